@@ -66,7 +66,7 @@ fn clipped(call: &mut Call<'_>) -> Result<Plan> {
         let (name, layout) = (call.parameter(7), out.layout());
         return Err(Error::invalid(format!("{name} ({layout}) does not lie in one piece")));
     };
-    let (out, line) = (out.with_layout(flat), call.in_line(x));
+    let (out, line) = (out.with_layout(flat), call.flat_input(x));
     let name = call.parameter(1);
     call.plan(move |memory| {
         let (line, out) = (line.view(memory), memory.out(&out));

@@ -136,7 +136,7 @@ fn apart_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (columns, length) = (x.dims()[x.rank() - 2], x.dims()[x.rank() - 1]);
     let rows: usize = x.dims()[..x.rank() - 2].iter().product();
     call.expect_dims(5, &out, &summed(&x))?;
-    let lines = [grad, x, y, far].map(|one| call.in_line(one));
+    let lines = [grad, x, y, far].map(|one| call.flat_input(one));
     let out = call.reshaped_output(out, &[rows, length]);
     call.plan(move |memory| {
         let [grad, x, y, far] = lines.map(|line| {
@@ -238,7 +238,7 @@ fn counted(call: &mut Call<'_>) -> Result<Plan> {
         let (first, second) = (call.parameter(2), call.parameter(3));
         return Err(Error::invalid(format!("{first} = {low} and {second} = {high} are no range")));
     }
-    let line = call.in_line(x);
+    let line = call.flat_input(x);
     let counts = call.scratch(DType::Double, &[bins as usize]);
     let name = call.parameter(0);
     call.plan(move |memory| {

@@ -103,7 +103,7 @@ fn embedding_bag(call: &mut Call<'_>) -> Result<Plan> {
     let columns = table.dims()[1];
     let index = call.read_index(INDEX, &outs)?;
     let indices = index.count();
-    let index = call.in_line(index);
+    let index = call.flat_input(index);
     let starts = match call.has(STARTS) {
         true => Some(call.read_index(STARTS, &outs)?),
         false => None,
@@ -119,7 +119,7 @@ fn embedding_bag(call: &mut Call<'_>) -> Result<Plan> {
                     "{name} ({dims:?}): sums alone take weights, one for each of {indices} indices"
                 )));
             }
-            Some(call.in_line(weights))
+            Some(call.flat_input(weights))
         }
     };
     call.expect_dims(OUT, &out, &[count, columns])?;

@@ -153,7 +153,7 @@ fn taken(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(2, &out, index.dims())?;
     call.expect_same(2, &out, 0, &a)?;
     let name = call.parameter(1);
-    let line = call.in_line(a);
+    let line = call.flat_input(a);
     line.touch_by_index(call);
     call.plan(move |memory| {
         let (view, index) = (line.view(memory), index.view(memory));

@@ -89,12 +89,12 @@ fn lifted(layout: Layout) -> Layout {
 
 /// The elements of an input as one line, copied to the workspace where they are none.
 #[derive(Clone, Copy, Debug)]
-pub struct InLine {
+pub struct FlatInput {
     read: UnaliasedInput,
     packed: Option<Scratch>,
 }
 
-impl InLine {
+impl FlatInput {
     /// Says that values decide which elements are read, unless all are copied.
     pub fn touch_by_index(&self, call: &mut Call<'_>) {
         if self.packed.is_none() {
@@ -148,10 +148,10 @@ impl Call<'_> {
     }
 
     /// The elements of an input as one line.
-    pub fn in_line(&mut self, read: UnaliasedInput) -> InLine {
+    pub fn flat_input(&mut self, read: UnaliasedInput) -> FlatInput {
         match read.reshaped(&[read.count()]) {
-            Some(line) => InLine { read: read.with_layout(line), packed: None },
-            None => InLine { read, packed: Some(self.scratch(read.dtype, read.dims())) },
+            Some(line) => FlatInput { read: read.with_layout(line), packed: None },
+            None => FlatInput { read, packed: Some(self.scratch(read.dtype, read.dims())) },
         }
     }
 

@@ -1,6 +1,6 @@
 //! Each element, or each slice, several times in a row.
 
-use super::inputs::{InLine, UnaliasedInput};
+use super::inputs::{FlatInput, UnaliasedInput};
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::plan::{Memory, Operand, Plan};
@@ -16,7 +16,7 @@ use cairn_tensor::{DType, Dims, Layout, MAX_DIMS, Strides, View};
 #[derive(Clone, Copy)]
 enum Slices {
     Along(UnaliasedInput),
-    Line(InLine),
+    Line(FlatInput),
 }
 
 impl Slices {
@@ -40,7 +40,7 @@ fn slices(call: &mut Call<'_>, out: &Operand) -> Result<(Slices, Dims, usize)> {
     let a = call.read(0, &[out])?;
     call.expect_same(3, out, 0, &a)?;
     if !call.has(2) {
-        return Ok((Slices::Line(call.in_line(a)), Dims::new(&[a.count()]), 0));
+        return Ok((Slices::Line(call.flat_input(a)), Dims::new(&[a.count()]), 0));
     }
     let a = a.lifted();
     let dim = call.dim(2, a.rank())?;
@@ -182,7 +182,7 @@ fn gathered(call: &mut Call<'_>) -> Result<Plan> {
             "{name} {dims:?} has {have} elements: expected {before} times {places} times {after}"
         )));
     }
-    let line = call.in_line(a);
+    let line = call.flat_input(a);
     let out = call.reshaped_output(out, &[before, places, after]);
     let index = call.scratch(DType::Int64, &[size]);
     let name = call.parameter(1);

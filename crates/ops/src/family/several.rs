@@ -129,7 +129,7 @@ fn diagonals(call: &mut Call<'_>, flattens: bool) -> Result<Plan> {
     let side = side.unwrap_or(usize::MAX);
     call.expect_dims(2, &out, &[side, side])?;
     let to = out.with_layout(diagonal(&out, above));
-    let line = call.in_line(x);
+    let line = call.flat_input(x);
     call.plan(move |memory| {
         fill_scalar(memory.parallel, memory.out(&out), Scalar::from(0));
         copy(memory.parallel, memory.out(&to), line.view(memory));

@@ -246,7 +246,7 @@ fn rolled_in_line(
     shift: i64,
 ) -> Result<Plan> {
     let shift = shift.rem_euclid(a.count() as i64) as usize;
-    let from = call.in_line(a);
+    let from = call.flat_input(a);
     let line = out.reshaped(&[out.count()]);
     let packed = line.is_none().then(|| call.scratch(out.dtype, out.dims()));
     call.plan(move |memory| {

@@ -140,7 +140,7 @@ fn middle(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} {have:?} for the middle of {from:?}")));
     }
     let selection = if call.flag(2)? { Selection::NumberMedian } else { Selection::Median };
-    let line = call.in_line(a);
+    let line = call.flat_input(a);
     let scratch = keys(call, &a, a.count());
     let out = out.with_layout(out.reshaped(&[1]).expect("one element"));
     call.plan(move |memory| {
