@@ -2,8 +2,8 @@
 //!
 //! Workspace: for a mask the indices it is made of, four bytes for each output; for gradients of half types sums in `f32`.
 
-use super::flat::ReshapedInput;
 use super::inputs::out_of_range;
+use super::reshaped::ReshapedInput;
 use super::window::{
     PoolOptions, channels_last, frame, numbers, numbers_or, spatial_sizes, with_spatial_sizes,
 };

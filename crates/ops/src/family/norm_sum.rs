@@ -4,9 +4,9 @@
 //! Workspace: without an output for the sum, as many numbers of the type computed in as it has elements; a gradient
 //! takes twice as many, and what the gradients of weights take in [`super::norm`].
 
-use super::flat::{ReshapedInput, ReshapedOutput};
 use super::norm::{Rows, rows};
 use super::reduction_plan::Axes;
+use super::reshaped::{ReshapedInput, ReshapedOutput};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
