@@ -1,7 +1,7 @@
 //! Convolutions by IR name.
 
 use super::steps::{ConvolutionPlan, WeightGradientPlan, by_groups, weights_by_groups};
-use super::window::{Form, Sides, TYPES, Windows, border_pairs, groups, of_dims};
+use super::window::{ConvolutionTensors, Form, TYPES, Windows, border_pairs, groups, of_dims};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
@@ -63,8 +63,8 @@ pub fn convolution(call: &mut Call<'_>) -> Result<Plan> {
     let (x, w) = (call.read(0, &[&out])?, call.read(1, &[&out])?);
     let (x, w) = (x.with_layout(form.image(*x)), w.with_layout(form.weights(*w)));
     let small = out.with_layout(form.image(*out));
-    let sides = Sides { large: (0, *x), weights: (1, *w), small: (OUT, *small) };
-    windows.check(call, &sides, false)?;
+    let tensors = ConvolutionTensors { large: (0, *x), weights: (1, *w), small: (OUT, *small) };
+    windows.check(call, &tensors, false)?;
     let groups = windows.groups;
     let bias = bias(call, small.dims()[1], groups)?;
     let grouped = (
@@ -109,8 +109,12 @@ fn growing(call: &mut Call<'_>, small_at: usize, weights_at: usize) -> Result<Pl
     let (x, w) = (x.with_layout(form.image(*x)), w.with_layout(form.weights(*w)));
     let large = out.with_layout(form.image(*out));
     call.expect_dims(OUT, &out, &large_sizes(call, &windows, form, small_at, weights_at)?)?;
-    let sides = Sides { large: (OUT, *large), weights: (weights_at, *w), small: (small_at, *x) };
-    windows.check(call, &sides, false)?;
+    let tensors = ConvolutionTensors {
+        large: (OUT, *large),
+        weights: (weights_at, *w),
+        small: (small_at, *x),
+    };
+    windows.check(call, &tensors, false)?;
     let groups = windows.groups;
     let bias = bias(call, large.dims()[1], groups)?;
     let grouped = (
@@ -158,8 +162,8 @@ pub fn of_filter(call: &mut Call<'_>) -> Result<Plan> {
     let (x, dy) = (x.with_layout(form.image(*x)), dy.with_layout(form.image(*dy)));
     call.expect_dims(OUT, &out, &named(call, 1, windows.axes)?)?;
     let w = out.with_layout(form.weights(*out));
-    let sides = Sides { large: (0, *x), weights: (OUT, *w), small: (2, *dy) };
-    windows.check(call, &sides, false)?;
+    let tensors = ConvolutionTensors { large: (0, *x), weights: (OUT, *w), small: (2, *dy) };
+    windows.check(call, &tensors, false)?;
     let groups = windows.groups;
     let grouped = (
         x.with_layout(by_groups(*x, groups)),

@@ -3,7 +3,7 @@
 use super::steps::{
     BiasGradientPlan, ConvolutionPlan, WeightGradientPlan, by_groups, weights_by_groups,
 };
-use super::window::{Sides, TYPES, Windows, borders, groups, of_axes};
+use super::window::{ConvolutionTensors, TYPES, Windows, borders, groups, of_axes};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::family::inputs::UnaliasedInput;
@@ -92,11 +92,11 @@ fn planned(
     let out = out.with_layout(images.of(&out));
     expect_promoted(call, &x, &w, (out_at, &out))?;
     let weights = (weight_at, *w);
-    let sides = match transposed {
-        true => Sides { large: (out_at, *out), weights, small: (input_at, *x) },
-        false => Sides { large: (input_at, *x), weights, small: (out_at, *out) },
+    let tensors = match transposed {
+        true => ConvolutionTensors { large: (out_at, *out), weights, small: (input_at, *x) },
+        false => ConvolutionTensors { large: (input_at, *x), weights, small: (out_at, *out) },
     };
-    windows.check(call, &sides, transposed)?;
+    windows.check(call, &tensors, transposed)?;
     let groups = windows.groups;
     let bias = bias(call, bias_at, (out.dims()[1], groups), &out)?;
     let grouped = (
@@ -269,11 +269,11 @@ fn gradients(
     let (x, w) =
         (x.map(|x| x.with_layout(images.of(&x))), w.map(|w| w.with_layout(of_weights.of(&w))));
     let weights = (weight_at, w_layout);
-    let sides = match transposed {
-        true => Sides { large: (grad_at, *dy), weights, small: (input_at, x_layout) },
-        false => Sides { large: (input_at, x_layout), weights, small: (grad_at, *dy) },
+    let tensors = match transposed {
+        true => ConvolutionTensors { large: (grad_at, *dy), weights, small: (input_at, x_layout) },
+        false => ConvolutionTensors { large: (input_at, x_layout), weights, small: (grad_at, *dy) },
     };
-    windows.check(call, &sides, transposed)?;
+    windows.check(call, &tensors, transposed)?;
     let [dx, dw, db] = outs;
     let groups = windows.groups;
     let dy_view = dy.with_layout(by_groups(*dy, groups));

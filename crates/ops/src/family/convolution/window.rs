@@ -160,7 +160,7 @@ pub fn groups(call: &Call<'_>, at: usize) -> Result<usize> {
 
 /// The three tensors of a convolution: both sides by samples, channels and axes, and the weights by channels of the smaller
 /// side, channels of a group of the larger side, and taps. The index of each argument stands beside it.
-pub struct Sides {
+pub struct ConvolutionTensors {
     /// The input; of a transposed convolution the output.
     pub large: (usize, Layout),
     /// The weights.
@@ -253,8 +253,13 @@ impl Windows {
 
     /// Fails unless sizes and types of all three fit. `exactly` wants the larger side of a transposed convolution as large as its
     /// formula says; otherwise it may be as large as one that the smaller side follows from.
-    pub fn check(&self, call: &Call<'_>, sides: &Sides, exactly: bool) -> Result<()> {
-        let Sides { large, weights, small } = sides;
+    pub fn check(
+        &self,
+        call: &Call<'_>,
+        tensors: &ConvolutionTensors,
+        exactly: bool,
+    ) -> Result<()> {
+        let ConvolutionTensors { large, weights, small } = tensors;
         for (at, layout) in [large, weights, small] {
             call.expect_dtype(*at, layout, TYPES)?;
         }
