@@ -27,7 +27,7 @@ const TRANSPOSE_LEFT: usize = 6;
 const TRANSPOSE_RIGHT: usize = 7;
 
 /// Left and right side as matrices with the same batch sizes, and the sizes of their product.
-struct Sides {
+struct MatmulOperands {
     left: Layout,
     right: Layout,
     /// As the caller sees it.
@@ -36,7 +36,7 @@ struct Sides {
     added: [Option<usize>; 2],
 }
 
-fn sides(call: &Call<'_>, left: Layout, right: Layout) -> Result<Sides> {
+fn operands(call: &Call<'_>, left: Layout, right: Layout) -> Result<MatmulOperands> {
     let wrong = || {
         let (a, b) = (call.parameter(LEFT), call.parameter(RIGHT));
         Error::invalid(format!("{a} ({left}) and {b} ({right}) cannot be multiplied"))
@@ -72,7 +72,7 @@ fn sides(call: &Call<'_>, left: Layout, right: Layout) -> Result<Sides> {
         true => added[1] = Some(rank + 1),
         false => dims.push(n),
     }
-    Ok(Sides { left, right, dims, added })
+    Ok(MatmulOperands { left, right, dims, added })
 }
 
 fn last_two(layout: &Layout) -> (usize, usize) {
@@ -92,7 +92,7 @@ fn aside(call: &mut Call<'_>, input: Operand, out: &Operand) -> Input {
     }
 }
 
-/// What becomes of two sides.
+/// What becomes of two operands.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     /// The product of each batch.
@@ -112,9 +112,9 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     for (at, operand) in [(LEFT, &left), (RIGHT, &right), (OUT, &out)] {
         call.expect_number(at, operand)?;
     }
-    let Sides { left: a, right: b, mut dims, added } = match kind {
-        Kind::Outer => sides(call, left.layout.with(1), right.layout.with(0))?,
-        _ => sides(call, left.layout, right.layout)?,
+    let MatmulOperands { left: a, right: b, mut dims, added } = match kind {
+        Kind::Outer => operands(call, left.layout.with(1), right.layout.with(0))?,
+        _ => operands(call, left.layout, right.layout)?,
     };
     let sum_batches = kind == Kind::Sum;
     if sum_batches {
@@ -189,9 +189,9 @@ fn complex_product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
             "{name}: nothing is added to products of complex numbers"
         )));
     }
-    let Sides { left: a, right: b, dims, added } = match kind {
-        Kind::Outer => sides(call, left.layout.with(1), right.layout.with(0))?,
-        _ => sides(call, left.layout, right.layout)?,
+    let MatmulOperands { left: a, right: b, dims, added } = match kind {
+        Kind::Outer => operands(call, left.layout.with(1), right.layout.with(0))?,
+        _ => operands(call, left.layout, right.layout)?,
     };
     call.expect_dims(OUT, &out, &dims)?;
     let (left, right) =
@@ -326,7 +326,7 @@ fn inferred(call: &Call<'_>) -> Result<Vec<Layout>> {
         DType::Int8 => DType::Int32,
         other => other,
     };
-    Ok(vec![Layout::contiguous(dtype, &sides(call, left, right)?.dims)])
+    Ok(vec![Layout::contiguous(dtype, &operands(call, left, right)?.dims)])
 }
 
 fn inferred_outer(call: &Call<'_>) -> Result<Vec<Layout>> {
