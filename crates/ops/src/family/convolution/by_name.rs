@@ -1,7 +1,9 @@
 //! Convolutions by IR name.
 
 use super::steps::{ConvolutionPlan, WeightGradientPlan, by_groups, weights_by_groups};
-use super::window::{ConvolutionTensors, Form, TYPES, Windows, border_pairs, groups, of_dims};
+use super::window::{
+    ConvolutionTensors, DataFormat, TYPES, Windows, border_pairs, groups, of_dims,
+};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
@@ -15,24 +17,24 @@ const STRIDES: usize = 5;
 const PADS: usize = 6;
 const DILATIONS: usize = 7;
 const GROUPS: usize = 8;
-const FORM: usize = 9;
+const DATA_FORMAT: usize = 9;
 const BEYOND: usize = 10;
 const OFFSET_X: usize = 11;
 const OUT: usize = 12;
 const AXES: usize = 13;
 
 /// Windows and the order of dimensions.
-fn windows(call: &Call<'_>) -> Result<(Windows, Form)> {
+fn windows(call: &Call<'_>) -> Result<(Windows, DataFormat)> {
     let axes = call.int(AXES)? as usize;
-    let form = Form::read(call, FORM, axes)?;
+    let format = DataFormat::read(call, DATA_FORMAT, axes)?;
     let beyond = match call.has(BEYOND) {
-        true => of_dims(call, BEYOND, axes, form, (0, 0))?,
+        true => of_dims(call, BEYOND, axes, format, (0, 0))?,
         false => [0; 3],
     };
     let windows = Windows {
         axes,
-        stride: of_dims(call, STRIDES, axes, form, (1, 1))?,
-        dilation: of_dims(call, DILATIONS, axes, form, (1, 1))?,
+        stride: of_dims(call, STRIDES, axes, format, (1, 1))?,
+        dilation: of_dims(call, DILATIONS, axes, format, (1, 1))?,
         borders: border_pairs(call, PADS, axes)?,
         beyond,
         groups: groups(call, GROUPS)?,
@@ -43,7 +45,7 @@ fn windows(call: &Call<'_>) -> Result<(Windows, Form)> {
             "{one} and {other} are of quantized numbers, which are not supported"
         )));
     }
-    Ok((windows, form))
+    Ok((windows, format))
 }
 
 /// Sizes that an input names.
@@ -58,11 +60,11 @@ fn named(call: &Call<'_>, at: usize, axes: usize) -> Result<Vec<usize>> {
 
 /// Arguments: x, filter.
 pub fn convolution(call: &mut Call<'_>) -> Result<Plan> {
-    let (windows, form) = windows(call)?;
+    let (windows, format) = windows(call)?;
     let out = call.output(OUT)?;
     let (x, w) = (call.read(0, &[&out])?, call.read(1, &[&out])?);
-    let (x, w) = (x.with_layout(form.image(*x)), w.with_layout(form.weights(*w)));
-    let small = out.with_layout(form.image(*out));
+    let (x, w) = (x.with_layout(format.image(*x)), w.with_layout(format.weights(*w)));
+    let small = out.with_layout(format.image(*out));
     let tensors = ConvolutionTensors { large: (0, *x), weights: (1, *w), small: (OUT, *small) };
     windows.check(call, &tensors, false)?;
     let groups = windows.groups;
@@ -103,12 +105,12 @@ fn bias(
 
 /// From the smaller side to the larger one: `x` and the filter at these indices.
 fn growing(call: &mut Call<'_>, small_at: usize, weights_at: usize) -> Result<Plan> {
-    let (windows, form) = windows(call)?;
+    let (windows, format) = windows(call)?;
     let out = call.output(OUT)?;
     let (x, w) = (call.read(small_at, &[&out])?, call.read(weights_at, &[&out])?);
-    let (x, w) = (x.with_layout(form.image(*x)), w.with_layout(form.weights(*w)));
-    let large = out.with_layout(form.image(*out));
-    call.expect_dims(OUT, &out, &large_sizes(call, &windows, form, small_at, weights_at)?)?;
+    let (x, w) = (x.with_layout(format.image(*x)), w.with_layout(format.weights(*w)));
+    let large = out.with_layout(format.image(*out));
+    call.expect_dims(OUT, &out, &large_sizes(call, &windows, format, small_at, weights_at)?)?;
     let tensors = ConvolutionTensors {
         large: (OUT, *large),
         weights: (weights_at, *w),
@@ -130,7 +132,7 @@ fn growing(call: &mut Call<'_>, small_at: usize, weights_at: usize) -> Result<Pl
 fn large_sizes(
     call: &Call<'_>,
     windows: &Windows,
-    form: Form,
+    format: DataFormat,
     small_at: usize,
     weights_at: usize,
 ) -> Result<Vec<usize>> {
@@ -138,10 +140,10 @@ fn large_sizes(
     if dims.iter().any(|size| *size != 0) {
         return Ok(dims);
     }
-    let small = form.image(call.layout(small_at)?);
-    let weights = form.weights(call.layout(weights_at)?);
+    let small = format.image(call.layout(small_at)?);
+    let weights = format.weights(call.layout(weights_at)?);
     let dims = windows.other(call, (small_at, &small), (weights_at, &weights), true)?;
-    Ok(form.ordered(dims))
+    Ok(format.ordered(dims))
 }
 
 /// Arguments: input_size, x, filter.
@@ -156,12 +158,12 @@ pub fn of_input(call: &mut Call<'_>) -> Result<Plan> {
 
 /// Arguments: x, filter_size, out_backprop.
 pub fn of_filter(call: &mut Call<'_>) -> Result<Plan> {
-    let (windows, form) = windows(call)?;
+    let (windows, format) = windows(call)?;
     let out = call.output(OUT)?;
     let (x, dy) = (call.read(0, &[&out])?, call.read(2, &[&out])?);
-    let (x, dy) = (x.with_layout(form.image(*x)), dy.with_layout(form.image(*dy)));
+    let (x, dy) = (x.with_layout(format.image(*x)), dy.with_layout(format.image(*dy)));
     call.expect_dims(OUT, &out, &named(call, 1, windows.axes)?)?;
-    let w = out.with_layout(form.weights(*out));
+    let w = out.with_layout(format.weights(*out));
     let tensors = ConvolutionTensors { large: (0, *x), weights: (OUT, *w), small: (2, *dy) };
     windows.check(call, &tensors, false)?;
     let groups = windows.groups;
@@ -180,23 +182,23 @@ pub fn of_filter(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The output of [`convolution`].
 pub fn convolution_output(call: &Call<'_>) -> Result<Vec<Layout>> {
-    let (windows, form) = windows(call)?;
-    let (x, w) = (form.image(call.layout(0)?), form.weights(call.layout(1)?));
+    let (windows, format) = windows(call)?;
+    let (x, w) = (format.image(call.layout(0)?), format.weights(call.layout(1)?));
     let dims = windows.other(call, (0, &x), (1, &w), false)?;
-    Ok(vec![Layout::contiguous(x.dtype, &form.ordered(dims))])
+    Ok(vec![Layout::contiguous(x.dtype, &format.ordered(dims))])
 }
 
 /// The output of [`transposed`].
 pub fn transposed_output(call: &Call<'_>) -> Result<Vec<Layout>> {
-    let (windows, form) = windows(call)?;
-    let dims = large_sizes(call, &windows, form, 1, 2)?;
+    let (windows, format) = windows(call)?;
+    let dims = large_sizes(call, &windows, format, 1, 2)?;
     Ok(vec![Layout::contiguous(call.layout(1)?.dtype, &dims)])
 }
 
 /// The output of [`of_input`].
 pub fn input_output(call: &Call<'_>) -> Result<Vec<Layout>> {
-    let (windows, form) = windows(call)?;
-    let dims = large_sizes(call, &windows, form, 2, 1)?;
+    let (windows, format) = windows(call)?;
+    let dims = large_sizes(call, &windows, format, 2, 1)?;
     Ok(vec![Layout::contiguous(call.layout(1)?.dtype, &dims)])
 }
 

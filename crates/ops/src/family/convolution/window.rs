@@ -83,12 +83,12 @@ pub fn of_dims(
     call: &Call<'_>,
     at: usize,
     axes: usize,
-    form: Form,
+    format: DataFormat,
     (least, rest): (i64, i64),
 ) -> Result<[i64; 3]> {
     let values = call.ints(at)?;
     expect_length(call, at, &values, &[axes + 2])?;
-    let (channels, first) = if form.channels_last { (axes + 1, 1) } else { (1, 2) };
+    let (channels, first) = if format.channels_last { (axes + 1, 1) } else { (1, 2) };
     if values[0] != rest || values[channels] != rest {
         let name = call.parameter(at);
         return Err(Error::invalid(format!(
@@ -100,19 +100,19 @@ pub fn of_dims(
 
 /// How the dimensions of tensors by name are ordered.
 #[derive(Clone, Copy, Debug)]
-pub struct Form {
+pub struct DataFormat {
     /// Channels come last, and those of weights before their outputs.
     pub channels_last: bool,
 }
 
-impl Form {
+impl DataFormat {
     /// From the attribute `data_format`.
-    pub fn read(call: &Call<'_>, at: usize, axes: usize) -> Result<Form> {
+    pub fn read(call: &Call<'_>, at: usize, axes: usize) -> Result<DataFormat> {
         let text = call.text(at)?;
         let [first, last] = if axes == 2 { ["NCHW", "NHWC"] } else { ["NCDHW", "NDHWC"] };
         match text {
-            _ if text == first => Ok(Form { channels_last: false }),
-            _ if text == last => Ok(Form { channels_last: true }),
+            _ if text == first => Ok(DataFormat { channels_last: false }),
+            _ if text == last => Ok(DataFormat { channels_last: true }),
             _ => {
                 let name = call.parameter(at);
                 Err(Error::invalid(format!("{name} = {text:?}: expected {first:?} or {last:?}")))
