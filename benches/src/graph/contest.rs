@@ -55,11 +55,11 @@ pub fn agree(what: &str, ours: &[f32], theirs: &[f32]) {
 
 /// The lines of the bench: printed as they come, written as JSON at the end. No goal fails anything.
 #[derive(Default)]
-pub struct Board {
+pub struct ComparisonReport {
     rows: Vec<Value>,
 }
 
-impl Board {
+impl ComparisonReport {
     /// A heading.
     pub fn heading(&self, text: &str) {
         println!("\n{text}");

@@ -12,7 +12,7 @@ mod ours;
 mod process;
 
 use crate::ort::Ort;
-use contest::{Board, Engine, agree, figure, race};
+use contest::{ComparisonReport, Engine, agree, figure, race};
 use model::Model;
 use ours::Ours;
 use process::{Peer, Process, Remote};
@@ -44,40 +44,40 @@ struct Peers {
 /// Runs all, or the chain alone where the command line says `graph chain`, and writes `graph.json` into `out`.
 pub fn run(out: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(out)?;
-    let mut board = Board::default();
+    let mut report = ComparisonReport::default();
     let ort = match std::env::var_os("CAIRN_ONNXRUNTIME").filter(|path| !path.is_empty()) {
         None => Err("CAIRN_ONNXRUNTIME does not name the library".into()),
         Some(path) => Ort::load(&PathBuf::from(path)),
     };
-    let ort = ort.map_err(|why| board.absent(&format!("onnxruntime: {why}"))).ok();
+    let ort = ort.map_err(|why| report.absent(&format!("onnxruntime: {why}"))).ok();
     let eager = [1, 2].map(|threads| {
         let started = Process::eager(out, threads);
-        started.map_err(|why| board.absent(&format!("PyTorch: {why}"))).ok()
+        started.map_err(|why| report.absent(&format!("PyTorch: {why}"))).ok()
     });
-    let tract = Process::tract(out).map_err(|why| board.absent(&format!("tract: {why}"))).ok();
+    let tract = Process::tract(out).map_err(|why| report.absent(&format!("tract: {why}"))).ok();
     let peers = Peers { ort, eager, tract };
     let ours = [Ours::new(1), Ours::new(2)];
 
-    chain(&mut board, &peers, &ours);
+    chain(&mut report, &peers, &ours);
     if std::env::args().nth(2).as_deref() != Some("chain") {
         let widths: Vec<String> = WIDTHS.iter().map(usize::to_string).collect();
         let kind = format!("mlp:{ROWS}:{}", widths.join(":"));
-        network(&mut board, &peers, &ours, &Model::perceptron(ROWS, &WIDTHS), &kind, 40);
+        network(&mut report, &peers, &ours, &Model::perceptron(ROWS, &WIDTHS), &kind, 40);
         for (layers, rounds) in [(2, 15), (12, 6)] {
             let kind = format!("bert:{layers}:{SEQUENCE}");
             let model = Model::encoder(layers, SEQUENCE);
-            network(&mut board, &peers, &ours, &model, &kind, rounds);
+            network(&mut report, &peers, &ours, &model, &kind, rounds);
         }
     }
-    board.write(&out.join("graph.json"))
+    report.write(&out.join("graph.json"))
 }
 
 /// Dispatch: a thousand additions of sixteen numbers each.
-fn chain(board: &mut Board, peers: &Peers, ours: &[Ours; 2]) {
+fn chain(report: &mut ComparisonReport, peers: &Peers, ours: &[Ours; 2]) {
     const ROUNDS: usize = 1500;
     let (closed, open) = (Model::chain(LENGTH, WIDTH, false), Model::chain(LENGTH, WIDTH, true));
     let (closed_bytes, open_bytes) = (ours::write(&closed), ours::write(&open));
-    board.heading(&format!("{LENGTH} additions of {WIDTH} numbers, one after the other"));
+    report.heading(&format!("{LENGTH} additions of {WIDTH} numbers, one after the other"));
     if let Some(tract) = &peers.tract {
         let nodes = tract.borrow_mut().load(&format!("chain:{LENGTH}:{WIDTH}"), &closed);
         println!("tract's plan has {} nodes", nodes.expect("tract has the chain"));
@@ -116,7 +116,7 @@ fn chain(board: &mut Board, peers: &Peers, ours: &[Ours; 2]) {
         let mut beside = |what: &str, ours, peer: &str, theirs: usize, goal| {
             let Some(theirs) = figures.get(theirs) else { return };
             let name = format!("{what}, {threads} thread(s)");
-            board.times(&name, ours, (peer, *theirs), PER_NODE, goal);
+            report.times(&name, ours, (peer, *theirs), PER_NODE, goal);
         };
         if peers.tract.is_some() {
             let tract = figures.len() - 1;
@@ -132,24 +132,24 @@ fn chain(board: &mut Board, peers: &Peers, ours: &[Ours; 2]) {
         for (id, what) in [(1, "unfused"), (2, "fused")] {
             let (planned, bound) = ours.planned(id);
             if bound > 0 {
-                board.bytes(&format!("planned bytes, {what}"), planned, bound, 1.02);
+                report.bytes(&format!("planned bytes, {what}"), planned, bound, 1.02);
             }
         }
         [1, 2, 3].iter().for_each(|id| ours.unload(*id));
-        compiling(board, peers, ours, threads, &closed_bytes, &closed);
+        compiling(report, peers, ours, threads, &closed_bytes, &closed);
     }
 }
 
 /// A model beside ONNX Runtime and PyTorch.
 fn network(
-    board: &mut Board,
+    report: &mut ComparisonReport,
     peers: &Peers,
     ours: &[Ours; 2],
     model: &Model,
     kind: &str,
     rounds: usize,
 ) {
-    board.heading(&model.name);
+    report.heading(&model.name);
     let (mine, onnx) = (ours::write(model), onnx::write(model));
     for eager in peers.eager.iter().flatten() {
         eager.borrow_mut().load(kind, model).expect("PyTorch has the model");
@@ -184,21 +184,21 @@ fn network(
         let figures = race(rounds, PAUSE, &mut engines);
         for ((peer, goal), theirs) in names.into_iter().zip(&figures[1..]) {
             let name = format!("{}, {threads} thread(s)", model.name);
-            board.times(&name, figures[0], (peer, *theirs), MILLISECONDS, goal);
+            report.times(&name, figures[0], (peer, *theirs), MILLISECONDS, goal);
         }
         if threads == 1 {
             let (planned, bound) = ours.planned(1);
-            board.bytes("planned bytes", planned, bound, 1.02);
+            report.bytes("planned bytes", planned, bound, 1.02);
         }
         ours.unload(1);
         drop(theirs);
-        compiling(board, peers, ours, threads, &mine, model);
+        compiling(report, peers, ours, threads, &mine, model);
     }
 }
 
 /// From bytes to a model that can be run.
 fn compiling(
-    board: &mut Board,
+    report: &mut ComparisonReport,
     peers: &Peers,
     ours: &Ours,
     threads: usize,
@@ -221,5 +221,5 @@ fn compiling(
     }
     let peer = ("onnxruntime", figure(&mut theirs));
     let name = format!("read, compile and load, {threads} thread(s)");
-    board.times(&name, figure(&mut mine), peer, MILLISECONDS, Some(1.0));
+    report.times(&name, figure(&mut mine), peer, MILLISECONDS, Some(1.0));
 }
