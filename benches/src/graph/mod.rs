@@ -4,7 +4,7 @@
 //! anything is measured. A run is timed from the call to the finished output. Goals stand beside the
 //! figures and fail nothing.
 
-mod contest;
+mod compare;
 mod model;
 mod onnx;
 mod ort;
@@ -12,7 +12,7 @@ mod ours;
 mod process;
 
 use crate::ort::Ort;
-use contest::{ComparisonReport, Engine, agree, figure, race};
+use compare::{ComparisonReport, Engine, agree, figure, interleave};
 use model::Model;
 use ours::Ours;
 use process::{Peer, Process, Remote};
@@ -108,7 +108,7 @@ fn chain(report: &mut ComparisonReport, peers: &Peers, ours: &[Ours; 2]) {
         engines.extend(runners.iter_mut().map(|one| one as &mut dyn Engine));
         engines.extend(theirs.iter_mut().map(|one| one as &mut dyn Engine));
         engines.extend(tract.iter_mut().map(|one| one as &mut dyn Engine));
-        let figures = race(ROUNDS, Duration::ZERO, &mut engines);
+        let figures = interleave(ROUNDS, Duration::ZERO, &mut engines);
         for (engine, what) in engines.iter_mut().skip(3).zip(1..) {
             agree(&format!("peer {what}"), &engine.output(), &expected);
         }
@@ -181,7 +181,7 @@ fn network(
             names.push(("PyTorch eager", Some(1.0)));
             engines.push(eager);
         }
-        let figures = race(rounds, PAUSE, &mut engines);
+        let figures = interleave(rounds, PAUSE, &mut engines);
         for ((peer, goal), theirs) in names.into_iter().zip(&figures[1..]) {
             let name = format!("{}, {threads} thread(s)", model.name);
             report.times(&name, figures[0], (peer, *theirs), MILLISECONDS, goal);

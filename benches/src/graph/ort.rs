@@ -1,6 +1,6 @@
 //! ONNX Runtime: a session of its library, with one input tensor for each input and a fixed output.
 
-use super::contest::Engine;
+use super::compare::Engine;
 use super::model::Model;
 use super::onnx;
 use crate::ort::{Ort, Status};

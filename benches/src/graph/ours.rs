@@ -1,6 +1,6 @@
 //! The graph engine: models as graphs of a session, run on a stream.
 
-use super::contest::Engine;
+use super::compare::Engine;
 use super::model::{Model, Origin, Tensor};
 use cairn_graph::executable::{Kind, RunTensor};
 use cairn_graph::ir::{Attr, Constant, Desc, Graph, Node, Source};

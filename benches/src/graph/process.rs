@@ -3,7 +3,7 @@
 //! Each line to such a process is a command, each line from it an answer in JSON: a number of nanoseconds, or
 //! numbers. It times its runs itself, so the pipe is no part of them.
 
-use super::contest::Engine;
+use super::compare::Engine;
 use super::model::Model;
 use serde_json::Value;
 use std::cell::RefCell;

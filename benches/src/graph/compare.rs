@@ -22,7 +22,7 @@ pub trait Engine {
 
 /// Runs every engine once a round, each time after a pause, and before that twice. Figures come in the order of the
 /// engines.
-pub fn race(rounds: usize, pause: Duration, engines: &mut [&mut dyn Engine]) -> Vec<Figure> {
+pub fn interleave(rounds: usize, pause: Duration, engines: &mut [&mut dyn Engine]) -> Vec<Figure> {
     for engine in engines.iter_mut() {
         engine.run();
         engine.run();
