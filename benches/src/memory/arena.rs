@@ -1,6 +1,6 @@
-//! What a contestant holds of the memory it manages, so that programs can be compared by it.
+//! What a candidate holds of the memory it manages, so that programs can be compared by it.
 
-use super::contestant::Contestant;
+use super::candidate::Candidate;
 use super::peers::ort;
 use super::pool::CairnPool;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -20,17 +20,17 @@ pub trait Arena {
     fn reserved(&self) -> u64;
 }
 
-/// Keeps what a [`Contestant`] wants back, and asks it what it has reserved, now and at the most.
-pub struct Counted<C: Contestant> {
+/// Keeps what a [`Candidate`] wants back, and asks it what it has reserved, now and at the most.
+pub struct Counted<C: Candidate> {
     /// Whose.
-    pub contestant: C,
+    pub candidate: C,
     blocks: HashMap<usize, (C::Block, u64)>,
     reserved: fn(&C) -> (u64, u64),
 }
 
-impl<C: Contestant> Counted<C> {
-    fn new(contestant: C, reserved: fn(&C) -> (u64, u64)) -> Counted<C> {
-        Counted { contestant, blocks: HashMap::new(), reserved }
+impl<C: Candidate> Counted<C> {
+    fn new(candidate: C, reserved: fn(&C) -> (u64, u64)) -> Counted<C> {
+        Counted { candidate, blocks: HashMap::new(), reserved }
     }
 }
 
@@ -56,23 +56,23 @@ impl Counted<ort::Arena> {
     }
 }
 
-impl<C: Contestant> Arena for Counted<C> {
+impl<C: Candidate> Arena for Counted<C> {
     fn take(&mut self, block: usize, bytes: u64) {
-        let taken = self.contestant.allocate(bytes as usize, 0);
+        let taken = self.candidate.allocate(bytes as usize, 0);
         self.blocks.insert(block, (taken, bytes));
     }
 
     fn free(&mut self, block: usize) {
         let (taken, bytes) = self.blocks.remove(&block).expect("a trace frees what it took");
-        self.contestant.free(taken, bytes as usize, 0);
+        self.candidate.free(taken, bytes as usize, 0);
     }
 
     fn peak_reserved(&self) -> u64 {
-        (self.reserved)(&self.contestant).1
+        (self.reserved)(&self.candidate).1
     }
 
     fn reserved(&self) -> u64 {
-        (self.reserved)(&self.contestant).0
+        (self.reserved)(&self.candidate).0
     }
 }
 

@@ -102,7 +102,7 @@ pub fn growth(field: &Field) -> Growth {
     }
     let mut pool = Counted::pool();
     run(&mut pool, &events);
-    pool.contestant.trim();
+    pool.candidate.trim();
     let live = (66 + 200) * MIB;
     Growth { live, peak_live: live + 91 * MIB + 91 * MIB / 2, reserved, trimmed: pool.reserved() }
 }
@@ -112,7 +112,7 @@ pub fn trim(trace: &Trace) -> Trimmed {
     let mut pool = Counted::pool();
     run(&mut pool, &trace.events[..trace.events.len() / 2]);
     let free = free_pages(pool.held(), pool.reserved());
-    let returned = pool.contestant.trim();
+    let returned = pool.candidate.trim();
     Trimmed { trace: trace.name.clone(), free, returned }
 }
 

@@ -1,7 +1,7 @@
-//! All contestants of this run.
+//! All candidates of this run.
 
 use super::c_door::{CDoor, Plugin};
-use super::contestant::Visit;
+use super::candidate::Visit;
 use super::floor::Floor;
 use super::peers::glibc;
 use super::pool::CairnPool;
@@ -51,7 +51,7 @@ impl Field {
         Field { ort, plugin, absent }
     }
 
-    /// Calls `visit` with each contestant, made anew.
+    /// Calls `visit` with each candidate, made anew.
     pub fn each(&self, visit: &mut impl Visit) {
         visit.visit(POOL, CairnPool::new());
         if let Some(plugin) = &self.plugin {

@@ -1,6 +1,6 @@
 //! One thread allocates, another frees: blocks travel through a ring.
 
-use super::contestant::{Contestant, Visit};
+use super::candidate::{Candidate, Visit};
 use super::partner::{Job, Meeting, Partner, Times, wait};
 use super::race::Lane;
 use super::sequence::{CHURN_1K, Random};
@@ -14,9 +14,9 @@ const COUNT: usize = 2 << 10;
 /// Blocks on their way at the most.
 const RING: usize = 1024;
 
-/// The lanes of all contestants. A run is over when the last block is freed.
+/// The lanes of all candidates. A run is over when the last block is freed.
 pub struct Lanes {
-    /// One of each contestant.
+    /// One of each candidate.
     pub lanes: Vec<Lane>,
     partner: Rc<Partner>,
     sizes: Arc<[u32]>,
@@ -38,10 +38,10 @@ impl Lanes {
 }
 
 impl Visit for Lanes {
-    fn visit<C: Contestant + 'static>(&mut self, name: &'static str, contestant: C) {
-        let contestant = Arc::new(contestant);
+    fn visit<C: Candidate + 'static>(&mut self, name: &'static str, candidate: C) {
+        let candidate = Arc::new(candidate);
         let (mut send, mut receive) = RingBuffer::new(RING);
-        let (freeing, freed_on, mut entered) = (contestant.clone(), self.freed_on, false);
+        let (freeing, freed_on, mut entered) = (candidate.clone(), self.freed_on, false);
         let theirs: Job = Box::new(move |meeting: &Meeting| {
             if !std::mem::replace(&mut entered, true) {
                 freeing.enter();
@@ -53,7 +53,7 @@ impl Visit for Lanes {
             name,
             slice: Box::new(move || {
                 partner.beside(&mut theirs, |meeting| {
-                    timed(meeting, || allocate_all(&*contestant, &mut send, &sizes))
+                    timed(meeting, || allocate_all(&*candidate, &mut send, &sizes))
                 })
             }),
         });
@@ -68,22 +68,18 @@ fn timed(meeting: &Meeting, mut work: impl FnMut()) -> Times {
     })
 }
 
-fn allocate_all<C: Contestant>(
-    contestant: &C,
-    send: &mut Producer<(C::Block, u32)>,
-    sizes: &[u32],
-) {
+fn allocate_all<C: Candidate>(candidate: &C, send: &mut Producer<(C::Block, u32)>, sizes: &[u32]) {
     for &bytes in sizes {
-        let block = contestant.allocate(bytes as usize, 0);
+        let block = candidate.allocate(bytes as usize, 0);
         wait(|| send.slots() > 0);
         assert!(send.push((block, bytes)).is_ok(), "the ring has room");
     }
 }
 
-fn free_all<C: Contestant>(contestant: &C, receive: &mut Consumer<(C::Block, u32)>, stream: usize) {
+fn free_all<C: Candidate>(candidate: &C, receive: &mut Consumer<(C::Block, u32)>, stream: usize) {
     for _ in 0..COUNT {
         wait(|| receive.slots() > 0);
         let (block, bytes) = receive.pop().expect("the ring holds a block");
-        contestant.free(block, bytes as usize, stream);
+        candidate.free(block, bytes as usize, stream);
     }
 }

@@ -1,13 +1,13 @@
 //! `cargo xtask bench memory`: the pool beside other allocators, in one run.
 //!
-//! Speed: slices of all contestants in turn over the same sequences ([`race`], [`speed`]). Memory:
+//! Speed: slices of all candidates in turn over the same sequences ([`race`], [`speed`]). Memory:
 //! recorded programs and a pattern that made other pools grow ([`efficiency`]). Goals stand beside the
 //! figures and fail nothing ([`goals`]).
 
 mod arena;
 mod c_door;
+mod candidate;
 mod churn;
-mod contestant;
 mod efficiency;
 mod field;
 mod floor;

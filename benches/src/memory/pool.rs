@@ -1,6 +1,6 @@
 //! Our pool through its Rust interface, over numbers: the streams are counters, the memory is a range.
 
-use super::contestant::{Contestant, StreamOrdered};
+use super::candidate::{Candidate, StreamOrdered};
 use cairn_pool::clock::{Epoch, StreamIndex};
 use cairn_pool::{Figures, Outcome, Pool, Progress, SegmentSource};
 use std::ops::Range;
@@ -93,7 +93,7 @@ impl CairnPool {
     }
 }
 
-impl Contestant for CairnPool {
+impl Candidate for CairnPool {
     type Block = u64;
 
     #[inline]

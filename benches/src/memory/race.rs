@@ -1,10 +1,10 @@
-//! Slices of all contestants in turn, round after round, so that noise of the machine hits all of
+//! Slices of all candidates in turn, round after round, so that noise of the machine hits all of
 //! them; the best slice of each is its figure.
 
 use crate::measure::Figure;
 use std::time::{Duration, Instant};
 
-/// One contestant in one workload.
+/// One candidate in one workload.
 pub struct Lane {
     /// Whose.
     pub name: &'static str,

@@ -1,7 +1,7 @@
 //! The workloads: which operations, on how many threads, for how long.
 
+use super::candidate::{Candidate, Visit};
 use super::churn::{Churn, Hot, slice};
-use super::contestant::{Contestant, Visit};
 use super::field::Field;
 use super::handed;
 use super::partner::{Job, Meeting, Partner};
@@ -71,8 +71,8 @@ struct HotPairs {
 }
 
 impl Visit for HotPairs {
-    fn visit<C: Contestant + 'static>(&mut self, name: &'static str, contestant: C) {
-        let (mut hot, count) = (Hot { contestant, bytes: self.bytes }, self.count);
+    fn visit<C: Candidate + 'static>(&mut self, name: &'static str, candidate: C) {
+        let (mut hot, count) = (Hot { candidate, bytes: self.bytes }, self.count);
         self.lanes.push(Lane { name, slice: Box::new(move || slice(&mut hot, count)) });
     }
 }
@@ -84,14 +84,14 @@ struct Churns {
 }
 
 impl Visit for Churns {
-    fn visit<C: Contestant + 'static>(&mut self, name: &'static str, contestant: C) {
-        let mut churn = Churn::new(Arc::new(contestant), 0, self.shape, self.steps.clone());
+    fn visit<C: Candidate + 'static>(&mut self, name: &'static str, candidate: C) {
+        let mut churn = Churn::new(Arc::new(candidate), 0, self.shape, self.steps.clone());
         let count = 4096;
         self.lanes.push(Lane { name, slice: Box::new(move || slice(&mut churn, count)) });
     }
 }
 
-/// Each thread churns on a stream of its own; both lanes of a contestant, one thread and two, share
+/// Each thread churns on a stream of its own; both lanes of a candidate, one thread and two, share
 /// its state, so that they differ in nothing else.
 struct Pairs {
     alone: Vec<Lane>,
@@ -101,11 +101,11 @@ struct Pairs {
 }
 
 impl Visit for Pairs {
-    fn visit<C: Contestant + 'static>(&mut self, name: &'static str, contestant: C) {
+    fn visit<C: Candidate + 'static>(&mut self, name: &'static str, candidate: C) {
         const COUNT: usize = 2048;
-        let contestant = Arc::new(contestant);
+        let candidate = Arc::new(candidate);
         let [mine, theirs] = self.steps.clone();
-        let mine = Rc::new(RefCell::new(Churn::new(contestant.clone(), 0, CHURN_1K, mine)));
+        let mine = Rc::new(RefCell::new(Churn::new(candidate.clone(), 0, CHURN_1K, mine)));
         let single = mine.clone();
         self.alone
             .push(Lane { name, slice: Box::new(move || slice(&mut *single.borrow_mut(), COUNT)) });
@@ -113,8 +113,8 @@ impl Visit for Pairs {
         let mut churn = None;
         let theirs: Job = Box::new(move |meeting: &Meeting| {
             let churn = churn.get_or_insert_with(|| {
-                contestant.enter();
-                Churn::new(contestant.clone(), 1, CHURN_1K, theirs.clone())
+                candidate.enter();
+                Churn::new(candidate.clone(), 1, CHURN_1K, theirs.clone())
             });
             meeting.timed(churn, COUNT)
         });

@@ -1,8 +1,8 @@
 //! Workloads that only a pool with streams can run: a use recorded on a second stream, and blocks
 //! that are freed on another stream than they were taken for.
 
+use super::candidate::{Candidate, StreamOrdered, Visit};
 use super::churn::{Work, slice};
-use super::contestant::{Contestant, StreamOrdered, Visit};
 use super::handed;
 use super::partner::Partner;
 use super::pool::CairnPool;

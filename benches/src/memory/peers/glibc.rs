@@ -1,12 +1,12 @@
 //! The C library: `malloc`, and `posix_memalign`, which torch's CPU allocator calls.
 
 use super::Address;
-use crate::memory::contestant::Contestant;
+use crate::memory::candidate::Candidate;
 
 /// `malloc` and `free`.
 pub struct Malloc;
 
-impl Contestant for Malloc {
+impl Candidate for Malloc {
     type Block = Address;
 
     #[inline]
@@ -28,7 +28,7 @@ const CACHE_LINE: usize = 64;
 /// `posix_memalign` and `free`.
 pub struct Memalign;
 
-impl Contestant for Memalign {
+impl Candidate for Memalign {
     type Block = Address;
 
     #[inline]

@@ -2,7 +2,7 @@
 //! that copies its input.
 
 use super::Address;
-use crate::memory::contestant::Contestant;
+use crate::memory::candidate::Candidate;
 use crate::ort::{Ort, Status};
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{null, null_mut};
@@ -107,7 +107,7 @@ impl Drop for Arena {
     }
 }
 
-impl Contestant for Arena {
+impl Candidate for Arena {
     type Block = Address;
 
     #[inline]
