@@ -1,8 +1,8 @@
 //! One thread allocates, another frees: blocks travel through a ring.
 
 use super::candidate::{Candidate, Visit};
+use super::interleave::Entry;
 use super::partner::{Job, Meeting, Partner, Times, wait};
-use super::race::Lane;
 use super::sequence::{CHURN_1K, Random};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::rc::Rc;
@@ -14,30 +14,30 @@ const COUNT: usize = 2 << 10;
 /// Blocks on their way at the most.
 const RING: usize = 1024;
 
-/// The lanes of all candidates. A run is over when the last block is freed.
-pub struct Lanes {
+/// The entries of all candidates. A run is over when the last block is freed.
+pub struct Entries {
     /// One of each candidate.
-    pub lanes: Vec<Lane>,
+    pub entries: Vec<Entry>,
     partner: Rc<Partner>,
     sizes: Arc<[u32]>,
     freed_on: usize,
 }
 
-impl Lanes {
+impl Entries {
     /// Blocks are allocated and freed on one and the same stream.
-    pub fn new(partner: Rc<Partner>) -> Lanes {
+    pub fn new(partner: Rc<Partner>) -> Entries {
         let mut random = Random::new(5);
         let sizes = (0..COUNT).map(|_| random.size(CHURN_1K)).collect();
-        Lanes { lanes: Vec::new(), partner, sizes, freed_on: 0 }
+        Entries { entries: Vec::new(), partner, sizes, freed_on: 0 }
     }
 
     /// Blocks are freed on another stream than they were allocated on.
-    pub fn across_streams(partner: Rc<Partner>) -> Lanes {
-        Lanes { freed_on: 1, ..Lanes::new(partner) }
+    pub fn across_streams(partner: Rc<Partner>) -> Entries {
+        Entries { freed_on: 1, ..Entries::new(partner) }
     }
 }
 
-impl Visit for Lanes {
+impl Visit for Entries {
     fn visit<C: Candidate + 'static>(&mut self, name: &'static str, candidate: C) {
         let candidate = Arc::new(candidate);
         let (mut send, mut receive) = RingBuffer::new(RING);
@@ -49,7 +49,7 @@ impl Visit for Lanes {
             timed(meeting, || free_all(&*freeing, &mut receive, freed_on))
         });
         let (partner, sizes, mut theirs) = (self.partner.clone(), self.sizes.clone(), Some(theirs));
-        self.lanes.push(Lane {
+        self.entries.push(Entry {
             name,
             slice: Box::new(move || {
                 partner.beside(&mut theirs, |meeting| {

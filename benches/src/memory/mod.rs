@@ -1,6 +1,6 @@
 //! `cargo xtask bench memory`: the pool beside other allocators, in one run.
 //!
-//! Speed: slices of all candidates in turn over the same sequences ([`race`], [`speed`]). Memory:
+//! Speed: slices of all candidates in turn over the same sequences ([`interleave`], [`speed`]). Memory:
 //! recorded programs and a pattern that made other pools grow ([`efficiency`]). Goals stand beside the
 //! figures and fail nothing ([`goals`]).
 
@@ -13,10 +13,10 @@ mod field;
 mod floor;
 mod goals;
 mod handed;
+mod interleave;
 mod partner;
 mod peers;
 mod pool;
-mod race;
 mod sequence;
 mod speed;
 mod streams;
