@@ -2,7 +2,7 @@
 
 use super::candidate::{Candidate, Visit};
 use super::interleave::Entry;
-use super::partner::{Job, Meeting, Partner, Times, wait};
+use super::partner::{Job, SpinBarrier, Partner, Times, wait};
 use super::sequence::{CHURN_1K, Random};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::rc::Rc;
@@ -42,27 +42,27 @@ impl Visit for Entries {
         let candidate = Arc::new(candidate);
         let (mut send, mut receive) = RingBuffer::new(RING);
         let (freeing, freed_on, mut entered) = (candidate.clone(), self.freed_on, false);
-        let theirs: Job = Box::new(move |meeting: &Meeting| {
+        let theirs: Job = Box::new(move |barrier: &SpinBarrier| {
             if !std::mem::replace(&mut entered, true) {
                 freeing.enter();
             }
-            timed(meeting, || free_all(&*freeing, &mut receive, freed_on))
+            timed(barrier, || free_all(&*freeing, &mut receive, freed_on))
         });
         let (partner, sizes, mut theirs) = (self.partner.clone(), self.sizes.clone(), Some(theirs));
         self.entries.push(Entry {
             name,
             slice: Box::new(move || {
-                partner.beside(&mut theirs, |meeting| {
-                    timed(meeting, || allocate_all(&*candidate, &mut send, &sizes))
+                partner.beside(&mut theirs, |barrier| {
+                    timed(barrier, || allocate_all(&*candidate, &mut send, &sizes))
                 })
             }),
         });
     }
 }
 
-fn timed(meeting: &Meeting, mut work: impl FnMut()) -> Times {
+fn timed(barrier: &SpinBarrier, mut work: impl FnMut()) -> Times {
     std::array::from_fn(|_| {
-        let start = meeting.begin();
+        let start = barrier.begin();
         work();
         start.elapsed().as_nanos() as f64 / COUNT as f64
     })

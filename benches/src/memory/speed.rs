@@ -5,7 +5,7 @@ use super::churn::{Churn, Hot, slice};
 use super::field::Field;
 use super::handed;
 use super::interleave::{self, Entry, MinimumLength};
-use super::partner::{Job, Meeting, Partner};
+use super::partner::{Job, SpinBarrier, Partner};
 use super::sequence::{CHURN_1K, CHURN_64L, Shape, Step, replacements};
 use super::table::{Table, bytes as in_words};
 use std::cell::RefCell;
@@ -111,18 +111,18 @@ impl Visit for Pairs {
             .push(Entry { name, slice: Box::new(move || slice(&mut *single.borrow_mut(), COUNT)) });
 
         let mut churn = None;
-        let theirs: Job = Box::new(move |meeting: &Meeting| {
+        let theirs: Job = Box::new(move |barrier: &SpinBarrier| {
             let churn = churn.get_or_insert_with(|| {
                 candidate.enter();
                 Churn::new(candidate.clone(), 1, CHURN_1K, theirs.clone())
             });
-            meeting.timed(churn, COUNT)
+            barrier.timed(churn, COUNT)
         });
         let (partner, mut theirs) = (self.partner.clone(), Some(theirs));
         self.beside.push(Entry {
             name,
             slice: Box::new(move || {
-                partner.beside(&mut theirs, |meeting| meeting.timed(&mut *mine.borrow_mut(), COUNT))
+                partner.beside(&mut theirs, |barrier| barrier.timed(&mut *mine.borrow_mut(), COUNT))
             }),
         });
     }
