@@ -2,8 +2,8 @@
 
 use super::candidate::{Candidate, Visit};
 use super::interleave::Entry;
-use super::partner::{Job, SpinBarrier, Partner, Times, wait};
 use super::sequence::{CHURN_1K, Random};
+use super::worker::{Job, SpinBarrier, Times, Worker, wait};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,22 +18,22 @@ const RING: usize = 1024;
 pub struct Entries {
     /// One of each candidate.
     pub entries: Vec<Entry>,
-    partner: Rc<Partner>,
+    worker: Rc<Worker>,
     sizes: Arc<[u32]>,
     freed_on: usize,
 }
 
 impl Entries {
     /// Blocks are allocated and freed on one and the same stream.
-    pub fn new(partner: Rc<Partner>) -> Entries {
+    pub fn new(worker: Rc<Worker>) -> Entries {
         let mut random = Random::new(5);
         let sizes = (0..COUNT).map(|_| random.size(CHURN_1K)).collect();
-        Entries { entries: Vec::new(), partner, sizes, freed_on: 0 }
+        Entries { entries: Vec::new(), worker, sizes, freed_on: 0 }
     }
 
     /// Blocks are freed on another stream than they were allocated on.
-    pub fn across_streams(partner: Rc<Partner>) -> Entries {
-        Entries { freed_on: 1, ..Entries::new(partner) }
+    pub fn across_streams(worker: Rc<Worker>) -> Entries {
+        Entries { freed_on: 1, ..Entries::new(worker) }
     }
 }
 
@@ -48,11 +48,11 @@ impl Visit for Entries {
             }
             timed(barrier, || free_all(&*freeing, &mut receive, freed_on))
         });
-        let (partner, sizes, mut theirs) = (self.partner.clone(), self.sizes.clone(), Some(theirs));
+        let (worker, sizes, mut theirs) = (self.worker.clone(), self.sizes.clone(), Some(theirs));
         self.entries.push(Entry {
             name,
             slice: Box::new(move || {
-                partner.beside(&mut theirs, |barrier| {
+                worker.beside(&mut theirs, |barrier| {
                     timed(barrier, || allocate_all(&*candidate, &mut send, &sizes))
                 })
             }),

@@ -14,7 +14,6 @@ mod floor;
 mod goals;
 mod handed;
 mod interleave;
-mod partner;
 mod peers;
 mod pool;
 mod sequence;
@@ -22,17 +21,18 @@ mod speed;
 mod streams;
 mod table;
 mod trace;
+mod worker;
 
 use efficiency::{Growth, Row};
 use field::{Field, POOL};
 use goals::Goals;
-use partner::Partner;
 use serde_json::json;
 use std::io::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use streams::Streams;
 use table::Table;
+use worker::Worker;
 
 /// Runs all and writes `memory.json` into `out`.
 pub fn run(out: &Path) -> Result<()> {
@@ -44,10 +44,10 @@ pub fn run(out: &Path) -> Result<()> {
     field.absent.extend(found.absent);
     field.absent.iter().for_each(|what| println!("absent: {what}"));
 
-    let partner = Rc::new(Partner::start());
+    let worker = Rc::new(Worker::start());
     let mut table = Table::default();
-    speed::run(&field, &partner, &mut table);
-    let streams = Streams::measure(partner, speed::LENGTH, speed::PAIRED);
+    speed::run(&field, &worker, &mut table);
+    let streams = Streams::measure(worker, speed::LENGTH, speed::PAIRED);
     table.print();
     println!("\nfreed by another thread on another stream: {:.1} ns", streams.handed.best);
 

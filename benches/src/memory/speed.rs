@@ -5,9 +5,9 @@ use super::churn::{Churn, Hot, slice};
 use super::field::Field;
 use super::handed;
 use super::interleave::{self, Entry, MinimumLength};
-use super::partner::{Job, SpinBarrier, Partner};
 use super::sequence::{CHURN_1K, CHURN_64L, Shape, Step, replacements};
 use super::table::{Table, bytes as in_words};
+use super::worker::{Job, SpinBarrier, Worker};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub const LENGTH: MinimumLength = MinimumLength { rounds: 24, time: Duration::fr
 pub const PAIRED: MinimumLength = MinimumLength { rounds: 40, time: Duration::from_secs(8) };
 
 /// Runs every workload; the table fills column by column.
-pub fn run(field: &Field, partner: &Rc<Partner>, table: &mut Table) {
+pub fn run(field: &Field, worker: &Rc<Worker>, table: &mut Table) {
     for bytes in HOT {
         let count = if bytes < 1 << 20 { 2000 } else { 500 };
         let mut hot = HotPairs { entries: Vec::new(), bytes, count };
@@ -49,8 +49,7 @@ pub fn run(field: &Field, partner: &Rc<Partner>, table: &mut Table) {
         table.add(name, interleave::run(churns.entries, LENGTH));
     }
     let steps = [1, 2].map(|seed| replacements(CHURN_1K, STEPS, seed).into());
-    let mut pairs =
-        Pairs { alone: Vec::new(), beside: Vec::new(), partner: partner.clone(), steps };
+    let mut pairs = Pairs { alone: Vec::new(), beside: Vec::new(), worker: worker.clone(), steps };
     field.each_and_floor(&mut pairs);
     let alone = pairs.alone.len();
     pairs.alone.extend(pairs.beside);
@@ -59,7 +58,7 @@ pub fn run(field: &Field, partner: &Rc<Partner>, table: &mut Table) {
     table.add(column::ALONE, figures);
     table.add(column::BESIDE, beside);
 
-    let mut handed = handed::Entries::new(partner.clone());
+    let mut handed = handed::Entries::new(worker.clone());
     field.each(&mut handed);
     table.add(column::HANDED, interleave::run(handed.entries, PAIRED));
 }
@@ -96,7 +95,7 @@ impl Visit for Churns {
 struct Pairs {
     alone: Vec<Entry>,
     beside: Vec<Entry>,
-    partner: Rc<Partner>,
+    worker: Rc<Worker>,
     steps: [Arc<[Step]>; 2],
 }
 
@@ -118,11 +117,11 @@ impl Visit for Pairs {
             });
             barrier.timed(churn, COUNT)
         });
-        let (partner, mut theirs) = (self.partner.clone(), Some(theirs));
+        let (worker, mut theirs) = (self.worker.clone(), Some(theirs));
         self.beside.push(Entry {
             name,
             slice: Box::new(move || {
-                partner.beside(&mut theirs, |barrier| barrier.timed(&mut *mine.borrow_mut(), COUNT))
+                worker.beside(&mut theirs, |barrier| barrier.timed(&mut *mine.borrow_mut(), COUNT))
             }),
         });
     }

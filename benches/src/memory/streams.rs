@@ -5,8 +5,8 @@ use super::candidate::{Candidate, StreamOrdered, Visit};
 use super::churn::{Work, slice};
 use super::handed;
 use super::interleave::{self, Entry, MinimumLength};
-use super::partner::Partner;
 use super::pool::CairnPool;
+use super::worker::Worker;
 use crate::measure::Figure;
 use serde_json::{Value, json};
 use std::hint::black_box;
@@ -29,7 +29,7 @@ pub struct Streams {
 
 impl Streams {
     /// Measures our pool.
-    pub fn measure(partner: Rc<Partner>, single: MinimumLength, paired: MinimumLength) -> Streams {
+    pub fn measure(worker: Rc<Worker>, single: MinimumLength, paired: MinimumLength) -> Streams {
         let figures = interleave::run(
             vec![
                 pair("idle", 0, false),
@@ -40,7 +40,7 @@ impl Streams {
             single,
         );
         let added = |plain: usize| figures[plain + 1].1.best - figures[plain].1.best;
-        let mut entries = handed::Entries::across_streams(partner);
+        let mut entries = handed::Entries::across_streams(worker);
         entries.visit("pool", CairnPool::new());
         let handed = interleave::run(entries.entries, paired)[0].1;
         Streams { recorded: added(0), recorded_busy: added(2), handed }

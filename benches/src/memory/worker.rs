@@ -13,7 +13,7 @@ pub const RUNS: usize = 8;
 /// Nanoseconds per operation of each run.
 pub type Times = [f64; RUNS];
 
-/// What the partner does.
+/// What the worker does.
 pub type Job = Box<dyn FnMut(&SpinBarrier) -> Times + Send>;
 
 /// Where the two meet, by spinning: a wake-up costs as much as a whole slice.
@@ -75,16 +75,16 @@ pub fn wait(ready: impl Fn() -> bool) {
 }
 
 /// The second thread. Jobs travel to it and back, so that whoever owns a job keeps its state.
-pub struct Partner {
+pub struct Worker {
     jobs: Option<Sender<Job>>,
     results: Receiver<(Job, Times)>,
     thread: Option<JoinHandle<()>>,
     barrier: Arc<SpinBarrier>,
 }
 
-impl Partner {
+impl Worker {
     /// Starts the thread.
-    pub fn start() -> Partner {
+    pub fn start() -> Worker {
         let (jobs, to_do) = bounded::<Job>(1);
         let (finish, results) = bounded(1);
         let barrier = Arc::new(SpinBarrier::new());
@@ -95,21 +95,25 @@ impl Partner {
                 let _ = finish.send((job, times));
             }
         });
-        Partner { jobs: Some(jobs), results, thread: Some(thread), barrier }
+        Worker { jobs: Some(jobs), results, thread: Some(thread), barrier }
     }
 
     /// Runs both sides; the result is the best run, each as slow as its slower side.
-    pub fn beside(&self, theirs: &mut Option<Job>, mine: impl FnOnce(&SpinBarrier) -> Times) -> f64 {
+    pub fn beside(
+        &self,
+        theirs: &mut Option<Job>,
+        mine: impl FnOnce(&SpinBarrier) -> Times,
+    ) -> f64 {
         let job = theirs.take().expect("a job comes back from every run");
-        self.jobs.as_ref().expect("until dropped").send(job).expect("the partner lives");
+        self.jobs.as_ref().expect("until dropped").send(job).expect("the worker lives");
         let mine = mine(&self.barrier);
-        let (job, others) = self.results.recv().expect("the partner lives");
+        let (job, others) = self.results.recv().expect("the worker lives");
         *theirs = Some(job);
         mine.into_iter().zip(others).map(|(a, b)| a.max(b)).fold(f64::MAX, f64::min)
     }
 }
 
-impl Drop for Partner {
+impl Drop for Worker {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
