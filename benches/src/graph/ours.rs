@@ -120,23 +120,23 @@ impl Engine for Runner<'_> {
 
 /// A model as bytes of the graph engine's format.
 pub fn write(model: &Model) -> Vec<u8> {
-    let mut drawing = Drawing { graph: Graph::new(&model.name), places: BTreeMap::new() };
+    let mut builder = GraphBuilder { graph: Graph::new(&model.name), sources: BTreeMap::new() };
     for (at, (origin, dims)) in model.tensors.iter().enumerate() {
-        let source = drawing.place(model, origin, dims);
-        drawing.places.insert(at, source);
+        let source = builder.add_tensor(model, origin, dims);
+        builder.sources.insert(at, source);
     }
-    let out = drawing.places[&model.output()];
-    drawing.graph.set_outputs(vec![out]);
-    cairn_graph::model::write(&drawing.graph)
+    let out = builder.sources[&model.output()];
+    builder.graph.set_outputs(vec![out]);
+    cairn_graph::model::write(&builder.graph)
 }
 
-struct Drawing {
+struct GraphBuilder {
     graph: Graph,
-    places: BTreeMap<Tensor, Source>,
+    sources: BTreeMap<Tensor, Source>,
 }
 
-impl Drawing {
-    fn place(&mut self, model: &Model, origin: &Origin, dims: &[usize]) -> Source {
+impl GraphBuilder {
+    fn add_tensor(&mut self, model: &Model, origin: &Origin, dims: &[usize]) -> Source {
         let mut sizes: Vec<i64> = dims.iter().map(|size| *size as i64).collect();
         match origin {
             Origin::Input => {
@@ -156,29 +156,29 @@ impl Drawing {
             Origin::Softmax(x) => self.node("SoftmaxV2", &[*x]),
             Origin::Scaled(x, by) => {
                 let by = self.floats(&[], &[*by]);
-                let x = self.places[x];
+                let x = self.sources[x];
                 self.add("Mul", &[x, by], Desc::default(), &[], 1)
             }
             Origin::Normalised(x, gain, bias) => {
                 let width = self.ints(&[sizes[sizes.len() - 1]]);
-                let [x, gain, bias] = [x, gain, bias].map(|one| self.places[one]);
+                let [x, gain, bias] = [x, gain, bias].map(|one| self.sources[one]);
                 let epsilon = [("epsilon", Attr::Float(1e-5))];
                 self.add("LayerNormV4", &[x, width, gain, bias], Desc::default(), &epsilon, 3)
             }
             Origin::Reshaped(x) => {
-                let (x, sizes) = (self.places[x], self.ints(&sizes));
+                let (x, sizes) = (self.sources[x], self.ints(&sizes));
                 self.add("Reshape", &[x, sizes], Desc::default(), &[], 1)
             }
             Origin::Transposed(x, order) => {
-                let order: Vec<i64> = order.iter().map(|place| *place as i64).collect();
-                let (x, order) = (self.places[x], self.ints(&order));
+                let order: Vec<i64> = order.iter().map(|dim| *dim as i64).collect();
+                let (x, order) = (self.sources[x], self.ints(&order));
                 self.add("Transpose", &[x, order], Desc::default(), &[], 1)
             }
         }
     }
 
     fn node(&mut self, kind: &str, inputs: &[Tensor]) -> Source {
-        let inputs: Vec<Source> = inputs.iter().map(|one| self.places[one]).collect();
+        let inputs: Vec<Source> = inputs.iter().map(|one| self.sources[one]).collect();
         self.add(kind, &inputs, Desc::default(), &[], 1)
     }
 
