@@ -2,7 +2,7 @@
 //! pools grow without end, and what can be given back.
 
 use super::arena::{Arena, BestFit, Counted};
-use super::field::{Field, OFFSET, ORT, POOL};
+use super::available::{AvailablePeers, OFFSET, ORT, POOL};
 use super::pool::PAGE;
 use super::trace::{Event, Trace};
 use serde_json::{Value, json};
@@ -44,8 +44,8 @@ pub struct Trimmed {
 }
 
 /// Replays one program on all that can tell what they reserve.
-pub fn replay(field: &Field, trace: &Trace) -> Row {
-    let reserved = arenas(field)
+pub fn replay(available: &AvailablePeers, trace: &Trace) -> Row {
+    let reserved = arenas(available)
         .into_iter()
         .map(|(name, mut arena)| {
             run(&mut *arena, &trace.events);
@@ -60,12 +60,12 @@ pub fn replay(field: &Field, trace: &Trace) -> Row {
     }
 }
 
-fn arenas(field: &Field) -> Vec<(&'static str, Box<dyn Arena>)> {
+fn arenas(available: &AvailablePeers) -> Vec<(&'static str, Box<dyn Arena>)> {
     let mut all: Vec<(&'static str, Box<dyn Arena>)> = vec![(POOL, Box::new(Counted::pool()))];
     #[cfg(feature = "peers")]
     all.push((OFFSET, Box::new(super::arena::Offsets::new())));
     let _ = OFFSET;
-    if let Some(ort) = &field.ort {
+    if let Some(ort) = &available.ort {
         all.push((ORT, Box::new(Counted::ort(ort.arena().expect("an arena")))));
     }
     all.push(("best fit (reference)", Box::<BestFit>::default()));
@@ -83,7 +83,7 @@ fn run(arena: &mut dyn Arena, events: &[Event]) {
 
 /// A hundred cycles: 91 MiB and 45.5 MiB are taken, then 2 MiB that stay, then both are freed; 66 MiB
 /// are held throughout. PyTorch issue 123548 reports 14,060 MiB reserved for 266 MiB live.
-pub fn growth(field: &Field) -> Growth {
+pub fn growth(available: &AvailablePeers) -> Growth {
     let mut events = vec![Event::Take(0, 66 * MIB)];
     for cycle in 0..100 {
         let first = 1 + 3 * cycle;
@@ -96,7 +96,7 @@ pub fn growth(field: &Field) -> Growth {
         ]);
     }
     let mut reserved = Vec::new();
-    for (name, mut arena) in arenas(field) {
+    for (name, mut arena) in arenas(available) {
         run(&mut *arena, &events);
         reserved.push((name, arena.reserved()));
     }

@@ -1,7 +1,7 @@
 //! What the figures should be. A goal is printed beside its figure, met or not; it fails nothing.
 
+use super::available::{C_DOOR, OFFSET, ORT, POOL};
 use super::efficiency::{Growth, Row, Trimmed};
-use super::field::{C_DOOR, OFFSET, ORT, POOL};
 use super::speed::{HOT, column};
 use super::streams::Streams;
 use super::table::{Table, bytes};

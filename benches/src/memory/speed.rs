@@ -1,8 +1,8 @@
 //! The workloads: which operations, on how many threads, for how long.
 
+use super::available::AvailablePeers;
 use super::candidate::{Candidate, Visit};
 use super::churn::{Churn, Hot, slice};
-use super::field::Field;
 use super::handed;
 use super::interleave::{self, Entry, MinimumLength};
 use super::sequence::{CHURN_1K, CHURN_64L, Shape, Step, replacements};
@@ -35,22 +35,22 @@ pub const LENGTH: MinimumLength = MinimumLength { rounds: 24, time: Duration::fr
 pub const PAIRED: MinimumLength = MinimumLength { rounds: 40, time: Duration::from_secs(8) };
 
 /// Runs every workload; the table fills column by column.
-pub fn run(field: &Field, worker: &Rc<Worker>, table: &mut Table) {
+pub fn run(available: &AvailablePeers, worker: &Rc<Worker>, table: &mut Table) {
     for bytes in HOT {
         let count = if bytes < 1 << 20 { 2000 } else { 500 };
         let mut hot = HotPairs { entries: Vec::new(), bytes, count };
-        field.each_and_floor(&mut hot);
+        available.each_and_floor(&mut hot);
         table.add(&in_words(bytes), interleave::run(hot.entries, LENGTH));
     }
     for (name, shape) in [(column::CHURN_1K, CHURN_1K), (column::CHURN_64L, CHURN_64L)] {
         let steps = replacements(shape, STEPS, 1).into();
         let mut churns = Churns { entries: Vec::new(), shape, steps };
-        field.each_and_floor(&mut churns);
+        available.each_and_floor(&mut churns);
         table.add(name, interleave::run(churns.entries, LENGTH));
     }
     let steps = [1, 2].map(|seed| replacements(CHURN_1K, STEPS, seed).into());
     let mut pairs = Pairs { alone: Vec::new(), beside: Vec::new(), worker: worker.clone(), steps };
-    field.each_and_floor(&mut pairs);
+    available.each_and_floor(&mut pairs);
     let alone = pairs.alone.len();
     pairs.alone.extend(pairs.beside);
     let mut figures = interleave::run(pairs.alone, PAIRED);
@@ -59,7 +59,7 @@ pub fn run(field: &Field, worker: &Rc<Worker>, table: &mut Table) {
     table.add(column::BESIDE, beside);
 
     let mut handed = handed::Entries::new(worker.clone());
-    field.each(&mut handed);
+    available.each(&mut handed);
     table.add(column::HANDED, interleave::run(handed.entries, PAIRED));
 }
 

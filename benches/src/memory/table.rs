@@ -1,6 +1,6 @@
 //! Nanoseconds by candidate and workload, printed as one table and kept for the goals.
 
-use super::field::POOL;
+use super::available::POOL;
 use crate::measure::Figure;
 use serde_json::{Value, json};
 
