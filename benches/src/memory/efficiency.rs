@@ -34,7 +34,7 @@ pub struct Growth {
 }
 
 /// What a trim gave back in the midst of a program.
-pub struct Trimmed {
+pub struct TrimResult {
     /// The program.
     pub trace: String,
     /// Whole pages in which nothing was live.
@@ -108,12 +108,12 @@ pub fn growth(available: &AvailablePeers) -> Growth {
 }
 
 /// Stops a program in its midst, and trims.
-pub fn trim(trace: &Trace) -> Trimmed {
+pub fn trim(trace: &Trace) -> TrimResult {
     let mut pool = Counted::pool();
     run(&mut pool, &trace.events[..trace.events.len() / 2]);
     let free = free_pages(pool.held(), pool.reserved());
     let returned = pool.candidate.trim();
-    Trimmed { trace: trace.name.clone(), free, returned }
+    TrimResult { trace: trace.name.clone(), free, returned }
 }
 
 /// Bytes in pages below `end` in which no block lies.
@@ -129,7 +129,7 @@ fn free_pages(blocks: impl Iterator<Item = (u64, u64)>, end: u64) -> u64 {
 }
 
 /// All of it for the file of figures.
-pub fn json(rows: &[Row], growth: &Growth, trims: &[Trimmed]) -> Value {
+pub fn json(rows: &[Row], growth: &Growth, trims: &[TrimResult]) -> Value {
     let named = |reserved: &[(&str, u64)], live: u64| -> Value {
         let each = |(name, bytes): &(&str, u64)| json!({ "allocator": name, "reserved": bytes, "ratio": *bytes as f64 / live as f64 });
         reserved.iter().map(each).collect()
