@@ -58,17 +58,17 @@ impl Streams {
 fn pair(name: &'static str, behind: u64, record: bool) -> Entry {
     let pool = CairnPool::new();
     pool.streams.lag(behind);
-    let mut work = Recorded { pool, record };
+    let mut work = RecordedUse { pool, record };
     Entry { name, slice: Box::new(move || slice(&mut work, 2000)) }
 }
 
 /// A pair on one stream with, or without, a use on the other, which gets a task each time.
-struct Recorded {
+struct RecordedUse {
     pool: CairnPool,
     record: bool,
 }
 
-impl Work for Recorded {
+impl Work for RecordedUse {
     fn run(&mut self, count: usize) {
         for _ in 0..count {
             let block = black_box(self.pool.allocate(black_box(BYTES), 0));
