@@ -14,7 +14,7 @@ mod process;
 use crate::ort::Ort;
 use compare::{ComparisonReport, Engine, agree, figure, interleave};
 use model::Model;
-use ours::Ours;
+use ours::CairnEngine;
 use process::{Peer, Process, Remote};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub fn run(out: &Path) -> std::io::Result<()> {
     });
     let tract = Process::tract(out).map_err(|why| report.absent(&format!("tract: {why}"))).ok();
     let peers = Peers { ort, eager, tract };
-    let ours = [Ours::new(1), Ours::new(2)];
+    let ours = [CairnEngine::new(1), CairnEngine::new(2)];
 
     chain(&mut report, &peers, &ours);
     if std::env::args().nth(2).as_deref() != Some("chain") {
@@ -73,7 +73,7 @@ pub fn run(out: &Path) -> std::io::Result<()> {
 }
 
 /// Dispatch: a thousand additions of sixteen numbers each.
-fn chain(report: &mut ComparisonReport, peers: &Peers, ours: &[Ours; 2]) {
+fn chain(report: &mut ComparisonReport, peers: &Peers, ours: &[CairnEngine; 2]) {
     const ROUNDS: usize = 1500;
     let (closed, open) = (Model::chain(LENGTH, WIDTH, false), Model::chain(LENGTH, WIDTH, true));
     let (closed_bytes, open_bytes) = (ours::write(&closed), ours::write(&open));
@@ -144,7 +144,7 @@ fn chain(report: &mut ComparisonReport, peers: &Peers, ours: &[Ours; 2]) {
 fn network(
     report: &mut ComparisonReport,
     peers: &Peers,
-    ours: &[Ours; 2],
+    ours: &[CairnEngine; 2],
     model: &Model,
     kind: &str,
     rounds: usize,
@@ -200,7 +200,7 @@ fn network(
 fn compiling(
     report: &mut ComparisonReport,
     peers: &Peers,
-    ours: &Ours,
+    ours: &CairnEngine,
     threads: usize,
     bytes: &[u8],
     model: &Model,

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A runtime of its own with a session of the graph engine.
-pub struct Ours {
+pub struct CairnEngine {
     runtime: &'static Runtime,
     session: Arc<Session>,
     stream: Arc<Stream>,
@@ -25,9 +25,9 @@ pub struct Ours {
 /// Room for the weights of the largest model, and more.
 const DEVICE: u64 = 4 << 30;
 
-impl Ours {
+impl CairnEngine {
     /// With so many threads.
-    pub fn new(threads: usize) -> Ours {
+    pub fn new(threads: usize) -> CairnEngine {
         let mut config = Config::from_env().expect("settings");
         config.workers = threads;
         config.device_memory = config.device_memory.min(DEVICE);
@@ -40,7 +40,7 @@ impl Ours {
         let session = engine.session(id).expect("the session");
         let handle = runtime.create_stream(0, 0).expect("a stream");
         let stream = runtime.handles.get::<Stream>(handle).expect("the stream");
-        Ours { runtime, session, stream, handle }
+        CairnEngine { runtime, session, stream, handle }
     }
 
     /// Reads, compiles and loads a model from its bytes; ready to run when it returns.
@@ -95,7 +95,7 @@ impl Ours {
 
 /// A loaded graph with its tensors.
 pub struct Runner<'a> {
-    of: &'a Ours,
+    of: &'a CairnEngine,
     id: u32,
     inputs: Vec<RunTensor>,
     outputs: [RunTensor; 1],
@@ -103,7 +103,7 @@ pub struct Runner<'a> {
 
 impl Engine for Runner<'_> {
     fn run(&mut self) {
-        let Ours { runtime, session, stream, handle } = self.of;
+        let CairnEngine { runtime, session, stream, handle } = self.of;
         let out = session.run(self.id, How::Loaded, *handle, &self.inputs, &self.outputs);
         out.expect("submitted");
         runtime.synchronize(stream, None).expect("done");
