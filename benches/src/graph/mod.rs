@@ -96,7 +96,7 @@ fn chain(report: &mut ComparisonReport, peers: &Peers, ours: &[CairnEngine; 2]) 
         let mut theirs: Vec<ort::Runner> = Vec::new();
         for model in [&closed, &open] {
             let Some(ort) = &peers.ort else { break };
-            let loaded = ort::Loaded::new(ort, &onnx::write(model), threads);
+            let loaded = ort::OrtSession::new(ort, &onnx::write(model), threads);
             theirs.push(loaded.and_then(|one| one.runner(model)).expect("a session"));
         }
         for (what, runner) in ["unfused", "fused", "dynamic"].iter().zip(&mut runners) {
@@ -158,7 +158,7 @@ fn network(
         ours.load(1, &mine, "O3");
         let mut runner = ours.runner(1, model);
         let mut theirs = peers.ort.as_ref().map(|ort| {
-            let loaded = ort::Loaded::new(ort, &onnx, threads);
+            let loaded = ort::OrtSession::new(ort, &onnx, threads);
             loaded.and_then(|one| one.runner(model)).expect("a session")
         });
         let mut eager = peers.eager[threads - 1].as_ref().map(Remote::new);
@@ -215,7 +215,7 @@ fn compiling(
         mine.push(start.elapsed().as_nanos() as f64);
         ours.unload(9);
         let start = Instant::now();
-        let loaded = ort::Loaded::new(ort, &onnx, threads).expect("a session");
+        let loaded = ort::OrtSession::new(ort, &onnx, threads).expect("a session");
         theirs.push(start.elapsed().as_nanos() as f64);
         drop(loaded);
     }

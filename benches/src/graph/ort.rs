@@ -54,14 +54,14 @@ type Release = unsafe extern "C" fn(*mut c_void);
 const FLOAT: c_int = 1;
 
 /// A session.
-pub struct Loaded {
+pub struct OrtSession {
     ort: Arc<Ort>,
     session: *mut c_void,
 }
 
-impl Loaded {
+impl OrtSession {
     /// Creates a session with the library's own choice of optimisations, and so many threads.
-    pub fn new(ort: &Arc<Ort>, bytes: &[u8], threads: usize) -> Result<Loaded, String> {
+    pub fn new(ort: &Arc<Ort>, bytes: &[u8], threads: usize) -> Result<OrtSession, String> {
         let (mut options, mut session) = (null_mut(), null_mut());
         // SAFETY: each function has the type that the library's header gives it, and the arguments live
         // through each call; the options are released once.
@@ -79,7 +79,7 @@ impl Loaded {
             ort.function::<Release>(place::RELEASE_SESSION_OPTIONS)(options);
             made?;
         }
-        Ok(Loaded { ort: ort.clone(), session })
+        Ok(OrtSession { ort: ort.clone(), session })
     }
 
     /// With the tensors of a model.
@@ -115,7 +115,7 @@ impl Loaded {
     }
 }
 
-impl Drop for Loaded {
+impl Drop for OrtSession {
     fn drop(&mut self) {
         // SAFETY: made by `new`, released once.
         unsafe { self.ort.function::<Release>(place::RELEASE_SESSION)(self.session) }
@@ -124,7 +124,7 @@ impl Drop for Loaded {
 
 /// A session with its tensors: the inputs, and after them the output.
 pub struct Runner {
-    of: Loaded,
+    of: OrtSession,
     names: Vec<CString>,
     values: Vec<*mut c_void>,
     data: Vec<Vec<f32>>,
