@@ -15,7 +15,7 @@ use crate::ort::Ort;
 use compare::{ComparisonReport, Engine, agree, figure, interleave};
 use model::Model;
 use ours::CairnEngine;
-use process::{Peer, Process, Remote};
+use process::{Peer, Process, RemoteModel};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -103,7 +103,7 @@ fn chain(report: &mut ComparisonReport, peers: &Peers, ours: &[CairnEngine; 2]) 
             runner.run();
             agree(what, &runner.output(), &expected);
         }
-        let mut tract = peers.tract.as_ref().map(Remote::new);
+        let mut tract = peers.tract.as_ref().map(RemoteModel::new);
         let mut engines: Vec<&mut dyn Engine> = Vec::new();
         engines.extend(runners.iter_mut().map(|one| one as &mut dyn Engine));
         engines.extend(theirs.iter_mut().map(|one| one as &mut dyn Engine));
@@ -161,7 +161,7 @@ fn network(
             let loaded = ort::OrtSession::new(ort, &onnx, threads);
             loaded.and_then(|one| one.runner(model)).expect("a session")
         });
-        let mut eager = peers.eager[threads - 1].as_ref().map(Remote::new);
+        let mut eager = peers.eager[threads - 1].as_ref().map(RemoteModel::new);
         runner.run();
         let output = runner.output();
         if let Some(theirs) = &mut theirs {
