@@ -21,42 +21,42 @@ pub trait Arena {
 }
 
 /// Keeps what a [`Candidate`] wants back, and asks it what it has reserved, now and at the most.
-pub struct Counted<C: Candidate> {
+pub struct CountedAllocator<C: Candidate> {
     /// Whose.
     pub candidate: C,
     blocks: HashMap<usize, (C::Block, u64)>,
     reserved: fn(&C) -> (u64, u64),
 }
 
-impl<C: Candidate> Counted<C> {
-    fn new(candidate: C, reserved: fn(&C) -> (u64, u64)) -> Counted<C> {
-        Counted { candidate, blocks: HashMap::new(), reserved }
+impl<C: Candidate> CountedAllocator<C> {
+    fn new(candidate: C, reserved: fn(&C) -> (u64, u64)) -> CountedAllocator<C> {
+        CountedAllocator { candidate, blocks: HashMap::new(), reserved }
     }
 }
 
-impl Counted<CairnPool> {
+impl CountedAllocator<CairnPool> {
     /// Where the live blocks lie, and how long they are.
     pub fn held(&self) -> impl Iterator<Item = (u64, u64)> {
         self.blocks.values().copied()
     }
 
     /// Our pool.
-    pub fn pool() -> Counted<CairnPool> {
-        Counted::new(CairnPool::new(), |pool| {
+    pub fn pool() -> CountedAllocator<CairnPool> {
+        CountedAllocator::new(CairnPool::new(), |pool| {
             let figures = pool.figures();
             (figures.reserved, figures.peak_reserved)
         })
     }
 }
 
-impl Counted<ort::Arena> {
+impl CountedAllocator<ort::Arena> {
     /// ONNX Runtime's, which gives nothing back by itself.
-    pub fn ort(arena: ort::Arena) -> Counted<ort::Arena> {
-        Counted::new(arena, |arena| (arena.reserved(), arena.reserved()))
+    pub fn ort(arena: ort::Arena) -> CountedAllocator<ort::Arena> {
+        CountedAllocator::new(arena, |arena| (arena.reserved(), arena.reserved()))
     }
 }
 
-impl<C: Candidate> Arena for Counted<C> {
+impl<C: Candidate> Arena for CountedAllocator<C> {
     fn take(&mut self, block: usize, bytes: u64) {
         let taken = self.candidate.allocate(bytes as usize, 0);
         self.blocks.insert(block, (taken, bytes));

@@ -1,7 +1,7 @@
 //! How much memory is reserved for what programs hold: recorded programs, a pattern that made other
 //! pools grow without end, and what can be given back.
 
-use super::arena::{Arena, BestFit, Counted};
+use super::arena::{Arena, BestFit, CountedAllocator};
 use super::available::{AvailablePeers, OFFSET, ORT, POOL};
 use super::pool::PAGE;
 use super::trace::{Event, Trace};
@@ -61,12 +61,13 @@ pub fn replay(available: &AvailablePeers, trace: &Trace) -> Row {
 }
 
 fn arenas(available: &AvailablePeers) -> Vec<(&'static str, Box<dyn Arena>)> {
-    let mut all: Vec<(&'static str, Box<dyn Arena>)> = vec![(POOL, Box::new(Counted::pool()))];
+    let mut all: Vec<(&'static str, Box<dyn Arena>)> =
+        vec![(POOL, Box::new(CountedAllocator::pool()))];
     #[cfg(feature = "peers")]
     all.push((OFFSET, Box::new(super::arena::Offsets::new())));
     let _ = OFFSET;
     if let Some(ort) = &available.ort {
-        all.push((ORT, Box::new(Counted::ort(ort.arena().expect("an arena")))));
+        all.push((ORT, Box::new(CountedAllocator::ort(ort.arena().expect("an arena")))));
     }
     all.push(("best fit (reference)", Box::<BestFit>::default()));
     all
@@ -100,7 +101,7 @@ pub fn growth(available: &AvailablePeers) -> Growth {
         run(&mut *arena, &events);
         reserved.push((name, arena.reserved()));
     }
-    let mut pool = Counted::pool();
+    let mut pool = CountedAllocator::pool();
     run(&mut pool, &events);
     pool.candidate.trim();
     let live = (66 + 200) * MIB;
@@ -109,7 +110,7 @@ pub fn growth(available: &AvailablePeers) -> Growth {
 
 /// Stops a program in its midst, and trims.
 pub fn trim(trace: &Trace) -> TrimResult {
-    let mut pool = Counted::pool();
+    let mut pool = CountedAllocator::pool();
     run(&mut pool, &trace.events[..trace.events.len() / 2]);
     let free = free_pages(pool.held(), pool.reserved());
     let returned = pool.candidate.trim();
