@@ -12,7 +12,7 @@ PRELUDE = """
 import os, re, subprocess
 import torch, torch_npu
 import pool
-from support import MIB, held, pinned
+from support import MIB, hold_stream, pinned
 from workload import block, block_on, churn, fails, free_memory, in_threads
 
 plug = pool.plug()
@@ -92,7 +92,7 @@ def overlap(address, mib, tensor):
 # Its own stream gets a freed block at once, also while work that reads it is still queued, in torch_npu or here.
 out = pinned(4 * MIB, fill=-1, dtype=torch.int8)
 for turn in range(3):
-    with held(first):
+    with hold_stream(first):
         with torch.npu.stream(first):
             old = torch.empty(4 * MIB, dtype=torch.int8, device="npu")
             old.copy_(pinned(4 * MIB, fill=turn, dtype=torch.int8), non_blocking=True)
@@ -120,7 +120,7 @@ assert pool.trim() > 0 and pool.figures().reserved == 0 and free_memory() == sta
 torch.npu.set_per_process_memory_fraction(0.25)
 assert pool.figures().budget == 64 * MIB
 for turn in range(2):
-    with held(first):
+    with hold_stream(first):
         old = block_on(first, 40)
         address = old.data_ptr()
         with torch.npu.stream(first):
@@ -151,7 +151,7 @@ for turn in range(2):
 for say in (pool.record_stream, torch.Tensor.record_stream):
     old = block_on(first, 40)
     address = old.data_ptr()
-    with held(second):
+    with hold_stream(second):
         with torch.npu.stream(second):
             out.copy_(old[: 4 * MIB].view(torch.int8), non_blocking=True)
         say(old, second)
