@@ -59,7 +59,7 @@ FUNCTIONS = {
 }
 
 
-class Declared:
+class Declaration:
     """What the IR declares of a type: inputs and outputs with their kind, and the types of attributes."""
 
     def __init__(self, inputs, outputs, attributes):
@@ -77,7 +77,7 @@ def declarations():
     """What the IR declares, by type."""
     lines = (line for line in IR.read_text().splitlines() if not line.startswith("#"))
     fields = ([field.strip() for field in line.split("|")] for line in lines)
-    return {name: Declared(*rest) for name, *rest in fields}
+    return {name: Declaration(*rest) for name, *rest in fields}
 
 
 class Engine:
@@ -97,9 +97,9 @@ class Engine:
     def text(self):
         return self.door.door_text().decode()
 
-    def check(self, what, held):
+    def check(self, what, ok):
         """Fails the test with the engine's text."""
-        if not held:
+        if not ok:
             pytest.fail(f"{what} failed: {self.text() or 'without a text'}", pytrace=False)
 
     def knows(self, kind):
@@ -194,23 +194,23 @@ class Graph:
         return read(described.data, dtype, sizes) if count else torch.zeros(sizes, dtype=dtype)
 
 
-class Building:
-    """Operators of a graph to be; they are let go when it is built."""
+class GraphBuilder:
+    """Builds a graph of operators, which are released at the end."""
 
     def __init__(self, engine):
-        self.engine, self.door, self.made = engine, engine.door, []
+        self.engine, self.door, self.operators = engine, engine.door, []
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        for op in self.made:
+        for op in self.operators:
             self.door.door_forget_operator(op)
 
     def operator(self, kind, name=None):
-        op = self.door.door_operator((name or f"{kind}_{len(self.made)}").encode(), kind.encode())
+        op = self.door.door_operator((name or f"{kind}_{len(self.operators)}").encode(), kind.encode())
         self.engine.check(f"OperatorFactory::CreateOperator of {kind}", op)
-        self.made.append(op)
+        self.operators.append(op)
         return op
 
     def data(self, index, dtype, sizes):

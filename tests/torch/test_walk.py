@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 
 from device import HOST_TO_DEVICE, TYPES, Device, array, call, raw
-from graphs import Building, declarations
+from graphs import GraphBuilder, declarations
 from references import *  # noqa: F403
 from support import ACL
 
@@ -270,24 +270,24 @@ class AsGraph:
 
     def graph(self, sized=tuple, is_fed=lambda one: one.place == "device"):
         """The graph, with what `sized` makes of the sizes of its inputs. What is not fed in a run is a constant."""
-        with Building(self.engine) as building:
-            op = building.operator(self.case.name, "node")
+        with GraphBuilder(self.engine) as builder:
+            op = builder.operator(self.case.name, "node")
             sources, heads = [], []
             for one in self.case.inputs:
                 if one.tensor is None:
                     sources.append(None)
                 elif is_fed(one):
-                    heads.append(building.data(len(heads), one.tensor.dtype, sized(one.sizes)))
+                    heads.append(builder.data(len(heads), one.tensor.dtype, sized(one.sizes)))
                     sources.append(heads[-1])
                 else:
-                    sources.append(building.constant(one.tensor))
-            building.feed(op, self.ir.inputs, sources)
+                    sources.append(builder.constant(one.tensor))
+            builder.feed(op, self.ir.inputs, sources)
             for name, kind in self.ir.outputs:
                 if kind == "dynamic":
-                    building.grow_outputs(op, name, len(self.case.outputs))
+                    builder.grow_outputs(op, name, len(self.case.outputs))
             for name, value in self.case.attributes:
-                self.set(building.door, op, name, value)
-            return building.graph(heads or [one for one in sources if one], op)
+                self.set(builder.door, op, name, value)
+            return builder.graph(heads or [one for one in sources if one], op)
 
     def set(self, door, op, name, value):
         kind = self.ir.attributes.get(name)
