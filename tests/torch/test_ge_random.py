@@ -9,7 +9,7 @@ import depth
 import ge_reference
 from device import Device, raw
 from ge_model import Model, showing
-from ge_random import Drawing
+from ge_random import RandomModel
 
 # One node at a time, and all the rest.
 PLAIN = {"ge.oo.level": "O1", "ge.oo.constantFolding": "false"}
@@ -50,8 +50,8 @@ def check_bytes(engine, data, links, inputs, values):
 
 @pytest.mark.parametrize("seed", range(16 if depth.DEEP else 4))
 def test_a_random_graph_is_its_nodes_one_by_one(seed, engine):
-    drawing = Drawing(seed, is_dynamic=seed % 2 == 1, count=6 + seed)
-    data, inputs = drawing.model(), drawing.tensors(seed)
+    random_model = RandomModel(seed, is_dynamic=seed % 2 == 1, count=6 + seed)
+    data, inputs = random_model.model(), random_model.tensors(seed)
     model = Model(data)
     wanted = ge_reference.compute(model, inputs)
     everything = showing(data, [(link, value.tensor.dtype) for link, value in wanted.items()])
