@@ -13,8 +13,8 @@ def both(function, *inputs, rtol=1e-5):
     """The result on `npu`, which must be that on `cpu`."""
     expected = function(*inputs)
     actual = function(*(tensor.npu() for tensor in inputs))
-    wanted, found = ([value] if isinstance(value, torch.Tensor) else list(value) for value in (expected, actual))
-    for cpu, npu in zip(wanted, found, strict=True):
+    cpu_values, npu_values = ([value] if isinstance(value, torch.Tensor) else list(value) for value in (expected, actual))
+    for cpu, npu in zip(cpu_values, npu_values, strict=True):
         assert (npu.device.type, npu.dtype, npu.shape) == ("npu", cpu.dtype, cpu.shape)
         torch.testing.assert_close(npu.cpu(), cpu, rtol=rtol, atol=1e-6, equal_nan=True)
     return actual

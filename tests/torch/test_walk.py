@@ -520,9 +520,9 @@ def expected(case):
 
 
 def assert_as_torch(case, outputs):
-    for one, wanted in zip(outputs, expected(case), strict=True):
+    for one, want in zip(outputs, expected(case), strict=True):
         relative, absolute = TOLERANCES.get(one.dtype, (0, 0))
-        torch.testing.assert_close(one, wanted, rtol=relative, atol=absolute, equal_nan=True)
+        torch.testing.assert_close(one, want, rtol=relative, atol=absolute, equal_nan=True)
 
 
 def taken(output, sizes):
