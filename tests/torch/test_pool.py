@@ -26,12 +26,12 @@ default = torch.npu.default_stream()
 whole = lambda size: -(-size // 512) * 512
 
 # What the pool counts is what torch holds, by stream and in total.
-def check(held_by):
+def check(tensors_by_stream):
     reports = [pool.report(device) for device in range(2)]
     for device, report in enumerate(reports):
         assert report["device"] == device and report["queued"] == queued
         assert report["total"] == pool.figures(device).as_dict()
-    for stream, tensors in held_by.items():
+    for stream, tensors in tensors_by_stream.items():
         device = stream.device.index
         figures = pool.figures(device, stream)
         sizes = [tensor.nbytes for tensor in tensors]
@@ -42,22 +42,22 @@ def check(held_by):
         assert figures.taken == figures.blocks + figures.freed
     for device in range(2):
         total = pool.figures(device)
-        own = [tensor for stream, tensors in held_by.items() if stream.device.index == device for tensor in tensors]
+        own = [tensor for stream, tensors in tensors_by_stream.items() if stream.device.index == device for tensor in tensors]
         assert (total.blocks, total.requested) == (len(own), sum(tensor.nbytes for tensor in own))
         assert total.live <= total.reserved <= total.peakReserved
 
-made = {default: [], side: [], away: []}
+tensors_by_stream = {default: [], side: [], away: []}
 for count in (1, 128, 129, 5000, 1 << 20):
-    for stream, tensors in made.items():
+    for stream, tensors in tensors_by_stream.items():
         with torch.npu.stream(stream):
             tensors.append(torch.empty(count, dtype=torch.int32, device=stream.device))
             tensors[-1].copy_(torch.arange(count, dtype=torch.int32))
-    check(made)
-peaks = {stream: pool.figures(stream.device.index, stream).live for stream in made}
-for tensors in made.values():
+    check(tensors_by_stream)
+peaks = {stream: pool.figures(stream.device.index, stream).live for stream in tensors_by_stream}
+for tensors in tensors_by_stream.values():
     del tensors[::2]
-    check(made)
-for tensors in made.values():
+    check(tensors_by_stream)
+for tensors in tensors_by_stream.values():
     for tensor in tensors:
         assert torch.equal(tensor.cpu(), torch.arange(len(tensor), dtype=torch.int32))
 del tensor
@@ -69,14 +69,14 @@ torch.npu.reset_peak_memory_stats()
 assert pool.figures(0, side).peak == pool.figures(0, side).live, pool.report()
 assert 0 <= pool.figures().peak - pool.figures().live <= 4 * MIB, pool.report()
 assert pool.figures(1, away).peak == peaks[away]
-for tensors in made.values():
+for tensors in tensors_by_stream.values():
     tensors.clear()
-check(made)
+check(tensors_by_stream)
 assert pool.figures().live == 0 < pool.figures().reserved
 
 streams = [torch.npu.Stream(device=number % 2) for number in range(4)]
 in_threads(lambda number: [churn(streams[number], 200, 1000 * turn + number) for turn in range(5)], 4)
-check(made)
+check(tensors_by_stream)
 assert pool.last_error() is None
 """
 
