@@ -46,13 +46,13 @@ def on_record_stream(address, stream):
 
 def plug():
     """The allocator, with torch_npu's further callbacks as docs/torch.md sets them."""
-    plug = torch_npu.npu.memory.NPUPluggableAllocator(NAME, "cairn_malloc", "cairn_free")
+    pluggable = torch_npu.npu.memory.NPUPluggableAllocator(NAME, "cairn_malloc", "cairn_free")
     address = lambda function: ctypes.cast(function, ctypes.c_void_p).value
-    plug.allocator().set_memory_fraction_fn(address(LIBRARY.cairn_pool_set_fraction))
-    plug.allocator().set_reset_fn(address(LIBRARY.cairn_pool_empty_cache))
-    plug.allocator().set_reset_peak_status_fn(address(LIBRARY.cairn_pool_reset_peak))
-    plug.allocator().set_record_stream_fn(address(on_record_stream))
-    return plug
+    pluggable.allocator().set_memory_fraction_fn(address(LIBRARY.cairn_pool_set_fraction))
+    pluggable.allocator().set_reset_fn(address(LIBRARY.cairn_pool_empty_cache))
+    pluggable.allocator().set_reset_peak_status_fn(address(LIBRARY.cairn_pool_reset_peak))
+    pluggable.allocator().set_record_stream_fn(address(on_record_stream))
+    return pluggable
 
 
 def done(status):
