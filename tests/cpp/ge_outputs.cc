@@ -54,12 +54,12 @@ static void shared(Fixture &fixture, Session &session, uint32_t id, int64_t n, b
     RUNS(session.AddGraph(id, twice(n), refreshable(moves)));
     RUNS(session.AddGraph(id + 1, two_outputs(n), refreshable(moves)));
     for (int run = 0; run < 2; run++) {
-        std::vector<T> made;
-        RUNS(session.RunGraphWithStreamAsync(id, fixture.stream, inputs, made));
+        std::vector<T> results;
+        RUNS(session.RunGraphWithStreamAsync(id, fixture.stream, inputs, results));
         CHECK_OK(aclrtSynchronizeStream(fixture.stream));
-        CHECK(made.size() == 2 && holds(data(made[0]), R) && holds(data(made[1]), R));
-        CHECK(made.size() == 2 && data(made[0]) != data(made[1]));
-        CHECK(fixture.pool->Holds(data(made[0])) && fixture.pool->Holds(data(made[1])));
+        CHECK(results.size() == 2 && holds(data(results[0]), R) && holds(data(results[1]), R));
+        CHECK(results.size() == 2 && data(results[0]) != data(results[1]));
+        CHECK(fixture.pool->Holds(data(results[0])) && fixture.pool->Holds(data(results[1])));
     }
     std::vector<T> one_memory = list<T>(&fixture.both, &fixture.both);
     RUNS(session.RunGraphWithStreamAsync(id, fixture.stream, inputs, one_memory));
