@@ -85,7 +85,7 @@ static void numbers(void)
 typedef struct Seen {
     aclrtContext context;
     aclrtStream stream;
-    int32_t wanted;
+    int32_t expected;
 } Seen;
 
 static void look(void *argument)
@@ -93,19 +93,19 @@ static void look(void *argument)
     Seen *seen = argument;
     int32_t id = -1;
     CHECK_CODE(aclrtGetDevice(&id), ACL_ERROR_RT_CONTEXT_NULL);
-    CHECK_OK(aclrtSetDevice(seen->wanted));
+    CHECK_OK(aclrtSetDevice(seen->expected));
     CHECK_OK(aclrtGetDevice(&id));
-    CHECK_EQ(id, seen->wanted);
+    CHECK_EQ(id, seen->expected);
     CHECK_OK(aclrtGetCurrentContext(&seen->context));
     CHECK_OK(aclrtCtxGetCurrentDefaultStream(&seen->stream));
-    CHECK_OK(aclrtResetDevice(seen->wanted));
+    CHECK_OK(aclrtResetDevice(seen->expected));
 }
 
 static void per_thread(void)
 {
     Seen mine = {0}, same = {0}, other = {0};
     int32_t id = -1, flag = 0;
-    other.wanted = 1;
+    other.expected = 1;
     GROUP("acl_3_2_13 the current device belongs to the thread");
     CHECK_OK(aclrtSetDevice(0));
     on_thread(look, &same);

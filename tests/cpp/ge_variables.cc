@@ -209,8 +209,8 @@ static void second_version(aclrtStream stream, const Device &ones, const Device 
         RUNS(session.RunGraphWithStreamAsync(id, stream, inputs, outputs));
         CHECK_OK(aclrtSynchronizeStream(stream));
         const float steps = static_cast<float>(id) - 1;
-        const float wanted[4] = {X[0] + steps, X[1] + steps, X[2] + steps, X[3] + steps};
-        CHECK(holds(out.data, wanted));
+        const float expected[4] = {X[0] + steps, X[1] + steps, X[2] + steps, X[3] + steps};
+        CHECK(holds(out.data, expected));
     }
 }
 

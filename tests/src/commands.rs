@@ -37,8 +37,8 @@ pub fn cairn_run(toolkit: &Toolkit) -> Result<()> {
     let script = "echo \"home=$ASCEND_HOME_PATH 1=$1\"; exit 7";
     let output = call(toolkit, "cairn", &["run", "--", "sh", "-c", script, "sh", "--flag"])?;
     let output = output.expect(7)?;
-    let wanted = format!("home={} 1=--flag", toolkit.dir.display());
-    ensure!(output.contains(&wanted), "wanted {wanted}\n{output}");
+    let expected = format!("home={} 1=--flag", toolkit.dir.display());
+    ensure!(output.contains(&expected), "expected {expected}\n{output}");
     let output = call(toolkit, "cairn", &["run", "--", "/no/such/program"])?;
     ensure!(output.status.is_some_and(|status| !status.success()), "it ran?\n{}", output.output);
     ensure!(output.output.contains("/no/such/program"), "{}", output.output);
