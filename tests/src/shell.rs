@@ -61,7 +61,11 @@ pub fn kept_path(toolkit: &Toolkit) -> Result<()> {
         command.args(["-c", &script]);
         let log = scratch(toolkit, &format!("kept_path-{at}.log"))?;
         let output = run(&mut command, &log, limit())?.expect(0)?;
-        ensure!(output.trim() == format!("={}=", expected.display()), "{}: {output}", file.display());
+        ensure!(
+            output.trim() == format!("={}=", expected.display()),
+            "{}: {output}",
+            file.display()
+        );
     }
     Ok(())
 }

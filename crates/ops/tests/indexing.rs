@@ -387,10 +387,10 @@ fn the_middle_and_where_values_belong() {
     memory.run("Kthvalue", args).unwrap();
     assert_eq!(memory.read(&value), [2.0, 6.0]);
     let line = memory.put(F, &[4], &[1.0, 2.0, 2.0, 5.0]);
-    let wanted = memory.put(F, &[2, 2], &[2.0, 0.0, 6.0, 3.0]);
+    let values = memory.put(F, &[2, 2], &[2.0, 0.0, 6.0, 3.0]);
     let out = memory.zeros(I, &[2, 2]);
     let args = |right| {
-        vec![t(&line), t(&wanted), Arg::Flag(false), Arg::Flag(right), Arg::Absent, t(&out)]
+        vec![t(&line), t(&values), Arg::Flag(false), Arg::Flag(right), Arg::Absent, t(&out)]
     };
     memory.run("SearchSorted", args(false)).unwrap();
     assert_eq!(memory.read(&out), [1.0, 0.0, 4.0, 3.0]);

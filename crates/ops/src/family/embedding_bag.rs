@@ -49,9 +49,9 @@ fn bagging(call: &Call<'_>) -> Result<Bagging> {
 /// How many bags there are.
 fn bag_count(call: &Call<'_>) -> Result<usize> {
     let index = call.layout(INDEX)?;
-    let wrong = |at: usize, layout: &Layout, wanted: &str| {
+    let wrong = |at: usize, layout: &Layout, expected: &str| {
         let (name, dims) = (call.parameter(at), layout.dims());
-        Error::invalid(format!("{name} has the sizes {dims:?}: expected {wanted}"))
+        Error::invalid(format!("{name} has the sizes {dims:?}: expected {expected}"))
     };
     if !call.has(STARTS) {
         return match index.rank() {

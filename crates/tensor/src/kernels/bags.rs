@@ -77,12 +77,12 @@ impl Bags<'_> {
         let mut before = 0;
         for bag in 0..=self.count {
             let start = self.start(bag);
-            let wanted = match bag {
+            let valid = match bag {
                 0 if self.count > 0 => start == 0,
                 _ if bag == self.count => start == indices,
                 _ => start >= before && start <= indices,
             };
-            if !wanted && self.starts.is_some() {
+            if !valid && self.starts.is_some() {
                 return Err(BadBag::Start(bag, start));
             }
             before = start;

@@ -198,9 +198,9 @@ impl Bound {
         }
         self.shift_last = kind == 0;
         let (batches, heads, packed) = (self.batches(), self.heads, self.packed);
-        let wrong = |wanted: &str| {
+        let wrong = |expected: &str| {
             let (name, have) = (call.parameter(SHIFT), shift.dims());
-            Error::invalid(format!("{name} has the sizes {have:?}: expected {wanted}"))
+            Error::invalid(format!("{name} has the sizes {have:?}: expected {expected}"))
         };
         let is_short = |one: &Piece| one.sizes.queries > SHORT;
         self.by_distance =

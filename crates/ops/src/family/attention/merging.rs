@@ -60,10 +60,10 @@ fn merge(call: &mut Call<'_>) -> Result<Plan> {
         (true, 3) | (false, 4) => stats[1],
         _ => 0,
     };
-    let wanted = result(call, 0, &reads[0], &form, heads)?;
+    let expected = result(call, 0, &reads[0], &form, heads)?;
     let fits = match packed {
-        true => stats[0] == wanted.dims()[0],
-        false => stats[0] == wanted.dims()[1] && stats[2] == wanted.dims()[0],
+        true => stats[0] == expected.dims()[0],
+        false => stats[0] == expected.dims()[1] && stats[2] == expected.dims()[0],
     };
     if !fits || stats.last() == Some(&0) {
         let (name, dims) = (call.parameter(1), reads[0].dims());

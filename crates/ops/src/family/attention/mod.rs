@@ -70,9 +70,9 @@ impl SoftmaxStats {
         if fits && operand.dtype == DType::Float {
             return Ok(Some(SoftmaxStats { operand, by_heads }));
         }
-        let (name, layout, wanted) = (call.parameter(at), operand.layout(), query.dims());
-        let wanted = &wanted[..wanted.len() - 1];
-        Err(Error::invalid(format!("{name} is {layout}: expected float of {wanted:?} and 8")))
+        let (name, layout, expected) = (call.parameter(at), operand.layout(), query.dims());
+        let expected = &expected[..expected.len() - 1];
+        Err(Error::invalid(format!("{name} is {layout}: expected float of {expected:?} and 8")))
     }
 
     /// Those of one piece of work: batches, heads, queries, any.
