@@ -95,10 +95,10 @@ fn whole(value: i64) -> Arg {
 }
 
 /// A way to lay out sizes: permuted, with gaps, backwards.
-fn laid(dtype: DType, dims: &[usize], turn: usize, gap: usize) -> Layout {
+fn laid(dtype: DType, dims: &[usize], rotation: usize, gap: usize) -> Layout {
     let mut order: Vec<usize> = (0..dims.len()).collect();
     if !order.is_empty() {
-        order.rotate_left(turn % dims.len());
+        order.rotate_left(rotation % dims.len());
     }
     let permuted: Vec<usize> = order.iter().map(|at| dims[*at]).collect();
     let mut wide = permuted.clone();
@@ -172,7 +172,7 @@ proptest! {
     fn of_two_tensors_that_broadcast(
         dims in prop::collection::vec(1usize..5, 1..4),
         single in prop::collection::vec(any::<bool>(), 4),
-        (turn, gap, cut) in (0usize..3, 0usize..3, 0usize..3),
+        (rotation, gap, cut) in (0usize..3, 0usize..3, 0usize..3),
         dtypes in prop::sample::select(&[(F, F), (DType::Int64, DType::Int32), (DType::Int64, F), (DType::Float16, DType::Float16), (DType::Bool, DType::Int8)]),
         which in 0usize..8,
     ) {
@@ -199,8 +199,8 @@ proptest! {
         let small = small[cut.min(small.len())..].to_vec();
         let (count, few): (usize, usize) = (dims.iter().product(), small.iter().product());
         let mut tensors = TestMemory::default();
-        let a = tensors.place(laid(left, &dims, turn, gap), &(0..count).map(|at| (at % 7) as f64 - 3.0).collect::<Vec<_>>());
-        let b = tensors.place(laid(right, &small, turn, gap), &(0..few).map(|at| (at % 3) as f64 + 1.0).collect::<Vec<_>>());
+        let a = tensors.place(laid(left, &dims, rotation, gap), &(0..count).map(|at| (at % 7) as f64 - 3.0).collect::<Vec<_>>());
+        let b = tensors.place(laid(right, &small, rotation, gap), &(0..few).map(|at| (at % 3) as f64 + 1.0).collect::<Vec<_>>());
         let out = tensors.empty(both, &dims);
         let (xs, ys) = (tensors.values(&a), tensors.values(&b));
         tensors.call(name, &[tensor(&a), tensor(&b), tensor(&out)]);

@@ -187,7 +187,7 @@ proptest! {
         dims in prop::array::uniform2(1usize..6),
         cut in prop::array::uniform2(0usize..6),
         dim in 0usize..2,
-        turn in any::<bool>(),
+        transpose in any::<bool>(),
         seeds in prop::collection::vec(0usize..1000, 64),
         dtype in prop::sample::select(vec![F, DType::Float16, I, DType::Int32, DType::Uint8]),
         index_type in prop::sample::select(vec![I, DType::Int32]),
@@ -199,8 +199,8 @@ proptest! {
         let values: Vec<f64> = (0..count).map(|at| (seeds[63 - at] % 9) as f64).collect();
         let mut memory = TestMemory::new();
         let base = numbers(dims[0] * dims[1]);
-        let mut a = memory.zeros(dtype, &if turn { [dims[1], dims[0]] } else { dims });
-        if turn {
+        let mut a = memory.zeros(dtype, &if transpose { [dims[1], dims[0]] } else { dims });
+        if transpose {
             a = transposed(&a);
         }
         memory.write(&a, &base);

@@ -1,4 +1,4 @@
-//! Operators that make, join, turn and cut tensors.
+//! Operators that create, join, permute and slice tensors.
 
 mod common;
 

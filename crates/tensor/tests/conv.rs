@@ -30,10 +30,16 @@ struct StoredTensor {
 }
 
 impl StoredTensor {
-    /// `turn` says which dimension lies outermost; dimensions are stepped by `step`.
-    fn new(dtype: DType, dims: &[usize], turn: usize, step: usize, seed: usize) -> StoredTensor {
+    /// `rotation` says which dimension lies outermost; dimensions are stepped by `step`.
+    fn new(
+        dtype: DType,
+        dims: &[usize],
+        rotation: usize,
+        step: usize,
+        seed: usize,
+    ) -> StoredTensor {
         let rank = dims.len();
-        let order: Vec<usize> = (0..rank).map(|at| (at + turn) % rank).collect();
+        let order: Vec<usize> = (0..rank).map(|at| (at + rotation) % rank).collect();
         let wide: Vec<usize> = order.iter().map(|at| dims[*at] * step).collect();
         let inverse: Vec<usize> =
             (0..rank).map(|at| order.iter().position(|one| *one == at).unwrap()).collect();
@@ -111,7 +117,7 @@ struct Case {
     inputs: usize,
     outputs: usize,
     dtype: DType,
-    turns: [usize; 3],
+    rotations: [usize; 3],
     step: usize,
     threads: usize,
 }
@@ -130,8 +136,20 @@ fn cases() -> impl Strategy<Value = Case> {
     let rest = (types, [0usize..6, 0usize..6, 0usize..6], 1usize..3, 1usize..4);
     (axes, sizes, places, channels, rest).prop_map(|(axes, sizes, places, channels, rest)| {
         let (samples, groups, inputs, outputs) = channels;
-        let (dtype, turns, step, threads) = rest;
-        Case { axes, sizes, places, samples, groups, inputs, outputs, dtype, turns, step, threads }
+        let (dtype, rotations, step, threads) = rest;
+        Case {
+            axes,
+            sizes,
+            places,
+            samples,
+            groups,
+            inputs,
+            outputs,
+            dtype,
+            rotations,
+            step,
+            threads,
+        }
     })
 }
 
@@ -139,19 +157,19 @@ impl Case {
     fn source(&self) -> StoredTensor {
         let [d, h, w] = self.sizes;
         let dims = [self.samples, self.groups, self.inputs, d, h, w];
-        StoredTensor::new(self.dtype, &dims, self.turns[0], self.step, 1)
+        StoredTensor::new(self.dtype, &dims, self.rotations[0], self.step, 1)
     }
 
     fn result(&self, seed: usize) -> StoredTensor {
         let [d, h, w] = self.places;
         let dims = [self.samples, self.groups, self.outputs, d, h, w];
-        StoredTensor::new(self.dtype, &dims, self.turns[1], self.step, seed)
+        StoredTensor::new(self.dtype, &dims, self.rotations[1], self.step, seed)
     }
 
     fn weights(&self) -> StoredTensor {
         let [z, y, x] = self.axes.map(|axis| axis.taps);
         let dims = [self.groups, self.outputs, self.inputs, z, y, x];
-        StoredTensor::new(self.dtype, &dims, self.turns[2], self.step, 3)
+        StoredTensor::new(self.dtype, &dims, self.rotations[2], self.step, 3)
     }
 }
 
@@ -268,7 +286,7 @@ fn large_ones() {
                 inputs,
                 outputs,
                 dtype,
-                turns: [0; 3],
+                rotations: [0; 3],
                 step: 1,
                 threads,
             };

@@ -38,9 +38,15 @@ struct StoredTensor {
 
 impl StoredTensor {
     /// `order` says which dimension lies outermost; each dimension is padded and stepped by `step`.
-    fn new(dtype: DType, dims: &[usize], turn: usize, step: usize, seed: usize) -> StoredTensor {
+    fn new(
+        dtype: DType,
+        dims: &[usize],
+        rotation: usize,
+        step: usize,
+        seed: usize,
+    ) -> StoredTensor {
         let rank = dims.len();
-        let order: Vec<usize> = (0..rank).map(|at| (at + turn) % rank).collect();
+        let order: Vec<usize> = (0..rank).map(|at| (at + rotation) % rank).collect();
         let wide: Vec<usize> = order.iter().map(|at| dims[*at] * step).collect();
         let inverse: Vec<usize> =
             (0..rank).map(|at| order.iter().position(|one| *one == at).unwrap()).collect();
@@ -141,22 +147,22 @@ proptest! {
         (batches, m, n, k) in (0usize..4, 0usize..40, 0usize..40, 0usize..50),
         (dtype, other) in (types(), types()),
         mixed in any::<bool>(),
-        turns in (0usize..3, 0usize..3, 0usize..3),
+        rotations in (0usize..3, 0usize..3, 0usize..3),
         steps in (1usize..3, 1usize..3, 1usize..3),
         shared in any::<bool>(),
         (alpha, beta) in (-2i32..3, -2i32..3),
         width in 1usize..4,
     ) {
         let (alpha, beta) = (f64::from(alpha), f64::from(beta));
-        let a = StoredTensor::new(dtype, &[batches, m, k], turns.0, steps.0, 1);
+        let a = StoredTensor::new(dtype, &[batches, m, k], rotations.0, steps.0, 1);
         let other = if mixed { other } else { dtype };
         let right = if shared { 1 } else { batches };
-        let b = StoredTensor::new(other, &[right, k, n], turns.1, steps.1, 2);
+        let b = StoredTensor::new(other, &[right, k, n], rotations.1, steps.1, 2);
         let wide = b.layout.broadcast_to(&[batches, k, n]).unwrap();
         let bytes_of_b = View::over(&b.bytes, wide).unwrap();
         let real = dtype == DType::Double || other == DType::Double;
-        let out = StoredTensor::new(if real { DType::Double } else { DType::Float }, &[batches, m, n], turns.2, steps.2, 3);
-        let out = if mixed { out } else { StoredTensor::new(dtype, &[batches, m, n], turns.2, steps.2, 3) };
+        let out = StoredTensor::new(if real { DType::Double } else { DType::Float }, &[batches, m, n], rotations.2, steps.2, 3);
+        let out = if mixed { out } else { StoredTensor::new(dtype, &[batches, m, n], rotations.2, steps.2, 3) };
         let before = out.values();
         if beta == 0.0 && !matches!(out.layout.dtype, DType::Int64 | DType::Int32) {
             out.fill(|_| f64::NAN);

@@ -45,8 +45,8 @@ fn operands(call: &Call<'_>, left: Layout, right: Layout) -> Result<MatmulOperan
         return Err(wrong());
     }
     let transposed = |at: usize, side: Layout| -> Result<Layout> {
-        let turn = side.rank() > 1 && call.flag_or(at, false)?;
-        Ok(if turn { side.transposed(side.rank() - 2, side.rank() - 1) } else { side })
+        let transpose = side.rank() > 1 && call.flag_or(at, false)?;
+        Ok(if transpose { side.transposed(side.rank() - 2, side.rank() - 1) } else { side })
     };
     let (flat_left, flat_right) = (left.rank() == 1, right.rank() == 1);
     let a = if flat_left { left.with(0) } else { transposed(TRANSPOSE_LEFT, left)? };

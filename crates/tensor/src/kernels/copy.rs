@@ -141,12 +141,12 @@ mod tests {
         #[test]
         fn moves_every_element_whatever_the_strides(
             sizes in prop::collection::vec(0usize..40, 1..4),
-            turn in 0usize..4,
+            rotation in 0usize..4,
             flip in any::<bool>(),
             dtype in prop::sample::select(vec![DType::Bool, DType::Float16, DType::Float, DType::Int64, DType::Complex128]),
         ) {
             let mut order: Vec<usize> = (0..sizes.len()).collect();
-            order.rotate_left(turn % sizes.len());
+            order.rotate_left(rotation % sizes.len());
             let permuted: Vec<usize> = order.iter().map(|at| sizes[*at]).collect();
             let mut inverse = vec![0; order.len()];
             order.iter().enumerate().for_each(|(at, from)| inverse[*from] = at);

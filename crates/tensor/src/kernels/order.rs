@@ -185,7 +185,7 @@ pub(crate) unsafe fn entries<'r, E: Entry>(
     unsafe { std::slice::from_raw_parts_mut(scratch.first_mut().cast::<E>().add(start), count) }
 }
 
-/// Fills entries from a line of elements, `stride` apart. Descending order turns keys around.
+/// Fills entries from a line of elements, `stride` apart. In descending order keys are complemented.
 ///
 /// # Safety
 /// The line has as many elements as there are entries.
@@ -196,11 +196,11 @@ pub(crate) unsafe fn enter<T: Ordered, E: Entry>(
     stride: isize,
     descending: bool,
 ) {
-    let turn = if descending { u64::MAX } else { 0 };
+    let flip = if descending { u64::MAX } else { 0 };
     for (index, entry) in entries.iter_mut().enumerate() {
         // SAFETY: as the caller vouches.
         let value = unsafe { line.offset(index as isize * stride).read_unaligned() };
-        *entry = E::new(value.key() ^ turn, index);
+        *entry = E::new(value.key() ^ flip, index);
     }
 }
 

@@ -94,8 +94,8 @@ impl Sampling {
                 let sign = if apart < 0.0 { -1.0 } else { 1.0 };
                 let apart = apart.abs();
                 let rest = apart % span;
-                let turns = rounded(wide, apart / span).floor();
-                match turns % 2.0 == 0.0 {
+                let reflections = rounded(wide, apart / span).floor();
+                match reflections % 2.0 == 0.0 {
                     true => clip(rounded(wide, rest + low), sign),
                     false => clip(rounded(wide, span - rest + low), -sign),
                 }

@@ -168,12 +168,12 @@ impl Taps {
                     Edge::Circular => position.rem_euclid(last + 1),
                     Edge::Reflect if last == 0 => 0,
                     Edge::Reflect => {
-                        let turn = position.rem_euclid(2 * last);
-                        turn.min(2 * last - turn)
+                        let remainder = position.rem_euclid(2 * last);
+                        remainder.min(2 * last - remainder)
                     }
                     Edge::Symmetric => {
-                        let turn = position.rem_euclid(2 * (last + 1));
-                        turn.min(2 * last + 1 - turn)
+                        let remainder = position.rem_euclid(2 * (last + 1));
+                        remainder.min(2 * last + 1 - remainder)
                     }
                 };
                 inside as usize

@@ -62,15 +62,15 @@ fn sweep<F: Field>(w: &mut [F], v: &mut [F], length: usize, columns: usize) -> b
             let cosine = 1.0 / (1.0 + tangent * tangent).sqrt();
             let sine = cosine * tangent;
             let back = gamma.conjugate() / F::real(size);
-            turn(a, b, cosine, sine, back);
+            rotate(a, b, cosine, sine, back);
             let (a, b) = rows(v, columns, one, other);
-            turn(a, b, cosine, sine, back);
+            rotate(a, b, cosine, sine, back);
         }
     }
     turned
 }
 
-fn turn<F: Field>(a: &mut [F], b: &mut [F], cosine: f64, sine: f64, back: F) {
+fn rotate<F: Field>(a: &mut [F], b: &mut [F], cosine: f64, sine: f64, back: F) {
     let (cosine, sine) = (F::real(cosine), F::real(sine));
     for (a, b) in a.iter_mut().zip(b) {
         let (x, y) = (*a, *b * back);
