@@ -26,7 +26,7 @@ enum Reduction {
     Sum,
 }
 
-/// A reduction by its word or its number.
+/// A reduction by its name or its number.
 fn reduction(call: &Call<'_>, at: usize) -> Result<Reduction> {
     let name = call.parameter(at);
     if let crate::argument::Arg::Int(number) = call.arg(at) {

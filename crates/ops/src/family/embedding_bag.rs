@@ -26,16 +26,16 @@ const BAG_OF: usize = 8;
 const LENGTHS: usize = 9;
 const FROM: usize = 10;
 
-/// How rows are put together: 0 and 1 are sum and mean, any other number the greatest; or a word.
+/// How rows are put together: 0 and 1 are sum and mean, any other number the greatest; or a text.
 fn bagging(call: &Call<'_>) -> Result<Bagging> {
-    let Arg::Text(word) = call.arg(MODE) else {
+    let Arg::Text(text) = call.arg(MODE) else {
         return Ok(match call.int(MODE)? {
             0 => Bagging::Sum,
             1 => Bagging::Mean,
             _ => Bagging::Greatest,
         });
     };
-    match word.as_str() {
+    match text.as_str() {
         "sum" => Ok(Bagging::Sum),
         "mean" => Ok(Bagging::Mean),
         "max" => Ok(Bagging::Greatest),

@@ -29,11 +29,11 @@ pub enum Reduction {
     Sum,
 }
 
-/// The reduction that a number (0, 1, 2) or a word names.
+/// The reduction that a number (0, 1, 2) or a text names.
 pub fn reduction(call: &Call<'_>, at: usize) -> Result<Reduction> {
-    let word = call.text(at).unwrap_or("number").to_owned();
-    let number = if word == "number" { call.int(at)? } else { -1 };
-    match (number, word.as_str()) {
+    let text = call.text(at).unwrap_or("number").to_owned();
+    let number = if text == "number" { call.int(at)? } else { -1 };
+    match (number, text.as_str()) {
         (0, _) | (_, "none") => Ok(Reduction::None),
         (1, _) | (_, "mean" | "") => Ok(Reduction::Mean),
         (2, _) | (_, "sum") => Ok(Reduction::Sum),

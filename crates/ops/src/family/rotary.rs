@@ -22,11 +22,11 @@ use cairn_tensor::{DType, Layout, Scalar, with_real};
 
 const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
 
-/// The rotation that a number or a word names.
+/// The rotation that a number or a text names.
 fn rotation(call: &Call<'_>, at: usize) -> Result<Rotation> {
     let name = call.parameter(at);
-    if let crate::argument::Arg::Text(word) = call.arg(at) {
-        return match word.as_str() {
+    if let crate::argument::Arg::Text(text) = call.arg(at) {
+        return match text.as_str() {
             "half" => Ok(Rotation::Half),
             "interleave" => Ok(Rotation::Interleave),
             "quarter" => Ok(Rotation::Quarter),

@@ -7,7 +7,7 @@ use crate::kernels::strip::{STRIP, runs_here};
 use crate::parallel::{Parallel, split};
 use crate::{Scalar, View, ViewMut};
 
-/// One layer in one direction. Tensors without another word are by steps, rows and elements of the hidden state.
+/// One layer in one direction. Unless stated otherwise, tensors are by steps, rows and elements of the hidden state.
 pub struct Lstm<'a> {
     /// The steps.
     pub recurrence: Recurrence<'a>,
@@ -114,7 +114,7 @@ fn open(
     }
 }
 
-/// The gradients of one layer in one direction. Tensors without another word are by steps, rows and elements of the hidden
+/// The gradients of one layer in one direction. Unless stated otherwise, tensors are by steps, rows and elements of the hidden
 /// state.
 pub struct LstmGradients<'a> {
     /// The steps.
