@@ -11,7 +11,7 @@ use crate::infer::Infer;
 use crate::plan::Plan;
 use crate::table::ArgSource::{A, Attr, O};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
-use cairn_tensor::kernels::bags::{BadBag, Bagged, Bagging, Bags, fill_bags};
+use cairn_tensor::kernels::bags::{BadBag, BagMode, BagOutputs, Bags, fill_bags};
 use cairn_tensor::{DType, Layout};
 
 const TABLE: usize = 0;
@@ -27,18 +27,18 @@ const LENGTHS: usize = 9;
 const FROM: usize = 10;
 
 /// How rows are put together: 0 and 1 are sum and mean, any other number the greatest; or a text.
-fn bagging(call: &Call<'_>) -> Result<Bagging> {
+fn mode(call: &Call<'_>) -> Result<BagMode> {
     let Arg::Text(text) = call.arg(MODE) else {
         return Ok(match call.int(MODE)? {
-            0 => Bagging::Sum,
-            1 => Bagging::Mean,
-            _ => Bagging::Greatest,
+            0 => BagMode::Sum,
+            1 => BagMode::Mean,
+            _ => BagMode::Greatest,
         });
     };
     match text.as_str() {
-        "sum" => Ok(Bagging::Sum),
-        "mean" => Ok(Bagging::Mean),
-        "max" => Ok(Bagging::Greatest),
+        "sum" => Ok(BagMode::Sum),
+        "mean" => Ok(BagMode::Mean),
+        "max" => Ok(BagMode::Greatest),
         other => {
             let name = call.parameter(MODE);
             Err(Error::invalid(format!("{name} = {other:?}: sum, mean and max are known")))
@@ -84,7 +84,7 @@ fn index_type(call: &Call<'_>) -> Result<DType> {
 
 /// See the arguments above.
 fn embedding_bag(call: &mut Call<'_>) -> Result<Plan> {
-    let (bagging, count) = (bagging(call)?, bag_count(call)?);
+    let (mode, count) = (mode(call)?, bag_count(call)?);
     let places = [OUT, BAG_OF, LENGTHS, FROM];
     let mut outs = Vec::with_capacity(places.len());
     for at in places {
@@ -113,7 +113,7 @@ fn embedding_bag(call: &mut Call<'_>) -> Result<Plan> {
         true => {
             let weights = call.read(WEIGHTS, &outs)?;
             call.expect_same(WEIGHTS, &weights, TABLE, &table)?;
-            if weights.count() != indices || bagging != Bagging::Sum {
+            if weights.count() != indices || mode != BagMode::Sum {
                 let (name, dims) = (call.parameter(WEIGHTS), weights.dims());
                 return Err(Error::invalid(format!(
                     "{name} ({dims:?}): sums alone take weights, one for each of {indices} indices"
@@ -132,8 +132,8 @@ fn embedding_bag(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_dims(BAG_OF, &bag_of, &[indices])?;
     }
     call.expect_dims(LENGTHS, &lengths, &[count])?;
-    match bagging {
-        Bagging::Greatest => call.expect_dims(FROM, &from, &[count, columns])?,
+    match mode {
+        BagMode::Greatest => call.expect_dims(FROM, &from, &[count, columns])?,
         _ if from.count() == 0 => {}
         _ => call.expect_dims(FROM, &from, &[count])?,
     }
@@ -147,9 +147,9 @@ fn embedding_bag(call: &mut Call<'_>) -> Result<Plan> {
             count,
             weights: weights.as_ref().map(|one| one.view(memory)),
             padding,
-            bagging,
+            mode,
         };
-        let into = Bagged {
+        let into = BagOutputs {
             rows: memory.out(&out),
             bags: memory.out(&bag_of),
             lengths: memory.out(&lengths),
@@ -164,12 +164,12 @@ fn embedding_bag(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn bagged(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (table, index) = (call.layout(TABLE)?, call.layout(INDEX)?);
     let (count, whole) = (bag_count(call)?, index_type(call)?);
     let columns = table.dims().last().copied().unwrap_or(0);
-    let from: &[usize] = match bagging(call)? {
-        Bagging::Greatest => &[count, columns],
+    let from: &[usize] = match mode(call)? {
+        BagMode::Greatest => &[count, columns],
         _ => &[count],
     };
     Ok(vec![
@@ -191,7 +191,7 @@ pub const NODES: &[Node] = &[node(
     "EmbeddingBag",
     &["weight", "indices", "offsets?", "per_sample_weights?"],
     &["y", "offset2bag", "bag_size", "max_indices"],
-    Infer::By(bagged),
+    Infer::By(outputs),
     embedding_bag,
     &[
         A(0),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// What becomes of the rows of one bag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bagging {
+pub enum BagMode {
     /// Their sum.
     Sum,
     /// Their mean.
@@ -35,19 +35,19 @@ pub struct Bags<'v> {
     /// A row that counts in no bag.
     pub padding: Option<usize>,
     /// What becomes of them.
-    pub bagging: Bagging,
+    pub mode: BagMode,
 }
 
 /// Where results go. A tensor of other sizes than named here has no elements, and gets none.
 #[derive(Clone, Copy)]
-pub struct Bagged<'v> {
+pub struct BagOutputs<'v> {
     /// A row for each bag.
     pub rows: ViewMut<'v>,
     /// The bag of each index.
     pub bags: ViewMut<'v>,
     /// How many rows count in each bag.
     pub lengths: ViewMut<'v>,
-    /// Zeros, one for each bag; for [`Bagging::Greatest`] the row of the table that each result is from, 0 for a bag
+    /// Zeros, one for each bag; for [`BagMode::Greatest`] the row of the table that each result is from, 0 for a bag
     /// without rows.
     pub from: ViewMut<'v>,
 }
@@ -99,7 +99,11 @@ impl Bags<'_> {
 
 /// Fills bags. Starts are checked before anything is written; an index that is no row counts in no bag, and the first
 /// is reported.
-pub fn fill_bags(parallel: &dyn Parallel, bags: &Bags<'_>, into: Bagged<'_>) -> Result<(), BadBag> {
+pub fn fill_bags(
+    parallel: &dyn Parallel,
+    bags: &Bags<'_>,
+    into: BagOutputs<'_>,
+) -> Result<(), BadBag> {
     bags.check()?;
     let bad = AtomicUsize::new(usize::MAX);
     split(parallel, bags.count, 1, 1, |range| {
@@ -118,7 +122,7 @@ pub fn fill_bags(parallel: &dyn Parallel, bags: &Bags<'_>, into: Bagged<'_>) -> 
     }
 }
 
-fn fill_bag(bags: &Bags<'_>, into: Bagged<'_>, bag: usize, bad: &AtomicUsize) {
+fn fill_bag(bags: &Bags<'_>, into: BagOutputs<'_>, bag: usize, bad: &AtomicUsize) {
     let range = bags.start(bag) as usize..bags.start(bag + 1) as usize;
     let (table, weights) = (Positions::new(bags.table), bags.weights.map(Positions::new));
     let [rows, from] = [into.rows, into.from].map(PositionsMut::new);
@@ -134,7 +138,7 @@ fn fill_bag(bags: &Bags<'_>, into: Bagged<'_>, bag: usize, bad: &AtomicUsize) {
     }
     PositionsMut::new(into.lengths).set(&[bag], length);
     let columns = bags.table.dims()[1];
-    let greatest = bags.bagging == Bagging::Greatest;
+    let greatest = bags.mode == BagMode::Greatest;
     if !greatest && into.from.count() > 0 {
         from.set(&[bag], 0i64);
     }
@@ -162,7 +166,7 @@ fn fill_bag(bags: &Bags<'_>, into: Bagged<'_>, bag: usize, bad: &AtomicUsize) {
             }
             is_first = false;
         }
-        if bags.bagging == Bagging::Mean && length > 0 {
+        if bags.mode == BagMode::Mean && length > 0 {
             held.iter_mut().for_each(|sum| *sum /= length as f32);
         }
         rows.put_line(&[bag, first], held);
