@@ -10,19 +10,19 @@ use std::cell::Cell;
 /// Parts of a workspace begin on multiples of this.
 const SCRATCH_ALIGN: usize = 64;
 
-/// One call of an operator while it is planned. Arguments are asked for by place; each question checks kind
+/// One call of an operator while it is planned. Arguments are asked for by index; each question checks kind
 /// and presence and names the parameter when it fails. Tensors that are asked for become part of the plan.
 pub struct Call<'a> {
     /// The name the caller used.
     pub name: &'static str,
     parameters: &'a [&'static str],
     by_name: bool,
-    places: SmallVec<[usize; 12]>,
+    caller_indices: SmallVec<[usize; 12]>,
     args: Args,
     uses: SmallVec<[Use; 4]>,
     /// The types of the uses.
     types: SmallVec<[DType; 4]>,
-    /// The caller's places of outputs whose types were checked, a bit each.
+    /// The caller's indices of outputs whose types were checked, a bit each.
     settled: Cell<u64>,
     workspace: usize,
     is_too_large: bool,
@@ -35,18 +35,18 @@ const WRITE: AccessMode = AccessMode { reads: false, writes: true };
 const BOTH: AccessMode = AccessMode { reads: true, writes: true };
 
 impl<'a> Call<'a> {
-    /// A call by name. `places[i]` is the caller's own place of `args[i]`, which `parameters` names.
+    /// A call by name. `caller_indices[i]` is the caller's own index of `args[i]`, which `parameters` names.
     pub fn new(
         name: &'static str,
         parameters: &'a [&'static str],
         args: Args,
-        places: SmallVec<[usize; 12]>,
+        caller_indices: SmallVec<[usize; 12]>,
     ) -> Call<'a> {
         Call {
             name,
             parameters,
             by_name: false,
-            places,
+            caller_indices,
             args,
             uses: SmallVec::new(),
             types: SmallVec::new(),
@@ -62,18 +62,18 @@ impl<'a> Call<'a> {
         name: &'static str,
         parameters: &'a [&'static str],
         args: Args,
-        places: SmallVec<[usize; 12]>,
+        caller_indices: SmallVec<[usize; 12]>,
     ) -> Call<'a> {
-        Call { by_name: true, ..Call::new(name, parameters, args, places) }
+        Call { by_name: true, ..Call::new(name, parameters, args, caller_indices) }
     }
 
     /// The name of a parameter.
     pub fn parameter(&self, at: usize) -> &'static str {
-        let place = match self.by_name {
+        let index = match self.by_name {
             true => at,
-            false => self.places.get(at).copied().unwrap_or(usize::MAX),
+            false => self.caller_indices.get(at).copied().unwrap_or(usize::MAX),
         };
-        self.parameters.get(place).copied().unwrap_or("argument")
+        self.parameters.get(index).copied().unwrap_or("argument")
     }
 
     /// The argument as it is; absent beyond the last.
@@ -83,13 +83,13 @@ impl<'a> Call<'a> {
 
     /// The index that the caller has for an argument, by which sizes are reported that only values decide.
     pub fn caller_index(&self, at: usize) -> (usize, usize) {
-        (self.places.get(at).copied().unwrap_or(at), 0)
+        (self.caller_indices.get(at).copied().unwrap_or(at), 0)
     }
 
-    /// Puts another argument in the place of one: for functions that call others in their terms.
+    /// Puts another argument instead of one: for functions that call others in their terms.
     pub fn replace(&mut self, at: usize, arg: Arg) {
-        if let Some(place) = self.args.get_mut(at) {
-            *place = arg;
+        if let Some(slot) = self.args.get_mut(at) {
+            *slot = arg;
         }
     }
 
@@ -132,7 +132,7 @@ impl<'a> Call<'a> {
                 "{parameter} ({layout}, strides {strides:?}) has elements that share memory and cannot be written"
             )));
         }
-        let argument = (self.places.get(at).copied().unwrap_or(at), inner);
+        let argument = (self.caller_indices.get(at).copied().unwrap_or(at), inner);
         let item = tensor.layout.item() as isize;
         let lead = span.start as isize - tensor.address as isize;
         let layout = tensor.layout.from_offset(tensor.layout.offset - lead / item);
@@ -406,9 +406,9 @@ impl<'a> Call<'a> {
     /// As [`Call::dim`], for a number that was read already.
     pub fn wrap(&self, at: usize, dim: i64, rank: usize) -> Result<usize> {
         let rank = rank.max(1) as i64;
-        let place = if dim < 0 { dim + rank } else { dim };
-        if (0..rank).contains(&place) {
-            return Ok(place as usize);
+        let wrapped = if dim < 0 { dim + rank } else { dim };
+        if (0..rank).contains(&wrapped) {
+            return Ok(wrapped as usize);
         }
         let parameter = self.parameter(at);
         Err(Error::invalid(format!("{parameter} = {dim} is outside {} to {}", -rank, rank - 1)))
@@ -426,8 +426,8 @@ impl<'a> Call<'a> {
     /// Says of an output that its type was checked, or is what the caller asked for whatever it loses: [`Call::plan`] lets
     /// it be.
     pub fn settle_type(&self, at: usize) {
-        let place = self.places.get(at).copied().unwrap_or(at);
-        if let Some(bit) = u32::try_from(place).ok().and_then(|place| 1u64.checked_shl(place)) {
+        let index = self.caller_indices.get(at).copied().unwrap_or(at);
+        if let Some(bit) = u32::try_from(index).ok().and_then(|index| 1u64.checked_shl(index)) {
             self.settled.set(self.settled.get() | bit);
         }
     }
@@ -444,8 +444,8 @@ impl<'a> Call<'a> {
         };
         let only_numbers = inputs().all(|dtype| dtype != DType::Bool);
         for (one, to) in every().filter(|(one, _)| one.access.writes) {
-            let place = u32::try_from(one.argument.0).ok();
-            let bit = place.and_then(|place| 1u64.checked_shl(place)).unwrap_or(u64::MAX);
+            let index = u32::try_from(one.argument.0).ok();
+            let bit = index.and_then(|index| 1u64.checked_shl(index)).unwrap_or(u64::MAX);
             let loses = match is_real(&from) {
                 true => !is_real(to),
                 false => *to == DType::Bool && only_numbers,

@@ -18,18 +18,18 @@ pub type Bind = fn(&mut Call<'_>) -> Result<Plan>;
 /// Where an operator's function finds one of its arguments among what the caller passed.
 #[derive(Clone, Copy, Debug)]
 pub enum ArgSource {
-    /// aclnn: the argument at this place. By name: the input at this place.
+    /// aclnn: the argument at this index. By name: the input at this index.
     A(usize),
-    /// By name: the output at this place.
+    /// By name: the output at this index.
     O(usize),
-    /// By name: all inputs from this place on, as a list.
+    /// By name: all inputs from this index on, as a list.
     Rest(usize),
-    /// By name: one of several lists of inputs that have the same length. The first number is its place among
+    /// By name: one of several lists of inputs that have the same length. The first number is its index among
     /// them, the second how many they are; the third is how many single inputs follow the last of them.
     Among(usize, usize, usize),
-    /// By name: the input at this place counted from the last, which is 0.
+    /// By name: the input at this index counted from the last, which is 0.
     Last(usize),
-    /// By name: all outputs from this place on, as a list.
+    /// By name: all outputs from this index on, as a list.
     Outs(usize),
     /// By name: the attribute, or its default.
     Attr(&'static str, AttrDefault),
@@ -104,20 +104,20 @@ impl Row {
     /// Plans a call. `parameters` are the caller's names for `args`.
     pub fn plan(&self, parameters: &[&'static str], args: Args) -> Result<Plan> {
         let Some(arg_sources) = self.arg_sources else {
-            let places = (0..args.len()).collect();
-            return (self.bind)(&mut Call::new(self.name, parameters, args, places));
+            let caller_indices = (0..args.len()).collect();
+            return (self.bind)(&mut Call::new(self.name, parameters, args, caller_indices));
         };
         let mut chosen = Args::with_capacity(arg_sources.len());
-        let mut places = SmallVec::new();
+        let mut caller_indices = SmallVec::new();
         for source in arg_sources {
-            let (arg, place) = match *source {
+            let (arg, caller_index) = match *source {
                 ArgSource::A(at) => (args[at].clone(), at),
                 other => (own(other), usize::MAX),
             };
             chosen.push(arg);
-            places.push(place);
+            caller_indices.push(caller_index);
         }
-        (self.bind)(&mut Call::new(self.name, parameters, chosen, places))
+        (self.bind)(&mut Call::new(self.name, parameters, chosen, caller_indices))
     }
 }
 
@@ -203,10 +203,10 @@ impl Node {
             return Err(Error::invalid(format!("{have} outputs; it has {names}")));
         }
         let mut parameters: Vec<&'static str> = Vec::new();
-        let (mut args, mut places) = (SmallVec::new(), SmallVec::new());
+        let (mut args, mut caller_indices) = (SmallVec::new(), SmallVec::new());
         let inputs = node_args.inputs.len();
         for source in self.arg_sources {
-            let (name, arg, place) = match *source {
+            let (name, arg, caller_index) = match *source {
                 ArgSource::A(at) => {
                     let tensor = node_args.inputs.get(at).cloned().flatten();
                     (bare(self.inputs, at), tensor.map_or(Arg::Absent, Arg::Tensor), at)
@@ -247,10 +247,10 @@ impl Node {
             };
             parameters.push(name);
             args.push(arg);
-            places.push(place);
+            caller_indices.push(caller_index);
         }
-        // A place is where the caller finds the argument again; names go by the function's own order.
-        run(&mut Call::named(self.name, &parameters, args, places))
+        // The caller's index is where it finds the argument again; names go by the function's own order.
+        run(&mut Call::named(self.name, &parameters, args, caller_indices))
     }
 }
 
