@@ -244,7 +244,7 @@ impl Layout {
         Some(low..high.checked_add(1)?)
     }
 
-    /// The same elements, their storage counted from another place.
+    /// The same elements, their storage counted from another start.
     #[inline]
     pub fn from_offset(self, offset: isize) -> Layout {
         Layout { offset, ..self }
@@ -296,13 +296,13 @@ impl Layout {
         self
     }
 
-    /// The part at one place of a dimension, without that dimension.
-    pub fn at(mut self, dim: usize, place: usize) -> Layout {
-        self.offset += place as isize * self.strides[dim];
+    /// The part at one index of a dimension, without that dimension.
+    pub fn at(mut self, dim: usize, index: usize) -> Layout {
+        self.offset += index as isize * self.strides[dim];
         self.without(dim)
     }
 
-    /// Without a dimension: the part at its first place.
+    /// Without a dimension: the part at its first index.
     pub fn without(mut self, dim: usize) -> Layout {
         self.dims.remove(dim);
         self.strides.remove(dim);

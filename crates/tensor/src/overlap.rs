@@ -6,11 +6,11 @@ use crate::{DimArray, Layout};
 /// slicing, turning and mirroring are decided without any.
 const PATIENCE: u32 = 10_000;
 
-/// A dimension of more than one place: how far a step goes, without its direction, and how many steps there are.
+/// A dimension of more than one position: how far a step goes, without its direction, and how many steps there are.
 type Span = (u128, u128);
 
 impl Layout {
-    /// Whether two positions share an element: a step of 0, or steps of several dimensions that lead to the same place.
+    /// Whether two positions share an element: a step of 0, or steps of several dimensions that lead to the same element.
     /// Exact for up to two dimensions and for all layouts whose dimensions nest; elsewhere a layout too tangled to be
     /// decided in some thousand looks counts as one that repeats.
     pub fn repeats(&self) -> bool {

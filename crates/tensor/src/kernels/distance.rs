@@ -164,13 +164,13 @@ pub fn pairs_backward<C: Real>(
     let least = (4096 / (columns * length).max(1)).max(1);
     split(parallel, rows, 1, least, |range| {
         for row in range {
-            for place in 0..length {
+            for feature in 0..length {
                 let slope = |column| {
-                    let at = [row, column, place];
+                    let at = [row, column, feature];
                     let difference = one.get::<f64>(&at) - other.get::<f64>(&at);
                     grad.get::<f64>(&at) * distance.slope(difference, far.get::<f64>(&at))
                 };
-                to.set(&[row, place], C::of((0..columns).map(slope).sum()));
+                to.set(&[row, feature], C::of((0..columns).map(slope).sum()));
             }
         }
     });

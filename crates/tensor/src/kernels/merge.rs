@@ -18,7 +18,7 @@ pub struct Partial<'v> {
     pub sums: View<'v>,
 }
 
-/// The numbers that stand at each place of the last dimension.
+/// The numbers that stand at each position of the last dimension.
 fn put_all(view: ViewMut<'_>, at: [usize; 3], value: f32) {
     let out = PositionsMut::new(view);
     (0..view.dims()[3]).for_each(|last| out.set(&[at[0], at[1], at[2], last], value));
@@ -37,23 +37,23 @@ pub fn merge_two(
         let (mut first, mut second) = ([0f32; STRIP], [0f32; STRIP]);
         for row in range {
             let at = [row / heads / batches, row / heads % batches, row % heads];
-            let place = [at[0], at[1], at[2], 0];
+            let position = [at[0], at[1], at[2], 0];
             let [most, sum] = [[one.greatest, other.greatest], [one.sums, other.sums]]
-                .map(|both| both.map(|view| Positions::new(view).get::<f32>(&place)));
+                .map(|both| both.map(|view| Positions::new(view).get::<f32>(&position)));
             let highest = most[0].max(most[1]);
             let [x, y] = [0, 1].map(|at| sum[at] * exp(most[at] - highest));
             put_all(greatest, at, highest);
             put_all(sums, at, x + y);
             for start in (0..features).step_by(STRIP) {
                 let width = (features - start).min(STRIP);
-                let place = [at[0], at[1], at[2], start];
+                let position = [at[0], at[1], at[2], start];
                 let (first, second) = (&mut first[..width], &mut second[..width]);
-                Positions::new(one.result).line(&place, first);
-                Positions::new(other.result).line(&place, second);
+                Positions::new(one.result).line(&position, first);
+                Positions::new(other.result).line(&position, second);
                 for (a, b) in first.iter_mut().zip(&*second) {
                     *a = (*a * x + b * y) / (x + y);
                 }
-                PositionsMut::new(out).put_line(&place, first);
+                PositionsMut::new(out).put_line(&position, first);
             }
         }
     });

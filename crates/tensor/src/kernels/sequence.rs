@@ -67,27 +67,27 @@ pub fn spread(out: ViewMut<'_>, repeats: crate::View<'_>, size: usize) -> Result
     Ok(())
 }
 
-/// Sums of runs: element `[b, i, a]` is added to `[b, places[i], a]`, where `places` never falls. Sums are made in `f32`.
+/// Sums of runs: element `[b, i, a]` is added to `[b, targets[i], a]`, where `targets` never falls. Sums are made in `f32`.
 pub fn sum_runs(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
     from: crate::View<'_>,
-    places: crate::View<'_>,
+    targets: crate::View<'_>,
 ) {
     let (count, size, after) = (out.dims()[1], from.dims()[1], from.dims()[2]);
-    let (cells, places, to) =
-        (Positions::new(from), Positions::new(places), PositionsMut::new(out));
+    let (cells, targets, to) =
+        (Positions::new(from), Positions::new(targets), PositionsMut::new(out));
     split(parallel, from.dims()[0] * after, 1, (4096 / size.max(1)).max(1), |range| {
         for line in range {
             let (first, last) = (line / after, line % after);
             let mut next = 0;
-            for place in 0..count {
+            for target in 0..count {
                 let mut sum = 0.0f32;
-                while next < size && places.get::<i64>(&[next]) == place as i64 {
+                while next < size && targets.get::<i64>(&[next]) == target as i64 {
                     sum += cells.get::<f32>(&[first, next, last]);
                     next += 1;
                 }
-                to.set(&[first, place, last], sum);
+                to.set(&[first, target, last], sum);
             }
         }
     });

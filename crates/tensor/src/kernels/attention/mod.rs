@@ -111,14 +111,14 @@ impl Attention<'_> {
     }
 
     /// The keys that count for a query, as far as band and prefix say: those before the first number, and a range.
-    fn counting(&self, batch: usize, query: usize, keys: usize) -> (usize, Range<usize>) {
+    fn counted_keys(&self, batch: usize, query: usize, keys: usize) -> (usize, Range<usize>) {
         let Some((low, high)) = self.band else {
             return (0, 0..keys);
         };
         let prefix = self.prefixes.get(batch).map_or(0, |prefix| (*prefix).min(keys));
-        let place = query as isize;
-        let start = place.saturating_add(low).clamp(0, keys as isize) as usize;
-        let end = place.saturating_add(high).saturating_add(1).clamp(0, keys as isize) as usize;
+        let position = query as isize;
+        let start = position.saturating_add(low).clamp(0, keys as isize) as usize;
+        let end = position.saturating_add(high).saturating_add(1).clamp(0, keys as isize) as usize;
         match start.max(prefix) {
             start if start < end => (prefix, start..end),
             _ => (0, 0..prefix),
@@ -128,7 +128,7 @@ impl Attention<'_> {
     /// Turns plain products of a query with all keys into scores; those that do not count become minus infinity.
     #[inline(always)]
     fn score(&self, at: [usize; 3], row: &mut [f32]) {
-        let (prefix, counts) = self.counting(at[0], at[2], row.len());
+        let (prefix, counts) = self.counted_keys(at[0], at[2], row.len());
         row[prefix..counts.start.max(prefix)].fill(f32::NEG_INFINITY);
         row[counts.end.max(prefix)..].fill(f32::NEG_INFINITY);
         self.score_some(at, row, 0..prefix);
@@ -141,28 +141,32 @@ impl Attention<'_> {
         let mut buffer = [0f32; STRIP];
         let mut booleans = [false; STRIP];
         let offset = |view: &View<'_>, at: [usize; 4]| -> isize {
-            at.iter().zip(view.strides()).map(|(place, stride)| *place as isize * stride).sum()
+            at.iter()
+                .zip(view.strides())
+                .map(|(position, stride)| *position as isize * stride)
+                .sum()
         };
         for start in counts.clone().step_by(STRIP) {
             let length = (counts.end - start).min(STRIP);
             let part = &mut row[start..start + length];
-            let places = [at[0], at[1], at[2], start];
+            let position = [at[0], at[1], at[2], start];
             let before = if self.shift_last { self.scale } else { 1.0 };
             let after = if self.shift_last { 1.0 } else { self.scale };
             if let Some(shift) = &self.shift {
-                let places = match self.shift_by_distance {
-                    true => on_diagonal(shift, places),
-                    false => places,
+                let position = match self.shift_by_distance {
+                    true => on_diagonal(shift, position),
+                    false => position,
                 };
                 let stride = shift.strides()[3];
                 let there = match self.shift_by_distance {
-                    true => length.min(shift.dims()[3].saturating_sub(places[3])),
+                    true => length.min(shift.dims()[3].saturating_sub(position[3])),
                     false => length,
                 };
                 buffer[there..length].fill(0.0);
                 // SAFETY: the strip lies inside the view, which nobody writes.
                 unsafe {
-                    let from = shift.first().offset(offset(shift, places) * shift.item() as isize);
+                    let from =
+                        shift.first().offset(offset(shift, position) * shift.item() as isize);
                     load(shift.dtype(), from, stride, &mut buffer[..there]);
                 }
                 for (score, shift) in part.iter_mut().zip(&buffer) {
@@ -172,14 +176,14 @@ impl Attention<'_> {
                 part.iter_mut().for_each(|score| *score *= self.scale);
             }
             if let Some(slopes) = &self.slopes {
-                slopes.add(places, part);
+                slopes.add(position, part);
             }
             if let Some(mask) = &self.mask {
                 // SAFETY: as above.
                 let mask = unsafe {
                     strip(
                         mask,
-                        offset(mask, places),
+                        offset(mask, position),
                         mask.strides()[3],
                         length,
                         false,
@@ -223,14 +227,14 @@ impl Slopes<'_> {
     fn add(&self, at: [usize; 4], scores: &mut [f32]) {
         let factor = -Positions::new(self.factors).get::<f32>(&[at[0], at[1]]);
         let first = at[3] as isize + self.lead - at[2] as isize;
-        for (place, score) in scores.iter_mut().enumerate() {
-            let distance = (first + place as isize).unsigned_abs() as f32;
+        for (position, score) in scores.iter_mut().enumerate() {
+            let distance = (first + position as isize).unsigned_abs() as f32;
             *score += factor * if self.rooted { distance.sqrt() } else { distance };
         }
     }
 }
 
-/// The place in the last rows of a square with the same distance between key and query.
+/// The position in the last rows of a square with the same distance between key and query.
 fn on_diagonal(shift: &View<'_>, at: [usize; 4]) -> [usize; 4] {
     let missing = shift.dims()[3].saturating_sub(shift.dims()[2]);
     match at[2] < missing {

@@ -139,12 +139,12 @@ impl<'a, F: Field> Stack<'a, F> {
 /// Every element with the opposite imaginary part.
 pub fn conjugate<F: Field>(parallel: &dyn Parallel, a: &Stack<'_, F>) {
     matrices(parallel, a.count, a.each, |at| {
-        // SAFETY: each place is visited once.
+        // SAFETY: each matrix is visited once.
         unsafe { a.matrix(at) }.iter_mut().for_each(|one| *one = one.conjugate());
     });
 }
 
-/// Calls `body` with each place of a stack, spread over the threads; a matrix takes about `work` operations.
+/// Calls `body` with each index of a stack, spread over the threads; a matrix takes about `work` operations.
 fn matrices(parallel: &dyn Parallel, count: usize, work: usize, body: impl Fn(usize) + Sync) {
     let few = (super::map::SMALL / work.max(1)).max(1);
     split(parallel, count, 1, few, |range| range.for_each(&body));

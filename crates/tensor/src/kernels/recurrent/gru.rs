@@ -43,7 +43,7 @@ pub fn gru(parallel: &dyn Parallel, task: &Gru<'_>) {
             let active = recurrence.is_active(step, row);
             for start in (0..hidden).step_by(STRIP) {
                 let length = (hidden - start).min(STRIP);
-                let place = [step, row, start];
+                let position = [step, row, start];
                 let first = (step * rows + row) * 3 * hidden + start;
                 let gate = task.order.map(|at| floats(&task.gates, first + at * hidden, length));
                 let from = row * 3 * hidden + start;
@@ -58,14 +58,14 @@ pub fn gru(parallel: &dyn Parallel, task: &Gru<'_>) {
                 let [hr, hz, hn] = other;
                 open([r, z, n], [hr, hz, hn], [bias(0), bias(1)], h, out);
                 for (saved, gate) in task.saved.iter().zip([&*r, z, n, hn]) {
-                    put(saved, &place, gate);
+                    put(saved, &position, gate);
                 }
                 match active {
                     true => h.copy_from_slice(out),
                     false => out.fill(0.0),
                 }
-                put(&task.y, &place, out);
-                put(&task.states, &place, h);
+                put(&task.y, &position, out);
+                put(&task.states, &position, h);
             }
         });
     }
@@ -144,7 +144,7 @@ pub fn gru_gradients(parallel: &dyn Parallel, task: &GruGradients<'_>) {
             let active = recurrence.is_active(step, row);
             for start in (0..hidden).step_by(STRIP) {
                 let length = (hidden - start).min(STRIP);
-                let place = [step, row, start];
+                let position = [step, row, start];
                 let first = (step * rows + row) * 3 * hidden + start;
                 let blocks = |of: usize| {
                     task.order.map(|at| floats(&task.gates[of], first + at * hidden, length))
@@ -159,11 +159,11 @@ pub fn gru_gradients(parallel: &dyn Parallel, task: &GruGradients<'_>) {
                 let mut buffer = [[0.0f32; STRIP]; 5];
                 let [r, z, n, hn, above] = buffer.each_mut().map(|one| &mut one[..length]);
                 for (view, into) in task.saved.iter().zip([&mut *r, z, n, hn]) {
-                    fetch(view, &place, into);
+                    fetch(view, &position, into);
                 }
                 previous(&recurrence, step, row, start, &task.states, &task.first, before);
                 if let Some(view) = &task.y {
-                    fetch(view, &place, above);
+                    fetch(view, &position, above);
                 }
                 let dh = floats(&task.state, row * hidden + start, length);
                 dh.iter_mut().zip(&*above).for_each(|(dh, above)| *dh += above);

@@ -44,7 +44,7 @@ pub fn lstm(parallel: &dyn Parallel, task: &Lstm<'_>) {
             let active = recurrence.is_active(step, row);
             for start in (0..hidden).step_by(STRIP) {
                 let length = (hidden - start).min(STRIP);
-                let place = [step, row, start];
+                let position = [step, row, start];
                 let first = (step * rows + row) * 4 * hidden + start;
                 let gate = task.order.map(|at| floats(&task.gates, first + at * hidden, length));
                 let bias = task.order.map(|at| peeked(&task.bias, at * hidden + start, length));
@@ -61,9 +61,9 @@ pub fn lstm(parallel: &dyn Parallel, task: &Lstm<'_>) {
                 let [i, j, f, o] = gate;
                 open(i, j, f, o, cell, curve, out);
                 for (saved, gate) in task.saved.iter().zip([&*i, j, f, o]) {
-                    put(saved, &place, gate);
+                    put(saved, &position, gate);
                 }
-                put(&task.tanh, &place, curve);
+                put(&task.tanh, &position, curve);
                 match active {
                     true => {
                         c.copy_from_slice(cell);
@@ -71,9 +71,9 @@ pub fn lstm(parallel: &dyn Parallel, task: &Lstm<'_>) {
                     }
                     false => out.fill(0.0),
                 }
-                put(&task.y, &place, out);
-                put(&task.states[0], &place, h);
-                put(&task.states[1], &place, c);
+                put(&task.y, &position, out);
+                put(&task.states[0], &position, h);
+                put(&task.states[1], &position, c);
             }
         });
     }
@@ -152,7 +152,7 @@ pub fn lstm_gradients(parallel: &dyn Parallel, task: &LstmGradients<'_>) {
             let active = recurrence.is_active(step, row);
             for start in (0..hidden).step_by(STRIP) {
                 let length = (hidden - start).min(STRIP);
-                let place = [step, row, start];
+                let position = [step, row, start];
                 let first = (step * rows + row) * 4 * hidden + start;
                 let gates = task.order.map(|at| floats(&task.gates, first + at * hidden, length));
                 let before = floats(&task.before, (step * rows + row) * hidden + start, length);
@@ -165,19 +165,19 @@ pub fn lstm_gradients(parallel: &dyn Parallel, task: &LstmGradients<'_>) {
                 let [i, j, f, o, curve, old, above] =
                     buffer.each_mut().map(|one| &mut one[..length]);
                 for (view, into) in task.saved.iter().zip([&mut *i, j, f, o]) {
-                    fetch(view, &place, into);
+                    fetch(view, &position, into);
                 }
                 match &task.tanh {
-                    Some(view) => fetch(view, &place, curve),
+                    Some(view) => fetch(view, &position, curve),
                     None => {
-                        fetch(&task.states[1], &place, curve);
+                        fetch(&task.states[1], &position, curve);
                         curve.iter_mut().for_each(|one| *one = tanh(*one));
                     }
                 }
                 previous(&recurrence, step, row, start, &task.states[0], &task.first[0], before);
                 previous(&recurrence, step, row, start, &task.states[1], &task.first[1], old);
                 if let Some(view) = &task.y {
-                    fetch(view, &place, above);
+                    fetch(view, &position, above);
                 }
                 let dh = floats(&task.state, row * hidden + start, length);
                 let dc = floats(&task.state, (rows + row) * hidden + start, length);
@@ -323,16 +323,16 @@ pub fn cell_gradients(parallel: &dyn Parallel, task: &CellGradients<'_>) {
                 slopes([i, j, f, o, curve, old], [dh, dc], [di, dj, df, do_]);
                 put(&Some(task.before), &[row, start], dc);
                 for (block, gate) in BLOCKS.into_iter().zip([&*di, dj, df, do_]) {
-                    let place = [row, block * hidden + start];
-                    put(&Some(task.products), &place, gate);
-                    put(&task.sums, &place, gate);
+                    let position = [row, block * hidden + start];
+                    put(&Some(task.products), &position, gate);
+                    put(&task.sums, &position, gate);
                 }
             }
         }
     });
 }
 
-/// The part at one place of the first dimension.
+/// The part at one position of the first dimension.
 pub(super) fn part<'a>(view: &ViewMut<'a>, at: usize) -> ViewMut<'a> {
     view.with_layout(view.layout().at(0, at)).expect("a part of it")
 }

@@ -144,31 +144,31 @@ fn part<'a>(view: &View<'a>, at: usize) -> View<'a> {
     view.with_layout(view.layout().at(0, at)).expect("a part of it")
 }
 
-/// Loads elements from a place on, along the last dimension.
+/// Loads elements from a position on, along the last dimension.
 #[inline]
-fn fetch(view: &View<'_>, place: &[usize], into: &mut [f32]) {
-    let (offset, stride) = line(view, place, into.len());
+fn fetch(view: &View<'_>, position: &[usize], into: &mut [f32]) {
+    let (offset, stride) = line(view, position, into.len());
     // SAFETY: `line` asserts that the elements lie in the view.
     unsafe { load(view.dtype(), view.first().offset(offset), stride, into) };
 }
 
-/// Stores elements from a place on, along the last dimension, if there is somebody who wants them.
+/// Stores elements from a position on, along the last dimension, if there is somebody who wants them.
 #[inline]
-fn put(view: &Option<ViewMut<'_>>, place: &[usize], from: &[f32]) {
+fn put(view: &Option<ViewMut<'_>>, position: &[usize], from: &[f32]) {
     let Some(view) = view else { return };
-    let (offset, stride) = line(view, place, from.len());
+    let (offset, stride) = line(view, position, from.len());
     // SAFETY: `line` asserts that the elements lie in the view; rows belong to one thread each.
     unsafe { store(view.dtype(), view.first_mut().offset(offset), stride, from) };
 }
 
-/// The offset of a place in bytes, and the stride from there on; panics where `length` elements from there on leave
+/// The offset of a position in bytes, and the stride from there on; panics where `length` elements from there on leave
 /// the view.
-fn line(view: &View<'_>, place: &[usize], length: usize) -> (isize, isize) {
+fn line(view: &View<'_>, position: &[usize], length: usize) -> (isize, isize) {
     let (dims, strides) = (view.dims(), view.strides());
     let last = dims.len() - 1;
-    let inside = place.iter().zip(dims).all(|(at, size)| at < size);
-    assert!(inside && place[last] + length <= dims[last], "{place:?} + {length} in {dims:?}");
-    let offset: isize = place.iter().zip(strides).map(|(at, by)| *at as isize * by).sum();
+    let inside = position.iter().zip(dims).all(|(at, size)| at < size);
+    assert!(inside && position[last] + length <= dims[last], "{position:?} + {length} in {dims:?}");
+    let offset: isize = position.iter().zip(strides).map(|(at, by)| *at as isize * by).sum();
     (offset * view.item() as isize, strides[last])
 }
 
