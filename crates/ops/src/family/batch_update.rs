@@ -39,15 +39,15 @@ fn updated(call: &mut Call<'_>) -> Result<Plan> {
     let factor = if before[0].is_some() { call.float(7)? } else { 0.0 };
     let epsilon = call.float(8)?;
     let mut after = [None; 2];
-    for (place, at) in after.iter_mut().zip([10, 11]) {
+    for (slot, at) in after.iter_mut().zip([10, 11]) {
         if before[0].is_some() {
             let one = call.output(at)?;
-            *place = Some(sized(call, at, one, &sizes)?);
+            *slot = Some(sized(call, at, one, &sizes)?);
         }
     }
     let mut saved = [None; 4];
-    for (place, at) in saved.iter_mut().zip(12..) {
-        *place = optional_output(call, at, &sizes)?;
+    for (slot, at) in saved.iter_mut().zip(12..) {
+        *slot = optional_output(call, at, &sizes)?;
     }
     let unbiased = call.flag(16)?;
     let dtype = computed(&x);
@@ -82,12 +82,12 @@ fn updated(call: &mut Call<'_>) -> Result<Plan> {
                     });
                 }
             }
-            for (at, place) in saved.iter().enumerate() {
-                let Some(place) = place else { continue };
+            for (at, output) in saved.iter().enumerate() {
+                let Some(output) = output else { continue };
                 match at {
-                    1 if unbiased => map1(parallel, memory.out(place), variances.view(), move |v: C| v.mul(grown)),
-                    1 | 3 => copy(parallel, memory.out(place), variances.view()),
-                    _ => copy(parallel, memory.out(place), means.view()),
+                    1 if unbiased => map1(parallel, memory.out(output), variances.view(), move |v: C| v.mul(grown)),
+                    1 | 3 => copy(parallel, memory.out(output), variances.view()),
+                    _ => copy(parallel, memory.out(output), means.view()),
                 }
             }
             let (scales, shifts) = (wide(scales.view(), &grid.dims), wide(shifts.view(), &grid.dims));

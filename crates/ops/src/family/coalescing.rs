@@ -1,4 +1,4 @@
-//! Elements of a sparse tensor that have the same place, brought together.
+//! Elements of a sparse tensor that have the same coordinates, added up.
 
 use super::inputs::out_of_range;
 use crate::call::Call;
@@ -10,7 +10,7 @@ use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::kernels::scatter::{ScatterMode, can_accumulate, scatter};
 
-/// Arguments: the places that are left (their number counts), which of them each element has, positions and values of
+/// Arguments: the coordinates that are left (their number counts), which of them each element has, positions and values of
 /// all elements, positions and values of those that are left.
 fn coalesce(call: &mut Call<'_>) -> Result<Plan> {
     let (positions, sums) = (call.output(4)?, call.output(5)?);
@@ -51,8 +51,8 @@ fn coalesce(call: &mut Call<'_>) -> Result<Plan> {
         for (out, values, mode) in
             [(positions, from, ScatterMode::Replace), (sums, values, ScatterMode::Add)]
         {
-            let places = IndexedView::chosen(out.view(), 0, which, false);
-            scatter(memory.parallel, out, &places, values, mode, which)
+            let targets = IndexedView::chosen(out.view(), 0, which, false);
+            scatter(memory.parallel, out, &targets, values, mode, which)
                 .map_err(|bad| out_of_range(name, bad))?;
         }
         Ok(())

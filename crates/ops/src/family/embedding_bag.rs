@@ -85,13 +85,13 @@ fn index_type(call: &Call<'_>) -> Result<DType> {
 /// See the arguments above.
 fn embedding_bag(call: &mut Call<'_>) -> Result<Plan> {
     let (mode, count) = (mode(call)?, bag_count(call)?);
-    let places = [OUT, BAG_OF, LENGTHS, FROM];
-    let mut outs = Vec::with_capacity(places.len());
-    for at in places {
+    let arg_indices = [OUT, BAG_OF, LENGTHS, FROM];
+    let mut outs = Vec::with_capacity(arg_indices.len());
+    for at in arg_indices {
         outs.push(call.output(at)?);
     }
     let [out, bag_of, lengths, from] = outs[..] else {
-        unreachable!("as many as there are places")
+        unreachable!("as many as there are outputs")
     };
     let outs: Vec<_> = outs.iter().collect();
     let table = call.read_by_index(TABLE, &outs)?;

@@ -164,19 +164,19 @@ fn taken(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// The sizes of a tensor whose dimensions `chosen` are replaced by those that their indices broadcast to, and where
-/// these stand: in the place of the first, or before all where the dimensions do not follow each other.
+/// these are: at the first, or before all where the dimensions do not follow each other.
 fn indexed_dims(a: &Layout, chosen: &[usize], shape: &[usize]) -> Result<(usize, Dims)> {
     let adjacent = chosen.windows(2).all(|two| two[1] == two[0] + 1);
-    let place = if adjacent { chosen.first().copied().unwrap_or(0) } else { 0 };
+    let first_dim = if adjacent { chosen.first().copied().unwrap_or(0) } else { 0 };
     let mut dims: Dims =
         (0..a.rank()).filter(|dim| !chosen.contains(dim)).map(|dim| a.dims()[dim]).collect();
     if dims.len() + shape.len() > MAX_DIMS {
         return Err(Error::invalid(format!("{dims:?} by {shape:?} has too many dimensions")));
     }
     if !chosen.is_empty() {
-        shape.iter().enumerate().for_each(|(i, size)| dims.insert(place + i, *size));
+        shape.iter().enumerate().for_each(|(i, size)| dims.insert(first_dim + i, *size));
     }
-    Ok((place, dims))
+    Ok((first_dim, dims))
 }
 
 /// The dimensions that a mask marks, one for each index of a list. Without a mask they are the first ones.

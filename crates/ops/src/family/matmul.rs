@@ -207,11 +207,11 @@ fn complex_product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
         };
         // Real: ac - bd. Imaginary: ad + bc.
         for (to, terms) in [(0, [(0, 0, 1.0), (1, 1, -1.0)]), (1, [(0, 1, 1.0), (1, 0, 1.0)])] {
-            let place = memory.out(&out.with_layout(whole.part(to)));
+            let target = memory.out(&out.with_layout(whole.part(to)));
             for (at, (a, b, sign)) in terms.into_iter().enumerate() {
                 let (a, b) = (part(&left, a), part(&right, b));
                 let beta = Scalar::from(at as i64);
-                kernel::matmul(memory.parallel, place, a, b, Scalar::from(sign), beta, None);
+                kernel::matmul(memory.parallel, target, a, b, Scalar::from(sign), beta, None);
             }
         }
         Ok(())

@@ -171,24 +171,24 @@ fn gathered(call: &mut Call<'_>) -> Result<Plan> {
     let sizes = |from: &[usize]| from.iter().product::<usize>();
     let (before, size, after) =
         (sizes(&a.dims()[..dim]), a.dims()[dim], sizes(&a.dims()[dim + 1..]));
-    let places = match repeats.dims() {
+    let positions = match repeats.dims() {
         [1] => out.count().checked_div(before * after).unwrap_or(0),
         _ => repeats.count(),
     };
-    expect_each(call, &repeats, places)?;
-    if out.count() != before * places * after {
+    expect_each(call, &repeats, positions)?;
+    if out.count() != before * positions * after {
         let (name, dims, have) = (call.parameter(3), out.dims(), out.count());
         return Err(Error::invalid(format!(
-            "{name} {dims:?} has {have} elements: expected {before} times {places} times {after}"
+            "{name} {dims:?} has {have} elements: expected {before} times {positions} times {after}"
         )));
     }
     let line = call.flat_input(a);
-    let out = call.reshaped_output(out, &[before, places, after]);
+    let out = call.reshaped_output(out, &[before, positions, after]);
     let index = call.scratch(DType::Int64, &[size]);
     let name = call.parameter(1);
     call.plan(move |memory| {
         let index = memory.scratch(&index);
-        spread(index, repeats.view(memory), places).map_err(|sum| unfit(name, sum, size))?;
+        spread(index, repeats.view(memory), positions).map_err(|sum| unfit(name, sum, size))?;
         let view = line.view(memory);
         let flat = view.layout().reshaped(&[before, size, after]).expect("elements in a line");
         let from = view.with_layout(flat).expect("the same elements");

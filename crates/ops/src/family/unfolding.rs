@@ -383,8 +383,8 @@ fn unsliced(call: &mut Call<'_>) -> Result<Plan> {
     let (size, step) = (size as usize, isize::try_from(step).unwrap_or(isize::MAX));
     let count = (most - size) / step.unsigned_abs() + 1;
     let mut dims = sizes;
-    if let Some(place) = dims.get_mut(dim) {
-        *place = count;
+    if let Some(size) = dims.get_mut(dim) {
+        *size = count;
     }
     dims.push(size);
     call.expect_dims(0, &a, &dims)?;

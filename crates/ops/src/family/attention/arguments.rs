@@ -1,4 +1,4 @@
-//! The places of the arguments of attention and of its gradients, and what single ones of them say.
+//! The indices of the arguments of attention and of its gradients, and what single ones of them say.
 
 use crate::call::Call;
 use crate::error::{Error, Result};

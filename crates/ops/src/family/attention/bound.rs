@@ -65,7 +65,7 @@ pub(super) struct Bound {
     scale: f32,
 }
 
-/// The tokens of each sequence, from the places where sequences end.
+/// The tokens of each sequence, from the positions where sequences end.
 fn ranges(call: &Call<'_>, at: usize, tokens: usize) -> Result<Vec<Range<usize>>> {
     let ends = call.ints(at)?;
     let mut start = 0;

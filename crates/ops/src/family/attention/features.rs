@@ -45,7 +45,7 @@ impl Features {
         self.more.map_or(*self.plain.layout(), |(_, scratch)| *scratch)
     }
 
-    /// The places of both parts among all features, where there are two.
+    /// The positions of both parts among all features, where there are two.
     fn parts<'m>(&self, memory: &Memory<'m>) -> Option<[(ViewMut<'m>, Operand); 2]> {
         let (more, scratch) = &self.more?;
         let scratch = memory.scratch(scratch);

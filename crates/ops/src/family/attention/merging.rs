@@ -109,8 +109,8 @@ fn merge(call: &mut Call<'_>) -> Result<Plan> {
         let mut ranges: Vec<std::ops::Range<usize>> = std::iter::once(0..tokens).collect();
         if let Some(ends) = &ends {
             let ends = ends.view(memory);
-            let places = Positions::new(ends);
-            let values: Vec<i64> = (0..ends.count()).map(|at| places.get(&[at])).collect();
+            let positions = Positions::new(ends);
+            let values: Vec<i64> = (0..ends.count()).map(|at| positions.get(&[at])).collect();
             let good = values.first() == Some(&0)
                 && values.last() == Some(&(tokens as i64))
                 && values.is_sorted();
