@@ -117,7 +117,7 @@ fn sums_and_their_kin() {
         assert_eq!(tensors.call(name, &all), Ok(0), "{name}");
         assert_close(&tensors.values(&out), &want);
     }
-    let (values, places) = (tensors.empty(DType::Float, &[3]), tensors.room(DType::Int64, &[3]));
+    let (values, places) = (tensors.empty(DType::Float, &[3]), tensors.empty(DType::Int64, &[3]));
     tensors
         .call("MaxDim", &[a.clone(), Arg::Int(0), DROP, values.clone(), places.clone()])
         .unwrap();
@@ -165,7 +165,7 @@ fn a_large_sum_asks_for_its_parts() {
 #[test]
 fn wrong_sizes_and_dimensions_are_named() {
     let mut tensors = TestMemory::default();
-    let (a, out) = (tensors.empty(DType::Float, &[2, 3]), tensors.room(DType::Float, &[3]));
+    let (a, out) = (tensors.empty(DType::Float, &[2, 3]), tensors.empty(DType::Float, &[3]));
     let sum = |dims: Arg, keep: Arg| {
         tensors.call("ReduceSum", &[a.clone(), dims, keep, Arg::Int(0), out.clone()]).unwrap_err()
     };
@@ -181,7 +181,7 @@ fn wrong_sizes_and_dimensions_are_named() {
 fn scans_and_softmax() {
     let mut tensors = TestMemory::default();
     let a = tensors.float(&[2, 3], &[1.0, 3.0, 2.0, 4.0, 5.0, -6.0]);
-    let (out, places) = (tensors.empty(DType::Float, &[2, 3]), tensors.room(DType::Int64, &[2, 3]));
+    let (out, places) = (tensors.empty(DType::Float, &[2, 3]), tensors.empty(DType::Int64, &[2, 3]));
     let check = |name: &str, args: &[Arg], want: &[f64]| {
         let all: Vec<Arg> = [&[a.clone()][..], args].concat();
         tensors.call(name, &all).unwrap();
@@ -212,7 +212,7 @@ fn layer_norm_forward_and_back() {
     let (weight, bias) =
         (tensors.float(&[3], &[1.0, 2.0, 0.5]), tensors.float(&[3], &[0.0, 1.0, -1.0]));
     let y = tensors.empty(DType::Float, &[2, 3]);
-    let (mean, scale) = (tensors.empty(DType::Float, &[2, 1]), tensors.room(DType::Float, &[2, 1]));
+    let (mean, scale) = (tensors.empty(DType::Float, &[2, 1]), tensors.empty(DType::Float, &[2, 1]));
     let shape = ints(&[3]);
     tensors
         .call(
@@ -237,7 +237,7 @@ fn layer_norm_forward_and_back() {
     );
     let dy = tensors.float(&[2, 3], &[1.0, -1.0, 0.5, 2.0, 1.0, 0.0]);
     let dx = tensors.empty(DType::Float, &[2, 3]);
-    let (dweight, dbias) = (tensors.empty(DType::Float, &[3]), tensors.room(DType::Float, &[3]));
+    let (dweight, dbias) = (tensors.empty(DType::Float, &[3]), tensors.empty(DType::Float, &[3]));
     let asked = tensors.call(
         "LayerNormBackward",
         &[
