@@ -20,7 +20,7 @@ struct TestMemory {
 const STORAGE_SPACING: usize = 1 << 24;
 
 impl TestMemory {
-    fn place(&mut self, layout: Layout, values: &[f64]) -> Tensor {
+    fn with_layout(&mut self, layout: Layout, values: &[f64]) -> Tensor {
         assert_eq!(layout.count(), values.len());
         let bytes = layout.extent().unwrap().end as usize * layout.item();
         self.storages.push(vec![Cell::new(0xAA); bytes]);
@@ -33,7 +33,7 @@ impl TestMemory {
     }
 
     fn tensor(&mut self, dtype: DType, dims: &[usize], values: &[f64]) -> Tensor {
-        self.place(Layout::contiguous(dtype, dims), values)
+        self.with_layout(Layout::contiguous(dtype, dims), values)
     }
 
     fn empty(&mut self, dtype: DType, dims: &[usize]) -> Tensor {
@@ -134,7 +134,7 @@ proptest! {
     #[test]
     fn of_one_tensor_of_any_strides(
         dims in prop::collection::vec(0usize..6, 0..4),
-        (turn_a, gap_a, turn_o, gap_o) in (0usize..3, 0usize..3, 0usize..3, 0usize..2),
+        (rotation_a, gap_a, rotation_o, gap_o) in (0usize..3, 0usize..3, 0usize..3, 0usize..2),
         dtype in prop::sample::select(&REALS),
         seed in 0u32..1000,
         which in 0usize..14,
@@ -159,8 +159,8 @@ proptest! {
         let mut tensors = TestMemory::default();
         let values: Vec<f64> =
             (0..count).map(|at| low + (high - low) * f64::from((at as u32 * 7919 + seed) % 97) / 97.0).collect();
-        let a = tensors.place(laid(dtype, &dims, turn_a, gap_a), &values);
-        let out = tensors.place(laid(dtype, &dims, turn_o, gap_o), &vec![99.0; count]);
+        let a = tensors.with_layout(laid(dtype, &dims, rotation_a, gap_a), &values);
+        let out = tensors.with_layout(laid(dtype, &dims, rotation_o, gap_o), &vec![99.0; count]);
         let given = tensors.values(&a);
         tensors.call(name, &[tensor(&a), tensor(&out)]);
         for (x, y) in given.iter().zip(tensors.values(&out)) {
@@ -199,19 +199,19 @@ proptest! {
         let small = small[cut.min(small.len())..].to_vec();
         let (count, few): (usize, usize) = (dims.iter().product(), small.iter().product());
         let mut tensors = TestMemory::default();
-        let a = tensors.place(laid(left, &dims, rotation, gap), &(0..count).map(|at| (at % 7) as f64 - 3.0).collect::<Vec<_>>());
-        let b = tensors.place(laid(right, &small, rotation, gap), &(0..few).map(|at| (at % 3) as f64 + 1.0).collect::<Vec<_>>());
+        let a = tensors.with_layout(laid(left, &dims, rotation, gap), &(0..count).map(|at| (at % 7) as f64 - 3.0).collect::<Vec<_>>());
+        let b = tensors.with_layout(laid(right, &small, rotation, gap), &(0..few).map(|at| (at % 3) as f64 + 1.0).collect::<Vec<_>>());
         let out = tensors.empty(both, &dims);
         let (xs, ys) = (tensors.values(&a), tensors.values(&b));
         tensors.call(name, &[tensor(&a), tensor(&b), tensor(&out)]);
         let wide = Layout::contiguous(F, &small).broadcast_to(&dims).unwrap();
         for (at, have) in tensors.values(&out).into_iter().enumerate() {
-            let (mut rest, mut place) = (at, 0);
+            let (mut rest, mut index) = (at, 0);
             for dim in (0..dims.len()).rev() {
-                place += (rest % dims[dim]) as isize * wide.strides()[dim];
+                index += (rest % dims[dim]) as isize * wide.strides()[dim];
                 rest /= dims[dim];
             }
-            let (x, y) = (xs[at], ys[place as usize]);
+            let (x, y) = (xs[at], ys[index as usize]);
             prop_assert!(near(have, f(x, y), both), "{} {} {} = {}", name, x, y, have);
         }
     }

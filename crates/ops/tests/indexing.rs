@@ -128,9 +128,9 @@ fn puts_by_number_and_rows_by_coordinates() {
     let columns = with_layout(&a, a.layout.transposed(0, 1));
     memory.run("InplacePut", vec![t(&columns), t(&index), t(&values), Arg::Flag(true)]).unwrap();
     assert_eq!(memory.read(&a), [41.0, 2.0, 3.0, 4.0, 5.0, 26.0]);
-    let places = memory.put(I, &[2, 1], &[1.0, 0.0]);
+    let found_indices = memory.put(I, &[2, 1], &[1.0, 0.0]);
     let rows = memory.zeros(F, &[2, 3]);
-    memory.run("GatherNd", vec![t(&a), t(&places), Arg::Flag(true), t(&rows)]).unwrap();
+    memory.run("GatherNd", vec![t(&a), t(&found_indices), Arg::Flag(true), t(&rows)]).unwrap();
     assert_eq!(memory.read(&rows), [4.0, 5.0, 26.0, 41.0, 2.0, 3.0]);
     let cells = memory.put(I, &[2, 2], &[1.0, 2.0, 0.0, 0.0]);
     let two = memory.put(F, &[2], &[7.0, 8.0]);
@@ -249,8 +249,8 @@ proptest! {
         let values: Vec<f64> = seeds[..count].iter().map(|seed| value(*seed)).collect();
         let mut memory = TestMemory::new();
         let a = memory.put(dtype, &[rows, columns], &values);
-        let (out, places) = (memory.zeros(dtype, &[rows, columns]), memory.zeros(I, &[rows, columns]));
-        let args = vec![t(&a), Arg::Flag(true), Arg::Int(-1), Arg::Flag(descending), t(&out), t(&places)];
+        let (out, found_indices) = (memory.zeros(dtype, &[rows, columns]), memory.zeros(I, &[rows, columns]));
+        let args = vec![t(&a), Arg::Flag(true), Arg::Int(-1), Arg::Flag(descending), t(&out), t(&found_indices)];
         memory.run("Sort", args).unwrap();
         let item = if a.layout.item() <= 4 { 8 } else { 16 };
         prop_assert_eq!(memory.workspace.get(), count * item);
@@ -265,23 +265,23 @@ proptest! {
             });
             expected.extend(order);
         }
-        let found: Vec<usize> = memory.read(&places).iter().map(|at| *at as usize).collect();
+        let found: Vec<usize> = memory.read(&found_indices).iter().map(|at| *at as usize).collect();
         prop_assert_eq!(&found, &expected);
         let bits = |v: f64| v.to_bits();
         let taken: Vec<u64> =
-            expected.iter().enumerate().map(|(at, place)| bits(values[at / columns * columns + place])).collect();
+            expected.iter().enumerate().map(|(at, source)| bits(values[at / columns * columns + source])).collect();
         let out: Vec<u64> = memory.read(&out).into_iter().map(bits).collect();
         prop_assert_eq!(out, taken);
 
         let k = k.min(columns);
-        let (out, places) = (memory.zeros(dtype, &[rows, k]), memory.zeros(I, &[rows, k]));
+        let (out, found_indices) = (memory.zeros(dtype, &[rows, k]), memory.zeros(I, &[rows, k]));
         let args = vec![
-            t(&a), Arg::Int(k as i64), Arg::Int(1), Arg::Flag(descending), Arg::Flag(true), t(&out), t(&places),
+            t(&a), Arg::Int(k as i64), Arg::Int(1), Arg::Flag(descending), Arg::Flag(true), t(&out), t(&found_indices),
         ];
         memory.run("Topk", args).unwrap();
         prop_assert_eq!(memory.workspace.get(), count * item);
         let first: Vec<f64> = (0..rows).flat_map(|row| expected[row * columns..row * columns + k].to_vec()).map(|at| at as f64).collect();
-        prop_assert_eq!(memory.read(&places), first);
+        prop_assert_eq!(memory.read(&found_indices), first);
     }
 }
 
@@ -300,12 +300,12 @@ fn chooses_and_tells_sizes() {
     let fault = memory.run("InplaceMaskedScatter", vec![t(&a), t(&mask), t(&few)]).unwrap_err();
     assert_eq!(fault, "p2 has 3 elements, but p1 is true at 4 positions");
     memory.write(&a, &[0.0, 2.0, 0.0, 7.0, 0.0, 6.0]);
-    let places = memory.zeros(I, &[6, 2]);
-    memory.run("Nonzero", vec![t(&a), t(&places)]).unwrap();
-    assert_eq!(memory.read(&places)[..6], [0.0, 1.0, 1.0, 0.0, 1.0, 2.0]);
-    let places = memory.zeros(I, &[2, 6]);
-    memory.run("NonzeroV2", vec![t(&a), t(&places)]).unwrap();
-    assert_eq!(memory.read(&places)[..6], [0.0, 1.0, 1.0, 1.0, 0.0, 2.0]);
+    let found_indices = memory.zeros(I, &[6, 2]);
+    memory.run("Nonzero", vec![t(&a), t(&found_indices)]).unwrap();
+    assert_eq!(memory.read(&found_indices)[..6], [0.0, 1.0, 1.0, 0.0, 1.0, 2.0]);
+    let found_indices = memory.zeros(I, &[2, 6]);
+    memory.run("NonzeroV2", vec![t(&a), t(&found_indices)]).unwrap();
+    assert_eq!(memory.read(&found_indices)[..6], [0.0, 1.0, 1.0, 1.0, 0.0, 2.0]);
     assert_eq!(*memory.reported.borrow(), [(2, vec![4]), (1, vec![3, 2]), (1, vec![2, 3])]);
 }
 
@@ -373,17 +373,17 @@ fn gradients_of_a_table() {
 fn the_middle_and_where_values_belong() {
     let mut memory = TestMemory::new();
     let a = memory.put(F, &[2, 4], &[4.0, 1.0, 3.0, 2.0, f64::NAN, 5.0, 6.0, 7.0]);
-    let (value, place) = (memory.zeros(F, &[2]), memory.zeros(I, &[2]));
+    let (value, index) = (memory.zeros(F, &[2]), memory.zeros(I, &[2]));
     memory
-        .run("MedianDim", vec![t(&a), Arg::Int(1), Arg::Flag(false), t(&value), t(&place)])
+        .run("MedianDim", vec![t(&a), Arg::Int(1), Arg::Flag(false), t(&value), t(&index)])
         .unwrap();
     assert!(memory.read(&value)[0] == 2.0 && memory.read(&value)[1].is_nan());
-    assert_eq!(memory.read(&place), [3.0, 0.0]);
+    assert_eq!(memory.read(&index), [3.0, 0.0]);
     memory
-        .run("NanMedianDim", vec![t(&a), Arg::Int(1), Arg::Flag(false), t(&value), t(&place)])
+        .run("NanMedianDim", vec![t(&a), Arg::Int(1), Arg::Flag(false), t(&value), t(&index)])
         .unwrap();
     assert_eq!(memory.read(&value), [2.0, 6.0]);
-    let args = vec![t(&a), Arg::Int(2), Arg::Int(1), Arg::Flag(false), t(&value), t(&place)];
+    let args = vec![t(&a), Arg::Int(2), Arg::Int(1), Arg::Flag(false), t(&value), t(&index)];
     memory.run("Kthvalue", args).unwrap();
     assert_eq!(memory.read(&value), [2.0, 6.0]);
     let line = memory.put(F, &[4], &[1.0, 2.0, 2.0, 5.0]);

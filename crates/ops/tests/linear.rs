@@ -308,7 +308,7 @@ fn attention_in_each_form() {
             "BSH" => vec![b, s, n * d],
             _ => vec![s, b, n * d],
         };
-        let place = |at: usize| {
+        let index = |at: usize| {
             let (i, j, k, l) = match form {
                 "BNSD" => (at / (n * s * d), at / (s * d) % n, at / d % s, at % d),
                 "SBH" => (at / (n * d) % b, at / d % n, at / (b * n * d), at % d),
@@ -317,7 +317,7 @@ fn attention_in_each_form() {
             ((i * n + j) * s + k) * d + l
         };
         let values = |seed: usize| -> Vec<f64> {
-            (0..b * n * s * d).map(|at| ((place(at) * seed) % 11) as f64 / 5.0).collect()
+            (0..b * n * s * d).map(|at| ((index(at) * seed) % 11) as f64 / 5.0).collect()
         };
         let (q, k, v) = (
             tensors.tensor(F, &dims, &values(3)),
@@ -353,7 +353,7 @@ fn attention_in_each_form() {
         tensors.call("FlashAttentionScore", &args).unwrap();
         let have = tensors.values(&out);
         let mut plain = vec![0.0; have.len()];
-        have.iter().enumerate().for_each(|(at, x)| plain[place(at)] = *x);
+        have.iter().enumerate().for_each(|(at, x)| plain[index(at)] = *x);
         let values = tensors.values(&v);
         assert_eq!(have[0], values[0], "the first query sees the first key alone");
         let first = first.get_or_insert(plain.clone());

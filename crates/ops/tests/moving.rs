@@ -126,8 +126,8 @@ fn repeats() {
         .unwrap();
     let values = memory.read(&wide);
     for (at, value) in values.iter().enumerate() {
-        let place = |step: usize, size: usize, real: usize| at / step % size % real;
-        let expected = place(96, 4, 2) * 4 + place(8, 2, 2) * 2 + place(2, 4, 2);
+        let index = |step: usize, size: usize, real: usize| at / step % size % real;
+        let expected = index(96, 4, 2) * 4 + index(8, 2, 2) * 2 + index(2, 4, 2);
         assert_eq!(*value, expected as f64 + 1.0, "{at}");
     }
 }

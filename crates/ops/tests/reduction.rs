@@ -117,14 +117,14 @@ fn sums_and_their_kin() {
         assert_eq!(tensors.call(name, &all), Ok(0), "{name}");
         assert_close(&tensors.values(&out), &want);
     }
-    let (values, places) = (tensors.empty(DType::Float, &[3]), tensors.empty(DType::Int64, &[3]));
+    let (values, indices) = (tensors.empty(DType::Float, &[3]), tensors.empty(DType::Int64, &[3]));
     tensors
-        .call("MaxDim", &[a.clone(), Arg::Int(0), DROP, values.clone(), places.clone()])
+        .call("MaxDim", &[a.clone(), Arg::Int(0), DROP, values.clone(), indices.clone()])
         .unwrap();
     assert_eq!(tensors.values(&values), [4.0, 2.0, 6.0]);
-    assert_eq!(tensors.values(&places), [1.0, 0.0, 1.0]);
-    tensors.call("ArgMin", &[a, Arg::Int(0), DROP, places.clone()]).unwrap();
-    assert_eq!(tensors.values(&places), [0.0, 1.0, 0.0]);
+    assert_eq!(tensors.values(&indices), [1.0, 0.0, 1.0]);
+    tensors.call("ArgMin", &[a, Arg::Int(0), DROP, indices.clone()]).unwrap();
+    assert_eq!(tensors.values(&indices), [0.0, 1.0, 0.0]);
 }
 
 #[test]
@@ -181,7 +181,8 @@ fn wrong_sizes_and_dimensions_are_named() {
 fn scans_and_softmax() {
     let mut tensors = TestMemory::default();
     let a = tensors.float(&[2, 3], &[1.0, 3.0, 2.0, 4.0, 5.0, -6.0]);
-    let (out, places) = (tensors.empty(DType::Float, &[2, 3]), tensors.empty(DType::Int64, &[2, 3]));
+    let (out, indices) =
+        (tensors.empty(DType::Float, &[2, 3]), tensors.empty(DType::Int64, &[2, 3]));
     let check = |name: &str, args: &[Arg], want: &[f64]| {
         let all: Vec<Arg> = [&[a.clone()][..], args].concat();
         tensors.call(name, &all).unwrap();
@@ -191,7 +192,7 @@ fn scans_and_softmax() {
     check("Cumsum", &[Arg::Int(0), Arg::Int(0), out.clone()], &[1.0, 3.0, 2.0, 5.0, 8.0, -4.0]);
     check("CumsumV2", &[Arg::Int(1), KEEP, KEEP, out.clone()], &[5.0, 2.0, 0.0, -1.0, -6.0, 0.0]);
     check("Cumprod", &[Arg::Int(1), Arg::Int(0), out.clone()], &[1.0, 3.0, 6.0, 4.0, 20.0, -120.0]);
-    check("Cummax", &[Arg::Int(1), out.clone(), places.clone()], &[1.0, 3.0, 3.0, 4.0, 5.0, 5.0]);
+    check("Cummax", &[Arg::Int(1), out.clone(), indices.clone()], &[1.0, 3.0, 3.0, 4.0, 5.0, 5.0]);
     check(
         "Softmax",
         &[Arg::Int(0), out.clone()],
@@ -202,7 +203,7 @@ fn scans_and_softmax() {
         &[Arg::Int(-1), out.clone()],
         &[-2.407606, -0.407606, -1.407606, -1.313274, -0.313274, -11.313274],
     );
-    assert_eq!(tensors.values(&places), [0.0, 1.0, 1.0, 0.0, 1.0, 1.0]);
+    assert_eq!(tensors.values(&indices), [0.0, 1.0, 1.0, 0.0, 1.0, 1.0]);
 }
 
 #[test]
@@ -212,7 +213,8 @@ fn layer_norm_forward_and_back() {
     let (weight, bias) =
         (tensors.float(&[3], &[1.0, 2.0, 0.5]), tensors.float(&[3], &[0.0, 1.0, -1.0]));
     let y = tensors.empty(DType::Float, &[2, 3]);
-    let (mean, scale) = (tensors.empty(DType::Float, &[2, 1]), tensors.empty(DType::Float, &[2, 1]));
+    let (mean, scale) =
+        (tensors.empty(DType::Float, &[2, 1]), tensors.empty(DType::Float, &[2, 1]));
     let shape = ints(&[3]);
     tensors
         .call(

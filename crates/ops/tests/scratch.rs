@@ -70,7 +70,7 @@ impl Table {
 }
 
 fn order(table: &mut Table) {
-    const KEYS: &str = "a key with its place for each element";
+    const KEYS: &str = "a key with its index for each element";
     let sort = |dtype, dims: &[usize]| vec![tensor(0, dtype, dims)];
     table.by_name("Sort", "f32[1000]", sort(F32, &[1000]), &[], KEYS);
     table.by_name("Sort", "f32[4096]", sort(F32, &[4096]), &[], KEYS);
@@ -82,8 +82,8 @@ fn order(table: &mut Table) {
     table.by_name("TopKV2", "i64[64, 100], k 5", top(I64, &[64, 100], 5), &[], KEYS);
     let median = |dims: &[usize], line: usize| {
         let outs = [t(1, F32, &[line]), t(2, I64, &[line])];
-        let [values, places] = outs;
-        vec![t(0, F32, dims), Arg::Int(-1), Arg::Flag(false), values, places]
+        let [values, indices] = outs;
+        vec![t(0, F32, dims), Arg::Int(-1), Arg::Flag(false), values, indices]
     };
     table.aclnn("MedianDim", "f32[64, 1000] over 1", median(&[64, 1000], 64), KEYS);
     let whole = vec![t(0, F32, &[64, 1000]), t(1, F32, &[])];

@@ -100,9 +100,9 @@ impl Plain<'_> {
                             * self.k[(group * keys + key) * features + at]
                     })
                     .sum();
-                let place = (head * queries + query) * keys + key;
+                let index = (head * queries + query) * keys + key;
                 match (self.counts)(head, query, key) {
-                    true => (dot + (self.shift)(place)) * self.scale,
+                    true => (dot + (self.shift)(index)) * self.scale,
                     false => f64::NEG_INFINITY,
                 }
             })

@@ -76,7 +76,7 @@ impl StoredTensor {
 }
 
 /// Where a position lies in a tensor of these sizes.
-fn place(dims: &[usize], at: &[usize]) -> usize {
+fn flat_index(dims: &[usize], at: &[usize]) -> usize {
     dims.iter().zip(at).fold(0, |sum, (size, at)| sum * size + at)
 }
 
@@ -92,16 +92,17 @@ fn positions(dims: &[usize]) -> impl Iterator<Item = Vec<usize>> + '_ {
     })
 }
 
-/// The position of the source that a tap at a place covers.
+/// The position of the source that a tap at an output position covers.
 fn covered(
     axes: &[Axis; 3],
     sizes: &[usize],
-    places: &[usize],
+    position: &[usize],
     taps: &[usize],
 ) -> Option<Vec<usize>> {
     let at = |dim: usize| {
         let axis = axes[dim];
-        let at = places[dim] as isize * axis.step + axis.first + taps[dim] as isize * axis.tap_step;
+        let at =
+            position[dim] as isize * axis.step + axis.first + taps[dim] as isize * axis.tap_step;
         usize::try_from(at).ok().filter(|at| *at < sizes[dim])
     };
     (0..3).map(at).collect()
@@ -111,7 +112,7 @@ fn covered(
 struct Case {
     axes: [Axis; 3],
     sizes: [usize; 3],
-    places: [usize; 3],
+    out_sizes: [usize; 3],
     samples: usize,
     groups: usize,
     inputs: usize,
@@ -131,16 +132,16 @@ fn cases() -> impl Strategy<Value = Case> {
     let types = prop::sample::select(vec![DType::Float, DType::Float16, DType::Bf16]);
     let axes = [axis(), axis(), axis()];
     let sizes = [1usize..3, 1usize..5, 1usize..40];
-    let places = [1usize..3, 1usize..4, 1usize..40];
+    let out_sizes = [1usize..3, 1usize..4, 1usize..40];
     let channels = (1usize..3, 1usize..3, 0usize..9, 1usize..9);
     let rest = (types, [0usize..6, 0usize..6, 0usize..6], 1usize..3, 1usize..4);
-    (axes, sizes, places, channels, rest).prop_map(|(axes, sizes, places, channels, rest)| {
+    (axes, sizes, out_sizes, channels, rest).prop_map(|(axes, sizes, out_sizes, channels, rest)| {
         let (samples, groups, inputs, outputs) = channels;
         let (dtype, rotations, step, threads) = rest;
         Case {
             axes,
             sizes,
-            places,
+            out_sizes,
             samples,
             groups,
             inputs,
@@ -161,7 +162,7 @@ impl Case {
     }
 
     fn result(&self, seed: usize) -> StoredTensor {
-        let [d, h, w] = self.places;
+        let [d, h, w] = self.out_sizes;
         let dims = [self.samples, self.groups, self.outputs, d, h, w];
         StoredTensor::new(self.dtype, &dims, self.rotations[1], self.step, seed)
     }
@@ -215,7 +216,7 @@ fn convolved(case: &Case, with_bias: bool) -> Result<(), TestCaseError> {
                 };
                 let from = [at[0], at[1], tap[0], from[0], from[1], from[2]];
                 let weight = [at[1], at[2], tap[0], tap[1], tap[2], tap[3]];
-                sum += x[place(x_dims, &from)] * w[place(w_dims, &weight)];
+                sum += x[flat_index(x_dims, &from)] * w[flat_index(w_dims, &weight)];
             }
             sum
         })
@@ -236,13 +237,15 @@ fn filtered(case: &Case) -> Result<(), TestCaseError> {
     let want: Vec<f64> = positions(out.layout.dims())
         .map(|at| {
             let mut sum = 0.0;
-            for to in positions(&[case.samples, case.places[0], case.places[1], case.places[2]]) {
+            for to in
+                positions(&[case.samples, case.out_sizes[0], case.out_sizes[1], case.out_sizes[2]])
+            {
                 let Some(from) = covered(&case.axes, &case.sizes, &to[1..], &at[3..]) else {
                     continue;
                 };
                 let from = [to[0], at[0], at[2], from[0], from[1], from[2]];
                 let to = [to[0], at[0], at[1], to[1], to[2], to[3]];
-                sum += x[place(x_dims, &from)] * y[place(y_dims, &to)];
+                sum += x[flat_index(x_dims, &from)] * y[flat_index(y_dims, &to)];
             }
             sum
         })
@@ -275,12 +278,12 @@ fn large_ones() {
         ([Axis::NONE, same, same], [1, 33, 70], [1, 33, 70], 1, 24, 1, 1),
         ([Axis::NONE, axis(2, -1, 1, 3), axis(2, -1, 1, 3)], [1, 33, 70], [1, 17, 35], 1, 24, 1, 2),
     ];
-    for (axes, sizes, places, samples, groups, inputs, outputs) in shapes {
+    for (axes, sizes, out_sizes, samples, groups, inputs, outputs) in shapes {
         for (dtype, threads) in [(DType::Float, 1), (DType::Float, 3), (DType::Bf16, 2)] {
             let case = Case {
                 axes,
                 sizes,
-                places,
+                out_sizes,
                 samples,
                 groups,
                 inputs,

@@ -44,14 +44,14 @@ struct StackMemory(Vec<Cell<u128>>);
 impl StackMemory {
     fn new<F: Random>(values: &[F]) -> StackMemory {
         let memory = StackMemory(vec![Cell::new(0); size_of_val(values).div_ceil(16) + 1]);
-        let place = memory.0.as_ptr().cast::<F>().cast_mut();
+        let first = memory.0.as_ptr().cast::<F>().cast_mut();
         // SAFETY: there is room for them, aligned for every number; nobody else has it.
-        unsafe { std::slice::from_raw_parts_mut(place, values.len()) }.copy_from_slice(values);
+        unsafe { std::slice::from_raw_parts_mut(first, values.len()) }.copy_from_slice(values);
         memory
     }
 
     fn stack<F: Field>(&self, count: usize, each: usize) -> Stack<'_, F> {
-        // SAFETY: cells of bytes in place of cells of numbers.
+        // SAFETY: cells of bytes instead of cells of numbers.
         let bytes = unsafe {
             std::slice::from_raw_parts(self.0.as_ptr().cast::<Cell<u8>>(), self.0.len() * 16)
         };

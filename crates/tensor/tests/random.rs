@@ -1,4 +1,4 @@
-//! Random tensors: their statistics at fixed seeds, and that seed, offset and place alone decide.
+//! Random tensors: their statistics at fixed seeds, and that seed, offset and position alone decide.
 
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::multinomial::{multinomial, tree_size};
@@ -188,7 +188,7 @@ fn seed_offset_and_place_decide() {
 
 #[test]
 fn permutations() {
-    let mut places = [0usize; 10];
+    let mut counts = [0usize; 10];
     for seed in 0..2000 {
         let values = drawn(Layout::contiguous(DType::Int64, &[10]), |out| {
             random::permutation(out, Philox::new(seed, 0))
@@ -196,9 +196,9 @@ fn permutations() {
         let mut sorted = values.clone();
         sorted.sort_by(f64::total_cmp);
         assert_eq!(sorted, (0..10).map(f64::from).collect::<Vec<_>>());
-        places[values.iter().position(|x| *x == 3.0).unwrap()] += 1;
+        counts[values.iter().position(|x| *x == 3.0).unwrap()] += 1;
     }
-    assert!(places.iter().all(|count| (140..260).contains(count)), "{places:?}");
+    assert!(counts.iter().all(|count| (140..260).contains(count)), "{counts:?}");
     let large = drawn(line(DType::Int64), |out| random::permutation(out, Philox::new(1, 1)));
     let still = large.iter().enumerate().filter(|(at, x)| *at as f64 == **x).count();
     assert!(still < 10, "{still}");

@@ -38,9 +38,9 @@ impl StoredTensor {
 
     fn of(dims: &[usize], values: &[f64]) -> StoredTensor {
         let stored = StoredTensor::zeros(DType::Float, dims);
-        for (place, value) in stored.bytes.chunks_exact(4).zip(values) {
+        for (cells, value) in stored.bytes.chunks_exact(4).zip(values) {
             let bytes = (*value as f32).to_ne_bytes();
-            place.iter().zip(bytes).for_each(|(place, byte)| place.set(byte));
+            cells.iter().zip(bytes).for_each(|(cell, byte)| cell.set(byte));
         }
         stored
     }
@@ -151,17 +151,17 @@ fn plain_lstm(
                 let (i, f, j, o) =
                     (sigmoid(gate(0)), sigmoid(gate(1)), gate(2).tanh(), sigmoid(gate(3)));
                 let cell = f * old_c[row * hidden + at] + i * j;
-                let place = (step * rows + row) * hidden + at;
+                let index = (step * rows + row) * hidden + at;
                 for (saved, value) in saved.iter_mut().zip([i, j, f, o]) {
-                    saved[place] = value;
+                    saved[index] = value;
                 }
                 if shape.active(step, row) {
                     c[row * hidden + at] = cell;
                     h[row * hidden + at] = o * cell.tanh();
-                    y[place] = o * cell.tanh();
+                    y[index] = o * cell.tanh();
                 }
-                hs[place] = h[row * hidden + at];
-                cs[place] = c[row * hidden + at];
+                hs[index] = h[row * hidden + at];
+                cs[index] = c[row * hidden + at];
             }
         }
     }
@@ -196,15 +196,15 @@ fn plain_gru(
                 let (r, z) = (sigmoid(left(0) + right(0)), sigmoid(left(1) + right(1)));
                 let n = (left(2) + r * right(2)).tanh();
                 let next = (1.0 - z) * n + z * old[row * hidden + at];
-                let place = (step * rows + row) * hidden + at;
+                let index = (step * rows + row) * hidden + at;
                 for (saved, value) in saved.iter_mut().zip([r, z, n, right(2)]) {
-                    saved[place] = value;
+                    saved[index] = value;
                 }
                 if shape.active(step, row) {
                     h[row * hidden + at] = next;
-                    y[place] = next;
+                    y[index] = next;
                 }
-                hs[place] = h[row * hidden + at];
+                hs[index] = h[row * hidden + at];
             }
         }
     }
@@ -451,8 +451,8 @@ fn what_is_added_to_gates() {
 fn rows_that_take_part() {
     let ints = |values: &[i64]| {
         let stored = StoredTensor::zeros(DType::Int64, &[values.len()]);
-        for (place, value) in stored.bytes.chunks_exact(8).zip(values) {
-            place.iter().zip(value.to_ne_bytes()).for_each(|(place, byte)| place.set(byte));
+        for (cells, value) in stored.bytes.chunks_exact(8).zip(values) {
+            cells.iter().zip(value.to_ne_bytes()).for_each(|(cell, byte)| cell.set(byte));
         }
         stored
     };

@@ -59,11 +59,11 @@ fn groups(layout: &Layout, axes: &[bool]) -> Vec<Vec<usize>> {
     for position in 0..layout.count() {
         let (mut rest, mut offset, mut group, mut scale) = (position, 0isize, 0, 1);
         for at in (0..rank).rev() {
-            let place = rest % dims[at];
+            let index = rest % dims[at];
             rest /= dims[at];
-            offset += place as isize * layout.strides()[at];
+            offset += index as isize * layout.strides()[at];
             if !axes[at] {
-                group += place * scale;
+                group += index * scale;
                 scale *= dims[at];
             }
         }
@@ -133,15 +133,15 @@ proptest! {
         let one = axes.iter().filter(|axis| **axis).count() == 1;
         for group in [true, false] {
             let ends = |(value, at): (f32, i64)| (value, at);
-            let (best, places) = match group {
+            let (best, indices) = match group {
                 true => run(&ReverseOrder, a, &axes, fold::arg_max::<f32>(), ends, (DType::Float16, DType::Int64)),
                 false => run(&ReverseOrder, a, &axes, fold::arg_min::<f32>(), ends, (DType::Float16, DType::Int64)),
             };
             let best = numbers(&best, |b| f16::from_bits(u16::from_ne_bytes(b)).to_f32());
-            let places = numbers(&places, i64::from_ne_bytes);
-            for ((members, best), place) in groups(&layout, &axes).iter().zip(best).zip(places) {
+            let indices = numbers(&indices, i64::from_ne_bytes);
+            for ((members, best), index) in groups(&layout, &axes).iter().zip(best).zip(indices) {
                 if members.is_empty() {
-                    prop_assert_eq!(place, -1);
+                    prop_assert_eq!(index, -1);
                     continue;
                 }
                 let all: Vec<f32> = members.iter().map(|at| values[*at].to_f32()).collect();
@@ -154,7 +154,7 @@ proptest! {
                 }
                 prop_assert!(best == all[first] || (best.is_nan() && all[first].is_nan()));
                 if one {
-                    prop_assert_eq!(place, first as i64);
+                    prop_assert_eq!(index, first as i64);
                 }
             }
         }

@@ -98,8 +98,8 @@ fn matrix(taps: &Taps) -> Vec<Vec<f64>> {
         .map(|output| {
             let mut row = vec![0.0; taps.input];
             let divisor = taps.divisor(output);
-            taps.each(output, |place, weight| {
-                row[place] += if divisor == 0.0 { 0.0 } else { weight / divisor };
+            taps.each(output, |source, weight| {
+                row[source] += if divisor == 0.0 { 0.0 } else { weight / divisor };
             });
             row
         })
@@ -209,9 +209,9 @@ proptest! {
         each(&results, |position| {
             let mut want = 0.0;
             for source in 0..from {
-                let mut place = position.to_vec();
-                place[dim] = source;
-                want += weight(position[dim], source) * f64::from(values[offset(&packed, &place)]);
+                let mut moved = position.to_vec();
+                moved[dim] = source;
+                want += weight(position[dim], source) * f64::from(values[offset(&packed, &moved)]);
             }
             let got = f64::from(have[offset(&out_layout, position)]);
             if (got - want).abs() > 1e-3 {
@@ -223,7 +223,7 @@ proptest! {
 
     #[test]
     fn weights_of_interpolation_are_one_in_all(taps in taps()) {
-        // A smooth curve at a place that a factor leads out of the input has nothing to weigh.
+        // A smooth curve at a position that a factor leads out of the input has nothing to weigh.
         let smooth = |scaling: Scaling| scaling.factor.is_some();
         let nothing = matches!(taps.rule, Rule::SmoothLinear(s) | Rule::SmoothCubic(s) if smooth(s));
         if !nothing && !matches!(taps.rule, Rule::Windows { .. }) {
@@ -240,12 +240,12 @@ proptest! {
         let memory = AlignedMemory::new(length * 2);
         each(&[sizes.0, sizes.1], |at| put(memory.bytes(), offset(&layout, at), ((at[0] * 100 + at[1]) as i16).to_le_bytes()));
         let out_layout = Layout::contiguous(DType::Int16, &[sizes.0, output]);
-        let (out, places) = (AlignedMemory::new(out_layout.bytes()), AlignedMemory::new(output * 8));
-        let map = taps.sources(ViewMut::over(places.bytes(), Layout::contiguous(DType::Int64, &[output])).unwrap());
+        let (out, indices) = (AlignedMemory::new(out_layout.bytes()), AlignedMemory::new(output * 8));
+        let map = taps.sources(ViewMut::over(indices.bytes(), Layout::contiguous(DType::Int64, &[output])).unwrap());
         remap(&ReverseOrder, ViewMut::over(out.bytes(), out_layout).unwrap(), View::over(memory.bytes(), layout).unwrap(), &[None, Some(map)]);
         each(&[sizes.0, output], |at| {
-            let place = offset(&out_layout, at) * 2;
-            let have = i16::from_le_bytes([out.bytes()[place].get(), out.bytes()[place + 1].get()]);
+            let byte = offset(&out_layout, at) * 2;
+            let have = i16::from_le_bytes([out.bytes()[byte].get(), out.bytes()[byte + 1].get()]);
             assert_eq!(have as usize, at[0] * 100 + taps.source(at[1]).unwrap());
         });
     }
@@ -289,14 +289,14 @@ proptest! {
             for d in 0..kernel[0] {
                 for h in 0..kernel[1] {
                     for w in 0..kernel[2] {
-                        let place: Vec<i64> = [d, h, w].iter().enumerate()
+                        let tap: Vec<i64> = [d, h, w].iter().enumerate()
                             .map(|(i, k)| (at[2 + i] * stride[i] + k * dilation) as i64 - before[i] as i64).collect();
-                        if (0..3).any(|i| place[i] < 0 || place[i] >= input[i] as i64) {
+                        if (0..3).any(|i| tap[i] < 0 || tap[i] >= input[i] as i64) {
                             continue;
                         }
-                        let place: Vec<usize> = place.iter().map(|one| *one as usize).collect();
-                        let x = value(&[at[0], at[1], place[0], place[1], place[2]]);
-                        let number = (place[0] * input[1] + place[1]) * input[2] + place[2];
+                        let tap: Vec<usize> = tap.iter().map(|one| *one as usize).collect();
+                        let x = value(&[at[0], at[1], tap[0], tap[1], tap[2]]);
+                        let number = (tap[0] * input[1] + tap[1]) * input[2] + tap[2];
                         if best.is_none_or(|(old, _)| x > old || x.is_nan()) {
                             best = Some((x, number));
                         }
@@ -304,10 +304,10 @@ proptest! {
                 }
             }
             let number = offset(&out_layout, at);
-            let (want, place) = best.unwrap_or((f32::NEG_INFINITY, 0));
+            let (want, best_index) = best.unwrap_or((f32::NEG_INFINITY, 0));
             assert_eq!(have[number].to_bits(), want.to_bits());
             let found = i64::from_le_bytes(std::array::from_fn(|i| index.bytes()[number * 8 + i].get()));
-            assert_eq!(found as usize, place);
+            assert_eq!(found as usize, best_index);
         });
     }
 

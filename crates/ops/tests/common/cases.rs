@@ -224,8 +224,8 @@ impl Case {
         let plan = self.plan().map_err(|error| error.text().to_owned())?;
         let mut buffers: Vec<Buffer> = Vec::new();
         for one in &plan.uses {
-            let place = one.argument.0 + one.argument.1;
-            buffers.push(match self.inputs.get(place) {
+            let arg_index = one.argument.0 + one.argument.1;
+            buffers.push(match self.inputs.get(arg_index) {
                 Some(input) => Buffer::of(&input.as_ref().expect("a use of an input").bytes),
                 None => Buffer::of(&vec![fill; one.bytes]),
             });
@@ -244,8 +244,8 @@ impl Case {
         let mut results: Vec<Vec<u8>> =
             self.outputs.iter().map(|layout| vec![fill; layout.bytes()]).collect();
         for (one, buffer) in plan.uses.iter().zip(&mut buffers) {
-            let place = one.argument.0 + one.argument.1;
-            if let Some(at) = place.checked_sub(self.inputs.len()) {
+            let arg_index = one.argument.0 + one.argument.1;
+            if let Some(at) = arg_index.checked_sub(self.inputs.len()) {
                 results[at] = buffer.cells().iter().map(Cell::get).collect();
             }
         }

@@ -60,8 +60,8 @@ impl TestMemory {
         let plain = contiguous_strides(layout.dims());
         (0..layout.count())
             .map(|at| {
-                let place = |dim: usize| at / plain[dim] as usize % layout.dims()[dim];
-                let step = |dim: usize| place(dim) as isize * layout.strides()[dim];
+                let index = |dim: usize| at / plain[dim] as usize % layout.dims()[dim];
+                let step = |dim: usize| index(dim) as isize * layout.strides()[dim];
                 layout.offset + (0..layout.rank()).map(step).sum::<isize>()
             })
             .collect()
