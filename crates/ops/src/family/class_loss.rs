@@ -7,12 +7,12 @@ use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
 use crate::table::ArgSource::{A, O};
 use crate::table::{Node, Row, aclnn, node};
+use cairn_tensor::kernels::access::{PositionAccess, PositionAccessMut};
 use cairn_tensor::kernels::element::Element;
 use cairn_tensor::kernels::entropy::{Classes, class_gradients, class_losses, margin_losses};
 use cairn_tensor::kernels::fold;
 use cairn_tensor::kernels::map::{fill_scalar, map2};
 use cairn_tensor::kernels::number::Number;
-use cairn_tensor::kernels::positions::{Positions, PositionsMut};
 use cairn_tensor::kernels::softmax::softmax;
 use cairn_tensor::{DType, Layout, Scalar, View, with_real};
 
@@ -148,7 +148,7 @@ fn cross_entropy(call: &mut Call<'_>) -> Result<Plan> {
             cairn_tensor::kernels::copy::copy(memory.parallel, out, each.view());
             return Ok(());
         }
-        let cells = Positions::new(each.view());
+        let cells = PositionAccess::new(each.view());
         let sum: f64 = (0..sizes[0]).map(|row| cells.get::<f64>(&[row])).sum();
         let divisor = if kind == Reduction::Mean { classes.total(sizes[1]) } else { 1.0 };
         fill_scalar(memory.parallel, out, Scalar::from(sum / divisor));
@@ -178,7 +178,7 @@ fn cross_entropy_backward(call: &mut Call<'_>) -> Result<Plan> {
     let logarithms = call.in_place_input(logarithms, &[&out]);
     call.plan(move |memory| {
         let classes = targets.classes(memory)?;
-        let (grad, logarithms) = (Positions::new(line.view(memory)), logarithms.view(memory));
+        let (grad, logarithms) = (PositionAccess::new(line.view(memory)), logarithms.view(memory));
         let divisor = if kind == Reduction::Mean { classes.total(sizes[1]) } else { 1.0 };
         let of_row = |row: usize| {
             let at = if kind == Reduction::None { row } else { 0 };
@@ -269,7 +269,8 @@ fn margins(call: &mut Call<'_>) -> Result<Plan> {
             let last = x.dims()[1] as i64 - 1;
             Fault(format!("{name}[{row}] has the class {class}, which is outside -1 to {last}"))
         })?;
-        let (cells, out) = (Positions::new(each.view()), PositionsMut::new(memory.out(&line)));
+        let (cells, out) =
+            (PositionAccess::new(each.view()), PositionAccessMut::new(memory.out(&line)));
         if expected == rows && kind == Reduction::None {
             (0..rows).for_each(|row| out.set(&[row], cells.get::<f64>(&[row])));
             return Ok(());

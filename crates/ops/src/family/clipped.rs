@@ -8,9 +8,9 @@ use crate::infer::Infer;
 use crate::plan::Plan;
 use crate::table::ArgSource::{A, Attr, O};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
+use cairn_tensor::kernels::access::PositionAccess;
 use cairn_tensor::kernels::map::map2;
 use cairn_tensor::kernels::math::Real;
-use cairn_tensor::kernels::positions::Positions;
 use cairn_tensor::{DType, Layout, View};
 
 /// Lengths of groups that are known.
@@ -73,7 +73,7 @@ fn clipped(call: &mut Call<'_>) -> Result<Plan> {
         let mut rows = before;
         if let Some(groups) = &groups {
             let groups = groups.view(memory);
-            let lengths = Positions::new(groups);
+            let lengths = PositionAccess::new(groups);
             let mut lengths = (0..groups.count()).map(|at| lengths.get::<i64>(&[at]));
             let sum = lengths.try_fold(0i64, |sum, one| sum.checked_add(one).filter(|_| one >= 0));
             match sum.and_then(|sum| usize::try_from(sum).ok()).filter(|sum| *sum <= before) {

@@ -7,8 +7,8 @@ use crate::infer::Infer;
 use crate::plan::Plan;
 use crate::table::ArgSource::{A, Attr, No, O};
 use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
+use cairn_tensor::kernels::access::{OffsetAccess, OffsetAccessMut};
 use cairn_tensor::kernels::boxes::{Overlap, Rectangle, Suppression, suppress};
-use cairn_tensor::kernels::cells::{Cells, CellsMut};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::kernels::region::{RegionBounds, Regions};
@@ -70,12 +70,12 @@ fn iou(call: &mut Call<'_>) -> Result<Plan> {
         let [first, second, overlaps] = [first, second, overlaps].map(|one| memory.scratch(&one));
         copy(memory.parallel, first, memory.view(&a));
         copy(memory.parallel, second, memory.view(&b));
-        let [first, second] = [first, second].map(|one| Cells::<f64>::new(one.view()));
-        let rectangle = |cells: &Cells<'_, f64>, at: usize| {
+        let [first, second] = [first, second].map(|one| OffsetAccess::<f64>::new(one.view()));
+        let rectangle = |cells: &OffsetAccess<'_, f64>, at: usize| {
             let value = |i: isize| cells.get(at as isize * 4 + i);
             Rectangle { low: [value(0), value(1)], high: [value(2), value(3)] }
         };
-        let results = CellsMut::<f64>::new(overlaps);
+        let results = OffsetAccessMut::<f64>::new(overlaps);
         for row in 0..rows {
             let one = rectangle(&first, row);
             for column in 0..columns {
@@ -119,13 +119,14 @@ fn complete(call: &mut Call<'_>) -> Result<Plan> {
             [first, second, overlaps, rotation].map(|one| memory.scratch(&one));
         copy(memory.parallel, first, memory.view(&a));
         copy(memory.parallel, second, memory.view(&b));
-        let [first, second] = [first, second].map(|one| Cells::<f64>::new(one.view()));
-        let rectangle = |cells: &Cells<'_, f64>, at: usize| {
+        let [first, second] = [first, second].map(|one| OffsetAccess::<f64>::new(one.view()));
+        let rectangle = |cells: &OffsetAccess<'_, f64>, at: usize| {
             let value = |i: usize| cells.get((i * count + at) as isize);
             let (one, two) = ([value(0), value(1)], [value(2), value(3)]);
             if centred { Rectangle::around(one, two) } else { Rectangle { low: one, high: two } }
         };
-        let (results, angle) = (CellsMut::<f64>::new(overlaps), CellsMut::<f64>::new(rotation));
+        let (results, angle) =
+            (OffsetAccessMut::<f64>::new(overlaps), OffsetAccessMut::<f64>::new(rotation));
         for at in 0..count {
             let pair = rectangle(&first, at).complete_overlap(&rectangle(&second, at), how, 1e-9);
             results.set(at as isize, pair.0);
@@ -188,7 +189,8 @@ fn suppressed(call: &mut Call<'_>) -> Result<Plan> {
             [known, line, order, kept, found].map(|one| memory.scratch(&one));
         copy(memory.parallel, known, memory.view(&boxes));
         fill_scalar(memory.parallel, found, Scalar::from(-1));
-        let (corners, results) = (Cells::<f64>::new(known.view()), CellsMut::<i32>::new(found));
+        let (corners, results) =
+            (OffsetAccess::<f64>::new(known.view()), OffsetAccessMut::<i32>::new(found));
         let all = memory.view(&scores);
         let mut row = 0;
         for batch in 0..batches {
@@ -205,7 +207,7 @@ fn suppressed(call: &mut Call<'_>) -> Result<Plan> {
                 let part = all.layout().at(0, batch).at(0, class);
                 copy(memory.parallel, line, all.with_layout(part).expect("a part of the scores"));
                 let many = suppress(line.view(), rectangle, rule, order, kept);
-                let chosen = Cells::<i64>::new(kept.view());
+                let chosen = OffsetAccess::<i64>::new(kept.view());
                 for at in 0..many.min(rows - row) {
                     let numbers = [batch as i64, class as i64, chosen.get(at as isize)];
                     for (i, number) in numbers.iter().enumerate() {

@@ -7,6 +7,7 @@ use crate::infer::Infer;
 use crate::plan::Plan;
 use crate::table::ArgSource::{A, Attr, O};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
+use cairn_tensor::kernels::access::PositionAccess;
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::distance::{
     Distance, condensed, histogram, pairs_backward, pairwise, pairwise_backward,
@@ -15,7 +16,6 @@ use cairn_tensor::kernels::length::length;
 use cairn_tensor::kernels::map::map1;
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
-use cairn_tensor::kernels::positions::Positions;
 use cairn_tensor::{DType, Dims, Layout, broadcast, with_real};
 
 const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
@@ -245,7 +245,7 @@ fn counted(call: &mut Call<'_>) -> Result<Plan> {
         let (line, counts) = (line.view(memory), memory.scratch(&counts));
         let (mut low, mut high) = (low, high);
         if low == high {
-            let cells = Positions::new(line);
+            let cells = PositionAccess::new(line);
             let values = || (0..line.count()).map(|at| cells.get::<f64>(&[at]));
             if values().any(|value| !value.is_finite()) {
                 return Err(crate::error::Fault(format!(

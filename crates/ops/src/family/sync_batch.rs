@@ -9,7 +9,7 @@ use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
 use crate::table::ArgSource::{A, Attr, B, No, O};
 use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
-use cairn_tensor::kernels::cells::{Cells, CellsMut};
+use cairn_tensor::kernels::access::{OffsetAccess, OffsetAccessMut};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::fold::{self, Moments};
@@ -152,7 +152,7 @@ fn gradient(call: &mut Call<'_>) -> Result<Plan> {
             (Some(counts), Some(known)) => {
                 let known = memory.scratch(known);
                 copy(parallel, known, memory.view(counts));
-                let cells = Cells::<f64>::new(known.view());
+                let cells = OffsetAccess::<f64>::new(known.view());
                 (0..known.count() as isize).map(|at| cells.get(at)).sum()
             }
             _ => own,
@@ -286,8 +286,9 @@ fn gathered(call: &mut Call<'_>) -> Result<Plan> {
                 copy(parallel, kept[i], memory.view(&from));
             }
         }
-        let [a, b, n] = [a, b, n].map(|one| Cells::<f64>::new(one.view()));
-        let (old, new) = (kept.map(CellsMut::<f64>::new), updated.map(CellsMut::<f64>::new));
+        let [a, b, n] = [a, b, n].map(|one| OffsetAccess::<f64>::new(one.view()));
+        let (old, new) =
+            (kept.map(OffsetAccessMut::<f64>::new), updated.map(OffsetAccessMut::<f64>::new));
         let total: f64 = (0..devices as isize).map(|device| n.get(device)).sum();
         for channel in 0..width as isize {
             let mut all = Moments::default();

@@ -1,7 +1,7 @@
 //! Rows of a table, put together bag by bag.
 
+use super::access::{PositionAccess, PositionAccessMut};
 use super::indexed::BadIndex;
-use super::positions::{Positions, PositionsMut};
 use super::strip::STRIP;
 use crate::parallel::{Parallel, split};
 use crate::{Dims, View, ViewMut};
@@ -66,7 +66,7 @@ impl Bags<'_> {
     fn start(&self, bag: usize) -> i64 {
         let indices = self.index.count();
         match self.starts {
-            Some(starts) if bag < starts.count() => Positions::new(starts).get(&[bag]),
+            Some(starts) if bag < starts.count() => PositionAccess::new(starts).get(&[bag]),
             Some(_) => indices as i64,
             None => (bag * indices / self.count.max(1)) as i64,
         }
@@ -92,7 +92,7 @@ impl Bags<'_> {
 
     /// The row of the table that an index names.
     fn row(&self, at: usize) -> Option<usize> {
-        let row: i64 = Positions::new(self.index).get(&[at]);
+        let row: i64 = PositionAccess::new(self.index).get(&[at]);
         usize::try_from(row).ok().filter(|row| *row < self.table.dims()[0])
     }
 }
@@ -116,7 +116,7 @@ pub fn fill_bags(
         at => Err(BadBag::Index(BadIndex {
             tensor: 0,
             position: Dims::new(&[at]),
-            value: Positions::new(bags.index).get(&[at]),
+            value: PositionAccess::new(bags.index).get(&[at]),
             valid: (0, bags.table.dims()[0] as i64 - 1),
         })),
     }
@@ -124,19 +124,19 @@ pub fn fill_bags(
 
 fn fill_bag(bags: &Bags<'_>, into: BagOutputs<'_>, bag: usize, bad: &AtomicUsize) {
     let range = bags.start(bag) as usize..bags.start(bag + 1) as usize;
-    let (table, weights) = (Positions::new(bags.table), bags.weights.map(Positions::new));
-    let [rows, from] = [into.rows, into.from].map(PositionsMut::new);
+    let (table, weights) = (PositionAccess::new(bags.table), bags.weights.map(PositionAccess::new));
+    let [rows, from] = [into.rows, into.from].map(PositionAccessMut::new);
     let mut length = 0i64;
     for at in range.clone() {
         if into.bags.count() > 0 {
-            PositionsMut::new(into.bags).set(&[at], bag as i64);
+            PositionAccessMut::new(into.bags).set(&[at], bag as i64);
         }
         match bags.row(at) {
             Some(row) => length += i64::from(Some(row) != bags.padding),
             None => _ = bad.fetch_min(at, Relaxed),
         }
     }
-    PositionsMut::new(into.lengths).set(&[bag], length);
+    PositionAccessMut::new(into.lengths).set(&[bag], length);
     let columns = bags.table.dims()[1];
     let greatest = bags.mode == BagMode::Greatest;
     if !greatest && into.from.count() > 0 {

@@ -4,7 +4,7 @@
 //! (across, down, share), groups of channels, taps, rows and columns of the output; samples as images whose rows and columns
 //! hold the taps of each position beside each other.
 
-use super::cells::{Cells, CellsMut};
+use super::access::{OffsetAccess, OffsetAccessMut};
 use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut};
 
@@ -60,7 +60,7 @@ impl DeformableWindows {
 
     fn sample(
         &self,
-        offsets: &Cells<'_, f32>,
+        offsets: &OffsetAccess<'_, f32>,
         (image, group): (usize, usize),
         tap: usize,
         position: usize,
@@ -80,7 +80,7 @@ impl DeformableWindows {
     }
 
     /// The four elements around a sample, first row first; 0 outside of the image.
-    fn around(&self, images: &Cells<'_, f32>, plane: usize, sample: &Sample) -> [f32; 4] {
+    fn around(&self, images: &OffsetAccess<'_, f32>, plane: usize, sample: &Sample) -> [f32; 4] {
         [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(down, across)| {
             let position = self.position(plane, [sample.first[0] + down, sample.first[1] + across]);
             position.map_or(0.0, |position| images.get(position))
@@ -112,8 +112,11 @@ impl DeformableWindows {
     ) {
         let channels = images.dims()[1];
         let planes = images.dims()[0] * channels;
-        let (to, from, offsets) =
-            (CellsMut::<f32>::new(out), Cells::<f32>::new(images), Cells::<f32>::new(offsets));
+        let (to, from, offsets) = (
+            OffsetAccessMut::<f32>::new(out),
+            OffsetAccess::<f32>::new(images),
+            OffsetAccess::<f32>::new(offsets),
+        );
         split(parallel, planes, 1, 1, |range| {
             for plane in range {
                 let of = (plane / channels, plane % channels / (channels / self.groups));
@@ -142,8 +145,11 @@ impl DeformableWindows {
     ) {
         let channels = images.dims()[1];
         let planes = images.dims()[0] * channels;
-        let (to, from, offsets) =
-            (CellsMut::<f32>::new(images), Cells::<f32>::new(grads), Cells::<f32>::new(offsets));
+        let (to, from, offsets) = (
+            OffsetAccessMut::<f32>::new(images),
+            OffsetAccess::<f32>::new(grads),
+            OffsetAccess::<f32>::new(offsets),
+        );
         split(parallel, planes, 1, 1, |range| {
             for plane in range {
                 let of = (plane / channels, plane % channels / (channels / self.groups));
@@ -178,8 +184,9 @@ impl DeformableWindows {
     ) {
         let channels = images.dims()[1];
         let of_group = channels / self.groups;
-        let (to, grads) = (CellsMut::<f32>::new(out), Cells::<f32>::new(grads));
-        let (images_at, offsets) = (Cells::<f32>::new(images), Cells::<f32>::new(offsets));
+        let (to, grads) = (OffsetAccessMut::<f32>::new(out), OffsetAccess::<f32>::new(grads));
+        let (images_at, offsets) =
+            (OffsetAccess::<f32>::new(images), OffsetAccess::<f32>::new(offsets));
         split(parallel, images.dims()[0] * self.groups, 1, 1, |range| {
             for unit in range {
                 let of = (unit / self.groups, unit % self.groups);
@@ -218,8 +225,11 @@ impl DeformableWindows {
     ) {
         let (channels, outputs, of_group) = (out.dims()[1], grads.dims()[1], weights.dims()[1]);
         let by_group = outputs / (channels / of_group).max(1);
-        let (to, from, weights) =
-            (CellsMut::<f32>::new(out), Cells::<f32>::new(grads), Cells::<f32>::new(weights));
+        let (to, from, weights) = (
+            OffsetAccessMut::<f32>::new(out),
+            OffsetAccess::<f32>::new(grads),
+            OffsetAccess::<f32>::new(weights),
+        );
         split(parallel, out.dims()[0] * channels, 1, 1, |range| {
             for plane in range {
                 let (sample, channel) = (plane / channels, plane % channels);

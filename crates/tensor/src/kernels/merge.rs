@@ -1,7 +1,7 @@
 //! Results of attention over several parts of the keys, merged into the one over all of them.
 
+use super::access::{PositionAccess, PositionAccessMut};
 use super::math::exp;
-use super::positions::{Positions, PositionsMut};
 use super::strip::STRIP;
 use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut};
@@ -20,7 +20,7 @@ pub struct Partial<'v> {
 
 /// The numbers that stand at each position of the last dimension.
 fn put_all(view: ViewMut<'_>, at: [usize; 3], value: f32) {
-    let out = PositionsMut::new(view);
+    let out = PositionAccessMut::new(view);
     (0..view.dims()[3]).for_each(|last| out.set(&[at[0], at[1], at[2], last], value));
 }
 
@@ -39,7 +39,7 @@ pub fn merge_two(
             let at = [row / heads / batches, row / heads % batches, row % heads];
             let position = [at[0], at[1], at[2], 0];
             let [most, sum] = [[one.greatest, other.greatest], [one.sums, other.sums]]
-                .map(|both| both.map(|view| Positions::new(view).get::<f32>(&position)));
+                .map(|both| both.map(|view| PositionAccess::new(view).get::<f32>(&position)));
             let highest = most[0].max(most[1]);
             let [x, y] = [0, 1].map(|at| sum[at] * exp(most[at] - highest));
             put_all(greatest, at, highest);
@@ -48,12 +48,12 @@ pub fn merge_two(
                 let width = (features - start).min(STRIP);
                 let position = [at[0], at[1], at[2], start];
                 let (first, second) = (&mut first[..width], &mut second[..width]);
-                Positions::new(one.result).line(&position, first);
-                Positions::new(other.result).line(&position, second);
+                PositionAccess::new(one.result).line(&position, first);
+                PositionAccess::new(other.result).line(&position, second);
                 for (a, b) in first.iter_mut().zip(&*second) {
                     *a = (*a * x + b * y) / (x + y);
                 }
-                PositionsMut::new(out).put_line(&position, first);
+                PositionAccessMut::new(out).put_line(&position, first);
             }
         }
     });
@@ -72,13 +72,13 @@ pub fn merge_by_logarithms(
     split(parallel, rows, 1, 64, |range| {
         let (mut sum, mut line) = ([0f32; STRIP], [0f32; STRIP]);
         for row in range {
-            let of = |view: &View<'_>| Positions::new(*view).get::<f32>(&[row]);
+            let of = |view: &View<'_>| PositionAccess::new(*view).get::<f32>(&[row]);
             let most = logarithms.iter().map(of).fold(f32::NEG_INFINITY, f32::max);
             let all: f32 = logarithms.iter().map(|one| exp(of(one) - most)).sum();
             let is_empty = most == f32::NEG_INFINITY;
             let whole = if is_empty { most } else { most + all.ln() };
             if let Some(total) = total {
-                PositionsMut::new(total).set(&[row], whole);
+                PositionAccessMut::new(total).set(&[row], whole);
             }
             for start in (0..features).step_by(STRIP) {
                 let width = (features - start).min(STRIP);
@@ -86,10 +86,10 @@ pub fn merge_by_logarithms(
                 sum.fill(0.0);
                 for (result, logarithm) in results.iter().zip(logarithms) {
                     let share = if is_empty { 0.0 } else { exp(of(logarithm) - whole) };
-                    Positions::new(*result).line(&[row, start], line);
+                    PositionAccess::new(*result).line(&[row, start], line);
                     sum.iter_mut().zip(&*line).for_each(|(sum, value)| *sum += value * share);
                 }
-                PositionsMut::new(out).put_line(&[row, start], sum);
+                PositionAccessMut::new(out).put_line(&[row, start], sum);
             }
         }
     });

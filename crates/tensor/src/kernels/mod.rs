@@ -1,10 +1,10 @@
 //! Kernels: pure functions on views of any stride. They know no devices, streams or operators; the threads
 //! they spread over are a [`crate::parallel::Parallel`], and what they need beside their operands is handed in.
 
+pub mod access;
 pub mod attention;
 pub mod bags;
 pub mod boxes;
-pub mod cells;
 pub mod compare;
 pub mod constant;
 pub mod conv;
@@ -36,7 +36,6 @@ pub mod order;
 pub mod peek;
 pub mod philox;
 pub mod pool;
-pub mod positions;
 pub mod random;
 pub mod recurrent;
 pub mod reduce;

@@ -1,6 +1,6 @@
 //! Regions of images, each brought to the same number of cells by samples between elements.
 
-use super::cells::{Cells, CellsMut, Plain, offsets};
+use super::access::{OffsetAccess, OffsetAccessMut, Plain, offsets};
 use super::element::Element;
 use super::map::SMALL;
 use super::strip::narrow;
@@ -57,7 +57,7 @@ fn between(position: f64, size: usize) -> Option<[(usize, f64); 2]> {
 impl Regions {
     fn region<T: Element + Plain>(
         &self,
-        boxes: &Cells<'_, T>,
+        boxes: &OffsetAccess<'_, T>,
         [row, column]: [isize; 2],
         number: usize,
         image: Option<usize>,
@@ -141,9 +141,12 @@ impl Regions {
         boxes: View<'_>,
         numbers: Option<View<'_>>,
     ) -> Result<(), usize> {
-        let (from, to, rows) =
-            (Cells::<T>::new(images), CellsMut::<T>::new(out), Cells::<T>::new(boxes));
-        let numbers = numbers.map(|view| (Cells::<i32>::new(view), view.strides()[0]));
+        let (from, to, rows) = (
+            OffsetAccess::<T>::new(images),
+            OffsetAccessMut::<T>::new(out),
+            OffsetAccess::<T>::new(boxes),
+        );
+        let numbers = numbers.map(|view| (OffsetAccess::<i32>::new(view), view.strides()[0]));
         let (dims, strides) = (images.dims(), images.strides());
         let cells = [out.dims()[2], out.dims()[3]];
         let steps = [boxes.strides()[0], boxes.strides()[1]];
@@ -198,8 +201,11 @@ impl Regions {
         dy: View<'_>,
         boxes: View<'_>,
     ) -> Result<(), usize> {
-        let (from, to, rows) =
-            (Cells::<f32>::new(dy), CellsMut::<f32>::new(images), Cells::<f32>::new(boxes));
+        let (from, to, rows) = (
+            OffsetAccess::<f32>::new(dy),
+            OffsetAccessMut::<f32>::new(images),
+            OffsetAccess::<f32>::new(boxes),
+        );
         let (dims, strides) = (images.dims(), images.strides());
         let cells = [dy.dims()[2], dy.dims()[3]];
         let steps = [boxes.strides()[0], boxes.strides()[1]];

@@ -1,6 +1,6 @@
 //! A dimension of a tensor made of another: weighted sums of its elements.
 
-use super::cells::offsets;
+use super::access::offsets;
 use super::map::SMALL;
 use super::math::Real;
 use super::strip::{STRIP, load_one, store, strip, vectorised};

@@ -1,6 +1,6 @@
 //! Elements at positions between others, which another tensor names.
 
-use super::cells::{Cells, CellsMut, Plain, offsets};
+use super::access::{OffsetAccess, OffsetAccessMut, Plain, offsets};
 use super::element::Element;
 use super::map::SMALL;
 use super::strip::narrow;
@@ -231,7 +231,7 @@ impl Sampled<'_> {
 
     /// The elements that the result at a point is made of, by dimension.
     #[inline]
-    fn axes<T: Element + Plain>(&self, cells: &Cells<'_, T>, point: usize) -> [Axis; 3] {
+    fn axes<T: Element + Plain>(&self, cells: &OffsetAccess<'_, T>, point: usize) -> [Axis; 3] {
         let wide = T::DTYPE == DType::Double;
         let [at] = offsets(&self.grid.dims()[..4], [&self.grid.strides()[..4]], point);
         let (count, step) = (self.grid.dims()[4], self.grid.strides()[4]);
@@ -252,8 +252,11 @@ impl Sampled<'_> {
     }
 
     fn sample_typed<T: Element + Plain>(&self, parallel: &dyn Parallel, out: ViewMut<'_>) {
-        let (from, named, to) =
-            (Cells::<T>::new(self.a), Cells::<T>::new(self.grid), CellsMut::<T>::new(out));
+        let (from, named, to) = (
+            OffsetAccess::<T>::new(self.a),
+            OffsetAccess::<T>::new(self.grid),
+            OffsetAccessMut::<T>::new(out),
+        );
         let (channels, strides) = (self.a.dims()[1], self.a.strides());
         split(parallel, self.points(), 1, (SMALL / 16).div_ceil(channels.max(1)), |range| {
             for point in range {
@@ -294,8 +297,11 @@ impl Sampled<'_> {
         da: ViewMut<'_>,
         dy: View<'_>,
     ) {
-        let (named, from, to) =
-            (Cells::<T>::new(self.grid), Cells::<T>::new(dy), CellsMut::<C>::new(da));
+        let (named, from, to) = (
+            OffsetAccess::<T>::new(self.grid),
+            OffsetAccess::<T>::new(dy),
+            OffsetAccessMut::<C>::new(da),
+        );
         let channels = self.a.dims()[1];
         let inner: usize = self.grid.dims()[1..4].iter().product();
         split(
@@ -335,8 +341,8 @@ impl Sampled<'_> {
         dgrid: ViewMut<'_>,
         dy: View<'_>,
     ) {
-        let (a, named) = (Cells::<T>::new(self.a), Cells::<T>::new(self.grid));
-        let (from, to) = (Cells::<T>::new(dy), CellsMut::<T>::new(dgrid));
+        let (a, named) = (OffsetAccess::<T>::new(self.a), OffsetAccess::<T>::new(self.grid));
+        let (from, to) = (OffsetAccess::<T>::new(dy), OffsetAccessMut::<T>::new(dgrid));
         let (channels, strides) = (self.a.dims()[1], self.a.strides());
         split(parallel, self.points(), 1, (SMALL / 16).div_ceil(channels.max(1)), |range| {
             for point in range {
@@ -377,7 +383,7 @@ pub fn affine_grid(
     align_corners: bool,
 ) {
     with_reals!(out.dtype(), T => {
-        let (from, to) = (Cells::<T>::new(theta), CellsMut::<T>::new(out));
+        let (from, to) = (OffsetAccess::<T>::new(theta), OffsetAccessMut::<T>::new(out));
         let (dims, count, strides) = (out.dims(), out.dims()[4], theta.strides());
         split(parallel, dims[..4].iter().product(), 1, SMALL / 16, |range| {
             for point in range {

@@ -1,8 +1,8 @@
 //! Elements that their positions decide.
 
+use super::access::{PositionAccess, PositionAccessMut};
 use super::element::Compute;
 use super::map::SMALL;
-use super::positions::{Positions, PositionsMut};
 use super::strip::{STRIP, store, vectorised};
 use crate::parallel::{Parallel, split};
 use crate::{Layout, ViewMut};
@@ -76,7 +76,7 @@ pub fn sum_runs(
 ) {
     let (count, size, after) = (out.dims()[1], from.dims()[1], from.dims()[2]);
     let (cells, targets, to) =
-        (Positions::new(from), Positions::new(targets), PositionsMut::new(out));
+        (PositionAccess::new(from), PositionAccess::new(targets), PositionAccessMut::new(out));
     split(parallel, from.dims()[0] * after, 1, (4096 / size.max(1)).max(1), |range| {
         for line in range {
             let (first, last) = (line / after, line % after);

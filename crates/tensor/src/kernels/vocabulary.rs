@@ -1,9 +1,9 @@
 //! Rows of scores over a part of a vocabulary: what a loss needs of them, and its way back.
 
+use super::access::{PositionAccess, PositionAccessMut};
 use super::fold::shift;
 use super::indexed::BadIndex;
 use super::math::exp;
-use super::positions::{Positions, PositionsMut};
 use super::strip::{STRIP, vectorised};
 use crate::parallel::{Parallel, split};
 use crate::{Dims, View, ViewMut};
@@ -45,8 +45,8 @@ pub fn row_stats(
     let (rows, vocab_size) = (scores.dims()[0], scores.dims()[1]);
     let [greatest, sums, predicted, outside, target_indices] =
         [into.greatest, into.sums, into.predicted, into.outside, into.target_indices]
-            .map(PositionsMut::new);
-    let (scores, targets) = (Positions::new(scores), Positions::new(targets));
+            .map(PositionAccessMut::new);
+    let (scores, targets) = (PositionAccess::new(scores), PositionAccess::new(targets));
     let bad = AtomicUsize::new(usize::MAX);
     split(parallel, rows.div_ceil(8), 1, 1, |bytes| {
         for byte in bytes {
@@ -88,7 +88,7 @@ pub fn row_stats(
 
 /// The greatest score of a row, and the sum of the exponentials of all less that.
 #[inline(always)]
-fn summed(scores: &Positions<'_>, row: usize, vocab_size: usize) -> (f32, f32) {
+fn summed(scores: &PositionAccess<'_>, row: usize, vocab_size: usize) -> (f32, f32) {
     let mut buffer = [0f32; STRIP];
     let mut most = f32::NEG_INFINITY;
     for first in (0..vocab_size).step_by(STRIP) {
@@ -115,8 +115,8 @@ pub fn scores_gradient(
     target_indices: View<'_>,
 ) -> Result<(), BadIndex> {
     let (rows, vocab_size) = (weights.dims()[0], weights.dims()[1]);
-    let weights = PositionsMut::new(weights);
-    let [grad, outside, target_indices] = [grad, outside, target_indices].map(Positions::new);
+    let weights = PositionAccessMut::new(weights);
+    let [grad, outside, target_indices] = [grad, outside, target_indices].map(PositionAccess::new);
     let bad = AtomicUsize::new(usize::MAX);
     split(parallel, rows, 1, 1, |range| {
         let mut buffer = [0f32; STRIP];

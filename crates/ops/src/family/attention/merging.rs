@@ -7,8 +7,8 @@ use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
 use crate::table::ArgSource::{A, Among, Attr, No, O};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
+use cairn_tensor::kernels::access::PositionAccess;
 use cairn_tensor::kernels::merge::{Partial, merge_by_logarithms, merge_two};
-use cairn_tensor::kernels::positions::Positions;
 use cairn_tensor::{DType, Layout};
 
 const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
@@ -109,7 +109,7 @@ fn merge(call: &mut Call<'_>) -> Result<Plan> {
         let mut ranges: Vec<std::ops::Range<usize>> = std::iter::once(0..tokens).collect();
         if let Some(ends) = &ends {
             let ends = ends.view(memory);
-            let positions = Positions::new(ends);
+            let positions = PositionAccess::new(ends);
             let values: Vec<i64> = (0..ends.count()).map(|at| positions.get(&[at])).collect();
             let good = values.first() == Some(&0)
                 && values.last() == Some(&(tokens as i64))

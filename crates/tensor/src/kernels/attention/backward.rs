@@ -1,9 +1,9 @@
 //! The gradients of attention.
 
 use super::{Attention, Sizes, WORKERS, Wide, cut, offset_of, product};
+use crate::kernels::access::PositionAccessMut;
 use crate::kernels::math::exp;
 use crate::kernels::matmul::dot_strips;
-use crate::kernels::positions::PositionsMut;
 use crate::kernels::strip::{load_one, store, vectorised};
 use crate::parallel::Parallel;
 use crate::{Dims, View, ViewMut};
@@ -143,7 +143,7 @@ fn group(
             }
         }
         if let Some(sink) = to.sink {
-            PositionsMut::new(sink).set(&[batch, head], -lost);
+            PositionAccessMut::new(sink).set(&[batch, head], -lost);
         }
     }
     put(&to.key, [batch, group, 0], to_keys, sizes.keys, sizes.features);

@@ -9,7 +9,7 @@ mod forward;
 pub use backward::{Gradients, backward, backward_scratch};
 pub use forward::{forward, forward_scratch};
 
-use super::positions::Positions;
+use super::access::PositionAccess;
 use super::strip::{STRIP, load, strip};
 use crate::{DType, View};
 use std::ops::Range;
@@ -199,7 +199,7 @@ impl Attention<'_> {
 
     /// The score of no key for a head; minus infinity without one.
     fn sunk(&self, head: usize) -> f32 {
-        self.sink.map_or(f32::NEG_INFINITY, |sink| Positions::new(sink).get(&[head]))
+        self.sink.map_or(f32::NEG_INFINITY, |sink| PositionAccess::new(sink).get(&[head]))
     }
 
     /// Takes the dropped ones out of a row of numbers for each key of a query, and scales the others.
@@ -225,7 +225,7 @@ impl Slopes<'_> {
     /// Adds to the scores of a few keys.
     #[inline(always)]
     fn add(&self, at: [usize; 4], scores: &mut [f32]) {
-        let factor = -Positions::new(self.factors).get::<f32>(&[at[0], at[1]]);
+        let factor = -PositionAccess::new(self.factors).get::<f32>(&[at[0], at[1]]);
         let first = at[3] as isize + self.lead - at[2] as isize;
         for (position, score) in scores.iter_mut().enumerate() {
             let distance = (first + position as isize).unsigned_abs() as f32;
