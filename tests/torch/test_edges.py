@@ -102,7 +102,7 @@ def test_nan(function, dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8])
-def test_whole_numbers_by_zero(dtype):
+def test_integers_by_zero(dtype):
     """The CPU raises, the NPU does not: integers by zero give 0 here, and nothing crashes. Nor does the least number by -1."""
     least = torch.iinfo(dtype).min
     x = torch.tensor([7, 0, 100, least, least], dtype=dtype)

@@ -142,7 +142,7 @@ WHOLE = {
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.bool], ids=str)
 @pytest.mark.parametrize("name", WHOLE)
-def test_whole_numbers(name, dtype, layout):
+def test_integers(name, dtype, layout):
     compare(WHOLE[name], LAYOUTS[layout](dtype), backward=False)
 
 

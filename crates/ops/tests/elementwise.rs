@@ -271,7 +271,7 @@ fn in_place_and_over_shared_memory() {
 }
 
 #[test]
-fn whole_numbers_and_truth_values() {
+fn integers_and_booleans() {
     let mut tensors = TestMemory::default();
     let n = tensors.tensor(DType::Int64, &[4], &[7.0, -7.0, 0.0, i64::MAX as f64]);
     let (out, real) = (tensors.empty(DType::Int64, &[4]), tensors.empty(F, &[4]));

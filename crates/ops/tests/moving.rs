@@ -36,7 +36,7 @@ fn sequences() {
 }
 
 #[test]
-fn sequences_of_large_whole_numbers() {
+fn sequences_of_large_integers() {
     let mut memory = TestMemory::new();
     let out = memory.zeros(DType::Int64, &[4]);
     let int = |value| Arg::Scalar(Scalar::Int(value, DType::Int64));

@@ -98,7 +98,7 @@ proptest! {
     #[test]
     fn gradients_are_those_of_the_values(deformable in shapes(), seed in 0usize..1000) {
         let [images, offsets, samples] = sizes(&deformable, 4);
-        // Offsets that stay away from whole numbers, where the slope changes.
+        // Offsets that stay away from integers, where the slope changes.
         let of = |step: f32| move |at: usize| {
             let value = noise(seed + 7)(at);
             (value * 3.0).trunc() + 0.25 + 0.4 * value.abs() + step * noise(seed + 11)(at)

@@ -117,7 +117,7 @@ fn uniform_numbers() {
 }
 
 #[test]
-fn whole_numbers() {
+fn integers() {
     let dice = |out: ViewMut<'_>| random::whole(&Threads(2), out, Philox::new(5, 5), -2, 6);
     let values = drawn(line(DType::Int64), dice);
     for face in -2..4 {

@@ -117,7 +117,7 @@ const NAN_TO_NUM: Formula<1> = real!(|x; nan = 0.0, most = 3.4e38, least = (-3.4
     if x == C::LEAST { least } else { x }
 });
 
-/// Whole numbers are all finite: they are copied.
+/// Integers are all finite: they are copied.
 fn nan_to_num(call: &mut Call<'_>) -> Result<Plan> {
     let (from, to) = (call.layout(0)?, call.layout(4)?);
     if from.dtype.is_floating() {
