@@ -45,7 +45,7 @@ fn sequences_of_large_integers() {
     for (name, from, to, step) in cases.into_iter().chain([("Range", most, most - 9, -3)]) {
         memory.run(name, vec![int(from), int(to), int(step), t(&out)]).unwrap();
         let want: Vec<i64> = (0..4).map(|at| from + at * step).collect();
-        assert_eq!(memory.whole(&out), want, "{name} from {from} to {to}");
+        assert_eq!(memory.read_ints(&out), want, "{name} from {from} to {to}");
     }
     let error = memory.run("Arange", vec![int(least), int(most), int(1), t(&out)]).unwrap_err();
     assert!(error.ends_with(&format!("there are {}", u64::MAX)), "{error}");

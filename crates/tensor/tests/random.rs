@@ -118,7 +118,7 @@ fn uniform_numbers() {
 
 #[test]
 fn integers() {
-    let dice = |out: ViewMut<'_>| random::whole(&Threads(2), out, Philox::new(5, 5), -2, 6);
+    let dice = |out: ViewMut<'_>| random::integers(&Threads(2), out, Philox::new(5, 5), -2, 6);
     let values = drawn(line(DType::Int64), dice);
     for face in -2..4 {
         let seen = values.iter().filter(|x| **x == f64::from(face)).count() as f64;
@@ -126,11 +126,12 @@ fn integers() {
     }
     let low = i64::MIN / 2;
     let wide =
-        |out: ViewMut<'_>| random::whole(&SingleThread, out, Philox::new(5, 5), low, 1 << 63);
+        |out: ViewMut<'_>| random::integers(&SingleThread, out, Philox::new(5, 5), low, 1 << 63);
     let values = drawn(line(DType::Int64), wide);
     let unit = values.into_iter().map(|x| (x - low as f64) / 2f64.powi(63)).collect();
     assert!(kolmogorov_smirnov(unit, |x| x) < 1.95);
-    let all = |out: ViewMut<'_>| random::whole(&SingleThread, out, Philox::new(5, 5), i64::MIN, 0);
+    let all =
+        |out: ViewMut<'_>| random::integers(&SingleThread, out, Philox::new(5, 5), i64::MIN, 0);
     assert!(moments(&drawn(line(DType::Int64), all)).0.abs() < 1e17);
 }
 
@@ -166,7 +167,7 @@ fn seed_offset_and_place_decide() {
         (|parallel, out, philox| random::normal(parallel, out, philox, 0.0, 1.0))
             as fn(&dyn Parallel, ViewMut<'_>, Philox),
         |parallel, out, philox| random::uniform(parallel, out, philox, 0.0, 1.0),
-        |parallel, out, philox| random::whole(parallel, out, philox, 0, 1000),
+        |parallel, out, philox| random::integers(parallel, out, philox, 0, 1000),
         |parallel, out, philox| random::bernoulli(parallel, out, philox, 0.5),
     ] {
         let of = |parallel: &dyn Parallel, layout, seed, offset| {

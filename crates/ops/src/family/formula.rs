@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 pub enum Kind {
     /// Real numbers: `f64` where an operand or the output is, else `f32`.
     Real,
-    /// The type that the operands promote to, or a real output's if that is whole.
+    /// The type that the operands promote to, or a real output's if that is an integer type.
     Number,
     /// The type that the operands promote to; the output has booleans.
     Test,
@@ -460,7 +460,7 @@ macro_rules! real {
     ($($formula:tt)*) => { $crate::family::formula::formula!(Real, Real, with_real, C, $($formula)*) };
 }
 
-/// A formula of numbers, real or whole.
+/// A formula of numbers, real or integer.
 macro_rules! number {
     ($($formula:tt)*) => { $crate::family::formula::formula!(Number, Number, with_number, C, $($formula)*) };
 }

@@ -109,7 +109,7 @@ fn uniform(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Integers, in tensors of any type. Arguments: out, from, to (excluded), seed, offset, more offset.
-fn whole(call: &mut Call<'_>) -> Result<Plan> {
+fn random_integers(call: &mut Call<'_>) -> Result<Plan> {
     let (out, low, high) = (call.output(0)?, call.int(1)?, call.int(2)?);
     call.expect_number(0, &out)?;
     if low >= high {
@@ -118,7 +118,7 @@ fn whole(call: &mut Call<'_>) -> Result<Plan> {
     }
     let (generator, count) = (call.generator(3)?, high.wrapping_sub(low) as u64);
     call.plan(move |memory| {
-        kernel::whole(memory.parallel, memory.out(&out), generator.philox(memory), low, count);
+        kernel::integers(memory.parallel, memory.out(&out), generator.philox(memory), low, count);
         Ok(())
     })
 }
@@ -138,7 +138,7 @@ fn integers_of_type(call: &mut Call<'_>) -> Result<Plan> {
     };
     let generator = call.generator(1)?;
     call.plan(move |memory| {
-        kernel::whole(memory.parallel, memory.out(&out), generator.philox(memory), 0, count);
+        kernel::integers(memory.parallel, memory.out(&out), generator.philox(memory), 0, count);
         Ok(())
     })
 }
@@ -277,8 +277,8 @@ pub const ROWS: &[Row] = &[
     aclnn("NormalTensorTensor", normal_each).with_args(&[A(4), A(0), A(1), A(2), A(3)]),
     aclnn("InplaceUniform", uniform),
     aclnn("InplaceUniformTensor", uniform),
-    aclnn("InplaceRandom", whole),
-    aclnn("InplaceRandomTensor", whole),
+    aclnn("InplaceRandom", random_integers),
+    aclnn("InplaceRandomTensor", random_integers),
     aclnn("InplaceRandomWithoutFromTo", integers_of_type),
     aclnn("InplaceRandomWithoutFromToTensor", integers_of_type),
     aclnn("InplaceBernoulli", bernoulli),

@@ -92,7 +92,7 @@ impl TestMemory {
     }
 
     /// The integers of a tensor, all bits of them.
-    pub fn whole(&self, tensor: &Tensor) -> Vec<i64> {
+    pub fn read_ints(&self, tensor: &Tensor) -> Vec<i64> {
         self.scalars(tensor).map(|one| one.as_i64()).collect()
     }
 

@@ -142,7 +142,7 @@ fn pairs(words: &[u32; 2 * PAIRS], values: &mut [f32; 2 * PAIRS]) {
 }
 
 /// Integers, evenly from `low` on, `count` of them; 0 counts as 2^64.
-pub fn whole(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, low: i64, count: u64) {
+pub fn integers(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, low: i64, count: u64) {
     if (1..=1 << 32).contains(&count) {
         return generate::<i64>(parallel, out, philox, 1, |words, values| {
             for (value, word) in values.iter_mut().zip(words) {
