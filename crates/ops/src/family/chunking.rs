@@ -70,7 +70,7 @@ fn chunk_cat(call: &mut Call<'_>) -> Result<Plan> {
 
 /// Queries, keys and values with their biases, the queries divided by the root of a head's length. Arguments: qkv, bias,
 /// heads, q, k, v.
-fn rescaled_heads(call: &mut Call<'_>) -> Result<Plan> {
+fn transform_bias_rescale_qkv(call: &mut Call<'_>) -> Result<Plan> {
     let (qkv, bias) = (call.tensor(0)?, call.tensor(1)?);
     call.expect_dtype(0, &qkv, TYPES)?;
     call.expect_same(1, &bias, 0, &qkv)?;
@@ -117,7 +117,7 @@ fn rescaled_heads(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Updates a part of each batch from an index on. Arguments: data, indices, updates, dimension.
-fn updated_parts(call: &mut Call<'_>) -> Result<Plan> {
+fn scatter_update(call: &mut Call<'_>) -> Result<Plan> {
     let data = call.inout(0)?;
     call.touch_by_index(&data);
     let (indices, updates) = (call.tensor(1)?, call.tensor(2)?);
@@ -175,6 +175,6 @@ fn updated_parts(call: &mut Call<'_>) -> Result<Plan> {
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("ChunkCat", chunk_cat),
-    aclnn("TransformBiasRescaleQkv", rescaled_heads),
-    aclnn("InplaceScatterUpdate", updated_parts),
+    aclnn("TransformBiasRescaleQkv", transform_bias_rescale_qkv),
+    aclnn("InplaceScatterUpdate", scatter_update),
 ];

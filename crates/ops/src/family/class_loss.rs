@@ -193,7 +193,7 @@ fn cross_entropy_backward(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Cross entropy with distributions, and its gradient at once. Arguments: scores, distributions, loss, gradient.
-fn with_distributions(call: &mut Call<'_>) -> Result<Plan> {
+fn softmax_cross_entropy(call: &mut Call<'_>) -> Result<Plan> {
     let (loss, gradient) = (call.output(2)?, call.output(3)?);
     let (x, labels) = (call.tensor(0)?, call.tensor(1)?);
     let sizes = rows(call, 0, &x)?;
@@ -225,7 +225,7 @@ fn with_distributions(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Margins between the classes of a row and the others. Arguments: x, target, reduction, out, which classes are targets.
-fn margins(call: &mut Call<'_>) -> Result<Plan> {
+fn multilabel_margin_loss(call: &mut Call<'_>) -> Result<Plan> {
     let (out, marks) = (call.output(3)?, call.output(4)?);
     let (x, target) = (call.read(0, &[&out, &marks])?, call.read(1, &[&out, &marks])?);
     call.expect_dtype(0, &x, &[DType::Float, DType::Float16, DType::Bf16, DType::Double])?;
@@ -303,8 +303,8 @@ pub const ROWS: &[Row] = &[
         A(8),
         A(10),
     ]),
-    aclnn("SoftmaxCrossEntropyWithLogits", with_distributions),
-    aclnn("MultilabelMarginLoss", margins),
+    aclnn("SoftmaxCrossEntropyWithLogits", softmax_cross_entropy),
+    aclnn("MultilabelMarginLoss", multilabel_margin_loss),
 ];
 
 fn losses_and_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -318,6 +318,6 @@ pub const NODES: &[Node] = &[node(
     &["features", "labels"],
     &["loss", "backprop"],
     Infer::By(losses_and_gradients),
-    with_distributions,
+    softmax_cross_entropy,
     &[A(0), A(1), O(0), O(1)],
 )];

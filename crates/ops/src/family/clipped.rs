@@ -32,7 +32,7 @@ fn cut(call: &Call<'_>, x: &Layout) -> Result<(usize, [usize; 3])> {
 
 /// Arguments: x, lengths of groups or absent, dimension, factor, limit, bias, whether partners are neighbours, out. Of
 /// groups, the rows after the last stay as they are.
-fn clipped(call: &mut Call<'_>) -> Result<Plan> {
+fn clipped_swiglu(call: &mut Call<'_>) -> Result<Plan> {
     const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
     let out = call.output(7)?;
     let x = call.read(0, &[&out])?;
@@ -131,7 +131,7 @@ fn half(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// The rows of this family.
-pub const ROWS: &[Row] = &[aclnn("ClippedSwiglu", clipped)];
+pub const ROWS: &[Row] = &[aclnn("ClippedSwiglu", clipped_swiglu)];
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[node(
@@ -139,7 +139,7 @@ pub const NODES: &[Node] = &[node(
     &["x", "group_index?"],
     &["y"],
     Infer::By(half),
-    clipped,
+    clipped_swiglu,
     &[
         A(0),
         A(1),

@@ -98,7 +98,7 @@ fn from_two(call: &mut Call<'_>, formula: &Formula<2>) -> Result<Plan> {
     formula.plan(call)
 }
 
-fn joined(call: &mut Call<'_>) -> Result<Plan> {
+fn join_parts(call: &mut Call<'_>) -> Result<Plan> {
     from_two(call, &JOINED)
 }
 
@@ -124,7 +124,7 @@ fn imaginary_part(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Complex numbers of the sizes that two tensors broadcast to.
-fn joined_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn join_parts_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (x, y) = (call.layout(0)?, call.layout(1)?);
     let dtype = match x.dtype {
         DType::Double => DType::Complex128,
@@ -168,7 +168,7 @@ impl Call<'_> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("Complex", joined),
+    aclnn("Complex", join_parts),
     aclnn("Polar", polar),
     aclnn("AngleV2", |c| ANGLE.plan(c)),
     aclnn("Real", real_part),
@@ -180,8 +180,8 @@ pub const NODES: &[Node] = &[
         "Complex",
         &["real", "imag"],
         &["out"],
-        Infer::By(joined_output),
-        joined,
+        Infer::By(join_parts_output),
+        join_parts,
         &[A(0), A(1), O(0), Attr("Tout", AttrDefault::Int(DType::Complex64 as i64))],
     )
     .elementwise(),

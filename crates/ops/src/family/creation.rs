@@ -69,7 +69,7 @@ impl Sequence {
 }
 
 /// `out[i] = start + i * step`. Arguments: start, end, step, out, whether the end belongs to it.
-fn sequence(call: &mut Call<'_>) -> Result<Plan> {
+fn arange(call: &mut Call<'_>) -> Result<Plan> {
     let sequence = Sequence::read(call, call.flag(4)?)?;
     let out = call.output(3)?;
     call.expect_numbers(3, &out)?;
@@ -99,18 +99,18 @@ fn sequence(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn sequence_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn arange_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let sequence = Sequence::read(call, false)?;
     Ok(vec![Layout::contiguous(sequence.start.dtype(), &[sequence.count()])])
 }
 
 /// `out` runs evenly from start to end. Arguments: start, end, steps, out.
-fn spaced(call: &mut Call<'_>) -> Result<Plan> {
+fn linspace(call: &mut Call<'_>) -> Result<Plan> {
     evenly(call, None)
 }
 
 /// Powers of a base, whose exponents are spaced. Arguments: first, last, count, out, base.
-fn powers(call: &mut Call<'_>) -> Result<Plan> {
+fn logspace(call: &mut Call<'_>) -> Result<Plan> {
     let base = call.float(4)?;
     evenly(call, Some(base))
 }
@@ -138,7 +138,7 @@ fn evenly(call: &mut Call<'_>, base: Option<f64>) -> Result<Plan> {
     })
 }
 
-fn spaced_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn linspace_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let count = call.number(2)?.as_i64().max(0) as usize;
     let dtype = call.number(0)?.dtype();
     let dtype = if dtype.is_floating() { dtype } else { cairn_tensor::DType::Float };
@@ -164,7 +164,7 @@ fn eye(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// The same number along the diagonal. Arguments: tensor, value, whether it begins again below a square.
-fn diagonal_filled(call: &mut Call<'_>) -> Result<Plan> {
+fn fill_diagonal(call: &mut Call<'_>) -> Result<Plan> {
     let (out, value, wrap) = (call.inout(0)?, call.scalar(1)?, call.flag(2)?);
     call.expect_numbers(0, &out)?;
     let (rank, dims) = (out.rank(), out.dims());
@@ -311,12 +311,12 @@ fn same_everywhere(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("Arange", sequence).with_args(&[A(0), A(1), A(2), A(3), B(false)]),
-    aclnn("Range", sequence).with_args(&[A(0), A(1), A(2), A(3), B(true)]),
-    aclnn("Linspace", spaced),
-    aclnn("LogSpace", powers).with_args(&[A(0), A(1), A(2), A(4), A(3)]),
+    aclnn("Arange", arange).with_args(&[A(0), A(1), A(2), A(3), B(false)]),
+    aclnn("Range", arange).with_args(&[A(0), A(1), A(2), A(3), B(true)]),
+    aclnn("Linspace", linspace),
+    aclnn("LogSpace", logspace).with_args(&[A(0), A(1), A(2), A(4), A(3)]),
     aclnn("Eye", eye),
-    aclnn("InplaceFillDiagonal", diagonal_filled),
+    aclnn("InplaceFillDiagonal", fill_diagonal),
     aclnn("Tril", triangular).with_args(&[A(0), A(1), A(2), B(true)]),
     aclnn("Triu", triangular).with_args(&[A(0), A(1), A(2), B(false)]),
     aclnn("InplaceTril", triangular).with_args(&[A(0), A(1), A(0), B(true)]),
@@ -330,8 +330,8 @@ pub const NODES: &[Node] = &[
         "Range",
         &["start", "limit", "delta"],
         &["y"],
-        Infer::By(sequence_output),
-        sequence,
+        Infer::By(arange_output),
+        arange,
         &[A(0), A(1), A(2), O(0), B(false)],
     )
     .needs_values(&[0, 1, 2]),
@@ -339,8 +339,8 @@ pub const NODES: &[Node] = &[
         "LinSpace",
         &["start", "stop", "num"],
         &["output"],
-        Infer::By(spaced_output),
-        spaced,
+        Infer::By(linspace_output),
+        linspace,
         &[A(0), A(1), A(2), O(0)],
     )
     .needs_values(&[0, 1, 2]),

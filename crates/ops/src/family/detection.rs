@@ -91,7 +91,7 @@ fn iou(call: &mut Call<'_>) -> Result<Plan> {
 
 /// Arguments: rectangles, others, whether they are by centre and size, whether each meets all, mode, out, differences of
 /// angles.
-fn complete(call: &mut Call<'_>) -> Result<Plan> {
+fn complete_iou(call: &mut Call<'_>) -> Result<Plan> {
     let (a, b) = (call.tensor(0)?, call.tensor(1)?);
     let (out, angles) = (call.output(5)?, call.output(6)?);
     let (centred, how) = (call.flag(2)?, overlap(call, 4)?);
@@ -139,7 +139,7 @@ fn complete(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Arguments: boxes, scores, the most of a class, overlap, score, whether boxes are by centre and size, out.
-fn suppressed(call: &mut Call<'_>) -> Result<Plan> {
+fn non_max_suppression(call: &mut Call<'_>) -> Result<Plan> {
     let (boxes, scores, out) = (call.tensor(0)?, call.tensor(1)?, call.output(6)?);
     call.expect_dtype(0, &boxes, &[DType::Float, DType::Float16])?;
     call.expect_same(1, &scores, 0, &boxes)?;
@@ -224,7 +224,7 @@ fn suppressed(call: &mut Call<'_>) -> Result<Plan> {
 
 /// Arguments: images, regions, numbers of images, mode, rows, columns, samples, scale, aligned or what the corners say, out,
 /// how many regions count.
-fn aligned(call: &mut Call<'_>) -> Result<Plan> {
+fn roi_align(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(9)?;
     let (images, boxes) = (call.read_by_index(0, &[&out])?, call.read(1, &[&out])?);
     call.expect_dtype(0, &images, &[DType::Float, DType::Float16])?;
@@ -308,7 +308,7 @@ fn regions(call: &Call<'_>, at: usize) -> Result<(Regions, [usize; 2])> {
 
 /// Arguments: dy, regions, sizes of the images, rows, columns, samples, scale, aligned or what the corners say, dx, how many
 /// regions count.
-fn aligned_backward(call: &mut Call<'_>) -> Result<Plan> {
+fn roi_align_backward(call: &mut Call<'_>) -> Result<Plan> {
     let dx = call.output(8)?;
     let (dy, boxes) = (call.read(0, &[&dx])?, call.read(1, &[&dx])?);
     for (at, one) in [(0, *dy), (1, *boxes), (8, *dx)] {
@@ -341,9 +341,9 @@ fn aligned_backward(call: &mut Call<'_>) -> Result<Plan> {
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("Iou", iou),
-    aclnn("CIoU", complete),
-    aclnn("NonMaxSuppression", suppressed),
-    aclnn("RoiAlign", aligned).with_args(&[
+    aclnn("CIoU", complete_iou),
+    aclnn("NonMaxSuppression", non_max_suppression),
+    aclnn("RoiAlign", roi_align).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -355,7 +355,7 @@ pub const ROWS: &[Row] = &[
         No,
         A(8),
     ]),
-    aclnn("RoiAlignV2", aligned).with_args(&[
+    aclnn("RoiAlignV2", roi_align).with_args(&[
         A(0),
         A(1),
         No,
@@ -367,7 +367,7 @@ pub const ROWS: &[Row] = &[
         A(6),
         A(7),
     ]),
-    aclnn("RoiAlignV2Backward", aligned_backward).with_args(&[
+    aclnn("RoiAlignV2Backward", roi_align_backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -378,8 +378,19 @@ pub const ROWS: &[Row] = &[
         A(7),
         A(8),
     ]),
-    aclnn("ROIAlign", aligned).with_args(&[A(0), A(1), No, No, A(3), A(4), A(5), A(2), A(6), A(7)]),
-    aclnn("ROIAlignBackward", aligned_backward).with_args(&[
+    aclnn("ROIAlign", roi_align).with_args(&[
+        A(0),
+        A(1),
+        No,
+        No,
+        A(3),
+        A(4),
+        A(5),
+        A(2),
+        A(6),
+        A(7),
+    ]),
+    aclnn("ROIAlignBackward", roi_align_backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -392,7 +403,7 @@ pub const ROWS: &[Row] = &[
     ]),
 ];
 
-fn aligned_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn roi_align_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (images, boxes) = (call.layout(0)?, call.layout(1)?);
     let (_, cells) = regions(call, 4)?;
     let ([_, channels, ..], [count, ..]) = (images.dims(), boxes.dims()) else {
@@ -418,8 +429,8 @@ pub const NODES: &[Node] = &[
         "ROIAlign",
         &["features", "rois", "rois_n?"],
         &["y"],
-        Infer::By(aligned_output),
-        aligned,
+        Infer::By(roi_align_output),
+        roi_align,
         &[
             A(0),
             A(1),
@@ -439,7 +450,7 @@ pub const NODES: &[Node] = &[
         &["ydiff", "rois", "rois_n?"],
         &["xdiff"],
         Infer::By(aligned_gradient),
-        aligned_backward,
+        roi_align_backward,
         &[
             A(0),
             A(1),

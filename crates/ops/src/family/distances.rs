@@ -63,7 +63,7 @@ fn batches(call: &Call<'_>, a: usize, x: &Layout, b: usize, y: &Layout) -> Resul
 }
 
 /// Arguments: x, y, power, -, out.
-fn between(call: &mut Call<'_>) -> Result<Plan> {
+fn cdist(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(4)?;
     let (x, y) = (call.read(0, &[&out])?, call.read(1, &[&out])?);
     for (at, one) in [(0, *x), (1, *y), (4, *out.layout())] {
@@ -87,7 +87,7 @@ fn between(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Arguments: gradient, x, y, distances, power, out.
-fn between_backward(call: &mut Call<'_>) -> Result<Plan> {
+fn cdist_backward(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
     let [grad, x, y, far] = [0, 1, 2, 3].map(|at| call.read(at, &[&out]));
     let (grad, x, y, far) = (grad?, x?, y?, far?);
@@ -163,7 +163,7 @@ fn summed_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// Arguments: x, power, out.
-fn of_pairs(call: &mut Call<'_>) -> Result<Plan> {
+fn pdist(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let x = call.read(0, &[&out])?;
     call.expect_dtype(0, &x, REAL)?;
@@ -184,7 +184,7 @@ fn of_pairs(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Slices of a dimension, each shortened to a norm. Arguments: x, power, dimension, greatest norm, out.
-fn shortened(call: &mut Call<'_>) -> Result<Plan> {
+fn renorm(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(4)?;
     let x = call.tensor(0)?;
     call.expect_dtype(0, &x, REAL)?;
@@ -222,7 +222,7 @@ fn shortened(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Arguments: x, number of bins, least, greatest, out.
-fn counted(call: &mut Call<'_>) -> Result<Plan> {
+fn histc(call: &mut Call<'_>) -> Result<Plan> {
     let (out, bins) = (call.output(4)?, call.int(1)?);
     let x = call.read(0, &[&out])?;
     call.expect_numbers(0, &x)?;
@@ -268,13 +268,13 @@ fn counted(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("Cdist", between),
-    aclnn("CdistBackward", between_backward),
-    aclnn("Pdist", of_pairs),
-    aclnn("PdistForward", of_pairs),
-    aclnn("Renorm", shortened),
-    aclnn("InplaceRenorm", shortened).with_args(&[A(0), A(1), A(2), A(3), A(0)]),
-    aclnn("Histc", counted),
+    aclnn("Cdist", cdist),
+    aclnn("CdistBackward", cdist_backward),
+    aclnn("Pdist", pdist),
+    aclnn("PdistForward", pdist),
+    aclnn("Renorm", renorm),
+    aclnn("InplaceRenorm", renorm).with_args(&[A(0), A(1), A(2), A(3), A(0)]),
+    aclnn("Histc", histc),
 ];
 
 /// The operators of this family by IR name.

@@ -39,7 +39,7 @@ fn check_mask(call: &Call<'_>, at: usize, mask: &Operand, count: usize) -> Resul
 }
 
 /// Arguments: sizes, probability, seed, offset, more offset, mask, whether the probability is that of staying.
-fn drawn(call: &mut Call<'_>) -> Result<Plan> {
+fn dropout_gen_mask(call: &mut Call<'_>) -> Result<Plan> {
     let sizes = call.ints(0)?;
     let count = sizes.iter().try_fold(1usize, |all, size| {
         usize::try_from(*size).ok().and_then(|size| all.checked_mul(size))
@@ -115,7 +115,7 @@ fn masked(call: &mut Call<'_>, scale: Scale, multiplies: bool) -> Result<Plan> {
     })
 }
 
-fn by_probability(call: &mut Call<'_>) -> Result<Plan> {
+fn dropout_do_mask(call: &mut Call<'_>) -> Result<Plan> {
     masked(call, Scale::Goes, false)
 }
 
@@ -123,7 +123,7 @@ fn by_keeping(call: &mut Call<'_>) -> Result<Plan> {
     masked(call, Scale::Stays, false)
 }
 
-fn by_factor(call: &mut Call<'_>) -> Result<Plan> {
+fn dropout_backward(call: &mut Call<'_>) -> Result<Plan> {
     masked(call, Scale::Factor, false)
 }
 
@@ -153,8 +153,8 @@ fn dropout(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// As [`by_factor`], where what is dropped is multiplied by 0: infinities become NaN.
-fn by_products(call: &mut Call<'_>) -> Result<Plan> {
+/// As [`dropout_backward`], where what is dropped is multiplied by 0: infinities become NaN.
+fn dropout_v3_backward(call: &mut Call<'_>) -> Result<Plan> {
     masked(call, Scale::Factor, true)
 }
 
@@ -208,15 +208,22 @@ fn mask_of_sizes(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("DropoutGenMask", drawn).with_args(&[A(0), A(1), A(2), A(3), No, A(4)]),
-    aclnn("DropoutGenMaskV2", drawn).with_args(&[A(0), A(1), A(2), A(3), No, A(5)]),
-    aclnn("DropoutGenMaskV2Tensor", drawn).with_args(&[A(0), A(1), A(2), A(3), A(4), A(6)]),
-    aclnn("DropoutDoMask", by_probability),
+    aclnn("DropoutGenMask", dropout_gen_mask).with_args(&[A(0), A(1), A(2), A(3), No, A(4)]),
+    aclnn("DropoutGenMaskV2", dropout_gen_mask).with_args(&[A(0), A(1), A(2), A(3), No, A(5)]),
+    aclnn("DropoutGenMaskV2Tensor", dropout_gen_mask).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(6),
+    ]),
+    aclnn("DropoutDoMask", dropout_do_mask),
     aclnn("Dropout", dropout).with_args(&[A(0), A(1), A(2), A(3), A(4), No, A(5), A(6)]),
-    aclnn("DropoutBackward", by_factor),
+    aclnn("DropoutBackward", dropout_backward),
     aclnn("DropoutV3", dropout_v3).with_args(&[A(0), A(1), A(2), A(3), A(4), No, A(5), A(6)]),
     aclnn("DropoutV3Tensor", dropout_v3),
-    aclnn("DropoutV3Grad", by_products),
+    aclnn("DropoutV3Grad", dropout_v3_backward),
 ];
 
 /// The operators of this family by IR name.
@@ -234,7 +241,7 @@ pub const NODES: &[Node] = &[
         &["shape", "prob", "seed", "seed1", "offset?"],
         &["y"],
         Infer::By(mask_of_sizes),
-        drawn,
+        dropout_gen_mask,
         &[A(0), A(1), A(2), A(3), A(4), O(0), B(true)],
     )
     .needs_values(&[0])

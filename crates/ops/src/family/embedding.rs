@@ -18,7 +18,7 @@ use cairn_tensor::{DType, Dims, Layout, Scalar, with_number};
 
 /// The sum of the gradients of each vector. Arguments: gradient, indices, how many vectors, the one without a gradient
 /// (none when negative), whether sums become means, out.
-fn gradient(call: &mut Call<'_>) -> Result<Plan> {
+fn embedding_backward(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
     let grad = call.read(0, &[&out])?;
     let index = call.read_index(1, &[&out])?;
@@ -78,14 +78,14 @@ fn quotient<C: Number>(x: C, n: C) -> C {
     C::from_f64(x.to_f64() / n.to_f64())
 }
 
-fn gradient_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn embedding_backward_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let grad = call.layout(0)?;
     let width = grad.dims().last().copied().unwrap_or(0);
     Ok(vec![Layout::contiguous(grad.dtype, &[call.int(2)?.max(0) as usize, width])])
 }
 
 /// Vectors that indices name, shortened to a norm. Arguments: table, indices, the norm, its power.
-fn shortened(call: &mut Call<'_>) -> Result<Plan> {
+fn embedding_renorm(call: &mut Call<'_>) -> Result<Plan> {
     let table = call.inout(0)?;
     call.touch_by_index(&table);
     let index = call.read_index(1, &[&table])?;
@@ -102,16 +102,18 @@ fn shortened(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// The rows of this family.
-pub const ROWS: &[Row] =
-    &[aclnn("EmbeddingDenseBackward", gradient), aclnn("EmbeddingRenorm", shortened)];
+pub const ROWS: &[Row] = &[
+    aclnn("EmbeddingDenseBackward", embedding_backward),
+    aclnn("EmbeddingRenorm", embedding_renorm),
+];
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[node(
     "EmbeddingDenseGrad",
     &["grad", "indices"],
     &["y"],
-    Infer::By(gradient_output),
-    gradient,
+    Infer::By(embedding_backward_output),
+    embedding_backward,
     &[
         A(0),
         A(1),

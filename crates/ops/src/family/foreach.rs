@@ -163,7 +163,7 @@ fn norms(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Each tensor of a list, in the type of the one it goes to.
-fn copied(call: &mut Call<'_>) -> Result<Plan> {
+fn foreach_copy(call: &mut Call<'_>) -> Result<Plan> {
     call.settle_type(1);
     SAME.each(call)
 }
@@ -193,7 +193,7 @@ pub const ROWS: &[Row] = &[
     aclnn("ForeachSqrt", |c| SQRT.each(c)),
     aclnn("ForeachTan", |c| TAN.each(c)),
     aclnn("ForeachTanh", |c| TANH.each(c)),
-    aclnn("ForeachCopy", copied),
+    aclnn("ForeachCopy", foreach_copy),
     aclnn("ForeachZeroInplace", zeros),
     aclnn("ForeachNorm", norms),
     aclnn("ForeachAddScalar", |c| ADD.each(c)),
@@ -333,7 +333,7 @@ pub const NODES: &[Node] = nodes! {
     "ForeachSqrt", ONE_LIST, EACH, |c| SQRT.each(c);
     "ForeachTan", ONE_LIST, EACH, |c| TAN.each(c);
     "ForeachTanh", ONE_LIST, EACH, |c| TANH.each(c);
-    "ForeachCopy", ONE_LIST, EACH, copied;
+    "ForeachCopy", ONE_LIST, EACH, foreach_copy;
     "ForeachAddScalar", WITH_SCALAR, EACH_WITH_NUMBER, |c| ADD.each(c);
     "ForeachAddScalarList", WITH_SCALARS, EACH_WITH_NUMBER, |c| ADD.each(c);
     "ForeachSubScalar", WITH_SCALAR, EACH_WITH_NUMBER, |c| SUB.each(c);

@@ -202,39 +202,39 @@ fn backward(call: &mut Call<'_>, kind: Gate) -> Result<Plan> {
     })
 }
 
-fn swish(call: &mut Call<'_>) -> Result<Plan> {
+fn swiglu(call: &mut Call<'_>) -> Result<Plan> {
     forward(call, Gate::Swish)
 }
 
-fn swish_backward(call: &mut Call<'_>) -> Result<Plan> {
+fn swiglu_backward(call: &mut Call<'_>) -> Result<Plan> {
     backward(call, Gate::Swish)
 }
 
-fn gelu(call: &mut Call<'_>) -> Result<Plan> {
+fn geglu(call: &mut Call<'_>) -> Result<Plan> {
     forward(call, Gate::Gelu)
 }
 
-fn gelu_backward(call: &mut Call<'_>) -> Result<Plan> {
+fn geglu_backward(call: &mut Call<'_>) -> Result<Plan> {
     backward(call, Gate::Gelu)
 }
 
-fn sigmoid(call: &mut Call<'_>) -> Result<Plan> {
+fn glu(call: &mut Call<'_>) -> Result<Plan> {
     forward(call, Gate::Sigmoid)
 }
 
-fn sigmoid_backward(call: &mut Call<'_>) -> Result<Plan> {
+fn glu_backward(call: &mut Call<'_>) -> Result<Plan> {
     backward(call, Gate::Sigmoid)
 }
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("SwiGlu", swish).with_args(&[A(0), A(1), No, B(true), A(2)]),
-    aclnn("SwiGluGrad", swish_backward).with_args(&[A(0), A(1), No, A(2), No, B(true), A(3)]),
-    aclnn("Glu", sigmoid).with_args(&[A(0), A(1), No, B(false), A(2)]),
-    aclnn("GluBackward", sigmoid_backward).with_args(&[A(0), A(1), No, A(2), No, B(false), A(3)]),
-    aclnn("GeGlu", gelu).with_args(&[A(0), A(1), A(2), B(false), A(3), A(4)]),
-    aclnn("GeGluV3", gelu).with_args(&[A(0), A(1), A(2), A(3), A(4), A(5)]),
-    aclnn("GeGluBackward", gelu_backward).with_args(&[
+    aclnn("SwiGlu", swiglu).with_args(&[A(0), A(1), No, B(true), A(2)]),
+    aclnn("SwiGluGrad", swiglu_backward).with_args(&[A(0), A(1), No, A(2), No, B(true), A(3)]),
+    aclnn("Glu", glu).with_args(&[A(0), A(1), No, B(false), A(2)]),
+    aclnn("GluBackward", glu_backward).with_args(&[A(0), A(1), No, A(2), No, B(false), A(3)]),
+    aclnn("GeGlu", geglu).with_args(&[A(0), A(1), A(2), B(false), A(3), A(4)]),
+    aclnn("GeGluV3", geglu).with_args(&[A(0), A(1), A(2), A(3), A(4), A(5)]),
+    aclnn("GeGluBackward", geglu_backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -243,8 +243,8 @@ pub const ROWS: &[Row] = &[
         B(false),
         A(5),
     ]),
-    aclnn("GeGluV3Backward", gelu_backward),
-    aclnn("GeluMul", gelu).with_args(&[A(0), I(-1), A(1), B(true), A(2)]),
+    aclnn("GeGluV3Backward", geglu_backward),
+    aclnn("GeluMul", geglu).with_args(&[A(0), I(-1), A(1), B(true), A(2)]),
 ];
 
 fn one_half(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -264,13 +264,13 @@ const LEFT: ArgSource = Attr("activate_left", AttrDefault::Flag(false));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
-    node("SwiGlu", &["x"], &["y"], Infer::By(one_half), swish, &[A(0), DIM, No, B(true), O(0)]),
+    node("SwiGlu", &["x"], &["y"], Infer::By(one_half), swiglu, &[A(0), DIM, No, B(true), O(0)]),
     node(
         "SwiGluGrad",
         &["y_grad", "x"],
         &["y"],
         Infer::Like(1),
-        swish_backward,
+        swiglu_backward,
         &[A(0), A(1), No, DIM, No, B(true), O(0)],
     ),
     node(
@@ -278,7 +278,7 @@ pub const NODES: &[Node] = &[
         &["x"],
         &["y", "gelu"],
         Infer::By(two_halves),
-        gelu,
+        geglu,
         &[A(0), DIM, HOW, LEFT, O(0), O(1)],
     ),
     node(
@@ -286,7 +286,7 @@ pub const NODES: &[Node] = &[
         &["dy", "x", "gelu"],
         &["dx"],
         Infer::Like(1),
-        gelu_backward,
+        geglu_backward,
         &[A(0), A(1), A(2), DIM, HOW, LEFT, O(0)],
     ),
     node(
@@ -294,7 +294,7 @@ pub const NODES: &[Node] = &[
         &["x"],
         &["y"],
         Infer::By(one_half),
-        gelu,
+        geglu,
         &[A(0), I(-1), Attr("approximate", AttrDefault::Text("none")), B(true), O(0)],
     ),
 ];

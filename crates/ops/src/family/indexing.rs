@@ -45,8 +45,8 @@ fn batches(call: &Call<'_>, at: usize, a: &Layout, dim: usize, index: &Layout) -
     }
 }
 
-/// The sizes of what [`chosen`] makes, with the dimension and the number of batches.
-fn chosen_dims(call: &Call<'_>, a: &Layout, index: &Layout) -> Result<(Dims, usize, usize)> {
+/// The sizes of what [`gather_v2`] makes, with the dimension and the number of batches.
+fn gather_v2_dims(call: &Call<'_>, a: &Layout, index: &Layout) -> Result<(Dims, usize, usize)> {
     let dim = call.wrap(1, call.number(1)?.as_i64(), a.rank())?;
     let batch = batches(call, 5, a, dim, index)?;
     let mut own = *index;
@@ -56,22 +56,22 @@ fn chosen_dims(call: &Call<'_>, a: &Layout, index: &Layout) -> Result<(Dims, usi
 
 /// The slices of a dimension that an index names. Arguments: a, dimension, index, out, whether negative ones count
 /// from the end, how many first dimensions are batches.
-fn chosen(call: &mut Call<'_>) -> Result<Plan> {
+fn gather_v2(call: &mut Call<'_>) -> Result<Plan> {
     by_index(call, false)
 }
 
-/// As [`chosen`], where argument 6 says how the indices lie: 0 apart or 1 together, which gives the same results.
-fn chosen_by_mode(call: &mut Call<'_>) -> Result<Plan> {
+/// As [`gather_v2`], where argument 6 says how the indices lie: 0 apart or 1 together, which gives the same results.
+fn gather_v3(call: &mut Call<'_>) -> Result<Plan> {
     let mode = call.int(6)?;
     if mode != 0 && mode != 1 {
         let name = call.parameter(6);
         return Err(Error::invalid(format!("{name} = {mode}: it takes 0 and 1")));
     }
-    chosen(call)
+    gather_v2(call)
 }
 
-/// As [`chosen`], where an index without dimensions is one with a single element.
-fn selected(call: &mut Call<'_>) -> Result<Plan> {
+/// As [`gather_v2`], where an index without dimensions is one with a single element.
+fn index_select(call: &mut Call<'_>) -> Result<Plan> {
     by_index(call, true)
 }
 
@@ -82,7 +82,7 @@ fn by_index(call: &mut Call<'_>, lifts: bool) -> Result<Plan> {
     let index = if lifts { index.lifted() } else { index };
     let wraps = call.flag_or(4, false)?;
     call.expect_same(3, &out, 0, &a)?;
-    let (dims, dim, batch) = chosen_dims(call, &a, &index)?;
+    let (dims, dim, batch) = gather_v2_dims(call, &a, &index)?;
     let out = match (a.rank(), index.count()) {
         (0, 1) if out.rank() == 0 => out.with_layout(out.reshaped(&dims).expect("one element")),
         _ => out,
@@ -97,9 +97,9 @@ fn by_index(call: &mut Call<'_>, lifts: bool) -> Result<Plan> {
     })
 }
 
-fn chosen_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn gather_v2_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (a, index) = (call.layout(0)?, call.layout(2)?);
-    Ok(vec![Layout::contiguous(a.dtype, &chosen_dims(call, &a, &index)?.0)])
+    Ok(vec![Layout::contiguous(a.dtype, &gather_v2_dims(call, &a, &index)?.0)])
 }
 
 /// Fails unless an index has the rank of a tensor and is nowhere larger than it but along `dim`.
@@ -120,7 +120,7 @@ pub(super) fn expect_within(
 }
 
 /// For each position of an index the element that it names along a dimension. Arguments: a, dimension, index, out.
-fn gathered(call: &mut Call<'_>) -> Result<Plan> {
+fn gather_elements(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read_by_index(0, &[&out])?.lifted();
     let index = call.read_index(2, &[&out])?;
@@ -141,12 +141,12 @@ fn gathered(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn gathered_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn gather_elements_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(call.layout(0)?.dtype, call.layout(2)?.dims())])
 }
 
 /// Elements by their number in the order of positions. Arguments: a, index, out.
-fn taken(call: &mut Call<'_>) -> Result<Plan> {
+fn take_flat(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read(0, &[&out])?;
     let index = call.read_index(1, &[&out])?;
@@ -165,7 +165,7 @@ fn taken(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The sizes of a tensor whose dimensions `chosen` are replaced by those that their indices broadcast to, and where
 /// these are: at the first, or before all where the dimensions do not follow each other.
-fn indexed_dims(a: &Layout, chosen: &[usize], shape: &[usize]) -> Result<(usize, Dims)> {
+fn index_by_tensors_dims(a: &Layout, chosen: &[usize], shape: &[usize]) -> Result<(usize, Dims)> {
     let adjacent = chosen.windows(2).all(|two| two[1] == two[0] + 1);
     let first_dim = if adjacent { chosen.first().copied().unwrap_or(0) } else { 0 };
     let mut dims: Dims =
@@ -283,7 +283,7 @@ impl Indices {
         name: &'static str,
     ) -> Result<Indices> {
         let chosen: Dims = all.iter().map(|one| one.0).collect();
-        let (at_dim, dims) = indexed_dims(a, &chosen, &shape)?;
+        let (at_dim, dims) = index_by_tensors_dims(a, &chosen, &shape)?;
         let offsets = (all.len() != 1).then(|| call.scratch(DType::Int64, &shape));
         Ok(Indices { all, shape, at_dim, offsets, name, dims })
     }
@@ -329,7 +329,7 @@ impl Indices {
 }
 
 /// What several index tensors choose together. Arguments: a, indices, out.
-fn indexed(call: &mut Call<'_>) -> Result<Plan> {
+fn index_by_tensors(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read_by_index(0, &[&out])?;
     call.expect_same(2, &out, 0, &a)?;
@@ -349,7 +349,7 @@ fn indexed(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// As [`indexed`], where a mask marks the dimensions that the indices are of. Arguments: a, indices, mask, out.
+/// As [`index_by_tensors`], where a mask marks the dimensions that the indices are of. Arguments: a, indices, mask, out.
 fn indexed_by_mask(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read_by_index(0, &[&out])?;
@@ -358,7 +358,7 @@ fn indexed_by_mask(call: &mut Call<'_>) -> Result<Plan> {
     let layouts: Vec<Layout> = list.iter().map(|one| *one.layout()).collect();
     let (chosen, shape) =
         (masked(call, 2, list.len(), a.rank())?, broadcast_all(call, 1, &layouts)?);
-    call.expect_dims(3, &out, &indexed_dims(&a, &chosen, &shape)?.1)?;
+    call.expect_dims(3, &out, &index_by_tensors_dims(&a, &chosen, &shape)?.1)?;
     if out.count() == 0 {
         return call.nothing();
     }
@@ -382,11 +382,11 @@ fn indexed_by_mask_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let layouts = super::joining::layouts(call, 1)?;
     let (chosen, shape) =
         (masked(call, 2, layouts.len(), a.rank())?, broadcast_all(call, 1, &layouts)?);
-    Ok(vec![Layout::contiguous(a.dtype, &indexed_dims(&a, &chosen, &shape)?.1)])
+    Ok(vec![Layout::contiguous(a.dtype, &index_by_tensors_dims(&a, &chosen, &shape)?.1)])
 }
 
 /// Slices whose coordinates the last dimension of an index holds. Arguments: a, index, out.
-fn gathered_rows(call: &mut Call<'_>) -> Result<Plan> {
+fn gather_nd(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read_by_index(0, &[&out])?;
     call.expect_same(2, &out, 0, &a)?;
@@ -402,14 +402,14 @@ fn gathered_rows(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("IndexSelect", selected).with_args(&[A(0), A(1), A(2), A(3)]),
-    aclnn("GatherV2", chosen).with_args(&[A(0), A(1), A(2), A(3), B(true)]),
-    aclnn("GatherV3", chosen_by_mode).with_args(&[A(0), A(1), A(2), A(5), B(false), A(3), A(4)]),
-    aclnn("Embedding", chosen).with_args(&[A(0), I(0), A(1), A(2)]),
-    aclnn("Gather", gathered),
-    aclnn("GatherNd", gathered_rows).with_args(&[A(0), A(1), A(3)]),
-    aclnn("Take", taken),
-    aclnn("Index", indexed),
+    aclnn("IndexSelect", index_select).with_args(&[A(0), A(1), A(2), A(3)]),
+    aclnn("GatherV2", gather_v2).with_args(&[A(0), A(1), A(2), A(3), B(true)]),
+    aclnn("GatherV3", gather_v3).with_args(&[A(0), A(1), A(2), A(5), B(false), A(3), A(4)]),
+    aclnn("Embedding", gather_v2).with_args(&[A(0), I(0), A(1), A(2)]),
+    aclnn("Gather", gather_elements),
+    aclnn("GatherNd", gather_nd).with_args(&[A(0), A(1), A(3)]),
+    aclnn("Take", take_flat),
+    aclnn("Index", index_by_tensors),
 ];
 
 /// The operators of this family by IR name.
@@ -418,8 +418,8 @@ pub const NODES: &[Node] = &[
         "GatherV2",
         &["x", "indices", "axis"],
         &["y"],
-        Infer::By(chosen_output),
-        chosen,
+        Infer::By(gather_v2_output),
+        gather_v2,
         &[
             A(0),
             A(2),
@@ -435,8 +435,8 @@ pub const NODES: &[Node] = &[
         "Gather",
         &["x", "indices"],
         &["y"],
-        Infer::By(chosen_output),
-        chosen,
+        Infer::By(gather_v2_output),
+        gather_v2,
         &[
             A(0),
             I(0),
@@ -460,8 +460,8 @@ pub const NODES: &[Node] = &[
         "GatherElements",
         &["x", "index"],
         &["y"],
-        Infer::By(gathered_output),
-        gathered,
+        Infer::By(gather_elements_output),
+        gather_elements,
         &[A(0), Attr("dim", AttrDefault::Int(0)), A(1), O(0), No],
     ),
 ];

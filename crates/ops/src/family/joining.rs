@@ -172,7 +172,7 @@ fn stack_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// In parts of these sizes, or all of one size. Arguments: a, sizes, dimension, outs.
-fn parted(call: &mut Call<'_>) -> Result<Plan> {
+fn split_tensor(call: &mut Call<'_>) -> Result<Plan> {
     let (a, outs) = (call.tensor(0)?, call.outputs(3)?);
     let dim = call.wrap(2, call.number(2)?.as_i64(), a.rank())?;
     let mut parts = Vec::new();
@@ -203,7 +203,7 @@ fn parted(call: &mut Call<'_>) -> Result<Plan> {
     copies(call, parts)
 }
 
-fn parted_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn split_tensor_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
     if a.rank() == 0 {
         let name = call.parameter(0);
@@ -275,12 +275,12 @@ fn unpacked_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// Each dimension so many times. Arguments: a, times, out.
-fn repeated(call: &mut Call<'_>) -> Result<Plan> {
+fn repeat_tensor(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read(0, &[&out])?;
     let times = call.sizes(1)?;
     call.expect_converts(0, &a, &out)?;
-    call.expect_dims(2, &out, &repeated_dims(call, &a, &times)?)?;
+    call.expect_dims(2, &out, &repeat_tensor_dims(call, &a, &times)?)?;
     if out.count() == 0 {
         return call.nothing();
     }
@@ -329,7 +329,7 @@ fn repeated(call: &mut Call<'_>) -> Result<Plan> {
     copies(call, parts)
 }
 
-fn repeated_dims(call: &Call<'_>, a: &Layout, times: &[usize]) -> Result<Dims> {
+fn repeat_tensor_dims(call: &Call<'_>, a: &Layout, times: &[usize]) -> Result<Dims> {
     let Some(added) = times.len().checked_sub(a.rank()) else {
         let (name, dims) = (call.parameter(1), a.dims());
         return Err(Error::invalid(format!("{name} = {times:?} are too few for {dims:?}")));
@@ -345,18 +345,18 @@ fn repeated_dims(call: &Call<'_>, a: &Layout, times: &[usize]) -> Result<Dims> {
     })
 }
 
-fn repeated_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn repeat_tensor_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
-    Ok(vec![Layout::contiguous(a.dtype, &repeated_dims(call, &a, &call.sizes(1)?)?)])
+    Ok(vec![Layout::contiguous(a.dtype, &repeat_tensor_dims(call, &a, &call.sizes(1)?)?)])
 }
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("Cat", cat),
     aclnn("Stack", stack),
-    aclnn("SplitTensor", parted),
-    aclnn("SplitWithSize", parted),
-    aclnn("Repeat", repeated),
+    aclnn("SplitTensor", split_tensor),
+    aclnn("SplitWithSize", split_tensor),
+    aclnn("Repeat", repeat_tensor),
 ];
 
 /// The operators of this family by IR name.
@@ -398,8 +398,8 @@ pub const NODES: &[Node] = &[
         "SplitV",
         &["x", "size_splits", "split_dim"],
         &["y[]"],
-        Infer::By(parted_outputs),
-        parted,
+        Infer::By(split_tensor_outputs),
+        split_tensor,
         &[A(0), A(1), A(2), Outs(0), Attr("num_split", AttrDefault::None)],
     )
     .needs_values(&[1, 2]),
@@ -408,7 +408,7 @@ pub const NODES: &[Node] = &[
         &["x"],
         &["y[]"],
         Infer::By(even_outputs),
-        parted,
+        split_tensor,
         &[
             A(0),
             Attr("num_split", AttrDefault::Required),
@@ -420,8 +420,8 @@ pub const NODES: &[Node] = &[
         "Tile",
         &["x", "multiples"],
         &["y"],
-        Infer::By(repeated_output),
-        repeated,
+        Infer::By(repeat_tensor_output),
+        repeat_tensor,
         &[A(0), A(1), O(0)],
     )
     .needs_values(&[1]),
@@ -429,8 +429,8 @@ pub const NODES: &[Node] = &[
         "TileD",
         &["x"],
         &["y"],
-        Infer::By(repeated_output),
-        repeated,
+        Infer::By(repeat_tensor_output),
+        repeat_tensor,
         &[A(0), Attr("multiples", AttrDefault::Required), O(0)],
     ),
 ];

@@ -59,7 +59,7 @@ pub(super) fn expect_fits(name: &str, out: &Operand, count: usize) -> Outcome {
 }
 
 /// The elements where a mask is true. Arguments: a, mask, out.
-fn selected(call: &mut Call<'_>) -> Result<Plan> {
+fn masked_select(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     call.touch_by_index(&out);
     let (a, mask) = (call.read_by_index(0, &[&out])?, call.read(1, &[&out])?);
@@ -80,7 +80,7 @@ fn selected(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Elements where a mask is true, taken one after the other from a source. Arguments: tensor, mask, source.
-fn scattered(call: &mut Call<'_>) -> Result<Plan> {
+fn masked_scatter(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.inout(0)?;
     call.touch_by_index(&out);
     let (mask, source) = (call.read(1, &[&out])?, call.read_by_index(2, &[&out])?);
@@ -138,7 +138,7 @@ fn nonzero_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(DType::Int64, &dims)])
 }
 
-fn selected_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn masked_select_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (a, mask) = (call.layout(0)?, call.layout(1)?);
     let dims = broadcast(a.dims(), mask.dims()).unwrap_or(Dims::new(a.dims()));
     Ok(vec![Layout::contiguous(a.dtype, &[dims.iter().product()])])
@@ -146,8 +146,8 @@ fn selected_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("MaskedSelect", selected),
-    aclnn("InplaceMaskedScatter", scattered),
+    aclnn("MaskedSelect", masked_select),
+    aclnn("InplaceMaskedScatter", masked_scatter),
     aclnn("Nonzero", nonzero).with_args(&[A(0), A(1), B(false)]),
     aclnn("NonzeroV2", nonzero).with_args(&[A(0), A(1), B(true)]),
 ];
@@ -158,8 +158,8 @@ pub const NODES: &[Node] = &[
         "MaskedSelect",
         &["x", "mask"],
         &["y"],
-        Infer::By(selected_output),
-        selected,
+        Infer::By(masked_select_output),
+        masked_select,
         &[A(0), A(1), O(0)],
     )
     .sized_by_values(),

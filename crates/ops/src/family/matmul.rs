@@ -261,7 +261,7 @@ fn any_ranks(call: &mut Call<'_>) -> Result<Plan> {
     product(call, Kind::Each)
 }
 
-fn summed(call: &mut Call<'_>) -> Result<Plan> {
+fn addbmm(call: &mut Call<'_>) -> Result<Plan> {
     ranks(call, 3, 3)?;
     if call.layout(LEFT)?.dims()[0] == 0 {
         let name = call.parameter(LEFT);
@@ -348,8 +348,8 @@ pub const ROWS: &[Row] = &[
     aclnn("Ger", outer).with_args(PLAIN),
     aclnn("Addmm", by_matrix).with_args(ADDING),
     aclnn("InplaceAddmm", by_matrix).with_args(IN_PLACE),
-    aclnn("Addbmm", summed).with_args(ADDING),
-    aclnn("InplaceAddbmm", summed).with_args(IN_PLACE),
+    aclnn("Addbmm", addbmm).with_args(ADDING),
+    aclnn("InplaceAddbmm", addbmm).with_args(IN_PLACE),
     aclnn("Baddbmm", by_batch).with_args(ADDING),
     aclnn("InplaceBaddbmm", by_batch).with_args(IN_PLACE),
     aclnn("Addmv", by_vector).with_args(&[A(0), A(1), A(2), A(4), A(3), A(5)]),

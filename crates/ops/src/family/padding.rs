@@ -14,7 +14,7 @@ use cairn_tensor::{Dims, Layout, Scalar};
 
 /// A border of one value around a tensor, or a part cut off where it is negative. Arguments: a, borders (before and
 /// after, the last dimension first), value, out.
-fn padded(call: &mut Call<'_>) -> Result<Plan> {
+fn constant_pad(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read(0, &[&out])?;
     let borders = call.ints(1)?;
@@ -33,7 +33,7 @@ fn padded(call: &mut Call<'_>) -> Result<Plan> {
     )
 }
 
-/// As [`padded`] with pairs from the first dimension on, or with borders of the tensor's own elements. Arguments: a, pairs,
+/// As [`constant_pad`] with pairs from the first dimension on, or with borders of the tensor's own elements. Arguments: a, pairs,
 /// value, out, mode, order of the pairs.
 fn padded_in_order(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
@@ -47,7 +47,7 @@ fn padded_in_order(call: &mut Call<'_>) -> Result<Plan> {
     bordered(call, a, out, &pairs, value)
 }
 
-fn padded_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn constant_pad_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
     let mut dims = Dims::new(a.dims());
     for (size, (before, after)) in
@@ -100,7 +100,7 @@ fn bordered(
 }
 
 /// The rows of this family.
-pub const ROWS: &[Row] = &[aclnn("ConstantPadNd", padded)];
+pub const ROWS: &[Row] = &[aclnn("ConstantPadNd", constant_pad)];
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -108,7 +108,7 @@ pub const NODES: &[Node] = &[
         "Pad",
         &["x", "paddings"],
         &["y"],
-        Infer::By(padded_output),
+        Infer::By(constant_pad_output),
         padded_in_order,
         &[A(0), A(1), No, O(0), No],
     )
@@ -117,7 +117,7 @@ pub const NODES: &[Node] = &[
         "PadV3",
         &["x", "paddings", "constant_values?"],
         &["y"],
-        Infer::By(padded_output),
+        Infer::By(constant_pad_output),
         padded_in_order,
         &[
             A(0),

@@ -28,7 +28,7 @@ const NUMBERS: &[DType] = &[
 ];
 
 /// Pooling of aclnnMaxPool. Arguments: x, kernel, strides, automatic padding, pads, dilations, ceil mode, out.
-fn plain(call: &mut Call<'_>) -> Result<Plan> {
+fn max_pool_plain(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.layout(0)?;
     call.expect_dtype(0, &x, NUMBERS)?;
     frame(call, 0, &x, 2, false)?;
@@ -77,7 +77,7 @@ fn plain(call: &mut Call<'_>) -> Result<Plan> {
 
 /// Pooling by attributes. Arguments: x, ksize, strides, padding mode, pads (pairs), dilation, ceil mode, data format,
 /// global, out, spatial dimensions.
-fn by_attributes(call: &mut Call<'_>) -> Result<Plan> {
+fn max_pool_v3(call: &mut Call<'_>) -> Result<Plan> {
     let (spatial, last, options) = attributes(call)?;
     let x = call.layout(0)?;
     call.expect_dtype(0, &x, NUMBERS)?;
@@ -107,7 +107,7 @@ fn attributes(call: &Call<'_>) -> Result<(usize, bool, PoolOptions)> {
     Ok((spatial, last, options))
 }
 
-fn by_attributes_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn max_pool_v3_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (spatial, last, options) = attributes(call)?;
     let x = call.layout(0)?;
     let outputs = options.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
@@ -147,8 +147,8 @@ pub fn global_dims(call: &Call<'_>, x: &Layout) -> Result<cairn_tensor::Dims> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("MaxPool", plain),
-    aclnn("MaxPoolV3", by_attributes).with_args(&[
+    aclnn("MaxPool", max_pool_plain),
+    aclnn("MaxPoolV3", max_pool_v3).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -161,7 +161,7 @@ pub const ROWS: &[Row] = &[
         A(5),
         I(2),
     ]),
-    aclnn("MaxPool3D", by_attributes).with_args(&[
+    aclnn("MaxPool3D", max_pool_v3).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -186,8 +186,8 @@ pub const NODES: &[Node] = &[
         "MaxPool",
         &["x"],
         &["y"],
-        Infer::By(by_attributes_output),
-        by_attributes,
+        Infer::By(max_pool_v3_output),
+        max_pool_v3,
         &[
             A(0),
             KSIZE,
@@ -206,8 +206,8 @@ pub const NODES: &[Node] = &[
         "MaxPoolV3",
         &["x"],
         &["y"],
-        Infer::By(by_attributes_output),
-        by_attributes,
+        Infer::By(max_pool_v3_output),
+        max_pool_v3,
         &[
             A(0),
             KSIZE,
@@ -226,8 +226,8 @@ pub const NODES: &[Node] = &[
         "MaxPool3D",
         &["x"],
         &["y"],
-        Infer::By(by_attributes_output),
-        by_attributes,
+        Infer::By(max_pool_v3_output),
+        max_pool_v3,
         &[
             A(0),
             KSIZE,

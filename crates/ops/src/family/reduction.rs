@@ -126,7 +126,7 @@ fn taken(a: &Operand, axes: &Axes) -> usize {
 }
 
 /// The sum of what is a number.
-fn sum_of_numbers(call: &mut Call<'_>) -> Result<Plan> {
+fn nansum(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
     call.settle_type(4);
     with_number!(out.dtype, C => {
@@ -135,7 +135,7 @@ fn sum_of_numbers(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn log_of_sum(call: &mut Call<'_>) -> Result<Plan> {
+fn reduce_log_sum(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
     real(call, 4, &out)?;
     with_real!(out.dtype, C => {
@@ -143,7 +143,7 @@ fn log_of_sum(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn log_of_exponentials(call: &mut Call<'_>) -> Result<Plan> {
+fn log_sum_exp(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
     real(call, 4, &out)?;
     with_real!(out.dtype, C => {
@@ -152,14 +152,14 @@ fn log_of_exponentials(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn greatest(call: &mut Call<'_>) -> Result<Plan> {
+fn amax(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
     call.expect_castable(4, a.dtype, &out)?;
     some(call, &a, &axes, &out)?;
     with_number!(a.dtype, C => call.fold(a, &axes, (out, None), fold::greatest::<C>(), alone))
 }
 
-fn least(call: &mut Call<'_>) -> Result<Plan> {
+fn amin(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
     call.expect_castable(4, a.dtype, &out)?;
     some(call, &a, &axes, &out)?;
@@ -181,7 +181,7 @@ fn all(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Least and greatest. Arguments: a, dims, keep, noop, least, greatest.
-fn both_extremes(call: &mut Call<'_>) -> Result<Plan> {
+fn aminmax(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, low) = operands(call)?;
     let high = call.reduced(5, a.dims(), &axes, call.flag_or(2, false)?)?;
     some(call, &a, &axes, &low)?;
@@ -373,23 +373,23 @@ const NOOP: &[ArgSource] = &[A(0), A(1), A(2), A(3), A(4)];
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("ReduceSum", sum).with_args(TYPED),
-    aclnn("ReduceNansum", sum_of_numbers).with_args(TYPED),
-    aclnn("ReduceLogSum", log_of_sum).with_args(NOOP),
+    aclnn("ReduceNansum", nansum).with_args(TYPED),
+    aclnn("ReduceLogSum", reduce_log_sum).with_args(NOOP),
     aclnn("Mean", mean).with_args(TYPED),
     aclnn("MeanV2", mean).with_args(NOOP),
     aclnn("Prod", product).with_args(&[A(0), No, B(false), No, A(2)]),
     aclnn("ProdDim", product).with_args(TYPED),
-    aclnn("Max", greatest).with_args(ALL),
-    aclnn("MaxV2", greatest).with_args(NOOP),
-    aclnn("Min", least).with_args(ALL),
-    aclnn("Amax", greatest).with_args(PLAIN),
-    aclnn("Amin", least).with_args(PLAIN),
-    aclnn("Aminmax", both_extremes).with_args(&[A(0), A(1), A(2), No, A(3), A(4)]),
-    aclnn("AminmaxDim", both_extremes).with_args(&[A(0), A(1), A(2), No, A(3), A(4)]),
-    aclnn("AminmaxAll", both_extremes).with_args(&[A(0), No, B(false), No, A(1), A(2)]),
+    aclnn("Max", amax).with_args(ALL),
+    aclnn("MaxV2", amax).with_args(NOOP),
+    aclnn("Min", amin).with_args(ALL),
+    aclnn("Amax", amax).with_args(PLAIN),
+    aclnn("Amin", amin).with_args(PLAIN),
+    aclnn("Aminmax", aminmax).with_args(&[A(0), A(1), A(2), No, A(3), A(4)]),
+    aclnn("AminmaxDim", aminmax).with_args(&[A(0), A(1), A(2), No, A(3), A(4)]),
+    aclnn("AminmaxAll", aminmax).with_args(&[A(0), No, B(false), No, A(1), A(2)]),
     aclnn("Any", any).with_args(PLAIN),
     aclnn("All", all).with_args(PLAIN),
-    aclnn("LogSumExp", log_of_exponentials).with_args(PLAIN),
+    aclnn("LogSumExp", log_sum_exp).with_args(PLAIN),
     aclnn("MaxDim", arg_extreme::<true>),
     aclnn("MinDim", arg_extreme::<false>),
     aclnn("ArgMax", arg_extreme::<true>).with_args(&[A(0), A(1), A(2), No, A(3)]),
@@ -425,12 +425,12 @@ macro_rules! reductions {
 pub const REDUCTIONS: &[Node] = reductions! {
     "ReduceSum", "ReduceSumD", sum;
     "ReduceProd", "ReduceProdD", product;
-    "ReduceMax", "ReduceMaxD", greatest;
-    "ReduceMin", "ReduceMinD", least;
+    "ReduceMax", "ReduceMaxD", amax;
+    "ReduceMin", "ReduceMinD", amin;
     "ReduceAny", "ReduceAnyD", any;
     "ReduceAll", "ReduceAllD", all;
-    "ReduceLogSumExp", "ReduceLogSumExpD", log_of_exponentials;
-    "ReduceLogSum", "ReduceLogSumD", log_of_sum;
+    "ReduceLogSumExp", "ReduceLogSumExpD", log_sum_exp;
+    "ReduceLogSum", "ReduceLogSumD", reduce_log_sum;
 };
 
 const KEEP: ArgSource = Attr("keep_dims", AttrDefault::Flag(false));

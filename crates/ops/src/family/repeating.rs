@@ -48,7 +48,7 @@ fn slices(call: &mut Call<'_>, out: &Operand) -> Result<(Slices, Dims, usize)> {
 }
 
 /// The same number of times. Arguments: a, how often, dimension (all elements when absent), out.
-fn evenly(call: &mut Call<'_>) -> Result<Plan> {
+fn repeat_interleave_int(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let (a, mut dims, dim) = slices(call, &out)?;
     let (size, times) = (dims[dim], call.int(1)?);
@@ -107,7 +107,7 @@ fn beside(
 }
 
 /// As often as a tensor says. Arguments: a, how often, dimension (all elements when absent), out.
-fn by_counts(call: &mut Call<'_>) -> Result<Plan> {
+fn repeat_interleave(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let (a, mut dims, dim) = slices(call, &out)?;
     a.touch_by_index(call);
@@ -143,7 +143,7 @@ fn unfit(name: &str, sum: i64, size: usize) -> Fault {
 }
 
 /// The indices of a dimension, each as often as a tensor says. Arguments: anything, how often, anything, out.
-fn numbered(call: &mut Call<'_>) -> Result<Plan> {
+fn repeat_interleave_indices(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let repeats = call.read_index(1, &[&out])?.lifted();
     let size = repeats.dims().first().copied().unwrap_or(0);
@@ -161,7 +161,7 @@ fn numbered(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The gradient: what came of one slice, summed. The output may have any sizes with as many elements. Arguments:
 /// gradient, how often, dimension, out.
-fn gathered(call: &mut Call<'_>) -> Result<Plan> {
+fn repeat_interleave_backward(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read(0, &[&out])?.lifted();
     call.expect_dtype(0, &a, &[DType::Float, DType::Float16, DType::Bf16])?;
@@ -201,10 +201,10 @@ fn gathered(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("RepeatInterleaveInt", evenly).with_args(&[A(0), A(1), No, A(3)]),
-    aclnn("RepeatInterleaveIntWithDim", evenly).with_args(&[A(0), A(1), A(2), A(4)]),
-    aclnn("RepeatInterleave", by_counts).with_args(&[A(0), A(1), No, A(3)]),
-    aclnn("RepeatInterleaveWithDim", by_counts).with_args(&[A(0), A(1), A(2), A(4)]),
-    aclnn("RepeatInterleaveTensor", numbered).with_args(&[No, A(0), No, A(2)]),
-    aclnn("RepeatInterleaveGrad", gathered),
+    aclnn("RepeatInterleaveInt", repeat_interleave_int).with_args(&[A(0), A(1), No, A(3)]),
+    aclnn("RepeatInterleaveIntWithDim", repeat_interleave_int).with_args(&[A(0), A(1), A(2), A(4)]),
+    aclnn("RepeatInterleave", repeat_interleave).with_args(&[A(0), A(1), No, A(3)]),
+    aclnn("RepeatInterleaveWithDim", repeat_interleave).with_args(&[A(0), A(1), A(2), A(4)]),
+    aclnn("RepeatInterleaveTensor", repeat_interleave_indices).with_args(&[No, A(0), No, A(2)]),
+    aclnn("RepeatInterleaveGrad", repeat_interleave_backward),
 ];

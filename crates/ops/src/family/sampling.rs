@@ -185,7 +185,7 @@ fn affine(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Arguments: x, groups, out.
-fn shuffled(call: &mut Call<'_>) -> Result<Plan> {
+fn channel_shuffle(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let (x, groups) = (call.read(0, &[&out])?, call.int(1)?);
     call.expect_dims(2, &out, x.dims())?;
@@ -247,7 +247,7 @@ pub const ROWS: &[Row] = &[
         I(3),
     ]),
     aclnn("AffineGrid", affine),
-    aclnn("ChannelShuffle", shuffled),
+    aclnn("ChannelShuffle", channel_shuffle),
 ];
 
 const INTERPOLATION: ArgSource = Attr("interpolation_mode", AttrDefault::Text("bilinear"));

@@ -192,7 +192,7 @@ pub(super) fn origin(
 
 /// Values to the positions that an index names along a dimension. Arguments: a, dimension, index, values, how they
 /// meet, out, whether what is there before takes part (yes when absent).
-fn scattered(call: &mut Call<'_>) -> Result<Plan> {
+fn scatter_elements(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 5)?;
     let mode = mode(call, 4)?;
     let start = match call.flag_or(6, true)? {
@@ -337,7 +337,7 @@ fn slices(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// One number at indices of a dimension that are known now. Arguments: a, dimension, indices, value, out.
-fn filled_at(call: &mut Call<'_>) -> Result<Plan> {
+fn index_fill(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 4)?;
     let (dim, value) = (call.dim(1, out.rank())?, call.scalar(3)?);
     call.expect_numbers(4, &out)?;
@@ -378,7 +378,7 @@ fn touch_indices(call: &mut Call<'_>, target: &Operand, dim: usize, mut indices:
 }
 
 /// Values where several index tensors say. Arguments: tensor, indices, values, whether they are added.
-fn put(call: &mut Call<'_>) -> Result<Plan> {
+fn index_put(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.inout(0)?;
     let mode = if call.flag(3)? { ScatterMode::Add } else { ScatterMode::Replace };
     let values = Values::read(call, 2, &out)?;
@@ -389,7 +389,7 @@ fn put(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Slices to the coordinates that the last dimension of an index holds. Arguments: a, index, values, out.
-fn scattered_rows(call: &mut Call<'_>) -> Result<Plan> {
+fn scatter_nd(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 3)?;
     let values = Values::read(call, 2, &out)?;
     let indices = Indices::rows(call, 1, &out, &[&out])?;
@@ -433,7 +433,7 @@ fn brought(
 
 /// Values by their flat index. Arguments: tensor, index, values, whether they
 /// are added.
-fn put_flat(call: &mut Call<'_>) -> Result<Plan> {
+fn put_by_flat_index(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.inout(0)?;
     let index = call.read_index(1, &[&out])?;
     let mode = if call.flag(3)? { ScatterMode::Add } else { ScatterMode::Replace };
@@ -469,7 +469,7 @@ fn put_flat(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// How often each number is there, or the sum of its weights. Arguments: a, weights, least length, out.
-fn counted(call: &mut Call<'_>) -> Result<Plan> {
+fn bincount(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read(0, &[&out])?;
     call.expect_numbers(3, &out)?;
@@ -507,13 +507,21 @@ fn counted(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("Scatter", scattered),
-    aclnn("ScatterValue", scattered),
-    aclnn("ScatterReduce", scattered).with_args(&[A(0), A(1), A(2), A(3), A(4), A(6), A(5)]),
-    aclnn("InplaceScatterReduce", scattered).with_args(&[A(0), A(1), A(2), A(3), A(4), A(0), A(5)]),
-    aclnn("InplaceScatter", scattered).with_args(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
-    aclnn("InplaceScatterValue", scattered).with_args(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
-    aclnn("ScatterAdd", scattered).with_args(&[A(0), A(1), A(2), A(3), I(1), A(4)]),
+    aclnn("Scatter", scatter_elements),
+    aclnn("ScatterValue", scatter_elements),
+    aclnn("ScatterReduce", scatter_elements).with_args(&[A(0), A(1), A(2), A(3), A(4), A(6), A(5)]),
+    aclnn("InplaceScatterReduce", scatter_elements).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(0),
+        A(5),
+    ]),
+    aclnn("InplaceScatter", scatter_elements).with_args(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
+    aclnn("InplaceScatterValue", scatter_elements).with_args(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
+    aclnn("ScatterAdd", scatter_elements).with_args(&[A(0), A(1), A(2), A(3), I(1), A(4)]),
     aclnn("IndexAdd", slices).with_args(&[A(0), A(1), A(2), A(3), A(4), A(5), B(true), B(false)]),
     aclnn("IndexAddV2", slices).with_args(&[A(0), A(1), A(2), A(3), A(4), A(6), B(true), B(false)]),
     aclnn("IndexCopy", slices).with_args(&[A(0), A(1), A(2), A(3), No, A(4), B(false), B(false)]),
@@ -538,13 +546,13 @@ pub const ROWS: &[Row] = &[
         B(false),
         B(true),
     ]),
-    aclnn("IndexFillTensor", filled_at),
-    aclnn("InplaceIndexFillTensor", filled_at).with_args(&[A(0), A(1), A(2), A(3), A(0)]),
-    aclnn("IndexPutImpl", put),
-    aclnn("ScatterNd", scattered_rows),
-    aclnn("ScatterNdUpdate", scattered_rows).with_args(&[A(0), A(1), A(2), A(0)]),
-    aclnn("InplacePut", put_flat),
-    aclnn("Bincount", counted),
+    aclnn("IndexFillTensor", index_fill),
+    aclnn("InplaceIndexFillTensor", index_fill).with_args(&[A(0), A(1), A(2), A(3), A(0)]),
+    aclnn("IndexPutImpl", index_put),
+    aclnn("ScatterNd", scatter_nd),
+    aclnn("ScatterNdUpdate", scatter_nd).with_args(&[A(0), A(1), A(2), A(0)]),
+    aclnn("InplacePut", put_by_flat_index),
+    aclnn("Bincount", bincount),
 ];
 
 /// The operators of this family by IR name.
@@ -554,7 +562,7 @@ pub const NODES: &[Node] = &[
         &["data", "indices", "updates"],
         &["y"],
         Infer::Like(0),
-        scattered,
+        scatter_elements,
         &[
             A(0),
             Attr("axis", AttrDefault::Int(0)),
@@ -569,7 +577,7 @@ pub const NODES: &[Node] = &[
         &["var", "indices", "updates"],
         &["var"],
         Infer::Like(0),
-        scattered_rows,
+        scatter_nd,
         &[A(0), A(1), A(2), O(0), Attr("use_locking", AttrDefault::Flag(false))],
     )
     .writes_first(),

@@ -178,7 +178,7 @@ fn cross(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Whether a number is among the elements of a tensor. Arguments: number, tensor, -, whether the answer is inverted, out.
-fn is_among(call: &mut Call<'_>) -> Result<Plan> {
+fn is_in(call: &mut Call<'_>) -> Result<Plan> {
     let (number, inverts) = (call.scalar(0)?, call.flag(3)?);
     let (tests, out) = (call.tensor(1)?, call.output(4)?);
     call.expect_arithmetic(1, tests.dtype)?;
@@ -205,7 +205,7 @@ fn is_among(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Reshaped, then transposed; or the other way round. Arguments: x, order, sizes, whether it is transposed first, out.
-fn reshaped_and_transposed(call: &mut Call<'_>) -> Result<Plan> {
+fn confusion_transpose(call: &mut Call<'_>) -> Result<Plan> {
     let (out, x) = (call.output(4)?, call.tensor(0)?);
     call.expect_same(4, &out, 0, &x)?;
     let (order, sizes, first) = (call.ints(1)?, call.sizes(2)?, call.flag(3)?);
@@ -248,7 +248,7 @@ fn reshaped_and_transposed(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// All elements as a matrix. Arguments: x, the first dimension of its columns, out.
-fn flattened(call: &mut Call<'_>) -> Result<Plan> {
+fn flatten(call: &mut Call<'_>) -> Result<Plan> {
     let (out, x) = (call.output(2)?, call.read(0, &[])?);
     call.expect_same(2, &out, 0, &x)?;
     let axis = call.int(1)?;
@@ -302,10 +302,10 @@ pub const ROWS: &[Row] = &[
     aclnn("Diag", |c| diagonals(c, false)),
     aclnn("DiagFlat", |c| diagonals(c, true)),
     aclnn("LinalgCross", cross),
-    aclnn("IsInScalarTensor", is_among),
+    aclnn("IsInScalarTensor", is_in),
     aclnn("IsInTensorScalar", |c| SAME_NUMBER.plan(c)).with_args(&[A(0), A(1), A(3), A(4)]),
-    aclnn("ConfusionTranspose", reshaped_and_transposed),
-    aclnn("Flatten", flattened),
+    aclnn("ConfusionTranspose", confusion_transpose),
+    aclnn("Flatten", flatten),
     aclnn("Lgamma", |c| LOG_GAMMA.plan(c)),
     aclnn("Digamma", |c| DIGAMMA.plan(c)),
     aclnn("Sleep", wait),

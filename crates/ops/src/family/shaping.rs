@@ -121,10 +121,10 @@ fn flattened_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// Dimensions of size 1 repeated. Arguments: a, sizes (-1 keeps one), out.
-fn expanded(call: &mut Call<'_>) -> Result<Plan> {
+fn expand(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read(0, &[&out])?;
-    let dims = expanded_dims(call, &a)?;
+    let dims = expand_dims(call, &a)?;
     let Some(layout) = a.broadcast_to(&dims) else {
         let (name, have) = (call.parameter(0), a.dims());
         return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {dims:?}")));
@@ -132,7 +132,7 @@ fn expanded(call: &mut Call<'_>) -> Result<Plan> {
     viewed(call, 0, a, layout, (2, out))
 }
 
-fn expanded_dims(call: &Call<'_>, a: &Layout) -> Result<Dims> {
+fn expand_dims(call: &Call<'_>, a: &Layout) -> Result<Dims> {
     let sizes = call.ints(1)?;
     let added = sizes.len().saturating_sub(a.rank());
     let keep = |at: usize| at.checked_sub(added).and_then(|at| a.dims().get(at)).copied();
@@ -143,15 +143,15 @@ fn expanded_dims(call: &Call<'_>, a: &Layout) -> Result<Dims> {
         .ok_or_else(|| Error::invalid(format!("{} = {sizes:?} are no sizes", call.parameter(1))))
 }
 
-fn expanded_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn expand_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
-    let dims = expanded_dims(call, &a)?;
+    let dims = expand_dims(call, &a)?;
     let dims = cairn_tensor::broadcast(a.dims(), &dims).unwrap_or(dims);
     Ok(vec![Layout::contiguous(a.dtype, &dims)])
 }
 
 /// Dimensions in another order. Arguments: a, order, out.
-fn permuted(call: &mut Call<'_>) -> Result<Plan> {
+fn permute(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read(0, &[&out])?;
     let layout = a.permuted(&order(call, &a)?);
@@ -176,13 +176,13 @@ fn order(call: &Call<'_>, a: &Layout) -> Result<Dims> {
     Ok(axes_in_order)
 }
 
-fn permuted_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn permute_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
     Ok(vec![a.permuted(&order(call, &a)?).packed()])
 }
 
 /// Dimensions mirrored. Arguments: a, dimensions, out.
-fn flipped(call: &mut Call<'_>) -> Result<Plan> {
+fn flip(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read(0, &[&out])?;
     let mut layout = *a;
@@ -197,7 +197,7 @@ fn flipped(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Elements moved round along dimensions, or along all of them as one. Arguments: a, how far, dimensions, out.
-fn rolled(call: &mut Call<'_>) -> Result<Plan> {
+fn roll(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read(0, &[&out])?;
     call.expect_dims(3, &out, a.dims())?;
@@ -311,14 +311,10 @@ fn single_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// The rows of this family.
-pub const ROWS: &[Row] = &[
-    aclnn("Expand", expanded),
-    aclnn("Permute", permuted),
-    aclnn("Flip", flipped),
-    aclnn("Roll", rolled),
-];
+pub const ROWS: &[Row] =
+    &[aclnn("Expand", expand), aclnn("Permute", permute), aclnn("Flip", flip), aclnn("Roll", roll)];
 
-const INT32: Default = AttrDefault::Int(3);
+const INT32: AttrDefault = AttrDefault::Int(3);
 
 /// Copies a tensor as it is.
 pub const COPY: &Node =
@@ -384,26 +380,19 @@ pub const NODES: &[Node] = &[
         "BroadcastTo",
         &["x", "shape"],
         &["y"],
-        Infer::By(expanded_output),
-        expanded,
+        Infer::By(expand_output),
+        expand,
         &[A(0), A(1), O(0)],
     )
     .needs_values(&[1]),
-    node(
-        "Expand",
-        &["x", "shape"],
-        &["y"],
-        Infer::By(expanded_output),
-        expanded,
-        &[A(0), A(1), O(0)],
-    )
-    .needs_values(&[1]),
+    node("Expand", &["x", "shape"], &["y"], Infer::By(expand_output), expand, &[A(0), A(1), O(0)])
+        .needs_values(&[1]),
     node(
         "Transpose",
         &["x", "perm"],
         &["y"],
-        Infer::By(permuted_output),
-        permuted,
+        Infer::By(permute_output),
+        permute,
         &[A(0), A(1), O(0)],
     )
     .needs_values(&[1]),
@@ -411,19 +400,19 @@ pub const NODES: &[Node] = &[
         "TransposeD",
         &["x"],
         &["y"],
-        Infer::By(permuted_output),
-        permuted,
+        Infer::By(permute_output),
+        permute,
         &[A(0), Attr("perm", AttrDefault::Required), O(0)],
     ),
     node(
         "Permute",
         &["x"],
         &["y"],
-        Infer::By(permuted_output),
-        permuted,
+        Infer::By(permute_output),
+        permute,
         &[A(0), Attr("order", AttrDefault::Ints(&[0])), O(0)],
     ),
-    node("ReverseV2", &["x", "axis"], &["y"], Infer::Like(0), flipped, &[A(0), A(1), O(0)])
+    node("ReverseV2", &["x", "axis"], &["y"], Infer::Like(0), flip, &[A(0), A(1), O(0)])
         .needs_values(&[1]),
     node(
         "Shape",

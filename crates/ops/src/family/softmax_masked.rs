@@ -79,7 +79,7 @@ fn expect_scores(call: &Call<'_>, at: usize, x: &Layout) -> Result<()> {
 }
 
 /// Arguments: x, mask, scale, whether the mask is a triangle, out.
-fn scaled_masked(call: &mut Call<'_>) -> Result<Plan> {
+fn scaled_masked_softmax(call: &mut Call<'_>) -> Result<Plan> {
     expect_no_triangle(call, 3)?;
     let (x, scale, out) = (call.tensor(0)?, call.float(2)?, call.output(4)?);
     expect_scores(call, 0, &x)?;
@@ -102,7 +102,7 @@ fn scaled_masked(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Arguments: gradient, y, mask, scale, whether the mask is a triangle, out.
-fn scaled_masked_backward(call: &mut Call<'_>) -> Result<Plan> {
+fn scaled_masked_softmax_backward(call: &mut Call<'_>) -> Result<Plan> {
     expect_no_triangle(call, 4)?;
     let (grad, y, scale, out) = (call.tensor(0)?, call.tensor(1)?, call.float(3)?, call.output(5)?);
     expect_scores(call, 1, &y)?;
@@ -152,7 +152,7 @@ fn windows(call: &Call<'_>, x: &Layout, mask: Option<&Layout>) -> Result<[usize;
 }
 
 /// Arguments: x, mask that is added or absent, bias of positions, scale, -, out.
-fn with_position_bias(call: &mut Call<'_>) -> Result<Plan> {
+fn masked_softmax_with_bias(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
     let (x, mask) = (call.tensor(0)?, call.optional(1)?);
     let bias = call.tensor(2)?;
@@ -211,9 +211,9 @@ fn with_position_bias(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("ScaledMaskedSoftmax", scaled_masked),
-    aclnn("ScaledMaskedSoftmaxBackward", scaled_masked_backward),
-    aclnn("MaskedSoftmaxWithRelPosBias", with_position_bias),
+    aclnn("ScaledMaskedSoftmax", scaled_masked_softmax),
+    aclnn("ScaledMaskedSoftmaxBackward", scaled_masked_softmax_backward),
+    aclnn("MaskedSoftmaxWithRelPosBias", masked_softmax_with_bias),
     aclnn("MaskedScale", |c| MASKED_SCALE.plan(c)),
 ];
 
@@ -227,7 +227,7 @@ pub const NODES: &[Node] = &[
         &["x", "mask?"],
         &["y"],
         Infer::Like(0),
-        scaled_masked,
+        scaled_masked_softmax,
         &[A(0), A(1), SCALE, TRIANGLE, O(0)],
     ),
     node(
@@ -235,7 +235,7 @@ pub const NODES: &[Node] = &[
         &["y_grad", "y", "mask?"],
         &["x_grad"],
         Infer::Like(0),
-        scaled_masked_backward,
+        scaled_masked_softmax_backward,
         &[A(0), A(1), A(2), SCALE, TRIANGLE, O(0)],
     ),
     node(
@@ -243,7 +243,7 @@ pub const NODES: &[Node] = &[
         &["x", "atten_mask?", "relative_pos_bias"],
         &["y"],
         Infer::Like(0),
-        with_position_bias,
+        masked_softmax_with_bias,
         &[A(0), A(1), A(2), Attr("scale_value", AttrDefault::Float(1.0)), No, O(0)],
     ),
     node(

@@ -25,7 +25,7 @@ fn keys(call: &mut Call<'_>, a: &Layout, line: usize) -> Scratch {
 }
 
 /// Arguments: a, how many (all when absent), dimension, descending, values (may be absent), indices (may be absent).
-fn sorted(call: &mut Call<'_>) -> Result<Plan> {
+fn sort_lines(call: &mut Call<'_>) -> Result<Plan> {
     let values = call.optional_output(4)?;
     let indices = call.optional_output(5)?;
     let outs: Vec<_> = values.iter().chain(&indices).collect();
@@ -62,7 +62,7 @@ fn sorted(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn sorted_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn sort_lines_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
     Ok(vec![a.packed(), Layout::contiguous(DType::Int32, a.dims())])
 }
@@ -80,7 +80,7 @@ fn top_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 /// One element of each line. Arguments: a, which (counted from 1; absent for the median), dimension, whether it stays
 /// as a dimension of size 1, values, indices, whether NaN is left out.
-fn single(call: &mut Call<'_>) -> Result<Plan> {
+fn select_nth(call: &mut Call<'_>) -> Result<Plan> {
     let (values, indices) = (call.output(4)?, call.output(5)?);
     let a = call.read(0, &[&values, &indices])?;
     call.expect_numbers(0, &a)?;
@@ -130,7 +130,7 @@ fn single(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// The middle one of all. Arguments: a, out, whether NaN is left out.
-fn middle(call: &mut Call<'_>) -> Result<Plan> {
+fn median(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(1)?;
     let a = call.read(0, &[&out])?;
     call.expect_numbers(0, &a)?;
@@ -153,7 +153,7 @@ fn middle(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Where values belong in sorted lines. Arguments: lines, values, anything, right, sorter, out.
-fn searched(call: &mut Call<'_>) -> Result<Plan> {
+fn search_sorted(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
     let lines = call.read_by_index(0, &[&out])?;
     call.expect_numbers(0, &lines)?;
@@ -200,7 +200,7 @@ fn searched(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn searched_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn search_sorted_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(call.dtype(2)?, call.layout(1)?.dims())])
 }
 
@@ -244,7 +244,7 @@ impl DynamicOutput {
 
 /// The different values. Arguments: a, sorted, whether the inverse is requested, whether counts are, values, inverse,
 /// counts, dimension (all elements when absent).
-fn different(call: &mut Call<'_>) -> Result<Plan> {
+fn unique_elements(call: &mut Call<'_>) -> Result<Plan> {
     let values = call.output(4)?;
     let inverse = if call.flag(2)? { Some(call.output(5)?) } else { None };
     let counts = if call.flag(3)? { Some(call.output(6)?) } else { None };
@@ -317,21 +317,21 @@ fn different(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("Sort", sorted).with_args(&[A(0), No, A(2), A(3), A(4), A(5)]),
-    aclnn("Argsort", sorted).with_args(&[A(0), No, A(1), A(2), No, A(3)]),
-    aclnn("Topk", sorted).with_args(&[A(0), A(1), A(2), A(3), A(5), A(6)]),
-    aclnn("TopkV2", sorted).with_args(&[A(0), A(1), A(2), A(3), A(6), A(7)]),
-    aclnn("Kthvalue", single).with_args(&[A(0), A(1), A(2), A(3), A(4), A(5)]),
-    aclnn("MedianDim", single).with_args(&[A(0), No, A(1), A(2), A(3), A(4), B(false)]),
-    aclnn("NanMedianDim", single).with_args(&[A(0), No, A(1), A(2), A(3), A(4), B(true)]),
-    aclnn("Median", middle).with_args(&[A(0), A(1), B(false)]),
-    aclnn("NanMedian", middle).with_args(&[A(0), A(1), B(true)]),
-    aclnn("SearchSorted", searched),
-    aclnn("SearchSorteds", searched),
-    aclnn("Bucketize", searched).with_args(&[A(1), A(0), A(2), A(3), No, A(4)]),
-    aclnn("Unique", different).with_args(&[A(0), B(true), A(2), B(false), A(3), A(4)]),
-    aclnn("Unique2", different).with_args(&[A(0), B(true), A(2), A(3), A(4), A(5), A(6)]),
-    aclnn("UniqueConsecutive", different).with_args(&[
+    aclnn("Sort", sort_lines).with_args(&[A(0), No, A(2), A(3), A(4), A(5)]),
+    aclnn("Argsort", sort_lines).with_args(&[A(0), No, A(1), A(2), No, A(3)]),
+    aclnn("Topk", sort_lines).with_args(&[A(0), A(1), A(2), A(3), A(5), A(6)]),
+    aclnn("TopkV2", sort_lines).with_args(&[A(0), A(1), A(2), A(3), A(6), A(7)]),
+    aclnn("Kthvalue", select_nth).with_args(&[A(0), A(1), A(2), A(3), A(4), A(5)]),
+    aclnn("MedianDim", select_nth).with_args(&[A(0), No, A(1), A(2), A(3), A(4), B(false)]),
+    aclnn("NanMedianDim", select_nth).with_args(&[A(0), No, A(1), A(2), A(3), A(4), B(true)]),
+    aclnn("Median", median).with_args(&[A(0), A(1), B(false)]),
+    aclnn("NanMedian", median).with_args(&[A(0), A(1), B(true)]),
+    aclnn("SearchSorted", search_sorted),
+    aclnn("SearchSorteds", search_sorted),
+    aclnn("Bucketize", search_sorted).with_args(&[A(1), A(0), A(2), A(3), No, A(4)]),
+    aclnn("Unique", unique_elements).with_args(&[A(0), B(true), A(2), B(false), A(3), A(4)]),
+    aclnn("Unique2", unique_elements).with_args(&[A(0), B(true), A(2), A(3), A(4), A(5), A(6)]),
+    aclnn("UniqueConsecutive", unique_elements).with_args(&[
         A(0),
         B(false),
         A(1),
@@ -341,7 +341,7 @@ pub const ROWS: &[Row] = &[
         A(6),
         A(3),
     ]),
-    aclnn("UniqueDim", different).with_args(&[
+    aclnn("UniqueDim", unique_elements).with_args(&[
         A(0),
         B(true),
         A(2),
@@ -359,8 +359,8 @@ pub const NODES: &[Node] = &[
         "SearchSorted",
         &["sorted_sequence", "values", "sorter?"],
         &["out"],
-        Infer::By(searched_output),
-        searched,
+        Infer::By(search_sorted_output),
+        search_sorted,
         &[
             A(0),
             A(1),
@@ -374,8 +374,8 @@ pub const NODES: &[Node] = &[
         "Sort",
         &["x"],
         &["y1", "y2"],
-        Infer::By(sorted_outputs),
-        sorted,
+        Infer::By(sort_lines_outputs),
+        sort_lines,
         &[
             A(0),
             No,
@@ -391,7 +391,7 @@ pub const NODES: &[Node] = &[
         &["x", "k"],
         &["values", "indices"],
         Infer::By(top_outputs),
-        sorted,
+        sort_lines,
         &[
             A(0),
             A(1),

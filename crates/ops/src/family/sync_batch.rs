@@ -75,7 +75,7 @@ fn stats(call: &mut Call<'_>) -> Result<Plan> {
 
 /// `y = (x - mean) * scale * weight + bias` by channel. Arguments: x, weight, bias, mean, scale or variance, epsilon, y,
 /// whether the scale is one by the root of a variance.
-fn scaled(call: &mut Call<'_>) -> Result<Plan> {
+fn normalise_elements(call: &mut Call<'_>) -> Result<Plan> {
     let (x, y) = (call.tensor(0)?, call.output(6)?);
     let grid = grid(call, 0, &x)?;
     call.expect_dims(6, &y, x.dims())?;
@@ -116,7 +116,7 @@ fn scaled(call: &mut Call<'_>) -> Result<Plan> {
 /// `dx = (dy - sum / n - (x - mean) * slope / n) * scale * weight` by channel. Arguments: dy, x, mean, scale or variance,
 /// weight, sums of dy, sums of products, counts, dx, epsilon, whether the scale is one by the root of a variance (then
 /// products were scaled once already, and n is the number of elements), whether sums were divided already.
-fn gradient(call: &mut Call<'_>) -> Result<Plan> {
+fn elementwise_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, x, dx) = (call.tensor(0)?, call.tensor(1)?, call.output(8)?);
     let grid = grid(call, 1, &x)?;
     call.expect_dims(0, &dy, x.dims())?;
@@ -185,7 +185,7 @@ fn gradient(call: &mut Call<'_>) -> Result<Plan> {
 /// Sums of dy and of dy by the distance from the mean. Arguments: dy, x, mean, scale or variance, sums, products, gradient
 /// of the weight, gradient of the bias, epsilon, whether the scale is one by the root of a variance, which of them are
 /// requested: sums, gradient of the weight, gradient of the bias.
-fn reduced(call: &mut Call<'_>) -> Result<Plan> {
+fn reduce_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, x) = (call.tensor(0)?, call.tensor(1)?);
     let grid = grid(call, 1, &x)?;
     call.expect_dims(0, &dy, x.dims())?;
@@ -236,7 +236,7 @@ fn reduced(call: &mut Call<'_>) -> Result<Plan> {
 /// What several devices make of their statistics. Arguments: means or sums and spreads or sums of squares (a row for each
 /// device), counts, running mean, running variance, momentum, epsilon, mean, one by the spread, whether they are sums, and
 /// where the running mean and variance come from when they are not there yet.
-fn gathered(call: &mut Call<'_>) -> Result<Plan> {
+fn gather_stats(call: &mut Call<'_>) -> Result<Plan> {
     let (first, second, counts) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
     call.expect_dtype(0, &first, REALS)?;
     call.expect_dtype(1, &second, REALS)?;
@@ -332,7 +332,7 @@ fn gathered(call: &mut Call<'_>) -> Result<Plan> {
 pub const ROWS: &[Row] = &[
     aclnn("BatchNormStats", stats).with_args(&[A(0), A(1), A(2), A(3)]),
     aclnn("BatchNormReduce", stats).with_args(&[A(0), No, A(1), A(2), B(true)]),
-    aclnn("BatchNormElemt", scaled).with_args(&[
+    aclnn("BatchNormElemt", normalise_elements).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -342,7 +342,7 @@ pub const ROWS: &[Row] = &[
         A(6),
         B(false),
     ]),
-    aclnn("BatchNormElemtBackward", gradient).with_args(&[
+    aclnn("BatchNormElemtBackward", elementwise_backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -353,7 +353,7 @@ pub const ROWS: &[Row] = &[
         A(7),
         A(8),
     ]),
-    aclnn("BatchNormReduceBackward", reduced).with_args(&[
+    aclnn("BatchNormReduceBackward", reduce_backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -368,7 +368,7 @@ pub const ROWS: &[Row] = &[
         A(6),
         A(7),
     ]),
-    aclnn("SyncBatchNormGatherStats", gathered).with_args(&[
+    aclnn("SyncBatchNormGatherStats", gather_stats).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -380,7 +380,7 @@ pub const ROWS: &[Row] = &[
         A(8),
         B(true),
     ]),
-    aclnn("BatchNormGatherStatsWithCounts", gathered).with_args(&[
+    aclnn("BatchNormGatherStatsWithCounts", gather_stats).with_args(&[
         A(1),
         A(2),
         A(7),
@@ -404,7 +404,7 @@ fn two_channels(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// Two outputs like arguments 10 and 11, twice.
-fn gathered_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn gather_stats_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (mean, variance) = (call.layout(10)?.packed(), call.layout(11)?.packed());
     Ok(vec![mean, variance, mean, variance])
 }
@@ -416,7 +416,7 @@ pub const NODES: &[Node] = &[
         &["x", "scale", "offset", "mean", "variance"],
         &["y"],
         Infer::Like(0),
-        scaled,
+        normalise_elements,
         &[A(0), A(1), A(2), A(3), A(4), Attr("epsilon", AttrDefault::Required), O(0), B(true)],
     ),
     node(
@@ -424,7 +424,7 @@ pub const NODES: &[Node] = &[
         &["grads", "scale", "batch_variance"],
         &["x_backprop"],
         Infer::Like(0),
-        scaled,
+        normalise_elements,
         &[A(0), A(1), No, No, A(2), EPSILON, O(0), B(true)],
     ),
     node(
@@ -440,7 +440,7 @@ pub const NODES: &[Node] = &[
         &["grads", "x", "batch_mean", "batch_variance"],
         &["diff_scale", "diff_offset"],
         Infer::By(two_channels),
-        reduced,
+        reduce_backward,
         &[A(0), A(1), A(2), A(3), No, No, O(0), O(1), EPSILON, B(true)],
     ),
     node(
@@ -448,7 +448,7 @@ pub const NODES: &[Node] = &[
         &["grads", "x", "batch_mean", "batch_variance"],
         &["diff_scale", "diff_offset"],
         Infer::By(two_channels),
-        reduced,
+        reduce_backward,
         &[A(0), A(1), A(2), A(3), No, No, O(0), O(1), EPSILON, B(true)],
     ),
     node(
@@ -456,7 +456,7 @@ pub const NODES: &[Node] = &[
         &["grads", "x", "diff_scale", "diff_offset", "scale", "batch_mean", "batch_variance"],
         &["y"],
         Infer::Like(0),
-        gradient,
+        elementwise_backward,
         &[A(0), A(1), A(5), A(6), A(4), A(3), A(2), No, O(0), EPSILON, B(true)],
     ),
     node(
@@ -464,15 +464,15 @@ pub const NODES: &[Node] = &[
         &["grad_output", "save_input", "mean", "invstd", "weight", "mean_dy", "mean_dy_xmu"],
         &["grad_input"],
         Infer::Like(0),
-        gradient,
+        elementwise_backward,
         &[A(0), A(1), A(2), A(3), A(4), A(5), A(6), No, O(0), No, B(false), B(true)],
     ),
     node(
         "SyncBatchNormGatherStats",
         &["total_sum", "total_square_sum", "sample_count", "mean", "variance"],
         &["batch_mean", "batch_invstd", "mean", "variance"],
-        Infer::By(gathered_outputs),
-        gathered,
+        Infer::By(gather_stats_outputs),
+        gather_stats,
         &[
             A(0),
             A(1),

@@ -166,7 +166,7 @@ fn batched(layout: Layout, rank: usize) -> Layout {
 }
 
 /// Columns of an image. Arguments: self, kernel size, dilation, padding, stride, out.
-fn unfolded(call: &mut Call<'_>) -> Result<Plan> {
+fn im2col(call: &mut Call<'_>) -> Result<Plan> {
     let axes = axes(call, 1)?;
     let out = call.output(5)?;
     let a = call.read(0, &[&out])?;
@@ -316,7 +316,7 @@ impl Sums {
 }
 
 /// An image whose windows have these columns, summed. Arguments: columns, sizes, kernel size, dilation, padding, stride, out.
-fn folded(call: &mut Call<'_>) -> Result<Plan> {
+fn col2im(call: &mut Call<'_>) -> Result<Plan> {
     let axes = axes(call, 2)?;
     let out = call.output(6)?;
     let a = call.read(0, &[&out])?;
@@ -362,7 +362,7 @@ fn image_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// A tensor whose slices along a dimension are these, summed. Arguments: slices, sizes, dimension, size, step, out.
-fn unsliced(call: &mut Call<'_>) -> Result<Plan> {
+fn unfold_backward(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
     let a = call.read(0, &[&out])?;
     call.expect_dtype(0, &a, REALS)?;
@@ -407,13 +407,16 @@ fn unsliced(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn unsliced_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn unfold_backward_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(call.layout(0)?.dtype, &call.sizes(1)?)])
 }
 
 /// The rows of this family.
-pub const ROWS: &[Row] =
-    &[aclnn("Im2col", unfolded), aclnn("Im2colBackward", folded), aclnn("UnfoldGrad", unsliced)];
+pub const ROWS: &[Row] = &[
+    aclnn("Im2col", im2col),
+    aclnn("Im2colBackward", col2im),
+    aclnn("UnfoldGrad", unfold_backward),
+];
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -438,7 +441,7 @@ pub const NODES: &[Node] = &[
         &["grad_out", "output_size"],
         &["grad_in"],
         Infer::By(image_output),
-        folded,
+        col2im,
         &[
             A(0),
             A(1),
@@ -454,8 +457,8 @@ pub const NODES: &[Node] = &[
         "UnfoldGrad",
         &["grad_out", "input_sizes"],
         &["grad_in"],
-        Infer::By(unsliced_output),
-        unsliced,
+        Infer::By(unfold_backward_output),
+        unfold_backward,
         &[
             A(0),
             A(1),

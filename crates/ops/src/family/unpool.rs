@@ -55,7 +55,7 @@ fn sizes(call: &Call<'_>, at: usize, spatial: usize) -> Result<[usize; 3]> {
 }
 
 /// Arguments: self, indices, output size, stride, padding, out, spatial dimensions.
-fn unpooled(call: &mut Call<'_>) -> Result<Plan> {
+fn max_unpool(call: &mut Call<'_>) -> Result<Plan> {
     let spatial = call.int(6)? as usize;
     let [planes, own, whole] = sizes(call, 0, spatial)?;
     let (out, x, index) = (call.output(5)?, call.tensor(0)?, call.tensor(1)?);
@@ -109,8 +109,8 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("MaxUnpool2d", unpooled).with_args(&[A(0), A(1), A(2), No, No, A(3), I(2)]),
-    aclnn("MaxUnpool3d", unpooled).with_args(&[A(0), A(1), A(2), A(3), A(4), A(5), I(3)]),
+    aclnn("MaxUnpool2d", max_unpool).with_args(&[A(0), A(1), A(2), No, No, A(3), I(2)]),
+    aclnn("MaxUnpool3d", max_unpool).with_args(&[A(0), A(1), A(2), A(3), A(4), A(5), I(3)]),
     aclnn("MaxUnpool2dBackward", backward).with_args(&[A(0), A(1), A(2), A(3), No, No, A(4), I(2)]),
     aclnn("MaxUnpool3dBackward", backward).with_args(&[
         A(0),

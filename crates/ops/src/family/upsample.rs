@@ -152,7 +152,7 @@ binds! {
 }
 
 /// By factors for each dimension. Arguments: x, factors, mode, out.
-fn resized(call: &mut Call<'_>) -> Result<Plan> {
+fn resize(call: &mut Call<'_>) -> Result<Plan> {
     let (x, out, factors) = (call.layout(0)?, call.layout(3)?, call.floats(1)?);
     expect_images(call, 0, &x, 2)?;
     call.expect_dtype(0, &x, REALS)?;
@@ -196,7 +196,7 @@ fn resized(call: &mut Call<'_>) -> Result<Plan> {
 
 macro_rules! rows {
     ($($name:literal, $bind:ident, [$($source:expr),*], $spatial:literal;)*) => {
-        &[$(aclnn($name, $bind).with_args(&[$($source,)* I($spatial)]),)* aclnn("Resize", resized)]
+        &[$(aclnn($name, $bind).with_args(&[$($source,)* I($spatial)]),)* aclnn("Resize", resize)]
     };
 }
 

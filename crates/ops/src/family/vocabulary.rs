@@ -58,7 +58,7 @@ fn factors(
 
 /// Arguments: input, weight, target, first and last token, greatest, sums, predicted, bits of targets outside, indices of
 /// targets, scores or absent.
-fn online(call: &mut Call<'_>) -> Result<Plan> {
+fn linear_online_max_sum(call: &mut Call<'_>) -> Result<Plan> {
     let mut outs = Vec::with_capacity(6);
     for at in 5..10 {
         outs.push(call.output(at)?);
@@ -267,7 +267,7 @@ fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("FusedLinearOnlineMaxSum", online),
+    aclnn("FusedLinearOnlineMaxSum", linear_online_max_sum),
     aclnn("FusedCrossEntropyLossWithMaxSum", loss),
     aclnn("FusedLinearCrossEntropyLossGrad", loss_gradient),
 ];

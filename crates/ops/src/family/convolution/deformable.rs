@@ -66,7 +66,7 @@ fn expect_images(call: &Call<'_>, all: &[(usize, &Layout)]) -> Result<()> {
 
 /// Reads and checks how taps are moved. Images and offsets by samples, channels, rows and columns; positions of the sizes of the
 /// window, stride, padding, dilation, groups of offsets, whether offsets have shares.
-fn deformable(
+fn read_windows(
     call: &Call<'_>,
     x: &Layout,
     offset: (usize, &Layout),
@@ -125,7 +125,7 @@ fn shape(call: &Call<'_>, [x_at, w_at, offset_at]: [usize; 3], at: usize) -> Res
     let (x, w, offset) = (call.layout(x_at)?, call.layout(w_at)?, call.layout(offset_at)?);
     expect_images(call, &[(x_at, &x), (w_at, &w), (offset_at, &offset)])?;
     let lists = [at, at + 1, at + 2, at + 3, at + 5, at + 6];
-    let deformable = deformable(call, &x, (offset_at, &offset), lists, false)?;
+    let deformable = read_windows(call, &x, (offset_at, &offset), lists, false)?;
     let groups = groups(call, at + 4)?;
     let (channels, outputs, taps) = (x.dims()[1], w.dims()[0], deformable.taps);
     if channels % groups != 0 || outputs % groups != 0 {
@@ -177,7 +177,7 @@ fn node_windows(call: &Call<'_>) -> Result<DeformableWindows> {
     let (x, offset) = (call.layout(1)?, call.layout(2)?);
     expect_images(call, &[(1, &x), (2, &offset)])?;
     let (last, x) = ordered(call, &x)?;
-    deformable(call, &x, (2, &ordered(call, &offset)?.1), LISTS, last)
+    read_windows(call, &x, (2, &ordered(call, &offset)?.1), LISTS, last)
 }
 
 /// The samples alone. Arguments: samples, x, offset, those of [`LISTS`], the format.
