@@ -98,7 +98,7 @@ impl<'a> Call<'a> {
         !matches!(self.arg(at), Arg::Absent)
     }
 
-    fn wrong<T>(&self, at: usize, expected: &str) -> Result<T> {
+    fn wrong_kind<T>(&self, at: usize, expected: &str) -> Result<T> {
         let parameter = self.parameter(at);
         Err(match self.arg(at) {
             Arg::Absent => Error::Null(format!("{parameter} is null: expected {expected}")),
@@ -166,16 +166,16 @@ impl<'a> Call<'a> {
         Ok(Operand { slot: slot as u16, address: span.start, layout })
     }
 
-    fn one(&mut self, at: usize, access: AccessMode) -> Result<Operand> {
+    fn claim_tensor(&mut self, at: usize, access: AccessMode) -> Result<Operand> {
         let Arg::Tensor(tensor) = self.arg(at).clone() else {
-            return self.wrong(at, "a tensor");
+            return self.wrong_kind(at, "a tensor");
         };
         self.claim(at, 0, &tensor, access)
     }
 
     /// A tensor that is read.
     pub fn tensor(&mut self, at: usize) -> Result<Operand> {
-        self.one(at, READ)
+        self.claim_tensor(at, READ)
     }
 
     /// A tensor that is read, if it is there.
@@ -185,7 +185,7 @@ impl<'a> Call<'a> {
 
     /// A tensor that is written.
     pub fn output(&mut self, at: usize) -> Result<Operand> {
-        self.one(at, WRITE)
+        self.claim_tensor(at, WRITE)
     }
 
     /// A tensor that is written, if it is there.
@@ -195,25 +195,25 @@ impl<'a> Call<'a> {
 
     /// A tensor that is read and written.
     pub fn inout(&mut self, at: usize) -> Result<Operand> {
-        self.one(at, BOTH)
+        self.claim_tensor(at, BOTH)
     }
 
-    fn many(&mut self, at: usize, access: AccessMode) -> Result<Vec<Operand>> {
+    fn claim_list(&mut self, at: usize, access: AccessMode) -> Result<Vec<Operand>> {
         let Arg::Tensors(tensors) = self.arg(at).clone() else {
-            return self.wrong(at, "a list of tensors");
+            return self.wrong_kind(at, "a list of tensors");
         };
         tensors.iter().enumerate().map(|(i, one)| self.claim(at, i, one, access)).collect()
     }
 
     /// A list of tensors that are read.
     pub fn tensors(&mut self, at: usize) -> Result<Vec<Operand>> {
-        self.many(at, READ)
+        self.claim_list(at, READ)
     }
 
     /// A list of tensors that are read, some of which may be null.
     pub fn tensors_or_null(&mut self, at: usize) -> Result<Vec<Option<Operand>>> {
         let Arg::Tensors(tensors) = self.arg(at).clone() else {
-            return self.wrong(at, "a list of tensors");
+            return self.wrong_kind(at, "a list of tensors");
         };
         let null = |one: &Tensor| one.layout.dtype == DType::Undefined;
         (tensors.iter().enumerate())
@@ -227,7 +227,7 @@ impl<'a> Call<'a> {
     /// The last of a list of tensors, which is a constant with one element, taken out of it.
     pub fn pop_number(&mut self, at: usize) -> Result<i64> {
         let Some(Arg::Tensors(tensors)) = self.args.get_mut(at) else {
-            return self.wrong(at, "a list of tensors");
+            return self.wrong_kind(at, "a list of tensors");
         };
         let value = tensors.pop().and_then(|last| {
             let bytes = last.constant.as_deref()?;
@@ -241,19 +241,19 @@ impl<'a> Call<'a> {
 
     /// A list of tensors that are written.
     pub fn outputs(&mut self, at: usize) -> Result<Vec<Operand>> {
-        self.many(at, WRITE)
+        self.claim_list(at, WRITE)
     }
 
     /// A list of tensors that are read and written.
     pub fn inouts(&mut self, at: usize) -> Result<Vec<Operand>> {
-        self.many(at, BOTH)
+        self.claim_list(at, BOTH)
     }
 
     /// The layout of a tensor, without touching it.
     pub fn layout(&self, at: usize) -> Result<Layout> {
         match self.arg(at) {
             Arg::Tensor(tensor) => Ok(tensor.layout),
-            _ => self.wrong(at, "a tensor"),
+            _ => self.wrong_kind(at, "a tensor"),
         }
     }
 
@@ -277,7 +277,7 @@ impl<'a> Call<'a> {
             Arg::Int(value) => Ok((*value).into()),
             Arg::Float(value) => Ok((*value).into()),
             Arg::Flag(value) => Ok((*value).into()),
-            _ => self.wrong(at, "a scalar"),
+            _ => self.wrong_kind(at, "a scalar"),
         }
     }
 
@@ -291,7 +291,7 @@ impl<'a> Call<'a> {
         match self.arg(at) {
             Arg::Scalars(scalars) => Ok(scalars.clone()),
             Arg::Floats(values) => Ok(values.iter().map(|value| (*value).into()).collect()),
-            _ => self.wrong(at, "a list of scalars"),
+            _ => self.wrong_kind(at, "a list of scalars"),
         }
     }
 
@@ -300,7 +300,7 @@ impl<'a> Call<'a> {
         match self.arg(at) {
             Arg::Int(value) => Ok(*value),
             Arg::Scalar(scalar @ Scalar::Int(..)) => Ok(scalar.as_i64()),
-            _ => self.wrong(at, "an integer"),
+            _ => self.wrong_kind(at, "an integer"),
         }
     }
 
@@ -315,7 +315,7 @@ impl<'a> Call<'a> {
             Arg::Float(value) => Ok(*value),
             Arg::Int(value) => Ok(*value as f64),
             Arg::Scalar(scalar) => Ok(scalar.as_f64()),
-            _ => self.wrong(at, "a real number"),
+            _ => self.wrong_kind(at, "a real number"),
         }
     }
 
@@ -324,7 +324,7 @@ impl<'a> Call<'a> {
         match self.arg(at) {
             Arg::Flag(value) => Ok(*value),
             Arg::Int(value) => Ok(*value != 0),
-            _ => self.wrong(at, "a boolean"),
+            _ => self.wrong_kind(at, "a boolean"),
         }
     }
 
@@ -347,7 +347,7 @@ impl<'a> Call<'a> {
             Arg::Ints(values) => Ok(values.clone()),
             Arg::Int(value) => Ok(vec![*value]),
             Arg::Tensor(_) => Ok(self.values(at)?.into_iter().map(Scalar::as_i64).collect()),
-            _ => self.wrong(at, "a list of integers"),
+            _ => self.wrong_kind(at, "a list of integers"),
         }
     }
 
@@ -355,7 +355,7 @@ impl<'a> Call<'a> {
     pub fn floats(&self, at: usize) -> Result<Vec<f64>> {
         match self.arg(at) {
             Arg::Floats(values) => Ok(values.clone()),
-            _ => self.wrong(at, "a list of real numbers"),
+            _ => self.wrong_kind(at, "a list of real numbers"),
         }
     }
 
@@ -363,7 +363,7 @@ impl<'a> Call<'a> {
     pub fn flags(&self, at: usize) -> Result<Vec<bool>> {
         match self.arg(at) {
             Arg::Flags(values) => Ok(values.clone()),
-            _ => self.wrong(at, "a list of booleans"),
+            _ => self.wrong_kind(at, "a list of booleans"),
         }
     }
 
@@ -372,14 +372,14 @@ impl<'a> Call<'a> {
         match self.arg(at) {
             Arg::Text(text) => Ok(text),
             Arg::Absent => Ok(""),
-            _ => self.wrong(at, "a text"),
+            _ => self.wrong_kind(at, "a text"),
         }
     }
 
     /// The values of a constant or host tensor, in order.
     pub fn values(&self, at: usize) -> Result<Vec<Scalar>> {
         let Arg::Tensor(tensor) = self.arg(at) else {
-            return self.wrong(at, "a tensor");
+            return self.wrong_kind(at, "a tensor");
         };
         let parameter = self.parameter(at);
         let Some(bytes) = &tensor.constant else {

@@ -112,7 +112,7 @@ impl Row {
         for source in arg_sources {
             let (arg, caller_index) = match *source {
                 ArgSource::A(at) => (args[at].clone(), at),
-                other => (own(other), usize::MAX),
+                other => (row_constant(other), usize::MAX),
             };
             chosen.push(arg);
             caller_indices.push(caller_index);
@@ -122,7 +122,7 @@ impl Row {
 }
 
 /// What a row brings itself.
-fn own(source: ArgSource) -> Arg {
+fn row_constant(source: ArgSource) -> Arg {
     match source {
         ArgSource::I(value) => Arg::Int(value),
         ArgSource::F(value) => Arg::Float(value),
@@ -209,31 +209,35 @@ impl Node {
             let (name, arg, caller_index) = match *source {
                 ArgSource::A(at) => {
                     let tensor = node_args.inputs.get(at).cloned().flatten();
-                    (bare(self.inputs, at), tensor.map_or(Arg::Absent, Arg::Tensor), at)
+                    (bare_name(self.inputs, at), tensor.map_or(Arg::Absent, Arg::Tensor), at)
                 }
                 ArgSource::O(at) => {
                     let tensor = node_args.outputs.get(at).cloned();
-                    (bare(self.outputs, at), tensor.map_or(Arg::Absent, Arg::Tensor), inputs + at)
+                    (
+                        bare_name(self.outputs, at),
+                        tensor.map_or(Arg::Absent, Arg::Tensor),
+                        inputs + at,
+                    )
                 }
                 ArgSource::Rest(from) => {
                     let list = node_args.inputs.get(from..).unwrap_or(&[]);
                     let list = list.iter().flatten().cloned().collect();
-                    (bare(self.inputs, from), Arg::Tensors(list), from)
+                    (bare_name(self.inputs, from), Arg::Tensors(list), from)
                 }
                 ArgSource::Among(which, of, after) => {
                     let (name, start, list) =
-                        among(self.inputs, node_args.inputs, which, of, after)?;
+                        list_among(self.inputs, node_args.inputs, which, of, after)?;
                     (name, Arg::Tensors(list), start)
                 }
                 ArgSource::Last(back) => {
                     let at = inputs.checked_sub(back + 1);
                     let tensor = at.and_then(|at| node_args.inputs[at].clone());
-                    let name = bare(self.inputs, self.inputs.len().saturating_sub(back + 1));
+                    let name = bare_name(self.inputs, self.inputs.len().saturating_sub(back + 1));
                     (name, tensor.map_or(Arg::Absent, Arg::Tensor), at.unwrap_or(usize::MAX))
                 }
                 ArgSource::Outs(from) => {
                     let list = node_args.outputs.get(from..).unwrap_or(&[]).to_vec();
-                    (bare(self.outputs, from), Arg::Tensors(list), inputs + from)
+                    (bare_name(self.outputs, from), Arg::Tensors(list), inputs + from)
                 }
                 ArgSource::Attr(name, default) => {
                     let set = node_args.attributes.iter().find(|(set, _)| set == name);
@@ -243,7 +247,7 @@ impl Node {
                     };
                     (name, arg, usize::MAX)
                 }
-                other => ("argument", own(other), usize::MAX),
+                other => ("argument", row_constant(other), usize::MAX),
             };
             parameters.push(name);
             args.push(arg);
@@ -256,7 +260,7 @@ impl Node {
 
 /// One of `of` lists of inputs with the same length, before `after` single ones: its name, where it begins, and
 /// the list.
-fn among(
+fn list_among(
     names: &'static [&'static str],
     inputs: &[Option<Tensor>],
     which: usize,
@@ -272,14 +276,14 @@ fn among(
     }
     let (start, length) = (which * (total / of), total / of);
     let list = inputs[start..start + length].iter().flatten().cloned().collect();
-    Ok((bare(names, which), start, list))
+    Ok((bare_name(names, which), start, list))
 }
 
 fn most(names: &[&str]) -> usize {
     if names.iter().any(|name| name.ends_with("[]")) { usize::MAX } else { names.len() }
 }
 
-fn bare(names: &'static [&'static str], at: usize) -> &'static str {
+fn bare_name(names: &'static [&'static str], at: usize) -> &'static str {
     names.get(at).or(names.last()).map_or("argument", |name| name.trim_end_matches(['?', '[', ']']))
 }
 

@@ -29,7 +29,7 @@ impl Layout {
         if spans[0].0 == 0 || spans.iter().enumerate().any(met) {
             return true;
         }
-        spans.len() > 2 && Search { spans: &spans, left: PATIENCE }.begins_again()
+        spans.len() > 2 && Search { spans: &spans, left: PATIENCE }.has_repeat()
     }
 }
 
@@ -64,16 +64,16 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Also when it is not decided in time.
-    fn begins_again(&mut self) -> bool {
+    fn has_repeat(&mut self) -> bool {
         (0..self.spans.len()).rev().any(|longest| {
             let (step, steps) = self.spans[longest];
             let below = reach(&self.spans[..longest]);
-            (1..=steps.min(below / step)).any(|count| self.comes_back(longest, step * count))
+            (1..=steps.min(below / step)).any(|count| self.returns_to_start(longest, step * count))
         })
     }
 
     /// Whether the dimensions before `end` can go `far` back.
-    fn comes_back(&mut self, end: usize, far: u128) -> bool {
+    fn returns_to_start(&mut self, end: usize, far: u128) -> bool {
         let Some(left) = self.left.checked_sub(1) else { return true };
         self.left = left;
         let Some(at) = end.checked_sub(1) else { return far == 0 };
@@ -90,8 +90,8 @@ impl Search<'_> {
         let most = (far.saturating_add(below) / step).min(steps);
         let back = far < below
             && (1..=steps.min((below - far) / step))
-                .any(|count| self.comes_back(at, far + step * count));
-        back || (fewest..=most).any(|count| self.comes_back(at, far.abs_diff(step * count)))
+                .any(|count| self.returns_to_start(at, far + step * count));
+        back || (fewest..=most).any(|count| self.returns_to_start(at, far.abs_diff(step * count)))
     }
 }
 

@@ -123,7 +123,11 @@ fn complete_iou(call: &mut Call<'_>) -> Result<Plan> {
         let rectangle = |cells: &OffsetAccess<'_, f64>, at: usize| {
             let value = |i: usize| cells.get((i * count + at) as isize);
             let (one, two) = ([value(0), value(1)], [value(2), value(3)]);
-            if centred { Rectangle::around(one, two) } else { Rectangle { low: one, high: two } }
+            if centred {
+                Rectangle::from_centre(one, two)
+            } else {
+                Rectangle { low: one, high: two }
+            }
         };
         let (results, angle) =
             (OffsetAccessMut::<f64>::new(overlaps), OffsetAccessMut::<f64>::new(rotation));
@@ -198,7 +202,7 @@ fn non_max_suppression(call: &mut Call<'_>) -> Result<Plan> {
                 let value = |i: usize| corners.get(((batch * count + at) * 4 + i) as isize);
                 let (one, two) = ([value(0), value(1)], [value(2), value(3)]);
                 if centred {
-                    Rectangle::around(one, two)
+                    Rectangle::from_centre(one, two)
                 } else {
                     Rectangle { low: one, high: two }
                 }

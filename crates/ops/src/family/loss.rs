@@ -156,7 +156,13 @@ fn wide<'v>(view: View<'v>, dims: &[usize]) -> View<'v> {
         .expect("the same elements")
 }
 
-fn together(call: &Call<'_>, first: usize, a: &Layout, second: usize, b: &Layout) -> Result<Dims> {
+fn broadcast_dims(
+    call: &Call<'_>,
+    first: usize,
+    a: &Layout,
+    second: usize,
+    b: &Layout,
+) -> Result<Dims> {
     broadcast(a.dims(), b.dims()).ok_or_else(|| {
         let (first, second) = (call.parameter(first), call.parameter(second));
         let (a, b) = (a.dims(), b.dims());
@@ -167,7 +173,7 @@ fn together(call: &Call<'_>, first: usize, a: &Layout, second: usize, b: &Layout
 /// The loss of each element. Arguments: x, target, reduction, beta (1 when absent), out.
 fn loss(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let (x, target) = (call.tensor(0)?, call.tensor(1)?);
-    let dims = together(call, 0, &x, 1, &target)?;
+    let dims = broadcast_dims(call, 0, &x, 1, &target)?;
     let beta = call.scalar_or(3, 1.0)?.as_f64();
     let losses = call.losses(4, &dims, reduction(call, 2)?)?;
     let (x, target) =
@@ -187,7 +193,7 @@ fn loss(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
 /// The squares of differences, of which the first dimension is summed or averaged. Arguments: x, target, reduction, out.
 fn square_by_first(call: &mut Call<'_>) -> Result<Plan> {
     let (x, target) = (call.tensor(0)?, call.tensor(1)?);
-    let dims = together(call, 0, &x, 1, &target)?;
+    let dims = broadcast_dims(call, 0, &x, 1, &target)?;
     let kind = reduction(call, 2)?;
     if kind == Reduction::None || dims.is_empty() {
         return loss(call, Kind::Square);
@@ -217,7 +223,7 @@ fn square_by_first(call: &mut Call<'_>) -> Result<Plan> {
 /// The gradient for x. Arguments: grad, x, target, reduction, beta (1 when absent), out.
 fn loss_backward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let (grad, x, target) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
-    let dims = together(call, 1, &x, 2, &target)?;
+    let dims = broadcast_dims(call, 1, &x, 2, &target)?;
     let out = call.output(5)?;
     call.expect_dims(5, &out, &dims)?;
     let (at, dims_of_grad) = (call.parameter(0), grad.dims().to_vec());
@@ -261,7 +267,7 @@ fn by_target(
 ) -> Result<Plan> {
     let (at, name) = (out, call.parameter(grad));
     let (grad, x, target) = (call.tensor(grad)?, call.tensor(x)?, call.tensor(target)?);
-    let dims = together(call, 1, &x, 2, &target)?;
+    let dims = broadcast_dims(call, 1, &x, 2, &target)?;
     let out = call.output(at)?;
     call.expect_dims(at, &out, &dims)?;
     call.expect_castable(at, DType::Float, &out)?;
@@ -285,7 +291,7 @@ fn by_target(
 /// of positive targets or absent, reduction, out.
 fn logits_by_target(call: &mut Call<'_>) -> Result<Plan> {
     let (grad, x, target) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
-    let dims = together(call, 1, &x, 2, &target)?;
+    let dims = broadcast_dims(call, 1, &x, 2, &target)?;
     let out = call.output(6)?;
     call.expect_dims(6, &out, &dims)?;
     call.expect_castable(6, DType::Float, &out)?;
@@ -388,7 +394,7 @@ fn logit_gradient<C: Real>(x: C, target: C, weight: C) -> C {
 /// positive targets or absent, reduction, out.
 fn cross_entropy(call: &mut Call<'_>, logits: bool) -> Result<Plan> {
     let (x, target) = (call.tensor(1)?, call.tensor(2)?);
-    let dims = together(call, 1, &x, 2, &target)?;
+    let dims = broadcast_dims(call, 1, &x, 2, &target)?;
     let grad = call.optional(0)?;
     let (weight, positive) = (call.optional(3)?, call.optional(4)?);
     for (at, one) in [(0, &grad), (3, &weight), (4, &positive)] {

@@ -12,7 +12,7 @@ use cairn_tensor::kernels::nonzero::NonzeroPositions;
 use cairn_tensor::{DType, Dims, Layout, broadcast};
 
 /// Two tensors with the sizes that both broadcast to.
-fn together(
+fn broadcast_both(
     call: &Call<'_>,
     (a_at, a): (usize, UnaliasedInput),
     (b_at, b): (usize, UnaliasedInput),
@@ -65,7 +65,7 @@ fn masked_select(call: &mut Call<'_>) -> Result<Plan> {
     let (a, mask) = (call.read_by_index(0, &[&out])?, call.read(1, &[&out])?);
     call.expect_same(2, &out, 0, &a)?;
     call.expect_dtype(1, &mask, &[DType::Bool, DType::Uint8])?;
-    let (a, mask) = together(call, (0, a), (1, mask))?;
+    let (a, mask) = broadcast_both(call, (0, a), (1, mask))?;
     expect_capacity(call, 2, &out, 0)?;
     let (index, name) = (call.caller_index(2), call.parameter(2));
     call.plan(move |memory| {

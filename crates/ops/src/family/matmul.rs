@@ -81,7 +81,7 @@ fn last_two(layout: &Layout) -> (usize, usize) {
 }
 
 /// An input that no element of `out` may overwrite before it is read.
-fn aside(call: &mut Call<'_>, input: Operand, out: &Operand) -> Input {
+fn input_apart_from(call: &mut Call<'_>, input: Operand, out: &Operand) -> Input {
     let same = input.address == out.address && input.count() > 0;
     match same && !call.has_partial_overlap(&input, out) {
         true => {
@@ -137,8 +137,10 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     };
     let there = start.is_some_and(|one| one.address == out.address && one.layout == out.layout);
     let first = start.filter(|_| !there).map(|one| call.apart(Input::Tensor(one), &out));
-    let (left, right) =
-        (aside(call, left.with_layout(a), &out), aside(call, right.with_layout(b), &out));
+    let (left, right) = (
+        input_apart_from(call, left.with_layout(a), &out),
+        input_apart_from(call, right.with_layout(b), &out),
+    );
     let (a, b) = (broadcast_layout(&left), broadcast_layout(&right));
     let whole = added.iter().flatten().fold(out.layout, |layout, at| layout.with(*at));
     let panels = match sum_batches {
@@ -194,8 +196,10 @@ fn complex_product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
         _ => operands(call, left.layout, right.layout)?,
     };
     call.expect_dims(OUT, &out, &dims)?;
-    let (left, right) =
-        (aside(call, left.with_layout(a), &out), aside(call, right.with_layout(b), &out));
+    let (left, right) = (
+        input_apart_from(call, left.with_layout(a), &out),
+        input_apart_from(call, right.with_layout(b), &out),
+    );
     let whole = added.iter().flatten().fold(out.layout, |layout, at| layout.with(*at));
     call.plan(move |memory| {
         left.prepare(memory);

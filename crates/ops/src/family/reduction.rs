@@ -50,7 +50,7 @@ fn real(call: &Call<'_>, at: usize, operand: &Operand) -> Result<()> {
 }
 
 /// Fails when something is to be found among no elements.
-fn some(call: &Call<'_>, a: &Operand, axes: &Axes, out: &Operand) -> Result<()> {
+fn expect_elements(call: &Call<'_>, a: &Operand, axes: &Axes, out: &Operand) -> Result<()> {
     let empty = a.dims().iter().zip(axes.iter()).any(|(size, axis)| *axis && *size == 0);
     if empty && out.count() > 0 {
         let (name, dims) = (call.parameter(0), a.dims());
@@ -59,7 +59,7 @@ fn some(call: &Call<'_>, a: &Operand, axes: &Axes, out: &Operand) -> Result<()> 
     Ok(())
 }
 
-fn alone<C: Compute>(acc: C) -> (C, bool) {
+fn single_result<C: Compute>(acc: C) -> (C, bool) {
     (acc, false)
 }
 
@@ -84,7 +84,7 @@ fn sum(call: &mut Call<'_>) -> Result<Plan> {
         None => operands(call)?,
     };
     call.settle_type(4);
-    with_number!(out.dtype, C => call.fold(a, &axes, (out, None), fold::sum::<C>(), alone))
+    with_number!(out.dtype, C => call.fold(a, &axes, (out, None), fold::sum::<C>(), single_result))
 }
 
 /// The product of complex numbers.
@@ -95,7 +95,7 @@ fn complex_product(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(4, &out, &[DType::Complex32, DType::Complex64, DType::Complex128])?;
     with_complex!(out.dtype, C => {
         let fold = fold::mapped(C::from_f64(1.0), |x: C| x, |x: C, y: C| x * y);
-        call.fold(a, &axes, (out, None), fold, alone)
+        call.fold(a, &axes, (out, None), fold, single_result)
     })
 }
 
@@ -105,7 +105,7 @@ fn product(call: &mut Call<'_>) -> Result<Plan> {
     }
     let (a, axes, out) = operands(call)?;
     call.settle_type(4);
-    with_number!(out.dtype, C => call.fold(a, &axes, (out, None), fold::product::<C>(), alone))
+    with_number!(out.dtype, C => call.fold(a, &axes, (out, None), fold::product::<C>(), single_result))
 }
 
 fn mean(call: &mut Call<'_>) -> Result<Plan> {
@@ -114,14 +114,14 @@ fn mean(call: &mut Call<'_>) -> Result<Plan> {
         None => operands(call)?,
     };
     real(call, 4, &out)?;
-    let count = taken(&a, &axes) as f64;
+    let count = reduced_count(&a, &axes) as f64;
     with_real!(out.dtype, C => {
         let count = C::from_f64(count);
-        call.fold(a, &axes, (out, None), fold::sum::<C>(), move |acc: C| alone(acc / count))
+        call.fold(a, &axes, (out, None), fold::sum::<C>(), move |acc: C| single_result(acc / count))
     })
 }
 
-fn taken(a: &Operand, axes: &Axes) -> usize {
+fn reduced_count(a: &Operand, axes: &Axes) -> usize {
     a.dims().iter().zip(axes.iter()).filter(|(_, axis)| **axis).map(|(size, _)| *size).product()
 }
 
@@ -131,7 +131,7 @@ fn nansum(call: &mut Call<'_>) -> Result<Plan> {
     call.settle_type(4);
     with_number!(out.dtype, C => {
         let fold = fold::mapped(C::ZERO, |x: C| if x.is_nan() { C::ZERO } else { x }, C::add);
-        call.fold(a, &axes, (out, None), fold, alone)
+        call.fold(a, &axes, (out, None), fold, single_result)
     })
 }
 
@@ -139,7 +139,7 @@ fn reduce_log_sum(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
     real(call, 4, &out)?;
     with_real!(out.dtype, C => {
-        call.fold(a, &axes, (out, None), fold::sum::<C>(), |acc: C| alone(acc.ln()))
+        call.fold(a, &axes, (out, None), fold::sum::<C>(), |acc: C| single_result(acc.ln()))
     })
 }
 
@@ -147,7 +147,7 @@ fn log_sum_exp(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
     real(call, 4, &out)?;
     with_real!(out.dtype, C => {
-        let end = |acc| alone(Exponentials::<C>::end(acc));
+        let end = |acc| single_result(Exponentials::<C>::end(acc));
         call.fold(a, &axes, (out, None), fold::exponentials::<C>(), end)
     })
 }
@@ -155,44 +155,44 @@ fn log_sum_exp(call: &mut Call<'_>) -> Result<Plan> {
 fn amax(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
     call.expect_castable(4, a.dtype, &out)?;
-    some(call, &a, &axes, &out)?;
-    with_number!(a.dtype, C => call.fold(a, &axes, (out, None), fold::greatest::<C>(), alone))
+    expect_elements(call, &a, &axes, &out)?;
+    with_number!(a.dtype, C => call.fold(a, &axes, (out, None), fold::greatest::<C>(), single_result))
 }
 
 fn amin(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
     call.expect_castable(4, a.dtype, &out)?;
-    some(call, &a, &axes, &out)?;
-    with_number!(a.dtype, C => call.fold(a, &axes, (out, None), fold::least::<C>(), alone))
+    expect_elements(call, &a, &axes, &out)?;
+    with_number!(a.dtype, C => call.fold(a, &axes, (out, None), fold::least::<C>(), single_result))
 }
 
 fn any(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
     call.settle_type(4);
     let fold = fold::mapped(false, |x: bool| x, |a, b| a | b);
-    call.fold(a, &axes, (out, None), fold, alone)
+    call.fold(a, &axes, (out, None), fold, single_result)
 }
 
 fn all(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
     call.settle_type(4);
     let fold = fold::mapped(true, |x: bool| x, |a, b| a & b);
-    call.fold(a, &axes, (out, None), fold, alone)
+    call.fold(a, &axes, (out, None), fold, single_result)
 }
 
 /// Least and greatest. Arguments: a, dims, keep, noop, least, greatest.
 fn aminmax(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, low) = operands(call)?;
     let high = call.reduced(5, a.dims(), &axes, call.flag_or(2, false)?)?;
-    some(call, &a, &axes, &low)?;
+    expect_elements(call, &a, &axes, &low)?;
     let a = call.in_place_input(a, &[&low, &high]);
     with_number!(a.layout().dtype, C => {
         let (least, greatest) = (fold::least::<C>(), fold::greatest::<C>());
         let reduction_plan = call.plan_reduction(&a.layout(), &axes, &least);
         call.plan(move |memory| {
             let a = a.view(memory);
-            reduction_plan.run(memory, a, least, (memory.out(&low), None), alone);
-            reduction_plan.run(memory, a, greatest, (memory.out(&high), None), alone);
+            reduction_plan.run(memory, a, least, (memory.out(&low), None), single_result);
+            reduction_plan.run(memory, a, greatest, (memory.out(&high), None), single_result);
             Ok(())
         })
     })
@@ -210,7 +210,7 @@ fn arg_extreme<const MAX: bool>(call: &mut Call<'_>) -> Result<Plan> {
         true => Some(call.reduced(3, a.dims(), &axes, keep)?),
         false => None,
     };
-    some(call, &a, &axes, &indices)?;
+    expect_elements(call, &a, &axes, &indices)?;
     with_number!(a.dtype, C => {
         let end = |(value, at): (C, i64)| (at, value);
         match MAX {
@@ -259,7 +259,7 @@ fn spread_around(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_same(8, &out, 0, &a)?;
     let (invert, epsilon) = (call.flag_or(5, false)?, call.float(6)?);
     let correction = if call.flag_or(3, true)? { call.int_or(7, 1)? } else { 0 };
-    let left = (taken(&a, &axes) as f64 - correction as f64).max(0.0);
+    let left = (reduced_count(&a, &axes) as f64 - correction as f64).max(0.0);
     with_real!(a.dtype, C => {
         let squares = call.scratch(C::DTYPE, a.dims());
         let fold = fold::sum::<C>();
@@ -272,7 +272,7 @@ fn spread_around(call: &mut Call<'_>) -> Result<Plan> {
             });
             reduction_plan.run(memory, squares.view(), fold, (memory.out(&out), None), move |all: C| {
                 let variance = all / left;
-                alone(if invert { C::ONE / (variance + epsilon).sqrt() } else { variance.sqrt() })
+                single_result(if invert { C::ONE / (variance + epsilon).sqrt() } else { variance.sqrt() })
             });
             Ok(())
         })
@@ -298,22 +298,22 @@ fn norm(call: &mut Call<'_>) -> Result<Plan> {
         let (power, root) = (C::from_f64(p), C::from_f64(1.0 / p));
         if p == 2.0 {
             let squares = fold::mapped(C::ZERO, |x: C| x * x, C::add);
-            return call.fold(a, &axes, (out, None), squares, |all: C| alone(all.sqrt()));
+            return call.fold(a, &axes, (out, None), squares, |all: C| single_result(all.sqrt()));
         }
         if p == f64::NEG_INFINITY {
             let sizes = fold::mapped(C::GREATEST, |x: C| Number::abs(x), C::least);
-            return call.fold(a, &axes, (out, None), sizes, alone);
+            return call.fold(a, &axes, (out, None), sizes, single_result);
         }
         if p == f64::INFINITY {
             let sizes = fold::mapped(C::ZERO, |x: C| Number::abs(x), C::greatest);
-            return call.fold(a, &axes, (out, None), sizes, alone);
+            return call.fold(a, &axes, (out, None), sizes, single_result);
         }
         let of = move |x: C| match p {
             0.0 => C::from_bool(x != C::ZERO),
             1.0 => Number::abs(x),
             _ => Number::abs(x).powf(power),
         };
-        let end = move |all: C| alone(if p == 0.0 || p == 1.0 { all } else { all.powf(root) });
+        let end = move |all: C| single_result(if p == 0.0 || p == 1.0 { all } else { all.powf(root) });
         call.fold(a, &axes, (out, None), fold::mapped(C::ZERO, of, C::add), end)
     })
 }

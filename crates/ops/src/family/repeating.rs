@@ -120,7 +120,8 @@ fn repeat_interleave(call: &mut Call<'_>) -> Result<Plan> {
     let name = call.parameter(1);
     call.plan(move |memory| {
         let index = memory.scratch(&index);
-        spread(index, repeats.view(memory), size).map_err(|sum| unfit(name, sum, index.count()))?;
+        spread(index, repeats.view(memory), size)
+            .map_err(|sum| size_fault(name, sum, index.count()))?;
         let source = IndexedView::chosen(a.view(memory), dim, index.view(), false);
         gather(memory.parallel, memory.out(&out), &source, index.view())
             .map_err(|bad| super::inputs::out_of_range(name, bad))
@@ -135,7 +136,7 @@ fn expect_each(call: &Call<'_>, repeats: &UnaliasedInput, size: usize) -> Result
     Err(Error::invalid(format!("{name} has the sizes {have:?}: expected [{size}]")))
 }
 
-fn unfit(name: &str, sum: i64, size: usize) -> Fault {
+fn size_fault(name: &str, sum: i64, size: usize) -> Fault {
     match sum < 0 {
         true => Fault(format!("{name} has the negative number {sum}")),
         false => Fault(format!("{name} makes {sum} in all, the output has room for {size}")),
@@ -153,7 +154,8 @@ fn repeat_interleave_indices(call: &mut Call<'_>) -> Result<Plan> {
     let name = call.parameter(1);
     call.plan(move |memory| {
         let index = memory.scratch(&index);
-        spread(index, repeats.view(memory), size).map_err(|sum| unfit(name, sum, index.count()))?;
+        spread(index, repeats.view(memory), size)
+            .map_err(|sum| size_fault(name, sum, index.count()))?;
         copy(memory.parallel, memory.out(&out), index.view());
         Ok(())
     })
@@ -188,7 +190,8 @@ fn repeat_interleave_backward(call: &mut Call<'_>) -> Result<Plan> {
     let name = call.parameter(1);
     call.plan(move |memory| {
         let index = memory.scratch(&index);
-        spread(index, repeats.view(memory), positions).map_err(|sum| unfit(name, sum, size))?;
+        spread(index, repeats.view(memory), positions)
+            .map_err(|sum| size_fault(name, sum, size))?;
         let view = line.view(memory);
         let flat = view.layout().reshaped(&[before, size, after]).expect("elements in a line");
         let from = view.with_layout(flat).expect("the same elements");

@@ -66,7 +66,7 @@ fn sampled_dims(
 }
 
 /// With a dimension of depth: after the channels, or in a grid after the samples.
-fn deep(layout: &Layout, spatial: usize, at: usize) -> Layout {
+fn with_depth(layout: &Layout, spatial: usize, at: usize) -> Layout {
     if spatial == 2 { layout.with(at) } else { *layout }
 }
 
@@ -81,9 +81,11 @@ fn sample(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_same(1, &grid, 0, &x)?;
     call.expect_same(5, &out, 0, &x)?;
     call.expect_dims(5, &out, &sampled_dims(call, 0, &x, &grid, spatial)?)?;
-    let (x, grid) =
-        (x.with_layout(deep(&x, spatial, 2)), grid.with_layout(deep(&grid, spatial, 1)));
-    let out = out.with_layout(deep(&out, spatial, 2));
+    let (x, grid) = (
+        x.with_layout(with_depth(&x, spatial, 2)),
+        grid.with_layout(with_depth(&grid, spatial, 1)),
+    );
+    let out = out.with_layout(with_depth(&out, spatial, 2));
     call.plan(move |memory| {
         let (a, grid) = (x.view(memory), grid.view(memory));
         if out.count() > 0 {
@@ -128,11 +130,12 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_same(8, dgrid, 1, &x)?;
     }
     let half = matches!(x.dtype, DType::Float16 | DType::Bf16);
-    let dx = dx.map(|dx| dx.with_layout(deep(&dx, spatial, 2)));
+    let dx = dx.map(|dx| dx.with_layout(with_depth(&dx, spatial, 2)));
     let buffer = dx.filter(|_| half).map(|dx| call.scratch(DType::Float, dx.dims()));
-    let dgrid = dgrid.map(|dgrid| dgrid.with_layout(deep(&dgrid, spatial, 1)));
-    let (x, dy) = (x.with_layout(deep(&x, spatial, 2)), dy.with_layout(deep(&dy, spatial, 2)));
-    let grid = grid.with_layout(deep(&grid, spatial, 1));
+    let dgrid = dgrid.map(|dgrid| dgrid.with_layout(with_depth(&dgrid, spatial, 1)));
+    let (x, dy) =
+        (x.with_layout(with_depth(&x, spatial, 2)), dy.with_layout(with_depth(&dy, spatial, 2)));
+    let grid = grid.with_layout(with_depth(&grid, spatial, 1));
     call.plan(move |memory| {
         let (a, grid, dy) = (x.view(memory), grid.view(memory), dy.view(memory));
         let sampled = Sampled { a, grid, sampling };
@@ -177,7 +180,7 @@ fn affine(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(3, &out, &dims)?;
     let align_corners = call.flag(2)?;
     let theta = call.unaliased(theta, &[&out]);
-    let out = out.with_layout(deep(&out, spatial, 1));
+    let out = out.with_layout(with_depth(&out, spatial, 1));
     call.plan(move |memory| {
         affine_grid(memory.parallel, memory.out(&out), theta.view(memory), align_corners);
         Ok(())

@@ -383,7 +383,7 @@ fn index_put(call: &mut Call<'_>) -> Result<Plan> {
     let mode = if call.flag(3)? { ScatterMode::Add } else { ScatterMode::Replace };
     let values = Values::read(call, 2, &out)?;
     match Indices::read(call, 1, &out, &[&out])? {
-        Some(indices) => brought(call, None, out, indices, values, mode),
+        Some(indices) => index_put_from(call, None, out, indices, values, mode),
         None => call.nothing(),
     }
 }
@@ -393,10 +393,10 @@ fn scatter_nd(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 3)?;
     let values = Values::read(call, 2, &out)?;
     let indices = Indices::rows(call, 1, &out, &[&out])?;
-    brought(call, from, out, indices, values, ScatterMode::Replace)
+    index_put_from(call, from, out, indices, values, ScatterMode::Replace)
 }
 
-fn brought(
+fn index_put_from(
     call: &mut Call<'_>,
     from: Option<UnaliasedInput>,
     out: Operand,

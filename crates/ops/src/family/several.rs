@@ -30,7 +30,7 @@ enum Joint {
 }
 
 /// Arguments: a list, out.
-fn together(call: &mut Call<'_>, how: Joint) -> Result<Plan> {
+fn combine(call: &mut Call<'_>, how: Joint) -> Result<Plan> {
     let (list, out) = (call.tensors(0)?, call.output(1)?);
     let Some(dtype) = promote_all(list.iter().map(|one| one.dtype)) else {
         let name = call.parameter(0);
@@ -294,10 +294,10 @@ fn wait(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("AddN", |c| together(c, Joint::Sum)),
-    aclnn("Sum", |c| together(c, Joint::Sum)),
-    aclnn("MaxN", |c| together(c, Joint::Greatest)),
-    aclnn("MinN", |c| together(c, Joint::Least)),
+    aclnn("AddN", |c| combine(c, Joint::Sum)),
+    aclnn("Sum", |c| combine(c, Joint::Sum)),
+    aclnn("MaxN", |c| combine(c, Joint::Greatest)),
+    aclnn("MinN", |c| combine(c, Joint::Least)),
     aclnn("Trace", trace),
     aclnn("Diag", |c| diagonals(c, false)),
     aclnn("DiagFlat", |c| diagonals(c, true)),

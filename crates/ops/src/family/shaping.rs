@@ -276,7 +276,7 @@ fn rolled_in_line(
 }
 
 /// The sizes, their number, or the number of elements, as numbers. Arguments: a, out, which (0, 1, 2).
-fn measured(call: &mut Call<'_>) -> Result<Plan> {
+fn shape_numbers(call: &mut Call<'_>) -> Result<Plan> {
     let (a, out, which) = (call.layout(0)?, call.output(1)?, call.int(2)?);
     call.expect_dtype(1, &out, &[DType::Int32, DType::Int64])?;
     let numbers: Vec<i64> = match which {
@@ -419,18 +419,25 @@ pub const NODES: &[Node] = &[
         &["x"],
         &["y"],
         Infer::By(shape_output),
-        measured,
+        shape_numbers,
         &[A(0), O(0), I(0), Attr("dtype", INT32)],
     )
     .from_shapes(),
-    node("Rank", &["x"], &["y"], Infer::By(single_output), measured, &[A(0), O(0), I(1), I(3)])
-        .from_shapes(),
+    node(
+        "Rank",
+        &["x"],
+        &["y"],
+        Infer::By(single_output),
+        shape_numbers,
+        &[A(0), O(0), I(1), I(3)],
+    )
+    .from_shapes(),
     node(
         "Size",
         &["x"],
         &["y"],
         Infer::By(single_output),
-        measured,
+        shape_numbers,
         &[A(0), O(0), I(2), Attr("dtype", INT32)],
     )
     .from_shapes(),

@@ -23,7 +23,7 @@ pub enum Overlap {
 
 impl Rectangle {
     /// By its centre, width and height.
-    pub fn around(centre: [f64; 2], size: [f64; 2]) -> Rectangle {
+    pub fn from_centre(centre: [f64; 2], size: [f64; 2]) -> Rectangle {
         let corner = |sign: f64| [0, 1].map(|i| centre[i] + sign * size[i] / 2.0);
         Rectangle { low: corner(-1.0), high: corner(1.0) }
     }

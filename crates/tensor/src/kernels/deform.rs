@@ -80,7 +80,7 @@ impl DeformableWindows {
     }
 
     /// The four elements around a sample, first row first; 0 outside of the image.
-    fn around(&self, images: &OffsetAccess<'_, f32>, plane: usize, sample: &Sample) -> [f32; 4] {
+    fn corners(&self, images: &OffsetAccess<'_, f32>, plane: usize, sample: &Sample) -> [f32; 4] {
         [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(down, across)| {
             let position = self.position(plane, [sample.first[0] + down, sample.first[1] + across]);
             position.map_or(0.0, |position| images.get(position))
@@ -125,7 +125,7 @@ impl DeformableWindows {
                         let sample = self.sample(&offsets, of, tap, position);
                         let mut value = 0.0;
                         if sample.inside {
-                            let around = self.around(&from, plane, &sample);
+                            let around = self.corners(&from, plane, &sample);
                             value = sample.share * sample.value(around);
                         }
                         to.set(self.target(plane, tap, position), value);
@@ -197,7 +197,7 @@ impl DeformableWindows {
                         if sample.inside {
                             for channel in 0..of_group {
                                 let plane = of.0 * channels + of.1 * of_group + channel;
-                                let around = self.around(&images_at, plane, &sample);
+                                let around = self.corners(&images_at, plane, &sample);
                                 let grad = grads.get(self.target(plane, tap, position));
                                 let [down, across] = sample.slopes(around);
                                 sums[0] += grad * sample.share * across;

@@ -223,7 +223,7 @@ pub fn arg_min<C: Number>() -> ArgExtreme<C, false> {
 
 impl<C: Number, const MAX: bool> ArgExtreme<C, MAX> {
     #[inline(always)]
-    fn beats(a: C, b: C) -> bool {
+    fn is_better(a: C, b: C) -> bool {
         (if MAX { a > b } else { a < b }) || (a.is_nan() && !b.is_nan())
     }
 }
@@ -240,7 +240,7 @@ impl<C: Number, const MAX: bool> Fold for ArgExtreme<C, MAX> {
 
     #[inline(always)]
     fn step(&self, acc: (C, i64), value: C, at: usize) -> (C, i64) {
-        if acc.1 < 0 || Self::beats(value, acc.0) { (value, at as i64) } else { acc }
+        if acc.1 < 0 || Self::is_better(value, acc.0) { (value, at as i64) } else { acc }
     }
 
     #[inline(always)]
@@ -264,7 +264,7 @@ impl<C: Number, const MAX: bool> Fold for ArgExtreme<C, MAX> {
         let second = match (a.1 < 0, b.1 < 0) {
             (_, true) => false,
             (true, _) => true,
-            _ => Self::beats(b.0, a.0) || (!Self::beats(a.0, b.0) && b.1 < a.1),
+            _ => Self::is_better(b.0, a.0) || (!Self::is_better(a.0, b.0) && b.1 < a.1),
         };
         if second { b } else { a }
     }

@@ -223,7 +223,7 @@ pub(super) unsafe fn fetch<C: Compute>(
 /// # Safety
 /// The elements belong to the view, and nobody writes them while the strip is used.
 #[inline(never)]
-pub(super) unsafe fn taken<'s, C: Compute>(
+pub(super) unsafe fn load_strip<'s, C: Compute>(
     view: &View<'_>,
     offset: isize,
     stride: isize,
@@ -356,14 +356,15 @@ impl<'v, F: Fold> Reducer<'v, F> {
             if single && over.len() <= longest {
                 let start = offsets[0] + at as isize * stride;
                 // SAFETY: walks stay inside their layouts; only results of this thread are written, later.
-                let values = unsafe { taken(&self.a, start, stride, over.len(), &mut buffer) };
+                let values = unsafe { load_strip(&self.a, start, stride, over.len(), &mut buffer) };
                 return emit(k, offsets, self.fold.strip(values, at));
             }
             let mut pairs = PairwiseMerge::new(self.fold);
             for ([offset], length) in self.over.steps(over.clone(), longest) {
                 // SAFETY: as above.
-                let values =
-                    unsafe { taken(&self.a, offsets[0] + offset, stride, length, &mut buffer) };
+                let values = unsafe {
+                    load_strip(&self.a, offsets[0] + offset, stride, length, &mut buffer)
+                };
                 pairs.push(self.fold.strip(values, at));
                 at += length;
             }
@@ -386,7 +387,8 @@ impl<'v, F: Fold> Reducer<'v, F> {
                 for row in 0..length as isize {
                     let start = offsets[0] + offset + row * far;
                     // SAFETY: walks stay inside their layouts; results are written later.
-                    let values = unsafe { taken(&self.a, start, steps[0], width, &mut buffer) };
+                    let values =
+                        unsafe { load_strip(&self.a, start, steps[0], width, &mut buffer) };
                     for (acc, value) in block.iter_mut().zip(values) {
                         *acc = self.fold.step(*acc, *value, at);
                     }
@@ -417,7 +419,7 @@ impl<'v, F: Fold> Reducer<'v, F> {
         while at < end {
             let length = wide.min(end - at);
             // SAFETY: the elements of these rows lie one after the other; results are written later.
-            let values = unsafe { taken(&self.a, at as isize, 1, length, &mut buffer) };
+            let values = unsafe { load_strip(&self.a, at as isize, 1, length, &mut buffer) };
             for (acc, value) in block[..length].iter_mut().zip(values) {
                 *acc = self.fold.step(*acc, *value, 0);
             }

@@ -89,7 +89,7 @@ pub fn scatter(
             |x, y| x.least(y),
         ),
     }
-    if bad.load(Relaxed) { Err(targets.accuse(index)) } else { Ok(()) }
+    if bad.load(Relaxed) { Err(targets.first_bad_index(index)) } else { Ok(()) }
 }
 
 /// Whether values of one type can be combined with elements of another, other than by `Replace`.

@@ -171,7 +171,7 @@ pub struct ConvolutionTensors {
 
 impl Windows {
     /// The size of the smaller side along an axis.
-    fn shrunk(&self, axis: usize, size: usize, taps: usize) -> Option<i64> {
+    fn small_size(&self, axis: usize, size: usize, taps: usize) -> Option<i64> {
         let (before, after) = self.borders[axis];
         let reach = (i64::try_from(taps).ok()? - 1).checked_mul(self.dilation[axis])?;
         let whole = i64::try_from(size).ok()?.checked_add(before + after)?;
@@ -180,7 +180,7 @@ impl Windows {
     }
 
     /// The size of the larger side along an axis.
-    fn grown(&self, axis: usize, size: usize, taps: usize) -> Option<i64> {
+    fn large_size(&self, axis: usize, size: usize, taps: usize) -> Option<i64> {
         let (before, after) = self.borders[axis];
         let reach = (i64::try_from(taps).ok()? - 1).checked_mul(self.dilation[axis])?;
         let moved = (i64::try_from(size).ok()? - 1).checked_mul(self.stride[axis])?;
@@ -214,8 +214,8 @@ impl Windows {
             let (size, taps) = (known.dims()[2 + axis], weights.dims()[2 + axis]);
             let dim = 3 - self.axes + axis;
             let other = match transposed {
-                true => self.grown(dim, size, taps),
-                false => self.shrunk(dim, size, taps),
+                true => self.large_size(dim, size, taps),
+                false => self.small_size(dim, size, taps),
             };
             let Some(other) = other.filter(|one| *one >= 0) else {
                 let (name, other) = (call.parameter(at), call.parameter(weights_at));

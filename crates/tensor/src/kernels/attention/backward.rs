@@ -162,7 +162,7 @@ fn slope(
     share: Option<f32>,
 ) -> f32 {
     task.score(at, weights);
-    let sink = task.sunk(at[1]);
+    let sink = task.sink_score(at[1]);
     let (most, sum) = match &to.softmax_stats {
         Some((most, sum)) => (stat_at(most, at), stat_at(sum, at)),
         None => {

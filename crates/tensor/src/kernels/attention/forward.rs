@@ -104,7 +104,7 @@ pub fn forward(
 #[inline(always)]
 fn softmax(task: &Attention<'_>, at: [usize; 3], row: &mut [f32]) -> (f32, f32) {
     task.score(at, row);
-    let sink = task.sunk(at[1]);
+    let sink = task.sink_score(at[1]);
     let most = greatest_of(row).max(sink);
     if most == f32::NEG_INFINITY {
         row.fill(0.0);

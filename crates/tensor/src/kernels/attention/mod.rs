@@ -198,7 +198,7 @@ impl Attention<'_> {
     }
 
     /// The score of no key for a head; minus infinity without one.
-    fn sunk(&self, head: usize) -> f32 {
+    fn sink_score(&self, head: usize) -> f32 {
         self.sink.map_or(f32::NEG_INFINITY, |sink| PositionAccess::new(sink).get(&[head]))
     }
 

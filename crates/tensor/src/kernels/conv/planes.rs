@@ -60,11 +60,11 @@ impl Planes {
 
     /// How many elements there are.
     pub fn count(&self) -> usize {
-        self.inputs * self.axes[0].taps * self.sheet()
+        self.inputs * self.axes[0].taps * self.plane_size()
     }
 
     /// Elements for one channel and one tap along the first axis.
-    fn sheet(&self) -> usize {
+    fn plane_size(&self) -> usize {
         let rests = (self.axes[1].step * self.axes[2].step) as usize;
         rests * self.lines * self.pitch
     }
@@ -83,8 +83,9 @@ impl Planes {
                     let (position, rest_x) = (x.div_euclid(wide.step), x.rem_euclid(wide.step));
                     let position = (position - self.least[1]) as usize;
                     let rest = (rest_y * wide.step + rest_x) as usize;
-                    into[count] =
-                        plane * self.sheet() + (rest * self.lines + line) * self.pitch + position;
+                    into[count] = plane * self.plane_size()
+                        + (rest * self.lines + line) * self.pitch
+                        + position;
                     count += 1;
                 }
             }

@@ -1,7 +1,7 @@
 //! Layers with a reset gate, an update gate and a candidate, where the reset gate comes after the product.
 
 use super::lstm::{part, previous};
-use super::{Recurrence, fetch, floats, peeked, put};
+use super::{Recurrence, fetch, floats, floats_to_read, put};
 use crate::kernels::math::{sigmoid, tanh};
 use crate::kernels::matmul::matmul;
 use crate::kernels::strip::{STRIP, runs_here};
@@ -49,14 +49,16 @@ pub fn gru(parallel: &dyn Parallel, task: &Gru<'_>) {
                 let from = row * 3 * hidden + start;
                 let other = task.order.map(|at| floats(&task.products, from + at * hidden, length));
                 let bias = |of: usize| {
-                    task.order.map(|at| peeked(&task.bias, (of * 3 + at) * hidden + start, length))
+                    task.order.map(|at| {
+                        floats_to_read(&task.bias, (of * 3 + at) * hidden + start, length)
+                    })
                 };
                 let h = floats(&task.state, row * hidden + start, length);
                 let mut out = [0.0; STRIP];
                 let out = &mut out[..length];
                 let [r, z, n] = gate;
                 let [hr, hz, hn] = other;
-                open([r, z, n], [hr, hz, hn], [bias(0), bias(1)], h, out);
+                activate_gates([r, z, n], [hr, hz, hn], [bias(0), bias(1)], h, out);
                 for (saved, gate) in task.saved.iter().zip([&*r, z, n, hn]) {
                     put(saved, &position, gate);
                 }
@@ -72,7 +74,7 @@ pub fn gru(parallel: &dyn Parallel, task: &Gru<'_>) {
 }
 
 /// Gates from their products, in place; the product of the candidate with its bias, in place; and the next state.
-fn open(
+fn activate_gates(
     gates: [&mut [f32]; 3],
     others: [&mut [f32]; 3],
     bias: [[&[f32]; 3]; 2],

@@ -1,6 +1,6 @@
 //! Layers and cells with an input gate, a candidate, a forget gate and an output gate.
 
-use super::{Recurrence, fetch, floats, peeked, put};
+use super::{Recurrence, fetch, floats, floats_to_read, put};
 use crate::kernels::math::{sigmoid, tanh};
 use crate::kernels::matmul::matmul;
 use crate::kernels::strip::{STRIP, runs_here};
@@ -47,7 +47,8 @@ pub fn lstm(parallel: &dyn Parallel, task: &Lstm<'_>) {
                 let position = [step, row, start];
                 let first = (step * rows + row) * 4 * hidden + start;
                 let gate = task.order.map(|at| floats(&task.gates, first + at * hidden, length));
-                let bias = task.order.map(|at| peeked(&task.bias, at * hidden + start, length));
+                let bias =
+                    task.order.map(|at| floats_to_read(&task.bias, at * hidden + start, length));
                 for (gate, bias) in gate.into_iter().zip(bias) {
                     gate.iter_mut().zip(bias).for_each(|(gate, bias)| *gate += bias);
                 }
@@ -59,7 +60,7 @@ pub fn lstm(parallel: &dyn Parallel, task: &Lstm<'_>) {
                     (&mut cell[..length], &mut curve[..length], &mut out[..length]);
                 cell.copy_from_slice(c);
                 let [i, j, f, o] = gate;
-                open(i, j, f, o, cell, curve, out);
+                activate_gates(i, j, f, o, cell, curve, out);
                 for (saved, gate) in task.saved.iter().zip([&*i, j, f, o]) {
                     put(saved, &position, gate);
                 }
@@ -82,7 +83,7 @@ pub fn lstm(parallel: &dyn Parallel, task: &Lstm<'_>) {
 /// Gates from what they are computed of, in place; `c` is the cell state, before and after; then its hyperbolic tangent,
 /// and the hidden state.
 #[allow(clippy::too_many_arguments)]
-fn open(
+fn activate_gates(
     i: &mut [f32],
     j: &mut [f32],
     f: &mut [f32],
@@ -272,7 +273,7 @@ pub fn cell(parallel: &dyn Parallel, task: &Cell<'_>) {
                         gate.iter_mut().zip(&*one).for_each(|(gate, one)| *gate += one);
                     }
                 }
-                open(i, j, f, o, c, curve, h);
+                activate_gates(i, j, f, o, c, curve, h);
                 put(&Some(task.after[0]), &[row, start], h);
                 put(&Some(task.after[1]), &[row, start], c);
                 for (block, gate) in BLOCKS.into_iter().zip([&*i, j, f, o]) {

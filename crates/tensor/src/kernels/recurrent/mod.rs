@@ -116,7 +116,7 @@ pub fn column_sums(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
                 let buffer = &mut buffer[..sums.len()];
                 buffer.fill(0.0);
                 for row in block..rows.min(block + BLOCK) {
-                    let line = peeked(&a, row * columns + first, sums.len());
+                    let line = floats_to_read(&a, row * columns + first, sums.len());
                     buffer.iter_mut().zip(line).for_each(|(sum, one)| *sum += one);
                 }
                 sums.iter_mut().zip(buffer).for_each(|(sum, one)| *sum += *one);
@@ -181,7 +181,7 @@ fn floats<'a>(view: &ViewMut<'a>, from: usize, length: usize) -> &'a mut [f32] {
 }
 
 /// As [`floats`], to read.
-fn peeked<'a>(view: &View<'a>, from: usize, length: usize) -> &'a [f32] {
+fn floats_to_read<'a>(view: &View<'a>, from: usize, length: usize) -> &'a [f32] {
     check(view, from, length);
     // SAFETY: as `check` asserts; nobody writes it meanwhile.
     unsafe { std::slice::from_raw_parts(view.first().cast::<f32>().add(from), length) }
