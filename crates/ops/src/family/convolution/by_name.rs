@@ -18,7 +18,7 @@ const PADS: usize = 6;
 const DILATIONS: usize = 7;
 const GROUPS: usize = 8;
 const DATA_FORMAT: usize = 9;
-const BEYOND: usize = 10;
+const OUTPUT_PADDING: usize = 10;
 const OFFSET_X: usize = 11;
 const OUT: usize = 12;
 const AXES: usize = 13;
@@ -27,8 +27,8 @@ const AXES: usize = 13;
 fn windows(call: &Call<'_>) -> Result<(Windows, DataFormat)> {
     let axes = call.int(AXES)? as usize;
     let format = DataFormat::read(call, DATA_FORMAT, axes)?;
-    let beyond = match call.has(BEYOND) {
-        true => of_dims(call, BEYOND, axes, format, (0, 0))?,
+    let output_padding = match call.has(OUTPUT_PADDING) {
+        true => of_dims(call, OUTPUT_PADDING, axes, format, (0, 0))?,
         false => [0; 3],
     };
     let windows = Windows {
@@ -36,7 +36,7 @@ fn windows(call: &Call<'_>) -> Result<(Windows, DataFormat)> {
         stride: of_dims(call, STRIDES, axes, format, (1, 1))?,
         dilation: of_dims(call, DILATIONS, axes, format, (1, 1))?,
         borders: border_pairs(call, PADS, axes)?,
-        beyond,
+        output_padding,
         groups: groups(call, GROUPS)?,
     };
     if call.has(OFFSET_W) || call.int_or(OFFSET_X, 0)? != 0 {

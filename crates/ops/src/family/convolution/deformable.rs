@@ -146,7 +146,7 @@ fn shape(call: &Call<'_>, [x_at, w_at, offset_at]: [usize; 3], at: usize) -> Res
         stride: [1, taps[0] as i64, taps[1] as i64],
         dilation: [1; 3],
         borders: [(0, 0); 3],
-        beyond: [0; 3],
+        output_padding: [0; 3],
         groups,
     };
     let [rows, columns] = deformable.positions;

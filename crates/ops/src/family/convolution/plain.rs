@@ -128,12 +128,12 @@ fn axes(call: &Call<'_>, at: usize) -> Result<usize> {
 }
 
 /// What the larger side has beyond the last window: less than a stride or a dilation.
-fn beyond(call: &Call<'_>, at: usize, windows: &mut Windows) -> Result<()> {
-    windows.beyond = of_axes(call, at, windows.axes, 0, 0)?;
+fn read_output_padding(call: &Call<'_>, at: usize, windows: &mut Windows) -> Result<()> {
+    windows.output_padding = of_axes(call, at, windows.axes, 0, 0)?;
     for axis in 0..3 {
         let most = windows.stride[axis].max(windows.dilation[axis]);
-        if windows.beyond[axis] >= most {
-            let (name, have) = (call.parameter(at), windows.beyond);
+        if windows.output_padding[axis] >= most {
+            let (name, have) = (call.parameter(at), windows.output_padding);
             let have = &have[3 - windows.axes..];
             return Err(Error::invalid(format!(
                 "{name} = {have:?}: expected less than the stride or the dilation, {most}"
@@ -156,11 +156,11 @@ fn windows(
         stride: of_axes(call, stride, axes, 1, 1)?,
         dilation: of_axes(call, dilation, axes, 1, 1)?,
         borders: borders(call, padding, axes, pairs)?,
-        beyond: [0; 3],
+        output_padding: [0; 3],
         groups: groups(call, groups_at)?,
     };
     if transposed {
-        beyond(call, output_padding, &mut windows)?;
+        read_output_padding(call, output_padding, &mut windows)?;
     }
     Ok((windows, transposed))
 }
@@ -200,7 +200,7 @@ pub fn depthwise(call: &mut Call<'_>) -> Result<Plan> {
         stride: of_axes(call, 4, 2, 1, 1)?,
         dilation: of_axes(call, 6, 2, 1, 1)?,
         borders: borders(call, 5, 2, false)?,
-        beyond: [0; 3],
+        output_padding: [0; 3],
         groups: channels,
     };
     expect_math(call, 8, &[&x, &weight])?;
@@ -223,7 +223,7 @@ fn time_windows(call: &Call<'_>, indices: &[usize], pad: usize) -> Result<Window
         stride: [1; 3],
         dilation: [1; 3],
         borders: borders(call, pad, 1, false)?,
-        beyond: [0; 3],
+        output_padding: [0; 3],
         groups: 1,
     })
 }

@@ -23,7 +23,7 @@ pub struct Windows {
     /// The borders before and after the larger side.
     pub borders: [(i64, i64); 3],
     /// What the larger side has beyond the last window.
-    pub beyond: [i64; 3],
+    pub output_padding: [i64; 3],
     /// Groups of channels.
     pub groups: usize,
 }
@@ -175,7 +175,8 @@ impl Windows {
         let (before, after) = self.borders[axis];
         let reach = (i64::try_from(taps).ok()? - 1).checked_mul(self.dilation[axis])?;
         let whole = i64::try_from(size).ok()?.checked_add(before + after)?;
-        let left = whole.checked_sub(reach)?.checked_sub(1)?.checked_sub(self.beyond[axis])?;
+        let left =
+            whole.checked_sub(reach)?.checked_sub(1)?.checked_sub(self.output_padding[axis])?;
         (left >= 0).then(|| left / self.stride[axis] + 1)
     }
 
@@ -184,7 +185,7 @@ impl Windows {
         let (before, after) = self.borders[axis];
         let reach = (i64::try_from(taps).ok()? - 1).checked_mul(self.dilation[axis])?;
         let moved = (i64::try_from(size).ok()? - 1).checked_mul(self.stride[axis])?;
-        moved.checked_add(reach)?.checked_add(self.beyond[axis] + 1 - before - after)
+        moved.checked_add(reach)?.checked_add(self.output_padding[axis] + 1 - before - after)
     }
 
     /// The sizes of the side that is not known: samples, channels and axes.
@@ -379,7 +380,7 @@ mod tests {
                         stride: [1, 1, stride],
                         dilation: [1, 1, dilation],
                         borders: [(0, 0), (0, 0), (before, before)],
-                        beyond: [0; 3],
+                        output_padding: [0; 3],
                         groups: 1,
                     };
                     let mut have = Vec::new();
