@@ -74,7 +74,7 @@ pub fn convolution(call: &mut Call<'_>) -> Result<Plan> {
         w.with_layout(weights_by_groups(*w, groups)),
         small.with_layout(by_groups(*small, groups)),
     );
-    let convolution = ConvolutionPlan::shrinking(call, &windows, grouped, bias);
+    let convolution = ConvolutionPlan::forward(call, &windows, grouped, bias);
     run(call, convolution)
 }
 
@@ -104,7 +104,7 @@ fn bias(
 }
 
 /// From the smaller side to the larger one: `x` and the filter at these indices.
-fn growing(call: &mut Call<'_>, small_at: usize, weights_at: usize) -> Result<Plan> {
+fn transposed_convolution(call: &mut Call<'_>, small_at: usize, weights_at: usize) -> Result<Plan> {
     let (windows, format) = windows(call)?;
     let out = call.output(OUT)?;
     let (x, w) = (call.read(small_at, &[&out])?, call.read(weights_at, &[&out])?);
@@ -124,7 +124,7 @@ fn growing(call: &mut Call<'_>, small_at: usize, weights_at: usize) -> Result<Pl
         w.with_layout(weights_by_groups(*w, groups)),
         large.with_layout(by_groups(*large, groups)),
     );
-    let convolution = ConvolutionPlan::growing(call, &windows, grouped, bias);
+    let convolution = ConvolutionPlan::transposed(call, &windows, grouped, bias);
     run(call, convolution)
 }
 
@@ -148,12 +148,12 @@ fn large_sizes(
 
 /// Arguments: input_size, x, filter.
 pub fn transposed(call: &mut Call<'_>) -> Result<Plan> {
-    growing(call, 1, 2)
+    transposed_convolution(call, 1, 2)
 }
 
 /// Arguments: input_size, filter, out_backprop.
 pub fn of_input(call: &mut Call<'_>) -> Result<Plan> {
-    growing(call, 2, 1)
+    transposed_convolution(call, 2, 1)
 }
 
 /// Arguments: x, filter_size, out_backprop.

@@ -291,7 +291,7 @@ pub fn deformable(call: &mut Call<'_>) -> Result<Plan> {
         w.with_layout(weights_by_groups(*w, groups)),
         out.with_layout(by_groups(*out, groups)),
     );
-    let convolution = ConvolutionPlan::shrinking(call, &windows, all, bias);
+    let convolution = ConvolutionPlan::forward(call, &windows, all, bias);
     call.plan(move |memory| {
         let [images, moved, made] = [images, moved, made].map(|one| memory.scratch(&one));
         copy(memory.parallel, images, x.view(memory));

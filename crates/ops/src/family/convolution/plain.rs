@@ -105,8 +105,8 @@ fn planned(
         out.with_layout(by_groups(*out, groups)),
     );
     let convolution = match transposed {
-        true => ConvolutionPlan::growing(call, windows, grouped, bias),
-        false => ConvolutionPlan::shrinking(call, windows, grouped, bias),
+        true => ConvolutionPlan::transposed(call, windows, grouped, bias),
+        false => ConvolutionPlan::forward(call, windows, grouped, bias),
     };
     call.plan(move |memory| {
         convolution.prepare(memory);
@@ -285,8 +285,8 @@ fn gradients(
             let w = w.with_layout(weights_by_groups(*w, groups));
             let all = (dy_view, w, dx.with_layout(by_groups(*dx, groups)));
             Some(match transposed {
-                true => ConvolutionPlan::shrinking(call, windows, all, None),
-                false => ConvolutionPlan::growing(call, windows, all, None),
+                true => ConvolutionPlan::forward(call, windows, all, None),
+                false => ConvolutionPlan::transposed(call, windows, all, None),
             })
         }
         _ => None,

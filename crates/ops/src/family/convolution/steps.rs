@@ -59,7 +59,7 @@ impl ConvolutionPlan {
     }
 
     /// From the larger side to the smaller one. All tensors are by groups.
-    pub fn shrinking(
+    pub fn forward(
         call: &mut Call<'_>,
         windows: &Windows,
         (large, weights, small): (UnaliasedInput, UnaliasedInput, Operand),
@@ -71,7 +71,7 @@ impl ConvolutionPlan {
     }
 
     /// From the smaller side to the larger one. Positions that leave the same rest by the strides are a convolution of their own.
-    pub fn growing(
+    pub fn transposed(
         call: &mut Call<'_>,
         windows: &Windows,
         (small, weights, large): (UnaliasedInput, UnaliasedInput, Operand),
