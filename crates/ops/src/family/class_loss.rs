@@ -234,7 +234,7 @@ fn multilabel_margin_loss(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(4, &marks, x.dims())?;
     call.expect_numbers(4, &marks)?;
     call.expect_numbers(3, &out)?;
-    let (single, lifted) = match x.rank() {
+    let (single, at_least_1d) = match x.rank() {
         2 => (false, None),
         1 => (true, Some(())),
         _ => {
@@ -244,7 +244,7 @@ fn multilabel_margin_loss(call: &mut Call<'_>) -> Result<Plan> {
             )));
         }
     };
-    let lift = |layout: Layout| if lifted.is_some() { layout.with(0) } else { layout };
+    let lift = |layout: Layout| if at_least_1d.is_some() { layout.with(0) } else { layout };
     let (x, target) = (x.with_layout(lift(*x)), target.with_layout(lift(*target)));
     let marks = marks.with_layout(lift(*marks.layout()));
     let (rows, kind) = (x.dims()[0], reduction(call, 2)?);

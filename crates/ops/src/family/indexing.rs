@@ -79,7 +79,7 @@ fn by_index(call: &mut Call<'_>, lifts: bool) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read_by_index(0, &[&out])?;
     let index = call.read_index(2, &[&out])?;
-    let index = if lifts { index.lifted() } else { index };
+    let index = if lifts { index.at_least_1d() } else { index };
     let wraps = call.flag_or(4, false)?;
     call.expect_same(3, &out, 0, &a)?;
     let (dims, dim, batch) = gather_v2_dims(call, &a, &index)?;
@@ -122,11 +122,11 @@ pub(super) fn expect_within(
 /// For each position of an index the element that it names along a dimension. Arguments: a, dimension, index, out.
 fn gather_elements(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
-    let a = call.read_by_index(0, &[&out])?.lifted();
+    let a = call.read_by_index(0, &[&out])?.at_least_1d();
     let index = call.read_index(2, &[&out])?;
     call.expect_dims(3, &out, index.dims())?;
     call.expect_same(3, &out, 0, &a)?;
-    let (out, index) = (out.lifted(), index.lifted());
+    let (out, index) = (out.at_least_1d(), index.at_least_1d());
     let dim = call.dim(1, a.rank())?;
     expect_within(call, 2, &index, &a, dim)?;
     if out.count() == 0 {

@@ -78,12 +78,12 @@ impl UnaliasedInput {
     }
 
     /// The same elements with one dimension more in front when there is none.
-    pub fn lifted(self) -> UnaliasedInput {
-        self.with_layout(lifted(self.layout))
+    pub fn at_least_1d(self) -> UnaliasedInput {
+        self.with_layout(at_least_1d(self.layout))
     }
 }
 
-fn lifted(layout: Layout) -> Layout {
+fn at_least_1d(layout: Layout) -> Layout {
     if layout.rank() == 0 { layout.with(0) } else { layout }
 }
 
@@ -114,8 +114,8 @@ impl FlatInput {
 
 impl Operand {
     /// As a tensor of one dimension when it has none.
-    pub fn lifted(self) -> Operand {
-        self.with_layout(lifted(self.layout))
+    pub fn at_least_1d(self) -> Operand {
+        self.with_layout(at_least_1d(self.layout))
     }
 }
 

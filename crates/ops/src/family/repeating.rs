@@ -42,7 +42,7 @@ fn slices(call: &mut Call<'_>, out: &Operand) -> Result<(Slices, Dims, usize)> {
     if !call.has(2) {
         return Ok((Slices::Line(call.flat_input(a)), Dims::new(&[a.count()]), 0));
     }
-    let a = a.lifted();
+    let a = a.at_least_1d();
     let dim = call.dim(2, a.rank())?;
     Ok((Slices::Along(a), Dims::new(a.dims()), dim))
 }
@@ -111,7 +111,7 @@ fn repeat_interleave(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let (a, mut dims, dim) = slices(call, &out)?;
     a.touch_by_index(call);
-    let repeats = call.read_index(1, &[&out])?.lifted();
+    let repeats = call.read_index(1, &[&out])?.at_least_1d();
     let size = dims[dim];
     expect_each(call, &repeats, size)?;
     dims[dim] = out.dims().get(dim).copied().unwrap_or(0);
@@ -146,7 +146,7 @@ fn size_fault(name: &str, sum: i64, size: usize) -> Fault {
 /// The indices of a dimension, each as often as a tensor says. Arguments: anything, how often, anything, out.
 fn repeat_interleave_indices(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
-    let repeats = call.read_index(1, &[&out])?.lifted();
+    let repeats = call.read_index(1, &[&out])?.at_least_1d();
     let size = repeats.dims().first().copied().unwrap_or(0);
     expect_each(call, &repeats, size)?;
     call.expect_index_output(3, &out)?;
@@ -165,10 +165,10 @@ fn repeat_interleave_indices(call: &mut Call<'_>) -> Result<Plan> {
 /// gradient, how often, dimension, out.
 fn repeat_interleave_backward(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
-    let a = call.read(0, &[&out])?.lifted();
+    let a = call.read(0, &[&out])?.at_least_1d();
     call.expect_dtype(0, &a, &[DType::Float, DType::Float16, DType::Bf16])?;
     call.expect_same(3, &out, 0, &a)?;
-    let repeats = call.read_index(1, &[&out])?.lifted();
+    let repeats = call.read_index(1, &[&out])?.at_least_1d();
     let dim = call.dim(2, a.rank())?;
     let sizes = |from: &[usize]| from.iter().product::<usize>();
     let (before, size, after) =

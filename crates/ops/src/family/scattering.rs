@@ -202,10 +202,10 @@ fn scatter_elements(call: &mut Call<'_>) -> Result<Plan> {
     if mode != ScatterMode::Replace {
         call.expect_numbers(5, &out)?;
     }
-    let index = call.read_index(2, &[&out])?.lifted();
+    let index = call.read_index(2, &[&out])?.at_least_1d();
     let values = Values::read(call, 3, &out)?;
     let dim = call.dim(1, out.rank())?;
-    expect_within(call, 2, &index, &out.lifted(), dim)?;
+    expect_within(call, 2, &index, &out.at_least_1d(), dim)?;
     if let Some(layout) = values.layout() {
         let fits = index.count() == 0
             || (layout.rank().max(1) == index.rank()
@@ -232,7 +232,7 @@ fn scatter_elements(call: &mut Call<'_>) -> Result<Plan> {
                     .fold(*layout, |part, i| part.sliced(i, 0, index.dims()[i], 1)),
             };
             values.with(memory, dtype, layout_of, |values| {
-                let target = lifted(tensor);
+                let target = at_least_1d(tensor);
                 let targets = IndexedView::along(target.view(), dim, index, false);
                 if let Some(start) = start {
                     let start = Constant::of(start, target.dtype());
@@ -268,7 +268,7 @@ fn neutral(mode: ScatterMode, dtype: DType) -> Option<Scalar> {
     })
 }
 
-fn lifted(view: ViewMut<'_>) -> ViewMut<'_> {
+fn at_least_1d(view: ViewMut<'_>) -> ViewMut<'_> {
     match view.rank() {
         0 => view.with_layout(view.layout().with(0)).expect("the same element"),
         _ => view,
@@ -281,7 +281,7 @@ fn slices(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 5)?;
     let mode = if call.flag(6)? { ScatterMode::Add } else { ScatterMode::Replace };
     let wraps = call.flag(7)?;
-    let index = call.read_index(2, &[&out])?.lifted();
+    let index = call.read_index(2, &[&out])?.at_least_1d();
     let values = Values::read(call, 3, &out)?;
     let factor = if call.has(4) { call.number(4)? } else { Scalar::from(1) };
     if mode != ScatterMode::Replace {
@@ -292,10 +292,10 @@ fn slices(call: &mut Call<'_>) -> Result<Plan> {
         let (name, have) = (call.parameter(2), index.dims());
         return Err(Error::invalid(format!("{name} {have:?} must have one dimension")));
     }
-    let dims = replaced(call, &out.lifted(), dim, &index)?;
+    let dims = replaced(call, &out.at_least_1d(), dim, &index)?;
     if let Some(layout) = values.layout() {
-        let lifted = if layout.rank() == 0 { layout.with(0) } else { *layout };
-        if lifted.dims() != &*dims {
+        let at_least_1d = if layout.rank() == 0 { layout.with(0) } else { *layout };
+        if at_least_1d.dims() != &*dims {
             let (name, have) = (call.parameter(3), layout.dims());
             return Err(Error::invalid(format!(
                 "{name} has the sizes {have:?}: expected {dims:?}"
@@ -312,8 +312,8 @@ fn slices(call: &mut Call<'_>) -> Result<Plan> {
         let index = index.view(memory);
         destination.with(memory, from.map(|from| from.view(memory)), |tensor| {
             let layout_of = |layout: &Layout| {
-                let lifted = if layout.rank() == 0 { layout.with(0) } else { *layout };
-                lifted.broadcast_to(&dims).expect("sizes were checked")
+                let at_least_1d = if layout.rank() == 0 { layout.with(0) } else { *layout };
+                at_least_1d.broadcast_to(&dims).expect("sizes were checked")
             };
             values.with(memory, dtype, layout_of, |values| {
                 let values = match &scaled {
@@ -327,7 +327,7 @@ fn slices(call: &mut Call<'_>) -> Result<Plan> {
                     }
                     None => values,
                 };
-                let target = lifted(tensor);
+                let target = at_least_1d(tensor);
                 let targets = IndexedView::chosen(target.view(), dim, index, wraps);
                 scatter(memory.parallel, target, &targets, values, mode, index)
                     .map_err(|bad| out_of_range(name, bad))
@@ -341,7 +341,7 @@ fn index_fill(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 4)?;
     let (dim, value) = (call.dim(1, out.rank())?, call.scalar(3)?);
     call.expect_numbers(4, &out)?;
-    let target = out.lifted();
+    let target = out.at_least_1d();
     let mut indices = Vec::new();
     for index in call.ints(2)? {
         indices.push(call.wrap(2, index, target.dims()[dim])?);

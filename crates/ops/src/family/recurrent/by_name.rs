@@ -137,7 +137,7 @@ pub fn mark(
 
 /// The input as steps by rows by elements; with the sizes that follow from it and from the blocks of the weights.
 pub fn sizes(call: &Call<'_>, kind: Kind, at: usize, weights: usize) -> Result<Sizes> {
-    let (x, w) = (lifted(&call.layout(at)?, &[1, 1, 1]), call.layout(weights)?);
+    let (x, w) = (at_least_1d(&call.layout(at)?, &[1, 1, 1]), call.layout(weights)?);
     let wide = if w.rank() == 2 { w.dims()[1] } else { 0 };
     let hidden = wide / kind.blocks();
     if x.rank() != 3
@@ -160,7 +160,7 @@ pub fn inputs(call: &Call<'_>) -> Result<usize> {
 }
 
 /// With a dimension of 1 in front where one is expected and missing: a cell is a layer with one step.
-pub fn lifted(layout: &Layout, dims: &[usize]) -> Layout {
+pub fn at_least_1d(layout: &Layout, dims: &[usize]) -> Layout {
     let lacks = layout.rank() == 2 && dims.len() == 3 && dims[0] == 1;
     if lacks { layout.with(0) } else { *layout }
 }
@@ -172,7 +172,7 @@ pub fn real(
     outs: &[&Operand],
 ) -> Result<UnaliasedInput> {
     let read = call.read(at, outs)?;
-    let read = read.with_layout(lifted(&read, dims));
+    let read = read.with_layout(at_least_1d(&read, dims));
     call.expect_dims(at, &read, dims)?;
     call.expect_dtype(at, &read, TYPES)?;
     Ok(read)
@@ -212,7 +212,7 @@ pub fn bare_state(call: &Call<'_>, at: usize, layout: &Layout, sizes: &Sizes) ->
 /// An output, if it is there.
 pub fn out(call: &mut Call<'_>, at: usize, dims: &[usize]) -> Result<Option<Operand>> {
     let Some(out) = call.optional_output(at)? else { return Ok(None) };
-    let out = out.with_layout(lifted(&out, dims));
+    let out = out.with_layout(at_least_1d(&out, dims));
     call.expect_dims(at, &out, dims)?;
     call.expect_dtype(at, &out, TYPES)?;
     Ok(Some(out))
