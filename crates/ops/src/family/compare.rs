@@ -24,7 +24,7 @@ const LE: Formula<2> = test!(|x, y| x <= y);
 macro_rules! logic {
     (|$x:ident, $y:ident| $body:expr) => {
         Formula::<2> {
-            kind: Kind::Truth,
+            kind: Kind::Logical,
             defaults: &[],
             run: |_, args, _| args.map::<bool, bool, bool>(|$x, $y| $body),
             complex: Some(ComplexFormula {
@@ -80,7 +80,7 @@ fn bitwise(call: &mut Call<'_>, formula: &Formula<2>) -> Result<Plan> {
 
 /// |x - y| <= absolute + relative |y|. Integers compare in `f64`.
 const IS_CLOSE: Formula<2> = Formula {
-    kind: Kind::Test,
+    kind: Kind::Comparison,
     defaults: &[1e-5, 1e-8, 0.0],
     run: |dtype, args, numbers| {
         fn close<C: Real>(x: C, y: C, relative: C, absolute: C, nan: bool) -> bool {

@@ -23,9 +23,9 @@ pub enum Kind {
     /// The type that the operands promote to, or a real output's if that is an integer type.
     Number,
     /// The type that the operands promote to; the output has booleans.
-    Test,
+    Comparison,
     /// Each input by itself; the output has booleans.
-    Truth,
+    Logical,
     /// The output's type.
     AsOutput,
 }
@@ -217,14 +217,16 @@ impl<const N: usize> Formula<N> {
             call.expect_castable(out_index, dtype, &out)?;
         }
         match self.kind {
-            Kind::Test | Kind::Truth => call.settle_type(out_index),
+            Kind::Comparison | Kind::Logical => call.settle_type(out_index),
             _ if complex.is_some() => {}
             Kind::Real => call.expect_castable(out_index, DType::Float, &out)?,
             Kind::Number => call.expect_castable(out_index, dtype, &out)?,
             Kind::AsOutput => {}
         }
         for input in &mut inputs {
-            if let (Kind::Test, None, Input::Scalar(scalar)) = (self.kind, complex, &mut *input) {
+            if let (Kind::Comparison, None, Input::Scalar(scalar)) =
+                (self.kind, complex, &mut *input)
+            {
                 *scalar = rounded(*scalar, dtype);
             }
             if let Input::Tensor(operand) = input
@@ -249,7 +251,7 @@ impl<const N: usize> Formula<N> {
     fn dtype(&self, call: &Call<'_>, inputs: &[Input; N], out: &Operand) -> Result<DType> {
         let real = |dtype: DType| dtype.is_floating();
         match self.kind {
-            Kind::Truth | Kind::AsOutput => Ok(out.dtype),
+            Kind::Logical | Kind::AsOutput => Ok(out.dtype),
             Kind::Real => {
                 let wide = |input: &Input| {
                     !matches!(input, Input::Scalar(_)) && input.dtype() == DType::Double
@@ -257,7 +259,7 @@ impl<const N: usize> Formula<N> {
                 let double = out.dtype == DType::Double || inputs.iter().any(wide);
                 Ok(if double { DType::Double } else { DType::Float })
             }
-            Kind::Number | Kind::Test => {
+            Kind::Number | Kind::Comparison => {
                 let mut both = inputs[0].typed();
                 for next in inputs[1..].iter().map(Input::typed) {
                     let dtype = call.promoted(both, next)?;

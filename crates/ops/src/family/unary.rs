@@ -165,7 +165,7 @@ const LOGICAL_NOT: Formula<1> = test!(|x| x == C::ZERO)
     .with_complex(complex!(-> bool |x| x == num_complex::Complex::default()));
 
 const BITWISE_NOT: Formula<1> = Formula {
-    kind: Kind::Test,
+    kind: Kind::Comparison,
     defaults: &[],
     run: |dtype, args, _| match dtype {
         DType::Bool => args.map::<bool, bool>(|x| !x),
