@@ -62,10 +62,10 @@ fn dropout_gen_mask(call: &mut Call<'_>) -> Result<Plan> {
 /// How a number tells what the elements that stay are multiplied by.
 #[derive(Clone, Copy)]
 enum Scale {
-    /// It is the probability of going.
-    Goes,
-    /// It is the probability of staying.
-    Stays,
+    /// The probability that an element is dropped.
+    DropProbability,
+    /// The probability that an element is kept.
+    KeepProbability,
     /// It is the factor.
     Factor,
 }
@@ -73,8 +73,8 @@ enum Scale {
 impl Scale {
     fn factor(self, value: f64) -> f64 {
         let keep = match self {
-            Scale::Goes => 1.0 - value,
-            Scale::Stays => value,
+            Scale::DropProbability => 1.0 - value,
+            Scale::KeepProbability => value,
             Scale::Factor => return value,
         };
         if keep > 0.0 { 1.0 / keep } else { 0.0 }
@@ -116,11 +116,11 @@ fn masked(call: &mut Call<'_>, scale: Scale, multiplies: bool) -> Result<Plan> {
 }
 
 fn dropout_do_mask(call: &mut Call<'_>) -> Result<Plan> {
-    masked(call, Scale::Goes, false)
+    masked(call, Scale::DropProbability, false)
 }
 
 fn by_keeping(call: &mut Call<'_>) -> Result<Plan> {
-    masked(call, Scale::Stays, false)
+    masked(call, Scale::KeepProbability, false)
 }
 
 fn dropout_backward(call: &mut Call<'_>) -> Result<Plan> {
@@ -145,7 +145,7 @@ fn dropout(call: &mut Call<'_>) -> Result<Plan> {
         x.prepare(memory);
         x.with(memory, out.dims(), |x| match active {
             true => with_number!(dtype, C => {
-                apply::<C>(memory.parallel, out, x, mask.view(), Scale::Goes.factor(chance), false);
+                apply::<C>(memory.parallel, out, x, mask.view(), Scale::DropProbability.factor(chance), false);
             }),
             false => copy(memory.parallel, out, x),
         });
@@ -192,7 +192,7 @@ fn dropout_v3(call: &mut Call<'_>) -> Result<Plan> {
                 fill_scalar(memory.parallel, out, Scalar::from(0.0));
             } else {
                 draw(memory.parallel, mask, count, generator.philox(memory), 1.0 - chance);
-                let factor = Scale::Goes.factor(chance);
+                let factor = Scale::DropProbability.factor(chance);
                 apply::<f32>(memory.parallel, out, x, mask.view(), factor, false);
             }
         });
