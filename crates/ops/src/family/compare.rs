@@ -80,7 +80,7 @@ fn bitwise(call: &mut Call<'_>, formula: &Formula<2>) -> Result<Plan> {
 
 /// |x - y| <= absolute + relative |y|. Integers compare in `f64`.
 const IS_CLOSE: Formula<2> = Formula {
-    kind: Kind::Comparison,
+    kind: Kind::Predicate,
     defaults: &[1e-5, 1e-8, 0.0],
     run: |dtype, args, numbers| {
         fn close<C: Real>(x: C, y: C, relative: C, absolute: C, nan: bool) -> bool {

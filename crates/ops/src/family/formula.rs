@@ -23,7 +23,7 @@ pub enum Kind {
     /// The type that the operands promote to, or a real output's if that is an integer type.
     Number,
     /// The type that the operands promote to; the output has booleans.
-    Comparison,
+    Predicate,
     /// Each input by itself; the output has booleans.
     Logical,
     /// The output's type.
@@ -217,14 +217,14 @@ impl<const N: usize> Formula<N> {
             call.expect_castable(out_index, dtype, &out)?;
         }
         match self.kind {
-            Kind::Comparison | Kind::Logical => call.settle_type(out_index),
+            Kind::Predicate | Kind::Logical => call.settle_type(out_index),
             _ if complex.is_some() => {}
             Kind::Real => call.expect_castable(out_index, DType::Float, &out)?,
             Kind::Number => call.expect_castable(out_index, dtype, &out)?,
             Kind::AsOutput => {}
         }
         for input in &mut inputs {
-            if let (Kind::Comparison, None, Input::Scalar(scalar)) =
+            if let (Kind::Predicate, None, Input::Scalar(scalar)) =
                 (self.kind, complex, &mut *input)
             {
                 *scalar = rounded(*scalar, dtype);
@@ -259,7 +259,7 @@ impl<const N: usize> Formula<N> {
                 let double = out.dtype == DType::Double || inputs.iter().any(wide);
                 Ok(if double { DType::Double } else { DType::Float })
             }
-            Kind::Number | Kind::Comparison => {
+            Kind::Number | Kind::Predicate => {
                 let mut both = inputs[0].typed();
                 for next in inputs[1..].iter().map(Input::typed) {
                     let dtype = call.promoted(both, next)?;
@@ -469,7 +469,7 @@ macro_rules! number {
 
 /// A formula of numbers that is true or false.
 macro_rules! test {
-    ($($formula:tt)*) => { $crate::family::formula::formula!(Test, Number, with_number, bool, $($formula)*) };
+    ($($formula:tt)*) => { $crate::family::formula::formula!(Predicate, Number, with_number, bool, $($formula)*) };
 }
 
 /// A formula of complex numbers `x` (and `y`, `z`), which may name the type of their parts `T`. `complex!(-> real ..)`

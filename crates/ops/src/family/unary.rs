@@ -151,21 +151,21 @@ const LOG_OF: Formula<1> = real!(|x; base = (-1.0), scale = 1.0, shift = 0.0| {
     if base > C::ZERO { log.div(base.ln()) } else { log }
 });
 
-const IS_FINITE: Formula<1> = formula!(Test, Real, with_real, bool, |x| x.is_finite())
+const IS_FINITE: Formula<1> = formula!(Predicate, Real, with_real, bool, |x| x.is_finite())
     .with_complex(complex!(-> bool |x| x.re.is_finite() && x.im.is_finite()));
-const IS_INF: Formula<1> = formula!(Test, Real, with_real, bool, |x| x.abs() == C::GREATEST)
+const IS_INF: Formula<1> = formula!(Predicate, Real, with_real, bool, |x| x.abs() == C::GREATEST)
     .with_complex(complex!(-> bool |x| x.re.is_infinite() || x.im.is_infinite()));
-const IS_POS_INF: Formula<1> = formula!(Test, Real, with_real, bool, |x| x == C::GREATEST);
-const IS_NEG_INF: Formula<1> = formula!(Test, Real, with_real, bool, |x| x == C::LEAST);
-const IS_NAN: Formula<1> = formula!(Test, Real, with_real, bool, |x| x.is_nan()).with_complex(
+const IS_POS_INF: Formula<1> = formula!(Predicate, Real, with_real, bool, |x| x == C::GREATEST);
+const IS_NEG_INF: Formula<1> = formula!(Predicate, Real, with_real, bool, |x| x == C::LEAST);
+const IS_NAN: Formula<1> = formula!(Predicate, Real, with_real, bool, |x| x.is_nan()).with_complex(
     complex!(-> bool |x| num_traits::Float::is_nan(x.re) || num_traits::Float::is_nan(x.im)),
 );
-const SIGNBIT: Formula<1> = formula!(Test, Real, with_real, bool, |x| x.is_negative());
+const SIGNBIT: Formula<1> = formula!(Predicate, Real, with_real, bool, |x| x.is_negative());
 const LOGICAL_NOT: Formula<1> = test!(|x| x == C::ZERO)
     .with_complex(complex!(-> bool |x| x == num_complex::Complex::default()));
 
 const BITWISE_NOT: Formula<1> = Formula {
-    kind: Kind::Comparison,
+    kind: Kind::Predicate,
     defaults: &[],
     run: |dtype, args, _| match dtype {
         DType::Bool => args.map::<bool, bool>(|x| !x),
