@@ -28,15 +28,15 @@ extern int drvGetDevNum(uint32_t *count);
 
 static void asked(void)
 {
-    uint32_t devices = 0, seen = 0;
+    uint32_t devices = 0, driver_devices = 0;
     int32_t number = -1, mapped = -1;
     int64_t value = 0;
     char runtime[] = "runtime", text[ACL_PKG_VERSION_MAX_SIZE];
     aclrtRunMode mode;
     aclrtFloatOverflowMode overflow;
     CHECK_EQ(drvGetDevNum(&devices), 0);
-    CHECK_OK(aclrtGetDeviceCount(&seen));
-    CHECK(devices == 2 && seen == 2);
+    CHECK_OK(aclrtGetDeviceCount(&driver_devices));
+    CHECK(devices == 2 && driver_devices == 2);
     CHECK(drvGetDevNum(NULL) != 0);
     CHECK(aclrtGetSocName() != NULL);
     CHECK_OK(aclrtGetPhyDevIdByUserDevId(1, &mapped));

@@ -78,10 +78,10 @@ int main(void)
         CHECK_OK(aclrtFree(memory));
     }
     for (int hidden = 0; hidden < 2; hidden++) {
-        int seen = 0;
+        int is_visible = 0;
         for (int i = 0; i < expected; i++)
-            seen |= visible[i] == hidden;
-        if (!seen)
+            is_visible |= visible[i] == hidden;
+        if (!is_visible)
             CHECK_CODE(aclrtGetUserDevIdByPhyDevId(hidden, &user), ACL_ERROR_RT_INVALID_DEVICEID);
     }
     for (int32_t i = 0; i < expected; i++)

@@ -44,13 +44,13 @@ struct CallbackSignal {
 
     void wait()
     {
-        std::unique_lock<std::mutex> held(lock);
-        woken.wait(held, [&] { return calls > 0; });
+        std::unique_lock<std::mutex> guard(lock);
+        woken.wait(guard, [&] { return calls > 0; });
     }
 
     void notify(bool is_right)
     {
-        const std::lock_guard<std::mutex> held(lock);
+        const std::lock_guard<std::mutex> guard(lock);
         calls++;
         right = is_right;
         woken.notify_all();
