@@ -94,8 +94,8 @@ impl ToolkitTrials {
         body: impl FnOnce(&Toolkit) -> Result<()> + Send + 'static,
     ) {
         let toolkit = self.found.clone();
-        let made = trial(name, move || body(&toolkit.expect("ignored without a toolkit")));
-        self.trials.push(made.with_ignored_flag(self.found.is_none() || !possible));
+        let trial = trial(name, move || body(&toolkit.expect("ignored without a toolkit")));
+        self.trials.push(trial.with_ignored_flag(self.found.is_none() || !possible));
     }
 }
 

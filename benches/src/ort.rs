@@ -12,7 +12,7 @@ use std::sync::Arc;
 const VERSION: u32 = 23;
 
 /// Places in the table.
-mod place {
+mod function_index {
     pub const GET_ERROR_MESSAGE: usize = 2;
     pub const CREATE_ENV: usize = 3;
     pub const CREATE_CPU_MEMORY_INFO: usize = 69;
@@ -68,12 +68,12 @@ impl Ort {
             const ERROR: c_int = 3;
             const ARENA: c_int = 1;
             let (mut environment, mut memory_info) = (null_mut(), null_mut());
-            ort.check(ort.function::<CreateEnv>(place::CREATE_ENV)(
+            ort.check(ort.function::<CreateEnv>(function_index::CREATE_ENV)(
                 ERROR,
                 c"bench".as_ptr(),
                 &mut environment,
             ))?;
-            ort.check(ort.function::<CreateMemoryInfo>(place::CREATE_CPU_MEMORY_INFO)(
+            ort.check(ort.function::<CreateMemoryInfo>(function_index::CREATE_CPU_MEMORY_INFO)(
                 ARENA,
                 0,
                 &mut memory_info,
@@ -97,8 +97,9 @@ impl Ort {
             return Ok(());
         }
         // SAFETY: a status that is not null has a text, which lives as long as it.
-        let text =
-            unsafe { CStr::from_ptr(self.function::<Message>(place::GET_ERROR_MESSAGE)(status)) };
+        let text = unsafe {
+            CStr::from_ptr(self.function::<Message>(function_index::GET_ERROR_MESSAGE)(status))
+        };
         Err(text.to_string_lossy().into_owned())
     }
 }

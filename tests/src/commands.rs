@@ -81,9 +81,9 @@ pub fn smi_live(toolkit: &Toolkit) -> Result<()> {
     let table = table?;
     let rows = process_rows(&table, &pid);
     ensure!(!rows.is_empty(), "no row for process {pid}\n{table}");
-    let held: Vec<_> = rows.iter().filter(|(npu, _)| *npu == 1).map(|(_, mib)| *mib).collect();
-    ensure!(held.len() == 1, "process {pid} is not on device 1\n{table}");
-    ensure!((1024..1100).contains(&held[0]), "process {pid} holds {} MB\n{table}", held[0]);
+    let memory: Vec<_> = rows.iter().filter(|(npu, _)| *npu == 1).map(|(_, mib)| *mib).collect();
+    ensure!(memory.len() == 1, "process {pid} is not on device 1\n{table}");
+    ensure!((1024..1100).contains(&memory[0]), "process {pid} holds {} MB\n{table}", memory[0]);
     let after = call(toolkit, "npu-smi", &["info"])?.expect(0)?;
     ensure!(process_rows(&after, &pid).is_empty(), "process {pid} is still there\n{after}");
     Ok(())

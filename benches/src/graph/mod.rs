@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 const PER_NODE: (f64, &str) = (LENGTH as f64 * 1e3, "us/op");
 const MILLISECONDS: (f64, &str) = (1e6, "ms");
 
-/// Whom we are compared with, as far as they are here.
+/// What Cairn is compared with, as far as it is installed.
 struct Peers {
     ort: Option<Arc<Ort>>,
     /// With one thread, and with two.

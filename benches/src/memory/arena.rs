@@ -36,7 +36,7 @@ impl<C: Candidate> CountedAllocator<C> {
 
 impl CountedAllocator<CairnPool> {
     /// Where the live blocks lie, and how long they are.
-    pub fn held(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub fn live_blocks(&self) -> impl Iterator<Item = (u64, u64)> {
         self.blocks.values().copied()
     }
 

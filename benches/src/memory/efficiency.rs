@@ -112,7 +112,7 @@ pub fn growth(available: &AvailablePeers) -> Growth {
 pub fn trim(trace: &Trace) -> TrimResult {
     let mut pool = CountedAllocator::pool();
     run(&mut pool, &trace.events[..trace.events.len() / 2]);
-    let free = free_pages(pool.held(), pool.reserved());
+    let free = free_pages(pool.live_blocks(), pool.reserved());
     let returned = pool.candidate.trim();
     TrimResult { trace: trace.name.clone(), free, returned }
 }

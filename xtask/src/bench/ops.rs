@@ -24,12 +24,12 @@ enum Measurement {
 pub fn measure(root: &Path, toolkit: &Path, out: &Path) -> Result<()> {
     let python = venv::ensure(root)?;
     let folder = root.join("benches/ops");
-    let made = out.join("ops");
-    let custom = made.join("idle/op_api/lib");
+    let build = out.join("ops");
+    let custom = build.join("idle/op_api/lib");
     fs::create_dir_all(&custom).with_context(|| format!("cannot make {}", custom.display()))?;
     let include = format!("-I{}", toolkit.join("include").display());
     let lib = format!("-L{}", toolkit.join("lib64").display());
-    let door = made.join("door.so");
+    let door = build.join("door.so");
     let mut gcc = Command::new("gcc");
     gcc.args(["-O2", "-shared", "-fPIC", &include, "-o"]).arg(&door);
     run(gcc.arg(folder.join("door.c")).args([lib.as_str(), "-lascendcl"]))?;
@@ -44,7 +44,7 @@ pub fn measure(root: &Path, toolkit: &Path, out: &Path) -> Result<()> {
             Measurement::Rows => drop(command.env("TASK_QUEUE_ENABLE", "0")),
             Measurement::Tiny => drop(command.arg("--tiny")),
             Measurement::Idle => {
-                command.arg("--tiny").env("ASCEND_CUSTOM_OPP_PATH", made.join("idle"));
+                command.arg("--tiny").env("ASCEND_CUSTOM_OPP_PATH", build.join("idle"));
             }
         }
         let output = command.output().context("cannot start python")?;
