@@ -1,7 +1,7 @@
 //! ONNX Runtime: `libonnxruntime.so` of its wheel, through its C interface.
 //!
-//! The library hands out one table of functions that only ever grows at its end, so a place in it is
-//! part of the ABI; whoever calls a function names its place and its type.
+//! The library hands out one table of functions that only ever grows at its end, so an index in it is
+//! part of the ABI; whoever calls a function names its index and its type.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
@@ -84,11 +84,11 @@ impl Ort {
     }
 
     /// # Safety
-    /// `F` is the type of the function at `place`.
-    pub unsafe fn function<F>(&self, place: usize) -> F {
+    /// `F` is the type of the function at `index`.
+    pub unsafe fn function<F>(&self, index: usize) -> F {
         // SAFETY: the table holds at least the places of `VERSION`, and a function pointer is as
         // large as any pointer.
-        unsafe { std::mem::transmute_copy(&*self.functions.add(place)) }
+        unsafe { std::mem::transmute_copy(&*self.functions.add(index)) }
     }
 
     /// What a status that is not null says.

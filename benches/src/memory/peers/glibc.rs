@@ -34,7 +34,7 @@ impl Candidate for Memalign {
     #[inline]
     fn allocate(&self, bytes: usize, _: usize) -> Address {
         let mut address = std::ptr::null_mut();
-        // SAFETY: the alignment is a power of two, and the result goes to a place of ours.
+        // SAFETY: the alignment is a power of two, and the result goes to memory of ours.
         let code = unsafe { libc::posix_memalign(&mut address, CACHE_LINE, bytes) };
         assert_eq!(code, 0, "posix_memalign has no {bytes} bytes");
         Address::new(address, "posix_memalign", bytes)
