@@ -179,14 +179,14 @@ def test_sizes_have_64_bits(stream):
     shape = [3 << 30]
     floats = acl.create_tensor_desc(support.FLOAT, shape, support.ND)
     whole = acl.create_tensor_desc(support.INT32, shape, support.ND)
-    place, ret = rt.malloc(64, 0)
+    address, ret = rt.malloc(64, 0)
     assert ret == 0
-    buffers = [acl.create_data_buffer(place, 12 << 30) for _ in range(3)]
+    buffers = [acl.create_data_buffer(address, 12 << 30) for _ in range(3)]
     attr = acl.op.create_attr()
     ret = acl.op.execute_v2("Sort", [floats], buffers[:1], [floats, whole], buffers[1:], attr, stream)
     assert ret == STORAGE
     assert len(sizes) == 1 and sizes[0] > 1 << 32
-    assert rt.free(place) == 0
+    assert rt.free(address) == 0
 
 
 def test_get_by_stream_tells_what_was_set(stream, pool):

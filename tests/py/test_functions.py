@@ -87,8 +87,8 @@ def peers():
 
 def refused(function, result):
     """The C function says that there is no such thing, and what it writes stays 0."""
-    *places, ret = result if isinstance(result, tuple) else (result,)
-    return ret == NOT_SUPPORTED and not any(places) and f" {function}: " in acl.get_recent_err_msg()
+    *values, ret = result if isinstance(result, tuple) else (result,)
+    return ret == NOT_SUPPORTED and not any(values) and f" {function}: " in acl.get_recent_err_msg()
 
 
 ATTRIBUTE = {"numAttrs": 1, "attrs": [{"attr": 1, "value": {"moduleId": 3}}]}

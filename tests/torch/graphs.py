@@ -155,7 +155,7 @@ class Graph:
     def run_on(self, device, tensors, outputs=(), written=None):
         """The same by RunGraphWithStreamAsync, with the tensors copied to the device and, of outputs given as
         (dtype, sizes), memory of exactly their bytes; without them the engine takes it from the pool. Inputs stay as
-        they are, but for those in `written`: they are the output at that place in the end."""
+        they are, but for those in `written`: they are the output at that index in the end."""
         addresses = [device.put(one) for one in tensors]
         inputs = [(one.dtype, one.shape, address, one.nbytes, False) for one, address in zip(tensors, addresses)]
         sizes = [torch.empty(shape, dtype=dtype, device="meta").nbytes for dtype, shape in outputs]
@@ -166,7 +166,7 @@ class Graph:
         finally:
             self.engine.check("UnregisterExternalAllocator", self.engine.door.door_unregister(device.stream) == 0)
         left = dict(enumerate(tensors))
-        left |= {at: found[place] for at, place in (written or {}).items()}
+        left |= {at: found[output] for at, output in (written or {}).items()}
         for at, (one, address) in enumerate(zip(tensors, addresses)):
             after = fetched(address.value, one.dtype, one.shape)
             assert torch.equal(raw(left[at]), raw(after)), f"input {at} is {after} after the run"
@@ -235,9 +235,9 @@ class GraphBuilder:
             if kind != "dynamic":
                 self.link(op, name, next(rest, None))
                 continue
-            places = (len(sources) - others) // lists
-            self.door.door_grow(op, name.encode(), places, False)
-            for at in range(places):
+            count = (len(sources) - others) // lists
+            self.door.door_grow(op, name.encode(), count, False)
+            for at in range(count):
                 self.link(op, f"{name}{at}", next(rest))
         assert next(rest, None) is None, f"the IR declares fewer inputs than {len(sources)}"
 
@@ -245,8 +245,8 @@ class GraphBuilder:
         if source is not None:
             self.door.door_feed(op, name.encode(), source)
 
-    def grow_outputs(self, op, name, places):
-        self.door.door_grow(op, name.encode(), places, True)
+    def grow_outputs(self, op, name, count):
+        self.door.door_grow(op, name.encode(), count, True)
 
     def graph(self, inputs, output, **options):
         handle = self.door.door_graph(b"one node", array(c_void_p, inputs), len(inputs), output)

@@ -210,10 +210,10 @@ def roi_align(images, regions, scale, height, width, samples, mode):
         if mode != 2:
             sizes = [one.clamp(min=0.0 if mode == 3 else 1.0) for one in sizes]
         lines = []
-        for start, size, places in zip((y0, x0), sizes, (height, width)):
-            step = size / places
+        for start, size, cells in zip((y0, x0), sizes, (height, width)):
+            step = size / cells
             count = samples or max(int(step.ceil()), 0)
-            lines.append((start + (torch.arange(places)[:, None] + (torch.arange(count) + 0.5) / max(count, 1)) * step, count))
+            lines.append((start + (torch.arange(cells)[:, None] + (torch.arange(count) + 0.5) / max(count, 1)) * step, count))
         (rows, down), (columns, across) = lines
         if down * across == 0:
             found.append(torch.zeros(images.shape[1], height, width, dtype=torch.float64))
@@ -230,12 +230,12 @@ def roi_align_gradient(grad, regions, sizes, scale, samples, mode):
 
 
 def deformed(images, offsets, kernel, stride, padding, dilation, groups):
-    """The samples of a deformable convolution: images whose rows and columns hold the taps of each place."""
+    """The samples of a deformable convolution: images whose rows and columns hold the taps of each position."""
     count, channels = images.shape[:2]
     across, down, share = offsets.reshape(count, 3, groups, *kernel, *offsets.shape[2:]).unbind(1)
-    places = [torch.arange(size) * step - before for size, step, before in zip(offsets.shape[2:], stride, padding)]
-    y = places[0][:, None] + torch.arange(kernel[0])[:, None, None, None] * dilation[0] + down
-    x = places[1] + torch.arange(kernel[1])[:, None, None] * dilation[1] + across
+    positions = [torch.arange(size) * step - before for size, step, before in zip(offsets.shape[2:], stride, padding)]
+    y = positions[0][:, None] + torch.arange(kernel[0])[:, None, None, None] * dilation[0] + down
+    x = positions[1] + torch.arange(kernel[1])[:, None, None] * dilation[1] + across
     parts = images.reshape(count, groups, channels // groups, *images.shape[2:])
     values = [torch.stack([bilinear(parts[n, g], y[n, g], x[n, g], True) * share[n, g] for g in range(groups)]) for n in range(count)]
     values = torch.stack(values).reshape(count, channels, *kernel, *offsets.shape[2:])
@@ -347,16 +347,16 @@ def vocabulary_notes(rows, words, target, first, last):
     most = scores.amax(1)
     less = scores - most[:, None]
     outside = (target < first) | (target > last)
-    places = torch.where(outside, 0, target - first)
-    predicted = torch.where(outside, 0, less.gather(1, places[:, None])[:, 0])
+    indices = torch.where(outside, 0, target - first)
+    predicted = torch.where(outside, 0, less.gather(1, indices[:, None])[:, 0])
     bits = torch.cat((outside, outside.new_ones(-len(outside) % 8))).reshape(-1, 8)
-    return most, less.exp().sum(1), predicted, (bits << torch.arange(8)).sum(1).to(torch.uint8), places, scores.to(rows.dtype)
+    return most, less.exp().sum(1), predicted, (bits << torch.arange(8)).sum(1).to(torch.uint8), indices, scores.to(rows.dtype)
 
 
-def vocabulary_gradients(grad, rows, words, outside, places, weights):
+def vocabulary_gradients(grad, rows, words, outside, indices, weights):
     """The gradients of rows and words, from the weights of all words."""
     weights = weights.clone()
-    weights[torch.arange(len(places)), places] -= 1 - torch.tensor(outside, dtype=weights.dtype)
+    weights[torch.arange(len(indices)), indices] -= 1 - torch.tensor(outside, dtype=weights.dtype)
     weights = weights * grad[:, None]
     return (weights @ words.float()).to(rows.dtype), (weights.T @ rows.float()).to(words.dtype)
 

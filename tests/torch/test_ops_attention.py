@@ -123,12 +123,12 @@ def test_sequences(mode):
     prefix = [max(keys - queries, keys // 2) for queries, keys in lengths]
 
     def hidden(at, queries, keys):
-        place, last = far(queries, keys), keys - queries
-        band = (place > last + after) | (place < last - before)
-        causal = place > last
+        distance, last = far(queries, keys), keys - queries
+        band = (distance > last + after) | (distance < last - before)
+        causal = distance > last
         return {
-            0: place > 1, 1: place > 1, 2: place > 0, 3: causal, 4: band, 6: causal & (torch.arange(keys) >= prefix[at]),
-            7: band if at == len(lengths) - 1 else causal, 8: band if at == 0 else place > 0,
+            0: distance > 1, 1: distance > 1, 2: distance > 0, 3: causal, 4: band, 6: causal & (torch.arange(keys) >= prefix[at]),
+            7: band if at == len(lengths) - 1 else causal, 8: band if at == 0 else distance > 0,
         }[mode]  # fmt: skip
 
     n, groups, d = 4, 2, 8
