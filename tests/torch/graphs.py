@@ -159,7 +159,7 @@ class Graph:
         addresses = [device.put(one) for one in tensors]
         inputs = [(one.dtype, one.shape, address, one.nbytes, False) for one, address in zip(tensors, addresses)]
         sizes = [torch.empty(shape, dtype=dtype, device="meta").nbytes for dtype, shape in outputs]
-        brought = [(*shape, device.room(size, 0x5A), size, False) for shape, size in zip(outputs, sizes)]
+        brought = [(*shape, device.allocate(size, 0x5A), size, False) for shape, size in zip(outputs, sizes)]
         self.engine.check("RegisterExternalAllocator", self.engine.door.door_register(device.stream) == 0)
         try:
             found = self.outputs("RunGraphWithStreamAsync", device.stream, inputs, brought, device.synchronize)

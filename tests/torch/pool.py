@@ -74,9 +74,9 @@ def figures(device=0, stream=None):
 
 
 def report(device=0):
-    room = LIBRARY.cairn_pool_json(device, None, 0) + 1
-    text = ctypes.create_string_buffer(room)
-    assert LIBRARY.cairn_pool_json(device, text, room) == room - 1
+    size = LIBRARY.cairn_pool_json(device, None, 0) + 1
+    text = ctypes.create_string_buffer(size)
+    assert LIBRARY.cairn_pool_json(device, text, size) == size - 1
     return json.loads(text.value)
 
 

@@ -76,7 +76,7 @@ class Input:
         return torch.randint(int(low), int(high), self.sizes, generator=generator).to(dtype)
 
 
-def room_of(shape):
+def byte_size(shape):
     name, sizes = shape
     return torch.empty(sizes, dtype=TYPES[name][1], device="meta").nbytes
 
@@ -105,7 +105,7 @@ class ByAclnn:
             at = int(word[1:])
             inputs, outputs = self.case.inputs, self.case.outputs
             self.addresses[word] = (
-                self.device.put(inputs[at].tensor) if word[0] == "x" else self.device.room(room_of(outputs[at]), self.fill)
+                self.device.put(inputs[at].tensor) if word[0] == "x" else self.device.allocate(byte_size(outputs[at]), self.fill)
             )
         return self.addresses[word]
 
@@ -167,7 +167,7 @@ class ByAclnn:
         arguments = [self.argument(kind, word) for kind, word in zip(kinds, words)]
         size, executor = c_uint64(), c_void_p()
         call(f"aclnn{function}GetWorkspaceSize", *arguments, byref(size), byref(executor))
-        workspace = self.device.room(size.value, 0xEE) if size.value else None
+        workspace = self.device.allocate(size.value, 0xEE) if size.value else None
         call(f"aclnn{function}", workspace, size, executor, self.device.stream)
         call("aclrtSynchronizeStream", self.device.stream)
         return [self.device.get(self.address(f"y{at}"), shape) for at, shape in enumerate(self.case.outputs)]
@@ -186,7 +186,7 @@ class ByName:
         self.attributes = self.device.make("aclopCreateAttr")
         for name, value in case.attributes:
             self.set(name.encode(), value)
-        self.outputs = [device.room(room_of(shape), fill) for shape in case.outputs]
+        self.outputs = [device.allocate(byte_size(shape), fill) for shape in case.outputs]
 
     def desc(self, name, sizes):
         return self.device.make("aclCreateTensorDesc", TYPES[name][0], len(sizes), array(c_int64, sizes), ND)
@@ -249,7 +249,7 @@ class ByName:
     def run(self, function, *more):
         """The outputs, and the sizes that the function wrote back."""
         descs = [self.desc(*shape) for shape in self.case.outputs]
-        buffers = [self.buffer(at, room_of(shape)).value for at, shape in zip(self.outputs, self.case.outputs)]
+        buffers = [self.buffer(at, byte_size(shape)).value for at, shape in zip(self.outputs, self.case.outputs)]
         outputs = (len(descs), array(c_void_p, (one.value for one in descs)), array(c_void_p, buffers))
         call(function, *self.given(), *outputs, self.attributes, *more, self.device.stream)
         call("aclrtSynchronizeStream", self.device.stream)
