@@ -229,7 +229,7 @@ def roi_align_gradient(grad, regions, sizes, scale, samples, mode):
     return images.grad
 
 
-def deformed(images, offsets, kernel, stride, padding, dilation, groups):
+def deformable_samples(images, offsets, kernel, stride, padding, dilation, groups):
     """The samples of a deformable convolution: images whose rows and columns hold the taps of each position."""
     count, channels = images.shape[:2]
     across, down, share = offsets.reshape(count, 3, groups, *kernel, *offsets.shape[2:]).unbind(1)
@@ -245,11 +245,11 @@ def deformed(images, offsets, kernel, stride, padding, dilation, groups):
 
 def deformable_conv2d(images, weight, offsets, bias, stride, padding, dilation, groups, offset_groups):
     kernel = weight.shape[2:]
-    samples = deformed(images, offsets, kernel, stride, padding, dilation, offset_groups)
+    samples = deformable_samples(images, offsets, kernel, stride, padding, dilation, offset_groups)
     return torch.nn.functional.conv2d(samples, weight, bias, stride=tuple(kernel), groups=groups), samples
 
 
-def batch_updated(x, sums, squares, scale, offset, epsilon, mean=None, variance=None, factor=0.0):
+def batch_norm_update(x, sums, squares, scale, offset, epsilon, mean=None, variance=None, factor=0.0):
     """The last step of a batch norm in training: the result, with running figures them and those of the batch, else those of the
     batch and its variance without bias."""
     count = x.numel() // x.shape[1]
@@ -267,11 +267,11 @@ def deformable_gradients(images, grad, samples, weight, offsets, groups, offset_
     """Of x, weight, offsets and bias, for windows side by side without padding, from the samples that a forward left."""
     kernel = tuple(weight.shape[2:])
     through = F.conv_transpose2d(grad.double(), weight.double(), stride=kernel, groups=groups)
-    taken = lambda x, o: deformed(x, o, kernel, (1, 1), (0, 0), (1, 1), offset_groups)  # noqa: E731
+    taken = lambda x, o: deformable_samples(x, o, kernel, (1, 1), (0, 0), (1, 1), offset_groups)  # noqa: E731
     of_images, of_offsets = backward(taken, through, images.double(), offsets.double())
     of_weight = torch.nn.grad.conv2d_weight(samples.double(), weight.shape, grad.double(), stride=kernel, groups=groups)
     return tuple(one.to(images.dtype) for one in (of_images, of_weight, of_offsets, grad.double().sum((0, 2, 3))))
-def roped_gradients(query, more_query, key, more_key, value, grad, queries, keys, scale, sink=None):
+def rope_gradients(query, more_query, key, more_key, value, grad, queries, keys, scale, sink=None):
     """As packed_gradients, with features apart; with a sink its gradient comes last."""
 
     def attend(query, more_query, key, more_key, value, *sink):
@@ -283,7 +283,7 @@ def roped_gradients(query, more_query, key, more_key, value, grad, queries, keys
     return *found[:5], query.new_empty(0), *found[5:]
 
 
-def sunk_attention(query, key, value, sink, scale):
+def sink_attention(query, key, value, sink, scale):
     """Attention of batches with a score of no key for each head."""
     scores = torch.cat((scale * query @ key.mT, sink[:, None, None].expand(query.shape[0], -1, query.shape[2], 1)), -1)
     most = scores.amax(-1, True)
@@ -293,8 +293,8 @@ def sunk_attention(query, key, value, sink, scale):
     return *notes, query.new_empty(0), weights[..., :-1] / sums @ value
 
 
-def sunk_gradients(query, key, value, grad, sink, scale):
-    *found, to_sink = backward(lambda *all: sunk_attention(*all, scale)[3], grad, query, key, value, sink)
+def sink_gradients(query, key, value, grad, sink, scale):
+    *found, to_sink = backward(lambda *all: sink_attention(*all, scale)[3], grad, query, key, value, sink)
     return *found, query.new_empty(0), to_sink
 
 
@@ -341,7 +341,7 @@ def merged(first, first_most, first_sum, second, second_most, second_sum, length
     return (sized[0] * shares[0] + sized[1] * shares[1]).reshape(first.shape), most, whole
 
 
-def vocabulary_notes(rows, words, target, first, last):
+def vocabulary_stats(rows, words, target, first, last):
     """What a loss needs of the scores of rows over a part of a vocabulary."""
     scores = rows.float() @ words.float().T
     most = scores.amax(1)
