@@ -1,4 +1,4 @@
-//! Where the elements of a tensor lie: type, sizes, strides and offset, without the memory itself.
+//! Where the elements of a tensor are: type, sizes, strides and offset, without the memory itself.
 
 use crate::DType;
 use std::fmt;
@@ -104,7 +104,7 @@ impl<T: Copy + Default> FromIterator<T> for DimArray<T> {
     }
 }
 
-/// The strides of a tensor whose elements lie one after the other, the last dimension fastest. Those of a tensor that
+/// The strides of a tensor whose elements are contiguous, the last dimension fastest. Those of a tensor that
 /// no memory holds (see [`Layout::fits`]) end at the greatest number there is.
 pub fn contiguous_strides(dims: &[usize]) -> Strides {
     let mut strides = Strides::filled(dims.len(), 1);
@@ -138,7 +138,7 @@ pub fn broadcast(a: &[usize], b: &[usize]) -> Option<Dims> {
 pub struct Layout {
     /// The type of the elements.
     pub dtype: DType,
-    /// Where the element at position 0, 0, .. lies.
+    /// Where the element at position 0, 0, .. is.
     pub offset: isize,
     dims: Dims,
     strides: Strides,
@@ -181,7 +181,7 @@ impl Layout {
         self.dtype.size_in_bytes().unwrap_or(0)
     }
 
-    /// Bytes of all elements when they lie one after the other.
+    /// Bytes of all elements when they are contiguous.
     pub fn bytes(&self) -> usize {
         self.count() * self.item()
     }
@@ -212,7 +212,7 @@ impl Layout {
         Some(parts)
     }
 
-    /// Elements lie one after the other, the last dimension fastest.
+    /// Elements are contiguous, the last dimension fastest.
     pub fn is_contiguous(&self) -> bool {
         let mut expected = 1;
         for (size, stride) in self.dims.iter().zip(self.strides.iter()).rev() {

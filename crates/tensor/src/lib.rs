@@ -1,8 +1,8 @@
 //! What a tensor is made of: the types of its elements, the formats of its memory by the numbers that CANN
-//! gives them, where its elements lie, and the kernels that compute on them. Knows nothing of devices and
+//! gives them, where its elements are, and the kernels that compute on them. Knows nothing of devices and
 //! streams.
 //!
-//! `unsafe` stands in `view` and `kernels` alone.
+//! `unsafe` is used in `view` and `kernels` alone.
 
 #![deny(unsafe_code)]
 

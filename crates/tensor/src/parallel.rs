@@ -25,7 +25,7 @@ impl Parallel for SingleThread {
     }
 }
 
-/// The part `part` of `0..count` when it is cut into `parts` of nearly the same length, whose borders lie on
+/// The part `part` of `0..count` when it is cut into `parts` of nearly the same length, whose borders are
 /// multiples of `grain`.
 pub fn share(count: usize, grain: usize, parts: usize, part: usize) -> std::ops::Range<usize> {
     let grains = count.div_ceil(grain);
@@ -34,7 +34,7 @@ pub fn share(count: usize, grain: usize, parts: usize, part: usize) -> std::ops:
 }
 
 /// Calls `body` with ranges that make up `0..count`: one for each thread when there is enough
-/// to do (`least` for each), else one in all. Borders lie on multiples of `grain`.
+/// to do (`least` for each), else one in all. Borders are multiples of `grain`.
 pub fn split(
     parallel: &dyn Parallel,
     count: usize,

@@ -1,6 +1,6 @@
 //! Gated linear units whose halves are cut off at a limit.
 //!
-//! Workspace: the elements of `x`, where they have no layout of three dimensions as they lie.
+//! Workspace: the elements of `x`, where they have no layout of three dimensions as they are.
 
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};

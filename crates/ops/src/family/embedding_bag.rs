@@ -1,6 +1,6 @@
 //! Rows of a table that indices name, put together bag by bag.
 //!
-//! Workspace: the indices, where they are several rows that do not lie one after the other; and a copy of each input that
+//! Workspace: the indices, where they are several rows that are not contiguous; and a copy of each input that
 //! shares memory with an output.
 
 use super::inputs::out_of_range;

@@ -97,7 +97,7 @@ pub struct Bound<const N: usize> {
     inputs: [Input; N],
     /// The inputs that are tensors, in the output's sizes.
     wide: [Layout; N],
-    /// The slots and types of the inputs, where all elements lie packed and are no more than a strip.
+    /// The slots and types of the inputs, where all elements are packed and are no more than a strip.
     packed: Option<[(u16, DType); N]>,
     parameters: Parameters,
     out: Operand,
@@ -300,7 +300,7 @@ fn complex_dtype<const N: usize>(inputs: &[Input; N], out: &Operand) -> DType {
     }
 }
 
-/// Where inputs lie whose elements stand in memory as those of the output do, one after the other.
+/// The slots and types of inputs whose elements are contiguous in the order of the output's.
 fn packed<const N: usize>(
     inputs: &[Input; N],
     wide: &[Layout; N],

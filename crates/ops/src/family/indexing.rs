@@ -60,7 +60,7 @@ fn gather_v2(call: &mut Call<'_>) -> Result<Plan> {
     by_index(call, false)
 }
 
-/// As [`gather_v2`], where argument 6 says how the indices lie: 0 apart or 1 together, which gives the same results.
+/// As [`gather_v2`], where argument 6 says how the indices are laid out: 0 apart or 1 together, which gives the same results.
 fn gather_v3(call: &mut Call<'_>) -> Result<Plan> {
     let mode = call.int(6)?;
     if mode != 0 && mode != 1 {

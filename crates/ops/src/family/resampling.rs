@@ -14,7 +14,7 @@ use cairn_tensor::kernels::taps::{Table, TableBuffers, Taps};
 use cairn_tensor::{DType, Dims, Layout, Scalar, View, ViewMut, with_real};
 use smallvec::SmallVec;
 
-/// One dimension: where its table lies, and where its results go unless they are the last.
+/// One dimension: where its table is, and where its results go unless they are the last.
 #[derive(Clone, Copy)]
 struct Pass {
     dim: usize,

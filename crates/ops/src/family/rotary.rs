@@ -243,7 +243,7 @@ fn embed_backward(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Queries and keys, in place. Arguments: queries, keys, cosines, sines, how they lie, rotation, and where to.
+/// Queries and keys, in place. Arguments: queries, keys, cosines, sines, how they are laid out, rotation, and where to.
 fn apply(call: &mut Call<'_>) -> Result<Plan> {
     let rotation = rotation(call, 5)?;
     let lie = call.int(4)?;

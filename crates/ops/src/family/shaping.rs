@@ -238,7 +238,7 @@ fn cut(dim: usize, shift: usize, from: Layout, to: Layout) -> [(Layout, Layout);
     ]
 }
 
-/// All elements as one line moved round; what is no line lies in the workspace meanwhile.
+/// All elements as one line moved round; in the workspace where that is no line.
 fn rolled_in_line(
     call: &mut Call<'_>,
     a: UnaliasedInput,

@@ -1,6 +1,6 @@
 //! Order: sorting, the greatest few, the one in the middle, where a value belongs, and the different values.
 //!
-//! Keys and indices lie in the workspace: for each element of the input 8 bytes where elements have at most four
+//! Keys and indices are in the workspace: for each element of the input 8 bytes where elements have at most four
 //! bytes (and lines fewer than 2^32 elements), else 16.
 
 use super::masking::{dense, expect_capacity, expect_fits};

@@ -33,7 +33,7 @@ impl Axis {
         if left < 1 { 0 } else { (left - 1) / self.stride + 1 }
     }
 
-    /// The windows whose tap lies inside of the image: the first, how many, and where the first one's tap lies.
+    /// The windows whose tap is inside of the image: the first, how many, and where the first one's tap lies.
     fn inside(&self, tap: i64, size: usize) -> (usize, usize, usize) {
         let start = tap * self.dilation - self.before;
         let first = if start < 0 { (self.stride - 1 - start) / self.stride } else { 0 };

@@ -1,4 +1,4 @@
-//! The loss over a vocabulary that lies on several devices: what one part of it gives and gets.
+//! The loss over a vocabulary that is spread over several devices: what one part of it computes.
 //!
 //! Workspace: the scores of all rows as `f32`, and the panels of their products.
 

@@ -41,7 +41,7 @@ impl<'v> PositionAccess<'v> {
     /// One element.
     pub fn get<C: Compute>(&self, position: &[usize]) -> C {
         let (offset, _) = offset_of(&self.0, position);
-        // SAFETY: the position lies inside, as was checked.
+        // SAFETY: the position is inside, as was checked.
         unsafe { load_one(self.0.dtype(), self.0.first().offset(offset)) }
     }
 
@@ -72,7 +72,7 @@ impl<'v> PositionAccessMut<'v> {
     /// Writes one element.
     pub fn set<C: Compute>(&self, position: &[usize], value: C) {
         let (offset, _) = offset_of(&self.0, position);
-        // SAFETY: the position lies inside, as was checked.
+        // SAFETY: the position is inside, as was checked.
         unsafe { store_one(self.0.dtype(), self.0.first_mut().offset(offset), value) };
     }
 
@@ -125,7 +125,7 @@ impl<'a, T: Plain> OffsetAccess<'a, T> {
     /// The element at an offset.
     ///
     /// # Panics
-    /// If it lies outside of the tensor's extent.
+    /// If it is outside of the tensor's extent.
     #[inline(always)]
     pub fn get(&self, offset: isize) -> T {
         assert!(offset >= self.low && offset < self.high, "an element of the tensor");

@@ -8,7 +8,7 @@ use super::access::{OffsetAccess, OffsetAccessMut};
 use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut};
 
-/// Where the taps of a window lie before offsets move them; rows first.
+/// Where the taps of a window are before offsets move them; rows first.
 #[derive(Clone, Copy, Debug)]
 pub struct DeformableWindows {
     /// Rows and columns of a window.
@@ -27,7 +27,7 @@ pub struct DeformableWindows {
     pub positions: [usize; 2],
 }
 
-/// One sample: its share, and the four elements around it with how far it lies from the first.
+/// One sample: its share, and the four elements around it with how far it is from the first.
 struct Sample {
     share: f32,
     inside: bool,
@@ -93,7 +93,7 @@ impl DeformableWindows {
         inside.then(|| (plane as isize * rows + at[0]) * columns + at[1])
     }
 
-    /// Where the sample of a tap and a position lies among all.
+    /// Where the sample of a tap and a position is among all.
     fn target(&self, plane: usize, tap: usize, position: usize) -> isize {
         let at = [position / self.positions[1], position % self.positions[1]];
         let taps = [tap / self.taps[1], tap % self.taps[1]];
@@ -214,7 +214,7 @@ impl DeformableWindows {
         });
     }
 
-    /// `out` becomes the gradients of the samples: those of a convolution whose windows lie side by side. `grads` has
+    /// `out` becomes the gradients of the samples: those of a convolution whose windows are side by side. `grads` has
     /// samples, channels and positions of the output, `weights` its channels, the channels of a group, and taps.
     pub fn spread(
         &self,

@@ -152,7 +152,7 @@ pub fn pairwise_backward<C: Real>(
     });
 }
 
-/// As [`pairwise_backward`], of pairs that lie apart: `[rows, columns, elements]` each, summed over the columns.
+/// As [`pairwise_backward`], of pairs that are apart: `[rows, columns, elements]` each, summed over the columns.
 pub fn pairs_backward<C: Real>(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,

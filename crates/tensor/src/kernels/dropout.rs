@@ -33,7 +33,7 @@ pub fn draw(parallel: &dyn Parallel, mask: ViewMut<'_>, count: usize, philox: Ph
                     }
                     let bits = count.saturating_sub((start + at) * 8).min(8);
                     let byte = byte & ((1u16 << bits) - 1) as u8;
-                    // SAFETY: the byte lies in the mask.
+                    // SAFETY: the byte is in the mask.
                     unsafe { mask.first_mut().add(start + at).write(byte) };
                 }
             }

@@ -1,4 +1,4 @@
-//! What an elementwise function runs over: tensors of any strides, or a few elements that lie packed.
+//! What an elementwise function runs over: tensors of any strides, or a few elements that are packed.
 
 use super::element::Compute;
 use super::map::{BinaryFn, LONG, TernaryFn, UnaryFn, strips1, strips2, strips3};
@@ -36,21 +36,21 @@ impl<'a, const N: usize> Packed<'a, N> {
         (dtype == C::DTYPE && fits && first.is_aligned()).then_some(first)
     }
 
-    /// An input as it lies, if it has this type and shares no byte with the results.
+    /// An input as it is, if it has this type and shares no byte with the results.
     fn input<C: Compute>(&self, at: usize) -> Option<&'a [C]> {
         let first = self.start::<C>(self.inputs[at]).filter(|_| C::DTYPE != DType::Bool)?;
         let [bytes, out] = [self.inputs[at].0, self.out.0].map(<[_]>::as_ptr_range);
         let apart = bytes.end <= out.start || out.end <= bytes.start;
-        // SAFETY: aligned, of this type and long enough, as `start` saw; the results lie elsewhere, and a kernel's
+        // SAFETY: aligned, of this type and long enough, as `start` saw; the results are elsewhere, and a kernel's
         // memory is written by nobody else.
         apart.then(|| unsafe { std::slice::from_raw_parts(first, self.count) })
     }
 
-    /// The results as they lie, if they have this type.
+    /// The results as they are, if they have this type.
     #[allow(clippy::mut_from_ref)]
     fn results<R: Compute>(&self) -> Option<&'a mut [R]> {
         let first = self.start::<R>(self.out)?;
-        // SAFETY: as in `input`; each caller asks once, beside inputs that lie apart.
+        // SAFETY: as in `input`; each caller asks once, beside inputs that are apart.
         Some(unsafe { std::slice::from_raw_parts_mut(first, self.count) })
     }
 

@@ -61,7 +61,7 @@ where
 /// One value of a strip, by many lanes that are merged in pairs.
 ///
 /// The lanes pass through memory before they are merged: otherwise the order of merging decides which of them the
-/// compiler puts into one vector, and they do not lie side by side.
+/// compiler puts into one vector, and they are not side by side.
 #[inline(always)]
 pub(super) fn folded<A: Copy, C: Copy>(
     values: &[A],

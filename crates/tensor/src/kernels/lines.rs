@@ -21,7 +21,7 @@ pub(super) struct Lines<'v, const N: usize> {
     strides: [isize; N],
     /// Which tensors have no byte in common with any other.
     apart: [bool; N],
-    /// Neighbouring lines lie closer together than the elements of one.
+    /// Neighbouring lines are closer together than the elements of one.
     pub columns: bool,
 }
 
@@ -87,8 +87,8 @@ impl<'v, const N: usize> Lines<'v, N> {
         unsafe { fetch(view.dtype(), at(view, offset), stride, into) };
     }
 
-    /// As many elements as `buffer` has from `from` on: as they lie in memory where they do so as they are needed and
-    /// no other tensor is there, else loaded into `buffer`.
+    /// As many elements as `buffer` has from `from` on: borrowed from memory where their type and stride allow
+    /// it and no other tensor overlaps, else loaded into `buffer`.
     #[inline(always)]
     pub fn line<'s, C: Compute>(
         &'s self,
@@ -117,7 +117,7 @@ impl<'v, const N: usize> Lines<'v, N> {
     }
 
     /// Writes elements `from..` of a line of the output, which is the tensor `which`: `compute` gets their memory
-    /// where they lie there as they are computed, else `buffer`, and writes all of it without reading.
+    /// where its type and stride allow it, else `buffer`, and writes all of it without reading.
     #[inline(always)]
     pub fn written<C: Compute, R>(
         &self,
@@ -135,7 +135,7 @@ impl<'v, const N: usize> Lines<'v, N> {
             let first = unsafe { at(out, offsets[which] + from as isize) }.cast_mut().cast::<C>();
             if first.is_aligned() {
                 // SAFETY: elements of this type; each line is written by one thread, and what was borrowed from
-                // other tensors lies apart.
+                // other tensors does not overlap it.
                 return compute(unsafe { std::slice::from_raw_parts_mut(first, buffer.len()) });
             }
         }

@@ -18,7 +18,7 @@ pub struct Partial<'v> {
     pub sums: View<'v>,
 }
 
-/// The numbers that stand at each position of the last dimension.
+/// The numbers at each position of the last dimension.
 fn put_all(view: ViewMut<'_>, at: [usize; 3], value: f32) {
     let out = PositionAccessMut::new(view);
     (0..view.dims()[3]).for_each(|last| out.set(&[at[0], at[1], at[2], last], value));

@@ -70,7 +70,7 @@ real! {
     f64, f64, u64, |value| value;
 }
 
-/// A key and an index, ordered by both; lies anywhere in memory.
+/// A key and an index, ordered by both; it needs no alignment.
 pub trait Entry: Copy + Ord + Send + Sync {
     /// Puts the two together.
     fn new(key: u64, index: usize) -> Self;
@@ -173,7 +173,7 @@ pub(crate) use with_ordered;
 /// The entries in a part of a workspace.
 ///
 /// # Safety
-/// Nobody else uses these entries while they are borrowed, and they lie inside `scratch`.
+/// Nobody else uses these entries while they are borrowed, and they are inside `scratch`.
 pub(crate) unsafe fn entries<'r, E: Entry>(
     scratch: &ViewMut<'r>,
     start: usize,
@@ -204,7 +204,7 @@ pub(crate) unsafe fn enter<T: Ordered, E: Entry>(
     }
 }
 
-/// Where the k-th element lies, in the order of positions.
+/// Where the k-th element is, in the order of positions.
 pub(crate) fn flat(layout: &Layout) -> impl Fn(usize) -> isize + use<> {
     let layout = *layout;
     let plain = layout.is_contiguous();

@@ -10,7 +10,7 @@ use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut, with_element, with_number};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Where the windows of one dimension lie.
+/// Where the windows of one dimension are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Windows {
     /// `kernel` positions, `dilation` apart, for each output `stride` further; the first begins `before` positions before

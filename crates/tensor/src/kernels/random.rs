@@ -217,7 +217,7 @@ pub fn permutation(out: ViewMut<'_>, philox: Philox) {
     let count = out.count();
     let first = out.first_mut().cast::<i64>();
     let mut words = [0u32; 2 * STRIP];
-    // SAFETY: indices lie below the count; reads and writes need no alignment.
+    // SAFETY: indices are below the count; reads and writes need no alignment.
     unsafe {
         (0..count).for_each(|at| first.add(at).write_unaligned(at as i64));
         for at in 0..count {

@@ -1,6 +1,6 @@
 //! Reductions: many elements of a tensor become one, by a [`Fold`].
 //!
-//! Lines along the reduced dimensions are taken as strips where they lie closest together; where the kept
+//! Lines along the reduced dimensions are taken as strips where they are closest together; where the kept
 //! dimensions do, many results are made side by side. Both orders, and the parts that one long reduction is
 //! cut into, follow from the layout alone, so results do not depend on the number of threads.
 
@@ -37,7 +37,7 @@ pub const CHUNK: usize = 32 * 1024;
 const MOST_PARTS: usize = 32;
 const MANY: usize = 1024;
 const BLOCK: usize = 64;
-/// The longest strip that is taken as it lies in memory.
+/// The longest strip that is taken as it is in memory.
 const FLAT: usize = 4 * STRIP;
 
 /// A layout split into the dimensions that stay and those that are reduced away.
@@ -218,7 +218,7 @@ pub(super) unsafe fn fetch<C: Compute>(
     vectorised(|| unsafe { load(dtype, from, stride, into) });
 }
 
-/// Elements of a view as a strip, borrowed where they lie as they are needed; at most [`STRIP`] of others.
+/// Elements of a view as a strip, borrowed where their type and stride allow it; at most [`STRIP`] of others.
 ///
 /// # Safety
 /// The elements belong to the view, and nobody writes them while the strip is used.
@@ -326,7 +326,7 @@ impl<'v, F: Fold> Reducer<'v, F> {
         }
     }
 
-    /// Whether elements this far apart are taken as they lie in memory.
+    /// Whether elements this far apart are taken as they are in memory.
     fn lies_flat(&self, stride: isize) -> bool {
         let plain = self.a.dtype() == F::In::DTYPE && F::In::DTYPE != DType::Bool;
         plain && stride == 1 && self.a.address().is_multiple_of(align_of::<F::In>())
@@ -418,7 +418,7 @@ impl<'v, F: Fold> Reducer<'v, F> {
         let mut filled = 0;
         while at < end {
             let length = wide.min(end - at);
-            // SAFETY: the elements of these rows lie one after the other; results are written later.
+            // SAFETY: the elements of these rows are contiguous; results are written later.
             let values = unsafe { load_strip(&self.a, at as isize, 1, length, &mut buffer) };
             for (acc, value) in block[..length].iter_mut().zip(values) {
                 *acc = self.fold.step(*acc, *value, 0);

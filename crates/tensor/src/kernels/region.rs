@@ -40,7 +40,7 @@ struct Region {
     samples: [usize; 2],
 }
 
-/// The elements that a sample lies between, in one dimension, and their weights.
+/// The elements that a sample is between, in one dimension, and their weights.
 fn between(position: f64, size: usize) -> Option<[(usize, f64); 2]> {
     if position < -1.0 || position > size as f64 || position.is_nan() {
         return None;

@@ -31,7 +31,7 @@ pub enum ScatterMode {
 /// of the indices, however many threads there are. Values whose index is out of range go nowhere, and the first is reported;
 /// `index` is the tensor of indices as its caller knows it.
 ///
-/// `tensor` is the one that the targets lie in, and shares no memory with values or index.
+/// `tensor` is the one that the targets are in, and shares no memory with values or index.
 pub fn scatter(
     parallel: &dyn Parallel,
     tensor: ViewMut<'_>,

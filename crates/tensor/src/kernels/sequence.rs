@@ -109,8 +109,8 @@ pub fn diagonal(matrix: &Layout, offset: i64) -> Layout {
     Layout::strided(matrix.dtype, &dims, &strides, matrix.offset + start)
 }
 
-/// `out = a` on one side of a diagonal, 0 on the other. Keeps what lies on or below the diagonal when
-/// `lower`, else what lies on or above it. Sizes are equal, of at least two dimensions; `a` is `out` or apart.
+/// `out = a` on one side of a diagonal, 0 on the other. Keeps what is on or below the diagonal when
+/// `lower`, else what is on or above it. Sizes are equal, of at least two dimensions; `a` is `out` or apart.
 pub fn triangle(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,

@@ -141,7 +141,7 @@ fn starts(view: &View<'_>, dim: usize) -> impl Fn(usize) -> isize + use<> {
     flat(&if view.rank() == 0 { *view.layout() } else { view.layout().without(dim) })
 }
 
-/// Where the elements of a tensor stand among others: `out[i]` is the number of elements of `line` that are
+/// Where the elements of a tensor belong among others: `out[i]` is the number of elements of `line` that are
 /// less than `values[i]`, or not greater when `right`. The lines are the last dimension of `sequences`,
 /// sorted, or in the order that `sorter` gives; `lines(i)` says which line the i-th value belongs to.
 ///

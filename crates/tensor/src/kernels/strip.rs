@@ -240,7 +240,7 @@ pub unsafe fn store_one<C: Compute>(dtype: DType, to: *mut u8, value: C) {
     with_any_element!(dtype, T => unsafe { to.cast::<T>().write_unaligned(narrow(value)) }, else unreachable!("{dtype}"))
 }
 
-/// A strip of an input: borrowed from memory where it lies there as it is needed, else loaded into `buffer`.
+/// A strip of an input: borrowed from memory where its type and stride allow it, else loaded into `buffer`.
 ///
 /// # Safety
 /// `length` elements from `offset` on, `stride` apart, belong to the view; nobody writes them while the strip is used, if

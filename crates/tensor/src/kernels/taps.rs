@@ -4,10 +4,10 @@ use super::element::Element;
 use super::number::Number;
 use crate::{DType, ViewMut};
 
-/// Where the outputs of a dimension lie among its inputs, for interpolation.
+/// Where the outputs of a dimension are among its inputs, for interpolation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scaling {
-    /// What of the two lies upon each other.
+    /// What of the two is aligned with each other.
     pub alignment: Alignment,
     /// Outputs for each input, if the caller says so; otherwise by the sizes.
     pub factor: Option<f64>,
@@ -15,12 +15,12 @@ pub struct Scaling {
     pub wide: bool,
 }
 
-/// What of the outputs of a dimension lies upon its inputs.
+/// What of the outputs of a dimension is aligned with its inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
     /// The first positions, and the last.
     Corners,
-    /// The outer borders: positions are the centres of what lies between.
+    /// The outer borders: positions are the centres of what is between.
     Centres,
     /// The first positions alone.
     Origins,
@@ -72,7 +72,7 @@ pub enum Divisor {
     Number(i64),
 }
 
-/// What stands in a border.
+/// What a border contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edge {
     /// The input mirrored at its outermost element.

@@ -46,7 +46,7 @@ pub fn transposed<T: Copy>(
             o += row as isize * pitch_out + column as isize;
             f += column as isize * pitch_a + row as isize;
             let (height, width) = ((rows - row).min(TILE), (columns - column).min(TILE));
-            // SAFETY: the tile lies inside both layouts.
+            // SAFETY: the tile is inside both layouts.
             unsafe {
                 let o = out.first_mut().cast::<T>().offset(o);
                 let f = a.first().cast::<T>().offset(f);

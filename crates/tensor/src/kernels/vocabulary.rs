@@ -25,16 +25,16 @@ pub struct RowStats<'v> {
     pub greatest: ViewMut<'v>,
     /// The sum of the exponentials of all scores less the greatest.
     pub sums: ViewMut<'v>,
-    /// The target's score less the greatest; 0 where the target lies outside.
+    /// The target's score less the greatest; 0 where the target is outside.
     pub predicted: ViewMut<'v>,
-    /// A bit for each row whose target lies outside, from the lowest of each byte on; those after the last are set.
+    /// A bit for each row whose target is outside, from the lowest of each byte on; those after the last are set.
     pub outside: ViewMut<'v>,
-    /// The target's index in this part; 0 where it lies outside.
+    /// The target's index in this part; 0 where it is outside.
     pub target_indices: ViewMut<'v>,
 }
 
-/// Computes what a loss needs of each row of `scores` (rows, vocab_size). A target that lies inside and has no score is reported,
-/// and counts as one that lies outside.
+/// Computes what a loss needs of each row of `scores` (rows, vocab_size). A target that is inside and has no score is reported,
+/// and counts as one that is outside.
 pub fn row_stats(
     parallel: &dyn Parallel,
     scores: View<'_>,

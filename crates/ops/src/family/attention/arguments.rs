@@ -24,7 +24,7 @@ pub(super) const SHIFT_KIND: usize = 13;
 pub(super) const PREFIX: usize = 14;
 /// The ends of sequences: of queries, then of keys.
 pub(super) const ENDS: usize = 15;
-/// Where the first query lies among all, then the first key.
+/// Where the first query is among all, then the first key.
 pub(super) const STARTS: usize = 17;
 pub(super) const QUERY_ROPE: usize = 19;
 pub(super) const KEY_ROPE: usize = 20;
@@ -54,7 +54,7 @@ pub(super) const TO_SINK: usize = 34;
 /// As [`SCALES`].
 pub(super) const BACKWARD_SCALES: usize = 35;
 
-/// Whether sequences of different lengths lie one after the other: tokens, heads, features.
+/// Whether sequences of different lengths are packed one after the other: tokens, heads, features.
 pub(super) fn is_packed(call: &Call<'_>) -> Result<bool> {
     Ok(call.text(FORM)? == "TND")
 }
@@ -136,7 +136,7 @@ pub(super) enum PiecePosition {
     Sequence(bool, bool),
 }
 
-/// Which scores count: whether the mask is taken as it is (else it stands for a band), the band, and whether prefixes
+/// Which scores count: whether the mask is taken as it is (else it is a band), the band, and whether prefixes
 /// count.
 pub(super) type ScoreMask = (bool, Option<(isize, isize)>, bool);
 

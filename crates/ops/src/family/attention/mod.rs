@@ -31,7 +31,7 @@ use features::Features;
 #[derive(Clone, Copy)]
 struct SoftmaxStats {
     operand: Operand,
-    /// They lie sequence by sequence, and in each head by head.
+    /// They are ordered sequence by sequence, and in each head by head.
     by_heads: bool,
 }
 
@@ -88,7 +88,7 @@ impl SoftmaxStats {
     }
 }
 
-/// Scratch of `f32` can be used when it lies on whole elements.
+/// Scratch of `f32` can be used when it is aligned to whole elements.
 fn check_scratch(scratch: &ViewMut<'_>) -> Outcome {
     match scratch.address().is_multiple_of(align_of::<f32>()) {
         true => Ok(()),

@@ -1,4 +1,4 @@
-//! How windows of a convolution lie: strides, borders, dilations and groups, read and checked.
+//! How the windows of a convolution are placed: strides, borders, dilations and groups, read and checked.
 
 use crate::call::Call;
 use crate::error::{Error, Result};

@@ -225,7 +225,7 @@ pub fn state_out(call: &mut Call<'_>, at: usize, sizes: &Sizes) -> Result<Option
     Ok(Some(out.with_layout(bare_state(call, at, &out, sizes)?)))
 }
 
-/// Both weights of one tensor: those of inputs stand first.
+/// Both weights of one tensor: those of inputs come first.
 pub fn split(
     call: &mut Call<'_>,
     at: usize,

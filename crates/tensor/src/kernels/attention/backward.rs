@@ -88,7 +88,7 @@ fn group(
 ) {
     let [keys, values, to_keys, to_values, query, grad, result, to_query, weights, slopes] =
         cut(worker_scratch, sizes.backward_parts());
-    // SAFETY: batch and head lie inside the views, and the scratch has room for them.
+    // SAFETY: batch and head are inside the views, and the scratch has room for them.
     let (keys, values) = unsafe {
         (
             Wide::of(&task.key, batch, group, 0..sizes.keys, keys),
@@ -187,7 +187,7 @@ fn slope(
 
 /// The first number at a query.
 fn stat_at(view: &View<'_>, at: [usize; 3]) -> f32 {
-    // SAFETY: the position lies inside the view.
+    // SAFETY: the position is inside the view.
     unsafe {
         let from = view.first().offset(offset_of(view, at) * view.item() as isize);
         load_one(view.dtype(), from)
@@ -198,7 +198,7 @@ fn stat_at(view: &View<'_>, at: [usize; 3]) -> f32 {
 fn put(view: &ViewMut<'_>, at: [usize; 3], from: &[f32], rows: usize, columns: usize) {
     for (row, line) in from.chunks_exact(columns.max(1)).take(rows).enumerate() {
         let offset = offset_of(view, [at[0], at[1], at[2] + row]) * view.item() as isize;
-        // SAFETY: the rows lie inside the view, and belong to the calling unit alone.
+        // SAFETY: the rows are inside the view, and belong to the calling unit alone.
         unsafe {
             store(view.dtype(), view.first_mut().offset(offset), view.strides()[3], line);
         }

@@ -57,7 +57,7 @@ pub fn forward(
             let queries = crate::parallel::share(sizes.queries, sizes.tile(), runs, run);
             let [keys, values, query, scores, results] = cut(worker_scratch, sizes.forward_parts());
             let group = head / sizes.heads_of_group();
-            // SAFETY: batch, head and rows lie inside the views, and the scratch has room for them.
+            // SAFETY: batch, head and rows are inside the views, and the scratch has room for them.
             let (keys, values) = unsafe {
                 (
                     Wide::of(&task.key, batch, group, 0..sizes.keys, keys),
@@ -149,7 +149,7 @@ fn write_stat(view: Option<ViewMut<'_>>, at: [usize; 3], value: f32) {
     let line: View<'_> = *view;
     for last in 0..line.dims()[3] {
         let offset = offset_of(&line, at) + last as isize * line.strides()[3];
-        // SAFETY: the position lies inside the view, and belongs to this unit alone.
+        // SAFETY: the position is inside the view, and belongs to this unit alone.
         unsafe {
             let to = view.first_mut().offset(offset * view.item() as isize);
             store(view.dtype(), to, 0, &[value]);

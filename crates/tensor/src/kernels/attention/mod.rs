@@ -33,7 +33,7 @@ pub struct Attention<'a> {
     /// The shift is added after scaling instead.
     pub shift_last: bool,
     /// The shift depends on the distance between key and query alone, and has only the last rows of a square that is
-    /// as wide as it is: what lies above them is read along the diagonals.
+    /// as wide as it is: what is above them is read along the diagonals.
     pub shift_by_distance: bool,
     /// A shift that is a multiple of the distance between key and query, added after scaling.
     pub slopes: Option<Slopes<'a>>,
@@ -41,9 +41,9 @@ pub struct Attention<'a> {
     pub sink: Option<View<'a>>,
     /// Scores that do not count, where it is not 0. Sizes as those of `shift`.
     pub mask: Option<View<'a>>,
-    /// A key counts for a query only when its position minus the query's lies in here.
+    /// A key counts for a query only when its position minus the query's is in here.
     pub band: Option<(isize, isize)>,
-    /// How many of the first keys count for each query of a batch, wherever they lie; none where it is empty.
+    /// How many of the first keys count for each query of a batch, wherever they are; none where it is empty.
     pub prefixes: &'a [usize],
     /// Bits of the scores that stay, in the order of batches, heads, queries, keys.
     pub kept: Option<View<'a>>,
@@ -163,7 +163,7 @@ impl Attention<'_> {
                     false => length,
                 };
                 buffer[there..length].fill(0.0);
-                // SAFETY: the strip lies inside the view, which nobody writes.
+                // SAFETY: the strip is inside the view, which nobody writes.
                 unsafe {
                     let from =
                         shift.first().offset(offset(shift, position) * shift.item() as isize);
@@ -243,7 +243,7 @@ fn on_diagonal(shift: &View<'_>, at: [usize; 4]) -> [usize; 4] {
     }
 }
 
-/// A matrix of `f32`: where it lies, and the strides of rows and columns.
+/// A matrix of `f32`: where it is, and the strides of rows and columns.
 #[derive(Clone, Copy)]
 struct Wide {
     first: *const f32,
@@ -251,10 +251,10 @@ struct Wide {
 }
 
 impl Wide {
-    /// Some rows of the matrix of one head, as they lie when they are `f32`, else loaded into `buffer`.
+    /// Some rows of the matrix of one head, as they are when they are `f32`, else loaded into `buffer`.
     ///
     /// # Safety
-    /// Batch, head and rows lie inside the view, `buffer` holds them, and both outlive the matrix.
+    /// Batch, head and rows are inside the view, `buffer` holds them, and both outlive the matrix.
     unsafe fn of(
         view: &View<'_>,
         batch: usize,

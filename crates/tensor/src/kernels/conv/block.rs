@@ -5,7 +5,7 @@ pub const WIDTH: usize = 16;
 /// Rows that a tile of sums has, at most.
 const HEIGHT: usize = 6;
 
-/// `c = a @ b`, or `c += a @ b`. The elements of a row lie one after the other, on any address.
+/// `c = a @ b`, or `c += a @ b`. The elements of a row are contiguous, on any address.
 #[derive(Clone, Copy)]
 pub struct Block {
     /// The left side: rows by depth.

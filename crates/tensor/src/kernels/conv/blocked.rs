@@ -184,7 +184,7 @@ fn weights(
     task.weights.first().cast::<f32>().wrapping_offset(offset)
 }
 
-/// Where the positions of a tile lie in the output: pieces that are written in one go.
+/// Where the positions of a tile are in the output: pieces that are written in one go.
 struct Targets {
     count: usize,
     pieces: [(usize, usize, isize); TILE],
@@ -220,7 +220,7 @@ impl Targets {
         for (channel, line) in channels.zip(sums.chunks_mut(TILE)) {
             if let Some(bias) = &task.bias {
                 let at = group as isize * bias.strides()[0] + channel as isize * bias.strides()[1];
-                // SAFETY: group and channel lie inside the bias.
+                // SAFETY: group and channel are inside the bias.
                 let bias: f32 = unsafe {
                     load_one(bias.dtype(), bias.first().offset(at * bias.item() as isize))
                 };

@@ -129,7 +129,7 @@ pub fn product(
             tiling.tiles() * part / tiling.parts..tiling.tiles() * (part + 1) / tiling.parts;
         let (buffer, transposed) = worker_scratch.split_at_mut(first);
         let at = part * tiling.sums() + (group * tiling.rows + row) * tiling.stride() + channel;
-        // Rows of other channels lie in between; each unit writes its own rows and channels.
+        // Rows of other channels are in between; each unit writes its own rows and channels.
         one(
             &tiling,
             (&columns, grad),
@@ -223,7 +223,7 @@ fn transpose(
                     + y as isize * strides[4]
                     + x as isize * strides[5];
                 let into = &mut line[run.at..run.at + run.length];
-                // SAFETY: the run lies inside the gradients, which nobody writes.
+                // SAFETY: the run is inside the gradients, which nobody writes.
                 unsafe { take(grad, is_here, offset, strides[5], into) };
             }
         } else {
@@ -243,7 +243,7 @@ fn add_parts(parallel: &dyn Parallel, tiling: &Tiling, scratch: &ViewMut<'_>) {
     }
     let (length, sums) = (tiling.sums(), Sums(elements(scratch).0));
     split(parallel, length, WIDTH, 1 << 15, |range| {
-        // SAFETY: all parts lie in the scratch; each range is of one call alone.
+        // SAFETY: all parts are in the scratch; each range is of one call alone.
         let slice = |part: usize| unsafe {
             std::slice::from_raw_parts_mut(sums.at(part * length + range.start), range.len())
         };

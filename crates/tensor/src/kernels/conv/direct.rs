@@ -72,12 +72,12 @@ fn coefficients(task: &Task<'_>, group: usize, output: usize, weights: &mut [f32
     let at = group as isize * strides[0] + output as isize * strides[1];
     let first = task.weights.first().cast::<f32>().wrapping_offset(at);
     for (tap, weight) in weights.iter_mut().enumerate() {
-        // SAFETY: the weights of a channel lie one after the other, on any address.
+        // SAFETY: the weights of a channel are contiguous, on any address.
         *weight = unsafe { first.add(tap).read_unaligned() };
     }
     task.bias.map_or(0.0, |bias| {
         let at = group as isize * bias.strides()[0] + output as isize * bias.strides()[1];
-        // SAFETY: group and channel lie inside the bias.
+        // SAFETY: group and channel are inside the bias.
         unsafe { load_one(bias.dtype(), bias.first().offset(at * bias.item() as isize)) }
     })
 }
@@ -106,14 +106,14 @@ fn slide(planes: &[f32], (offsets, weights): (&[usize], &[f32]), bias: f32, sums
     let most = offsets.iter().max().copied().unwrap_or(0);
     assert!(most + sums.len() <= planes.len() || offsets.is_empty());
     assert!(crate::kernels::strip::runs_here(), "this processor lacks AVX2, FMA or F16C");
-    // SAFETY: every line lies inside the planes; this processor has the features.
+    // SAFETY: every line is inside the planes; this processor has the features.
     unsafe { slide_wide(planes, offsets, weights, bias, sums) };
 }
 
 /// See [`slide`].
 ///
 /// # Safety
-/// Every line lies inside the planes; this processor has the features.
+/// Every line is inside the planes; this processor has the features.
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
 unsafe fn slide_wide(
     planes: &[f32],

@@ -123,7 +123,7 @@ impl Band<'_> {
         assert!(self.count * self.width + WIDTH <= self.lines.len());
         assert!(crate::kernels::strip::runs_here(), "this processor lacks AVX2, FMA or F16C");
         for (offset, sum) in offsets.iter().zip(sums) {
-            // SAFETY: every line, and what is read beyond it, lies inside; this processor has the features.
+            // SAFETY: every line, and what is read beyond it, is inside; this processor has the features.
             unsafe { self.add(*offset, sum) };
         }
     }

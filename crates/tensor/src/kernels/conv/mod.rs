@@ -29,8 +29,8 @@ const LEAST: usize = 1 << 18;
 /// Threads that have scratch of their own, at most.
 const WORKERS: usize = 8;
 
-/// How windows lie along one axis: tap `t` of the window at position `p` covers `p * step + first + t * tap_step` of the
-/// source. What lies outside of the source counts as zero.
+/// How windows are placed along one axis: tap `t` of the window at position `p` covers `p * step + first + t * tap_step` of the
+/// source. What is outside of the source counts as zero.
 ///
 /// For a convolution, `step` is its stride, `first` its padding below zero, `tap_step` its dilation. For the gradient of its
 /// input, positions are those of the input that leave the same rest by the stride: `step` is 1, and `tap_step` negative.
@@ -50,7 +50,7 @@ impl Axis {
     /// An axis along which nothing happens: positions and source are the same.
     pub const NONE: Axis = Axis { step: 1, first: 0, tap_step: 1, taps: 1 };
 
-    /// Where the first tap at a position lies.
+    /// Where the first tap at a position is.
     fn at(&self, position: usize) -> isize {
         position as isize * self.step + self.first
     }
@@ -266,7 +266,7 @@ fn is_here(view: &View<'_>) -> bool {
 unsafe fn copy_line(from: *const f32, into: &mut [f32]) {
     const FEW: usize = 8;
     let (length, to) = (into.len(), into.as_mut_ptr());
-    // SAFETY: as the caller vouches; every piece lies inside both.
+    // SAFETY: as the caller vouches; every piece is inside both.
     unsafe {
         if length > 8 * FEW {
             return std::ptr::copy_nonoverlapping(from, to, length);

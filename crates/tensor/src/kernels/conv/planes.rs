@@ -1,7 +1,7 @@
 //! What the windows of a few output lines cover, in an order in which each tap covers one long line.
 //!
 //! Elements are by input channel, tap along the first axis, rest by the step of the second axis, rest by that of the third,
-//! then line and position. Borders are there, as zeros. Windows at neighbouring positions then lie side by side for every tap, also
+//! then line and position. Borders are there, as zeros. Windows at neighbouring positions then are side by side for every tap, also
 //! from the end of one output line to the start of the next, where what is made belongs to no position and is dropped.
 
 use super::{Axis, is_here, take};
@@ -126,7 +126,7 @@ impl Planes {
                         into[end..].fill(0.0);
                         let w = x + low as isize * wide.step;
                         let offset = part + h * strides[4] + w * strides[5];
-                        // SAFETY: every position lies inside the source, which nobody writes.
+                        // SAFETY: every position is inside the source, which nobody writes.
                         unsafe { take(source, here, offset, step, &mut into[low..end]) };
                     }
                 }

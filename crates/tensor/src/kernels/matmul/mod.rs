@@ -1,6 +1,6 @@
 //! Matrix products of any strides: `out = alpha * (a @ b) + beta * out`, batch by batch.
 //!
-//! Matrices of `f32` or `f64` alone go to `gemm` as they lie. Half and mixed types pass through panels of
+//! Matrices of `f32` or `f64` alone go to `gemm` as they are. Half and mixed types pass through panels of
 //! `f32` in the workspace ([`panels`]); a vector is read once, as fast as memory gives it ([`vector`]);
 //! integers, and reals that are not aligned, take the plain road ([`plain`]).
 

@@ -158,7 +158,7 @@ fn widen<C: Real>(
             true => (matrix.at(at, 0), matrix.column),
             false => (matrix.at(0, at), matrix.row),
         };
-        // SAFETY: the line lies inside the matrix, which nobody writes.
+        // SAFETY: the line is inside the matrix, which nobody writes.
         unsafe {
             load(view.dtype(), view.first().offset(offset * view.item() as isize), stride, line);
         }

@@ -1,4 +1,4 @@
-//! Products without `gemm`: integers, and reals that do not lie on whole elements.
+//! Products without `gemm`: integers, and reals that are not aligned to whole elements.
 
 use super::{Matrix, Task};
 use crate::kernels::number::Number;
@@ -37,7 +37,7 @@ fn block<C: Number>(
     let mut buffer = [C::ZERO; STRIP];
     let length = columns.len();
     for at in 0..task.k {
-        // SAFETY: rows, columns and `at` lie inside the matrices, which nobody writes.
+        // SAFETY: rows, columns and `at` are inside the matrices, which nobody writes.
         unsafe {
             let line = strip(&task.b, b.at(at, columns.start), b.column, length, true, &mut buffer);
             for (row, sums) in rows.clone().zip(&mut sums) {

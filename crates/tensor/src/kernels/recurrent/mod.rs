@@ -148,16 +148,16 @@ fn part<'a>(view: &View<'a>, at: usize) -> View<'a> {
 #[inline]
 fn fetch(view: &View<'_>, position: &[usize], into: &mut [f32]) {
     let (offset, stride) = line(view, position, into.len());
-    // SAFETY: `line` asserts that the elements lie in the view.
+    // SAFETY: `line` asserts that the elements are in the view.
     unsafe { load(view.dtype(), view.first().offset(offset), stride, into) };
 }
 
-/// Stores elements from a position on, along the last dimension, if there is somebody who wants them.
+/// Stores elements from a position on, along the last dimension, if they are requested.
 #[inline]
 fn put(view: &Option<ViewMut<'_>>, position: &[usize], from: &[f32]) {
     let Some(view) = view else { return };
     let (offset, stride) = line(view, position, from.len());
-    // SAFETY: `line` asserts that the elements lie in the view; rows belong to one thread each.
+    // SAFETY: `line` asserts that the elements are in the view; rows belong to one thread each.
     unsafe { store(view.dtype(), view.first_mut().offset(offset), stride, from) };
 }
 
