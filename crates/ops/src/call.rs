@@ -10,8 +10,8 @@ use std::cell::Cell;
 /// Parts of a workspace begin on multiples of this.
 const SCRATCH_ALIGN: usize = 64;
 
-/// One call of an operator while it is planned. Arguments are asked for by index; each question checks kind
-/// and presence and names the parameter when it fails. Tensors that are asked for become part of the plan.
+/// One call of an operator while it is planned. Arguments are read by index; each read checks kind
+/// and presence and names the parameter when it fails. Tensors that are read become part of the plan.
 pub struct Call<'a> {
     /// The name the caller used.
     pub name: &'static str,
@@ -432,7 +432,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Fails where an output whose type nobody checked cannot hold what is computed of the inputs: integers of real
+    /// Fails where an output whose type was not checked cannot hold what is computed of the inputs: integers of real
     /// numbers, booleans of numbers.
     fn expect_types_fit(&self) -> Result<()> {
         let every = || self.uses.iter().zip(&self.types);

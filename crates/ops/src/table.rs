@@ -179,7 +179,7 @@ impl Node {
         })
     }
 
-    /// The attributes it knows, with what each is when nobody sets it.
+    /// The attributes it knows, with what each is when it is not set.
     pub fn attribute_defaults(&self) -> impl Iterator<Item = (&'static str, AttrDefault)> {
         self.arg_sources.iter().filter_map(|source| match source {
             ArgSource::Attr(name, default) => Some((*name, *default)),

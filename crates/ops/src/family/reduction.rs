@@ -1,6 +1,6 @@
 //! Sums, means, products, extremes, indices of extremes, variances, norms.
 //!
-//! Workspace: a reduction of `n` elements to `k` results asks for one accumulator for each of its
+//! Workspace: a reduction of `n` elements to `k` results needs one accumulator for each of its
 //! `p = min(32, ceil(1024 / k), n / 32768)` parts and results, `p * k * size`, and for nothing when `p < 2`.
 //! The size is that of the type computed in (4 bytes for `float` and the half types, 8 for `double` and whole
 //! numbers, 1 for booleans), 16 with indices, 24 for variances, twice the type's for `LogSumExp`.

@@ -120,7 +120,7 @@ impl Call<'_> {
         })
     }
 
-    /// Plans a reduction of a tensor of this layout. It asks for [`ReductionDims::partials`] bytes.
+    /// Plans a reduction of a tensor of this layout. It needs [`ReductionDims::partials`] bytes.
     pub fn plan_reduction<F: Fold>(
         &mut self,
         layout: &Layout,

@@ -15,7 +15,7 @@ pub fn converts(from: DType, to: DType) -> bool {
     from == to || (computes(from) && computes(to))
 }
 
-/// `out = a`, converted where types differ. Sizes are equal; the two are apart, or the same.
+/// `out = a`, converted where types differ. Sizes are equal; the two are the same or do not overlap.
 pub fn copy(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
     if out.dtype() == a.dtype() {
         return relocate(parallel, out, a);

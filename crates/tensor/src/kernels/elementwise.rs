@@ -50,7 +50,7 @@ impl<'a, const N: usize> Packed<'a, N> {
     #[allow(clippy::mut_from_ref)]
     fn results<R: Compute>(&self) -> Option<&'a mut [R]> {
         let first = self.start::<R>(self.out)?;
-        // SAFETY: as in `input`; each caller asks once, beside inputs that are apart.
+        // SAFETY: as in `input`; each caller asks once, beside inputs that do not overlap.
         Some(unsafe { std::slice::from_raw_parts_mut(first, self.count) })
     }
 

@@ -197,7 +197,7 @@ impl<'v, const N: usize> Lines<'v, N> {
 /// The element at `offset` belongs to the view.
 #[inline(always)]
 unsafe fn at(view: &View<'_>, offset: isize) -> *const u8 {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe { view.first().offset(offset * view.item() as isize) }
 }
 
@@ -207,6 +207,6 @@ unsafe fn at(view: &View<'_>, offset: isize) -> *const u8 {
 /// The elements are writable.
 #[inline(never)]
 pub(super) unsafe fn put<C: Compute>(dtype: DType, to: *mut u8, stride: isize, values: &[C]) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     vectorised(|| unsafe { store(dtype, to, stride, values) });
 }

@@ -40,14 +40,14 @@ unsafe fn results<R: Compute>(
     buffer: &mut [R; STRIP],
     compute: impl FnOnce(&mut [R]),
 ) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     let to = unsafe { out.first_mut().offset(offset * out.item() as isize) };
     if stride == 1 && out.dtype() == R::DTYPE && to.cast::<R>().is_aligned() {
-        // SAFETY: same type, aligned; writable and nobody else's as the caller vouches.
+        // SAFETY: same type, aligned; writable and nobody else's as the caller guarantees.
         return compute(unsafe { std::slice::from_raw_parts_mut(to.cast::<R>(), length) });
     }
     compute(&mut buffer[..length]);
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe { store(out.dtype(), to, stride, &buffer[..length]) };
 }
 
@@ -126,7 +126,7 @@ impl<'v, C: Compute> Source<'v, C> {
         if self.single {
             return &self.buffer[..length];
         }
-        // SAFETY: as the caller vouches; what overlaps the output is not borrowed.
+        // SAFETY: as the caller guarantees; what overlaps the output is not borrowed.
         unsafe { strip(self.view, offset, self.stride, length, self.borrow, self.buffer) }
     }
 }

@@ -24,7 +24,7 @@ fn put_all(view: ViewMut<'_>, at: [usize; 3], value: f32) {
     (0..view.dims()[3]).for_each(|last| out.set(&[at[0], at[1], at[2], last], value));
 }
 
-/// Merges two results, with their greatest scores and sums. Outputs are apart from inputs.
+/// Merges two results, with their greatest scores and sums. Outputs do not overlap inputs.
 pub fn merge_two(
     parallel: &dyn Parallel,
     [one, other]: [Partial<'_>; 2],
@@ -60,7 +60,7 @@ pub fn merge_two(
 }
 
 /// Merges results (rows, features) by the logarithms of their sums (rows), and the logarithms of all sums if wanted.
-/// Outputs are apart from inputs. A row without any finite logarithm gives zeros.
+/// Outputs do not overlap inputs. A row without any finite logarithm gives zeros.
 pub fn merge_by_logarithms(
     parallel: &dyn Parallel,
     logarithms: &[View<'_>],

@@ -41,7 +41,7 @@ fn piece<C: Compute>(view: &Option<View<'_>>, from: usize, otherwise: C, into: &
 
 widened! {
     /// `y = normalised(x) * weight + bias` of the rows of two dimensions. `mean` and `scale` (1 over the root) get
-    /// one number for each row, and have the sizes of `x`, repeated along the row. `y` is `x` itself or apart.
+    /// one number for each row, and have the sizes of `x`, repeated along the row. `y` is `x` itself or does not overlap it.
     pub fn normalise<C: Real>(
         parallel: &dyn Parallel,
         norm: Norm,

@@ -181,7 +181,7 @@ pub(crate) unsafe fn entries<'r, E: Entry>(
 ) -> &'r mut [E] {
     let end = start.checked_add(count).and_then(|end| end.checked_mul(size_of::<E>()));
     assert!(end.is_some_and(|end| end <= scratch.bytes()) && scratch.is_contiguous());
-    // SAFETY: bytes of the scratch, any of which make an entry; the caller vouches that they are its alone.
+    // SAFETY: bytes of the scratch, any of which make an entry; the caller guarantees that they are its alone.
     unsafe { std::slice::from_raw_parts_mut(scratch.first_mut().cast::<E>().add(start), count) }
 }
 
@@ -198,7 +198,7 @@ pub(crate) unsafe fn enter<T: Ordered, E: Entry>(
 ) {
     let flip = if descending { u64::MAX } else { 0 };
     for (index, entry) in entries.iter_mut().enumerate() {
-        // SAFETY: as the caller vouches.
+        // SAFETY: as the caller guarantees.
         let value = unsafe { line.offset(index as isize * stride).read_unaligned() };
         *entry = E::new(value.key() ^ flip, index);
     }

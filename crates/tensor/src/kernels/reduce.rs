@@ -126,7 +126,7 @@ pub fn reduce<F: Fold, R: Compute, S: Compute>(
 /// The element at `offset` belongs to the view.
 #[inline(never)]
 unsafe fn store_at<R: Compute>(out: &ViewMut<'_>, offset: isize, value: R) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe {
         let to = out.first_mut().offset(offset * out.item() as isize);
         if out.dtype() == R::DTYPE && R::DTYPE != DType::Bool {
@@ -214,7 +214,7 @@ pub(super) unsafe fn fetch<C: Compute>(
     stride: isize,
     into: &mut [C],
 ) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     vectorised(|| unsafe { load(dtype, from, stride, into) });
 }
 
@@ -230,14 +230,14 @@ pub(super) unsafe fn load_strip<'s, C: Compute>(
     length: usize,
     buffer: &'s mut [MaybeUninit<C>; STRIP],
 ) -> &'s [C] {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     let from = unsafe { view.first().offset(offset * view.item() as isize) };
     if stride == 1
         && view.dtype() == C::DTYPE
         && C::DTYPE != DType::Bool
         && from.cast::<C>().is_aligned()
     {
-        // SAFETY: same type, aligned, readable and unchanged as the caller vouches.
+        // SAFETY: same type, aligned, readable and unchanged as the caller guarantees.
         return unsafe { std::slice::from_raw_parts(from.cast(), length) };
     }
     let buffer = &mut buffer[..length];

@@ -120,7 +120,7 @@ pub fn rotate<C: Real>(
 }
 
 /// What each element of a gradient `dy` of the result gives to the gradient of its cosine (`by_cos`) or its sine.
-/// All have the same sizes; `out` is apart from the others.
+/// All have the same sizes; `out` overlaps none of the others.
 pub fn rotated_products<C: Real>(
     parallel: &dyn Parallel,
     rotation: Rotation,

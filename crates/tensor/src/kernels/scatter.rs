@@ -47,7 +47,7 @@ pub fn scatter(
             assert!(values.dtype() == tensor.dtype());
             with_bits!(tensor.item(), T => with_index!(targets.index.dtype(), I => {
                 each::<I>(parallel, targets, values, &bad, &|to, from| {
-                    // SAFETY: both are elements of this size, as `each` vouches.
+                    // SAFETY: both are elements of this size, as `each` guarantees.
                     unsafe { to.cast::<T>().write_unaligned(from.cast::<T>().read_unaligned()) }
                 }, size_of::<T>() as isize, size_of::<T>() as isize)
             }));
@@ -146,7 +146,7 @@ fn numbers<T: Element, V: Element, C: Number + Compute, I: Index>(
         values,
         bad,
         &|to, from| {
-            // SAFETY: elements of these types, as `each` vouches.
+            // SAFETY: elements of these types, as `each` guarantees.
             unsafe {
                 let (to, from) = (to.cast::<T>(), from.cast::<V>());
                 let result = f(to.read_unaligned().widen(), from.read_unaligned().widen());

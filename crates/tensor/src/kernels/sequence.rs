@@ -110,7 +110,7 @@ pub fn diagonal(matrix: &Layout, offset: i64) -> Layout {
 }
 
 /// `out = a` on one side of a diagonal, 0 on the other. Keeps what is on or below the diagonal when
-/// `lower`, else what is on or above it. Sizes are equal, of at least two dimensions; `a` is `out` or apart.
+/// `lower`, else what is on or above it. Sizes are equal, of at least two dimensions; `a` is `out` or does not overlap it.
 pub fn triangle(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
@@ -169,7 +169,7 @@ unsafe fn move_run(
     count: usize,
     item: usize,
 ) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe {
         if step_to == item as isize && step_from == item as isize {
             return std::ptr::copy(from, to, count * item);
@@ -185,7 +185,7 @@ unsafe fn move_run(
 /// # Safety
 /// They are writable.
 unsafe fn clear_run(to: *mut u8, step: isize, count: usize, item: usize) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe {
         if step == item as isize {
             return std::ptr::write_bytes(to, 0, count * item);

@@ -267,14 +267,14 @@ impl Wide {
             + head as isize * strides[1]
             + rows.start as isize * strides[2];
         let item = view.item() as isize;
-        // SAFETY: as the caller vouches.
+        // SAFETY: as the caller guarantees.
         let from = unsafe { view.first().offset(start * item) };
         if view.dtype() == DType::Float && from.cast::<f32>().is_aligned() {
             return Wide { first: from.cast(), strides: (strides[2], strides[3]) };
         }
         let columns = view.dims()[3];
         for (at, line) in buffer.chunks_exact_mut(columns.max(1)).take(rows.len()).enumerate() {
-            // SAFETY: as the caller vouches.
+            // SAFETY: as the caller guarantees.
             unsafe {
                 load(view.dtype(), from.offset(at as isize * strides[2] * item), strides[3], line);
             }
@@ -304,7 +304,7 @@ unsafe fn product(
 ) {
     debug_assert!(out.len() >= rows * columns);
     let beta = if add { 1.0 } else { 0.0 };
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe {
         super::matmul::multiply(
             (rows, columns, depth),

@@ -130,7 +130,7 @@ unsafe fn slide_wide(
     let mut at = 0;
     while at < length {
         let position = at.min(length - wide);
-        // SAFETY: as the caller vouches; the sums from `position` on are as many as are made.
+        // SAFETY: as the caller guarantees; the sums from `position` on are as many as are made.
         unsafe {
             let (from, to) = (from.add(position), to.add(position));
             match wide {
@@ -162,7 +162,7 @@ unsafe fn eights<const N: usize>(
 ) {
     use std::arch::x86_64::{_mm256_fmadd_ps, _mm256_loadu_ps, _mm256_set1_ps, _mm256_storeu_ps};
     let mut sums = [_mm256_set1_ps(bias); N];
-    // SAFETY: as the caller of `slide_wide` vouches.
+    // SAFETY: as the caller of `slide_wide` guarantees.
     unsafe {
         for (offset, weight) in offsets.iter().zip(weights) {
             let (line, weight) = (from.add(*offset), _mm256_set1_ps(*weight));
@@ -186,7 +186,7 @@ unsafe fn eights<const N: usize>(
     to: *mut f32,
 ) {
     let mut sums = [[bias; 8]; N];
-    // SAFETY: as the caller of `slide_wide` vouches.
+    // SAFETY: as the caller of `slide_wide` guarantees.
     unsafe {
         for (offset, weight) in offsets.iter().zip(weights) {
             for (at, sums) in sums.iter_mut().enumerate() {

@@ -132,7 +132,7 @@ impl Band<'_> {
     unsafe fn add(&self, offset: usize, sum: &mut [f32; WIDTH]) {
         let (whole, rest) = (self.width / WIDTH * WIDTH, self.width % WIDTH);
         let mut all = *sum;
-        // SAFETY: as the caller vouches.
+        // SAFETY: as the caller guarantees.
         let eight =
             |line: &[f32], at: usize| unsafe { *line.as_ptr().add(at).cast::<[f32; WIDTH]>() };
         for line in 0..self.count {

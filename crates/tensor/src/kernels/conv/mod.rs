@@ -105,7 +105,7 @@ pub fn scratch_size(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
 ///
 /// `out` is by samples, groups, channels, and positions along three axes; `source` by samples, groups, channels and three axes;
 /// `weights`, which [`takes_weights`], by groups, output channels, input channels and taps; `bias` by groups and output channels.
-/// `out` is apart from the others. `scratch` has [`scratch_size`] elements.
+/// `out` overlaps none of the others. `scratch` has [`scratch_size`] elements.
 pub fn convolve(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
@@ -147,7 +147,7 @@ pub fn filter_scratch_size(
 }
 
 /// The gradient of weights: `out` is by groups, output channels, input channels and taps; `source` as in [`convolve`], and
-/// `grad` as its output. `scratch` has [`filter_scratch_size`] elements; `out` is apart from the others.
+/// `grad` as its output. `scratch` has [`filter_scratch_size`] elements; `out` overlaps none of the others.
 pub fn filter(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
@@ -266,7 +266,7 @@ fn is_here(view: &View<'_>) -> bool {
 unsafe fn copy_line(from: *const f32, into: &mut [f32]) {
     const FEW: usize = 8;
     let (length, to) = (into.len(), into.as_mut_ptr());
-    // SAFETY: as the caller vouches; every piece is inside both.
+    // SAFETY: as the caller guarantees; every piece is inside both.
     unsafe {
         if length > 8 * FEW {
             return std::ptr::copy_nonoverlapping(from, to, length);
@@ -292,7 +292,7 @@ unsafe fn copy_line(from: *const f32, into: &mut [f32]) {
 /// They belong to the view, and nobody writes them.
 #[inline(always)]
 unsafe fn take(view: &View<'_>, is_here: bool, offset: isize, stride: isize, into: &mut [f32]) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe {
         if !is_here {
             let from = view.first().offset(offset * view.item() as isize);

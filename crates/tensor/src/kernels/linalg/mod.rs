@@ -131,7 +131,7 @@ impl<'a, F: Field> Stack<'a, F> {
     unsafe fn matrix(&self, at: usize) -> &'a mut [F] {
         let item = size_of::<F>();
         let bytes = self.bytes.part(at * self.each * item, self.each * item);
-        // SAFETY: aligned and long enough, as `new` saw; all bytes are numbers; the caller vouches for the rest.
+        // SAFETY: aligned and long enough, as `new` saw; all bytes are numbers; the caller guarantees the rest.
         unsafe { std::slice::from_raw_parts_mut(bytes.as_ptr().cast_mut().cast::<F>(), self.each) }
     }
 }

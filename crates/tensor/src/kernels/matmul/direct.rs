@@ -49,7 +49,7 @@ pub unsafe fn multiply<C: Real>(
     alpha: C,
     beta: C,
 ) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe {
         gemm::gemm(
             m,

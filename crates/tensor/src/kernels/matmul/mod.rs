@@ -25,7 +25,7 @@ const LEAST: usize = 1 << 19;
 /// `out = alpha * (a @ b) + beta * out`.
 ///
 /// The three have the same number of dimensions, at least 2: any batch sizes (those of `out`; broadcast
-/// before), then rows and columns. `out` is apart from `a` and `b`, and is not read when `beta` is 0.
+/// before), then rows and columns. `out` overlaps neither `a` nor `b`, and is not read when `beta` is 0.
 /// `scratch` is what [`panels`] asked for these layouts.
 pub fn matmul(
     parallel: &dyn Parallel,
