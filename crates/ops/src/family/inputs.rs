@@ -1,4 +1,4 @@
-//! What operators have in common that move elements about: inputs kept apart from outputs, indices, and what
+//! What operators that move elements have in common: inputs that do not alias outputs, indices, and what
 //! is said of an index out of range.
 
 use crate::argument::Arg;

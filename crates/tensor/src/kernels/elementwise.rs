@@ -7,8 +7,8 @@ use crate::parallel::Parallel;
 use crate::{DType, Layout, View, ViewMut};
 use std::cell::Cell;
 
-/// Where an elementwise function finds its inputs and puts its results. An input is the output itself or apart
-/// from it; sizes are equal (broadcast before).
+/// Where an elementwise function finds its inputs and puts its results. An input is the output itself or does
+/// not overlap it; sizes are equal (broadcast before).
 pub enum ElementwiseArgs<'a, const N: usize> {
     /// Tensors, spread over threads.
     Tensors(&'a dyn Parallel, ViewMut<'a>, [View<'a>; N]),

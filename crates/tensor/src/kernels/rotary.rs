@@ -92,7 +92,7 @@ impl Rotation {
 }
 
 /// Turns the lines of the last dimension; or, `backward`, takes gradients of the result to those of the lines. All
-/// have the same sizes; `out` is `x` itself or apart from all. Lines are at most [`LONGEST`].
+/// have the same sizes; `out` is `x` itself or overlaps none. Lines are at most [`LONGEST`].
 pub fn rotate<C: Real>(
     parallel: &dyn Parallel,
     rotation: Rotation,

@@ -160,7 +160,7 @@ pub fn triangle(
 /// Copies a run of elements of `item` bytes, steps in bytes.
 ///
 /// # Safety
-/// They are readable and writable, and apart.
+/// They are readable and writable, and do not overlap.
 unsafe fn move_run(
     to: *mut u8,
     step_to: isize,

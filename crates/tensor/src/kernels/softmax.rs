@@ -10,7 +10,7 @@ use crate::{View, ViewMut};
 const TILE: usize = 256;
 const LANES: usize = 16;
 
-/// `out = softmax(a)` along a dimension, or its logarithm. Sizes are equal; `a` is `out` itself or apart.
+/// `out = softmax(a)` along a dimension, or its logarithm. Sizes are equal; `a` is `out` itself or does not overlap it.
 pub fn softmax<C: Real>(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
@@ -151,7 +151,7 @@ widened! {
 }
 
 /// The gradient of [`softmax`] from that of its result `y`: `y * (grad - sum(grad * y))`, or
-/// `grad - exp(y) * sum(grad)` for the logarithm. Inputs are `out` itself or apart.
+/// `grad - exp(y) * sum(grad)` for the logarithm. Inputs are `out` itself or do not overlap it.
 pub fn softmax_backward<C: Real>(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,

@@ -31,7 +31,7 @@ pub struct Ranked<'a> {
 }
 
 /// Orders the lines of `a` along `dim`. Outputs have the sizes of `a`, but along `dim` as many as are selected; they and
-/// the scratch are apart from `a`. Equal elements keep their order; NaN is the greatest.
+/// the scratch do not overlap `a`. Equal elements keep their order; NaN is the greatest.
 #[allow(clippy::too_many_arguments)]
 pub fn ordered(
     parallel: &dyn Parallel,

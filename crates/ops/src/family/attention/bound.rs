@@ -321,7 +321,7 @@ impl Bound {
         Ok(())
     }
 
-    /// Fails where features apart come with a shift or with dropout.
+    /// Fails where features in a second tensor come with a shift or with dropout.
     fn expect_no_more_features(&self, call: &Call<'_>) -> Result<()> {
         let more = call.has(QUERY_ROPE) && call.layout(QUERY_ROPE)?.count() > 0;
         let shifted = self.pieces.iter().any(|one| one.shift.is_some() || one.slopes.is_some());

@@ -1,4 +1,4 @@
-//! Tensors of features that may have further ones apart: both are together in the workspace while attention works.
+//! Tensors of features that may continue in a second tensor: both are joined in the workspace while attention works.
 
 use crate::call::Call;
 use crate::error::{Error, Result};

@@ -1,7 +1,7 @@
 //! Attention as one operator, and its gradients: of batches with the same lengths, and of sequences of different lengths
 //! that lie one after the other.
 //!
-//! Workspace: what the kernels want for the largest piece of work; features that come apart, brought together; a number
+//! Workspace: what the kernels need for the largest piece of work; features of two tensors, joined; a number
 //! for each batch and head where sinks have gradients.
 
 mod arguments;

@@ -118,7 +118,7 @@ struct Network {
 }
 
 impl Network {
-    /// Reads the arguments that both directions of time have, kept apart from `outs`.
+    /// Reads the arguments that both directions of time have, not aliasing `outs`.
     fn new(call: &mut Call<'_>, arg_indices: &ArgIndices, outs: &[Operand]) -> Result<Network> {
         let outs: Vec<&Operand> = outs.iter().collect();
         let (kind, blocks) = (arg_indices.kind, arg_indices.kind.blocks());
@@ -358,7 +358,7 @@ impl UnaliasedInput {
     }
 }
 
-/// Everything a list of arguments has, to keep inputs apart from it.
+/// All tensors of a list, which inputs must not alias.
 fn all(one: &[&[Operand]]) -> Vec<Operand> {
     one.iter().flat_map(|list| list.iter().copied()).collect()
 }
