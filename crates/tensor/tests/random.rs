@@ -136,12 +136,12 @@ fn integers() {
 }
 
 #[test]
-fn chances() {
-    for chance in [0.0, 0.3, 1.0] {
-        let yes = |out: ViewMut<'_>| random::bernoulli(&Threads(2), out, Philox::new(1, 2), chance);
+fn probabilities() {
+    for p in [0.0, 0.3, 1.0] {
+        let yes = |out: ViewMut<'_>| random::bernoulli(&Threads(2), out, Philox::new(1, 2), p);
         let (mean, _) = moments(&drawn(line(DType::Bool), yes));
         assert!(
-            (mean - chance).abs() < 0.005 * f64::from(u8::from(chance != chance.round())) + 1e-12
+            (mean - p).abs() < 0.005 * f64::from(u8::from(p != p.round())) + 1e-12
         );
     }
     let rising = bytes(COUNT * 4);

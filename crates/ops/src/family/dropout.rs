@@ -18,9 +18,9 @@ use cairn_tensor::{DType, Layout, Scalar, with_number};
 fn probability(call: &mut Call<'_>, at: usize) -> Result<Value> {
     let value = call.value(at)?;
     match value.known().map(Scalar::as_f64) {
-        Some(chance) if !(0.0..=1.0).contains(&chance) => {
+        Some(p) if !(0.0..=1.0).contains(&p) => {
             let name = call.parameter(at);
-            Err(Error::invalid(format!("{name} = {chance} is no probability from 0 to 1")))
+            Err(Error::invalid(format!("{name} = {p} is no probability from 0 to 1")))
         }
         _ => Ok(value),
     }
@@ -47,13 +47,13 @@ fn dropout_gen_mask(call: &mut Call<'_>) -> Result<Plan> {
     let Some(count) = count else {
         return Err(Error::invalid(format!("{} = {sizes:?} are no sizes", call.parameter(0))));
     };
-    let (chance, stays) = (probability(call, 1)?, call.flag_or(6, false)?);
+    let (p, stays) = (probability(call, 1)?, call.flag_or(6, false)?);
     let (generator, mask) = (call.generator(2)?, call.output(5)?);
     call.settle_type(5);
     check_mask(call, 5, &mask, count)?;
     call.plan(move |memory| {
-        let chance = chance.read(memory).as_f64();
-        let keep = if stays { chance } else { 1.0 - chance };
+        let p = p.read(memory).as_f64();
+        let keep = if stays { p } else { 1.0 - p };
         draw(memory.parallel, memory.out(&mask), count, generator.philox(memory), keep);
         Ok(())
     })
@@ -132,20 +132,20 @@ fn dropout_backward(call: &mut Call<'_>) -> Result<Plan> {
 fn dropout(call: &mut Call<'_>) -> Result<Plan> {
     let (x, out, mask) = (call.tensor(0)?, call.output(6)?, call.output(7)?);
     call.settle_type(7);
-    let (chance, active) = (probability(call, 1)?, call.flag(2)?);
+    let (p, active) = (probability(call, 1)?, call.flag(2)?);
     let generator = call.generator(3)?;
     call.expect_dims(6, &out, x.dims())?;
     check_mask(call, 7, &mask, x.count())?;
     let dtype = call.promoted(Typed::Tensor(x.dtype), Typed::Tensor(x.dtype))?;
     let (count, x) = (x.count(), call.apart(Input::Tensor(x), &out));
     call.plan(move |memory| {
-        let chance = if active { chance.read(memory).as_f64() } else { 0.0 };
+        let p = if active { p.read(memory).as_f64() } else { 0.0 };
         let (out, mask) = (memory.out(&out), memory.out(&mask));
-        draw(memory.parallel, mask, count, generator.philox(memory), 1.0 - chance);
+        draw(memory.parallel, mask, count, generator.philox(memory), 1.0 - p);
         x.prepare(memory);
         x.with(memory, out.dims(), |x| match active {
             true => with_number!(dtype, C => {
-                apply::<C>(memory.parallel, out, x, mask.view(), Scale::DropProbability.factor(chance), false);
+                apply::<C>(memory.parallel, out, x, mask.view(), Scale::DropProbability.factor(p), false);
             }),
             false => copy(memory.parallel, out, x),
         });
@@ -167,7 +167,7 @@ fn dropout_v3(call: &mut Call<'_>) -> Result<Plan> {
     }
     let (x, out, mask) = (call.tensor(0)?, call.output(6)?, call.output(7)?);
     call.settle_type(7);
-    let (chance, generator) = (probability(call, 2)?, call.generator(3)?);
+    let (p, generator) = (probability(call, 2)?, call.generator(3)?);
     for (at, one) in [(0, &x), (6, &out)] {
         call.expect_dtype(at, one, &[DType::Float, DType::Float16, DType::Bf16])?;
     }
@@ -182,17 +182,17 @@ fn dropout_v3(call: &mut Call<'_>) -> Result<Plan> {
     }
     let (count, x) = (x.count(), call.apart(Input::Tensor(x), &out));
     call.plan(move |memory| {
-        let chance = chance.read(memory).as_f64();
+        let p = p.read(memory).as_f64();
         let (out, mask) = (memory.out(&out), memory.out(&mask));
         x.prepare(memory);
         x.with(memory, out.dims(), |x| {
-            if chance == 0.0 {
+            if p == 0.0 {
                 copy(memory.parallel, out, x);
-            } else if chance == 1.0 {
+            } else if p == 1.0 {
                 fill_scalar(memory.parallel, out, Scalar::from(0.0));
             } else {
-                draw(memory.parallel, mask, count, generator.philox(memory), 1.0 - chance);
-                let factor = Scale::DropProbability.factor(chance);
+                draw(memory.parallel, mask, count, generator.philox(memory), 1.0 - p);
+                let factor = Scale::DropProbability.factor(p);
                 apply::<f32>(memory.parallel, out, x, mask.view(), factor, false);
             }
         });

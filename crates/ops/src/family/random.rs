@@ -146,41 +146,41 @@ fn integers_of_type(call: &mut Call<'_>) -> Result<Plan> {
 /// Arguments: out, probability (a number or a tensor), seed, offset, more offset, a tensor of the same sizes as
 /// out (or nothing).
 fn bernoulli(call: &mut Call<'_>) -> Result<Plan> {
-    let (out, chance) = (call.output(0)?, call.input(1)?);
+    let (out, p) = (call.output(0)?, call.input(1)?);
     call.settle_type(0);
     call.expect_number(0, &out)?;
     let generator = call.generator(2)?;
     if call.has(5) {
         call.expect_dims(5, &call.layout(5)?, out.dims())?;
     }
-    if let Input::Scalar(chance) = chance {
-        let chance = chance.as_f64();
-        if !(0.0..=1.0).contains(&chance) {
+    if let Input::Scalar(p) = p {
+        let p = p.as_f64();
+        if !(0.0..=1.0).contains(&p) {
             let name = call.parameter(1);
-            return Err(Error::invalid(format!("{name} = {chance} is no probability from 0 to 1")));
+            return Err(Error::invalid(format!("{name} = {p} is no probability from 0 to 1")));
         }
         return call.plan(move |memory| {
-            kernel::bernoulli(memory.parallel, memory.out(&out), generator.philox(memory), chance);
+            kernel::bernoulli(memory.parallel, memory.out(&out), generator.philox(memory), p);
             Ok(())
         });
     }
-    if let Input::Tensor(chance) = chance {
-        call.expect_number(1, &chance)?;
+    if let Input::Tensor(p) = p {
+        call.expect_number(1, &p)?;
     }
     let dims = Dims::new(out.dims());
-    if broadcast(chance.dims(), &dims) != Some(dims) {
-        let (name, have) = (call.parameter(1), chance.dims());
+    if broadcast(p.dims(), &dims) != Some(dims) {
+        let (name, have) = (call.parameter(1), p.dims());
         return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {dims:?}")));
     }
-    let chance = call.apart(chance, &out);
+    let p = call.apart(p, &out);
     call.plan(move |memory| {
-        chance.prepare(memory);
-        chance.with(memory, &dims, |chance| {
+        p.prepare(memory);
+        p.with(memory, &dims, |p| {
             kernel::bernoulli_each(
                 memory.parallel,
                 memory.out(&out),
                 generator.philox(memory),
-                chance,
+                p,
             );
         });
         Ok(())

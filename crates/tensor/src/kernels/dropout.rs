@@ -42,7 +42,7 @@ pub fn draw(parallel: &dyn Parallel, mask: ViewMut<'_>, count: usize, philox: Ph
 }
 
 /// `out = x * scale` where the mask has a bit, else `x * 0` (`multiplies`) or 0 whatever `x` is. `out` and `x` have the same sizes; `x` is `out` itself or
-/// apart from it. `mask` is bytes, one after the other, enough for all.
+/// does not overlap it. `mask` is bytes, one after the other, enough for all.
 pub fn apply<C: Number>(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,

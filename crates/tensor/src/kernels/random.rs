@@ -176,16 +176,16 @@ pub fn bernoulli(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, prob
     });
 }
 
-/// Yes with the probability that `chances`, of the same sizes, has at the position. `chances` is `out` itself or
-/// apart from it.
+/// Yes with the probability that `probabilities`, of the same sizes, has at the position. `probabilities` is `out` itself or
+/// does not overlap it.
 pub fn bernoulli_each(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
     philox: Philox,
-    chances: View<'_>,
+    probabilities: View<'_>,
 ) {
     let packed = out.packed();
-    let walk = Walk::new([&packed, out.layout(), chances.layout()]);
+    let walk = Walk::new([&packed, out.layout(), probabilities.layout()]);
     let [_, to_stride, stride] = walk.inner_strides();
     split(parallel, walk.count(), STRIP, SMALL / 4, |range| {
         vectorised(|| {
@@ -197,11 +197,11 @@ pub fn bernoulli_each(
                 philox.fill(index as u64 - skip as u64, &mut words[..skip + length]);
                 // SAFETY: walks stay inside their layouts; nothing is borrowed.
                 unsafe {
-                    let chances = strip(&chances, from, stride, length, false, &mut buffer);
-                    for ((value, word), chance) in
-                        values.iter_mut().zip(&words[skip..skip + length]).zip(chances)
+                    let probabilities = strip(&probabilities, from, stride, length, false, &mut buffer);
+                    for ((value, word), p) in
+                        values.iter_mut().zip(&words[skip..skip + length]).zip(probabilities)
                     {
-                        *value = f64::from(*word) < *chance * 4_294_967_296.0;
+                        *value = f64::from(*word) < *p * 4_294_967_296.0;
                     }
                     let to = out.first_mut().offset(to * out.item() as isize);
                     store(out.dtype(), to, to_stride, &values[..length]);
