@@ -56,12 +56,12 @@ class Input:
     """A tensor that a case takes: on the CPU, and where it goes."""
 
     def __init__(self, text, seed):
-        self.place, self.tensor = "device", None
+        self.location, self.tensor = "device", None
         if text == "-":
             return
-        place, of_place, rest = text.partition(":") if text.startswith(("const:", "host:")) else ("device", ":", text)
+        location, _, rest = text.partition(":") if text.startswith(("const:", "host:")) else ("device", ":", text)
         tensor, how, values = re.fullmatch(r"([^:=]+)([:=]?)(.*)", rest).groups()
-        self.place, (self.type, self.sizes) = place, shaped(tensor)
+        self.location, (self.type, self.sizes) = location, shaped(tensor)
         self.tensor = self.fill(how, values, torch.Generator().manual_seed(seed + 1))
 
     def fill(self, how, values, generator):
@@ -200,9 +200,9 @@ class ByName:
         desc = self.desc(one.type, one.sizes)
         bytes_of = self.device.keep(raw(one.tensor))
         address, count = c_void_p(bytes_of.data_ptr()), bytes_of.numel()
-        if one.place == "device":
+        if one.location == "device":
             return desc, self.buffer(self.device.put(one.tensor), count)
-        if one.place == "const":
+        if one.location == "const":
             call("aclSetTensorConst", desc, address, c_size_t(count))
         else:
             call("aclSetTensorPlaceMent", desc, HOST)
@@ -268,7 +268,7 @@ class AsGraph:
         self.case, self.engine, self.ir = case, engine, declarations()[case.name]
         self.written = {0: 0} if case.name in WRITE_FIRST else {}
 
-    def graph(self, sized=tuple, is_fed=lambda one: one.place == "device"):
+    def graph(self, sized=tuple, is_fed=lambda one: one.location == "device"):
         """The graph, with what `sized` makes of the sizes of its inputs. What is not fed in a run is a constant."""
         with GraphBuilder(self.engine) as builder:
             op = builder.operator(self.case.name, "node")
@@ -311,7 +311,7 @@ class AsGraph:
         """The outputs on the host; on a stream into memory of ours; on a stream into memory of the pool, with sizes, their
         number, and the values that decide them known only in the run."""
         everything = [one.tensor for one in self.case.inputs if one.tensor is not None]
-        tensors = [one.tensor for one in self.case.inputs if one.tensor is not None and one.place == "device"]
+        tensors = [one.tensor for one in self.case.inputs if one.tensor is not None and one.location == "device"]
         with self.graph() as graph:
             yield "RunGraph", graph.run(tensors)
         with self.graph() as graph:
