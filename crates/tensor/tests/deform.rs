@@ -57,13 +57,13 @@ fn sizes(deformable: &DeformableWindows, channels: usize) -> [[usize; 4]; 3] {
 fn shapes() -> impl Strategy<Value = DeformableWindows> {
     let pair = |range: std::ops::Range<usize>| [range.clone(), range];
     (pair(1..4), pair(1..3), pair(1..3), pair(0..3), 1usize..3, pair(3..7)).prop_map(
-        |(taps, stride, dilation, border, groups, image)| {
+        |(taps, stride, dilation, padding, groups, image)| {
             let positions = [0, 1].map(|i| {
                 let left =
-                    (image[i] + 2 * border[i]).saturating_sub((taps[i] - 1) * dilation[i] + 1);
+                    (image[i] + 2 * padding[i]).saturating_sub((taps[i] - 1) * dilation[i] + 1);
                 left / stride[i] + 1
             });
-            DeformableWindows { taps, stride, dilation, border, groups, image, positions }
+            DeformableWindows { taps, stride, dilation, padding, groups, image, positions }
         },
     )
 }
@@ -72,7 +72,7 @@ proptest! {
     #[test]
     fn without_offsets_samples_are_taps(deformable in shapes(), seed in 0usize..1000) {
         let [images, offsets, samples] = sizes(&deformable, 4);
-        let DeformableWindows { taps, stride, dilation, border, groups, image, positions } = deformable;
+        let DeformableWindows { taps, stride, dilation, padding, groups, image, positions } = deformable;
         let each = groups * taps[0] * taps[1] * positions[0] * positions[1];
         let x = Tensor::new(&images, noise(seed));
         let still = Tensor::new(&offsets, |at| if at / each % 3 == 2 { 2.0 } else { 0.0 });
@@ -82,7 +82,7 @@ proptest! {
         for (at, found) in out.iter().enumerate() {
             let (row, column) = (at / samples[3] % samples[2], at % samples[3]);
             let from = [(row, 0), (column, 1)].map(|(one, i)| {
-                (one / taps[i] * stride[i] + one % taps[i] * dilation[i]).checked_sub(border[i])
+                (one / taps[i] * stride[i] + one % taps[i] * dilation[i]).checked_sub(padding[i])
             });
             let plane = at / samples[3] / samples[2];
             let expected = match from {

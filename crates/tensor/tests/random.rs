@@ -140,9 +140,7 @@ fn probabilities() {
     for p in [0.0, 0.3, 1.0] {
         let yes = |out: ViewMut<'_>| random::bernoulli(&Threads(2), out, Philox::new(1, 2), p);
         let (mean, _) = moments(&drawn(line(DType::Bool), yes));
-        assert!(
-            (mean - p).abs() < 0.005 * f64::from(u8::from(p != p.round())) + 1e-12
-        );
+        assert!((mean - p).abs() < 0.005 * f64::from(u8::from(p != p.round())) + 1e-12);
     }
     let rising = bytes(COUNT * 4);
     for (at, four) in rising.chunks_exact(4).enumerate() {

@@ -176,12 +176,7 @@ fn bernoulli(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         p.prepare(memory);
         p.with(memory, &dims, |p| {
-            kernel::bernoulli_each(
-                memory.parallel,
-                memory.out(&out),
-                generator.philox(memory),
-                p,
-            );
+            kernel::bernoulli_each(memory.parallel, memory.out(&out), generator.philox(memory), p);
         });
         Ok(())
     })

@@ -17,8 +17,8 @@ pub struct DeformableWindows {
     pub stride: [usize; 2],
     /// Between neighbouring taps.
     pub dilation: [usize; 2],
-    /// The border before the first row and column.
-    pub border: [usize; 2],
+    /// The padding before the first row and column.
+    pub padding: [usize; 2],
     /// Groups of channels with offsets of their own.
     pub groups: usize,
     /// Rows and columns of the images.
@@ -71,7 +71,7 @@ impl DeformableWindows {
         let (mut first, mut part, mut inside) = ([0; 2], [0.0; 2], true);
         for i in 0..2 {
             let still = (at[i] * self.stride[i] + taps[i] * self.dilation[i]) as f64;
-            let moved = still - self.border[i] as f64 + f64::from(value(1 - i));
+            let moved = still - self.padding[i] as f64 + f64::from(value(1 - i));
             inside &= moved > -1.0 && moved < self.image[i] as f64;
             first[i] = moved.floor() as isize;
             part[i] = (moved - moved.floor()) as f32;

@@ -197,7 +197,8 @@ pub fn bernoulli_each(
                 philox.fill(index as u64 - skip as u64, &mut words[..skip + length]);
                 // SAFETY: walks stay inside their layouts; nothing is borrowed.
                 unsafe {
-                    let probabilities = strip(&probabilities, from, stride, length, false, &mut buffer);
+                    let probabilities =
+                        strip(&probabilities, from, stride, length, false, &mut buffer);
                     for ((value, word), p) in
                         values.iter_mut().zip(&words[skip..skip + length]).zip(probabilities)
                     {

@@ -2,7 +2,7 @@
 
 use super::steps::{ConvolutionPlan, WeightGradientPlan, by_groups, weights_by_groups};
 use super::window::{
-    ConvolutionTensors, DataFormat, TYPES, Windows, border_pairs, groups, of_dims,
+    ConvolutionTensors, DataFormat, TYPES, Windows, groups, of_dims, padding_pairs,
 };
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -35,7 +35,7 @@ fn windows(call: &Call<'_>) -> Result<(Windows, DataFormat)> {
         axes,
         stride: of_dims(call, STRIDES, axes, format, (1, 1))?,
         dilation: of_dims(call, DILATIONS, axes, format, (1, 1))?,
-        borders: border_pairs(call, PADS, axes)?,
+        padding: padding_pairs(call, PADS, axes)?,
         output_padding,
         groups: groups(call, GROUPS)?,
     };

@@ -109,8 +109,8 @@ fn read_windows(
     }
     let moved = 3 * groups * all;
     call.expect_dims(offset.0, offset.1, &[x.dims()[0], moved, positions[0], positions[1]])?;
-    let (taps, border) = ([taps[0], taps[1]], [padding[0], padding[2]]);
-    Ok(DeformableWindows { taps, stride, dilation, border, groups, image, positions })
+    let (taps, padding) = ([taps[0], taps[1]], [padding[0], padding[2]]);
+    Ok(DeformableWindows { taps, stride, dilation, padding, groups, image, positions })
 }
 
 /// The sizes of the samples, by samples, channels, rows and columns.
@@ -145,7 +145,7 @@ fn shape(call: &Call<'_>, [x_at, w_at, offset_at]: [usize; 3], at: usize) -> Res
         axes: 2,
         stride: [1, taps[0] as i64, taps[1] as i64],
         dilation: [1; 3],
-        borders: [(0, 0); 3],
+        padding: [(0, 0); 3],
         output_padding: [0; 3],
         groups,
     };

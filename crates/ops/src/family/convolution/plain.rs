@@ -3,7 +3,7 @@
 use super::steps::{
     BiasGradientPlan, ConvolutionPlan, WeightGradientPlan, by_groups, weights_by_groups,
 };
-use super::window::{ConvolutionTensors, TYPES, Windows, borders, groups, of_axes};
+use super::window::{ConvolutionTensors, TYPES, Windows, groups, of_axes, read_padding};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::family::inputs::UnaliasedInput;
@@ -155,7 +155,7 @@ fn windows(
         axes,
         stride: of_axes(call, stride, axes, 1, 1)?,
         dilation: of_axes(call, dilation, axes, 1, 1)?,
-        borders: borders(call, padding, axes, pairs)?,
+        padding: read_padding(call, padding, axes, pairs)?,
         output_padding: [0; 3],
         groups: groups(call, groups_at)?,
     };
@@ -199,7 +199,7 @@ pub fn depthwise(call: &mut Call<'_>) -> Result<Plan> {
         axes: 2,
         stride: of_axes(call, 4, 2, 1, 1)?,
         dilation: of_axes(call, 6, 2, 1, 1)?,
-        borders: borders(call, 5, 2, false)?,
+        padding: read_padding(call, 5, 2, false)?,
         output_padding: [0; 3],
         groups: channels,
     };
@@ -222,7 +222,7 @@ fn time_windows(call: &Call<'_>, indices: &[usize], pad: usize) -> Result<Window
         axes: 1,
         stride: [1; 3],
         dilation: [1; 3],
-        borders: borders(call, pad, 1, false)?,
+        padding: read_padding(call, pad, 1, false)?,
         output_padding: [0; 3],
         groups: 1,
     })

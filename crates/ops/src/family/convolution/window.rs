@@ -1,4 +1,4 @@
-//! How the windows of a convolution are placed: strides, borders, dilations and groups, read and checked.
+//! How the windows of a convolution are placed: strides, padding, dilations and groups, read and checked.
 
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -11,7 +11,7 @@ pub const TYPES: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
 const MOST_GROUPS: i64 = 65535;
 
 /// The windows of a convolution from its larger side (the input, or the output of a transposed one) to its smaller side, along
-/// three axes. Where there are fewer, the first ones have a stride of 1 and no border.
+/// three axes. Where there are fewer, the first ones have a stride of 1 and no padding.
 #[derive(Clone, Copy, Debug)]
 pub struct Windows {
     /// How many axes there are.
@@ -20,8 +20,8 @@ pub struct Windows {
     pub stride: [i64; 3],
     /// Between neighbouring taps.
     pub dilation: [i64; 3],
-    /// The borders before and after the larger side.
-    pub borders: [(i64, i64); 3],
+    /// The padding before and after the larger side.
+    pub padding: [(i64, i64); 3],
     /// What the larger side has beyond the last window.
     pub output_padding: [i64; 3],
     /// Groups of channels.
@@ -57,8 +57,13 @@ pub fn of_axes(call: &Call<'_>, at: usize, axes: usize, least: i64, rest: i64) -
     numbers(call, at, &values, least, rest)
 }
 
-/// Borders: one for each axis, or, where `pairs` says so, one before and one after each.
-pub fn borders(call: &Call<'_>, at: usize, axes: usize, pairs: bool) -> Result<[(i64, i64); 3]> {
+/// Reads the padding: one for each axis, or, where `pairs` is set, one before and one after each.
+pub fn read_padding(
+    call: &Call<'_>,
+    at: usize,
+    axes: usize,
+    pairs: bool,
+) -> Result<[(i64, i64); 3]> {
     let values = call.ints(at)?;
     let lengths = [axes, 2 * axes];
     expect_length(call, at, &values, &lengths[..1 + usize::from(pairs)])?;
@@ -71,11 +76,11 @@ pub fn borders(call: &Call<'_>, at: usize, axes: usize, pairs: bool) -> Result<[
     Ok([0, 1, 2].map(|axis| (before[axis], after[axis])))
 }
 
-/// Borders by name: one before and one after each axis.
-pub fn border_pairs(call: &Call<'_>, at: usize, axes: usize) -> Result<[(i64, i64); 3]> {
+/// Reads the padding by name: one before and one after each axis.
+pub fn padding_pairs(call: &Call<'_>, at: usize, axes: usize) -> Result<[(i64, i64); 3]> {
     let values = call.ints(at)?;
     expect_length(call, at, &values, &[2 * axes])?;
-    borders(call, at, axes, true)
+    read_padding(call, at, axes, true)
 }
 
 /// By name there is a number for each dimension, samples and channels included.
@@ -172,7 +177,7 @@ pub struct ConvolutionTensors {
 impl Windows {
     /// The size of the smaller side along an axis.
     fn small_size(&self, axis: usize, size: usize, taps: usize) -> Option<i64> {
-        let (before, after) = self.borders[axis];
+        let (before, after) = self.padding[axis];
         let reach = (i64::try_from(taps).ok()? - 1).checked_mul(self.dilation[axis])?;
         let whole = i64::try_from(size).ok()?.checked_add(before + after)?;
         let left =
@@ -182,7 +187,7 @@ impl Windows {
 
     /// The size of the larger side along an axis.
     fn large_size(&self, axis: usize, size: usize, taps: usize) -> Option<i64> {
-        let (before, after) = self.borders[axis];
+        let (before, after) = self.padding[axis];
         let reach = (i64::try_from(taps).ok()? - 1).checked_mul(self.dilation[axis])?;
         let moved = (i64::try_from(size).ok()? - 1).checked_mul(self.stride[axis])?;
         moved.checked_add(reach)?.checked_add(self.output_padding[axis] + 1 - before - after)
@@ -221,9 +226,9 @@ impl Windows {
             let Some(other) = other.filter(|one| *one >= 0) else {
                 let (name, other) = (call.parameter(at), call.parameter(weights_at));
                 let (sizes, taps) = (known.dims(), weights.dims());
-                let (borders, dilation) = (self.borders[dim], self.dilation[dim]);
+                let (padding, dilation) = (self.padding[dim], self.dilation[dim]);
                 return Err(Error::invalid(format!(
-                    "{name} {sizes:?} with borders {borders:?} has no room along axis {axis} for {other} {taps:?} with dilation {dilation}"
+                    "{name} {sizes:?} with padding {padding:?} has no room along axis {axis} for {other} {taps:?} with dilation {dilation}"
                 )));
             };
             dims.push(other as usize);
@@ -279,7 +284,7 @@ impl Windows {
     pub fn forward(&self, weights: &Layout) -> [Axis; 3] {
         [0, 1, 2].map(|at| Axis {
             step: self.stride[at] as isize,
-            first: -(self.borders[at].0 as isize),
+            first: -(self.padding[at].0 as isize),
             tap_step: self.dilation[at] as isize,
             taps: weights.dims()[3 + at],
         })
@@ -288,7 +293,7 @@ impl Windows {
     /// The positions of the larger side along an axis, by what they leave of the stride: those that a tap reaches.
     pub fn classes(&self, at: usize, size: usize, taps: usize) -> Vec<Class> {
         let (stride, dilation) = (self.stride[at], self.dilation[at]);
-        let before = self.borders[at].0;
+        let before = self.padding[at].0;
         let apart = stride / gcd(stride, dilation);
         let reached = |rest: i64| {
             let most = (taps as i64).min(apart);
@@ -379,7 +384,7 @@ mod tests {
                         axes: 1,
                         stride: [1, 1, stride],
                         dilation: [1, 1, dilation],
-                        borders: [(0, 0), (0, 0), (before, before)],
+                        padding: [(0, 0), (0, 0), (before, before)],
                         output_padding: [0; 3],
                         groups: 1,
                     };
