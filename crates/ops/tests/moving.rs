@@ -151,8 +151,8 @@ fn slices_rolls_flips_and_borders() {
     memory.run("Roll", vec![t(&a), Arg::Ints(vec![3]), Arg::Ints(vec![]), t(&same)]).unwrap();
     assert_eq!(memory.read(&same), [6.0, 7.0, 8.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
     let padded = memory.zeros(F, &[3, 3]);
-    let borders = Arg::Ints(vec![-2, 1, 0, 1]);
-    memory.run("ConstantPadNd", vec![t(&a), borders, scalar(9.0), t(&padded)]).unwrap();
+    let padding = Arg::Ints(vec![-2, 1, 0, 1]);
+    memory.run("ConstantPadNd", vec![t(&a), padding, scalar(9.0), t(&padded)]).unwrap();
     assert_eq!(memory.read(&padded), [3.0, 4.0, 9.0, 7.0, 8.0, 9.0, 9.0, 9.0, 9.0]);
 }
 

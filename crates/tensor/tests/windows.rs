@@ -87,7 +87,7 @@ fn taps() -> impl Strategy<Value = Taps> {
         scaling().prop_map(|scaling| Rule::Cubic(scaling, -0.75)),
         scaling().prop_map(Rule::SmoothLinear),
         scaling().prop_map(Rule::SmoothCubic),
-        (-2i64..4, edge).prop_map(|(before, edge)| Rule::Border(before, edge)),
+        (-2i64..4, edge).prop_map(|(before, edge)| Rule::Padding(before, edge)),
     ];
     (rule, 1usize..9, 1usize..12).prop_map(|(rule, input, output)| Taps { rule, input, output })
 }
@@ -235,7 +235,7 @@ proptest! {
 
     #[test]
     fn moves(sizes in (1usize..5, 1usize..6), output in 1usize..9, order in Just(vec![0usize, 1]).prop_shuffle(), before in 0i64..4) {
-        let taps = Taps { rule: Rule::Border(before, Edge::Symmetric), input: sizes.1, output };
+        let taps = Taps { rule: Rule::Padding(before, Edge::Symmetric), input: sizes.1, output };
         let (layout, length) = strided(&[sizes.0, sizes.1], &order, 2, DType::Int16);
         let memory = AlignedMemory::new(length * 2);
         each(&[sizes.0, sizes.1], |at| put(memory.bytes(), offset(&layout, at), ((at[0] * 100 + at[1]) as i16).to_le_bytes()));

@@ -8,7 +8,6 @@ mod avg_pool;
 mod batch;
 mod batch_matmul;
 mod batch_update;
-mod bordering;
 mod chunking;
 mod clamp;
 mod class_loss;
@@ -23,6 +22,7 @@ mod detection;
 mod distances;
 mod division;
 mod dropout;
+mod edge_padding;
 pub mod elementwise;
 mod embedding;
 mod embedding_bag;
@@ -146,7 +146,7 @@ pub const ROWS: &[&[Row]] = &[
     plain_pool::ROWS,
     unpool::ROWS,
     upsample::ROWS,
-    bordering::ROWS,
+    edge_padding::ROWS,
     sync_batch::ROWS,
     sampling::ROWS,
     detection::ROWS,
@@ -212,7 +212,7 @@ pub const NODES: &[&[Node]] = &[
     plain_pool::NODES,
     upsample::NODES,
     viewing::NODES,
-    bordering::NODES,
+    edge_padding::NODES,
     sync_batch::NODES,
     batch_update::NODES,
     sampling::NODES,

@@ -1,6 +1,6 @@
-//! Borders around tensors.
+//! Padding of tensors.
 
-use super::bordering::{self, edge, pairs};
+use super::edge_padding::{self, edge, pairs};
 use super::inputs::UnaliasedInput;
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -12,39 +12,39 @@ use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::{Dims, Layout, Scalar};
 
-/// A border of one value around a tensor, or a part cut off where it is negative. Arguments: a, borders (before and
+/// Padding of one value around a tensor, or a part cut off where it is negative. Arguments: a, padding (before and
 /// after, the last dimension first), value, out.
 fn constant_pad(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read(0, &[&out])?;
-    let borders = call.ints(1)?;
+    let padding = call.ints(1)?;
     let value = if call.has(2) { call.number(2)? } else { Scalar::from(0) };
     let rank = a.rank();
-    if borders.len() % 2 != 0 || borders.len() > 2 * rank {
+    if padding.len() % 2 != 0 || padding.len() > 2 * rank {
         let (name, dims) = (call.parameter(1), a.dims());
-        return Err(Error::invalid(format!("{name} = {borders:?} are no pairs for {dims:?}")));
+        return Err(Error::invalid(format!("{name} = {padding:?} are no pairs for {dims:?}")));
     }
-    bordered(
+    pad_with_value(
         call,
         a,
         out,
-        &borders.chunks(2).map(|two| (two[0], two[1])).collect::<Vec<_>>(),
+        &padding.chunks(2).map(|two| (two[0], two[1])).collect::<Vec<_>>(),
         value,
     )
 }
 
-/// As [`constant_pad`] with pairs from the first dimension on, or with borders of the tensor's own elements. Arguments: a, pairs,
+/// As [`constant_pad`] with pairs from the first dimension on, or with padding of the tensor's own elements. Arguments: a, pairs,
 /// value, out, mode, order of the pairs.
 fn padded_in_order(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read(0, &[&out])?;
     let mut pairs = pairs(call, 1, a.rank(), call.flag_or(5, true)?)?;
     if let Some(edge) = edge(call, 4)? {
-        return bordering::bordered(call, (0, 1, 3), (a, out), &pairs, edge);
+        return edge_padding::pad_with_edge(call, (0, 1, 3), (a, out), &pairs, edge);
     }
     let value = if call.has(2) { call.number(2)? } else { Scalar::from(0) };
     pairs.reverse();
-    bordered(call, a, out, &pairs, value)
+    pad_with_value(call, a, out, &pairs, value)
 }
 
 fn constant_pad_output(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -58,7 +58,7 @@ fn constant_pad_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(a.dtype, &dims)])
 }
 
-fn bordered(
+fn pad_with_value(
     call: &mut Call<'_>,
     a: UnaliasedInput,
     out: Operand,

@@ -69,12 +69,12 @@ fn two(call: &Call<'_>, at: usize, least: i64, one: bool) -> Result<[i64; 2]> {
 /// Windows from the arguments kernel size, dilation, padding and stride, from index `at` on.
 fn axes(call: &Call<'_>, at: usize) -> Result<[Axis; 2]> {
     let (taps, dilation) = (two(call, at, 1, false)?, two(call, at + 1, 1, false)?);
-    let (border, stride) = (two(call, at + 2, 0, false)?, two(call, at + 3, 1, false)?);
+    let (padding, stride) = (two(call, at + 2, 0, false)?, two(call, at + 3, 1, false)?);
     Ok([0, 1].map(|axis| Axis {
         taps: taps[axis],
         dilation: dilation[axis],
-        before: border[axis],
-        after: border[axis],
+        before: padding[axis],
+        after: padding[axis],
         stride: stride[axis],
     }))
 }
@@ -232,9 +232,9 @@ fn named_axes(call: &Call<'_>, image: &Layout) -> Result<[Axis; 2]> {
             for (axis, size) in axes.iter_mut().zip([height, width]) {
                 let positions = (size as i64 - 1).div_euclid(axis.stride) + 1;
                 let span = (axis.taps - 1).saturating_mul(axis.dilation);
-                let border = (positions - 1).saturating_mul(axis.stride).saturating_add(span + 1);
-                let border = border.saturating_sub(size as i64).max(0);
-                (axis.before, axis.after) = (border / 2, border - border / 2);
+                let padding = (positions - 1).saturating_mul(axis.stride).saturating_add(span + 1);
+                let padding = padding.saturating_sub(size as i64).max(0);
+                (axis.before, axis.after) = (padding / 2, padding - padding / 2);
             }
         }
         "CALCULATED" => {

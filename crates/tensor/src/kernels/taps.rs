@@ -58,7 +58,7 @@ pub enum Rule {
     /// A cubic curve as wide as two outputs on each side, at least as two inputs.
     SmoothCubic(Scaling),
     /// The input with borders: `before` positions in front (negative: so many less).
-    Border(i64, Edge),
+    Padding(i64, Edge),
 }
 
 /// What a sum over a window is divided by.
@@ -161,7 +161,7 @@ impl Taps {
                 let position = scaling.round(step * scaling.round(output as f64 + 0.5));
                 (position.floor() as usize).min(input - 1)
             }
-            Rule::Border(before, edge) => {
+            Rule::Padding(before, edge) => {
                 let position = output as i64 - before;
                 let inside = match edge {
                     Edge::Replicate => position.clamp(0, last),
@@ -221,7 +221,7 @@ impl Taps {
             Rule::SmoothCubic(scaling) => {
                 self.smooth(scaling, output, 2.0, |x| cubic(-0.5, x), visit)
             }
-            Rule::Nearest(_) | Rule::NearestCentre(_) | Rule::Border(..) => {}
+            Rule::Nearest(_) | Rule::NearestCentre(_) | Rule::Padding(..) => {}
         }
     }
 
@@ -283,7 +283,7 @@ impl Taps {
                 }
                 Rule::Parts | Rule::Linear(_) => true,
                 Rule::Nearest(scaling) => scaling.factor.is_none(),
-                Rule::Border(before, _) => before == 0,
+                Rule::Padding(before, _) => before == 0,
                 _ => false,
             }
     }
