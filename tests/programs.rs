@@ -76,12 +76,12 @@ fn of_sources(root: &Path) -> Result<Vec<Trial>> {
 }
 
 /// Collects trials that need the toolkit.
-struct OnToolkit {
+struct ToolkitTrials {
     found: Option<Toolkit>,
     trials: Vec<Trial>,
 }
 
-impl OnToolkit {
+impl ToolkitTrials {
     fn add(&mut self, name: &str, body: impl FnOnce(&Toolkit) -> Result<()> + Send + 'static) {
         self.add_if(true, name, body);
     }
@@ -94,45 +94,47 @@ impl OnToolkit {
         body: impl FnOnce(&Toolkit) -> Result<()> + Send + 'static,
     ) {
         let toolkit = self.found.clone();
-        let made = trial(name, move || body(&toolkit.expect("ignored without a toolkit")));
-        self.trials.push(made.with_ignored_flag(self.found.is_none() || !possible));
+        let trial = trial(name, move || body(&toolkit.expect("ignored without a toolkit")));
+        self.trials.push(trial.with_ignored_flag(self.found.is_none() || !possible));
     }
 }
 
 fn of_toolkit(root: &Path, found: Option<Toolkit>) -> Result<Vec<Trial>> {
-    let mut on = OnToolkit { found, trials: Vec::new() };
+    let mut trials = ToolkitTrials { found, trials: Vec::new() };
     for program in program::all(root)? {
         for index in 0..program.environments.len() {
             let name = program.trial(&program.environments[index]);
             let program = program.clone();
-            on.add(&name, move |toolkit| program.test(toolkit, index));
+            trials.add(&name, move |toolkit| program.test(toolkit, index));
         }
     }
     for list in symbols::lists(root)? {
         let name = format!("symbols::{}", list.file_stem().unwrap_or_default().to_string_lossy());
-        on.add(&name, move |toolkit| symbols::resolves(toolkit, &list));
+        trials.add(&name, move |toolkit| symbols::resolves(toolkit, &list));
     }
     let here = root.to_path_buf();
-    on.add("operators::exported", move |toolkit| operators::are_exported(&here, toolkit));
-    on.add("symbols::names", symbols::names);
+    trials.add("operators::exported", move |toolkit| operators::are_exported(&here, toolkit));
+    trials.add("symbols::names", symbols::names);
     let here = root.to_path_buf();
-    on.add("symbols::graph_engine", move |toolkit| symbols::graph_engine(&here, toolkit));
-    on.add("symbols::pool", symbols::pool);
+    trials.add("symbols::graph_engine", move |toolkit| symbols::graph_engine(&here, toolkit));
+    trials.add("symbols::pool", symbols::pool);
     for shell in shell::SHELLS {
         let here = shell::is_installed(shell);
-        on.add_if(here, &format!("shell::{shell}"), move |toolkit| shell::set_env(toolkit, shell));
+        trials.add_if(here, &format!("shell::{shell}"), move |toolkit| {
+            shell::set_env(toolkit, shell)
+        });
         let name = format!("shell::{shell}_gcc");
-        on.add_if(here, &name, move |toolkit| shell::gcc_line(toolkit, shell));
+        trials.add_if(here, &name, move |toolkit| shell::gcc_line(toolkit, shell));
     }
-    on.add("shell::moved", shell::moved);
-    on.add("shell::kept_path", shell::kept_path);
-    on.add("shell::parts", shell::parts);
-    on.add_if(shell::is_installed("cmake"), "shell::cmake", shell::cmake);
-    on.add("commands::cairn_run", commands::cairn_run);
-    on.add("commands::doctor", commands::doctor);
-    on.add("commands::npu_smi_list", commands::smi_list);
-    on.add("commands::npu_smi_live", commands::smi_live);
-    Ok(on.trials)
+    trials.add("shell::moved", shell::moved);
+    trials.add("shell::kept_path", shell::kept_path);
+    trials.add("shell::parts", shell::parts);
+    trials.add_if(shell::is_installed("cmake"), "shell::cmake", shell::cmake);
+    trials.add("commands::cairn_run", commands::cairn_run);
+    trials.add("commands::doctor", commands::doctor);
+    trials.add("commands::npu_smi_list", commands::smi_list);
+    trials.add("commands::npu_smi_live", commands::smi_live);
+    Ok(trials.trials)
 }
 
 fn trial(name: &str, body: impl FnOnce() -> Result<()> + Send + 'static) -> Trial {

@@ -94,9 +94,9 @@ def main():
                 answer = True
             else:
                 start = time.perf_counter_ns()
-                made = forward()
+                result = forward()
                 took = time.perf_counter_ns() - start
-                answer = took if command == "run" else made.flatten().tolist()
+                answer = took if command == "run" else result.flatten().tolist()
             print(json.dumps(answer), flush=True)
 
 

@@ -134,13 +134,13 @@ fn door(report: &mut Report, acl: &Acl) {
     // SAFETY: calls of the C interface with valid arguments, throughout this function.
     unsafe {
         ok((acl.set_device)(0));
-        let mut made: Vec<*mut c_void> = vec![null_mut(); 1000];
+        let mut streams: Vec<*mut c_void> = vec![null_mut(); 1000];
         let mut created = Vec::new();
         for _ in 0..10 {
             let start = std::time::Instant::now();
-            made.iter_mut().for_each(|s| ok((acl.create_stream)(s)));
+            streams.iter_mut().for_each(|s| ok((acl.create_stream)(s)));
             created.push(start.elapsed().as_nanos() as f64);
-            made.iter().for_each(|s| ok((acl.destroy_stream)(*s)));
+            streams.iter().for_each(|s| ok((acl.destroy_stream)(*s)));
         }
         created.sort_by(f64::total_cmp);
         report.alone(

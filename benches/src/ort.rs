@@ -1,7 +1,7 @@
 //! ONNX Runtime: `libonnxruntime.so` of its wheel, through its C interface.
 //!
-//! The library hands out one table of functions that only ever grows at its end, so a place in it is
-//! part of the ABI; whoever calls a function names its place and its type.
+//! The library hands out one table of functions that only ever grows at its end, so an index in it is
+//! part of the ABI; whoever calls a function names its index and its type.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 const VERSION: u32 = 23;
 
 /// Places in the table.
-mod place {
+mod function_index {
     pub const GET_ERROR_MESSAGE: usize = 2;
     pub const CREATE_ENV: usize = 3;
     pub const CREATE_CPU_MEMORY_INFO: usize = 69;
@@ -68,12 +68,12 @@ impl Ort {
             const ERROR: c_int = 3;
             const ARENA: c_int = 1;
             let (mut environment, mut memory_info) = (null_mut(), null_mut());
-            ort.check(ort.function::<CreateEnv>(place::CREATE_ENV)(
+            ort.check(ort.function::<CreateEnv>(function_index::CREATE_ENV)(
                 ERROR,
                 c"bench".as_ptr(),
                 &mut environment,
             ))?;
-            ort.check(ort.function::<CreateMemoryInfo>(place::CREATE_CPU_MEMORY_INFO)(
+            ort.check(ort.function::<CreateMemoryInfo>(function_index::CREATE_CPU_MEMORY_INFO)(
                 ARENA,
                 0,
                 &mut memory_info,
@@ -84,11 +84,11 @@ impl Ort {
     }
 
     /// # Safety
-    /// `F` is the type of the function at `place`.
-    pub unsafe fn function<F>(&self, place: usize) -> F {
+    /// `F` is the type of the function at `index`.
+    pub unsafe fn function<F>(&self, index: usize) -> F {
         // SAFETY: the table holds at least the places of `VERSION`, and a function pointer is as
         // large as any pointer.
-        unsafe { std::mem::transmute_copy(&*self.functions.add(place)) }
+        unsafe { std::mem::transmute_copy(&*self.functions.add(index)) }
     }
 
     /// What a status that is not null says.
@@ -97,8 +97,9 @@ impl Ort {
             return Ok(());
         }
         // SAFETY: a status that is not null has a text, which lives as long as it.
-        let text =
-            unsafe { CStr::from_ptr(self.function::<Message>(place::GET_ERROR_MESSAGE)(status)) };
+        let text = unsafe {
+            CStr::from_ptr(self.function::<Message>(function_index::GET_ERROR_MESSAGE)(status))
+        };
         Err(text.to_string_lossy().into_owned())
     }
 }

@@ -56,14 +56,14 @@ fn main() -> TractResult<()> {
             (["load", kind, file], _) => chain.insert(load(kind, file)?).nodes.to_string(),
             (["run"], Some(chain)) => {
                 let start = Instant::now();
-                let made = chain.run()?;
+                let outputs = chain.run()?;
                 let took = start.elapsed().as_nanos();
-                drop(made);
+                drop(outputs);
                 took.to_string()
             }
             (["output"], Some(chain)) => {
-                let made = chain.run()?;
-                let plain = made[0].as_plain_ram().context("numbers in memory")?;
+                let outputs = chain.run()?;
+                let plain = outputs[0].as_plain_ram().context("numbers in memory")?;
                 format!("{:?}", plain.as_slice::<f32>()?)
             }
             _ => bail!("not understood: {line}"),

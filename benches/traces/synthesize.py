@@ -48,11 +48,11 @@ def weights(t, width, layers, vocabulary):
 
 
 def train(width=1024, layers=8, heads=16, vocabulary=8192, batch=4, steps=6):
-    t, dice = Trace(), random.Random(1)
+    t, rng = Trace(), random.Random(1)
     shapes, _ = weights(t, width, layers, vocabulary)
     moments = None
     for _ in range(steps):
-        length = dice.randrange(96, 513)
+        length = rng.randrange(96, 513)
         rows = (batch, length)
         ids = t.take(*rows, 4)
         kept, x = [], t.take(*rows, width)
@@ -121,7 +121,7 @@ def train(width=1024, layers=8, heads=16, vocabulary=8192, batch=4, steps=6):
 
 
 def serve(width=2048, layers=6, heads=16, vocabulary=32000, rounds=160, most=12):
-    t, dice = Trace(), random.Random(2)
+    t, rng = Trace(), random.Random(2)
     weights(t, width, layers, vocabulary)
     requests = []
 
@@ -140,25 +140,25 @@ def serve(width=2048, layers=6, heads=16, vocabulary=32000, rounds=160, most=12)
             t.free(x)
 
     for _ in range(rounds):
-        if len(requests) < most and dice.random() < 0.35:
-            prompt = dice.randrange(16, 700)
+        if len(requests) < most and rng.random() < 0.35:
+            prompt = rng.randrange(16, 700)
             pass_through(prompt, prompt)
-            room = -(-prompt // 128) * 128
-            caches = [t.take(room, width) for _ in range(2 * layers)]
-            requests.append([prompt, prompt + dice.randrange(8, 400), room, caches])
+            capacity = -(-prompt // 128) * 128
+            caches = [t.take(capacity, width) for _ in range(2 * layers)]
+            requests.append([prompt, prompt + rng.randrange(8, 400), capacity, caches])
         if requests:
             pass_through(len(requests), max(length for length, *_ in requests))
         for request in list(requests):
             request[0] += 8
-            length, end, room, caches = request
+            length, end, capacity, caches = request
             if length >= end:
                 t.free(*caches)
                 requests.remove(request)
-            elif length > room:
+            elif length > capacity:
                 for at, old in enumerate(caches):
-                    caches[at] = t.take(room + 128, width)
+                    caches[at] = t.take(capacity + 128, width)
                     t.free(old)
-                request[2] = room + 128
+                request[2] = capacity + 128
     t.write("synthetic_serve.trc")
 
 

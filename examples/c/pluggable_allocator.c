@@ -80,12 +80,12 @@ int main(void) {
     }
     MUST(aclrtSynchronizeStream(stream));
 
-    Figures seen;
-    my_figures(&seen);
+    Figures totals;
+    my_figures(&totals);
     printf("%" PRIu64 " blocks taken, %" PRIu64 " given back, %" PRIu64 " bytes in all, %" PRIu64 " at most at a time\n",
-           seen.taken, seen.returned, seen.bytes, seen.peak);
+           totals.taken, totals.returned, totals.bytes, totals.peak);
     MUST(aclrtDestroyStream(stream));
     MUST(aclrtResetDevice(0));
     MUST(aclFinalize());
-    return seen.taken > 0 && seen.taken == seen.returned && seen.live == 0 && seen.failed == 0 ? 0 : 1;
+    return totals.taken > 0 && totals.taken == totals.returned && totals.live == 0 && totals.failed == 0 ? 0 : 1;
 }

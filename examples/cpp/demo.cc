@@ -48,11 +48,11 @@ int main() {
         for (int64_t rows : {2, 64, 2}) {
             const std::vector<float> some = Numbers(rows);
             std::vector<ge::Tensor> given = {OnDevice(some, {rows, 8})};
-            std::vector<ge::Tensor> made;
-            CHECK(session.RunGraphWithStreamAsync(2, right, given, made) == ge::SUCCESS,
+            std::vector<ge::Tensor> results;
+            CHECK(session.RunGraphWithStreamAsync(2, right, given, results) == ge::SUCCESS,
                   ge::GEGetErrorMsgV2().GetString());
             CHECK(aclrtSynchronizeStream(right) == ACL_SUCCESS, aclGetRecentErrMsg());
-            CHECK(Close(made[0].GetData(), Expected(some)), "wrong numbers");
+            CHECK(Close(results[0].GetData(), Expected(some)), "wrong numbers");
         }
         std::printf("  numbers are right for 2, 64 and 2 rows\n");
         pool_right->Print();

@@ -91,13 +91,13 @@ inline ge::Tensor OnDevice(const std::vector<float> &values, const std::vector<i
     return tensor;
 }
 
-inline bool Close(const void *device, const std::vector<float> &wanted) {
-    std::vector<float> have(wanted.size());
-    const size_t bytes = wanted.size() * sizeof(float);
+inline bool Close(const void *device, const std::vector<float> &expected) {
+    std::vector<float> have(expected.size());
+    const size_t bytes = expected.size() * sizeof(float);
     CHECK(aclrtMemcpy(have.data(), bytes, device, bytes, ACL_MEMCPY_DEVICE_TO_HOST) == ACL_SUCCESS, "copy");
-    for (size_t at = 0; at < wanted.size(); ++at) {
-        if (!(std::fabs(have[at] - wanted[at]) < 1e-5F)) {
-            std::printf("element %zu is %g, not %g\n", at, have[at], wanted[at]);
+    for (size_t at = 0; at < expected.size(); ++at) {
+        if (!(std::fabs(have[at] - expected[at]) < 1e-5F)) {
+            std::printf("element %zu is %g, not %g\n", at, have[at], expected[at]);
             return false;
         }
     }

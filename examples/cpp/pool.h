@@ -35,10 +35,10 @@ public:
     }
 
     ge::MemBlock *Malloc(size_t size) override {
-        const size_t wanted = (size + 511) / 512 * 512;
+        const size_t rounded = (size + 511) / 512 * 512;
         for (auto hole = holes_.begin(); hole != holes_.end(); ++hole) {
-            if (hole->second >= wanted) {
-                return Take(hole, hole->first, wanted, size);
+            if (hole->second >= rounded) {
+                return Take(hole, hole->first, rounded, size);
             }
         }
         return nullptr;  // the call that wanted it fails, and says so
@@ -47,11 +47,11 @@ public:
     // The same memory again, if it is free: a graph whose feature memory stays need not be moved.
     ge::MemBlock *MallocAdvise(size_t size, void *addr) override {
         ++advised_;
-        const size_t wanted = (size + 511) / 512 * 512;
+        const size_t rounded = (size + 511) / 512 * 512;
         const size_t start = static_cast<char *>(addr) - static_cast<char *>(slab_);
         auto hole = holes_.upper_bound(start);
-        if (hole != holes_.begin() && (--hole)->first + hole->second >= start + wanted) {
-            return Take(hole, start, wanted, size);
+        if (hole != holes_.begin() && (--hole)->first + hole->second >= start + rounded) {
+            return Take(hole, start, rounded, size);
         }
         return Malloc(size);
     }
@@ -97,19 +97,19 @@ private:
         size_t bytes = 0;
     };
 
-    ge::MemBlock *Take(std::map<size_t, size_t>::iterator hole, size_t start, size_t wanted, size_t size) {
+    ge::MemBlock *Take(std::map<size_t, size_t>::iterator hole, size_t start, size_t rounded, size_t size) {
         const size_t begin = hole->first;
         const size_t end = begin + hole->second;
         holes_.erase(hole);
         if (begin < start) {
             holes_[begin] = start - begin;
         }
-        if (start + wanted < end) {
-            holes_[start + wanted] = end - (start + wanted);
+        if (start + rounded < end) {
+            holes_[start + rounded] = end - (start + rounded);
         }
         ++served_;
         ++live_;
-        live_bytes_ += wanted;
+        live_bytes_ += rounded;
         peak_ = live_bytes_ > peak_ ? live_bytes_ : peak_;
         Figures &figures = classes_[Reason()];
         ++figures.blocks;

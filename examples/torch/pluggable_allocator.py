@@ -35,10 +35,10 @@ def main():
 
     _, losses = mlp.train("npu", 50)
     torch.npu.synchronize()
-    seen = figures(library)
+    counts = figures(library)
     print(f"50 steps of training, loss {losses[0]:.4f} -> {losses[-1]:.4f}:")
-    print(f"{seen.taken} blocks taken, {seen.bytes >> 10} KiB in all, {seen.peak >> 10} KiB at most at a time, {seen.failed} refused")
-    print(f"{seen.returned} blocks given back, {seen.live} bytes still out")
+    print(f"{counts.taken} blocks taken, {counts.bytes >> 10} KiB in all, {counts.peak >> 10} KiB at most at a time, {counts.failed} refused")
+    print(f"{counts.returned} blocks given back, {counts.live} bytes still out")
 
 
 if __name__ == "__main__":

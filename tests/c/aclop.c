@@ -177,13 +177,13 @@ static void shapes(void)
     GROUP("aclop_4 inference, alone and by V2");
     operand(&in, ACL_FLOAT, 2, column, x, 4 * sizeof(float));
     operand(&in, ACL_FLOAT, 1, row, y, 5 * sizeof(float));
-    aclTensorDesc *made = operand(&out, ACL_FLOAT, 2, unknown, z, sizeof values);
+    aclTensorDesc *result = operand(&out, ACL_FLOAT, 2, unknown, z, sizeof values);
     CHECK_OK(aclopInferShape("Add", 2, in.descs, in.buffers, 1, out.descs, NULL));
-    CHECK(aclGetTensorDescNumDims(made) == 2 && aclGetTensorDescDim(made, 0) == 4 && aclGetTensorDescDim(made, 1) == 5);
+    CHECK(aclGetTensorDescNumDims(result) == 2 && aclGetTensorDescDim(result, 0) == 4 && aclGetTensorDescDim(result, 1) == 5);
     operands_end(&out);
-    made = operand(&out, ACL_FLOAT, 1, any, z, sizeof values);
+    result = operand(&out, ACL_FLOAT, 1, any, z, sizeof values);
     CHECK_OK(run_op(EXECUTE_V2, "Add", &in, &out, NULL, stream));
-    CHECK(aclGetTensorDescNumDims(made) == 2 && aclGetTensorDescDim(made, 1) == 5);
+    CHECK(aclGetTensorDescNumDims(result) == 2 && aclGetTensorDescDim(result, 1) == 5);
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK(number_at(z, 19) == 3.0f + 8.0f);
     CHECK_FAIL(
@@ -207,9 +207,9 @@ static void shapes(void)
     int64_t places[3] = {0};
     void *device = on_device(some, sizeof some);
     vector_operand(&in, 6, device);
-    made = operand(&out, ACL_INT64, 2, unknown, z, 6 * sizeof(int64_t));
+    result = operand(&out, ACL_INT64, 2, unknown, z, 6 * sizeof(int64_t));
     CHECK_OK(run_op(COMPILE_V2, "NonZero", &in, &out, NULL, stream));
-    CHECK(aclGetTensorDescNumDims(made) == 2 && aclGetTensorDescDim(made, 0) == 3 && aclGetTensorDescDim(made, 1) == 1);
+    CHECK(aclGetTensorDescNumDims(result) == 2 && aclGetTensorDescDim(result, 0) == 3 && aclGetTensorDescDim(result, 1) == 1);
     CHECK_OK(aclrtMemcpy(places, sizeof places, z, sizeof places, ACL_MEMCPY_DEVICE_TO_HOST));
     CHECK(places[0] == 1 && places[1] == 3 && places[2] == 4);
     operands_end(&in);

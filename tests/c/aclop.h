@@ -66,9 +66,9 @@ __attribute__((unused)) static aclError run_op(
             ACL_COMPILE_SYS, NULL, stream);
     default: {
         aclopHandle *handle = NULL;
-        aclError made = aclopCreateHandle(name, in->count, in_descs, out->count, out_descs, attr, &handle);
-        if (made != ACL_SUCCESS)
-            return made;
+        aclError status = aclopCreateHandle(name, in->count, in_descs, out->count, out_descs, attr, &handle);
+        if (status != ACL_SUCCESS)
+            return status;
         aclError done =
             aclopExecWithHandle(handle, in->count, in_buffers, out->count, out->buffers, stream);
         aclopDestroyHandle(handle);

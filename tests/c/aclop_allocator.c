@@ -60,11 +60,11 @@ static void begin(void)
 /* How many of the bytes that were asked for are no longer what they were before. */
 static size_t written(size_t call)
 {
-    static unsigned char seen[POOL_BYTES];
+    static unsigned char copied[POOL_BYTES];
     size_t changed = 0;
-    CHECK_OK(aclrtMemcpy(seen, sizeof seen, places[call], sizes[call], ACL_MEMCPY_DEVICE_TO_HOST));
+    CHECK_OK(aclrtMemcpy(copied, sizeof copied, places[call], sizes[call], ACL_MEMCPY_DEVICE_TO_HOST));
     for (size_t i = 0; i < sizes[call]; i++)
-        changed += seen[i] != BYTE;
+        changed += copied[i] != BYTE;
     return changed;
 }
 

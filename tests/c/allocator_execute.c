@@ -54,10 +54,10 @@ static void balance(void)
 static void asynchrony(void)
 {
     static Gate gate = GATE_CLOSED;
-    unsigned char *seen = NULL;
+    unsigned char *host = NULL;
     void *copy = NULL;
     GROUP("acl_reg_7 executions do not wait: blocks go back while the stream still holds the work");
-    CHECK_OK(aclrtMallocHost((void **)&seen, 256));
+    CHECK_OK(aclrtMallocHost((void **)&host, 256));
     CHECK_OK(aclrtMalloc(&copy, 256, ACL_MEM_MALLOC_HUGE_FIRST));
     CHECK_OK(aclrtMemset(copy, 256, 0x11, 256));
     gate_put(&gate, stream);
@@ -66,20 +66,20 @@ static void asynchrony(void)
     int frees = pool.frees;
     CHECK_OK(cairnProbeExecute(stream, &probe));
     CHECK_EQ(pool.frees, frees + 1);
-    CHECK_OK(aclrtMemcpy(seen, 256, copy, 256, ACL_MEMCPY_DEVICE_TO_HOST));
-    CHECK_EQ(seen[0], 0x11);
+    CHECK_OK(aclrtMemcpy(host, 256, copy, 256, ACL_MEMCPY_DEVICE_TO_HOST));
+    CHECK_EQ(host[0], 0x11);
     gate_open(&gate);
     CHECK_OK(aclrtSynchronizeStream(stream));
-    CHECK_OK(aclrtMemcpy(seen, 256, copy, 256, ACL_MEMCPY_DEVICE_TO_HOST));
-    CHECK(seen[0] == 0xa7 && seen[255] == 0xa7);
+    CHECK_OK(aclrtMemcpy(host, 256, copy, 256, ACL_MEMCPY_DEVICE_TO_HOST));
+    CHECK(host[0] == 0xa7 && host[255] == 0xa7);
 
     GROUP("acl_reg_7 every byte asked for was written, in the user's memory");
-    CHECK_OK(aclrtMemcpy(seen, 256, block.address, 256, ACL_MEMCPY_DEVICE_TO_HOST));
-    CHECK(seen[0] == 0xa7 && seen[255] == 0xa7);
-    CHECK_OK(aclrtMemcpy(seen, 32, (char *)block.address + 256, 32, ACL_MEMCPY_DEVICE_TO_HOST));
-    CHECK(seen[0] == 0xa7 && seen[31] == 0xa7);
+    CHECK_OK(aclrtMemcpy(host, 256, block.address, 256, ACL_MEMCPY_DEVICE_TO_HOST));
+    CHECK(host[0] == 0xa7 && host[255] == 0xa7);
+    CHECK_OK(aclrtMemcpy(host, 32, (char *)block.address + 256, 32, ACL_MEMCPY_DEVICE_TO_HOST));
+    CHECK(host[0] == 0xa7 && host[31] == 0xa7);
     CHECK_OK(aclrtFree(copy));
-    CHECK_OK(aclrtFreeHost(seen));
+    CHECK_OK(aclrtFreeHost(host));
 }
 
 static void released_early(void)
@@ -87,9 +87,9 @@ static void released_early(void)
     static Gate gate = GATE_CLOSED;
     static Pool brief;
     void *copy = NULL;
-    unsigned char *seen = NULL;
+    unsigned char *host = NULL;
     GROUP("acl_reg_7 memory that leaves too early stays intact until the work is done");
-    CHECK_OK(aclrtMallocHost((void **)&seen, 256));
+    CHECK_OK(aclrtMallocHost((void **)&host, 256));
     CHECK_OK(aclrtMalloc(&copy, 256, ACL_MEM_MALLOC_HUGE_FIRST));
     pool_open(&brief);
     pool_register(second, &brief);
@@ -100,11 +100,11 @@ static void released_early(void)
     pool_close(&brief);
     gate_open(&gate);
     CHECK_OK(aclrtSynchronizeStream(second));
-    CHECK_OK(aclrtMemcpy(seen, 256, copy, 256, ACL_MEMCPY_DEVICE_TO_HOST));
-    CHECK(seen[0] == 0x3c && seen[255] == 0x3c);
+    CHECK_OK(aclrtMemcpy(host, 256, copy, 256, ACL_MEMCPY_DEVICE_TO_HOST));
+    CHECK(host[0] == 0x3c && host[255] == 0x3c);
     CHECK_OK(aclrtAllocatorUnregister(second));
     CHECK_OK(aclrtFree(copy));
-    CHECK_OK(aclrtFreeHost(seen));
+    CHECK_OK(aclrtFreeHost(host));
 }
 
 static void the_last_wins(void)

@@ -48,14 +48,14 @@ static void use_events(Pool *unused)
 
 static void use_streams(Pool *unused)
 {
-    aclrtStream made = NULL;
+    aclrtStream created = NULL;
     int flag = 0;
     (void)unused;
     if (!first_time())
         return;
-    CHECK_OK(aclrtCreateStream(&made));
-    CHECK_OK(aclrtLaunchHostFunc(made, raise_flag, &flag));
-    CHECK_OK(aclrtDestroyStream(made));
+    CHECK_OK(aclrtCreateStream(&created));
+    CHECK_OK(aclrtLaunchHostFunc(created, raise_flag, &flag));
+    CHECK_OK(aclrtDestroyStream(created));
     CHECK_EQ(raised(&flag), 1);
 }
 

@@ -27,9 +27,9 @@ static void run(void *number)
 }
 
 /* A text with one number in it. */
-static const char *text(char *into, size_t room, const char *format, long number)
+static const char *text(char *into, size_t capacity, const char *format, long number)
 {
-    snprintf(into, room, format, number);
+    snprintf(into, capacity, format, number);
     return into;
 }
 

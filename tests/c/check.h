@@ -104,23 +104,23 @@ __attribute__((unused)) static int check_equal(
     if (a != b) {
         check_failed();
         printf(
-            "%s:%d: %s is %lld (0x%llx), wanted %s = %lld (0x%llx)\n", file, line, left, a,
+            "%s:%d: %s is %lld (0x%llx), expected %s = %lld (0x%llx)\n", file, line, left, a,
             (unsigned long long)a, right, b, (unsigned long long)b);
     }
     return a == b;
 }
 
 __attribute__((unused)) static int check_code(
-    const char *file, int line, const char *call, int got, int wanted)
+    const char *file, int line, const char *call, int got, int expected)
 {
-    if (got != wanted) {
+    if (got != expected) {
         check_failed();
         const char *text = aclGetRecentErrMsg();
         printf(
-            "%s:%d: %s returned %d, wanted %d; text: %s\n", file, line, call, got, wanted,
+            "%s:%d: %s returned %d, expected %d; text: %s\n", file, line, call, got, expected,
             text ? text : "(none)");
     }
-    return got == wanted;
+    return got == expected;
 }
 
 __attribute__((unused)) static int check_text(const char *file, int line, const char *part)

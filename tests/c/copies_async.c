@@ -175,7 +175,7 @@ static void fails_late(int submitted, const char *task, const char *argument, vo
     const char *text = aclGetRecentErrMsg();
     snprintf(where, sizeof where, "%p", address);
     if (!CHECK(text && strstr(text, task) && strstr(text, argument) && strstr(text, where) && strstr(text, length)))
-        printf("  wanted %s, %s, %s, %s in: %s\n", task, argument, where, length, text ? text : "(none)");
+        printf("  expected %s, %s, %s, %s in: %s\n", task, argument, where, length, text ? text : "(none)");
     CHECK_OK(aclrtSynchronizeStream(stream));
 }
 

@@ -82,30 +82,30 @@ static void numbers(void)
     CHECK_CODE(aclrtGetDevice(&id), ACL_ERROR_RT_CONTEXT_NULL);
 }
 
-typedef struct Seen {
+typedef struct ThreadState {
     aclrtContext context;
     aclrtStream stream;
-    int32_t wanted;
-} Seen;
+    int32_t expected;
+} ThreadState;
 
 static void look(void *argument)
 {
-    Seen *seen = argument;
+    ThreadState *state = argument;
     int32_t id = -1;
     CHECK_CODE(aclrtGetDevice(&id), ACL_ERROR_RT_CONTEXT_NULL);
-    CHECK_OK(aclrtSetDevice(seen->wanted));
+    CHECK_OK(aclrtSetDevice(state->expected));
     CHECK_OK(aclrtGetDevice(&id));
-    CHECK_EQ(id, seen->wanted);
-    CHECK_OK(aclrtGetCurrentContext(&seen->context));
-    CHECK_OK(aclrtCtxGetCurrentDefaultStream(&seen->stream));
-    CHECK_OK(aclrtResetDevice(seen->wanted));
+    CHECK_EQ(id, state->expected);
+    CHECK_OK(aclrtGetCurrentContext(&state->context));
+    CHECK_OK(aclrtCtxGetCurrentDefaultStream(&state->stream));
+    CHECK_OK(aclrtResetDevice(state->expected));
 }
 
 static void per_thread(void)
 {
-    Seen mine = {0}, same = {0}, other = {0};
+    ThreadState mine = {0}, same = {0}, other = {0};
     int32_t id = -1, flag = 0;
-    other.wanted = 1;
+    other.expected = 1;
     GROUP("acl_3_2_13 the current device belongs to the thread");
     CHECK_OK(aclrtSetDevice(0));
     on_thread(look, &same);

@@ -39,7 +39,7 @@ static int sleeps(void)
 int main(void)
 {
     static Gate gate = GATE_CLOSED;
-    void *wanted = NULL;
+    void *block = NULL;
     pthread_t thread;
     CHECK_OK(aclInit(NULL));
     CHECK_OK(aclrtSetDevice(0));
@@ -53,8 +53,8 @@ int main(void)
     CHECK(pthread_create(&thread, NULL, queue, NULL) == 0);
     SPIN_UNTIL(sleeps());
     CHECK_OK(aclrtFree(freed));
-    if (aclrtMalloc(&wanted, BIG, ACL_MEM_MALLOC_HUGE_FIRST) == ACL_SUCCESS)
-        CHECK_OK(aclrtMemset(wanted, BIG, 'B', BIG));
+    if (aclrtMalloc(&block, BIG, ACL_MEM_MALLOC_HUGE_FIRST) == ACL_SUCCESS)
+        CHECK_OK(aclrtMemset(block, BIG, 'B', BIG));
     else
         CHECK_TEXT("waiting for a stream");
     gate_open(&gate);
@@ -62,8 +62,8 @@ int main(void)
     CHECK_EQ(pageable[0], 'G');
     CHECK_EQ(pageable[63], 'G');
     CHECK_OK(aclrtSynchronizeStream(stream));
-    if (wanted)
-        CHECK_OK(aclrtFree(wanted));
+    if (block)
+        CHECK_OK(aclrtFree(block));
     CHECK_OK(aclrtFreeHost(pinned));
     CHECK_OK(aclrtResetDevice(0));
     CHECK_OK(aclFinalize());

@@ -28,15 +28,15 @@ extern int drvGetDevNum(uint32_t *count);
 
 static void asked(void)
 {
-    uint32_t devices = 0, seen = 0;
+    uint32_t devices = 0, driver_devices = 0;
     int32_t number = -1, mapped = -1;
     int64_t value = 0;
     char runtime[] = "runtime", text[ACL_PKG_VERSION_MAX_SIZE];
     aclrtRunMode mode;
     aclrtFloatOverflowMode overflow;
     CHECK_EQ(drvGetDevNum(&devices), 0);
-    CHECK_OK(aclrtGetDeviceCount(&seen));
-    CHECK(devices == 2 && seen == 2);
+    CHECK_OK(aclrtGetDeviceCount(&driver_devices));
+    CHECK(devices == 2 && driver_devices == 2);
     CHECK(drvGetDevNum(NULL) != 0);
     CHECK(aclrtGetSocName() != NULL);
     CHECK_OK(aclrtGetPhyDevIdByUserDevId(1, &mapped));
@@ -65,7 +65,7 @@ static void dead_devices(void)
     char text[ACL_PKG_VERSION_MAX_SIZE], runtime[] = "runtime";
     aclCANNPackageVersion version;
     aclrtRunMode mode;
-    aclrtContext made;
+    aclrtContext created;
     DEAD(aclInit(NULL));
     DEAD(aclFinalize());
     DEAD(aclFinalizeReference(&left));
@@ -85,15 +85,15 @@ static void dead_devices(void)
     DEAD(aclrtSynchronizeDevice());
     DEAD(aclrtSynchronizeDeviceWithTimeout(100));
     DEAD(aclrtDeviceGetBareTgid(&number));
-    made = (void *)&made;
-    DEAD(aclrtCreateContext(&made, 0));
-    CHECK(made == NULL);
-    void *memory = (void *)&made;
+    created = (void *)&created;
+    DEAD(aclrtCreateContext(&created, 0));
+    CHECK(created == NULL);
+    void *memory = (void *)&created;
     DEAD(aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST));
     CHECK(memory == NULL);
     DEAD(aclrtDestroyContext(context));
     DEAD(aclrtSetCurrentContext(context));
-    DEAD(aclrtGetCurrentContext(&made));
+    DEAD(aclrtGetCurrentContext(&created));
     DEAD(aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, 1));
     DEAD(aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, 1));
     DEAD(aclSetCompileopt(ACL_PRECISION_MODE, "x"));
@@ -104,14 +104,14 @@ static void dead_devices(void)
 
 static void dead_streams(void)
 {
-    aclrtStream made;
+    aclrtStream created;
     aclrtEvent another;
     aclrtStreamStatus status;
     aclrtEventRecordedStatus recorded;
     uint32_t number;
     float ms;
-    DEAD(aclrtCreateStream(&made));
-    DEAD(aclrtCreateStreamWithConfig(&made, 0, 0));
+    DEAD(aclrtCreateStream(&created));
+    DEAD(aclrtCreateStreamWithConfig(&created, 0, 0));
     DEAD(aclrtDestroyStream(stream));
     DEAD(aclrtDestroyStreamForce(stream));
     DEAD(aclrtStreamAbort(stream));
@@ -135,11 +135,11 @@ static void dead_streams(void)
 
 static void dead_memory(void)
 {
-    void *made = NULL;
+    void *created = NULL;
     char bytes[64];
     aclrtPtrAttributes attributes;
-    DEAD(aclrtMalloc(&made, 64, ACL_MEM_MALLOC_HUGE_FIRST));
-    DEAD(aclrtMallocHost(&made, 64));
+    DEAD(aclrtMalloc(&created, 64, ACL_MEM_MALLOC_HUGE_FIRST));
+    DEAD(aclrtMallocHost(&created, 64));
     DEAD(aclrtFree(memory));
     DEAD(aclrtFreeWithDevSync(memory));
     DEAD(aclrtFreeHost(pinned));
@@ -148,7 +148,7 @@ static void dead_memory(void)
     DEAD(aclrtMemcpy(bytes, 64, memory, 64, ACL_MEMCPY_DEVICE_TO_HOST));
     DEAD(aclrtMemcpyAsync(bytes, 64, memory, 64, ACL_MEMCPY_DEVICE_TO_HOST, stream));
     DEAD(aclrtPointerGetAttributes(memory, &attributes));
-    DEAD(aclrtHostRegister(bytes, 64, ACL_HOST_REGISTER_MAPPED, &made));
+    DEAD(aclrtHostRegister(bytes, 64, ACL_HOST_REGISTER_MAPPED, &created));
     DEAD(aclrtHostUnregister(bytes));
     CHECK(aclCreateDataBuffer(bytes, 64) == NULL);
     CHECK(aclCreateTensorDesc(ACL_FLOAT, 0, NULL, ACL_FORMAT_ND) == NULL);

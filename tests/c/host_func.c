@@ -5,7 +5,7 @@
 
 static aclrtStream stream;
 static pthread_t runner;
-static int seen[1000], seen_count;
+static int numbers[1000], number_count;
 static int codes[8];
 
 static void note_thread(void *unused)
@@ -16,8 +16,8 @@ static void note_thread(void *unused)
 
 static void note(void *number)
 {
-    int at = __atomic_fetch_add(&seen_count, 1, __ATOMIC_SEQ_CST);
-    seen[at] = (int)(intptr_t)number;
+    int at = __atomic_fetch_add(&number_count, 1, __ATOMIC_SEQ_CST);
+    numbers[at] = (int)(intptr_t)number;
 }
 
 static void order(void)
@@ -29,10 +29,10 @@ static void order(void)
     for (intptr_t i = 0; i < 1000; i++)
         CHECK_OK(aclrtLaunchHostFunc(stream, note, (void *)i));
     CHECK_OK(aclrtSynchronizeStream(stream));
-    CHECK_EQ(seen_count, 1000);
+    CHECK_EQ(number_count, 1000);
     for (int i = 0; i < 1000; i++)
-        if (seen[i] != i) {
-            CHECK_EQ(seen[i], i);
+        if (numbers[i] != i) {
+            CHECK_EQ(numbers[i], i);
             break;
         }
     CHECK_FAIL(aclrtLaunchHostFunc(stream, NULL, NULL), ACL_ERROR_INVALID_PARAM, "fn");

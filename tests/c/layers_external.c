@@ -22,14 +22,14 @@ static CairnProbe keep(CairnProbeBlock *block)
     return probe;
 }
 
-static void guarded(size_t room)
+static void guarded(size_t canaries)
 {
     CairnProbeBlock block;
     char text[100];
 
     GROUP("CAIRN_MEMORY guard: callbacks are asked for canaries only on request");
     CairnProbe probe = keep(&block);
-    CHECK_EQ(pool.last_size, 160 + room);
+    CHECK_EQ(pool.last_size, 160 + canaries);
     CHECK_OK(cairnProbeGiveBack(probe.kept));
     CHECK_OK(aclrtSynchronizeStream(stream));
 
@@ -41,14 +41,14 @@ static void guarded(size_t room)
     GROUP("CAIRN_MEMORY guard: a fill that leaves its block surfaces at synchronize");
     for (int front = 0; front < 2; front++) {
         probe = keep(&block);
-        char *from = (char *)block.address - (front && room ? 1 : 0);
+        char *from = (char *)block.address - (front && canaries ? 1 : 0);
         CHECK_OK(aclrtMemsetAsync(from, 161, 0x11, 161, stream));
         CHECK_OK(aclrtSynchronizeStream(stream));
         CHECK_OK(cairnProbeGiveBack(probe.kept));
         snprintf(
             text, sizeof text, "the block %p of 160 bytes: 1 byte %s it, the first at offset %d,",
             block.address, front ? "before" : "after", front ? -1 : 160);
-        if (room)
+        if (canaries)
             CHECK_FAIL(aclrtSynchronizeStream(stream), ACL_ERROR_RT_MEMORY_FREE, text);
         CHECK_OK(aclrtSynchronizeStream(stream));
     }

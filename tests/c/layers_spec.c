@@ -20,7 +20,7 @@ int main(void)
     CHECK_CODE(aclInit(NULL), ACL_ERROR_INVALID_PARAM);
     const char *text = aclGetRecentErrMsg();
     if (!CHECK(text && strstr(text, place) && strstr(text, getenv("MAYBE"))))
-        printf("  wanted: %s, the text: %s\n", place, text ? text : "(none)");
+        printf("  expected: %s, the text: %s\n", place, text ? text : "(none)");
     CHECK_CODE(aclrtSetDevice(0), ACL_ERROR_INVALID_PARAM);
     CHECK_CODE(aclrtGetDeviceCount(&count), ACL_ERROR_INVALID_PARAM);
     CHECK_FAIL(aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_INVALID_PARAM, place);

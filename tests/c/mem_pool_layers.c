@@ -37,7 +37,7 @@ static void limits(aclrtMemPool pool)
     void *block = (void *)1, *plain = NULL;
     GROUP("acl_soma_10 one limit counts blocks of pools and of aclrtMalloc");
     CHECK_OK(aclrtMallocAlign32(&plain, 4 * MIB, ACL_MEM_MALLOC_NORMAL_ONLY));
-    void *held = take(pool, 3 * MIB, stream);
+    void *kept = take(pool, 3 * MIB, stream);
     CHECK_FAIL(
         aclrtMemPoolMallocAsync(&block, 2 * MIB, pool, stream), ACL_ERROR_RT_MEMORY_ALLOCATION, "limit:8mib");
     CHECK(block == NULL);
@@ -46,7 +46,7 @@ static void limits(aclrtMemPool pool)
     CHECK_OK(aclrtMemPoolFreeAsync(block, stream));
 
     GROUP("acl_soma_10 the reset of a device counts its blocks out");
-    CHECK(held != NULL);
+    CHECK(kept != NULL);
     CHECK_OK(aclrtResetDevice(0));
     CHECK_OK(aclrtSetDevice(0));
     CHECK_OK(aclrtCreateStream(&stream));

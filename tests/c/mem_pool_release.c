@@ -119,11 +119,11 @@ static void keeps_limits(void)
             aclrtMemPoolMallocAsync(&block, SIZE_MAX >> shift, pool, stream), ACL_ERROR_RT_MEMORY_ALLOCATION);
 
     GROUP("acl_soma_6 the text names who holds the memory");
-    void *held = take(pool, 100 * MIB, stream);
+    void *kept = take(pool, 100 * MIB, stream);
     CHECK_FAIL(
         aclrtMemPoolMallocAsync(&block, 200 * MIB, pool, stream), ACL_ERROR_RT_MEMORY_ALLOCATION,
         "104857600 (stream");
-    CHECK_OK(aclrtMemPoolFreeAsync(held, stream));
+    CHECK_OK(aclrtMemPoolFreeAsync(kept, stream));
 
     GROUP("acl_soma_6 aclrtMalloc gets what pools have free");
     keep(pool, UINT64_MAX);

@@ -3,40 +3,40 @@
 /* Eight threads, each with a stream, share one pool; each makes and ends pools of its own too. */
 #include "mem_pool.h"
 
-enum { THREADS = 8, ROUNDS = 400, HELD = 12, WORD = 64 };
+enum { THREADS = 8, ROUNDS = 400, SLOTS = 12, WORD = 64 };
 
 static aclrtMemPool shared;
 /* Blocks that one thread took and another gives back: 0 when the place is empty. */
 static uintptr_t handed[THREADS];
 
 /* A block with one byte all over, and what was read of the block before it when that was freed. */
-typedef struct Holding {
+typedef struct PoolSlot {
     void *block;
     size_t size;
     int seed;
     int read;
     unsigned char *ends;
-} Holding;
+} PoolSlot;
 
-static void put_back(Holding *held, aclrtStream stream, int number)
+static void put_back(PoolSlot *slot, aclrtStream stream, int number)
 {
-    char *last = (char *)held->block + held->size - WORD;
-    CHECK_OK(aclrtMemcpyAsync(held->ends, WORD, held->block, WORD, ACL_MEMCPY_DEVICE_TO_HOST, stream));
-    CHECK_OK(aclrtMemcpyAsync(held->ends + WORD, WORD, last, WORD, ACL_MEMCPY_DEVICE_TO_HOST, stream));
-    held->read = held->seed % 251;
+    char *last = (char *)slot->block + slot->size - WORD;
+    CHECK_OK(aclrtMemcpyAsync(slot->ends, WORD, slot->block, WORD, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+    CHECK_OK(aclrtMemcpyAsync(slot->ends + WORD, WORD, last, WORD, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+    slot->read = slot->seed % 251;
     uintptr_t none = 0;
-    if (held->seed % 3 != 0 || !__atomic_compare_exchange_n(
-                                   &handed[(number + 1) % THREADS], &none, (uintptr_t)held->block, 0,
+    if (slot->seed % 3 != 0 || !__atomic_compare_exchange_n(
+                                   &handed[(number + 1) % THREADS], &none, (uintptr_t)slot->block, 0,
                                    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-        CHECK_OK(aclrtMemPoolFreeAsync(held->block, stream));
+        CHECK_OK(aclrtMemPoolFreeAsync(slot->block, stream));
 }
 
 /* Every block had its byte at both ends when it was freed. */
-static int is_whole(const Holding *held)
+static int is_whole(const PoolSlot *slots)
 {
-    for (int i = 0; i < HELD; i++)
+    for (int i = 0; i < SLOTS; i++)
         for (int at = 0; at < 2 * WORD; at++)
-            if (held[i].ends[at] != held[i].read)
+            if (slots[i].ends[at] != slots[i].read)
                 return 0;
     return 1;
 }
@@ -46,22 +46,22 @@ static void works(void *argument)
     int number = (int)(intptr_t)argument;
     aclrtStream stream = NULL;
     unsigned char *ends = NULL;
-    Holding held[HELD];
-    memset(held, 0, sizeof held);
+    PoolSlot slots[SLOTS];
+    memset(slots, 0, sizeof slots);
     CHECK_OK(aclrtSetDevice(0));
     CHECK_OK(aclrtCreateStream(&stream));
-    CHECK_OK(aclrtMallocHost((void **)&ends, HELD * 2 * WORD));
-    memset(ends, 0, HELD * 2 * WORD);
-    for (int i = 0; i < HELD; i++)
-        held[i].ends = ends + i * 2 * WORD;
+    CHECK_OK(aclrtMallocHost((void **)&ends, SLOTS * 2 * WORD));
+    memset(ends, 0, SLOTS * 2 * WORD);
+    for (int i = 0; i < SLOTS; i++)
+        slots[i].ends = ends + i * 2 * WORD;
     for (int round = 0; round < ROUNDS; round++) {
-        Holding *slot = &held[round % HELD];
+        PoolSlot *slot = &slots[round % SLOTS];
         int seed = number * 31 + round;
         if (slot->block)
             put_back(slot, stream, number);
-        if (round % HELD == HELD - 1) {
+        if (round % SLOTS == SLOTS - 1) {
             CHECK_OK(aclrtSynchronizeStream(stream));
-            CHECK(is_whole(held));
+            CHECK(is_whole(slots));
         }
         uintptr_t foreign = __atomic_exchange_n(&handed[number], 0, __ATOMIC_SEQ_CST);
         if (foreign)
@@ -79,9 +79,9 @@ static void works(void *argument)
             CHECK_OK(aclrtMemPoolTrimTo(shared, 4 * MIB));
         }
     }
-    for (int i = 0; i < HELD; i++)
-        if (held[i].block)
-            CHECK_OK(aclrtMemPoolFreeAsync(held[i].block, stream));
+    for (int i = 0; i < SLOTS; i++)
+        if (slots[i].block)
+            CHECK_OK(aclrtMemPoolFreeAsync(slots[i].block, stream));
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_OK(aclrtFreeHost(ends));
     CHECK_OK(aclrtDestroyStream(stream));

@@ -22,7 +22,7 @@ static void use(void *memory, size_t size)
     CHECK_EQ(ends[1], 0x5a);
 }
 
-static size_t wanted_alignment(int policy, size_t size)
+static size_t expected_alignment(int policy, size_t size)
 {
     switch (policy & 0xff) {
     case ACL_MEM_MALLOC_HUGE1G_ONLY:
@@ -57,7 +57,7 @@ static void policies(void)
                     : form == 2      ? aclrtMallocCached(&memory, size[s], chosen)
                                      : aclrtMallocWithCfg(&memory, size[s], chosen, NULL);
                 if (!CHECK_CODE(code, 0)
-                    || !CHECK(aligned(memory, wanted_alignment(policy[p], size[s])))) {
+                    || !CHECK(aligned(memory, expected_alignment(policy[p], size[s])))) {
                     printf("  policy %#x size %zu form %d at %p\n", policy[p], size[s], form, memory);
                     continue;
                 }

@@ -98,23 +98,23 @@ int main(void)
     Gate gate = GATE_CLOSED;
     aclrtStream second;
     CHECK_OK(aclrtSetCurrentContext(before));
-    void *held = cairn_pool_malloc(8 * MIB, 1, one);
-    CHECK(held != NULL);
+    void *kept = cairn_pool_malloc(8 * MIB, 1, one);
+    CHECK(kept != NULL);
     CHECK_OK(aclrtSetDevice(1));
     CHECK_OK(aclrtCreateStream(&second));
     gate_put(&gate, one);
     CHECK_OK(aclrtSetCurrentContext(before));
-    CHECK_EQ(cairn_pool_free(held, 1, one), 0);
+    CHECK_EQ(cairn_pool_free(kept, 1, one), 0);
     void *other = cairn_pool_malloc(8 * MIB, 1, second);
-    CHECK(other && other != held);
+    CHECK(other && other != kept);
     gate_open(&gate);
     CHECK_OK(aclrtSetDevice(1));
     CHECK_OK(aclrtSynchronizeStream(one));
     CHECK_OK(aclrtSetCurrentContext(before));
-    CHECK(cairn_pool_malloc(8 * MIB, 1, second) == held);
+    CHECK(cairn_pool_malloc(8 * MIB, 1, second) == kept);
     CHECK_OK(aclrtGetCurrentContext(&after));
     CHECK(after == before);
-    CHECK_EQ(cairn_pool_free(held, 1, second), 0);
+    CHECK_EQ(cairn_pool_free(kept, 1, second), 0);
     CHECK_EQ(cairn_pool_free(other, 1, second), 0);
 
     GROUP("pool devices: a thread without a device, and one with a context of its own");
@@ -130,11 +130,11 @@ int main(void)
     cairn_free(more, MIB, 0, zero);
 
     GROUP("pool devices: a reset takes the pool away, and the next use makes another");
-    held = cairn_malloc(4 * MIB, 1, one);
+    kept = cairn_malloc(4 * MIB, 1, one);
     other = cairn_malloc(4 * MIB, 1, one);
-    CHECK(held && other);
+    CHECK(kept && other);
     CHECK_OK(aclrtResetDeviceForce(1));
-    cairn_free(held, 4 * MIB, 1, one);
+    cairn_free(kept, 4 * MIB, 1, one);
     CHECK(cairn_pool_last_error() == NULL);
     CHECK_EQ(figures(1).reserved, 0);
     cairn_free(other, 4 * MIB, 1, one);

@@ -197,13 +197,13 @@ aclError aclrtMallocPhysical(
     CHECK(flags == 0 && size > 0 && size % PAGE == 0);
     if (fake.used + size > CAPACITY || (fake.fail_physical_in && --fake.fail_physical_in == 0))
         return 207001;
-    FakeHandle *made = calloc(1, sizeof *made);
-    made->size = size;
+    FakeHandle *created = calloc(1, sizeof *created);
+    created->size = size;
     fake.used += size;
     fake.handles++;
     if (size > fake.largest_handle)
         fake.largest_handle = size;
-    *handle = made;
+    *handle = created;
     return 0;
 }
 

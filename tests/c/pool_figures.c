@@ -154,14 +154,14 @@ int main(void)
 
     GROUP("pool figures as JSON");
     text = json();
-    char wanted[160];
+    char expected[160];
     CHECK(is_json(text));
-    snprintf(wanted, sizeof wanted, "\"total\":{\"live\":%zu,\"requested\":%zu,", rounded, asked);
-    CHECK(strstr(text, wanted) != NULL);
-    snprintf(wanted, sizeof wanted, "{\"stream\":\"%p\",\"live\":%zu,", first, (size_t)one.live);
-    CHECK(strstr(text, wanted) != NULL);
-    snprintf(wanted, sizeof wanted, "{\"stream\":\"%p\",\"live\":%zu,", second, (size_t)two.live);
-    CHECK(strstr(text, wanted) != NULL);
+    snprintf(expected, sizeof expected, "\"total\":{\"live\":%zu,\"requested\":%zu,", rounded, asked);
+    CHECK(strstr(text, expected) != NULL);
+    snprintf(expected, sizeof expected, "{\"stream\":\"%p\",\"live\":%zu,", first, (size_t)one.live);
+    CHECK(strstr(text, expected) != NULL);
+    snprintf(expected, sizeof expected, "{\"stream\":\"%p\",\"live\":%zu,", second, (size_t)two.live);
+    CHECK(strstr(text, expected) != NULL);
     char small[8] = "1234567";
     CHECK_EQ(cairn_pool_json(0, small, 4), strlen(text));
     CHECK(memcmp(small, text, 3) == 0 && small[3] == 0 && small[4] == '5');

@@ -10,10 +10,10 @@ static FakeStream a, b;
 
 static int memory_is(const char *kind)
 {
-    char text[4096], wanted[64];
+    char text[4096], expected[64];
     CHECK(pool.json(0, text, sizeof text) > 0);
-    snprintf(wanted, sizeof wanted, "\"memory\":\"%s\"", kind);
-    return strstr(text, wanted) != NULL;
+    snprintf(expected, sizeof expected, "\"memory\":\"%s\"", kind);
+    return strstr(text, expected) != NULL;
 }
 
 static void growth(void)

@@ -129,10 +129,10 @@ static void out(void)
 {
     GROUP("pool out of memory: the text has all that explains it");
     char part[96];
-    void *held[4];
+    void *memory[4];
     for (int i = 0; i < 4; i++) {
-        held[i] = cairn_malloc((size_t)(i + 1) * 10 * MIB, 0, streams[i]);
-        CHECK(held[i] != NULL);
+        memory[i] = cairn_malloc((size_t)(i + 1) * 10 * MIB, 0, streams[i]);
+        CHECK(memory[i] != NULL);
     }
     uint64_t failed = figures().failed;
     CHECK(cairn_malloc(400 * MIB, 0, streams[0]) == NULL);
@@ -152,7 +152,7 @@ static void out(void)
 
     GROUP("pool out of memory: what waits in torch's queue is named, and the way to it");
     for (int i = 0; i < 4; i++)
-        cairn_free(held[i], (size_t)(i + 1) * 10 * MIB, 0, streams[i]);
+        cairn_free(memory[i], (size_t)(i + 1) * 10 * MIB, 0, streams[i]);
     CHECK(cairn_malloc(200 * MIB, 0, streams[0]) == NULL);
     text = cairn_pool_last_error();
     CHECK(has(text, "0 bytes live, 100 MiB waiting for streams"));

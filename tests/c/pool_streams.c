@@ -185,7 +185,7 @@ static void gone(void)
     GROUP("pool streams: what a destroyed stream freed is for all, and its handle is another stream");
     aclrtStream old;
     CHECK_OK(aclrtCreateStream(&old));
-    void *first = cairn_pool_malloc(SIZE, 0, old), *held = cairn_pool_malloc(SIZE, 0, old);
+    void *first = cairn_pool_malloc(SIZE, 0, old), *kept = cairn_pool_malloc(SIZE, 0, old);
     gate_put(&gate, old);
     CHECK_EQ(cairn_pool_free(first, 0, old), 0);
     gate_open(&gate);
@@ -194,13 +194,13 @@ static void gone(void)
     CHECK_EQ(cairn_pool_free(first, 0, b), 0);
 
     GROUP("pool streams: a block may outlive its stream");
-    CHECK_EQ(cairn_pool_free(held, 0, old), 0);
+    CHECK_EQ(cairn_pool_free(kept, 0, old), 0);
     CHECK(cairn_pool_last_error() == NULL);
     CHECK_OK(aclrtSynchronizeStream(b));
     CHECK(cairn_pool_malloc(SIZE, 0, b) != NULL && cairn_pool_malloc(SIZE, 0, b) != NULL);
     CHECK(reserved() <= 2 * PIECE);
     CHECK_EQ(cairn_pool_free(first, 0, b), 0);
-    CHECK_EQ(cairn_pool_free(held, 0, b), 0);
+    CHECK_EQ(cairn_pool_free(kept, 0, b), 0);
     empty();
 
     GROUP("pool for torch: a block that outlives its stream waits for the queue");

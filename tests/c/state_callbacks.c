@@ -149,9 +149,9 @@ static void leave_on_device(int32_t device, aclrtDeviceState state, void *args)
 
 static void *make_stream(void *unused)
 {
-    aclrtStream made;
+    aclrtStream created;
     CHECK_OK(aclrtSetDevice(0));
-    aclrtCreateStream(&made);
+    aclrtCreateStream(&created);
     CHECK(!"the callback came back");
     return unused;
 }

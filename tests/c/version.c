@@ -21,8 +21,8 @@ static void versions(void)
     for (int name = ACL_PKG_NAME_CANN; name <= ACL_PKG_NAME_DRIVER; name++) {
         memset(&package, 'x', sizeof package);
         CHECK_OK(aclsysGetCANNVersion((aclCANNPackageName)name, &package));
-        const char *wanted = name == ACL_PKG_NAME_DRIVER ? "25.5.0" : "9.0.0";
-        CHECK(strncmp(package.version, wanted, sizeof package.version) == 0);
+        const char *expected = name == ACL_PKG_NAME_DRIVER ? "25.5.0" : "9.0.0";
+        CHECK(strncmp(package.version, expected, sizeof package.version) == 0);
         CHECK(strcmp(package.majorVersion, name == ACL_PKG_NAME_DRIVER ? "25" : "9") == 0);
         CHECK(strcmp(package.minorVersion, name == ACL_PKG_NAME_DRIVER ? "5" : "0") == 0);
         CHECK(memchr(package.releaseVersion, 0, sizeof package.releaseVersion) != NULL);
@@ -50,9 +50,9 @@ static void versions(void)
 static void processor(void)
 {
     GROUP("acl_3_2_18 the name of the processor");
-    const char *wanted = getenv("CAIRN_SOC") ? getenv("CAIRN_SOC") : "Ascend910B1";
+    const char *expected = getenv("CAIRN_SOC") ? getenv("CAIRN_SOC") : "Ascend910B1";
     const char *name = aclrtGetSocName();
-    CHECK(name && strcmp(name, wanted) == 0);
+    CHECK(name && strcmp(name, expected) == 0);
     CHECK(aclrtGetSocName() == name);
 
     GROUP("acl_3_2_19 the program runs on a host");
@@ -122,12 +122,12 @@ static void types(void)
                 CHECK_EQ(bits, -1);
             continue;
         }
-        double wanted = exponent == 31 ? INFINITY
+        double expected = exponent == 31 ? INFINITY
             : exponent ? ldexp(1024 + fraction, (int)exponent - 25)
                        : ldexp(fraction, -24);
         if (bits >> 15)
-            wanted = -wanted;
-        if ((double)value != wanted || aclFloatToFloat16(value) != bits)
+            expected = -expected;
+        if ((double)value != expected || aclFloatToFloat16(value) != bits)
             CHECK_EQ(bits, -1);
     }
     CHECK_EQ(aclFloatToFloat16(1.0f + 1.0f / 2048), 0x3c00);

@@ -39,18 +39,18 @@ static int parse(int visible[16])
 
 int main(void)
 {
-    int visible[16], wanted = parse(visible);
+    int visible[16], expected = parse(visible);
     uint32_t count = 77;
     int32_t id, physical, logic, user;
     GROUP("acl_3_2_21 the number of devices that are visible");
     CHECK_OK(aclInit(NULL));
     CHECK_OK(aclrtGetDeviceCount(&count));
-    CHECK_EQ(count, wanted);
-    CHECK_CODE(aclrtSetDevice(wanted), ACL_ERROR_RT_INVALID_DEVICEID);
-    CHECK_TEXT(wanted ? "valid ids" : "ASCEND_RT_VISIBLE_DEVICES");
+    CHECK_EQ(count, expected);
+    CHECK_CODE(aclrtSetDevice(expected), ACL_ERROR_RT_INVALID_DEVICEID);
+    CHECK_TEXT(expected ? "valid ids" : "ASCEND_RT_VISIBLE_DEVICES");
 
     GROUP("acl_3_2_21 renumbering");
-    for (int32_t i = 0; i < wanted; i++) {
+    for (int32_t i = 0; i < expected; i++) {
         physical = logic = user = id = -1;
         CHECK_OK(aclrtGetPhyDevIdByUserDevId(i, &physical));
         CHECK_EQ(physical, visible[i]);
@@ -78,13 +78,13 @@ int main(void)
         CHECK_OK(aclrtFree(memory));
     }
     for (int hidden = 0; hidden < 2; hidden++) {
-        int seen = 0;
-        for (int i = 0; i < wanted; i++)
-            seen |= visible[i] == hidden;
-        if (!seen)
+        int is_visible = 0;
+        for (int i = 0; i < expected; i++)
+            is_visible |= visible[i] == hidden;
+        if (!is_visible)
             CHECK_CODE(aclrtGetUserDevIdByPhyDevId(hidden, &user), ACL_ERROR_RT_INVALID_DEVICEID);
     }
-    for (int32_t i = 0; i < wanted; i++)
+    for (int32_t i = 0; i < expected; i++)
         CHECK_OK(aclrtResetDevice(i));
     CHECK_OK(aclFinalize());
     return END();

@@ -125,13 +125,13 @@ struct Device {
     ~Device() { aclrtFree(data); }
 };
 
-static inline int holds(const void *device, const float *wanted, size_t count = 4)
+static inline int holds(const void *device, const float *expected, size_t count = 4)
 {
     std::vector<float> have(count);
     if (aclrtMemcpy(have.data(), count * 4, device, count * 4, ACL_MEMCPY_DEVICE_TO_HOST) != ACL_SUCCESS)
         return 0;
     for (size_t at = 0; at < count; at++)
-        if (have[at] != wanted[at])
+        if (have[at] != expected[at])
             return 0;
     return 1;
 }

@@ -9,7 +9,7 @@
 using namespace ge;
 
 /* Gives device memory; throws at the n-th block. */
-class Throwing : public Allocator {
+class ThrowingAllocator : public Allocator {
 public:
     int throws_at = 0, asked = 0;
     bool throws_text = true;
@@ -52,7 +52,7 @@ int main()
     CHECK_CODE(aclrtMemcpy(device, 16, values.data(), 16, ACL_MEMCPY_HOST_TO_DEVICE), 0);
     {
         Session session(Options{});
-        auto allocator = std::make_shared<Throwing>();
+        auto allocator = std::make_shared<ThrowingAllocator>();
         OK(session.RegisterExternalAllocator(stream, allocator));
         int failures = 0;
         for (uint32_t at = 1; at < 20; at++) {

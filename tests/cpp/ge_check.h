@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-__attribute__((unused)) static void check_status(const char *file, int line, const char *call, uint32_t got, uint32_t wanted)
+__attribute__((unused)) static void check_status(const char *file, int line, const char *call, uint32_t got, uint32_t expected)
 {
-    if (got != wanted) {
+    if (got != expected) {
         check_failed();
-        printf("%s:%d: %s returned 0x%x, wanted 0x%x; text: %s\n", file, line, call, got, wanted,
+        printf("%s:%d: %s returned 0x%x, expected 0x%x; text: %s\n", file, line, call, got, expected,
                ge::GEGetErrorMsgV2().GetString());
     }
 }

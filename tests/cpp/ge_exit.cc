@@ -21,9 +21,9 @@ static void too_late(const char *what, int status)
     }
 }
 
-class Strict : public Pool {
+class StrictPool : public Pool {
 public:
-    ~Strict() override { too_late("the pool of the engine is destroyed", 11); }
+    ~StrictPool() override { too_late("the pool of the engine is destroyed", 11); }
     ge::MemBlock *Malloc(size_t size) override
     {
         too_late("Malloc", 12);
@@ -37,9 +37,9 @@ public:
 };
 
 /* The same as an object of its own, which goes before what was made before it. */
-class Static : public Pool {
+class StaticPool : public Pool {
 public:
-    ~Static() override { live.clear(); }
+    ~StaticPool() override { live.clear(); }
     void Free(ge::MemBlock *block) override
     {
         too_late("Free of a pool that is gone", 14);
@@ -59,9 +59,9 @@ static ge::GeSession &second()
     return one;
 }
 
-static Static &pool()
+static StaticPool &pool()
 {
-    static Static one;
+    static StaticPool one;
     return one;
 }
 
@@ -81,7 +81,7 @@ int main(void)
 
     GROUP("ge_reg_8 static sessions with static and dynamic graphs run, in a pool that only they hold");
     (void)outputs<gert::Tensor>(0);
-    RUNS(session().RegisterExternalAllocator(stream, std::make_shared<Strict>()));
+    RUNS(session().RegisterExternalAllocator(stream, std::make_shared<StrictPool>()));
     for (int kind = 0; kind < 2; kind++) {
         RUNS(session().AddGraph(kind, two_outputs(kind == 0 ? 4 : -1)));
         RUNS(session().RunGraphWithStreamAsync(kind, stream, {on_device(x)}, outputs<ge::Tensor>(kind)));

@@ -141,8 +141,8 @@ static void texts(ge::Session &session)
         (void)said();
         CHECK(session.RunGraphWithStreamAsync(id, stream, {on_device(whole)}, none) != ge::SUCCESS);
         const std::string text = said();
-        const std::string wanted = "graph " + std::to_string(id) + " (two): " + key + "=" + value + ": ";
-        if (!CHECK(text.find(wanted) != std::string::npos))
+        const std::string expected = "graph " + std::to_string(id) + " (two): " + key + "=" + value + ": ";
+        if (!CHECK(text.find(expected) != std::string::npos))
             printf("  the text is: %s\n", text.c_str());
     };
     const auto malformed = [&](uint32_t id, const char *key, const char *value) {

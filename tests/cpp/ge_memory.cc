@@ -155,15 +155,15 @@ static void mixed(aclrtStream stream)
     CHECK_EQ(session.AddGraph(1, two_outputs(4)), SUCCESS);
     std::vector<ge::Tensor> outputs = {on_device(out0), on_device(out1)};
     RUNS(session.RunGraphWithStreamAsync(1, stream, {on_device(x)}, outputs));
-    std::vector<gert::Tensor> inputs(1), made(2);
+    std::vector<gert::Tensor> inputs(1), results(2);
     inputs[0] = gert_on(x.data, 16);
-    RUNS(session.ExecuteGraphWithStreamAsync(1, stream, inputs, made));
+    RUNS(session.ExecuteGraphWithStreamAsync(1, stream, inputs, results));
     CHECK_OK(aclrtSynchronizeStream(stream));
-    CHECK(pool->Holds(made[0].GetAddr()) && pool->Holds(made[1].GetAddr()));
-    CHECK(holds(made[0].GetAddr(), Y) && holds(made[1].GetAddr(), Z) && holds(out0.data, Y));
-    CHECK_EQ(made[0].GetDataType(), ge::DT_FLOAT);
-    CHECK_EQ(made[0].GetStorageShape().GetDim(0), 4);
-    made.clear();
+    CHECK(pool->Holds(results[0].GetAddr()) && pool->Holds(results[1].GetAddr()));
+    CHECK(holds(results[0].GetAddr(), Y) && holds(results[1].GetAddr(), Z) && holds(out0.data, Y));
+    CHECK_EQ(results[0].GetDataType(), ge::DT_FLOAT);
+    CHECK_EQ(results[0].GetStorageShape().GetDim(0), 4);
+    results.clear();
     CHECK_EQ(session.RemoveGraph(1), SUCCESS);
     CHECK_EQ(pool->live.size(), 0);
 
@@ -199,9 +199,9 @@ static void mixed(aclrtStream stream)
     CHECK_EQ(session.CompileGraph(20), SUCCESS);
     RUNS(session.LoadGraph(20, option("ge.exec.frozenInputIndexes", "0"), stream));
     inputs[0] = gert_on(x.data, 16);
-    RUNS(session.ExecuteGraphWithStreamAsync(20, stream, inputs, made));
+    RUNS(session.ExecuteGraphWithStreamAsync(20, stream, inputs, results));
     inputs[0] = gert_on(other.data, 16);
-    CHECK(session.ExecuteGraphWithStreamAsync(20, stream, inputs, made) != SUCCESS);
+    CHECK(session.ExecuteGraphWithStreamAsync(20, stream, inputs, results) != SUCCESS);
     CHECK(said().find("frozen") != std::string::npos);
     CHECK_OK(aclrtSynchronizeStream(stream));
 }

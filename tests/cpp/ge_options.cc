@@ -125,10 +125,10 @@ static void ends()
         ge::Session session(Options{});
         Device x(16, X);
         CHECK_EQ(session.AddGraph(1, two_outputs(4)), SUCCESS);
-        std::vector<ge::Tensor> made;
-        RUNS(session.RunGraphWithStreamAsync(1, stream, {on_device(x)}, made));
+        std::vector<ge::Tensor> results;
+        RUNS(session.RunGraphWithStreamAsync(1, stream, {on_device(x)}, results));
         CHECK_OK(aclrtSynchronizeStream(stream));
-        CHECK(made.size() == 2 && pool->Holds(made[0].GetData()));
+        CHECK(results.size() == 2 && pool->Holds(results[0].GetData()));
     }
     CHECK_OK(aclrtDestroyStream(stream));
     CHECK_EQ(pool.use_count(), 1);

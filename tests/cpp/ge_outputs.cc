@@ -40,7 +40,7 @@ static std::vector<T> list(const Device *first, const Device *second = nullptr)
     return tensors;
 }
 
-struct World {
+struct Fixture {
     aclrtStream stream = new_stream();
     std::shared_ptr<Pool> pool = std::make_shared<Pool>();
     Device x{16, X}, both{16}, apart{16};
@@ -48,56 +48,56 @@ struct World {
 
 /* What a session with one kind of tensors makes of shared outputs. */
 template <typename T, typename Session>
-static void shared(World &world, Session &session, uint32_t id, int64_t n, bool moves)
+static void shared(Fixture &fixture, Session &session, uint32_t id, int64_t n, bool moves)
 {
-    const std::vector<T> inputs = list<T>(&world.x);
+    const std::vector<T> inputs = list<T>(&fixture.x);
     RUNS(session.AddGraph(id, twice(n), refreshable(moves)));
     RUNS(session.AddGraph(id + 1, two_outputs(n), refreshable(moves)));
     for (int run = 0; run < 2; run++) {
-        std::vector<T> made;
-        RUNS(session.RunGraphWithStreamAsync(id, world.stream, inputs, made));
-        CHECK_OK(aclrtSynchronizeStream(world.stream));
-        CHECK(made.size() == 2 && holds(data(made[0]), R) && holds(data(made[1]), R));
-        CHECK(made.size() == 2 && data(made[0]) != data(made[1]));
-        CHECK(world.pool->Holds(data(made[0])) && world.pool->Holds(data(made[1])));
+        std::vector<T> results;
+        RUNS(session.RunGraphWithStreamAsync(id, fixture.stream, inputs, results));
+        CHECK_OK(aclrtSynchronizeStream(fixture.stream));
+        CHECK(results.size() == 2 && holds(data(results[0]), R) && holds(data(results[1]), R));
+        CHECK(results.size() == 2 && data(results[0]) != data(results[1]));
+        CHECK(fixture.pool->Holds(data(results[0])) && fixture.pool->Holds(data(results[1])));
     }
-    std::vector<T> one_memory = list<T>(&world.both, &world.both);
-    RUNS(session.RunGraphWithStreamAsync(id, world.stream, inputs, one_memory));
-    CHECK_OK(aclrtSynchronizeStream(world.stream));
-    CHECK(holds(world.both.data, R));
+    std::vector<T> one_memory = list<T>(&fixture.both, &fixture.both);
+    RUNS(session.RunGraphWithStreamAsync(id, fixture.stream, inputs, one_memory));
+    CHECK_OK(aclrtSynchronizeStream(fixture.stream));
+    CHECK(holds(fixture.both.data, R));
 
     /* The last one is what the memory holds; the first does not spoil what it is computed from. */
-    one_memory = list<T>(&world.both, &world.both);
-    RUNS(session.RunGraphWithStreamAsync(id + 1, world.stream, inputs, one_memory));
-    CHECK_OK(aclrtSynchronizeStream(world.stream));
-    CHECK(holds(world.both.data, Z) && data(one_memory[0]) == world.both.data);
+    one_memory = list<T>(&fixture.both, &fixture.both);
+    RUNS(session.RunGraphWithStreamAsync(id + 1, fixture.stream, inputs, one_memory));
+    CHECK_OK(aclrtSynchronizeStream(fixture.stream));
+    CHECK(holds(fixture.both.data, Z) && data(one_memory[0]) == fixture.both.data);
 
-    std::vector<T> apart = list<T>(&world.both, &world.apart);
-    RUNS(session.RunGraphWithStreamAsync(id + 1, world.stream, inputs, apart));
-    CHECK_OK(aclrtSynchronizeStream(world.stream));
-    CHECK(holds(world.both.data, Y) && holds(world.apart.data, Z));
+    std::vector<T> apart = list<T>(&fixture.both, &fixture.apart);
+    RUNS(session.RunGraphWithStreamAsync(id + 1, fixture.stream, inputs, apart));
+    CHECK_OK(aclrtSynchronizeStream(fixture.stream));
+    CHECK(holds(fixture.both.data, Y) && holds(fixture.apart.data, Z));
 }
 
 /* Copies of one ge::Tensor. */
-static void copies(World &world, ge::Session &session, uint32_t id)
+static void copies(Fixture &fixture, ge::Session &session, uint32_t id)
 {
     for (int run = 0; run < 2; run++) {
         std::vector<ge::Tensor> outputs(2, ge::Tensor());
-        RUNS(session.RunGraphWithStreamAsync(id, world.stream, {on_device(world.x)}, outputs));
-        CHECK_OK(aclrtSynchronizeStream(world.stream));
+        RUNS(session.RunGraphWithStreamAsync(id, fixture.stream, {on_device(fixture.x)}, outputs));
+        CHECK_OK(aclrtSynchronizeStream(fixture.stream));
         CHECK(holds(outputs[0].GetData(), Y) && holds(outputs[1].GetData(), Z));
-        CHECK(world.pool->Holds(outputs[0].GetData()) && world.pool->Holds(outputs[1].GetData()));
-        const int frees = world.pool->frees;
+        CHECK(fixture.pool->Holds(outputs[0].GetData()) && fixture.pool->Holds(outputs[1].GetData()));
+        const int frees = fixture.pool->frees;
         outputs.clear();
-        CHECK_EQ(world.pool->frees, frees + 2);
+        CHECK_EQ(fixture.pool->frees, frees + 2);
     }
     int freed = 0;
     {
         ge::Tensor tensor(floats({4}));
-        tensor.SetData(static_cast<uint8_t *>(world.both.data), 16, [&freed](uint8_t *) { freed++; });
+        tensor.SetData(static_cast<uint8_t *>(fixture.both.data), 16, [&freed](uint8_t *) { freed++; });
         std::vector<ge::Tensor> outputs(2, tensor);
-        RUNS(session.RunGraphWithStreamAsync(id, world.stream, {on_device(world.x)}, outputs));
-        CHECK_OK(aclrtSynchronizeStream(world.stream));
+        RUNS(session.RunGraphWithStreamAsync(id, fixture.stream, {on_device(fixture.x)}, outputs));
+        CHECK_OK(aclrtSynchronizeStream(fixture.stream));
         CHECK(holds(outputs[0].GetData(), Z) && outputs[1].GetData() == outputs[0].GetData());
         tensor = ge::Tensor();
         outputs.erase(outputs.begin());
@@ -109,15 +109,15 @@ static void copies(World &world, ge::Session &session, uint32_t id)
 int main(void)
 {
     begin();
-    World world;
+    Fixture fixture;
     RUNS(ge::GEInitialize(Options{}));
     {
         GROUP("ge_run_4 ge_run_11 Session: outputs that share a value, an address, a tensor");
         ge::Session session(Options{});
-        RUNS(session.RegisterExternalAllocator(world.stream, world.pool));
+        RUNS(session.RegisterExternalAllocator(fixture.stream, fixture.pool));
         for (int kind = 0; kind < 3; kind++) {
-            shared<ge::Tensor>(world, session, 10 * kind, kind == 2 ? -1 : 4, kind == 1);
-            copies(world, session, 10 * kind + 1);
+            shared<ge::Tensor>(fixture, session, 10 * kind, kind == 2 ? -1 : 4, kind == 1);
+            copies(fixture, session, 10 * kind + 1);
         }
         std::vector<ge::Tensor> on_host;
         RUNS(session.AddGraph(90, twice(4)));
@@ -126,17 +126,17 @@ int main(void)
         CHECK(on_host.size() == 2 && memcmp(on_host[0].GetData(), R, 16) == 0);
         CHECK(on_host.size() == 2 && memcmp(on_host[1].GetData(), R, 16) == 0);
     }
-    CHECK(world.pool->mallocs > 0 && world.pool->live.empty());
-    CHECK_EQ(world.pool->mallocs, world.pool->frees);
+    CHECK(fixture.pool->mallocs > 0 && fixture.pool->live.empty());
+    CHECK_EQ(fixture.pool->mallocs, fixture.pool->frees);
     {
         GROUP("ge_run_4 ge_run_11 GeSession: the same");
         ge::GeSession session({});
-        RUNS(session.RegisterExternalAllocator(world.stream, world.pool));
+        RUNS(session.RegisterExternalAllocator(fixture.stream, fixture.pool));
         for (int kind = 0; kind < 3; kind++)
-            shared<gert::Tensor>(world, session, 10 * kind, kind == 2 ? -1 : 4, kind == 1);
+            shared<gert::Tensor>(fixture, session, 10 * kind, kind == 2 ? -1 : 4, kind == 1);
     }
-    CHECK(world.pool->live.empty());
-    CHECK_EQ(world.pool->mallocs, world.pool->frees);
+    CHECK(fixture.pool->live.empty());
+    CHECK_EQ(fixture.pool->mallocs, fixture.pool->frees);
     RUNS(ge::GEFinalize());
     return END();
 }

@@ -36,7 +36,7 @@ static bool is_right_on_device(const void *data)
 }
 
 /* Set by a callback, waited for by the program. */
-struct Arrival {
+struct CallbackSignal {
     std::mutex lock;
     std::condition_variable woken;
     int calls = 0;
@@ -44,13 +44,13 @@ struct Arrival {
 
     void wait()
     {
-        std::unique_lock<std::mutex> held(lock);
-        woken.wait(held, [&] { return calls > 0; });
+        std::unique_lock<std::mutex> guard(lock);
+        woken.wait(guard, [&] { return calls > 0; });
     }
 
-    void arrive(bool is_right)
+    void notify(bool is_right)
     {
-        const std::lock_guard<std::mutex> held(lock);
+        const std::lock_guard<std::mutex> guard(lock);
         calls++;
         right = is_right;
         woken.notify_all();
@@ -70,12 +70,12 @@ static void version_1(aclrtStream stream, void *device)
     CHECK(outputs.size() == 1 && outputs[0].GetShapeDim(0) == 4 && outputs[0].GetDataType() == DT_FLOAT);
 
     OK(session.AddGraphWithCopy(2, graph));
-    Arrival arrival;
+    CallbackSignal signal;
     OK(session.RunGraphAsync(2, {on_host()}, [&](Status status, std::vector<Tensor> &given) {
-        arrival.arrive(status == SUCCESS && given.size() == 1 && is_right(given[0].GetData()));
+        signal.notify(status == SUCCESS && given.size() == 1 && is_right(given[0].GetData()));
     }));
-    arrival.wait();
-    CHECK(arrival.right && arrival.calls == 1);
+    signal.wait();
+    CHECK(signal.right && signal.calls == 1);
 
     OK(session.AddGraphWithCopy(3, graph));
     TensorDesc desc = floats({4});
@@ -140,12 +140,12 @@ static void version_2(aclrtStream stream, void *device)
     CHECK(outputs.size() == 1 && is_right(outputs[0].GetAddr()) && outputs[0].GetPlacement() == gert::kOnHost);
 
     OK(session.AddGraphClone(2, graph));
-    Arrival arrival;
+    CallbackSignal signal;
     OK(session.RunGraphAsync(2, inputs, [&](Status status, std::vector<gert::Tensor> &given) {
-        arrival.arrive(status == SUCCESS && given.size() == 1 && is_right(given[0].GetAddr()));
+        signal.notify(status == SUCCESS && given.size() == 1 && is_right(given[0].GetAddr()));
     }));
-    arrival.wait();
-    CHECK(arrival.right && arrival.calls == 1);
+    signal.wait();
+    CHECK(signal.right && signal.calls == 1);
 
     OK(session.AddGraphClone(3, graph));
     std::vector<gert::Tensor> on_device, empty;

@@ -71,11 +71,11 @@ static void changing(aclrtStream stream)
             CHECK(mallocs_a > 0);
             CHECK_EQ(a->advises, kind == 0 ? 1 : 0);
             CHECK_EQ(session.RegisterExternalAllocator(stream, b), SUCCESS);
-            std::vector<ge::Tensor> made;
-            RUNS(session.RunGraphWithStreamAsync(1, stream, inputs, made));
+            std::vector<ge::Tensor> results;
+            RUNS(session.RunGraphWithStreamAsync(1, stream, inputs, results));
             CHECK_EQ(a->mallocs, mallocs_a);
             CHECK(b->mallocs >= 2);
-            CHECK(made.size() == 2 && b->Holds(made[0].GetData()) && b->Holds(made[1].GetData()));
+            CHECK(results.size() == 2 && b->Holds(results[0].GetData()) && b->Holds(results[1].GetData()));
             CHECK_EQ(b->classes[CAIRN_CLASS_CONST], 0);
             CHECK_EQ(a->classes[CAIRN_CLASS_CONST], 1);
             CHECK_EQ(b->classes[CAIRN_CLASS_OUTPUT], 2);
@@ -86,9 +86,9 @@ static void changing(aclrtStream stream)
             RUNS(session.RunGraphWithStreamAsync(1, stream, inputs, given));
             CHECK_EQ(a->mallocs + b->mallocs, mallocs_a + mallocs_b);
             CHECK_OK(aclrtSynchronizeStream(stream));
-            CHECK(holds(made[0].GetData(), Y) && holds(made[1].GetData(), Z));
+            CHECK(holds(results[0].GetData(), Y) && holds(results[1].GetData(), Z));
             CHECK(holds(out0.data, Y) && holds(out1.data, Z));
-            made.clear();
+            results.clear();
             CHECK_EQ(session.RemoveGraph(1), SUCCESS);
         }
         CHECK(a->live.empty() && b->live.empty());
@@ -148,12 +148,12 @@ static void counting(aclrtStream stream)
         CHECK(holds(out0.data, Y) && holds(out1.data, Z));
 
         GROUP("ge_run_4 a missing output comes from the allocator, also where the application set bases");
-        std::vector<ge::Tensor> made;
-        RUNS(session.RunGraphWithStreamAsync(1, stream, inputs, made));
+        std::vector<ge::Tensor> results;
+        RUNS(session.RunGraphWithStreamAsync(1, stream, inputs, results));
         CHECK_OK(aclrtSynchronizeStream(stream));
         CHECK_EQ(pool->mallocs, 2);
-        CHECK(made.size() == 2 && holds(made[0].GetData(), Y));
-        made.clear();
+        CHECK(results.size() == 2 && holds(results[0].GetData(), Y));
+        results.clear();
         CHECK_EQ(pool->live.size(), 0);
         CHECK_EQ(session.UnregisterExternalAllocator(stream), SUCCESS);
     }
@@ -222,12 +222,12 @@ static void running(aclrtStream stream)
     REFUSED(session.RunGraphWithStreamAsync(4, stream, {host}, outputs), "graph 4 (two): ge.exec.hostInputIndexes=3: there is no input 3");
 
     GROUP("ge_run_5 ge_run_6 without a pool a dynamic graph brings its outputs, a static one is refused");
-    std::vector<ge::Tensor> made;
-    RUNS(session.RunGraphWithStreamAsync(2, stream, inputs, made));
+    std::vector<ge::Tensor> results;
+    RUNS(session.RunGraphWithStreamAsync(2, stream, inputs, results));
     CHECK_OK(aclrtSynchronizeStream(stream));
-    CHECK(made.size() == 2 && holds(made[0].GetData(), Y));
-    made.clear();
-    REFUSED(session.RunGraphWithStreamAsync(1, stream, inputs, made), "RegisterExternalAllocator");
+    CHECK(results.size() == 2 && holds(results[0].GetData(), Y));
+    results.clear();
+    REFUSED(session.RunGraphWithStreamAsync(1, stream, inputs, results), "RegisterExternalAllocator");
     std::vector<gert::Tensor> gert_inputs(1), gert_outputs;
     gert_inputs[0] = gert_on(x.data, 16);
     CHECK_EQ(session.AddGraph(5, two_outputs(4)), SUCCESS);
@@ -315,16 +315,16 @@ static void failing(aclrtStream stream)
                 CHECK_EQ(session.RegisterExternalAllocator(stream, pool), SUCCESS);
                 pool->fails_at = at;
                 pool->throws = throws != 0;
-                std::vector<ge::Tensor> made;
-                const bool failed = session.RunGraphWithStreamAsync(1, stream, inputs, made) != SUCCESS;
+                std::vector<ge::Tensor> results;
+                const bool failed = session.RunGraphWithStreamAsync(1, stream, inputs, results) != SUCCESS;
                 if (failed && throws)
                     CHECK(said().find("this pool throws") != std::string::npos);
                 pool->fails_at = 0;
-                made.clear();
-                RUNS(session.RunGraphWithStreamAsync(1, stream, inputs, made));
+                results.clear();
+                RUNS(session.RunGraphWithStreamAsync(1, stream, inputs, results));
                 CHECK_OK(aclrtSynchronizeStream(stream));
-                CHECK(made.size() == 2 && holds(made[0].GetData(), Y));
-                made.clear();
+                CHECK(results.size() == 2 && holds(results[0].GetData(), Y));
+                results.clear();
                 CHECK_EQ(session.RemoveGraph(1), SUCCESS);
                 CHECK_EQ(session.UnregisterExternalAllocator(stream), SUCCESS);
                 CHECK_EQ(pool->live.size(), 0);
@@ -347,11 +347,11 @@ static void failing(aclrtStream stream)
         pool->inside = inside;
         CHECK_EQ(session.AddGraph(1, two_outputs(-1)), SUCCESS);
         CHECK_EQ(session.RegisterExternalAllocator(stream, pool), SUCCESS);
-        std::vector<ge::Tensor> made;
-        RUNS(session.RunGraphWithStreamAsync(1, stream, inputs, made));
+        std::vector<ge::Tensor> results;
+        RUNS(session.RunGraphWithStreamAsync(1, stream, inputs, results));
         CHECK_OK(aclrtSynchronizeStream(stream));
-        CHECK(inner_seen > 0 && holds(made[0].GetData(), Y));
-        made.clear();
+        CHECK(inner_seen > 0 && holds(results[0].GetData(), Y));
+        results.clear();
         CHECK_EQ(session.UnregisterExternalAllocator(stream), SUCCESS);
     }
 
@@ -360,20 +360,20 @@ static void failing(aclrtStream stream)
         int ended = 0;
         auto pool = std::make_shared<Pool>();
         pool->ended = &ended;
-        std::vector<ge::Tensor> made;
+        std::vector<ge::Tensor> results;
         {
             ge::Session session(Options{});
             CHECK_EQ(session.AddGraph(1, two_outputs(4)), SUCCESS);
             CHECK_EQ(session.RegisterExternalAllocator(stream, pool), SUCCESS);
-            RUNS(session.RunGraphWithStreamAsync(1, stream, inputs, made));
+            RUNS(session.RunGraphWithStreamAsync(1, stream, inputs, results));
             CHECK_EQ(session.UnregisterExternalAllocator(stream), SUCCESS);
             pool.reset();
             CHECK_EQ(ended, 0);
         }
         CHECK_OK(aclrtSynchronizeStream(stream));
-        CHECK(holds(made[0].GetData(), Y));
+        CHECK(holds(results[0].GetData(), Y));
         CHECK_EQ(ended, 0);
-        made.clear();
+        results.clear();
         CHECK_EQ(ended, 1);
     }
 
@@ -432,12 +432,12 @@ int main(void)
         CHECK_EQ(session.CompileGraph(1), SUCCESS);
         CHECK_EQ(session.LoadGraph(1, {}, stream), SUCCESS);
         CHECK_EQ(session.RegisterExternalAllocator(stream, pool), SUCCESS);
-        std::vector<ge::Tensor> made;
-        RUNS(session.RunGraphWithStreamAsync(1, stream, {on_device(x)}, made));
+        std::vector<ge::Tensor> results;
+        RUNS(session.RunGraphWithStreamAsync(1, stream, {on_device(x)}, results));
         CHECK_OK(aclrtSynchronizeStream(stream));
         CHECK_EQ(pool->mallocs, 2);
         CHECK_EQ(pool->classes[CAIRN_CLASS_OUTPUT], 2);
-        made.clear();
+        results.clear();
         CHECK_EQ(session.UnregisterExternalAllocator(stream), SUCCESS);
 
         GROUP("ge_unreg_1 graphs stay loaded when the program ends");

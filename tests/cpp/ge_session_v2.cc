@@ -70,24 +70,24 @@ int main(void)
             CHECK_EQ(session.AddGraph(id, two_outputs(kind == 2 ? -1 : 4), option("ge.featureBaseRefreshable", kind == 1 ? "1" : "0")), SUCCESS);
             CHECK_EQ(session.RegisterExternalAllocator(stream, pool), SUCCESS);
             const int before = pool->mallocs;
-            std::vector<gert::Tensor> made;
-            RUNS(session.RunGraphWithStreamAsync(id, stream, list(x), made));
+            std::vector<gert::Tensor> results;
+            RUNS(session.RunGraphWithStreamAsync(id, stream, list(x), results));
             CHECK(pool->mallocs >= before + 4);
-            CHECK(made.size() == 2 && pool->Holds(made[0].GetAddr()));
+            CHECK(results.size() == 2 && pool->Holds(results[0].GetAddr()));
             CHECK_OK(aclrtSynchronizeStream(stream));
-            CHECK(made.size() == 2 && holds(made[0].GetAddr(), Y) && holds(made[1].GetAddr(), Z));
-            made.clear();
+            CHECK(results.size() == 2 && holds(results[0].GetAddr(), Y) && holds(results[1].GetAddr(), Z));
+            results.clear();
 
             GROUP(kind == 0   ? "ge_unreg_1 ge_run_6 static: after unregister the built-in allocator serves"
                   : kind == 1 ? "ge_unreg_1 ge_run_6 memory that moves: likewise"
                               : "ge_unreg_1 ge_run_6 dynamic: likewise");
             CHECK_EQ(session.UnregisterExternalAllocator(stream), SUCCESS);
             const int count = pool->mallocs + pool->advises;
-            RUNS(session.RunGraphWithStreamAsync(id, stream, list(x), made));
+            RUNS(session.RunGraphWithStreamAsync(id, stream, list(x), results));
             CHECK_EQ(pool->mallocs + pool->advises, count);
             CHECK_OK(aclrtSynchronizeStream(stream));
-            CHECK(made.size() == 2 && holds(made[0].GetAddr(), Y));
-            made.clear();
+            CHECK(results.size() == 2 && holds(results[0].GetAddr(), Y));
+            results.clear();
             std::vector<gert::Tensor> given = list(out0, out1);
             RUNS(session.RunGraphWithStreamAsync(id, stream, list(x), given));
             CHECK_OK(aclrtSynchronizeStream(stream));

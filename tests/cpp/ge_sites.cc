@@ -32,17 +32,17 @@ int main(void)
     {
         ge::GeSession session({});
         Device x(16, X), out0(16), out1(16);
-        std::vector<gert::Tensor> given(1), made(2), hosts(1);
+        std::vector<gert::Tensor> given(1), results(2), hosts(1);
         given[0] = gert_on(x.data, x.bytes);
-        made[0] = gert_on(out0.data, out0.bytes);
-        made[1] = gert_on(out1.data, out1.bytes);
+        results[0] = gert_on(out0.data, out0.bytes);
+        results[1] = gert_on(out1.data, out1.bytes);
 
         GROUP("a load and a run of the second version are its own");
         CHECK_EQ(session.AddGraph(1, two_outputs(4)), SUCCESS);
         CHECK_EQ(session.CompileGraph(1), SUCCESS);
         CHECK_EQ(session.LoadGraph(1, {}, stream), SUCCESS);
         CHECK_EQ(logged("is graph constants", "submitted by GeSession::LoadGraph"), 1);
-        CHECK_EQ(session.RunGraphWithStreamAsync(1, stream, given, made), SUCCESS);
+        CHECK_EQ(session.RunGraphWithStreamAsync(1, stream, given, results), SUCCESS);
         CHECK_EQ(logged("is graph,", "submitted by GeSession::RunGraphWithStreamAsync"), 1);
 
         GROUP("so is what it reads on the host");

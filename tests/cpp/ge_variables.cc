@@ -81,10 +81,10 @@ static void count(aclrtStream stream, const Device &ones, const Device &out)
 {
     auto pool = std::make_shared<Pool>();
     ge::Session session(Options{});
-    std::vector<ge::Tensor> made;
+    std::vector<ge::Tensor> results;
     RUNS(session.AddGraph(1, init()));
-    RUNS(session.RunGraph(1, {}, made));
-    CHECK(made.size() == 1 && counted(made[0], 0));
+    RUNS(session.RunGraph(1, {}, results));
+    CHECK(results.size() == 1 && counted(results[0], 0));
 
     RUNS(session.RegisterExternalAllocator(stream, pool));
     RUNS(session.AddGraph(2, step(4)));
@@ -187,8 +187,8 @@ static void second_version(aclrtStream stream, const Device &ones, const Device 
     RUNS(session.AddGraph(2, step(-1)));
     REFUSED(session.GetCompiledModel(2, model), "not compiled");
     CHECK(model.data == nullptr);
-    std::vector<gert::Tensor> made;
-    RUNS(session.RunGraph(1, {}, made));
+    std::vector<gert::Tensor> results;
+    RUNS(session.RunGraph(1, {}, results));
     RUNS(session.CompileGraph(2, {ge::Tensor(floats({4}))}));
     RUNS(session.GetCompiledModel(2, model));
     CHECK(model.data != nullptr && model.length > 0);
@@ -209,8 +209,8 @@ static void second_version(aclrtStream stream, const Device &ones, const Device 
         RUNS(session.RunGraphWithStreamAsync(id, stream, inputs, outputs));
         CHECK_OK(aclrtSynchronizeStream(stream));
         const float steps = static_cast<float>(id) - 1;
-        const float wanted[4] = {X[0] + steps, X[1] + steps, X[2] + steps, X[3] + steps};
-        CHECK(holds(out.data, wanted));
+        const float expected[4] = {X[0] + steps, X[1] + steps, X[2] + steps, X[3] + steps};
+        CHECK(holds(out.data, expected));
     }
 }
 

@@ -22,7 +22,7 @@ static cairnPoolFigures figures(aclrtStream stream)
 }
 
 /* An allocator that overrides only what it must, as torchair's does. */
-class Plain : public ge::Allocator {
+class PlainAllocator : public ge::Allocator {
 public:
     int mallocs = 0, frees = 0;
     ge::MemBlock *Malloc(size_t size) override
@@ -60,7 +60,7 @@ static void layout(aclrtStream stream)
     CHECK_EQ(figures(stream).blocks, 0);
 
     GROUP("ge allocator: MallocAdvise is Malloc unless somebody says otherwise");
-    Plain plain;
+    PlainAllocator plain;
     ge::MemBlock *other = plain.MallocAdvise(7, stream);
     CHECK_EQ(plain.mallocs, 1);
     CHECK_EQ(other->GetSize(), 7);
@@ -151,10 +151,10 @@ static void threads(aclrtStream stream)
 }
 
 /* Gives its block back after main. */
-struct Late {
+struct LateFree {
     ge::AllocatorPtr allocator;
     ge::MemBlock *block = nullptr;
-    ~Late()
+    ~LateFree()
     {
         block->Free();
         if (cairn_pool_last_error() != nullptr)
@@ -164,7 +164,7 @@ struct Late {
 
 int main()
 {
-    static Late late;
+    static LateFree late;
     aclrtStream a, b;
     CHECK_OK(aclInit(nullptr));
     CHECK_OK(aclrtSetDevice(0));

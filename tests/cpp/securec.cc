@@ -4,12 +4,12 @@
 #include <cerrno>
 
 extern "C" {
-int memcpy_s(void *dest, size_t room, const void *source, size_t count);
-int memset_s(void *dest, size_t room, int value, size_t count);
-int strcpy_s(char *dest, size_t room, const char *source);
-int strcat_s(char *dest, size_t room, const char *source);
-int snprintf_s(char *dest, size_t room, size_t count, const char *format, ...);
-int sprintf_s(char *dest, size_t room, const char *format, ...);
+int memcpy_s(void *dest, size_t capacity, const void *source, size_t count);
+int memset_s(void *dest, size_t capacity, int value, size_t count);
+int strcpy_s(char *dest, size_t capacity, const char *source);
+int strcat_s(char *dest, size_t capacity, const char *source);
+int snprintf_s(char *dest, size_t capacity, size_t count, const char *format, ...);
+int sprintf_s(char *dest, size_t capacity, const char *format, ...);
 }
 
 int main()

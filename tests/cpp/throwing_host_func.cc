@@ -49,10 +49,10 @@ int main()
     CHECK_CODE(aclrtSynchronizeStream(stream), ACL_ERROR_INTERNAL_ERROR);
 
     GROUP("acl_3_2_37 an exception in a callback does not get out");
-    aclrtStream made = nullptr;
+    aclrtStream created = nullptr;
     CHECK_OK(aclrtRegStreamStateCallback("throws", throw_on_stream, nullptr));
-    CHECK_OK(aclrtCreateStream(&made));
-    CHECK_OK(aclrtDestroyStream(made));
+    CHECK_OK(aclrtCreateStream(&created));
+    CHECK_OK(aclrtDestroyStream(created));
     CHECK_OK(aclrtRegStreamStateCallback("throws", nullptr, nullptr));
     CHECK_OK(aclrtRegDeviceStateCallback("throws", throw_on_device, nullptr));
     CHECK_OK(aclrtSetDevice(1));

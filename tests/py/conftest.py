@@ -37,18 +37,18 @@ def sort(device):
     import acl
     import support
 
-    made = support.Sort()
-    yield made
+    sort = support.Sort()
+    yield sort
     assert acl.rt.synchronize_device() == 0
-    made.close()
+    sort.close()
 
 
 @pytest.fixture
 def stream(device):
     import acl
 
-    made, ret = acl.rt.create_stream()
+    stream, ret = acl.rt.create_stream()
     assert ret == 0
-    yield made
-    acl.rt.synchronize_stream(made)
-    acl.rt.destroy_stream(made)
+    yield stream
+    acl.rt.synchronize_stream(stream)
+    acl.rt.destroy_stream(stream)

@@ -79,13 +79,13 @@ class Sort:
     def __init__(self):
         self.numbers = [float(i * 7919 % COUNT) for i in range(COUNT)]
         data = struct.pack(f"{COUNT}f", *self.numbers)
-        self.places = [acl.rt.malloc(4 * COUNT, 0)[0] for _ in range(3)]
-        assert all(self.places)
+        self.addresses = [acl.rt.malloc(4 * COUNT, 0)[0] for _ in range(3)]
+        assert all(self.addresses)
         ptr = acl.util.bytes_to_ptr(data)
-        assert acl.rt.memcpy(self.places[0], 4 * COUNT, ptr, 4 * COUNT, HOST_TO_DEVICE) == 0
+        assert acl.rt.memcpy(self.addresses[0], 4 * COUNT, ptr, 4 * COUNT, HOST_TO_DEVICE) == 0
         self.floats = acl.create_tensor_desc(FLOAT, [COUNT], ND)
         self.whole = acl.create_tensor_desc(INT32, [COUNT], ND)
-        self.buffers = [acl.create_data_buffer(place, 4 * COUNT) for place in self.places]
+        self.buffers = [acl.create_data_buffer(address, 4 * COUNT) for address in self.addresses]
         self.attr = acl.op.create_attr()
         assert acl.op.set_attr_int(self.attr, "axis", -1) == 0
         assert acl.op.set_attr_bool(self.attr, "descending", 0) == 0
@@ -111,7 +111,7 @@ class Sort:
     def result(self):
         host, ret = acl.rt.malloc_host(4 * COUNT)
         assert ret == 0
-        assert acl.rt.memcpy(host, 4 * COUNT, self.places[1], 4 * COUNT, DEVICE_TO_HOST) == 0
+        assert acl.rt.memcpy(host, 4 * COUNT, self.addresses[1], 4 * COUNT, DEVICE_TO_HOST) == 0
         data = acl.util.ptr_to_bytes(host, 4 * COUNT)
         assert acl.rt.free_host(host) == 0
         return list(struct.unpack(f"{COUNT}f", data))
@@ -125,8 +125,8 @@ class Sort:
         acl.destroy_tensor_desc(self.floats)
         acl.destroy_tensor_desc(self.whole)
         acl.op.destroy_attr(self.attr)
-        for place in self.places:
-            assert acl.rt.free(place) == 0
+        for address in self.addresses:
+            assert acl.rt.free(address) == 0
 
 
 class ProbeBlock(ctypes.Structure):

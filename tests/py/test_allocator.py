@@ -15,10 +15,10 @@ rt = acl.rt
 
 @pytest.fixture
 def pool(device):
-    made = Pool()
-    yield made
+    pool = Pool()
+    yield pool
     assert rt.synchronize_device() == 0
-    made.close()
+    pool.close()
 
 
 def test_acl_reg_1_a_described_allocator_is_registered_and_used(stream, pool, sort):
@@ -157,17 +157,17 @@ def test_acl_reg_8_parts_without_allocators_say_so():
 
 def test_acl_reg_10_handles_are_ints_and_results_are_used(stream, pool, sort):
     big = (1 << 64) - 1
-    seen = []
+    calls = []
 
     def alloc(obj, size):
-        seen.append((type(obj), type(size), obj))
+        calls.append((type(obj), type(size), obj))
         return pool.alloc(obj, size) + (1 << 63)
 
     desc = describe(big, alloc, lambda o, b: pool.free(o, b - (1 << 63)), lambda b: pool.address(b - (1 << 63)))
     assert type(desc) is int
     assert type(rt.allocator_register(stream, desc)) is int
     assert sort.run(stream) == 0
-    assert set(seen) == {(int, int, big)}
+    assert set(calls) == {(int, int, big)}
     assert rt.synchronize_stream(stream) == 0
     assert sort.right() and pool.frees == pool.allocs > 0
 
@@ -179,14 +179,14 @@ def test_sizes_have_64_bits(stream):
     shape = [3 << 30]
     floats = acl.create_tensor_desc(support.FLOAT, shape, support.ND)
     whole = acl.create_tensor_desc(support.INT32, shape, support.ND)
-    place, ret = rt.malloc(64, 0)
+    address, ret = rt.malloc(64, 0)
     assert ret == 0
-    buffers = [acl.create_data_buffer(place, 12 << 30) for _ in range(3)]
+    buffers = [acl.create_data_buffer(address, 12 << 30) for _ in range(3)]
     attr = acl.op.create_attr()
     ret = acl.op.execute_v2("Sort", [floats], buffers[:1], [floats, whole], buffers[1:], attr, stream)
     assert ret == STORAGE
     assert len(sizes) == 1 and sizes[0] > 1 << 32
-    assert rt.free(place) == 0
+    assert rt.free(address) == 0
 
 
 def test_get_by_stream_tells_what_was_set(stream, pool):
@@ -265,10 +265,10 @@ def test_callables_go_when_another_takes_their_place(stream, pool):
 
 @pytest.mark.parametrize("destroy", [rt.destroy_stream, rt.destroy_stream_force])
 def test_callables_go_with_their_stream(device, destroy):
-    made, ret = rt.create_stream()
+    stream, ret = rt.create_stream()
     assert ret == 0
-    kept = registered_callback(made)
-    assert destroy(made) == 0
+    kept = registered_callback(stream)
+    assert destroy(stream) == 0
     assert kept() is None
 
 
@@ -276,9 +276,9 @@ def test_callables_go_with_the_context_of_their_stream(device):
     acl.get_recent_err_msg()
     context, ret = rt.create_context(0)
     assert ret == 0
-    made, ret = rt.create_stream()
+    stream, ret = rt.create_stream()
     assert ret == 0
-    kept = registered_callback(made)
+    kept = registered_callback(stream)
     assert rt.destroy_context(context) == 0
     assert rt.set_device(0) == 0
     assert kept() is None
@@ -286,10 +286,10 @@ def test_callables_go_with_the_context_of_their_stream(device):
 
 
 def test_callables_go_with_a_stream_that_c_destroys(device):
-    made, ret = rt.create_stream()
+    stream, ret = rt.create_stream()
     assert ret == 0
-    kept = registered_callback(made)
-    assert ctypes.CDLL("libascendcl.so").aclrtDestroyStream(ctypes.c_void_p(made)) == 0
+    kept = registered_callback(stream)
+    assert ctypes.CDLL("libascendcl.so").aclrtDestroyStream(ctypes.c_void_p(stream)) == 0
     assert kept() is None
 
 

@@ -62,15 +62,15 @@ def test_an_allocator_that_c_is_inside_of_is_not_mixed_up_with_another(stream, s
 
 def test_c_is_told_functions_that_give_nothing_in_place_of_callables(stream, device):
     """A callable has no address; C that calls what it was told gets no memory, and the callable is not called."""
-    pool, places = Pool(1), [ctypes.c_void_p() for _ in range(6)]
+    pool, fields = Pool(1), [ctypes.c_void_p() for _ in range(6)]
     register(stream, pool)
     ask = ctypes.CDLL("libascendcl.so").aclrtAllocatorGetByStream
-    assert ask(ctypes.c_void_p(stream), *map(ctypes.byref, places)) == 0
-    assert places[1].value == 1 and places[4].value is None
+    assert ask(ctypes.c_void_p(stream), *map(ctypes.byref, fields)) == 0
+    assert fields[1].value == 1 and fields[4].value is None
     word = ctypes.c_void_p
-    assert ctypes.CFUNCTYPE(word, word, ctypes.c_size_t)(places[2].value)(1, 64) is None
-    assert ctypes.CFUNCTYPE(word, word)(places[5].value)(7) is None
-    ctypes.CFUNCTYPE(None, word, word)(places[3].value)(1, 7)
+    assert ctypes.CFUNCTYPE(word, word, ctypes.c_size_t)(fields[2].value)(1, 64) is None
+    assert ctypes.CFUNCTYPE(word, word)(fields[5].value)(7) is None
+    ctypes.CFUNCTYPE(None, word, word)(fields[3].value)(1, 7)
     assert pool.allocs == pool.addresses == pool.frees == 0
 
 

@@ -161,17 +161,17 @@ def test_foreign_handles_are_codes(device):
 @pytest.fixture
 def shown(monkeypatch):
     """What was shown as an error of a callback."""
-    seen = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda what: seen.append((what.exc_value, what.exc_traceback)))
-    return seen
+    errors = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda what: errors.append((what.exc_value, what.exc_traceback)))
+    return errors
 
 
 def raising(*given):
-    raise RuntimeError("no room today")
+    raise RuntimeError("no memory today")
 
 
 BAD_BLOCKS = {
-    "raises": (raising, "no room today"),
+    "raises": (raising, "no memory today"),
     "none": (lambda o, s: None, None),
     "zero": (lambda o, s: 0, None),
     "float": (lambda o, s: 1.5, "must be an int, not float"),
@@ -223,7 +223,7 @@ def test_each_callable_shows_one_error_whatever_its_text(stream, shown):
 
 
 BAD_ADDRESSES = {
-    "raises": (raising, "no room today"),
+    "raises": (raising, "no memory today"),
     "none": (lambda b: None, None),
     "float": (lambda b: 1.5, "the address of a block must be an int, not float"),
     "negative": (lambda b: -1, "not -1"),
@@ -254,10 +254,10 @@ def test_a_free_that_raises_fails_the_execution_and_the_work_is_done(stream, sho
     sort = Sort()
     for times in (1, 2):
         assert sort.run(stream) == STORAGE
-        assert re.search(r"free\(0x[0-9a-f]+\) of the allocator 0x1 .*RuntimeError: no room today", acl.get_recent_err_msg())
+        assert re.search(r"free\(0x[0-9a-f]+\) of the allocator 0x1 .*RuntimeError: no memory today", acl.get_recent_err_msg())
         assert rt.synchronize_stream(stream) == 0 and sort.right()
         assert pool.allocs == pool.addresses == times and pool.frees == 0
-    assert [str(error) for error, _ in shown] == ["no room today"]
+    assert [str(error) for error, _ in shown] == ["no memory today"]
     sort.close()
     pool.close()
 
@@ -268,7 +268,7 @@ def test_the_code_comes_with_the_text_of_the_exception(callables, stream, shown)
     sort = Sort()
     for _ in range(2):
         assert sort.run(stream) == STORAGE
-        assert "threw an exception: RuntimeError: no room today" in acl.get_recent_err_msg()
+        assert "threw an exception: RuntimeError: no memory today" in acl.get_recent_err_msg()
     sort.close()
 
 
@@ -453,18 +453,18 @@ def test_an_allocator_is_entered_by_one_thread_at_a_time(device):
     import threading
     import time
 
-    pool, seen = Fresh(), []
+    pool, threads = Fresh(), []
     entered, coming = threading.Event(), threading.Event()
 
     def alloc(obj, size):
         who = threading.get_ident()
-        seen.append(who)
-        if len(seen) == 1:
+        threads.append(who)
+        if len(threads) == 1:
             entered.set()
             coming.wait()
             for _ in range(2000):
                 time.sleep(0)
-            assert seen == [who]
+            assert threads == [who]
         return pool.alloc(obj, size)
 
     streams, sorts = [rt.create_stream()[0] for _ in range(2)], [Sort(), Sort()]
@@ -480,7 +480,7 @@ def test_an_allocator_is_entered_by_one_thread_at_a_time(device):
         assert sorts[1].run(streams[1]) == 0
 
     in_threads(first, second)
-    assert len(set(seen)) == len(seen) == 2
+    assert len(set(threads)) == len(threads) == 2
     for stream, sort in zip(streams, sorts):
         assert rt.synchronize_stream(stream) == 0 and sort.right()
         assert rt.destroy_stream(stream) == 0

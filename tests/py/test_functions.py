@@ -15,8 +15,8 @@ from support import DEVICE_TO_HOST, FLOAT, HOST_TO_DEVICE, INVALID_PARAM, ND
 rt, op, util = acl.rt, acl.op, acl.util
 
 
-class Given:
-    """What functions may want, made for one test."""
+class Fixture:
+    """Objects that functions take, created for one test."""
 
     def __init__(self, stream):
         self.stream = stream
@@ -28,9 +28,9 @@ class Given:
         self.second = acl.create_data_buffer(self.other, 24)
         self.attr = op.create_attr()
         self.event = rt.create_event()[0]
-        self.room = ctypes.create_string_buffer(8192)
-        self.page = (ctypes.addressof(self.room) + 4095) & ~4095
-        self.seen = []
+        self.host_memory = ctypes.create_string_buffer(8192)
+        self.page = (ctypes.addressof(self.host_memory) + 4095) & ~4095
+        self.arguments = []
         self.allocator = rt.allocator_create_desc()
         assert rt.record_event(self.event, stream) == 0
         assert rt.synchronize_stream(stream) == 0
@@ -62,12 +62,12 @@ class Given:
 
 @pytest.fixture
 def given(stream):
-    made = Given(stream)
-    yield made
+    fixture = Fixture(stream)
+    yield fixture
     assert rt.synchronize_stream(stream) == 0
-    for ptr in (made.ptr, made.other):
+    for ptr in (fixture.ptr, fixture.other):
         assert rt.free(ptr) == 0
-    assert rt.free_host(made.host) == 0
+    assert rt.free_host(fixture.host) == 0
 
 
 def fine(ret):
@@ -87,8 +87,8 @@ def peers():
 
 def refused(function, result):
     """The C function says that there is no such thing, and what it writes stays 0."""
-    *places, ret = result if isinstance(result, tuple) else (result,)
-    return ret == NOT_SUPPORTED and not any(places) and f" {function}: " in acl.get_recent_err_msg()
+    *values, ret = result if isinstance(result, tuple) else (result,)
+    return ret == NOT_SUPPORTED and not any(values) and f" {function}: " in acl.get_recent_err_msg()
 
 
 ATTRIBUTE = {"numAttrs": 1, "attrs": [{"attr": 1, "value": {"moduleId": 3}}]}
@@ -294,8 +294,8 @@ CALLS = {
     "acl.util.numpy_contiguous_to_ptr": lambda g: warned(util.numpy_contiguous_to_ptr, g.array)[0] == g.array.ctypes.data,
     "acl.util.ptr_to_numpy": lambda g: warned(
         util.ptr_to_numpy, g.array.ctypes.data, (3, 2), g.array.dtype.num).tolist() == [[0, 1], [2, 3], [4, 5]],
-    "acl.util.start_thread": lambda g: util.stop_thread(value(util.start_thread(g.seen.extend, [1, 2]))) == 0
-    and g.seen == [1, 2],
+    "acl.util.start_thread": lambda g: util.stop_thread(value(util.start_thread(g.arguments.extend, [1, 2]))) == 0
+    and g.arguments == [1, 2],
     "acl.util.stop_thread": lambda g: util.stop_thread(1) == INVALID_PARAM,
     "acl.rt.process_report": lambda g: refused("aclrtProcessReport", rt.process_report(1)),
     "acl.rt.reserve_mem_address": lambda g: refused("aclrtReserveMemAddress", rt.reserve_mem_address(4096, 0, 0, 0)),
@@ -332,9 +332,9 @@ PROGRAMS = {
     " and acl.finalize() == 100037",
     "acl.rt.reset_device": "rt.reset_device(0) == 0 and rt.get_device()[1] != 0 and rt.reset_device(99) == 107001",
     "acl.rt.reset_device_force": "rt.reset_device_force(0) == 0 and rt.get_device()[1] != 0",
-    "acl.rt.create_context": "(lambda made: made[1] == 0 and made == rt.get_context())(rt.create_context(0))"
+    "acl.rt.create_context": "(lambda created: created[1] == 0 and created == rt.get_context())(rt.create_context(0))"
     " and rt.create_context(99) == (0, 107001)",
-    "acl.rt.destroy_context": "(lambda made: rt.destroy_context(made) == 0 and rt.destroy_context(made) != 0)"
+    "acl.rt.destroy_context": "(lambda context: rt.destroy_context(context) == 0 and rt.destroy_context(context) != 0)"
     "(rt.create_context(0)[0])",
 }
 
@@ -388,12 +388,12 @@ def test_numpy(device):
 
 
 def test_threads():
-    seen = []
-    made = [util.start_thread(lambda args: seen.append(args[0]), [index]) for index in range(4)]
-    assert all(ret == 0 for _, ret in made)
-    assert [util.stop_thread(thread) for thread, _ in made] == [0] * 4
-    assert sorted(seen) == [0, 1, 2, 3]
-    assert util.stop_thread(made[0][0]) == INVALID_PARAM
+    calls = []
+    threads = [util.start_thread(lambda args: calls.append(args[0]), [index]) for index in range(4)]
+    assert all(ret == 0 for _, ret in threads)
+    assert [util.stop_thread(thread) for thread, _ in threads] == [0] * 4
+    assert sorted(calls) == [0, 1, 2, 3]
+    assert util.stop_thread(threads[0][0]) == INVALID_PARAM
 
 
 def test_a_thread_does_not_wait_for_itself():
@@ -479,11 +479,11 @@ def test_the_lock_is_let_go_while_a_line_is_logged(name):
 def test_the_lock_is_let_go_while_memory_is_copied():
     """No thread is made to yield, so the other one runs only if the copy lets the lock go."""
     size = 16 << 20
-    began, seen, data = threading.Event(), [], bytes(size)
+    began, calls, data = threading.Event(), [], bytes(size)
 
     def watch():
         began.wait()
-        seen.append(True)
+        calls.append(True)
 
     thread = threading.Thread(target=watch)
     thread.start()
@@ -493,9 +493,9 @@ def test_the_lock_is_let_go_while_memory_is_copied():
         began.set()
         for _ in range(500):
             copy = util.ptr_to_bytes(util.bytes_to_ptr(data), size)
-            if seen:
+            if calls:
                 break
-        assert seen == [True]
+        assert calls == [True]
     finally:
         sys.setswitchinterval(interval)
         thread.join()

@@ -37,8 +37,8 @@ pub fn cairn_run(toolkit: &Toolkit) -> Result<()> {
     let script = "echo \"home=$ASCEND_HOME_PATH 1=$1\"; exit 7";
     let output = call(toolkit, "cairn", &["run", "--", "sh", "-c", script, "sh", "--flag"])?;
     let output = output.expect(7)?;
-    let wanted = format!("home={} 1=--flag", toolkit.dir.display());
-    ensure!(output.contains(&wanted), "wanted {wanted}\n{output}");
+    let expected = format!("home={} 1=--flag", toolkit.dir.display());
+    ensure!(output.contains(&expected), "expected {expected}\n{output}");
     let output = call(toolkit, "cairn", &["run", "--", "/no/such/program"])?;
     ensure!(output.status.is_some_and(|status| !status.success()), "it ran?\n{}", output.output);
     ensure!(output.output.contains("/no/such/program"), "{}", output.output);
@@ -81,9 +81,9 @@ pub fn smi_live(toolkit: &Toolkit) -> Result<()> {
     let table = table?;
     let rows = process_rows(&table, &pid);
     ensure!(!rows.is_empty(), "no row for process {pid}\n{table}");
-    let held: Vec<_> = rows.iter().filter(|(npu, _)| *npu == 1).map(|(_, mib)| *mib).collect();
-    ensure!(held.len() == 1, "process {pid} is not on device 1\n{table}");
-    ensure!((1024..1100).contains(&held[0]), "process {pid} holds {} MB\n{table}", held[0]);
+    let memory: Vec<_> = rows.iter().filter(|(npu, _)| *npu == 1).map(|(_, mib)| *mib).collect();
+    ensure!(memory.len() == 1, "process {pid} is not on device 1\n{table}");
+    ensure!((1024..1100).contains(&memory[0]), "process {pid} holds {} MB\n{table}", memory[0]);
     let after = call(toolkit, "npu-smi", &["info"])?.expect(0)?;
     ensure!(process_rows(&after, &pid).is_empty(), "process {pid} is still there\n{after}");
     Ok(())

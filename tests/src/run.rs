@@ -27,7 +27,7 @@ impl Outcome {
             Some(status) if status.code() == Some(code) => Ok(self.output),
             Some(status) => match status.signal() {
                 Some(signal) => bail!("ended by signal {signal}\n{}", self.output),
-                None => bail!("{status}, wanted {code}\n{}", self.output),
+                None => bail!("{status}, expected {code}\n{}", self.output),
             },
             None => bail!("killed: it took too long\n{}", self.output),
         }

@@ -55,13 +55,17 @@ pub fn kept_path(toolkit: &Toolkit) -> Result<()> {
         (toolkit.dir.join("latest/bin/setenv.bash"), toolkit.dir.join("latest")),
         (link, toolkit.dir.clone()),
     ];
-    for (at, (file, wanted)) in cases.iter().enumerate() {
+    for (at, (file, expected)) in cases.iter().enumerate() {
         let script = format!("set -eu; . '{}'; echo \"=$ASCEND_HOME_PATH=\"", file.display());
         let mut command = toolkit.bare("bash");
         command.args(["-c", &script]);
         let log = scratch(toolkit, &format!("kept_path-{at}.log"))?;
         let output = run(&mut command, &log, limit())?.expect(0)?;
-        ensure!(output.trim() == format!("={}=", wanted.display()), "{}: {output}", file.display());
+        ensure!(
+            output.trim() == format!("={}=", expected.display()),
+            "{}: {output}",
+            file.display()
+        );
     }
     Ok(())
 }
@@ -130,7 +134,7 @@ fn check(dir: &Path, values: &[String], present: bool) -> Result<()> {
     };
     let dir = dir.display().to_string();
     for name in ["ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"] {
-        ensure!(value(name) == dir, "{name} is {}, wanted {dir}", value(name));
+        ensure!(value(name) == dir, "{name} is {}, expected {dir}", value(name));
     }
     let lists: [(&str, &[&str]); 3] = [
         ("LD_LIBRARY_PATH", &["lib64", "opp/lib64"]),
@@ -140,8 +144,8 @@ fn check(dir: &Path, values: &[String], present: bool) -> Result<()> {
     for (name, ours) in lists {
         let elements: Vec<_> = value(name).split(':').collect();
         let (first, rest) = elements.split_at(ours.len().min(elements.len()));
-        let wanted: Vec<_> = ours.iter().map(|folder| format!("{dir}/{folder}")).collect();
-        ensure!(first == wanted, "{name} begins with {first:?}");
+        let expected: Vec<_> = ours.iter().map(|folder| format!("{dir}/{folder}")).collect();
+        ensure!(first == expected, "{name} begins with {first:?}");
         ensure!(!elements.contains(&""), "{name} has an empty element: {}", value(name));
         if present && name != "PATH" {
             ensure!(rest == ["/a b", "/c"], "{name} lost something: {}", value(name));

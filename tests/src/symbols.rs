@@ -57,13 +57,13 @@ pub fn lists(root: &Path) -> Result<Vec<PathBuf>> {
 pub fn resolves(toolkit: &Toolkit, list: &Path) -> Result<()> {
     let defined = defined(&toolkit.lib64().join("libascendcl.so"))?;
     let text = fs::read_to_string(list)?;
-    let wanted: Vec<_> = text
+    let expected: Vec<_> = text
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty() && !line.starts_with('#') && !is_elsewhere(line))
         .collect();
-    ensure!(wanted.len() > 30, "only {} symbols in the list", wanted.len());
-    let missing: Vec<_> = wanted.iter().filter(|name| !defined.contains(**name)).collect();
+    ensure!(expected.len() > 30, "only {} symbols in the list", expected.len());
+    let missing: Vec<_> = expected.iter().filter(|name| !defined.contains(**name)).collect();
     ensure!(missing.is_empty(), "{} symbols are missing: {missing:?}", missing.len());
     Ok(())
 }
@@ -78,9 +78,9 @@ pub fn graph_engine(root: &Path, toolkit: &Toolkit) -> Result<()> {
     let defined = defined(&toolkit.lib64().join("libge_runner.so"))?;
     let list = fs::read_to_string(root.join("tests/golden/graph_engine.txt"))?;
     let listed = list.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let wanted: Vec<&str> = listed.chain(SECUREC).collect();
-    ensure!(wanted.len() > 100, "only {} symbols in the list", wanted.len());
-    let missing: Vec<_> = wanted.iter().filter(|name| !defined.contains(**name)).collect();
+    let expected: Vec<&str> = listed.chain(SECUREC).collect();
+    ensure!(expected.len() > 100, "only {} symbols in the list", expected.len());
+    let missing: Vec<_> = expected.iter().filter(|name| !defined.contains(**name)).collect();
     ensure!(missing.is_empty(), "{} symbols are missing: {missing:?}", missing.len());
     Ok(())
 }

@@ -56,8 +56,8 @@ def agree(function, *inputs, view=None, backward=False, within=None):
         leaves = [x.detach().to(device, copy=True) if isinstance(x, torch.Tensor) else x for x in inputs]
         if backward:
             leaves = [x.requires_grad_() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in leaves]
-        seen = [view(x) if view and isinstance(x, torch.Tensor) else x for x in leaves]
-        result = function(*seen)
+        viewed = [view(x) if view and isinstance(x, torch.Tensor) else x for x in leaves]
+        result = function(*viewed)
         grads = []
         if backward:
             results = result if isinstance(result, (tuple, list)) else [result]

@@ -70,7 +70,7 @@ class Device:
         self.handles.append((name, handle))
         return handle
 
-    def room(self, count, fill=0):
+    def allocate(self, count, fill=0):
         """So many bytes, each `fill`."""
         address = c_void_p()
         call("aclrtMalloc", byref(address), c_size_t(max(count, 1)), 0)
@@ -81,7 +81,7 @@ class Device:
     def put(self, tensor):
         """The bytes of a tensor on the CPU."""
         source = raw(tensor)
-        address = self.room(source.numel())
+        address = self.allocate(source.numel())
         count = c_size_t(source.numel())
         call("aclrtMemcpy", address, count, c_void_p(source.data_ptr()), count, HOST_TO_DEVICE)
         return address

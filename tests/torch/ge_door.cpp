@@ -100,8 +100,8 @@ bool door_knows(const char *type)
 
 ge::Operator *door_operator(const char *name, const char *type)
 {
-    const ge::Operator made = ge::OperatorFactory::CreateOperator(name, type);
-    return made.IsEmpty() ? nullptr : new ge::Operator(made);
+    const ge::Operator created = ge::OperatorFactory::CreateOperator(name, type);
+    return created.IsEmpty() ? nullptr : new ge::Operator(created);
 }
 
 void door_forget_operator(ge::Operator *op)

@@ -119,7 +119,7 @@ def attributes(fields, number):
 
 
 class Node(NamedTuple):
-    """A node; an input is the name of a node with the place of its output, or None where nothing feeds it."""
+    """A node; an input is the name of a node with the index of its output, or None where nothing feeds it."""
 
     name: str
     type: str
@@ -131,8 +131,8 @@ class Node(NamedTuple):
 
 
 def link(entry):
-    name, colon, place = entry.rpartition(":")
-    return (name, int(place)) if colon else None
+    name, colon, index = entry.rpartition(":")
+    return (name, int(index)) if colon else None
 
 
 def node(data):
@@ -190,7 +190,7 @@ def showing(data, outputs):
     kinds = {dtype: number for number, dtype in TYPES.items()}
     names = (f"input{at}".encode() for at in range(len(outputs)))
     descs = [encoded({1: [name], 2: [kinds[dtype]], 4: [b"ND"]}) for name, (_, dtype) in zip(names, outputs)]
-    links = [f"{name}:{place}".encode() for (name, place), _ in outputs]
+    links = [f"{name}:{index}".encode() for (name, index), _ in outputs]
     graph[6] = [one for one in graph[6] if text(message(one), 2) != "NetOutput"]
     graph[6].append(encoded({1: [b"NetOutput"], 2: [b"NetOutput"], 5: links, 33: descs}))
     return encoded(model | {7: [encoded(graph)]})

@@ -42,15 +42,15 @@ def value_of(value):
     return encoded({1: [encoded({3: [packed(value)], 20: [2]})]})
 
 
-class Made(NamedTuple):
-    """A value in the making: the node's name, its type, and its sizes."""
+class ValueSpec(NamedTuple):
+    """A value of the model: its node's name, its type and its sizes."""
 
     name: str
     dtype: torch.dtype
     sizes: tuple
 
 
-class Drawing:
+class RandomModel:
     """One random model; the same for the same seed."""
 
     def __init__(self, seed, is_dynamic, count):
@@ -61,28 +61,28 @@ class Drawing:
         while len(self.values) < count:
             self.step()
 
-    def node(self, kind, sources, made=None, **attributes):
-        """Adds a node; `made` is what its first output is."""
+    def node(self, kind, sources, output=None, **attributes):
+        """Adds a node; `output` is the type and the sizes of its first output."""
         name = f"{kind}_{len(self.nodes)}"
         ports = iter(declarations()[kind].inputs)
         names = [next(ports)[0] if kind not in ("ConcatV2", "Pack") else "" for _ in sources]
         links = [f"{one.name}:0".encode() for one in sources]
         descs = [desc(port, one.dtype) for port, one in zip(names, sources)] if all(names) else []
         entries = [encoded({1: [key.encode()], 2: [value_of(value)]}) for key, value in attributes.items()]
-        sizes = self.shown(made) if kind == "Data" else None
+        sizes = self.declared_sizes(output) if kind == "Data" else None
         fields = {1: [name.encode()], 2: [kind.encode()], 5: links, 10: entries, 33: descs}
-        self.nodes.append(encoded(fields | {34: [desc("y", made[0], sizes)]}))
-        return Made(name, *made)
+        self.nodes.append(encoded(fields | {34: [desc("y", output[0], sizes)]}))
+        return ValueSpec(name, *output)
 
-    def shown(self, made):
+    def declared_sizes(self, output):
         """The sizes that an input declares: not all of them in a dynamic model."""
-        return [-1 if self.is_dynamic and self.random.random() < 0.7 else size for size in made[1]]
+        return [-1 if self.is_dynamic and self.random.random() < 0.7 else size for size in output[1]]
 
     def input(self, dtype):
         sizes = self.random.choice(SHAPES)
-        made = self.node("Data", [], (dtype, sizes), index=len(self.inputs))
+        value = self.node("Data", [], (dtype, sizes), index=len(self.inputs))
         self.inputs.append((dtype, sizes))
-        self.values.append(made)
+        self.values.append(value)
 
     def constant(self, tensor):
         return self.node("Const", [], (tensor.dtype, tuple(tensor.shape)), value=tensor)
@@ -105,9 +105,9 @@ class Drawing:
     def step(self):
         """Tries to add a value of some way; not every one fits what is there."""
         ways = [self.unary] * 5 + [self.binary] * 6 + [self.compare, self.select, self.cast] * 2
-        made = self.random.choice(ways + [self.logic, self.reshape, self.transpose, self.reduce, self.join, self.softmax])()
-        if made and math.prod(made.sizes) <= 20_000:
-            self.values.append(made)
+        value = self.random.choice(ways + [self.logic, self.reshape, self.transpose, self.reduce, self.join, self.softmax])()
+        if value and math.prod(value.sizes) <= 20_000:
+            self.values.append(value)
 
     def unary(self):
         one = self.pick(torch.float32, torch.float16)

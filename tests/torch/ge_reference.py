@@ -73,14 +73,14 @@ def softmax(node, x):
 
 
 def extreme(node, x):
-    values, places = x.max(node.attributes["dimension"], keepdim=node.attributes["keep_dims"])
-    return places.int(), values
+    values, indices = x.max(node.attributes["dimension"], keepdim=node.attributes["keep_dims"])
+    return indices.int(), values
 
 
 def top(node, x, count):
     how = node.attributes
-    values, places = x.topk(int(count), how["dim"], largest=how["largest"], sorted=how["sorted"])
-    return values, places.int()
+    values, indices = x.topk(int(count), how["dim"], largest=how["largest"], sorted=how["sorted"])
+    return values, indices.int()
 
 
 def over_axes(function):
@@ -148,12 +148,12 @@ class Value:
 
 
 def apply(node, values):
-    """The outputs of one node, by its name and the place, from values of its inputs."""
+    """The outputs of one node, by its name and the index, from values of its inputs."""
     fed = [values[link] if link else None for link in node.inputs]
     after = node.type in PRODUCTS or any(value.is_after_product for value in fed if value)
     results = FUNCTIONS[node.type](node, *(value and value.tensor for value in fed))
     results = results if isinstance(results, tuple) else (results,)
-    return {(node.name, place): Value(tensor, after) for place, tensor in enumerate(results)}
+    return {(node.name, index): Value(tensor, after) for index, tensor in enumerate(results)}
 
 
 def computed(model):

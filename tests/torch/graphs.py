@@ -59,7 +59,7 @@ FUNCTIONS = {
 }
 
 
-class Declared:
+class Declaration:
     """What the IR declares of a type: inputs and outputs with their kind, and the types of attributes."""
 
     def __init__(self, inputs, outputs, attributes):
@@ -77,7 +77,7 @@ def declarations():
     """What the IR declares, by type."""
     lines = (line for line in IR.read_text().splitlines() if not line.startswith("#"))
     fields = ([field.strip() for field in line.split("|")] for line in lines)
-    return {name: Declared(*rest) for name, *rest in fields}
+    return {name: Declaration(*rest) for name, *rest in fields}
 
 
 class Engine:
@@ -97,9 +97,9 @@ class Engine:
     def text(self):
         return self.door.door_text().decode()
 
-    def check(self, what, held):
+    def check(self, what, ok):
         """Fails the test with the engine's text."""
-        if not held:
+        if not ok:
             pytest.fail(f"{what} failed: {self.text() or 'without a text'}", pytrace=False)
 
     def knows(self, kind):
@@ -155,18 +155,18 @@ class Graph:
     def run_on(self, device, tensors, outputs=(), written=None):
         """The same by RunGraphWithStreamAsync, with the tensors copied to the device and, of outputs given as
         (dtype, sizes), memory of exactly their bytes; without them the engine takes it from the pool. Inputs stay as
-        they are, but for those in `written`: they are the output at that place in the end."""
+        they are, but for those in `written`: they are the output at that index in the end."""
         addresses = [device.put(one) for one in tensors]
         inputs = [(one.dtype, one.shape, address, one.nbytes, False) for one, address in zip(tensors, addresses)]
         sizes = [torch.empty(shape, dtype=dtype, device="meta").nbytes for dtype, shape in outputs]
-        brought = [(*shape, device.room(size, 0x5A), size, False) for shape, size in zip(outputs, sizes)]
+        brought = [(*shape, device.allocate(size, 0x5A), size, False) for shape, size in zip(outputs, sizes)]
         self.engine.check("RegisterExternalAllocator", self.engine.door.door_register(device.stream) == 0)
         try:
             found = self.outputs("RunGraphWithStreamAsync", device.stream, inputs, brought, device.synchronize)
         finally:
             self.engine.check("UnregisterExternalAllocator", self.engine.door.door_unregister(device.stream) == 0)
         left = dict(enumerate(tensors))
-        left |= {at: found[place] for at, place in (written or {}).items()}
+        left |= {at: found[output] for at, output in (written or {}).items()}
         for at, (one, address) in enumerate(zip(tensors, addresses)):
             after = fetched(address.value, one.dtype, one.shape)
             assert torch.equal(raw(left[at]), raw(after)), f"input {at} is {after} after the run"
@@ -194,23 +194,23 @@ class Graph:
         return read(described.data, dtype, sizes) if count else torch.zeros(sizes, dtype=dtype)
 
 
-class Building:
-    """Operators of a graph to be; they are let go when it is built."""
+class GraphBuilder:
+    """Builds a graph of operators, which are released at the end."""
 
     def __init__(self, engine):
-        self.engine, self.door, self.made = engine, engine.door, []
+        self.engine, self.door, self.operators = engine, engine.door, []
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        for op in self.made:
+        for op in self.operators:
             self.door.door_forget_operator(op)
 
     def operator(self, kind, name=None):
-        op = self.door.door_operator((name or f"{kind}_{len(self.made)}").encode(), kind.encode())
+        op = self.door.door_operator((name or f"{kind}_{len(self.operators)}").encode(), kind.encode())
         self.engine.check(f"OperatorFactory::CreateOperator of {kind}", op)
-        self.made.append(op)
+        self.operators.append(op)
         return op
 
     def data(self, index, dtype, sizes):
@@ -235,9 +235,9 @@ class Building:
             if kind != "dynamic":
                 self.link(op, name, next(rest, None))
                 continue
-            places = (len(sources) - others) // lists
-            self.door.door_grow(op, name.encode(), places, False)
-            for at in range(places):
+            count = (len(sources) - others) // lists
+            self.door.door_grow(op, name.encode(), count, False)
+            for at in range(count):
                 self.link(op, f"{name}{at}", next(rest))
         assert next(rest, None) is None, f"the IR declares fewer inputs than {len(sources)}"
 
@@ -245,8 +245,8 @@ class Building:
         if source is not None:
             self.door.door_feed(op, name.encode(), source)
 
-    def grow_outputs(self, op, name, places):
-        self.door.door_grow(op, name.encode(), places, True)
+    def grow_outputs(self, op, name, count):
+        self.door.door_grow(op, name.encode(), count, True)
 
     def graph(self, inputs, output, **options):
         handle = self.door.door_graph(b"one node", array(c_void_p, inputs), len(inputs), output)

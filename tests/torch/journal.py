@@ -31,8 +31,8 @@ class Journal:
         self.recorder.recorder_forward(getattr(self.library, malloc), getattr(self.library, free))
         plug = torch_npu.npu.memory.NPUPluggableAllocator(recorder, "recorded_malloc", "recorded_free")
         self.plug, self.allocator = plug, plug.allocator()
-        self.seen = 0
-        self.held = {}
+        self.read_count = 0
+        self.live_blocks = {}
         self.mallocs = self.frees = self.failures = 0
 
     @classmethod
@@ -45,28 +45,28 @@ class Journal:
     def live(self):
         """What is allocated now, by address. Every call so far is checked: no two blocks overlap, and a free names the
         size, the device and the stream of its malloc."""
-        count = self.recorder.recorder_read(self.seen, None, 0)
-        calls = (Call * (count - self.seen))()
-        self.recorder.recorder_read(self.seen, calls, len(calls))
+        count = self.recorder.recorder_read(self.read_count, None, 0)
+        calls = (Call * (count - self.read_count))()
+        self.recorder.recorder_read(self.read_count, calls, len(calls))
         for call in calls:
             self.take(call)
-        self.seen += len(calls)
-        return self.held
+        self.read_count += len(calls)
+        return self.live_blocks
 
     def take(self, call):
         if call.freed:
-            maker = self.held.pop(call.address, None)
+            maker = self.live_blocks.pop(call.address, None)
             assert maker is not None and maker.key() == call.key(), f"{call} after {maker}"
             self.frees += 1
         elif call.address:
             assert call.address % 32 == 0, call
             overlaps = [
                 other
-                for other in self.held.values()
+                for other in self.live_blocks.values()
                 if other.address < call.address + call.size and call.address < other.address + other.size
             ]
-            assert not overlaps, f"{call} lies over {overlaps}"
-            self.held[call.address] = call
+            assert not overlaps, f"{call} overlaps {overlaps}"
+            self.live_blocks[call.address] = call
             self.mallocs += 1
         elif call.size:
             self.failures += 1

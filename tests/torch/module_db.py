@@ -79,7 +79,7 @@ def check_module(info, name, entry):
             build, forward = sample.constructor_input, sample.forward_input
             try:
                 torch.manual_seed(0)
-                # PyTorch makes the places of FractionalMaxPool in double, and wants them as the input is.
+                # PyTorch makes the positions of FractionalMaxPool in double, and wants them as the input is.
                 settings = {key: value.float() if key == "_random_samples" else value for key, value in build.kwargs.items()}
                 module = info.module_cls(*build.args, **settings).train(training)
                 quiet(module, name)

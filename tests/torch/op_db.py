@@ -37,7 +37,7 @@ RANDOM = {
     "nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d", "pca_lowrank", "svd_lowrank",
 }  # fmt: skip
 
-# Which of several equal elements comes first is nobody's promise: places are not compared.
+# Which of several equal elements comes first is not specified: indices are not compared.
 PLACES = {"topk": 1, "sort": 1, "argsort": 0, "kthvalue": 1}
 
 # What torch_npu answers in a form of its own, whatever the device computes: words of the error.

@@ -46,13 +46,13 @@ def on_record_stream(address, stream):
 
 def plug():
     """The allocator, with torch_npu's further callbacks as docs/torch.md sets them."""
-    made = torch_npu.npu.memory.NPUPluggableAllocator(NAME, "cairn_malloc", "cairn_free")
+    pluggable = torch_npu.npu.memory.NPUPluggableAllocator(NAME, "cairn_malloc", "cairn_free")
     address = lambda function: ctypes.cast(function, ctypes.c_void_p).value
-    made.allocator().set_memory_fraction_fn(address(LIBRARY.cairn_pool_set_fraction))
-    made.allocator().set_reset_fn(address(LIBRARY.cairn_pool_empty_cache))
-    made.allocator().set_reset_peak_status_fn(address(LIBRARY.cairn_pool_reset_peak))
-    made.allocator().set_record_stream_fn(address(on_record_stream))
-    return made
+    pluggable.allocator().set_memory_fraction_fn(address(LIBRARY.cairn_pool_set_fraction))
+    pluggable.allocator().set_reset_fn(address(LIBRARY.cairn_pool_empty_cache))
+    pluggable.allocator().set_reset_peak_status_fn(address(LIBRARY.cairn_pool_reset_peak))
+    pluggable.allocator().set_record_stream_fn(address(on_record_stream))
+    return pluggable
 
 
 def done(status):
@@ -74,9 +74,9 @@ def figures(device=0, stream=None):
 
 
 def report(device=0):
-    room = LIBRARY.cairn_pool_json(device, None, 0) + 1
-    text = ctypes.create_string_buffer(room)
-    assert LIBRARY.cairn_pool_json(device, text, room) == room - 1
+    size = LIBRARY.cairn_pool_json(device, None, 0) + 1
+    text = ctypes.create_string_buffer(size)
+    assert LIBRARY.cairn_pool_json(device, text, size) == size - 1
     return json.loads(text.value)
 
 

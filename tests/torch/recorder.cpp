@@ -53,11 +53,11 @@ void recorded_free(void *address, ssize_t size, int device, void *stream)
     inner_free(address, size, device, stream);
 }
 
-// Copies what was written down from number `from` on, as far as there is room, and tells how many there are.
-size_t recorder_read(size_t from, Call *to, size_t room)
+// Copies what was written down from number `from` on, as far as there is room, and returns how many there are.
+size_t recorder_read(size_t from, Call *to, size_t capacity)
 {
     std::lock_guard<std::mutex> guard(lock);
-    for (size_t at = from; at < calls.size() && at - from < room; at++) {
+    for (size_t at = from; at < calls.size() && at - from < capacity; at++) {
         to[at - from] = calls[at];
     }
     return calls.size();

@@ -210,10 +210,10 @@ def roi_align(images, regions, scale, height, width, samples, mode):
         if mode != 2:
             sizes = [one.clamp(min=0.0 if mode == 3 else 1.0) for one in sizes]
         lines = []
-        for start, size, places in zip((y0, x0), sizes, (height, width)):
-            step = size / places
+        for start, size, cells in zip((y0, x0), sizes, (height, width)):
+            step = size / cells
             count = samples or max(int(step.ceil()), 0)
-            lines.append((start + (torch.arange(places)[:, None] + (torch.arange(count) + 0.5) / max(count, 1)) * step, count))
+            lines.append((start + (torch.arange(cells)[:, None] + (torch.arange(count) + 0.5) / max(count, 1)) * step, count))
         (rows, down), (columns, across) = lines
         if down * across == 0:
             found.append(torch.zeros(images.shape[1], height, width, dtype=torch.float64))
@@ -229,13 +229,13 @@ def roi_align_gradient(grad, regions, sizes, scale, samples, mode):
     return images.grad
 
 
-def deformed(images, offsets, kernel, stride, padding, dilation, groups):
-    """The samples of a deformable convolution: images whose rows and columns hold the taps of each place."""
+def deformable_samples(images, offsets, kernel, stride, padding, dilation, groups):
+    """The samples of a deformable convolution: images whose rows and columns hold the taps of each position."""
     count, channels = images.shape[:2]
     across, down, share = offsets.reshape(count, 3, groups, *kernel, *offsets.shape[2:]).unbind(1)
-    places = [torch.arange(size) * step - before for size, step, before in zip(offsets.shape[2:], stride, padding)]
-    y = places[0][:, None] + torch.arange(kernel[0])[:, None, None, None] * dilation[0] + down
-    x = places[1] + torch.arange(kernel[1])[:, None, None] * dilation[1] + across
+    positions = [torch.arange(size) * step - before for size, step, before in zip(offsets.shape[2:], stride, padding)]
+    y = positions[0][:, None] + torch.arange(kernel[0])[:, None, None, None] * dilation[0] + down
+    x = positions[1] + torch.arange(kernel[1])[:, None, None] * dilation[1] + across
     parts = images.reshape(count, groups, channels // groups, *images.shape[2:])
     values = [torch.stack([bilinear(parts[n, g], y[n, g], x[n, g], True) * share[n, g] for g in range(groups)]) for n in range(count)]
     values = torch.stack(values).reshape(count, channels, *kernel, *offsets.shape[2:])
@@ -245,11 +245,11 @@ def deformed(images, offsets, kernel, stride, padding, dilation, groups):
 
 def deformable_conv2d(images, weight, offsets, bias, stride, padding, dilation, groups, offset_groups):
     kernel = weight.shape[2:]
-    samples = deformed(images, offsets, kernel, stride, padding, dilation, offset_groups)
+    samples = deformable_samples(images, offsets, kernel, stride, padding, dilation, offset_groups)
     return torch.nn.functional.conv2d(samples, weight, bias, stride=tuple(kernel), groups=groups), samples
 
 
-def batch_updated(x, sums, squares, scale, offset, epsilon, mean=None, variance=None, factor=0.0):
+def batch_norm_update(x, sums, squares, scale, offset, epsilon, mean=None, variance=None, factor=0.0):
     """The last step of a batch norm in training: the result, with running figures them and those of the batch, else those of the
     batch and its variance without bias."""
     count = x.numel() // x.shape[1]
@@ -267,11 +267,11 @@ def deformable_gradients(images, grad, samples, weight, offsets, groups, offset_
     """Of x, weight, offsets and bias, for windows side by side without padding, from the samples that a forward left."""
     kernel = tuple(weight.shape[2:])
     through = F.conv_transpose2d(grad.double(), weight.double(), stride=kernel, groups=groups)
-    taken = lambda x, o: deformed(x, o, kernel, (1, 1), (0, 0), (1, 1), offset_groups)  # noqa: E731
+    taken = lambda x, o: deformable_samples(x, o, kernel, (1, 1), (0, 0), (1, 1), offset_groups)  # noqa: E731
     of_images, of_offsets = backward(taken, through, images.double(), offsets.double())
     of_weight = torch.nn.grad.conv2d_weight(samples.double(), weight.shape, grad.double(), stride=kernel, groups=groups)
     return tuple(one.to(images.dtype) for one in (of_images, of_weight, of_offsets, grad.double().sum((0, 2, 3))))
-def roped_gradients(query, more_query, key, more_key, value, grad, queries, keys, scale, sink=None):
+def rope_gradients(query, more_query, key, more_key, value, grad, queries, keys, scale, sink=None):
     """As packed_gradients, with features apart; with a sink its gradient comes last."""
 
     def attend(query, more_query, key, more_key, value, *sink):
@@ -283,7 +283,7 @@ def roped_gradients(query, more_query, key, more_key, value, grad, queries, keys
     return *found[:5], query.new_empty(0), *found[5:]
 
 
-def sunk_attention(query, key, value, sink, scale):
+def sink_attention(query, key, value, sink, scale):
     """Attention of batches with a score of no key for each head."""
     scores = torch.cat((scale * query @ key.mT, sink[:, None, None].expand(query.shape[0], -1, query.shape[2], 1)), -1)
     most = scores.amax(-1, True)
@@ -293,8 +293,8 @@ def sunk_attention(query, key, value, sink, scale):
     return *notes, query.new_empty(0), weights[..., :-1] / sums @ value
 
 
-def sunk_gradients(query, key, value, grad, sink, scale):
-    *found, to_sink = backward(lambda *all: sunk_attention(*all, scale)[3], grad, query, key, value, sink)
+def sink_gradients(query, key, value, grad, sink, scale):
+    *found, to_sink = backward(lambda *all: sink_attention(*all, scale)[3], grad, query, key, value, sink)
     return *found, query.new_empty(0), to_sink
 
 
@@ -341,22 +341,22 @@ def merged(first, first_most, first_sum, second, second_most, second_sum, length
     return (sized[0] * shares[0] + sized[1] * shares[1]).reshape(first.shape), most, whole
 
 
-def vocabulary_notes(rows, words, target, first, last):
+def vocabulary_stats(rows, words, target, first, last):
     """What a loss needs of the scores of rows over a part of a vocabulary."""
     scores = rows.float() @ words.float().T
     most = scores.amax(1)
     less = scores - most[:, None]
     outside = (target < first) | (target > last)
-    places = torch.where(outside, 0, target - first)
-    predicted = torch.where(outside, 0, less.gather(1, places[:, None])[:, 0])
+    indices = torch.where(outside, 0, target - first)
+    predicted = torch.where(outside, 0, less.gather(1, indices[:, None])[:, 0])
     bits = torch.cat((outside, outside.new_ones(-len(outside) % 8))).reshape(-1, 8)
-    return most, less.exp().sum(1), predicted, (bits << torch.arange(8)).sum(1).to(torch.uint8), places, scores.to(rows.dtype)
+    return most, less.exp().sum(1), predicted, (bits << torch.arange(8)).sum(1).to(torch.uint8), indices, scores.to(rows.dtype)
 
 
-def vocabulary_gradients(grad, rows, words, outside, places, weights):
+def vocabulary_gradients(grad, rows, words, outside, indices, weights):
     """The gradients of rows and words, from the weights of all words."""
     weights = weights.clone()
-    weights[torch.arange(len(places)), places] -= 1 - torch.tensor(outside, dtype=weights.dtype)
+    weights[torch.arange(len(indices)), indices] -= 1 - torch.tensor(outside, dtype=weights.dtype)
     weights = weights * grad[:, None]
     return (weights @ words.float()).to(rows.dtype), (weights.T @ rows.float()).to(words.dtype)
 

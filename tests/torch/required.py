@@ -81,13 +81,13 @@ def known_names():
 def tracer(folder):
     """The library of custom operators, below `folder`."""
     names = [name + suffix for name in known_names() for suffix in ("GetWorkspaceSize", "")]
-    place = folder / "op_api" / "lib"
-    place.mkdir(parents=True)
+    library_dir = folder / "op_api" / "lib"
+    library_dir.mkdir(parents=True)
     table = "const char* const names[] = {" + ",".join(f'"{name}"' for name in names) + "};\n"
     (folder / "note.c").write_text(f"#define COUNT {len(names)}\n{SOURCE}{table}")
     stubs = "".join(STUB.format(name=name, index=index, offset=8 * index) for index, name in enumerate(names))
     (folder / "stubs.s").write_text(".text\nabsent: xor %eax, %eax; ret\n" + stubs + '.section .note.GNU-stack,"",@progbits\n')
-    command = ["gcc", "-shared", "-fPIC", "-w", "-o", place / "libcust_opapi.so", folder / "note.c", folder / "stubs.s", "-ldl"]
+    command = ["gcc", "-shared", "-fPIC", "-w", "-o", library_dir / "libcust_opapi.so", folder / "note.c", folder / "stubs.s", "-ldl"]
     subprocess.run(command, check=True)
 
 

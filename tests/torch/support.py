@@ -67,17 +67,17 @@ def run_script(code, *, arguments=(), check=True, timeout=240, fresh=False, **en
 
 
 @contextlib.contextmanager
-def held(stream):
+def hold_stream(stream):
     """Keeps `stream` from going on, by a host function that waits: what is queued inside runs after the block."""
-    let_go = threading.Event()
-    function = HOST_FUNC(lambda _: let_go.wait())
+    release = threading.Event()
+    function = HOST_FUNC(lambda _: release.wait())
     with torch.npu.device(stream.device):
         torch.npu.current_stream().synchronize()
         assert ACL.aclrtLaunchHostFunc(stream.npu_stream, function, None) == 0
     try:
-        yield let_go
+        yield release
     finally:
-        let_go.set()
+        release.set()
         stream.synchronize()
 
 

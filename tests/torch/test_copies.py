@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import support
-from support import held, pinned
+from support import hold_stream, pinned
 
 DTYPES = [
     torch.bool,
@@ -126,7 +126,7 @@ def test_pinned_block_is_not_reused_before_its_copy_ran():
     """torch_npu's host allocator asks an event whether a freed pinned block may be handed out again."""
     stream = torch.npu.Stream()
     there = torch.empty(1 << 16, dtype=torch.int32, device="npu")
-    with held(stream):
+    with hold_stream(stream):
         with torch.npu.stream(stream):
             source = pinned(1 << 16, fill=1)
             there.copy_(source, non_blocking=True)
@@ -182,10 +182,10 @@ def test_between_devices_waits_for_both_streams():
     """The copy comes after what the source's stream was still doing."""
     stream = torch.npu.Stream(device=0)
     source = torch.zeros(1 << 16, dtype=torch.int32).to("npu:0")
-    with held(stream) as let_go:
+    with hold_stream(stream) as release:
         with torch.npu.stream(stream):
             source.copy_(pinned(1 << 16, fill=9), non_blocking=True)
-            let_go.set()
+            release.set()
             assert (source.to("npu:1").cpu() == 9).all()
 
 

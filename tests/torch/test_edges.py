@@ -13,8 +13,8 @@ def both(function, *inputs, rtol=1e-5):
     """The result on `npu`, which must be that on `cpu`."""
     expected = function(*inputs)
     actual = function(*(tensor.npu() for tensor in inputs))
-    wanted, found = ([value] if isinstance(value, torch.Tensor) else list(value) for value in (expected, actual))
-    for cpu, npu in zip(wanted, found, strict=True):
+    cpu_values, npu_values = ([value] if isinstance(value, torch.Tensor) else list(value) for value in (expected, actual))
+    for cpu, npu in zip(cpu_values, npu_values, strict=True):
         assert (npu.device.type, npu.dtype, npu.shape) == ("npu", cpu.dtype, cpu.shape)
         torch.testing.assert_close(npu.cpu(), cpu, rtol=rtol, atol=1e-6, equal_nan=True)
     return actual
@@ -102,7 +102,7 @@ def test_nan(function, dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8])
-def test_whole_numbers_by_zero(dtype):
+def test_integers_by_zero(dtype):
     """The CPU raises, the NPU does not: integers by zero give 0 here, and nothing crashes. Nor does the least number by -1."""
     least = torch.iinfo(dtype).min
     x = torch.tensor([7, 0, 100, least, least], dtype=dtype)

@@ -9,7 +9,7 @@ import depth
 import ge_reference
 from device import Device, raw
 from ge_model import Model, showing
-from ge_random import Drawing
+from ge_random import RandomModel
 
 # One node at a time, and all the rest.
 PLAIN = {"ge.oo.level": "O1", "ge.oo.constantFolding": "false"}
@@ -25,13 +25,13 @@ def device_0():
 
 def check_each(model, values):
     """Holds every node to PyTorch, from the values that the graph gave its inputs."""
-    for link, wanted in ge_reference.compute_each(model, values).items():
-        tolerance = TOLERANCES.get(wanted.tensor.dtype, 0)
-        finite = wanted.tensor[wanted.tensor.isfinite()].double().abs()
+    for link, expected in ge_reference.compute_each(model, values).items():
+        tolerance = TOLERANCES.get(expected.tensor.dtype, 0)
+        finite = expected.tensor[expected.tensor.isfinite()].double().abs()
         absolute = 0.1 * tolerance * max(1.0, float(finite.max()) if finite.numel() else 0)
         message = lambda text: f"{link}: {text}"
         torch.testing.assert_close(
-            values[link], wanted.tensor, rtol=tolerance, atol=absolute, equal_nan=True, msg=message
+            values[link], expected.tensor, rtol=tolerance, atol=absolute, equal_nan=True, msg=message
         )  # fmt: skip
 
 
@@ -50,16 +50,16 @@ def check_bytes(engine, data, links, inputs, values):
 
 @pytest.mark.parametrize("seed", range(16 if depth.DEEP else 4))
 def test_a_random_graph_is_its_nodes_one_by_one(seed, engine):
-    drawing = Drawing(seed, is_dynamic=seed % 2 == 1, count=6 + seed)
-    data, inputs = drawing.model(), drawing.tensors(seed)
+    random_model = RandomModel(seed, is_dynamic=seed % 2 == 1, count=6 + seed)
+    data, inputs = random_model.model(), random_model.tensors(seed)
     model = Model(data)
-    wanted = ge_reference.compute(model, inputs)
-    everything = showing(data, [(link, value.tensor.dtype) for link, value in wanted.items()])
+    expected = ge_reference.compute(model, inputs)
+    everything = showing(data, [(link, value.tensor.dtype) for link, value in expected.items()])
     with engine.model(everything, **PLAIN) as graph:
-        values = dict(zip(wanted, graph.run(inputs), strict=True))
+        values = dict(zip(expected, graph.run(inputs), strict=True))
     check_each(model, values)
     taken, given_back = engine.blocks()
     check_bytes(engine, data, model.output.inputs, inputs, values)
-    check_bytes(engine, everything, list(wanted), inputs, values)
+    check_bytes(engine, everything, list(expected), inputs, values)
     now = engine.blocks()
     assert now[0] - taken == now[1] - given_back > 0, "blocks of the pool are missing"

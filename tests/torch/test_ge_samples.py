@@ -56,10 +56,10 @@ def greatest(tensor):
     return float(finite.max()) if finite.numel() else 0.0
 
 
-def compare(found, wanted, links, how):
+def compare(found, expected, links, how):
     assert len(found) == len(links), f"{len(found)} outputs {how}"
     for one, link in zip(found, links):
-        value = wanted[link]
+        value = expected[link]
         relative = AFTER_PRODUCTS if value.is_after_product else TOLERANCE
         relative = relative if value.tensor.is_floating_point() else 0
         absolute = 0.1 * relative * greatest(value.tensor.double())
@@ -85,18 +85,18 @@ class Walk:
         assert not absent, f"operators that are absent: {sorted(absent)}"
         self.runs, self.compared, self.bytes = 0, 0, {}
         self.inputs = [drawn(self.model, name, sizes, seed) for seed, sizes in enumerate(SIZES.get(name, [()] * 3))]
-        self.wanted = [ge_reference.compute(self.model, inputs) for inputs in self.inputs]
+        self.expected = [ge_reference.compute(self.model, inputs) for inputs in self.inputs]
 
     def run(self, data, links, options, is_brought):
         with self.engine.model(data, **options) as here, self.engine.model(data, **options) as there:
-            for at, (inputs, wanted) in enumerate(zip(self.inputs, self.wanted)):
+            for at, (inputs, expected) in enumerate(zip(self.inputs, self.expected)):
                 how = f"with {options} for {[tuple(one.shape) for one in inputs]}"
                 on_host = here.run(inputs)
-                compare(on_host, wanted, links, f"by RunGraph {how}")
-                if set(links) == set(wanted):
+                compare(on_host, expected, links, f"by RunGraph {how}")
+                if set(links) == set(expected):
                     each = ge_reference.compute_each(self.model, dict(zip(links, on_host)))
                     compare(on_host, each, links, f"by RunGraph, from its own inputs, {how}")
-                shapes = [(wanted[link].tensor.dtype, tuple(wanted[link].tensor.shape)) for link in links]
+                shapes = [(expected[link].tensor.dtype, tuple(expected[link].tensor.shape)) for link in links]
                 with Device() as device:
                     on_stream = there.run_on(device, inputs, shapes if is_brought else ())
                 for link, one, other in zip(links, on_host, on_stream, strict=True):
@@ -128,8 +128,8 @@ def test_a_sample_computes_what_pytorch_computes(name, engine, capsys):
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_node_of_a_sample_computes_what_pytorch_computes(name, engine, capsys):
     walk = Walk(engine, name)
-    links = list(walk.wanted[0])
-    data = showing(walk.data, [(link, walk.wanted[0][link].tensor.dtype) for link in links])
+    links = list(walk.expected[0])
+    data = showing(walk.data, [(link, walk.expected[0][link].tensor.dtype) for link in links])
     assert Model(data).output.inputs == links
     walk.run(walk.data, walk.model.output.inputs, {}, False)
     for options in OPTIONS:

@@ -83,11 +83,11 @@ def test_current_device():
 
 def test_current_device_belongs_to_the_thread():
     torch.npu.set_device(1)
-    seen = []
-    thread = threading.Thread(target=lambda: seen.append(torch.empty(1, device="npu").device))
+    devices = []
+    thread = threading.Thread(target=lambda: devices.append(torch.empty(1, device="npu").device))
     thread.start()
     thread.join()
-    assert seen == [torch.device("npu:0")]
+    assert devices == [torch.device("npu:0")]
     assert torch.npu.current_device() == 1
 
 

@@ -108,7 +108,7 @@ def test_used_by_another_stream():
     out = support.pinned(2 * MIB, fill=-1, dtype=torch.int8)
     first = torch.full((2 * MIB,), 1, dtype=torch.int8).npu()
     address = first.data_ptr()
-    with support.held(other):
+    with support.hold_stream(other):
         with torch.npu.stream(other):
             out.copy_(first, non_blocking=True)
         first.record_stream(other)

@@ -30,7 +30,7 @@ def declared():
     return found
 
 
-def made(function, *arguments):
+def create(function, *arguments):
     maker = getattr(ACL, function)
     maker.restype = ctypes.c_void_p
     handle = maker(*arguments)
@@ -46,7 +46,7 @@ def tensor(sizes, dtype):
     for at in reversed(range(len(sizes))):
         strides[at], step = step, step * sizes[at]
     count = ctypes.c_uint64(len(sizes))
-    return made("aclCreateTensor", dims, count, dtype, strides, ctypes.c_int64(0), ND, dims, count, None)
+    return create("aclCreateTensor", dims, count, dtype, strides, ctypes.c_int64(0), ND, dims, count, None)
 
 
 def argument(kind, dims, dtype):
@@ -58,15 +58,15 @@ def argument(kind, dims, dtype):
         return tensor(dims, dtype), "aclDestroyTensor"
     if kind == "aclTensorList*":
         members = (ctypes.c_void_p * 2)(*(tensor(dims, dtype) for _ in range(2)))
-        return made("aclCreateTensorList", members, ctypes.c_uint64(2)), "aclDestroyTensorList"
+        return create("aclCreateTensorList", members, ctypes.c_uint64(2)), "aclDestroyTensorList"
     if kind == "aclScalar*":
-        return made("aclCreateScalar", ctypes.byref(ctypes.c_float(1)), FLOAT), "aclDestroyScalar"
+        return create("aclCreateScalar", ctypes.byref(ctypes.c_float(1)), FLOAT), "aclDestroyScalar"
     if kind == "aclScalarList*":
-        members = (ctypes.c_void_p * 2)(*(made("aclCreateScalar", ctypes.byref(ctypes.c_float(1)), FLOAT) for _ in range(2)))
-        return made("aclCreateScalarList", members, ctypes.c_uint64(2)), "aclDestroyScalarList"
+        members = (ctypes.c_void_p * 2)(*(create("aclCreateScalar", ctypes.byref(ctypes.c_float(1)), FLOAT) for _ in range(2)))
+        return create("aclCreateScalarList", members, ctypes.c_uint64(2)), "aclDestroyScalarList"
     if kind in ("aclIntArray*", "aclFloatArray*", "aclBoolArray*"):
         element = {"aclIntArray*": ctypes.c_int64, "aclFloatArray*": ctypes.c_float, "aclBoolArray*": ctypes.c_bool}[kind]
-        return made("aclCreate" + kind[3:-1], (element * 1)(0), ctypes.c_uint64(1)), "aclDestroy" + kind[3:-1]
+        return create("aclCreate" + kind[3:-1], (element * 1)(0), ctypes.c_uint64(1)), "aclDestroy" + kind[3:-1]
     assert kind == "char*", kind
     return ctypes.c_char_p(b"none"), None
 

@@ -38,11 +38,11 @@ def start(script, names):
     return support.run_script(f"import {script}; {script}.main()", arguments=names, check=False, timeout=3000, TASK_QUEUE_ENABLE="0")
 
 
-def check(capsys, script, wanted, required=frozenset()):
+def check(capsys, script, names, required=frozenset()):
     """Runs the entries and prints what became of them; those that are not in the script's list have to pass."""
     # Those that have to pass first, so that no other can stop the device before them.
-    wanted = sorted(wanted, key=lambda name: name not in required)
-    report = census.entries(functools.partial(start, script), wanted)
+    names = sorted(names, key=lambda name: name not in required)
+    report = census.entries(functools.partial(start, script), names)
     clean = {name for name, entry in report.items() if census.passes(entry)}
     mostly = {name for name, entry in report.items() if census.passes_as_far_as_torch_npu(entry)}
     on_cpu = {name for name in clean if report[name]["cpu"]}
@@ -54,7 +54,7 @@ def check(capsys, script, wanted, required=frozenset()):
     broken = {name: report[name]["notes"] for name in sorted(report.keys() - mostly) if name not in listed}
     broken |= {name: entry["notes"] for name, entry in report.items() if entry["wrong"] and name in required}
     assert not broken, json.dumps(broken, indent=1)
-    assert set(wanted) <= report.keys(), f"nothing is known of {sorted(set(wanted) - report.keys())}"
+    assert set(names) <= report.keys(), f"nothing is known of {sorted(set(names) - report.keys())}"
 
 
 def test_samples_of_operators(capsys):

@@ -8,7 +8,7 @@ from test_ops_linear import tensor
 FAR = 2147483647
 
 
-def seen(q, k, v, hidden=None, shift=None, last=False, kept=None, keep=1.0, sink=None, scale=0.3):
+def reference_attention(q, k, v, hidden=None, shift=None, last=False, kept=None, keep=1.0, sink=None, scale=0.3):
     """Heads, positions, features. `last`: the shift is added after scaling."""
     k, v = (one.repeat_interleave(q.shape[-3] // one.shape[-3], -3) for one in (k, v))
     scores = q @ k.mT
@@ -54,7 +54,7 @@ def test_sinks(sunk, groups):
     def attend(q, k, v, sink=None):
         return torch_npu.npu_fusion_attention(q, k, v, 4, "BNSD", atten_mask=mask.npu(), scale=0.3, sparse_mode=1, sink=sink)[0]
 
-    compare(attend, lambda q, k, v, sink=None: seen(q, k, v, mask, sink=sink), inputs)
+    compare(attend, lambda q, k, v, sink=None: reference_attention(q, k, v, mask, sink=sink), inputs)
 
 
 @pytest.mark.parametrize("mode", [5, 6])
@@ -69,7 +69,7 @@ def test_prefixes(mode):
     def attend(*inputs):
         return torch_npu.npu_fusion_attention(*inputs, n, "BNSD", atten_mask=given.npu(), scale=0.3, sparse_mode=mode, prefix=prefix)[0]
 
-    compare(attend, lambda q, k, v: seen(q, k, v, hidden), inputs)
+    compare(attend, lambda q, k, v: reference_attention(q, k, v, hidden), inputs)
 
 
 @pytest.mark.parametrize("kind", [0, 1, 2, 3])
@@ -90,9 +90,9 @@ def test_shifts(kind, form):
 
     def reference(*inputs):
         if form == "BNSD":
-            return seen(*inputs, shift=wide, last=kind != 1)
+            return reference_attention(*inputs, shift=wide, last=kind != 1)
         parts = [[one[at * s : at * s + s].transpose(0, 1) for one in inputs] for at in range(b)]
-        return torch.cat([seen(*part, shift=wide if inner else wide[at], last=kind != 1).transpose(0, 1) for at, part in enumerate(parts)])
+        return torch.cat([reference_attention(*part, shift=wide if inner else wide[at], last=kind != 1).transpose(0, 1) for at, part in enumerate(parts)])
 
     compare(lambda *inputs: torch_npu.npu_fusion_attention_v2(*inputs, n, form, **options)[0], reference, values)
 
@@ -110,7 +110,7 @@ def test_a_shift_of_the_last_rows_stands_for_all():
         pse = whole[None, :, -1024:].contiguous().npu()
         return torch_npu.npu_fusion_attention(*inputs, n, "BNSD", pse=pse, atten_mask=hidden.npu(), scale=0.3, next_tockens=0)[0]
 
-    compare(attend, lambda q, k, v: seen(q, k, v, hidden, shift=whole), inputs)
+    compare(attend, lambda q, k, v: reference_attention(q, k, v, hidden, shift=whole), inputs)
 
 
 @pytest.mark.parametrize("mode", [0, 1, 2, 3, 4, 6, 7, 8])
@@ -123,12 +123,12 @@ def test_sequences(mode):
     prefix = [max(keys - queries, keys // 2) for queries, keys in lengths]
 
     def hidden(at, queries, keys):
-        place, last = far(queries, keys), keys - queries
-        band = (place > last + after) | (place < last - before)
-        causal = place > last
+        distance, last = far(queries, keys), keys - queries
+        band = (distance > last + after) | (distance < last - before)
+        causal = distance > last
         return {
-            0: place > 1, 1: place > 1, 2: place > 0, 3: causal, 4: band, 6: causal & (torch.arange(keys) >= prefix[at]),
-            7: band if at == len(lengths) - 1 else causal, 8: band if at == 0 else place > 0,
+            0: distance > 1, 1: distance > 1, 2: distance > 0, 3: causal, 4: band, 6: causal & (torch.arange(keys) >= prefix[at]),
+            7: band if at == len(lengths) - 1 else causal, 8: band if at == 0 else distance > 0,
         }[mode]  # fmt: skip
 
     n, groups, d = 4, 2, 8
@@ -149,7 +149,7 @@ def test_sequences(mode):
             part = [q[start : start + queries], *(one[begin : begin + keys] for one in (k, v))]
             start, begin = start + queries, begin + keys
             if queries:
-                parts.append(seen(*[one.transpose(0, 1) for one in part], hidden(at, queries, keys)).transpose(0, 1))
+                parts.append(reference_attention(*[one.transpose(0, 1) for one in part], hidden(at, queries, keys)).transpose(0, 1))
         return torch.cat(parts)
 
     compare(attend, reference, inputs)
@@ -183,7 +183,7 @@ def test_dropout_by_a_mask(form):
         for (queries, keys), one in zip(lengths, kept):
             part = [q[start : start + queries], *(one[begin : begin + keys] for one in (k, v))]
             start, begin = start + queries, begin + keys
-            parts.append(seen(*[one.transpose(0, 1) for one in part], kept=one, keep=keep).transpose(0, 1))
+            parts.append(reference_attention(*[one.transpose(0, 1) for one in part], kept=one, keep=keep).transpose(0, 1))
         return torch.cat(parts)
 
     npu = attend(*[one.npu() for one in inputs])
@@ -211,7 +211,7 @@ def test_features_apart(layout, sunk):
         q, k, parts = torch.cat((q, qr), -1), torch.cat((k, kr), -1), []
         for start, end in zip([0, *ends], ends):
             part = [one[start:end].transpose(0, 1) for one in (q, k, v)]
-            parts.append(seen(*part, far(end - start, end - start) > 0, sink=sink).transpose(0, 1))
+            parts.append(reference_attention(*part, far(end - start, end - start) > 0, sink=sink).transpose(0, 1))
         return torch.cat(parts)
 
     compare(attend, reference, inputs, 3e-2)

@@ -108,8 +108,8 @@ def test_tests():
 
 def test_creation_and_casts():
     for dtype in TYPES:
-        for made in (torch.zeros, torch.ones):
-            assert torch.equal(made(3, dtype=dtype, device="npu").cpu(), made(3, dtype=dtype))
+        for create in (torch.zeros, torch.ones):
+            assert torch.equal(create(3, dtype=dtype, device="npu").cpu(), create(3, dtype=dtype))
         assert torch.equal(torch.full((3,), 1 + 2j, dtype=dtype, device="npu").cpu(), torch.full((3,), 1 + 2j, dtype=dtype))
     x = torch.arange(-3.0, 4)
     for real in (torch.float32, torch.float64, torch.float16, torch.int32, torch.bool):

@@ -115,7 +115,7 @@ def test_as_on_the_cpu(name, dtype, lay):
 @pytest.mark.parametrize("which", [(True, False, False), (False, True, False), (False, False, True), (False, True, True)])
 def test_some_gradients(which):
     shapes = [(2, 3, 9, 8), (4, 3, 3, 3), (4,)]
-    cpu = [tensor(shape, seed).requires_grad_(wanted) for seed, (shape, wanted) in enumerate(zip(shapes, which))]
+    cpu = [tensor(shape, seed).requires_grad_(needs_grad) for seed, (shape, needs_grad) in enumerate(zip(shapes, which))]
     npu = [one.detach().npu().requires_grad_(one.requires_grad) for one in cpu]
     for x, weight, bias in (cpu, npu):
         F.conv2d(x, weight, bias, stride=2, padding=1).sum().backward()
@@ -133,13 +133,13 @@ def test_nothing_to_convolve():
 
 def test_the_same_in_every_run():
     x, weight = tensor((4, 16, 20, 20), 1).npu(), tensor((24, 16, 3, 3), 2).npu().requires_grad_()
-    seen = []
+    results = []
     for _ in range(3):
         weight.grad = None
         out = F.conv2d(x, weight, padding=1)
         out.square().sum().backward()
-        seen.append((out.detach().cpu(), weight.grad.cpu()))
-    assert all(torch.equal(one[0], seen[0][0]) and torch.equal(one[1], seen[0][1]) for one in seen)
+        results.append((out.detach().cpu(), weight.grad.cpu()))
+    assert all(torch.equal(one[0], results[0][0]) and torch.equal(one[1], results[0][1]) for one in results)
 
 
 @pytest.mark.parametrize(

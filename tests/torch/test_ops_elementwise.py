@@ -189,7 +189,7 @@ def test_of_truth_with_numbers_and_in_place(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool], ids=str)
-def test_of_bits_and_whole_numbers(dtype):
+def test_of_bits_and_integers(dtype):
     x, y = numbers(0, 9, dtype), numbers(1, 9, dtype, seed=1)
     for function in (torch.bitwise_and, torch.bitwise_or, torch.bitwise_xor):
         agree(function, x, y)

@@ -217,7 +217,7 @@ def test_numbers_around_means_of_their_own():
     assert (have.std(0) - deviation.cpu()).abs().max() < 0.2
 
 
-def test_whole_numbers():
+def test_integers():
     torch.npu.manual_seed(5)
     for dtype in (torch.int64, torch.int32, torch.uint8, torch.float32):
         values = torch.randint(2, 8, (60_000,), device="npu", dtype=dtype).cpu()

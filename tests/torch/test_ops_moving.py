@@ -46,8 +46,8 @@ def check(function, *inputs, backward=True):
         outputs = [one for one in (result if isinstance(result, (list, tuple)) else [result]) if one.requires_grad]
         if outputs:
             weights = [numbers(*one.shape, dtype=one.dtype, seed=9).to(device) for one in outputs]
-            wanted = [one for one in leaves if one.requires_grad]
-            gradients = torch.autograd.grad(outputs, wanted, weights, allow_unused=True)
+            differentiable = [one for one in leaves if one.requires_grad]
+            gradients = torch.autograd.grad(outputs, differentiable, weights, allow_unused=True)
         results.append((result, [one for one in gradients if one is not None]))
     same(results[1][0], results[0][0])
     same(results[1][1], results[0][1])
@@ -274,12 +274,12 @@ def test_middles(dtype):
 
 
 def test_searches_and_counts():
-    line, wanted = numbers(50).sort()[0], numbers(4, 6, seed=5)
+    line, values = numbers(50).sort()[0], numbers(4, 6, seed=5)
     for right in (False, True):
-        check(lambda a, v: torch.searchsorted(a, v, right=right), line, wanted, backward=False)
+        check(lambda a, v: torch.searchsorted(a, v, right=right), line, values, backward=False)
         check(lambda a: torch.searchsorted(a, 1.5, right=right), line, backward=False)
     lines = numbers(4, 9, seed=4).sort()[0]
-    check(lambda a, v: torch.searchsorted(a, v), lines, wanted, backward=False)
+    check(lambda a, v: torch.searchsorted(a, v), lines, values, backward=False)
     check(lambda n: torch.bincount(n), places(40, below=9), backward=False)
     check(lambda n, w: torch.bincount(n, w, minlength=12), places(40, below=9), numbers(40), backward=False)
 

@@ -11,7 +11,7 @@ from against import REALS, TOLERANCES
 from support import run_script
 
 
-def made(*size, dtype=torch.float32, seed=0):
+def random_tensor(*size, dtype=torch.float32, seed=0):
     generator = torch.Generator().manual_seed(seed)
     if not dtype.is_floating_point:
         return torch.randint(-3 if dtype != torch.bool else 0, 4, size, generator=generator).to(dtype)
@@ -19,10 +19,10 @@ def made(*size, dtype=torch.float32, seed=0):
 
 
 LAYOUTS = {
-    "plain": lambda dtype: made(5, 6, 7, dtype=dtype),
-    "permuted": lambda dtype: made(7, 6, 5, dtype=dtype).permute(2, 1, 0),
-    "sliced": lambda dtype: made(5, 12, 9, dtype=dtype)[:, ::2, 1:8],
-    "expanded": lambda dtype: made(5, 1, 7, dtype=dtype).expand(5, 6, 7),
+    "plain": lambda dtype: random_tensor(5, 6, 7, dtype=dtype),
+    "permuted": lambda dtype: random_tensor(7, 6, 5, dtype=dtype).permute(2, 1, 0),
+    "sliced": lambda dtype: random_tensor(5, 12, 9, dtype=dtype)[:, ::2, 1:8],
+    "expanded": lambda dtype: random_tensor(5, 1, 7, dtype=dtype).expand(5, 6, 7),
 }
 
 
@@ -142,7 +142,7 @@ WHOLE = {
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.bool], ids=str)
 @pytest.mark.parametrize("name", WHOLE)
-def test_whole_numbers(name, dtype, layout):
+def test_integers(name, dtype, layout):
     compare(WHOLE[name], LAYOUTS[layout](dtype), backward=False)
 
 
@@ -150,11 +150,11 @@ def test_whole_numbers(name, dtype, layout):
 @pytest.mark.parametrize("name", ["sum", "mean", "softmax", "log_softmax", "cumsum last", "norm", "var"])
 def test_few_elements(name):
     for size in [(0,), (3, 0), (0, 3), (), (1,)]:
-        compare(REDUCTIONS[name], made(*size), backward=name != "var")
+        compare(REDUCTIONS[name], random_tensor(*size), backward=name != "var")
     for size in [(0, 4), (4, 0)]:
-        compare(lambda x: x.sum(0), made(*size))
-        compare(lambda x: x.mean(1), made(*size))
-        compare(lambda x: x.any(1), made(*size, dtype=torch.bool), backward=False)
+        compare(lambda x: x.sum(0), random_tensor(*size))
+        compare(lambda x: x.mean(1), random_tensor(*size))
+        compare(lambda x: x.any(1), random_tensor(*size, dtype=torch.bool), backward=False)
 
 
 def test_no_numbers_and_infinities():
@@ -168,27 +168,27 @@ def test_no_numbers_and_infinities():
 def test_large(size):
     for dim in [None, *range(len(size))]:
         tolerance = within(math.prod(size) if dim is None else size[dim])
-        compare((lambda x: x.sum()) if dim is None else (lambda x: x.sum(dim)), made(*size), tolerance=tolerance)
-        compare((lambda x: x.var()) if dim is None else (lambda x: x.var(dim)), made(*size), tolerance=tolerance)
-        compare((lambda x: x.max()) if dim is None else (lambda x: x.argmax(dim)), made(*size), backward=False)
-    compare(lambda x: x.softmax(-1), made(*size), tolerance=within(size[-1]))
-    compare(lambda x: x.log_softmax(0), made(*size), tolerance=within(size[0]))
+        compare((lambda x: x.sum()) if dim is None else (lambda x: x.sum(dim)), random_tensor(*size), tolerance=tolerance)
+        compare((lambda x: x.var()) if dim is None else (lambda x: x.var(dim)), random_tensor(*size), tolerance=tolerance)
+        compare((lambda x: x.max()) if dim is None else (lambda x: x.argmax(dim)), random_tensor(*size), backward=False)
+    compare(lambda x: x.softmax(-1), random_tensor(*size), tolerance=within(size[-1]))
+    compare(lambda x: x.log_softmax(0), random_tensor(*size), tolerance=within(size[0]))
 
 
 @pytest.mark.parametrize("dtype", REALS, ids=str)
 def test_layer_norm(dtype):
     for size, last in [((4, 5, 6), (6,)), ((4, 5, 6), (5, 6)), ((3, 4000), (4000,)), ((300, 257), (257,)), ((0, 4), (4,))]:
-        weight, bias = made(*last, dtype=dtype, seed=1), made(*last, dtype=dtype, seed=2)
+        weight, bias = random_tensor(*last, dtype=dtype, seed=1), random_tensor(*last, dtype=dtype, seed=2)
         tolerance = max(within(math.prod(last)), TOLERANCES[dtype])
-        compare(lambda x, w, b: F.layer_norm(x, last, w, b), made(*size, dtype=dtype), weight, bias, tolerance=tolerance)
-    compare(lambda x: F.layer_norm(x, (5,)), made(5, 4, dtype=dtype).t())
+        compare(lambda x, w, b: F.layer_norm(x, last, w, b), random_tensor(*size, dtype=dtype), weight, bias, tolerance=tolerance)
+    compare(lambda x: F.layer_norm(x, (5,)), random_tensor(5, 4, dtype=dtype).t())
 
 
 def test_rms_norm():
-    x, gamma = made(6, 40).npu().requires_grad_(), made(40, seed=1).npu().requires_grad_()
+    x, gamma = random_tensor(6, 40).npu().requires_grad_(), random_tensor(40, seed=1).npu().requires_grad_()
     y, _ = torch_npu.npu_rms_norm(x, gamma, epsilon=1e-6)
     y.square().sum().backward()
-    a, b = made(6, 40).requires_grad_(), made(40, seed=1).requires_grad_()
+    a, b = random_tensor(6, 40).requires_grad_(), random_tensor(40, seed=1).requires_grad_()
     want = F.rms_norm(a, (40,), b, eps=1e-6)
     want.square().sum().backward()
     torch.testing.assert_close(y.cpu(), want, rtol=1e-5, atol=1e-5)
@@ -199,7 +199,7 @@ def test_rms_norm():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
 def test_channel_norms(dtype):
     tolerance = {torch.float32: 1e-5}.get(dtype, 1e-2)
-    x, weight, bias = made(3, 6, 5, 4, dtype=dtype), made(6, dtype=dtype, seed=1), made(6, dtype=dtype, seed=2)
+    x, weight, bias = random_tensor(3, 6, 5, 4, dtype=dtype), random_tensor(6, dtype=dtype, seed=1), random_tensor(6, dtype=dtype, seed=2)
     compare(lambda x, w, b: F.group_norm(x, 3, w, b), x, weight, bias, tolerance=tolerance)
     weight, bias = weight.float(), bias.float()
     compare(lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True), x, weight, bias, tolerance=tolerance)
@@ -210,7 +210,7 @@ def test_batch_norm_keeps_statistics():
     states = []
     for device in ["cpu", "npu"]:
         norm = torch.nn.BatchNorm1d(4).to(device)
-        norm(made(8, 4).to(device))
+        norm(random_tensor(8, 4).to(device))
         states.append({name: value.cpu() for name, value in norm.state_dict().items()})
     for name, value in states[0].items():
         torch.testing.assert_close(states[1][name], value)
@@ -234,12 +234,12 @@ LOSSES = {
 @pytest.mark.parametrize("name", LOSSES)
 def test_losses(name, dtype, reduction):
     loss, tolerance = LOSSES[name], {torch.float32: 2e-5}.get(dtype, TOLERANCES[dtype] * 4)
-    compare(lambda x, y: loss(x, y, reduction=reduction), made(5, 7, dtype=dtype), made(5, 7, dtype=dtype, seed=1), tolerance=tolerance)
-    compare(lambda x, y: loss(x, y, reduction=reduction), made(7, 5, dtype=dtype).t(), made(5, 7, dtype=dtype, seed=1), tolerance=tolerance)
+    compare(lambda x, y: loss(x, y, reduction=reduction), random_tensor(5, 7, dtype=dtype), random_tensor(5, 7, dtype=dtype, seed=1), tolerance=tolerance)
+    compare(lambda x, y: loss(x, y, reduction=reduction), random_tensor(7, 5, dtype=dtype).t(), random_tensor(5, 7, dtype=dtype, seed=1), tolerance=tolerance)
 
 
 def test_weights_of_binary_losses():
-    x, y, weight = made(5, 7), made(5, 7, seed=1).sigmoid(), made(7, seed=2).exp()
+    x, y, weight = random_tensor(5, 7), random_tensor(5, 7, seed=1).sigmoid(), random_tensor(7, seed=2).exp()
     compare(lambda x: F.binary_cross_entropy_with_logits(x, y.to(x.device), weight.to(x.device), pos_weight=weight.to(x.device)), x)
     compare(lambda x: F.binary_cross_entropy(x.sigmoid(), y.to(x.device), weight.to(x.device)), x)
 
@@ -248,14 +248,14 @@ def test_weights_of_binary_losses():
 @pytest.mark.parametrize("dtype", REALS, ids=str)
 def test_likelihood(dtype, reduction):
     target = torch.tensor([1, 0, 4, -100, 2, 3])
-    weight = made(5, seed=3).exp().to(dtype)
+    weight = random_tensor(5, seed=3).exp().to(dtype)
     tolerance = {torch.float32: 2e-5}.get(dtype, TOLERANCES[dtype] * 3)
     for weights in [None, weight]:
         compare(lambda x: F.nll_loss(x.log_softmax(-1), target.to(x.device), None if weights is None else weights.to(x.device, x.dtype), reduction=reduction),
-                made(6, 5, dtype=dtype), tolerance=tolerance)
-    compare(lambda x: F.cross_entropy(x, target.to(x.device), reduction=reduction), made(6, 5, dtype=dtype), tolerance=tolerance)
+                random_tensor(6, 5, dtype=dtype), tolerance=tolerance)
+    compare(lambda x: F.cross_entropy(x, target.to(x.device), reduction=reduction), random_tensor(6, 5, dtype=dtype), tolerance=tolerance)
     places = torch.tensor([[[1, 0], [2, 2]], [[0, -100], [1, 1]]])
-    compare(lambda x: F.nll_loss(x, places.to(x.device), reduction=reduction), made(2, 3, 2, 2, dtype=dtype), tolerance=tolerance)
+    compare(lambda x: F.nll_loss(x, places.to(x.device), reduction=reduction), random_tensor(2, 3, 2, 2, dtype=dtype), tolerance=tolerance)
 
 
 def test_a_class_that_is_none_is_an_error():

@@ -69,8 +69,8 @@ def test_deformable_convolution(dtype, shape, biased):
     found = torch_npu.npu_deformable_conv2dbk(
         x.npu(), grad.npu(), samples, weight.npu(), offset.npu(), kernel, numbers[1], padding, numbers[3], groups, parts, True
     )
-    wanted = torch.autograd.grad(expected, inputs, grad.double())
-    for at, (actual, one) in enumerate(zip(found, (*wanted, grad.double().sum((0, 2, 3))))):
+    expected_gradients = torch.autograd.grad(expected, inputs, grad.double())
+    for at, (actual, one) in enumerate(zip(found, (*expected_gradients, grad.double().sum((0, 2, 3))))):
         # The slope by an offset jumps where a tap meets an element, and a half has many that do.
         if at == 2 and dtype != torch.float32:
             continue

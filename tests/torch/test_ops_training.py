@@ -50,9 +50,9 @@ def test_swiglu(dtype, dim):
     x = numbers(-3, 3, dtype)
     ours = x.npu().requires_grad_()
     theirs = x.float().requires_grad_()
-    result, wanted = torch_npu.npu_swiglu(ours, dim=dim), gated(theirs, dim, True, F.silu)
-    near(result.detach(), wanted.detach().to(dtype), dtype)
-    result.sum().backward(), wanted.sum().backward()
+    result, expected = torch_npu.npu_swiglu(ours, dim=dim), gated(theirs, dim, True, F.silu)
+    near(result.detach(), expected.detach().to(dtype), dtype)
+    result.sum().backward(), expected.sum().backward()
     near(ours.grad, theirs.grad.to(dtype), dtype)
 
 
@@ -60,9 +60,9 @@ def test_swiglu(dtype, dim):
 def test_glu(dtype):
     x = numbers(-3, 3, dtype)
     ours, theirs = x.npu().t().requires_grad_(), x.t().clone().requires_grad_()
-    result, wanted = F.glu(ours, 1), F.glu(theirs, 1)
-    near(result.detach(), wanted.detach(), dtype)
-    result.sum().backward(), wanted.sum().backward()
+    result, expected = F.glu(ours, 1), F.glu(theirs, 1)
+    near(result.detach(), expected.detach(), dtype)
+    result.sum().backward(), expected.sum().backward()
     near(ours.grad, theirs.grad, dtype)
 
 
@@ -72,10 +72,10 @@ def test_rotary(dtype, mode):
     x, cos, sin = (numbers(-2, 2, dtype, size, seed) for seed, size in enumerate([(2, 3, 2, 8), (1, 3, 1, 8), (1, 3, 1, 8)]))
     ours = [one.npu().requires_grad_() for one in (x, cos, sin)]
     theirs = [one.float().requires_grad_() for one in (x, cos, sin)]
-    result, wanted = torch_npu.npu_rotary_mul(*ours, mode), rotary(*theirs, mode)
-    near(result.detach(), wanted.detach().to(dtype), dtype)
+    result, expected = torch_npu.npu_rotary_mul(*ours, mode), rotary(*theirs, mode)
+    near(result.detach(), expected.detach().to(dtype), dtype)
     if mode == "half":
-        result.sum().backward(), wanted.sum().backward()
+        result.sum().backward(), expected.sum().backward()
         for one, other in zip(ours, theirs):
             near(one.grad, other.grad.to(dtype), dtype)
 
@@ -85,8 +85,8 @@ def test_rms_norm_of_a_sum(dtype):
     x, y, weight = (numbers(-2, 2, dtype, size, seed) for seed, size in enumerate([(3, 8), (3, 8), (8,)]))
     result, scale, total = torch_npu.npu_add_rms_norm(x.npu(), y.npu(), weight.npu(), 1e-6)
     added = x + y
-    wanted = F.rms_norm(added.float(), (8,), weight.float(), 1e-6).to(dtype)
-    near(total, added, dtype), near(result, wanted, dtype)
+    expected = F.rms_norm(added.float(), (8,), weight.float(), 1e-6).to(dtype)
+    near(total, added, dtype), near(result, expected, dtype)
     near(scale, (added.float().square().mean(-1, True) + 1e-6).rsqrt(), dtype if dtype == torch.float32 else torch.float16)
 
 
@@ -95,10 +95,10 @@ def test_scaled_masked_softmax(dtype):
     x, mask = numbers(-2, 2, dtype, (2, 2, 3, 5)), numbers(0, 1, torch.bool, (2, 1, 3, 5))
     ours, theirs = x.npu().requires_grad_(), x.float().requires_grad_()
     result = torch_npu.npu_scaled_masked_softmax(ours, mask.npu(), 0.5, False)
-    wanted = masked_softmax(theirs, mask, 0.5)
-    near(result.detach(), wanted.detach().to(dtype), dtype)
+    expected = masked_softmax(theirs, mask, 0.5)
+    near(result.detach(), expected.detach().to(dtype), dtype)
     ramp = numbers(0, 1, dtype, x.shape, 5)
-    result.backward(ramp.npu()), wanted.backward(ramp.float())
+    result.backward(ramp.npu()), expected.backward(ramp.float())
     near(ours.grad, theirs.grad.to(dtype), dtype)
 
 

@@ -12,7 +12,7 @@ PRELUDE = """
 import os, re, subprocess
 import torch, torch_npu
 import pool
-from support import MIB, held, pinned
+from support import MIB, hold_stream, pinned
 from workload import block, block_on, churn, fails, free_memory, in_threads
 
 plug = pool.plug()
@@ -26,12 +26,12 @@ default = torch.npu.default_stream()
 whole = lambda size: -(-size // 512) * 512
 
 # What the pool counts is what torch holds, by stream and in total.
-def check(held_by):
+def check(tensors_by_stream):
     reports = [pool.report(device) for device in range(2)]
     for device, report in enumerate(reports):
         assert report["device"] == device and report["queued"] == queued
         assert report["total"] == pool.figures(device).as_dict()
-    for stream, tensors in held_by.items():
+    for stream, tensors in tensors_by_stream.items():
         device = stream.device.index
         figures = pool.figures(device, stream)
         sizes = [tensor.nbytes for tensor in tensors]
@@ -42,22 +42,22 @@ def check(held_by):
         assert figures.taken == figures.blocks + figures.freed
     for device in range(2):
         total = pool.figures(device)
-        own = [tensor for stream, tensors in held_by.items() if stream.device.index == device for tensor in tensors]
+        own = [tensor for stream, tensors in tensors_by_stream.items() if stream.device.index == device for tensor in tensors]
         assert (total.blocks, total.requested) == (len(own), sum(tensor.nbytes for tensor in own))
         assert total.live <= total.reserved <= total.peakReserved
 
-made = {default: [], side: [], away: []}
+tensors_by_stream = {default: [], side: [], away: []}
 for count in (1, 128, 129, 5000, 1 << 20):
-    for stream, tensors in made.items():
+    for stream, tensors in tensors_by_stream.items():
         with torch.npu.stream(stream):
             tensors.append(torch.empty(count, dtype=torch.int32, device=stream.device))
             tensors[-1].copy_(torch.arange(count, dtype=torch.int32))
-    check(made)
-peaks = {stream: pool.figures(stream.device.index, stream).live for stream in made}
-for tensors in made.values():
+    check(tensors_by_stream)
+peaks = {stream: pool.figures(stream.device.index, stream).live for stream in tensors_by_stream}
+for tensors in tensors_by_stream.values():
     del tensors[::2]
-    check(made)
-for tensors in made.values():
+    check(tensors_by_stream)
+for tensors in tensors_by_stream.values():
     for tensor in tensors:
         assert torch.equal(tensor.cpu(), torch.arange(len(tensor), dtype=torch.int32))
 del tensor
@@ -69,14 +69,14 @@ torch.npu.reset_peak_memory_stats()
 assert pool.figures(0, side).peak == pool.figures(0, side).live, pool.report()
 assert 0 <= pool.figures().peak - pool.figures().live <= 4 * MIB, pool.report()
 assert pool.figures(1, away).peak == peaks[away]
-for tensors in made.values():
+for tensors in tensors_by_stream.values():
     tensors.clear()
-check(made)
+check(tensors_by_stream)
 assert pool.figures().live == 0 < pool.figures().reserved
 
 streams = [torch.npu.Stream(device=number % 2) for number in range(4)]
 in_threads(lambda number: [churn(streams[number], 200, 1000 * turn + number) for turn in range(5)], 4)
-check(made)
+check(tensors_by_stream)
 assert pool.last_error() is None
 """
 
@@ -92,7 +92,7 @@ def overlap(address, mib, tensor):
 # Its own stream gets a freed block at once, also while work that reads it is still queued, in torch_npu or here.
 out = pinned(4 * MIB, fill=-1, dtype=torch.int8)
 for turn in range(3):
-    with held(first):
+    with hold_stream(first):
         with torch.npu.stream(first):
             old = torch.empty(4 * MIB, dtype=torch.int8, device="npu")
             old.copy_(pinned(4 * MIB, fill=turn, dtype=torch.int8), non_blocking=True)
@@ -120,7 +120,7 @@ assert pool.trim() > 0 and pool.figures().reserved == 0 and free_memory() == sta
 torch.npu.set_per_process_memory_fraction(0.25)
 assert pool.figures().budget == 64 * MIB
 for turn in range(2):
-    with held(first):
+    with hold_stream(first):
         old = block_on(first, 40)
         address = old.data_ptr()
         with torch.npu.stream(first):
@@ -151,7 +151,7 @@ for turn in range(2):
 for say in (pool.record_stream, torch.Tensor.record_stream):
     old = block_on(first, 40)
     address = old.data_ptr()
-    with held(second):
+    with hold_stream(second):
         with torch.npu.stream(second):
             out.copy_(old[: 4 * MIB].view(torch.int8), non_blocking=True)
         say(old, second)

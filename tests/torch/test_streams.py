@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import support
-from support import held, pinned
+from support import hold_stream, pinned
 
 
 def test_default_and_current_stream():
@@ -50,11 +50,11 @@ def test_priorities():
 def test_query_and_synchronize_see_work_in_flight():
     stream = torch.npu.Stream()
     event = torch.npu.Event()
-    with held(stream) as let_go:
+    with hold_stream(stream) as release:
         event.record(stream)
         assert not stream.query()
         assert not event.query()
-        let_go.set()
+        release.set()
         event.synchronize()
         assert event.query()
     assert stream.query()
@@ -64,19 +64,19 @@ def test_copies_wait_behind_a_held_stream():
     stream = torch.npu.Stream()
     out = pinned(1000, fill=-1)
     device = torch.full((1000,), 7, dtype=torch.int32).npu()
-    with held(stream) as let_go:
+    with hold_stream(stream) as release:
         with torch.npu.stream(stream):
             out.copy_(device, non_blocking=True)
         assert not stream.query()
         assert (out == -1).all()
-        let_go.set()
+        release.set()
         stream.synchronize()
         assert (out == 7).all()
 
 
 def test_streams_run_in_parallel():
     blocked, free = torch.npu.Stream(), torch.npu.Stream()
-    with held(blocked):
+    with hold_stream(blocked):
         with torch.npu.stream(free):
             out = pinned(1000, fill=-1)
             out.copy_(torch.empty(1000, dtype=torch.int32, device="npu").copy_(pinned(1000, fill=3), non_blocking=True), non_blocking=True)
@@ -90,7 +90,7 @@ def test_waiting_orders_by_content(device):
     first, second = torch.npu.Stream(), torch.npu.Stream(device=device)
     target = torch.empty(1000, dtype=torch.int32, device="npu:0")
     out = pinned(1000, fill=-1)
-    with held(first) as let_go:
+    with hold_stream(first) as release:
         with torch.npu.stream(first):
             target.copy_(pinned(1000, fill=11), non_blocking=True)
         copied = first.record_event()
@@ -109,7 +109,7 @@ def test_waiting_orders_by_content(device):
         assert not done.query()
         assert not second.query()
         assert (out == -1).all()
-        let_go.set()
+        release.set()
         done.synchronize()
         assert copied.query()
         if device == 0:
@@ -120,7 +120,7 @@ def test_wait_event_needs_only_what_was_recorded():
     """What is queued on the first stream after the record does not hold up the second."""
     first, second = torch.npu.Stream(), torch.npu.Stream()
     event = first.record_event()
-    with held(first):
+    with hold_stream(first):
         second.wait_event(event)
         second.synchronize()
         assert not first.query()
@@ -154,12 +154,12 @@ def test_elapsed_time_covers_the_time_a_stream_was_held():
     start, end = torch.npu.Event(enable_timing=True), torch.npu.Event(enable_timing=True)
     start.record(stream)
     start.synchronize()
-    with held(stream) as let_go:
+    with hold_stream(stream) as release:
         end.record(stream)
         began = time.perf_counter()
         torch.ones(16 * support.MIB).sum()
         busy = (time.perf_counter() - began) * 1000
-        let_go.set()
+        release.set()
         end.synchronize()
     assert start.elapsed_time(end) >= busy
 
@@ -177,7 +177,7 @@ def test_event_recorded_anew():
     event.record()
     event.synchronize()
     stream = torch.npu.Stream()
-    with held(stream):
+    with hold_stream(stream):
         event.record(stream)
         assert not event.query()
     assert event.query()

@@ -8,7 +8,7 @@ import pytest
 LISTS = sorted(pathlib.Path(__file__).parent.with_name("golden").joinpath("symbols").glob("torch_npu-*.txt"))
 
 
-def wanted(path):
+def c_symbols(path):
     """The C symbols of a list. `ge::`, `atb::` (C++) and the bounds-checked string functions belong to other libraries."""
     names = [line for line in path.read_text().splitlines() if not line.startswith("#")]
     return [name for name in names if not name.startswith("_Z") and not name.endswith("_s")]
@@ -22,7 +22,7 @@ def test_every_minor_release_is_listed():
 
 @pytest.mark.parametrize("path", LISTS, ids=lambda path: path.stem)
 def test_symbols_resolve(path):
-    names = wanted(path)
+    names = c_symbols(path)
     assert len(names) > 70
     library = ctypes.CDLL("libascendcl.so")
     assert [name for name in names if not hasattr(library, name)] == []

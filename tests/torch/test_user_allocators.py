@@ -52,13 +52,13 @@ del kept, views, tensor
 assert not journal.live()
 
 # What operators make lies in the allocator's memory, and nothing stays behind.
-made = compute()
-assert all(journal.block_of(tensor) for tensor in made)
+results = compute()
+assert all(journal.block_of(tensor) for tensor in results)
 torch.npu.synchronize()
-del made
+del results
 assert not journal.live(), journal.live()
-made = compute()
-del made
+results = compute()
+del results
 
 # Many short lives, on several streams, on two devices, from several threads.
 churn(default(), 100, 1000)
@@ -132,9 +132,9 @@ del large
 torch.npu.empty_cache()
 large = inside(lambda: block(30))
 assert large.data_ptr() == address and len(journal.live()) == segments and journal.frees == 0
-made = inside(compute)
-assert all(journal.block_of(tensor) for tensor in made)
-del made
+results = inside(compute)
+assert all(journal.block_of(tensor) for tensor in results)
+del results
 inside(lambda: churn(default(), 100, 1000))
 with torch.npu.stream(stream):
     inside(lambda: churn(stream, 100, 2000))
@@ -172,8 +172,8 @@ assert torch.zeros(10, device="npu").tolist() == [0.0] * 10
 before = torch.npu.memory_allocated()
 for stream in (default(), side()):
     with torch.npu.stream(stream):
-        made = compute()
-assert torch.npu.memory_allocated() >= before + sum(tensor.nbytes for tensor in made)
+        results = compute()
+assert torch.npu.memory_allocated() >= before + sum(tensor.nbytes for tensor in results)
 assert not journal.live() and journal.mallocs == 0
 """
 

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 
 from device import HOST_TO_DEVICE, TYPES, Device, array, call, raw
-from graphs import Building, declarations
+from graphs import GraphBuilder, declarations
 from references import *  # noqa: F403
 from support import ACL
 
@@ -56,12 +56,12 @@ class Input:
     """A tensor that a case takes: on the CPU, and where it goes."""
 
     def __init__(self, text, seed):
-        self.place, self.tensor = "device", None
+        self.location, self.tensor = "device", None
         if text == "-":
             return
-        place, of_place, rest = text.partition(":") if text.startswith(("const:", "host:")) else ("device", ":", text)
+        location, _, rest = text.partition(":") if text.startswith(("const:", "host:")) else ("device", ":", text)
         tensor, how, values = re.fullmatch(r"([^:=]+)([:=]?)(.*)", rest).groups()
-        self.place, (self.type, self.sizes) = place, shaped(tensor)
+        self.location, (self.type, self.sizes) = location, shaped(tensor)
         self.tensor = self.fill(how, values, torch.Generator().manual_seed(seed + 1))
 
     def fill(self, how, values, generator):
@@ -76,7 +76,7 @@ class Input:
         return torch.randint(int(low), int(high), self.sizes, generator=generator).to(dtype)
 
 
-def room_of(shape):
+def byte_size(shape):
     name, sizes = shape
     return torch.empty(sizes, dtype=TYPES[name][1], device="meta").nbytes
 
@@ -105,7 +105,7 @@ class ByAclnn:
             at = int(word[1:])
             inputs, outputs = self.case.inputs, self.case.outputs
             self.addresses[word] = (
-                self.device.put(inputs[at].tensor) if word[0] == "x" else self.device.room(room_of(outputs[at]), self.fill)
+                self.device.put(inputs[at].tensor) if word[0] == "x" else self.device.allocate(byte_size(outputs[at]), self.fill)
             )
         return self.addresses[word]
 
@@ -167,7 +167,7 @@ class ByAclnn:
         arguments = [self.argument(kind, word) for kind, word in zip(kinds, words)]
         size, executor = c_uint64(), c_void_p()
         call(f"aclnn{function}GetWorkspaceSize", *arguments, byref(size), byref(executor))
-        workspace = self.device.room(size.value, 0xEE) if size.value else None
+        workspace = self.device.allocate(size.value, 0xEE) if size.value else None
         call(f"aclnn{function}", workspace, size, executor, self.device.stream)
         call("aclrtSynchronizeStream", self.device.stream)
         return [self.device.get(self.address(f"y{at}"), shape) for at, shape in enumerate(self.case.outputs)]
@@ -186,7 +186,7 @@ class ByName:
         self.attributes = self.device.make("aclopCreateAttr")
         for name, value in case.attributes:
             self.set(name.encode(), value)
-        self.outputs = [device.room(room_of(shape), fill) for shape in case.outputs]
+        self.outputs = [device.allocate(byte_size(shape), fill) for shape in case.outputs]
 
     def desc(self, name, sizes):
         return self.device.make("aclCreateTensorDesc", TYPES[name][0], len(sizes), array(c_int64, sizes), ND)
@@ -200,9 +200,9 @@ class ByName:
         desc = self.desc(one.type, one.sizes)
         bytes_of = self.device.keep(raw(one.tensor))
         address, count = c_void_p(bytes_of.data_ptr()), bytes_of.numel()
-        if one.place == "device":
+        if one.location == "device":
             return desc, self.buffer(self.device.put(one.tensor), count)
-        if one.place == "const":
+        if one.location == "const":
             call("aclSetTensorConst", desc, address, c_size_t(count))
         else:
             call("aclSetTensorPlaceMent", desc, HOST)
@@ -249,7 +249,7 @@ class ByName:
     def run(self, function, *more):
         """The outputs, and the sizes that the function wrote back."""
         descs = [self.desc(*shape) for shape in self.case.outputs]
-        buffers = [self.buffer(at, room_of(shape)).value for at, shape in zip(self.outputs, self.case.outputs)]
+        buffers = [self.buffer(at, byte_size(shape)).value for at, shape in zip(self.outputs, self.case.outputs)]
         outputs = (len(descs), array(c_void_p, (one.value for one in descs)), array(c_void_p, buffers))
         call(function, *self.given(), *outputs, self.attributes, *more, self.device.stream)
         call("aclrtSynchronizeStream", self.device.stream)
@@ -268,26 +268,26 @@ class AsGraph:
         self.case, self.engine, self.ir = case, engine, declarations()[case.name]
         self.written = {0: 0} if case.name in WRITE_FIRST else {}
 
-    def graph(self, sized=tuple, is_fed=lambda one: one.place == "device"):
+    def graph(self, sized=tuple, is_fed=lambda one: one.location == "device"):
         """The graph, with what `sized` makes of the sizes of its inputs. What is not fed in a run is a constant."""
-        with Building(self.engine) as building:
-            op = building.operator(self.case.name, "node")
+        with GraphBuilder(self.engine) as builder:
+            op = builder.operator(self.case.name, "node")
             sources, heads = [], []
             for one in self.case.inputs:
                 if one.tensor is None:
                     sources.append(None)
                 elif is_fed(one):
-                    heads.append(building.data(len(heads), one.tensor.dtype, sized(one.sizes)))
+                    heads.append(builder.data(len(heads), one.tensor.dtype, sized(one.sizes)))
                     sources.append(heads[-1])
                 else:
-                    sources.append(building.constant(one.tensor))
-            building.feed(op, self.ir.inputs, sources)
+                    sources.append(builder.constant(one.tensor))
+            builder.feed(op, self.ir.inputs, sources)
             for name, kind in self.ir.outputs:
                 if kind == "dynamic":
-                    building.grow_outputs(op, name, len(self.case.outputs))
+                    builder.grow_outputs(op, name, len(self.case.outputs))
             for name, value in self.case.attributes:
-                self.set(building.door, op, name, value)
-            return building.graph(heads or [one for one in sources if one], op)
+                self.set(builder.door, op, name, value)
+            return builder.graph(heads or [one for one in sources if one], op)
 
     def set(self, door, op, name, value):
         kind = self.ir.attributes.get(name)
@@ -311,7 +311,7 @@ class AsGraph:
         """The outputs on the host; on a stream into memory of ours; on a stream into memory of the pool, with sizes, their
         number, and the values that decide them known only in the run."""
         everything = [one.tensor for one in self.case.inputs if one.tensor is not None]
-        tensors = [one.tensor for one in self.case.inputs if one.tensor is not None and one.place == "device"]
+        tensors = [one.tensor for one in self.case.inputs if one.tensor is not None and one.location == "device"]
         with self.graph() as graph:
             yield "RunGraph", graph.run(tensors)
         with self.graph() as graph:
@@ -520,9 +520,9 @@ def expected(case):
 
 
 def assert_as_torch(case, outputs):
-    for one, wanted in zip(outputs, expected(case), strict=True):
+    for one, want in zip(outputs, expected(case), strict=True):
         relative, absolute = TOLERANCES.get(one.dtype, (0, 0))
-        torch.testing.assert_close(one, wanted, rtol=relative, atol=absolute, equal_nan=True)
+        torch.testing.assert_close(one, want, rtol=relative, atol=absolute, equal_nan=True)
 
 
 def taken(output, sizes):

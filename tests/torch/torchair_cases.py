@@ -33,8 +33,8 @@ class Block(nn.Module):
         parts = self.all(self.before(x)).split(size, dim=-1)
         query, key, value = (one.view(batch, length, 2, 8).transpose(1, 2) for one in parts)
         scores = query @ key.transpose(-1, -2) * 8**-0.5
-        seen = torch.ones(length, length, device=x.device, dtype=torch.bool).tril()
-        shares = scores.masked_fill(~seen, float("-inf")).softmax(-1)
+        visible = torch.ones(length, length, device=x.device, dtype=torch.bool).tril()
+        shares = scores.masked_fill(~visible, float("-inf")).softmax(-1)
         x = x + self.out((shares @ value).transpose(1, 2).reshape(batch, length, size))
         return x + self.wide(self.between(x))
 

@@ -99,9 +99,9 @@ def compute():
     found = [x, mixed.sort(dim=1)[0], half @ half.t(), mixed.float().softmax(-1), mixed.topk(3)[1], mixed.sum(0)]
     m = torch.arange(6000).reshape(60, 100) * 7919 % 6007
     p = m.half().t() / 6007
-    wanted = [torch.full((1000,), 1225.0), m.sort(dim=1)[0], p @ p.t(), m.float().softmax(-1), m.topk(3)[1], m.sum(0)]
+    references = [torch.full((1000,), 1225.0), m.sort(dim=1)[0], p @ p.t(), m.float().softmax(-1), m.topk(3)[1], m.sum(0)]
     found += learn("npu")
-    wanted += learn("cpu")
-    for actual, expected in zip(found, wanted, strict=True):
+    references += learn("cpu")
+    for actual, expected in zip(found, references, strict=True):
         torch.testing.assert_close(actual.cpu(), expected, rtol=2e-3 if expected.dtype == torch.float16 else 1e-4, atol=1e-5)
     return found

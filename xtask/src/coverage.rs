@@ -197,7 +197,7 @@ fn render(states: &BTreeMap<&str, &str>, headers: &BTreeMap<String, String>) -> 
         };
         groups.entry(header).or_default().push((name, state));
     }
-    let count = |wanted: &str| states.values().filter(|state| **state == wanted).count();
+    let count = |kind: &str| states.values().filter(|state| **state == kind).count();
     let mut page = String::from(
         "# Coverage\n\nWritten by `cargo xtask test` from counters in the entry points and from what the tests assert; do not \
          edit.\n\n- `works`: the tests saw it succeed and, if it can fail, fail, and one that calls it looks at what it did: values, \

@@ -39,7 +39,7 @@ pub fn ensure(root: &Path) -> Result<PathBuf> {
 /// else a small one.
 pub fn for_module(root: &Path) -> Result<PathBuf> {
     let (requirements, nodeps) = lists(root);
-    if let Some(python) = made(Some(&requirements), &nodeps)? {
+    if let Some(python) = complete_environment(Some(&requirements), &nodeps)? {
         return Ok(python);
     }
     environment(None, &root.join("tests/py/requirements-nodeps.txt"))
@@ -52,7 +52,7 @@ fn lists(root: &Path) -> (PathBuf, PathBuf) {
 }
 
 /// The interpreter of an environment that is complete.
-fn made(requirements: Option<&Path>, nodeps: &Path) -> Result<Option<PathBuf>> {
+fn complete_environment(requirements: Option<&Path>, nodeps: &Path) -> Result<Option<PathBuf>> {
     let dir = crate::cache::folder()?.join(name(requirements, nodeps)?);
     Ok(finished(&dir))
 }
@@ -135,7 +135,7 @@ fn must(command: &mut Command) -> Result<()> {
 
 /// A base interpreter of the version that the wheels need.
 fn find_python() -> Result<String> {
-    let mut seen = Vec::new();
+    let mut tried = Vec::new();
     for name in [format!("python{PYTHON}"), "python3".into(), "python".into()] {
         let probe = "import sys; print('%d.%d' % sys.version_info[:2])";
         match Command::new(&name).args(["-c", probe]).stderr(Stdio::null()).output() {
@@ -144,13 +144,13 @@ fn find_python() -> Result<String> {
                 if version == PYTHON {
                     return Ok(name);
                 }
-                seen.push(format!("{name} is {version}"));
+                tried.push(format!("{name} is {version}"));
             }
-            Ok(output) => seen.push(format!("{name}: {}", output.status)),
-            Err(_) => seen.push(format!("no {name}")),
+            Ok(output) => tried.push(format!("{name}: {}", output.status)),
+            Err(_) => tried.push(format!("no {name}")),
         }
     }
-    bail!("the wheels are pinned for Python {PYTHON}: put it on PATH ({})", seen.join(", "))
+    bail!("the wheels are pinned for Python {PYTHON}: put it on PATH ({})", tried.join(", "))
 }
 
 /// Takes the lock, and says so if that means waiting. Dropping the file releases it.

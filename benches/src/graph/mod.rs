@@ -4,7 +4,7 @@
 //! anything is measured. A run is timed from the call to the finished output. Goals stand beside the
 //! figures and fail nothing.
 
-mod contest;
+mod compare;
 mod model;
 mod onnx;
 mod ort;
@@ -12,10 +12,10 @@ mod ours;
 mod process;
 
 use crate::ort::Ort;
-use contest::{Board, Engine, agree, figure, race};
+use compare::{ComparisonReport, Engine, agree, figure, interleave};
 use model::Model;
-use ours::Ours;
-use process::{Peer, Process, Remote};
+use ours::CairnEngine;
+use process::{Peer, Process, RemoteModel};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 const PER_NODE: (f64, &str) = (LENGTH as f64 * 1e3, "us/op");
 const MILLISECONDS: (f64, &str) = (1e6, "ms");
 
-/// Whom we are compared with, as far as they are here.
+/// What Cairn is compared with, as far as it is installed.
 struct Peers {
     ort: Option<Arc<Ort>>,
     /// With one thread, and with two.
@@ -44,40 +44,40 @@ struct Peers {
 /// Runs all, or the chain alone where the command line says `graph chain`, and writes `graph.json` into `out`.
 pub fn run(out: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(out)?;
-    let mut board = Board::default();
+    let mut report = ComparisonReport::default();
     let ort = match std::env::var_os("CAIRN_ONNXRUNTIME").filter(|path| !path.is_empty()) {
         None => Err("CAIRN_ONNXRUNTIME does not name the library".into()),
         Some(path) => Ort::load(&PathBuf::from(path)),
     };
-    let ort = ort.map_err(|why| board.absent(&format!("onnxruntime: {why}"))).ok();
+    let ort = ort.map_err(|why| report.absent(&format!("onnxruntime: {why}"))).ok();
     let eager = [1, 2].map(|threads| {
         let started = Process::eager(out, threads);
-        started.map_err(|why| board.absent(&format!("PyTorch: {why}"))).ok()
+        started.map_err(|why| report.absent(&format!("PyTorch: {why}"))).ok()
     });
-    let tract = Process::tract(out).map_err(|why| board.absent(&format!("tract: {why}"))).ok();
+    let tract = Process::tract(out).map_err(|why| report.absent(&format!("tract: {why}"))).ok();
     let peers = Peers { ort, eager, tract };
-    let ours = [Ours::new(1), Ours::new(2)];
+    let ours = [CairnEngine::new(1), CairnEngine::new(2)];
 
-    chain(&mut board, &peers, &ours);
+    chain(&mut report, &peers, &ours);
     if std::env::args().nth(2).as_deref() != Some("chain") {
         let widths: Vec<String> = WIDTHS.iter().map(usize::to_string).collect();
         let kind = format!("mlp:{ROWS}:{}", widths.join(":"));
-        network(&mut board, &peers, &ours, &Model::perceptron(ROWS, &WIDTHS), &kind, 40);
+        network(&mut report, &peers, &ours, &Model::perceptron(ROWS, &WIDTHS), &kind, 40);
         for (layers, rounds) in [(2, 15), (12, 6)] {
             let kind = format!("bert:{layers}:{SEQUENCE}");
             let model = Model::encoder(layers, SEQUENCE);
-            network(&mut board, &peers, &ours, &model, &kind, rounds);
+            network(&mut report, &peers, &ours, &model, &kind, rounds);
         }
     }
-    board.write(&out.join("graph.json"))
+    report.write(&out.join("graph.json"))
 }
 
 /// Dispatch: a thousand additions of sixteen numbers each.
-fn chain(board: &mut Board, peers: &Peers, ours: &[Ours; 2]) {
+fn chain(report: &mut ComparisonReport, peers: &Peers, ours: &[CairnEngine; 2]) {
     const ROUNDS: usize = 1500;
     let (closed, open) = (Model::chain(LENGTH, WIDTH, false), Model::chain(LENGTH, WIDTH, true));
     let (closed_bytes, open_bytes) = (ours::write(&closed), ours::write(&open));
-    board.heading(&format!("{LENGTH} additions of {WIDTH} numbers, one after the other"));
+    report.heading(&format!("{LENGTH} additions of {WIDTH} numbers, one after the other"));
     if let Some(tract) = &peers.tract {
         let nodes = tract.borrow_mut().load(&format!("chain:{LENGTH}:{WIDTH}"), &closed);
         println!("tract's plan has {} nodes", nodes.expect("tract has the chain"));
@@ -96,19 +96,19 @@ fn chain(board: &mut Board, peers: &Peers, ours: &[Ours; 2]) {
         let mut theirs: Vec<ort::Runner> = Vec::new();
         for model in [&closed, &open] {
             let Some(ort) = &peers.ort else { break };
-            let loaded = ort::Loaded::new(ort, &onnx::write(model), threads);
+            let loaded = ort::OrtSession::new(ort, &onnx::write(model), threads);
             theirs.push(loaded.and_then(|one| one.runner(model)).expect("a session"));
         }
         for (what, runner) in ["unfused", "fused", "dynamic"].iter().zip(&mut runners) {
             runner.run();
             agree(what, &runner.output(), &expected);
         }
-        let mut tract = peers.tract.as_ref().map(Remote::new);
+        let mut tract = peers.tract.as_ref().map(RemoteModel::new);
         let mut engines: Vec<&mut dyn Engine> = Vec::new();
         engines.extend(runners.iter_mut().map(|one| one as &mut dyn Engine));
         engines.extend(theirs.iter_mut().map(|one| one as &mut dyn Engine));
         engines.extend(tract.iter_mut().map(|one| one as &mut dyn Engine));
-        let figures = race(ROUNDS, Duration::ZERO, &mut engines);
+        let figures = interleave(ROUNDS, Duration::ZERO, &mut engines);
         for (engine, what) in engines.iter_mut().skip(3).zip(1..) {
             agree(&format!("peer {what}"), &engine.output(), &expected);
         }
@@ -116,7 +116,7 @@ fn chain(board: &mut Board, peers: &Peers, ours: &[Ours; 2]) {
         let mut beside = |what: &str, ours, peer: &str, theirs: usize, goal| {
             let Some(theirs) = figures.get(theirs) else { return };
             let name = format!("{what}, {threads} thread(s)");
-            board.times(&name, ours, (peer, *theirs), PER_NODE, goal);
+            report.times(&name, ours, (peer, *theirs), PER_NODE, goal);
         };
         if peers.tract.is_some() {
             let tract = figures.len() - 1;
@@ -132,24 +132,24 @@ fn chain(board: &mut Board, peers: &Peers, ours: &[Ours; 2]) {
         for (id, what) in [(1, "unfused"), (2, "fused")] {
             let (planned, bound) = ours.planned(id);
             if bound > 0 {
-                board.bytes(&format!("planned bytes, {what}"), planned, bound, 1.02);
+                report.bytes(&format!("planned bytes, {what}"), planned, bound, 1.02);
             }
         }
         [1, 2, 3].iter().for_each(|id| ours.unload(*id));
-        compiling(board, peers, ours, threads, &closed_bytes, &closed);
+        compiling(report, peers, ours, threads, &closed_bytes, &closed);
     }
 }
 
 /// A model beside ONNX Runtime and PyTorch.
 fn network(
-    board: &mut Board,
+    report: &mut ComparisonReport,
     peers: &Peers,
-    ours: &[Ours; 2],
+    ours: &[CairnEngine; 2],
     model: &Model,
     kind: &str,
     rounds: usize,
 ) {
-    board.heading(&model.name);
+    report.heading(&model.name);
     let (mine, onnx) = (ours::write(model), onnx::write(model));
     for eager in peers.eager.iter().flatten() {
         eager.borrow_mut().load(kind, model).expect("PyTorch has the model");
@@ -158,10 +158,10 @@ fn network(
         ours.load(1, &mine, "O3");
         let mut runner = ours.runner(1, model);
         let mut theirs = peers.ort.as_ref().map(|ort| {
-            let loaded = ort::Loaded::new(ort, &onnx, threads);
+            let loaded = ort::OrtSession::new(ort, &onnx, threads);
             loaded.and_then(|one| one.runner(model)).expect("a session")
         });
-        let mut eager = peers.eager[threads - 1].as_ref().map(Remote::new);
+        let mut eager = peers.eager[threads - 1].as_ref().map(RemoteModel::new);
         runner.run();
         let output = runner.output();
         if let Some(theirs) = &mut theirs {
@@ -181,26 +181,26 @@ fn network(
             names.push(("PyTorch eager", Some(1.0)));
             engines.push(eager);
         }
-        let figures = race(rounds, PAUSE, &mut engines);
+        let figures = interleave(rounds, PAUSE, &mut engines);
         for ((peer, goal), theirs) in names.into_iter().zip(&figures[1..]) {
             let name = format!("{}, {threads} thread(s)", model.name);
-            board.times(&name, figures[0], (peer, *theirs), MILLISECONDS, goal);
+            report.times(&name, figures[0], (peer, *theirs), MILLISECONDS, goal);
         }
         if threads == 1 {
             let (planned, bound) = ours.planned(1);
-            board.bytes("planned bytes", planned, bound, 1.02);
+            report.bytes("planned bytes", planned, bound, 1.02);
         }
         ours.unload(1);
         drop(theirs);
-        compiling(board, peers, ours, threads, &mine, model);
+        compiling(report, peers, ours, threads, &mine, model);
     }
 }
 
 /// From bytes to a model that can be run.
 fn compiling(
-    board: &mut Board,
+    report: &mut ComparisonReport,
     peers: &Peers,
-    ours: &Ours,
+    ours: &CairnEngine,
     threads: usize,
     bytes: &[u8],
     model: &Model,
@@ -215,11 +215,11 @@ fn compiling(
         mine.push(start.elapsed().as_nanos() as f64);
         ours.unload(9);
         let start = Instant::now();
-        let loaded = ort::Loaded::new(ort, &onnx, threads).expect("a session");
+        let loaded = ort::OrtSession::new(ort, &onnx, threads).expect("a session");
         theirs.push(start.elapsed().as_nanos() as f64);
         drop(loaded);
     }
     let peer = ("onnxruntime", figure(&mut theirs));
     let name = format!("read, compile and load, {threads} thread(s)");
-    board.times(&name, figure(&mut mine), peer, MILLISECONDS, Some(1.0));
+    report.times(&name, figure(&mut mine), peer, MILLISECONDS, Some(1.0));
 }

@@ -1,6 +1,6 @@
 //! One description of a model, from which our graph and the ONNX graph are made.
 
-/// The place of a tensor in its model.
+/// The index of a tensor in its model.
 pub type Tensor = usize;
 
 /// Where a tensor comes from.

@@ -129,7 +129,7 @@ pub fn name(tensor: Tensor) -> String {
 pub fn write(model: &Model) -> Vec<u8> {
     let mut graph = GraphProto { name: model.name.clone(), ..GraphProto::default() };
     for (at, (origin, dims)) in model.tensors.iter().enumerate() {
-        place(&mut graph, model, at, origin, dims);
+        add_node(&mut graph, model, at, origin, dims);
     }
     let last = model.output();
     graph.output.push(value(model, last));
@@ -139,7 +139,7 @@ pub fn write(model: &Model) -> Vec<u8> {
 
 fn value(model: &Model, at: Tensor) -> ValueInfo {
     let dim = (model.tensors[at].1.iter().enumerate())
-        .map(|(place, size)| match model.is_open && place == 0 {
+        .map(|(dim, size)| match model.is_open && dim == 0 {
             true => Dimension { value: None, name: Some("n".into()) },
             false => Dimension { value: Some(*size as i64), name: None },
         })
@@ -148,7 +148,7 @@ fn value(model: &Model, at: Tensor) -> ValueInfo {
     ValueInfo { name: name(at), of: Some(TypeProto { tensor: Some(tensor) }) }
 }
 
-fn place(graph: &mut GraphProto, model: &Model, at: Tensor, origin: &Origin, dims: &[usize]) {
+fn add_node(graph: &mut GraphProto, model: &Model, at: Tensor, origin: &Origin, dims: &[usize]) {
     let extents = |dims: &[usize]| dims.iter().map(|size| *size as i64).collect::<Vec<i64>>();
     let mut node = |kind: &str, inputs: &[String], output: String, attribute: Vec<Attribute>| {
         let (input, op_type) = (inputs.to_vec(), kind.to_owned());

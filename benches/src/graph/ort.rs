@@ -1,6 +1,6 @@
 //! ONNX Runtime: a session of its library, with one input tensor for each input and a fixed output.
 
-use super::contest::Engine;
+use super::compare::Engine;
 use super::model::Model;
 use super::onnx;
 use crate::ort::{Ort, Status};
@@ -9,7 +9,7 @@ use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
 /// Places in the library's table.
-mod place {
+mod function_index {
     pub const CREATE_SESSION_FROM_ARRAY: usize = 8;
     pub const RUN: usize = 9;
     pub const CREATE_SESSION_OPTIONS: usize = 10;
@@ -54,32 +54,35 @@ type Release = unsafe extern "C" fn(*mut c_void);
 const FLOAT: c_int = 1;
 
 /// A session.
-pub struct Loaded {
+pub struct OrtSession {
     ort: Arc<Ort>,
     session: *mut c_void,
 }
 
-impl Loaded {
+impl OrtSession {
     /// Creates a session with the library's own choice of optimisations, and so many threads.
-    pub fn new(ort: &Arc<Ort>, bytes: &[u8], threads: usize) -> Result<Loaded, String> {
+    pub fn new(ort: &Arc<Ort>, bytes: &[u8], threads: usize) -> Result<OrtSession, String> {
         let (mut options, mut session) = (null_mut(), null_mut());
         // SAFETY: each function has the type that the library's header gives it, and the arguments live
         // through each call; the options are released once.
         unsafe {
-            ort.check(ort.function::<CreateOptions>(place::CREATE_SESSION_OPTIONS)(&mut options))?;
+            ort.check(ort.function::<CreateOptions>(function_index::CREATE_SESSION_OPTIONS)(
+                &mut options,
+            ))?;
             let threads = c_int::try_from(threads).expect("a few threads");
-            ort.check(ort.function::<SetThreads>(place::SET_THREADS)(options, threads))?;
-            let made = ort.check(ort.function::<CreateSession>(place::CREATE_SESSION_FROM_ARRAY)(
+            ort.check(ort.function::<SetThreads>(function_index::SET_THREADS)(options, threads))?;
+            let created = ort.check(ort
+                .function::<CreateSession>(function_index::CREATE_SESSION_FROM_ARRAY)(
                 ort.environment,
                 bytes.as_ptr().cast(),
                 bytes.len(),
                 options,
                 &mut session,
             ));
-            ort.function::<Release>(place::RELEASE_SESSION_OPTIONS)(options);
-            made?;
+            ort.function::<Release>(function_index::RELEASE_SESSION_OPTIONS)(options);
+            created?;
         }
-        Ok(Loaded { ort: ort.clone(), session })
+        Ok(OrtSession { ort: ort.clone(), session })
     }
 
     /// With the tensors of a model.
@@ -98,7 +101,7 @@ impl Loaded {
             unsafe {
                 self.ort.check(self
                     .ort
-                    .function::<CreateTensor>(place::CREATE_TENSOR_WITH_DATA)(
+                    .function::<CreateTensor>(function_index::CREATE_TENSOR_WITH_DATA)(
                     self.ort.memory_info,
                     data.as_mut_ptr().cast(),
                     data.len() * 4,
@@ -115,16 +118,16 @@ impl Loaded {
     }
 }
 
-impl Drop for Loaded {
+impl Drop for OrtSession {
     fn drop(&mut self) {
-        // SAFETY: made by `new`, released once.
-        unsafe { self.ort.function::<Release>(place::RELEASE_SESSION)(self.session) }
+        // SAFETY: created by `new`, released once.
+        unsafe { self.ort.function::<Release>(function_index::RELEASE_SESSION)(self.session) }
     }
 }
 
 /// A session with its tensors: the inputs, and after them the output.
 pub struct Runner {
-    of: Loaded,
+    of: OrtSession,
     names: Vec<CString>,
     values: Vec<*mut c_void>,
     data: Vec<Vec<f32>>,
@@ -138,7 +141,7 @@ impl Engine for Runner {
         let mut out = self.values[inputs];
         // SAFETY: names and values live through the call, and there are as many as it is told.
         let status = unsafe {
-            self.of.ort.function::<Run>(place::RUN)(
+            self.of.ort.function::<Run>(function_index::RUN)(
                 self.of.session,
                 null(),
                 names.as_ptr(),
@@ -160,8 +163,8 @@ impl Engine for Runner {
 impl Drop for Runner {
     fn drop(&mut self) {
         for value in &self.values {
-            // SAFETY: made by `runner`, released once, before the numbers below it.
-            unsafe { self.of.ort.function::<Release>(place::RELEASE_VALUE)(*value) }
+            // SAFETY: created by `runner`, released once, before the numbers below it.
+            unsafe { self.of.ort.function::<Release>(function_index::RELEASE_VALUE)(*value) }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The graph engine: models as graphs of a session, run on a stream.
 
-use super::contest::Engine;
+use super::compare::Engine;
 use super::model::{Model, Origin, Tensor};
 use cairn_graph::executable::{Kind, RunTensor};
 use cairn_graph::ir::{Attr, Constant, Desc, Graph, Node, Source};
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A runtime of its own with a session of the graph engine.
-pub struct Ours {
+pub struct CairnEngine {
     runtime: &'static Runtime,
     session: Arc<Session>,
     stream: Arc<Stream>,
@@ -25,9 +25,9 @@ pub struct Ours {
 /// Room for the weights of the largest model, and more.
 const DEVICE: u64 = 4 << 30;
 
-impl Ours {
+impl CairnEngine {
     /// With so many threads.
-    pub fn new(threads: usize) -> Ours {
+    pub fn new(threads: usize) -> CairnEngine {
         let mut config = Config::from_env().expect("settings");
         config.workers = threads;
         config.device_memory = config.device_memory.min(DEVICE);
@@ -40,7 +40,7 @@ impl Ours {
         let session = engine.session(id).expect("the session");
         let handle = runtime.create_stream(0, 0).expect("a stream");
         let stream = runtime.handles.get::<Stream>(handle).expect("the stream");
-        Ours { runtime, session, stream, handle }
+        CairnEngine { runtime, session, stream, handle }
     }
 
     /// Reads, compiles and loads a model from its bytes; ready to run when it returns.
@@ -95,7 +95,7 @@ impl Ours {
 
 /// A loaded graph with its tensors.
 pub struct Runner<'a> {
-    of: &'a Ours,
+    of: &'a CairnEngine,
     id: u32,
     inputs: Vec<RunTensor>,
     outputs: [RunTensor; 1],
@@ -103,7 +103,7 @@ pub struct Runner<'a> {
 
 impl Engine for Runner<'_> {
     fn run(&mut self) {
-        let Ours { runtime, session, stream, handle } = self.of;
+        let CairnEngine { runtime, session, stream, handle } = self.of;
         let out = session.run(self.id, How::Loaded, *handle, &self.inputs, &self.outputs);
         out.expect("submitted");
         runtime.synchronize(stream, None).expect("done");
@@ -120,23 +120,23 @@ impl Engine for Runner<'_> {
 
 /// A model as bytes of the graph engine's format.
 pub fn write(model: &Model) -> Vec<u8> {
-    let mut drawing = Drawing { graph: Graph::new(&model.name), places: BTreeMap::new() };
+    let mut builder = GraphBuilder { graph: Graph::new(&model.name), sources: BTreeMap::new() };
     for (at, (origin, dims)) in model.tensors.iter().enumerate() {
-        let source = drawing.place(model, origin, dims);
-        drawing.places.insert(at, source);
+        let source = builder.add_tensor(model, origin, dims);
+        builder.sources.insert(at, source);
     }
-    let out = drawing.places[&model.output()];
-    drawing.graph.set_outputs(vec![out]);
-    cairn_graph::model::write(&drawing.graph)
+    let out = builder.sources[&model.output()];
+    builder.graph.set_outputs(vec![out]);
+    cairn_graph::model::write(&builder.graph)
 }
 
-struct Drawing {
+struct GraphBuilder {
     graph: Graph,
-    places: BTreeMap<Tensor, Source>,
+    sources: BTreeMap<Tensor, Source>,
 }
 
-impl Drawing {
-    fn place(&mut self, model: &Model, origin: &Origin, dims: &[usize]) -> Source {
+impl GraphBuilder {
+    fn add_tensor(&mut self, model: &Model, origin: &Origin, dims: &[usize]) -> Source {
         let mut sizes: Vec<i64> = dims.iter().map(|size| *size as i64).collect();
         match origin {
             Origin::Input => {
@@ -156,29 +156,29 @@ impl Drawing {
             Origin::Softmax(x) => self.node("SoftmaxV2", &[*x]),
             Origin::Scaled(x, by) => {
                 let by = self.floats(&[], &[*by]);
-                let x = self.places[x];
+                let x = self.sources[x];
                 self.add("Mul", &[x, by], Desc::default(), &[], 1)
             }
             Origin::Normalised(x, gain, bias) => {
                 let width = self.ints(&[sizes[sizes.len() - 1]]);
-                let [x, gain, bias] = [x, gain, bias].map(|one| self.places[one]);
+                let [x, gain, bias] = [x, gain, bias].map(|one| self.sources[one]);
                 let epsilon = [("epsilon", Attr::Float(1e-5))];
                 self.add("LayerNormV4", &[x, width, gain, bias], Desc::default(), &epsilon, 3)
             }
             Origin::Reshaped(x) => {
-                let (x, sizes) = (self.places[x], self.ints(&sizes));
+                let (x, sizes) = (self.sources[x], self.ints(&sizes));
                 self.add("Reshape", &[x, sizes], Desc::default(), &[], 1)
             }
             Origin::Transposed(x, order) => {
-                let order: Vec<i64> = order.iter().map(|place| *place as i64).collect();
-                let (x, order) = (self.places[x], self.ints(&order));
+                let order: Vec<i64> = order.iter().map(|dim| *dim as i64).collect();
+                let (x, order) = (self.sources[x], self.ints(&order));
                 self.add("Transpose", &[x, order], Desc::default(), &[], 1)
             }
         }
     }
 
     fn node(&mut self, kind: &str, inputs: &[Tensor]) -> Source {
-        let inputs: Vec<Source> = inputs.iter().map(|one| self.places[one]).collect();
+        let inputs: Vec<Source> = inputs.iter().map(|one| self.sources[one]).collect();
         self.add(kind, &inputs, Desc::default(), &[], 1)
     }
 

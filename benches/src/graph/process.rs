@@ -3,7 +3,7 @@
 //! Each line to such a process is a command, each line from it an answer in JSON: a number of nanoseconds, or
 //! numbers. It times its runs itself, so the pipe is no part of them.
 
-use super::contest::Engine;
+use super::compare::Engine;
 use super::model::Model;
 use serde_json::Value;
 use std::cell::RefCell;
@@ -83,12 +83,12 @@ impl Drop for Process {
 }
 
 /// The model that a process has.
-pub struct Remote(Peer);
+pub struct RemoteModel(Peer);
 
-impl Remote {
+impl RemoteModel {
     /// See the type.
-    pub fn new(process: &Peer) -> Remote {
-        Remote(process.clone())
+    pub fn new(process: &Peer) -> RemoteModel {
+        RemoteModel(process.clone())
     }
 
     fn ask(&self, command: &str) -> Value {
@@ -96,7 +96,7 @@ impl Remote {
     }
 }
 
-impl Engine for Remote {
+impl Engine for RemoteModel {
     fn run(&mut self) {
         self.timed();
     }

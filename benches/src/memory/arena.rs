@@ -1,6 +1,6 @@
-//! What a contestant holds of the memory it manages, so that programs can be compared by it.
+//! What a candidate holds of the memory it manages, so that programs can be compared by it.
 
-use super::contestant::Contestant;
+use super::candidate::Candidate;
 use super::peers::ort;
 use super::pool::CairnPool;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -20,59 +20,59 @@ pub trait Arena {
     fn reserved(&self) -> u64;
 }
 
-/// Keeps what a [`Contestant`] wants back, and asks it what it has reserved, now and at the most.
-pub struct Counted<C: Contestant> {
+/// Keeps what a [`Candidate`] wants back, and asks it what it has reserved, now and at the most.
+pub struct CountedAllocator<C: Candidate> {
     /// Whose.
-    pub contestant: C,
+    pub candidate: C,
     blocks: HashMap<usize, (C::Block, u64)>,
     reserved: fn(&C) -> (u64, u64),
 }
 
-impl<C: Contestant> Counted<C> {
-    fn new(contestant: C, reserved: fn(&C) -> (u64, u64)) -> Counted<C> {
-        Counted { contestant, blocks: HashMap::new(), reserved }
+impl<C: Candidate> CountedAllocator<C> {
+    fn new(candidate: C, reserved: fn(&C) -> (u64, u64)) -> CountedAllocator<C> {
+        CountedAllocator { candidate, blocks: HashMap::new(), reserved }
     }
 }
 
-impl Counted<CairnPool> {
+impl CountedAllocator<CairnPool> {
     /// Where the live blocks lie, and how long they are.
-    pub fn held(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub fn live_blocks(&self) -> impl Iterator<Item = (u64, u64)> {
         self.blocks.values().copied()
     }
 
     /// Our pool.
-    pub fn pool() -> Counted<CairnPool> {
-        Counted::new(CairnPool::new(), |pool| {
+    pub fn pool() -> CountedAllocator<CairnPool> {
+        CountedAllocator::new(CairnPool::new(), |pool| {
             let figures = pool.figures();
             (figures.reserved, figures.peak_reserved)
         })
     }
 }
 
-impl Counted<ort::Arena> {
+impl CountedAllocator<ort::Arena> {
     /// ONNX Runtime's, which gives nothing back by itself.
-    pub fn ort(arena: ort::Arena) -> Counted<ort::Arena> {
-        Counted::new(arena, |arena| (arena.reserved(), arena.reserved()))
+    pub fn ort(arena: ort::Arena) -> CountedAllocator<ort::Arena> {
+        CountedAllocator::new(arena, |arena| (arena.reserved(), arena.reserved()))
     }
 }
 
-impl<C: Contestant> Arena for Counted<C> {
+impl<C: Candidate> Arena for CountedAllocator<C> {
     fn take(&mut self, block: usize, bytes: u64) {
-        let taken = self.contestant.allocate(bytes as usize, 0);
+        let taken = self.candidate.allocate(bytes as usize, 0);
         self.blocks.insert(block, (taken, bytes));
     }
 
     fn free(&mut self, block: usize) {
         let (taken, bytes) = self.blocks.remove(&block).expect("a trace frees what it took");
-        self.contestant.free(taken, bytes as usize, 0);
+        self.candidate.free(taken, bytes as usize, 0);
     }
 
     fn peak_reserved(&self) -> u64 {
-        (self.reserved)(&self.contestant).1
+        (self.reserved)(&self.candidate).1
     }
 
     fn reserved(&self) -> u64 {
-        (self.reserved)(&self.contestant).0
+        (self.reserved)(&self.candidate).0
     }
 }
 

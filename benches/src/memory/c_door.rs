@@ -1,6 +1,6 @@
 //! The pool as others meet it: `libcairn_pool.so` through its C interface, on our `libascendcl.so`.
 
-use super::contestant::Contestant;
+use super::candidate::Candidate;
 use super::peers::Address;
 use crate::acl::Acl;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -80,7 +80,7 @@ fn open(path: &Path, flags: c_int) -> Result<*mut c_void, String> {
 /// `cairn_malloc` and `cairn_free`, as torch_npu calls them.
 pub struct CDoor(pub Arc<Plugin>);
 
-impl Contestant for CDoor {
+impl Candidate for CDoor {
     type Block = Address;
 
     #[inline]

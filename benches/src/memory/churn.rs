@@ -1,7 +1,7 @@
 //! The two ways a workload uses an allocator on one thread: one pair again and again, and random
 //! replacement among many live blocks.
 
-use super::contestant::Contestant;
+use super::candidate::Candidate;
 use super::sequence::{Random, Shape, Step};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -25,61 +25,61 @@ pub fn slice(work: &mut impl Work, count: usize) -> f64 {
 /// Allocates a block and frees it at once; an operation is one such pair.
 pub struct Hot<C> {
     /// Whose.
-    pub contestant: C,
+    pub candidate: C,
     /// How large.
     pub bytes: usize,
 }
 
-impl<C: Contestant> Work for Hot<C> {
+impl<C: Candidate> Work for Hot<C> {
     fn run(&mut self, count: usize) {
         for _ in 0..count {
             let bytes = black_box(self.bytes);
-            let block = black_box(self.contestant.allocate(bytes, 0));
-            self.contestant.free(block, bytes, 0);
+            let block = black_box(self.candidate.allocate(bytes, 0));
+            self.candidate.free(block, bytes, 0);
         }
     }
 }
 
 /// Replaces live blocks on one stream; an operation is one free and one allocation.
-pub struct Churn<C: Contestant> {
-    contestant: Arc<C>,
+pub struct Churn<C: Candidate> {
+    candidate: Arc<C>,
     stream: usize,
     live: Vec<(C::Block, u32)>,
     steps: Arc<[Step]>,
     next: usize,
 }
 
-impl<C: Contestant> Churn<C> {
+impl<C: Candidate> Churn<C> {
     /// Allocates the first blocks. `steps` must fit `shape`.
-    pub fn new(contestant: Arc<C>, stream: usize, shape: Shape, steps: Arc<[Step]>) -> Churn<C> {
+    pub fn new(candidate: Arc<C>, stream: usize, shape: Shape, steps: Arc<[Step]>) -> Churn<C> {
         let mut random = Random::new(7);
         let live = (0..shape.live)
             .map(|_| {
                 let bytes = random.size(shape);
-                (contestant.allocate(bytes as usize, stream), bytes)
+                (candidate.allocate(bytes as usize, stream), bytes)
             })
             .collect();
-        Churn { contestant, stream, live, steps, next: 0 }
+        Churn { candidate, stream, live, steps, next: 0 }
     }
 }
 
-impl<C: Contestant> Work for Churn<C> {
+impl<C: Candidate> Work for Churn<C> {
     fn run(&mut self, count: usize) {
         for _ in 0..count {
             let step = self.steps[self.next];
             self.next = if self.next + 1 == self.steps.len() { 0 } else { self.next + 1 };
             let (block, bytes) = self.live[step.slot as usize];
-            self.contestant.free(block, bytes as usize, self.stream);
-            let block = black_box(self.contestant.allocate(step.bytes as usize, self.stream));
+            self.candidate.free(block, bytes as usize, self.stream);
+            let block = black_box(self.candidate.allocate(step.bytes as usize, self.stream));
             self.live[step.slot as usize] = (block, step.bytes);
         }
     }
 }
 
-impl<C: Contestant> Drop for Churn<C> {
+impl<C: Candidate> Drop for Churn<C> {
     fn drop(&mut self) {
         for (block, bytes) in self.live.drain(..) {
-            self.contestant.free(block, bytes as usize, self.stream);
+            self.candidate.free(block, bytes as usize, self.stream);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! How much memory is reserved for what programs hold: recorded programs, a pattern that made other
 //! pools grow without end, and what can be given back.
 
-use super::arena::{Arena, BestFit, Counted};
-use super::field::{Field, OFFSET, ORT, POOL};
+use super::arena::{Arena, BestFit, CountedAllocator};
+use super::available::{AvailablePeers, OFFSET, ORT, POOL};
 use super::pool::PAGE;
 use super::trace::{Event, Trace};
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ pub struct Growth {
 }
 
 /// What a trim gave back in the midst of a program.
-pub struct Trimmed {
+pub struct TrimResult {
     /// The program.
     pub trace: String,
     /// Whole pages in which nothing was live.
@@ -44,8 +44,8 @@ pub struct Trimmed {
 }
 
 /// Replays one program on all that can tell what they reserve.
-pub fn replay(field: &Field, trace: &Trace) -> Row {
-    let reserved = arenas(field)
+pub fn replay(available: &AvailablePeers, trace: &Trace) -> Row {
+    let reserved = arenas(available)
         .into_iter()
         .map(|(name, mut arena)| {
             run(&mut *arena, &trace.events);
@@ -60,13 +60,14 @@ pub fn replay(field: &Field, trace: &Trace) -> Row {
     }
 }
 
-fn arenas(field: &Field) -> Vec<(&'static str, Box<dyn Arena>)> {
-    let mut all: Vec<(&'static str, Box<dyn Arena>)> = vec![(POOL, Box::new(Counted::pool()))];
+fn arenas(available: &AvailablePeers) -> Vec<(&'static str, Box<dyn Arena>)> {
+    let mut all: Vec<(&'static str, Box<dyn Arena>)> =
+        vec![(POOL, Box::new(CountedAllocator::pool()))];
     #[cfg(feature = "peers")]
     all.push((OFFSET, Box::new(super::arena::Offsets::new())));
     let _ = OFFSET;
-    if let Some(ort) = &field.ort {
-        all.push((ORT, Box::new(Counted::ort(ort.arena().expect("an arena")))));
+    if let Some(ort) = &available.ort {
+        all.push((ORT, Box::new(CountedAllocator::ort(ort.arena().expect("an arena")))));
     }
     all.push(("best fit (reference)", Box::<BestFit>::default()));
     all
@@ -83,7 +84,7 @@ fn run(arena: &mut dyn Arena, events: &[Event]) {
 
 /// A hundred cycles: 91 MiB and 45.5 MiB are taken, then 2 MiB that stay, then both are freed; 66 MiB
 /// are held throughout. PyTorch issue 123548 reports 14,060 MiB reserved for 266 MiB live.
-pub fn growth(field: &Field) -> Growth {
+pub fn growth(available: &AvailablePeers) -> Growth {
     let mut events = vec![Event::Take(0, 66 * MIB)];
     for cycle in 0..100 {
         let first = 1 + 3 * cycle;
@@ -96,24 +97,24 @@ pub fn growth(field: &Field) -> Growth {
         ]);
     }
     let mut reserved = Vec::new();
-    for (name, mut arena) in arenas(field) {
+    for (name, mut arena) in arenas(available) {
         run(&mut *arena, &events);
         reserved.push((name, arena.reserved()));
     }
-    let mut pool = Counted::pool();
+    let mut pool = CountedAllocator::pool();
     run(&mut pool, &events);
-    pool.contestant.trim();
+    pool.candidate.trim();
     let live = (66 + 200) * MIB;
     Growth { live, peak_live: live + 91 * MIB + 91 * MIB / 2, reserved, trimmed: pool.reserved() }
 }
 
 /// Stops a program in its midst, and trims.
-pub fn trim(trace: &Trace) -> Trimmed {
-    let mut pool = Counted::pool();
+pub fn trim(trace: &Trace) -> TrimResult {
+    let mut pool = CountedAllocator::pool();
     run(&mut pool, &trace.events[..trace.events.len() / 2]);
-    let free = free_pages(pool.held(), pool.reserved());
-    let returned = pool.contestant.trim();
-    Trimmed { trace: trace.name.clone(), free, returned }
+    let free = free_pages(pool.live_blocks(), pool.reserved());
+    let returned = pool.candidate.trim();
+    TrimResult { trace: trace.name.clone(), free, returned }
 }
 
 /// Bytes in pages below `end` in which no block lies.
@@ -129,7 +130,7 @@ fn free_pages(blocks: impl Iterator<Item = (u64, u64)>, end: u64) -> u64 {
 }
 
 /// All of it for the file of figures.
-pub fn json(rows: &[Row], growth: &Growth, trims: &[Trimmed]) -> Value {
+pub fn json(rows: &[Row], growth: &Growth, trims: &[TrimResult]) -> Value {
     let named = |reserved: &[(&str, u64)], live: u64| -> Value {
         let each = |(name, bytes): &(&str, u64)| json!({ "allocator": name, "reserved": bytes, "ratio": *bytes as f64 / live as f64 });
         reserved.iter().map(each).collect()

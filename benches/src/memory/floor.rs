@@ -1,7 +1,7 @@
 //! What the machine itself allows: a list per size class and stream, nothing shared, no lock, no
 //! splitting and no coalescing. Nobody could use it; its figures say how much of the others' is work.
 
-use super::contestant::Contestant;
+use super::candidate::Candidate;
 use std::cell::UnsafeCell;
 
 /// Four classes to each doubling.
@@ -34,7 +34,7 @@ impl Floor {
     }
 }
 
-impl Contestant for Floor {
+impl Candidate for Floor {
     type Block = u64;
 
     #[inline]

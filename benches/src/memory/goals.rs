@@ -1,7 +1,7 @@
 //! What the figures should be. A goal is printed beside its figure, met or not; it fails nothing.
 
-use super::efficiency::{Growth, Row, Trimmed};
-use super::field::{C_DOOR, OFFSET, ORT, POOL};
+use super::available::{C_DOOR, OFFSET, ORT, POOL};
+use super::efficiency::{Growth, Row, TrimResult};
 use super::speed::{HOT, column};
 use super::streams::Streams;
 use super::table::{Table, bytes};
@@ -73,7 +73,7 @@ impl Goals {
     }
 
     /// Goals of memory.
-    pub fn memory(&mut self, rows: &[Row], growth: &Growth, trims: &[Trimmed]) {
+    pub fn memory(&mut self, rows: &[Row], growth: &Growth, trims: &[TrimResult]) {
         for row in rows {
             let (kind, limit) =
                 if row.training { ("training", 1.04) } else { ("inference", 1.005) };
@@ -82,7 +82,7 @@ impl Goals {
         }
         let figure = ratio(&growth.reserved, growth.live);
         self.at_most("growing pattern, reserved over live".into(), figure, 1.6, "x");
-        let part = |t: &Trimmed| t.returned as f64 / t.free.max(1) as f64;
+        let part = |t: &TrimResult| t.returned as f64 / t.free.max(1) as f64;
         let worst = trims.iter().map(part).reduce(f64::min);
         self.0.push(Goal {
             what: "trim returns, of wholly free pages".into(),

@@ -1,9 +1,9 @@
 //! One thread allocates, another frees: blocks travel through a ring.
 
-use super::contestant::{Contestant, Visit};
-use super::partner::{Job, Meeting, Partner, Times, wait};
-use super::race::Lane;
+use super::candidate::{Candidate, Visit};
+use super::interleave::Entry;
 use super::sequence::{CHURN_1K, Random};
+use super::worker::{Job, SpinBarrier, Times, Worker, wait};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,76 +14,72 @@ const COUNT: usize = 2 << 10;
 /// Blocks on their way at the most.
 const RING: usize = 1024;
 
-/// The lanes of all contestants. A run is over when the last block is freed.
-pub struct Lanes {
-    /// One of each contestant.
-    pub lanes: Vec<Lane>,
-    partner: Rc<Partner>,
+/// The entries of all candidates. A run is over when the last block is freed.
+pub struct Entries {
+    /// One of each candidate.
+    pub entries: Vec<Entry>,
+    worker: Rc<Worker>,
     sizes: Arc<[u32]>,
     freed_on: usize,
 }
 
-impl Lanes {
+impl Entries {
     /// Blocks are allocated and freed on one and the same stream.
-    pub fn new(partner: Rc<Partner>) -> Lanes {
+    pub fn new(worker: Rc<Worker>) -> Entries {
         let mut random = Random::new(5);
         let sizes = (0..COUNT).map(|_| random.size(CHURN_1K)).collect();
-        Lanes { lanes: Vec::new(), partner, sizes, freed_on: 0 }
+        Entries { entries: Vec::new(), worker, sizes, freed_on: 0 }
     }
 
     /// Blocks are freed on another stream than they were allocated on.
-    pub fn across_streams(partner: Rc<Partner>) -> Lanes {
-        Lanes { freed_on: 1, ..Lanes::new(partner) }
+    pub fn across_streams(worker: Rc<Worker>) -> Entries {
+        Entries { freed_on: 1, ..Entries::new(worker) }
     }
 }
 
-impl Visit for Lanes {
-    fn visit<C: Contestant + 'static>(&mut self, name: &'static str, contestant: C) {
-        let contestant = Arc::new(contestant);
+impl Visit for Entries {
+    fn visit<C: Candidate + 'static>(&mut self, name: &'static str, candidate: C) {
+        let candidate = Arc::new(candidate);
         let (mut send, mut receive) = RingBuffer::new(RING);
-        let (freeing, freed_on, mut entered) = (contestant.clone(), self.freed_on, false);
-        let theirs: Job = Box::new(move |meeting: &Meeting| {
+        let (freeing, freed_on, mut entered) = (candidate.clone(), self.freed_on, false);
+        let theirs: Job = Box::new(move |barrier: &SpinBarrier| {
             if !std::mem::replace(&mut entered, true) {
                 freeing.enter();
             }
-            timed(meeting, || free_all(&*freeing, &mut receive, freed_on))
+            timed(barrier, || free_all(&*freeing, &mut receive, freed_on))
         });
-        let (partner, sizes, mut theirs) = (self.partner.clone(), self.sizes.clone(), Some(theirs));
-        self.lanes.push(Lane {
+        let (worker, sizes, mut theirs) = (self.worker.clone(), self.sizes.clone(), Some(theirs));
+        self.entries.push(Entry {
             name,
             slice: Box::new(move || {
-                partner.beside(&mut theirs, |meeting| {
-                    timed(meeting, || allocate_all(&*contestant, &mut send, &sizes))
+                worker.beside(&mut theirs, |barrier| {
+                    timed(barrier, || allocate_all(&*candidate, &mut send, &sizes))
                 })
             }),
         });
     }
 }
 
-fn timed(meeting: &Meeting, mut work: impl FnMut()) -> Times {
+fn timed(barrier: &SpinBarrier, mut work: impl FnMut()) -> Times {
     std::array::from_fn(|_| {
-        let start = meeting.begin();
+        let start = barrier.begin();
         work();
         start.elapsed().as_nanos() as f64 / COUNT as f64
     })
 }
 
-fn allocate_all<C: Contestant>(
-    contestant: &C,
-    send: &mut Producer<(C::Block, u32)>,
-    sizes: &[u32],
-) {
+fn allocate_all<C: Candidate>(candidate: &C, send: &mut Producer<(C::Block, u32)>, sizes: &[u32]) {
     for &bytes in sizes {
-        let block = contestant.allocate(bytes as usize, 0);
+        let block = candidate.allocate(bytes as usize, 0);
         wait(|| send.slots() > 0);
         assert!(send.push((block, bytes)).is_ok(), "the ring has room");
     }
 }
 
-fn free_all<C: Contestant>(contestant: &C, receive: &mut Consumer<(C::Block, u32)>, stream: usize) {
+fn free_all<C: Candidate>(candidate: &C, receive: &mut Consumer<(C::Block, u32)>, stream: usize) {
     for _ in 0..COUNT {
         wait(|| receive.slots() > 0);
         let (block, bytes) = receive.pop().expect("the ring holds a block");
-        contestant.free(block, bytes as usize, stream);
+        candidate.free(block, bytes as usize, stream);
     }
 }

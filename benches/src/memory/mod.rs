@@ -1,59 +1,59 @@
 //! `cargo xtask bench memory`: the pool beside other allocators, in one run.
 //!
-//! Speed: slices of all contestants in turn over the same sequences ([`race`], [`speed`]). Memory:
+//! Speed: slices of all candidates in turn over the same sequences ([`interleave`], [`speed`]). Memory:
 //! recorded programs and a pattern that made other pools grow ([`efficiency`]). Goals stand beside the
 //! figures and fail nothing ([`goals`]).
 
 mod arena;
+mod available;
 mod c_door;
+mod candidate;
 mod churn;
-mod contestant;
 mod efficiency;
-mod field;
 mod floor;
 mod goals;
 mod handed;
-mod partner;
+mod interleave;
 mod peers;
 mod pool;
-mod race;
 mod sequence;
 mod speed;
 mod streams;
 mod table;
 mod trace;
+mod worker;
 
+use available::{AvailablePeers, POOL};
 use efficiency::{Growth, Row};
-use field::{Field, POOL};
 use goals::Goals;
-use partner::Partner;
 use serde_json::json;
 use std::io::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use streams::Streams;
 use table::Table;
+use worker::Worker;
 
 /// Runs all and writes `memory.json` into `out`.
 pub fn run(out: &Path) -> Result<()> {
     let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let package = package.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let project = package.parent().expect("benches lies in the project");
-    let mut field = Field::gather();
+    let mut available = AvailablePeers::gather();
     let found = trace::all(project).map_err(Error::other)?;
-    field.absent.extend(found.absent);
-    field.absent.iter().for_each(|what| println!("absent: {what}"));
+    available.absent.extend(found.absent);
+    available.absent.iter().for_each(|what| println!("absent: {what}"));
 
-    let partner = Rc::new(Partner::start());
+    let worker = Rc::new(Worker::start());
     let mut table = Table::default();
-    speed::run(&field, &partner, &mut table);
-    let streams = Streams::measure(partner, speed::LENGTH, speed::PAIRED);
+    speed::run(&available, &worker, &mut table);
+    let streams = Streams::measure(worker, speed::LENGTH, speed::PAIRED);
     table.print();
     println!("\nfreed by another thread on another stream: {:.1} ns", streams.handed.best);
 
-    let rows: Vec<Row> = found.traces.iter().map(|t| efficiency::replay(&field, t)).collect();
+    let rows: Vec<Row> = found.traces.iter().map(|t| efficiency::replay(&available, t)).collect();
     let trims: Vec<_> = found.traces.iter().map(efficiency::trim).collect();
-    let growth = efficiency::growth(&field);
+    let growth = efficiency::growth(&available);
     print_memory(&rows, &growth);
 
     let mut goals = Goals::default();
@@ -64,7 +64,7 @@ pub fn run(out: &Path) -> Result<()> {
 
     std::fs::create_dir_all(out)?;
     let all = json!({
-        "absent": field.absent, "onnxruntime": field.ort.as_ref().map(|ort| &ort.version),
+        "absent": available.absent, "onnxruntime": available.ort.as_ref().map(|ort| &ort.version),
         "speed": table.json(), "streams": streams.json(),
         "memory": efficiency::json(&rows, &growth, &trims), "goals": goals.json(),
     });

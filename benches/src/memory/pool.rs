@@ -1,6 +1,6 @@
 //! Our pool through its Rust interface, over numbers: the streams are counters, the memory is a range.
 
-use super::contestant::{Contestant, StreamOrdered};
+use super::candidate::{Candidate, StreamOrdered};
 use cairn_pool::clock::{Epoch, StreamIndex};
 use cairn_pool::{Figures, Outcome, Pool, Progress, SegmentSource};
 use std::ops::Range;
@@ -51,11 +51,11 @@ impl Progress for Counters {
 
 /// Memory as numbers: it grows at its end, and whole pages can be taken back anywhere.
 #[derive(Default)]
-pub struct Numbers {
+pub struct VirtualMemory {
     end: AtomicU64,
 }
 
-impl SegmentSource for Numbers {
+impl SegmentSource for VirtualMemory {
     fn extend(&self, bytes: u64) -> Result<Range<u64>, String> {
         let bytes = bytes.next_multiple_of(PAGE);
         let start = self.end.fetch_add(bytes, Ordering::Relaxed);
@@ -70,7 +70,7 @@ impl SegmentSource for Numbers {
 
 /// The pool under test.
 pub struct CairnPool {
-    pool: Pool<Arc<Counters>, Numbers>,
+    pool: Pool<Arc<Counters>, VirtualMemory>,
     /// Its streams.
     pub streams: Arc<Counters>,
 }
@@ -79,7 +79,7 @@ impl CairnPool {
     /// An empty pool whose streams are idle.
     pub fn new() -> CairnPool {
         let streams = Arc::new(Counters::default());
-        CairnPool { pool: Pool::new(streams.clone(), Numbers::default(), u64::MAX), streams }
+        CairnPool { pool: Pool::new(streams.clone(), VirtualMemory::default(), u64::MAX), streams }
     }
 
     /// What the pool says of itself.
@@ -93,7 +93,7 @@ impl CairnPool {
     }
 }
 
-impl Contestant for CairnPool {
+impl Candidate for CairnPool {
     type Block = u64;
 
     #[inline]

@@ -1,4 +1,4 @@
-//! The sequences that all contestants run: the same slots and sizes in the same order.
+//! The sequences that all candidates run: the same slots and sizes in the same order.
 
 /// One replacement: the block in `slot` is freed and one of `bytes` takes its place.
 #[derive(Clone, Copy)]

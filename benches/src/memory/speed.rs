@@ -1,13 +1,13 @@
 //! The workloads: which operations, on how many threads, for how long.
 
+use super::available::AvailablePeers;
+use super::candidate::{Candidate, Visit};
 use super::churn::{Churn, Hot, slice};
-use super::contestant::{Contestant, Visit};
-use super::field::Field;
 use super::handed;
-use super::partner::{Job, Meeting, Partner};
-use super::race::{self, Lane, Length};
+use super::interleave::{self, Entry, MinimumLength};
 use super::sequence::{CHURN_1K, CHURN_64L, Shape, Step, replacements};
 use super::table::{Table, bytes as in_words};
+use super::worker::{Job, SpinBarrier, Worker};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -29,100 +29,99 @@ pub mod column {
 }
 
 /// How long each workload of one thread goes on.
-pub const LENGTH: Length = Length { rounds: 24, time: Duration::from_secs(4) };
+pub const LENGTH: MinimumLength = MinimumLength { rounds: 24, time: Duration::from_secs(4) };
 
 /// How long each workload of two threads goes on: they must find both cores free.
-pub const PAIRED: Length = Length { rounds: 40, time: Duration::from_secs(8) };
+pub const PAIRED: MinimumLength = MinimumLength { rounds: 40, time: Duration::from_secs(8) };
 
 /// Runs every workload; the table fills column by column.
-pub fn run(field: &Field, partner: &Rc<Partner>, table: &mut Table) {
+pub fn run(available: &AvailablePeers, worker: &Rc<Worker>, table: &mut Table) {
     for bytes in HOT {
         let count = if bytes < 1 << 20 { 2000 } else { 500 };
-        let mut hot = HotPairs { lanes: Vec::new(), bytes, count };
-        field.each_and_floor(&mut hot);
-        table.add(&in_words(bytes), race::run(hot.lanes, LENGTH));
+        let mut hot = HotPairs { entries: Vec::new(), bytes, count };
+        available.each_and_floor(&mut hot);
+        table.add(&in_words(bytes), interleave::run(hot.entries, LENGTH));
     }
     for (name, shape) in [(column::CHURN_1K, CHURN_1K), (column::CHURN_64L, CHURN_64L)] {
         let steps = replacements(shape, STEPS, 1).into();
-        let mut churns = Churns { lanes: Vec::new(), shape, steps };
-        field.each_and_floor(&mut churns);
-        table.add(name, race::run(churns.lanes, LENGTH));
+        let mut churns = Churns { entries: Vec::new(), shape, steps };
+        available.each_and_floor(&mut churns);
+        table.add(name, interleave::run(churns.entries, LENGTH));
     }
     let steps = [1, 2].map(|seed| replacements(CHURN_1K, STEPS, seed).into());
-    let mut pairs =
-        Pairs { alone: Vec::new(), beside: Vec::new(), partner: partner.clone(), steps };
-    field.each_and_floor(&mut pairs);
+    let mut pairs = Pairs { alone: Vec::new(), beside: Vec::new(), worker: worker.clone(), steps };
+    available.each_and_floor(&mut pairs);
     let alone = pairs.alone.len();
     pairs.alone.extend(pairs.beside);
-    let mut figures = race::run(pairs.alone, PAIRED);
+    let mut figures = interleave::run(pairs.alone, PAIRED);
     let beside = figures.split_off(alone);
     table.add(column::ALONE, figures);
     table.add(column::BESIDE, beside);
 
-    let mut handed = handed::Lanes::new(partner.clone());
-    field.each(&mut handed);
-    table.add(column::HANDED, race::run(handed.lanes, PAIRED));
+    let mut handed = handed::Entries::new(worker.clone());
+    available.each(&mut handed);
+    table.add(column::HANDED, interleave::run(handed.entries, PAIRED));
 }
 
 struct HotPairs {
-    lanes: Vec<Lane>,
+    entries: Vec<Entry>,
     bytes: usize,
     count: usize,
 }
 
 impl Visit for HotPairs {
-    fn visit<C: Contestant + 'static>(&mut self, name: &'static str, contestant: C) {
-        let (mut hot, count) = (Hot { contestant, bytes: self.bytes }, self.count);
-        self.lanes.push(Lane { name, slice: Box::new(move || slice(&mut hot, count)) });
+    fn visit<C: Candidate + 'static>(&mut self, name: &'static str, candidate: C) {
+        let (mut hot, count) = (Hot { candidate, bytes: self.bytes }, self.count);
+        self.entries.push(Entry { name, slice: Box::new(move || slice(&mut hot, count)) });
     }
 }
 
 struct Churns {
-    lanes: Vec<Lane>,
+    entries: Vec<Entry>,
     shape: Shape,
     steps: Arc<[Step]>,
 }
 
 impl Visit for Churns {
-    fn visit<C: Contestant + 'static>(&mut self, name: &'static str, contestant: C) {
-        let mut churn = Churn::new(Arc::new(contestant), 0, self.shape, self.steps.clone());
+    fn visit<C: Candidate + 'static>(&mut self, name: &'static str, candidate: C) {
+        let mut churn = Churn::new(Arc::new(candidate), 0, self.shape, self.steps.clone());
         let count = 4096;
-        self.lanes.push(Lane { name, slice: Box::new(move || slice(&mut churn, count)) });
+        self.entries.push(Entry { name, slice: Box::new(move || slice(&mut churn, count)) });
     }
 }
 
-/// Each thread churns on a stream of its own; both lanes of a contestant, one thread and two, share
+/// Each thread churns on a stream of its own; both entries of a candidate, one thread and two, share
 /// its state, so that they differ in nothing else.
 struct Pairs {
-    alone: Vec<Lane>,
-    beside: Vec<Lane>,
-    partner: Rc<Partner>,
+    alone: Vec<Entry>,
+    beside: Vec<Entry>,
+    worker: Rc<Worker>,
     steps: [Arc<[Step]>; 2],
 }
 
 impl Visit for Pairs {
-    fn visit<C: Contestant + 'static>(&mut self, name: &'static str, contestant: C) {
+    fn visit<C: Candidate + 'static>(&mut self, name: &'static str, candidate: C) {
         const COUNT: usize = 2048;
-        let contestant = Arc::new(contestant);
+        let candidate = Arc::new(candidate);
         let [mine, theirs] = self.steps.clone();
-        let mine = Rc::new(RefCell::new(Churn::new(contestant.clone(), 0, CHURN_1K, mine)));
+        let mine = Rc::new(RefCell::new(Churn::new(candidate.clone(), 0, CHURN_1K, mine)));
         let single = mine.clone();
         self.alone
-            .push(Lane { name, slice: Box::new(move || slice(&mut *single.borrow_mut(), COUNT)) });
+            .push(Entry { name, slice: Box::new(move || slice(&mut *single.borrow_mut(), COUNT)) });
 
         let mut churn = None;
-        let theirs: Job = Box::new(move |meeting: &Meeting| {
+        let theirs: Job = Box::new(move |barrier: &SpinBarrier| {
             let churn = churn.get_or_insert_with(|| {
-                contestant.enter();
-                Churn::new(contestant.clone(), 1, CHURN_1K, theirs.clone())
+                candidate.enter();
+                Churn::new(candidate.clone(), 1, CHURN_1K, theirs.clone())
             });
-            meeting.timed(churn, COUNT)
+            barrier.timed(churn, COUNT)
         });
-        let (partner, mut theirs) = (self.partner.clone(), Some(theirs));
-        self.beside.push(Lane {
+        let (worker, mut theirs) = (self.worker.clone(), Some(theirs));
+        self.beside.push(Entry {
             name,
             slice: Box::new(move || {
-                partner.beside(&mut theirs, |meeting| meeting.timed(&mut *mine.borrow_mut(), COUNT))
+                worker.beside(&mut theirs, |barrier| barrier.timed(&mut *mine.borrow_mut(), COUNT))
             }),
         });
     }

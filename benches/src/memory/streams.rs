@@ -1,12 +1,12 @@
 //! Workloads that only a pool with streams can run: a use recorded on a second stream, and blocks
 //! that are freed on another stream than they were taken for.
 
+use super::candidate::{Candidate, StreamOrdered, Visit};
 use super::churn::{Work, slice};
-use super::contestant::{Contestant, StreamOrdered, Visit};
 use super::handed;
-use super::partner::Partner;
+use super::interleave::{self, Entry, MinimumLength};
 use super::pool::CairnPool;
-use super::race::{self, Lane, Length};
+use super::worker::Worker;
 use crate::measure::Figure;
 use serde_json::{Value, json};
 use std::hint::black_box;
@@ -29,8 +29,8 @@ pub struct Streams {
 
 impl Streams {
     /// Measures our pool.
-    pub fn measure(partner: Rc<Partner>, single: Length, paired: Length) -> Streams {
-        let figures = race::run(
+    pub fn measure(worker: Rc<Worker>, single: MinimumLength, paired: MinimumLength) -> Streams {
+        let figures = interleave::run(
             vec![
                 pair("idle", 0, false),
                 pair("idle+", 0, true),
@@ -40,9 +40,9 @@ impl Streams {
             single,
         );
         let added = |plain: usize| figures[plain + 1].1.best - figures[plain].1.best;
-        let mut lanes = handed::Lanes::across_streams(partner);
-        lanes.visit("pool", CairnPool::new());
-        let handed = race::run(lanes.lanes, paired)[0].1;
+        let mut entries = handed::Entries::across_streams(worker);
+        entries.visit("pool", CairnPool::new());
+        let handed = interleave::run(entries.entries, paired)[0].1;
         Streams { recorded: added(0), recorded_busy: added(2), handed }
     }
 
@@ -55,20 +55,20 @@ impl Streams {
     }
 }
 
-fn pair(name: &'static str, behind: u64, record: bool) -> Lane {
+fn pair(name: &'static str, behind: u64, record: bool) -> Entry {
     let pool = CairnPool::new();
     pool.streams.lag(behind);
-    let mut work = Recorded { pool, record };
-    Lane { name, slice: Box::new(move || slice(&mut work, 2000)) }
+    let mut work = RecordedUse { pool, record };
+    Entry { name, slice: Box::new(move || slice(&mut work, 2000)) }
 }
 
 /// A pair on one stream with, or without, a use on the other, which gets a task each time.
-struct Recorded {
+struct RecordedUse {
     pool: CairnPool,
     record: bool,
 }
 
-impl Work for Recorded {
+impl Work for RecordedUse {
     fn run(&mut self, count: usize) {
         for _ in 0..count {
             let block = black_box(self.pool.allocate(black_box(BYTES), 0));

@@ -1,10 +1,10 @@
-//! Nanoseconds by contestant and workload, printed as one table and kept for the goals.
+//! Nanoseconds by candidate and workload, printed as one table and kept for the goals.
 
-use super::field::POOL;
+use super::available::POOL;
 use crate::measure::Figure;
 use serde_json::{Value, json};
 
-/// Rows are contestants, columns are workloads, both in the order in which they came.
+/// Rows are candidates, columns are workloads, both in the order in which they came.
 #[derive(Default)]
 pub struct Table {
     columns: Vec<(String, Vec<(&'static str, Figure)>)>,
@@ -13,7 +13,7 @@ pub struct Table {
 impl Table {
     /// Adds a workload.
     pub fn add(&mut self, column: &str, figures: Vec<(&'static str, Figure)>) {
-        eprintln!("  {column}: {} contestants", figures.len());
+        eprintln!("  {column}: {} candidates", figures.len());
         self.columns.push((column.to_owned(), figures));
     }
 

@@ -25,7 +25,7 @@ pub struct Trace {
 }
 
 /// How many traces there are depends on where the run takes place; this says what was looked for.
-pub struct Found {
+pub struct TraceSet {
     /// By name.
     pub traces: Vec<Trace>,
     /// A folder that is not there, and how to name another.
@@ -79,7 +79,7 @@ impl Trace {
 
 /// All traces: ours, and those of the data folder: `data/traces` below `CAIRN_DATA`, or below `../shared` beside
 /// the project.
-pub fn all(project: &Path) -> Result<Found, String> {
+pub fn all(project: &Path) -> Result<TraceSet, String> {
     let mut traces = read_folder(&project.join("benches/traces"))?;
     let named = std::env::var_os("CAIRN_DATA").filter(|path| !path.is_empty()).map(PathBuf::from);
     let data = named.unwrap_or_else(|| project.join("../shared")).join("data/traces");
@@ -90,7 +90,7 @@ pub fn all(project: &Path) -> Result<Found, String> {
         }
         false => Some(format!("traces of the data folder: there is no {}", data.display())),
     };
-    Ok(Found { traces, absent })
+    Ok(TraceSet { traces, absent })
 }
 
 fn read_folder(folder: &Path) -> Result<Vec<Trace>, String> {

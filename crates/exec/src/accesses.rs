@@ -1,11 +1,11 @@
 //! Which bytes a planned call touches, with sizes and strides.
 
-use cairn_ops::{Reach, Use};
+use cairn_ops::{AccessMode, Use};
 use cairn_runtime::record::{Access, Mode};
 
 /// How a kernel touches what it reaches so.
-pub fn mode(reach: Reach) -> Mode {
-    match (reach.reads, reach.writes) {
+pub fn mode(access: AccessMode) -> Mode {
+    match (access.reads, access.writes) {
         (true, false) => Mode::Read,
         (false, _) => Mode::Write,
         (true, true) => Mode::ReadWrite,
@@ -14,7 +14,7 @@ pub fn mode(reach: Reach) -> Mode {
 
 /// What a call touches of one of its tensors, whose first byte is at `address` when it runs.
 pub fn access(one: &Use, address: usize) -> Access {
-    let mode = mode(one.reach);
+    let mode = mode(one.access);
     if one.is_dense() {
         let range = Access::range(address, one.bytes as u64, mode);
         return Access { indexed: one.indexed, ..range };

@@ -6,7 +6,7 @@ use crate::host_input::HostInput;
 use crate::outcome::Outcome;
 use crate::refusal::{Door, refusal};
 use crate::target::Target;
-use cairn_ops::{Attr, Node, Passed, Tensor};
+use cairn_ops::{Attr, Node, NodeArgs, Tensor};
 use cairn_runtime::error::{Error, Result};
 use cairn_tensor::Layout;
 use std::sync::Arc;
@@ -47,8 +47,8 @@ impl NamedCall<'_> {
 
     /// The layouts that follow from the inputs.
     pub fn infer(&self, inputs: &[Option<Tensor>]) -> Result<Vec<Layout>> {
-        let passed = Passed { inputs, outputs: &[], attributes: self.attributes };
-        self.node.infer(&passed).map_err(|error| self.refused(&error))
+        let args = NodeArgs { inputs, outputs: &[], attributes: self.attributes };
+        self.node.infer(&args).map_err(|error| self.refused(&error))
     }
 
     /// Submits the call. Inputs with bytes of their own are brought to the device; memory besides the caller's
@@ -69,8 +69,8 @@ impl NamedCall<'_> {
         let bound: Result<Vec<Tensor>> =
             outputs.iter().enumerate().map(|(at, one)| self.bind(at, one, &layouts)).collect();
         let bound = bound?;
-        let passed = Passed { inputs, outputs: &bound, attributes: self.attributes };
-        let plan = self.node.plan(&passed).map_err(|error| self.refused(&error))?;
+        let args = NodeArgs { inputs, outputs: &bound, attributes: self.attributes };
+        let plan = self.node.plan(&args).map_err(|error| self.refused(&error))?;
         let hosts = host_inputs(inputs);
         let waits = shapes == Shapes::Inferred && self.node.marks.sized_by_values;
         if !waits {

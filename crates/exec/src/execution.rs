@@ -57,7 +57,7 @@ impl Execution {
         Arc::new(Execution { name, plan, on_sizes: None, outcome: Some(outcome), within })
     }
 
-    /// Bytes of workspace it wants.
+    /// Bytes of workspace it needs.
     pub fn workspace(&self) -> usize {
         self.plan.workspace
     }
@@ -114,10 +114,10 @@ impl Execution {
         let (mut reads, mut writes) = (Spans::new(), Spans::new());
         for (one, address) in self.plan.uses.iter().zip(addresses) {
             let span = Span { address: *address, bytes: one.bytes, location };
-            if one.reach.reads {
+            if one.access.reads {
                 reads.push(span);
             }
-            if one.reach.writes {
+            if one.access.writes {
                 writes.push(span);
             }
         }
@@ -148,7 +148,7 @@ impl Execution {
                     "the workspace {workspace:#x} of {expected} bytes shares memory with {name}"
                 ));
             }
-            if !moved || !one.reach.writes {
+            if !moved || !one.access.writes {
                 continue;
             }
             for (other_at, (other, other_address)) in uses.iter().zip(addresses).enumerate() {
@@ -179,8 +179,8 @@ impl Kernel for Execution {
 
     fn argument(&self, purpose: Use, index: usize) -> &str {
         let expected = |one: &&cairn_ops::Use| match purpose {
-            Use::Read => one.reach.reads,
-            Use::Overwrite => one.reach.writes,
+            Use::Read => one.access.reads,
+            Use::Overwrite => one.access.writes,
         };
         self.plan.uses.iter().filter(expected).nth(index).map_or("workspace", |one| one.parameter)
     }
@@ -188,8 +188,8 @@ impl Kernel for Execution {
     fn each_access(&self, reads: &[Span], writes: &[Span], report: &mut dyn FnMut(Access)) {
         let (mut read, mut written) = (reads.iter(), writes.iter());
         for one in &self.plan.uses {
-            let of_reads = one.reach.reads.then(|| read.next()).flatten();
-            let of_writes = one.reach.writes.then(|| written.next()).flatten();
+            let of_reads = one.access.reads.then(|| read.next()).flatten();
+            let of_writes = one.access.writes.then(|| written.next()).flatten();
             if let Some(span) = of_reads.or(of_writes) {
                 report(access(one, span.address));
             }
@@ -203,13 +203,13 @@ impl Kernel for Execution {
         let (mut read, mut written) = (0, 0);
         let mut uses: SmallVec<[&[Cell<u8>]; 6]> = SmallVec::new();
         for one in &self.plan.uses {
-            uses.push(if one.reach.reads {
+            uses.push(if one.access.reads {
                 task_memory.read(read)
             } else {
                 task_memory.write(written)
             });
-            read += usize::from(one.reach.reads);
-            written += usize::from(one.reach.writes);
+            read += usize::from(one.access.reads);
+            written += usize::from(one.access.writes);
         }
         let workspace = if self.plan.workspace > 0 { task_memory.write(written) } else { &[] };
         let sized = |argument: (usize, usize), dims: &[usize]| {

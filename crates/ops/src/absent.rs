@@ -53,10 +53,10 @@ fn stem(name: &str) -> String {
 fn missing_functions(operator: &str) -> Vec<String> {
     let others = OTHER_NAMES.iter().filter(|(ir, _)| operator.starts_with(ir));
     let others: Vec<&str> = others.flat_map(|(_, names)| names.iter().copied()).collect();
-    let wanted = stem(operator);
+    let operator_stem = stem(operator);
     let is_related = |name: &str| {
-        stem(name) == wanted
-            || format!("{wanted}d") == stem(name)
+        stem(name) == operator_stem
+            || format!("{operator_stem}d") == stem(name)
             || others.iter().any(|other| name.starts_with(other))
     };
     (ASKED_BY_TORCH_NPU.lines())

@@ -4,7 +4,7 @@ use cairn_tensor::{Layout, Scalar};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// A tensor as a caller passes it: where its elements lie, in which storage.
+/// A tensor as a caller passes it: where its elements are, in which storage.
 #[derive(Clone, Debug)]
 pub struct Tensor {
     /// Elements; strides and offset count from the start of the storage.

@@ -2,7 +2,7 @@
 
 use crate::argument::{Arg, Args, Tensor};
 use crate::error::{Error, Outcome, Result};
-use crate::plan::{Memory, Operand, Plan, Reach, Scratch, Use, gaps};
+use crate::plan::{AccessMode, Memory, Operand, Plan, Scratch, Use, gaps};
 use cairn_tensor::{DType, Layout, Scalar};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -10,19 +10,19 @@ use std::cell::Cell;
 /// Parts of a workspace begin on multiples of this.
 const SCRATCH_ALIGN: usize = 64;
 
-/// One call of an operator while it is planned. Arguments are asked for by place; each question checks kind
-/// and presence and names the parameter when it fails. Tensors that are asked for become part of the plan.
+/// One call of an operator while it is planned. Arguments are read by index; each read checks kind
+/// and presence and names the parameter when it fails. Tensors that are read become part of the plan.
 pub struct Call<'a> {
     /// The name the caller used.
     pub name: &'static str,
     parameters: &'a [&'static str],
     by_name: bool,
-    places: SmallVec<[usize; 12]>,
+    caller_indices: SmallVec<[usize; 12]>,
     args: Args,
     uses: SmallVec<[Use; 4]>,
     /// The types of the uses.
     types: SmallVec<[DType; 4]>,
-    /// The caller's places of outputs whose types were checked, a bit each.
+    /// The caller's indices of outputs whose types were checked, a bit each.
     settled: Cell<u64>,
     workspace: usize,
     is_too_large: bool,
@@ -30,23 +30,23 @@ pub struct Call<'a> {
 }
 
 /// What an argument is to be used for.
-const READ: Reach = Reach { reads: true, writes: false };
-const WRITE: Reach = Reach { reads: false, writes: true };
-const BOTH: Reach = Reach { reads: true, writes: true };
+const READ: AccessMode = AccessMode { reads: true, writes: false };
+const WRITE: AccessMode = AccessMode { reads: false, writes: true };
+const BOTH: AccessMode = AccessMode { reads: true, writes: true };
 
 impl<'a> Call<'a> {
-    /// A call by name. `places[i]` is the caller's own place of `args[i]`, which `parameters` names.
+    /// A call by name. `caller_indices[i]` is the caller's own index of `args[i]`, which `parameters` names.
     pub fn new(
         name: &'static str,
         parameters: &'a [&'static str],
         args: Args,
-        places: SmallVec<[usize; 12]>,
+        caller_indices: SmallVec<[usize; 12]>,
     ) -> Call<'a> {
         Call {
             name,
             parameters,
             by_name: false,
-            places,
+            caller_indices,
             args,
             uses: SmallVec::new(),
             types: SmallVec::new(),
@@ -62,18 +62,18 @@ impl<'a> Call<'a> {
         name: &'static str,
         parameters: &'a [&'static str],
         args: Args,
-        places: SmallVec<[usize; 12]>,
+        caller_indices: SmallVec<[usize; 12]>,
     ) -> Call<'a> {
-        Call { by_name: true, ..Call::new(name, parameters, args, places) }
+        Call { by_name: true, ..Call::new(name, parameters, args, caller_indices) }
     }
 
     /// The name of a parameter.
     pub fn parameter(&self, at: usize) -> &'static str {
-        let place = match self.by_name {
+        let index = match self.by_name {
             true => at,
-            false => self.places.get(at).copied().unwrap_or(usize::MAX),
+            false => self.caller_indices.get(at).copied().unwrap_or(usize::MAX),
         };
-        self.parameters.get(place).copied().unwrap_or("argument")
+        self.parameters.get(index).copied().unwrap_or("argument")
     }
 
     /// The argument as it is; absent beyond the last.
@@ -83,13 +83,13 @@ impl<'a> Call<'a> {
 
     /// The index that the caller has for an argument, by which sizes are reported that only values decide.
     pub fn caller_index(&self, at: usize) -> (usize, usize) {
-        (self.places.get(at).copied().unwrap_or(at), 0)
+        (self.caller_indices.get(at).copied().unwrap_or(at), 0)
     }
 
-    /// Puts another argument in the place of one: for functions that call others in their terms.
+    /// Puts another argument instead of one: for functions that call others in their terms.
     pub fn replace(&mut self, at: usize, arg: Arg) {
-        if let Some(place) = self.args.get_mut(at) {
-            *place = arg;
+        if let Some(slot) = self.args.get_mut(at) {
+            *slot = arg;
         }
     }
 
@@ -98,7 +98,7 @@ impl<'a> Call<'a> {
         !matches!(self.arg(at), Arg::Absent)
     }
 
-    fn wrong<T>(&self, at: usize, expected: &str) -> Result<T> {
+    fn wrong_kind<T>(&self, at: usize, expected: &str) -> Result<T> {
         let parameter = self.parameter(at);
         Err(match self.arg(at) {
             Arg::Absent => Error::Null(format!("{parameter} is null: expected {expected}")),
@@ -106,7 +106,13 @@ impl<'a> Call<'a> {
         })
     }
 
-    fn claim(&mut self, at: usize, inner: usize, tensor: &Tensor, reach: Reach) -> Result<Operand> {
+    fn claim(
+        &mut self,
+        at: usize,
+        inner: usize,
+        tensor: &Tensor,
+        access: AccessMode,
+    ) -> Result<Operand> {
         let parameter = self.parameter(at);
         if tensor.layout.item() == 0 {
             let dtype = tensor.layout.dtype;
@@ -120,21 +126,23 @@ impl<'a> Call<'a> {
             let layout = tensor.layout;
             return Err(Error::Null(format!("the address of {parameter} ({layout}) is null")));
         }
-        if reach.writes && tensor.layout.repeats() {
+        if access.writes && tensor.layout.repeats() {
             let (layout, strides) = (tensor.layout, tensor.layout.strides());
             return Err(Error::invalid(format!(
                 "{parameter} ({layout}, strides {strides:?}) has elements that share memory and cannot be written"
             )));
         }
-        let argument = (self.places.get(at).copied().unwrap_or(at), inner);
+        let argument = (self.caller_indices.get(at).copied().unwrap_or(at), inner);
         let item = tensor.layout.item() as isize;
         let lead = span.start as isize - tensor.address as isize;
         let layout = tensor.layout.from_offset(tensor.layout.offset - lead / item);
         let slot = match self.uses.iter().position(|one| one.argument == argument) {
             Some(slot) => {
-                let both = &mut self.uses[slot].reach;
-                *both =
-                    Reach { reads: both.reads | reach.reads, writes: both.writes | reach.writes };
+                let both = &mut self.uses[slot].access;
+                *both = AccessMode {
+                    reads: both.reads | access.reads,
+                    writes: both.writes | access.writes,
+                };
                 slot
             }
             None => {
@@ -148,7 +156,7 @@ impl<'a> Call<'a> {
                     address,
                     bytes,
                     lead,
-                    reach,
+                    access,
                     indexed,
                     gaps,
                 });
@@ -158,16 +166,16 @@ impl<'a> Call<'a> {
         Ok(Operand { slot: slot as u16, address: span.start, layout })
     }
 
-    fn one(&mut self, at: usize, reach: Reach) -> Result<Operand> {
+    fn claim_tensor(&mut self, at: usize, access: AccessMode) -> Result<Operand> {
         let Arg::Tensor(tensor) = self.arg(at).clone() else {
-            return self.wrong(at, "a tensor");
+            return self.wrong_kind(at, "a tensor");
         };
-        self.claim(at, 0, &tensor, reach)
+        self.claim(at, 0, &tensor, access)
     }
 
     /// A tensor that is read.
     pub fn tensor(&mut self, at: usize) -> Result<Operand> {
-        self.one(at, READ)
+        self.claim_tensor(at, READ)
     }
 
     /// A tensor that is read, if it is there.
@@ -177,7 +185,7 @@ impl<'a> Call<'a> {
 
     /// A tensor that is written.
     pub fn output(&mut self, at: usize) -> Result<Operand> {
-        self.one(at, WRITE)
+        self.claim_tensor(at, WRITE)
     }
 
     /// A tensor that is written, if it is there.
@@ -187,25 +195,25 @@ impl<'a> Call<'a> {
 
     /// A tensor that is read and written.
     pub fn inout(&mut self, at: usize) -> Result<Operand> {
-        self.one(at, BOTH)
+        self.claim_tensor(at, BOTH)
     }
 
-    fn many(&mut self, at: usize, reach: Reach) -> Result<Vec<Operand>> {
+    fn claim_list(&mut self, at: usize, access: AccessMode) -> Result<Vec<Operand>> {
         let Arg::Tensors(tensors) = self.arg(at).clone() else {
-            return self.wrong(at, "a list of tensors");
+            return self.wrong_kind(at, "a list of tensors");
         };
-        tensors.iter().enumerate().map(|(i, one)| self.claim(at, i, one, reach)).collect()
+        tensors.iter().enumerate().map(|(i, one)| self.claim(at, i, one, access)).collect()
     }
 
     /// A list of tensors that are read.
     pub fn tensors(&mut self, at: usize) -> Result<Vec<Operand>> {
-        self.many(at, READ)
+        self.claim_list(at, READ)
     }
 
     /// A list of tensors that are read, some of which may be null.
     pub fn tensors_or_null(&mut self, at: usize) -> Result<Vec<Option<Operand>>> {
         let Arg::Tensors(tensors) = self.arg(at).clone() else {
-            return self.wrong(at, "a list of tensors");
+            return self.wrong_kind(at, "a list of tensors");
         };
         let null = |one: &Tensor| one.layout.dtype == DType::Undefined;
         (tensors.iter().enumerate())
@@ -219,7 +227,7 @@ impl<'a> Call<'a> {
     /// The last of a list of tensors, which is a constant with one element, taken out of it.
     pub fn pop_number(&mut self, at: usize) -> Result<i64> {
         let Some(Arg::Tensors(tensors)) = self.args.get_mut(at) else {
-            return self.wrong(at, "a list of tensors");
+            return self.wrong_kind(at, "a list of tensors");
         };
         let value = tensors.pop().and_then(|last| {
             let bytes = last.constant.as_deref()?;
@@ -233,19 +241,19 @@ impl<'a> Call<'a> {
 
     /// A list of tensors that are written.
     pub fn outputs(&mut self, at: usize) -> Result<Vec<Operand>> {
-        self.many(at, WRITE)
+        self.claim_list(at, WRITE)
     }
 
     /// A list of tensors that are read and written.
     pub fn inouts(&mut self, at: usize) -> Result<Vec<Operand>> {
-        self.many(at, BOTH)
+        self.claim_list(at, BOTH)
     }
 
     /// The layout of a tensor, without touching it.
     pub fn layout(&self, at: usize) -> Result<Layout> {
         match self.arg(at) {
             Arg::Tensor(tensor) => Ok(tensor.layout),
-            _ => self.wrong(at, "a tensor"),
+            _ => self.wrong_kind(at, "a tensor"),
         }
     }
 
@@ -269,7 +277,7 @@ impl<'a> Call<'a> {
             Arg::Int(value) => Ok((*value).into()),
             Arg::Float(value) => Ok((*value).into()),
             Arg::Flag(value) => Ok((*value).into()),
-            _ => self.wrong(at, "a scalar"),
+            _ => self.wrong_kind(at, "a scalar"),
         }
     }
 
@@ -283,7 +291,7 @@ impl<'a> Call<'a> {
         match self.arg(at) {
             Arg::Scalars(scalars) => Ok(scalars.clone()),
             Arg::Floats(values) => Ok(values.iter().map(|value| (*value).into()).collect()),
-            _ => self.wrong(at, "a list of scalars"),
+            _ => self.wrong_kind(at, "a list of scalars"),
         }
     }
 
@@ -292,7 +300,7 @@ impl<'a> Call<'a> {
         match self.arg(at) {
             Arg::Int(value) => Ok(*value),
             Arg::Scalar(scalar @ Scalar::Int(..)) => Ok(scalar.as_i64()),
-            _ => self.wrong(at, "an integer"),
+            _ => self.wrong_kind(at, "an integer"),
         }
     }
 
@@ -307,7 +315,7 @@ impl<'a> Call<'a> {
             Arg::Float(value) => Ok(*value),
             Arg::Int(value) => Ok(*value as f64),
             Arg::Scalar(scalar) => Ok(scalar.as_f64()),
-            _ => self.wrong(at, "a real number"),
+            _ => self.wrong_kind(at, "a real number"),
         }
     }
 
@@ -316,7 +324,7 @@ impl<'a> Call<'a> {
         match self.arg(at) {
             Arg::Flag(value) => Ok(*value),
             Arg::Int(value) => Ok(*value != 0),
-            _ => self.wrong(at, "a boolean"),
+            _ => self.wrong_kind(at, "a boolean"),
         }
     }
 
@@ -339,7 +347,7 @@ impl<'a> Call<'a> {
             Arg::Ints(values) => Ok(values.clone()),
             Arg::Int(value) => Ok(vec![*value]),
             Arg::Tensor(_) => Ok(self.values(at)?.into_iter().map(Scalar::as_i64).collect()),
-            _ => self.wrong(at, "a list of integers"),
+            _ => self.wrong_kind(at, "a list of integers"),
         }
     }
 
@@ -347,7 +355,7 @@ impl<'a> Call<'a> {
     pub fn floats(&self, at: usize) -> Result<Vec<f64>> {
         match self.arg(at) {
             Arg::Floats(values) => Ok(values.clone()),
-            _ => self.wrong(at, "a list of real numbers"),
+            _ => self.wrong_kind(at, "a list of real numbers"),
         }
     }
 
@@ -355,7 +363,7 @@ impl<'a> Call<'a> {
     pub fn flags(&self, at: usize) -> Result<Vec<bool>> {
         match self.arg(at) {
             Arg::Flags(values) => Ok(values.clone()),
-            _ => self.wrong(at, "a list of booleans"),
+            _ => self.wrong_kind(at, "a list of booleans"),
         }
     }
 
@@ -364,14 +372,14 @@ impl<'a> Call<'a> {
         match self.arg(at) {
             Arg::Text(text) => Ok(text),
             Arg::Absent => Ok(""),
-            _ => self.wrong(at, "a text"),
+            _ => self.wrong_kind(at, "a text"),
         }
     }
 
     /// The values of a constant or host tensor, in order.
     pub fn values(&self, at: usize) -> Result<Vec<Scalar>> {
         let Arg::Tensor(tensor) = self.arg(at) else {
-            return self.wrong(at, "a tensor");
+            return self.wrong_kind(at, "a tensor");
         };
         let parameter = self.parameter(at);
         let Some(bytes) = &tensor.constant else {
@@ -398,9 +406,9 @@ impl<'a> Call<'a> {
     /// As [`Call::dim`], for a number that was read already.
     pub fn wrap(&self, at: usize, dim: i64, rank: usize) -> Result<usize> {
         let rank = rank.max(1) as i64;
-        let place = if dim < 0 { dim + rank } else { dim };
-        if (0..rank).contains(&place) {
-            return Ok(place as usize);
+        let wrapped = if dim < 0 { dim + rank } else { dim };
+        if (0..rank).contains(&wrapped) {
+            return Ok(wrapped as usize);
         }
         let parameter = self.parameter(at);
         Err(Error::invalid(format!("{parameter} = {dim} is outside {} to {}", -rank, rank - 1)))
@@ -418,26 +426,26 @@ impl<'a> Call<'a> {
     /// Says of an output that its type was checked, or is what the caller asked for whatever it loses: [`Call::plan`] lets
     /// it be.
     pub fn settle_type(&self, at: usize) {
-        let place = self.places.get(at).copied().unwrap_or(at);
-        if let Some(bit) = u32::try_from(place).ok().and_then(|place| 1u64.checked_shl(place)) {
+        let index = self.caller_indices.get(at).copied().unwrap_or(at);
+        if let Some(bit) = u32::try_from(index).ok().and_then(|index| 1u64.checked_shl(index)) {
             self.settled.set(self.settled.get() | bit);
         }
     }
 
-    /// Fails where an output whose type nobody checked cannot hold what is computed of the inputs: integers of real
+    /// Fails where an output whose type was not checked cannot hold what is computed of the inputs: integers of real
     /// numbers, booleans of numbers.
     fn expect_types_fit(&self) -> Result<()> {
         let every = || self.uses.iter().zip(&self.types);
-        let inputs = || every().filter(|(one, _)| one.reach.reads).map(|(_, dtype)| *dtype);
+        let inputs = || every().filter(|(one, _)| one.access.reads).map(|(_, dtype)| *dtype);
         let is_whole = |dtype: &DType| dtype.is_integer();
         let is_real = |dtype: &DType| !dtype.is_integer() && *dtype != DType::Bool;
         let Some(from) = inputs().find(is_real).or_else(|| inputs().find(is_whole)) else {
             return Ok(());
         };
         let only_numbers = inputs().all(|dtype| dtype != DType::Bool);
-        for (one, to) in every().filter(|(one, _)| one.reach.writes) {
-            let place = u32::try_from(one.argument.0).ok();
-            let bit = place.and_then(|place| 1u64.checked_shl(place)).unwrap_or(u64::MAX);
+        for (one, to) in every().filter(|(one, _)| one.access.writes) {
+            let index = u32::try_from(one.argument.0).ok();
+            let bit = index.and_then(|index| 1u64.checked_shl(index)).unwrap_or(u64::MAX);
             let loses = match is_real(&from) {
                 true => !is_real(to),
                 false => *to == DType::Bool && only_numbers,
@@ -483,7 +491,7 @@ impl<'a> Call<'a> {
 
     /// Whether an input shares memory with an output without being the same tensor: then its elements would
     /// change while they are read.
-    pub fn is_entangled(&self, input: &Operand, output: &Operand) -> bool {
+    pub fn has_partial_overlap(&self, input: &Operand, output: &Operand) -> bool {
         let range = |one: &Operand| {
             let bytes = self.uses[usize::from(one.slot)].bytes;
             one.address..one.address + bytes

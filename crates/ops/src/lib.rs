@@ -3,7 +3,7 @@
 //!
 //! `family/` has a file per family of operators, and at its end the rows that name them. A row's function
 //! reads its arguments from a [`Call`], checks them, and answers with a [`Plan`]: the memory it will touch,
-//! the workspace it wants, and what to run once both are there. Knows nothing of devices and streams.
+//! the workspace it needs, and what to run once both are there. Knows nothing of devices and streams.
 
 #![forbid(unsafe_code)]
 
@@ -23,5 +23,7 @@ pub use call::Call;
 pub use error::{Error, Fault, Outcome, Result};
 pub use infer::Infer;
 pub use marks::Marks;
-pub use plan::{Memory, Operand, Plan, Reach, Scratch, SizesDecided, Use};
-pub use table::{Attr, Default, Node, Passed, Pick, Row, aclnn, copy, node, nodes, rows};
+pub use plan::{AccessMode, Memory, Operand, Plan, Scratch, SizeCallback, Use};
+pub use table::{
+    ArgSource, Attr, AttrDefault, Node, NodeArgs, Row, aclnn, copy, node, nodes, rows,
+};

@@ -6,7 +6,7 @@ use crate::table::Node;
 /// `marks` and `indexed` of this crate hold every row to what it says here.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Marks {
-    /// Each element of its one output depends on the elements at the same place alone, and on inputs with one
+    /// Each element of its one output depends on the elements at the same position alone, and on inputs with one
     /// element: computed in pieces it gives the same bytes. Fusion relies on it.
     pub elementwise: bool,
     /// It draws random numbers. It is never computed ahead of a run, neither as a constant nor on the host;
@@ -20,7 +20,7 @@ pub struct Marks {
     /// Its outputs follow from the sizes and types of its inputs; it reads no element. It can be answered on
     /// the host while the inputs' values are unknown.
     pub from_shapes: bool,
-    /// The declared places of inputs whose values must be known on the host before it can be planned.
+    /// The declared indices of inputs whose values must be known on the host before it can be planned.
     pub needs_values: &'static [usize],
     /// The sizes of its outputs depend on values: inference gives the largest they can be.
     pub sized_by_values: bool,
@@ -70,9 +70,9 @@ impl Node {
         self
     }
 
-    /// Marked [`needs_values`](Marks::needs_values) of the inputs at these places.
-    pub const fn needs_values(mut self, places: &'static [usize]) -> Node {
-        self.marks.needs_values = places;
+    /// Marked [`needs_values`](Marks::needs_values) of the inputs at these indices.
+    pub const fn needs_values(mut self, indices: &'static [usize]) -> Node {
+        self.marks.needs_values = indices;
         self
     }
 
@@ -87,7 +87,7 @@ impl Node {
         self.marks.needs_values.contains(&self.declared(at, count))
     }
 
-    /// The declared place of input `at` of a call with `count` inputs: a list takes as many as are left.
+    /// The declared index of input `at` of a call with `count` inputs: a list takes as many as are left.
     fn declared(&self, at: usize, count: usize) -> usize {
         let list = self.inputs.iter().position(|name| name.ends_with("[]"));
         let others = self.inputs.len() - 1;
@@ -108,8 +108,8 @@ mod tests {
     #[test]
     fn what_follows_a_list_keeps_its_place() {
         let concat = nodes()["ConcatV2"];
-        let places: Vec<usize> = (0..4).map(|at| concat.declared(at, 4)).collect();
-        assert_eq!(places, [0, 0, 0, 1]);
+        let indices: Vec<usize> = (0..4).map(|at| concat.declared(at, 4)).collect();
+        assert_eq!(indices, [0, 0, 0, 1]);
         assert!(concat.needs_value_of(3, 4) && !concat.needs_value_of(1, 4));
         assert_eq!(nodes()["Pack"].declared(2, 3), 0);
         assert_eq!(nodes()["GatherV2"].declared(2, 3), 2);

@@ -1,4 +1,4 @@
-//! What a call will do: the memory it touches, the workspace it wants, and what runs.
+//! What a call will do: the memory it touches, the workspace it needs, and what runs.
 
 use crate::error::{Fault, Outcome};
 use cairn_tensor::parallel::Parallel;
@@ -9,7 +9,7 @@ use std::ops::Deref;
 
 /// How a kernel reaches one tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reach {
+pub struct AccessMode {
     /// It is read.
     pub reads: bool,
     /// It is written.
@@ -21,7 +21,7 @@ pub struct Reach {
 pub struct Use {
     /// The parameter's name, for error texts.
     pub parameter: &'static str,
-    /// The parameter's place among the arguments, and the place in its list.
+    /// The parameter's index among the arguments, and the index in its list.
     pub argument: (usize, usize),
     /// First byte.
     pub address: usize,
@@ -30,11 +30,11 @@ pub struct Use {
     /// Bytes from the start of the storage to the first byte.
     pub lead: isize,
     /// What is done with it.
-    pub reach: Reach,
+    pub access: AccessMode,
     /// Which elements are touched depends on values, or is more than a layout says: any of them may be, or none.
     /// Otherwise all are.
     pub indexed: bool,
-    /// Where the elements lie that are touched, counted from the first byte; `None` where they fill the range.
+    /// Where the touched elements are, counted from the first byte; `None` where they fill the range.
     pub(crate) gaps: Option<Box<Layout>>,
 }
 
@@ -108,19 +108,19 @@ impl Deref for Scratch {
     }
 }
 
-/// Gets the sizes of an output that only the values decide: place of the argument, place in its list, sizes.
-pub type SizesDecided<'a> = dyn Fn((usize, usize), &[usize]) + 'a;
+/// Called with the sizes of an output that depend on values: index of the argument, index in its list, sizes.
+pub type SizeCallback<'a> = dyn Fn((usize, usize), &[usize]) + 'a;
 
-/// What a kernel finds when it runs: the bytes of its operands and its workspace, checked, and threads.
+/// What a kernel gets when it runs: the bytes of its operands and its workspace, checked, and threads.
 pub struct Memory<'a> {
     /// The bytes of each use of the plan, in its order.
     pub uses: &'a [&'a [Cell<u8>]],
     /// The workspace.
     pub workspace: &'a [Cell<u8>],
-    /// Who computes.
+    /// The threads that compute.
     pub parallel: &'a dyn Parallel,
-    /// Gets the sizes of an output that only the values decide, by place of the argument.
-    pub sized: &'a SizesDecided<'a>,
+    /// Called with the sizes of an output that depend on values, by index of the argument.
+    pub sized: &'a SizeCallback<'a>,
 }
 
 impl<'a> Memory<'a> {
@@ -173,7 +173,7 @@ pub type Kernel = dyn Fn(&Memory<'_>) -> Outcome + Send + Sync;
 pub struct Plan {
     /// The memory it touches; the kernel sees it in this order.
     pub uses: SmallVec<[Use; 4]>,
-    /// Bytes of workspace it wants.
+    /// Bytes of workspace it needs.
     pub workspace: usize,
     /// Whether it draws random numbers.
     pub is_random: bool,

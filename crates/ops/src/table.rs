@@ -17,22 +17,22 @@ pub type Bind = fn(&mut Call<'_>) -> Result<Plan>;
 
 /// Where an operator's function finds one of its arguments among what the caller passed.
 #[derive(Clone, Copy, Debug)]
-pub enum Pick {
-    /// aclnn: the argument at this place. By name: the input at this place.
+pub enum ArgSource {
+    /// aclnn: the argument at this index. By name: the input at this index.
     A(usize),
-    /// By name: the output at this place.
+    /// By name: the output at this index.
     O(usize),
-    /// By name: all inputs from this place on, as a list.
+    /// By name: all inputs from this index on, as a list.
     Rest(usize),
-    /// By name: one of several lists of inputs that have the same length. The first number is its place among
+    /// By name: one of several lists of inputs that have the same length. The first number is its index among
     /// them, the second how many they are; the third is how many single inputs follow the last of them.
     Among(usize, usize, usize),
-    /// By name: the input at this place counted from the last, which is 0.
+    /// By name: the input at this index counted from the last, which is 0.
     Last(usize),
-    /// By name: all outputs from this place on, as a list.
+    /// By name: all outputs from this index on, as a list.
     Outs(usize),
     /// By name: the attribute, or its default.
-    Attr(&'static str, Default),
+    Attr(&'static str, AttrDefault),
     /// Nothing.
     No,
     /// A number of the row's own.
@@ -45,7 +45,7 @@ pub enum Pick {
 
 /// What an attribute is when the caller sets none.
 #[derive(Clone, Copy, Debug)]
-pub enum Default {
+pub enum AttrDefault {
     /// It must be set.
     Required,
     /// It is absent.
@@ -70,7 +70,7 @@ pub struct Row {
     /// The name without `aclnn`.
     pub name: &'static str,
     bind: Bind,
-    picks: Option<&'static [Pick]>,
+    arg_sources: Option<&'static [ArgSource]>,
 }
 
 /// An operator by its IR name: for `aclop` and for graphs.
@@ -87,46 +87,46 @@ pub struct Node {
     /// What kind of operator it is.
     pub marks: Marks,
     bind: Bind,
-    picks: &'static [Pick],
+    arg_sources: &'static [ArgSource],
 }
 
 /// A row whose function takes the arguments as the caller passes them.
 pub const fn aclnn(name: &'static str, bind: Bind) -> Row {
-    Row { name, bind, picks: None }
+    Row { name, bind, arg_sources: None }
 }
 
 impl Row {
     /// With the function's arguments picked from the caller's.
-    pub const fn picks(self, picks: &'static [Pick]) -> Row {
-        Row { picks: Some(picks), ..self }
+    pub const fn with_args(self, arg_sources: &'static [ArgSource]) -> Row {
+        Row { arg_sources: Some(arg_sources), ..self }
     }
 
     /// Plans a call. `parameters` are the caller's names for `args`.
     pub fn plan(&self, parameters: &[&'static str], args: Args) -> Result<Plan> {
-        let Some(picks) = self.picks else {
-            let places = (0..args.len()).collect();
-            return (self.bind)(&mut Call::new(self.name, parameters, args, places));
+        let Some(arg_sources) = self.arg_sources else {
+            let caller_indices = (0..args.len()).collect();
+            return (self.bind)(&mut Call::new(self.name, parameters, args, caller_indices));
         };
-        let mut chosen = Args::with_capacity(picks.len());
-        let mut places = SmallVec::new();
-        for pick in picks {
-            let (arg, place) = match *pick {
-                Pick::A(at) => (args[at].clone(), at),
-                other => (own(other), usize::MAX),
+        let mut chosen = Args::with_capacity(arg_sources.len());
+        let mut caller_indices = SmallVec::new();
+        for source in arg_sources {
+            let (arg, caller_index) = match *source {
+                ArgSource::A(at) => (args[at].clone(), at),
+                other => (row_constant(other), usize::MAX),
             };
             chosen.push(arg);
-            places.push(place);
+            caller_indices.push(caller_index);
         }
-        (self.bind)(&mut Call::new(self.name, parameters, chosen, places))
+        (self.bind)(&mut Call::new(self.name, parameters, chosen, caller_indices))
     }
 }
 
 /// What a row brings itself.
-fn own(pick: Pick) -> Arg {
-    match pick {
-        Pick::I(value) => Arg::Int(value),
-        Pick::F(value) => Arg::Float(value),
-        Pick::B(value) => Arg::Flag(value),
+fn row_constant(source: ArgSource) -> Arg {
+    match source {
+        ArgSource::I(value) => Arg::Int(value),
+        ArgSource::F(value) => Arg::Float(value),
+        ArgSource::B(value) => Arg::Flag(value),
         _ => Arg::Absent,
     }
 }
@@ -138,13 +138,13 @@ pub const fn node(
     outputs: &'static [&'static str],
     infer: Infer,
     bind: Bind,
-    picks: &'static [Pick],
+    arg_sources: &'static [ArgSource],
 ) -> Node {
-    Node { name, inputs, outputs, infer, marks: Marks::NONE, bind, picks }
+    Node { name, inputs, outputs, infer, marks: Marks::NONE, bind, arg_sources }
 }
 
 /// What a caller by name passes.
-pub struct Passed<'a> {
+pub struct NodeArgs<'a> {
     /// The inputs, in order; `None` for one that is absent.
     pub inputs: &'a [Option<Tensor>],
     /// The outputs, in order; empty under inference.
@@ -155,8 +155,8 @@ pub struct Passed<'a> {
 
 impl Node {
     /// Plans a call.
-    pub fn plan(&self, passed: &Passed<'_>) -> Result<Plan> {
-        let plan = self.with_call(passed, |call| (self.bind)(call))?;
+    pub fn plan(&self, node_args: &NodeArgs<'_>) -> Result<Plan> {
+        let plan = self.with_call(node_args, |call| (self.bind)(call))?;
         if plan.is_random && !self.marks.random {
             return Err(Error::invalid(format!(
                 "internal error (please report): {} draws random numbers and its row is not marked random",
@@ -167,95 +167,100 @@ impl Node {
     }
 
     /// The outputs of a call whose outputs are not known yet.
-    pub fn infer(&self, passed: &Passed<'_>) -> Result<Vec<Layout>> {
-        self.with_call(passed, |call| self.infer.outputs(call))
+    pub fn infer(&self, node_args: &NodeArgs<'_>) -> Result<Vec<Layout>> {
+        self.with_call(node_args, |call| self.infer.outputs(call))
     }
 
     /// The names of the attributes it knows.
     pub fn attributes(&self) -> impl Iterator<Item = &'static str> {
-        self.picks.iter().filter_map(|pick| match pick {
-            Pick::Attr(name, _) => Some(*name),
+        self.arg_sources.iter().filter_map(|source| match source {
+            ArgSource::Attr(name, _) => Some(*name),
             _ => None,
         })
     }
 
-    /// The attributes it knows, with what each is when nobody sets it.
-    pub fn attribute_defaults(&self) -> impl Iterator<Item = (&'static str, Default)> {
-        self.picks.iter().filter_map(|pick| match pick {
-            Pick::Attr(name, default) => Some((*name, *default)),
+    /// The attributes it knows, with what each is when it is not set.
+    pub fn attribute_defaults(&self) -> impl Iterator<Item = (&'static str, AttrDefault)> {
+        self.arg_sources.iter().filter_map(|source| match source {
+            ArgSource::Attr(name, default) => Some((*name, *default)),
             _ => None,
         })
     }
 
     fn with_call<T>(
         &self,
-        passed: &Passed<'_>,
+        node_args: &NodeArgs<'_>,
         run: impl FnOnce(&mut Call<'_>) -> Result<T>,
     ) -> Result<T> {
         let (most_in, most_out) = (most(self.inputs), most(self.outputs));
         let least = self.inputs.iter().filter(|name| !name.ends_with(['?', ']'])).count();
-        if passed.inputs.len() > most_in || passed.inputs.len() < least {
-            let (have, names) = (passed.inputs.len(), self.inputs.join(", "));
+        if node_args.inputs.len() > most_in || node_args.inputs.len() < least {
+            let (have, names) = (node_args.inputs.len(), self.inputs.join(", "));
             return Err(Error::invalid(format!("{have} inputs; it takes {names}")));
         }
-        if passed.outputs.len() > most_out {
-            let (have, names) = (passed.outputs.len(), self.outputs.join(", "));
+        if node_args.outputs.len() > most_out {
+            let (have, names) = (node_args.outputs.len(), self.outputs.join(", "));
             return Err(Error::invalid(format!("{have} outputs; it has {names}")));
         }
         let mut parameters: Vec<&'static str> = Vec::new();
-        let (mut args, mut places) = (SmallVec::new(), SmallVec::new());
-        let inputs = passed.inputs.len();
-        for pick in self.picks {
-            let (name, arg, place) = match *pick {
-                Pick::A(at) => {
-                    let tensor = passed.inputs.get(at).cloned().flatten();
-                    (bare(self.inputs, at), tensor.map_or(Arg::Absent, Arg::Tensor), at)
+        let (mut args, mut caller_indices) = (SmallVec::new(), SmallVec::new());
+        let inputs = node_args.inputs.len();
+        for source in self.arg_sources {
+            let (name, arg, caller_index) = match *source {
+                ArgSource::A(at) => {
+                    let tensor = node_args.inputs.get(at).cloned().flatten();
+                    (bare_name(self.inputs, at), tensor.map_or(Arg::Absent, Arg::Tensor), at)
                 }
-                Pick::O(at) => {
-                    let tensor = passed.outputs.get(at).cloned();
-                    (bare(self.outputs, at), tensor.map_or(Arg::Absent, Arg::Tensor), inputs + at)
+                ArgSource::O(at) => {
+                    let tensor = node_args.outputs.get(at).cloned();
+                    (
+                        bare_name(self.outputs, at),
+                        tensor.map_or(Arg::Absent, Arg::Tensor),
+                        inputs + at,
+                    )
                 }
-                Pick::Rest(from) => {
-                    let list = passed.inputs.get(from..).unwrap_or(&[]);
+                ArgSource::Rest(from) => {
+                    let list = node_args.inputs.get(from..).unwrap_or(&[]);
                     let list = list.iter().flatten().cloned().collect();
-                    (bare(self.inputs, from), Arg::Tensors(list), from)
+                    (bare_name(self.inputs, from), Arg::Tensors(list), from)
                 }
-                Pick::Among(which, of, after) => {
-                    let (name, start, list) = among(self.inputs, passed.inputs, which, of, after)?;
+                ArgSource::Among(which, of, after) => {
+                    let (name, start, list) =
+                        list_among(self.inputs, node_args.inputs, which, of, after)?;
                     (name, Arg::Tensors(list), start)
                 }
-                Pick::Last(back) => {
+                ArgSource::Last(back) => {
                     let at = inputs.checked_sub(back + 1);
-                    let tensor = at.and_then(|at| passed.inputs[at].clone());
-                    let name = bare(self.inputs, self.inputs.len().saturating_sub(back + 1));
+                    let tensor = at.and_then(|at| node_args.inputs[at].clone());
+                    let name = bare_name(self.inputs, self.inputs.len().saturating_sub(back + 1));
                     (name, tensor.map_or(Arg::Absent, Arg::Tensor), at.unwrap_or(usize::MAX))
                 }
-                Pick::Outs(from) => {
-                    let list = passed.outputs.get(from..).unwrap_or(&[]).to_vec();
-                    (bare(self.outputs, from), Arg::Tensors(list), inputs + from)
+                ArgSource::Outs(from) => {
+                    let list = node_args.outputs.get(from..).unwrap_or(&[]).to_vec();
+                    (bare_name(self.outputs, from), Arg::Tensors(list), inputs + from)
                 }
-                Pick::Attr(name, default) => {
-                    let set = passed.attributes.iter().find(|(set, _)| set == name);
+                ArgSource::Attr(name, default) => {
+                    let set = node_args.attributes.iter().find(|(set, _)| set == name);
                     let arg = match set {
                         Some((_, value)) => value.clone(),
                         None => default_value(name, default)?,
                     };
                     (name, arg, usize::MAX)
                 }
-                other => ("argument", own(other), usize::MAX),
+                other => ("argument", row_constant(other), usize::MAX),
             };
             parameters.push(name);
             args.push(arg);
-            places.push(place);
+            caller_indices.push(caller_index);
         }
-        // A place is where the caller finds the argument again; names go by the function's own order.
-        run(&mut Call::named(self.name, &parameters, args, places))
+        // The caller's index is where it finds the argument again; names go by the function's own order.
+        run(&mut Call::named(self.name, &parameters, args, caller_indices))
     }
 }
 
 /// One of `of` lists of inputs with the same length, before `after` single ones: its name, where it begins, and
 /// the list.
-fn among(
+fn list_among(
     names: &'static [&'static str],
     inputs: &[Option<Tensor>],
     which: usize,
@@ -271,28 +276,28 @@ fn among(
     }
     let (start, length) = (which * (total / of), total / of);
     let list = inputs[start..start + length].iter().flatten().cloned().collect();
-    Ok((bare(names, which), start, list))
+    Ok((bare_name(names, which), start, list))
 }
 
 fn most(names: &[&str]) -> usize {
     if names.iter().any(|name| name.ends_with("[]")) { usize::MAX } else { names.len() }
 }
 
-fn bare(names: &'static [&'static str], at: usize) -> &'static str {
+fn bare_name(names: &'static [&'static str], at: usize) -> &'static str {
     names.get(at).or(names.last()).map_or("argument", |name| name.trim_end_matches(['?', '[', ']']))
 }
 
-fn default_value(name: &str, default: Default) -> Result<Arg> {
+fn default_value(name: &str, default: AttrDefault) -> Result<Arg> {
     Ok(match default {
-        Default::Required => {
+        AttrDefault::Required => {
             return Err(Error::invalid(format!("the attribute {name} must be set")));
         }
-        Default::None => Arg::Absent,
-        Default::Int(value) => Arg::Int(value),
-        Default::Float(value) => Arg::Float(value),
-        Default::Flag(value) => Arg::Flag(value),
-        Default::Ints(values) => Arg::Ints(values.to_vec()),
-        Default::Text(text) => Arg::Text(text.into()),
+        AttrDefault::None => Arg::Absent,
+        AttrDefault::Int(value) => Arg::Int(value),
+        AttrDefault::Float(value) => Arg::Float(value),
+        AttrDefault::Flag(value) => Arg::Flag(value),
+        AttrDefault::Ints(values) => Arg::Ints(values.to_vec()),
+        AttrDefault::Text(text) => Arg::Text(text.into()),
     })
 }
 
@@ -329,13 +334,13 @@ mod tests {
             |dtype, dims: &[usize], address| Tensor::new(Layout::contiguous(dtype, dims), address);
         let (float, int) = (cairn_tensor::DType::Float, cairn_tensor::DType::Int64);
         let inputs = [tensor(float, &[5], 64), tensor(int, &[], 128), tensor(int, &[], 192)];
-        let passed = Passed {
+        let node_args = NodeArgs {
             inputs: &inputs.map(Some),
             outputs: &[tensor(int, &[2], 256)],
             attributes: &[("numsamples".into(), Arg::Int(2))],
         };
-        assert!(marked.plan(&passed).is_ok_and(|plan| plan.is_random));
-        let error = unmarked.plan(&passed).err().expect("it draws");
+        assert!(marked.plan(&node_args).is_ok_and(|plan| plan.is_random));
+        let error = unmarked.plan(&node_args).err().expect("it draws");
         assert!(error.text().contains("MultinomialWithReplacement draws"), "{}", error.text());
     }
 

@@ -1,4 +1,4 @@
-//! No operator writes what its output's type cannot hold: a real result to whole numbers, a number to truth values. Every
+//! No operator writes what its output's type cannot hold: a real result to integers, a number to booleans. Every
 //! case of `tests/walk/cases.txt` is asked for with outputs of a lower kind.
 
 #[path = "common/cases.rs"]
@@ -26,7 +26,7 @@ const ASKED: &[&str] = &[
     "ZerosLike",
 ];
 
-/// The kinds of a type, rising: truth values, whole numbers, real numbers.
+/// The kinds of a type, rising: booleans, integers, real numbers.
 fn kind(dtype: DType) -> u8 {
     match dtype {
         DType::Bool => 0,

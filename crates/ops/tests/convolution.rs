@@ -1,6 +1,6 @@
 //! What convolutions and windows as columns refuse, and the texts that say why.
 
-use cairn_ops::{Arg, Error, Passed, Tensor, nodes, rows};
+use cairn_ops::{Arg, Error, NodeArgs, Tensor, nodes, rows};
 use cairn_tensor::{DType, Layout};
 
 const F: DType = DType::Float;
@@ -230,8 +230,8 @@ fn bad_attributes_are_refused_by_name() {
             all.push(((*name).to_owned(), value.clone()));
         }
         let inputs = [Some(tensor(0, &[2, 4, 9, 8])), Some(tensor(1, &[6, 4, 3, 3]))];
-        let passed = Passed { inputs: &inputs, outputs: &[], attributes: &all };
-        match nodes()["Conv2D"].infer(&passed) {
+        let args = NodeArgs { inputs: &inputs, outputs: &[], attributes: &all };
+        match nodes()["Conv2D"].infer(&args) {
             Ok(layouts) => {
                 assert_eq!(layouts[0].dims(), [2, 6, 9, 8]);
                 String::new()

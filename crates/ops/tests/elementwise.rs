@@ -1,9 +1,9 @@
 //! Elementwise operators through the table: against plain formulas in `f64`, over types, strides and sizes,
 //! and what they refuse.
 
-use cairn_ops::{Arg, Error, Memory, Passed, Plan, Tensor, nodes, rows};
+use cairn_ops::{Arg, Error, Memory, NodeArgs, Plan, Tensor, nodes, rows};
 use cairn_tensor::kernels::copy::copy;
-use cairn_tensor::parallel::{Alone, Parallel};
+use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -11,29 +11,29 @@ use std::cell::Cell;
 const F: DType = DType::Float;
 const PARAMETERS: &[&str] = &["a", "b", "c", "d", "e", "f", "g"];
 
-/// Memory at made-up addresses: the n-th storage at n * APART.
+/// Memory at made-up addresses: the n-th storage at n * STORAGE_SPACING.
 #[derive(Default)]
-struct Bench {
+struct TestMemory {
     storages: Vec<Vec<Cell<u8>>>,
 }
 
-const APART: usize = 1 << 24;
+const STORAGE_SPACING: usize = 1 << 24;
 
-impl Bench {
-    fn place(&mut self, layout: Layout, values: &[f64]) -> Tensor {
+impl TestMemory {
+    fn with_layout(&mut self, layout: Layout, values: &[f64]) -> Tensor {
         assert_eq!(layout.count(), values.len());
         let bytes = layout.extent().unwrap().end as usize * layout.item();
         self.storages.push(vec![Cell::new(0xAA); bytes]);
-        let tensor = Tensor::new(layout, self.storages.len() * APART);
+        let tensor = Tensor::new(layout, self.storages.len() * STORAGE_SPACING);
         let plain: Vec<Cell<u8>> =
             values.iter().flat_map(|x| x.to_ne_bytes()).map(Cell::new).collect();
         let from = View::over(&plain, Layout::contiguous(DType::Double, layout.dims())).unwrap();
-        copy(&Alone, ViewMut::over(self.storage(&tensor), layout).unwrap(), from);
+        copy(&SingleThread, ViewMut::over(self.storage(&tensor), layout).unwrap(), from);
         tensor
     }
 
     fn tensor(&mut self, dtype: DType, dims: &[usize], values: &[f64]) -> Tensor {
-        self.place(Layout::contiguous(dtype, dims), values)
+        self.with_layout(Layout::contiguous(dtype, dims), values)
     }
 
     fn empty(&mut self, dtype: DType, dims: &[usize]) -> Tensor {
@@ -41,21 +41,21 @@ impl Bench {
     }
 
     fn storage(&self, tensor: &Tensor) -> &[Cell<u8>] {
-        &self.storages[tensor.address / APART - 1]
+        &self.storages[tensor.address / STORAGE_SPACING - 1]
     }
 
     fn values(&self, tensor: &Tensor) -> Vec<f64> {
         let plain = vec![Cell::new(0); tensor.layout.count() * 8];
         let out = Layout::contiguous(DType::Double, tensor.layout.dims());
         let view = View::over(self.storage(tensor), tensor.layout).unwrap();
-        copy(&Alone, ViewMut::over(&plain, out).unwrap(), view);
+        copy(&SingleThread, ViewMut::over(&plain, out).unwrap(), view);
         let plain: Vec<u8> = plain.iter().map(Cell::get).collect();
         plain.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
     }
 
     fn run(&self, plan: &Plan, parallel: &dyn Parallel) {
         let part = |address: usize, bytes: usize| {
-            &self.storages[address / APART - 1][address % APART..][..bytes]
+            &self.storages[address / STORAGE_SPACING - 1][address % STORAGE_SPACING..][..bytes]
         };
         let uses: Vec<&[Cell<u8>]> =
             plan.uses.iter().map(|one| part(one.address, one.bytes)).collect();
@@ -66,7 +66,10 @@ impl Bench {
     }
 
     fn call(&self, name: &str, args: &[Arg]) {
-        self.run(&planned(name, args).unwrap_or_else(|e| panic!("{name}: {}", e.text())), &Alone);
+        self.run(
+            &planned(name, args).unwrap_or_else(|e| panic!("{name}: {}", e.text())),
+            &SingleThread,
+        );
     }
 }
 
@@ -92,10 +95,10 @@ fn whole(value: i64) -> Arg {
 }
 
 /// A way to lay out sizes: permuted, with gaps, backwards.
-fn laid(dtype: DType, dims: &[usize], turn: usize, gap: usize) -> Layout {
+fn laid(dtype: DType, dims: &[usize], rotation: usize, gap: usize) -> Layout {
     let mut order: Vec<usize> = (0..dims.len()).collect();
     if !order.is_empty() {
-        order.rotate_left(turn % dims.len());
+        order.rotate_left(rotation % dims.len());
     }
     let permuted: Vec<usize> = order.iter().map(|at| dims[*at]).collect();
     let mut wide = permuted.clone();
@@ -131,7 +134,7 @@ proptest! {
     #[test]
     fn of_one_tensor_of_any_strides(
         dims in prop::collection::vec(0usize..6, 0..4),
-        (turn_a, gap_a, turn_o, gap_o) in (0usize..3, 0usize..3, 0usize..3, 0usize..2),
+        (rotation_a, gap_a, rotation_o, gap_o) in (0usize..3, 0usize..3, 0usize..3, 0usize..2),
         dtype in prop::sample::select(&REALS),
         seed in 0u32..1000,
         which in 0usize..14,
@@ -153,14 +156,14 @@ proptest! {
             ("Silu", |x| x / (1.0 + (-x).exp()), -5.0, 5.0),
             ("Reciprocal", |x| 1.0 / x, 0.5, 5.0),
         ][which];
-        let mut bench = Bench::default();
+        let mut tensors = TestMemory::default();
         let values: Vec<f64> =
             (0..count).map(|at| low + (high - low) * f64::from((at as u32 * 7919 + seed) % 97) / 97.0).collect();
-        let a = bench.place(laid(dtype, &dims, turn_a, gap_a), &values);
-        let out = bench.place(laid(dtype, &dims, turn_o, gap_o), &vec![99.0; count]);
-        let given = bench.values(&a);
-        bench.call(name, &[tensor(&a), tensor(&out)]);
-        for (x, y) in given.iter().zip(bench.values(&out)) {
+        let a = tensors.with_layout(laid(dtype, &dims, rotation_a, gap_a), &values);
+        let out = tensors.with_layout(laid(dtype, &dims, rotation_o, gap_o), &vec![99.0; count]);
+        let given = tensors.values(&a);
+        tensors.call(name, &[tensor(&a), tensor(&out)]);
+        for (x, y) in given.iter().zip(tensors.values(&out)) {
             prop_assert!(near(y, f(*x), dtype), "{}({}) = {}, {}", name, x, y, f(*x));
         }
     }
@@ -169,7 +172,7 @@ proptest! {
     fn of_two_tensors_that_broadcast(
         dims in prop::collection::vec(1usize..5, 1..4),
         single in prop::collection::vec(any::<bool>(), 4),
-        (turn, gap, cut) in (0usize..3, 0usize..3, 0usize..3),
+        (rotation, gap, cut) in (0usize..3, 0usize..3, 0usize..3),
         dtypes in prop::sample::select(&[(F, F), (DType::Int64, DType::Int32), (DType::Int64, F), (DType::Float16, DType::Float16), (DType::Bool, DType::Int8)]),
         which in 0usize..8,
     ) {
@@ -195,20 +198,20 @@ proptest! {
         let small: Vec<usize> = dims.iter().zip(&single).map(|(n, one)| if *one { 1 } else { *n }).collect();
         let small = small[cut.min(small.len())..].to_vec();
         let (count, few): (usize, usize) = (dims.iter().product(), small.iter().product());
-        let mut bench = Bench::default();
-        let a = bench.place(laid(left, &dims, turn, gap), &(0..count).map(|at| (at % 7) as f64 - 3.0).collect::<Vec<_>>());
-        let b = bench.place(laid(right, &small, turn, gap), &(0..few).map(|at| (at % 3) as f64 + 1.0).collect::<Vec<_>>());
-        let out = bench.empty(both, &dims);
-        let (xs, ys) = (bench.values(&a), bench.values(&b));
-        bench.call(name, &[tensor(&a), tensor(&b), tensor(&out)]);
+        let mut tensors = TestMemory::default();
+        let a = tensors.with_layout(laid(left, &dims, rotation, gap), &(0..count).map(|at| (at % 7) as f64 - 3.0).collect::<Vec<_>>());
+        let b = tensors.with_layout(laid(right, &small, rotation, gap), &(0..few).map(|at| (at % 3) as f64 + 1.0).collect::<Vec<_>>());
+        let out = tensors.empty(both, &dims);
+        let (xs, ys) = (tensors.values(&a), tensors.values(&b));
+        tensors.call(name, &[tensor(&a), tensor(&b), tensor(&out)]);
         let wide = Layout::contiguous(F, &small).broadcast_to(&dims).unwrap();
-        for (at, have) in bench.values(&out).into_iter().enumerate() {
-            let (mut rest, mut place) = (at, 0);
+        for (at, have) in tensors.values(&out).into_iter().enumerate() {
+            let (mut rest, mut index) = (at, 0);
             for dim in (0..dims.len()).rev() {
-                place += (rest % dims[dim]) as isize * wide.strides()[dim];
+                index += (rest % dims[dim]) as isize * wide.strides()[dim];
                 rest /= dims[dim];
             }
-            let (x, y) = (xs[at], ys[place as usize]);
+            let (x, y) = (xs[at], ys[index as usize]);
             prop_assert!(near(have, f(x, y), both), "{} {} {} = {}", name, x, y, have);
         }
     }
@@ -223,10 +226,10 @@ fn libm_erf(x: f64) -> f64 {
     sum * std::f64::consts::FRAC_2_SQRT_PI
 }
 
-/// Parts one after the other, as a parallel of three would.
-struct Three;
+/// Three parts on one thread, the last first.
+struct ReverseOrder;
 
-impl Parallel for Three {
+impl Parallel for ReverseOrder {
     fn width(&self) -> usize {
         3
     }
@@ -237,117 +240,118 @@ impl Parallel for Three {
 }
 
 #[test]
-fn large_tensors_on_a_team() {
+fn large_tensors_on_several_threads() {
     let count = 100_003;
     let values: Vec<f64> = (0..count).map(|at| (at % 1000) as f64 / 100.0).collect();
-    let mut bench = Bench::default();
-    let a = bench.tensor(F, &[count], &values);
-    let out = bench.empty(F, &[count]);
+    let mut tensors = TestMemory::default();
+    let a = tensors.tensor(F, &[count], &values);
+    let out = tensors.empty(F, &[count]);
     let plan = planned("Adds", &[tensor(&a), number(1.0), whole(2), tensor(&out)]).unwrap();
-    bench.run(&plan, &Three);
-    let same = bench.values(&out).iter().zip(&values).all(|(y, x)| (y - (x + 2.0)).abs() < 1e-5);
+    tensors.run(&plan, &ReverseOrder);
+    let same = tensors.values(&out).iter().zip(&values).all(|(y, x)| (y - (x + 2.0)).abs() < 1e-5);
     assert!(same);
 }
 
 #[test]
 fn in_place_and_over_shared_memory() {
-    let mut bench = Bench::default();
-    let x = bench.tensor(F, &[6], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-    bench.call("InplaceExp2", &[tensor(&x)]);
-    assert_eq!(bench.values(&x), [2.0, 4.0, 8.0, 16.0, 32.0, 64.0]);
+    let mut tensors = TestMemory::default();
+    let x = tensors.tensor(F, &[6], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    tensors.call("InplaceExp2", &[tensor(&x)]);
+    assert_eq!(tensors.values(&x), [2.0, 4.0, 8.0, 16.0, 32.0, 64.0]);
     let first = Tensor::new(x.layout.sliced(0, 0, 5, 1), x.address);
     let later = Tensor::new(x.layout.sliced(0, 1, 5, 1), x.address);
     let args = [tensor(&first), tensor(&later), tensor(&later)];
     assert!(planned("Mul", &args).unwrap().workspace >= 20);
-    bench.call("Mul", &args);
-    assert_eq!(bench.values(&x), [2.0, 8.0, 32.0, 128.0, 512.0, 2048.0]);
+    tensors.call("Mul", &args);
+    assert_eq!(tensors.values(&x), [2.0, 8.0, 32.0, 128.0, 512.0, 2048.0]);
     let reshaped = Tensor::new(x.layout.reshaped(&[2, 3]).unwrap(), x.address);
     let other = Tensor::new(x.layout.reshaped(&[2, 3]).unwrap().sliced(0, 1, 2, -1), x.address);
-    bench.call("InplaceSub", &[tensor(&reshaped), tensor(&other), whole(1)]);
-    assert_eq!(bench.values(&x), [-126.0, -504.0, -2016.0, 126.0, 504.0, 2016.0]);
+    tensors.call("InplaceSub", &[tensor(&reshaped), tensor(&other), whole(1)]);
+    assert_eq!(tensors.values(&x), [-126.0, -504.0, -2016.0, 126.0, 504.0, 2016.0]);
 }
 
 #[test]
-fn whole_numbers_and_truth_values() {
-    let mut bench = Bench::default();
-    let n = bench.tensor(DType::Int64, &[4], &[7.0, -7.0, 0.0, i64::MAX as f64]);
-    let (out, real) = (bench.empty(DType::Int64, &[4]), bench.empty(F, &[4]));
-    bench.call("FloorDivides", &[tensor(&n), whole(2), tensor(&out)]);
-    assert_eq!(bench.values(&out)[..3], [3.0, -4.0, 0.0]);
-    bench.call("DivMods", &[tensor(&n), whole(2), Arg::Int(1), tensor(&out)]);
-    assert_eq!(bench.values(&out)[..3], [3.0, -3.0, 0.0]);
-    bench.call("FloorDivides", &[tensor(&n), whole(0), tensor(&out)]);
-    assert_eq!(bench.values(&out), [0.0; 4]);
-    bench.call("Divs", &[tensor(&n), whole(2), tensor(&real)]);
-    assert_eq!(bench.values(&real)[..3], [3.5, -3.5, 0.0]);
-    bench.call("PowTensorScalar", &[tensor(&n), whole(3), tensor(&out)]);
-    assert_eq!(bench.values(&out)[..3], [343.0, -343.0, 0.0]);
-    bench.call("BitwiseNot", &[tensor(&n), tensor(&out)]);
-    assert_eq!(bench.values(&out)[..3], [-8.0, 6.0, -1.0]);
-    let boolean = bench.tensor(DType::Bool, &[2], &[1.0, 0.0]);
-    bench.call("BitwiseNot", &[tensor(&boolean), tensor(&boolean)]);
-    assert_eq!(bench.values(&boolean), [0.0, 1.0]);
-    let half = bench.tensor(DType::Float16, &[2], &[0.1, 0.2]);
-    bench.call("EqScalar", &[tensor(&half), number(0.1), tensor(&boolean)]);
-    assert_eq!(bench.values(&boolean), [1.0, 0.0]);
+fn integers_and_booleans() {
+    let mut tensors = TestMemory::default();
+    let n = tensors.tensor(DType::Int64, &[4], &[7.0, -7.0, 0.0, i64::MAX as f64]);
+    let (out, real) = (tensors.empty(DType::Int64, &[4]), tensors.empty(F, &[4]));
+    tensors.call("FloorDivides", &[tensor(&n), whole(2), tensor(&out)]);
+    assert_eq!(tensors.values(&out)[..3], [3.0, -4.0, 0.0]);
+    tensors.call("DivMods", &[tensor(&n), whole(2), Arg::Int(1), tensor(&out)]);
+    assert_eq!(tensors.values(&out)[..3], [3.0, -3.0, 0.0]);
+    tensors.call("FloorDivides", &[tensor(&n), whole(0), tensor(&out)]);
+    assert_eq!(tensors.values(&out), [0.0; 4]);
+    tensors.call("Divs", &[tensor(&n), whole(2), tensor(&real)]);
+    assert_eq!(tensors.values(&real)[..3], [3.5, -3.5, 0.0]);
+    tensors.call("PowTensorScalar", &[tensor(&n), whole(3), tensor(&out)]);
+    assert_eq!(tensors.values(&out)[..3], [343.0, -343.0, 0.0]);
+    tensors.call("BitwiseNot", &[tensor(&n), tensor(&out)]);
+    assert_eq!(tensors.values(&out)[..3], [-8.0, 6.0, -1.0]);
+    let boolean = tensors.tensor(DType::Bool, &[2], &[1.0, 0.0]);
+    tensors.call("BitwiseNot", &[tensor(&boolean), tensor(&boolean)]);
+    assert_eq!(tensors.values(&boolean), [0.0, 1.0]);
+    let half = tensors.tensor(DType::Float16, &[2], &[0.1, 0.2]);
+    tensors.call("EqScalar", &[tensor(&half), number(0.1), tensor(&boolean)]);
+    assert_eq!(tensors.values(&boolean), [1.0, 0.0]);
 }
 
 #[test]
 fn choices_and_bounds() {
-    let (nan, mut bench) = (f64::NAN, Bench::default());
-    let x = bench.tensor(F, &[2, 2], &[-3.0, 0.5, nan, 9.0]);
-    let mask = bench.tensor(DType::Bool, &[2], &[1.0, 0.0]);
-    let out = bench.empty(F, &[2, 2]);
-    bench.call("Clamp", &[tensor(&x), number(-1.0), Arg::Absent, tensor(&out)]);
-    assert_eq!(bench.values(&out)[..2], [-1.0, 0.5]);
-    assert!(bench.values(&out)[2].is_nan());
-    bench.call("ClampTensor", &[tensor(&x), Arg::Absent, tensor(&x), tensor(&out)]);
-    assert_eq!(bench.values(&out)[3], 9.0);
-    bench.call("InplaceMaskedFillScalar", &[tensor(&x), tensor(&mask), number(7.0)]);
-    assert_eq!(bench.values(&x), [7.0, 0.5, 7.0, 9.0]);
-    let other = bench.tensor(F, &[1], &[0.0]);
-    bench.call("SWhere", &[tensor(&mask), tensor(&x), tensor(&other), tensor(&out)]);
-    assert_eq!(bench.values(&out), [7.0, 0.0, 7.0, 0.0]);
-    let equal = bench.empty(DType::Bool, &[]);
-    bench.call("Equal", &[tensor(&x), tensor(&x), tensor(&equal)]);
-    assert_eq!(bench.values(&equal), [1.0]);
-    bench.call("Equal", &[tensor(&x), tensor(&other), tensor(&equal)]);
-    assert_eq!(bench.values(&equal), [0.0]);
+    let (nan, mut tensors) = (f64::NAN, TestMemory::default());
+    let x = tensors.tensor(F, &[2, 2], &[-3.0, 0.5, nan, 9.0]);
+    let mask = tensors.tensor(DType::Bool, &[2], &[1.0, 0.0]);
+    let out = tensors.empty(F, &[2, 2]);
+    tensors.call("Clamp", &[tensor(&x), number(-1.0), Arg::Absent, tensor(&out)]);
+    assert_eq!(tensors.values(&out)[..2], [-1.0, 0.5]);
+    assert!(tensors.values(&out)[2].is_nan());
+    tensors.call("ClampTensor", &[tensor(&x), Arg::Absent, tensor(&x), tensor(&out)]);
+    assert_eq!(tensors.values(&out)[3], 9.0);
+    tensors.call("InplaceMaskedFillScalar", &[tensor(&x), tensor(&mask), number(7.0)]);
+    assert_eq!(tensors.values(&x), [7.0, 0.5, 7.0, 9.0]);
+    let other = tensors.tensor(F, &[1], &[0.0]);
+    tensors.call("SWhere", &[tensor(&mask), tensor(&x), tensor(&other), tensor(&out)]);
+    assert_eq!(tensors.values(&out), [7.0, 0.0, 7.0, 0.0]);
+    let equal = tensors.empty(DType::Bool, &[]);
+    tensors.call("Equal", &[tensor(&x), tensor(&x), tensor(&equal)]);
+    assert_eq!(tensors.values(&equal), [1.0]);
+    tensors.call("Equal", &[tensor(&x), tensor(&other), tensor(&equal)]);
+    assert_eq!(tensors.values(&equal), [0.0]);
 }
 
 #[test]
 fn lists_of_tensors() {
-    let mut bench = Bench::default();
-    let (a, b) = (bench.tensor(F, &[2], &[3.0, 4.0]), bench.tensor(F, &[1, 1], &[-2.0]));
+    let mut tensors = TestMemory::default();
+    let (a, b) = (tensors.tensor(F, &[2], &[3.0, 4.0]), tensors.tensor(F, &[1, 1], &[-2.0]));
     let list = Arg::Tensors(vec![a.clone(), b.clone()]);
-    let (c, d) = (bench.empty(F, &[]), bench.empty(F, &[]));
+    let (c, d) = (tensors.empty(F, &[]), tensors.empty(F, &[]));
     let outs = Arg::Tensors(vec![c.clone(), d.clone()]);
-    bench.call("ForeachNorm", &[list.clone(), whole(2), outs]);
-    assert_eq!([bench.values(&c)[0], bench.values(&d)[0]], [5.0, 2.0]);
-    bench.call("ForeachMulScalarV2", &[list.clone(), number(2.0), list.clone()]);
-    assert_eq!(bench.values(&a), [6.0, 8.0]);
+    tensors.call("ForeachNorm", &[list.clone(), whole(2), outs]);
+    assert_eq!([tensors.values(&c)[0], tensors.values(&d)[0]], [5.0, 2.0]);
+    tensors.call("ForeachMulScalarV2", &[list.clone(), number(2.0), list.clone()]);
+    assert_eq!(tensors.values(&a), [6.0, 8.0]);
     let each = Arg::Scalars(vec![Scalar::from(1.0), Scalar::from(10)]);
-    bench.call("ForeachAddScalarList", &[list.clone(), each, list.clone()]);
-    assert_eq!((bench.values(&a), bench.values(&b)), (vec![7.0, 9.0], vec![6.0]));
-    let alpha = bench.tensor(F, &[1], &[0.5]);
-    bench.call("ForeachAddList", &[list.clone(), list.clone(), tensor(&alpha), list.clone()]);
-    assert_eq!((bench.values(&a), bench.values(&b)), (vec![10.5, 13.5], vec![9.0]));
-    let values = bench.tensor(F, &[2], &[1.0, 2.0]);
+    tensors.call("ForeachAddScalarList", &[list.clone(), each, list.clone()]);
+    assert_eq!((tensors.values(&a), tensors.values(&b)), (vec![7.0, 9.0], vec![6.0]));
+    let alpha = tensors.tensor(F, &[1], &[0.5]);
+    tensors.call("ForeachAddList", &[list.clone(), list.clone(), tensor(&alpha), list.clone()]);
+    assert_eq!((tensors.values(&a), tensors.values(&b)), (vec![10.5, 13.5], vec![9.0]));
+    let values = tensors.tensor(F, &[2], &[1.0, 2.0]);
     let addcmul = [list.clone(), list.clone(), list.clone(), tensor(&values), list.clone()];
-    bench.call("ForeachAddcmulList", &addcmul);
-    assert_eq!(bench.values(&b), [171.0]);
-    bench.call("ForeachZeroInplace", &[list]);
-    assert_eq!((bench.values(&a), bench.values(&b)), (vec![0.0, 0.0], vec![0.0]));
+    tensors.call("ForeachAddcmulList", &addcmul);
+    assert_eq!(tensors.values(&b), [171.0]);
+    tensors.call("ForeachZeroInplace", &[list]);
+    assert_eq!((tensors.values(&a), tensors.values(&b)), (vec![0.0, 0.0], vec![0.0]));
 }
 
 #[test]
 fn one_step_of_adamw() {
-    let mut bench = Bench::default();
-    let (var, grad) = (bench.tensor(F, &[2], &[1.0, -1.0]), bench.tensor(F, &[2], &[0.5, 0.25]));
-    let (mean, square) = (bench.tensor(F, &[2], &[0.0; 2]), bench.tensor(F, &[2], &[0.0; 2]));
-    let step = bench.tensor(F, &[1], &[0.0]);
+    let mut tensors = TestMemory::default();
+    let (var, grad) =
+        (tensors.tensor(F, &[2], &[1.0, -1.0]), tensors.tensor(F, &[2], &[0.5, 0.25]));
+    let (mean, square) = (tensors.tensor(F, &[2], &[0.0; 2]), tensors.tensor(F, &[2], &[0.0; 2]));
+    let step = tensors.tensor(F, &[1], &[0.0]);
     let real = Arg::Float;
-    bench.call(
+    tensors.call(
         "ApplyAdamWV2",
         &[
             tensor(&var),
@@ -365,30 +369,30 @@ fn one_step_of_adamw() {
             Arg::Flag(false),
         ],
     );
-    let values = bench.values(&var);
+    let values = tensors.values(&var);
     assert!((values[0] - 0.899).abs() < 1e-5 && (values[1] + 1.099).abs() < 1e-5, "{values:?}");
-    assert!((bench.values(&mean)[0] - 0.05).abs() < 1e-6);
+    assert!((tensors.values(&mean)[0] - 0.05).abs() < 1e-6);
 }
 
 #[test]
 fn by_name() {
-    let mut bench = Bench::default();
-    let (x, y) = (bench.tensor(F, &[2], &[4.0, 9.0]), bench.empty(F, &[2]));
+    let mut tensors = TestMemory::default();
+    let (x, y) = (tensors.tensor(F, &[2], &[4.0, 9.0]), tensors.empty(F, &[2]));
     let inputs = [Some(x)];
     let attributes = [("base".to_owned(), Arg::Float(2.0))];
-    let passed =
-        Passed { inputs: &inputs, outputs: std::slice::from_ref(&y), attributes: &attributes };
+    let args =
+        NodeArgs { inputs: &inputs, outputs: std::slice::from_ref(&y), attributes: &attributes };
     let node = nodes()["Exp"];
-    bench.run(&node.plan(&passed).unwrap(), &Alone);
-    assert_eq!(bench.values(&y), [16.0, 512.0]);
-    assert_eq!(node.infer(&passed).unwrap()[0].dims(), [2]);
+    tensors.run(&node.plan(&args).unwrap(), &SingleThread);
+    assert_eq!(tensors.values(&y), [16.0, 512.0]);
+    assert_eq!(node.infer(&args).unwrap()[0].dims(), [2]);
 }
 
 #[test]
 fn what_cannot_be_is_refused_by_name() {
-    let mut bench = Bench::default();
-    let (a, b) = (bench.empty(F, &[2, 3]), bench.empty(F, &[2]));
-    let complex = Tensor::new(Layout::contiguous(DType::Complex64, &[2]), APART);
+    let mut tensors = TestMemory::default();
+    let (a, b) = (tensors.empty(F, &[2, 3]), tensors.empty(F, &[2]));
+    let complex = Tensor::new(Layout::contiguous(DType::Complex64, &[2]), STORAGE_SPACING);
     assert!(
         text("Exp", &[tensor(&a), tensor(&b)]).contains("b has the sizes [2]: expected [2, 3]")
     );

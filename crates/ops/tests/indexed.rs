@@ -12,12 +12,12 @@ const F: DType = DType::Float;
 const I: DType = DType::Int64;
 const NAMES: &[&str] = &["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7"];
 
-/// The places of the arguments that a plan reaches by index.
+/// The indices of the arguments that a plan reaches by index.
 fn indexed(plan: &Plan) -> Vec<usize> {
-    let mut places: Vec<usize> =
+    let mut arg_indices: Vec<usize> =
         plan.uses.iter().filter(|one| one.indexed).map(|one| one.argument.0).collect();
-    places.sort_unstable();
-    places
+    arg_indices.sort_unstable();
+    arg_indices
 }
 
 /// Of every operator with an IR name: inputs count first, then outputs.
@@ -25,9 +25,9 @@ fn indexed(plan: &Plan) -> Vec<usize> {
 fn operators_by_name_say_what_they_reach_by_index() {
     let mut found: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for case in cases() {
-        let places = indexed(&case.plan().unwrap());
-        if !places.is_empty() {
-            found.insert(case.node.name, places);
+        let arg_indices = indexed(&case.plan().unwrap());
+        if !arg_indices.is_empty() {
+            found.insert(case.node.name, arg_indices);
         }
     }
     let expected: BTreeMap<&str, Vec<usize>> = [
@@ -55,7 +55,7 @@ fn operators_by_name_say_what_they_reach_by_index() {
 /// In place only what indices name is touched; elsewhere the output is written wholly.
 #[test]
 fn a_scatter_in_place_touches_what_indices_name() {
-    for (name, places) in [
+    for (name, arg_indices) in [
         ("ScatterElements", vec![0, 3]),
         ("ScatterNdUpdate", vec![0, 3]),
         ("InplaceIndexAdd", vec![0, 3]),
@@ -63,7 +63,7 @@ fn a_scatter_in_place_touches_what_indices_name() {
         let case = cases().into_iter().find(|case| case.node.name == name).unwrap();
         let (inputs, mut outputs) = case.tensors();
         outputs[0].address = inputs[0].as_ref().unwrap().address;
-        assert_eq!(indexed(&case.plan_with(&inputs, &outputs).unwrap()), places, "{name}");
+        assert_eq!(indexed(&case.plan_with(&inputs, &outputs).unwrap()), arg_indices, "{name}");
     }
 }
 
@@ -107,8 +107,8 @@ fn operators_of_aclnn_say_what_they_reach_by_index() {
         ("IndexSelect", vec![table(), zero, index(), values()], vec![0]),
         ("Add", vec![table(), tensor(F, &[4], 2), Arg::Int(1), tensor(F, &[8, 4], 3)], vec![]),
     ];
-    for (name, args, places) in calls {
-        assert_eq!(indexed(&planned(name, args)), places, "{name}");
+    for (name, args, arg_indices) in calls {
+        assert_eq!(indexed(&planned(name, args)), arg_indices, "{name}");
     }
 }
 
@@ -120,9 +120,9 @@ fn what_is_not_reached_by_index_is_written_wholly() {
         let left =
             |case: &Case, fill| case.run(fill).unwrap_or_else(|e| panic!("{}: {e}", case.line));
         let (zeros, ones) = (left(&case, 0x00), left(&case, 0xff));
-        for one in plan.uses.iter().filter(|one| one.reach.writes && !one.reach.reads) {
-            let place = one.argument.0 + one.argument.1;
-            let output = place - case.inputs.len();
+        for one in plan.uses.iter().filter(|one| one.access.writes && !one.access.reads) {
+            let arg_index = one.argument.0 + one.argument.1;
+            let output = arg_index - case.inputs.len();
             let same = zeros[output] == ones[output];
             assert!(same || one.indexed, "{}: output {output} keeps bytes", case.line);
         }
@@ -155,9 +155,9 @@ fn a_use_says_where_its_elements_lie() {
     assert_eq!(plan.uses[0].bytes, 16);
 }
 
-/// The elements that a plan reaches of the argument at a place.
-fn reached(plan: &Plan, place: usize) -> (Layout, bool) {
-    let one = plan.uses.iter().find(|one| one.argument.0 == place).unwrap();
+/// The elements that a plan reaches of the argument at an index.
+fn reached(plan: &Plan, arg_index: usize) -> (Layout, bool) {
+    let one = plan.uses.iter().find(|one| one.argument.0 == arg_index).unwrap();
     assert_eq!(one.bytes, 128, "the range is the whole tensor's");
     (one.layout(), one.indexed)
 }
@@ -196,8 +196,8 @@ fn a_part_that_is_known_beforehand_is_all_that_is_reached() {
         "two lines may be touched"
     );
 
-    let fill = |places: &[i64]| vec![table(), Arg::Int(1), ints(places), Arg::Float(1.0)];
-    let filled = |places: &[i64]| reached(&planned("InplaceIndexFillTensor", fill(places)), 0);
+    let fill = |dims: &[i64]| vec![table(), Arg::Int(1), ints(dims), Arg::Float(1.0)];
+    let filled = |dims: &[i64]| reached(&planned("InplaceIndexFillTensor", fill(dims)), 0);
     assert_eq!(filled(&[2]), (strided(&[8, 1], &[4, 1], 2), false));
     assert_eq!(filled(&[3, 1, 3]), (strided(&[8, 2], &[4, 2], 1), false));
     assert_eq!(filled(&[3, 0, 2]), (Layout::contiguous(DType::Uint8, &[128]), true));
@@ -220,15 +220,15 @@ fn nothing_else_is_reached() {
             let mut beside = vec![true; input.bytes.len()];
             for at in 0..layout.count() {
                 let mut rest = at;
-                let place = (layout.dims().iter().zip(layout.strides()).rev()).fold(
+                let element = (layout.dims().iter().zip(layout.strides()).rev()).fold(
                     layout.offset,
-                    |place, (size, stride)| {
+                    |element, (size, stride)| {
                         let step = rest % size;
                         rest /= size;
-                        place + step as isize * stride
+                        element + step as isize * stride
                     },
                 );
-                let start = place as usize * layout.item();
+                let start = element as usize * layout.item();
                 beside[start..start + layout.item()].fill(false);
             }
             input

@@ -4,7 +4,7 @@ mod common;
 
 use cairn_ops::{Arg, Tensor};
 use cairn_tensor::{DType, Scalar};
-use common::{Desk, t, with_layout};
+use common::{TestMemory, t, with_layout};
 use proptest::prelude::*;
 
 const F: DType = DType::Float;
@@ -16,57 +16,60 @@ fn numbers(count: usize) -> Vec<f64> {
 
 #[test]
 fn selects_and_says_which_index_is_bad() {
-    let mut desk = Desk::new();
-    let a = desk.put(F, &[3, 2], &numbers(6));
-    let index = desk.put(I, &[3], &[2.0, 0.0, 2.0]);
-    let out = desk.zeros(F, &[3, 2]);
-    desk.run("IndexSelect", vec![t(&a), Arg::Int(0), t(&index), t(&out)]).unwrap();
-    assert_eq!(desk.read(&out), [5.0, 6.0, 1.0, 2.0, 5.0, 6.0]);
-    desk.write(&index, &[0.0, 1.0, 3.0]);
-    let fault = desk.run("IndexSelect", vec![t(&a), Arg::Int(0), t(&index), t(&out)]).unwrap_err();
+    let mut memory = TestMemory::new();
+    let a = memory.put(F, &[3, 2], &numbers(6));
+    let index = memory.put(I, &[3], &[2.0, 0.0, 2.0]);
+    let out = memory.zeros(F, &[3, 2]);
+    memory.run("IndexSelect", vec![t(&a), Arg::Int(0), t(&index), t(&out)]).unwrap();
+    assert_eq!(memory.read(&out), [5.0, 6.0, 1.0, 2.0, 5.0, 6.0]);
+    memory.write(&index, &[0.0, 1.0, 3.0]);
+    let fault =
+        memory.run("IndexSelect", vec![t(&a), Arg::Int(0), t(&index), t(&out)]).unwrap_err();
     assert_eq!(fault, "p2[2] = 3 is outside 0 to 2");
-    desk.write(&index, &[0.0, -1.0, 0.0]);
-    let fault = desk.run("Embedding", vec![t(&a), t(&index), t(&out)]).unwrap_err();
+    memory.write(&index, &[0.0, -1.0, 0.0]);
+    let fault = memory.run("Embedding", vec![t(&a), t(&index), t(&out)]).unwrap_err();
     assert_eq!(fault, "p1[1] = -1 is outside 0 to 2");
-    let error = desk.run("IndexSelect", vec![t(&a), Arg::Int(2), t(&index), t(&out)]).unwrap_err();
+    let error =
+        memory.run("IndexSelect", vec![t(&a), Arg::Int(2), t(&index), t(&out)]).unwrap_err();
     assert_eq!(error, "p1 = 2 is outside -2 to 1");
 }
 
 #[test]
 fn batches_choose_each_in_its_own() {
-    let mut desk = Desk::new();
-    let a = desk.put(F, &[2, 3, 2], &numbers(12));
-    let index = desk.put(I, &[2, 2], &[2.0, 0.0, 1.0, 1.0]);
-    let out = desk.zeros(F, &[2, 2, 2]);
+    let mut memory = TestMemory::new();
+    let a = memory.put(F, &[2, 3, 2], &numbers(12));
+    let index = memory.put(I, &[2, 2], &[2.0, 0.0, 1.0, 1.0]);
+    let out = memory.zeros(F, &[2, 2, 2]);
     let axis = |dim: i64| Tensor {
         constant: Some(dim.to_ne_bytes().to_vec().into()),
         ..Tensor::new(cairn_tensor::Layout::contiguous(I, &[]), 1)
     };
-    desk.by_name("GatherV2", &[&a, &index, &axis(1)], &out, &[("batch_dims", 1)]).unwrap();
-    assert_eq!(desk.read(&out), [5.0, 6.0, 1.0, 2.0, 9.0, 10.0, 9.0, 10.0]);
-    let last = desk.put(I, &[2, 1], &[1.0, 0.0]);
-    let narrow = desk.zeros(F, &[2, 3, 1]);
-    desk.by_name("GatherV2", &[&a, &last, &axis(2)], &narrow, &[("batch_dims", -1)]).unwrap();
-    assert_eq!(desk.read(&narrow), [2.0, 4.0, 6.0, 7.0, 9.0, 11.0]);
-    desk.write(&index, &[0.0, 0.0, 0.0, 3.0]);
-    let fault = desk.by_name("GatherV2", &[&a, &index, &axis(1)], &out, &[("batch_dims", 1)]);
+    memory.by_name("GatherV2", &[&a, &index, &axis(1)], &out, &[("batch_dims", 1)]).unwrap();
+    assert_eq!(memory.read(&out), [5.0, 6.0, 1.0, 2.0, 9.0, 10.0, 9.0, 10.0]);
+    let last = memory.put(I, &[2, 1], &[1.0, 0.0]);
+    let narrow = memory.zeros(F, &[2, 3, 1]);
+    memory.by_name("GatherV2", &[&a, &last, &axis(2)], &narrow, &[("batch_dims", -1)]).unwrap();
+    assert_eq!(memory.read(&narrow), [2.0, 4.0, 6.0, 7.0, 9.0, 11.0]);
+    memory.write(&index, &[0.0, 0.0, 0.0, 3.0]);
+    let fault = memory.by_name("GatherV2", &[&a, &index, &axis(1)], &out, &[("batch_dims", 1)]);
     assert_eq!(fault.unwrap_err(), "indices[1, 1] = 3 is outside 0 to 2");
     for wrong in [2, 3, -3] {
         let error =
-            desk.by_name("GatherV2", &[&a, &index, &axis(1)], &out, &[("batch_dims", wrong)]);
+            memory.by_name("GatherV2", &[&a, &index, &axis(1)], &out, &[("batch_dims", wrong)]);
         assert!(error.unwrap_err().contains(&format!("batch_dims = {wrong}: [2, 3, 2] by [2, 2]")));
     }
 }
 
 #[test]
 fn several_indices_with_gaps_between_them() {
-    let mut desk = Desk::new();
-    let a = desk.put(F, &[2, 3, 4], &numbers(24));
-    let blank = desk.zeros(F, &[0]);
-    let (first, last) = (desk.put(I, &[2, 1], &[1.0, -2.0]), desk.put(I, &[3], &[3.0, 0.0, -1.0]));
-    let out = desk.zeros(F, &[2, 3, 3]);
+    let mut memory = TestMemory::new();
+    let a = memory.put(F, &[2, 3, 4], &numbers(24));
+    let blank = memory.zeros(F, &[0]);
+    let (first, last) =
+        (memory.put(I, &[2, 1], &[1.0, -2.0]), memory.put(I, &[3], &[3.0, 0.0, -1.0]));
+    let out = memory.zeros(F, &[2, 3, 3]);
     let list = vec![first.clone(), blank.clone(), last.clone()];
-    desk.run("Index", vec![t(&a), Arg::Tensors(list), t(&out)]).unwrap();
+    memory.run("Index", vec![t(&a), Arg::Tensors(list), t(&out)]).unwrap();
     let at = |i: usize, j: usize, k: usize| (i * 12 + j * 4 + k) as f64 + 1.0;
     let mut expected = Vec::new();
     for i in [1, 0] {
@@ -74,86 +77,86 @@ fn several_indices_with_gaps_between_them() {
             (0..3).for_each(|j| expected.push(at(i, j, k)));
         }
     }
-    assert_eq!(desk.read(&out), expected);
-    let middle = desk.put(I, &[2], &[2.0, 1.0]);
-    let out = desk.zeros(F, &[2, 2, 4]);
-    desk.run("Index", vec![t(&a), Arg::Tensors(vec![blank, middle]), t(&out)]).unwrap();
-    assert_eq!(desk.read(&out)[..8], [9.0, 10.0, 11.0, 12.0, 5.0, 6.0, 7.0, 8.0]);
-    desk.write(&last, &[0.0, 4.0, 0.0]);
-    let out = desk.zeros(F, &[2, 3, 4]);
-    desk.write(&last, &[0.0, 4.0, 0.0]);
+    assert_eq!(memory.read(&out), expected);
+    let middle = memory.put(I, &[2], &[2.0, 1.0]);
+    let out = memory.zeros(F, &[2, 2, 4]);
+    memory.run("Index", vec![t(&a), Arg::Tensors(vec![blank, middle]), t(&out)]).unwrap();
+    assert_eq!(memory.read(&out)[..8], [9.0, 10.0, 11.0, 12.0, 5.0, 6.0, 7.0, 8.0]);
+    memory.write(&last, &[0.0, 4.0, 0.0]);
+    let out = memory.zeros(F, &[2, 3, 4]);
+    memory.write(&last, &[0.0, 4.0, 0.0]);
     let fault =
-        desk.run("Index", vec![t(&a), Arg::Tensors(vec![first, last]), t(&out)]).unwrap_err();
+        memory.run("Index", vec![t(&a), Arg::Tensors(vec![first, last]), t(&out)]).unwrap_err();
     assert_eq!(fault, "p1[1][0, 1] = 4 is outside -3 to 2");
 }
 
 #[test]
 fn puts_with_and_without_adding() {
-    let mut desk = Desk::new();
+    let mut memory = TestMemory::new();
     for dtype in [F, DType::Float16, I, DType::Int8] {
-        let a = desk.zeros(dtype, &[3, 2]);
-        let index = desk.put(I, &[4], &[2.0, 0.0, 2.0, -1.0]);
-        let values = desk.put(dtype, &[4, 1], &[1.0, 2.0, 3.0, 4.0]);
+        let a = memory.zeros(dtype, &[3, 2]);
+        let index = memory.put(I, &[4], &[2.0, 0.0, 2.0, -1.0]);
+        let values = memory.put(dtype, &[4, 1], &[1.0, 2.0, 3.0, 4.0]);
         let list = || Arg::Tensors(vec![index.clone()]);
         let flags = |add| [Arg::Flag(add), Arg::Flag(false)];
         let [add, unsafe_] = flags(true);
-        desk.run("IndexPutImpl", vec![t(&a), list(), t(&values), add, unsafe_]).unwrap();
-        assert_eq!(desk.read(&a), [2.0, 2.0, 0.0, 0.0, 8.0, 8.0]);
+        memory.run("IndexPutImpl", vec![t(&a), list(), t(&values), add, unsafe_]).unwrap();
+        assert_eq!(memory.read(&a), [2.0, 2.0, 0.0, 0.0, 8.0, 8.0]);
         let [add, unsafe_] = flags(false);
-        desk.run("IndexPutImpl", vec![t(&a), list(), t(&values), add, unsafe_]).unwrap();
-        assert_eq!(desk.read(&a), [2.0, 2.0, 0.0, 0.0, 4.0, 4.0]);
+        memory.run("IndexPutImpl", vec![t(&a), list(), t(&values), add, unsafe_]).unwrap();
+        assert_eq!(memory.read(&a), [2.0, 2.0, 0.0, 0.0, 4.0, 4.0]);
     }
 }
 
 #[test]
 fn no_index_at_all_puts_nothing() {
-    let mut desk = Desk::new();
-    let a = desk.put(I, &[3], &numbers(3));
-    let (none, value) = (desk.zeros(I, &[0]), desk.put(I, &[], &[9.0]));
+    let mut memory = TestMemory::new();
+    let a = memory.put(I, &[3], &numbers(3));
+    let (none, value) = (memory.zeros(I, &[0]), memory.put(I, &[], &[9.0]));
     let list = Arg::Tensors(vec![none]);
     let args = vec![t(&a), list, t(&value), Arg::Flag(false), Arg::Flag(false)];
-    desk.run("IndexPutImpl", args).unwrap();
-    assert_eq!(desk.read(&a), [1.0, 2.0, 3.0]);
+    memory.run("IndexPutImpl", args).unwrap();
+    assert_eq!(memory.read(&a), [1.0, 2.0, 3.0]);
 }
 
 #[test]
 fn puts_by_number_and_rows_by_coordinates() {
-    let mut desk = Desk::new();
-    let a = desk.put(F, &[2, 3], &numbers(6));
-    let index = desk.put(I, &[3], &[0.0, -1.0, 0.0]);
-    let values = desk.put(F, &[3], &[10.0, 20.0, 30.0]);
+    let mut memory = TestMemory::new();
+    let a = memory.put(F, &[2, 3], &numbers(6));
+    let index = memory.put(I, &[3], &[0.0, -1.0, 0.0]);
+    let values = memory.put(F, &[3], &[10.0, 20.0, 30.0]);
     let columns = with_layout(&a, a.layout.transposed(0, 1));
-    desk.run("InplacePut", vec![t(&columns), t(&index), t(&values), Arg::Flag(true)]).unwrap();
-    assert_eq!(desk.read(&a), [41.0, 2.0, 3.0, 4.0, 5.0, 26.0]);
-    let places = desk.put(I, &[2, 1], &[1.0, 0.0]);
-    let rows = desk.zeros(F, &[2, 3]);
-    desk.run("GatherNd", vec![t(&a), t(&places), Arg::Flag(true), t(&rows)]).unwrap();
-    assert_eq!(desk.read(&rows), [4.0, 5.0, 26.0, 41.0, 2.0, 3.0]);
-    let cells = desk.put(I, &[2, 2], &[1.0, 2.0, 0.0, 0.0]);
-    let two = desk.put(F, &[2], &[7.0, 8.0]);
-    desk.run("ScatterNdUpdate", vec![t(&a), t(&cells), t(&two)]).unwrap();
-    assert_eq!(desk.read(&a), [8.0, 2.0, 3.0, 4.0, 5.0, 7.0]);
+    memory.run("InplacePut", vec![t(&columns), t(&index), t(&values), Arg::Flag(true)]).unwrap();
+    assert_eq!(memory.read(&a), [41.0, 2.0, 3.0, 4.0, 5.0, 26.0]);
+    let found_indices = memory.put(I, &[2, 1], &[1.0, 0.0]);
+    let rows = memory.zeros(F, &[2, 3]);
+    memory.run("GatherNd", vec![t(&a), t(&found_indices), Arg::Flag(true), t(&rows)]).unwrap();
+    assert_eq!(memory.read(&rows), [4.0, 5.0, 26.0, 41.0, 2.0, 3.0]);
+    let cells = memory.put(I, &[2, 2], &[1.0, 2.0, 0.0, 0.0]);
+    let two = memory.put(F, &[2], &[7.0, 8.0]);
+    memory.run("ScatterNdUpdate", vec![t(&a), t(&cells), t(&two)]).unwrap();
+    assert_eq!(memory.read(&a), [8.0, 2.0, 3.0, 4.0, 5.0, 7.0]);
 }
 
 #[test]
 fn repeats_in_a_row() {
-    let mut desk = Desk::new();
-    let a = desk.put(F, &[2, 2], &numbers(4));
-    let out = desk.zeros(F, &[2, 4]);
+    let mut memory = TestMemory::new();
+    let a = memory.put(F, &[2, 2], &numbers(4));
+    let out = memory.zeros(F, &[2, 4]);
     let args = vec![t(&a), Arg::Int(2), Arg::Int(1), Arg::Int(4), t(&out)];
-    desk.run("RepeatInterleaveIntWithDim", args).unwrap();
-    assert_eq!(desk.read(&out), [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0]);
-    let times = desk.put(I, &[2], &[0.0, 3.0]);
-    let out = desk.zeros(F, &[3, 2]);
+    memory.run("RepeatInterleaveIntWithDim", args).unwrap();
+    assert_eq!(memory.read(&out), [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0]);
+    let times = memory.put(I, &[2], &[0.0, 3.0]);
+    let out = memory.zeros(F, &[3, 2]);
     let args = |out: &Tensor| vec![t(&a), t(&times), Arg::Int(0), Arg::Int(3), t(out)];
-    desk.run("RepeatInterleaveWithDim", args(&out)).unwrap();
-    assert_eq!(desk.read(&out), [3.0, 4.0, 3.0, 4.0, 3.0, 4.0]);
-    let large = desk.zeros(F, &[4, 2]);
-    let fault = desk.run("RepeatInterleaveWithDim", args(&large)).unwrap_err();
+    memory.run("RepeatInterleaveWithDim", args(&out)).unwrap();
+    assert_eq!(memory.read(&out), [3.0, 4.0, 3.0, 4.0, 3.0, 4.0]);
+    let large = memory.zeros(F, &[4, 2]);
+    let fault = memory.run("RepeatInterleaveWithDim", args(&large)).unwrap_err();
     assert_eq!(fault, "p1 makes 3 in all, the output has room for 4");
-    let numbers = desk.zeros(I, &[3]);
-    desk.run("RepeatInterleaveTensor", vec![t(&times), Arg::Int(3), t(&numbers)]).unwrap();
-    assert_eq!(desk.read(&numbers), [1.0, 1.0, 1.0]);
+    let numbers = memory.zeros(I, &[3]);
+    memory.run("RepeatInterleaveTensor", vec![t(&times), Arg::Int(3), t(&numbers)]).unwrap();
+    assert_eq!(memory.read(&numbers), [1.0, 1.0, 1.0]);
 }
 
 fn model(
@@ -184,7 +187,7 @@ proptest! {
         dims in prop::array::uniform2(1usize..6),
         cut in prop::array::uniform2(0usize..6),
         dim in 0usize..2,
-        turn in any::<bool>(),
+        transpose in any::<bool>(),
         seeds in prop::collection::vec(0usize..1000, 64),
         dtype in prop::sample::select(vec![F, DType::Float16, I, DType::Int32, DType::Uint8]),
         index_type in prop::sample::select(vec![I, DType::Int32]),
@@ -194,22 +197,22 @@ proptest! {
         let count = sizes[0] * sizes[1];
         let named: Vec<usize> = (0..count).map(|at| seeds[at] % dims[dim]).collect();
         let values: Vec<f64> = (0..count).map(|at| (seeds[63 - at] % 9) as f64).collect();
-        let mut desk = Desk::new();
+        let mut memory = TestMemory::new();
         let base = numbers(dims[0] * dims[1]);
-        let mut a = desk.zeros(dtype, &if turn { [dims[1], dims[0]] } else { dims });
-        if turn {
+        let mut a = memory.zeros(dtype, &if transpose { [dims[1], dims[0]] } else { dims });
+        if transpose {
             a = transposed(&a);
         }
-        desk.write(&a, &base);
+        memory.write(&a, &base);
         let wide: Vec<f64> = named.iter().map(|at| *at as f64).collect();
-        let index = desk.put(index_type, &sizes, &wide);
-        let out = desk.zeros(dtype, &sizes);
-        desk.run("Gather", vec![t(&a), Arg::Int(dim as i64), t(&index), t(&out)]).unwrap();
-        prop_assert_eq!(desk.read(&out), model(&base, dims, dim, &named, sizes));
+        let index = memory.put(index_type, &sizes, &wide);
+        let out = memory.zeros(dtype, &sizes);
+        memory.run("Gather", vec![t(&a), Arg::Int(dim as i64), t(&index), t(&out)]).unwrap();
+        prop_assert_eq!(memory.read(&out), model(&base, dims, dim, &named, sizes));
 
-        let source = desk.put(dtype, &sizes, &values);
-        let sum = desk.zeros(dtype, &dims);
-        desk.run("ScatterAdd", vec![t(&a), Arg::Int(dim as i64), t(&index), t(&source), t(&sum)]).unwrap();
+        let source = memory.put(dtype, &sizes, &values);
+        let sum = memory.zeros(dtype, &dims);
+        memory.run("ScatterAdd", vec![t(&a), Arg::Int(dim as i64), t(&index), t(&source), t(&sum)]).unwrap();
         let (mut added, mut replaced) = (base.clone(), base.clone());
         for i in 0..sizes[0] {
             for j in 0..sizes[1] {
@@ -219,10 +222,10 @@ proptest! {
                 replaced[x * dims[1] + y] = values[at];
             }
         }
-        prop_assert_eq!(desk.read(&sum), added);
+        prop_assert_eq!(memory.read(&sum), added);
         let args = vec![t(&a), Arg::Int(dim as i64), t(&index), t(&source), Arg::Int(0)];
-        desk.run("InplaceScatter", args).unwrap();
-        prop_assert_eq!(desk.read(&a), replaced);
+        memory.run("InplaceScatter", args).unwrap();
+        prop_assert_eq!(memory.read(&a), replaced);
     }
 
     #[test]
@@ -244,13 +247,13 @@ proptest! {
             _ => f64::from(seed),
         };
         let values: Vec<f64> = seeds[..count].iter().map(|seed| value(*seed)).collect();
-        let mut desk = Desk::new();
-        let a = desk.put(dtype, &[rows, columns], &values);
-        let (out, places) = (desk.zeros(dtype, &[rows, columns]), desk.zeros(I, &[rows, columns]));
-        let args = vec![t(&a), Arg::Flag(true), Arg::Int(-1), Arg::Flag(descending), t(&out), t(&places)];
-        desk.run("Sort", args).unwrap();
+        let mut memory = TestMemory::new();
+        let a = memory.put(dtype, &[rows, columns], &values);
+        let (out, found_indices) = (memory.zeros(dtype, &[rows, columns]), memory.zeros(I, &[rows, columns]));
+        let args = vec![t(&a), Arg::Flag(true), Arg::Int(-1), Arg::Flag(descending), t(&out), t(&found_indices)];
+        memory.run("Sort", args).unwrap();
         let item = if a.layout.item() <= 4 { 8 } else { 16 };
-        prop_assert_eq!(desk.workspace.get(), count * item);
+        prop_assert_eq!(memory.workspace.get(), count * item);
         let rank = |v: f64| if v.is_nan() { (1, 0.0) } else { (0, v) };
         let mut expected = Vec::new();
         for row in 0..rows {
@@ -262,100 +265,103 @@ proptest! {
             });
             expected.extend(order);
         }
-        let found: Vec<usize> = desk.read(&places).iter().map(|at| *at as usize).collect();
+        let found: Vec<usize> = memory.read(&found_indices).iter().map(|at| *at as usize).collect();
         prop_assert_eq!(&found, &expected);
         let bits = |v: f64| v.to_bits();
         let taken: Vec<u64> =
-            expected.iter().enumerate().map(|(at, place)| bits(values[at / columns * columns + place])).collect();
-        let out: Vec<u64> = desk.read(&out).into_iter().map(bits).collect();
+            expected.iter().enumerate().map(|(at, source)| bits(values[at / columns * columns + source])).collect();
+        let out: Vec<u64> = memory.read(&out).into_iter().map(bits).collect();
         prop_assert_eq!(out, taken);
 
         let k = k.min(columns);
-        let (out, places) = (desk.zeros(dtype, &[rows, k]), desk.zeros(I, &[rows, k]));
+        let (out, found_indices) = (memory.zeros(dtype, &[rows, k]), memory.zeros(I, &[rows, k]));
         let args = vec![
-            t(&a), Arg::Int(k as i64), Arg::Int(1), Arg::Flag(descending), Arg::Flag(true), t(&out), t(&places),
+            t(&a), Arg::Int(k as i64), Arg::Int(1), Arg::Flag(descending), Arg::Flag(true), t(&out), t(&found_indices),
         ];
-        desk.run("Topk", args).unwrap();
-        prop_assert_eq!(desk.workspace.get(), count * item);
+        memory.run("Topk", args).unwrap();
+        prop_assert_eq!(memory.workspace.get(), count * item);
         let first: Vec<f64> = (0..rows).flat_map(|row| expected[row * columns..row * columns + k].to_vec()).map(|at| at as f64).collect();
-        prop_assert_eq!(desk.read(&places), first);
+        prop_assert_eq!(memory.read(&found_indices), first);
     }
 }
 
 #[test]
 fn chooses_and_tells_sizes() {
-    let mut desk = Desk::new();
-    let a = desk.put(F, &[2, 3], &numbers(6));
-    let mask = desk.put(DType::Bool, &[3], &[1.0, 0.0, 1.0]);
-    let out = desk.zeros(F, &[6]);
-    desk.run("MaskedSelect", vec![t(&a), t(&mask), t(&out)]).unwrap();
-    assert_eq!(desk.read(&out)[..4], [1.0, 3.0, 4.0, 6.0]);
-    let source = desk.put(F, &[4], &[9.0, 8.0, 7.0, 6.0]);
-    desk.run("InplaceMaskedScatter", vec![t(&a), t(&mask), t(&source)]).unwrap();
-    assert_eq!(desk.read(&a), [9.0, 2.0, 8.0, 7.0, 5.0, 6.0]);
-    let few = desk.put(F, &[3], &[9.0, 8.0, 7.0]);
-    let fault = desk.run("InplaceMaskedScatter", vec![t(&a), t(&mask), t(&few)]).unwrap_err();
+    let mut memory = TestMemory::new();
+    let a = memory.put(F, &[2, 3], &numbers(6));
+    let mask = memory.put(DType::Bool, &[3], &[1.0, 0.0, 1.0]);
+    let out = memory.zeros(F, &[6]);
+    memory.run("MaskedSelect", vec![t(&a), t(&mask), t(&out)]).unwrap();
+    assert_eq!(memory.read(&out)[..4], [1.0, 3.0, 4.0, 6.0]);
+    let source = memory.put(F, &[4], &[9.0, 8.0, 7.0, 6.0]);
+    memory.run("InplaceMaskedScatter", vec![t(&a), t(&mask), t(&source)]).unwrap();
+    assert_eq!(memory.read(&a), [9.0, 2.0, 8.0, 7.0, 5.0, 6.0]);
+    let few = memory.put(F, &[3], &[9.0, 8.0, 7.0]);
+    let fault = memory.run("InplaceMaskedScatter", vec![t(&a), t(&mask), t(&few)]).unwrap_err();
     assert_eq!(fault, "p2 has 3 elements, but p1 is true at 4 positions");
-    desk.write(&a, &[0.0, 2.0, 0.0, 7.0, 0.0, 6.0]);
-    let places = desk.zeros(I, &[6, 2]);
-    desk.run("Nonzero", vec![t(&a), t(&places)]).unwrap();
-    assert_eq!(desk.read(&places)[..6], [0.0, 1.0, 1.0, 0.0, 1.0, 2.0]);
-    let places = desk.zeros(I, &[2, 6]);
-    desk.run("NonzeroV2", vec![t(&a), t(&places)]).unwrap();
-    assert_eq!(desk.read(&places)[..6], [0.0, 1.0, 1.0, 1.0, 0.0, 2.0]);
-    assert_eq!(*desk.reported.borrow(), [(2, vec![4]), (1, vec![3, 2]), (1, vec![2, 3])]);
+    memory.write(&a, &[0.0, 2.0, 0.0, 7.0, 0.0, 6.0]);
+    let found_indices = memory.zeros(I, &[6, 2]);
+    memory.run("Nonzero", vec![t(&a), t(&found_indices)]).unwrap();
+    assert_eq!(memory.read(&found_indices)[..6], [0.0, 1.0, 1.0, 0.0, 1.0, 2.0]);
+    let found_indices = memory.zeros(I, &[2, 6]);
+    memory.run("NonzeroV2", vec![t(&a), t(&found_indices)]).unwrap();
+    assert_eq!(memory.read(&found_indices)[..6], [0.0, 1.0, 1.0, 1.0, 0.0, 2.0]);
+    assert_eq!(*memory.reported.borrow(), [(2, vec![4]), (1, vec![3, 2]), (1, vec![2, 3])]);
 }
 
 #[test]
 fn different_values_and_slices() {
-    let mut desk = Desk::new();
-    let a = desk.put(I, &[2, 3], &[3.0, 1.0, 3.0, 2.0, 1.0, 3.0]);
+    let mut memory = TestMemory::new();
+    let a = memory.put(I, &[2, 3], &[3.0, 1.0, 3.0, 2.0, 1.0, 3.0]);
     let (values, inverse, counts) =
-        (desk.zeros(I, &[6]), desk.zeros(I, &[2, 3]), desk.zeros(I, &[6]));
+        (memory.zeros(I, &[6]), memory.zeros(I, &[2, 3]), memory.zeros(I, &[6]));
     let yes = || Arg::Flag(true);
-    desk.run("Unique2", vec![t(&a), yes(), yes(), yes(), t(&values), t(&inverse), t(&counts)])
+    memory
+        .run("Unique2", vec![t(&a), yes(), yes(), yes(), t(&values), t(&inverse), t(&counts)])
         .unwrap();
-    assert_eq!(desk.read(&values)[..3], [1.0, 2.0, 3.0]);
-    assert_eq!(desk.read(&inverse), [2.0, 0.0, 2.0, 1.0, 0.0, 2.0]);
-    assert_eq!(desk.read(&counts)[..3], [2.0, 1.0, 3.0]);
-    assert_eq!(*desk.reported.borrow(), [(4, vec![3]), (6, vec![3])]);
-    let table = desk.put(I, &[2, 4], &[1.0, 0.0, 1.0, 0.0, 5.0, 7.0, 5.0, 6.0]);
+    assert_eq!(memory.read(&values)[..3], [1.0, 2.0, 3.0]);
+    assert_eq!(memory.read(&inverse), [2.0, 0.0, 2.0, 1.0, 0.0, 2.0]);
+    assert_eq!(memory.read(&counts)[..3], [2.0, 1.0, 3.0]);
+    assert_eq!(*memory.reported.borrow(), [(4, vec![3]), (6, vec![3])]);
+    let table = memory.put(I, &[2, 4], &[1.0, 0.0, 1.0, 0.0, 5.0, 7.0, 5.0, 6.0]);
     let (rows, inverse, counts) =
-        (desk.zeros(I, &[2, 4]), desk.zeros(I, &[4]), desk.zeros(I, &[4]));
+        (memory.zeros(I, &[2, 4]), memory.zeros(I, &[4]), memory.zeros(I, &[4]));
     let args = vec![t(&table), yes(), yes(), Arg::Int(1), t(&rows), t(&inverse), t(&counts)];
-    desk.run("UniqueDim", args).unwrap();
-    assert_eq!(desk.read(&rows)[..6], [0.0, 0.0, 1.0, 6.0, 7.0, 5.0]);
-    assert_eq!(desk.read(&inverse), [2.0, 1.0, 2.0, 0.0]);
-    assert_eq!(desk.read(&counts)[..3], [1.0, 1.0, 2.0]);
-    let line = desk.put(F, &[6], &[1.0, 1.0, 2.0, 2.0, 2.0, 1.0]);
-    let (values, inverse, counts) = (desk.zeros(F, &[6]), desk.zeros(I, &[6]), desk.zeros(I, &[6]));
+    memory.run("UniqueDim", args).unwrap();
+    assert_eq!(memory.read(&rows)[..6], [0.0, 0.0, 1.0, 6.0, 7.0, 5.0]);
+    assert_eq!(memory.read(&inverse), [2.0, 1.0, 2.0, 0.0]);
+    assert_eq!(memory.read(&counts)[..3], [1.0, 1.0, 2.0]);
+    let line = memory.put(F, &[6], &[1.0, 1.0, 2.0, 2.0, 2.0, 1.0]);
+    let (values, inverse, counts) =
+        (memory.zeros(F, &[6]), memory.zeros(I, &[6]), memory.zeros(I, &[6]));
     let args = vec![t(&line), yes(), yes(), Arg::Int(1000), t(&values), t(&inverse), t(&counts)];
-    desk.run("UniqueConsecutive", args).unwrap();
-    assert_eq!(desk.read(&values)[..3], [1.0, 2.0, 1.0]);
-    assert_eq!(desk.read(&counts)[..3], [2.0, 3.0, 1.0]);
-    assert_eq!(desk.read(&inverse), [0.0, 0.0, 1.0, 1.0, 1.0, 2.0]);
+    memory.run("UniqueConsecutive", args).unwrap();
+    assert_eq!(memory.read(&values)[..3], [1.0, 2.0, 1.0]);
+    assert_eq!(memory.read(&counts)[..3], [2.0, 3.0, 1.0]);
+    assert_eq!(memory.read(&inverse), [0.0, 0.0, 1.0, 1.0, 1.0, 2.0]);
 }
 
 #[test]
 fn gradients_of_a_table() {
-    let mut desk = Desk::new();
+    let mut memory = TestMemory::new();
     for dtype in [F, DType::Float16] {
-        let grad = desk.put(dtype, &[4, 2], &numbers(8));
-        let index = desk.put(I, &[4], &[1.0, 2.0, 1.0, 0.0]);
-        let out = desk.zeros(dtype, &[3, 2]);
+        let grad = memory.put(dtype, &[4, 2], &numbers(8));
+        let index = memory.put(I, &[4], &[1.0, 2.0, 1.0, 0.0]);
+        let out = memory.zeros(dtype, &[3, 2]);
         let args = |padding, means| {
             vec![t(&grad), t(&index), Arg::Int(3), Arg::Int(padding), Arg::Flag(means), t(&out)]
         };
-        desk.run("EmbeddingDenseBackward", args(-1, false)).unwrap();
-        assert_eq!(desk.read(&out), [7.0, 8.0, 6.0, 8.0, 3.0, 4.0]);
-        desk.run("EmbeddingDenseBackward", args(0, true)).unwrap();
-        assert_eq!(desk.read(&out), [0.0, 0.0, 3.0, 4.0, 3.0, 4.0]);
+        memory.run("EmbeddingDenseBackward", args(-1, false)).unwrap();
+        assert_eq!(memory.read(&out), [7.0, 8.0, 6.0, 8.0, 3.0, 4.0]);
+        memory.run("EmbeddingDenseBackward", args(0, true)).unwrap();
+        assert_eq!(memory.read(&out), [0.0, 0.0, 3.0, 4.0, 3.0, 4.0]);
     }
-    let table = desk.put(F, &[2, 2], &[3.0, 4.0, 0.3, 0.4]);
-    let index = desk.put(I, &[2], &[0.0, 1.0]);
-    desk.run("EmbeddingRenorm", vec![t(&table), t(&index), Arg::Float(1.0), Arg::Float(2.0)])
+    let table = memory.put(F, &[2, 2], &[3.0, 4.0, 0.3, 0.4]);
+    let index = memory.put(I, &[2], &[0.0, 1.0]);
+    memory
+        .run("EmbeddingRenorm", vec![t(&table), t(&index), Arg::Float(1.0), Arg::Float(2.0)])
         .unwrap();
-    let rows = desk.read(&table);
+    let rows = memory.read(&table);
     assert!(
         (rows[0] - 0.6).abs() < 1e-6
             && (rows[1] - 0.8).abs() < 1e-6
@@ -365,48 +371,51 @@ fn gradients_of_a_table() {
 
 #[test]
 fn the_middle_and_where_values_belong() {
-    let mut desk = Desk::new();
-    let a = desk.put(F, &[2, 4], &[4.0, 1.0, 3.0, 2.0, f64::NAN, 5.0, 6.0, 7.0]);
-    let (value, place) = (desk.zeros(F, &[2]), desk.zeros(I, &[2]));
-    desk.run("MedianDim", vec![t(&a), Arg::Int(1), Arg::Flag(false), t(&value), t(&place)])
+    let mut memory = TestMemory::new();
+    let a = memory.put(F, &[2, 4], &[4.0, 1.0, 3.0, 2.0, f64::NAN, 5.0, 6.0, 7.0]);
+    let (value, index) = (memory.zeros(F, &[2]), memory.zeros(I, &[2]));
+    memory
+        .run("MedianDim", vec![t(&a), Arg::Int(1), Arg::Flag(false), t(&value), t(&index)])
         .unwrap();
-    assert!(desk.read(&value)[0] == 2.0 && desk.read(&value)[1].is_nan());
-    assert_eq!(desk.read(&place), [3.0, 0.0]);
-    desk.run("NanMedianDim", vec![t(&a), Arg::Int(1), Arg::Flag(false), t(&value), t(&place)])
+    assert!(memory.read(&value)[0] == 2.0 && memory.read(&value)[1].is_nan());
+    assert_eq!(memory.read(&index), [3.0, 0.0]);
+    memory
+        .run("NanMedianDim", vec![t(&a), Arg::Int(1), Arg::Flag(false), t(&value), t(&index)])
         .unwrap();
-    assert_eq!(desk.read(&value), [2.0, 6.0]);
-    let args = vec![t(&a), Arg::Int(2), Arg::Int(1), Arg::Flag(false), t(&value), t(&place)];
-    desk.run("Kthvalue", args).unwrap();
-    assert_eq!(desk.read(&value), [2.0, 6.0]);
-    let line = desk.put(F, &[4], &[1.0, 2.0, 2.0, 5.0]);
-    let wanted = desk.put(F, &[2, 2], &[2.0, 0.0, 6.0, 3.0]);
-    let out = desk.zeros(I, &[2, 2]);
+    assert_eq!(memory.read(&value), [2.0, 6.0]);
+    let args = vec![t(&a), Arg::Int(2), Arg::Int(1), Arg::Flag(false), t(&value), t(&index)];
+    memory.run("Kthvalue", args).unwrap();
+    assert_eq!(memory.read(&value), [2.0, 6.0]);
+    let line = memory.put(F, &[4], &[1.0, 2.0, 2.0, 5.0]);
+    let values = memory.put(F, &[2, 2], &[2.0, 0.0, 6.0, 3.0]);
+    let out = memory.zeros(I, &[2, 2]);
     let args = |right| {
-        vec![t(&line), t(&wanted), Arg::Flag(false), Arg::Flag(right), Arg::Absent, t(&out)]
+        vec![t(&line), t(&values), Arg::Flag(false), Arg::Flag(right), Arg::Absent, t(&out)]
     };
-    desk.run("SearchSorted", args(false)).unwrap();
-    assert_eq!(desk.read(&out), [1.0, 0.0, 4.0, 3.0]);
-    desk.run("SearchSorted", args(true)).unwrap();
-    assert_eq!(desk.read(&out), [3.0, 0.0, 4.0, 3.0]);
+    memory.run("SearchSorted", args(false)).unwrap();
+    assert_eq!(memory.read(&out), [1.0, 0.0, 4.0, 3.0]);
+    memory.run("SearchSorted", args(true)).unwrap();
+    assert_eq!(memory.read(&out), [3.0, 0.0, 4.0, 3.0]);
 }
 
 #[test]
 fn fills_and_counts() {
-    let mut desk = Desk::new();
-    let a = desk.put(F, &[2, 3], &numbers(6));
-    let index = desk.put(I, &[2], &[0.0, -1.0]);
+    let mut memory = TestMemory::new();
+    let a = memory.put(F, &[2, 3], &numbers(6));
+    let index = memory.put(I, &[2], &[0.0, -1.0]);
     let nine = || Arg::Scalar(Scalar::Float(9.5, DType::Double));
-    desk.run("InplaceIndexFill", vec![t(&a), Arg::Int(1), t(&index), nine()]).unwrap();
-    assert_eq!(desk.read(&a), [9.5, 2.0, 9.5, 9.5, 5.0, 9.5]);
-    desk.run("InplaceIndexFillTensor", vec![t(&a), Arg::Int(0), Arg::Ints(vec![-1]), nine()])
+    memory.run("InplaceIndexFill", vec![t(&a), Arg::Int(1), t(&index), nine()]).unwrap();
+    assert_eq!(memory.read(&a), [9.5, 2.0, 9.5, 9.5, 5.0, 9.5]);
+    memory
+        .run("InplaceIndexFillTensor", vec![t(&a), Arg::Int(0), Arg::Ints(vec![-1]), nine()])
         .unwrap();
-    assert_eq!(desk.read(&a), [9.5, 2.0, 9.5, 9.5, 9.5, 9.5]);
-    let numbers = desk.put(DType::Int8, &[4], &[1.0, 3.0, 1.0, 0.0]);
-    let out = desk.zeros(I, &[5]);
-    desk.run("Bincount", vec![t(&numbers), Arg::Absent, Arg::Int(5), t(&out)]).unwrap();
-    assert_eq!(desk.read(&out), [1.0, 2.0, 0.0, 1.0, 0.0]);
-    let weights = desk.put(F, &[4], &[0.5, 1.0, 0.25, 2.0]);
-    let out = desk.zeros(F, &[4]);
-    desk.run("Bincount", vec![t(&numbers), t(&weights), Arg::Int(0), t(&out)]).unwrap();
-    assert_eq!(desk.read(&out), [2.0, 0.75, 0.0, 1.0]);
+    assert_eq!(memory.read(&a), [9.5, 2.0, 9.5, 9.5, 9.5, 9.5]);
+    let numbers = memory.put(DType::Int8, &[4], &[1.0, 3.0, 1.0, 0.0]);
+    let out = memory.zeros(I, &[5]);
+    memory.run("Bincount", vec![t(&numbers), Arg::Absent, Arg::Int(5), t(&out)]).unwrap();
+    assert_eq!(memory.read(&out), [1.0, 2.0, 0.0, 1.0, 0.0]);
+    let weights = memory.put(F, &[4], &[0.5, 1.0, 0.25, 2.0]);
+    let out = memory.zeros(F, &[4]);
+    memory.run("Bincount", vec![t(&numbers), t(&weights), Arg::Int(0), t(&out)]).unwrap();
+    assert_eq!(memory.read(&out), [2.0, 0.75, 0.0, 1.0]);
 }

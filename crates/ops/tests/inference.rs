@@ -1,6 +1,6 @@
 //! The sizes of outputs before anything runs.
 
-use cairn_ops::{Arg, Passed, Tensor, nodes};
+use cairn_ops::{Arg, NodeArgs, Tensor, nodes};
 use cairn_tensor::{DType, Layout};
 
 const F: DType = DType::Float;
@@ -15,8 +15,8 @@ fn inferred(
         inputs.iter().map(|dims| Some(Tensor::new(Layout::contiguous(F, dims), 0))).collect();
     let attributes: Vec<(String, Arg)> =
         numbers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    let passed = Passed { inputs: &inputs, outputs: &[], attributes: &attributes };
-    nodes()[name].infer(&passed).map_err(|error| error.text().to_owned())
+    let args = NodeArgs { inputs: &inputs, outputs: &[], attributes: &attributes };
+    nodes()[name].infer(&args).map_err(|error| error.text().to_owned())
 }
 
 #[test]

@@ -1,33 +1,33 @@
 //! Products, random numbers and dropout through the table: what they compute, and what they refuse.
 
-use cairn_ops::{Arg, Error, Memory, Passed, Plan, Tensor, nodes, rows};
+use cairn_ops::{Arg, Error, Memory, NodeArgs, Plan, Tensor, nodes, rows};
 use cairn_tensor::kernels::copy::copy;
-use cairn_tensor::parallel::Alone;
+use cairn_tensor::parallel::SingleThread;
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
 use smallvec::SmallVec;
 use std::cell::Cell;
 
 const F: DType = DType::Float;
 
-/// Memory at made-up addresses: the n-th tensor at n * APART.
+/// Memory at made-up addresses: the n-th tensor at n * STORAGE_SPACING.
 #[derive(Default)]
-struct Bench {
+struct TestMemory {
     storages: Vec<Vec<Cell<u8>>>,
 }
 
-const APART: usize = 1 << 24;
+const STORAGE_SPACING: usize = 1 << 24;
 
-impl Bench {
+impl TestMemory {
     /// A contiguous tensor of these values.
     fn tensor(&mut self, dtype: DType, dims: &[usize], values: &[f64]) -> Tensor {
         let layout = Layout::contiguous(dtype, dims);
         assert_eq!(layout.count(), values.len());
         self.storages.push(vec![Cell::new(0xAA); layout.bytes()]);
-        let tensor = Tensor::new(layout, self.storages.len() * APART);
+        let tensor = Tensor::new(layout, self.storages.len() * STORAGE_SPACING);
         let plain: Vec<Cell<u8>> =
             values.iter().flat_map(|x| x.to_ne_bytes()).map(Cell::new).collect();
         let from = View::over(&plain, Layout::contiguous(DType::Double, dims)).unwrap();
-        copy(&Alone, ViewMut::over(self.storage(&tensor), layout).unwrap(), from);
+        copy(&SingleThread, ViewMut::over(self.storage(&tensor), layout).unwrap(), from);
         tensor
     }
 
@@ -42,14 +42,14 @@ impl Bench {
     }
 
     fn storage(&self, tensor: &Tensor) -> &[Cell<u8>] {
-        &self.storages[tensor.address / APART - 1]
+        &self.storages[tensor.address / STORAGE_SPACING - 1]
     }
 
     fn values(&self, tensor: &Tensor) -> Vec<f64> {
         let plain = vec![Cell::new(0); tensor.layout.count() * 8];
         let out = Layout::contiguous(DType::Double, tensor.layout.dims());
         let view = View::over(self.storage(tensor), tensor.layout).unwrap();
-        copy(&Alone, ViewMut::over(&plain, out).unwrap(), view);
+        copy(&SingleThread, ViewMut::over(&plain, out).unwrap(), view);
         let plain: Vec<u8> = plain.iter().map(Cell::get).collect();
         plain.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
     }
@@ -57,7 +57,7 @@ impl Bench {
     /// Runs a plan; its workspace is as large as it asked, and filled with ones.
     fn run(&self, plan: &Plan) -> Result<(), String> {
         let part = |address: usize, bytes: usize| {
-            &self.storages[address / APART - 1][address % APART..][..bytes]
+            &self.storages[address / STORAGE_SPACING - 1][address % STORAGE_SPACING..][..bytes]
         };
         let uses: Vec<&[Cell<u8>]> =
             plan.uses.iter().map(|one| part(one.address, one.bytes)).collect();
@@ -65,7 +65,7 @@ impl Bench {
         let memory = Memory {
             uses: &uses,
             workspace: &workspace,
-            parallel: &Alone,
+            parallel: &SingleThread,
             sized: &|_, _| unreachable!("sizes are known"),
         };
         plan.run(&memory).map_err(|fault| fault.0)
@@ -115,11 +115,11 @@ fn every_rank_that_matmul_takes() {
     ];
     for dtype in [F, DType::Float16, DType::Int64] {
         for (left, right, out) in cases {
-            let mut bench = Bench::default();
-            let (a, b) = (bench.rising(dtype, left), bench.rising(dtype, right));
-            let to = bench.empty(dtype, out);
-            bench.call("Matmul", &[t(&a), t(&b), t(&to), Arg::Int(0)]).unwrap();
-            let (va, vb, have) = (bench.values(&a), bench.values(&b), bench.values(&to));
+            let mut tensors = TestMemory::default();
+            let (a, b) = (tensors.rising(dtype, left), tensors.rising(dtype, right));
+            let to = tensors.empty(dtype, out);
+            tensors.call("Matmul", &[t(&a), t(&b), t(&to), Arg::Int(0)]).unwrap();
+            let (va, vb, have) = (tensors.values(&a), tensors.values(&b), tensors.values(&to));
             let k = *left.last().unwrap();
             let m = if left.len() > 1 { left[left.len() - 2] } else { 1 };
             let n = if right.len() > 1 { right[right.len() - 1] } else { 1 };
@@ -135,116 +135,117 @@ fn every_rank_that_matmul_takes() {
 
 #[test]
 fn sums_with_products() {
-    let mut bench = Bench::default();
-    let (a, b) = (bench.rising(F, &[2, 3]), bench.rising(F, &[3, 2]));
-    let bias = bench.tensor(F, &[2], &[10.0, 20.0]);
-    let out = bench.empty(F, &[2, 2]);
+    let mut tensors = TestMemory::default();
+    let (a, b) = (tensors.rising(F, &[2, 3]), tensors.rising(F, &[3, 2]));
+    let bias = tensors.tensor(F, &[2], &[10.0, 20.0]);
+    let out = tensors.empty(F, &[2, 2]);
     let none = Arg::Int(0);
-    let plain = product(&bench.values(&a), &bench.values(&b), (2, 3, 2));
+    let plain = product(&tensors.values(&a), &tensors.values(&b), (2, 3, 2));
     let args = [t(&bias), t(&a), t(&b), s(1.0), s(2.0), t(&out), none.clone()];
-    bench.call("Addmm", &args).unwrap();
+    tensors.call("Addmm", &args).unwrap();
     let want: Vec<f64> =
         plain.iter().enumerate().map(|(at, x)| 2.0 * x + [10.0, 20.0][at % 2]).collect();
-    assert_eq!(bench.values(&out), want);
+    assert_eq!(tensors.values(&out), want);
     let args = [t(&out), t(&a), t(&b), s(0.5), s(1.0), none.clone()];
-    bench.call("InplaceAddmm", &args).unwrap();
+    tensors.call("InplaceAddmm", &args).unwrap();
     let twice: Vec<f64> = want.iter().zip(&plain).map(|(x, y)| 0.5 * x + y).collect();
-    assert_eq!(bench.values(&out), twice);
+    assert_eq!(tensors.values(&out), twice);
 
-    let nan = bench.empty(F, &[2, 2]);
+    let nan = tensors.empty(F, &[2, 2]);
     let args = [t(&nan), t(&a), t(&b), s(0.0), s(1.0), t(&out), none.clone()];
-    bench.call("Addmm", &args).unwrap();
-    assert_eq!(bench.values(&out), plain, "beta 0 does not read");
+    tensors.call("Addmm", &args).unwrap();
+    assert_eq!(tensors.values(&out), plain, "beta 0 does not read");
 
-    let (va, vb) = (bench.tensor(F, &[2], &[1.0, 2.0]), bench.tensor(F, &[3], &[3.0, 4.0, 5.0]));
-    let outer = bench.empty(F, &[2, 3]);
-    bench.call("Ger", &[t(&va), t(&vb), t(&outer)]).unwrap();
-    assert_eq!(bench.values(&outer), [3.0, 4.0, 5.0, 6.0, 8.0, 10.0]);
-    bench.call("InplaceAddr", &[t(&outer), t(&va), t(&vb), s(2.0), s(1.0)]).unwrap();
-    assert_eq!(bench.values(&outer), [9.0, 12.0, 15.0, 18.0, 24.0, 30.0]);
+    let (va, vb) =
+        (tensors.tensor(F, &[2], &[1.0, 2.0]), tensors.tensor(F, &[3], &[3.0, 4.0, 5.0]));
+    let outer = tensors.empty(F, &[2, 3]);
+    tensors.call("Ger", &[t(&va), t(&vb), t(&outer)]).unwrap();
+    assert_eq!(tensors.values(&outer), [3.0, 4.0, 5.0, 6.0, 8.0, 10.0]);
+    tensors.call("InplaceAddr", &[t(&outer), t(&va), t(&vb), s(2.0), s(1.0)]).unwrap();
+    assert_eq!(tensors.values(&outer), [9.0, 12.0, 15.0, 18.0, 24.0, 30.0]);
 
-    let line = bench.empty(F, &[2]);
+    let line = tensors.empty(F, &[2]);
     let args = [t(&va), t(&a), t(&vb), s(1.0), s(10.0), t(&line), none.clone()];
-    bench.call("Addmv", &args).unwrap();
-    let by = product(&bench.values(&a), &[3.0, 4.0, 5.0], (2, 3, 1));
-    assert_eq!(bench.values(&line), [by[0] + 10.0, by[1] + 20.0]);
+    tensors.call("Addmv", &args).unwrap();
+    let by = product(&tensors.values(&a), &[3.0, 4.0, 5.0], (2, 3, 1));
+    assert_eq!(tensors.values(&line), [by[0] + 10.0, by[1] + 20.0]);
 
-    let (many_a, many_b) = (bench.rising(F, &[4, 2, 3]), bench.rising(F, &[4, 3, 2]));
+    let (many_a, many_b) = (tensors.rising(F, &[4, 2, 3]), tensors.rising(F, &[4, 3, 2]));
     let args = [t(&bias), t(&many_a), t(&many_b), s(1.0), s(1.0), t(&out), none];
-    bench.call("Addbmm", &args).unwrap();
+    tensors.call("Addbmm", &args).unwrap();
     let mut want = [10.0, 20.0, 10.0, 20.0];
-    let (va, vb) = (bench.values(&many_a), bench.values(&many_b));
+    let (va, vb) = (tensors.values(&many_a), tensors.values(&many_b));
     for batch in 0..4 {
         let part = product(&va[batch * 6..], &vb[batch * 6..], (2, 3, 2));
         want.iter_mut().zip(part).for_each(|(sum, x)| *sum += x);
     }
-    assert_eq!(bench.values(&out), want);
+    assert_eq!(tensors.values(&out), want);
 }
 
 #[test]
 fn a_product_into_its_own_input() {
-    let mut bench = Bench::default();
-    let a = bench.rising(F, &[3, 3]);
-    let square = product(&bench.values(&a), &bench.values(&a), (3, 3, 3));
-    let bytes = bench.call("Mm", &[t(&a), t(&a), t(&a), Arg::Int(0)]).unwrap();
+    let mut tensors = TestMemory::default();
+    let a = tensors.rising(F, &[3, 3]);
+    let square = product(&tensors.values(&a), &tensors.values(&a), (3, 3, 3));
+    let bytes = tensors.call("Mm", &[t(&a), t(&a), t(&a), Arg::Int(0)]).unwrap();
     assert!(bytes >= 72, "both sides are copied: {bytes}");
-    assert_eq!(bench.values(&a), square);
+    assert_eq!(tensors.values(&a), square);
 }
 
 #[test]
 fn half_types_take_panels_from_the_workspace() {
-    let mut bench = Bench::default();
-    let (a, b) = (bench.rising(DType::Bf16, &[9, 8]), bench.rising(DType::Bf16, &[8, 5]));
+    let mut tensors = TestMemory::default();
+    let (a, b) = (tensors.rising(DType::Bf16, &[9, 8]), tensors.rising(DType::Bf16, &[8, 5]));
     let transposed = Tensor { layout: a.layout.transposed(0, 1), ..a.clone() };
-    let out = bench.empty(DType::Bf16, &[8, 8]);
-    let bytes = bench.call("Mm", &[t(&transposed), t(&a), t(&out), Arg::Int(0)]).unwrap();
+    let out = tensors.empty(DType::Bf16, &[8, 8]);
+    let bytes = tensors.call("Mm", &[t(&transposed), t(&a), t(&out), Arg::Int(0)]).unwrap();
     assert_eq!(bytes, (8 * 9 + 9 * 8 + 8 * 8) * 4);
-    let wrong = bench.call("Mm", &[t(&b), t(&a), t(&out), Arg::Int(0)]).unwrap_err();
+    let wrong = tensors.call("Mm", &[t(&b), t(&a), t(&out), Arg::Int(0)]).unwrap_err();
     assert!(wrong.contains("p0") && wrong.contains("cannot be multiplied"), "{wrong}");
 }
 
 #[test]
 fn by_name_with_transposed_sides() {
-    let mut bench = Bench::default();
-    let (a, b) = (bench.rising(F, &[3, 2]), bench.rising(F, &[4, 3]));
-    let bias = bench.tensor(F, &[4], &[1.0, 2.0, 3.0, 4.0]);
+    let mut tensors = TestMemory::default();
+    let (a, b) = (tensors.rising(F, &[3, 2]), tensors.rising(F, &[4, 3]));
+    let bias = tensors.tensor(F, &[4], &[1.0, 2.0, 3.0, 4.0]);
     let attributes =
         ["transpose_x1", "transpose_x2"].map(|name| (name.to_owned(), Arg::Flag(true)));
     let inputs = [Some(a.clone()), Some(b.clone()), Some(bias)];
     let node = nodes()["MatMulV2"];
-    let passed = Passed { inputs: &inputs, outputs: &[], attributes: &attributes };
-    assert_eq!(node.infer(&passed).unwrap(), [Layout::contiguous(F, &[2, 4])]);
-    let out = bench.empty(F, &[2, 4]);
-    let plan = node.plan(&Passed { outputs: std::slice::from_ref(&out), ..passed }).unwrap();
-    bench.run(&plan).unwrap();
-    let (va, vb) = (bench.values(&a), bench.values(&b));
+    let args = NodeArgs { inputs: &inputs, outputs: &[], attributes: &attributes };
+    assert_eq!(node.infer(&args).unwrap(), [Layout::contiguous(F, &[2, 4])]);
+    let out = tensors.empty(F, &[2, 4]);
+    let plan = node.plan(&NodeArgs { outputs: std::slice::from_ref(&out), ..args }).unwrap();
+    tensors.run(&plan).unwrap();
+    let (va, vb) = (tensors.values(&a), tensors.values(&b));
     let ta: Vec<f64> = (0..6).map(|at| va[at % 3 * 2 + at / 3]).collect();
     let tb: Vec<f64> = (0..12).map(|at| vb[at % 4 * 3 + at / 4]).collect();
     let want: Vec<f64> = (product(&ta, &tb, (2, 3, 4)).iter().enumerate())
         .map(|(at, x)| x + (at % 4 + 1) as f64)
         .collect();
-    assert_eq!(bench.values(&out), want);
+    assert_eq!(tensors.values(&out), want);
 }
 
 #[test]
 fn seeds_may_lie_in_tensors() {
-    let mut bench = Bench::default();
-    let (x, y) = (bench.empty(F, &[100]), bench.empty(F, &[100]));
-    let seed = bench.tensor(DType::Int64, &[1], &[5.0]);
-    let offset = bench.tensor(DType::Int64, &[1], &[30.0]);
+    let mut tensors = TestMemory::default();
+    let (x, y) = (tensors.empty(F, &[100]), tensors.empty(F, &[100]));
+    let seed = tensors.tensor(DType::Int64, &[1], &[5.0]);
+    let offset = tensors.tensor(DType::Int64, &[1], &[30.0]);
     let (mean, deviation) = (Arg::Float(1.0), Arg::Float(2.0));
     let args = [t(&x), mean.clone(), deviation.clone(), Arg::Int(5), Arg::Int(42)];
-    bench.call("InplaceNormal", &args).unwrap();
+    tensors.call("InplaceNormal", &args).unwrap();
     let args = [t(&y), mean, deviation, t(&seed), t(&offset), Arg::Int(12)];
-    bench.call("InplaceNormalTensor", &args).unwrap();
-    assert_eq!(bench.values(&x), bench.values(&y));
-    assert!(bench.values(&x).iter().all(|x| x.is_finite()));
+    tensors.call("InplaceNormalTensor", &args).unwrap();
+    assert_eq!(tensors.values(&x), tensors.values(&y));
+    assert!(tensors.values(&x).iter().all(|x| x.is_finite()));
 }
 
 #[test]
 fn numbers_out_of_place_are_refused() {
-    let mut bench = Bench::default();
-    let x = bench.empty(F, &[4]);
+    let mut tensors = TestMemory::default();
+    let x = tensors.empty(F, &[4]);
     let (zero, real) = (|| Arg::Int(0), Arg::Float);
     for (name, args, says) in [
         ("InplaceNormal", vec![t(&x), real(0.0), real(-1.0), zero(), zero()], "p2 = -1"),
@@ -259,40 +260,40 @@ fn numbers_out_of_place_are_refused() {
             "p1 = 5",
         ),
     ] {
-        let text = bench.call(name, &args).unwrap_err();
+        let text = tensors.call(name, &args).unwrap_err();
         assert!(text.contains(says), "{name}: {text}");
     }
 }
 
 #[test]
 fn categories_fault_by_name() {
-    let mut bench = Bench::default();
-    let weights = bench.tensor(F, &[2, 2], &[1.0, 0.0, 0.0, 0.0]);
-    let out = bench.rising(DType::Int64, &[2, 1]);
+    let mut tensors = TestMemory::default();
+    let weights = tensors.tensor(F, &[2, 2], &[1.0, 0.0, 0.0, 0.0]);
+    let out = tensors.rising(DType::Int64, &[2, 1]);
     let args = [t(&weights), Arg::Int(1), Arg::Flag(true), Arg::Int(0), Arg::Int(0), t(&out)];
-    let text = bench.call("Multinomial", &args).unwrap_err();
+    let text = tensors.call("Multinomial", &args).unwrap_err();
     assert!(text.starts_with("p0: row 1 has no weight"), "{text}");
 }
 
 #[test]
 fn dropout_and_its_way_back() {
-    let mut bench = Bench::default();
-    let x = bench.tensor(F, &[10, 30], &[2.0; 300]);
-    let mask = bench.empty(DType::Uint8, &[48]);
-    let (y, z) = (bench.empty(F, &[10, 30]), bench.empty(F, &[10, 30]));
+    let mut tensors = TestMemory::default();
+    let x = tensors.tensor(F, &[10, 30], &[2.0; 300]);
+    let mask = tensors.empty(DType::Uint8, &[48]);
+    let (y, z) = (tensors.empty(F, &[10, 30]), tensors.empty(F, &[10, 30]));
     let sizes = Arg::Ints(vec![10, 30]);
     let draw = [sizes, Arg::Float(0.25), Arg::Int(1), Arg::Int(2), Arg::Int(0), t(&mask)];
-    bench.call("DropoutGenMaskV2", &draw).unwrap();
-    bench.call("DropoutDoMask", &[t(&x), t(&mask), Arg::Float(0.25), t(&y)]).unwrap();
-    let kept = bench.values(&y).iter().filter(|x| **x != 0.0).count();
+    tensors.call("DropoutGenMaskV2", &draw).unwrap();
+    tensors.call("DropoutDoMask", &[t(&x), t(&mask), Arg::Float(0.25), t(&y)]).unwrap();
+    let kept = tensors.values(&y).iter().filter(|x| **x != 0.0).count();
     assert!((195..255).contains(&kept), "{kept}");
-    assert!(bench.values(&y).iter().all(|x| *x == 0.0 || (*x - 2.0 / 0.75).abs() < 1e-6));
-    bench.call("DropoutBackward", &[t(&x), t(&mask), Arg::Float(1.0 / 0.75), t(&z)]).unwrap();
-    assert_eq!(bench.values(&y), bench.values(&z));
+    assert!(tensors.values(&y).iter().all(|x| *x == 0.0 || (*x - 2.0 / 0.75).abs() < 1e-6));
+    tensors.call("DropoutBackward", &[t(&x), t(&mask), Arg::Float(1.0 / 0.75), t(&z)]).unwrap();
+    assert_eq!(tensors.values(&y), tensors.values(&z));
     let (on, seed, offset) = (Arg::Flag(true), Arg::Int(1), Arg::Int(2));
     let both = [t(&x), Arg::Float(0.25), on, seed, offset, t(&z), t(&mask)];
-    bench.call("Dropout", &both).unwrap();
-    assert_eq!(bench.values(&y), bench.values(&z));
+    tensors.call("Dropout", &both).unwrap();
+    assert_eq!(tensors.values(&y), tensors.values(&z));
 }
 
 #[test]
@@ -300,14 +301,14 @@ fn attention_in_each_form() {
     let (b, n, s, d) = (2, 3, 5, 4);
     let mut first = None;
     for form in ["BNSD", "BSND", "BSH", "SBH"] {
-        let mut bench = Bench::default();
+        let mut tensors = TestMemory::default();
         let dims: Vec<usize> = match form {
             "BNSD" => vec![b, n, s, d],
             "BSND" => vec![b, s, n, d],
             "BSH" => vec![b, s, n * d],
             _ => vec![s, b, n * d],
         };
-        let place = |at: usize| {
+        let index = |at: usize| {
             let (i, j, k, l) = match form {
                 "BNSD" => (at / (n * s * d), at / (s * d) % n, at / d % s, at % d),
                 "SBH" => (at / (n * d) % b, at / d % n, at / (b * n * d), at % d),
@@ -316,15 +317,15 @@ fn attention_in_each_form() {
             ((i * n + j) * s + k) * d + l
         };
         let values = |seed: usize| -> Vec<f64> {
-            (0..b * n * s * d).map(|at| ((place(at) * seed) % 11) as f64 / 5.0).collect()
+            (0..b * n * s * d).map(|at| ((index(at) * seed) % 11) as f64 / 5.0).collect()
         };
         let (q, k, v) = (
-            bench.tensor(F, &dims, &values(3)),
-            bench.tensor(F, &dims, &values(5)),
-            bench.tensor(F, &dims, &values(7)),
+            tensors.tensor(F, &dims, &values(3)),
+            tensors.tensor(F, &dims, &values(5)),
+            tensors.tensor(F, &dims, &values(7)),
         );
-        let (most, sums) = (bench.empty(F, &[b, n, s, 8]), bench.empty(F, &[b, n, s, 8]));
-        let (out, mask) = (bench.empty(F, &dims), bench.rising(DType::Bool, &[2048, 2048]));
+        let (most, sums) = (tensors.empty(F, &[b, n, s, 8]), tensors.empty(F, &[b, n, s, 8]));
+        let (out, mask) = (tensors.empty(F, &dims), tensors.rising(DType::Bool, &[2048, 2048]));
         let form = Arg::Text(form.to_owned());
         let (no, far) = (Arg::Absent, Arg::Int(2_147_483_647));
         let args = [
@@ -349,24 +350,24 @@ fn attention_in_each_form() {
             no,
             t(&out),
         ];
-        bench.call("FlashAttentionScore", &args).unwrap();
-        let have = bench.values(&out);
+        tensors.call("FlashAttentionScore", &args).unwrap();
+        let have = tensors.values(&out);
         let mut plain = vec![0.0; have.len()];
-        have.iter().enumerate().for_each(|(at, x)| plain[place(at)] = *x);
-        let values = bench.values(&v);
+        have.iter().enumerate().for_each(|(at, x)| plain[index(at)] = *x);
+        let values = tensors.values(&v);
         assert_eq!(have[0], values[0], "the first query sees the first key alone");
         let first = first.get_or_insert(plain.clone());
         assert_eq!(*first, plain);
         let mut wrong = args.clone();
         wrong[12] = Arg::Int(7);
-        let text = bench.call("FlashAttentionScore", &wrong).unwrap_err();
+        let text = tensors.call("FlashAttentionScore", &wrong).unwrap_err();
         assert!(text.contains("7 heads (p12)"), "{text}");
         let mut ragged = args.clone();
         ragged[13] = Arg::Text("TND".to_owned());
-        let text = bench.call("FlashAttentionScore", &ragged).unwrap_err();
+        let text = tensors.call("FlashAttentionScore", &ragged).unwrap_err();
         assert!(text.contains("does not fit") && text.contains("\"TND\" with 3 heads"), "{text}");
         ragged[13] = Arg::Text("NDT".to_owned());
-        let text = bench.call("FlashAttentionScore", &ragged).unwrap_err();
+        let text = tensors.call("FlashAttentionScore", &ragged).unwrap_err();
         assert!(text.contains("\"NDT\": BNSD, BSND, BSH, SBH and TND are known"), "{text}");
     }
 }

@@ -161,10 +161,13 @@ fn rows_that_need_values_say_of_which_inputs() {
             let mut without = inputs.clone();
             let Some(tensor) = &mut without[at] else { continue };
             tensor.constant = None;
-            let passed =
-                cairn_ops::Passed { inputs: &without, outputs: &[], attributes: &case.attributes };
+            let args = cairn_ops::NodeArgs {
+                inputs: &without,
+                outputs: &[],
+                attributes: &case.attributes,
+            };
             let is_values = |error: Option<Error>| matches!(error, Some(Error::Values(_)));
-            let needs = is_values(case.node.infer(&passed).err())
+            let needs = is_values(case.node.infer(&args).err())
                 || is_values(case.plan_with(&without, &outputs).err());
             let marked = case.node.needs_value_of(at, inputs.len());
             assert!(!needs || marked, "{}: input {at} is needed and not marked", case.line);

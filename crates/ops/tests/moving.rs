@@ -1,10 +1,10 @@
-//! Operators that make, join, turn and cut tensors.
+//! Operators that create, join, permute and slice tensors.
 
 mod common;
 
 use cairn_ops::Arg;
 use cairn_tensor::{DType, Scalar};
-use common::{Desk, t, with_layout};
+use common::{TestMemory, t, with_layout};
 
 const F: DType = DType::Float;
 
@@ -18,204 +18,214 @@ fn scalar(value: f64) -> Arg {
 
 #[test]
 fn sequences() {
-    let mut desk = Desk::new();
-    let out = desk.zeros(DType::Int64, &[4]);
+    let mut memory = TestMemory::new();
+    let out = memory.zeros(DType::Int64, &[4]);
     let int = |value| Arg::Scalar(Scalar::Int(value, DType::Int64));
-    desk.run("Arange", vec![int(3), int(11), int(2), t(&out)]).unwrap();
-    assert_eq!(desk.read(&out), [3.0, 5.0, 7.0, 9.0]);
-    let real = desk.zeros(DType::Float16, &[4]);
-    desk.run("Arange", vec![scalar(0.0), scalar(1.0), scalar(0.25), t(&real)]).unwrap();
-    assert_eq!(desk.read(&real), [0.0, 0.25, 0.5, 0.75]);
-    desk.run("Range", vec![scalar(0.0), scalar(0.75), scalar(0.25), t(&real)]).unwrap();
-    assert_eq!(desk.read(&real), [0.0, 0.25, 0.5, 0.75]);
-    desk.run("Linspace", vec![scalar(-3.0), scalar(3.0), Arg::Int(4), t(&real)]).unwrap();
-    assert_eq!(desk.read(&real), [-3.0, -1.0, 1.0, 3.0]);
-    let error = desk.run("Arange", vec![int(0), int(9), int(1), t(&out)]).unwrap_err();
+    memory.run("Arange", vec![int(3), int(11), int(2), t(&out)]).unwrap();
+    assert_eq!(memory.read(&out), [3.0, 5.0, 7.0, 9.0]);
+    let real = memory.zeros(DType::Float16, &[4]);
+    memory.run("Arange", vec![scalar(0.0), scalar(1.0), scalar(0.25), t(&real)]).unwrap();
+    assert_eq!(memory.read(&real), [0.0, 0.25, 0.5, 0.75]);
+    memory.run("Range", vec![scalar(0.0), scalar(0.75), scalar(0.25), t(&real)]).unwrap();
+    assert_eq!(memory.read(&real), [0.0, 0.25, 0.5, 0.75]);
+    memory.run("Linspace", vec![scalar(-3.0), scalar(3.0), Arg::Int(4), t(&real)]).unwrap();
+    assert_eq!(memory.read(&real), [-3.0, -1.0, 1.0, 3.0]);
+    let error = memory.run("Arange", vec![int(0), int(9), int(1), t(&out)]).unwrap_err();
     assert_eq!(error, "p3 has 4 elements; from 0 to 9 in steps of 1 there are 9");
-    assert!(desk.run("Arange", vec![int(0), int(9), int(0), t(&out)]).is_err());
+    assert!(memory.run("Arange", vec![int(0), int(9), int(0), t(&out)]).is_err());
 }
 
 #[test]
-fn sequences_of_large_whole_numbers() {
-    let mut desk = Desk::new();
-    let out = desk.zeros(DType::Int64, &[4]);
+fn sequences_of_large_integers() {
+    let mut memory = TestMemory::new();
+    let out = memory.zeros(DType::Int64, &[4]);
     let int = |value| Arg::Scalar(Scalar::Int(value, DType::Int64));
     let (large, least, most) = (1 << 62, i64::MIN, i64::MAX);
     let cases = [("Arange", large + 1, large + 8, 2), ("Arange", least, least + 4, 1)];
     for (name, from, to, step) in cases.into_iter().chain([("Range", most, most - 9, -3)]) {
-        desk.run(name, vec![int(from), int(to), int(step), t(&out)]).unwrap();
+        memory.run(name, vec![int(from), int(to), int(step), t(&out)]).unwrap();
         let want: Vec<i64> = (0..4).map(|at| from + at * step).collect();
-        assert_eq!(desk.whole(&out), want, "{name} from {from} to {to}");
+        assert_eq!(memory.read_ints(&out), want, "{name} from {from} to {to}");
     }
-    let error = desk.run("Arange", vec![int(least), int(most), int(1), t(&out)]).unwrap_err();
+    let error = memory.run("Arange", vec![int(least), int(most), int(1), t(&out)]).unwrap_err();
     assert!(error.ends_with(&format!("there are {}", u64::MAX)), "{error}");
 }
 
 #[test]
 fn diagonals_and_triangles() {
-    let mut desk = Desk::new();
-    let out = desk.put(F, &[2, 3], &numbers(6));
-    desk.run("Eye", vec![Arg::Int(2), Arg::Int(3), t(&out)]).unwrap();
-    assert_eq!(desk.read(&out), [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
-    let a = desk.put(F, &[3, 3], &numbers(9));
-    let to = desk.zeros(F, &[3, 3]);
-    desk.run("Tril", vec![t(&a), Arg::Int(-1), t(&to)]).unwrap();
-    assert_eq!(desk.read(&to), [0.0, 0.0, 0.0, 4.0, 0.0, 0.0, 7.0, 8.0, 0.0]);
+    let mut memory = TestMemory::new();
+    let out = memory.put(F, &[2, 3], &numbers(6));
+    memory.run("Eye", vec![Arg::Int(2), Arg::Int(3), t(&out)]).unwrap();
+    assert_eq!(memory.read(&out), [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
+    let a = memory.put(F, &[3, 3], &numbers(9));
+    let to = memory.zeros(F, &[3, 3]);
+    memory.run("Tril", vec![t(&a), Arg::Int(-1), t(&to)]).unwrap();
+    assert_eq!(memory.read(&to), [0.0, 0.0, 0.0, 4.0, 0.0, 0.0, 7.0, 8.0, 0.0]);
     let transposed = with_layout(&a, a.layout.transposed(0, 1));
-    desk.run("Triu", vec![t(&transposed), Arg::Int(1), t(&to)]).unwrap();
-    assert_eq!(desk.read(&to), [0.0, 4.0, 7.0, 0.0, 0.0, 8.0, 0.0, 0.0, 0.0]);
-    desk.run("InplaceTriu", vec![t(&a), Arg::Int(0)]).unwrap();
-    assert_eq!(desk.read(&a), [1.0, 2.0, 3.0, 0.0, 5.0, 6.0, 0.0, 0.0, 9.0]);
-    let tall = desk.zeros(F, &[7, 3]);
-    desk.run("InplaceFillDiagonal", vec![t(&tall), scalar(2.0), Arg::Flag(true)]).unwrap();
+    memory.run("Triu", vec![t(&transposed), Arg::Int(1), t(&to)]).unwrap();
+    assert_eq!(memory.read(&to), [0.0, 4.0, 7.0, 0.0, 0.0, 8.0, 0.0, 0.0, 0.0]);
+    memory.run("InplaceTriu", vec![t(&a), Arg::Int(0)]).unwrap();
+    assert_eq!(memory.read(&a), [1.0, 2.0, 3.0, 0.0, 5.0, 6.0, 0.0, 0.0, 9.0]);
+    let tall = memory.zeros(F, &[7, 3]);
+    memory.run("InplaceFillDiagonal", vec![t(&tall), scalar(2.0), Arg::Flag(true)]).unwrap();
     let twos: Vec<usize> =
-        desk.read(&tall).iter().enumerate().filter(|(_, v)| **v == 2.0).map(|(i, _)| i).collect();
+        memory.read(&tall).iter().enumerate().filter(|(_, v)| **v == 2.0).map(|(i, _)| i).collect();
     assert_eq!(twos, [0, 4, 8, 12, 16, 20]);
 }
 
 #[test]
 fn joins_and_parts() {
-    let mut desk = Desk::new();
-    let (a, b) = (desk.put(F, &[2, 1], &[1.0, 2.0]), desk.put(DType::Int64, &[2, 2], &numbers(4)));
-    let empty = desk.zeros(F, &[0]);
-    let out = desk.zeros(F, &[2, 3]);
+    let mut memory = TestMemory::new();
+    let (a, b) =
+        (memory.put(F, &[2, 1], &[1.0, 2.0]), memory.put(DType::Int64, &[2, 2], &numbers(4)));
+    let empty = memory.zeros(F, &[0]);
+    let out = memory.zeros(F, &[2, 3]);
     let list = Arg::Tensors(vec![a.clone(), empty, b.clone()]);
-    desk.run("Cat", vec![list.clone(), Arg::Int(-1), t(&out)]).unwrap();
-    assert_eq!(desk.read(&out), [1.0, 1.0, 2.0, 2.0, 3.0, 4.0]);
-    let error = desk.run("Cat", vec![list, Arg::Int(0), t(&out)]).unwrap_err();
+    memory.run("Cat", vec![list.clone(), Arg::Int(-1), t(&out)]).unwrap();
+    assert_eq!(memory.read(&out), [1.0, 1.0, 2.0, 2.0, 3.0, 4.0]);
+    let error = memory.run("Cat", vec![list, Arg::Int(0), t(&out)]).unwrap_err();
     assert_eq!(error, "p0[0] [2, 1] does not fit p2 [2, 3] at 0 of dimension 0");
-    let stacked = desk.zeros(F, &[2, 2, 2]);
+    let stacked = memory.zeros(F, &[2, 2, 2]);
     let transposed = with_layout(&b, b.layout.transposed(0, 1));
     let both = Arg::Tensors(vec![b.clone(), transposed]);
-    desk.run("Stack", vec![both, Arg::Int(1), t(&stacked)]).unwrap();
-    assert_eq!(desk.read(&stacked), [1.0, 2.0, 1.0, 3.0, 3.0, 4.0, 2.0, 4.0]);
-    let (left, right) = (desk.zeros(F, &[2, 1]), desk.zeros(F, &[2, 2]));
+    memory.run("Stack", vec![both, Arg::Int(1), t(&stacked)]).unwrap();
+    assert_eq!(memory.read(&stacked), [1.0, 2.0, 1.0, 3.0, 3.0, 4.0, 2.0, 4.0]);
+    let (left, right) = (memory.zeros(F, &[2, 1]), memory.zeros(F, &[2, 2]));
     let outs = Arg::Tensors(vec![left.clone(), right.clone()]);
-    desk.run("SplitWithSize", vec![t(&out), Arg::Ints(vec![1, 2]), Arg::Int(1), outs]).unwrap();
-    assert_eq!((desk.read(&left), desk.read(&right)), (vec![1.0, 2.0], vec![1.0, 2.0, 3.0, 4.0]));
+    memory.run("SplitWithSize", vec![t(&out), Arg::Ints(vec![1, 2]), Arg::Int(1), outs]).unwrap();
+    assert_eq!(
+        (memory.read(&left), memory.read(&right)),
+        (vec![1.0, 2.0], vec![1.0, 2.0, 3.0, 4.0])
+    );
 }
 
 #[test]
 fn a_join_into_one_of_its_own_parts_reads_first() {
-    let mut desk = Desk::new();
-    let all = desk.put(F, &[6], &numbers(6));
+    let mut memory = TestMemory::new();
+    let all = memory.put(F, &[6], &numbers(6));
     let (first, last) = (
         with_layout(&all, all.layout.sliced(0, 0, 3, 1)),
         with_layout(&all, all.layout.sliced(0, 3, 3, 1)),
     );
-    desk.run("Cat", vec![Arg::Tensors(vec![last, first]), Arg::Int(0), t(&all)]).unwrap();
-    assert_eq!(desk.read(&all), [4.0, 5.0, 6.0, 1.0, 2.0, 3.0]);
+    memory.run("Cat", vec![Arg::Tensors(vec![last, first]), Arg::Int(0), t(&all)]).unwrap();
+    assert_eq!(memory.read(&all), [4.0, 5.0, 6.0, 1.0, 2.0, 3.0]);
 }
 
 #[test]
 fn repeats() {
-    let mut desk = Desk::new();
-    let a = desk.put(F, &[2, 2], &numbers(4));
-    let out = desk.zeros(F, &[2, 2, 6]);
-    desk.run("Repeat", vec![t(&a), Arg::Ints(vec![2, 1, 3]), t(&out)]).unwrap();
+    let mut memory = TestMemory::new();
+    let a = memory.put(F, &[2, 2], &numbers(4));
+    let out = memory.zeros(F, &[2, 2, 6]);
+    memory.run("Repeat", vec![t(&a), Arg::Ints(vec![2, 1, 3]), t(&out)]).unwrap();
     let line = [1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 3.0, 4.0, 3.0, 4.0, 3.0, 4.0];
-    assert_eq!(desk.read(&out), [line, line].concat());
-    let deep = desk.put(F, &[1, 2, 1, 2, 2, 1], &numbers(8));
-    let wide = desk.zeros(F, &[2, 2, 2, 4, 6, 2, 4, 2]);
-    desk.run("Repeat", vec![t(&deep), Arg::Ints(vec![2, 2, 2, 2, 6, 1, 2, 2]), t(&wide)]).unwrap();
-    let values = desk.read(&wide);
+    assert_eq!(memory.read(&out), [line, line].concat());
+    let deep = memory.put(F, &[1, 2, 1, 2, 2, 1], &numbers(8));
+    let wide = memory.zeros(F, &[2, 2, 2, 4, 6, 2, 4, 2]);
+    memory
+        .run("Repeat", vec![t(&deep), Arg::Ints(vec![2, 2, 2, 2, 6, 1, 2, 2]), t(&wide)])
+        .unwrap();
+    let values = memory.read(&wide);
     for (at, value) in values.iter().enumerate() {
-        let place = |step: usize, size: usize, real: usize| at / step % size % real;
-        let expected = place(96, 4, 2) * 4 + place(8, 2, 2) * 2 + place(2, 4, 2);
+        let index = |step: usize, size: usize, real: usize| at / step % size % real;
+        let expected = index(96, 4, 2) * 4 + index(8, 2, 2) * 2 + index(2, 4, 2);
         assert_eq!(*value, expected as f64 + 1.0, "{at}");
     }
 }
 
 #[test]
 fn slices_rolls_flips_and_borders() {
-    let mut desk = Desk::new();
-    let a = desk.put(F, &[2, 4], &numbers(8));
-    let out = desk.zeros(F, &[2, 2]);
-    desk.run("Slice", vec![t(&a), Arg::Int(1), Arg::Int(-3), Arg::Int(9), Arg::Int(2), t(&out)])
+    let mut memory = TestMemory::new();
+    let a = memory.put(F, &[2, 4], &numbers(8));
+    let out = memory.zeros(F, &[2, 2]);
+    memory
+        .run("Slice", vec![t(&a), Arg::Int(1), Arg::Int(-3), Arg::Int(9), Arg::Int(2), t(&out)])
         .unwrap();
-    assert_eq!(desk.read(&out), [2.0, 4.0, 6.0, 8.0]);
-    let same = desk.zeros(F, &[2, 4]);
-    desk.run("Flip", vec![t(&a), Arg::Ints(vec![0, -1]), t(&same)]).unwrap();
-    assert_eq!(desk.read(&same), [8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0]);
-    desk.run("Roll", vec![t(&a), Arg::Ints(vec![1, -1]), Arg::Ints(vec![0, 1]), t(&same)]).unwrap();
-    assert_eq!(desk.read(&same), [6.0, 7.0, 8.0, 5.0, 2.0, 3.0, 4.0, 1.0]);
-    desk.run("Roll", vec![t(&a), Arg::Ints(vec![3]), Arg::Ints(vec![]), t(&same)]).unwrap();
-    assert_eq!(desk.read(&same), [6.0, 7.0, 8.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
-    let padded = desk.zeros(F, &[3, 3]);
-    let borders = Arg::Ints(vec![-2, 1, 0, 1]);
-    desk.run("ConstantPadNd", vec![t(&a), borders, scalar(9.0), t(&padded)]).unwrap();
-    assert_eq!(desk.read(&padded), [3.0, 4.0, 9.0, 7.0, 8.0, 9.0, 9.0, 9.0, 9.0]);
+    assert_eq!(memory.read(&out), [2.0, 4.0, 6.0, 8.0]);
+    let same = memory.zeros(F, &[2, 4]);
+    memory.run("Flip", vec![t(&a), Arg::Ints(vec![0, -1]), t(&same)]).unwrap();
+    assert_eq!(memory.read(&same), [8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0]);
+    memory
+        .run("Roll", vec![t(&a), Arg::Ints(vec![1, -1]), Arg::Ints(vec![0, 1]), t(&same)])
+        .unwrap();
+    assert_eq!(memory.read(&same), [6.0, 7.0, 8.0, 5.0, 2.0, 3.0, 4.0, 1.0]);
+    memory.run("Roll", vec![t(&a), Arg::Ints(vec![3]), Arg::Ints(vec![]), t(&same)]).unwrap();
+    assert_eq!(memory.read(&same), [6.0, 7.0, 8.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    let padded = memory.zeros(F, &[3, 3]);
+    let padding = Arg::Ints(vec![-2, 1, 0, 1]);
+    memory.run("ConstantPadNd", vec![t(&a), padding, scalar(9.0), t(&padded)]).unwrap();
+    assert_eq!(memory.read(&padded), [3.0, 4.0, 9.0, 7.0, 8.0, 9.0, 9.0, 9.0, 9.0]);
 }
 
 #[test]
 fn one_hot_codes_and_a_class_that_is_none() {
-    let mut desk = Desk::new();
-    let classes = desk.put(DType::Int64, &[2], &[2.0, 0.0]);
-    let (on, off) = (desk.put(DType::Int64, &[1], &[1.0]), desk.put(DType::Int64, &[1], &[0.0]));
-    let out = desk.zeros(DType::Int64, &[2, 3]);
+    let mut memory = TestMemory::new();
+    let classes = memory.put(DType::Int64, &[2], &[2.0, 0.0]);
+    let (on, off) =
+        (memory.put(DType::Int64, &[1], &[1.0]), memory.put(DType::Int64, &[1], &[0.0]));
+    let out = memory.zeros(DType::Int64, &[2, 3]);
     let args =
         |classes: &_, out: &_| vec![t(classes), Arg::Int(3), t(&on), t(&off), Arg::Int(-1), t(out)];
-    desk.run("OneHot", args(&classes, &out)).unwrap();
-    assert_eq!(desk.read(&out), [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]);
-    desk.write(&classes, &[1.0, 3.0]);
-    let fault = desk.run("OneHot", args(&classes, &out)).unwrap_err();
+    memory.run("OneHot", args(&classes, &out)).unwrap();
+    assert_eq!(memory.read(&out), [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]);
+    memory.write(&classes, &[1.0, 3.0]);
+    let fault = memory.run("OneHot", args(&classes, &out)).unwrap_err();
     assert_eq!(fault, "p0[1] = 3 is outside 0 to 2");
 }
 
 #[test]
 fn a_roll_of_all_elements_takes_any_strides() {
-    let mut desk = Desk::new();
-    let (a, out) = (desk.put(F, &[3, 2], &numbers(6)), desk.zeros(F, &[3, 2]));
+    let mut memory = TestMemory::new();
+    let (a, out) = (memory.put(F, &[3, 2], &numbers(6)), memory.zeros(F, &[3, 2]));
     let (transposed, transposed_out) = (
         with_layout(&a, a.layout.transposed(0, 1)),
         with_layout(&out, out.layout.transposed(0, 1)),
     );
     let roll = |a, out, far: i64| vec![t(a), Arg::Ints(vec![far]), Arg::Ints(vec![]), t(out)];
-    desk.run("Roll", roll(&transposed, &transposed_out, 2)).unwrap();
-    assert_eq!(desk.read(&transposed_out), [4.0, 6.0, 1.0, 3.0, 5.0, 2.0]);
-    assert!(desk.workspace.get() >= 2 * 24);
-    desk.run("Roll", roll(&transposed, &transposed_out, -13)).unwrap();
-    assert_eq!(desk.read(&transposed_out), [3.0, 5.0, 2.0, 4.0, 6.0, 1.0]);
-    desk.run("Roll", roll(&a, &out, 0)).unwrap();
-    assert_eq!(desk.read(&out), numbers(6));
-    desk.run("Roll", roll(&transposed, &transposed, 1)).unwrap();
-    assert_eq!(desk.read(&transposed), [6.0, 1.0, 3.0, 5.0, 2.0, 4.0]);
+    memory.run("Roll", roll(&transposed, &transposed_out, 2)).unwrap();
+    assert_eq!(memory.read(&transposed_out), [4.0, 6.0, 1.0, 3.0, 5.0, 2.0]);
+    assert!(memory.workspace.get() >= 2 * 24);
+    memory.run("Roll", roll(&transposed, &transposed_out, -13)).unwrap();
+    assert_eq!(memory.read(&transposed_out), [3.0, 5.0, 2.0, 4.0, 6.0, 1.0]);
+    memory.run("Roll", roll(&a, &out, 0)).unwrap();
+    assert_eq!(memory.read(&out), numbers(6));
+    memory.run("Roll", roll(&transposed, &transposed, 1)).unwrap();
+    assert_eq!(memory.read(&transposed), [6.0, 1.0, 3.0, 5.0, 2.0, 4.0]);
 }
 
 #[test]
 fn each_slice_several_times() {
-    let mut desk = Desk::new();
-    let (a, out) = (desk.put(F, &[2, 3], &numbers(6)), desk.zeros(F, &[2, 6]));
+    let mut memory = TestMemory::new();
+    let (a, out) = (memory.put(F, &[2, 3], &numbers(6)), memory.zeros(F, &[2, 6]));
     let args = |a, times, dim, out| vec![t(a), Arg::Int(times), Arg::Int(dim), Arg::Int(0), t(out)];
-    desk.run("RepeatInterleaveIntWithDim", args(&a, 2, 1, &out)).unwrap();
-    assert_eq!(desk.read(&out), [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0, 5.0, 5.0, 6.0, 6.0]);
-    let tall = desk.zeros(F, &[4, 3]);
+    memory.run("RepeatInterleaveIntWithDim", args(&a, 2, 1, &out)).unwrap();
+    assert_eq!(memory.read(&out), [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0, 5.0, 5.0, 6.0, 6.0]);
+    let tall = memory.zeros(F, &[4, 3]);
     let transposed = with_layout(&tall, tall.layout.transposed(0, 1));
     let from = with_layout(&a, a.layout.transposed(0, 1));
-    desk.run("RepeatInterleaveIntWithDim", args(&from, 2, 1, &transposed)).unwrap();
-    assert_eq!(desk.read(&tall), [1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 4.0, 5.0, 6.0]);
-    desk.run("RepeatInterleaveIntWithDim", args(&a, 2, 0, &tall)).unwrap();
-    assert_eq!(desk.read(&tall), [1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 4.0, 5.0, 6.0]);
-    let line = desk.zeros(F, &[18]);
+    memory.run("RepeatInterleaveIntWithDim", args(&from, 2, 1, &transposed)).unwrap();
+    assert_eq!(memory.read(&tall), [1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 4.0, 5.0, 6.0]);
+    memory.run("RepeatInterleaveIntWithDim", args(&a, 2, 0, &tall)).unwrap();
+    assert_eq!(memory.read(&tall), [1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 4.0, 5.0, 6.0]);
+    let line = memory.zeros(F, &[18]);
     let whole = vec![t(&from), Arg::Int(3), Arg::Int(0), t(&line)];
-    desk.run("RepeatInterleaveInt", whole).unwrap();
-    assert_eq!(desk.read(&line)[..9], [1.0, 1.0, 1.0, 4.0, 4.0, 4.0, 2.0, 2.0, 2.0]);
+    memory.run("RepeatInterleaveInt", whole).unwrap();
+    assert_eq!(memory.read(&line)[..9], [1.0, 1.0, 1.0, 4.0, 4.0, 4.0, 2.0, 2.0, 2.0]);
 }
 
 #[test]
 fn slices_of_eight_dimensions_are_repeated_too() {
-    let mut desk = Desk::new();
-    let a = desk.put(F, &[1, 2, 1, 2, 1, 2, 3, 2], &numbers(48));
+    let mut memory = TestMemory::new();
+    let a = memory.put(F, &[1, 2, 1, 2, 1, 2, 3, 2], &numbers(48));
     for dim in 0..8 {
         let mut dims = a.layout.dims().to_vec();
         dims[dim] *= 3;
-        let (out, named_out) = (desk.zeros(F, &dims), desk.zeros(F, &dims));
+        let (out, named_out) = (memory.zeros(F, &dims), memory.zeros(F, &dims));
         let every = vec![3.0; a.layout.dims()[dim]];
-        let times = desk.put(DType::Int64, &[every.len()], &every);
+        let times = memory.put(DType::Int64, &[every.len()], &every);
         let fixed = vec![t(&a), Arg::Int(3), Arg::Int(dim as i64), Arg::Int(0), t(&out)];
-        desk.run("RepeatInterleaveIntWithDim", fixed).unwrap();
+        memory.run("RepeatInterleaveIntWithDim", fixed).unwrap();
         let named = vec![t(&a), t(&times), Arg::Int(dim as i64), Arg::Int(0), t(&named_out)];
-        desk.run("RepeatInterleaveWithDim", named).unwrap();
-        assert_eq!(desk.read(&out), desk.read(&named_out), "along {dim}");
+        memory.run("RepeatInterleaveWithDim", named).unwrap();
+        assert_eq!(memory.read(&out), memory.read(&named_out), "along {dim}");
     }
 }

@@ -1,6 +1,6 @@
 //! The table of workspaces in docs/operators.md: each line is planned here and asks for exactly these bytes.
 
-use cairn_ops::{Arg, Passed, Tensor, nodes, rows};
+use cairn_ops::{Arg, NodeArgs, Tensor, nodes, rows};
 use cairn_tensor::{DType, Layout};
 use std::sync::Arc;
 
@@ -57,20 +57,20 @@ impl Table {
         let inputs: Vec<Option<Tensor>> = inputs.into_iter().map(Some).collect();
         let attributes: Vec<(String, Arg)> =
             attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        let mut passed = Passed { inputs: &inputs, outputs: &[], attributes: &attributes };
-        let layouts = nodes()[name].infer(&passed);
+        let mut args = NodeArgs { inputs: &inputs, outputs: &[], attributes: &attributes };
+        let layouts = nodes()[name].infer(&args);
         let layouts = layouts.unwrap_or_else(|error| panic!("{name} {call}: {error:?}"));
         let outputs: Vec<Tensor> =
             layouts.into_iter().enumerate().map(|(at, one)| stored(100 + at, one)).collect();
-        passed.outputs = &outputs;
-        let plan = nodes()[name].plan(&passed);
+        args.outputs = &outputs;
+        let plan = nodes()[name].plan(&args);
         let plan = plan.unwrap_or_else(|error| panic!("{name} {call}: {error:?}"));
         self.line(name, call, plan.workspace, holds);
     }
 }
 
 fn order(table: &mut Table) {
-    const KEYS: &str = "a key with its place for each element";
+    const KEYS: &str = "a key with its index for each element";
     let sort = |dtype, dims: &[usize]| vec![tensor(0, dtype, dims)];
     table.by_name("Sort", "f32[1000]", sort(F32, &[1000]), &[], KEYS);
     table.by_name("Sort", "f32[4096]", sort(F32, &[4096]), &[], KEYS);
@@ -82,8 +82,8 @@ fn order(table: &mut Table) {
     table.by_name("TopKV2", "i64[64, 100], k 5", top(I64, &[64, 100], 5), &[], KEYS);
     let median = |dims: &[usize], line: usize| {
         let outs = [t(1, F32, &[line]), t(2, I64, &[line])];
-        let [values, places] = outs;
-        vec![t(0, F32, dims), Arg::Int(-1), Arg::Flag(false), values, places]
+        let [values, indices] = outs;
+        vec![t(0, F32, dims), Arg::Int(-1), Arg::Flag(false), values, indices]
     };
     table.aclnn("MedianDim", "f32[64, 1000] over 1", median(&[64, 1000], 64), KEYS);
     let whole = vec![t(0, F32, &[64, 1000]), t(1, F32, &[])];

@@ -1,4 +1,4 @@
-//! How the elements of a tensor lie in memory.
+//! How the elements of a tensor are laid out in memory.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Where the elements of a tensor lie: type, sizes, strides and offset, without the memory itself.
+//! Where the elements of a tensor are: type, sizes, strides and offset, without the memory itself.
 
 use crate::DType;
 use std::fmt;
@@ -9,34 +9,34 @@ pub const MAX_DIMS: usize = 8;
 
 /// Up to [`MAX_DIMS`] numbers, inline: sizes, strides, positions.
 #[derive(Clone, Copy)]
-pub struct Row<T> {
+pub struct DimArray<T> {
     length: u8,
     values: [T; MAX_DIMS],
 }
 
 /// The sizes of a tensor.
-pub type Dims = Row<usize>;
+pub type Dims = DimArray<usize>;
 
 /// The strides of a tensor, in elements.
-pub type Strides = Row<isize>;
+pub type Strides = DimArray<isize>;
 
-impl<T: Copy + Default> Row<T> {
+impl<T: Copy + Default> DimArray<T> {
     /// A copy of `values`; `None` for more than [`MAX_DIMS`].
-    pub fn try_new(values: &[T]) -> Option<Row<T>> {
-        let mut row = Row { length: values.len() as u8, values: [T::default(); MAX_DIMS] };
-        row.values.get_mut(..values.len())?.copy_from_slice(values);
-        Some(row)
+    pub fn try_new(values: &[T]) -> Option<DimArray<T>> {
+        let mut array = DimArray { length: values.len() as u8, values: [T::default(); MAX_DIMS] };
+        array.values.get_mut(..values.len())?.copy_from_slice(values);
+        Some(array)
     }
 
     /// A copy of `values`, which are at most [`MAX_DIMS`].
-    pub fn new(values: &[T]) -> Row<T> {
-        Row::try_new(values).expect("at most MAX_DIMS dimensions")
+    pub fn new(values: &[T]) -> DimArray<T> {
+        DimArray::try_new(values).expect("at most MAX_DIMS dimensions")
     }
 
     /// `count` times the same value.
-    pub fn filled(count: usize, value: T) -> Row<T> {
+    pub fn filled(count: usize, value: T) -> DimArray<T> {
         assert!(count <= MAX_DIMS);
-        Row { length: count as u8, values: [value; MAX_DIMS] }
+        DimArray { length: count as u8, values: [value; MAX_DIMS] }
     }
 
     /// Appends a value; there is room for [`MAX_DIMS`].
@@ -61,13 +61,13 @@ impl<T: Copy + Default> Row<T> {
     }
 }
 
-impl<T: Copy + Default> Default for Row<T> {
+impl<T: Copy + Default> Default for DimArray<T> {
     fn default() -> Self {
-        Row { length: 0, values: [T::default(); MAX_DIMS] }
+        DimArray { length: 0, values: [T::default(); MAX_DIMS] }
     }
 }
 
-impl<T> Deref for Row<T> {
+impl<T> Deref for DimArray<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -75,36 +75,36 @@ impl<T> Deref for Row<T> {
     }
 }
 
-impl<T> DerefMut for Row<T> {
+impl<T> DerefMut for DimArray<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         &mut self.values[..usize::from(self.length)]
     }
 }
 
-impl<T: PartialEq> PartialEq for Row<T> {
-    fn eq(&self, other: &Row<T>) -> bool {
+impl<T: PartialEq> PartialEq for DimArray<T> {
+    fn eq(&self, other: &DimArray<T>) -> bool {
         **self == **other
     }
 }
 
-impl<T: Eq> Eq for Row<T> {}
+impl<T: Eq> Eq for DimArray<T> {}
 
-impl<T: fmt::Debug> fmt::Debug for Row<T> {
+impl<T: fmt::Debug> fmt::Debug for DimArray<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
 }
 
-impl<T: Copy + Default> FromIterator<T> for Row<T> {
+impl<T: Copy + Default> FromIterator<T> for DimArray<T> {
     /// Panics when there are more than [`MAX_DIMS`].
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
-        let mut row = Row::default();
-        values.into_iter().for_each(|value| row.push(value));
-        row
+        let mut array = DimArray::default();
+        values.into_iter().for_each(|value| array.push(value));
+        array
     }
 }
 
-/// The strides of a tensor whose elements lie one after the other, the last dimension fastest. Those of a tensor that
+/// The strides of a tensor whose elements are contiguous, the last dimension fastest. Those of a tensor that
 /// no memory holds (see [`Layout::fits`]) end at the greatest number there is.
 pub fn contiguous_strides(dims: &[usize]) -> Strides {
     let mut strides = Strides::filled(dims.len(), 1);
@@ -138,7 +138,7 @@ pub fn broadcast(a: &[usize], b: &[usize]) -> Option<Dims> {
 pub struct Layout {
     /// The type of the elements.
     pub dtype: DType,
-    /// Where the element at position 0, 0, .. lies.
+    /// Where the element at position 0, 0, .. is.
     pub offset: isize,
     dims: Dims,
     strides: Strides,
@@ -181,7 +181,7 @@ impl Layout {
         self.dtype.size_in_bytes().unwrap_or(0)
     }
 
-    /// Bytes of all elements when they lie one after the other.
+    /// Bytes of all elements when they are contiguous.
     pub fn bytes(&self) -> usize {
         self.count() * self.item()
     }
@@ -212,7 +212,7 @@ impl Layout {
         Some(parts)
     }
 
-    /// Elements lie one after the other, the last dimension fastest.
+    /// Elements are contiguous, the last dimension fastest.
     pub fn is_contiguous(&self) -> bool {
         let mut expected = 1;
         for (size, stride) in self.dims.iter().zip(self.strides.iter()).rev() {
@@ -244,7 +244,7 @@ impl Layout {
         Some(low..high.checked_add(1)?)
     }
 
-    /// The same elements, their storage counted from another place.
+    /// The same elements, their storage counted from another start.
     #[inline]
     pub fn from_offset(self, offset: isize) -> Layout {
         Layout { offset, ..self }
@@ -296,13 +296,13 @@ impl Layout {
         self
     }
 
-    /// The part at one place of a dimension, without that dimension.
-    pub fn at(mut self, dim: usize, place: usize) -> Layout {
-        self.offset += place as isize * self.strides[dim];
+    /// The part at one index of a dimension, without that dimension.
+    pub fn at(mut self, dim: usize, index: usize) -> Layout {
+        self.offset += index as isize * self.strides[dim];
         self.without(dim)
     }
 
-    /// Without a dimension: the part at its first place.
+    /// Without a dimension: the part at its first index.
     pub fn without(mut self, dim: usize) -> Layout {
         self.dims.remove(dim);
         self.strides.remove(dim);
@@ -415,11 +415,11 @@ mod tests {
 
     #[test]
     fn rows_take_and_give() {
-        let mut row = Dims::new(&[1, 2, 3]);
-        row.insert(1, 9);
-        assert_eq!(*row, [1, 9, 2, 3]);
-        assert_eq!(row.remove(0), 1);
-        assert_eq!(*row, [9, 2, 3]);
+        let mut array = Dims::new(&[1, 2, 3]);
+        array.insert(1, 9);
+        assert_eq!(*array, [1, 9, 2, 3]);
+        assert_eq!(array.remove(0), 1);
+        assert_eq!(*array, [9, 2, 3]);
         assert!(Dims::try_new(&[1; 9]).is_none());
     }
 }

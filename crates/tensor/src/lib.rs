@@ -1,8 +1,8 @@
 //! What a tensor is made of: the types of its elements, the formats of its memory by the numbers that CANN
-//! gives them, where its elements lie, and the kernels that compute on them. Knows nothing of devices and
+//! gives them, where its elements are, and the kernels that compute on them. Knows nothing of devices and
 //! streams.
 //!
-//! `unsafe` stands in `view` and `kernels` alone.
+//! `unsafe` is used in `view` and `kernels` alone.
 
 #![deny(unsafe_code)]
 
@@ -22,7 +22,7 @@ mod view;
 pub use dtype::DType;
 pub use float16::{f16_to_f32, f32_to_f16};
 pub use format::{Format, Reorder};
-pub use layout::{Dims, Layout, MAX_DIMS, Row, Strides, broadcast, contiguous_strides};
+pub use layout::{DimArray, Dims, Layout, MAX_DIMS, Strides, broadcast, contiguous_strides};
 pub use promote::promote;
 pub use scalar::Scalar;
 pub use view::{Shared, View, ViewMut};

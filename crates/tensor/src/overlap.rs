@@ -1,23 +1,23 @@
 //! Whether two positions of a layout are the same element.
 
-use crate::{Layout, Row};
+use crate::{DimArray, Layout};
 
 /// How many combinations of steps are looked at before a layout counts as one that repeats. Layouts that come of
 /// slicing, turning and mirroring are decided without any.
 const PATIENCE: u32 = 10_000;
 
-/// A dimension of more than one place: how far a step goes, without its direction, and how many steps there are.
+/// A dimension of more than one position: how far a step goes, without its direction, and how many steps there are.
 type Span = (u128, u128);
 
 impl Layout {
-    /// Whether two positions share an element: a step of 0, or steps of several dimensions that lead to the same place.
+    /// Whether two positions share an element: a step of 0, or steps of several dimensions that lead to the same element.
     /// Exact for up to two dimensions and for all layouts whose dimensions nest; elsewhere a layout too tangled to be
     /// decided in some thousand looks counts as one that repeats.
     pub fn repeats(&self) -> bool {
         if self.is_contiguous() || self.dims().contains(&0) {
             return false;
         }
-        let mut spans: Row<Span> = (self.dims().iter().zip(self.strides()))
+        let mut spans: DimArray<Span> = (self.dims().iter().zip(self.strides()))
             .filter(|(size, _)| **size > 1)
             .map(|(size, stride)| (stride.unsigned_abs() as u128, *size as u128 - 1))
             .collect();
@@ -29,7 +29,7 @@ impl Layout {
         if spans[0].0 == 0 || spans.iter().enumerate().any(met) {
             return true;
         }
-        spans.len() > 2 && Search { spans: &spans, left: PATIENCE }.begins_again()
+        spans.len() > 2 && Search { spans: &spans, left: PATIENCE }.has_repeat()
     }
 }
 
@@ -64,16 +64,16 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Also when it is not decided in time.
-    fn begins_again(&mut self) -> bool {
+    fn has_repeat(&mut self) -> bool {
         (0..self.spans.len()).rev().any(|longest| {
             let (step, steps) = self.spans[longest];
             let below = reach(&self.spans[..longest]);
-            (1..=steps.min(below / step)).any(|count| self.comes_back(longest, step * count))
+            (1..=steps.min(below / step)).any(|count| self.returns_to_start(longest, step * count))
         })
     }
 
     /// Whether the dimensions before `end` can go `far` back.
-    fn comes_back(&mut self, end: usize, far: u128) -> bool {
+    fn returns_to_start(&mut self, end: usize, far: u128) -> bool {
         let Some(left) = self.left.checked_sub(1) else { return true };
         self.left = left;
         let Some(at) = end.checked_sub(1) else { return far == 0 };
@@ -90,8 +90,8 @@ impl Search<'_> {
         let most = (far.saturating_add(below) / step).min(steps);
         let back = far < below
             && (1..=steps.min((below - far) / step))
-                .any(|count| self.comes_back(at, far + step * count));
-        back || (fewest..=most).any(|count| self.comes_back(at, far.abs_diff(step * count)))
+                .any(|count| self.returns_to_start(at, far + step * count));
+        back || (fewest..=most).any(|count| self.returns_to_start(at, far.abs_diff(step * count)))
     }
 }
 

@@ -1,8 +1,8 @@
-//! Who computes: the threads that a kernel may spread over.
+//! The threads that a kernel may spread over.
 
 /// Threads that run the parts of one kernel.
 ///
-/// A kernel splits its work by [`Parallel::width`] and its own shapes alone, never by who is free: results are
+/// A kernel splits its work by [`Parallel::width`] and its own shapes alone, never by which threads are free: results are
 /// the same for a given width.
 pub trait Parallel: Sync {
     /// How many parts may run at once; at least 1.
@@ -13,9 +13,9 @@ pub trait Parallel: Sync {
 }
 
 /// The calling thread alone.
-pub struct Alone;
+pub struct SingleThread;
 
-impl Parallel for Alone {
+impl Parallel for SingleThread {
     fn width(&self) -> usize {
         1
     }
@@ -25,7 +25,7 @@ impl Parallel for Alone {
     }
 }
 
-/// The part `part` of `0..count` when it is cut into `parts` of nearly the same length, whose borders lie on
+/// The part `part` of `0..count` when it is cut into `parts` of nearly the same length, whose borders are
 /// multiples of `grain`.
 pub fn share(count: usize, grain: usize, parts: usize, part: usize) -> std::ops::Range<usize> {
     let grains = count.div_ceil(grain);
@@ -33,8 +33,8 @@ pub fn share(count: usize, grain: usize, parts: usize, part: usize) -> std::ops:
     border(part)..border(part + 1)
 }
 
-/// Calls `body` with ranges that make up `0..count`: one for each member of the parallel when there is enough
-/// to do (`least` for each), else one in all. Borders lie on multiples of `grain`.
+/// Calls `body` with ranges that make up `0..count`: one for each thread when there is enough
+/// to do (`least` for each), else one in all. Borders are multiples of `grain`.
 pub fn split(
     parallel: &dyn Parallel,
     count: usize,

@@ -26,7 +26,7 @@ unsafe impl Send for View<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for View<'_> {}
 
-/// Bytes that the members of a parallel share, to be cut into parts: the rule of [`View`] about threads holds for
+/// Bytes that threads share, to be cut into parts: the rule of [`View`] about threads holds for
 /// them too.
 #[derive(Clone, Copy)]
 pub struct Shared<'a> {
@@ -59,7 +59,7 @@ impl<'a> Shared<'a> {
 
 impl<'a> View<'a> {
     /// The tensor with this layout, whose offset counts from the first of `bytes`. `None` when an element
-    /// would lie outside of them.
+    /// would be outside of them.
     #[inline]
     pub fn over(bytes: &'a [Cell<u8>], layout: Layout) -> Option<View<'a>> {
         let item = layout.dtype.size_in_bytes()?;
@@ -71,7 +71,7 @@ impl<'a> View<'a> {
             if extent.start < 0 || end > bytes.len() {
                 return None;
             }
-            // SAFETY: the first element lies in the extent, which lies in the bytes.
+            // SAFETY: the first element is in the extent, which is in the bytes.
             unsafe { bytes.as_ptr().offset(layout.offset * item as isize) }
         };
         let layout = layout.from_offset(0);
@@ -87,7 +87,7 @@ impl<'a> View<'a> {
             return None;
         }
         let offset = if part.is_empty() { 0 } else { layout.offset * layout.item() as isize };
-        // SAFETY: the new first element lies in the extent of the old elements.
+        // SAFETY: the new first element is in the extent of the old elements.
         let first = unsafe { self.first.offset(offset) };
         Some(View { first, layout: layout.from_offset(0), bytes: PhantomData })
     }

@@ -4,7 +4,7 @@ use cairn_tensor::kernels::attention::{
     Attention, Gradients, Sizes, backward, backward_scratch, forward, forward_scratch,
 };
 use cairn_tensor::kernels::copy::copy;
-use cairn_tensor::parallel::{Alone, Parallel};
+use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -27,24 +27,29 @@ fn bytes(count: usize) -> Vec<Cell<u8>> {
     vec![Cell::new(0); count]
 }
 
-struct Stored {
+struct StoredTensor {
     bytes: Vec<Cell<u8>>,
     layout: Layout,
 }
 
-impl Stored {
+impl StoredTensor {
     /// With positions before heads in memory when `transposed`.
-    fn new(dtype: DType, dims: [usize; 4], transposed: bool, f: impl Fn(usize) -> f64) -> Stored {
+    fn new(
+        dtype: DType,
+        dims: [usize; 4],
+        transposed: bool,
+        f: impl Fn(usize) -> f64,
+    ) -> StoredTensor {
         let [b, n, s, d] = dims;
         let layout = match transposed {
             true => Layout::contiguous(dtype, &[b, s, n, d]).transposed(1, 2),
             false => Layout::contiguous(dtype, &dims),
         };
-        let stored = Stored { bytes: bytes(layout.bytes()), layout };
+        let stored = StoredTensor { bytes: bytes(layout.bytes()), layout };
         let plain: Vec<Cell<u8>> =
             (0..layout.count()).flat_map(|at| f(at).to_ne_bytes()).map(Cell::new).collect();
         let from = View::over(&plain, Layout::contiguous(DType::Double, &dims)).unwrap();
-        copy(&Alone, stored.out(), from);
+        copy(&SingleThread, stored.out(), from);
         stored
     }
 
@@ -59,7 +64,7 @@ impl Stored {
     fn values(&self) -> Vec<f64> {
         let plain = bytes(self.layout.count() * 8);
         let to = Layout::contiguous(DType::Double, self.layout.dims());
-        copy(&Alone, ViewMut::over(&plain, to).unwrap(), self.view());
+        copy(&SingleThread, ViewMut::over(&plain, to).unwrap(), self.view());
         let plain: Vec<u8> = plain.iter().map(Cell::get).collect();
         plain.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
     }
@@ -95,9 +100,9 @@ impl Plain<'_> {
                             * self.k[(group * keys + key) * features + at]
                     })
                     .sum();
-                let place = (head * queries + query) * keys + key;
+                let index = (head * queries + query) * keys + key;
                 match (self.counts)(head, query, key) {
-                    true => (dot + (self.shift)(place)) * self.scale,
+                    true => (dot + (self.shift)(index)) * self.scale,
                     false => f64::NEG_INFINITY,
                 }
             })
@@ -197,16 +202,16 @@ proptest! {
     ) {
         let heads = groups * share;
         let sizes = Sizes { batches, heads, groups, queries, keys, features, width };
-        let q = Stored::new(dtype, [batches, heads, queries, features], transposed, |at| noise(1, at));
-        let k = Stored::new(dtype, [batches, groups, keys, features], transposed, |at| noise(2, at));
-        let v = Stored::new(dtype, [batches, groups, keys, width], transposed, |at| noise(3, at));
-        let grad = Stored::new(DType::Float, [batches, heads, queries, width], transposed, |at| noise(4, at));
-        let shift = Stored::new(dtype, [1, heads, queries, keys], false, |at| noise(5, at));
-        let mask = Stored::new(DType::Bool, [1, 1, queries, keys], false, |at| f64::from(u8::from(at % 3 == 1)));
+        let q = StoredTensor::new(dtype, [batches, heads, queries, features], transposed, |at| noise(1, at));
+        let k = StoredTensor::new(dtype, [batches, groups, keys, features], transposed, |at| noise(2, at));
+        let v = StoredTensor::new(dtype, [batches, groups, keys, width], transposed, |at| noise(3, at));
+        let grad = StoredTensor::new(DType::Float, [batches, heads, queries, width], transposed, |at| noise(4, at));
+        let shift = StoredTensor::new(dtype, [1, heads, queries, keys], false, |at| noise(5, at));
+        let mask = StoredTensor::new(DType::Bool, [1, 1, queries, keys], false, |at| f64::from(u8::from(at % 3 == 1)));
         let wide = [batches, heads, queries, keys];
         let bits: Vec<Cell<u8>> = (0..batches * heads * queries * keys / 8 + 1).map(|at| Cell::new((at * 37 + 11) as u8)).collect();
         let kept = View::over(&bits, Layout::contiguous(DType::Uint8, &[bits.len()])).unwrap();
-        let seen = |one: &Stored| one.layout.broadcast_to(&wide).unwrap();
+        let seen = |one: &StoredTensor| one.layout.broadcast_to(&wide).unwrap();
         let task = Attention {
             query: q.view(),
             key: k.view(),
@@ -225,12 +230,12 @@ proptest! {
             scale: 0.7,
         };
         let parallel = Threads(width_of_team);
-        let room = Layout::contiguous(DType::Float, &forward_scratch(&sizes));
-        let space = bytes(room.bytes());
-        let out = Stored::new(DType::Float, [batches, heads, queries, width], transposed, |_| f64::NAN);
-        let most = Stored::new(DType::Float, [batches, heads, queries, 8], false, |_| f64::NAN);
-        let sums = Stored::new(DType::Float, [batches, heads, queries, 8], false, |_| f64::NAN);
-        forward(&parallel, &task, out.out(), Some(most.out()), Some(sums.out()), ViewMut::over(&space, room).unwrap());
+        let scratch = Layout::contiguous(DType::Float, &forward_scratch(&sizes));
+        let space = bytes(scratch.bytes());
+        let out = StoredTensor::new(DType::Float, [batches, heads, queries, width], transposed, |_| f64::NAN);
+        let most = StoredTensor::new(DType::Float, [batches, heads, queries, 8], false, |_| f64::NAN);
+        let sums = StoredTensor::new(DType::Float, [batches, heads, queries, 8], false, |_| f64::NAN);
+        forward(&parallel, &task, out.out(), Some(most.out()), Some(sums.out()), ViewMut::over(&space, scratch).unwrap());
 
         let shifts = shift.values();
         let plain = Plain {
@@ -252,20 +257,20 @@ proptest! {
         close(&out.values(), &plain.forward(), 1e-5);
         prop_assert!(most.values().iter().chain(&sums.values()).all(|x| x.is_finite()));
 
-        let room = Layout::contiguous(DType::Float, &backward_scratch(&sizes));
-        let space = bytes(room.bytes());
+        let scratch = Layout::contiguous(DType::Float, &backward_scratch(&sizes));
+        let space = bytes(scratch.bytes());
         let to = [(heads, queries, features), (groups, keys, features), (groups, keys, width)]
-            .map(|(n, s, d)| Stored::new(DType::Float, [batches, n, s, d], transposed, |_| f64::NAN));
+            .map(|(n, s, d)| StoredTensor::new(DType::Float, [batches, n, s, d], transposed, |_| f64::NAN));
         let gradients = Gradients {
             grad: grad.view(),
             result: remembered.then(|| out.view()),
-            noted: remembered.then(|| (most.view(), sums.view())),
+            softmax_stats: remembered.then(|| (most.view(), sums.view())),
             query: to[0].out(),
             key: to[1].out(),
             value: to[2].out(),
             sink: None,
         };
-        backward(&parallel, &task, &gradients, ViewMut::over(&space, room).unwrap());
+        backward(&parallel, &task, &gradients, ViewMut::over(&space, scratch).unwrap());
         for (have, want) in to.iter().zip(plain.backward(&grad.values())) {
             close(&have.values(), &want, 3e-5);
         }

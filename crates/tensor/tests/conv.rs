@@ -1,10 +1,10 @@
 //! Convolutions and gradients of weights against plain loops, over sizes, axes, strides, types and threads.
 
 use cairn_tensor::kernels::conv::{
-    Axis, convolve, filter, filter_room, pack_weights, room, takes_weights,
+    Axis, convolve, filter, filter_scratch_size, pack_weights, scratch_size, takes_weights,
 };
 use cairn_tensor::kernels::copy::copy;
-use cairn_tensor::parallel::{Alone, Parallel};
+use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -24,16 +24,22 @@ impl Parallel for Threads {
 }
 
 /// A tensor in memory of its own, with small integers in it: sums are exact in every type.
-struct Stored {
+struct StoredTensor {
     bytes: Vec<Cell<u8>>,
     layout: Layout,
 }
 
-impl Stored {
-    /// `turn` says which dimension lies outermost; dimensions are stepped by `step`.
-    fn new(dtype: DType, dims: &[usize], turn: usize, step: usize, seed: usize) -> Stored {
+impl StoredTensor {
+    /// `rotation` says which dimension lies outermost; dimensions are stepped by `step`.
+    fn new(
+        dtype: DType,
+        dims: &[usize],
+        rotation: usize,
+        step: usize,
+        seed: usize,
+    ) -> StoredTensor {
         let rank = dims.len();
-        let order: Vec<usize> = (0..rank).map(|at| (at + turn) % rank).collect();
+        let order: Vec<usize> = (0..rank).map(|at| (at + rotation) % rank).collect();
         let wide: Vec<usize> = order.iter().map(|at| dims[*at] * step).collect();
         let inverse: Vec<usize> =
             (0..rank).map(|at| order.iter().position(|one| *one == at).unwrap()).collect();
@@ -43,12 +49,12 @@ impl Stored {
         }
         let item = dtype.size_in_bytes().unwrap();
         let bytes = vec![Cell::new(0x55); wide.iter().product::<usize>() * item];
-        let stored = Stored { bytes, layout };
+        let stored = StoredTensor { bytes, layout };
         let number = |at: usize| ((at * 7919 + seed * 104_729) % 5) as f64 - 2.0;
         let plain: Vec<Cell<u8>> =
             (0..layout.count()).flat_map(|at| number(at).to_ne_bytes()).map(Cell::new).collect();
         let from = Layout::contiguous(DType::Double, dims);
-        copy(&Alone, stored.out(), View::over(&plain, from).unwrap());
+        copy(&SingleThread, stored.out(), View::over(&plain, from).unwrap());
         stored
     }
 
@@ -63,14 +69,14 @@ impl Stored {
     fn values(&self) -> Vec<f64> {
         let plain = vec![Cell::new(0); self.layout.count() * 8];
         let to = Layout::contiguous(DType::Double, self.layout.dims());
-        copy(&Alone, ViewMut::over(&plain, to).unwrap(), self.view());
+        copy(&SingleThread, ViewMut::over(&plain, to).unwrap(), self.view());
         let numbers: Vec<u8> = plain.iter().map(Cell::get).collect();
         numbers.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
     }
 }
 
 /// Where a position lies in a tensor of these sizes.
-fn place(dims: &[usize], at: &[usize]) -> usize {
+fn flat_index(dims: &[usize], at: &[usize]) -> usize {
     dims.iter().zip(at).fold(0, |sum, (size, at)| sum * size + at)
 }
 
@@ -86,16 +92,17 @@ fn positions(dims: &[usize]) -> impl Iterator<Item = Vec<usize>> + '_ {
     })
 }
 
-/// The position of the source that a tap at a place covers.
+/// The position of the source that a tap at an output position covers.
 fn covered(
     axes: &[Axis; 3],
     sizes: &[usize],
-    places: &[usize],
+    position: &[usize],
     taps: &[usize],
 ) -> Option<Vec<usize>> {
     let at = |dim: usize| {
         let axis = axes[dim];
-        let at = places[dim] as isize * axis.step + axis.first + taps[dim] as isize * axis.tap_step;
+        let at =
+            position[dim] as isize * axis.step + axis.first + taps[dim] as isize * axis.tap_step;
         usize::try_from(at).ok().filter(|at| *at < sizes[dim])
     };
     (0..3).map(at).collect()
@@ -105,13 +112,13 @@ fn covered(
 struct Case {
     axes: [Axis; 3],
     sizes: [usize; 3],
-    places: [usize; 3],
+    out_sizes: [usize; 3],
     samples: usize,
     groups: usize,
     inputs: usize,
     outputs: usize,
     dtype: DType,
-    turns: [usize; 3],
+    rotations: [usize; 3],
     step: usize,
     threads: usize,
 }
@@ -125,33 +132,45 @@ fn cases() -> impl Strategy<Value = Case> {
     let types = prop::sample::select(vec![DType::Float, DType::Float16, DType::Bf16]);
     let axes = [axis(), axis(), axis()];
     let sizes = [1usize..3, 1usize..5, 1usize..40];
-    let places = [1usize..3, 1usize..4, 1usize..40];
+    let out_sizes = [1usize..3, 1usize..4, 1usize..40];
     let channels = (1usize..3, 1usize..3, 0usize..9, 1usize..9);
     let rest = (types, [0usize..6, 0usize..6, 0usize..6], 1usize..3, 1usize..4);
-    (axes, sizes, places, channels, rest).prop_map(|(axes, sizes, places, channels, rest)| {
+    (axes, sizes, out_sizes, channels, rest).prop_map(|(axes, sizes, out_sizes, channels, rest)| {
         let (samples, groups, inputs, outputs) = channels;
-        let (dtype, turns, step, threads) = rest;
-        Case { axes, sizes, places, samples, groups, inputs, outputs, dtype, turns, step, threads }
+        let (dtype, rotations, step, threads) = rest;
+        Case {
+            axes,
+            sizes,
+            out_sizes,
+            samples,
+            groups,
+            inputs,
+            outputs,
+            dtype,
+            rotations,
+            step,
+            threads,
+        }
     })
 }
 
 impl Case {
-    fn source(&self) -> Stored {
+    fn source(&self) -> StoredTensor {
         let [d, h, w] = self.sizes;
         let dims = [self.samples, self.groups, self.inputs, d, h, w];
-        Stored::new(self.dtype, &dims, self.turns[0], self.step, 1)
+        StoredTensor::new(self.dtype, &dims, self.rotations[0], self.step, 1)
     }
 
-    fn result(&self, seed: usize) -> Stored {
-        let [d, h, w] = self.places;
+    fn result(&self, seed: usize) -> StoredTensor {
+        let [d, h, w] = self.out_sizes;
         let dims = [self.samples, self.groups, self.outputs, d, h, w];
-        Stored::new(self.dtype, &dims, self.turns[1], self.step, seed)
+        StoredTensor::new(self.dtype, &dims, self.rotations[1], self.step, seed)
     }
 
-    fn weights(&self) -> Stored {
+    fn weights(&self) -> StoredTensor {
         let [z, y, x] = self.axes.map(|axis| axis.taps);
         let dims = [self.groups, self.outputs, self.inputs, z, y, x];
-        Stored::new(self.dtype, &dims, self.turns[2], self.step, 3)
+        StoredTensor::new(self.dtype, &dims, self.rotations[2], self.step, 3)
     }
 }
 
@@ -171,20 +190,20 @@ fn check(have: &[f64], want: &[f64], dtype: DType) -> Result<(), TestCaseError> 
 
 fn convolved(case: &Case, with_bias: bool) -> Result<(), TestCaseError> {
     let (source, out, weights) = (case.source(), case.result(2), case.weights());
-    let bias = Stored::new(case.dtype, &[case.groups, case.outputs], 1, case.step, 4);
-    let (bytes, layout) = scratch(room(&out.layout, &source.layout, &case.axes));
+    let bias = StoredTensor::new(case.dtype, &[case.groups, case.outputs], 1, case.step, 4);
+    let (bytes, layout) = scratch(scratch_size(&out.layout, &source.layout, &case.axes));
     let (packed, packed_layout) = scratch(weights.layout.count());
     let seen = match takes_weights(&weights.layout) {
         true => weights.view(),
         false => {
             let whole = packed_layout.reshaped(weights.layout.dims()).unwrap();
-            pack_weights(&Alone, ViewMut::over(&packed, whole).unwrap(), weights.view())
+            pack_weights(&SingleThread, ViewMut::over(&packed, whole).unwrap(), weights.view())
         }
     };
-    let room = ViewMut::over(&bytes, layout).unwrap();
+    let workspace = ViewMut::over(&bytes, layout).unwrap();
     let added = with_bias.then(|| bias.view());
     let parallel = Threads(case.threads);
-    convolve(&parallel, out.out(), source.view(), seen, added, &case.axes, room);
+    convolve(&parallel, out.out(), source.view(), seen, added, &case.axes, workspace);
     prop_assert!(bytes[layout.bytes()..].iter().all(|byte| byte.get() == 0xEE));
     let (x, w, b) = (source.values(), weights.values(), bias.values());
     let (x_dims, w_dims) = (source.layout.dims(), weights.layout.dims());
@@ -197,7 +216,7 @@ fn convolved(case: &Case, with_bias: bool) -> Result<(), TestCaseError> {
                 };
                 let from = [at[0], at[1], tap[0], from[0], from[1], from[2]];
                 let weight = [at[1], at[2], tap[0], tap[1], tap[2], tap[3]];
-                sum += x[place(x_dims, &from)] * w[place(w_dims, &weight)];
+                sum += x[flat_index(x_dims, &from)] * w[flat_index(w_dims, &weight)];
             }
             sum
         })
@@ -207,24 +226,26 @@ fn convolved(case: &Case, with_bias: bool) -> Result<(), TestCaseError> {
 
 fn filtered(case: &Case) -> Result<(), TestCaseError> {
     let (source, grad, out) = (case.source(), case.result(5), case.weights());
-    let count = filter_room(&out.layout, &source.layout, &grad.layout, &case.axes);
+    let count = filter_scratch_size(&out.layout, &source.layout, &grad.layout, &case.axes);
     let (bytes, layout) = scratch(count);
-    let room = ViewMut::over(&bytes, layout).unwrap();
+    let workspace = ViewMut::over(&bytes, layout).unwrap();
     let parallel = Threads(case.threads);
-    filter(&parallel, out.out(), source.view(), grad.view(), &case.axes, room);
+    filter(&parallel, out.out(), source.view(), grad.view(), &case.axes, workspace);
     prop_assert!(bytes[layout.bytes()..].iter().all(|byte| byte.get() == 0xEE));
     let (x, y) = (source.values(), grad.values());
     let (x_dims, y_dims) = (source.layout.dims(), grad.layout.dims());
     let want: Vec<f64> = positions(out.layout.dims())
         .map(|at| {
             let mut sum = 0.0;
-            for to in positions(&[case.samples, case.places[0], case.places[1], case.places[2]]) {
+            for to in
+                positions(&[case.samples, case.out_sizes[0], case.out_sizes[1], case.out_sizes[2]])
+            {
                 let Some(from) = covered(&case.axes, &case.sizes, &to[1..], &at[3..]) else {
                     continue;
                 };
                 let from = [to[0], at[0], at[2], from[0], from[1], from[2]];
                 let to = [to[0], at[0], at[1], to[1], to[2], to[3]];
-                sum += x[place(x_dims, &from)] * y[place(y_dims, &to)];
+                sum += x[flat_index(x_dims, &from)] * y[flat_index(y_dims, &to)];
             }
             sum
         })
@@ -257,18 +278,18 @@ fn large_ones() {
         ([Axis::NONE, same, same], [1, 33, 70], [1, 33, 70], 1, 24, 1, 1),
         ([Axis::NONE, axis(2, -1, 1, 3), axis(2, -1, 1, 3)], [1, 33, 70], [1, 17, 35], 1, 24, 1, 2),
     ];
-    for (axes, sizes, places, samples, groups, inputs, outputs) in shapes {
+    for (axes, sizes, out_sizes, samples, groups, inputs, outputs) in shapes {
         for (dtype, threads) in [(DType::Float, 1), (DType::Float, 3), (DType::Bf16, 2)] {
             let case = Case {
                 axes,
                 sizes,
-                places,
+                out_sizes,
                 samples,
                 groups,
                 inputs,
                 outputs,
                 dtype,
-                turns: [0; 3],
+                rotations: [0; 3],
                 step: 1,
                 threads,
             };

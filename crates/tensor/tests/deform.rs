@@ -1,7 +1,7 @@
-//! Samples at moved places: without offsets they are the taps of a plain convolution; the gradients are those of the values.
+//! Samples at moved positions: without offsets they are the taps of a plain convolution; the gradients are those of the values.
 
-use cairn_tensor::kernels::deform::Deforming;
-use cairn_tensor::parallel::Alone;
+use cairn_tensor::kernels::deform::DeformableWindows;
+use cairn_tensor::parallel::SingleThread;
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -45,44 +45,44 @@ fn sum_of_products(a: &Tensor, b: &Tensor) -> f64 {
 }
 
 /// A shape, with sizes of images, offsets and samples.
-fn sizes(deforming: &Deforming, channels: usize) -> [[usize; 4]; 3] {
-    let Deforming { taps, groups, image, places, .. } = *deforming;
+fn sizes(deformable: &DeformableWindows, channels: usize) -> [[usize; 4]; 3] {
+    let DeformableWindows { taps, groups, image, positions, .. } = *deformable;
     [
         [2, channels, image[0], image[1]],
-        [2, 3 * groups * taps[0] * taps[1], places[0], places[1]],
-        [2, channels, places[0] * taps[0], places[1] * taps[1]],
+        [2, 3 * groups * taps[0] * taps[1], positions[0], positions[1]],
+        [2, channels, positions[0] * taps[0], positions[1] * taps[1]],
     ]
 }
 
-fn shapes() -> impl Strategy<Value = Deforming> {
+fn shapes() -> impl Strategy<Value = DeformableWindows> {
     let pair = |range: std::ops::Range<usize>| [range.clone(), range];
     (pair(1..4), pair(1..3), pair(1..3), pair(0..3), 1usize..3, pair(3..7)).prop_map(
-        |(taps, stride, dilation, border, groups, image)| {
-            let places = [0, 1].map(|i| {
-                let room =
-                    (image[i] + 2 * border[i]).saturating_sub((taps[i] - 1) * dilation[i] + 1);
-                room / stride[i] + 1
+        |(taps, stride, dilation, padding, groups, image)| {
+            let positions = [0, 1].map(|i| {
+                let left =
+                    (image[i] + 2 * padding[i]).saturating_sub((taps[i] - 1) * dilation[i] + 1);
+                left / stride[i] + 1
             });
-            Deforming { taps, stride, dilation, border, groups, image, places }
+            DeformableWindows { taps, stride, dilation, padding, groups, image, positions }
         },
     )
 }
 
 proptest! {
     #[test]
-    fn without_offsets_samples_are_taps(deforming in shapes(), seed in 0usize..1000) {
-        let [images, offsets, samples] = sizes(&deforming, 4);
-        let Deforming { taps, stride, dilation, border, groups, image, places } = deforming;
-        let each = groups * taps[0] * taps[1] * places[0] * places[1];
+    fn without_offsets_samples_are_taps(deformable in shapes(), seed in 0usize..1000) {
+        let [images, offsets, samples] = sizes(&deformable, 4);
+        let DeformableWindows { taps, stride, dilation, padding, groups, image, positions } = deformable;
+        let each = groups * taps[0] * taps[1] * positions[0] * positions[1];
         let x = Tensor::new(&images, noise(seed));
         let still = Tensor::new(&offsets, |at| if at / each % 3 == 2 { 2.0 } else { 0.0 });
         let out = Tensor::new(&samples, |_| 9.0);
-        deforming.forward(&Alone, out.out(), x.view(), still.view());
+        deformable.forward(&SingleThread, out.out(), x.view(), still.view());
         let (x, out) = (x.values(), out.values());
         for (at, found) in out.iter().enumerate() {
             let (row, column) = (at / samples[3] % samples[2], at % samples[3]);
             let from = [(row, 0), (column, 1)].map(|(one, i)| {
-                (one / taps[i] * stride[i] + one % taps[i] * dilation[i]).checked_sub(border[i])
+                (one / taps[i] * stride[i] + one % taps[i] * dilation[i]).checked_sub(padding[i])
             });
             let plane = at / samples[3] / samples[2];
             let expected = match from {
@@ -96,9 +96,9 @@ proptest! {
     }
 
     #[test]
-    fn gradients_are_those_of_the_values(deforming in shapes(), seed in 0usize..1000) {
-        let [images, offsets, samples] = sizes(&deforming, 4);
-        // Offsets that stay away from whole numbers, where the slope changes.
+    fn gradients_are_those_of_the_values(deformable in shapes(), seed in 0usize..1000) {
+        let [images, offsets, samples] = sizes(&deformable, 4);
+        // Offsets that stay away from integers, where the slope changes.
         let of = |step: f32| move |at: usize| {
             let value = noise(seed + 7)(at);
             (value * 3.0).trunc() + 0.25 + 0.4 * value.abs() + step * noise(seed + 11)(at)
@@ -107,19 +107,19 @@ proptest! {
         let grads = Tensor::new(&samples, noise(seed + 3));
         let moved = Tensor::new(&offsets, of(0.0));
         let made = Tensor::new(&samples, |_| 0.0);
-        deforming.forward(&Alone, made.out(), x.view(), moved.view());
+        deformable.forward(&SingleThread, made.out(), x.view(), moved.view());
         let dx = Tensor::new(&images, |_| 0.0);
-        deforming.back_to_images(&Alone, dx.out(), grads.view(), moved.view());
+        deformable.back_to_images(&SingleThread, dx.out(), grads.view(), moved.view());
         let (one, other) = (sum_of_products(&made, &grads), sum_of_products(&x, &dx));
         prop_assert!((one - other).abs() < 1e-4 * (1.0 + one.abs()), "{one} {other}");
 
         let doffset = Tensor::new(&offsets, |_| 9.0);
-        deforming.back_to_offsets(&Alone, doffset.out(), grads.view(), (x.view(), moved.view()));
+        deformable.back_to_offsets(&SingleThread, doffset.out(), grads.view(), (x.view(), moved.view()));
         let step = 1e-2f32;
         let at = |step: f32| {
             let moved = Tensor::new(&offsets, of(step));
             let made = Tensor::new(&samples, |_| 0.0);
-            deforming.forward(&Alone, made.out(), x.view(), moved.view());
+            deformable.forward(&SingleThread, made.out(), x.view(), moved.view());
             sum_of_products(&made, &grads)
         };
         let slope = (at(step) - at(-step)) / f64::from(2.0 * step);
@@ -129,24 +129,24 @@ proptest! {
     }
 
     #[test]
-    fn gradients_spread_to_taps(deforming in shapes(), seed in 0usize..1000, groups in 1usize..3) {
-        let [_, _, samples] = sizes(&deforming, 4);
-        let Deforming { taps, places, .. } = deforming;
+    fn gradients_spread_to_taps(deformable in shapes(), seed in 0usize..1000, groups in 1usize..3) {
+        let [_, _, samples] = sizes(&deformable, 4);
+        let DeformableWindows { taps, positions, .. } = deformable;
         let weights = Tensor::new(&[6, 4 / groups, taps[0], taps[1]], noise(seed));
-        let grads = Tensor::new(&[2, 6, places[0], places[1]], noise(seed + 5));
+        let grads = Tensor::new(&[2, 6, positions[0], positions[1]], noise(seed + 5));
         let out = Tensor::new(&samples, |_| 9.0);
-        deforming.spread(&Alone, out.out(), grads.view(), weights.view());
+        deformable.spread(&SingleThread, out.out(), grads.view(), weights.view());
         let (weights, grads) = (weights.values(), grads.values());
         for (at, found) in out.values().iter().enumerate() {
             let (row, column) = (at / samples[3] % samples[2], at % samples[3]);
             let (channel, sample) = (at / samples[3] / samples[2] % 4, at / samples[3] / samples[2] / 4);
             let tap = row % taps[0] * taps[1] + column % taps[1];
-            let place = row / taps[0] * places[1] + column / taps[1];
+            let position = row / taps[0] * positions[1] + column / taps[1];
             let group = channel / (4 / groups);
             let expected: f32 = (group * 6 / groups..(group + 1) * 6 / groups)
                 .map(|output| {
                     let weight = (output * (4 / groups) + channel % (4 / groups)) * taps[0] * taps[1] + tap;
-                    let grad = (sample * 6 + output) * places[0] * places[1] + place;
+                    let grad = (sample * 6 + output) * positions[0] * positions[1] + position;
                     weights[weight] * grads[grad]
                 })
                 .sum();

@@ -3,7 +3,7 @@
 use cairn_tensor::kernels::linalg::{
     Field, Stack, Triangle, cholesky, inverse, log_determinant, qr, solve_triangular, svd,
 };
-use cairn_tensor::parallel::Alone;
+use cairn_tensor::parallel::SingleThread;
 use num_complex::Complex;
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -39,19 +39,19 @@ fn random<F: Random>(count: usize, seed: u64) -> Vec<F> {
 }
 
 /// Memory for a stack, with values in it.
-struct Room(Vec<Cell<u128>>);
+struct StackMemory(Vec<Cell<u128>>);
 
-impl Room {
-    fn new<F: Random>(values: &[F]) -> Room {
-        let room = Room(vec![Cell::new(0); size_of_val(values).div_ceil(16) + 1]);
-        let place = room.0.as_ptr().cast::<F>().cast_mut();
+impl StackMemory {
+    fn new<F: Random>(values: &[F]) -> StackMemory {
+        let memory = StackMemory(vec![Cell::new(0); size_of_val(values).div_ceil(16) + 1]);
+        let first = memory.0.as_ptr().cast::<F>().cast_mut();
         // SAFETY: there is room for them, aligned for every number; nobody else has it.
-        unsafe { std::slice::from_raw_parts_mut(place, values.len()) }.copy_from_slice(values);
-        room
+        unsafe { std::slice::from_raw_parts_mut(first, values.len()) }.copy_from_slice(values);
+        memory
     }
 
     fn stack<F: Field>(&self, count: usize, each: usize) -> Stack<'_, F> {
-        // SAFETY: cells of bytes in place of cells of numbers.
+        // SAFETY: cells of bytes instead of cells of numbers.
         let bytes = unsafe {
             std::slice::from_raw_parts(self.0.as_ptr().cast::<Cell<u8>>(), self.0.len() * 16)
         };
@@ -64,8 +64,8 @@ impl Room {
     }
 }
 
-fn empty<F: Random>(count: usize) -> Room {
-    Room::new(&vec![F::default(); count])
+fn empty<F: Random>(count: usize) -> StackMemory {
+    StackMemory::new(&vec![F::default(); count])
 }
 
 fn product<F: Random>(a: &[F], b: &[F], [m, k, n]: [usize; 3]) -> Vec<F> {
@@ -99,11 +99,17 @@ fn near<F: Random>(a: &[F], b: &[F]) {
 
 fn each_factor<F: Random>(m: usize, n: usize, seed: u64) {
     let a: Vec<F> = random(2 * m * n, seed);
-    let room = Room::new(&a);
+    let matrices = StackMemory::new(&a);
     let (scales, left) = (empty::<F>(2 * m.min(n)), empty::<F>(2 * m * m));
     let q = left.stack::<F>(2, m * m);
-    qr(&Alone, &room.stack::<F>(2, m * n), &scales.stack(2, m.min(n)), Some(&q), [m, n, m]);
-    let (q, r) = (left.read::<F>(2 * m * m), room.read::<F>(2 * m * n));
+    qr(
+        &SingleThread,
+        &matrices.stack::<F>(2, m * n),
+        &scales.stack(2, m.min(n)),
+        Some(&q),
+        [m, n, m],
+    );
+    let (q, r) = (left.read::<F>(2 * m * m), matrices.read::<F>(2 * m * n));
     for at in 0..2 {
         let (q, r) = (&q[at * m * m..(at + 1) * m * m], &r[at * m * n..(at + 1) * m * n]);
         near(&product(q, r, [m, m, n]), &a[at * m * n..(at + 1) * m * n]);
@@ -115,10 +121,10 @@ fn each_factor<F: Random>(m: usize, n: usize, seed: u64) {
     let columns: Vec<F> = random(length * few, seed + 1);
     let mut rows = columns.clone();
     rows.resize(length * length, F::default());
-    let (w, v, sigma) = (Room::new(&rows), empty::<F>(few * few), empty::<f64>(few));
+    let (w, v, sigma) = (StackMemory::new(&rows), empty::<F>(few * few), empty::<f64>(few));
     let sizes = [length, few, length];
     svd(
-        &Alone,
+        &SingleThread,
         &w.stack::<F>(1, length * length),
         &v.stack(1, few * few),
         &sigma.stack(1, few),
@@ -142,17 +148,17 @@ fn each_factor<F: Random>(m: usize, n: usize, seed: u64) {
 fn each_square<F: Random>(n: usize, columns: usize, seed: u64) {
     let mut a: Vec<F> = random(n * n, seed);
     (0..n).for_each(|at| a[at * n + at] = a[at * n + at] + F::real(2.0));
-    let (room, out) = (Room::new(&a), empty::<F>(n * n));
-    inverse(&Alone, &room.stack::<F>(1, n * n), &out.stack(1, n * n), n);
+    let (matrices, out) = (StackMemory::new(&a), empty::<F>(n * n));
+    inverse(&SingleThread, &matrices.stack::<F>(1, n * n), &out.stack(1, n * n), n);
     let inverted = out.read::<F>(n * n);
     near(&product(&inverted, &a, [n; 3]), &unit(n));
 
     // The determinants of a matrix and its inverse cancel out.
     let mut logs = Vec::new();
     for matrix in [&a, &inverted] {
-        let (room, sign, log) = (Room::new(matrix), empty::<F>(1), empty::<f64>(1));
+        let (matrices, sign, log) = (StackMemory::new(matrix), empty::<F>(1), empty::<f64>(1));
         let (sign_of, log_of) = (sign.stack::<F>(1, 1), log.stack::<f64>(1, 1));
-        log_determinant(&Alone, &room.stack::<F>(1, n * n), &sign_of, &log_of, n);
+        log_determinant(&SingleThread, &matrices.stack::<F>(1, n * n), &sign_of, &log_of, n);
         logs.push((sign.read::<F>(1)[0], log.read::<f64>(1)[0]));
     }
     near(&[logs[0].0 * logs[1].0], &[F::real(1.0)]);
@@ -160,22 +166,22 @@ fn each_square<F: Random>(n: usize, columns: usize, seed: u64) {
 
     let mut positive = product(&a, &adjoint(&a, n, n), [n; 3]);
     (0..n).for_each(|at| positive[at * n + at] = positive[at * n + at] + F::real(0.5));
-    let room = Room::new(&positive);
-    assert_eq!(cholesky(&Alone, &room.stack::<F>(1, n * n), n), None);
-    let lower = room.read::<F>(n * n);
+    let matrices = StackMemory::new(&positive);
+    assert_eq!(cholesky(&SingleThread, &matrices.stack::<F>(1, n * n), n), None);
+    let lower = matrices.read::<F>(n * n);
     near(&product(&lower, &adjoint(&lower, n, n), [n; 3]), &positive);
     (0..n).for_each(|at| positive[at * n + at] = F::real(-1.0));
-    let room = Room::new(&positive);
-    assert_eq!(cholesky(&Alone, &room.stack::<F>(1, n * n), n), Some(0));
+    let matrices = StackMemory::new(&positive);
+    assert_eq!(cholesky(&SingleThread, &matrices.stack::<F>(1, n * n), n), Some(0));
 
     let right: Vec<F> = random(n * columns, seed + 1);
     for bits in 0..16 {
         let [upper, transposed, conjugated, is_unit] = [1, 2, 4, 8].map(|bit| bits & bit != 0);
         let kind = Triangle { upper, transposed, conjugated, unit: is_unit };
-        let (room, x) = (Room::new(&a), Room::new(&right));
+        let (matrices, x) = (StackMemory::new(&a), StackMemory::new(&right));
         solve_triangular(
-            &Alone,
-            &room.stack::<F>(1, n * n),
+            &SingleThread,
+            &matrices.stack::<F>(1, n * n),
             &x.stack(1, n * columns),
             [n, columns],
             kind,
@@ -219,8 +225,8 @@ fn singular_values_of_a_matrix_without_full_rank() {
     let column = [1.0, 2.0, 2.0];
     let rows: Vec<f64> =
         column.iter().copied().chain(column.map(|x| 2.0 * x)).chain([0.0; 3]).collect();
-    let (w, v, sigma) = (Room::new(&rows), empty::<f64>(4), empty::<f64>(2));
-    svd(&Alone, &w.stack::<f64>(1, 9), &v.stack(1, 4), &sigma.stack(1, 2), [3, 2, 3]);
+    let (w, v, sigma) = (StackMemory::new(&rows), empty::<f64>(4), empty::<f64>(2));
+    svd(&SingleThread, &w.stack::<f64>(1, 9), &v.stack(1, 4), &sigma.stack(1, 2), [3, 2, 3]);
     let (w, sigma) = (w.read::<f64>(9), sigma.read::<f64>(2));
     near(&sigma, &[45f64.sqrt(), 0.0]);
     near(&product(&w, &adjoint(&w, 3, 3), [3; 3]), &unit(3));

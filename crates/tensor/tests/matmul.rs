@@ -2,7 +2,7 @@
 
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::matmul::{dot, matmul, panels};
-use cairn_tensor::parallel::{Alone, Parallel};
+use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -31,16 +31,22 @@ fn value(seed: usize, at: usize) -> f64 {
 }
 
 /// A tensor of these sizes in memory of its own.
-struct Stored {
+struct StoredTensor {
     bytes: Vec<Cell<u8>>,
     layout: Layout,
 }
 
-impl Stored {
+impl StoredTensor {
     /// `order` says which dimension lies outermost; each dimension is padded and stepped by `step`.
-    fn new(dtype: DType, dims: &[usize], turn: usize, step: usize, seed: usize) -> Stored {
+    fn new(
+        dtype: DType,
+        dims: &[usize],
+        rotation: usize,
+        step: usize,
+        seed: usize,
+    ) -> StoredTensor {
         let rank = dims.len();
-        let order: Vec<usize> = (0..rank).map(|at| (at + turn) % rank).collect();
+        let order: Vec<usize> = (0..rank).map(|at| (at + rotation) % rank).collect();
         let wide: Vec<usize> = order.iter().map(|at| dims[*at] * step).collect();
         let inverse: Vec<usize> =
             (0..rank).map(|at| order.iter().position(|one| *one == at).unwrap()).collect();
@@ -49,7 +55,7 @@ impl Stored {
             layout = layout.sliced(at, 0, *size, step as isize);
         }
         let item = dtype.size_in_bytes().unwrap();
-        let stored = Stored { bytes: bytes(wide.iter().product::<usize>() * item), layout };
+        let stored = StoredTensor { bytes: bytes(wide.iter().product::<usize>() * item), layout };
         stored.fill(|at| value(seed, at));
         stored
     }
@@ -66,7 +72,7 @@ impl Stored {
         let plain: Vec<Cell<u8>> =
             (0..self.layout.count()).flat_map(|at| f(at).to_ne_bytes()).map(Cell::new).collect();
         let from = Layout::contiguous(DType::Double, self.layout.dims());
-        copy(&Alone, self.out(), View::over(&plain, from).unwrap());
+        copy(&SingleThread, self.out(), View::over(&plain, from).unwrap());
     }
 
     fn values(&self) -> Vec<f64> {
@@ -77,7 +83,7 @@ impl Stored {
 fn values(view: View<'_>) -> Vec<f64> {
     let plain = bytes(view.count() * 8);
     copy(
-        &Alone,
+        &SingleThread,
         ViewMut::over(&plain, Layout::contiguous(DType::Double, view.dims())).unwrap(),
         view,
     );
@@ -85,13 +91,20 @@ fn values(view: View<'_>) -> Vec<f64> {
     numbers.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
 }
 
-fn product(parallel: &dyn Parallel, out: &Stored, a: View<'_>, b: View<'_>, alpha: f64, beta: f64) {
+fn product(
+    parallel: &dyn Parallel,
+    out: &StoredTensor,
+    a: View<'_>,
+    b: View<'_>,
+    alpha: f64,
+    beta: f64,
+) {
     let expected = panels(&out.layout, a.layout(), b.layout());
-    let room = expected.map(|one| {
+    let workspace = expected.map(|one| {
         let layout = Layout::contiguous(one.dtype(), &one.dims());
         (bytes(layout.bytes()), layout)
     });
-    let scratch = room.as_ref().map(|(bytes, layout)| ViewMut::over(bytes, *layout).unwrap());
+    let scratch = workspace.as_ref().map(|(bytes, layout)| ViewMut::over(bytes, *layout).unwrap());
     matmul(parallel, out.out(), a, b, Scalar::from(alpha), Scalar::from(beta), scratch);
 }
 
@@ -134,22 +147,22 @@ proptest! {
         (batches, m, n, k) in (0usize..4, 0usize..40, 0usize..40, 0usize..50),
         (dtype, other) in (types(), types()),
         mixed in any::<bool>(),
-        turns in (0usize..3, 0usize..3, 0usize..3),
+        rotations in (0usize..3, 0usize..3, 0usize..3),
         steps in (1usize..3, 1usize..3, 1usize..3),
         shared in any::<bool>(),
         (alpha, beta) in (-2i32..3, -2i32..3),
         width in 1usize..4,
     ) {
         let (alpha, beta) = (f64::from(alpha), f64::from(beta));
-        let a = Stored::new(dtype, &[batches, m, k], turns.0, steps.0, 1);
+        let a = StoredTensor::new(dtype, &[batches, m, k], rotations.0, steps.0, 1);
         let other = if mixed { other } else { dtype };
         let right = if shared { 1 } else { batches };
-        let b = Stored::new(other, &[right, k, n], turns.1, steps.1, 2);
+        let b = StoredTensor::new(other, &[right, k, n], rotations.1, steps.1, 2);
         let wide = b.layout.broadcast_to(&[batches, k, n]).unwrap();
         let bytes_of_b = View::over(&b.bytes, wide).unwrap();
         let real = dtype == DType::Double || other == DType::Double;
-        let out = Stored::new(if real { DType::Double } else { DType::Float }, &[batches, m, n], turns.2, steps.2, 3);
-        let out = if mixed { out } else { Stored::new(dtype, &[batches, m, n], turns.2, steps.2, 3) };
+        let out = StoredTensor::new(if real { DType::Double } else { DType::Float }, &[batches, m, n], rotations.2, steps.2, 3);
+        let out = if mixed { out } else { StoredTensor::new(dtype, &[batches, m, n], rotations.2, steps.2, 3) };
         let before = out.values();
         if beta == 0.0 && !matches!(out.layout.dtype, DType::Int64 | DType::Int32) {
             out.fill(|_| f64::NAN);
@@ -174,9 +187,9 @@ proptest! {
         rows in 1usize..3,
         width in 1usize..4,
     ) {
-        let a = Stored::new(dtype, &[rows, length], 0, steps.0, 1);
-        let x = Stored::new(dtype, &[length, 1], 0, steps.1, 2);
-        let out = Stored::new(DType::Double, &[rows, 1], 0, 1, 3);
+        let a = StoredTensor::new(dtype, &[rows, length], 0, steps.0, 1);
+        let x = StoredTensor::new(dtype, &[length, 1], 0, steps.1, 2);
+        let out = StoredTensor::new(DType::Double, &[rows, 1], 0, 1, 3);
         product(&Threads(width), &out, a.view(), x.view(), 1.0, 0.0);
         let want = expected((1, rows, 1, length), (&a.values(), &x.values(), &[]), 1.0, 0.0);
         prop_assert_eq!(out.values(), want.clone());
@@ -193,10 +206,10 @@ fn large_products_on_several_threads() {
         for (batches, m, n, k) in
             [(1, 300, 130, 70), (3, 90, 200, 64), (16, 40, 60, 50), (1, 1, 700, 900)]
         {
-            let a = Stored::new(dtype, &[batches, m, k], 0, 1, 1);
-            let b = Stored::new(dtype, &[batches, k, n], 0, 1, 2);
+            let a = StoredTensor::new(dtype, &[batches, m, k], 0, 1, 1);
+            let b = StoredTensor::new(dtype, &[batches, k, n], 0, 1, 2);
             let out_type = if dtype == DType::Int32 { dtype } else { DType::Float };
-            let out = Stored::new(out_type, &[batches, m, n], 0, 1, 3);
+            let out = StoredTensor::new(out_type, &[batches, m, n], 0, 1, 3);
             product(&Threads(4), &out, a.view(), b.view(), 1.0, 0.0);
             let want = expected((batches, m, n, k), (&a.values(), &b.values(), &[]), 1.0, 0.0);
             assert_eq!(out.values(), want, "{dtype} {batches} {m} {n} {k}");

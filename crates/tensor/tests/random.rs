@@ -1,10 +1,10 @@
-//! Random tensors: their statistics at fixed seeds, and that seed, offset and place alone decide.
+//! Random tensors: their statistics at fixed seeds, and that seed, offset and position alone decide.
 
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::multinomial::{multinomial, tree_size};
 use cairn_tensor::kernels::philox::Philox;
 use cairn_tensor::kernels::{dropout, random};
-use cairn_tensor::parallel::{Alone, Parallel};
+use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use std::cell::Cell;
 
@@ -31,7 +31,7 @@ fn bytes(count: usize) -> Vec<Cell<u8>> {
 fn numbers(view: View<'_>) -> Vec<f64> {
     let plain = bytes(view.count() * 8);
     let layout = Layout::contiguous(DType::Double, view.dims());
-    copy(&Alone, ViewMut::over(&plain, layout).unwrap(), view);
+    copy(&SingleThread, ViewMut::over(&plain, layout).unwrap(), view);
     let plain: Vec<u8> = plain.iter().map(Cell::get).collect();
     plain.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
 }
@@ -111,36 +111,36 @@ fn uniform_numbers() {
         }
     }
     let values = drawn(line(DType::Float), |out| {
-        random::uniform(&Alone, out, Philox::new(9, 0), -3.0, 5.0);
+        random::uniform(&SingleThread, out, Philox::new(9, 0), -3.0, 5.0);
     });
     assert!((moments(&values).0 - 1.0).abs() < 0.02);
 }
 
 #[test]
-fn whole_numbers() {
-    let dice = |out: ViewMut<'_>| random::whole(&Threads(2), out, Philox::new(5, 5), -2, 6);
+fn integers() {
+    let dice = |out: ViewMut<'_>| random::integers(&Threads(2), out, Philox::new(5, 5), -2, 6);
     let values = drawn(line(DType::Int64), dice);
     for face in -2..4 {
         let seen = values.iter().filter(|x| **x == f64::from(face)).count() as f64;
         assert!((seen / COUNT as f64 - 1.0 / 6.0).abs() < 0.004, "{face}: {seen}");
     }
     let low = i64::MIN / 2;
-    let wide = |out: ViewMut<'_>| random::whole(&Alone, out, Philox::new(5, 5), low, 1 << 63);
+    let wide =
+        |out: ViewMut<'_>| random::integers(&SingleThread, out, Philox::new(5, 5), low, 1 << 63);
     let values = drawn(line(DType::Int64), wide);
     let unit = values.into_iter().map(|x| (x - low as f64) / 2f64.powi(63)).collect();
     assert!(kolmogorov_smirnov(unit, |x| x) < 1.95);
-    let all = |out: ViewMut<'_>| random::whole(&Alone, out, Philox::new(5, 5), i64::MIN, 0);
+    let all =
+        |out: ViewMut<'_>| random::integers(&SingleThread, out, Philox::new(5, 5), i64::MIN, 0);
     assert!(moments(&drawn(line(DType::Int64), all)).0.abs() < 1e17);
 }
 
 #[test]
-fn chances() {
-    for chance in [0.0, 0.3, 1.0] {
-        let yes = |out: ViewMut<'_>| random::bernoulli(&Threads(2), out, Philox::new(1, 2), chance);
+fn probabilities() {
+    for p in [0.0, 0.3, 1.0] {
+        let yes = |out: ViewMut<'_>| random::bernoulli(&Threads(2), out, Philox::new(1, 2), p);
         let (mean, _) = moments(&drawn(line(DType::Bool), yes));
-        assert!(
-            (mean - chance).abs() < 0.005 * f64::from(u8::from(chance != chance.round())) + 1e-12
-        );
+        assert!((mean - p).abs() < 0.005 * f64::from(u8::from(p != p.round())) + 1e-12);
     }
     let rising = bytes(COUNT * 4);
     for (at, four) in rising.chunks_exact(4).enumerate() {
@@ -165,17 +165,20 @@ fn seed_offset_and_place_decide() {
         (|parallel, out, philox| random::normal(parallel, out, philox, 0.0, 1.0))
             as fn(&dyn Parallel, ViewMut<'_>, Philox),
         |parallel, out, philox| random::uniform(parallel, out, philox, 0.0, 1.0),
-        |parallel, out, philox| random::whole(parallel, out, philox, 0, 1000),
+        |parallel, out, philox| random::integers(parallel, out, philox, 0, 1000),
         |parallel, out, philox| random::bernoulli(parallel, out, philox, 0.5),
     ] {
         let of = |parallel: &dyn Parallel, layout, seed, offset| {
             drawn(layout, |out| draw(parallel, out, Philox::new(seed, offset)))
         };
-        let first = of(&Alone, plain, 3, 40);
+        let first = of(&SingleThread, plain, 3, 40);
         assert_eq!(first, of(&Threads(3), plain, 3, 40));
         assert_eq!(first, of(&Threads(2), permuted, 3, 40));
-        for other in [of(&Alone, plain, 4, 40), of(&Alone, plain, 3, 41), of(&Alone, plain, 3, 44)]
-        {
+        for other in [
+            of(&SingleThread, plain, 4, 40),
+            of(&SingleThread, plain, 3, 41),
+            of(&SingleThread, plain, 3, 44),
+        ] {
             let same = first.iter().zip(&other).filter(|(a, b)| a == b).count();
             assert!(same < first.len() * 11 / 20, "{same} of {}", first.len());
         }
@@ -184,7 +187,7 @@ fn seed_offset_and_place_decide() {
 
 #[test]
 fn permutations() {
-    let mut places = [0usize; 10];
+    let mut counts = [0usize; 10];
     for seed in 0..2000 {
         let values = drawn(Layout::contiguous(DType::Int64, &[10]), |out| {
             random::permutation(out, Philox::new(seed, 0))
@@ -192,9 +195,9 @@ fn permutations() {
         let mut sorted = values.clone();
         sorted.sort_by(f64::total_cmp);
         assert_eq!(sorted, (0..10).map(f64::from).collect::<Vec<_>>());
-        places[values.iter().position(|x| *x == 3.0).unwrap()] += 1;
+        counts[values.iter().position(|x| *x == 3.0).unwrap()] += 1;
     }
-    assert!(places.iter().all(|count| (140..260).contains(count)), "{places:?}");
+    assert!(counts.iter().all(|count| (140..260).contains(count)), "{counts:?}");
     let large = drawn(line(DType::Int64), |out| random::permutation(out, Philox::new(1, 1)));
     let still = large.iter().enumerate().filter(|(at, x)| *at as f64 == **x).count();
     assert!(still < 10, "{still}");
@@ -206,13 +209,18 @@ fn masks_and_what_they_keep() {
         [(vec![1000usize], 0.7), (vec![3, 333], 0.5), (vec![5], 1.0), (vec![130], 0.0)]
     {
         let count: usize = dims.iter().product();
-        let room = bytes(dropout::mask_bytes(count));
-        assert_eq!(room.len() % 16, 0);
-        let mask = ViewMut::over(&room, Layout::contiguous(DType::Uint8, &[room.len()])).unwrap();
+        let mask_bytes = bytes(dropout::mask_bytes(count));
+        assert_eq!(mask_bytes.len() % 16, 0);
+        let mask =
+            ViewMut::over(&mask_bytes, Layout::contiguous(DType::Uint8, &[mask_bytes.len()]))
+                .unwrap();
         dropout::draw(&Threads(2), mask, count, Philox::new(11, 0), keep);
-        let set: u32 = room.iter().map(|byte| byte.get().count_ones()).sum();
+        let set: u32 = mask_bytes.iter().map(|byte| byte.get().count_ones()).sum();
         assert!((f64::from(set) / count as f64 - keep).abs() < 0.06);
-        assert!((count..room.len() * 8).all(|bit| room[bit / 8].get() >> (bit % 8) & 1 == 0));
+        assert!(
+            (count..mask_bytes.len() * 8)
+                .all(|bit| mask_bytes[bit / 8].get() >> (bit % 8) & 1 == 0)
+        );
         let ones: Vec<Cell<u8>> =
             (0..count).flat_map(|_| 2f32.to_ne_bytes()).map(Cell::new).collect();
         let permuted: Vec<usize> = dims.iter().rev().copied().collect();
@@ -223,7 +231,7 @@ fn masks_and_what_they_keep() {
             dropout::apply::<f32>(&Threads(2), out, x, mask.view(), 1.5, false);
         });
         for (at, value) in kept.iter().enumerate() {
-            let bit = room[at / 8].get() >> (at % 8) & 1;
+            let bit = mask_bytes[at / 8].get() >> (at % 8) & 1;
             assert_eq!(*value, 3.0 * f64::from(bit));
         }
     }
@@ -240,9 +248,10 @@ fn sampled(
     let given: Vec<Cell<u8>> =
         (0..rows).flat_map(|_| weights).flat_map(|x| x.to_ne_bytes()).map(Cell::new).collect();
     let weights = View::over(&given, Layout::contiguous(DType::Double, &[rows, count])).unwrap();
-    let room = bytes(rows * tree_size(count) * 8);
+    let workspace = bytes(rows * tree_size(count) * 8);
     let trees =
-        ViewMut::over(&room, Layout::contiguous(DType::Double, &[rows, tree_size(count)])).unwrap();
+        ViewMut::over(&workspace, Layout::contiguous(DType::Double, &[rows, tree_size(count)]))
+            .unwrap();
     let memory = bytes(rows * samples * 8);
     let out = ViewMut::over(&memory, Layout::contiguous(DType::Int64, &[rows, samples])).unwrap();
     multinomial(&Threads(2), out, weights, trees, again, Philox::new(seed, 0))?;

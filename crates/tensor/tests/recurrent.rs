@@ -2,10 +2,10 @@
 
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::recurrent::{
-    Course, Gru, GruGradients, Lstm, LstmGradients, column_sums, gather_bias, gru, gru_gradients,
-    lstm, lstm_gradients, mark_by_lengths, mark_by_sizes,
+    Gru, GruGradients, Lstm, LstmGradients, Recurrence, column_sums, gather_bias, gru,
+    gru_gradients, lstm, lstm_gradients, mark_by_lengths, mark_by_sizes,
 };
-use cairn_tensor::parallel::{Alone, Parallel};
+use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -25,34 +25,34 @@ impl Parallel for Threads {
 }
 
 /// A tensor in memory of its own.
-struct Stored {
+struct StoredTensor {
     bytes: Vec<Cell<u8>>,
     layout: Layout,
 }
 
-impl Stored {
-    fn zeros(dtype: DType, dims: &[usize]) -> Stored {
+impl StoredTensor {
+    fn zeros(dtype: DType, dims: &[usize]) -> StoredTensor {
         let layout = Layout::contiguous(dtype, dims);
-        Stored { bytes: vec![Cell::new(0); layout.bytes()], layout }
+        StoredTensor { bytes: vec![Cell::new(0); layout.bytes()], layout }
     }
 
-    fn of(dims: &[usize], values: &[f64]) -> Stored {
-        let stored = Stored::zeros(DType::Float, dims);
-        for (place, value) in stored.bytes.chunks_exact(4).zip(values) {
+    fn of(dims: &[usize], values: &[f64]) -> StoredTensor {
+        let stored = StoredTensor::zeros(DType::Float, dims);
+        for (cells, value) in stored.bytes.chunks_exact(4).zip(values) {
             let bytes = (*value as f32).to_ne_bytes();
-            place.iter().zip(bytes).for_each(|(place, byte)| place.set(byte));
+            cells.iter().zip(bytes).for_each(|(cell, byte)| cell.set(byte));
         }
         stored
     }
 
     /// As `of`, in another type and with the last two dimensions swapped in memory.
-    fn transposed(dtype: DType, dims: &[usize], values: &[f64]) -> Stored {
+    fn transposed(dtype: DType, dims: &[usize], values: &[f64]) -> StoredTensor {
         let rank = dims.len();
         let mut other = dims.to_vec();
         other.swap(rank - 2, rank - 1);
-        let mut stored = Stored::zeros(dtype, &other);
+        let mut stored = StoredTensor::zeros(dtype, &other);
         stored.layout = stored.layout.transposed(rank - 2, rank - 1);
-        copy(&Alone, stored.out(), Stored::of(dims, values).view());
+        copy(&SingleThread, stored.out(), StoredTensor::of(dims, values).view());
         stored
     }
 
@@ -65,8 +65,8 @@ impl Stored {
     }
 
     fn values(&self) -> Vec<f64> {
-        let plain = Stored::zeros(DType::Float, self.layout.dims());
-        copy(&Alone, plain.out(), self.view());
+        let plain = StoredTensor::zeros(DType::Float, self.layout.dims());
+        copy(&SingleThread, plain.out(), self.view());
         let value = |one: &[Cell<u8>]| f32::from_ne_bytes(std::array::from_fn(|at| one[at].get()));
         plain.bytes.chunks_exact(4).map(|one| f64::from(value(one))).collect()
     }
@@ -115,22 +115,28 @@ impl Shape {
         order
     }
 
-    fn course<'a>(&self, active: &'a Stored) -> Course<'a> {
+    fn recurrence<'a>(&self, active: &'a StoredTensor) -> Recurrence<'a> {
         let Shape { steps, rows, hidden, reversed, varies } = *self;
-        Course { steps, rows, hidden, reversed, active: varies.then(|| active.view()) }
+        Recurrence { steps, rows, hidden, reversed, active: varies.then(|| active.view()) }
     }
 }
 
-/// What a layer makes of gates before their functions: y, hidden states, noted; then the last states.
-type Made = (Vec<f64>, Vec<f64>, [Vec<f64>; 5], Vec<f64>, Vec<f64>);
+/// What a layer makes of gates before their functions: y, hidden states, saved; then the last states.
+type LayerResults = (Vec<f64>, Vec<f64>, [Vec<f64>; 5], Vec<f64>, Vec<f64>);
 
 /// An LSTM with the blocks i, f, j, o. `gates` by steps, rows and blocks; `weights` hidden by blocks.
-fn plain_lstm(shape: Shape, gates: &[f64], weights: &[f64], h0: &[f64], c0: &[f64]) -> Made {
+fn plain_lstm(
+    shape: Shape,
+    gates: &[f64],
+    weights: &[f64],
+    h0: &[f64],
+    c0: &[f64],
+) -> LayerResults {
     let Shape { steps, rows, hidden, .. } = shape;
     let (mut h, mut c) = (h0.to_vec(), c0.to_vec());
     let all = vec![0.0; steps * rows * hidden];
     let (mut y, mut hs, mut cs) = (all.clone(), all.clone(), all.clone());
-    let mut noted: [Vec<f64>; 4] = std::array::from_fn(|_| all.clone());
+    let mut saved: [Vec<f64>; 4] = std::array::from_fn(|_| all.clone());
     for step in shape.order() {
         let (old_h, old_c) = (h.clone(), c.clone());
         for row in 0..rows {
@@ -145,32 +151,38 @@ fn plain_lstm(shape: Shape, gates: &[f64], weights: &[f64], h0: &[f64], c0: &[f6
                 let (i, f, j, o) =
                     (sigmoid(gate(0)), sigmoid(gate(1)), gate(2).tanh(), sigmoid(gate(3)));
                 let cell = f * old_c[row * hidden + at] + i * j;
-                let place = (step * rows + row) * hidden + at;
-                for (noted, value) in noted.iter_mut().zip([i, j, f, o]) {
-                    noted[place] = value;
+                let index = (step * rows + row) * hidden + at;
+                for (saved, value) in saved.iter_mut().zip([i, j, f, o]) {
+                    saved[index] = value;
                 }
                 if shape.active(step, row) {
                     c[row * hidden + at] = cell;
                     h[row * hidden + at] = o * cell.tanh();
-                    y[place] = o * cell.tanh();
+                    y[index] = o * cell.tanh();
                 }
-                hs[place] = h[row * hidden + at];
-                cs[place] = c[row * hidden + at];
+                hs[index] = h[row * hidden + at];
+                cs[index] = c[row * hidden + at];
             }
         }
     }
-    let [i, j, f, o] = noted;
+    let [i, j, f, o] = saved;
     (y, hs, [i, j, f, o, cs], h, c)
 }
 
 /// A GRU with the blocks r, z, n. `gates` by steps, rows and blocks; `weights` hidden by blocks; `bias` of the products of
 /// hidden states.
-fn plain_gru(shape: Shape, gates: &[f64], weights: &[f64], bias: &[f64], h0: &[f64]) -> Made {
+fn plain_gru(
+    shape: Shape,
+    gates: &[f64],
+    weights: &[f64],
+    bias: &[f64],
+    h0: &[f64],
+) -> LayerResults {
     let Shape { steps, rows, hidden, .. } = shape;
     let mut h = h0.to_vec();
     let all = vec![0.0; steps * rows * hidden];
     let (mut y, mut hs) = (all.clone(), all.clone());
-    let mut noted: [Vec<f64>; 5] = std::array::from_fn(|_| all.clone());
+    let mut saved: [Vec<f64>; 5] = std::array::from_fn(|_| all.clone());
     for step in shape.order() {
         let old = h.clone();
         for row in 0..rows {
@@ -184,19 +196,19 @@ fn plain_gru(shape: Shape, gates: &[f64], weights: &[f64], bias: &[f64], h0: &[f
                 let (r, z) = (sigmoid(left(0) + right(0)), sigmoid(left(1) + right(1)));
                 let n = (left(2) + r * right(2)).tanh();
                 let next = (1.0 - z) * n + z * old[row * hidden + at];
-                let place = (step * rows + row) * hidden + at;
-                for (noted, value) in noted.iter_mut().zip([r, z, n, right(2)]) {
-                    noted[place] = value;
+                let index = (step * rows + row) * hidden + at;
+                for (saved, value) in saved.iter_mut().zip([r, z, n, right(2)]) {
+                    saved[index] = value;
                 }
                 if shape.active(step, row) {
                     h[row * hidden + at] = next;
-                    y[place] = next;
+                    y[index] = next;
                 }
-                hs[place] = h[row * hidden + at];
+                hs[index] = h[row * hidden + at];
             }
         }
     }
-    (y, hs, noted, h, Vec::new())
+    (y, hs, saved, h, Vec::new())
 }
 
 fn shapes() -> impl Strategy<Value = Shape> {
@@ -232,17 +244,17 @@ proptest! {
         let (h0, c0, w) = (some(3, rows * hidden), some(4, rows * hidden), weights(shape, 4));
         let with_bias: Vec<f64> =
             gates.iter().enumerate().map(|(at, one)| one + bias[at % (4 * hidden)]).collect();
-        let (y, hs, noted, h, c) = plain_lstm(shape, &with_bias, &w, &h0, &c0);
+        let (y, hs, saved, h, c) = plain_lstm(shape, &with_bias, &w, &h0, &c0);
 
         let (dims, wide) = ([steps, rows, hidden], [steps, rows, 4 * hidden]);
-        let active = Stored::of(&[steps, rows], &shape.flags());
-        let (gates, bias) = (Stored::of(&wide, &gates), Stored::of(&[4 * hidden], &bias));
-        let w = Stored::of(&[hidden, 4 * hidden], &w);
-        let state = Stored::of(&[2, rows, hidden], &[h0, c0].concat());
-        let outs: Vec<Stored> = (0..8).map(|_| Stored::transposed(DType::Float, &dims, &[])).collect();
+        let active = StoredTensor::of(&[steps, rows], &shape.flags());
+        let (gates, bias) = (StoredTensor::of(&wide, &gates), StoredTensor::of(&[4 * hidden], &bias));
+        let w = StoredTensor::of(&[hidden, 4 * hidden], &w);
+        let state = StoredTensor::of(&[2, rows, hidden], &[h0, c0].concat());
+        let outs: Vec<StoredTensor> = (0..8).map(|_| StoredTensor::transposed(DType::Float, &dims, &[])).collect();
         let out = |at: usize| Some(outs[at].out());
         lstm(&Threads(threads), &Lstm {
-            course: shape.course(&active),
+            recurrence: shape.recurrence(&active),
             gates: gates.out(),
             weights: w.view(),
             bias: bias.view(),
@@ -250,14 +262,14 @@ proptest! {
             state: state.out(),
             y: out(0),
             states: [out(1), out(2)],
-            noted: [out(3), out(4), out(5), out(6)],
+            saved: [out(3), out(4), out(5), out(6)],
             tanh: out(7),
         });
         near(&outs[0].values(), &y, 1e-4);
         near(&outs[1].values(), &hs, 1e-4);
-        near(&outs[2].values(), &noted[4], 1e-4);
+        near(&outs[2].values(), &saved[4], 1e-4);
         for at in 0..4 {
-            near(&outs[3 + at].values(), &noted[at], 1e-4);
+            near(&outs[3 + at].values(), &saved[at], 1e-4);
         }
         near(&state.values(), &[h, c].concat(), 1e-4);
     }
@@ -268,32 +280,32 @@ proptest! {
         let gates = some(1, steps * rows * 3 * hidden);
         let bias = some(9, 3 * hidden);
         let (h0, w) = (some(3, rows * hidden), weights(shape, 3));
-        let (y, hs, noted, h, _) = plain_gru(shape, &gates, &w, &bias, &h0);
+        let (y, hs, saved, h, _) = plain_gru(shape, &gates, &w, &bias, &h0);
 
         let (dims, wide) = ([steps, rows, hidden], [steps, rows, 3 * hidden]);
-        let active = Stored::of(&[steps, rows], &shape.flags());
-        let (gates, w) = (Stored::of(&wide, &gates), Stored::of(&[hidden, 3 * hidden], &w));
-        let bias = Stored::of(&[2, 3 * hidden], &[vec![0.0; 3 * hidden], bias].concat());
-        let (state, room) =
-            (Stored::of(&[rows, hidden], &h0), Stored::zeros(DType::Float, &[rows, 3 * hidden]));
-        let outs: Vec<Stored> = (0..6).map(|_| Stored::transposed(DType::Float, &dims, &[])).collect();
+        let active = StoredTensor::of(&[steps, rows], &shape.flags());
+        let (gates, w) = (StoredTensor::of(&wide, &gates), StoredTensor::of(&[hidden, 3 * hidden], &w));
+        let bias = StoredTensor::of(&[2, 3 * hidden], &[vec![0.0; 3 * hidden], bias].concat());
+        let (state, products) =
+            (StoredTensor::of(&[rows, hidden], &h0), StoredTensor::zeros(DType::Float, &[rows, 3 * hidden]));
+        let outs: Vec<StoredTensor> = (0..6).map(|_| StoredTensor::transposed(DType::Float, &dims, &[])).collect();
         let out = |at: usize| Some(outs[at].out());
         gru(&Threads(threads), &Gru {
-            course: shape.course(&active),
+            recurrence: shape.recurrence(&active),
             gates: gates.out(),
-            room: room.out(),
+            products: products.out(),
             weights: w.view(),
             bias: bias.view(),
             order: [0, 1, 2],
             state: state.out(),
             y: out(0),
             states: out(1),
-            noted: [out(2), out(3), out(4), out(5)],
+            saved: [out(2), out(3), out(4), out(5)],
         });
         near(&outs[0].values(), &y, 1e-4);
         near(&outs[1].values(), &hs, 1e-4);
         for at in 0..4 {
-            near(&outs[2 + at].values(), &noted[at], 1e-4);
+            near(&outs[2 + at].values(), &saved[at], 1e-4);
         }
         near(&state.values(), &h, 1e-4);
     }
@@ -311,24 +323,24 @@ proptest! {
             let (y, _, _, h, c) = plain_lstm(shape, gates, &w, h0, c0);
             dot(&y, &dy) + dot(&[h, c].concat(), &dh)
         };
-        let (_, hs, noted, _, _) = plain_lstm(shape, &gates, &w, &h0, &c0);
+        let (_, hs, saved, _, _) = plain_lstm(shape, &gates, &w, &h0, &c0);
         let dims = [steps, rows, hidden];
-        let store = |values: &[f64]| Stored::transposed(DType::Float, &dims, values);
-        let (kept, hs) = (noted.each_ref().map(|one| store(one)), store(&hs));
-        let first = [&h0, &c0].map(|one| Stored::transposed(DType::Float, &[rows, hidden], one));
-        let active = Stored::of(&[steps, rows], &shape.flags());
+        let store = |values: &[f64]| StoredTensor::transposed(DType::Float, &dims, values);
+        let (kept, hs) = (saved.each_ref().map(|one| store(one)), store(&hs));
+        let first = [&h0, &c0].map(|one| StoredTensor::transposed(DType::Float, &[rows, hidden], one));
+        let active = StoredTensor::of(&[steps, rows], &shape.flags());
         let transposed: Vec<f64> =
             (0..w.len()).map(|at| w[(at % hidden) * 4 * hidden + at / hidden]).collect();
-        let weights = Stored::of(&[4 * hidden, hidden], &transposed);
-        let state = Stored::of(&[2, rows, hidden], &dh);
+        let weights = StoredTensor::of(&[4 * hidden, hidden], &transposed);
+        let state = StoredTensor::of(&[2, rows, hidden], &dh);
         let (to, before) =
-            (Stored::of(&[steps, rows, 4 * hidden], &[]), Stored::of(&dims, &[]));
+            (StoredTensor::of(&[steps, rows, 4 * hidden], &[]), StoredTensor::of(&dims, &[]));
         let above = store(&dy);
-        lstm_gradients(&Alone, &LstmGradients {
-            course: shape.course(&active),
+        lstm_gradients(&SingleThread, &LstmGradients {
+            recurrence: shape.recurrence(&active),
             weights: weights.view(),
             order: [0, 2, 1, 3],
-            noted: [0, 1, 2, 3].map(|at: usize| kept[at].view()),
+            saved: [0, 1, 2, 3].map(|at: usize| kept[at].view()),
             states: [hs.view(), kept[4].view()],
             tanh: None,
             first: first.each_ref().map(|one| Some(one.view())),
@@ -366,24 +378,24 @@ proptest! {
             let (y, _, _, h, _) = plain_gru(shape, gates, &w, bias, h0);
             dot(&y, &dy) + dot(&h, &dh)
         };
-        let (_, hs, noted, _, _) = plain_gru(shape, &gates, &w, &bias, &h0);
+        let (_, hs, saved, _, _) = plain_gru(shape, &gates, &w, &bias, &h0);
         let dims = [steps, rows, hidden];
-        let store = |values: &[f64]| Stored::transposed(DType::Float, &dims, values);
-        let (kept, hs, above) = (noted.each_ref().map(|one| store(one)), store(&hs), store(&dy));
-        let first = Stored::transposed(DType::Float, &[rows, hidden], &h0);
-        let active = Stored::of(&[steps, rows], &shape.flags());
+        let store = |values: &[f64]| StoredTensor::transposed(DType::Float, &dims, values);
+        let (kept, hs, above) = (saved.each_ref().map(|one| store(one)), store(&hs), store(&dy));
+        let first = StoredTensor::transposed(DType::Float, &[rows, hidden], &h0);
+        let active = StoredTensor::of(&[steps, rows], &shape.flags());
         let transposed: Vec<f64> =
             (0..w.len()).map(|at| w[(at % hidden) * 3 * hidden + at / hidden]).collect();
-        let weights = Stored::of(&[3 * hidden, hidden], &transposed);
-        let state = Stored::of(&[rows, hidden], &dh);
+        let weights = StoredTensor::of(&[3 * hidden, hidden], &transposed);
+        let state = StoredTensor::of(&[rows, hidden], &dh);
         let wide = [steps, rows, 3 * hidden];
-        let (to, others) = (Stored::of(&wide, &[]), Stored::of(&wide, &[]));
-        let before = Stored::of(&dims, &[]);
-        gru_gradients(&Alone, &GruGradients {
-            course: shape.course(&active),
+        let (to, others) = (StoredTensor::of(&wide, &[]), StoredTensor::of(&wide, &[]));
+        let before = StoredTensor::of(&dims, &[]);
+        gru_gradients(&SingleThread, &GruGradients {
+            recurrence: shape.recurrence(&active),
             weights: weights.view(),
             order: [0, 1, 2],
-            noted: [0, 1, 2, 3].map(|at: usize| kept[at].view()),
+            saved: [0, 1, 2, 3].map(|at: usize| kept[at].view()),
             states: hs.view(),
             first: Some(first.view()),
             y: Some(above.view()),
@@ -404,9 +416,9 @@ proptest! {
             (0..count).map(|at| slope(at, which)).collect()
         };
         near(&to.values(), &slopes(gates.len(), 0), 1e-3);
-        let sums = Stored::of(&[3 * hidden], &[]);
+        let sums = StoredTensor::of(&[3 * hidden], &[]);
         let flat = others.layout.reshaped(&[steps * rows, 3 * hidden]).unwrap();
-        column_sums(&Alone, sums.out(), others.view().with_layout(flat).unwrap());
+        column_sums(&SingleThread, sums.out(), others.view().with_layout(flat).unwrap());
         near(&sums.values(), &slopes(bias.len(), 1), 1e-3);
         near(&state.values(), &slopes(h0.len(), 2), 1e-3);
     }
@@ -415,8 +427,8 @@ proptest! {
 #[test]
 fn sums_of_columns_spread_over_threads() {
     let values = some(1, 1000 * 700);
-    let sums = Stored::zeros(DType::Float, &[700]);
-    column_sums(&Threads(2), sums.out(), Stored::of(&[1000, 700], &values).view());
+    let sums = StoredTensor::zeros(DType::Float, &[700]);
+    column_sums(&Threads(2), sums.out(), StoredTensor::of(&[1000, 700], &values).view());
     let want: Vec<f64> =
         (0..700).map(|at| (0..1000).map(|row| values[row * 700 + at]).sum()).collect();
     near(&sums.values(), &want, 1e-4);
@@ -424,8 +436,11 @@ fn sums_of_columns_spread_over_threads() {
 
 #[test]
 fn what_is_added_to_gates() {
-    let out = Stored::zeros(DType::Float, &[6]);
-    let parts = [Stored::of(&[6], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), Stored::of(&[6], &[10.0; 6])];
+    let out = StoredTensor::zeros(DType::Float, &[6]);
+    let parts = [
+        StoredTensor::of(&[6], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+        StoredTensor::of(&[6], &[10.0; 6]),
+    ];
     gather_bias(out.out(), &[Some(parts[0].view()), Some(parts[1].view())], (2..4, 0.5));
     assert_eq!(out.values(), [11.0, 12.0, 13.5, 14.5, 15.0, 16.0]);
     gather_bias(out.out(), &[None, None], (0..0, 0.0));
@@ -435,13 +450,13 @@ fn what_is_added_to_gates() {
 #[test]
 fn rows_that_take_part() {
     let ints = |values: &[i64]| {
-        let stored = Stored::zeros(DType::Int64, &[values.len()]);
-        for (place, value) in stored.bytes.chunks_exact(8).zip(values) {
-            place.iter().zip(value.to_ne_bytes()).for_each(|(place, byte)| place.set(byte));
+        let stored = StoredTensor::zeros(DType::Int64, &[values.len()]);
+        for (cells, value) in stored.bytes.chunks_exact(8).zip(values) {
+            cells.iter().zip(value.to_ne_bytes()).for_each(|(cell, byte)| cell.set(byte));
         }
         stored
     };
-    let active = Stored::zeros(DType::Float, &[3, 2]);
+    let active = StoredTensor::zeros(DType::Float, &[3, 2]);
     assert_eq!(mark_by_sizes(active.out(), ints(&[2, 2, 1]).view()), Ok(()));
     assert_eq!(active.values(), [1.0, 1.0, 1.0, 1.0, 1.0, 0.0]);
     for (sizes, wrong) in [

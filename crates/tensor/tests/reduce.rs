@@ -1,17 +1,17 @@
 //! Reductions against a plain loop, over random sizes, strides and types.
 
 use cairn_tensor::kernels::fold;
-use cairn_tensor::kernels::reduce::{Cut, Fold, reduce};
-use cairn_tensor::parallel::{Alone, Parallel};
+use cairn_tensor::kernels::reduce::{Fold, ReductionDims, reduce};
+use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use half::f16;
 use proptest::prelude::*;
 use std::cell::Cell;
 
 /// Four parts at once, on one thread, the last first.
-struct Backwards;
+struct ReverseOrder;
 
-impl Parallel for Backwards {
+impl Parallel for ReverseOrder {
     fn width(&self) -> usize {
         4
     }
@@ -59,11 +59,11 @@ fn groups(layout: &Layout, axes: &[bool]) -> Vec<Vec<usize>> {
     for position in 0..layout.count() {
         let (mut rest, mut offset, mut group, mut scale) = (position, 0isize, 0, 1);
         for at in (0..rank).rev() {
-            let place = rest % dims[at];
+            let index = rest % dims[at];
             rest /= dims[at];
-            offset += place as isize * layout.strides()[at];
+            offset += index as isize * layout.strides()[at];
             if !axes[at] {
-                group += place * scale;
+                group += index * scale;
                 scale *= dims[at];
             }
         }
@@ -77,18 +77,18 @@ fn run<F: Fold, R: cairn_tensor::kernels::element::Compute>(
     a: View<'_>,
     axes: &[bool],
     fold: F,
-    end: impl Fn(F::Acc) -> (R, i64) + Sync,
+    end: impl Fn(F::Accumulator) -> (R, i64) + Sync,
     dtypes: (DType, DType),
 ) -> (Vec<Cell<u8>>, Vec<Cell<u8>>) {
-    let cut = Cut::new(a.layout(), axes);
-    let outs = [dtypes.0, dtypes.1].map(|dtype| Layout::contiguous(dtype, cut.kept()));
-    let rooms = outs.map(|out| cells(vec![0xee; out.bytes()]));
-    let views = [0, 1].map(|at| ViewMut::over(&rooms[at], outs[at]).unwrap());
-    let partial = cells(vec![0xdd; cut.partials::<F>()]);
+    let split = ReductionDims::new(a.layout(), axes);
+    let outs = [dtypes.0, dtypes.1].map(|dtype| Layout::contiguous(dtype, split.kept()));
+    let outputs = outs.map(|out| cells(vec![0xee; out.bytes()]));
+    let views = [0, 1].map(|at| ViewMut::over(&outputs[at], outs[at]).unwrap());
+    let partial = cells(vec![0xdd; split.partials::<F>()]);
     let layout = Layout::contiguous(DType::Uint8, &[partial.len()]);
     let parts = (!partial.is_empty()).then(|| ViewMut::over(&partial, layout).unwrap());
-    reduce(parallel, a, &cut, fold, parts, (views[0], Some(views[1])), end);
-    let [first, second] = rooms;
+    reduce(parallel, a, &split, fold, parts, (views[0], Some(views[1])), end);
+    let [first, second] = outputs;
     (first, second)
 }
 
@@ -107,7 +107,7 @@ proptest! {
         let bytes = cells(values.iter().flat_map(|x| x.to_ne_bytes()).collect());
         let a = View::over(&bytes, layout).unwrap();
         let groups = groups(&layout, &axes);
-        for parallel in [&Alone as &dyn Parallel, &Backwards] {
+        for parallel in [&SingleThread as &dyn Parallel, &ReverseOrder] {
             let (sums, _) = run(parallel, a, &axes, fold::sum::<f32>(), |x| (x, 0), (DType::Float, DType::Int64));
             let (spread, _) = run(parallel, a, &axes, fold::moments::<f32>(), |m| (m.squares / m.count, 0), (DType::Double, DType::Int64));
             for ((group, sum), spread) in groups.iter().zip(numbers(&sums, f32::from_ne_bytes)).zip(numbers(&spread, f64::from_ne_bytes)) {
@@ -133,15 +133,15 @@ proptest! {
         let one = axes.iter().filter(|axis| **axis).count() == 1;
         for group in [true, false] {
             let ends = |(value, at): (f32, i64)| (value, at);
-            let (best, places) = match group {
-                true => run(&Backwards, a, &axes, fold::arg_max::<f32>(), ends, (DType::Float16, DType::Int64)),
-                false => run(&Backwards, a, &axes, fold::arg_min::<f32>(), ends, (DType::Float16, DType::Int64)),
+            let (best, indices) = match group {
+                true => run(&ReverseOrder, a, &axes, fold::arg_max::<f32>(), ends, (DType::Float16, DType::Int64)),
+                false => run(&ReverseOrder, a, &axes, fold::arg_min::<f32>(), ends, (DType::Float16, DType::Int64)),
             };
             let best = numbers(&best, |b| f16::from_bits(u16::from_ne_bytes(b)).to_f32());
-            let places = numbers(&places, i64::from_ne_bytes);
-            for ((members, best), place) in groups(&layout, &axes).iter().zip(best).zip(places) {
+            let indices = numbers(&indices, i64::from_ne_bytes);
+            for ((members, best), index) in groups(&layout, &axes).iter().zip(best).zip(indices) {
                 if members.is_empty() {
-                    prop_assert_eq!(place, -1);
+                    prop_assert_eq!(index, -1);
                     continue;
                 }
                 let all: Vec<f32> = members.iter().map(|at| values[*at].to_f32()).collect();
@@ -154,7 +154,7 @@ proptest! {
                 }
                 prop_assert!(best == all[first] || (best.is_nan() && all[first].is_nan()));
                 if one {
-                    prop_assert_eq!(place, first as i64);
+                    prop_assert_eq!(index, first as i64);
                 }
             }
         }
@@ -167,8 +167,8 @@ proptest! {
         let bytes = cells(values.clone());
         let a = View::over(&bytes, layout).unwrap();
         let any = fold::mapped(false, |x: bool| x, |a, b| a | b);
-        let (found, _) = run(&Alone, a, &axes, any, |x| (x, 0), (DType::Bool, DType::Int64));
-        let (sums, _) = run(&Alone, a, &axes, fold::sum::<i64>(), |x| (x, 0), (DType::Int64, DType::Int64));
+        let (found, _) = run(&SingleThread, a, &axes, any, |x| (x, 0), (DType::Bool, DType::Int64));
+        let (sums, _) = run(&SingleThread, a, &axes, fold::sum::<i64>(), |x| (x, 0), (DType::Int64, DType::Int64));
         let sums = numbers(&sums, i64::from_ne_bytes);
         for ((group, any), sum) in groups(&layout, &axes).iter().zip(numbers(&found, u8::from_ne_bytes)).zip(sums) {
             let want: i64 = group.iter().map(|at| i64::from(values[*at])).sum();
@@ -189,8 +189,8 @@ fn long_sums_have_parts_and_stay_exact() {
             let bytes = cells(values.iter().flat_map(|x| x.to_ne_bytes()).collect());
             let a = View::over(&bytes, layout).unwrap();
             let types = (DType::Float, DType::Int64);
-            let (alone, _) = run(&Alone, a, &axes, fold::sum::<f32>(), |x| (x, 0), types);
-            let (parallel, _) = run(&Backwards, a, &axes, fold::sum::<f32>(), |x| (x, 0), types);
+            let (alone, _) = run(&SingleThread, a, &axes, fold::sum::<f32>(), |x| (x, 0), types);
+            let (parallel, _) = run(&ReverseOrder, a, &axes, fold::sum::<f32>(), |x| (x, 0), types);
             assert_eq!(alone, parallel);
             for (group, sum) in
                 groups(&layout, &axes).iter().zip(numbers(&alone, f32::from_ne_bytes))
@@ -204,17 +204,18 @@ fn long_sums_have_parts_and_stay_exact() {
 
 #[test]
 fn parts_follow_the_documented_formula() {
-    let cut =
-        |dims: &[usize], axes: &[bool]| Cut::new(&Layout::contiguous(DType::Float, dims), axes);
-    let sum = |cut: Cut| {
-        fn bytes<F: Fold>(cut: Cut, _fold: F) -> usize {
-            cut.partials::<F>()
-        }
-        bytes(cut, fold::sum::<f32>())
+    let split = |dims: &[usize], axes: &[bool]| {
+        ReductionDims::new(&Layout::contiguous(DType::Float, dims), axes)
     };
-    assert_eq!(sum(cut(&[1 << 22], &[true])), 32 * 4);
-    assert_eq!(sum(cut(&[100_000], &[true])), 3 * 4);
-    assert_eq!(sum(cut(&[60_000], &[true])), 0);
-    assert_eq!(sum(cut(&[512, 8192], &[false, true])), 2 * 512 * 4);
-    assert_eq!(sum(cut(&[4096, 1024], &[true, false])), 0);
+    let sum = |split: ReductionDims| {
+        fn bytes<F: Fold>(split: ReductionDims, _fold: F) -> usize {
+            split.partials::<F>()
+        }
+        bytes(split, fold::sum::<f32>())
+    };
+    assert_eq!(sum(split(&[1 << 22], &[true])), 32 * 4);
+    assert_eq!(sum(split(&[100_000], &[true])), 3 * 4);
+    assert_eq!(sum(split(&[60_000], &[true])), 0);
+    assert_eq!(sum(split(&[512, 8192], &[false, true])), 2 * 512 * 4);
+    assert_eq!(sum(split(&[4096, 1024], &[true, false])), 0);
 }

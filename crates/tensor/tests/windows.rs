@@ -5,18 +5,18 @@ use cairn_tensor::kernels::pool::{Plane, Windows, max_pool, read_mask, write_mas
 use cairn_tensor::kernels::remap::remap;
 use cairn_tensor::kernels::resample::resample;
 use cairn_tensor::kernels::taps::{
-    Alignment, Divisor, Edge, Rule, Scaling, Table, TableRoom, Taps,
+    Alignment, Divisor, Edge, Rule, Scaling, Table, TableBuffers, Taps,
 };
-use cairn_tensor::parallel::{Alone, Parallel};
+use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use half::f16;
 use proptest::prelude::*;
 use std::cell::Cell;
 
 /// Four parts at once, on one thread, the last first.
-struct Backwards;
+struct ReverseOrder;
 
-impl Parallel for Backwards {
+impl Parallel for ReverseOrder {
     fn width(&self) -> usize {
         4
     }
@@ -27,11 +27,11 @@ impl Parallel for Backwards {
 }
 
 /// Memory that is aligned for every type.
-struct Room(Vec<Cell<u64>>);
+struct AlignedMemory(Vec<Cell<u64>>);
 
-impl Room {
-    fn new(bytes: usize) -> Room {
-        Room(vec![Cell::new(0); bytes.div_ceil(8) + 1])
+impl AlignedMemory {
+    fn new(bytes: usize) -> AlignedMemory {
+        AlignedMemory(vec![Cell::new(0); bytes.div_ceil(8) + 1])
     }
 
     fn bytes(&self) -> &[Cell<u8>] {
@@ -87,7 +87,7 @@ fn taps() -> impl Strategy<Value = Taps> {
         scaling().prop_map(|scaling| Rule::Cubic(scaling, -0.75)),
         scaling().prop_map(Rule::SmoothLinear),
         scaling().prop_map(Rule::SmoothCubic),
-        (-2i64..4, edge).prop_map(|(before, edge)| Rule::Border(before, edge)),
+        (-2i64..4, edge).prop_map(|(before, edge)| Rule::Padding(before, edge)),
     ];
     (rule, 1usize..9, 1usize..12).prop_map(|(rule, input, output)| Taps { rule, input, output })
 }
@@ -98,8 +98,8 @@ fn matrix(taps: &Taps) -> Vec<Vec<f64>> {
         .map(|output| {
             let mut row = vec![0.0; taps.input];
             let divisor = taps.divisor(output);
-            taps.each(output, |place, weight| {
-                row[place] += if divisor == 0.0 { 0.0 } else { weight / divisor };
+            taps.each(output, |source, weight| {
+                row[source] += if divisor == 0.0 { 0.0 } else { weight / divisor };
             });
             row
         })
@@ -133,25 +133,30 @@ fn each(dims: &[usize], mut visit: impl FnMut(&[usize])) {
     }
 }
 
-fn room_of(taps: &Taps, results: usize) -> [Room; 4] {
+fn table_memory(taps: &Taps, results: usize) -> [AlignedMemory; 4] {
     let pairs = taps.count();
-    [8 * (results + 2), 8 * pairs, 4 * pairs, 4 * results].map(Room::new)
+    [8 * (results + 2), 8 * pairs, 4 * pairs, 4 * results].map(AlignedMemory::new)
 }
 
-fn table<'a>(taps: &Taps, rooms: &'a [Room; 4], results: usize, backward: bool) -> Table<'a, f32> {
-    let line = |room: &'a Room, dtype, count| {
-        ViewMut::over(room.bytes(), Layout::contiguous(dtype, &[count])).unwrap()
+fn table<'a>(
+    taps: &Taps,
+    memory: &'a [AlignedMemory; 4],
+    results: usize,
+    backward: bool,
+) -> Table<'a, f32> {
+    let line = |memory: &'a AlignedMemory, dtype, count| {
+        ViewMut::over(memory.bytes(), Layout::contiguous(dtype, &[count])).unwrap()
     };
     let pairs = taps.count();
-    let room = TableRoom {
-        starts: line(&rooms[0], DType::Int64, results + 2),
-        sources: line(&rooms[1], DType::Int64, pairs),
-        weights: line(&rooms[2], DType::Float, pairs),
-        divisors: line(&rooms[3], DType::Float, results),
+    let buffers = TableBuffers {
+        starts: line(&memory[0], DType::Int64, results + 2),
+        sources: line(&memory[1], DType::Int64, pairs),
+        weights: line(&memory[2], DType::Float, pairs),
+        divisors: line(&memory[3], DType::Float, results),
     };
     match backward {
-        true => Table::backward(taps, room),
-        false => Table::forward(taps, room),
+        true => Table::backward(taps, buffers),
+        false => Table::forward(taps, buffers),
     }
 }
 
@@ -173,7 +178,7 @@ proptest! {
         results[dim] = to;
         let dtype = if half { DType::Float16 } else { DType::Float };
         let (layout, length) = strided(&dims, &order, step, dtype);
-        let memory = Room::new(length * layout.item());
+        let memory = AlignedMemory::new(length * layout.item());
         let value = |number: usize| ((number * 7 + 3) % 19) as f32 - 9.0;
         let mut number = 0;
         let mut values = Vec::new();
@@ -187,12 +192,12 @@ proptest! {
             number += 1;
         });
         let (out_layout, out_length) = strided(&results, &order, 1, DType::Float);
-        let out = Room::new(out_length * 4);
-        let rooms = room_of(&taps, to);
-        let table = table(&taps, &rooms, to, backward);
+        let out = AlignedMemory::new(out_length * 4);
+        let buffers = table_memory(&taps, to);
+        let table = table(&taps, &buffers, to, backward);
         let a = View::over(memory.bytes(), layout).unwrap();
         let target = ViewMut::over(out.bytes(), out_layout).unwrap();
-        resample(if step == 1 { &Alone as &dyn Parallel } else { &Backwards }, target, a, dim, &table);
+        resample(if step == 1 { &SingleThread as &dyn Parallel } else { &ReverseOrder }, target, a, dim, &table);
         let have = floats(out.bytes(), out_length);
         let matrix = matrix(&taps);
         let packed = Layout::contiguous(DType::Float, &dims);
@@ -204,9 +209,9 @@ proptest! {
         each(&results, |position| {
             let mut want = 0.0;
             for source in 0..from {
-                let mut place = position.to_vec();
-                place[dim] = source;
-                want += weight(position[dim], source) * f64::from(values[offset(&packed, &place)]);
+                let mut moved = position.to_vec();
+                moved[dim] = source;
+                want += weight(position[dim], source) * f64::from(values[offset(&packed, &moved)]);
             }
             let got = f64::from(have[offset(&out_layout, position)]);
             if (got - want).abs() > 1e-3 {
@@ -218,7 +223,7 @@ proptest! {
 
     #[test]
     fn weights_of_interpolation_are_one_in_all(taps in taps()) {
-        // A smooth curve at a place that a factor leads out of the input has nothing to weigh.
+        // A smooth curve at a position that a factor leads out of the input has nothing to weigh.
         let smooth = |scaling: Scaling| scaling.factor.is_some();
         let nothing = matches!(taps.rule, Rule::SmoothLinear(s) | Rule::SmoothCubic(s) if smooth(s));
         if !nothing && !matches!(taps.rule, Rule::Windows { .. }) {
@@ -230,17 +235,17 @@ proptest! {
 
     #[test]
     fn moves(sizes in (1usize..5, 1usize..6), output in 1usize..9, order in Just(vec![0usize, 1]).prop_shuffle(), before in 0i64..4) {
-        let taps = Taps { rule: Rule::Border(before, Edge::Symmetric), input: sizes.1, output };
+        let taps = Taps { rule: Rule::Padding(before, Edge::Symmetric), input: sizes.1, output };
         let (layout, length) = strided(&[sizes.0, sizes.1], &order, 2, DType::Int16);
-        let memory = Room::new(length * 2);
+        let memory = AlignedMemory::new(length * 2);
         each(&[sizes.0, sizes.1], |at| put(memory.bytes(), offset(&layout, at), ((at[0] * 100 + at[1]) as i16).to_le_bytes()));
         let out_layout = Layout::contiguous(DType::Int16, &[sizes.0, output]);
-        let (out, places) = (Room::new(out_layout.bytes()), Room::new(output * 8));
-        let map = taps.sources(ViewMut::over(places.bytes(), Layout::contiguous(DType::Int64, &[output])).unwrap());
-        remap(&Backwards, ViewMut::over(out.bytes(), out_layout).unwrap(), View::over(memory.bytes(), layout).unwrap(), &[None, Some(map)]);
+        let (out, indices) = (AlignedMemory::new(out_layout.bytes()), AlignedMemory::new(output * 8));
+        let map = taps.sources(ViewMut::over(indices.bytes(), Layout::contiguous(DType::Int64, &[output])).unwrap());
+        remap(&ReverseOrder, ViewMut::over(out.bytes(), out_layout).unwrap(), View::over(memory.bytes(), layout).unwrap(), &[None, Some(map)]);
         each(&[sizes.0, output], |at| {
-            let place = offset(&out_layout, at) * 2;
-            let have = i16::from_le_bytes([out.bytes()[place].get(), out.bytes()[place + 1].get()]);
+            let byte = offset(&out_layout, at) * 2;
+            let have = i16::from_le_bytes([out.bytes()[byte].get(), out.bytes()[byte + 1].get()]);
             assert_eq!(have as usize, at[0] * 100 + taps.source(at[1]).unwrap());
         });
     }
@@ -267,7 +272,7 @@ proptest! {
         }
         let dims = [planes.0, planes.1, input[0], input[1], input[2]];
         let (layout, length) = strided(&dims, &order, 1, DType::Float);
-        let memory = Room::new(length * 4);
+        let memory = AlignedMemory::new(length * 4);
         let value = |at: &[usize]| {
             let number = at.iter().fold(seed, |sum, one| sum * 31 + one * 17 + 5) % 23;
             if number == 22 { f32::NAN } else { number as f32 - 11.0 }
@@ -275,23 +280,23 @@ proptest! {
         each(&dims, |at| put(memory.bytes(), offset(&layout, at), value(at).to_le_bytes()));
         let results = [planes.0, planes.1, outputs[0], outputs[1], outputs[2]];
         let out_layout = Layout::contiguous(DType::Float, &results);
-        let (out, index) = (Room::new(out_layout.bytes()), Room::new(out_layout.count() * 8));
-        let view = |room, dtype| ViewMut::over(room, out_layout.with_dtype(dtype)).unwrap();
-        max_pool(&Backwards, view(out.bytes(), DType::Float), Some(view(index.bytes(), DType::Int64)), View::over(memory.bytes(), layout).unwrap(), windows);
+        let (out, index) = (AlignedMemory::new(out_layout.bytes()), AlignedMemory::new(out_layout.count() * 8));
+        let view = |memory, dtype| ViewMut::over(memory, out_layout.with_dtype(dtype)).unwrap();
+        max_pool(&ReverseOrder, view(out.bytes(), DType::Float), Some(view(index.bytes(), DType::Int64)), View::over(memory.bytes(), layout).unwrap(), windows);
         let have = floats(out.bytes(), out_layout.count());
         each(&results, |at| {
             let mut best: Option<(f32, usize)> = None;
             for d in 0..kernel[0] {
                 for h in 0..kernel[1] {
                     for w in 0..kernel[2] {
-                        let place: Vec<i64> = [d, h, w].iter().enumerate()
+                        let tap: Vec<i64> = [d, h, w].iter().enumerate()
                             .map(|(i, k)| (at[2 + i] * stride[i] + k * dilation) as i64 - before[i] as i64).collect();
-                        if (0..3).any(|i| place[i] < 0 || place[i] >= input[i] as i64) {
+                        if (0..3).any(|i| tap[i] < 0 || tap[i] >= input[i] as i64) {
                             continue;
                         }
-                        let place: Vec<usize> = place.iter().map(|one| *one as usize).collect();
-                        let x = value(&[at[0], at[1], place[0], place[1], place[2]]);
-                        let number = (place[0] * input[1] + place[1]) * input[2] + place[2];
+                        let tap: Vec<usize> = tap.iter().map(|one| *one as usize).collect();
+                        let x = value(&[at[0], at[1], tap[0], tap[1], tap[2]]);
+                        let number = (tap[0] * input[1] + tap[1]) * input[2] + tap[2];
                         if best.is_none_or(|(old, _)| x > old || x.is_nan()) {
                             best = Some((x, number));
                         }
@@ -299,10 +304,10 @@ proptest! {
                 }
             }
             let number = offset(&out_layout, at);
-            let (want, place) = best.unwrap_or((f32::NEG_INFINITY, 0));
+            let (want, best_index) = best.unwrap_or((f32::NEG_INFINITY, 0));
             assert_eq!(have[number].to_bits(), want.to_bits());
             let found = i64::from_le_bytes(std::array::from_fn(|i| index.bytes()[number * 8 + i].get()));
-            assert_eq!(found as usize, place);
+            assert_eq!(found as usize, best_index);
         });
     }
 
@@ -322,18 +327,18 @@ proptest! {
         let plane = Plane { input, kernel, stride, before };
         let dims = [planes.0, planes.1, outputs[0], outputs[1]];
         let index_layout = Layout::contiguous(DType::Int32, &dims);
-        let (index, again) = (Room::new(index_layout.bytes()), Room::new(index_layout.bytes()));
+        let (index, again) = (AlignedMemory::new(index_layout.bytes()), AlignedMemory::new(index_layout.bytes()));
         each(&dims, |at| {
             let first = |i: usize| (at[2 + i] * stride[i]).saturating_sub(before[i]).min(input[i] - 1);
             put(index.bytes(), offset(&index_layout, at), ((first(0) * input[1] + first(1)) as i32).to_le_bytes());
         });
         let width = ((outputs[0] * outputs[1]).div_ceil(16) + 1) * 32;
         let mask_layout = Layout::contiguous(DType::Int8, &[planes.0, planes.1, kernel[0] * kernel[1], width]);
-        let mask = Room::new(mask_layout.bytes());
-        write_mask(&Backwards, ViewMut::over(mask.bytes(), mask_layout).unwrap(), View::over(index.bytes(), index_layout).unwrap(), plane);
+        let mask = AlignedMemory::new(mask_layout.bytes());
+        write_mask(&ReverseOrder, ViewMut::over(mask.bytes(), mask_layout).unwrap(), View::over(index.bytes(), index_layout).unwrap(), plane);
         let found = ViewMut::over(again.bytes(), index_layout).unwrap();
-        prop_assert!(read_mask(&Alone, found, View::over(mask.bytes(), mask_layout).unwrap(), plane));
-        let bytes = |room: &Room| room.bytes().iter().map(Cell::get).collect::<Vec<u8>>();
+        prop_assert!(read_mask(&SingleThread, found, View::over(mask.bytes(), mask_layout).unwrap(), plane));
+        let bytes = |memory: &AlignedMemory| memory.bytes().iter().map(Cell::get).collect::<Vec<u8>>();
         prop_assert_eq!(bytes(&index), bytes(&again));
     }
 }

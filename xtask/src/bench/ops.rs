@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// What one process measures.
-enum What {
+enum Measurement {
     /// Calls on both sides.
     Rows,
     /// A tiny addition.
@@ -24,27 +24,27 @@ enum What {
 pub fn measure(root: &Path, toolkit: &Path, out: &Path) -> Result<()> {
     let python = venv::ensure(root)?;
     let folder = root.join("benches/ops");
-    let made = out.join("ops");
-    let custom = made.join("idle/op_api/lib");
+    let build = out.join("ops");
+    let custom = build.join("idle/op_api/lib");
     fs::create_dir_all(&custom).with_context(|| format!("cannot make {}", custom.display()))?;
     let include = format!("-I{}", toolkit.join("include").display());
     let lib = format!("-L{}", toolkit.join("lib64").display());
-    let door = made.join("door.so");
+    let door = build.join("door.so");
     let mut gcc = Command::new("gcc");
     gcc.args(["-O2", "-shared", "-fPIC", &include, "-o"]).arg(&door);
     run(gcc.arg(folder.join("door.c")).args([lib.as_str(), "-lascendcl"]))?;
     let mut gcc = Command::new("gcc");
     gcc.args(["-O2", "-shared", "-fPIC", "-o"]).arg(custom.join("libcust_opapi.so"));
     run(gcc.arg(folder.join("idle.c")))?;
-    let figures_of = |threads: usize, what: &What| -> Result<Value> {
+    let figures_of = |threads: usize, measurement: &Measurement| -> Result<Value> {
         let mut command = Command::new(toolkit.join("bin/cairn"));
         command.args(["run", "--"]).arg(&python).arg(folder.join("ops.py"));
         command.env("CAIRN_WORKERS", threads.to_string()).env("CAIRN_BENCH_DOOR", &door);
-        match what {
-            What::Rows => drop(command.env("TASK_QUEUE_ENABLE", "0")),
-            What::Tiny => drop(command.arg("--tiny")),
-            What::Idle => {
-                command.arg("--tiny").env("ASCEND_CUSTOM_OPP_PATH", made.join("idle"));
+        match measurement {
+            Measurement::Rows => drop(command.env("TASK_QUEUE_ENABLE", "0")),
+            Measurement::Tiny => drop(command.arg("--tiny")),
+            Measurement::Idle => {
+                command.arg("--tiny").env("ASCEND_CUSTOM_OPP_PATH", build.join("idle"));
             }
         }
         let output = command.output().context("cannot start python")?;
@@ -57,9 +57,9 @@ pub fn measure(root: &Path, toolkit: &Path, out: &Path) -> Result<()> {
     let mut results = Vec::new();
     for threads in [1, 2] {
         announce(&format!("operators, {threads} thread(s)"));
-        let mut figures = figures_of(threads, &What::Rows)?;
-        let tiny = figures_of(threads, &What::Tiny)?;
-        let idle = figures_of(threads, &What::Idle)?;
+        let mut figures = figures_of(threads, &Measurement::Rows)?;
+        let tiny = figures_of(threads, &Measurement::Tiny)?;
+        let idle = figures_of(threads, &Measurement::Idle)?;
         for row in figures["rows"].as_array().into_iter().flatten() {
             let (ratio, goal) = (row["ratio"].as_f64().unwrap_or(f64::NAN), row["goal"].as_f64());
             let verdict = match goal {

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use cairn_ops::Default as Preset;
+use cairn_ops::AttrDefault;
 
 const ROWS: &str = "cpp/operators.txt";
 const HEADERS: &str = "opp/built-in/op_graph/inc";
@@ -175,15 +175,15 @@ impl Ir {
         let mut attributes: Vec<Attribute> = Vec::new();
         for (name, preset) in node.attribute_defaults() {
             let (kind, preset) = match preset {
-                Preset::Int(value) => ("Int", value.to_string()),
-                Preset::Float(value) => ("Float", format!("{value:?}")),
-                Preset::Flag(value) => ("Bool", value.to_string()),
-                Preset::Ints(values) => {
+                AttrDefault::Int(value) => ("Int", value.to_string()),
+                AttrDefault::Float(value) => ("Float", format!("{value:?}")),
+                AttrDefault::Flag(value) => ("Bool", value.to_string()),
+                AttrDefault::Ints(values) => {
                     let values: Vec<String> = values.iter().map(i64::to_string).collect();
                     ("ListInt", format!("{{{}}}", values.join(", ")))
                 }
-                Preset::Text(text) => ("String", format!("\"{text}\"")),
-                Preset::Required | Preset::None => {
+                AttrDefault::Text(text) => ("String", format!("\"{text}\"")),
+                AttrDefault::Required | AttrDefault::None => {
                     bail!("nobody knows the type of {}'s attribute {name}", node.name)
                 }
             };

@@ -1,12 +1,12 @@
 //! The C library: `malloc`, and `posix_memalign`, which torch's CPU allocator calls.
 
 use super::Address;
-use crate::memory::contestant::Contestant;
+use crate::memory::candidate::Candidate;
 
 /// `malloc` and `free`.
 pub struct Malloc;
 
-impl Contestant for Malloc {
+impl Candidate for Malloc {
     type Block = Address;
 
     #[inline]
@@ -28,13 +28,13 @@ const CACHE_LINE: usize = 64;
 /// `posix_memalign` and `free`.
 pub struct Memalign;
 
-impl Contestant for Memalign {
+impl Candidate for Memalign {
     type Block = Address;
 
     #[inline]
     fn allocate(&self, bytes: usize, _: usize) -> Address {
         let mut address = std::ptr::null_mut();
-        // SAFETY: the alignment is a power of two, and the result goes to a place of ours.
+        // SAFETY: the alignment is a power of two, and the result goes to memory of ours.
         let code = unsafe { libc::posix_memalign(&mut address, CACHE_LINE, bytes) };
         assert_eq!(code, 0, "posix_memalign has no {bytes} bytes");
         Address::new(address, "posix_memalign", bytes)

@@ -1,12 +1,12 @@
 //! General heaps with caches per thread: mimalloc, jemalloc, snmalloc.
 
 use super::{ALIGNMENT, Address};
-use crate::memory::contestant::Contestant;
+use crate::memory::candidate::Candidate;
 
 /// mimalloc: `mi_malloc`, `mi_free`.
 pub struct Mimalloc;
 
-impl Contestant for Mimalloc {
+impl Candidate for Mimalloc {
     type Block = Address;
 
     #[inline]
@@ -25,7 +25,7 @@ impl Contestant for Mimalloc {
 /// jemalloc: `mallocx`, and `sdallocx`, the free that is told the size.
 pub struct Jemalloc;
 
-impl Contestant for Jemalloc {
+impl Candidate for Jemalloc {
     type Block = Address;
 
     #[inline]
@@ -44,7 +44,7 @@ impl Contestant for Jemalloc {
 /// snmalloc: the pair that it offers to Rust, which is told size and alignment.
 pub struct Snmalloc;
 
-impl Contestant for Snmalloc {
+impl Candidate for Snmalloc {
     type Block = Address;
 
     #[inline]

@@ -1,7 +1,7 @@
 //! The crate offset-allocator behind a mutex: offsets in one range, bins, coalescing, as for memory
 //! that the allocator cannot touch. Units of 512 bytes, as device pools have.
 
-use crate::memory::contestant::Contestant;
+use crate::memory::candidate::Candidate;
 use offset_allocator::{Allocation, Allocator};
 use parking_lot::Mutex;
 
@@ -21,7 +21,7 @@ impl OffsetAllocator {
     }
 }
 
-impl Contestant for OffsetAllocator {
+impl Candidate for OffsetAllocator {
     type Block = Allocation;
 
     #[inline]

@@ -2,14 +2,14 @@
 //! that copies its input.
 
 use super::Address;
-use crate::memory::contestant::Contestant;
+use crate::memory::candidate::Candidate;
 use crate::ort::{Ort, Status};
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
 /// Places in the library's table.
-mod place {
+mod function_index {
     pub const CREATE_SESSION_FROM_ARRAY: usize = 8;
     pub const RELEASE_SESSION: usize = 95;
     pub const CREATE_ALLOCATOR: usize = 131;
@@ -47,14 +47,14 @@ impl Ort {
         let (mut session, mut allocator) = (null_mut(), null_mut());
         // SAFETY: the arguments live through each call, and no options means the defaults.
         unsafe {
-            self.check(self.function::<CreateSession>(place::CREATE_SESSION_FROM_ARRAY)(
+            self.check(self.function::<CreateSession>(function_index::CREATE_SESSION_FROM_ARRAY)(
                 self.environment,
                 model.as_ptr().cast(),
                 model.len(),
                 null(),
                 &mut session,
             ))?;
-            self.check(self.function::<CreateAllocator>(place::CREATE_ALLOCATOR)(
+            self.check(self.function::<CreateAllocator>(function_index::CREATE_ALLOCATOR)(
                 session,
                 self.memory_info,
                 &mut allocator,
@@ -85,13 +85,13 @@ impl Arena {
         let mut pairs = null_mut();
         // SAFETY: the allocator is live; the value is read before its owner is released.
         unsafe {
-            let stats = self.ort.function::<GetStats>(place::GET_STATS);
+            let stats = self.ort.function::<GetStats>(function_index::GET_STATS);
             self.ort.check(stats(self.allocator, &mut pairs)).expect("statistics");
-            let value = self.ort.function::<GetKeyValue>(place::GET_KEY_VALUE);
+            let value = self.ort.function::<GetKeyValue>(function_index::GET_KEY_VALUE);
             let text = value(pairs, c"TotalAllocated".as_ptr());
             assert!(!text.is_null(), "the arena does not say how much it holds");
             let total = CStr::from_ptr(text).to_string_lossy().parse().expect("a number");
-            self.ort.function::<Release>(place::RELEASE_KEY_VALUES)(pairs);
+            self.ort.function::<Release>(function_index::RELEASE_KEY_VALUES)(pairs);
             total
         }
     }
@@ -101,13 +101,15 @@ impl Drop for Arena {
     fn drop(&mut self) {
         // SAFETY: both were made by `arena`, and are released once, the allocator first.
         unsafe {
-            self.ort.function::<ReleaseAllocator>(place::RELEASE_ALLOCATOR)(self.allocator);
-            self.ort.function::<Release>(place::RELEASE_SESSION)(self.session);
+            self.ort.function::<ReleaseAllocator>(function_index::RELEASE_ALLOCATOR)(
+                self.allocator,
+            );
+            self.ort.function::<Release>(function_index::RELEASE_SESSION)(self.session);
         }
     }
 }
 
-impl Contestant for Arena {
+impl Candidate for Arena {
     type Block = Address;
 
     #[inline]

@@ -2,7 +2,7 @@
 //! manages, so it could not serve a device; it shows what TLSF costs.
 
 use super::{ALIGNMENT, Address};
-use crate::memory::contestant::Contestant;
+use crate::memory::candidate::Candidate;
 use parking_lot::Mutex;
 use std::alloc::Layout;
 use std::ptr::{NonNull, null_mut};
@@ -48,7 +48,7 @@ impl Drop for Rlsf {
     }
 }
 
-impl Contestant for Rlsf {
+impl Candidate for Rlsf {
     type Block = Address;
 
     #[inline]

@@ -4,8 +4,8 @@
 use super::arena::{self, Lifetime};
 use super::operation::KnownTensor;
 use super::prepare::{Prepared, ValueId, WorkNode};
-use cairn_ops::{Fault, Memory, Outcome, Plan, Reach};
-use cairn_tensor::parallel::{Alone, Parallel, share};
+use cairn_ops::{AccessMode, Fault, Memory, Outcome, Plan};
+use cairn_tensor::parallel::{Parallel, SingleThread, share};
 use cairn_tensor::{Layout, Shared};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -65,7 +65,7 @@ pub struct FusedStep {
     /// What runs.
     pub fused: FusedPlan,
     /// The values it touches, with their bytes, in the order in which it wants them.
-    pub uses: Vec<(ValueId, usize, Reach)>,
+    pub uses: Vec<(ValueId, usize, AccessMode)>,
     /// Bytes of scratch.
     pub scratch: usize,
 }
@@ -159,7 +159,7 @@ pub fn build(
     let arena = arena::plan(&lifetimes, ALIGN);
     let starts: HashMap<ValueId, u64> =
         inner.iter().map(|(root, _)| *root).zip(arena.offsets.iter().copied()).collect();
-    let mut uses: Vec<(ValueId, usize, Reach)> = Vec::new();
+    let mut uses: Vec<(ValueId, usize, AccessMode)> = Vec::new();
     let mut parts = Vec::new();
     for work in work_nodes {
         let whole = plan(prepared, work, count, piece)?;
@@ -175,7 +175,7 @@ pub fn build(
                     None => work.inputs[at].expect("a use of an input that is there"),
                     Some(_) => work.outputs[0],
                 };
-                locate_operand(prepared, roots, &starts, &mut uses, (value, count), one.reach)
+                locate_operand(prepared, roots, &starts, &mut uses, (value, count), one.access)
             })
             .collect();
         parts.push(Part { whole, rest, uses: places });
@@ -220,9 +220,9 @@ fn locate_operand(
     prepared: &Prepared,
     roots: &[ValueId],
     starts: &HashMap<ValueId, u64>,
-    uses: &mut Vec<(ValueId, usize, Reach)>,
+    uses: &mut Vec<(ValueId, usize, AccessMode)>,
     (value, count): (ValueId, usize),
-    reach: Reach,
+    access: AccessMode,
 ) -> OperandLocation {
     let layout = layout(prepared, value);
     if let Some(start) = starts.get(&roots[value]) {
@@ -231,11 +231,14 @@ fn locate_operand(
     let at = match uses.iter_mut().position(|(known, ..)| roots[*known] == roots[value]) {
         Some(at) => {
             let both = &mut uses[at].2;
-            *both = Reach { reads: both.reads | reach.reads, writes: both.writes | reach.writes };
+            *both = AccessMode {
+                reads: both.reads | access.reads,
+                writes: both.writes | access.writes,
+            };
             at
         }
         None => {
-            uses.push((value, layout.bytes(), reach));
+            uses.push((value, layout.bytes(), access));
             uses.len() - 1
         }
     };
@@ -337,7 +340,7 @@ impl FusedPlan {
                 plan.run(&Memory {
                     uses: &cells,
                     workspace: &[],
-                    parallel: &Alone,
+                    parallel: &SingleThread,
                     sized: &|_, _| {},
                 })?;
             }

@@ -1,8 +1,8 @@
 //! A node with its operator from the table: inference, planning, and computing on the host.
 
 use crate::ir::{Attr, Desc, Node};
-use cairn_ops::{Arg, Error, Fault, Memory, Passed, Plan, Tensor, nodes};
-use cairn_tensor::parallel::{Alone, Parallel};
+use cairn_ops::{Arg, Error, Fault, Memory, NodeArgs, Plan, Tensor, nodes};
+use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -75,7 +75,7 @@ impl Operation {
                 Some(Tensor { layout: tensor.layout, address: 0, constant: tensor.bytes.clone() })
             })
             .collect();
-        self.row.infer(&Passed { inputs: &inputs, outputs: &[], attributes: &self.attrs })
+        self.row.infer(&NodeArgs { inputs: &inputs, outputs: &[], attributes: &self.attrs })
     }
 
     /// Plans the call with addresses that stand for memory yet to come: each input and output its own.
@@ -116,7 +116,7 @@ impl Operation {
         }
         let outputs: Vec<Tensor> =
             outputs.iter().map(|layout| Tensor::new(*layout, reserve(layout))).collect();
-        self.row.plan(&Passed {
+        self.row.plan(&NodeArgs {
             inputs: &input_tensors,
             outputs: &outputs,
             attributes: &self.attrs,
@@ -145,7 +145,7 @@ impl Operation {
         let mut workspace = Buffer::new(plan.workspace);
         {
             let cells: Vec<&[Cell<u8>]> = buffers.iter_mut().map(Buffer::cells).collect();
-            run_plan(&plan, &cells, workspace.cells(), &Alone).map_err(|fault| fault.0)?;
+            run_plan(&plan, &cells, workspace.cells(), &SingleThread).map_err(|fault| fault.0)?;
         }
         let mut results: Vec<Arc<[u8]>> =
             outputs.iter().map(|layout| vec![0; layout.bytes()].into()).collect();

@@ -11,7 +11,7 @@ use super::fuse::{self, FusedPlan, FusedStep, Group};
 use super::operation::{KnownTensor, Operation};
 use super::prepare::{Prepared, ValueId, WorkNode};
 use crate::failure::Failure;
-use cairn_ops::{Error, Plan, Reach};
+use cairn_ops::{AccessMode, Error, Plan};
 use cairn_tensor::Layout;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -64,7 +64,7 @@ pub struct MemoryUse {
     /// Where.
     pub slice: Slice,
     /// What is done with it.
-    pub reach: Reach,
+    pub access: AccessMode,
 }
 
 /// What a step does.
@@ -147,7 +147,7 @@ struct UnplacedStep {
     name: Arc<str>,
     action: Action,
     /// For each use: the value, bytes from its start, how many, and what is done with them.
-    uses: SmallVec<[(ValueId, usize, usize, Reach); 4]>,
+    uses: SmallVec<[(ValueId, usize, usize, AccessMode); 4]>,
     workspace: Workspace,
     workspace_bytes: usize,
 }
@@ -335,7 +335,7 @@ impl<'a> Binder<'a> {
                     None => inputs[place].expect("a use of an input that is there"),
                     Some(output) => outputs[output],
                 };
-                (value, one.lead.unsigned_abs(), one.bytes, one.reach)
+                (value, one.lead.unsigned_abs(), one.bytes, one.access)
             })
             .collect();
         let workspace_bytes = plan.workspace;
@@ -381,7 +381,8 @@ impl<'a> Binder<'a> {
         let (first, last) = (&work_nodes[0].operation, &work_nodes[work_nodes.len() - 1].operation);
         let name =
             format!("{} ({}) to {} ({})", first.name, first.row.name, last.name, last.row.name);
-        let uses = uses.into_iter().map(|(value, bytes, reach)| (value, 0, bytes, reach)).collect();
+        let uses =
+            uses.into_iter().map(|(value, bytes, access)| (value, 0, bytes, access)).collect();
         let mut bound = UnplacedStep {
             name: name.into(),
             action: Action::Fused(fused),
@@ -420,7 +421,7 @@ impl<'a> Binder<'a> {
         let operation = Operation::copy(format!("output {output}"));
         let mut bound = self.bound(&operation, &[Some(value)], &[value])?;
         self.touch(value, at);
-        for one in bound.uses.iter_mut().filter(|(.., reach)| reach.writes) {
+        for one in bound.uses.iter_mut().filter(|(.., access)| access.writes) {
             // A number beyond all values stands for the output itself.
             one.0 = self.prepared.values.len() + output;
         }
@@ -441,9 +442,9 @@ impl<'a> Binder<'a> {
 
     fn finish(&self, bound: UnplacedStep, arena: &arena::Arena) -> Step {
         let uses = (bound.uses.iter())
-            .map(|(value, lead, bytes, reach)| MemoryUse {
+            .map(|(value, lead, bytes, access)| MemoryUse {
                 slice: self.slice(*value, *lead, *bytes, arena),
-                reach: *reach,
+                access: *access,
             })
             .collect();
         let bytes = bound.workspace_bytes;

@@ -111,7 +111,7 @@ impl Pass {
         };
         for step in steps {
             for one in &step.uses {
-                touch(&one.slice, one.reach.writes);
+                touch(&one.slice, one.access.writes);
             }
             touch(&step.workspace, true);
         }

@@ -6,8 +6,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, I, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, I, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
@@ -122,19 +122,19 @@ fn prelu(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-const SELF: &[Pick] = &[A(0), A(0)];
-const SELF_1: &[Pick] = &[A(0), A(1), A(0)];
-const SELF_2: &[Pick] = &[A(0), A(1), A(2), A(0)];
-const UNARY: &[Pick] = &[A(0), O(0)];
+const SELF: &[ArgSource] = &[A(0), A(0)];
+const SELF_1: &[ArgSource] = &[A(0), A(1), A(0)];
+const SELF_2: &[ArgSource] = &[A(0), A(1), A(2), A(0)];
+const UNARY: &[ArgSource] = &[A(0), O(0)];
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("Relu", |c| RELU.plan(c)),
-    aclnn("InplaceRelu", |c| RELU.plan(c)).picks(SELF),
+    aclnn("InplaceRelu", |c| RELU.plan(c)).with_args(SELF),
     aclnn("Sigmoid", |c| SIGMOID.plan(c)),
-    aclnn("InplaceSigmoid", |c| SIGMOID.plan(c)).picks(SELF),
+    aclnn("InplaceSigmoid", |c| SIGMOID.plan(c)).with_args(SELF),
     aclnn("Tanh", |c| TANH.plan(c)),
-    aclnn("InplaceTanh", |c| TANH.plan(c)).picks(SELF),
+    aclnn("InplaceTanh", |c| TANH.plan(c)).with_args(SELF),
     aclnn("Gelu", |c| GELU_TANH.plan(c)),
     aclnn("GeluV2", gelu),
     aclnn("FastGelu", |c| FAST_GELU.plan(c)),
@@ -142,30 +142,30 @@ pub const ROWS: &[Row] = &[
     aclnn("Silu", |c| SILU.plan(c)),
     aclnn("Swish", |c| SWISH.plan(c)),
     aclnn("LeakyRelu", |c| LEAKY_RELU.plan(c)),
-    aclnn("InplaceLeakyRelu", |c| LEAKY_RELU.plan(c)).picks(SELF_1),
+    aclnn("InplaceLeakyRelu", |c| LEAKY_RELU.plan(c)).with_args(SELF_1),
     aclnn("Elu", |c| ELU.plan(c)),
     aclnn("EluV2", |c| ELU.plan(c)),
-    aclnn("InplaceElu", |c| ELU.plan(c)).picks(&[A(0), A(1), A(2), A(3), A(0)]),
+    aclnn("InplaceElu", |c| ELU.plan(c)).with_args(&[A(0), A(1), A(2), A(3), A(0)]),
     aclnn("Selu", |c| SELU_FORMULA.plan(c)),
-    aclnn("InplaceSelu", |c| SELU_FORMULA.plan(c)).picks(SELF),
+    aclnn("InplaceSelu", |c| SELU_FORMULA.plan(c)).with_args(SELF),
     aclnn("Celu", |c| CELU.plan(c)),
-    aclnn("InplaceCelu", |c| CELU.plan(c)).picks(SELF_1),
+    aclnn("InplaceCelu", |c| CELU.plan(c)).with_args(SELF_1),
     aclnn("Softplus", |c| SOFTPLUS.plan(c)),
     aclnn("Mish", |c| MISH.plan(c)),
-    aclnn("InplaceMish", |c| MISH.plan(c)).picks(SELF),
+    aclnn("InplaceMish", |c| MISH.plan(c)).with_args(SELF),
     aclnn("Hardswish", |c| HARDSWISH.plan(c)),
-    aclnn("InplaceHardswish", |c| HARDSWISH.plan(c)).picks(SELF),
+    aclnn("InplaceHardswish", |c| HARDSWISH.plan(c)).with_args(SELF),
     aclnn("Hardsigmoid", |c| HARDSIGMOID.plan(c)),
     aclnn("HardsigmoidV2", |c| HARDSIGMOID.plan(c)),
-    aclnn("InplaceHardsigmoid", |c| HARDSIGMOID.plan(c)).picks(SELF),
-    aclnn("InplaceHardsigmoidV2", |c| HARDSIGMOID.plan(c)).picks(SELF),
+    aclnn("InplaceHardsigmoid", |c| HARDSIGMOID.plan(c)).with_args(SELF),
+    aclnn("InplaceHardsigmoidV2", |c| HARDSIGMOID.plan(c)).with_args(SELF),
     aclnn("Hardtanh", |c| HARDTANH.plan(c)),
-    aclnn("InplaceHardtanh", |c| HARDTANH.plan(c)).picks(SELF_2),
+    aclnn("InplaceHardtanh", |c| HARDTANH.plan(c)).with_args(SELF_2),
     aclnn("Threshold", |c| THRESHOLD.plan(c)),
     aclnn("ThresholdV2", |c| THRESHOLD.plan(c)),
-    aclnn("InplaceThreshold", |c| THRESHOLD.plan(c)).picks(SELF_2),
+    aclnn("InplaceThreshold", |c| THRESHOLD.plan(c)).with_args(SELF_2),
     aclnn("LogSigmoid", |c| LOG_SIGMOID.plan(c)),
-    aclnn("LogSigmoidForward", |c| LOG_SIGMOID.plan(c)).picks(&[A(0), A(1)]),
+    aclnn("LogSigmoidForward", |c| LOG_SIGMOID.plan(c)).with_args(&[A(0), A(1)]),
     aclnn("Softshrink", |c| SOFTSHRINK.plan(c)),
     aclnn("Hardshrink", |c| HARDSHRINK.plan(c)),
     aclnn("Shrink", |c| SHRINK.plan(c)),
@@ -203,7 +203,7 @@ pub const MORE_NODES: &[Node] = &[
         &["y"],
         Infer::Like(0),
         gelu,
-        &[A(0), Attr("approximate", Default::Text("none")), O(0)],
+        &[A(0), Attr("approximate", AttrDefault::Text("none")), O(0)],
     )
     .elementwise(),
     node(
@@ -212,7 +212,7 @@ pub const MORE_NODES: &[Node] = &[
         &["y"],
         Infer::Like(0),
         |c| SWISH.plan(c),
-        &[A(0), Attr("scale", Default::Float(1.0)), O(0)],
+        &[A(0), Attr("scale", AttrDefault::Float(1.0)), O(0)],
     )
     .elementwise(),
     node(
@@ -221,7 +221,7 @@ pub const MORE_NODES: &[Node] = &[
         &["y"],
         Infer::Like(0),
         |c| LEAKY_RELU.plan(c),
-        &[A(0), Attr("negative_slope", Default::Float(0.0)), O(0)],
+        &[A(0), Attr("negative_slope", AttrDefault::Float(0.0)), O(0)],
     )
     .elementwise(),
     node(
@@ -232,9 +232,9 @@ pub const MORE_NODES: &[Node] = &[
         |c| ELU.plan(c),
         &[
             A(0),
-            Attr("alpha", Default::Float(1.0)),
-            Attr("scale", Default::Float(1.0)),
-            Attr("input_scale", Default::Float(1.0)),
+            Attr("alpha", AttrDefault::Float(1.0)),
+            Attr("scale", AttrDefault::Float(1.0)),
+            Attr("input_scale", AttrDefault::Float(1.0)),
             O(0),
         ],
     )
@@ -247,8 +247,8 @@ pub const MORE_NODES: &[Node] = &[
         |c| HARDSIGMOID_OF.plan(c),
         &[
             A(0),
-            Attr("alpha", Default::Float(0.166_666_66)),
-            Attr("beta", Default::Float(0.5)),
+            Attr("alpha", AttrDefault::Float(0.166_666_66)),
+            Attr("beta", AttrDefault::Float(0.5)),
             O(0),
         ],
     )

@@ -6,8 +6,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, B, I, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, B, I, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::math::Real;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
@@ -126,7 +126,7 @@ pub fn by_channel(call: &Call<'_>, x: &Operand, weight: Operand) -> Result<Opera
     Ok(weight.with_layout(layout))
 }
 
-const BINARY: &[Pick] = &[A(0), A(1), O(0)];
+const BINARY: &[ArgSource] = &[A(0), A(1), O(0)];
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
@@ -140,7 +140,7 @@ pub const ROWS: &[Row] = &[
     aclnn("SiluBackward", |c| SWISH.plan_at(c, [0, 1], &[], 2)),
     aclnn("SwishBackward", |c| SWISH.plan(c)),
     aclnn("LeakyReluBackward", |c| LEAKY_RELU.plan(c)),
-    aclnn("EluBackward", |c| ELU.plan(c)).picks(&[A(0), A(5), A(1), A(2), A(3), A(4), A(6)]),
+    aclnn("EluBackward", |c| ELU.plan(c)).with_args(&[A(0), A(5), A(1), A(2), A(3), A(4), A(6)]),
     aclnn("SeluBackward", |c| SELU_RESULT.plan(c)),
     aclnn("SoftplusBackward", |c| SOFTPLUS.plan(c)),
     aclnn("MishBackward", |c| MISH.plan(c)),
@@ -148,7 +148,7 @@ pub const ROWS: &[Row] = &[
     aclnn("HardswishBackwardV2", |c| HARDSWISH_OPEN.plan(c)),
     aclnn("HardsigmoidBackward", |c| HARDSIGMOID.plan_at(c, [0, 1], &[], 2)),
     aclnn("HardtanhBackward", |c| HARDTANH.plan(c)),
-    aclnn("LogSigmoidBackward", |c| LOG_SIGMOID.plan(c)).picks(&[A(0), A(1), A(3)]),
+    aclnn("LogSigmoidBackward", |c| LOG_SIGMOID.plan(c)).with_args(&[A(0), A(1), A(3)]),
     aclnn("SoftshrinkBackward", |c| SHRINK.plan(c)),
     aclnn("HardshrinkBackward", |c| SHRINK.plan(c)),
     aclnn("SoftsignBackward", |c| SOFTSIGN.plan(c)),
@@ -188,7 +188,7 @@ pub const NODES: &[Node] = &[
         &["z"],
         Infer::Like(1),
         gelu,
-        &[A(0), A(1), Attr("approximate", Default::Text("none")), O(0)],
+        &[A(0), A(1), Attr("approximate", AttrDefault::Text("none")), O(0)],
     )
     .elementwise(),
     node("FastGeluGrad", &["dy", "x"], &["z"], Infer::Like(1), |c| FAST_GELU.plan(c), BINARY)
@@ -199,7 +199,7 @@ pub const NODES: &[Node] = &[
         &["backprops"],
         Infer::Like(1),
         |c| LEAKY_RELU.plan(c),
-        &[A(0), A(1), Attr("negative_slope", Default::Float(0.0)), B(false), O(0)],
+        &[A(0), A(1), Attr("negative_slope", AttrDefault::Float(0.0)), B(false), O(0)],
     )
     .elementwise(),
     node(
@@ -211,10 +211,10 @@ pub const NODES: &[Node] = &[
         &[
             A(0),
             A(1),
-            Attr("alpha", Default::Float(1.0)),
-            Attr("scale", Default::Float(1.0)),
-            Attr("input_scale", Default::Float(1.0)),
-            Attr("is_result", Default::Flag(false)),
+            Attr("alpha", AttrDefault::Float(1.0)),
+            Attr("scale", AttrDefault::Float(1.0)),
+            Attr("input_scale", AttrDefault::Float(1.0)),
+            Attr("is_result", AttrDefault::Flag(false)),
             O(0),
         ],
     )
@@ -232,8 +232,8 @@ pub const NODES: &[Node] = &[
         &[
             A(0),
             A(1),
-            Attr("alpha", Default::Float(0.166_666_66)),
-            Attr("beta", Default::Float(0.5)),
+            Attr("alpha", AttrDefault::Float(0.166_666_66)),
+            Attr("beta", AttrDefault::Float(0.5)),
             O(0),
         ],
     )
@@ -247,8 +247,8 @@ pub const NODES: &[Node] = &[
         &[
             A(1),
             A(0),
-            Attr("min_val", Default::Float(-1.0)),
-            Attr("max_val", Default::Float(1.0)),
+            Attr("min_val", AttrDefault::Float(-1.0)),
+            Attr("max_val", AttrDefault::Float(1.0)),
             O(0),
         ],
     )
@@ -268,7 +268,7 @@ pub const NODES: &[Node] = &[
         &["backprops"],
         Infer::Like(1),
         |c| THRESHOLD.plan(c),
-        &[A(0), A(1), Attr("threshold", Default::Required), O(0)],
+        &[A(0), A(1), Attr("threshold", AttrDefault::Required), O(0)],
     )
     .elementwise(),
 ];

@@ -5,8 +5,8 @@ use crate::call::Call;
 use crate::error::Result;
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, O};
-use crate::table::{Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, O};
+use crate::table::{ArgSource, Node, Row, aclnn, node};
 use cairn_tensor::kernels::number::Number;
 
 /// x + alpha y.
@@ -18,28 +18,28 @@ pub const SUB: Formula<2> = number!(|x, y; alpha = 1.0| x.sub(alpha.mul(y)))
 /// x y.
 pub const MUL: Formula<2> = number!(|x, y| x.mul(y)).with_complex(complex!(|x, y| x * y));
 
-const SELF: &[Pick] = &[A(0), A(1), A(2), A(0)];
-const SELF_MUL: &[Pick] = &[A(0), A(1), A(0)];
-const SWAPPED: &[Pick] = &[A(1), A(0), A(2), A(3)];
-const BINARY: &[Pick] = &[A(0), A(1), O(0)];
+const SELF: &[ArgSource] = &[A(0), A(1), A(2), A(0)];
+const SELF_MUL: &[ArgSource] = &[A(0), A(1), A(0)];
+const SWAPPED: &[ArgSource] = &[A(1), A(0), A(2), A(3)];
+const BINARY: &[ArgSource] = &[A(0), A(1), O(0)];
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("Add", |c| ADD.plan(c)),
     aclnn("Adds", |c| ADD.plan(c)),
     aclnn("AddV3", |c| ADD.plan(c)),
-    aclnn("InplaceAdd", |c| ADD.plan(c)).picks(SELF),
-    aclnn("InplaceAdds", |c| ADD.plan(c)).picks(SELF),
+    aclnn("InplaceAdd", |c| ADD.plan(c)).with_args(SELF),
+    aclnn("InplaceAdds", |c| ADD.plan(c)).with_args(SELF),
     aclnn("Sub", |c| SUB.plan(c)),
     aclnn("Subs", |c| SUB.plan(c)),
-    aclnn("InplaceSub", |c| SUB.plan(c)).picks(SELF),
-    aclnn("InplaceSubs", |c| SUB.plan(c)).picks(SELF),
-    aclnn("Rsub", |c| SUB.plan(c)).picks(SWAPPED),
-    aclnn("Rsubs", |c| SUB.plan(c)).picks(SWAPPED),
+    aclnn("InplaceSub", |c| SUB.plan(c)).with_args(SELF),
+    aclnn("InplaceSubs", |c| SUB.plan(c)).with_args(SELF),
+    aclnn("Rsub", |c| SUB.plan(c)).with_args(SWAPPED),
+    aclnn("Rsubs", |c| SUB.plan(c)).with_args(SWAPPED),
     aclnn("Mul", |c| MUL.plan(c)),
     aclnn("Muls", |c| MUL.plan(c)),
-    aclnn("InplaceMul", |c| MUL.plan(c)).picks(SELF_MUL),
-    aclnn("InplaceMuls", |c| MUL.plan(c)).picks(SELF_MUL),
+    aclnn("InplaceMul", |c| MUL.plan(c)).with_args(SELF_MUL),
+    aclnn("InplaceMuls", |c| MUL.plan(c)).with_args(SELF_MUL),
 ];
 
 fn add(call: &mut Call<'_>) -> Result<Plan> {

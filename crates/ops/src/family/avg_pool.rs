@@ -3,14 +3,15 @@
 use super::plain_pool::global_dims;
 use super::resampling::Resampling;
 use super::window::{
-    Sliding, channels_last, frame, numbers_by_format, numbers_or, spatial_sizes, with_spatial_sizes,
+    PoolOptions, channels_last, frame, numbers_by_format, numbers_or, spatial_sizes,
+    with_spatial_sizes,
 };
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, B, I, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, B, I, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::taps::{Divisor, Rule, Taps};
 use cairn_tensor::{DType, Layout};
 use smallvec::SmallVec;
@@ -21,7 +22,7 @@ pub const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::
 /// How sums are divided: by the positions of the window that are in the input, with the borders, or by a number that is not
 /// 0.
 #[derive(Clone, Copy)]
-struct Dividing {
+struct DivisorOptions {
     padded: bool,
     number: i64,
 }
@@ -29,22 +30,27 @@ struct Dividing {
 /// The maps of a framed tensor's last dimensions.
 type Steps = SmallVec<[(usize, Taps); 3]>;
 
-fn steps(sliding: &Sliding, input: &[usize], outputs: &[usize], dividing: Dividing) -> Steps {
+fn steps(
+    options: &PoolOptions,
+    input: &[usize],
+    outputs: &[usize],
+    divisor: DivisorOptions,
+) -> Steps {
     let spatial = input.len();
     (0..spatial)
         .map(|i| {
-            let divisor = match dividing {
-                Dividing { number: 0, padded: true } => Divisor::Padded,
-                Dividing { number: 0, padded: false } => Divisor::Inside,
-                Dividing { number, .. } => {
+            let divisor = match divisor {
+                DivisorOptions { number: 0, padded: true } => Divisor::Padded,
+                DivisorOptions { number: 0, padded: false } => Divisor::Inside,
+                DivisorOptions { number, .. } => {
                     Divisor::Number(if i + 1 == spatial { number } else { 1 })
                 }
             };
             let rule = Rule::Windows {
-                kernel: sliding.kernel[i],
-                stride: sliding.stride[i],
-                before: sliding.before[i],
-                after: sliding.after[i],
+                kernel: options.kernel[i],
+                stride: options.stride[i],
+                before: options.before[i],
+                after: options.after[i],
                 divisor,
             };
             (5 - spatial + i, Taps { rule, input: input[i], output: outputs[i] })
@@ -78,12 +84,12 @@ pub fn summed(
 }
 
 /// Reads kernel, stride, padding, ceil mode, whether the padding counts, and the divisor, from `at` on.
-fn windows(call: &Call<'_>, at: usize, spatial: usize) -> Result<(Sliding, Dividing)> {
-    let mut sliding = Sliding::read(call, at, spatial)?;
-    sliding.ceil = call.flag_or(at + 3, false)?;
-    let dividing =
-        Dividing { padded: call.flag_or(at + 4, true)?, number: call.int_or(at + 5, 0)? };
-    Ok((sliding, dividing))
+fn windows(call: &Call<'_>, at: usize, spatial: usize) -> Result<(PoolOptions, DivisorOptions)> {
+    let mut options = PoolOptions::read(call, at, spatial)?;
+    options.ceil = call.flag_or(at + 3, false)?;
+    let divisor =
+        DivisorOptions { padded: call.flag_or(at + 4, true)?, number: call.int_or(at + 5, 0)? };
+    Ok((options, divisor))
 }
 
 /// Fails for a precision that the function does not know.
@@ -103,12 +109,12 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let (x, spatial) = (call.layout(0)?, call.int(9)? as usize);
     expect_precision(call, 7)?;
     frame(call, 0, &x, spatial, false)?;
-    let (sliding, dividing) = windows(call, 1, spatial)?;
+    let (options, divisor) = windows(call, 1, spatial)?;
     let input = spatial_sizes(x.dims(), spatial, false);
-    let outputs = sliding.outputs(call, 0, input)?;
+    let outputs = options.outputs(call, 0, input)?;
     let out = call.layout(8)?;
     call.expect_dims(8, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
-    summed(call, (0, 8), spatial, false, &steps(&sliding, input, &outputs, dividing), false)
+    summed(call, (0, 8), spatial, false, &steps(&options, input, &outputs, divisor), false)
 }
 
 /// The gradient. Arguments: dy, x, kernel, stride, padding, ceil mode, whether the padding counts, divisor, precision, dx,
@@ -117,13 +123,13 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let (x, spatial) = (call.layout(1)?, call.int(10)? as usize);
     expect_precision(call, 8)?;
     frame(call, 1, &x, spatial, false)?;
-    let (sliding, dividing) = windows(call, 2, spatial)?;
+    let (options, divisor) = windows(call, 2, spatial)?;
     let input = spatial_sizes(x.dims(), spatial, false);
-    let outputs = sliding.outputs(call, 1, input)?;
+    let outputs = options.outputs(call, 1, input)?;
     let (dy, dx) = (call.layout(0)?, call.layout(9)?);
     call.expect_dims(9, &dx, x.dims())?;
     call.expect_dims(0, &dy, &with_spatial_sizes(x.dims(), &outputs, false))?;
-    summed(call, (0, 9), spatial, false, &steps(&sliding, input, &outputs, dividing), true)
+    summed(call, (0, 9), spatial, false, &steps(&options, input, &outputs, divisor), true)
 }
 
 fn parts(input: &[usize], outputs: &[usize]) -> Steps {
@@ -216,8 +222,8 @@ fn global(call: &mut Call<'_>) -> Result<Plan> {
         let (name, dims) = (call.parameter(0), x.dims());
         return Err(Error::invalid(format!("{name} {dims:?} has no positions to pool")));
     }
-    let x = call.flat(x, &[planes, length], &[&out]);
-    let out = call.flat_output(out, &[planes, 1]);
+    let x = call.reshaped_input(x, &[planes, length], &[&out]);
+    let out = call.reshaped_output(out, &[planes, 1]);
     let taps = Taps { rule: Rule::Parts, input: length, output: 1 };
     let resampling = call.resampling(&x.layout(), &[(1, taps)], false);
     call.plan(move |memory| {
@@ -234,7 +240,7 @@ fn node_windows(
     at: usize,
     spatial: usize,
     dims: &[usize],
-) -> Result<(Sliding, Dividing, bool)> {
+) -> Result<(PoolOptions, DivisorOptions, bool)> {
     let last = channels_last(call, at + 5, spatial)?;
     let input = spatial_sizes(dims, spatial, last);
     let kernel = numbers_by_format(call, at, spatial, 1, last)?;
@@ -242,33 +248,33 @@ fn node_windows(
     let none = vec![0; spatial];
     let dilation = vec![1; spatial];
     let ceil = call.flag_or(at + 4, false)?;
-    let sliding = Sliding { kernel, stride, before: none.clone(), after: none, dilation, ceil };
-    let sliding = match call.flag_or(at + 6, false)? {
-        true => sliding.global(input),
-        false => sliding.padded(call, at + 2, at + 3, input)?,
+    let options = PoolOptions { kernel, stride, before: none.clone(), after: none, dilation, ceil };
+    let options = match call.flag_or(at + 6, false)? {
+        true => options.global(input),
+        false => options.padded(call, at + 2, at + 3, input)?,
     };
-    let dividing =
-        Dividing { padded: !call.flag_or(at + 7, true)?, number: call.int_or(at + 8, 0)? };
-    Ok((sliding, dividing, last))
+    let divisor =
+        DivisorOptions { padded: !call.flag_or(at + 7, true)?, number: call.int_or(at + 8, 0)? };
+    Ok((options, divisor, last))
 }
 
 /// Arguments: x, those of [`node_windows`], y, spatial dimensions.
 fn node_forward(call: &mut Call<'_>) -> Result<Plan> {
     let (x, spatial) = (call.layout(0)?, call.int(11)? as usize);
     frame(call, 0, &x, spatial, false)?;
-    let (sliding, dividing, last) = node_windows(call, 1, spatial, x.dims())?;
+    let (options, divisor, last) = node_windows(call, 1, spatial, x.dims())?;
     let input = spatial_sizes(x.dims(), spatial, last);
-    let outputs = sliding.outputs(call, 0, input)?;
+    let outputs = options.outputs(call, 0, input)?;
     let out = call.layout(10)?;
     call.expect_dims(10, &out, &with_spatial_sizes(x.dims(), &outputs, last))?;
-    summed(call, (0, 10), spatial, last, &steps(&sliding, input, &outputs, dividing), false)
+    summed(call, (0, 10), spatial, last, &steps(&options, input, &outputs, divisor), false)
 }
 
 fn node_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (x, spatial) = (call.layout(0)?, call.int(11)? as usize);
     frame(call, 0, &x, spatial, false)?;
-    let (sliding, _, last) = node_windows(call, 1, spatial, x.dims())?;
-    let outputs = sliding.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
+    let (options, _, last) = node_windows(call, 1, spatial, x.dims())?;
+    let outputs = options.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
     Ok(vec![Layout::contiguous(x.dtype, &with_spatial_sizes(x.dims(), &outputs, last))])
 }
 
@@ -277,11 +283,11 @@ fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, dx, spatial) = (call.layout(0)?, call.layout(10)?, call.int(11)? as usize);
     call.expect_dims(10, &dx, &call.sizes(12)?)?;
     frame(call, 10, &dx, spatial, false)?;
-    let (sliding, dividing, last) = node_windows(call, 1, spatial, dx.dims())?;
+    let (options, divisor, last) = node_windows(call, 1, spatial, dx.dims())?;
     let input = spatial_sizes(dx.dims(), spatial, last);
-    let outputs = sliding.outputs(call, 10, input)?;
+    let outputs = options.outputs(call, 10, input)?;
     call.expect_dims(0, &dy, &with_spatial_sizes(dx.dims(), &outputs, last))?;
-    summed(call, (0, 10), spatial, last, &steps(&sliding, input, &outputs, dividing), true)
+    summed(call, (0, 10), spatial, last, &steps(&options, input, &outputs, divisor), true)
 }
 
 fn node_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -290,7 +296,7 @@ fn node_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("AvgPool2d", forward).picks(&[
+    aclnn("AvgPool2d", forward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -302,8 +308,19 @@ pub const ROWS: &[Row] = &[
         A(8),
         I(2),
     ]),
-    aclnn("AvgPool3d", forward).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), A(6), No, A(7), I(3)]),
-    aclnn("AvgPool2dBackward", backward).picks(&[
+    aclnn("AvgPool3d", forward).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+        A(6),
+        No,
+        A(7),
+        I(3),
+    ]),
+    aclnn("AvgPool2dBackward", backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -316,7 +333,7 @@ pub const ROWS: &[Row] = &[
         A(9),
         I(2),
     ]),
-    aclnn("AvgPool3dBackward", backward).picks(&[
+    aclnn("AvgPool3dBackward", backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -329,25 +346,25 @@ pub const ROWS: &[Row] = &[
         A(8),
         I(3),
     ]),
-    aclnn("AdaptiveAvgPool2d", adaptive).picks(&[A(0), A(1), A(2), I(2)]),
-    aclnn("AdaptiveAvgPool3d", adaptive).picks(&[A(0), A(1), A(2), I(3)]),
-    aclnn("AdaptiveAvgPool2dBackward", adaptive_backward).picks(&[A(0), A(1), A(2), I(2)]),
-    aclnn("AdaptiveAvgPool3dBackward", adaptive_backward).picks(&[A(0), A(1), A(2), I(3)]),
+    aclnn("AdaptiveAvgPool2d", adaptive).with_args(&[A(0), A(1), A(2), I(2)]),
+    aclnn("AdaptiveAvgPool3d", adaptive).with_args(&[A(0), A(1), A(2), I(3)]),
+    aclnn("AdaptiveAvgPool2dBackward", adaptive_backward).with_args(&[A(0), A(1), A(2), I(2)]),
+    aclnn("AdaptiveAvgPool3dBackward", adaptive_backward).with_args(&[A(0), A(1), A(2), I(3)]),
     aclnn("GlobalAveragePool", global),
 ];
 
-const KSIZE: Pick = Attr("ksize", Default::Required);
-const STRIDES: Pick = Attr("strides", Default::Required);
-const PADDING: Pick = Attr("padding", Default::Required);
-const MODE: Pick = Attr("padding_mode", Default::Text("CALCULATED"));
-const PADS: Pick = Attr("pads", Default::Ints(&[0, 0, 0, 0]));
-const CEIL: Pick = Attr("ceil_mode", Default::Flag(false));
-const GLOBAL: Pick = Attr("global_pooling", Default::Flag(false));
-const EXCLUSIVE: Pick = Attr("exclusive", Default::Flag(true));
-const DIVISOR: Pick = Attr("divisor_override", Default::Int(0));
-const NHWC: Pick = Attr("data_format", Default::Text("NHWC"));
-const NCHW: Pick = Attr("data_format", Default::Text("NCHW"));
-const NDHWC: Pick = Attr("data_format", Default::Text("NDHWC"));
+const KSIZE: ArgSource = Attr("ksize", AttrDefault::Required);
+const STRIDES: ArgSource = Attr("strides", AttrDefault::Required);
+const PADDING: ArgSource = Attr("padding", AttrDefault::Required);
+const MODE: ArgSource = Attr("padding_mode", AttrDefault::Text("CALCULATED"));
+const PADS: ArgSource = Attr("pads", AttrDefault::Ints(&[0, 0, 0, 0]));
+const CEIL: ArgSource = Attr("ceil_mode", AttrDefault::Flag(false));
+const GLOBAL: ArgSource = Attr("global_pooling", AttrDefault::Flag(false));
+const EXCLUSIVE: ArgSource = Attr("exclusive", AttrDefault::Flag(true));
+const DIVISOR: ArgSource = Attr("divisor_override", AttrDefault::Int(0));
+const NHWC: ArgSource = Attr("data_format", AttrDefault::Text("NHWC"));
+const NCHW: ArgSource = Attr("data_format", AttrDefault::Text("NCHW"));
+const NDHWC: ArgSource = Attr("data_format", AttrDefault::Text("NDHWC"));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -405,7 +422,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(adaptive_output),
         adaptive,
-        &[A(0), Attr("output_size", Default::Required), O(0), I(2)],
+        &[A(0), Attr("output_size", AttrDefault::Required), O(0), I(2)],
     ),
     node(
         "AdaptiveAvgPool2dGrad",
@@ -413,7 +430,7 @@ pub const NODES: &[Node] = &[
         &["output_grad"],
         Infer::By(of_sizes),
         adaptive_backward_to,
-        &[A(0), Attr("orig_input_shape", Default::Required), O(0), I(2)],
+        &[A(0), Attr("orig_input_shape", AttrDefault::Required), O(0), I(2)],
     ),
     node(
         "AdaptiveAvgPool3d",
@@ -421,7 +438,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(adaptive_output),
         adaptive,
-        &[A(0), Attr("output_size", Default::Required), O(0), I(3), NDHWC],
+        &[A(0), Attr("output_size", AttrDefault::Required), O(0), I(3), NDHWC],
     ),
     node(
         "AdaptiveAvgPool3dGrad",

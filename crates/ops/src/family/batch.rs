@@ -4,13 +4,13 @@
 //! in the type computed in, and for gradients one number for each element.
 
 use super::grid::{grid, narrow, optional, optional_output, sized, wide};
-use super::reducing::{Axes, Reducing};
+use super::reduction_plan::{Axes, ReductionPlan};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Plan, Scratch};
-use crate::table::Pick::{A, Attr, B, I, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, B, I, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::fold::{self, Moments};
@@ -53,14 +53,13 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let saves_variance = call.flag_or(19, false)?;
     let statistics = grid.statistics();
     let saved = [optional_output(call, 13, &statistics)?, optional_output(call, 14, &statistics)?];
-    let x = call.flat(x, &grid.dims, &[&y]);
-    let y = call.flat_output(y, &grid.dims);
+    let x = call.reshaped_input(x, &grid.dims, &[&y]);
+    let y = call.reshaped_output(y, &grid.dims);
     let dtype = if x.layout().dtype == DType::Double { DType::Double } else { DType::Float };
     let [mean, scale] = [0; 2].map(|_| call.scratch(dtype, &statistics));
     let variance = call.scratch(dtype, &statistics);
     let [scales, shifts] = [0; 2].map(|_| call.scratch(dtype, &grid.scales()));
-    let reducing =
-        with_real!(dtype, C => call.reducing(&x.layout(), &grid.axes(), &fold::moments::<C>()));
+    let reduction_plan = with_real!(dtype, C => call.plan_reduction(&x.layout(), &grid.axes(), &fold::moments::<C>()));
     let count = grid.count() as f64;
     call.plan(move |memory| {
         let (view, out) = (x.view(memory), y.out(memory));
@@ -76,7 +75,7 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
             if training {
                 let axes = grid.axes();
                 let outs = (narrow(mean, &axes), Some(narrow(variance, &axes)));
-                reducing.run(memory, view, fold::moments::<C>(), outs, |all: Moments| {
+                reduction_plan.run(memory, view, fold::moments::<C>(), outs, |all: Moments| {
                     (all.mean, all.squares / all.count)
                 });
                 if let [Some(old_mean), Some(old_variance)] = running {
@@ -156,8 +155,11 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let bias = optional(call, 17, &grid.channels())?;
     let factor = if call.has(18) { Some(call.float(18)?) } else { None };
     let first = dx.unwrap_or(x);
-    let (dy, x) = (call.flat(dy, &grid.dims, &[&first]), call.flat(x, &grid.dims, &[&first]));
-    let dx = dx.map(|dx| call.flat_output(dx, &grid.dims));
+    let (dy, x) = (
+        call.reshaped_input(dy, &grid.dims, &[&first]),
+        call.reshaped_input(x, &grid.dims, &[&first]),
+    );
+    let dx = dx.map(|dx| call.reshaped_output(dx, &grid.dims));
     let dtype = if x.layout().dtype == DType::Double { DType::Double } else { DType::Float };
     let buffer = call.scratch(dtype, &grid.dims);
     let through = factor.map(|factor| (factor, call.scratch(dtype, &grid.dims)));
@@ -169,13 +171,13 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let [total, product] = [0; 2].map(|_| call.scratch(dtype, &statistics));
     let positions = Axes::new(&[false, false, false, true]);
     let samples = Axes::new(&[true, false, false, true]);
-    let plans: [Reducing; 4] = with_real!(dtype, C => {
+    let plans: [ReductionPlan; 4] = with_real!(dtype, C => {
         let sum = fold::sum::<C>();
         [
-            call.reducing(&layout, &positions, &sum),
-            call.reducing(&buffer, &positions, &sum),
-            call.reducing(&sums, &samples, &sum),
-            call.reducing(&sums, &grid.axes(), &sum),
+            call.plan_reduction(&layout, &positions, &sum),
+            call.plan_reduction(&buffer, &positions, &sum),
+            call.plan_reduction(&sums, &samples, &sum),
+            call.plan_reduction(&sums, &grid.axes(), &sum),
         ]
     });
     let count = grid.count() as f64;
@@ -260,7 +262,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("BatchNorm", forward).picks(&[
+    aclnn("BatchNorm", forward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -277,7 +279,7 @@ pub const ROWS: &[Row] = &[
         A(9),
         A(10),
     ]),
-    aclnn("GroupNormSilu", forward).picks(&[
+    aclnn("GroupNormSilu", forward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -297,7 +299,7 @@ pub const ROWS: &[Row] = &[
         No,
         B(true),
     ]),
-    aclnn("GroupNormSiluV2", forward).picks(&[
+    aclnn("GroupNormSiluV2", forward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -317,7 +319,7 @@ pub const ROWS: &[Row] = &[
         No,
         A(5),
     ]),
-    aclnn("GroupNorm", forward).picks(&[
+    aclnn("GroupNorm", forward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -334,7 +336,7 @@ pub const ROWS: &[Row] = &[
         A(9),
         A(10),
     ]),
-    aclnn("BatchNormBackward", backward).picks(&[
+    aclnn("BatchNormBackward", backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -353,7 +355,7 @@ pub const ROWS: &[Row] = &[
         A(11),
         A(12),
     ]),
-    aclnn("FastBatchNormBackward", backward).picks(&[
+    aclnn("FastBatchNormBackward", backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -372,7 +374,7 @@ pub const ROWS: &[Row] = &[
         A(12),
         A(13),
     ]),
-    aclnn("GroupNormSwish", forward).picks(&[
+    aclnn("GroupNormSwish", forward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -393,7 +395,7 @@ pub const ROWS: &[Row] = &[
         A(6),
         A(7),
     ]),
-    aclnn("GroupNormSwishGrad", backward).picks(&[
+    aclnn("GroupNormSwishGrad", backward).with_args(&[
         A(0),
         A(3),
         A(4),
@@ -416,7 +418,7 @@ pub const ROWS: &[Row] = &[
         A(9),
         A(10),
     ]),
-    aclnn("GroupNormBackward", backward).picks(&[
+    aclnn("GroupNormBackward", backward).with_args(&[
         A(0),
         A(1),
         A(4),
@@ -437,9 +439,9 @@ pub const ROWS: &[Row] = &[
     ]),
 ];
 
-const EPSILON: Pick = Attr("epsilon", Default::Float(1e-5));
-const TRAINING: Pick = Attr("is_training", Default::Flag(true));
-const GROUPS: Pick = Attr("num_groups", Default::Required);
+const EPSILON: ArgSource = Attr("epsilon", AttrDefault::Float(1e-5));
+const TRAINING: ArgSource = Attr("is_training", AttrDefault::Flag(true));
+const GROUPS: ArgSource = Attr("num_groups", AttrDefault::Required);
 
 /// Arguments: x, weight.
 fn batch_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -477,7 +479,7 @@ pub const NODES: &[Node] = &[
             O(1),
             O(2),
             TRAINING,
-            Attr("momentum", Default::Float(0.1)),
+            Attr("momentum", AttrDefault::Float(0.1)),
             EPSILON,
             I(-1),
             No,
@@ -533,7 +535,7 @@ pub const NODES: &[Node] = &[
             No,
             No,
             No,
-            Attr("eps", Default::Float(1e-5)),
+            Attr("eps", AttrDefault::Float(1e-5)),
             No,
             No,
             No,
@@ -557,7 +559,7 @@ pub const NODES: &[Node] = &[
             No,
             No,
             No,
-            Attr("eps", Default::Float(0.0001)),
+            Attr("eps", AttrDefault::Float(0.0001)),
             No,
             No,
             No,
@@ -586,7 +588,7 @@ pub const NODES: &[Node] = &[
             No,
             No,
             No,
-            Attr("eps", Default::Float(0.00001)),
+            Attr("eps", AttrDefault::Float(0.00001)),
             No,
             No,
             No,
@@ -596,7 +598,7 @@ pub const NODES: &[Node] = &[
             O(2),
             No,
             No,
-            Attr("activate_silu", Default::Flag(true)),
+            Attr("activate_silu", AttrDefault::Flag(true)),
         ],
     ),
     node(

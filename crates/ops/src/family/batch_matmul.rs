@@ -21,7 +21,7 @@ fn order(call: &Call<'_>, at: usize, among: &[[usize; 3]]) -> Result<[usize; 3]>
 
 /// Batches of products, rows before batches in the output. Arguments: x1, x2, bias, scale, order of x1, order of x2,
 /// order of the output, how to compute, in how many parts the batches are split, out.
-fn transposed(call: &mut Call<'_>) -> Result<Plan> {
+fn transpose_batch_matmul(call: &mut Call<'_>) -> Result<Plan> {
     for at in [2, 3] {
         if call.has(at) {
             let name = call.parameter(at);
@@ -74,8 +74,9 @@ fn transposed(call: &mut Call<'_>) -> Result<Plan> {
         Layout::strided(one.dtype, &[parts, each, rows, columns], &strides, one.offset)
     };
     let (a, b) = (cut(&a), cut(&b));
-    let shares =
-        |one| call.is_entangled(one, &out) || (one.address == out.address && one.count() > 0);
+    let shares = |one| {
+        call.has_partial_overlap(one, &out) || (one.address == out.address && one.count() > 0)
+    };
     if shares(&left) || shares(&right) {
         return Err(Error::invalid("an input shares memory with the output"));
     }
@@ -98,4 +99,4 @@ fn transposed(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// The rows of this family.
-pub const ROWS: &[Row] = &[aclnn("TransposeBatchMatMul", transposed)];
+pub const ROWS: &[Row] = &[aclnn("TransposeBatchMatMul", transpose_batch_matmul)];

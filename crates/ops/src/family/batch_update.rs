@@ -8,8 +8,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, B, No, O};
-use crate::table::{Default, Node, Pick, node};
+use crate::table::ArgSource::{A, Attr, B, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::{map1, map2, map3};
 use cairn_tensor::kernels::math::Real;
@@ -39,22 +39,22 @@ fn updated(call: &mut Call<'_>) -> Result<Plan> {
     let factor = if before[0].is_some() { call.float(7)? } else { 0.0 };
     let epsilon = call.float(8)?;
     let mut after = [None; 2];
-    for (place, at) in after.iter_mut().zip([10, 11]) {
+    for (slot, at) in after.iter_mut().zip([10, 11]) {
         if before[0].is_some() {
             let one = call.output(at)?;
-            *place = Some(sized(call, at, one, &sizes)?);
+            *slot = Some(sized(call, at, one, &sizes)?);
         }
     }
     let mut saved = [None; 4];
-    for (place, at) in saved.iter_mut().zip(12..) {
-        *place = optional_output(call, at, &sizes)?;
+    for (slot, at) in saved.iter_mut().zip(12..) {
+        *slot = optional_output(call, at, &sizes)?;
     }
     let unbiased = call.flag(16)?;
     let dtype = computed(&x);
     let count = grid.count() as f64;
     let grown = if count > 1.0 { count / (count - 1.0) } else { 0.0 };
-    let x = call.flat(x, &grid.dims, &[&y]);
-    let y = call.flat_output(y, &grid.dims);
+    let x = call.reshaped_input(x, &grid.dims, &[&y]);
+    let y = call.reshaped_output(y, &grid.dims);
     let [means, variances, scales, shifts] = [0; 4].map(|_| call.scratch(dtype, &sizes));
     call.plan(move |memory| {
         let parallel = memory.parallel;
@@ -82,12 +82,12 @@ fn updated(call: &mut Call<'_>) -> Result<Plan> {
                     });
                 }
             }
-            for (at, place) in saved.iter().enumerate() {
-                let Some(place) = place else { continue };
+            for (at, output) in saved.iter().enumerate() {
+                let Some(output) = output else { continue };
                 match at {
-                    1 if unbiased => map1(parallel, memory.out(place), variances.view(), move |v: C| v.mul(grown)),
-                    1 | 3 => copy(parallel, memory.out(place), variances.view()),
-                    _ => copy(parallel, memory.out(place), means.view()),
+                    1 if unbiased => map1(parallel, memory.out(output), variances.view(), move |v: C| v.mul(grown)),
+                    1 | 3 => copy(parallel, memory.out(output), variances.view()),
+                    _ => copy(parallel, memory.out(output), means.view()),
                 }
             }
             let (scales, shifts) = (wide(scales.view(), &grid.dims), wide(shifts.view(), &grid.dims));
@@ -104,8 +104,8 @@ fn outputs(call: &Call<'_>, more: usize) -> Result<Vec<Layout>> {
     Ok(std::iter::once(x).chain(std::iter::repeat_n(sums, more)).collect())
 }
 
-const EPSILON: Pick = Attr("epsilon", Default::Required);
-const FACTOR: Pick = Attr("factor", Default::Required);
+const EPSILON: ArgSource = Attr("epsilon", AttrDefault::Required);
+const FACTOR: ArgSource = Attr("factor", AttrDefault::Required);
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[

@@ -30,7 +30,7 @@ fn chunk_cat(call: &mut Call<'_>) -> Result<Plan> {
     let mut width = 0usize;
     for one in &tensors {
         call.expect_dtype(0, one, TYPES)?;
-        if one.rank() == 0 || one.dtype != tensors[0].dtype || call.is_entangled(one, &out) {
+        if one.rank() == 0 || one.dtype != tensors[0].dtype || call.has_partial_overlap(one, &out) {
             let (name, layout) = (call.parameter(0), one.layout());
             return Err(Error::invalid(format!(
                 "{name} has a tensor {layout}: expected dimensions, one type, and memory apart from the output's"
@@ -70,7 +70,7 @@ fn chunk_cat(call: &mut Call<'_>) -> Result<Plan> {
 
 /// Queries, keys and values with their biases, the queries divided by the root of a head's length. Arguments: qkv, bias,
 /// heads, q, k, v.
-fn rescaled_heads(call: &mut Call<'_>) -> Result<Plan> {
+fn transform_bias_rescale_qkv(call: &mut Call<'_>) -> Result<Plan> {
     let (qkv, bias) = (call.tensor(0)?, call.tensor(1)?);
     call.expect_dtype(0, &qkv, TYPES)?;
     call.expect_same(1, &bias, 0, &qkv)?;
@@ -94,8 +94,9 @@ fn rescaled_heads(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_dims(3 + at, out, &sizes)?;
         call.expect_same(3 + at, out, 0, &qkv)?;
     }
-    let apart =
-        |one| outs.iter().all(|out| !call.is_entangled(one, out) && out.address != one.address);
+    let apart = |one| {
+        outs.iter().all(|out| !call.has_partial_overlap(one, out) && out.address != one.address)
+    };
     if !apart(&qkv) || !apart(&bias) {
         return Err(Error::invalid("an input shares memory with an output"));
     }
@@ -116,7 +117,7 @@ fn rescaled_heads(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Updates a part of each batch from an index on. Arguments: data, indices, updates, dimension.
-fn updated_parts(call: &mut Call<'_>) -> Result<Plan> {
+fn scatter_update(call: &mut Call<'_>) -> Result<Plan> {
     let data = call.inout(0)?;
     call.touch_by_index(&data);
     let (indices, updates) = (call.tensor(1)?, call.tensor(2)?);
@@ -140,7 +141,7 @@ fn updated_parts(call: &mut Call<'_>) -> Result<Plan> {
             data.layout()
         )));
     }
-    if call.is_entangled(&updates, &data) || call.is_entangled(&indices, &data) {
+    if call.has_partial_overlap(&updates, &data) || call.has_partial_overlap(&indices, &data) {
         return Err(Error::invalid("an input shares memory with what is updated"));
     }
     let name = call.parameter(1);
@@ -174,6 +175,6 @@ fn updated_parts(call: &mut Call<'_>) -> Result<Plan> {
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("ChunkCat", chunk_cat),
-    aclnn("TransformBiasRescaleQkv", rescaled_heads),
-    aclnn("InplaceScatterUpdate", updated_parts),
+    aclnn("TransformBiasRescaleQkv", transform_bias_rescale_qkv),
+    aclnn("InplaceScatterUpdate", scatter_update),
 ];

@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::error::Result;
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, No, O};
+use crate::table::ArgSource::{A, No, O};
 use crate::table::{Node, Row, aclnn, node};
 use cairn_tensor::Scalar;
 use cairn_tensor::kernels::number::Number;
@@ -17,7 +17,7 @@ const CLAMP: Formula<1> = number!(|x; low = (f64::NEG_INFINITY), high = (f64::IN
 const CLAMP_BY: Formula<3> = number!(|x, low, high| x.greatest(low).least(high));
 
 /// Bounds that are tensors, either absent. Arguments: x, low, high, out.
-fn clamp_by(call: &mut Call<'_>) -> Result<Plan> {
+fn clamp_tensor(call: &mut Call<'_>) -> Result<Plan> {
     let mut bound = |at: usize, none: f64| match call.has(at) {
         true => call.input(at),
         false => Ok(Input::Scalar(match call.layout(0)?.dtype.is_floating() {
@@ -37,14 +37,14 @@ fn clamp_by(call: &mut Call<'_>) -> Result<Plan> {
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("Clamp", |c| CLAMP.plan(c)),
-    aclnn("ClampMin", |c| CLAMP.plan(c)).picks(&[A(0), A(1), No, A(2)]),
-    aclnn("ClampMax", |c| CLAMP.plan(c)).picks(&[A(0), No, A(1), A(2)]),
-    aclnn("InplaceClampMax", |c| CLAMP.plan(c)).picks(&[A(0), No, A(1), A(0)]),
-    aclnn("ClampTensor", clamp_by),
-    aclnn("ClampMinTensor", clamp_by).picks(&[A(0), A(1), No, A(2)]),
-    aclnn("ClampMaxTensor", clamp_by).picks(&[A(0), No, A(1), A(2)]),
-    aclnn("InplaceClampMinTensor", clamp_by).picks(&[A(0), A(1), No, A(0)]),
-    aclnn("InplaceClampMaxTensor", clamp_by).picks(&[A(0), No, A(1), A(0)]),
+    aclnn("ClampMin", |c| CLAMP.plan(c)).with_args(&[A(0), A(1), No, A(2)]),
+    aclnn("ClampMax", |c| CLAMP.plan(c)).with_args(&[A(0), No, A(1), A(2)]),
+    aclnn("InplaceClampMax", |c| CLAMP.plan(c)).with_args(&[A(0), No, A(1), A(0)]),
+    aclnn("ClampTensor", clamp_tensor),
+    aclnn("ClampMinTensor", clamp_tensor).with_args(&[A(0), A(1), No, A(2)]),
+    aclnn("ClampMaxTensor", clamp_tensor).with_args(&[A(0), No, A(1), A(2)]),
+    aclnn("InplaceClampMinTensor", clamp_tensor).with_args(&[A(0), A(1), No, A(0)]),
+    aclnn("InplaceClampMaxTensor", clamp_tensor).with_args(&[A(0), No, A(1), A(0)]),
 ];
 
 /// The operators of this family by IR name.
@@ -54,7 +54,7 @@ pub const NODES: &[Node] = &[
         &["x", "clip_value_min", "clip_value_max"],
         &["y"],
         Infer::Like(0),
-        clamp_by,
+        clamp_tensor,
         &[A(0), A(1), A(2), O(0)],
     )
     .elementwise(),
@@ -63,7 +63,7 @@ pub const NODES: &[Node] = &[
         &["x", "clip_value_min", "clip_value_max"],
         &["y"],
         Infer::Like(0),
-        clamp_by,
+        clamp_tensor,
         &[A(0), A(1), A(2), O(0)],
     )
     .elementwise(),

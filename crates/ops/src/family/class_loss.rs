@@ -1,18 +1,18 @@
 //! Losses of rows of scores: cross entropy with classes or with distributions, margins, and their gradients.
 
-use super::reading::Read;
+use super::inputs::UnaliasedInput;
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, O};
+use crate::table::ArgSource::{A, O};
 use crate::table::{Node, Row, aclnn, node};
+use cairn_tensor::kernels::access::{PositionAccess, PositionAccessMut};
 use cairn_tensor::kernels::element::Element;
 use cairn_tensor::kernels::entropy::{Classes, class_gradients, class_losses, margin_losses};
 use cairn_tensor::kernels::fold;
 use cairn_tensor::kernels::map::{fill_scalar, map2};
 use cairn_tensor::kernels::number::Number;
-use cairn_tensor::kernels::positions::{Positions, PositionsMut};
 use cairn_tensor::kernels::softmax::softmax;
 use cairn_tensor::{DType, Layout, Scalar, View, with_real};
 
@@ -26,7 +26,7 @@ enum Reduction {
     Sum,
 }
 
-/// A reduction by its word or its number.
+/// A reduction by its name or its number.
 fn reduction(call: &Call<'_>, at: usize) -> Result<Reduction> {
     let name = call.parameter(at);
     if let crate::argument::Arg::Int(number) = call.arg(at) {
@@ -64,8 +64,8 @@ fn rows(call: &Call<'_>, at: usize, x: &Layout) -> Result<[usize; 2]> {
 /// The classes of rows as a call brings them.
 #[derive(Clone, Copy)]
 struct Targets {
-    target: Read,
-    weight: Option<Read>,
+    target: UnaliasedInput,
+    weight: Option<UnaliasedInput>,
     ignored: i64,
     smoothing: f64,
     name: &'static str,
@@ -132,7 +132,7 @@ fn cross_entropy(call: &mut Call<'_>) -> Result<Plan> {
             ))
         })?;
     let targets = Targets::new(call, [1, 2, 4, 5], sizes, &[&loss, &logarithms])?;
-    let x = call.source(x, &[&logarithms, &loss]);
+    let x = call.in_place_input(x, &[&logarithms, &loss]);
     let dtype = with_real!(x.layout().dtype, C => C::DTYPE);
     let (exact, each) = (call.scratch(dtype, &sizes), call.scratch(dtype, &[sizes[0]]));
     call.plan(move |memory| {
@@ -148,7 +148,7 @@ fn cross_entropy(call: &mut Call<'_>) -> Result<Plan> {
             cairn_tensor::kernels::copy::copy(memory.parallel, out, each.view());
             return Ok(());
         }
-        let cells = Positions::new(each.view());
+        let cells = PositionAccess::new(each.view());
         let sum: f64 = (0..sizes[0]).map(|row| cells.get::<f64>(&[row])).sum();
         let divisor = if kind == Reduction::Mean { classes.total(sizes[1]) } else { 1.0 };
         fill_scalar(memory.parallel, out, Scalar::from(sum / divisor));
@@ -175,10 +175,10 @@ fn cross_entropy_backward(call: &mut Call<'_>) -> Result<Plan> {
             ))
         })?;
     let targets = Targets::new(call, [2, 3, 5, 6], sizes, &[&out])?;
-    let logarithms = call.source(logarithms, &[&out]);
+    let logarithms = call.in_place_input(logarithms, &[&out]);
     call.plan(move |memory| {
         let classes = targets.classes(memory)?;
-        let (grad, logarithms) = (Positions::new(line.view(memory)), logarithms.view(memory));
+        let (grad, logarithms) = (PositionAccess::new(line.view(memory)), logarithms.view(memory));
         let divisor = if kind == Reduction::Mean { classes.total(sizes[1]) } else { 1.0 };
         let of_row = |row: usize| {
             let at = if kind == Reduction::None { row } else { 0 };
@@ -193,7 +193,7 @@ fn cross_entropy_backward(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Cross entropy with distributions, and its gradient at once. Arguments: scores, distributions, loss, gradient.
-fn with_distributions(call: &mut Call<'_>) -> Result<Plan> {
+fn softmax_cross_entropy(call: &mut Call<'_>) -> Result<Plan> {
     let (loss, gradient) = (call.output(2)?, call.output(3)?);
     let (x, labels) = (call.tensor(0)?, call.tensor(1)?);
     let sizes = rows(call, 0, &x)?;
@@ -203,28 +203,29 @@ fn with_distributions(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(3, &gradient, REAL)?;
     call.expect_dims(2, &loss, &sizes[..1])?;
     call.expect_dtype(2, &loss, REAL)?;
-    let x = call.source(x, &[&loss, &gradient]);
-    let labels = call.kept_apart(labels, &[&loss, &gradient]);
+    let x = call.in_place_input(x, &[&loss, &gradient]);
+    let labels = call.unaliased(labels, &[&loss, &gradient]);
     let dtype = with_real!(x.layout().dtype, C => C::DTYPE);
-    let (room, products) = (call.scratch(dtype, &sizes), call.scratch(dtype, &sizes));
-    let axes = super::reducing::Axes::new(&[false, true]);
-    let reducing = with_real!(dtype, C => call.reducing(&products, &axes, &fold::sum::<C>()));
+    let (scratch, products) = (call.scratch(dtype, &sizes), call.scratch(dtype, &sizes));
+    let axes = super::reduction_plan::Axes::new(&[false, true]);
+    let reduction_plan =
+        with_real!(dtype, C => call.plan_reduction(&products, &axes, &fold::sum::<C>()));
     call.plan(move |memory| {
-        let (room, products) = (memory.scratch(&room), memory.scratch(&products));
+        let (scratch, products) = (memory.scratch(&scratch), memory.scratch(&products));
         let (labels, parallel) = (labels.view(memory), memory.parallel);
         with_real!(dtype, C => {
-            softmax::<C>(parallel, room, x.view(memory), 1, true);
-            map2(parallel, products, room.view(), labels, |l: C, p: C| l.mul(p).neg());
+            softmax::<C>(parallel, scratch, x.view(memory), 1, true);
+            map2(parallel, products, scratch.view(), labels, |l: C, p: C| l.mul(p).neg());
             let end = |sum: C| (sum, false);
-            reducing.run(memory, products.view(), fold::sum::<C>(), (memory.out(&loss), None), end);
-            map2(parallel, memory.out(&gradient), room.view(), labels, |l: C, p: C| l.exp().sub(p));
+            reduction_plan.run(memory, products.view(), fold::sum::<C>(), (memory.out(&loss), None), end);
+            map2(parallel, memory.out(&gradient), scratch.view(), labels, |l: C, p: C| l.exp().sub(p));
         });
         Ok(())
     })
 }
 
 /// Margins between the classes of a row and the others. Arguments: x, target, reduction, out, which classes are targets.
-fn margins(call: &mut Call<'_>) -> Result<Plan> {
+fn multilabel_margin_loss(call: &mut Call<'_>) -> Result<Plan> {
     let (out, marks) = (call.output(3)?, call.output(4)?);
     let (x, target) = (call.read(0, &[&out, &marks])?, call.read(1, &[&out, &marks])?);
     call.expect_dtype(0, &x, &[DType::Float, DType::Float16, DType::Bf16, DType::Double])?;
@@ -233,7 +234,7 @@ fn margins(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(4, &marks, x.dims())?;
     call.expect_numbers(4, &marks)?;
     call.expect_numbers(3, &out)?;
-    let (single, lifted) = match x.rank() {
+    let (single, at_least_1d) = match x.rank() {
         2 => (false, None),
         1 => (true, Some(())),
         _ => {
@@ -243,7 +244,7 @@ fn margins(call: &mut Call<'_>) -> Result<Plan> {
             )));
         }
     };
-    let lift = |layout: Layout| if lifted.is_some() { layout.with(0) } else { layout };
+    let lift = |layout: Layout| if at_least_1d.is_some() { layout.with(0) } else { layout };
     let (x, target) = (x.with_layout(lift(*x)), target.with_layout(lift(*target)));
     let marks = marks.with_layout(lift(*marks.layout()));
     let (rows, kind) = (x.dims()[0], reduction(call, 2)?);
@@ -268,7 +269,8 @@ fn margins(call: &mut Call<'_>) -> Result<Plan> {
             let last = x.dims()[1] as i64 - 1;
             Fault(format!("{name}[{row}] has the class {class}, which is outside -1 to {last}"))
         })?;
-        let (cells, out) = (Positions::new(each.view()), PositionsMut::new(memory.out(&line)));
+        let (cells, out) =
+            (PositionAccess::new(each.view()), PositionAccessMut::new(memory.out(&line)));
         if expected == rows && kind == Reduction::None {
             (0..rows).for_each(|row| out.set(&[row], cells.get::<f64>(&[row])));
             return Ok(());
@@ -281,7 +283,7 @@ fn margins(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("CrossEntropyLoss", cross_entropy).picks(&[
+    aclnn("CrossEntropyLoss", cross_entropy).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -291,7 +293,7 @@ pub const ROWS: &[Row] = &[
         A(8),
         A(9),
     ]),
-    aclnn("CrossEntropyLossGrad", cross_entropy_backward).picks(&[
+    aclnn("CrossEntropyLossGrad", cross_entropy_backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -301,8 +303,8 @@ pub const ROWS: &[Row] = &[
         A(8),
         A(10),
     ]),
-    aclnn("SoftmaxCrossEntropyWithLogits", with_distributions),
-    aclnn("MultilabelMarginLoss", margins),
+    aclnn("SoftmaxCrossEntropyWithLogits", softmax_cross_entropy),
+    aclnn("MultilabelMarginLoss", multilabel_margin_loss),
 ];
 
 fn losses_and_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -316,6 +318,6 @@ pub const NODES: &[Node] = &[node(
     &["features", "labels"],
     &["loss", "backprop"],
     Infer::By(losses_and_gradients),
-    with_distributions,
+    softmax_cross_entropy,
     &[A(0), A(1), O(0), O(1)],
 )];

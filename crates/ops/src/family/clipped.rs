@@ -1,16 +1,16 @@
 //! Gated linear units whose halves are cut off at a limit.
 //!
-//! Workspace: the elements of `x`, where they have no layout of three dimensions as they lie.
+//! Workspace: the elements of `x`, where they have no layout of three dimensions as they are.
 
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, O};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
+use cairn_tensor::kernels::access::PositionAccess;
 use cairn_tensor::kernels::map::map2;
 use cairn_tensor::kernels::math::Real;
-use cairn_tensor::kernels::positions::Positions;
 use cairn_tensor::{DType, Layout, View};
 
 /// Lengths of groups that are known.
@@ -32,7 +32,7 @@ fn cut(call: &Call<'_>, x: &Layout) -> Result<(usize, [usize; 3])> {
 
 /// Arguments: x, lengths of groups or absent, dimension, factor, limit, bias, whether partners are neighbours, out. Of
 /// groups, the rows after the last stay as they are.
-fn clipped(call: &mut Call<'_>) -> Result<Plan> {
+fn clipped_swiglu(call: &mut Call<'_>) -> Result<Plan> {
     const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
     let out = call.output(7)?;
     let x = call.read(0, &[&out])?;
@@ -66,14 +66,14 @@ fn clipped(call: &mut Call<'_>) -> Result<Plan> {
         let (name, layout) = (call.parameter(7), out.layout());
         return Err(Error::invalid(format!("{name} ({layout}) does not lie in one piece")));
     };
-    let (out, line) = (out.with_layout(flat), call.in_line(x));
+    let (out, line) = (out.with_layout(flat), call.flat_input(x));
     let name = call.parameter(1);
     call.plan(move |memory| {
         let (line, out) = (line.view(memory), memory.out(&out));
         let mut rows = before;
         if let Some(groups) = &groups {
             let groups = groups.view(memory);
-            let lengths = Positions::new(groups);
+            let lengths = PositionAccess::new(groups);
             let mut lengths = (0..groups.count()).map(|at| lengths.get::<i64>(&[at]));
             let sum = lengths.try_fold(0i64, |sum, one| sum.checked_add(one).filter(|_| one >= 0));
             match sum.and_then(|sum| usize::try_from(sum).ok()).filter(|sum| *sum <= before) {
@@ -131,7 +131,7 @@ fn half(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// The rows of this family.
-pub const ROWS: &[Row] = &[aclnn("ClippedSwiglu", clipped)];
+pub const ROWS: &[Row] = &[aclnn("ClippedSwiglu", clipped_swiglu)];
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[node(
@@ -139,15 +139,15 @@ pub const NODES: &[Node] = &[node(
     &["x", "group_index?"],
     &["y"],
     Infer::By(half),
-    clipped,
+    clipped_swiglu,
     &[
         A(0),
         A(1),
-        Attr("dim", Default::Int(-1)),
-        Attr("alpha", Default::Float(1.702)),
-        Attr("limit", Default::Float(7.0)),
-        Attr("bias", Default::Float(1.0)),
-        Attr("interleaved", Default::Flag(true)),
+        Attr("dim", AttrDefault::Int(-1)),
+        Attr("alpha", AttrDefault::Float(1.702)),
+        Attr("limit", AttrDefault::Float(7.0)),
+        Attr("bias", AttrDefault::Float(1.0)),
+        Attr("interleaved", AttrDefault::Flag(true)),
         O(0),
     ],
 )];

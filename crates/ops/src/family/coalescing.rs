@@ -1,6 +1,6 @@
-//! Elements of a sparse tensor that have the same place, brought together.
+//! Elements of a sparse tensor that have the same coordinates, added up.
 
-use super::reading::out_of_range;
+use super::inputs::out_of_range;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
@@ -8,9 +8,9 @@ use crate::table::{Row, aclnn};
 use cairn_tensor::Scalar;
 use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::fill_scalar;
-use cairn_tensor::kernels::scatter::{Meeting, meets, scatter};
+use cairn_tensor::kernels::scatter::{ScatterMode, can_accumulate, scatter};
 
-/// Arguments: the places that are left (their number counts), which of them each element has, positions and values of
+/// Arguments: the coordinates that are left (their number counts), which of them each element has, positions and values of
 /// all elements, positions and values of those that are left.
 fn coalesce(call: &mut Call<'_>) -> Result<Plan> {
     let (positions, sums) = (call.output(4)?, call.output(5)?);
@@ -35,7 +35,7 @@ fn coalesce(call: &mut Call<'_>) -> Result<Plan> {
             )));
         }
     }
-    if !meets(sums.dtype, values.dtype) {
+    if !can_accumulate(sums.dtype, values.dtype) {
         let (name, dtype) = (call.parameter(3), values.dtype);
         return Err(Error::invalid(format!(
             "{name} has elements of type {dtype}, which add to none"
@@ -48,11 +48,11 @@ fn coalesce(call: &mut Call<'_>) -> Result<Plan> {
         for out in [positions, sums] {
             fill_scalar(memory.parallel, out, Scalar::Bool(false));
         }
-        for (out, values, meeting) in
-            [(positions, from, Meeting::Replace), (sums, values, Meeting::Add)]
+        for (out, values, mode) in
+            [(positions, from, ScatterMode::Replace), (sums, values, ScatterMode::Add)]
         {
-            let places = IndexedView::chosen(out.view(), 0, which, false);
-            scatter(memory.parallel, out, &places, values, meeting, which)
+            let targets = IndexedView::chosen(out.view(), 0, which, false);
+            scatter(memory.parallel, out, &targets, values, mode, which)
                 .map_err(|bad| out_of_range(name, bad))?;
         }
         Ok(())

@@ -5,8 +5,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, O};
-use crate::table::{Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, O};
+use crate::table::{ArgSource, Node, Row, aclnn, node};
 use cairn_tensor::kernels::compare::equal;
 use cairn_tensor::kernels::map::fill;
 use cairn_tensor::kernels::math::Real;
@@ -24,12 +24,12 @@ const LE: Formula<2> = test!(|x, y| x <= y);
 macro_rules! logic {
     (|$x:ident, $y:ident| $body:expr) => {
         Formula::<2> {
-            kind: Kind::Truth,
+            kind: Kind::Logical,
             defaults: &[],
-            run: |_, over, _| over.map::<bool, bool, bool>(|$x, $y| $body),
+            run: |_, args, _| args.map::<bool, bool, bool>(|$x, $y| $body),
             complex: Some(ComplexFormula {
                 has_complex_results: false,
-                run: |_, over, _| over.map::<bool, bool, bool>(|$x, $y| $body),
+                run: |_, args, _| args.map::<bool, bool, bool>(|$x, $y| $body),
             }),
         }
     };
@@ -45,7 +45,7 @@ macro_rules! bits {
         Formula::<2> {
             kind: Kind::AsOutput,
             defaults: &[],
-            run: |_, over, _| over.map::<i64, i64, i64>(|$x, $y| $body),
+            run: |_, args, _| args.map::<i64, i64, i64>(|$x, $y| $body),
             complex: None,
         }
     };
@@ -80,9 +80,9 @@ fn bitwise(call: &mut Call<'_>, formula: &Formula<2>) -> Result<Plan> {
 
 /// |x - y| <= absolute + relative |y|. Integers compare in `f64`.
 const IS_CLOSE: Formula<2> = Formula {
-    kind: Kind::Test,
+    kind: Kind::Predicate,
     defaults: &[1e-5, 1e-8, 0.0],
-    run: |dtype, over, numbers| {
+    run: |dtype, args, numbers| {
         fn close<C: Real>(x: C, y: C, relative: C, absolute: C, nan: bool) -> bool {
             let apart = x.sub(y).abs();
             let near = apart.is_finite() & (apart <= absolute.add(relative.mul(y).abs()));
@@ -93,9 +93,9 @@ const IS_CLOSE: Formula<2> = Formula {
         if dtype.is_floating() && dtype != DType::Double {
             let (relative, absolute) = (relative as f32, absolute as f32);
             let f = move |x, y| close::<f32>(x, y, relative, absolute, nan);
-            return over.map::<f32, f32, bool>(f);
+            return args.map::<f32, f32, bool>(f);
         }
-        over.map::<f64, f64, bool>(move |x, y| close::<f64>(x, y, relative, absolute, nan));
+        args.map::<f64, f64, bool>(move |x, y| close::<f64>(x, y, relative, absolute, nan));
     },
     complex: None,
 };
@@ -123,12 +123,12 @@ pub const MINIMUM: Formula<2> = number!(|x, y| x.least(y));
 /// The greater of two.
 pub const MAXIMUM: Formula<2> = number!(|x, y| x.greatest(y));
 
-const SELF: &[Pick] = &[A(0), A(1), A(0)];
-const BINARY: &[Pick] = &[A(0), A(1), O(0)];
+const SELF: &[ArgSource] = &[A(0), A(1), A(0)];
+const BINARY: &[ArgSource] = &[A(0), A(1), O(0)];
 
 macro_rules! rows {
     ($([$($name:literal),*] [$($in_place:literal),*] => $function:expr;)*) => {
-        &[$($(aclnn($name, $function),)* $(aclnn($in_place, $function).picks(SELF),)*)*]
+        &[$($(aclnn($name, $function),)* $(aclnn($in_place, $function).with_args(SELF),)*)*]
     };
 }
 

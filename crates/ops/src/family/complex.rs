@@ -9,8 +9,8 @@ use crate::call::Call;
 use crate::error::Result;
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, O};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::{DType, Layout, broadcast};
@@ -98,7 +98,7 @@ fn from_two(call: &mut Call<'_>, formula: &Formula<2>) -> Result<Plan> {
     formula.plan(call)
 }
 
-fn joined(call: &mut Call<'_>) -> Result<Plan> {
+fn join_parts(call: &mut Call<'_>) -> Result<Plan> {
     from_two(call, &JOINED)
 }
 
@@ -124,7 +124,7 @@ fn imaginary_part(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Complex numbers of the sizes that two tensors broadcast to.
-fn joined_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn join_parts_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (x, y) = (call.layout(0)?, call.layout(1)?);
     let dtype = match x.dtype {
         DType::Double => DType::Complex128,
@@ -168,7 +168,7 @@ impl Call<'_> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("Complex", joined),
+    aclnn("Complex", join_parts),
     aclnn("Polar", polar),
     aclnn("AngleV2", |c| ANGLE.plan(c)),
     aclnn("Real", real_part),
@@ -180,9 +180,9 @@ pub const NODES: &[Node] = &[
         "Complex",
         &["real", "imag"],
         &["out"],
-        Infer::By(joined_output),
-        joined,
-        &[A(0), A(1), O(0), Attr("Tout", Default::Int(DType::Complex64 as i64))],
+        Infer::By(join_parts_output),
+        join_parts,
+        &[A(0), A(1), O(0), Attr("Tout", AttrDefault::Int(DType::Complex64 as i64))],
     )
     .elementwise(),
     node(
@@ -191,7 +191,7 @@ pub const NODES: &[Node] = &[
         &["output"],
         Infer::By(part_output),
         real_part,
-        &[A(0), O(0), Attr("Tout", Default::Int(DType::Float as i64))],
+        &[A(0), O(0), Attr("Tout", AttrDefault::Int(DType::Float as i64))],
     )
     .elementwise(),
     node(
@@ -200,7 +200,7 @@ pub const NODES: &[Node] = &[
         &["output"],
         Infer::By(part_output),
         imaginary_part,
-        &[A(0), O(0), Attr("Tout", Default::Int(DType::Float as i64))],
+        &[A(0), O(0), Attr("Tout", AttrDefault::Int(DType::Float as i64))],
     )
     .elementwise(),
     node("AngleV2", &["x"], &["y"], Infer::By(angle_output), |c| ANGLE.plan(c), &[A(0), O(0)])

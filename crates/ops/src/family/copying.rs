@@ -5,8 +5,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, F, I, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, F, I, O};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::Layout;
 use cairn_tensor::kernels::copy;
 use cairn_tensor::kernels::map::fill_scalar;
@@ -29,13 +29,13 @@ fn copied(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// As [`copied`], to the type that the caller asks for, whatever it loses.
-fn converted(call: &mut Call<'_>) -> Result<Plan> {
+fn cast(call: &mut Call<'_>) -> Result<Plan> {
     call.settle_type(1);
     copied(call)
 }
 
 /// Every element the same. Arguments: out, value.
-fn filled(call: &mut Call<'_>) -> Result<Plan> {
+fn fill_inplace(call: &mut Call<'_>) -> Result<Plan> {
     let (out, value) = (call.output(0)?, call.any_scalar(1)?);
     call.expect_complex_arithmetic(0, out.dtype)?;
     if !out.dtype.is_complex() {
@@ -48,7 +48,7 @@ fn filled(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Every element the value of a tensor with one element. Arguments: out, value.
-fn filled_by(call: &mut Call<'_>) -> Result<Plan> {
+fn fill_by_tensor(call: &mut Call<'_>) -> Result<Plan> {
     let (out, value) = (call.output(0)?, call.tensor(1)?);
     call.settle_type(0);
     call.expect_complex_arithmetic(0, out.dtype)?;
@@ -71,12 +71,12 @@ fn cast_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("InplaceCopy", converted).picks(&[A(1), A(0)]),
-    aclnn("Cast", converted).picks(&[A(0), A(2)]),
-    aclnn("InplaceZero", filled).picks(&[A(0), I(0)]),
-    aclnn("InplaceOne", filled).picks(&[A(0), F(1.0)]),
-    aclnn("InplaceFillScalar", filled),
-    aclnn("InplaceFillTensor", filled_by),
+    aclnn("InplaceCopy", cast).with_args(&[A(1), A(0)]),
+    aclnn("Cast", cast).with_args(&[A(0), A(2)]),
+    aclnn("InplaceZero", fill_inplace).with_args(&[A(0), I(0)]),
+    aclnn("InplaceOne", fill_inplace).with_args(&[A(0), F(1.0)]),
+    aclnn("InplaceFillScalar", fill_inplace),
+    aclnn("InplaceFillTensor", fill_by_tensor),
 ];
 
 /// The operators of this family by IR name.
@@ -89,8 +89,8 @@ pub const NODES: &[Node] = &[
         &["x"],
         &["y"],
         Infer::By(cast_output),
-        converted,
-        &[A(0), O(0), Attr("dst_type", Default::Required)],
+        cast,
+        &[A(0), O(0), Attr("dst_type", AttrDefault::Required)],
     )
     .elementwise(),
 ];

@@ -1,16 +1,16 @@
 //! Tensors made of numbers: sequences, diagonals, triangles, one-hot codes.
 
-use super::reading::out_of_range;
+use super::inputs::out_of_range;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, B, I, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, B, I, O};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::fill_scalar;
-use cairn_tensor::kernels::scatter::{Meeting, scatter};
+use cairn_tensor::kernels::scatter::{ScatterMode, scatter};
 use cairn_tensor::kernels::sequence::{diagonal, generate, triangle};
 use cairn_tensor::{Layout, Scalar};
 
@@ -69,7 +69,7 @@ impl Sequence {
 }
 
 /// `out[i] = start + i * step`. Arguments: start, end, step, out, whether the end belongs to it.
-fn sequence(call: &mut Call<'_>) -> Result<Plan> {
+fn arange(call: &mut Call<'_>) -> Result<Plan> {
     let sequence = Sequence::read(call, call.flag(4)?)?;
     let out = call.output(3)?;
     call.expect_numbers(3, &out)?;
@@ -99,18 +99,18 @@ fn sequence(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn sequence_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn arange_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let sequence = Sequence::read(call, false)?;
     Ok(vec![Layout::contiguous(sequence.start.dtype(), &[sequence.count()])])
 }
 
 /// `out` runs evenly from start to end. Arguments: start, end, steps, out.
-fn spaced(call: &mut Call<'_>) -> Result<Plan> {
+fn linspace(call: &mut Call<'_>) -> Result<Plan> {
     evenly(call, None)
 }
 
 /// Powers of a base, whose exponents are spaced. Arguments: first, last, count, out, base.
-fn powers(call: &mut Call<'_>) -> Result<Plan> {
+fn logspace(call: &mut Call<'_>) -> Result<Plan> {
     let base = call.float(4)?;
     evenly(call, Some(base))
 }
@@ -138,7 +138,7 @@ fn evenly(call: &mut Call<'_>, base: Option<f64>) -> Result<Plan> {
     })
 }
 
-fn spaced_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn linspace_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let count = call.number(2)?.as_i64().max(0) as usize;
     let dtype = call.number(0)?.dtype();
     let dtype = if dtype.is_floating() { dtype } else { cairn_tensor::DType::Float };
@@ -164,7 +164,7 @@ fn eye(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// The same number along the diagonal. Arguments: tensor, value, whether it begins again below a square.
-fn diagonal_filled(call: &mut Call<'_>) -> Result<Plan> {
+fn fill_diagonal(call: &mut Call<'_>) -> Result<Plan> {
     let (out, value, wrap) = (call.inout(0)?, call.scalar(1)?, call.flag(2)?);
     call.expect_numbers(0, &out)?;
     let (rank, dims) = (out.rank(), out.dims());
@@ -208,7 +208,7 @@ fn triangular(call: &mut Call<'_>) -> Result<Plan> {
         let (name, dims) = (call.parameter(0), a.dims());
         return Err(Error::invalid(format!("{name} {dims:?} must have at least two dimensions")));
     }
-    let copied = call.is_entangled(&a, &out).then(|| call.scratch(a.dtype, a.dims()));
+    let copied = call.has_partial_overlap(&a, &out).then(|| call.scratch(a.dtype, a.dims()));
     call.plan(move |memory| {
         let mut from = memory.view(&a);
         if let Some(scratch) = &copied {
@@ -258,7 +258,7 @@ fn one_hot(call: &mut Call<'_>) -> Result<Plan> {
         let values = typed.broadcast_to(named.dims()).expect("one element");
         let values = typed.view().with_layout(values).expect("one element");
         let targets = IndexedView::along(target.view(), dim, named, false);
-        scatter(memory.parallel, target, &targets, values, Meeting::Replace, index)
+        scatter(memory.parallel, target, &targets, values, ScatterMode::Replace, index)
             .map_err(|bad| out_of_range(name, bad))
     })
 }
@@ -311,16 +311,16 @@ fn same_everywhere(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("Arange", sequence).picks(&[A(0), A(1), A(2), A(3), B(false)]),
-    aclnn("Range", sequence).picks(&[A(0), A(1), A(2), A(3), B(true)]),
-    aclnn("Linspace", spaced),
-    aclnn("LogSpace", powers).picks(&[A(0), A(1), A(2), A(4), A(3)]),
+    aclnn("Arange", arange).with_args(&[A(0), A(1), A(2), A(3), B(false)]),
+    aclnn("Range", arange).with_args(&[A(0), A(1), A(2), A(3), B(true)]),
+    aclnn("Linspace", linspace),
+    aclnn("LogSpace", logspace).with_args(&[A(0), A(1), A(2), A(4), A(3)]),
     aclnn("Eye", eye),
-    aclnn("InplaceFillDiagonal", diagonal_filled),
-    aclnn("Tril", triangular).picks(&[A(0), A(1), A(2), B(true)]),
-    aclnn("Triu", triangular).picks(&[A(0), A(1), A(2), B(false)]),
-    aclnn("InplaceTril", triangular).picks(&[A(0), A(1), A(0), B(true)]),
-    aclnn("InplaceTriu", triangular).picks(&[A(0), A(1), A(0), B(false)]),
+    aclnn("InplaceFillDiagonal", fill_diagonal),
+    aclnn("Tril", triangular).with_args(&[A(0), A(1), A(2), B(true)]),
+    aclnn("Triu", triangular).with_args(&[A(0), A(1), A(2), B(false)]),
+    aclnn("InplaceTril", triangular).with_args(&[A(0), A(1), A(0), B(true)]),
+    aclnn("InplaceTriu", triangular).with_args(&[A(0), A(1), A(0), B(false)]),
     aclnn("OneHot", one_hot),
 ];
 
@@ -330,8 +330,8 @@ pub const NODES: &[Node] = &[
         "Range",
         &["start", "limit", "delta"],
         &["y"],
-        Infer::By(sequence_output),
-        sequence,
+        Infer::By(arange_output),
+        arange,
         &[A(0), A(1), A(2), O(0), B(false)],
     )
     .needs_values(&[0, 1, 2]),
@@ -339,8 +339,8 @@ pub const NODES: &[Node] = &[
         "LinSpace",
         &["start", "stop", "num"],
         &["output"],
-        Infer::By(spaced_output),
-        spaced,
+        Infer::By(linspace_output),
+        linspace,
         &[A(0), A(1), A(2), O(0)],
     )
     .needs_values(&[0, 1, 2]),
@@ -356,7 +356,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::Like(0),
         triangular,
-        &[A(0), Attr("diagonal", Default::Int(0)), O(0), B(true)],
+        &[A(0), Attr("diagonal", AttrDefault::Int(0)), O(0), B(true)],
     ),
     node(
         "Triu",
@@ -364,7 +364,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::Like(0),
         triangular,
-        &[A(0), Attr("diagonal", Default::Int(0)), O(0), B(false)],
+        &[A(0), Attr("diagonal", AttrDefault::Int(0)), O(0), B(false)],
     ),
     node(
         "OneHot",
@@ -372,7 +372,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(one_hot_output),
         one_hot,
-        &[A(0), A(1), A(2), A(3), Attr("axis", Default::Int(-1)), O(0)],
+        &[A(0), A(1), A(2), A(3), Attr("axis", AttrDefault::Int(-1)), O(0)],
     )
     .needs_values(&[1]),
 ];

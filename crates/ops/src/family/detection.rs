@@ -5,13 +5,13 @@ use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
+use cairn_tensor::kernels::access::{OffsetAccess, OffsetAccessMut};
 use cairn_tensor::kernels::boxes::{Overlap, Rectangle, Suppression, suppress};
-use cairn_tensor::kernels::cells::{Cells, CellsMut};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;
-use cairn_tensor::kernels::region::{Ends, Regions};
+use cairn_tensor::kernels::region::{RegionBounds, Regions};
 use cairn_tensor::{DType, Layout, Scalar};
 
 const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
@@ -70,12 +70,12 @@ fn iou(call: &mut Call<'_>) -> Result<Plan> {
         let [first, second, overlaps] = [first, second, overlaps].map(|one| memory.scratch(&one));
         copy(memory.parallel, first, memory.view(&a));
         copy(memory.parallel, second, memory.view(&b));
-        let [first, second] = [first, second].map(|one| Cells::<f64>::new(one.view()));
-        let rectangle = |cells: &Cells<'_, f64>, at: usize| {
+        let [first, second] = [first, second].map(|one| OffsetAccess::<f64>::new(one.view()));
+        let rectangle = |cells: &OffsetAccess<'_, f64>, at: usize| {
             let value = |i: isize| cells.get(at as isize * 4 + i);
             Rectangle { low: [value(0), value(1)], high: [value(2), value(3)] }
         };
-        let results = CellsMut::<f64>::new(overlaps);
+        let results = OffsetAccessMut::<f64>::new(overlaps);
         for row in 0..rows {
             let one = rectangle(&first, row);
             for column in 0..columns {
@@ -91,7 +91,7 @@ fn iou(call: &mut Call<'_>) -> Result<Plan> {
 
 /// Arguments: rectangles, others, whether they are by centre and size, whether each meets all, mode, out, differences of
 /// angles.
-fn complete(call: &mut Call<'_>) -> Result<Plan> {
+fn complete_iou(call: &mut Call<'_>) -> Result<Plan> {
     let (a, b) = (call.tensor(0)?, call.tensor(1)?);
     let (out, angles) = (call.output(5)?, call.output(6)?);
     let (centred, how) = (call.flag(2)?, overlap(call, 4)?);
@@ -119,13 +119,18 @@ fn complete(call: &mut Call<'_>) -> Result<Plan> {
             [first, second, overlaps, rotation].map(|one| memory.scratch(&one));
         copy(memory.parallel, first, memory.view(&a));
         copy(memory.parallel, second, memory.view(&b));
-        let [first, second] = [first, second].map(|one| Cells::<f64>::new(one.view()));
-        let rectangle = |cells: &Cells<'_, f64>, at: usize| {
+        let [first, second] = [first, second].map(|one| OffsetAccess::<f64>::new(one.view()));
+        let rectangle = |cells: &OffsetAccess<'_, f64>, at: usize| {
             let value = |i: usize| cells.get((i * count + at) as isize);
             let (one, two) = ([value(0), value(1)], [value(2), value(3)]);
-            if centred { Rectangle::around(one, two) } else { Rectangle { low: one, high: two } }
+            if centred {
+                Rectangle::from_centre(one, two)
+            } else {
+                Rectangle { low: one, high: two }
+            }
         };
-        let (results, angle) = (CellsMut::<f64>::new(overlaps), CellsMut::<f64>::new(rotation));
+        let (results, angle) =
+            (OffsetAccessMut::<f64>::new(overlaps), OffsetAccessMut::<f64>::new(rotation));
         for at in 0..count {
             let pair = rectangle(&first, at).complete_overlap(&rectangle(&second, at), how, 1e-9);
             results.set(at as isize, pair.0);
@@ -138,7 +143,7 @@ fn complete(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Arguments: boxes, scores, the most of a class, overlap, score, whether boxes are by centre and size, out.
-fn suppressed(call: &mut Call<'_>) -> Result<Plan> {
+fn non_max_suppression(call: &mut Call<'_>) -> Result<Plan> {
     let (boxes, scores, out) = (call.tensor(0)?, call.tensor(1)?, call.output(6)?);
     call.expect_dtype(0, &boxes, &[DType::Float, DType::Float16])?;
     call.expect_same(1, &scores, 0, &boxes)?;
@@ -188,7 +193,8 @@ fn suppressed(call: &mut Call<'_>) -> Result<Plan> {
             [known, line, order, kept, found].map(|one| memory.scratch(&one));
         copy(memory.parallel, known, memory.view(&boxes));
         fill_scalar(memory.parallel, found, Scalar::from(-1));
-        let (corners, results) = (Cells::<f64>::new(known.view()), CellsMut::<i32>::new(found));
+        let (corners, results) =
+            (OffsetAccess::<f64>::new(known.view()), OffsetAccessMut::<i32>::new(found));
         let all = memory.view(&scores);
         let mut row = 0;
         for batch in 0..batches {
@@ -196,7 +202,7 @@ fn suppressed(call: &mut Call<'_>) -> Result<Plan> {
                 let value = |i: usize| corners.get(((batch * count + at) * 4 + i) as isize);
                 let (one, two) = ([value(0), value(1)], [value(2), value(3)]);
                 if centred {
-                    Rectangle::around(one, two)
+                    Rectangle::from_centre(one, two)
                 } else {
                     Rectangle { low: one, high: two }
                 }
@@ -205,7 +211,7 @@ fn suppressed(call: &mut Call<'_>) -> Result<Plan> {
                 let part = all.layout().at(0, batch).at(0, class);
                 copy(memory.parallel, line, all.with_layout(part).expect("a part of the scores"));
                 let many = suppress(line.view(), rectangle, rule, order, kept);
-                let chosen = Cells::<i64>::new(kept.view());
+                let chosen = OffsetAccess::<i64>::new(kept.view());
                 for at in 0..many.min(rows - row) {
                     let numbers = [batch as i64, class as i64, chosen.get(at as isize)];
                     for (i, number) in numbers.iter().enumerate() {
@@ -222,7 +228,7 @@ fn suppressed(call: &mut Call<'_>) -> Result<Plan> {
 
 /// Arguments: images, regions, numbers of images, mode, rows, columns, samples, scale, aligned or what the corners say, out,
 /// how many regions count.
-fn aligned(call: &mut Call<'_>) -> Result<Plan> {
+fn roi_align(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(9)?;
     let (images, boxes) = (call.read_by_index(0, &[&out])?, call.read(1, &[&out])?);
     call.expect_dtype(0, &images, &[DType::Float, DType::Float16])?;
@@ -289,24 +295,24 @@ fn regions(call: &Call<'_>, at: usize) -> Result<(Regions, [usize; 2])> {
             "{one} = {samples}, {other} = {scale}: expected 0 to 1024 samples and a positive scale"
         )));
     }
-    let ends = match (call.arg(at + 4), call.has(at + 4) && call.flag(at + 4)?) {
-        (Arg::Int(0), _) => Ends::Open,
-        (Arg::Int(1), _) => Ends::Closed,
-        (Arg::Int(2), _) => Ends::Corners,
-        (Arg::Int(3), _) => Ends::ClosedOrEmpty,
+    let bounds = match (call.arg(at + 4), call.has(at + 4) && call.flag(at + 4)?) {
+        (Arg::Int(0), _) => RegionBounds::Open,
+        (Arg::Int(1), _) => RegionBounds::Closed,
+        (Arg::Int(2), _) => RegionBounds::Corners,
+        (Arg::Int(3), _) => RegionBounds::ClosedOrEmpty,
         (Arg::Int(other), _) => {
             let name = call.parameter(at + 4);
             return Err(Error::invalid(format!("{name} = {other}: expected 0 to 3")));
         }
-        (_, true) => Ends::Corners,
-        (_, false) => Ends::Open,
+        (_, true) => RegionBounds::Corners,
+        (_, false) => RegionBounds::Open,
     };
-    Ok((Regions { scale, samples: samples as usize, ends }, cells))
+    Ok((Regions { scale, samples: samples as usize, bounds }, cells))
 }
 
 /// Arguments: dy, regions, sizes of the images, rows, columns, samples, scale, aligned or what the corners say, dx, how many
 /// regions count.
-fn aligned_backward(call: &mut Call<'_>) -> Result<Plan> {
+fn roi_align_backward(call: &mut Call<'_>) -> Result<Plan> {
     let dx = call.output(8)?;
     let (dy, boxes) = (call.read(0, &[&dx])?, call.read(1, &[&dx])?);
     for (at, one) in [(0, *dy), (1, *boxes), (8, *dx)] {
@@ -339,11 +345,33 @@ fn aligned_backward(call: &mut Call<'_>) -> Result<Plan> {
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("Iou", iou),
-    aclnn("CIoU", complete),
-    aclnn("NonMaxSuppression", suppressed),
-    aclnn("RoiAlign", aligned).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), A(6), A(7), No, A(8)]),
-    aclnn("RoiAlignV2", aligned).picks(&[A(0), A(1), No, No, A(2), A(3), A(5), A(4), A(6), A(7)]),
-    aclnn("RoiAlignV2Backward", aligned_backward).picks(&[
+    aclnn("CIoU", complete_iou),
+    aclnn("NonMaxSuppression", non_max_suppression),
+    aclnn("RoiAlign", roi_align).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+        A(6),
+        A(7),
+        No,
+        A(8),
+    ]),
+    aclnn("RoiAlignV2", roi_align).with_args(&[
+        A(0),
+        A(1),
+        No,
+        No,
+        A(2),
+        A(3),
+        A(5),
+        A(4),
+        A(6),
+        A(7),
+    ]),
+    aclnn("RoiAlignV2Backward", roi_align_backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -354,8 +382,19 @@ pub const ROWS: &[Row] = &[
         A(7),
         A(8),
     ]),
-    aclnn("ROIAlign", aligned).picks(&[A(0), A(1), No, No, A(3), A(4), A(5), A(2), A(6), A(7)]),
-    aclnn("ROIAlignBackward", aligned_backward).picks(&[
+    aclnn("ROIAlign", roi_align).with_args(&[
+        A(0),
+        A(1),
+        No,
+        No,
+        A(3),
+        A(4),
+        A(5),
+        A(2),
+        A(6),
+        A(7),
+    ]),
+    aclnn("ROIAlignBackward", roi_align_backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -368,7 +407,7 @@ pub const ROWS: &[Row] = &[
     ]),
 ];
 
-fn aligned_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn roi_align_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (images, boxes) = (call.layout(0)?, call.layout(1)?);
     let (_, cells) = regions(call, 4)?;
     let ([_, channels, ..], [count, ..]) = (images.dims(), boxes.dims()) else {
@@ -382,11 +421,11 @@ fn aligned_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(call.layout(0)?.dtype, &call.sizes(2)?)])
 }
 
-const SCALE: Pick = Attr("spatial_scale", Default::Required);
-const ROWS_OF_CELLS: Pick = Attr("pooled_height", Default::Required);
-const COLUMNS: Pick = Attr("pooled_width", Default::Required);
-const SAMPLES: Pick = Attr("sample_num", Default::Int(2));
-const ENDS: Pick = Attr("roi_end_mode", Default::Int(1));
+const SCALE: ArgSource = Attr("spatial_scale", AttrDefault::Required);
+const ROWS_OF_CELLS: ArgSource = Attr("pooled_height", AttrDefault::Required);
+const COLUMNS: ArgSource = Attr("pooled_width", AttrDefault::Required);
+const SAMPLES: ArgSource = Attr("sample_num", AttrDefault::Int(2));
+const ENDS: ArgSource = Attr("roi_end_mode", AttrDefault::Int(1));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -394,13 +433,13 @@ pub const NODES: &[Node] = &[
         "ROIAlign",
         &["features", "rois", "rois_n?"],
         &["y"],
-        Infer::By(aligned_output),
-        aligned,
+        Infer::By(roi_align_output),
+        roi_align,
         &[
             A(0),
             A(1),
             No,
-            Attr("pool_mode", Default::Text("avg")),
+            Attr("pool_mode", AttrDefault::Text("avg")),
             ROWS_OF_CELLS,
             COLUMNS,
             SAMPLES,
@@ -415,11 +454,11 @@ pub const NODES: &[Node] = &[
         &["ydiff", "rois", "rois_n?"],
         &["xdiff"],
         Infer::By(aligned_gradient),
-        aligned_backward,
+        roi_align_backward,
         &[
             A(0),
             A(1),
-            Attr("xdiff_shape", Default::Required),
+            Attr("xdiff_shape", AttrDefault::Required),
             ROWS_OF_CELLS,
             COLUMNS,
             SAMPLES,

@@ -1,12 +1,13 @@
 //! Distances between rows of tensors, norms of slices, histograms.
 
-use super::reading::Read;
+use super::inputs::UnaliasedInput;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, O};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
+use cairn_tensor::kernels::access::PositionAccess;
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::distance::{
     Distance, condensed, histogram, pairs_backward, pairwise, pairwise_backward,
@@ -15,7 +16,6 @@ use cairn_tensor::kernels::length::length;
 use cairn_tensor::kernels::map::map1;
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
-use cairn_tensor::kernels::positions::Positions;
 use cairn_tensor::{DType, Dims, Layout, broadcast, with_real};
 
 const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
@@ -32,7 +32,12 @@ fn power(call: &Call<'_>, at: usize) -> Result<Distance> {
 }
 
 /// Rows of batches: a tensor with the batches `dims` in front, as batches, rows, elements.
-fn rows(call: &Call<'_>, at: usize, x: Read, batches: &[usize]) -> Result<Read> {
+fn rows(
+    call: &Call<'_>,
+    at: usize,
+    x: UnaliasedInput,
+    batches: &[usize],
+) -> Result<UnaliasedInput> {
     let mut dims = batches.to_vec();
     dims.extend_from_slice(&x.dims()[x.rank() - 2..]);
     let wide = x.broadcast_to(&dims);
@@ -58,7 +63,7 @@ fn batches(call: &Call<'_>, a: usize, x: &Layout, b: usize, y: &Layout) -> Resul
 }
 
 /// Arguments: x, y, power, -, out.
-fn between(call: &mut Call<'_>) -> Result<Plan> {
+fn cdist(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(4)?;
     let (x, y) = (call.read(0, &[&out])?, call.read(1, &[&out])?);
     for (at, one) in [(0, *x), (1, *y), (4, *out.layout())] {
@@ -71,7 +76,7 @@ fn between(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(4, &out, &dims)?;
     let (x, y) = (rows(call, 0, x, &shared)?, rows(call, 1, y, &shared)?);
     let flat = [x.dims()[0], x.dims()[1], y.dims()[1]];
-    let out = call.flat_output(out, &flat);
+    let out = call.reshaped_output(out, &flat);
     call.plan(move |memory| {
         let (x, y) = (x.view(memory), y.view(memory));
         let to = out.out(memory);
@@ -82,7 +87,7 @@ fn between(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Arguments: gradient, x, y, distances, power, out.
-fn between_backward(call: &mut Call<'_>) -> Result<Plan> {
+fn cdist_backward(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
     let [grad, x, y, far] = [0, 1, 2, 3].map(|at| call.read(at, &[&out]));
     let (grad, x, y, far) = (grad?, x?, y?, far?);
@@ -100,7 +105,7 @@ fn between_backward(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(5, &out, &expected)?;
     let (x, y) = (rows(call, 1, x, &shared)?, rows(call, 2, y, &shared)?);
     let (grad, far) = (rows(call, 0, grad, &shared)?, rows(call, 3, far, &shared)?);
-    let out = call.flat_output(out, x.dims());
+    let out = call.reshaped_output(out, x.dims());
     call.plan(move |memory| {
         let views = [x.view(memory), y.view(memory), far.view(memory)];
         let (grad, to) = (grad.view(memory), out.out(memory));
@@ -131,8 +136,8 @@ fn apart_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (columns, length) = (x.dims()[x.rank() - 2], x.dims()[x.rank() - 1]);
     let rows: usize = x.dims()[..x.rank() - 2].iter().product();
     call.expect_dims(5, &out, &summed(&x))?;
-    let lines = [grad, x, y, far].map(|one| call.in_line(one));
-    let out = call.flat_output(out, &[rows, length]);
+    let lines = [grad, x, y, far].map(|one| call.flat_input(one));
+    let out = call.reshaped_output(out, &[rows, length]);
     call.plan(move |memory| {
         let [grad, x, y, far] = lines.map(|line| {
             let view = line.view(memory);
@@ -158,7 +163,7 @@ fn summed_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// Arguments: x, power, out.
-fn of_pairs(call: &mut Call<'_>) -> Result<Plan> {
+fn pdist(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let x = call.read(0, &[&out])?;
     call.expect_dtype(0, &x, REAL)?;
@@ -179,7 +184,7 @@ fn of_pairs(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Slices of a dimension, each shortened to a norm. Arguments: x, power, dimension, greatest norm, out.
-fn shortened(call: &mut Call<'_>) -> Result<Plan> {
+fn renorm(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(4)?;
     let x = call.tensor(0)?;
     call.expect_dtype(0, &x, REAL)?;
@@ -199,7 +204,7 @@ fn shortened(call: &mut Call<'_>) -> Result<Plan> {
             "{power} = {p} and {norm} = {most}: expected more than 0, and 0 or more"
         )));
     }
-    let x = call.source(x, &[&out]);
+    let x = call.in_place_input(x, &[&out]);
     call.plan(move |memory| {
         let (x, out) = (x.view(memory), memory.out(&out));
         for at in 0..x.dims()[dim] {
@@ -217,7 +222,7 @@ fn shortened(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Arguments: x, number of bins, least, greatest, out.
-fn counted(call: &mut Call<'_>) -> Result<Plan> {
+fn histc(call: &mut Call<'_>) -> Result<Plan> {
     let (out, bins) = (call.output(4)?, call.int(1)?);
     let x = call.read(0, &[&out])?;
     call.expect_numbers(0, &x)?;
@@ -233,14 +238,14 @@ fn counted(call: &mut Call<'_>) -> Result<Plan> {
         let (first, second) = (call.parameter(2), call.parameter(3));
         return Err(Error::invalid(format!("{first} = {low} and {second} = {high} are no range")));
     }
-    let line = call.in_line(x);
+    let line = call.flat_input(x);
     let counts = call.scratch(DType::Double, &[bins as usize]);
     let name = call.parameter(0);
     call.plan(move |memory| {
         let (line, counts) = (line.view(memory), memory.scratch(&counts));
         let (mut low, mut high) = (low, high);
         if low == high {
-            let cells = Positions::new(line);
+            let cells = PositionAccess::new(line);
             let values = || (0..line.count()).map(|at| cells.get::<f64>(&[at]));
             if values().any(|value| !value.is_finite()) {
                 return Err(crate::error::Fault(format!(
@@ -263,13 +268,13 @@ fn counted(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("Cdist", between),
-    aclnn("CdistBackward", between_backward),
-    aclnn("Pdist", of_pairs),
-    aclnn("PdistForward", of_pairs),
-    aclnn("Renorm", shortened),
-    aclnn("InplaceRenorm", shortened).picks(&[A(0), A(1), A(2), A(3), A(0)]),
-    aclnn("Histc", counted),
+    aclnn("Cdist", cdist),
+    aclnn("CdistBackward", cdist_backward),
+    aclnn("Pdist", pdist),
+    aclnn("PdistForward", pdist),
+    aclnn("Renorm", renorm),
+    aclnn("InplaceRenorm", renorm).with_args(&[A(0), A(1), A(2), A(3), A(0)]),
+    aclnn("Histc", histc),
 ];
 
 /// The operators of this family by IR name.
@@ -279,5 +284,5 @@ pub const NODES: &[Node] = &[node(
     &["y"],
     Infer::By(summed_output),
     apart_backward,
-    &[A(0), A(1), A(2), A(3), Attr("p", Default::Float(2.0)), O(0)],
+    &[A(0), A(1), A(2), A(3), Attr("p", AttrDefault::Float(2.0)), O(0)],
 )];

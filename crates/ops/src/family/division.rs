@@ -6,8 +6,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, O};
-use crate::table::{Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, O};
+use crate::table::{ArgSource, Node, Row, aclnn, node};
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::{DType, with_number};
@@ -19,12 +19,12 @@ pub const DIV: Formula<2> = real!(|x, y| x.div(y)).with_complex(complex!(|x, y| 
 const DIV_TRUNC: Formula<2> = Formula {
     kind: Kind::Number,
     defaults: &[],
-    run: |dtype, over, _| match dtype {
-        DType::Bf16 => over.map::<f32, f32, f32>(|x, y| bf16::from_f32(x.div(y)).to_f32().trunc()),
+    run: |dtype, args, _| match dtype {
+        DType::Bf16 => args.map::<f32, f32, f32>(|x, y| bf16::from_f32(x.div(y)).to_f32().trunc()),
         DType::Float16 => {
-            over.map::<f32, f32, f32>(|x, y| f16::from_f32(x.div(y)).to_f32().trunc())
+            args.map::<f32, f32, f32>(|x, y| f16::from_f32(x.div(y)).to_f32().trunc())
         }
-        _ => with_number!(dtype, C => over.map::<C, C, C>(|x, y| x.div_trunc(y))),
+        _ => with_number!(dtype, C => args.map::<C, C, C>(|x, y| x.div_trunc(y))),
     },
     complex: None,
 };
@@ -57,34 +57,34 @@ fn div_node(call: &mut Call<'_>) -> Result<Plan> {
     }
 }
 
-const SELF: &[Pick] = &[A(0), A(1), A(0)];
-const SELF_MODE: &[Pick] = &[A(0), A(1), A(2), A(0)];
-const BINARY: &[Pick] = &[A(0), A(1), O(0)];
+const SELF: &[ArgSource] = &[A(0), A(1), A(0)];
+const SELF_MODE: &[ArgSource] = &[A(0), A(1), A(2), A(0)];
+const BINARY: &[ArgSource] = &[A(0), A(1), O(0)];
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("Div", |c| DIV.plan(c)),
     aclnn("Divs", |c| DIV.plan(c)),
-    aclnn("InplaceDiv", |c| DIV.plan(c)).picks(SELF),
-    aclnn("InplaceDivs", |c| DIV.plan(c)).picks(SELF),
+    aclnn("InplaceDiv", |c| DIV.plan(c)).with_args(SELF),
+    aclnn("InplaceDivs", |c| DIV.plan(c)).with_args(SELF),
     aclnn("DivMod", div_mode),
     aclnn("DivMods", div_mode),
     aclnn("DivV3", div_mode),
-    aclnn("InplaceDivMod", div_mode).picks(SELF_MODE),
-    aclnn("InplaceDivMods", div_mode).picks(SELF_MODE),
+    aclnn("InplaceDivMod", div_mode).with_args(SELF_MODE),
+    aclnn("InplaceDivMods", div_mode).with_args(SELF_MODE),
     aclnn("FloorDivide", |c| DIV_FLOOR.plan(c)),
     aclnn("FloorDivides", |c| DIV_FLOOR.plan(c)),
-    aclnn("InplaceFloorDivide", |c| DIV_FLOOR.plan(c)).picks(SELF),
-    aclnn("InplaceFloorDivides", |c| DIV_FLOOR.plan(c)).picks(SELF),
+    aclnn("InplaceFloorDivide", |c| DIV_FLOOR.plan(c)).with_args(SELF),
+    aclnn("InplaceFloorDivides", |c| DIV_FLOOR.plan(c)).with_args(SELF),
     aclnn("RemainderTensorTensor", |c| REMAINDER.plan(c)),
     aclnn("RemainderTensorScalar", |c| REMAINDER.plan(c)),
     aclnn("RemainderScalarTensor", |c| REMAINDER.plan(c)),
-    aclnn("InplaceRemainderTensorTensor", |c| REMAINDER.plan(c)).picks(SELF),
-    aclnn("InplaceRemainderTensorScalar", |c| REMAINDER.plan(c)).picks(SELF),
+    aclnn("InplaceRemainderTensorTensor", |c| REMAINDER.plan(c)).with_args(SELF),
+    aclnn("InplaceRemainderTensorScalar", |c| REMAINDER.plan(c)).with_args(SELF),
     aclnn("FmodTensor", |c| FMOD.plan(c)),
     aclnn("FmodScalar", |c| FMOD.plan(c)),
-    aclnn("InplaceFmodTensor", |c| FMOD.plan(c)).picks(SELF),
-    aclnn("InplaceFmodScalar", |c| FMOD.plan(c)).picks(SELF),
+    aclnn("InplaceFmodTensor", |c| FMOD.plan(c)).with_args(SELF),
+    aclnn("InplaceFmodScalar", |c| FMOD.plan(c)).with_args(SELF),
 ];
 
 /// The operators of this family by IR name.

@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, B, No, O};
+use crate::table::ArgSource::{A, B, No, O};
 use crate::table::{Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::dropout::{apply, draw, mask_bytes};
@@ -18,9 +18,9 @@ use cairn_tensor::{DType, Layout, Scalar, with_number};
 fn probability(call: &mut Call<'_>, at: usize) -> Result<Value> {
     let value = call.value(at)?;
     match value.known().map(Scalar::as_f64) {
-        Some(chance) if !(0.0..=1.0).contains(&chance) => {
+        Some(p) if !(0.0..=1.0).contains(&p) => {
             let name = call.parameter(at);
-            Err(Error::invalid(format!("{name} = {chance} is no probability from 0 to 1")))
+            Err(Error::invalid(format!("{name} = {p} is no probability from 0 to 1")))
         }
         _ => Ok(value),
     }
@@ -39,7 +39,7 @@ fn check_mask(call: &Call<'_>, at: usize, mask: &Operand, count: usize) -> Resul
 }
 
 /// Arguments: sizes, probability, seed, offset, more offset, mask, whether the probability is that of staying.
-fn drawn(call: &mut Call<'_>) -> Result<Plan> {
+fn dropout_gen_mask(call: &mut Call<'_>) -> Result<Plan> {
     let sizes = call.ints(0)?;
     let count = sizes.iter().try_fold(1usize, |all, size| {
         usize::try_from(*size).ok().and_then(|size| all.checked_mul(size))
@@ -47,14 +47,14 @@ fn drawn(call: &mut Call<'_>) -> Result<Plan> {
     let Some(count) = count else {
         return Err(Error::invalid(format!("{} = {sizes:?} are no sizes", call.parameter(0))));
     };
-    let (chance, stays) = (probability(call, 1)?, call.flag_or(6, false)?);
-    let (draws, mask) = (call.draws(2)?, call.output(5)?);
+    let (p, stays) = (probability(call, 1)?, call.flag_or(6, false)?);
+    let (generator, mask) = (call.generator(2)?, call.output(5)?);
     call.settle_type(5);
     check_mask(call, 5, &mask, count)?;
     call.plan(move |memory| {
-        let chance = chance.read(memory).as_f64();
-        let keep = if stays { chance } else { 1.0 - chance };
-        draw(memory.parallel, memory.out(&mask), count, draws.philox(memory), keep);
+        let p = p.read(memory).as_f64();
+        let keep = if stays { p } else { 1.0 - p };
+        draw(memory.parallel, memory.out(&mask), count, generator.philox(memory), keep);
         Ok(())
     })
 }
@@ -62,10 +62,10 @@ fn drawn(call: &mut Call<'_>) -> Result<Plan> {
 /// How a number tells what the elements that stay are multiplied by.
 #[derive(Clone, Copy)]
 enum Scale {
-    /// It is the probability of going.
-    Goes,
-    /// It is the probability of staying.
-    Stays,
+    /// The probability that an element is dropped.
+    DropProbability,
+    /// The probability that an element is kept.
+    KeepProbability,
     /// It is the factor.
     Factor,
 }
@@ -73,8 +73,8 @@ enum Scale {
 impl Scale {
     fn factor(self, value: f64) -> f64 {
         let keep = match self {
-            Scale::Goes => 1.0 - value,
-            Scale::Stays => value,
+            Scale::DropProbability => 1.0 - value,
+            Scale::KeepProbability => value,
             Scale::Factor => return value,
         };
         if keep > 0.0 { 1.0 / keep } else { 0.0 }
@@ -115,15 +115,15 @@ fn masked(call: &mut Call<'_>, scale: Scale, multiplies: bool) -> Result<Plan> {
     })
 }
 
-fn by_probability(call: &mut Call<'_>) -> Result<Plan> {
-    masked(call, Scale::Goes, false)
+fn dropout_do_mask(call: &mut Call<'_>) -> Result<Plan> {
+    masked(call, Scale::DropProbability, false)
 }
 
 fn by_keeping(call: &mut Call<'_>) -> Result<Plan> {
-    masked(call, Scale::Stays, false)
+    masked(call, Scale::KeepProbability, false)
 }
 
-fn by_factor(call: &mut Call<'_>) -> Result<Plan> {
+fn dropout_backward(call: &mut Call<'_>) -> Result<Plan> {
     masked(call, Scale::Factor, false)
 }
 
@@ -132,20 +132,20 @@ fn by_factor(call: &mut Call<'_>) -> Result<Plan> {
 fn dropout(call: &mut Call<'_>) -> Result<Plan> {
     let (x, out, mask) = (call.tensor(0)?, call.output(6)?, call.output(7)?);
     call.settle_type(7);
-    let (chance, active) = (probability(call, 1)?, call.flag(2)?);
-    let draws = call.draws(3)?;
+    let (p, active) = (probability(call, 1)?, call.flag(2)?);
+    let generator = call.generator(3)?;
     call.expect_dims(6, &out, x.dims())?;
     check_mask(call, 7, &mask, x.count())?;
     let dtype = call.promoted(Typed::Tensor(x.dtype), Typed::Tensor(x.dtype))?;
     let (count, x) = (x.count(), call.apart(Input::Tensor(x), &out));
     call.plan(move |memory| {
-        let chance = if active { chance.read(memory).as_f64() } else { 0.0 };
+        let p = if active { p.read(memory).as_f64() } else { 0.0 };
         let (out, mask) = (memory.out(&out), memory.out(&mask));
-        draw(memory.parallel, mask, count, draws.philox(memory), 1.0 - chance);
+        draw(memory.parallel, mask, count, generator.philox(memory), 1.0 - p);
         x.prepare(memory);
         x.with(memory, out.dims(), |x| match active {
             true => with_number!(dtype, C => {
-                apply::<C>(memory.parallel, out, x, mask.view(), Scale::Goes.factor(chance), false);
+                apply::<C>(memory.parallel, out, x, mask.view(), Scale::DropProbability.factor(p), false);
             }),
             false => copy(memory.parallel, out, x),
         });
@@ -153,8 +153,8 @@ fn dropout(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// As [`by_factor`], where what is dropped is multiplied by 0: infinities become NaN.
-fn by_products(call: &mut Call<'_>) -> Result<Plan> {
+/// As [`dropout_backward`], where what is dropped is multiplied by 0: infinities become NaN.
+fn dropout_v3_backward(call: &mut Call<'_>) -> Result<Plan> {
     masked(call, Scale::Factor, true)
 }
 
@@ -167,7 +167,7 @@ fn dropout_v3(call: &mut Call<'_>) -> Result<Plan> {
     }
     let (x, out, mask) = (call.tensor(0)?, call.output(6)?, call.output(7)?);
     call.settle_type(7);
-    let (chance, draws) = (probability(call, 2)?, call.draws(3)?);
+    let (p, generator) = (probability(call, 2)?, call.generator(3)?);
     for (at, one) in [(0, &x), (6, &out)] {
         call.expect_dtype(at, one, &[DType::Float, DType::Float16, DType::Bf16])?;
     }
@@ -182,17 +182,17 @@ fn dropout_v3(call: &mut Call<'_>) -> Result<Plan> {
     }
     let (count, x) = (x.count(), call.apart(Input::Tensor(x), &out));
     call.plan(move |memory| {
-        let chance = chance.read(memory).as_f64();
+        let p = p.read(memory).as_f64();
         let (out, mask) = (memory.out(&out), memory.out(&mask));
         x.prepare(memory);
         x.with(memory, out.dims(), |x| {
-            if chance == 0.0 {
+            if p == 0.0 {
                 copy(memory.parallel, out, x);
-            } else if chance == 1.0 {
+            } else if p == 1.0 {
                 fill_scalar(memory.parallel, out, Scalar::from(0.0));
             } else {
-                draw(memory.parallel, mask, count, draws.philox(memory), 1.0 - chance);
-                let factor = Scale::Goes.factor(chance);
+                draw(memory.parallel, mask, count, generator.philox(memory), 1.0 - p);
+                let factor = Scale::DropProbability.factor(p);
                 apply::<f32>(memory.parallel, out, x, mask.view(), factor, false);
             }
         });
@@ -208,15 +208,22 @@ fn mask_of_sizes(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("DropoutGenMask", drawn).picks(&[A(0), A(1), A(2), A(3), No, A(4)]),
-    aclnn("DropoutGenMaskV2", drawn).picks(&[A(0), A(1), A(2), A(3), No, A(5)]),
-    aclnn("DropoutGenMaskV2Tensor", drawn).picks(&[A(0), A(1), A(2), A(3), A(4), A(6)]),
-    aclnn("DropoutDoMask", by_probability),
-    aclnn("Dropout", dropout).picks(&[A(0), A(1), A(2), A(3), A(4), No, A(5), A(6)]),
-    aclnn("DropoutBackward", by_factor),
-    aclnn("DropoutV3", dropout_v3).picks(&[A(0), A(1), A(2), A(3), A(4), No, A(5), A(6)]),
+    aclnn("DropoutGenMask", dropout_gen_mask).with_args(&[A(0), A(1), A(2), A(3), No, A(4)]),
+    aclnn("DropoutGenMaskV2", dropout_gen_mask).with_args(&[A(0), A(1), A(2), A(3), No, A(5)]),
+    aclnn("DropoutGenMaskV2Tensor", dropout_gen_mask).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(6),
+    ]),
+    aclnn("DropoutDoMask", dropout_do_mask),
+    aclnn("Dropout", dropout).with_args(&[A(0), A(1), A(2), A(3), A(4), No, A(5), A(6)]),
+    aclnn("DropoutBackward", dropout_backward),
+    aclnn("DropoutV3", dropout_v3).with_args(&[A(0), A(1), A(2), A(3), A(4), No, A(5), A(6)]),
     aclnn("DropoutV3Tensor", dropout_v3),
-    aclnn("DropoutV3Grad", by_products),
+    aclnn("DropoutV3Grad", dropout_v3_backward),
 ];
 
 /// The operators of this family by IR name.
@@ -234,7 +241,7 @@ pub const NODES: &[Node] = &[
         &["shape", "prob", "seed", "seed1", "offset?"],
         &["y"],
         Infer::By(mask_of_sizes),
-        drawn,
+        dropout_gen_mask,
         &[A(0), A(1), A(2), A(3), A(4), O(0), B(true)],
     )
     .needs_values(&[0])

@@ -102,7 +102,7 @@ impl Call<'_> {
     /// The same operand, safe to read while `out` is written.
     pub fn apart(&mut self, input: Input, out: &Operand) -> Input {
         match input {
-            Input::Tensor(operand) if self.is_entangled(&operand, out) => {
+            Input::Tensor(operand) if self.has_partial_overlap(&operand, out) => {
                 let scratch = self.scratch(operand.dtype, operand.dims());
                 Input::Copied(operand, scratch)
             }

@@ -1,24 +1,24 @@
 //! Gradients and norms of tables of vectors.
 
-use super::reading::out_of_range;
+use super::inputs::out_of_range;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, O};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::{fill_scalar, map2};
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::kernels::renorm::renorm;
-use cairn_tensor::kernels::scatter::{Meeting, scatter};
+use cairn_tensor::kernels::scatter::{ScatterMode, scatter};
 use cairn_tensor::{DType, Dims, Layout, Scalar, with_number};
 
 /// The sum of the gradients of each vector. Arguments: gradient, indices, how many vectors, the one without a gradient
 /// (none when negative), whether sums become means, out.
-fn gradient(call: &mut Call<'_>) -> Result<Plan> {
+fn embedding_backward(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
     let grad = call.read(0, &[&out])?;
     let index = call.read_index(1, &[&out])?;
@@ -47,7 +47,7 @@ fn gradient(call: &mut Call<'_>) -> Result<Plan> {
         let target = wide.as_ref().map_or(memory.out(&out), |wide| memory.scratch(wide));
         fill_scalar(memory.parallel, target, Scalar::Bool(false));
         let targets = IndexedView::chosen(target.view(), 0, index, false);
-        scatter(memory.parallel, target, &targets, grad, Meeting::Add, index)
+        scatter(memory.parallel, target, &targets, grad, ScatterMode::Add, index)
             .map_err(|bad| out_of_range(name, bad))?;
         if let Some(often) = &often {
             let often = memory.scratch(often);
@@ -55,7 +55,7 @@ fn gradient(call: &mut Call<'_>) -> Result<Plan> {
             let one = Constant::of(Scalar::Bool(true), dtype);
             let line = often.with_layout(often.layout().without(1)).expect("the same elements");
             let targets = IndexedView::chosen(line.view(), 0, index, false);
-            scatter(memory.parallel, line, &targets, one.view(index.dims()), Meeting::Add, index)
+            scatter(memory.parallel, line, &targets, one.view(index.dims()), ScatterMode::Add, index)
                 .map_err(|bad| out_of_range(name, bad))?;
             let all = often.broadcast_to(target.dims()).expect("a column");
             let all = often.view().with_layout(all).expect("a column");
@@ -78,14 +78,14 @@ fn quotient<C: Number>(x: C, n: C) -> C {
     C::from_f64(x.to_f64() / n.to_f64())
 }
 
-fn gradient_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn embedding_backward_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let grad = call.layout(0)?;
     let width = grad.dims().last().copied().unwrap_or(0);
     Ok(vec![Layout::contiguous(grad.dtype, &[call.int(2)?.max(0) as usize, width])])
 }
 
 /// Vectors that indices name, shortened to a norm. Arguments: table, indices, the norm, its power.
-fn shortened(call: &mut Call<'_>) -> Result<Plan> {
+fn embedding_renorm(call: &mut Call<'_>) -> Result<Plan> {
     let table = call.inout(0)?;
     call.touch_by_index(&table);
     let index = call.read_index(1, &[&table])?;
@@ -102,22 +102,24 @@ fn shortened(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// The rows of this family.
-pub const ROWS: &[Row] =
-    &[aclnn("EmbeddingDenseBackward", gradient), aclnn("EmbeddingRenorm", shortened)];
+pub const ROWS: &[Row] = &[
+    aclnn("EmbeddingDenseBackward", embedding_backward),
+    aclnn("EmbeddingRenorm", embedding_renorm),
+];
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[node(
     "EmbeddingDenseGrad",
     &["grad", "indices"],
     &["y"],
-    Infer::By(gradient_output),
-    gradient,
+    Infer::By(embedding_backward_output),
+    embedding_backward,
     &[
         A(0),
         A(1),
-        Attr("num_weights", Default::Required),
-        Attr("padding_idx", Default::Int(-1)),
-        Attr("scale_grad_by_freq", Default::Flag(false)),
+        Attr("num_weights", AttrDefault::Required),
+        Attr("padding_idx", AttrDefault::Int(-1)),
+        Attr("scale_grad_by_freq", AttrDefault::Flag(false)),
         O(0),
     ],
 )];

@@ -1,17 +1,17 @@
 //! Rows of a table that indices name, put together bag by bag.
 //!
-//! Workspace: the indices, where they are several rows that do not lie one after the other; and a copy of each input that
+//! Workspace: the indices, where they are several rows that are not contiguous; and a copy of each input that
 //! shares memory with an output.
 
-use super::reading::out_of_range;
+use super::inputs::out_of_range;
 use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, O};
-use crate::table::{Default, Node, Row, aclnn, node};
-use cairn_tensor::kernels::bags::{BadBag, Bagged, Bagging, Bags, fill_bags};
+use crate::table::ArgSource::{A, Attr, O};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
+use cairn_tensor::kernels::bags::{BadBag, BagMode, BagOutputs, Bags, fill_bags};
 use cairn_tensor::{DType, Layout};
 
 const TABLE: usize = 0;
@@ -26,19 +26,19 @@ const BAG_OF: usize = 8;
 const LENGTHS: usize = 9;
 const FROM: usize = 10;
 
-/// How rows are put together: 0 and 1 are sum and mean, any other number the greatest; or a word.
-fn bagging(call: &Call<'_>) -> Result<Bagging> {
-    let Arg::Text(word) = call.arg(MODE) else {
+/// How rows are put together: 0 and 1 are sum and mean, any other number the greatest; or a text.
+fn mode(call: &Call<'_>) -> Result<BagMode> {
+    let Arg::Text(text) = call.arg(MODE) else {
         return Ok(match call.int(MODE)? {
-            0 => Bagging::Sum,
-            1 => Bagging::Mean,
-            _ => Bagging::Greatest,
+            0 => BagMode::Sum,
+            1 => BagMode::Mean,
+            _ => BagMode::Greatest,
         });
     };
-    match word.as_str() {
-        "sum" => Ok(Bagging::Sum),
-        "mean" => Ok(Bagging::Mean),
-        "max" => Ok(Bagging::Greatest),
+    match text.as_str() {
+        "sum" => Ok(BagMode::Sum),
+        "mean" => Ok(BagMode::Mean),
+        "max" => Ok(BagMode::Greatest),
         other => {
             let name = call.parameter(MODE);
             Err(Error::invalid(format!("{name} = {other:?}: sum, mean and max are known")))
@@ -49,9 +49,9 @@ fn bagging(call: &Call<'_>) -> Result<Bagging> {
 /// How many bags there are.
 fn bag_count(call: &Call<'_>) -> Result<usize> {
     let index = call.layout(INDEX)?;
-    let wrong = |at: usize, layout: &Layout, wanted: &str| {
+    let wrong = |at: usize, layout: &Layout, expected: &str| {
         let (name, dims) = (call.parameter(at), layout.dims());
-        Error::invalid(format!("{name} has the sizes {dims:?}: expected {wanted}"))
+        Error::invalid(format!("{name} has the sizes {dims:?}: expected {expected}"))
     };
     if !call.has(STARTS) {
         return match index.rank() {
@@ -84,14 +84,14 @@ fn index_type(call: &Call<'_>) -> Result<DType> {
 
 /// See the arguments above.
 fn embedding_bag(call: &mut Call<'_>) -> Result<Plan> {
-    let (bagging, count) = (bagging(call)?, bag_count(call)?);
-    let places = [OUT, BAG_OF, LENGTHS, FROM];
-    let mut outs = Vec::with_capacity(places.len());
-    for at in places {
+    let (mode, count) = (mode(call)?, bag_count(call)?);
+    let arg_indices = [OUT, BAG_OF, LENGTHS, FROM];
+    let mut outs = Vec::with_capacity(arg_indices.len());
+    for at in arg_indices {
         outs.push(call.output(at)?);
     }
     let [out, bag_of, lengths, from] = outs[..] else {
-        unreachable!("as many as there are places")
+        unreachable!("as many as there are outputs")
     };
     let outs: Vec<_> = outs.iter().collect();
     let table = call.read_by_index(TABLE, &outs)?;
@@ -103,7 +103,7 @@ fn embedding_bag(call: &mut Call<'_>) -> Result<Plan> {
     let columns = table.dims()[1];
     let index = call.read_index(INDEX, &outs)?;
     let indices = index.count();
-    let index = call.in_line(index);
+    let index = call.flat_input(index);
     let starts = match call.has(STARTS) {
         true => Some(call.read_index(STARTS, &outs)?),
         false => None,
@@ -113,13 +113,13 @@ fn embedding_bag(call: &mut Call<'_>) -> Result<Plan> {
         true => {
             let weights = call.read(WEIGHTS, &outs)?;
             call.expect_same(WEIGHTS, &weights, TABLE, &table)?;
-            if weights.count() != indices || bagging != Bagging::Sum {
+            if weights.count() != indices || mode != BagMode::Sum {
                 let (name, dims) = (call.parameter(WEIGHTS), weights.dims());
                 return Err(Error::invalid(format!(
                     "{name} ({dims:?}): sums alone take weights, one for each of {indices} indices"
                 )));
             }
-            Some(call.in_line(weights))
+            Some(call.flat_input(weights))
         }
     };
     call.expect_dims(OUT, &out, &[count, columns])?;
@@ -132,8 +132,8 @@ fn embedding_bag(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_dims(BAG_OF, &bag_of, &[indices])?;
     }
     call.expect_dims(LENGTHS, &lengths, &[count])?;
-    match bagging {
-        Bagging::Greatest => call.expect_dims(FROM, &from, &[count, columns])?,
+    match mode {
+        BagMode::Greatest => call.expect_dims(FROM, &from, &[count, columns])?,
         _ if from.count() == 0 => {}
         _ => call.expect_dims(FROM, &from, &[count])?,
     }
@@ -147,9 +147,9 @@ fn embedding_bag(call: &mut Call<'_>) -> Result<Plan> {
             count,
             weights: weights.as_ref().map(|one| one.view(memory)),
             padding,
-            bagging,
+            mode,
         };
-        let into = Bagged {
+        let into = BagOutputs {
             rows: memory.out(&out),
             bags: memory.out(&bag_of),
             lengths: memory.out(&lengths),
@@ -164,12 +164,12 @@ fn embedding_bag(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn bagged(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (table, index) = (call.layout(TABLE)?, call.layout(INDEX)?);
     let (count, whole) = (bag_count(call)?, index_type(call)?);
     let columns = table.dims().last().copied().unwrap_or(0);
-    let from: &[usize] = match bagging(call)? {
-        Bagging::Greatest => &[count, columns],
+    let from: &[usize] = match mode(call)? {
+        BagMode::Greatest => &[count, columns],
         _ => &[count],
     };
     Ok(vec![
@@ -182,7 +182,7 @@ fn bagged(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 /// The rows of this family.
 #[rustfmt::skip]
-pub const ROWS: &[Row] = &[aclnn("EmbeddingBag", embedding_bag).picks(&[
+pub const ROWS: &[Row] = &[aclnn("EmbeddingBag", embedding_bag).with_args(&[
     A(0), A(1), A(2), A(4), A(6), A(7), A(8), A(9), A(10), A(11), A(12),
 ])];
 
@@ -191,16 +191,16 @@ pub const NODES: &[Node] = &[node(
     "EmbeddingBag",
     &["weight", "indices", "offsets?", "per_sample_weights?"],
     &["y", "offset2bag", "bag_size", "max_indices"],
-    Infer::By(bagged),
+    Infer::By(outputs),
     embedding_bag,
     &[
         A(0),
         A(1),
         A(2),
-        Attr("mode", Default::Text("mean")),
+        Attr("mode", AttrDefault::Text("mean")),
         A(3),
-        Attr("include_last_offset", Default::Flag(false)),
-        Attr("padding_idx", Default::Int(-1)),
+        Attr("include_last_offset", AttrDefault::Flag(false)),
+        Attr("padding_idx", AttrDefault::Int(-1)),
         O(0),
         O(1),
         O(2),

@@ -14,8 +14,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Among, Last, Outs, Rest};
-use crate::table::{Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Among, Last, Outs, Rest};
+use crate::table::{ArgSource, Node, Row, aclnn, node};
 use cairn_tensor::kernels::length::length;
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::kernels::math::Real;
@@ -163,7 +163,7 @@ fn norms(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Each tensor of a list, in the type of the one it goes to.
-fn copied(call: &mut Call<'_>) -> Result<Plan> {
+fn foreach_copy(call: &mut Call<'_>) -> Result<Plan> {
     call.settle_type(1);
     SAME.each(call)
 }
@@ -193,7 +193,7 @@ pub const ROWS: &[Row] = &[
     aclnn("ForeachSqrt", |c| SQRT.each(c)),
     aclnn("ForeachTan", |c| TAN.each(c)),
     aclnn("ForeachTanh", |c| TANH.each(c)),
-    aclnn("ForeachCopy", copied),
+    aclnn("ForeachCopy", foreach_copy),
     aclnn("ForeachZeroInplace", zeros),
     aclnn("ForeachNorm", norms),
     aclnn("ForeachAddScalar", |c| ADD.each(c)),
@@ -225,7 +225,7 @@ pub const ROWS: &[Row] = &[
     aclnn("ForeachPowScalar", |c| POWER.each(c)),
     aclnn("ForeachPowScalarV2", |c| POWER.each(c)),
     aclnn("ForeachPowScalarList", |c| POWER.each(c)),
-    aclnn("ForeachPowScalarAndTensor", |c| POWER_OF.each(c)).picks(&[A(1), A(0), A(2)]),
+    aclnn("ForeachPowScalarAndTensor", |c| POWER_OF.each(c)).with_args(&[A(1), A(0), A(2)]),
     aclnn("ForeachPowList", |c| POW.each(c)),
     aclnn("ForeachLerpScalar", |c| LERP.each(c)),
     aclnn("ForeachLerpList", |c| LERP_BY.each(c)),
@@ -239,14 +239,24 @@ pub const ROWS: &[Row] = &[
     aclnn("ForeachAddcdivList", |c| ADDCDIV.each(c)),
     aclnn("ForeachRoundOffNumber", |c| ROUND_OFF.each(c)),
     aclnn("ForeachRoundOffNumberV2", |c| ROUND_OFF.each(c)),
-    aclnn("ForeachACosInplace", |c| ACOS.each(c)).picks(&[A(0), A(0)]),
-    aclnn("ForeachLogInplace", |c| LOG.each(c)).picks(&[A(0), A(0)]),
-    aclnn("ForeachAddListInplace", |c| arithmetic::ADD.each(c)).picks(&[A(0), A(1), A(2), A(0)]),
-    aclnn("ForeachSubListInplace", |c| arithmetic::SUB.each(c)).picks(&[A(0), A(1), A(2), A(0)]),
-    aclnn("ForeachMulListInplace", |c| arithmetic::MUL.each(c)).picks(&[A(0), A(1), A(0)]),
-    aclnn("ForeachDivListInplace", |c| DIV.each(c)).picks(&[A(0), A(1), A(0)]),
-    aclnn("ForeachMulScalarInplace", |c| MUL.each(c)).picks(&[A(0), A(1), A(0)]),
-    aclnn("ForeachSubScalarInplace", |c| SUB.each(c)).picks(&[A(0), A(1), A(0)]),
+    aclnn("ForeachACosInplace", |c| ACOS.each(c)).with_args(&[A(0), A(0)]),
+    aclnn("ForeachLogInplace", |c| LOG.each(c)).with_args(&[A(0), A(0)]),
+    aclnn("ForeachAddListInplace", |c| arithmetic::ADD.each(c)).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(0),
+    ]),
+    aclnn("ForeachSubListInplace", |c| arithmetic::SUB.each(c)).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(0),
+    ]),
+    aclnn("ForeachMulListInplace", |c| arithmetic::MUL.each(c)).with_args(&[A(0), A(1), A(0)]),
+    aclnn("ForeachDivListInplace", |c| DIV.each(c)).with_args(&[A(0), A(1), A(0)]),
+    aclnn("ForeachMulScalarInplace", |c| MUL.each(c)).with_args(&[A(0), A(1), A(0)]),
+    aclnn("ForeachSubScalarInplace", |c| SUB.each(c)).with_args(&[A(0), A(1), A(0)]),
 ];
 
 /// An output for each tensor of the list at `at`, like it.
@@ -278,17 +288,17 @@ const LISTS: [&[&str]; 4] = [
     &["x1[]", "x2[]", "x3[]", "scalars"],
 ];
 const RESULTS: &[&str] = &["y[]"];
-const EACH: &[Pick] = &[Rest(0), Outs(0)];
-const EACH_WITH_NUMBER: &[Pick] = &[Among(0, 1, 1), Last(0), Outs(0)];
-const TWO: &[Pick] = &[Among(0, 2, 0), Among(1, 2, 0), Outs(0)];
-const TWO_WITH_NUMBER: &[Pick] = &[Among(0, 2, 1), Among(1, 2, 1), Last(0), Outs(0)];
-const THREE: &[Pick] = &[Among(0, 3, 0), Among(1, 3, 0), Among(2, 3, 0), Outs(0)];
-const THREE_WITH_NUMBER: &[Pick] =
+const EACH: &[ArgSource] = &[Rest(0), Outs(0)];
+const EACH_WITH_NUMBER: &[ArgSource] = &[Among(0, 1, 1), Last(0), Outs(0)];
+const TWO: &[ArgSource] = &[Among(0, 2, 0), Among(1, 2, 0), Outs(0)];
+const TWO_WITH_NUMBER: &[ArgSource] = &[Among(0, 2, 1), Among(1, 2, 1), Last(0), Outs(0)];
+const THREE: &[ArgSource] = &[Among(0, 3, 0), Among(1, 3, 0), Among(2, 3, 0), Outs(0)];
+const THREE_WITH_NUMBER: &[ArgSource] =
     &[Among(0, 3, 1), Among(1, 3, 1), Among(2, 3, 1), Last(0), Outs(0)];
 
 macro_rules! nodes {
-    ($($name:literal, $inputs:expr, $picks:expr, $bind:expr;)*) => {
-        &[$(node($name, $inputs, RESULTS, Infer::By(like_first), $bind, $picks)),*]
+    ($($name:literal, $inputs:expr, $arg_sources:expr, $bind:expr;)*) => {
+        &[$(node($name, $inputs, RESULTS, Infer::By(like_first), $bind, $arg_sources)),*]
     };
 }
 
@@ -323,7 +333,7 @@ pub const NODES: &[Node] = nodes! {
     "ForeachSqrt", ONE_LIST, EACH, |c| SQRT.each(c);
     "ForeachTan", ONE_LIST, EACH, |c| TAN.each(c);
     "ForeachTanh", ONE_LIST, EACH, |c| TANH.each(c);
-    "ForeachCopy", ONE_LIST, EACH, copied;
+    "ForeachCopy", ONE_LIST, EACH, foreach_copy;
     "ForeachAddScalar", WITH_SCALAR, EACH_WITH_NUMBER, |c| ADD.each(c);
     "ForeachAddScalarList", WITH_SCALARS, EACH_WITH_NUMBER, |c| ADD.each(c);
     "ForeachSubScalar", WITH_SCALAR, EACH_WITH_NUMBER, |c| SUB.each(c);

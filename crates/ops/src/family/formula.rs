@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Memory, Operand, Plan};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::element::{Compute, complex_type, compute_type};
-use cairn_tensor::kernels::over::{Over, Packed};
+use cairn_tensor::kernels::elementwise::{ElementwiseArgs, Packed};
 use cairn_tensor::kernels::peek;
 use cairn_tensor::{DType, Layout, Scalar, promote, with_number};
 use smallvec::SmallVec;
@@ -20,18 +20,18 @@ use smallvec::SmallVec;
 pub enum Kind {
     /// Real numbers: `f64` where an operand or the output is, else `f32`.
     Real,
-    /// The type that the operands promote to, or a real output's if that is whole.
+    /// The type that the operands promote to, or a real output's if that is an integer type.
     Number,
     /// The type that the operands promote to; the output has booleans.
-    Test,
+    Predicate,
     /// Each input by itself; the output has booleans.
-    Truth,
+    Logical,
     /// The output's type.
     AsOutput,
 }
 
 /// What a formula runs: computes in a type, over inputs of the output's sizes, with numbers.
-pub type Run<const N: usize> = fn(DType, &Over<'_, N>, &[Scalar]);
+pub type Run<const N: usize> = fn(DType, &ElementwiseArgs<'_, N>, &[Scalar]);
 
 /// A function of `N` inputs and some numbers, at each position.
 ///
@@ -97,7 +97,7 @@ pub struct Bound<const N: usize> {
     inputs: [Input; N],
     /// The inputs that are tensors, in the output's sizes.
     wide: [Layout; N],
-    /// The slots and types of the inputs, where all elements lie packed and are no more than a strip.
+    /// The slots and types of the inputs, where all elements are packed and are no more than a strip.
     packed: Option<[(u16, DType); N]>,
     parameters: Parameters,
     out: Operand,
@@ -113,7 +113,11 @@ impl<const N: usize> Bound<N> {
                 let inputs = slots.map(|(slot, dtype)| (memory.uses[usize::from(slot)], dtype));
                 let out = (memory.uses[usize::from(self.out.slot)], self.out.dtype);
                 let count = self.out.count();
-                (self.run)(self.dtype, &Over::Strip(Packed { count, out, inputs }), &numbers);
+                (self.run)(
+                    self.dtype,
+                    &ElementwiseArgs::Strip(Packed { count, out, inputs }),
+                    &numbers,
+                );
             }
             None => self.run_over_tensors(memory, &numbers),
         }
@@ -134,8 +138,8 @@ impl<const N: usize> Bound<N> {
                 .expect("sizes were checked"),
             (_, constant) => constant.as_ref().expect("a scalar").view(self.out.dims()),
         });
-        let over = Over::Tensors(memory.parallel, memory.out(&self.out), views);
-        (self.run)(self.dtype, &over, numbers);
+        let args = ElementwiseArgs::Tensors(memory.parallel, memory.out(&self.out), views);
+        (self.run)(self.dtype, &args, numbers);
     }
 }
 
@@ -213,18 +217,20 @@ impl<const N: usize> Formula<N> {
             call.expect_castable(out_index, dtype, &out)?;
         }
         match self.kind {
-            Kind::Test | Kind::Truth => call.settle_type(out_index),
+            Kind::Predicate | Kind::Logical => call.settle_type(out_index),
             _ if complex.is_some() => {}
             Kind::Real => call.expect_castable(out_index, DType::Float, &out)?,
             Kind::Number => call.expect_castable(out_index, dtype, &out)?,
             Kind::AsOutput => {}
         }
         for input in &mut inputs {
-            if let (Kind::Test, None, Input::Scalar(scalar)) = (self.kind, complex, &mut *input) {
+            if let (Kind::Predicate, None, Input::Scalar(scalar)) =
+                (self.kind, complex, &mut *input)
+            {
                 *scalar = rounded(*scalar, dtype);
             }
             if let Input::Tensor(operand) = input
-                && call.is_entangled(operand, &out)
+                && call.has_partial_overlap(operand, &out)
             {
                 *input = call.apart(*input, &out);
             }
@@ -245,7 +251,7 @@ impl<const N: usize> Formula<N> {
     fn dtype(&self, call: &Call<'_>, inputs: &[Input; N], out: &Operand) -> Result<DType> {
         let real = |dtype: DType| dtype.is_floating();
         match self.kind {
-            Kind::Truth | Kind::AsOutput => Ok(out.dtype),
+            Kind::Logical | Kind::AsOutput => Ok(out.dtype),
             Kind::Real => {
                 let wide = |input: &Input| {
                     !matches!(input, Input::Scalar(_)) && input.dtype() == DType::Double
@@ -253,7 +259,7 @@ impl<const N: usize> Formula<N> {
                 let double = out.dtype == DType::Double || inputs.iter().any(wide);
                 Ok(if double { DType::Double } else { DType::Float })
             }
-            Kind::Number | Kind::Test => {
+            Kind::Number | Kind::Predicate => {
                 let mut both = inputs[0].typed();
                 for next in inputs[1..].iter().map(Input::typed) {
                     let dtype = call.promoted(both, next)?;
@@ -294,7 +300,7 @@ fn complex_dtype<const N: usize>(inputs: &[Input; N], out: &Operand) -> DType {
     }
 }
 
-/// Where inputs lie whose elements stand in memory as those of the output do, one after the other.
+/// The slots and types of inputs whose elements are contiguous in the order of the output's.
 fn packed<const N: usize>(
     inputs: &[Input; N],
     wide: &[Layout; N],
@@ -402,14 +408,14 @@ macro_rules! formula {
         $crate::family::formula::Formula::<1> {
             kind: $crate::family::formula::Kind::$kind,
             defaults: &[$($($default),*)?],
-            run: |dtype, over, _numbers| {
+            run: |dtype, args, _numbers| {
                 #[inline(always)]
                 fn f<C: $bound>($x: C, [$($($p),*)?]: [C; <[()]>::len(&[$($($crate::family::formula::formula!(@unit $p)),*)?])]) -> $result {
                     $body
                 }
                 cairn_tensor::$with!(dtype, C => {
                     let p = $crate::family::formula::formula!(@numbers C, _numbers, $($($p)*)?);
-                    over.map::<C, $result>(move |x| f::<C>(x, p))
+                    args.map::<C, $result>(move |x| f::<C>(x, p))
                 })
             },
             complex: None,
@@ -419,14 +425,14 @@ macro_rules! formula {
         $crate::family::formula::Formula::<2> {
             kind: $crate::family::formula::Kind::$kind,
             defaults: &[$($($default),*)?],
-            run: |dtype, over, _numbers| {
+            run: |dtype, args, _numbers| {
                 #[inline(always)]
                 fn f<C: $bound>($x: C, $y: C, [$($($p),*)?]: [C; <[()]>::len(&[$($($crate::family::formula::formula!(@unit $p)),*)?])]) -> $result {
                     $body
                 }
                 cairn_tensor::$with!(dtype, C => {
                     let p = $crate::family::formula::formula!(@numbers C, _numbers, $($($p)*)?);
-                    over.map::<C, C, $result>(move |x, y| f::<C>(x, y, p))
+                    args.map::<C, C, $result>(move |x, y| f::<C>(x, y, p))
                 })
             },
             complex: None,
@@ -436,14 +442,14 @@ macro_rules! formula {
         $crate::family::formula::Formula::<3> {
             kind: $crate::family::formula::Kind::$kind,
             defaults: &[$($($default),*)?],
-            run: |dtype, over, _numbers| {
+            run: |dtype, args, _numbers| {
                 #[inline(always)]
                 fn f<C: $bound>($x: C, $y: C, $z: C, [$($($p),*)?]: [C; <[()]>::len(&[$($($crate::family::formula::formula!(@unit $p)),*)?])]) -> $result {
                     $body
                 }
                 cairn_tensor::$with!(dtype, C => {
                     let p = $crate::family::formula::formula!(@numbers C, _numbers, $($($p)*)?);
-                    over.map::<C, C, C, $result>(move |x, y, z| f::<C>(x, y, z, p))
+                    args.map::<C, C, C, $result>(move |x, y, z| f::<C>(x, y, z, p))
                 })
             },
             complex: None,
@@ -456,14 +462,14 @@ macro_rules! real {
     ($($formula:tt)*) => { $crate::family::formula::formula!(Real, Real, with_real, C, $($formula)*) };
 }
 
-/// A formula of numbers, real or whole.
+/// A formula of numbers, real or integer.
 macro_rules! number {
     ($($formula:tt)*) => { $crate::family::formula::formula!(Number, Number, with_number, C, $($formula)*) };
 }
 
 /// A formula of numbers that is true or false.
 macro_rules! test {
-    ($($formula:tt)*) => { $crate::family::formula::formula!(Test, Number, with_number, bool, $($formula)*) };
+    ($($formula:tt)*) => { $crate::family::formula::formula!(Predicate, Number, with_number, bool, $($formula)*) };
 }
 
 /// A formula of complex numbers `x` (and `y`, `z`), which may name the type of their parts `T`. `complex!(-> real ..)`
@@ -471,7 +477,7 @@ macro_rules! test {
 macro_rules! complex {
     (@run $result:ty, $($x:ident)*; $($p:ident)*; $body:expr) => {{
         fn run<T: $crate::family::formula::Part>(
-            over: &cairn_tensor::kernels::over::Over<'_, { <[()]>::len(&[$($crate::family::formula::formula!(@unit $x)),*]) }>,
+            args: &cairn_tensor::kernels::elementwise::ElementwiseArgs<'_, { <[()]>::len(&[$($crate::family::formula::formula!(@unit $x)),*]) }>,
             _numbers: &[cairn_tensor::Scalar],
         )
         where
@@ -482,11 +488,11 @@ macro_rules! complex {
             });
             let _ = &mut all;
             $(let $p: num_complex::Complex<T> = all.next().unwrap_or_default();)*
-            over.map::<$($crate::family::formula::complex!(@each $x),)* $result>(move |$($x),*| $body)
+            args.map::<$($crate::family::formula::complex!(@each $x),)* $result>(move |$($x),*| $body)
         }
-        |dtype, over, numbers| match dtype {
-            cairn_tensor::DType::Complex128 => run::<f64>(over, numbers),
-            _ => run::<f32>(over, numbers),
+        |dtype, args, numbers| match dtype {
+            cairn_tensor::DType::Complex128 => run::<f64>(args, numbers),
+            _ => run::<f32>(args, numbers),
         }
     }};
     (@each $x:ident) => { num_complex::Complex<T> };
@@ -521,6 +527,6 @@ impl Part for f64 {}
 pub const SAME: Formula<1> = Formula {
     kind: Kind::AsOutput,
     defaults: &[],
-    run: |dtype, over, _| with_number!(dtype, C => over.map::<C, C>(|x| x)),
+    run: |dtype, args, _| with_number!(dtype, C => args.map::<C, C>(|x| x)),
     complex: Some(complex!(|x| x)),
 };

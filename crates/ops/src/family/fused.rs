@@ -6,8 +6,8 @@ use super::formula::{Formula, complex, number, real};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
-use crate::table::Pick::{A, Attr, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::{Layout, broadcast};
@@ -42,21 +42,21 @@ fn three(call: &Call<'_>) -> Result<Vec<Layout>> {
     }
 }
 
-const SELF_3: &[Pick] = &[A(0), A(1), A(2), A(3), A(0)];
-const SELF_2: &[Pick] = &[A(0), A(1), A(2), A(0)];
+const SELF_3: &[ArgSource] = &[A(0), A(1), A(2), A(3), A(0)];
+const SELF_2: &[ArgSource] = &[A(0), A(1), A(2), A(0)];
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("Addcmul", |c| ADDCMUL.plan(c)),
-    aclnn("InplaceAddcmul", |c| ADDCMUL.plan(c)).picks(SELF_3),
+    aclnn("InplaceAddcmul", |c| ADDCMUL.plan(c)).with_args(SELF_3),
     aclnn("Addcdiv", |c| ADDCDIV.plan(c)),
-    aclnn("InplaceAddcdiv", |c| ADDCDIV.plan(c)).picks(SELF_3),
+    aclnn("InplaceAddcdiv", |c| ADDCDIV.plan(c)).with_args(SELF_3),
     aclnn("Lerp", |c| LERP_BY.plan(c)),
-    aclnn("InplaceLerp", |c| LERP_BY.plan(c)).picks(SELF_2),
+    aclnn("InplaceLerp", |c| LERP_BY.plan(c)).with_args(SELF_2),
     aclnn("Lerps", |c| LERP.plan(c)),
-    aclnn("InplaceLerps", |c| LERP.plan(c)).picks(SELF_2),
+    aclnn("InplaceLerps", |c| LERP.plan(c)).with_args(SELF_2),
     aclnn("AddRelu", |c| ADD_RELU.plan(c)),
-    aclnn("InplaceAddRelu", |c| ADD_RELU.plan(c)).picks(SELF_2),
+    aclnn("InplaceAddRelu", |c| ADD_RELU.plan(c)).with_args(SELF_2),
 ];
 
 /// The operators of this family by IR name.
@@ -94,7 +94,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::Broadcast(0, 1),
         |c| ADD.plan(c),
-        &[A(0), A(1), Attr("alpha", Default::Required), O(0)],
+        &[A(0), A(1), Attr("alpha", AttrDefault::Required), O(0)],
     )
     .elementwise(),
     node(
@@ -121,7 +121,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::Like(0),
         |c| MULS.plan(c),
-        &[A(0), Attr("value", Default::Required), O(0)],
+        &[A(0), Attr("value", AttrDefault::Required), O(0)],
     )
     .elementwise(),
 ];

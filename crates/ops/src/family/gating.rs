@@ -1,13 +1,13 @@
 //! Gated linear units: one half of a tensor, activated, times the other; and their gradients.
 
 use super::activation::{CUBIC, ROOT, by_tangent};
-use super::reading::Read;
+use super::inputs::UnaliasedInput;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Plan};
-use crate::table::Pick::{A, Attr, B, I, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, B, I, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::map::{map1, map2, map3};
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
@@ -125,7 +125,7 @@ fn halves<'v>(view: View<'v>, dim: usize, left: bool) -> (View<'v>, View<'v>) {
     if left { (part(0), part(size)) } else { (part(size), part(0)) }
 }
 
-fn view<'m>(read: &Read, memory: &Memory<'m>) -> View<'m> {
+fn view<'m>(read: &UnaliasedInput, memory: &Memory<'m>) -> View<'m> {
     read.view(memory)
 }
 
@@ -144,7 +144,7 @@ fn forward(call: &mut Call<'_>, kind: Gate) -> Result<Plan> {
         }
     }
     let outs: Vec<_> = [Some(&out), activated.as_ref()].into_iter().flatten().collect();
-    let x = call.kept_apart(x, &outs);
+    let x = call.unaliased(x, &outs);
     call.plan(move |memory| {
         let (gated, other) = halves(view(&x, memory), dim, left);
         let out = memory.out(&out);
@@ -202,41 +202,49 @@ fn backward(call: &mut Call<'_>, kind: Gate) -> Result<Plan> {
     })
 }
 
-fn swish(call: &mut Call<'_>) -> Result<Plan> {
+fn swiglu(call: &mut Call<'_>) -> Result<Plan> {
     forward(call, Gate::Swish)
 }
 
-fn swish_backward(call: &mut Call<'_>) -> Result<Plan> {
+fn swiglu_backward(call: &mut Call<'_>) -> Result<Plan> {
     backward(call, Gate::Swish)
 }
 
-fn gelu(call: &mut Call<'_>) -> Result<Plan> {
+fn geglu(call: &mut Call<'_>) -> Result<Plan> {
     forward(call, Gate::Gelu)
 }
 
-fn gelu_backward(call: &mut Call<'_>) -> Result<Plan> {
+fn geglu_backward(call: &mut Call<'_>) -> Result<Plan> {
     backward(call, Gate::Gelu)
 }
 
-fn sigmoid(call: &mut Call<'_>) -> Result<Plan> {
+fn glu(call: &mut Call<'_>) -> Result<Plan> {
     forward(call, Gate::Sigmoid)
 }
 
-fn sigmoid_backward(call: &mut Call<'_>) -> Result<Plan> {
+fn glu_backward(call: &mut Call<'_>) -> Result<Plan> {
     backward(call, Gate::Sigmoid)
 }
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("SwiGlu", swish).picks(&[A(0), A(1), No, B(true), A(2)]),
-    aclnn("SwiGluGrad", swish_backward).picks(&[A(0), A(1), No, A(2), No, B(true), A(3)]),
-    aclnn("Glu", sigmoid).picks(&[A(0), A(1), No, B(false), A(2)]),
-    aclnn("GluBackward", sigmoid_backward).picks(&[A(0), A(1), No, A(2), No, B(false), A(3)]),
-    aclnn("GeGlu", gelu).picks(&[A(0), A(1), A(2), B(false), A(3), A(4)]),
-    aclnn("GeGluV3", gelu).picks(&[A(0), A(1), A(2), A(3), A(4), A(5)]),
-    aclnn("GeGluBackward", gelu_backward).picks(&[A(0), A(1), A(2), A(3), A(4), B(false), A(5)]),
-    aclnn("GeGluV3Backward", gelu_backward),
-    aclnn("GeluMul", gelu).picks(&[A(0), I(-1), A(1), B(true), A(2)]),
+    aclnn("SwiGlu", swiglu).with_args(&[A(0), A(1), No, B(true), A(2)]),
+    aclnn("SwiGluGrad", swiglu_backward).with_args(&[A(0), A(1), No, A(2), No, B(true), A(3)]),
+    aclnn("Glu", glu).with_args(&[A(0), A(1), No, B(false), A(2)]),
+    aclnn("GluBackward", glu_backward).with_args(&[A(0), A(1), No, A(2), No, B(false), A(3)]),
+    aclnn("GeGlu", geglu).with_args(&[A(0), A(1), A(2), B(false), A(3), A(4)]),
+    aclnn("GeGluV3", geglu).with_args(&[A(0), A(1), A(2), A(3), A(4), A(5)]),
+    aclnn("GeGluBackward", geglu_backward).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        B(false),
+        A(5),
+    ]),
+    aclnn("GeGluV3Backward", geglu_backward),
+    aclnn("GeluMul", geglu).with_args(&[A(0), I(-1), A(1), B(true), A(2)]),
 ];
 
 fn one_half(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -250,19 +258,19 @@ fn two_halves(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![half, half])
 }
 
-const DIM: Pick = Attr("dim", Default::Int(-1));
-const HOW: Pick = Attr("approximate", Default::Int(1));
-const LEFT: Pick = Attr("activate_left", Default::Flag(false));
+const DIM: ArgSource = Attr("dim", AttrDefault::Int(-1));
+const HOW: ArgSource = Attr("approximate", AttrDefault::Int(1));
+const LEFT: ArgSource = Attr("activate_left", AttrDefault::Flag(false));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
-    node("SwiGlu", &["x"], &["y"], Infer::By(one_half), swish, &[A(0), DIM, No, B(true), O(0)]),
+    node("SwiGlu", &["x"], &["y"], Infer::By(one_half), swiglu, &[A(0), DIM, No, B(true), O(0)]),
     node(
         "SwiGluGrad",
         &["y_grad", "x"],
         &["y"],
         Infer::Like(1),
-        swish_backward,
+        swiglu_backward,
         &[A(0), A(1), No, DIM, No, B(true), O(0)],
     ),
     node(
@@ -270,7 +278,7 @@ pub const NODES: &[Node] = &[
         &["x"],
         &["y", "gelu"],
         Infer::By(two_halves),
-        gelu,
+        geglu,
         &[A(0), DIM, HOW, LEFT, O(0), O(1)],
     ),
     node(
@@ -278,7 +286,7 @@ pub const NODES: &[Node] = &[
         &["dy", "x", "gelu"],
         &["dx"],
         Infer::Like(1),
-        gelu_backward,
+        geglu_backward,
         &[A(0), A(1), A(2), DIM, HOW, LEFT, O(0)],
     ),
     node(
@@ -286,7 +294,7 @@ pub const NODES: &[Node] = &[
         &["x"],
         &["y"],
         Infer::By(one_half),
-        gelu,
-        &[A(0), I(-1), Attr("approximate", Default::Text("none")), B(true), O(0)],
+        geglu,
+        &[A(0), I(-1), Attr("approximate", AttrDefault::Text("none")), B(true), O(0)],
     ),
 ];

@@ -1,6 +1,6 @@
 //! Tensors by samples, groups, channels and positions, as batch norm and group norm see them.
 
-use super::reducing::Axes;
+use super::reduction_plan::Axes;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::Operand;

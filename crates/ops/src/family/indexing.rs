@@ -1,12 +1,12 @@
 //! Elements at positions that indices name.
 
-use super::reading::{Read, out_of_range};
+use super::inputs::{UnaliasedInput, out_of_range};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
-use crate::table::Pick::{A, Attr, B, I, No, O, Rest};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, B, I, No, O, Rest};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::gather::gather;
 use cairn_tensor::kernels::indexed::{Coordinate, INDEX_TYPES, IndexedView, combine};
 use cairn_tensor::{DType, Dims, Layout, MAX_DIMS, View, broadcast};
@@ -45,8 +45,8 @@ fn batches(call: &Call<'_>, at: usize, a: &Layout, dim: usize, index: &Layout) -
     }
 }
 
-/// The sizes of what [`chosen`] makes, with the dimension and the number of batches.
-fn chosen_dims(call: &Call<'_>, a: &Layout, index: &Layout) -> Result<(Dims, usize, usize)> {
+/// The sizes of what [`gather_v2`] makes, with the dimension and the number of batches.
+fn gather_v2_dims(call: &Call<'_>, a: &Layout, index: &Layout) -> Result<(Dims, usize, usize)> {
     let dim = call.wrap(1, call.number(1)?.as_i64(), a.rank())?;
     let batch = batches(call, 5, a, dim, index)?;
     let mut own = *index;
@@ -56,22 +56,22 @@ fn chosen_dims(call: &Call<'_>, a: &Layout, index: &Layout) -> Result<(Dims, usi
 
 /// The slices of a dimension that an index names. Arguments: a, dimension, index, out, whether negative ones count
 /// from the end, how many first dimensions are batches.
-fn chosen(call: &mut Call<'_>) -> Result<Plan> {
+fn gather_v2(call: &mut Call<'_>) -> Result<Plan> {
     by_index(call, false)
 }
 
-/// As [`chosen`], where argument 6 says how the indices lie: 0 apart or 1 together, which gives the same results.
-fn chosen_by_mode(call: &mut Call<'_>) -> Result<Plan> {
+/// As [`gather_v2`], where argument 6 says how the indices are laid out: 0 apart or 1 together, which gives the same results.
+fn gather_v3(call: &mut Call<'_>) -> Result<Plan> {
     let mode = call.int(6)?;
     if mode != 0 && mode != 1 {
         let name = call.parameter(6);
         return Err(Error::invalid(format!("{name} = {mode}: it takes 0 and 1")));
     }
-    chosen(call)
+    gather_v2(call)
 }
 
-/// As [`chosen`], where an index without dimensions is one with a single element.
-fn selected(call: &mut Call<'_>) -> Result<Plan> {
+/// As [`gather_v2`], where an index without dimensions is one with a single element.
+fn index_select(call: &mut Call<'_>) -> Result<Plan> {
     by_index(call, true)
 }
 
@@ -79,10 +79,10 @@ fn by_index(call: &mut Call<'_>, lifts: bool) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read_by_index(0, &[&out])?;
     let index = call.read_index(2, &[&out])?;
-    let index = if lifts { index.lifted() } else { index };
+    let index = if lifts { index.at_least_1d() } else { index };
     let wraps = call.flag_or(4, false)?;
     call.expect_same(3, &out, 0, &a)?;
-    let (dims, dim, batch) = chosen_dims(call, &a, &index)?;
+    let (dims, dim, batch) = gather_v2_dims(call, &a, &index)?;
     let out = match (a.rank(), index.count()) {
         (0, 1) if out.rank() == 0 => out.with_layout(out.reshaped(&dims).expect("one element")),
         _ => out,
@@ -97,9 +97,9 @@ fn by_index(call: &mut Call<'_>, lifts: bool) -> Result<Plan> {
     })
 }
 
-fn chosen_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn gather_v2_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (a, index) = (call.layout(0)?, call.layout(2)?);
-    Ok(vec![Layout::contiguous(a.dtype, &chosen_dims(call, &a, &index)?.0)])
+    Ok(vec![Layout::contiguous(a.dtype, &gather_v2_dims(call, &a, &index)?.0)])
 }
 
 /// Fails unless an index has the rank of a tensor and is nowhere larger than it but along `dim`.
@@ -120,13 +120,13 @@ pub(super) fn expect_within(
 }
 
 /// For each position of an index the element that it names along a dimension. Arguments: a, dimension, index, out.
-fn gathered(call: &mut Call<'_>) -> Result<Plan> {
+fn gather_elements(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
-    let a = call.read_by_index(0, &[&out])?.lifted();
+    let a = call.read_by_index(0, &[&out])?.at_least_1d();
     let index = call.read_index(2, &[&out])?;
     call.expect_dims(3, &out, index.dims())?;
     call.expect_same(3, &out, 0, &a)?;
-    let (out, index) = (out.lifted(), index.lifted());
+    let (out, index) = (out.at_least_1d(), index.at_least_1d());
     let dim = call.dim(1, a.rank())?;
     expect_within(call, 2, &index, &a, dim)?;
     if out.count() == 0 {
@@ -141,19 +141,19 @@ fn gathered(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn gathered_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn gather_elements_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(call.layout(0)?.dtype, call.layout(2)?.dims())])
 }
 
 /// Elements by their number in the order of positions. Arguments: a, index, out.
-fn taken(call: &mut Call<'_>) -> Result<Plan> {
+fn take_flat(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read(0, &[&out])?;
     let index = call.read_index(1, &[&out])?;
     call.expect_dims(2, &out, index.dims())?;
     call.expect_same(2, &out, 0, &a)?;
     let name = call.parameter(1);
-    let line = call.in_line(a);
+    let line = call.flat_input(a);
     line.touch_by_index(call);
     call.plan(move |memory| {
         let (view, index) = (line.view(memory), index.view(memory));
@@ -164,19 +164,19 @@ fn taken(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// The sizes of a tensor whose dimensions `chosen` are replaced by those that their indices broadcast to, and where
-/// these stand: in the place of the first, or before all where the dimensions do not follow each other.
-fn indexed_dims(a: &Layout, chosen: &[usize], shape: &[usize]) -> Result<(usize, Dims)> {
+/// these are: at the first, or before all where the dimensions do not follow each other.
+fn index_by_tensors_dims(a: &Layout, chosen: &[usize], shape: &[usize]) -> Result<(usize, Dims)> {
     let adjacent = chosen.windows(2).all(|two| two[1] == two[0] + 1);
-    let place = if adjacent { chosen.first().copied().unwrap_or(0) } else { 0 };
+    let first_dim = if adjacent { chosen.first().copied().unwrap_or(0) } else { 0 };
     let mut dims: Dims =
         (0..a.rank()).filter(|dim| !chosen.contains(dim)).map(|dim| a.dims()[dim]).collect();
     if dims.len() + shape.len() > MAX_DIMS {
         return Err(Error::invalid(format!("{dims:?} by {shape:?} has too many dimensions")));
     }
     if !chosen.is_empty() {
-        shape.iter().enumerate().for_each(|(i, size)| dims.insert(place + i, *size));
+        shape.iter().enumerate().for_each(|(i, size)| dims.insert(first_dim + i, *size));
     }
-    Ok((place, dims))
+    Ok((first_dim, dims))
 }
 
 /// The dimensions that a mask marks, one for each index of a list. Without a mask they are the first ones.
@@ -208,7 +208,7 @@ fn broadcast_all(call: &Call<'_>, at: usize, list: &[Layout]) -> Result<Dims> {
 
 /// Several index tensors of one call: which dimensions they replace, and what they say together.
 pub(super) struct Indices {
-    all: Vec<(usize, usize, Read)>,
+    all: Vec<(usize, usize, UnaliasedInput)>,
     shape: Dims,
     at_dim: usize,
     offsets: Option<Scratch>,
@@ -252,7 +252,7 @@ impl Indices {
                 )));
             };
             shape = wider;
-            all.push((dim, a.dims()[dim], call.kept_apart(one, outs)));
+            all.push((dim, a.dims()[dim], call.unaliased(one, outs)));
         }
         if !all.is_empty() && shape.contains(&0) {
             return Ok(None);
@@ -278,12 +278,12 @@ impl Indices {
     fn of(
         call: &mut Call<'_>,
         a: &Layout,
-        all: Vec<(usize, usize, Read)>,
+        all: Vec<(usize, usize, UnaliasedInput)>,
         shape: Dims,
         name: &'static str,
     ) -> Result<Indices> {
         let chosen: Dims = all.iter().map(|one| one.0).collect();
-        let (at_dim, dims) = indexed_dims(a, &chosen, &shape)?;
+        let (at_dim, dims) = index_by_tensors_dims(a, &chosen, &shape)?;
         let offsets = (all.len() != 1).then(|| call.scratch(DType::Int64, &shape));
         Ok(Indices { all, shape, at_dim, offsets, name, dims })
     }
@@ -294,7 +294,7 @@ impl Indices {
         memory: &Memory<'a>,
         a: View<'a>,
     ) -> std::result::Result<(IndexedView<'a>, View<'a>), crate::error::Fault> {
-        let wide = |one: &Read| {
+        let wide = |one: &UnaliasedInput| {
             let view = one.view(memory);
             let wide = view.broadcast_to(&self.shape).expect("sizes were checked");
             view.with_layout(wide).expect("the same elements")
@@ -329,7 +329,7 @@ impl Indices {
 }
 
 /// What several index tensors choose together. Arguments: a, indices, out.
-fn indexed(call: &mut Call<'_>) -> Result<Plan> {
+fn index_by_tensors(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read_by_index(0, &[&out])?;
     call.expect_same(2, &out, 0, &a)?;
@@ -349,7 +349,7 @@ fn indexed(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// As [`indexed`], where a mask marks the dimensions that the indices are of. Arguments: a, indices, mask, out.
+/// As [`index_by_tensors`], where a mask marks the dimensions that the indices are of. Arguments: a, indices, mask, out.
 fn indexed_by_mask(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read_by_index(0, &[&out])?;
@@ -358,14 +358,14 @@ fn indexed_by_mask(call: &mut Call<'_>) -> Result<Plan> {
     let layouts: Vec<Layout> = list.iter().map(|one| *one.layout()).collect();
     let (chosen, shape) =
         (masked(call, 2, list.len(), a.rank())?, broadcast_all(call, 1, &layouts)?);
-    call.expect_dims(3, &out, &indexed_dims(&a, &chosen, &shape)?.1)?;
+    call.expect_dims(3, &out, &index_by_tensors_dims(&a, &chosen, &shape)?.1)?;
     if out.count() == 0 {
         return call.nothing();
     }
     let mut all = Vec::new();
     for (one, dim) in list.into_iter().zip(chosen.iter()) {
         call.expect_dtype(1, &one, INDEX_TYPES)?;
-        all.push((*dim, a.dims()[*dim], call.kept_apart(one, &[&out])));
+        all.push((*dim, a.dims()[*dim], call.unaliased(one, &[&out])));
     }
     let name = call.parameter(1);
     let indices = Indices::of(call, &a, all, shape, name)?;
@@ -382,11 +382,11 @@ fn indexed_by_mask_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let layouts = super::joining::layouts(call, 1)?;
     let (chosen, shape) =
         (masked(call, 2, layouts.len(), a.rank())?, broadcast_all(call, 1, &layouts)?);
-    Ok(vec![Layout::contiguous(a.dtype, &indexed_dims(&a, &chosen, &shape)?.1)])
+    Ok(vec![Layout::contiguous(a.dtype, &index_by_tensors_dims(&a, &chosen, &shape)?.1)])
 }
 
 /// Slices whose coordinates the last dimension of an index holds. Arguments: a, index, out.
-fn gathered_rows(call: &mut Call<'_>) -> Result<Plan> {
+fn gather_nd(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read_by_index(0, &[&out])?;
     call.expect_same(2, &out, 0, &a)?;
@@ -402,14 +402,14 @@ fn gathered_rows(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("IndexSelect", selected).picks(&[A(0), A(1), A(2), A(3)]),
-    aclnn("GatherV2", chosen).picks(&[A(0), A(1), A(2), A(3), B(true)]),
-    aclnn("GatherV3", chosen_by_mode).picks(&[A(0), A(1), A(2), A(5), B(false), A(3), A(4)]),
-    aclnn("Embedding", chosen).picks(&[A(0), I(0), A(1), A(2)]),
-    aclnn("Gather", gathered),
-    aclnn("GatherNd", gathered_rows).picks(&[A(0), A(1), A(3)]),
-    aclnn("Take", taken),
-    aclnn("Index", indexed),
+    aclnn("IndexSelect", index_select).with_args(&[A(0), A(1), A(2), A(3)]),
+    aclnn("GatherV2", gather_v2).with_args(&[A(0), A(1), A(2), A(3), B(true)]),
+    aclnn("GatherV3", gather_v3).with_args(&[A(0), A(1), A(2), A(5), B(false), A(3), A(4)]),
+    aclnn("Embedding", gather_v2).with_args(&[A(0), I(0), A(1), A(2)]),
+    aclnn("Gather", gather_elements),
+    aclnn("GatherNd", gather_nd).with_args(&[A(0), A(1), A(3)]),
+    aclnn("Take", take_flat),
+    aclnn("Index", index_by_tensors),
 ];
 
 /// The operators of this family by IR name.
@@ -418,16 +418,16 @@ pub const NODES: &[Node] = &[
         "GatherV2",
         &["x", "indices", "axis"],
         &["y"],
-        Infer::By(chosen_output),
-        chosen,
+        Infer::By(gather_v2_output),
+        gather_v2,
         &[
             A(0),
             A(2),
             A(1),
             O(0),
-            Attr("negative_index_support", Default::Flag(false)),
-            Attr("batch_dims", Default::Int(0)),
-            Attr("is_preprocessed", Default::Flag(false)),
+            Attr("negative_index_support", AttrDefault::Flag(false)),
+            Attr("batch_dims", AttrDefault::Int(0)),
+            Attr("is_preprocessed", AttrDefault::Flag(false)),
         ],
     )
     .needs_values(&[2]),
@@ -435,17 +435,17 @@ pub const NODES: &[Node] = &[
         "Gather",
         &["x", "indices"],
         &["y"],
-        Infer::By(chosen_output),
-        chosen,
+        Infer::By(gather_v2_output),
+        gather_v2,
         &[
             A(0),
             I(0),
             A(1),
             O(0),
-            Attr("negative_index_support", Default::Flag(false)),
-            Attr("batch_dims", Default::Int(0)),
-            Attr("validate_indices", Default::Flag(true)),
-            Attr("is_preprocessed", Default::Flag(false)),
+            Attr("negative_index_support", AttrDefault::Flag(false)),
+            Attr("batch_dims", AttrDefault::Int(0)),
+            Attr("validate_indices", AttrDefault::Flag(true)),
+            Attr("is_preprocessed", AttrDefault::Flag(false)),
         ],
     ),
     node(
@@ -454,14 +454,14 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(indexed_by_mask_output),
         indexed_by_mask,
-        &[A(0), Rest(1), Attr("indices_mask", Default::Ints(&[])), O(0)],
+        &[A(0), Rest(1), Attr("indices_mask", AttrDefault::Ints(&[])), O(0)],
     ),
     node(
         "GatherElements",
         &["x", "index"],
         &["y"],
-        Infer::By(gathered_output),
-        gathered,
-        &[A(0), Attr("dim", Default::Int(0)), A(1), O(0), No],
+        Infer::By(gather_elements_output),
+        gather_elements,
+        &[A(0), Attr("dim", AttrDefault::Int(0)), A(1), O(0), No],
     ),
 ];

@@ -1,18 +1,18 @@
 //! Tensors put together, taken apart, repeated and transposed: copies between parts of tensors.
 
-use super::reading::Read;
+use super::inputs::UnaliasedInput;
 use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, No, O, Outs, Rest};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, No, O, Outs, Rest};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::{Dims, Layout, MAX_DIMS, Scalar, promote};
 
 /// A plan of copies from parts of inputs to parts of outputs.
-pub(super) fn copies(call: &mut Call<'_>, parts: Vec<(Read, Operand)>) -> Result<Plan> {
+pub(super) fn copies(call: &mut Call<'_>, parts: Vec<(UnaliasedInput, Operand)>) -> Result<Plan> {
     call.plan(move |memory| {
         parts.iter().for_each(|(from, _)| from.prepare(memory));
         for (from, to) in &parts {
@@ -66,7 +66,7 @@ fn cat_along(call: &mut Call<'_>, tensors: Vec<Operand>, dim: i64, out: Operand)
             )));
         }
         let to = out.with_layout(out.sliced(dim, start, size, 1));
-        let from = call.kept_apart(one, &[&out]);
+        let from = call.unaliased(one, &[&out]);
         parts.push((from, to));
         start += size;
     }
@@ -150,7 +150,7 @@ fn stack(call: &mut Call<'_>) -> Result<Plan> {
                 "{name}[{at}] has the sizes {have:?}: expected {want:?}"
             )));
         }
-        let from = call.kept_apart(one, &[&out]);
+        let from = call.unaliased(one, &[&out]);
         parts.push((from, to));
     }
     copies(call, parts)
@@ -172,13 +172,13 @@ fn stack_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// In parts of these sizes, or all of one size. Arguments: a, sizes, dimension, outs.
-fn parted(call: &mut Call<'_>) -> Result<Plan> {
+fn split_tensor(call: &mut Call<'_>) -> Result<Plan> {
     let (a, outs) = (call.tensor(0)?, call.outputs(3)?);
     let dim = call.wrap(2, call.number(2)?.as_i64(), a.rank())?;
     let mut parts = Vec::new();
     let mut start = 0;
     let all: Vec<&Operand> = outs.iter().collect();
-    let from = call.kept_apart(a, &all);
+    let from = call.unaliased(a, &all);
     for (at, out) in outs.iter().enumerate() {
         call.expect_converts(3, &a, out)?;
         let size = out.dims().get(dim).copied().unwrap_or(0);
@@ -203,7 +203,7 @@ fn parted(call: &mut Call<'_>) -> Result<Plan> {
     copies(call, parts)
 }
 
-fn parted_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn split_tensor_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
     if a.rank() == 0 {
         let name = call.parameter(0);
@@ -251,7 +251,7 @@ fn unpacked(call: &mut Call<'_>) -> Result<Plan> {
         )));
     }
     let all: Vec<&Operand> = outs.iter().collect();
-    let from = call.kept_apart(a, &all);
+    let from = call.unaliased(a, &all);
     let mut parts = Vec::new();
     for (at, out) in outs.iter().enumerate() {
         let slice = from.at(dim, at);
@@ -275,12 +275,12 @@ fn unpacked_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// Each dimension so many times. Arguments: a, times, out.
-fn repeated(call: &mut Call<'_>) -> Result<Plan> {
+fn repeat_tensor(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read(0, &[&out])?;
     let times = call.sizes(1)?;
     call.expect_converts(0, &a, &out)?;
-    call.expect_dims(2, &out, &repeated_dims(call, &a, &times)?)?;
+    call.expect_dims(2, &out, &repeat_tensor_dims(call, &a, &times)?)?;
     if out.count() == 0 {
         return call.nothing();
     }
@@ -301,8 +301,8 @@ fn repeated(call: &mut Call<'_>) -> Result<Plan> {
             }
             continue;
         }
-        let room = pieces[0].1.rank() < MAX_DIMS;
-        if room {
+        let fits = pieces[0].1.rank() < MAX_DIMS;
+        if fits {
             for (from, to) in &mut pieces {
                 let (stride, mut dims) = (to.strides()[dim], Dims::new(to.dims()));
                 let mut strides = cairn_tensor::Strides::new(to.strides());
@@ -329,7 +329,7 @@ fn repeated(call: &mut Call<'_>) -> Result<Plan> {
     copies(call, parts)
 }
 
-fn repeated_dims(call: &Call<'_>, a: &Layout, times: &[usize]) -> Result<Dims> {
+fn repeat_tensor_dims(call: &Call<'_>, a: &Layout, times: &[usize]) -> Result<Dims> {
     let Some(added) = times.len().checked_sub(a.rank()) else {
         let (name, dims) = (call.parameter(1), a.dims());
         return Err(Error::invalid(format!("{name} = {times:?} are too few for {dims:?}")));
@@ -345,18 +345,18 @@ fn repeated_dims(call: &Call<'_>, a: &Layout, times: &[usize]) -> Result<Dims> {
     })
 }
 
-fn repeated_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn repeat_tensor_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
-    Ok(vec![Layout::contiguous(a.dtype, &repeated_dims(call, &a, &call.sizes(1)?)?)])
+    Ok(vec![Layout::contiguous(a.dtype, &repeat_tensor_dims(call, &a, &call.sizes(1)?)?)])
 }
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("Cat", cat),
     aclnn("Stack", stack),
-    aclnn("SplitTensor", parted),
-    aclnn("SplitWithSize", parted),
-    aclnn("Repeat", repeated),
+    aclnn("SplitTensor", split_tensor),
+    aclnn("SplitWithSize", split_tensor),
+    aclnn("Repeat", repeat_tensor),
 ];
 
 /// The operators of this family by IR name.
@@ -367,7 +367,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(cat_output),
         cat,
-        &[Rest(0), Attr("concat_dim", Default::Required), O(0), Attr("N", Default::None)],
+        &[Rest(0), Attr("concat_dim", AttrDefault::Required), O(0), Attr("N", AttrDefault::None)],
     ),
     node(
         "ConcatV2",
@@ -375,7 +375,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(cat_by_last_output),
         cat_by_last,
-        &[Rest(0), No, O(0), Attr("N", Default::None)],
+        &[Rest(0), No, O(0), Attr("N", AttrDefault::None)],
     )
     .needs_values(&[1]),
     node(
@@ -384,7 +384,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(stack_output),
         stack,
-        &[Rest(0), Attr("axis", Default::Int(0)), O(0), Attr("N", Default::None)],
+        &[Rest(0), Attr("axis", AttrDefault::Int(0)), O(0), Attr("N", AttrDefault::None)],
     ),
     node(
         "Unpack",
@@ -392,15 +392,15 @@ pub const NODES: &[Node] = &[
         &["y[]"],
         Infer::By(unpacked_outputs),
         unpacked,
-        &[A(0), Attr("num", Default::Required), Attr("axis", Default::Int(0)), Outs(0)],
+        &[A(0), Attr("num", AttrDefault::Required), Attr("axis", AttrDefault::Int(0)), Outs(0)],
     ),
     node(
         "SplitV",
         &["x", "size_splits", "split_dim"],
         &["y[]"],
-        Infer::By(parted_outputs),
-        parted,
-        &[A(0), A(1), A(2), Outs(0), Attr("num_split", Default::None)],
+        Infer::By(split_tensor_outputs),
+        split_tensor,
+        &[A(0), A(1), A(2), Outs(0), Attr("num_split", AttrDefault::None)],
     )
     .needs_values(&[1, 2]),
     node(
@@ -408,11 +408,11 @@ pub const NODES: &[Node] = &[
         &["x"],
         &["y[]"],
         Infer::By(even_outputs),
-        parted,
+        split_tensor,
         &[
             A(0),
-            Attr("num_split", Default::Required),
-            Attr("split_dim", Default::Required),
+            Attr("num_split", AttrDefault::Required),
+            Attr("split_dim", AttrDefault::Required),
             Outs(0),
         ],
     ),
@@ -420,8 +420,8 @@ pub const NODES: &[Node] = &[
         "Tile",
         &["x", "multiples"],
         &["y"],
-        Infer::By(repeated_output),
-        repeated,
+        Infer::By(repeat_tensor_output),
+        repeat_tensor,
         &[A(0), A(1), O(0)],
     )
     .needs_values(&[1]),
@@ -429,8 +429,8 @@ pub const NODES: &[Node] = &[
         "TileD",
         &["x"],
         &["y"],
-        Infer::By(repeated_output),
-        repeated,
-        &[A(0), Attr("multiples", Default::Required), O(0)],
+        Infer::By(repeat_tensor_output),
+        repeat_tensor,
+        &[A(0), Attr("multiples", AttrDefault::Required), O(0)],
     ),
 ];

@@ -5,8 +5,8 @@ use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::loss::{Classes, NoClass, likelihood, likelihood_backward};
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::kernels::peek::first;
@@ -150,8 +150,8 @@ pub const ROWS: &[Row] = &[
     aclnn("NLLLoss2dBackward", backward),
 ];
 
-const BY_WORD: Pick = Attr("reduction", Default::Text("mean"));
-const IGNORED: Pick = Attr("ignore_index", Default::Int(-100));
+const BY_WORD: ArgSource = Attr("reduction", AttrDefault::Text("mean"));
+const IGNORED: ArgSource = Attr("ignore_index", AttrDefault::Int(-100));
 
 fn outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (x, target) = (call.layout(0)?, call.layout(1)?);

@@ -6,8 +6,8 @@ use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
-use crate::table::Pick::{A, Attr, B, No, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, B, No, O};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::linalg::{self, Field, Stack, Triangle};
 use cairn_tensor::kernels::sequence::triangle;
@@ -68,9 +68,9 @@ impl Matrices {
     }
 }
 
-/// Room in the workspace for matrices that kernels compute on.
+/// A part of the workspace for matrices that kernels compute on.
 #[derive(Clone, Copy)]
-struct Room {
+struct StackScratch {
     scratch: Scratch,
     each: usize,
     count: usize,
@@ -79,14 +79,14 @@ struct Room {
 /// Numbers begin on multiples of this.
 const ALIGN: usize = 16;
 
-impl Room {
-    fn new(call: &mut Call<'_>, item: usize, all: &Matrices, each: &[usize]) -> Room {
+impl StackScratch {
+    fn new(call: &mut Call<'_>, item: usize, all: &Matrices, each: &[usize]) -> StackScratch {
         let sizes = all.batch.iter().chain(each);
         let bytes = sizes.copied().try_fold(item, usize::checked_mul);
         let bytes = bytes.and_then(|bytes| bytes.checked_add(ALIGN)).unwrap_or(usize::MAX);
         let scratch = call.scratch(DType::Uint8, &[bytes]);
         let (each, count) = (each.iter().product(), all.count());
-        Room { scratch, each, count }
+        StackScratch { scratch, each, count }
     }
 
     fn stack<'m, F: Field>(&self, memory: &Memory<'m>) -> Stack<'m, F> {
@@ -132,7 +132,7 @@ fn inverse(call: &mut Call<'_>) -> Result<Plan> {
     let adjoint = call.flag_or(2, false)?;
     with_field!(a.dtype, F => {
         let n = all.rows;
-        let [from, to] = [0; 2].map(|_| Room::new(call, size_of::<F>(), &all, &[n, n]));
+        let [from, to] = [0; 2].map(|_| StackScratch::new(call, size_of::<F>(), &all, &[n, n]));
         call.plan(move |memory| {
             let (from, to) = (from.stack::<F>(memory), to.stack::<F>(memory));
             let source = if adjoint { transposed(a.layout()) } else { *a.layout() };
@@ -156,9 +156,9 @@ fn cholesky(call: &mut Call<'_>) -> Result<Plan> {
     let name = call.parameter(0);
     with_field!(a.dtype, F => {
         let n = all.rows;
-        let room = Room::new(call, size_of::<F>(), &all, &[n, n]);
+        let matrices = StackScratch::new(call, size_of::<F>(), &all, &[n, n]);
         call.plan(move |memory| {
-            let stack = room.stack::<F>(memory);
+            let stack = matrices.stack::<F>(memory);
             copy(memory.parallel, stack.view(a.dims()), memory.view(&a));
             if let Some(bad) = linalg::cholesky(memory.parallel, &stack, n) {
                 return Err(Fault(format!("matrix {bad} of {name} is not positive definite")));
@@ -199,14 +199,14 @@ fn qr(call: &mut Call<'_>) -> Result<Plan> {
     let r = result(call, 3, &all.with(&[columns, n]), &a)?;
     with_field!(a.dtype, F => {
         let item = size_of::<F>();
-        let room = Room::new(call, item, &all, &[m, n]);
-        let scales = Room::new(call, item, &all, &[m.min(n)]);
-        let room_q = q.map(|_| Room::new(call, item, &all, &[m, columns]));
+        let matrices = StackScratch::new(call, item, &all, &[m, n]);
+        let scales = StackScratch::new(call, item, &all, &[m.min(n)]);
+        let left = q.map(|_| StackScratch::new(call, item, &all, &[m, columns]));
         call.plan(move |memory| {
-            let stack = room.stack::<F>(memory);
+            let stack = matrices.stack::<F>(memory);
             let whole = stack.view(a.dims());
             copy(memory.parallel, whole, memory.view(&a));
-            let left = room_q.map(|room| room.stack::<F>(memory));
+            let left = left.map(|matrices| matrices.stack::<F>(memory));
             let scales = scales.stack::<F>(memory);
             linalg::qr(memory.parallel, &stack, &scales, left.as_ref(), [m, n, columns]);
             if let (Some(q), Some(left)) = (&q, left) {
@@ -242,9 +242,9 @@ fn svd(call: &mut Call<'_>) -> Result<Plan> {
     let tall = m >= n;
     with_field!(a.dtype, F => {
         let item = size_of::<F>();
-        let left = Room::new(call, item, &all, &[wide, length]);
-        let right = Room::new(call, item, &all, &[few, few]);
-        let values = Room::new(call, size_of::<f64>(), &all, &[few]);
+        let left = StackScratch::new(call, item, &all, &[wide, length]);
+        let right = StackScratch::new(call, item, &all, &[few, few]);
+        let values = StackScratch::new(call, size_of::<f64>(), &all, &[few]);
         call.plan(move |memory| {
             let (left, right) = (left.stack::<F>(memory), right.stack::<F>(memory));
             let values = values.stack::<f64>(memory);
@@ -280,11 +280,11 @@ fn log_determinant(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(2, &log, &[a.dtype, a.dtype.real_part()])?;
     with_field!(a.dtype, F => {
         let n = all.rows;
-        let room = Room::new(call, size_of::<F>(), &all, &[n, n]);
-        let signs = Room::new(call, size_of::<F>(), &all, &[]);
-        let logs = Room::new(call, size_of::<f64>(), &all, &[]);
+        let matrices = StackScratch::new(call, size_of::<F>(), &all, &[n, n]);
+        let signs = StackScratch::new(call, size_of::<F>(), &all, &[]);
+        let logs = StackScratch::new(call, size_of::<f64>(), &all, &[]);
         call.plan(move |memory| {
-            let (stack, signs) = (room.stack::<F>(memory), signs.stack::<F>(memory));
+            let (stack, signs) = (matrices.stack::<F>(memory), signs.stack::<F>(memory));
             let logs = logs.stack::<f64>(memory);
             copy(memory.parallel, stack.view(a.dims()), memory.view(&a));
             linalg::log_determinant(memory.parallel, &stack, &signs, &logs, n);
@@ -330,9 +330,9 @@ fn triangular_solve(call: &mut Call<'_>) -> Result<Plan> {
         unreachable!("sizes broadcast, as was checked");
     };
     with_field!(a.dtype, F => {
-        let [room, solutions] = [n, columns].map(|last| Room::new(call, size_of::<F>(), &all, &[n, last]));
+        let [matrices, solutions] = [n, columns].map(|last| StackScratch::new(call, size_of::<F>(), &all, &[n, last]));
         call.plan(move |memory| {
-            let (stack, solutions) = (room.stack::<F>(memory), solutions.stack::<F>(memory));
+            let (stack, solutions) = (matrices.stack::<F>(memory), solutions.stack::<F>(memory));
             let matrices = stack.view(&dims_a);
             copy(memory.parallel, matrices, memory.view_with_layout(&a, wide_a));
             copy(memory.parallel, solutions.view(&dims_x), memory.view_with_layout(&b, wide_b));
@@ -397,7 +397,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::Like(0),
         inverse,
-        &[A(0), O(0), Attr("adjoint", Default::Flag(false))],
+        &[A(0), O(0), Attr("adjoint", AttrDefault::Flag(false))],
     ),
     node("Cholesky", &["x"], &["y"], Infer::Like(0), cholesky, &[A(0), B(false), O(0)]),
     node(
@@ -406,7 +406,7 @@ pub const NODES: &[Node] = &[
         &["q", "r"],
         Infer::By(factors),
         qr,
-        &[A(0), Attr("full_matrices", Default::Flag(false)), O(0), O(1)],
+        &[A(0), Attr("full_matrices", AttrDefault::Flag(false)), O(0), O(1)],
     ),
     node(
         "Svd",
@@ -416,8 +416,8 @@ pub const NODES: &[Node] = &[
         svd,
         &[
             A(0),
-            Attr("full_matrices", Default::Flag(false)),
-            Attr("compute_uv", Default::Flag(true)),
+            Attr("full_matrices", AttrDefault::Flag(false)),
+            Attr("compute_uv", AttrDefault::Flag(true)),
             O(0),
             O(1),
             O(2),
@@ -440,8 +440,8 @@ pub const NODES: &[Node] = &[
         &[
             A(1),
             A(0),
-            Attr("lower", Default::Flag(true)),
-            Attr("adjoint", Default::Flag(false)),
+            Attr("lower", AttrDefault::Flag(true)),
+            Attr("adjoint", AttrDefault::Flag(false)),
             B(false),
             O(0),
             No,

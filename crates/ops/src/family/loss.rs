@@ -3,13 +3,13 @@
 //! Workspace: a loss that is reduced holds its elements in the type computed in (4 bytes each, 8 for `double`),
 //! and the parts of their sum as `ReduceSum` does. So does a binary cross entropy with weights, reduced or not.
 
-use super::reducing::{Axes, Reducing};
+use super::reduction_plan::{Axes, ReductionPlan};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
-use crate::table::Pick::{A, Attr, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::element::Element;
 use cairn_tensor::kernels::fold;
@@ -29,11 +29,11 @@ pub enum Reduction {
     Sum,
 }
 
-/// The reduction that a number (0, 1, 2) or a word names.
+/// The reduction that a number (0, 1, 2) or a text names.
 pub fn reduction(call: &Call<'_>, at: usize) -> Result<Reduction> {
-    let word = call.text(at).unwrap_or("number").to_owned();
-    let number = if word == "number" { call.int(at)? } else { -1 };
-    match (number, word.as_str()) {
+    let text = call.text(at).unwrap_or("number").to_owned();
+    let number = if text == "number" { call.int(at)? } else { -1 };
+    match (number, text.as_str()) {
         (0, _) | (_, "none") => Ok(Reduction::None),
         (1, _) | (_, "mean" | "") => Ok(Reduction::Mean),
         (2, _) | (_, "sum") => Ok(Reduction::Sum),
@@ -102,7 +102,7 @@ impl Kind {
 #[derive(Clone, Copy)]
 pub struct Losses {
     out: Operand,
-    buffer: Option<(Scratch, Reducing)>,
+    buffer: Option<(Scratch, ReductionPlan)>,
     divisor: f64,
 }
 
@@ -126,8 +126,8 @@ impl Call<'_> {
         let out = out.with_layout(out.reshaped(&[]).unwrap_or(*out.layout()));
         let buffer = with_real!(out.dtype, C => {
             let buffer = self.scratch(C::DTYPE, &dims);
-            let reducing = self.reducing(&buffer, &Axes::filled(dims.len(), true), &fold::sum::<C>());
-            (buffer, reducing)
+            let reduction_plan = self.plan_reduction(&buffer, &Axes::filled(dims.len(), true), &fold::sum::<C>());
+            (buffer, reduction_plan)
         });
         Ok(Losses { out, buffer: Some(buffer), divisor })
     }
@@ -137,7 +137,7 @@ impl Losses {
     /// Runs `compute` on the buffer for the losses of the elements, then reduces them to the output.
     pub fn run(&self, memory: &Memory<'_>, compute: impl FnOnce(ViewMut<'_>)) {
         let out = memory.out(&self.out);
-        let Some((buffer, reducing)) = &self.buffer else {
+        let Some((buffer, reduction_plan)) = &self.buffer else {
             return compute(out);
         };
         let unreduced = memory.scratch(buffer);
@@ -145,7 +145,7 @@ impl Losses {
         with_real!(out.dtype(), C => {
             let divisor = C::of(self.divisor);
             let end = |sum: C| (sum.div(divisor), false);
-            reducing.run(memory, unreduced.view(), fold::sum::<C>(), (out, None), end)
+            reduction_plan.run(memory, unreduced.view(), fold::sum::<C>(), (out, None), end)
         });
     }
 }
@@ -156,7 +156,13 @@ fn wide<'v>(view: View<'v>, dims: &[usize]) -> View<'v> {
         .expect("the same elements")
 }
 
-fn together(call: &Call<'_>, first: usize, a: &Layout, second: usize, b: &Layout) -> Result<Dims> {
+fn broadcast_dims(
+    call: &Call<'_>,
+    first: usize,
+    a: &Layout,
+    second: usize,
+    b: &Layout,
+) -> Result<Dims> {
     broadcast(a.dims(), b.dims()).ok_or_else(|| {
         let (first, second) = (call.parameter(first), call.parameter(second));
         let (a, b) = (a.dims(), b.dims());
@@ -167,10 +173,11 @@ fn together(call: &Call<'_>, first: usize, a: &Layout, second: usize, b: &Layout
 /// The loss of each element. Arguments: x, target, reduction, beta (1 when absent), out.
 fn loss(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let (x, target) = (call.tensor(0)?, call.tensor(1)?);
-    let dims = together(call, 0, &x, 1, &target)?;
+    let dims = broadcast_dims(call, 0, &x, 1, &target)?;
     let beta = call.scalar_or(3, 1.0)?.as_f64();
     let losses = call.losses(4, &dims, reduction(call, 2)?)?;
-    let (x, target) = (call.source(x, &[&losses.out]), call.source(target, &[&losses.out]));
+    let (x, target) =
+        (call.in_place_input(x, &[&losses.out]), call.in_place_input(target, &[&losses.out]));
     call.plan(move |memory| {
         let (x, target) = (wide(x.view(memory), &dims), wide(target.view(memory), &dims));
         losses.run(memory, |unreduced| {
@@ -186,7 +193,7 @@ fn loss(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
 /// The squares of differences, of which the first dimension is summed or averaged. Arguments: x, target, reduction, out.
 fn square_by_first(call: &mut Call<'_>) -> Result<Plan> {
     let (x, target) = (call.tensor(0)?, call.tensor(1)?);
-    let dims = together(call, 0, &x, 1, &target)?;
+    let dims = broadcast_dims(call, 0, &x, 1, &target)?;
     let kind = reduction(call, 2)?;
     if kind == Reduction::None || dims.is_empty() {
         return loss(call, Kind::Square);
@@ -194,10 +201,10 @@ fn square_by_first(call: &mut Call<'_>) -> Result<Plan> {
     let axes: Axes = (0..dims.len()).map(|at| at == 0).collect();
     let out = call.reduced(4, &dims, &axes, false)?;
     call.expect_castable(4, DType::Float, &out)?;
-    let (x, target) = (call.source(x, &[&out]), call.source(target, &[&out]));
-    let (buffer, reducing) = with_real!(out.dtype, C => {
+    let (x, target) = (call.in_place_input(x, &[&out]), call.in_place_input(target, &[&out]));
+    let (buffer, reduction_plan) = with_real!(out.dtype, C => {
         let buffer = call.scratch(C::DTYPE, &dims);
-        (buffer, call.reducing(&buffer, &axes, &fold::sum::<C>()))
+        (buffer, call.plan_reduction(&buffer, &axes, &fold::sum::<C>()))
     });
     let divisor = if kind == Reduction::Mean { dims[0] as f64 } else { 1.0 };
     call.plan(move |memory| {
@@ -207,7 +214,7 @@ fn square_by_first(call: &mut Call<'_>) -> Result<Plan> {
             map2(memory.parallel, buffer, x, target, |x: C, t: C| Kind::Square.loss(x, t, C::ONE));
             let divisor = C::of(divisor);
             let end = |sum: C| (sum.div(divisor), false);
-            reducing.run(memory, buffer.view(), fold::sum::<C>(), (out, None), end);
+            reduction_plan.run(memory, buffer.view(), fold::sum::<C>(), (out, None), end);
         });
         Ok(())
     })
@@ -216,7 +223,7 @@ fn square_by_first(call: &mut Call<'_>) -> Result<Plan> {
 /// The gradient for x. Arguments: grad, x, target, reduction, beta (1 when absent), out.
 fn loss_backward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let (grad, x, target) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
-    let dims = together(call, 1, &x, 2, &target)?;
+    let dims = broadcast_dims(call, 1, &x, 2, &target)?;
     let out = call.output(5)?;
     call.expect_dims(5, &out, &dims)?;
     let (at, dims_of_grad) = (call.parameter(0), grad.dims().to_vec());
@@ -228,7 +235,7 @@ fn loss_backward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let beta = call.scalar_or(4, 1.0)?.as_f64();
     let mean = reduction(call, 3)? == Reduction::Mean;
     let factor = if mean { 1.0 / dims.iter().product::<usize>().max(1) as f64 } else { 1.0 };
-    let sources = [grad, x, target].map(|one| call.source(one, &[&out]));
+    let sources = [grad, x, target].map(|one| call.in_place_input(one, &[&out]));
     call.plan(move |memory| {
         let [grad, x, target] = sources.map(|one| wide(one.view(memory), &dims));
         let out = memory.out(&out);
@@ -260,7 +267,7 @@ fn by_target(
 ) -> Result<Plan> {
     let (at, name) = (out, call.parameter(grad));
     let (grad, x, target) = (call.tensor(grad)?, call.tensor(x)?, call.tensor(target)?);
-    let dims = together(call, 1, &x, 2, &target)?;
+    let dims = broadcast_dims(call, 1, &x, 2, &target)?;
     let out = call.output(at)?;
     call.expect_dims(at, &out, &dims)?;
     call.expect_castable(at, DType::Float, &out)?;
@@ -270,7 +277,7 @@ fn by_target(
     }
     let mean = reduction(call, kind)? == Reduction::Mean;
     let factor = if mean { 1.0 / dims.iter().product::<usize>().max(1) as f64 } else { 1.0 };
-    let sources = [grad, x, target].map(|one| call.source(one, &[&out]));
+    let sources = [grad, x, target].map(|one| call.in_place_input(one, &[&out]));
     call.plan(move |memory| {
         let [grad, x, target] = sources.map(|one| wide(one.view(memory), &dims));
         map3(memory.parallel, memory.out(&out), grad, x, target, move |g: f64, x: f64, t: f64| {
@@ -284,7 +291,7 @@ fn by_target(
 /// of positive targets or absent, reduction, out.
 fn logits_by_target(call: &mut Call<'_>) -> Result<Plan> {
     let (grad, x, target) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
-    let dims = together(call, 1, &x, 2, &target)?;
+    let dims = broadcast_dims(call, 1, &x, 2, &target)?;
     let out = call.output(6)?;
     call.expect_dims(6, &out, &dims)?;
     call.expect_castable(6, DType::Float, &out)?;
@@ -297,22 +304,22 @@ fn logits_by_target(call: &mut Call<'_>) -> Result<Plan> {
     }
     let mean = reduction(call, 5)? == Reduction::Mean;
     let factor = if mean { 1.0 / dims.iter().product::<usize>().max(1) as f64 } else { 1.0 };
-    let (grad, x) = (call.source(grad, &[&out]), call.source(x, &[&out]));
-    let others = [weight, positive].map(|one| one.map(|one| call.source(one, &[&out])));
-    let room = with_real!(out.dtype, C => call.scratch(C::DTYPE, &dims));
+    let (grad, x) = (call.in_place_input(grad, &[&out]), call.in_place_input(x, &[&out]));
+    let others = [weight, positive].map(|one| one.map(|one| call.in_place_input(one, &[&out])));
+    let scratch = with_real!(out.dtype, C => call.scratch(C::DTYPE, &dims));
     call.plan(move |memory| {
         let (grad, x) = (wide(grad.view(memory), &dims), wide(x.view(memory), &dims));
         let one = Constant::new(Scalar::from(1.0));
         let [weight, positive] = others
             .map(|other| other.map_or(one.view(&dims), |other| wide(other.view(memory), &dims)));
-        let room = memory.scratch(&room);
-        with_real!(room.dtype(), C => {
+        let scratch = memory.scratch(&scratch);
+        with_real!(scratch.dtype(), C => {
             let factor = C::of(factor);
-            map2(memory.parallel, room, x, positive, |x: C, p: C| {
+            map2(memory.parallel, scratch, x, positive, |x: C, p: C| {
                 let below = Real::ln_1p(Real::exp(C::ZERO.sub(Number::abs(x)))).sub(x.least(C::ZERO));
                 p.sub(C::ONE).mul(below).sub(x)
             });
-            map3(memory.parallel, memory.out(&out), room.view(), weight, grad, move |d: C, w: C, g: C| {
+            map3(memory.parallel, memory.out(&out), scratch.view(), weight, grad, move |d: C, w: C, g: C| {
                 d.mul(w).mul(g).mul(factor)
             });
         });
@@ -387,7 +394,7 @@ fn logit_gradient<C: Real>(x: C, target: C, weight: C) -> C {
 /// positive targets or absent, reduction, out.
 fn cross_entropy(call: &mut Call<'_>, logits: bool) -> Result<Plan> {
     let (x, target) = (call.tensor(1)?, call.tensor(2)?);
-    let dims = together(call, 1, &x, 2, &target)?;
+    let dims = broadcast_dims(call, 1, &x, 2, &target)?;
     let grad = call.optional(0)?;
     let (weight, positive) = (call.optional(3)?, call.optional(4)?);
     for (at, one) in [(0, &grad), (3, &weight), (4, &positive)] {
@@ -402,25 +409,26 @@ fn cross_entropy(call: &mut Call<'_>, logits: bool) -> Result<Plan> {
     let mean = backward && kind == Reduction::Mean;
     let factor = if mean { 1.0 / dims.iter().product::<usize>().max(1) as f64 } else { 1.0 };
     let out = losses.out;
-    let (x, target) = (call.source(x, &[&out]), call.source(target, &[&out]));
-    let others = [weight, positive, grad].map(|one| one.map(|one| call.source(one, &[&out])));
-    let room = with_real!(out.dtype, C => call.scratch(C::DTYPE, &dims));
+    let (x, target) = (call.in_place_input(x, &[&out]), call.in_place_input(target, &[&out]));
+    let others =
+        [weight, positive, grad].map(|one| one.map(|one| call.in_place_input(one, &[&out])));
+    let scratch = with_real!(out.dtype, C => call.scratch(C::DTYPE, &dims));
     call.plan(move |memory| {
         let (x, target) = (wide(x.view(memory), &dims), wide(target.view(memory), &dims));
         let one = Constant::new(Scalar::from(1.0));
         let [weight, positive, grad] = others
             .map(|other| other.map_or(one.view(&dims), |other| wide(other.view(memory), &dims)));
-        let room = memory.scratch(&room);
-        with_real!(room.dtype(), C => {
+        let scratch = memory.scratch(&scratch);
+        with_real!(scratch.dtype(), C => {
             let factor = C::of(factor);
             match (logits, backward) {
-                (true, false) => map3(memory.parallel, room, x, target, positive, logit::<C>),
-                (true, true) => map3(memory.parallel, room, x, target, positive, logit_gradient::<C>),
-                (false, false) => map2(memory.parallel, room, x, target, entropy::<C>),
-                (false, true) => map2(memory.parallel, room, x, target, entropy_gradient::<C>),
+                (true, false) => map3(memory.parallel, scratch, x, target, positive, logit::<C>),
+                (true, true) => map3(memory.parallel, scratch, x, target, positive, logit_gradient::<C>),
+                (false, false) => map2(memory.parallel, scratch, x, target, entropy::<C>),
+                (false, true) => map2(memory.parallel, scratch, x, target, entropy_gradient::<C>),
             }
             losses.run(memory, |unreduced| {
-                map3(memory.parallel, unreduced, room.view(), weight, grad, move |x: C, weight: C, grad: C| {
+                map3(memory.parallel, unreduced, scratch.view(), weight, grad, move |x: C, weight: C, grad: C| {
                     x.mul(weight).mul(grad).mul(factor)
                 })
             });
@@ -437,24 +445,32 @@ fn logits(call: &mut Call<'_>) -> Result<Plan> {
     cross_entropy(call, true)
 }
 
-const LOSS: &[Pick] = &[A(0), A(1), A(2), No, A(3)];
-const LOSS_BACKWARD: &[Pick] = &[A(0), A(1), A(2), A(3), No, A(4)];
+const LOSS: &[ArgSource] = &[A(0), A(1), A(2), No, A(3)];
+const LOSS_BACKWARD: &[ArgSource] = &[A(0), A(1), A(2), A(3), No, A(4)];
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("MseLoss", square).picks(LOSS),
-    aclnn("MseLossOut", square_by_first).picks(LOSS),
-    aclnn("MseLossBackward", square_backward).picks(LOSS_BACKWARD),
-    aclnn("L1Loss", absolute).picks(LOSS),
-    aclnn("L1LossBackward", absolute_backward).picks(LOSS_BACKWARD),
+    aclnn("MseLoss", square).with_args(LOSS),
+    aclnn("MseLossOut", square_by_first).with_args(LOSS),
+    aclnn("MseLossBackward", square_backward).with_args(LOSS_BACKWARD),
+    aclnn("L1Loss", absolute).with_args(LOSS),
+    aclnn("L1LossBackward", absolute_backward).with_args(LOSS_BACKWARD),
     aclnn("SmoothL1Loss", smooth),
     aclnn("SmoothL1LossBackward", smooth_backward),
-    aclnn("SoftMarginLoss", margin).picks(LOSS),
-    aclnn("SoftMarginLossBackward", margin_backward).picks(LOSS_BACKWARD),
-    aclnn("KlDiv", divergence).picks(&[A(0), A(1), A(2), No, A(4), A(3)]),
-    aclnn("KlDivBackward", divergence_backward).picks(&[A(0), A(1), A(2), A(3), No, A(5), A(4)]),
-    aclnn("BinaryCrossEntropy", probabilities).picks(&[No, A(0), A(1), A(2), No, A(3), A(4)]),
-    aclnn("BinaryCrossEntropyBackward", probabilities).picks(&[
+    aclnn("SoftMarginLoss", margin).with_args(LOSS),
+    aclnn("SoftMarginLossBackward", margin_backward).with_args(LOSS_BACKWARD),
+    aclnn("KlDiv", divergence).with_args(&[A(0), A(1), A(2), No, A(4), A(3)]),
+    aclnn("KlDivBackward", divergence_backward).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        No,
+        A(5),
+        A(4),
+    ]),
+    aclnn("BinaryCrossEntropy", probabilities).with_args(&[No, A(0), A(1), A(2), No, A(3), A(4)]),
+    aclnn("BinaryCrossEntropyBackward", probabilities).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -463,13 +479,21 @@ pub const ROWS: &[Row] = &[
         A(4),
         A(5),
     ]),
-    aclnn("BinaryCrossEntropyWithLogits", logits).picks(&[No, A(0), A(1), A(2), A(3), A(4), A(5)]),
+    aclnn("BinaryCrossEntropyWithLogits", logits).with_args(&[
+        No,
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+    ]),
     aclnn("BinaryCrossEntropyWithLogitsBackward", logits),
     aclnn("BinaryCrossEntropyWithLogitsTargetBackward", logits_by_target),
     aclnn("KlDivTargetBackward", divergence_by_target),
 ];
 
-const BY_WORD: Pick = Attr("reduction", Default::Text("mean"));
+const BY_WORD: ArgSource = Attr("reduction", AttrDefault::Text("mean"));
 
 fn one_or_all(call: &Call<'_>) -> Result<Vec<Layout>> {
     let x = call.layout(0)?.packed();

@@ -6,8 +6,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, I, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, I, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::element::Compute;
 use cairn_tensor::kernels::map::map3;
@@ -27,7 +27,7 @@ const TRANSPOSE_LEFT: usize = 6;
 const TRANSPOSE_RIGHT: usize = 7;
 
 /// Left and right side as matrices with the same batch sizes, and the sizes of their product.
-struct Sides {
+struct MatmulOperands {
     left: Layout,
     right: Layout,
     /// As the caller sees it.
@@ -36,7 +36,7 @@ struct Sides {
     added: [Option<usize>; 2],
 }
 
-fn sides(call: &Call<'_>, left: Layout, right: Layout) -> Result<Sides> {
+fn operands(call: &Call<'_>, left: Layout, right: Layout) -> Result<MatmulOperands> {
     let wrong = || {
         let (a, b) = (call.parameter(LEFT), call.parameter(RIGHT));
         Error::invalid(format!("{a} ({left}) and {b} ({right}) cannot be multiplied"))
@@ -45,8 +45,8 @@ fn sides(call: &Call<'_>, left: Layout, right: Layout) -> Result<Sides> {
         return Err(wrong());
     }
     let transposed = |at: usize, side: Layout| -> Result<Layout> {
-        let turn = side.rank() > 1 && call.flag_or(at, false)?;
-        Ok(if turn { side.transposed(side.rank() - 2, side.rank() - 1) } else { side })
+        let transpose = side.rank() > 1 && call.flag_or(at, false)?;
+        Ok(if transpose { side.transposed(side.rank() - 2, side.rank() - 1) } else { side })
     };
     let (flat_left, flat_right) = (left.rank() == 1, right.rank() == 1);
     let a = if flat_left { left.with(0) } else { transposed(TRANSPOSE_LEFT, left)? };
@@ -72,7 +72,7 @@ fn sides(call: &Call<'_>, left: Layout, right: Layout) -> Result<Sides> {
         true => added[1] = Some(rank + 1),
         false => dims.push(n),
     }
-    Ok(Sides { left, right, dims, added })
+    Ok(MatmulOperands { left, right, dims, added })
 }
 
 fn last_two(layout: &Layout) -> (usize, usize) {
@@ -81,9 +81,9 @@ fn last_two(layout: &Layout) -> (usize, usize) {
 }
 
 /// An input that no element of `out` may overwrite before it is read.
-fn aside(call: &mut Call<'_>, input: Operand, out: &Operand) -> Input {
+fn input_apart_from(call: &mut Call<'_>, input: Operand, out: &Operand) -> Input {
     let same = input.address == out.address && input.count() > 0;
-    match same && !call.is_entangled(&input, out) {
+    match same && !call.has_partial_overlap(&input, out) {
         true => {
             let scratch = call.scratch(input.dtype, input.dims());
             Input::Copied(input, scratch)
@@ -92,7 +92,7 @@ fn aside(call: &mut Call<'_>, input: Operand, out: &Operand) -> Input {
     }
 }
 
-/// What becomes of two sides.
+/// What becomes of two operands.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     /// The product of each batch.
@@ -112,9 +112,9 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     for (at, operand) in [(LEFT, &left), (RIGHT, &right), (OUT, &out)] {
         call.expect_number(at, operand)?;
     }
-    let Sides { left: a, right: b, mut dims, added } = match kind {
-        Kind::Outer => sides(call, left.layout.with(1), right.layout.with(0))?,
-        _ => sides(call, left.layout, right.layout)?,
+    let MatmulOperands { left: a, right: b, mut dims, added } = match kind {
+        Kind::Outer => operands(call, left.layout.with(1), right.layout.with(0))?,
+        _ => operands(call, left.layout, right.layout)?,
     };
     let sum_batches = kind == Kind::Sum;
     if sum_batches {
@@ -137,8 +137,10 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     };
     let there = start.is_some_and(|one| one.address == out.address && one.layout == out.layout);
     let first = start.filter(|_| !there).map(|one| call.apart(Input::Tensor(one), &out));
-    let (left, right) =
-        (aside(call, left.with_layout(a), &out), aside(call, right.with_layout(b), &out));
+    let (left, right) = (
+        input_apart_from(call, left.with_layout(a), &out),
+        input_apart_from(call, right.with_layout(b), &out),
+    );
     let (a, b) = (broadcast_layout(&left), broadcast_layout(&right));
     let whole = added.iter().flatten().fold(out.layout, |layout, at| layout.with(*at));
     let panels = match sum_batches {
@@ -189,13 +191,15 @@ fn complex_product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
             "{name}: nothing is added to products of complex numbers"
         )));
     }
-    let Sides { left: a, right: b, dims, added } = match kind {
-        Kind::Outer => sides(call, left.layout.with(1), right.layout.with(0))?,
-        _ => sides(call, left.layout, right.layout)?,
+    let MatmulOperands { left: a, right: b, dims, added } = match kind {
+        Kind::Outer => operands(call, left.layout.with(1), right.layout.with(0))?,
+        _ => operands(call, left.layout, right.layout)?,
     };
     call.expect_dims(OUT, &out, &dims)?;
-    let (left, right) =
-        (aside(call, left.with_layout(a), &out), aside(call, right.with_layout(b), &out));
+    let (left, right) = (
+        input_apart_from(call, left.with_layout(a), &out),
+        input_apart_from(call, right.with_layout(b), &out),
+    );
     let whole = added.iter().flatten().fold(out.layout, |layout, at| layout.with(*at));
     call.plan(move |memory| {
         left.prepare(memory);
@@ -207,11 +211,11 @@ fn complex_product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
         };
         // Real: ac - bd. Imaginary: ad + bc.
         for (to, terms) in [(0, [(0, 0, 1.0), (1, 1, -1.0)]), (1, [(0, 1, 1.0), (1, 0, 1.0)])] {
-            let place = memory.out(&out.with_layout(whole.part(to)));
+            let target = memory.out(&out.with_layout(whole.part(to)));
             for (at, (a, b, sign)) in terms.into_iter().enumerate() {
                 let (a, b) = (part(&left, a), part(&right, b));
                 let beta = Scalar::from(at as i64);
-                kernel::matmul(memory.parallel, place, a, b, Scalar::from(sign), beta, None);
+                kernel::matmul(memory.parallel, target, a, b, Scalar::from(sign), beta, None);
             }
         }
         Ok(())
@@ -261,7 +265,7 @@ fn any_ranks(call: &mut Call<'_>) -> Result<Plan> {
     product(call, Kind::Each)
 }
 
-fn summed(call: &mut Call<'_>) -> Result<Plan> {
+fn addbmm(call: &mut Call<'_>) -> Result<Plan> {
     ranks(call, 3, 3)?;
     if call.layout(LEFT)?.dims()[0] == 0 {
         let name = call.parameter(LEFT);
@@ -326,7 +330,7 @@ fn inferred(call: &Call<'_>) -> Result<Vec<Layout>> {
         DType::Int8 => DType::Int32,
         other => other,
     };
-    Ok(vec![Layout::contiguous(dtype, &sides(call, left, right)?.dims)])
+    Ok(vec![Layout::contiguous(dtype, &operands(call, left, right)?.dims)])
 }
 
 fn inferred_outer(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -334,50 +338,50 @@ fn inferred_outer(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(left.dtype, &[left.count(), right.count()])])
 }
 
-const PLAIN: &[Pick] = &[No, A(0), A(1), No, No, A(2)];
-const ADDING: &[Pick] = &[A(0), A(1), A(2), A(3), A(4), A(5)];
-const IN_PLACE: &[Pick] = &[A(0), A(1), A(2), A(3), A(4), A(0)];
+const PLAIN: &[ArgSource] = &[No, A(0), A(1), No, No, A(2)];
+const ADDING: &[ArgSource] = &[A(0), A(1), A(2), A(3), A(4), A(5)];
+const IN_PLACE: &[ArgSource] = &[A(0), A(1), A(2), A(3), A(4), A(0)];
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("Mm", by_matrix).picks(PLAIN),
-    aclnn("Matmul", any_ranks).picks(PLAIN),
-    aclnn("BatchMatMul", by_batch).picks(PLAIN),
-    aclnn("Mv", by_vector).picks(PLAIN),
-    aclnn("Dot", dot).picks(PLAIN),
-    aclnn("Ger", outer).picks(PLAIN),
-    aclnn("Addmm", by_matrix).picks(ADDING),
-    aclnn("InplaceAddmm", by_matrix).picks(IN_PLACE),
-    aclnn("Addbmm", summed).picks(ADDING),
-    aclnn("InplaceAddbmm", summed).picks(IN_PLACE),
-    aclnn("Baddbmm", by_batch).picks(ADDING),
-    aclnn("InplaceBaddbmm", by_batch).picks(IN_PLACE),
-    aclnn("Addmv", by_vector).picks(&[A(0), A(1), A(2), A(4), A(3), A(5)]),
-    aclnn("Addr", outer).picks(ADDING),
-    aclnn("InplaceAddr", outer).picks(IN_PLACE),
-    aclnn("Gemm", by_matrix).picks(&[A(2), A(0), A(1), A(4), A(3), A(7), A(5), A(6)]),
+    aclnn("Mm", by_matrix).with_args(PLAIN),
+    aclnn("Matmul", any_ranks).with_args(PLAIN),
+    aclnn("BatchMatMul", by_batch).with_args(PLAIN),
+    aclnn("Mv", by_vector).with_args(PLAIN),
+    aclnn("Dot", dot).with_args(PLAIN),
+    aclnn("Ger", outer).with_args(PLAIN),
+    aclnn("Addmm", by_matrix).with_args(ADDING),
+    aclnn("InplaceAddmm", by_matrix).with_args(IN_PLACE),
+    aclnn("Addbmm", addbmm).with_args(ADDING),
+    aclnn("InplaceAddbmm", addbmm).with_args(IN_PLACE),
+    aclnn("Baddbmm", by_batch).with_args(ADDING),
+    aclnn("InplaceBaddbmm", by_batch).with_args(IN_PLACE),
+    aclnn("Addmv", by_vector).with_args(&[A(0), A(1), A(2), A(4), A(3), A(5)]),
+    aclnn("Addr", outer).with_args(ADDING),
+    aclnn("InplaceAddr", outer).with_args(IN_PLACE),
+    aclnn("Gemm", by_matrix).with_args(&[A(2), A(0), A(1), A(4), A(3), A(7), A(5), A(6)]),
 ];
 
-const ADJOINED: &[Pick] = &[
+const ADJOINED: &[ArgSource] = &[
     A(2),
     A(0),
     A(1),
     I(1),
     I(1),
     O(0),
-    Attr("adj_x1", Default::Flag(false)),
-    Attr("adj_x2", Default::Flag(false)),
+    Attr("adj_x1", AttrDefault::Flag(false)),
+    Attr("adj_x2", AttrDefault::Flag(false)),
 ];
 
-const TRANSPOSED: &[Pick] = &[
+const TRANSPOSED: &[ArgSource] = &[
     A(2),
     A(0),
     A(1),
     I(1),
     I(1),
     O(0),
-    Attr("transpose_x1", Default::Flag(false)),
-    Attr("transpose_x2", Default::Flag(false)),
+    Attr("transpose_x1", AttrDefault::Flag(false)),
+    Attr("transpose_x2", AttrDefault::Flag(false)),
 ];
 
 const WITH_BIAS: &[&str] = &["x1", "x2", "bias?", "offset_w?"];
@@ -417,8 +421,8 @@ pub const NODES: &[Node] = &[
             A(4),
             A(3),
             O(0),
-            Attr("transpose_a", Default::Flag(false)),
-            Attr("transpose_b", Default::Flag(false)),
+            Attr("transpose_a", AttrDefault::Flag(false)),
+            Attr("transpose_b", AttrDefault::Flag(false)),
         ],
     ),
 ];

@@ -2,22 +2,22 @@
 //!
 //! Workspace: for a mask the indices it is made of, four bytes for each output; for gradients of half types sums in `f32`.
 
-use super::flat::Flat;
-use super::reading::out_of_range;
+use super::inputs::out_of_range;
+use super::reshaped::ReshapedInput;
 use super::window::{
-    Sliding, channels_last, frame, numbers, numbers_or, spatial_sizes, with_spatial_sizes,
+    PoolOptions, channels_last, frame, numbers, numbers_or, spatial_sizes, with_spatial_sizes,
 };
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan, Scratch};
-use crate::table::Pick::{A, Attr, B, I, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, B, I, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::kernels::pool::{Plane, Windows, max_pool, read_mask, write_mask};
-use cairn_tensor::kernels::scatter::{Meeting, scatter};
+use cairn_tensor::kernels::scatter::{ScatterMode, scatter};
 use cairn_tensor::{DType, Layout, Scalar};
 
 /// The types that pooling takes.
@@ -73,25 +73,25 @@ fn with_indices(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.layout(0)?;
     call.expect_dtype(0, &x, REALS)?;
     frame(call, 0, &x, spatial, last)?;
-    let sliding = sliding(call, 1, spatial)?;
-    let outputs = sliding.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
+    let options = options(call, 1, spatial)?;
+    let outputs = options.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
     let index = call.output(7)?;
-    pooled(call, (0, 6), Some((7, index)), spatial, last, sliding.windows(), &outputs)
+    pooled(call, (0, 6), Some((7, index)), spatial, last, options.windows(), &outputs)
 }
 
 /// Windows of PyTorch's arguments: kernel, stride, padding, dilation, ceil mode.
-fn sliding(call: &Call<'_>, at: usize, spatial: usize) -> Result<Sliding> {
-    let mut sliding = Sliding::read(call, at, spatial)?;
-    sliding.dilation = numbers_or(call, at + 3, spatial, 1, &vec![1; spatial])?;
-    sliding.ceil = call.flag_or(at + 4, false)?;
-    Ok(sliding)
+fn options(call: &Call<'_>, at: usize, spatial: usize) -> Result<PoolOptions> {
+    let mut options = PoolOptions::read(call, at, spatial)?;
+    options.dilation = numbers_or(call, at + 3, spatial, 1, &vec![1; spatial])?;
+    options.ceil = call.flag_or(at + 4, false)?;
+    Ok(options)
 }
 
 /// The windows of a pooling whose indices are a mask, and the sizes of the outputs and of the mask.
 fn masked(call: &Call<'_>, at: usize, x: &Layout) -> Result<(Plane, Vec<usize>, [usize; 2])> {
-    let sliding = sliding(call, at, 2)?;
-    if sliding.dilation != [1, 1] {
-        let (name, dilation) = (call.parameter(at + 3), &sliding.dilation);
+    let options = options(call, at, 2)?;
+    if options.dilation != [1, 1] {
+        let (name, dilation) = (call.parameter(at + 3), &options.dilation);
         return Err(Error::invalid(format!("{name} = {dilation:?}: a mask takes 1 only")));
     }
     let input = spatial_sizes(x.dims(), 2, false);
@@ -102,16 +102,16 @@ fn masked(call: &Call<'_>, at: usize, x: &Layout) -> Result<(Plane, Vec<usize>, 
             "{name} {dims:?} has more positions than a mask can name"
         )));
     }
-    let outputs = sliding.outputs(call, 0, input)?;
+    let outputs = options.outputs(call, 0, input)?;
     let pair = |list: &[usize]| [list[0], list[1]];
     let plane = Plane {
         input: pair(input),
-        kernel: pair(&sliding.kernel),
-        stride: pair(&sliding.stride),
-        before: pair(&sliding.before),
+        kernel: pair(&options.kernel),
+        stride: pair(&options.stride),
+        before: pair(&options.before),
     };
     let count = outputs[0].saturating_mul(outputs[1]);
-    let rows = sliding.kernel[0].saturating_mul(sliding.kernel[1]);
+    let rows = options.kernel[0].saturating_mul(options.kernel[1]);
     Ok((plane, outputs, [rows, (count.div_ceil(16) + 1).saturating_mul(32)]))
 }
 
@@ -121,7 +121,7 @@ fn with_mask(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(0, &layout, REALS)?;
     frame(call, 0, &layout, 2, false)?;
     let (plane, outputs, mask_dims) = masked(call, 1, &layout)?;
-    let windows = sliding(call, 1, 2)?.windows();
+    let windows = options(call, 1, 2)?.windows();
     let (out, mask) = (call.output(6)?, call.output(7)?);
     let x = call.read(0, &[&out, &mask])?;
     let dims = with_spatial_sizes(x.dims(), &outputs, false);
@@ -144,8 +144,8 @@ fn with_mask(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Where gradients go: indices that were saved, or a mask of them that is read into the workspace.
-enum Saved {
-    Index(Flat, Operand),
+enum SavedIndices {
+    Index(ReshapedInput, Operand),
     Mask(Operand, Scratch, Plane),
 }
 
@@ -159,7 +159,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let input = spatial_sizes(x.dims(), spatial, last);
     let outputs = match is_mask {
         true => masked(call, 3, &x)?.1,
-        false => sliding(call, 3, spatial)?.outputs(call, 1, input)?,
+        false => options(call, 3, spatial)?.outputs(call, 1, input)?,
     };
     back(call, spatial, last, &outputs, is_mask)
 }
@@ -194,7 +194,7 @@ fn back(
     let length = framed.dims()[2..].iter().product::<usize>();
     let count = outputs.iter().product::<usize>();
     let dy = dy.with_layout(frame(call, 0, &dy, spatial, last)?);
-    let dy = call.flat(dy, &[planes, count], &[&dx]);
+    let dy = call.reshaped_input(dy, &[planes, count], &[&dx]);
     let saved = match is_mask {
         true => {
             let (plane, _, sizes) = masked(call, 3, &x)?;
@@ -202,13 +202,13 @@ fn back(
             call.expect_dtype(2, &saved, &[DType::Int8, DType::Uint8])?;
             let mask = saved.with_layout(frame(call, 2, &saved, 2, false)?.without(2));
             let sizes = [framed.dims()[0], framed.dims()[1], outputs[0], outputs[1]];
-            Saved::Mask(mask, call.scratch(DType::Int32, &sizes), plane)
+            SavedIndices::Mask(mask, call.scratch(DType::Int32, &sizes), plane)
         }
         false => {
             call.expect_dims(2, &saved, &dims)?;
             call.expect_dtype(2, &saved, &[DType::Int32, DType::Int64])?;
             let index = saved.with_layout(frame(call, 2, &saved, spatial, last)?);
-            Saved::Index(call.flat(index, &[planes, count], &[&dx]), saved)
+            SavedIndices::Index(call.reshaped_input(index, &[planes, count], &[&dx]), saved)
         }
     };
     let name = call.parameter(2);
@@ -220,8 +220,8 @@ fn back(
     call.plan(move |memory| {
         let dy = dy.view(memory);
         let (index, known) = match &saved {
-            Saved::Index(index, operand) => (index.view(memory), memory.view(operand)),
-            Saved::Mask(mask, index, plane) => {
+            SavedIndices::Index(index, operand) => (index.view(memory), memory.view(operand)),
+            SavedIndices::Mask(mask, index, plane) => {
                 let index = memory.scratch(index);
                 if !read_mask(memory.parallel, index, memory.view(mask), *plane) {
                     return Err(Fault(format!("{name} has no mask of these windows")));
@@ -237,7 +237,7 @@ fn back(
         let sums = out.with_layout(layout).expect("the same elements");
         fill_scalar(memory.parallel, sums, Scalar::from(0));
         let targets = IndexedView::along(sums.view(), 1, index, false);
-        let result = scatter(memory.parallel, sums, &targets, dy, Meeting::Add, known);
+        let result = scatter(memory.parallel, sums, &targets, dy, ScatterMode::Add, known);
         if buffer.is_some() {
             copy(memory.parallel, memory.out(&dx), out.view());
         }
@@ -266,7 +266,7 @@ fn adaptive(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("MaxPool2dWithIndices", with_indices).picks(&[
+    aclnn("MaxPool2dWithIndices", with_indices).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -277,7 +277,7 @@ pub const ROWS: &[Row] = &[
         A(7),
         I(2),
     ]),
-    aclnn("MaxPool3dWithArgmax", with_indices).picks(&[
+    aclnn("MaxPool3dWithArgmax", with_indices).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -289,7 +289,7 @@ pub const ROWS: &[Row] = &[
         I(3),
     ]),
     aclnn("MaxPool2dWithMask", with_mask),
-    aclnn("MaxPool2dWithIndicesBackward", backward).picks(&[
+    aclnn("MaxPool2dWithIndicesBackward", backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -301,7 +301,7 @@ pub const ROWS: &[Row] = &[
         A(8),
         I(2),
     ]),
-    aclnn("MaxPool2dWithMaskBackward", backward).picks(&[
+    aclnn("MaxPool2dWithMaskBackward", backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -314,7 +314,7 @@ pub const ROWS: &[Row] = &[
         I(2),
         B(true),
     ]),
-    aclnn("MaxPool3dWithArgmaxBackward", backward).picks(&[
+    aclnn("MaxPool3dWithArgmaxBackward", backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -326,9 +326,9 @@ pub const ROWS: &[Row] = &[
         A(8),
         I(3),
     ]),
-    aclnn("AdaptiveMaxPool2d", adaptive).picks(&[A(0), A(1), A(2), A(3), I(2)]),
-    aclnn("AdaptiveMaxPool3d", adaptive).picks(&[A(0), A(1), A(2), A(3), I(3)]),
-    aclnn("AdaptiveMaxPool2dBackward", adaptive_backward).picks(&[
+    aclnn("AdaptiveMaxPool2d", adaptive).with_args(&[A(0), A(1), A(2), A(3), I(2)]),
+    aclnn("AdaptiveMaxPool3d", adaptive).with_args(&[A(0), A(1), A(2), A(3), I(3)]),
+    aclnn("AdaptiveMaxPool2dBackward", adaptive_backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -340,7 +340,7 @@ pub const ROWS: &[Row] = &[
         A(3),
         I(2),
     ]),
-    aclnn("AdaptiveMaxPool3dBackward", adaptive_backward).picks(&[
+    aclnn("AdaptiveMaxPool3dBackward", adaptive_backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -368,7 +368,7 @@ fn by_middle(call: &Call<'_>, at: usize, least: i64) -> Result<Vec<usize>> {
 }
 
 /// The windows of the nodes with indices. Arguments from `at` on: ksize, strides, pads, dilation, ceil mode.
-fn node_windows(call: &Call<'_>, at: usize, spatial: usize) -> Result<Sliding> {
+fn node_windows(call: &Call<'_>, at: usize, spatial: usize) -> Result<PoolOptions> {
     let read = |at: usize, least: i64| match spatial {
         2 => by_middle(call, at, least),
         _ => numbers(call, at, spatial, least),
@@ -381,7 +381,7 @@ fn node_windows(call: &Call<'_>, at: usize, spatial: usize) -> Result<Sliding> {
         )));
     }
     let (dilation, ceil) = (read(at + 3, 1)?, call.flag_or(at + 4, false)?);
-    Ok(Sliding { kernel, stride, before: pads.clone(), after: pads, dilation, ceil })
+    Ok(PoolOptions { kernel, stride, before: pads.clone(), after: pads, dilation, ceil })
 }
 
 /// Arguments: x, ksize, strides, pads, dilation, ceil mode, y, argmax, spatial dimensions, data format, type of indices.
@@ -391,10 +391,10 @@ fn node_pool(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.layout(0)?;
     call.expect_dtype(0, &x, REALS)?;
     frame(call, 0, &x, spatial, last)?;
-    let sliding = node_windows(call, 1, spatial)?;
-    let outputs = sliding.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
+    let options = node_windows(call, 1, spatial)?;
+    let outputs = options.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
     let index = call.output(7)?;
-    pooled(call, (0, 6), Some((7, index)), spatial, last, sliding.windows(), &outputs)
+    pooled(call, (0, 6), Some((7, index)), spatial, last, options.windows(), &outputs)
 }
 
 fn node_pool_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -402,8 +402,8 @@ fn node_pool_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let last = call.has(9) && channels_last(call, 9, spatial)?;
     let x = call.layout(0)?;
     frame(call, 0, &x, spatial, last)?;
-    let sliding = node_windows(call, 1, spatial)?;
-    let outputs = sliding.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
+    let options = node_windows(call, 1, spatial)?;
+    let outputs = options.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
     let y = Layout::contiguous(x.dtype, &with_spatial_sizes(x.dims(), &outputs, last));
     Ok(vec![y, y.with_dtype(call.dtype(10)?)])
 }
@@ -414,8 +414,8 @@ fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
     let last = call.has(11) && channels_last(call, 11, spatial)?;
     let x = call.layout(1)?;
     frame(call, 1, &x, spatial, last)?;
-    let sliding = node_windows(call, 3, spatial)?;
-    let outputs = sliding.outputs(call, 1, spatial_sizes(x.dims(), spatial, last))?;
+    let options = node_windows(call, 3, spatial)?;
+    let outputs = options.outputs(call, 1, spatial_sizes(x.dims(), spatial, last))?;
     back(call, spatial, last, &outputs, false)
 }
 
@@ -428,14 +428,14 @@ fn adaptive_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![y, y.with_dtype(call.dtype(5)?)])
 }
 
-const KSIZE: Pick = Attr("ksize", Default::Required);
-const STRIDES: Pick = Attr("strides", Default::Required);
-const PADS: Pick = Attr("pads", Default::Required);
-const CEIL: Pick = Attr("ceil_mode", Default::Flag(false));
-const KIND: Pick = Attr("dtype", Default::Int(3));
-const FORMAT: Pick = Attr("data_format", Default::Text("NCHW"));
-const FORMAT_3D: Pick = Attr("data_format", Default::Text("NCDHW"));
-const DILATION: Pick = Attr("dilation", Default::Ints(&[1]));
+const KSIZE: ArgSource = Attr("ksize", AttrDefault::Required);
+const STRIDES: ArgSource = Attr("strides", AttrDefault::Required);
+const PADS: ArgSource = Attr("pads", AttrDefault::Required);
+const CEIL: ArgSource = Attr("ceil_mode", AttrDefault::Flag(false));
+const KIND: ArgSource = Attr("dtype", AttrDefault::Int(3));
+const FORMAT: ArgSource = Attr("data_format", AttrDefault::Text("NCHW"));
+const FORMAT_3D: ArgSource = Attr("data_format", AttrDefault::Text("NCDHW"));
+const DILATION: ArgSource = Attr("dilation", AttrDefault::Ints(&[1]));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -493,7 +493,7 @@ pub const NODES: &[Node] = &[
         &["y", "argmax"],
         Infer::By(adaptive_outputs),
         adaptive,
-        &[A(0), Attr("output_size", Default::Required), O(0), O(1), I(2), I(3)],
+        &[A(0), Attr("output_size", AttrDefault::Required), O(0), O(1), I(2), I(3)],
     ),
     node(
         "AdaptiveMaxPool3d",
@@ -503,11 +503,11 @@ pub const NODES: &[Node] = &[
         adaptive,
         &[
             A(0),
-            Attr("output_size", Default::Required),
+            Attr("output_size", AttrDefault::Required),
             O(0),
             O(1),
             I(3),
-            Attr("indices_dtype", Default::Int(3)),
+            Attr("indices_dtype", AttrDefault::Int(3)),
         ],
     ),
 ];

@@ -8,8 +8,6 @@ mod avg_pool;
 mod batch;
 mod batch_matmul;
 mod batch_update;
-mod bordering;
-mod choosing;
 mod chunking;
 mod clamp;
 mod class_loss;
@@ -24,20 +22,22 @@ mod detection;
 mod distances;
 mod division;
 mod dropout;
+mod edge_padding;
 pub mod elementwise;
 mod embedding;
 mod embedding_bag;
-pub mod flat;
 mod foreach;
 mod formula;
 mod fused;
 mod gating;
 mod grid;
 mod indexing;
+pub mod inputs;
 mod joining;
 mod likelihood;
 mod linalg;
 mod loss;
+mod masking;
 mod matmul;
 mod max_pool;
 mod norm;
@@ -48,12 +48,12 @@ mod padding;
 mod plain_pool;
 mod power;
 mod random;
-pub mod reading;
 mod recurrent;
-pub mod reducing;
 mod reduction;
+pub mod reduction_plan;
 mod repeating;
 mod resampling;
+pub mod reshaped;
 mod rotary;
 mod sampling;
 mod scaling;
@@ -89,7 +89,7 @@ pub const ROWS: &[&[Row]] = &[
     arithmetic::ROWS,
     attention::ROWS,
     attention::MERGING_ROWS,
-    choosing::ROWS,
+    masking::ROWS,
     chunking::ROWS,
     batch_matmul::ROWS,
     clamp::ROWS,
@@ -146,7 +146,7 @@ pub const ROWS: &[&[Row]] = &[
     plain_pool::ROWS,
     unpool::ROWS,
     upsample::ROWS,
-    bordering::ROWS,
+    edge_padding::ROWS,
     sync_batch::ROWS,
     sampling::ROWS,
     detection::ROWS,
@@ -163,7 +163,7 @@ pub const NODES: &[&[Node]] = &[
     arithmetic::NODES,
     attention::NODES,
     attention::MERGING_NODES,
-    choosing::NODES,
+    masking::NODES,
     clamp::NODES,
     class_loss::NODES,
     clipped::NODES,
@@ -212,7 +212,7 @@ pub const NODES: &[&[Node]] = &[
     plain_pool::NODES,
     upsample::NODES,
     viewing::NODES,
-    bordering::NODES,
+    edge_padding::NODES,
     sync_batch::NODES,
     batch_update::NODES,
     sampling::NODES,

@@ -4,13 +4,13 @@
 //! computed in, `p = min(32, m, m * n / 32768)` and at least 1. Tensors whose strides do not let rows be seen as
 //! such are copied there too.
 
-use super::reducing::Axes;
+use super::reduction_plan::Axes;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, No, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, No, O};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::element::Element;
 use cairn_tensor::kernels::fold;
 use cairn_tensor::kernels::norm::{Affine, Norm, normalise, normalise_backward, parts};
@@ -92,8 +92,8 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
             None => None,
         };
     }
-    let x = call.flat(x, &rows, &[&y]);
-    let y = call.flat_output(y, &rows);
+    let x = call.reshaped_input(x, &rows, &[&y]);
+    let y = call.reshaped_output(y, &rows);
     call.plan(move |memory| {
         if rows[1] == 0 {
             return Ok(());
@@ -142,13 +142,14 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         }
     }
     let outs: Vec<&Operand> = dx.iter().collect();
-    let (dy, x) = (call.flat(dy, &rows, &outs), call.flat(x, &rows, &outs));
-    let dx = dx.map(|dx| call.flat_output(dx, &rows));
+    let (dy, x) = (call.reshaped_input(dy, &rows, &outs), call.reshaped_input(x, &rows, &outs));
+    let dx = dx.map(|dx| call.reshaped_output(dx, &rows));
     let count = parts(rows[0], rows[1]);
     let sums = with_real!(x.layout().dtype, C => call.scratch(C::DTYPE, &[2, count, rows[1]]));
     let half = Layout::contiguous(sums.dtype, &[count, rows[1]]);
     let axes = Axes::new(&[true, false]);
-    let reducing = with_real!(sums.dtype, C => call.reducing(&half, &axes, &fold::sum::<C>()));
+    let reduction_plan =
+        with_real!(sums.dtype, C => call.plan_reduction(&half, &axes, &fold::sum::<C>()));
     call.plan(move |memory| {
         let (dy, x, sums) = (dy.view(memory), x.view(memory), memory.scratch(&sums));
         let (mean, scale) = (mean.map(|mean| memory.view(&mean)), memory.view(&scale));
@@ -160,7 +161,7 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
                 if let Some(grad) = grad {
                     let part = sums.view().with_layout(sums.layout().at(0, which)).expect("a half of it");
                     let end = |sum: C| (sum, false);
-                    reducing.run(memory, part, fold::sum::<C>(), (memory.out(grad), None), end);
+                    reduction_plan.run(memory, part, fold::sum::<C>(), (memory.out(grad), None), end);
                 }
             }
         });
@@ -192,7 +193,7 @@ pub const ROWS: &[Row] = &[
     aclnn("LayerNorm", layer),
     aclnn("LayerNormWithImplMode", layer),
     aclnn("FastLayerNorm", layer),
-    aclnn("LayerNormBackward", layer_backward).picks(&[
+    aclnn("LayerNormBackward", layer_backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -204,8 +205,8 @@ pub const ROWS: &[Row] = &[
         A(9),
         A(10),
     ]),
-    aclnn("RmsNorm", root_mean_square).picks(&[A(0), No, A(1), No, A(2), A(3), No, A(4)]),
-    aclnn("RmsNormGrad", root_mean_square_backward).picks(&[
+    aclnn("RmsNorm", root_mean_square).with_args(&[A(0), No, A(1), No, A(2), A(3), No, A(4)]),
+    aclnn("RmsNormGrad", root_mean_square_backward).with_args(&[
         A(0),
         A(1),
         No,
@@ -254,7 +255,7 @@ pub const NODES: &[Node] = &[
         &["y", "mean", "rstd"],
         Infer::By(with_mean_and_scale),
         layer,
-        &[A(0), A(1), A(2), A(3), Attr("epsilon", Default::Float(1e-5)), O(0), O(1), O(2)],
+        &[A(0), A(1), A(2), A(3), Attr("epsilon", AttrDefault::Float(1e-5)), O(0), O(1), O(2)],
     )
     .needs_values(&[1]),
     node(
@@ -271,7 +272,7 @@ pub const NODES: &[Node] = &[
         &["y", "rstd"],
         Infer::By(with_scale),
         root_mean_square,
-        &[A(0), No, A(1), No, Attr("epsilon", Default::Float(1e-6)), O(0), No, O(1)],
+        &[A(0), No, A(1), No, Attr("epsilon", AttrDefault::Float(1e-6)), O(0), No, O(1)],
     ),
     node(
         "RmsNormGrad",

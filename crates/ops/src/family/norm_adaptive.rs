@@ -4,12 +4,12 @@
 //! Workspace: forward, as many numbers of the type computed in as `x` has elements; backward, twice as many, and what
 //! the gradients of weights take in [`super::norm`].
 
-use super::reading::Read;
-use super::reducing::{Axes, Reducing};
+use super::inputs::UnaliasedInput;
+use super::reduction_plan::{Axes, ReductionPlan};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::{Memory, Operand, Plan};
-use crate::table::Pick::A;
+use crate::table::ArgSource::A;
 use crate::table::{Row, aclnn};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::element::Element;
@@ -50,7 +50,12 @@ fn by_batch(call: &Call<'_>, at: usize, one: &Layout, x: &[usize]) -> Result<Lay
 }
 
 /// A factor or a term, repeated to the sizes of `x`.
-fn repeated(call: &Call<'_>, at: usize, one: Read, x: &[usize]) -> Result<Read> {
+fn repeated(
+    call: &Call<'_>,
+    at: usize,
+    one: UnaliasedInput,
+    x: &[usize],
+) -> Result<UnaliasedInput> {
     call.expect_dtype(at, &one, REAL)?;
     let layout = by_batch(call, at, &one, x)?;
     Ok(one.with_layout(layout.broadcast_to(x).expect("sizes were checked")))
@@ -87,18 +92,18 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     }
     let epsilon = call.float(5)?;
     let dims = x.dims().to_vec();
-    let x = call.flat(x, &rows, &[]);
-    let room = with_real!(out.dtype, C => call.scratch(C::DTYPE, &dims));
+    let x = call.reshaped_input(x, &rows, &[]);
+    let scratch = with_real!(out.dtype, C => call.scratch(C::DTYPE, &dims));
     call.plan(move |memory| {
-        let room = memory.scratch(&room);
+        let scratch = memory.scratch(&scratch);
         let [weight, bias] = affine.map(|one| one.map(|one| memory.view(&one)));
         let [mean, factor] = saved.map(|one| one.map(|one| memory.out(&one)));
         let (x, affine) = (x.view(memory), Affine { weight, bias });
         let (scale, shift) = (scale.view(memory), shift.view(memory));
-        with_real!(room.dtype(), C => {
-            let to = flat(room, rows);
+        with_real!(scratch.dtype(), C => {
+            let to = flat(scratch, rows);
             normalise::<C>(memory.parallel, Norm::Layer, to, x, affine, mean, factor, epsilon);
-            map3(memory.parallel, memory.out(&out), room.view(), scale, shift, |x: C, a: C, b: C| {
+            map3(memory.parallel, memory.out(&out), scratch.view(), scale, shift, |x: C, a: C, b: C| {
                 x.mul(C::ONE.add(a)).add(b)
             });
         });
@@ -112,14 +117,15 @@ fn over_lines(
     at: usize,
     dims: &[usize],
     from: &Layout,
-) -> Result<(Operand, Reducing)> {
+) -> Result<(Operand, ReductionPlan)> {
     let out = call.output(at)?;
     call.expect_dtype(at, &out, REAL)?;
     let layout = by_batch(call, at, &out, dims)?.without(dims.len() - 2);
     let axes: Axes = (0..dims.len()).map(|dim| dim == dims.len() - 2).collect();
     let dtype = with_real!(from.dtype, C => C::DTYPE);
-    let reducing = with_real!(dtype, C => call.reducing(from, &axes, &fold::sum::<C>()));
-    Ok((out.with_layout(layout), reducing))
+    let reduction_plan =
+        with_real!(dtype, C => call.plan_reduction(from, &axes, &fold::sum::<C>()));
+    Ok((out.with_layout(layout), reduction_plan))
 }
 
 /// Numbers with the sizes `lines`, repeated to `dims`.
@@ -158,9 +164,9 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         }
     }
     let dtype = with_real!(x.dtype, C => C::DTYPE);
-    let (scaled, room) = (call.scratch(dtype, &dims), call.scratch(dtype, &dims));
-    let to_scale = over_lines(call, 10, &dims, &room)?;
-    let to_shift = over_lines(call, 11, &dims, &room)?;
+    let (scaled, scratch) = (call.scratch(dtype, &dims), call.scratch(dtype, &dims));
+    let to_scale = over_lines(call, 10, &dims, &scratch)?;
+    let to_shift = over_lines(call, 11, &dims, &scratch)?;
     let mut grads = [None; 2];
     for (slot, at) in grads.iter_mut().zip([12, 13]) {
         let out = call.output(at)?;
@@ -169,14 +175,13 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let count = parts(rows[0], rows[1]);
     let sums = call.scratch(dtype, &[2, count, rows[1]]);
     let half = Layout::contiguous(dtype, &[count, rows[1]]);
-    let summing =
-        with_real!(dtype, C => call.reducing(&half, &Axes::new(&[true, false]), &fold::sum::<C>()));
+    let summing = with_real!(dtype, C => call.plan_reduction(&half, &Axes::new(&[true, false]), &fold::sum::<C>()));
     let mut by_line = dims.clone();
     *by_line.last_mut().expect("two dimensions or more") = 1;
     call.plan(move |memory| {
         let parallel = memory.parallel;
-        let (scaled, room, sums) =
-            (memory.scratch(&scaled), memory.scratch(&room), memory.scratch(&sums));
+        let (scaled, scratch, sums) =
+            (memory.scratch(&scaled), memory.scratch(&scratch), memory.scratch(&sums));
         let (dy, x, scale) = (dy.view(memory), x.view(memory), scale.view(memory));
         let (zero, one) = (Constant::new(Scalar::from(0.0)), Constant::new(Scalar::from(1.0)));
         let [weight, bias] = affine;
@@ -187,18 +192,18 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         let biases = bias.map_or(zero.view(&dims), |one| wide(memory, &one, &line, &dims));
         with_real!(dtype, C => {
             let end = |sum: C| (sum, false);
-            let sum_lines = |(out, reducing): &(Operand, Reducing)| {
+            let sum_lines = |(out, reduction_plan): &(Operand, ReductionPlan)| {
                 let into = (memory.out(out), None);
-                reducing.run(memory, room.view(), fold::sum::<C>(), into, end);
+                reduction_plan.run(memory, scratch.view(), fold::sum::<C>(), into, end);
             };
-            map3(parallel, room, x, means, factors, |x: C, m: C, f: C| x.sub(m).mul(f));
-            map3(parallel, room, room.view(), weights, biases, |x: C, w: C, b: C| x.mul(w).add(b));
-            map2(parallel, room, room.view(), dy, |y: C, g: C| y.mul(g));
+            map3(parallel, scratch, x, means, factors, |x: C, m: C, f: C| x.sub(m).mul(f));
+            map3(parallel, scratch, scratch.view(), weights, biases, |x: C, w: C, b: C| x.mul(w).add(b));
+            map2(parallel, scratch, scratch.view(), dy, |y: C, g: C| y.mul(g));
             sum_lines(&to_scale);
-            map1(parallel, room, dy, |g: C| g);
+            map1(parallel, scratch, dy, |g: C| g);
             sum_lines(&to_shift);
             map2(parallel, scaled, dy, scale, |g: C, s: C| g.mul(C::ONE.add(s)));
-            map1(parallel, room, x, |x: C| x);
+            map1(parallel, scratch, x, |x: C| x);
             let by_rows = |one: &Operand| wide(memory, one, &[rows[0], 1], &rows);
             let weight = weight.map(|one| memory.view(&one));
             normalise_backward::<C>(
@@ -206,7 +211,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                 Norm::Layer,
                 Some(flat(scaled, rows)),
                 flat(scaled, rows).view(),
-                flat(room, rows).view(),
+                flat(scratch, rows).view(),
                 Some(by_rows(&mean)),
                 by_rows(&factor),
                 weight,
@@ -226,7 +231,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("AdaLayerNorm", forward).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), A(6)]),
+    aclnn("AdaLayerNorm", forward).with_args(&[A(0), A(1), A(2), A(3), A(4), A(5), A(6)]),
     aclnn("AdaLayerNormV2", forward),
     aclnn("AdaLayerNormBackward", backward),
 ];

@@ -4,15 +4,15 @@
 //! Workspace: without an output for the sum, as many numbers of the type computed in as it has elements; a gradient
 //! takes twice as many, and what the gradients of weights take in [`super::norm`].
 
-use super::flat::{Flat, FlatOut};
 use super::norm::{Rows, rows};
-use super::reducing::Axes;
+use super::reduction_plan::Axes;
+use super::reshaped::{ReshapedInput, ReshapedOutput};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
-use crate::table::Pick::{A, Attr, B, No, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, B, No, O};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::element::Element;
@@ -27,29 +27,29 @@ const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
 
 /// Where the sum goes.
 enum SumTarget {
-    Out(Box<FlatOut>),
-    Room(Scratch),
+    Out(Box<ReshapedOutput>),
+    Scratch(Scratch),
 }
 
 impl SumTarget {
     fn out<'m>(&self, memory: &Memory<'m>) -> ViewMut<'m> {
         match self {
             SumTarget::Out(out) => out.out(memory),
-            SumTarget::Room(room) => memory.scratch(room),
+            SumTarget::Scratch(scratch) => memory.scratch(scratch),
         }
     }
 }
 
 /// `alpha * x1 + x2 + bias`, as rows.
-struct Sum {
-    x1: Flat,
-    x2: Flat,
-    bias: Option<Flat>,
+struct RowSum {
+    x1: ReshapedInput,
+    x2: ReshapedInput,
+    bias: Option<ReshapedInput>,
     alpha: f64,
     rows: Rows,
 }
 
-impl Sum {
+impl RowSum {
     fn run(&self, memory: &Memory<'_>, to: ViewMut<'_>) {
         let (x1, x2, alpha) = (self.x1.view(memory), self.x2.view(memory), self.alpha);
         with_real!(to.dtype(), C => {
@@ -108,30 +108,30 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         [Some(&y), sum.as_ref(), again.as_ref()].into_iter().flatten().collect();
     let shift = match call.optional(4)? {
         None => None,
-        Some(shift) if shift.dims() == x1.dims() => Some(call.flat(shift, &rows, &outs)),
+        Some(shift) if shift.dims() == x1.dims() => Some(call.reshaped_input(shift, &rows, &outs)),
         Some(shift) => {
             let shift = call.by_column(4, shift, rows)?;
-            Some(call.flat(shift, &[1, rows[1]], &outs))
+            Some(call.reshaped_input(shift, &[1, rows[1]], &outs))
         }
     };
-    let adding = Sum {
-        x1: call.flat(x1, &rows, &outs),
-        x2: call.flat(x2, &rows, &outs),
+    let row_sum = RowSum {
+        x1: call.reshaped_input(x1, &rows, &outs),
+        x2: call.reshaped_input(x2, &rows, &outs),
         bias: shift,
         alpha,
         rows,
     };
     let sum_target = match sum {
-        Some(sum) => SumTarget::Out(Box::new(call.flat_output(sum, &rows))),
-        None => with_real!(x1.dtype, C => SumTarget::Room(call.scratch(C::DTYPE, &rows))),
+        Some(sum) => SumTarget::Out(Box::new(call.reshaped_output(sum, &rows))),
+        None => with_real!(x1.dtype, C => SumTarget::Scratch(call.scratch(C::DTYPE, &rows))),
     };
-    let to = call.flat_output(y, &rows);
+    let to = call.reshaped_output(y, &rows);
     call.plan(move |memory| {
         if rows[0] == 0 || rows[1] == 0 {
             return Ok(());
         }
         let sum = sum_target.out(memory);
-        adding.run(memory, sum);
+        row_sum.run(memory, sum);
         let affine =
             Affine { weight: Some(memory.view(&weight)), bias: bias.map(|one| memory.view(&one)) };
         let [mean, scale] = saved.map(|one| one.map(|one| memory.out(&one)));
@@ -176,28 +176,29 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         *slot = Some(call.by_column(at, out, rows)?);
     }
     let outs: Vec<&Operand> = [Some(&dx1), dx2.as_ref()].into_iter().flatten().collect();
-    let dy = call.flat(dy, &rows, &outs);
-    let more = more.map(|more| call.flat(more, &rows, &outs));
-    let adding = Sum {
-        x1: call.flat(x1, &rows, &outs),
-        x2: call.flat(x2, &rows, &outs),
+    let dy = call.reshaped_input(dy, &rows, &outs);
+    let more = more.map(|more| call.reshaped_input(more, &rows, &outs));
+    let row_sum = RowSum {
+        x1: call.reshaped_input(x1, &rows, &outs),
+        x2: call.reshaped_input(x2, &rows, &outs),
         bias: None,
         alpha,
         rows,
     };
-    let dx1 = call.flat_output(dx1, &rows);
-    let dx2 = dx2.map(|dx2| call.flat_output(dx2, &rows));
+    let dx1 = call.reshaped_output(dx1, &rows);
+    let dx2 = dx2.map(|dx2| call.reshaped_output(dx2, &rows));
     let dtype = with_real!(x1.dtype, C => C::DTYPE);
     let (sum, to_sum) = (call.scratch(dtype, &rows), call.scratch(dtype, &rows));
     let count = parts(rows[0], rows[1]);
     let sums = call.scratch(dtype, &[2, count, rows[1]]);
     let half = Layout::contiguous(dtype, &[count, rows[1]]);
     let axes = Axes::new(&[true, false]);
-    let reducing = with_real!(dtype, C => call.reducing(&half, &axes, &fold::sum::<C>()));
+    let reduction_plan =
+        with_real!(dtype, C => call.plan_reduction(&half, &axes, &fold::sum::<C>()));
     call.plan(move |memory| {
         let (sum, to_sum, sums) =
             (memory.scratch(&sum), memory.scratch(&to_sum), memory.scratch(&sums));
-        adding.run(memory, sum);
+        row_sum.run(memory, sum);
         let (dy, mean, scale) = (dy.view(memory), memory.view(&mean), memory.view(&scale));
         let (weight, parallel) = (memory.view(&weight), memory.parallel);
         let more = more.map(|more| more.view(memory));
@@ -209,7 +210,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                 if let Some(grad) = grad {
                     let part = sums.view().with_layout(sums.layout().at(0, which)).expect("a half of it");
                     let end = |sum: C| (sum, false);
-                    reducing.run(memory, part, fold::sum::<C>(), (memory.out(grad), None), end);
+                    reduction_plan.run(memory, part, fold::sum::<C>(), (memory.out(grad), None), end);
                 }
             }
             let zero = Constant::new(Scalar::from(0.0));
@@ -235,8 +236,8 @@ fn gemma(call: &mut Call<'_>) -> Result<Plan> {
     let rows = rows(call, 0, &x, weight.dims())?;
     let (weight, scale) = (call.by_column(1, weight, rows)?, call.by_row(4, scale, rows)?);
     let weights = with_real!(x.dtype, C => call.scratch(C::DTYPE, &[rows[1]]));
-    let x = call.flat(x, &rows, &[&y]);
-    let y = call.flat_output(y, &rows);
+    let x = call.reshaped_input(x, &rows, &[&y]);
+    let y = call.reshaped_output(y, &rows);
     call.plan(move |memory| {
         if rows[0] == 0 || rows[1] == 0 {
             return Ok(());
@@ -264,7 +265,7 @@ fn root_mean_square(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("AddRmsNorm", root_mean_square).picks(&[
+    aclnn("AddRmsNorm", root_mean_square).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -277,7 +278,7 @@ pub const ROWS: &[Row] = &[
         A(5),
         A(6),
     ]),
-    aclnn("AddRmsNormCast", root_mean_square).picks(&[
+    aclnn("AddRmsNormCast", root_mean_square).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -292,7 +293,7 @@ pub const ROWS: &[Row] = &[
         B(true),
         A(5),
     ]),
-    aclnn("InplaceAddRmsNorm", root_mean_square).picks(&[
+    aclnn("InplaceAddRmsNorm", root_mean_square).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -306,7 +307,7 @@ pub const ROWS: &[Row] = &[
         A(1),
     ]),
     aclnn("GemmaRmsNorm", gemma),
-    aclnn("AddLayerNorm", layer).picks(&[
+    aclnn("AddLayerNorm", layer).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -320,7 +321,7 @@ pub const ROWS: &[Row] = &[
         A(10),
         A(6),
     ]),
-    aclnn("AddLayerNormGrad", backward).picks(&[
+    aclnn("AddLayerNormGrad", backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -334,8 +335,8 @@ pub const ROWS: &[Row] = &[
         A(8),
         A(9),
     ]),
-    aclnn("DeepNorm", layer).picks(&[A(0), A(1), A(3), A(2), No, A(4), A(5), A(8), A(6), A(7)]),
-    aclnn("DeepNormGrad", backward).picks(&[
+    aclnn("DeepNorm", layer).with_args(&[A(0), A(1), A(3), A(2), No, A(4), A(5), A(8), A(6), A(7)]),
+    aclnn("DeepNormGrad", backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -416,7 +417,7 @@ pub const NODES: &[Node] = &[
             No,
             No,
             No,
-            Attr("epsilon", Default::Float(1e-6)),
+            Attr("epsilon", AttrDefault::Float(1e-6)),
             O(0),
             No,
             O(1),
@@ -436,7 +437,7 @@ pub const NODES: &[Node] = &[
             No,
             No,
             No,
-            Attr("epsilon", Default::Float(1e-6)),
+            Attr("epsilon", AttrDefault::Float(1e-6)),
             O(0),
             No,
             O(2),
@@ -451,7 +452,7 @@ pub const NODES: &[Node] = &[
         &["y", "rstd"],
         Infer::By(gemma_outputs),
         gemma,
-        &[A(0), A(1), Attr("epsilon", Default::Float(1e-6)), O(0), O(1)],
+        &[A(0), A(1), Attr("epsilon", AttrDefault::Float(1e-6)), O(0), O(1)],
     ),
     node(
         "AddLayerNorm",
@@ -466,12 +467,12 @@ pub const NODES: &[Node] = &[
             A(3),
             A(4),
             No,
-            Attr("epsilon", Default::Float(1e-5)),
+            Attr("epsilon", AttrDefault::Float(1e-5)),
             O(0),
             O(1),
             O(2),
             O(3),
-            Attr("additional_output", Default::Flag(false)),
+            Attr("additional_output", AttrDefault::Flag(false)),
         ],
     ),
     node(
@@ -494,8 +495,8 @@ pub const NODES: &[Node] = &[
             A(3),
             A(2),
             No,
-            Attr("alpha", Default::Float(0.3)),
-            Attr("epsilon", Default::Float(1e-6)),
+            Attr("alpha", AttrDefault::Float(0.3)),
+            Attr("epsilon", AttrDefault::Float(1e-6)),
             O(2),
             O(0),
             O(1),
@@ -515,7 +516,7 @@ pub const NODES: &[Node] = &[
             A(5),
             A(3),
             No,
-            Attr("alpha", Default::Float(0.3)),
+            Attr("alpha", AttrDefault::Float(0.3)),
             O(0),
             O(1),
             O(3),

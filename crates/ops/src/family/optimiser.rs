@@ -5,7 +5,7 @@ use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::{Memory, Operand, Plan};
-use crate::table::Pick::{A, B};
+use crate::table::ArgSource::{A, B};
 use crate::table::{Row, aclnn};
 use cairn_tensor::kernels::map::{map1, map2, map3};
 use cairn_tensor::kernels::math::Real;
@@ -48,7 +48,7 @@ impl State {
 
 /// Numbers of a step of Adam.
 #[derive(Clone, Copy)]
-struct Pace {
+struct AdamOptions {
     rate: f64,
     beta1: f64,
     beta2: f64,
@@ -59,25 +59,25 @@ struct Pace {
     /// What gradients are divided by.
     scale: f64,
     /// Whether to climb.
-    climbs: bool,
+    maximize: bool,
     /// The decay is a part of the gradient, and not of the variable.
     coupled: bool,
     /// The greatest mean of squares is written, and not only compared with.
-    keeps: bool,
+    amsgrad: bool,
 }
 
-fn step(memory: &Memory<'_>, state: &State, pace: &Pace) {
+fn step(memory: &Memory<'_>, state: &State, options: &AdamOptions) {
     let parallel = memory.parallel;
     let State { variable, gradient, mean, square, most } = state;
-    let sign = if pace.climbs { -1.0 } else { 1.0 };
+    let sign = if options.maximize { -1.0 } else { 1.0 };
     with_real!(variable.dtype, C => {
         let of = <C as Real>::of;
-        let (b1, b2, c1, c2) = (of(pace.beta1), of(pace.beta2), of(1.0 - pace.beta1), of(1.0 - pace.beta2));
-        let (scale, sign) = (of(pace.scale), of(sign));
+        let (b1, b2, c1, c2) = (of(options.beta1), of(options.beta2), of(1.0 - options.beta1), of(1.0 - options.beta2));
+        let (scale, sign) = (of(options.scale), of(sign));
         let (grads, old) = (memory.view(gradient), memory.view(variable));
         let (means, squares) = (memory.view(mean), memory.view(square));
-        if pace.coupled && pace.decay != 0.0 {
-            let decay = of(pace.decay);
+        if options.coupled && options.decay != 0.0 {
+            let decay = of(options.decay);
             let full = move |g: C, x: C| g / scale * sign + decay * x;
             map3::<C, C, C, C>(parallel, memory.out(mean), means, grads, old, move |m, g, x| b1 * m + c1 * full(g, x));
             map3::<C, C, C, C>(parallel, memory.out(square), squares, grads, old, move |v, g, x| {
@@ -89,20 +89,20 @@ fn step(memory: &Memory<'_>, state: &State, pace: &Pace) {
                 b2 * v + c2 * (g / scale) * (g / scale)
             });
         }
-        let [left1, left2] = pace.powers.map(|power| 1.0 - power);
-        let shrink = of(if pace.coupled { 1.0 } else { 1.0 - pace.rate * pace.decay });
-        let (pace_now, root, epsilon) = (of(pace.rate / left1), of(left2.sqrt()), of(pace.epsilon));
+        let [left1, left2] = options.powers.map(|power| 1.0 - power);
+        let shrink = of(if options.coupled { 1.0 } else { 1.0 - options.rate * options.decay });
+        let (rate_now, root, epsilon) = (of(options.rate / left1), of(left2.sqrt()), of(options.epsilon));
         let greater = |a: C, b: C| if a > b { a } else { b };
         let to = memory.out(variable);
         match most {
-            Some(most) if pace.keeps => {
+            Some(most) if options.amsgrad => {
                 map2::<C, C, C>(parallel, memory.out(most), memory.view(most), squares, greater);
                 map3::<C, C, C, C>(parallel, to, old, means, memory.view(most), move |x, m, v| {
-                    x * shrink - pace_now * m / (v.sqrt() / root + epsilon)
+                    x * shrink - rate_now * m / (v.sqrt() / root + epsilon)
                 });
             }
             _ => map3::<C, C, C, C>(parallel, to, old, means, squares, move |x, m, v| {
-                x * shrink - pace_now * m / (v.sqrt() / root + epsilon)
+                x * shrink - rate_now * m / (v.sqrt() / root + epsilon)
             }),
         }
     });
@@ -114,17 +114,17 @@ fn step(memory: &Memory<'_>, state: &State, pace: &Pace) {
 /// is kept), gradient, the number of the step before, rate, beta1, beta2, decay, epsilon, whether to keep
 /// the greatest, whether to climb.
 fn adamw(call: &mut Call<'_>) -> Result<Plan> {
-    let keeps = call.flag(11)?;
+    let amsgrad = call.flag(11)?;
     let state = State {
         variable: call.inout(0)?,
         mean: call.inout(1)?,
         square: call.inout(2)?,
-        most: if keeps { Some(call.inout(3)?) } else { None },
+        most: if amsgrad { Some(call.inout(3)?) } else { None },
         gradient: call.tensor(4)?,
     };
     state.check(call, [0, 4, 1, 2, 3])?;
     let number = call.parameter_or(5, 0.0)?;
-    let pace = Pace {
+    let options = AdamOptions {
         rate: call.float(6)?,
         beta1: call.float(7)?,
         beta2: call.float(8)?,
@@ -132,14 +132,14 @@ fn adamw(call: &mut Call<'_>) -> Result<Plan> {
         epsilon: call.float(10)?,
         powers: [0.0; 2],
         scale: 1.0,
-        climbs: call.flag(12)?,
+        maximize: call.flag(12)?,
         coupled: false,
-        keeps,
+        amsgrad,
     };
     call.plan(move |memory| {
         let number = number.value(memory).as_f64() + 1.0;
-        let powers = [pace.beta1.powf(number), pace.beta2.powf(number)];
-        step(memory, &state, &Pace { powers, ..pace });
+        let powers = [options.beta1.powf(number), options.beta2.powf(number)];
+        step(memory, &state, &AdamOptions { powers, ..options });
         Ok(())
     })
 }
@@ -149,13 +149,13 @@ fn adamw(call: &mut Call<'_>) -> Result<Plan> {
 /// Arguments: variable, mean, mean of squares, powers of beta1 and beta2 before this step, rate, decay, beta1, beta2,
 /// epsilon, gradient, the greatest mean of squares (where it is kept), whether to keep it, whether to climb.
 fn adamw_by_tensors(call: &mut Call<'_>) -> Result<Plan> {
-    let keeps = call.flag(12)?;
+    let amsgrad = call.flag(12)?;
     let state = State {
         variable: call.inout(0)?,
         mean: call.inout(1)?,
         square: call.inout(2)?,
         gradient: call.tensor(10)?,
-        most: if keeps { Some(call.inout(11)?) } else { None },
+        most: if amsgrad { Some(call.inout(11)?) } else { None },
     };
     state.check(call, [0, 10, 1, 2, 11])?;
     let mut numbers = [Parameter::Now(0.into()); 7];
@@ -165,13 +165,13 @@ fn adamw_by_tensors(call: &mut Call<'_>) -> Result<Plan> {
         }
         *number = call.parameter_or(at, 0.0)?;
     }
-    let climbs = call.flag(13)?;
+    let maximize = call.flag(13)?;
     call.plan(move |memory| {
         let [power1, power2, rate, decay, beta1, beta2, epsilon] =
             numbers.map(|number| number.value(memory).as_f64());
         let powers = [power1 * beta1, power2 * beta2];
         let scale = 1.0;
-        let pace = Pace {
+        let options = AdamOptions {
             rate,
             beta1,
             beta2,
@@ -179,11 +179,11 @@ fn adamw_by_tensors(call: &mut Call<'_>) -> Result<Plan> {
             epsilon,
             powers,
             scale,
-            climbs,
+            maximize,
             coupled: false,
-            keeps,
+            amsgrad,
         };
-        step(memory, &state, &pace);
+        step(memory, &state, &options);
         Ok(())
     })
 }
@@ -205,7 +205,7 @@ fn adam(call: &mut Call<'_>) -> Result<Plan> {
     let sources = [0, 1, 2, 9].map(|at| call.tensor(at));
     let mut inputs = Vec::new();
     for source in sources {
-        inputs.push(call.source(source?, &[&outs[0], &outs[1], &outs[2]]));
+        inputs.push(call.in_place_input(source?, &[&outs[0], &outs[1], &outs[2]]));
     }
     let mut numbers = [Parameter::Now(0.into()); 6];
     for (number, at) in numbers.iter_mut().zip(3..) {
@@ -224,16 +224,16 @@ fn adam(call: &mut Call<'_>) -> Result<Plan> {
         with_real!(variable.dtype, C => {
             let of = <C as Real>::of;
             let (b1, b2, c1, c2) = (of(beta1), of(beta2), of(1.0 - beta1), of(1.0 - beta2));
-            let (pace, epsilon) = (of(rate * (1.0 - power2).sqrt() / (1.0 - power1)), of(epsilon));
+            let (rate_now, epsilon) = (of(rate * (1.0 - power2).sqrt() / (1.0 - power1)), of(epsilon));
             map2::<C, C, C>(parallel, to_mean, mean, grads, move |m, g| b1 * m + c1 * g);
             map2::<C, C, C>(parallel, to_square, square, grads, move |v, g| b2 * v + c2 * g * g);
             map3::<C, C, C, C>(parallel, to, old, to_mean.view(), to_square.view(), move |x, m, v| {
                 let m = if nesterov { b1 * m } else { m };
-                x - pace * m / (v.sqrt() + epsilon)
+                x - rate_now * m / (v.sqrt() + epsilon)
             });
             if nesterov {
                 map3::<C, C, C, C>(parallel, to, to.view(), grads, to_square.view(), move |x, g, v| {
-                    x - pace * c1 * g / (v.sqrt() + epsilon)
+                    x - rate_now * c1 * g / (v.sqrt() + epsilon)
                 });
             }
         });
@@ -275,9 +275,9 @@ fn adam_of_lists(call: &mut Call<'_>, coupled: bool) -> Result<Plan> {
     let scaled = call.has(6);
     let gradients = if coupled && scaled { call.inouts(1)? } else { call.tensors(1)? };
     let (means, squares) = (call.inouts(2)?, call.inouts(3)?);
-    let keeps = call.flag(13)?;
-    let most = if keeps { inouts_or_none(call, 4, count)? } else { None };
-    if keeps && most.is_none() && count > 0 {
+    let amsgrad = call.flag(13)?;
+    let most = if amsgrad { inouts_or_none(call, 4, count)? } else { None };
+    if amsgrad && most.is_none() && count > 0 {
         let name = call.parameter(4);
         return Err(Error::Null(format!("{name} is null or empty: the greatest are to be kept")));
     }
@@ -304,7 +304,7 @@ fn adam_of_lists(call: &mut Call<'_>, coupled: bool) -> Result<Plan> {
         .collect();
     states.iter().try_for_each(|state| state.check(call, [0, 1, 2, 3, 4]))?;
     let (scale, overflow) = (call.value_or(6, 1.0)?, call.value_or(7, 0.0)?);
-    let pace = Pace {
+    let options = AdamOptions {
         rate: call.float(8)?,
         beta1: call.float(9)?,
         beta2: call.float(10)?,
@@ -312,9 +312,9 @@ fn adam_of_lists(call: &mut Call<'_>, coupled: bool) -> Result<Plan> {
         epsilon: call.float(12)?,
         powers: [0.0; 2],
         scale: 1.0,
-        climbs: call.flag(14)?,
+        maximize: call.flag(14)?,
         coupled,
-        keeps,
+        amsgrad,
     };
     call.plan(move |memory| {
         if overflow.read(memory).as_f64() == 1.0 {
@@ -331,9 +331,9 @@ fn adam_of_lists(call: &mut Call<'_>, coupled: bool) -> Result<Plan> {
             }
             let number = cairn_tensor::kernels::peek::first(memory.view(number));
             let number = number.map_or(0.0, |one| one.as_f64()) + f64::from(u8::from(coupled));
-            let powers = [pace.beta1.powf(number), pace.beta2.powf(number)];
+            let powers = [options.beta1.powf(number), options.beta2.powf(number)];
             let scale = if coupled { 1.0 } else { scale };
-            step(memory, state, &Pace { powers, scale, ..pace });
+            step(memory, state, &AdamOptions { powers, scale, ..options });
         }
         Ok(())
     })
@@ -358,7 +358,7 @@ fn descend(call: &mut Call<'_>) -> Result<Plan> {
     let scale = call.value_or(3, 1.0)?;
     let [decay, momentum, rate, dampening] = [4, 5, 6, 7].map(|at| call.float(at));
     let (decay, momentum, rate, dampening) = (decay?, momentum?, rate?, dampening?);
-    let (nesterov, climbs, first) = (call.flag(8)?, call.flag(9)?, call.flag(10)?);
+    let (nesterov, maximize, first) = (call.flag(8)?, call.flag(9)?, call.flag(10)?);
     call.plan(move |memory| {
         let parallel = memory.parallel;
         let scale = scale.read(memory).as_f64();
@@ -368,7 +368,7 @@ fn descend(call: &mut Call<'_>) -> Result<Plan> {
                 let of = <C as Real>::of;
                 let (scale, decay, rate) = (of(scale), of(decay), of(rate));
                 let (momentum, rest) = (of(momentum), of(1.0 - dampening));
-                let sign = of(if climbs { -1.0 } else { 1.0 });
+                let sign = of(if maximize { -1.0 } else { 1.0 });
                 if scaled {
                     map1::<C, C>(parallel, grads, grads.view(), move |g| g / scale);
                 }
@@ -397,7 +397,7 @@ fn descend(call: &mut Call<'_>) -> Result<Plan> {
 pub const ROWS: &[Row] = &[
     aclnn("ApplyAdamWV2", adamw),
     aclnn("ApplyAdamW", adamw_by_tensors),
-    aclnn("ApplyAdam", adam).picks(&[
+    aclnn("ApplyAdam", adam).with_args(&[
         A(0),
         A(1),
         A(2),

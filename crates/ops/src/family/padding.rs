@@ -1,53 +1,53 @@
-//! Borders around tensors.
+//! Padding of tensors.
 
-use super::bordering::{self, edge, pairs};
-use super::reading::Read;
+use super::edge_padding::{self, edge, pairs};
+use super::inputs::UnaliasedInput;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, No, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, No, O};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::{Dims, Layout, Scalar};
 
-/// A border of one value around a tensor, or a part cut off where it is negative. Arguments: a, borders (before and
+/// Padding of one value around a tensor, or a part cut off where it is negative. Arguments: a, padding (before and
 /// after, the last dimension first), value, out.
-fn padded(call: &mut Call<'_>) -> Result<Plan> {
+fn constant_pad(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read(0, &[&out])?;
-    let borders = call.ints(1)?;
+    let padding = call.ints(1)?;
     let value = if call.has(2) { call.number(2)? } else { Scalar::from(0) };
     let rank = a.rank();
-    if borders.len() % 2 != 0 || borders.len() > 2 * rank {
+    if padding.len() % 2 != 0 || padding.len() > 2 * rank {
         let (name, dims) = (call.parameter(1), a.dims());
-        return Err(Error::invalid(format!("{name} = {borders:?} are no pairs for {dims:?}")));
+        return Err(Error::invalid(format!("{name} = {padding:?} are no pairs for {dims:?}")));
     }
-    bordered(
+    pad_with_value(
         call,
         a,
         out,
-        &borders.chunks(2).map(|two| (two[0], two[1])).collect::<Vec<_>>(),
+        &padding.chunks(2).map(|two| (two[0], two[1])).collect::<Vec<_>>(),
         value,
     )
 }
 
-/// As [`padded`] with pairs from the first dimension on, or with borders of the tensor's own elements. Arguments: a, pairs,
+/// As [`constant_pad`] with pairs from the first dimension on, or with padding of the tensor's own elements. Arguments: a, pairs,
 /// value, out, mode, order of the pairs.
 fn padded_in_order(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read(0, &[&out])?;
     let mut pairs = pairs(call, 1, a.rank(), call.flag_or(5, true)?)?;
     if let Some(edge) = edge(call, 4)? {
-        return bordering::bordered(call, (0, 1, 3), (a, out), &pairs, edge);
+        return edge_padding::pad_with_edge(call, (0, 1, 3), (a, out), &pairs, edge);
     }
     let value = if call.has(2) { call.number(2)? } else { Scalar::from(0) };
     pairs.reverse();
-    bordered(call, a, out, &pairs, value)
+    pad_with_value(call, a, out, &pairs, value)
 }
 
-fn padded_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn constant_pad_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
     let mut dims = Dims::new(a.dims());
     for (size, (before, after)) in
@@ -58,9 +58,9 @@ fn padded_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(a.dtype, &dims)])
 }
 
-fn bordered(
+fn pad_with_value(
     call: &mut Call<'_>,
-    a: Read,
+    a: UnaliasedInput,
     out: Operand,
     pairs: &[(i64, i64)],
     value: Scalar,
@@ -100,7 +100,7 @@ fn bordered(
 }
 
 /// The rows of this family.
-pub const ROWS: &[Row] = &[aclnn("ConstantPadNd", padded)];
+pub const ROWS: &[Row] = &[aclnn("ConstantPadNd", constant_pad)];
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -108,7 +108,7 @@ pub const NODES: &[Node] = &[
         "Pad",
         &["x", "paddings"],
         &["y"],
-        Infer::By(padded_output),
+        Infer::By(constant_pad_output),
         padded_in_order,
         &[A(0), A(1), No, O(0), No],
     )
@@ -117,15 +117,15 @@ pub const NODES: &[Node] = &[
         "PadV3",
         &["x", "paddings", "constant_values?"],
         &["y"],
-        Infer::By(padded_output),
+        Infer::By(constant_pad_output),
         padded_in_order,
         &[
             A(0),
             A(1),
             A(2),
             O(0),
-            Attr("mode", Default::Text("constant")),
-            Attr("paddings_contiguous", Default::Flag(true)),
+            Attr("mode", AttrDefault::Text("constant")),
+            Attr("paddings_contiguous", AttrDefault::Flag(true)),
         ],
     )
     .needs_values(&[1, 2]),

@@ -2,15 +2,15 @@
 
 use super::max_pool::pooled;
 use super::window::{
-    Sliding, channels_last, frame, numbers, numbers_by_format, numbers_or, spatial_sizes,
+    PoolOptions, channels_last, frame, numbers, numbers_by_format, numbers_or, spatial_sizes,
     with_spatial_sizes,
 };
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, I, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, I, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::pool::{Windows, max_pool};
 use cairn_tensor::{DType, Layout};
 
@@ -28,7 +28,7 @@ const NUMBERS: &[DType] = &[
 ];
 
 /// Pooling of aclnnMaxPool. Arguments: x, kernel, strides, automatic padding, pads, dilations, ceil mode, out.
-fn plain(call: &mut Call<'_>) -> Result<Plan> {
+fn max_pool_plain(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.layout(0)?;
     call.expect_dtype(0, &x, NUMBERS)?;
     frame(call, 0, &x, 2, false)?;
@@ -41,7 +41,7 @@ fn plain(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} = {dilation:?}: only 1 is supported")));
     }
     let none = vec![0; 2];
-    let mut sliding = Sliding {
+    let mut options = PoolOptions {
         kernel,
         stride,
         before: none.clone(),
@@ -60,32 +60,32 @@ fn plain(call: &mut Call<'_>) -> Result<Plan> {
         return wrong("has a number out of range");
     }
     let pad: Vec<usize> = pads.iter().map(|one| *one as usize).collect();
-    (sliding.before, sliding.after) = match pad[..] {
+    (options.before, options.after) = match pad[..] {
         [] => (vec![0; 2], vec![0; 2]),
         [one] => (vec![one; 2], vec![one; 2]),
         [high, wide] => (vec![high, wide], vec![high, wide]),
         [top, left, bottom, right] => (vec![top, left], vec![bottom, right]),
         _ => return wrong("has no 0, 1, 2 or 4 numbers"),
     };
-    let fits = |i: usize| sliding.before[i] + sliding.after[i] <= sliding.kernel[i];
+    let fits = |i: usize| options.before[i] + options.after[i] <= options.kernel[i];
     if !(0..2).all(fits) {
         return wrong("is more than the windows");
     }
-    let outputs = sliding.outputs(call, 0, input)?;
-    pooled(call, (0, 7), None, 2, false, sliding.windows(), &outputs)
+    let outputs = options.outputs(call, 0, input)?;
+    pooled(call, (0, 7), None, 2, false, options.windows(), &outputs)
 }
 
 /// Pooling by attributes. Arguments: x, ksize, strides, padding mode, pads (pairs), dilation, ceil mode, data format,
 /// global, out, spatial dimensions.
-fn by_attributes(call: &mut Call<'_>) -> Result<Plan> {
-    let (spatial, last, sliding) = attributes(call)?;
+fn max_pool_v3(call: &mut Call<'_>) -> Result<Plan> {
+    let (spatial, last, options) = attributes(call)?;
     let x = call.layout(0)?;
     call.expect_dtype(0, &x, NUMBERS)?;
-    let outputs = sliding.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
-    pooled(call, (0, 9), None, spatial, last, sliding.windows(), &outputs)
+    let outputs = options.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
+    pooled(call, (0, 9), None, spatial, last, options.windows(), &outputs)
 }
 
-fn attributes(call: &Call<'_>) -> Result<(usize, bool, Sliding)> {
+fn attributes(call: &Call<'_>) -> Result<(usize, bool, PoolOptions)> {
     let spatial = call.int(10)? as usize;
     let last = if call.has(7) { channels_last(call, 7, spatial)? } else { spatial == 3 };
     let x = call.layout(0)?;
@@ -99,18 +99,18 @@ fn attributes(call: &Call<'_>) -> Result<(usize, bool, Sliding)> {
     };
     let none = vec![0; spatial];
     let ceil = call.has(6) && call.scalar(6)?.as_bool();
-    let sliding = Sliding { kernel, stride, before: none.clone(), after: none, dilation, ceil };
-    let sliding = match call.flag_or(8, false)? {
-        true => sliding.global(input),
-        false => sliding.padded(call, 3, 4, input)?,
+    let options = PoolOptions { kernel, stride, before: none.clone(), after: none, dilation, ceil };
+    let options = match call.flag_or(8, false)? {
+        true => options.global(input),
+        false => options.padded(call, 3, 4, input)?,
     };
-    Ok((spatial, last, sliding))
+    Ok((spatial, last, options))
 }
 
-fn by_attributes_output(call: &Call<'_>) -> Result<Vec<Layout>> {
-    let (spatial, last, sliding) = attributes(call)?;
+fn max_pool_v3_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (spatial, last, options) = attributes(call)?;
     let x = call.layout(0)?;
-    let outputs = sliding.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
+    let outputs = options.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
     Ok(vec![Layout::contiguous(x.dtype, &with_spatial_sizes(x.dims(), &outputs, last))])
 }
 
@@ -126,8 +126,8 @@ fn global(call: &mut Call<'_>) -> Result<Plan> {
         let (name, dims) = (call.parameter(0), x.dims());
         return Err(Error::invalid(format!("{name} {dims:?} has no positions to pool")));
     }
-    let x = call.flat(x, &[planes, 1, 1, 1, length], &[&out]);
-    let out = call.flat_output(out, &[planes, 1, 1, 1, 1]);
+    let x = call.reshaped_input(x, &[planes, 1, 1, 1, length], &[&out]);
+    let out = call.reshaped_output(out, &[planes, 1, 1, 1, 1]);
     let one = Windows::Parts(1);
     call.plan(move |memory| {
         max_pool(memory.parallel, out.out(memory), None, x.view(memory), [one; 3]);
@@ -147,8 +147,8 @@ pub fn global_dims(call: &Call<'_>, x: &Layout) -> Result<cairn_tensor::Dims> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("MaxPool", plain),
-    aclnn("MaxPoolV3", by_attributes).picks(&[
+    aclnn("MaxPool", max_pool_plain),
+    aclnn("MaxPoolV3", max_pool_v3).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -161,7 +161,7 @@ pub const ROWS: &[Row] = &[
         A(5),
         I(2),
     ]),
-    aclnn("MaxPool3D", by_attributes).picks(&[
+    aclnn("MaxPool3D", max_pool_v3).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -177,8 +177,8 @@ pub const ROWS: &[Row] = &[
     aclnn("GlobalMaxPool", global),
 ];
 
-const KSIZE: Pick = Attr("ksize", Default::Required);
-const STRIDES: Pick = Attr("strides", Default::Required);
+const KSIZE: ArgSource = Attr("ksize", AttrDefault::Required);
+const STRIDES: ArgSource = Attr("strides", AttrDefault::Required);
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -186,17 +186,17 @@ pub const NODES: &[Node] = &[
         "MaxPool",
         &["x"],
         &["y"],
-        Infer::By(by_attributes_output),
-        by_attributes,
+        Infer::By(max_pool_v3_output),
+        max_pool_v3,
         &[
             A(0),
             KSIZE,
             STRIDES,
-            Attr("padding", Default::Required),
+            Attr("padding", AttrDefault::Required),
             No,
             No,
             No,
-            Attr("data_format", Default::Text("NHWC")),
+            Attr("data_format", AttrDefault::Text("NHWC")),
             No,
             O(0),
             I(2),
@@ -206,18 +206,18 @@ pub const NODES: &[Node] = &[
         "MaxPoolV3",
         &["x"],
         &["y"],
-        Infer::By(by_attributes_output),
-        by_attributes,
+        Infer::By(max_pool_v3_output),
+        max_pool_v3,
         &[
             A(0),
             KSIZE,
             STRIDES,
-            Attr("padding_mode", Default::Text("CALCULATED")),
-            Attr("pads", Default::Ints(&[0, 0, 0, 0])),
+            Attr("padding_mode", AttrDefault::Text("CALCULATED")),
+            Attr("pads", AttrDefault::Ints(&[0, 0, 0, 0])),
             No,
-            Attr("ceil_mode", Default::Flag(false)),
-            Attr("data_format", Default::Text("NCHW")),
-            Attr("global_pooling", Default::Flag(false)),
+            Attr("ceil_mode", AttrDefault::Flag(false)),
+            Attr("data_format", AttrDefault::Text("NCHW")),
+            Attr("global_pooling", AttrDefault::Flag(false)),
             O(0),
             I(2),
         ],
@@ -226,17 +226,17 @@ pub const NODES: &[Node] = &[
         "MaxPool3D",
         &["x"],
         &["y"],
-        Infer::By(by_attributes_output),
-        by_attributes,
+        Infer::By(max_pool_v3_output),
+        max_pool_v3,
         &[
             A(0),
             KSIZE,
             STRIDES,
-            Attr("padding", Default::Required),
-            Attr("pads", Default::Ints(&[0, 0, 0, 0, 0, 0])),
-            Attr("dilation", Default::Ints(&[1, 1, 1, 1, 1])),
-            Attr("ceil_mode", Default::Int(0)),
-            Attr("data_format", Default::Text("NDHWC")),
+            Attr("padding", AttrDefault::Required),
+            Attr("pads", AttrDefault::Ints(&[0, 0, 0, 0, 0, 0])),
+            Attr("dilation", AttrDefault::Ints(&[1, 1, 1, 1, 1])),
+            Attr("ceil_mode", AttrDefault::Int(0)),
+            Attr("data_format", AttrDefault::Text("NDHWC")),
             No,
             O(0),
             I(3),

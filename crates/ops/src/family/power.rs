@@ -8,8 +8,8 @@ use crate::call::Call;
 use crate::error::Result;
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, O};
-use crate::table::{Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, O};
+use crate::table::{ArgSource, Node, Row, aclnn, node};
 use cairn_tensor::Scalar;
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
@@ -74,23 +74,23 @@ fn pow(call: &mut Call<'_>) -> Result<Plan> {
         .plan(call)
 }
 
-const SELF: &[Pick] = &[A(0), A(1), A(0)];
-const BINARY: &[Pick] = &[A(0), A(1), O(0)];
+const SELF: &[ArgSource] = &[A(0), A(1), A(0)];
+const BINARY: &[ArgSource] = &[A(0), A(1), O(0)];
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("PowTensorScalar", pow),
     aclnn("PowTensorTensor", |c| POW.plan(c)),
     aclnn("PowScalarTensor", |c| POW.plan(c)),
-    aclnn("InplacePowTensorScalar", pow).picks(SELF),
-    aclnn("InplacePowTensorTensor", |c| POW.plan(c)).picks(SELF),
+    aclnn("InplacePowTensorScalar", pow).with_args(SELF),
+    aclnn("InplacePowTensorTensor", |c| POW.plan(c)).with_args(SELF),
     aclnn("Atan2", |c| ATAN2.plan(c)),
-    aclnn("InplaceAtan2", |c| ATAN2.plan(c)).picks(SELF),
+    aclnn("InplaceAtan2", |c| ATAN2.plan(c)).with_args(SELF),
     aclnn("XLogYTensor", |c| XLOGY.plan(c)),
     aclnn("XLogYScalarOther", |c| XLOGY.plan(c)),
     aclnn("XLogYScalarSelf", |c| XLOGY.plan(c)),
-    aclnn("InplaceXLogYTensor", |c| XLOGY.plan(c)).picks(SELF),
-    aclnn("InplaceXLogYScalarOther", |c| XLOGY.plan(c)).picks(SELF),
+    aclnn("InplaceXLogYTensor", |c| XLOGY.plan(c)).with_args(SELF),
+    aclnn("InplaceXLogYScalarOther", |c| XLOGY.plan(c)).with_args(SELF),
     aclnn("Xlog1py", |c| XLOG1PY.plan(c)),
     aclnn("LogAddExp", |c| LOGADDEXP.plan(c)),
     aclnn("LogAddExp2", |c| LOGADDEXP2.plan(c)),

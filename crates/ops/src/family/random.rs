@@ -6,8 +6,8 @@ use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Plan};
-use crate::table::Pick::{A, Attr, F, No, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, F, No, O};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::map3;
 use cairn_tensor::kernels::multinomial::{multinomial as sample, tree_size};
@@ -18,15 +18,15 @@ use cairn_tensor::{DType, Dims, Layout, broadcast, with_real};
 
 const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
 
-/// Where a call's random words come from.
+/// The state of the random number generator of a call.
 #[derive(Clone, Copy)]
-pub struct Draws {
+pub struct GeneratorState {
     seed: Value,
     offset: Value,
     more: Value,
 }
 
-impl Draws {
+impl GeneratorState {
     /// The words, when they are needed.
     pub fn philox(&self, memory: &Memory<'_>) -> Philox {
         let [seed, offset, more] =
@@ -38,10 +38,10 @@ impl Draws {
 impl Call<'_> {
     /// Seed at `at`, then the offset, then what is added to it (0 when absent): numbers, or tensors that hold
     /// them.
-    pub fn draws(&mut self, at: usize) -> Result<Draws> {
+    pub fn generator(&mut self, at: usize) -> Result<GeneratorState> {
         self.is_random = true;
         let (seed, offset) = (self.value(at)?, self.value(at + 1)?);
-        Ok(Draws { seed, offset, more: self.value_or(at + 2, 0)? })
+        Ok(GeneratorState { seed, offset, more: self.value_or(at + 2, 0)? })
     }
 }
 
@@ -53,9 +53,15 @@ fn normal(call: &mut Call<'_>) -> Result<Plan> {
         let name = call.parameter(2);
         return Err(Error::invalid(format!("{name} = {deviation} is below 0")));
     }
-    let draws = call.draws(3)?;
+    let generator = call.generator(3)?;
     call.plan(move |memory| {
-        kernel::normal(memory.parallel, memory.out(&out), draws.philox(memory), mean, deviation);
+        kernel::normal(
+            memory.parallel,
+            memory.out(&out),
+            generator.philox(memory),
+            mean,
+            deviation,
+        );
         Ok(())
     })
 }
@@ -66,7 +72,7 @@ fn normal_each(call: &mut Call<'_>) -> Result<Plan> {
     let (out, mean, deviation) = (call.output(0)?, call.input(1)?, call.input(2)?);
     call.expect_dtype(0, &out, REAL)?;
     let dims = call.broadcast([(1, &mean), (2, &deviation)].into_iter(), (0, &out))?;
-    let draws = call.draws(3)?;
+    let generator = call.generator(3)?;
     let (mean, deviation): (Input, Input) = (call.apart(mean, &out), call.apart(deviation, &out));
     let compute = if out.dtype == DType::Double { DType::Double } else { DType::Float };
     let plain = call.scratch(compute, &dims);
@@ -74,7 +80,7 @@ fn normal_each(call: &mut Call<'_>) -> Result<Plan> {
         mean.prepare(memory);
         deviation.prepare(memory);
         let drawn = memory.scratch(&plain);
-        kernel::normal(memory.parallel, drawn, draws.philox(memory), 0.0, 1.0);
+        kernel::normal(memory.parallel, drawn, generator.philox(memory), 0.0, 1.0);
         mean.with(memory, &dims, |mean| {
             deviation.with(memory, &dims, |deviation| {
                 with_real!(compute, C => map3::<C, C, C, C>(
@@ -95,24 +101,24 @@ fn uniform(call: &mut Call<'_>) -> Result<Plan> {
         let (from, to) = (call.parameter(1), call.parameter(2));
         return Err(Error::invalid(format!("{from} = {low} is above {to} = {high}")));
     }
-    let draws = call.draws(3)?;
+    let generator = call.generator(3)?;
     call.plan(move |memory| {
-        kernel::uniform(memory.parallel, memory.out(&out), draws.philox(memory), low, high);
+        kernel::uniform(memory.parallel, memory.out(&out), generator.philox(memory), low, high);
         Ok(())
     })
 }
 
 /// Integers, in tensors of any type. Arguments: out, from, to (excluded), seed, offset, more offset.
-fn whole(call: &mut Call<'_>) -> Result<Plan> {
+fn random_integers(call: &mut Call<'_>) -> Result<Plan> {
     let (out, low, high) = (call.output(0)?, call.int(1)?, call.int(2)?);
     call.expect_number(0, &out)?;
     if low >= high {
         let (from, to) = (call.parameter(1), call.parameter(2));
         return Err(Error::invalid(format!("{from} = {low} is not below {to} = {high}")));
     }
-    let (draws, count) = (call.draws(3)?, high.wrapping_sub(low) as u64);
+    let (generator, count) = (call.generator(3)?, high.wrapping_sub(low) as u64);
     call.plan(move |memory| {
-        kernel::whole(memory.parallel, memory.out(&out), draws.philox(memory), low, count);
+        kernel::integers(memory.parallel, memory.out(&out), generator.philox(memory), low, count);
         Ok(())
     })
 }
@@ -130,9 +136,9 @@ fn integers_of_type(call: &mut Call<'_>) -> Result<Plan> {
         DType::Bool => 2,
         dtype => 1 << (8 * out.item() - usize::from(dtype != DType::Uint8)),
     };
-    let draws = call.draws(1)?;
+    let generator = call.generator(1)?;
     call.plan(move |memory| {
-        kernel::whole(memory.parallel, memory.out(&out), draws.philox(memory), 0, count);
+        kernel::integers(memory.parallel, memory.out(&out), generator.philox(memory), 0, count);
         Ok(())
     })
 }
@@ -140,37 +146,37 @@ fn integers_of_type(call: &mut Call<'_>) -> Result<Plan> {
 /// Arguments: out, probability (a number or a tensor), seed, offset, more offset, a tensor of the same sizes as
 /// out (or nothing).
 fn bernoulli(call: &mut Call<'_>) -> Result<Plan> {
-    let (out, chance) = (call.output(0)?, call.input(1)?);
+    let (out, p) = (call.output(0)?, call.input(1)?);
     call.settle_type(0);
     call.expect_number(0, &out)?;
-    let draws = call.draws(2)?;
+    let generator = call.generator(2)?;
     if call.has(5) {
         call.expect_dims(5, &call.layout(5)?, out.dims())?;
     }
-    if let Input::Scalar(chance) = chance {
-        let chance = chance.as_f64();
-        if !(0.0..=1.0).contains(&chance) {
+    if let Input::Scalar(p) = p {
+        let p = p.as_f64();
+        if !(0.0..=1.0).contains(&p) {
             let name = call.parameter(1);
-            return Err(Error::invalid(format!("{name} = {chance} is no probability from 0 to 1")));
+            return Err(Error::invalid(format!("{name} = {p} is no probability from 0 to 1")));
         }
         return call.plan(move |memory| {
-            kernel::bernoulli(memory.parallel, memory.out(&out), draws.philox(memory), chance);
+            kernel::bernoulli(memory.parallel, memory.out(&out), generator.philox(memory), p);
             Ok(())
         });
     }
-    if let Input::Tensor(chance) = chance {
-        call.expect_number(1, &chance)?;
+    if let Input::Tensor(p) = p {
+        call.expect_number(1, &p)?;
     }
     let dims = Dims::new(out.dims());
-    if broadcast(chance.dims(), &dims) != Some(dims) {
-        let (name, have) = (call.parameter(1), chance.dims());
+    if broadcast(p.dims(), &dims) != Some(dims) {
+        let (name, have) = (call.parameter(1), p.dims());
         return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {dims:?}")));
     }
-    let chance = call.apart(chance, &out);
+    let p = call.apart(p, &out);
     call.plan(move |memory| {
-        chance.prepare(memory);
-        chance.with(memory, &dims, |chance| {
-            kernel::bernoulli_each(memory.parallel, memory.out(&out), draws.philox(memory), chance);
+        p.prepare(memory);
+        p.with(memory, &dims, |p| {
+            kernel::bernoulli_each(memory.parallel, memory.out(&out), generator.philox(memory), p);
         });
         Ok(())
     })
@@ -185,16 +191,16 @@ fn permutation(call: &mut Call<'_>) -> Result<Plan> {
     };
     call.expect_dims(4, &out, &[size])?;
     call.expect_number(4, &out)?;
-    let draws = call.draws(1)?;
+    let generator = call.generator(1)?;
     let direct = out.dtype == DType::Int64 && out.is_contiguous();
-    let room = (!direct).then(|| call.scratch(DType::Int64, &[size]));
+    let scratch = (!direct).then(|| call.scratch(DType::Int64, &[size]));
     call.plan(move |memory| {
-        let (to, philox) = (memory.out(&out), draws.philox(memory));
-        match room {
+        let (to, philox) = (memory.out(&out), generator.philox(memory));
+        match scratch {
             None => kernel::permutation(to, philox),
-            Some(room) => {
-                kernel::permutation(memory.scratch(&room), philox);
-                copy(memory.parallel, to, memory.scratch(&room).view());
+            Some(scratch) => {
+                kernel::permutation(memory.scratch(&scratch), philox);
+                copy(memory.parallel, to, memory.scratch(&scratch).view());
             }
         }
         Ok(())
@@ -224,7 +230,7 @@ fn multinomial(call: &mut Call<'_>) -> Result<Plan> {
     dims.push(count);
     call.expect_dims(6, &out, &dims)?;
     call.expect_index_output(6, &out)?;
-    let draws = call.draws(3)?;
+    let generator = call.generator(3)?;
     let (weights, to) = match batch.is_empty() {
         true => (weights.with_layout(weights.with(0)), out.with_layout(out.with(0))),
         false => (weights, out),
@@ -232,7 +238,7 @@ fn multinomial(call: &mut Call<'_>) -> Result<Plan> {
     let trees = call.scratch(DType::Double, &[rows, tree_size(categories)]);
     call.plan(move |memory| {
         let trees = memory.scratch(&trees);
-        let philox = draws.philox(memory);
+        let philox = generator.philox(memory);
         sample(memory.parallel, memory.out(&to), memory.view(&weights), trees, again, philox)
             .map_err(|text| Fault(format!("{name}: {text}")))
     })
@@ -260,27 +266,27 @@ fn samples(call: &Call<'_>) -> Result<Vec<Layout>> {
 pub const ROWS: &[Row] = &[
     aclnn("InplaceNormal", normal),
     aclnn("InplaceNormalTensor", normal),
-    aclnn("NormalFloatFloat", normal).picks(&[A(4), A(0), A(1), A(2), A(3)]),
-    aclnn("NormalFloatTensor", normal_each).picks(&[A(4), A(0), A(1), A(2), A(3)]),
-    aclnn("NormalTensorFloat", normal_each).picks(&[A(4), A(0), A(1), A(2), A(3)]),
-    aclnn("NormalTensorTensor", normal_each).picks(&[A(4), A(0), A(1), A(2), A(3)]),
+    aclnn("NormalFloatFloat", normal).with_args(&[A(4), A(0), A(1), A(2), A(3)]),
+    aclnn("NormalFloatTensor", normal_each).with_args(&[A(4), A(0), A(1), A(2), A(3)]),
+    aclnn("NormalTensorFloat", normal_each).with_args(&[A(4), A(0), A(1), A(2), A(3)]),
+    aclnn("NormalTensorTensor", normal_each).with_args(&[A(4), A(0), A(1), A(2), A(3)]),
     aclnn("InplaceUniform", uniform),
     aclnn("InplaceUniformTensor", uniform),
-    aclnn("InplaceRandom", whole),
-    aclnn("InplaceRandomTensor", whole),
+    aclnn("InplaceRandom", random_integers),
+    aclnn("InplaceRandomTensor", random_integers),
     aclnn("InplaceRandomWithoutFromTo", integers_of_type),
     aclnn("InplaceRandomWithoutFromToTensor", integers_of_type),
     aclnn("InplaceBernoulli", bernoulli),
     aclnn("InplaceBernoulliTensor", bernoulli),
-    aclnn("Bernoulli", bernoulli).picks(&[A(4), A(1), A(2), A(3), No, A(0)]),
-    aclnn("BernoulliTensor", bernoulli).picks(&[A(4), A(1), A(2), A(3), No, A(0)]),
-    aclnn("Randperm", permutation).picks(&[A(0), A(1), A(2), No, A(3)]),
-    aclnn("Multinomial", multinomial).picks(&[A(0), A(1), A(2), A(3), A(4), No, A(5)]),
+    aclnn("Bernoulli", bernoulli).with_args(&[A(4), A(1), A(2), A(3), No, A(0)]),
+    aclnn("BernoulliTensor", bernoulli).with_args(&[A(4), A(1), A(2), A(3), No, A(0)]),
+    aclnn("Randperm", permutation).with_args(&[A(0), A(1), A(2), No, A(3)]),
+    aclnn("Multinomial", multinomial).with_args(&[A(0), A(1), A(2), A(3), A(4), No, A(5)]),
     aclnn("MultinomialTensor", multinomial),
 ];
 
 const BY_KEY: &[&str] = &["shape", "key", "counter", "alg"];
-const DTYPE: crate::table::Pick = Attr("dtype", Default::Int(0));
+const DTYPE: crate::table::ArgSource = Attr("dtype", AttrDefault::Int(0));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -322,8 +328,8 @@ pub const NODES: &[Node] = &[
         multinomial,
         &[
             A(0),
-            Attr("numsamples", Default::Required),
-            Attr("replacement", Default::Flag(false)),
+            Attr("numsamples", AttrDefault::Required),
+            Attr("replacement", AttrDefault::Flag(false)),
             A(1),
             A(2),
             No,

@@ -1,17 +1,17 @@
 //! Sums, means, products, extremes, indices of extremes, variances, norms.
 //!
-//! Workspace: a reduction of `n` elements to `k` results asks for one accumulator for each of its
+//! Workspace: a reduction of `n` elements to `k` results needs one accumulator for each of its
 //! `p = min(32, ceil(1024 / k), n / 32768)` parts and results, `p * k * size`, and for nothing when `p < 2`.
 //! The size is that of the type computed in (4 bytes for `float` and the half types, 8 for `double` and whole
 //! numbers, 1 for booleans), 16 with indices, 24 for variances, twice the type's for `LogSumExp`.
 
-use super::reducing::{Axes, reduced_dims};
+use super::reduction_plan::{Axes, reduced_dims};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, B, I, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, B, I, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::element::{Compute, Element};
 use cairn_tensor::kernels::fold::{self, Exponentials, Moments};
 use cairn_tensor::kernels::map::map2;
@@ -50,7 +50,7 @@ fn real(call: &Call<'_>, at: usize, operand: &Operand) -> Result<()> {
 }
 
 /// Fails when something is to be found among no elements.
-fn some(call: &Call<'_>, a: &Operand, axes: &Axes, out: &Operand) -> Result<()> {
+fn expect_elements(call: &Call<'_>, a: &Operand, axes: &Axes, out: &Operand) -> Result<()> {
     let empty = a.dims().iter().zip(axes.iter()).any(|(size, axis)| *axis && *size == 0);
     if empty && out.count() > 0 {
         let (name, dims) = (call.parameter(0), a.dims());
@@ -59,7 +59,7 @@ fn some(call: &Call<'_>, a: &Operand, axes: &Axes, out: &Operand) -> Result<()> 
     Ok(())
 }
 
-fn alone<C: Compute>(acc: C) -> (C, bool) {
+fn single_result<C: Compute>(acc: C) -> (C, bool) {
     (acc, false)
 }
 
@@ -84,7 +84,7 @@ fn sum(call: &mut Call<'_>) -> Result<Plan> {
         None => operands(call)?,
     };
     call.settle_type(4);
-    with_number!(out.dtype, C => call.fold(a, &axes, (out, None), fold::sum::<C>(), alone))
+    with_number!(out.dtype, C => call.fold(a, &axes, (out, None), fold::sum::<C>(), single_result))
 }
 
 /// The product of complex numbers.
@@ -95,7 +95,7 @@ fn complex_product(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(4, &out, &[DType::Complex32, DType::Complex64, DType::Complex128])?;
     with_complex!(out.dtype, C => {
         let fold = fold::mapped(C::from_f64(1.0), |x: C| x, |x: C, y: C| x * y);
-        call.fold(a, &axes, (out, None), fold, alone)
+        call.fold(a, &axes, (out, None), fold, single_result)
     })
 }
 
@@ -105,7 +105,7 @@ fn product(call: &mut Call<'_>) -> Result<Plan> {
     }
     let (a, axes, out) = operands(call)?;
     call.settle_type(4);
-    with_number!(out.dtype, C => call.fold(a, &axes, (out, None), fold::product::<C>(), alone))
+    with_number!(out.dtype, C => call.fold(a, &axes, (out, None), fold::product::<C>(), single_result))
 }
 
 fn mean(call: &mut Call<'_>) -> Result<Plan> {
@@ -114,85 +114,85 @@ fn mean(call: &mut Call<'_>) -> Result<Plan> {
         None => operands(call)?,
     };
     real(call, 4, &out)?;
-    let count = taken(&a, &axes) as f64;
+    let count = reduced_count(&a, &axes) as f64;
     with_real!(out.dtype, C => {
         let count = C::from_f64(count);
-        call.fold(a, &axes, (out, None), fold::sum::<C>(), move |acc: C| alone(acc / count))
+        call.fold(a, &axes, (out, None), fold::sum::<C>(), move |acc: C| single_result(acc / count))
     })
 }
 
-fn taken(a: &Operand, axes: &Axes) -> usize {
+fn reduced_count(a: &Operand, axes: &Axes) -> usize {
     a.dims().iter().zip(axes.iter()).filter(|(_, axis)| **axis).map(|(size, _)| *size).product()
 }
 
 /// The sum of what is a number.
-fn sum_of_numbers(call: &mut Call<'_>) -> Result<Plan> {
+fn nansum(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
     call.settle_type(4);
     with_number!(out.dtype, C => {
         let fold = fold::mapped(C::ZERO, |x: C| if x.is_nan() { C::ZERO } else { x }, C::add);
-        call.fold(a, &axes, (out, None), fold, alone)
+        call.fold(a, &axes, (out, None), fold, single_result)
     })
 }
 
-fn log_of_sum(call: &mut Call<'_>) -> Result<Plan> {
+fn reduce_log_sum(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
     real(call, 4, &out)?;
     with_real!(out.dtype, C => {
-        call.fold(a, &axes, (out, None), fold::sum::<C>(), |acc: C| alone(acc.ln()))
+        call.fold(a, &axes, (out, None), fold::sum::<C>(), |acc: C| single_result(acc.ln()))
     })
 }
 
-fn log_of_exponentials(call: &mut Call<'_>) -> Result<Plan> {
+fn log_sum_exp(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
     real(call, 4, &out)?;
     with_real!(out.dtype, C => {
-        let end = |acc| alone(Exponentials::<C>::end(acc));
+        let end = |acc| single_result(Exponentials::<C>::end(acc));
         call.fold(a, &axes, (out, None), fold::exponentials::<C>(), end)
     })
 }
 
-fn greatest(call: &mut Call<'_>) -> Result<Plan> {
+fn amax(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
     call.expect_castable(4, a.dtype, &out)?;
-    some(call, &a, &axes, &out)?;
-    with_number!(a.dtype, C => call.fold(a, &axes, (out, None), fold::greatest::<C>(), alone))
+    expect_elements(call, &a, &axes, &out)?;
+    with_number!(a.dtype, C => call.fold(a, &axes, (out, None), fold::greatest::<C>(), single_result))
 }
 
-fn least(call: &mut Call<'_>) -> Result<Plan> {
+fn amin(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
     call.expect_castable(4, a.dtype, &out)?;
-    some(call, &a, &axes, &out)?;
-    with_number!(a.dtype, C => call.fold(a, &axes, (out, None), fold::least::<C>(), alone))
+    expect_elements(call, &a, &axes, &out)?;
+    with_number!(a.dtype, C => call.fold(a, &axes, (out, None), fold::least::<C>(), single_result))
 }
 
 fn any(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
     call.settle_type(4);
     let fold = fold::mapped(false, |x: bool| x, |a, b| a | b);
-    call.fold(a, &axes, (out, None), fold, alone)
+    call.fold(a, &axes, (out, None), fold, single_result)
 }
 
 fn all(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
     call.settle_type(4);
     let fold = fold::mapped(true, |x: bool| x, |a, b| a & b);
-    call.fold(a, &axes, (out, None), fold, alone)
+    call.fold(a, &axes, (out, None), fold, single_result)
 }
 
 /// Least and greatest. Arguments: a, dims, keep, noop, least, greatest.
-fn both_extremes(call: &mut Call<'_>) -> Result<Plan> {
+fn aminmax(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, low) = operands(call)?;
     let high = call.reduced(5, a.dims(), &axes, call.flag_or(2, false)?)?;
-    some(call, &a, &axes, &low)?;
-    let a = call.source(a, &[&low, &high]);
+    expect_elements(call, &a, &axes, &low)?;
+    let a = call.in_place_input(a, &[&low, &high]);
     with_number!(a.layout().dtype, C => {
         let (least, greatest) = (fold::least::<C>(), fold::greatest::<C>());
-        let reducing = call.reducing(&a.layout(), &axes, &least);
+        let reduction_plan = call.plan_reduction(&a.layout(), &axes, &least);
         call.plan(move |memory| {
             let a = a.view(memory);
-            reducing.run(memory, a, least, (memory.out(&low), None), alone);
-            reducing.run(memory, a, greatest, (memory.out(&high), None), alone);
+            reduction_plan.run(memory, a, least, (memory.out(&low), None), single_result);
+            reduction_plan.run(memory, a, greatest, (memory.out(&high), None), single_result);
             Ok(())
         })
     })
@@ -210,7 +210,7 @@ fn arg_extreme<const MAX: bool>(call: &mut Call<'_>) -> Result<Plan> {
         true => Some(call.reduced(3, a.dims(), &axes, keep)?),
         false => None,
     };
-    some(call, &a, &axes, &indices)?;
+    expect_elements(call, &a, &axes, &indices)?;
     with_number!(a.dtype, C => {
         let end = |(value, at): (C, i64)| (at, value);
         match MAX {
@@ -259,20 +259,20 @@ fn spread_around(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_same(8, &out, 0, &a)?;
     let (invert, epsilon) = (call.flag_or(5, false)?, call.float(6)?);
     let correction = if call.flag_or(3, true)? { call.int_or(7, 1)? } else { 0 };
-    let left = (taken(&a, &axes) as f64 - correction as f64).max(0.0);
+    let left = (reduced_count(&a, &axes) as f64 - correction as f64).max(0.0);
     with_real!(a.dtype, C => {
         let squares = call.scratch(C::DTYPE, a.dims());
         let fold = fold::sum::<C>();
-        let reducing = call.reducing(&squares, &axes, &fold);
+        let reduction_plan = call.plan_reduction(&squares, &axes, &fold);
         let (left, epsilon) = (C::from_f64(left), C::from_f64(epsilon));
         call.plan(move |memory| {
-            let room = memory.scratch(&squares);
-            map2(memory.parallel, room, memory.view(&a), memory.view(&mean), |x: C, m: C| {
+            let squares = memory.scratch(&squares);
+            map2(memory.parallel, squares, memory.view(&a), memory.view(&mean), |x: C, m: C| {
                 (x - m) * (x - m)
             });
-            reducing.run(memory, room.view(), fold, (memory.out(&out), None), move |all: C| {
+            reduction_plan.run(memory, squares.view(), fold, (memory.out(&out), None), move |all: C| {
                 let variance = all / left;
-                alone(if invert { C::ONE / (variance + epsilon).sqrt() } else { variance.sqrt() })
+                single_result(if invert { C::ONE / (variance + epsilon).sqrt() } else { variance.sqrt() })
             });
             Ok(())
         })
@@ -298,22 +298,22 @@ fn norm(call: &mut Call<'_>) -> Result<Plan> {
         let (power, root) = (C::from_f64(p), C::from_f64(1.0 / p));
         if p == 2.0 {
             let squares = fold::mapped(C::ZERO, |x: C| x * x, C::add);
-            return call.fold(a, &axes, (out, None), squares, |all: C| alone(all.sqrt()));
+            return call.fold(a, &axes, (out, None), squares, |all: C| single_result(all.sqrt()));
         }
         if p == f64::NEG_INFINITY {
             let sizes = fold::mapped(C::GREATEST, |x: C| Number::abs(x), C::least);
-            return call.fold(a, &axes, (out, None), sizes, alone);
+            return call.fold(a, &axes, (out, None), sizes, single_result);
         }
         if p == f64::INFINITY {
             let sizes = fold::mapped(C::ZERO, |x: C| Number::abs(x), C::greatest);
-            return call.fold(a, &axes, (out, None), sizes, alone);
+            return call.fold(a, &axes, (out, None), sizes, single_result);
         }
         let of = move |x: C| match p {
             0.0 => C::from_bool(x != C::ZERO),
             1.0 => Number::abs(x),
             _ => Number::abs(x).powf(power),
         };
-        let end = move |all: C| alone(if p == 0.0 || p == 1.0 { all } else { all.powf(root) });
+        let end = move |all: C| single_result(if p == 0.0 || p == 1.0 { all } else { all.powf(root) });
         call.fold(a, &axes, (out, None), fold::mapped(C::ZERO, of, C::add), end)
     })
 }
@@ -365,47 +365,52 @@ fn norms(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(a.dtype, &reduced_dims(a.dims(), &axes, call.flag_or(3, false)?))])
 }
 
-const PLAIN: &[Pick] = &[A(0), A(1), A(2), No, A(3)];
-const TYPED: &[Pick] = &[A(0), A(1), A(2), No, A(4)];
-const ALL: &[Pick] = &[A(0), No, B(false), No, A(1)];
-const NOOP: &[Pick] = &[A(0), A(1), A(2), A(3), A(4)];
+const PLAIN: &[ArgSource] = &[A(0), A(1), A(2), No, A(3)];
+const TYPED: &[ArgSource] = &[A(0), A(1), A(2), No, A(4)];
+const ALL: &[ArgSource] = &[A(0), No, B(false), No, A(1)];
+const NOOP: &[ArgSource] = &[A(0), A(1), A(2), A(3), A(4)];
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("ReduceSum", sum).picks(TYPED),
-    aclnn("ReduceNansum", sum_of_numbers).picks(TYPED),
-    aclnn("ReduceLogSum", log_of_sum).picks(NOOP),
-    aclnn("Mean", mean).picks(TYPED),
-    aclnn("MeanV2", mean).picks(NOOP),
-    aclnn("Prod", product).picks(&[A(0), No, B(false), No, A(2)]),
-    aclnn("ProdDim", product).picks(TYPED),
-    aclnn("Max", greatest).picks(ALL),
-    aclnn("MaxV2", greatest).picks(NOOP),
-    aclnn("Min", least).picks(ALL),
-    aclnn("Amax", greatest).picks(PLAIN),
-    aclnn("Amin", least).picks(PLAIN),
-    aclnn("Aminmax", both_extremes).picks(&[A(0), A(1), A(2), No, A(3), A(4)]),
-    aclnn("AminmaxDim", both_extremes).picks(&[A(0), A(1), A(2), No, A(3), A(4)]),
-    aclnn("AminmaxAll", both_extremes).picks(&[A(0), No, B(false), No, A(1), A(2)]),
-    aclnn("Any", any).picks(PLAIN),
-    aclnn("All", all).picks(PLAIN),
-    aclnn("LogSumExp", log_of_exponentials).picks(PLAIN),
+    aclnn("ReduceSum", sum).with_args(TYPED),
+    aclnn("ReduceNansum", nansum).with_args(TYPED),
+    aclnn("ReduceLogSum", reduce_log_sum).with_args(NOOP),
+    aclnn("Mean", mean).with_args(TYPED),
+    aclnn("MeanV2", mean).with_args(NOOP),
+    aclnn("Prod", product).with_args(&[A(0), No, B(false), No, A(2)]),
+    aclnn("ProdDim", product).with_args(TYPED),
+    aclnn("Max", amax).with_args(ALL),
+    aclnn("MaxV2", amax).with_args(NOOP),
+    aclnn("Min", amin).with_args(ALL),
+    aclnn("Amax", amax).with_args(PLAIN),
+    aclnn("Amin", amin).with_args(PLAIN),
+    aclnn("Aminmax", aminmax).with_args(&[A(0), A(1), A(2), No, A(3), A(4)]),
+    aclnn("AminmaxDim", aminmax).with_args(&[A(0), A(1), A(2), No, A(3), A(4)]),
+    aclnn("AminmaxAll", aminmax).with_args(&[A(0), No, B(false), No, A(1), A(2)]),
+    aclnn("Any", any).with_args(PLAIN),
+    aclnn("All", all).with_args(PLAIN),
+    aclnn("LogSumExp", log_sum_exp).with_args(PLAIN),
     aclnn("MaxDim", arg_extreme::<true>),
     aclnn("MinDim", arg_extreme::<false>),
-    aclnn("ArgMax", arg_extreme::<true>).picks(&[A(0), A(1), A(2), No, A(3)]),
-    aclnn("ArgMin", arg_extreme::<false>).picks(&[A(0), A(1), A(2), No, A(3)]),
+    aclnn("ArgMax", arg_extreme::<true>).with_args(&[A(0), A(1), A(2), No, A(3)]),
+    aclnn("ArgMin", arg_extreme::<false>).with_args(&[A(0), A(1), A(2), No, A(3)]),
     aclnn("Var", spread::<false>),
     aclnn("VarCorrection", spread::<false>),
     aclnn("VarMean", spread::<false>),
     aclnn("Std", spread::<true>),
     aclnn("StdMeanCorrection", spread::<true>),
     aclnn("Norm", norm),
-    aclnn("LinalgVectorNorm", norm).picks(&[A(0), A(1), A(2), A(3), A(5)]),
+    aclnn("LinalgVectorNorm", norm).with_args(&[A(0), A(1), A(2), A(3), A(5)]),
 ];
 
-const BY_INPUT: &[Pick] = &[A(0), A(1), Attr("keep_dims", Default::Flag(false)), No, O(0)];
-const BY_ATTRIBUTE: &[Pick] =
-    &[A(0), Attr("axes", Default::Required), Attr("keep_dims", Default::Flag(false)), No, O(0)];
+const BY_INPUT: &[ArgSource] = &[A(0), A(1), Attr("keep_dims", AttrDefault::Flag(false)), No, O(0)];
+const BY_ATTRIBUTE: &[ArgSource] = &[
+    A(0),
+    Attr("axes", AttrDefault::Required),
+    Attr("keep_dims", AttrDefault::Flag(false)),
+    No,
+    O(0),
+];
 
 macro_rules! reductions {
     ($($name:literal, $attribute:literal, $bind:ident;)*) => {
@@ -420,20 +425,20 @@ macro_rules! reductions {
 pub const REDUCTIONS: &[Node] = reductions! {
     "ReduceSum", "ReduceSumD", sum;
     "ReduceProd", "ReduceProdD", product;
-    "ReduceMax", "ReduceMaxD", greatest;
-    "ReduceMin", "ReduceMinD", least;
+    "ReduceMax", "ReduceMaxD", amax;
+    "ReduceMin", "ReduceMinD", amin;
     "ReduceAny", "ReduceAnyD", any;
     "ReduceAll", "ReduceAllD", all;
-    "ReduceLogSumExp", "ReduceLogSumExpD", log_of_exponentials;
-    "ReduceLogSum", "ReduceLogSumD", log_of_sum;
+    "ReduceLogSumExp", "ReduceLogSumExpD", log_sum_exp;
+    "ReduceLogSum", "ReduceLogSumD", reduce_log_sum;
 };
 
-const KEEP: Pick = Attr("keep_dims", Default::Flag(false));
-const NOOP_WITH_NONE: Pick = Attr("noop_with_empty_axes", Default::Flag(true));
-const WITH_VALUE: &[Pick] =
-    &[A(0), Attr("dimension", Default::Required), KEEP, O(1), O(0), I(DType::Int32 as i64)];
-const INDEX: &[Pick] =
-    &[A(0), A(1), B(false), No, O(0), Attr("dtype", Default::Int(DType::Int64 as i64))];
+const KEEP: ArgSource = Attr("keep_dims", AttrDefault::Flag(false));
+const NOOP_WITH_NONE: ArgSource = Attr("noop_with_empty_axes", AttrDefault::Flag(true));
+const WITH_VALUE: &[ArgSource] =
+    &[A(0), Attr("dimension", AttrDefault::Required), KEEP, O(1), O(0), I(DType::Int32 as i64)];
+const INDEX: &[ArgSource] =
+    &[A(0), A(1), B(false), No, O(0), Attr("dtype", AttrDefault::Int(DType::Int64 as i64))];
 
 /// The other operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -452,7 +457,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(reduced),
         mean,
-        &[A(0), Attr("axes", Default::Required), KEEP, NOOP_WITH_NONE, O(0)],
+        &[A(0), Attr("axes", AttrDefault::Required), KEEP, NOOP_WITH_NONE, O(0)],
     ),
     node(
         "ReduceMeanWithCast",
@@ -460,7 +465,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(reduced_to),
         mean,
-        &[A(0), A(1), KEEP, NOOP_WITH_NONE, O(0), Attr("dtype", Default::Int(-1))],
+        &[A(0), A(1), KEEP, NOOP_WITH_NONE, O(0), Attr("dtype", AttrDefault::Int(-1))],
     )
     .needs_values(&[1]),
     node(
@@ -505,9 +510,9 @@ pub const NODES: &[Node] = &[
         spread::<true>,
         &[
             A(0),
-            Attr("dim", Default::Ints(&[])),
-            Attr("correction", Default::Int(1)),
-            Attr("keepdim", Default::Flag(false)),
+            Attr("dim", AttrDefault::Ints(&[])),
+            Attr("correction", AttrDefault::Int(1)),
+            Attr("keepdim", AttrDefault::Flag(false)),
             O(0),
             O(1),
         ],
@@ -521,12 +526,12 @@ pub const NODES: &[Node] = &[
         &[
             A(0),
             A(1),
-            Attr("dim", Default::Ints(&[])),
-            Attr("unbiased", Default::Flag(true)),
-            Attr("keepdim", Default::Flag(false)),
-            Attr("invert", Default::Flag(false)),
-            Attr("epsilon", Default::Float(0.001)),
-            Attr("correction", Default::Int(1)),
+            Attr("dim", AttrDefault::Ints(&[])),
+            Attr("unbiased", AttrDefault::Flag(true)),
+            Attr("keepdim", AttrDefault::Flag(false)),
+            Attr("invert", AttrDefault::Flag(false)),
+            Attr("epsilon", AttrDefault::Float(0.001)),
+            Attr("correction", AttrDefault::Int(1)),
             O(0),
         ],
     ),
@@ -538,9 +543,9 @@ pub const NODES: &[Node] = &[
         norm,
         &[
             A(0),
-            Attr("p", Default::Float(2.0)),
-            Attr("axes", Default::Ints(&[])),
-            Attr("keepdim", Default::Flag(false)),
+            Attr("p", AttrDefault::Float(2.0)),
+            Attr("axes", AttrDefault::Ints(&[])),
+            Attr("keepdim", AttrDefault::Flag(false)),
             O(0),
         ],
     ),

@@ -1,10 +1,10 @@
 //! Each element, or each slice, several times in a row.
 
-use super::reading::{InLine, Read};
+use super::inputs::{FlatInput, UnaliasedInput};
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::plan::{Memory, Operand, Plan};
-use crate::table::Pick::{A, No};
+use crate::table::ArgSource::{A, No};
 use crate::table::{Row, aclnn};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::gather::gather;
@@ -15,8 +15,8 @@ use cairn_tensor::{DType, Dims, Layout, MAX_DIMS, Strides, View};
 /// A tensor whose slices are repeated: as it is, or all its elements as one line.
 #[derive(Clone, Copy)]
 enum Slices {
-    Along(Read),
-    Line(InLine),
+    Along(UnaliasedInput),
+    Line(FlatInput),
 }
 
 impl Slices {
@@ -40,15 +40,15 @@ fn slices(call: &mut Call<'_>, out: &Operand) -> Result<(Slices, Dims, usize)> {
     let a = call.read(0, &[out])?;
     call.expect_same(3, out, 0, &a)?;
     if !call.has(2) {
-        return Ok((Slices::Line(call.in_line(a)), Dims::new(&[a.count()]), 0));
+        return Ok((Slices::Line(call.flat_input(a)), Dims::new(&[a.count()]), 0));
     }
-    let a = a.lifted();
+    let a = a.at_least_1d();
     let dim = call.dim(2, a.rank())?;
     Ok((Slices::Along(a), Dims::new(a.dims()), dim))
 }
 
 /// The same number of times. Arguments: a, how often, dimension (all elements when absent), out.
-fn evenly(call: &mut Call<'_>) -> Result<Plan> {
+fn repeat_interleave_int(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let (a, mut dims, dim) = slices(call, &out)?;
     let (size, times) = (dims[dim], call.int(1)?);
@@ -107,11 +107,11 @@ fn beside(
 }
 
 /// As often as a tensor says. Arguments: a, how often, dimension (all elements when absent), out.
-fn by_counts(call: &mut Call<'_>) -> Result<Plan> {
+fn repeat_interleave(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let (a, mut dims, dim) = slices(call, &out)?;
     a.touch_by_index(call);
-    let repeats = call.read_index(1, &[&out])?.lifted();
+    let repeats = call.read_index(1, &[&out])?.at_least_1d();
     let size = dims[dim];
     expect_each(call, &repeats, size)?;
     dims[dim] = out.dims().get(dim).copied().unwrap_or(0);
@@ -120,14 +120,15 @@ fn by_counts(call: &mut Call<'_>) -> Result<Plan> {
     let name = call.parameter(1);
     call.plan(move |memory| {
         let index = memory.scratch(&index);
-        spread(index, repeats.view(memory), size).map_err(|sum| unfit(name, sum, index.count()))?;
+        spread(index, repeats.view(memory), size)
+            .map_err(|sum| size_fault(name, sum, index.count()))?;
         let source = IndexedView::chosen(a.view(memory), dim, index.view(), false);
         gather(memory.parallel, memory.out(&out), &source, index.view())
-            .map_err(|bad| super::reading::out_of_range(name, bad))
+            .map_err(|bad| super::inputs::out_of_range(name, bad))
     })
 }
 
-fn expect_each(call: &Call<'_>, repeats: &Read, size: usize) -> Result<()> {
+fn expect_each(call: &Call<'_>, repeats: &UnaliasedInput, size: usize) -> Result<()> {
     if repeats.rank() == 1 && (repeats.dims()[0] == size || repeats.dims()[0] == 1) {
         return Ok(());
     }
@@ -135,17 +136,17 @@ fn expect_each(call: &Call<'_>, repeats: &Read, size: usize) -> Result<()> {
     Err(Error::invalid(format!("{name} has the sizes {have:?}: expected [{size}]")))
 }
 
-fn unfit(name: &str, sum: i64, room: usize) -> Fault {
+fn size_fault(name: &str, sum: i64, size: usize) -> Fault {
     match sum < 0 {
         true => Fault(format!("{name} has the negative number {sum}")),
-        false => Fault(format!("{name} makes {sum} in all, the output has room for {room}")),
+        false => Fault(format!("{name} makes {sum} in all, the output has room for {size}")),
     }
 }
 
 /// The indices of a dimension, each as often as a tensor says. Arguments: anything, how often, anything, out.
-fn numbered(call: &mut Call<'_>) -> Result<Plan> {
+fn repeat_interleave_indices(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
-    let repeats = call.read_index(1, &[&out])?.lifted();
+    let repeats = call.read_index(1, &[&out])?.at_least_1d();
     let size = repeats.dims().first().copied().unwrap_or(0);
     expect_each(call, &repeats, size)?;
     call.expect_index_output(3, &out)?;
@@ -153,7 +154,8 @@ fn numbered(call: &mut Call<'_>) -> Result<Plan> {
     let name = call.parameter(1);
     call.plan(move |memory| {
         let index = memory.scratch(&index);
-        spread(index, repeats.view(memory), size).map_err(|sum| unfit(name, sum, index.count()))?;
+        spread(index, repeats.view(memory), size)
+            .map_err(|sum| size_fault(name, sum, index.count()))?;
         copy(memory.parallel, memory.out(&out), index.view());
         Ok(())
     })
@@ -161,34 +163,35 @@ fn numbered(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The gradient: what came of one slice, summed. The output may have any sizes with as many elements. Arguments:
 /// gradient, how often, dimension, out.
-fn gathered(call: &mut Call<'_>) -> Result<Plan> {
+fn repeat_interleave_backward(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
-    let a = call.read(0, &[&out])?.lifted();
+    let a = call.read(0, &[&out])?.at_least_1d();
     call.expect_dtype(0, &a, &[DType::Float, DType::Float16, DType::Bf16])?;
     call.expect_same(3, &out, 0, &a)?;
-    let repeats = call.read_index(1, &[&out])?.lifted();
+    let repeats = call.read_index(1, &[&out])?.at_least_1d();
     let dim = call.dim(2, a.rank())?;
     let sizes = |from: &[usize]| from.iter().product::<usize>();
     let (before, size, after) =
         (sizes(&a.dims()[..dim]), a.dims()[dim], sizes(&a.dims()[dim + 1..]));
-    let places = match repeats.dims() {
+    let positions = match repeats.dims() {
         [1] => out.count().checked_div(before * after).unwrap_or(0),
         _ => repeats.count(),
     };
-    expect_each(call, &repeats, places)?;
-    if out.count() != before * places * after {
+    expect_each(call, &repeats, positions)?;
+    if out.count() != before * positions * after {
         let (name, dims, have) = (call.parameter(3), out.dims(), out.count());
         return Err(Error::invalid(format!(
-            "{name} {dims:?} has {have} elements: expected {before} times {places} times {after}"
+            "{name} {dims:?} has {have} elements: expected {before} times {positions} times {after}"
         )));
     }
-    let line = call.in_line(a);
-    let out = call.flat_output(out, &[before, places, after]);
+    let line = call.flat_input(a);
+    let out = call.reshaped_output(out, &[before, positions, after]);
     let index = call.scratch(DType::Int64, &[size]);
     let name = call.parameter(1);
     call.plan(move |memory| {
         let index = memory.scratch(&index);
-        spread(index, repeats.view(memory), places).map_err(|sum| unfit(name, sum, size))?;
+        spread(index, repeats.view(memory), positions)
+            .map_err(|sum| size_fault(name, sum, size))?;
         let view = line.view(memory);
         let flat = view.layout().reshaped(&[before, size, after]).expect("elements in a line");
         let from = view.with_layout(flat).expect("the same elements");
@@ -201,10 +204,10 @@ fn gathered(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("RepeatInterleaveInt", evenly).picks(&[A(0), A(1), No, A(3)]),
-    aclnn("RepeatInterleaveIntWithDim", evenly).picks(&[A(0), A(1), A(2), A(4)]),
-    aclnn("RepeatInterleave", by_counts).picks(&[A(0), A(1), No, A(3)]),
-    aclnn("RepeatInterleaveWithDim", by_counts).picks(&[A(0), A(1), A(2), A(4)]),
-    aclnn("RepeatInterleaveTensor", numbered).picks(&[No, A(0), No, A(2)]),
-    aclnn("RepeatInterleaveGrad", gathered),
+    aclnn("RepeatInterleaveInt", repeat_interleave_int).with_args(&[A(0), A(1), No, A(3)]),
+    aclnn("RepeatInterleaveIntWithDim", repeat_interleave_int).with_args(&[A(0), A(1), A(2), A(4)]),
+    aclnn("RepeatInterleave", repeat_interleave).with_args(&[A(0), A(1), No, A(3)]),
+    aclnn("RepeatInterleaveWithDim", repeat_interleave).with_args(&[A(0), A(1), A(2), A(4)]),
+    aclnn("RepeatInterleaveTensor", repeat_interleave_indices).with_args(&[No, A(0), No, A(2)]),
+    aclnn("RepeatInterleaveGrad", repeat_interleave_backward),
 ];

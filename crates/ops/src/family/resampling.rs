@@ -10,11 +10,11 @@ use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::kernels::remap::remap;
 use cairn_tensor::kernels::resample::resample;
-use cairn_tensor::kernels::taps::{Table, TableRoom, Taps};
+use cairn_tensor::kernels::taps::{Table, TableBuffers, Taps};
 use cairn_tensor::{DType, Dims, Layout, Scalar, View, ViewMut, with_real};
 use smallvec::SmallVec;
 
-/// One dimension: where its table lies, and where its results go unless they are the last.
+/// One dimension: where its table is, and where its results go unless they are the last.
 #[derive(Clone, Copy)]
 struct Pass {
     dim: usize,
@@ -103,10 +103,10 @@ impl Resampling {
             for pass in &self.passes {
                 let [starts, sources, weights, divisors] =
                     [pass.starts, pass.sources, pass.weights, pass.divisors].map(|one| memory.scratch(&one));
-                let room = TableRoom { starts, sources, weights, divisors };
+                let buffers = TableBuffers { starts, sources, weights, divisors };
                 let table = match self.backward {
-                    true => Table::<C>::backward(&pass.taps, room),
-                    false => Table::<C>::forward(&pass.taps, room),
+                    true => Table::<C>::backward(&pass.taps, buffers),
+                    false => Table::<C>::forward(&pass.taps, buffers),
                 };
                 let to = pass.results.map_or(out, |scratch| memory.scratch(&scratch));
                 resample(memory.parallel, to, from, pass.dim, &table);

@@ -4,14 +4,14 @@
 //! by side take a copy of `x`. The gradients of cosines and sines take as many numbers of the type computed in as `x` has elements,
 //! and what the sums over them need.
 
-use super::reading::Read;
-use super::reducing::{Axes, Reducing, without};
+use super::inputs::UnaliasedInput;
+use super::reduction_plan::{Axes, ReductionPlan, without};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, I, No, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, I, No, O};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::element::Element;
 use cairn_tensor::kernels::fold;
@@ -22,11 +22,11 @@ use cairn_tensor::{DType, Layout, Scalar, with_real};
 
 const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
 
-/// The rotation that a number or a word names.
+/// The rotation that a number or a text names.
 fn rotation(call: &Call<'_>, at: usize) -> Result<Rotation> {
     let name = call.parameter(at);
-    if let crate::argument::Arg::Text(word) = call.arg(at) {
-        return match word.as_str() {
+    if let crate::argument::Arg::Text(text) = call.arg(at) {
+        return match text.as_str() {
             "half" => Ok(Rotation::Half),
             "interleave" => Ok(Rotation::Interleave),
             "quarter" => Ok(Rotation::Quarter),
@@ -59,7 +59,12 @@ fn expect_lines(call: &Call<'_>, at: usize, x: &Layout, rotation: Rotation) -> R
 }
 
 /// Cosines or sines, repeated to the sizes of `x`.
-fn wide(call: &Call<'_>, at: usize, factor: Read, dims: &[usize]) -> Result<Read> {
+fn wide(
+    call: &Call<'_>,
+    at: usize,
+    factor: UnaliasedInput,
+    dims: &[usize],
+) -> Result<UnaliasedInput> {
     call.expect_dtype(at, &factor, REAL)?;
     let same_line = factor.dims().last() == dims.last();
     match factor.broadcast_to(dims).filter(|_| same_line && factor.rank() == dims.len()) {
@@ -84,7 +89,7 @@ fn embed(call: &mut Call<'_>) -> Result<Plan> {
     expect_lines(call, 0, &x, rotation)?;
     call.expect_dims(5, &out, x.dims())?;
     call.expect_dtype(5, &out, REAL)?;
-    let x = call.source(x, &[&out]);
+    let x = call.in_place_input(x, &[&out]);
     let (cos, sin) = (call.read(1, &[&out])?, call.read(2, &[&out])?);
     let (cos, sin) = (wide(call, 1, cos, out.dims())?, wide(call, 2, sin, out.dims())?);
     call.plan(move |memory| {
@@ -115,7 +120,7 @@ fn embed_by_matrix(call: &mut Call<'_>) -> Result<Plan> {
     }
     let length = x.dims()[x.rank() - 1];
     call.expect_dims(4, &matrix, &[length, length])?;
-    let x = call.kept_apart(x, &[&out]);
+    let x = call.unaliased(x, &[&out]);
     let (cos, sin) = (call.read(1, &[&out])?, call.read(2, &[&out])?);
     let (cos, sin) = (wide(call, 1, cos, out.dims())?, wide(call, 2, sin, out.dims())?);
     let rotated = call.scratch(DType::Float, x.dims());
@@ -123,7 +128,7 @@ fn embed_by_matrix(call: &mut Call<'_>) -> Result<Plan> {
     dims[x.rank() - 2] = length;
     let matrix = matrix.with_layout(matrix.broadcast_to(&dims).expect("a matrix for each batch"));
     let panels = if x.count() > 0 { panels(&rotated, &x, &matrix) } else { None };
-    let room = panels.map(|one| call.scratch(one.dtype(), &one.dims()));
+    let scratch = panels.map(|one| call.scratch(one.dtype(), &one.dims()));
     call.plan(move |memory| {
         let (out, rotated) = (memory.out(&out), memory.scratch(&rotated));
         let (x, cos, sin) = (x.view(memory), cos.view(memory), sin.view(memory));
@@ -131,8 +136,8 @@ fn embed_by_matrix(call: &mut Call<'_>) -> Result<Plan> {
             return Ok(());
         }
         let (one, none, parallel) = (Scalar::from(1), Scalar::from(0), memory.parallel);
-        let room = room.map(|one| memory.scratch(&one));
-        matmul(parallel, rotated, x, matrix.view(memory), one, none, room);
+        let scratch = scratch.map(|one| memory.scratch(&one));
+        matmul(parallel, rotated, x, matrix.view(memory), one, none, scratch);
         map2(parallel, rotated, rotated.view(), sin, |x: f32, sin: f32| x * sin);
         map3(parallel, out, x, cos, rotated.view(), |x: f32, cos: f32, y: f32| x.mul_add(cos, y));
         Ok(())
@@ -176,14 +181,14 @@ fn summed(
     at: usize,
     like: (usize, &[usize]),
     products: &Layout,
-) -> Result<(Operand, Reducing)> {
+) -> Result<(Operand, ReductionPlan)> {
     let out = call.output(at)?;
     call.expect_dims(at, &out, call.layout(like.0)?.dims())?;
     call.expect_dtype(at, &out, REAL)?;
     let axes: Axes = out.dims().iter().zip(like.1).map(|(have, whole)| have != whole).collect();
-    let reducing =
-        with_real!(products.dtype, C => call.reducing(products, &axes, &fold::sum::<C>()));
-    Ok((without(out, &axes), reducing))
+    let reduction_plan =
+        with_real!(products.dtype, C => call.plan_reduction(products, &axes, &fold::sum::<C>()));
+    Ok((without(out, &axes), reduction_plan))
 }
 
 /// Arguments: gradient, cosines, sines, x or absent, rotation, gradients of x, of cosines, of sines; whether the last
@@ -208,7 +213,7 @@ fn embed_backward(call: &mut Call<'_>) -> Result<Plan> {
         sums = Some((products, by_cos, by_sin));
     }
     let outs: Vec<&Operand> = outs.iter().collect();
-    let dy = call.kept_apart(dy, &outs);
+    let dy = call.unaliased(dy, &outs);
     let (cos, sin) = (call.read(1, &outs)?, call.read(2, &outs)?);
     let (cos, sin) = (wide(call, 1, cos, &dims)?, wide(call, 2, sin, &dims)?);
     let x = if requested { Some(call.read(3, &outs)?) } else { None };
@@ -227,10 +232,10 @@ fn embed_backward(call: &mut Call<'_>) -> Result<Plan> {
             rotate::<C>(parallel, rotation, true, memory.out(&dx), [dy, cos, sin]);
             if let (Some((products, by_cos, by_sin)), Some(x)) = (&sums, x) {
                 let products = memory.scratch(products);
-                for (is_cos, (out, reducing)) in [(true, by_cos), (false, by_sin)] {
+                for (is_cos, (out, reduction_plan)) in [(true, by_cos), (false, by_sin)] {
                     rotated_products::<C>(parallel, rotation, is_cos, products, x, dy);
                     let into = (memory.out(out), None);
-                    reducing.run(memory, products.view(), fold::sum::<C>(), into, |sum: C| (sum, false));
+                    reduction_plan.run(memory, products.view(), fold::sum::<C>(), into, |sum: C| (sum, false));
                 }
             }
         });
@@ -238,7 +243,7 @@ fn embed_backward(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Queries and keys, in place. Arguments: queries, keys, cosines, sines, how they lie, rotation, and where to.
+/// Queries and keys, in place. Arguments: queries, keys, cosines, sines, how they are laid out, rotation, and where to.
 fn apply(call: &mut Call<'_>) -> Result<Plan> {
     let rotation = rotation(call, 5)?;
     let lie = call.int(4)?;
@@ -256,7 +261,7 @@ fn apply(call: &mut Call<'_>) -> Result<Plan> {
         let (cos, sin) =
             (call.read(2, &[&outs[0], &outs[1]])?, call.read(3, &[&outs[0], &outs[1]])?);
         let (cos, sin) = (wide(call, 2, cos, x.dims())?, wide(call, 3, sin, x.dims())?);
-        rotated.push((*out, call.source(x, &[&outs[0], &outs[1]]), cos, sin));
+        rotated.push((*out, call.in_place_input(x, &[&outs[0], &outs[1]]), cos, sin));
     }
     call.plan(move |memory| {
         for (out, x, cos, sin) in &rotated {
@@ -272,12 +277,21 @@ fn apply(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("RotaryPositionEmbedding", embed).picks(&[A(0), A(1), A(2), A(3), No, A(4)]),
+    aclnn("RotaryPositionEmbedding", embed).with_args(&[A(0), A(1), A(2), A(3), No, A(4)]),
     aclnn("RotaryPositionEmbeddingV2", embed),
     aclnn("InterleaveRope", interleave),
     aclnn("RotaryPositionEmbeddingGrad", embed_backward),
-    aclnn("ApplyRotaryPosEmb", apply).picks(&[A(0), A(1), A(2), A(3), A(4), I(0), A(0), A(1)]),
-    aclnn("ApplyRotaryPosEmbV2", apply).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), A(0), A(1)]),
+    aclnn("ApplyRotaryPosEmb", apply).with_args(&[A(0), A(1), A(2), A(3), A(4), I(0), A(0), A(1)]),
+    aclnn("ApplyRotaryPosEmbV2", apply).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+        A(0),
+        A(1),
+    ]),
 ];
 
 fn like_all(call: &Call<'_>, indices: [usize; 3]) -> Result<Vec<Layout>> {
@@ -300,7 +314,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::Like(0),
         embed,
-        &[A(0), A(1), A(2), Attr("mode", Default::Int(0)), A(3), O(0)],
+        &[A(0), A(1), A(2), Attr("mode", AttrDefault::Int(0)), A(3), O(0)],
     ),
     node(
         "RotaryPositionEmbeddingGrad",
@@ -308,7 +322,7 @@ pub const NODES: &[Node] = &[
         &["dx", "dcos", "dsin"],
         Infer::By(gradients),
         embed_backward,
-        &[A(0), A(1), A(2), A(3), Attr("mode", Default::Int(0)), O(0), O(1), O(2), No],
+        &[A(0), A(1), A(2), A(3), Attr("mode", AttrDefault::Int(0)), O(0), O(1), O(2), No],
     ),
     node(
         "InterleaveRope",
@@ -341,7 +355,7 @@ pub const NODES: &[Node] = &[
             O(0),
             O(1),
             O(2),
-            Attr("need_backward", Default::Flag(true)),
+            Attr("need_backward", AttrDefault::Flag(true)),
         ],
     ),
     node(
@@ -355,8 +369,8 @@ pub const NODES: &[Node] = &[
             A(1),
             A(2),
             A(3),
-            Attr("layout", Default::Int(1)),
-            Attr("rotary_mode", Default::Text("half")),
+            Attr("layout", AttrDefault::Int(1)),
+            Attr("rotary_mode", AttrDefault::Text("half")),
             O(0),
             O(1),
         ],

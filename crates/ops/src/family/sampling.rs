@@ -4,16 +4,16 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, I, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, I, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;
-use cairn_tensor::kernels::sample::{Between, Outside, Sampled, Sampling, affine_grid};
+use cairn_tensor::kernels::sample::{Interpolation, PaddingMode, Sampled, Sampling, affine_grid};
 use cairn_tensor::{DType, Dims, Layout, Scalar};
 
 const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
 
-/// The way to sample. Arguments from `at` on: interpolation, padding (numbers or names), aligned corners.
+/// The way to sample. Arguments from `at` on: interpolation, padding (numbers or names), align_corners.
 fn sampling(call: &Call<'_>, at: usize, spatial: usize) -> Result<Sampling> {
     let text = |at: usize| match call.arg(at) {
         crate::argument::Arg::Text(text) => text.clone(),
@@ -25,19 +25,19 @@ fn sampling(call: &Call<'_>, at: usize, spatial: usize) -> Result<Sampling> {
         let value = if text.is_empty() { value.to_string() } else { format!("{text:?}") };
         Err(Error::invalid(format!("{name} = {value} is not known in {spatial} dimensions")))
     };
-    let between = match (number(at)?, text(at).as_str()) {
-        (0, _) | (_, "bilinear") => Between::Linear,
-        (1, _) | (_, "nearest") => Between::Nearest,
-        (2, _) | (_, "bicubic") if spatial == 2 => Between::Cubic,
+    let interpolation = match (number(at)?, text(at).as_str()) {
+        (0, _) | (_, "bilinear") => Interpolation::Linear,
+        (1, _) | (_, "nearest") => Interpolation::Nearest,
+        (2, _) | (_, "bicubic") if spatial == 2 => Interpolation::Cubic,
         (value, _) => return wrong(at, value),
     };
-    let outside = match (number(at + 1)?, text(at + 1).as_str()) {
-        (0, _) | (_, "zeros") => Outside::Zeros,
-        (1, _) | (_, "border") => Outside::Border,
-        (2, _) | (_, "reflection") => Outside::Mirror,
+    let padding_mode = match (number(at + 1)?, text(at + 1).as_str()) {
+        (0, _) | (_, "zeros") => PaddingMode::Zeros,
+        (1, _) | (_, "border") => PaddingMode::Border,
+        (2, _) | (_, "reflection") => PaddingMode::Reflection,
         (value, _) => return wrong(at + 1, value),
     };
-    Ok(Sampling { between, outside, aligned: call.flag_or(at + 2, false)? })
+    Ok(Sampling { interpolation, padding_mode, align_corners: call.flag_or(at + 2, false)? })
 }
 
 /// The sizes of the samples of `x` at the positions of `grid`, both of which have `spatial` dimensions of positions.
@@ -66,11 +66,11 @@ fn sampled_dims(
 }
 
 /// With a dimension of depth: after the channels, or in a grid after the samples.
-fn deep(layout: &Layout, spatial: usize, at: usize) -> Layout {
+fn with_depth(layout: &Layout, spatial: usize, at: usize) -> Layout {
     if spatial == 2 { layout.with(at) } else { *layout }
 }
 
-/// Arguments: x, grid, interpolation, padding, aligned corners, out, spatial dimensions.
+/// Arguments: x, grid, interpolation, padding, align_corners, out, spatial dimensions.
 fn sample(call: &mut Call<'_>) -> Result<Plan> {
     let spatial = call.int(6)? as usize;
     let sampling = sampling(call, 2, spatial)?;
@@ -81,9 +81,11 @@ fn sample(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_same(1, &grid, 0, &x)?;
     call.expect_same(5, &out, 0, &x)?;
     call.expect_dims(5, &out, &sampled_dims(call, 0, &x, &grid, spatial)?)?;
-    let (x, grid) =
-        (x.with_layout(deep(&x, spatial, 2)), grid.with_layout(deep(&grid, spatial, 1)));
-    let out = out.with_layout(deep(&out, spatial, 2));
+    let (x, grid) = (
+        x.with_layout(with_depth(&x, spatial, 2)),
+        grid.with_layout(with_depth(&grid, spatial, 1)),
+    );
+    let out = out.with_layout(with_depth(&out, spatial, 2));
     call.plan(move |memory| {
         let (a, grid) = (x.view(memory), grid.view(memory));
         if out.count() > 0 {
@@ -98,7 +100,7 @@ fn sample_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(x.dtype, &sampled_dims(call, 0, &x, &grid, spatial)?)])
 }
 
-/// Arguments: dy, x, grid, interpolation, padding, aligned corners, which are requested, dx, dgrid, spatial dimensions.
+/// Arguments: dy, x, grid, interpolation, padding, align_corners, which are requested, dx, dgrid, spatial dimensions.
 fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let spatial = call.int(9)? as usize;
     let sampling = sampling(call, 3, spatial)?;
@@ -128,11 +130,12 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_same(8, dgrid, 1, &x)?;
     }
     let half = matches!(x.dtype, DType::Float16 | DType::Bf16);
-    let dx = dx.map(|dx| dx.with_layout(deep(&dx, spatial, 2)));
+    let dx = dx.map(|dx| dx.with_layout(with_depth(&dx, spatial, 2)));
     let buffer = dx.filter(|_| half).map(|dx| call.scratch(DType::Float, dx.dims()));
-    let dgrid = dgrid.map(|dgrid| dgrid.with_layout(deep(&dgrid, spatial, 1)));
-    let (x, dy) = (x.with_layout(deep(&x, spatial, 2)), dy.with_layout(deep(&dy, spatial, 2)));
-    let grid = grid.with_layout(deep(&grid, spatial, 1));
+    let dgrid = dgrid.map(|dgrid| dgrid.with_layout(with_depth(&dgrid, spatial, 1)));
+    let (x, dy) =
+        (x.with_layout(with_depth(&x, spatial, 2)), dy.with_layout(with_depth(&dy, spatial, 2)));
+    let grid = grid.with_layout(with_depth(&grid, spatial, 1));
     call.plan(move |memory| {
         let (a, grid, dy) = (x.view(memory), grid.view(memory), dy.view(memory));
         let sampled = Sampled { a, grid, sampling };
@@ -159,7 +162,7 @@ fn backward_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![call.layout(1)?.packed(), call.layout(2)?.packed()])
 }
 
-/// Arguments: theta, sizes, aligned corners, out.
+/// Arguments: theta, sizes, align_corners, out.
 fn affine(call: &mut Call<'_>) -> Result<Plan> {
     let sizes = call.sizes(1)?;
     let spatial = sizes.len().wrapping_sub(2);
@@ -175,17 +178,17 @@ fn affine(call: &mut Call<'_>) -> Result<Plan> {
     sizes[2..].iter().for_each(|size| dims.push(*size));
     dims.push(spatial);
     call.expect_dims(3, &out, &dims)?;
-    let aligned = call.flag(2)?;
-    let theta = call.kept_apart(theta, &[&out]);
-    let out = out.with_layout(deep(&out, spatial, 1));
+    let align_corners = call.flag(2)?;
+    let theta = call.unaliased(theta, &[&out]);
+    let out = out.with_layout(with_depth(&out, spatial, 1));
     call.plan(move |memory| {
-        affine_grid(memory.parallel, memory.out(&out), theta.view(memory), aligned);
+        affine_grid(memory.parallel, memory.out(&out), theta.view(memory), align_corners);
         Ok(())
     })
 }
 
 /// Arguments: x, groups, out.
-fn shuffled(call: &mut Call<'_>) -> Result<Plan> {
+fn channel_shuffle(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let (x, groups) = (call.read(0, &[&out])?, call.int(1)?);
     call.expect_dims(2, &out, x.dims())?;
@@ -220,9 +223,9 @@ fn shuffled(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("GridSampler2D", sample).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), I(2)]),
-    aclnn("GridSampler3D", sample).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), I(3)]),
-    aclnn("GridSampler2DBackward", backward).picks(&[
+    aclnn("GridSampler2D", sample).with_args(&[A(0), A(1), A(2), A(3), A(4), A(5), I(2)]),
+    aclnn("GridSampler3D", sample).with_args(&[A(0), A(1), A(2), A(3), A(4), A(5), I(3)]),
+    aclnn("GridSampler2DBackward", backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -234,7 +237,7 @@ pub const ROWS: &[Row] = &[
         A(8),
         I(2),
     ]),
-    aclnn("GridSampler3DBackward", backward).picks(&[
+    aclnn("GridSampler3DBackward", backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -247,12 +250,12 @@ pub const ROWS: &[Row] = &[
         I(3),
     ]),
     aclnn("AffineGrid", affine),
-    aclnn("ChannelShuffle", shuffled),
+    aclnn("ChannelShuffle", channel_shuffle),
 ];
 
-const INTERPOLATION: Pick = Attr("interpolation_mode", Default::Text("bilinear"));
-const PADDING: Pick = Attr("padding_mode", Default::Text("zeros"));
-const CORNERS: Pick = Attr("align_corners", Default::Flag(false));
+const INTERPOLATION: ArgSource = Attr("interpolation_mode", AttrDefault::Text("bilinear"));
+const PADDING: ArgSource = Attr("padding_mode", AttrDefault::Text("zeros"));
+const CORNERS: ArgSource = Attr("align_corners", AttrDefault::Flag(false));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[

@@ -4,8 +4,8 @@ use crate::call::Call;
 use crate::error::Result;
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, B, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, B, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::kernels::scan::{extremes, scan};
 use cairn_tensor::{DType, Layout, with_number};
@@ -40,7 +40,7 @@ fn running<const PRODUCT: bool>(call: &mut Call<'_>) -> Result<Plan> {
             (a, out)
         }
     };
-    let a = call.source(a, &[&out]);
+    let a = call.in_place_input(a, &[&out]);
     call.plan(move |memory| {
         let (mut a, mut out) = (a.view(memory), memory.out(&out));
         if reverse {
@@ -65,7 +65,7 @@ fn running_extremes<const MAX: bool>(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(3, &indices, a.dims())?;
     call.expect_dtype(3, &indices, &[DType::Int64, DType::Int32])?;
     let dim = dimension(call, 1, a.rank())?;
-    let a = call.source(a, &[&values, &indices]);
+    let a = call.in_place_input(a, &[&values, &indices]);
     call.plan(move |memory| {
         let view = a.view(memory);
         let (values, indices) = (memory.out(&values), memory.out(&indices));
@@ -81,22 +81,22 @@ fn with_indices(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("Cumsum", running::<false>).picks(&[A(0), A(1), B(false), B(false), A(3)]),
+    aclnn("Cumsum", running::<false>).with_args(&[A(0), A(1), B(false), B(false), A(3)]),
     aclnn("CumsumV2", running::<false>),
-    aclnn("Cumprod", running::<true>).picks(&[A(0), A(1), B(false), B(false), A(3)]),
-    aclnn("InplaceCumprod", running::<true>).picks(&[A(0), A(1), B(false), B(false), A(0)]),
+    aclnn("Cumprod", running::<true>).with_args(&[A(0), A(1), B(false), B(false), A(3)]),
+    aclnn("InplaceCumprod", running::<true>).with_args(&[A(0), A(1), B(false), B(false), A(0)]),
     aclnn("Cummax", running_extremes::<true>),
     aclnn("Cummin", running_extremes::<false>),
 ];
 
-const SUMS: &[Pick] = &[
+const SUMS: &[ArgSource] = &[
     A(0),
     A(1),
-    Attr("exclusive", Default::Flag(false)),
-    Attr("reverse", Default::Flag(false)),
+    Attr("exclusive", AttrDefault::Flag(false)),
+    Attr("reverse", AttrDefault::Flag(false)),
     O(0),
 ];
-const EXTREMES: &[Pick] = &[A(0), Attr("dim", Default::Required), O(0), O(1)];
+const EXTREMES: &[ArgSource] = &[A(0), Attr("dim", AttrDefault::Required), O(0), O(1)];
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -118,6 +118,6 @@ pub const NODES: &[Node] = &[
         &["y", "indices"],
         Infer::By(with_indices),
         running_extremes::<false>,
-        &[A(0), Attr("axis", Default::Required), O(0), O(1)],
+        &[A(0), Attr("axis", AttrDefault::Required), O(0), O(1)],
     ),
 ];

@@ -1,24 +1,24 @@
 //! Elements to positions that indices name.
 
 use super::indexing::{Indices, expect_within, replaced};
-use super::reading::{Read, out_of_range};
+use super::inputs::{UnaliasedInput, out_of_range};
 use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
-use crate::table::Pick::{A, Attr, B, I, No, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, B, I, No, O};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::element::Compute;
 use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::{fill_scalar, map1};
 use cairn_tensor::kernels::number::Number;
-use cairn_tensor::kernels::scatter::{Meeting, scatter};
+use cairn_tensor::kernels::scatter::{ScatterMode, scatter};
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut, with_number};
 
-/// Where values come to: the output itself, or a copy of it in the workspace: in `f32` where half types meet.
+/// Where values come to: the output itself, or a copy of it in the workspace: in `f32` where half types are combined.
 #[derive(Clone, Copy)]
 struct Destination {
     out: Operand,
@@ -26,16 +26,16 @@ struct Destination {
 }
 
 impl Destination {
-    fn new(call: &mut Call<'_>, out: Operand, meeting: Meeting) -> Destination {
+    fn new(call: &mut Call<'_>, out: Operand, mode: ScatterMode) -> Destination {
         let half = matches!(out.dtype, DType::Float16 | DType::Bf16);
         let wide =
-            (half && meeting != Meeting::Replace).then(|| call.scratch(DType::Float, out.dims()));
+            (half && mode != ScatterMode::Replace).then(|| call.scratch(DType::Float, out.dims()));
         Destination { out, wide }
     }
 
     /// As [`Destination::new`] for an output that keeps its own elements where no index leads.
-    fn kept(call: &mut Call<'_>, out: Operand, meeting: Meeting) -> Destination {
-        let destination = Destination::new(call, out, meeting);
+    fn kept(call: &mut Call<'_>, out: Operand, mode: ScatterMode) -> Destination {
+        let destination = Destination::new(call, out, mode);
         if destination.wide.is_none() {
             call.touch_by_index(&out);
         }
@@ -45,13 +45,13 @@ impl Destination {
     /// [`Destination::new`] where the output starts as another tensor, else [`Destination::kept`].
     fn from(
         call: &mut Call<'_>,
-        from: &Option<Read>,
+        from: &Option<UnaliasedInput>,
         out: Operand,
-        meeting: Meeting,
+        mode: ScatterMode,
     ) -> Destination {
         match from {
-            Some(_) => Destination::new(call, out, meeting),
-            None => Destination::kept(call, out, meeting),
+            Some(_) => Destination::new(call, out, mode),
+            None => Destination::kept(call, out, mode),
         }
     }
 
@@ -80,7 +80,7 @@ impl Destination {
 /// Values that are scattered: a tensor, or one number.
 #[allow(clippy::large_enum_variant)]
 enum Values {
-    Tensor(Read, Option<Scratch>),
+    Tensor(UnaliasedInput, Option<Scratch>),
     Number(Scalar),
 }
 
@@ -137,29 +137,29 @@ impl Values {
 }
 
 /// How values of one number are typed: as the destination has its elements.
-fn typed(out: &Operand, meeting: Meeting) -> DType {
+fn typed(out: &Operand, mode: ScatterMode) -> DType {
     match out.dtype {
-        DType::Float16 | DType::Bf16 if meeting != Meeting::Replace => DType::Float,
+        DType::Float16 | DType::Bf16 if mode != ScatterMode::Replace => DType::Float,
         dtype => dtype,
     }
 }
 
-fn meeting(call: &Call<'_>, at: usize) -> Result<Meeting> {
+fn mode(call: &Call<'_>, at: usize) -> Result<ScatterMode> {
     match call.arg(at) {
         Arg::Text(text) => match text.as_str() {
-            "" | "none" | "update" => Ok(Meeting::Replace),
-            "add" => Ok(Meeting::Add),
-            "mul" | "multiply" => Ok(Meeting::Multiply),
+            "" | "none" | "update" => Ok(ScatterMode::Replace),
+            "add" => Ok(ScatterMode::Add),
+            "mul" | "multiply" => Ok(ScatterMode::Multiply),
             other => {
                 Err(Error::invalid(format!("{} = {other:?} is not known", call.parameter(at))))
             }
         },
         _ => match call.int_or(at, 0)? {
-            0 => Ok(Meeting::Replace),
-            1 => Ok(Meeting::Add),
-            2 => Ok(Meeting::Multiply),
-            3 => Ok(Meeting::Greatest),
-            4 => Ok(Meeting::Least),
+            0 => Ok(ScatterMode::Replace),
+            1 => Ok(ScatterMode::Add),
+            2 => Ok(ScatterMode::Multiply),
+            3 => Ok(ScatterMode::Greatest),
+            4 => Ok(ScatterMode::Least),
             other => Err(Error::invalid(format!(
                 "{} = {other}: expected 0 (replace), 1 (add), 2 (multiply), 3 (greatest) or 4 (least)",
                 call.parameter(at)
@@ -173,7 +173,7 @@ pub(super) fn origin(
     call: &mut Call<'_>,
     at: usize,
     out_at: usize,
-) -> Result<(Option<Read>, Operand)> {
+) -> Result<(Option<UnaliasedInput>, Operand)> {
     let out = call.output(out_at)?;
     let a = call.tensor(at)?;
     call.expect_dims(out_at, &out, a.dims())?;
@@ -185,27 +185,27 @@ pub(super) fn origin(
         }
         return Ok((None, call.inout(out_at)?));
     }
-    let copied = call.is_entangled(&a, &out);
-    let read = if copied { call.kept_apart(a, &[&out]) } else { call.kept_apart(a, &[]) };
+    let copied = call.has_partial_overlap(&a, &out);
+    let read = if copied { call.unaliased(a, &[&out]) } else { call.unaliased(a, &[]) };
     Ok((Some(read), out))
 }
 
 /// Values to the positions that an index names along a dimension. Arguments: a, dimension, index, values, how they
 /// meet, out, whether what is there before takes part (yes when absent).
-fn scattered(call: &mut Call<'_>) -> Result<Plan> {
+fn scatter_elements(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 5)?;
-    let meeting = meeting(call, 4)?;
+    let mode = mode(call, 4)?;
     let start = match call.flag_or(6, true)? {
         true => None,
-        false => neutral(meeting, typed(&out, meeting)),
+        false => neutral(mode, typed(&out, mode)),
     };
-    if meeting != Meeting::Replace {
+    if mode != ScatterMode::Replace {
         call.expect_numbers(5, &out)?;
     }
-    let index = call.read_index(2, &[&out])?.lifted();
+    let index = call.read_index(2, &[&out])?.at_least_1d();
     let values = Values::read(call, 3, &out)?;
     let dim = call.dim(1, out.rank())?;
-    expect_within(call, 2, &index, &out.lifted(), dim)?;
+    expect_within(call, 2, &index, &out.at_least_1d(), dim)?;
     if let Some(layout) = values.layout() {
         let fits = index.count() == 0
             || (layout.rank().max(1) == index.rank()
@@ -217,8 +217,8 @@ fn scattered(call: &mut Call<'_>) -> Result<Plan> {
             )));
         }
     }
-    let destination = Destination::from(call, &from, out, meeting);
-    let (name, dtype) = (call.parameter(2), typed(&out, meeting));
+    let destination = Destination::from(call, &from, out, mode);
+    let (name, dtype) = (call.parameter(2), typed(&out, mode));
     call.plan(move |memory| {
         values.prepare(memory);
         let index = index.view(memory);
@@ -232,23 +232,23 @@ fn scattered(call: &mut Call<'_>) -> Result<Plan> {
                     .fold(*layout, |part, i| part.sliced(i, 0, index.dims()[i], 1)),
             };
             values.with(memory, dtype, layout_of, |values| {
-                let target = lifted(tensor);
+                let target = at_least_1d(tensor);
                 let targets = IndexedView::along(target.view(), dim, index, false);
                 if let Some(start) = start {
                     let start = Constant::of(start, target.dtype());
                     let start = start.view(index.dims());
-                    scatter(memory.parallel, target, &targets, start, Meeting::Replace, index)
+                    scatter(memory.parallel, target, &targets, start, ScatterMode::Replace, index)
                         .map_err(|bad| out_of_range(name, bad))?;
                 }
-                scatter(memory.parallel, target, &targets, values, meeting, index)
+                scatter(memory.parallel, target, &targets, values, mode, index)
                     .map_err(|bad| out_of_range(name, bad))
             })
         })
     })
 }
 
-/// The number of a type that changes nothing where it meets another; `None` where the other takes its place anyway.
-fn neutral(meeting: Meeting, dtype: DType) -> Option<Scalar> {
+/// The number of a type that changes nothing when it is combined with another; `None` where the other replaces it anyway.
+fn neutral(mode: ScatterMode, dtype: DType) -> Option<Scalar> {
     let (least, greatest) = match dtype {
         DType::Bool => (0, 1),
         DType::Int8 => (i64::from(i8::MIN), i64::from(i8::MAX)),
@@ -257,18 +257,18 @@ fn neutral(meeting: Meeting, dtype: DType) -> Option<Scalar> {
         DType::Int32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
         _ => (i64::MIN, i64::MAX),
     };
-    Some(match meeting {
-        Meeting::Replace => return None,
-        Meeting::Add => Scalar::from(0),
-        Meeting::Multiply => Scalar::from(1),
-        Meeting::Greatest if dtype.is_floating() => Scalar::from(f64::NEG_INFINITY),
-        Meeting::Least if dtype.is_floating() => Scalar::from(f64::INFINITY),
-        Meeting::Greatest => Scalar::from(least),
-        Meeting::Least => Scalar::from(greatest),
+    Some(match mode {
+        ScatterMode::Replace => return None,
+        ScatterMode::Add => Scalar::from(0),
+        ScatterMode::Multiply => Scalar::from(1),
+        ScatterMode::Greatest if dtype.is_floating() => Scalar::from(f64::NEG_INFINITY),
+        ScatterMode::Least if dtype.is_floating() => Scalar::from(f64::INFINITY),
+        ScatterMode::Greatest => Scalar::from(least),
+        ScatterMode::Least => Scalar::from(greatest),
     })
 }
 
-fn lifted(view: ViewMut<'_>) -> ViewMut<'_> {
+fn at_least_1d(view: ViewMut<'_>) -> ViewMut<'_> {
     match view.rank() {
         0 => view.with_layout(view.layout().with(0)).expect("the same element"),
         _ => view,
@@ -279,12 +279,12 @@ fn lifted(view: ViewMut<'_>) -> ViewMut<'_> {
 /// them (1 when absent), out, whether they are added, whether negative indices count from the end.
 fn slices(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 5)?;
-    let meeting = if call.flag(6)? { Meeting::Add } else { Meeting::Replace };
+    let mode = if call.flag(6)? { ScatterMode::Add } else { ScatterMode::Replace };
     let wraps = call.flag(7)?;
-    let index = call.read_index(2, &[&out])?.lifted();
+    let index = call.read_index(2, &[&out])?.at_least_1d();
     let values = Values::read(call, 3, &out)?;
     let factor = if call.has(4) { call.number(4)? } else { Scalar::from(1) };
-    if meeting != Meeting::Replace {
+    if mode != ScatterMode::Replace {
         call.expect_numbers(5, &out)?;
     }
     let dim = call.dim(1, out.rank())?;
@@ -292,10 +292,10 @@ fn slices(call: &mut Call<'_>) -> Result<Plan> {
         let (name, have) = (call.parameter(2), index.dims());
         return Err(Error::invalid(format!("{name} {have:?} must have one dimension")));
     }
-    let dims = replaced(call, &out.lifted(), dim, &index)?;
+    let dims = replaced(call, &out.at_least_1d(), dim, &index)?;
     if let Some(layout) = values.layout() {
-        let lifted = if layout.rank() == 0 { layout.with(0) } else { *layout };
-        if lifted.dims() != &*dims {
+        let at_least_1d = if layout.rank() == 0 { layout.with(0) } else { *layout };
+        if at_least_1d.dims() != &*dims {
             let (name, have) = (call.parameter(3), layout.dims());
             return Err(Error::invalid(format!(
                 "{name} has the sizes {have:?}: expected {dims:?}"
@@ -303,8 +303,8 @@ fn slices(call: &mut Call<'_>) -> Result<Plan> {
         }
     }
     let plain = matches!(factor, Scalar::Bool(true)) || factor.as_f64() == 1.0;
-    let destination = Destination::from(call, &from, out, meeting);
-    let dtype = typed(&out, meeting);
+    let destination = Destination::from(call, &from, out, mode);
+    let dtype = typed(&out, mode);
     let scaled = (!plain).then(|| call.scratch(dtype, &dims));
     let name = call.parameter(2);
     call.plan(move |memory| {
@@ -312,8 +312,8 @@ fn slices(call: &mut Call<'_>) -> Result<Plan> {
         let index = index.view(memory);
         destination.with(memory, from.map(|from| from.view(memory)), |tensor| {
             let layout_of = |layout: &Layout| {
-                let lifted = if layout.rank() == 0 { layout.with(0) } else { *layout };
-                lifted.broadcast_to(&dims).expect("sizes were checked")
+                let at_least_1d = if layout.rank() == 0 { layout.with(0) } else { *layout };
+                at_least_1d.broadcast_to(&dims).expect("sizes were checked")
             };
             values.with(memory, dtype, layout_of, |values| {
                 let values = match &scaled {
@@ -327,9 +327,9 @@ fn slices(call: &mut Call<'_>) -> Result<Plan> {
                     }
                     None => values,
                 };
-                let target = lifted(tensor);
+                let target = at_least_1d(tensor);
                 let targets = IndexedView::chosen(target.view(), dim, index, wraps);
-                scatter(memory.parallel, target, &targets, values, meeting, index)
+                scatter(memory.parallel, target, &targets, values, mode, index)
                     .map_err(|bad| out_of_range(name, bad))
             })
         })
@@ -337,11 +337,11 @@ fn slices(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// One number at indices of a dimension that are known now. Arguments: a, dimension, indices, value, out.
-fn filled_at(call: &mut Call<'_>) -> Result<Plan> {
+fn index_fill(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 4)?;
     let (dim, value) = (call.dim(1, out.rank())?, call.scalar(3)?);
     call.expect_numbers(4, &out)?;
-    let target = out.lifted();
+    let target = out.at_least_1d();
     let mut indices = Vec::new();
     for index in call.ints(2)? {
         indices.push(call.wrap(2, index, target.dims()[dim])?);
@@ -378,42 +378,42 @@ fn touch_indices(call: &mut Call<'_>, target: &Operand, dim: usize, mut indices:
 }
 
 /// Values where several index tensors say. Arguments: tensor, indices, values, whether they are added.
-fn put(call: &mut Call<'_>) -> Result<Plan> {
+fn index_put(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.inout(0)?;
-    let meeting = if call.flag(3)? { Meeting::Add } else { Meeting::Replace };
+    let mode = if call.flag(3)? { ScatterMode::Add } else { ScatterMode::Replace };
     let values = Values::read(call, 2, &out)?;
     match Indices::read(call, 1, &out, &[&out])? {
-        Some(indices) => brought(call, None, out, indices, values, meeting),
+        Some(indices) => index_put_from(call, None, out, indices, values, mode),
         None => call.nothing(),
     }
 }
 
 /// Slices to the coordinates that the last dimension of an index holds. Arguments: a, index, values, out.
-fn scattered_rows(call: &mut Call<'_>) -> Result<Plan> {
+fn scatter_nd(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 3)?;
     let values = Values::read(call, 2, &out)?;
     let indices = Indices::rows(call, 1, &out, &[&out])?;
-    brought(call, from, out, indices, values, Meeting::Replace)
+    index_put_from(call, from, out, indices, values, ScatterMode::Replace)
 }
 
-fn brought(
+fn index_put_from(
     call: &mut Call<'_>,
-    from: Option<Read>,
+    from: Option<UnaliasedInput>,
     out: Operand,
     indices: Indices,
     values: Values,
-    meeting: Meeting,
+    mode: ScatterMode,
 ) -> Result<Plan> {
     let layout = *values.layout().expect("a tensor");
     if layout.broadcast_to(&indices.dims).is_none() {
         let (name, have, want) = (call.parameter(2), layout.dims(), indices.dims);
         return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {want:?}")));
     }
-    if meeting != Meeting::Replace {
+    if mode != ScatterMode::Replace {
         call.expect_numbers(0, &out)?;
     }
-    let destination = Destination::from(call, &from, out, meeting);
-    let dtype = typed(&out, meeting);
+    let destination = Destination::from(call, &from, out, mode);
+    let dtype = typed(&out, mode);
     call.plan(move |memory| {
         values.prepare(memory);
         destination.with(memory, from.map(|from| from.view(memory)), |tensor| {
@@ -424,7 +424,7 @@ fn brought(
             let layout_of =
                 |layout: &Layout| layout.broadcast_to(&indices.dims).expect("it was checked");
             values.with(memory, dtype, layout_of, |values| {
-                scatter(memory.parallel, tensor, &targets, values, meeting, index)
+                scatter(memory.parallel, tensor, &targets, values, mode, index)
                     .map_err(|bad| out_of_range(&indices.name(), bad))
             })
         })
@@ -433,24 +433,24 @@ fn brought(
 
 /// Values by their flat index. Arguments: tensor, index, values, whether they
 /// are added.
-fn put_flat(call: &mut Call<'_>) -> Result<Plan> {
+fn put_by_flat_index(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.inout(0)?;
     let index = call.read_index(1, &[&out])?;
-    let meeting = if call.flag(3)? { Meeting::Add } else { Meeting::Replace };
+    let mode = if call.flag(3)? { ScatterMode::Add } else { ScatterMode::Replace };
     let values = Values::read(call, 2, &out)?;
     let layout = *values.layout().expect("a tensor");
     if layout.count() != index.count() || layout.reshaped(index.dims()).is_none() {
         let (name, have, want) = (call.parameter(2), layout.dims(), index.dims());
         return Err(Error::invalid(format!("{name} has the sizes {have:?}: expected {want:?}")));
     }
-    let mut destination = Destination::new(call, out, meeting);
+    let mut destination = Destination::new(call, out, mode);
     if destination.wide.is_none() {
         match out.reshaped(&[out.count()]) {
             Some(_) => call.touch_by_index(&out),
             None => destination.wide = Some(call.scratch(out.dtype, out.dims())),
         }
     }
-    let (name, dtype) = (call.parameter(1), typed(&out, meeting));
+    let (name, dtype) = (call.parameter(1), typed(&out, mode));
     call.plan(move |memory| {
         values.prepare(memory);
         let index = index.view(memory);
@@ -461,7 +461,7 @@ fn put_flat(call: &mut Call<'_>) -> Result<Plan> {
                 let line = tensor.reshaped(&[tensor.count()]).expect("a line of elements");
                 let line = tensor.with_layout(line).expect("the same elements");
                 let targets = IndexedView::chosen(line.view(), 0, index, true);
-                scatter(memory.parallel, line, &targets, values, meeting, index)
+                scatter(memory.parallel, line, &targets, values, mode, index)
                     .map_err(|bad| out_of_range(name, bad))
             })
         })
@@ -469,7 +469,7 @@ fn put_flat(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// How often each number is there, or the sum of its weights. Arguments: a, weights, least length, out.
-fn counted(call: &mut Call<'_>) -> Result<Plan> {
+fn bincount(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read(0, &[&out])?;
     call.expect_numbers(3, &out)?;
@@ -485,8 +485,8 @@ fn counted(call: &mut Call<'_>) -> Result<Plan> {
     }
     let whole = call.scratch(DType::Int64, a.dims());
     let name = call.parameter(0);
-    let destination = Destination::new(call, out, Meeting::Add);
-    let dtype = typed(&out, Meeting::Add);
+    let destination = Destination::new(call, out, ScatterMode::Add);
+    let dtype = typed(&out, ScatterMode::Add);
     call.plan(move |memory| {
         let index = memory.scratch(&whole);
         copy(memory.parallel, index, a.view(memory));
@@ -498,7 +498,7 @@ fn counted(call: &mut Call<'_>) -> Result<Plan> {
                 |layout: &Layout| layout.broadcast_to(index.dims()).expect("it was checked");
             weights.with(memory, dtype, layout_of, |weights| {
                 let targets = IndexedView::chosen(tensor.view(), 0, index.view(), false);
-                scatter(memory.parallel, tensor, &targets, weights, Meeting::Add, index.view())
+                scatter(memory.parallel, tensor, &targets, weights, ScatterMode::Add, index.view())
                     .map_err(|bad| out_of_range(name, bad))
             })
         })
@@ -507,17 +507,25 @@ fn counted(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("Scatter", scattered),
-    aclnn("ScatterValue", scattered),
-    aclnn("ScatterReduce", scattered).picks(&[A(0), A(1), A(2), A(3), A(4), A(6), A(5)]),
-    aclnn("InplaceScatterReduce", scattered).picks(&[A(0), A(1), A(2), A(3), A(4), A(0), A(5)]),
-    aclnn("InplaceScatter", scattered).picks(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
-    aclnn("InplaceScatterValue", scattered).picks(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
-    aclnn("ScatterAdd", scattered).picks(&[A(0), A(1), A(2), A(3), I(1), A(4)]),
-    aclnn("IndexAdd", slices).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), B(true), B(false)]),
-    aclnn("IndexAddV2", slices).picks(&[A(0), A(1), A(2), A(3), A(4), A(6), B(true), B(false)]),
-    aclnn("IndexCopy", slices).picks(&[A(0), A(1), A(2), A(3), No, A(4), B(false), B(false)]),
-    aclnn("InplaceIndexCopy", slices).picks(&[
+    aclnn("Scatter", scatter_elements),
+    aclnn("ScatterValue", scatter_elements),
+    aclnn("ScatterReduce", scatter_elements).with_args(&[A(0), A(1), A(2), A(3), A(4), A(6), A(5)]),
+    aclnn("InplaceScatterReduce", scatter_elements).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(0),
+        A(5),
+    ]),
+    aclnn("InplaceScatter", scatter_elements).with_args(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
+    aclnn("InplaceScatterValue", scatter_elements).with_args(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
+    aclnn("ScatterAdd", scatter_elements).with_args(&[A(0), A(1), A(2), A(3), I(1), A(4)]),
+    aclnn("IndexAdd", slices).with_args(&[A(0), A(1), A(2), A(3), A(4), A(5), B(true), B(false)]),
+    aclnn("IndexAddV2", slices).with_args(&[A(0), A(1), A(2), A(3), A(4), A(6), B(true), B(false)]),
+    aclnn("IndexCopy", slices).with_args(&[A(0), A(1), A(2), A(3), No, A(4), B(false), B(false)]),
+    aclnn("InplaceIndexCopy", slices).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -527,15 +535,24 @@ pub const ROWS: &[Row] = &[
         B(false),
         B(false),
     ]),
-    aclnn("IndexFill", slices).picks(&[A(0), A(1), A(2), A(3), No, A(4), B(false), B(true)]),
-    aclnn("InplaceIndexFill", slices).picks(&[A(0), A(1), A(2), A(3), No, A(0), B(false), B(true)]),
-    aclnn("IndexFillTensor", filled_at),
-    aclnn("InplaceIndexFillTensor", filled_at).picks(&[A(0), A(1), A(2), A(3), A(0)]),
-    aclnn("IndexPutImpl", put),
-    aclnn("ScatterNd", scattered_rows),
-    aclnn("ScatterNdUpdate", scattered_rows).picks(&[A(0), A(1), A(2), A(0)]),
-    aclnn("InplacePut", put_flat),
-    aclnn("Bincount", counted),
+    aclnn("IndexFill", slices).with_args(&[A(0), A(1), A(2), A(3), No, A(4), B(false), B(true)]),
+    aclnn("InplaceIndexFill", slices).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        No,
+        A(0),
+        B(false),
+        B(true),
+    ]),
+    aclnn("IndexFillTensor", index_fill),
+    aclnn("InplaceIndexFillTensor", index_fill).with_args(&[A(0), A(1), A(2), A(3), A(0)]),
+    aclnn("IndexPutImpl", index_put),
+    aclnn("ScatterNd", scatter_nd),
+    aclnn("ScatterNdUpdate", scatter_nd).with_args(&[A(0), A(1), A(2), A(0)]),
+    aclnn("InplacePut", put_by_flat_index),
+    aclnn("Bincount", bincount),
 ];
 
 /// The operators of this family by IR name.
@@ -545,13 +562,13 @@ pub const NODES: &[Node] = &[
         &["data", "indices", "updates"],
         &["y"],
         Infer::Like(0),
-        scattered,
+        scatter_elements,
         &[
             A(0),
-            Attr("axis", Default::Int(0)),
+            Attr("axis", AttrDefault::Int(0)),
             A(1),
             A(2),
-            Attr("reduction", Default::Text("none")),
+            Attr("reduction", AttrDefault::Text("none")),
             O(0),
         ],
     ),
@@ -560,8 +577,8 @@ pub const NODES: &[Node] = &[
         &["var", "indices", "updates"],
         &["var"],
         Infer::Like(0),
-        scattered_rows,
-        &[A(0), A(1), A(2), O(0), Attr("use_locking", Default::Flag(false))],
+        scatter_nd,
+        &[A(0), A(1), A(2), O(0), Attr("use_locking", AttrDefault::Flag(false))],
     )
     .writes_first(),
     node(
@@ -570,7 +587,7 @@ pub const NODES: &[Node] = &[
         &["var"],
         Infer::Like(0),
         slices,
-        &[A(0), Attr("axis", Default::Required), A(1), A(2), A(3), O(0), B(true), B(false)],
+        &[A(0), Attr("axis", AttrDefault::Required), A(1), A(2), A(3), O(0), B(true), B(false)],
     )
     .writes_first()
     .needs_values(&[3]),

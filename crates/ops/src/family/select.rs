@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, O};
+use crate::table::ArgSource::{A, O};
 use crate::table::{Node, Row, aclnn, node};
 use cairn_tensor::{Layout, broadcast, promote, with_complex, with_number};
 
@@ -14,16 +14,16 @@ use cairn_tensor::{Layout, broadcast, promote, with_complex, with_number};
 pub const WHERE: Formula<3> = Formula {
     kind: Kind::AsOutput,
     defaults: &[],
-    run: |dtype, over, _| {
+    run: |dtype, args, _| {
         with_number!(dtype, C => {
-            over.map::<bool, C, C, C>(|condition, x, y| if condition { x } else { y })
+            args.map::<bool, C, C, C>(|condition, x, y| if condition { x } else { y })
         });
     },
     complex: Some(ComplexFormula {
         has_complex_results: false,
-        run: |dtype, over, _| {
+        run: |dtype, args, _| {
             with_complex!(dtype, C => {
-                over.map::<bool, C, C, C>(|condition, x, y| if condition { x } else { y })
+                args.map::<bool, C, C, C>(|condition, x, y| if condition { x } else { y })
             });
         },
     }),
@@ -40,7 +40,7 @@ fn selected(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// Values of tensors are not written to a type that loses them; a number is.
-fn chosen(call: &mut Call<'_>) -> Result<Plan> {
+fn where_select(call: &mut Call<'_>) -> Result<Plan> {
     if let (Arg::Tensor(x), Arg::Tensor(y)) = (call.arg(1), call.arg(2)) {
         let (x, y) = (x.layout.dtype, y.layout.dtype);
         call.expect_castable(3, promote(x, y).unwrap_or(x), &call.layout(3)?)?;
@@ -55,9 +55,9 @@ fn filled(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("SWhere", chosen),
-    aclnn("InplaceMaskedFillScalar", chosen).picks(&[A(1), A(2), A(0), A(0)]),
-    aclnn("InplaceMaskedFillTensor", chosen).picks(&[A(1), A(2), A(0), A(0)]),
+    aclnn("SWhere", where_select),
+    aclnn("InplaceMaskedFillScalar", where_select).with_args(&[A(1), A(2), A(0), A(0)]),
+    aclnn("InplaceMaskedFillTensor", where_select).with_args(&[A(1), A(2), A(0), A(0)]),
 ];
 
 /// The operators of this family by IR name.
@@ -67,7 +67,7 @@ pub const NODES: &[Node] = &[
         &["condition", "then", "else"],
         &["result"],
         Infer::By(selected),
-        chosen,
+        where_select,
         &[A(0), A(1), A(2), O(0)],
     )
     .elementwise(),
@@ -76,7 +76,7 @@ pub const NODES: &[Node] = &[
         &["condition", "x1", "x2"],
         &["y"],
         Infer::By(selected),
-        chosen,
+        where_select,
         &[A(0), A(1), A(2), O(0)],
     )
     .elementwise(),
@@ -85,7 +85,7 @@ pub const NODES: &[Node] = &[
         &["x", "mask", "value"],
         &["y"],
         Infer::By(filled),
-        chosen,
+        where_select,
         &[A(1), A(2), A(0), O(0)],
     )
     .elementwise(),

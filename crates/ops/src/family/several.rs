@@ -2,11 +2,11 @@
 
 use super::elementwise::Typed;
 use super::formula::{Formula, promote_all, real, test};
-use super::reducing::Axes;
+use super::reduction_plan::Axes;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::A;
+use crate::table::ArgSource::A;
 use crate::table::{Row, aclnn};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::element::{Compute, Element};
@@ -30,7 +30,7 @@ enum Joint {
 }
 
 /// Arguments: a list, out.
-fn together(call: &mut Call<'_>, how: Joint) -> Result<Plan> {
+fn combine(call: &mut Call<'_>, how: Joint) -> Result<Plan> {
     let (list, out) = (call.tensors(0)?, call.output(1)?);
     let Some(dtype) = promote_all(list.iter().map(|one| one.dtype)) else {
         let name = call.parameter(0);
@@ -47,9 +47,9 @@ fn together(call: &mut Call<'_>, how: Joint) -> Result<Plan> {
     call.expect_dims(1, &out, &dims)?;
     call.expect_arithmetic(1, out.dtype)?;
     call.expect_castable(1, dtype, &out)?;
-    let room = with_number!(dtype, C => call.scratch(C::DTYPE, &dims));
+    let scratch = with_number!(dtype, C => call.scratch(C::DTYPE, &dims));
     call.plan(move |memory| {
-        let room = memory.scratch(&room);
+        let scratch = memory.scratch(&scratch);
         let wide = |one: &Operand| -> View<'_> {
             memory.view_with_layout(one, one.broadcast_to(&dims).expect("sizes were checked"))
         };
@@ -57,17 +57,17 @@ fn together(call: &mut Call<'_>, how: Joint) -> Result<Plan> {
             for (at, one) in list.iter().enumerate() {
                 let view = wide(one);
                 if at == 0 {
-                    copy(memory.parallel, room, view);
+                    copy(memory.parallel, scratch, view);
                     continue;
                 }
                 match how {
-                    Joint::Sum => map2(memory.parallel, room, room.view(), view, |a: C, b: C| a.add(b)),
-                    Joint::Greatest => map2(memory.parallel, room, room.view(), view, |a: C, b: C| a.greatest(b)),
-                    Joint::Least => map2(memory.parallel, room, room.view(), view, |a: C, b: C| a.least(b)),
+                    Joint::Sum => map2(memory.parallel, scratch, scratch.view(), view, |a: C, b: C| a.add(b)),
+                    Joint::Greatest => map2(memory.parallel, scratch, scratch.view(), view, |a: C, b: C| a.greatest(b)),
+                    Joint::Least => map2(memory.parallel, scratch, scratch.view(), view, |a: C, b: C| a.least(b)),
                 }
             }
         });
-        copy(memory.parallel, memory.out(&out), room.view());
+        copy(memory.parallel, memory.out(&out), scratch.view());
         Ok(())
     })
 }
@@ -129,7 +129,7 @@ fn diagonals(call: &mut Call<'_>, flattens: bool) -> Result<Plan> {
     let side = side.unwrap_or(usize::MAX);
     call.expect_dims(2, &out, &[side, side])?;
     let to = out.with_layout(diagonal(&out, above));
-    let line = call.in_line(x);
+    let line = call.flat_input(x);
     call.plan(move |memory| {
         fill_scalar(memory.parallel, memory.out(&out), Scalar::from(0));
         copy(memory.parallel, memory.out(&to), line.view(memory));
@@ -160,17 +160,17 @@ fn cross(call: &mut Call<'_>) -> Result<Plan> {
         y.with_layout(y.broadcast_to(&dims).expect("as above")),
     );
     let slice = out.layout().at(dim, 0);
-    let room = with_number!(dtype, C => call.scratch(C::DTYPE, slice.dims()));
+    let scratch = with_number!(dtype, C => call.scratch(C::DTYPE, slice.dims()));
     call.plan(move |memory| {
-        let (x, y, out, room) = (x.view(memory), y.view(memory), memory.out(&out), memory.scratch(&room));
+        let (x, y, out, scratch) = (x.view(memory), y.view(memory), memory.out(&out), memory.scratch(&scratch));
         let part = |view: &View<'_>, at: usize| view.layout().at(dim, at % 3);
         with_number!(dtype, C => {
             for at in 0..3 {
                 let [x1, x2] = [1, 2].map(|more| x.with_layout(part(&x, at + more)).expect("a part of it"));
                 let [y1, y2] = [1, 2].map(|more| y.with_layout(part(&y, at + more)).expect("a part of it"));
-                map2(memory.parallel, room, x1, y2, |a: C, b: C| a.mul(b));
+                map2(memory.parallel, scratch, x1, y2, |a: C, b: C| a.mul(b));
                 let to = out.with_layout(out.layout().at(dim, at)).expect("a part of it");
-                map3(memory.parallel, to, room.view(), x2, y1, |p: C, a: C, b: C| p.sub(a.mul(b)));
+                map3(memory.parallel, to, scratch.view(), x2, y1, |p: C, a: C, b: C| p.sub(a.mul(b)));
             }
         });
         Ok(())
@@ -178,7 +178,7 @@ fn cross(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Whether a number is among the elements of a tensor. Arguments: number, tensor, -, whether the answer is inverted, out.
-fn is_among(call: &mut Call<'_>) -> Result<Plan> {
+fn is_in(call: &mut Call<'_>) -> Result<Plan> {
     let (number, inverts) = (call.scalar(0)?, call.flag(3)?);
     let (tests, out) = (call.tensor(1)?, call.output(4)?);
     call.expect_arithmetic(1, tests.dtype)?;
@@ -190,7 +190,7 @@ fn is_among(call: &mut Call<'_>) -> Result<Plan> {
     let dtype = call.promoted(Typed::Tensor(tests.dtype), Typed::Scalar(number))?;
     let hits = call.scratch(DType::Bool, tests.dims());
     let axes = Axes::filled(tests.rank(), true);
-    let reducing = call.reducing(&hits, &axes, &fold::sum::<i64>());
+    let reduction_plan = call.plan_reduction(&hits, &axes, &fold::sum::<i64>());
     let out = out.with_layout(out.reshaped(&[]).unwrap_or(*out.layout()));
     call.plan(move |memory| {
         let hits = memory.scratch(&hits);
@@ -199,13 +199,13 @@ fn is_among(call: &mut Call<'_>) -> Result<Plan> {
             cairn_tensor::kernels::map::map1(memory.parallel, hits, memory.view(&tests), move |x: C| x == number);
         });
         let end = |count: i64| ((count > 0) != inverts, false);
-        reducing.run(memory, hits.view(), fold::sum::<i64>(), (memory.out(&out), None), end);
+        reduction_plan.run(memory, hits.view(), fold::sum::<i64>(), (memory.out(&out), None), end);
         Ok(())
     })
 }
 
 /// Reshaped, then transposed; or the other way round. Arguments: x, order, sizes, whether it is transposed first, out.
-fn reshaped_and_transposed(call: &mut Call<'_>) -> Result<Plan> {
+fn confusion_transpose(call: &mut Call<'_>) -> Result<Plan> {
     let (out, x) = (call.output(4)?, call.tensor(0)?);
     call.expect_same(4, &out, 0, &x)?;
     let (order, sizes, first) = (call.ints(1)?, call.sizes(2)?, call.flag(3)?);
@@ -228,8 +228,8 @@ fn reshaped_and_transposed(call: &mut Call<'_>) -> Result<Plan> {
         let permuted = x.with_layout(x.permuted(&axes));
         call.expect_dims(4, &out, &sizes)?;
         let dims = permuted.dims().to_vec();
-        let x = call.kept_apart(permuted, &[&out]);
-        let to = call.flat_output(out, &dims);
+        let x = call.unaliased(permuted, &[&out]);
+        let to = call.reshaped_output(out, &dims);
         return call.plan(move |memory| {
             copy(memory.parallel, to.out(memory), x.view(memory));
             to.done(memory);
@@ -238,7 +238,7 @@ fn reshaped_and_transposed(call: &mut Call<'_>) -> Result<Plan> {
     }
     let permuted: Vec<usize> = axes.iter().map(|at| sizes[*at]).collect();
     call.expect_dims(4, &out, &permuted)?;
-    let x = call.flat(x, &sizes, &[&out]);
+    let x = call.reshaped_input(x, &sizes, &[&out]);
     call.plan(move |memory| {
         let view = x.view(memory);
         let view = view.with_layout(view.layout().permuted(&axes)).expect("the same elements");
@@ -248,7 +248,7 @@ fn reshaped_and_transposed(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// All elements as a matrix. Arguments: x, the first dimension of its columns, out.
-fn flattened(call: &mut Call<'_>) -> Result<Plan> {
+fn flatten(call: &mut Call<'_>) -> Result<Plan> {
     let (out, x) = (call.output(2)?, call.read(0, &[])?);
     call.expect_same(2, &out, 0, &x)?;
     let axis = call.int(1)?;
@@ -262,8 +262,8 @@ fn flattened(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(2, &out, &expected)?;
     let dims = x.dims().to_vec();
     let x = call.tensor(0)?;
-    let x = call.kept_apart(x, &[&out]);
-    let to = call.flat_output(out, &dims);
+    let x = call.unaliased(x, &[&out]);
+    let to = call.reshaped_output(out, &dims);
     call.plan(move |memory| {
         copy(memory.parallel, to.out(memory), x.view(memory));
         to.done(memory);
@@ -294,18 +294,18 @@ fn wait(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("AddN", |c| together(c, Joint::Sum)),
-    aclnn("Sum", |c| together(c, Joint::Sum)),
-    aclnn("MaxN", |c| together(c, Joint::Greatest)),
-    aclnn("MinN", |c| together(c, Joint::Least)),
+    aclnn("AddN", |c| combine(c, Joint::Sum)),
+    aclnn("Sum", |c| combine(c, Joint::Sum)),
+    aclnn("MaxN", |c| combine(c, Joint::Greatest)),
+    aclnn("MinN", |c| combine(c, Joint::Least)),
     aclnn("Trace", trace),
     aclnn("Diag", |c| diagonals(c, false)),
     aclnn("DiagFlat", |c| diagonals(c, true)),
     aclnn("LinalgCross", cross),
-    aclnn("IsInScalarTensor", is_among),
-    aclnn("IsInTensorScalar", |c| SAME_NUMBER.plan(c)).picks(&[A(0), A(1), A(3), A(4)]),
-    aclnn("ConfusionTranspose", reshaped_and_transposed),
-    aclnn("Flatten", flattened),
+    aclnn("IsInScalarTensor", is_in),
+    aclnn("IsInTensorScalar", |c| SAME_NUMBER.plan(c)).with_args(&[A(0), A(1), A(3), A(4)]),
+    aclnn("ConfusionTranspose", confusion_transpose),
+    aclnn("Flatten", flatten),
     aclnn("Lgamma", |c| LOG_GAMMA.plan(c)),
     aclnn("Digamma", |c| DIGAMMA.plan(c)),
     aclnn("Sleep", wait),

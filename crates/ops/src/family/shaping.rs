@@ -1,13 +1,13 @@
 //! Tensors with another layout, as copies: transposed, mirrored, rolled, broadcast, reshaped; and their sizes.
 
+use super::inputs::UnaliasedInput;
 use super::joining::copies;
-use super::reading::Read;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, I, No, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, I, No, O};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::{DType, Dims, Layout, Scalar};
@@ -16,7 +16,7 @@ use cairn_tensor::{DType, Dims, Layout, Scalar};
 pub(super) fn viewed(
     call: &mut Call<'_>,
     at: usize,
-    a: Read,
+    a: UnaliasedInput,
     layout: Layout,
     out: (usize, Operand),
 ) -> Result<Plan> {
@@ -121,10 +121,10 @@ fn flattened_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// Dimensions of size 1 repeated. Arguments: a, sizes (-1 keeps one), out.
-fn expanded(call: &mut Call<'_>) -> Result<Plan> {
+fn expand(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read(0, &[&out])?;
-    let dims = expanded_dims(call, &a)?;
+    let dims = expand_dims(call, &a)?;
     let Some(layout) = a.broadcast_to(&dims) else {
         let (name, have) = (call.parameter(0), a.dims());
         return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {dims:?}")));
@@ -132,7 +132,7 @@ fn expanded(call: &mut Call<'_>) -> Result<Plan> {
     viewed(call, 0, a, layout, (2, out))
 }
 
-fn expanded_dims(call: &Call<'_>, a: &Layout) -> Result<Dims> {
+fn expand_dims(call: &Call<'_>, a: &Layout) -> Result<Dims> {
     let sizes = call.ints(1)?;
     let added = sizes.len().saturating_sub(a.rank());
     let keep = |at: usize| at.checked_sub(added).and_then(|at| a.dims().get(at)).copied();
@@ -143,15 +143,15 @@ fn expanded_dims(call: &Call<'_>, a: &Layout) -> Result<Dims> {
         .ok_or_else(|| Error::invalid(format!("{} = {sizes:?} are no sizes", call.parameter(1))))
 }
 
-fn expanded_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn expand_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
-    let dims = expanded_dims(call, &a)?;
+    let dims = expand_dims(call, &a)?;
     let dims = cairn_tensor::broadcast(a.dims(), &dims).unwrap_or(dims);
     Ok(vec![Layout::contiguous(a.dtype, &dims)])
 }
 
 /// Dimensions in another order. Arguments: a, order, out.
-fn permuted(call: &mut Call<'_>) -> Result<Plan> {
+fn permute(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read(0, &[&out])?;
     let layout = a.permuted(&order(call, &a)?);
@@ -176,13 +176,13 @@ fn order(call: &Call<'_>, a: &Layout) -> Result<Dims> {
     Ok(axes_in_order)
 }
 
-fn permuted_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn permute_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
     Ok(vec![a.permuted(&order(call, &a)?).packed()])
 }
 
 /// Dimensions mirrored. Arguments: a, dimensions, out.
-fn flipped(call: &mut Call<'_>) -> Result<Plan> {
+fn flip(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read(0, &[&out])?;
     let mut layout = *a;
@@ -197,7 +197,7 @@ fn flipped(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Elements moved round along dimensions, or along all of them as one. Arguments: a, how far, dimensions, out.
-fn rolled(call: &mut Call<'_>) -> Result<Plan> {
+fn roll(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read(0, &[&out])?;
     call.expect_dims(3, &out, a.dims())?;
@@ -238,10 +238,15 @@ fn cut(dim: usize, shift: usize, from: Layout, to: Layout) -> [(Layout, Layout);
     ]
 }
 
-/// All elements as one line moved round; what is no line lies in the workspace meanwhile.
-fn rolled_in_line(call: &mut Call<'_>, a: Read, out: Operand, shift: i64) -> Result<Plan> {
+/// All elements as one line moved round; in the workspace where that is no line.
+fn rolled_in_line(
+    call: &mut Call<'_>,
+    a: UnaliasedInput,
+    out: Operand,
+    shift: i64,
+) -> Result<Plan> {
     let shift = shift.rem_euclid(a.count() as i64) as usize;
-    let from = call.in_line(a);
+    let from = call.flat_input(a);
     let line = out.reshaped(&[out.count()]);
     let packed = line.is_none().then(|| call.scratch(out.dtype, out.dims()));
     call.plan(move |memory| {
@@ -249,8 +254,9 @@ fn rolled_in_line(call: &mut Call<'_>, a: Read, out: Operand, shift: i64) -> Res
         let target = match (&line, &packed) {
             (Some(line), _) => memory.out(&out.with_layout(*line)),
             (None, packed) => {
-                let room = memory.scratch(packed.as_ref().expect("room for what is no line"));
-                room.with_layout(room.reshaped(&[room.count()]).expect("contiguous"))
+                let packed = memory.scratch(packed.as_ref().expect("scratch for what is no line"));
+                packed
+                    .with_layout(packed.reshaped(&[packed.count()]).expect("contiguous"))
                     .expect("all of it")
             }
         };
@@ -270,7 +276,7 @@ fn rolled_in_line(call: &mut Call<'_>, a: Read, out: Operand, shift: i64) -> Res
 }
 
 /// The sizes, their number, or the number of elements, as numbers. Arguments: a, out, which (0, 1, 2).
-fn measured(call: &mut Call<'_>) -> Result<Plan> {
+fn shape_numbers(call: &mut Call<'_>) -> Result<Plan> {
     let (a, out, which) = (call.layout(0)?, call.output(1)?, call.int(2)?);
     call.expect_dtype(1, &out, &[DType::Int32, DType::Int64])?;
     let numbers: Vec<i64> = match which {
@@ -305,14 +311,10 @@ fn single_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// The rows of this family.
-pub const ROWS: &[Row] = &[
-    aclnn("Expand", expanded),
-    aclnn("Permute", permuted),
-    aclnn("Flip", flipped),
-    aclnn("Roll", rolled),
-];
+pub const ROWS: &[Row] =
+    &[aclnn("Expand", expand), aclnn("Permute", permute), aclnn("Flip", flip), aclnn("Roll", roll)];
 
-const INT32: Default = Default::Int(3);
+const INT32: AttrDefault = AttrDefault::Int(3);
 
 /// Copies a tensor as it is.
 pub const COPY: &Node =
@@ -326,7 +328,13 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(reshaped_output),
         reshaped,
-        &[A(0), A(1), O(0), Attr("axis", Default::Int(0)), Attr("num_axes", Default::Int(-1))],
+        &[
+            A(0),
+            A(1),
+            O(0),
+            Attr("axis", AttrDefault::Int(0)),
+            Attr("num_axes", AttrDefault::Int(-1)),
+        ],
     )
     .needs_values(&[1])
     .view(),
@@ -346,7 +354,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(squeezed_output),
         reshaped,
-        &[A(0), Attr("axis", Default::Ints(&[])), O(0)],
+        &[A(0), Attr("axis", AttrDefault::Ints(&[])), O(0)],
     )
     .view(),
     node(
@@ -355,7 +363,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(unsqueezed_output),
         reshaped,
-        &[A(0), Attr("axes", Default::Ints(&[])), O(0)],
+        &[A(0), Attr("axes", AttrDefault::Ints(&[])), O(0)],
     )
     .view(),
     node(
@@ -364,7 +372,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(flattened_output),
         reshaped,
-        &[A(0), Attr("axis", Default::Int(1)), O(0), Attr("end_axis", Default::Int(-1))],
+        &[A(0), Attr("axis", AttrDefault::Int(1)), O(0), Attr("end_axis", AttrDefault::Int(-1))],
     )
     .view(),
     *COPY,
@@ -372,26 +380,19 @@ pub const NODES: &[Node] = &[
         "BroadcastTo",
         &["x", "shape"],
         &["y"],
-        Infer::By(expanded_output),
-        expanded,
+        Infer::By(expand_output),
+        expand,
         &[A(0), A(1), O(0)],
     )
     .needs_values(&[1]),
-    node(
-        "Expand",
-        &["x", "shape"],
-        &["y"],
-        Infer::By(expanded_output),
-        expanded,
-        &[A(0), A(1), O(0)],
-    )
-    .needs_values(&[1]),
+    node("Expand", &["x", "shape"], &["y"], Infer::By(expand_output), expand, &[A(0), A(1), O(0)])
+        .needs_values(&[1]),
     node(
         "Transpose",
         &["x", "perm"],
         &["y"],
-        Infer::By(permuted_output),
-        permuted,
+        Infer::By(permute_output),
+        permute,
         &[A(0), A(1), O(0)],
     )
     .needs_values(&[1]),
@@ -399,37 +400,44 @@ pub const NODES: &[Node] = &[
         "TransposeD",
         &["x"],
         &["y"],
-        Infer::By(permuted_output),
-        permuted,
-        &[A(0), Attr("perm", Default::Required), O(0)],
+        Infer::By(permute_output),
+        permute,
+        &[A(0), Attr("perm", AttrDefault::Required), O(0)],
     ),
     node(
         "Permute",
         &["x"],
         &["y"],
-        Infer::By(permuted_output),
-        permuted,
-        &[A(0), Attr("order", Default::Ints(&[0])), O(0)],
+        Infer::By(permute_output),
+        permute,
+        &[A(0), Attr("order", AttrDefault::Ints(&[0])), O(0)],
     ),
-    node("ReverseV2", &["x", "axis"], &["y"], Infer::Like(0), flipped, &[A(0), A(1), O(0)])
+    node("ReverseV2", &["x", "axis"], &["y"], Infer::Like(0), flip, &[A(0), A(1), O(0)])
         .needs_values(&[1]),
     node(
         "Shape",
         &["x"],
         &["y"],
         Infer::By(shape_output),
-        measured,
+        shape_numbers,
         &[A(0), O(0), I(0), Attr("dtype", INT32)],
     )
     .from_shapes(),
-    node("Rank", &["x"], &["y"], Infer::By(single_output), measured, &[A(0), O(0), I(1), I(3)])
-        .from_shapes(),
+    node(
+        "Rank",
+        &["x"],
+        &["y"],
+        Infer::By(single_output),
+        shape_numbers,
+        &[A(0), O(0), I(1), I(3)],
+    )
+    .from_shapes(),
     node(
         "Size",
         &["x"],
         &["y"],
         Infer::By(single_output),
-        measured,
+        shape_numbers,
         &[A(0), O(0), I(2), Attr("dtype", INT32)],
     )
     .from_shapes(),

@@ -5,8 +5,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, O};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::Layout;
 
 /// Start and count of a slice, clamped as Python does.
@@ -22,7 +22,7 @@ fn bounds(size: usize, start: i64, end: i64, step: i64) -> (usize, usize) {
 }
 
 /// One dimension, from start to end in steps. Arguments: a, dimension, start, end, step, out.
-fn sliced(call: &mut Call<'_>) -> Result<Plan> {
+fn slice_dims(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
     let a = call.read(0, &[&out])?;
     let (dim, step) = (call.dim(1, a.rank())?, call.int(4)?);
@@ -35,7 +35,7 @@ fn sliced(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Several dimensions. Arguments: a, starts, ends, dimensions (all in order when absent), steps (1 when absent), out.
-fn sliced_along(call: &mut Call<'_>) -> Result<Plan> {
+fn slice_along(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
     let a = call.read(0, &[&out])?;
     let layout = sliced_layout(call, *a)?;
@@ -77,7 +77,7 @@ fn slices(
 /// Begin and end for each dimension, with masks of bits that say where begin or end do not count, where an ellipsis
 /// stands, where a dimension is new, and where one is dropped. Arguments: a, begins, ends, steps, the five masks, out,
 /// dimensions (all in order when absent; then there are no masks).
-fn strided(call: &mut Call<'_>) -> Result<Plan> {
+fn strided_slice(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(9)?;
     let a = call.read(0, &[&out])?;
     let layout = strided_layout(call, *a)?;
@@ -163,7 +163,7 @@ fn strided_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
     Ok(layout)
 }
 
-fn strided_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn strided_slice_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![strided_layout(call, call.layout(0)?)?.packed()])
 }
 
@@ -205,8 +205,11 @@ fn part_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// The rows of this family.
-pub const ROWS: &[Row] =
-    &[aclnn("Slice", sliced), aclnn("SliceV2", sliced_along), aclnn("StridedSlice", strided)];
+pub const ROWS: &[Row] = &[
+    aclnn("Slice", slice_dims),
+    aclnn("SliceV2", slice_along),
+    aclnn("StridedSlice", strided_slice),
+];
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -223,18 +226,18 @@ pub const NODES: &[Node] = &[
         "StridedSlice",
         &["x", "begin", "end", "strides?"],
         &["y"],
-        Infer::By(strided_output),
-        strided,
+        Infer::By(strided_slice_output),
+        strided_slice,
         &[
             A(0),
             A(1),
             A(2),
             A(3),
-            Attr("begin_mask", Default::Int(0)),
-            Attr("end_mask", Default::Int(0)),
-            Attr("ellipsis_mask", Default::Int(0)),
-            Attr("new_axis_mask", Default::Int(0)),
-            Attr("shrink_axis_mask", Default::Int(0)),
+            Attr("begin_mask", AttrDefault::Int(0)),
+            Attr("end_mask", AttrDefault::Int(0)),
+            Attr("ellipsis_mask", AttrDefault::Int(0)),
+            Attr("new_axis_mask", AttrDefault::Int(0)),
+            Attr("shrink_axis_mask", AttrDefault::Int(0)),
             O(0),
         ],
     )
@@ -243,18 +246,18 @@ pub const NODES: &[Node] = &[
         "StridedSliceV2",
         &["x", "begin", "end", "axes?", "strides?"],
         &["y"],
-        Infer::By(strided_output),
-        strided,
+        Infer::By(strided_slice_output),
+        strided_slice,
         &[
             A(0),
             A(1),
             A(2),
             A(4),
-            Attr("begin_mask", Default::Int(0)),
-            Attr("end_mask", Default::Int(0)),
-            Attr("ellipsis_mask", Default::Int(0)),
-            Attr("new_axis_mask", Default::Int(0)),
-            Attr("shrink_axis_mask", Default::Int(0)),
+            Attr("begin_mask", AttrDefault::Int(0)),
+            Attr("end_mask", AttrDefault::Int(0)),
+            Attr("ellipsis_mask", AttrDefault::Int(0)),
+            Attr("new_axis_mask", AttrDefault::Int(0)),
+            Attr("shrink_axis_mask", AttrDefault::Int(0)),
             O(0),
             A(3),
         ],

@@ -2,11 +2,11 @@
 
 use super::activation_grad::by_channel;
 use super::elementwise::Input;
-use super::reducing::Axes;
+use super::reduction_plan::Axes;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
-use crate::table::Pick::{A, No};
+use crate::table::ArgSource::{A, No};
 use crate::table::{Row, aclnn};
 use cairn_tensor::kernels::element::Element;
 use cairn_tensor::kernels::fold;
@@ -39,15 +39,16 @@ fn prelu_backward(call: &mut Call<'_>) -> Result<Plan> {
     })?;
     let slopes = call.apart(Input::Tensor(slopes), &dx);
     let dtype = with_real!(x.dtype, C => C::DTYPE);
-    let room = call.scratch(dtype, x.dims());
-    let reducing = with_real!(dtype, C => call.reducing(&room, &axes, &fold::sum::<C>()));
+    let scratch = call.scratch(dtype, x.dims());
+    let reduction_plan =
+        with_real!(dtype, C => call.plan_reduction(&scratch, &axes, &fold::sum::<C>()));
     call.plan(move |memory| {
-        let (grad, x, room) = (grad.view(memory), x.view(memory), memory.scratch(&room));
+        let (grad, x, scratch) = (grad.view(memory), x.view(memory), memory.scratch(&scratch));
         slopes.prepare(memory);
         with_real!(dtype, C => {
-            map2(memory.parallel, room, grad, x, |g: C, x: C| if x > C::ZERO { C::ZERO } else { g.mul(x) });
+            map2(memory.parallel, scratch, grad, x, |g: C, x: C| if x > C::ZERO { C::ZERO } else { g.mul(x) });
             let end = |sum: C| (sum, false);
-            reducing.run(memory, room.view(), fold::sum::<C>(), (memory.out(&to), None), end);
+            reduction_plan.run(memory, scratch.view(), fold::sum::<C>(), (memory.out(&to), None), end);
             slopes.with(memory, x.dims(), |slopes| {
                 map3(memory.parallel, memory.out(&dx), grad, x, slopes, |g: C, x: C, w: C| {
                     if x > C::ZERO { g } else { g.mul(w) }
@@ -76,10 +77,10 @@ fn random_relu(call: &mut Call<'_>) -> Result<Plan> {
             let noise = call.output(1)?;
             call.expect_dims(1, &noise, x.dims())?;
             call.expect_dtype(1, &noise, REAL)?;
-            Some((noise, call.draws(5)?))
+            Some((noise, call.generator(5)?))
         }
     };
-    let x = call.source(x, &[&out]);
+    let x = call.in_place_input(x, &[&out]);
     call.plan(move |memory| {
         let x = x.view(memory);
         let out = memory.out(&out);
@@ -88,9 +89,9 @@ fn random_relu(call: &mut Call<'_>) -> Result<Plan> {
                 let slope = C::of((lower + upper) / 2.0);
                 map1(memory.parallel, out, x, move |x: C| if x > C::ZERO { x } else { x.mul(slope) });
             }
-            Some((noise, draws)) => {
+            Some((noise, generator)) => {
                 let noise = memory.out(noise);
-                uniform(memory.parallel, noise, draws.philox(memory), lower, upper);
+                uniform(memory.parallel, noise, generator.philox(memory), lower, upper);
                 map2(memory.parallel, noise, noise.view(), x, |r: C, x: C| if x > C::ZERO { C::ONE } else { r });
                 map2(memory.parallel, out, x, noise.view(), |x: C, r: C| x.mul(r));
             }
@@ -102,7 +103,7 @@ fn random_relu(call: &mut Call<'_>) -> Result<Plan> {
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("PreluBackward", prelu_backward),
-    aclnn("RReluWithNoise", random_relu).picks(&[
+    aclnn("RReluWithNoise", random_relu).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -113,7 +114,7 @@ pub const ROWS: &[Row] = &[
         No,
         A(7),
     ]),
-    aclnn("InplaceRReluWithNoise", random_relu).picks(&[
+    aclnn("InplaceRReluWithNoise", random_relu).with_args(&[
         A(0),
         A(1),
         A(2),

@@ -4,8 +4,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::softmax::{softmax, softmax_backward};
 use cairn_tensor::{DType, with_real};
 
@@ -28,7 +28,7 @@ fn forward<const LOG: bool>(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(2, &out, REAL)?;
     call.expect_dims(2, &out, a.dims())?;
     let dim = only(call, 1, a.rank())?;
-    let a = call.source(a, &[&out]);
+    let a = call.in_place_input(a, &[&out]);
     call.plan(move |memory| {
         let (a, out) = (a.view(memory), memory.out(&out));
         with_real!(out.dtype(), C => softmax::<C>(memory.parallel, out, a, dim, LOG));
@@ -43,7 +43,7 @@ fn backward<const LOG: bool>(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(1, &y, grad.dims())?;
     call.expect_dims(3, &out, grad.dims())?;
     let dim = only(call, 2, grad.rank())?;
-    let (grad, y) = (call.source(grad, &[&out]), call.source(y, &[&out]));
+    let (grad, y) = (call.in_place_input(grad, &[&out]), call.in_place_input(y, &[&out]));
     call.plan(move |memory| {
         let (grad, y, out) = (grad.view(memory), y.view(memory), memory.out(&out));
         let double = grad.dtype() == DType::Double;
@@ -62,7 +62,7 @@ pub const ROWS: &[Row] = &[
     aclnn("LogSoftmaxBackward", backward::<true>),
 ];
 
-const AXES: Pick = Attr("axes", Default::Ints(&[-1]));
+const AXES: ArgSource = Attr("axes", AttrDefault::Ints(&[-1]));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -89,6 +89,6 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::Like(0),
         backward::<true>,
-        &[A(0), A(1), Attr("axis", Default::Ints(&[-1])), O(0)],
+        &[A(0), A(1), Attr("axis", AttrDefault::Ints(&[-1])), O(0)],
     ),
 ];

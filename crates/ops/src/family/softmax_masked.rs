@@ -7,8 +7,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
-use crate::table::Pick::{A, Attr, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::element::Element;
 use cairn_tensor::kernels::map::{map2, map3};
@@ -26,28 +26,28 @@ const MASKED_SCALE: Formula<2> = real!(|x, mask; scale = 1.0| x.mul(mask).mul(sc
 
 /// Where numbers are kept between two steps: the output, if it has their type, else the workspace.
 #[derive(Clone, Copy)]
-struct Between {
+struct Intermediate {
     out: Operand,
-    room: Option<Scratch>,
+    scratch: Option<Scratch>,
 }
 
-impl Between {
-    fn new(call: &mut Call<'_>, out: Operand) -> Between {
+impl Intermediate {
+    fn new(call: &mut Call<'_>, out: Operand) -> Intermediate {
         let dtype = with_real!(out.dtype, C => C::DTYPE);
-        let room = (dtype != out.dtype).then(|| call.scratch(dtype, out.dims()));
-        Between { out, room }
+        let scratch = (dtype != out.dtype).then(|| call.scratch(dtype, out.dims()));
+        Intermediate { out, scratch }
     }
 
     fn out<'m>(&self, memory: &Memory<'m>) -> ViewMut<'m> {
-        match &self.room {
-            Some(room) => memory.scratch(room),
+        match &self.scratch {
+            Some(scratch) => memory.scratch(scratch),
             None => memory.out(&self.out),
         }
     }
 }
 
 /// A mask as the sizes of `x` have it.
-fn mask(call: &mut Call<'_>, at: usize, out: &Operand) -> Result<super::reading::Read> {
+fn mask(call: &mut Call<'_>, at: usize, out: &Operand) -> Result<super::inputs::UnaliasedInput> {
     let mask = call.read(at, &[out])?;
     call.expect_dtype(at, &mask, &[DType::Bool])?;
     match mask.broadcast_to(out.dims()) {
@@ -79,17 +79,17 @@ fn expect_scores(call: &Call<'_>, at: usize, x: &Layout) -> Result<()> {
 }
 
 /// Arguments: x, mask, scale, whether the mask is a triangle, out.
-fn scaled_masked(call: &mut Call<'_>) -> Result<Plan> {
+fn scaled_masked_softmax(call: &mut Call<'_>) -> Result<Plan> {
     expect_no_triangle(call, 3)?;
     let (x, scale, out) = (call.tensor(0)?, call.float(2)?, call.output(4)?);
     expect_scores(call, 0, &x)?;
     call.expect_dims(4, &out, x.dims())?;
     call.expect_dtype(4, &out, REAL)?;
     let mask = mask(call, 1, &out)?;
-    let x = call.source(x, &[&out]);
-    let between = Between::new(call, out);
+    let x = call.in_place_input(x, &[&out]);
+    let intermediate = Intermediate::new(call, out);
     call.plan(move |memory| {
-        let (x, mask, target) = (x.view(memory), mask.view(memory), between.out(memory));
+        let (x, mask, target) = (x.view(memory), mask.view(memory), intermediate.out(memory));
         with_real!(target.dtype(), C => {
             let (scale, masked) = (C::of(scale), C::of(MASKED));
             map2(memory.parallel, target, x, mask, move |x: C, hidden: bool| {
@@ -102,7 +102,7 @@ fn scaled_masked(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Arguments: gradient, y, mask, scale, whether the mask is a triangle, out.
-fn scaled_masked_backward(call: &mut Call<'_>) -> Result<Plan> {
+fn scaled_masked_softmax_backward(call: &mut Call<'_>) -> Result<Plan> {
     expect_no_triangle(call, 4)?;
     let (grad, y, scale, out) = (call.tensor(0)?, call.tensor(1)?, call.float(3)?, call.output(5)?);
     expect_scores(call, 1, &y)?;
@@ -111,10 +111,10 @@ fn scaled_masked_backward(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(5, &out, y.dims())?;
     call.expect_dtype(5, &out, REAL)?;
     let mask = mask(call, 2, &out)?;
-    let (grad, y) = (call.source(grad, &[&out]), call.source(y, &[&out]));
-    let between = Between::new(call, out);
+    let (grad, y) = (call.in_place_input(grad, &[&out]), call.in_place_input(y, &[&out]));
+    let intermediate = Intermediate::new(call, out);
     call.plan(move |memory| {
-        let (grad, y, target) = (grad.view(memory), y.view(memory), between.out(memory));
+        let (grad, y, target) = (grad.view(memory), y.view(memory), intermediate.out(memory));
         let mask = mask.view(memory);
         with_real!(target.dtype(), C => {
             let scale = C::of(scale);
@@ -152,7 +152,7 @@ fn windows(call: &Call<'_>, x: &Layout, mask: Option<&Layout>) -> Result<[usize;
 }
 
 /// Arguments: x, mask that is added or absent, bias of positions, scale, -, out.
-fn with_position_bias(call: &mut Call<'_>) -> Result<Plan> {
+fn masked_softmax_with_bias(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
     let (x, mask) = (call.tensor(0)?, call.optional(1)?);
     let bias = call.tensor(2)?;
@@ -182,14 +182,14 @@ fn with_position_bias(call: &mut Call<'_>) -> Result<Plan> {
                 "{name} has the sizes {have:?}: expected {shape:?}"
             )));
         }
-        *slot = Some(call.flat(one, &shape, &[&out]));
+        *slot = Some(call.reshaped_input(one, &shape, &[&out]));
     }
-    let x = call.flat(x, &dims, &[&out]);
+    let x = call.reshaped_input(x, &dims, &[&out]);
     let dtype = with_real!(out.dtype, C => C::DTYPE);
-    let room = call.scratch(dtype, &dims);
-    let to = call.flat_output(out, &dims);
+    let scratch = call.scratch(dtype, &dims);
+    let to = call.reshaped_output(out, &dims);
     call.plan(move |memory| {
-        let (x, room) = (x.view(memory), memory.scratch(&room));
+        let (x, scratch) = (x.view(memory), memory.scratch(&scratch));
         let zero = Constant::new(Scalar::from(0.0));
         let [mask, bias] = terms.map(|one| match one {
             None => zero.view(&dims),
@@ -201,8 +201,8 @@ fn with_position_bias(call: &mut Call<'_>) -> Result<Plan> {
         });
         with_real!(dtype, C => {
             let scale = C::of(scale);
-            map3(memory.parallel, room, x, mask, bias, move |x: C, m: C, b: C| x.mul(scale).add(m).add(b));
-            softmax::<C>(memory.parallel, to.out(memory), room.view(), 4, false);
+            map3(memory.parallel, scratch, x, mask, bias, move |x: C, m: C, b: C| x.mul(scale).add(m).add(b));
+            softmax::<C>(memory.parallel, to.out(memory), scratch.view(), 4, false);
         });
         to.done(memory);
         Ok(())
@@ -211,14 +211,14 @@ fn with_position_bias(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("ScaledMaskedSoftmax", scaled_masked),
-    aclnn("ScaledMaskedSoftmaxBackward", scaled_masked_backward),
-    aclnn("MaskedSoftmaxWithRelPosBias", with_position_bias),
+    aclnn("ScaledMaskedSoftmax", scaled_masked_softmax),
+    aclnn("ScaledMaskedSoftmaxBackward", scaled_masked_softmax_backward),
+    aclnn("MaskedSoftmaxWithRelPosBias", masked_softmax_with_bias),
     aclnn("MaskedScale", |c| MASKED_SCALE.plan(c)),
 ];
 
-const SCALE: Pick = Attr("scale", Default::Float(1.0));
-const TRIANGLE: Pick = Attr("fixed_triu_mask", Default::Flag(false));
+const SCALE: ArgSource = Attr("scale", AttrDefault::Float(1.0));
+const TRIANGLE: ArgSource = Attr("fixed_triu_mask", AttrDefault::Flag(false));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -227,7 +227,7 @@ pub const NODES: &[Node] = &[
         &["x", "mask?"],
         &["y"],
         Infer::Like(0),
-        scaled_masked,
+        scaled_masked_softmax,
         &[A(0), A(1), SCALE, TRIANGLE, O(0)],
     ),
     node(
@@ -235,7 +235,7 @@ pub const NODES: &[Node] = &[
         &["y_grad", "y", "mask?"],
         &["x_grad"],
         Infer::Like(0),
-        scaled_masked_backward,
+        scaled_masked_softmax_backward,
         &[A(0), A(1), A(2), SCALE, TRIANGLE, O(0)],
     ),
     node(
@@ -243,8 +243,8 @@ pub const NODES: &[Node] = &[
         &["x", "atten_mask?", "relative_pos_bias"],
         &["y"],
         Infer::Like(0),
-        with_position_bias,
-        &[A(0), A(1), A(2), Attr("scale_value", Default::Float(1.0)), No, O(0)],
+        masked_softmax_with_bias,
+        &[A(0), A(1), A(2), Attr("scale_value", AttrDefault::Float(1.0)), No, O(0)],
     ),
     node(
         "MaskedScale",
@@ -252,7 +252,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::Like(0),
         |c| MASKED_SCALE.plan(c),
-        &[A(0), A(1), Attr("value", Default::Required), O(0)],
+        &[A(0), A(1), Attr("value", AttrDefault::Required), O(0)],
     )
     .elementwise(),
 ];

@@ -1,16 +1,16 @@
 //! Order: sorting, the greatest few, the one in the middle, where a value belongs, and the different values.
 //!
-//! Keys and indices lie in the workspace: for each element of the input 8 bytes where elements have at most four
+//! Keys and indices are in the workspace: for each element of the input 8 bytes where elements have at most four
 //! bytes (and lines fewer than 2^32 elements), else 16.
 
-use super::choosing::{dense, expect_fits, expect_room};
+use super::masking::{dense, expect_capacity, expect_fits};
 use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Fault, Outcome, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
-use crate::table::Pick::{A, Attr, B, No, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, B, No, O};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::order::entry_bytes;
@@ -25,7 +25,7 @@ fn keys(call: &mut Call<'_>, a: &Layout, line: usize) -> Scratch {
 }
 
 /// Arguments: a, how many (all when absent), dimension, descending, values (may be absent), indices (may be absent).
-fn sorted(call: &mut Call<'_>) -> Result<Plan> {
+fn sort_lines(call: &mut Call<'_>) -> Result<Plan> {
     let values = call.optional_output(4)?;
     let indices = call.optional_output(5)?;
     let outs: Vec<_> = values.iter().chain(&indices).collect();
@@ -50,19 +50,19 @@ fn sorted(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_dims(5, indices, &dims)?;
         call.expect_index_output(5, indices)?;
     }
-    let room = keys(call, &a, line);
+    let scratch = keys(call, &a, line);
     call.plan(move |memory| {
         let selection = Selection::First(count as usize);
         let a = a.view(memory);
         let (values, indices) =
             (values.map(|out| memory.out(&out)), indices.map(|out| memory.out(&out)));
-        let ranked = Ranked { values, indices, room: memory.scratch(&room) };
+        let ranked = Ranked { values, indices, scratch: memory.scratch(&scratch) };
         ordered(memory.parallel, a, dim, descending, selection, &ranked);
         Ok(())
     })
 }
 
-fn sorted_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn sort_lines_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
     Ok(vec![a.packed(), Layout::contiguous(DType::Int32, a.dims())])
 }
@@ -80,7 +80,7 @@ fn top_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 /// One element of each line. Arguments: a, which (counted from 1; absent for the median), dimension, whether it stays
 /// as a dimension of size 1, values, indices, whether NaN is left out.
-fn single(call: &mut Call<'_>) -> Result<Plan> {
+fn select_nth(call: &mut Call<'_>) -> Result<Plan> {
     let (values, indices) = (call.output(4)?, call.output(5)?);
     let a = call.read(0, &[&values, &indices])?;
     call.expect_numbers(0, &a)?;
@@ -119,18 +119,18 @@ fn single(call: &mut Call<'_>) -> Result<Plan> {
         false => out.with_layout(out.with(dim)),
     };
     let (values, indices) = (spread(values), spread(indices));
-    let room = keys(call, &a, line);
+    let scratch = keys(call, &a, line);
     call.plan(move |memory| {
         let a = a.view(memory);
         let (values, indices) = (Some(memory.out(&values)), Some(memory.out(&indices)));
-        let ranked = Ranked { values, indices, room: memory.scratch(&room) };
+        let ranked = Ranked { values, indices, scratch: memory.scratch(&scratch) };
         ordered(memory.parallel, a, dim, false, selection, &ranked);
         Ok(())
     })
 }
 
 /// The middle one of all. Arguments: a, out, whether NaN is left out.
-fn middle(call: &mut Call<'_>) -> Result<Plan> {
+fn median(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(1)?;
     let a = call.read(0, &[&out])?;
     call.expect_numbers(0, &a)?;
@@ -140,20 +140,20 @@ fn middle(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} {have:?} for the middle of {from:?}")));
     }
     let selection = if call.flag(2)? { Selection::NumberMedian } else { Selection::Median };
-    let line = call.in_line(a);
-    let room = keys(call, &a, a.count());
+    let line = call.flat_input(a);
+    let scratch = keys(call, &a, a.count());
     let out = out.with_layout(out.reshaped(&[1]).expect("one element"));
     call.plan(move |memory| {
         let a = line.view(memory);
         let values = Some(memory.out(&out));
-        let ranked = Ranked { values, indices: None, room: memory.scratch(&room) };
+        let ranked = Ranked { values, indices: None, scratch: memory.scratch(&scratch) };
         ordered(memory.parallel, a, 0, false, selection, &ranked);
         Ok(())
     })
 }
 
 /// Where values belong in sorted lines. Arguments: lines, values, anything, right, sorter, out.
-fn searched(call: &mut Call<'_>) -> Result<Plan> {
+fn search_sorted(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
     let lines = call.read_by_index(0, &[&out])?;
     call.expect_numbers(0, &lines)?;
@@ -200,31 +200,33 @@ fn searched(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn searched_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn search_sorted_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(call.dtype(2)?, call.layout(1)?.dims())])
 }
 
 /// An output whose size the values decide: written straight where it has room for the most there can be, else through
 /// the workspace.
 #[derive(Clone, Copy)]
-struct Growing {
+struct DynamicOutput {
     out: Operand,
-    room: Option<Scratch>,
+    scratch: Option<Scratch>,
 }
 
-impl Growing {
-    fn new(call: &mut Call<'_>, at: usize, out: Operand, most: usize) -> Result<Growing> {
-        expect_room(call, at, &out, 0)?;
-        let room = (out.count() < most).then(|| call.scratch(out.dtype, &[most]));
-        Ok(Growing { out, room })
+impl DynamicOutput {
+    fn new(call: &mut Call<'_>, at: usize, out: Operand, most: usize) -> Result<DynamicOutput> {
+        expect_capacity(call, at, &out, 0)?;
+        let scratch = (out.count() < most).then(|| call.scratch(out.dtype, &[most]));
+        Ok(DynamicOutput { out, scratch })
     }
 
     fn target<'m>(&self, memory: &Memory<'m>, dims: &[usize]) -> ViewMut<'m> {
-        match &self.room {
+        match &self.scratch {
             None => memory.out(&dense(&self.out, dims)),
-            Some(room) => {
-                let room = memory.scratch(room);
-                room.with_layout(Layout::contiguous(room.dtype(), dims)).expect("room for the most")
+            Some(scratch) => {
+                let scratch = memory.scratch(scratch);
+                scratch
+                    .with_layout(Layout::contiguous(scratch.dtype(), dims))
+                    .expect("room for the most")
             }
         }
     }
@@ -232,7 +234,7 @@ impl Growing {
     /// Brings what was written elsewhere to the output.
     fn finish(&self, memory: &Memory<'_>, name: &str, dims: &[usize]) -> Outcome {
         expect_fits(name, &self.out, dims.iter().product())?;
-        if self.room.is_some() {
+        if self.scratch.is_some() {
             let out = memory.out(&dense(&self.out, dims));
             copy(memory.parallel, out, self.target(memory, dims).view());
         }
@@ -242,7 +244,7 @@ impl Growing {
 
 /// The different values. Arguments: a, sorted, whether the inverse is requested, whether counts are, values, inverse,
 /// counts, dimension (all elements when absent).
-fn different(call: &mut Call<'_>) -> Result<Plan> {
+fn unique_elements(call: &mut Call<'_>) -> Result<Plan> {
     let values = call.output(4)?;
     let inverse = if call.flag(2)? { Some(call.output(5)?) } else { None };
     let counts = if call.flag(3)? { Some(call.output(6)?) } else { None };
@@ -266,23 +268,23 @@ fn different(call: &mut Call<'_>) -> Result<Plan> {
         }
     }
     if let Some(inverse) = &inverse {
-        expect_room(call, 5, inverse, slices)?;
+        expect_capacity(call, 5, inverse, slices)?;
     }
-    let values = Growing::new(call, 4, values, a.count())?;
+    let values = DynamicOutput::new(call, 4, values, a.count())?;
     let counts = match counts {
-        Some(counts) => Some(Growing::new(call, 6, counts, slices)?),
+        Some(counts) => Some(DynamicOutput::new(call, 6, counts, slices)?),
         None => None,
     };
     let names = [call.parameter(4), call.parameter(6)];
     let sort = call.flag(1)?;
-    let room = sort.then(|| match dim {
+    let scratch = sort.then(|| match dim {
         None => keys(call, &a, a.count()),
         Some(_) => call.scratch(DType::Uint8, &[slices.saturating_mul(16)]),
     });
     let (values_index, counts_index) = (call.caller_index(4), call.caller_index(6));
     call.plan(move |memory| {
         let a = a.view(memory);
-        let room = room.as_ref().map(|room| memory.scratch(room));
+        let scratch = scratch.as_ref().map(|scratch| memory.scratch(scratch));
         let mut outputs = UniqueOutputs {
             values: None,
             inverse: inverse.map(|out| memory.out(&dense(&out, &[slices]))),
@@ -291,15 +293,15 @@ fn different(call: &mut Call<'_>) -> Result<Plan> {
         let (total, dims) = match dim {
             None => {
                 outputs.values = Some(values.target(memory, &[slices]));
-                let total = unique(a, &outputs, room);
+                let total = unique(a, &outputs, scratch);
                 (total, Dims::new(&[total]))
             }
             Some(dim) => {
-                let total = unique_slices(memory.parallel, a, dim, &outputs, room);
+                let total = unique_slices(memory.parallel, a, dim, &outputs, scratch);
                 let mut dims = Dims::new(a.dims());
                 dims[dim] = total;
                 outputs.values = Some(values.target(memory, &dims));
-                unique_slices(memory.parallel, a, dim, &outputs, room);
+                unique_slices(memory.parallel, a, dim, &outputs, scratch);
                 (total, dims)
             }
         };
@@ -315,21 +317,21 @@ fn different(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("Sort", sorted).picks(&[A(0), No, A(2), A(3), A(4), A(5)]),
-    aclnn("Argsort", sorted).picks(&[A(0), No, A(1), A(2), No, A(3)]),
-    aclnn("Topk", sorted).picks(&[A(0), A(1), A(2), A(3), A(5), A(6)]),
-    aclnn("TopkV2", sorted).picks(&[A(0), A(1), A(2), A(3), A(6), A(7)]),
-    aclnn("Kthvalue", single).picks(&[A(0), A(1), A(2), A(3), A(4), A(5)]),
-    aclnn("MedianDim", single).picks(&[A(0), No, A(1), A(2), A(3), A(4), B(false)]),
-    aclnn("NanMedianDim", single).picks(&[A(0), No, A(1), A(2), A(3), A(4), B(true)]),
-    aclnn("Median", middle).picks(&[A(0), A(1), B(false)]),
-    aclnn("NanMedian", middle).picks(&[A(0), A(1), B(true)]),
-    aclnn("SearchSorted", searched),
-    aclnn("SearchSorteds", searched),
-    aclnn("Bucketize", searched).picks(&[A(1), A(0), A(2), A(3), No, A(4)]),
-    aclnn("Unique", different).picks(&[A(0), B(true), A(2), B(false), A(3), A(4)]),
-    aclnn("Unique2", different).picks(&[A(0), B(true), A(2), A(3), A(4), A(5), A(6)]),
-    aclnn("UniqueConsecutive", different).picks(&[
+    aclnn("Sort", sort_lines).with_args(&[A(0), No, A(2), A(3), A(4), A(5)]),
+    aclnn("Argsort", sort_lines).with_args(&[A(0), No, A(1), A(2), No, A(3)]),
+    aclnn("Topk", sort_lines).with_args(&[A(0), A(1), A(2), A(3), A(5), A(6)]),
+    aclnn("TopkV2", sort_lines).with_args(&[A(0), A(1), A(2), A(3), A(6), A(7)]),
+    aclnn("Kthvalue", select_nth).with_args(&[A(0), A(1), A(2), A(3), A(4), A(5)]),
+    aclnn("MedianDim", select_nth).with_args(&[A(0), No, A(1), A(2), A(3), A(4), B(false)]),
+    aclnn("NanMedianDim", select_nth).with_args(&[A(0), No, A(1), A(2), A(3), A(4), B(true)]),
+    aclnn("Median", median).with_args(&[A(0), A(1), B(false)]),
+    aclnn("NanMedian", median).with_args(&[A(0), A(1), B(true)]),
+    aclnn("SearchSorted", search_sorted),
+    aclnn("SearchSorteds", search_sorted),
+    aclnn("Bucketize", search_sorted).with_args(&[A(1), A(0), A(2), A(3), No, A(4)]),
+    aclnn("Unique", unique_elements).with_args(&[A(0), B(true), A(2), B(false), A(3), A(4)]),
+    aclnn("Unique2", unique_elements).with_args(&[A(0), B(true), A(2), A(3), A(4), A(5), A(6)]),
+    aclnn("UniqueConsecutive", unique_elements).with_args(&[
         A(0),
         B(false),
         A(1),
@@ -339,7 +341,16 @@ pub const ROWS: &[Row] = &[
         A(6),
         A(3),
     ]),
-    aclnn("UniqueDim", different).picks(&[A(0), B(true), A(2), B(true), A(4), A(5), A(6), A(3)]),
+    aclnn("UniqueDim", unique_elements).with_args(&[
+        A(0),
+        B(true),
+        A(2),
+        B(true),
+        A(4),
+        A(5),
+        A(6),
+        A(3),
+    ]),
 ];
 
 /// The operators of this family by IR name.
@@ -348,13 +359,13 @@ pub const NODES: &[Node] = &[
         "SearchSorted",
         &["sorted_sequence", "values", "sorter?"],
         &["out"],
-        Infer::By(searched_output),
-        searched,
+        Infer::By(search_sorted_output),
+        search_sorted,
         &[
             A(0),
             A(1),
-            Attr("dtype", Default::Int(9)),
-            Attr("right", Default::Flag(false)),
+            Attr("dtype", AttrDefault::Int(9)),
+            Attr("right", AttrDefault::Flag(false)),
             A(2),
             O(0),
         ],
@@ -363,16 +374,16 @@ pub const NODES: &[Node] = &[
         "Sort",
         &["x"],
         &["y1", "y2"],
-        Infer::By(sorted_outputs),
-        sorted,
+        Infer::By(sort_lines_outputs),
+        sort_lines,
         &[
             A(0),
             No,
-            Attr("axis", Default::Int(-1)),
-            Attr("descending", Default::Flag(false)),
+            Attr("axis", AttrDefault::Int(-1)),
+            Attr("descending", AttrDefault::Flag(false)),
             O(0),
             O(1),
-            Attr("stable", Default::Flag(false)),
+            Attr("stable", AttrDefault::Flag(false)),
         ],
     ),
     node(
@@ -380,15 +391,15 @@ pub const NODES: &[Node] = &[
         &["x", "k"],
         &["values", "indices"],
         Infer::By(top_outputs),
-        sorted,
+        sort_lines,
         &[
             A(0),
             A(1),
-            Attr("dim", Default::Int(-1)),
-            Attr("largest", Default::Flag(true)),
+            Attr("dim", AttrDefault::Int(-1)),
+            Attr("largest", AttrDefault::Flag(true)),
             O(0),
             O(1),
-            Attr("sorted", Default::Flag(true)),
+            Attr("sorted", AttrDefault::Flag(true)),
         ],
     )
     .needs_values(&[1]),

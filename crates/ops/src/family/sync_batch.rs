@@ -7,9 +7,9 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, B, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
-use cairn_tensor::kernels::cells::{Cells, CellsMut};
+use crate::table::ArgSource::{A, Attr, B, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
+use cairn_tensor::kernels::access::{OffsetAccess, OffsetAccessMut};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::fold::{self, Moments};
@@ -56,14 +56,13 @@ fn stats(call: &mut Call<'_>) -> Result<Plan> {
     let epsilon = if sums { 0.0 } else { call.float(1)? };
     let (first, second) = (channels_out(call, 2, &grid)?, channels_out(call, 3, &grid)?);
     let dtype = computed(&x);
-    let x = call.flat(x, &grid.dims, &[&first, &second]);
-    let reducing =
-        with_real!(dtype, C => call.reducing(&x.layout(), &grid.axes(), &fold::moments::<C>()));
+    let x = call.reshaped_input(x, &grid.dims, &[&first, &second]);
+    let reduction_plan = with_real!(dtype, C => call.plan_reduction(&x.layout(), &grid.axes(), &fold::moments::<C>()));
     call.plan(move |memory| {
         let axes = grid.axes();
         let [first, second] = [first, second].map(|one| narrow(memory.out(&one), &axes));
         with_real!(dtype, C => {
-            reducing.run(memory, x.view(memory), fold::moments::<C>(), (first, Some(second)), |all: Moments| {
+            reduction_plan.run(memory, x.view(memory), fold::moments::<C>(), (first, Some(second)), |all: Moments| {
                 match sums {
                     true => (all.mean * all.count, all.squares + all.mean * all.mean * all.count),
                     false => (all.mean, 1.0 / (all.squares / all.count + epsilon).sqrt()),
@@ -76,7 +75,7 @@ fn stats(call: &mut Call<'_>) -> Result<Plan> {
 
 /// `y = (x - mean) * scale * weight + bias` by channel. Arguments: x, weight, bias, mean, scale or variance, epsilon, y,
 /// whether the scale is one by the root of a variance.
-fn scaled(call: &mut Call<'_>) -> Result<Plan> {
+fn normalise_elements(call: &mut Call<'_>) -> Result<Plan> {
     let (x, y) = (call.tensor(0)?, call.output(6)?);
     let grid = grid(call, 0, &x)?;
     call.expect_dims(6, &y, x.dims())?;
@@ -88,8 +87,8 @@ fn scaled(call: &mut Call<'_>) -> Result<Plan> {
     let spread = channels(call, 4, &grid)?;
     let (epsilon, is_variance) = (call.scalar_or(5, 0.0)?.as_f64(), call.flag(7)?);
     let dtype = computed(&x);
-    let x = call.flat(x, &grid.dims, &[&y]);
-    let y = call.flat_output(y, &grid.dims);
+    let x = call.reshaped_input(x, &grid.dims, &[&y]);
+    let y = call.reshaped_output(y, &grid.dims);
     let [scales, shifts] = [0; 2].map(|_| call.scratch(dtype, &sizes));
     call.plan(move |memory| {
         let parallel = memory.parallel;
@@ -117,7 +116,7 @@ fn scaled(call: &mut Call<'_>) -> Result<Plan> {
 /// `dx = (dy - sum / n - (x - mean) * slope / n) * scale * weight` by channel. Arguments: dy, x, mean, scale or variance,
 /// weight, sums of dy, sums of products, counts, dx, epsilon, whether the scale is one by the root of a variance (then
 /// products were scaled once already, and n is the number of elements), whether sums were divided already.
-fn gradient(call: &mut Call<'_>) -> Result<Plan> {
+fn elementwise_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, x, dx) = (call.tensor(0)?, call.tensor(1)?, call.output(8)?);
     let grid = grid(call, 1, &x)?;
     call.expect_dims(0, &dy, x.dims())?;
@@ -139,8 +138,9 @@ fn gradient(call: &mut Call<'_>) -> Result<Plan> {
     let (epsilon, is_variance) = (call.scalar_or(9, 0.0)?.as_f64(), call.flag_or(10, false)?);
     let own = if call.flag_or(11, false)? { 1.0 } else { grid.count() as f64 };
     let dtype = computed(&x);
-    let (dy, x) = (call.flat(dy, &grid.dims, &[&dx]), call.flat(x, &grid.dims, &[&dx]));
-    let dx = call.flat_output(dx, &grid.dims);
+    let (dy, x) =
+        (call.reshaped_input(dy, &grid.dims, &[&dx]), call.reshaped_input(x, &grid.dims, &[&dx]));
+    let dx = call.reshaped_output(dx, &grid.dims);
     let buffer = call.scratch(dtype, &grid.dims);
     let [scales, slopes, shares] = [0; 3].map(|_| call.scratch(dtype, &sizes));
     let known = counts.map(|counts| call.scratch(DType::Double, counts.dims()));
@@ -152,7 +152,7 @@ fn gradient(call: &mut Call<'_>) -> Result<Plan> {
             (Some(counts), Some(known)) => {
                 let known = memory.scratch(known);
                 copy(parallel, known, memory.view(counts));
-                let cells = Cells::<f64>::new(known.view());
+                let cells = OffsetAccess::<f64>::new(known.view());
                 (0..known.count() as isize).map(|at| cells.get(at)).sum()
             }
             _ => own,
@@ -185,7 +185,7 @@ fn gradient(call: &mut Call<'_>) -> Result<Plan> {
 /// Sums of dy and of dy by the distance from the mean. Arguments: dy, x, mean, scale or variance, sums, products, gradient
 /// of the weight, gradient of the bias, epsilon, whether the scale is one by the root of a variance, which of them are
 /// requested: sums, gradient of the weight, gradient of the bias.
-fn reduced(call: &mut Call<'_>) -> Result<Plan> {
+fn reduce_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, x) = (call.tensor(0)?, call.tensor(1)?);
     let grid = grid(call, 1, &x)?;
     call.expect_dims(0, &dy, x.dims())?;
@@ -201,12 +201,13 @@ fn reduced(call: &mut Call<'_>) -> Result<Plan> {
     }
     let (epsilon, is_variance) = (call.scalar_or(8, 0.0)?.as_f64(), call.flag_or(9, false)?);
     let dtype = computed(&x);
-    let (dy, x) = (call.flat(dy, &grid.dims, &[]), call.flat(x, &grid.dims, &[]));
+    let (dy, x) =
+        (call.reshaped_input(dy, &grid.dims, &[]), call.reshaped_input(x, &grid.dims, &[]));
     let buffer = call.scratch(dtype, &grid.dims);
     let [sums, products, scales] = [0; 3].map(|_| call.scratch(dtype, &sizes));
     let plans = with_real!(dtype, C => [
-        call.reducing(&dy.layout(), &grid.axes(), &fold::sum::<C>()),
-        call.reducing(&buffer, &grid.axes(), &fold::sum::<C>()),
+        call.plan_reduction(&dy.layout(), &grid.axes(), &fold::sum::<C>()),
+        call.plan_reduction(&buffer, &grid.axes(), &fold::sum::<C>()),
     ]);
     call.plan(move |memory| {
         let parallel = memory.parallel;
@@ -235,7 +236,7 @@ fn reduced(call: &mut Call<'_>) -> Result<Plan> {
 /// What several devices make of their statistics. Arguments: means or sums and spreads or sums of squares (a row for each
 /// device), counts, running mean, running variance, momentum, epsilon, mean, one by the spread, whether they are sums, and
 /// where the running mean and variance come from when they are not there yet.
-fn gathered(call: &mut Call<'_>) -> Result<Plan> {
+fn gather_stats(call: &mut Call<'_>) -> Result<Plan> {
     let (first, second, counts) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
     call.expect_dtype(0, &first, REALS)?;
     call.expect_dtype(1, &second, REALS)?;
@@ -285,8 +286,9 @@ fn gathered(call: &mut Call<'_>) -> Result<Plan> {
                 copy(parallel, kept[i], memory.view(&from));
             }
         }
-        let [a, b, n] = [a, b, n].map(|one| Cells::<f64>::new(one.view()));
-        let (old, new) = (kept.map(CellsMut::<f64>::new), updated.map(CellsMut::<f64>::new));
+        let [a, b, n] = [a, b, n].map(|one| OffsetAccess::<f64>::new(one.view()));
+        let (old, new) =
+            (kept.map(OffsetAccessMut::<f64>::new), updated.map(OffsetAccessMut::<f64>::new));
         let total: f64 = (0..devices as isize).map(|device| n.get(device)).sum();
         for channel in 0..width as isize {
             let mut all = Moments::default();
@@ -328,10 +330,19 @@ fn gathered(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("BatchNormStats", stats).picks(&[A(0), A(1), A(2), A(3)]),
-    aclnn("BatchNormReduce", stats).picks(&[A(0), No, A(1), A(2), B(true)]),
-    aclnn("BatchNormElemt", scaled).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), A(6), B(false)]),
-    aclnn("BatchNormElemtBackward", gradient).picks(&[
+    aclnn("BatchNormStats", stats).with_args(&[A(0), A(1), A(2), A(3)]),
+    aclnn("BatchNormReduce", stats).with_args(&[A(0), No, A(1), A(2), B(true)]),
+    aclnn("BatchNormElemt", normalise_elements).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+        A(6),
+        B(false),
+    ]),
+    aclnn("BatchNormElemtBackward", elementwise_backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -342,7 +353,7 @@ pub const ROWS: &[Row] = &[
         A(7),
         A(8),
     ]),
-    aclnn("BatchNormReduceBackward", reduced).picks(&[
+    aclnn("BatchNormReduceBackward", reduce_backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -357,7 +368,7 @@ pub const ROWS: &[Row] = &[
         A(6),
         A(7),
     ]),
-    aclnn("SyncBatchNormGatherStats", gathered).picks(&[
+    aclnn("SyncBatchNormGatherStats", gather_stats).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -369,7 +380,7 @@ pub const ROWS: &[Row] = &[
         A(8),
         B(true),
     ]),
-    aclnn("BatchNormGatherStatsWithCounts", gathered).picks(&[
+    aclnn("BatchNormGatherStatsWithCounts", gather_stats).with_args(&[
         A(1),
         A(2),
         A(7),
@@ -383,7 +394,7 @@ pub const ROWS: &[Row] = &[
     ]),
 ];
 
-const EPSILON: Pick = Attr("epsilon", Default::Float(0.0001));
+const EPSILON: ArgSource = Attr("epsilon", AttrDefault::Float(0.0001));
 
 /// Two rows of numbers in `f32`, one for each channel of argument 0.
 fn two_channels(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -393,7 +404,7 @@ fn two_channels(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// Two outputs like arguments 10 and 11, twice.
-fn gathered_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn gather_stats_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (mean, variance) = (call.layout(10)?.packed(), call.layout(11)?.packed());
     Ok(vec![mean, variance, mean, variance])
 }
@@ -405,15 +416,15 @@ pub const NODES: &[Node] = &[
         &["x", "scale", "offset", "mean", "variance"],
         &["y"],
         Infer::Like(0),
-        scaled,
-        &[A(0), A(1), A(2), A(3), A(4), Attr("epsilon", Default::Required), O(0), B(true)],
+        normalise_elements,
+        &[A(0), A(1), A(2), A(3), A(4), Attr("epsilon", AttrDefault::Required), O(0), B(true)],
     ),
     node(
         "BNInferGrad",
         &["grads", "scale", "batch_variance"],
         &["x_backprop"],
         Infer::Like(0),
-        scaled,
+        normalise_elements,
         &[A(0), A(1), No, No, A(2), EPSILON, O(0), B(true)],
     ),
     node(
@@ -429,7 +440,7 @@ pub const NODES: &[Node] = &[
         &["grads", "x", "batch_mean", "batch_variance"],
         &["diff_scale", "diff_offset"],
         Infer::By(two_channels),
-        reduced,
+        reduce_backward,
         &[A(0), A(1), A(2), A(3), No, No, O(0), O(1), EPSILON, B(true)],
     ),
     node(
@@ -437,7 +448,7 @@ pub const NODES: &[Node] = &[
         &["grads", "x", "batch_mean", "batch_variance"],
         &["diff_scale", "diff_offset"],
         Infer::By(two_channels),
-        reduced,
+        reduce_backward,
         &[A(0), A(1), A(2), A(3), No, No, O(0), O(1), EPSILON, B(true)],
     ),
     node(
@@ -445,7 +456,7 @@ pub const NODES: &[Node] = &[
         &["grads", "x", "diff_scale", "diff_offset", "scale", "batch_mean", "batch_variance"],
         &["y"],
         Infer::Like(0),
-        gradient,
+        elementwise_backward,
         &[A(0), A(1), A(5), A(6), A(4), A(3), A(2), No, O(0), EPSILON, B(true)],
     ),
     node(
@@ -453,23 +464,23 @@ pub const NODES: &[Node] = &[
         &["grad_output", "save_input", "mean", "invstd", "weight", "mean_dy", "mean_dy_xmu"],
         &["grad_input"],
         Infer::Like(0),
-        gradient,
+        elementwise_backward,
         &[A(0), A(1), A(2), A(3), A(4), A(5), A(6), No, O(0), No, B(false), B(true)],
     ),
     node(
         "SyncBatchNormGatherStats",
         &["total_sum", "total_square_sum", "sample_count", "mean", "variance"],
         &["batch_mean", "batch_invstd", "mean", "variance"],
-        Infer::By(gathered_outputs),
-        gathered,
+        Infer::By(gather_stats_outputs),
+        gather_stats,
         &[
             A(0),
             A(1),
             A(2),
             O(2),
             O(3),
-            Attr("momentum", Default::Float(0.1)),
-            Attr("eps", Default::Float(0.00001)),
+            Attr("momentum", AttrDefault::Float(0.1)),
+            Attr("eps", AttrDefault::Float(0.00001)),
             O(0),
             O(1),
             B(true),

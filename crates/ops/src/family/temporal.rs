@@ -3,7 +3,7 @@
 //! Workspace: the gradient takes, for each batch, two numbers of `f64` for each position of the labels with blanks, and
 //! one for each class.
 
-use super::reading::Read;
+use super::inputs::UnaliasedInput;
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::plan::{Memory, Operand, Plan};
@@ -15,8 +15,8 @@ const REAL: &[DType] = &[DType::Float, DType::Double, DType::Float16, DType::Bf1
 
 /// The sequences of a call, checked as far as their lengths go.
 struct Batch {
-    logarithms: Read,
-    targets: Read,
+    logarithms: UnaliasedInput,
+    targets: UnaliasedInput,
     steps: Vec<usize>,
     labels: Vec<usize>,
     blank: usize,
@@ -54,7 +54,7 @@ impl Batch {
             }
         };
         let steps = lengths(steps, most)?;
-        let room = match *named.dims() {
+        let most_labels = match *named.dims() {
             [rows, width] if rows == count => width,
             [all] => all,
             ref dims => {
@@ -64,10 +64,12 @@ impl Batch {
                 )));
             }
         };
-        let labels = lengths(labels, room)?;
-        if named.rank() == 1 && labels.iter().sum::<usize>() > room {
+        let labels = lengths(labels, most_labels)?;
+        if named.rank() == 1 && labels.iter().sum::<usize>() > most_labels {
             let (name, want) = (call.parameter(targets), labels.iter().sum::<usize>());
-            return Err(Error::invalid(format!("{name} has {room} labels, {want} are named")));
+            return Err(Error::invalid(format!(
+                "{name} has {most_labels} labels, {want} are named"
+            )));
         }
         let number = call.int(blank)?;
         let Some(blank) = usize::try_from(number).ok().filter(|one| *one < classes) else {

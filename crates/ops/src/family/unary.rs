@@ -6,8 +6,8 @@ use crate::call::Call;
 use crate::error::Result;
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::element::compute_type;
 use cairn_tensor::kernels::math::{Real, TURNS};
 use cairn_tensor::kernels::number::Number;
@@ -20,7 +20,7 @@ macro_rules! wave {
         Formula::<1> {
             kind: Kind::Real,
             defaults: &[],
-            run: |dtype, over, _| {
+            run: |dtype, args, _| {
                 fn run<C: Real>(x: &[C], to: &mut [C]) {
                     let limit = C::of(f64::from(TURNS));
                     vectorised(|| {
@@ -32,7 +32,7 @@ macro_rules! wave {
                         }
                     });
                 }
-                with_real!(dtype, C => over.strips::<C, C>(&run::<C>))
+                with_real!(dtype, C => args.strips::<C, C>(&run::<C>))
             },
             complex: None,
         }
@@ -117,7 +117,7 @@ const NAN_TO_NUM: Formula<1> = real!(|x; nan = 0.0, most = 3.4e38, least = (-3.4
     if x == C::LEAST { least } else { x }
 });
 
-/// Whole numbers are all finite: they are copied.
+/// Integers are all finite: they are copied.
 fn nan_to_num(call: &mut Call<'_>) -> Result<Plan> {
     let (from, to) = (call.layout(0)?, call.layout(4)?);
     if from.dtype.is_floating() {
@@ -151,25 +151,25 @@ const LOG_OF: Formula<1> = real!(|x; base = (-1.0), scale = 1.0, shift = 0.0| {
     if base > C::ZERO { log.div(base.ln()) } else { log }
 });
 
-const IS_FINITE: Formula<1> = formula!(Test, Real, with_real, bool, |x| x.is_finite())
+const IS_FINITE: Formula<1> = formula!(Predicate, Real, with_real, bool, |x| x.is_finite())
     .with_complex(complex!(-> bool |x| x.re.is_finite() && x.im.is_finite()));
-const IS_INF: Formula<1> = formula!(Test, Real, with_real, bool, |x| x.abs() == C::GREATEST)
+const IS_INF: Formula<1> = formula!(Predicate, Real, with_real, bool, |x| x.abs() == C::GREATEST)
     .with_complex(complex!(-> bool |x| x.re.is_infinite() || x.im.is_infinite()));
-const IS_POS_INF: Formula<1> = formula!(Test, Real, with_real, bool, |x| x == C::GREATEST);
-const IS_NEG_INF: Formula<1> = formula!(Test, Real, with_real, bool, |x| x == C::LEAST);
-const IS_NAN: Formula<1> = formula!(Test, Real, with_real, bool, |x| x.is_nan()).with_complex(
+const IS_POS_INF: Formula<1> = formula!(Predicate, Real, with_real, bool, |x| x == C::GREATEST);
+const IS_NEG_INF: Formula<1> = formula!(Predicate, Real, with_real, bool, |x| x == C::LEAST);
+const IS_NAN: Formula<1> = formula!(Predicate, Real, with_real, bool, |x| x.is_nan()).with_complex(
     complex!(-> bool |x| num_traits::Float::is_nan(x.re) || num_traits::Float::is_nan(x.im)),
 );
-const SIGNBIT: Formula<1> = formula!(Test, Real, with_real, bool, |x| x.is_negative());
+const SIGNBIT: Formula<1> = formula!(Predicate, Real, with_real, bool, |x| x.is_negative());
 const LOGICAL_NOT: Formula<1> = test!(|x| x == C::ZERO)
     .with_complex(complex!(-> bool |x| x == num_complex::Complex::default()));
 
 const BITWISE_NOT: Formula<1> = Formula {
-    kind: Kind::Test,
+    kind: Kind::Predicate,
     defaults: &[],
-    run: |dtype, over, _| match dtype {
-        DType::Bool => over.map::<bool, bool>(|x| !x),
-        _ => over.map::<i64, i64>(|x| !x),
+    run: |dtype, args, _| match dtype {
+        DType::Bool => args.map::<bool, bool>(|x| !x),
+        _ => args.map::<i64, i64>(|x| !x),
     },
     complex: None,
 };
@@ -217,12 +217,12 @@ fn reals(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// In place: the argument is input and output.
-const SELF: &[Pick] = &[A(0), A(0)];
-const UNARY: &[Pick] = &[A(0), O(0)];
+const SELF: &[ArgSource] = &[A(0), A(0)];
+const UNARY: &[ArgSource] = &[A(0), O(0)];
 
 macro_rules! rows {
     ($($name:literal $(, $in_place:literal)? => $function:expr;)*) => {
-        &[$(aclnn($name, $function), $(aclnn($in_place, $function).picks(SELF),)?)*]
+        &[$(aclnn($name, $function), $(aclnn($in_place, $function).with_args(SELF),)?)*]
     };
 }
 
@@ -280,9 +280,9 @@ pub const ROWS: &[Row] = rows! {
 /// Rows with numbers beside the tensor.
 pub const MORE: &[Row] = &[
     aclnn("RoundDecimals", round_decimals),
-    aclnn("InplaceRoundDecimals", round_decimals).picks(&[A(0), A(1), A(0)]),
+    aclnn("InplaceRoundDecimals", round_decimals).with_args(&[A(0), A(1), A(0)]),
     aclnn("NanToNum", nan_to_num),
-    aclnn("InplaceNanToNum", nan_to_num).picks(&[A(0), A(1), A(2), A(3), A(0)]),
+    aclnn("InplaceNanToNum", nan_to_num).with_args(&[A(0), A(1), A(2), A(3), A(0)]),
 ];
 
 /// The operators of this family by IR name.
@@ -322,11 +322,11 @@ pub const NODES: &[Node] = nodes! {
 };
 
 /// As [`EXP_OF`] and [`LOG_OF`] take them: x, base, scale, shift, y.
-const OF_BASE: &[Pick] = &[
+const OF_BASE: &[ArgSource] = &[
     A(0),
-    Attr("base", Default::Float(-1.0)),
-    Attr("scale", Default::Float(1.0)),
-    Attr("shift", Default::Float(0.0)),
+    Attr("base", AttrDefault::Float(-1.0)),
+    Attr("scale", AttrDefault::Float(1.0)),
+    Attr("shift", AttrDefault::Float(0.0)),
     O(0),
 ];
 
@@ -342,9 +342,9 @@ pub const MORE_NODES: &[Node] = &[
         nan_to_num,
         &[
             A(0),
-            Attr("nan", Default::Float(0.0)),
-            Attr("posinf", Default::Float(f32::MAX as f64)),
-            Attr("neginf", Default::Float(f32::MIN as f64)),
+            Attr("nan", AttrDefault::Float(0.0)),
+            Attr("posinf", AttrDefault::Float(f32::MAX as f64)),
+            Attr("neginf", AttrDefault::Float(f32::MIN as f64)),
             O(0),
         ],
     )

@@ -1,13 +1,13 @@
 //! Windows of images as columns, and back; slices of a dimension, back.
 
 use super::convolution::window::grouped;
-use super::reading::Read;
+use super::inputs::UnaliasedInput;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
-use crate::table::Pick::{A, Attr, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, O};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::{fill_scalar, map2};
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
@@ -28,12 +28,12 @@ struct Axis {
 impl Axis {
     /// How many windows there are along `size` elements; less than 1 where there is no room for one.
     fn positions(&self, size: usize) -> i64 {
-        let reach = (self.taps - 1).saturating_mul(self.dilation);
-        let room = (size as i64).saturating_add(self.before + self.after).saturating_sub(reach);
-        if room < 1 { 0 } else { (room - 1) / self.stride + 1 }
+        let span = (self.taps - 1).saturating_mul(self.dilation);
+        let left = (size as i64).saturating_add(self.before + self.after).saturating_sub(span);
+        if left < 1 { 0 } else { (left - 1) / self.stride + 1 }
     }
 
-    /// The windows whose tap lies inside of the image: the first, how many, and where the first one's tap lies.
+    /// The windows whose tap is inside of the image: the first, how many, and where the first one's tap lies.
     fn inside(&self, tap: i64, size: usize) -> (usize, usize, usize) {
         let start = tap * self.dilation - self.before;
         let first = if start < 0 { (self.stride - 1 - start) / self.stride } else { 0 };
@@ -69,12 +69,12 @@ fn two(call: &Call<'_>, at: usize, least: i64, one: bool) -> Result<[i64; 2]> {
 /// Windows from the arguments kernel size, dilation, padding and stride, from index `at` on.
 fn axes(call: &Call<'_>, at: usize) -> Result<[Axis; 2]> {
     let (taps, dilation) = (two(call, at, 1, false)?, two(call, at + 1, 1, false)?);
-    let (border, stride) = (two(call, at + 2, 0, false)?, two(call, at + 3, 1, false)?);
+    let (padding, stride) = (two(call, at + 2, 0, false)?, two(call, at + 3, 1, false)?);
     Ok([0, 1].map(|axis| Axis {
         taps: taps[axis],
         dilation: dilation[axis],
-        before: border[axis],
-        after: border[axis],
+        before: padding[axis],
+        after: padding[axis],
         stride: stride[axis],
     }))
 }
@@ -166,7 +166,7 @@ fn batched(layout: Layout, rank: usize) -> Layout {
 }
 
 /// Columns of an image. Arguments: self, kernel size, dilation, padding, stride, out.
-fn unfolded(call: &mut Call<'_>) -> Result<Plan> {
+fn im2col(call: &mut Call<'_>) -> Result<Plan> {
     let axes = axes(call, 1)?;
     let out = call.output(5)?;
     let a = call.read(0, &[&out])?;
@@ -183,7 +183,7 @@ fn unfolded(call: &mut Call<'_>) -> Result<Plan> {
 
 fn into_columns(
     call: &mut Call<'_>,
-    a: Read,
+    a: UnaliasedInput,
     (out_at, out): (usize, Operand),
     axes: [Axis; 2],
 ) -> Result<Plan> {
@@ -231,10 +231,10 @@ fn named_axes(call: &Call<'_>, image: &Layout) -> Result<[Axis; 2]> {
         "SAME" => {
             for (axis, size) in axes.iter_mut().zip([height, width]) {
                 let positions = (size as i64 - 1).div_euclid(axis.stride) + 1;
-                let reach = (axis.taps - 1).saturating_mul(axis.dilation);
-                let border = (positions - 1).saturating_mul(axis.stride).saturating_add(reach + 1);
-                let border = border.saturating_sub(size as i64).max(0);
-                (axis.before, axis.after) = (border / 2, border - border / 2);
+                let span = (axis.taps - 1).saturating_mul(axis.dilation);
+                let padding = (positions - 1).saturating_mul(axis.stride).saturating_add(span + 1);
+                let padding = padding.saturating_sub(size as i64).max(0);
+                (axis.before, axis.after) = (padding / 2, padding - padding / 2);
             }
         }
         "CALCULATED" => {
@@ -316,7 +316,7 @@ impl Sums {
 }
 
 /// An image whose windows have these columns, summed. Arguments: columns, sizes, kernel size, dilation, padding, stride, out.
-fn folded(call: &mut Call<'_>) -> Result<Plan> {
+fn col2im(call: &mut Call<'_>) -> Result<Plan> {
     let axes = axes(call, 2)?;
     let out = call.output(6)?;
     let a = call.read(0, &[&out])?;
@@ -362,7 +362,7 @@ fn image_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// A tensor whose slices along a dimension are these, summed. Arguments: slices, sizes, dimension, size, step, out.
-fn unsliced(call: &mut Call<'_>) -> Result<Plan> {
+fn unfold_backward(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
     let a = call.read(0, &[&out])?;
     call.expect_dtype(0, &a, REALS)?;
@@ -383,8 +383,8 @@ fn unsliced(call: &mut Call<'_>) -> Result<Plan> {
     let (size, step) = (size as usize, isize::try_from(step).unwrap_or(isize::MAX));
     let count = (most - size) / step.unsigned_abs() + 1;
     let mut dims = sizes;
-    if let Some(place) = dims.get_mut(dim) {
-        *place = count;
+    if let Some(size) = dims.get_mut(dim) {
+        *size = count;
     }
     dims.push(size);
     call.expect_dims(0, &a, &dims)?;
@@ -407,13 +407,16 @@ fn unsliced(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn unsliced_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn unfold_backward_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(call.layout(0)?.dtype, &call.sizes(1)?)])
 }
 
 /// The rows of this family.
-pub const ROWS: &[Row] =
-    &[aclnn("Im2col", unfolded), aclnn("Im2colBackward", folded), aclnn("UnfoldGrad", unsliced)];
+pub const ROWS: &[Row] = &[
+    aclnn("Im2col", im2col),
+    aclnn("Im2colBackward", col2im),
+    aclnn("UnfoldGrad", unfold_backward),
+];
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -425,11 +428,11 @@ pub const NODES: &[Node] = &[
         unfolded_by_name,
         &[
             A(0),
-            Attr("ksizes", Default::Required),
-            Attr("strides", Default::Ints(&[1])),
-            Attr("dilations", Default::Ints(&[1])),
-            Attr("padding_mode", Default::Text("CALCULATED")),
-            Attr("pads", Default::Ints(&[0])),
+            Attr("ksizes", AttrDefault::Required),
+            Attr("strides", AttrDefault::Ints(&[1])),
+            Attr("dilations", AttrDefault::Ints(&[1])),
+            Attr("padding_mode", AttrDefault::Text("CALCULATED")),
+            Attr("pads", AttrDefault::Ints(&[0])),
             O(0),
         ],
     ),
@@ -438,14 +441,14 @@ pub const NODES: &[Node] = &[
         &["grad_out", "output_size"],
         &["grad_in"],
         Infer::By(image_output),
-        folded,
+        col2im,
         &[
             A(0),
             A(1),
-            Attr("kernel_size", Default::Required),
-            Attr("dilation", Default::Required),
-            Attr("padding", Default::Required),
-            Attr("stride", Default::Required),
+            Attr("kernel_size", AttrDefault::Required),
+            Attr("dilation", AttrDefault::Required),
+            Attr("padding", AttrDefault::Required),
+            Attr("stride", AttrDefault::Required),
             O(0),
         ],
     )
@@ -454,14 +457,14 @@ pub const NODES: &[Node] = &[
         "UnfoldGrad",
         &["grad_out", "input_sizes"],
         &["grad_in"],
-        Infer::By(unsliced_output),
-        unsliced,
+        Infer::By(unfold_backward_output),
+        unfold_backward,
         &[
             A(0),
             A(1),
-            Attr("dim", Default::Required),
-            Attr("size", Default::Required),
-            Attr("step", Default::Required),
+            Attr("dim", AttrDefault::Required),
+            Attr("size", AttrDefault::Required),
+            Attr("step", AttrDefault::Required),
             O(0),
         ],
     )

@@ -1,17 +1,17 @@
 //! Elements back to the positions that pooling took them from, and the gradient.
 
 use super::avg_pool::REALS;
-use super::reading::out_of_range;
+use super::inputs::out_of_range;
 use super::window::{frame, numbers, spatial_sizes, with_spatial_sizes};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
-use crate::table::Pick::{A, I, No};
+use crate::table::ArgSource::{A, I, No};
 use crate::table::{Row, aclnn};
 use cairn_tensor::kernels::gather::gather;
 use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::fill_scalar;
-use cairn_tensor::kernels::scatter::{Meeting, scatter};
+use cairn_tensor::kernels::scatter::{ScatterMode, scatter};
 use cairn_tensor::{DType, Scalar};
 
 const NUMBERS: &[DType] = &[
@@ -55,7 +55,7 @@ fn sizes(call: &Call<'_>, at: usize, spatial: usize) -> Result<[usize; 3]> {
 }
 
 /// Arguments: self, indices, output size, stride, padding, out, spatial dimensions.
-fn unpooled(call: &mut Call<'_>) -> Result<Plan> {
+fn max_unpool(call: &mut Call<'_>) -> Result<Plan> {
     let spatial = call.int(6)? as usize;
     let [planes, own, whole] = sizes(call, 0, spatial)?;
     let (out, x, index) = (call.output(5)?, call.tensor(0)?, call.tensor(1)?);
@@ -63,10 +63,10 @@ fn unpooled(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_same(5, &out, 0, &x)?;
     let outputs = numbers(call, 2, spatial, 1)?;
     call.expect_dims(5, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
-    let x = call.flat(x, &[planes, own], &[&out]);
-    let known = call.kept_apart(index, &[&out]);
-    let line = call.flat(index, &[planes, own], &[&out]);
-    let out = call.flat_output(out, &[planes, whole]);
+    let x = call.reshaped_input(x, &[planes, own], &[&out]);
+    let known = call.unaliased(index, &[&out]);
+    let line = call.reshaped_input(index, &[planes, own], &[&out]);
+    let out = call.reshaped_output(out, &[planes, whole]);
     let name = call.parameter(1);
     call.plan(move |memory| {
         let (x, index) = (x.view(memory), line.view(memory));
@@ -74,7 +74,7 @@ fn unpooled(call: &mut Call<'_>) -> Result<Plan> {
         let to = out.out(memory);
         fill_scalar(memory.parallel, to, Scalar::from(0));
         let targets = IndexedView::along(to.view(), 1, index, false);
-        let result = scatter(memory.parallel, to, &targets, x, Meeting::Replace, known);
+        let result = scatter(memory.parallel, to, &targets, x, ScatterMode::Replace, known);
         out.done(memory);
         result.map_err(|bad| out_of_range(name, bad))
     })
@@ -92,10 +92,10 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(0, &dy, if spatial == 2 { NUMBERS } else { REALS })?;
     call.expect_same(6, &out, 0, &dy)?;
     call.touch_by_index(&dy);
-    let dy = call.flat(dy, &[planes, whole], &[&out]);
-    let known = call.kept_apart(index, &[&out]);
-    let line = call.flat(index, &[planes, own], &[&out]);
-    let out = call.flat_output(out, &[planes, own]);
+    let dy = call.reshaped_input(dy, &[planes, whole], &[&out]);
+    let known = call.unaliased(index, &[&out]);
+    let line = call.reshaped_input(index, &[planes, own], &[&out]);
+    let out = call.reshaped_output(out, &[planes, own]);
     let name = call.parameter(2);
     call.plan(move |memory| {
         let (dy, index) = (dy.view(memory), line.view(memory));
@@ -109,8 +109,17 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("MaxUnpool2d", unpooled).picks(&[A(0), A(1), A(2), No, No, A(3), I(2)]),
-    aclnn("MaxUnpool3d", unpooled).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), I(3)]),
-    aclnn("MaxUnpool2dBackward", backward).picks(&[A(0), A(1), A(2), A(3), No, No, A(4), I(2)]),
-    aclnn("MaxUnpool3dBackward", backward).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), A(6), I(3)]),
+    aclnn("MaxUnpool2d", max_unpool).with_args(&[A(0), A(1), A(2), No, No, A(3), I(2)]),
+    aclnn("MaxUnpool3d", max_unpool).with_args(&[A(0), A(1), A(2), A(3), A(4), A(5), I(3)]),
+    aclnn("MaxUnpool2dBackward", backward).with_args(&[A(0), A(1), A(2), A(3), No, No, A(4), I(2)]),
+    aclnn("MaxUnpool3dBackward", backward).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+        A(6),
+        I(3),
+    ]),
 ];

@@ -6,8 +6,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, B, I, No, O};
-use crate::table::{Bind, Default, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, B, I, No, O};
+use crate::table::{ArgSource, AttrDefault, Bind, Node, Row, aclnn, node};
 use cairn_tensor::kernels::taps::{Alignment, Rule, Scaling, Taps};
 use cairn_tensor::{DType, Dims, Layout};
 use smallvec::SmallVec;
@@ -152,7 +152,7 @@ binds! {
 }
 
 /// By factors for each dimension. Arguments: x, factors, mode, out.
-fn resized(call: &mut Call<'_>) -> Result<Plan> {
+fn resize(call: &mut Call<'_>) -> Result<Plan> {
     let (x, out, factors) = (call.layout(0)?, call.layout(3)?, call.floats(1)?);
     expect_images(call, 0, &x, 2)?;
     call.expect_dtype(0, &x, REALS)?;
@@ -195,8 +195,8 @@ fn resized(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 macro_rules! rows {
-    ($($name:literal, $bind:ident, [$($pick:expr),*], $spatial:literal;)*) => {
-        &[$(aclnn($name, $bind).picks(&[$($pick,)* I($spatial)]),)* aclnn("Resize", resized)]
+    ($($name:literal, $bind:ident, [$($source:expr),*], $spatial:literal;)*) => {
+        &[$(aclnn($name, $bind).with_args(&[$($source,)* I($spatial)]),)* aclnn("Resize", resize)]
     };
 }
 
@@ -340,9 +340,9 @@ fn node_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(dtype, &image_dims(call)?)])
 }
 
-const CORNERS: Pick = Attr("align_corners", Default::Flag(false));
-const CENTRES: Pick = Attr("half_pixel_centers", Default::Flag(false));
-const SCALES: Pick = Attr("scales", Default::None);
+const CORNERS: ArgSource = Attr("align_corners", AttrDefault::Flag(false));
+const CENTRES: ArgSource = Attr("half_pixel_centers", AttrDefault::Flag(false));
+const SCALES: ArgSource = Attr("scales", AttrDefault::None);
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -370,7 +370,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(node_output),
         node_forward,
-        &[A(0), A(1), CORNERS, CENTRES, SCALES, O(0), B(true), Attr("dtype", Default::Int(0))],
+        &[A(0), A(1), CORNERS, CENTRES, SCALES, O(0), B(true), Attr("dtype", AttrDefault::Int(0))],
     )
     .needs_values(&[1]),
     node(

@@ -8,8 +8,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, O};
-use crate::table::{Default, Node, node};
+use crate::table::ArgSource::{A, Attr, O};
+use crate::table::{AttrDefault, Node, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::{DType, Dims, Layout, MAX_DIMS, Scalar};
@@ -203,7 +203,12 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(recast_output),
         recast,
-        &[A(0), Attr("type", Default::Required), Attr("keep_dim", Default::Flag(false)), O(0)],
+        &[
+            A(0),
+            Attr("type", AttrDefault::Required),
+            Attr("keep_dim", AttrDefault::Flag(false)),
+            O(0),
+        ],
     ),
     node(
         "Empty",
@@ -211,7 +216,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(empty_output),
         empty,
-        &[A(0), Attr("dtype", Default::Int(3)), O(0), Attr("init", Default::Flag(false))],
+        &[A(0), Attr("dtype", AttrDefault::Int(3)), O(0), Attr("init", AttrDefault::Flag(false))],
     )
     .needs_values(&[0]),
 ];

@@ -1,8 +1,8 @@
-//! The loss over a vocabulary that lies on several devices: what one part of it gives and gets.
+//! The loss over a vocabulary that is spread over several devices: what one part of it computes.
 //!
 //! Workspace: the scores of all rows as `f32`, and the panels of their products.
 
-use super::reading::{Read, out_of_range};
+use super::inputs::{UnaliasedInput, out_of_range};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::{Memory, Plan, Scratch};
@@ -12,12 +12,12 @@ use cairn_tensor::kernels::map::{map2, map3};
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::matmul::{matmul, panels};
 use cairn_tensor::kernels::number::Number;
-use cairn_tensor::kernels::vocabulary::{Noted, Part, note_rows, return_rows};
+use cairn_tensor::kernels::vocabulary::{RowStats, VocabularyRange, row_stats, scores_gradient};
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
 
 const HALF: &[DType] = &[DType::Float16, DType::Bf16, DType::Float];
 
-/// A product of two matrices whose panels have their room.
+/// A product of two matrices whose panels have their scratch.
 #[derive(Clone, Copy)]
 struct Product(Option<Scratch>);
 
@@ -28,8 +28,8 @@ impl Product {
     }
 
     fn run(&self, memory: &Memory<'_>, out: ViewMut<'_>, a: View<'_>, b: View<'_>) {
-        let room = self.0.map(|one| memory.scratch(&one));
-        matmul(memory.parallel, out, a, b, Scalar::from(1), Scalar::from(0), room);
+        let scratch = self.0.map(|one| memory.scratch(&one));
+        matmul(memory.parallel, out, a, b, Scalar::from(1), Scalar::from(0), scratch);
     }
 }
 
@@ -37,12 +37,12 @@ fn transposed(view: View<'_>) -> View<'_> {
     view.with_layout(view.layout().transposed(0, 1)).expect("the same elements")
 }
 
-/// Inputs and weights, checked: rows and words with the same number of features.
+/// Inputs and weights, checked: rows and tokens with the same number of features.
 fn factors(
     call: &mut Call<'_>,
     at: [usize; 2],
     outs: &[&crate::plan::Operand],
-) -> Result<[Read; 2]> {
+) -> Result<[UnaliasedInput; 2]> {
     let [input, weight] = [call.read(at[0], outs)?, call.read(at[1], outs)?];
     call.expect_dtype(at[0], &input, HALF)?;
     call.expect_same(at[1], &weight, at[0], &input)?;
@@ -50,15 +50,15 @@ fn factors(
         let [a, b] = at.map(|at| call.parameter(at));
         let (x, y) = (input.dims(), weight.dims());
         return Err(Error::invalid(format!(
-            "{a} and {b} have the sizes {x:?} and {y:?}: expected rows and words of the same features"
+            "{a} and {b} have the sizes {x:?} and {y:?}: expected rows and tokens of the same features"
         )));
     }
     Ok([input, weight])
 }
 
-/// Arguments: input, weight, target, first and last word, greatest, sums, predicted, bits of targets outside, places of
+/// Arguments: input, weight, target, first and last token, greatest, sums, predicted, bits of targets outside, indices of
 /// targets, scores or absent.
-fn online(call: &mut Call<'_>) -> Result<Plan> {
+fn linear_online_max_sum(call: &mut Call<'_>) -> Result<Plan> {
     let mut outs = Vec::with_capacity(6);
     for at in 5..10 {
         outs.push(call.output(at)?);
@@ -67,17 +67,18 @@ fn online(call: &mut Call<'_>) -> Result<Plan> {
     let all: Vec<_> = outs.iter().chain(&scores_out).collect();
     let [input, weight] = factors(call, [0, 1], &all)?;
     let target = call.read_index(2, &all)?;
-    let part = Part { first: call.int(3)?, last: call.int(4)? };
-    let (rows, words) = (input.dims()[0], weight.dims()[0]);
-    if words == 0 {
+    let range = VocabularyRange { first: call.int(3)?, last: call.int(4)? };
+    let (rows, vocab_size) = (input.dims()[0], weight.dims()[0]);
+    if vocab_size == 0 {
         let name = call.parameter(1);
-        return Err(Error::invalid(format!("{name} has no words")));
+        return Err(Error::invalid(format!("{name} has no tokens")));
     }
-    if part.first < 0 || part.last < part.first || part.last - part.first >= words as i64 {
+    if range.first < 0 || range.last < range.first || range.last - range.first >= vocab_size as i64
+    {
         let (first, last) = (call.parameter(3), call.parameter(4));
         return Err(Error::invalid(format!(
-            "{first} = {}, {last} = {}: expected a range of at most {words} words",
-            part.first, part.last
+            "{first} = {}, {last} = {}: expected a range of at most {vocab_size} tokens",
+            range.first, range.last
         )));
     }
     call.expect_dims(2, &target, &[rows])?;
@@ -91,22 +92,22 @@ fn online(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(8, &outs[3], &[DType::Uint8])?;
     call.expect_same(9, &outs[4], 2, &target)?;
     if let Some(out) = &scores_out {
-        call.expect_dims(10, out, &[rows, words])?;
+        call.expect_dims(10, out, &[rows, vocab_size])?;
         call.expect_same(10, out, 0, &input)?;
     }
-    let scores = call.scratch(DType::Float, &[rows, words]);
+    let scores = call.scratch(DType::Float, &[rows, vocab_size]);
     let product = Product::new(call, &scores, &input, &weight.transposed(0, 1));
     let name = call.parameter(2);
     call.plan(move |memory| {
-        let room = memory.scratch(&scores);
-        product.run(memory, room, input.view(memory), transposed(weight.view(memory)));
+        let scratch = memory.scratch(&scores);
+        product.run(memory, scratch, input.view(memory), transposed(weight.view(memory)));
         if let Some(out) = &scores_out {
-            copy(memory.parallel, memory.out(out), room.view());
+            copy(memory.parallel, memory.out(out), scratch.view());
         }
-        let [greatest, sums, predicted, outside, places] =
+        let [greatest, sums, predicted, outside, target_indices] =
             std::array::from_fn(|at| memory.out(&outs[at]));
-        let into = Noted { greatest, sums, predicted, outside, places };
-        note_rows(memory.parallel, room.view(), target.view(memory), part, into)
+        let into = RowStats { greatest, sums, predicted, outside, target_indices };
+        row_stats(memory.parallel, scratch.view(), target.view(memory), range, into)
             .map_err(|bad| out_of_range(name, bad))
     })
 }
@@ -185,16 +186,16 @@ fn expect_no_smoothing(call: &Call<'_>, at: usize) -> Result<()> {
     }
 }
 
-/// Arguments: gradient, input, weight, bits of targets outside, places of targets, smoothing, greatest, sums and weights or
+/// Arguments: gradient, input, weight, bits of targets outside, indices of targets, smoothing, greatest, sums and weights or
 /// absent, gradients of input and weight.
 fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
     let (to_input, to_weight) = (call.output(9)?, call.output(10)?);
     let all = [&to_input, &to_weight];
     let grad = call.read(0, &all)?;
     let [input, weight] = factors(call, [1, 2], &all)?;
-    let (outside, places) = (call.read(3, &all)?, call.read_index(4, &all)?);
+    let (outside, target_indices) = (call.read(3, &all)?, call.read_index(4, &all)?);
     expect_no_smoothing(call, 5)?;
-    let (rows, words) = (input.dims()[0], weight.dims()[0]);
+    let (rows, vocab_size) = (input.dims()[0], weight.dims()[0]);
     call.expect_dtype(0, &grad, &[DType::Float])?;
     call.expect_dims(0, &grad, &[rows])?;
     call.expect_dtype(3, &outside, &[DType::Uint8])?;
@@ -202,69 +203,71 @@ fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
         let (name, dims) = (call.parameter(3), outside.dims());
         return Err(Error::invalid(format!("{name} has the sizes {dims:?}: expected {rows} bits")));
     }
-    call.expect_dims(4, &places, &[rows])?;
+    call.expect_dims(4, &target_indices, &[rows])?;
     call.expect_dims(9, &to_input, input.dims())?;
     call.expect_dims(10, &to_weight, weight.dims())?;
     call.expect_same(9, &to_input, 1, &input)?;
     call.expect_same(10, &to_weight, 2, &weight)?;
     let softmax = if call.has(8) { Some(call.read(8, &all)?) } else { None };
-    let notes = match &softmax {
+    let saved_stats = match &softmax {
         Some(softmax) => {
-            call.expect_dims(8, softmax, &[rows, words])?;
+            call.expect_dims(8, softmax, &[rows, vocab_size])?;
             call.expect_dtype(8, softmax, &[DType::Float])?;
             None
         }
         None => {
-            let notes = [call.read(6, &all)?, call.read(7, &all)?];
-            for (at, one) in [6, 7].into_iter().zip(&notes) {
+            let saved_stats = [call.read(6, &all)?, call.read(7, &all)?];
+            for (at, one) in [6, 7].into_iter().zip(&saved_stats) {
                 call.expect_dims(at, one, &[rows])?;
                 call.expect_dtype(at, one, &[DType::Float])?;
             }
-            Some(notes)
+            Some(saved_stats)
         }
     };
-    let weights = call.scratch(DType::Float, &[rows, words]);
-    let scoring = notes.map(|_| Product::new(call, &weights, &input, &weight.transposed(0, 1)));
+    let weights = call.scratch(DType::Float, &[rows, vocab_size]);
+    let scoring =
+        saved_stats.map(|_| Product::new(call, &weights, &input, &weight.transposed(0, 1)));
     let back = Product::new(call, &to_input, &weights, &weight);
     let across = Product::new(call, &to_weight, &weights.transposed(0, 1), &input);
     let name = call.parameter(4);
     call.plan(move |memory| {
-        let room = memory.scratch(&weights);
+        let scratch = memory.scratch(&weights);
         let (input, weight) = (input.view(memory), weight.view(memory));
-        match (&softmax, &notes, &scoring) {
+        match (&softmax, &saved_stats, &scoring) {
             (None, Some([most, sums]), Some(scoring)) => {
-                scoring.run(memory, room, input, transposed(weight));
-                let column = |read: &Read| {
+                scoring.run(memory, scratch, input, transposed(weight));
+                let column = |read: &UnaliasedInput| {
                     let view = read.view(memory);
-                    let wide = view.layout().with(1).broadcast_to(room.dims()).expect("a column");
+                    let wide =
+                        view.layout().with(1).broadcast_to(scratch.dims()).expect("a column");
                     view.with_layout(wide).expect("a column")
                 };
                 let (most, sums) = (column(most), column(sums));
                 map3(
                     memory.parallel,
-                    room,
-                    room.view(),
+                    scratch,
+                    scratch.view(),
                     most,
                     sums,
                     |x: f32, most: f32, sum: f32| Real::exp(x.sub(most)) / sum,
                 );
             }
-            (Some(softmax), ..) => copy(memory.parallel, room, softmax.view(memory)),
+            (Some(softmax), ..) => copy(memory.parallel, scratch, softmax.view(memory)),
             _ => unreachable!("one of both is there"),
         }
-        let (grad, outside, places) =
-            (grad.view(memory), outside.view(memory), places.view(memory));
-        return_rows(memory.parallel, room, grad, outside, places)
+        let (grad, outside, target_indices) =
+            (grad.view(memory), outside.view(memory), target_indices.view(memory));
+        scores_gradient(memory.parallel, scratch, grad, outside, target_indices)
             .map_err(|bad| out_of_range(name, bad))?;
-        back.run(memory, memory.out(&to_input), room.view(), weight);
-        across.run(memory, memory.out(&to_weight), transposed(room.view()), input);
+        back.run(memory, memory.out(&to_input), scratch.view(), weight);
+        across.run(memory, memory.out(&to_weight), transposed(scratch.view()), input);
         Ok(())
     })
 }
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("FusedLinearOnlineMaxSum", online),
+    aclnn("FusedLinearOnlineMaxSum", linear_online_max_sum),
     aclnn("FusedCrossEntropyLossWithMaxSum", loss),
     aclnn("FusedLinearCrossEntropyLossGrad", loss_gradient),
 ];

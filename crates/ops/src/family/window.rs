@@ -141,7 +141,7 @@ pub fn channels_last(call: &Call<'_>, at: usize, spatial: usize) -> Result<bool>
 
 /// The windows of each spatial dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sliding {
+pub struct PoolOptions {
     /// Positions of a window.
     pub kernel: Vec<usize>,
     /// From the start of one window to the start of the next.
@@ -156,9 +156,9 @@ pub struct Sliding {
     pub ceil: bool,
 }
 
-impl Sliding {
+impl PoolOptions {
     /// Windows as PyTorch's pooling has them. Arguments from `at` on: kernel, stride, padding (at most half a kernel).
-    pub fn read(call: &Call<'_>, at: usize, spatial: usize) -> Result<Sliding> {
+    pub fn read(call: &Call<'_>, at: usize, spatial: usize) -> Result<PoolOptions> {
         let kernel = numbers(call, at, spatial, 1)?;
         let stride = numbers_or(call, at + 1, spatial, 1, &kernel)?;
         let padding = numbers_or(call, at + 2, spatial, 0, &vec![0; spatial])?;
@@ -169,7 +169,7 @@ impl Sliding {
             )));
         }
         let dilation = vec![1; spatial];
-        Ok(Sliding {
+        Ok(PoolOptions {
             kernel,
             stride,
             before: padding.clone(),
@@ -187,9 +187,9 @@ impl Sliding {
             let span = self.dilation[i] as i128 * (kernel - 1) + 1;
             let (before, after, size) =
                 (self.before[i] as i128, self.after[i] as i128, *size as i128);
-            let room = size + before + after - span;
-            let room = if self.ceil { room + stride - 1 } else { room };
-            let mut count = room.div_euclid(stride) + 1;
+            let left = size + before + after - span;
+            let left = if self.ceil { left + stride - 1 } else { left };
+            let mut count = left.div_euclid(stride) + 1;
             if self.ceil && (count - 1) * stride >= size + before {
                 count -= 1;
             }
@@ -221,7 +221,7 @@ impl Sliding {
     }
 
     /// With as much padding as makes one window for each `stride` positions begun: the larger half after the input.
-    pub fn same(mut self, input: &[usize]) -> Sliding {
+    pub fn same(mut self, input: &[usize]) -> PoolOptions {
         for (i, size) in input.iter().enumerate() {
             let (kernel, stride) = (self.kernel[i], self.stride[i]);
             let span = self.dilation[i] * (kernel - 1) + 1;
@@ -234,7 +234,7 @@ impl Sliding {
     }
 
     /// One window over the whole input.
-    pub fn global(mut self, input: &[usize]) -> Sliding {
+    pub fn global(mut self, input: &[usize]) -> PoolOptions {
         for (i, size) in input.iter().enumerate() {
             (self.kernel[i], self.stride[i], self.dilation[i]) = ((*size).max(1), 1, 1);
             (self.before[i], self.after[i]) = (0, 0);
@@ -244,7 +244,7 @@ impl Sliding {
     }
 
     /// Without padding.
-    pub fn valid(mut self) -> Sliding {
+    pub fn valid(mut self) -> PoolOptions {
         self.before.fill(0);
         self.after.fill(0);
         self.ceil = false;
@@ -258,7 +258,7 @@ impl Sliding {
         mode_at: usize,
         pads_at: usize,
         input: &[usize],
-    ) -> Result<Sliding> {
+    ) -> Result<PoolOptions> {
         match call.text(mode_at)? {
             "SAME" => Ok(self.same(input)),
             "VALID" => Ok(self.valid()),
@@ -273,7 +273,7 @@ impl Sliding {
     }
 
     /// Padded by a list of pairs, before and after each dimension; by nothing where it is absent.
-    pub fn with_pairs(mut self, call: &Call<'_>, at: usize) -> Result<Sliding> {
+    pub fn with_pairs(mut self, call: &Call<'_>, at: usize) -> Result<PoolOptions> {
         let spatial = self.kernel.len();
         let pairs = numbers_or(call, at, 2 * spatial, 0, &vec![0; 2 * spatial])?;
         for i in 0..spatial {

@@ -2,8 +2,8 @@
 
 #![allow(dead_code)]
 
-use cairn_ops::{Arg, Error, Memory, Node, Passed, Plan, SizesDecided, Tensor, nodes};
-use cairn_tensor::parallel::Alone;
+use cairn_ops::{Arg, Error, Memory, Node, NodeArgs, Plan, SizeCallback, Tensor, nodes};
+use cairn_tensor::parallel::SingleThread;
 use cairn_tensor::{DType, Layout};
 use std::cell::Cell;
 
@@ -205,7 +205,7 @@ impl Case {
 
     /// The call with these tensors, planned.
     pub fn plan_with(&self, inputs: &[Option<Tensor>], outputs: &[Tensor]) -> Result<Plan, Error> {
-        self.node.plan(&Passed { inputs, outputs, attributes: &self.attributes })
+        self.node.plan(&NodeArgs { inputs, outputs, attributes: &self.attributes })
     }
 
     /// The call, planned.
@@ -220,12 +220,12 @@ impl Case {
     }
 
     /// As [`Case::run`]; `sized` gets the sizes that values decide.
-    pub fn run_sized(&self, fill: u8, sized: &SizesDecided<'_>) -> Result<Vec<Vec<u8>>, String> {
+    pub fn run_sized(&self, fill: u8, sized: &SizeCallback<'_>) -> Result<Vec<Vec<u8>>, String> {
         let plan = self.plan().map_err(|error| error.text().to_owned())?;
         let mut buffers: Vec<Buffer> = Vec::new();
         for one in &plan.uses {
-            let place = one.argument.0 + one.argument.1;
-            buffers.push(match self.inputs.get(place) {
+            let arg_index = one.argument.0 + one.argument.1;
+            buffers.push(match self.inputs.get(arg_index) {
                 Some(input) => Buffer::of(&input.as_ref().expect("a use of an input").bytes),
                 None => Buffer::of(&vec![fill; one.bytes]),
             });
@@ -233,15 +233,19 @@ impl Case {
         let mut workspace = Buffer::of(&vec![0x77; plan.workspace]);
         {
             let uses: Vec<&[Cell<u8>]> = buffers.iter_mut().map(Buffer::cells).collect();
-            let memory =
-                Memory { uses: &uses, workspace: workspace.cells(), parallel: &Alone, sized };
+            let memory = Memory {
+                uses: &uses,
+                workspace: workspace.cells(),
+                parallel: &SingleThread,
+                sized,
+            };
             plan.run(&memory).map_err(|fault| fault.0)?;
         }
         let mut results: Vec<Vec<u8>> =
             self.outputs.iter().map(|layout| vec![fill; layout.bytes()]).collect();
         for (one, buffer) in plan.uses.iter().zip(&mut buffers) {
-            let place = one.argument.0 + one.argument.1;
-            if let Some(at) = place.checked_sub(self.inputs.len()) {
+            let arg_index = one.argument.0 + one.argument.1;
+            if let Some(at) = arg_index.checked_sub(self.inputs.len()) {
                 results[at] = buffer.cells().iter().map(Cell::get).collect();
             }
         }
@@ -251,20 +255,20 @@ impl Case {
 
 /// Bytes that begin on a multiple of [`ALIGN`].
 struct Buffer {
-    room: Vec<u8>,
+    bytes: Vec<u8>,
     start: usize,
 }
 
 impl Buffer {
     fn of(bytes: &[u8]) -> Buffer {
-        let mut room = vec![0; bytes.len() + ALIGN];
-        let start = room.as_ptr().align_offset(ALIGN);
-        room[start..start + bytes.len()].copy_from_slice(bytes);
-        Buffer { room, start }
+        let mut padded = vec![0; bytes.len() + ALIGN];
+        let start = padded.as_ptr().align_offset(ALIGN);
+        padded[start..start + bytes.len()].copy_from_slice(bytes);
+        Buffer { bytes: padded, start }
     }
 
     fn cells(&mut self) -> &[Cell<u8>] {
-        let end = self.start + self.room.len() - ALIGN;
-        Cell::from_mut(&mut self.room[self.start..end]).as_slice_of_cells()
+        let end = self.start + self.bytes.len() - ALIGN;
+        Cell::from_mut(&mut self.bytes[self.start..end]).as_slice_of_cells()
     }
 }

@@ -2,8 +2,8 @@
 
 #![allow(dead_code)]
 
-use cairn_ops::{Arg, Memory, Passed, Plan, Tensor};
-use cairn_tensor::parallel::Alone;
+use cairn_ops::{Arg, Memory, NodeArgs, Plan, Tensor};
+use cairn_tensor::parallel::SingleThread;
 use cairn_tensor::{DType, Layout, contiguous_strides};
 use std::cell::{Cell, RefCell};
 
@@ -11,7 +11,7 @@ const BASE: usize = 0x10000;
 const NAMES: &[&str] = &["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "p10"];
 
 /// Memory that tensors lie in, with a gap of known bytes after each.
-pub struct Desk {
+pub struct TestMemory {
     bytes: Vec<Cell<u8>>,
     gaps: Vec<usize>,
     /// Sizes that a kernel reported, by argument.
@@ -23,9 +23,9 @@ pub struct Desk {
 const GAP: usize = 64;
 const MARK: u8 = 0xa5;
 
-impl Desk {
-    pub fn new() -> Desk {
-        Desk {
+impl TestMemory {
+    pub fn new() -> TestMemory {
+        TestMemory {
             bytes: vec![Cell::new(MARK); GAP],
             gaps: vec![0],
             reported: RefCell::default(),
@@ -33,7 +33,7 @@ impl Desk {
         }
     }
 
-    fn room(&mut self, bytes: usize) -> usize {
+    fn reserve(&mut self, bytes: usize) -> usize {
         let start = self.bytes.len();
         self.bytes.extend((0..bytes).map(|_| Cell::new(0)));
         self.gaps.push(self.bytes.len());
@@ -45,7 +45,7 @@ impl Desk {
     pub fn put(&mut self, dtype: DType, dims: &[usize], values: &[f64]) -> Tensor {
         let layout = Layout::contiguous(dtype, dims);
         assert_eq!(layout.count(), values.len());
-        let tensor = Tensor::new(layout, self.room(layout.bytes()));
+        let tensor = Tensor::new(layout, self.reserve(layout.bytes()));
         self.write(&tensor, values);
         tensor
     }
@@ -60,15 +60,15 @@ impl Desk {
         let plain = contiguous_strides(layout.dims());
         (0..layout.count())
             .map(|at| {
-                let place = |dim: usize| at / plain[dim] as usize % layout.dims()[dim];
-                let step = |dim: usize| place(dim) as isize * layout.strides()[dim];
+                let index = |dim: usize| at / plain[dim] as usize % layout.dims()[dim];
+                let step = |dim: usize| index(dim) as isize * layout.strides()[dim];
                 layout.offset + (0..layout.rank()).map(step).sum::<isize>()
             })
             .collect()
     }
 
     pub fn write(&self, tensor: &Tensor, values: &[f64]) {
-        for (offset, value) in Desk::each(&tensor.layout).into_iter().zip(values) {
+        for (offset, value) in TestMemory::each(&tensor.layout).into_iter().zip(values) {
             let at = tensor.address - BASE + offset as usize * tensor.layout.item();
             let bytes: Vec<u8> = match tensor.layout.dtype {
                 DType::Float => (*value as f32).to_ne_bytes().to_vec(),
@@ -92,14 +92,14 @@ impl Desk {
     }
 
     /// The integers of a tensor, all bits of them.
-    pub fn whole(&self, tensor: &Tensor) -> Vec<i64> {
+    pub fn read_ints(&self, tensor: &Tensor) -> Vec<i64> {
         self.scalars(tensor).map(|one| one.as_i64()).collect()
     }
 
     fn scalars(&self, tensor: &Tensor) -> impl Iterator<Item = cairn_tensor::Scalar> {
         let (item, address) = (tensor.layout.item(), tensor.address - BASE);
         let dtype = tensor.layout.dtype;
-        Desk::each(&tensor.layout).into_iter().map(move |offset| {
+        TestMemory::each(&tensor.layout).into_iter().map(move |offset| {
             let at = address + offset as usize * item;
             let bytes: Vec<u8> = self.bytes[at..at + item].iter().map(Cell::get).collect();
             cairn_tensor::Scalar::read(&bytes, dtype).unwrap()
@@ -112,7 +112,7 @@ impl Desk {
         self.finish(row.plan(NAMES, args.into()).map_err(|error| error.text().to_owned())?)
     }
 
-    /// As [`Desk::run`], by IR name, with numbers as attributes.
+    /// As [`TestMemory::run`], by IR name, with numbers as attributes.
     pub fn by_name(
         &self,
         name: &str,
@@ -124,8 +124,8 @@ impl Desk {
         let attributes: Vec<(String, Arg)> =
             numbers.iter().map(|(name, value)| ((*name).to_owned(), Arg::Int(*value))).collect();
         let (outputs, attributes) = (std::slice::from_ref(out), &attributes[..]);
-        let passed = Passed { inputs: &inputs, outputs, attributes };
-        let plan = cairn_ops::nodes()[name].plan(&passed);
+        let args = NodeArgs { inputs: &inputs, outputs, attributes };
+        let plan = cairn_ops::nodes()[name].plan(&args);
         self.finish(plan.map_err(|error| error.text().to_owned())?)
     }
 
@@ -141,7 +141,7 @@ impl Desk {
         let memory = Memory {
             uses: &uses,
             workspace: &workspace,
-            parallel: &Alone,
+            parallel: &SingleThread,
             sized: &|(at, _), dims| self.reported.borrow_mut().push((at, dims.to_vec())),
         };
         let outcome = plan.run(&memory).map_err(|fault| fault.0);

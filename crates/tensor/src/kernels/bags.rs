@@ -1,7 +1,7 @@
 //! Rows of a table, put together bag by bag.
 
+use super::access::{PositionAccess, PositionAccessMut};
 use super::indexed::BadIndex;
-use super::positions::{Positions, PositionsMut};
 use super::strip::STRIP;
 use crate::parallel::{Parallel, split};
 use crate::{Dims, View, ViewMut};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// What becomes of the rows of one bag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bagging {
+pub enum BagMode {
     /// Their sum.
     Sum,
     /// Their mean.
@@ -35,19 +35,19 @@ pub struct Bags<'v> {
     /// A row that counts in no bag.
     pub padding: Option<usize>,
     /// What becomes of them.
-    pub bagging: Bagging,
+    pub mode: BagMode,
 }
 
 /// Where results go. A tensor of other sizes than named here has no elements, and gets none.
 #[derive(Clone, Copy)]
-pub struct Bagged<'v> {
+pub struct BagOutputs<'v> {
     /// A row for each bag.
     pub rows: ViewMut<'v>,
     /// The bag of each index.
     pub bags: ViewMut<'v>,
     /// How many rows count in each bag.
     pub lengths: ViewMut<'v>,
-    /// Zeros, one for each bag; for [`Bagging::Greatest`] the row of the table that each result is from, 0 for a bag
+    /// Zeros, one for each bag; for [`BagMode::Greatest`] the row of the table that each result is from, 0 for a bag
     /// without rows.
     pub from: ViewMut<'v>,
 }
@@ -66,7 +66,7 @@ impl Bags<'_> {
     fn start(&self, bag: usize) -> i64 {
         let indices = self.index.count();
         match self.starts {
-            Some(starts) if bag < starts.count() => Positions::new(starts).get(&[bag]),
+            Some(starts) if bag < starts.count() => PositionAccess::new(starts).get(&[bag]),
             Some(_) => indices as i64,
             None => (bag * indices / self.count.max(1)) as i64,
         }
@@ -77,12 +77,12 @@ impl Bags<'_> {
         let mut before = 0;
         for bag in 0..=self.count {
             let start = self.start(bag);
-            let wanted = match bag {
+            let valid = match bag {
                 0 if self.count > 0 => start == 0,
                 _ if bag == self.count => start == indices,
                 _ => start >= before && start <= indices,
             };
-            if !wanted && self.starts.is_some() {
+            if !valid && self.starts.is_some() {
                 return Err(BadBag::Start(bag, start));
             }
             before = start;
@@ -92,14 +92,18 @@ impl Bags<'_> {
 
     /// The row of the table that an index names.
     fn row(&self, at: usize) -> Option<usize> {
-        let row: i64 = Positions::new(self.index).get(&[at]);
+        let row: i64 = PositionAccess::new(self.index).get(&[at]);
         usize::try_from(row).ok().filter(|row| *row < self.table.dims()[0])
     }
 }
 
 /// Fills bags. Starts are checked before anything is written; an index that is no row counts in no bag, and the first
 /// is reported.
-pub fn fill_bags(parallel: &dyn Parallel, bags: &Bags<'_>, into: Bagged<'_>) -> Result<(), BadBag> {
+pub fn fill_bags(
+    parallel: &dyn Parallel,
+    bags: &Bags<'_>,
+    into: BagOutputs<'_>,
+) -> Result<(), BadBag> {
     bags.check()?;
     let bad = AtomicUsize::new(usize::MAX);
     split(parallel, bags.count, 1, 1, |range| {
@@ -112,29 +116,29 @@ pub fn fill_bags(parallel: &dyn Parallel, bags: &Bags<'_>, into: Bagged<'_>) -> 
         at => Err(BadBag::Index(BadIndex {
             tensor: 0,
             position: Dims::new(&[at]),
-            value: Positions::new(bags.index).get(&[at]),
+            value: PositionAccess::new(bags.index).get(&[at]),
             valid: (0, bags.table.dims()[0] as i64 - 1),
         })),
     }
 }
 
-fn fill_bag(bags: &Bags<'_>, into: Bagged<'_>, bag: usize, bad: &AtomicUsize) {
+fn fill_bag(bags: &Bags<'_>, into: BagOutputs<'_>, bag: usize, bad: &AtomicUsize) {
     let range = bags.start(bag) as usize..bags.start(bag + 1) as usize;
-    let (table, weights) = (Positions::new(bags.table), bags.weights.map(Positions::new));
-    let [rows, from] = [into.rows, into.from].map(PositionsMut::new);
+    let (table, weights) = (PositionAccess::new(bags.table), bags.weights.map(PositionAccess::new));
+    let [rows, from] = [into.rows, into.from].map(PositionAccessMut::new);
     let mut length = 0i64;
     for at in range.clone() {
         if into.bags.count() > 0 {
-            PositionsMut::new(into.bags).set(&[at], bag as i64);
+            PositionAccessMut::new(into.bags).set(&[at], bag as i64);
         }
         match bags.row(at) {
             Some(row) => length += i64::from(Some(row) != bags.padding),
             None => _ = bad.fetch_min(at, Relaxed),
         }
     }
-    PositionsMut::new(into.lengths).set(&[bag], length);
+    PositionAccessMut::new(into.lengths).set(&[bag], length);
     let columns = bags.table.dims()[1];
-    let greatest = bags.bagging == Bagging::Greatest;
+    let greatest = bags.mode == BagMode::Greatest;
     if !greatest && into.from.count() > 0 {
         from.set(&[bag], 0i64);
     }
@@ -162,7 +166,7 @@ fn fill_bag(bags: &Bags<'_>, into: Bagged<'_>, bag: usize, bad: &AtomicUsize) {
             }
             is_first = false;
         }
-        if bags.bagging == Bagging::Mean && length > 0 {
+        if bags.mode == BagMode::Mean && length > 0 {
             held.iter_mut().for_each(|sum| *sum /= length as f32);
         }
         rows.put_line(&[bag, first], held);

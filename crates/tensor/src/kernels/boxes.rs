@@ -1,6 +1,6 @@
 //! Rectangles: how much of them overlaps, and which of many that overlap are kept.
 
-use super::cells::{Cells, CellsMut};
+use super::access::{OffsetAccess, OffsetAccessMut};
 use crate::{View, ViewMut};
 
 /// A rectangle by two corners, of which the first is the lesser.
@@ -23,7 +23,7 @@ pub enum Overlap {
 
 impl Rectangle {
     /// By its centre, width and height.
-    pub fn around(centre: [f64; 2], size: [f64; 2]) -> Rectangle {
+    pub fn from_centre(centre: [f64; 2], size: [f64; 2]) -> Rectangle {
         let corner = |sign: f64| [0, 1].map(|i| centre[i] + sign * size[i] / 2.0);
         Rectangle { low: corner(-1.0), high: corner(1.0) }
     }
@@ -97,8 +97,8 @@ pub fn suppress(
     order: ViewMut<'_>,
     kept: ViewMut<'_>,
 ) -> usize {
-    let (scores, count) = (Cells::<f64>::new(scores), scores.count());
-    let (order, kept) = (CellsMut::<i64>::new(order), CellsMut::<i64>::new(kept));
+    let (scores, count) = (OffsetAccess::<f64>::new(scores), scores.count());
+    let (order, kept) = (OffsetAccessMut::<i64>::new(order), OffsetAccessMut::<i64>::new(kept));
     let score = |at: i64| scores.get(at as isize);
     let mut candidates = 0isize;
     for at in 0..count as i64 {
@@ -128,7 +128,7 @@ pub fn suppress(
 }
 
 /// Sorts the first `count` numbers by a heap, in place.
-fn sort(count: isize, numbers: &CellsMut<'_, i64>, before: impl Fn(i64, i64) -> bool) {
+fn sort(count: isize, numbers: &OffsetAccessMut<'_, i64>, before: impl Fn(i64, i64) -> bool) {
     let sift = |mut at: isize, end: isize| loop {
         let mut child = 2 * at + 1;
         if child >= end {

@@ -1,6 +1,6 @@
 //! Numbers that take the place of a tensor.
 
-use crate::parallel::Alone;
+use crate::parallel::SingleThread;
 use crate::{DType, Layout, Scalar, View, ViewMut};
 use std::cell::Cell;
 
@@ -33,7 +33,7 @@ impl Constant {
         let bytes = [const { Cell::new(0) }; 16];
         let one = Layout::contiguous(dtype, &[]);
         let target = ViewMut::over(&bytes, one).expect("sixteen bytes hold one number");
-        super::map::fill_scalar(&Alone, target, value);
+        super::map::fill_scalar(&SingleThread, target, value);
         Constant { bytes, dtype }
     }
 

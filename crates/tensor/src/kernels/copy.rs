@@ -15,7 +15,7 @@ pub fn converts(from: DType, to: DType) -> bool {
     from == to || (computes(from) && computes(to))
 }
 
-/// `out = a`, converted where types differ. Sizes are equal; the two are apart, or the same.
+/// `out = a`, converted where types differ. Sizes are equal; the two are the same or do not overlap.
 pub fn copy(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
     if out.dtype() == a.dtype() {
         return relocate(parallel, out, a);
@@ -129,7 +129,7 @@ fn scattered<T: Copy>(parallel: &dyn Parallel, walk: &Walk<2>, out: &ViewMut<'_>
 mod tests {
     use super::*;
     use crate::Layout;
-    use crate::parallel::Alone;
+    use crate::parallel::SingleThread;
     use proptest::prelude::*;
     use std::cell::Cell;
 
@@ -141,12 +141,12 @@ mod tests {
         #[test]
         fn moves_every_element_whatever_the_strides(
             sizes in prop::collection::vec(0usize..40, 1..4),
-            turn in 0usize..4,
+            rotation in 0usize..4,
             flip in any::<bool>(),
             dtype in prop::sample::select(vec![DType::Bool, DType::Float16, DType::Float, DType::Int64, DType::Complex128]),
         ) {
             let mut order: Vec<usize> = (0..sizes.len()).collect();
-            order.rotate_left(turn % sizes.len());
+            order.rotate_left(rotation % sizes.len());
             let permuted: Vec<usize> = order.iter().map(|at| sizes[*at]).collect();
             let mut inverse = vec![0; order.len()];
             order.iter().enumerate().for_each(|(at, from)| inverse[*from] = at);
@@ -157,7 +157,7 @@ mod tests {
             let to = Layout::contiguous(dtype, &sizes);
             let item = to.item();
             let (source, target) = (bytes(to.bytes()), bytes(to.bytes()));
-            copy(&Alone, ViewMut::over(&target, to).unwrap(), View::over(&source, from).unwrap());
+            copy(&SingleThread, ViewMut::over(&target, to).unwrap(), View::over(&source, from).unwrap());
             let mut index = vec![0usize; sizes.len()];
             for at in 0..to.count() {
                 let mut rest = at;

@@ -1,7 +1,7 @@
 //! Connectionist temporal classification: the likelihood of a row of labels under a row of distributions, summed over
 //! all ways to stretch the labels with blanks; and its gradient.
 
-use super::positions::{Positions, PositionsMut};
+use super::access::{PositionAccess, PositionAccessMut};
 use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut};
 
@@ -32,7 +32,7 @@ fn sum_of(values: &[f64]) -> f64 {
 impl Sequences<'_> {
     /// The label at a position of a batch.
     fn label(&self, batch: usize, at: usize) -> i64 {
-        let targets = Positions::new(self.targets);
+        let targets = PositionAccess::new(self.targets);
         match self.targets.rank() {
             2 => targets.get(&[batch, at]),
             _ => targets.get(&[self.labels[..batch].iter().sum::<usize>() + at]),
@@ -59,7 +59,7 @@ impl Sequences<'_> {
     }
 
     fn logarithm(&self, step: usize, batch: usize, class: usize) -> f64 {
-        Positions::new(self.logarithms).get(&[step, batch, class])
+        PositionAccess::new(self.logarithms).get(&[step, batch, class])
     }
 
     /// Whether the position `at` is reached from two positions before it.
@@ -77,7 +77,7 @@ pub fn likelihoods(
     beginnings: ViewMut<'_>,
     zero_infinity: bool,
 ) {
-    let (losses, alpha) = (PositionsMut::new(losses), PositionsMut::new(beginnings));
+    let (losses, alpha) = (PositionAccessMut::new(losses), PositionAccessMut::new(beginnings));
     let [most_steps, width] = [beginnings.dims()[1], beginnings.dims()[2]];
     split(parallel, sequences.steps.len(), 1, 1, |range| {
         for batch in range {
@@ -135,13 +135,16 @@ pub fn gradients(
 ) {
     let [most_steps, _, classes] = [0, 1, 2].map(|at| out.dims()[at]);
     let width = beginnings.dims()[2];
-    let (to, alpha, room) =
-        (PositionsMut::new(out), Positions::new(beginnings), PositionsMut::new(scratch));
+    let (to, alpha, scratch) = (
+        PositionAccessMut::new(out),
+        PositionAccess::new(beginnings),
+        PositionAccessMut::new(scratch),
+    );
     split(parallel, sequences.steps.len(), 1, 1, |range| {
         for batch in range {
             let (steps, positions) = (sequences.steps[batch], 2 * sequences.labels[batch] + 1);
-            let grad = Positions::new(grads).get::<f64>(&[batch]);
-            let loss = Positions::new(losses).get::<f64>(&[batch]);
+            let grad = PositionAccess::new(grads).get::<f64>(&[batch]);
+            let loss = PositionAccess::new(losses).get::<f64>(&[batch]);
             let reached = (0..positions).any(|at| {
                 steps > 0 && alpha.get::<f64>(&[batch, steps - 1, at]) > f64::NEG_INFINITY
             });
@@ -153,10 +156,10 @@ pub fn gradients(
                 }
                 let (now, next) = (step % 2 * width, (step + 1) % 2 * width);
                 (0..classes)
-                    .for_each(|class| room.set(&[batch, 2 * width + class], f64::NEG_INFINITY));
+                    .for_each(|class| scratch.set(&[batch, 2 * width + class], f64::NEG_INFINITY));
                 for at in 0..positions {
                     let later = |at: usize| match at < positions {
-                        true => room.positions().get::<f64>(&[batch, next + at]),
+                        true => scratch.positions().get::<f64>(&[batch, next + at]),
                         false => f64::NEG_INFINITY,
                     };
                     let class = sequences.class(batch, at);
@@ -170,14 +173,14 @@ pub fn gradients(
                         sum_of(&[later(at), later(at + 1), two])
                     };
                     let end = after + sequences.logarithm(step, batch, class);
-                    room.set(&[batch, now + at], end);
+                    scratch.set(&[batch, now + at], end);
                     let both = alpha.get::<f64>(&[batch, step, at]) + end;
-                    let so_far = room.positions().get::<f64>(&[batch, 2 * width + class]);
-                    room.set(&[batch, 2 * width + class], sum_of(&[so_far, both]));
+                    let so_far = scratch.positions().get::<f64>(&[batch, 2 * width + class]);
+                    scratch.set(&[batch, 2 * width + class], sum_of(&[so_far, both]));
                 }
                 for class in 0..classes {
                     let logarithm = sequences.logarithm(step, batch, class);
-                    let through = room.positions().get::<f64>(&[batch, 2 * width + class]);
+                    let through = scratch.positions().get::<f64>(&[batch, 2 * width + class]);
                     let share = (through + loss - logarithm).exp();
                     to.set(&[step, batch, class], (logarithm.exp() - share) * grad);
                 }

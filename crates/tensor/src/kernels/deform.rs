@@ -1,33 +1,33 @@
-//! Samples of images at places that offsets move, as a deformable convolution takes them, and the way back.
+//! Samples of images at positions that offsets move, as a deformable convolution takes them, and the way back.
 //!
 //! All tensors are contiguous `f32`: images by samples, channels, rows and columns; offsets by samples, three kinds
 //! (across, down, share), groups of channels, taps, rows and columns of the output; samples as images whose rows and columns
-//! hold the taps of each place beside each other.
+//! hold the taps of each position beside each other.
 
-use super::cells::{Cells, CellsMut};
+use super::access::{OffsetAccess, OffsetAccessMut};
 use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut};
 
-/// Where the taps of a window lie before offsets move them; rows first.
+/// Where the taps of a window are before offsets move them; rows first.
 #[derive(Clone, Copy, Debug)]
-pub struct Deforming {
+pub struct DeformableWindows {
     /// Rows and columns of a window.
     pub taps: [usize; 2],
     /// Between neighbouring windows.
     pub stride: [usize; 2],
     /// Between neighbouring taps.
     pub dilation: [usize; 2],
-    /// The border before the first row and column.
-    pub border: [usize; 2],
+    /// The padding before the first row and column.
+    pub padding: [usize; 2],
     /// Groups of channels with offsets of their own.
     pub groups: usize,
     /// Rows and columns of the images.
     pub image: [usize; 2],
     /// Rows and columns of the output.
-    pub places: [usize; 2],
+    pub positions: [usize; 2],
 }
 
-/// One sample: its share, and the four elements around it with how far it lies from the first.
+/// One sample: its share, and the four elements around it with how far it is from the first.
 struct Sample {
     share: f32,
     inside: bool,
@@ -35,36 +35,43 @@ struct Sample {
     part: [f32; 2],
 }
 
-impl Deforming {
+impl DeformableWindows {
     fn count(&self) -> usize {
-        self.places[0] * self.places[1]
+        self.positions[0] * self.positions[1]
     }
 
     fn all_taps(&self) -> usize {
         self.taps[0] * self.taps[1]
     }
 
-    /// The offset of a kind (0 across, 1 down, 2 the share) for a group, a tap and a place.
-    fn offset(&self, sample: usize, kind: usize, group: usize, tap: usize, place: usize) -> isize {
+    /// The offset of a kind (0 across, 1 down, 2 the share) for a group, a tap and a position.
+    fn offset(
+        &self,
+        sample: usize,
+        kind: usize,
+        group: usize,
+        tap: usize,
+        position: usize,
+    ) -> isize {
         let channel = (kind * self.groups + group) * self.all_taps() + tap;
         let channels = 3 * self.groups * self.all_taps();
-        ((sample * channels + channel) * self.count() + place) as isize
+        ((sample * channels + channel) * self.count() + position) as isize
     }
 
     fn sample(
         &self,
-        offsets: &Cells<'_, f32>,
+        offsets: &OffsetAccess<'_, f32>,
         (image, group): (usize, usize),
         tap: usize,
-        place: usize,
+        position: usize,
     ) -> Sample {
-        let value = |kind| offsets.get(self.offset(image, kind, group, tap, place));
-        let at = [place / self.places[1], place % self.places[1]];
+        let value = |kind| offsets.get(self.offset(image, kind, group, tap, position));
+        let at = [position / self.positions[1], position % self.positions[1]];
         let taps = [tap / self.taps[1], tap % self.taps[1]];
         let (mut first, mut part, mut inside) = ([0; 2], [0.0; 2], true);
         for i in 0..2 {
             let still = (at[i] * self.stride[i] + taps[i] * self.dilation[i]) as f64;
-            let moved = still - self.border[i] as f64 + f64::from(value(1 - i));
+            let moved = still - self.padding[i] as f64 + f64::from(value(1 - i));
             inside &= moved > -1.0 && moved < self.image[i] as f64;
             first[i] = moved.floor() as isize;
             part[i] = (moved - moved.floor()) as f32;
@@ -73,26 +80,26 @@ impl Deforming {
     }
 
     /// The four elements around a sample, first row first; 0 outside of the image.
-    fn around(&self, images: &Cells<'_, f32>, plane: usize, sample: &Sample) -> [f32; 4] {
+    fn corners(&self, images: &OffsetAccess<'_, f32>, plane: usize, sample: &Sample) -> [f32; 4] {
         [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(down, across)| {
-            let place = self.place(plane, [sample.first[0] + down, sample.first[1] + across]);
-            place.map_or(0.0, |place| images.get(place))
+            let position = self.position(plane, [sample.first[0] + down, sample.first[1] + across]);
+            position.map_or(0.0, |position| images.get(position))
         })
     }
 
-    fn place(&self, plane: usize, at: [isize; 2]) -> Option<isize> {
+    fn position(&self, plane: usize, at: [isize; 2]) -> Option<isize> {
         let [rows, columns] = self.image.map(|size| size as isize);
         let inside = (0..rows).contains(&at[0]) && (0..columns).contains(&at[1]);
         inside.then(|| (plane as isize * rows + at[0]) * columns + at[1])
     }
 
-    /// Where the sample of a tap and a place lies among all.
-    fn target(&self, plane: usize, tap: usize, place: usize) -> isize {
-        let at = [place / self.places[1], place % self.places[1]];
+    /// Where the sample of a tap and a position is among all.
+    fn target(&self, plane: usize, tap: usize, position: usize) -> isize {
+        let at = [position / self.positions[1], position % self.positions[1]];
         let taps = [tap / self.taps[1], tap % self.taps[1]];
         let [row, column] = [0, 1].map(|i| at[i] * self.taps[i] + taps[i]);
-        let rows = self.places[0] * self.taps[0];
-        ((plane * rows + row) * self.places[1] * self.taps[1] + column) as isize
+        let rows = self.positions[0] * self.taps[0];
+        ((plane * rows + row) * self.positions[1] * self.taps[1] + column) as isize
     }
 
     /// `out` becomes the samples, each times its share.
@@ -105,20 +112,23 @@ impl Deforming {
     ) {
         let channels = images.dims()[1];
         let planes = images.dims()[0] * channels;
-        let (to, from, offsets) =
-            (CellsMut::<f32>::new(out), Cells::<f32>::new(images), Cells::<f32>::new(offsets));
+        let (to, from, offsets) = (
+            OffsetAccessMut::<f32>::new(out),
+            OffsetAccess::<f32>::new(images),
+            OffsetAccess::<f32>::new(offsets),
+        );
         split(parallel, planes, 1, 1, |range| {
             for plane in range {
                 let of = (plane / channels, plane % channels / (channels / self.groups));
                 for tap in 0..self.all_taps() {
-                    for place in 0..self.count() {
-                        let sample = self.sample(&offsets, of, tap, place);
+                    for position in 0..self.count() {
+                        let sample = self.sample(&offsets, of, tap, position);
                         let mut value = 0.0;
                         if sample.inside {
-                            let around = self.around(&from, plane, &sample);
+                            let around = self.corners(&from, plane, &sample);
                             value = sample.share * sample.value(around);
                         }
-                        to.set(self.target(plane, tap, place), value);
+                        to.set(self.target(plane, tap, position), value);
                     }
                 }
             }
@@ -135,24 +145,27 @@ impl Deforming {
     ) {
         let channels = images.dims()[1];
         let planes = images.dims()[0] * channels;
-        let (to, from, offsets) =
-            (CellsMut::<f32>::new(images), Cells::<f32>::new(grads), Cells::<f32>::new(offsets));
+        let (to, from, offsets) = (
+            OffsetAccessMut::<f32>::new(images),
+            OffsetAccess::<f32>::new(grads),
+            OffsetAccess::<f32>::new(offsets),
+        );
         split(parallel, planes, 1, 1, |range| {
             for plane in range {
                 let of = (plane / channels, plane % channels / (channels / self.groups));
                 for tap in 0..self.all_taps() {
-                    for place in 0..self.count() {
-                        let sample = self.sample(&offsets, of, tap, place);
+                    for position in 0..self.count() {
+                        let sample = self.sample(&offsets, of, tap, position);
                         if !sample.inside {
                             continue;
                         }
-                        let grad = from.get(self.target(plane, tap, place)) * sample.share;
+                        let grad = from.get(self.target(plane, tap, position)) * sample.share;
                         let weights = sample.weights();
                         for (at, weight) in weights.iter().enumerate() {
                             let (down, across) = ((at / 2) as isize, (at % 2) as isize);
                             let at = [sample.first[0] + down, sample.first[1] + across];
-                            if let Some(place) = self.place(plane, at) {
-                                to.set(place, to.get(place) + grad * weight);
+                            if let Some(position) = self.position(plane, at) {
+                                to.set(position, to.get(position) + grad * weight);
                             }
                         }
                     }
@@ -171,20 +184,21 @@ impl Deforming {
     ) {
         let channels = images.dims()[1];
         let of_group = channels / self.groups;
-        let (to, grads) = (CellsMut::<f32>::new(out), Cells::<f32>::new(grads));
-        let (images_at, offsets) = (Cells::<f32>::new(images), Cells::<f32>::new(offsets));
+        let (to, grads) = (OffsetAccessMut::<f32>::new(out), OffsetAccess::<f32>::new(grads));
+        let (images_at, offsets) =
+            (OffsetAccess::<f32>::new(images), OffsetAccess::<f32>::new(offsets));
         split(parallel, images.dims()[0] * self.groups, 1, 1, |range| {
             for unit in range {
                 let of = (unit / self.groups, unit % self.groups);
                 for tap in 0..self.all_taps() {
-                    for place in 0..self.count() {
-                        let sample = self.sample(&offsets, of, tap, place);
+                    for position in 0..self.count() {
+                        let sample = self.sample(&offsets, of, tap, position);
                         let mut sums = [0.0f32; 3];
                         if sample.inside {
                             for channel in 0..of_group {
                                 let plane = of.0 * channels + of.1 * of_group + channel;
-                                let around = self.around(&images_at, plane, &sample);
-                                let grad = grads.get(self.target(plane, tap, place));
+                                let around = self.corners(&images_at, plane, &sample);
+                                let grad = grads.get(self.target(plane, tap, position));
                                 let [down, across] = sample.slopes(around);
                                 sums[0] += grad * sample.share * across;
                                 sums[1] += grad * sample.share * down;
@@ -192,7 +206,7 @@ impl Deforming {
                             }
                         }
                         for (kind, sum) in sums.iter().enumerate() {
-                            to.set(self.offset(of.0, kind, of.1, tap, place), *sum);
+                            to.set(self.offset(of.0, kind, of.1, tap, position), *sum);
                         }
                     }
                 }
@@ -200,8 +214,8 @@ impl Deforming {
         });
     }
 
-    /// `out` becomes the gradients of the samples: those of a convolution whose windows lie side by side. `grads` has
-    /// samples, channels and places of the output, `weights` its channels, the channels of a group, and taps.
+    /// `out` becomes the gradients of the samples: those of a convolution whose windows are side by side. `grads` has
+    /// samples, channels and positions of the output, `weights` its channels, the channels of a group, and taps.
     pub fn spread(
         &self,
         parallel: &dyn Parallel,
@@ -211,21 +225,24 @@ impl Deforming {
     ) {
         let (channels, outputs, of_group) = (out.dims()[1], grads.dims()[1], weights.dims()[1]);
         let by_group = outputs / (channels / of_group).max(1);
-        let (to, from, weights) =
-            (CellsMut::<f32>::new(out), Cells::<f32>::new(grads), Cells::<f32>::new(weights));
+        let (to, from, weights) = (
+            OffsetAccessMut::<f32>::new(out),
+            OffsetAccess::<f32>::new(grads),
+            OffsetAccess::<f32>::new(weights),
+        );
         split(parallel, out.dims()[0] * channels, 1, 1, |range| {
             for plane in range {
                 let (sample, channel) = (plane / channels, plane % channels);
                 let first = channel / of_group * by_group;
                 for tap in 0..self.all_taps() {
-                    for place in 0..self.count() {
+                    for position in 0..self.count() {
                         let mut sum = 0.0;
                         for output in first..first + by_group {
                             let at = (output * of_group + channel % of_group) * self.all_taps();
-                            let grad = (sample * outputs + output) * self.count() + place;
+                            let grad = (sample * outputs + output) * self.count() + position;
                             sum += weights.get((at + tap) as isize) * from.get(grad as isize);
                         }
-                        to.set(self.target(plane, tap, place), sum);
+                        to.set(self.target(plane, tap, position), sum);
                     }
                 }
             }

@@ -1,8 +1,8 @@
 //! Distances between rows, and their gradient.
 
+use super::access::{PositionAccess, PositionAccessMut};
 use super::lines::BUFFER;
 use super::math::Real;
-use super::positions::{Positions, PositionsMut};
 use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut};
 
@@ -57,8 +57,8 @@ impl Distance {
 /// The distance of two rows, which are at position `a` and `b` (with 0 at the last index).
 fn between<C: Real>(
     distance: Distance,
-    x: (Positions<'_>, &mut [usize]),
-    y: (Positions<'_>, &mut [usize]),
+    x: (PositionAccess<'_>, &mut [usize]),
+    y: (PositionAccess<'_>, &mut [usize]),
     length: usize,
 ) -> f64 {
     let (mut one, mut other) = ([C::ZERO; BUFFER], [C::ZERO; BUFFER]);
@@ -84,7 +84,8 @@ pub fn pairwise<C: Real>(
 ) {
     let [batches, rows, columns] = [0, 1, 2].map(|at| out.dims()[at]);
     let length = x.dims()[2];
-    let (one, other, to) = (Positions::new(x), Positions::new(y), PositionsMut::new(out));
+    let (one, other, to) =
+        (PositionAccess::new(x), PositionAccess::new(y), PositionAccessMut::new(out));
     let least = (4096 / (columns * length).max(1)).max(1);
     split(parallel, batches * rows, 1, least, |range| {
         for at in range {
@@ -106,7 +107,7 @@ pub fn condensed<C: Real>(
     distance: Distance,
 ) {
     let [rows, length] = [x.dims()[0], x.dims()[1]];
-    let (cells, to) = (Positions::new(x), PositionsMut::new(out));
+    let (cells, to) = (PositionAccess::new(x), PositionAccessMut::new(out));
     split(parallel, rows, 1, 1, |range| {
         for row in range {
             let start = row * rows - row * (row + 1) / 2;
@@ -129,8 +130,9 @@ pub fn pairwise_backward<C: Real>(
 ) {
     let [batches, rows, length] = [0, 1, 2].map(|at| out.dims()[at]);
     let columns = y.dims()[1];
-    let (grad, to) = (Positions::new(grad), PositionsMut::new(out));
-    let (one, other, far) = (Positions::new(x), Positions::new(y), Positions::new(distances));
+    let (grad, to) = (PositionAccess::new(grad), PositionAccessMut::new(out));
+    let (one, other, far) =
+        (PositionAccess::new(x), PositionAccess::new(y), PositionAccess::new(distances));
     let least = (4096 / (columns * length).max(1)).max(1);
     split(parallel, batches * rows, 1, least, |range| {
         for at in range {
@@ -150,7 +152,7 @@ pub fn pairwise_backward<C: Real>(
     });
 }
 
-/// As [`pairwise_backward`], of pairs that lie apart: `[rows, columns, elements]` each, summed over the columns.
+/// As [`pairwise_backward`], of pairs that are apart: `[rows, columns, elements]` each, summed over the columns.
 pub fn pairs_backward<C: Real>(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
@@ -159,18 +161,19 @@ pub fn pairs_backward<C: Real>(
     distance: Distance,
 ) {
     let [rows, columns, length] = [0, 1, 2].map(|at| x.dims()[at]);
-    let (grad, to) = (Positions::new(grad), PositionsMut::new(out));
-    let (one, other, far) = (Positions::new(x), Positions::new(y), Positions::new(distances));
+    let (grad, to) = (PositionAccess::new(grad), PositionAccessMut::new(out));
+    let (one, other, far) =
+        (PositionAccess::new(x), PositionAccess::new(y), PositionAccess::new(distances));
     let least = (4096 / (columns * length).max(1)).max(1);
     split(parallel, rows, 1, least, |range| {
         for row in range {
-            for place in 0..length {
+            for feature in 0..length {
                 let slope = |column| {
-                    let at = [row, column, place];
+                    let at = [row, column, feature];
                     let difference = one.get::<f64>(&at) - other.get::<f64>(&at);
                     grad.get::<f64>(&at) * distance.slope(difference, far.get::<f64>(&at))
                 };
-                to.set(&[row, place], C::of((0..columns).map(slope).sum()));
+                to.set(&[row, feature], C::of((0..columns).map(slope).sum()));
             }
         }
     });
@@ -180,7 +183,7 @@ pub fn pairs_backward<C: Real>(
 /// result is in `counts`, one number of `f64` for each bin.
 pub fn histogram(counts: ViewMut<'_>, line: View<'_>, low: f64, high: f64) {
     let bins = counts.count();
-    let (cells, to) = (Positions::new(line), PositionsMut::new(counts));
+    let (cells, to) = (PositionAccess::new(line), PositionAccessMut::new(counts));
     (0..bins).for_each(|bin| to.set(&[bin], 0.0));
     for at in 0..line.count() {
         let value = cells.get::<f64>(&[at]);

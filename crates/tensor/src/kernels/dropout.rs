@@ -33,7 +33,7 @@ pub fn draw(parallel: &dyn Parallel, mask: ViewMut<'_>, count: usize, philox: Ph
                     }
                     let bits = count.saturating_sub((start + at) * 8).min(8);
                     let byte = byte & ((1u16 << bits) - 1) as u8;
-                    // SAFETY: the byte lies in the mask.
+                    // SAFETY: the byte is in the mask.
                     unsafe { mask.first_mut().add(start + at).write(byte) };
                 }
             }
@@ -42,7 +42,7 @@ pub fn draw(parallel: &dyn Parallel, mask: ViewMut<'_>, count: usize, philox: Ph
 }
 
 /// `out = x * scale` where the mask has a bit, else `x * 0` (`multiplies`) or 0 whatever `x` is. `out` and `x` have the same sizes; `x` is `out` itself or
-/// apart from it. `mask` is bytes, one after the other, enough for all.
+/// does not overlap it. `mask` is bytes, one after the other, enough for all.
 pub fn apply<C: Number>(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
@@ -59,13 +59,13 @@ pub fn apply<C: Number>(
     let dropped = |x: C| if multiplies { x.mul(C::ZERO) } else { C::ZERO };
     split(parallel, walk.count(), STRIP, SMALL, |range| {
         vectorised(|| {
-            let mut room = [C::ZERO; STRIP];
+            let mut buffer = [C::ZERO; STRIP];
             let mut values = [C::ZERO; STRIP];
             walk.runs(range, STRIP, |[index, to, from], length| {
                 let index = index as usize;
                 // SAFETY: walks stay inside their layouts, and the mask has a bit for each; nothing is borrowed.
                 unsafe {
-                    let x = strip(&x, from, stride, length, false, &mut room);
+                    let x = strip(&x, from, stride, length, false, &mut buffer);
                     let bits = mask.first().add(index / 8);
                     if index.is_multiple_of(8) && length.is_multiple_of(8) {
                         let eights = values.chunks_exact_mut(8).zip(x.chunks_exact(8));

@@ -1,8 +1,8 @@
 //! Cross entropy of rows of logarithms of probabilities with classes, and its gradient.
 
+use super::access::{PositionAccess, PositionAccessMut};
 use super::lines::BUFFER;
 use super::math::Real;
-use super::positions::{Positions, PositionsMut};
 use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -23,7 +23,7 @@ pub struct Classes<'v> {
 impl Classes<'_> {
     /// The class of a row: `None` for one that does not count.
     fn class(&self, row: usize, classes: usize) -> Result<Option<usize>, i64> {
-        let class: i64 = Positions::new(self.target).get(&[row]);
+        let class: i64 = PositionAccess::new(self.target).get(&[row]);
         if class == self.ignored {
             return Ok(None);
         }
@@ -34,12 +34,12 @@ impl Classes<'_> {
     }
 
     fn weight<C: Real>(&self, class: usize) -> C {
-        self.weight.map_or(C::ONE, |weight| Positions::new(weight).get(&[class]))
+        self.weight.map_or(C::ONE, |weight| PositionAccess::new(weight).get(&[class]))
     }
 
     fn weights<C: Real>(&self, from: usize, into: &mut [C]) {
         match self.weight {
-            Some(weight) => Positions::new(weight).line(&[from], into),
+            Some(weight) => PositionAccess::new(weight).line(&[from], into),
             None => into.fill(C::ONE),
         }
     }
@@ -72,7 +72,7 @@ pub fn class_losses<C: Real>(
     classes: Classes<'_>,
 ) {
     let [rows, length] = [logarithms.dims()[0], logarithms.dims()[1]];
-    let (from, to) = (Positions::new(logarithms), PositionsMut::new(losses));
+    let (from, to) = (PositionAccess::new(logarithms), PositionAccessMut::new(losses));
     let smoothing = C::of(classes.smoothing);
     let left = C::ONE.sub(smoothing);
     split(parallel, rows, 1, rows_at_least(length), |range| {
@@ -109,7 +109,7 @@ pub fn class_gradients<C: Real>(
     grads: impl Fn(usize) -> f64 + Sync,
 ) {
     let [rows, length] = [logarithms.dims()[0], logarithms.dims()[1]];
-    let (from, to) = (Positions::new(logarithms), PositionsMut::new(out));
+    let (from, to) = (PositionAccess::new(logarithms), PositionAccessMut::new(out));
     let share = classes.smoothing / length as f64;
     let mut weights_sum = 0.0;
     for class in 0..if share != 0.0 { length } else { 0 } {
@@ -151,8 +151,8 @@ pub fn margin_losses<C: Real>(
     target: View<'_>,
 ) -> Result<(), (usize, i64)> {
     let [rows, length] = [x.dims()[0], x.dims()[1]];
-    let (values, classes) = (Positions::new(x), Positions::new(target));
-    let (losses, marks) = (PositionsMut::new(losses), PositionsMut::new(is_target));
+    let (values, classes) = (PositionAccess::new(x), PositionAccess::new(target));
+    let (losses, marks) = (PositionAccessMut::new(losses), PositionAccessMut::new(is_target));
     let bad = AtomicUsize::new(usize::MAX);
     let named = |row: usize| {
         (0..length).map(move |at| classes.get::<i64>(&[row, at])).take_while(|class| *class != -1)

@@ -29,7 +29,7 @@ pub fn unscale<C: Real>(parallel: &dyn Parallel, x: ViewMut<'_>, factor: C) -> b
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parallel::Alone;
+    use crate::parallel::SingleThread;
     use crate::{DType, Layout};
     use std::cell::Cell;
 
@@ -45,7 +45,7 @@ mod tests {
                     values.iter().flat_map(|one| one.to_le_bytes()).map(Cell::new).collect();
                 let layout = Layout::contiguous(DType::Float, &[5000]);
                 let view = ViewMut::over(&bytes, layout).unwrap();
-                assert_eq!(unscale::<f32>(&Alone, view, 0.5), spoiled);
+                assert_eq!(unscale::<f32>(&SingleThread, view, 0.5), spoiled);
                 let second = [4, 5, 6, 7].map(|byte| bytes[byte].get());
                 assert_eq!(f32::from_le_bytes(second), 1.5);
             }

@@ -35,7 +35,7 @@ where
     G: Fn(C, C) -> C + Copy + Send + Sync + 'static,
 {
     type In = A;
-    type Acc = C;
+    type Accumulator = C;
 
     #[inline(always)]
     fn start(&self) -> C {
@@ -61,7 +61,7 @@ where
 /// One value of a strip, by many lanes that are merged in pairs.
 ///
 /// The lanes pass through memory before they are merged: otherwise the order of merging decides which of them the
-/// compiler puts into one vector, and they do not lie side by side.
+/// compiler puts into one vector, and they are not side by side.
 #[inline(always)]
 pub(super) fn folded<A: Copy, C: Copy>(
     values: &[A],
@@ -91,22 +91,22 @@ pub(super) fn folded<A: Copy, C: Copy>(
 }
 
 /// The sum.
-pub fn sum<C: Number>() -> impl Fold<In = C, Acc = C> {
+pub fn sum<C: Number>() -> impl Fold<In = C, Accumulator = C> {
     mapped(C::ZERO, |x: C| x, C::add)
 }
 
 /// The product.
-pub fn product<C: Number>() -> impl Fold<In = C, Acc = C> {
+pub fn product<C: Number>() -> impl Fold<In = C, Accumulator = C> {
     mapped(C::ONE, |x: C| x, C::mul)
 }
 
 /// The greatest; NaN if there is one.
-pub fn greatest<C: Number>() -> impl Fold<In = C, Acc = C> {
+pub fn greatest<C: Number>() -> impl Fold<In = C, Accumulator = C> {
     mapped(C::LEAST, |x: C| x, C::greatest)
 }
 
 /// The least; NaN if there is one.
-pub fn least<C: Number>() -> impl Fold<In = C, Acc = C> {
+pub fn least<C: Number>() -> impl Fold<In = C, Accumulator = C> {
     mapped(C::GREATEST, |x: C| x, C::least)
 }
 
@@ -181,7 +181,7 @@ pub fn moments<C: Real>() -> MomentsOf<C> {
 
 impl<C: Real> Fold for MomentsOf<C> {
     type In = C;
-    type Acc = Moments;
+    type Accumulator = Moments;
 
     #[inline(always)]
     fn start(&self) -> Moments {
@@ -223,14 +223,14 @@ pub fn arg_min<C: Number>() -> ArgExtreme<C, false> {
 
 impl<C: Number, const MAX: bool> ArgExtreme<C, MAX> {
     #[inline(always)]
-    fn beats(a: C, b: C) -> bool {
+    fn is_better(a: C, b: C) -> bool {
         (if MAX { a > b } else { a < b }) || (a.is_nan() && !b.is_nan())
     }
 }
 
 impl<C: Number, const MAX: bool> Fold for ArgExtreme<C, MAX> {
     type In = C;
-    type Acc = (C, i64);
+    type Accumulator = (C, i64);
     const INDEXED: bool = true;
 
     #[inline(always)]
@@ -240,7 +240,7 @@ impl<C: Number, const MAX: bool> Fold for ArgExtreme<C, MAX> {
 
     #[inline(always)]
     fn step(&self, acc: (C, i64), value: C, at: usize) -> (C, i64) {
-        if acc.1 < 0 || Self::beats(value, acc.0) { (value, at as i64) } else { acc }
+        if acc.1 < 0 || Self::is_better(value, acc.0) { (value, at as i64) } else { acc }
     }
 
     #[inline(always)]
@@ -264,7 +264,7 @@ impl<C: Number, const MAX: bool> Fold for ArgExtreme<C, MAX> {
         let second = match (a.1 < 0, b.1 < 0) {
             (_, true) => false,
             (true, _) => true,
-            _ => Self::beats(b.0, a.0) || (!Self::beats(a.0, b.0) && b.1 < a.1),
+            _ => Self::is_better(b.0, a.0) || (!Self::is_better(a.0, b.0) && b.1 < a.1),
         };
         if second { b } else { a }
     }
@@ -294,7 +294,7 @@ impl<C: Real> Exponentials<C> {
 
 impl<C: Real> Fold for Exponentials<C> {
     type In = C;
-    type Acc = (C, C);
+    type Accumulator = (C, C);
 
     #[inline(always)]
     fn start(&self) -> (C, C) {

@@ -21,7 +21,7 @@ pub fn gather(
     with_bits!(out.item(), T => with_index!(source.index.dtype(), I => {
         typed::<T, I>(parallel, &out, source, &bad)
     }));
-    if bad.load(Relaxed) { Err(source.accuse(index)) } else { Ok(()) }
+    if bad.load(Relaxed) { Err(source.first_bad_index(index)) } else { Ok(()) }
 }
 
 fn typed<T: Copy, I: Index>(

@@ -114,7 +114,7 @@ impl<'a> IndexedView<'a> {
         }
         let wide = Layout::strided(offsets.dtype(), &dims, &wide, 0);
         let index = offsets.with_layout(wide).expect("the same elements");
-        let base = based(tensor, &dims, &strides);
+        let base = with_space(tensor, &dims, &strides);
         let high = if tensor.count() == 0 { low } else { high + 1 };
         IndexedView { base, index, low, high, wrap: 0, step: 1 }
     }
@@ -129,7 +129,7 @@ impl<'a> IndexedView<'a> {
     ) -> IndexedView<'a> {
         let size = tensor.dims().get(dim).map_or(1, |size| *size as i64);
         let step = tensor.strides().get(dim).map_or(0, |stride| *stride as i64);
-        let base = based(tensor, dims, strides);
+        let base = with_space(tensor, dims, strides);
         IndexedView { base, index, low: 0, high: size, wrap: if wraps { size } else { 0 }, step }
     }
 
@@ -155,14 +155,14 @@ impl<'a> IndexedView<'a> {
     }
 
     /// Says which index, in the order of `index`, is out of range.
-    pub fn accuse(&self, index: View<'_>) -> BadIndex {
-        accuse(index, self.high, self.wrap > 0)
+    pub fn first_bad_index(&self, index: View<'_>) -> BadIndex {
+        first_bad_index(index, self.high, self.wrap > 0)
     }
 }
 
 /// A tensor's first element with the sizes and strides of a space. A space without a tensor has no
 /// positions that a good index could name, and counts as empty.
-fn based<'a>(tensor: View<'a>, dims: &[usize], strides: &[isize]) -> View<'a> {
+fn with_space<'a>(tensor: View<'a>, dims: &[usize], strides: &[isize]) -> View<'a> {
     let layout = Layout::strided(tensor.dtype(), dims, strides, 0);
     let dry = || Layout::strided(tensor.dtype(), dims, &Strides::filled(dims.len(), 0), 0);
     match tensor.count() {
@@ -172,7 +172,7 @@ fn based<'a>(tensor: View<'a>, dims: &[usize], strides: &[isize]) -> View<'a> {
 }
 
 /// The first index, in the order of `index`, that is out of range for `size`.
-fn accuse(index: View<'_>, size: i64, wraps: bool) -> BadIndex {
+fn first_bad_index(index: View<'_>, size: i64, wraps: bool) -> BadIndex {
     let valid = (if wraps { -size } else { 0 }, size - 1);
     let mut bad = BadIndex { tensor: 0, position: Dims::filled(index.rank(), 0), value: 0, valid };
     positions(index.dims(), |position| {
@@ -293,7 +293,7 @@ pub fn combine(
         return Ok(());
     }
     let found = coordinates.iter().enumerate().find_map(|(tensor, one)| {
-        let bad = accuse(one.index, one.size as i64, true);
+        let bad = first_bad_index(one.index, one.size as i64, true);
         let good = bad.value >= bad.valid.0 && bad.value <= bad.valid.1;
         (!good).then_some(BadIndex { tensor, ..bad })
     });

@@ -24,7 +24,7 @@ pub fn length(parallel: &dyn Parallel, a: View<'_>, order: f64) -> f64 {
         _ => a + b,
     };
     let work = |part: usize| {
-        let mut room = [0f64; STRIP];
+        let mut buffer = [0f64; STRIP];
         let mut narrow = [0f32; STRIP];
         let mut sum = neutral;
         walk.runs(share(walk.count(), STRIP, parts, part), STRIP, |[at], length| {
@@ -33,7 +33,7 @@ pub fn length(parallel: &dyn Parallel, a: View<'_>, order: f64) -> f64 {
                 if order == 2.0 && a.dtype() == crate::DType::Float {
                     squares(strip(&a, at, stride, length, true, &mut narrow))
                 } else {
-                    of_strip(strip(&a, at, stride, length, true, &mut room), order)
+                    of_strip(strip(&a, at, stride, length, true, &mut buffer), order)
                 }
             });
         });
@@ -86,7 +86,7 @@ fn of_strip(x: &[f64], order: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DType, Layout, parallel::Alone};
+    use crate::{DType, Layout, parallel::SingleThread};
     use std::cell::Cell;
 
     #[test]
@@ -103,10 +103,10 @@ mod tests {
             (f64::NEG_INFINITY, 0.0),
             (3.0, (27.0f64 + 64.0 + 1728.0).cbrt()),
         ] {
-            let have = length(&Alone, view, order);
+            let have = length(&SingleThread, view, order);
             assert!((have - want).abs() < 1e-12, "{order}: {have}, {want}");
         }
         let none = View::over(&bytes, Layout::contiguous(DType::Float, &[0])).unwrap();
-        assert_eq!(length(&Alone, none, 2.0), 0.0);
+        assert_eq!(length(&SingleThread, none, 2.0), 0.0);
     }
 }

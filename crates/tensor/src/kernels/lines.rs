@@ -21,7 +21,7 @@ pub(super) struct Lines<'v, const N: usize> {
     strides: [isize; N],
     /// Which tensors have no byte in common with any other.
     apart: [bool; N],
-    /// Neighbouring lines lie closer together than the elements of one.
+    /// Neighbouring lines are closer together than the elements of one.
     pub columns: bool,
 }
 
@@ -48,7 +48,7 @@ impl<'v, const N: usize> Lines<'v, N> {
         self.length
     }
 
-    /// Spreads the lines over the parallel.
+    /// Spreads the lines over the threads.
     pub fn spread(&self, parallel: &dyn Parallel, body: impl Fn(Range<usize>) + Sync) {
         let grain = if self.columns { 16 } else { 1 };
         let least = (SMALL / 8 / self.length.max(1)).max(grain);
@@ -87,8 +87,8 @@ impl<'v, const N: usize> Lines<'v, N> {
         unsafe { fetch(view.dtype(), at(view, offset), stride, into) };
     }
 
-    /// As many elements as `buffer` has from `from` on: as they lie in memory where they do so as they are needed and
-    /// no other tensor is there, else loaded into `buffer`.
+    /// As many elements as `buffer` has from `from` on: borrowed from memory where their type and stride allow
+    /// it and no other tensor overlaps, else loaded into `buffer`.
     #[inline(always)]
     pub fn line<'s, C: Compute>(
         &'s self,
@@ -117,7 +117,7 @@ impl<'v, const N: usize> Lines<'v, N> {
     }
 
     /// Writes elements `from..` of a line of the output, which is the tensor `which`: `compute` gets their memory
-    /// where they lie there as they are computed, else `room`, and writes all of it without reading.
+    /// where its type and stride allow it, else `buffer`, and writes all of it without reading.
     #[inline(always)]
     pub fn written<C: Compute, R>(
         &self,
@@ -125,22 +125,22 @@ impl<'v, const N: usize> Lines<'v, N> {
         which: usize,
         offsets: [isize; N],
         from: usize,
-        room: &mut [C],
+        buffer: &mut [C],
         compute: impl FnOnce(&mut [C]) -> R,
     ) -> R {
         debug_assert!(out.address() == self.views[which].address());
-        debug_assert!(from + room.len() <= self.length);
+        debug_assert!(from + buffer.len() <= self.length);
         if self.lies_flat::<C>(which) {
             // SAFETY: inside the line, and `out` is that view.
             let first = unsafe { at(out, offsets[which] + from as isize) }.cast_mut().cast::<C>();
             if first.is_aligned() {
                 // SAFETY: elements of this type; each line is written by one thread, and what was borrowed from
-                // other tensors lies apart.
-                return compute(unsafe { std::slice::from_raw_parts_mut(first, room.len()) });
+                // other tensors does not overlap it.
+                return compute(unsafe { std::slice::from_raw_parts_mut(first, buffer.len()) });
             }
         }
-        let result = compute(room);
-        self.store(out, which, offsets, from, room);
+        let result = compute(buffer);
+        self.store(out, which, offsets, from, buffer);
         result
     }
 
@@ -197,7 +197,7 @@ impl<'v, const N: usize> Lines<'v, N> {
 /// The element at `offset` belongs to the view.
 #[inline(always)]
 unsafe fn at(view: &View<'_>, offset: isize) -> *const u8 {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe { view.first().offset(offset * view.item() as isize) }
 }
 
@@ -207,6 +207,6 @@ unsafe fn at(view: &View<'_>, offset: isize) -> *const u8 {
 /// The elements are writable.
 #[inline(never)]
 pub(super) unsafe fn put<C: Compute>(dtype: DType, to: *mut u8, stride: isize, values: &[C]) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     vectorised(|| unsafe { store(dtype, to, stride, values) });
 }

@@ -4,7 +4,7 @@
 //! strip is its own.
 
 use super::element::Compute;
-use super::over::Over;
+use super::elementwise::ElementwiseArgs;
 use super::strip::{STRIP, store, strip};
 use super::walk::Walk;
 use crate::parallel::{Parallel, split};
@@ -19,15 +19,15 @@ pub const SMALL: usize = 32 * 1024;
 pub const LONG: usize = 4 * STRIP;
 
 /// A function of a strip of one input: writes as many results as there are elements.
-pub type OfOne<'f, A, R> = dyn Fn(&[A], &mut [R]) + Sync + 'f;
+pub type UnaryFn<'f, A, R> = dyn Fn(&[A], &mut [R]) + Sync + 'f;
 
 /// A function of strips of two inputs.
-pub type OfTwo<'f, A, B, R> = dyn Fn(&[A], &[B], &mut [R]) + Sync + 'f;
+pub type BinaryFn<'f, A, B, R> = dyn Fn(&[A], &[B], &mut [R]) + Sync + 'f;
 
 /// A function of strips of three inputs.
-pub type OfThree<'f, A, B, C, R> = dyn Fn(&[A], &[B], &[C], &mut [R]) + Sync + 'f;
+pub type TernaryFn<'f, A, B, C, R> = dyn Fn(&[A], &[B], &[C], &mut [R]) + Sync + 'f;
 
-/// Where a strip of results goes: straight to memory where it can, else through `room`.
+/// Where a strip of results goes: straight to memory where it can, else through `buffer`.
 ///
 /// # Safety
 /// `length` elements from `offset` on, `stride` apart, belong to the view, and nothing else is borrowed there.
@@ -37,18 +37,18 @@ unsafe fn results<R: Compute>(
     offset: isize,
     stride: isize,
     length: usize,
-    room: &mut [R; STRIP],
+    buffer: &mut [R; STRIP],
     compute: impl FnOnce(&mut [R]),
 ) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     let to = unsafe { out.first_mut().offset(offset * out.item() as isize) };
     if stride == 1 && out.dtype() == R::DTYPE && to.cast::<R>().is_aligned() {
-        // SAFETY: same type, aligned; writable and nobody else's as the caller vouches.
+        // SAFETY: same type, aligned; writable and nobody else's as the caller guarantees.
         return compute(unsafe { std::slice::from_raw_parts_mut(to.cast::<R>(), length) });
     }
-    compute(&mut room[..length]);
-    // SAFETY: as the caller vouches.
-    unsafe { store(out.dtype(), to, stride, &room[..length]) };
+    compute(&mut buffer[..length]);
+    // SAFETY: as the caller guarantees.
+    unsafe { store(out.dtype(), to, stride, &buffer[..length]) };
 }
 
 /// Whether results go straight to memory.
@@ -57,9 +57,9 @@ fn takes<R: Compute>(out: &ViewMut<'_>, stride: isize) -> bool {
     stride == 1 && out.dtype() == R::DTYPE && out.first_mut().cast::<R>().is_aligned()
 }
 
-/// Room for a strip, not cleared.
+/// A buffer for a strip, not cleared.
 #[inline(always)]
-fn room<C: Compute, const L: usize>(slot: &mut MaybeUninit<[C; L]>) -> &mut [C; L] {
+fn uncleared_buffer<C: Compute, const L: usize>(slot: &mut MaybeUninit<[C; L]>) -> &mut [C; L] {
     // SAFETY: numbers and booleans are loaded before they are read; all bytes zero are valid for each.
     unsafe {
         if C::DTYPE == DType::Bool {
@@ -81,13 +81,13 @@ pub fn overlap(a: &View<'_>, b: &View<'_>) -> bool {
     !a.is_empty() && !b.is_empty() && a.start < b.end && b.start < a.end
 }
 
-/// An input of an elementwise kernel, as one thread reads it. The room lies elsewhere: it is too large to move.
+/// An input of an elementwise kernel, as one thread reads it. The buffer is elsewhere: it is too large to move.
 struct Source<'v, C> {
     view: &'v View<'v>,
     stride: isize,
     borrow: bool,
     single: bool,
-    room: &'v mut [C; LONG],
+    buffer: &'v mut [C; LONG],
 }
 
 impl<'v, C: Compute> Source<'v, C> {
@@ -100,13 +100,13 @@ impl<'v, C: Compute> Source<'v, C> {
         count: usize,
         slot: &'v mut MaybeUninit<[C; LONG]>,
     ) -> Source<'v, C> {
-        let room = room(slot);
+        let buffer = uncleared_buffer(slot);
         let single = view.strides().iter().zip(view.dims()).all(|(s, n)| *s == 0 || *n == 1);
         if single && count > 0 {
             // SAFETY: there is an element, and it is the only one.
-            unsafe { strip(view, 0, 0, count.min(LONG), false, room) };
+            unsafe { strip(view, 0, 0, count.min(LONG), false, buffer) };
         }
-        Source { view, stride, borrow: !overlap(out, view), single, room }
+        Source { view, stride, borrow: !overlap(out, view), single, buffer }
     }
 
     /// Whether strips come without being loaded.
@@ -124,10 +124,10 @@ impl<'v, C: Compute> Source<'v, C> {
     #[inline(always)]
     unsafe fn strip(&mut self, offset: isize, length: usize) -> &[C] {
         if self.single {
-            return &self.room[..length];
+            return &self.buffer[..length];
         }
-        // SAFETY: as the caller vouches; what overlaps the output is not borrowed.
-        unsafe { strip(self.view, offset, self.stride, length, self.borrow, self.room) }
+        // SAFETY: as the caller guarantees; what overlaps the output is not borrowed.
+        unsafe { strip(self.view, offset, self.stride, length, self.borrow, self.buffer) }
     }
 }
 
@@ -136,23 +136,23 @@ pub fn fill<R: Compute>(parallel: &dyn Parallel, out: ViewMut<'_>, value: R) {
     let walk = Walk::new([out.layout()]);
     let [stride] = walk.inner_strides();
     split(parallel, walk.count(), STRIP, SMALL, |range| {
-        let mut space = MaybeUninit::uninit();
-        let space = room::<R, STRIP>(&mut space);
+        let mut buffer = MaybeUninit::uninit();
+        let buffer = uncleared_buffer::<R, STRIP>(&mut buffer);
         walk.runs(range, STRIP, |[offset], length| {
             // SAFETY: walks stay inside their layouts.
-            unsafe { results(&out, offset, stride, length, space, |to| to.fill(value)) };
+            unsafe { results(&out, offset, stride, length, buffer, |to| to.fill(value)) };
         });
     });
 }
 
-/// `out = f(a)`: [`Over::map`] over tensors.
+/// `out = f(a)`: [`ElementwiseArgs::map`] over tensors.
 pub fn map1<A: Compute, R: Compute>(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
     a: View<'_>,
     f: impl Fn(A) -> R + Copy + Sync,
 ) {
-    Over::Tensors(parallel, out, [a]).map(f);
+    ElementwiseArgs::Tensors(parallel, out, [a]).map(f);
 }
 
 /// As [`map1`], with a function of strips: it gets at most `longest` elements ([`LONG`] or less) and writes as many.
@@ -162,22 +162,22 @@ pub fn strips1<A: Compute, R: Compute>(
     out: ViewMut<'_>,
     a: View<'_>,
     longest: usize,
-    f: &OfOne<'_, A, R>,
+    f: &UnaryFn<'_, A, R>,
 ) {
     let walk = Walk::new([out.layout(), a.layout()]);
     let [so, sa] = walk.inner_strides();
     split(parallel, walk.count(), STRIP, SMALL, |range| {
-        let mut ro = MaybeUninit::uninit();
-        let ro = room::<R, STRIP>(&mut ro);
-        let mut ra = MaybeUninit::uninit();
-        let mut a = Source::<A>::new(&a, sa, &out, range.len(), &mut ra);
+        let mut out_buffer = MaybeUninit::uninit();
+        let out_buffer = uncleared_buffer::<R, STRIP>(&mut out_buffer);
+        let mut a_buffer = MaybeUninit::uninit();
+        let mut a = Source::<A>::new(&a, sa, &out, range.len(), &mut a_buffer);
         let is_here = a.is_here() && takes::<R>(&out, so);
         let longest = if is_here { longest } else { longest.min(STRIP) };
         walk.runs(range, longest, |[o, a_at], length| {
             // SAFETY: walks stay inside their layouts; what overlaps is not borrowed.
             unsafe {
                 let x = a.strip(a_at, length);
-                results(&out, o, so, length, ro, |to| f(x, to));
+                results(&out, o, so, length, out_buffer, |to| f(x, to));
             }
         });
     });
@@ -191,7 +191,7 @@ pub fn map2<A: Compute, B: Compute, R: Compute>(
     b: View<'_>,
     f: impl Fn(A, B) -> R + Copy + Sync,
 ) {
-    Over::Tensors(parallel, out, [a, b]).map(f);
+    ElementwiseArgs::Tensors(parallel, out, [a, b]).map(f);
 }
 
 /// As [`map2`], with a function of strips.
@@ -202,24 +202,24 @@ pub fn strips2<A: Compute, B: Compute, R: Compute>(
     a: View<'_>,
     b: View<'_>,
     longest: usize,
-    f: &OfTwo<'_, A, B, R>,
+    f: &BinaryFn<'_, A, B, R>,
 ) {
     let walk = Walk::new([out.layout(), a.layout(), b.layout()]);
     let [so, sa, sb] = walk.inner_strides();
     split(parallel, walk.count(), STRIP, SMALL, |range| {
-        let mut ro = MaybeUninit::uninit();
-        let ro = room::<R, STRIP>(&mut ro);
-        let mut ra = MaybeUninit::uninit();
-        let mut a = Source::<A>::new(&a, sa, &out, range.len(), &mut ra);
-        let mut rb = MaybeUninit::uninit();
-        let mut b = Source::<B>::new(&b, sb, &out, range.len(), &mut rb);
+        let mut out_buffer = MaybeUninit::uninit();
+        let out_buffer = uncleared_buffer::<R, STRIP>(&mut out_buffer);
+        let mut a_buffer = MaybeUninit::uninit();
+        let mut a = Source::<A>::new(&a, sa, &out, range.len(), &mut a_buffer);
+        let mut b_buffer = MaybeUninit::uninit();
+        let mut b = Source::<B>::new(&b, sb, &out, range.len(), &mut b_buffer);
         let is_here = a.is_here() && b.is_here() && takes::<R>(&out, so);
         let longest = if is_here { longest } else { longest.min(STRIP) };
         walk.runs(range, longest, |[o, a_at, b_at], length| {
             // SAFETY: walks stay inside their layouts; what overlaps is not borrowed.
             unsafe {
                 let (x, y) = (a.strip(a_at, length), b.strip(b_at, length));
-                results(&out, o, so, length, ro, |to| f(x, y, to));
+                results(&out, o, so, length, out_buffer, |to| f(x, y, to));
             }
         });
     });
@@ -234,7 +234,7 @@ pub fn map3<A: Compute, B: Compute, C: Compute, R: Compute>(
     c: View<'_>,
     f: impl Fn(A, B, C) -> R + Copy + Sync,
 ) {
-    Over::Tensors(parallel, out, [a, b, c]).map(f);
+    ElementwiseArgs::Tensors(parallel, out, [a, b, c]).map(f);
 }
 
 /// As [`map3`], with a function of strips.
@@ -244,19 +244,19 @@ pub fn strips3<A: Compute, B: Compute, C: Compute, R: Compute>(
     out: ViewMut<'_>,
     [a, b, c]: [View<'_>; 3],
     longest: usize,
-    f: &OfThree<'_, A, B, C, R>,
+    f: &TernaryFn<'_, A, B, C, R>,
 ) {
     let walk = Walk::new([out.layout(), a.layout(), b.layout(), c.layout()]);
     let [so, sa, sb, sc] = walk.inner_strides();
     split(parallel, walk.count(), STRIP, SMALL, |range| {
-        let mut ro = MaybeUninit::uninit();
-        let ro = room::<R, STRIP>(&mut ro);
-        let mut ra = MaybeUninit::uninit();
-        let mut a = Source::<A>::new(&a, sa, &out, range.len(), &mut ra);
-        let mut rb = MaybeUninit::uninit();
-        let mut b = Source::<B>::new(&b, sb, &out, range.len(), &mut rb);
-        let mut rc = MaybeUninit::uninit();
-        let mut c = Source::<C>::new(&c, sc, &out, range.len(), &mut rc);
+        let mut out_buffer = MaybeUninit::uninit();
+        let out_buffer = uncleared_buffer::<R, STRIP>(&mut out_buffer);
+        let mut a_buffer = MaybeUninit::uninit();
+        let mut a = Source::<A>::new(&a, sa, &out, range.len(), &mut a_buffer);
+        let mut b_buffer = MaybeUninit::uninit();
+        let mut b = Source::<B>::new(&b, sb, &out, range.len(), &mut b_buffer);
+        let mut c_buffer = MaybeUninit::uninit();
+        let mut c = Source::<C>::new(&c, sc, &out, range.len(), &mut c_buffer);
         let is_here = a.is_here() && b.is_here() && c.is_here() && takes::<R>(&out, so);
         let longest = if is_here { longest } else { longest.min(STRIP) };
         walk.runs(range, longest, |[o, a_at, b_at, c_at], length| {
@@ -264,7 +264,7 @@ pub fn strips3<A: Compute, B: Compute, C: Compute, R: Compute>(
             unsafe {
                 let (x, y, z) =
                     (a.strip(a_at, length), b.strip(b_at, length), c.strip(c_at, length));
-                results(&out, o, so, length, ro, |to| f(x, y, z, to));
+                results(&out, o, so, length, out_buffer, |to| f(x, y, z, to));
             }
         });
     });

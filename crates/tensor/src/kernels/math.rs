@@ -68,8 +68,8 @@ fn expm1_near(r: f32) -> f32 {
 /// How often ln 2 fits into x, and what is left.
 #[inline(always)]
 fn halvings(x: f32) -> (i32, f32) {
-    let (turns, n) = nearest(x * LOG2_E);
-    (n, turns.mul_add(-LN_2_LOW, turns.mul_add(-LN_2_HIGH, x)))
+    let (multiple, n) = nearest(x * LOG2_E);
+    (n, multiple.mul_add(-LN_2_LOW, multiple.mul_add(-LN_2_HIGH, x)))
 }
 
 /// e^x.
@@ -209,9 +209,9 @@ pub fn erf(x: f32) -> f32 {
 /// Quarter turns of an angle, and what is left of it.
 #[inline(always)]
 fn quarter(x: f32) -> (i32, f32) {
-    let (turns, n) = nearest(x * std::f32::consts::FRAC_2_PI);
+    let (multiple, n) = nearest(x * std::f32::consts::FRAC_2_PI);
     let [a, b, c] = HALF_PI;
-    (n, turns.mul_add(-c, turns.mul_add(-b, turns.mul_add(-a, x))))
+    (n, multiple.mul_add(-c, multiple.mul_add(-b, multiple.mul_add(-a, x))))
 }
 
 /// Sine of n quarter turns and r more.

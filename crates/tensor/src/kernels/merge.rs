@@ -1,7 +1,7 @@
 //! Results of attention over several parts of the keys, merged into the one over all of them.
 
+use super::access::{PositionAccess, PositionAccessMut};
 use super::math::exp;
-use super::positions::{Positions, PositionsMut};
 use super::strip::STRIP;
 use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut};
@@ -18,13 +18,13 @@ pub struct Partial<'v> {
     pub sums: View<'v>,
 }
 
-/// The numbers that stand at each place of the last dimension.
+/// The numbers at each position of the last dimension.
 fn put_all(view: ViewMut<'_>, at: [usize; 3], value: f32) {
-    let out = PositionsMut::new(view);
+    let out = PositionAccessMut::new(view);
     (0..view.dims()[3]).for_each(|last| out.set(&[at[0], at[1], at[2], last], value));
 }
 
-/// Merges two results, with their greatest scores and sums. Outputs are apart from inputs.
+/// Merges two results, with their greatest scores and sums. Outputs do not overlap inputs.
 pub fn merge_two(
     parallel: &dyn Parallel,
     [one, other]: [Partial<'_>; 2],
@@ -37,30 +37,30 @@ pub fn merge_two(
         let (mut first, mut second) = ([0f32; STRIP], [0f32; STRIP]);
         for row in range {
             let at = [row / heads / batches, row / heads % batches, row % heads];
-            let place = [at[0], at[1], at[2], 0];
+            let position = [at[0], at[1], at[2], 0];
             let [most, sum] = [[one.greatest, other.greatest], [one.sums, other.sums]]
-                .map(|both| both.map(|view| Positions::new(view).get::<f32>(&place)));
+                .map(|both| both.map(|view| PositionAccess::new(view).get::<f32>(&position)));
             let highest = most[0].max(most[1]);
             let [x, y] = [0, 1].map(|at| sum[at] * exp(most[at] - highest));
             put_all(greatest, at, highest);
             put_all(sums, at, x + y);
             for start in (0..features).step_by(STRIP) {
                 let width = (features - start).min(STRIP);
-                let place = [at[0], at[1], at[2], start];
+                let position = [at[0], at[1], at[2], start];
                 let (first, second) = (&mut first[..width], &mut second[..width]);
-                Positions::new(one.result).line(&place, first);
-                Positions::new(other.result).line(&place, second);
+                PositionAccess::new(one.result).line(&position, first);
+                PositionAccess::new(other.result).line(&position, second);
                 for (a, b) in first.iter_mut().zip(&*second) {
                     *a = (*a * x + b * y) / (x + y);
                 }
-                PositionsMut::new(out).put_line(&place, first);
+                PositionAccessMut::new(out).put_line(&position, first);
             }
         }
     });
 }
 
 /// Merges results (rows, features) by the logarithms of their sums (rows), and the logarithms of all sums if wanted.
-/// Outputs are apart from inputs. A row without any finite logarithm gives zeros.
+/// Outputs do not overlap inputs. A row without any finite logarithm gives zeros.
 pub fn merge_by_logarithms(
     parallel: &dyn Parallel,
     logarithms: &[View<'_>],
@@ -72,13 +72,13 @@ pub fn merge_by_logarithms(
     split(parallel, rows, 1, 64, |range| {
         let (mut sum, mut line) = ([0f32; STRIP], [0f32; STRIP]);
         for row in range {
-            let of = |view: &View<'_>| Positions::new(*view).get::<f32>(&[row]);
+            let of = |view: &View<'_>| PositionAccess::new(*view).get::<f32>(&[row]);
             let most = logarithms.iter().map(of).fold(f32::NEG_INFINITY, f32::max);
             let all: f32 = logarithms.iter().map(|one| exp(of(one) - most)).sum();
             let is_empty = most == f32::NEG_INFINITY;
             let whole = if is_empty { most } else { most + all.ln() };
             if let Some(total) = total {
-                PositionsMut::new(total).set(&[row], whole);
+                PositionAccessMut::new(total).set(&[row], whole);
             }
             for start in (0..features).step_by(STRIP) {
                 let width = (features - start).min(STRIP);
@@ -86,10 +86,10 @@ pub fn merge_by_logarithms(
                 sum.fill(0.0);
                 for (result, logarithm) in results.iter().zip(logarithms) {
                     let share = if is_empty { 0.0 } else { exp(of(logarithm) - whole) };
-                    Positions::new(*result).line(&[row, start], line);
+                    PositionAccess::new(*result).line(&[row, start], line);
                     sum.iter_mut().zip(&*line).for_each(|(sum, value)| *sum += value * share);
                 }
-                PositionsMut::new(out).put_line(&[row, start], sum);
+                PositionAccessMut::new(out).put_line(&[row, start], sum);
             }
         }
     });

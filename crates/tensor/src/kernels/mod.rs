@@ -1,11 +1,10 @@
 //! Kernels: pure functions on views of any stride. They know no devices, streams or operators; the threads
 //! they spread over are a [`crate::parallel::Parallel`], and what they need beside their operands is handed in.
 
+pub mod access;
 pub mod attention;
 pub mod bags;
 pub mod boxes;
-pub mod cells;
-pub mod choose;
 pub mod compare;
 pub mod constant;
 pub mod conv;
@@ -15,6 +14,7 @@ pub mod deform;
 pub mod distance;
 pub mod dropout;
 pub mod element;
+pub mod elementwise;
 pub mod entropy;
 pub mod finite;
 pub mod fold;
@@ -29,14 +29,13 @@ pub mod math;
 pub mod matmul;
 pub mod merge;
 pub mod multinomial;
+pub mod nonzero;
 pub mod norm;
 pub mod number;
 pub mod order;
-pub mod over;
 pub mod peek;
 pub mod philox;
 pub mod pool;
-pub mod positions;
 pub mod random;
 pub mod recurrent;
 pub mod reduce;

@@ -44,7 +44,7 @@ pub fn multinomial(
                         format!("row {row} has no weight above zero left for sample {at}")
                     })?;
                     let offset = row as isize * out.strides()[0] + at as isize * out.strides()[1];
-                    // SAFETY: row and sample lie inside `out`.
+                    // SAFETY: row and sample are inside `out`.
                     unsafe {
                         let to = out.first_mut().offset(offset * out.item() as isize);
                         store_one(out.dtype(), to, category as i64);

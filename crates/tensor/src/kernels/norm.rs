@@ -41,7 +41,7 @@ fn piece<C: Compute>(view: &Option<View<'_>>, from: usize, otherwise: C, into: &
 
 widened! {
     /// `y = normalised(x) * weight + bias` of the rows of two dimensions. `mean` and `scale` (1 over the root) get
-    /// one number for each row, and have the sizes of `x`, repeated along the row. `y` is `x` itself or apart.
+    /// one number for each row, and have the sizes of `x`, repeated along the row. `y` is `x` itself or does not overlap it.
     pub fn normalise<C: Real>(
         parallel: &dyn Parallel,
         norm: Norm,
@@ -56,7 +56,7 @@ widened! {
         let lines = Lines::new([y.view(), x, means.view(), scales.view()], 1);
         let length = lines.length();
         lines.spread(parallel, |range| {
-            let (mut buffer, mut room) = ([C::ZERO; BUFFER], [C::ZERO; BUFFER]);
+            let (mut buffer, mut out_buffer) = ([C::ZERO; BUFFER], [C::ZERO; BUFFER]);
             let (mut weights, mut terms) = ([C::ONE; BUFFER], [C::ZERO; BUFFER]);
             let fits = length <= BUFFER;
             if fits {
@@ -92,7 +92,7 @@ widened! {
                     }
                     let x = lines.line(1, offsets, from, &mut buffer[..here]);
                     let (weights, terms) = (&weights[..here], &terms[..here]);
-                    lines.written(&y, 0, offsets, from, &mut room[..here], |to| {
+                    lines.written(&y, 0, offsets, from, &mut out_buffer[..here], |to| {
                         for (((to, x), weight), term) in to.iter_mut().zip(x).zip(weights).zip(terms) {
                             *to = x.sub(middle).mul(factor).mul(*weight).add(*term);
                         }

@@ -70,7 +70,7 @@ real! {
     f64, f64, u64, |value| value;
 }
 
-/// A key and an index, ordered by both; lies anywhere in memory.
+/// A key and an index, ordered by both; it needs no alignment.
 pub trait Entry: Copy + Ord + Send + Sync {
     /// Puts the two together.
     fn new(key: u64, index: usize) -> Self;
@@ -173,19 +173,19 @@ pub(crate) use with_ordered;
 /// The entries in a part of a workspace.
 ///
 /// # Safety
-/// Nobody else uses these entries while they are borrowed, and they lie inside `room`.
+/// Nobody else uses these entries while they are borrowed, and they are inside `scratch`.
 pub(crate) unsafe fn entries<'r, E: Entry>(
-    room: &ViewMut<'r>,
+    scratch: &ViewMut<'r>,
     start: usize,
     count: usize,
 ) -> &'r mut [E] {
     let end = start.checked_add(count).and_then(|end| end.checked_mul(size_of::<E>()));
-    assert!(end.is_some_and(|end| end <= room.bytes()) && room.is_contiguous());
-    // SAFETY: bytes of the room, any of which make an entry; the caller vouches that they are its alone.
-    unsafe { std::slice::from_raw_parts_mut(room.first_mut().cast::<E>().add(start), count) }
+    assert!(end.is_some_and(|end| end <= scratch.bytes()) && scratch.is_contiguous());
+    // SAFETY: bytes of the scratch, any of which make an entry; the caller guarantees that they are its alone.
+    unsafe { std::slice::from_raw_parts_mut(scratch.first_mut().cast::<E>().add(start), count) }
 }
 
-/// Fills entries from a line of elements, `stride` apart. Descending order turns keys around.
+/// Fills entries from a line of elements, `stride` apart. In descending order keys are complemented.
 ///
 /// # Safety
 /// The line has as many elements as there are entries.
@@ -196,15 +196,15 @@ pub(crate) unsafe fn enter<T: Ordered, E: Entry>(
     stride: isize,
     descending: bool,
 ) {
-    let turn = if descending { u64::MAX } else { 0 };
+    let flip = if descending { u64::MAX } else { 0 };
     for (index, entry) in entries.iter_mut().enumerate() {
-        // SAFETY: as the caller vouches.
+        // SAFETY: as the caller guarantees.
         let value = unsafe { line.offset(index as isize * stride).read_unaligned() };
-        *entry = E::new(value.key() ^ turn, index);
+        *entry = E::new(value.key() ^ flip, index);
     }
 }
 
-/// Where the k-th element lies, in the order of positions.
+/// Where the k-th element is, in the order of positions.
 pub(crate) fn flat(layout: &Layout) -> impl Fn(usize) -> isize + use<> {
     let layout = *layout;
     let plain = layout.is_contiguous();

@@ -1,7 +1,7 @@
 //! Random words from a counter: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy
 //! as 1, 2, 3", 2011).
 
-/// Words that a seed and an offset decide. Word `i` is the same whoever asks, in whatever order: threads
+/// Words that a seed and an offset decide. Word `i` is the same whichever thread computes it, in whatever order: threads
 /// share nothing. Another offset gives words that have nothing to do with these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Philox {

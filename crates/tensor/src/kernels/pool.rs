@@ -1,6 +1,6 @@
 //! The greatest elements of windows, and where they are.
 
-use super::cells::{Cells, CellsMut, Plain, offsets};
+use super::access::{OffsetAccess, OffsetAccessMut, Plain, offsets};
 use super::element::Element;
 use super::map::SMALL;
 use super::number::Number;
@@ -10,7 +10,7 @@ use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut, with_element, with_number};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Where the windows of one dimension lie.
+/// Where the windows of one dimension are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Windows {
     /// `kernel` positions, `dilation` apart, for each output `stride` further; the first begins `before` positions before
@@ -47,8 +47,8 @@ impl Windows {
                     if start < 0 { start.unsigned_abs().div_ceil(dilation as u64) } else { 0 };
                 let first = start + (skipped * dilation as u64) as i64;
                 let left = (kernel as u64).saturating_sub(skipped);
-                let room = (input as i64 - first).max(0) as u64;
-                let count = left.min(room.div_ceil(dilation as u64));
+                let inside = (input as i64 - first).max(0) as u64;
+                let count = left.min(inside.div_ceil(dilation as u64));
                 Span { first: first.max(0) as usize, count: count as usize, step: dilation }
             }
             Windows::Parts(output_size) => {
@@ -91,7 +91,7 @@ fn typed<T: Element + Plain, C: Number>(
     a: View<'_>,
     windows: [Windows; 3],
 ) {
-    let cells = Cells::<T>::new(a);
+    let cells = OffsetAccess::<T>::new(a);
     let (dims, strides) = (a.dims(), a.strides());
     let rows = out.dims()[..4].iter().product();
     let width = out.dims()[4];
@@ -191,8 +191,8 @@ impl Plane {
 /// byte for the first, which says whether its greatest element is at position `k` of its window. `index` is `[n, c, rows,
 /// columns]`, of 32 bits.
 pub fn write_mask(parallel: &dyn Parallel, mask: ViewMut<'_>, index: View<'_>, plane: Plane) {
-    let indices = Cells::<i32>::new(index);
-    let bits = CellsMut::<u8>::new(mask);
+    let indices = OffsetAccess::<i32>::new(index);
+    let bits = OffsetAccessMut::<u8>::new(mask);
     let (dims, strides) = (mask.dims(), mask.strides());
     let columns = index.dims()[3];
     let outputs = index.dims()[2] * columns;
@@ -226,8 +226,8 @@ pub fn read_mask(
     mask: View<'_>,
     plane: Plane,
 ) -> bool {
-    let indices = CellsMut::<i32>::new(index);
-    let bits = Cells::<u8>::new(mask);
+    let indices = OffsetAccessMut::<i32>::new(index);
+    let bits = OffsetAccess::<u8>::new(mask);
     let (dims, strides) = (mask.dims(), mask.strides());
     let columns = index.dims()[3];
     let outputs = index.dims()[2] * columns;

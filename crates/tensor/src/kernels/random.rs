@@ -142,7 +142,7 @@ fn pairs(words: &[u32; 2 * PAIRS], values: &mut [f32; 2 * PAIRS]) {
 }
 
 /// Integers, evenly from `low` on, `count` of them; 0 counts as 2^64.
-pub fn whole(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, low: i64, count: u64) {
+pub fn integers(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, low: i64, count: u64) {
     if (1..=1 << 32).contains(&count) {
         return generate::<i64>(parallel, out, philox, 1, |words, values| {
             for (value, word) in values.iter_mut().zip(words) {
@@ -176,32 +176,33 @@ pub fn bernoulli(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, prob
     });
 }
 
-/// Yes with the probability that `chances`, of the same sizes, has at the position. `chances` is `out` itself or
-/// apart from it.
+/// Yes with the probability that `probabilities`, of the same sizes, has at the position. `probabilities` is `out` itself or
+/// does not overlap it.
 pub fn bernoulli_each(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
     philox: Philox,
-    chances: View<'_>,
+    probabilities: View<'_>,
 ) {
     let packed = out.packed();
-    let walk = Walk::new([&packed, out.layout(), chances.layout()]);
+    let walk = Walk::new([&packed, out.layout(), probabilities.layout()]);
     let [_, to_stride, stride] = walk.inner_strides();
     split(parallel, walk.count(), STRIP, SMALL / 4, |range| {
         vectorised(|| {
             let mut words = [0u32; WINDOW];
-            let mut room = [0f64; STRIP];
+            let mut buffer = [0f64; STRIP];
             let mut values = [false; STRIP];
             walk.runs(range, STRIP, |[index, to, from], length| {
                 let skip = index as usize % BLOCK;
                 philox.fill(index as u64 - skip as u64, &mut words[..skip + length]);
                 // SAFETY: walks stay inside their layouts; nothing is borrowed.
                 unsafe {
-                    let chances = strip(&chances, from, stride, length, false, &mut room);
-                    for ((value, word), chance) in
-                        values.iter_mut().zip(&words[skip..skip + length]).zip(chances)
+                    let probabilities =
+                        strip(&probabilities, from, stride, length, false, &mut buffer);
+                    for ((value, word), p) in
+                        values.iter_mut().zip(&words[skip..skip + length]).zip(probabilities)
                     {
-                        *value = f64::from(*word) < *chance * 4_294_967_296.0;
+                        *value = f64::from(*word) < *p * 4_294_967_296.0;
                     }
                     let to = out.first_mut().offset(to * out.item() as isize);
                     store(out.dtype(), to, to_stride, &values[..length]);
@@ -217,7 +218,7 @@ pub fn permutation(out: ViewMut<'_>, philox: Philox) {
     let count = out.count();
     let first = out.first_mut().cast::<i64>();
     let mut words = [0u32; 2 * STRIP];
-    // SAFETY: indices lie below the count; reads and writes need no alignment.
+    // SAFETY: indices are below the count; reads and writes need no alignment.
     unsafe {
         (0..count).for_each(|at| first.add(at).write_unaligned(at as i64));
         for at in 0..count {

@@ -1,6 +1,6 @@
 //! Reductions: many elements of a tensor become one, by a [`Fold`].
 //!
-//! Lines along the reduced dimensions are taken as strips where they lie closest together; where the kept
+//! Lines along the reduced dimensions are taken as strips where they are closest together; where the kept
 //! dimensions do, many results are made side by side. Both orders, and the parts that one long reduction is
 //! cut into, follow from the layout alone, so results do not depend on the number of threads.
 
@@ -19,17 +19,17 @@ pub trait Fold: Copy + Send + Sync + 'static {
     /// The type elements are loaded as.
     type In: Compute;
     /// What is known of the elements seen so far.
-    type Acc: Copy + Send + Sync;
+    type Accumulator: Copy + Send + Sync;
     /// Whether the indices of elements matter.
     const INDEXED: bool = false;
     /// Nothing seen.
-    fn start(&self) -> Self::Acc;
+    fn start(&self) -> Self::Accumulator;
     /// One element more, at index `at` of the reduced dimensions.
-    fn step(&self, acc: Self::Acc, value: Self::In, at: usize) -> Self::Acc;
+    fn step(&self, acc: Self::Accumulator, value: Self::In, at: usize) -> Self::Accumulator;
     /// A strip of elements, the first at index `at`.
-    fn strip(&self, values: &[Self::In], at: usize) -> Self::Acc;
+    fn strip(&self, values: &[Self::In], at: usize) -> Self::Accumulator;
     /// Both together.
-    fn merge(&self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
+    fn merge(&self, a: Self::Accumulator, b: Self::Accumulator) -> Self::Accumulator;
 }
 
 /// A reduction is cut into parts of at least so many elements.
@@ -37,19 +37,19 @@ pub const CHUNK: usize = 32 * 1024;
 const MOST_PARTS: usize = 32;
 const MANY: usize = 1024;
 const BLOCK: usize = 64;
-/// The longest strip that is taken as it lies in memory.
+/// The longest strip that is taken as it is in memory.
 const FLAT: usize = 4 * STRIP;
 
-/// A layout cut into the dimensions that stay and those that are reduced away.
+/// A layout split into the dimensions that stay and those that are reduced away.
 #[derive(Clone, Copy)]
-pub struct Cut {
+pub struct ReductionDims {
     kept: Layout,
     over: Layout,
 }
 
-impl Cut {
-    /// The cut of a layout; `axes[i]` tells whether dimension i is reduced.
-    pub fn new(whole: &Layout, axes: &[bool]) -> Cut {
+impl ReductionDims {
+    /// Splits a layout; `axes[i]` tells whether dimension i is reduced.
+    pub fn new(whole: &Layout, axes: &[bool]) -> ReductionDims {
         let part = |reduced: bool| {
             let of = |at: &usize| axes[*at] == reduced;
             let dims: Dims = (0..whole.rank()).filter(of).map(|at| whole.dims()[at]).collect();
@@ -57,7 +57,7 @@ impl Cut {
                 (0..whole.rank()).filter(of).map(|at| whole.strides()[at]).collect();
             Layout::strided(whole.dtype, &dims, &strides, 0)
         };
-        Cut { kept: part(false), over: part(true) }
+        ReductionDims { kept: part(false), over: part(true) }
     }
 
     /// The sizes that stay.
@@ -82,12 +82,12 @@ impl Cut {
     pub fn partials<F: Fold>(&self) -> usize {
         match self.parts() {
             1 => 0,
-            parts => parts * self.kept.count() * size_of::<F::Acc>(),
+            parts => parts * self.kept.count() * size_of::<F::Accumulator>(),
         }
     }
 }
 
-struct Machine<'v, F> {
+struct Reducer<'v, F> {
     a: View<'v>,
     fold: F,
     kept: Walk<3>,
@@ -96,21 +96,21 @@ struct Machine<'v, F> {
     narrow: Option<usize>,
 }
 
-/// Reduces `a`, which has the layout that `cut` was made of. Each result goes through `end` to the outputs,
-/// which have the sizes that stay. `partial` has [`Cut::partials`] bytes.
+/// Reduces `a`, which has the layout that `dims` was made of. Each result goes through `end` to the outputs,
+/// which have the sizes that stay. `partial` has [`ReductionDims::partials`] bytes.
 pub fn reduce<F: Fold, R: Compute, S: Compute>(
     parallel: &dyn Parallel,
     a: View<'_>,
-    cut: &Cut,
+    dims: &ReductionDims,
     fold: F,
     partial: Option<ViewMut<'_>>,
     outs: (ViewMut<'_>, Option<ViewMut<'_>>),
-    end: impl Fn(F::Acc) -> (R, S) + Sync,
+    end: impl Fn(F::Accumulator) -> (R, S) + Sync,
 ) {
     let second = outs.1.unwrap_or(outs.0);
-    let kept = Walk::new([&cut.kept, outs.0.layout(), second.layout()]);
-    let machine = Machine::new(a, cut, fold, kept);
-    machine.run(parallel, cut.parts(), partial, &|[_, o, s], acc| {
+    let kept = Walk::new([&dims.kept, outs.0.layout(), second.layout()]);
+    let reducer = Reducer::new(a, dims, fold, kept);
+    reducer.run(parallel, dims.parts(), partial, &|[_, o, s], acc| {
         let (first, other) = end(acc);
         // SAFETY: walks stay inside their layouts, which the outputs have.
         unsafe {
@@ -126,7 +126,7 @@ pub fn reduce<F: Fold, R: Compute, S: Compute>(
 /// The element at `offset` belongs to the view.
 #[inline(never)]
 unsafe fn store_at<R: Compute>(out: &ViewMut<'_>, offset: isize, value: R) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe {
         let to = out.first_mut().offset(offset * out.item() as isize);
         if out.dtype() == R::DTYPE && R::DTYPE != DType::Bool {
@@ -137,27 +137,27 @@ unsafe fn store_at<R: Compute>(out: &ViewMut<'_>, offset: isize, value: R) {
 }
 
 /// Accumulators in a workspace; each is touched by one thread at a time.
-struct Room<Acc> {
-    first: *mut Acc,
+struct Accumulators<Accumulator> {
+    first: *mut Accumulator,
     count: usize,
 }
 
 // SAFETY: as the type's contract has it.
-unsafe impl<Acc: Send> Sync for Room<Acc> {}
+unsafe impl<Accumulator: Send> Sync for Accumulators<Accumulator> {}
 
-impl<Acc: Copy> Room<Acc> {
-    fn over(bytes: &ViewMut<'_>, count: usize) -> Room<Acc> {
-        assert!(bytes.is_contiguous() && bytes.bytes() >= count * size_of::<Acc>());
-        Room { first: bytes.first_mut().cast(), count }
+impl<Accumulator: Copy> Accumulators<Accumulator> {
+    fn over(bytes: &ViewMut<'_>, count: usize) -> Accumulators<Accumulator> {
+        assert!(bytes.is_contiguous() && bytes.bytes() >= count * size_of::<Accumulator>());
+        Accumulators { first: bytes.first_mut().cast(), count }
     }
 
-    fn put(&self, at: usize, acc: Acc) {
+    fn put(&self, at: usize, acc: Accumulator) {
         assert!(at < self.count);
         // SAFETY: inside the bytes.
         unsafe { self.first.add(at).write_unaligned(acc) }
     }
 
-    fn get(&self, at: usize) -> Acc {
+    fn get(&self, at: usize) -> Accumulator {
         assert!(at < self.count);
         // SAFETY: inside the bytes, and put before.
         unsafe { self.first.add(at).read_unaligned() }
@@ -165,20 +165,20 @@ impl<Acc: Copy> Room<Acc> {
 }
 
 /// Sums of sums: merges results of equal weight, so that rounding grows with the logarithm of their number.
-struct Pile<F: Fold> {
+struct PairwiseMerge<F: Fold> {
     fold: F,
-    levels: [MaybeUninit<F::Acc>; 48],
+    levels: [MaybeUninit<F::Accumulator>; 48],
     count: u64,
 }
 
-impl<F: Fold> Pile<F> {
+impl<F: Fold> PairwiseMerge<F> {
     #[inline(always)]
-    fn new(fold: F) -> Pile<F> {
-        Pile { fold, levels: [MaybeUninit::uninit(); 48], count: 0 }
+    fn new(fold: F) -> PairwiseMerge<F> {
+        PairwiseMerge { fold, levels: [MaybeUninit::uninit(); 48], count: 0 }
     }
 
     #[inline(always)]
-    fn push(&mut self, mut acc: F::Acc) {
+    fn push(&mut self, mut acc: F::Accumulator) {
         let mut level = 0;
         while self.count >> level & 1 == 1 {
             // SAFETY: a bit of the count says that the level is set.
@@ -190,8 +190,8 @@ impl<F: Fold> Pile<F> {
     }
 
     #[inline(always)]
-    fn total(self) -> F::Acc {
-        let mut total: Option<F::Acc> = None;
+    fn total(self) -> F::Accumulator {
+        let mut total: Option<F::Accumulator> = None;
         for level in 0..48 {
             if self.count >> level == 0 {
                 break;
@@ -214,57 +214,57 @@ pub(super) unsafe fn fetch<C: Compute>(
     stride: isize,
     into: &mut [C],
 ) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     vectorised(|| unsafe { load(dtype, from, stride, into) });
 }
 
-/// Elements of a view as a strip, borrowed where they lie as they are needed; at most [`STRIP`] of others.
+/// Elements of a view as a strip, borrowed where their type and stride allow it; at most [`STRIP`] of others.
 ///
 /// # Safety
 /// The elements belong to the view, and nobody writes them while the strip is used.
 #[inline(never)]
-pub(super) unsafe fn taken<'s, C: Compute>(
+pub(super) unsafe fn load_strip<'s, C: Compute>(
     view: &View<'_>,
     offset: isize,
     stride: isize,
     length: usize,
-    room: &'s mut [MaybeUninit<C>; STRIP],
+    buffer: &'s mut [MaybeUninit<C>; STRIP],
 ) -> &'s [C] {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     let from = unsafe { view.first().offset(offset * view.item() as isize) };
     if stride == 1
         && view.dtype() == C::DTYPE
         && C::DTYPE != DType::Bool
         && from.cast::<C>().is_aligned()
     {
-        // SAFETY: same type, aligned, readable and unchanged as the caller vouches.
+        // SAFETY: same type, aligned, readable and unchanged as the caller guarantees.
         return unsafe { std::slice::from_raw_parts(from.cast(), length) };
     }
-    let room = &mut room[..length];
+    let buffer = &mut buffer[..length];
     // SAFETY: compute types are plain numbers, and loading writes each before it is read.
     unsafe {
         std::ptr::write_bytes(
-            room.as_mut_ptr(),
+            buffer.as_mut_ptr(),
             0,
             if C::DTYPE == DType::Bool { length } else { 0 },
         );
-        let room = &mut *(room as *mut [MaybeUninit<C>] as *mut [C]);
-        fetch(view.dtype(), from, stride, room);
-        room
+        let buffer = &mut *(buffer as *mut [MaybeUninit<C>] as *mut [C]);
+        fetch(view.dtype(), from, stride, buffer);
+        buffer
     }
 }
 
 /// Takes a result: its number, the offsets of its elements, what was made.
-type Emit<'e, Acc> = &'e dyn Fn(usize, [isize; 3], Acc);
+type Emit<'e, Accumulator> = &'e dyn Fn(usize, [isize; 3], Accumulator);
 
-impl<'v, F: Fold> Machine<'v, F> {
-    fn new(a: View<'v>, cut: &Cut, fold: F, kept: Walk<3>) -> Machine<'v, F> {
-        let over = Walk::new([&cut.over]);
+impl<'v, F: Fold> Reducer<'v, F> {
+    fn new(a: View<'v>, dims: &ReductionDims, fold: F, kept: Walk<3>) -> Reducer<'v, F> {
+        let over = Walk::new([&dims.over]);
         let least = |layout: &Layout| {
             let sizes = layout.dims().iter().zip(layout.strides());
             sizes.filter(|(n, s)| **n > 1 && **s != 0).map(|(_, s)| s.abs()).min()
         };
-        let columns = match (least(&cut.kept), least(&cut.over)) {
+        let columns = match (least(&dims.kept), least(&dims.over)) {
             (Some(kept), Some(over)) => kept < over,
             (Some(_), None) => true,
             _ => false,
@@ -274,7 +274,7 @@ impl<'v, F: Fold> Machine<'v, F> {
         let adjacent = over.inner_strides() == [width as isize];
         let narrow = columns && !F::INDEXED && F::In::DTYPE == DType::Float;
         let narrow = narrow && (1..=STRIP / 4).contains(&width) && lies_flat && adjacent;
-        Machine { a, fold, kept, over, columns, narrow: narrow.then_some(width) }
+        Reducer { a, fold, kept, over, columns, narrow: narrow.then_some(width) }
     }
 
     fn run(
@@ -282,21 +282,21 @@ impl<'v, F: Fold> Machine<'v, F> {
         parallel: &dyn Parallel,
         parts: usize,
         partial: Option<ViewMut<'_>>,
-        store: &(dyn Fn([isize; 3], F::Acc) + Sync),
+        store: &(dyn Fn([isize; 3], F::Accumulator) + Sync),
     ) {
         let (results, reduced) = (self.kept.count(), self.over.count());
         if results == 0 {
             return;
         }
         if let (2.., Some(partial)) = (parts, partial) {
-            let room = Room::<F::Acc>::over(&partial, parts * results);
+            let partials = Accumulators::<F::Accumulator>::over(&partial, parts * results);
             parallel.run(parts, &|part| {
                 let range = share(reduced, 16, parts, part);
-                self.sweep(0..results, range, &|k, _, acc| room.put(part * results + k, acc));
+                self.sweep(0..results, range, &|k, _, acc| partials.put(part * results + k, acc));
             });
             return self.each(0..results, |k, offsets| {
-                let all = (1..parts).fold(room.get(k), |acc, part| {
-                    self.fold.merge(acc, room.get(part * results + k))
+                let all = (1..parts).fold(partials.get(k), |acc, part| {
+                    self.fold.merge(acc, partials.get(part * results + k))
                 });
                 store(offsets, all);
             });
@@ -313,7 +313,7 @@ impl<'v, F: Fold> Machine<'v, F> {
 
     /// Calls `emit` with each result of `kept` over the elements of `over`.
     #[inline(never)]
-    fn sweep(&self, kept: Range<usize>, over: Range<usize>, emit: Emit<'_, F::Acc>) {
+    fn sweep(&self, kept: Range<usize>, over: Range<usize>, emit: Emit<'_, F::Accumulator>) {
         assert!(runs_here(), "this processor lacks AVX2, FMA or F16C");
         // SAFETY: this processor has the three features.
         #[allow(unused_unsafe)]
@@ -326,7 +326,7 @@ impl<'v, F: Fold> Machine<'v, F> {
         }
     }
 
-    /// Whether elements this far apart are taken as they lie in memory.
+    /// Whether elements this far apart are taken as they are in memory.
     fn lies_flat(&self, stride: isize) -> bool {
         let plain = self.a.dtype() == F::In::DTYPE && F::In::DTYPE != DType::Bool;
         plain && stride == 1 && self.a.address().is_multiple_of(align_of::<F::In>())
@@ -346,8 +346,8 @@ impl<'v, F: Fold> Machine<'v, F> {
     }
 
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    fn lines(&self, kept: Range<usize>, over: Range<usize>, emit: Emit<'_, F::Acc>) {
-        let mut room = [MaybeUninit::uninit(); STRIP];
+    fn lines(&self, kept: Range<usize>, over: Range<usize>, emit: Emit<'_, F::Accumulator>) {
+        let mut buffer = [MaybeUninit::uninit(); STRIP];
         let [stride] = self.over.inner_strides();
         let longest = if self.lies_flat(stride) { FLAT } else { STRIP };
         let single = self.over.inner() == self.over.count();
@@ -356,24 +356,25 @@ impl<'v, F: Fold> Machine<'v, F> {
             if single && over.len() <= longest {
                 let start = offsets[0] + at as isize * stride;
                 // SAFETY: walks stay inside their layouts; only results of this thread are written, later.
-                let values = unsafe { taken(&self.a, start, stride, over.len(), &mut room) };
+                let values = unsafe { load_strip(&self.a, start, stride, over.len(), &mut buffer) };
                 return emit(k, offsets, self.fold.strip(values, at));
             }
-            let mut pile = Pile::new(self.fold);
+            let mut pairs = PairwiseMerge::new(self.fold);
             for ([offset], length) in self.over.steps(over.clone(), longest) {
                 // SAFETY: as above.
-                let values =
-                    unsafe { taken(&self.a, offsets[0] + offset, stride, length, &mut room) };
-                pile.push(self.fold.strip(values, at));
+                let values = unsafe {
+                    load_strip(&self.a, offsets[0] + offset, stride, length, &mut buffer)
+                };
+                pairs.push(self.fold.strip(values, at));
                 at += length;
             }
-            emit(k, offsets, pile.total());
+            emit(k, offsets, pairs.total());
         });
     }
 
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    fn side_by_side(&self, kept: Range<usize>, over: Range<usize>, emit: Emit<'_, F::Acc>) {
-        let mut room = [MaybeUninit::uninit(); STRIP];
+    fn side_by_side(&self, kept: Range<usize>, over: Range<usize>, emit: Emit<'_, F::Accumulator>) {
+        let mut buffer = [MaybeUninit::uninit(); STRIP];
         let (mut block, mut totals) = ([self.fold.start(); STRIP], [self.fold.start(); STRIP]);
         let ([far], steps) = (self.over.inner_strides(), self.kept.inner_strides());
         let mut k = kept.start;
@@ -386,7 +387,8 @@ impl<'v, F: Fold> Machine<'v, F> {
                 for row in 0..length as isize {
                     let start = offsets[0] + offset + row * far;
                     // SAFETY: walks stay inside their layouts; results are written later.
-                    let values = unsafe { taken(&self.a, start, steps[0], width, &mut room) };
+                    let values =
+                        unsafe { load_strip(&self.a, start, steps[0], width, &mut buffer) };
                     for (acc, value) in block.iter_mut().zip(values) {
                         *acc = self.fold.step(*acc, *value, at);
                     }
@@ -408,16 +410,16 @@ impl<'v, F: Fold> Machine<'v, F> {
 
     /// Few columns that lie one row after the other: several rows are taken as one.
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    fn flat(&self, width: usize, over: Range<usize>, emit: Emit<'_, F::Acc>) {
-        let mut room = [MaybeUninit::uninit(); STRIP];
+    fn flat(&self, width: usize, over: Range<usize>, emit: Emit<'_, F::Accumulator>) {
+        let mut buffer = [MaybeUninit::uninit(); STRIP];
         let (mut block, mut totals) = ([self.fold.start(); STRIP], [self.fold.start(); STRIP]);
         let wide = STRIP / width * width;
         let (mut at, end) = (over.start * width, over.end * width);
         let mut filled = 0;
         while at < end {
             let length = wide.min(end - at);
-            // SAFETY: the elements of these rows lie one after the other; results are written later.
-            let values = unsafe { taken(&self.a, at as isize, 1, length, &mut room) };
+            // SAFETY: the elements of these rows are contiguous; results are written later.
+            let values = unsafe { load_strip(&self.a, at as isize, 1, length, &mut buffer) };
             for (acc, value) in block[..length].iter_mut().zip(values) {
                 *acc = self.fold.step(*acc, *value, 0);
             }
@@ -437,7 +439,7 @@ impl<'v, F: Fold> Machine<'v, F> {
     }
 
     #[inline(always)]
-    fn drain(&self, block: &mut [F::Acc], totals: &mut [F::Acc]) {
+    fn drain(&self, block: &mut [F::Accumulator], totals: &mut [F::Accumulator]) {
         for (acc, total) in block.iter_mut().zip(totals) {
             *total = self.fold.merge(*total, *acc);
             *acc = self.fold.start();

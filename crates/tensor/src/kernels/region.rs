@@ -1,6 +1,6 @@
 //! Regions of images, each brought to the same number of cells by samples between elements.
 
-use super::cells::{Cells, CellsMut, Plain, offsets};
+use super::access::{OffsetAccess, OffsetAccessMut, Plain, offsets};
 use super::element::Element;
 use super::map::SMALL;
 use super::strip::narrow;
@@ -8,9 +8,9 @@ use crate::parallel::{Parallel, split};
 use crate::{DType, View, ViewMut};
 use half::f16;
 
-/// What the corners of a region say.
+/// What the corners of a region mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ends {
+pub enum RegionBounds {
     /// Points between elements; a region is at least one element long.
     Open,
     /// The last one belongs to the region, which is one unit of its coordinates longer, and at least one element long.
@@ -28,8 +28,8 @@ pub struct Regions {
     pub scale: f64,
     /// Samples for each cell and dimension; 0 for as many as the region has elements there.
     pub samples: usize,
-    /// What the corners say.
-    pub ends: Ends,
+    /// What the corners mean.
+    pub bounds: RegionBounds,
 }
 
 /// One region: the image, its first corner, the size of a cell and the samples in it; rows first.
@@ -40,7 +40,7 @@ struct Region {
     samples: [usize; 2],
 }
 
-/// The elements that a sample lies between, in one dimension, and their weights.
+/// The elements that a sample is between, in one dimension, and their weights.
 fn between(position: f64, size: usize) -> Option<[(usize, f64); 2]> {
     if position < -1.0 || position > size as f64 || position.is_nan() {
         return None;
@@ -57,7 +57,7 @@ fn between(position: f64, size: usize) -> Option<[(usize, f64); 2]> {
 impl Regions {
     fn region<T: Element + Plain>(
         &self,
-        boxes: &Cells<'_, T>,
+        boxes: &OffsetAccess<'_, T>,
         [row, column]: [isize; 2],
         number: usize,
         image: Option<usize>,
@@ -68,20 +68,20 @@ impl Regions {
             Some(image) => (image, 0),
             None => (value(0).max(0.0) as usize, 1),
         };
-        let shift = if self.ends == Ends::Corners { 0.5 } else { 0.0 };
-        let more = match self.ends {
-            Ends::Closed | Ends::ClosedOrEmpty => self.scale,
-            Ends::Open | Ends::Corners => 0.0,
+        let shift = if self.bounds == RegionBounds::Corners { 0.5 } else { 0.0 };
+        let more = match self.bounds {
+            RegionBounds::Closed | RegionBounds::ClosedOrEmpty => self.scale,
+            RegionBounds::Open | RegionBounds::Corners => 0.0,
         };
         let corner = |at: isize| value(first + at) * self.scale - shift;
         let (low, high) = ([corner(1), corner(0)], [corner(3) + more, corner(2) + more]);
         let mut region = Region { image, start: low, cell: [0.0; 2], samples: [0; 2] };
         for i in 0..2 {
             let length = high[i] - low[i];
-            let length = match self.ends {
-                Ends::Open | Ends::Closed => length.max(1.0),
-                Ends::ClosedOrEmpty => length.max(0.0),
-                Ends::Corners => length,
+            let length = match self.bounds {
+                RegionBounds::Open | RegionBounds::Closed => length.max(1.0),
+                RegionBounds::ClosedOrEmpty => length.max(0.0),
+                RegionBounds::Corners => length,
             };
             region.cell[i] = length / cells[i] as f64;
             region.samples[i] = match self.samples {
@@ -141,9 +141,12 @@ impl Regions {
         boxes: View<'_>,
         numbers: Option<View<'_>>,
     ) -> Result<(), usize> {
-        let (from, to, rows) =
-            (Cells::<T>::new(images), CellsMut::<T>::new(out), Cells::<T>::new(boxes));
-        let numbers = numbers.map(|view| (Cells::<i32>::new(view), view.strides()[0]));
+        let (from, to, rows) = (
+            OffsetAccess::<T>::new(images),
+            OffsetAccessMut::<T>::new(out),
+            OffsetAccess::<T>::new(boxes),
+        );
+        let numbers = numbers.map(|view| (OffsetAccess::<i32>::new(view), view.strides()[0]));
         let (dims, strides) = (images.dims(), images.strides());
         let cells = [out.dims()[2], out.dims()[3]];
         let steps = [boxes.strides()[0], boxes.strides()[1]];
@@ -198,8 +201,11 @@ impl Regions {
         dy: View<'_>,
         boxes: View<'_>,
     ) -> Result<(), usize> {
-        let (from, to, rows) =
-            (Cells::<f32>::new(dy), CellsMut::<f32>::new(images), Cells::<f32>::new(boxes));
+        let (from, to, rows) = (
+            OffsetAccess::<f32>::new(dy),
+            OffsetAccessMut::<f32>::new(images),
+            OffsetAccess::<f32>::new(boxes),
+        );
         let (dims, strides) = (images.dims(), images.strides());
         let cells = [dy.dims()[2], dy.dims()[3]];
         let steps = [boxes.strides()[0], boxes.strides()[1]];

@@ -19,7 +19,7 @@ pub fn renorm(
         good
     });
     if !good {
-        return Err(IndexedView::chosen(table.view(), 0, index, false).accuse(index));
+        return Err(IndexedView::chosen(table.view(), 0, index, false).first_bad_index(index));
     }
     let item = table.item() as isize;
     let (down, right) = (table.strides()[0] * item, table.strides()[1] * item);

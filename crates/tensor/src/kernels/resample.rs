@@ -1,6 +1,6 @@
 //! A dimension of a tensor made of another: weighted sums of its elements.
 
-use super::cells::offsets;
+use super::access::offsets;
 use super::map::SMALL;
 use super::math::Real;
 use super::strip::{STRIP, load_one, store, strip, vectorised};
@@ -12,22 +12,22 @@ use crate::{Dims, Layout, Strides, View, ViewMut};
 const LINE: usize = 2048;
 
 /// Sizes and strides of two tensors without some of their dimensions.
-struct Rest {
+struct OtherDims {
     dims: Dims,
     out: Strides,
     a: Strides,
 }
 
-impl Rest {
-    fn new(out: &Layout, a: &Layout, without: &[usize]) -> Rest {
-        let mut rest =
-            Rest { dims: Dims::default(), out: Strides::default(), a: Strides::default() };
+impl OtherDims {
+    fn new(out: &Layout, a: &Layout, without: &[usize]) -> OtherDims {
+        let mut others =
+            OtherDims { dims: Dims::default(), out: Strides::default(), a: Strides::default() };
         for at in (0..out.rank()).filter(|at| !without.contains(at)) {
-            rest.dims.push(out.dims()[at]);
-            rest.out.push(out.strides()[at]);
-            rest.a.push(a.strides()[at]);
+            others.dims.push(out.dims()[at]);
+            others.out.push(out.strides()[at]);
+            others.a.push(a.strides()[at]);
         }
-        rest
+        others
     }
 
     fn count(&self) -> usize {
@@ -71,16 +71,16 @@ fn rows<C: Real>(
     (dim, row): (usize, usize),
     table: &Table<'_, C>,
 ) {
-    let rest = Rest::new(&out, &a, &[dim, row]);
+    let others = OtherDims::new(&out, &a, &[dim, row]);
     let (results, length) = (table.results(), out.dims()[row]);
     let [to_dim, to_row] = [dim, row].map(|at| out.strides()[at]);
     let [from_dim, from_row] = [dim, row].map(|at| a.strides()[at]);
     let item = out.item() as isize;
-    split(parallel, rest.count() * results, 1, SMALL.div_ceil(length.max(1)), |range| {
-        let (mut room, mut sums) = ([C::ZERO; STRIP], [C::ZERO; STRIP]);
+    split(parallel, others.count() * results, 1, SMALL.div_ceil(length.max(1)), |range| {
+        let (mut buffer, mut sums) = ([C::ZERO; STRIP], [C::ZERO; STRIP]);
         for unit in range {
             let result = unit % results;
-            let [to, from] = rest.offsets(unit / results);
+            let [to, from] = others.offsets(unit / results);
             let (sources, weights) = table.of(result);
             let divisor = table.divisor(result);
             for first in (0..length).step_by(STRIP) {
@@ -91,7 +91,7 @@ fn rows<C: Real>(
                     let offset = from + *source as isize * from_dim + first as isize * from_row;
                     // SAFETY: a source is below the table's limit, which is the size of the dimension; nobody writes
                     // `a` meanwhile.
-                    let x = unsafe { strip(&a, offset, from_row, width, true, &mut room) };
+                    let x = unsafe { strip(&a, offset, from_row, width, true, &mut buffer) };
                     let weight = *weight;
                     vectorised(|| {
                         for (sum, x) in sums.iter_mut().zip(x) {
@@ -125,19 +125,19 @@ fn lines<C: Real>(
     dim: usize,
     table: &Table<'_, C>,
 ) {
-    let rest = Rest::new(&out, &a, &[dim]);
+    let others = OtherDims::new(&out, &a, &[dim]);
     let (results, length) = (table.results(), table.limit());
     let (to_dim, from_dim) = (out.strides()[dim], a.strides()[dim]);
     let (item, from_item) = (out.item() as isize, a.item() as isize);
     let borrowed = from_dim == 1 && a.dtype() == C::DTYPE && a.first().cast::<C>().is_aligned();
     let whole = borrowed || length <= LINE;
-    split(parallel, rest.count(), 1, SMALL.div_ceil(results.max(length)), |range| {
-        let (mut room, mut sums) = ([C::ZERO; LINE], [C::ZERO; STRIP]);
+    split(parallel, others.count(), 1, SMALL.div_ceil(results.max(length)), |range| {
+        let (mut buffer, mut sums) = ([C::ZERO; LINE], [C::ZERO; STRIP]);
         for unit in range {
-            let [to, from] = rest.offsets(unit);
+            let [to, from] = others.offsets(unit);
             // SAFETY: a line of `a`, which nobody writes meanwhile.
             let line: Option<&[C]> =
-                whole.then(|| unsafe { strip(&a, from, from_dim, length, true, &mut room) });
+                whole.then(|| unsafe { strip(&a, from, from_dim, length, true, &mut buffer) });
             for first in (0..results).step_by(STRIP) {
                 let width = STRIP.min(results - first);
                 for (at, sum) in sums[..width].iter_mut().enumerate() {

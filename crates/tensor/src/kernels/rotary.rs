@@ -92,7 +92,7 @@ impl Rotation {
 }
 
 /// Turns the lines of the last dimension; or, `backward`, takes gradients of the result to those of the lines. All
-/// have the same sizes; `out` is `x` itself or apart from all. Lines are at most [`LONGEST`].
+/// have the same sizes; `out` is `x` itself or overlaps none. Lines are at most [`LONGEST`].
 pub fn rotate<C: Real>(
     parallel: &dyn Parallel,
     rotation: Rotation,
@@ -105,7 +105,7 @@ pub fn rotate<C: Real>(
     assert!(length <= LONGEST);
     lines.spread(parallel, |range| {
         let mut buffer = [[C::ZERO; LONGEST]; 4];
-        let [x, cos, sin, y] = buffer.each_mut().map(|room| &mut room[..length]);
+        let [x, cos, sin, y] = buffer.each_mut().map(|one| &mut one[..length]);
         lines.each(range, |offsets| {
             lines.load(1, offsets, 0, x);
             lines.load(2, offsets, 0, cos);
@@ -120,7 +120,7 @@ pub fn rotate<C: Real>(
 }
 
 /// What each element of a gradient `dy` of the result gives to the gradient of its cosine (`by_cos`) or its sine.
-/// All have the same sizes; `out` is apart from the others.
+/// All have the same sizes; `out` overlaps none of the others.
 pub fn rotated_products<C: Real>(
     parallel: &dyn Parallel,
     rotation: Rotation,
@@ -134,7 +134,7 @@ pub fn rotated_products<C: Real>(
     assert!(length <= LONGEST);
     lines.spread(parallel, |range| {
         let mut buffer = [[C::ZERO; LONGEST]; 3];
-        let [x, dy, to] = buffer.each_mut().map(|room| &mut room[..length]);
+        let [x, dy, to] = buffer.each_mut().map(|one| &mut one[..length]);
         lines.each(range, |offsets| {
             lines.load(1, offsets, 0, x);
             lines.load(2, offsets, 0, dy);

@@ -1,6 +1,6 @@
 //! Elements at positions between others, which another tensor names.
 
-use super::cells::{Cells, CellsMut, Plain, offsets};
+use super::access::{OffsetAccess, OffsetAccessMut, Plain, offsets};
 use super::element::Element;
 use super::map::SMALL;
 use super::strip::narrow;
@@ -10,7 +10,7 @@ use half::{bf16, f16};
 
 /// How an element between others is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Between {
+pub enum Interpolation {
     /// By distance, from the two on each side.
     Linear,
     /// The nearest; of two the even one.
@@ -19,26 +19,26 @@ pub enum Between {
     Cubic,
 }
 
-/// What lies outside.
+/// How positions outside are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outside {
+pub enum PaddingMode {
     /// Zeros.
     Zeros,
     /// The outermost element.
     Border,
     /// The inside mirrored: at the outermost elements, or at their outer borders.
-    Mirror,
+    Reflection,
 }
 
 /// A way to sample.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampling {
     /// How elements are made.
-    pub between: Between,
-    /// What lies outside.
-    pub outside: Outside,
-    /// -1 and 1 are the outermost elements; otherwise their outer borders.
-    pub aligned: bool,
+    pub interpolation: Interpolation,
+    /// How positions outside are read.
+    pub padding_mode: PaddingMode,
+    /// -1 and 1 are the centres of the outermost elements; otherwise their outer borders.
+    pub align_corners: bool,
 }
 
 /// An element of one dimension that a sample is made of.
@@ -79,11 +79,11 @@ impl Sampling {
                 (x, slope)
             }
         };
-        match self.outside {
-            Outside::Zeros => (coordinate, 1.0),
-            Outside::Border => clip(coordinate, 1.0),
-            Outside::Mirror => {
-                let (low, span) = match self.aligned {
+        match self.padding_mode {
+            PaddingMode::Zeros => (coordinate, 1.0),
+            PaddingMode::Border => clip(coordinate, 1.0),
+            PaddingMode::Reflection => {
+                let (low, span) = match self.align_corners {
                     true => (0.0, last),
                     false => (-0.5, size as f64),
                 };
@@ -94,8 +94,8 @@ impl Sampling {
                 let sign = if apart < 0.0 { -1.0 } else { 1.0 };
                 let apart = apart.abs();
                 let rest = apart % span;
-                let turns = rounded(wide, apart / span).floor();
-                match turns % 2.0 == 0.0 {
+                let reflections = rounded(wide, apart / span).floor();
+                match reflections % 2.0 == 0.0 {
                     true => clip(rounded(wide, rest + low), sign),
                     false => clip(rounded(wide, span - rest + low), -sign),
                 }
@@ -106,7 +106,7 @@ impl Sampling {
     /// What a named coordinate from -1 to 1 leads to in a dimension of `size` elements.
     fn axis(&self, named: f64, size: usize, wide: bool) -> Axis {
         let length = size as f64;
-        let (coordinate, step) = match self.aligned {
+        let (coordinate, step) = match self.align_corners {
             true => {
                 let half = rounded(wide, rounded(wide, named + 1.0) / 2.0);
                 (rounded(wide, half * (length - 1.0)), (length - 1.0) / 2.0)
@@ -119,13 +119,13 @@ impl Sampling {
         let within =
             |position: f64| (position >= 0.0 && position < length).then_some(position as usize);
         let mut axis = Axis { taps: [Tap::default(); 4], count: 0 };
-        match self.between {
-            Between::Nearest => {
+        match self.interpolation {
+            Interpolation::Nearest => {
                 let position = self.inside(coordinate, size, wide).0.round_ties_even();
                 axis.taps[0] = Tap { position: within(position), weight: 1.0, slope: 0.0 };
                 axis.count = 1;
             }
-            Between::Linear => {
+            Interpolation::Linear => {
                 let (position, slope) = self.inside(coordinate, size, wide);
                 let first = position.floor();
                 let second = rounded(wide, position - first);
@@ -138,7 +138,7 @@ impl Sampling {
                 axis.taps[1] = Tap { position: within(first + 1.0), weight: second, slope };
                 axis.count = 2;
             }
-            Between::Cubic => {
+            Interpolation::Cubic => {
                 let first = coordinate.floor();
                 let part = rounded(wide, coordinate - first);
                 for (i, tap) in axis.taps.iter_mut().enumerate() {
@@ -231,7 +231,7 @@ impl Sampled<'_> {
 
     /// The elements that the result at a point is made of, by dimension.
     #[inline]
-    fn axes<T: Element + Plain>(&self, cells: &Cells<'_, T>, point: usize) -> [Axis; 3] {
+    fn axes<T: Element + Plain>(&self, cells: &OffsetAccess<'_, T>, point: usize) -> [Axis; 3] {
         let wide = T::DTYPE == DType::Double;
         let [at] = offsets(&self.grid.dims()[..4], [&self.grid.strides()[..4]], point);
         let (count, step) = (self.grid.dims()[4], self.grid.strides()[4]);
@@ -252,8 +252,11 @@ impl Sampled<'_> {
     }
 
     fn sample_typed<T: Element + Plain>(&self, parallel: &dyn Parallel, out: ViewMut<'_>) {
-        let (from, named, to) =
-            (Cells::<T>::new(self.a), Cells::<T>::new(self.grid), CellsMut::<T>::new(out));
+        let (from, named, to) = (
+            OffsetAccess::<T>::new(self.a),
+            OffsetAccess::<T>::new(self.grid),
+            OffsetAccessMut::<T>::new(out),
+        );
         let (channels, strides) = (self.a.dims()[1], self.a.strides());
         split(parallel, self.points(), 1, (SMALL / 16).div_ceil(channels.max(1)), |range| {
             for point in range {
@@ -294,8 +297,11 @@ impl Sampled<'_> {
         da: ViewMut<'_>,
         dy: View<'_>,
     ) {
-        let (named, from, to) =
-            (Cells::<T>::new(self.grid), Cells::<T>::new(dy), CellsMut::<C>::new(da));
+        let (named, from, to) = (
+            OffsetAccess::<T>::new(self.grid),
+            OffsetAccess::<T>::new(dy),
+            OffsetAccessMut::<C>::new(da),
+        );
         let channels = self.a.dims()[1];
         let inner: usize = self.grid.dims()[1..4].iter().product();
         split(
@@ -335,8 +341,8 @@ impl Sampled<'_> {
         dgrid: ViewMut<'_>,
         dy: View<'_>,
     ) {
-        let (a, named) = (Cells::<T>::new(self.a), Cells::<T>::new(self.grid));
-        let (from, to) = (Cells::<T>::new(dy), CellsMut::<T>::new(dgrid));
+        let (a, named) = (OffsetAccess::<T>::new(self.a), OffsetAccess::<T>::new(self.grid));
+        let (from, to) = (OffsetAccess::<T>::new(dy), OffsetAccessMut::<T>::new(dgrid));
         let (channels, strides) = (self.a.dims()[1], self.a.strides());
         split(parallel, self.points(), 1, (SMALL / 16).div_ceil(channels.max(1)), |range| {
             for point in range {
@@ -363,16 +369,21 @@ impl Sampled<'_> {
 }
 
 /// The coordinate of the `at`-th of `size` positions from -1 to 1.
-fn coordinate(at: usize, size: usize, aligned: bool) -> f64 {
+fn coordinate(at: usize, size: usize, align_corners: bool) -> f64 {
     let even = if size <= 1 { 0.0 } else { 2.0 * at as f64 / (size as f64 - 1.0) - 1.0 };
-    if aligned { even } else { even * (size as f64 - 1.0) / size as f64 }
+    if align_corners { even } else { even * (size as f64 - 1.0) / size as f64 }
 }
 
 /// `out[n, .., :] = theta[n] * (coordinates of the position, 1)`: the coordinates are those of columns, rows and, for a
 /// matrix of three rows, depth. `out` is samples, depth, rows, columns and coordinates.
-pub fn affine_grid(parallel: &dyn Parallel, out: ViewMut<'_>, theta: View<'_>, aligned: bool) {
+pub fn affine_grid(
+    parallel: &dyn Parallel,
+    out: ViewMut<'_>,
+    theta: View<'_>,
+    align_corners: bool,
+) {
     with_reals!(out.dtype(), T => {
-        let (from, to) = (Cells::<T>::new(theta), CellsMut::<T>::new(out));
+        let (from, to) = (OffsetAccess::<T>::new(theta), OffsetAccessMut::<T>::new(out));
         let (dims, count, strides) = (out.dims(), out.dims()[4], theta.strides());
         split(parallel, dims[..4].iter().product(), 1, SMALL / 16, |range| {
             for point in range {
@@ -384,7 +395,7 @@ pub fn affine_grid(parallel: &dyn Parallel, out: ViewMut<'_>, theta: View<'_>, a
                     let mut sum = from.get(start + count as isize * strides[2]).to_f64();
                     for (i, position) in positions.iter().take(count).enumerate() {
                         let size = dims[3 - i];
-                        sum += from.get(start + i as isize * strides[2]).to_f64() * coordinate(*position, size, aligned);
+                        sum += from.get(start + i as isize * strides[2]).to_f64() * coordinate(*position, size, align_corners);
                     }
                     to.set(to_at + row as isize * out.strides()[4], narrow(sum));
                 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 const TILE: usize = 256;
 
 /// `out[i] = merge(start, a[0], .., a[i])` along a dimension, in `C`; without `a[i]` itself if `exclusive`.
-/// Sizes are equal; `a` is `out` itself or apart.
+/// Sizes are equal; `a` is `out` itself or does not overlap it.
 pub fn scan<C: Number>(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// What becomes of an element when a value is scattered to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meeting {
+pub enum ScatterMode {
     /// The value replaces it; of several the last in the order of the indices.
     Replace,
     /// The sum.
@@ -27,38 +27,50 @@ pub enum Meeting {
 }
 
 /// Scatters `values` to their targets. Sizes are those of the targets; `Replace` takes values of the tensor's
-/// type, the others of types that [`meets`] allows (half types meet in a tensor of `f32`). Values that meet at one place do so in the order
-/// of the indices, whatever the parallel. Values whose index is out of range go nowhere, and the first is reported;
+/// type, the others of types that [`can_accumulate`] allows (half types are combined in a tensor of `f32`). Values for one element are combined in the order
+/// of the indices, however many threads there are. Values whose index is out of range go nowhere, and the first is reported;
 /// `index` is the tensor of indices as its caller knows it.
 ///
-/// `tensor` is the one that the targets lie in, and shares no memory with values or index.
+/// `tensor` is the one that the targets are in, and shares no memory with values or index.
 pub fn scatter(
     parallel: &dyn Parallel,
     tensor: ViewMut<'_>,
     targets: &IndexedView<'_>,
     values: View<'_>,
-    meeting: Meeting,
+    mode: ScatterMode,
     index: View<'_>,
 ) -> Result<(), BadIndex> {
     assert!(values.dims() == targets.dims() && tensor.dtype() == targets.base.dtype());
     let bad = AtomicBool::new(false);
-    match meeting {
-        Meeting::Replace => {
+    match mode {
+        ScatterMode::Replace => {
             assert!(values.dtype() == tensor.dtype());
             with_bits!(tensor.item(), T => with_index!(targets.index.dtype(), I => {
                 each::<I>(parallel, targets, values, &bad, &|to, from| {
-                    // SAFETY: both are elements of this size, as `each` vouches.
+                    // SAFETY: both are elements of this size, as `each` guarantees.
                     unsafe { to.cast::<T>().write_unaligned(from.cast::<T>().read_unaligned()) }
                 }, size_of::<T>() as isize, size_of::<T>() as isize)
             }));
         }
-        Meeting::Add => {
-            meet(parallel, targets, values, &bad, |x, y| x.add(y), |x, y| x.add(y), |x, y| x.add(y))
-        }
-        Meeting::Multiply => {
-            meet(parallel, targets, values, &bad, |x, y| x.mul(y), |x, y| x.mul(y), |x, y| x.mul(y))
-        }
-        Meeting::Greatest => meet(
+        ScatterMode::Add => accumulate(
+            parallel,
+            targets,
+            values,
+            &bad,
+            |x, y| x.add(y),
+            |x, y| x.add(y),
+            |x, y| x.add(y),
+        ),
+        ScatterMode::Multiply => accumulate(
+            parallel,
+            targets,
+            values,
+            &bad,
+            |x, y| x.mul(y),
+            |x, y| x.mul(y),
+            |x, y| x.mul(y),
+        ),
+        ScatterMode::Greatest => accumulate(
             parallel,
             targets,
             values,
@@ -67,7 +79,7 @@ pub fn scatter(
             |x, y| x.greatest(y),
             |x, y| x.greatest(y),
         ),
-        Meeting::Least => meet(
+        ScatterMode::Least => accumulate(
             parallel,
             targets,
             values,
@@ -77,11 +89,11 @@ pub fn scatter(
             |x, y| x.least(y),
         ),
     }
-    if bad.load(Relaxed) { Err(targets.accuse(index)) } else { Ok(()) }
+    if bad.load(Relaxed) { Err(targets.first_bad_index(index)) } else { Ok(()) }
 }
 
-/// Whether values of one type can meet elements of another, other than by `Replace`.
-pub fn meets(tensor: DType, values: DType) -> bool {
+/// Whether values of one type can be combined with elements of another, other than by `Replace`.
+pub fn can_accumulate(tensor: DType, values: DType) -> bool {
     match tensor {
         DType::Float16 | DType::Bf16 => false,
         DType::Float if matches!(values, DType::Float16 | DType::Bf16) => true,
@@ -89,7 +101,7 @@ pub fn meets(tensor: DType, values: DType) -> bool {
     }
 }
 
-fn meet(
+fn accumulate(
     parallel: &dyn Parallel,
     targets: &IndexedView<'_>,
     values: View<'_>,
@@ -117,7 +129,7 @@ fn meet(
         (DType::Int32, DType::Int32) => numbers!(i32, i32, i64, whole),
         (DType::Int64, DType::Int64) => numbers!(i64, i64, i64, whole),
         (DType::Bool, DType::Bool) => numbers!(BoolByte, BoolByte, i64, whole),
-        _ => unreachable!("{from} meets {to}"),
+        _ => unreachable!("{from} can_accumulate {to}"),
     }
 }
 
@@ -134,7 +146,7 @@ fn numbers<T: Element, V: Element, C: Number + Compute, I: Index>(
         values,
         bad,
         &|to, from| {
-            // SAFETY: elements of these types, as `each` vouches.
+            // SAFETY: elements of these types, as `each` guarantees.
             unsafe {
                 let (to, from) = (to.cast::<T>(), from.cast::<V>());
                 let result = f(to.read_unaligned().widen(), from.read_unaligned().widen());
@@ -146,7 +158,7 @@ fn numbers<T: Element, V: Element, C: Number + Compute, I: Index>(
     )
 }
 
-/// Calls `put` with each element and the value that comes to it. Members of the parallel take slices along a
+/// Calls `put` with each element and the value that comes to it. Threads take slices along a
 /// dimension that no index moves in, so that no two of them meet; without one, one does it all.
 #[inline(always)]
 fn each<I: Index>(

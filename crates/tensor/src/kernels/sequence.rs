@@ -1,8 +1,8 @@
 //! Elements that their positions decide.
 
+use super::access::{PositionAccess, PositionAccessMut};
 use super::element::Compute;
 use super::map::SMALL;
-use super::positions::{Positions, PositionsMut};
 use super::strip::{STRIP, store, vectorised};
 use crate::parallel::{Parallel, split};
 use crate::{Layout, ViewMut};
@@ -17,16 +17,16 @@ pub fn generate<C: Compute + Default>(
     let (count, stride, item) = (out.dims()[0], out.strides()[0], out.item() as isize);
     split(parallel, count, STRIP, SMALL, |range| {
         vectorised(|| {
-            let mut room = [C::default(); STRIP];
+            let mut buffer = [C::default(); STRIP];
             for start in range.clone().step_by(STRIP) {
                 let length = STRIP.min(range.end - start);
-                for (at, slot) in room[..length].iter_mut().enumerate() {
+                for (at, slot) in buffer[..length].iter_mut().enumerate() {
                     *slot = f(start + at);
                 }
                 // SAFETY: elements of the one dimension.
                 unsafe {
                     let to = out.first_mut().offset(start as isize * stride * item);
-                    store(out.dtype(), to, stride, &room[..length]);
+                    store(out.dtype(), to, stride, &buffer[..length]);
                 }
             }
         });
@@ -49,15 +49,15 @@ pub fn spread(out: ViewMut<'_>, repeats: crate::View<'_>, size: usize) -> Result
             break;
         }
     }
-    let room = out.count();
-    super::map::fill(&crate::parallel::Alone, out, 0i64);
-    if sum != room as i64 {
+    let total = out.count();
+    super::map::fill(&crate::parallel::SingleThread, out, 0i64);
+    if sum != total as i64 {
         return Err(sum);
     }
     let mut next = 0;
     for index in 0..size {
         for _ in 0..times(index).max(0) {
-            if next < room {
+            if next < total {
                 // SAFETY: an element of `out`.
                 unsafe { out.first_mut().cast::<i64>().add(next).write_unaligned(index as i64) };
             }
@@ -67,27 +67,27 @@ pub fn spread(out: ViewMut<'_>, repeats: crate::View<'_>, size: usize) -> Result
     Ok(())
 }
 
-/// Sums of runs: element `[b, i, a]` is added to `[b, places[i], a]`, where `places` never falls. Sums are made in `f32`.
+/// Sums of runs: element `[b, i, a]` is added to `[b, targets[i], a]`, where `targets` never falls. Sums are made in `f32`.
 pub fn sum_runs(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
     from: crate::View<'_>,
-    places: crate::View<'_>,
+    targets: crate::View<'_>,
 ) {
     let (count, size, after) = (out.dims()[1], from.dims()[1], from.dims()[2]);
-    let (cells, places, to) =
-        (Positions::new(from), Positions::new(places), PositionsMut::new(out));
+    let (cells, targets, to) =
+        (PositionAccess::new(from), PositionAccess::new(targets), PositionAccessMut::new(out));
     split(parallel, from.dims()[0] * after, 1, (4096 / size.max(1)).max(1), |range| {
         for line in range {
             let (first, last) = (line / after, line % after);
             let mut next = 0;
-            for place in 0..count {
+            for target in 0..count {
                 let mut sum = 0.0f32;
-                while next < size && places.get::<i64>(&[next]) == place as i64 {
+                while next < size && targets.get::<i64>(&[next]) == target as i64 {
                     sum += cells.get::<f32>(&[first, next, last]);
                     next += 1;
                 }
-                to.set(&[first, place, last], sum);
+                to.set(&[first, target, last], sum);
             }
         }
     });
@@ -109,8 +109,8 @@ pub fn diagonal(matrix: &Layout, offset: i64) -> Layout {
     Layout::strided(matrix.dtype, &dims, &strides, matrix.offset + start)
 }
 
-/// `out = a` on one side of a diagonal, 0 on the other. Keeps what lies on or below the diagonal when
-/// `lower`, else what lies on or above it. Sizes are equal, of at least two dimensions; `a` is `out` or apart.
+/// `out = a` on one side of a diagonal, 0 on the other. Keeps what is on or below the diagonal when
+/// `lower`, else what is on or above it. Sizes are equal, of at least two dimensions; `a` is `out` or does not overlap it.
 pub fn triangle(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
@@ -160,7 +160,7 @@ pub fn triangle(
 /// Copies a run of elements of `item` bytes, steps in bytes.
 ///
 /// # Safety
-/// They are readable and writable, and apart.
+/// They are readable and writable, and do not overlap.
 unsafe fn move_run(
     to: *mut u8,
     step_to: isize,
@@ -169,7 +169,7 @@ unsafe fn move_run(
     count: usize,
     item: usize,
 ) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe {
         if step_to == item as isize && step_from == item as isize {
             return std::ptr::copy(from, to, count * item);
@@ -185,7 +185,7 @@ unsafe fn move_run(
 /// # Safety
 /// They are writable.
 unsafe fn clear_run(to: *mut u8, step: isize, count: usize, item: usize) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe {
         if step == item as isize {
             return std::ptr::write_bytes(to, 0, count * item);

@@ -10,7 +10,7 @@ use crate::{View, ViewMut};
 const TILE: usize = 256;
 const LANES: usize = 16;
 
-/// `out = softmax(a)` along a dimension, or its logarithm. Sizes are equal; `a` is `out` itself or apart.
+/// `out = softmax(a)` along a dimension, or its logarithm. Sizes are equal; `a` is `out` itself or does not overlap it.
 pub fn softmax<C: Real>(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
@@ -28,7 +28,7 @@ pub fn softmax<C: Real>(
 
 /// What is taken off the exponents: the greatest. NaN for an infinite one, and so are all results.
 #[inline(always)]
-fn off<C: Real>(greatest: C) -> C {
+fn exponent_shift<C: Real>(greatest: C) -> C {
     greatest.sub(greatest).add(greatest)
 }
 
@@ -42,7 +42,7 @@ fn exponentials<C: Real>(values: &[C]) -> (C, C) {
 
 /// Writes the exponentials of what is left of the values without `taken`; the sum.
 #[inline(always)]
-fn raised<C: Real>(values: &[C], taken: C, to: &mut [C]) -> C {
+fn exponentials_and_sum<C: Real>(values: &[C], taken: C, to: &mut [C]) -> C {
     let mut sums = [C::ZERO; LANES];
     let ((values, last), (to, last_to)) =
         (values.as_chunks::<LANES>(), to.as_chunks_mut::<LANES>());
@@ -60,7 +60,7 @@ fn raised<C: Real>(values: &[C], taken: C, to: &mut [C]) -> C {
 }
 
 #[inline(always)]
-fn together<C: Real>(a: (C, C), b: (C, C)) -> (C, C) {
+fn merge<C: Real>(a: (C, C), b: (C, C)) -> (C, C) {
     let greatest = a.0.greatest(b.0);
     let out = shift(greatest);
     let scaled = |one: (C, C)| {
@@ -75,14 +75,14 @@ widened! {
         out: &ViewMut<'_>,
         range: std::ops::Range<usize>,
     ) {
-        let (mut buffer, mut room) = ([C::ZERO; BUFFER], [C::ZERO; BUFFER]);
+        let (mut buffer, mut out_buffer) = ([C::ZERO; BUFFER], [C::ZERO; BUFFER]);
         let length = lines.length();
         lines.each(range, |offsets| {
             if length <= BUFFER {
                 let x = lines.line(1, offsets, 0, &mut buffer[..length]);
-                let taken = off(folded(x, C::LEAST, |x| x, C::greatest));
-                return lines.written(out, 0, offsets, 0, &mut room[..length], |to| {
-                    let sum = raised(x, taken, to);
+                let taken = exponent_shift(folded(x, C::LEAST, |x| x, C::greatest));
+                return lines.written(out, 0, offsets, 0, &mut out_buffer[..length], |to| {
+                    let sum = exponentials_and_sum(x, taken, to);
                     if LOG {
                         let rest = sum.ln();
                         to.iter_mut().zip(x).for_each(|(to, x)| *to = x.sub(taken).sub(rest));
@@ -96,9 +96,9 @@ widened! {
             for from in (0..length).step_by(BUFFER) {
                 let buffer = &mut buffer[..BUFFER.min(length - from)];
                 lines.load(1, offsets, from, buffer);
-                all = together(all, exponentials::<C>(buffer));
+                all = merge(all, exponentials::<C>(buffer));
             }
-            let (taken, rest, part) = (off(all.0), all.1.ln(), C::ONE.div(all.1));
+            let (taken, rest, part) = (exponent_shift(all.0), all.1.ln(), C::ONE.div(all.1));
             for from in (0..length).step_by(BUFFER) {
                 let buffer = &mut buffer[..BUFFER.min(length - from)];
                 lines.load(1, offsets, from, buffer);
@@ -130,7 +130,7 @@ widened! {
                     *best = best.greatest(*x);
                 }
             }
-            taken.iter_mut().for_each(|best| *best = off(*best));
+            taken.iter_mut().for_each(|best| *best = exponent_shift(*best));
             for index in 0..lines.length() {
                 lines.load_row(1, offsets, index, row);
                 for ((sum, x), out) in sums.iter_mut().zip(row.iter()).zip(taken.iter()) {
@@ -151,7 +151,7 @@ widened! {
 }
 
 /// The gradient of [`softmax`] from that of its result `y`: `y * (grad - sum(grad * y))`, or
-/// `grad - exp(y) * sum(grad)` for the logarithm. Inputs are `out` itself or apart.
+/// `grad - exp(y) * sum(grad)` for the logarithm. Inputs are `out` itself or do not overlap it.
 pub fn softmax_backward<C: Real>(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,

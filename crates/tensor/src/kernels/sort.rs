@@ -19,7 +19,7 @@ pub enum Selection {
     NumberMedian,
 }
 
-/// Where the selected elements go, and room to find them.
+/// Where the selected elements go, and scratch to find them.
 #[derive(Clone, Copy)]
 pub struct Ranked<'a> {
     /// The elements; the type of the tensor.
@@ -27,11 +27,11 @@ pub struct Ranked<'a> {
     /// Their indices in the line; integers.
     pub indices: Option<ViewMut<'a>>,
     /// [`super::order::entry_bytes`] bytes for each element of the tensor.
-    pub room: ViewMut<'a>,
+    pub scratch: ViewMut<'a>,
 }
 
 /// Orders the lines of `a` along `dim`. Outputs have the sizes of `a`, but along `dim` as many as are selected; they and
-/// the room are apart from `a`. Equal elements keep their order; NaN is the greatest.
+/// the scratch do not overlap `a`. Equal elements keep their order; NaN is the greatest.
 #[allow(clippy::too_many_arguments)]
 pub fn ordered(
     parallel: &dyn Parallel,
@@ -68,7 +68,7 @@ fn lines<T: Ordered, E: Entry>(
     split(parallel, a.count() / length, 1, (SMALL / 8).div_ceil(length), |range| {
         for line in range {
             // SAFETY: every line has its own entries.
-            let entries = unsafe { entries::<E>(&ranked.room, line * length, length) };
+            let entries = unsafe { entries::<E>(&ranked.scratch, line * length, length) };
             // SAFETY: the line's first element and its length.
             let first = unsafe { a.first().cast::<T>().offset(start(line)) };
             // SAFETY: as before.
@@ -141,7 +141,7 @@ fn starts(view: &View<'_>, dim: usize) -> impl Fn(usize) -> isize + use<> {
     flat(&if view.rank() == 0 { *view.layout() } else { view.layout().without(dim) })
 }
 
-/// Where the elements of a tensor stand among others: `out[i]` is the number of elements of `line` that are
+/// Where the elements of a tensor belong among others: `out[i]` is the number of elements of `line` that are
 /// less than `values[i]`, or not greater when `right`. The lines are the last dimension of `sequences`,
 /// sorted, or in the order that `sorter` gives; `lines(i)` says which line the i-th value belongs to.
 ///

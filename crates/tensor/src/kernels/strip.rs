@@ -68,11 +68,11 @@ pub(crate) use widened;
 pub unsafe fn load<C: Compute>(dtype: DType, from: *const u8, stride: isize, into: &mut [C]) {
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     unsafe fn wide<C: Compute>(dtype: DType, from: *const u8, stride: isize, into: &mut [C]) {
-        // SAFETY: as the caller vouches.
+        // SAFETY: as the caller guarantees.
         with_any_element!(dtype, T => unsafe { load_typed::<T, C>(from.cast(), stride, into) }, else unreachable!("{dtype}"))
     }
     assert!(runs_here(), "this processor lacks AVX2, FMA or F16C");
-    // SAFETY: this processor has the three features; for the elements the caller vouches.
+    // SAFETY: this processor has the three features; for the elements the caller guarantees.
     unsafe { wide(dtype, from, stride, into) }
 }
 
@@ -89,7 +89,7 @@ unsafe fn load_typed<T: Element, C: Compute>(from: *const T, stride: isize, into
         }
         1 => {
             if T::DTYPE == DType::Float16 && C::DTYPE == DType::Float && from.is_aligned() {
-                // SAFETY: types as just seen; the caller vouches for the elements.
+                // SAFETY: types as just seen; the caller guarantees for the elements.
                 let (source, target) = unsafe {
                     (
                         std::slice::from_raw_parts(from.cast::<f16>(), into.len()),
@@ -99,13 +99,13 @@ unsafe fn load_typed<T: Element, C: Compute>(from: *const T, stride: isize, into
                 return widen_halves(source, target);
             }
             for (at, slot) in into.iter_mut().enumerate() {
-                // SAFETY: as the caller vouches.
+                // SAFETY: as the caller guarantees.
                 *slot = unsafe { from.add(at).read_unaligned() }.widen();
             }
         }
         _ => {
             for (at, slot) in into.iter_mut().enumerate() {
-                // SAFETY: as the caller vouches.
+                // SAFETY: as the caller guarantees.
                 *slot = unsafe { from.offset(at as isize * stride).read_unaligned() }.widen();
             }
         }
@@ -120,11 +120,11 @@ unsafe fn load_typed<T: Element, C: Compute>(from: *const T, stride: isize, into
 pub unsafe fn store<C: Compute>(dtype: DType, to: *mut u8, stride: isize, from: &[C]) {
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     unsafe fn wide<C: Compute>(dtype: DType, to: *mut u8, stride: isize, from: &[C]) {
-        // SAFETY: as the caller vouches.
+        // SAFETY: as the caller guarantees.
         with_any_element!(dtype, T => unsafe { store_typed::<T, C>(to.cast(), stride, from) }, else unreachable!("{dtype}"))
     }
     assert!(runs_here(), "this processor lacks AVX2, FMA or F16C");
-    // SAFETY: this processor has the three features; for the elements the caller vouches.
+    // SAFETY: this processor has the three features; for the elements the caller guarantees.
     unsafe { wide(dtype, to, stride, from) }
 }
 
@@ -136,7 +136,7 @@ pub unsafe fn store<C: Compute>(dtype: DType, to: *mut u8, stride: isize, from: 
 unsafe fn store_typed<T: Element, C: Compute>(to: *mut T, stride: isize, from: &[C]) {
     if stride == 1 {
         if T::DTYPE == DType::Float16 && C::DTYPE == DType::Float && to.is_aligned() {
-            // SAFETY: types as just seen; the caller vouches for the elements.
+            // SAFETY: types as just seen; the caller guarantees for the elements.
             let (source, target) = unsafe {
                 (
                     std::slice::from_raw_parts(from.as_ptr().cast::<f32>(), from.len()),
@@ -146,13 +146,13 @@ unsafe fn store_typed<T: Element, C: Compute>(to: *mut T, stride: isize, from: &
             return narrow_halves(source, target);
         }
         for (at, value) in from.iter().enumerate() {
-            // SAFETY: as the caller vouches.
+            // SAFETY: as the caller guarantees.
             unsafe { to.add(at).write_unaligned(narrow(*value)) };
         }
         return;
     }
     for (at, value) in from.iter().enumerate() {
-        // SAFETY: as the caller vouches.
+        // SAFETY: as the caller guarantees.
         unsafe { to.offset(at as isize * stride).write_unaligned(narrow(*value)) };
     }
 }
@@ -226,7 +226,7 @@ pub fn narrow<T: Element, C: Compute>(value: C) -> T {
 /// It is readable.
 #[inline(always)]
 pub unsafe fn load_one<C: Compute>(dtype: DType, from: *const u8) -> C {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     with_any_element!(dtype, T => unsafe { from.cast::<T>().read_unaligned() }.widen(), else unreachable!("{dtype}"))
 }
 
@@ -236,11 +236,11 @@ pub unsafe fn load_one<C: Compute>(dtype: DType, from: *const u8) -> C {
 /// It is writable.
 #[inline(always)]
 pub unsafe fn store_one<C: Compute>(dtype: DType, to: *mut u8, value: C) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     with_any_element!(dtype, T => unsafe { to.cast::<T>().write_unaligned(narrow(value)) }, else unreachable!("{dtype}"))
 }
 
-/// A strip of an input: borrowed from memory where it lies there as it is needed, else loaded into `room`.
+/// A strip of an input: borrowed from memory where its type and stride allow it, else loaded into `buffer`.
 ///
 /// # Safety
 /// `length` elements from `offset` on, `stride` apart, belong to the view; nobody writes them while the strip is used, if
@@ -252,19 +252,19 @@ pub unsafe fn strip<'s, C: Compute>(
     stride: isize,
     length: usize,
     borrow: bool,
-    room: &'s mut [C],
+    buffer: &'s mut [C],
 ) -> &'s [C] {
     let item = view.item() as isize;
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     let from = unsafe { view.first().offset(offset * item) };
     if borrow && stride == 1 && view.dtype() == C::DTYPE && C::DTYPE != DType::Bool {
         let typed = from.cast::<C>();
         if typed.is_aligned() {
-            // SAFETY: same type, aligned, readable and unchanged as the caller vouches.
+            // SAFETY: same type, aligned, readable and unchanged as the caller guarantees.
             return unsafe { std::slice::from_raw_parts(typed, length) };
         }
     }
-    // SAFETY: as the caller vouches.
-    unsafe { load(view.dtype(), from, stride, &mut room[..length]) };
-    &room[..length]
+    // SAFETY: as the caller guarantees.
+    unsafe { load(view.dtype(), from, stride, &mut buffer[..length]) };
+    &buffer[..length]
 }

@@ -4,10 +4,10 @@ use super::element::Element;
 use super::number::Number;
 use crate::{DType, ViewMut};
 
-/// Where the outputs of a dimension lie among its inputs, for interpolation.
+/// Where the outputs of a dimension are among its inputs, for interpolation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scaling {
-    /// What of the two lies upon each other.
+    /// What of the two is aligned with each other.
     pub alignment: Alignment,
     /// Outputs for each input, if the caller says so; otherwise by the sizes.
     pub factor: Option<f64>,
@@ -15,12 +15,12 @@ pub struct Scaling {
     pub wide: bool,
 }
 
-/// What of the outputs of a dimension lies upon its inputs.
+/// What of the outputs of a dimension is aligned with its inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
     /// The first positions, and the last.
     Corners,
-    /// The outer borders: positions are the centres of what lies between.
+    /// The outer borders: positions are the centres of what is between.
     Centres,
     /// The first positions alone.
     Origins,
@@ -58,7 +58,7 @@ pub enum Rule {
     /// A cubic curve as wide as two outputs on each side, at least as two inputs.
     SmoothCubic(Scaling),
     /// The input with borders: `before` positions in front (negative: so many less).
-    Border(i64, Edge),
+    Padding(i64, Edge),
 }
 
 /// What a sum over a window is divided by.
@@ -72,7 +72,7 @@ pub enum Divisor {
     Number(i64),
 }
 
-/// What stands in a border.
+/// What a border contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edge {
     /// The input mirrored at its outermost element.
@@ -161,19 +161,19 @@ impl Taps {
                 let position = scaling.round(step * scaling.round(output as f64 + 0.5));
                 (position.floor() as usize).min(input - 1)
             }
-            Rule::Border(before, edge) => {
+            Rule::Padding(before, edge) => {
                 let position = output as i64 - before;
                 let inside = match edge {
                     Edge::Replicate => position.clamp(0, last),
                     Edge::Circular => position.rem_euclid(last + 1),
                     Edge::Reflect if last == 0 => 0,
                     Edge::Reflect => {
-                        let turn = position.rem_euclid(2 * last);
-                        turn.min(2 * last - turn)
+                        let remainder = position.rem_euclid(2 * last);
+                        remainder.min(2 * last - remainder)
                     }
                     Edge::Symmetric => {
-                        let turn = position.rem_euclid(2 * (last + 1));
-                        turn.min(2 * last + 1 - turn)
+                        let remainder = position.rem_euclid(2 * (last + 1));
+                        remainder.min(2 * last + 1 - remainder)
                     }
                 };
                 inside as usize
@@ -221,7 +221,7 @@ impl Taps {
             Rule::SmoothCubic(scaling) => {
                 self.smooth(scaling, output, 2.0, |x| cubic(-0.5, x), visit)
             }
-            Rule::Nearest(_) | Rule::NearestCentre(_) | Rule::Border(..) => {}
+            Rule::Nearest(_) | Rule::NearestCentre(_) | Rule::Padding(..) => {}
         }
     }
 
@@ -283,7 +283,7 @@ impl Taps {
                 }
                 Rule::Parts | Rule::Linear(_) => true,
                 Rule::Nearest(scaling) => scaling.factor.is_none(),
-                Rule::Border(before, _) => before == 0,
+                Rule::Padding(before, _) => before == 0,
                 _ => false,
             }
     }
@@ -321,7 +321,7 @@ fn line<'a, T: Element>(memory: ViewMut<'a>, length: usize) -> &'a mut [T] {
 
 /// The memory that a [`Table`] is written to.
 #[derive(Clone, Copy)]
-pub struct TableRoom<'a> {
+pub struct TableBuffers<'a> {
     /// Two more integers than there are results.
     pub starts: ViewMut<'a>,
     /// As many integers as there are pairs.
@@ -345,11 +345,12 @@ pub struct Table<'a, C> {
 
 impl<'a, C: Number> Table<'a, C> {
     /// Outputs from inputs.
-    pub fn forward(taps: &Taps, room: TableRoom<'a>) -> Table<'a, C> {
-        let count = room.weights.count();
-        let starts = line::<i64>(room.starts, taps.output + 2);
-        let (sources, weights) = (line::<i64>(room.sources, count), line::<C>(room.weights, count));
-        let divisors = line::<C>(room.divisors, taps.output);
+    pub fn forward(taps: &Taps, buffers: TableBuffers<'a>) -> Table<'a, C> {
+        let count = buffers.weights.count();
+        let starts = line::<i64>(buffers.starts, taps.output + 2);
+        let (sources, weights) =
+            (line::<i64>(buffers.sources, count), line::<C>(buffers.weights, count));
+        let divisors = line::<C>(buffers.divisors, taps.output);
         let mut next = 0;
         for output in 0..taps.output {
             starts[output] = next as i64;
@@ -364,11 +365,12 @@ impl<'a, C: Number> Table<'a, C> {
     }
 
     /// The gradients of inputs from those of outputs.
-    pub fn backward(taps: &Taps, room: TableRoom<'a>) -> Table<'a, C> {
-        let count = room.weights.count();
-        let starts = line::<i64>(room.starts, taps.input + 2);
-        let (sources, weights) = (line::<i64>(room.sources, count), line::<C>(room.weights, count));
-        let divisors = line::<C>(room.divisors, taps.input);
+    pub fn backward(taps: &Taps, buffers: TableBuffers<'a>) -> Table<'a, C> {
+        let count = buffers.weights.count();
+        let starts = line::<i64>(buffers.starts, taps.input + 2);
+        let (sources, weights) =
+            (line::<i64>(buffers.sources, count), line::<C>(buffers.weights, count));
+        let divisors = line::<C>(buffers.divisors, taps.input);
         divisors.fill(C::ONE);
         starts.fill(0);
         for output in 0..taps.output {

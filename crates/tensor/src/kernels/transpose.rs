@@ -46,7 +46,7 @@ pub fn transposed<T: Copy>(
             o += row as isize * pitch_out + column as isize;
             f += column as isize * pitch_a + row as isize;
             let (height, width) = ((rows - row).min(TILE), (columns - column).min(TILE));
-            // SAFETY: the tile lies inside both layouts.
+            // SAFETY: the tile is inside both layouts.
             unsafe {
                 let o = out.first_mut().cast::<T>().offset(o);
                 let f = a.first().cast::<T>().offset(f);
@@ -75,7 +75,7 @@ unsafe fn part_of_tile<T: Copy>(
 ) {
     for r in 0..height as isize {
         for c in 0..width as isize {
-            // SAFETY: as the caller vouches.
+            // SAFETY: as the caller guarantees.
             unsafe {
                 let value = a.offset(c * pitch_a + r).read_unaligned();
                 out.offset(r * pitch_out + c).write_unaligned(value);
@@ -120,7 +120,7 @@ unsafe fn whole_tile<T: Copy>(out: *mut T, pitch_out: isize, a: *const T, pitch_
         }
         return;
     }
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe { part_of_tile(out, pitch_out, a, pitch_a, TILE, TILE) };
 }
 
@@ -134,7 +134,7 @@ unsafe fn eight_by_eight(out: *mut f32, pitch_out: isize, a: *const f32, pitch_a
     use std::arch::x86_64::*;
     let mut row = [_mm256_setzero_ps(); 8];
     for (at, slot) in row.iter_mut().enumerate() {
-        // SAFETY: as the caller vouches.
+        // SAFETY: as the caller guarantees.
         *slot = unsafe { _mm256_loadu_ps(a.offset(at as isize * pitch_a)) };
     }
     let pairs: [__m256; 8] = std::array::from_fn(|at| match at % 2 {
@@ -147,7 +147,7 @@ unsafe fn eight_by_eight(out: *mut f32, pitch_out: isize, a: *const f32, pitch_a
         if upper == 0 { _mm256_shuffle_ps::<0x44>(x, y) } else { _mm256_shuffle_ps::<0xee>(x, y) }
     });
     for at in 0..4 {
-        // SAFETY: as the caller vouches.
+        // SAFETY: as the caller guarantees.
         unsafe {
             let low = _mm256_permute2f128_ps::<0x20>(fours[at], fours[at + 4]);
             let high = _mm256_permute2f128_ps::<0x31>(fours[at], fours[at + 4]);
@@ -164,7 +164,7 @@ unsafe fn eight_by_eight(out: *mut f32, pitch_out: isize, a: *const f32, pitch_a
 #[cfg(target_arch = "x86_64")]
 unsafe fn eight_halves(out: *mut u16, pitch_out: isize, a: *const u16, pitch_a: isize) {
     use std::arch::x86_64::*;
-    // SAFETY: as the caller vouches; SSE2 belongs to every x86-64.
+    // SAFETY: as the caller guarantees; SSE2 belongs to every x86-64.
     unsafe {
         let row: [__m128i; 8] =
             std::array::from_fn(|at| _mm_loadu_si128(a.offset(at as isize * pitch_a).cast()));

@@ -34,12 +34,12 @@ impl UniqueOutputs<'_> {
 /// The different elements of `a`; how many there are. `sorted`: rising, NaN each for itself at the end, else
 /// an element counts when it differs from the one before it. Outputs have room for all of `a`.
 ///
-/// `room` is for a sort: [`super::order::entry_bytes`] bytes for each element of `a`.
+/// `scratch` is for a sort: [`super::order::entry_bytes`] bytes for each element of `a`.
 #[allow(
     clippy::undocumented_unsafe_blocks,
     reason = "clippy sees no comment inside a macro's argument"
 )]
-pub fn unique(a: View<'_>, outputs: &UniqueOutputs<'_>, room: Option<ViewMut<'_>>) -> usize {
+pub fn unique(a: View<'_>, outputs: &UniqueOutputs<'_>, scratch: Option<ViewMut<'_>>) -> usize {
     let count = a.count();
     with_ordered!(a.dtype(), count, T, E => {
         let at_a = flat(a.layout());
@@ -48,9 +48,9 @@ pub fn unique(a: View<'_>, outputs: &UniqueOutputs<'_>, room: Option<ViewMut<'_>
             unsafe { a.first().cast::<T>().offset(at_a(index)).read_unaligned() }
         };
         let mut order: Option<&mut [E]> = None;
-        if let Some(room) = &room {
-            // SAFETY: the room is this kernel's.
-            let all = unsafe { entries::<E>(room, 0, count) };
+        if let Some(scratch) = &scratch {
+            // SAFETY: the scratch is this kernel's.
+            let all = unsafe { entries::<E>(scratch, 0, count) };
             if a.is_contiguous() {
                 // SAFETY: as many elements as entries.
                 unsafe { enter(all, a.first().cast::<T>(), 1, false) };
@@ -112,7 +112,7 @@ fn emit(
     found
 }
 
-/// As [`unique`] for the slices of `a` along a dimension, ordered element by element. `room` is for a sort: 16
+/// As [`unique`] for the slices of `a` along a dimension, ordered element by element. `scratch` is for a sort: 16
 /// bytes for each slice. Slices go one after the other to `values`, which has the sizes of `a`, but along `dim`
 /// as many as there are (known from a call without `values`).
 #[allow(
@@ -124,7 +124,7 @@ pub fn unique_slices(
     a: View<'_>,
     dim: usize,
     outputs: &UniqueOutputs<'_>,
-    room: Option<ViewMut<'_>>,
+    scratch: Option<ViewMut<'_>>,
 ) -> usize {
     use super::order::Wide;
     let count = a.dims()[dim];
@@ -150,9 +150,9 @@ pub fn unique_slices(
         })
     };
     let mut order: Option<&mut [Wide]> = None;
-    if let Some(room) = &room {
-        // SAFETY: the room is this kernel's.
-        let all = unsafe { entries::<Wide>(room, 0, count) };
+    if let Some(scratch) = &scratch {
+        // SAFETY: the scratch is this kernel's.
+        let all = unsafe { entries::<Wide>(scratch, 0, count) };
         all.iter_mut().enumerate().for_each(|(at, entry)| *entry = Wide::new(0, at));
         all.sort_unstable_by(|x, y| compare(x.index(), y.index()).then(x.cmp(y)));
         order = Some(all);

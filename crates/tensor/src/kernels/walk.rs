@@ -195,14 +195,14 @@ mod tests {
         #[test]
         fn visits_every_position_once(
             sizes in prop::collection::vec(0usize..5, 0..5),
-            turn in any::<prop::sample::Index>(),
+            rotation in any::<prop::sample::Index>(),
             cut in any::<prop::sample::Index>(),
             longest in 1usize..7,
         ) {
             let plain = Layout::contiguous(DType::Float, &sizes);
             let mut order: Vec<usize> = (0..sizes.len()).collect();
             if !order.is_empty() {
-                order.rotate_left(turn.index(sizes.len()));
+                order.rotate_left(rotation.index(sizes.len()));
             }
             let inverse: Vec<usize> = (0..sizes.len()).map(|at| order.iter().position(|o| *o == at).unwrap()).collect();
             let permuted_sizes: Vec<usize> = order.iter().map(|at| sizes[*at]).collect();

@@ -1,4 +1,4 @@
-//! The places of the arguments of attention and of its gradients, and what single ones of them say.
+//! The indices of the arguments of attention and of its gradients, and what single ones of them say.
 
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -24,7 +24,7 @@ pub(super) const SHIFT_KIND: usize = 13;
 pub(super) const PREFIX: usize = 14;
 /// The ends of sequences: of queries, then of keys.
 pub(super) const ENDS: usize = 15;
-/// Where the first query lies among all, then the first key.
+/// Where the first query is among all, then the first key.
 pub(super) const STARTS: usize = 17;
 pub(super) const QUERY_ROPE: usize = 19;
 pub(super) const KEY_ROPE: usize = 20;
@@ -41,8 +41,8 @@ pub(super) const OUT: usize = 26;
 pub(super) const SCALES: usize = 27;
 // Backward.
 pub(super) const GRAD: usize = 24;
-pub(super) const NOTED_GREATEST: usize = 25;
-pub(super) const NOTED_SUMS: usize = 26;
+pub(super) const SAVED_GREATEST: usize = 25;
+pub(super) const SAVED_SUMS: usize = 26;
 pub(super) const RESULT: usize = 27;
 pub(super) const TO_QUERY: usize = 28;
 pub(super) const TO_KEY: usize = 29;
@@ -54,7 +54,7 @@ pub(super) const TO_SINK: usize = 34;
 /// As [`SCALES`].
 pub(super) const BACKWARD_SCALES: usize = 35;
 
-/// Whether sequences of different lengths lie one after the other: tokens, heads, features.
+/// Whether sequences of different lengths are packed one after the other: tokens, heads, features.
 pub(super) fn is_packed(call: &Call<'_>) -> Result<bool> {
     Ok(call.text(FORM)? == "TND")
 }
@@ -127,21 +127,25 @@ pub(super) fn numbers(call: &Call<'_>, at: usize) -> Result<Vec<i64>> {
     if call.has(at) { call.ints(at) } else { Ok(Vec::new()) }
 }
 
-/// Where a piece of work stands among all.
+/// The position of a piece of work among all.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum PiecePosition {
     /// It is all there is.
     Whole,
     /// A sequence: whether it is the first, and whether it is the last.
     Sequence(bool, bool),
 }
 
-/// Which scores count: whether the mask is taken as it is (else it stands for a band), the band, and whether prefixes
+/// Which scores count: whether the mask is taken as it is (else it is a band), the band, and whether prefixes
 /// count.
-pub(super) type Counting = (bool, Option<(isize, isize)>, bool);
+pub(super) type ScoreMask = (bool, Option<(isize, isize)>, bool);
 
-/// What a mode says of the scores that count.
-pub(super) fn counting(call: &Call<'_>, sizes: &Sizes, place: Place) -> Result<Counting> {
+/// The scores that count in a mode.
+pub(super) fn score_mask(
+    call: &Call<'_>,
+    sizes: &Sizes,
+    position: PiecePosition,
+) -> Result<ScoreMask> {
     let before = call.int_or(BEFORE, i64::from(i32::MAX))? as isize;
     let after = call.int_or(AFTER, i64::from(i32::MAX))? as isize;
     let last = sizes.keys as isize - sizes.queries as isize;
@@ -149,16 +153,18 @@ pub(super) fn counting(call: &Call<'_>, sizes: &Sizes, place: Place) -> Result<C
     let causal = Some((far, 0));
     let causal_from_end = Some((far, last));
     let band = Some((last.saturating_sub(before), last.saturating_add(after)));
-    Ok(match (call.int_or(SPARSE, 0)?, place) {
+    Ok(match (call.int_or(SPARSE, 0)?, position) {
         (0, _) => (true, Some((before.saturating_neg(), after)), false),
-        (1, _) | (5, Place::Whole) => (true, None, false),
+        (1, _) | (5, PiecePosition::Whole) => (true, None, false),
         (2, _) => (false, causal, false),
         (3, _) => (false, causal_from_end, false),
         (4, _) => (false, band, false),
         (6, _) => (false, causal_from_end, true),
-        (7, Place::Sequence(_, true)) | (8, Place::Sequence(true, _)) => (false, band, false),
-        (7, Place::Sequence(..)) => (false, causal_from_end, false),
-        (8, Place::Sequence(..)) => (false, causal, false),
+        (7, PiecePosition::Sequence(_, true)) | (8, PiecePosition::Sequence(true, _)) => {
+            (false, band, false)
+        }
+        (7, PiecePosition::Sequence(..)) => (false, causal_from_end, false),
+        (8, PiecePosition::Sequence(..)) => (false, causal, false),
         (other, _) => {
             let (name, form) = (call.parameter(SPARSE), call.text(FORM)?);
             return Err(Error::invalid(format!(

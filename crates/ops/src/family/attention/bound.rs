@@ -65,7 +65,7 @@ pub(super) struct Bound {
     scale: f32,
 }
 
-/// The tokens of each sequence, from the places where sequences end.
+/// The tokens of each sequence, from the positions where sequences end.
 fn ranges(call: &Call<'_>, at: usize, tokens: usize) -> Result<Vec<Range<usize>>> {
     let ends = call.ints(at)?;
     let mut start = 0;
@@ -198,9 +198,9 @@ impl Bound {
         }
         self.shift_last = kind == 0;
         let (batches, heads, packed) = (self.batches(), self.heads, self.packed);
-        let wrong = |wanted: &str| {
+        let wrong = |expected: &str| {
             let (name, have) = (call.parameter(SHIFT), shift.dims());
-            Error::invalid(format!("{name} has the sizes {have:?}: expected {wanted}"))
+            Error::invalid(format!("{name} has the sizes {have:?}: expected {expected}"))
         };
         let is_short = |one: &Piece| one.sizes.queries > SHORT;
         self.by_distance =
@@ -263,11 +263,11 @@ impl Bound {
         let (first, last) = (lengths.iter().position(busy), lengths.iter().rposition(busy));
         let batches = self.batches();
         for (at, piece) in self.pieces.iter_mut().enumerate() {
-            let place = match self.packed {
-                true => Place::Sequence(Some(at) == first, Some(at) == last),
-                false => Place::Whole,
+            let position = match self.packed {
+                true => PiecePosition::Sequence(Some(at) == first, Some(at) == last),
+                false => PiecePosition::Whole,
             };
-            let (plain, band, prefixed) = counting(call, &piece.sizes, place)?;
+            let (plain, band, prefixed) = score_mask(call, &piece.sizes, position)?;
             piece.band = band;
             if prefixed {
                 let all =
@@ -321,7 +321,7 @@ impl Bound {
         Ok(())
     }
 
-    /// Fails where features apart come with a shift or with dropout.
+    /// Fails where features in a second tensor come with a shift or with dropout.
     fn expect_no_more_features(&self, call: &Call<'_>) -> Result<()> {
         let more = call.has(QUERY_ROPE) && call.layout(QUERY_ROPE)?.count() > 0;
         let shifted = self.pieces.iter().any(|one| one.shift.is_some() || one.slopes.is_some());

@@ -1,4 +1,4 @@
-//! Tensors of features that may have further ones apart: both lie together in the workspace while attention works.
+//! Tensors of features that may continue in a second tensor: both are joined in the workspace while attention works.
 
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -36,46 +36,46 @@ impl Features {
         call.expect_dtype(at, &more, &[plain.dtype])?;
         let mut dims = plain.dims().to_vec();
         dims[last] += more.dims()[last];
-        let room = call.scratch(plain.dtype, &dims);
-        Ok(Features { plain, more: Some((more, room)) })
+        let scratch = call.scratch(plain.dtype, &dims);
+        Ok(Features { plain, more: Some((more, scratch)) })
     }
 
     /// The layout of all features.
     pub(super) fn layout(&self) -> Layout {
-        self.more.map_or(*self.plain.layout(), |(_, room)| *room)
+        self.more.map_or(*self.plain.layout(), |(_, scratch)| *scratch)
     }
 
-    /// The places of both parts among all features, where there are two.
+    /// The positions of both parts among all features, where there are two.
     fn parts<'m>(&self, memory: &Memory<'m>) -> Option<[(ViewMut<'m>, Operand); 2]> {
-        let (more, room) = &self.more?;
-        let room = memory.scratch(room);
+        let (more, scratch) = &self.more?;
+        let scratch = memory.scratch(scratch);
         let last = self.plain.rank() - 1;
         let first = self.plain.dims()[last];
         let part = |start: usize, count: usize| {
-            room.with_layout(room.layout().sliced(last, start, count, 1)).expect("a part")
+            scratch.with_layout(scratch.layout().sliced(last, start, count, 1)).expect("a part")
         };
         Some([(part(0, first), self.plain), (part(first, more.dims()[last]), *more)])
     }
 
     /// Brings both parts together, before any is read.
     pub(super) fn join(&self, memory: &Memory<'_>) {
-        for (room, part) in self.parts(memory).into_iter().flatten() {
-            copy(memory.parallel, room, memory.view(&part));
+        for (scratch, part) in self.parts(memory).into_iter().flatten() {
+            copy(memory.parallel, scratch, memory.view(&part));
         }
     }
 
     /// Brings the parts back, after all are written.
     pub(super) fn part(&self, memory: &Memory<'_>) {
-        for (room, part) in self.parts(memory).into_iter().flatten() {
-            copy(memory.parallel, memory.out(&part), room.view());
+        for (scratch, part) in self.parts(memory).into_iter().flatten() {
+            copy(memory.parallel, memory.out(&part), scratch.view());
         }
     }
 
     /// Some of them, to read.
     pub(super) fn view<'m>(&self, memory: &Memory<'m>, layout: Layout) -> View<'m> {
         match &self.more {
-            Some((_, room)) => {
-                memory.scratch(room).view().with_layout(layout).expect("a part of the room")
+            Some((_, scratch)) => {
+                memory.scratch(scratch).view().with_layout(layout).expect("a part of the scratch")
             }
             None => memory.view(&self.plain.with_layout(layout)),
         }
@@ -84,8 +84,8 @@ impl Features {
     /// Some of them, to write.
     pub(super) fn out<'m>(&self, memory: &Memory<'m>, layout: Layout) -> ViewMut<'m> {
         match &self.more {
-            Some((_, room)) => {
-                memory.scratch(room).with_layout(layout).expect("a part of the room")
+            Some((_, scratch)) => {
+                memory.scratch(scratch).with_layout(layout).expect("a part of the scratch")
             }
             None => memory.out(&self.plain.with_layout(layout)),
         }

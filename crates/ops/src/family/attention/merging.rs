@@ -2,13 +2,13 @@
 
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
-use crate::family::reading::Read;
+use crate::family::inputs::UnaliasedInput;
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Among, Attr, No, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Among, Attr, No, O};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
+use cairn_tensor::kernels::access::PositionAccess;
 use cairn_tensor::kernels::merge::{Partial, merge_by_logarithms, merge_two};
-use cairn_tensor::kernels::positions::Positions;
 use cairn_tensor::{DType, Layout};
 
 const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
@@ -55,19 +55,19 @@ fn merge(call: &mut Call<'_>) -> Result<Plan> {
         reads.push(call.read(at, &outs)?);
     }
     call.expect_dtype(0, &reads[0], REAL)?;
-    let mut notes = reads[1].dims().to_vec();
-    let heads = match (packed, notes.len()) {
-        (true, 3) | (false, 4) => notes[1],
+    let mut stats = reads[1].dims().to_vec();
+    let heads = match (packed, stats.len()) {
+        (true, 3) | (false, 4) => stats[1],
         _ => 0,
     };
-    let wanted = result(call, 0, &reads[0], &form, heads)?;
+    let expected = result(call, 0, &reads[0], &form, heads)?;
     let fits = match packed {
-        true => notes[0] == wanted.dims()[0],
-        false => notes[0] == wanted.dims()[1] && notes[2] == wanted.dims()[0],
+        true => stats[0] == expected.dims()[0],
+        false => stats[0] == expected.dims()[1] && stats[2] == expected.dims()[0],
     };
-    if !fits || notes.last() == Some(&0) {
+    if !fits || stats.last() == Some(&0) {
         let (name, dims) = (call.parameter(1), reads[0].dims());
-        return Err(Error::invalid(format!("{name} has the sizes {notes:?}: {dims:?} has others")));
+        return Err(Error::invalid(format!("{name} has the sizes {stats:?}: {dims:?} has others")));
     }
     for at in [3, 9] {
         let one: &Layout = if at == 3 { &reads[3] } else { &out };
@@ -78,7 +78,7 @@ fn merge(call: &mut Call<'_>) -> Result<Plan> {
         .into_iter()
         .chain([(10, greatest.layout()), (11, sums.layout())])
     {
-        call.expect_dims(at, one, &notes)?;
+        call.expect_dims(at, one, &stats)?;
         call.expect_dtype(at, one, &[DType::Float])?;
         if by_heads && !one.is_contiguous() {
             let name = call.parameter(at);
@@ -87,12 +87,12 @@ fn merge(call: &mut Call<'_>) -> Result<Plan> {
     }
     let ends = if by_heads { Some(call.read_index(6, &outs)?) } else { None };
     let ends_name = call.parameter(6);
-    let any = notes.pop().unwrap_or(0);
+    let any = stats.pop().unwrap_or(0);
     let tokens = reads[0].dims()[0];
     call.plan(move |memory| {
         let as_result = |layout: &Layout| result_of(layout, packed, heads);
         let views: Vec<_> = reads.iter().map(|read| read.view(memory)).collect();
-        let notes_of = |layout: &Layout, range: &std::ops::Range<usize>| match (packed, by_heads) {
+        let stats_of = |layout: &Layout, range: &std::ops::Range<usize>| match (packed, by_heads) {
             (true, true) => {
                 let strides = [any as isize, 0, (range.len() * any) as isize, 1];
                 let dims = [range.len(), 1, heads, any];
@@ -109,8 +109,8 @@ fn merge(call: &mut Call<'_>) -> Result<Plan> {
         let mut ranges: Vec<std::ops::Range<usize>> = std::iter::once(0..tokens).collect();
         if let Some(ends) = &ends {
             let ends = ends.view(memory);
-            let places = Positions::new(ends);
-            let values: Vec<i64> = (0..ends.count()).map(|at| places.get(&[at])).collect();
+            let positions = PositionAccess::new(ends);
+            let values: Vec<i64> = (0..ends.count()).map(|at| positions.get(&[at])).collect();
             let good = values.first() == Some(&0)
                 && values.last() == Some(&(tokens as i64))
                 && values.is_sorted();
@@ -127,13 +127,19 @@ fn merge(call: &mut Call<'_>) -> Result<Plan> {
                     |at: usize, layout: Layout| views[at].with_layout(layout).expect("a part");
                 Partial {
                     result: one(at, results_of(views[at].layout(), range)),
-                    greatest: one(at + 1, notes_of(views[at + 1].layout(), range)),
-                    sums: one(at + 2, notes_of(views[at + 2].layout(), range)),
+                    greatest: one(at + 1, stats_of(views[at + 1].layout(), range)),
+                    sums: one(at + 2, stats_of(views[at + 2].layout(), range)),
                 }
             };
-            let note = |one: &Operand| memory.out(&one.with_layout(notes_of(one, range)));
+            let stats_out = |one: &Operand| memory.out(&one.with_layout(stats_of(one, range)));
             let out = memory.out(&out.with_layout(results_of(&out, range)));
-            merge_two(memory.parallel, [part(0), part(3)], out, note(&greatest), note(&sums));
+            merge_two(
+                memory.parallel,
+                [part(0), part(3)],
+                out,
+                stats_out(&greatest),
+                stats_out(&sums),
+            );
         }
         Ok(())
     })
@@ -185,14 +191,14 @@ fn update(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_dtype(4, total, &[DType::Float])?;
     }
     let outs: Vec<_> = [&out].into_iter().chain(&total).collect();
-    let mut reads: [Vec<Read>; 2] = [Vec::new(), Vec::new()];
+    let mut reads: [Vec<UnaliasedInput>; 2] = [Vec::new(), Vec::new()];
     for (logarithm, one) in logarithms.into_iter().zip(results) {
         call.expect_dims(0, &logarithm, &[rows])?;
         call.expect_dtype(0, &logarithm, &[DType::Float])?;
         call.expect_dims(1, &one, out.dims())?;
         call.expect_dtype(1, &one, REAL)?;
-        reads[0].push(call.kept_apart(logarithm, &outs));
-        reads[1].push(call.kept_apart(one, &outs));
+        reads[0].push(call.unaliased(logarithm, &outs));
+        reads[1].push(call.unaliased(one, &outs));
     }
     call.plan(move |memory| {
         let [logarithms, results] = [&reads[0], &reads[1]]
@@ -214,7 +220,7 @@ fn updated(call: &Call<'_>) -> Result<Vec<Layout>> {
 /// The rows of this family.
 #[rustfmt::skip]
 pub const ROWS: &[Row] = &[
-    aclnn("RingAttentionUpdate", merge).picks(&[
+    aclnn("RingAttentionUpdate", merge).with_args(&[
         A(0), A(1), A(2), A(3), A(4), A(5), A(6), A(7), No, A(8), A(9), A(10),
     ]),
     aclnn("RingAttentionUpdateV2", merge),
@@ -231,9 +237,9 @@ pub const NODES: &[Node] = &[node(
     &[
         Among(0, 2, 0),
         Among(1, 2, 0),
-        Attr("update_type", Default::Required),
+        Attr("update_type", AttrDefault::Required),
         O(0),
         O(1),
-        Attr("sp", Default::Required),
+        Attr("sp", AttrDefault::Required),
     ],
 )];

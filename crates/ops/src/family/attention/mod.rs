@@ -1,7 +1,7 @@
 //! Attention as one operator, and its gradients: of batches with the same lengths, and of sequences of different lengths
 //! that lie one after the other.
 //!
-//! Workspace: what the kernels want for the largest piece of work; features that come apart, brought together; a number
+//! Workspace: what the kernels need for the largest piece of work; features of two tensors, joined; a number
 //! for each batch and head where sinks have gradients.
 
 mod arguments;
@@ -13,7 +13,7 @@ mod rows;
 pub use merging::{NODES as MERGING_NODES, ROWS as MERGING_ROWS};
 pub use rows::{NODES, ROWS};
 
-use super::reducing::Axes;
+use super::reduction_plan::Axes;
 use crate::call::Call;
 use crate::error::{Error, Fault, Outcome, Result};
 use crate::plan::{Operand, Plan};
@@ -29,13 +29,13 @@ use features::Features;
 
 /// The greatest scores or the sums of all queries.
 #[derive(Clone, Copy)]
-struct Notes {
+struct SoftmaxStats {
     operand: Operand,
-    /// They lie sequence by sequence, and in each head by head.
+    /// They are ordered sequence by sequence, and in each head by head.
     by_heads: bool,
 }
 
-impl Notes {
+impl SoftmaxStats {
     /// Of batches: batches, heads, queries, any. Of sequences: tokens, heads, any; or the same elements sequence by
     /// sequence as heads, tokens, any, whatever the sizes say.
     fn new(
@@ -43,7 +43,7 @@ impl Notes {
         at: usize,
         operand: Option<Operand>,
         bound: &Bound,
-    ) -> Result<Option<Notes>> {
+    ) -> Result<Option<SoftmaxStats>> {
         let Some(operand) = operand.filter(|one| one.count() > 0) else {
             return Ok(None);
         };
@@ -68,11 +68,11 @@ impl Notes {
             false => operand.rank() == 4 && operand.dims()[..3] == query.dims()[..3],
         };
         if fits && operand.dtype == DType::Float {
-            return Ok(Some(Notes { operand, by_heads }));
+            return Ok(Some(SoftmaxStats { operand, by_heads }));
         }
-        let (name, layout, wanted) = (call.parameter(at), operand.layout(), query.dims());
-        let wanted = &wanted[..wanted.len() - 1];
-        Err(Error::invalid(format!("{name} is {layout}: expected float of {wanted:?} and 8")))
+        let (name, layout, expected) = (call.parameter(at), operand.layout(), query.dims());
+        let expected = &expected[..expected.len() - 1];
+        Err(Error::invalid(format!("{name} is {layout}: expected float of {expected:?} and 8")))
     }
 
     /// Those of one piece of work: batches, heads, queries, any.
@@ -88,7 +88,7 @@ impl Notes {
     }
 }
 
-/// Scratch of `f32` can be used when it lies on whole elements.
+/// Scratch of `f32` can be used when it is aligned to whole elements.
 fn check_scratch(scratch: &ViewMut<'_>) -> Outcome {
     match scratch.address().is_multiple_of(align_of::<f32>()) {
         true => Ok(()),
@@ -119,8 +119,8 @@ fn attention(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(OUT, &out, &dims)?;
     call.expect_number(OUT, &out)?;
     let (greatest, sums) = (call.optional_output(GREATEST)?, call.optional_output(SUMS)?);
-    let greatest = Notes::new(call, GREATEST, greatest, &bound)?;
-    let sums = Notes::new(call, SUMS, sums, &bound)?;
+    let greatest = SoftmaxStats::new(call, GREATEST, greatest, &bound)?;
+    let sums = SoftmaxStats::new(call, SUMS, sums, &bound)?;
     bound.expect_apart(call, OUT, &out)?;
     if out.count() == 0 {
         return call.nothing();
@@ -132,8 +132,8 @@ fn attention(call: &mut Call<'_>) -> Result<Plan> {
         bound.query.join(memory);
         bound.key.join(memory);
         if bound.packed {
-            let notes = [greatest, sums].into_iter().flatten().map(|notes| notes.operand);
-            for whole in notes.chain([out]) {
+            let stats = [greatest, sums].into_iter().flatten().map(|stats| stats.operand);
+            for whole in stats.chain([out]) {
                 fill_scalar(memory.parallel, memory.out(&whole), Scalar::from(0.0));
             }
         }
@@ -141,11 +141,19 @@ fn attention(call: &mut Call<'_>) -> Result<Plan> {
             if bound.packed && piece.is_empty() {
                 continue;
             }
-            let noted = |one: Option<Notes>| one.map(|one| memory.out(&one.of(&bound, piece)));
-            let room = of_sizes(scratch, &forward_scratch(&piece.sizes));
+            let stats_out =
+                |one: Option<SoftmaxStats>| one.map(|one| memory.out(&one.of(&bound, piece)));
+            let piece_scratch = of_sizes(scratch, &forward_scratch(&piece.sizes));
             let task = bound.task(memory, piece);
             let out = memory.out(&out.with_layout(bound.of(&out, &piece.queries)));
-            forward(memory.parallel, &task, out, noted(greatest), noted(sums), room);
+            forward(
+                memory.parallel,
+                &task,
+                out,
+                stats_out(greatest),
+                stats_out(sums),
+                piece_scratch,
+            );
         }
         Ok(())
     })
@@ -197,9 +205,9 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
             Some(result)
         }
     };
-    let (greatest, sums) = (call.optional(NOTED_GREATEST)?, call.optional(NOTED_SUMS)?);
-    let greatest = Notes::new(call, NOTED_GREATEST, greatest, &bound)?;
-    let notes = greatest.zip(Notes::new(call, NOTED_SUMS, sums, &bound)?);
+    let (greatest, sums) = (call.optional(SAVED_GREATEST)?, call.optional(SAVED_SUMS)?);
+    let greatest = SoftmaxStats::new(call, SAVED_GREATEST, greatest, &bound)?;
+    let stats = greatest.zip(SoftmaxStats::new(call, SAVED_SUMS, sums, &bound)?);
     let (key, value) = (bound.key.layout(), *bound.value.layout());
     let outputs = [
         gradient(call, &bound, (TO_QUERY, Some(TO_QUERY_ROPE)), &query, bound.heads)?,
@@ -213,7 +221,7 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
             call.expect_number(TO_SINK, &out)?;
             let parts = call.scratch(DType::Float, &[bound.batches(), bound.heads]);
             let axes: Axes = [true, false].into_iter().collect();
-            let sum = call.reducing(&parts, &axes, &fold::sum::<f32>());
+            let sum = call.plan_reduction(&parts, &axes, &fold::sum::<f32>());
             Some((out, parts, sum))
         }
         _ => None,
@@ -237,12 +245,12 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
             }
             let (queries, keys) = (&piece.queries, &piece.keys);
             let of = |one: &Operand| memory.view(&one.with_layout(bound.of(one, queries)));
-            let noted = |one: &Notes| memory.view(&one.of(&bound, piece));
+            let stats_of = |one: &SoftmaxStats| memory.view(&one.of(&bound, piece));
             let written = |one: &Features, range| one.out(memory, bound.of(&one.layout(), range));
             let gradients = Gradients {
                 grad: of(&grad),
                 result: result.as_ref().map(of),
-                noted: notes.as_ref().map(|(most, sum)| (noted(most), noted(sum))),
+                softmax_stats: stats.as_ref().map(|(most, sum)| (stats_of(most), stats_of(sum))),
                 query: written(&outputs[0], queries),
                 key: written(&outputs[1], keys),
                 value: written(&outputs[2], keys),
@@ -251,8 +259,8 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
                     false => lost,
                 }),
             };
-            let room = of_sizes(scratch, &backward_scratch(&piece.sizes));
-            backward(memory.parallel, &bound.task(memory, piece), &gradients, room);
+            let piece_scratch = of_sizes(scratch, &backward_scratch(&piece.sizes));
+            backward(memory.parallel, &bound.task(memory, piece), &gradients, piece_scratch);
         }
         outputs.iter().for_each(|one| one.part(memory));
         if let (Some((out, _, sum)), Some(lost)) = (&to_sink, lost) {
@@ -269,15 +277,15 @@ fn inferred(call: &Call<'_>) -> Result<Vec<Layout>> {
     let by = by_heads(call, QUERY, &query, heads)?;
     let groups = group_count(call, &by, &key)?;
     let width = *by_heads(call, VALUE, &value, groups)?.dims().last().expect("features");
-    let mut notes = by.dims().to_vec();
-    *notes.last_mut().expect("features") = 8;
-    let notes = Layout::contiguous(DType::Float, &notes);
+    let mut stats = by.dims().to_vec();
+    *stats.last_mut().expect("features") = 8;
+    let stats = Layout::contiguous(DType::Float, &stats);
     let mut dims = query.dims().to_vec();
     if let Some(last) = dims.last_mut() {
         *last = if call.text(FORM)?.ends_with('H') { width * heads } else { width };
     }
     let none = Layout::contiguous(query.dtype, &[0]);
-    Ok(vec![notes, notes, none, Layout::contiguous(query.dtype, &dims)])
+    Ok(vec![stats, stats, none, Layout::contiguous(query.dtype, &dims)])
 }
 
 fn inferred_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {

@@ -2,108 +2,112 @@
 
 use super::{attention, gradients, inferred, inferred_gradients};
 use crate::infer::Infer;
-use crate::table::Pick::{A, Attr, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 
 /// The rows of this family.
 #[rustfmt::skip]
 pub const ROWS: &[Row] = &[
-    aclnn("FlashAttentionScore", attention).picks(&[
+    aclnn("FlashAttentionScore", attention).with_args(&[
         A(0), A(1), A(2), A(3), A(4), A(6), A(8), A(9), A(10), A(11), A(12), A(13), A(15),
         No, A(7), No, No, No, No, No, No, No, No, No, A(16), A(17), A(19),
     ]),
-    aclnn("FlashAttentionScoreV2", attention).picks(&[
+    aclnn("FlashAttentionScoreV2", attention).with_args(&[
         A(0), A(1), A(2), A(3), A(4), A(6), A(10), A(11), A(12), A(13), A(14), A(15), A(17),
         A(18), A(7), No, No, A(8), A(9), No, No, No, No, No, A(19), A(20), A(22),
     ]),
-    aclnn("FlashAttentionScoreV3", attention).picks(&[
+    aclnn("FlashAttentionScoreV3", attention).with_args(&[
         A(0), A(1), A(2), A(3), A(4), A(6), A(11), A(12), A(13), A(14), A(15), A(16), A(18),
         A(19), A(8), No, No, A(9), A(10), No, No, A(7), No, No, A(20), A(21), A(23),
     ]),
-    aclnn("FlashAttentionScoreV4", attention).picks(&[
+    aclnn("FlashAttentionScoreV4", attention).with_args(&[
         A(0), A(1), A(2), A(3), A(4), A(6), A(18), A(19), A(20), A(21), A(22), A(23), A(25),
         A(27), A(13), A(14), A(15), A(16), A(17), A(7), A(8), A(12), A(28), A(29), A(31),
         A(32), A(34), A(9), A(10), A(11),
     ]),
-    aclnn("FlashAttentionVarLenScore", attention).picks(&[
+    aclnn("FlashAttentionVarLenScore", attention).with_args(&[
         A(0), A(1), A(2), A(3), A(4), A(6), A(10), A(11), A(12), A(13), A(14), A(15), A(17),
         No, A(7), A(8), A(9), No, No, No, No, No, No, No, A(18), A(19), A(21),
     ]),
-    aclnn("FlashAttentionVarLenScoreV2", attention).picks(&[
+    aclnn("FlashAttentionVarLenScoreV2", attention).with_args(&[
         A(0), A(1), A(2), A(3), A(4), A(6), A(12), A(13), A(14), A(15), A(16), A(17), A(19),
         A(20), A(7), A(8), A(9), A(10), A(11), No, No, No, No, No, A(21), A(22), A(24),
     ]),
-    aclnn("FlashAttentionVarLenScoreV3", attention).picks(&[
+    aclnn("FlashAttentionVarLenScoreV3", attention).with_args(&[
         A(0), A(2), A(4), A(5), A(6), A(8), A(14), A(15), A(16), A(17), A(18), A(19), A(21),
         A(22), A(9), A(10), A(11), A(12), A(13), A(1), A(3), No, No, No, A(23), A(24),
         A(26),
     ]),
-    aclnn("FlashAttentionVarLenScoreV4", attention).picks(&[
+    aclnn("FlashAttentionVarLenScoreV4", attention).with_args(&[
         A(0), A(1), A(2), A(3), A(4), A(6), A(10), A(11), A(12), A(13), A(14), A(15), A(17),
         No, A(7), A(8), A(9), No, No, No, No, No, A(18), No, A(19), A(20), A(22),
     ]),
-    aclnn("FlashAttentionVarLenScoreV5", attention).picks(&[
+    aclnn("FlashAttentionVarLenScoreV5", attention).with_args(&[
         A(0), A(2), A(4), A(5), A(6), A(8), A(15), A(16), A(17), A(18), A(19), A(20), A(22),
         A(23), A(10), A(11), A(12), A(13), A(14), A(1), A(3), A(9), A(24), No, A(25), A(26),
         A(28),
     ]),
-    aclnn("FlashAttentionScoreGrad", gradients).picks(&[
+    aclnn("FlashAttentionScoreGrad", gradients).with_args(&[
         A(0), A(1), A(2), A(4), A(5), A(7), A(13), A(14), A(15), A(16), A(17), A(18), A(20),
         No, A(12), No, No, No, No, No, No, No, No, No, A(3), A(8), A(9), A(11), A(21),
         A(22), A(23), A(24),
     ]),
-    aclnn("FlashAttentionScoreGradV2", gradients).picks(&[
+    aclnn("FlashAttentionScoreGradV2", gradients).with_args(&[
         A(0), A(1), A(2), A(4), A(5), A(7), A(15), A(16), A(17), A(18), A(19), A(20), A(22),
         A(23), A(12), No, No, A(13), A(14), No, No, No, No, No, A(3), A(8), A(9), A(11),
         A(24), A(25), A(26), A(27),
     ]),
-    aclnn("FlashAttentionScoreGradV3", gradients).picks(&[
+    aclnn("FlashAttentionScoreGradV3", gradients).with_args(&[
         A(0), A(1), A(2), A(4), A(5), A(7), A(16), A(17), A(18), A(19), A(20), A(21), A(23),
         A(24), A(13), No, No, A(14), A(15), No, No, A(12), No, No, A(3), A(8), A(9), A(11),
         A(25), A(26), A(27), A(28), No, No, A(29),
     ]),
-    aclnn("FlashAttentionScoreGradV4", gradients).picks(&[
+    aclnn("FlashAttentionScoreGradV4", gradients).with_args(&[
         A(0), A(1), A(2), A(4), A(5), A(7), A(25), A(26), A(27), A(28), A(29), A(30), A(33),
         A(34), A(20), A(21), A(22), A(23), A(24), A(13), A(14), A(12), A(31), A(35), A(3),
         A(8), A(9), A(11), A(38), A(39), A(40), A(43), A(41), A(42), A(44), A(15), A(16),
         A(17), A(18), A(19),
     ]),
-    aclnn("FlashAttentionUnpaddingScoreGrad", gradients).picks(&[
+    aclnn("FlashAttentionUnpaddingScoreGrad", gradients).with_args(&[
         A(0), A(1), A(2), A(4), A(5), A(7), A(15), A(16), A(17), A(18), A(19), A(20), A(22),
         No, A(12), A(13), A(14), No, No, No, No, No, No, No, A(3), A(8), A(9), A(11), A(23),
         A(24), A(25), A(26),
     ]),
-    aclnn("FlashAttentionUnpaddingScoreGradV2", gradients).picks(&[
+    aclnn("FlashAttentionUnpaddingScoreGradV2", gradients).with_args(&[
         A(0), A(1), A(2), A(4), A(5), A(7), A(17), A(18), A(19), A(20), A(21), A(22), A(24),
         A(25), A(12), A(13), A(14), A(15), A(16), No, No, No, No, No, A(3), A(8), A(9),
         A(11), A(26), A(27), A(28), A(29),
     ]),
-    aclnn("FlashAttentionUnpaddingScoreGradV3", gradients).picks(&[
+    aclnn("FlashAttentionUnpaddingScoreGradV3", gradients).with_args(&[
         A(0), A(2), A(4), A(6), A(7), A(9), A(19), A(20), A(21), A(22), A(23), A(24), A(26),
         A(27), A(14), A(15), A(16), A(17), A(18), A(1), A(3), No, No, No, A(5), A(10),
         A(11), A(13), A(28), A(30), A(32), A(33), A(29), A(31),
     ]),
-    aclnn("FlashAttentionUnpaddingScoreGradV4", gradients).picks(&[
+    aclnn("FlashAttentionUnpaddingScoreGradV4", gradients).with_args(&[
         A(0), A(1), A(2), A(4), A(5), A(7), A(15), A(16), A(17), A(18), A(19), A(20), A(22),
         No, A(12), A(13), A(14), No, No, No, No, No, A(27), No, A(3), A(8), A(9), A(11),
         A(23), A(24), A(25), A(26),
     ]),
-    aclnn("FlashAttentionUnpaddingScoreGradV5", gradients).picks(&[
+    aclnn("FlashAttentionUnpaddingScoreGradV5", gradients).with_args(&[
         A(0), A(2), A(4), A(6), A(7), A(9), A(20), A(21), A(22), A(23), A(24), A(25), A(27),
         A(28), A(15), A(16), A(17), A(18), A(19), A(1), A(3), A(14), A(29), No, A(5), A(10),
         A(11), A(13), A(30), A(32), A(34), A(35), A(31), A(33), A(36),
     ]),
 ];
 
-const SCALE_VALUE: Pick = Attr("scale_value", Default::Float(1.0));
-const KEEP_PROB: Pick = Attr("keep_prob", Default::Float(1.0));
-const HEAD_NUM: Pick = Attr("head_num", Default::Required);
-const INPUT_LAYOUT: Pick = Attr("input_layout", Default::Required);
-const SPARSE_MODE: Pick = Attr("sparse_mode", Default::Int(0));
-const PRE: [Pick; 2] =
-    [Attr("pre_tockens", Default::Int(2_147_483_647)), Attr("pre_tockens", Default::Int(65_536))];
-const NEXT: [Pick; 2] =
-    [Attr("next_tockens", Default::Int(2_147_483_647)), Attr("next_tockens", Default::Int(65_536))];
+const SCALE_VALUE: ArgSource = Attr("scale_value", AttrDefault::Float(1.0));
+const KEEP_PROB: ArgSource = Attr("keep_prob", AttrDefault::Float(1.0));
+const HEAD_NUM: ArgSource = Attr("head_num", AttrDefault::Required);
+const INPUT_LAYOUT: ArgSource = Attr("input_layout", AttrDefault::Required);
+const SPARSE_MODE: ArgSource = Attr("sparse_mode", AttrDefault::Int(0));
+const PRE: [ArgSource; 2] = [
+    Attr("pre_tockens", AttrDefault::Int(2_147_483_647)),
+    Attr("pre_tockens", AttrDefault::Int(65_536)),
+];
+const NEXT: [ArgSource; 2] = [
+    Attr("next_tockens", AttrDefault::Int(2_147_483_647)),
+    Attr("next_tockens", AttrDefault::Int(65_536)),
+];
 
 /// The operators of this family by IR name.
 #[rustfmt::skip]

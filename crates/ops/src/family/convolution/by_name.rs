@@ -1,7 +1,9 @@
 //! Convolutions by IR name.
 
-use super::steps::{Convolving, Filtering, by_groups, weights_by_groups};
-use super::window::{Form, Sides, TYPES, Windows, border_pairs, groups, of_dims};
+use super::steps::{ConvolutionPlan, WeightGradientPlan, by_groups, weights_by_groups};
+use super::window::{
+    ConvolutionTensors, DataFormat, TYPES, Windows, groups, of_dims, padding_pairs,
+};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
@@ -15,26 +17,26 @@ const STRIDES: usize = 5;
 const PADS: usize = 6;
 const DILATIONS: usize = 7;
 const GROUPS: usize = 8;
-const FORM: usize = 9;
-const BEYOND: usize = 10;
+const DATA_FORMAT: usize = 9;
+const OUTPUT_PADDING: usize = 10;
 const OFFSET_X: usize = 11;
 const OUT: usize = 12;
 const AXES: usize = 13;
 
 /// Windows and the order of dimensions.
-fn windows(call: &Call<'_>) -> Result<(Windows, Form)> {
+fn windows(call: &Call<'_>) -> Result<(Windows, DataFormat)> {
     let axes = call.int(AXES)? as usize;
-    let form = Form::read(call, FORM, axes)?;
-    let beyond = match call.has(BEYOND) {
-        true => of_dims(call, BEYOND, axes, form, (0, 0))?,
+    let format = DataFormat::read(call, DATA_FORMAT, axes)?;
+    let output_padding = match call.has(OUTPUT_PADDING) {
+        true => of_dims(call, OUTPUT_PADDING, axes, format, (0, 0))?,
         false => [0; 3],
     };
     let windows = Windows {
         axes,
-        stride: of_dims(call, STRIDES, axes, form, (1, 1))?,
-        dilation: of_dims(call, DILATIONS, axes, form, (1, 1))?,
-        borders: border_pairs(call, PADS, axes)?,
-        beyond,
+        stride: of_dims(call, STRIDES, axes, format, (1, 1))?,
+        dilation: of_dims(call, DILATIONS, axes, format, (1, 1))?,
+        padding: padding_pairs(call, PADS, axes)?,
+        output_padding,
         groups: groups(call, GROUPS)?,
     };
     if call.has(OFFSET_W) || call.int_or(OFFSET_X, 0)? != 0 {
@@ -43,7 +45,7 @@ fn windows(call: &Call<'_>) -> Result<(Windows, Form)> {
             "{one} and {other} are of quantized numbers, which are not supported"
         )));
     }
-    Ok((windows, form))
+    Ok((windows, format))
 }
 
 /// Sizes that an input names.
@@ -58,13 +60,13 @@ fn named(call: &Call<'_>, at: usize, axes: usize) -> Result<Vec<usize>> {
 
 /// Arguments: x, filter.
 pub fn convolution(call: &mut Call<'_>) -> Result<Plan> {
-    let (windows, form) = windows(call)?;
+    let (windows, format) = windows(call)?;
     let out = call.output(OUT)?;
     let (x, w) = (call.read(0, &[&out])?, call.read(1, &[&out])?);
-    let (x, w) = (x.with_layout(form.image(*x)), w.with_layout(form.weights(*w)));
-    let small = out.with_layout(form.image(*out));
-    let sides = Sides { large: (0, *x), weights: (1, *w), small: (OUT, *small) };
-    windows.check(call, &sides, false)?;
+    let (x, w) = (x.with_layout(format.image(*x)), w.with_layout(format.weights(*w)));
+    let small = out.with_layout(format.image(*out));
+    let tensors = ConvolutionTensors { large: (0, *x), weights: (1, *w), small: (OUT, *small) };
+    windows.check(call, &tensors, false)?;
     let groups = windows.groups;
     let bias = bias(call, small.dims()[1], groups)?;
     let grouped = (
@@ -72,14 +74,14 @@ pub fn convolution(call: &mut Call<'_>) -> Result<Plan> {
         w.with_layout(weights_by_groups(*w, groups)),
         small.with_layout(by_groups(*small, groups)),
     );
-    let convolving = Convolving::shrinking(call, &windows, grouped, bias);
-    run(call, convolving)
+    let convolution = ConvolutionPlan::forward(call, &windows, grouped, bias);
+    run(call, convolution)
 }
 
-fn run(call: &mut Call<'_>, convolving: Convolving) -> Result<Plan> {
+fn run(call: &mut Call<'_>, convolution: ConvolutionPlan) -> Result<Plan> {
     call.plan(move |memory| {
-        convolving.prepare(memory);
-        convolving.run(memory);
+        convolution.prepare(memory);
+        convolution.run(memory);
         Ok(())
     })
 }
@@ -89,7 +91,7 @@ fn bias(
     call: &mut Call<'_>,
     channels: usize,
     groups: usize,
-) -> Result<Option<crate::family::reading::Read>> {
+) -> Result<Option<crate::family::inputs::UnaliasedInput>> {
     if !call.has(BIAS) {
         return Ok(None);
     }
@@ -102,15 +104,19 @@ fn bias(
 }
 
 /// From the smaller side to the larger one: `x` and the filter at these indices.
-fn growing(call: &mut Call<'_>, small_at: usize, weights_at: usize) -> Result<Plan> {
-    let (windows, form) = windows(call)?;
+fn transposed_convolution(call: &mut Call<'_>, small_at: usize, weights_at: usize) -> Result<Plan> {
+    let (windows, format) = windows(call)?;
     let out = call.output(OUT)?;
     let (x, w) = (call.read(small_at, &[&out])?, call.read(weights_at, &[&out])?);
-    let (x, w) = (x.with_layout(form.image(*x)), w.with_layout(form.weights(*w)));
-    let large = out.with_layout(form.image(*out));
-    call.expect_dims(OUT, &out, &large_sizes(call, &windows, form, small_at, weights_at)?)?;
-    let sides = Sides { large: (OUT, *large), weights: (weights_at, *w), small: (small_at, *x) };
-    windows.check(call, &sides, false)?;
+    let (x, w) = (x.with_layout(format.image(*x)), w.with_layout(format.weights(*w)));
+    let large = out.with_layout(format.image(*out));
+    call.expect_dims(OUT, &out, &large_sizes(call, &windows, format, small_at, weights_at)?)?;
+    let tensors = ConvolutionTensors {
+        large: (OUT, *large),
+        weights: (weights_at, *w),
+        small: (small_at, *x),
+    };
+    windows.check(call, &tensors, false)?;
     let groups = windows.groups;
     let bias = bias(call, large.dims()[1], groups)?;
     let grouped = (
@@ -118,15 +124,15 @@ fn growing(call: &mut Call<'_>, small_at: usize, weights_at: usize) -> Result<Pl
         w.with_layout(weights_by_groups(*w, groups)),
         large.with_layout(by_groups(*large, groups)),
     );
-    let convolving = Convolving::growing(call, &windows, grouped, bias);
-    run(call, convolving)
+    let convolution = ConvolutionPlan::transposed(call, &windows, grouped, bias);
+    run(call, convolution)
 }
 
 /// The sizes of the larger side: as the first input names them, or as they follow where all it names are 0.
 fn large_sizes(
     call: &Call<'_>,
     windows: &Windows,
-    form: Form,
+    format: DataFormat,
     small_at: usize,
     weights_at: usize,
 ) -> Result<Vec<usize>> {
@@ -134,65 +140,65 @@ fn large_sizes(
     if dims.iter().any(|size| *size != 0) {
         return Ok(dims);
     }
-    let small = form.image(call.layout(small_at)?);
-    let weights = form.weights(call.layout(weights_at)?);
+    let small = format.image(call.layout(small_at)?);
+    let weights = format.weights(call.layout(weights_at)?);
     let dims = windows.other(call, (small_at, &small), (weights_at, &weights), true)?;
-    Ok(form.ordered(dims))
+    Ok(format.ordered(dims))
 }
 
 /// Arguments: input_size, x, filter.
 pub fn transposed(call: &mut Call<'_>) -> Result<Plan> {
-    growing(call, 1, 2)
+    transposed_convolution(call, 1, 2)
 }
 
 /// Arguments: input_size, filter, out_backprop.
 pub fn of_input(call: &mut Call<'_>) -> Result<Plan> {
-    growing(call, 2, 1)
+    transposed_convolution(call, 2, 1)
 }
 
 /// Arguments: x, filter_size, out_backprop.
 pub fn of_filter(call: &mut Call<'_>) -> Result<Plan> {
-    let (windows, form) = windows(call)?;
+    let (windows, format) = windows(call)?;
     let out = call.output(OUT)?;
     let (x, dy) = (call.read(0, &[&out])?, call.read(2, &[&out])?);
-    let (x, dy) = (x.with_layout(form.image(*x)), dy.with_layout(form.image(*dy)));
+    let (x, dy) = (x.with_layout(format.image(*x)), dy.with_layout(format.image(*dy)));
     call.expect_dims(OUT, &out, &named(call, 1, windows.axes)?)?;
-    let w = out.with_layout(form.weights(*out));
-    let sides = Sides { large: (0, *x), weights: (OUT, *w), small: (2, *dy) };
-    windows.check(call, &sides, false)?;
+    let w = out.with_layout(format.weights(*out));
+    let tensors = ConvolutionTensors { large: (0, *x), weights: (OUT, *w), small: (2, *dy) };
+    windows.check(call, &tensors, false)?;
     let groups = windows.groups;
     let grouped = (
         x.with_layout(by_groups(*x, groups)),
         dy.with_layout(by_groups(*dy, groups)),
         w.with_layout(weights_by_groups(*w, groups)),
     );
-    let filtering = Filtering::new(call, &windows, grouped);
+    let weight_gradient = WeightGradientPlan::new(call, &windows, grouped);
     call.plan(move |memory| {
         [&x, &dy].into_iter().for_each(|read| read.prepare(memory));
-        filtering.run(memory);
+        weight_gradient.run(memory);
         Ok(())
     })
 }
 
 /// The output of [`convolution`].
 pub fn convolution_output(call: &Call<'_>) -> Result<Vec<Layout>> {
-    let (windows, form) = windows(call)?;
-    let (x, w) = (form.image(call.layout(0)?), form.weights(call.layout(1)?));
+    let (windows, format) = windows(call)?;
+    let (x, w) = (format.image(call.layout(0)?), format.weights(call.layout(1)?));
     let dims = windows.other(call, (0, &x), (1, &w), false)?;
-    Ok(vec![Layout::contiguous(x.dtype, &form.ordered(dims))])
+    Ok(vec![Layout::contiguous(x.dtype, &format.ordered(dims))])
 }
 
 /// The output of [`transposed`].
 pub fn transposed_output(call: &Call<'_>) -> Result<Vec<Layout>> {
-    let (windows, form) = windows(call)?;
-    let dims = large_sizes(call, &windows, form, 1, 2)?;
+    let (windows, format) = windows(call)?;
+    let dims = large_sizes(call, &windows, format, 1, 2)?;
     Ok(vec![Layout::contiguous(call.layout(1)?.dtype, &dims)])
 }
 
 /// The output of [`of_input`].
 pub fn input_output(call: &Call<'_>) -> Result<Vec<Layout>> {
-    let (windows, form) = windows(call)?;
-    let dims = large_sizes(call, &windows, form, 2, 1)?;
+    let (windows, format) = windows(call)?;
+    let dims = large_sizes(call, &windows, format, 2, 1)?;
     Ok(vec![Layout::contiguous(call.layout(1)?.dtype, &dims)])
 }
 

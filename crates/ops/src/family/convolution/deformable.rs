@@ -2,13 +2,15 @@
 //!
 //! Workspace: images, offsets and samples in `f32`, and what the convolution of the samples takes.
 
-use super::steps::{Convolving, Filtering, Summing, by_groups, weights_by_groups};
+use super::steps::{
+    BiasGradientPlan, ConvolutionPlan, WeightGradientPlan, by_groups, weights_by_groups,
+};
 use super::window::{TYPES, Windows, groups};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
 use cairn_tensor::kernels::copy::copy;
-use cairn_tensor::kernels::deform::Deforming;
+use cairn_tensor::kernels::deform::DeformableWindows;
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::{DType, Layout, Scalar};
 
@@ -17,7 +19,7 @@ const MOST_TAPS: (usize, usize) = (2048, 65535);
 
 /// What both directions are planned with.
 struct Shape {
-    deforming: Deforming,
+    deformable: DeformableWindows,
     /// The convolution of the samples: windows side by side.
     windows: Windows,
     samples: [usize; 4],
@@ -49,11 +51,11 @@ fn of_axes(call: &Call<'_>, at: usize, channels_last: bool) -> Result<[usize; 2]
 
 /// Fails unless tensors have elements of the first one's type, in four dimensions.
 fn expect_images(call: &Call<'_>, all: &[(usize, &Layout)]) -> Result<()> {
-    for (place, layout) in all {
-        call.expect_dtype(*place, layout, TYPES)?;
-        call.expect_same(*place, layout, all[0].0, all[0].1)?;
+    for (position, layout) in all {
+        call.expect_dtype(*position, layout, TYPES)?;
+        call.expect_same(*position, layout, all[0].0, all[0].1)?;
         if layout.rank() != 4 || layout.count() == 0 {
-            let (name, dims) = (call.parameter(*place), layout.dims());
+            let (name, dims) = (call.parameter(*position), layout.dims());
             return Err(Error::invalid(format!(
                 "{name} {dims:?}: expected four dimensions with elements"
             )));
@@ -62,15 +64,15 @@ fn expect_images(call: &Call<'_>, all: &[(usize, &Layout)]) -> Result<()> {
     Ok(())
 }
 
-/// Reads and checks how taps are moved. Images and offsets by samples, channels, rows and columns; places of the sizes of the
+/// Reads and checks how taps are moved. Images and offsets by samples, channels, rows and columns; positions of the sizes of the
 /// window, stride, padding, dilation, groups of offsets, whether offsets have shares.
-fn deforming(
+fn read_windows(
     call: &Call<'_>,
     x: &Layout,
     offset: (usize, &Layout),
     [taps_at, stride_at, padding_at, dilation_at, parts_at, shares_at]: [usize; 6],
     channels_last: bool,
-) -> Result<Deforming> {
+) -> Result<DeformableWindows> {
     let (taps, padding) = (list(call, taps_at, 2, 1)?, list(call, padding_at, 4, 0)?);
     let stride = of_axes(call, stride_at, channels_last)?;
     let dilation = of_axes(call, dilation_at, channels_last)?;
@@ -94,26 +96,26 @@ fn deforming(
         return Err(Error::invalid(format!("{name} = {taps:?}: expected at most {most} taps")));
     }
     let image = [x.dims()[2], x.dims()[3]];
-    let mut places = [0; 2];
+    let mut positions = [0; 2];
     for i in 0..2 {
-        let room = image[i] + padding[2 * i] + padding[2 * i + 1];
-        let Some(left) = room.checked_sub((taps[i] - 1) * dilation[i] + 1) else {
+        let padded = image[i] + padding[2 * i] + padding[2 * i + 1];
+        let Some(left) = padded.checked_sub((taps[i] - 1) * dilation[i] + 1) else {
             let name = call.parameter(taps_at);
             return Err(Error::invalid(format!(
                 "{name} = {taps:?} with its dilation is larger than {image:?} with padding {padding:?}"
             )));
         };
-        places[i] = left / stride[i] + 1;
+        positions[i] = left / stride[i] + 1;
     }
     let moved = 3 * groups * all;
-    call.expect_dims(offset.0, offset.1, &[x.dims()[0], moved, places[0], places[1]])?;
-    let (taps, border) = ([taps[0], taps[1]], [padding[0], padding[2]]);
-    Ok(Deforming { taps, stride, dilation, border, groups, image, places })
+    call.expect_dims(offset.0, offset.1, &[x.dims()[0], moved, positions[0], positions[1]])?;
+    let (taps, padding) = ([taps[0], taps[1]], [padding[0], padding[2]]);
+    Ok(DeformableWindows { taps, stride, dilation, padding, groups, image, positions })
 }
 
 /// The sizes of the samples, by samples, channels, rows and columns.
-fn sampled_dims(x: &Layout, deforming: &Deforming) -> [usize; 4] {
-    let [rows, columns] = [0, 1].map(|i| deforming.places[i] * deforming.taps[i]);
+fn sampled_dims(x: &Layout, deformable: &DeformableWindows) -> [usize; 4] {
+    let [rows, columns] = [0, 1].map(|i| deformable.positions[i] * deformable.taps[i]);
     [x.dims()[0], x.dims()[1], rows, columns]
 }
 
@@ -123,9 +125,9 @@ fn shape(call: &Call<'_>, [x_at, w_at, offset_at]: [usize; 3], at: usize) -> Res
     let (x, w, offset) = (call.layout(x_at)?, call.layout(w_at)?, call.layout(offset_at)?);
     expect_images(call, &[(x_at, &x), (w_at, &w), (offset_at, &offset)])?;
     let lists = [at, at + 1, at + 2, at + 3, at + 5, at + 6];
-    let deforming = deforming(call, &x, (offset_at, &offset), lists, false)?;
+    let deformable = read_windows(call, &x, (offset_at, &offset), lists, false)?;
     let groups = groups(call, at + 4)?;
-    let (channels, outputs, taps) = (x.dims()[1], w.dims()[0], deforming.taps);
+    let (channels, outputs, taps) = (x.dims()[1], w.dims()[0], deformable.taps);
     if channels % groups != 0 || outputs % groups != 0 {
         let name = call.parameter(at + 4);
         return Err(Error::invalid(format!(
@@ -143,13 +145,13 @@ fn shape(call: &Call<'_>, [x_at, w_at, offset_at]: [usize; 3], at: usize) -> Res
         axes: 2,
         stride: [1, taps[0] as i64, taps[1] as i64],
         dilation: [1; 3],
-        borders: [(0, 0); 3],
-        beyond: [0; 3],
+        padding: [(0, 0); 3],
+        output_padding: [0; 3],
         groups,
     };
-    let [rows, columns] = deforming.places;
-    let (samples, output) = (sampled_dims(&x, &deforming), [x.dims()[0], outputs, rows, columns]);
-    Ok(Shape { deforming, windows, samples, output })
+    let [rows, columns] = deformable.positions;
+    let (samples, output) = (sampled_dims(&x, &deformable), [x.dims()[0], outputs, rows, columns]);
+    Ok(Shape { deformable, windows, samples, output })
 }
 
 /// Where a node has its arguments: the sizes of the window, stride, padding, dilation, groups of offsets, whether offsets
@@ -171,30 +173,30 @@ fn ordered(call: &Call<'_>, layout: &Layout) -> Result<(bool, Layout)> {
 }
 
 /// Reads and checks a node's images and offsets.
-fn node_deforming(call: &Call<'_>) -> Result<Deforming> {
+fn node_windows(call: &Call<'_>) -> Result<DeformableWindows> {
     let (x, offset) = (call.layout(1)?, call.layout(2)?);
     expect_images(call, &[(1, &x), (2, &offset)])?;
     let (last, x) = ordered(call, &x)?;
-    deforming(call, &x, (2, &ordered(call, &offset)?.1), LISTS, last)
+    read_windows(call, &x, (2, &ordered(call, &offset)?.1), LISTS, last)
 }
 
 /// The samples alone. Arguments: samples, x, offset, those of [`LISTS`], the format.
 pub fn offsets(call: &mut Call<'_>) -> Result<Plan> {
-    let deforming = node_deforming(call)?;
+    let deformable = node_windows(call)?;
     let out = call.output(0)?;
     let (x, offset) = (call.read_by_index(1, &[&out])?, call.read(2, &[&out])?);
     call.expect_same(0, &out, 1, &x)?;
     let (x, offset) =
         (x.with_layout(ordered(call, &x)?.1), offset.with_layout(ordered(call, &offset)?.1));
     let out = out.with_layout(ordered(call, &out)?.1);
-    call.expect_dims(0, &out, &sampled_dims(&x, &deforming))?;
+    call.expect_dims(0, &out, &sampled_dims(&x, &deformable))?;
     let [images, moved, made] =
         [x.dims(), offset.dims(), out.dims()].map(|dims| call.scratch(DType::Float, dims));
     call.plan(move |memory| {
         let [images, moved, made] = [images, moved, made].map(|one| memory.scratch(&one));
         copy(memory.parallel, images, x.view(memory));
         copy(memory.parallel, moved, offset.view(memory));
-        deforming.forward(memory.parallel, made, images.view(), moved.view());
+        deformable.forward(memory.parallel, made, images.view(), moved.view());
         copy(memory.parallel, memory.out(&out), made.view());
         Ok(())
     })
@@ -202,9 +204,9 @@ pub fn offsets(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The sizes of the samples. Arguments as of [`offsets`].
 pub fn offsets_output(call: &Call<'_>) -> Result<Vec<Layout>> {
-    let deforming = node_deforming(call)?;
+    let deformable = node_windows(call)?;
     let (last, x) = ordered(call, &call.layout(1)?)?;
-    let [samples, channels, rows, columns] = sampled_dims(&x, &deforming);
+    let [samples, channels, rows, columns] = sampled_dims(&x, &deformable);
     let dims = match last {
         true => [samples, rows, columns, channels],
         false => [samples, channels, rows, columns],
@@ -215,7 +217,7 @@ pub fn offsets_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 /// The gradients of what makes the samples. Arguments: their gradients, x, offset, those of [`LISTS`], the format, gradients
 /// of x and offset.
 pub fn offsets_backward(call: &mut Call<'_>) -> Result<Plan> {
-    let deforming = node_deforming(call)?;
+    let deformable = node_windows(call)?;
     let (dx, doffset) = (call.output(10)?, call.output(11)?);
     let outs = [&dx, &doffset];
     let (grads, x, offset) =
@@ -231,7 +233,7 @@ pub fn offsets_backward(call: &mut Call<'_>) -> Result<Plan> {
     let offset = offset.with_layout(ordered(call, &offset)?.1);
     let (dx, doffset) =
         (dx.with_layout(ordered(call, &dx)?.1), doffset.with_layout(ordered(call, &doffset)?.1));
-    call.expect_dims(0, &grads, &sampled_dims(&x, &deforming))?;
+    call.expect_dims(0, &grads, &sampled_dims(&x, &deformable))?;
     let [through, images, moved] =
         [grads.dims(), x.dims(), offset.dims()].map(|dims| call.scratch(DType::Float, dims));
     let [of_images, of_offsets] =
@@ -244,9 +246,9 @@ pub fn offsets_backward(call: &mut Call<'_>) -> Result<Plan> {
         }
         let [of_images, of_offsets] = [of_images, of_offsets].map(|one| memory.scratch(&one));
         fill_scalar(parallel, of_images, Scalar::from(0));
-        deforming.back_to_images(parallel, of_images, through.view(), moved.view());
+        deformable.back_to_images(parallel, of_images, through.view(), moved.view());
         let from = (images.view(), moved.view());
-        deforming.back_to_offsets(parallel, of_offsets, through.view(), from);
+        deformable.back_to_offsets(parallel, of_offsets, through.view(), from);
         copy(parallel, memory.out(&dx), of_images.view());
         copy(parallel, memory.out(&doffset), of_offsets.view());
         Ok(())
@@ -261,7 +263,7 @@ pub fn offsets_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
 /// Arguments: x, weight, offset, bias, sizes of the window, stride, padding, dilation, groups, groups of offsets, whether
 /// offsets have shares, out, samples.
 pub fn deformable(call: &mut Call<'_>) -> Result<Plan> {
-    let Shape { deforming, windows, samples, output } = shape(call, [0, 1, 2], 4)?;
+    let Shape { deformable, windows, samples, output } = shape(call, [0, 1, 2], 4)?;
     let (out, sampled) = (call.output(11)?, call.output(12)?);
     let outs = [&out, &sampled];
     let (x, w, offset) =
@@ -282,22 +284,22 @@ pub fn deformable(call: &mut Call<'_>) -> Result<Plan> {
     };
     let [images, moved, made] =
         [x.dims(), offset.dims(), &samples[..]].map(|dims| call.scratch(DType::Float, dims));
-    let source = call.kept_apart(sampled, &[]);
+    let source = call.unaliased(sampled, &[]);
     let groups = windows.groups;
     let all = (
         source.with_layout(by_groups(*source, groups)),
         w.with_layout(weights_by_groups(*w, groups)),
         out.with_layout(by_groups(*out, groups)),
     );
-    let convolving = Convolving::shrinking(call, &windows, all, bias);
+    let convolution = ConvolutionPlan::forward(call, &windows, all, bias);
     call.plan(move |memory| {
         let [images, moved, made] = [images, moved, made].map(|one| memory.scratch(&one));
         copy(memory.parallel, images, x.view(memory));
         copy(memory.parallel, moved, offset.view(memory));
-        convolving.prepare(memory);
-        deforming.forward(memory.parallel, made, images.view(), moved.view());
+        convolution.prepare(memory);
+        deformable.forward(memory.parallel, made, images.view(), moved.view());
         copy(memory.parallel, memory.out(&sampled), made.view());
-        convolving.run(memory);
+        convolution.run(memory);
         Ok(())
     })
 }
@@ -305,7 +307,7 @@ pub fn deformable(call: &mut Call<'_>) -> Result<Plan> {
 /// Arguments: x, dy, samples, weight, offset, sizes of the window, stride, padding, dilation, groups, groups of offsets,
 /// whether offsets have shares, gradients of x, weight, offset and bias.
 pub fn deformable_backward(call: &mut Call<'_>) -> Result<Plan> {
-    let Shape { deforming, windows, samples, output } = shape(call, [0, 3, 4], 5)?;
+    let Shape { deformable, windows, samples, output } = shape(call, [0, 3, 4], 5)?;
     let (dx, dw) = (call.output(12)?, call.output(13)?);
     let (doffset, dbias) = (call.output(14)?, call.optional_output(15)?);
     let mut outs = vec![&dx, &dw, &doffset];
@@ -337,8 +339,8 @@ pub fn deformable_backward(call: &mut Call<'_>) -> Result<Plan> {
         dy.with_layout(by_groups(*dy, groups)),
         dw.with_layout(weights_by_groups(*dw, groups)),
     );
-    let filtering = Filtering::new(call, &windows, all);
-    let summing = dbias.map(|dbias| Summing::new(call, dy, dbias));
+    let weight_gradient = WeightGradientPlan::new(call, &windows, all);
+    let bias_gradient = dbias.map(|dbias| BiasGradientPlan::new(call, dy, dbias));
     call.plan(move |memory| {
         let parallel = memory.parallel;
         sampled.prepare(memory);
@@ -349,16 +351,16 @@ pub fn deformable_backward(call: &mut Call<'_>) -> Result<Plan> {
         }
         let [through, of_images, of_offsets] =
             [through, of_images, of_offsets].map(|one| memory.scratch(&one));
-        deforming.spread(parallel, through, grads.view(), weights.view());
+        deformable.spread(parallel, through, grads.view(), weights.view());
         fill_scalar(parallel, of_images, Scalar::from(0));
-        deforming.back_to_images(parallel, of_images, through.view(), moved.view());
+        deformable.back_to_images(parallel, of_images, through.view(), moved.view());
         let from = (images.view(), moved.view());
-        deforming.back_to_offsets(parallel, of_offsets, through.view(), from);
+        deformable.back_to_offsets(parallel, of_offsets, through.view(), from);
         copy(parallel, memory.out(&dx), of_images.view());
         copy(parallel, memory.out(&doffset), of_offsets.view());
-        filtering.run(memory);
-        if let Some(summing) = &summing {
-            summing.run(memory);
+        weight_gradient.run(memory);
+        if let Some(bias_gradient) = &bias_gradient {
+            bias_gradient.run(memory);
         }
         Ok(())
     })

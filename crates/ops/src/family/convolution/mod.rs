@@ -7,8 +7,8 @@ mod steps;
 pub(super) mod window;
 
 use crate::infer::Infer;
-use crate::table::Pick::{A, Attr, I, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, I, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
@@ -21,28 +21,28 @@ pub const ROWS: &[Row] = &[
     aclnn("DeformableConv2dBackward", deformable::deformable_backward),
 ];
 
-const STRIDES: Pick = Attr("strides", Default::Required);
-const PADS: Pick = Attr("pads", Default::Required);
-const GROUPS: Pick = Attr("groups", Default::Int(1));
-const OFFSET: Pick = Attr("offset_x", Default::Int(0));
-const ONES_2D: Pick = Attr("dilations", Default::Ints(&[1, 1, 1, 1]));
-const ONES_3D: Pick = Attr("dilations", Default::Ints(&[1, 1, 1, 1, 1]));
-const FORM_2D: Pick = Attr("data_format", Default::Text("NHWC"));
-const FORM_3D: Pick = Attr("data_format", Default::Text("NDHWC"));
-const BEYOND_2D: Pick = Attr("output_padding", Default::Ints(&[0, 0, 0, 0]));
-const BEYOND_3D: Pick = Attr("output_padding", Default::Ints(&[0, 0, 0, 0, 0]));
+const STRIDES: ArgSource = Attr("strides", AttrDefault::Required);
+const PADS: ArgSource = Attr("pads", AttrDefault::Required);
+const GROUPS: ArgSource = Attr("groups", AttrDefault::Int(1));
+const OFFSET: ArgSource = Attr("offset_x", AttrDefault::Int(0));
+const ONES_2D: ArgSource = Attr("dilations", AttrDefault::Ints(&[1, 1, 1, 1]));
+const ONES_3D: ArgSource = Attr("dilations", AttrDefault::Ints(&[1, 1, 1, 1, 1]));
+const FORM_2D: ArgSource = Attr("data_format", AttrDefault::Text("NHWC"));
+const FORM_3D: ArgSource = Attr("data_format", AttrDefault::Text("NDHWC"));
+const BEYOND_2D: ArgSource = Attr("output_padding", AttrDefault::Ints(&[0, 0, 0, 0]));
+const BEYOND_3D: ArgSource = Attr("output_padding", AttrDefault::Ints(&[0, 0, 0, 0, 0]));
 
-const WINDOW: Pick = Attr("ksize", Default::Required);
-const PARTS: Pick = Attr("deformable_groups", Default::Int(1));
-const SHARES: Pick = Attr("modulated", Default::Flag(true));
+const WINDOW: ArgSource = Attr("ksize", AttrDefault::Required);
+const PARTS: ArgSource = Attr("deformable_groups", AttrDefault::Int(1));
+const SHARES: ArgSource = Attr("modulated", AttrDefault::Flag(true));
 
 const FORWARD: &[&str] = &["x", "filter", "bias?", "offset_w?"];
-const FORWARD_2D: &[Pick] =
+const FORWARD_2D: &[ArgSource] =
     &[A(0), A(1), No, A(2), A(3), STRIDES, PADS, ONES_2D, GROUPS, FORM_2D, No, OFFSET, O(0), I(2)];
-const FORWARD_3D: &[Pick] =
+const FORWARD_3D: &[ArgSource] =
     &[A(0), A(1), No, A(2), A(3), STRIDES, PADS, ONES_3D, GROUPS, FORM_3D, No, OFFSET, O(0), I(3)];
 const TRANSPOSED: &[&str] = &["input_size", "x", "filter", "bias?", "offset_w?"];
-const TRANSPOSED_2D: &[Pick] = &[
+const TRANSPOSED_2D: &[ArgSource] = &[
     A(0),
     A(1),
     A(2),
@@ -58,7 +58,7 @@ const TRANSPOSED_2D: &[Pick] = &[
     O(0),
     I(2),
 ];
-const TRANSPOSED_3D: &[Pick] = &[
+const TRANSPOSED_3D: &[ArgSource] = &[
     A(0),
     A(1),
     A(2),
@@ -74,31 +74,31 @@ const TRANSPOSED_3D: &[Pick] = &[
     O(0),
     I(3),
 ];
-const GRADIENT_2D: &[Pick] =
+const GRADIENT_2D: &[ArgSource] =
     &[A(0), A(1), A(2), No, No, STRIDES, PADS, ONES_2D, GROUPS, FORM_2D, No, No, O(0), I(2)];
-const GRADIENT_3D: &[Pick] =
+const GRADIENT_3D: &[ArgSource] =
     &[A(0), A(1), A(2), No, No, STRIDES, PADS, ONES_3D, GROUPS, FORM_3D, No, No, O(0), I(3)];
 const OF_INPUT: &[&str] = &["input_size", "filter", "out_backprop"];
 const OF_FILTER: &[&str] = &["x", "filter_size", "out_backprop"];
 
-const fn forward(name: &'static str, picks: &'static [Pick]) -> Node {
+const fn forward(name: &'static str, arg_sources: &'static [ArgSource]) -> Node {
     let infer = Infer::By(by_name::convolution_output);
-    node(name, FORWARD, &["y"], infer, by_name::convolution, picks)
+    node(name, FORWARD, &["y"], infer, by_name::convolution, arg_sources)
 }
 
-const fn transposed(name: &'static str, picks: &'static [Pick]) -> Node {
+const fn transposed(name: &'static str, arg_sources: &'static [ArgSource]) -> Node {
     let infer = Infer::By(by_name::transposed_output);
-    node(name, TRANSPOSED, &["y"], infer, by_name::transposed, picks).needs_values(&[0])
+    node(name, TRANSPOSED, &["y"], infer, by_name::transposed, arg_sources).needs_values(&[0])
 }
 
-const fn of_input(name: &'static str, picks: &'static [Pick]) -> Node {
+const fn of_input(name: &'static str, arg_sources: &'static [ArgSource]) -> Node {
     let infer = Infer::By(by_name::input_output);
-    node(name, OF_INPUT, &["y"], infer, by_name::of_input, picks).needs_values(&[0])
+    node(name, OF_INPUT, &["y"], infer, by_name::of_input, arg_sources).needs_values(&[0])
 }
 
-const fn of_filter(name: &'static str, picks: &'static [Pick]) -> Node {
+const fn of_filter(name: &'static str, arg_sources: &'static [ArgSource]) -> Node {
     let infer = Infer::By(by_name::filter_output);
-    node(name, OF_FILTER, &["y"], infer, by_name::of_filter, picks).needs_values(&[1])
+    node(name, OF_FILTER, &["y"], infer, by_name::of_filter, arg_sources).needs_values(&[1])
 }
 
 /// The operators of this family by IR name.
@@ -127,7 +127,7 @@ pub const NODES: &[Node] = &[
             ONES_2D,
             PARTS,
             SHARES,
-            Attr("data_format", Default::Text("NCHW")),
+            Attr("data_format", AttrDefault::Text("NCHW")),
             O(0),
             O(1),
         ],

@@ -1,10 +1,12 @@
 //! Convolutions at the aclnn door.
 
-use super::steps::{Convolving, Filtering, Summing, by_groups, weights_by_groups};
-use super::window::{Sides, TYPES, Windows, borders, groups, of_axes};
+use super::steps::{
+    BiasGradientPlan, ConvolutionPlan, WeightGradientPlan, by_groups, weights_by_groups,
+};
+use super::window::{ConvolutionTensors, TYPES, Windows, groups, of_axes, read_padding};
 use crate::call::Call;
 use crate::error::{Error, Result};
-use crate::family::reading::Read;
+use crate::family::inputs::UnaliasedInput;
 use crate::plan::{Operand, Plan};
 use cairn_tensor::{DType, Layout, promote};
 
@@ -44,7 +46,7 @@ fn bias(
     at: usize,
     (channels, groups): (usize, usize),
     out: &Operand,
-) -> Result<Option<Read>> {
+) -> Result<Option<UnaliasedInput>> {
     if !call.has(at) {
         return Ok(None);
     }
@@ -90,11 +92,11 @@ fn planned(
     let out = out.with_layout(images.of(&out));
     expect_promoted(call, &x, &w, (out_at, &out))?;
     let weights = (weight_at, *w);
-    let sides = match transposed {
-        true => Sides { large: (out_at, *out), weights, small: (input_at, *x) },
-        false => Sides { large: (input_at, *x), weights, small: (out_at, *out) },
+    let tensors = match transposed {
+        true => ConvolutionTensors { large: (out_at, *out), weights, small: (input_at, *x) },
+        false => ConvolutionTensors { large: (input_at, *x), weights, small: (out_at, *out) },
     };
-    windows.check(call, &sides, transposed)?;
+    windows.check(call, &tensors, transposed)?;
     let groups = windows.groups;
     let bias = bias(call, bias_at, (out.dims()[1], groups), &out)?;
     let grouped = (
@@ -102,13 +104,13 @@ fn planned(
         w.with_layout(weights_by_groups(*w, groups)),
         out.with_layout(by_groups(*out, groups)),
     );
-    let convolving = match transposed {
-        true => Convolving::growing(call, windows, grouped, bias),
-        false => Convolving::shrinking(call, windows, grouped, bias),
+    let convolution = match transposed {
+        true => ConvolutionPlan::transposed(call, windows, grouped, bias),
+        false => ConvolutionPlan::forward(call, windows, grouped, bias),
     };
     call.plan(move |memory| {
-        convolving.prepare(memory);
-        convolving.run(memory);
+        convolution.prepare(memory);
+        convolution.run(memory);
         Ok(())
     })
 }
@@ -126,12 +128,12 @@ fn axes(call: &Call<'_>, at: usize) -> Result<usize> {
 }
 
 /// What the larger side has beyond the last window: less than a stride or a dilation.
-fn beyond(call: &Call<'_>, at: usize, windows: &mut Windows) -> Result<()> {
-    windows.beyond = of_axes(call, at, windows.axes, 0, 0)?;
+fn read_output_padding(call: &Call<'_>, at: usize, windows: &mut Windows) -> Result<()> {
+    windows.output_padding = of_axes(call, at, windows.axes, 0, 0)?;
     for axis in 0..3 {
         let most = windows.stride[axis].max(windows.dilation[axis]);
-        if windows.beyond[axis] >= most {
-            let (name, have) = (call.parameter(at), windows.beyond);
+        if windows.output_padding[axis] >= most {
+            let (name, have) = (call.parameter(at), windows.output_padding);
             let have = &have[3 - windows.axes..];
             return Err(Error::invalid(format!(
                 "{name} = {have:?}: expected less than the stride or the dilation, {most}"
@@ -153,12 +155,12 @@ fn windows(
         axes,
         stride: of_axes(call, stride, axes, 1, 1)?,
         dilation: of_axes(call, dilation, axes, 1, 1)?,
-        borders: borders(call, padding, axes, pairs)?,
-        beyond: [0; 3],
+        padding: read_padding(call, padding, axes, pairs)?,
+        output_padding: [0; 3],
         groups: groups(call, groups_at)?,
     };
     if transposed {
-        beyond(call, output_padding, &mut windows)?;
+        read_output_padding(call, output_padding, &mut windows)?;
     }
     Ok((windows, transposed))
 }
@@ -197,8 +199,8 @@ pub fn depthwise(call: &mut Call<'_>) -> Result<Plan> {
         axes: 2,
         stride: of_axes(call, 4, 2, 1, 1)?,
         dilation: of_axes(call, 6, 2, 1, 1)?,
-        borders: borders(call, 5, 2, false)?,
-        beyond: [0; 3],
+        padding: read_padding(call, 5, 2, false)?,
+        output_padding: [0; 3],
         groups: channels,
     };
     expect_math(call, 8, &[&x, &weight])?;
@@ -220,8 +222,8 @@ fn time_windows(call: &Call<'_>, indices: &[usize], pad: usize) -> Result<Window
         axes: 1,
         stride: [1; 3],
         dilation: [1; 3],
-        borders: borders(call, pad, 1, false)?,
-        beyond: [0; 3],
+        padding: read_padding(call, pad, 1, false)?,
+        output_padding: [0; 3],
         groups: 1,
     })
 }
@@ -267,11 +269,11 @@ fn gradients(
     let (x, w) =
         (x.map(|x| x.with_layout(images.of(&x))), w.map(|w| w.with_layout(of_weights.of(&w))));
     let weights = (weight_at, w_layout);
-    let sides = match transposed {
-        true => Sides { large: (grad_at, *dy), weights, small: (input_at, x_layout) },
-        false => Sides { large: (input_at, x_layout), weights, small: (grad_at, *dy) },
+    let tensors = match transposed {
+        true => ConvolutionTensors { large: (grad_at, *dy), weights, small: (input_at, x_layout) },
+        false => ConvolutionTensors { large: (input_at, x_layout), weights, small: (grad_at, *dy) },
     };
-    windows.check(call, &sides, transposed)?;
+    windows.check(call, &tensors, transposed)?;
     let [dx, dw, db] = outs;
     let groups = windows.groups;
     let dy_view = dy.with_layout(by_groups(*dy, groups));
@@ -283,8 +285,8 @@ fn gradients(
             let w = w.with_layout(weights_by_groups(*w, groups));
             let all = (dy_view, w, dx.with_layout(by_groups(*dx, groups)));
             Some(match transposed {
-                true => Convolving::shrinking(call, windows, all, None),
-                false => Convolving::growing(call, windows, all, None),
+                true => ConvolutionPlan::forward(call, windows, all, None),
+                false => ConvolutionPlan::transposed(call, windows, all, None),
             })
         }
         _ => None,
@@ -297,7 +299,7 @@ fn gradients(
             let dw = dw.with_layout(weights_by_groups(*dw, groups));
             let x = x.with_layout(by_groups(*x, groups));
             let (large, small) = if transposed { (dy_view, x) } else { (x, dy_view) };
-            Some(Filtering::new(call, windows, (large, small, dw)))
+            Some(WeightGradientPlan::new(call, windows, (large, small, dw)))
         }
         _ => None,
     };
@@ -306,7 +308,7 @@ fn gradients(
         Some(db) => {
             call.expect_dtype(grads.indices[2], &db, TYPES)?;
             call.expect_dims(grads.indices[2], &db, &[dy.dims()[1]])?;
-            Some(Summing::new(call, dy, db))
+            Some(BiasGradientPlan::new(call, dy, db))
         }
     };
     call.plan(move |memory| {

@@ -2,8 +2,8 @@
 
 use super::window::{Windows, grouped, with_three_axes};
 use crate::call::Call;
-use crate::family::reading::Read;
-use crate::family::reducing::{Axes, Reducing};
+use crate::family::inputs::UnaliasedInput;
+use crate::family::reduction_plan::{Axes, ReductionPlan};
 use crate::plan::{Memory, Operand, Scratch};
 use cairn_tensor::kernels::conv as kernel;
 use cairn_tensor::kernels::conv::Axis;
@@ -18,15 +18,15 @@ struct Part {
 }
 
 /// Convolutions that make up one output.
-pub struct Convolving {
-    source: Read,
-    weights: Read,
-    bias: Option<Read>,
+pub struct ConvolutionPlan {
+    source: UnaliasedInput,
+    weights: UnaliasedInput,
+    bias: Option<UnaliasedInput>,
     out: Operand,
     parts: Vec<Part>,
     /// Weights in the order and type that the kernel takes, where they are not.
     packed: Option<Scratch>,
-    room: Scratch,
+    scratch: Scratch,
 }
 
 /// A tensor by samples, groups, channels of a group and three axes.
@@ -39,42 +39,44 @@ pub fn weights_by_groups(layout: Layout, groups: usize) -> Layout {
     grouped(with_three_axes(layout), 0, groups)
 }
 
-impl Convolving {
+impl ConvolutionPlan {
     fn new(
         call: &mut Call<'_>,
-        (source, weights, out): (Read, Read, Operand),
-        bias: Option<Read>,
+        (source, weights, out): (UnaliasedInput, UnaliasedInput, Operand),
+        bias: Option<UnaliasedInput>,
         parts: Vec<Part>,
-    ) -> Convolving {
+    ) -> ConvolutionPlan {
         let packs = |part: &Part| !kernel::takes_weights(&part.weights);
         let most = |sizes: &mut dyn Iterator<Item = usize>| sizes.max().unwrap_or(0);
-        let weights_room =
+        let packed_size =
             most(&mut parts.iter().filter(|part| packs(part)).map(|part| part.weights.count()));
-        let room = most(&mut parts.iter().map(|part| kernel::room(&part.out, &source, &part.axes)));
-        let packed = (weights_room > 0).then(|| call.scratch(DType::Float, &[weights_room]));
-        let room = call.scratch(DType::Float, &[room]);
-        Convolving { source, weights, bias, out, parts, packed, room }
+        let size = most(
+            &mut parts.iter().map(|part| kernel::scratch_size(&part.out, &source, &part.axes)),
+        );
+        let packed = (packed_size > 0).then(|| call.scratch(DType::Float, &[packed_size]));
+        let scratch = call.scratch(DType::Float, &[size]);
+        ConvolutionPlan { source, weights, bias, out, parts, packed, scratch }
     }
 
     /// From the larger side to the smaller one. All tensors are by groups.
-    pub fn shrinking(
+    pub fn forward(
         call: &mut Call<'_>,
         windows: &Windows,
-        (large, weights, small): (Read, Read, Operand),
-        bias: Option<Read>,
-    ) -> Convolving {
+        (large, weights, small): (UnaliasedInput, UnaliasedInput, Operand),
+        bias: Option<UnaliasedInput>,
+    ) -> ConvolutionPlan {
         let axes = windows.forward(&weights);
         let part = Part { out: *small, weights: *weights, axes };
-        Convolving::new(call, (large, weights, small), bias, vec![part])
+        ConvolutionPlan::new(call, (large, weights, small), bias, vec![part])
     }
 
     /// From the smaller side to the larger one. Positions that leave the same rest by the strides are a convolution of their own.
-    pub fn growing(
+    pub fn transposed(
         call: &mut Call<'_>,
         windows: &Windows,
-        (small, weights, large): (Read, Read, Operand),
-        bias: Option<Read>,
-    ) -> Convolving {
+        (small, weights, large): (UnaliasedInput, UnaliasedInput, Operand),
+        bias: Option<UnaliasedInput>,
+    ) -> ConvolutionPlan {
         let transposed = weights.transposed(1, 2);
         let classes = [0, 1, 2]
             .map(|at| windows.classes(at, large.dims()[3 + at], transposed.dims()[3 + at]));
@@ -100,7 +102,7 @@ impl Convolving {
                 }
             }
         }
-        Convolving::new(call, (small, weights, large), bias, parts)
+        ConvolutionPlan::new(call, (small, weights, large), bias, parts)
     }
 
     /// Copies what has to be copied before anything is written.
@@ -114,7 +116,7 @@ impl Convolving {
 
     /// Computes the output.
     pub fn run(&self, memory: &Memory<'_>) {
-        let room = memory.scratch(&self.room);
+        let scratch = memory.scratch(&self.scratch);
         let source = self.source.prepared(memory);
         let bias = self.bias.map(|bias| bias.prepared(memory));
         for part in &self.parts {
@@ -128,59 +130,59 @@ impl Convolving {
                 weights = kernel::pack_weights(memory.parallel, into, weights);
             }
             let out = memory.out(&self.out.with_layout(part.out));
-            kernel::convolve(memory.parallel, out, source, weights, bias, &part.axes, room);
+            kernel::convolve(memory.parallel, out, source, weights, bias, &part.axes, scratch);
         }
     }
 }
 
 /// The gradient of weights. All tensors are by groups.
-pub struct Filtering {
-    large: Read,
-    small: Read,
+pub struct WeightGradientPlan {
+    large: UnaliasedInput,
+    small: UnaliasedInput,
     out: Operand,
     axes: [Axis; 3],
-    room: Scratch,
+    scratch: Scratch,
 }
 
-impl Filtering {
+impl WeightGradientPlan {
     /// From both sides.
     pub fn new(
         call: &mut Call<'_>,
         windows: &Windows,
-        (large, small, out): (Read, Read, Operand),
-    ) -> Filtering {
+        (large, small, out): (UnaliasedInput, UnaliasedInput, Operand),
+    ) -> WeightGradientPlan {
         let axes = windows.forward(&out);
-        let room = kernel::filter_room(&out, &large, &small, &axes);
-        Filtering { large, small, out, axes, room: call.scratch(DType::Float, &[room]) }
+        let size = kernel::filter_scratch_size(&out, &large, &small, &axes);
+        WeightGradientPlan { large, small, out, axes, scratch: call.scratch(DType::Float, &[size]) }
     }
 
     /// Computes it.
     pub fn run(&self, memory: &Memory<'_>) {
         let (large, small) = (self.large.prepared(memory), self.small.prepared(memory));
-        let (out, room) = (memory.out(&self.out), memory.scratch(&self.room));
-        kernel::filter(memory.parallel, out, large, small, &self.axes, room);
+        let (out, scratch) = (memory.out(&self.out), memory.scratch(&self.scratch));
+        kernel::filter(memory.parallel, out, large, small, &self.axes, scratch);
     }
 }
 
 /// The gradient of a bias: sums over all but the channels.
-pub struct Summing {
-    grad: Read,
+pub struct BiasGradientPlan {
+    grad: UnaliasedInput,
     out: Operand,
-    reducing: Reducing,
+    reduction_plan: ReductionPlan,
 }
 
-impl Summing {
+impl BiasGradientPlan {
     /// Of a tensor by samples, channels and axes.
-    pub fn new(call: &mut Call<'_>, grad: Read, out: Operand) -> Summing {
+    pub fn new(call: &mut Call<'_>, grad: UnaliasedInput, out: Operand) -> BiasGradientPlan {
         let mut axes = Axes::filled(grad.rank(), true);
         axes[1] = false;
-        let reducing = call.reducing(&grad, &axes, &fold::sum::<f32>());
-        Summing { grad, out, reducing }
+        let reduction_plan = call.plan_reduction(&grad, &axes, &fold::sum::<f32>());
+        BiasGradientPlan { grad, out, reduction_plan }
     }
 
     /// Computes it.
     pub fn run(&self, memory: &Memory<'_>) {
         let (grad, out) = (self.grad.prepared(memory), memory.out(&self.out));
-        self.reducing.run(memory, grad, fold::sum::<f32>(), (out, None), |sum| (sum, false));
+        self.reduction_plan.run(memory, grad, fold::sum::<f32>(), (out, None), |sum| (sum, false));
     }
 }

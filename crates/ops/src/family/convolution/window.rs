@@ -1,4 +1,4 @@
-//! How windows of a convolution lie: strides, borders, dilations and groups, read and checked.
+//! How the windows of a convolution are placed: strides, padding, dilations and groups, read and checked.
 
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -11,7 +11,7 @@ pub const TYPES: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
 const MOST_GROUPS: i64 = 65535;
 
 /// The windows of a convolution from its larger side (the input, or the output of a transposed one) to its smaller side, along
-/// three axes. Where there are fewer, the first ones have a stride of 1 and no border.
+/// three axes. Where there are fewer, the first ones have a stride of 1 and no padding.
 #[derive(Clone, Copy, Debug)]
 pub struct Windows {
     /// How many axes there are.
@@ -20,10 +20,10 @@ pub struct Windows {
     pub stride: [i64; 3],
     /// Between neighbouring taps.
     pub dilation: [i64; 3],
-    /// The borders before and after the larger side.
-    pub borders: [(i64, i64); 3],
+    /// The padding before and after the larger side.
+    pub padding: [(i64, i64); 3],
     /// What the larger side has beyond the last window.
-    pub beyond: [i64; 3],
+    pub output_padding: [i64; 3],
     /// Groups of channels.
     pub groups: usize,
 }
@@ -57,8 +57,13 @@ pub fn of_axes(call: &Call<'_>, at: usize, axes: usize, least: i64, rest: i64) -
     numbers(call, at, &values, least, rest)
 }
 
-/// Borders: one for each axis, or, where `pairs` says so, one before and one after each.
-pub fn borders(call: &Call<'_>, at: usize, axes: usize, pairs: bool) -> Result<[(i64, i64); 3]> {
+/// Reads the padding: one for each axis, or, where `pairs` is set, one before and one after each.
+pub fn read_padding(
+    call: &Call<'_>,
+    at: usize,
+    axes: usize,
+    pairs: bool,
+) -> Result<[(i64, i64); 3]> {
     let values = call.ints(at)?;
     let lengths = [axes, 2 * axes];
     expect_length(call, at, &values, &lengths[..1 + usize::from(pairs)])?;
@@ -71,11 +76,11 @@ pub fn borders(call: &Call<'_>, at: usize, axes: usize, pairs: bool) -> Result<[
     Ok([0, 1, 2].map(|axis| (before[axis], after[axis])))
 }
 
-/// Borders by name: one before and one after each axis.
-pub fn border_pairs(call: &Call<'_>, at: usize, axes: usize) -> Result<[(i64, i64); 3]> {
+/// Reads the padding by name: one before and one after each axis.
+pub fn padding_pairs(call: &Call<'_>, at: usize, axes: usize) -> Result<[(i64, i64); 3]> {
     let values = call.ints(at)?;
     expect_length(call, at, &values, &[2 * axes])?;
-    borders(call, at, axes, true)
+    read_padding(call, at, axes, true)
 }
 
 /// By name there is a number for each dimension, samples and channels included.
@@ -83,12 +88,12 @@ pub fn of_dims(
     call: &Call<'_>,
     at: usize,
     axes: usize,
-    form: Form,
+    format: DataFormat,
     (least, rest): (i64, i64),
 ) -> Result<[i64; 3]> {
     let values = call.ints(at)?;
     expect_length(call, at, &values, &[axes + 2])?;
-    let (channels, first) = if form.channels_last { (axes + 1, 1) } else { (1, 2) };
+    let (channels, first) = if format.channels_last { (axes + 1, 1) } else { (1, 2) };
     if values[0] != rest || values[channels] != rest {
         let name = call.parameter(at);
         return Err(Error::invalid(format!(
@@ -100,19 +105,19 @@ pub fn of_dims(
 
 /// How the dimensions of tensors by name are ordered.
 #[derive(Clone, Copy, Debug)]
-pub struct Form {
+pub struct DataFormat {
     /// Channels come last, and those of weights before their outputs.
     pub channels_last: bool,
 }
 
-impl Form {
+impl DataFormat {
     /// From the attribute `data_format`.
-    pub fn read(call: &Call<'_>, at: usize, axes: usize) -> Result<Form> {
+    pub fn read(call: &Call<'_>, at: usize, axes: usize) -> Result<DataFormat> {
         let text = call.text(at)?;
         let [first, last] = if axes == 2 { ["NCHW", "NHWC"] } else { ["NCDHW", "NDHWC"] };
         match text {
-            _ if text == first => Ok(Form { channels_last: false }),
-            _ if text == last => Ok(Form { channels_last: true }),
+            _ if text == first => Ok(DataFormat { channels_last: false }),
+            _ if text == last => Ok(DataFormat { channels_last: true }),
             _ => {
                 let name = call.parameter(at);
                 Err(Error::invalid(format!("{name} = {text:?}: expected {first:?} or {last:?}")))
@@ -160,7 +165,7 @@ pub fn groups(call: &Call<'_>, at: usize) -> Result<usize> {
 
 /// The three tensors of a convolution: both sides by samples, channels and axes, and the weights by channels of the smaller
 /// side, channels of a group of the larger side, and taps. The index of each argument stands beside it.
-pub struct Sides {
+pub struct ConvolutionTensors {
     /// The input; of a transposed convolution the output.
     pub large: (usize, Layout),
     /// The weights.
@@ -171,20 +176,21 @@ pub struct Sides {
 
 impl Windows {
     /// The size of the smaller side along an axis.
-    fn shrunk(&self, axis: usize, size: usize, taps: usize) -> Option<i64> {
-        let (before, after) = self.borders[axis];
+    fn small_size(&self, axis: usize, size: usize, taps: usize) -> Option<i64> {
+        let (before, after) = self.padding[axis];
         let reach = (i64::try_from(taps).ok()? - 1).checked_mul(self.dilation[axis])?;
         let whole = i64::try_from(size).ok()?.checked_add(before + after)?;
-        let room = whole.checked_sub(reach)?.checked_sub(1)?.checked_sub(self.beyond[axis])?;
-        (room >= 0).then(|| room / self.stride[axis] + 1)
+        let left =
+            whole.checked_sub(reach)?.checked_sub(1)?.checked_sub(self.output_padding[axis])?;
+        (left >= 0).then(|| left / self.stride[axis] + 1)
     }
 
     /// The size of the larger side along an axis.
-    fn grown(&self, axis: usize, size: usize, taps: usize) -> Option<i64> {
-        let (before, after) = self.borders[axis];
+    fn large_size(&self, axis: usize, size: usize, taps: usize) -> Option<i64> {
+        let (before, after) = self.padding[axis];
         let reach = (i64::try_from(taps).ok()? - 1).checked_mul(self.dilation[axis])?;
         let moved = (i64::try_from(size).ok()? - 1).checked_mul(self.stride[axis])?;
-        moved.checked_add(reach)?.checked_add(self.beyond[axis] + 1 - before - after)
+        moved.checked_add(reach)?.checked_add(self.output_padding[axis] + 1 - before - after)
     }
 
     /// The sizes of the side that is not known: samples, channels and axes.
@@ -214,15 +220,15 @@ impl Windows {
             let (size, taps) = (known.dims()[2 + axis], weights.dims()[2 + axis]);
             let dim = 3 - self.axes + axis;
             let other = match transposed {
-                true => self.grown(dim, size, taps),
-                false => self.shrunk(dim, size, taps),
+                true => self.large_size(dim, size, taps),
+                false => self.small_size(dim, size, taps),
             };
             let Some(other) = other.filter(|one| *one >= 0) else {
                 let (name, other) = (call.parameter(at), call.parameter(weights_at));
                 let (sizes, taps) = (known.dims(), weights.dims());
-                let (borders, dilation) = (self.borders[dim], self.dilation[dim]);
+                let (padding, dilation) = (self.padding[dim], self.dilation[dim]);
                 return Err(Error::invalid(format!(
-                    "{name} {sizes:?} with borders {borders:?} has no room along axis {axis} for {other} {taps:?} with dilation {dilation}"
+                    "{name} {sizes:?} with padding {padding:?} has no room along axis {axis} for {other} {taps:?} with dilation {dilation}"
                 )));
             };
             dims.push(other as usize);
@@ -253,8 +259,13 @@ impl Windows {
 
     /// Fails unless sizes and types of all three fit. `exactly` wants the larger side of a transposed convolution as large as its
     /// formula says; otherwise it may be as large as one that the smaller side follows from.
-    pub fn check(&self, call: &Call<'_>, sides: &Sides, exactly: bool) -> Result<()> {
-        let Sides { large, weights, small } = sides;
+    pub fn check(
+        &self,
+        call: &Call<'_>,
+        tensors: &ConvolutionTensors,
+        exactly: bool,
+    ) -> Result<()> {
+        let ConvolutionTensors { large, weights, small } = tensors;
         for (at, layout) in [large, weights, small] {
             call.expect_dtype(*at, layout, TYPES)?;
         }
@@ -273,7 +284,7 @@ impl Windows {
     pub fn forward(&self, weights: &Layout) -> [Axis; 3] {
         [0, 1, 2].map(|at| Axis {
             step: self.stride[at] as isize,
-            first: -(self.borders[at].0 as isize),
+            first: -(self.padding[at].0 as isize),
             tap_step: self.dilation[at] as isize,
             taps: weights.dims()[3 + at],
         })
@@ -282,7 +293,7 @@ impl Windows {
     /// The positions of the larger side along an axis, by what they leave of the stride: those that a tap reaches.
     pub fn classes(&self, at: usize, size: usize, taps: usize) -> Vec<Class> {
         let (stride, dilation) = (self.stride[at], self.dilation[at]);
-        let before = self.borders[at].0;
+        let before = self.padding[at].0;
         let apart = stride / gcd(stride, dilation);
         let reached = |rest: i64| {
             let most = (taps as i64).min(apart);
@@ -373,8 +384,8 @@ mod tests {
                         axes: 1,
                         stride: [1, 1, stride],
                         dilation: [1, 1, dilation],
-                        borders: [(0, 0), (0, 0), (before, before)],
-                        beyond: [0; 3],
+                        padding: [(0, 0), (0, 0), (before, before)],
+                        output_padding: [0; 3],
                         groups: 1,
                     };
                     let mut have = Vec::new();

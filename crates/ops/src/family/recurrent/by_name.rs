@@ -1,7 +1,7 @@
 //! What the nodes of recurrent layers have in common: attributes that are checked, gate orders, lengths, gradients.
 
-use super::super::reading::Read;
-use super::layer::{Gradients, Kind, Room, Sizes, Source, Target};
+use super::super::inputs::UnaliasedInput;
+use super::layer::{Gradients, Kind, LayerScratch, Sizes, Source, Target};
 use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Fault, Outcome, Result};
@@ -83,9 +83,9 @@ pub fn reversed(call: &Call<'_>, at: usize) -> Result<bool> {
 #[derive(Clone, Copy)]
 pub enum Lengths {
     /// How many steps each row has.
-    Counts(Read),
+    Counts(UnaliasedInput),
     /// Not 0 where a row takes part: steps by rows by anything, of which the first counts.
-    Mask(Read),
+    Mask(UnaliasedInput),
 }
 
 /// The rows that take part, where the caller says so. A tensor without dimensions holds the place only.
@@ -114,8 +114,13 @@ pub fn lengths(
     }
 }
 
-pub fn mark(memory: &Memory<'_>, room: &Room, lengths: &Option<Lengths>, name: &str) -> Outcome {
-    let (Some(lengths), Some(active)) = (lengths, &room.active) else { return Ok(()) };
+pub fn mark(
+    memory: &Memory<'_>,
+    scratch: &LayerScratch,
+    lengths: &Option<Lengths>,
+    name: &str,
+) -> Outcome {
+    let (Some(lengths), Some(active)) = (lengths, &scratch.active) else { return Ok(()) };
     match lengths {
         Lengths::Mask(mask) => {
             copy(memory.parallel, memory.scratch(active), mask.view(memory));
@@ -132,7 +137,7 @@ pub fn mark(memory: &Memory<'_>, room: &Room, lengths: &Option<Lengths>, name: &
 
 /// The input as steps by rows by elements; with the sizes that follow from it and from the blocks of the weights.
 pub fn sizes(call: &Call<'_>, kind: Kind, at: usize, weights: usize) -> Result<Sizes> {
-    let (x, w) = (lifted(&call.layout(at)?, &[1, 1, 1]), call.layout(weights)?);
+    let (x, w) = (at_least_1d(&call.layout(at)?, &[1, 1, 1]), call.layout(weights)?);
     let wide = if w.rank() == 2 { w.dims()[1] } else { 0 };
     let hidden = wide / kind.blocks();
     if x.rank() != 3
@@ -155,14 +160,19 @@ pub fn inputs(call: &Call<'_>) -> Result<usize> {
 }
 
 /// With a dimension of 1 in front where one is expected and missing: a cell is a layer with one step.
-pub fn lifted(layout: &Layout, dims: &[usize]) -> Layout {
+pub fn at_least_1d(layout: &Layout, dims: &[usize]) -> Layout {
     let lacks = layout.rank() == 2 && dims.len() == 3 && dims[0] == 1;
     if lacks { layout.with(0) } else { *layout }
 }
 
-pub fn real(call: &mut Call<'_>, at: usize, dims: &[usize], outs: &[&Operand]) -> Result<Read> {
+pub fn real(
+    call: &mut Call<'_>,
+    at: usize,
+    dims: &[usize],
+    outs: &[&Operand],
+) -> Result<UnaliasedInput> {
     let read = call.read(at, outs)?;
-    let read = read.with_layout(lifted(&read, dims));
+    let read = read.with_layout(at_least_1d(&read, dims));
     call.expect_dims(at, &read, dims)?;
     call.expect_dtype(at, &read, TYPES)?;
     Ok(read)
@@ -173,7 +183,7 @@ pub fn optional(
     at: usize,
     dims: &[usize],
     outs: &[&Operand],
-) -> Result<Option<Read>> {
+) -> Result<Option<UnaliasedInput>> {
     if call.has(at) { real(call, at, dims, outs).map(Some) } else { Ok(None) }
 }
 
@@ -183,7 +193,7 @@ pub fn state(
     at: usize,
     sizes: &Sizes,
     outs: &[&Operand],
-) -> Result<Option<Read>> {
+) -> Result<Option<UnaliasedInput>> {
     if !call.has(at) {
         return Ok(None);
     }
@@ -202,7 +212,7 @@ pub fn bare_state(call: &Call<'_>, at: usize, layout: &Layout, sizes: &Sizes) ->
 /// An output, if it is there.
 pub fn out(call: &mut Call<'_>, at: usize, dims: &[usize]) -> Result<Option<Operand>> {
     let Some(out) = call.optional_output(at)? else { return Ok(None) };
-    let out = out.with_layout(lifted(&out, dims));
+    let out = out.with_layout(at_least_1d(&out, dims));
     call.expect_dims(at, &out, dims)?;
     call.expect_dtype(at, &out, TYPES)?;
     Ok(Some(out))
@@ -215,7 +225,7 @@ pub fn state_out(call: &mut Call<'_>, at: usize, sizes: &Sizes) -> Result<Option
     Ok(Some(out.with_layout(bare_state(call, at, &out, sizes)?)))
 }
 
-/// Both weights of one tensor: those of inputs stand first.
+/// Both weights of one tensor: those of inputs come first.
 pub fn split(
     call: &mut Call<'_>,
     at: usize,
@@ -223,7 +233,7 @@ pub fn split(
     hidden: usize,
     blocks: usize,
     outs: &[&Operand],
-) -> Result<[Read; 2]> {
+) -> Result<[UnaliasedInput; 2]> {
     let both = real(call, at, &[inputs + hidden, blocks * hidden], outs)?;
     Ok([
         both.with_layout(both.sliced(0, 0, inputs, 1)),
@@ -237,7 +247,7 @@ pub fn weights(
     sizes: &Sizes,
     inputs: usize,
     outs: &[&Operand],
-) -> Result<[Read; 2]> {
+) -> Result<[UnaliasedInput; 2]> {
     let wide = sizes.kind.blocks() * sizes.hidden;
     if !call.has(2) {
         return split(call, 1, inputs, sizes.hidden, sizes.kind.blocks(), outs);
@@ -249,15 +259,15 @@ pub fn weights(
 pub struct Task {
     pub reversed: bool,
     pub order: [usize; 4],
-    pub x: Read,
+    pub x: UnaliasedInput,
     /// Inputs by blocks, hidden by blocks.
-    pub weights: [Read; 2],
-    pub noted: [Read; 4],
-    pub states: [Option<Read>; 2],
-    pub tanh: Option<Read>,
-    pub first: [Option<Read>; 2],
-    pub above: Option<Read>,
-    pub last: [Option<Read>; 2],
+    pub weights: [UnaliasedInput; 2],
+    pub saved: [UnaliasedInput; 4],
+    pub states: [Option<UnaliasedInput>; 2],
+    pub tanh: Option<UnaliasedInput>,
+    pub first: [Option<UnaliasedInput>; 2],
+    pub above: Option<UnaliasedInput>,
+    pub last: [Option<UnaliasedInput>; 2],
     pub to_x: Option<Operand>,
     pub to_first: [Option<Operand>; 2],
     pub to_weights: [Option<Operand>; 2],
@@ -268,21 +278,21 @@ pub fn run_gradients(
     call: &mut Call<'_>,
     sizes: Sizes,
     task: Task,
-    reads: Vec<Read>,
+    reads: Vec<UnaliasedInput>,
     lengths: Option<Lengths>,
     lengths_at: usize,
 ) -> Result<Plan> {
     if sizes.rows == 0 {
         return call.nothing();
     }
-    let room = Room::new(call, &sizes, lengths.is_some(), true);
+    let scratch = LayerScratch::new(call, &sizes, lengths.is_some(), true);
     let transposed = task.weights.map(|one| one.with_layout(one.transposed(0, 1)));
     let mut layer = Gradients::new(
         Source::Tensor(task.x),
         transposed[0],
         transposed[1],
         task.order,
-        task.noted,
+        task.saved,
         task.states,
     );
     layer.reversed = task.reversed;
@@ -295,15 +305,15 @@ pub fn run_gradients(
         task.to_weights.map(|out| out.map(|out| out.with_layout(out.transposed(0, 1))));
     layer.to_bias = task.to_bias;
     let to_x = task.to_x.map(|out| (out, call.scratch(DType::Float, out.dims())));
-    layer.to_x = to_x.map(|(_, room)| (Target::Room(room, *room), false));
+    layer.to_x = to_x.map(|(_, scratch)| (Target::Scratch(scratch, *scratch), false));
     layer.take_scratch(call, &sizes);
     let name = call.parameter(lengths_at);
     call.plan(move |memory| {
         reads.iter().for_each(|read| read.prepare(memory));
-        mark(memory, &room, &lengths, name)?;
-        layer.run(memory, &room, &sizes);
-        if let Some((out, room)) = &to_x {
-            copy(memory.parallel, memory.out(out), memory.scratch(room).view());
+        mark(memory, &scratch, &lengths, name)?;
+        layer.run(memory, &scratch, &sizes);
+        if let Some((out, scratch)) = &to_x {
+            copy(memory.parallel, memory.out(out), memory.scratch(scratch).view());
         }
         Ok(())
     })

@@ -3,7 +3,7 @@
 //! Blocks are input gate, forget gate, candidate, output gate: so say the gradients' documentation and every caller. The
 //! forward function's own page once names candidate and forget gate in the other order.
 
-use super::super::reading::Read;
+use super::super::inputs::UnaliasedInput;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
@@ -15,7 +15,7 @@ use cairn_tensor::kernels::recurrent::{Cell, CellGradients, cell, cell_gradients
 const TYPES: &[DType] = &[DType::Float, DType::Float16];
 
 /// Rows and elements of a state.
-fn sizes(call: &Call<'_>, at: usize, state: &Read) -> Result<[usize; 2]> {
+fn sizes(call: &Call<'_>, at: usize, state: &UnaliasedInput) -> Result<[usize; 2]> {
     call.expect_dtype(at, state, TYPES)?;
     match *state.dims() {
         [rows, hidden] if hidden.checked_mul(4).is_some() => Ok([rows, hidden]),

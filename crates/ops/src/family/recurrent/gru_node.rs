@@ -1,13 +1,13 @@
 //! One layer of GRU in one direction, by IR name, and its gradients.
 
 use super::by_name::*;
-use super::layer::{Kind, Layer, Room, Sizes, Source, Target};
+use super::layer::{Kind, Layer, LayerScratch, Sizes, Source, Target};
 use crate::call::Call;
 use crate::error::Result;
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, No, O};
-use crate::table::{Default, Node, node};
+use crate::table::ArgSource::{A, Attr, No, O};
+use crate::table::{AttrDefault, Node, node};
 use cairn_tensor::Layout;
 
 // Arguments of a layer without cells: x, both weights, both biases, lengths, state; then y, states, update, reset, candidate,
@@ -33,8 +33,8 @@ fn gru(call: &mut Call<'_>) -> Result<Plan> {
     let sizes = sizes(call, Kind::Gru, 0, 1)?;
     let Sizes { steps, rows, hidden, .. } = sizes;
     let mut outputs = [None; 6];
-    for (place, output) in outputs.iter_mut().enumerate() {
-        *output = out(call, GRU_Y + place, &[steps, rows, hidden])?;
+    for (index, output) in outputs.iter_mut().enumerate() {
+        *output = out(call, GRU_Y + index, &[steps, rows, hidden])?;
     }
     let outs: Vec<&Operand> = outputs.iter().flatten().collect();
     let inputs = inputs(call)?;
@@ -50,21 +50,21 @@ fn gru(call: &mut Call<'_>) -> Result<Plan> {
     if rows == 0 {
         return call.nothing();
     }
-    let room = Room::new(call, &sizes, lengths.is_some(), false);
-    let mut layer = Layer::new(call, &room, Source::Tensor(x), weights[0], weights[1], order);
+    let scratch = LayerScratch::new(call, &sizes, lengths.is_some(), false);
+    let mut layer = Layer::new(call, &scratch, Source::Tensor(x), weights[0], weights[1], order);
     layer.reversed = reversed;
     layer.bias = bias;
     layer.first = first;
     let [y, h, update, reset, candidate, product] = outputs;
     layer.y = y.map(Target::Tensor);
     layer.states = [h, None];
-    layer.noted = [reset, update, candidate, product];
+    layer.saved = [reset, update, candidate, product];
     let name = call.parameter(GRU_LENGTHS);
     call.plan(move |memory| {
         let reads = [Some(x), Some(weights[0]), Some(weights[1]), bias[0], bias[1], first[0]];
         reads.iter().flatten().for_each(|read| read.prepare(memory));
-        mark(memory, &room, &lengths, name)?;
-        layer.run(memory, &room, &sizes);
+        mark(memory, &scratch, &lengths, name)?;
+        layer.run(memory, &scratch, &sizes);
         Ok(())
     })
 }
@@ -121,14 +121,14 @@ fn gru_gradients(call: &mut Call<'_>) -> Result<Plan> {
     let states = [Some(real(call, GRU_GRAD_STATES, &dims, &outs)?), None];
     let first = [state(call, GRU_GRAD_FIRST, &sizes, &outs)?, None];
     let last = [state(call, GRU_LAST, &sizes, &outs)?, None];
-    let mut noted = [x; 4];
-    for (at, noted) in GRU_GATES.into_iter().zip(&mut noted) {
-        *noted = real(call, at, &dims, &outs)?;
+    let mut saved = [x; 4];
+    for (at, saved) in GRU_GATES.into_iter().zip(&mut saved) {
+        *saved = real(call, at, &dims, &outs)?;
     }
     let above = optional(call, GRU_ABOVE, &dims, &outs)?;
     let lengths = lengths(call, GRU_GRAD_LENGTHS, &sizes, &outs)?;
     let mut reads = vec![x, weights[0], weights[1]];
-    let parts = noted.iter().chain(states.iter().flatten()).chain(first.iter().flatten());
+    let parts = saved.iter().chain(states.iter().flatten()).chain(first.iter().flatten());
     reads.extend(parts.chain(last.iter().flatten()).chain(&above));
     let tanh = None;
     let task = Task {
@@ -136,7 +136,7 @@ fn gru_gradients(call: &mut Call<'_>) -> Result<Plan> {
         order,
         x,
         weights,
-        noted,
+        saved,
         states,
         tanh,
         first,
@@ -188,16 +188,16 @@ pub const NODES: &[Node] = &[
             O(3),
             O(4),
             O(5),
-            Attr("gate_order", Default::Text("zrh")),
-            Attr("direction", Default::Text("UNIDIRECTIONAL")),
-            Attr("cell_depth", Default::Int(1)),
-            Attr("keep_prob", Default::Float(1.0)),
-            Attr("cell_clip", Default::Float(-1.0)),
-            Attr("num_proj", Default::Int(0)),
-            Attr("time_major", Default::Flag(true)),
-            Attr("activation", Default::Text("tanh")),
-            Attr("reset_after", Default::Flag(true)),
-            Attr("is_training", Default::Flag(true)),
+            Attr("gate_order", AttrDefault::Text("zrh")),
+            Attr("direction", AttrDefault::Text("UNIDIRECTIONAL")),
+            Attr("cell_depth", AttrDefault::Int(1)),
+            Attr("keep_prob", AttrDefault::Float(1.0)),
+            Attr("cell_clip", AttrDefault::Float(-1.0)),
+            Attr("num_proj", AttrDefault::Int(0)),
+            Attr("time_major", AttrDefault::Flag(true)),
+            Attr("activation", AttrDefault::Text("tanh")),
+            Attr("reset_after", AttrDefault::Flag(true)),
+            Attr("is_training", AttrDefault::Flag(true)),
         ],
     ),
     node(
@@ -242,15 +242,15 @@ pub const NODES: &[Node] = &[
             O(3),
             O(4),
             O(5),
-            Attr("gate_order", Default::Text("zrh")),
-            Attr("direction", Default::Text("UNIDIRECTIONAL")),
-            Attr("cell_depth", Default::Int(0)),
-            Attr("keep_prob", Default::Float(-1.0)),
-            Attr("cell_clip", Default::Float(-1.0)),
-            Attr("num_proj", Default::Int(0)),
-            Attr("time_major", Default::Flag(true)),
-            Attr("reset_after", Default::Flag(true)),
-            Attr("bias_type", Default::None),
+            Attr("gate_order", AttrDefault::Text("zrh")),
+            Attr("direction", AttrDefault::Text("UNIDIRECTIONAL")),
+            Attr("cell_depth", AttrDefault::Int(0)),
+            Attr("keep_prob", AttrDefault::Float(-1.0)),
+            Attr("cell_clip", AttrDefault::Float(-1.0)),
+            Attr("num_proj", AttrDefault::Int(0)),
+            Attr("time_major", AttrDefault::Flag(true)),
+            Attr("reset_after", AttrDefault::Flag(true)),
+            Attr("bias_type", AttrDefault::None),
         ],
     ),
 ];

@@ -1,15 +1,15 @@
 //! One layer of a recurrent network in one direction, planned: its tensors, the scratch that layers use one after the
 //! other, and what runs.
 
-use super::super::reading::Read;
+use super::super::inputs::UnaliasedInput;
 use crate::call::Call;
 use crate::plan::{Memory, Operand, Scratch};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::kernels::matmul::{matmul, panels};
 use cairn_tensor::kernels::recurrent::{
-    Course, Gru, GruGradients, Lstm, LstmGradients, column_sums, gather_bias, gru, gru_gradients,
-    lstm, lstm_gradients,
+    Gru, GruGradients, Lstm, LstmGradients, Recurrence, column_sums, gather_bias, gru,
+    gru_gradients, lstm, lstm_gradients,
 };
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
 
@@ -54,31 +54,31 @@ impl Sizes {
         self.kind.blocks() * self.hidden
     }
 
-    fn course<'a>(&self, reversed: bool, active: Option<View<'a>>) -> Course<'a> {
-        Course { steps: self.steps, rows: self.rows, hidden: self.hidden, reversed, active }
+    fn recurrence<'a>(&self, reversed: bool, active: Option<View<'a>>) -> Recurrence<'a> {
+        Recurrence { steps: self.steps, rows: self.rows, hidden: self.hidden, reversed, active }
     }
 }
 
 /// Where a layer reads: a tensor of the call, or scratch with a layout.
 #[derive(Clone, Copy)]
 pub enum Source {
-    Tensor(Read),
-    Room(Scratch, Layout),
+    Tensor(UnaliasedInput),
+    Scratch(Scratch, Layout),
 }
 
 impl Source {
     pub fn layout(&self) -> &Layout {
         match self {
             Source::Tensor(read) => read,
-            Source::Room(_, layout) => layout,
+            Source::Scratch(_, layout) => layout,
         }
     }
 
     fn view<'a>(&self, memory: &Memory<'a>) -> View<'a> {
         match self {
             Source::Tensor(read) => read.prepared(memory),
-            Source::Room(room, layout) => {
-                memory.scratch(room).view().with_layout(*layout).expect("a part of the scratch")
+            Source::Scratch(scratch, layout) => {
+                memory.scratch(scratch).view().with_layout(*layout).expect("a part of the scratch")
             }
         }
     }
@@ -88,25 +88,25 @@ impl Source {
 #[derive(Clone, Copy)]
 pub enum Target {
     Tensor(Operand),
-    Room(Scratch, Layout),
+    Scratch(Scratch, Layout),
 }
 
 impl Target {
     fn view<'a>(&self, memory: &Memory<'a>) -> ViewMut<'a> {
         match self {
             Target::Tensor(operand) => memory.out(operand),
-            Target::Room(room, layout) => {
-                memory.scratch(room).with_layout(*layout).expect("a part of the scratch")
+            Target::Scratch(scratch, layout) => {
+                memory.scratch(scratch).with_layout(*layout).expect("a part of the scratch")
             }
         }
     }
 }
 
-/// Columns without use after each row of the weights: rows that lie a power of two apart share few lines of a cache.
-const APART: usize = 16;
+/// Unused columns after each row of the weights: rows a power of two apart would share few cache lines.
+const ROW_PADDING: usize = 16;
 
 /// Scratch of all layers.
-pub struct Room {
+pub struct LayerScratch {
     gates: Scratch,
     others: Option<Scratch>,
     weights: Scratch,
@@ -117,18 +117,19 @@ pub struct Room {
     pub active: Option<Scratch>,
 }
 
-impl Room {
-    pub fn new(call: &mut Call<'_>, sizes: &Sizes, varies: bool, backward: bool) -> Room {
+impl LayerScratch {
+    pub fn new(call: &mut Call<'_>, sizes: &Sizes, varies: bool, backward: bool) -> LayerScratch {
         let Sizes { kind, steps, rows, hidden } = *sizes;
         let wide = sizes.wide();
         let mut floats = |dims: &[usize]| call.scratch(DType::Float, dims);
-        let weights = if backward { [wide, hidden + APART] } else { [hidden, wide + APART] };
+        let weights =
+            if backward { [wide, hidden + ROW_PADDING] } else { [hidden, wide + ROW_PADDING] };
         let others = match (kind, backward) {
             (Kind::Lstm, _) => None,
             (Kind::Gru, false) => Some(floats(&[rows, wide])),
             (Kind::Gru, true) => Some(floats(&[steps, rows, wide])),
         };
-        Room {
+        LayerScratch {
             gates: floats(&[steps, rows, wide]),
             others,
             weights: floats(&weights),
@@ -141,18 +142,20 @@ impl Room {
 
     /// The weights of the hidden state, rows by columns.
     fn weights<'a>(&self, memory: &Memory<'a>) -> ViewMut<'a> {
-        let room = memory.scratch(&self.weights);
-        let columns = room.dims()[1] - APART;
-        room.with_layout(room.layout().sliced(1, 0, columns, 1)).expect("a part of the scratch")
+        let weights = memory.scratch(&self.weights);
+        let columns = weights.dims()[1] - ROW_PADDING;
+        weights
+            .with_layout(weights.layout().sliced(1, 0, columns, 1))
+            .expect("a part of the scratch")
     }
 
     fn active<'a>(&self, memory: &Memory<'a>) -> Option<View<'a>> {
-        self.active.map(|room| memory.scratch(&room).view())
+        self.active.map(|scratch| memory.scratch(&scratch).view())
     }
 }
 
 /// Scratch for a product of tensors laid out so.
-fn product_room(call: &mut Call<'_>, out: &Layout, a: &Layout, b: &Layout) -> Option<Scratch> {
+fn product_scratch(call: &mut Call<'_>, out: &Layout, a: &Layout, b: &Layout) -> Option<Scratch> {
     panels(out, a, b).map(|panels| call.scratch(panels.dtype(), &panels.dims()))
 }
 
@@ -163,11 +166,11 @@ fn product(
     a: View<'_>,
     b: View<'_>,
     adds: bool,
-    room: &Option<Scratch>,
+    scratch: &Option<Scratch>,
 ) {
-    let room = room.map(|room| memory.scratch(&room));
+    let scratch = scratch.map(|scratch| memory.scratch(&scratch));
     let (one, beta) = (Scalar::from(1.0), Scalar::from(f64::from(u8::from(adds))));
-    matmul(memory.parallel, out, a, b, one, beta, room);
+    matmul(memory.parallel, out, a, b, one, beta, scratch);
 }
 
 /// A view of the same elements as a matrix; it is contiguous, or its layout allows it.
@@ -183,25 +186,25 @@ fn transposed<'a>(view: ViewMut<'a>) -> View<'a> {
     view.with_layout(view.transposed(0, 1)).expect("the same elements")
 }
 
-fn at<'a>(view: ViewMut<'a>, place: usize) -> ViewMut<'a> {
-    view.with_layout(view.layout().at(0, place)).expect("a part of it")
+fn at<'a>(view: ViewMut<'a>, index: usize) -> ViewMut<'a> {
+    view.with_layout(view.layout().at(0, index)).expect("a part of it")
 }
 
 /// Puts states where they start: these, or zeros.
-fn begin(memory: &Memory<'_>, state: ViewMut<'_>, first: &[Option<Read>; 2]) {
-    for place in 0..state.dims()[0] {
-        match &first[place] {
-            Some(first) => copy(memory.parallel, at(state, place), first.prepared(memory)),
-            None => fill_scalar(memory.parallel, at(state, place), Scalar::from(0.0)),
+fn begin(memory: &Memory<'_>, state: ViewMut<'_>, first: &[Option<UnaliasedInput>; 2]) {
+    for index in 0..state.dims()[0] {
+        match &first[index] {
+            Some(first) => copy(memory.parallel, at(state, index), first.prepared(memory)),
+            None => fill_scalar(memory.parallel, at(state, index), Scalar::from(0.0)),
         }
     }
 }
 
 /// Hands out states.
 fn end(memory: &Memory<'_>, state: ViewMut<'_>, last: &[Option<Operand>; 2]) {
-    for place in 0..state.dims()[0] {
-        if let Some(last) = &last[place] {
-            copy(memory.parallel, memory.out(last), at(state, place).view());
+    for index in 0..state.dims()[0] {
+        if let Some(last) = &last[index] {
+            copy(memory.parallel, memory.out(last), at(state, index).view());
         }
     }
 }
@@ -212,17 +215,17 @@ pub struct Layer {
     pub order: [usize; 4],
     pub x: Source,
     /// Inputs by blocks.
-    pub input_weights: Read,
+    pub input_weights: UnaliasedInput,
     /// Hidden by blocks.
-    pub hidden_weights: Read,
-    pub bias: [Option<Read>; 2],
+    pub hidden_weights: UnaliasedInput,
+    pub bias: [Option<UnaliasedInput>; 2],
     /// What is added to the forget gate.
     pub forget: f32,
-    pub first: [Option<Read>; 2],
+    pub first: [Option<UnaliasedInput>; 2],
     pub y: Option<Target>,
     pub last: [Option<Operand>; 2],
     pub states: [Option<Operand>; 2],
-    pub noted: [Option<Operand>; 4],
+    pub saved: [Option<Operand>; 4],
     pub tanh: Option<Operand>,
     product: Option<Scratch>,
 }
@@ -231,10 +234,10 @@ impl Layer {
     /// A layer with these inputs and weights and nothing else; takes the scratch of its product.
     pub fn new(
         call: &mut Call<'_>,
-        room: &Room,
+        scratch: &LayerScratch,
         x: Source,
-        input_weights: Read,
-        hidden_weights: Read,
+        input_weights: UnaliasedInput,
+        hidden_weights: UnaliasedInput,
         order: [usize; 4],
     ) -> Layer {
         let x_layout = x.layout();
@@ -242,7 +245,7 @@ impl Layer {
         Layer {
             reversed: false,
             order,
-            product: product_room(call, &room.gates, x_layout, &wide),
+            product: product_scratch(call, &scratch.gates, x_layout, &wide),
             x,
             input_weights,
             hidden_weights,
@@ -252,25 +255,25 @@ impl Layer {
             y: None,
             last: [None; 2],
             states: [None; 2],
-            noted: [None; 4],
+            saved: [None; 4],
             tanh: None,
         }
     }
 
-    pub fn run(&self, memory: &Memory<'_>, room: &Room, sizes: &Sizes) {
+    pub fn run(&self, memory: &Memory<'_>, scratch: &LayerScratch, sizes: &Sizes) {
         let (parallel, hidden) = (memory.parallel, sizes.hidden);
-        let (gates, x) = (memory.scratch(&room.gates), self.x.view(memory));
+        let (gates, x) = (memory.scratch(&scratch.gates), self.x.view(memory));
         let input_weights = self.input_weights.prepared(memory);
         let wide = wide_weights(&x, &input_weights);
         let input_weights = input_weights.with_layout(wide).expect("the same for every step");
         product(memory, gates, x, input_weights, false, &self.product);
-        let weights = room.weights(memory);
+        let weights = scratch.weights(memory);
         copy(parallel, weights, self.hidden_weights.prepared(memory));
-        let both = memory.scratch(&room.bias);
+        let both = memory.scratch(&scratch.bias);
         let bias = self.bias.map(|bias| bias.map(|bias| bias.prepared(memory)));
-        let state = memory.scratch(&room.state);
+        let state = memory.scratch(&scratch.state);
         begin(memory, state, &self.first);
-        let course = sizes.course(self.reversed, room.active(memory));
+        let recurrence = sizes.recurrence(self.reversed, scratch.active(memory));
         let out = |one: &Option<Operand>| one.map(|one| memory.out(&one));
         let y = self.y.map(|y| y.view(memory));
         match sizes.kind {
@@ -278,7 +281,7 @@ impl Layer {
                 let forget = self.order[2] * hidden..(self.order[2] + 1) * hidden;
                 gather_bias(at(both, 0), &bias, (forget, self.forget));
                 let task = Lstm {
-                    course,
+                    recurrence,
                     gates,
                     weights: weights.view(),
                     bias: at(both, 0).view(),
@@ -286,28 +289,28 @@ impl Layer {
                     state,
                     y,
                     states: [out(&self.states[0]), out(&self.states[1])],
-                    noted: self.noted.each_ref().map(out),
+                    saved: self.saved.each_ref().map(out),
                     tanh: out(&self.tanh),
                 };
                 lstm(parallel, &task);
             }
             Kind::Gru => {
-                for (place, bias) in bias.iter().enumerate() {
-                    gather_bias(at(both, place), &[*bias], (0..0, 0.0));
+                for (index, bias) in bias.iter().enumerate() {
+                    gather_bias(at(both, index), &[*bias], (0..0, 0.0));
                 }
-                let others = room.others.as_ref().expect("planned for this kind");
+                let others = scratch.others.as_ref().expect("planned for this kind");
                 let [reset, update, candidate, _] = self.order;
                 let task = Gru {
-                    course,
+                    recurrence,
                     gates,
-                    room: memory.scratch(others),
+                    products: memory.scratch(others),
                     weights: weights.view(),
                     bias: both.view(),
                     order: [reset, update, candidate],
                     state: at(state, 0),
                     y,
                     states: out(&self.states[0]),
-                    noted: self.noted.each_ref().map(out),
+                    saved: self.saved.each_ref().map(out),
                 };
                 gru(parallel, &task);
             }
@@ -327,16 +330,16 @@ pub struct Gradients {
     pub reversed: bool,
     pub order: [usize; 4],
     pub x: Source,
-    pub input_weights: Read,
-    pub hidden_weights: Read,
-    pub noted: [Read; 4],
-    pub states: [Option<Read>; 2],
-    pub tanh: Option<Read>,
-    pub first: [Option<Read>; 2],
+    pub input_weights: UnaliasedInput,
+    pub hidden_weights: UnaliasedInput,
+    pub saved: [UnaliasedInput; 4],
+    pub states: [Option<UnaliasedInput>; 2],
+    pub tanh: Option<UnaliasedInput>,
+    pub first: [Option<UnaliasedInput>; 2],
     /// The gradient of what it puts out.
     pub above: Option<Source>,
     /// The gradients of the states after the last step.
-    pub last: [Option<Read>; 2],
+    pub last: [Option<UnaliasedInput>; 2],
     /// Gets that of the input, `f32`, steps by rows by inputs; and whether it is added to what is there.
     pub to_x: Option<(Target, bool)>,
     /// Get those of the states before the first step.
@@ -354,11 +357,11 @@ impl Gradients {
     #[allow(clippy::too_many_arguments)]
     pub fn new(
         x: Source,
-        input_weights: Read,
-        hidden_weights: Read,
+        input_weights: UnaliasedInput,
+        hidden_weights: UnaliasedInput,
         order: [usize; 4],
-        noted: [Read; 4],
-        states: [Option<Read>; 2],
+        saved: [UnaliasedInput; 4],
+        states: [Option<UnaliasedInput>; 2],
     ) -> Gradients {
         Gradients {
             reversed: false,
@@ -366,7 +369,7 @@ impl Gradients {
             x,
             input_weights,
             hidden_weights,
-            noted,
+            saved,
             states,
             tanh: None,
             first: [None; 2],
@@ -392,39 +395,39 @@ impl Gradients {
         let gates = float(&[lines[0], sizes.wide()]);
         let transposed = gates.transposed(0, 1);
         if self.to_x.is_some() {
-            self.products[0] = product_room(call, &float(&lines), &gates, &self.input_weights);
+            self.products[0] = product_scratch(call, &float(&lines), &gates, &self.input_weights);
         }
         if let Some(out) = self.to_weights[0] {
             let x = Layout::contiguous(x.dtype, &lines);
-            self.products[1] = product_room(call, &out, &transposed, &x);
+            self.products[1] = product_scratch(call, &out, &transposed, &x);
         }
         if let Some(out) = self.to_weights[1] {
             let before = float(&[lines[0], sizes.hidden]);
-            self.products[2] = product_room(call, &out, &transposed, &before);
+            self.products[2] = product_scratch(call, &out, &transposed, &before);
         }
     }
 
-    pub fn run(&self, memory: &Memory<'_>, room: &Room, sizes: &Sizes) {
+    pub fn run(&self, memory: &Memory<'_>, scratch: &LayerScratch, sizes: &Sizes) {
         let parallel = memory.parallel;
-        let gates = memory.scratch(&room.gates);
-        let before = memory.scratch(room.before.as_ref().expect("planned for gradients"));
-        let weights = room.weights(memory);
+        let gates = memory.scratch(&scratch.gates);
+        let before = memory.scratch(scratch.before.as_ref().expect("planned for gradients"));
+        let weights = scratch.weights(memory);
         copy(parallel, weights, self.hidden_weights.prepared(memory));
-        let state = memory.scratch(&room.state);
+        let state = memory.scratch(&scratch.state);
         begin(memory, state, &self.last);
-        let read = |one: Option<Read>| one.map(|one| one.prepared(memory));
-        let course = sizes.course(self.reversed, room.active(memory));
-        let noted = self.noted.map(|one| one.prepared(memory));
+        let read = |one: Option<UnaliasedInput>| one.map(|one| one.prepared(memory));
+        let recurrence = sizes.recurrence(self.reversed, scratch.active(memory));
+        let saved = self.saved.map(|one| one.prepared(memory));
         let y = self.above.map(|one| one.view(memory));
         let states = self.states.map(read);
         let hidden_states = states[0].expect("hidden states are there");
         let others = match sizes.kind {
             Kind::Lstm => {
                 let task = LstmGradients {
-                    course,
+                    recurrence,
                     weights: weights.view(),
                     order: self.order,
-                    noted,
+                    saved,
                     states: [hidden_states, states[1].expect("cell states are there")],
                     tanh: read(self.tanh),
                     first: self.first.map(read),
@@ -437,13 +440,14 @@ impl Gradients {
                 gates
             }
             Kind::Gru => {
-                let others = memory.scratch(room.others.as_ref().expect("planned for this kind"));
+                let others =
+                    memory.scratch(scratch.others.as_ref().expect("planned for this kind"));
                 let [reset, update, candidate, _] = self.order;
                 let task = GruGradients {
-                    course,
+                    recurrence,
                     weights: weights.view(),
                     order: [reset, update, candidate],
-                    noted,
+                    saved,
                     states: hidden_states,
                     first: read(self.first[0]),
                     y,
@@ -457,9 +461,9 @@ impl Gradients {
         };
         end(memory, state, &self.to_first);
         self.multiply(memory, gates, others, before.view());
-        for (place, (out, gates)) in self.to_bias.iter().zip([gates, others]).enumerate() {
+        for (index, (out, gates)) in self.to_bias.iter().zip([gates, others]).enumerate() {
             if let Some(out) = out {
-                let sums = at(memory.scratch(&room.bias), place);
+                let sums = at(memory.scratch(&scratch.bias), index);
                 column_sums(parallel, sums, flat(gates.view()));
                 copy(parallel, memory.out(out), sums.view());
             }

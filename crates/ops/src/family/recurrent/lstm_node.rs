@@ -1,13 +1,13 @@
 //! One layer of LSTM in one direction, by IR name, and its gradients.
 
 use super::by_name::*;
-use super::layer::{Kind, Layer, Room, Sizes, Source, Target};
+use super::layer::{Kind, Layer, LayerScratch, Sizes, Source, Target};
 use crate::call::Call;
 use crate::error::Result;
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, No, O};
-use crate::table::{Default, Node, node};
+use crate::table::ArgSource::{A, Attr, No, O};
+use crate::table::{AttrDefault, Node, node};
 use cairn_tensor::Layout;
 
 // Arguments of a layer with cells: x, weights, weights of the hidden state, bias, lengths, two states, three peepholes and a mask.
@@ -45,10 +45,10 @@ fn lstm(call: &mut Call<'_>) -> Result<Plan> {
     let Sizes { steps, rows, hidden, .. } = sizes;
     let mut outputs = [None; 8];
     let whole = !call.has(2);
-    for (place, output) in outputs.iter_mut().enumerate() {
-        let only_last = !whole && matches!(place, 1 | 2);
+    for (index, output) in outputs.iter_mut().enumerate() {
+        let only_last = !whole && matches!(index, 1 | 2);
         let count = if only_last { 1 } else { steps };
-        *output = out(call, Y + place, &[count, rows, hidden])?;
+        *output = out(call, Y + index, &[count, rows, hidden])?;
     }
     let outs: Vec<&Operand> = outputs.iter().flatten().collect();
     let inputs = inputs(call)?;
@@ -60,8 +60,8 @@ fn lstm(call: &mut Call<'_>) -> Result<Plan> {
     if rows == 0 {
         return call.nothing();
     }
-    let room = Room::new(call, &sizes, lengths.is_some(), false);
-    let mut layer = Layer::new(call, &room, Source::Tensor(x), weights[0], weights[1], order);
+    let scratch = LayerScratch::new(call, &sizes, lengths.is_some(), false);
+    let mut layer = Layer::new(call, &scratch, Source::Tensor(x), weights[0], weights[1], order);
     layer.reversed = reversed;
     layer.forget = forget;
     layer.bias = [bias, None];
@@ -74,19 +74,19 @@ fn lstm(call: &mut Call<'_>) -> Result<Plan> {
             layer.last = [h, c].map(|out| out.map(|out| out.with_layout(out.layout().at(0, 0))))
         }
     }
-    layer.noted = [i, j, f, o];
+    layer.saved = [i, j, f, o];
     layer.tanh = tanh;
     let name = call.parameter(LENGTHS);
     call.plan(move |memory| {
         let reads = [Some(x), Some(weights[0]), Some(weights[1]), bias, first[0], first[1]];
         reads.iter().flatten().for_each(|read| read.prepare(memory));
-        mark(memory, &room, &lengths, name)?;
-        layer.run(memory, &room, &sizes);
+        mark(memory, &scratch, &lengths, name)?;
+        layer.run(memory, &scratch, &sizes);
         Ok(())
     })
 }
 
-/// The outputs of a layer: y and what is noted like the bias, or else like the input; the hidden state like the input.
+/// The outputs of a layer: y and what is saved like the bias, or else like the input; the hidden state like the input.
 fn lstm_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let sizes = sizes(call, Kind::Lstm, 0, 1)?;
     let x = call.layout(0)?.dtype;
@@ -165,26 +165,26 @@ fn lstm_gradients(call: &mut Call<'_>) -> Result<Plan> {
     let mut first = [None; 2];
     let mut last = [None; 2];
     let dims = [steps, rows, hidden];
-    for place in 0..2 {
-        states[place] = Some(real(call, GRAD_STATES + place, &dims, &outs)?);
-        first[place] = state(call, GRAD_FIRST + place, &sizes, &outs)?;
-        last[place] = state(call, LAST + place, &sizes, &outs)?;
+    for index in 0..2 {
+        states[index] = Some(real(call, GRAD_STATES + index, &dims, &outs)?);
+        first[index] = state(call, GRAD_FIRST + index, &sizes, &outs)?;
+        last[index] = state(call, LAST + index, &sizes, &outs)?;
     }
-    let mut noted = [x; 4];
-    for (place, noted) in noted.iter_mut().enumerate() {
-        *noted = real(call, GATES + place, &dims, &outs)?;
+    let mut saved = [x; 4];
+    for (index, saved) in saved.iter_mut().enumerate() {
+        *saved = real(call, GATES + index, &dims, &outs)?;
     }
     let above = optional(call, ABOVE, &dims, &outs)?;
     let tanh = optional(call, TANH, &dims, &outs)?;
     let lengths = lengths(call, GRAD_LENGTHS, &sizes, &outs)?;
-    reads.extend(noted.iter().chain(states.iter().flatten()).chain(first.iter().flatten()));
+    reads.extend(saved.iter().chain(states.iter().flatten()).chain(first.iter().flatten()));
     reads.extend(last.iter().flatten().chain(&above).chain(&tanh));
     let task = Task {
         reversed,
         order,
         x,
         weights,
-        noted,
+        saved,
         states,
         tanh,
         first,
@@ -242,21 +242,21 @@ pub const NODES: &[Node] = &[
             O(5),
             O(6),
             O(7),
-            Attr("direction", Default::Text("UNIDIRECTIONAL")),
-            Attr("gate_order", Default::Text("ijfo")),
-            Attr("forget_bias", Default::Float(0.0)),
-            Attr("cell_type", Default::Text("LSTM")),
-            Attr("cell_depth", Default::Int(1)),
-            Attr("use_peephole", Default::Flag(false)),
-            Attr("keep_prob", Default::Float(1.0)),
-            Attr("cell_clip", Default::Float(-1.0)),
-            Attr("num_proj", Default::Int(0)),
-            Attr("time_major", Default::Flag(true)),
-            Attr("activation", Default::Text("tanh")),
+            Attr("direction", AttrDefault::Text("UNIDIRECTIONAL")),
+            Attr("gate_order", AttrDefault::Text("ijfo")),
+            Attr("forget_bias", AttrDefault::Float(0.0)),
+            Attr("cell_type", AttrDefault::Text("LSTM")),
+            Attr("cell_depth", AttrDefault::Int(1)),
+            Attr("use_peephole", AttrDefault::Flag(false)),
+            Attr("keep_prob", AttrDefault::Float(1.0)),
+            Attr("cell_clip", AttrDefault::Float(-1.0)),
+            Attr("num_proj", AttrDefault::Int(0)),
+            Attr("time_major", AttrDefault::Flag(true)),
+            Attr("activation", AttrDefault::Text("tanh")),
             No,
             No,
             No,
-            Attr("is_training", Default::Flag(true)),
+            Attr("is_training", AttrDefault::Flag(true)),
         ],
     ),
     node(
@@ -297,21 +297,21 @@ pub const NODES: &[Node] = &[
             O(5),
             O(6),
             O(7),
-            Attr("direction", Default::Text("UNIDIRECTIONAL")),
-            Attr("gate_order", Default::Text("ijfo")),
-            Attr("forget_bias", Default::Float(0.0)),
-            Attr("cell_type", Default::Text("LSTM")),
-            Attr("cell_depth", Default::Int(1)),
-            Attr("use_peephole", Default::Flag(false)),
-            Attr("keep_prob", Default::Float(1.0)),
-            Attr("cell_clip", Default::Float(-1.0)),
-            Attr("num_proj", Default::Int(0)),
-            Attr("time_major", Default::Flag(true)),
-            Attr("activation", Default::Text("tanh")),
-            Attr("recurrent_activation", Default::Text("sigmoid")),
-            Attr("stateful", Default::Flag(false)),
-            Attr("merge_mode", Default::Text("concat")),
-            Attr("is_training", Default::Flag(true)),
+            Attr("direction", AttrDefault::Text("UNIDIRECTIONAL")),
+            Attr("gate_order", AttrDefault::Text("ijfo")),
+            Attr("forget_bias", AttrDefault::Float(0.0)),
+            Attr("cell_type", AttrDefault::Text("LSTM")),
+            Attr("cell_depth", AttrDefault::Int(1)),
+            Attr("use_peephole", AttrDefault::Flag(false)),
+            Attr("keep_prob", AttrDefault::Float(1.0)),
+            Attr("cell_clip", AttrDefault::Float(-1.0)),
+            Attr("num_proj", AttrDefault::Int(0)),
+            Attr("time_major", AttrDefault::Flag(true)),
+            Attr("activation", AttrDefault::Text("tanh")),
+            Attr("recurrent_activation", AttrDefault::Text("sigmoid")),
+            Attr("stateful", AttrDefault::Flag(false)),
+            Attr("merge_mode", AttrDefault::Text("concat")),
+            Attr("is_training", AttrDefault::Flag(true)),
         ],
     ),
     node(
@@ -370,20 +370,20 @@ pub const NODES: &[Node] = &[
             O(2),
             O(3),
             O(4),
-            Attr("direction", Default::Text("UNIDIRECTIONAL")),
-            Attr("gate_order", Default::Text("ijfo")),
-            Attr("cell_type", Default::Text("LSTM")),
-            Attr("cell_depth", Default::Int(0)),
-            Attr("use_peephole", Default::Flag(false)),
-            Attr("keep_prob", Default::Float(-1.0)),
-            Attr("cell_clip", Default::Float(-1.0)),
-            Attr("num_proj", Default::Int(0)),
-            Attr("time_major", Default::Flag(true)),
+            Attr("direction", AttrDefault::Text("UNIDIRECTIONAL")),
+            Attr("gate_order", AttrDefault::Text("ijfo")),
+            Attr("cell_type", AttrDefault::Text("LSTM")),
+            Attr("cell_depth", AttrDefault::Int(0)),
+            Attr("use_peephole", AttrDefault::Flag(false)),
+            Attr("keep_prob", AttrDefault::Float(-1.0)),
+            Attr("cell_clip", AttrDefault::Float(-1.0)),
+            Attr("num_proj", AttrDefault::Int(0)),
+            Attr("time_major", AttrDefault::Flag(true)),
             No,
             No,
             No,
             No,
-            Attr("forget_bias", Default::Float(0.0)),
+            Attr("forget_bias", AttrDefault::Float(0.0)),
         ],
     ),
     node(
@@ -442,19 +442,19 @@ pub const NODES: &[Node] = &[
             O(3),
             O(4),
             O(5),
-            Attr("direction", Default::Text("UNIDIRECTIONAL")),
-            Attr("gate_order", Default::Text("ijfo")),
-            Attr("cell_type", Default::Text("LSTM")),
-            Attr("cell_depth", Default::Int(1)),
-            Attr("use_peephole", Default::Flag(false)),
-            Attr("keep_prob", Default::Float(1.0)),
-            Attr("cell_clip", Default::Float(-1.0)),
-            Attr("num_proj", Default::Int(0)),
-            Attr("time_major", Default::Flag(true)),
-            Attr("activation", Default::Text("tanh")),
-            Attr("recurrent_activation", Default::Text("sigmoid")),
-            Attr("stateful", Default::Flag(false)),
-            Attr("merge_mode", Default::Text("concat")),
+            Attr("direction", AttrDefault::Text("UNIDIRECTIONAL")),
+            Attr("gate_order", AttrDefault::Text("ijfo")),
+            Attr("cell_type", AttrDefault::Text("LSTM")),
+            Attr("cell_depth", AttrDefault::Int(1)),
+            Attr("use_peephole", AttrDefault::Flag(false)),
+            Attr("keep_prob", AttrDefault::Float(1.0)),
+            Attr("cell_clip", AttrDefault::Float(-1.0)),
+            Attr("num_proj", AttrDefault::Int(0)),
+            Attr("time_major", AttrDefault::Flag(true)),
+            Attr("activation", AttrDefault::Text("tanh")),
+            Attr("recurrent_activation", AttrDefault::Text("sigmoid")),
+            Attr("stateful", AttrDefault::Flag(false)),
+            Attr("merge_mode", AttrDefault::Text("concat")),
         ],
     ),
 ];

@@ -2,8 +2,8 @@
 //!
 //! As documented, dropout between layers is not applied, whatever its probability.
 
-use super::super::reading::Read;
-use super::layer::{Gradients, Kind, Layer, Room, Sizes, Source, Target};
+use super::super::inputs::UnaliasedInput;
+use super::layer::{Gradients, Kind, Layer, LayerScratch, Sizes, Source, Target};
 use crate::call::Call;
 use crate::error::{Error, Fault, Outcome, Result};
 use crate::plan::{Memory, Operand, Plan, Scratch};
@@ -14,8 +14,8 @@ use cairn_tensor::{DType, Layout};
 
 const TYPES: &[DType] = &[DType::Float, DType::Float16];
 
-/// Where a function has its arguments.
-struct Places {
+/// The index of each argument of a function.
+struct ArgIndices {
     kind: Kind,
     input: usize,
     params: usize,
@@ -26,12 +26,12 @@ struct Places {
     two_ways: usize,
     batch_first: usize,
     /// Gates (or what stands for them), then states after each step, then the hyperbolic tangent of the cell state.
-    noted: [usize; 4],
+    saved: [usize; 4],
     after: [usize; 2],
     tanh: usize,
 }
 
-const LSTM: Places = Places {
+const LSTM: ArgIndices = ArgIndices {
     kind: Kind::Lstm,
     input: 0,
     params: 1,
@@ -41,12 +41,12 @@ const LSTM: Places = Places {
     layers: 5,
     two_ways: 8,
     batch_first: 9,
-    noted: [13, 14, 15, 16],
+    saved: [13, 14, 15, 16],
     after: [17, 18],
     tanh: 19,
 };
 
-const LSTM_BACKWARD: Places = Places {
+const LSTM_BACKWARD: ArgIndices = ArgIndices {
     kind: Kind::Lstm,
     input: 0,
     params: 2,
@@ -56,12 +56,12 @@ const LSTM_BACKWARD: Places = Places {
     layers: 15,
     two_ways: 18,
     batch_first: 19,
-    noted: [6, 7, 8, 9],
+    saved: [6, 7, 8, 9],
     after: [10, 11],
     tanh: 12,
 };
 
-const GRU: Places = Places {
+const GRU: ArgIndices = ArgIndices {
     kind: Kind::Gru,
     input: 0,
     params: 1,
@@ -71,12 +71,12 @@ const GRU: Places = Places {
     layers: 5,
     two_ways: 8,
     batch_first: 9,
-    noted: [12, 13, 14, 15],
+    saved: [12, 13, 14, 15],
     after: [16, usize::MAX],
     tanh: usize::MAX,
 };
 
-const GRU_BACKWARD: Places = Places {
+const GRU_BACKWARD: ArgIndices = ArgIndices {
     kind: Kind::Gru,
     input: 0,
     params: 1,
@@ -86,7 +86,7 @@ const GRU_BACKWARD: Places = Places {
     layers: 12,
     two_ways: 13,
     batch_first: 14,
-    noted: [5, 6, 7, 8],
+    saved: [5, 6, 7, 8],
     after: [9, usize::MAX],
     tanh: usize::MAX,
 };
@@ -108,48 +108,48 @@ struct Network {
     dtype: DType,
     batch_first: bool,
     /// Steps by rows by inputs.
-    x: Read,
+    x: UnaliasedInput,
     /// Of each layer and direction: both weights, blocks by inputs and blocks by hidden; what is added.
-    params: Vec<([Read; 2], [Option<Read>; 2])>,
+    params: Vec<([UnaliasedInput; 2], [Option<UnaliasedInput>; 2])>,
     /// Layers and directions by rows by hidden.
-    first: [Option<Read>; 2],
+    first: [Option<UnaliasedInput>; 2],
     /// How many rows take part in each step.
-    row_counts: Option<Read>,
+    row_counts: Option<UnaliasedInput>,
 }
 
 impl Network {
-    /// Reads the arguments that both directions of time have, kept apart from `outs`.
-    fn new(call: &mut Call<'_>, places: &Places, outs: &[Operand]) -> Result<Network> {
+    /// Reads the arguments that both directions of time have, not aliasing `outs`.
+    fn new(call: &mut Call<'_>, arg_indices: &ArgIndices, outs: &[Operand]) -> Result<Network> {
         let outs: Vec<&Operand> = outs.iter().collect();
-        let (kind, blocks) = (places.kind, places.kind.blocks());
-        let x = call.read(places.input, &outs)?;
-        call.expect_dtype(places.input, &x, TYPES)?;
-        let (biased, two_ways) = (call.flag(places.bias)?, call.flag(places.two_ways)?);
-        let batch_first = call.flag(places.batch_first)?;
+        let (kind, blocks) = (arg_indices.kind, arg_indices.kind.blocks());
+        let x = call.read(arg_indices.input, &outs)?;
+        call.expect_dtype(arg_indices.input, &x, TYPES)?;
+        let (biased, two_ways) = (call.flag(arg_indices.bias)?, call.flag(arg_indices.two_ways)?);
+        let batch_first = call.flag(arg_indices.batch_first)?;
         let ways = if two_ways { 2 } else { 1 };
-        let layers = call.int(places.layers)?;
+        let layers = call.int(arg_indices.layers)?;
         let each = if biased { 4 } else { 2 };
-        let name = call.parameter(places.layers);
+        let name = call.parameter(arg_indices.layers);
         let per_layer = (each * ways) as i64;
-        let count = call.tensors(places.params)?.len();
+        let count = call.tensors(arg_indices.params)?.len();
         if layers < 1 || layers.checked_mul(per_layer) != Some(count as i64) {
-            let list = call.parameter(places.params);
+            let list = call.parameter(arg_indices.params);
             return Err(Error::invalid(format!(
                 "{name} = {layers}: expected at least 1, and {list} has {count} tensors, {per_layer} for each layer"
             )));
         }
         let layers = layers as usize;
-        let row_counts = row_counts(call, places, &outs)?;
-        let x = by_steps(call, places.input, x, row_counts.as_ref(), batch_first)?;
+        let row_counts = row_counts(call, arg_indices, &outs)?;
+        let x = by_steps(call, arg_indices.input, x, row_counts.as_ref(), batch_first)?;
         let (steps, rows, inputs) = (x.dims()[0], x.dims()[1], x.dims()[2]);
         let mut reads = Vec::with_capacity(count);
-        for operand in call.tensors(places.params)? {
-            reads.push(call.kept_apart(operand, &outs));
+        for operand in call.tensors(arg_indices.params)? {
+            reads.push(call.unaliased(operand, &outs));
         }
         let hidden = if reads[1].rank() == 2 { reads[1].dims()[1] } else { 0 };
         let wide = hidden.checked_mul(blocks).filter(|wide| *wide > 0);
         let (Some(wide), true) = (wide, steps > 0 && inputs > 0) else {
-            let (have, name) = (*reads[1], call.parameter(places.params));
+            let (have, name) = (*reads[1], call.parameter(arg_indices.params));
             return Err(Error::invalid(format!(
                 "{name}[1] is {have}, and there are {steps} steps of {inputs} inputs: each must be at least 1"
             )));
@@ -158,13 +158,13 @@ impl Network {
         for (at, group) in reads.chunks_exact(each).enumerate() {
             let inputs = if at < ways { inputs } else { ways * hidden };
             let expected: [&[usize]; 4] = [&[wide, inputs], &[wide, hidden], &[wide], &[wide]];
-            for (place, (one, dims)) in group.iter().zip(expected).enumerate() {
+            for (index, (one, dims)) in group.iter().zip(expected).enumerate() {
                 if one.dims() != dims || one.dtype != x.dtype {
-                    let (name, place, dtype) =
-                        (call.parameter(places.params), at * each + place, x.dtype);
+                    let (name, index, dtype) =
+                        (call.parameter(arg_indices.params), at * each + index, x.dtype);
                     let (have, want) = (**one, Layout::contiguous(dtype, dims));
                     return Err(Error::invalid(format!(
-                        "{name}[{place}] is {have}: expected {want}"
+                        "{name}[{index}] is {have}: expected {want}"
                     )));
                 }
             }
@@ -182,7 +182,7 @@ impl Network {
             first: [None; 2],
             row_counts,
         };
-        network.first = network.states(call, places.states, &outs)?;
+        network.first = network.states(call, arg_indices.states, &outs)?;
         Ok(network)
     }
 
@@ -200,7 +200,7 @@ impl Network {
         call: &mut Call<'_>,
         at: usize,
         outs: &[&Operand],
-    ) -> Result<[Option<Read>; 2]> {
+    ) -> Result<[Option<UnaliasedInput>; 2]> {
         if !call.has(at) {
             return Ok([None; 2]);
         }
@@ -213,9 +213,9 @@ impl Network {
             let (name, have) = (call.parameter(at), operands.len());
             return Err(Error::invalid(format!("{name} has {have} tensors: expected 2")));
         }
-        for (place, operand) in states.iter_mut().zip(operands) {
+        for (state, operand) in states.iter_mut().zip(operands) {
             self.expect(call, at, &operand, &self.state_dims())?;
-            *place = Some(call.kept_apart(operand, outs));
+            *state = Some(call.unaliased(operand, outs));
         }
         Ok(states)
     }
@@ -226,10 +226,15 @@ impl Network {
     }
 
     /// One state of all layers and directions, if it is there.
-    fn state(&self, call: &mut Call<'_>, at: usize, outs: &[&Operand]) -> Result<Option<Read>> {
+    fn state(
+        &self,
+        call: &mut Call<'_>,
+        at: usize,
+        outs: &[&Operand],
+    ) -> Result<Option<UnaliasedInput>> {
         let Some(operand) = call.optional(at)? else { return Ok(None) };
         self.expect(call, at, &operand, &self.state_dims())?;
-        Ok(Some(call.kept_apart(operand, outs)))
+        Ok(Some(call.unaliased(operand, outs)))
     }
 
     /// A tensor with what the network puts out for each step, as steps by rows by elements.
@@ -261,8 +266,10 @@ impl Network {
     }
 
     /// Marks the rows that take part in each step.
-    fn mark(&self, memory: &Memory<'_>, room: &Room, parameter: &str) -> Outcome {
-        let (Some(counts), Some(active)) = (&self.row_counts, &room.active) else { return Ok(()) };
+    fn mark(&self, memory: &Memory<'_>, scratch: &LayerScratch, parameter: &str) -> Outcome {
+        let (Some(counts), Some(active)) = (&self.row_counts, &scratch.active) else {
+            return Ok(());
+        };
         let marked = mark_by_sizes(memory.scratch(active), counts.prepared(memory));
         marked.map_err(|(step, size)| {
             let rows = self.sizes.rows;
@@ -291,14 +298,18 @@ fn cut(layout: &Layout, steps: usize, rows: usize) -> Layout {
 }
 
 /// How many rows take part in each step, where the caller says so.
-fn row_counts(call: &mut Call<'_>, places: &Places, outs: &[&Operand]) -> Result<Option<Read>> {
-    let at = places.sizes;
+fn row_counts(
+    call: &mut Call<'_>,
+    arg_indices: &ArgIndices,
+    outs: &[&Operand],
+) -> Result<Option<UnaliasedInput>> {
+    let at = arg_indices.sizes;
     if !call.has(at) || call.layout(at)?.count() == 0 {
         return Ok(None);
     }
     let counts = call.read(at, outs)?;
     let name = call.parameter(at);
-    if places.kind == Kind::Gru {
+    if arg_indices.kind == Kind::Gru {
         let have = *counts;
         return Err(Error::invalid(format!(
             "{name} ({have}) is not taken yet: rows of several lengths are documented as not supported"
@@ -315,10 +326,10 @@ fn row_counts(call: &mut Call<'_>, places: &Places, outs: &[&Operand]) -> Result
 fn by_steps(
     call: &Call<'_>,
     at: usize,
-    x: Read,
-    counts: Option<&Read>,
+    x: UnaliasedInput,
+    counts: Option<&UnaliasedInput>,
     batch_first: bool,
-) -> Result<Read> {
+) -> Result<UnaliasedInput> {
     let wrong = |why: String| Err(Error::invalid(format!("{} ({}) {why}", call.parameter(at), *x)));
     match counts {
         None if x.rank() != 3 => wrong("must have three dimensions".into()),
@@ -337,61 +348,61 @@ fn by_steps(
 }
 
 /// Part `at` of the first dimension.
-fn part(read: &Option<Read>, at: usize) -> Option<Read> {
+fn part(read: &Option<UnaliasedInput>, at: usize) -> Option<UnaliasedInput> {
     read.map(|read| read.with_layout(read.layout().at(0, at)))
 }
 
-impl Read {
+impl UnaliasedInput {
     fn layout(&self) -> Layout {
         **self
     }
 }
 
-/// Everything a list of arguments has, to keep inputs apart from it.
+/// All tensors of a list, which inputs must not alias.
 fn all(one: &[&[Operand]]) -> Vec<Operand> {
     one.iter().flat_map(|list| list.iter().copied()).collect()
 }
 
-/// See [`Places`]; then `train` at 7, and outputs at 10: what is put out, the last states, and the lists.
-fn forward(call: &mut Call<'_>, places: &'static Places) -> Result<Plan> {
+/// See [`ArgIndices`]; then `train` at 7, and outputs at 10: what is put out, the last states, and the lists.
+fn forward(call: &mut Call<'_>, arg_indices: &'static ArgIndices) -> Result<Plan> {
     const TRAIN: usize = 7;
     const OUT: usize = 10;
-    let states = places.kind.states();
+    let states = arg_indices.kind.states();
     let train = call.flag(TRAIN)?;
     let out = call.output(OUT)?;
     let mut last = [None; 2];
-    for (place, last) in last.iter_mut().take(states).enumerate() {
-        *last = Some(call.output(OUT + 1 + place)?);
+    for (index, last) in last.iter_mut().take(states).enumerate() {
+        *last = Some(call.output(OUT + 1 + index)?);
     }
     let mut lists: [Vec<Operand>; 7] = Default::default();
-    let list_places: Vec<usize> = (places.noted.iter().chain(&places.after[..states]))
-        .chain((places.kind == Kind::Lstm).then_some(&places.tanh))
+    let list_indices: Vec<usize> = (arg_indices.saved.iter().chain(&arg_indices.after[..states]))
+        .chain((arg_indices.kind == Kind::Lstm).then_some(&arg_indices.tanh))
         .copied()
         .collect();
     if train {
-        for (list, at) in lists.iter_mut().zip(&list_places) {
+        for (list, at) in lists.iter_mut().zip(&list_indices) {
             *list = call.outputs(*at)?;
         }
     }
     let last_outs: Vec<Operand> = last.iter().flatten().copied().collect();
     let mut outs = all(&[&[out], &last_outs]);
     lists.iter().for_each(|list| outs.extend(list));
-    let network = Network::new(call, places, &outs)?;
+    let network = Network::new(call, arg_indices, &outs)?;
     let Sizes { steps, rows, hidden, .. } = network.sizes;
     let layout = network.sequence(call, OUT, &out, network.ways * hidden)?;
     let out = out.with_layout(layout);
-    for (place, last) in last.iter().flatten().enumerate() {
-        network.expect(call, OUT + 1 + place, last, &network.state_dims())?;
+    for (index, last) in last.iter().flatten().enumerate() {
+        network.expect(call, OUT + 1 + index, last, &network.state_dims())?;
     }
     if train {
-        for (list, at) in lists.iter().zip(&list_places) {
+        for (list, at) in lists.iter().zip(&list_indices) {
             network.expect_list(call, *at, list)?;
         }
     }
     if rows == 0 {
         return call.nothing();
     }
-    let room = Room::new(call, &network.sizes, network.row_counts.is_some(), false);
+    let scratch = LayerScratch::new(call, &network.sizes, network.row_counts.is_some(), false);
     let mut layers = Vec::with_capacity(network.directions());
     let mut below = Source::Tensor(network.x);
     for layer in 0..network.layers {
@@ -401,66 +412,72 @@ fn forward(call: &mut Call<'_>, places: &'static Places) -> Result<Plan> {
             let at = layer * network.ways + way;
             let (weights, bias) = network.params[at];
             let transposed = weights.map(|one| one.with_layout(one.transposed(0, 1)));
-            let mut planned =
-                Layer::new(call, &room, below, transposed[0], transposed[1], order(places.kind));
+            let mut planned = Layer::new(
+                call,
+                &scratch,
+                below,
+                transposed[0],
+                transposed[1],
+                order(arg_indices.kind),
+            );
             let mine = |layout: &Layout| layout.sliced(2, way * hidden, hidden, 1);
             planned.reversed = way == 1;
             planned.bias = bias;
             planned.first = [part(&network.first[0], at), part(&network.first[1], at)];
             planned.y = Some(match &between {
-                Some(room) => Target::Room(*room, mine(room)),
+                Some(scratch) => Target::Scratch(*scratch, mine(scratch)),
                 None => Target::Tensor(out.with_layout(mine(&out))),
             });
             planned.last = last.map(|last| last.map(|one| one.with_layout(one.layout().at(0, at))));
             if train {
-                let one = |place: usize| lists[place].get(at).copied();
-                planned.noted = [one(0), one(1), one(2), one(3)];
+                let one = |index: usize| lists[index].get(at).copied();
+                planned.saved = [one(0), one(1), one(2), one(3)];
                 planned.states = [one(4), if states == 2 { one(5) } else { None }];
                 planned.tanh = if states == 2 { one(6) } else { None };
             }
             layers.push(planned);
         }
-        if let Some(room) = between {
-            below = Source::Room(room, *room);
+        if let Some(scratch) = between {
+            below = Source::Scratch(scratch, *scratch);
         }
     }
-    let name = call.parameter(places.sizes);
+    let name = call.parameter(arg_indices.sizes);
     call.plan(move |memory| {
         network.prepare(memory);
-        network.mark(memory, &room, name)?;
-        layers.iter().for_each(|layer| layer.run(memory, &room, &network.sizes));
+        network.mark(memory, &scratch, name)?;
+        layers.iter().for_each(|layer| layer.run(memory, &scratch, &network.sizes));
         Ok(())
     })
 }
 
-/// See [`Places`]; then the gradients of what was put out and of the last states at 3, and outputs at `outputs`: gradients of
+/// See [`ArgIndices`]; then the gradients of what was put out and of the last states at 3, and outputs at `outputs`: gradients of
 /// the input, of the first states and of the parameters.
-fn backward(call: &mut Call<'_>, places: &'static Places, outputs: usize) -> Result<Plan> {
+fn backward(call: &mut Call<'_>, arg_indices: &'static ArgIndices, outputs: usize) -> Result<Plan> {
     const ABOVE: usize = 3;
-    let states = places.kind.states();
+    let states = arg_indices.kind.states();
     let to_x = call.output(outputs)?;
     let mut to_first = [None; 2];
-    for (place, to) in to_first.iter_mut().take(states).enumerate() {
-        *to = Some(call.output(outputs + 1 + place)?);
+    for (index, to) in to_first.iter_mut().take(states).enumerate() {
+        *to = Some(call.output(outputs + 1 + index)?);
     }
     let to_params_at = outputs + 1 + states;
     let to_params = call.outputs(to_params_at)?;
     let first_outs: Vec<Operand> = to_first.iter().flatten().copied().collect();
     let outs = all(&[&[to_x], &first_outs, &to_params]);
-    let network = Network::new(call, places, &outs)?;
+    let network = Network::new(call, arg_indices, &outs)?;
     let outs: Vec<&Operand> = outs.iter().collect();
     let Sizes { steps, rows, hidden, .. } = network.sizes;
     let above = match call.optional(ABOVE)? {
         None => None,
         Some(operand) => {
-            let read = call.kept_apart(operand, &outs);
+            let read = call.unaliased(operand, &outs);
             let layout = network.sequence(call, ABOVE, &read, network.ways * hidden)?;
             Some(read.with_layout(layout))
         }
     };
     let mut last = [None; 2];
-    for (place, last) in last.iter_mut().take(states).enumerate() {
-        *last = network.state(call, ABOVE + 1 + place, &outs)?;
+    for (index, last) in last.iter_mut().take(states).enumerate() {
+        *last = network.state(call, ABOVE + 1 + index, &outs)?;
     }
     let inputs = network.x.dims()[2];
     let layout = match network.row_counts {
@@ -469,32 +486,32 @@ fn backward(call: &mut Call<'_>, places: &'static Places, outputs: usize) -> Res
     };
     call.expect_dtype(outputs, &to_x, &[network.dtype])?;
     let to_x = to_x.with_layout(layout);
-    for (place, to) in to_first.iter().flatten().enumerate() {
-        network.expect(call, outputs + 1 + place, to, &network.state_dims())?;
+    for (index, to) in to_first.iter().flatten().enumerate() {
+        network.expect(call, outputs + 1 + index, to, &network.state_dims())?;
     }
     let each = expect_like_params(call, &network, to_params_at, &to_params)?;
-    let list = |call: &mut Call<'_>, at: usize| -> Result<Vec<Read>> {
+    let list = |call: &mut Call<'_>, at: usize| -> Result<Vec<UnaliasedInput>> {
         let operands = call.tensors(at)?;
         network.expect_list(call, at, &operands)?;
-        Ok(operands.into_iter().map(|one| call.kept_apart(one, &outs)).collect())
+        Ok(operands.into_iter().map(|one| call.unaliased(one, &outs)).collect())
     };
-    let mut noted = Vec::with_capacity(4);
-    for at in places.noted {
-        noted.push(list(call, at)?);
+    let mut saved = Vec::with_capacity(4);
+    for at in arg_indices.saved {
+        saved.push(list(call, at)?);
     }
-    let hidden_states = list(call, places.after[0])?;
-    let (cells, curves) = match places.kind {
-        Kind::Lstm => (list(call, places.after[1])?, list(call, places.tanh)?),
+    let hidden_states = list(call, arg_indices.after[0])?;
+    let (cells, curves) = match arg_indices.kind {
+        Kind::Lstm => (list(call, arg_indices.after[1])?, list(call, arg_indices.tanh)?),
         Kind::Gru => (Vec::new(), Vec::new()),
     };
-    let mut reads: Vec<Read> = noted.iter().flatten().copied().collect();
+    let mut reads: Vec<UnaliasedInput> = saved.iter().flatten().copied().collect();
     reads.extend(hidden_states.iter().chain(&cells).chain(&curves).chain(&above));
     reads.extend(last.iter().flatten());
     if rows == 0 {
         return call.nothing();
     }
-    let room = Room::new(call, &network.sizes, network.row_counts.is_some(), true);
-    let mut copies: Vec<(Read, Scratch, Layout)> = Vec::new();
+    let scratch = LayerScratch::new(call, &network.sizes, network.row_counts.is_some(), true);
+    let mut copies: Vec<(UnaliasedInput, Scratch, Layout)> = Vec::new();
     let mut layers = Vec::with_capacity(network.directions());
     let mut above = above.map(Source::Tensor);
     let mut to_input = None;
@@ -509,17 +526,17 @@ fn backward(call: &mut Call<'_>, places: &'static Places, outputs: usize) -> Res
                     let part = both.sliced(2, way * hidden, hidden, 1);
                     copies.push((hidden_states[(layer - 1) * 2 + way], both, part));
                 }
-                Source::Room(both, *both)
+                Source::Scratch(both, *both)
             }
         };
         let to = call.scratch(DType::Float, &[steps, rows, wide]);
         for way in 0..network.ways {
             let at = layer * network.ways + way;
             let (weights, _) = network.params[at];
-            let kept = [0, 1, 2, 3].map(|gate: usize| noted[gate][at]);
+            let kept = [0, 1, 2, 3].map(|gate: usize| saved[gate][at]);
             let states = [Some(hidden_states[at]), cells.get(at).copied()];
             let mut planned =
-                Gradients::new(x, weights[0], weights[1], order(places.kind), kept, states);
+                Gradients::new(x, weights[0], weights[1], order(arg_indices.kind), kept, states);
             planned.reversed = way == 1;
             planned.tanh = curves.get(at).copied();
             planned.first = [part(&network.first[0], at), part(&network.first[1], at)];
@@ -528,10 +545,10 @@ fn backward(call: &mut Call<'_>, places: &'static Places, outputs: usize) -> Res
                 let mine = above.layout().sliced(2, way * hidden, hidden, 1);
                 match above {
                     Source::Tensor(read) => Source::Tensor(read.with_layout(mine)),
-                    Source::Room(room, _) => Source::Room(room, mine),
+                    Source::Scratch(scratch, _) => Source::Scratch(scratch, mine),
                 }
             });
-            planned.to_x = Some((Target::Room(to, *to), way == 1));
+            planned.to_x = Some((Target::Scratch(to, *to), way == 1));
             planned.to_first =
                 to_first.map(|to| to.map(|one| one.with_layout(one.layout().at(0, at))));
             let mine = &to_params[at * each..(at + 1) * each];
@@ -540,19 +557,19 @@ fn backward(call: &mut Call<'_>, places: &'static Places, outputs: usize) -> Res
             planned.take_scratch(call, &network.sizes);
             layers.push(planned);
         }
-        above = Some(Source::Room(to, *to));
+        above = Some(Source::Scratch(to, *to));
         to_input = Some(to);
     }
-    let name = call.parameter(places.sizes);
+    let name = call.parameter(arg_indices.sizes);
     call.plan(move |memory| {
         network.prepare(memory);
         reads.iter().for_each(|read| read.prepare(memory));
-        network.mark(memory, &room, name)?;
-        for (from, room, part) in &copies {
-            let to = memory.scratch(room).with_layout(*part).expect("a part of the scratch");
+        network.mark(memory, &scratch, name)?;
+        for (from, scratch, part) in &copies {
+            let to = memory.scratch(scratch).with_layout(*part).expect("a part of the scratch");
             copy(memory.parallel, to, from.prepared(memory));
         }
-        layers.iter().for_each(|layer| layer.run(memory, &room, &network.sizes));
+        layers.iter().for_each(|layer| layer.run(memory, &scratch, &network.sizes));
         if let Some(to) = &to_input {
             copy(memory.parallel, memory.out(&to_x), memory.scratch(to).view());
         }
@@ -567,7 +584,7 @@ fn expect_like_params(
     at: usize,
     list: &[Operand],
 ) -> Result<usize> {
-    let params: Vec<&Read> = (network.params.iter())
+    let params: Vec<&UnaliasedInput> = (network.params.iter())
         .flat_map(|(weights, bias)| weights.iter().chain(bias.iter().flatten()))
         .collect();
     let name = call.parameter(at);
@@ -575,10 +592,10 @@ fn expect_like_params(
         let (have, want) = (list.len(), params.len());
         return Err(Error::invalid(format!("{name} has {have} tensors: expected {want}")));
     }
-    for (place, (one, like)) in list.iter().zip(&params).enumerate() {
+    for (index, (one, like)) in list.iter().zip(&params).enumerate() {
         if one.dims() != like.dims() || one.dtype != like.dtype {
             let (have, want) = (one.layout(), like.layout());
-            return Err(Error::invalid(format!("{name}[{place}] is {have}: expected {want}")));
+            return Err(Error::invalid(format!("{name}[{index}] is {have}: expected {want}")));
         }
     }
     Ok(params.len() / network.directions())

@@ -1,15 +1,15 @@
 //! The gradients of attention.
 
 use super::{Attention, Sizes, WORKERS, Wide, cut, offset_of, product};
+use crate::kernels::access::PositionAccessMut;
 use crate::kernels::math::exp;
 use crate::kernels::matmul::dot_strips;
-use crate::kernels::positions::PositionsMut;
 use crate::kernels::strip::{load_one, store, vectorised};
 use crate::parallel::Parallel;
 use crate::{Dims, View, ViewMut};
 
 impl Sizes {
-    fn backward_room(&self) -> [usize; 10] {
+    fn backward_parts(&self) -> [usize; 10] {
         let (tile, keys) = (self.tile(), self.keys);
         [
             keys * self.features,
@@ -29,7 +29,7 @@ impl Sizes {
 /// The sizes of the `f32` scratch that [`backward`] wants.
 pub fn backward_scratch(sizes: &Sizes) -> Dims {
     let units = sizes.batches * sizes.groups;
-    Dims::new(&[units.min(WORKERS), sizes.backward_room().iter().sum()])
+    Dims::new(&[units.min(WORKERS), sizes.backward_parts().iter().sum()])
 }
 
 /// What the way back needs beside the task itself, and where it goes. Sizes as those of the tensors named.
@@ -38,9 +38,9 @@ pub struct Gradients<'a> {
     pub grad: View<'a>,
     /// The result; without it, what is needed of it is computed again.
     pub result: Option<View<'a>>,
-    /// The greatest score and the sum of exponentials of each query, as [`super::forward`] noted them; computed
+    /// The greatest score and the sum of exponentials of each query, as [`super::forward`] wrote them; computed
     /// when they are absent.
-    pub noted: Option<(View<'a>, View<'a>)>,
+    pub softmax_stats: Option<(View<'a>, View<'a>)>,
     /// The gradient of the queries.
     pub query: ViewMut<'a>,
     /// The gradient of the keys.
@@ -59,16 +59,16 @@ pub fn backward(
     scratch: ViewMut<'_>,
 ) {
     let sizes = task.sizes();
-    let (workers, room) = (scratch.dims()[0], scratch.dims()[1]);
+    let (workers, size) = (scratch.dims()[0], scratch.dims()[1]);
     let units = sizes.batches * sizes.groups;
     let worker = |worker: usize| {
         // SAFETY: each worker has a row of the scratch of its own, which is aligned.
-        let room = unsafe {
-            let first = scratch.first_mut().cast::<f32>().add(worker * room);
-            std::slice::from_raw_parts_mut(first, room)
+        let worker_scratch = unsafe {
+            let first = scratch.first_mut().cast::<f32>().add(worker * size);
+            std::slice::from_raw_parts_mut(first, size)
         };
         for unit in (worker..units).step_by(workers) {
-            group(task, &sizes, to, room, unit / sizes.groups, unit % sizes.groups);
+            group(task, &sizes, to, worker_scratch, unit / sizes.groups, unit % sizes.groups);
         }
     };
     match workers {
@@ -82,13 +82,13 @@ fn group(
     task: &Attention<'_>,
     sizes: &Sizes,
     to: &Gradients<'_>,
-    room: &mut [f32],
+    worker_scratch: &mut [f32],
     batch: usize,
     group: usize,
 ) {
     let [keys, values, to_keys, to_values, query, grad, result, to_query, weights, slopes] =
-        cut(room, sizes.backward_room());
-    // SAFETY: batch and head lie inside the views, and the scratch has room for them.
+        cut(worker_scratch, sizes.backward_parts());
+    // SAFETY: batch and head are inside the views, and the scratch has room for them.
     let (keys, values) = unsafe {
         (
             Wide::of(&task.key, batch, group, 0..sizes.keys, keys),
@@ -143,7 +143,7 @@ fn group(
             }
         }
         if let Some(sink) = to.sink {
-            PositionsMut::new(sink).set(&[batch, head], -lost);
+            PositionAccessMut::new(sink).set(&[batch, head], -lost);
         }
     }
     put(&to.key, [batch, group, 0], to_keys, sizes.keys, sizes.features);
@@ -162,9 +162,9 @@ fn slope(
     share: Option<f32>,
 ) -> f32 {
     task.score(at, weights);
-    let sink = task.sunk(at[1]);
-    let (most, sum) = match &to.noted {
-        Some((most, sum)) => (noted(most, at), noted(sum, at)),
+    let sink = task.sink_score(at[1]);
+    let (most, sum) = match &to.softmax_stats {
+        Some((most, sum)) => (stat_at(most, at), stat_at(sum, at)),
         None => {
             let most = weights.iter().copied().fold(sink, f32::max);
             let sum: f32 = weights.iter().map(|score| exp(*score - most)).sum();
@@ -186,8 +186,8 @@ fn slope(
 }
 
 /// The first number at a query.
-fn noted(view: &View<'_>, at: [usize; 3]) -> f32 {
-    // SAFETY: the position lies inside the view.
+fn stat_at(view: &View<'_>, at: [usize; 3]) -> f32 {
+    // SAFETY: the position is inside the view.
     unsafe {
         let from = view.first().offset(offset_of(view, at) * view.item() as isize);
         load_one(view.dtype(), from)
@@ -198,7 +198,7 @@ fn noted(view: &View<'_>, at: [usize; 3]) -> f32 {
 fn put(view: &ViewMut<'_>, at: [usize; 3], from: &[f32], rows: usize, columns: usize) {
     for (row, line) in from.chunks_exact(columns.max(1)).take(rows).enumerate() {
         let offset = offset_of(view, [at[0], at[1], at[2] + row]) * view.item() as isize;
-        // SAFETY: the rows lie inside the view, and belong to the calling unit alone.
+        // SAFETY: the rows are inside the view, and belong to the calling unit alone.
         unsafe {
             store(view.dtype(), view.first_mut().offset(offset), view.strides()[3], line);
         }

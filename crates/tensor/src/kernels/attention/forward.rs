@@ -13,7 +13,7 @@ impl Sizes {
         WORKERS.div_ceil(heads).min(self.queries.div_ceil(self.tile().max(1))).max(1)
     }
 
-    fn forward_room(&self) -> [usize; 5] {
+    fn forward_parts(&self) -> [usize; 5] {
         let tile = self.tile();
         [
             self.keys * self.features,
@@ -28,7 +28,7 @@ impl Sizes {
 /// The sizes of the `f32` scratch that [`forward`] wants.
 pub fn forward_scratch(sizes: &Sizes) -> Dims {
     let units = sizes.batches * sizes.heads * sizes.runs();
-    Dims::new(&[units.min(WORKERS), sizes.forward_room().iter().sum()])
+    Dims::new(&[units.min(WORKERS), sizes.forward_parts().iter().sum()])
 }
 
 /// Attention into `out`, of the queries' sizes with the values' features. The greatest score of each query, and
@@ -43,21 +43,21 @@ pub fn forward(
     scratch: ViewMut<'_>,
 ) {
     let sizes = task.sizes();
-    let (runs, workers, room) = (sizes.runs(), scratch.dims()[0], scratch.dims()[1]);
+    let (runs, workers, size) = (sizes.runs(), scratch.dims()[0], scratch.dims()[1]);
     let units = sizes.batches * sizes.heads * runs;
     let worker = |worker: usize| {
         // SAFETY: each worker has a row of the scratch of its own, which is aligned.
-        let worker_room = unsafe {
-            let first = scratch.first_mut().cast::<f32>().add(worker * room);
-            std::slice::from_raw_parts_mut(first, room)
+        let worker_scratch = unsafe {
+            let first = scratch.first_mut().cast::<f32>().add(worker * size);
+            std::slice::from_raw_parts_mut(first, size)
         };
         for unit in (worker..units).step_by(workers) {
             let (head, run) = (unit / runs, unit % runs);
             let (batch, head) = (head / sizes.heads, head % sizes.heads);
             let queries = crate::parallel::share(sizes.queries, sizes.tile(), runs, run);
-            let [keys, values, query, scores, results] = cut(worker_room, sizes.forward_room());
+            let [keys, values, query, scores, results] = cut(worker_scratch, sizes.forward_parts());
             let group = head / sizes.heads_of_group();
-            // SAFETY: batch, head and rows lie inside the views, and the scratch has room for them.
+            // SAFETY: batch, head and rows are inside the views, and the scratch has room for them.
             let (keys, values) = unsafe {
                 (
                     Wide::of(&task.key, batch, group, 0..sizes.keys, keys),
@@ -76,8 +76,8 @@ pub fn forward(
                         let row = &mut scores[(at - first) * sizes.keys..][..sizes.keys];
                         let (most, sum) = vectorised(|| softmax(task, [batch, head, at], row));
                         *total = sum;
-                        note(greatest, [batch, head, at], most);
-                        note(sums, [batch, head, at], sum);
+                        write_stat(greatest, [batch, head, at], most);
+                        write_stat(sums, [batch, head, at], sum);
                     }
                     let scores = Wide::packed(scores, sizes.keys);
                     let shape = (rows.len(), sizes.width, sizes.keys);
@@ -104,7 +104,7 @@ pub fn forward(
 #[inline(always)]
 fn softmax(task: &Attention<'_>, at: [usize; 3], row: &mut [f32]) -> (f32, f32) {
     task.score(at, row);
-    let sink = task.sunk(at[1]);
+    let sink = task.sink_score(at[1]);
     let most = greatest_of(row).max(sink);
     if most == f32::NEG_INFINITY {
         row.fill(0.0);
@@ -142,14 +142,14 @@ fn greatest_of(row: &[f32]) -> f32 {
 }
 
 /// Writes a number to every element at a query.
-fn note(view: Option<ViewMut<'_>>, at: [usize; 3], value: f32) {
+fn write_stat(view: Option<ViewMut<'_>>, at: [usize; 3], value: f32) {
     let Some(view) = view else {
         return;
     };
     let line: View<'_> = *view;
     for last in 0..line.dims()[3] {
         let offset = offset_of(&line, at) + last as isize * line.strides()[3];
-        // SAFETY: the position lies inside the view, and belongs to this unit alone.
+        // SAFETY: the position is inside the view, and belongs to this unit alone.
         unsafe {
             let to = view.first_mut().offset(offset * view.item() as isize);
             store(view.dtype(), to, 0, &[value]);

@@ -9,7 +9,7 @@ mod forward;
 pub use backward::{Gradients, backward, backward_scratch};
 pub use forward::{forward, forward_scratch};
 
-use super::positions::Positions;
+use super::access::PositionAccess;
 use super::strip::{STRIP, load, strip};
 use crate::{DType, View};
 use std::ops::Range;
@@ -33,7 +33,7 @@ pub struct Attention<'a> {
     /// The shift is added after scaling instead.
     pub shift_last: bool,
     /// The shift depends on the distance between key and query alone, and has only the last rows of a square that is
-    /// as wide as it is: what lies above them is read along the diagonals.
+    /// as wide as it is: what is above them is read along the diagonals.
     pub shift_by_distance: bool,
     /// A shift that is a multiple of the distance between key and query, added after scaling.
     pub slopes: Option<Slopes<'a>>,
@@ -41,9 +41,9 @@ pub struct Attention<'a> {
     pub sink: Option<View<'a>>,
     /// Scores that do not count, where it is not 0. Sizes as those of `shift`.
     pub mask: Option<View<'a>>,
-    /// A key counts for a query only when its position minus the query's lies in here.
+    /// A key counts for a query only when its position minus the query's is in here.
     pub band: Option<(isize, isize)>,
-    /// How many of the first keys count for each query of a batch, wherever they lie; none where it is empty.
+    /// How many of the first keys count for each query of a batch, wherever they are; none where it is empty.
     pub prefixes: &'a [usize],
     /// Bits of the scores that stay, in the order of batches, heads, queries, keys.
     pub kept: Option<View<'a>>,
@@ -111,14 +111,14 @@ impl Attention<'_> {
     }
 
     /// The keys that count for a query, as far as band and prefix say: those before the first number, and a range.
-    fn counting(&self, batch: usize, query: usize, keys: usize) -> (usize, Range<usize>) {
+    fn counted_keys(&self, batch: usize, query: usize, keys: usize) -> (usize, Range<usize>) {
         let Some((low, high)) = self.band else {
             return (0, 0..keys);
         };
         let prefix = self.prefixes.get(batch).map_or(0, |prefix| (*prefix).min(keys));
-        let place = query as isize;
-        let start = place.saturating_add(low).clamp(0, keys as isize) as usize;
-        let end = place.saturating_add(high).saturating_add(1).clamp(0, keys as isize) as usize;
+        let position = query as isize;
+        let start = position.saturating_add(low).clamp(0, keys as isize) as usize;
+        let end = position.saturating_add(high).saturating_add(1).clamp(0, keys as isize) as usize;
         match start.max(prefix) {
             start if start < end => (prefix, start..end),
             _ => (0, 0..prefix),
@@ -128,7 +128,7 @@ impl Attention<'_> {
     /// Turns plain products of a query with all keys into scores; those that do not count become minus infinity.
     #[inline(always)]
     fn score(&self, at: [usize; 3], row: &mut [f32]) {
-        let (prefix, counts) = self.counting(at[0], at[2], row.len());
+        let (prefix, counts) = self.counted_keys(at[0], at[2], row.len());
         row[prefix..counts.start.max(prefix)].fill(f32::NEG_INFINITY);
         row[counts.end.max(prefix)..].fill(f32::NEG_INFINITY);
         self.score_some(at, row, 0..prefix);
@@ -138,48 +138,52 @@ impl Attention<'_> {
     /// As [`Attention::score`], of a few keys that count.
     #[inline(always)]
     fn score_some(&self, at: [usize; 3], row: &mut [f32], counts: Range<usize>) {
-        let mut room = [0f32; STRIP];
+        let mut buffer = [0f32; STRIP];
         let mut booleans = [false; STRIP];
         let offset = |view: &View<'_>, at: [usize; 4]| -> isize {
-            at.iter().zip(view.strides()).map(|(place, stride)| *place as isize * stride).sum()
+            at.iter()
+                .zip(view.strides())
+                .map(|(position, stride)| *position as isize * stride)
+                .sum()
         };
         for start in counts.clone().step_by(STRIP) {
             let length = (counts.end - start).min(STRIP);
             let part = &mut row[start..start + length];
-            let places = [at[0], at[1], at[2], start];
+            let position = [at[0], at[1], at[2], start];
             let before = if self.shift_last { self.scale } else { 1.0 };
             let after = if self.shift_last { 1.0 } else { self.scale };
             if let Some(shift) = &self.shift {
-                let places = match self.shift_by_distance {
-                    true => on_diagonal(shift, places),
-                    false => places,
+                let position = match self.shift_by_distance {
+                    true => on_diagonal(shift, position),
+                    false => position,
                 };
                 let stride = shift.strides()[3];
                 let there = match self.shift_by_distance {
-                    true => length.min(shift.dims()[3].saturating_sub(places[3])),
+                    true => length.min(shift.dims()[3].saturating_sub(position[3])),
                     false => length,
                 };
-                room[there..length].fill(0.0);
-                // SAFETY: the strip lies inside the view, which nobody writes.
+                buffer[there..length].fill(0.0);
+                // SAFETY: the strip is inside the view, which nobody writes.
                 unsafe {
-                    let from = shift.first().offset(offset(shift, places) * shift.item() as isize);
-                    load(shift.dtype(), from, stride, &mut room[..there]);
+                    let from =
+                        shift.first().offset(offset(shift, position) * shift.item() as isize);
+                    load(shift.dtype(), from, stride, &mut buffer[..there]);
                 }
-                for (score, shift) in part.iter_mut().zip(&room) {
+                for (score, shift) in part.iter_mut().zip(&buffer) {
                     *score = (*score * before + shift) * after;
                 }
             } else {
                 part.iter_mut().for_each(|score| *score *= self.scale);
             }
             if let Some(slopes) = &self.slopes {
-                slopes.add(places, part);
+                slopes.add(position, part);
             }
             if let Some(mask) = &self.mask {
                 // SAFETY: as above.
                 let mask = unsafe {
                     strip(
                         mask,
-                        offset(mask, places),
+                        offset(mask, position),
                         mask.strides()[3],
                         length,
                         false,
@@ -194,8 +198,8 @@ impl Attention<'_> {
     }
 
     /// The score of no key for a head; minus infinity without one.
-    fn sunk(&self, head: usize) -> f32 {
-        self.sink.map_or(f32::NEG_INFINITY, |sink| Positions::new(sink).get(&[head]))
+    fn sink_score(&self, head: usize) -> f32 {
+        self.sink.map_or(f32::NEG_INFINITY, |sink| PositionAccess::new(sink).get(&[head]))
     }
 
     /// Takes the dropped ones out of a row of numbers for each key of a query, and scales the others.
@@ -221,16 +225,16 @@ impl Slopes<'_> {
     /// Adds to the scores of a few keys.
     #[inline(always)]
     fn add(&self, at: [usize; 4], scores: &mut [f32]) {
-        let factor = -Positions::new(self.factors).get::<f32>(&[at[0], at[1]]);
+        let factor = -PositionAccess::new(self.factors).get::<f32>(&[at[0], at[1]]);
         let first = at[3] as isize + self.lead - at[2] as isize;
-        for (place, score) in scores.iter_mut().enumerate() {
-            let distance = (first + place as isize).unsigned_abs() as f32;
+        for (position, score) in scores.iter_mut().enumerate() {
+            let distance = (first + position as isize).unsigned_abs() as f32;
             *score += factor * if self.rooted { distance.sqrt() } else { distance };
         }
     }
 }
 
-/// The place in the last rows of a square with the same distance between key and query.
+/// The position in the last rows of a square with the same distance between key and query.
 fn on_diagonal(shift: &View<'_>, at: [usize; 4]) -> [usize; 4] {
     let missing = shift.dims()[3].saturating_sub(shift.dims()[2]);
     match at[2] < missing {
@@ -239,7 +243,7 @@ fn on_diagonal(shift: &View<'_>, at: [usize; 4]) -> [usize; 4] {
     }
 }
 
-/// A matrix of `f32`: where it lies, and the strides of rows and columns.
+/// A matrix of `f32`: where it is, and the strides of rows and columns.
 #[derive(Clone, Copy)]
 struct Wide {
     first: *const f32,
@@ -247,39 +251,39 @@ struct Wide {
 }
 
 impl Wide {
-    /// Some rows of the matrix of one head, as they lie when they are `f32`, else loaded into `room`.
+    /// Some rows of the matrix of one head, as they are when they are `f32`, else loaded into `buffer`.
     ///
     /// # Safety
-    /// Batch, head and rows lie inside the view, `room` holds them, and both outlive the matrix.
+    /// Batch, head and rows are inside the view, `buffer` holds them, and both outlive the matrix.
     unsafe fn of(
         view: &View<'_>,
         batch: usize,
         head: usize,
         rows: Range<usize>,
-        room: &mut [f32],
+        buffer: &mut [f32],
     ) -> Wide {
         let strides = view.strides();
         let start = batch as isize * strides[0]
             + head as isize * strides[1]
             + rows.start as isize * strides[2];
         let item = view.item() as isize;
-        // SAFETY: as the caller vouches.
+        // SAFETY: as the caller guarantees.
         let from = unsafe { view.first().offset(start * item) };
         if view.dtype() == DType::Float && from.cast::<f32>().is_aligned() {
             return Wide { first: from.cast(), strides: (strides[2], strides[3]) };
         }
         let columns = view.dims()[3];
-        for (at, line) in room.chunks_exact_mut(columns.max(1)).take(rows.len()).enumerate() {
-            // SAFETY: as the caller vouches.
+        for (at, line) in buffer.chunks_exact_mut(columns.max(1)).take(rows.len()).enumerate() {
+            // SAFETY: as the caller guarantees.
             unsafe {
                 load(view.dtype(), from.offset(at as isize * strides[2] * item), strides[3], line);
             }
         }
-        Wide::packed(room, columns)
+        Wide::packed(buffer, columns)
     }
 
-    fn packed(room: &[f32], columns: usize) -> Wide {
-        Wide { first: room.as_ptr(), strides: (columns as isize, 1) }
+    fn packed(buffer: &[f32], columns: usize) -> Wide {
+        Wide { first: buffer.as_ptr(), strides: (columns as isize, 1) }
     }
 
     fn transposed(self) -> Wide {
@@ -300,7 +304,7 @@ unsafe fn product(
 ) {
     debug_assert!(out.len() >= rows * columns);
     let beta = if add { 1.0 } else { 0.0 };
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe {
         super::matmul::multiply(
             (rows, columns, depth),
@@ -317,10 +321,10 @@ unsafe fn product(
 }
 
 /// Cuts a worker's part of the workspace into `lengths`, one after the other.
-fn cut<const N: usize>(mut room: &mut [f32], lengths: [usize; N]) -> [&mut [f32]; N] {
+fn cut<const N: usize>(mut buffer: &mut [f32], lengths: [usize; N]) -> [&mut [f32]; N] {
     lengths.map(|length| {
-        let (head, tail) = std::mem::take(&mut room).split_at_mut(length);
-        room = tail;
+        let (head, tail) = std::mem::take(&mut buffer).split_at_mut(length);
+        buffer = tail;
         head
     })
 }

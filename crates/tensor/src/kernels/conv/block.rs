@@ -5,7 +5,7 @@ pub const WIDTH: usize = 16;
 /// Rows that a tile of sums has, at most.
 const HEIGHT: usize = 6;
 
-/// `c = a @ b`, or `c += a @ b`. The elements of a row lie one after the other, on any address.
+/// `c = a @ b`, or `c += a @ b`. The elements of a row are contiguous, on any address.
 #[derive(Clone, Copy)]
 pub struct Block {
     /// The left side: rows by depth.
@@ -38,7 +38,7 @@ impl Block {
     pub unsafe fn multiply(&self) {
         debug_assert!(self.columns.is_multiple_of(WIDTH));
         assert!(crate::kernels::strip::runs_here(), "this processor lacks AVX2, FMA or F16C");
-        // SAFETY: as the caller vouches; this processor has the features.
+        // SAFETY: as the caller guarantees; this processor has the features.
         unsafe { self.tiles() };
     }
 
@@ -46,7 +46,7 @@ impl Block {
     unsafe fn tiles(&self) {
         for column in (0..self.columns).step_by(WIDTH) {
             for row in (0..self.rows).step_by(HEIGHT) {
-                // SAFETY: as the caller vouches.
+                // SAFETY: as the caller guarantees.
                 unsafe {
                     let a = self.a.wrapping_add(row * self.lda);
                     let b = self.b.wrapping_add(column);
@@ -73,7 +73,7 @@ impl Block {
             _mm256_storeu_ps,
         };
         let mut sums = [[_mm256_setzero_ps(); 2]; ROWS];
-        // SAFETY: as the caller of `multiply` vouches.
+        // SAFETY: as the caller of `multiply` guarantees.
         unsafe {
             let mut line = b;
             for at in 0..self.depth {
@@ -100,7 +100,7 @@ impl Block {
     #[cfg(not(target_arch = "x86_64"))]
     unsafe fn tile<const ROWS: usize>(&self, a: *const f32, b: *const f32, c: *mut f32) {
         let mut sums = [[0f32; WIDTH]; ROWS];
-        // SAFETY: as the caller of `multiply` vouches.
+        // SAFETY: as the caller of `multiply` guarantees.
         unsafe {
             let mut line = b;
             for at in 0..self.depth {

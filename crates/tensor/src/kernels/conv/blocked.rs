@@ -18,7 +18,7 @@ const WAITING: usize = 768;
 const UNITS: usize = 4;
 
 /// How a convolution is cut.
-pub struct Cut {
+pub struct Tiling {
     groups: usize,
     /// Output channels of a group.
     channels: usize,
@@ -31,13 +31,13 @@ pub struct Cut {
     chunk: usize,
 }
 
-impl Cut {
+impl Tiling {
     /// The cut of a convolution of tensors laid out so.
-    pub fn new(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> Cut {
+    pub fn new(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> Tiling {
         let (groups, channels) = (out.dims()[1], out.dims()[2]);
         let rows = source.dims()[2] * taps(axes);
         let blocks = rows.div_ceil(DEPTH).max(1);
-        let mut cut = Cut {
+        let mut tiling = Tiling {
             groups,
             channels,
             rows,
@@ -45,10 +45,10 @@ impl Cut {
             depth: rows.div_ceil(blocks),
             chunk: if blocks == 1 { channels } else { channels.min(WAITING) },
         };
-        while cut.work() >= super::LEAST && cut.units() < UNITS && cut.chunk > 48 {
-            cut.chunk = cut.chunk.div_ceil(2).next_multiple_of(6);
+        while tiling.work() >= super::LEAST && tiling.units() < UNITS && tiling.chunk > 48 {
+            tiling.chunk = tiling.chunk.div_ceil(2).next_multiple_of(6);
         }
-        cut
+        tiling
     }
 
     fn count(&self) -> usize {
@@ -76,8 +76,8 @@ impl Cut {
         self.depth == self.rows
     }
 
-    /// Elements of one worker's room: columns, then sums.
-    fn worker_room(&self) -> (usize, usize) {
+    /// Elements of the scratch of one worker: columns, then sums.
+    fn worker_size(&self) -> (usize, usize) {
         let sums = if self.is_one_block() { self.chunk.min(CHANNELS) } else { self.chunk };
         (self.depth * TILE, sums * TILE)
     }
@@ -87,44 +87,52 @@ impl Cut {
     }
 
     /// Elements of scratch.
-    pub fn room(&self) -> usize {
-        let (columns, sums) = self.worker_room();
+    pub fn scratch_size(&self) -> usize {
+        let (columns, sums) = self.worker_size();
         self.workers() * (columns + sums)
     }
 }
 
 /// See [`super::convolve`].
 pub fn product(parallel: &dyn Parallel, task: &Task<'_>, scratch: ViewMut<'_>) {
-    let cut = Cut::new(task.out.layout(), task.source.layout(), &task.axes);
+    let tiling = Tiling::new(task.out.layout(), task.source.layout(), &task.axes);
     let columns = Columns::new(task.source, task.axes);
-    let (first, second) = cut.worker_room();
-    spread(parallel, cut.units(), (cut.workers(), 0, first + second), &scratch, |unit, room| {
-        let (group, rest) =
-            (unit / (cut.tiles() * cut.chunks()), unit % (cut.tiles() * cut.chunks()));
-        let (tile, chunk) = (rest / cut.chunks(), rest % cut.chunks());
-        let positions = tile * TILE..((tile + 1) * TILE).min(cut.count());
-        let channels = chunk * cut.chunk..((chunk + 1) * cut.chunk).min(cut.channels);
-        let (buffer, sums) = room.split_at_mut(first);
-        one(task, &cut, &columns, (group, positions, channels), buffer, sums);
-    });
+    let (first, second) = tiling.worker_size();
+    spread(
+        parallel,
+        tiling.units(),
+        (tiling.workers(), 0, first + second),
+        &scratch,
+        |unit, worker_scratch| {
+            let (group, rest) = (
+                unit / (tiling.tiles() * tiling.chunks()),
+                unit % (tiling.tiles() * tiling.chunks()),
+            );
+            let (tile, chunk) = (rest / tiling.chunks(), rest % tiling.chunks());
+            let positions = tile * TILE..((tile + 1) * TILE).min(tiling.count());
+            let channels = chunk * tiling.chunk..((chunk + 1) * tiling.chunk).min(tiling.channels);
+            let (buffer, sums) = worker_scratch.split_at_mut(first);
+            one(task, &tiling, &columns, (group, positions, channels), buffer, sums);
+        },
+    );
 }
 
 /// A few output channels of one group at the positions of a tile.
 fn one(
     task: &Task<'_>,
-    cut: &Cut,
+    tiling: &Tiling,
     columns: &Columns<'_>,
     (group, positions, channels): (usize, Range<usize>, Range<usize>),
     buffer: &mut [f32],
     sums: &mut [f32],
 ) {
     let wide = positions.len().next_multiple_of(WIDTH);
-    let runs = Runs::new(cut.positions, positions.clone());
+    let runs = Runs::new(tiling.positions, positions.clone());
     let targets = Targets::new(task, &runs);
     let most = sums.len() / TILE;
     let mut start = 0;
     loop {
-        let rows = start..(start + cut.depth).min(cut.rows);
+        let rows = start..(start + tiling.depth).min(tiling.rows);
         columns.fill(group, rows.clone(), &runs, buffer, TILE);
         if wide > positions.len() {
             buffer.chunks_mut(TILE).for_each(|line| line[positions.len()..wide].fill(0.0));
@@ -133,7 +141,7 @@ fn one(
             let channels = first..(first + most).min(channels.end);
             debug_assert!(rows.len() * TILE <= buffer.len() && channels.len() * TILE <= sums.len());
             let block = Block {
-                a: weights(task, cut, group, &channels, &rows),
+                a: weights(task, tiling, group, &channels, &rows),
                 lda: task.weights.strides()[1].unsigned_abs(),
                 b: buffer.as_ptr(),
                 ldb: TILE,
@@ -146,12 +154,12 @@ fn one(
             };
             // SAFETY: columns and sums have `TILE` elements a row, and as many rows; weights are those of the view.
             unsafe { block.multiply() };
-            if rows.end == cut.rows {
+            if rows.end == tiling.rows {
                 targets.store(task, group, channels, sums);
             }
         }
         start = rows.end;
-        if start >= cut.rows {
+        if start >= tiling.rows {
             break;
         }
     }
@@ -160,7 +168,7 @@ fn one(
 /// The first weight of these output channels and rows of columns.
 fn weights(
     task: &Task<'_>,
-    cut: &Cut,
+    tiling: &Tiling,
     group: usize,
     channels: &Range<usize>,
     rows: &Range<usize>,
@@ -170,13 +178,13 @@ fn weights(
         return std::ptr::null();
     }
     assert!(super::takes_weights(task.weights.layout()));
-    assert!(group < dims[0] && channels.end <= dims[1] && rows.end <= cut.rows);
+    assert!(group < dims[0] && channels.end <= dims[1] && rows.end <= tiling.rows);
     let offset =
         group as isize * strides[0] + channels.start as isize * strides[1] + rows.start as isize;
     task.weights.first().cast::<f32>().wrapping_offset(offset)
 }
 
-/// Where the positions of a tile lie in the output: pieces that are written in one go.
+/// Where the positions of a tile are in the output: pieces that are written in one go.
 struct Targets {
     count: usize,
     pieces: [(usize, usize, isize); TILE],
@@ -212,7 +220,7 @@ impl Targets {
         for (channel, line) in channels.zip(sums.chunks_mut(TILE)) {
             if let Some(bias) = &task.bias {
                 let at = group as isize * bias.strides()[0] + channel as isize * bias.strides()[1];
-                // SAFETY: group and channel lie inside the bias.
+                // SAFETY: group and channel are inside the bias.
                 let bias: f32 = unsafe {
                     load_one(bias.dtype(), bias.first().offset(at * bias.item() as isize))
                 };

@@ -15,7 +15,7 @@ const CHANNELS: usize = 256;
 
 /// How the gradient of weights is cut. Sums are by groups, input channels, taps and output channels; there are as many of them as
 /// parts that the positions are cut into.
-pub struct Cut {
+pub struct Tiling {
     groups: usize,
     /// Output channels of a group.
     channels: usize,
@@ -29,9 +29,9 @@ pub struct Cut {
     parts: usize,
 }
 
-impl Cut {
+impl Tiling {
     /// The cut for tensors laid out so.
-    pub fn new(out: &Layout, source: &Layout, grad: &Layout, axes: &[Axis; 3]) -> Cut {
+    pub fn new(out: &Layout, source: &Layout, grad: &Layout, axes: &[Axis; 3]) -> Tiling {
         let (groups, channels) = (grad.dims()[1], grad.dims()[2]);
         debug_assert_eq!(out.dims()[..2], [groups, channels]);
         let rows = source.dims()[2] * taps(axes);
@@ -40,13 +40,13 @@ impl Cut {
             .div_ceil(channels.div_ceil(CHANNELS).max(1))
             .next_multiple_of(WIDTH)
             .min(channels);
-        let mut cut =
-            Cut { groups, channels, rows, positions: positions(grad), high, chunk, parts: 1 };
-        if cut.work() >= super::LEAST {
-            let parts = WORKERS.div_ceil(cut.blocks());
-            cut.parts = parts.min(cut.tiles()).max(1);
+        let mut tiling =
+            Tiling { groups, channels, rows, positions: positions(grad), high, chunk, parts: 1 };
+        if tiling.work() >= super::LEAST {
+            let parts = WORKERS.div_ceil(tiling.blocks());
+            tiling.parts = parts.min(tiling.tiles()).max(1);
         }
-        cut
+        tiling
     }
 
     fn count(&self) -> usize {
@@ -86,7 +86,7 @@ impl Cut {
         (lines + usize::from(lines.is_multiple_of(2))) * WIDTH
     }
 
-    fn worker_room(&self) -> (usize, usize) {
+    fn worker_size(&self) -> (usize, usize) {
         (self.high * TILE, TILE * self.transposed_stride())
     }
 
@@ -95,8 +95,8 @@ impl Cut {
     }
 
     /// Elements of scratch.
-    pub fn room(&self) -> usize {
-        let (columns, transposed) = self.worker_room();
+    pub fn scratch_size(&self) -> usize {
+        let (columns, transposed) = self.worker_size();
         self.sums() * self.parts + self.workers() * (columns + transposed)
     }
 }
@@ -110,36 +110,38 @@ pub fn product(
     axes: &[Axis; 3],
     scratch: ViewMut<'_>,
 ) {
-    let cut = Cut::new(out.layout(), source.layout(), grad.layout(), axes);
+    let tiling = Tiling::new(out.layout(), source.layout(), grad.layout(), axes);
     let columns = Columns::new(*source, *axes);
-    let (start, (first, second)) = (cut.sums() * cut.parts, cut.worker_room());
+    let (start, (first, second)) = (tiling.sums() * tiling.parts, tiling.worker_size());
     let (sums, count) = elements(&scratch);
     assert!(start <= count, "{count} elements of scratch are too few");
     let sums = Sums(sums);
-    let (down, across) = (cut.rows.div_ceil(cut.high), cut.channels.div_ceil(cut.chunk));
-    let workers = (cut.workers(), start, first + second);
-    spread(parallel, cut.units(), workers, &scratch, |unit, room| {
-        let (block, part) = (unit / cut.parts, unit % cut.parts);
+    let (down, across) =
+        (tiling.rows.div_ceil(tiling.high), tiling.channels.div_ceil(tiling.chunk));
+    let workers = (tiling.workers(), start, first + second);
+    spread(parallel, tiling.units(), workers, &scratch, |unit, worker_scratch| {
+        let (block, part) = (unit / tiling.parts, unit % tiling.parts);
         let (group, rest) = (block / (down * across), block % (down * across));
-        let (row, channel) = (rest / across * cut.high, rest % across * cut.chunk);
-        let rows = row..(row + cut.high).min(cut.rows);
-        let channels = channel..(channel + cut.chunk).min(cut.channels);
-        let tiles = cut.tiles() * part / cut.parts..cut.tiles() * (part + 1) / cut.parts;
-        let (buffer, transposed) = room.split_at_mut(first);
-        let at = part * cut.sums() + (group * cut.rows + row) * cut.stride() + channel;
-        // Rows of other channels lie in between; each unit writes its own rows and channels.
+        let (row, channel) = (rest / across * tiling.high, rest % across * tiling.chunk);
+        let rows = row..(row + tiling.high).min(tiling.rows);
+        let channels = channel..(channel + tiling.chunk).min(tiling.channels);
+        let tiles =
+            tiling.tiles() * part / tiling.parts..tiling.tiles() * (part + 1) / tiling.parts;
+        let (buffer, transposed) = worker_scratch.split_at_mut(first);
+        let at = part * tiling.sums() + (group * tiling.rows + row) * tiling.stride() + channel;
+        // Rows of other channels are in between; each unit writes its own rows and channels.
         one(
-            &cut,
+            &tiling,
             (&columns, grad),
             (group, rows, channels, tiles),
             (buffer, transposed),
             sums.at(at),
         );
     });
-    add_parts(parallel, &cut, &scratch);
-    let room = Layout::contiguous(DType::Float, &[cut.groups, cut.rows, cut.stride()]);
+    add_parts(parallel, &tiling, &scratch);
+    let sums = Layout::contiguous(DType::Float, &[tiling.groups, tiling.rows, tiling.stride()]);
     let [groups, channels, inputs, z, y, x] = *out.dims() else { unreachable!("six dimensions") };
-    let transposed = room
+    let transposed = sums
         .sliced(2, 0, channels, 1)
         .transposed(1, 2)
         .reshaped(&[groups, channels, inputs, z, y, x])
@@ -162,13 +164,13 @@ impl Sums {
 
 /// A few rows and output channels of one group, summed over the positions of some tiles.
 fn one(
-    cut: &Cut,
+    tiling: &Tiling,
     (columns, grad): (&Columns<'_>, &View<'_>),
     (group, rows, channels, tiles): (usize, Range<usize>, Range<usize>, Range<usize>),
     (buffer, transposed): (&mut [f32], &mut [f32]),
     sums: *mut f32,
 ) {
-    let (stride, wide) = (cut.transposed_stride(), channels.len().next_multiple_of(WIDTH));
+    let (stride, wide) = (tiling.transposed_stride(), channels.len().next_multiple_of(WIDTH));
     debug_assert!(rows.len() * TILE <= buffer.len() && stride * TILE <= transposed.len());
     let mut block = Block {
         a: buffer.as_ptr(),
@@ -176,7 +178,7 @@ fn one(
         b: transposed.as_ptr(),
         ldb: stride,
         c: sums,
-        ldc: cut.stride(),
+        ldc: tiling.stride(),
         rows: rows.len(),
         depth: 0,
         columns: wide,
@@ -187,8 +189,8 @@ fn one(
         return unsafe { block.multiply() };
     }
     for tile in tiles {
-        let positions = tile * TILE..((tile + 1) * TILE).min(cut.count());
-        let runs = Runs::new(cut.positions, positions.clone());
+        let positions = tile * TILE..((tile + 1) * TILE).min(tiling.count());
+        let runs = Runs::new(tiling.positions, positions.clone());
         columns.fill(group, rows.clone(), &runs, buffer, TILE);
         transpose(grad, group, channels.clone(), &runs, transposed, stride);
         block.depth = positions.len();
@@ -221,7 +223,7 @@ fn transpose(
                     + y as isize * strides[4]
                     + x as isize * strides[5];
                 let into = &mut line[run.at..run.at + run.length];
-                // SAFETY: the run lies inside the gradients, which nobody writes.
+                // SAFETY: the run is inside the gradients, which nobody writes.
                 unsafe { take(grad, is_here, offset, strides[5], into) };
             }
         } else {
@@ -235,18 +237,18 @@ fn transpose(
 }
 
 /// Adds the sums of all parts to those of the first.
-fn add_parts(parallel: &dyn Parallel, cut: &Cut, scratch: &ViewMut<'_>) {
-    if cut.parts == 1 {
+fn add_parts(parallel: &dyn Parallel, tiling: &Tiling, scratch: &ViewMut<'_>) {
+    if tiling.parts == 1 {
         return;
     }
-    let (length, sums) = (cut.sums(), Sums(elements(scratch).0));
+    let (length, sums) = (tiling.sums(), Sums(elements(scratch).0));
     split(parallel, length, WIDTH, 1 << 15, |range| {
-        // SAFETY: all parts lie in the scratch; each range is of one call alone.
+        // SAFETY: all parts are in the scratch; each range is of one call alone.
         let slice = |part: usize| unsafe {
             std::slice::from_raw_parts_mut(sums.at(part * length + range.start), range.len())
         };
         let first = slice(0);
-        for part in 1..cut.parts {
+        for part in 1..tiling.parts {
             first.iter_mut().zip(slice(part)).for_each(|(sum, more)| *sum += *more);
         }
     });

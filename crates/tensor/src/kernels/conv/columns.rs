@@ -123,7 +123,7 @@ impl<'a> Columns<'a> {
                 + d * strides[3]
                 + h * strides[4]
                 + (w + low as isize * wide.step) * strides[5];
-            // SAFETY: sample, group and channel lie inside the source, and so does every position along the axes.
+            // SAFETY: sample, group and channel are inside the source, and so is every position along the axes.
             unsafe {
                 let into = &mut into[low..end];
                 take(&self.source, self.is_here, offset, wide.step * strides[5], into);

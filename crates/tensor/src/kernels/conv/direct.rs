@@ -22,14 +22,14 @@ fn units(planes: &Planes, out: &Layout) -> usize {
     dims[0] * dims[1] * dims[3] * planes.bands(dims[4])
 }
 
-/// Elements of one worker's room: planes, then a line of sums.
-fn worker_room(planes: &Planes) -> (usize, usize) {
+/// Elements of the scratch of one worker: planes, then a line of sums.
+fn worker_size(planes: &Planes) -> (usize, usize) {
     (planes.count(), planes.band * planes.pitch)
 }
 
 /// Elements of scratch.
-pub fn room(planes: &Planes, out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
-    let (first, second) = worker_room(planes);
+pub fn scratch_size(planes: &Planes, out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
+    let (first, second) = worker_size(planes);
     workers(units(planes, out), work(out, source, axes)) * (first + second)
 }
 
@@ -38,7 +38,7 @@ pub fn product(parallel: &dyn Parallel, task: &Task<'_>, planes: &Planes, scratc
     let (out, source) = (*task.out.layout(), *task.source.layout());
     let units = units(planes, &out);
     let workers = workers(units, work(&out, &source, &task.axes));
-    let (first, second) = worker_room(planes);
+    let (first, second) = worker_size(planes);
     let [_, groups, outputs, depth, height, width] = *out.dims() else {
         unreachable!("six dimensions")
     };
@@ -46,12 +46,12 @@ pub fn product(parallel: &dyn Parallel, task: &Task<'_>, planes: &Planes, scratc
     let count = planes.offsets(&mut offsets);
     let offsets = &offsets[..count];
     let bands = planes.bands(height);
-    spread(parallel, units, (workers, 0, first + second), &scratch, |unit, room| {
+    spread(parallel, units, (workers, 0, first + second), &scratch, |unit, worker_scratch| {
         let (band, rest) = (unit % bands, unit / bands);
         let (d, rest) = (rest % depth, rest / depth);
         let (group, sample) = (rest % groups, rest / groups);
         let lines = planes.lines_of(band, height);
-        let (buffer, sums) = room.split_at_mut(first);
+        let (buffer, sums) = worker_scratch.split_at_mut(first);
         planes.fill(&task.source, (sample, group, d, lines.start), buffer);
         let sums = &mut sums[..(lines.len() - 1) * planes.pitch + width];
         for output in 0..outputs {
@@ -72,12 +72,12 @@ fn coefficients(task: &Task<'_>, group: usize, output: usize, weights: &mut [f32
     let at = group as isize * strides[0] + output as isize * strides[1];
     let first = task.weights.first().cast::<f32>().wrapping_offset(at);
     for (tap, weight) in weights.iter_mut().enumerate() {
-        // SAFETY: the weights of a channel lie one after the other, on any address.
+        // SAFETY: the weights of a channel are contiguous, on any address.
         *weight = unsafe { first.add(tap).read_unaligned() };
     }
     task.bias.map_or(0.0, |bias| {
         let at = group as isize * bias.strides()[0] + output as isize * bias.strides()[1];
-        // SAFETY: group and channel lie inside the bias.
+        // SAFETY: group and channel are inside the bias.
         unsafe { load_one(bias.dtype(), bias.first().offset(at * bias.item() as isize)) }
     })
 }
@@ -106,14 +106,14 @@ fn slide(planes: &[f32], (offsets, weights): (&[usize], &[f32]), bias: f32, sums
     let most = offsets.iter().max().copied().unwrap_or(0);
     assert!(most + sums.len() <= planes.len() || offsets.is_empty());
     assert!(crate::kernels::strip::runs_here(), "this processor lacks AVX2, FMA or F16C");
-    // SAFETY: every line lies inside the planes; this processor has the features.
+    // SAFETY: every line is inside the planes; this processor has the features.
     unsafe { slide_wide(planes, offsets, weights, bias, sums) };
 }
 
 /// See [`slide`].
 ///
 /// # Safety
-/// Every line lies inside the planes; this processor has the features.
+/// Every line is inside the planes; this processor has the features.
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
 unsafe fn slide_wide(
     planes: &[f32],
@@ -130,7 +130,7 @@ unsafe fn slide_wide(
     let mut at = 0;
     while at < length {
         let position = at.min(length - wide);
-        // SAFETY: as the caller vouches; the sums from `position` on are as many as are made.
+        // SAFETY: as the caller guarantees; the sums from `position` on are as many as are made.
         unsafe {
             let (from, to) = (from.add(position), to.add(position));
             match wide {
@@ -162,7 +162,7 @@ unsafe fn eights<const N: usize>(
 ) {
     use std::arch::x86_64::{_mm256_fmadd_ps, _mm256_loadu_ps, _mm256_set1_ps, _mm256_storeu_ps};
     let mut sums = [_mm256_set1_ps(bias); N];
-    // SAFETY: as the caller of `slide_wide` vouches.
+    // SAFETY: as the caller of `slide_wide` guarantees.
     unsafe {
         for (offset, weight) in offsets.iter().zip(weights) {
             let (line, weight) = (from.add(*offset), _mm256_set1_ps(*weight));
@@ -186,7 +186,7 @@ unsafe fn eights<const N: usize>(
     to: *mut f32,
 ) {
     let mut sums = [[bias; 8]; N];
-    // SAFETY: as the caller of `slide_wide` vouches.
+    // SAFETY: as the caller of `slide_wide` guarantees.
     unsafe {
         for (offset, weight) in offsets.iter().zip(weights) {
             for (at, sums) in sums.iter_mut().enumerate() {

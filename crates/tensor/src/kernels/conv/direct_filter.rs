@@ -24,14 +24,14 @@ fn work(source: &Layout, grad: &Layout) -> usize {
     grad.count().saturating_mul(source.dims()[2])
 }
 
-/// Elements of one worker's room: planes, and a band of gradients, each with room to read beyond its end.
-fn worker_room(planes: &Planes, grad: &Layout) -> (usize, usize) {
+/// Elements of the scratch of one worker: planes, and a band of gradients, each with room to read beyond its end.
+fn worker_size(planes: &Planes, grad: &Layout) -> (usize, usize) {
     (planes.count() + WIDTH, planes.band * grad.dims()[5] + WIDTH)
 }
 
 /// Elements of scratch.
-pub fn room(planes: &Planes, source: &Layout, grad: &Layout) -> usize {
-    let (first, second) = worker_room(planes, grad);
+pub fn scratch_size(planes: &Planes, source: &Layout, grad: &Layout) -> usize {
+    let (first, second) = worker_size(planes, grad);
     workers(grad.dims()[1], work(source, grad)) * (first + second)
 }
 
@@ -48,12 +48,12 @@ pub fn product(
         unreachable!("six dimensions")
     };
     let workers = workers(groups, work(source.layout(), grad.layout()));
-    let (first, second) = worker_room(planes, grad.layout());
+    let (first, second) = worker_size(planes, grad.layout());
     let mut offsets = [0; TAPS];
     let count = planes.offsets(&mut offsets);
     let offsets = &offsets[..count];
-    spread(parallel, groups, (workers, 0, first + second), &scratch, |group, room| {
-        let (buffer, lines) = room.split_at_mut(first);
+    spread(parallel, groups, (workers, 0, first + second), &scratch, |group, worker_scratch| {
+        let (buffer, lines) = worker_scratch.split_at_mut(first);
         buffer[first - WIDTH..].fill(0.0);
         lines[second - WIDTH..].fill(0.0);
         let mut sums = [[[0f32; WIDTH]; TAPS]; OUTPUTS];
@@ -123,7 +123,7 @@ impl Band<'_> {
         assert!(self.count * self.width + WIDTH <= self.lines.len());
         assert!(crate::kernels::strip::runs_here(), "this processor lacks AVX2, FMA or F16C");
         for (offset, sum) in offsets.iter().zip(sums) {
-            // SAFETY: every line, and what is read beyond it, lies inside; this processor has the features.
+            // SAFETY: every line, and what is read beyond it, is inside; this processor has the features.
             unsafe { self.add(*offset, sum) };
         }
     }
@@ -132,7 +132,7 @@ impl Band<'_> {
     unsafe fn add(&self, offset: usize, sum: &mut [f32; WIDTH]) {
         let (whole, rest) = (self.width / WIDTH * WIDTH, self.width % WIDTH);
         let mut all = *sum;
-        // SAFETY: as the caller vouches.
+        // SAFETY: as the caller guarantees.
         let eight =
             |line: &[f32], at: usize| unsafe { *line.as_ptr().add(at).cast::<[f32; WIDTH]>() };
         for line in 0..self.count {

@@ -5,7 +5,7 @@
 //! gradient of the weights. Elements are multiplied in `f32`, whatever their type, and widened a tile at a time.
 //!
 //! A convolution is a product of matrices: weights by columns, where a column has what a window covers. Columns are made
-//! for a tile of positions and a block of rows at a time, into a worker's room in the workspace ([`columns`]), and multiplied from there
+//! for a tile of positions and a block of rows at a time, into a worker's part of the workspace ([`columns`]), and multiplied from there
 //! ([`block`], [`blocked`], [`by_positions`]). Where a group has few channels, as in depthwise convolutions, a line for each tap
 //! is multiplied with its weight ([`planes`], [`direct`], [`direct_filter`]). Every element is summed in an order that follows from
 //! the sizes alone, so results depend neither on the number of threads nor on who computes what.
@@ -26,11 +26,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Multiply-adds that are worth another thread.
 const LEAST: usize = 1 << 18;
-/// Threads that have room of their own, at most.
+/// Threads that have scratch of their own, at most.
 const WORKERS: usize = 8;
 
-/// How windows lie along one axis: tap `t` of the window at position `p` covers `p * step + first + t * tap_step` of the
-/// source. What lies outside of the source counts as zero.
+/// How windows are placed along one axis: tap `t` of the window at position `p` covers `p * step + first + t * tap_step` of the
+/// source. What is outside of the source counts as zero.
 ///
 /// For a convolution, `step` is its stride, `first` its padding below zero, `tap_step` its dilation. For the gradient of its
 /// input, positions are those of the input that leave the same rest by the stride: `step` is 1, and `tap_step` negative.
@@ -50,7 +50,7 @@ impl Axis {
     /// An axis along which nothing happens: positions and source are the same.
     pub const NONE: Axis = Axis { step: 1, first: 0, tap_step: 1, taps: 1 };
 
-    /// Where the first tap at a position lies.
+    /// Where the first tap at a position is.
     fn at(&self, position: usize) -> isize {
         position as isize * self.step + self.first
     }
@@ -90,14 +90,14 @@ struct Task<'a> {
 }
 
 /// How many elements of `f32` [`convolve`] wants as scratch, for tensors laid out so.
-pub fn room(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
+pub fn scratch_size(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
     if out.count() == 0 {
         return 0;
     }
     let (out, source, axes) = folded(*out, *source, *axes);
     match direct::planes(&out, &source, &axes) {
-        Some(planes) => direct::room(&planes, &out, &source, &axes),
-        None => blocked::Cut::new(&out, &source, &axes).room(),
+        Some(planes) => direct::scratch_size(&planes, &out, &source, &axes),
+        None => blocked::Tiling::new(&out, &source, &axes).scratch_size(),
     }
 }
 
@@ -105,7 +105,7 @@ pub fn room(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
 ///
 /// `out` is by samples, groups, channels, and positions along three axes; `source` by samples, groups, channels and three axes;
 /// `weights`, which [`takes_weights`], by groups, output channels, input channels and taps; `bias` by groups and output channels.
-/// `out` is apart from the others. `scratch` has [`room`] elements.
+/// `out` overlaps none of the others. `scratch` has [`scratch_size`] elements.
 pub fn convolve(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
@@ -130,19 +130,24 @@ pub fn convolve(
 }
 
 /// How many elements of `f32` [`filter`] wants as scratch, for tensors laid out so.
-pub fn filter_room(out: &Layout, source: &Layout, grad: &Layout, axes: &[Axis; 3]) -> usize {
+pub fn filter_scratch_size(
+    out: &Layout,
+    source: &Layout,
+    grad: &Layout,
+    axes: &[Axis; 3],
+) -> usize {
     if out.count() == 0 {
         return 0;
     }
     let (grad, source, axes) = folded(*grad, *source, *axes);
     match direct_filter::planes(out, &source, &grad, &axes) {
-        Some(planes) => direct_filter::room(&planes, &source, &grad),
-        None => by_positions::Cut::new(out, &source, &grad, &axes).room(),
+        Some(planes) => direct_filter::scratch_size(&planes, &source, &grad),
+        None => by_positions::Tiling::new(out, &source, &grad, &axes).scratch_size(),
     }
 }
 
 /// The gradient of weights: `out` is by groups, output channels, input channels and taps; `source` as in [`convolve`], and
-/// `grad` as its output. `scratch` has [`filter_room`] elements; `out` is apart from the others.
+/// `grad` as its output. `scratch` has [`filter_scratch_size`] elements; `out` overlaps none of the others.
 pub fn filter(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
@@ -200,12 +205,12 @@ fn taps(axes: &[Axis; 3]) -> usize {
     axes.iter().map(|axis| axis.taps).product()
 }
 
-/// How many workers get room of their own.
+/// How many workers get scratch of their own.
 fn workers(units: usize, work: usize) -> usize {
     if work < LEAST { 1 } else { units.clamp(1, WORKERS) }
 }
 
-/// Calls `body` once for each unit, with room that nobody else has meanwhile: `length` elements for each of `workers` workers,
+/// Calls `body` once for each unit, with scratch that nobody else has meanwhile: `length` elements for each of `workers` workers,
 /// from element `start` of the scratch on.
 fn spread(
     parallel: &dyn Parallel,
@@ -219,7 +224,7 @@ fn spread(
     assert!(start + workers * length <= have, "{have} elements of scratch are too few");
     let next = AtomicUsize::new(0);
     let worker = |worker: usize| {
-        let room = match length {
+        let worker_scratch = match length {
             0 => &mut [],
             // SAFETY: inside the scratch, as just checked; each worker is of one call alone.
             _ => unsafe {
@@ -232,7 +237,7 @@ fn spread(
             if unit >= units {
                 break;
             }
-            body(unit, room);
+            body(unit, worker_scratch);
         }
     };
     match workers {
@@ -261,7 +266,7 @@ fn is_here(view: &View<'_>) -> bool {
 unsafe fn copy_line(from: *const f32, into: &mut [f32]) {
     const FEW: usize = 8;
     let (length, to) = (into.len(), into.as_mut_ptr());
-    // SAFETY: as the caller vouches; every piece lies inside both.
+    // SAFETY: as the caller guarantees; every piece is inside both.
     unsafe {
         if length > 8 * FEW {
             return std::ptr::copy_nonoverlapping(from, to, length);
@@ -287,7 +292,7 @@ unsafe fn copy_line(from: *const f32, into: &mut [f32]) {
 /// They belong to the view, and nobody writes them.
 #[inline(always)]
 unsafe fn take(view: &View<'_>, is_here: bool, offset: isize, stride: isize, into: &mut [f32]) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe {
         if !is_here {
             let from = view.first().offset(offset * view.item() as isize);

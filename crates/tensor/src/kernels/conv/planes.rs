@@ -1,7 +1,7 @@
 //! What the windows of a few output lines cover, in an order in which each tap covers one long line.
 //!
 //! Elements are by input channel, tap along the first axis, rest by the step of the second axis, rest by that of the third,
-//! then line and position. Borders are there, as zeros. Windows at neighbouring positions then lie side by side for every tap, also
+//! then line and position. Borders are there, as zeros. Windows at neighbouring positions then are side by side for every tap, also
 //! from the end of one output line to the start of the next, where what is made belongs to no position and is dropped.
 
 use super::{Axis, is_here, take};
@@ -60,11 +60,11 @@ impl Planes {
 
     /// How many elements there are.
     pub fn count(&self) -> usize {
-        self.inputs * self.axes[0].taps * self.sheet()
+        self.inputs * self.axes[0].taps * self.plane_size()
     }
 
     /// Elements for one channel and one tap along the first axis.
-    fn sheet(&self) -> usize {
+    fn plane_size(&self) -> usize {
         let rests = (self.axes[1].step * self.axes[2].step) as usize;
         rests * self.lines * self.pitch
     }
@@ -83,8 +83,9 @@ impl Planes {
                     let (position, rest_x) = (x.div_euclid(wide.step), x.rem_euclid(wide.step));
                     let position = (position - self.least[1]) as usize;
                     let rest = (rest_y * wide.step + rest_x) as usize;
-                    into[count] =
-                        plane * self.sheet() + (rest * self.lines + line) * self.pitch + position;
+                    into[count] = plane * self.plane_size()
+                        + (rest * self.lines + line) * self.pitch
+                        + position;
                     count += 1;
                 }
             }
@@ -125,7 +126,7 @@ impl Planes {
                         into[end..].fill(0.0);
                         let w = x + low as isize * wide.step;
                         let offset = part + h * strides[4] + w * strides[5];
-                        // SAFETY: every position lies inside the source, which nobody writes.
+                        // SAFETY: every position is inside the source, which nobody writes.
                         unsafe { take(source, here, offset, step, &mut into[low..end]) };
                     }
                 }

@@ -31,7 +31,7 @@ fn subtract<F: Field>(a: &mut [F], n: usize, row: usize, from: usize, factor: F,
 /// The inverse of each `n` by `n` matrix; `a` is spent. A singular one gives infinities and NaN.
 pub fn inverse<F: Field>(parallel: &dyn Parallel, a: &Stack<'_, F>, out: &Stack<'_, F>, n: usize) {
     matrices(parallel, a.count, 2 * n * n * n, |at| {
-        // SAFETY: each place is visited once.
+        // SAFETY: each matrix is visited once.
         let (a, out) = unsafe { (a.matrix(at), out.matrix(at)) };
         out.fill(F::real(0.0));
         (0..n).for_each(|at| out[at * n + at] = F::real(1.0));
@@ -64,7 +64,7 @@ pub fn log_determinant<F: Field>(
     n: usize,
 ) {
     matrices(parallel, a.count, n * n * n, |at| {
-        // SAFETY: each place is visited once.
+        // SAFETY: each matrix is visited once.
         let (a, sign, log) = unsafe { (a.matrix(at), sign.matrix(at), log.matrix(at)) };
         let (mut direction, mut sum) = (F::real(1.0), 0.0);
         for column in 0..n {
@@ -96,7 +96,7 @@ pub fn log_determinant<F: Field>(
 pub fn cholesky<F: Field>(parallel: &dyn Parallel, a: &Stack<'_, F>, n: usize) -> Option<usize> {
     let bad = AtomicUsize::new(usize::MAX);
     matrices(parallel, a.count, n * n * n / 3, |at| {
-        // SAFETY: each place is visited once.
+        // SAFETY: each matrix is visited once.
         let a = unsafe { a.matrix(at) };
         for column in 0..n {
             let used: f64 = (0..column).map(|k| a[column * n + k].square()).sum();
@@ -130,7 +130,7 @@ pub fn qr<F: Field>(
 ) {
     let few = m.min(n);
     matrices(parallel, a.count, 2 * m * n * few.max(1), |at| {
-        // SAFETY: each place is visited once.
+        // SAFETY: each matrix is visited once.
         let (a, scales) = unsafe { (a.matrix(at), scales.matrix(at)) };
         for (step, scale) in scales.iter_mut().enumerate().take(few) {
             *scale = reflect(a, m, n, step);
@@ -212,7 +212,7 @@ pub fn solve_triangular<F: Field>(
 ) {
     let from_last = kind.upper != kind.transposed;
     matrices(parallel, a.count, n * n * columns, |at| {
-        // SAFETY: each place is visited once.
+        // SAFETY: each matrix is visited once.
         let (a, x) = unsafe { (a.matrix(at), x.matrix(at)) };
         let element = |row: usize, column: usize| {
             let one = if kind.transposed { a[column * n + row] } else { a[row * n + column] };

@@ -18,7 +18,7 @@ pub fn svd<F: Field>(
 ) {
     let work = 10 * length * columns * columns.max(1);
     matrices(parallel, w.count, work, |at| {
-        // SAFETY: each place is visited once.
+        // SAFETY: each matrix is visited once.
         let (w, v, sigma) = unsafe { (w.matrix(at), v.matrix(at), sigma.matrix(at)) };
         v.fill(F::real(0.0));
         (0..columns).for_each(|at| v[at * columns + at] = F::real(1.0));
@@ -62,15 +62,15 @@ fn sweep<F: Field>(w: &mut [F], v: &mut [F], length: usize, columns: usize) -> b
             let cosine = 1.0 / (1.0 + tangent * tangent).sqrt();
             let sine = cosine * tangent;
             let back = gamma.conjugate() / F::real(size);
-            turn(a, b, cosine, sine, back);
+            rotate(a, b, cosine, sine, back);
             let (a, b) = rows(v, columns, one, other);
-            turn(a, b, cosine, sine, back);
+            rotate(a, b, cosine, sine, back);
         }
     }
     turned
 }
 
-fn turn<F: Field>(a: &mut [F], b: &mut [F], cosine: f64, sine: f64, back: F) {
+fn rotate<F: Field>(a: &mut [F], b: &mut [F], cosine: f64, sine: f64, back: F) {
     let (cosine, sine) = (F::real(cosine), F::real(sine));
     for (a, b) in a.iter_mut().zip(b) {
         let (x, y) = (*a, *b * back);
@@ -89,18 +89,18 @@ fn finish<F: Field>(
     for (at, value) in sigma.iter_mut().enumerate().take(columns) {
         *value = square(&w[at * length..(at + 1) * length]).sqrt();
     }
-    for place in 0..columns {
-        let mut best = place;
-        for at in place + 1..columns {
+    for column in 0..columns {
+        let mut best = column;
+        for at in column + 1..columns {
             if sigma[at] > sigma[best] {
                 best = at;
             }
         }
-        if best != place {
-            sigma.swap(place, best);
-            let (a, b) = rows(w, length, place, best);
+        if best != column {
+            sigma.swap(column, best);
+            let (a, b) = rows(w, length, column, best);
             a.swap_with_slice(b);
-            let (a, b) = rows(v, columns, place, best);
+            let (a, b) = rows(v, columns, column, best);
             a.swap_with_slice(b);
         }
     }

@@ -1,7 +1,7 @@
 //! Dense linear algebra on stacks of small matrices: factors, inverses, solutions.
 //!
 //! Everything is computed in `f64`, or in complex numbers of it, on copies in the workspace; matrices are rows one after
-//! the other. The matrices of a stack are spread over the parallel, each is one thread's.
+//! the other. The matrices of a stack are spread over the threads, each is one thread's.
 
 mod factors;
 mod jacobi;
@@ -131,7 +131,7 @@ impl<'a, F: Field> Stack<'a, F> {
     unsafe fn matrix(&self, at: usize) -> &'a mut [F] {
         let item = size_of::<F>();
         let bytes = self.bytes.part(at * self.each * item, self.each * item);
-        // SAFETY: aligned and long enough, as `new` saw; all bytes are numbers; the caller vouches for the rest.
+        // SAFETY: aligned and long enough, as `new` saw; all bytes are numbers; the caller guarantees the rest.
         unsafe { std::slice::from_raw_parts_mut(bytes.as_ptr().cast_mut().cast::<F>(), self.each) }
     }
 }
@@ -139,12 +139,12 @@ impl<'a, F: Field> Stack<'a, F> {
 /// Every element with the opposite imaginary part.
 pub fn conjugate<F: Field>(parallel: &dyn Parallel, a: &Stack<'_, F>) {
     matrices(parallel, a.count, a.each, |at| {
-        // SAFETY: each place is visited once.
+        // SAFETY: each matrix is visited once.
         unsafe { a.matrix(at) }.iter_mut().for_each(|one| *one = one.conjugate());
     });
 }
 
-/// Calls `body` with each place of a stack, spread over the parallel; a matrix takes about `work` operations.
+/// Calls `body` with each index of a stack, spread over the threads; a matrix takes about `work` operations.
 fn matrices(parallel: &dyn Parallel, count: usize, work: usize, body: impl Fn(usize) + Sync) {
     let few = (super::map::SMALL / work.max(1)).max(1);
     split(parallel, count, 1, few, |range| range.for_each(&body));

@@ -1,10 +1,10 @@
-//! Products of `f32` or `f64` matrices as they lie in memory.
+//! Products of `f32` or `f64` matrices as they are in memory.
 
 use super::{Real, Task};
 use crate::parallel::Parallel;
 use gemm::Parallelism;
 
-/// Whether all three matrices have the type to compute in, and lie on whole elements.
+/// Whether all three matrices have the type to compute in, and are aligned to whole elements.
 pub fn takes<C: Real>(task: &Task<'_, C>) -> bool {
     [task.out.view(), task.a, task.b]
         .iter()
@@ -15,7 +15,7 @@ pub fn takes<C: Real>(task: &Task<'_, C>) -> bool {
 pub fn product<C: Real>(parallel: &dyn Parallel, task: &Task<'_, C>) {
     task.spread(parallel, |batch, rows, columns| {
         let [out, a, b] = task.matrices(batch);
-        // SAFETY: types and alignment were seen by `takes`; rows and columns lie inside the matrices, and the
+        // SAFETY: types and alignment were seen by `takes`; rows and columns are inside the matrices, and the
         // parts of `out` belong to one thread each.
         unsafe {
             multiply(
@@ -49,7 +49,7 @@ pub unsafe fn multiply<C: Real>(
     alpha: C,
     beta: C,
 ) {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe {
         gemm::gemm(
             m,

@@ -1,6 +1,6 @@
 //! Matrix products of any strides: `out = alpha * (a @ b) + beta * out`, batch by batch.
 //!
-//! Matrices of `f32` or `f64` alone go to `gemm` as they lie. Half and mixed types pass through panels of
+//! Matrices of `f32` or `f64` alone go to `gemm` as they are. Half and mixed types pass through panels of
 //! `f32` in the workspace ([`panels`]); a vector is read once, as fast as memory gives it ([`vector`]);
 //! integers, and reals that are not aligned, take the plain road ([`plain`]).
 
@@ -25,7 +25,7 @@ const LEAST: usize = 1 << 19;
 /// `out = alpha * (a @ b) + beta * out`.
 ///
 /// The three have the same number of dimensions, at least 2: any batch sizes (those of `out`; broadcast
-/// before), then rows and columns. `out` is apart from `a` and `b`, and is not read when `beta` is 0.
+/// before), then rows and columns. `out` overlaps neither `a` nor `b`, and is not read when `beta` is 0.
 /// `scratch` is what [`panels`] asked for these layouts.
 pub fn matmul(
     parallel: &dyn Parallel,
@@ -76,7 +76,7 @@ fn typed<C: gemm_number::Real>(
     } else if direct::takes(&task) {
         direct::product(parallel, &task);
     } else if let Some(scratch) =
-        scratch.filter(|room| room.address().is_multiple_of(size_of::<C>()))
+        scratch.filter(|scratch| scratch.address().is_multiple_of(size_of::<C>()))
     {
         panels::product(parallel, &task, scratch);
     } else {
@@ -154,7 +154,7 @@ impl<'a, C: Compute> Task<'a, C> {
         })
     }
 
-    /// Calls `body` with batch, rows and columns of parts that make up the product, spread over the parallel.
+    /// Calls `body` with batch, rows and columns of parts that make up the product, spread over the threads.
     fn spread(
         &self,
         parallel: &dyn Parallel,

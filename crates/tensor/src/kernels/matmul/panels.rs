@@ -47,10 +47,10 @@ impl Panels {
 
     /// The sizes of the scratch.
     pub fn dims(&self) -> Dims {
-        Dims::new(&[self.workers, self.room()])
+        Dims::new(&[self.workers, self.worker_size()])
     }
 
-    fn room(&self) -> usize {
+    fn worker_size(&self) -> usize {
         self.rows * self.depth + self.depth * self.columns + self.rows * self.columns
     }
 }
@@ -80,14 +80,14 @@ pub fn product<C: Real>(parallel: &dyn Parallel, task: &Task<'_, C>, scratch: Vi
     let tiles = task.batches() * down * across;
     let worker = |worker: usize| {
         // SAFETY: each worker has a row of the scratch of its own, which is aligned.
-        let room = unsafe {
+        let worker_scratch = unsafe {
             let first = scratch.first_mut().cast::<C>().add(worker * scratch.dims()[1]);
-            std::slice::from_raw_parts_mut(first, plan.room())
+            std::slice::from_raw_parts_mut(first, plan.worker_size())
         };
         for at in (worker..tiles).step_by(workers) {
             let (batch, rest) = (at / (down * across), at % (down * across));
             let first = ((rest / across) * plan.rows, (rest % across) * plan.columns);
-            vectorised(|| tile(task, &plan, room, batch, first));
+            vectorised(|| tile(task, &plan, worker_scratch, batch, first));
         }
     };
     match workers {
@@ -100,15 +100,15 @@ pub fn product<C: Real>(parallel: &dyn Parallel, task: &Task<'_, C>, scratch: Vi
 fn tile<C: Real>(
     task: &Task<'_, C>,
     plan: &Panels,
-    room: &mut [C],
+    worker_scratch: &mut [C],
     batch: usize,
     (top, left): (usize, usize),
 ) {
     let [out, a, b] = task.matrices(batch);
     let rows = (task.m - top).min(plan.rows);
     let columns = (task.n - left).min(plan.columns);
-    let (wide_a, room) = room.split_at_mut(plan.rows * plan.depth);
-    let (wide_b, sums) = room.split_at_mut(plan.depth * plan.columns);
+    let (wide_a, rest) = worker_scratch.split_at_mut(plan.rows * plan.depth);
+    let (wide_b, sums) = rest.split_at_mut(plan.depth * plan.columns);
     let sums = &mut sums[..rows * columns];
     for start in (0..task.k).step_by(plan.depth.max(1)) {
         let depth = (task.k - start).min(plan.depth);
@@ -158,7 +158,7 @@ fn widen<C: Real>(
             true => (matrix.at(at, 0), matrix.column),
             false => (matrix.at(0, at), matrix.row),
         };
-        // SAFETY: the line lies inside the matrix, which nobody writes.
+        // SAFETY: the line is inside the matrix, which nobody writes.
         unsafe {
             load(view.dtype(), view.first().offset(offset * view.item() as isize), stride, line);
         }

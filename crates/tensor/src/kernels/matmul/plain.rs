@@ -1,4 +1,4 @@
-//! Products without `gemm`: integers, and reals that do not lie on whole elements.
+//! Products without `gemm`: integers, and reals that are not aligned to whole elements.
 
 use super::{Matrix, Task};
 use crate::kernels::number::Number;
@@ -34,12 +34,12 @@ fn block<C: Number>(
     columns: Range<usize>,
 ) {
     let mut sums = [[C::ZERO; STRIP]; ROWS];
-    let mut room = [C::ZERO; STRIP];
+    let mut buffer = [C::ZERO; STRIP];
     let length = columns.len();
     for at in 0..task.k {
-        // SAFETY: rows, columns and `at` lie inside the matrices, which nobody writes.
+        // SAFETY: rows, columns and `at` are inside the matrices, which nobody writes.
         unsafe {
-            let line = strip(&task.b, b.at(at, columns.start), b.column, length, true, &mut room);
+            let line = strip(&task.b, b.at(at, columns.start), b.column, length, true, &mut buffer);
             for (row, sums) in rows.clone().zip(&mut sums) {
                 let item = task.a.item() as isize;
                 let x: C = load_one(task.a.dtype(), task.a.first().offset(a.at(row, at) * item));
@@ -59,14 +59,14 @@ fn block<C: Number>(
 #[inline(always)]
 pub fn finish<C: Number>(task: &Task<'_, C>, offset: isize, stride: isize, sums: &mut [C]) {
     debug_assert!(sums.len() <= STRIP);
-    let mut room = [C::ZERO; STRIP];
+    let mut buffer = [C::ZERO; STRIP];
     if task.alpha != C::ONE {
         sums.iter_mut().for_each(|sum| *sum = task.alpha.mul(*sum));
     }
     // SAFETY: the elements belong to `out`, and to this thread alone.
     unsafe {
         if task.beta != C::ZERO {
-            let there = strip(&task.out, offset, stride, sums.len(), false, &mut room);
+            let there = strip(&task.out, offset, stride, sums.len(), false, &mut buffer);
             for (sum, there) in sums.iter_mut().zip(there) {
                 *sum = sum.add(task.beta.mul(*there));
             }

@@ -61,7 +61,7 @@ pub fn product<C: Number>(parallel: &dyn Parallel, task: &Task<'_, C>) {
     }
 }
 
-/// The sum of products along two lines of `length` elements, spread over the parallel.
+/// The sum of products along two lines of `length` elements, spread over the threads.
 fn cascaded<C: Number>(
     parallel: &dyn Parallel,
     lines: [(&View<'_>, isize, isize); 2],
@@ -111,7 +111,7 @@ fn line<C: Number>(lines: [(&View<'_>, isize, isize); 2], range: Range<usize>) -
     for (count, start) in range.clone().step_by(STRIP).enumerate() {
         let length = (range.end - start).min(STRIP);
         let [(a, a_first, sa), (b, b_first, sb)] = lines;
-        // SAFETY: the range lies inside both lines, which nobody writes.
+        // SAFETY: the range is inside both lines, which nobody writes.
         let (x, y) = unsafe {
             (
                 strip(a, a_first + start as isize * sa, sa, length, true, &mut left),
@@ -149,7 +149,7 @@ pub fn sum<C: Number>(x: &[C], y: &[C]) -> C {
     sums[0].add(rest)
 }
 
-/// A matrix whose rows lie one after the other: a sum along each.
+/// A matrix whose rows are contiguous: a sum along each.
 #[inline(always)]
 fn by_rows<C: Number>(
     task: &Task<'_, C>,
@@ -164,7 +164,7 @@ fn by_rows<C: Number>(
         let mut sums = [C::ZERO; ROWS];
         for start in (0..task.k).step_by(STRIP) {
             let length = (task.k - start).min(STRIP);
-            // SAFETY: rows and columns lie inside matrix and vector, which nobody writes.
+            // SAFETY: rows and columns are inside matrix and vector, which nobody writes.
             unsafe {
                 let y = strip(vector, strides.at(start, 0), strides.row, length, true, &mut right);
                 for (row, total) in some.clone().zip(&mut sums) {
@@ -178,7 +178,7 @@ fn by_rows<C: Number>(
     }
 }
 
-/// A matrix whose columns lie one after the other: their weighted sum.
+/// A matrix whose columns are contiguous: their weighted sum.
 #[inline(always)]
 fn by_columns<C: Number>(
     task: &Task<'_, C>,
@@ -193,7 +193,7 @@ fn by_columns<C: Number>(
         let (mut total, mut some) = ([C::ZERO; STRIP], [C::ZERO; STRIP]);
         for start in (0..task.k).step_by(STRIP) {
             let count = (task.k - start).min(STRIP);
-            // SAFETY: rows and columns lie inside matrix and vector, which nobody writes.
+            // SAFETY: rows and columns are inside matrix and vector, which nobody writes.
             unsafe {
                 let weights =
                     strip(vector, strides.at(start, 0), strides.row, count, true, &mut right);

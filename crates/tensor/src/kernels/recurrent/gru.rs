@@ -1,21 +1,21 @@
 //! Layers with a reset gate, an update gate and a candidate, where the reset gate comes after the product.
 
 use super::lstm::{part, previous};
-use super::{Course, fetch, floats, peeked, put};
+use super::{Recurrence, fetch, floats, floats_to_read, put};
 use crate::kernels::math::{sigmoid, tanh};
 use crate::kernels::matmul::matmul;
 use crate::kernels::strip::{STRIP, runs_here};
 use crate::parallel::Parallel;
 use crate::{Scalar, View, ViewMut};
 
-/// One layer in one direction. Tensors without another word are by steps, rows and elements of the hidden state.
+/// One layer in one direction. Unless stated otherwise, tensors are by steps, rows and elements of the hidden state.
 pub struct Gru<'a> {
     /// The steps.
-    pub course: Course<'a>,
+    pub recurrence: Recurrence<'a>,
     /// The products of inputs and weights, `f32`, contiguous, with three blocks in a row; they are used up.
     pub gates: ViewMut<'a>,
-    /// Room for the products of one step's hidden states, `f32`, contiguous, rows by three blocks.
-    pub room: ViewMut<'a>,
+    /// LayerScratch for the products of one step's hidden states, `f32`, contiguous, rows by three blocks.
+    pub products: ViewMut<'a>,
     /// The weights of the hidden state, `f32`, hidden by three blocks.
     pub weights: View<'a>,
     /// What is added to the products of inputs and to those of hidden states, `f32`, contiguous, 2 by three blocks.
@@ -29,50 +29,52 @@ pub struct Gru<'a> {
     /// The hidden state after each step.
     pub states: Option<ViewMut<'a>>,
     /// Reset gate, update gate, candidate, and what the reset gate is multiplied by.
-    pub noted: [Option<ViewMut<'a>>; 4],
+    pub saved: [Option<ViewMut<'a>>; 4],
 }
 
 /// Runs a layer.
 pub fn gru(parallel: &dyn Parallel, task: &Gru<'_>) {
-    let course = task.course;
-    let (rows, hidden) = (course.rows, course.hidden);
-    for step in course.order() {
+    let recurrence = task.recurrence;
+    let (rows, hidden) = (recurrence.rows, recurrence.hidden);
+    for step in recurrence.order() {
         let (one, zero) = (Scalar::from(1.0), Scalar::from(0.0));
-        matmul(parallel, task.room, task.state.view(), task.weights, one, zero, None);
-        course.each_row(parallel, 3, |row| {
-            let active = course.is_active(step, row);
+        matmul(parallel, task.products, task.state.view(), task.weights, one, zero, None);
+        recurrence.each_row(parallel, 3, |row| {
+            let active = recurrence.is_active(step, row);
             for start in (0..hidden).step_by(STRIP) {
                 let length = (hidden - start).min(STRIP);
-                let place = [step, row, start];
+                let position = [step, row, start];
                 let first = (step * rows + row) * 3 * hidden + start;
                 let gate = task.order.map(|at| floats(&task.gates, first + at * hidden, length));
                 let from = row * 3 * hidden + start;
-                let other = task.order.map(|at| floats(&task.room, from + at * hidden, length));
+                let other = task.order.map(|at| floats(&task.products, from + at * hidden, length));
                 let bias = |of: usize| {
-                    task.order.map(|at| peeked(&task.bias, (of * 3 + at) * hidden + start, length))
+                    task.order.map(|at| {
+                        floats_to_read(&task.bias, (of * 3 + at) * hidden + start, length)
+                    })
                 };
                 let h = floats(&task.state, row * hidden + start, length);
                 let mut out = [0.0; STRIP];
                 let out = &mut out[..length];
                 let [r, z, n] = gate;
                 let [hr, hz, hn] = other;
-                open([r, z, n], [hr, hz, hn], [bias(0), bias(1)], h, out);
-                for (noted, gate) in task.noted.iter().zip([&*r, z, n, hn]) {
-                    put(noted, &place, gate);
+                activate_gates([r, z, n], [hr, hz, hn], [bias(0), bias(1)], h, out);
+                for (saved, gate) in task.saved.iter().zip([&*r, z, n, hn]) {
+                    put(saved, &position, gate);
                 }
                 match active {
                     true => h.copy_from_slice(out),
                     false => out.fill(0.0),
                 }
-                put(&task.y, &place, out);
-                put(&task.states, &place, h);
+                put(&task.y, &position, out);
+                put(&task.states, &position, h);
             }
         });
     }
 }
 
 /// Gates from their products, in place; the product of the candidate with its bias, in place; and the next state.
-fn open(
+fn activate_gates(
     gates: [&mut [f32]; 3],
     others: [&mut [f32]; 3],
     bias: [[&[f32]; 3]; 2],
@@ -108,17 +110,17 @@ fn open(
     }
 }
 
-/// The gradients of one layer in one direction. Tensors without another word are by steps, rows and elements of the hidden
+/// The gradients of one layer in one direction. Unless stated otherwise, tensors are by steps, rows and elements of the hidden
 /// state.
 pub struct GruGradients<'a> {
     /// The steps.
-    pub course: Course<'a>,
+    pub recurrence: Recurrence<'a>,
     /// The weights of the hidden state, `f32`, three blocks by hidden.
     pub weights: View<'a>,
     /// Which block is the reset gate, the update gate, the candidate.
     pub order: [usize; 3],
     /// Reset gate, update gate, candidate, and what the reset gate is multiplied by.
-    pub noted: [View<'a>; 4],
+    pub saved: [View<'a>; 4],
     /// The hidden state after each step.
     pub states: View<'a>,
     /// The hidden state before the first step, rows by hidden; zeros where absent.
@@ -137,14 +139,14 @@ pub struct GruGradients<'a> {
 
 /// Walks a layer back.
 pub fn gru_gradients(parallel: &dyn Parallel, task: &GruGradients<'_>) {
-    let course = task.course;
-    let (rows, hidden) = (course.rows, course.hidden);
-    for step in course.order().rev() {
-        course.each_row(parallel, 3, |row| {
-            let active = course.is_active(step, row);
+    let recurrence = task.recurrence;
+    let (rows, hidden) = (recurrence.rows, recurrence.hidden);
+    for step in recurrence.order().rev() {
+        recurrence.each_row(parallel, 3, |row| {
+            let active = recurrence.is_active(step, row);
             for start in (0..hidden).step_by(STRIP) {
                 let length = (hidden - start).min(STRIP);
-                let place = [step, row, start];
+                let position = [step, row, start];
                 let first = (step * rows + row) * 3 * hidden + start;
                 let blocks = |of: usize| {
                     task.order.map(|at| floats(&task.gates[of], first + at * hidden, length))
@@ -156,14 +158,14 @@ pub fn gru_gradients(parallel: &dyn Parallel, task: &GruGradients<'_>) {
                     before.fill(0.0);
                     continue;
                 }
-                let mut room = [[0.0f32; STRIP]; 5];
-                let [r, z, n, hn, above] = room.each_mut().map(|one| &mut one[..length]);
-                for (view, into) in task.noted.iter().zip([&mut *r, z, n, hn]) {
-                    fetch(view, &place, into);
+                let mut buffer = [[0.0f32; STRIP]; 5];
+                let [r, z, n, hn, above] = buffer.each_mut().map(|one| &mut one[..length]);
+                for (view, into) in task.saved.iter().zip([&mut *r, z, n, hn]) {
+                    fetch(view, &position, into);
                 }
-                previous(&course, step, row, start, &task.states, &task.first, before);
+                previous(&recurrence, step, row, start, &task.states, &task.first, before);
                 if let Some(view) = &task.y {
-                    fetch(view, &place, above);
+                    fetch(view, &position, above);
                 }
                 let dh = floats(&task.state, row * hidden + start, length);
                 dh.iter_mut().zip(&*above).for_each(|(dh, above)| *dh += above);

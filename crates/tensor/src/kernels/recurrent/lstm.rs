@@ -1,16 +1,16 @@
 //! Layers and cells with an input gate, a candidate, a forget gate and an output gate.
 
-use super::{Course, fetch, floats, peeked, put};
+use super::{Recurrence, fetch, floats, floats_to_read, put};
 use crate::kernels::math::{sigmoid, tanh};
 use crate::kernels::matmul::matmul;
 use crate::kernels::strip::{STRIP, runs_here};
 use crate::parallel::{Parallel, split};
 use crate::{Scalar, View, ViewMut};
 
-/// One layer in one direction. Tensors without another word are by steps, rows and elements of the hidden state.
+/// One layer in one direction. Unless stated otherwise, tensors are by steps, rows and elements of the hidden state.
 pub struct Lstm<'a> {
     /// The steps.
-    pub course: Course<'a>,
+    pub recurrence: Recurrence<'a>,
     /// The products of inputs and weights, `f32`, contiguous, with four blocks in a row; they are used up.
     pub gates: ViewMut<'a>,
     /// The weights of the hidden state, `f32`, hidden by four blocks.
@@ -26,28 +26,29 @@ pub struct Lstm<'a> {
     /// Hidden state and cell state after each step.
     pub states: [Option<ViewMut<'a>>; 2],
     /// Input gate, candidate, forget gate, output gate.
-    pub noted: [Option<ViewMut<'a>>; 4],
+    pub saved: [Option<ViewMut<'a>>; 4],
     /// The hyperbolic tangent of the cell state.
     pub tanh: Option<ViewMut<'a>>,
 }
 
 /// Runs a layer.
 pub fn lstm(parallel: &dyn Parallel, task: &Lstm<'_>) {
-    let course = task.course;
-    let (rows, hidden) = (course.rows, course.hidden);
+    let recurrence = task.recurrence;
+    let (rows, hidden) = (recurrence.rows, recurrence.hidden);
     let state = part(&task.state, 0);
-    for step in course.order() {
+    for step in recurrence.order() {
         let gates = part(&task.gates, step);
         let one = Scalar::from(1.0);
         matmul(parallel, gates, state.view(), task.weights, one, one, None);
-        course.each_row(parallel, 4, |row| {
-            let active = course.is_active(step, row);
+        recurrence.each_row(parallel, 4, |row| {
+            let active = recurrence.is_active(step, row);
             for start in (0..hidden).step_by(STRIP) {
                 let length = (hidden - start).min(STRIP);
-                let place = [step, row, start];
+                let position = [step, row, start];
                 let first = (step * rows + row) * 4 * hidden + start;
                 let gate = task.order.map(|at| floats(&task.gates, first + at * hidden, length));
-                let bias = task.order.map(|at| peeked(&task.bias, at * hidden + start, length));
+                let bias =
+                    task.order.map(|at| floats_to_read(&task.bias, at * hidden + start, length));
                 for (gate, bias) in gate.into_iter().zip(bias) {
                     gate.iter_mut().zip(bias).for_each(|(gate, bias)| *gate += bias);
                 }
@@ -59,11 +60,11 @@ pub fn lstm(parallel: &dyn Parallel, task: &Lstm<'_>) {
                     (&mut cell[..length], &mut curve[..length], &mut out[..length]);
                 cell.copy_from_slice(c);
                 let [i, j, f, o] = gate;
-                open(i, j, f, o, cell, curve, out);
-                for (noted, gate) in task.noted.iter().zip([&*i, j, f, o]) {
-                    put(noted, &place, gate);
+                activate_gates(i, j, f, o, cell, curve, out);
+                for (saved, gate) in task.saved.iter().zip([&*i, j, f, o]) {
+                    put(saved, &position, gate);
                 }
-                put(&task.tanh, &place, curve);
+                put(&task.tanh, &position, curve);
                 match active {
                     true => {
                         c.copy_from_slice(cell);
@@ -71,9 +72,9 @@ pub fn lstm(parallel: &dyn Parallel, task: &Lstm<'_>) {
                     }
                     false => out.fill(0.0),
                 }
-                put(&task.y, &place, out);
-                put(&task.states[0], &place, h);
-                put(&task.states[1], &place, c);
+                put(&task.y, &position, out);
+                put(&task.states[0], &position, h);
+                put(&task.states[1], &position, c);
             }
         });
     }
@@ -82,7 +83,7 @@ pub fn lstm(parallel: &dyn Parallel, task: &Lstm<'_>) {
 /// Gates from what they are computed of, in place; `c` is the cell state, before and after; then its hyperbolic tangent,
 /// and the hidden state.
 #[allow(clippy::too_many_arguments)]
-fn open(
+fn activate_gates(
     i: &mut [f32],
     j: &mut [f32],
     f: &mut [f32],
@@ -114,17 +115,17 @@ fn open(
     }
 }
 
-/// The gradients of one layer in one direction. Tensors without another word are by steps, rows and elements of the hidden
+/// The gradients of one layer in one direction. Unless stated otherwise, tensors are by steps, rows and elements of the hidden
 /// state.
 pub struct LstmGradients<'a> {
     /// The steps.
-    pub course: Course<'a>,
+    pub recurrence: Recurrence<'a>,
     /// The weights of the hidden state, `f32`, four blocks by hidden.
     pub weights: View<'a>,
     /// Which block is the input gate, the candidate, the forget gate, the output gate.
     pub order: [usize; 4],
     /// Input gate, candidate, forget gate, output gate.
-    pub noted: [View<'a>; 4],
+    pub saved: [View<'a>; 4],
     /// Hidden state and cell state after each step.
     pub states: [View<'a>; 2],
     /// The hyperbolic tangent of the cell state; computed anew where it is absent.
@@ -144,15 +145,15 @@ pub struct LstmGradients<'a> {
 
 /// Walks a layer back.
 pub fn lstm_gradients(parallel: &dyn Parallel, task: &LstmGradients<'_>) {
-    let course = task.course;
-    let (rows, hidden) = (course.rows, course.hidden);
+    let recurrence = task.recurrence;
+    let (rows, hidden) = (recurrence.rows, recurrence.hidden);
     let state = part(&task.state, 0);
-    for step in course.order().rev() {
-        course.each_row(parallel, 4, |row| {
-            let active = course.is_active(step, row);
+    for step in recurrence.order().rev() {
+        recurrence.each_row(parallel, 4, |row| {
+            let active = recurrence.is_active(step, row);
             for start in (0..hidden).step_by(STRIP) {
                 let length = (hidden - start).min(STRIP);
-                let place = [step, row, start];
+                let position = [step, row, start];
                 let first = (step * rows + row) * 4 * hidden + start;
                 let gates = task.order.map(|at| floats(&task.gates, first + at * hidden, length));
                 let before = floats(&task.before, (step * rows + row) * hidden + start, length);
@@ -161,22 +162,23 @@ pub fn lstm_gradients(parallel: &dyn Parallel, task: &LstmGradients<'_>) {
                     before.fill(0.0);
                     continue;
                 }
-                let mut room = [[0.0f32; STRIP]; 7];
-                let [i, j, f, o, curve, old, above] = room.each_mut().map(|one| &mut one[..length]);
-                for (view, into) in task.noted.iter().zip([&mut *i, j, f, o]) {
-                    fetch(view, &place, into);
+                let mut buffer = [[0.0f32; STRIP]; 7];
+                let [i, j, f, o, curve, old, above] =
+                    buffer.each_mut().map(|one| &mut one[..length]);
+                for (view, into) in task.saved.iter().zip([&mut *i, j, f, o]) {
+                    fetch(view, &position, into);
                 }
                 match &task.tanh {
-                    Some(view) => fetch(view, &place, curve),
+                    Some(view) => fetch(view, &position, curve),
                     None => {
-                        fetch(&task.states[1], &place, curve);
+                        fetch(&task.states[1], &position, curve);
                         curve.iter_mut().for_each(|one| *one = tanh(*one));
                     }
                 }
-                previous(&course, step, row, start, &task.states[0], &task.first[0], before);
-                previous(&course, step, row, start, &task.states[1], &task.first[1], old);
+                previous(&recurrence, step, row, start, &task.states[0], &task.first[0], before);
+                previous(&recurrence, step, row, start, &task.states[1], &task.first[1], old);
                 if let Some(view) = &task.y {
-                    fetch(view, &place, above);
+                    fetch(view, &position, above);
                 }
                 let dh = floats(&task.state, row * hidden + start, length);
                 let dc = floats(&task.state, (rows + row) * hidden + start, length);
@@ -192,7 +194,7 @@ pub fn lstm_gradients(parallel: &dyn Parallel, task: &LstmGradients<'_>) {
 
 /// The state before a step.
 pub(super) fn previous(
-    course: &Course<'_>,
+    recurrence: &Recurrence<'_>,
     step: usize,
     row: usize,
     start: usize,
@@ -200,7 +202,7 @@ pub(super) fn previous(
     first: &Option<View<'_>>,
     into: &mut [f32],
 ) {
-    match (course.before(step), first) {
+    match (recurrence.before(step), first) {
         (Some(step), _) => fetch(states, &[step, row, start], into),
         (None, Some(first)) => fetch(first, &[row, start], into),
         (None, None) => into.fill(0.0),
@@ -257,8 +259,9 @@ pub fn cell(parallel: &dyn Parallel, task: &Cell<'_>) {
         for row in rows {
             for start in (0..hidden).step_by(STRIP) {
                 let length = (hidden - start).min(STRIP);
-                let mut room = [[0.0f32; STRIP]; 8];
-                let [i, j, f, o, c, curve, h, one] = room.each_mut().map(|one| &mut one[..length]);
+                let mut buffer = [[0.0f32; STRIP]; 8];
+                let [i, j, f, o, c, curve, h, one] =
+                    buffer.each_mut().map(|one| &mut one[..length]);
                 fetch(&task.c, &[row, start], c);
                 for (block, gate) in BLOCKS.into_iter().zip([&mut *i, j, f, o]) {
                     let column = block * hidden + start;
@@ -270,7 +273,7 @@ pub fn cell(parallel: &dyn Parallel, task: &Cell<'_>) {
                         gate.iter_mut().zip(&*one).for_each(|(gate, one)| *gate += one);
                     }
                 }
-                open(i, j, f, o, c, curve, h);
+                activate_gates(i, j, f, o, c, curve, h);
                 put(&Some(task.after[0]), &[row, start], h);
                 put(&Some(task.after[1]), &[row, start], c);
                 for (block, gate) in BLOCKS.into_iter().zip([&*i, j, f, o]) {
@@ -304,9 +307,9 @@ pub fn cell_gradients(parallel: &dyn Parallel, task: &CellGradients<'_>) {
         for row in rows {
             for start in (0..hidden).step_by(STRIP) {
                 let length = (hidden - start).min(STRIP);
-                let mut room = [[0.0f32; STRIP]; 12];
+                let mut buffer = [[0.0f32; STRIP]; 12];
                 let [i, j, f, o, curve, old, dh, dc, di, dj, df, do_] =
-                    room.each_mut().map(|one| &mut one[..length]);
+                    buffer.each_mut().map(|one| &mut one[..length]);
                 for (block, gate) in BLOCKS.into_iter().zip([&mut *i, j, f, o]) {
                     fetch(&task.gates, &[row, block * hidden + start], gate);
                 }
@@ -321,16 +324,16 @@ pub fn cell_gradients(parallel: &dyn Parallel, task: &CellGradients<'_>) {
                 slopes([i, j, f, o, curve, old], [dh, dc], [di, dj, df, do_]);
                 put(&Some(task.before), &[row, start], dc);
                 for (block, gate) in BLOCKS.into_iter().zip([&*di, dj, df, do_]) {
-                    let place = [row, block * hidden + start];
-                    put(&Some(task.products), &place, gate);
-                    put(&task.sums, &place, gate);
+                    let position = [row, block * hidden + start];
+                    put(&Some(task.products), &position, gate);
+                    put(&task.sums, &position, gate);
                 }
             }
         }
     });
 }
 
-/// The part at one place of the first dimension.
+/// The part at one position of the first dimension.
 pub(super) fn part<'a>(view: &ViewMut<'a>, at: usize) -> ViewMut<'a> {
     view.with_layout(view.layout().at(0, at)).expect("a part of it")
 }

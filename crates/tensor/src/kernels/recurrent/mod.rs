@@ -22,7 +22,7 @@ const LEAST: usize = 1 << 13;
 
 /// The steps of one layer in one direction, over rows of a batch.
 #[derive(Clone, Copy)]
-pub struct Course<'a> {
+pub struct Recurrence<'a> {
     /// How many steps; at least 1.
     pub steps: usize,
     /// How many rows.
@@ -36,7 +36,7 @@ pub struct Course<'a> {
     pub active: Option<View<'a>>,
 }
 
-impl Course<'_> {
+impl Recurrence<'_> {
     /// The steps in the order of time.
     fn order(self) -> impl DoubleEndedIterator<Item = usize> {
         (0..self.steps).map(move |at| if self.reversed { self.steps - 1 - at } else { at })
@@ -59,7 +59,7 @@ impl Course<'_> {
         one[0] != 0.0
     }
 
-    /// Calls `body` with rows, spread over the parallel.
+    /// Calls `body` with rows, spread over the threads.
     fn each_row(&self, parallel: &dyn Parallel, gates: usize, body: impl Fn(usize) + Sync) {
         let least = (LEAST / (gates * self.hidden).max(1)).max(1);
         split(parallel, self.rows, 1, least, |rows| rows.for_each(&body));
@@ -109,17 +109,17 @@ pub fn column_sums(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
     split(parallel, columns, 16, least, |part| {
         let sums = floats(&out, part.start, part.len());
         sums.fill(0.0);
-        let mut room = [0.0f32; 256];
+        let mut buffer = [0.0f32; 256];
         for (at, sums) in sums.chunks_mut(256).enumerate() {
             let first = part.start + at * 256;
             for block in (0..rows).step_by(BLOCK) {
-                let room = &mut room[..sums.len()];
-                room.fill(0.0);
+                let buffer = &mut buffer[..sums.len()];
+                buffer.fill(0.0);
                 for row in block..rows.min(block + BLOCK) {
-                    let line = peeked(&a, row * columns + first, sums.len());
-                    room.iter_mut().zip(line).for_each(|(sum, one)| *sum += one);
+                    let line = floats_to_read(&a, row * columns + first, sums.len());
+                    buffer.iter_mut().zip(line).for_each(|(sum, one)| *sum += one);
                 }
-                sums.iter_mut().zip(room).for_each(|(sum, one)| *sum += *one);
+                sums.iter_mut().zip(buffer).for_each(|(sum, one)| *sum += *one);
             }
         }
     });
@@ -129,11 +129,11 @@ pub fn column_sums(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
 pub fn gather_bias(out: ViewMut<'_>, parts: &[Option<View<'_>>], (on, extra): (Range<usize>, f32)) {
     let sums = floats(&out, 0, out.count());
     sums.fill(0.0);
-    let mut room = [0.0; STRIP];
+    let mut buffer = [0.0; STRIP];
     for part in parts.iter().flatten() {
         for (at, sums) in sums.chunks_mut(STRIP).enumerate() {
-            fetch(part, &[at * STRIP], &mut room[..sums.len()]);
-            sums.iter_mut().zip(&room).for_each(|(sum, one)| *sum += one);
+            fetch(part, &[at * STRIP], &mut buffer[..sums.len()]);
+            sums.iter_mut().zip(&buffer).for_each(|(sum, one)| *sum += one);
         }
     }
     sums[on].iter_mut().for_each(|sum| *sum += extra);
@@ -144,31 +144,31 @@ fn part<'a>(view: &View<'a>, at: usize) -> View<'a> {
     view.with_layout(view.layout().at(0, at)).expect("a part of it")
 }
 
-/// Loads elements from a place on, along the last dimension.
+/// Loads elements from a position on, along the last dimension.
 #[inline]
-fn fetch(view: &View<'_>, place: &[usize], into: &mut [f32]) {
-    let (offset, stride) = line(view, place, into.len());
-    // SAFETY: `line` asserts that the elements lie in the view.
+fn fetch(view: &View<'_>, position: &[usize], into: &mut [f32]) {
+    let (offset, stride) = line(view, position, into.len());
+    // SAFETY: `line` asserts that the elements are in the view.
     unsafe { load(view.dtype(), view.first().offset(offset), stride, into) };
 }
 
-/// Stores elements from a place on, along the last dimension, if there is somebody who wants them.
+/// Stores elements from a position on, along the last dimension, if they are requested.
 #[inline]
-fn put(view: &Option<ViewMut<'_>>, place: &[usize], from: &[f32]) {
+fn put(view: &Option<ViewMut<'_>>, position: &[usize], from: &[f32]) {
     let Some(view) = view else { return };
-    let (offset, stride) = line(view, place, from.len());
-    // SAFETY: `line` asserts that the elements lie in the view; rows belong to one thread each.
+    let (offset, stride) = line(view, position, from.len());
+    // SAFETY: `line` asserts that the elements are in the view; rows belong to one thread each.
     unsafe { store(view.dtype(), view.first_mut().offset(offset), stride, from) };
 }
 
-/// The offset of a place in bytes, and the stride from there on; panics where `length` elements from there on leave
+/// The offset of a position in bytes, and the stride from there on; panics where `length` elements from there on leave
 /// the view.
-fn line(view: &View<'_>, place: &[usize], length: usize) -> (isize, isize) {
+fn line(view: &View<'_>, position: &[usize], length: usize) -> (isize, isize) {
     let (dims, strides) = (view.dims(), view.strides());
     let last = dims.len() - 1;
-    let inside = place.iter().zip(dims).all(|(at, size)| at < size);
-    assert!(inside && place[last] + length <= dims[last], "{place:?} + {length} in {dims:?}");
-    let offset: isize = place.iter().zip(strides).map(|(at, by)| *at as isize * by).sum();
+    let inside = position.iter().zip(dims).all(|(at, size)| at < size);
+    assert!(inside && position[last] + length <= dims[last], "{position:?} + {length} in {dims:?}");
+    let offset: isize = position.iter().zip(strides).map(|(at, by)| *at as isize * by).sum();
     (offset * view.item() as isize, strides[last])
 }
 
@@ -181,7 +181,7 @@ fn floats<'a>(view: &ViewMut<'a>, from: usize, length: usize) -> &'a mut [f32] {
 }
 
 /// As [`floats`], to read.
-fn peeked<'a>(view: &View<'a>, from: usize, length: usize) -> &'a [f32] {
+fn floats_to_read<'a>(view: &View<'a>, from: usize, length: usize) -> &'a [f32] {
     check(view, from, length);
     // SAFETY: as `check` asserts; nobody writes it meanwhile.
     unsafe { std::slice::from_raw_parts(view.first().cast::<f32>().add(from), length) }

@@ -1,16 +1,16 @@
-//! What an elementwise function runs over: tensors of any strides, or a few elements that lie packed.
+//! What an elementwise function runs over: tensors of any strides, or a few elements that are packed.
 
 use super::element::Compute;
-use super::map::{LONG, OfOne, OfThree, OfTwo, strips1, strips2, strips3};
+use super::map::{BinaryFn, LONG, TernaryFn, UnaryFn, strips1, strips2, strips3};
 use super::strip::{STRIP, vectorised};
 use crate::parallel::Parallel;
 use crate::{DType, Layout, View, ViewMut};
 use std::cell::Cell;
 
-/// Where an elementwise function finds its inputs and puts its results. An input is the output itself or apart
-/// from it; sizes are equal (broadcast before).
-pub enum Over<'a, const N: usize> {
-    /// Tensors, spread over a parallel.
+/// Where an elementwise function finds its inputs and puts its results. An input is the output itself or does
+/// not overlap it; sizes are equal (broadcast before).
+pub enum ElementwiseArgs<'a, const N: usize> {
+    /// Tensors, spread over threads.
     Tensors(&'a dyn Parallel, ViewMut<'a>, [View<'a>; N]),
     /// A strip of packed elements.
     Strip(Packed<'a, N>),
@@ -36,21 +36,21 @@ impl<'a, const N: usize> Packed<'a, N> {
         (dtype == C::DTYPE && fits && first.is_aligned()).then_some(first)
     }
 
-    /// An input as it lies, if it has this type and shares no byte with the results.
+    /// An input as it is, if it has this type and shares no byte with the results.
     fn input<C: Compute>(&self, at: usize) -> Option<&'a [C]> {
         let first = self.start::<C>(self.inputs[at]).filter(|_| C::DTYPE != DType::Bool)?;
         let [bytes, out] = [self.inputs[at].0, self.out.0].map(<[_]>::as_ptr_range);
         let apart = bytes.end <= out.start || out.end <= bytes.start;
-        // SAFETY: aligned, of this type and long enough, as `start` saw; the results lie elsewhere, and a kernel's
+        // SAFETY: aligned, of this type and long enough, as `start` saw; the results are elsewhere, and a kernel's
         // memory is written by nobody else.
         apart.then(|| unsafe { std::slice::from_raw_parts(first, self.count) })
     }
 
-    /// The results as they lie, if they have this type.
+    /// The results as they are, if they have this type.
     #[allow(clippy::mut_from_ref)]
     fn results<R: Compute>(&self) -> Option<&'a mut [R]> {
         let first = self.start::<R>(self.out)?;
-        // SAFETY: as in `input`; each caller asks once, beside inputs that lie apart.
+        // SAFETY: as in `input`; each caller asks once, beside inputs that do not overlap.
         Some(unsafe { std::slice::from_raw_parts_mut(first, self.count) })
     }
 
@@ -62,19 +62,19 @@ impl<'a, const N: usize> Packed<'a, N> {
     }
 }
 
-impl<'a, const N: usize> Over<'a, N> {
+impl<'a, const N: usize> ElementwiseArgs<'a, N> {
     fn with_tensors(&self, run: impl FnOnce(&dyn Parallel, ViewMut<'a>, [View<'a>; N])) {
         match self {
-            Over::Tensors(parallel, out, inputs) => run(*parallel, *out, *inputs),
-            Over::Strip(packed) => {
+            ElementwiseArgs::Tensors(parallel, out, inputs) => run(*parallel, *out, *inputs),
+            ElementwiseArgs::Strip(packed) => {
                 let (out, inputs) = packed.tensors();
-                run(&crate::parallel::Alone, out, inputs);
+                run(&crate::parallel::SingleThread, out, inputs);
             }
         }
     }
 }
 
-impl Over<'_, 1> {
+impl ElementwiseArgs<'_, 1> {
     /// `out = f(a)` at each position. What `f` needs it holds by value: a number through a reference is read
     /// anew for each element, and keeps the loop from becoming vectors.
     pub fn map<A: Compute, R: Compute>(&self, f: impl Fn(A) -> R + Copy + Sync) {
@@ -87,13 +87,13 @@ impl Over<'_, 1> {
         self.runs::<A, R>(LONG, &move |x, to| vectorised(move || each(f, x, to)));
     }
 
-    /// As [`Over::map`], with a function of strips: it gets at most [`STRIP`] elements and writes as many.
-    pub fn strips<A: Compute, R: Compute>(&self, f: &OfOne<'_, A, R>) {
+    /// As [`ElementwiseArgs::map`], with a function of strips: it gets at most [`STRIP`] elements and writes as many.
+    pub fn strips<A: Compute, R: Compute>(&self, f: &UnaryFn<'_, A, R>) {
         self.runs(STRIP, f);
     }
 
-    fn runs<A: Compute, R: Compute>(&self, longest: usize, f: &OfOne<'_, A, R>) {
-        if let Over::Strip(packed) = self
+    fn runs<A: Compute, R: Compute>(&self, longest: usize, f: &UnaryFn<'_, A, R>) {
+        if let ElementwiseArgs::Strip(packed) = self
             && let Some(x) = packed.input(0)
             && let Some(to) = packed.results()
         {
@@ -103,7 +103,7 @@ impl Over<'_, 1> {
     }
 }
 
-impl Over<'_, 2> {
+impl ElementwiseArgs<'_, 2> {
     /// `out = f(a, b)` at each position.
     pub fn map<A: Compute, B: Compute, R: Compute>(&self, f: impl Fn(A, B) -> R + Copy + Sync) {
         #[inline(always)]
@@ -115,8 +115,8 @@ impl Over<'_, 2> {
         self.runs::<A, B, R>(LONG, &move |x, y, to| vectorised(move || each(f, x, y, to)));
     }
 
-    fn runs<A: Compute, B: Compute, R: Compute>(&self, longest: usize, f: &OfTwo<'_, A, B, R>) {
-        if let Over::Strip(packed) = self
+    fn runs<A: Compute, B: Compute, R: Compute>(&self, longest: usize, f: &BinaryFn<'_, A, B, R>) {
+        if let ElementwiseArgs::Strip(packed) = self
             && let (Some(x), Some(y)) = (packed.input(0), packed.input(1))
             && let Some(to) = packed.results()
         {
@@ -128,7 +128,7 @@ impl Over<'_, 2> {
     }
 }
 
-impl Over<'_, 3> {
+impl ElementwiseArgs<'_, 3> {
     /// `out = f(a, b, c)` at each position.
     pub fn map<A: Compute, B: Compute, C: Compute, R: Compute>(
         &self,
@@ -152,9 +152,9 @@ impl Over<'_, 3> {
     fn runs<A: Compute, B: Compute, C: Compute, R: Compute>(
         &self,
         longest: usize,
-        f: &OfThree<'_, A, B, C, R>,
+        f: &TernaryFn<'_, A, B, C, R>,
     ) {
-        if let Over::Strip(packed) = self
+        if let ElementwiseArgs::Strip(packed) = self
             && let (Some(x), Some(y), Some(z)) = (packed.input(0), packed.input(1), packed.input(2))
             && let Some(to) = packed.results()
         {

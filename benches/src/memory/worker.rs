@@ -13,11 +13,11 @@ pub const RUNS: usize = 8;
 /// Nanoseconds per operation of each run.
 pub type Times = [f64; RUNS];
 
-/// What the partner does.
-pub type Job = Box<dyn FnMut(&Meeting) -> Times + Send>;
+/// What the worker does.
+pub type Job = Box<dyn FnMut(&SpinBarrier) -> Times + Send>;
 
 /// Where the two meet, by spinning: a wake-up costs as much as a whole slice.
-pub struct Meeting {
+pub struct SpinBarrier {
     created: Instant,
     arrived: AtomicUsize,
     opened: AtomicUsize,
@@ -25,11 +25,11 @@ pub struct Meeting {
     done: AtomicUsize,
 }
 
-impl Meeting {
-    fn new() -> Meeting {
+impl SpinBarrier {
+    fn new() -> SpinBarrier {
         let zero = || AtomicUsize::new(0);
         let (arrived, opened, done) = (zero(), zero(), zero());
-        Meeting { created: Instant::now(), arrived, opened, start: AtomicU64::new(0), done }
+        SpinBarrier { created: Instant::now(), arrived, opened, start: AtomicU64::new(0), done }
     }
 
     /// Waits for the other. The result is when the later one came, for both: whoever loses its core
@@ -75,41 +75,45 @@ pub fn wait(ready: impl Fn() -> bool) {
 }
 
 /// The second thread. Jobs travel to it and back, so that whoever owns a job keeps its state.
-pub struct Partner {
+pub struct Worker {
     jobs: Option<Sender<Job>>,
     results: Receiver<(Job, Times)>,
     thread: Option<JoinHandle<()>>,
-    meeting: Arc<Meeting>,
+    barrier: Arc<SpinBarrier>,
 }
 
-impl Partner {
+impl Worker {
     /// Starts the thread.
-    pub fn start() -> Partner {
+    pub fn start() -> Worker {
         let (jobs, to_do) = bounded::<Job>(1);
         let (finish, results) = bounded(1);
-        let meeting = Arc::new(Meeting::new());
-        let shared = meeting.clone();
+        let barrier = Arc::new(SpinBarrier::new());
+        let shared = barrier.clone();
         let thread = std::thread::spawn(move || {
             for mut job in to_do {
                 let times = job(&shared);
                 let _ = finish.send((job, times));
             }
         });
-        Partner { jobs: Some(jobs), results, thread: Some(thread), meeting }
+        Worker { jobs: Some(jobs), results, thread: Some(thread), barrier }
     }
 
     /// Runs both sides; the result is the best run, each as slow as its slower side.
-    pub fn beside(&self, theirs: &mut Option<Job>, mine: impl FnOnce(&Meeting) -> Times) -> f64 {
+    pub fn beside(
+        &self,
+        theirs: &mut Option<Job>,
+        mine: impl FnOnce(&SpinBarrier) -> Times,
+    ) -> f64 {
         let job = theirs.take().expect("a job comes back from every run");
-        self.jobs.as_ref().expect("until dropped").send(job).expect("the partner lives");
-        let mine = mine(&self.meeting);
-        let (job, others) = self.results.recv().expect("the partner lives");
+        self.jobs.as_ref().expect("until dropped").send(job).expect("the worker lives");
+        let mine = mine(&self.barrier);
+        let (job, others) = self.results.recv().expect("the worker lives");
         *theirs = Some(job);
         mine.into_iter().zip(others).map(|(a, b)| a.max(b)).fold(f64::MAX, f64::min)
     }
 }
 
-impl Drop for Partner {
+impl Drop for Worker {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {

@@ -1,6 +1,6 @@
 //! Tensors seen with other sizes, through the workspace where their strides ask for it.
 
-use super::reducing::Source;
+use super::reduction_plan::InPlaceInput;
 use crate::call::Call;
 use crate::plan::{Memory, Operand, Scratch};
 use cairn_tensor::kernels::copy::copy;
@@ -8,12 +8,12 @@ use cairn_tensor::{Dims, Layout, View, ViewMut};
 
 /// An input with other sizes.
 #[derive(Clone, Copy)]
-pub struct Flat {
-    source: Source,
+pub struct ReshapedInput {
+    source: InPlaceInput,
     dims: Dims,
 }
 
-impl Flat {
+impl ReshapedInput {
     /// The layout that the kernel sees.
     pub fn layout(&self) -> Layout {
         self.source.layout().reshaped(&self.dims).expect("copied where it was not")
@@ -29,13 +29,13 @@ impl Flat {
 
 /// An output with other sizes.
 #[derive(Clone, Copy)]
-pub struct FlatOut {
+pub struct ReshapedOutput {
     out: Operand,
     buffer: Option<Scratch>,
     dims: Dims,
 }
 
-impl FlatOut {
+impl ReshapedOutput {
     /// To write.
     pub fn out<'m>(&self, memory: &Memory<'m>) -> ViewMut<'m> {
         let out = match &self.buffer {
@@ -56,20 +56,25 @@ impl FlatOut {
 
 impl Call<'_> {
     /// An input with other sizes for the same elements, safe to read while the outputs are written.
-    pub fn flat(&mut self, operand: Operand, dims: &[usize], outs: &[&Operand]) -> Flat {
+    pub fn reshaped_input(
+        &mut self,
+        operand: Operand,
+        dims: &[usize],
+        outs: &[&Operand],
+    ) -> ReshapedInput {
         let source = match operand.reshaped(dims) {
-            Some(_) => self.source(operand, outs),
+            Some(_) => self.in_place_input(operand, outs),
             None => self.copied(operand),
         };
-        Flat { source, dims: Dims::new(dims) }
+        ReshapedInput { source, dims: Dims::new(dims) }
     }
 
     /// An output with other sizes for the same elements.
-    pub fn flat_output(&mut self, out: Operand, dims: &[usize]) -> FlatOut {
+    pub fn reshaped_output(&mut self, out: Operand, dims: &[usize]) -> ReshapedOutput {
         let buffer = match out.reshaped(dims) {
             Some(_) => None,
             None => Some(self.scratch(out.dtype, out.dims())),
         };
-        FlatOut { out, buffer, dims: Dims::new(dims) }
+        ReshapedOutput { out, buffer, dims: Dims::new(dims) }
     }
 }

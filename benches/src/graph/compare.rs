@@ -22,7 +22,7 @@ pub trait Engine {
 
 /// Runs every engine once a round, each time after a pause, and before that twice. Figures come in the order of the
 /// engines.
-pub fn race(rounds: usize, pause: Duration, engines: &mut [&mut dyn Engine]) -> Vec<Figure> {
+pub fn interleave(rounds: usize, pause: Duration, engines: &mut [&mut dyn Engine]) -> Vec<Figure> {
     for engine in engines.iter_mut() {
         engine.run();
         engine.run();
@@ -55,11 +55,11 @@ pub fn agree(what: &str, ours: &[f32], theirs: &[f32]) {
 
 /// The lines of the bench: printed as they come, written as JSON at the end. No goal fails anything.
 #[derive(Default)]
-pub struct Board {
+pub struct ComparisonReport {
     rows: Vec<Value>,
 }
 
-impl Board {
+impl ComparisonReport {
     /// A heading.
     pub fn heading(&self, text: &str) {
         println!("\n{text}");

@@ -1,23 +1,23 @@
-//! Borders of a tensor's own elements: mirrored, repeated, or from its other end; and the gradients.
+//! Padding by a tensor's own elements: mirrored, repeated, or from its other end; and the gradients.
 
-use super::reading::Read;
+use super::inputs::UnaliasedInput;
 use super::window::frame;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, I, O};
-use crate::table::{Bind, Default, Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, I, O};
+use crate::table::{AttrDefault, Bind, Node, Row, aclnn, node};
 use cairn_tensor::kernels::taps::{Edge, Rule, Taps};
 use cairn_tensor::{DType, Dims, Layout};
 use smallvec::SmallVec;
 
 const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
 
-/// Borders before and after each dimension.
+/// Padding before and after each dimension.
 type Pairs = SmallVec<[(i64, i64); 8]>;
 
-/// The sizes of a tensor with borders; an error where they are larger than what they are made of.
+/// The sizes of a tensor with padding; an error where they are larger than what they are made of.
 fn sizes(
     call: &Call<'_>,
     at: usize,
@@ -33,7 +33,7 @@ fn sizes(
             Edge::Symmetric | Edge::Circular => size,
             Edge::Replicate => i64::from(i32::MAX),
         };
-        let good = |border: &i64| *border >= -size && *border <= most.max(0);
+        let good = |amount: &i64| *amount >= -size && *amount <= most.max(0);
         let whole = size.saturating_add(*before).saturating_add(*after);
         let empty = size == 0 && (*before > 0 || *after > 0);
         if !good(before) || !good(after) || whole < 0 || empty {
@@ -51,17 +51,17 @@ fn steps(dims: &[usize], padded: &[usize], pairs: &[(i64, i64)], edge: Edge) -> 
     { pairs.iter().enumerate() }
         .filter(|(_, pair)| **pair != (0, 0))
         .map(|(dim, (before, _))| {
-            let rule = Rule::Border(*before, edge);
+            let rule = Rule::Padding(*before, edge);
             (dim, Taps { rule, input: dims[dim], output: padded[dim] })
         })
         .collect()
 }
 
-/// The plan of a tensor with borders.
-pub fn bordered(
+/// The plan of a tensor with padding.
+pub fn pad_with_edge(
     call: &mut Call<'_>,
     (a_at, pairs_at, out_at): (usize, usize, usize),
-    (a, out): (Read, Operand),
+    (a, out): (UnaliasedInput, Operand),
     pairs: &[(i64, i64)],
     edge: Edge,
 ) -> Result<Plan> {
@@ -75,7 +75,7 @@ pub fn bordered(
     })
 }
 
-/// The plan of the gradient of a tensor with borders.
+/// The plan of the gradient of a tensor with padding.
 fn gathered(
     call: &mut Call<'_>,
     (dy_at, pairs_at, out_at): (usize, usize, usize),
@@ -98,7 +98,7 @@ fn gathered(
     })
 }
 
-/// Borders of the last dimensions, the last first: two numbers for each. Every one is smaller than its dimension.
+/// Padding of the last dimensions, the last first: two numbers for each. Every one is smaller than its dimension.
 fn last_pairs(call: &Call<'_>, at: usize, dims: &[usize], spatial: usize) -> Result<Pairs> {
     let values = call.ints(at)?;
     let name = call.parameter(at);
@@ -109,7 +109,7 @@ fn last_pairs(call: &Call<'_>, at: usize, dims: &[usize], spatial: usize) -> Res
     let mut pairs: Pairs = SmallVec::from_elem((0, 0), dims.len());
     for (i, two) in values.chunks(2).enumerate() {
         let dim = dims.len() - 1 - i;
-        if two.iter().any(|border| *border >= dims[dim] as i64) {
+        if two.iter().any(|amount| *amount >= dims[dim] as i64) {
             return Err(Error::invalid(format!(
                 "{name} = {values:?} is not smaller than the dimension of size {}",
                 dims[dim]
@@ -127,7 +127,7 @@ fn forward(call: &mut Call<'_>, edge: Edge) -> Result<Plan> {
     let a = call.read(0, &[&out])?;
     frame(call, 0, &a, spatial, false)?;
     let pairs = last_pairs(call, 1, a.dims(), spatial)?;
-    bordered(call, (0, 1, 2), (a, out), &pairs, edge)
+    pad_with_edge(call, (0, 1, 2), (a, out), &pairs, edge)
 }
 
 /// Arguments: dy, self, padding, dx, spatial dimensions.
@@ -149,8 +149,8 @@ const CIRCULAR_BACKWARD: Bind = |call| backward(call, Edge::Circular);
 macro_rules! rows {
     ($($name:literal, $back:literal, $forward:ident, $backward:ident, $spatial:literal;)*) => {
         &[$(
-            aclnn($name, $forward).picks(&[A(0), A(1), A(2), I($spatial)]),
-            aclnn($back, $backward).picks(&[A(0), A(1), A(2), A(3), I($spatial)]),
+            aclnn($name, $forward).with_args(&[A(0), A(1), A(2), I($spatial)]),
+            aclnn($back, $backward).with_args(&[A(0), A(1), A(2), A(3), I($spatial)]),
         )*]
     };
 }
@@ -167,7 +167,7 @@ pub const ROWS: &[Row] = rows! {
     "CircularPad3d", "CircularPad3dBackward", CIRCULAR, CIRCULAR_BACKWARD, 3;
 };
 
-/// What a mode puts into borders; `None` for constants.
+/// What a mode puts into the padding; `None` for constants.
 pub fn edge(call: &Call<'_>, at: usize) -> Result<Option<Edge>> {
     Ok(Some(match call.text(at)? {
         "" | "constant" => return Ok(None),
@@ -209,7 +209,7 @@ fn mirrored(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} = {mode:?}: expected REFLECT or SYMMETRIC")));
     };
     let pairs = pairs(call, 1, a.rank(), true)?;
-    bordered(call, (0, 1, 2), (a, out), &pairs, edge)
+    pad_with_edge(call, (0, 1, 2), (a, out), &pairs, edge)
 }
 
 fn padded_output(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -232,7 +232,7 @@ fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
     gathered(call, (0, 1, 2), &pairs, edge)
 }
 
-/// The gradient of borders of one value: the inner part.
+/// The gradient of padding with one value: the inner part.
 fn cut(call: &mut Call<'_>, pairs: &[(i64, i64)]) -> Result<Plan> {
     let out = call.output(2)?;
     let dy = call.read(0, &[&out])?;
@@ -276,7 +276,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(padded_output),
         mirrored,
-        &[A(0), A(1), O(0), Attr("mode", Default::Required)],
+        &[A(0), A(1), O(0), Attr("mode", AttrDefault::Required)],
     )
     .needs_values(&[1]),
     node(
@@ -289,8 +289,8 @@ pub const NODES: &[Node] = &[
             A(0),
             A(1),
             O(0),
-            Attr("mode", Default::Text("reflect")),
-            Attr("paddings_contiguous", Default::Flag(true)),
+            Attr("mode", AttrDefault::Text("reflect")),
+            Attr("paddings_contiguous", AttrDefault::Flag(true)),
         ],
     )
     .needs_values(&[1]),

@@ -5,20 +5,20 @@ use crate::error::{Error, Result};
 use crate::plan::{Memory, Operand, Plan, Scratch};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::element::Compute;
-use cairn_tensor::kernels::reduce::{Cut, Fold, reduce};
+use cairn_tensor::kernels::reduce::{Fold, ReductionDims, reduce};
 use cairn_tensor::{DType, Dims, Layout, View, ViewMut};
 
 /// Whether each dimension of a tensor is reduced.
-pub type Axes = cairn_tensor::Row<bool>;
+pub type Axes = cairn_tensor::DimArray<bool>;
 
-/// An input that may share memory with an output: then it is copied to the workspace first.
+/// An input that may be an output itself, element by element; copied to the workspace first where it overlaps one otherwise.
 #[derive(Clone, Copy)]
-pub struct Source {
+pub struct InPlaceInput {
     operand: Operand,
     copied: Option<Scratch>,
 }
 
-impl Source {
+impl InPlaceInput {
     /// The layout that the kernel sees.
     pub fn layout(&self) -> Layout {
         self.copied.map_or(*self.operand.layout(), |scratch| *scratch)
@@ -29,20 +29,20 @@ impl Source {
         let Some(scratch) = &self.copied else {
             return memory.view(&self.operand);
         };
-        let room = memory.scratch(scratch);
-        copy(memory.parallel, room, memory.view(&self.operand));
-        room.view()
+        let copied = memory.scratch(scratch);
+        copy(memory.parallel, copied, memory.view(&self.operand));
+        copied.view()
     }
 }
 
-/// A reduction that is planned: how its input is cut, and the room for its parts.
+/// A reduction that is planned: how its input is split, and the scratch for its parts.
 #[derive(Clone, Copy)]
-pub struct Reducing {
-    cut: Cut,
+pub struct ReductionPlan {
+    dims: ReductionDims,
     partial: Option<Scratch>,
 }
 
-impl Reducing {
+impl ReductionPlan {
     /// Reduces `a`; see [`reduce`].
     pub fn run<F: Fold, R: Compute, S: Compute>(
         &self,
@@ -50,15 +50,15 @@ impl Reducing {
         a: View<'_>,
         fold: F,
         outs: (ViewMut<'_>, Option<ViewMut<'_>>),
-        end: impl Fn(F::Acc) -> (R, S) + Sync,
+        end: impl Fn(F::Accumulator) -> (R, S) + Sync,
     ) {
         let partial = self.partial.map(|scratch| memory.scratch(&scratch));
-        reduce(memory.parallel, a, &self.cut, fold, partial, outs, end);
+        reduce(memory.parallel, a, &self.dims, fold, partial, outs, end);
     }
 
     /// How many elements become one.
     pub fn count(&self) -> usize {
-        self.cut.count()
+        self.dims.count()
     }
 }
 
@@ -86,16 +86,16 @@ impl Call<'_> {
     }
 
     /// The same input, safe to read while the outputs are written.
-    pub fn source(&mut self, operand: Operand, outs: &[&Operand]) -> Source {
-        let entangled = outs.iter().any(|out| self.is_entangled(&operand, out));
-        let copied = entangled.then(|| self.scratch(operand.dtype, operand.dims()));
-        Source { operand, copied }
+    pub fn in_place_input(&mut self, operand: Operand, outs: &[&Operand]) -> InPlaceInput {
+        let overlaps = outs.iter().any(|out| self.has_partial_overlap(&operand, out));
+        let copied = overlaps.then(|| self.scratch(operand.dtype, operand.dims()));
+        InPlaceInput { operand, copied }
     }
 
     /// The same input, copied to the workspace in any case.
-    pub fn copied(&mut self, operand: Operand) -> Source {
+    pub fn copied(&mut self, operand: Operand) -> InPlaceInput {
         let copied = Some(self.scratch(operand.dtype, operand.dims()));
-        Source { operand, copied }
+        InPlaceInput { operand, copied }
     }
 
     /// An output of a reduction of `dims`, without the dimensions that are reduced. Where none is left, one of size 1 is
@@ -120,12 +120,17 @@ impl Call<'_> {
         })
     }
 
-    /// Plans a reduction of a tensor of this layout. It asks for [`Cut::partials`] bytes.
-    pub fn reducing<F: Fold>(&mut self, layout: &Layout, axes: &Axes, _fold: &F) -> Reducing {
-        let cut = Cut::new(layout, axes);
-        let bytes = cut.partials::<F>();
+    /// Plans a reduction of a tensor of this layout. It needs [`ReductionDims::partials`] bytes.
+    pub fn plan_reduction<F: Fold>(
+        &mut self,
+        layout: &Layout,
+        axes: &Axes,
+        _fold: &F,
+    ) -> ReductionPlan {
+        let dims = ReductionDims::new(layout, axes);
+        let bytes = dims.partials::<F>();
         let partial = (bytes > 0).then(|| self.scratch(DType::Uint8, &[bytes]));
-        Reducing { cut, partial }
+        ReductionPlan { dims, partial }
     }
 
     /// The plan of a whole reduction: every result goes through `end` to one or two outputs.
@@ -135,14 +140,14 @@ impl Call<'_> {
         axes: &Axes,
         outs: (Operand, Option<Operand>),
         fold: F,
-        end: impl Fn(F::Acc) -> (R, S) + Send + Sync + 'static,
+        end: impl Fn(F::Accumulator) -> (R, S) + Send + Sync + 'static,
     ) -> Result<Plan> {
         let second = outs.1.unwrap_or(outs.0);
-        let a = self.source(a, &[&outs.0, &second]);
-        let reducing = self.reducing(&a.layout(), axes, &fold);
+        let a = self.in_place_input(a, &[&outs.0, &second]);
+        let reduction_plan = self.plan_reduction(&a.layout(), axes, &fold);
         self.plan(move |memory| {
             let into = (memory.out(&outs.0), outs.1.map(|out| memory.out(&out)));
-            reducing.run(memory, a.view(memory), fold, into, &end);
+            reduction_plan.run(memory, a.view(memory), fold, into, &end);
             Ok(())
         })
     }

@@ -1,4 +1,4 @@
-//! What operators have in common that move elements about: inputs kept apart from outputs, indices, and what
+//! What operators that move elements have in common: inputs that do not alias outputs, indices, and what
 //! is said of an index out of range.
 
 use crate::argument::Arg;
@@ -14,13 +14,13 @@ use std::ops::Deref;
 /// An input that is read while outputs are written: copied to the workspace first where it shares memory
 /// with one of them.
 #[derive(Clone, Copy, Debug)]
-pub struct Read {
+pub struct UnaliasedInput {
     operand: Operand,
     copied: Option<Scratch>,
     layout: Layout,
 }
 
-impl Deref for Read {
+impl Deref for UnaliasedInput {
     type Target = Layout;
 
     fn deref(&self) -> &Layout {
@@ -28,7 +28,7 @@ impl Deref for Read {
     }
 }
 
-impl Read {
+impl UnaliasedInput {
     /// Copies what has to be copied, before anything is written.
     pub fn prepare(&self, memory: &Memory<'_>) {
         if let Some(scratch) = &self.copied {
@@ -53,12 +53,12 @@ impl Read {
     }
 
     /// The same memory with another layout; the new layout's offset counts as the old one's does.
-    pub fn with_layout(self, layout: Layout) -> Read {
-        Read { layout, ..self }
+    pub fn with_layout(self, layout: Layout) -> UnaliasedInput {
+        UnaliasedInput { layout, ..self }
     }
 
-    /// As [`Read::with_layout`], where the elements of the layout are the only ones read, unless all are copied.
-    pub fn narrowed(self, call: &mut Call<'_>, layout: Layout) -> Read {
+    /// As [`UnaliasedInput::with_layout`], where the elements of the layout are the only ones read, unless all are copied.
+    pub fn narrowed(self, call: &mut Call<'_>, layout: Layout) -> UnaliasedInput {
         self.narrow(call, &layout);
         self.with_layout(layout)
     }
@@ -78,23 +78,23 @@ impl Read {
     }
 
     /// The same elements with one dimension more in front when there is none.
-    pub fn lifted(self) -> Read {
-        self.with_layout(lifted(self.layout))
+    pub fn at_least_1d(self) -> UnaliasedInput {
+        self.with_layout(at_least_1d(self.layout))
     }
 }
 
-fn lifted(layout: Layout) -> Layout {
+fn at_least_1d(layout: Layout) -> Layout {
     if layout.rank() == 0 { layout.with(0) } else { layout }
 }
 
 /// The elements of an input as one line, copied to the workspace where they are none.
 #[derive(Clone, Copy, Debug)]
-pub struct InLine {
-    read: Read,
+pub struct FlatInput {
+    read: UnaliasedInput,
     packed: Option<Scratch>,
 }
 
-impl InLine {
+impl FlatInput {
     /// Says that values decide which elements are read, unless all are copied.
     pub fn touch_by_index(&self, call: &mut Call<'_>) {
         if self.packed.is_none() {
@@ -114,8 +114,8 @@ impl InLine {
 
 impl Operand {
     /// As a tensor of one dimension when it has none.
-    pub fn lifted(self) -> Operand {
-        self.with_layout(lifted(self.layout))
+    pub fn at_least_1d(self) -> Operand {
+        self.with_layout(at_least_1d(self.layout))
     }
 }
 
@@ -123,40 +123,40 @@ impl Call<'_> {
     /// Whether two tensors have memory in common.
     pub fn shares(&self, a: &Operand, b: &Operand) -> bool {
         let busy = a.layout.count() > 0 && b.layout.count() > 0;
-        busy && (self.is_entangled(a, b) || a.address == b.address)
+        busy && (self.has_partial_overlap(a, b) || a.address == b.address)
     }
 
     /// A tensor that is read while these outputs are written.
-    pub fn read(&mut self, at: usize, outs: &[&Operand]) -> Result<Read> {
+    pub fn read(&mut self, at: usize, outs: &[&Operand]) -> Result<UnaliasedInput> {
         let operand = self.tensor(at)?;
-        Ok(self.kept_apart(operand, outs))
+        Ok(self.unaliased(operand, outs))
     }
 
     /// As [`Call::read`], for a tensor of which values decide what is read.
-    pub fn read_by_index(&mut self, at: usize, outs: &[&Operand]) -> Result<Read> {
+    pub fn read_by_index(&mut self, at: usize, outs: &[&Operand]) -> Result<UnaliasedInput> {
         let read = self.read(at, outs)?;
         read.touch_by_index(self);
         Ok(read)
     }
 
     /// The same tensor, safe to read while these outputs are written.
-    pub fn kept_apart(&mut self, operand: Operand, outs: &[&Operand]) -> Read {
+    pub fn unaliased(&mut self, operand: Operand, outs: &[&Operand]) -> UnaliasedInput {
         let copied = (outs.iter().any(|out| self.shares(&operand, out)))
             .then(|| self.scratch(operand.dtype, operand.dims()));
         let layout = copied.map_or(operand.layout, |one| one.layout);
-        Read { operand, copied, layout }
+        UnaliasedInput { operand, copied, layout }
     }
 
     /// The elements of an input as one line.
-    pub fn in_line(&mut self, read: Read) -> InLine {
+    pub fn flat_input(&mut self, read: UnaliasedInput) -> FlatInput {
         match read.reshaped(&[read.count()]) {
-            Some(line) => InLine { read: read.with_layout(line), packed: None },
-            None => InLine { read, packed: Some(self.scratch(read.dtype, read.dims())) },
+            Some(line) => FlatInput { read: read.with_layout(line), packed: None },
+            None => FlatInput { read, packed: Some(self.scratch(read.dtype, read.dims())) },
         }
     }
 
     /// As [`Call::read`], for a tensor of indices. One without elements may have any type.
-    pub fn read_index(&mut self, at: usize, outs: &[&Operand]) -> Result<Read> {
+    pub fn read_index(&mut self, at: usize, outs: &[&Operand]) -> Result<UnaliasedInput> {
         let index = self.read(at, outs)?;
         if index.count() == 0 {
             return Ok(index.with_layout(index.with_dtype(DType::Int64)));

@@ -1,4 +1,4 @@
-//! Elements that a mask chooses, and where they lie.
+//! The positions of elements that are not zero, such as those of a mask.
 
 use super::map::SMALL;
 use super::sequence::Lines;
@@ -10,16 +10,16 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// The most parts that a tensor is counted in.
 const PARTS: usize = 64;
 
-/// The chosen positions of a tensor, counted in parts so that each part knows how many come before it.
-pub struct Chosen<'a> {
+/// The positions of a tensor whose elements are not zero, counted in parts so that each part knows how many come before it.
+pub struct NonzeroPositions<'a> {
     mask: View<'a>,
     parts: usize,
     before: [usize; PARTS + 1],
 }
 
-impl<'a> Chosen<'a> {
+impl<'a> NonzeroPositions<'a> {
     /// Counts the elements of `mask` that are not zero.
-    pub fn count(parallel: &dyn Parallel, mask: View<'a>) -> Chosen<'a> {
+    pub fn count(parallel: &dyn Parallel, mask: View<'a>) -> NonzeroPositions<'a> {
         let parts = (mask.count() / SMALL).clamp(1, parallel.width().min(PARTS));
         let counts = [const { AtomicUsize::new(0) }; PARTS];
         parallel.run(parts, &|part| {
@@ -31,15 +31,15 @@ impl<'a> Chosen<'a> {
         for part in 0..parts {
             before[part + 1] = before[part] + counts[part].load(Relaxed);
         }
-        Chosen { mask, parts, before }
+        NonzeroPositions { mask, parts, before }
     }
 
-    /// How many are chosen.
+    /// How many there are.
     pub fn total(&self) -> usize {
         self.before[self.parts]
     }
 
-    /// Calls `take` with the number of each chosen position, counted among the chosen, and among all.
+    /// Calls `take` with the number of each such position, counted among them and among all.
     fn each(&self, parallel: &dyn Parallel, take: impl Fn(usize, usize) + Sync) {
         parallel.run(self.parts, &|part| {
             let (mut next, end) = (self.before[part], self.before[part + 1]);
@@ -52,8 +52,8 @@ impl<'a> Chosen<'a> {
         });
     }
 
-    /// `out[k] =` the element of `a` at the k-th chosen position. `a` has the sizes of the mask, `out` at
-    /// least [`Chosen::total`] elements and the type of `a`.
+    /// `out[k] =` the element of `a` at the k-th such position. `a` has the sizes of the mask, `out` at
+    /// least [`NonzeroPositions::total`] elements and the type of `a`.
     pub fn select(&self, parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
         assert!(out.rank() == 1 && out.dims()[0] >= self.total() && out.dtype() == a.dtype());
         assert_eq!(a.dims(), self.mask.dims());
@@ -69,8 +69,8 @@ impl<'a> Chosen<'a> {
         }));
     }
 
-    /// `out` at the k-th chosen position `= source[k]`. `out` has the sizes of the mask, `source` at least
-    /// [`Chosen::total`] elements in their order, and the type of `out`.
+    /// `out` at the k-th such position `= source[k]`. `out` has the sizes of the mask, `source` at least
+    /// [`NonzeroPositions::total`] elements in their order, and the type of `out`.
     pub fn fill(&self, parallel: &dyn Parallel, out: ViewMut<'_>, source: View<'_>) {
         assert!(source.count() >= self.total() && out.dtype() == source.dtype());
         assert_eq!(out.dims(), self.mask.dims());
@@ -85,8 +85,8 @@ impl<'a> Chosen<'a> {
         }));
     }
 
-    /// `out[k][d] =` the coordinate in dimension d of the k-th chosen position. `out` holds integers of
-    /// 64 bits and has [`Chosen::total`] lines.
+    /// `out[k][d] =` the coordinate in dimension d of the k-th such position. `out` holds integers of
+    /// 64 bits and has [`NonzeroPositions::total`] lines.
     pub fn positions(&self, parallel: &dyn Parallel, out: ViewMut<'_>) {
         assert!(out.dims() == [self.total(), self.mask.rank()] && out.item() == 8);
         let (down, right) = (out.strides()[0], out.strides()[1]);

@@ -3,7 +3,7 @@
 /// An allocator under test. Streams are small numbers; an allocator that knows none ignores them.
 ///
 /// Calls are direct (each workload is compiled once per allocator), and no memory is touched.
-pub trait Contestant: Send + Sync {
+pub trait Candidate: Send + Sync {
     /// What the allocator wants back at a free.
     type Block: Copy + Send;
 
@@ -16,18 +16,18 @@ pub trait Contestant: Send + Sync {
     /// Gives a block back. `bytes` is what was asked for.
     fn free(&self, block: Self::Block, bytes: usize, stream: usize);
 
-    /// Called once by a thread other than the one that made the contestant, before its first call.
+    /// Called once by a thread other than the one that made the candidate, before its first call.
     fn enter(&self) {}
 }
 
-/// A contestant that knows streams.
-pub trait StreamOrdered: Contestant {
+/// A candidate that knows streams.
+pub trait StreamOrdered: Candidate {
     /// Says that `stream` uses the block too.
     fn record_use(&self, block: Self::Block, stream: usize);
 }
 
-/// What is done with every contestant in turn.
+/// What is done with every candidate in turn.
 pub trait Visit {
-    /// One contestant, made anew for this visit.
-    fn visit<C: Contestant + 'static>(&mut self, name: &'static str, contestant: C);
+    /// One candidate, made anew for this visit.
+    fn visit<C: Candidate + 'static>(&mut self, name: &'static str, candidate: C);
 }

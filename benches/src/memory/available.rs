@@ -1,7 +1,7 @@
-//! All contestants of this run.
+//! All candidates of this run.
 
 use super::c_door::{CDoor, Plugin};
-use super::contestant::Visit;
+use super::candidate::Visit;
 use super::floor::Floor;
 use super::peers::glibc;
 use super::pool::CairnPool;
@@ -22,7 +22,7 @@ pub const ORT: &str = "onnxruntime arena";
 pub const OFFSET: &str = "offset-allocator, mutex";
 
 /// What was found on this machine beside the crates that are compiled in.
-pub struct Field {
+pub struct AvailablePeers {
     /// ONNX Runtime, if its library could be loaded.
     pub ort: Option<Arc<Ort>>,
     /// The plugin, if the toolkit has it.
@@ -31,9 +31,9 @@ pub struct Field {
     pub absent: Vec<String>,
 }
 
-impl Field {
+impl AvailablePeers {
     /// Looks for what is loaded at run time.
-    pub fn gather() -> Field {
+    pub fn gather() -> AvailablePeers {
         let mut absent = Vec::new();
         let ort = match std::env::var_os("CAIRN_ONNXRUNTIME").filter(|p| !p.is_empty()) {
             None => Err("CAIRN_ONNXRUNTIME does not name the library".into()),
@@ -48,10 +48,10 @@ impl Field {
         if cfg!(not(feature = "peers")) {
             absent.push("mimalloc, jemalloc, snmalloc, rlsf, offset-allocator: built without the feature `peers`".into());
         }
-        Field { ort, plugin, absent }
+        AvailablePeers { ort, plugin, absent }
     }
 
-    /// Calls `visit` with each contestant, made anew.
+    /// Calls `visit` with each candidate, made anew.
     pub fn each(&self, visit: &mut impl Visit) {
         visit.visit(POOL, CairnPool::new());
         if let Some(plugin) = &self.plugin {
@@ -73,7 +73,7 @@ impl Field {
         }
     }
 
-    /// As [`Field::each`], and the floor, which serves only who frees on the thread of the stream.
+    /// As [`AvailablePeers::each`], and the floor, which serves only who frees on the thread of the stream.
     pub fn each_and_floor(&self, visit: &mut impl Visit) {
         self.each(visit);
         visit.visit("floor: private lists", Floor::new());

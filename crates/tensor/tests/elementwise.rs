@@ -2,13 +2,13 @@
 //! that is computed in or of another.
 
 use cairn_tensor::DType;
-use cairn_tensor::kernels::over::{Over, Packed};
+use cairn_tensor::kernels::elementwise::{ElementwiseArgs, Packed};
 use proptest::prelude::*;
 use std::cell::Cell;
 
 const LONGEST: usize = Packed::<2>::LONGEST;
 
-fn room(bytes: impl IntoIterator<Item = u8>, start: usize) -> Vec<Cell<u8>> {
+fn aligned_bytes(bytes: impl IntoIterator<Item = u8>, start: usize) -> Vec<Cell<u8>> {
     std::iter::repeat_n(0, start).chain(bytes).map(Cell::new).collect()
 }
 
@@ -28,14 +28,14 @@ proptest! {
         let of = |pick: fn(&(i16, i16)) -> i16| {
             pairs.iter().flat_map(move |pair| f32::from(pick(pair)).to_le_bytes()).collect::<Vec<_>>()
         };
-        let a = room(of(|pair| pair.0), starts[0]);
-        let b = room(of(|pair| pair.1), starts[1]);
-        let out = room(vec![0xA5; 4 * count + 4], starts[2]);
+        let a = aligned_bytes(of(|pair| pair.0), starts[0]);
+        let b = aligned_bytes(of(|pair| pair.1), starts[1]);
+        let out = aligned_bytes(vec![0xA5; 4 * count + 4], starts[2]);
         let (a, b, out) = (&a[starts[0]..], &b[starts[1]..], &out[starts[2]..]);
         let target = match kind { 0 => out, 1 => a, _ => b };
         let inputs = [(a, DType::Float), (b, DType::Float)];
         let packed = Packed { count, out: (&target[..4 * count], DType::Float), inputs };
-        Over::Strip(packed).map::<f32, f32, f32>(|x, y| x * 2.0 - y);
+        ElementwiseArgs::Strip(packed).map::<f32, f32, f32>(|x, y| x * 2.0 - y);
         let expected: Vec<f32> = pairs.iter().map(|(x, y)| f32::from(*x) * 2.0 - f32::from(*y)).collect();
         prop_assert_eq!(&floats(target)[..count], &expected[..]);
         let after = &out[4 * count..4 * count + 4];
@@ -45,15 +45,15 @@ proptest! {
     #[test]
     fn packed_elements_of_other_types(numbers in prop::collection::vec(any::<i32>(), 1..=LONGEST)) {
         let count = numbers.len();
-        let a = room(numbers.iter().flat_map(|one| one.to_le_bytes()), 0);
-        let out = room(vec![7; count], 0);
+        let a = aligned_bytes(numbers.iter().flat_map(|one| one.to_le_bytes()), 0);
+        let out = aligned_bytes(vec![7; count], 0);
         let packed = |inputs| Packed { count, out: (&out[..], DType::Bool), inputs };
-        Over::Strip(packed([(&a[..], DType::Int32)])).map::<i64, bool>(|x| x > 0);
+        ElementwiseArgs::Strip(packed([(&a[..], DType::Int32)])).map::<i64, bool>(|x| x > 0);
         let found: Vec<bool> = out.iter().map(|byte| byte.get() == 1).collect();
         prop_assert_eq!(found, numbers.iter().map(|one| *one > 0).collect::<Vec<_>>());
 
-        let odd = room(numbers.iter().map(|one| *one as u8), 0);
-        Over::Strip(packed([(&odd[..], DType::Bool)])).map::<bool, bool>(|x| !x);
+        let odd = aligned_bytes(numbers.iter().map(|one| *one as u8), 0);
+        ElementwiseArgs::Strip(packed([(&odd[..], DType::Bool)])).map::<bool, bool>(|x| !x);
         let found: Vec<u8> = out.iter().map(Cell::get).collect();
         prop_assert_eq!(found, numbers.iter().map(|one| u8::from(*one as u8 == 0)).collect::<Vec<_>>());
     }
@@ -63,8 +63,8 @@ proptest! {
 #[test]
 #[should_panic(expected = "packed elements fill their bytes")]
 fn elements_that_are_not_there() {
-    let (a, out) = (room([0; 16], 0), room([0; 12], 0));
+    let (a, out) = (aligned_bytes([0; 16], 0), aligned_bytes([0; 12], 0));
     let packed =
         Packed { count: 4, out: (&out[..], DType::Float), inputs: [(&a[..], DType::Float)] };
-    Over::Strip(packed).map::<f32, f32>(|x| x);
+    ElementwiseArgs::Strip(packed).map::<f32, f32>(|x| x);
 }

@@ -1,41 +1,41 @@
-//! Slices of all contestants in turn, round after round, so that noise of the machine hits all of
+//! Slices of all candidates in turn, round after round, so that noise of the machine hits all of
 //! them; the best slice of each is its figure.
 
 use crate::measure::Figure;
 use std::time::{Duration, Instant};
 
-/// One contestant in one workload.
-pub struct Lane {
+/// One candidate in one workload.
+pub struct Entry {
     /// Whose.
     pub name: &'static str,
     /// Runs one slice; the result is nanoseconds per operation.
     pub slice: Box<dyn FnMut() -> f64>,
 }
 
-/// How long a race goes on.
+/// How long a comparison takes at the least.
 #[derive(Clone, Copy)]
-pub struct Length {
+pub struct MinimumLength {
     /// Rounds at the least.
     pub rounds: usize,
-    /// Time at the least, for all lanes together.
+    /// Time at the least, for all entries together.
     pub time: Duration,
 }
 
-/// Runs the lanes against each other. The order turns by one each round, so that nobody always comes
+/// Runs the entries in turn. The order rotates by one each round, so that none always comes
 /// after the same neighbour.
-pub fn run(mut lanes: Vec<Lane>, length: Length) -> Vec<(&'static str, Figure)> {
-    let mut times = vec![Vec::new(); lanes.len()];
+pub fn run(mut entries: Vec<Entry>, length: MinimumLength) -> Vec<(&'static str, Figure)> {
+    let mut times = vec![Vec::new(); entries.len()];
     let start = Instant::now();
     let mut round = 0;
     while round < length.rounds || start.elapsed() < length.time {
-        for turn in 0..lanes.len() {
-            let lane = (turn + round) % lanes.len();
-            let time = (lanes[lane].slice)();
-            times[lane].push(time);
+        for offset in 0..entries.len() {
+            let entry = (offset + round) % entries.len();
+            let time = (entries[entry].slice)();
+            times[entry].push(time);
         }
         round += 1;
     }
-    lanes.iter().zip(times).map(|(lane, times)| (lane.name, figure(times))).collect()
+    entries.iter().zip(times).map(|(entry, times)| (entry.name, figure(times))).collect()
 }
 
 /// The best and the middle of many slices.
@@ -49,11 +49,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_lane_runs_every_round() {
+    fn every_entry_runs_every_round() {
         let (send, runs) = std::sync::mpsc::channel();
-        let lane = |name: &'static str, time: f64| {
+        let entry = |name: &'static str, time: f64| {
             let send = send.clone();
-            Lane {
+            Entry {
                 name,
                 slice: Box::new(move || {
                     send.send(name).unwrap();
@@ -61,8 +61,10 @@ mod tests {
                 }),
             }
         };
-        let figures =
-            run(vec![lane("a", 2.0), lane("b", 1.0)], Length { rounds: 3, time: Duration::ZERO });
+        let figures = run(
+            vec![entry("a", 2.0), entry("b", 1.0)],
+            MinimumLength { rounds: 3, time: Duration::ZERO },
+        );
         assert_eq!(runs.try_iter().collect::<String>(), "abbaab");
         assert_eq!(figures[0].0, "a");
         assert_eq!((figures[0].1.best, figures[1].1.best), (2.0, 1.0));
