@@ -107,13 +107,13 @@ class EncoderBlock(nn.Module):
 
 
 class ViT(nn.Module):
-    """Patches of a picture as tokens, a class token before them."""
+    """Patches of a picture of `size` pixels as tokens, a class token before them."""
 
-    def __init__(self, width=32, heads=4, depth=2, classes=5):
+    def __init__(self, width=32, heads=4, depth=2, classes=5, size=32, patch=8):
         super().__init__()
-        self.patches = nn.Conv2d(3, width, 8, stride=8)
+        self.patches = nn.Conv2d(3, width, patch, stride=patch)
         self.token = nn.Parameter(torch.zeros(1, 1, width))
-        self.positions = nn.Parameter(0.02 * torch.randn(1, 17, width))
+        self.positions = nn.Parameter(0.02 * torch.randn(1, 1 + (size // patch) ** 2, width))
         self.blocks = nn.ModuleList([EncoderBlock(width, heads, True) for _ in range(depth)])
         self.norm, self.scores = nn.LayerNorm(width), nn.Linear(width, classes)
 
@@ -160,10 +160,10 @@ class DecoderBlock(nn.Module):
 class Gpt(nn.Module):
     """A decoder in GPT-2's style; the scores share the weights of the embedding."""
 
-    def __init__(self, width=32, heads=4, depth=2, longest=24, checkpoints=False):
+    def __init__(self, width=32, heads=4, depth=2, longest=24, vocabulary=LETTERS, checkpoints=False):
         super().__init__()
         self.checkpoints = checkpoints
-        self.letters, self.positions = nn.Embedding(LETTERS, width), nn.Embedding(longest, width)
+        self.letters, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(longest, width)
         self.blocks = nn.ModuleList([DecoderBlock(width, heads) for _ in range(depth)])
         self.norm = nn.LayerNorm(width)
 
