@@ -16,6 +16,8 @@ import torch
 import torch_npu  # noqa: F401
 from torch.nn import functional as F
 
+import models
+
 THREADS = int(os.environ["CAIRN_WORKERS"])
 torch.set_num_threads(THREADS)
 
@@ -114,6 +116,34 @@ def recurrent(kind, steps, rows, inputs, hidden):
     return run, tensors((steps, rows, inputs), (1, rows, hidden), (blocks, inputs), (blocks, hidden), (blocks,), (blocks,))
 
 
+def attention(length):
+    """A row of attention by 12 heads of 64, each position to those before it."""
+    return lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), tensors(*3 * [(1, 12, length, 64)])
+
+
+def with_indices(work, size, count, below):
+    """A row of a function of a table and indices into it."""
+
+    def make(device):
+        indices = torch.randint(below, (count,), generator=torch.Generator().manual_seed(0))
+        return [*tensors(size)(device), indices.to(device)]
+
+    return work, make
+
+
+def embedding_backward(count, rows, width):
+    def make(device):
+        indices = torch.randint(rows, (count,), generator=torch.Generator().manual_seed(0))
+        return [*tensors((count, width))(device), indices.to(device)]
+
+    return lambda grad, at: torch.ops.aten.embedding_dense_backward(grad, at, rows, -1, False), make
+
+
+def shuffled(*size):
+    """Numbers in no order."""
+    return lambda device: [torch.rand(size, generator=torch.Generator().manual_seed(0)).to(device)]
+
+
 def described(what):
     batch, inputs, size, outputs, kernel, stride, groups = (*what, 1, 1)[:7] if len(what) < 7 else what
     return f"{batch}x{inputs}x{size}x{size} to {outputs}, {kernel}x{kernel}" + (f" by {stride}" if stride > 1 else "") + (" depthwise" if groups > 1 else "")
@@ -138,9 +168,33 @@ CALLS = [
     Call("layer norm 2048x1024", 1.0, lambda a, w, b: F.layer_norm(a, (1024,), w, b), tensors((2048, 1024), (1024,), (1024,))),
     Call("transformer block, sequence 128", 1.0, block, tensors((1, 128, 512), (512, 1536), (512, 512), (512, 2048), (2048, 512), (512,), (512,), (512,), (512,))),
 ]  # fmt: skip
+HALVES = {"f16": torch.float16, "bf16": torch.bfloat16}
+for short, dtype in HALVES.items():
+    CALLS += [
+        Call(f"{short} mul by a number 16 MiB", 1.0, lambda a, out: torch.mul(a, 3.0, out=out), tensors((2 * BIG,), (2 * BIG,), dtype=dtype)),
+        Call(f"{short} exp 16 MiB", 1.0, lambda a, out: torch.exp(a, out=out), tensors((2 * BIG,), (2 * BIG,), dtype=dtype)),
+        Call(f"{short} sum over rows 16 MiB", 1.0, lambda a: a.sum(1), tensors((2048, 4096), dtype=dtype)),
+        Call(f"{short} softmax 2048x2048", 1.0, lambda a: a.softmax(-1), tensors((2048, 2048), dtype=dtype)),
+        Call(f"{short} layer norm 2048x1024", 1.0, lambda a, w, b: F.layer_norm(a, (1024,), w, b), tensors((2048, 1024), (1024,), (1024,), dtype=dtype)),
+    ]
+CALLS += [
+    Call("bf16 add 16 MiB", 1.0, lambda a, b, out: torch.add(a, b, out=out), tensors((2 * BIG,), (2 * BIG,), (2 * BIG,), dtype=torch.bfloat16)),
+    Call("RMS norm 2048x1024", 1.0, lambda a, w: F.rms_norm(a, (1024,), w, 1e-6), tensors((2048, 1024), (1024,))),
+    Call("sort 1,048,576", 1.0, lambda a: a.sort(), shuffled(1 << 20)),
+    Call("sort 1024 rows of 1024", 1.0, lambda a: a.sort(-1), shuffled(1024, 1024)),
+    Call("top 8 of 1024 rows of 1024", 1.0, lambda a: a.topk(8), shuffled(1024, 1024)),
+    Call("index 65,536 rows of 64", 1.0, *with_indices(lambda a, at: a[at], (65_536, 64), 65_536, 65_536)),
+    Call("index_select 65,536 rows of 64", 1.0, *with_indices(lambda a, at: a.index_select(0, at), (65_536, 64), 65_536, 65_536)),
+    Call("scatter add 1,048,576", 1.0, *with_indices(lambda a, at: a.scatter_add(0, at, a), (1 << 20,), 1 << 20, 1 << 20)),
+    Call("index add 65,536 rows of 64", 1.0, *with_indices(lambda a, at: a.index_add(0, at, a), (65_536, 64), 65_536, 65_536)),
+    Call("embedding 4,096 of 50,257x768", 1.0, *with_indices(lambda a, at: F.embedding(at, a), (50_257, 768), 4096, 50_257)),
+    Call("embedding back 4,096 of 50,257x768", 1.0, *embedding_backward(4096, 50_257, 768)),
+]  # fmt: skip
+CALLS += [Call(f"attention, sequence {length}", 1.0, *attention(length)) for length in (128, 1024, 4096)]
 CALLS += [Call(f"{kind} 64 steps of 32x256 to 256", 1.0, *recurrent(kind, 64, 32, 256, 256)) for kind in ("lstm", "gru")]
 CALLS += [Call(f"conv {described(what)}", 1.0, *convolve(*what)) for what in RESNET + DEPTHWISE]
 CALLS += [Call(f"conv back {described(what)}", 1.0, *convolve_back(*what)) for what in TRAINED]
+CALLS += [Call(name, 1.0, *row) for name, row in models.ROWS.items()]
 
 
 def compare(call, rounds):
@@ -193,9 +247,13 @@ def main():
         print(json.dumps({"tiny_ns": tiny()}))
         return
     rounds = int(os.environ.get("CAIRN_BENCH_ROUNDS", "6"))
+    chosen = os.environ.get("CAIRN_BENCH_ONLY", "")
     rows = []
     for call in CALLS:
+        if chosen and chosen not in call.name:
+            continue
         mine, theirs = compare(call, rounds)
+        print(f"{call.name}: {mine / theirs:.2f}", file=sys.stderr, flush=True)
         rows.append({"name": call.name, "npu_us": mine * 1e6, "cpu_us": theirs * 1e6, "ratio": mine / theirs, "goal": call.goal})
     mine, theirs = door(rounds)
     rows.append({"name": "matmul 64, C door", "npu_us": mine * 1e6, "cpu_us": theirs * 1e6, "ratio": mine / theirs, "goal": 0.8})

@@ -18,6 +18,9 @@ use std::sync::Arc;
 /// A workspace begins on a multiple of this.
 const ALIGN: usize = 16;
 
+/// How many bytes a light kernel touches in a microsecond or two, whatever its formula.
+const SHORT: usize = 8 << 10;
+
 /// How far apart two ranges begin that have a byte in common.
 fn shared(a: (usize, usize), b: (usize, usize)) -> Option<isize> {
     let common =
@@ -125,7 +128,13 @@ impl Execution {
             writes.push(Span { address: workspace, bytes: self.plan.workspace, location });
         }
         let body = Body::Kernel(self.clone());
-        stream.submit(Task { name: self.name, reads, writes, body })
+        let task = Task { name: self.name, reads, writes, body };
+        if self.is_short() { stream.submit_short(task) } else { stream.submit(task) }
+    }
+
+    /// Whether it takes no longer than to wake a thread for it.
+    fn is_short(&self) -> bool {
+        self.plan.is_light && self.plan.uses.iter().map(|one| one.bytes).sum::<usize>() <= SHORT
     }
 
     /// Refuses a workspace that is not aligned or shares memory with a tensor, and tensors that were moved so

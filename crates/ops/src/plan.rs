@@ -177,12 +177,19 @@ pub struct Plan {
     pub workspace: usize,
     /// Whether it draws random numbers.
     pub is_random: bool,
+    /// Whether its time follows from the bytes that it touches, a few nanoseconds for each.
+    pub is_light: bool,
     kernel: Box<Kernel>,
 }
 
 impl Plan {
     pub(crate) fn new(uses: SmallVec<[Use; 4]>, workspace: usize, kernel: Box<Kernel>) -> Plan {
-        Plan { uses, workspace, is_random: false, kernel }
+        Plan { uses, workspace, is_random: false, is_light: false, kernel }
+    }
+
+    /// The same, marked as one whose time follows from the bytes that it touches.
+    pub(crate) fn light(self) -> Plan {
+        Plan { is_light: true, ..self }
     }
 
     /// Runs it. The memory has the plan's uses and at least its workspace.

@@ -127,6 +127,20 @@ impl Stream {
         self.push(|_, _, _| task)
     }
 
+    /// Adds a task at the end that takes a microsecond or two. An idle stream that nobody waits for has it run by
+    /// the calling thread before this returns: waking a worker would take longer. Never inside a callback of an
+    /// allocator or a host function.
+    pub fn submit_short(self: &Arc<Stream>, task: Task) -> Result<u64> {
+        let seq = self.append(|_, _, _| task)?;
+        let may_run = host::may_help() && host::host_function_of() == 0;
+        if may_run && self.awaited.load(Ordering::SeqCst) == u64::MAX && self.claim_idle(seq) {
+            self.run(Some(seq));
+        } else {
+            self.make_ready();
+        }
+        Ok(seq)
+    }
+
     /// Adds a task at the end and returns when it is done, also on streams that synchronize does not
     /// wait for. What failed is left for synchronize.
     pub fn submit_and_wait(self: &Arc<Stream>, task: Task) -> Result<()> {
@@ -173,6 +187,13 @@ impl Stream {
 
     /// Appends what `task` makes of its number, what it is ordered after, and the number of that order.
     fn push(self: &Arc<Stream>, task: impl FnOnce(u64, &mut Clock, u64) -> Task) -> Result<u64> {
+        let seq = self.append(task)?;
+        self.make_ready();
+        Ok(seq)
+    }
+
+    /// The same, and leaves it to the caller that somebody runs it.
+    fn append(&self, task: impl FnOnce(u64, &mut Clock, u64) -> Task) -> Result<u64> {
         if let Some(failure) = self.spec.context_failure.failure() {
             return Err(failure.clone());
         }
@@ -203,10 +224,28 @@ impl Stream {
             progress.set_ordered(self.index, order, &submit.ordered);
         }
         drop(submit);
+        Ok(seq)
+    }
+
+    /// Lets a worker take a stream that was idle and has a task.
+    fn make_ready(self: &Arc<Stream>) {
         if self.state.load(Ordering::SeqCst) == IDLE && self.transition(IDLE, READY) {
             self.shared.scheduler.push(self.clone());
         }
-        Ok(seq)
+    }
+
+    /// Takes an idle stream whose next task is `seq`; the caller then calls [`Stream::run`]. False leaves it to
+    /// others, who know of it.
+    fn claim_idle(self: &Arc<Stream>, seq: u64) -> bool {
+        if self.state.load(Ordering::SeqCst) != IDLE || !self.transition(IDLE, RUNNING) {
+            return false;
+        }
+        let is_next = self.shared.progress.finished(self.index) + 1 == seq;
+        if !is_next {
+            // Tasks of other threads come first, which may be long, or ours has run already.
+            self.yield_turn();
+        }
+        is_next
     }
 
     fn transition(&self, from: u8, to: u8) -> bool {

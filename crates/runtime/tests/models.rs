@@ -168,6 +168,33 @@ fn stream_runs_every_task_once_in_order() {
 }
 
 #[test]
+fn short_tasks_run_once_and_in_order() {
+    explore(|| {
+        let world = World::new(1);
+        let stream = world.stream();
+        let submitters: Vec<_> = [10u8, 20]
+            .into_iter()
+            .map(|value| {
+                let stream = stream.clone();
+                thread::spawn(move || {
+                    let cells = [cell(), cell(), cell()];
+                    stream.submit_short(fill(cells[0], value)).unwrap();
+                    stream.submit(copy(cells[0], cells[1])).unwrap();
+                    stream.submit_short(copy(cells[1], cells[2])).unwrap();
+                    cells[2]
+                })
+            })
+            .collect();
+        assert!(stream.synchronize(None).unwrap());
+        let ends: Vec<_> = submitters.into_iter().map(|t| t.join().unwrap()).collect();
+        only_wait(&stream);
+        assert_eq!((read(ends[0]), read(ends[1])), (10, 20));
+        world.assert_done(&stream, 6);
+        world.end();
+    });
+}
+
+#[test]
 fn stream_with_two_helpers() {
     explore(|| {
         let fixture = Fixture::new(1);

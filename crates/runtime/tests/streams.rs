@@ -5,7 +5,7 @@
 mod support;
 
 use cairn_runtime::clock::Epoch;
-use cairn_runtime::error::Code;
+use cairn_runtime::error::{Code, Result};
 use cairn_runtime::event::{Event, Kind};
 use cairn_runtime::host;
 use cairn_runtime::memory::arena::{Arena, Attempt};
@@ -13,7 +13,7 @@ use cairn_runtime::memory::budget::Budget;
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::record::event::MemoryKind;
 use cairn_runtime::stream::Stream;
-use cairn_runtime::task::{Body, Location, Span, Task};
+use cairn_runtime::task::{Body, Location, Span, Task, Work};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 use support::*;
@@ -52,6 +52,72 @@ fn host_functions_of_two_streams_meet_with_one_worker() {
     for stream in &streams {
         rig.synchronize(stream, None).unwrap();
     }
+}
+
+/// Says on which thread it ran.
+struct WhoRuns(Mutex<Option<std::thread::ThreadId>>);
+
+impl Work for WhoRuns {
+    fn run(&self) -> Result<()> {
+        *self.0.lock().unwrap() = Some(std::thread::current().id());
+        Ok(())
+    }
+}
+
+fn who_runs() -> (Arc<WhoRuns>, Task) {
+    let who = Arc::new(WhoRuns(Mutex::default()));
+    (who.clone(), Task::bare("short", Body::Work(who)))
+}
+
+#[test]
+fn a_short_task_of_an_idle_stream_runs_on_the_calling_thread() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let (stream, here) = (rig.new_stream(), std::thread::current().id());
+    for _ in 0..3 {
+        let (who, task) = who_runs();
+        stream.submit_short(task).unwrap();
+        assert_eq!(*who.0.lock().unwrap(), Some(here), "it ran before the call returned");
+        assert!(stream.is_idle());
+    }
+}
+
+#[test]
+fn a_short_task_waits_for_what_was_submitted_before_it() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let (stream, gate) = (rig.new_stream(), Gate::default());
+    stream.submit(gate.task()).unwrap();
+    let (who, task) = who_runs();
+    stream.submit_short(task).unwrap();
+    assert_eq!(*who.0.lock().unwrap(), None, "the stream is blocked");
+    gate.open();
+    only_wait(&stream);
+    assert_ne!(*who.0.lock().unwrap(), Some(std::thread::current().id()));
+}
+
+#[test]
+fn a_short_task_runs_elsewhere_in_callbacks_and_host_functions() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let (stream, other) = (rig.new_stream(), rig.new_stream());
+    let (who, task) = who_runs();
+    let here = std::thread::current().id();
+    host::in_callback(|| stream.submit_short(task)).unwrap();
+    only_wait(&stream);
+    assert_ne!(*who.0.lock().unwrap(), Some(here));
+    let (who, task) = who_runs();
+    let (task, target, there) = (Mutex::new(Some(task)), other.clone(), Arc::new(Mutex::new(None)));
+    let caller = there.clone();
+    stream
+        .submit(host_task(move || {
+            *caller.lock().unwrap() = Some(std::thread::current().id());
+            target.submit_short(task.lock().unwrap().take().unwrap()).is_ok()
+        }))
+        .unwrap();
+    rig.synchronize(&stream, None).unwrap();
+    only_wait(&other);
+    assert_ne!(*who.0.lock().unwrap(), *there.lock().unwrap());
 }
 
 #[test]

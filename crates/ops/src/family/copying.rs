@@ -21,11 +21,12 @@ fn copied(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{from} {have:?} does not broadcast to {to} {want:?}")));
     };
     let input = call.apart(Input::Tensor(a.with_layout(wide)), &out);
-    call.plan(move |memory| {
+    let plan = call.plan(move |memory| {
         input.prepare(memory);
         input.with(memory, out.dims(), |a| copy::copy(memory.parallel, memory.out(&out), a));
         Ok(())
-    })
+    });
+    plan.map(Plan::light)
 }
 
 /// As [`copied`], to the type that the caller asks for, whatever it loses.
@@ -41,10 +42,11 @@ fn fill_inplace(call: &mut Call<'_>) -> Result<Plan> {
     if !out.dtype.is_complex() {
         call.expect_real_number(1, value.dtype())?;
     }
-    call.plan(move |memory| {
+    let plan = call.plan(move |memory| {
         fill_scalar(memory.parallel, memory.out(&out), value);
         Ok(())
-    })
+    });
+    plan.map(Plan::light)
 }
 
 /// Every element the value of a tensor with one element. Arguments: out, value.
@@ -59,10 +61,11 @@ fn fill_by_tensor(call: &mut Call<'_>) -> Result<Plan> {
     }
     let wide = value.reshaped(&[]).and_then(|one| one.broadcast_to(out.dims()));
     let value = value.with_layout(wide.expect("one element broadcasts"));
-    call.plan(move |memory| {
+    let plan = call.plan(move |memory| {
         copy::copy(memory.parallel, memory.out(&out), memory.view(&value));
         Ok(())
-    })
+    });
+    plan.map(Plan::light)
 }
 
 fn cast_output(call: &Call<'_>) -> Result<Vec<Layout>> {

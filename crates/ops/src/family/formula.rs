@@ -175,10 +175,11 @@ impl<const N: usize> Formula<N> {
         }
         let out = call.output(out_index)?;
         let bound = self.bind(call, inputs, parameters, out, out_index)?;
-        call.plan(move |memory| {
+        let plan = call.plan(move |memory| {
             bound.run(memory);
             Ok(())
-        })
+        });
+        plan.map(Plan::light)
     }
 
     /// The formula with its operands; `out_index` is that of the output; inputs come first. In a box, because layouts
