@@ -22,14 +22,19 @@ const SCHEDULES: &str = "5000";
 /// Inputs of each property; proptest's own number is 256.
 const PROPERTIES: &str = "2000";
 
+/// The steps that need the toolkit.
+const ON_TOOLKIT: [&str; 3] =
+    ["programs on the toolkit", "python on the toolkit", "torch on the toolkit"];
+
 /// Asks tests for all they have: every type and layout, long stress.
 const DEEP: (&str, &str) = ("CAIRN_TESTS", "deep");
 
 /// Runs every test with all types, layouts and schedules on the release build, fuzzing, the thread sanitizer and miri;
-/// ends as [`test::run`] does.
-pub fn run(root: &Path) -> Result<()> {
+/// ends as [`test::run`] does. `only` has parts of the names of the steps to run; without any, all run.
+pub fn run(root: &Path, only: Vec<String>) -> Result<()> {
     let mut skipped = Vec::new();
-    let mut report = Report::default();
+    let is_whole = only.is_empty();
+    let mut report = Report::of(only);
     let counters = coverage::folder(root)?;
     let deep = |mut command: Command| {
         command.env(DEEP.0, DEEP.1).env(coverage::VARIABLE, &counters);
@@ -39,26 +44,28 @@ pub fn run(root: &Path) -> Result<()> {
         .step("unit tests", || counted(deep(test::units(root)?).env("PROPTEST_CASES", PROPERTIES)));
     report.step("models of concurrency", || counted(&mut test::models(root, SCHEDULES)));
     let mut found = None;
-    report.step("toolkit", || {
-        found = Some(toolkit::assemble(root, &toolkit::default_dir(root), Build::Release)?);
-        Ok(Counts::default())
-    });
-    if let Some(toolkit) = found {
-        report.step("programs on the toolkit", || {
-            counted(&mut deep(test::programs(root, &toolkit)?))
+    if ON_TOOLKIT.iter().any(|name| report.has(name)) {
+        report.required_step("toolkit", || {
+            found = Some(toolkit::assemble(root, &toolkit::default_dir(root), Build::Release)?);
+            Ok(Counts::default())
         });
-        report.step("python on the toolkit", || {
+    }
+    if let Some(toolkit) = found {
+        report.step(ON_TOOLKIT[0], || counted(&mut deep(test::programs(root, &toolkit)?)));
+        report.step(ON_TOOLKIT[1], || {
             let python = venv::for_module(root)?;
             counted(deep(test::pytest(root, &toolkit, &python)?).arg("tests/py"))
         });
-        report.step("torch on the toolkit", || {
+        report.step(ON_TOOLKIT[2], || {
             let [first, second, alone] = test::torch_tests(root, &toolkit)?.map(deep);
             test::torch_counts([first, second], alone)
         });
     }
-    report.step("coverage", || {
-        coverage::update(root, &counters, coverage::Run::Whole).map(|()| Counts::default())
-    });
+    if is_whole {
+        report.step("coverage", || {
+            coverage::update(root, &counters, coverage::Run::Whole).map(|()| Counts::default())
+        });
+    }
     report.step("fuzzing", || fuzz::run(root));
     report.step("thread sanitizer", || {
         let rebuilt = sysroot()
@@ -68,7 +75,9 @@ pub fn run(root: &Path) -> Result<()> {
         }
         counted(&mut sanitizer(root, rebuilt))
     });
-    if answers(cargo(root, &["miri", "--version"])) {
+    if !report.has("miri") {
+        // Not asked for.
+    } else if answers(cargo(root, &["miri", "--version"])) {
         report.step("miri", || {
             let mut miri = cargo(
                 root,

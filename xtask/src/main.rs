@@ -64,7 +64,11 @@ enum Task {
     /// Make or find the pinned Python environment and print its interpreter
     Venv,
     /// Every test with all types, layouts and schedules; fuzzing, sanitizers; says what it skipped
-    Deep,
+    Deep {
+        /// Only steps with this in their names, such as `torch` or `fuzzing`; may be repeated
+        #[arg(long, value_name = "STEP")]
+        only: Vec<String>,
+    },
 }
 
 fn main() -> Result<()> {
@@ -85,7 +89,7 @@ fn main() -> Result<()> {
         Task::Gen { check, operators: false } => r#gen::run(&root, check),
         Task::Lint => lint::run(&root),
         Task::Venv => venv::run(&root),
-        Task::Deep => deep::run(&root),
+        Task::Deep { only } => deep::run(&root, only),
     }
 }
 

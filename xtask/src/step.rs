@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 /// Tests that passed and failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,11 +42,29 @@ impl AddAssign for Counts {
 #[derive(Default)]
 pub struct Report {
     steps: Vec<(String, Counts, Duration)>,
+    only: Vec<String>,
 }
 
 impl Report {
-    /// Runs a step, also after a failed one. A step that cannot run at all counts as one failure.
+    /// Runs only the steps whose names contain one of these; all of them if there are none.
+    pub fn of(only: Vec<String>) -> Report {
+        Report { only, ..Report::default() }
+    }
+
+    /// Whether a step runs.
+    pub fn has(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|part| name.contains(part))
+    }
+
+    /// Runs a step if it is asked for, also after a failed one. A step that cannot run at all counts as one failure.
     pub fn step(&mut self, name: &str, body: impl FnOnce() -> Result<Counts>) {
+        if self.has(name) {
+            self.required_step(name, body);
+        }
+    }
+
+    /// Runs a step that others need.
+    pub fn required_step(&mut self, name: &str, body: impl FnOnce() -> Result<Counts>) {
         announce(name);
         let begun = Instant::now();
         let counts = body().unwrap_or_else(|error| {
@@ -61,6 +79,7 @@ impl Report {
     /// Prints what each step took and counted, and `N passed, N failed, N skipped` as the last line. The process
     /// exits with 1 when anything failed.
     pub fn finish(self) -> Result<()> {
+        ensure!(!self.steps.is_empty(), "no step has {:?} in its name", self.only);
         announce("steps");
         let (mut total, mut time) = (Counts::default(), Duration::ZERO);
         for (name, counts, took) in &self.steps {
