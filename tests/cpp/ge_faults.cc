@@ -28,8 +28,8 @@ static void removed_nodes(void)
     REFUSED(graph.RemoveNode(gone), "taken out");
     REFUSED(graph.AddControlEdge(gone, other), "taken out");
     REFUSED(graph.AddControlEdge(other, gone), "taken out");
-    REFUSED(graph.AddDataEdge(gone, 0, other, 0), "not there");
-    REFUSED(graph.AddDataEdge(other, 0, gone, 0), "not there");
+    REFUSED(graph.AddDataEdge(gone, 0, other, 0), "do not exist");
+    REFUSED(graph.AddDataEdge(other, 0, gone, 0), "do not exist");
     REFUSED(graph.RemoveEdge(other, 0, gone, 0), "taken out");
     ge::TensorDesc desc;
     REFUSED(gone.GetInputDesc(0, desc), "taken out");

@@ -170,8 +170,8 @@ fn stream_runs_every_task_once_in_order() {
 #[test]
 fn short_tasks_run_once_and_in_order() {
     explore(|| {
-        let world = World::new(1);
-        let stream = world.stream();
+        let fixture = Fixture::new(1);
+        let stream = fixture.stream();
         let submitters: Vec<_> = [10u8, 20]
             .into_iter()
             .map(|value| {
@@ -189,8 +189,8 @@ fn short_tasks_run_once_and_in_order() {
         let ends: Vec<_> = submitters.into_iter().map(|t| t.join().unwrap()).collect();
         only_wait(&stream);
         assert_eq!((read(ends[0]), read(ends[1])), (10, 20));
-        world.assert_done(&stream, 6);
-        world.end();
+        fixture.assert_done(&stream, 6);
+        fixture.end();
     });
 }
 
