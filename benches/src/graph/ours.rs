@@ -4,7 +4,7 @@ use super::compare::Engine;
 use super::model::{Model, Origin, Tensor};
 use cairn_graph::executable::{Kind, RunTensor};
 use cairn_graph::ir::{Attr, Constant, Desc, Graph, Node, Source};
-use cairn_graph::session::{self, How, Options, Session};
+use cairn_graph::session::{self, RunMode, Options, Session};
 use cairn_runtime::Runtime;
 use cairn_runtime::config::Config;
 use cairn_runtime::lock::{Mutex, Rank};
@@ -104,7 +104,7 @@ pub struct Runner<'a> {
 impl Engine for Runner<'_> {
     fn run(&mut self) {
         let CairnEngine { runtime, session, stream, handle } = self.of;
-        let out = session.run(self.id, How::Loaded, *handle, &self.inputs, &self.outputs);
+        let out = session.run(self.id, RunMode::Loaded, *handle, &self.inputs, &self.outputs);
         out.expect("submitted");
         runtime.synchronize(stream, None).expect("done");
     }
