@@ -180,6 +180,8 @@ def function(name, dynamic):
 # for those of the batch, and the other way round.
 NOT_IN_TORCHAIR = {("pools", True, True), ("unet", False, True), ("unet", True, True)}
 NOT_IN_TORCHAIR |= {(name, dynamic, True) for name in ("batch norm", "batch norm 2d", "cnn", "resnet") for dynamic in (False, True)}
+# The gradient of its norms: torchair compiles C++ against a header that the toolkit does not have yet.
+NOT_IN_TORCHAIR |= {("llama", dynamic, True) for dynamic in (False, True)}
 
 
 def asked(names):
