@@ -88,7 +88,7 @@ impl OffsetTable {
     fn new_leaf(&self, granule: u64) -> &Leaf {
         let top = self.top.get((granule >> (LEAF + MIDDLE)) as usize);
         let top = top.unwrap_or_else(|| {
-            panic!("offset {:#x} is beyond the pool's offset_table", granule * GRANULE)
+            panic!("offset {:#x} is beyond the pool's offset table", granule * GRANULE)
         });
         let middle = top.get_or_init(unset);
         middle[(granule >> LEAF) as usize & ((1 << MIDDLE) - 1)].get_or_init(|| {

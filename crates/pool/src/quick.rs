@@ -1,4 +1,4 @@
-//! FreeBlock blocks of a lane that are not holes yet: the next request of their size gets them at once.
+//! Freed blocks of a lane that are not holes yet: the next request of their size gets them at once.
 
 use crate::tlsf::{BlockId, GRANULE};
 
