@@ -60,13 +60,13 @@ pub(crate) struct Inner {
 struct WaitingBlock {
     id: BlockId,
     size: u64,
-    stamp: u64,
+    freed_seq: u64,
     others: Clock,
 }
 
 impl WaitingBlock {
     fn free_block(&self) -> FreeBlock {
-        FreeBlock { id: self.id, stamp: self.stamp }
+        FreeBlock { id: self.id, freed_seq: self.freed_seq }
     }
 }
 
@@ -242,17 +242,17 @@ impl Inner {
     fn release(&mut self, block: FreeBlock) {
         if let Some(grant) = self.tlsf.get(block.id) {
             self.starts.remove(grant.offset, block.id);
-            self.tlsf.free(block.id, block.stamp);
+            self.tlsf.free(block.id, block.freed_seq);
         }
     }
 
     /// Ends the block that begins at `offset` and that only the lane's stream may use still, up to
-    /// `stamp()`; returns its size. `None` if none is held there, or it may be used elsewhere.
+    /// `freed_seq()`; returns its size. `None` if none is held there, or it may be used elsewhere.
     #[inline]
     pub fn free_quick(
         &mut self,
         offset: u64,
-        stamp: impl FnOnce() -> u64,
+        freed_seq: impl FnOnce() -> u64,
         total: &Total,
     ) -> Option<u64> {
         let id = self.find(offset)?;
@@ -265,7 +265,7 @@ impl Inner {
         }
         let bytes = std::mem::replace(note, FREED);
         self.let_go(grant.size, bytes, total);
-        if let Some(block) = self.quick.put(grant.size / GRANULE, FreeBlock { id, stamp: stamp() })
+        if let Some(block) = self.quick.put(grant.size / GRANULE, FreeBlock { id, freed_seq: freed_seq() })
         {
             self.release(block);
         }
@@ -295,14 +295,14 @@ impl Inner {
         self.uses.remove(&grant.id).unwrap_or_default()
     }
 
-    /// A block that ended may be used again on the lane's stream, and elsewhere after `stamp`.
-    pub fn free_now(&mut self, grant: Grant, stamp: u64) {
-        self.release(FreeBlock { id: grant.id, stamp });
+    /// A block that ended may be used again on the lane's stream, and elsewhere after `freed_seq`.
+    pub fn free_now(&mut self, grant: Grant, freed_seq: u64) {
+        self.release(FreeBlock { id: grant.id, freed_seq });
     }
 
     /// A block that ended may not be used again before these points of other streams.
-    pub fn free_late(&mut self, grant: Grant, stamp: u64, others: Clock) {
-        self.waiting.push_back(WaitingBlock { id: grant.id, size: grant.size, stamp, others });
+    pub fn free_late(&mut self, grant: Grant, freed_seq: u64, others: Clock) {
+        self.waiting.push_back(WaitingBlock { id: grant.id, size: grant.size, freed_seq, others });
     }
 
     /// The points of other streams that freed blocks wait for, and those that are outstanding.
@@ -362,7 +362,7 @@ impl Inner {
     }
 
     /// Takes room for a block out of this lane, for a stream that `may` use what this lane's stream
-    /// freed at some stamp and other streams used until some clock; and what has to be done before all
+    /// freed at some `freed_seq` and other streams used until some clock; and what has to be done before all
     /// may. A longer block that waits is cut.
     pub fn cut(
         &mut self,
@@ -372,19 +372,19 @@ impl Inner {
         mut may: impl FnMut(u64, Option<&Clock>) -> bool,
     ) -> Option<(Range<u64>, Clock)> {
         let mut outstanding = self.outstanding.clone();
-        if let Some((grant, seq)) = self.tlsf.alloc_where(bytes, align, |stamp| may(stamp, None)) {
+        if let Some((grant, seq)) = self.tlsf.alloc_where(bytes, align, |freed_seq| may(freed_seq, None)) {
             outstanding.raise(Epoch { stream: lane, seq });
             return Some((self.tlsf.take_out(grant.id)?, outstanding));
         }
         let fits = |w: &WaitingBlock| {
             let offset = self.tlsf.get(w.id).map_or(1, |g| g.offset);
-            w.size >= bytes && offset.is_multiple_of(align) && may(w.stamp, Some(&w.others))
+            w.size >= bytes && offset.is_multiple_of(align) && may(w.freed_seq, Some(&w.others))
         };
         let at = self.waiting.iter().position(fits)?;
         let found = self.waiting.remove(at)?;
         let offset = self.tlsf.get(found.id)?.offset;
         self.starts.remove(offset, found.id);
-        outstanding.raise(Epoch { stream: lane, seq: found.stamp });
+        outstanding.raise(Epoch { stream: lane, seq: found.freed_seq });
         outstanding.join(&found.others);
         if let Some(rest) = self.tlsf.split(found.id, bytes) {
             self.waiting.push_back(WaitingBlock { id: rest.id, size: rest.size, ..found.clone() });
@@ -397,15 +397,15 @@ impl Inner {
         let (mut bytes, mut clock) = (0, self.outstanding.clone());
         clock.retain(|epoch| !done(epoch));
         let indebted = !clock.marks().is_empty();
-        let mut add = |size: u64, stamp: u64, others: &[Epoch]| {
-            let own = Epoch { stream, seq: stamp };
+        let mut add = |size: u64, freed_seq: u64, others: &[Epoch]| {
+            let own = Epoch { stream, seq: freed_seq };
             let mut open = others.iter().copied().chain([own]).filter(|&e| !done(e)).peekable();
             bytes += if indebted || open.peek().is_some() { size } else { 0 };
             open.for_each(|epoch| clock.raise(epoch));
         };
-        self.tlsf.any_holes().for_each(|(size, stamp)| add(size, stamp, &[]));
-        self.waiting.iter().for_each(|w| add(w.size, w.stamp, w.others.marks()));
-        self.quick.iter().for_each(|(size, stamp)| add(size, stamp, &[]));
+        self.tlsf.any_holes().for_each(|(size, freed_seq)| add(size, freed_seq, &[]));
+        self.waiting.iter().for_each(|w| add(w.size, w.freed_seq, w.others.marks()));
+        self.quick.iter().for_each(|(size, freed_seq)| add(size, freed_seq, &[]));
         (bytes, clock)
     }
 
@@ -413,7 +413,7 @@ impl Inner {
     pub fn has_unfinished(&self, finished: u64) -> bool {
         !self.waiting.is_empty()
             || !self.outstanding.marks().is_empty()
-            || self.tlsf.any_holes().any(|(_, stamp)| stamp > finished)
+            || self.tlsf.any_holes().any(|(_, freed_seq)| freed_seq > finished)
     }
 
     /// A request found nothing.

@@ -157,8 +157,8 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     #[inline]
     pub fn free(&self, offset: u64, stream: StreamIndex) -> Result<u64, BlockError> {
         if let Some(lane) = self.lane(stream) {
-            let stamp = || self.progress.submitted(stream);
-            if let Some(size) = lane.lock().free_quick(offset, stamp, &self.total) {
+            let freed_seq = || self.progress.submitted(stream);
+            if let Some(size) = lane.lock().free_quick(offset, freed_seq, &self.total) {
                 return Ok(size);
             }
         }
@@ -169,15 +169,15 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     #[inline(never)]
     fn free_slowly(&self, offset: u64, stream: StreamIndex) -> Result<u64, BlockError> {
         let LiveBlock { lane, mut inner, grant, bytes } = self.live_block(offset)?;
-        let stamp = self.progress.submitted(lane.stream);
+        let freed_seq = self.progress.submitted(lane.stream);
         let mut others = Clock::new();
         let uses = inner.end(grant, bytes, &self.total);
         for other in uses.into_iter().chain([stream]).filter(|&other| other != lane.stream) {
             others.raise(Epoch { stream: other, seq: self.progress.submitted(other) });
         }
         match others.marks().iter().all(|&epoch| self.is_done(epoch)) {
-            true => inner.free_now(grant, stamp),
-            false => inner.free_late(grant, stamp, others),
+            true => inner.free_now(grant, freed_seq),
+            false => inner.free_late(grant, freed_seq, others),
         }
         Ok(grant.size)
     }

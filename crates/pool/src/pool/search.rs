@@ -158,8 +158,8 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             };
             let found = match self.may_use(lane.stream, inner.outstanding()) {
                 false => None,
-                true => inner.cut(other.stream, bytes, align, |stamp, others| {
-                    is_ordered(stamp) && others.is_none_or(|clock| self.may_use(lane.stream, clock))
+                true => inner.cut(other.stream, bytes, align, |freed_seq, others| {
+                    is_ordered(freed_seq) && others.is_none_or(|clock| self.may_use(lane.stream, clock))
                 }),
             };
             let wanted = found.is_none() && inner.has_unfinished(finished);
@@ -186,7 +186,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             let mut inner = lane.lock();
             self.gather(&mut inner);
             if inner.outstanding().marks().is_empty() {
-                let holes = inner.tlsf.holes_where(|stamp| stamp <= finished);
+                let holes = inner.tlsf.holes_where(|freed_seq| freed_seq <= finished);
                 pieces.extend(holes.map(|(id, range)| Piece { range, lane: Some(lane), id }));
             }
         }
@@ -215,7 +215,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         let finished = self.progress.finished(lane.stream);
         let mut inner = lane.lock();
         inner.outstanding().marks().is_empty()
-            && inner.tlsf.stamp(piece.id).is_some_and(|stamp| stamp <= finished)
+            && inner.tlsf.freed_seq(piece.id).is_some_and(|freed_seq| freed_seq <= finished)
             && inner.tlsf.take_out_of(piece.id, &piece.range)
     }
 
@@ -227,7 +227,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
                 let mut inner = lane.lock();
                 self.gather(&mut inner);
                 match inner.outstanding().marks().is_empty() {
-                    true => inner.tlsf.take_out_holes(|stamp| stamp <= finished),
+                    true => inner.tlsf.take_out_holes(|freed_seq| freed_seq <= finished),
                     false => Vec::new(),
                 }
             };

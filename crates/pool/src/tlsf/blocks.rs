@@ -65,9 +65,9 @@ impl Tlsf {
     }
 
     #[inline]
-    pub(super) fn raise(&mut self, id: u32, stamp: u64) {
+    pub(super) fn raise(&mut self, id: u32, freed_seq: u64) {
         let note = &mut self.blocks[id as usize].note;
-        *note = stamp.max(*note);
+        *note = freed_seq.max(*note);
     }
 
     #[inline]
