@@ -98,8 +98,8 @@ impl HostThread {
         self.message.lock()
     }
 
-    /// Names this thread's clock at its present state; equal stamps mean nothing was added.
-    pub fn stamp(&self) -> (usize, u64) {
+    /// Identifies this thread's clock and its version: equal if nothing was added meanwhile.
+    pub fn clock_version(&self) -> (usize, u64) {
         (std::ptr::from_ref(self) as usize, self.version.load(Ordering::Acquire))
     }
 

@@ -208,11 +208,11 @@ impl Stream {
             submit.ordered = Clock::new();
             (submit.order, submit.observed) = (order, (0, 0));
         }
-        let stamp = host.stamp();
-        let mut changed = submit.observed != stamp;
+        let version = host.clock_version();
+        let mut changed = submit.observed != version;
         if changed {
             host.join_into(&mut submit.ordered);
-            submit.observed = stamp;
+            submit.observed = version;
         }
         let seq = progress.submitted(self.index) + 1;
         let task = task(seq, &mut submit.ordered, order);
