@@ -265,7 +265,7 @@ pub fn prove_all(device: i32) {
 /// program can know.
 pub fn wait(clock: &Clock, end: Instant) -> bool {
     let is_open = |mark: &Epoch| finished(mark.stream) < mark.seq;
-    let open: Vec<Epoch> = clock.marks().iter().copied().filter(is_open).collect();
+    let open: Vec<Epoch> = clock.epochs().iter().copied().filter(is_open).collect();
     let mut pause = Duration::from_micros(20);
     while Instant::now() < end && process::may_call() {
         if !open.iter().all(is_open) || open.is_empty() {

@@ -326,7 +326,7 @@ impl Inner {
     /// Makes holes of what has waited longest, up to the first that is not done. True if there was any.
     pub fn gather_first(&mut self, done: impl Fn(Epoch) -> bool) -> bool {
         let before = self.waiting.len();
-        let is_over = |w: &mut WaitingBlock| w.others.marks().iter().all(|&epoch| done(epoch));
+        let is_over = |w: &mut WaitingBlock| w.others.epochs().iter().all(|&epoch| done(epoch));
         while let Some(waiting) = self.waiting.pop_front_if(is_over) {
             self.release(waiting.free_block());
         }
@@ -338,7 +338,7 @@ impl Inner {
         let mut over = Vec::new();
         self.quick.drain(|block| over.push(block));
         self.waiting.retain(|w| {
-            let waits = w.others.marks().iter().any(|&epoch| !done(epoch));
+            let waits = w.others.epochs().iter().any(|&epoch| !done(epoch));
             if !waits {
                 over.push(w.free_block());
             }
@@ -396,7 +396,7 @@ impl Inner {
     pub fn unfinished(&self, stream: StreamIndex, done: impl Fn(Epoch) -> bool) -> (u64, Clock) {
         let (mut bytes, mut clock) = (0, self.outstanding.clone());
         clock.retain(|epoch| !done(epoch));
-        let indebted = !clock.marks().is_empty();
+        let indebted = !clock.epochs().is_empty();
         let mut add = |size: u64, freed_seq: u64, others: &[Epoch]| {
             let own = Epoch { stream, seq: freed_seq };
             let mut open = others.iter().copied().chain([own]).filter(|&e| !done(e)).peekable();
@@ -404,7 +404,7 @@ impl Inner {
             open.for_each(|epoch| clock.raise(epoch));
         };
         self.tlsf.any_holes().for_each(|(size, freed_seq)| add(size, freed_seq, &[]));
-        self.waiting.iter().for_each(|w| add(w.size, w.freed_seq, w.others.marks()));
+        self.waiting.iter().for_each(|w| add(w.size, w.freed_seq, w.others.epochs()));
         self.quick.iter().for_each(|(size, freed_seq)| add(size, freed_seq, &[]));
         (bytes, clock)
     }
@@ -412,7 +412,7 @@ impl Inner {
     /// True if anything that was freed is not done with. The quick list was gathered.
     pub fn has_unfinished(&self, finished: u64) -> bool {
         !self.waiting.is_empty()
-            || !self.outstanding.marks().is_empty()
+            || !self.outstanding.epochs().is_empty()
             || self.tlsf.any_holes().any(|(_, freed_seq)| freed_seq > finished)
     }
 

@@ -175,7 +175,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         for other in uses.into_iter().chain([stream]).filter(|&other| other != lane.stream) {
             others.raise(Epoch { stream: other, seq: self.progress.submitted(other) });
         }
-        match others.marks().iter().all(|&epoch| self.is_done(epoch)) {
+        match others.epochs().iter().all(|&epoch| self.is_done(epoch)) {
             true => inner.free_now(grant, freed_seq),
             false => inner.free_late(grant, freed_seq, others),
         }
@@ -221,7 +221,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         let ranges = {
             let mut inner = lane.lock();
             self.gather(&mut inner);
-            match inner.outstanding().marks().is_empty() {
+            match inner.outstanding().epochs().is_empty() {
                 true => inner.tlsf.take_out_holes(|_| true),
                 false => Vec::new(),
             }
@@ -335,7 +335,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
 
     /// True if whatever runs on `stream` from now on runs after all these points.
     fn may_use(&self, stream: StreamIndex, clock: &Clock) -> bool {
-        clock.marks().iter().all(|&epoch| {
+        clock.epochs().iter().all(|&epoch| {
             epoch.stream == stream || self.is_done(epoch) || self.progress.is_ordered(stream, epoch)
         })
     }
@@ -351,7 +351,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     /// True if the lane's stream may use what the lane has.
     #[inline]
     fn is_clear(&self, lane: &Lane, inner: &mut Inner) -> bool {
-        inner.outstanding().marks().is_empty() || self.settle(lane, inner)
+        inner.outstanding().epochs().is_empty() || self.settle(lane, inner)
     }
 
     #[cold]
@@ -362,7 +362,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
 
     /// Makes holes of all that a lane has and other streams are done with.
     fn gather(&self, inner: &mut Inner) {
-        for &epoch in inner.awaited().marks() {
+        for &epoch in inner.awaited().epochs() {
             if !self.is_done(epoch) {
                 self.progress.prove(epoch.stream);
             }

@@ -252,7 +252,7 @@ impl Progress {
 
     /// True if every point of the clock has completed.
     pub fn covers_all(&self, clock: &Clock) -> bool {
-        clock.marks().iter().all(|&e| self.covers(e))
+        clock.epochs().iter().all(|&e| self.covers(e))
     }
 
     /// The last submitted task of every stream that is not done: what a free must wait for.
@@ -303,9 +303,9 @@ mod tests {
         let progress = Progress::new(2);
         let a = progress.open().unwrap();
         progress.set_submitted(a, 5);
-        assert_eq!(progress.tails().marks(), [Epoch { stream: a, seq: 5 }]);
+        assert_eq!(progress.tails().epochs(), [Epoch { stream: a, seq: 5 }]);
         progress.set_finished(a, 5);
-        assert!(progress.tails().marks().is_empty());
+        assert!(progress.tails().epochs().is_empty());
         progress.close(a);
         assert_eq!(progress.open(), Some(a));
         assert_eq!(progress.submitted(a), 5);

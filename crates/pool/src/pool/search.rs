@@ -75,7 +75,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         };
         match found {
             Ok(grant) => grant.into(),
-            Err(_) if free >= bytes && !clock.marks().is_empty() => Outcome::Wait(clock),
+            Err(_) if free >= bytes && !clock.epochs().is_empty() => Outcome::Wait(clock),
             Err(Some(reason)) => Outcome::Exhausted(reason),
             Err(None) => Outcome::OverBudget,
         }
@@ -185,7 +185,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             let finished = self.progress.finished(lane.stream);
             let mut inner = lane.lock();
             self.gather(&mut inner);
-            if inner.outstanding().marks().is_empty() {
+            if inner.outstanding().epochs().is_empty() {
                 let holes = inner.tlsf.holes_where(|freed_seq| freed_seq <= finished);
                 pieces.extend(holes.map(|(id, range)| Piece { range, lane: Some(lane), id }));
             }
@@ -214,7 +214,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     fn take_done(&self, lane: &Lane, piece: &Piece<'_>) -> bool {
         let finished = self.progress.finished(lane.stream);
         let mut inner = lane.lock();
-        inner.outstanding().marks().is_empty()
+        inner.outstanding().epochs().is_empty()
             && inner.tlsf.freed_seq(piece.id).is_some_and(|freed_seq| freed_seq <= finished)
             && inner.tlsf.take_out_of(piece.id, &piece.range)
     }
@@ -226,7 +226,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             let ranges = {
                 let mut inner = lane.lock();
                 self.gather(&mut inner);
-                match inner.outstanding().marks().is_empty() {
+                match inner.outstanding().epochs().is_empty() {
                     true => inner.tlsf.take_out_holes(|freed_seq| freed_seq <= finished),
                     false => Vec::new(),
                 }

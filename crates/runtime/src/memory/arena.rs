@@ -530,7 +530,7 @@ impl Arena {
         for found in &live {
             self.quarantine(&mut inner, found, None, tails.clone(), ticket);
         }
-        if tails.marks().is_empty() {
+        if tails.epochs().is_empty() {
             while let Some(entry) = inner.quarantine.take_oldest() {
                 self.let_go(&mut inner, entry);
             }
