@@ -118,7 +118,7 @@ impl Lane {
         offset_table: &OffsetTable,
         total: &Total,
     ) -> Option<Grant> {
-        offset_table.settle(range.clone(), self.stream);
+        offset_table.set_stream(range.clone(), self.stream);
         let whole = inner.tlsf.add_live(range)?;
         if let Some(rest) = inner.tlsf.split(whole.id, bytes) {
             inner.tlsf.free(rest.id, 0);

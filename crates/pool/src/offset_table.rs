@@ -65,11 +65,11 @@ impl OffsetTable {
         leaf.streams[plot(offset / GRANULE)].load(Ordering::Acquire).checked_sub(1)
     }
 
-    /// A stream gets this memory.
+    /// Records that a stream gets this memory.
     ///
     /// # Panics
     /// If the range is beyond the table.
-    pub fn settle(&self, range: Range<u64>, stream: StreamIndex) {
+    pub fn set_stream(&self, range: Range<u64>, stream: StreamIndex) {
         let granules = range.start / GRANULE..range.end.div_ceil(GRANULE);
         for plots in (granules.start >> PLOT)..granules.end.div_ceil(1 << PLOT) {
             let granule = plots << PLOT;
@@ -134,8 +134,8 @@ mod tests {
     fn the_last_stream_of_a_plot_is_known() {
         let offset_table = OffsetTable::default();
         assert_eq!(offset_table.stream(0), None);
-        offset_table.settle(60 << 10..(8 << 20) + 512, 3);
-        offset_table.settle(1 << 20..2 << 20, 0);
+        offset_table.set_stream(60 << 10..(8 << 20) + 512, 3);
+        offset_table.set_stream(1 << 20..2 << 20, 0);
         let of = |kib: u64| offset_table.stream(kib << 10);
         assert_eq!(
             [of(0), of(64), of(1023), of(1024), of(2047), of(2048)].map(|s| s.unwrap()),

@@ -287,7 +287,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
                             _ => range.end.min(range.start.saturating_add(over)),
                         };
                         root.tlsf.add(kept..range.end, 0);
-                        self.offset_table.settle(range.start..kept, lane.stream);
+                        self.offset_table.set_stream(range.start..kept, lane.stream);
                         inner.add(range.start..kept);
                         lane.take(&mut inner, bytes, align, offset_table, total)
                     } else {
