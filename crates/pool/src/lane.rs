@@ -318,8 +318,8 @@ impl Inner {
         &self.outstanding
     }
 
-    /// Forgets the uses that are done.
-    pub fn settle(&mut self, done: impl Fn(Epoch) -> bool) {
+    /// Forgets the pending uses that have finished.
+    pub fn forget_finished_uses(&mut self, done: impl Fn(Epoch) -> bool) {
         self.outstanding.retain(|epoch| !done(epoch));
     }
 

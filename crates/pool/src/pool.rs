@@ -351,12 +351,12 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     /// True if the lane's stream may use what the lane has.
     #[inline]
     fn is_clear(&self, lane: &Lane, inner: &mut Inner) -> bool {
-        inner.outstanding().epochs().is_empty() || self.settle(lane, inner)
+        inner.outstanding().epochs().is_empty() || self.becomes_clear(lane, inner)
     }
 
     #[cold]
-    fn settle(&self, lane: &Lane, inner: &mut Inner) -> bool {
-        inner.settle(|epoch| self.is_done(epoch));
+    fn becomes_clear(&self, lane: &Lane, inner: &mut Inner) -> bool {
+        inner.forget_finished_uses(|epoch| self.is_done(epoch));
         self.may_use(lane.stream, inner.outstanding())
     }
 
@@ -368,6 +368,6 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             }
         }
         inner.gather(|epoch| self.is_done(epoch));
-        inner.settle(|epoch| self.is_done(epoch));
+        inner.forget_finished_uses(|epoch| self.is_done(epoch));
     }
 }
