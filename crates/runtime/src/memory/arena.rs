@@ -238,7 +238,7 @@ impl Arena {
     /// Tries once, after letting go what is proven free. `patient` false ignores a full quarantine.
     pub fn attempt(&self, request: &Request<'_>, patient: bool) -> Attempt {
         let mut inner = self.inner.lock();
-        self.settle(&mut inner, ReuseCondition::Synchronized, u64::MAX);
+        self.release_quarantined(&mut inner, ReuseCondition::Synchronized, u64::MAX);
         let whole = request.whole().and_then(|whole| whole.checked_next_multiple_of(GRANULE));
         let Some(need) = whole else {
             return Attempt::Exhausted;
@@ -306,7 +306,7 @@ impl Arena {
     /// Makes a segment of whole granules for a pool. It counts as live until [`Arena::end_segment`].
     pub fn segment(&self, bytes: u64, pool: u32) -> std::result::Result<Range<u64>, Attempt> {
         let mut inner = self.inner.lock();
-        self.settle(&mut inner, ReuseCondition::Synchronized, u64::MAX);
+        self.release_quarantined(&mut inner, ReuseCondition::Synchronized, u64::MAX);
         if bytes > self.capacity - inner.live || bytes > self.budget.available() {
             return Err(Attempt::Exhausted);
         }
@@ -418,7 +418,7 @@ impl Arena {
         let mut inner = self.inner.lock();
         let Some(found) = self.ranges.retire(offset, POOL) else { return false };
         self.quarantine(&mut inner, &found, poison, tails, ticket);
-        self.settle(&mut inner, ReuseCondition::Synchronized, u64::MAX);
+        self.release_quarantined(&mut inner, ReuseCondition::Synchronized, u64::MAX);
         self.emit_usage(&inner);
         true
     }
@@ -444,7 +444,7 @@ impl Arena {
     pub fn release_quarantine(&self, need: u64) -> bool {
         let mut inner = self.inner.lock();
         let enough = need.max(self.excess(&inner));
-        let left = self.settle(&mut inner, ReuseCondition::Quiet, enough);
+        let left = self.release_quarantined(&mut inner, ReuseCondition::Quiet, enough);
         self.emit_usage(&inner);
         left > 0
     }
@@ -456,7 +456,7 @@ impl Arena {
         let taken = inner.quarantine.take_untouched(held, self.source.base(), enough);
         let any = !taken.is_empty();
         for entry in taken {
-            self.let_go(&mut inner, entry);
+            self.release_entry(&mut inner, entry);
         }
         self.emit_usage(&inner);
         any
@@ -470,7 +470,7 @@ impl Arena {
         }
     }
 
-    fn settle(
+    fn release_quarantined(
         &self,
         inner: &mut MutexGuard<'_, Inner>,
         condition: ReuseCondition,
@@ -481,12 +481,12 @@ impl Arena {
             && let Some(entry) = inner.quarantine.pop(&self.progress, condition)
         {
             left += entry.bytes;
-            self.let_go(inner, entry);
+            self.release_entry(inner, entry);
         }
         left
     }
 
-    fn let_go(&self, inner: &mut Inner, entry: Entry) {
+    fn release_entry(&self, inner: &mut Inner, entry: Entry) {
         let found = self.ranges.remove(entry.offset + entry.front);
         if let (Some(value), Some(found)) = (entry.poison, found) {
             let address = self.source.base() + found.start as usize;
@@ -532,7 +532,7 @@ impl Arena {
         }
         if tails.epochs().is_empty() {
             while let Some(entry) = inner.quarantine.take_oldest() {
-                self.let_go(&mut inner, entry);
+                self.release_entry(&mut inner, entry);
             }
             self.release_holes(&mut inner);
         }
@@ -544,7 +544,7 @@ impl Arena {
     pub fn empty_quarantine(&self) {
         let mut inner = self.inner.lock();
         while let Some(entry) = inner.quarantine.take_oldest() {
-            self.let_go(&mut inner, entry);
+            self.release_entry(&mut inner, entry);
         }
         self.emit_usage(&inner);
     }
