@@ -238,7 +238,7 @@ impl Inner {
         (bytes != FREED).then_some((grant, bytes))
     }
 
-    /// Makes a hole of a block that ended.
+    /// Turns a freed block into a hole.
     fn release(&mut self, block: FreeBlock) {
         if let Some(grant) = self.tlsf.get(block.id) {
             self.starts.remove(grant.offset, block.id);
@@ -323,8 +323,8 @@ impl Inner {
         self.outstanding.retain(|epoch| !done(epoch));
     }
 
-    /// Makes holes of what has waited longest, up to the first that is not done. True if there was any.
-    pub fn gather_first(&mut self, done: impl Fn(Epoch) -> bool) -> bool {
+    /// Turns the blocks that have waited longest into holes, up to the first that is still used. True if there was any.
+    pub fn reclaim_first(&mut self, done: impl Fn(Epoch) -> bool) -> bool {
         let before = self.waiting.len();
         let is_over = |w: &mut WaitingBlock| w.others.epochs().iter().all(|&epoch| done(epoch));
         while let Some(waiting) = self.waiting.pop_front_if(is_over) {
@@ -333,8 +333,8 @@ impl Inner {
         self.waiting.len() < before
     }
 
-    /// Makes holes of what is at hand, and of what waited as far as it is done.
-    pub fn gather(&mut self, done: impl Fn(Epoch) -> bool) {
+    /// Turns the blocks of the quick list into holes, and the waiting ones that no other stream uses any more.
+    pub fn reclaim(&mut self, done: impl Fn(Epoch) -> bool) {
         let mut over = Vec::new();
         self.quick.drain(|block| over.push(block));
         self.waiting.retain(|w| {
@@ -347,8 +347,8 @@ impl Inner {
         over.into_iter().for_each(|block| self.release(block));
     }
 
-    /// Makes holes of what waited and is ordered before the lane's stream, which is outstanding from now on.
-    pub fn gather_ordered(&mut self, ordered: impl Fn(&Clock) -> bool) {
+    /// Turns waiting blocks into holes whose uses are `ordered` before the lane's stream; these uses become outstanding.
+    pub fn reclaim_ordered(&mut self, ordered: impl Fn(&Clock) -> bool) {
         let (mut over, outstanding) = (Vec::new(), &mut self.outstanding);
         self.waiting.retain(|w| {
             let is_ordered = ordered(&w.others);
@@ -409,7 +409,7 @@ impl Inner {
         (bytes, clock)
     }
 
-    /// True if anything that was freed is not done with. The quick list was gathered.
+    /// True if anything that was freed is still in use. Call [`Inner::reclaim`] first.
     pub fn has_unfinished(&self, finished: u64) -> bool {
         !self.waiting.is_empty()
             || !self.outstanding.epochs().is_empty()

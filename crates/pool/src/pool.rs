@@ -209,7 +209,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     /// much. Memory that some stream may still use stays.
     pub fn trim(&self, keep: u64) -> u64 {
         let mut root = self.root.lock();
-        self.reclaim(&mut root);
+        self.reclaim_all(&mut root);
         self.release(&mut root, keep)
     }
 
@@ -220,7 +220,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         let mut root = self.root.lock();
         let ranges = {
             let mut inner = lane.lock();
-            self.gather(&mut inner);
+            self.reclaim_lane(&mut inner);
             match inner.outstanding().epochs().is_empty() {
                 true => inner.tlsf.take_out_holes(|_| true),
                 false => Vec::new(),
@@ -360,14 +360,14 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         self.may_use(lane.stream, inner.outstanding())
     }
 
-    /// Makes holes of all that a lane has and other streams are done with.
-    fn gather(&self, inner: &mut Inner) {
+    /// Turns all freed blocks of a lane into holes that no other stream uses any more.
+    fn reclaim_lane(&self, inner: &mut Inner) {
         for &epoch in inner.awaited().epochs() {
             if !self.is_done(epoch) {
                 self.progress.prove(epoch.stream);
             }
         }
-        inner.gather(|epoch| self.is_done(epoch));
+        inner.reclaim(|epoch| self.is_done(epoch));
         inner.forget_finished_uses(|epoch| self.is_done(epoch));
     }
 }

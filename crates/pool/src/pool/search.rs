@@ -37,7 +37,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     fn take_finished(&self, bytes: u64, align: u64, stream: StreamIndex) -> Option<Grant> {
         let lane = self.lane(stream)?;
         let mut inner = lane.lock();
-        let more = inner.gather_first(|epoch| self.is_done(epoch));
+        let more = inner.reclaim_first(|epoch| self.is_done(epoch));
         if !more || !self.is_clear(lane, &mut inner) {
             return None;
         }
@@ -123,12 +123,12 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
 
     fn search_own(&self, lane: &Lane, bytes: u64, align: u64) -> Option<Grant> {
         let mut inner = lane.lock();
-        self.gather(&mut inner);
+        self.reclaim_lane(&mut inner);
         if !self.is_clear(lane, &mut inner) {
             return None;
         }
         lane.take(&mut inner, bytes, align, &self.offset_table, &self.total).or_else(|| {
-            inner.gather_ordered(|clock| self.may_use(lane.stream, clock));
+            inner.reclaim_ordered(|clock| self.may_use(lane.stream, clock));
             lane.take(&mut inner, bytes, align, &self.offset_table, &self.total)
         })
     }
@@ -143,7 +143,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         for other in self.lanes().filter(|other| other.stream != lane.stream) {
             let finished = self.progress.finished(other.stream);
             let mut inner = other.lock();
-            self.gather(&mut inner);
+            self.reclaim_lane(&mut inner);
             // What is ordered is so up to some point: few questions answer for all.
             let (mut ordered, mut unordered) = (finished, u64::MAX);
             let mut is_ordered = |seq: u64| {
@@ -184,7 +184,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         for lane in self.lanes() {
             let finished = self.progress.finished(lane.stream);
             let mut inner = lane.lock();
-            self.gather(&mut inner);
+            self.reclaim_lane(&mut inner);
             if inner.outstanding().epochs().is_empty() {
                 let holes = inner.tlsf.holes_where(|freed_seq| freed_seq <= finished);
                 pieces.extend(holes.map(|(id, range)| Piece { range, lane: Some(lane), id }));
@@ -203,7 +203,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             };
             if !taken {
                 pieces[..count].iter().for_each(|piece| root.tlsf.add(piece.range.clone(), 0));
-                self.reclaim(root);
+                self.reclaim_all(root);
                 return self.cut_from_root(root, bytes, align);
             }
         }
@@ -219,13 +219,13 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             && inner.tlsf.take_out_of(piece.id, &piece.range)
     }
 
-    /// Moves every hole that is done with from the lanes to the root.
-    pub(super) fn reclaim(&self, root: &mut Root) {
+    /// Moves every hole that no stream uses any more from the lanes to the root.
+    pub(super) fn reclaim_all(&self, root: &mut Root) {
         for lane in self.lanes() {
             let finished = self.progress.finished(lane.stream);
             let ranges = {
                 let mut inner = lane.lock();
-                self.gather(&mut inner);
+                self.reclaim_lane(&mut inner);
                 match inner.outstanding().epochs().is_empty() {
                     true => inner.tlsf.take_out_holes(|freed_seq| freed_seq <= finished),
                     false => Vec::new(),
@@ -248,7 +248,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             root.reserved.checked_add(more).is_some_and(|sum| sum <= root.budget)
         };
         if !fits(root, need) {
-            self.reclaim(root);
+            self.reclaim_all(root);
             self.release(root, root.budget.saturating_sub(need));
         }
         let own = {
