@@ -41,16 +41,16 @@ pub(crate) struct Total {
 ///
 /// A hole may be used again on the lane's stream at once; elsewhere when its epoch is ordered or done.
 ///
-/// **Outstanding uses.** Memory may come here because the program ordered it while other streams are still to
-/// finish with it: the lane keeps those points. Until they are done, nothing of the lane is used by a
-/// stream that they are not ordered before: the order may be broken meanwhile, by an abort.
+/// **Pending uses.** A lane may get memory that another stream is still using, if the program ordered that use before
+/// the lane's stream. `pending_uses` holds the epochs of these uses. Until they finish, only streams ordered after
+/// them may take memory from this lane, because an abort can undo the order.
 pub(crate) struct Inner {
     pub tlsf: Tlsf,
     quick: Quick,
     starts: Starts,
     waiting: VecDeque<WaitingBlock>,
     uses: HashMap<BlockId, SmallVec<[StreamIndex; 2]>>,
-    outstanding: Clock,
+    pending_uses: Clock,
     counts: Figures,
     credit: u64,
 }
@@ -78,7 +78,7 @@ impl Lane {
             starts: Starts::new(),
             waiting: VecDeque::new(),
             uses: HashMap::new(),
-            outstanding: Clock::new(),
+            pending_uses: Clock::new(),
             counts: Figures::default(),
             credit: ALONE,
         };
@@ -107,13 +107,13 @@ impl Lane {
         self.take_fitting(inner, bytes, align, offset_table, total)
     }
 
-    /// Adds a range that begins as the block has to, and takes the block there; the rest is free. The
-    /// lane keeps these points as outstanding.
+    /// Adds a range whose start has the block's alignment, allocates the block there and frees the rest.
+    /// `pending_uses` are added to the lane's.
     pub fn take_first(
         &self,
         inner: &mut Inner,
         range: Range<u64>,
-        outstanding: &Clock,
+        pending_uses: &Clock,
         bytes: u64,
         offset_table: &OffsetTable,
         total: &Total,
@@ -123,7 +123,7 @@ impl Lane {
         if let Some(rest) = inner.tlsf.split(whole.id, bytes) {
             inner.tlsf.free(rest.id, 0);
         }
-        inner.outstanding.join(outstanding);
+        inner.pending_uses.join(pending_uses);
         inner.counts.peak_reserved = inner.counts.peak_reserved.max(inner.tlsf.total());
         self.enter(inner, whole.id, bytes, offset_table, total)
     }
@@ -305,22 +305,22 @@ impl Inner {
         self.waiting.push_back(WaitingBlock { id: grant.id, size: grant.size, freed_seq, others });
     }
 
-    /// The points of other streams that freed blocks wait for, and those that are outstanding.
+    /// The epochs of other streams that freed blocks wait for, and those of pending uses.
     pub fn awaited(&self) -> Clock {
-        let mut clock = self.outstanding.clone();
+        let mut clock = self.pending_uses.clone();
         self.waiting.iter().for_each(|w| clock.join(&w.others));
         clock
     }
 
-    /// What other streams have to finish before memory of this lane is free of them.
+    /// The uses that other streams have to finish before any stream may take memory of this lane.
     #[inline]
-    pub fn outstanding(&self) -> &Clock {
-        &self.outstanding
+    pub fn pending_uses(&self) -> &Clock {
+        &self.pending_uses
     }
 
     /// Forgets the pending uses that have finished.
     pub fn forget_finished_uses(&mut self, done: impl Fn(Epoch) -> bool) {
-        self.outstanding.retain(|epoch| !done(epoch));
+        self.pending_uses.retain(|epoch| !done(epoch));
     }
 
     /// Turns the blocks that have waited longest into holes, up to the first that is still used. True if there was any.
@@ -347,14 +347,14 @@ impl Inner {
         over.into_iter().for_each(|block| self.release(block));
     }
 
-    /// Turns waiting blocks into holes whose uses are `ordered` before the lane's stream; these uses become outstanding.
+    /// Turns waiting blocks into holes whose uses are `ordered` before the lane's stream; these uses are pending from then on.
     pub fn reclaim_ordered(&mut self, ordered: impl Fn(&Clock) -> bool) {
-        let (mut over, outstanding) = (Vec::new(), &mut self.outstanding);
+        let (mut over, pending_uses) = (Vec::new(), &mut self.pending_uses);
         self.waiting.retain(|w| {
             let is_ordered = ordered(&w.others);
             if is_ordered {
                 over.push(w.free_block());
-                outstanding.join(&w.others);
+                pending_uses.join(&w.others);
             }
             !is_ordered
         });
@@ -371,10 +371,10 @@ impl Inner {
         align: u64,
         mut may: impl FnMut(u64, Option<&Clock>) -> bool,
     ) -> Option<(Range<u64>, Clock)> {
-        let mut outstanding = self.outstanding.clone();
+        let mut pending_uses = self.pending_uses.clone();
         if let Some((grant, seq)) = self.tlsf.alloc_where(bytes, align, |freed_seq| may(freed_seq, None)) {
-            outstanding.raise(Epoch { stream: lane, seq });
-            return Some((self.tlsf.take_out(grant.id)?, outstanding));
+            pending_uses.raise(Epoch { stream: lane, seq });
+            return Some((self.tlsf.take_out(grant.id)?, pending_uses));
         }
         let fits = |w: &WaitingBlock| {
             let offset = self.tlsf.get(w.id).map_or(1, |g| g.offset);
@@ -384,17 +384,17 @@ impl Inner {
         let found = self.waiting.remove(at)?;
         let offset = self.tlsf.get(found.id)?.offset;
         self.starts.remove(offset, found.id);
-        outstanding.raise(Epoch { stream: lane, seq: found.freed_seq });
-        outstanding.join(&found.others);
+        pending_uses.raise(Epoch { stream: lane, seq: found.freed_seq });
+        pending_uses.join(&found.others);
         if let Some(rest) = self.tlsf.split(found.id, bytes) {
             self.waiting.push_back(WaitingBlock { id: rest.id, size: rest.size, ..found.clone() });
         }
-        Some((self.tlsf.take_out(found.id)?, outstanding))
+        Some((self.tlsf.take_out(found.id)?, pending_uses))
     }
 
     /// Bytes that were freed but are not done with, and the points that they wait for.
     pub fn unfinished(&self, stream: StreamIndex, done: impl Fn(Epoch) -> bool) -> (u64, Clock) {
-        let (mut bytes, mut clock) = (0, self.outstanding.clone());
+        let (mut bytes, mut clock) = (0, self.pending_uses.clone());
         clock.retain(|epoch| !done(epoch));
         let indebted = !clock.epochs().is_empty();
         let mut add = |size: u64, freed_seq: u64, others: &[Epoch]| {
@@ -412,7 +412,7 @@ impl Inner {
     /// True if anything that was freed is still in use. Call [`Inner::reclaim`] first.
     pub fn has_unfinished(&self, finished: u64) -> bool {
         !self.waiting.is_empty()
-            || !self.outstanding.epochs().is_empty()
+            || !self.pending_uses.epochs().is_empty()
             || self.tlsf.any_holes().any(|(_, freed_seq)| freed_seq > finished)
     }
 

@@ -221,7 +221,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         let ranges = {
             let mut inner = lane.lock();
             self.reclaim_lane(&mut inner);
-            match inner.outstanding().epochs().is_empty() {
+            match inner.pending_uses().epochs().is_empty() {
                 true => inner.tlsf.take_out_holes(|_| true),
                 false => Vec::new(),
             }
@@ -351,13 +351,13 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     /// True if the lane's stream may use what the lane has.
     #[inline]
     fn is_clear(&self, lane: &Lane, inner: &mut Inner) -> bool {
-        inner.outstanding().epochs().is_empty() || self.becomes_clear(lane, inner)
+        inner.pending_uses().epochs().is_empty() || self.becomes_clear(lane, inner)
     }
 
     #[cold]
     fn becomes_clear(&self, lane: &Lane, inner: &mut Inner) -> bool {
         inner.forget_finished_uses(|epoch| self.is_done(epoch));
-        self.may_use(lane.stream, inner.outstanding())
+        self.may_use(lane.stream, inner.pending_uses())
     }
 
     /// Turns all freed blocks of a lane into holes that no other stream uses any more.

@@ -109,7 +109,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         if found.is_some() {
             return found;
         }
-        let (range, outstanding) = match self.cut_from_root(root, bytes, align) {
+        let (range, pending_uses) = match self.cut_from_root(root, bytes, align) {
             Some(range) => (range, Clock::new()),
             None if root.lanes == 1 && root.tlsf.total() == 0 => return None,
             None => match self.cut_from_others(lane, bytes, align) {
@@ -118,7 +118,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             },
         };
         let mut inner = lane.lock();
-        lane.take_first(&mut inner, range, &outstanding, bytes, &self.offset_table, &self.total)
+        lane.take_first(&mut inner, range, &pending_uses, bytes, &self.offset_table, &self.total)
     }
 
     fn search_own(&self, lane: &Lane, bytes: u64, align: u64) -> Option<Grant> {
@@ -156,7 +156,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
                 }
                 seq <= ordered
             };
-            let found = match self.may_use(lane.stream, inner.outstanding()) {
+            let found = match self.may_use(lane.stream, inner.pending_uses()) {
                 false => None,
                 true => inner.cut(other.stream, bytes, align, |freed_seq, others| {
                     is_ordered(freed_seq) && others.is_none_or(|clock| self.may_use(lane.stream, clock))
@@ -164,9 +164,9 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             };
             let wanted = found.is_none() && inner.has_unfinished(finished);
             drop(inner);
-            if let Some((range, mut outstanding)) = found {
-                outstanding.retain(|epoch| !self.is_done(epoch));
-                return Some((range, outstanding));
+            if let Some((range, mut pending_uses)) = found {
+                pending_uses.retain(|epoch| !self.is_done(epoch));
+                return Some((range, pending_uses));
             }
             if wanted {
                 self.progress.prove(other.stream);
@@ -185,7 +185,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             let finished = self.progress.finished(lane.stream);
             let mut inner = lane.lock();
             self.reclaim_lane(&mut inner);
-            if inner.outstanding().epochs().is_empty() {
+            if inner.pending_uses().epochs().is_empty() {
                 let holes = inner.tlsf.holes_where(|freed_seq| freed_seq <= finished);
                 pieces.extend(holes.map(|(id, range)| Piece { range, lane: Some(lane), id }));
             }
@@ -214,7 +214,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     fn take_done(&self, lane: &Lane, piece: &Piece<'_>) -> bool {
         let finished = self.progress.finished(lane.stream);
         let mut inner = lane.lock();
-        inner.outstanding().epochs().is_empty()
+        inner.pending_uses().epochs().is_empty()
             && inner.tlsf.freed_seq(piece.id).is_some_and(|freed_seq| freed_seq <= finished)
             && inner.tlsf.take_out_of(piece.id, &piece.range)
     }
@@ -226,7 +226,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             let ranges = {
                 let mut inner = lane.lock();
                 self.reclaim_lane(&mut inner);
-                match inner.outstanding().epochs().is_empty() {
+                match inner.pending_uses().epochs().is_empty() {
                     true => inner.tlsf.take_out_holes(|freed_seq| freed_seq <= finished),
                     false => Vec::new(),
                 }
@@ -293,11 +293,11 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
                     } else {
                         root.tlsf.add(range, 0);
                         self.cut_from_root(root, bytes, align).and_then(|piece| {
-                            let outstanding = Clock::new();
+                            let pending_uses = Clock::new();
                             lane.take_first(
                                 &mut inner,
                                 piece,
-                                &outstanding,
+                                &pending_uses,
                                 bytes,
                                 offset_table,
                                 total,
