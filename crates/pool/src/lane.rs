@@ -109,7 +109,7 @@ impl Lane {
 
     /// Adds a range whose start has the block's alignment, allocates the block there and frees the rest.
     /// `pending_uses` are added to the lane's.
-    pub fn take_first(
+    pub fn add_and_take(
         &self,
         inner: &mut Inner,
         range: Range<u64>,

@@ -118,7 +118,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             },
         };
         let mut inner = lane.lock();
-        lane.take_first(&mut inner, range, &pending_uses, bytes, &self.offset_table, &self.total)
+        lane.add_and_take(&mut inner, range, &pending_uses, bytes, &self.offset_table, &self.total)
     }
 
     fn search_own(&self, lane: &Lane, bytes: u64, align: u64) -> Option<Grant> {
@@ -294,7 +294,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
                         root.tlsf.add(range, 0);
                         self.cut_from_root(root, bytes, align).and_then(|piece| {
                             let pending_uses = Clock::new();
-                            lane.take_first(
+                            lane.add_and_take(
                                 &mut inner,
                                 piece,
                                 &pending_uses,
