@@ -14,10 +14,10 @@ use std::ops::Range;
 
 /// Stands where a held block has the bytes that were asked for: freed, but not a hole yet.
 const FREED: u64 = u64::MAX;
-/// The credit of a lane that is the only one.
-const ALONE: u64 = u64::MAX;
-/// How far the count of all lanes may be from the truth, for each lane.
-const SLACK: u64 = 1 << 20;
+/// `counted` of a lane that is the only one: the total is then unused.
+const NOT_COUNTED: u64 = u64::MAX;
+/// Lanes are counted in steps of this many bytes, so that few allocations touch the total.
+const COUNT_STEP: u64 = 1 << 20;
 
 /// The lane of one stream of a pool.
 pub(crate) struct Lane {
@@ -52,7 +52,8 @@ pub(crate) struct Inner {
     uses: HashMap<BlockId, SmallVec<[StreamIndex; 2]>>,
     pending_uses: Clock,
     counts: Figures,
-    credit: u64,
+    /// Live bytes of this lane that [`Total`] includes, a few steps more than there are; or `NOT_COUNTED`.
+    counted: u64,
 }
 
 /// A freed block that other streams may still use, up to these points.
@@ -80,7 +81,7 @@ impl Lane {
             uses: HashMap::new(),
             pending_uses: Clock::new(),
             counts: Figures::default(),
-            credit: ALONE,
+            counted: NOT_COUNTED,
         };
         Lane { stream, inner: Mutex::new(Rank::Lane, inner) }
     }
@@ -198,9 +199,9 @@ impl Inner {
         counts.requested += bytes;
         counts.taken += 1;
         counts.peak = counts.peak.max(counts.live);
-        if counts.live > self.credit {
-            let more = (counts.live - self.credit).next_multiple_of(SLACK);
-            self.credit += more;
+        if counts.live > self.counted {
+            let more = (counts.live - self.counted).next_multiple_of(COUNT_STEP);
+            self.counted += more;
             total.raise(more, 0);
         }
     }
@@ -211,18 +212,18 @@ impl Inner {
         counts.live -= size;
         counts.requested -= bytes;
         counts.freed += 1;
-        if self.credit - counts.live >= 2 * SLACK && self.credit != ALONE {
-            let less = (self.credit - counts.live) / SLACK * SLACK - SLACK;
-            self.credit -= less;
+        if self.counted - counts.live >= 2 * COUNT_STEP && self.counted != NOT_COUNTED {
+            let less = (self.counted - counts.live) / COUNT_STEP * COUNT_STEP - COUNT_STEP;
+            self.counted -= less;
             total.live.fetch_sub(less, Ordering::Relaxed);
         }
     }
 
-    /// From now on this lane is counted with others.
-    pub fn count_in(&mut self, total: &Total) {
-        if self.credit == ALONE {
-            self.credit = self.counts.live.next_multiple_of(SLACK);
-            total.raise(self.credit, self.counts.peak);
+    /// Starts to count this lane in the total.
+    pub fn start_counting(&mut self, total: &Total) {
+        if self.counted == NOT_COUNTED {
+            self.counted = self.counts.live.next_multiple_of(COUNT_STEP);
+            total.raise(self.counted, self.counts.peak);
         }
     }
 
@@ -424,9 +425,9 @@ impl Inner {
     /// Forgets how much was live, and counts exactly what is.
     pub fn reset_peak_live(&mut self, total: &Total) {
         self.counts.peak = self.counts.live;
-        if self.credit != ALONE {
-            total.live.fetch_sub(self.credit - self.counts.live, Ordering::Relaxed);
-            self.credit = self.counts.live;
+        if self.counted != NOT_COUNTED {
+            total.live.fetch_sub(self.counted - self.counts.live, Ordering::Relaxed);
+            self.counted = self.counts.live;
         }
     }
 

@@ -97,7 +97,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             root.lanes += 1;
             self.highest.fetch_max(stream as usize + 1, Ordering::AcqRel);
             if root.lanes > 1 {
-                self.lanes().for_each(|lane| lane.lock().count_in(&self.total));
+                self.lanes().for_each(|lane| lane.lock().start_counting(&self.total));
             }
         }
         lane
