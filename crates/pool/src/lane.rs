@@ -397,12 +397,12 @@ impl Inner {
     pub fn unfinished(&self, stream: StreamIndex, done: impl Fn(Epoch) -> bool) -> (u64, Clock) {
         let (mut bytes, mut clock) = (0, self.pending_uses.clone());
         clock.retain(|epoch| !done(epoch));
-        let indebted = !clock.epochs().is_empty();
+        let has_pending_uses = !clock.epochs().is_empty();
         let mut add = |size: u64, freed_seq: u64, others: &[Epoch]| {
             let own = Epoch { stream, seq: freed_seq };
-            let mut open = others.iter().copied().chain([own]).filter(|&e| !done(e)).peekable();
-            bytes += if indebted || open.peek().is_some() { size } else { 0 };
-            open.for_each(|epoch| clock.raise(epoch));
+            let mut unfinished = others.iter().copied().chain([own]).filter(|&e| !done(e)).peekable();
+            bytes += if has_pending_uses || unfinished.peek().is_some() { size } else { 0 };
+            unfinished.for_each(|epoch| clock.raise(epoch));
         };
         self.tlsf.any_holes().for_each(|(size, freed_seq)| add(size, freed_seq, &[]));
         self.waiting.iter().for_each(|w| add(w.size, w.freed_seq, w.others.epochs()));
