@@ -126,10 +126,11 @@ impl Lane {
         }
         inner.pending_uses.join(pending_uses);
         inner.counts.peak_reserved = inner.counts.peak_reserved.max(inner.tlsf.total());
-        self.enter(inner, whole.id, bytes, offset_table, total)
+        self.register_block(inner, whole.id, bytes, offset_table, total)
     }
 
-    fn enter(
+    /// Registers a live block: in the offset table, among the starts and in the counts.
+    fn register_block(
         &self,
         inner: &mut Inner,
         id: BlockId,
