@@ -102,7 +102,7 @@ impl Lane {
         total: &Total,
     ) -> Option<Grant> {
         if let Some(grant) = inner.take_quick(bytes, align) {
-            inner.hold(grant.size, bytes, total);
+            inner.count_allocation(grant.size, bytes, total);
             return Some(grant);
         }
         self.take_fitting(inner, bytes, align, offset_table, total)
@@ -142,7 +142,7 @@ impl Lane {
         *note = bytes;
         offset_table.begin(grant.offset);
         inner.starts.add(grant.offset, id);
-        inner.hold(grant.size, bytes, total);
+        inner.count_allocation(grant.size, bytes, total);
         Some(grant)
     }
 
@@ -160,7 +160,7 @@ impl Lane {
             offset_table.begin(offset);
             starts.add(offset, id);
         })?;
-        inner.hold(grant.size, bytes, total);
+        inner.count_allocation(grant.size, bytes, total);
         Some(grant)
     }
 }
@@ -194,7 +194,7 @@ impl Inner {
     }
 
     #[inline]
-    fn hold(&mut self, size: u64, bytes: u64, total: &Total) {
+    fn count_allocation(&mut self, size: u64, bytes: u64, total: &Total) {
         let counts = &mut self.counts;
         counts.live += size;
         counts.requested += bytes;
@@ -208,7 +208,7 @@ impl Inner {
     }
 
     #[inline]
-    fn let_go(&mut self, size: u64, bytes: u64, total: &Total) {
+    fn count_free(&mut self, size: u64, bytes: u64, total: &Total) {
         let counts = &mut self.counts;
         counts.live -= size;
         counts.requested -= bytes;
@@ -266,7 +266,7 @@ impl Inner {
             return None;
         }
         let bytes = std::mem::replace(note, FREED);
-        self.let_go(grant.size, bytes, total);
+        self.count_free(grant.size, bytes, total);
         if let Some(block) = self.quick.put(grant.size / GRANULE, FreeBlock { id, freed_seq: freed_seq() })
         {
             self.release(block);
@@ -290,7 +290,7 @@ impl Inner {
     /// Ends a held block for its owner, and returns the other streams that use it. What becomes of it is
     /// up to [`Inner::free_now`] or [`Inner::free_late`].
     pub fn end(&mut self, grant: Grant, bytes: u64, total: &Total) -> SmallVec<[StreamIndex; 2]> {
-        self.let_go(grant.size, bytes, total);
+        self.count_free(grant.size, bytes, total);
         if let Some((_, note)) = self.tlsf.get_mut(grant.id) {
             *note = FREED;
         }
