@@ -248,8 +248,8 @@ impl Inner {
         }
     }
 
-    /// Ends the block that begins at `offset` and that only the lane's stream may use still, up to
-    /// `freed_seq()`; returns its size. `None` if none is held there, or it may be used elsewhere.
+    /// Frees the block at `offset` if only the lane's stream uses it, up to task `freed_seq()`; returns its size.
+    /// `None` if no live block begins there, or another stream uses it.
     #[inline]
     pub fn free_quick(
         &mut self,
@@ -287,9 +287,9 @@ impl Inner {
         self.uses.contains_key(&id)
     }
 
-    /// Ends a held block for its owner, and returns the other streams that use it. What becomes of it is
-    /// up to [`Inner::free_now`] or [`Inner::free_late`].
-    pub fn end(&mut self, grant: Grant, bytes: u64, total: &Total) -> SmallVec<[StreamIndex; 2]> {
+    /// Marks a live block as freed, and returns the other streams that use it. Call [`Inner::free_now`] or
+    /// [`Inner::free_after`] next.
+    pub fn start_free(&mut self, grant: Grant, bytes: u64, total: &Total) -> SmallVec<[StreamIndex; 2]> {
         self.count_free(grant.size, bytes, total);
         if let Some((_, note)) = self.tlsf.get_mut(grant.id) {
             *note = FREED;
@@ -297,18 +297,18 @@ impl Inner {
         self.uses.remove(&grant.id).unwrap_or_default()
     }
 
-    /// A block that ended may be used again on the lane's stream, and elsewhere after `freed_seq`.
+    /// Turns a freed block into a hole: the lane's stream may use it at once, others after `freed_seq`.
     pub fn free_now(&mut self, grant: Grant, freed_seq: u64) {
         self.release(FreeBlock { id: grant.id, freed_seq });
     }
 
-    /// A block that ended may not be used again before these points of other streams.
-    pub fn free_late(&mut self, grant: Grant, freed_seq: u64, others: Clock) {
+    /// Makes a freed block wait for these epochs of other streams.
+    pub fn free_after(&mut self, grant: Grant, freed_seq: u64, others: Clock) {
         self.waiting.push_back(WaitingBlock { id: grant.id, size: grant.size, freed_seq, others });
     }
 
     /// The epochs of other streams that freed blocks wait for, and those of pending uses.
-    pub fn awaited(&self) -> Clock {
+    pub fn awaited_epochs(&self) -> Clock {
         let mut clock = self.pending_uses.clone();
         self.waiting.iter().for_each(|w| clock.join(&w.others));
         clock

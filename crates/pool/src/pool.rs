@@ -171,13 +171,13 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         let LiveBlock { lane, mut inner, grant, bytes } = self.live_block(offset)?;
         let freed_seq = self.progress.submitted(lane.stream);
         let mut others = Clock::new();
-        let uses = inner.end(grant, bytes, &self.total);
+        let uses = inner.start_free(grant, bytes, &self.total);
         for other in uses.into_iter().chain([stream]).filter(|&other| other != lane.stream) {
             others.raise(Epoch { stream: other, seq: self.progress.submitted(other) });
         }
         match others.epochs().iter().all(|&epoch| self.is_done(epoch)) {
             true => inner.free_now(grant, freed_seq),
-            false => inner.free_late(grant, freed_seq, others),
+            false => inner.free_after(grant, freed_seq, others),
         }
         Ok(grant.size)
     }
@@ -362,7 +362,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
 
     /// Turns all freed blocks of a lane into holes that no other stream uses any more.
     fn reclaim_lane(&self, inner: &mut Inner) {
-        for &epoch in inner.awaited().epochs() {
+        for &epoch in inner.awaited_epochs().epochs() {
             if !self.is_done(epoch) {
                 self.progress.prove(epoch.stream);
             }
