@@ -363,24 +363,24 @@ impl Inner {
         over.into_iter().for_each(|block| self.release(block));
     }
 
-    /// Takes room for a block out of this lane, for a stream that `may` use what this lane's stream
-    /// freed at some `freed_seq` and other streams used until some clock; and what has to be done before all
-    /// may. A longer block that waits is cut.
-    pub fn cut(
+    /// Removes a range that fits the request from this lane, for another stream. `can_use(freed_seq, uses)` says
+    /// whether that stream may use memory that was freed at that task and used elsewhere up to that clock. Returns
+    /// the range, and the uses that must finish before every stream may have it. A longer waiting block is split.
+    pub fn take_for_other_stream(
         &mut self,
         lane: StreamIndex,
         bytes: u64,
         align: u64,
-        mut may: impl FnMut(u64, Option<&Clock>) -> bool,
+        mut can_use: impl FnMut(u64, Option<&Clock>) -> bool,
     ) -> Option<(Range<u64>, Clock)> {
         let mut pending_uses = self.pending_uses.clone();
-        if let Some((grant, seq)) = self.tlsf.alloc_where(bytes, align, |freed_seq| may(freed_seq, None)) {
+        if let Some((grant, seq)) = self.tlsf.alloc_where(bytes, align, |freed_seq| can_use(freed_seq, None)) {
             pending_uses.raise(Epoch { stream: lane, seq });
             return Some((self.tlsf.take_out(grant.id)?, pending_uses));
         }
         let fits = |w: &WaitingBlock| {
             let offset = self.tlsf.get(w.id).map_or(1, |g| g.offset);
-            w.size >= bytes && offset.is_multiple_of(align) && may(w.freed_seq, Some(&w.others))
+            w.size >= bytes && offset.is_multiple_of(align) && can_use(w.freed_seq, Some(&w.others))
         };
         let at = self.waiting.iter().position(fits)?;
         let found = self.waiting.remove(at)?;

@@ -158,7 +158,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             };
             let found = match self.may_use(lane.stream, inner.pending_uses()) {
                 false => None,
-                true => inner.cut(other.stream, bytes, align, |freed_seq, others| {
+                true => inner.take_for_other_stream(other.stream, bytes, align, |freed_seq, others| {
                     is_ordered(freed_seq) && others.is_none_or(|clock| self.may_use(lane.stream, clock))
                 }),
             };
