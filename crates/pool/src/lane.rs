@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
-/// Stands where a held block has the bytes that were asked for: freed, but not a hole yet.
+/// The value of a block's `note` (otherwise the requested bytes) once it was freed but is not a hole yet.
 const FREED: u64 = u64::MAX;
 /// `counted` of a lane that is the only one: the total is then unused.
 const NOT_COUNTED: u64 = u64::MAX;
@@ -25,7 +25,7 @@ pub(crate) struct Lane {
     inner: Mutex<Inner>,
 }
 
-/// What is live in all lanes, and the most that was.
+/// Live bytes in all lanes, and their peak.
 #[derive(Default)]
 pub(crate) struct Total {
     live: AtomicU64,
@@ -56,7 +56,7 @@ pub(crate) struct Inner {
     counted: u64,
 }
 
-/// A freed block that other streams may still use, up to these points.
+/// A freed block that other streams may still use, up to the epochs `others`.
 #[derive(Clone)]
 struct WaitingBlock {
     id: BlockId,
@@ -91,7 +91,7 @@ impl Lane {
         self.inner.lock()
     }
 
-    /// Takes a block from what this lane has at hand.
+    /// Takes a block from the quick list or a hole of this lane.
     #[inline]
     pub fn take(
         &self,
@@ -170,7 +170,7 @@ impl Total {
         self.peak.load(Ordering::Relaxed)
     }
 
-    /// Forgets the peak, when so much is live.
+    /// Resets the peak to what is live now.
     pub fn reset_peak(&self) {
         self.peak.store(self.live.load(Ordering::Relaxed), Ordering::Relaxed);
     }
@@ -394,7 +394,7 @@ impl Inner {
         Some((self.tlsf.take_out(found.id)?, pending_uses))
     }
 
-    /// Bytes that were freed but are not done with, and the points that they wait for.
+    /// Bytes that were freed but are still in use, and the epochs that they wait for.
     pub fn unfinished(&self, stream: StreamIndex, done: impl Fn(Epoch) -> bool) -> (u64, Clock) {
         let (mut bytes, mut clock) = (0, self.pending_uses.clone());
         clock.retain(|epoch| !done(epoch));
@@ -418,12 +418,12 @@ impl Inner {
             || self.tlsf.any_holes().any(|(_, freed_seq)| freed_seq > finished)
     }
 
-    /// A request found nothing.
+    /// Counts a request that found nothing.
     pub fn count_failure(&mut self) {
         self.counts.failed += 1;
     }
 
-    /// Forgets how much was live, and counts exactly what is.
+    /// Resets the peak of live bytes, and the counted bytes to what is live now.
     pub fn reset_peak_live(&mut self, total: &Total) {
         self.counts.peak = self.counts.live;
         if self.counted != NOT_COUNTED {
@@ -432,12 +432,12 @@ impl Inner {
         }
     }
 
-    /// Forgets how much the lane had.
+    /// Resets the peak of reserved bytes.
     pub fn reset_peak_reserved(&mut self) {
         self.counts.peak_reserved = self.tlsf.total();
     }
 
-    /// The figures, but for what is waiting.
+    /// The figures, except `waiting`.
     pub fn figures(&self) -> Figures {
         let reserved = self.tlsf.total();
         let quick = self.quick.iter().map(|(size, _)| size).max().unwrap_or(0);
@@ -450,7 +450,7 @@ impl Inner {
         }
     }
 
-    /// Adds a range that is done with.
+    /// Adds a range that no stream uses.
     pub fn add(&mut self, range: Range<u64>) {
         self.tlsf.add(range, 0);
         self.counts.peak_reserved = self.counts.peak_reserved.max(self.tlsf.total());
