@@ -22,7 +22,7 @@ const COUNT_STEP: u64 = 1 << 20;
 /// The lane of one stream of a pool.
 pub(crate) struct Lane {
     pub stream: StreamIndex,
-    inner: Mutex<Inner>,
+    state: Mutex<LaneState>,
 }
 
 /// Live bytes in all lanes, and their peak.
@@ -44,7 +44,7 @@ pub(crate) struct Total {
 /// **Pending uses.** A lane may get memory that another stream is still using, if the program ordered that use before
 /// the lane's stream. `pending_uses` holds the epochs of these uses. Until they finish, only streams ordered after
 /// them may take memory from this lane, because an abort can undo the order.
-pub(crate) struct Inner {
+pub(crate) struct LaneState {
     pub tlsf: Tlsf,
     quick: Quick,
     starts: Starts,
@@ -73,7 +73,7 @@ impl WaitingBlock {
 
 impl Lane {
     pub fn new(stream: StreamIndex) -> Lane {
-        let inner = Inner {
+        let state = LaneState {
             tlsf: Tlsf::new(),
             quick: Quick::new(),
             starts: Starts::new(),
@@ -83,36 +83,36 @@ impl Lane {
             counts: Figures::default(),
             counted: NOT_COUNTED,
         };
-        Lane { stream, inner: Mutex::new(Rank::Lane, inner) }
+        Lane { stream, state: Mutex::new(Rank::Lane, state) }
     }
 
     #[inline]
-    pub fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock()
+    pub fn lock(&self) -> MutexGuard<'_, LaneState> {
+        self.state.lock()
     }
 
     /// Takes a block from the quick list or a hole of this lane.
     #[inline]
     pub fn take(
         &self,
-        inner: &mut Inner,
+        state: &mut LaneState,
         bytes: u64,
         align: u64,
         offset_table: &OffsetTable,
         total: &Total,
     ) -> Option<Grant> {
-        if let Some(grant) = inner.take_quick(bytes, align) {
-            inner.count_allocation(grant.size, bytes, total);
+        if let Some(grant) = state.take_quick(bytes, align) {
+            state.count_allocation(grant.size, bytes, total);
             return Some(grant);
         }
-        self.take_fitting(inner, bytes, align, offset_table, total)
+        self.take_fitting(state, bytes, align, offset_table, total)
     }
 
     /// Adds a range whose start has the block's alignment, allocates the block there and frees the rest.
     /// `pending_uses` are added to the lane's.
     pub fn add_and_take(
         &self,
-        inner: &mut Inner,
+        state: &mut LaneState,
         range: Range<u64>,
         pending_uses: &Clock,
         bytes: u64,
@@ -120,47 +120,47 @@ impl Lane {
         total: &Total,
     ) -> Option<Grant> {
         offset_table.set_stream(range.clone(), self.stream);
-        let whole = inner.tlsf.add_live(range)?;
-        if let Some(rest) = inner.tlsf.split(whole.id, bytes) {
-            inner.tlsf.free(rest.id, 0);
+        let whole = state.tlsf.add_live(range)?;
+        if let Some(rest) = state.tlsf.split(whole.id, bytes) {
+            state.tlsf.free(rest.id, 0);
         }
-        inner.pending_uses.join(pending_uses);
-        inner.counts.peak_reserved = inner.counts.peak_reserved.max(inner.tlsf.total());
-        self.register_block(inner, whole.id, bytes, offset_table, total)
+        state.pending_uses.join(pending_uses);
+        state.counts.peak_reserved = state.counts.peak_reserved.max(state.tlsf.total());
+        self.register_block(state, whole.id, bytes, offset_table, total)
     }
 
     /// Registers a live block: in the offset table, among the starts and in the counts.
     fn register_block(
         &self,
-        inner: &mut Inner,
+        state: &mut LaneState,
         id: BlockId,
         bytes: u64,
         offset_table: &OffsetTable,
         total: &Total,
     ) -> Option<Grant> {
-        let (grant, note) = inner.tlsf.get_mut(id)?;
+        let (grant, note) = state.tlsf.get_mut(id)?;
         *note = bytes;
         offset_table.begin(grant.offset);
-        inner.starts.add(grant.offset, id);
-        inner.count_allocation(grant.size, bytes, total);
+        state.starts.add(grant.offset, id);
+        state.count_allocation(grant.size, bytes, total);
         Some(grant)
     }
 
     #[inline(never)]
     fn take_fitting(
         &self,
-        inner: &mut Inner,
+        state: &mut LaneState,
         bytes: u64,
         align: u64,
         offset_table: &OffsetTable,
         total: &Total,
     ) -> Option<Grant> {
-        let Inner { tlsf, starts, .. } = inner;
+        let LaneState { tlsf, starts, .. } = state;
         let grant = tlsf.alloc_with(bytes, align, bytes, |id, offset| {
             offset_table.begin(offset);
             starts.add(offset, id);
         })?;
-        inner.count_allocation(grant.size, bytes, total);
+        state.count_allocation(grant.size, bytes, total);
         Some(grant)
     }
 }
@@ -181,7 +181,7 @@ impl Total {
     }
 }
 
-impl Inner {
+impl LaneState {
     #[inline]
     fn take_quick(&mut self, bytes: u64, align: u64) -> Option<Grant> {
         let granules = bytes.div_ceil(GRANULE).max(1);
@@ -287,8 +287,8 @@ impl Inner {
         self.uses.contains_key(&id)
     }
 
-    /// Marks a live block as freed, and returns the other streams that use it. Call [`Inner::free_now`] or
-    /// [`Inner::free_after`] next.
+    /// Marks a live block as freed, and returns the other streams that use it. Call [`LaneState::free_now`] or
+    /// [`LaneState::free_after`] next.
     pub fn start_free(&mut self, grant: Grant, bytes: u64, total: &Total) -> SmallVec<[StreamIndex; 2]> {
         self.count_free(grant.size, bytes, total);
         if let Some((_, note)) = self.tlsf.get_mut(grant.id) {
@@ -411,7 +411,7 @@ impl Inner {
         (bytes, clock)
     }
 
-    /// True if anything that was freed is still in use. Call [`Inner::reclaim`] first.
+    /// True if anything that was freed is still in use. Call [`LaneState::reclaim`] first.
     pub fn has_unfinished(&self, finished: u64) -> bool {
         !self.waiting.is_empty()
             || !self.pending_uses.epochs().is_empty()

@@ -5,7 +5,7 @@ mod search;
 use crate::clock::{Clock, Epoch, StreamIndex};
 use crate::figures::{Figures, Owner};
 use crate::index::unset;
-use crate::lane::{Inner, Lane, Total};
+use crate::lane::{LaneState, Lane, Total};
 use crate::offset_table::OffsetTable;
 use crate::progress::{Progress, SegmentSource};
 use crate::tlsf::{Grant, Tlsf};
@@ -64,7 +64,7 @@ struct Root {
 /// A held block, and the lane that it is of, locked.
 struct LiveBlock<'a> {
     lane: &'a Lane,
-    inner: MutexGuard<'a, Inner>,
+    state: MutexGuard<'a, LaneState>,
     grant: Grant,
     bytes: u64,
 }
@@ -141,10 +141,10 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     #[inline]
     pub fn allocate(&self, bytes: u64, align: u64, stream: StreamIndex) -> Outcome {
         if let Some(lane) = self.lane(stream) {
-            let mut inner = lane.lock();
-            if self.is_clear(lane, &mut inner)
+            let mut state = lane.lock();
+            if self.is_clear(lane, &mut state)
                 && let Some(grant) =
-                    lane.take(&mut inner, bytes, align, &self.offset_table, &self.total)
+                    lane.take(&mut state, bytes, align, &self.offset_table, &self.total)
             {
                 return grant.into();
             }
@@ -168,16 +168,16 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     #[cold]
     #[inline(never)]
     fn free_slowly(&self, offset: u64, stream: StreamIndex) -> Result<u64, BlockError> {
-        let LiveBlock { lane, mut inner, grant, bytes } = self.live_block(offset)?;
+        let LiveBlock { lane, mut state, grant, bytes } = self.live_block(offset)?;
         let freed_seq = self.progress.submitted(lane.stream);
         let mut others = Clock::new();
-        let uses = inner.start_free(grant, bytes, &self.total);
+        let uses = state.start_free(grant, bytes, &self.total);
         for other in uses.into_iter().chain([stream]).filter(|&other| other != lane.stream) {
             others.raise(Epoch { stream: other, seq: self.progress.submitted(other) });
         }
         match others.epochs().iter().all(|&epoch| self.is_done(epoch)) {
-            true => inner.free_now(grant, freed_seq),
-            false => inner.free_after(grant, freed_seq, others),
+            true => state.free_now(grant, freed_seq),
+            false => state.free_after(grant, freed_seq, others),
         }
         Ok(grant.size)
     }
@@ -185,9 +185,9 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     /// Says that work on another stream uses a held block: when it is freed, what was submitted to that
     /// stream by then is waited for too.
     pub fn record_use(&self, offset: u64, stream: StreamIndex) -> Result<(), BlockError> {
-        let LiveBlock { lane, mut inner, grant, .. } = self.live_block(offset)?;
+        let LiveBlock { lane, mut state, grant, .. } = self.live_block(offset)?;
         if stream != lane.stream {
-            inner.record_use(grant.id, stream);
+            state.record_use(grant.id, stream);
         }
         Ok(())
     }
@@ -200,8 +200,8 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
 
     /// True if the held block was taken for this stream and no use elsewhere was recorded.
     pub fn is_only_of(&self, offset: u64, stream: StreamIndex) -> bool {
-        self.live_block(offset).is_ok_and(|LiveBlock { lane, inner, grant, .. }| {
-            lane.stream == stream && !inner.is_used_elsewhere(grant.id)
+        self.live_block(offset).is_ok_and(|LiveBlock { lane, state, grant, .. }| {
+            lane.stream == stream && !state.is_used_elsewhere(grant.id)
         })
     }
 
@@ -219,10 +219,10 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         let Some(lane) = self.lane(stream) else { return };
         let mut root = self.root.lock();
         let ranges = {
-            let mut inner = lane.lock();
-            self.reclaim_lane(&mut inner);
-            match inner.pending_uses().epochs().is_empty() {
-                true => inner.tlsf.take_out_holes(|_| true),
+            let mut state = lane.lock();
+            self.reclaim_lane(&mut state);
+            match state.pending_uses().epochs().is_empty() {
+                true => state.tlsf.take_out_holes(|_| true),
                 false => Vec::new(),
             }
         };
@@ -273,8 +273,8 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     }
 
     fn figures_in(&self, lane: &Lane) -> Figures {
-        let inner = lane.lock();
-        Figures { waiting: self.unfinished(lane, &inner).0, ..inner.figures() }
+        let state = lane.lock();
+        Figures { waiting: self.unfinished(lane, &state).0, ..state.figures() }
     }
 
     /// Forgets all peaks: they are what is live and reserved now.
@@ -326,9 +326,9 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         }
         let likely = self.offset_table.stream(offset).and_then(|stream| self.lane(stream));
         let find = |lane| {
-            let mut inner = Lane::lock(lane);
-            let (grant, bytes) = inner.held(offset)?;
-            Some(LiveBlock { lane, inner, grant, bytes })
+            let mut state = Lane::lock(lane);
+            let (grant, bytes) = state.held(offset)?;
+            Some(LiveBlock { lane, state, grant, bytes })
         };
         likely.into_iter().chain(self.lanes()).find_map(find).ok_or(BlockError::NotLive)
     }
@@ -344,30 +344,30 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         self.progress.finished(epoch.stream) >= epoch.seq
     }
 
-    fn unfinished(&self, lane: &Lane, inner: &Inner) -> (u64, Clock) {
-        inner.unfinished(lane.stream, |epoch| self.is_done(epoch))
+    fn unfinished(&self, lane: &Lane, state: &LaneState) -> (u64, Clock) {
+        state.unfinished(lane.stream, |epoch| self.is_done(epoch))
     }
 
     /// True if the lane's stream may use what the lane has.
     #[inline]
-    fn is_clear(&self, lane: &Lane, inner: &mut Inner) -> bool {
-        inner.pending_uses().epochs().is_empty() || self.becomes_clear(lane, inner)
+    fn is_clear(&self, lane: &Lane, state: &mut LaneState) -> bool {
+        state.pending_uses().epochs().is_empty() || self.becomes_clear(lane, state)
     }
 
     #[cold]
-    fn becomes_clear(&self, lane: &Lane, inner: &mut Inner) -> bool {
-        inner.forget_finished_uses(|epoch| self.is_done(epoch));
-        self.may_use(lane.stream, inner.pending_uses())
+    fn becomes_clear(&self, lane: &Lane, state: &mut LaneState) -> bool {
+        state.forget_finished_uses(|epoch| self.is_done(epoch));
+        self.may_use(lane.stream, state.pending_uses())
     }
 
     /// Turns all freed blocks of a lane into holes that no other stream uses any more.
-    fn reclaim_lane(&self, inner: &mut Inner) {
-        for &epoch in inner.awaited_epochs().epochs() {
+    fn reclaim_lane(&self, state: &mut LaneState) {
+        for &epoch in state.awaited_epochs().epochs() {
             if !self.is_done(epoch) {
                 self.progress.prove(epoch.stream);
             }
         }
-        inner.reclaim(|epoch| self.is_done(epoch));
-        inner.forget_finished_uses(|epoch| self.is_done(epoch));
+        state.reclaim(|epoch| self.is_done(epoch));
+        state.forget_finished_uses(|epoch| self.is_done(epoch));
     }
 }

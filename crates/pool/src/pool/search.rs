@@ -36,12 +36,12 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     /// Takes a block from what the stream's lane has, after others are done with some of it.
     fn take_finished(&self, bytes: u64, align: u64, stream: StreamIndex) -> Option<Grant> {
         let lane = self.lane(stream)?;
-        let mut inner = lane.lock();
-        let more = inner.reclaim_first(|epoch| self.is_done(epoch));
-        if !more || !self.is_clear(lane, &mut inner) {
+        let mut state = lane.lock();
+        let more = state.reclaim_first(|epoch| self.is_done(epoch));
+        if !more || !self.is_clear(lane, &mut state) {
             return None;
         }
-        lane.take(&mut inner, bytes, align, &self.offset_table, &self.total)
+        lane.take(&mut state, bytes, align, &self.offset_table, &self.total)
     }
 
     /// Looks everywhere. The error is what the source said, if it was asked.
@@ -117,19 +117,19 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
                 None => (self.join_up(root, bytes, align)?, Clock::new()),
             },
         };
-        let mut inner = lane.lock();
-        lane.add_and_take(&mut inner, range, &pending_uses, bytes, &self.offset_table, &self.total)
+        let mut state = lane.lock();
+        lane.add_and_take(&mut state, range, &pending_uses, bytes, &self.offset_table, &self.total)
     }
 
     fn search_own(&self, lane: &Lane, bytes: u64, align: u64) -> Option<Grant> {
-        let mut inner = lane.lock();
-        self.reclaim_lane(&mut inner);
-        if !self.is_clear(lane, &mut inner) {
+        let mut state = lane.lock();
+        self.reclaim_lane(&mut state);
+        if !self.is_clear(lane, &mut state) {
             return None;
         }
-        lane.take(&mut inner, bytes, align, &self.offset_table, &self.total).or_else(|| {
-            inner.reclaim_ordered(|clock| self.may_use(lane.stream, clock));
-            lane.take(&mut inner, bytes, align, &self.offset_table, &self.total)
+        lane.take(&mut state, bytes, align, &self.offset_table, &self.total).or_else(|| {
+            state.reclaim_ordered(|clock| self.may_use(lane.stream, clock));
+            lane.take(&mut state, bytes, align, &self.offset_table, &self.total)
         })
     }
 
@@ -142,8 +142,8 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     fn cut_from_others(&self, lane: &Lane, bytes: u64, align: u64) -> Option<(Range<u64>, Clock)> {
         for other in self.lanes().filter(|other| other.stream != lane.stream) {
             let finished = self.progress.finished(other.stream);
-            let mut inner = other.lock();
-            self.reclaim_lane(&mut inner);
+            let mut state = other.lock();
+            self.reclaim_lane(&mut state);
             // What is ordered is so up to some point: few questions answer for all.
             let (mut ordered, mut unordered) = (finished, u64::MAX);
             let mut is_ordered = |seq: u64| {
@@ -156,14 +156,14 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
                 }
                 seq <= ordered
             };
-            let found = match self.may_use(lane.stream, inner.pending_uses()) {
+            let found = match self.may_use(lane.stream, state.pending_uses()) {
                 false => None,
-                true => inner.take_for_other_stream(other.stream, bytes, align, |freed_seq, others| {
+                true => state.take_for_other_stream(other.stream, bytes, align, |freed_seq, others| {
                     is_ordered(freed_seq) && others.is_none_or(|clock| self.may_use(lane.stream, clock))
                 }),
             };
-            let wanted = found.is_none() && inner.has_unfinished(finished);
-            drop(inner);
+            let wanted = found.is_none() && state.has_unfinished(finished);
+            drop(state);
             if let Some((range, mut pending_uses)) = found {
                 pending_uses.retain(|epoch| !self.is_done(epoch));
                 return Some((range, pending_uses));
@@ -183,10 +183,10 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             of_root.map(|(id, range)| Piece { range, lane: None, id }).collect();
         for lane in self.lanes() {
             let finished = self.progress.finished(lane.stream);
-            let mut inner = lane.lock();
-            self.reclaim_lane(&mut inner);
-            if inner.pending_uses().epochs().is_empty() {
-                let holes = inner.tlsf.holes_where(|freed_seq| freed_seq <= finished);
+            let mut state = lane.lock();
+            self.reclaim_lane(&mut state);
+            if state.pending_uses().epochs().is_empty() {
+                let holes = state.tlsf.holes_where(|freed_seq| freed_seq <= finished);
                 pieces.extend(holes.map(|(id, range)| Piece { range, lane: Some(lane), id }));
             }
         }
@@ -213,10 +213,10 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     /// Takes a piece out of a lane, if it is still a hole there and done with.
     fn take_done(&self, lane: &Lane, piece: &Piece<'_>) -> bool {
         let finished = self.progress.finished(lane.stream);
-        let mut inner = lane.lock();
-        inner.pending_uses().epochs().is_empty()
-            && inner.tlsf.freed_seq(piece.id).is_some_and(|freed_seq| freed_seq <= finished)
-            && inner.tlsf.take_out_of(piece.id, &piece.range)
+        let mut state = lane.lock();
+        state.pending_uses().epochs().is_empty()
+            && state.tlsf.freed_seq(piece.id).is_some_and(|freed_seq| freed_seq <= finished)
+            && state.tlsf.take_out_of(piece.id, &piece.range)
     }
 
     /// Moves every hole that no stream uses any more from the lanes to the root.
@@ -224,10 +224,10 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         for lane in self.lanes() {
             let finished = self.progress.finished(lane.stream);
             let ranges = {
-                let mut inner = lane.lock();
-                self.reclaim_lane(&mut inner);
-                match inner.pending_uses().epochs().is_empty() {
-                    true => inner.tlsf.take_out_holes(|freed_seq| freed_seq <= finished),
+                let mut state = lane.lock();
+                self.reclaim_lane(&mut state);
+                match state.pending_uses().epochs().is_empty() {
+                    true => state.tlsf.take_out_holes(|freed_seq| freed_seq <= finished),
                     false => Vec::new(),
                 }
             };
@@ -252,9 +252,9 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             self.release(root, root.budget.saturating_sub(need));
         }
         let own = {
-            let mut inner = lane.lock();
-            match self.is_clear(lane, &mut inner) {
-                true => inner.tlsf.hole_at_end(root.end),
+            let mut state = lane.lock();
+            match self.is_clear(lane, &mut state) {
+                true => state.tlsf.hole_at_end(root.end),
                 false => 0,
             }
         };
@@ -276,8 +276,8 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
                     root.peak_reserved = root.peak_reserved.max(root.reserved);
                     let lengthens = own > 0 && range.start == root.end && more < whole;
                     root.end = range.end;
-                    let mut inner = lane.lock();
-                    let is_clear = self.is_clear(lane, &mut inner);
+                    let mut state = lane.lock();
+                    let is_clear = self.is_clear(lane, &mut state);
                     let (offset_table, total) = (&self.offset_table, &self.total);
                     let granted = if lengthens || (more >= need && align <= GRANULE && is_clear) {
                         // The lane keeps a little over; much more than it needs is for all.
@@ -288,14 +288,14 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
                         };
                         root.tlsf.add(kept..range.end, 0);
                         self.offset_table.set_stream(range.start..kept, lane.stream);
-                        inner.add(range.start..kept);
-                        lane.take(&mut inner, bytes, align, offset_table, total)
+                        state.add(range.start..kept);
+                        lane.take(&mut state, bytes, align, offset_table, total)
                     } else {
                         root.tlsf.add(range, 0);
                         self.cut_from_root(root, bytes, align).and_then(|piece| {
                             let pending_uses = Clock::new();
                             lane.add_and_take(
-                                &mut inner,
+                                &mut state,
                                 piece,
                                 &pending_uses,
                                 bytes,
