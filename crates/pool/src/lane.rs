@@ -3,7 +3,7 @@
 use crate::clock::{Clock, Epoch, StreamIndex};
 use crate::figures::Figures;
 use crate::offset_table::OffsetTable;
-use crate::quick::{FreeBlock, Quick};
+use crate::quick::{FreeBlock, QuickList};
 use crate::starts::Starts;
 use crate::tlsf::{BlockId, GRANULE, Grant, Tlsf};
 use cairn_sync::lock::{Mutex, MutexGuard, Rank};
@@ -46,7 +46,7 @@ pub(crate) struct Total {
 /// them may take memory from this lane, because an abort can undo the order.
 pub(crate) struct LaneState {
     pub tlsf: Tlsf,
-    quick: Quick,
+    quick: QuickList,
     starts: Starts,
     waiting: VecDeque<WaitingBlock>,
     uses: HashMap<BlockId, SmallVec<[StreamIndex; 2]>>,
@@ -75,7 +75,7 @@ impl Lane {
     pub fn new(stream: StreamIndex) -> Lane {
         let state = LaneState {
             tlsf: Tlsf::new(),
-            quick: Quick::new(),
+            quick: QuickList::new(),
             starts: Starts::new(),
             waiting: VecDeque::new(),
             uses: HashMap::new(),

@@ -9,9 +9,9 @@ const DEPTH: usize = 8;
 
 /// A few blocks of each small size, and the larger one that was freed last.
 ///
-/// They do not merge with their neighbours, so all are let go before the lane looks for memory elsewhere.
+/// They do not merge with their neighbours, so the list is drained before the lane looks for memory elsewhere.
 /// More of the larger ones would make some programs faster, and more memory be reserved for others.
-pub(crate) struct Quick {
+pub(crate) struct QuickList {
     small: Box<[Bin; SMALL]>,
     large: Slot,
 }
@@ -38,10 +38,10 @@ struct Slot {
     freed_seq: u64,
 }
 
-impl Quick {
-    /// Nothing at hand.
-    pub fn new() -> Quick {
-        Quick { small: Box::new([Bin::default(); SMALL]), large: Slot::default() }
+impl QuickList {
+    /// An empty list.
+    pub fn new() -> QuickList {
+        QuickList { small: Box::new([Bin::default(); SMALL]), large: Slot::default() }
     }
 
     /// The block of this size that was put here last.
@@ -76,7 +76,7 @@ impl Quick {
         (old.granules != 0).then_some(FreeBlock { id: old.id, freed_seq: old.freed_seq })
     }
 
-    /// Lets all go.
+    /// Removes all blocks.
     pub fn drain(&mut self, mut each: impl FnMut(FreeBlock)) {
         for bin in self.small.iter_mut() {
             for at in 0..std::mem::take(&mut bin.count) as usize {
@@ -104,8 +104,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_gets_back_what_was_put_last_and_what_has_no_room_is_let_go() {
-        let mut quick = Quick::new();
+    fn a_size_gets_back_what_was_put_last_and_the_list_is_bounded() {
+        let mut quick = QuickList::new();
         let block = |id: u32| FreeBlock { id, freed_seq: u64::from(id) * 10 };
         let mut put = |granules, id| quick.put(granules, block(id)).map(|f| (f.id, f.freed_seq));
         assert!((0..DEPTH as u32).all(|id| put(SMALL as u64, id).is_none()));
