@@ -1,7 +1,7 @@
 //! What a pool knows about its offsets without locking a lane.
 
 use crate::clock::StreamIndex;
-use crate::index::unset;
+use crate::granule_table::empty_cells;
 use crate::tlsf::GRANULE;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -31,7 +31,7 @@ struct Leaf {
 
 impl Default for OffsetTable {
     fn default() -> Self {
-        OffsetTable { top: unset() }
+        OffsetTable { top: empty_cells() }
     }
 }
 
@@ -90,7 +90,7 @@ impl OffsetTable {
         let top = top.unwrap_or_else(|| {
             panic!("offset {:#x} is beyond the pool's offset table", granule * GRANULE)
         });
-        let middle = top.get_or_init(unset);
+        let middle = top.get_or_init(empty_cells);
         middle[(granule >> LEAF_BITS) as usize & ((1 << MIDDLE_BITS) - 1)].get_or_init(|| {
             Box::new(Leaf {
                 begun: [const { AtomicU64::new(0) }; 1 << (LEAF_BITS - 6)],

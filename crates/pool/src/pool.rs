@@ -4,7 +4,7 @@ mod search;
 
 use crate::clock::{Clock, Epoch, StreamIndex};
 use crate::figures::{Figures, Owner};
-use crate::index::unset;
+use crate::granule_table::empty_cells;
 use crate::lane::{LaneState, Lane, Total};
 use crate::offset_table::OffsetTable;
 use crate::progress::{Progress, SegmentSource};
@@ -118,7 +118,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             source,
             offset_table: OffsetTable::default(),
             total: Total::default(),
-            pages: unset(),
+            pages: empty_cells(),
             highest: AtomicUsize::new(0),
             root: Mutex::new(Rank::Root, root),
         }

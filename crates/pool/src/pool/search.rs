@@ -2,7 +2,7 @@
 
 use super::{Outcome, PAGE, PAGES, Pool, Root};
 use crate::clock::{Clock, Epoch, StreamIndex};
-use crate::index::unset;
+use crate::granule_table::empty_cells;
 use crate::lane::Lane;
 use crate::piece::{Piece, side_by_side};
 use crate::progress::{Progress, SegmentSource};
@@ -87,7 +87,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             .pages
             .get(stream as usize / PAGE)
             .unwrap_or_else(|| panic!("stream {stream}: a pool has room for {}", PAGE * PAGES))
-            .get_or_init(unset);
+            .get_or_init(empty_cells);
         let mut fresh = false;
         let lane = page[stream as usize % PAGE].get_or_init(|| {
             fresh = true;

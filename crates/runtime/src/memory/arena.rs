@@ -16,7 +16,7 @@ use crate::lock::{Mutex, MutexGuard, Rank};
 use crate::record::event::MemoryKind;
 use crate::record::{Event, Kind, Spine};
 use crate::sync::Arc;
-use cairn_pool::index::Index;
+use cairn_pool::granule_table::GranuleTable;
 use std::ops::Range;
 
 /// Freed blocks that may wait in a quarantine, however small they are.
@@ -67,8 +67,8 @@ pub struct Arena {
 #[derive(Default)]
 struct Inner {
     tlsf: Tlsf,
-    /// Where blocks begin: the number of the block, and one more.
-    index: Index,
+    /// The id of the block that begins at an offset, plus 1.
+    index: GranuleTable,
     quarantine: Quarantine,
     live: u64,
     pooled: u64,
