@@ -433,7 +433,7 @@ impl Stream {
         let capture = wait.capture.clone();
         if wait.limit_ns > 0 {
             let at = now_ns() + wait.limit_ns;
-            self.shared.scheduler.at(at, self.clone(), seq, capture.clone());
+            self.shared.scheduler.expire_wait_at(at, self.clone(), seq, capture.clone());
         }
         let (stream, epoch) = (Arc::downgrade(self), Epoch { stream: self.index, seq });
         self.spec

@@ -163,18 +163,24 @@ impl Scheduler {
     }
 
     /// Ends the stream's wait `seq` for the capture at this time.
-    pub(crate) fn at(&self, at: u64, stream: Arc<Stream>, seq: u64, capture: Arc<Capture>) {
+    pub(crate) fn expire_wait_at(
+        &self,
+        deadline: u64,
+        stream: Arc<Stream>,
+        seq: u64,
+        capture: Arc<Capture>,
+    ) {
         let (stream, capture) = (Arc::downgrade(&stream), Arc::downgrade(&capture));
-        self.set(Timer { at, action: TimerAction::Wait { stream, seq, capture } });
+        self.add_timer(Timer { at: deadline, action: TimerAction::Wait { stream, seq, capture } });
     }
 
     /// Calls `call` on a worker at this time, or soon after when all are busy. It may neither block
     /// nor run code of the user.
     pub(crate) fn call_at(&self, at: u64, call: impl FnOnce() + Send + 'static) {
-        self.set(Timer { at, action: TimerAction::Call(Box::new(call)) });
+        self.add_timer(Timer { at, action: TimerAction::Call(Box::new(call)) });
     }
 
-    fn set(&self, timer: Timer) {
+    fn add_timer(&self, timer: Timer) {
         let over = {
             let mut queue = self.queue.lock();
             let full = queue.timers.len() == queue.timers.capacity();
