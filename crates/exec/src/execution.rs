@@ -242,10 +242,10 @@ pub struct Workers<'a>(pub &'a Scheduler);
 
 impl Parallel for Workers<'_> {
     fn width(&self) -> usize {
-        self.0.width()
+        self.0.threads()
     }
 
     fn run(&self, parts: usize, body: &(dyn Fn(usize) + Sync)) {
-        self.0.share(parts, body);
+        self.0.parallel_for(parts, body);
     }
 }

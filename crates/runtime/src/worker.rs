@@ -128,13 +128,13 @@ impl Scheduler {
     }
 
     /// How many threads a kernel may spread over.
-    pub fn width(&self) -> usize {
+    pub fn threads(&self) -> usize {
         self.workers.load(Ordering::Relaxed).max(1)
     }
 
     /// Calls `body` once for each number below `parts`, on this thread and on workers that have nothing else
     /// to do. Returns when all are done.
-    pub fn share(&self, parts: usize, body: &(dyn Fn(usize) + Sync)) {
+    pub fn parallel_for(&self, parts: usize, body: &(dyn Fn(usize) + Sync)) {
         self.parallel.run(parts, body, || {
             if self.sleeping_hint.load(Ordering::Relaxed) > 0 && self.spinning.load(Ordering::Relaxed) == 0
             {
@@ -240,10 +240,10 @@ impl Scheduler {
         loop {
             if !self.has_ready() {
                 self.spinning.fetch_add(1, Ordering::SeqCst);
-                self.spin(|| self.ready.load(Ordering::SeqCst) > 0 || self.parallel.is_open());
+                self.spin(|| self.ready.load(Ordering::SeqCst) > 0 || self.parallel.has_work());
                 self.spinning.fetch_sub(1, Ordering::SeqCst);
             }
-            if self.parallel.is_open() && self.as_active(|| self.parallel.help()) {
+            if self.parallel.has_work() && self.as_active(|| self.parallel.help()) {
                 continue;
             }
             let mut queue = self.queue.lock();
@@ -266,7 +266,7 @@ impl Scheduler {
                     return None;
                 }
                 let sleep = queue.timers.peek().map(|t| t.0.at.saturating_sub(now_ns()));
-                if self.parallel.is_open() {
+                if self.parallel.has_work() {
                     break;
                 }
                 queue.sleeping += 1;
@@ -279,7 +279,7 @@ impl Scheduler {
                 }
                 queue.sleeping -= 1;
                 self.sleeping_hint.store(queue.sleeping, Ordering::Relaxed);
-                if self.parallel.is_open() {
+                if self.parallel.has_work() {
                     break;
                 }
             }
