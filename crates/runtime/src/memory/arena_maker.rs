@@ -79,8 +79,8 @@ impl Memory {
 
     fn stack(&self, kind: MemoryKind) -> &Stack {
         match kind {
-            MemoryKind::Device(device) => self.layers.of_device(device),
-            _ => self.layers.of_host(),
+            MemoryKind::Device(device) => self.layers.device(device),
+            _ => self.layers.pinned(),
         }
     }
 

@@ -139,7 +139,7 @@ impl Memory {
     /// An allocator of a device under the layers that `CAIRN_MEMORY` asks for, which all allocators of the
     /// device share.
     pub fn wrap(&self, device: u32, maker: impl Allocator + 'static) -> Arc<dyn Allocator> {
-        let stack = self.layers.of_device(device).clone();
+        let stack = self.layers.device(device).clone();
         Arc::new(LayeredAllocator::new(stack, maker, self.spine.clone()))
     }
 
@@ -150,12 +150,12 @@ impl Memory {
 
     /// What the stats layers of a device have counted, outermost first; empty where there are none.
     pub fn statistics(&self, device: u32) -> Vec<Statistics> {
-        self.layers.of_device(device).statistics()
+        self.layers.device(device).statistics()
     }
 
     /// What the stats layers of pinned memory have counted, outermost first.
     pub fn host_statistics(&self) -> Vec<Statistics> {
-        self.layers.of_host().statistics()
+        self.layers.pinned().statistics()
     }
 
     /// What layers find wrong with the blocks that are out now: a text for each.
@@ -177,7 +177,7 @@ impl Memory {
                 log::error!("the reset of device {device}: {}", error.text);
             }
         }
-        for finding in self.layers.end(&|address| arena.offset(address).is_some()) {
+        for finding in self.layers.inspect_before_release(&|address| arena.offset(address).is_some()) {
             log::error!("the reset of device {device}: {finding}");
         }
         self.end_pools(device);
