@@ -363,10 +363,10 @@ typedef struct CairnAllocator {
     void *object;
     void *owner;
     bool (*alloc)(void *object, size_t bytes, void **block, const CairnGuard *guard);
-    bool (*advise)(void *object, size_t bytes, void *near, void **block, const CairnGuard *guard);
+    bool (*advise)(void *object, size_t bytes, void *address_hint, void **block, const CairnGuard *guard);
     bool (*address)(void *block, void **address, const CairnGuard *guard);
-    // What a block says of itself: its bytes, and how many users it has.
-    void (*claim)(const void *block, size_t *bytes, size_t *users);
+    // What a block reports: its bytes, and its reference count.
+    void (*block_info)(const void *block, size_t *bytes, size_t *reference_count);
     bool (*free)(void *object, void *block, const CairnGuard *guard);
     void (*drop)(void *owner);
 } CairnAllocator;

@@ -59,8 +59,10 @@ impl GranuleTable {
             offset.is_multiple_of(GRANULE) && granule >> (LEAF_BITS + MIDDLE_BITS + TOP_BITS) == 0,
             "offset {offset:#x} is unaligned or beyond the table"
         );
-        let middle = self.top[(granule >> (LEAF_BITS + MIDDLE_BITS)) as usize].get_or_init(empty_cells);
-        let leaf = middle[(granule >> LEAF_BITS) as usize & ((1 << MIDDLE_BITS) - 1)].get_or_init(zeroed);
+        let middle =
+            self.top[(granule >> (LEAF_BITS + MIDDLE_BITS)) as usize].get_or_init(empty_cells);
+        let leaf =
+            middle[(granule >> LEAF_BITS) as usize & ((1 << MIDDLE_BITS) - 1)].get_or_init(zeroed);
         leaf[granule as usize & ((1 << LEAF_BITS) - 1)].store(value, Ordering::Release);
     }
 }

@@ -267,7 +267,8 @@ impl LaneState {
         }
         let bytes = std::mem::replace(note, FREED);
         self.count_free(grant.size, bytes, total);
-        if let Some(block) = self.quick.put(grant.size / GRANULE, FreeBlock { id, freed_seq: freed_seq() })
+        if let Some(block) =
+            self.quick.put(grant.size / GRANULE, FreeBlock { id, freed_seq: freed_seq() })
         {
             self.release(block);
         }
@@ -289,7 +290,12 @@ impl LaneState {
 
     /// Marks a live block as freed, and returns the other streams that use it. Call [`LaneState::free_now`] or
     /// [`LaneState::free_after`] next.
-    pub fn start_free(&mut self, grant: Grant, bytes: u64, total: &Total) -> SmallVec<[StreamIndex; 2]> {
+    pub fn start_free(
+        &mut self,
+        grant: Grant,
+        bytes: u64,
+        total: &Total,
+    ) -> SmallVec<[StreamIndex; 2]> {
         self.count_free(grant.size, bytes, total);
         if let Some((_, note)) = self.tlsf.get_mut(grant.id) {
             *note = FREED;
@@ -374,7 +380,9 @@ impl LaneState {
         mut can_use: impl FnMut(u64, Option<&Clock>) -> bool,
     ) -> Option<(Range<u64>, Clock)> {
         let mut pending_uses = self.pending_uses.clone();
-        if let Some((grant, seq)) = self.tlsf.alloc_where(bytes, align, |freed_seq| can_use(freed_seq, None)) {
+        if let Some((grant, seq)) =
+            self.tlsf.alloc_where(bytes, align, |freed_seq| can_use(freed_seq, None))
+        {
             pending_uses.raise(Epoch { stream: lane, seq });
             return Some((self.tlsf.take_out(grant.id)?, pending_uses));
         }
@@ -401,7 +409,8 @@ impl LaneState {
         let has_pending_uses = !clock.epochs().is_empty();
         let mut add = |size: u64, freed_seq: u64, others: &[Epoch]| {
             let own = Epoch { stream, seq: freed_seq };
-            let mut unfinished = others.iter().copied().chain([own]).filter(|&e| !done(e)).peekable();
+            let mut unfinished =
+                others.iter().copied().chain([own]).filter(|&e| !done(e)).peekable();
             bytes += if has_pending_uses || unfinished.peek().is_some() { size } else { 0 };
             unfinished.for_each(|epoch| clock.raise(epoch));
         };

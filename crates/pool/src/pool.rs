@@ -5,7 +5,7 @@ mod search;
 use crate::clock::{Clock, Epoch, StreamIndex};
 use crate::figures::{Figures, Owner};
 use crate::granule_table::empty_cells;
-use crate::lane::{LaneState, Lane, Total};
+use crate::lane::{Lane, LaneState, Total};
 use crate::offset_table::OffsetTable;
 use crate::progress::{Progress, SegmentSource};
 use crate::tlsf::{Grant, Tlsf};

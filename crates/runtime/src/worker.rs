@@ -136,7 +136,8 @@ impl Scheduler {
     /// to do. Returns when all are done.
     pub fn parallel_for(&self, parts: usize, body: &(dyn Fn(usize) + Sync)) {
         self.parallel.run(parts, body, || {
-            if self.sleeping_hint.load(Ordering::Relaxed) > 0 && self.spinning.load(Ordering::Relaxed) == 0
+            if self.sleeping_hint.load(Ordering::Relaxed) > 0
+                && self.spinning.load(Ordering::Relaxed) == 0
             {
                 self.wake.notify_one();
             }

@@ -330,7 +330,7 @@ pub struct CairnAllocator {
         unsafe extern "C" fn(
             object: *mut core::ffi::c_void,
             bytes: usize,
-            near: *mut core::ffi::c_void,
+            address_hint: *mut core::ffi::c_void,
             block: *mut *mut core::ffi::c_void,
             guard: *const CairnGuard,
         ) -> bool,
@@ -342,8 +342,12 @@ pub struct CairnAllocator {
             guard: *const CairnGuard,
         ) -> bool,
     >,
-    pub claim: ::core::option::Option<
-        unsafe extern "C" fn(block: *const core::ffi::c_void, bytes: *mut usize, users: *mut usize),
+    pub block_info: ::core::option::Option<
+        unsafe extern "C" fn(
+            block: *const core::ffi::c_void,
+            bytes: *mut usize,
+            reference_count: *mut usize,
+        ),
     >,
     pub free: ::core::option::Option<
         unsafe extern "C" fn(
@@ -368,8 +372,8 @@ const _: () = {
         [::core::mem::offset_of!(CairnAllocator, advise) - 24usize];
     ["Offset of field: CairnAllocator::address"]
         [::core::mem::offset_of!(CairnAllocator, address) - 32usize];
-    ["Offset of field: CairnAllocator::claim"]
-        [::core::mem::offset_of!(CairnAllocator, claim) - 40usize];
+    ["Offset of field: CairnAllocator::block_info"]
+        [::core::mem::offset_of!(CairnAllocator, block_info) - 40usize];
     ["Offset of field: CairnAllocator::free"]
         [::core::mem::offset_of!(CairnAllocator, free) - 48usize];
     ["Offset of field: CairnAllocator::drop"]

@@ -5,7 +5,7 @@ use super::door::{engine, status};
 use crate::trampoline::guarded;
 use cairn_runtime::lock::{Mutex, Rank};
 use cairn_runtime::memory::external::{
-    CallbackException, Claim, Identity, UserAllocator, UserCall,
+    BlockInfo, CallbackException, Identity, UserAllocator, UserCall,
 };
 use std::ffi::c_void;
 
@@ -43,11 +43,11 @@ impl UserAllocator for GeAllocator {
         true
     }
 
-    fn claim(&self, block: usize) -> Option<Claim> {
-        let (mut bytes, mut users) = (0, 0);
+    fn block_info(&self, block: usize) -> Option<BlockInfo> {
+        let (mut bytes, mut reference_count) = (0, 0);
         // SAFETY: the C++ side gave this function for blocks that it gave.
-        unsafe { (self.0.claim?)(block as *const c_void, &mut bytes, &mut users) };
-        Some(Claim { bytes, users })
+        unsafe { (self.0.block_info?)(block as *const c_void, &mut bytes, &mut reference_count) };
+        Some(BlockInfo { bytes, reference_count })
     }
 
     fn call(&self, request: UserCall, on_exit: &dyn Fn()) -> Result<usize, CallbackException> {

@@ -158,9 +158,12 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             };
             let found = match self.may_use(lane.stream, state.pending_uses()) {
                 false => None,
-                true => state.take_for_other_stream(other.stream, bytes, align, |freed_seq, others| {
-                    is_ordered(freed_seq) && others.is_none_or(|clock| self.may_use(lane.stream, clock))
-                }),
+                true => {
+                    state.take_for_other_stream(other.stream, bytes, align, |freed_seq, others| {
+                        is_ordered(freed_seq)
+                            && others.is_none_or(|clock| self.may_use(lane.stream, clock))
+                    })
+                }
             };
             let wanted = found.is_none() && state.has_unfinished(finished);
             drop(state);

@@ -177,7 +177,9 @@ impl Memory {
                 log::error!("the reset of device {device}: {}", error.text);
             }
         }
-        for finding in self.layers.inspect_before_release(&|address| arena.offset(address).is_some()) {
+        for finding in
+            self.layers.inspect_before_release(&|address| arena.offset(address).is_some())
+        {
             log::error!("the reset of device {device}: {finding}");
         }
         self.end_pools(device);

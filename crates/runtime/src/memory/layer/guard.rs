@@ -144,8 +144,12 @@ impl Layer for Guard {
     }
 
     fn inspect_before_release(&self, is_released: &dyn Fn(usize) -> bool) -> Vec<String> {
-        let ended: Vec<_> =
-            self.blocks.lock().extract_if(|&address, _| is_released(address)).map(|(_, w)| w).collect();
+        let ended: Vec<_> = self
+            .blocks
+            .lock()
+            .extract_if(|&address, _| is_released(address))
+            .map(|(_, w)| w)
+            .collect();
         ended.iter().filter_map(|block| block.check().err()).map(|error| error.text).collect()
     }
 }

@@ -84,7 +84,8 @@ impl Layers {
     /// Adds up the figures of released allocators, and drops their layers.
     fn merge_released(&self) {
         let stacks = std::mem::take(&mut self.externals.lock().stacks);
-        let (released, kept): (Vec<_>, Vec<_>) = stacks.into_iter().partition(|(_, s)| s.is_unused());
+        let (released, kept): (Vec<_>, Vec<_>) =
+            stacks.into_iter().partition(|(_, s)| s.is_unused());
         let statistics: Vec<_> = released.iter().map(|(_, stack)| stack.statistics()).collect();
         let mut externals = self.externals.lock();
         for (index, statistics) in
@@ -103,7 +104,12 @@ impl Layers {
     pub fn inspect(&self) -> Vec<String> {
         let externals = self.externals();
         let externals = externals.iter().map(|(_, stack)| stack);
-        self.devices.iter().chain([&self.pinned]).chain(externals).flat_map(Stack::inspect).collect()
+        self.devices
+            .iter()
+            .chain([&self.pinned])
+            .chain(externals)
+            .flat_map(Stack::inspect)
+            .collect()
     }
 
     /// Inspects the live blocks in memory that is about to be released; one message for each problem.
