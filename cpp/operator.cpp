@@ -90,7 +90,7 @@ static int64_t port_index(const Operator &op, const char *name, bool is_output)
     return found;
 }
 
-static std::string of_list(const char *name, uint32_t index)
+static std::string dynamic_port_name(const char *name, uint32_t index)
 {
     return (name == nullptr ? std::string() : std::string(name)) + std::to_string(index);
 }
@@ -137,12 +137,12 @@ Operator &Operator::SetInput(uint32_t dst_index, const Operator &src_oprt, uint3
 
 Operator &Operator::SetInput(const char_t *dst_name, uint32_t dst_index, const Operator &src_oprt, const char_t *name)
 {
-    return SetInput(of_list(dst_name, dst_index).c_str(), src_oprt, name);
+    return SetInput(dynamic_port_name(dst_name, dst_index).c_str(), src_oprt, name);
 }
 
 Operator &Operator::SetInput(const char_t *dst_name, uint32_t dst_index, const Operator &src_oprt)
 {
-    return SetInput(of_list(dst_name, dst_index).c_str(), src_oprt, 0U);
+    return SetInput(dynamic_port_name(dst_name, dst_index).c_str(), src_oprt, 0U);
 }
 
 Operator &Operator::AddControlInput(const Operator &src_oprt)
@@ -215,12 +215,12 @@ TensorDesc Operator::GetOutputDesc(uint32_t index) const
 
 TensorDesc Operator::GetDynamicInputDesc(const char_t *name, uint32_t index) const
 {
-    return GetInputDescByName(of_list(name, index).c_str());
+    return GetInputDescByName(dynamic_port_name(name, index).c_str());
 }
 
 TensorDesc Operator::GetDynamicOutputDesc(const char_t *name, uint32_t index) const
 {
-    return GetOutputDescByName(of_list(name, index).c_str());
+    return GetOutputDescByName(dynamic_port_name(name, index).c_str());
 }
 
 graphStatus Operator::TryGetInputDesc(const char_t *name, TensorDesc &tensor_desc) const
@@ -253,12 +253,12 @@ graphStatus Operator::UpdateOutputDesc(const uint32_t index, const TensorDesc &t
 
 graphStatus Operator::UpdateDynamicInputDesc(const char_t *name, uint32_t index, const TensorDesc &tensor_desc)
 {
-    return UpdateInputDesc(of_list(name, index).c_str(), tensor_desc);
+    return UpdateInputDesc(dynamic_port_name(name, index).c_str(), tensor_desc);
 }
 
 graphStatus Operator::UpdateDynamicOutputDesc(const char_t *name, uint32_t index, const TensorDesc &tensor_desc)
 {
-    return UpdateOutputDesc(of_list(name, index).c_str(), tensor_desc);
+    return UpdateOutputDesc(dynamic_port_name(name, index).c_str(), tensor_desc);
 }
 
 static int32_t grown(const Operator &op, const char_t *name, bool is_output)
