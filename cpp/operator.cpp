@@ -261,7 +261,7 @@ graphStatus Operator::UpdateDynamicOutputDesc(const char_t *name, uint32_t index
     return UpdateOutputDesc(dynamic_port_name(name, index).c_str(), tensor_desc);
 }
 
-static int32_t grown(const Operator &op, const char_t *name, bool is_output)
+static int32_t dynamic_port_count(const Operator &op, const char_t *name, bool is_output)
 {
     const int64_t count = op.IsEmpty() ? 0 : CairnOperatorDynamicCount(OperatorBody::Of(op), text(name), is_output);
     return count < 0 ? 0 : static_cast<int32_t>(count);
@@ -269,12 +269,12 @@ static int32_t grown(const Operator &op, const char_t *name, bool is_output)
 
 int32_t Operator::GetDynamicInputNum(const char_t *name) const
 {
-    return grown(*this, name, false);
+    return dynamic_port_count(*this, name, false);
 }
 
 int32_t Operator::GetDynamicOutputNum(const char_t *name) const
 {
-    return grown(*this, name, true);
+    return dynamic_port_count(*this, name, true);
 }
 
 size_t Operator::GetInputsSize() const
