@@ -294,9 +294,9 @@ graphStatus Operator::InferShapeAndType()
     }
     AscendString type;
     (void)GetOpType(type);
-    const std::function<graphStatus(Operator &)> own =
+    const std::function<graphStatus(Operator &)> user_function =
         operator_impl_->infer ? operator_impl_->infer : registered_inference(type);
-    return own ? own(*this) : CairnOperatorInfer(operator_impl_->handle);
+    return user_function ? user_function(*this) : CairnOperatorInfer(operator_impl_->handle);
 }
 
 void Operator::SetInferenceContext(const InferenceContextPtr &inference_context)
@@ -318,9 +318,9 @@ graphStatus Operator::VerifyAllAttr(bool disable_common_verifier)
     }
     AscendString type;
     (void)GetOpType(type);
-    const std::function<graphStatus(Operator &)> own =
+    const std::function<graphStatus(Operator &)> user_function =
         operator_impl_->verify ? operator_impl_->verify : registered_verification(type);
-    if (own && own(*this) != GRAPH_SUCCESS) {
+    if (user_function && user_function(*this) != GRAPH_SUCCESS) {
         return GRAPH_FAILED;
     }
     return disable_common_verifier ? GRAPH_SUCCESS : VerifyAll();
