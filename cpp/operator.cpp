@@ -333,8 +333,8 @@ graphStatus Operator::VerifyAll()
         return GRAPH_FAILED;
     }
     for (const auto &attribute : declared) {
-        const auto unseen = [](void *, const CairnValue *) {};
-        if (!CairnOperatorAttr(operator_impl_->handle, text(attribute.first), nullptr, unseen)) {
+        const auto ignore_value = [](void *, const CairnValue *) {};
+        if (!CairnOperatorAttr(operator_impl_->handle, text(attribute.first), nullptr, ignore_value)) {
             return fail("operator " + title(*this) + ": the attribute '" + attribute.first.GetString() +
                         "' must be set");
         }
