@@ -14,7 +14,7 @@ namespace ge {
 using cairn::fail;
 using cairn::text;
 
-GNode NodeBody::Own(CairnNode *owned)
+GNode NodeBody::Adopt(CairnNode *owned)
 {
     GNode node;
     if (owned != nullptr) {
@@ -23,9 +23,9 @@ GNode NodeBody::Own(CairnNode *owned)
     return node;
 }
 
-GNodePtr NodeBody::OwnShared(CairnNode *owned)
+GNodePtr NodeBody::AdoptShared(CairnNode *owned)
 {
-    return owned == nullptr ? nullptr : std::make_shared<GNode>(Own(owned));
+    return owned == nullptr ? nullptr : std::make_shared<GNode>(Adopt(owned));
 }
 
 GNode::GNode() = default;
@@ -56,7 +56,7 @@ std::pair<GNodePtr, int32_t> GNode::GetInDataNodesAndPortIndexs(const int32_t in
     size_t output = 0;
     CairnNode *const source =
         impl_ == nullptr || index < 0 ? nullptr : CairnNodeSource(impl_->handle, static_cast<size_t>(index), &output);
-    return {NodeBody::OwnShared(source), source == nullptr ? -1 : static_cast<int32_t>(output)};
+    return {NodeBody::AdoptShared(source), source == nullptr ? -1 : static_cast<int32_t>(output)};
 }
 
 std::vector<std::pair<GNodePtr, int32_t>> GNode::GetOutDataNodesAndPortIndexs(const int32_t index) const
@@ -68,7 +68,7 @@ std::vector<std::pair<GNodePtr, int32_t>> GNode::GetOutDataNodesAndPortIndexs(co
         if (reader == nullptr) {
             break;
         }
-        readers.emplace_back(NodeBody::OwnShared(reader), static_cast<int32_t>(input));
+        readers.emplace_back(NodeBody::AdoptShared(reader), static_cast<int32_t>(input));
     }
     return readers;
 }
@@ -81,7 +81,7 @@ static std::vector<GNodePtr> by_control(CairnNode *node, bool is_after)
         if (other == nullptr) {
             break;
         }
-        nodes.push_back(NodeBody::OwnShared(other));
+        nodes.push_back(NodeBody::AdoptShared(other));
     }
     return nodes;
 }

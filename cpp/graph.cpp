@@ -129,7 +129,7 @@ graphStatus Graph::FindOpByName(const char_t *name, ge::Operator &op) const
     if (impl_ == nullptr) {
         return empty("FindOpByName");
     }
-    op = OperatorBody::Own(CairnGraphFindOp(impl_->handle, text(name)));
+    op = OperatorBody::Adopt(CairnGraphFindOp(impl_->handle, text(name)));
     return op.IsEmpty() ? fail("Graph::FindOpByName: there is no '" + std::string(name == nullptr ? "" : name) + "'")
                         : GRAPH_SUCCESS;
 }
@@ -142,7 +142,7 @@ graphStatus Graph::FindOpByType(const char_t *type, std::vector<ge::Operator> &o
     }
     ops.clear();
     for (const AscendString &name : names) {
-        Operator op = OperatorBody::Own(CairnGraphFindOp(impl_->handle, text(name)));
+        Operator op = OperatorBody::Adopt(CairnGraphFindOp(impl_->handle, text(name)));
         AscendString found;
         if (!op.IsEmpty() && op.GetOpType(found) == GRAPH_SUCCESS && found == type) {
             ops.push_back(op);
@@ -258,7 +258,7 @@ std::vector<GNode> Graph::GetAllNodes() const
     std::vector<GNode> nodes;
     if (impl_ != nullptr) {
         CairnGraphNodes(impl_->handle, &nodes, [](void *context, CairnNode *node) {
-            static_cast<std::vector<GNode> *>(context)->push_back(NodeBody::Own(node));
+            static_cast<std::vector<GNode> *>(context)->push_back(NodeBody::Adopt(node));
         });
     }
     return nodes;
@@ -319,7 +319,7 @@ GNode Graph::AddNodeByOp(const Operator &op)
         impl_ == nullptr ? empty("AddNodeByOp") : fail("Graph::AddNodeByOp: the operator is empty");
         return GNode();
     }
-    return NodeBody::Own(CairnGraphAddNode(impl_->handle, OperatorBody::Of(op)));
+    return NodeBody::Adopt(CairnGraphAddNode(impl_->handle, OperatorBody::Of(op)));
 }
 
 graphStatus Graph::AddDataEdge(GNode &src_node, const int32_t src_port_index, GNode &dst_node,

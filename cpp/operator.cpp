@@ -14,7 +14,7 @@ namespace ge {
 using cairn::fail;
 using cairn::text;
 
-Operator OperatorBody::Own(CairnOperator *owned)
+Operator OperatorBody::Adopt(CairnOperator *owned)
 {
     Operator op;
     if (owned != nullptr) {
@@ -164,7 +164,7 @@ graphStatus Operator::GetInputConstData(const char_t *dst_name, Tensor &data) co
     }
     size_t output = 0;
     const Operator source =
-        OperatorBody::Own(CairnOperatorSource(operator_impl_->handle, static_cast<size_t>(input), &output));
+        OperatorBody::Adopt(CairnOperatorSource(operator_impl_->handle, static_cast<size_t>(input), &output));
     AscendString type;
     if (!source.IsEmpty()) {
         (void)source.GetOpType(type);
