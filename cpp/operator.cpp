@@ -23,29 +23,29 @@ Operator OperatorBody::Adopt(CairnOperator *owned)
     return op;
 }
 
-static std::shared_ptr<OperatorBody> body(CairnText name, CairnText type)
+static std::shared_ptr<OperatorBody> make_impl(CairnText name, CairnText type)
 {
     return std::make_shared<OperatorBody>(CairnOperatorNew(name, type));
 }
 
-static AscendString numbered(const char_t *type)
+static AscendString default_name(const char_t *type)
 {
     static std::atomic<uint32_t> next{0};
     return AscendString((std::string(type == nullptr ? "" : type) + "_" + std::to_string(next++)).c_str());
 }
 
-Operator::Operator(const char_t *type) : operator_impl_(body(text(numbered(type)), text(type))) {}
+Operator::Operator(const char_t *type) : operator_impl_(make_impl(text(default_name(type)), text(type))) {}
 
-Operator::Operator(const char_t *name, const char_t *type) : operator_impl_(body(text(name), text(type))) {}
+Operator::Operator(const char_t *name, const char_t *type) : operator_impl_(make_impl(text(name), text(type))) {}
 
-Operator::Operator(const AscendString &name, const AscendString &type) : operator_impl_(body(text(name), text(type))) {}
+Operator::Operator(const AscendString &name, const AscendString &type) : operator_impl_(make_impl(text(name), text(type))) {}
 
 bool Operator::IsEmpty() const
 {
     return operator_impl_ == nullptr;
 }
 
-static graphStatus empty(const char *function)
+static graphStatus fail_empty(const char *function)
 {
     return fail(std::string("Operator::") + function + ": the operator is empty");
 }
@@ -53,7 +53,7 @@ static graphStatus empty(const char *function)
 graphStatus Operator::GetName(AscendString &name) const
 {
     if (IsEmpty()) {
-        return empty("GetName");
+        return fail_empty("GetName");
     }
     CairnOperatorName(operator_impl_->handle, &name, cairn::see_one);
     return GRAPH_SUCCESS;
@@ -62,13 +62,13 @@ graphStatus Operator::GetName(AscendString &name) const
 graphStatus Operator::GetOpType(AscendString &type) const
 {
     if (IsEmpty()) {
-        return empty("GetOpType");
+        return fail_empty("GetOpType");
     }
     CairnOperatorType(operator_impl_->handle, &type, cairn::see_one);
     return GRAPH_SUCCESS;
 }
 
-static std::string title(const Operator &op)
+static std::string name_and_type(const Operator &op)
 {
     AscendString name("(empty)"), type("");
     if (!op.IsEmpty()) {
@@ -78,13 +78,13 @@ static std::string title(const Operator &op)
     return std::string(name.GetString()) + " (" + type.GetString() + ")";
 }
 
-// The index of an input or output by name; below 0, with a text, if there is none.
+// The index of an input or output by name; negative, with an error message set, if there is none.
 static int64_t port_index(const Operator &op, const char *name, bool is_output)
 {
     CairnOperator *const handle = OperatorBody::Of(op);
     const int64_t found = handle == nullptr ? -1 : CairnOperatorPortIndex(handle, text(name), is_output);
     if (found < 0) {
-        fail("operator " + title(op) + " has no " + (is_output ? "output '" : "input '") +
+        fail("operator " + name_and_type(op) + " has no " + (is_output ? "output '" : "input '") +
              (name == nullptr ? "" : name) + "'");
     }
     return found;
@@ -102,7 +102,7 @@ static void link(const Operator &to, int64_t input, const Operator &from, int64_
         return;
     }
     if (source == nullptr) {
-        fail("operator " + title(to) + ": what is to feed it is empty");
+        fail("operator " + name_and_type(to) + ": the source operator is empty");
         return;
     }
     (void)CairnOperatorLink(OperatorBody::Of(to), static_cast<size_t>(input), source, static_cast<size_t>(output));
@@ -128,7 +128,7 @@ Operator &Operator::SetInput(const char_t *dst_name, const Operator &src_oprt, u
 Operator &Operator::SetInput(uint32_t dst_index, const Operator &src_oprt, uint32_t src_index)
 {
     if (IsEmpty()) {
-        empty("SetInput");
+        fail_empty("SetInput");
     } else {
         link(*this, dst_index, src_oprt, src_index);
     }
@@ -149,7 +149,7 @@ Operator &Operator::AddControlInput(const Operator &src_oprt)
 {
     CairnOperator *const before = OperatorBody::Of(src_oprt);
     if (IsEmpty() || before == nullptr) {
-        empty("AddControlInput");
+        fail_empty("AddControlInput");
     } else {
         (void)CairnOperatorFollow(operator_impl_->handle, before);
     }
@@ -170,7 +170,7 @@ graphStatus Operator::GetInputConstData(const char_t *dst_name, Tensor &data) co
         (void)source.GetOpType(type);
     }
     if (type != "Const" && type != "Constant") {
-        return fail("operator " + title(*this) + ": no Const feeds the input '" + dst_name + "'");
+        return fail("operator " + name_and_type(*this) + ": no Const feeds the input '" + dst_name + "'");
     }
     return source.GetAttr("value", data);
 }
@@ -187,7 +187,7 @@ static TensorDesc desc_at(const Operator &op, int64_t at, bool is_output)
 static graphStatus update_at(const Operator &op, int64_t at, bool is_output, const TensorDesc &desc)
 {
     if (at < 0 || op.IsEmpty()) {
-        return at < 0 ? GRAPH_FAILED : empty("UpdateDesc");
+        return at < 0 ? GRAPH_FAILED : fail_empty(is_output ? "UpdateOutputDesc" : "UpdateInputDesc");
     }
     cairn::Description description(desc);
     return CairnOperatorSetDesc(OperatorBody::Of(op), static_cast<size_t>(at), is_output, &description.borrowed());
@@ -290,7 +290,7 @@ size_t Operator::GetOutputsSize() const
 graphStatus Operator::InferShapeAndType()
 {
     if (IsEmpty()) {
-        return empty("InferShapeAndType");
+        return fail_empty("InferShapeAndType");
     }
     AscendString type;
     (void)GetOpType(type);
@@ -314,7 +314,7 @@ InferenceContextPtr Operator::GetInferenceContext() const
 graphStatus Operator::VerifyAllAttr(bool disable_common_verifier)
 {
     if (IsEmpty()) {
-        return empty("VerifyAllAttr");
+        return fail_empty("VerifyAllAttr");
     }
     AscendString type;
     (void)GetOpType(type);
@@ -335,7 +335,7 @@ graphStatus Operator::VerifyAll()
     for (const auto &attribute : declared) {
         const auto ignore_value = [](void *, const CairnValue *) {};
         if (!CairnOperatorAttr(operator_impl_->handle, text(attribute.first), nullptr, ignore_value)) {
-            return fail("operator " + title(*this) + ": the attribute '" + attribute.first.GetString() +
+            return fail("operator " + name_and_type(*this) + ": the attribute '" + attribute.first.GetString() +
                         "' must be set");
         }
     }
