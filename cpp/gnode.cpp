@@ -32,7 +32,7 @@ GNode::GNode() = default;
 
 static graphStatus no_node(const char *function)
 {
-    return fail(std::string("GNode::") + function + ": the node is none");
+    return fail(std::string("GNode::") + function + ": the node is empty (default-constructed)");
 }
 
 graphStatus GNode::GetType(AscendString &type) const
@@ -73,11 +73,11 @@ std::vector<std::pair<GNodePtr, int32_t>> GNode::GetOutDataNodesAndPortIndexs(co
     return readers;
 }
 
-static std::vector<GNodePtr> by_control(CairnNode *node, bool is_after)
+static std::vector<GNodePtr> control_neighbours(CairnNode *node, bool is_output)
 {
     std::vector<GNodePtr> nodes;
     for (size_t at = 0; node != nullptr; ++at) {
-        CairnNode *const other = CairnNodeControl(node, is_after, at);
+        CairnNode *const other = CairnNodeControl(node, is_output, at);
         if (other == nullptr) {
             break;
         }
@@ -88,12 +88,12 @@ static std::vector<GNodePtr> by_control(CairnNode *node, bool is_after)
 
 std::vector<GNodePtr> GNode::GetInControlNodes() const
 {
-    return by_control(NodeBody::Of(*this), false);
+    return control_neighbours(NodeBody::Of(*this), false);
 }
 
 std::vector<GNodePtr> GNode::GetOutControlNodes() const
 {
-    return by_control(NodeBody::Of(*this), true);
+    return control_neighbours(NodeBody::Of(*this), true);
 }
 
 graphStatus GNode::GetInputConstData(const int32_t index, Tensor &data) const
@@ -160,7 +160,10 @@ size_t GNode::GetOutputsSize() const
 
 static graphStatus get_desc(CairnNode *node, int32_t index, bool is_output, TensorDesc &desc)
 {
-    if (node == nullptr || index < 0) {
+    if (node == nullptr) {
+        return no_node(is_output ? "GetOutputDesc" : "GetInputDesc");
+    }
+    if (index < 0) {
         return fail(std::string("the node has no ") + (is_output ? "output " : "input ") + std::to_string(index));
     }
     const bool found = CairnNodeDesc(node, static_cast<size_t>(index), is_output, &desc, cairn::see_desc);
@@ -169,7 +172,10 @@ static graphStatus get_desc(CairnNode *node, int32_t index, bool is_output, Tens
 
 static graphStatus set_desc(CairnNode *node, int32_t index, bool is_output, const TensorDesc &desc)
 {
-    if (node == nullptr || index < 0) {
+    if (node == nullptr) {
+        return no_node(is_output ? "UpdateOutputDesc" : "UpdateInputDesc");
+    }
+    if (index < 0) {
         return fail(std::string("the node has no ") + (is_output ? "output " : "input ") + std::to_string(index));
     }
     cairn::Description description(desc);

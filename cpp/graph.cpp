@@ -286,7 +286,7 @@ static bool there(const char *function, const std::shared_ptr<GraphBody> &graph,
     if (graph == nullptr) {
         empty(function);
     } else if (NodeBody::Of(one) == nullptr || NodeBody::Of(other) == nullptr) {
-        fail(std::string("Graph::") + function + ": the node is none: take nodes from GetAllNodes or AddNodeByOp");
+        fail(std::string("Graph::") + function + ": the node is empty (default-constructed): take nodes from GetAllNodes or AddNodeByOp");
     } else {
         return true;
     }
