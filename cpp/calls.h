@@ -74,7 +74,7 @@ inline ge::Status load_graph(uint64_t session, uint32_t id, const OptionMap &opt
 
 inline ge::Status json(uint64_t session, uint32_t id, uint32_t flags, ge::AscendString &result)
 {
-    return flat(CairnSessionJson(session, id, flags, &result, see_one));
+    return flat(CairnSessionJson(session, id, flags, &result, store_text));
 }
 
 // Calls the user's function once with the result of a run, on a thread of the engine.

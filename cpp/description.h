@@ -57,7 +57,7 @@ inline ge::TensorDesc desc_of(const CairnDesc &seen)
     return desc;
 }
 
-inline void see_desc(void *context, const CairnDesc *seen)
+inline void store_desc(void *context, const CairnDesc *seen)
 {
     *static_cast<ge::TensorDesc *>(context) = desc_of(*seen);
 }

@@ -40,7 +40,7 @@ graphStatus GNode::GetType(AscendString &type) const
     if (impl_ == nullptr) {
         return no_node("GetType");
     }
-    return CairnNodeType(impl_->handle, &type, cairn::see_one) ? GRAPH_SUCCESS : GRAPH_FAILED;
+    return CairnNodeType(impl_->handle, &type, cairn::store_text) ? GRAPH_SUCCESS : GRAPH_FAILED;
 }
 
 graphStatus GNode::GetName(AscendString &name) const
@@ -48,7 +48,7 @@ graphStatus GNode::GetName(AscendString &name) const
     if (impl_ == nullptr) {
         return no_node("GetName");
     }
-    return CairnNodeName(impl_->handle, &name, cairn::see_one) ? GRAPH_SUCCESS : GRAPH_FAILED;
+    return CairnNodeName(impl_->handle, &name, cairn::store_text) ? GRAPH_SUCCESS : GRAPH_FAILED;
 }
 
 std::pair<GNodePtr, int32_t> GNode::GetInDataNodesAndPortIndexs(const int32_t index) const
@@ -166,7 +166,7 @@ static graphStatus get_desc(CairnNode *node, int32_t index, bool is_output, Tens
     if (index < 0) {
         return fail(std::string("the node has no ") + (is_output ? "output " : "input ") + std::to_string(index));
     }
-    const bool found = CairnNodeDesc(node, static_cast<size_t>(index), is_output, &desc, cairn::see_desc);
+    const bool found = CairnNodeDesc(node, static_cast<size_t>(index), is_output, &desc, cairn::store_desc);
     return found ? GRAPH_SUCCESS : GRAPH_FAILED;
 }
 
@@ -204,7 +204,7 @@ graphStatus GNode::UpdateOutputDesc(const int32_t index, const TensorDesc &tenso
 
 static bool find(CairnNode *node, const AscendString &name, cairn::Attribute &found)
 {
-    return node != nullptr && CairnNodeAttr(node, text(name), &found, cairn::see_attribute);
+    return node != nullptr && CairnNodeAttr(node, text(name), &found, cairn::store_attribute);
 }
 
 static graphStatus set(CairnNode *node, const AscendString &name, cairn::Attribute value)

@@ -157,7 +157,7 @@ graphStatus Graph::GetAllOpName(std::vector<AscendString> &names) const
         return empty("GetAllOpName");
     }
     names.clear();
-    CairnGraphOpNames(impl_->handle, &names, cairn::see_all);
+    CairnGraphOpNames(impl_->handle, &names, cairn::append_text);
     return GRAPH_SUCCESS;
 }
 
@@ -242,7 +242,7 @@ graphStatus Graph::GetName(AscendString &name) const
     if (impl_ == nullptr) {
         return empty("GetName");
     }
-    CairnGraphName(impl_->handle, &name, cairn::see_one);
+    CairnGraphName(impl_->handle, &name, cairn::store_text);
     return GRAPH_SUCCESS;
 }
 
@@ -385,7 +385,7 @@ graphStatus Graph::SetAttr(const AscendString &name, const AttrValue &attr_value
 graphStatus Graph::GetAttr(const AscendString &name, AttrValue &attr_value) const
 {
     cairn::Attribute value;
-    const bool found = impl_ != nullptr && CairnGraphAttr(impl_->handle, text(name), &value, cairn::see_attribute);
+    const bool found = impl_ != nullptr && CairnGraphAttr(impl_->handle, text(name), &value, cairn::store_attribute);
     return found && value.Get(attr_value) ? GRAPH_SUCCESS : GRAPH_FAILED;
 }
 

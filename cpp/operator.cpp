@@ -55,7 +55,7 @@ graphStatus Operator::GetName(AscendString &name) const
     if (IsEmpty()) {
         return fail_empty("GetName");
     }
-    CairnOperatorName(operator_impl_->handle, &name, cairn::see_one);
+    CairnOperatorName(operator_impl_->handle, &name, cairn::store_text);
     return GRAPH_SUCCESS;
 }
 
@@ -64,7 +64,7 @@ graphStatus Operator::GetOpType(AscendString &type) const
     if (IsEmpty()) {
         return fail_empty("GetOpType");
     }
-    CairnOperatorType(operator_impl_->handle, &type, cairn::see_one);
+    CairnOperatorType(operator_impl_->handle, &type, cairn::store_text);
     return GRAPH_SUCCESS;
 }
 
@@ -179,7 +179,7 @@ static TensorDesc desc_at(const Operator &op, int64_t at, bool is_output)
 {
     TensorDesc desc;
     if (at >= 0 && !op.IsEmpty()) {
-        (void)CairnOperatorDesc(OperatorBody::Of(op), static_cast<size_t>(at), is_output, &desc, cairn::see_desc);
+        (void)CairnOperatorDesc(OperatorBody::Of(op), static_cast<size_t>(at), is_output, &desc, cairn::store_desc);
     }
     return desc;
 }
@@ -227,7 +227,7 @@ graphStatus Operator::TryGetInputDesc(const char_t *name, TensorDesc &tensor_des
 {
     const int64_t at = port_index(*this, name, false);
     const bool found = at >= 0 && CairnOperatorDesc(operator_impl_->handle, static_cast<size_t>(at), false,
-                                                    &tensor_desc, cairn::see_desc);
+                                                    &tensor_desc, cairn::store_desc);
     return found ? GRAPH_SUCCESS : GRAPH_FAILED;
 }
 

@@ -32,23 +32,23 @@ inline ge::AscendString ascend(CairnText value)
     return ge::AscendString(value.data == nullptr ? "" : value.data, value.size);
 }
 
-// Functions to be shown texts with: the last one, all of them, all of them in lines.
-inline void see_one(void *context, CairnText value)
+// Callbacks that store a text, append it to a vector, or append it as a line.
+inline void store_text(void *context, CairnText value)
 {
     *static_cast<ge::AscendString *>(context) = ascend(value);
 }
 
-inline void see_all(void *context, CairnText value)
+inline void append_text(void *context, CairnText value)
 {
     static_cast<std::vector<ge::AscendString> *>(context)->push_back(ascend(value));
 }
 
-inline void see_bytes(void *context, CairnText value)
+inline void store_bytes(void *context, CairnText value)
 {
     static_cast<std::string *>(context)->assign(value.data, value.size);
 }
 
-inline void see_lines(void *context, CairnText value)
+inline void append_line(void *context, CairnText value)
 {
     std::string *const lines = static_cast<std::string *>(context);
     if (!lines->empty()) {
