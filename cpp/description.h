@@ -50,7 +50,7 @@ inline ge::TensorDesc desc_of(const CairnDesc &seen)
 {
     ge::TensorDesc desc(shape_of(seen.dims, seen.rank), static_cast<ge::Format>(seen.format),
                         static_cast<ge::DataType>(seen.dtype));
-    desc.SetName(ascend(seen.name).GetString());
+    desc.SetName(to_ascend_string(seen.name).GetString());
     desc.SetOriginFormat(static_cast<ge::Format>(seen.origin_format));
     desc.SetOriginShape(shape_of(seen.origin_dims, seen.origin_rank));
     desc.SetPlacement(static_cast<ge::Placement>(seen.placement));

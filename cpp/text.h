@@ -27,7 +27,7 @@ inline CairnText text(const std::string &value)
     return CairnText{value.data(), value.size()};
 }
 
-inline ge::AscendString ascend(CairnText value)
+inline ge::AscendString to_ascend_string(CairnText value)
 {
     return ge::AscendString(value.data == nullptr ? "" : value.data, value.size);
 }
@@ -35,12 +35,12 @@ inline ge::AscendString ascend(CairnText value)
 // Callbacks that store a text, append it to a vector, or append it as a line.
 inline void store_text(void *context, CairnText value)
 {
-    *static_cast<ge::AscendString *>(context) = ascend(value);
+    *static_cast<ge::AscendString *>(context) = to_ascend_string(value);
 }
 
 inline void append_text(void *context, CairnText value)
 {
-    static_cast<std::vector<ge::AscendString> *>(context)->push_back(ascend(value));
+    static_cast<std::vector<ge::AscendString> *>(context)->push_back(to_ascend_string(value));
 }
 
 inline void store_bytes(void *context, CairnText value)

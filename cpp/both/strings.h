@@ -10,39 +10,39 @@
 
 namespace {
 
-inline ge::AscendString ascend(const std::string &value)
+inline ge::AscendString to_ascend_string(const std::string &value)
 {
     return ge::AscendString(value.data(), value.size());
 }
 
-inline std::string plain(const ge::AscendString &value)
+inline std::string to_std_string(const ge::AscendString &value)
 {
     return std::string(value.GetString(), value.GetLength());
 }
 
-inline std::vector<ge::AscendString> ascend(const std::vector<std::string> &values)
+inline std::vector<ge::AscendString> to_ascend_string(const std::vector<std::string> &values)
 {
     std::vector<ge::AscendString> texts;
     for (const std::string &value : values) {
-        texts.push_back(ascend(value));
+        texts.push_back(to_ascend_string(value));
     }
     return texts;
 }
 
-inline std::vector<std::string> plain(const std::vector<ge::AscendString> &values)
+inline std::vector<std::string> to_std_string(const std::vector<ge::AscendString> &values)
 {
     std::vector<std::string> texts;
     for (const ge::AscendString &value : values) {
-        texts.push_back(plain(value));
+        texts.push_back(to_std_string(value));
     }
     return texts;
 }
 
-inline std::map<ge::AscendString, ge::AscendString> ascend(const std::map<std::string, std::string> &values)
+inline std::map<ge::AscendString, ge::AscendString> to_ascend_string(const std::map<std::string, std::string> &values)
 {
     std::map<ge::AscendString, ge::AscendString> texts;
     for (const auto &value : values) {
-        texts[ascend(value.first)] = ascend(value.second);
+        texts[to_ascend_string(value.first)] = to_ascend_string(value.second);
     }
     return texts;
 }
