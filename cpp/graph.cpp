@@ -18,7 +18,7 @@ using cairn::text;
 
 Graph::Graph(const char_t *name) : impl_(std::make_shared<GraphBody>(CairnGraphNew(text(name)))) {}
 
-static graphStatus empty(const char *function)
+static graphStatus fail_empty(const char *function)
 {
     return fail(std::string("Graph::") + function + ": the graph is empty: give it a name, or load it first");
 }
@@ -40,7 +40,7 @@ Graph &Graph::SetInputs(const std::vector<Operator> &inputs)
 {
     std::vector<CairnOperator *> ops;
     if (impl_ == nullptr) {
-        empty("SetInputs");
+        fail_empty("SetInputs");
     } else if (handles("SetInputs", inputs, ops)) {
         (void)CairnGraphSetInputs(impl_->handle, ops.data(), ops.size());
     }
@@ -51,7 +51,7 @@ static void set_outputs(CairnGraph *graph, const std::vector<Operator> &outputs,
 {
     std::vector<CairnOperator *> ops;
     if (graph == nullptr) {
-        empty("SetOutputs");
+        fail_empty("SetOutputs");
     } else if (handles("SetOutputs", outputs, ops)) {
         (void)CairnGraphSetOutputs(graph, ops.data(), indices.data(), ops.size());
     }
@@ -104,7 +104,7 @@ Graph &Graph::SetTargets(const std::vector<Operator> &targets)
 {
     std::vector<CairnOperator *> ops;
     if (impl_ == nullptr) {
-        empty("SetTargets");
+        fail_empty("SetTargets");
     } else if (handles("SetTargets", targets, ops)) {
         (void)CairnGraphSetTargets(impl_->handle, ops.data(), ops.size());
     }
@@ -119,7 +119,7 @@ bool Graph::IsValid() const
 graphStatus Graph::AddOp(const ge::Operator &op)
 {
     if (impl_ == nullptr || op.IsEmpty()) {
-        return impl_ == nullptr ? empty("AddOp") : fail("Graph::AddOp: the operator is empty");
+        return impl_ == nullptr ? fail_empty("AddOp") : fail("Graph::AddOp: the operator is empty");
     }
     return CairnGraphAddOp(impl_->handle, OperatorBody::Of(op));
 }
@@ -127,7 +127,7 @@ graphStatus Graph::AddOp(const ge::Operator &op)
 graphStatus Graph::FindOpByName(const char_t *name, ge::Operator &op) const
 {
     if (impl_ == nullptr) {
-        return empty("FindOpByName");
+        return fail_empty("FindOpByName");
     }
     op = OperatorBody::Adopt(CairnGraphFindOp(impl_->handle, text(name)));
     return op.IsEmpty() ? fail("Graph::FindOpByName: there is no '" + std::string(name == nullptr ? "" : name) + "'")
@@ -154,7 +154,7 @@ graphStatus Graph::FindOpByType(const char_t *type, std::vector<ge::Operator> &o
 graphStatus Graph::GetAllOpName(std::vector<AscendString> &names) const
 {
     if (impl_ == nullptr) {
-        return empty("GetAllOpName");
+        return fail_empty("GetAllOpName");
     }
     names.clear();
     CairnGraphOpNames(impl_->handle, &names, cairn::append_text);
@@ -214,7 +214,7 @@ graphStatus Graph::LoadFromSerializedModelArray(const void *serialized_model, si
 graphStatus Graph::SaveToMem(GraphBuffer &graph_buffer) const
 {
     if (impl_ == nullptr) {
-        return empty("SaveToMem");
+        return fail_empty("SaveToMem");
     }
     auto bytes = std::make_unique<std::vector<uint8_t>>();
     const auto callback = [](void *context, CairnText seen) {
@@ -240,7 +240,7 @@ graphStatus Graph::LoadFromMem(const uint8_t *data, const size_t len)
 graphStatus Graph::GetName(AscendString &name) const
 {
     if (impl_ == nullptr) {
-        return empty("GetName");
+        return fail_empty("GetName");
     }
     CairnGraphName(impl_->handle, &name, cairn::store_text);
     return GRAPH_SUCCESS;
@@ -316,7 +316,7 @@ graphStatus Graph::RemoveEdge(GNode &src_node, const int32_t src_port_index, GNo
 GNode Graph::AddNodeByOp(const Operator &op)
 {
     if (impl_ == nullptr || op.IsEmpty()) {
-        impl_ == nullptr ? empty("AddNodeByOp") : fail("Graph::AddNodeByOp: the operator is empty");
+        impl_ == nullptr ? fail_empty("AddNodeByOp") : fail("Graph::AddNodeByOp: the operator is empty");
         return GNode();
     }
     return NodeBody::Adopt(CairnGraphAddNode(impl_->handle, OperatorBody::Of(op)));
@@ -376,7 +376,7 @@ GraphPtr Graph::ConstructFromInputs(const std::vector<Operator> &inputs, const A
 graphStatus Graph::SetAttr(const AscendString &name, const AttrValue &attr_value)
 {
     if (impl_ == nullptr) {
-        return empty("SetAttr");
+        return fail_empty("SetAttr");
     }
     cairn::Attribute value(attr_value);
     return CairnGraphSetAttr(impl_->handle, text(name), &value.borrowed());
