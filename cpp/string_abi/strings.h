@@ -1,6 +1,6 @@
 // Strings of either ABI to and from AscendString.
-#ifndef CAIRN_CPP_BOTH_STRINGS_H
-#define CAIRN_CPP_BOTH_STRINGS_H
+#ifndef CAIRN_CPP_STRING_ABI_STRINGS_H
+#define CAIRN_CPP_STRING_ABI_STRINGS_H
 
 #include <map>
 #include <string>
