@@ -2,23 +2,23 @@
 
 #include "allocator.h"
 
-#include "guard.h"
+#include "user_call.h"
 
 namespace cairn {
 
-static bool alloc(void *object, size_t bytes, void **block, const CairnGuard *guard)
+static bool alloc(void *object, size_t bytes, void **block, const CairnCallContext *call_context)
 {
-    return guarded(guard, [&] { *block = static_cast<ge::Allocator *>(object)->Malloc(bytes); });
+    return call_user(call_context, [&] { *block = static_cast<ge::Allocator *>(object)->Malloc(bytes); });
 }
 
-static bool advise(void *object, size_t bytes, void *address_hint, void **block, const CairnGuard *guard)
+static bool advise(void *object, size_t bytes, void *address_hint, void **block, const CairnCallContext *call_context)
 {
-    return guarded(guard, [&] { *block = static_cast<ge::Allocator *>(object)->MallocAdvise(bytes, address_hint); });
+    return call_user(call_context, [&] { *block = static_cast<ge::Allocator *>(object)->MallocAdvise(bytes, address_hint); });
 }
 
-static bool address(void *block, void **address, const CairnGuard *guard)
+static bool address(void *block, void **address, const CairnCallContext *call_context)
 {
-    return guarded(guard, [&] { *address = static_cast<ge::MemBlock *>(block)->GetAddr(); });
+    return call_user(call_context, [&] { *address = static_cast<ge::MemBlock *>(block)->GetAddr(); });
 }
 
 static void block_info(const void *block, size_t *bytes, size_t *reference_count)
@@ -28,14 +28,14 @@ static void block_info(const void *block, size_t *bytes, size_t *reference_count
     *reference_count = queried->GetCount();
 }
 
-static bool free_block(void *, void *block, const CairnGuard *guard)
+static bool free_block(void *, void *block, const CairnCallContext *call_context)
 {
-    return guarded(guard, [&] { static_cast<ge::MemBlock *>(block)->Free(); });
+    return call_user(call_context, [&] { static_cast<ge::MemBlock *>(block)->Free(); });
 }
 
 static void drop(void *owner)
 {
-    (void)guarded(nullptr, [&] { delete static_cast<ge::AllocatorPtr *>(owner); });
+    (void)call_user(nullptr, [&] { delete static_cast<ge::AllocatorPtr *>(owner); });
 }
 
 CairnStatus register_allocator(uint64_t session, const void *stream, const ge::AllocatorPtr &allocator)

@@ -350,24 +350,24 @@ CairnStatus CairnSessionJson(uint64_t session, uint32_t id, uint32_t flags, void
 
 // How a callback that does not return normally is handled: `on_exit` runs when it ends its thread (the caller then
 // parks the thread for good), `message` gets the text of an exception.
-typedef struct CairnGuard {
+typedef struct CairnCallContext {
     void (*on_exit)(const void *context);
     const void *context;
     char *message;
     size_t message_size;
-} CairnGuard;
+} CairnCallContext;
 
 // An allocator of the user. `object` tells it from others; `owner` is what `drop` releases, once. The calls
 // give false after an exception.
 typedef struct CairnAllocator {
     void *object;
     void *owner;
-    bool (*alloc)(void *object, size_t bytes, void **block, const CairnGuard *guard);
-    bool (*advise)(void *object, size_t bytes, void *address_hint, void **block, const CairnGuard *guard);
-    bool (*address)(void *block, void **address, const CairnGuard *guard);
+    bool (*alloc)(void *object, size_t bytes, void **block, const CairnCallContext *call_context);
+    bool (*advise)(void *object, size_t bytes, void *address_hint, void **block, const CairnCallContext *call_context);
+    bool (*address)(void *block, void **address, const CairnCallContext *call_context);
     // What a block reports: its bytes, and its reference count.
     void (*block_info)(const void *block, size_t *bytes, size_t *reference_count);
-    bool (*free)(void *object, void *block, const CairnGuard *guard);
+    bool (*free)(void *object, void *block, const CairnCallContext *call_context);
     void (*drop)(void *owner);
 } CairnAllocator;
 
@@ -392,7 +392,7 @@ enum CairnFunction {
 typedef struct CairnCallable {
     void *context;
     uintptr_t identity[2];
-    bool (*call)(void *context, const uintptr_t *arguments, size_t count, uintptr_t *result, const CairnGuard *guard);
+    bool (*call)(void *context, const uintptr_t *arguments, size_t count, uintptr_t *result, const CairnCallContext *call_context);
     void (*drop)(void *context);
 } CairnCallable;
 

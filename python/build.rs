@@ -4,7 +4,7 @@ mod table;
 mod wrappers;
 
 fn main() {
-    let bridge = ["../cpp/bridge.h", "../cpp/guard.h"];
+    let bridge = ["../cpp/bridge.h", "../cpp/user_call.h"];
     let own = ["functions.txt", "table.rs", "wrappers.rs", "build.rs", "src/trampoline.cpp"];
     for file in own.iter().chain(&bridge) {
         println!("cargo::rerun-if-changed={file}");

@@ -5,7 +5,7 @@ use crate::callable::{COUNT, Function};
 use crate::door::{self, Handle, entry, not_null, runtime, value_entry, write};
 use crate::trampoline::{
     cairn_call_allocator_address, cairn_call_allocator_advise, cairn_call_allocator_alloc,
-    cairn_call_allocator_free, guarded,
+    cairn_call_allocator_free, call_user,
 };
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::handle::HandleObject;
@@ -142,20 +142,20 @@ fn call_c(
     let mut returned = null_mut();
     // SAFETY: the function is of the type that the headers give it; the user registered it to be called with this
     // object and with blocks that it gave.
-    guarded(on_exit, |guard| unsafe {
+    call_user(on_exit, |call_context| unsafe {
         match request {
             UserCall::Alloc(bytes) => {
-                cairn_call_allocator_alloc(function, object, bytes, &mut returned, guard)
+                cairn_call_allocator_alloc(function, object, bytes, &mut returned, call_context)
             }
             UserCall::Advise(bytes, near) => {
                 let near = near as Handle;
-                cairn_call_allocator_advise(function, object, bytes, near, &mut returned, guard)
+                cairn_call_allocator_advise(function, object, bytes, near, &mut returned, call_context)
             }
             UserCall::Address(block) => {
-                cairn_call_allocator_address(function, block as Handle, &mut returned, guard)
+                cairn_call_allocator_address(function, block as Handle, &mut returned, call_context)
             }
             UserCall::Free(block) => {
-                cairn_call_allocator_free(function, object, block as Handle, guard)
+                cairn_call_allocator_free(function, object, block as Handle, call_context)
             }
         }
     })?;

@@ -2,7 +2,7 @@
 
 use super::abi::*;
 use super::door::{engine, status};
-use crate::trampoline::guarded;
+use crate::trampoline::call_user;
 use cairn_runtime::lock::{Mutex, Rank};
 use cairn_runtime::memory::external::{
     BlockInfo, CallbackException, Identity, UserAllocator, UserCall,
@@ -53,22 +53,22 @@ impl UserAllocator for GeAllocator {
     fn call(&self, request: UserCall, on_exit: &dyn Fn()) -> Result<usize, CallbackException> {
         let object = self.0.object;
         let mut returned = std::ptr::null_mut();
-        guarded(on_exit, |guard| {
+        call_user(on_exit, |call_context| {
             // SAFETY: the C++ side gave these functions for this object, and for blocks that they gave.
             let fine = unsafe {
                 match request {
                     UserCall::Alloc(bytes) => {
-                        self.0.alloc.map(|call| call(object, bytes, &mut returned, guard))
+                        self.0.alloc.map(|call| call(object, bytes, &mut returned, call_context))
                     }
                     UserCall::Advise(bytes, near) => {
                         let near = near as *mut c_void;
-                        self.0.advise.map(|call| call(object, bytes, near, &mut returned, guard))
+                        self.0.advise.map(|call| call(object, bytes, near, &mut returned, call_context))
                     }
                     UserCall::Address(block) => {
-                        self.0.address.map(|call| call(block as *mut c_void, &mut returned, guard))
+                        self.0.address.map(|call| call(block as *mut c_void, &mut returned, call_context))
                     }
                     UserCall::Free(block) => {
-                        self.0.free.map(|call| call(object, block as *mut c_void, guard))
+                        self.0.free.map(|call| call(object, block as *mut c_void, call_context))
                     }
                 }
             };
