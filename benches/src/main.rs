@@ -188,15 +188,15 @@ fn door(report: &mut Report, acl: &Acl) {
 /// `stream` is live.
 unsafe fn copies(report: &mut Report, acl: &Acl, stream: *mut c_void) {
     let ok = |code: i32| assert_eq!(code, 0);
-    const MOST: usize = 256 << 20;
+    const MAX_SIZE: usize = 256 << 20;
     // SAFETY: calls of the C interface on memory that it gave out; memcpy within the same bounds.
     unsafe {
-        let (mut device, mut host, mut plain) = (null_mut(), null_mut(), null_mut());
-        ok((acl.malloc)(&mut device, MOST, 0));
-        ok((acl.malloc_host)(&mut host, MOST));
-        ok((acl.malloc)(&mut plain, MOST, 0));
-        for p in [device, host, plain] {
-            ok((acl.memset_async)(p, MOST, 1, MOST, stream));
+        let (mut device, mut host, mut memcpy_dst) = (null_mut(), null_mut(), null_mut());
+        ok((acl.malloc)(&mut device, MAX_SIZE, 0));
+        ok((acl.malloc_host)(&mut host, MAX_SIZE));
+        ok((acl.malloc)(&mut memcpy_dst, MAX_SIZE, 0));
+        for p in [device, host, memcpy_dst] {
+            ok((acl.memset_async)(p, MAX_SIZE, 1, MAX_SIZE, stream));
         }
         ok((acl.synchronize)(stream));
         for size in [4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20] {
@@ -219,8 +219,8 @@ unsafe fn copies(report: &mut Report, acl: &Acl, stream: *mut c_void) {
                 || (),
                 || {
                     for _ in 0..rounds {
-                        libc::memcpy(plain, host, size);
-                        std::hint::black_box(plain);
+                        libc::memcpy(memcpy_dst, host, size);
+                        std::hint::black_box(memcpy_dst);
                     }
                 },
             );
@@ -228,7 +228,7 @@ unsafe fn copies(report: &mut Report, acl: &Acl, stream: *mut c_void) {
             report.beside(&format!("async copy, {}", bytes(size)), ours, "memcpy", theirs, goal);
         }
         ok((acl.free)(device));
-        ok((acl.free)(plain));
+        ok((acl.free)(memcpy_dst));
     }
 }
 

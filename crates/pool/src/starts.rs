@@ -2,12 +2,13 @@
 
 use crate::tlsf::{BlockId, GRANULE};
 
-const LEAST: usize = 64;
+/// Slots that a table begins with.
+const MIN_SLOTS: usize = 64;
 
 /// The blocks of one lane by offset: open addressing, at most a quarter full, 8 bytes a slot.
 ///
 /// An entry is the lower half of the granule's number, which also says where it belongs, and the id of the
-/// block. Whoever looks for a block says which of them he means: granules 2 TiB apart look the same.
+/// block. The caller says which block is meant: granules 2 TiB apart look the same.
 pub(crate) struct Starts {
     slots: Box<[Slot]>,
     count: usize,
@@ -25,7 +26,7 @@ const NONE: Slot = Slot { granule: 0, id: BlockId::MAX };
 impl Starts {
     /// No block.
     pub fn new() -> Starts {
-        Starts::of(LEAST)
+        Starts::of(MIN_SLOTS)
     }
 
     fn of(slots: usize) -> Starts {

@@ -90,7 +90,7 @@ pub enum Kind {
 }
 
 /// What 0 bytes of const or feature memory are reported as.
-const LEAST: u64 = 512;
+const MIN_REPORTED_BYTES: u64 = 512;
 
 /// By how many bytes a tensor may say less than a static graph reads: programs for CANN, whose memory has padding,
 /// count on it.
@@ -271,16 +271,16 @@ impl Executable {
 
     /// Const memory as reported to the user.
     pub fn const_size(&self) -> u64 {
-        self.const_bytes().max(LEAST)
+        self.const_bytes().max(MIN_REPORTED_BYTES)
     }
 
     /// Refreshable feature memory as reported to the user.
     pub fn refreshable_size(&self) -> u64 {
-        self.refreshable_bytes().max(LEAST)
+        self.refreshable_bytes().max(MIN_REPORTED_BYTES)
     }
 
     /// All feature memory as reported to the user.
     pub fn feature_size(&self) -> u64 {
-        self.feature_bytes().max(LEAST)
+        self.feature_bytes().max(MIN_REPORTED_BYTES)
     }
 }

@@ -20,7 +20,7 @@ use cairn_pool::granule_table::GranuleTable;
 use std::ops::Range;
 
 /// Freed blocks that may wait in a quarantine, however small they are.
-const MOST_WAITING: usize = 1 << 16;
+const MAX_WAITING: usize = 1 << 16;
 /// Free bytes that may stay resident before they go back to the operating system.
 const DIRTY: u64 = 256 << 20;
 /// Smaller holes are not worth a system call.
@@ -247,7 +247,7 @@ impl Arena {
             return Attempt::Exhausted;
         }
         let full = inner.quarantine.bytes() > self.quarantine_limit
-            || inner.quarantine.blocks() > MOST_WAITING;
+            || inner.quarantine.blocks() > MAX_WAITING;
         if patient && full {
             return Attempt::QuarantineFull;
         }
@@ -464,7 +464,7 @@ impl Arena {
 
     fn excess(&self, inner: &Inner) -> u64 {
         let waiting = inner.quarantine.bytes();
-        match inner.quarantine.blocks() > MOST_WAITING {
+        match inner.quarantine.blocks() > MAX_WAITING {
             true => waiting / 2,
             false => waiting.saturating_sub(self.quarantine_limit / 2),
         }
@@ -477,7 +477,7 @@ impl Arena {
         enough: u64,
     ) -> u64 {
         let mut left = 0;
-        while (left < enough || inner.quarantine.blocks() > MOST_WAITING)
+        while (left < enough || inner.quarantine.blocks() > MAX_WAITING)
             && let Some(entry) = inner.quarantine.pop(&self.progress, condition)
         {
             left += entry.bytes;
