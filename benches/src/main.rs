@@ -1,4 +1,4 @@
-//! `cargo xtask bench NAME`: ours beside its peers, in one run.
+//! `cargo xtask bench NAME`: Cairn compared with other implementations, in one run.
 
 #![allow(missing_docs)]
 
@@ -31,7 +31,7 @@ fn main() -> std::io::Result<()> {
     }
 }
 
-/// The runtime beside its peers.
+/// The runtime compared with crossbeam, glibc and memcpy.
 fn runtime(out: &Path) -> std::io::Result<()> {
     let toolkit =
         PathBuf::from(std::env::var_os("CAIRN_TOOLKIT").expect("CAIRN_TOOLKIT names the toolkit"));
@@ -41,7 +41,7 @@ fn runtime(out: &Path) -> std::io::Result<()> {
     report.write(&out.join("runtime.json"))
 }
 
-/// What has no function of its own in C: empty tasks, straight at the engine.
+/// Empty tasks, which the C API cannot submit: straight to the engine.
 fn engine(report: &mut Report) {
     let runtime = Runtime::start(Config::from_env().expect("settings")).expect("a runtime");
     runtime.set_device(0).expect("device 0");
@@ -105,11 +105,11 @@ fn engine(report: &mut Report) {
 }
 
 fn crossbeam_round_trip() -> Figure {
-    let (to, at) = crossbeam_channel::bounded::<u64>(64);
-    let (back, from) = crossbeam_channel::bounded::<u64>(64);
+    let (tx, rx) = crossbeam_channel::bounded::<u64>(64);
+    let (echo_tx, echo_rx) = crossbeam_channel::bounded::<u64>(64);
     let echo = std::thread::spawn(move || {
-        for value in at {
-            back.send(value).expect("heard");
+        for value in rx {
+            echo_tx.send(value).expect("the receiver is alive");
         }
     });
     let figure = slices(
@@ -118,13 +118,13 @@ fn crossbeam_round_trip() -> Figure {
         || (),
         || {
             for value in 0..100 {
-                to.send(value).expect("heard");
-                from.recv().expect("answered");
+                tx.send(value).expect("the echo thread is alive");
+                echo_rx.recv().expect("the echo thread is alive");
             }
         },
     );
-    drop(to);
-    echo.join().expect("the echo ends");
+    drop(tx);
+    echo.join().expect("the echo thread does not panic");
     figure
 }
 
