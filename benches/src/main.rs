@@ -63,7 +63,7 @@ fn engine(report: &mut Report) {
             })
         },
     );
-    report.alone("submit an empty task, worker awake", submit, "at most 100 ns");
+    report.single("submit an empty task, worker awake", submit, "at most 100 ns");
 
     a.synchronize(None).expect("done");
     let round = slices(
@@ -77,7 +77,7 @@ fn engine(report: &mut Report) {
             }
         },
     );
-    report.beside(
+    report.compare(
         "submit to complete, caller waits",
         round,
         "crossbeam round trip",
@@ -100,7 +100,7 @@ fn engine(report: &mut Report) {
             b.synchronize(None).expect("done");
         },
     );
-    report.alone("record on one stream, wait on another", hand_over, "-");
+    report.single("record on one stream, wait on another", hand_over, "-");
     runtime.shared.scheduler.stop();
 }
 
@@ -143,7 +143,7 @@ fn door(report: &mut Report, acl: &Acl) {
             streams.iter().for_each(|s| ok((acl.destroy_stream)(*s)));
         }
         created.sort_by(f64::total_cmp);
-        report.alone(
+        report.single(
             "1,000 streams created",
             Figure { best: created[0], median: created[5] },
             "at most 10 ms",
@@ -179,7 +179,7 @@ fn door(report: &mut Report, acl: &Acl) {
                     }
                 },
             );
-            report.beside(&format!("malloc + free, {}", bytes(size)), ours, "glibc", theirs, "");
+            report.compare(&format!("malloc + free, {}", bytes(size)), ours, "glibc", theirs, "");
         }
     }
 }
@@ -225,7 +225,7 @@ unsafe fn copies(report: &mut Report, acl: &Acl, stream: *mut c_void) {
                 },
             );
             let goal = if size >= 1 << 20 { "at most 1.05x (0.95 of the speed)" } else { "" };
-            report.beside(&format!("async copy, {}", bytes(size)), ours, "memcpy", theirs, goal);
+            report.compare(&format!("async copy, {}", bytes(size)), ours, "memcpy", theirs, goal);
         }
         ok((acl.free)(device));
         ok((acl.free)(memcpy_dst));
