@@ -82,7 +82,7 @@ fn chain(report: &mut ComparisonReport, peers: &Peers, ours: &[CairnEngine; 2]) 
         let nodes = tract.borrow_mut().load(&format!("chain:{LENGTH}:{WIDTH}"), &closed);
         println!("tract's plan has {} nodes", nodes.expect("tract has the chain"));
     }
-    let (x, b) = (&closed.fed()[0], &closed.fed()[1]);
+    let (x, b) = (&closed.input_values()[0], &closed.input_values()[1]);
     let summed = |(x, b): (&f32, &f32)| (0..LENGTH).fold(*x, |sum, _| sum + b);
     let expected: Vec<f32> = x.iter().zip(b).map(summed).collect();
     for (threads, ours) in [1, 2].into_iter().zip(ours) {

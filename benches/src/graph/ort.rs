@@ -88,7 +88,7 @@ impl OrtSession {
     /// With the tensors of a model.
     pub fn runner(self, model: &Model) -> Result<Runner, String> {
         let name = |at| CString::new(onnx::name(at)).expect("a name without NUL");
-        let mut data = model.fed();
+        let mut data = model.input_values();
         let mut places = model.inputs();
         places.push(model.output());
         data.push(vec![0.0; model.tensors[model.output()].1.iter().product()]);

@@ -1,7 +1,7 @@
 //! The graph engine: models as graphs of a session, run on a stream.
 
 use super::compare::Engine;
-use super::model::{Model, Origin, Tensor};
+use super::model::{Model, Op, Tensor};
 use cairn_graph::executable::{Kind, RunTensor};
 use cairn_graph::ir::{Attr, Constant, Desc, Graph, Node, Source};
 use cairn_graph::session::{self, RunMode, Options, Session};
@@ -81,7 +81,7 @@ impl CairnEngine {
             RunTensor { address, bytes, dtype, dims, host: None, says_host: false }
         };
         let mut inputs = Vec::new();
-        for (at, numbers) in model.inputs().into_iter().zip(model.fed()) {
+        for (at, numbers) in model.inputs().into_iter().zip(model.input_values()) {
             let input = tensor(&model.tensors[at].1);
             let bytes: Vec<u8> = numbers.iter().flat_map(|one| one.to_le_bytes()).collect();
             let extent = self.runtime.shared.memory.extent(input.address, bytes.len());
@@ -136,40 +136,40 @@ struct GraphBuilder {
 }
 
 impl GraphBuilder {
-    fn add_tensor(&mut self, model: &Model, origin: &Origin, dims: &[usize]) -> Source {
+    fn add_tensor(&mut self, model: &Model, origin: &Op, dims: &[usize]) -> Source {
         let mut sizes: Vec<i64> = dims.iter().map(|size| *size as i64).collect();
         match origin {
-            Origin::Input => {
-                if model.is_open {
+            Op::Input => {
+                if model.has_dynamic_batch {
                     sizes[0] = -1;
                 }
                 let index = Attr::Int(self.graph.inputs().len() as i64);
                 let desc = Desc::new(DType::Float, &sizes);
                 self.add("Data", &[], desc, &[("index", index)], 1)
             }
-            Origin::Weight(numbers) => self.floats(&sizes, numbers),
-            Origin::Add(a, b) => self.node("Add", &[*a, *b]),
-            Origin::Linear(x, weight, bias) => self.node("MatMulV2", &[*x, *weight, *bias]),
-            Origin::Product(a, b) => self.node("BatchMatMulV2", &[*a, *b]),
-            Origin::Relu(x) => self.node("Relu", &[*x]),
-            Origin::Gelu(x) => self.node("GeluV2", &[*x]),
-            Origin::Softmax(x) => self.node("SoftmaxV2", &[*x]),
-            Origin::Scaled(x, by) => {
+            Op::Weight(numbers) => self.floats(&sizes, numbers),
+            Op::Add(a, b) => self.node("Add", &[*a, *b]),
+            Op::Linear(x, weight, bias) => self.node("MatMulV2", &[*x, *weight, *bias]),
+            Op::MatMul(a, b) => self.node("BatchMatMulV2", &[*a, *b]),
+            Op::Relu(x) => self.node("Relu", &[*x]),
+            Op::Gelu(x) => self.node("GeluV2", &[*x]),
+            Op::Softmax(x) => self.node("SoftmaxV2", &[*x]),
+            Op::Scale(x, by) => {
                 let by = self.floats(&[], &[*by]);
                 let x = self.sources[x];
                 self.add("Mul", &[x, by], Desc::default(), &[], 1)
             }
-            Origin::Normalised(x, gain, bias) => {
+            Op::LayerNorm(x, gain, bias) => {
                 let width = self.ints(&[sizes[sizes.len() - 1]]);
                 let [x, gain, bias] = [x, gain, bias].map(|one| self.sources[one]);
                 let epsilon = [("epsilon", Attr::Float(1e-5))];
                 self.add("LayerNormV4", &[x, width, gain, bias], Desc::default(), &epsilon, 3)
             }
-            Origin::Reshaped(x) => {
+            Op::Reshape(x) => {
                 let (x, sizes) = (self.sources[x], self.ints(&sizes));
                 self.add("Reshape", &[x, sizes], Desc::default(), &[], 1)
             }
-            Origin::Transposed(x, order) => {
+            Op::Transpose(x, order) => {
                 let order: Vec<i64> = order.iter().map(|dim| *dim as i64).collect();
                 let (x, order) = (self.sources[x], self.ints(&order));
                 self.add("Transpose", &[x, order], Desc::default(), &[], 1)

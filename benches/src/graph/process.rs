@@ -50,7 +50,7 @@ impl Process {
     /// Hands a model over in place of the last one: what it is, and its numbers in a file.
     pub fn load(&mut self, kind: &str, model: &Model) -> Result<Value> {
         let file = self.folder.join("graph-numbers.bin");
-        std::fs::write(&file, model.numbers())?;
+        std::fs::write(&file, model.input_and_weight_bytes())?;
         let done = self.ask(&format!("load {kind} {}", file.display()));
         std::fs::remove_file(&file)?;
         done
