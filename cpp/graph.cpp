@@ -284,7 +284,7 @@ GNodePtr Graph::FindNodeByName(const AscendString &node_name) const
 static bool there(const char *function, const std::shared_ptr<GraphBody> &graph, const GNode &one, const GNode &other)
 {
     if (graph == nullptr) {
-        empty(function);
+        fail_empty(function);
     } else if (NodeBody::Of(one) == nullptr || NodeBody::Of(other) == nullptr) {
         fail(std::string("Graph::") + function + ": the node is empty (default-constructed): take nodes from GetAllNodes or AddNodeByOp");
     } else {
