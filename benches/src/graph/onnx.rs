@@ -128,8 +128,8 @@ pub fn name(tensor: Tensor) -> String {
 /// The model's bytes.
 pub fn write(model: &Model) -> Vec<u8> {
     let mut graph = GraphProto { name: model.name.clone(), ..GraphProto::default() };
-    for (at, (origin, dims)) in model.tensors.iter().enumerate() {
-        add_node(&mut graph, model, at, origin, dims);
+    for (at, (op, dims)) in model.tensors.iter().enumerate() {
+        add_node(&mut graph, model, at, op, dims);
     }
     let last = model.output();
     graph.output.push(value(model, last));
@@ -148,7 +148,7 @@ fn value(model: &Model, at: Tensor) -> ValueInfo {
     ValueInfo { name: name(at), of: Some(TypeProto { tensor: Some(tensor) }) }
 }
 
-fn add_node(graph: &mut GraphProto, model: &Model, at: Tensor, origin: &Op, dims: &[usize]) {
+fn add_node(graph: &mut GraphProto, model: &Model, at: Tensor, op: &Op, dims: &[usize]) {
     let extents = |dims: &[usize]| dims.iter().map(|size| *size as i64).collect::<Vec<i64>>();
     let mut node = |kind: &str, inputs: &[String], output: String, attribute: Vec<Attribute>| {
         let (input, op_type) = (inputs.to_vec(), kind.to_owned());
@@ -166,7 +166,7 @@ fn add_node(graph: &mut GraphProto, model: &Model, at: Tensor, origin: &Op, dims
         kind: number::ATTRIBUTE_INT,
         ..Attribute::default()
     };
-    match origin {
+    match op {
         Op::Input => graph.input.push(value(model, at)),
         Op::Weight(numbers) => graph.initializer.push(floats(name(at), dims, numbers)),
         Op::Add(a, b) => node("Add", &[name(*a), name(*b)], name(at), vec![]),

@@ -121,8 +121,8 @@ impl Engine for Runner<'_> {
 /// A model as bytes of the graph engine's format.
 pub fn write(model: &Model) -> Vec<u8> {
     let mut builder = GraphBuilder { graph: Graph::new(&model.name), sources: BTreeMap::new() };
-    for (at, (origin, dims)) in model.tensors.iter().enumerate() {
-        let source = builder.add_tensor(model, origin, dims);
+    for (at, (op, dims)) in model.tensors.iter().enumerate() {
+        let source = builder.add_tensor(model, op, dims);
         builder.sources.insert(at, source);
     }
     let out = builder.sources[&model.output()];
@@ -136,9 +136,9 @@ struct GraphBuilder {
 }
 
 impl GraphBuilder {
-    fn add_tensor(&mut self, model: &Model, origin: &Op, dims: &[usize]) -> Source {
+    fn add_tensor(&mut self, model: &Model, op: &Op, dims: &[usize]) -> Source {
         let mut sizes: Vec<i64> = dims.iter().map(|size| *size as i64).collect();
-        match origin {
+        match op {
             Op::Input => {
                 if model.has_dynamic_batch {
                     sizes[0] = -1;
