@@ -62,7 +62,7 @@ pub fn elements(list: &OsStr) -> impl Iterator<Item = &OsStr> {
 
 /// Prints the variables as commands for a POSIX shell.
 pub fn print() -> Result<ExitCode> {
-    for (name, value) in variables(&Toolkit::around_me()?, |name| std::env::var_os(name)) {
+    for (name, value) in variables(&Toolkit::of_current_exe()?, |name| std::env::var_os(name)) {
         println!("export {name}={}", quoted(&value.to_string_lossy()));
     }
     Ok(ExitCode::SUCCESS)

@@ -279,11 +279,11 @@ WRONG  x.so: it needs the library libatb.so, which the toolkit does not have
             Library { undefined: set(&["aclInit", "puts"]), machine: 183, ..Library::default() };
         judge(Path::new("y.so"), &library, &toolkit_symbols, &BTreeSet::new(), true, &mut report);
         assert!(
-            report.texts_of(Severity::Fine).contains("needs 1 work, 0 refuse, 0 are absent"),
+            report.messages_with(Severity::Fine).contains("needs 1 work, 0 refuse, 0 are absent"),
             "{report}"
         );
         assert!(
-            report.texts_of(Severity::Wrong).contains("for aarch64, this toolkit for x86_64"),
+            report.messages_with(Severity::Wrong).contains("for aarch64, this toolkit for x86_64"),
             "{report}"
         );
     }

@@ -88,17 +88,17 @@ mod tests {
         let report = examine(once);
         assert!(
             report.is_clean()
-                && report.texts_of(Severity::Fine).contains("/my kit/lib64/libascendcl.so"),
+                && report.messages_with(Severity::Fine).contains("/my kit/lib64/libascendcl.so"),
             "{report}"
         );
         let twice = format!("{once}7f50-7f60 r-xp 00000000 08:01 12 /other/libhccl.so (deleted)\n");
         let report = examine(&twice);
         assert!(
-            report.texts_of(Severity::Wrong).contains("2 copies of libascendcl.so"),
+            report.messages_with(Severity::Wrong).contains("2 copies of libascendcl.so"),
             "{report}"
         );
-        assert!(report.texts_of(Severity::Note).contains("replaced"), "{report}");
-        assert!(examine("").texts_of(Severity::Note).contains("no libascendcl.so"));
+        assert!(report.messages_with(Severity::Note).contains("replaced"), "{report}");
+        assert!(examine("").messages_with(Severity::Note).contains("no libascendcl.so"));
         fs::remove_dir_all(root).unwrap();
     }
 }
