@@ -357,7 +357,7 @@ typedef struct CairnCallContext {
     size_t message_size;
 } CairnCallContext;
 
-// An allocator of the user. `object` tells it from others; `owner` is what `drop` releases, once. The calls
+// A user allocator. `object` tells it from others; `owner` is what `drop` releases, once. The calls
 // give false after an exception.
 typedef struct CairnAllocator {
     void *object;

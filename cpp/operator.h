@@ -1,4 +1,4 @@
-// What ge::Operator holds: the engine's operator, and functions of the user.
+// What ge::Operator holds: the engine's operator, and user functions.
 #ifndef CAIRN_CPP_OPERATOR_H
 #define CAIRN_CPP_OPERATOR_H
 

@@ -45,7 +45,7 @@ impl Descriptor {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets a function. The one before is let go with no lock held: that may run code of the user.
+    /// Sets a function. The one before is let go with no lock held: that may run user code.
     pub fn set(&self, index: usize, function: Function) {
         let before = self.fields().functions[index].replace(function);
         drop(before);
@@ -162,7 +162,7 @@ fn call_c(
     Ok(returned as usize)
 }
 
-/// Fails on parts that do not have allocators of the user.
+/// Fails on parts that do not have user allocators.
 fn supported() -> Result<()> {
     let soc = &runtime()?.shared.config.soc;
     match soc.starts_with("Ascend310B") {
@@ -170,7 +170,7 @@ fn supported() -> Result<()> {
         true => Err(Error::new(
             Code::FeatureNotSupport,
             format!(
-                "{soc} does not take allocators of the user (Atlas 200I/500 A2 inference products do not)"
+                "{soc} does not take user allocators (Atlas 200I/500 A2 inference products do not)"
             ),
         )),
     }

@@ -1,4 +1,4 @@
-// Calls from Rust into functions of the user, with exceptions turned into a result: Rust cannot
+// Calls from Rust into user functions, with exceptions turned into a result: Rust cannot
 // catch them and must not be unwound through. And the one variadic function of ACL, which Rust
 // cannot define.
 

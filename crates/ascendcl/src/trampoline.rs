@@ -31,7 +31,7 @@ pub fn call_user(
     Err(CallbackException(text.to_string_lossy().into_owned()))
 }
 
-/// A function with its context, as trampolines take what they call when a function of the user ends its thread.
+/// A function with its context, as trampolines take what they call when a user function ends its thread.
 type OnExit = unsafe extern "C" fn(context: *const c_void);
 
 /// Hands `on_exit` to a trampoline, which calls it at most while `call` runs.
@@ -43,7 +43,7 @@ fn with_exit<T>(on_exit: &dyn Fn(), call: impl FnOnce(OnExit, *const c_void) -> 
     call(forward, std::ptr::from_ref(&on_exit).cast())
 }
 
-/// A function of the user and its argument, which it hands over to whichever thread calls it.
+/// A user function and its argument, which it hands over to whichever thread calls it.
 #[derive(Clone, Copy)]
 pub struct UserFunction {
     /// The function.

@@ -1,4 +1,4 @@
-//! What the runtime knows of a thread of the user: its current context, its `ordered` clock, how
+//! What the runtime knows of a user thread: its current context, its `ordered` clock, how
 //! many synchronizes it has begun and finished, and whether it is inside a callback.
 //!
 //! Thread-locals here have no destructors, because threads end after the library's statics at exit.

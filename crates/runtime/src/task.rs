@@ -67,7 +67,7 @@ pub enum Body {
     Work(Arc<dyn Work>),
     /// An operator, on whatever thread owns the stream. Its ranges are checked first.
     Kernel(Arc<dyn Kernel>),
-    /// Calls a function of the user on a thread for host functions.
+    /// Calls a user function on a thread for host functions.
     Host(Arc<dyn HostFunction>),
     /// Completes the capture of an event.
     Record(Arc<Capture>),
@@ -126,7 +126,7 @@ pub struct Wait {
     pub reached_ns: AtomicU64,
 }
 
-/// A function of the user that runs in a stream. The door makes it, and nothing unwinds out of it.
+/// A user function that runs in a stream. The door makes it, and nothing unwinds out of it.
 pub trait HostFunction: Send + Sync {
     /// Calls the user's function on this thread; fails after an exception. A function that ends its thread cannot be
     /// stopped from unwinding: then `on_exit` is called in its place and this never returns.

@@ -9,7 +9,7 @@ use cairn_runtime::memory::external::{
 };
 use std::ffi::c_void;
 
-/// An allocator of the user, with the C++ side's functions to call it. Owns the user's share of it.
+/// A user allocator, with the C++ side's functions to call it. Owns the user's share of it.
 struct GeAllocator(CairnAllocator);
 
 // SAFETY: the C++ side vouches that its functions may be called on any thread, one at a time.

@@ -8,7 +8,7 @@ use crate::stream::Stream;
 use crate::sync::Arc;
 use crate::task::{Span, Task};
 
-/// Something that makes blocks: the memory of a device, pinned memory, a pool, an allocator of the user; plain, or
+/// Something that makes blocks: the memory of a device, pinned memory, a pool, a user allocator; plain, or
 /// under layers ([`Funnel`](super::funnel::Funnel)).
 ///
 /// **Threads.** Any, at any time; an implementation serialises what has to be. **Callbacks** of the

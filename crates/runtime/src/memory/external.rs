@@ -76,7 +76,7 @@ pub struct BlockInfo {
     pub reference_count: usize,
 }
 
-/// How a door calls an allocator of the user. Dropped, with no lock held, when nothing needs the
+/// How a door calls a user allocator. Dropped, with no lock held, when nothing needs the
 /// allocator any more.
 pub trait UserAllocator: Any + Send + Sync {
     /// The object and its functions.
@@ -100,7 +100,7 @@ pub trait UserAllocator: Any + Send + Sync {
     ) -> std::result::Result<usize, CallbackException>;
 }
 
-/// An allocator of the user.
+/// A user allocator.
 ///
 /// **Threads.** Callbacks run on the calling thread, under the callback lock of the user's object and
 /// no lock; a thread inside a callback may call ACL, also to come here again. **Blocks** must lie in
@@ -351,7 +351,7 @@ impl Allocator for External {
     }
 }
 
-/// Why an allocator of the user is called.
+/// Why a user allocator is called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reason {
     /// What the memory is for.
@@ -364,7 +364,7 @@ thread_local! {
     static REASON: Cell<Option<Reason>> = const { Cell::new(None) };
 }
 
-/// Why an allocator of the user is being called on this thread; `None` outside such a call.
+/// Why a user allocator is being called on this thread; `None` outside such a call.
 pub fn reason() -> Option<Reason> {
     REASON.with(Cell::get)
 }

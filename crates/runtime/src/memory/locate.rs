@@ -46,7 +46,7 @@ pub enum Part {
         /// The pool's number.
         pool: u32,
     },
-    /// A block of an allocator of the user.
+    /// A block of a user allocator.
     External {
         /// The user's object.
         object: usize,

@@ -143,7 +143,7 @@ impl Memory {
         Arc::new(LayeredAllocator::new(stack, maker, self.spine.clone()))
     }
 
-    /// An allocator of the user under layers of its own.
+    /// A user allocator under layers of its own.
     pub fn wrap_external(&self, maker: Arc<dyn Allocator>) -> Arc<dyn Allocator> {
         self.layers.wrap_external(maker)
     }

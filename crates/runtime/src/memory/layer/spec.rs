@@ -78,7 +78,7 @@ pub enum MakerKind {
     Device,
     /// Pinned memory of the host. It is no device's, so no limit of one counts it.
     Pinned,
-    /// An allocator of the user.
+    /// A user allocator.
     External,
 }
 
