@@ -223,7 +223,7 @@ mod tests {
         let kept = site::enter("first", site::keep);
         assert_eq!(kept.thread, HostThread::current().number());
         let other =
-            std::thread::spawn(move || site::enter("second", || site::within(kept, site::current)));
+            std::thread::spawn(move || site::enter("second", || site::with_site(kept, site::current)));
         assert_eq!(other.join().unwrap(), kept);
         assert_eq!((site::current(), site::keep()), (Site::NONE, Site::NONE));
     }
