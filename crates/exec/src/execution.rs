@@ -39,13 +39,13 @@ pub struct Execution {
     plan: Plan,
     on_sizes: Option<SizesCallback>,
     outcome: Option<Arc<Outcome>>,
-    within: Option<Box<str>>,
+    failure_prefix: Option<Box<str>>,
 }
 
 impl Execution {
     /// A call that was planned. `on_sizes` gets the sizes of outputs that depend on values.
     pub fn new(name: &'static str, plan: Plan, on_sizes: Option<SizesCallback>) -> Arc<Execution> {
-        Arc::new(Execution { name, plan, on_sizes, outcome: None, within: None })
+        Arc::new(Execution { name, plan, on_sizes, outcome: None, failure_prefix: None })
     }
 
     /// A call that is submitted once and waited for: `outcome` is what becomes of it. `within` is what failures
@@ -54,10 +54,10 @@ impl Execution {
         name: &'static str,
         plan: Plan,
         outcome: Arc<Outcome>,
-        within: Option<String>,
+        failure_prefix: Option<String>,
     ) -> Arc<Execution> {
-        let within = within.map(String::into_boxed_str);
-        Arc::new(Execution { name, plan, on_sizes: None, outcome: Some(outcome), within })
+        let failure_prefix = failure_prefix.map(String::into_boxed_str);
+        Arc::new(Execution { name, plan, on_sizes: None, outcome: Some(outcome), failure_prefix })
     }
 
     /// Bytes of workspace it needs.
@@ -176,8 +176,8 @@ impl Execution {
 }
 
 impl Kernel for Execution {
-    fn within(&self) -> Option<&str> {
-        self.within.as_deref()
+    fn failure_prefix(&self) -> Option<&str> {
+        self.failure_prefix.as_deref()
     }
 
     fn ended(&self, result: &Result<()>) {

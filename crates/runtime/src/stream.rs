@@ -414,7 +414,7 @@ impl Stream {
             Err(Error { text: format!("{}: {}", task.name, error.text), ..error })
         });
         let Body::Kernel(kernel) = &task.body else { return done };
-        let done = done.map_err(|error| match kernel.within() {
+        let done = done.map_err(|error| match kernel.failure_prefix() {
             Some(whole) => Error { text: format!("{whole}: {}", error.text), ..error },
             None => error,
         });

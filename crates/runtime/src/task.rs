@@ -102,8 +102,8 @@ pub trait Kernel: Send + Sync {
         let _ = (spine, epoch, reads, writes);
     }
 
-    /// What it is a part of, in the user's words; stands before the text of every failure of the task.
-    fn within(&self) -> Option<&str> {
+    /// What it is a part of, in the user's words: the beginning of every failure message of the task.
+    fn failure_prefix(&self) -> Option<&str> {
         None
     }
 

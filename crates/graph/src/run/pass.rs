@@ -197,7 +197,7 @@ impl Kernel for LoadedPass {
         of_kind.nth(index).map_or("memory", |(_, name)| name)
     }
 
-    fn within(&self) -> Option<&str> {
+    fn failure_prefix(&self) -> Option<&str> {
         Some(&self.pass.label)
     }
 

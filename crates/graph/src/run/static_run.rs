@@ -143,9 +143,9 @@ impl StaticRun<'_> {
         }
         for (at, block, bytes) in &scratch.uploads {
             let (label, name) = (&executable.label, executable.input_name(*at));
-            let within = Some(format!("{label}, input {at} (node {name})"));
+            let prefix = Some(format!("{label}, input {at} (node {name})"));
             let (address, device) = (block.address(), stream.spec.device);
-            stream.submit(upload("graph input", bytes, address, device, within))?;
+            stream.submit(upload("graph input", bytes, address, device, prefix))?;
         }
         runs.initialise(self.init, stream, ranges.fixed)?;
         self.steps.submit(stream, ranges)?;

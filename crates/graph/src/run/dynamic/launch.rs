@@ -124,9 +124,9 @@ impl Run<'_> {
         };
         let target = self.source.target;
         let block = self.source.take(class, None, target.padded_tensor_bytes(bytes.len()))?;
-        let within = Some(format!("{}, {what}", self.label));
+        let prefix = Some(format!("{}, {what}", self.label));
         let (address, device) = (block.address(), target.device());
-        target.stream.submit(upload("graph input", &bytes, address, device, within))?;
+        target.stream.submit(upload("graph input", &bytes, address, device, prefix))?;
         Ok(memory.hold(root, block))
     }
 }
