@@ -102,7 +102,7 @@ impl Executable {
         let CompileOptions { inputs, folds, fuses, is_refreshable, keeps_fixed_apart, reuse } =
             options;
         let options = PrepareOptions { inputs, folds };
-        let prepared = prepare(&graph, &options).map_err(|failure| failure.within(&label))?;
+        let prepared = prepare(&graph, &options).map_err(|failure| failure.in_context(&label))?;
         let mut inputs: Vec<(String, Desc)> =
             prepared.inputs.iter().map(|one| (one.name.clone(), one.desc.clone())).collect();
         let variables = inputs.split_off(inputs.len() - prepared.variables);
@@ -121,7 +121,7 @@ impl Executable {
                 match program(&prepared, &apart, fuses) {
                     Ok(program) => Some(Arc::new(program)),
                     Err(ProgramError::Values) => None,
-                    Err(ProgramError::Failed(failure)) => return Err(failure.within(&label)),
+                    Err(ProgramError::Failed(failure)) => return Err(failure.in_context(&label)),
                 }
             }
             false => None,
@@ -212,7 +212,7 @@ impl Executable {
     pub fn model(&self) -> Result<Vec<u8>> {
         let (graph, options) = &self.source;
         let described = prepare(graph, options).and_then(|ready| described(graph, &ready));
-        Ok(model::write(&described.map_err(|failure| failure.within(&self.label))?))
+        Ok(model::write(&described.map_err(|failure| failure.in_context(&self.label))?))
     }
 
     /// The graph as a trace for `chrome://tracing`: its name, and under `otherData` the nodes that run, in order. It has

@@ -211,7 +211,7 @@ fn primary(runtime: &Runtime, device: u32) -> Option<usize> {
 
 /// The failure to set a device that an option asked for.
 fn of_device(asked: &DeviceOption, failure: Failure) -> Failure {
-    failure.within(format!("{}={}", asked.key, asked.device))
+    failure.in_context(format!("{}={}", asked.key, asked.device))
 }
 
 fn dead(id: u64) -> Failure {

@@ -142,7 +142,7 @@ impl Entry {
         let graph = self.graph.lock().clone();
         let (ins, outs) = (graph.inputs().len(), graph.outputs().len());
         let options = self.options.compile_options(ins, outs, inputs);
-        let options = options.map_err(|failure| failure.within(&self.label))?;
+        let options = options.map_err(|failure| failure.in_context(&self.label))?;
         let compiled = Arc::new(Executable::compile(graph, self.label.clone(), options)?);
         busy.stage().compiled = Some(compiled.clone());
         Ok(compiled)

@@ -28,7 +28,7 @@ impl Run<'_> {
             last = Some(launched.map_err(|failure| {
                 let operation = &self.flow.prepared.work_nodes[step.work].operation;
                 let (name, kind) = (&operation.name, operation.row.name);
-                failure.within(format!("{}, node {name} ({kind})", self.label))
+                failure.in_context(format!("{}, node {name} ({kind})", self.label))
             })?);
             for value in &step.ends {
                 if let Some(block) = memory.end(*value) {
