@@ -224,7 +224,7 @@ impl Tlsf {
         let (hole, start) = classes
             .flat_map(|c| self.list(c))
             .filter(|&id| fits(self.blocks[id as usize].note))
-            .find_map(|id| self.within(id, need, align))?;
+            .find_map(|id| self.fit_in_hole(id, need, align))?;
         let freed_seq = self.blocks[hole as usize].note;
         Some((self.grant(hole, start, need), freed_seq))
     }
