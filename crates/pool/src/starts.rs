@@ -47,7 +47,7 @@ impl Starts {
             if slot.id == NONE.id {
                 return None;
             }
-            at = self.after(at);
+            at = self.next_slot(at);
         }
     }
 
@@ -65,7 +65,7 @@ impl Starts {
     fn put(&mut self, slot: Slot) {
         let mut at = self.home(slot.granule);
         while self.slots[at].id != NONE.id {
-            at = self.after(at);
+            at = self.next_slot(at);
         }
         self.slots[at] = slot;
     }
@@ -86,17 +86,17 @@ impl Starts {
             if self.slots[at].id == NONE.id {
                 return;
             }
-            at = self.after(at);
+            at = self.next_slot(at);
         }
         self.count -= 1;
-        let mut next = self.after(at);
+        let mut next = self.next_slot(at);
         while self.slots[next].id != NONE.id {
             let home = self.home(self.slots[next].granule);
             if self.distance(home, next) >= self.distance(at, next) {
                 self.slots[at] = self.slots[next];
                 at = next;
             }
-            next = self.after(next);
+            next = self.next_slot(next);
         }
         self.slots[at] = NONE;
     }
@@ -107,7 +107,7 @@ impl Starts {
     }
 
     #[inline]
-    fn after(&self, at: usize) -> usize {
+    fn next_slot(&self, at: usize) -> usize {
         (at + 1) & (self.slots.len() - 1)
     }
 
