@@ -88,7 +88,7 @@ impl Memory {
     pub fn locate(&self, address: usize) -> AddressInfo {
         let around = self.enclosing(address);
         let AddressInfo::Device(device, Some(block)) = around else { return around };
-        if let Some(out) = self.outstanding.around(address) {
+        if let Some(out) = self.outstanding.enclosing(address) {
             let part = Part::External { object: out.object, block: out.block };
             let (start, bytes) = (out.address, out.bytes as u64);
             return AddressInfo::Device(device, Some(AddressBlock { start, bytes, part, ..block }));
