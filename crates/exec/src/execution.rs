@@ -48,7 +48,7 @@ impl Execution {
         Arc::new(Execution { name, plan, on_sizes, outcome: None, failure_prefix: None })
     }
 
-    /// A call that is submitted once and waited for: `outcome` is what becomes of it. `within` is what failures
+    /// A call that is submitted once and waited for: `outcome` is what becomes of it. `failure_prefix` is what failures
     /// name it a part of: a node of a graph.
     pub fn watched(
         name: &'static str,

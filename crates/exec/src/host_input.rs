@@ -18,7 +18,7 @@ pub struct HostInput {
     pub bytes: Arc<[u8]>,
 }
 
-/// A task that brings bytes of the host to memory of a device that is at least as long. `within` is what failures name
+/// A task that brings bytes of the host to memory of a device that is at least as long. `failure_prefix` is what failures name
 /// it a part of: an input of a graph.
 pub fn upload(
     name: &'static str,

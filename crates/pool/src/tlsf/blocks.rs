@@ -32,7 +32,7 @@ impl Tlsf {
         classes
             .take_while(|&c| c <= class(need + align - 1))
             .flat_map(|c| self.list(c))
-            .find_map(within)
+            .find_map(fit_in_hole)
     }
 
     /// The smallest class from `class` on that has a hole.
