@@ -118,7 +118,7 @@ impl Engine {
     /// A new session; its id. Its device becomes the calling thread's: the one that the options name, else the thread's
     /// own, else device 0.
     pub fn open(&self, runtime: &'static Runtime, options: Options) -> Result<u64> {
-        let options = options.over(&self.started()?);
+        let options = options.with_defaults(&self.started()?);
         let device = match options.session_device()? {
             Some(asked) => {
                 let set = self.set_device(runtime, asked.device);
@@ -242,7 +242,7 @@ impl Session {
         if graph.lock().is_empty() {
             return Err(Failure::failed(format!("graph {id} has no nodes")));
         }
-        let options = options.over(&self.options);
+        let options = options.with_defaults(&self.options);
         let entry = Arc::new(Entry::new(self.runtime, self.device, id, graph, options));
         let mut graphs = self.graphs.lock();
         if graphs.contains_key(&id) {

@@ -42,7 +42,7 @@ impl LoadedGraph {
         request: &LoadRequest<'_>,
         bases: Bases,
     ) -> Result<LoadedGraph> {
-        let options = entry.options.over(request.options);
+        let options = entry.options.with_defaults(request.options);
         let count = executable.inputs.len();
         let of_graph = |failure: Failure| failure.in_context(&entry.label);
         let host_inputs = options.host_inputs(count).map_err(of_graph)?;
