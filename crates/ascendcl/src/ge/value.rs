@@ -301,7 +301,7 @@ fn with_graphs<G: std::borrow::Borrow<Graph>>(
     callback: &mut dyn FnMut(&CairnValue),
 ) {
     let handles: Vec<*mut CairnGraph> =
-        list.iter().map(|one| owned(GraphObject::over(one.borrow().clone()))).collect();
+        list.iter().map(|one| owned(GraphObject::from_graph(one.borrow().clone()))).collect();
     callback(&CairnValue {
         graphs: handles.as_ptr(),
         ..empty(CAIRN_KIND_GRAPH, is_list, handles.len())
