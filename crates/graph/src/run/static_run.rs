@@ -121,7 +121,7 @@ impl StaticRun<'_> {
         };
         let maker = Arc::as_ptr(self.source.target.allocator()).cast::<u8>() as usize;
         let near = last.filter(|(before, _)| *before == maker).map(|(_, address)| address);
-        let block = self.source.near(Purpose::Feature, None, size, near)?;
+        let block = self.source.take_near(Purpose::Feature, None, size, near)?;
         self.loaded.runs().last_feature = Some((maker, block.address()));
         Ok(Some(block))
     }
