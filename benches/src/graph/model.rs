@@ -90,8 +90,8 @@ impl Model {
             let k = split(k, [1, 2, 0], [HEADS, size, rows]);
             let v = split(v, [1, 0, 2], [HEADS, rows, size]);
             let scores = model.push(Op::MatMul(q, k), &[HEADS, rows, rows]);
-            let scores = model
-                .push(Op::Scale(scores, 1.0 / (size as f32).sqrt()), &[HEADS, rows, rows]);
+            let scores =
+                model.push(Op::Scale(scores, 1.0 / (size as f32).sqrt()), &[HEADS, rows, rows]);
             let probabilities = model.push(Op::Softmax(scores), &[HEADS, rows, rows]);
             let context = model.push(Op::MatMul(probabilities, v), &[HEADS, rows, size]);
             let context = model.push(Op::Transpose(context, vec![1, 0, 2]), &[rows, HEADS, size]);

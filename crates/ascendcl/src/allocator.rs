@@ -149,7 +149,14 @@ fn call_c(
             }
             UserCall::Advise(bytes, near) => {
                 let near = near as Handle;
-                cairn_call_allocator_advise(function, object, bytes, near, &mut returned, call_context)
+                cairn_call_allocator_advise(
+                    function,
+                    object,
+                    bytes,
+                    near,
+                    &mut returned,
+                    call_context,
+                )
             }
             UserCall::Address(block) => {
                 cairn_call_allocator_address(function, block as Handle, &mut returned, call_context)

@@ -50,16 +50,22 @@ impl Callable {
         call_user(on_exit, |call_context| {
             let (first, count) = (arguments.as_ptr(), arguments.len());
             // SAFETY: whoever set the function gave it for this context; the rest is there for the call.
-            let called =
-                |call: Call| unsafe { call(self.0.context, first, count, &mut result, call_context) };
+            let called = |call: Call| unsafe {
+                call(self.0.context, first, count, &mut result, call_context)
+            };
             self.0.call.is_some_and(called)
         })?;
         Ok(result)
     }
 }
 
-type Call =
-    unsafe extern "C" fn(*mut c_void, *const usize, usize, *mut usize, *const CairnCallContext) -> bool;
+type Call = unsafe extern "C" fn(
+    *mut c_void,
+    *const usize,
+    usize,
+    *mut usize,
+    *const CairnCallContext,
+) -> bool;
 
 /// A function of an allocator.
 #[derive(Clone)]

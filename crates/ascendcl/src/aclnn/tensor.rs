@@ -113,7 +113,9 @@ struct TensorArguments {
 
 fn rank(count: u64, name: &str) -> Result<usize> {
     let rank = usize::try_from(count).ok().filter(|rank| *rank <= MAX_CREATED_DIMS);
-    rank.ok_or_else(|| Error::invalid(format!("{name} = {count}: a tensor has up to {MAX_CREATED_DIMS}")))
+    rank.ok_or_else(|| {
+        Error::invalid(format!("{name} = {count}: a tensor has up to {MAX_CREATED_DIMS}"))
+    })
 }
 
 impl TensorArguments {

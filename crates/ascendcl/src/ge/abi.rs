@@ -297,8 +297,10 @@ pub struct CairnCallContext {
 const _: () = {
     ["Size of CairnCallContext"][::core::mem::size_of::<CairnCallContext>() - 32usize];
     ["Alignment of CairnCallContext"][::core::mem::align_of::<CairnCallContext>() - 8usize];
-    ["Offset of field: CairnCallContext::on_exit"][::core::mem::offset_of!(CairnCallContext, on_exit) - 0usize];
-    ["Offset of field: CairnCallContext::context"][::core::mem::offset_of!(CairnCallContext, context) - 8usize];
+    ["Offset of field: CairnCallContext::on_exit"]
+        [::core::mem::offset_of!(CairnCallContext, on_exit) - 0usize];
+    ["Offset of field: CairnCallContext::context"]
+        [::core::mem::offset_of!(CairnCallContext, context) - 8usize];
     ["Offset of field: CairnCallContext::message"]
         [::core::mem::offset_of!(CairnCallContext, message) - 16usize];
     ["Offset of field: CairnCallContext::message_size"]

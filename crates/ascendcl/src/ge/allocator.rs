@@ -62,11 +62,14 @@ impl UserAllocator for GeAllocator {
                     }
                     UserCall::Advise(bytes, near) => {
                         let near = near as *mut c_void;
-                        self.0.advise.map(|call| call(object, bytes, near, &mut returned, call_context))
+                        self.0
+                            .advise
+                            .map(|call| call(object, bytes, near, &mut returned, call_context))
                     }
-                    UserCall::Address(block) => {
-                        self.0.address.map(|call| call(block as *mut c_void, &mut returned, call_context))
-                    }
+                    UserCall::Address(block) => self
+                        .0
+                        .address
+                        .map(|call| call(block as *mut c_void, &mut returned, call_context)),
                     UserCall::Free(block) => {
                         self.0.free.map(|call| call(object, block as *mut c_void, call_context))
                     }

@@ -106,7 +106,9 @@ mod tests {
         let root = scratch("whole");
         let report = examine(&root);
         assert!(report.is_clean(), "{report}");
-        assert!(report.messages_with(Severity::Fine).contains("6 names of libraries lead to 2 files"));
+        assert!(
+            report.messages_with(Severity::Fine).contains("6 names of libraries lead to 2 files")
+        );
         fs::remove_dir_all(root).unwrap();
     }
 

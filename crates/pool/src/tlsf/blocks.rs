@@ -19,7 +19,8 @@ impl Tlsf {
         {
             return Some(found);
         }
-        if let Some(found) = self.holes_from(class_above(need)).and_then(|c| fit_in_hole(self.heads[c]))
+        if let Some(found) =
+            self.holes_from(class_above(need)).and_then(|c| fit_in_hole(self.heads[c]))
         {
             return Some(found);
         }

@@ -231,7 +231,9 @@ pub unsafe fn copied<T: Copy>(from: *const T, count: usize, what: &str) -> Resul
     let mut copy: Vec<T> = Vec::new();
     let bytes = count.saturating_mul(size_of::<T>());
     if bytes > MAX_COPY_BYTES {
-        return Err(Error::invalid(format!("{what} has {bytes} bytes, more than {MAX_COPY_BYTES}")));
+        return Err(Error::invalid(format!(
+            "{what} has {bytes} bytes, more than {MAX_COPY_BYTES}"
+        )));
     }
     if !reachable(from as usize, bytes, Use::Read) {
         return Err(Error::invalid(format!("{what}: no {bytes} bytes can be read at {from:p}")));

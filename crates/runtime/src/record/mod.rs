@@ -222,8 +222,9 @@ mod tests {
     fn a_kept_site_keeps_its_thread() {
         let kept = site::enter("first", site::keep);
         assert_eq!(kept.thread, HostThread::current().number());
-        let other =
-            std::thread::spawn(move || site::enter("second", || site::with_site(kept, site::current)));
+        let other = std::thread::spawn(move || {
+            site::enter("second", || site::with_site(kept, site::current))
+        });
         assert_eq!(other.join().unwrap(), kept);
         assert_eq!((site::current(), site::keep()), (Site::NONE, Site::NONE));
     }
