@@ -19,7 +19,7 @@ namespace cairn __attribute__((visibility("hidden"))) {
 
 using OptionMap = std::map<ge::AscendString, ge::AscendString>;
 
-// Most functions tell success from failure only; the text says more.
+// Most functions tell success from failure only; the error message says more.
 inline ge::Status flat(CairnStatus status)
 {
     return status == 0 ? ge::SUCCESS : ge::FAILED;

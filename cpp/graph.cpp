@@ -23,7 +23,7 @@ static graphStatus fail_empty(const char *function)
     return fail(std::string("Graph::") + function + ": the graph is empty: give it a name, or load it first");
 }
 
-// Handles of operators; false, with a text, when one is empty.
+// Handles of operators; false, with an error message set, if one is empty.
 static bool handles(const char *function, const std::vector<Operator> &ops, std::vector<CairnOperator *> &found)
 {
     for (const Operator &op : ops) {
@@ -280,7 +280,7 @@ GNodePtr Graph::FindNodeByName(const AscendString &node_name) const
     return nullptr;
 }
 
-// Whether both are there; leaves a text when one is not.
+// Whether both are there; sets an error message if one is not.
 static bool there(const char *function, const std::shared_ptr<GraphBody> &graph, const GNode &one, const GNode &other)
 {
     if (graph == nullptr) {

@@ -74,7 +74,7 @@ private:
     std::vector<CairnText> texts_;
 };
 
-// Leaves the text of a failure for this thread and gives the code.
+// Sets the error message of this thread and returns the code.
 inline CairnStatus fail(CairnStatus code, const std::string &message)
 {
     return CairnEngineFail(code, text(message));

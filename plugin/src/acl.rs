@@ -146,7 +146,7 @@ functions! {
     }
 }
 
-/// ACL, looked up on first use; the text says what is missing.
+/// ACL, looked up on first use; the message says what is missing.
 pub fn acl() -> Result<&'static Acl, String> {
     static ACL: OnceLock<Result<Acl, String>> = OnceLock::new();
     ACL.get_or_init(Acl::load).as_ref().map_err(Clone::clone)

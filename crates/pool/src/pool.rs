@@ -81,7 +81,7 @@ pub enum Outcome {
     },
     /// Nothing now; freed memory that might do waits for these points.
     Wait(Clock),
-    /// The source has no more; the text says why.
+    /// The source has no more; the message says why.
     Exhausted(String),
     /// The budget has no room, and nothing that was freed would make some.
     OverBudget,

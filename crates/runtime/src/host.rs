@@ -30,7 +30,7 @@ pub struct HostThread {
     message: Mutex<Message>,
 }
 
-/// The error text of a thread.
+/// The error message of a thread.
 #[derive(Default)]
 pub struct Message {
     /// Not read yet.
@@ -93,7 +93,7 @@ impl HostThread {
         self.tid.load(Ordering::Acquire)
     }
 
-    /// The thread's error text.
+    /// The thread's error message.
     pub fn message(&self) -> MutexGuard<'_, Message> {
         self.message.lock()
     }

@@ -249,7 +249,7 @@ impl Entry {
         }
     }
 
-    /// Sets memory that the application brings; a text if it will not be used. `type_of` is a `ge::MemoryType`,
+    /// Sets memory that the application brings; a message if it will not be used. `type_of` is a `ge::MemoryType`,
     /// where the caller named one.
     pub fn set_base(
         &self,

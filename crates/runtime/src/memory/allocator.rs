@@ -15,7 +15,7 @@ use crate::task::{Span, Task};
 /// user run on the calling thread, inside the call. **Asynchrony.** No call
 /// waits for a stream, but for one that would else be out of memory.
 pub trait Allocator: Send + Sync {
-    /// What the user calls it, for error texts: `the pool of device 0`, `the user's allocator 0x..`.
+    /// What the user calls it, for error messages: `the pool of device 0`, `the user's allocator 0x..`.
     fn name(&self) -> String;
 
     /// Makes a block. Its address is what the user gets; `request.front` bytes before and `request.back` after

@@ -40,7 +40,7 @@ pub enum Attempt {
     Waiting,
     /// It does not fit, whatever leaves.
     Exhausted,
-    /// The kernel refused; the text says why.
+    /// The kernel refused; the message says why.
     Refused(String),
     /// The pool that was asked may take no more than this.
     OverLimit(u64),

@@ -98,7 +98,7 @@ impl Memory {
     }
 }
 
-/// Says what an address is, for error texts.
+/// Says what an address is, for error messages.
 pub fn describe(address: usize, info: &AddressInfo) -> String {
     let of = |block: &AddressBlock| {
         let AddressBlock { start, bytes, .. } = *block;

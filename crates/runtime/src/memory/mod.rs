@@ -158,7 +158,7 @@ impl Memory {
         self.layers.pinned().statistics()
     }
 
-    /// What layers find wrong with the blocks that are out now: a text for each.
+    /// What layers find wrong with the blocks that are out now: one message for each.
     pub fn inspect(&self) -> Vec<String> {
         self.layers.inspect()
     }

@@ -91,7 +91,7 @@ impl StreamPool {
         }
     }
 
-    /// What the user calls it, for error texts.
+    /// What the user calls it, for error messages.
     pub fn name(&self) -> String {
         match self.built_in {
             true => format!("the pool of device {}", self.device),

@@ -183,7 +183,7 @@ impl Memory {
         self.pools.all().iter().filter(|pool| trimmed(pool)).count() > 0
     }
 
-    /// The largest owners of an arena's memory, as a text.
+    /// The largest owners of an arena's memory, as a string.
     pub(super) fn owners(&self, arena: &Arena) -> String {
         let usage = arena.usage();
         let mut owners = vec![(usage.live - usage.pooled, "aclrtMalloc".to_string())];
