@@ -391,27 +391,27 @@ impl Arena {
         self.budget.give(bytes);
     }
 
-    /// Ends a live allocation that begins at `offset`; its bytes go to the quarantine. Returns false
+    /// Starts the free of the live allocation that begins at `offset`; its bytes go to the quarantine. Returns false
     /// if somebody else ended it meanwhile.
     pub fn free(&self, offset: u64) -> bool {
-        self.claim(offset).is_some() && self.retire(offset, None)
+        self.start_free(offset).is_some() && self.retire(offset, None)
     }
 
-    /// Ends a live allocation that begins at `offset` for its owner, without a lock; whoever gets it sees to it that
+    /// Starts the free of the live allocation that begins at `offset` for its owner, without a lock; whoever gets it sees to it that
     /// [`Arena::retire`] follows. `None` if there is none, or somebody else was first.
-    pub fn claim(&self, offset: u64) -> Option<AddressBlock> {
-        self.ranges.claim(offset, POOL).map(|found| self.address_block(&found))
+    pub fn start_free(&self, offset: u64) -> Option<AddressBlock> {
+        self.ranges.start_free(offset, POOL).map(|found| self.address_block(&found))
     }
 
     /// The same for every live allocation.
-    pub fn claim_all(&self) -> Vec<AddressBlock> {
+    pub fn start_free_all(&self) -> Vec<AddressBlock> {
         let _serial = self.inner.lock();
         let live: Vec<_> = self.ranges.all().filter(|f| f.state == State::Live).collect();
-        live.iter().rev().filter_map(|found| self.claim(found.start)).collect()
+        live.iter().rev().filter_map(|found| self.start_free(found.start)).collect()
     }
 
-    /// What was claimed goes to the quarantine, with the wish that its bytes become `poison` when they leave that; so
-    /// does what nobody claimed yet. False if nothing held begins at `offset`.
+    /// An allocation whose free has started goes to the quarantine, with the wish that its bytes become `poison` when they leave that; so
+    /// does one that is still live. False if nothing held begins at `offset`.
     pub fn retire(&self, offset: u64, poison: Option<u8>) -> bool {
         let tails = self.progress.tails();
         let ticket = HostThread::current().ticket();

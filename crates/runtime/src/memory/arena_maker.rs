@@ -129,7 +129,7 @@ impl Memory {
         let ended =
             match Funnel::new(self.stack(arena.kind), &maker, &self.spine).is_direct(Kind::Free) {
                 true => arena.retire(offset, None),
-                false => match arena.claim(offset) {
+                false => match arena.start_free(offset) {
                     Some(block) => return self.give(&block, arena.kind),
                     None => false,
                 },

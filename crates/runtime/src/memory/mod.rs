@@ -171,7 +171,7 @@ impl Memory {
     /// Ends every allocation of a device that is being closed.
     pub fn clear(&self, device: u32) {
         let arena = &self.devices[device as usize];
-        let blocks = arena.claim_all();
+        let blocks = arena.start_free_all();
         for block in &blocks {
             if let Err(error) = self.give(block, arena.kind) {
                 log::error!("the reset of device {device}: {}", error.text);

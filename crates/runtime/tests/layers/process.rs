@@ -195,10 +195,10 @@ fn an_allocation_takes_leave_once() {
         _ => panic!("there is room"),
     };
     let (first, second) = (take(), take());
-    assert_eq!(arena.claim(first).map(|inside| inside.bytes), Some(1000));
-    assert_eq!(arena.claim(first), None);
+    assert_eq!(arena.start_free(first).map(|inside| inside.bytes), Some(1000));
+    assert_eq!(arena.start_free(first), None);
     assert_eq!(arena.find(first).map(|inside| inside.live), Some(false));
-    let rest = arena.claim_all();
+    let rest = arena.start_free_all();
     assert_eq!(
         rest.iter().map(|inside| arena.offset(inside.start)).collect::<Vec<_>>(),
         [Some(second)]
