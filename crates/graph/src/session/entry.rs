@@ -202,8 +202,8 @@ impl Entry {
         Ok(loaded)
     }
 
-    /// Settles how the graph is run; the other way is refused from then on.
-    pub fn claim(&self, mode: Mode) -> Result<()> {
+    /// Sets how the graph is run; the other mode is refused from then on.
+    pub fn set_run_mode(&self, mode: Mode) -> Result<()> {
         let mut stage = self.stage.lock();
         match stage.mode {
             Some(before) if before != mode => self.fail(
