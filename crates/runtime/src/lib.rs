@@ -251,7 +251,7 @@ impl Runtime {
             };
             return Err(Error::new(Code::StreamSyncTimeout, text));
         }
-        self.shared.memory.settle_pools(stream.spec.device);
+        self.shared.memory.trim_to_thresholds(stream.spec.device);
         stream.take_failure().map_or(Ok(()), Err)
     }
 

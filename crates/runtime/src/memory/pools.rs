@@ -160,7 +160,7 @@ impl Memory {
 
     /// A stream of the device was waited for: pools give back what they have above their thresholds,
     /// and end if they were to end.
-    pub fn settle_pools(&self, device: u32) {
+    pub fn trim_to_thresholds(&self, device: u32) {
         if !self.pools.thresholds.load(Ordering::Relaxed) {
             return;
         }
