@@ -113,7 +113,7 @@ impl Stream {
         if self.name() == name && !slots.vacant.contains(&slot) {
             self.key.store(0, Ordering::Release);
             self.generation.fetch_add(1, Ordering::AcqRel);
-            self.settle();
+            self.reuse_ticks();
             slots.vacant.push(slot);
         }
     }
