@@ -109,7 +109,7 @@ impl Device {
     /// lost block may begin.
     fn retire_memory(&self) {
         let _changing = CHANGING.lock();
-        let gone = self.pool.source().end();
+        let gone = self.pool.source().forget_all();
         self.pool.progress().set_over(true);
         let mut lost = Vec::new();
         while self.pool.figures().reserved > 0 {
@@ -306,7 +306,7 @@ unsafe extern "C" fn on_stream(handle: Handle, state: u32, _: *mut c_void) {
         acl::STREAM_DESTROY_PRE => {
             alive::remove(handle);
             if let (Some(stream), Ok(acl)) = (streams::find(handle), acl()) {
-                stream.end(acl);
+                stream.begin_destroy(acl);
             }
         }
         _ => {}

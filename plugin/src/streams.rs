@@ -101,7 +101,7 @@ impl Stream {
     }
 
     /// The stream is about to be destroyed: it cannot be found from now on.
-    pub fn end(&self, acl: &Acl) {
+    pub fn begin_destroy(&self, acl: &Acl) {
         self.hide();
         self.start_last_query(acl);
     }
