@@ -31,7 +31,7 @@ impl Run<'_> {
                 failure.in_context(format!("{}, node {name} ({kind})", self.label))
             })?);
             for value in &step.ends {
-                if let Some(block) = memory.end(*value) {
+                if let Some(block) = memory.take_block(*value) {
                     block.free()?;
                 }
             }
