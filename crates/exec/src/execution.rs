@@ -182,7 +182,7 @@ impl Kernel for Execution {
 
     fn ended(&self, result: &Result<()>) {
         if let Some(outcome) = &self.outcome {
-            outcome.end(result);
+            outcome.finish(result);
         }
     }
 

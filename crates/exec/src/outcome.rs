@@ -37,7 +37,7 @@ impl Outcome {
     }
 
     /// The task is over: what a kernel that is waited for does with [`Kernel::ended`](cairn_runtime::task::Kernel::ended).
-    pub fn end(&self, result: &Result<()>) {
+    pub fn finish(&self, result: &Result<()>) {
         match result {
             Ok(()) => self.is_done.store(true, Ordering::Release),
             Err(error) => self.state.lock().failure = Some(error.clone()),

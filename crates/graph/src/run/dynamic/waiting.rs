@@ -127,6 +127,6 @@ impl Kernel for ReadKernel {
     }
 
     fn ended(&self, result: &error::Result<()>) {
-        self.0.outcome.end(result);
+        self.0.outcome.finish(result);
     }
 }
