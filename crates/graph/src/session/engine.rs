@@ -73,7 +73,7 @@ impl Engine {
             state.ended_before = state.next;
             (std::mem::take(&mut state.sessions), std::mem::take(&mut state.devices))
         };
-        sessions.values().for_each(|session| session.end());
+        sessions.values().for_each(|session| session.close());
         for (device, (runtime, context)) in devices {
             if !runtime.shared.exiting() && primary(runtime, device) == Some(context) {
                 // Refused inside a callback of the device; it then stays open.
@@ -155,7 +155,7 @@ impl Engine {
         };
         match session {
             Some(session) => {
-                session.end();
+                session.close();
                 Ok(())
             }
             None if id < ended_before => Ok(()),
@@ -277,10 +277,10 @@ impl Session {
         )
     }
 
-    fn end(&self) {
+    fn close(&self) {
         let graphs = std::mem::take(&mut *self.graphs.lock());
         graphs.values().for_each(|entry| entry.unload());
-        self.variables.end();
+        self.variables.clear();
         let own = std::mem::take(&mut *self.own_stream.lock());
         if own != 0 {
             // Gone already if the device was reset.
