@@ -277,8 +277,8 @@ impl Event {
         Ok(())
     }
 
-    /// The user destroys it. Streams that wait for a record that can never come now go on.
-    pub(crate) fn end(&self) {
+    /// Called when the user destroys it: streams that wait for a record that can never come go on.
+    pub(crate) fn release_waiters(&self) {
         if let Some(capture) = self.current.lock().take_if(|c| !c.is_bound()) {
             capture.complete();
         }

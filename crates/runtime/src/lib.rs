@@ -194,7 +194,7 @@ impl Runtime {
 
     /// Ends an event; what was submitted with it goes on.
     pub fn destroy_event(&self, handle: usize) -> Result<()> {
-        self.handles.remove::<Event>(handle)?.end();
+        self.handles.remove::<Event>(handle)?.release_waiters();
         self.live_events.fetch_sub(1, Ordering::Relaxed);
         Ok(())
     }
