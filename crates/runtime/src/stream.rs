@@ -334,7 +334,7 @@ impl Stream {
                 _ => {}
             }
             let task = batch.pop_front().expect("the caller saw a task");
-            self.end(seq, task.name, Some(&task), 0, Outcome::Dropped);
+            self.end_task(seq, task.name, Some(&task), 0, Outcome::Dropped);
             return true;
         }
         let start = self.emit_start(front, seq);
@@ -472,11 +472,11 @@ impl Stream {
         if let Err(error) = result {
             self.fail(error);
         }
-        self.end(seq, name, task, start, outcome);
+        self.end_task(seq, name, task, start, outcome);
     }
 
     /// Task `seq` is over: whoever waits for it may go on.
-    fn end(&self, seq: u64, name: &'static str, task: Option<&Task>, start: u64, outcome: Outcome) {
+    fn end_task(&self, seq: u64, name: &'static str, task: Option<&Task>, start: u64, outcome: Outcome) {
         self.emit_end(seq, name, task, start, outcome);
         self.shared.progress.set_finished(self.index, seq);
         if seq >= self.awaited.load(Ordering::SeqCst) {
@@ -491,7 +491,7 @@ impl Stream {
         log::error!("stream {}: {}", self.index, error.text);
         if self.mode.load(Ordering::SeqCst) == FailureMode::Stop as u8 {
             self.shared.progress.break_order();
-            self.spec.context_failure.end(error.clone(), &self.shared.scheduler);
+            self.spec.context_failure.end_streams(error.clone(), &self.shared.scheduler);
         }
         self.note(error);
     }

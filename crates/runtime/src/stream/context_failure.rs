@@ -44,7 +44,7 @@ impl ContextFailure {
     }
 
     /// Ends the context: its parked streams go on, to drop what they have.
-    pub(super) fn end(&self, failure: Error, scheduler: &Scheduler) {
+    pub(super) fn end_streams(&self, failure: Error, scheduler: &Scheduler) {
         if self.failure.set(failure).is_err() {
             return;
         }
