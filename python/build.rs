@@ -10,7 +10,7 @@ fn main() {
         println!("cargo::rerun-if-changed={file}");
     }
     let functions = table::parse(&std::fs::read_to_string("functions.txt").expect("functions.txt"));
-    let out = std::env::var("OUT_DIR").expect("cargo sets it");
+    let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     std::fs::write(format!("{out}/wrappers.rs"), wrappers::source(&functions))
         .expect("a writable OUT_DIR");
     cc::Build::new()

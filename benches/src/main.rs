@@ -43,10 +43,10 @@ fn runtime(out: &Path) -> std::io::Result<()> {
 
 /// Empty tasks, which the C API cannot submit: straight to the engine.
 fn engine(report: &mut Report) {
-    let runtime = Runtime::start(Config::from_env().expect("settings")).expect("a runtime");
+    let runtime = Runtime::start(Config::from_env().expect("the settings are valid")).expect("the runtime starts");
     runtime.set_device(0).expect("device 0");
     let stream =
-        || runtime.stream(runtime.create_stream(0, 0).expect("a stream")).expect("a stream");
+        || runtime.stream(runtime.create_stream(0, 0).expect("a stream can be created")).expect("a stream");
     let (a, b) = (stream(), stream());
     let empty = || Task::bare("empty", Body::Nothing);
 
@@ -54,26 +54,26 @@ fn engine(report: &mut Report) {
         400,
         200,
         || {
-            a.synchronize(None).expect("done");
-            a.submit(empty()).expect("submitted");
+            a.synchronize(None).expect("the tasks succeed");
+            a.submit(empty()).expect("the stream takes tasks");
         },
         || {
             (0..200).for_each(|_| {
-                a.submit(empty()).expect("submitted");
+                a.submit(empty()).expect("the stream takes tasks");
             })
         },
     );
     report.single("submit an empty task, worker awake", submit, "at most 100 ns");
 
-    a.synchronize(None).expect("done");
+    a.synchronize(None).expect("the tasks succeed");
     let round = slices(
         400,
         100,
         || (),
         || {
             for _ in 0..100 {
-                a.submit(empty()).expect("submitted");
-                a.synchronize(None).expect("done");
+                a.submit(empty()).expect("the stream takes tasks");
+                a.synchronize(None).expect("the tasks succeed");
             }
         },
     );
@@ -86,18 +86,18 @@ fn engine(report: &mut Report) {
     );
 
     let event = runtime
-        .event(runtime.create_event(Kind::Ex, flag::SYNC).expect("an event"))
-        .expect("an event");
+        .event(runtime.create_event(Kind::Ex, flag::SYNC).expect("an event can be created"))
+        .expect("an event can be created");
     let hand_over = slices(
         200,
         100,
         || (),
         || {
             for _ in 0..100 {
-                event.record(&a).expect("recorded");
-                event.wait(&b, std::time::Duration::ZERO).expect("submitted");
+                event.record(&a).expect("the event can be recorded");
+                event.wait(&b, std::time::Duration::ZERO).expect("the stream takes tasks");
             }
-            b.synchronize(None).expect("done");
+            b.synchronize(None).expect("the tasks succeed");
         },
     );
     report.single("record on one stream, wait on another", hand_over, "-");

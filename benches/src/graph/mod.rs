@@ -97,7 +97,7 @@ fn chain(report: &mut ComparisonReport, peers: &Peers, ours: &[CairnEngine; 2]) 
         for model in [&closed, &open] {
             let Some(ort) = &peers.ort else { break };
             let loaded = ort::OrtSession::new(ort, &onnx::write(model), threads);
-            theirs.push(loaded.and_then(|one| one.runner(model)).expect("a session"));
+            theirs.push(loaded.and_then(|one| one.runner(model)).expect("a session can be created"));
         }
         for (what, runner) in ["unfused", "fused", "dynamic"].iter().zip(&mut runners) {
             runner.run();
@@ -159,7 +159,7 @@ fn network(
         let mut runner = ours.runner(1, model);
         let mut theirs = peers.ort.as_ref().map(|ort| {
             let loaded = ort::OrtSession::new(ort, &onnx, threads);
-            loaded.and_then(|one| one.runner(model)).expect("a session")
+            loaded.and_then(|one| one.runner(model)).expect("a session can be created")
         });
         let mut eager = peers.eager[threads - 1].as_ref().map(RemoteModel::new);
         runner.run();
@@ -215,7 +215,7 @@ fn compiling(
         mine.push(start.elapsed().as_nanos() as f64);
         ours.unload(9);
         let start = Instant::now();
-        let loaded = ort::OrtSession::new(ort, &onnx, threads).expect("a session");
+        let loaded = ort::OrtSession::new(ort, &onnx, threads).expect("a session can be created");
         theirs.push(start.elapsed().as_nanos() as f64);
         drop(loaded);
     }

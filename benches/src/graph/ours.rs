@@ -28,42 +28,42 @@ const DEVICE: u64 = 4 << 30;
 impl CairnEngine {
     /// With so many threads.
     pub fn new(threads: usize) -> CairnEngine {
-        let mut config = Config::from_env().expect("settings");
+        let mut config = Config::from_env().expect("the settings are valid");
         config.workers = threads;
         config.device_memory = config.device_memory.min(DEVICE);
         let runtime: &'static Runtime =
-            Box::leak(Box::new(Runtime::start(config).expect("a runtime")));
+            Box::leak(Box::new(Runtime::start(config).expect("the runtime starts")));
         runtime.set_device(0).expect("device 0");
         let engine = session::Engine::default();
-        engine.start(runtime, Options::default()).expect("an engine");
-        let id = engine.open(runtime, Options::default()).expect("a session");
-        let session = engine.session(id).expect("the session");
-        let handle = runtime.create_stream(0, 0).expect("a stream");
-        let stream = runtime.handles.get::<Stream>(handle).expect("the stream");
+        engine.start(runtime, Options::default()).expect("an engine can be created");
+        let id = engine.open(runtime, Options::default()).expect("a session can be created");
+        let session = engine.session(id).expect("the session exists");
+        let handle = runtime.create_stream(0, 0).expect("a stream can be created");
+        let stream = runtime.handles.get::<Stream>(handle).expect("the stream exists");
         CairnEngine { runtime, session, stream, handle }
     }
 
     /// Reads, compiles and loads a model from its bytes; ready to run when it returns.
     pub fn load(&self, id: u32, bytes: &[u8], level: &str) {
-        let graph = cairn_graph::model::read(bytes).expect("a model");
+        let graph = cairn_graph::model::read(bytes).expect("the model can be read");
         let graph = Arc::new(Mutex::new(Rank::Graph, graph));
         let options = Options::new([("ge.oo.level".to_owned(), level.to_owned())]);
-        self.session.add(id, graph, options.expect("options")).expect("added");
-        let entry = self.session.graph(id).expect("the graph");
-        entry.compile(Vec::new()).expect("compiled");
-        self.session.load(&entry, self.handle, &Options::default(), true).expect("loaded");
+        self.session.add(id, graph, options.expect("the options are valid")).expect("the graph can be added");
+        let entry = self.session.graph(id).expect("the graph exists");
+        entry.compile(Vec::new()).expect("the graph compiles");
+        self.session.load(&entry, self.handle, &Options::default(), true).expect("the graph loads");
         self.runtime.synchronize(&self.stream, None).expect("the constants are there");
     }
 
     /// Gives a graph's memory back.
     pub fn unload(&self, id: u32) {
-        self.session.remove(id).expect("the graph");
-        self.runtime.synchronize(&self.stream, None).expect("done");
+        self.session.remove(id).expect("the graph exists");
+        self.runtime.synchronize(&self.stream, None).expect("the tasks succeed");
     }
 
     /// Bytes of the plan for intermediates, and what no plan can have less of.
     pub fn planned(&self, id: u32) -> (u64, u64) {
-        let compiled = self.session.graph(id).and_then(|entry| entry.compiled()).expect("compiled");
+        let compiled = self.session.graph(id).and_then(|entry| entry.compiled()).expect("the graph compiles");
         match &compiled.kind {
             Kind::Static { program, .. } => (program.feature_bytes, program.feature_lower_bound),
             Kind::Dynamic { .. } => (0, 0),
@@ -75,7 +75,7 @@ impl CairnEngine {
         let tensor = |dims: &[usize]| {
             let bytes = dims.iter().product::<usize>() * 4;
             let request = Request::bytes(bytes as u64);
-            let address = self.runtime.shared.memory.allocate(0, request).expect("device memory");
+            let address = self.runtime.shared.memory.allocate(0, request).expect("the device has memory");
             let dims = Some(dims.iter().map(|size| *size as i64).collect());
             let dtype = Some(DType::Float);
             RunTensor { address, bytes, dtype, dims, host: None, says_host: false }
@@ -85,7 +85,7 @@ impl CairnEngine {
             let input = tensor(&model.tensors[at].1);
             let bytes: Vec<u8> = numbers.iter().flat_map(|one| one.to_le_bytes()).collect();
             let extent = self.runtime.shared.memory.extent(input.address, bytes.len());
-            extent.expect("device memory").write(&bytes);
+            extent.expect("the device has memory").write(&bytes);
             inputs.push(input);
         }
         let outputs = [tensor(&model.tensors[model.output()].1)];
@@ -105,15 +105,15 @@ impl Engine for Runner<'_> {
     fn run(&mut self) {
         let CairnEngine { runtime, session, stream, handle } = self.of;
         let out = session.run(self.id, RunMode::Loaded, *handle, &self.inputs, &self.outputs);
-        out.expect("submitted");
-        runtime.synchronize(stream, None).expect("done");
+        out.expect("the stream takes tasks");
+        runtime.synchronize(stream, None).expect("the tasks succeed");
     }
 
     fn output(&mut self) -> Vec<f32> {
         let out = &self.outputs[0];
         let memory = &self.of.runtime.shared.memory;
-        let bytes = memory.extent(out.address, out.bytes).expect("device memory").read();
-        let number = |one: &[u8]| f32::from_le_bytes(one.try_into().expect("four bytes"));
+        let bytes = memory.extent(out.address, out.bytes).expect("the device has memory").read();
+        let number = |one: &[u8]| f32::from_le_bytes(one.try_into().expect("chunks have four bytes"));
         bytes.chunks(4).map(number).collect()
     }
 }

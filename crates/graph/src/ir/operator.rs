@@ -349,7 +349,7 @@ impl Plan {
                 })
                 .collect();
             let controls = parts.before.iter().map(id).collect();
-            let node = graph.node_mut(id(operator)).expect("just added");
+            let node = graph.node_mut(id(operator)).expect("the node was just added");
             (node.inputs, node.controls) = (inputs, controls);
         }
         let id = |of: &Arc<Operator>| ids[&Arc::as_ptr(of)];
