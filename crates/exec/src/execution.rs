@@ -180,7 +180,7 @@ impl Kernel for Execution {
         self.failure_prefix.as_deref()
     }
 
-    fn ended(&self, result: &Result<()>) {
+    fn on_end(&self, result: &Result<()>) {
         if let Some(outcome) = &self.outcome {
             outcome.finish(result);
         }

@@ -36,7 +36,7 @@ impl Outcome {
         self.state.lock().sizes.push((argument, sizes.to_vec()));
     }
 
-    /// The task is over: what a kernel that is waited for does with [`Kernel::ended`](cairn_runtime::task::Kernel::ended).
+    /// The task is over: what a kernel that is waited for does with [`Kernel::on_end`](cairn_runtime::task::Kernel::on_end).
     pub fn finish(&self, result: &Result<()>) {
         match result {
             Ok(()) => self.is_done.store(true, Ordering::Release),

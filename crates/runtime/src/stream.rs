@@ -418,7 +418,7 @@ impl Stream {
             Some(whole) => Error { text: format!("{whole}: {}", error.text), ..error },
             None => error,
         });
-        kernel.ended(&done);
+        kernel.on_end(&done);
         done
     }
 

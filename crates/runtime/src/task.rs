@@ -109,7 +109,7 @@ pub trait Kernel: Send + Sync {
 
     /// Called when the task is over, on the thread that ran it, with what becomes of it at synchronize. Not
     /// called for a task that was dropped without being run.
-    fn ended(&self, result: &Result<()>) {
+    fn on_end(&self, result: &Result<()>) {
         let _ = result;
     }
 }

@@ -31,8 +31,8 @@ impl<K: Kernel> Kernel for GraphKernel<K> {
         Some(&self.failure_prefix)
     }
 
-    fn ended(&self, result: &Result<()>) {
-        self.kernel.ended(result);
+    fn on_end(&self, result: &Result<()>) {
+        self.kernel.on_end(result);
     }
 }
 

@@ -126,7 +126,7 @@ impl Kernel for ReadKernel {
         Ok(())
     }
 
-    fn ended(&self, result: &error::Result<()>) {
+    fn on_end(&self, result: &error::Result<()>) {
         self.0.outcome.finish(result);
     }
 }
