@@ -314,7 +314,7 @@ impl Event {
     fn emit_complete(&self, capture: &Capture) -> bool {
         let done = capture.is_done();
         if let Some(point) = capture.point.get().filter(|_| done) {
-            point.shared.spine.completed(SyncObject::Event(self.id), || point.known());
+            point.shared.spine.emit_complete(SyncObject::Event(self.id), || point.known());
         }
         done
     }
@@ -337,7 +337,7 @@ impl Event {
         if done {
             let known = point.known();
             host.join_clock(&known);
-            point.shared.spine.synchronized(SyncObject::Event(self.id), &known);
+            point.shared.spine.emit_synchronize(SyncObject::Event(self.id), &known);
         }
         Ok(done)
     }

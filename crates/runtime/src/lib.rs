@@ -231,7 +231,7 @@ impl Runtime {
     /// Waits for a stream and reports what failed in it.
     pub fn synchronize(&self, stream: &Arc<Stream>, limit: Option<Duration>) -> Result<()> {
         self.wait_for(stream, limit, |known| {
-            self.shared.spine.synchronized(SyncObject::Stream(stream.index), known)
+            self.shared.spine.emit_synchronize(SyncObject::Stream(stream.index), known)
         })
     }
 
@@ -267,7 +267,7 @@ impl Runtime {
                 first = done;
             }
         }
-        self.shared.spine.synchronized(SyncObject::Device(device.id), &all);
+        self.shared.spine.emit_synchronize(SyncObject::Device(device.id), &all);
         first
     }
 
@@ -299,7 +299,7 @@ impl Runtime {
             }
         }
         HostThread::current().join_clock(&known);
-        self.shared.spine.synchronized(SyncObject::Device(device.id), &known);
+        self.shared.spine.emit_synchronize(SyncObject::Device(device.id), &known);
         all
     }
 

@@ -168,12 +168,12 @@ impl Spine {
     }
 
     /// The program waited for something: it now knows this to be done.
-    pub fn synchronized(&self, what: SyncObject, known: &Clock) {
+    pub fn emit_synchronize(&self, what: SyncObject, known: &Clock) {
         self.emit(Kind::Synchronize, || Event::Synchronize { what, known });
     }
 
     /// A query of the program was answered "complete": it may rely on what `known` gives to be done.
-    pub fn completed(&self, what: SyncObject, known: impl FnOnce() -> Clock) {
+    pub fn emit_complete(&self, what: SyncObject, known: impl FnOnce() -> Clock) {
         if self.has_listener(Kind::Complete) {
             let known = known();
             self.emit(Kind::Complete, || Event::Complete { what, known: &known });
