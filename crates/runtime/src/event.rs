@@ -158,12 +158,12 @@ impl Capture {
     }
 }
 
-/// Which waits for an event have not passed yet.
+/// How many waits for an event have not ended yet.
 #[derive(Default)]
 pub struct Waits(AtomicUsize);
 
 impl Waits {
-    pub(crate) fn passed(&self) {
+    pub(crate) fn end_one(&self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
@@ -257,7 +257,7 @@ impl Event {
             waits: self.waits.clone(),
             reached_ns: AtomicU64::new(0),
         };
-        stream.submit_wait(name, self.id, wait).inspect_err(|_| self.waits.passed())
+        stream.submit_wait(name, self.id, wait).inspect_err(|_| self.waits.end_one())
     }
 
     /// Makes the event unrecorded. Waits submitted before keep what they bound to.

@@ -329,7 +329,7 @@ impl Stream {
                 Body::Record(capture) => capture.complete(),
                 Body::Wait(wait) => {
                     self.timed_out.store(false, Ordering::SeqCst);
-                    wait.waits.passed();
+                    wait.waits.end_one();
                 }
                 _ => {}
             }
@@ -346,13 +346,13 @@ impl Stream {
             Body::Wait(wait) => {
                 if self.timed_out.swap(false, Ordering::SeqCst) {
                     self.shared.progress.break_order();
-                    wait.waits.passed();
+                    wait.waits.end_one();
                     Err(self.wait_timeout(wait))
                 } else if wait.capture.park(self, seq) {
                     self.register_parked_wait(wait, seq);
                     return false;
                 } else {
-                    wait.waits.passed();
+                    wait.waits.end_one();
                     Ok(())
                 }
             }
