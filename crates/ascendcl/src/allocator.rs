@@ -170,7 +170,7 @@ fn call_c(
 }
 
 /// Fails on parts that do not have user allocators.
-fn supported() -> Result<()> {
+fn check_supported() -> Result<()> {
     let soc = &runtime()?.shared.config.soc;
     match soc.starts_with("Ascend310B") {
         false => Ok(()),
@@ -185,7 +185,7 @@ fn supported() -> Result<()> {
 
 /// The descriptor that a handle of the user names.
 pub fn descriptor(handle: Handle) -> Result<Arc<Descriptor>> {
-    supported()?;
+    check_supported()?;
     not_null(handle, "allocatorDesc")?;
     runtime()?.handles.get(handle as usize)
 }
@@ -199,7 +199,7 @@ fn set(handle: Handle, index: usize, address: Option<usize>) -> Result<()> {
 
 /// What is registered on a stream.
 pub fn registered(stream: Handle) -> Result<Registration> {
-    supported()?;
+    check_supported()?;
     not_null(stream, "stream")?;
     let found = runtime()?.allocators.registration(Domain::Acl, stream as usize);
     found
@@ -215,7 +215,7 @@ pub fn of(registration: &Registration) -> &AclAllocator {
 value_entry! {
     /// A new descriptor with nothing in it.
     fn aclrtAllocatorCreateDesc() -> abi::aclrtAllocatorDesc, else null_mut(), {
-        supported()?;
+        check_supported()?;
         let descriptor = Arc::new(Descriptor(Mutex::new(Fields::default())));
         Ok(runtime()?.handles.insert(descriptor)? as Handle)
     }
@@ -224,7 +224,7 @@ value_entry! {
 entry! {
     /// Ends a descriptor; what was registered with it stays.
     fn aclrtAllocatorDestroyDesc(desc: Handle) {
-        supported()?;
+        check_supported()?;
         not_null(desc, "allocatorDesc")?;
         runtime()?.handles.remove::<Descriptor>(desc as usize).map(drop)
     }
@@ -259,7 +259,7 @@ entry! {
 
     /// Registers a copy of the descriptor on a stream of any context.
     fn aclrtAllocatorRegister(stream: Handle, desc: Handle) {
-        supported()?;
+        check_supported()?;
         not_null(stream, "stream")?;
         let described = descriptor(desc)?.fields().clone();
         let user = AclAllocator::new(described)?;
@@ -301,7 +301,7 @@ entry! {
 
     /// Ends what is registered on a stream, if anything is.
     fn aclrtAllocatorUnregister(stream: Handle) {
-        supported()?;
+        check_supported()?;
         not_null(stream, "stream")?;
         runtime()?.allocators.unregister(Domain::Acl, stream as usize);
         Ok(())
