@@ -152,7 +152,7 @@ fn judge(
     let sorted = |names: &BTreeSet<String>| -> BTreeMap<State, Vec<String>> {
         let mut states = BTreeMap::<State, Vec<String>>::new();
         for name in names.iter().filter(|name| cann::is_symbol(name) && !elsewhere.contains(name)) {
-            states.entry(toolkit_symbols.state(name)).or_default().push(described(name));
+            states.entry(toolkit_symbols.state(name)).or_default().push(describe_symbol(name));
         }
         states
     };
@@ -211,7 +211,7 @@ fn judge(
     }
 }
 
-fn described(symbol: &str) -> String {
+fn describe_symbol(symbol: &str) -> String {
     let readable = cann::readable(symbol);
     if readable == symbol { readable } else { format!("{symbol}  ({readable})") }
 }
