@@ -159,7 +159,7 @@ impl LoadedPass {
         let pass = &self.pass;
         self.report.emit_load(spine, &pass.label, || {
             let regions: Vec<Region> = pass.regions.iter().map(|(region, _)| *region).collect();
-            steps::reported(pass.steps(), &regions)
+            steps::event_steps(pass.steps(), &regions)
         });
     }
 
