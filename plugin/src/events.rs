@@ -238,7 +238,7 @@ fn record(acl: &Acl, tracker: &mut CompletionTracker, stream: Handle) -> bool {
 }
 
 /// Everything that was freed on the device so far is done: the program waited for it.
-pub fn synchronized(device: i32) {
+pub fn on_synchronize(device: i32) {
     for stream in streams::of_device(device) {
         let tracker = stream.tracker.lock();
         for ticks in &stream.ticks {
