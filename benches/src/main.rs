@@ -43,10 +43,14 @@ fn runtime(out: &Path) -> std::io::Result<()> {
 
 /// Empty tasks, which the C API cannot submit: straight to the engine.
 fn engine(report: &mut Report) {
-    let runtime = Runtime::start(Config::from_env().expect("the settings are valid")).expect("the runtime starts");
+    let runtime = Runtime::start(Config::from_env().expect("the settings are valid"))
+        .expect("the runtime starts");
     runtime.set_device(0).expect("device 0");
-    let stream =
-        || runtime.stream(runtime.create_stream(0, 0).expect("a stream can be created")).expect("a stream");
+    let stream = || {
+        runtime
+            .stream(runtime.create_stream(0, 0).expect("a stream can be created"))
+            .expect("a stream")
+    };
     let (a, b) = (stream(), stream());
     let empty = || Task::bare("empty", Body::Nothing);
 

@@ -62,7 +62,12 @@ pub fn run(root: &Path, check: bool) -> Result<()> {
 
 /// This command again, built with a feature.
 #[cfg(not(all(feature = "gen", feature = "table")))]
-fn rerun_with_feature(root: &Path, feature: &str, arguments: &[&str], check: bool) -> std::process::Command {
+fn rerun_with_feature(
+    root: &Path,
+    feature: &str,
+    arguments: &[&str],
+    check: bool,
+) -> std::process::Command {
     let mut cargo = std::process::Command::new(env!("CARGO"));
     cargo
         .current_dir(root)

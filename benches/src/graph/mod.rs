@@ -97,7 +97,8 @@ fn chain(report: &mut ComparisonReport, peers: &Peers, ours: &[CairnEngine; 2]) 
         for model in [&closed, &open] {
             let Some(ort) = &peers.ort else { break };
             let loaded = ort::OrtSession::new(ort, &onnx::write(model), threads);
-            theirs.push(loaded.and_then(|one| one.runner(model)).expect("a session can be created"));
+            theirs
+                .push(loaded.and_then(|one| one.runner(model)).expect("a session can be created"));
         }
         for (what, runner) in ["unfused", "fused", "dynamic"].iter().zip(&mut runners) {
             runner.run();

@@ -48,7 +48,9 @@ impl CairnEngine {
         let graph = cairn_graph::model::read(bytes).expect("the model can be read");
         let graph = Arc::new(Mutex::new(Rank::Graph, graph));
         let options = Options::new([("ge.oo.level".to_owned(), level.to_owned())]);
-        self.session.add(id, graph, options.expect("the options are valid")).expect("the graph can be added");
+        self.session
+            .add(id, graph, options.expect("the options are valid"))
+            .expect("the graph can be added");
         let entry = self.session.graph(id).expect("the graph exists");
         entry.compile(Vec::new()).expect("the graph compiles");
         self.session.load(&entry, self.handle, &Options::default(), true).expect("the graph loads");
@@ -63,7 +65,8 @@ impl CairnEngine {
 
     /// Bytes of the plan for intermediates, and what no plan can have less of.
     pub fn planned(&self, id: u32) -> (u64, u64) {
-        let compiled = self.session.graph(id).and_then(|entry| entry.compiled()).expect("the graph compiles");
+        let compiled =
+            self.session.graph(id).and_then(|entry| entry.compiled()).expect("the graph compiles");
         match &compiled.kind {
             Kind::Static { program, .. } => (program.feature_bytes, program.feature_lower_bound),
             Kind::Dynamic { .. } => (0, 0),
@@ -75,7 +78,8 @@ impl CairnEngine {
         let tensor = |dims: &[usize]| {
             let bytes = dims.iter().product::<usize>() * 4;
             let request = Request::bytes(bytes as u64);
-            let address = self.runtime.shared.memory.allocate(0, request).expect("the device has memory");
+            let address =
+                self.runtime.shared.memory.allocate(0, request).expect("the device has memory");
             let dims = Some(dims.iter().map(|size| *size as i64).collect());
             let dtype = Some(DType::Float);
             RunTensor { address, bytes, dtype, dims, host: None, says_host: false }
@@ -113,7 +117,8 @@ impl Engine for Runner<'_> {
         let out = &self.outputs[0];
         let memory = &self.of.runtime.shared.memory;
         let bytes = memory.extent(out.address, out.bytes).expect("the device has memory").read();
-        let number = |one: &[u8]| f32::from_le_bytes(one.try_into().expect("chunks have four bytes"));
+        let number =
+            |one: &[u8]| f32::from_le_bytes(one.try_into().expect("chunks have four bytes"));
         bytes.chunks(4).map(number).collect()
     }
 }

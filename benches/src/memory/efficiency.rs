@@ -67,7 +67,10 @@ fn arenas(available: &AvailablePeers) -> Vec<(&'static str, Box<dyn Arena>)> {
     all.push((OFFSET, Box::new(super::arena::Offsets::new())));
     let _ = OFFSET;
     if let Some(ort) = &available.ort {
-        all.push((ORT, Box::new(CountedAllocator::ort(ort.arena().expect("an arena can be created")))));
+        all.push((
+            ORT,
+            Box::new(CountedAllocator::ort(ort.arena().expect("an arena can be created"))),
+        ));
     }
     all.push(("best fit (reference)", Box::<BestFit>::default()));
     all

@@ -51,7 +51,8 @@ pub fn run(out: &Path) -> Result<()> {
     table.print();
     println!("\nfreed by another thread on another stream: {:.1} ns", streams.handed.best);
 
-    let rows: Vec<TraceResult> = found.traces.iter().map(|t| efficiency::replay(&available, t)).collect();
+    let rows: Vec<TraceResult> =
+        found.traces.iter().map(|t| efficiency::replay(&available, t)).collect();
     let trims: Vec<_> = found.traces.iter().map(efficiency::trim).collect();
     let growth = efficiency::growth(&available);
     print_memory(&rows, &growth);

@@ -295,7 +295,8 @@ impl Tlsf {
         if prev != LIVE {
             return None;
         }
-        let (&first, &edges) = self.ranges.range(..=start).next_back().expect("every block is in a range");
+        let (&first, &edges) =
+            self.ranges.range(..=start).next_back().expect("every block is in a range");
         self.ranges.remove(&first);
         self.drop_block(id);
         self.live -= size;

@@ -476,7 +476,14 @@ impl Stream {
     }
 
     /// Task `seq` is over: whoever waits for it may go on.
-    fn end_task(&self, seq: u64, name: &'static str, task: Option<&Task>, start: u64, outcome: Outcome) {
+    fn end_task(
+        &self,
+        seq: u64,
+        name: &'static str,
+        task: Option<&Task>,
+        start: u64,
+        outcome: Outcome,
+    ) {
         self.emit_end(seq, name, task, start, outcome);
         self.shared.progress.set_finished(self.index, seq);
         if seq >= self.awaited.load(Ordering::SeqCst) {

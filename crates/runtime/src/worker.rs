@@ -298,7 +298,8 @@ impl RunQueue {
 
     fn take_due(&mut self) -> Option<Timer> {
         let first = self.timers.peek()?.0.at;
-        (!sync::REAL_TIME || first <= now_ns()).then(|| self.timers.pop().expect("there is a first timer").0)
+        (!sync::REAL_TIME || first <= now_ns())
+            .then(|| self.timers.pop().expect("there is a first timer").0)
     }
 }
 

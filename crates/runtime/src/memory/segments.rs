@@ -74,7 +74,10 @@ impl Segments {
         let mut table = self.table.lock();
         if !std::mem::replace(&mut table.closed, true) {
             table.bytes = 0;
-            self.arena.segments_of(self.pool).into_iter().for_each(|range| self.free_segment(range));
+            self.arena
+                .segments_of(self.pool)
+                .into_iter()
+                .for_each(|range| self.free_segment(range));
         }
     }
 
