@@ -4,7 +4,7 @@ use super::compare::Engine;
 use super::model::{Model, Op, Tensor};
 use cairn_graph::executable::{Kind, RunTensor};
 use cairn_graph::ir::{Attr, Constant, Desc, Graph, Node, Source};
-use cairn_graph::session::{self, RunMode, Options, Session};
+use cairn_graph::session::{self, Options, RunMode, Session};
 use cairn_runtime::Runtime;
 use cairn_runtime::config::Config;
 use cairn_runtime::lock::{Mutex, Rank};
