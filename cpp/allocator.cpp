@@ -1,41 +1,41 @@
-// Allocators of the user, as the engine calls them.
+// The C callbacks through which the engine calls a user allocator.
 
 #include "allocator.h"
 
-#include "guard.h"
+#include "user_call.h"
 
 namespace cairn {
 
-static bool alloc(void *object, size_t bytes, void **block, const CairnGuard *guard)
+static bool alloc(void *object, size_t bytes, void **block, const CairnCallContext *call_context)
 {
-    return guarded(guard, [&] { *block = static_cast<ge::Allocator *>(object)->Malloc(bytes); });
+    return call_user(call_context, [&] { *block = static_cast<ge::Allocator *>(object)->Malloc(bytes); });
 }
 
-static bool advise(void *object, size_t bytes, void *near, void **block, const CairnGuard *guard)
+static bool advise(void *object, size_t bytes, void *address_hint, void **block, const CairnCallContext *call_context)
 {
-    return guarded(guard, [&] { *block = static_cast<ge::Allocator *>(object)->MallocAdvise(bytes, near); });
+    return call_user(call_context, [&] { *block = static_cast<ge::Allocator *>(object)->MallocAdvise(bytes, address_hint); });
 }
 
-static bool address(void *block, void **address, const CairnGuard *guard)
+static bool address(void *block, void **address, const CairnCallContext *call_context)
 {
-    return guarded(guard, [&] { *address = static_cast<ge::MemBlock *>(block)->GetAddr(); });
+    return call_user(call_context, [&] { *address = static_cast<ge::MemBlock *>(block)->GetAddr(); });
 }
 
-static void claim(const void *block, size_t *bytes, size_t *users)
+static void block_info(const void *block, size_t *bytes, size_t *reference_count)
 {
-    const auto *claimed = static_cast<const ge::MemBlock *>(block);
-    *bytes = claimed->GetSize();
-    *users = claimed->GetCount();
+    const auto *queried = static_cast<const ge::MemBlock *>(block);
+    *bytes = queried->GetSize();
+    *reference_count = queried->GetCount();
 }
 
-static bool free_block(void *, void *block, const CairnGuard *guard)
+static bool free_block(void *, void *block, const CairnCallContext *call_context)
 {
-    return guarded(guard, [&] { static_cast<ge::MemBlock *>(block)->Free(); });
+    return call_user(call_context, [&] { static_cast<ge::MemBlock *>(block)->Free(); });
 }
 
 static void drop(void *owner)
 {
-    (void)guarded(nullptr, [&] { delete static_cast<ge::AllocatorPtr *>(owner); });
+    (void)call_user(nullptr, [&] { delete static_cast<ge::AllocatorPtr *>(owner); });
 }
 
 CairnStatus register_allocator(uint64_t session, const void *stream, const ge::AllocatorPtr &allocator)
@@ -43,16 +43,16 @@ CairnStatus register_allocator(uint64_t session, const void *stream, const ge::A
     if (allocator == nullptr) {
         return CairnSessionRegister(session, stream, nullptr);
     }
-    CairnAllocator calls = {};
-    calls.object = allocator.get();
-    calls.owner = new ge::AllocatorPtr(allocator);
-    calls.alloc = alloc;
-    calls.advise = advise;
-    calls.address = address;
-    calls.claim = claim;
-    calls.free = free_block;
-    calls.drop = drop;
-    return CairnSessionRegister(session, stream, &calls);
+    CairnAllocator callbacks = {};
+    callbacks.object = allocator.get();
+    callbacks.owner = new ge::AllocatorPtr(allocator);
+    callbacks.alloc = alloc;
+    callbacks.advise = advise;
+    callbacks.address = address;
+    callbacks.block_info = block_info;
+    callbacks.free = free_block;
+    callbacks.drop = drop;
+    return CairnSessionRegister(session, stream, &callbacks);
 }
 
 }  // namespace cairn

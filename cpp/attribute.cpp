@@ -72,7 +72,7 @@ Attribute::Attribute(const CairnValue &seen) : kind_(seen.kind), is_list_(seen.i
         case CAIRN_KIND_STRING:
         case CAIRN_KIND_BYTES:
             for (size_t at = 0; at < seen.count; ++at) {
-                texts_.push_back(ascend(seen.texts[at]));
+                texts_.push_back(to_ascend_string(seen.texts[at]));
             }
             break;
         case CAIRN_KIND_TENSOR:
@@ -83,9 +83,9 @@ Attribute::Attribute(const CairnValue &seen) : kind_(seen.kind), is_list_(seen.i
             }
             break;
         case CAIRN_KIND_NAMED:
-            texts_.push_back(ascend(seen.texts[0]));
+            texts_.push_back(to_ascend_string(seen.texts[0]));
             for (size_t at = 0; at < seen.count; ++at) {
-                names_.push_back(ascend(seen.names[at]));
+                names_.push_back(to_ascend_string(seen.names[at]));
                 values_.emplace_back(seen.values[at]);
             }
             break;

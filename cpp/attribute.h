@@ -88,7 +88,7 @@ private:
     std::vector<CairnValue> borrowed_values_;
 };
 
-inline void see_attribute(void *context, const CairnValue *seen)
+inline void store_attribute(void *context, const CairnValue *seen)
 {
     *static_cast<Attribute *>(context) = Attribute(*seen);
 }

@@ -5,7 +5,7 @@
 // descriptions that go in are borrowed for the call. What comes out of the engine is shown to a function of
 // the caller (`callback`), for the length of that call. Nothing throws in either direction.
 //
-// A status is a ge::Status: 0, or a code. After a failure the engine keeps a text for the calling thread.
+// A status is a ge::Status: 0, or a code. After a failure the engine keeps an error message for the calling thread.
 #ifndef CAIRN_CPP_BRIDGE_H
 #define CAIRN_CPP_BRIDGE_H
 
@@ -226,9 +226,9 @@ bool CairnNodeAttr(const CairnNode *node, CairnText name, void *context, CairnVa
 // Options: `count` keys and values in turn, so 2 * count texts.
 CairnStatus CairnEngineStart(const CairnText *options, size_t count);
 CairnStatus CairnEngineStop(void);
-// Leaves a failure's text for this thread, as the engine does itself, and returns the code.
+// Sets the error message of this thread, as the engine does itself, and returns the code.
 CairnStatus CairnEngineFail(CairnStatus code, CairnText text);
-// Shows the texts of this thread's failures (or warnings) since the last time, and forgets them.
+// Shows the error messages of this thread's failures (or warnings) since the last time, and forgets them.
 void CairnEngineErrors(void *context, CairnTextCallback callback);
 void CairnEngineWarnings(void *context, CairnTextCallback callback);
 
@@ -322,7 +322,7 @@ enum CairnBase {
 // `type` is a ge::MemoryType, and `with_type` whether the caller named one (FIXED only).
 CairnStatus CairnSessionSetBase(uint64_t session, uint32_t id, enum CairnBase base, bool with_type, int32_t type, const void *memory, size_t size);
 
-// Owned; null if the graph is not compiled (with a text).
+// Owned; null if the graph is not compiled (with an error message).
 CairnSummary *CairnSessionSummary(uint64_t session, uint32_t id);
 void CairnSummaryRelease(CairnSummary *summary);
 enum CairnSize {
@@ -349,25 +349,25 @@ CairnStatus CairnSessionJson(uint64_t session, uint32_t id, uint32_t flags, void
 // Users' allocators
 
 // How a callback that does not return normally is handled: `on_exit` runs when it ends its thread (the caller then
-// parks the thread for good), `message` gets the text of an exception.
-typedef struct CairnGuard {
+// parks the thread for good), `message` gets the message of an exception.
+typedef struct CairnCallContext {
     void (*on_exit)(const void *context);
     const void *context;
     char *message;
     size_t message_size;
-} CairnGuard;
+} CairnCallContext;
 
-// An allocator of the user. `object` tells it from others; `owner` is what `drop` releases, once. The calls
+// A user allocator. `object` tells it from others; `owner` is what `drop` releases, once. The calls
 // give false after an exception.
 typedef struct CairnAllocator {
     void *object;
     void *owner;
-    bool (*alloc)(void *object, size_t bytes, void **block, const CairnGuard *guard);
-    bool (*advise)(void *object, size_t bytes, void *near, void **block, const CairnGuard *guard);
-    bool (*address)(void *block, void **address, const CairnGuard *guard);
-    // What a block says of itself: its bytes, and how many users it has.
-    void (*claim)(const void *block, size_t *bytes, size_t *users);
-    bool (*free)(void *object, void *block, const CairnGuard *guard);
+    bool (*alloc)(void *object, size_t bytes, void **block, const CairnCallContext *call_context);
+    bool (*advise)(void *object, size_t bytes, void *address_hint, void **block, const CairnCallContext *call_context);
+    bool (*address)(void *block, void **address, const CairnCallContext *call_context);
+    // What a block reports: its bytes, and its reference count.
+    void (*block_info)(const void *block, size_t *bytes, size_t *reference_count);
+    bool (*free)(void *object, void *block, const CairnCallContext *call_context);
     void (*drop)(void *owner);
 } CairnAllocator;
 
@@ -392,7 +392,7 @@ enum CairnFunction {
 typedef struct CairnCallable {
     void *context;
     uintptr_t identity[2];
-    bool (*call)(void *context, const uintptr_t *arguments, size_t count, uintptr_t *result, const CairnGuard *guard);
+    bool (*call)(void *context, const uintptr_t *arguments, size_t count, uintptr_t *result, const CairnCallContext *call_context);
     void (*drop)(void *context);
 } CairnCallable;
 

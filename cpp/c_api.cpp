@@ -11,7 +11,7 @@ using Pairs = std::vector<std::pair<ge::AscendString, ge::AscendString>>;
 static void in_pairs(const CairnOperator *op, void (*show)(const CairnOperator *, void *, CairnTextCallback), Pairs &pairs)
 {
     std::vector<ge::AscendString> seen;
-    show(op, &seen, cairn::see_all);
+    show(op, &seen, cairn::append_text);
     for (size_t at = 0; at + 1 < seen.size(); at += 2) {
         pairs.emplace_back(seen[at], seen[at + 1]);
     }

@@ -11,7 +11,7 @@
 #include "ge/ge_api_types.h"
 #include "ge/ge_error_codes.h"
 #include "graph.h"
-#include "guard.h"
+#include "user_call.h"
 #include "run.h"
 #include "text.h"
 
@@ -19,7 +19,7 @@ namespace cairn __attribute__((visibility("hidden"))) {
 
 using OptionMap = std::map<ge::AscendString, ge::AscendString>;
 
-// Most functions tell success from failure only; the text says more.
+// Most functions tell success from failure only; the error message says more.
 inline ge::Status flat(CairnStatus status)
 {
     return status == 0 ? ge::SUCCESS : ge::FAILED;
@@ -74,7 +74,7 @@ inline ge::Status load_graph(uint64_t session, uint32_t id, const OptionMap &opt
 
 inline ge::Status json(uint64_t session, uint32_t id, uint32_t flags, ge::AscendString &result)
 {
-    return flat(CairnSessionJson(session, id, flags, &result, see_one));
+    return flat(CairnSessionJson(session, id, flags, &result, store_text));
 }
 
 // Calls the user's function once with the result of a run, on a thread of the engine.
@@ -84,11 +84,11 @@ void call_back(void *context, CairnStatus status, CairnOutputs *result)
     using Callback = std::function<void(ge::Status, std::vector<T> &)>;
     const std::unique_ptr<Callback> callback(static_cast<Callback *>(context));
     char message[256] = "";
-    CairnGuard guard = {};
-    guard.on_exit = [](const void *) { CairnSessionThreadExited(); };
-    guard.message = message;
-    guard.message_size = sizeof message;
-    const bool is_back = guarded(&guard, [&] {
+    CairnCallContext call_context = {};
+    call_context.on_exit = [](const void *) { CairnSessionThreadExited(); };
+    call_context.message = message;
+    call_context.message_size = sizeof message;
+    const bool is_back = call_user(&call_context, [&] {
         std::vector<T> outputs;
         if (result != nullptr) {
             take_outputs(result, outputs);

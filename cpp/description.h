@@ -50,14 +50,14 @@ inline ge::TensorDesc desc_of(const CairnDesc &seen)
 {
     ge::TensorDesc desc(shape_of(seen.dims, seen.rank), static_cast<ge::Format>(seen.format),
                         static_cast<ge::DataType>(seen.dtype));
-    desc.SetName(ascend(seen.name).GetString());
+    desc.SetName(to_ascend_string(seen.name).GetString());
     desc.SetOriginFormat(static_cast<ge::Format>(seen.origin_format));
     desc.SetOriginShape(shape_of(seen.origin_dims, seen.origin_rank));
     desc.SetPlacement(static_cast<ge::Placement>(seen.placement));
     return desc;
 }
 
-inline void see_desc(void *context, const CairnDesc *seen)
+inline void store_desc(void *context, const CairnDesc *seen)
 {
     *static_cast<ge::TensorDesc *>(context) = desc_of(*seen);
 }

@@ -15,7 +15,7 @@ static Status start(const std::map<AscendString, AscendString> &options)
 static AscendString texts(void (*show)(void *, CairnTextCallback))
 {
     std::string lines;
-    show(&lines, cairn::see_lines);
+    show(&lines, cairn::append_line);
     return AscendString(lines.data(), lines.size());
 }
 

@@ -152,7 +152,7 @@ Status GeSession::UnregisterExternalAllocator(const void *const stream) const
     return flat(CairnSessionUnregister(impl_->id, stream));
 }
 
-static void see_model(void *context, CairnText bytes)
+static void store_model(void *context, CairnText bytes)
 {
     ModelBufferData *const model = static_cast<ModelBufferData *>(context);
     model->data.reset(new uint8_t[bytes.size], std::default_delete<uint8_t[]>());
@@ -162,7 +162,7 @@ static void see_model(void *context, CairnText bytes)
 
 Status GeSession::GetCompiledModel(uint32_t graph_id, ModelBufferData &model_buffer)
 {
-    return flat(CairnSessionModel(impl_->id, graph_id, &model_buffer, see_model));
+    return flat(CairnSessionModel(impl_->id, graph_id, &model_buffer, store_model));
 }
 
 }  // namespace ge

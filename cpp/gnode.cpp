@@ -14,7 +14,7 @@ namespace ge {
 using cairn::fail;
 using cairn::text;
 
-GNode NodeBody::Own(CairnNode *owned)
+GNode NodeBody::Adopt(CairnNode *owned)
 {
     GNode node;
     if (owned != nullptr) {
@@ -23,16 +23,16 @@ GNode NodeBody::Own(CairnNode *owned)
     return node;
 }
 
-GNodePtr NodeBody::OwnShared(CairnNode *owned)
+GNodePtr NodeBody::AdoptShared(CairnNode *owned)
 {
-    return owned == nullptr ? nullptr : std::make_shared<GNode>(Own(owned));
+    return owned == nullptr ? nullptr : std::make_shared<GNode>(Adopt(owned));
 }
 
 GNode::GNode() = default;
 
 static graphStatus no_node(const char *function)
 {
-    return fail(std::string("GNode::") + function + ": the node is none");
+    return fail(std::string("GNode::") + function + ": the node is empty (default-constructed)");
 }
 
 graphStatus GNode::GetType(AscendString &type) const
@@ -40,7 +40,7 @@ graphStatus GNode::GetType(AscendString &type) const
     if (impl_ == nullptr) {
         return no_node("GetType");
     }
-    return CairnNodeType(impl_->handle, &type, cairn::see_one) ? GRAPH_SUCCESS : GRAPH_FAILED;
+    return CairnNodeType(impl_->handle, &type, cairn::store_text) ? GRAPH_SUCCESS : GRAPH_FAILED;
 }
 
 graphStatus GNode::GetName(AscendString &name) const
@@ -48,7 +48,7 @@ graphStatus GNode::GetName(AscendString &name) const
     if (impl_ == nullptr) {
         return no_node("GetName");
     }
-    return CairnNodeName(impl_->handle, &name, cairn::see_one) ? GRAPH_SUCCESS : GRAPH_FAILED;
+    return CairnNodeName(impl_->handle, &name, cairn::store_text) ? GRAPH_SUCCESS : GRAPH_FAILED;
 }
 
 std::pair<GNodePtr, int32_t> GNode::GetInDataNodesAndPortIndexs(const int32_t index) const
@@ -56,7 +56,7 @@ std::pair<GNodePtr, int32_t> GNode::GetInDataNodesAndPortIndexs(const int32_t in
     size_t output = 0;
     CairnNode *const source =
         impl_ == nullptr || index < 0 ? nullptr : CairnNodeSource(impl_->handle, static_cast<size_t>(index), &output);
-    return {NodeBody::OwnShared(source), source == nullptr ? -1 : static_cast<int32_t>(output)};
+    return {NodeBody::AdoptShared(source), source == nullptr ? -1 : static_cast<int32_t>(output)};
 }
 
 std::vector<std::pair<GNodePtr, int32_t>> GNode::GetOutDataNodesAndPortIndexs(const int32_t index) const
@@ -68,32 +68,32 @@ std::vector<std::pair<GNodePtr, int32_t>> GNode::GetOutDataNodesAndPortIndexs(co
         if (reader == nullptr) {
             break;
         }
-        readers.emplace_back(NodeBody::OwnShared(reader), static_cast<int32_t>(input));
+        readers.emplace_back(NodeBody::AdoptShared(reader), static_cast<int32_t>(input));
     }
     return readers;
 }
 
-static std::vector<GNodePtr> by_control(CairnNode *node, bool is_after)
+static std::vector<GNodePtr> control_neighbours(CairnNode *node, bool is_output)
 {
     std::vector<GNodePtr> nodes;
     for (size_t at = 0; node != nullptr; ++at) {
-        CairnNode *const other = CairnNodeControl(node, is_after, at);
+        CairnNode *const other = CairnNodeControl(node, is_output, at);
         if (other == nullptr) {
             break;
         }
-        nodes.push_back(NodeBody::OwnShared(other));
+        nodes.push_back(NodeBody::AdoptShared(other));
     }
     return nodes;
 }
 
 std::vector<GNodePtr> GNode::GetInControlNodes() const
 {
-    return by_control(NodeBody::Of(*this), false);
+    return control_neighbours(NodeBody::Of(*this), false);
 }
 
 std::vector<GNodePtr> GNode::GetOutControlNodes() const
 {
-    return by_control(NodeBody::Of(*this), true);
+    return control_neighbours(NodeBody::Of(*this), true);
 }
 
 graphStatus GNode::GetInputConstData(const int32_t index, Tensor &data) const
@@ -160,16 +160,22 @@ size_t GNode::GetOutputsSize() const
 
 static graphStatus get_desc(CairnNode *node, int32_t index, bool is_output, TensorDesc &desc)
 {
-    if (node == nullptr || index < 0) {
+    if (node == nullptr) {
+        return no_node(is_output ? "GetOutputDesc" : "GetInputDesc");
+    }
+    if (index < 0) {
         return fail(std::string("the node has no ") + (is_output ? "output " : "input ") + std::to_string(index));
     }
-    const bool found = CairnNodeDesc(node, static_cast<size_t>(index), is_output, &desc, cairn::see_desc);
+    const bool found = CairnNodeDesc(node, static_cast<size_t>(index), is_output, &desc, cairn::store_desc);
     return found ? GRAPH_SUCCESS : GRAPH_FAILED;
 }
 
 static graphStatus set_desc(CairnNode *node, int32_t index, bool is_output, const TensorDesc &desc)
 {
-    if (node == nullptr || index < 0) {
+    if (node == nullptr) {
+        return no_node(is_output ? "UpdateOutputDesc" : "UpdateInputDesc");
+    }
+    if (index < 0) {
         return fail(std::string("the node has no ") + (is_output ? "output " : "input ") + std::to_string(index));
     }
     cairn::Description description(desc);
@@ -198,7 +204,7 @@ graphStatus GNode::UpdateOutputDesc(const int32_t index, const TensorDesc &tenso
 
 static bool find(CairnNode *node, const AscendString &name, cairn::Attribute &found)
 {
-    return node != nullptr && CairnNodeAttr(node, text(name), &found, cairn::see_attribute);
+    return node != nullptr && CairnNodeAttr(node, text(name), &found, cairn::store_attribute);
 }
 
 static graphStatus set(CairnNode *node, const AscendString &name, cairn::Attribute value)

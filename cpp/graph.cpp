@@ -18,12 +18,12 @@ using cairn::text;
 
 Graph::Graph(const char_t *name) : impl_(std::make_shared<GraphBody>(CairnGraphNew(text(name)))) {}
 
-static graphStatus empty(const char *function)
+static graphStatus fail_empty(const char *function)
 {
     return fail(std::string("Graph::") + function + ": the graph is empty: give it a name, or load it first");
 }
 
-// Handles of operators; false, with a text, when one is empty.
+// Handles of operators; false, with an error message set, if one is empty.
 static bool handles(const char *function, const std::vector<Operator> &ops, std::vector<CairnOperator *> &found)
 {
     for (const Operator &op : ops) {
@@ -40,7 +40,7 @@ Graph &Graph::SetInputs(const std::vector<Operator> &inputs)
 {
     std::vector<CairnOperator *> ops;
     if (impl_ == nullptr) {
-        empty("SetInputs");
+        fail_empty("SetInputs");
     } else if (handles("SetInputs", inputs, ops)) {
         (void)CairnGraphSetInputs(impl_->handle, ops.data(), ops.size());
     }
@@ -51,7 +51,7 @@ static void set_outputs(CairnGraph *graph, const std::vector<Operator> &outputs,
 {
     std::vector<CairnOperator *> ops;
     if (graph == nullptr) {
-        empty("SetOutputs");
+        fail_empty("SetOutputs");
     } else if (handles("SetOutputs", outputs, ops)) {
         (void)CairnGraphSetOutputs(graph, ops.data(), indices.data(), ops.size());
     }
@@ -104,7 +104,7 @@ Graph &Graph::SetTargets(const std::vector<Operator> &targets)
 {
     std::vector<CairnOperator *> ops;
     if (impl_ == nullptr) {
-        empty("SetTargets");
+        fail_empty("SetTargets");
     } else if (handles("SetTargets", targets, ops)) {
         (void)CairnGraphSetTargets(impl_->handle, ops.data(), ops.size());
     }
@@ -119,7 +119,7 @@ bool Graph::IsValid() const
 graphStatus Graph::AddOp(const ge::Operator &op)
 {
     if (impl_ == nullptr || op.IsEmpty()) {
-        return impl_ == nullptr ? empty("AddOp") : fail("Graph::AddOp: the operator is empty");
+        return impl_ == nullptr ? fail_empty("AddOp") : fail("Graph::AddOp: the operator is empty");
     }
     return CairnGraphAddOp(impl_->handle, OperatorBody::Of(op));
 }
@@ -127,9 +127,9 @@ graphStatus Graph::AddOp(const ge::Operator &op)
 graphStatus Graph::FindOpByName(const char_t *name, ge::Operator &op) const
 {
     if (impl_ == nullptr) {
-        return empty("FindOpByName");
+        return fail_empty("FindOpByName");
     }
-    op = OperatorBody::Own(CairnGraphFindOp(impl_->handle, text(name)));
+    op = OperatorBody::Adopt(CairnGraphFindOp(impl_->handle, text(name)));
     return op.IsEmpty() ? fail("Graph::FindOpByName: there is no '" + std::string(name == nullptr ? "" : name) + "'")
                         : GRAPH_SUCCESS;
 }
@@ -142,7 +142,7 @@ graphStatus Graph::FindOpByType(const char_t *type, std::vector<ge::Operator> &o
     }
     ops.clear();
     for (const AscendString &name : names) {
-        Operator op = OperatorBody::Own(CairnGraphFindOp(impl_->handle, text(name)));
+        Operator op = OperatorBody::Adopt(CairnGraphFindOp(impl_->handle, text(name)));
         AscendString found;
         if (!op.IsEmpty() && op.GetOpType(found) == GRAPH_SUCCESS && found == type) {
             ops.push_back(op);
@@ -154,10 +154,10 @@ graphStatus Graph::FindOpByType(const char_t *type, std::vector<ge::Operator> &o
 graphStatus Graph::GetAllOpName(std::vector<AscendString> &names) const
 {
     if (impl_ == nullptr) {
-        return empty("GetAllOpName");
+        return fail_empty("GetAllOpName");
     }
     names.clear();
-    CairnGraphOpNames(impl_->handle, &names, cairn::see_all);
+    CairnGraphOpNames(impl_->handle, &names, cairn::append_text);
     return GRAPH_SUCCESS;
 }
 
@@ -214,7 +214,7 @@ graphStatus Graph::LoadFromSerializedModelArray(const void *serialized_model, si
 graphStatus Graph::SaveToMem(GraphBuffer &graph_buffer) const
 {
     if (impl_ == nullptr) {
-        return empty("SaveToMem");
+        return fail_empty("SaveToMem");
     }
     auto bytes = std::make_unique<std::vector<uint8_t>>();
     const auto callback = [](void *context, CairnText seen) {
@@ -240,9 +240,9 @@ graphStatus Graph::LoadFromMem(const uint8_t *data, const size_t len)
 graphStatus Graph::GetName(AscendString &name) const
 {
     if (impl_ == nullptr) {
-        return empty("GetName");
+        return fail_empty("GetName");
     }
-    CairnGraphName(impl_->handle, &name, cairn::see_one);
+    CairnGraphName(impl_->handle, &name, cairn::store_text);
     return GRAPH_SUCCESS;
 }
 
@@ -258,7 +258,7 @@ std::vector<GNode> Graph::GetAllNodes() const
     std::vector<GNode> nodes;
     if (impl_ != nullptr) {
         CairnGraphNodes(impl_->handle, &nodes, [](void *context, CairnNode *node) {
-            static_cast<std::vector<GNode> *>(context)->push_back(NodeBody::Own(node));
+            static_cast<std::vector<GNode> *>(context)->push_back(NodeBody::Adopt(node));
         });
     }
     return nodes;
@@ -280,13 +280,13 @@ GNodePtr Graph::FindNodeByName(const AscendString &node_name) const
     return nullptr;
 }
 
-// Whether both are there; leaves a text when one is not.
+// Whether both are there; sets an error message if one is not.
 static bool there(const char *function, const std::shared_ptr<GraphBody> &graph, const GNode &one, const GNode &other)
 {
     if (graph == nullptr) {
-        empty(function);
+        fail_empty(function);
     } else if (NodeBody::Of(one) == nullptr || NodeBody::Of(other) == nullptr) {
-        fail(std::string("Graph::") + function + ": the node is none: take nodes from GetAllNodes or AddNodeByOp");
+        fail(std::string("Graph::") + function + ": the node is empty (default-constructed): take nodes from GetAllNodes or AddNodeByOp");
     } else {
         return true;
     }
@@ -316,10 +316,10 @@ graphStatus Graph::RemoveEdge(GNode &src_node, const int32_t src_port_index, GNo
 GNode Graph::AddNodeByOp(const Operator &op)
 {
     if (impl_ == nullptr || op.IsEmpty()) {
-        impl_ == nullptr ? empty("AddNodeByOp") : fail("Graph::AddNodeByOp: the operator is empty");
+        impl_ == nullptr ? fail_empty("AddNodeByOp") : fail("Graph::AddNodeByOp: the operator is empty");
         return GNode();
     }
-    return NodeBody::Own(CairnGraphAddNode(impl_->handle, OperatorBody::Of(op)));
+    return NodeBody::Adopt(CairnGraphAddNode(impl_->handle, OperatorBody::Of(op)));
 }
 
 graphStatus Graph::AddDataEdge(GNode &src_node, const int32_t src_port_index, GNode &dst_node,
@@ -376,7 +376,7 @@ GraphPtr Graph::ConstructFromInputs(const std::vector<Operator> &inputs, const A
 graphStatus Graph::SetAttr(const AscendString &name, const AttrValue &attr_value)
 {
     if (impl_ == nullptr) {
-        return empty("SetAttr");
+        return fail_empty("SetAttr");
     }
     cairn::Attribute value(attr_value);
     return CairnGraphSetAttr(impl_->handle, text(name), &value.borrowed());
@@ -385,7 +385,7 @@ graphStatus Graph::SetAttr(const AscendString &name, const AttrValue &attr_value
 graphStatus Graph::GetAttr(const AscendString &name, AttrValue &attr_value) const
 {
     cairn::Attribute value;
-    const bool found = impl_ != nullptr && CairnGraphAttr(impl_->handle, text(name), &value, cairn::see_attribute);
+    const bool found = impl_ != nullptr && CairnGraphAttr(impl_->handle, text(name), &value, cairn::store_attribute);
     return found && value.Get(attr_value) ? GRAPH_SUCCESS : GRAPH_FAILED;
 }
 

@@ -36,8 +36,8 @@ public:
     // The engine's node, borrowed; null for GNode().
     static CairnNode *Of(const GNode &node) { return node.impl_ == nullptr ? nullptr : node.impl_->handle; }
     // Of a handle that is handed over; no node for null.
-    static GNode Own(CairnNode *owned);
-    static GNodePtr OwnShared(CairnNode *owned);
+    static GNode Adopt(CairnNode *owned);
+    static GNodePtr AdoptShared(CairnNode *owned);
 
     CairnNode *const handle;
 };

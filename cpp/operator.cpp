@@ -14,7 +14,7 @@ namespace ge {
 using cairn::fail;
 using cairn::text;
 
-Operator OperatorBody::Own(CairnOperator *owned)
+Operator OperatorBody::Adopt(CairnOperator *owned)
 {
     Operator op;
     if (owned != nullptr) {
@@ -23,29 +23,29 @@ Operator OperatorBody::Own(CairnOperator *owned)
     return op;
 }
 
-static std::shared_ptr<OperatorBody> body(CairnText name, CairnText type)
+static std::shared_ptr<OperatorBody> make_impl(CairnText name, CairnText type)
 {
     return std::make_shared<OperatorBody>(CairnOperatorNew(name, type));
 }
 
-static AscendString numbered(const char_t *type)
+static AscendString default_name(const char_t *type)
 {
     static std::atomic<uint32_t> next{0};
     return AscendString((std::string(type == nullptr ? "" : type) + "_" + std::to_string(next++)).c_str());
 }
 
-Operator::Operator(const char_t *type) : operator_impl_(body(text(numbered(type)), text(type))) {}
+Operator::Operator(const char_t *type) : operator_impl_(make_impl(text(default_name(type)), text(type))) {}
 
-Operator::Operator(const char_t *name, const char_t *type) : operator_impl_(body(text(name), text(type))) {}
+Operator::Operator(const char_t *name, const char_t *type) : operator_impl_(make_impl(text(name), text(type))) {}
 
-Operator::Operator(const AscendString &name, const AscendString &type) : operator_impl_(body(text(name), text(type))) {}
+Operator::Operator(const AscendString &name, const AscendString &type) : operator_impl_(make_impl(text(name), text(type))) {}
 
 bool Operator::IsEmpty() const
 {
     return operator_impl_ == nullptr;
 }
 
-static graphStatus empty(const char *function)
+static graphStatus fail_empty(const char *function)
 {
     return fail(std::string("Operator::") + function + ": the operator is empty");
 }
@@ -53,22 +53,22 @@ static graphStatus empty(const char *function)
 graphStatus Operator::GetName(AscendString &name) const
 {
     if (IsEmpty()) {
-        return empty("GetName");
+        return fail_empty("GetName");
     }
-    CairnOperatorName(operator_impl_->handle, &name, cairn::see_one);
+    CairnOperatorName(operator_impl_->handle, &name, cairn::store_text);
     return GRAPH_SUCCESS;
 }
 
 graphStatus Operator::GetOpType(AscendString &type) const
 {
     if (IsEmpty()) {
-        return empty("GetOpType");
+        return fail_empty("GetOpType");
     }
-    CairnOperatorType(operator_impl_->handle, &type, cairn::see_one);
+    CairnOperatorType(operator_impl_->handle, &type, cairn::store_text);
     return GRAPH_SUCCESS;
 }
 
-static std::string title(const Operator &op)
+static std::string name_and_type(const Operator &op)
 {
     AscendString name("(empty)"), type("");
     if (!op.IsEmpty()) {
@@ -78,19 +78,19 @@ static std::string title(const Operator &op)
     return std::string(name.GetString()) + " (" + type.GetString() + ")";
 }
 
-// The index of an input or output by name; below 0, with a text, if there is none.
+// The index of an input or output by name; negative, with an error message set, if there is none.
 static int64_t port_index(const Operator &op, const char *name, bool is_output)
 {
     CairnOperator *const handle = OperatorBody::Of(op);
     const int64_t found = handle == nullptr ? -1 : CairnOperatorPortIndex(handle, text(name), is_output);
     if (found < 0) {
-        fail("operator " + title(op) + " has no " + (is_output ? "output '" : "input '") +
+        fail("operator " + name_and_type(op) + " has no " + (is_output ? "output '" : "input '") +
              (name == nullptr ? "" : name) + "'");
     }
     return found;
 }
 
-static std::string of_list(const char *name, uint32_t index)
+static std::string dynamic_port_name(const char *name, uint32_t index)
 {
     return (name == nullptr ? std::string() : std::string(name)) + std::to_string(index);
 }
@@ -102,7 +102,7 @@ static void link(const Operator &to, int64_t input, const Operator &from, int64_
         return;
     }
     if (source == nullptr) {
-        fail("operator " + title(to) + ": what is to feed it is empty");
+        fail("operator " + name_and_type(to) + ": the source operator is empty");
         return;
     }
     (void)CairnOperatorLink(OperatorBody::Of(to), static_cast<size_t>(input), source, static_cast<size_t>(output));
@@ -128,7 +128,7 @@ Operator &Operator::SetInput(const char_t *dst_name, const Operator &src_oprt, u
 Operator &Operator::SetInput(uint32_t dst_index, const Operator &src_oprt, uint32_t src_index)
 {
     if (IsEmpty()) {
-        empty("SetInput");
+        fail_empty("SetInput");
     } else {
         link(*this, dst_index, src_oprt, src_index);
     }
@@ -137,19 +137,19 @@ Operator &Operator::SetInput(uint32_t dst_index, const Operator &src_oprt, uint3
 
 Operator &Operator::SetInput(const char_t *dst_name, uint32_t dst_index, const Operator &src_oprt, const char_t *name)
 {
-    return SetInput(of_list(dst_name, dst_index).c_str(), src_oprt, name);
+    return SetInput(dynamic_port_name(dst_name, dst_index).c_str(), src_oprt, name);
 }
 
 Operator &Operator::SetInput(const char_t *dst_name, uint32_t dst_index, const Operator &src_oprt)
 {
-    return SetInput(of_list(dst_name, dst_index).c_str(), src_oprt, 0U);
+    return SetInput(dynamic_port_name(dst_name, dst_index).c_str(), src_oprt, 0U);
 }
 
 Operator &Operator::AddControlInput(const Operator &src_oprt)
 {
     CairnOperator *const before = OperatorBody::Of(src_oprt);
     if (IsEmpty() || before == nullptr) {
-        empty("AddControlInput");
+        fail_empty("AddControlInput");
     } else {
         (void)CairnOperatorFollow(operator_impl_->handle, before);
     }
@@ -164,13 +164,13 @@ graphStatus Operator::GetInputConstData(const char_t *dst_name, Tensor &data) co
     }
     size_t output = 0;
     const Operator source =
-        OperatorBody::Own(CairnOperatorSource(operator_impl_->handle, static_cast<size_t>(input), &output));
+        OperatorBody::Adopt(CairnOperatorSource(operator_impl_->handle, static_cast<size_t>(input), &output));
     AscendString type;
     if (!source.IsEmpty()) {
         (void)source.GetOpType(type);
     }
     if (type != "Const" && type != "Constant") {
-        return fail("operator " + title(*this) + ": no Const feeds the input '" + dst_name + "'");
+        return fail("operator " + name_and_type(*this) + ": no Const feeds the input '" + dst_name + "'");
     }
     return source.GetAttr("value", data);
 }
@@ -179,7 +179,7 @@ static TensorDesc desc_at(const Operator &op, int64_t at, bool is_output)
 {
     TensorDesc desc;
     if (at >= 0 && !op.IsEmpty()) {
-        (void)CairnOperatorDesc(OperatorBody::Of(op), static_cast<size_t>(at), is_output, &desc, cairn::see_desc);
+        (void)CairnOperatorDesc(OperatorBody::Of(op), static_cast<size_t>(at), is_output, &desc, cairn::store_desc);
     }
     return desc;
 }
@@ -187,7 +187,7 @@ static TensorDesc desc_at(const Operator &op, int64_t at, bool is_output)
 static graphStatus update_at(const Operator &op, int64_t at, bool is_output, const TensorDesc &desc)
 {
     if (at < 0 || op.IsEmpty()) {
-        return at < 0 ? GRAPH_FAILED : empty("UpdateDesc");
+        return at < 0 ? GRAPH_FAILED : fail_empty(is_output ? "UpdateOutputDesc" : "UpdateInputDesc");
     }
     cairn::Description description(desc);
     return CairnOperatorSetDesc(OperatorBody::Of(op), static_cast<size_t>(at), is_output, &description.borrowed());
@@ -215,19 +215,19 @@ TensorDesc Operator::GetOutputDesc(uint32_t index) const
 
 TensorDesc Operator::GetDynamicInputDesc(const char_t *name, uint32_t index) const
 {
-    return GetInputDescByName(of_list(name, index).c_str());
+    return GetInputDescByName(dynamic_port_name(name, index).c_str());
 }
 
 TensorDesc Operator::GetDynamicOutputDesc(const char_t *name, uint32_t index) const
 {
-    return GetOutputDescByName(of_list(name, index).c_str());
+    return GetOutputDescByName(dynamic_port_name(name, index).c_str());
 }
 
 graphStatus Operator::TryGetInputDesc(const char_t *name, TensorDesc &tensor_desc) const
 {
     const int64_t at = port_index(*this, name, false);
     const bool found = at >= 0 && CairnOperatorDesc(operator_impl_->handle, static_cast<size_t>(at), false,
-                                                    &tensor_desc, cairn::see_desc);
+                                                    &tensor_desc, cairn::store_desc);
     return found ? GRAPH_SUCCESS : GRAPH_FAILED;
 }
 
@@ -253,15 +253,15 @@ graphStatus Operator::UpdateOutputDesc(const uint32_t index, const TensorDesc &t
 
 graphStatus Operator::UpdateDynamicInputDesc(const char_t *name, uint32_t index, const TensorDesc &tensor_desc)
 {
-    return UpdateInputDesc(of_list(name, index).c_str(), tensor_desc);
+    return UpdateInputDesc(dynamic_port_name(name, index).c_str(), tensor_desc);
 }
 
 graphStatus Operator::UpdateDynamicOutputDesc(const char_t *name, uint32_t index, const TensorDesc &tensor_desc)
 {
-    return UpdateOutputDesc(of_list(name, index).c_str(), tensor_desc);
+    return UpdateOutputDesc(dynamic_port_name(name, index).c_str(), tensor_desc);
 }
 
-static int32_t grown(const Operator &op, const char_t *name, bool is_output)
+static int32_t dynamic_port_count(const Operator &op, const char_t *name, bool is_output)
 {
     const int64_t count = op.IsEmpty() ? 0 : CairnOperatorDynamicCount(OperatorBody::Of(op), text(name), is_output);
     return count < 0 ? 0 : static_cast<int32_t>(count);
@@ -269,12 +269,12 @@ static int32_t grown(const Operator &op, const char_t *name, bool is_output)
 
 int32_t Operator::GetDynamicInputNum(const char_t *name) const
 {
-    return grown(*this, name, false);
+    return dynamic_port_count(*this, name, false);
 }
 
 int32_t Operator::GetDynamicOutputNum(const char_t *name) const
 {
-    return grown(*this, name, true);
+    return dynamic_port_count(*this, name, true);
 }
 
 size_t Operator::GetInputsSize() const
@@ -290,13 +290,13 @@ size_t Operator::GetOutputsSize() const
 graphStatus Operator::InferShapeAndType()
 {
     if (IsEmpty()) {
-        return empty("InferShapeAndType");
+        return fail_empty("InferShapeAndType");
     }
     AscendString type;
     (void)GetOpType(type);
-    const std::function<graphStatus(Operator &)> own =
+    const std::function<graphStatus(Operator &)> user_function =
         operator_impl_->infer ? operator_impl_->infer : registered_inference(type);
-    return own ? own(*this) : CairnOperatorInfer(operator_impl_->handle);
+    return user_function ? user_function(*this) : CairnOperatorInfer(operator_impl_->handle);
 }
 
 void Operator::SetInferenceContext(const InferenceContextPtr &inference_context)
@@ -314,13 +314,13 @@ InferenceContextPtr Operator::GetInferenceContext() const
 graphStatus Operator::VerifyAllAttr(bool disable_common_verifier)
 {
     if (IsEmpty()) {
-        return empty("VerifyAllAttr");
+        return fail_empty("VerifyAllAttr");
     }
     AscendString type;
     (void)GetOpType(type);
-    const std::function<graphStatus(Operator &)> own =
+    const std::function<graphStatus(Operator &)> user_function =
         operator_impl_->verify ? operator_impl_->verify : registered_verification(type);
-    if (own && own(*this) != GRAPH_SUCCESS) {
+    if (user_function && user_function(*this) != GRAPH_SUCCESS) {
         return GRAPH_FAILED;
     }
     return disable_common_verifier ? GRAPH_SUCCESS : VerifyAll();
@@ -333,9 +333,9 @@ graphStatus Operator::VerifyAll()
         return GRAPH_FAILED;
     }
     for (const auto &attribute : declared) {
-        const auto unseen = [](void *, const CairnValue *) {};
-        if (!CairnOperatorAttr(operator_impl_->handle, text(attribute.first), nullptr, unseen)) {
-            return fail("operator " + title(*this) + ": the attribute '" + attribute.first.GetString() +
+        const auto ignore_value = [](void *, const CairnValue *) {};
+        if (!CairnOperatorAttr(operator_impl_->handle, text(attribute.first), nullptr, ignore_value)) {
+            return fail("operator " + name_and_type(*this) + ": the attribute '" + attribute.first.GetString() +
                         "' must be set");
         }
     }

@@ -1,4 +1,4 @@
-// What ge::Operator holds: the engine's operator, and functions of the user.
+// What ge::Operator holds: the engine's operator, and user functions.
 #ifndef CAIRN_CPP_OPERATOR_H
 #define CAIRN_CPP_OPERATOR_H
 
@@ -22,7 +22,7 @@ public:
     // The engine's operator, borrowed; null for an empty one.
     static CairnOperator *Of(const Operator &op) { return op.operator_impl_ == nullptr ? nullptr : op.operator_impl_->handle; }
     // Of a handle that is handed over; an empty one for null.
-    static Operator Own(CairnOperator *owned);
+    static Operator Adopt(CairnOperator *owned);
 
     CairnOperator *const handle;
     std::vector<AscendString> subgraph_names;

@@ -24,7 +24,7 @@ static graphStatus get(const Operator &op, const char_t *name, T &value)
     CairnOperator *const handle = OperatorBody::Of(op);
     cairn::Attribute found;
     const bool there =
-        handle != nullptr && name != nullptr && CairnOperatorAttr(handle, text(name), &found, cairn::see_attribute);
+        handle != nullptr && name != nullptr && CairnOperatorAttr(handle, text(name), &found, cairn::store_attribute);
     return there && found.Get(value) ? GRAPH_SUCCESS : GRAPH_FAILED;
 }
 
@@ -81,7 +81,7 @@ static graphStatus pairs(const Operator &op, void (*show)(const CairnOperator *,
         return cairn::fail("the operator is empty: it has no attributes");
     }
     std::vector<AscendString> seen;
-    show(handle, &seen, cairn::see_all);
+    show(handle, &seen, cairn::append_text);
     types.clear();
     for (size_t at = 0; at + 1 < seen.size(); at += 2) {
         types[seen[at]] = seen[at + 1];

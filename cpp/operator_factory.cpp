@@ -91,7 +91,7 @@ Operator OperatorFactory::CreateOperator(const char_t *const operator_name, cons
 graphStatus OperatorFactory::GetOpsTypeList(std::vector<AscendString> &all_ops)
 {
     all_ops = Registry::Here().Types();
-    CairnOperatorTypes(&all_ops, cairn::see_all);
+    CairnOperatorTypes(&all_ops, cairn::append_text);
     std::sort(all_ops.begin(), all_ops.end());
     all_ops.erase(std::unique(all_ops.begin(), all_ops.end()), all_ops.end());
     return GRAPH_SUCCESS;

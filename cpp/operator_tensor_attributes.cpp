@@ -45,7 +45,7 @@ static graphStatus get(const Side &side, const char_t *name, T &value)
     cairn::Attribute found;
     const bool there = side.IsThere(name) &&
                        CairnOperatorPortAttr(OperatorBody::Of(side.op), static_cast<size_t>(side.port),
-                                              side.is_output, text(name), &found, cairn::see_attribute);
+                                              side.is_output, text(name), &found, cairn::store_attribute);
     return there && found.Get(value) ? GRAPH_SUCCESS : GRAPH_FAILED;
 }
 

@@ -173,7 +173,7 @@ Status Session::GetVariables(const std::vector<AscendString> &var_names, std::ve
     std::vector<AscendString> names;
     CairnOutputs *result = nullptr;
     const CairnStatus status =
-        CairnSessionVariables(sessionId_, asked.data(), asked.size(), &names, cairn::see_all, &result);
+        CairnSessionVariables(sessionId_, asked.data(), asked.size(), &names, cairn::append_text, &result);
     if (status != 0) {
         return FAILED;
     }

@@ -135,7 +135,7 @@ static std::vector<TensorDesc> outputs(const CairnSummary *summary)
 {
     std::vector<TensorDesc> descs(CairnSummaryOutputs(summary));
     for (size_t at = 0; at < descs.size(); ++at) {
-        CairnSummaryOutput(summary, at, &descs[at], cairn::see_desc);
+        CairnSummaryOutput(summary, at, &descs[at], cairn::store_desc);
     }
     return descs;
 }

@@ -27,28 +27,28 @@ inline CairnText text(const std::string &value)
     return CairnText{value.data(), value.size()};
 }
 
-inline ge::AscendString ascend(CairnText value)
+inline ge::AscendString to_ascend_string(CairnText value)
 {
     return ge::AscendString(value.data == nullptr ? "" : value.data, value.size);
 }
 
-// Functions to be shown texts with: the last one, all of them, all of them in lines.
-inline void see_one(void *context, CairnText value)
+// Callbacks that store a text, append it to a vector, or append it as a line.
+inline void store_text(void *context, CairnText value)
 {
-    *static_cast<ge::AscendString *>(context) = ascend(value);
+    *static_cast<ge::AscendString *>(context) = to_ascend_string(value);
 }
 
-inline void see_all(void *context, CairnText value)
+inline void append_text(void *context, CairnText value)
 {
-    static_cast<std::vector<ge::AscendString> *>(context)->push_back(ascend(value));
+    static_cast<std::vector<ge::AscendString> *>(context)->push_back(to_ascend_string(value));
 }
 
-inline void see_bytes(void *context, CairnText value)
+inline void store_bytes(void *context, CairnText value)
 {
     static_cast<std::string *>(context)->assign(value.data, value.size);
 }
 
-inline void see_lines(void *context, CairnText value)
+inline void append_line(void *context, CairnText value)
 {
     std::string *const lines = static_cast<std::string *>(context);
     if (!lines->empty()) {
@@ -74,7 +74,7 @@ private:
     std::vector<CairnText> texts_;
 };
 
-// Leaves the text of a failure for this thread and gives the code.
+// Sets the error message of this thread and returns the code.
 inline CairnStatus fail(CairnStatus code, const std::string &message)
 {
     return CairnEngineFail(code, text(message));

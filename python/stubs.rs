@@ -22,7 +22,8 @@ pub fn files(functions: &[Function]) -> Vec<(String, String)> {
             );
             if *module == "acl" {
                 let names: Vec<_> = inner.iter().map(|name| format!("{name} as {name}")).collect();
-                writeln!(head, "from . import {}\n", names.join(", ")).expect("text");
+                writeln!(head, "from . import {}\n", names.join(", "))
+                    .expect("writing to a String cannot fail");
             }
             let file = if *module == "acl" { "__init__" } else { module };
             (format!("{file}.pyi"), head + &body)

@@ -17,14 +17,14 @@ pub fn source(functions: &[Function]) -> String {
         }
         let adds = modules.entry(&function.module).or_default();
         writeln!(adds, "    module.add_function(wrap_pyfunction!({ident}, module)?)?;")
-            .expect("text");
+            .expect("writing to a String cannot fail");
     }
     for (module, adds) in modules {
         write!(
             out,
             "pub(crate) fn add_{module}(module: &Bound<'_, PyModule>) -> PyResult<()> {{\n{adds}    Ok(())\n}}\n\n"
         )
-        .expect("text");
+        .expect("writing to a String cannot fail");
     }
     out
 }
@@ -40,16 +40,16 @@ fn c_functions(functions: &[Function]) -> String {
             continue;
         };
         let kind = if function.hand { "usize".into() } else { signature(function) };
-        writeln!(fields, "    pub {c_function}: {kind},").expect("text");
+        writeln!(fields, "    pub {c_function}: {kind},").expect("writing to a String cannot fail");
         let load = format!("library.find(c\"{c_function}\")?");
         match function.hand {
-            true => writeln!(loads, "            {c_function}: {load},").expect("text"),
+            true => writeln!(loads, "            {c_function}: {load},").expect("writing to a String cannot fail"),
             false => write!(
                 loads,
                 "            // SAFETY: the library exports this name with this signature.\n            \
                  {c_function}: unsafe {{ std::mem::transmute::<usize, {kind}>({load}) }},\n"
             )
-            .expect("text"),
+            .expect("writing to a String cannot fail"),
         }
     }
     format!(
@@ -111,12 +111,12 @@ fn wrapper(out: &mut String, function: &Function, ident: &str) {
     let mut body = String::new();
     for output in function.parameters.iter().filter(|parameter| parameter.is_output) {
         writeln!(body, "    let mut {} = {}::default();", name(output), rust(&output.kind))
-            .expect("text");
+            .expect("writing to a String cannot fail");
     }
     for list in &inputs {
         if let Some(other) = &list.shares {
             writeln!(body, "    {}.matches(\"{}\", &{other}, \"{other}\")?;", list.name, list.name)
-                .expect("text");
+                .expect("writing to a String cannot fail");
         }
     }
     let passed: Vec<_> = function.parameters.iter().flat_map(passes).collect();
@@ -129,7 +129,7 @@ fn wrapper(out: &mut String, function: &Function, ident: &str) {
         _ => format!("unsafe {{ {call} }}"),
     };
     writeln!(body, "    let ret = {lets_go}(py, || {{\n        {safe}\n        {call}\n    }});")
-        .expect("text");
+        .expect("writing to a String cannot fail");
     let (kinds, values): (Vec<_>, Vec<_>) = match returned {
         ResultKind::Nothing => (vec!["()".to_owned()], vec!["ret".to_owned()]),
         ResultKind::Text => (vec!["Option<String>".into()], vec!["ret".into()]),
@@ -163,7 +163,7 @@ fn wrapper(out: &mut String, function: &Function, ident: &str) {
         function.name,
         arguments.join(", "),
     )
-    .expect("text");
+    .expect("writing to a String cannot fail");
 }
 
 fn name(parameter: &Parameter) -> String {
@@ -215,7 +215,7 @@ fn extracted(kind: &str) -> String {
 fn element(kind: &str) -> &str {
     match kind {
         "ptrs" => "usize",
-        other => other.strip_suffix('s').expect("a list"),
+        other => other.strip_suffix('s').expect("the kind of a list ends in s"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `cargo xtask bench NAME`: ours beside its peers, in one run.
+//! `cargo xtask bench NAME`: Cairn compared with other implementations, in one run.
 
 #![allow(missing_docs)]
 
@@ -31,7 +31,7 @@ fn main() -> std::io::Result<()> {
     }
 }
 
-/// The runtime beside its peers.
+/// The runtime compared with crossbeam, glibc and memcpy.
 fn runtime(out: &Path) -> std::io::Result<()> {
     let toolkit =
         PathBuf::from(std::env::var_os("CAIRN_TOOLKIT").expect("CAIRN_TOOLKIT names the toolkit"));
@@ -41,12 +41,16 @@ fn runtime(out: &Path) -> std::io::Result<()> {
     report.write(&out.join("runtime.json"))
 }
 
-/// What has no function of its own in C: empty tasks, straight at the engine.
+/// Empty tasks, which the C API cannot submit: straight to the engine.
 fn engine(report: &mut Report) {
-    let runtime = Runtime::start(Config::from_env().expect("settings")).expect("a runtime");
+    let runtime = Runtime::start(Config::from_env().expect("the settings are valid"))
+        .expect("the runtime starts");
     runtime.set_device(0).expect("device 0");
-    let stream =
-        || runtime.stream(runtime.create_stream(0, 0).expect("a stream")).expect("a stream");
+    let stream = || {
+        runtime
+            .stream(runtime.create_stream(0, 0).expect("a stream can be created"))
+            .expect("a stream")
+    };
     let (a, b) = (stream(), stream());
     let empty = || Task::bare("empty", Body::Nothing);
 
@@ -54,30 +58,30 @@ fn engine(report: &mut Report) {
         400,
         200,
         || {
-            a.synchronize(None).expect("done");
-            a.submit(empty()).expect("submitted");
+            a.synchronize(None).expect("the tasks succeed");
+            a.submit(empty()).expect("the stream takes tasks");
         },
         || {
             (0..200).for_each(|_| {
-                a.submit(empty()).expect("submitted");
+                a.submit(empty()).expect("the stream takes tasks");
             })
         },
     );
-    report.alone("submit an empty task, worker awake", submit, "at most 100 ns");
+    report.single("submit an empty task, worker awake", submit, "at most 100 ns");
 
-    a.synchronize(None).expect("done");
+    a.synchronize(None).expect("the tasks succeed");
     let round = slices(
         400,
         100,
         || (),
         || {
             for _ in 0..100 {
-                a.submit(empty()).expect("submitted");
-                a.synchronize(None).expect("done");
+                a.submit(empty()).expect("the stream takes tasks");
+                a.synchronize(None).expect("the tasks succeed");
             }
         },
     );
-    report.beside(
+    report.compare(
         "submit to complete, caller waits",
         round,
         "crossbeam round trip",
@@ -86,30 +90,30 @@ fn engine(report: &mut Report) {
     );
 
     let event = runtime
-        .event(runtime.create_event(Kind::Ex, flag::SYNC).expect("an event"))
-        .expect("an event");
+        .event(runtime.create_event(Kind::Ex, flag::SYNC).expect("an event can be created"))
+        .expect("an event can be created");
     let hand_over = slices(
         200,
         100,
         || (),
         || {
             for _ in 0..100 {
-                event.record(&a).expect("recorded");
-                event.wait(&b, std::time::Duration::ZERO).expect("submitted");
+                event.record(&a).expect("the event can be recorded");
+                event.wait(&b, std::time::Duration::ZERO).expect("the stream takes tasks");
             }
-            b.synchronize(None).expect("done");
+            b.synchronize(None).expect("the tasks succeed");
         },
     );
-    report.alone("record on one stream, wait on another", hand_over, "-");
+    report.single("record on one stream, wait on another", hand_over, "-");
     runtime.shared.scheduler.stop();
 }
 
 fn crossbeam_round_trip() -> Figure {
-    let (to, at) = crossbeam_channel::bounded::<u64>(64);
-    let (back, from) = crossbeam_channel::bounded::<u64>(64);
+    let (tx, rx) = crossbeam_channel::bounded::<u64>(64);
+    let (echo_tx, echo_rx) = crossbeam_channel::bounded::<u64>(64);
     let echo = std::thread::spawn(move || {
-        for value in at {
-            back.send(value).expect("heard");
+        for value in rx {
+            echo_tx.send(value).expect("the receiver is alive");
         }
     });
     let figure = slices(
@@ -118,13 +122,13 @@ fn crossbeam_round_trip() -> Figure {
         || (),
         || {
             for value in 0..100 {
-                to.send(value).expect("heard");
-                from.recv().expect("answered");
+                tx.send(value).expect("the echo thread is alive");
+                echo_rx.recv().expect("the echo thread is alive");
             }
         },
     );
-    drop(to);
-    echo.join().expect("the echo ends");
+    drop(tx);
+    echo.join().expect("the echo thread does not panic");
     figure
 }
 
@@ -143,7 +147,7 @@ fn door(report: &mut Report, acl: &Acl) {
             streams.iter().for_each(|s| ok((acl.destroy_stream)(*s)));
         }
         created.sort_by(f64::total_cmp);
-        report.alone(
+        report.single(
             "1,000 streams created",
             Figure { best: created[0], median: created[5] },
             "at most 10 ms",
@@ -179,7 +183,7 @@ fn door(report: &mut Report, acl: &Acl) {
                     }
                 },
             );
-            report.beside(&format!("malloc + free, {}", bytes(size)), ours, "glibc", theirs, "");
+            report.compare(&format!("malloc + free, {}", bytes(size)), ours, "glibc", theirs, "");
         }
     }
 }
@@ -188,15 +192,15 @@ fn door(report: &mut Report, acl: &Acl) {
 /// `stream` is live.
 unsafe fn copies(report: &mut Report, acl: &Acl, stream: *mut c_void) {
     let ok = |code: i32| assert_eq!(code, 0);
-    const MOST: usize = 256 << 20;
+    const MAX_SIZE: usize = 256 << 20;
     // SAFETY: calls of the C interface on memory that it gave out; memcpy within the same bounds.
     unsafe {
-        let (mut device, mut host, mut plain) = (null_mut(), null_mut(), null_mut());
-        ok((acl.malloc)(&mut device, MOST, 0));
-        ok((acl.malloc_host)(&mut host, MOST));
-        ok((acl.malloc)(&mut plain, MOST, 0));
-        for p in [device, host, plain] {
-            ok((acl.memset_async)(p, MOST, 1, MOST, stream));
+        let (mut device, mut host, mut memcpy_dst) = (null_mut(), null_mut(), null_mut());
+        ok((acl.malloc)(&mut device, MAX_SIZE, 0));
+        ok((acl.malloc_host)(&mut host, MAX_SIZE));
+        ok((acl.malloc)(&mut memcpy_dst, MAX_SIZE, 0));
+        for p in [device, host, memcpy_dst] {
+            ok((acl.memset_async)(p, MAX_SIZE, 1, MAX_SIZE, stream));
         }
         ok((acl.synchronize)(stream));
         for size in [4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20] {
@@ -219,16 +223,16 @@ unsafe fn copies(report: &mut Report, acl: &Acl, stream: *mut c_void) {
                 || (),
                 || {
                     for _ in 0..rounds {
-                        libc::memcpy(plain, host, size);
-                        std::hint::black_box(plain);
+                        libc::memcpy(memcpy_dst, host, size);
+                        std::hint::black_box(memcpy_dst);
                     }
                 },
             );
             let goal = if size >= 1 << 20 { "at most 1.05x (0.95 of the speed)" } else { "" };
-            report.beside(&format!("async copy, {}", bytes(size)), ours, "memcpy", theirs, goal);
+            report.compare(&format!("async copy, {}", bytes(size)), ours, "memcpy", theirs, goal);
         }
         ok((acl.free)(device));
-        ok((acl.free)(plain));
+        ok((acl.free)(memcpy_dst));
     }
 }
 

@@ -45,7 +45,7 @@ impl Report {
     }
 
     /// A figure alone, with its goal.
-    pub fn alone(&mut self, name: &str, ours: Figure, goal: &str) {
+    pub fn single(&mut self, name: &str, ours: Figure, goal: &str) {
         println!("{name:<46} {:>12} {:>12}  goal: {goal}", time(ours.best), time(ours.median));
         self.rows.push(
             json!({"name": name, "best_ns": ours.best, "median_ns": ours.median, "goal": goal}),
@@ -53,7 +53,7 @@ impl Report {
     }
 
     /// A figure beside its peer from the same run; the ratio is ours over the peer's time.
-    pub fn beside(&mut self, name: &str, ours: Figure, peer: &str, theirs: Figure, goal: &str) {
+    pub fn compare(&mut self, name: &str, ours: Figure, peer: &str, theirs: Figure, goal: &str) {
         let ratio = ours.best / theirs.best;
         println!(
             "{name:<46} {:>12} {:>12}  {peer} {}: {ratio:.2}x the time{}",

@@ -92,7 +92,7 @@ macro_rules! functions {
                 unsafe {
                     Ok(Acl {
                         $($needed: std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($narg),*) -> Code>(
-                            library.needed(concat!(stringify!($needed), "\0"))?,
+                            library.find_required(concat!(stringify!($needed), "\0"))?,
                         ),)*
                         $($optional: library
                             .find_symbol(concat!(stringify!($optional), "\0"))
@@ -146,7 +146,7 @@ functions! {
     }
 }
 
-/// ACL, looked up on first use; the text says what is missing.
+/// ACL, looked up on first use; the message says what is missing.
 pub fn acl() -> Result<&'static Acl, String> {
     static ACL: OnceLock<Result<Acl, String>> = OnceLock::new();
     ACL.get_or_init(Acl::load).as_ref().map_err(Clone::clone)
@@ -178,7 +178,7 @@ impl Library {
         Library(unsafe { libc::dlopen(c"libascendcl.so".as_ptr(), libc::RTLD_NOW) })
     }
 
-    fn needed(&self, name: &str) -> Result<*mut c_void, String> {
+    fn find_required(&self, name: &str) -> Result<*mut c_void, String> {
         self.find_symbol(name).ok_or_else(|| {
             let name = name.trim_end_matches('\0');
             format!(

@@ -29,7 +29,7 @@ pub fn take(caller: Caller, size: u64, device: i32, handle: Handle) -> *mut c_vo
         return null_mut();
     }
     let mut outcome = None;
-    if let Some(device) = Device::opened(device)
+    if let Some(device) = Device::find_open(device)
         && let Some(stream) = streams::find(handle).filter(|stream| stream.device() == device.id)
     {
         let index = stream.index(caller.door.unwrap_or(device.torch));
@@ -113,7 +113,7 @@ pub fn give(
     if block.is_null() {
         return true;
     }
-    if let Some(device) = Device::opened(device)
+    if let Some(device) = Device::find_open(device)
         && device.retired.is_empty()
         && let Some(stream) = streams::find(handle).filter(|stream| stream.device() == device.id)
     {
@@ -138,7 +138,7 @@ fn give_slowly(
     device: i32,
     handle: Handle,
 ) -> bool {
-    let Some(device) = Device::opened(device) else {
+    let Some(device) = Device::find_open(device) else {
         text::fail(caller.function, &foreign(block, device));
         return false;
     };

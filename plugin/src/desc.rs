@@ -67,7 +67,7 @@ unsafe extern "C" fn on_alloc(object: *mut c_void, size: usize) -> *mut c_void {
     if process::forked() {
         return null_mut();
     }
-    guarded(ALLOC.function, null_mut(), || match streams::named(object as usize) {
+    guarded(ALLOC.function, null_mut(), || match streams::find_by_name(object as usize) {
         Some(stream) => blocks::take(ALLOC, size as u64, stream.device(), stream.handle()),
         None => {
             text::fail(ALLOC.function, "the stream it was made for is gone: make a new one");
@@ -88,7 +88,7 @@ unsafe extern "C" fn on_free(object: *mut c_void, block: *mut c_void) {
     guarded(FREE.function, (), || match Device::holding(block as u64) {
         Some(device) => {
             let late = || device.late_owner(block as u64).filter(|s| s.name() == object as usize);
-            let stream = streams::named(object as usize).or_else(late);
+            let stream = streams::find_by_name(object as usize).or_else(late);
             match (blocks::give_lost(FREE, block, None, device, stream), stream) {
                 (Some(_), _) => {}
                 (None, Some(_)) => _ = blocks::give_for(FREE, block, None, device, stream),

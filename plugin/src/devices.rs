@@ -45,7 +45,7 @@ pub struct Device {
 impl Device {
     /// The device, if its pool is there already.
     #[inline]
-    pub fn opened(id: i32) -> Option<&'static Device> {
+    pub fn find_open(id: i32) -> Option<&'static Device> {
         let open = OPEN.get(usize::try_from(id).ok()?)?;
         // SAFETY: null, or a device, and devices live as long as the process.
         unsafe { open.load(Ordering::Acquire).as_ref() }
@@ -53,7 +53,7 @@ impl Device {
 
     /// The device; its pool is made on first use.
     pub fn open(id: i32) -> Result<&'static Device, String> {
-        if let Some(device) = Device::opened(id) {
+        if let Some(device) = Device::find_open(id) {
             return Ok(device);
         }
         let acl = acl()?;
@@ -69,7 +69,7 @@ impl Device {
         let slot = usize::try_from(id).ok().filter(|&at| at < DEVICES.min(count as usize));
         let slot = slot.ok_or_else(|| format!("device {id}: there are {count}, from 0"))?;
         let _making = CHANGING.lock();
-        if let Some(device) = Device::opened(id) {
+        if let Some(device) = Device::find_open(id) {
             return Ok(device);
         }
         let device = Box::leak(Box::new(Device {
@@ -85,7 +85,7 @@ impl Device {
 
     /// All that are open.
     pub fn all() -> impl Iterator<Item = &'static Device> {
-        (0..DEVICES as i32).filter_map(Device::opened)
+        (0..DEVICES as i32).filter_map(Device::find_open)
     }
 
     /// The device that holds a block; `None` for any other address.
@@ -109,7 +109,7 @@ impl Device {
     /// lost block may begin.
     fn retire_memory(&self) {
         let _changing = CHANGING.lock();
-        let gone = self.pool.source().end();
+        let gone = self.pool.source().forget_all();
         self.pool.progress().set_over(true);
         let mut lost = Vec::new();
         while self.pool.figures().reserved > 0 {
@@ -306,7 +306,7 @@ unsafe extern "C" fn on_stream(handle: Handle, state: u32, _: *mut c_void) {
         acl::STREAM_DESTROY_PRE => {
             alive::remove(handle);
             if let (Some(stream), Ok(acl)) = (streams::find(handle), acl()) {
-                stream.end(acl);
+                stream.begin_destroy(acl);
             }
         }
         _ => {}
@@ -315,7 +315,7 @@ unsafe extern "C" fn on_stream(handle: Handle, state: u32, _: *mut c_void) {
 
 /// A reset that left the device's own context alive only took a count down.
 unsafe extern "C" fn on_device(id: i32, state: u32, _: *mut c_void) {
-    let (Some(device), Ok(acl)) = (Device::opened(id), acl()) else { return };
+    let (Some(device), Ok(acl)) = (Device::find_open(id), acl()) else { return };
     if state != acl::DEVICE_RESET_POST || !process::may_call() {
         return;
     }

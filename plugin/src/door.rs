@@ -76,7 +76,7 @@ pub extern "C" fn cairn_pool_free(block: *mut c_void, device: c_int, stream: Han
 pub extern "C" fn cairn_pool_synchronized(device: c_int) -> c_int {
     status("cairn_pool_synchronized", || {
         let device = Device::open(device)?;
-        events::synchronized(device.id);
+        events::on_synchronize(device.id);
         device.sweep();
         Ok(())
     })

@@ -42,7 +42,7 @@ impl Ticks {
     }
 
     /// Ends the tick and gives its number.
-    fn end(&self) -> u64 {
+    fn end_tick(&self) -> u64 {
         self.past.fetch_add(1, Ordering::SeqCst) + 1
     }
 
@@ -136,13 +136,13 @@ impl Stream {
     }
 
     /// The stream is gone: the next one here begins where it stopped.
-    pub(crate) fn settle(&self) {
+    pub(crate) fn reuse_ticks(&self) {
         let mut tracker = self.tracker.lock();
         tracker.begin(CompletionTracker::default());
         self.has_event.store(false, Ordering::Release);
         for ticks in &self.ticks {
             if ticks.finished() == FOR_EVER {
-                ticks.finished.store(ticks.end(), Ordering::Release);
+                ticks.finished.store(ticks.end_tick(), Ordering::Release);
             }
         }
     }
@@ -156,7 +156,7 @@ impl Stream {
             Err(code) => return self.lose_context(tracker, code),
         };
         let ticks = &self.ticks[Door::Direct as usize];
-        let tick = ticks.end();
+        let tick = ticks.end_tick();
         if is_idle(acl, self.handle()) == Ok(true) {
             ticks.finish(if tracker.ending { FOR_EVER } else { tick });
         } else if record(acl, tracker, self.handle()) {
@@ -238,11 +238,11 @@ fn record(acl: &Acl, tracker: &mut CompletionTracker, stream: Handle) -> bool {
 }
 
 /// Everything that was freed on the device so far is done: the program waited for it.
-pub fn synchronized(device: i32) {
+pub fn on_synchronize(device: i32) {
     for stream in streams::of_device(device) {
         let tracker = stream.tracker.lock();
         for ticks in &stream.ticks {
-            let tick = ticks.end();
+            let tick = ticks.end_tick();
             ticks.finish(if tracker.ending { FOR_EVER } else { tick });
         }
     }
@@ -265,7 +265,7 @@ pub fn prove_all(device: i32) {
 /// program can know.
 pub fn wait(clock: &Clock, end: Instant) -> bool {
     let is_open = |mark: &Epoch| finished(mark.stream) < mark.seq;
-    let open: Vec<Epoch> = clock.marks().iter().copied().filter(is_open).collect();
+    let open: Vec<Epoch> = clock.epochs().iter().copied().filter(is_open).collect();
     let mut pause = Duration::from_micros(20);
     while Instant::now() < end && process::may_call() {
         if !open.iter().all(is_open) || open.is_empty() {

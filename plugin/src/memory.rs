@@ -68,7 +68,7 @@ impl Memory {
 
     /// The device was reset: all memory is gone. Nothing is asked of ACL until [`Memory::begin`].
     /// Returns what there was.
-    pub fn end(&self) -> Vec<Range<u64>> {
+    pub fn forget_all(&self) -> Vec<Range<u64>> {
         let mut reservation = self.reservation.lock();
         reservation.bytes = 0;
         self.home.store(null_mut(), Ordering::Release);

@@ -5,8 +5,8 @@ use cairn_sync::lock::{Mutex, Rank};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The most that are remembered of a device.
-const MOST: usize = 1 << 16;
+/// The most blocks that are remembered of a device.
+const MAX_BLOCKS: usize = 1 << 16;
 
 /// The lost blocks of a device, by address, with their sizes. Beyond 65,536 those of older resets are
 /// forgotten first.
@@ -32,10 +32,10 @@ impl RetiredBlocks {
     /// The blocks of one reset.
     pub fn add(&self, lost: Vec<(u64, u64)>) {
         let mut blocks = self.blocks.lock();
-        if blocks.len() + lost.len() > MOST {
+        if blocks.len() + lost.len() > MAX_BLOCKS {
             blocks.clear();
         }
-        blocks.extend(lost.into_iter().take(MOST));
+        blocks.extend(lost.into_iter().take(MAX_BLOCKS));
         self.any.store(!blocks.is_empty(), Ordering::Release);
     }
 
@@ -78,8 +78,8 @@ mod tests {
         let retired = RetiredBlocks::default();
         for reset in 0..5 {
             let at = |n: u64| ((reset * (1 << 20) + n) * 512, 512);
-            retired.add((0..MOST as u64 / 2 + 1).map(at).collect());
-            assert!(retired.blocks.lock().len() <= MOST);
+            retired.add((0..MAX_BLOCKS as u64 / 2 + 1).map(at).collect());
+            assert!(retired.blocks.lock().len() <= MAX_BLOCKS);
             assert_eq!(retired.find(at(7).0), Some(512), "of reset {reset}");
         }
     }

@@ -101,7 +101,7 @@ impl Stream {
     }
 
     /// The stream is about to be destroyed: it cannot be found from now on.
-    pub fn end(&self, acl: &Acl) {
+    pub fn begin_destroy(&self, acl: &Acl) {
         self.hide();
         self.start_last_query(acl);
     }
@@ -113,7 +113,7 @@ impl Stream {
         if self.name() == name && !slots.vacant.contains(&slot) {
             self.key.store(0, Ordering::Release);
             self.generation.fetch_add(1, Ordering::AcqRel);
-            self.settle();
+            self.reuse_ticks();
             slots.vacant.push(slot);
         }
     }
@@ -127,7 +127,7 @@ pub fn by_index(index: StreamIndex) -> (&'static Stream, Door) {
 }
 
 /// The stream of a [`Stream::name`]; `None` once it is gone.
-pub fn named(name: usize) -> Option<&'static Stream> {
+pub fn find_by_name(name: usize) -> Option<&'static Stream> {
     let stream = slot((name as u32).checked_sub(1)?)?;
     (stream.name() == name && stream.is_known()).then_some(stream)
 }
@@ -226,12 +226,12 @@ mod tests {
         assert!(std::ptr::eq(same, first) && door == Door::Queued);
 
         let name = first.name();
-        assert!(std::ptr::eq(named(name).unwrap(), first));
+        assert!(std::ptr::eq(find_by_name(name).unwrap(), first));
         first.vacate(name + (1 << 32));
         assert!(find(handle(1)).is_some(), "another stream's name");
         first.vacate(name);
         first.vacate(first.name());
-        assert!(find(handle(1)).is_none() && named(name).is_none());
+        assert!(find(handle(1)).is_none() && find_by_name(name).is_none());
         let elsewhere = add(handle(2), 6, CompletionTracker::default()).unwrap();
         assert!(!std::ptr::eq(elsewhere, first));
         let again = add(handle(1), 7, CompletionTracker::default()).unwrap();
@@ -258,6 +258,6 @@ mod tests {
     #[test]
     fn nothing_is_found_for_nothing() {
         assert!(find(std::ptr::null_mut()).is_none());
-        assert!(named(0).is_none() && named(usize::MAX).is_none());
+        assert!(find_by_name(0).is_none() && find_by_name(usize::MAX).is_none());
     }
 }

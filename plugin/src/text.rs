@@ -1,4 +1,4 @@
-//! The text of a failure: kept for the thread, and written to ACL's log.
+//! The message of a failure: kept for the thread, and written to ACL's log.
 
 use crate::acl::acl;
 use crate::process;
@@ -19,7 +19,7 @@ thread_local! {
         const { UnsafeCell::new(LastError { unread: false, bytes: [0; TEXT_BYTES] }) };
 }
 
-/// Keeps the text for the calling thread and logs it. A text that is too long loses its end.
+/// Keeps the message for the calling thread and logs it. One that is too long is truncated.
 pub fn fail(function: &str, why: &str) {
     let text = format!("{function}: {why}");
     let mut length = text.len().min(TEXT_BYTES - 1);
@@ -48,7 +48,7 @@ pub fn warn(what: &str) {
     }
 }
 
-/// The text of the last failure of this thread, once; it stays until the next.
+/// The message of the last failure of this thread, once; it stays until the next.
 pub fn take() -> *const c_char {
     LAST.with(|last| {
         // SAFETY: only this thread gets at it.

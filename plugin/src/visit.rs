@@ -30,7 +30,7 @@ impl<'a> Visit<'a> {
 
     /// On a device: in the current context if it is of that device, else in the device's own, which
     /// `home` remembers. The first time that takes an aclrtSetDevice, which is never undone: older
-    /// versions of aclrtResetDevice do not count. It may call functions of the user, so no lock is held.
+    /// versions of aclrtResetDevice do not count. It may call user functions, so no lock is held.
     pub fn to_device(
         acl: &'a Acl,
         device: i32,

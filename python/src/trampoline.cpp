@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "bridge.h"
-#include "guard.h"
+#include "user_call.h"
 
 struct _object;
 using PyObject = _object;
@@ -112,7 +112,7 @@ bool hears_interrupts() {
 // One call of a callable.
 struct Call {
     Callable *callable;
-    const CairnGuard *guard;
+    const CairnCallContext *call_context;
     bool interrupted;  // the main thread is to be interrupted after it
 };
 
@@ -138,7 +138,7 @@ void say(Call *call) {
     }
     PyObject *bytes = text == nullptr ? nullptr : PyUnicode_AsEncodedString(text, "utf-8", "replace");
     if (bytes != nullptr) {
-        std::snprintf(call->guard->message, call->guard->message_size, "%s", PyBytes_AsString(bytes));
+        std::snprintf(call->call_context->message, call->call_context->message_size, "%s", PyBytes_AsString(bytes));
         Py_DecRef(bytes);
     } else {
         discard(call);
@@ -199,17 +199,17 @@ bool ask(Call *call, const uintptr_t *words, size_t count, uintptr_t *result) {
     return fine;
 }
 
-bool call(void *context, const uintptr_t *words, size_t count, uintptr_t *result, const CairnGuard *guard) {
-    Call call = {static_cast<Callable *>(context), guard, false};
+bool call(void *context, const uintptr_t *words, size_t count, uintptr_t *result, const CairnCallContext *call_context) {
+    Call call = {static_cast<Callable *>(context), call_context, false};
     bool fine = false;
-    return cairn::guarded(guard, [&] { fine = ask(&call, words, count, result); }) && fine;
+    return cairn::call_user(call_context, [&] { fine = ask(&call, words, count, result); }) && fine;
 }
 
 // Lets a callable go, which may run Python; an interrupt that a callback left is not for its finalizer. When the
 // interpreter has ended, it is let be.
 void drop(void *context) {
     if (!cairn_acl_lives()) return;
-    (void)cairn::guarded(nullptr, [=] {
+    (void)cairn::call_user(nullptr, [=] {
         Callable *callable = static_cast<Callable *>(context);
         Call last = {callable, nullptr, false};
         int state = PyGILState_Ensure();
@@ -228,7 +228,7 @@ struct StreamRegistration {
 };
 
 void add_callable(void *registration, CairnFunction which, void *context) {
-    (void)cairn::guarded(nullptr, [=] {
+    (void)cairn::call_user(nullptr, [=] {
         PyObject *function = static_cast<Callable *>(context)->function;
         int state = PyGILState_Ensure();
         Py_IncRef(function);

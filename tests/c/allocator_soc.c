@@ -1,6 +1,6 @@
 // env: CAIRN_SOC=Ascend310B1
 // env: CAIRN_SOC=Ascend310B4
-/* Atlas 200I/500 A2 inference products have no allocators of the user. */
+/* Atlas 200I/500 A2 inference products have no user allocators. */
 #include "pool.h"
 
 #define UNSUPPORTED(call) CHECK_FAIL(call, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "Ascend310B")

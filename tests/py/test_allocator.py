@@ -1,4 +1,4 @@
-"""Seed page 002: allocators of the user, written in Python and registered on a stream."""
+"""Seed page 002: user allocators, written in Python and registered on a stream."""
 
 import ctypes
 import gc

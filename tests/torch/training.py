@@ -1,4 +1,4 @@
-"""Trains the networks of networks.py in the ways that people do; the same on every device."""
+"""Trains the networks of networks.py with common optimizers, clipping and autocast; the same on every device."""
 
 import contextlib
 from typing import NamedTuple
@@ -25,9 +25,9 @@ class Recipe(NamedTuple):
     """How a network is trained."""
 
     optimiser: str = "sgd"
-    clip: float | None = None  # the greatest norm of all gradients
+    clip: float | None = None  # maximum gradient norm
     autocast: torch.dtype | None = None  # with the gradient scaler, if it is float16
-    options: dict = {}  # of the model
+    options: dict = {}  # keyword arguments of the model
 
 
 def train(name, device, recipe, steps, dtype=torch.float32):
@@ -40,12 +40,12 @@ def train(name, device, recipe, steps, dtype=torch.float32):
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, 2 * steps)
     losses = []
     for step in range(steps):
-        inputs, answers = network.batch(step, device)
+        inputs, targets = network.batch(step, device)
         if inputs.is_floating_point():
             inputs = inputs.to(dtype)
-        casts = torch.autocast(device, recipe.autocast) if recipe.autocast else contextlib.nullcontext()
-        with casts:
-            loss = network.loss(model, inputs, answers)
+        autocast = torch.autocast(device, recipe.autocast) if recipe.autocast else contextlib.nullcontext()
+        with autocast:
+            loss = network.loss(model, inputs, targets)
         optimiser.zero_grad()
         scaler.scale(loss).backward()
         if recipe.clip:

@@ -97,7 +97,7 @@ pub fn update(root: &Path, folder: &Path, run: Run) -> Result<()> {
         println!("{PAGE} is up to date");
         return Ok(());
     }
-    fs::create_dir_all(path.parent().expect("a page in docs"))?;
+    fs::create_dir_all(path.parent().expect("the page has a folder"))?;
     fs::write(&path, &new).with_context(|| format!("cannot write {PAGE}"))?;
     println!("{PAGE} changed and was rewritten: commit it");
     if std::env::var_os("CI").is_some_and(|value| !value.is_empty()) {

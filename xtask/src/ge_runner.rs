@@ -1,6 +1,6 @@
 //! `libge_runner.so`: `cpp/` compiled against the core.
 //!
-//! The library is of the old string ABI; what lies in `cpp/both` is compiled with the new one too. It has no
+//! The library is of the old string ABI; what is in `cpp/string_abi` is compiled with the new one too. It has no
 //! SONAME, is never unloaded, finds the core beside it, and calls its own functions directly: programs bring
 //! inline copies of some of them. Objects that are newer than their sources are kept.
 
@@ -68,8 +68,8 @@ fn units(root: &Path, out: &Path) -> Result<Vec<Unit>> {
             continue;
         }
         let name = source.strip_prefix(&folder)?.to_string_lossy().replace(['/', '.'], "-");
-        let is_both = source.starts_with(folder.join("both"));
-        for new_strings in [false, true].into_iter().filter(|new| is_both || !new) {
+        let takes_strings = source.starts_with(folder.join("string_abi"));
+        for new_strings in [false, true].into_iter().filter(|new| takes_strings || !new) {
             let object = out.join(format!("{name}-{}.o", u8::from(new_strings)));
             units.push(Unit { source: source.clone(), new_strings, object });
         }

@@ -8,7 +8,7 @@
 //! | `cpp/operators.txt` | what the IR declares of every operator of the table |
 //! | `opp/built-in/op_graph/inc/*.h` | a class for each |
 //! | `crates/ascendcl/src/abi.rs` | types, constants, a type per function, the list of functions |
-//! | `tests/golden/abi/values.csv` | every constant of the headers; rows that are there stay as they are |
+//! | `tests/golden/abi/values.csv` | every constant of the headers; existing rows are kept |
 //! | `tests/golden/abi/sizes.csv` | every struct and union of the headers; likewise |
 //!
 //! The headers are read by bindgen, which needs libclang; the PyPI wheel of that name is put into
@@ -33,12 +33,12 @@ mod op_classes;
 #[cfg(feature = "table")]
 pub fn operators(root: &Path, check: bool) -> Result<()> {
     let mut files = aclnn::files(root)?;
-    let mut left = aclnn::leftovers(root, &files)?;
+    let mut obsolete = aclnn::obsolete_files(root, &files)?;
     let classes = op_classes::files(root)?;
-    left.extend(op_classes::leftovers(root, &classes)?);
+    obsolete.extend(op_classes::obsolete_files(root, &classes)?);
     files.extend(classes);
-    for name in left {
-        anyhow::ensure!(!check, "{name} is of no operator: run `cargo xtask gen`");
+    for name in obsolete {
+        anyhow::ensure!(!check, "{name} belongs to no operator: run `cargo xtask gen`");
         std::fs::remove_file(root.join(&name))?;
         println!("removed {name}");
     }
@@ -48,21 +48,26 @@ pub fn operators(root: &Path, check: bool) -> Result<()> {
 /// Writes what is derived from the table of operators.
 #[cfg(not(feature = "table"))]
 pub fn operators(root: &Path, check: bool) -> Result<()> {
-    libclang::succeed(&mut again(root, "table", &["--operators"], check))
+    libclang::run_checked(&mut rerun_with_feature(root, "table", &["--operators"], check))
 }
 
-/// Writes the derived files below `root`. With `check`, writes nothing and fails when a file is
-/// not what it would be.
+/// Writes the derived files below `root`. With `check`, writes nothing and fails if a file is
+/// out of date.
 #[cfg(not(feature = "gen"))]
 pub fn run(root: &Path, check: bool) -> Result<()> {
     operators(root, check)?;
-    let mut headers = again(root, "gen", &[], check);
-    libclang::succeed(headers.env(libclang::VARIABLE, libclang::folder()?))
+    let mut command = rerun_with_feature(root, "gen", &[], check);
+    libclang::run_checked(command.env(libclang::VARIABLE, libclang::folder()?))
 }
 
-/// This command once more, with a feature.
+/// This command again, built with a feature.
 #[cfg(not(all(feature = "gen", feature = "table")))]
-fn again(root: &Path, feature: &str, arguments: &[&str], check: bool) -> std::process::Command {
+fn rerun_with_feature(
+    root: &Path,
+    feature: &str,
+    arguments: &[&str],
+    check: bool,
+) -> std::process::Command {
     let mut cargo = std::process::Command::new(env!("CARGO"));
     cargo
         .current_dir(root)
@@ -77,8 +82,8 @@ const VALUES: &str = "tests/golden/abi/values.csv";
 #[cfg(feature = "gen")]
 const SIZES: &str = "tests/golden/abi/sizes.csv";
 
-/// Writes the derived files below `root`. With `check`, writes nothing and fails when a file is
-/// not what it would be.
+/// Writes the derived files below `root`. With `check`, writes nothing and fails if a file is
+/// out of date.
 #[cfg(feature = "gen")]
 pub fn run(root: &Path, check: bool) -> Result<()> {
     anyhow::ensure!(
@@ -89,24 +94,24 @@ pub fn run(root: &Path, check: bool) -> Result<()> {
     let files = [
         ("crates/ascendcl/src/abi.rs", headers.rust()?),
         ("crates/ascendcl/src/ge/abi.rs", abi::Headers::bridge(root)?.types("cpp/bridge.h")?),
-        (VALUES, golden::extended(root, VALUES, &golden::values(&headers.items))?),
-        (SIZES, golden::extended(root, SIZES, &golden::sizes(&headers.items))?),
+        (VALUES, golden::extend(root, VALUES, &golden::values(&headers.items))?),
+        (SIZES, golden::extend(root, SIZES, &golden::sizes(&headers.items))?),
     ];
     files.iter().try_for_each(|(name, text)| write(root, name, text, check))
 }
 
 /// Files of a folder that are there and would not be written.
 #[cfg(feature = "table")]
-fn leftovers(root: &Path, folder: &str, files: &[(String, String)]) -> Result<Vec<String>> {
-    let mut left = Vec::new();
-    let Ok(entries) = std::fs::read_dir(root.join(folder)) else { return Ok(left) };
+fn obsolete_files(root: &Path, folder: &str, files: &[(String, String)]) -> Result<Vec<String>> {
+    let mut obsolete = Vec::new();
+    let Ok(entries) = std::fs::read_dir(root.join(folder)) else { return Ok(obsolete) };
     for entry in entries {
         let name = format!("{folder}/{}", entry?.file_name().to_string_lossy());
         if !files.iter().any(|(file, _)| *file == name) {
-            left.push(name);
+            obsolete.push(name);
         }
     }
-    Ok(left)
+    Ok(obsolete)
 }
 
 #[cfg(any(feature = "gen", feature = "table"))]

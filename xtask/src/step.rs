@@ -168,7 +168,7 @@ fn counted_to(command: &mut Command, out: &mut impl Write) -> Result<Counts> {
         .spawn()
         .with_context(|| format!("cannot start {}", shown(command)))?;
     let mut counts = Counts::default();
-    let mut lines = BufReader::new(child.stdout.take().expect("piped"));
+    let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped"));
     let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line)? > 0 {
         out.write_all(&line)?;

@@ -96,7 +96,7 @@ pub fn programs(root: &Path, toolkit: &Path) -> Result<Command> {
 /// Leaves no memory free, on purpose, and so depends on when torch_npu's own threads get a core.
 const ALONE: &str = "tests/torch/test_operators_on_freed_memory.py";
 
-/// About half of the torch tests, by the time they take: those that run programs with allocators of the user, which
+/// About half of the torch tests, by the time they take: those that run programs with user allocators, which
 /// share what they compile. Those that need none of it come first.
 const WITH_ALLOCATORS: [&str; 4] = [
     "tests/torch/test_pool.py",

@@ -314,7 +314,7 @@ impl Folder {
 }
 
 fn fresh(path: &Path) -> PathBuf {
-    let name = path.file_name().expect("a file").to_string_lossy();
+    let name = path.file_name().expect("the path names a file").to_string_lossy();
     let fresh = path.with_file_name(format!(".{name}.{}", std::process::id()));
     let _ = fs::remove_file(&fresh);
     fresh

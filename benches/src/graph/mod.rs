@@ -82,7 +82,7 @@ fn chain(report: &mut ComparisonReport, peers: &Peers, ours: &[CairnEngine; 2]) 
         let nodes = tract.borrow_mut().load(&format!("chain:{LENGTH}:{WIDTH}"), &closed);
         println!("tract's plan has {} nodes", nodes.expect("tract has the chain"));
     }
-    let (x, b) = (&closed.fed()[0], &closed.fed()[1]);
+    let (x, b) = (&closed.input_values()[0], &closed.input_values()[1]);
     let summed = |(x, b): (&f32, &f32)| (0..LENGTH).fold(*x, |sum, _| sum + b);
     let expected: Vec<f32> = x.iter().zip(b).map(summed).collect();
     for (threads, ours) in [1, 2].into_iter().zip(ours) {
@@ -97,7 +97,8 @@ fn chain(report: &mut ComparisonReport, peers: &Peers, ours: &[CairnEngine; 2]) 
         for model in [&closed, &open] {
             let Some(ort) = &peers.ort else { break };
             let loaded = ort::OrtSession::new(ort, &onnx::write(model), threads);
-            theirs.push(loaded.and_then(|one| one.runner(model)).expect("a session"));
+            theirs
+                .push(loaded.and_then(|one| one.runner(model)).expect("a session can be created"));
         }
         for (what, runner) in ["unfused", "fused", "dynamic"].iter().zip(&mut runners) {
             runner.run();
@@ -159,7 +160,7 @@ fn network(
         let mut runner = ours.runner(1, model);
         let mut theirs = peers.ort.as_ref().map(|ort| {
             let loaded = ort::OrtSession::new(ort, &onnx, threads);
-            loaded.and_then(|one| one.runner(model)).expect("a session")
+            loaded.and_then(|one| one.runner(model)).expect("a session can be created")
         });
         let mut eager = peers.eager[threads - 1].as_ref().map(RemoteModel::new);
         runner.run();
@@ -215,7 +216,7 @@ fn compiling(
         mine.push(start.elapsed().as_nanos() as f64);
         ours.unload(9);
         let start = Instant::now();
-        let loaded = ort::OrtSession::new(ort, &onnx, threads).expect("a session");
+        let loaded = ort::OrtSession::new(ort, &onnx, threads).expect("a session can be created");
         theirs.push(start.elapsed().as_nanos() as f64);
         drop(loaded);
     }

@@ -1,6 +1,6 @@
 //! A model as ONNX writes it. Only the fields that are used here are declared.
 
-use super::model::{Model, Origin, Tensor};
+use super::model::{Model, Op, Tensor};
 use prost::Message;
 
 #[derive(Clone, PartialEq, Message)]
@@ -128,8 +128,8 @@ pub fn name(tensor: Tensor) -> String {
 /// The model's bytes.
 pub fn write(model: &Model) -> Vec<u8> {
     let mut graph = GraphProto { name: model.name.clone(), ..GraphProto::default() };
-    for (at, (origin, dims)) in model.tensors.iter().enumerate() {
-        add_node(&mut graph, model, at, origin, dims);
+    for (at, (op, dims)) in model.tensors.iter().enumerate() {
+        add_node(&mut graph, model, at, op, dims);
     }
     let last = model.output();
     graph.output.push(value(model, last));
@@ -139,7 +139,7 @@ pub fn write(model: &Model) -> Vec<u8> {
 
 fn value(model: &Model, at: Tensor) -> ValueInfo {
     let dim = (model.tensors[at].1.iter().enumerate())
-        .map(|(dim, size)| match model.is_open && dim == 0 {
+        .map(|(dim, size)| match model.has_dynamic_batch && dim == 0 {
             true => Dimension { value: None, name: Some("n".into()) },
             false => Dimension { value: Some(*size as i64), name: None },
         })
@@ -148,7 +148,7 @@ fn value(model: &Model, at: Tensor) -> ValueInfo {
     ValueInfo { name: name(at), of: Some(TypeProto { tensor: Some(tensor) }) }
 }
 
-fn add_node(graph: &mut GraphProto, model: &Model, at: Tensor, origin: &Origin, dims: &[usize]) {
+fn add_node(graph: &mut GraphProto, model: &Model, at: Tensor, op: &Op, dims: &[usize]) {
     let extents = |dims: &[usize]| dims.iter().map(|size| *size as i64).collect::<Vec<i64>>();
     let mut node = |kind: &str, inputs: &[String], output: String, attribute: Vec<Attribute>| {
         let (input, op_type) = (inputs.to_vec(), kind.to_owned());
@@ -166,31 +166,31 @@ fn add_node(graph: &mut GraphProto, model: &Model, at: Tensor, origin: &Origin, 
         kind: number::ATTRIBUTE_INT,
         ..Attribute::default()
     };
-    match origin {
-        Origin::Input => graph.input.push(value(model, at)),
-        Origin::Weight(numbers) => graph.initializer.push(floats(name(at), dims, numbers)),
-        Origin::Add(a, b) => node("Add", &[name(*a), name(*b)], name(at), vec![]),
-        Origin::Linear(x, weight, bias) => {
+    match op {
+        Op::Input => graph.input.push(value(model, at)),
+        Op::Weight(numbers) => graph.initializer.push(floats(name(at), dims, numbers)),
+        Op::Add(a, b) => node("Add", &[name(*a), name(*b)], name(at), vec![]),
+        Op::Linear(x, weight, bias) => {
             let product = format!("{}product", name(at));
             node("MatMul", &[name(*x), name(*weight)], product.clone(), vec![]);
             node("Add", &[product, name(*bias)], name(at), vec![]);
         }
-        Origin::Product(a, b) => node("MatMul", &[name(*a), name(*b)], name(at), vec![]),
-        Origin::Relu(x) => node("Relu", &[name(*x)], name(at), vec![]),
-        Origin::Gelu(x) => node("Gelu", &[name(*x)], name(at), vec![]),
-        Origin::Softmax(x) => node("Softmax", &[name(*x)], name(at), vec![last_axis()]),
-        Origin::Scaled(x, by) => {
+        Op::MatMul(a, b) => node("MatMul", &[name(*a), name(*b)], name(at), vec![]),
+        Op::Relu(x) => node("Relu", &[name(*x)], name(at), vec![]),
+        Op::Gelu(x) => node("Gelu", &[name(*x)], name(at), vec![]),
+        Op::Softmax(x) => node("Softmax", &[name(*x)], name(at), vec![last_axis()]),
+        Op::Scale(x, by) => {
             let scale = format!("{}scale", name(at));
             node("Mul", &[name(*x), scale.clone()], name(at), vec![]);
             graph.initializer.push(floats(scale, &[], &[*by]));
         }
-        Origin::Normalised(x, gain, bias) => node(
+        Op::LayerNorm(x, gain, bias) => node(
             "LayerNormalization",
             &[name(*x), name(*gain), name(*bias)],
             name(at),
             vec![last_axis(), float("epsilon", 1e-5)],
         ),
-        Origin::Reshaped(x) => {
+        Op::Reshape(x) => {
             let sizes = format!("{}sizes", name(at));
             node("Reshape", &[name(*x), sizes.clone()], name(at), vec![]);
             graph.initializer.push(TensorProto {
@@ -200,7 +200,7 @@ fn add_node(graph: &mut GraphProto, model: &Model, at: Tensor, origin: &Origin, 
                 raw_data: extents(dims).iter().flat_map(|size| size.to_le_bytes()).collect(),
             });
         }
-        Origin::Transposed(x, order) => {
+        Op::Transpose(x, order) => {
             let order = Attribute {
                 name: "perm".into(),
                 ints: extents(order),

@@ -69,7 +69,7 @@ impl OrtSession {
             ort.check(ort.function::<CreateOptions>(function_index::CREATE_SESSION_OPTIONS)(
                 &mut options,
             ))?;
-            let threads = c_int::try_from(threads).expect("a few threads");
+            let threads = c_int::try_from(threads).expect("the thread count fits");
             ort.check(ort.function::<SetThreads>(function_index::SET_THREADS)(options, threads))?;
             let created = ort.check(ort
                 .function::<CreateSession>(function_index::CREATE_SESSION_FROM_ARRAY)(
@@ -88,7 +88,7 @@ impl OrtSession {
     /// With the tensors of a model.
     pub fn runner(self, model: &Model) -> Result<Runner, String> {
         let name = |at| CString::new(onnx::name(at)).expect("a name without NUL");
-        let mut data = model.fed();
+        let mut data = model.input_values();
         let mut places = model.inputs();
         places.push(model.output());
         data.push(vec![0.0; model.tensors[model.output()].1.iter().product()]);
@@ -156,7 +156,7 @@ impl Engine for Runner {
     }
 
     fn output(&mut self) -> Vec<f32> {
-        self.data.last().expect("an output").clone()
+        self.data.last().expect("the model has an output").clone()
     }
 }
 

@@ -1,10 +1,10 @@
 //! The graph engine: models as graphs of a session, run on a stream.
 
 use super::compare::Engine;
-use super::model::{Model, Origin, Tensor};
+use super::model::{Model, Op, Tensor};
 use cairn_graph::executable::{Kind, RunTensor};
 use cairn_graph::ir::{Attr, Constant, Desc, Graph, Node, Source};
-use cairn_graph::session::{self, RunMode, Options, Session};
+use cairn_graph::session::{self, Options, RunMode, Session};
 use cairn_runtime::Runtime;
 use cairn_runtime::config::Config;
 use cairn_runtime::lock::{Mutex, Rank};
@@ -28,42 +28,45 @@ const DEVICE: u64 = 4 << 30;
 impl CairnEngine {
     /// With so many threads.
     pub fn new(threads: usize) -> CairnEngine {
-        let mut config = Config::from_env().expect("settings");
+        let mut config = Config::from_env().expect("the settings are valid");
         config.workers = threads;
         config.device_memory = config.device_memory.min(DEVICE);
         let runtime: &'static Runtime =
-            Box::leak(Box::new(Runtime::start(config).expect("a runtime")));
+            Box::leak(Box::new(Runtime::start(config).expect("the runtime starts")));
         runtime.set_device(0).expect("device 0");
         let engine = session::Engine::default();
-        engine.start(runtime, Options::default()).expect("an engine");
-        let id = engine.open(runtime, Options::default()).expect("a session");
-        let session = engine.session(id).expect("the session");
-        let handle = runtime.create_stream(0, 0).expect("a stream");
-        let stream = runtime.handles.get::<Stream>(handle).expect("the stream");
+        engine.start(runtime, Options::default()).expect("an engine can be created");
+        let id = engine.open(runtime, Options::default()).expect("a session can be created");
+        let session = engine.session(id).expect("the session exists");
+        let handle = runtime.create_stream(0, 0).expect("a stream can be created");
+        let stream = runtime.handles.get::<Stream>(handle).expect("the stream exists");
         CairnEngine { runtime, session, stream, handle }
     }
 
     /// Reads, compiles and loads a model from its bytes; ready to run when it returns.
     pub fn load(&self, id: u32, bytes: &[u8], level: &str) {
-        let graph = cairn_graph::model::read(bytes).expect("a model");
+        let graph = cairn_graph::model::read(bytes).expect("the model can be read");
         let graph = Arc::new(Mutex::new(Rank::Graph, graph));
         let options = Options::new([("ge.oo.level".to_owned(), level.to_owned())]);
-        self.session.add(id, graph, options.expect("options")).expect("added");
-        let entry = self.session.graph(id).expect("the graph");
-        entry.compile(Vec::new()).expect("compiled");
-        self.session.load(&entry, self.handle, &Options::default(), true).expect("loaded");
+        self.session
+            .add(id, graph, options.expect("the options are valid"))
+            .expect("the graph can be added");
+        let entry = self.session.graph(id).expect("the graph exists");
+        entry.compile(Vec::new()).expect("the graph compiles");
+        self.session.load(&entry, self.handle, &Options::default(), true).expect("the graph loads");
         self.runtime.synchronize(&self.stream, None).expect("the constants are there");
     }
 
     /// Gives a graph's memory back.
     pub fn unload(&self, id: u32) {
-        self.session.remove(id).expect("the graph");
-        self.runtime.synchronize(&self.stream, None).expect("done");
+        self.session.remove(id).expect("the graph exists");
+        self.runtime.synchronize(&self.stream, None).expect("the tasks succeed");
     }
 
     /// Bytes of the plan for intermediates, and what no plan can have less of.
     pub fn planned(&self, id: u32) -> (u64, u64) {
-        let compiled = self.session.graph(id).and_then(|entry| entry.compiled()).expect("compiled");
+        let compiled =
+            self.session.graph(id).and_then(|entry| entry.compiled()).expect("the graph compiles");
         match &compiled.kind {
             Kind::Static { program, .. } => (program.feature_bytes, program.feature_lower_bound),
             Kind::Dynamic { .. } => (0, 0),
@@ -75,17 +78,18 @@ impl CairnEngine {
         let tensor = |dims: &[usize]| {
             let bytes = dims.iter().product::<usize>() * 4;
             let request = Request::bytes(bytes as u64);
-            let address = self.runtime.shared.memory.allocate(0, request).expect("device memory");
+            let address =
+                self.runtime.shared.memory.allocate(0, request).expect("the device has memory");
             let dims = Some(dims.iter().map(|size| *size as i64).collect());
             let dtype = Some(DType::Float);
             RunTensor { address, bytes, dtype, dims, host: None, says_host: false }
         };
         let mut inputs = Vec::new();
-        for (at, numbers) in model.inputs().into_iter().zip(model.fed()) {
+        for (at, numbers) in model.inputs().into_iter().zip(model.input_values()) {
             let input = tensor(&model.tensors[at].1);
             let bytes: Vec<u8> = numbers.iter().flat_map(|one| one.to_le_bytes()).collect();
             let extent = self.runtime.shared.memory.extent(input.address, bytes.len());
-            extent.expect("device memory").write(&bytes);
+            extent.expect("the device has memory").write(&bytes);
             inputs.push(input);
         }
         let outputs = [tensor(&model.tensors[model.output()].1)];
@@ -105,15 +109,16 @@ impl Engine for Runner<'_> {
     fn run(&mut self) {
         let CairnEngine { runtime, session, stream, handle } = self.of;
         let out = session.run(self.id, RunMode::Loaded, *handle, &self.inputs, &self.outputs);
-        out.expect("submitted");
-        runtime.synchronize(stream, None).expect("done");
+        out.expect("the stream takes tasks");
+        runtime.synchronize(stream, None).expect("the tasks succeed");
     }
 
     fn output(&mut self) -> Vec<f32> {
         let out = &self.outputs[0];
         let memory = &self.of.runtime.shared.memory;
-        let bytes = memory.extent(out.address, out.bytes).expect("device memory").read();
-        let number = |one: &[u8]| f32::from_le_bytes(one.try_into().expect("four bytes"));
+        let bytes = memory.extent(out.address, out.bytes).expect("the device has memory").read();
+        let number =
+            |one: &[u8]| f32::from_le_bytes(one.try_into().expect("chunks have four bytes"));
         bytes.chunks(4).map(number).collect()
     }
 }
@@ -121,8 +126,8 @@ impl Engine for Runner<'_> {
 /// A model as bytes of the graph engine's format.
 pub fn write(model: &Model) -> Vec<u8> {
     let mut builder = GraphBuilder { graph: Graph::new(&model.name), sources: BTreeMap::new() };
-    for (at, (origin, dims)) in model.tensors.iter().enumerate() {
-        let source = builder.add_tensor(model, origin, dims);
+    for (at, (op, dims)) in model.tensors.iter().enumerate() {
+        let source = builder.add_tensor(model, op, dims);
         builder.sources.insert(at, source);
     }
     let out = builder.sources[&model.output()];
@@ -136,40 +141,40 @@ struct GraphBuilder {
 }
 
 impl GraphBuilder {
-    fn add_tensor(&mut self, model: &Model, origin: &Origin, dims: &[usize]) -> Source {
+    fn add_tensor(&mut self, model: &Model, op: &Op, dims: &[usize]) -> Source {
         let mut sizes: Vec<i64> = dims.iter().map(|size| *size as i64).collect();
-        match origin {
-            Origin::Input => {
-                if model.is_open {
+        match op {
+            Op::Input => {
+                if model.has_dynamic_batch {
                     sizes[0] = -1;
                 }
                 let index = Attr::Int(self.graph.inputs().len() as i64);
                 let desc = Desc::new(DType::Float, &sizes);
                 self.add("Data", &[], desc, &[("index", index)], 1)
             }
-            Origin::Weight(numbers) => self.floats(&sizes, numbers),
-            Origin::Add(a, b) => self.node("Add", &[*a, *b]),
-            Origin::Linear(x, weight, bias) => self.node("MatMulV2", &[*x, *weight, *bias]),
-            Origin::Product(a, b) => self.node("BatchMatMulV2", &[*a, *b]),
-            Origin::Relu(x) => self.node("Relu", &[*x]),
-            Origin::Gelu(x) => self.node("GeluV2", &[*x]),
-            Origin::Softmax(x) => self.node("SoftmaxV2", &[*x]),
-            Origin::Scaled(x, by) => {
+            Op::Weight(numbers) => self.floats(&sizes, numbers),
+            Op::Add(a, b) => self.node("Add", &[*a, *b]),
+            Op::Linear(x, weight, bias) => self.node("MatMulV2", &[*x, *weight, *bias]),
+            Op::MatMul(a, b) => self.node("BatchMatMulV2", &[*a, *b]),
+            Op::Relu(x) => self.node("Relu", &[*x]),
+            Op::Gelu(x) => self.node("GeluV2", &[*x]),
+            Op::Softmax(x) => self.node("SoftmaxV2", &[*x]),
+            Op::Scale(x, by) => {
                 let by = self.floats(&[], &[*by]);
                 let x = self.sources[x];
                 self.add("Mul", &[x, by], Desc::default(), &[], 1)
             }
-            Origin::Normalised(x, gain, bias) => {
+            Op::LayerNorm(x, gain, bias) => {
                 let width = self.ints(&[sizes[sizes.len() - 1]]);
                 let [x, gain, bias] = [x, gain, bias].map(|one| self.sources[one]);
                 let epsilon = [("epsilon", Attr::Float(1e-5))];
                 self.add("LayerNormV4", &[x, width, gain, bias], Desc::default(), &epsilon, 3)
             }
-            Origin::Reshaped(x) => {
+            Op::Reshape(x) => {
                 let (x, sizes) = (self.sources[x], self.ints(&sizes));
                 self.add("Reshape", &[x, sizes], Desc::default(), &[], 1)
             }
-            Origin::Transposed(x, order) => {
+            Op::Transpose(x, order) => {
                 let order: Vec<i64> = order.iter().map(|dim| *dim as i64).collect();
                 let (x, order) = (self.sources[x], self.ints(&order));
                 self.add("Transpose", &[x, order], Desc::default(), &[], 1)

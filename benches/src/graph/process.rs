@@ -43,14 +43,14 @@ impl Process {
     fn start(mut command: Command, folder: &Path) -> Result<Peer> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let to = child.stdin.take();
-        let from = BufReader::new(child.stdout.take().expect("a pipe"));
+        let from = BufReader::new(child.stdout.take().expect("the pipe is open"));
         Ok(Rc::new(RefCell::new(Process { child, to, from, folder: folder.to_owned() })))
     }
 
     /// Hands a model over in place of the last one: what it is, and its numbers in a file.
     pub fn load(&mut self, kind: &str, model: &Model) -> Result<Value> {
         let file = self.folder.join("graph-numbers.bin");
-        std::fs::write(&file, model.numbers())?;
+        std::fs::write(&file, model.input_and_weight_bytes())?;
         let done = self.ask(&format!("load {kind} {}", file.display()));
         std::fs::remove_file(&file)?;
         done
@@ -58,7 +58,7 @@ impl Process {
 
     /// Says a line and hears one.
     fn ask(&mut self, line: &str) -> Result<Value> {
-        let to = self.to.as_mut().expect("an open pipe");
+        let to = self.to.as_mut().expect("the pipe is open");
         writeln!(to, "{line}")?;
         to.flush()?;
         let mut answer = String::new();
@@ -103,11 +103,11 @@ impl Engine for RemoteModel {
 
     fn output(&mut self) -> Vec<f32> {
         let numbers = self.ask("output");
-        let numbers = numbers.as_array().expect("numbers").iter();
-        numbers.map(|one| one.as_f64().expect("a number") as f32).collect()
+        let numbers = numbers.as_array().expect("the answer is an array").iter();
+        numbers.map(|one| one.as_f64().expect("the value is a number") as f32).collect()
     }
 
     fn timed(&mut self) -> f64 {
-        self.ask("run").as_f64().expect("nanoseconds")
+        self.ask("run").as_f64().expect("the answer is in nanoseconds")
     }
 }

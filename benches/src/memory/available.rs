@@ -69,7 +69,7 @@ impl AvailablePeers {
         visit.visit("glibc malloc", glibc::Malloc);
         visit.visit("glibc posix_memalign", glibc::Memalign);
         if let Some(ort) = &self.ort {
-            visit.visit(ORT, ort.arena().expect("an arena"));
+            visit.visit(ORT, ort.arena().expect("an arena can be created"));
         }
     }
 

@@ -62,7 +62,7 @@ impl Plugin {
             let text = (self.last_error)();
             if text.is_null() { "no reason".into() } else { CStr::from_ptr(text).to_string_lossy() }
         };
-        panic!("cairn_malloc has no {bytes} bytes: {why}")
+        panic!("cairn_malloc could not allocate {bytes} bytes: {why}")
     }
 }
 

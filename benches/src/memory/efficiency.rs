@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 const MIB: u64 = 1 << 20;
 
-/// One program on one allocator.
-pub struct Row {
+/// One trace on all allocators.
+pub struct TraceResult {
     /// The program.
     pub trace: String,
-    /// Whether it learns.
+    /// Whether it is a training run.
     pub training: bool,
     /// The most bytes it held.
     pub peak_live: u64,
@@ -21,7 +21,7 @@ pub struct Row {
     pub reserved: Vec<(&'static str, u64)>,
 }
 
-/// The pattern that grows: what was live and reserved at its end, on each allocator.
+/// A pattern that makes caching allocators grow: what was live and reserved at its end, on each allocator.
 pub struct Growth {
     /// Bytes that are live at the end.
     pub live: u64,
@@ -33,7 +33,7 @@ pub struct Growth {
     pub trimmed: u64,
 }
 
-/// What a trim gave back in the midst of a program.
+/// What a trim gave back halfway through a trace.
 pub struct TrimResult {
     /// The program.
     pub trace: String,
@@ -43,8 +43,8 @@ pub struct TrimResult {
     pub returned: u64,
 }
 
-/// Replays one program on all that can tell what they reserve.
-pub fn replay(available: &AvailablePeers, trace: &Trace) -> Row {
+/// Replays one program on every allocator that reports its reserved bytes.
+pub fn replay(available: &AvailablePeers, trace: &Trace) -> TraceResult {
     let reserved = arenas(available)
         .into_iter()
         .map(|(name, mut arena)| {
@@ -52,7 +52,7 @@ pub fn replay(available: &AvailablePeers, trace: &Trace) -> Row {
             (name, arena.peak_reserved())
         })
         .collect();
-    Row {
+    TraceResult {
         trace: trace.name.clone(),
         training: trace.is_training(),
         peak_live: trace.peak_live,
@@ -67,7 +67,10 @@ fn arenas(available: &AvailablePeers) -> Vec<(&'static str, Box<dyn Arena>)> {
     all.push((OFFSET, Box::new(super::arena::Offsets::new())));
     let _ = OFFSET;
     if let Some(ort) = &available.ort {
-        all.push((ORT, Box::new(CountedAllocator::ort(ort.arena().expect("an arena")))));
+        all.push((
+            ORT,
+            Box::new(CountedAllocator::ort(ort.arena().expect("an arena can be created"))),
+        ));
     }
     all.push(("best fit (reference)", Box::<BestFit>::default()));
     all
@@ -108,7 +111,7 @@ pub fn growth(available: &AvailablePeers) -> Growth {
     Growth { live, peak_live: live + 91 * MIB + 91 * MIB / 2, reserved, trimmed: pool.reserved() }
 }
 
-/// Stops a program in its midst, and trims.
+/// Stops halfway through a trace, and trims.
 pub fn trim(trace: &Trace) -> TrimResult {
     let mut pool = CountedAllocator::pool();
     run(&mut pool, &trace.events[..trace.events.len() / 2]);
@@ -129,8 +132,8 @@ fn free_pages(blocks: impl Iterator<Item = (u64, u64)>, end: u64) -> u64 {
     free
 }
 
-/// All of it for the file of figures.
-pub fn json(rows: &[Row], growth: &Growth, trims: &[TrimResult]) -> Value {
+/// The results, for memory.json.
+pub fn json(rows: &[TraceResult], growth: &Growth, trims: &[TrimResult]) -> Value {
     let named = |reserved: &[(&str, u64)], live: u64| -> Value {
         let each = |(name, bytes): &(&str, u64)| json!({ "allocator": name, "reserved": bytes, "ratio": *bytes as f64 / live as f64 });
         reserved.iter().map(each).collect()

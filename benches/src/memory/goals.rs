@@ -1,7 +1,7 @@
 //! What the figures should be. A goal is printed beside its figure, met or not; it fails nothing.
 
 use super::available::{C_DOOR, OFFSET, ORT, POOL};
-use super::efficiency::{Growth, Row, TrimResult};
+use super::efficiency::{Growth, TraceResult, TrimResult};
 use super::speed::{HOT, column};
 use super::streams::Streams;
 use super::table::{Table, bytes};
@@ -73,7 +73,7 @@ impl Goals {
     }
 
     /// Goals of memory.
-    pub fn memory(&mut self, rows: &[Row], growth: &Growth, trims: &[TrimResult]) {
+    pub fn memory(&mut self, rows: &[TraceResult], growth: &Growth, trims: &[TrimResult]) {
         for row in rows {
             let (kind, limit) =
                 if row.training { ("training", 1.04) } else { ("inference", 1.005) };

@@ -24,7 +24,7 @@ mod trace;
 mod worker;
 
 use available::{AvailablePeers, POOL};
-use efficiency::{Growth, Row};
+use efficiency::{Growth, TraceResult};
 use goals::Goals;
 use serde_json::json;
 use std::io::{Error, Result};
@@ -51,7 +51,8 @@ pub fn run(out: &Path) -> Result<()> {
     table.print();
     println!("\nfreed by another thread on another stream: {:.1} ns", streams.handed.best);
 
-    let rows: Vec<Row> = found.traces.iter().map(|t| efficiency::replay(&available, t)).collect();
+    let rows: Vec<TraceResult> =
+        found.traces.iter().map(|t| efficiency::replay(&available, t)).collect();
     let trims: Vec<_> = found.traces.iter().map(efficiency::trim).collect();
     let growth = efficiency::growth(&available);
     print_memory(&rows, &growth);
@@ -71,7 +72,7 @@ pub fn run(out: &Path) -> Result<()> {
     std::fs::write(out.join("memory.json"), serde_json::to_string_pretty(&all)? + "\n")
 }
 
-fn print_memory(rows: &[Row], growth: &Growth) {
+fn print_memory(rows: &[TraceResult], growth: &Growth) {
     const MIB: f64 = (1 << 20) as f64;
     print!("\n{:<26} {:>9}", "peak reserved over live", "MiB live");
     growth.reserved.iter().for_each(|(name, _)| print!(" {name:>24}"));

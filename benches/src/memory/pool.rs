@@ -100,7 +100,7 @@ impl Candidate for CairnPool {
     fn allocate(&self, bytes: usize, stream: usize) -> u64 {
         match self.pool.allocate(bytes as u64, ALIGN, stream as StreamIndex) {
             Outcome::Ready { offset, .. } => offset,
-            other => panic!("the pool has no {bytes} bytes: {other:?}"),
+            other => panic!("the pool could not allocate {bytes} bytes: {other:?}"),
         }
     }
 

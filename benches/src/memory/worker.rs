@@ -105,9 +105,13 @@ impl Worker {
         mine: impl FnOnce(&SpinBarrier) -> Times,
     ) -> f64 {
         let job = theirs.take().expect("a job comes back from every run");
-        self.jobs.as_ref().expect("until dropped").send(job).expect("the worker lives");
+        self.jobs
+            .as_ref()
+            .expect("the channel is open until drop")
+            .send(job)
+            .expect("the worker is alive");
         let mine = mine(&self.barrier);
-        let (job, others) = self.results.recv().expect("the worker lives");
+        let (job, others) = self.results.recv().expect("the worker is alive");
         *theirs = Some(job);
         mine.into_iter().zip(others).map(|(a, b)| a.max(b)).fold(f64::MAX, f64::min)
     }

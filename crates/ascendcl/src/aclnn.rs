@@ -67,12 +67,12 @@ pub unsafe fn values<T: Copy>(
     if count > 0 {
         present(values, name)?;
     }
-    if count > MOST {
-        return Err(Error::invalid(format!("{name} has {count} values, more than {MOST}")));
+    if count > MAX_VALUES {
+        return Err(Error::invalid(format!("{name} has {count} values, more than {MAX_VALUES}")));
     }
     // SAFETY: not null where anything is read, and the caller vouches for the rest.
     Ok((0..count as usize).map(move |at| unsafe { values.add(at).read_unaligned() }))
 }
 
 /// The most values of one array or list.
-const MOST: u64 = 1 << 32;
+const MAX_VALUES: u64 = 1 << 32;

@@ -5,7 +5,7 @@ use crate::callable::{COUNT, Function};
 use crate::door::{self, Handle, entry, not_null, runtime, value_entry, write};
 use crate::trampoline::{
     cairn_call_allocator_address, cairn_call_allocator_advise, cairn_call_allocator_alloc,
-    cairn_call_allocator_free, guarded,
+    cairn_call_allocator_free, call_user,
 };
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::handle::HandleObject;
@@ -45,7 +45,7 @@ impl Descriptor {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets a function. The one before is let go with no lock held: that may run code of the user.
+    /// Sets a function. The one before is let go with no lock held: that may run user code.
     pub fn set(&self, index: usize, function: Function) {
         let before = self.fields().functions[index].replace(function);
         drop(before);
@@ -142,35 +142,42 @@ fn call_c(
     let mut returned = null_mut();
     // SAFETY: the function is of the type that the headers give it; the user registered it to be called with this
     // object and with blocks that it gave.
-    guarded(on_exit, |guard| unsafe {
+    call_user(on_exit, |call_context| unsafe {
         match request {
             UserCall::Alloc(bytes) => {
-                cairn_call_allocator_alloc(function, object, bytes, &mut returned, guard)
+                cairn_call_allocator_alloc(function, object, bytes, &mut returned, call_context)
             }
             UserCall::Advise(bytes, near) => {
                 let near = near as Handle;
-                cairn_call_allocator_advise(function, object, bytes, near, &mut returned, guard)
+                cairn_call_allocator_advise(
+                    function,
+                    object,
+                    bytes,
+                    near,
+                    &mut returned,
+                    call_context,
+                )
             }
             UserCall::Address(block) => {
-                cairn_call_allocator_address(function, block as Handle, &mut returned, guard)
+                cairn_call_allocator_address(function, block as Handle, &mut returned, call_context)
             }
             UserCall::Free(block) => {
-                cairn_call_allocator_free(function, object, block as Handle, guard)
+                cairn_call_allocator_free(function, object, block as Handle, call_context)
             }
         }
     })?;
     Ok(returned as usize)
 }
 
-/// Fails on parts that do not have allocators of the user.
-fn supported() -> Result<()> {
+/// Fails on parts that do not have user allocators.
+fn check_supported() -> Result<()> {
     let soc = &runtime()?.shared.config.soc;
     match soc.starts_with("Ascend310B") {
         false => Ok(()),
         true => Err(Error::new(
             Code::FeatureNotSupport,
             format!(
-                "{soc} does not take allocators of the user (Atlas 200I/500 A2 inference products do not)"
+                "{soc} does not take user allocators (Atlas 200I/500 A2 inference products do not)"
             ),
         )),
     }
@@ -178,7 +185,7 @@ fn supported() -> Result<()> {
 
 /// The descriptor that a handle of the user names.
 pub fn descriptor(handle: Handle) -> Result<Arc<Descriptor>> {
-    supported()?;
+    check_supported()?;
     not_null(handle, "allocatorDesc")?;
     runtime()?.handles.get(handle as usize)
 }
@@ -192,7 +199,7 @@ fn set(handle: Handle, index: usize, address: Option<usize>) -> Result<()> {
 
 /// What is registered on a stream.
 pub fn registered(stream: Handle) -> Result<Registration> {
-    supported()?;
+    check_supported()?;
     not_null(stream, "stream")?;
     let found = runtime()?.allocators.registration(Domain::Acl, stream as usize);
     found
@@ -208,7 +215,7 @@ pub fn of(registration: &Registration) -> &AclAllocator {
 value_entry! {
     /// A new descriptor with nothing in it.
     fn aclrtAllocatorCreateDesc() -> abi::aclrtAllocatorDesc, else null_mut(), {
-        supported()?;
+        check_supported()?;
         let descriptor = Arc::new(Descriptor(Mutex::new(Fields::default())));
         Ok(runtime()?.handles.insert(descriptor)? as Handle)
     }
@@ -217,7 +224,7 @@ value_entry! {
 entry! {
     /// Ends a descriptor; what was registered with it stays.
     fn aclrtAllocatorDestroyDesc(desc: Handle) {
-        supported()?;
+        check_supported()?;
         not_null(desc, "allocatorDesc")?;
         runtime()?.handles.remove::<Descriptor>(desc as usize).map(drop)
     }
@@ -252,7 +259,7 @@ entry! {
 
     /// Registers a copy of the descriptor on a stream of any context.
     fn aclrtAllocatorRegister(stream: Handle, desc: Handle) {
-        supported()?;
+        check_supported()?;
         not_null(stream, "stream")?;
         let described = descriptor(desc)?.fields().clone();
         let user = AclAllocator::new(described)?;
@@ -294,7 +301,7 @@ entry! {
 
     /// Ends what is registered on a stream, if anything is.
     fn aclrtAllocatorUnregister(stream: Handle) {
-        supported()?;
+        check_supported()?;
         not_null(stream, "stream")?;
         runtime()?.allocators.unregister(Domain::Acl, stream as usize);
         Ok(())

@@ -5,7 +5,7 @@ use crate::abi::Entry;
 use crate::allocator::{self, AclAllocator};
 use crate::door::{Handle, not_null, status, write};
 use crate::ge::abi::*;
-use crate::trampoline::guarded;
+use crate::trampoline::call_user;
 use cairn_runtime::error::Error;
 use cairn_runtime::memory::external::CallbackException;
 use std::ffi::c_void;
@@ -47,19 +47,25 @@ impl Callable {
         on_exit: &dyn Fn(),
     ) -> std::result::Result<usize, CallbackException> {
         let mut result = 0;
-        guarded(on_exit, |guard| {
+        call_user(on_exit, |call_context| {
             let (first, count) = (arguments.as_ptr(), arguments.len());
             // SAFETY: whoever set the function gave it for this context; the rest is there for the call.
-            let called =
-                |call: Call| unsafe { call(self.0.context, first, count, &mut result, guard) };
+            let called = |call: Call| unsafe {
+                call(self.0.context, first, count, &mut result, call_context)
+            };
             self.0.call.is_some_and(called)
         })?;
         Ok(result)
     }
 }
 
-type Call =
-    unsafe extern "C" fn(*mut c_void, *const usize, usize, *mut usize, *const CairnGuard) -> bool;
+type Call = unsafe extern "C" fn(
+    *mut c_void,
+    *const usize,
+    usize,
+    *mut usize,
+    *const CairnCallContext,
+) -> bool;
 
 /// A function of an allocator.
 #[derive(Clone)]

@@ -1,5 +1,5 @@
 //! How a call enters and leaves the library: counted, known as the site of what happens inside, guarded against
-//! panics and forks, its error text kept for the calling thread.
+//! panics and forks, its error message kept for the calling thread.
 
 use crate::abi::Entry;
 use crate::code::{AclError, aclError};

@@ -64,7 +64,7 @@ entry! {
     fn aclFinalize() {
         let mut count = count();
         if *count == 0 {
-            return Err(never());
+            return Err(not_initialized());
         }
         *count = 0;
         drop(count);
@@ -76,7 +76,7 @@ entry! {
     fn aclFinalizeReference(ref_count: *mut u64) {
         let mut count = count();
         if *count == 0 {
-            return Err(never());
+            return Err(not_initialized());
         }
         *count -= 1;
         let left = *count;
@@ -92,7 +92,7 @@ entry! {
     }
 }
 
-fn never() -> Error {
+fn not_initialized() -> Error {
     Error::new(
         Code::RepeatFinalize,
         "ACL is not initialised: aclInit was not called, or aclFinalize was called before",

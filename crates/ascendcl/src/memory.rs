@@ -14,7 +14,7 @@ use std::ffi::c_void;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 /// One of each kind.
-const MOST_ATTRIBUTES: usize = 4;
+const MAX_ATTRIBUTES: usize = 4;
 /// Bits of a policy that choose a kind of memory; there is one kind here.
 const KIND_BITS: u32 = abi::ACL_MEM_TYPE_LOW_BAND_WIDTH
     | abi::ACL_MEM_TYPE_HIGH_BAND_WIDTH
@@ -116,9 +116,9 @@ fn check_config(config: *const abi::aclrtMallocConfig) -> Result<()> {
     }
     // SAFETY: not null; the user passes this struct.
     let config = unsafe { config.read() };
-    if config.numAttrs > MOST_ATTRIBUTES {
+    if config.numAttrs > MAX_ATTRIBUTES {
         return Err(Error::invalid(format!(
-            "cfg has {} attributes: there are {MOST_ATTRIBUTES} kinds",
+            "cfg has {} attributes: there are {MAX_ATTRIBUTES} kinds",
             config.numAttrs
         )));
     }

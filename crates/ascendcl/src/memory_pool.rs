@@ -18,7 +18,7 @@ fn pool(handle: Handle) -> Result<Arc<StreamPool>> {
 }
 
 /// Checks what a pool is to be; gives its device and the most that it may take.
-fn checked(props: *const abi::aclrtMemPoolProps) -> Result<(i64, u64)> {
+fn check_props(props: *const abi::aclrtMemPoolProps) -> Result<(i64, u64)> {
     not_null(props, "poolProps")?;
     // SAFETY: not null; the user passes this struct.
     let props = unsafe { props.read_unaligned() };
@@ -159,7 +159,7 @@ unsafe fn get(pool: &StreamPool, attribute: u32, value: *mut c_void) -> Result<(
 out_entry! {
     /// A new pool.
     fn aclrtMemPoolCreate(mem_pool = "memPool", pool_props: *const abi::aclrtMemPoolProps) {
-        let (device, most) = checked(pool_props)?;
+        let (device, most) = check_props(pool_props)?;
         runtime()?.create_pool(device, most)
     }
 

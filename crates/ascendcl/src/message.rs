@@ -1,4 +1,4 @@
-//! The text of the last failure: kept for the thread that failed, or with `err_msg_mode` 1 for the
+//! The message of the last failure: kept for the thread that failed, or with `err_msg_mode` 1 for the
 //! process; reading it clears it.
 
 use cairn_runtime::host::HostThread;
@@ -9,17 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static PER_PROCESS: AtomicBool = AtomicBool::new(false);
 static OF_PROCESS: Mutex<Option<String>> = Mutex::new(None);
 
-/// Chooses one text for the whole process, or one a thread.
+/// Chooses one message for the whole process, or one per thread.
 pub fn set_per_process(on: bool) {
     PER_PROCESS.store(on, Ordering::Release);
 }
 
-/// Keeps the text of a failure.
+/// Keeps the error message of a failure.
 pub fn keep(function: &str, code: i32, text: &str) {
     keep_text(&format!("E{code}: {function}: {text}"));
 }
 
-/// Keeps a text as it is.
+/// Keeps a message as it is.
 pub fn keep_text(text: &str) {
     let line = text.replace('\0', " ");
     match PER_PROCESS.load(Ordering::Acquire) {
@@ -28,7 +28,7 @@ pub fn keep_text(text: &str) {
     }
 }
 
-/// A text without the name of the function in front of it, which is said anyway: that of the function
+/// A message without the function name in front of it, which is added anyway: that of the function
 /// itself, or of the operator whose first phase it is.
 pub fn without_name<'a>(function: &str, text: &'a str) -> &'a str {
     let operator = function.strip_suffix("GetWorkspaceSize").unwrap_or(function);

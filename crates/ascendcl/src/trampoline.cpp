@@ -1,4 +1,4 @@
-// Calls from Rust into functions of the user, with exceptions turned into a result: Rust cannot
+// Calls from Rust into user functions, with exceptions turned into a result: Rust cannot
 // catch them and must not be unwound through. And the one variadic function of ACL, which Rust
 // cannot define.
 
@@ -15,7 +15,7 @@
 
 // What happens to a callback that does not return a result: `on_exit` runs when it ends its thread, the text
 // of an exception goes to `message`.
-struct Guard {
+struct CallContext {
     void (*on_exit)(const void *context);
     const void *context;
     char *message;
@@ -25,15 +25,15 @@ struct Guard {
 // A callback that ends its thread (pthread_exit, or Python at its end) cannot be stopped from unwinding, and
 // must not unwind through Rust: what it leaves is finished from here, and the thread stays for good.
 template <typename Call>
-static bool guarded(const Guard *guard, Call call) {
+static bool call_user(const CallContext *call_context, Call call) {
     try {
         call();
         return true;
     } catch (abi::__forced_unwind &) {
-        guard->on_exit(guard->context);
+        call_context->on_exit(call_context->context);
         for (;;) pause();
     } catch (const std::exception &thrown) {
-        snprintf(guard->message, guard->message_size, "%s", thrown.what());
+        snprintf(call_context->message, call_context->message_size, "%s", thrown.what());
         return false;
     } catch (...) {
         return false;
@@ -42,10 +42,10 @@ static bool guarded(const Guard *guard, Call call) {
 
 // The same where nobody asks for the text of an exception.
 template <typename Call>
-static bool guarded(void (*on_exit)(const void *), const void *context, Call call) {
+static bool call_user(void (*on_exit)(const void *), const void *context, Call call) {
     char unread[1];
-    const Guard guard = {on_exit, context, unread, sizeof unread};
-    return guarded(&guard, call);
+    const CallContext call_context = {on_exit, context, unread, sizeof unread};
+    return call_user(&call_context, call);
 }
 
 template <typename Function>
@@ -62,20 +62,20 @@ __attribute__((visibility("hidden"))) void (*cairn_app_log)(uint32_t level, cons
 
 bool cairn_call_host_function(const void *function, void *argument, void (*on_exit)(const void *), const void *context) {
     auto call = function_at<void(void *)>(function);
-    return guarded(on_exit, context, [&] { call(argument); });
+    return call_user(on_exit, context, [&] { call(argument); });
 }
 
 bool cairn_call_stream_state(const void *function, size_t stream, uint32_t state, void *argument,
                              void (*on_exit)(const void *), const void *context) {
     auto call = function_at<void(void *, int, void *)>(function);
-    return guarded(on_exit, context,
+    return call_user(on_exit, context,
                    [&] { call(reinterpret_cast<void *>(stream), static_cast<int>(state), argument); });
 }
 
 bool cairn_call_device_state(const void *function, size_t device, uint32_t state, void *argument,
                              void (*on_exit)(const void *), const void *context) {
     auto call = function_at<void(int32_t, int, void *)>(function);
-    return guarded(on_exit, context, [&] { call(static_cast<int32_t>(device), static_cast<int>(state), argument); });
+    return call_user(on_exit, context, [&] { call(static_cast<int32_t>(device), static_cast<int>(state), argument); });
 }
 
 // An array that the user ends with `delete[]`; null when there is no memory.
@@ -83,25 +83,25 @@ int64_t *cairn_new_numbers(size_t count) {
     return new (std::nothrow) int64_t[count];
 }
 
-bool cairn_call_allocator_alloc(const void *function, void *object, size_t bytes, void **block, const Guard *guard) {
+bool cairn_call_allocator_alloc(const void *function, void *object, size_t bytes, void **block, const CallContext *call_context) {
     auto call = function_at<void *(void *, size_t)>(function);
-    return guarded(guard, [&] { *block = call(object, bytes); });
+    return call_user(call_context, [&] { *block = call(object, bytes); });
 }
 
 bool cairn_call_allocator_advise(const void *function, void *object, size_t bytes, void *near, void **block,
-                                 const Guard *guard) {
+                                 const CallContext *call_context) {
     auto call = function_at<void *(void *, size_t, void *)>(function);
-    return guarded(guard, [&] { *block = call(object, bytes, near); });
+    return call_user(call_context, [&] { *block = call(object, bytes, near); });
 }
 
-bool cairn_call_allocator_address(const void *function, void *block, void **address, const Guard *guard) {
+bool cairn_call_allocator_address(const void *function, void *block, void **address, const CallContext *call_context) {
     auto call = function_at<void *(void *)>(function);
-    return guarded(guard, [&] { *address = call(block); });
+    return call_user(call_context, [&] { *address = call(block); });
 }
 
-bool cairn_call_allocator_free(const void *function, void *object, void *block, const Guard *guard) {
+bool cairn_call_allocator_free(const void *function, void *object, void *block, const CallContext *call_context) {
     auto call = function_at<void(void *, void *)>(function);
-    return guarded(guard, [&] { call(object, block); });
+    return call_user(call_context, [&] { call(object, block); });
 }
 
 void cairn_app_log_variadic(uint32_t level, const char *func, const char *file, uint32_t line,

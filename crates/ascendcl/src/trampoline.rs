@@ -10,18 +10,18 @@ use std::sync::Arc;
 /// Takes a formatted line: level, function, file, line, text.
 pub type LogSink = unsafe extern "C" fn(u32, *const c_char, *const c_char, u32, *const c_char);
 
-pub use crate::ge::abi::CairnGuard as Guard;
+pub use crate::ge::abi::CairnCallContext as CallContext;
 
 /// Calls a function of the user's allocator. `call` gives what a trampoline gives: false after an exception, whose
-/// text the guard has. If the function ends its thread, `on_exit` is called in its place and this never returns.
-pub fn guarded(
+/// text the call_context has. If the function ends its thread, `on_exit` is called in its place and this never returns.
+pub fn call_user(
     on_exit: &dyn Fn(),
-    call: impl FnOnce(&Guard) -> bool,
+    call: impl FnOnce(&CallContext) -> bool,
 ) -> Result<(), CallbackException> {
     let mut text = [0 as c_char; 256];
     let (message, message_size) = (text.as_mut_ptr(), text.len());
     let fine = with_exit(on_exit, |on_exit, context| {
-        call(&Guard { on_exit: Some(on_exit), context, message, message_size })
+        call(&CallContext { on_exit: Some(on_exit), context, message, message_size })
     });
     if fine {
         return Ok(());
@@ -31,7 +31,7 @@ pub fn guarded(
     Err(CallbackException(text.to_string_lossy().into_owned()))
 }
 
-/// A function with its context, as trampolines take what they call when a function of the user ends its thread.
+/// A function with its context, as trampolines take what they call when a user function ends its thread.
 type OnExit = unsafe extern "C" fn(context: *const c_void);
 
 /// Hands `on_exit` to a trampoline, which calls it at most while `call` runs.
@@ -43,7 +43,7 @@ fn with_exit<T>(on_exit: &dyn Fn(), call: impl FnOnce(OnExit, *const c_void) -> 
     call(forward, std::ptr::from_ref(&on_exit).cast())
 }
 
-/// A function of the user and its argument, which it hands over to whichever thread calls it.
+/// A user function and its argument, which it hands over to whichever thread calls it.
 #[derive(Clone, Copy)]
 pub struct UserFunction {
     /// The function.
@@ -108,7 +108,7 @@ unsafe extern "C" {
         object: *mut c_void,
         bytes: usize,
         block: *mut *mut c_void,
-        guard: *const Guard,
+        call_context: *const CallContext,
     ) -> bool;
     /// Calls `void *function(void *object, size_t bytes, void *near)`.
     pub fn cairn_call_allocator_advise(
@@ -117,21 +117,21 @@ unsafe extern "C" {
         bytes: usize,
         near: *mut c_void,
         block: *mut *mut c_void,
-        guard: *const Guard,
+        call_context: *const CallContext,
     ) -> bool;
     /// Calls `void *function(void *block)`.
     pub fn cairn_call_allocator_address(
         function: *const c_void,
         block: *mut c_void,
         address: *mut *mut c_void,
-        guard: *const Guard,
+        call_context: *const CallContext,
     ) -> bool;
     /// Calls `void function(void *object, void *block)`.
     pub fn cairn_call_allocator_free(
         function: *const c_void,
         object: *mut c_void,
         block: *mut c_void,
-        guard: *const Guard,
+        call_context: *const CallContext,
     ) -> bool;
     /// Calls `void function(void *)`.
     pub fn cairn_call_host_function(

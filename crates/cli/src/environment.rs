@@ -62,14 +62,14 @@ pub fn elements(list: &OsStr) -> impl Iterator<Item = &OsStr> {
 
 /// Prints the variables as commands for a POSIX shell.
 pub fn print() -> Result<ExitCode> {
-    for (name, value) in variables(&Toolkit::around_me()?, |name| std::env::var_os(name)) {
-        println!("export {name}={}", quoted(&value.to_string_lossy()));
+    for (name, value) in variables(&Toolkit::of_current_exe()?, |name| std::env::var_os(name)) {
+        println!("export {name}={}", quote(&value.to_string_lossy()));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The value as one word of a shell.
-fn quoted(value: &str) -> String {
+fn quote(value: &str) -> String {
     format!("'{}'", value.replace('\'', r"'\''"))
 }
 
@@ -103,8 +103,8 @@ mod tests {
 
     #[test]
     fn words_of_the_shell() {
-        assert_eq!(quoted("/opt/my kit"), "'/opt/my kit'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quote("/opt/my kit"), "'/opt/my kit'");
+        assert_eq!(quote("it's"), r"'it'\''s'");
         assert_eq!(elements(OsStr::new("")).count(), 0);
         assert_eq!(elements(OsStr::new(":")).count(), 2);
     }

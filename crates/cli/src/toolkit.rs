@@ -35,7 +35,7 @@ pub struct Toolkit {
 impl Toolkit {
     /// The toolkit whose `bin/` holds this very program. Where the environment names the same folder by another path,
     /// such as one through a link `latest`, that path stays.
-    pub fn around_me() -> Result<Toolkit> {
+    pub fn of_current_exe() -> Result<Toolkit> {
         let program = std::env::current_exe().context("cannot tell where this program lies")?;
         let root = program.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
         let named = std::env::var_os("ASCEND_HOME_PATH").map(PathBuf::from);

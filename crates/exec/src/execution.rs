@@ -39,25 +39,25 @@ pub struct Execution {
     plan: Plan,
     on_sizes: Option<SizesCallback>,
     outcome: Option<Arc<Outcome>>,
-    within: Option<Box<str>>,
+    failure_prefix: Option<Box<str>>,
 }
 
 impl Execution {
     /// A call that was planned. `on_sizes` gets the sizes of outputs that depend on values.
     pub fn new(name: &'static str, plan: Plan, on_sizes: Option<SizesCallback>) -> Arc<Execution> {
-        Arc::new(Execution { name, plan, on_sizes, outcome: None, within: None })
+        Arc::new(Execution { name, plan, on_sizes, outcome: None, failure_prefix: None })
     }
 
-    /// A call that is submitted once and waited for: `outcome` is what becomes of it. `within` is what failures
+    /// A call that is submitted once and waited for: `outcome` is what becomes of it. `failure_prefix` is what failures
     /// name it a part of: a node of a graph.
     pub fn watched(
         name: &'static str,
         plan: Plan,
         outcome: Arc<Outcome>,
-        within: Option<String>,
+        failure_prefix: Option<String>,
     ) -> Arc<Execution> {
-        let within = within.map(String::into_boxed_str);
-        Arc::new(Execution { name, plan, on_sizes: None, outcome: Some(outcome), within })
+        let failure_prefix = failure_prefix.map(String::into_boxed_str);
+        Arc::new(Execution { name, plan, on_sizes: None, outcome: Some(outcome), failure_prefix })
     }
 
     /// Bytes of workspace it needs.
@@ -176,13 +176,13 @@ impl Execution {
 }
 
 impl Kernel for Execution {
-    fn within(&self) -> Option<&str> {
-        self.within.as_deref()
+    fn failure_prefix(&self) -> Option<&str> {
+        self.failure_prefix.as_deref()
     }
 
-    fn ended(&self, result: &Result<()>) {
+    fn on_end(&self, result: &Result<()>) {
         if let Some(outcome) = &self.outcome {
-            outcome.end(result);
+            outcome.finish(result);
         }
     }
 
@@ -242,10 +242,10 @@ pub struct Workers<'a>(pub &'a Scheduler);
 
 impl Parallel for Workers<'_> {
     fn width(&self) -> usize {
-        self.0.width()
+        self.0.threads()
     }
 
     fn run(&self, parts: usize, body: &(dyn Fn(usize) + Sync)) {
-        self.0.share(parts, body);
+        self.0.parallel_for(parts, body);
     }
 }

@@ -18,23 +18,23 @@ pub struct HostInput {
     pub bytes: Arc<[u8]>,
 }
 
-/// A task that brings bytes of the host to memory of a device that is at least as long. `within` is what failures name
+/// A task that brings bytes of the host to memory of a device that is at least as long. `failure_prefix` is what failures name
 /// it a part of: an input of a graph.
 pub fn upload(
     name: &'static str,
     bytes: &Arc<[u8]>,
     address: usize,
     device: u32,
-    within: Option<String>,
+    failure_prefix: Option<String>,
 ) -> Task {
     let to = Span { address, bytes: bytes.len(), location: Location::Device(device) };
-    let body = Body::Kernel(Arc::new(Upload { bytes: bytes.clone(), within }));
+    let body = Body::Kernel(Arc::new(Upload { bytes: bytes.clone(), failure_prefix }));
     Task { name, reads: Spans::new(), writes: [to].into_iter().collect(), body }
 }
 
 struct Upload {
     bytes: Arc<[u8]>,
-    within: Option<String>,
+    failure_prefix: Option<String>,
 }
 
 impl Kernel for Upload {
@@ -47,8 +47,8 @@ impl Kernel for Upload {
         Ok(())
     }
 
-    fn within(&self) -> Option<&str> {
-        self.within.as_deref()
+    fn failure_prefix(&self) -> Option<&str> {
+        self.failure_prefix.as_deref()
     }
 }
 

@@ -36,8 +36,8 @@ impl Outcome {
         self.state.lock().sizes.push((argument, sizes.to_vec()));
     }
 
-    /// The task is over: what a kernel that is waited for does with [`Kernel::ended`](cairn_runtime::task::Kernel::ended).
-    pub fn end(&self, result: &Result<()>) {
+    /// The task is over: what a kernel that is waited for does with [`Kernel::on_end`](cairn_runtime::task::Kernel::on_end).
+    pub fn finish(&self, result: &Result<()>) {
         match result {
             Ok(()) => self.is_done.store(true, Ordering::Release),
             Err(error) => self.state.lock().failure = Some(error.clone()),

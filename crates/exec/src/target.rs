@@ -55,7 +55,7 @@ impl<'a> Target<'a> {
         &self.allocator
     }
 
-    /// Whether that is an allocator of the user.
+    /// Whether that is a user allocator.
     pub fn is_external(&self) -> bool {
         self.is_external
     }

@@ -75,14 +75,14 @@ impl Failure {
     }
 
     /// The same failure, with words in front of its text.
-    pub fn within(mut self, context: impl std::fmt::Display) -> Failure {
+    pub fn in_context(mut self, context: impl std::fmt::Display) -> Failure {
         self.text = format!("{context}: {}", self.text);
         self
     }
 
     /// The same failure, with a graph's label in front of its text, unless the text has it.
     pub fn with_label(self, label: &str) -> Failure {
-        if self.text.contains(label) { self } else { self.within(label) }
+        if self.text.contains(label) { self } else { self.in_context(label) }
     }
 }
 

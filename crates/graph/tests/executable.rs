@@ -231,7 +231,7 @@ fn out_of_memory_stays_out_of_memory() {
     }
 }
 
-/// What an allocator of the user refuses has the code that single operators have for it.
+/// What a user allocator refuses has the code that single operators have for it.
 #[test]
 fn a_failing_allocator_has_its_code_and_gets_all_blocks_back() {
     for (domain, _) in DOMAINS {

@@ -27,7 +27,7 @@ const SEARCHES: &[&str] =
     &["starts_with", "ends_with", "contains", "strip_prefix", "strip_suffix", "find"];
 
 /// The fewest letters that are taken for a part of a name.
-const LEAST: usize = 4;
+const MIN_LETTERS: usize = 4;
 
 /// The lines of a source at which a string literal is one of `names`, or is searched for and is a part of one, with the
 /// name. Comments and items under `#[cfg(test)]` do not count.
@@ -60,7 +60,7 @@ fn is_searched(before: &[Token]) -> bool {
 
 /// Whether a text of letters is the beginning or the end of a name.
 fn is_part(text: &str, name: &str) -> bool {
-    let is_word = text.len() >= LEAST && text.chars().all(char::is_alphanumeric);
+    let is_word = text.len() >= MIN_LETTERS && text.chars().all(char::is_alphanumeric);
     is_word && (name.starts_with(text) || name.ends_with(text))
 }
 

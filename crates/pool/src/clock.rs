@@ -17,7 +17,7 @@ pub struct Epoch {
 /// How far each stream is known to have come. Small: most clocks know one or two streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
-    marks: SmallVec<[Epoch; 2]>,
+    epochs: SmallVec<[Epoch; 2]>,
 }
 
 impl Clock {
@@ -34,38 +34,38 @@ impl Clock {
     /// How far the stream is known to have come; 0 when nothing is known.
     pub fn get(&self, stream: StreamIndex) -> u64 {
         match self.find(stream) {
-            Ok(at) => self.marks[at].seq,
+            Ok(at) => self.epochs[at].seq,
             Err(_) => 0,
         }
     }
 
-    /// Adds one point and everything before it on that stream.
+    /// Adds one epoch and everything before it on that stream.
     pub fn raise(&mut self, epoch: Epoch) {
         match self.find(epoch.stream) {
-            Ok(at) => self.marks[at].seq = self.marks[at].seq.max(epoch.seq),
-            Err(at) => self.marks.insert(at, epoch),
+            Ok(at) => self.epochs[at].seq = self.epochs[at].seq.max(epoch.seq),
+            Err(at) => self.epochs.insert(at, epoch),
         }
     }
 
     /// Adds all that the other clock knows.
     pub fn join(&mut self, other: &Clock) {
-        for &mark in &other.marks {
-            self.raise(mark);
+        for &epoch in &other.epochs {
+            self.raise(epoch);
         }
     }
 
-    /// Forgets the points that do not `stay`.
+    /// Forgets the epochs for which `stay` is false.
     pub fn retain(&mut self, mut stay: impl FnMut(Epoch) -> bool) {
-        self.marks.retain(|mark| stay(*mark));
+        self.epochs.retain(|epoch| stay(*epoch));
     }
 
-    /// The points, by stream.
-    pub fn marks(&self) -> &[Epoch] {
-        &self.marks
+    /// The epochs, by stream.
+    pub fn epochs(&self) -> &[Epoch] {
+        &self.epochs
     }
 
     fn find(&self, stream: StreamIndex) -> Result<usize, usize> {
-        self.marks.binary_search_by_key(&stream, |m| m.stream)
+        self.epochs.binary_search_by_key(&stream, |m| m.stream)
     }
 }
 
@@ -79,9 +79,9 @@ mod tests {
         proptest::collection::vec((0u32..6, 1u64..20), 0..8)
     }
 
-    fn build(marks: &[(u32, u64)]) -> (Clock, BTreeMap<u32, u64>) {
+    fn build(epochs: &[(u32, u64)]) -> (Clock, BTreeMap<u32, u64>) {
         let (mut clock, mut model) = (Clock::new(), BTreeMap::new());
-        for &(stream, seq) in marks {
+        for &(stream, seq) in epochs {
             clock.raise(Epoch { stream, seq });
             let known = model.entry(stream).or_insert(0);
             *known = seq.max(*known);
@@ -105,7 +105,7 @@ mod tests {
                     prop_assert_eq!(ca.covers(Epoch { stream, seq }), seq <= known);
                 }
             }
-            prop_assert!(ca.marks().windows(2).all(|w| w[0].stream < w[1].stream));
+            prop_assert!(ca.epochs().windows(2).all(|w| w[0].stream < w[1].stream));
         }
     }
 }

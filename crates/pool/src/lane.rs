@@ -3,7 +3,7 @@
 use crate::clock::{Clock, Epoch, StreamIndex};
 use crate::figures::Figures;
 use crate::offset_table::OffsetTable;
-use crate::quick::{FreeBlock, Quick};
+use crate::quick::{FreeBlock, QuickList};
 use crate::starts::Starts;
 use crate::tlsf::{BlockId, GRANULE, Grant, Tlsf};
 use cairn_sync::lock::{Mutex, MutexGuard, Rank};
@@ -12,20 +12,20 @@ use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
-/// Stands where a held block has the bytes that were asked for: freed, but not a hole yet.
+/// The value of a block's `note` (otherwise the requested bytes) once it was freed but is not a hole yet.
 const FREED: u64 = u64::MAX;
-/// The credit of a lane that is the only one.
-const ALONE: u64 = u64::MAX;
-/// How far the count of all lanes may be from the truth, for each lane.
-const SLACK: u64 = 1 << 20;
+/// `counted` of a lane that is the only one: the total is then unused.
+const NOT_COUNTED: u64 = u64::MAX;
+/// Lanes are counted in steps of this many bytes, so that few allocations touch the total.
+const COUNT_STEP: u64 = 1 << 20;
 
 /// The lane of one stream of a pool.
 pub(crate) struct Lane {
     pub stream: StreamIndex,
-    inner: Mutex<Inner>,
+    state: Mutex<LaneState>,
 }
 
-/// What is live in all lanes, and the most that was.
+/// Live bytes in all lanes, and their peak.
 #[derive(Default)]
 pub(crate) struct Total {
     live: AtomicU64,
@@ -41,124 +41,126 @@ pub(crate) struct Total {
 ///
 /// A hole may be used again on the lane's stream at once; elsewhere when its epoch is ordered or done.
 ///
-/// **Outstanding uses.** Memory may come here because the program ordered it while other streams are still to
-/// finish with it: the lane keeps those points. Until they are done, nothing of the lane is used by a
-/// stream that they are not ordered before: the order may be broken meanwhile, by an abort.
-pub(crate) struct Inner {
+/// **Pending uses.** A lane may get memory that another stream is still using, if the program ordered that use before
+/// the lane's stream. `pending_uses` holds the epochs of these uses. Until they finish, only streams ordered after
+/// them may take memory from this lane, because an abort can undo the order.
+pub(crate) struct LaneState {
     pub tlsf: Tlsf,
-    quick: Quick,
+    quick: QuickList,
     starts: Starts,
     waiting: VecDeque<WaitingBlock>,
     uses: HashMap<BlockId, SmallVec<[StreamIndex; 2]>>,
-    outstanding: Clock,
+    pending_uses: Clock,
     counts: Figures,
-    credit: u64,
+    /// Live bytes of this lane that [`Total`] includes, a few steps more than there are; or `NOT_COUNTED`.
+    counted: u64,
 }
 
-/// A freed block that other streams may still use, up to these points.
+/// A freed block that other streams may still use, up to the epochs `others`.
 #[derive(Clone)]
 struct WaitingBlock {
     id: BlockId,
     size: u64,
-    stamp: u64,
+    freed_seq: u64,
     others: Clock,
 }
 
 impl WaitingBlock {
     fn free_block(&self) -> FreeBlock {
-        FreeBlock { id: self.id, stamp: self.stamp }
+        FreeBlock { id: self.id, freed_seq: self.freed_seq }
     }
 }
 
 impl Lane {
     pub fn new(stream: StreamIndex) -> Lane {
-        let inner = Inner {
+        let state = LaneState {
             tlsf: Tlsf::new(),
-            quick: Quick::new(),
+            quick: QuickList::new(),
             starts: Starts::new(),
             waiting: VecDeque::new(),
             uses: HashMap::new(),
-            outstanding: Clock::new(),
+            pending_uses: Clock::new(),
             counts: Figures::default(),
-            credit: ALONE,
+            counted: NOT_COUNTED,
         };
-        Lane { stream, inner: Mutex::new(Rank::Lane, inner) }
+        Lane { stream, state: Mutex::new(Rank::Lane, state) }
     }
 
     #[inline]
-    pub fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock()
+    pub fn lock(&self) -> MutexGuard<'_, LaneState> {
+        self.state.lock()
     }
 
-    /// Takes a block from what this lane has at hand.
+    /// Takes a block from the quick list or a hole of this lane.
     #[inline]
     pub fn take(
         &self,
-        inner: &mut Inner,
+        state: &mut LaneState,
         bytes: u64,
         align: u64,
         offset_table: &OffsetTable,
         total: &Total,
     ) -> Option<Grant> {
-        if let Some(grant) = inner.take_quick(bytes, align) {
-            inner.hold(grant.size, bytes, total);
+        if let Some(grant) = state.take_quick(bytes, align) {
+            state.count_allocation(grant.size, bytes, total);
             return Some(grant);
         }
-        self.take_fitting(inner, bytes, align, offset_table, total)
+        self.take_fitting(state, bytes, align, offset_table, total)
     }
 
-    /// Adds a range that begins as the block has to, and takes the block there; the rest is free. The
-    /// lane keeps these points as outstanding.
-    pub fn take_first(
+    /// Adds a range whose start has the block's alignment, allocates the block there and frees the rest.
+    /// `pending_uses` are added to the lane's.
+    pub fn add_and_take(
         &self,
-        inner: &mut Inner,
+        state: &mut LaneState,
         range: Range<u64>,
-        outstanding: &Clock,
+        pending_uses: &Clock,
         bytes: u64,
         offset_table: &OffsetTable,
         total: &Total,
     ) -> Option<Grant> {
-        offset_table.settle(range.clone(), self.stream);
-        let whole = inner.tlsf.add_live(range)?;
-        if let Some(rest) = inner.tlsf.split(whole.id, bytes) {
-            inner.tlsf.free(rest.id, 0);
+        offset_table.set_stream(range.clone(), self.stream);
+        let whole = state.tlsf.add_live(range)?;
+        if let Some(rest) = state.tlsf.split(whole.id, bytes) {
+            state.tlsf.free(rest.id, 0);
         }
-        inner.outstanding.join(outstanding);
-        inner.counts.peak_reserved = inner.counts.peak_reserved.max(inner.tlsf.total());
-        self.enter(inner, whole.id, bytes, offset_table, total)
+        state.pending_uses.join(pending_uses);
+        state.counts.peak_reserved = state.counts.peak_reserved.max(state.tlsf.total());
+        self.register_block(state, whole.id, bytes, offset_table, total)
     }
 
-    fn enter(
+    /// Registers a live block: in the offset table, among the starts and in the counts.
+    fn register_block(
         &self,
-        inner: &mut Inner,
+        state: &mut LaneState,
         id: BlockId,
         bytes: u64,
         offset_table: &OffsetTable,
         total: &Total,
     ) -> Option<Grant> {
-        let (grant, note) = inner.tlsf.get_mut(id)?;
+        let (grant, note) = state.tlsf.get_mut(id)?;
         *note = bytes;
         offset_table.begin(grant.offset);
-        inner.starts.add(grant.offset, id);
-        inner.hold(grant.size, bytes, total);
+        state.starts.add(grant.offset, id);
+        state.count_allocation(grant.size, bytes, total);
         Some(grant)
     }
 
     #[inline(never)]
     fn take_fitting(
         &self,
-        inner: &mut Inner,
+        state: &mut LaneState,
         bytes: u64,
         align: u64,
         offset_table: &OffsetTable,
         total: &Total,
     ) -> Option<Grant> {
-        let Inner { tlsf, starts, .. } = inner;
+        let LaneState { tlsf, starts, .. } = state;
         let grant = tlsf.alloc_with(bytes, align, bytes, |id, offset| {
             offset_table.begin(offset);
             starts.add(offset, id);
         })?;
-        inner.hold(grant.size, bytes, total);
+        state.count_allocation(grant.size, bytes, total);
         Some(grant)
     }
 }
@@ -168,7 +170,7 @@ impl Total {
         self.peak.load(Ordering::Relaxed)
     }
 
-    /// Forgets the peak, when so much is live.
+    /// Resets the peak to what is live now.
     pub fn reset_peak(&self) {
         self.peak.store(self.live.load(Ordering::Relaxed), Ordering::Relaxed);
     }
@@ -179,7 +181,7 @@ impl Total {
     }
 }
 
-impl Inner {
+impl LaneState {
     #[inline]
     fn take_quick(&mut self, bytes: u64, align: u64) -> Option<Grant> {
         let granules = bytes.div_ceil(GRANULE).max(1);
@@ -192,37 +194,37 @@ impl Inner {
     }
 
     #[inline]
-    fn hold(&mut self, size: u64, bytes: u64, total: &Total) {
+    fn count_allocation(&mut self, size: u64, bytes: u64, total: &Total) {
         let counts = &mut self.counts;
         counts.live += size;
         counts.requested += bytes;
         counts.taken += 1;
         counts.peak = counts.peak.max(counts.live);
-        if counts.live > self.credit {
-            let more = (counts.live - self.credit).next_multiple_of(SLACK);
-            self.credit += more;
+        if counts.live > self.counted {
+            let more = (counts.live - self.counted).next_multiple_of(COUNT_STEP);
+            self.counted += more;
             total.raise(more, 0);
         }
     }
 
     #[inline]
-    fn let_go(&mut self, size: u64, bytes: u64, total: &Total) {
+    fn count_free(&mut self, size: u64, bytes: u64, total: &Total) {
         let counts = &mut self.counts;
         counts.live -= size;
         counts.requested -= bytes;
         counts.freed += 1;
-        if self.credit - counts.live >= 2 * SLACK && self.credit != ALONE {
-            let less = (self.credit - counts.live) / SLACK * SLACK - SLACK;
-            self.credit -= less;
+        if self.counted - counts.live >= 2 * COUNT_STEP && self.counted != NOT_COUNTED {
+            let less = (self.counted - counts.live) / COUNT_STEP * COUNT_STEP - COUNT_STEP;
+            self.counted -= less;
             total.live.fetch_sub(less, Ordering::Relaxed);
         }
     }
 
-    /// From now on this lane is counted with others.
-    pub fn count_in(&mut self, total: &Total) {
-        if self.credit == ALONE {
-            self.credit = self.counts.live.next_multiple_of(SLACK);
-            total.raise(self.credit, self.counts.peak);
+    /// Starts to count this lane in the total.
+    pub fn start_counting(&mut self, total: &Total) {
+        if self.counted == NOT_COUNTED {
+            self.counted = self.counts.live.next_multiple_of(COUNT_STEP);
+            total.raise(self.counted, self.counts.peak);
         }
     }
 
@@ -238,21 +240,21 @@ impl Inner {
         (bytes != FREED).then_some((grant, bytes))
     }
 
-    /// Makes a hole of a block that ended.
+    /// Turns a freed block into a hole.
     fn release(&mut self, block: FreeBlock) {
         if let Some(grant) = self.tlsf.get(block.id) {
             self.starts.remove(grant.offset, block.id);
-            self.tlsf.free(block.id, block.stamp);
+            self.tlsf.free(block.id, block.freed_seq);
         }
     }
 
-    /// Ends the block that begins at `offset` and that only the lane's stream may use still, up to
-    /// `stamp()`; returns its size. `None` if none is held there, or it may be used elsewhere.
+    /// Frees the block at `offset` if only the lane's stream uses it, up to task `freed_seq()`; returns its size.
+    /// `None` if no live block begins there, or another stream uses it.
     #[inline]
     pub fn free_quick(
         &mut self,
         offset: u64,
-        stamp: impl FnOnce() -> u64,
+        freed_seq: impl FnOnce() -> u64,
         total: &Total,
     ) -> Option<u64> {
         let id = self.find(offset)?;
@@ -264,8 +266,9 @@ impl Inner {
             return None;
         }
         let bytes = std::mem::replace(note, FREED);
-        self.let_go(grant.size, bytes, total);
-        if let Some(block) = self.quick.put(grant.size / GRANULE, FreeBlock { id, stamp: stamp() })
+        self.count_free(grant.size, bytes, total);
+        if let Some(block) =
+            self.quick.put(grant.size / GRANULE, FreeBlock { id, freed_seq: freed_seq() })
         {
             self.release(block);
         }
@@ -285,60 +288,65 @@ impl Inner {
         self.uses.contains_key(&id)
     }
 
-    /// Ends a held block for its owner, and returns the other streams that use it. What becomes of it is
-    /// up to [`Inner::free_now`] or [`Inner::free_late`].
-    pub fn end(&mut self, grant: Grant, bytes: u64, total: &Total) -> SmallVec<[StreamIndex; 2]> {
-        self.let_go(grant.size, bytes, total);
+    /// Marks a live block as freed, and returns the other streams that use it. Call [`LaneState::free_now`] or
+    /// [`LaneState::free_after`] next.
+    pub fn start_free(
+        &mut self,
+        grant: Grant,
+        bytes: u64,
+        total: &Total,
+    ) -> SmallVec<[StreamIndex; 2]> {
+        self.count_free(grant.size, bytes, total);
         if let Some((_, note)) = self.tlsf.get_mut(grant.id) {
             *note = FREED;
         }
         self.uses.remove(&grant.id).unwrap_or_default()
     }
 
-    /// A block that ended may be used again on the lane's stream, and elsewhere after `stamp`.
-    pub fn free_now(&mut self, grant: Grant, stamp: u64) {
-        self.release(FreeBlock { id: grant.id, stamp });
+    /// Turns a freed block into a hole: the lane's stream may use it at once, others after `freed_seq`.
+    pub fn free_now(&mut self, grant: Grant, freed_seq: u64) {
+        self.release(FreeBlock { id: grant.id, freed_seq });
     }
 
-    /// A block that ended may not be used again before these points of other streams.
-    pub fn free_late(&mut self, grant: Grant, stamp: u64, others: Clock) {
-        self.waiting.push_back(WaitingBlock { id: grant.id, size: grant.size, stamp, others });
+    /// Makes a freed block wait for these epochs of other streams.
+    pub fn free_after(&mut self, grant: Grant, freed_seq: u64, others: Clock) {
+        self.waiting.push_back(WaitingBlock { id: grant.id, size: grant.size, freed_seq, others });
     }
 
-    /// The points of other streams that freed blocks wait for, and those that are outstanding.
-    pub fn awaited(&self) -> Clock {
-        let mut clock = self.outstanding.clone();
+    /// The epochs of other streams that freed blocks wait for, and those of pending uses.
+    pub fn awaited_epochs(&self) -> Clock {
+        let mut clock = self.pending_uses.clone();
         self.waiting.iter().for_each(|w| clock.join(&w.others));
         clock
     }
 
-    /// What other streams have to finish before memory of this lane is free of them.
+    /// The uses that other streams have to finish before any stream may take memory of this lane.
     #[inline]
-    pub fn outstanding(&self) -> &Clock {
-        &self.outstanding
+    pub fn pending_uses(&self) -> &Clock {
+        &self.pending_uses
     }
 
-    /// Forgets the uses that are done.
-    pub fn settle(&mut self, done: impl Fn(Epoch) -> bool) {
-        self.outstanding.retain(|epoch| !done(epoch));
+    /// Forgets the pending uses that have finished.
+    pub fn forget_finished_uses(&mut self, done: impl Fn(Epoch) -> bool) {
+        self.pending_uses.retain(|epoch| !done(epoch));
     }
 
-    /// Makes holes of what has waited longest, up to the first that is not done. True if there was any.
-    pub fn gather_first(&mut self, done: impl Fn(Epoch) -> bool) -> bool {
+    /// Turns the blocks that have waited longest into holes, up to the first that is still used. True if there was any.
+    pub fn reclaim_first(&mut self, done: impl Fn(Epoch) -> bool) -> bool {
         let before = self.waiting.len();
-        let is_over = |w: &mut WaitingBlock| w.others.marks().iter().all(|&epoch| done(epoch));
+        let is_over = |w: &mut WaitingBlock| w.others.epochs().iter().all(|&epoch| done(epoch));
         while let Some(waiting) = self.waiting.pop_front_if(is_over) {
             self.release(waiting.free_block());
         }
         self.waiting.len() < before
     }
 
-    /// Makes holes of what is at hand, and of what waited as far as it is done.
-    pub fn gather(&mut self, done: impl Fn(Epoch) -> bool) {
+    /// Turns the blocks of the quick list into holes, and the waiting ones that no other stream uses any more.
+    pub fn reclaim(&mut self, done: impl Fn(Epoch) -> bool) {
         let mut over = Vec::new();
         self.quick.drain(|block| over.push(block));
         self.waiting.retain(|w| {
-            let waits = w.others.marks().iter().any(|&epoch| !done(epoch));
+            let waits = w.others.epochs().iter().any(|&epoch| !done(epoch));
             if !waits {
                 over.push(w.free_block());
             }
@@ -347,95 +355,98 @@ impl Inner {
         over.into_iter().for_each(|block| self.release(block));
     }
 
-    /// Makes holes of what waited and is ordered before the lane's stream, which is outstanding from now on.
-    pub fn gather_ordered(&mut self, ordered: impl Fn(&Clock) -> bool) {
-        let (mut over, outstanding) = (Vec::new(), &mut self.outstanding);
+    /// Turns waiting blocks into holes whose uses are `ordered` before the lane's stream; these uses are pending from then on.
+    pub fn reclaim_ordered(&mut self, ordered: impl Fn(&Clock) -> bool) {
+        let (mut over, pending_uses) = (Vec::new(), &mut self.pending_uses);
         self.waiting.retain(|w| {
             let is_ordered = ordered(&w.others);
             if is_ordered {
                 over.push(w.free_block());
-                outstanding.join(&w.others);
+                pending_uses.join(&w.others);
             }
             !is_ordered
         });
         over.into_iter().for_each(|block| self.release(block));
     }
 
-    /// Takes room for a block out of this lane, for a stream that `may` use what this lane's stream
-    /// freed at some stamp and other streams used until some clock; and what has to be done before all
-    /// may. A longer block that waits is cut.
-    pub fn cut(
+    /// Removes a range that fits the request from this lane, for another stream. `can_use(freed_seq, uses)` says
+    /// whether that stream may use memory that was freed at that task and used elsewhere up to that clock. Returns
+    /// the range, and the uses that must finish before every stream may have it. A longer waiting block is split.
+    pub fn take_for_other_stream(
         &mut self,
         lane: StreamIndex,
         bytes: u64,
         align: u64,
-        mut may: impl FnMut(u64, Option<&Clock>) -> bool,
+        mut can_use: impl FnMut(u64, Option<&Clock>) -> bool,
     ) -> Option<(Range<u64>, Clock)> {
-        let mut outstanding = self.outstanding.clone();
-        if let Some((grant, seq)) = self.tlsf.alloc_where(bytes, align, |stamp| may(stamp, None)) {
-            outstanding.raise(Epoch { stream: lane, seq });
-            return Some((self.tlsf.take_out(grant.id)?, outstanding));
+        let mut pending_uses = self.pending_uses.clone();
+        if let Some((grant, seq)) =
+            self.tlsf.alloc_where(bytes, align, |freed_seq| can_use(freed_seq, None))
+        {
+            pending_uses.raise(Epoch { stream: lane, seq });
+            return Some((self.tlsf.take_out(grant.id)?, pending_uses));
         }
         let fits = |w: &WaitingBlock| {
             let offset = self.tlsf.get(w.id).map_or(1, |g| g.offset);
-            w.size >= bytes && offset.is_multiple_of(align) && may(w.stamp, Some(&w.others))
+            w.size >= bytes && offset.is_multiple_of(align) && can_use(w.freed_seq, Some(&w.others))
         };
         let at = self.waiting.iter().position(fits)?;
         let found = self.waiting.remove(at)?;
         let offset = self.tlsf.get(found.id)?.offset;
         self.starts.remove(offset, found.id);
-        outstanding.raise(Epoch { stream: lane, seq: found.stamp });
-        outstanding.join(&found.others);
+        pending_uses.raise(Epoch { stream: lane, seq: found.freed_seq });
+        pending_uses.join(&found.others);
         if let Some(rest) = self.tlsf.split(found.id, bytes) {
             self.waiting.push_back(WaitingBlock { id: rest.id, size: rest.size, ..found.clone() });
         }
-        Some((self.tlsf.take_out(found.id)?, outstanding))
+        Some((self.tlsf.take_out(found.id)?, pending_uses))
     }
 
-    /// Bytes that were freed but are not done with, and the points that they wait for.
+    /// Bytes that were freed but are still in use, and the epochs that they wait for.
     pub fn unfinished(&self, stream: StreamIndex, done: impl Fn(Epoch) -> bool) -> (u64, Clock) {
-        let (mut bytes, mut clock) = (0, self.outstanding.clone());
+        let (mut bytes, mut clock) = (0, self.pending_uses.clone());
         clock.retain(|epoch| !done(epoch));
-        let indebted = !clock.marks().is_empty();
-        let mut add = |size: u64, stamp: u64, others: &[Epoch]| {
-            let own = Epoch { stream, seq: stamp };
-            let mut open = others.iter().copied().chain([own]).filter(|&e| !done(e)).peekable();
-            bytes += if indebted || open.peek().is_some() { size } else { 0 };
-            open.for_each(|epoch| clock.raise(epoch));
+        let has_pending_uses = !clock.epochs().is_empty();
+        let mut add = |size: u64, freed_seq: u64, others: &[Epoch]| {
+            let own = Epoch { stream, seq: freed_seq };
+            let mut unfinished =
+                others.iter().copied().chain([own]).filter(|&e| !done(e)).peekable();
+            bytes += if has_pending_uses || unfinished.peek().is_some() { size } else { 0 };
+            unfinished.for_each(|epoch| clock.raise(epoch));
         };
-        self.tlsf.any_holes().for_each(|(size, stamp)| add(size, stamp, &[]));
-        self.waiting.iter().for_each(|w| add(w.size, w.stamp, w.others.marks()));
-        self.quick.iter().for_each(|(size, stamp)| add(size, stamp, &[]));
+        self.tlsf.any_holes().for_each(|(size, freed_seq)| add(size, freed_seq, &[]));
+        self.waiting.iter().for_each(|w| add(w.size, w.freed_seq, w.others.epochs()));
+        self.quick.iter().for_each(|(size, freed_seq)| add(size, freed_seq, &[]));
         (bytes, clock)
     }
 
-    /// True if anything that was freed is not done with. The quick list was gathered.
+    /// True if anything that was freed is still in use. Call [`LaneState::reclaim`] first.
     pub fn has_unfinished(&self, finished: u64) -> bool {
         !self.waiting.is_empty()
-            || !self.outstanding.marks().is_empty()
-            || self.tlsf.any_holes().any(|(_, stamp)| stamp > finished)
+            || !self.pending_uses.epochs().is_empty()
+            || self.tlsf.any_holes().any(|(_, freed_seq)| freed_seq > finished)
     }
 
-    /// A request found nothing.
+    /// Counts a request that found nothing.
     pub fn count_failure(&mut self) {
         self.counts.failed += 1;
     }
 
-    /// Forgets how much was live, and counts exactly what is.
+    /// Resets the peak of live bytes, and the counted bytes to what is live now.
     pub fn reset_peak_live(&mut self, total: &Total) {
         self.counts.peak = self.counts.live;
-        if self.credit != ALONE {
-            total.live.fetch_sub(self.credit - self.counts.live, Ordering::Relaxed);
-            self.credit = self.counts.live;
+        if self.counted != NOT_COUNTED {
+            total.live.fetch_sub(self.counted - self.counts.live, Ordering::Relaxed);
+            self.counted = self.counts.live;
         }
     }
 
-    /// Forgets how much the lane had.
+    /// Resets the peak of reserved bytes.
     pub fn reset_peak_reserved(&mut self) {
         self.counts.peak_reserved = self.tlsf.total();
     }
 
-    /// The figures, but for what is waiting.
+    /// The figures, except `waiting`.
     pub fn figures(&self) -> Figures {
         let reserved = self.tlsf.total();
         let quick = self.quick.iter().map(|(size, _)| size).max().unwrap_or(0);
@@ -448,7 +459,7 @@ impl Inner {
         }
     }
 
-    /// Adds a range that is done with.
+    /// Adds a range that no stream uses.
     pub fn add(&mut self, range: Range<u64>) {
         self.tlsf.add(range, 0);
         self.counts.peak_reserved = self.counts.peak_reserved.max(self.tlsf.total());

@@ -5,7 +5,7 @@
 
 pub mod clock;
 mod figures;
-pub mod index;
+pub mod granule_table;
 mod lane;
 mod offset_table;
 mod piece;

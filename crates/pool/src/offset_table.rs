@@ -1,22 +1,22 @@
-//! What a pool knows of its offsets without asking a lane.
+//! What a pool knows about its offsets without locking a lane.
 
 use crate::clock::StreamIndex;
-use crate::index::unset;
+use crate::granule_table::empty_cells;
 use crate::tlsf::GRANULE;
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-const LEAF: u32 = 14;
-const MIDDLE: u32 = 12;
-const TOP: u32 = 13;
-/// Granules in a plot.
-const PLOT: u32 = 7;
+const LEAF_BITS: u32 = 14;
+const MIDDLE_BITS: u32 = 12;
+const TOP_BITS: u32 = 13;
+/// Granules in a chunk, as a power of two.
+const CHUNK_BITS: u32 = 7;
 
-type Middle = Box<[OnceLock<Box<Leaf>>; 1 << MIDDLE]>;
-type Top = Box<[OnceLock<Middle>; 1 << TOP]>;
+type Middle = Box<[OnceLock<Box<Leaf>>; 1 << MIDDLE_BITS]>;
+type Top = Box<[OnceLock<Middle>; 1 << TOP_BITS]>;
 
-/// Two things about 256 TiB of offsets: where a block ever began, a bit for each granule; and for each plot
+/// Two things about 256 TiB of offsets: where a block ever began, a bit for each granule; and for each chunk
 /// of 64 KiB the stream that got memory there last, which most of its blocks belong to.
 ///
 /// Readers and writers take no lock. 2.5 KiB for every 8 MiB of which something is known.
@@ -25,13 +25,13 @@ pub(crate) struct OffsetTable {
 }
 
 struct Leaf {
-    begun: [AtomicU64; 1 << (LEAF - 6)],
-    streams: [AtomicU32; 1 << (LEAF - PLOT)],
+    begun: [AtomicU64; 1 << (LEAF_BITS - 6)],
+    streams: [AtomicU32; 1 << (LEAF_BITS - CHUNK_BITS)],
 }
 
 impl Default for OffsetTable {
     fn default() -> Self {
-        OffsetTable { top: unset() }
+        OffsetTable { top: empty_cells() }
     }
 }
 
@@ -45,7 +45,7 @@ impl OffsetTable {
         })
     }
 
-    /// A block begins at this offset.
+    /// Records that a block begins at this offset.
     ///
     /// # Panics
     /// If the offset is beyond the table.
@@ -62,50 +62,50 @@ impl OffsetTable {
     /// The stream that got memory around this offset last.
     pub fn stream(&self, offset: u64) -> Option<StreamIndex> {
         let leaf = self.leaf(offset / GRANULE)?;
-        leaf.streams[plot(offset / GRANULE)].load(Ordering::Acquire).checked_sub(1)
+        leaf.streams[chunk_index(offset / GRANULE)].load(Ordering::Acquire).checked_sub(1)
     }
 
-    /// A stream gets this memory.
+    /// Records that a stream gets this memory.
     ///
     /// # Panics
     /// If the range is beyond the table.
-    pub fn settle(&self, range: Range<u64>, stream: StreamIndex) {
+    pub fn set_stream(&self, range: Range<u64>, stream: StreamIndex) {
         let granules = range.start / GRANULE..range.end.div_ceil(GRANULE);
-        for plots in (granules.start >> PLOT)..granules.end.div_ceil(1 << PLOT) {
-            let granule = plots << PLOT;
+        for chunk in (granules.start >> CHUNK_BITS)..granules.end.div_ceil(1 << CHUNK_BITS) {
+            let granule = chunk << CHUNK_BITS;
             let leaf = self.leaf(granule).unwrap_or_else(|| self.new_leaf(granule));
-            leaf.streams[plot(granule)].store(stream + 1, Ordering::Release);
+            leaf.streams[chunk_index(granule)].store(stream + 1, Ordering::Release);
         }
     }
 
     #[inline]
     fn leaf(&self, granule: u64) -> Option<&Leaf> {
-        let middle = self.top.get((granule >> (LEAF + MIDDLE)) as usize)?.get()?;
-        middle[(granule >> LEAF) as usize & ((1 << MIDDLE) - 1)].get().map(|leaf| &**leaf)
+        let middle = self.top.get((granule >> (LEAF_BITS + MIDDLE_BITS)) as usize)?.get()?;
+        middle[(granule >> LEAF_BITS) as usize & ((1 << MIDDLE_BITS) - 1)].get().map(|leaf| &**leaf)
     }
 
     #[cold]
     fn new_leaf(&self, granule: u64) -> &Leaf {
-        let top = self.top.get((granule >> (LEAF + MIDDLE)) as usize);
+        let top = self.top.get((granule >> (LEAF_BITS + MIDDLE_BITS)) as usize);
         let top = top.unwrap_or_else(|| {
-            panic!("offset {:#x} is beyond the pool's offset_table", granule * GRANULE)
+            panic!("offset {:#x} is beyond the pool's offset table", granule * GRANULE)
         });
-        let middle = top.get_or_init(unset);
-        middle[(granule >> LEAF) as usize & ((1 << MIDDLE) - 1)].get_or_init(|| {
+        let middle = top.get_or_init(empty_cells);
+        middle[(granule >> LEAF_BITS) as usize & ((1 << MIDDLE_BITS) - 1)].get_or_init(|| {
             Box::new(Leaf {
-                begun: [const { AtomicU64::new(0) }; 1 << (LEAF - 6)],
-                streams: [const { AtomicU32::new(0) }; 1 << (LEAF - PLOT)],
+                begun: [const { AtomicU64::new(0) }; 1 << (LEAF_BITS - 6)],
+                streams: [const { AtomicU32::new(0) }; 1 << (LEAF_BITS - CHUNK_BITS)],
             })
         })
     }
 }
 
 fn word(granule: u64) -> usize {
-    (granule >> 6) as usize & ((1 << (LEAF - 6)) - 1)
+    (granule >> 6) as usize & ((1 << (LEAF_BITS - 6)) - 1)
 }
 
-fn plot(granule: u64) -> usize {
-    (granule >> PLOT) as usize & ((1 << (LEAF - PLOT)) - 1)
+fn chunk_index(granule: u64) -> usize {
+    (granule >> CHUNK_BITS) as usize & ((1 << (LEAF_BITS - CHUNK_BITS)) - 1)
 }
 
 #[cfg(test)]
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_said_of_offsets_is_remembered() {
+    fn offsets_where_blocks_began_are_remembered() {
         let offset_table = OffsetTable::default();
         let places = [0, 512, (8 << 20) - 512, 8 << 20, 1 << 40, (1 << 48) - 512];
         for place in places {
@@ -131,11 +131,11 @@ mod tests {
     }
 
     #[test]
-    fn the_last_stream_of_a_plot_is_known() {
+    fn the_last_stream_of_a_chunk_is_known() {
         let offset_table = OffsetTable::default();
         assert_eq!(offset_table.stream(0), None);
-        offset_table.settle(60 << 10..(8 << 20) + 512, 3);
-        offset_table.settle(1 << 20..2 << 20, 0);
+        offset_table.set_stream(60 << 10..(8 << 20) + 512, 3);
+        offset_table.set_stream(1 << 20..2 << 20, 0);
         let of = |kib: u64| offset_table.stream(kib << 10);
         assert_eq!(
             [of(0), of(64), of(1023), of(1024), of(2047), of(2048)].map(|s| s.unwrap()),

@@ -4,8 +4,8 @@ mod search;
 
 use crate::clock::{Clock, Epoch, StreamIndex};
 use crate::figures::{Figures, Owner};
-use crate::index::unset;
-use crate::lane::{Inner, Lane, Total};
+use crate::granule_table::empty_cells;
+use crate::lane::{Lane, LaneState, Total};
 use crate::offset_table::OffsetTable;
 use crate::progress::{Progress, SegmentSource};
 use crate::tlsf::{Grant, Tlsf};
@@ -64,7 +64,7 @@ struct Root {
 /// A held block, and the lane that it is of, locked.
 struct LiveBlock<'a> {
     lane: &'a Lane,
-    inner: MutexGuard<'a, Inner>,
+    state: MutexGuard<'a, LaneState>,
     grant: Grant,
     bytes: u64,
 }
@@ -81,7 +81,7 @@ pub enum Outcome {
     },
     /// Nothing now; freed memory that might do waits for these points.
     Wait(Clock),
-    /// The source has no more; the text says why.
+    /// The source has no more; the message says why.
     Exhausted(String),
     /// The budget has no room, and nothing that was freed would make some.
     OverBudget,
@@ -118,7 +118,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             source,
             offset_table: OffsetTable::default(),
             total: Total::default(),
-            pages: unset(),
+            pages: empty_cells(),
             highest: AtomicUsize::new(0),
             root: Mutex::new(Rank::Root, root),
         }
@@ -141,10 +141,10 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     #[inline]
     pub fn allocate(&self, bytes: u64, align: u64, stream: StreamIndex) -> Outcome {
         if let Some(lane) = self.lane(stream) {
-            let mut inner = lane.lock();
-            if self.is_clear(lane, &mut inner)
+            let mut state = lane.lock();
+            if self.is_clear(lane, &mut state)
                 && let Some(grant) =
-                    lane.take(&mut inner, bytes, align, &self.offset_table, &self.total)
+                    lane.take(&mut state, bytes, align, &self.offset_table, &self.total)
             {
                 return grant.into();
             }
@@ -157,8 +157,8 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     #[inline]
     pub fn free(&self, offset: u64, stream: StreamIndex) -> Result<u64, BlockError> {
         if let Some(lane) = self.lane(stream) {
-            let stamp = || self.progress.submitted(stream);
-            if let Some(size) = lane.lock().free_quick(offset, stamp, &self.total) {
+            let freed_seq = || self.progress.submitted(stream);
+            if let Some(size) = lane.lock().free_quick(offset, freed_seq, &self.total) {
                 return Ok(size);
             }
         }
@@ -168,16 +168,16 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     #[cold]
     #[inline(never)]
     fn free_slowly(&self, offset: u64, stream: StreamIndex) -> Result<u64, BlockError> {
-        let LiveBlock { lane, mut inner, grant, bytes } = self.live_block(offset)?;
-        let stamp = self.progress.submitted(lane.stream);
+        let LiveBlock { lane, mut state, grant, bytes } = self.live_block(offset)?;
+        let freed_seq = self.progress.submitted(lane.stream);
         let mut others = Clock::new();
-        let uses = inner.end(grant, bytes, &self.total);
+        let uses = state.start_free(grant, bytes, &self.total);
         for other in uses.into_iter().chain([stream]).filter(|&other| other != lane.stream) {
             others.raise(Epoch { stream: other, seq: self.progress.submitted(other) });
         }
-        match others.marks().iter().all(|&epoch| self.is_done(epoch)) {
-            true => inner.free_now(grant, stamp),
-            false => inner.free_late(grant, stamp, others),
+        match others.epochs().iter().all(|&epoch| self.is_done(epoch)) {
+            true => state.free_now(grant, freed_seq),
+            false => state.free_after(grant, freed_seq, others),
         }
         Ok(grant.size)
     }
@@ -185,9 +185,9 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     /// Says that work on another stream uses a held block: when it is freed, what was submitted to that
     /// stream by then is waited for too.
     pub fn record_use(&self, offset: u64, stream: StreamIndex) -> Result<(), BlockError> {
-        let LiveBlock { lane, mut inner, grant, .. } = self.live_block(offset)?;
+        let LiveBlock { lane, mut state, grant, .. } = self.live_block(offset)?;
         if stream != lane.stream {
-            inner.record_use(grant.id, stream);
+            state.record_use(grant.id, stream);
         }
         Ok(())
     }
@@ -200,8 +200,8 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
 
     /// True if the held block was taken for this stream and no use elsewhere was recorded.
     pub fn is_only_of(&self, offset: u64, stream: StreamIndex) -> bool {
-        self.live_block(offset).is_ok_and(|LiveBlock { lane, inner, grant, .. }| {
-            lane.stream == stream && !inner.is_used_elsewhere(grant.id)
+        self.live_block(offset).is_ok_and(|LiveBlock { lane, state, grant, .. }| {
+            lane.stream == stream && !state.is_used_elsewhere(grant.id)
         })
     }
 
@@ -209,7 +209,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     /// much. Memory that some stream may still use stays.
     pub fn trim(&self, keep: u64) -> u64 {
         let mut root = self.root.lock();
-        self.reclaim(&mut root);
+        self.reclaim_all(&mut root);
         self.release(&mut root, keep)
     }
 
@@ -219,10 +219,10 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         let Some(lane) = self.lane(stream) else { return };
         let mut root = self.root.lock();
         let ranges = {
-            let mut inner = lane.lock();
-            self.gather(&mut inner);
-            match inner.outstanding().marks().is_empty() {
-                true => inner.tlsf.take_out_holes(|_| true),
+            let mut state = lane.lock();
+            self.reclaim_lane(&mut state);
+            match state.pending_uses().epochs().is_empty() {
+                true => state.tlsf.take_out_holes(|_| true),
                 false => Vec::new(),
             }
         };
@@ -273,8 +273,8 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     }
 
     fn figures_in(&self, lane: &Lane) -> Figures {
-        let inner = lane.lock();
-        Figures { waiting: self.unfinished(lane, &inner).0, ..inner.figures() }
+        let state = lane.lock();
+        Figures { waiting: self.unfinished(lane, &state).0, ..state.figures() }
     }
 
     /// Forgets all peaks: they are what is live and reserved now.
@@ -326,16 +326,16 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         }
         let likely = self.offset_table.stream(offset).and_then(|stream| self.lane(stream));
         let find = |lane| {
-            let mut inner = Lane::lock(lane);
-            let (grant, bytes) = inner.held(offset)?;
-            Some(LiveBlock { lane, inner, grant, bytes })
+            let mut state = Lane::lock(lane);
+            let (grant, bytes) = state.held(offset)?;
+            Some(LiveBlock { lane, state, grant, bytes })
         };
         likely.into_iter().chain(self.lanes()).find_map(find).ok_or(BlockError::NotLive)
     }
 
     /// True if whatever runs on `stream` from now on runs after all these points.
     fn may_use(&self, stream: StreamIndex, clock: &Clock) -> bool {
-        clock.marks().iter().all(|&epoch| {
+        clock.epochs().iter().all(|&epoch| {
             epoch.stream == stream || self.is_done(epoch) || self.progress.is_ordered(stream, epoch)
         })
     }
@@ -344,30 +344,30 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         self.progress.finished(epoch.stream) >= epoch.seq
     }
 
-    fn unfinished(&self, lane: &Lane, inner: &Inner) -> (u64, Clock) {
-        inner.unfinished(lane.stream, |epoch| self.is_done(epoch))
+    fn unfinished(&self, lane: &Lane, state: &LaneState) -> (u64, Clock) {
+        state.unfinished(lane.stream, |epoch| self.is_done(epoch))
     }
 
     /// True if the lane's stream may use what the lane has.
     #[inline]
-    fn is_clear(&self, lane: &Lane, inner: &mut Inner) -> bool {
-        inner.outstanding().marks().is_empty() || self.settle(lane, inner)
+    fn is_clear(&self, lane: &Lane, state: &mut LaneState) -> bool {
+        state.pending_uses().epochs().is_empty() || self.becomes_clear(lane, state)
     }
 
     #[cold]
-    fn settle(&self, lane: &Lane, inner: &mut Inner) -> bool {
-        inner.settle(|epoch| self.is_done(epoch));
-        self.may_use(lane.stream, inner.outstanding())
+    fn becomes_clear(&self, lane: &Lane, state: &mut LaneState) -> bool {
+        state.forget_finished_uses(|epoch| self.is_done(epoch));
+        self.may_use(lane.stream, state.pending_uses())
     }
 
-    /// Makes holes of all that a lane has and other streams are done with.
-    fn gather(&self, inner: &mut Inner) {
-        for &epoch in inner.awaited().marks() {
+    /// Turns all freed blocks of a lane into holes that no other stream uses any more.
+    fn reclaim_lane(&self, state: &mut LaneState) {
+        for &epoch in state.awaited_epochs().epochs() {
             if !self.is_done(epoch) {
                 self.progress.prove(epoch.stream);
             }
         }
-        inner.gather(|epoch| self.is_done(epoch));
-        inner.settle(|epoch| self.is_done(epoch));
+        state.reclaim(|epoch| self.is_done(epoch));
+        state.forget_finished_uses(|epoch| self.is_done(epoch));
     }
 }

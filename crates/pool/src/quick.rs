@@ -1,4 +1,4 @@
-//! FreeBlock blocks of a lane that are not holes yet: the next request of their size gets them at once.
+//! Freed blocks of a lane that are not holes yet: the next request of their size gets them at once.
 
 use crate::tlsf::{BlockId, GRANULE};
 
@@ -9,18 +9,18 @@ const DEPTH: usize = 8;
 
 /// A few blocks of each small size, and the larger one that was freed last.
 ///
-/// They do not merge with their neighbours, so all are let go before the lane looks for memory elsewhere.
+/// They do not merge with their neighbours, so the list is drained before the lane looks for memory elsewhere.
 /// More of the larger ones would make some programs faster, and more memory be reserved for others.
-pub(crate) struct Quick {
+pub(crate) struct QuickList {
     small: Box<[Bin; SMALL]>,
     large: Slot,
 }
 
-/// A freed block, and the stamp of its free.
+/// A freed block, and the number of the stream's last task when it was freed.
 #[derive(Clone, Copy)]
 pub(crate) struct FreeBlock {
     pub id: BlockId,
-    pub stamp: u64,
+    pub freed_seq: u64,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -28,20 +28,20 @@ pub(crate) struct FreeBlock {
 struct Bin {
     count: u32,
     ids: [BlockId; DEPTH],
-    stamps: [u64; DEPTH],
+    freed_seqs: [u64; DEPTH],
 }
 
 #[derive(Clone, Copy, Default)]
 struct Slot {
     granules: u64,
     id: BlockId,
-    stamp: u64,
+    freed_seq: u64,
 }
 
-impl Quick {
-    /// Nothing at hand.
-    pub fn new() -> Quick {
-        Quick { small: Box::new([Bin::default(); SMALL]), large: Slot::default() }
+impl QuickList {
+    /// An empty list.
+    pub fn new() -> QuickList {
+        QuickList { small: Box::new([Bin::default(); SMALL]), large: Slot::default() }
     }
 
     /// The block of this size that was put here last.
@@ -67,35 +67,35 @@ impl Quick {
             if at == DEPTH {
                 return Some(block);
             }
-            (bin.ids[at], bin.stamps[at]) = (block.id, block.stamp);
+            (bin.ids[at], bin.freed_seqs[at]) = (block.id, block.freed_seq);
             bin.count += 1;
             return None;
         }
-        let new = Slot { granules, id: block.id, stamp: block.stamp };
+        let new = Slot { granules, id: block.id, freed_seq: block.freed_seq };
         let old = std::mem::replace(&mut self.large, new);
-        (old.granules != 0).then_some(FreeBlock { id: old.id, stamp: old.stamp })
+        (old.granules != 0).then_some(FreeBlock { id: old.id, freed_seq: old.freed_seq })
     }
 
-    /// Lets all go.
+    /// Removes all blocks.
     pub fn drain(&mut self, mut each: impl FnMut(FreeBlock)) {
         for bin in self.small.iter_mut() {
             for at in 0..std::mem::take(&mut bin.count) as usize {
-                each(FreeBlock { id: bin.ids[at], stamp: bin.stamps[at] });
+                each(FreeBlock { id: bin.ids[at], freed_seq: bin.freed_seqs[at] });
             }
         }
         if std::mem::take(&mut self.large.granules) != 0 {
-            each(FreeBlock { id: self.large.id, stamp: self.large.stamp });
+            each(FreeBlock { id: self.large.id, freed_seq: self.large.freed_seq });
         }
     }
 
-    /// The blocks as (bytes, stamp).
+    /// The blocks as (bytes, `freed_seq`).
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
         let small = self.small.iter().zip(1..).flat_map(|(bin, granules)| {
-            bin.stamps[..bin.count as usize].iter().map(move |&stamp| (granules, stamp))
+            bin.freed_seqs[..bin.count as usize].iter().map(move |&freed_seq| (granules, freed_seq))
         });
         let large = Some(&self.large).filter(|place| place.granules != 0).into_iter();
-        let all = small.chain(large.map(|place| (place.granules, place.stamp)));
-        all.map(|(granules, stamp)| (granules * GRANULE, stamp))
+        let all = small.chain(large.map(|place| (place.granules, place.freed_seq)));
+        all.map(|(granules, freed_seq)| (granules * GRANULE, freed_seq))
     }
 }
 
@@ -104,10 +104,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_gets_back_what_was_put_last_and_what_has_no_room_is_let_go() {
-        let mut quick = Quick::new();
-        let block = |id: u32| FreeBlock { id, stamp: u64::from(id) * 10 };
-        let mut put = |granules, id| quick.put(granules, block(id)).map(|f| (f.id, f.stamp));
+    fn a_size_gets_back_what_was_put_last_and_the_list_is_bounded() {
+        let mut quick = QuickList::new();
+        let block = |id: u32| FreeBlock { id, freed_seq: u64::from(id) * 10 };
+        let mut put = |granules, id| quick.put(granules, block(id)).map(|f| (f.id, f.freed_seq));
         assert!((0..DEPTH as u32).all(|id| put(SMALL as u64, id).is_none()));
         assert_eq!(put(SMALL as u64, 77), Some((77, 770)));
         assert_eq!((put(1, 20), put(1000, 30), put(2000, 40)), (None, None, Some((30, 300))));
@@ -116,7 +116,7 @@ mod tests {
         let bytes: u64 = quick.iter().map(|(bytes, _)| bytes).sum();
         assert_eq!(bytes, ((DEPTH - 1) * SMALL + 2000) as u64 * GRANULE);
         let mut left = Vec::new();
-        quick.drain(|f| left.push((f.id, f.stamp)));
+        quick.drain(|f| left.push((f.id, f.freed_seq)));
         assert_eq!((left.len(), left[0], left[DEPTH - 1]), (DEPTH, (0, 0), (40, 400)));
         assert_eq!(
             (quick.take(2000), quick.take(SMALL as u64), quick.iter().count()),

@@ -2,12 +2,13 @@
 
 use crate::tlsf::{BlockId, GRANULE};
 
-const LEAST: usize = 64;
+/// Slots that a table begins with.
+const MIN_SLOTS: usize = 64;
 
 /// The blocks of one lane by offset: open addressing, at most a quarter full, 8 bytes a slot.
 ///
 /// An entry is the lower half of the granule's number, which also says where it belongs, and the id of the
-/// block. Whoever looks for a block says which of them he means: granules 2 TiB apart look the same.
+/// block. The caller says which block is meant: granules 2 TiB apart look the same.
 pub(crate) struct Starts {
     slots: Box<[Slot]>,
     count: usize,
@@ -25,7 +26,7 @@ const NONE: Slot = Slot { granule: 0, id: BlockId::MAX };
 impl Starts {
     /// No block.
     pub fn new() -> Starts {
-        Starts::of(LEAST)
+        Starts::of(MIN_SLOTS)
     }
 
     fn of(slots: usize) -> Starts {
@@ -46,7 +47,7 @@ impl Starts {
             if slot.id == NONE.id {
                 return None;
             }
-            at = self.after(at);
+            at = self.next_slot(at);
         }
     }
 
@@ -64,7 +65,7 @@ impl Starts {
     fn put(&mut self, slot: Slot) {
         let mut at = self.home(slot.granule);
         while self.slots[at].id != NONE.id {
-            at = self.after(at);
+            at = self.next_slot(at);
         }
         self.slots[at] = slot;
     }
@@ -85,17 +86,17 @@ impl Starts {
             if self.slots[at].id == NONE.id {
                 return;
             }
-            at = self.after(at);
+            at = self.next_slot(at);
         }
         self.count -= 1;
-        let mut next = self.after(at);
+        let mut next = self.next_slot(at);
         while self.slots[next].id != NONE.id {
             let home = self.home(self.slots[next].granule);
             if self.distance(home, next) >= self.distance(at, next) {
                 self.slots[at] = self.slots[next];
                 at = next;
             }
-            next = self.after(next);
+            next = self.next_slot(next);
         }
         self.slots[at] = NONE;
     }
@@ -106,7 +107,7 @@ impl Starts {
     }
 
     #[inline]
-    fn after(&self, at: usize) -> usize {
+    fn next_slot(&self, at: usize) -> usize {
         (at + 1) & (self.slots.len() - 1)
     }
 

@@ -50,8 +50,9 @@ pub struct Grant {
 /// the holes whose classes lie between the request's and that of request plus alignment.
 ///
 /// **Holes** are merged at once: two holes never touch, also where two ranges meet. Padding in front
-/// of an aligned block and the rest after it remain holes. A hole carries a stamp of its user's, the
-/// largest of what was merged into it; a live block carries a number of its user's.
+/// of an aligned block and the rest after it remain holes. A hole carries a `freed_seq`, which a
+/// pool uses for the last task that was submitted before the free: the largest of what was merged into it. A live block
+/// carries a number of its user's, its `note`.
 ///
 /// **Cost.** 40 bytes for each block or hole, 80 more for each range.
 pub struct Tlsf {
@@ -67,7 +68,7 @@ pub struct Tlsf {
     live_blocks: usize,
 }
 
-/// Start and size in granules; neighbours by address; neighbours in the list of the class; the stamp
+/// Start and size in granules; neighbours by address; neighbours in the list of the class; the `freed_seq`
 /// of a hole, or the number of a live block. `prev` is also the kind: `LIVE`, `EDGE` (of a range, of
 /// no size), `SPARE` (no block at all), or else a hole. No block has the id `NONE`.
 #[derive(Clone, Copy)]
@@ -112,13 +113,13 @@ impl Tlsf {
         }
     }
 
-    /// Adds a range of whole granules that is none of its own yet, as a hole with this stamp.
+    /// Adds a range of whole granules that is none of its own yet, as a hole with this `freed_seq`.
     ///
     /// # Panics
     /// If the range is not of whole granules, or overlaps one that is there.
-    pub fn add(&mut self, range: Range<u64>, stamp: u64) {
+    pub fn add(&mut self, range: Range<u64>, freed_seq: u64) {
         if let Some(grant) = self.add_live(range) {
-            self.free(grant.id, stamp);
+            self.free(grant.id, freed_seq);
         }
     }
 
@@ -209,7 +210,7 @@ impl Tlsf {
         if self.spare == NONE { self.blocks.len() as u32 } else { self.spare }
     }
 
-    /// The same, from a hole whose stamp `fits`, and that stamp. `None` if there is no such hole: looks
+    /// The same, from a hole whose `freed_seq` `fits`, and that `freed_seq`. `None` if there is no such hole: looks
     /// at all that are large enough.
     pub fn alloc_where(
         &mut self,
@@ -223,9 +224,9 @@ impl Tlsf {
         let (hole, start) = classes
             .flat_map(|c| self.list(c))
             .filter(|&id| fits(self.blocks[id as usize].note))
-            .find_map(|id| self.within(id, need, align))?;
-        let stamp = self.blocks[hole as usize].note;
-        Some((self.grant(hole, start, need), stamp))
+            .find_map(|id| self.fit_in_hole(id, need, align))?;
+        let freed_seq = self.blocks[hole as usize].note;
+        Some((self.grant(hole, start, need), freed_seq))
     }
 
     /// Cuts a live block in two; the first keeps the id and has `size` bytes, rounded up to whole
@@ -251,9 +252,9 @@ impl Tlsf {
         Grant { id, offset: start * GRANULE, size: need * GRANULE }
     }
 
-    /// Gives a block back, as a hole with this stamp, and returns its size; `None` if there is no such
+    /// Gives a block back, as a hole with this `freed_seq`, and returns its size; `None` if there is no such
     /// live block.
-    pub fn free(&mut self, id: BlockId, stamp: u64) -> Option<u64> {
+    pub fn free(&mut self, id: BlockId, freed_seq: u64) -> Option<u64> {
         let &Block { start, size, left, right, prev, .. } = self.blocks.get(id as usize)?;
         if prev != LIVE {
             return None;
@@ -262,18 +263,18 @@ impl Tlsf {
         self.live_blocks -= 1;
         match (self.hole_size(left), self.hole_size(right)) {
             (None, None) => {
-                self.blocks[id as usize].note = stamp;
+                self.blocks[id as usize].note = freed_seq;
                 self.link(id);
             }
             (Some(before), None) => {
                 self.drop_between(left, id, right);
                 self.resize(left, start - before, before + size);
-                self.raise(left, stamp);
+                self.raise(left, freed_seq);
             }
             (None, Some(after)) => {
                 self.drop_between(left, id, right);
                 self.resize(right, start, size + after);
-                self.raise(right, stamp);
+                self.raise(right, freed_seq);
             }
             (Some(before), Some(after)) => {
                 let Block { right: beyond, note, .. } = self.blocks[right as usize];
@@ -281,7 +282,7 @@ impl Tlsf {
                 self.drop_between(left, id, right);
                 self.drop_between(left, right, beyond);
                 self.resize(left, start - before, before + size + after);
-                self.raise(left, stamp.max(note));
+                self.raise(left, freed_seq.max(note));
             }
         }
         Some(size * GRANULE)
@@ -294,7 +295,8 @@ impl Tlsf {
         if prev != LIVE {
             return None;
         }
-        let (&first, &edges) = self.ranges.range(..=start).next_back().expect("of some range");
+        let (&first, &edges) =
+            self.ranges.range(..=start).next_back().expect("every block is in a range");
         self.ranges.remove(&first);
         self.drop_block(id);
         self.live -= size;
@@ -318,7 +320,7 @@ impl Tlsf {
         Some(start * GRANULE..end * GRANULE)
     }
 
-    /// Takes every hole whose stamp `fits` out of the ranges, as [`Tlsf::take_out`] does a block.
+    /// Takes every hole whose `freed_seq` `fits` out of the ranges, as [`Tlsf::take_out`] does a block.
     pub fn take_out_holes(&mut self, fits: impl Fn(u64) -> bool) -> Vec<Range<u64>> {
         let holes: Vec<u32> = std::iter::successors(self.holes_from(0), |c| self.holes_from(c + 1))
             .flat_map(|c| self.list(c))
@@ -417,7 +419,7 @@ impl Tlsf {
             * GRANULE
     }
 
-    /// The holes as (offset, size, stamp), by address. Walks all blocks.
+    /// The holes as (offset, size, `freed_seq`), by address. Walks all blocks.
     pub fn holes(&self) -> impl Iterator<Item = (u64, u64, u64)> {
         self.walk()
             .map(|id| &self.blocks[id as usize])
@@ -425,7 +427,7 @@ impl Tlsf {
             .map(|b| (b.start * GRANULE, b.size * GRANULE, b.note))
     }
 
-    /// The holes as (size, stamp), in no order. Walks the holes only.
+    /// The holes as (size, `freed_seq`), in no order. Walks the holes only.
     pub fn any_holes(&self) -> impl Iterator<Item = (u64, u64)> {
         std::iter::successors(self.holes_from(0), |c| self.holes_from(c + 1))
             .flat_map(|c| self.list(c))
@@ -433,7 +435,7 @@ impl Tlsf {
             .map(|b| (b.size * GRANULE, b.note))
     }
 
-    /// The holes whose stamp `fits`, in no order, with their ids.
+    /// The holes whose `freed_seq` `fits`, in no order, with their ids.
     pub fn holes_where(
         &self,
         fits: impl Fn(u64) -> bool,
@@ -450,8 +452,8 @@ impl Tlsf {
         self.walk().filter_map(|id| self.get(id))
     }
 
-    /// The stamp of the hole with this id.
-    pub fn stamp(&self, id: BlockId) -> Option<u64> {
+    /// The `freed_seq` of the hole with this id.
+    pub fn freed_seq(&self, id: BlockId) -> Option<u64> {
         let block = self.blocks.get(id as usize)?;
         self.hole_size(id).map(|_| block.note)
     }

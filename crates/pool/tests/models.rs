@@ -288,7 +288,7 @@ fn an_outcome_that_waits_says_for_what() {
             }
             Outcome::Wait(clock) => {
                 assert_eq!(clock.get(0), 1);
-                assert_eq!(clock.marks().len(), 1);
+                assert_eq!(clock.epochs().len(), 1);
             }
             other => panic!("{other:?}"),
         }

@@ -31,7 +31,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A slow reference: holes (size, stamp) and live blocks (size, id) by offset, and what was taken out.
+/// A slow reference: holes (size, freed_seq) and live blocks (size, id) by offset, and what was taken out.
 #[derive(Default)]
 struct Model {
     holes: BTreeMap<u64, (u64, u64)>,
@@ -41,17 +41,17 @@ struct Model {
 }
 
 impl Model {
-    fn add_hole(&mut self, mut offset: u64, mut size: u64, mut stamp: u64) {
+    fn add_hole(&mut self, mut offset: u64, mut size: u64, mut freed_seq: u64) {
         if let Some((&left, &(have, other))) = self.holes.range(..offset).next_back()
             && left + have == offset
         {
             self.holes.remove(&left);
-            (offset, size, stamp) = (left, have + size, stamp.max(other));
+            (offset, size, freed_seq) = (left, have + size, freed_seq.max(other));
         }
         if let Some((right, other)) = self.holes.remove(&(offset + size)) {
-            (size, stamp) = (size + right, stamp.max(other));
+            (size, freed_seq) = (size + right, freed_seq.max(other));
         }
-        self.holes.insert(offset, (size, stamp));
+        self.holes.insert(offset, (size, freed_seq));
     }
 
     fn can_hold(&self, size: u64, align: u64) -> bool {
@@ -62,16 +62,16 @@ impl Model {
     }
 
     fn take(&mut self, grant: Grant) {
-        let (&offset, &(have, stamp)) =
+        let (&offset, &(have, freed_seq)) =
             self.holes.range(..=grant.offset).next_back().expect("granted outside of holes");
         assert!(grant.offset + grant.size <= offset + have, "overlap: {grant:?}");
         self.holes.remove(&offset);
         if grant.offset > offset {
-            self.holes.insert(offset, (grant.offset - offset, stamp));
+            self.holes.insert(offset, (grant.offset - offset, freed_seq));
         }
         let end = grant.offset + grant.size;
         if end < offset + have {
-            self.holes.insert(end, (offset + have - end, stamp));
+            self.holes.insert(end, (offset + have - end, freed_seq));
         }
         self.live.insert(grant.offset, (grant.size, grant.id));
     }
@@ -91,7 +91,7 @@ impl Model {
 
 fn agree(tlsf: &Tlsf, model: &Model) {
     assert!(
-        tlsf.holes().eq(model.holes.iter().map(|(&o, &(s, stamp))| (o, s, stamp))),
+        tlsf.holes().eq(model.holes.iter().map(|(&o, &(s, freed_seq))| (o, s, freed_seq))),
         "{tlsf:?}\n{:?}",
         model.holes
     );
@@ -107,8 +107,8 @@ proptest! {
     #[test]
     fn agrees_with_the_naive_model(ops in prop::collection::vec(op(), 1..300)) {
         let (mut tlsf, mut model) = (Tlsf::new(), Model::default());
-        for (stamp, op) in ops.into_iter().enumerate() {
-            let stamp = stamp as u64 * 7 % 11;
+        for (freed_seq, op) in ops.into_iter().enumerate() {
+            let freed_seq = freed_seq as u64 * 7 % 11;
             match op {
                 Op::Grow(bytes) => {
                     tlsf.grow(bytes);
@@ -141,10 +141,10 @@ proptest! {
                 }
                 Op::Free(which) => {
                     let (offset, size, id) = model.nth_live(which);
-                    prop_assert_eq!(tlsf.free(id, stamp), Some(size));
-                    prop_assert_eq!(tlsf.free(id, stamp), None);
+                    prop_assert_eq!(tlsf.free(id, freed_seq), Some(size));
+                    prop_assert_eq!(tlsf.free(id, freed_seq), None);
                     model.live.remove(&offset);
-                    model.add_hole(offset, size, stamp);
+                    model.add_hole(offset, size, freed_seq);
                 }
                 Op::TakeOut(which) => {
                     let (offset, size, id) = model.nth_live(which);
@@ -154,7 +154,7 @@ proptest! {
                     model.out.push(offset..offset + size);
                 }
                 Op::TakeOutHoles(from) => {
-                    let mut taken = tlsf.take_out_holes(|stamp| stamp >= from);
+                    let mut taken = tlsf.take_out_holes(|freed_seq| freed_seq >= from);
                     taken.sort_by_key(|range| range.start);
                     let fits = |h: &(&u64, &(u64, u64))| h.1.1 >= from;
                     let expected: Vec<_> =
@@ -165,13 +165,13 @@ proptest! {
                 }
                 Op::TakeOutOf(..) if model.holes.is_empty() => {}
                 Op::TakeOutOf(which, from, granules) => {
-                    let mut holes: Vec<_> = tlsf.holes_where(|stamp| stamp < 99).collect();
+                    let mut holes: Vec<_> = tlsf.holes_where(|freed_seq| freed_seq < 99).collect();
                     holes.sort_by_key(|(_, range)| range.start);
                     let expected = model.holes.iter().map(|(&o, &(s, _))| o..o + s);
                     prop_assert!(holes.iter().map(|(_, range)| range.clone()).eq(expected));
                     let (id, hole) = holes[which % holes.len()].clone();
-                    let (size, stamp) = model.holes[&hole.start];
-                    prop_assert_eq!(tlsf.stamp(id), Some(stamp));
+                    let (size, freed_seq) = model.holes[&hole.start];
+                    prop_assert_eq!(tlsf.freed_seq(id), Some(freed_seq));
                     let start = hole.start + from % (size / GRANULE) * GRANULE;
                     let part = start..start + granules * GRANULE;
                     let inside = part.end <= hole.end;
@@ -185,8 +185,8 @@ proptest! {
                 Op::PutBack(_) if model.out.is_empty() => {}
                 Op::PutBack(which) => {
                     let range = model.out.swap_remove(which % model.out.len());
-                    tlsf.add(range.clone(), stamp);
-                    model.add_hole(range.start, range.end - range.start, stamp);
+                    tlsf.add(range.clone(), freed_seq);
+                    model.add_hole(range.start, range.end - range.start, freed_seq);
                 }
             }
             agree(&tlsf, &model);
@@ -203,22 +203,22 @@ proptest! {
     }
 
     #[test]
-    fn a_picky_request_gets_a_hole_with_a_fitting_stamp(
+    fn a_picky_request_gets_a_hole_with_a_fitting_freed_seq(
         sizes in prop::collection::vec((1u64..200, 0u64..5), 1..40), want in 1u64..200, from in 0u64..6,
     ) {
         let mut tlsf = Tlsf::new();
         let mut at = 0;
         let mut best = false;
-        for &(size, stamp) in &sizes {
-            tlsf.add(at..at + size * GRANULE, stamp);
+        for &(size, freed_seq) in &sizes {
+            tlsf.add(at..at + size * GRANULE, freed_seq);
             at += (size + 1) * GRANULE;
-            best |= size >= want && stamp >= from;
+            best |= size >= want && freed_seq >= from;
         }
         let before: Vec<_> = tlsf.holes().collect();
-        let grant = tlsf.alloc_where(want * GRANULE, GRANULE, |stamp| stamp >= from);
+        let grant = tlsf.alloc_where(want * GRANULE, GRANULE, |freed_seq| freed_seq >= from);
         prop_assert_eq!(grant.is_some(), best);
-        if let Some((grant, stamp)) = grant {
-            prop_assert!(stamp >= from);
+        if let Some((grant, freed_seq)) = grant {
+            prop_assert!(freed_seq >= from);
             let inside = |h: &&(u64, u64, u64)| h.0 <= grant.offset && grant.offset < h.0 + h.1;
             prop_assert!(before.iter().find(inside).is_some_and(|h| h.2 >= from));
         }

@@ -36,7 +36,7 @@ pub enum DeviceState {
     ResetPost = 3,
 }
 
-/// A function of the user, called with subject and state. False after an exception. When it ends its thread, the last
+/// A user function, called with subject and state. False after an exception. When it ends its thread, the last
 /// argument is called and the thread stays where it is: nothing unwinds further. The door makes it.
 pub type StateFunction = Arc<dyn Fn(usize, u32, &dyn Fn()) -> bool + Send + Sync>;
 

@@ -48,7 +48,7 @@ pub trait TaskQueue: Send + Sync {
 pub struct QueuedMemory {
     /// First and one past the last address, in any order, until [`QueuedMemory::merge_ranges`] sorts and joins them.
     pub ranges: Vec<(usize, usize)>,
-    /// A function of the user is queued or running: it may read any host memory.
+    /// A user function is queued or running: it may read any host memory.
     pub host_function: bool,
     /// A queue could not be looked at without waiting.
     pub unknown: bool,
@@ -226,12 +226,12 @@ impl Progress {
         result
     }
 
-    /// True if a task, other than a function of the user, is being run somewhere.
+    /// True if a task, other than a user function, is being run somewhere.
     pub fn is_running(&self) -> bool {
         self.running.load(Ordering::Relaxed) > 0
     }
 
-    /// Counts a thread of the user that waits for a stream while `wait` runs.
+    /// Counts a user thread that waits for a stream while `wait` runs.
     pub(crate) fn while_waiting<T>(&self, wait: impl FnOnce() -> T) -> T {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let result = wait();
@@ -239,7 +239,7 @@ impl Progress {
         result
     }
 
-    /// True if a thread of the user waits for a stream. It may be one that empties a queue of somebody
+    /// True if a user thread waits for a stream. It may be one that empties a queue of somebody
     /// else's: what is in that queue cannot reach us meanwhile.
     pub fn is_awaited(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) > 0
@@ -252,7 +252,7 @@ impl Progress {
 
     /// True if every point of the clock has completed.
     pub fn covers_all(&self, clock: &Clock) -> bool {
-        clock.marks().iter().all(|&e| self.covers(e))
+        clock.epochs().iter().all(|&e| self.covers(e))
     }
 
     /// The last submitted task of every stream that is not done: what a free must wait for.
@@ -303,9 +303,9 @@ mod tests {
         let progress = Progress::new(2);
         let a = progress.open().unwrap();
         progress.set_submitted(a, 5);
-        assert_eq!(progress.tails().marks(), [Epoch { stream: a, seq: 5 }]);
+        assert_eq!(progress.tails().epochs(), [Epoch { stream: a, seq: 5 }]);
         progress.set_finished(a, 5);
-        assert!(progress.tails().marks().is_empty());
+        assert!(progress.tails().epochs().is_empty());
         progress.close(a);
         assert_eq!(progress.open(), Some(a));
         assert_eq!(progress.submitted(a), 5);

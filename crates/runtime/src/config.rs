@@ -67,7 +67,7 @@ pub struct Config {
     pub workers: usize,
     /// File that receives one line per finished task (`CAIRN_TRACE`).
     pub trace: Option<String>,
-    /// How long calls into an allocator of the user may take (`CAIRN_CALLBACK_LOG_MS`, `CAIRN_CALLBACK_WAIT_MS`).
+    /// How long calls into a user allocator may take (`CAIRN_CALLBACK_LOG_MS`, `CAIRN_CALLBACK_WAIT_MS`).
     pub callback_limits: Limits,
 }
 

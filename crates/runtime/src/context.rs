@@ -90,7 +90,10 @@ impl Runtime {
             }))
         })?;
         let default_handle = self.handles.insert(context.default_stream.clone())?;
-        context.default_handle.set(default_handle).expect("a new context");
+        context
+            .default_handle
+            .set(default_handle)
+            .expect("a new context has no default stream yet");
         Ok(context)
     }
 

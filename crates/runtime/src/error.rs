@@ -88,7 +88,7 @@ codes! {
     OperatorRuntime = 361001,
     /// `max_opqueue_num` of the configuration file is no number.
     InvalidMaxOpqueue = 148048,
-    /// Something inside failed; the text says what.
+    /// Something inside failed; the message says what.
     Internal = 500000,
     /// An execution failed; when memory could not be had from a user's allocator, for one.
     GeFailure = 500002,

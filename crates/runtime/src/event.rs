@@ -158,12 +158,12 @@ impl Capture {
     }
 }
 
-/// Which waits for an event have not passed yet.
+/// How many waits for an event have not ended yet.
 #[derive(Default)]
 pub struct Waits(AtomicUsize);
 
 impl Waits {
-    pub(crate) fn passed(&self) {
+    pub(crate) fn end_one(&self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
@@ -257,7 +257,7 @@ impl Event {
             waits: self.waits.clone(),
             reached_ns: AtomicU64::new(0),
         };
-        stream.submit_wait(name, self.id, wait).inspect_err(|_| self.waits.passed())
+        stream.submit_wait(name, self.id, wait).inspect_err(|_| self.waits.end_one())
     }
 
     /// Makes the event unrecorded. Waits submitted before keep what they bound to.
@@ -277,8 +277,8 @@ impl Event {
         Ok(())
     }
 
-    /// The user destroys it. Streams that wait for a record that can never come now go on.
-    pub(crate) fn end(&self) {
+    /// Called when the user destroys it: streams that wait for a record that can never come go on.
+    pub(crate) fn release_waiters(&self) {
         if let Some(capture) = self.current.lock().take_if(|c| !c.is_bound()) {
             capture.complete();
         }
@@ -314,7 +314,7 @@ impl Event {
     fn emit_complete(&self, capture: &Capture) -> bool {
         let done = capture.is_done();
         if let Some(point) = capture.point.get().filter(|_| done) {
-            point.shared.spine.completed(SyncObject::Event(self.id), || point.known());
+            point.shared.spine.emit_complete(SyncObject::Event(self.id), || point.known());
         }
         done
     }
@@ -337,7 +337,7 @@ impl Event {
         if done {
             let known = point.known();
             host.join_clock(&known);
-            point.shared.spine.synchronized(SyncObject::Event(self.id), &known);
+            point.shared.spine.emit_synchronize(SyncObject::Event(self.id), &known);
         }
         Ok(done)
     }

@@ -1,4 +1,4 @@
-//! What the runtime knows of a thread of the user: its current context, its `ordered` clock, how
+//! What the runtime knows of a user thread: its current context, its `ordered` clock, how
 //! many synchronizes it has begun and finished, and whether it is inside a callback.
 //!
 //! Thread-locals here have no destructors, because threads end after the library's statics at exit.
@@ -30,7 +30,7 @@ pub struct HostThread {
     message: Mutex<Message>,
 }
 
-/// The error text of a thread.
+/// The error message of a thread.
 #[derive(Default)]
 pub struct Message {
     /// Not read yet.
@@ -93,13 +93,13 @@ impl HostThread {
         self.tid.load(Ordering::Acquire)
     }
 
-    /// The thread's error text.
+    /// The thread's error message.
     pub fn message(&self) -> MutexGuard<'_, Message> {
         self.message.lock()
     }
 
-    /// Names this thread's clock at its present state; equal stamps mean nothing was added.
-    pub fn stamp(&self) -> (usize, u64) {
+    /// Identifies this thread's clock and its version: equal if nothing was added meanwhile.
+    pub fn clock_version(&self) -> (usize, u64) {
         (std::ptr::from_ref(self) as usize, self.version.load(Ordering::Acquire))
     }
 

@@ -194,7 +194,7 @@ impl Runtime {
 
     /// Ends an event; what was submitted with it goes on.
     pub fn destroy_event(&self, handle: usize) -> Result<()> {
-        self.handles.remove::<Event>(handle)?.end();
+        self.handles.remove::<Event>(handle)?.release_waiters();
         self.live_events.fetch_sub(1, Ordering::Relaxed);
         Ok(())
     }
@@ -231,7 +231,7 @@ impl Runtime {
     /// Waits for a stream and reports what failed in it.
     pub fn synchronize(&self, stream: &Arc<Stream>, limit: Option<Duration>) -> Result<()> {
         self.wait_for(stream, limit, |known| {
-            self.shared.spine.synchronized(SyncObject::Stream(stream.index), known)
+            self.shared.spine.emit_synchronize(SyncObject::Stream(stream.index), known)
         })
     }
 
@@ -251,7 +251,7 @@ impl Runtime {
             };
             return Err(Error::new(Code::StreamSyncTimeout, text));
         }
-        self.shared.memory.settle_pools(stream.spec.device);
+        self.shared.memory.trim_to_thresholds(stream.spec.device);
         stream.take_failure().map_or(Ok(()), Err)
     }
 
@@ -267,7 +267,7 @@ impl Runtime {
                 first = done;
             }
         }
-        self.shared.spine.synchronized(SyncObject::Device(device.id), &all);
+        self.shared.spine.emit_synchronize(SyncObject::Device(device.id), &all);
         first
     }
 
@@ -299,7 +299,7 @@ impl Runtime {
             }
         }
         HostThread::current().join_clock(&known);
-        self.shared.spine.synchronized(SyncObject::Device(device.id), &known);
+        self.shared.spine.emit_synchronize(SyncObject::Device(device.id), &known);
         all
     }
 

@@ -50,7 +50,7 @@ const DEVICES_AT: usize = 128;
 const DEVICE_LEN: usize = 64;
 const CLAIM_AT: usize = DEVICES_AT + MAX_DEVICES * DEVICE_LEN;
 const LIMIT_AT: usize = CLAIM_AT + 8;
-const MOST_AT: usize = CLAIM_AT + 16;
+const MAX_CLAIM_AT: usize = CLAIM_AT + 16;
 
 /// One word per figure, in the order of the file.
 #[derive(Clone, Copy)]
@@ -145,7 +145,7 @@ impl LivePage {
 
     /// Which limit this process shares with others, by number, and how far all claims under it may go.
     pub fn set_limit(&self, limit: u64, most: u64) {
-        self.word(MOST_AT).store(most, Relaxed);
+        self.word(MAX_CLAIM_AT).store(most, Relaxed);
         self.word(LIMIT_AT).store(limit, Relaxed);
     }
 
@@ -299,7 +299,7 @@ fn judge(page: &[u8; PAGE], pid: i32) -> Page {
         pid,
         name: String::from_utf8_lossy(name).into_owned(),
         devices: devices.collect(),
-        claim: Claim { limit: word(LIMIT_AT), bytes: word(CLAIM_AT), most: word(MOST_AT) },
+        claim: Claim { limit: word(LIMIT_AT), bytes: word(CLAIM_AT), most: word(MAX_CLAIM_AT) },
     })
 }
 

@@ -74,7 +74,7 @@ impl Parallel {
     }
 
     /// Whether a kernel offers parts.
-    pub fn is_open(&self) -> bool {
+    pub fn has_work(&self) -> bool {
         self.state.load(Ordering::Relaxed) & OPEN != 0
     }
 

@@ -64,7 +64,7 @@ impl Shared {
         }))
     }
 
-    /// From now on no callback of the user is made: `main` has returned.
+    /// From now on no user callback is called: `main` has returned.
     pub fn set_exiting(&self) {
         let _ = self.exiting.set(Instant::now());
         self.spine.flush();

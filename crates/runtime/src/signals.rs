@@ -1,6 +1,6 @@
 //! Keeps the user's signals off the runtime's threads.
 
-/// Lets the calling thread, which runs functions of the user, take every signal.
+/// Lets the calling thread, which runs user functions, take every signal.
 pub fn allow_all() {
     let mut none = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: sigemptyset initialises the local set that pthread_sigmask reads.

@@ -208,11 +208,11 @@ impl Stream {
             submit.ordered = Clock::new();
             (submit.order, submit.observed) = (order, (0, 0));
         }
-        let stamp = host.stamp();
-        let mut changed = submit.observed != stamp;
+        let version = host.clock_version();
+        let mut changed = submit.observed != version;
         if changed {
             host.join_into(&mut submit.ordered);
-            submit.observed = stamp;
+            submit.observed = version;
         }
         let seq = progress.submitted(self.index) + 1;
         let task = task(seq, &mut submit.ordered, order);
@@ -329,12 +329,12 @@ impl Stream {
                 Body::Record(capture) => capture.complete(),
                 Body::Wait(wait) => {
                     self.timed_out.store(false, Ordering::SeqCst);
-                    wait.waits.passed();
+                    wait.waits.end_one();
                 }
                 _ => {}
             }
             let task = batch.pop_front().expect("the caller saw a task");
-            self.end(seq, task.name, Some(&task), 0, Outcome::Dropped);
+            self.end_task(seq, task.name, Some(&task), 0, Outcome::Dropped);
             return true;
         }
         let start = self.emit_start(front, seq);
@@ -346,13 +346,13 @@ impl Stream {
             Body::Wait(wait) => {
                 if self.timed_out.swap(false, Ordering::SeqCst) {
                     self.shared.progress.break_order();
-                    wait.waits.passed();
+                    wait.waits.end_one();
                     Err(self.wait_timeout(wait))
                 } else if wait.capture.park(self, seq) {
                     self.register_parked_wait(wait, seq);
                     return false;
                 } else {
-                    wait.waits.passed();
+                    wait.waits.end_one();
                     Ok(())
                 }
             }
@@ -414,11 +414,11 @@ impl Stream {
             Err(Error { text: format!("{}: {}", task.name, error.text), ..error })
         });
         let Body::Kernel(kernel) = &task.body else { return done };
-        let done = done.map_err(|error| match kernel.within() {
+        let done = done.map_err(|error| match kernel.failure_prefix() {
             Some(whole) => Error { text: format!("{whole}: {}", error.text), ..error },
             None => error,
         });
-        kernel.ended(&done);
+        kernel.on_end(&done);
         done
     }
 
@@ -433,7 +433,7 @@ impl Stream {
         let capture = wait.capture.clone();
         if wait.limit_ns > 0 {
             let at = now_ns() + wait.limit_ns;
-            self.shared.scheduler.at(at, self.clone(), seq, capture.clone());
+            self.shared.scheduler.expire_wait_at(at, self.clone(), seq, capture.clone());
         }
         let (stream, epoch) = (Arc::downgrade(self), Epoch { stream: self.index, seq });
         self.spec
@@ -472,11 +472,18 @@ impl Stream {
         if let Err(error) = result {
             self.fail(error);
         }
-        self.end(seq, name, task, start, outcome);
+        self.end_task(seq, name, task, start, outcome);
     }
 
     /// Task `seq` is over: whoever waits for it may go on.
-    fn end(&self, seq: u64, name: &'static str, task: Option<&Task>, start: u64, outcome: Outcome) {
+    fn end_task(
+        &self,
+        seq: u64,
+        name: &'static str,
+        task: Option<&Task>,
+        start: u64,
+        outcome: Outcome,
+    ) {
         self.emit_end(seq, name, task, start, outcome);
         self.shared.progress.set_finished(self.index, seq);
         if seq >= self.awaited.load(Ordering::SeqCst) {
@@ -491,7 +498,7 @@ impl Stream {
         log::error!("stream {}: {}", self.index, error.text);
         if self.mode.load(Ordering::SeqCst) == FailureMode::Stop as u8 {
             self.shared.progress.break_order();
-            self.spec.context_failure.end(error.clone(), &self.shared.scheduler);
+            self.spec.context_failure.end_streams(error.clone(), &self.shared.scheduler);
         }
         self.note(error);
     }

@@ -67,7 +67,7 @@ pub enum Body {
     Work(Arc<dyn Work>),
     /// An operator, on whatever thread owns the stream. Its ranges are checked first.
     Kernel(Arc<dyn Kernel>),
-    /// Calls a function of the user on a thread for host functions.
+    /// Calls a user function on a thread for host functions.
     Host(Arc<dyn HostFunction>),
     /// Completes the capture of an event.
     Record(Arc<Capture>),
@@ -102,14 +102,14 @@ pub trait Kernel: Send + Sync {
         let _ = (spine, epoch, reads, writes);
     }
 
-    /// What it is a part of, in the user's words; stands before the text of every failure of the task.
-    fn within(&self) -> Option<&str> {
+    /// What it is a part of, in the user's words: the beginning of every failure message of the task.
+    fn failure_prefix(&self) -> Option<&str> {
         None
     }
 
     /// Called when the task is over, on the thread that ran it, with what becomes of it at synchronize. Not
     /// called for a task that was dropped without being run.
-    fn ended(&self, result: &Result<()>) {
+    fn on_end(&self, result: &Result<()>) {
         let _ = result;
     }
 }
@@ -126,7 +126,7 @@ pub struct Wait {
     pub reached_ns: AtomicU64,
 }
 
-/// A function of the user that runs in a stream. The door makes it, and nothing unwinds out of it.
+/// A user function that runs in a stream. The door makes it, and nothing unwinds out of it.
 pub trait HostFunction: Send + Sync {
     /// Calls the user's function on this thread; fails after an exception. A function that ends its thread cannot be
     /// stopped from unwinding: then `on_exit` is called in its place and this never returns.

@@ -1,6 +1,6 @@
 //! The threads that run streams, and those that run the user's host functions.
 //!
-//! Workers are few and never run code of the user. Host functions may block, so each that is in
+//! Workers are few and never run user code. Host functions may block, so each that is in
 //! progress has a thread of its own, kept for a while for the next one.
 
 use crate::event::Capture;
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Priorities of streams, 0 first.
 pub const PRIORITIES: usize = 8;
 
-/// Ready streams and the workers that take them. A submit to a running stream does not come here;
+/// Ready streams and the workers that take them. A submit to a running stream never reaches the scheduler;
 /// one that makes a stream ready wakes a worker only if no awake one can take it.
 pub struct Scheduler {
     queue: Mutex<RunQueue>,
@@ -27,7 +27,7 @@ pub struct Scheduler {
     stopping: AtomicBool,
     cores: usize,
     workers: AtomicUsize,
-    asleep: AtomicUsize,
+    sleeping_hint: AtomicUsize,
     parallel: Parallel,
 }
 
@@ -48,12 +48,12 @@ struct Timer {
 enum TimerAction {
     /// The stream's wait `seq` for the capture ends.
     Wait { stream: Weak<Stream>, seq: u64, capture: Weak<Capture> },
-    /// A short piece of our own work, on whichever worker is free.
+    /// A short internal function, on whichever worker is free.
     Call(Box<dyn FnOnce() + Send>),
 }
 
 impl Timer {
-    /// True if the wait has ended otherwise.
+    /// True if the wait has already ended.
     fn is_over(&self) -> bool {
         match &self.action {
             TimerAction::Wait { stream, seq, .. } => {
@@ -63,7 +63,7 @@ impl Timer {
         }
     }
 
-    fn ring(self) {
+    fn fire(self) {
         match self.action {
             TimerAction::Wait { stream, seq, capture } => {
                 if let (Some(stream), Some(capture)) = (stream.upgrade(), capture.upgrade()) {
@@ -103,7 +103,7 @@ impl Default for Scheduler {
             stopping: AtomicBool::new(false),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             workers: AtomicUsize::new(0),
-            asleep: AtomicUsize::new(0),
+            sleeping_hint: AtomicUsize::new(0),
             parallel: Parallel::default(),
         }
     }
@@ -120,7 +120,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Lets the workers end when they run dry. For tests: a process keeps its workers.
+    /// Stops the workers once no stream is ready. For tests: a process keeps its workers.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         drop(self.queue.lock());
@@ -128,15 +128,16 @@ impl Scheduler {
     }
 
     /// How many threads a kernel may spread over.
-    pub fn width(&self) -> usize {
+    pub fn threads(&self) -> usize {
         self.workers.load(Ordering::Relaxed).max(1)
     }
 
     /// Calls `body` once for each number below `parts`, on this thread and on workers that have nothing else
     /// to do. Returns when all are done.
-    pub fn share(&self, parts: usize, body: &(dyn Fn(usize) + Sync)) {
+    pub fn parallel_for(&self, parts: usize, body: &(dyn Fn(usize) + Sync)) {
         self.parallel.run(parts, body, || {
-            if self.asleep.load(Ordering::Relaxed) > 0 && self.spinning.load(Ordering::Relaxed) == 0
+            if self.sleeping_hint.load(Ordering::Relaxed) > 0
+                && self.spinning.load(Ordering::Relaxed) == 0
             {
                 self.wake.notify_one();
             }
@@ -163,27 +164,33 @@ impl Scheduler {
     }
 
     /// Ends the stream's wait `seq` for the capture at this time.
-    pub(crate) fn at(&self, at: u64, stream: Arc<Stream>, seq: u64, capture: Arc<Capture>) {
+    pub(crate) fn expire_wait_at(
+        &self,
+        deadline: u64,
+        stream: Arc<Stream>,
+        seq: u64,
+        capture: Arc<Capture>,
+    ) {
         let (stream, capture) = (Arc::downgrade(&stream), Arc::downgrade(&capture));
-        self.set(Timer { at, action: TimerAction::Wait { stream, seq, capture } });
+        self.add_timer(Timer { at: deadline, action: TimerAction::Wait { stream, seq, capture } });
     }
 
     /// Calls `call` on a worker at this time, or soon after when all are busy. It may neither block
-    /// nor run code of the user.
+    /// nor run user code.
     pub(crate) fn call_at(&self, at: u64, call: impl FnOnce() + Send + 'static) {
-        self.set(Timer { at, action: TimerAction::Call(Box::new(call)) });
+        self.add_timer(Timer { at, action: TimerAction::Call(Box::new(call)) });
     }
 
-    fn set(&self, timer: Timer) {
-        let over = {
+    fn add_timer(&self, timer: Timer) {
+        let old = {
             let mut queue = self.queue.lock();
             let full = queue.timers.len() == queue.timers.capacity();
-            let over = if full { std::mem::take(&mut queue.timers) } else { BinaryHeap::new() };
+            let old = if full { std::mem::take(&mut queue.timers) } else { BinaryHeap::new() };
             queue.timers.push(Reverse(timer));
-            over
+            old
         };
-        let left: Vec<_> = over.into_iter().filter(|t| !t.0.is_over()).collect();
-        self.queue.lock().timers.extend(left);
+        let remaining: Vec<_> = old.into_iter().filter(|t| !t.0.is_over()).collect();
+        self.queue.lock().timers.extend(remaining);
         self.wake.notify_one();
     }
 
@@ -201,16 +208,16 @@ impl Scheduler {
     }
 
     /// Waits a short, bounded time for `ready` without sleeping; not at all when busy threads fill
-    /// the cores. True if it came.
+    /// the cores. True if it became ready.
     pub(crate) fn spin(&self, ready: impl Fn() -> bool) -> bool {
         if self.active.fetch_add(1, Ordering::Relaxed) >= self.cores {
             self.active.fetch_sub(1, Ordering::Relaxed);
             return ready();
         }
-        let mut came = false;
+        let mut is_ready = false;
         for round in 1..=sync::SPINS {
             if ready() {
-                came = true;
+                is_ready = true;
                 break;
             }
             if round % 512 == 0 {
@@ -219,7 +226,7 @@ impl Scheduler {
             sync::spin_loop();
         }
         self.active.fetch_sub(1, Ordering::Relaxed);
-        came
+        is_ready
     }
 
     fn work(&self) {
@@ -234,17 +241,17 @@ impl Scheduler {
         loop {
             if !self.has_ready() {
                 self.spinning.fetch_add(1, Ordering::SeqCst);
-                self.spin(|| self.ready.load(Ordering::SeqCst) > 0 || self.parallel.is_open());
+                self.spin(|| self.ready.load(Ordering::SeqCst) > 0 || self.parallel.has_work());
                 self.spinning.fetch_sub(1, Ordering::SeqCst);
             }
-            if self.parallel.is_open() && self.as_active(|| self.parallel.help()) {
+            if self.parallel.has_work() && self.as_active(|| self.parallel.help()) {
                 continue;
             }
             let mut queue = self.queue.lock();
             loop {
                 if let Some(timer) = queue.take_due() {
                     drop(queue);
-                    timer.ring();
+                    timer.fire();
                     break;
                 }
                 if let Some(stream) = queue.pop() {
@@ -260,11 +267,11 @@ impl Scheduler {
                     return None;
                 }
                 let sleep = queue.timers.peek().map(|t| t.0.at.saturating_sub(now_ns()));
-                if self.parallel.is_open() {
+                if self.parallel.has_work() {
                     break;
                 }
                 queue.sleeping += 1;
-                self.asleep.store(queue.sleeping, Ordering::Relaxed);
+                self.sleeping_hint.store(queue.sleeping, Ordering::Relaxed);
                 match sleep {
                     None => self.wake.wait(&mut queue),
                     Some(ns) => {
@@ -272,8 +279,8 @@ impl Scheduler {
                     }
                 }
                 queue.sleeping -= 1;
-                self.asleep.store(queue.sleeping, Ordering::Relaxed);
-                if self.parallel.is_open() {
+                self.sleeping_hint.store(queue.sleeping, Ordering::Relaxed);
+                if self.parallel.has_work() {
                     break;
                 }
             }
@@ -291,7 +298,8 @@ impl RunQueue {
 
     fn take_due(&mut self) -> Option<Timer> {
         let first = self.timers.peek()?.0.at;
-        (!sync::REAL_TIME || first <= now_ns()).then(|| self.timers.pop().expect("peeked").0)
+        (!sync::REAL_TIME || first <= now_ns())
+            .then(|| self.timers.pop().expect("there is a first timer").0)
     }
 }
 
@@ -301,7 +309,7 @@ pub struct HostThreads {
     wake: Condvar,
 }
 
-/// Told whether it runs on a thread of its own, or nowhere because none can be had.
+/// Called with true on a host thread, or with false if no thread could be started.
 type Job = Box<dyn FnOnce(bool) + Send>;
 
 #[derive(Default)]
@@ -322,8 +330,8 @@ impl Default for HostThreads {
 }
 
 impl HostThreads {
-    /// Runs `job` on a thread of its own. When none can be started, the job waits for one that is
-    /// there; when none is there, it is answered so at once.
+    /// Runs `job` on a thread of its own. If none can be started, the job waits for an existing one; if there is
+    /// none, it is called with `false` at once.
     pub(crate) fn run(self: &Arc<HostThreads>, job: impl FnOnce(bool) + Send + 'static) {
         let mut queue = self.queue.lock();
         queue.jobs.push_back(Box::new(job));
@@ -339,9 +347,9 @@ impl HostThreads {
             log::error!("no thread for a host function: {error}");
             let mut queue = self.queue.lock();
             queue.threads -= 1;
-            let stranded = if queue.threads == 0 { queue.jobs.pop_back() } else { None };
+            let unrun = if queue.threads == 0 { queue.jobs.pop_back() } else { None };
             drop(queue);
-            if let Some(job) = stranded {
+            if let Some(job) = unrun {
                 job(false);
             }
         }
@@ -377,13 +385,13 @@ impl HostThreads {
     }
 }
 
-/// A worker: it blocks signals, which belong to the user's threads.
+/// Starts a worker: it blocks signals, which belong to the user's threads.
 #[cfg(not(feature = "shuttle"))]
 fn spawn_worker(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     crate::signals::blocked(|| thread::Builder::new().name(name).spawn(body).map(drop))
 }
 
-/// A thread for functions of the user: with the stack and the signals that a thread of theirs has.
+/// Starts a thread for host functions: with the stack and the signals that a user thread has.
 #[cfg(not(feature = "shuttle"))]
 fn spawn_for_user(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Stack).current;

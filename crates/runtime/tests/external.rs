@@ -9,7 +9,7 @@ use cairn_runtime::host;
 use cairn_runtime::memory::PoolMaker;
 use cairn_runtime::memory::allocator::{Allocator, Block, RawBlock};
 use cairn_runtime::memory::external::{
-    CallbackException, Claim, Identity, UserAllocator, UserCall,
+    BlockInfo, CallbackException, Identity, UserAllocator, UserCall,
 };
 use cairn_runtime::memory::registry::Domain;
 use cairn_runtime::memory::request::Request;
@@ -434,9 +434,9 @@ fn a_block_that_is_out_is_not_freed_because_it_came_through_other_functions_too(
 }
 
 /// Says of its blocks what it is told to say.
-struct ClaimingAllocator(Fake, Claim);
+struct InfoAllocator(Fake, BlockInfo);
 
-impl UserAllocator for ClaimingAllocator {
+impl UserAllocator for InfoAllocator {
     fn identity(&self) -> Identity {
         self.0.identity()
     }
@@ -445,7 +445,7 @@ impl UserAllocator for ClaimingAllocator {
         false
     }
 
-    fn claim(&self, _: usize) -> Option<Claim> {
+    fn block_info(&self, _: usize) -> Option<BlockInfo> {
         Some(self.1)
     }
 
@@ -458,11 +458,11 @@ impl UserAllocator for ClaimingAllocator {
 fn a_block_that_says_it_is_too_short_or_has_no_user_is_refused() {
     let fixture = fixture();
     let memory = fixture.rig.alloc(0, 1 << 20);
-    let short = Claim { bytes: 4095, users: 1 };
-    let unused = Claim { bytes: 4096, users: 0 };
-    for (claim, says) in [(short, "GetSize() says 4095"), (unused, "GetCount() says 0")] {
-        let fake = Fake::bump(70 + claim.users, memory);
-        let user = Box::new(ClaimingAllocator(fake.clone(), claim));
+    let short = BlockInfo { bytes: 4095, reference_count: 1 };
+    let unused = BlockInfo { bytes: 4096, reference_count: 0 };
+    for (info, says) in [(short, "GetSize() says 4095"), (unused, "GetCount() says 0")] {
+        let fake = Fake::bump(70 + info.reference_count, memory);
+        let user = Box::new(InfoAllocator(fake.clone(), info));
         let registry = &fixture.rig.allocators;
         registry.register(Domain::Ge, fixture.handle, &fixture.stream, 0, user).unwrap();
         let allocator = registry.allocator_for(Domain::Ge, fixture.handle).unwrap();
@@ -470,7 +470,7 @@ fn a_block_that_says_it_is_too_short_or_has_no_user_is_refused() {
         assert!(error.text.contains(says), "{}", error.text);
         let block = memory.address;
         assert_eq!(fake.take_calls(), [UserCall::Alloc(4096), UserCall::Free(block)]);
-        assert_eq!(fixture.take(&allocator, 4095).is_ok(), claim.users > 0);
+        assert_eq!(fixture.take(&allocator, 4095).is_ok(), info.reference_count > 0);
     }
 }
 

@@ -68,7 +68,7 @@ impl Layer for Counter {
     }
 }
 
-/// An allocator of the user over one block of device memory, which it hands out whole.
+/// A user allocator over one block of device memory, which it hands out whole.
 struct UserSlab(usize, Mutex<Vec<Call>>);
 
 /// A call, and why it was made.

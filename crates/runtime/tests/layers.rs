@@ -444,7 +444,7 @@ fn eight_threads_get_exactly_what_a_limit_allows() {
 
 #[test]
 fn a_limit_holds_at_every_moment() {
-    const MOST: u64 = 64 << 10;
+    const MAX_LIVE: u64 = 64 << 10;
     let mock = MockAllocator::default();
     let stack = Spec::parse("limit:64kib,stats").unwrap().build();
     let allocator = over(&stack, &mock);
@@ -459,7 +459,7 @@ fn a_limit_holds_at_every_moment() {
                         continue;
                     };
                     let now = live.fetch_add(bytes, Ordering::SeqCst) + bytes;
-                    assert!(now <= MOST, "{now} bytes are out");
+                    assert!(now <= MAX_LIVE, "{now} bytes are out");
                     live.fetch_sub(bytes, Ordering::SeqCst);
                     allocator.free(block, None).unwrap();
                 }
@@ -468,7 +468,7 @@ fn a_limit_holds_at_every_moment() {
     });
     let total = stack.statistics()[0].total;
     assert_eq!((total.live, total.blocks, total.takes), (0, 0, total.gives));
-    assert!(total.takes > 0 && total.peak <= MOST);
-    let block = allocator.allocate(&Request::bytes(MOST)).expect("all of it is there again");
+    assert!(total.takes > 0 && total.peak <= MAX_LIVE);
+    let block = allocator.allocate(&Request::bytes(MAX_LIVE)).expect("all of it is there again");
     allocator.free(block, None).unwrap();
 }

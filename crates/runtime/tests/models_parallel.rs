@@ -55,7 +55,7 @@ fn every_part_runs_once_and_within_its_offer() {
         for helper in helpers {
             helper.join().unwrap();
         }
-        assert!(!parallel.is_open());
+        assert!(!parallel.has_work());
     });
 }
 

@@ -70,7 +70,7 @@ impl Fixture {
 
     fn synchronize(&self, stream: &Arc<Stream>) {
         assert!(stream.synchronize(None).unwrap());
-        self.shared.memory.settle_pools(0);
+        self.shared.memory.trim_to_thresholds(0);
         assert!(stream.take_failure().is_none());
     }
 

@@ -27,7 +27,7 @@ impl Lines {
 
 fn marks(clock: &Clock) -> String {
     let one = |epoch: &Epoch| format!("{}:{}", epoch.stream, epoch.seq);
-    clock.marks().iter().map(one).collect::<Vec<_>>().join(" ")
+    clock.epochs().iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
 fn sync_object(what: SyncObject) -> String {

@@ -2,17 +2,17 @@
 
 use crate::{DimArray, Layout};
 
-/// How many combinations of steps are looked at before a layout counts as one that repeats. Layouts that come of
+/// How many combinations of steps are tried before a layout counts as one that repeats. Layouts that come of
 /// slicing, turning and mirroring are decided without any.
-const PATIENCE: u32 = 10_000;
+const MAX_COMBINATIONS: u32 = 10_000;
 
 /// A dimension of more than one position: how far a step goes, without its direction, and how many steps there are.
 type Span = (u128, u128);
 
 impl Layout {
     /// Whether two positions share an element: a step of 0, or steps of several dimensions that lead to the same element.
-    /// Exact for up to two dimensions and for all layouts whose dimensions nest; elsewhere a layout too tangled to be
-    /// decided in some thousand looks counts as one that repeats.
+    /// Exact for up to two dimensions and for all layouts whose dimensions nest; elsewhere a layout that is not
+    /// decided in `MAX_COMBINATIONS` tries counts as one that repeats.
     pub fn repeats(&self) -> bool {
         if self.is_contiguous() || self.dims().contains(&0) {
             return false;
@@ -29,7 +29,7 @@ impl Layout {
         if spans[0].0 == 0 || spans.iter().enumerate().any(met) {
             return true;
         }
-        spans.len() > 2 && Search { spans: &spans, left: PATIENCE }.has_repeat()
+        spans.len() > 2 && Search { spans: &spans, budget: MAX_COMBINATIONS }.has_repeat()
     }
 }
 
@@ -45,11 +45,11 @@ fn nest(spans: &[Span]) -> bool {
 
 /// Whether some steps of one dimension go as far as some of another.
 fn meet(a: Span, b: Span) -> bool {
-    let common = divisor(a.0, b.0);
+    let common = gcd(a.0, b.0);
     b.0 / common <= a.1 && a.0 / common <= b.1
 }
 
-fn divisor(mut a: u128, mut b: u128) -> u128 {
+fn gcd(mut a: u128, mut b: u128) -> u128 {
     while b > 0 {
         (a, b) = (b, a % b);
     }
@@ -59,7 +59,7 @@ fn divisor(mut a: u128, mut b: u128) -> u128 {
 /// Looks for numbers of steps, not all 0, that lead back to the start.
 struct Search<'a> {
     spans: &'a [Span],
-    left: u32,
+    budget: u32,
 }
 
 impl Search<'_> {
@@ -74,14 +74,14 @@ impl Search<'_> {
 
     /// Whether the dimensions before `end` can go `far` back.
     fn returns_to_start(&mut self, end: usize, far: u128) -> bool {
-        let Some(left) = self.left.checked_sub(1) else { return true };
-        self.left = left;
+        let Some(left) = self.budget.checked_sub(1) else { return true };
+        self.budget = left;
         let Some(at) = end.checked_sub(1) else { return far == 0 };
         let (step, steps) = self.spans[at];
         if at == 0 {
             return far.is_multiple_of(step) && far / step <= steps;
         }
-        let common = self.spans[..end].iter().fold(0, |all, one| divisor(one.0, all));
+        let common = self.spans[..end].iter().fold(0, |all, one| gcd(one.0, all));
         let below = reach(&self.spans[..at]);
         if !far.is_multiple_of(common) || far > below.saturating_add(step * steps) {
             return false;

@@ -246,8 +246,8 @@ pub fn files(root: &Path) -> Result<Vec<(String, String)>> {
 }
 
 /// Headers that are there and would not be written.
-pub fn leftovers(root: &Path, files: &[(String, String)]) -> Result<Vec<String>> {
-    super::leftovers(root, HEADERS, files)
+pub fn obsolete_files(root: &Path, files: &[(String, String)]) -> Result<Vec<String>> {
+    super::obsolete_files(root, HEADERS, files)
 }
 
 #[cfg(test)]

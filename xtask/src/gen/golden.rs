@@ -41,7 +41,7 @@ pub fn sizes(items: &[Item]) -> String {
 
 /// The table at `name` with the rows that it lacks. A row that is there was checked against CANN once
 /// and is not changed: a header that differs from it is an error.
-pub fn extended(root: &Path, name: &str, fresh: &str) -> Result<String> {
+pub fn extend(root: &Path, name: &str, fresh: &str) -> Result<String> {
     let old = std::fs::read_to_string(root.join(name)).unwrap_or_default();
     let rows = |text: &str| -> BTreeMap<String, String> {
         let pairs = text.lines().skip(1).filter_map(|line| line.split_once(','));

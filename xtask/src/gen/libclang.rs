@@ -23,8 +23,8 @@ pub fn folder() -> Result<PathBuf> {
     let home = crate::cache::folder()?.join(format!("libclang-{VERSION}"));
     if !home.exists() {
         let fresh = home.with_extension(format!("{}.new", std::process::id()));
-        succeed(Command::new("python3").args(["-m", "venv"]).arg(&fresh))?;
-        succeed(
+        run_checked(Command::new("python3").args(["-m", "venv"]).arg(&fresh))?;
+        run_checked(
             Command::new(fresh.join("bin/python"))
                 .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
                 .arg(format!("libclang=={VERSION}")),
@@ -53,7 +53,7 @@ fn find(folder: &Path) -> Result<Option<PathBuf>> {
 }
 
 /// Runs a command and fails when it does.
-pub fn succeed(command: &mut Command) -> Result<()> {
+pub fn run_checked(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
     ensure!(status.success(), "{command:?}: {status}");
     Ok(())

@@ -36,7 +36,7 @@ impl Candidate for Memalign {
         let mut address = std::ptr::null_mut();
         // SAFETY: the alignment is a power of two, and the result goes to memory of ours.
         let code = unsafe { libc::posix_memalign(&mut address, CACHE_LINE, bytes) };
-        assert_eq!(code, 0, "posix_memalign has no {bytes} bytes");
+        assert_eq!(code, 0, "posix_memalign could not allocate {bytes} bytes");
         Address::new(address, "posix_memalign", bytes)
     }
 

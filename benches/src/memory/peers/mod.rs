@@ -1,4 +1,4 @@
-//! The allocators of others, called directly: no global allocator is replaced, nothing is preloaded.
+//! Third-party allocators, called directly: no global allocator is replaced, nothing is preloaded.
 
 pub mod glibc;
 #[cfg(feature = "peers")]
@@ -13,17 +13,17 @@ pub mod tlsf;
 #[cfg(feature = "peers")]
 pub const ALIGNMENT: usize = 16;
 
-/// An address as a number, so that it may travel between threads.
+/// An address as a number, so that it is `Send`.
 #[derive(Clone, Copy)]
 pub struct Address(usize);
 
 impl Address {
-    /// What `who` returned for a request of `bytes`.
+    /// What `allocator` returned for a request of `bytes`.
     ///
     /// # Panics
-    /// When the allocator had nothing.
-    pub fn new(address: *mut std::ffi::c_void, who: &str, bytes: usize) -> Address {
-        assert!(!address.is_null(), "{who} has no {bytes} bytes");
+    /// If the allocation failed.
+    pub fn new(address: *mut std::ffi::c_void, allocator: &str, bytes: usize) -> Address {
+        assert!(!address.is_null(), "{allocator} could not allocate {bytes} bytes");
         Address(address as usize)
     }
 

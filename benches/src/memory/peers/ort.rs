@@ -86,11 +86,14 @@ impl Arena {
         // SAFETY: the allocator is live; the value is read before its owner is released.
         unsafe {
             let stats = self.ort.function::<GetStats>(function_index::GET_STATS);
-            self.ort.check(stats(self.allocator, &mut pairs)).expect("statistics");
+            self.ort
+                .check(stats(self.allocator, &mut pairs))
+                .expect("the allocator has statistics");
             let value = self.ort.function::<GetKeyValue>(function_index::GET_KEY_VALUE);
             let text = value(pairs, c"TotalAllocated".as_ptr());
             assert!(!text.is_null(), "the arena does not say how much it holds");
-            let total = CStr::from_ptr(text).to_string_lossy().parse().expect("a number");
+            let total =
+                CStr::from_ptr(text).to_string_lossy().parse().expect("the value is a number");
             self.ort.function::<Release>(function_index::RELEASE_KEY_VALUES)(pairs);
             total
         }

@@ -63,7 +63,8 @@ impl Executor {
         if !self.deferred.is_empty() {
             self.resolve_addresses(&mut addresses)?;
         }
-        site::within(self.site, || self.execution.submit(stream, &addresses, workspace)).map(drop)
+        site::with_site(self.site, || self.execution.submit(stream, &addresses, workspace))
+            .map(drop)
     }
 
     /// Puts tensors that had no address when the call was planned where they are now.

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Tensor(Mutex<State>);
 
 /// The most dimensions that a tensor may be made with, as in CANN. Operators take up to [`MAX_DIMS`].
-const MOST_DIMS: usize = 25;
+const MAX_CREATED_DIMS: usize = 25;
 
 /// Sizes and strides of a tensor that has more dimensions than any operator takes.
 struct HighRank {
@@ -112,8 +112,10 @@ struct TensorArguments {
 }
 
 fn rank(count: u64, name: &str) -> Result<usize> {
-    let rank = usize::try_from(count).ok().filter(|rank| *rank <= MOST_DIMS);
-    rank.ok_or_else(|| Error::invalid(format!("{name} = {count}: a tensor has up to {MOST_DIMS}")))
+    let rank = usize::try_from(count).ok().filter(|rank| *rank <= MAX_CREATED_DIMS);
+    rank.ok_or_else(|| {
+        Error::invalid(format!("{name} = {count}: a tensor has up to {MAX_CREATED_DIMS}"))
+    })
 }
 
 impl TensorArguments {

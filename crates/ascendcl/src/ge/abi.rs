@@ -287,7 +287,7 @@ pub const CAIRN_SIZE_EVENTS: CairnSize = 5;
 pub type CairnSize = u32;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
-pub struct CairnGuard {
+pub struct CairnCallContext {
     pub on_exit: ::core::option::Option<unsafe extern "C" fn(context: *const core::ffi::c_void)>,
     pub context: *const core::ffi::c_void,
     pub message: *mut core::ffi::c_char,
@@ -295,16 +295,18 @@ pub struct CairnGuard {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of CairnGuard"][::core::mem::size_of::<CairnGuard>() - 32usize];
-    ["Alignment of CairnGuard"][::core::mem::align_of::<CairnGuard>() - 8usize];
-    ["Offset of field: CairnGuard::on_exit"][::core::mem::offset_of!(CairnGuard, on_exit) - 0usize];
-    ["Offset of field: CairnGuard::context"][::core::mem::offset_of!(CairnGuard, context) - 8usize];
-    ["Offset of field: CairnGuard::message"]
-        [::core::mem::offset_of!(CairnGuard, message) - 16usize];
-    ["Offset of field: CairnGuard::message_size"]
-        [::core::mem::offset_of!(CairnGuard, message_size) - 24usize];
+    ["Size of CairnCallContext"][::core::mem::size_of::<CairnCallContext>() - 32usize];
+    ["Alignment of CairnCallContext"][::core::mem::align_of::<CairnCallContext>() - 8usize];
+    ["Offset of field: CairnCallContext::on_exit"]
+        [::core::mem::offset_of!(CairnCallContext, on_exit) - 0usize];
+    ["Offset of field: CairnCallContext::context"]
+        [::core::mem::offset_of!(CairnCallContext, context) - 8usize];
+    ["Offset of field: CairnCallContext::message"]
+        [::core::mem::offset_of!(CairnCallContext, message) - 16usize];
+    ["Offset of field: CairnCallContext::message_size"]
+        [::core::mem::offset_of!(CairnCallContext, message_size) - 24usize];
 };
-impl Default for CairnGuard {
+impl Default for CairnCallContext {
     fn default() -> Self {
         let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
         unsafe {
@@ -323,33 +325,37 @@ pub struct CairnAllocator {
             object: *mut core::ffi::c_void,
             bytes: usize,
             block: *mut *mut core::ffi::c_void,
-            guard: *const CairnGuard,
+            call_context: *const CairnCallContext,
         ) -> bool,
     >,
     pub advise: ::core::option::Option<
         unsafe extern "C" fn(
             object: *mut core::ffi::c_void,
             bytes: usize,
-            near: *mut core::ffi::c_void,
+            address_hint: *mut core::ffi::c_void,
             block: *mut *mut core::ffi::c_void,
-            guard: *const CairnGuard,
+            call_context: *const CairnCallContext,
         ) -> bool,
     >,
     pub address: ::core::option::Option<
         unsafe extern "C" fn(
             block: *mut core::ffi::c_void,
             address: *mut *mut core::ffi::c_void,
-            guard: *const CairnGuard,
+            call_context: *const CairnCallContext,
         ) -> bool,
     >,
-    pub claim: ::core::option::Option<
-        unsafe extern "C" fn(block: *const core::ffi::c_void, bytes: *mut usize, users: *mut usize),
+    pub block_info: ::core::option::Option<
+        unsafe extern "C" fn(
+            block: *const core::ffi::c_void,
+            bytes: *mut usize,
+            reference_count: *mut usize,
+        ),
     >,
     pub free: ::core::option::Option<
         unsafe extern "C" fn(
             object: *mut core::ffi::c_void,
             block: *mut core::ffi::c_void,
-            guard: *const CairnGuard,
+            call_context: *const CairnCallContext,
         ) -> bool,
     >,
     pub drop: ::core::option::Option<unsafe extern "C" fn(owner: *mut core::ffi::c_void)>,
@@ -368,8 +374,8 @@ const _: () = {
         [::core::mem::offset_of!(CairnAllocator, advise) - 24usize];
     ["Offset of field: CairnAllocator::address"]
         [::core::mem::offset_of!(CairnAllocator, address) - 32usize];
-    ["Offset of field: CairnAllocator::claim"]
-        [::core::mem::offset_of!(CairnAllocator, claim) - 40usize];
+    ["Offset of field: CairnAllocator::block_info"]
+        [::core::mem::offset_of!(CairnAllocator, block_info) - 40usize];
     ["Offset of field: CairnAllocator::free"]
         [::core::mem::offset_of!(CairnAllocator, free) - 48usize];
     ["Offset of field: CairnAllocator::drop"]
@@ -401,7 +407,7 @@ pub struct CairnCallable {
             arguments: *const usize,
             count: usize,
             result: *mut usize,
-            guard: *const CairnGuard,
+            call_context: *const CairnCallContext,
         ) -> bool,
     >,
     pub drop: ::core::option::Option<unsafe extern "C" fn(context: *mut core::ffi::c_void)>,

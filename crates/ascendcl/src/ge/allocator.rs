@@ -2,14 +2,14 @@
 
 use super::abi::*;
 use super::door::{engine, status};
-use crate::trampoline::guarded;
+use crate::trampoline::call_user;
 use cairn_runtime::lock::{Mutex, Rank};
 use cairn_runtime::memory::external::{
-    CallbackException, Claim, Identity, UserAllocator, UserCall,
+    BlockInfo, CallbackException, Identity, UserAllocator, UserCall,
 };
 use std::ffi::c_void;
 
-/// An allocator of the user, with the C++ side's functions to call it. Owns the user's share of it.
+/// A user allocator, with the C++ side's functions to call it. Owns the user's share of it.
 struct GeAllocator(CairnAllocator);
 
 // SAFETY: the C++ side vouches that its functions may be called on any thread, one at a time.
@@ -43,32 +43,35 @@ impl UserAllocator for GeAllocator {
         true
     }
 
-    fn claim(&self, block: usize) -> Option<Claim> {
-        let (mut bytes, mut users) = (0, 0);
+    fn block_info(&self, block: usize) -> Option<BlockInfo> {
+        let (mut bytes, mut reference_count) = (0, 0);
         // SAFETY: the C++ side gave this function for blocks that it gave.
-        unsafe { (self.0.claim?)(block as *const c_void, &mut bytes, &mut users) };
-        Some(Claim { bytes, users })
+        unsafe { (self.0.block_info?)(block as *const c_void, &mut bytes, &mut reference_count) };
+        Some(BlockInfo { bytes, reference_count })
     }
 
     fn call(&self, request: UserCall, on_exit: &dyn Fn()) -> Result<usize, CallbackException> {
         let object = self.0.object;
         let mut returned = std::ptr::null_mut();
-        guarded(on_exit, |guard| {
+        call_user(on_exit, |call_context| {
             // SAFETY: the C++ side gave these functions for this object, and for blocks that they gave.
             let fine = unsafe {
                 match request {
                     UserCall::Alloc(bytes) => {
-                        self.0.alloc.map(|call| call(object, bytes, &mut returned, guard))
+                        self.0.alloc.map(|call| call(object, bytes, &mut returned, call_context))
                     }
                     UserCall::Advise(bytes, near) => {
                         let near = near as *mut c_void;
-                        self.0.advise.map(|call| call(object, bytes, near, &mut returned, guard))
+                        self.0
+                            .advise
+                            .map(|call| call(object, bytes, near, &mut returned, call_context))
                     }
-                    UserCall::Address(block) => {
-                        self.0.address.map(|call| call(block as *mut c_void, &mut returned, guard))
-                    }
+                    UserCall::Address(block) => self
+                        .0
+                        .address
+                        .map(|call| call(block as *mut c_void, &mut returned, call_context)),
                     UserCall::Free(block) => {
-                        self.0.free.map(|call| call(object, block as *mut c_void, guard))
+                        self.0.free.map(|call| call(object, block as *mut c_void, call_context))
                     }
                 }
             };

@@ -1,4 +1,4 @@
-//! How a call of the C++ classes enters and leaves: guarded against panics and forks, its error text kept.
+//! How a call of the C++ classes enters and leaves: guarded against panics and forks, its error message kept.
 
 use super::abi::{CairnText, CairnTextCallback};
 use cairn_graph::session::Engine;
@@ -89,13 +89,13 @@ fn keep(texts: &Texts, text: String, most: usize) {
     texts.push_back((HostThread::current().number(), mine));
 }
 
-/// Keeps the text of a failure for this thread, and logs it.
+/// Keeps the error message of a failure for this thread, and logs it.
 pub fn fail(failure: &Failure) {
     log::error!("{} ({:#x})", failure.text, failure.status as u32);
     keep_error(failure.text.clone());
 }
 
-/// For readers of the graph engine's texts, and of ACL's: `aclGetRecentErrMsg` must not answer with a text about
+/// For readers of the graph engine's messages, and of ACL's: `aclGetRecentErrMsg` must not answer with a message about
 /// an earlier call.
 fn keep_error(text: String) {
     crate::message::keep_text(&text);
@@ -108,7 +108,7 @@ pub fn warn(text: String) {
     keep(&WARNINGS, text, KEPT);
 }
 
-/// Keeps a text that came with a code of its own.
+/// Keeps a message that came with a code of its own.
 pub fn fail_with(code: u32, text: String) {
     log::error!("{text} ({code:#x})");
     keep_error(text);
@@ -159,7 +159,7 @@ pub fn value<T>(
     }
 }
 
-/// A text of the caller; bytes that are no UTF-8 are replaced.
+/// A string of the caller; bytes that are not UTF-8 are replaced.
 ///
 /// # Safety
 /// The text is borrowed by the caller for the call.

@@ -176,7 +176,7 @@ status! {
 }
 
 plain! {
-    /// Leaves the text of a failure that the C++ side found.
+    /// Keeps the error message of a failure that the C++ side found.
     fn CairnEngineFail(code: CairnStatus, why: CairnText) -> CairnStatus, else code, {
         // SAFETY: the caller's text lives for the call.
         fail_with(code, unsafe { text(why) });

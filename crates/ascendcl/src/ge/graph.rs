@@ -28,11 +28,11 @@ struct OperatorPlan {
 
 impl GraphObject {
     fn new(name: &str) -> Arc<GraphObject> {
-        GraphObject::over(Graph::new(name))
+        GraphObject::from_graph(Graph::new(name))
     }
 
-    /// A graph that is there already.
-    pub fn over(graph: Graph) -> Arc<GraphObject> {
+    /// From an existing graph.
+    pub fn from_graph(graph: Graph) -> Arc<GraphObject> {
         let name = graph.name.clone();
         let graph = Arc::new(Mutex::new(Rank::Graph, graph));
         let plan = Mutex::new(Rank::OperatorPlan, OperatorPlan::default());

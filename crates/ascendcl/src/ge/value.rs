@@ -47,7 +47,7 @@ pub unsafe fn desc(from: &CairnDesc) -> Result<Desc> {
 }
 
 /// A description as the interface carries it; it borrows from the original.
-pub fn carried(desc: &Desc) -> CairnDesc {
+pub fn desc_view(desc: &Desc) -> CairnDesc {
     CairnDesc {
         name: borrowed(desc.name.as_bytes()),
         dtype: number(desc.dtype),
@@ -67,9 +67,9 @@ pub fn carried(desc: &Desc) -> CairnDesc {
 /// `callback` is a function of the caller that takes `context`.
 pub unsafe fn show_desc(callback: CairnDescCallback, context: *mut c_void, desc: &Desc) {
     if let Some(callback) = callback {
-        let carried = carried(desc);
+        let view = desc_view(desc);
         // SAFETY: as the caller vouches.
-        unsafe { callback(context, &carried) };
+        unsafe { callback(context, &view) };
     }
 }
 
@@ -283,12 +283,12 @@ fn with_value(attr: &Attr, callback: &mut dyn FnMut(&CairnValue)) {
 }
 
 fn bare(desc: &Desc) -> CairnTensor {
-    CairnTensor { desc: carried(desc), data: std::ptr::null(), bytes: 0 }
+    CairnTensor { desc: desc_view(desc), data: std::ptr::null(), bytes: 0 }
 }
 
 fn full(constant: &Constant) -> CairnTensor {
     let bytes = &constant.bytes;
-    CairnTensor { desc: carried(&constant.desc), data: bytes.as_ptr().cast(), bytes: bytes.len() }
+    CairnTensor { desc: desc_view(&constant.desc), data: bytes.as_ptr().cast(), bytes: bytes.len() }
 }
 
 fn joined<T: Copy>(lists: &[Vec<T>]) -> (Vec<T>, Vec<usize>) {
@@ -301,7 +301,7 @@ fn with_graphs<G: std::borrow::Borrow<Graph>>(
     callback: &mut dyn FnMut(&CairnValue),
 ) {
     let handles: Vec<*mut CairnGraph> =
-        list.iter().map(|one| owned(GraphObject::over(one.borrow().clone()))).collect();
+        list.iter().map(|one| owned(GraphObject::from_graph(one.borrow().clone()))).collect();
     callback(&CairnValue {
         graphs: handles.as_ptr(),
         ..empty(CAIRN_KIND_GRAPH, is_list, handles.len())

@@ -152,7 +152,7 @@ fn judge(
     let sorted = |names: &BTreeSet<String>| -> BTreeMap<State, Vec<String>> {
         let mut states = BTreeMap::<State, Vec<String>>::new();
         for name in names.iter().filter(|name| cann::is_symbol(name) && !elsewhere.contains(name)) {
-            states.entry(toolkit_symbols.state(name)).or_default().push(described(name));
+            states.entry(toolkit_symbols.state(name)).or_default().push(describe_symbol(name));
         }
         states
     };
@@ -211,7 +211,7 @@ fn judge(
     }
 }
 
-fn described(symbol: &str) -> String {
+fn describe_symbol(symbol: &str) -> String {
     let readable = cann::readable(symbol);
     if readable == symbol { readable } else { format!("{symbol}  ({readable})") }
 }
@@ -279,11 +279,11 @@ WRONG  x.so: it needs the library libatb.so, which the toolkit does not have
             Library { undefined: set(&["aclInit", "puts"]), machine: 183, ..Library::default() };
         judge(Path::new("y.so"), &library, &toolkit_symbols, &BTreeSet::new(), true, &mut report);
         assert!(
-            report.texts_of(Severity::Fine).contains("needs 1 work, 0 refuse, 0 are absent"),
+            report.messages_with(Severity::Fine).contains("needs 1 work, 0 refuse, 0 are absent"),
             "{report}"
         );
         assert!(
-            report.texts_of(Severity::Wrong).contains("for aarch64, this toolkit for x86_64"),
+            report.messages_with(Severity::Wrong).contains("for aarch64, this toolkit for x86_64"),
             "{report}"
         );
     }

@@ -72,14 +72,14 @@ mod tests {
         let memory =
             "MemTotal:       33554432 kB\nMemAvailable:   16777216 kB\nHugePages_Total:       4\n";
         let report = examine("always [madvise] never\n", memory);
-        assert!(report.texts_of(Severity::Fine).contains("(madvise)"), "{report}");
-        assert!(report.texts_of(Severity::Fine).contains("16.0 GiB of 32.0 GiB"), "{report}");
-        assert!(report.texts_of(Severity::Note).contains("4 pages reserved"), "{report}");
+        assert!(report.messages_with(Severity::Fine).contains("(madvise)"), "{report}");
+        assert!(report.messages_with(Severity::Fine).contains("16.0 GiB of 32.0 GiB"), "{report}");
+        assert!(report.messages_with(Severity::Note).contains("4 pages reserved"), "{report}");
         let report = examine("always madvise [never]\n", "");
         assert!(
-            report.is_clean() && report.texts_of(Severity::Note).contains("(never)"),
+            report.is_clean() && report.messages_with(Severity::Note).contains("(never)"),
             "{report}"
         );
-        assert!(examine("", "").texts_of(Severity::Note).contains("does not report"));
+        assert!(examine("", "").messages_with(Severity::Note).contains("does not report"));
     }
 }

@@ -1,4 +1,4 @@
-//! `cairn doctor`: what is right and what is wrong, as files show it. It loads nothing.
+//! `cairn doctor`: checks the installation by reading files only; it loads no Cairn library.
 
 mod libraries;
 mod machine;
@@ -15,7 +15,7 @@ use crate::toolkit::Toolkit;
 /// What to look at besides the toolkit itself.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Libraries or programs whose needs are compared with what the toolkit has
+    /// Libraries or programs whose imported symbols are looked up in the toolkit
     libraries: Vec<PathBuf>,
     /// A running process, to see which libraries it has loaded
     #[arg(long)]
@@ -54,9 +54,9 @@ impl Report {
     }
 
     #[cfg(test)]
-    fn texts_of(&self, severity: Severity) -> String {
+    fn messages_with(&self, severity: Severity) -> String {
         let texts =
-            self.findings.iter().filter(|(of, _)| *of == severity).map(|(_, text)| text.as_str());
+            self.findings.iter().filter(|(its, _)| *its == severity).map(|(_, text)| text.as_str());
         texts.collect::<Vec<_>>().join("\n")
     }
 }
@@ -64,20 +64,20 @@ impl Report {
 impl Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (severity, text) in &self.findings {
-            let mark = match severity {
+            let label = match severity {
                 Severity::Fine => "ok   ",
                 Severity::Note => "note ",
                 Severity::Wrong => "WRONG",
             };
-            writeln!(f, "{mark}  {}", text.replace('\n', "\n       "))?;
+            writeln!(f, "{label}  {}", text.replace('\n', "\n       "))?;
         }
         Ok(())
     }
 }
 
-/// Runs every check and prints the findings; the code is 1 when something is wrong.
+/// Runs every check and prints the findings; the exit code is 1 if something is wrong.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let toolkit = Toolkit::around_me()?;
+    let toolkit = Toolkit::of_current_exe()?;
     let mut report = Report::default();
     toolkit::check(&toolkit, &mut report);
     settings::check(&toolkit, |name| std::env::var_os(name), &mut report);

@@ -19,7 +19,7 @@ pub fn check(toolkit: &Toolkit, pid: u32, report: &mut Report) {
 fn judge(toolkit: &Toolkit, pid: u32, maps: &str, report: &mut Report) {
     let bodies = bodies_of_names(toolkit);
     let mut loaded = BTreeMap::<&str, BTreeSet<(&str, &str, &str)>>::new();
-    for (device, inode, path) in maps.lines().filter_map(mapped) {
+    for (device, inode, path) in maps.lines().filter_map(parse_mapping) {
         let name = path.trim_end_matches(" (deleted)").rsplit('/').next().unwrap_or_default();
         if let Some(body) = bodies.get(name) {
             loaded.entry(body).or_default().insert((device, inode, path));
@@ -47,7 +47,7 @@ fn judge(toolkit: &Toolkit, pid: u32, maps: &str, report: &mut Report) {
 }
 
 /// Device, inode and path of a line of `maps` that maps a file.
-fn mapped(line: &str) -> Option<(&str, &str, &str)> {
+fn parse_mapping(line: &str) -> Option<(&str, &str, &str)> {
     let path = &line[line.find('/')?..];
     let mut fields = line.split_ascii_whitespace().skip(3);
     Some((fields.next()?, fields.next()?, path))
@@ -88,17 +88,17 @@ mod tests {
         let report = examine(once);
         assert!(
             report.is_clean()
-                && report.texts_of(Severity::Fine).contains("/my kit/lib64/libascendcl.so"),
+                && report.messages_with(Severity::Fine).contains("/my kit/lib64/libascendcl.so"),
             "{report}"
         );
         let twice = format!("{once}7f50-7f60 r-xp 00000000 08:01 12 /other/libhccl.so (deleted)\n");
         let report = examine(&twice);
         assert!(
-            report.texts_of(Severity::Wrong).contains("2 copies of libascendcl.so"),
+            report.messages_with(Severity::Wrong).contains("2 copies of libascendcl.so"),
             "{report}"
         );
-        assert!(report.texts_of(Severity::Note).contains("replaced"), "{report}");
-        assert!(examine("").texts_of(Severity::Note).contains("no libascendcl.so"));
+        assert!(report.messages_with(Severity::Note).contains("replaced"), "{report}");
+        assert!(examine("").messages_with(Severity::Note).contains("no libascendcl.so"));
         fs::remove_dir_all(root).unwrap();
     }
 }

@@ -113,11 +113,11 @@ mod tests {
             .map(|(name, value)| (name, value.into_string().unwrap()))
             .collect();
         let report = examine(&root, &all);
-        assert!(report.is_clean() && report.texts_of(Severity::Note).is_empty(), "{report}");
+        assert!(report.is_clean() && report.messages_with(Severity::Note).is_empty(), "{report}");
         let report = examine(&root, &[]);
         assert!(
             report.is_clean()
-                && report.texts_of(Severity::Note).contains("not set: ASCEND_HOME_PATH"),
+                && report.messages_with(Severity::Note).contains("not set: ASCEND_HOME_PATH"),
             "{report}"
         );
         fs::remove_dir_all(root).unwrap();
@@ -131,12 +131,12 @@ mod tests {
             &root,
             &[("LD_LIBRARY_PATH", list), ("ASCEND_HOME_PATH", other.display().to_string())],
         );
-        let wrong = report.texts_of(Severity::Wrong);
+        let wrong = report.messages_with(Severity::Wrong);
         assert!(
             wrong.contains("another libascendcl.so first") && wrong.contains("ASCEND_HOME_PATH is"),
             "{report}"
         );
-        assert!(report.texts_of(Severity::Note).contains("empty element"), "{report}");
+        assert!(report.messages_with(Severity::Note).contains("empty element"), "{report}");
         fs::remove_dir_all(root).unwrap();
         fs::remove_dir_all(other).unwrap();
     }

@@ -106,7 +106,9 @@ mod tests {
         let root = scratch("whole");
         let report = examine(&root);
         assert!(report.is_clean(), "{report}");
-        assert!(report.texts_of(Severity::Fine).contains("6 names of libraries lead to 2 files"));
+        assert!(
+            report.messages_with(Severity::Fine).contains("6 names of libraries lead to 2 files")
+        );
         fs::remove_dir_all(root).unwrap();
     }
 
@@ -122,7 +124,7 @@ mod tests {
         symlink("libascendcl.so", lib64.join("libopapi_math.so")).unwrap();
         fs::remove_dir(root.join("compiler")).unwrap();
         let report = examine(&root);
-        let wrong = report.texts_of(Severity::Wrong);
+        let wrong = report.messages_with(Severity::Wrong);
         for text in [
             "libhccl.so is a copy",
             "libgraph.so leads nowhere",

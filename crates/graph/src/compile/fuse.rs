@@ -18,8 +18,8 @@ const PIECE: usize = 2048;
 /// How many threads may work on one step.
 const WORKERS: usize = 16;
 
-/// Pieces a thread has at least.
-const LEAST: usize = 8;
+/// The fewest pieces that are worth a thread.
+const MIN_PIECES: usize = 8;
 
 /// Parts of the scratch begin on multiples of this.
 const ALIGN: u64 = 64;
@@ -180,7 +180,7 @@ pub fn build(
             .collect();
         parts.push(Part { whole, rest, uses: places });
     }
-    let workers = (count / (PIECE * LEAST)).clamp(1, WORKERS);
+    let workers = (count / (PIECE * MIN_PIECES)).clamp(1, WORKERS);
     let scratch = arena.bytes as usize;
     let fused = FusedPlan { parts, count, workers, scratch };
     Some(FusedStep { fused, uses, scratch: scratch * workers })

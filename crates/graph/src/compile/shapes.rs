@@ -115,14 +115,14 @@ fn sampled(operation: &Operation, inputs: &[Option<ValueInfo>]) -> Option<Vec<De
         let descs: Vec<Desc> = layouts.iter().map(Desc::of).collect();
         found = Some(match found {
             None => descs,
-            Some(before) => merged(before, descs)?,
+            Some(before) => merge_descs(before, descs)?,
         });
     }
     found.filter(|_| answers > 1)
 }
 
 /// What two answers have in common; `None` if they have not even the number of outputs.
-fn merged(a: Vec<Desc>, b: Vec<Desc>) -> Option<Vec<Desc>> {
+fn merge_descs(a: Vec<Desc>, b: Vec<Desc>) -> Option<Vec<Desc>> {
     if a.len() != b.len() {
         return None;
     }

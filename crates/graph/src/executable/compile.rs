@@ -90,7 +90,7 @@ pub enum Kind {
 }
 
 /// What 0 bytes of const or feature memory are reported as.
-const LEAST: u64 = 512;
+const MIN_REPORTED_BYTES: u64 = 512;
 
 /// By how many bytes a tensor may say less than a static graph reads: programs for CANN, whose memory has padding,
 /// count on it.
@@ -102,7 +102,7 @@ impl Executable {
         let CompileOptions { inputs, folds, fuses, is_refreshable, keeps_fixed_apart, reuse } =
             options;
         let options = PrepareOptions { inputs, folds };
-        let prepared = prepare(&graph, &options).map_err(|failure| failure.within(&label))?;
+        let prepared = prepare(&graph, &options).map_err(|failure| failure.in_context(&label))?;
         let mut inputs: Vec<(String, Desc)> =
             prepared.inputs.iter().map(|one| (one.name.clone(), one.desc.clone())).collect();
         let variables = inputs.split_off(inputs.len() - prepared.variables);
@@ -121,7 +121,7 @@ impl Executable {
                 match program(&prepared, &apart, fuses) {
                     Ok(program) => Some(Arc::new(program)),
                     Err(ProgramError::Values) => None,
-                    Err(ProgramError::Failed(failure)) => return Err(failure.within(&label)),
+                    Err(ProgramError::Failed(failure)) => return Err(failure.in_context(&label)),
                 }
             }
             false => None,
@@ -212,7 +212,7 @@ impl Executable {
     pub fn model(&self) -> Result<Vec<u8>> {
         let (graph, options) = &self.source;
         let described = prepare(graph, options).and_then(|ready| described(graph, &ready));
-        Ok(model::write(&described.map_err(|failure| failure.within(&self.label))?))
+        Ok(model::write(&described.map_err(|failure| failure.in_context(&self.label))?))
     }
 
     /// The graph as a trace for `chrome://tracing`: its name, and under `otherData` the nodes that run, in order. It has
@@ -271,16 +271,16 @@ impl Executable {
 
     /// Const memory as reported to the user.
     pub fn const_size(&self) -> u64 {
-        self.const_bytes().max(LEAST)
+        self.const_bytes().max(MIN_REPORTED_BYTES)
     }
 
     /// Refreshable feature memory as reported to the user.
     pub fn refreshable_size(&self) -> u64 {
-        self.refreshable_bytes().max(LEAST)
+        self.refreshable_bytes().max(MIN_REPORTED_BYTES)
     }
 
     /// All feature memory as reported to the user.
     pub fn feature_size(&self) -> u64 {
-        self.feature_bytes().max(LEAST)
+        self.feature_bytes().max(MIN_REPORTED_BYTES)
     }
 }

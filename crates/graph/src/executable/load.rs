@@ -191,8 +191,8 @@ impl Executable {
                     let start = *start as usize;
                     all[start..start + bytes.len()].copy_from_slice(bytes);
                 }
-                let within = Some(format!("{}, {what}", self.label));
-                upload(name, &all.into(), address, device, within)
+                let prefix = Some(format!("{}, {what}", self.label));
+                upload(name, &all.into(), address, device, prefix)
             }
         }
     }

@@ -23,7 +23,7 @@ pub enum Presence {
     Required,
     /// It may be absent.
     Optional,
-    /// There are as many as were grown.
+    /// There are as many as the program asked for.
     Dynamic,
 }
 
@@ -45,7 +45,7 @@ pub struct Parts {
     pub ir_inputs: Vec<(String, Presence)>,
     /// What the IR declares of outputs, in order.
     pub ir_outputs: Vec<(String, Presence)>,
-    /// Inputs, those that were grown each for itself.
+    /// Inputs; each port of a dynamic input for itself.
     pub inputs: Vec<Port>,
     /// Outputs likewise.
     pub outputs: Vec<Port>,
@@ -78,7 +78,7 @@ impl Parts {
         fed.chain(self.before.iter().cloned()).collect()
     }
 
-    fn grown(&self, is_output: bool) -> &BTreeMap<String, usize> {
+    fn dynamic_port_counts(&self, is_output: bool) -> &BTreeMap<String, usize> {
         if is_output { &self.dynamic_outputs } else { &self.dynamic_inputs }
     }
 }
@@ -121,13 +121,13 @@ impl Operator {
         let Parts {
             inputs, outputs, ir_inputs, ir_outputs, dynamic_inputs, dynamic_outputs, ..
         } = &mut *parts;
-        let (ports, declared, grown) = match is_output {
+        let (ports, declared, counts) = match is_output {
             true => (outputs, ir_outputs, dynamic_outputs),
             false => (inputs, ir_inputs, dynamic_inputs),
         };
         declared.push((name.into(), presence));
         match presence {
-            Presence::Dynamic => drop(grown.insert(name.into(), 0)),
+            Presence::Dynamic => drop(counts.insert(name.into(), 0)),
             Presence::Required | Presence::Optional => ports.push(Port::new(name)),
         }
     }
@@ -135,20 +135,20 @@ impl Operator {
     /// Makes more ports of a dynamic input or output, after those it has and before what the IR declares
     /// after it.
     pub fn grow(&self, name: &str, is_output: bool, count: usize) {
-        if !self.parts().grown(is_output).contains_key(name) {
+        if !self.parts().dynamic_port_counts(is_output).contains_key(name) {
             self.declare(name, is_output, Presence::Dynamic);
         }
         let mut parts = self.parts();
-        let have = parts.grown(is_output)[name];
+        let have = parts.dynamic_port_counts(is_output)[name];
         let declared = if is_output { &parts.ir_outputs } else { &parts.ir_inputs };
         let before = declared.iter().take_while(|(one, _)| one != name);
         let before: usize = before
             .map(|(one, presence)| match presence {
-                Presence::Dynamic => parts.grown(is_output)[one],
+                Presence::Dynamic => parts.dynamic_port_counts(is_output)[one],
                 Presence::Required | Presence::Optional => 1,
             })
             .sum();
-        let (ports, grown) = match is_output {
+        let (ports, counts) = match is_output {
             true => {
                 let Parts { outputs, dynamic_outputs, .. } = &mut *parts;
                 (outputs, dynamic_outputs)
@@ -160,7 +160,7 @@ impl Operator {
         };
         let at = (before + have).min(ports.len());
         ports.splice(at..at, (have..have + count).map(|at| Port::new(&format!("{name}{at}"))));
-        grown.insert(name.into(), have + count);
+        counts.insert(name.into(), have + count);
     }
 
     /// Feeds an input, unless that would close a cycle: operators keep each other, and would never go.
@@ -349,7 +349,7 @@ impl Plan {
                 })
                 .collect();
             let controls = parts.before.iter().map(id).collect();
-            let node = graph.node_mut(id(operator)).expect("just added");
+            let node = graph.node_mut(id(operator)).expect("the node was just added");
             (node.inputs, node.controls) = (inputs, controls);
         }
         let id = |of: &Arc<Operator>| ids[&Arc::as_ptr(of)];

@@ -39,12 +39,12 @@ pub fn read(def: TensorDescriptor, missing_shape: MissingShape) -> Result<Desc, 
     let mut attrs = def.attr;
     let mut take = |name: &str| attrs.remove(name).and_then(|one| one.value);
     let format = match take(FORMAT_NUMBER) {
-        Some(Value::I(number)) => numbered(number)?,
-        _ => named(&def.layout)?,
+        Some(Value::I(number)) => format_by_number(number)?,
+        _ => format_by_name(&def.layout)?,
     };
     let origin_format = match (take(ORIGIN_FORMAT_NUMBER), take(ORIGIN_FORMAT)) {
-        (Some(Value::I(number)), _) => numbered(number)?,
-        (_, Some(Value::S(name))) => named(&String::from_utf8_lossy(&name))?,
+        (Some(Value::I(number)), _) => format_by_number(number)?,
+        (_, Some(Value::S(name))) => format_by_name(&String::from_utf8_lossy(&name))?,
         _ => format,
     };
     let origin_dims = match take(ORIGIN_SHAPE) {
@@ -63,11 +63,11 @@ pub fn read(def: TensorDescriptor, missing_shape: MissingShape) -> Result<Desc, 
     Ok(Desc { name: def.name, dtype, format, origin_format, placement, dims, origin_dims, attrs })
 }
 
-fn numbered(number: i64) -> Result<Format, String> {
+fn format_by_number(number: i64) -> Result<Format, String> {
     i32::try_from(number).map(Format).map_err(|_| format!("{number} is no format"))
 }
 
-fn named(name: &str) -> Result<Format, String> {
+fn format_by_name(name: &str) -> Result<Format, String> {
     number::format(name).ok_or_else(|| format!("the format '{name}' is not supported"))
 }
 

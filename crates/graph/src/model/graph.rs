@@ -21,7 +21,7 @@ pub fn read(mut def: GraphDef) -> Result<Graph, String> {
     let ids = ids(&ops)?;
     let mut edges = Vec::with_capacity(ops.len());
     for op in &ops {
-        edges.push(read_edges(op, &ops, &ids).map_err(|error| within(&op.name, &error))?);
+        edges.push(read_edges(op, &ops, &ids).map_err(|error| in_node(&op.name, &error))?);
     }
     let has_net_output = ops.iter().any(|op| op.r#type == NET_OUTPUT);
     let mut outputs = Vec::new();
@@ -50,7 +50,7 @@ pub fn read(mut def: GraphDef) -> Result<Graph, String> {
     Ok(graph)
 }
 
-fn within(node: &str, error: &str) -> String {
+fn in_node(node: &str, error: &str) -> String {
     format!("node '{node}': {error}")
 }
 
@@ -128,7 +128,7 @@ fn read_node(
         let mut descs = Vec::with_capacity(defs.len());
         for (at, def) in defs.into_iter().enumerate() {
             let mut desc = desc::read(def, missing_shape)
-                .map_err(|error| within(&op.name, &format!("{what} {at}: {error}")))?;
+                .map_err(|error| in_node(&op.name, &format!("{what} {at}: {error}")))?;
             if let Some(name) = names.get(&at).filter(|_| desc.name.is_empty()) {
                 desc.name.clone_from(name);
             }
@@ -141,7 +141,7 @@ fn read_node(
     let count = inputs.len().max(input_descs.len());
     inputs.resize(count, None);
     input_descs.resize_with(count, || Desc::unknown(DType::Undefined));
-    let attrs = attr::read_all(op.attr).map_err(|error| within(&op.name, &error))?;
+    let attrs = attr::read_all(op.attr).map_err(|error| in_node(&op.name, &error))?;
     Ok(Node { name: op.name, kind: op.r#type, inputs, input_descs, output_descs, controls, attrs })
 }
 

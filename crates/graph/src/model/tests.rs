@@ -256,7 +256,7 @@ fn model(ops: Vec<OpDef>) -> Vec<u8> {
     ModelDef { name: "m".into(), graph: vec![graph] }.encode_to_vec()
 }
 
-/// Asserts that reading fails with a text that names all of these.
+/// Asserts that reading fails with a message that names all of these.
 fn refuses(bytes: &[u8], names: &[&str]) {
     let error = read(bytes).unwrap_err();
     for name in names {

@@ -11,7 +11,7 @@ use std::mem::size_of;
 
 /// How many bytes of memory the messages of a model may take for each of its own bytes. Real models take
 /// less than ten; lists grow by doubling, so that three times this may be in use for a moment.
-const MOST: usize = 32;
+const MAX_BYTES_PER_BYTE: usize = 32;
 
 /// What every model may take, however short.
 const FREE: usize = 1 << 20;
@@ -71,7 +71,7 @@ impl Kind {
 /// Refuses bytes that would take far more memory than their length, that nest too deeply, or that end in
 /// the middle of a field. Whether the rest is right is for the decoder to say.
 pub fn check(bytes: &[u8]) -> Result<(), String> {
-    let allowed = bytes.len().saturating_mul(MOST).saturating_add(FREE);
+    let allowed = bytes.len().saturating_mul(MAX_BYTES_PER_BYTE).saturating_add(FREE);
     let mut walk = Walk { left: allowed };
     walk.message(bytes, Kind::Model, 0).map_err(|fault| match fault {
         Fault::Heavy => format!(

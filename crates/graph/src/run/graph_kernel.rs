@@ -8,13 +8,13 @@ use std::sync::Arc;
 /// A kernel as a part of a graph: its failures say of which, and of what there.
 pub struct GraphKernel<K> {
     kernel: K,
-    within: String,
+    failure_prefix: String,
 }
 
 impl<K: Kernel + 'static> GraphKernel<K> {
     /// The body of a task. `label` is the graph's, `what` a part of it.
     pub fn body(kernel: K, label: &str, what: &str) -> Body {
-        Body::Kernel(Arc::new(GraphKernel { kernel, within: format!("{label}, {what}") }))
+        Body::Kernel(Arc::new(GraphKernel { kernel, failure_prefix: format!("{label}, {what}") }))
     }
 }
 
@@ -27,12 +27,12 @@ impl<K: Kernel> Kernel for GraphKernel<K> {
         self.kernel.run(task_memory)
     }
 
-    fn within(&self) -> Option<&str> {
-        Some(&self.within)
+    fn failure_prefix(&self) -> Option<&str> {
+        Some(&self.failure_prefix)
     }
 
-    fn ended(&self, result: &Result<()>) {
-        self.kernel.ended(result);
+    fn on_end(&self, result: &Result<()>) {
+        self.kernel.on_end(result);
     }
 }
 

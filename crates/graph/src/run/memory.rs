@@ -104,8 +104,8 @@ impl CallersMemory {
 }
 
 impl MemorySource<'_> {
-    /// Takes a block, at an address if that can be.
-    pub fn near(
+    /// Takes a block, close to an address if possible.
+    pub fn take_near(
         &self,
         purpose: Purpose,
         operator: Option<&'static str>,
@@ -128,6 +128,6 @@ impl MemorySource<'_> {
         operator: Option<&'static str>,
         bytes: u64,
     ) -> Result<Block> {
-        self.near(purpose, operator, bytes, None)
+        self.take_near(purpose, operator, bytes, None)
     }
 }

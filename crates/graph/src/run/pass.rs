@@ -159,7 +159,7 @@ impl LoadedPass {
         let pass = &self.pass;
         self.report.emit_load(spine, &pass.label, || {
             let regions: Vec<Region> = pass.regions.iter().map(|(region, _)| *region).collect();
-            steps::reported(pass.steps(), &regions)
+            steps::event_steps(pass.steps(), &regions)
         });
     }
 
@@ -197,7 +197,7 @@ impl Kernel for LoadedPass {
         of_kind.nth(index).map_or("memory", |(_, name)| name)
     }
 
-    fn within(&self) -> Option<&str> {
+    fn failure_prefix(&self) -> Option<&str> {
         Some(&self.pass.label)
     }
 

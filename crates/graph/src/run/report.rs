@@ -12,12 +12,12 @@ pub fn next_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// One plan of a loaded graph as those get it who listen; made when somebody does.
+/// One plan of a loaded graph as subscribers get it; made when there is one.
 pub struct PlanReport {
     id: u64,
     loaded: u64,
     plan: OnceLock<StepPlan>,
-    /// The subscription_version that has it; 0 for none.
+    /// The version of the subscriptions that it was emitted to; 0 for none.
     emitted_to: AtomicU32,
 }
 

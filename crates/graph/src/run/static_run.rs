@@ -121,7 +121,7 @@ impl StaticRun<'_> {
         };
         let maker = Arc::as_ptr(self.source.target.allocator()).cast::<u8>() as usize;
         let near = last.filter(|(before, _)| *before == maker).map(|(_, address)| address);
-        let block = self.source.near(Purpose::Feature, None, size, near)?;
+        let block = self.source.take_near(Purpose::Feature, None, size, near)?;
         self.loaded.runs().last_feature = Some((maker, block.address()));
         Ok(Some(block))
     }
@@ -143,9 +143,9 @@ impl StaticRun<'_> {
         }
         for (at, block, bytes) in &scratch.uploads {
             let (label, name) = (&executable.label, executable.input_name(*at));
-            let within = Some(format!("{label}, input {at} (node {name})"));
+            let prefix = Some(format!("{label}, input {at} (node {name})"));
             let (address, device) = (block.address(), stream.spec.device);
-            stream.submit(upload("graph input", bytes, address, device, within))?;
+            stream.submit(upload("graph input", bytes, address, device, prefix))?;
         }
         runs.initialise(self.init, stream, ranges.fixed)?;
         self.steps.submit(stream, ranges)?;

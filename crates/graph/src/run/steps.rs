@@ -5,7 +5,7 @@ use cairn_runtime::record::event::{self, StepAccess};
 use cairn_runtime::record::{Access, Mode};
 
 /// The steps of a pass, over the regions it touches, which are numbered as they come.
-pub fn reported(steps: &[Step], regions: &[Region]) -> Vec<event::Step> {
+pub fn event_steps(steps: &[Step], regions: &[Region]) -> Vec<event::Step> {
     steps.iter().map(|step| reported_step(step, regions)).collect()
 }
 

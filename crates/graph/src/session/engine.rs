@@ -73,7 +73,7 @@ impl Engine {
             state.ended_before = state.next;
             (std::mem::take(&mut state.sessions), std::mem::take(&mut state.devices))
         };
-        sessions.values().for_each(|session| session.end());
+        sessions.values().for_each(|session| session.close());
         for (device, (runtime, context)) in devices {
             if !runtime.shared.exiting() && primary(runtime, device) == Some(context) {
                 // Refused inside a callback of the device; it then stays open.
@@ -118,7 +118,7 @@ impl Engine {
     /// A new session; its id. Its device becomes the calling thread's: the one that the options name, else the thread's
     /// own, else device 0.
     pub fn open(&self, runtime: &'static Runtime, options: Options) -> Result<u64> {
-        let options = options.over(&self.started()?);
+        let options = options.with_defaults(&self.started()?);
         let device = match options.session_device()? {
             Some(asked) => {
                 let set = self.set_device(runtime, asked.device);
@@ -155,7 +155,7 @@ impl Engine {
         };
         match session {
             Some(session) => {
-                session.end();
+                session.close();
                 Ok(())
             }
             None if id < ended_before => Ok(()),
@@ -211,7 +211,7 @@ fn primary(runtime: &Runtime, device: u32) -> Option<usize> {
 
 /// The failure to set a device that an option asked for.
 fn of_device(asked: &DeviceOption, failure: Failure) -> Failure {
-    failure.within(format!("{}={}", asked.key, asked.device))
+    failure.in_context(format!("{}={}", asked.key, asked.device))
 }
 
 fn dead(id: u64) -> Failure {
@@ -242,7 +242,7 @@ impl Session {
         if graph.lock().is_empty() {
             return Err(Failure::failed(format!("graph {id} has no nodes")));
         }
-        let options = options.over(&self.options);
+        let options = options.with_defaults(&self.options);
         let entry = Arc::new(Entry::new(self.runtime, self.device, id, graph, options));
         let mut graphs = self.graphs.lock();
         if graphs.contains_key(&id) {
@@ -277,10 +277,10 @@ impl Session {
         )
     }
 
-    fn end(&self) {
+    fn close(&self) {
         let graphs = std::mem::take(&mut *self.graphs.lock());
         graphs.values().for_each(|entry| entry.unload());
-        self.variables.end();
+        self.variables.clear();
         let own = std::mem::take(&mut *self.own_stream.lock());
         if own != 0 {
             // Gone already if the device was reset.

@@ -142,7 +142,7 @@ impl Entry {
         let graph = self.graph.lock().clone();
         let (ins, outs) = (graph.inputs().len(), graph.outputs().len());
         let options = self.options.compile_options(ins, outs, inputs);
-        let options = options.map_err(|failure| failure.within(&self.label))?;
+        let options = options.map_err(|failure| failure.in_context(&self.label))?;
         let compiled = Arc::new(Executable::compile(graph, self.label.clone(), options)?);
         busy.stage().compiled = Some(compiled.clone());
         Ok(compiled)
@@ -202,8 +202,8 @@ impl Entry {
         Ok(loaded)
     }
 
-    /// Settles how the graph is run; the other way is refused from then on.
-    pub fn claim(&self, mode: Mode) -> Result<()> {
+    /// Sets how the graph is run; the other mode is refused from then on.
+    pub fn set_run_mode(&self, mode: Mode) -> Result<()> {
         let mut stage = self.stage.lock();
         match stage.mode {
             Some(before) if before != mode => self.fail(
@@ -249,7 +249,7 @@ impl Entry {
         }
     }
 
-    /// Sets memory that the application brings; a text if it will not be used. `type_of` is a `ge::MemoryType`,
+    /// Sets memory that the application brings; a message if it will not be used. `type_of` is a `ge::MemoryType`,
     /// where the caller named one.
     pub fn set_base(
         &self,

@@ -42,9 +42,9 @@ impl LoadedGraph {
         request: &LoadRequest<'_>,
         bases: Bases,
     ) -> Result<LoadedGraph> {
-        let options = entry.options.over(request.options);
+        let options = entry.options.with_defaults(request.options);
         let count = executable.inputs.len();
-        let of_graph = |failure: Failure| failure.within(&entry.label);
+        let of_graph = |failure: Failure| failure.in_context(&entry.label);
         let host_inputs = options.host_inputs(count).map_err(of_graph)?;
         let frozen = options.frozen_inputs(count).map_err(of_graph)?;
         if let Some(both) = frozen.keys().find(|at| host_inputs.contains(*at)) {
@@ -65,7 +65,7 @@ impl LoadedGraph {
         let stream = &request.target.stream;
         let variables = (request.variables)
             .hold(entry.runtime, stream, &executable.variables)
-            .map_err(|failure| failure.within(&entry.label))?;
+            .map_err(|failure| failure.in_context(&entry.label))?;
         let options = LoadOptions { id: entry.id, bases, in_use: request.in_use };
         let loaded = executable.load(request.target, &options)?;
         let frozen = Mutex::new(Rank::Runs, frozen);

@@ -76,9 +76,9 @@ impl Options {
         all.filter(|setting| !setting.value.is_empty())
     }
 
-    /// These, and those of `farther` that are not among them.
-    pub fn over(&self, farther: &Options) -> Options {
-        let mut all = farther.clone();
+    /// These, and those of `defaults` that are not among them.
+    pub fn with_defaults(&self, defaults: &Options) -> Options {
+        let mut all = defaults.clone();
         all.0.extend(self.0.clone());
         all
     }
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn the_session_s_own_device_comes_first() {
-        let both = one(SESSION_DEVICE, "1").over(&one(DEVICE, "0"));
+        let both = one(SESSION_DEVICE, "1").with_defaults(&one(DEVICE, "0"));
         let device = |key, device| Some(DeviceOption { key, device });
         assert_eq!(both.session_device().unwrap(), device(SESSION_DEVICE, 1));
         assert_eq!(both.engine_device().unwrap(), device(DEVICE, 0));
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn nearer_options_win_and_keys_are_not_empty() {
-        let near = one("a", "1").over(&one("a", "0"));
+        let near = one("a", "1").with_defaults(&one("a", "0"));
         assert_eq!(near, one("a", "1"));
         assert!(Options::new([(String::new(), "v".into())]).is_err());
     }

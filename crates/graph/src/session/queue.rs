@@ -127,7 +127,7 @@ impl Engine {
         session.graph(id)?;
         let (session, pending, site) = (session.clone(), PendingRun::new(session), site::keep());
         self.queue.push(Box::new(move || {
-            let run = || site::within(site, || session.run(id, mode, 0, &inputs, &[]));
+            let run = || site::with_site(site, || session.run(id, mode, 0, &inputs, &[]));
             let results = catch_unwind(AssertUnwindSafe(run))
                 .unwrap_or_else(|panic| Err(Error::internal(&*panic).into()));
             drop(pending);

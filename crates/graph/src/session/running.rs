@@ -126,7 +126,7 @@ impl Session {
         let target = self.target(handle)?;
         let call = Call { session: self, entry: &entry, mode, target: &target };
         call.check_counts(&compiled, inputs, outputs)?;
-        entry.claim(Mode::Stream)?;
+        entry.set_run_mode(Mode::Stream)?;
         let loaded = match mode {
             RunMode::Loaded => entry.loaded()?,
             _ => {
@@ -155,7 +155,7 @@ impl Session {
         let call = Call { session: self, entry, mode, target: &target };
         let theirs = if mode == RunMode::HostV2 { outputs } else { &[] };
         call.check_counts(&compiled, inputs, theirs)?;
-        entry.claim(Mode::Host)?;
+        entry.set_run_mode(Mode::Host)?;
         let loaded = self.load_on(entry, &target, &Options::default(), &[], false)?;
         let results =
             call.run(&loaded, inputs, &[]).map_err(|failure| failure.with_label(&entry.label))?;

@@ -159,12 +159,12 @@ impl Variables {
         self.state.lock().streams.insert(stream);
     }
 
-    /// Lets all go.
-    pub fn end(&self) {
+    /// Drops all variables.
+    pub fn clear(&self) {
         let mut state = self.state.lock();
-        let let_go = (std::mem::take(&mut state.named), state.last.take());
+        let dropped = (std::mem::take(&mut state.named), state.last.take());
         drop(state);
-        drop(let_go);
+        drop(dropped);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Outcome, PAGE, PAGES, Pool, Root};
 use crate::clock::{Clock, Epoch, StreamIndex};
-use crate::index::unset;
+use crate::granule_table::empty_cells;
 use crate::lane::Lane;
 use crate::piece::{Piece, side_by_side};
 use crate::progress::{Progress, SegmentSource};
@@ -36,12 +36,12 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     /// Takes a block from what the stream's lane has, after others are done with some of it.
     fn take_finished(&self, bytes: u64, align: u64, stream: StreamIndex) -> Option<Grant> {
         let lane = self.lane(stream)?;
-        let mut inner = lane.lock();
-        let more = inner.gather_first(|epoch| self.is_done(epoch));
-        if !more || !self.is_clear(lane, &mut inner) {
+        let mut state = lane.lock();
+        let more = state.reclaim_first(|epoch| self.is_done(epoch));
+        if !more || !self.is_clear(lane, &mut state) {
             return None;
         }
-        lane.take(&mut inner, bytes, align, &self.offset_table, &self.total)
+        lane.take(&mut state, bytes, align, &self.offset_table, &self.total)
     }
 
     /// Looks everywhere. The error is what the source said, if it was asked.
@@ -75,7 +75,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         };
         match found {
             Ok(grant) => grant.into(),
-            Err(_) if free >= bytes && !clock.marks().is_empty() => Outcome::Wait(clock),
+            Err(_) if free >= bytes && !clock.epochs().is_empty() => Outcome::Wait(clock),
             Err(Some(reason)) => Outcome::Exhausted(reason),
             Err(None) => Outcome::OverBudget,
         }
@@ -87,7 +87,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             .pages
             .get(stream as usize / PAGE)
             .unwrap_or_else(|| panic!("stream {stream}: a pool has room for {}", PAGE * PAGES))
-            .get_or_init(unset);
+            .get_or_init(empty_cells);
         let mut fresh = false;
         let lane = page[stream as usize % PAGE].get_or_init(|| {
             fresh = true;
@@ -97,7 +97,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             root.lanes += 1;
             self.highest.fetch_max(stream as usize + 1, Ordering::AcqRel);
             if root.lanes > 1 {
-                self.lanes().for_each(|lane| lane.lock().count_in(&self.total));
+                self.lanes().for_each(|lane| lane.lock().start_counting(&self.total));
             }
         }
         lane
@@ -109,7 +109,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         if found.is_some() {
             return found;
         }
-        let (range, outstanding) = match self.cut_from_root(root, bytes, align) {
+        let (range, pending_uses) = match self.cut_from_root(root, bytes, align) {
             Some(range) => (range, Clock::new()),
             None if root.lanes == 1 && root.tlsf.total() == 0 => return None,
             None => match self.cut_from_others(lane, bytes, align) {
@@ -117,19 +117,19 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
                 None => (self.join_up(root, bytes, align)?, Clock::new()),
             },
         };
-        let mut inner = lane.lock();
-        lane.take_first(&mut inner, range, &outstanding, bytes, &self.offset_table, &self.total)
+        let mut state = lane.lock();
+        lane.add_and_take(&mut state, range, &pending_uses, bytes, &self.offset_table, &self.total)
     }
 
     fn search_own(&self, lane: &Lane, bytes: u64, align: u64) -> Option<Grant> {
-        let mut inner = lane.lock();
-        self.gather(&mut inner);
-        if !self.is_clear(lane, &mut inner) {
+        let mut state = lane.lock();
+        self.reclaim_lane(&mut state);
+        if !self.is_clear(lane, &mut state) {
             return None;
         }
-        lane.take(&mut inner, bytes, align, &self.offset_table, &self.total).or_else(|| {
-            inner.gather_ordered(|clock| self.may_use(lane.stream, clock));
-            lane.take(&mut inner, bytes, align, &self.offset_table, &self.total)
+        lane.take(&mut state, bytes, align, &self.offset_table, &self.total).or_else(|| {
+            state.reclaim_ordered(|clock| self.may_use(lane.stream, clock));
+            lane.take(&mut state, bytes, align, &self.offset_table, &self.total)
         })
     }
 
@@ -142,8 +142,8 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     fn cut_from_others(&self, lane: &Lane, bytes: u64, align: u64) -> Option<(Range<u64>, Clock)> {
         for other in self.lanes().filter(|other| other.stream != lane.stream) {
             let finished = self.progress.finished(other.stream);
-            let mut inner = other.lock();
-            self.gather(&mut inner);
+            let mut state = other.lock();
+            self.reclaim_lane(&mut state);
             // What is ordered is so up to some point: few questions answer for all.
             let (mut ordered, mut unordered) = (finished, u64::MAX);
             let mut is_ordered = |seq: u64| {
@@ -156,17 +156,20 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
                 }
                 seq <= ordered
             };
-            let found = match self.may_use(lane.stream, inner.outstanding()) {
+            let found = match self.may_use(lane.stream, state.pending_uses()) {
                 false => None,
-                true => inner.cut(other.stream, bytes, align, |stamp, others| {
-                    is_ordered(stamp) && others.is_none_or(|clock| self.may_use(lane.stream, clock))
-                }),
+                true => {
+                    state.take_for_other_stream(other.stream, bytes, align, |freed_seq, others| {
+                        is_ordered(freed_seq)
+                            && others.is_none_or(|clock| self.may_use(lane.stream, clock))
+                    })
+                }
             };
-            let wanted = found.is_none() && inner.has_unfinished(finished);
-            drop(inner);
-            if let Some((range, mut outstanding)) = found {
-                outstanding.retain(|epoch| !self.is_done(epoch));
-                return Some((range, outstanding));
+            let wanted = found.is_none() && state.has_unfinished(finished);
+            drop(state);
+            if let Some((range, mut pending_uses)) = found {
+                pending_uses.retain(|epoch| !self.is_done(epoch));
+                return Some((range, pending_uses));
             }
             if wanted {
                 self.progress.prove(other.stream);
@@ -183,10 +186,10 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             of_root.map(|(id, range)| Piece { range, lane: None, id }).collect();
         for lane in self.lanes() {
             let finished = self.progress.finished(lane.stream);
-            let mut inner = lane.lock();
-            self.gather(&mut inner);
-            if inner.outstanding().marks().is_empty() {
-                let holes = inner.tlsf.holes_where(|stamp| stamp <= finished);
+            let mut state = lane.lock();
+            self.reclaim_lane(&mut state);
+            if state.pending_uses().epochs().is_empty() {
+                let holes = state.tlsf.holes_where(|freed_seq| freed_seq <= finished);
                 pieces.extend(holes.map(|(id, range)| Piece { range, lane: Some(lane), id }));
             }
         }
@@ -203,7 +206,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             };
             if !taken {
                 pieces[..count].iter().for_each(|piece| root.tlsf.add(piece.range.clone(), 0));
-                self.reclaim(root);
+                self.reclaim_all(root);
                 return self.cut_from_root(root, bytes, align);
             }
         }
@@ -213,21 +216,21 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     /// Takes a piece out of a lane, if it is still a hole there and done with.
     fn take_done(&self, lane: &Lane, piece: &Piece<'_>) -> bool {
         let finished = self.progress.finished(lane.stream);
-        let mut inner = lane.lock();
-        inner.outstanding().marks().is_empty()
-            && inner.tlsf.stamp(piece.id).is_some_and(|stamp| stamp <= finished)
-            && inner.tlsf.take_out_of(piece.id, &piece.range)
+        let mut state = lane.lock();
+        state.pending_uses().epochs().is_empty()
+            && state.tlsf.freed_seq(piece.id).is_some_and(|freed_seq| freed_seq <= finished)
+            && state.tlsf.take_out_of(piece.id, &piece.range)
     }
 
-    /// Moves every hole that is done with from the lanes to the root.
-    pub(super) fn reclaim(&self, root: &mut Root) {
+    /// Moves every hole that no stream uses any more from the lanes to the root.
+    pub(super) fn reclaim_all(&self, root: &mut Root) {
         for lane in self.lanes() {
             let finished = self.progress.finished(lane.stream);
             let ranges = {
-                let mut inner = lane.lock();
-                self.gather(&mut inner);
-                match inner.outstanding().marks().is_empty() {
-                    true => inner.tlsf.take_out_holes(|stamp| stamp <= finished),
+                let mut state = lane.lock();
+                self.reclaim_lane(&mut state);
+                match state.pending_uses().epochs().is_empty() {
+                    true => state.tlsf.take_out_holes(|freed_seq| freed_seq <= finished),
                     false => Vec::new(),
                 }
             };
@@ -248,13 +251,13 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             root.reserved.checked_add(more).is_some_and(|sum| sum <= root.budget)
         };
         if !fits(root, need) {
-            self.reclaim(root);
+            self.reclaim_all(root);
             self.release(root, root.budget.saturating_sub(need));
         }
         let own = {
-            let mut inner = lane.lock();
-            match self.is_clear(lane, &mut inner) {
-                true => inner.tlsf.hole_at_end(root.end),
+            let mut state = lane.lock();
+            match self.is_clear(lane, &mut state) {
+                true => state.tlsf.hole_at_end(root.end),
                 false => 0,
             }
         };
@@ -276,8 +279,8 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
                     root.peak_reserved = root.peak_reserved.max(root.reserved);
                     let lengthens = own > 0 && range.start == root.end && more < whole;
                     root.end = range.end;
-                    let mut inner = lane.lock();
-                    let is_clear = self.is_clear(lane, &mut inner);
+                    let mut state = lane.lock();
+                    let is_clear = self.is_clear(lane, &mut state);
                     let (offset_table, total) = (&self.offset_table, &self.total);
                     let granted = if lengthens || (more >= need && align <= GRANULE && is_clear) {
                         // The lane keeps a little over; much more than it needs is for all.
@@ -287,17 +290,17 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
                             _ => range.end.min(range.start.saturating_add(over)),
                         };
                         root.tlsf.add(kept..range.end, 0);
-                        self.offset_table.settle(range.start..kept, lane.stream);
-                        inner.add(range.start..kept);
-                        lane.take(&mut inner, bytes, align, offset_table, total)
+                        self.offset_table.set_stream(range.start..kept, lane.stream);
+                        state.add(range.start..kept);
+                        lane.take(&mut state, bytes, align, offset_table, total)
                     } else {
                         root.tlsf.add(range, 0);
                         self.cut_from_root(root, bytes, align).and_then(|piece| {
-                            let outstanding = Clock::new();
-                            lane.take_first(
-                                &mut inner,
+                            let pending_uses = Clock::new();
+                            lane.add_and_take(
+                                &mut state,
                                 piece,
-                                &outstanding,
+                                &pending_uses,
                                 bytes,
                                 offset_table,
                                 total,

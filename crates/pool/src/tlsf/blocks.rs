@@ -4,35 +4,36 @@ use super::{Block, EDGE, LIVE, NONE, SPARE, SPLIT, Tlsf, class, class_above};
 
 impl Tlsf {
     #[inline]
-    pub(super) fn within(&self, id: u32, need: u64, align: u64) -> Option<(u32, u64)> {
+    pub(super) fn fit_in_hole(&self, id: u32, need: u64, align: u64) -> Option<(u32, u64)> {
         let hole = &self.blocks[id as usize];
         let start = (hole.start + align - 1) & !(align - 1);
         (start + need <= hole.start + hole.size).then_some((id, start))
     }
 
     pub(super) fn fit(&self, need: u64, align: u64) -> Option<(u32, u64)> {
-        let within = |id: u32| self.within(id, need, align);
+        let fit_in_hole = |id: u32| self.fit_in_hole(id, need, align);
         let own = class(need);
         let newest = self.heads[own];
         if newest != NONE
-            && let Some(found) = within(newest)
+            && let Some(found) = fit_in_hole(newest)
         {
             return Some(found);
         }
-        if let Some(found) = self.holes_from(class_above(need)).and_then(|c| within(self.heads[c]))
+        if let Some(found) =
+            self.holes_from(class_above(need)).and_then(|c| fit_in_hole(self.heads[c]))
         {
             return Some(found);
         }
         if align > 1
             && let Some(roomy) = self.holes_from(class_above(need + align - 1))
         {
-            return within(self.heads[roomy]);
+            return fit_in_hole(self.heads[roomy]);
         }
         let classes = std::iter::successors(self.holes_from(own), |c| self.holes_from(c + 1));
         classes
             .take_while(|&c| c <= class(need + align - 1))
             .flat_map(|c| self.list(c))
-            .find_map(within)
+            .find_map(fit_in_hole)
     }
 
     /// The smallest class from `class` on that has a hole.
@@ -65,9 +66,9 @@ impl Tlsf {
     }
 
     #[inline]
-    pub(super) fn raise(&mut self, id: u32, stamp: u64) {
+    pub(super) fn raise(&mut self, id: u32, freed_seq: u64) {
         let note = &mut self.blocks[id as usize].note;
-        *note = stamp.max(*note);
+        *note = freed_seq.max(*note);
     }
 
     #[inline]

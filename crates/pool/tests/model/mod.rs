@@ -110,7 +110,7 @@ impl PoolModel {
                 self.reference.take(offset, size, stream);
             }
             Outcome::Wait(clock) => {
-                assert!(!clock.marks().is_empty());
+                assert!(!clock.epochs().is_empty());
                 self.waits += 1;
             }
             Outcome::OverBudget => self.waits += 1,

@@ -88,7 +88,7 @@ impl Streams {
     /// True if what is given to a stream from now on runs after all these points.
     pub fn may_use(&self, on: StreamIndex, clock: &Clock) -> bool {
         clock
-            .marks()
+            .epochs()
             .iter()
             .all(|&e| e.stream == on || self.finished(e.stream) >= e.seq || self.is_ordered(on, e))
     }

@@ -94,7 +94,7 @@ impl PoolModel {
             assert!(self.pool.source().has(at), "{at} is not backed");
             let granule = reference.entry(at).or_default();
             assert!(!granule.held, "{at} is held twice");
-            for &epoch in granule.uses.marks() {
+            for &epoch in granule.uses.epochs() {
                 let may = before.may_use(stream, epoch) || after.may_use(stream, epoch);
                 assert!(may, "{at} on stream {stream} before {epoch:?}");
             }

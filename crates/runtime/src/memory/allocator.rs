@@ -8,14 +8,14 @@ use crate::stream::Stream;
 use crate::sync::Arc;
 use crate::task::{Span, Task};
 
-/// Something that makes blocks: the memory of a device, pinned memory, a pool, an allocator of the user; plain, or
+/// Something that makes blocks: the memory of a device, pinned memory, a pool, a user allocator; plain, or
 /// under layers ([`Funnel`](super::funnel::Funnel)).
 ///
 /// **Threads.** Any, at any time; an implementation serialises what has to be. **Callbacks** of the
 /// user run on the calling thread, inside the call. **Asynchrony.** No call
 /// waits for a stream, but for one that would else be out of memory.
 pub trait Allocator: Send + Sync {
-    /// What the user calls it, for error texts: `the pool of device 0`, `the user's allocator 0x..`.
+    /// What the user calls it, for error messages: `the pool of device 0`, `the user's allocator 0x..`.
     fn name(&self) -> String;
 
     /// Makes a block. Its address is what the user gets; `request.front` bytes before and `request.back` after

@@ -16,11 +16,11 @@ use crate::lock::{Mutex, MutexGuard, Rank};
 use crate::record::event::MemoryKind;
 use crate::record::{Event, Kind, Spine};
 use crate::sync::Arc;
-use cairn_pool::index::Index;
+use cairn_pool::granule_table::GranuleTable;
 use std::ops::Range;
 
 /// Freed blocks that may wait in a quarantine, however small they are.
-const MOST_WAITING: usize = 1 << 16;
+const MAX_WAITING: usize = 1 << 16;
 /// Free bytes that may stay resident before they go back to the operating system.
 const DIRTY: u64 = 256 << 20;
 /// Smaller holes are not worth a system call.
@@ -40,7 +40,7 @@ pub enum Attempt {
     Waiting,
     /// It does not fit, whatever leaves.
     Exhausted,
-    /// The kernel refused; the text says why.
+    /// The kernel refused; the message says why.
     Refused(String),
     /// The pool that was asked may take no more than this.
     OverLimit(u64),
@@ -67,8 +67,8 @@ pub struct Arena {
 #[derive(Default)]
 struct Inner {
     tlsf: Tlsf,
-    /// Where blocks begin: the number of the block, and one more.
-    index: Index,
+    /// The id of the block that begins at an offset, plus 1.
+    index: GranuleTable,
     quarantine: Quarantine,
     live: u64,
     pooled: u64,
@@ -238,7 +238,7 @@ impl Arena {
     /// Tries once, after letting go what is proven free. `patient` false ignores a full quarantine.
     pub fn attempt(&self, request: &Request<'_>, patient: bool) -> Attempt {
         let mut inner = self.inner.lock();
-        self.settle(&mut inner, ReuseCondition::Synchronized, u64::MAX);
+        self.release_quarantined(&mut inner, ReuseCondition::Synchronized, u64::MAX);
         let whole = request.whole().and_then(|whole| whole.checked_next_multiple_of(GRANULE));
         let Some(need) = whole else {
             return Attempt::Exhausted;
@@ -247,7 +247,7 @@ impl Arena {
             return Attempt::Exhausted;
         }
         let full = inner.quarantine.bytes() > self.quarantine_limit
-            || inner.quarantine.blocks() > MOST_WAITING;
+            || inner.quarantine.blocks() > MAX_WAITING;
         if patient && full {
             return Attempt::QuarantineFull;
         }
@@ -306,7 +306,7 @@ impl Arena {
     /// Makes a segment of whole granules for a pool. It counts as live until [`Arena::end_segment`].
     pub fn segment(&self, bytes: u64, pool: u32) -> std::result::Result<Range<u64>, Attempt> {
         let mut inner = self.inner.lock();
-        self.settle(&mut inner, ReuseCondition::Synchronized, u64::MAX);
+        self.release_quarantined(&mut inner, ReuseCondition::Synchronized, u64::MAX);
         if bytes > self.capacity - inner.live || bytes > self.budget.available() {
             return Err(Attempt::Exhausted);
         }
@@ -391,34 +391,34 @@ impl Arena {
         self.budget.give(bytes);
     }
 
-    /// Ends a live allocation that begins at `offset`; its bytes go to the quarantine. Returns false
+    /// Starts the free of the live allocation that begins at `offset`; its bytes go to the quarantine. Returns false
     /// if somebody else ended it meanwhile.
     pub fn free(&self, offset: u64) -> bool {
-        self.claim(offset).is_some() && self.retire(offset, None)
+        self.start_free(offset).is_some() && self.retire(offset, None)
     }
 
-    /// Ends a live allocation that begins at `offset` for its owner, without a lock; whoever gets it sees to it that
+    /// Starts the free of the live allocation that begins at `offset` for its owner, without a lock; whoever gets it sees to it that
     /// [`Arena::retire`] follows. `None` if there is none, or somebody else was first.
-    pub fn claim(&self, offset: u64) -> Option<AddressBlock> {
-        self.ranges.claim(offset, POOL).map(|found| self.address_block(&found))
+    pub fn start_free(&self, offset: u64) -> Option<AddressBlock> {
+        self.ranges.start_free(offset, POOL).map(|found| self.address_block(&found))
     }
 
     /// The same for every live allocation.
-    pub fn claim_all(&self) -> Vec<AddressBlock> {
+    pub fn start_free_all(&self) -> Vec<AddressBlock> {
         let _serial = self.inner.lock();
         let live: Vec<_> = self.ranges.all().filter(|f| f.state == State::Live).collect();
-        live.iter().rev().filter_map(|found| self.claim(found.start)).collect()
+        live.iter().rev().filter_map(|found| self.start_free(found.start)).collect()
     }
 
-    /// What was claimed goes to the quarantine, with the wish that its bytes become `poison` when they leave that; so
-    /// does what nobody claimed yet. False if nothing held begins at `offset`.
+    /// An allocation whose free has started goes to the quarantine, with the wish that its bytes become `poison` when they leave that; so
+    /// does one that is still live. False if nothing held begins at `offset`.
     pub fn retire(&self, offset: u64, poison: Option<u8>) -> bool {
         let tails = self.progress.tails();
         let ticket = HostThread::current().ticket();
         let mut inner = self.inner.lock();
         let Some(found) = self.ranges.retire(offset, POOL) else { return false };
         self.quarantine(&mut inner, &found, poison, tails, ticket);
-        self.settle(&mut inner, ReuseCondition::Synchronized, u64::MAX);
+        self.release_quarantined(&mut inner, ReuseCondition::Synchronized, u64::MAX);
         self.emit_usage(&inner);
         true
     }
@@ -444,7 +444,7 @@ impl Arena {
     pub fn release_quarantine(&self, need: u64) -> bool {
         let mut inner = self.inner.lock();
         let enough = need.max(self.excess(&inner));
-        let left = self.settle(&mut inner, ReuseCondition::Quiet, enough);
+        let left = self.release_quarantined(&mut inner, ReuseCondition::Quiet, enough);
         self.emit_usage(&inner);
         left > 0
     }
@@ -456,7 +456,7 @@ impl Arena {
         let taken = inner.quarantine.take_untouched(held, self.source.base(), enough);
         let any = !taken.is_empty();
         for entry in taken {
-            self.let_go(&mut inner, entry);
+            self.release_entry(&mut inner, entry);
         }
         self.emit_usage(&inner);
         any
@@ -464,29 +464,29 @@ impl Arena {
 
     fn excess(&self, inner: &Inner) -> u64 {
         let waiting = inner.quarantine.bytes();
-        match inner.quarantine.blocks() > MOST_WAITING {
+        match inner.quarantine.blocks() > MAX_WAITING {
             true => waiting / 2,
             false => waiting.saturating_sub(self.quarantine_limit / 2),
         }
     }
 
-    fn settle(
+    fn release_quarantined(
         &self,
         inner: &mut MutexGuard<'_, Inner>,
         condition: ReuseCondition,
         enough: u64,
     ) -> u64 {
         let mut left = 0;
-        while (left < enough || inner.quarantine.blocks() > MOST_WAITING)
+        while (left < enough || inner.quarantine.blocks() > MAX_WAITING)
             && let Some(entry) = inner.quarantine.pop(&self.progress, condition)
         {
             left += entry.bytes;
-            self.let_go(inner, entry);
+            self.release_entry(inner, entry);
         }
         left
     }
 
-    fn let_go(&self, inner: &mut Inner, entry: Entry) {
+    fn release_entry(&self, inner: &mut Inner, entry: Entry) {
         let found = self.ranges.remove(entry.offset + entry.front);
         if let (Some(value), Some(found)) = (entry.poison, found) {
             let address = self.source.base() + found.start as usize;
@@ -530,9 +530,9 @@ impl Arena {
         for found in &live {
             self.quarantine(&mut inner, found, None, tails.clone(), ticket);
         }
-        if tails.marks().is_empty() {
+        if tails.epochs().is_empty() {
             while let Some(entry) = inner.quarantine.take_oldest() {
-                self.let_go(&mut inner, entry);
+                self.release_entry(&mut inner, entry);
             }
             self.release_holes(&mut inner);
         }
@@ -544,7 +544,7 @@ impl Arena {
     pub fn empty_quarantine(&self) {
         let mut inner = self.inner.lock();
         while let Some(entry) = inner.quarantine.take_oldest() {
-            self.let_go(&mut inner, entry);
+            self.release_entry(&mut inner, entry);
         }
         self.emit_usage(&inner);
     }

@@ -79,8 +79,8 @@ impl Memory {
 
     fn stack(&self, kind: MemoryKind) -> &Stack {
         match kind {
-            MemoryKind::Device(device) => self.layers.of_device(device),
-            _ => self.layers.of_host(),
+            MemoryKind::Device(device) => self.layers.device(device),
+            _ => self.layers.pinned(),
         }
     }
 
@@ -109,7 +109,7 @@ impl Memory {
     pub fn free(&self, address: usize) -> Result<()> {
         for arena in &self.devices {
             if let Some(offset) = arena.offset(address) {
-                return self.end(arena, offset);
+                return self.free_offset(arena, offset);
             }
         }
         Err(self.wrong_free(address, MemoryKind::Device(0)))
@@ -118,18 +118,18 @@ impl Memory {
     /// Frees pinned host memory that begins at `address`.
     pub fn free_host(&self, address: usize) -> Result<()> {
         match self.host.offset(address) {
-            Some(offset) => self.end(&self.host, offset),
+            Some(offset) => self.free_offset(&self.host, offset),
             None => Err(self.wrong_free(address, MemoryKind::Pinned)),
         }
     }
 
     #[inline]
-    fn end(&self, arena: &Arena, offset: u64) -> Result<()> {
+    fn free_offset(&self, arena: &Arena, offset: u64) -> Result<()> {
         let maker = self.maker(arena.kind);
         let ended =
             match Funnel::new(self.stack(arena.kind), &maker, &self.spine).is_direct(Kind::Free) {
                 true => arena.retire(offset, None),
-                false => match arena.claim(offset) {
+                false => match arena.start_free(offset) {
                     Some(block) => return self.give(&block, arena.kind),
                     None => false,
                 },

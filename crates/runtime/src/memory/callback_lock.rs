@@ -263,7 +263,7 @@ impl CallbackLock {
         });
         drop(state);
         if overdue {
-            log::warn!("a callback of the user does not return: {owner}");
+            log::warn!("a user callback does not return: {owner}");
         }
         inside
     }

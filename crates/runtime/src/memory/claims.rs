@@ -8,7 +8,7 @@
 //!   this process: publish its new claim ──> read the claims of the others ──> their sum fits? keep : take back
 //! ```
 //!
-//! Claims are claims in the live pages (`live.rs`); nobody waits for anybody. Of two processes that claim
+//! Each process writes its claim into its live page (`live.rs`); nobody waits for anybody. Of two processes that claim
 //! the last bytes at the same moment at most one gets them, and maybe none: never both.
 
 use super::source::{SharedLimit, machine_limit};

@@ -67,16 +67,16 @@ impl fmt::Display for UserCall {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallbackException(pub String);
 
-/// What a block of a user's allocator says of itself.
+/// What a block of a user allocator reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct BlockInfo {
     /// Its bytes.
     pub bytes: usize,
-    /// How many users it has, the engine among them.
-    pub users: usize,
+    /// Its reference count, the engine's included.
+    pub reference_count: usize,
 }
 
-/// How a door calls an allocator of the user. Dropped, with no lock held, when nothing needs the
+/// How a door calls a user allocator. Dropped, with no lock held, when nothing needs the
 /// allocator any more.
 pub trait UserAllocator: Any + Send + Sync {
     /// The object and its functions.
@@ -85,8 +85,8 @@ pub trait UserAllocator: Any + Send + Sync {
     /// True if it understands [`UserCall::Advise`].
     fn takes_advice(&self) -> bool;
 
-    /// What a block that it gave says of itself; `None` where blocks say nothing.
-    fn claim(&self, block: usize) -> Option<Claim> {
+    /// What a block that it gave reports; `None` where blocks report nothing.
+    fn block_info(&self, block: usize) -> Option<BlockInfo> {
         let _ = block;
         None
     }
@@ -100,7 +100,7 @@ pub trait UserAllocator: Any + Send + Sync {
     ) -> std::result::Result<usize, CallbackException>;
 }
 
-/// An allocator of the user.
+/// A user allocator.
 ///
 /// **Threads.** Callbacks run on the calling thread, under the callback lock of the user's object and
 /// no lock; a thread inside a callback may call ACL, also to come here again. **Blocks** must lie in
@@ -201,7 +201,7 @@ impl External {
             return Err(out_twice(&asked, block, &out));
         }
         let mut taken = false;
-        let admitted = refuse_claim(&asked, block, bytes, self.user.claim(block))
+        let admitted = check_block_info(&asked, block, bytes, self.user.block_info(block))
             .and_then(|()| self.call(UserCall::Address(block), stream))
             .and_then(|address| self.check_block(&asked, block, address, bytes, stream))
             .map(|out| OutstandingBlock { reason, ..out })
@@ -351,7 +351,7 @@ impl Allocator for External {
     }
 }
 
-/// Why an allocator of the user is called.
+/// Why a user allocator is called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reason {
     /// What the memory is for.
@@ -364,7 +364,7 @@ thread_local! {
     static REASON: Cell<Option<Reason>> = const { Cell::new(None) };
 }
 
-/// Why an allocator of the user is being called on this thread; `None` outside such a call.
+/// Why a user allocator is being called on this thread; `None` outside such a call.
 pub fn reason() -> Option<Reason> {
     REASON.with(Cell::get)
 }
@@ -382,13 +382,18 @@ impl Reason {
     }
 }
 
-/// Fails for a block that says of itself that it is too short, or nobody's.
-fn refuse_claim(asked: &Visit, block: usize, bytes: usize, claim: Option<Claim>) -> Result<()> {
-    match claim {
-        Some(Claim { bytes: has, .. }) if has < bytes => Err(failure(format!(
+/// Fails for a block that reports too few bytes, or no reference.
+fn check_block_info(
+    asked: &Visit,
+    block: usize,
+    bytes: usize,
+    info: Option<BlockInfo>,
+) -> Result<()> {
+    match info {
+        Some(BlockInfo { bytes: has, .. }) if has < bytes => Err(failure(format!(
             "{asked} gave the block {block:#x}, whose GetSize() says {has} bytes; {bytes} were asked for"
         ))),
-        Some(Claim { users: 0, .. }) => Err(failure(format!(
+        Some(BlockInfo { reference_count: 0, .. }) => Err(failure(format!(
             "{asked} gave the block {block:#x}, whose GetCount() says 0: it would never go back. A block begins with a count of 1"
         ))),
         _ => Ok(()),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  request ──> limit ──> guard ──> stats ──> maker: device memory, pinned memory, a segment of a pool,
-//!              refuses   adds      counts           a pool, or an allocator of the user
+//!              refuses   adds      counts           a pool, or a user allocator
 //!                        canaries
 //!                                          emitted here: Alloc after it was made, Free before it takes effect
 //! ```

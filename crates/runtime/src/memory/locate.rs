@@ -46,7 +46,7 @@ pub enum Part {
         /// The pool's number.
         pool: u32,
     },
-    /// A block of an allocator of the user.
+    /// A block of a user allocator.
     External {
         /// The user's object.
         object: usize,
@@ -88,7 +88,7 @@ impl Memory {
     pub fn locate(&self, address: usize) -> AddressInfo {
         let around = self.enclosing(address);
         let AddressInfo::Device(device, Some(block)) = around else { return around };
-        if let Some(out) = self.outstanding.around(address) {
+        if let Some(out) = self.outstanding.enclosing(address) {
             let part = Part::External { object: out.object, block: out.block };
             let (start, bytes) = (out.address, out.bytes as u64);
             return AddressInfo::Device(device, Some(AddressBlock { start, bytes, part, ..block }));
@@ -98,7 +98,7 @@ impl Memory {
     }
 }
 
-/// Says what an address is, for error texts.
+/// Says what an address is, for error messages.
 pub fn describe(address: usize, info: &AddressInfo) -> String {
     let of = |block: &AddressBlock| {
         let AddressBlock { start, bytes, .. } = *block;

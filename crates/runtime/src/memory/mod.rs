@@ -139,26 +139,26 @@ impl Memory {
     /// An allocator of a device under the layers that `CAIRN_MEMORY` asks for, which all allocators of the
     /// device share.
     pub fn wrap(&self, device: u32, maker: impl Allocator + 'static) -> Arc<dyn Allocator> {
-        let stack = self.layers.of_device(device).clone();
+        let stack = self.layers.device(device).clone();
         Arc::new(LayeredAllocator::new(stack, maker, self.spine.clone()))
     }
 
-    /// An allocator of the user under layers of its own.
+    /// A user allocator under layers of its own.
     pub fn wrap_external(&self, maker: Arc<dyn Allocator>) -> Arc<dyn Allocator> {
         self.layers.wrap_external(maker)
     }
 
     /// What the stats layers of a device have counted, outermost first; empty where there are none.
     pub fn statistics(&self, device: u32) -> Vec<Statistics> {
-        self.layers.of_device(device).statistics()
+        self.layers.device(device).statistics()
     }
 
     /// What the stats layers of pinned memory have counted, outermost first.
     pub fn host_statistics(&self) -> Vec<Statistics> {
-        self.layers.of_host().statistics()
+        self.layers.pinned().statistics()
     }
 
-    /// What layers find wrong with the blocks that are out now: a text for each.
+    /// What layers find wrong with the blocks that are out now: one message for each.
     pub fn inspect(&self) -> Vec<String> {
         self.layers.inspect()
     }
@@ -171,13 +171,15 @@ impl Memory {
     /// Ends every allocation of a device that is being closed.
     pub fn clear(&self, device: u32) {
         let arena = &self.devices[device as usize];
-        let blocks = arena.claim_all();
+        let blocks = arena.start_free_all();
         for block in &blocks {
             if let Err(error) = self.give(block, arena.kind) {
                 log::error!("the reset of device {device}: {}", error.text);
             }
         }
-        for finding in self.layers.end(&|address| arena.offset(address).is_some()) {
+        for finding in
+            self.layers.inspect_before_release(&|address| arena.offset(address).is_some())
+        {
             log::error!("the reset of device {device}: {finding}");
         }
         self.end_pools(device);

@@ -120,8 +120,8 @@ impl Outstanding {
         out
     }
 
-    /// The block around an address.
-    pub fn around(&self, address: usize) -> Option<OutstandingBlock> {
+    /// The block that contains an address.
+    pub fn enclosing(&self, address: usize) -> Option<OutstandingBlock> {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
         }

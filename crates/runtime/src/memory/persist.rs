@@ -48,7 +48,7 @@ impl Memory {
                     let held = self.progress.held();
                     let need = if full { 0 } else { whole };
                     self.release_all(|a| {
-                        // A function of the user may read host memory that it does not declare.
+                        // A user function may read host memory that it does not declare.
                         let hidden = held.host_function && std::ptr::eq(a, &*self.host);
                         (std::ptr::eq(a, arena) || !full)
                             && !hidden

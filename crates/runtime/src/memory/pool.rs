@@ -73,7 +73,7 @@ impl StreamPool {
         let engine =
             Engine { progress: memory.progress.clone(), follow_events: AtomicBool::new(true) };
         let blocks = arena.blocks().clone();
-        let (stack, spine) = (memory.layers.of_segments().clone(), memory.spine.clone());
+        let (stack, spine) = (memory.layers.segments().clone(), memory.spine.clone());
         let segments = Segments::new(arena, device, number, most, stack, spine);
         StreamPool {
             number,
@@ -91,7 +91,7 @@ impl StreamPool {
         }
     }
 
-    /// What the user calls it, for error texts.
+    /// What the user calls it, for error messages.
     pub fn name(&self) -> String {
         match self.built_in {
             true => format!("the pool of device {}", self.device),

@@ -23,7 +23,7 @@ pub struct PoolBlock {
 ///
 /// **Threads.** Nobody takes a lock. A record is written by whoever holds the block, so two threads never write one at
 /// the same time; a reader sees a block as it was a moment ago, or is. **Cost.** A load and a store for each block that
-/// comes or goes; a look-up walks back over the starts of blocks that are gone, which is for error texts and checkers.
+/// comes or goes; a look-up walks back over the starts of blocks that are gone, which is for error messages and checkers.
 pub struct PoolBlocks {
     /// One for each granule; 0 where no block began since the memory came to a pool.
     records: Table,

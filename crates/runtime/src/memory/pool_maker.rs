@@ -102,7 +102,7 @@ impl Memory {
     /// Takes a block from a user's pool for use on `stream`, through the layers of the device.
     pub fn take_from(&self, pool: &StreamPool, bytes: u64, stream: &Arc<Stream>) -> Result<usize> {
         let maker = self.pool_maker(pool);
-        let funnel = Funnel::new(self.layers.of_device(pool.device), &maker, &self.spine);
+        let funnel = Funnel::new(self.layers.device(pool.device), &maker, &self.spine);
         let block = funnel.allocate(&Request::bytes(bytes).on(stream))?;
         let address = block.address;
         if !funnel.is_bare() {
@@ -124,7 +124,7 @@ impl Memory {
             return Err(pool.not_the_users(address));
         }
         let maker = self.pool_maker(&pool);
-        let funnel = Funnel::new(self.layers.of_device(pool.device), &maker, &self.spine);
+        let funnel = Funnel::new(self.layers.device(pool.device), &maker, &self.spine);
         let block = match funnel.is_bare() {
             true => RawBlock::new(address, 0, address),
             false => match self.pools.layered().remove(&address) {
@@ -142,7 +142,7 @@ impl Memory {
         let of_pool = |_: &usize, (number, _): &mut (u32, RawBlock)| *number == pool.number;
         let gone: Vec<_> = self.pools.layered().extract_if(of_pool).collect();
         let maker = self.pool_maker(pool);
-        let funnel = Funnel::new(self.layers.of_device(pool.device), &maker, &self.spine);
+        let funnel = Funnel::new(self.layers.device(pool.device), &maker, &self.spine);
         for (_, (_, block)) in gone {
             if let Err(error) = funnel.free(block, None) {
                 log::error!("the end of {}: {}", pool.name(), error.text);

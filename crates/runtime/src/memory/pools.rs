@@ -160,7 +160,7 @@ impl Memory {
 
     /// A stream of the device was waited for: pools give back what they have above their thresholds,
     /// and end if they were to end.
-    pub fn settle_pools(&self, device: u32) {
+    pub fn trim_to_thresholds(&self, device: u32) {
         if !self.pools.thresholds.load(Ordering::Relaxed) {
             return;
         }
@@ -183,7 +183,7 @@ impl Memory {
         self.pools.all().iter().filter(|pool| trimmed(pool)).count() > 0
     }
 
-    /// The largest owners of an arena's memory, as a text.
+    /// The largest owners of an arena's memory, as a string.
     pub(super) fn owners(&self, arena: &Arena) -> String {
         let usage = arena.usage();
         let mut owners = vec![(usage.live - usage.pooled, "aclrtMalloc".to_string())];

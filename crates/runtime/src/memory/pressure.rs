@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const QUIET: Duration = Duration::from_millis(4);
 /// The same while one does: it may be the one that empties such a queue, and get no core.
 const STARVED: Duration = Duration::from_secs(1);
-/// A function of the user has held all work up for this long: waiting does not help.
+/// A user function has held all work up for this long: waiting does not help.
 const STALLED: Duration = Duration::from_secs(1);
 /// After this long, what waited in a foreign queue at a free has reached us.
 const LATE: Duration = Duration::from_secs(2);
@@ -26,7 +26,7 @@ pub enum Verdict {
     /// Work goes on, and has for so long, while no thread waited for any of it, that the weaker proof
     /// holds: use it, and wait.
     Late,
-    /// Work is queued, but nothing runs and nothing moves: a function of the user holds it up, and no
+    /// Work is queued, but nothing runs and nothing moves: a user function holds it up, and no
     /// thread waits for it. What no queued task touches may go.
     Blocked,
     /// Waiting does not help.

@@ -68,7 +68,7 @@ impl Quarantine {
     }
 
     /// Takes the oldest blocks that no queued task touches, until they are `enough` bytes. For when a
-    /// function of the user holds a stream up, and nothing has reached us for a while. `base` is where
+    /// user function holds a stream up, and nothing has reached us for a while. `base` is where
     /// the arena begins.
     pub fn take_untouched(&mut self, held: &QueuedMemory, base: usize, enough: u64) -> Vec<Entry> {
         let (mut taken, mut bytes) = (Vec::new(), 0);

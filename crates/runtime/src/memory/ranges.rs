@@ -49,7 +49,7 @@ pub struct Allocation {
 /// take 1/32 of the range in address space; only pages in use are backed: at most one for each
 /// allocation, and one for each 16 MiB in use.
 ///
-/// **Threads.** `find` and `claim` take no lock and wait for nobody. `insert`, `retire`, `resize` and `remove` must
+/// **Threads.** `find` and `start_free` take no lock and wait for nobody. `insert`, `retire`, `resize` and `remove` must
 /// be serialised by the caller: two at once lose entries (but stay memory safe).
 ///
 /// **What a reader may see.** An allocation that is neither inserted nor removed during a `find` is
@@ -120,10 +120,10 @@ impl Ranges {
         }
     }
 
-    /// Ends a live allocation that starts at `offset` and has none of the bits `except` in its tag for its owner, once:
+    /// Starts the free of the live allocation that starts at `offset` and has none of the bits `except` in its tag for its owner, once:
     /// it is [`State::Leaving`] then. `None` if there is none, or somebody else was first. Needs no serialising:
-    /// whoever ends a live allocation claims it first.
-    pub fn claim(&self, offset: u64, except: u32) -> Option<Allocation> {
+    /// whoever frees a live allocation starts here.
+    pub fn start_free(&self, offset: u64, except: u32) -> Option<Allocation> {
         let granule = self.start(offset)?;
         let (size_word, meta) = self.record(granule);
         let before = meta.load(Acquire);
@@ -137,21 +137,21 @@ impl Ranges {
         meta.compare_exchange(before, leaving, AcqRel, Relaxed).is_ok().then_some(found)
     }
 
-    /// Puts the allocation that starts at `offset` into the quarantine: one that was claimed, or one that is live and has
+    /// Puts the allocation that starts at `offset` into the quarantine: one whose free has started, or one that is live and has
     /// none of the bits `except` in its tag. `None` if there is none, or somebody else was first.
     pub fn retire(&self, offset: u64, except: u32) -> Option<Allocation> {
         let granule = self.start(offset)?;
         let (size_word, meta) = self.record(granule);
         let before = meta.load(Acquire);
         let (state, tag) = (before >> 32 & 3, before as u32);
-        let claimed = state == State::Leaving as u64;
-        if !claimed && (state != State::Live as u64 || tag & except != 0) {
+        let is_leaving = state == State::Leaving as u64;
+        if !is_leaving && (state != State::Live as u64 || tag & except != 0) {
             return None;
         }
         let size = size_word.load(Relaxed);
         let quarantined = before & !(3 << 32) | (State::Quarantined as u64) << 32;
         let found = Allocation { start: offset, size, state: State::Quarantined, tag };
-        if claimed {
+        if is_leaving {
             // Nobody else touches it: claims are for live ones, and retiring is serialised.
             meta.store(quarantined, Release);
             return Some(found);
@@ -432,9 +432,9 @@ mod tests {
                         if let Some(start) = nth(&model, n) {
                             let known = model.get_mut(&start).unwrap();
                             let live = known.state == State::Live;
-                            // Every other one is claimed first, as a free does.
+                            // The free of every other one is started first.
                             if n % 2 == 0 {
-                                prop_assert_eq!(ranges.claim(start, 0).is_some(), live);
+                                prop_assert_eq!(ranges.start_free(start, 0).is_some(), live);
                             }
                             known.state = State::Quarantined;
                             prop_assert_eq!(ranges.retire(start, 0), live.then_some(*known));

@@ -221,7 +221,7 @@ pub fn reachable(address: usize, len: usize, purpose: Use) -> bool {
 }
 
 /// The most bytes that are copied from one argument.
-const MOST_COPIED: usize = 1 << 40;
+const MAX_COPY_BYTES: usize = 1 << 40;
 
 /// A copy of an array of the program; what cannot be read is refused. `what` is for texts.
 ///
@@ -230,8 +230,10 @@ const MOST_COPIED: usize = 1 << 40;
 pub unsafe fn copied<T: Copy>(from: *const T, count: usize, what: &str) -> Result<Vec<T>> {
     let mut copy: Vec<T> = Vec::new();
     let bytes = count.saturating_mul(size_of::<T>());
-    if bytes > MOST_COPIED {
-        return Err(Error::invalid(format!("{what} has {bytes} bytes, more than {MOST_COPIED}")));
+    if bytes > MAX_COPY_BYTES {
+        return Err(Error::invalid(format!(
+            "{what} has {bytes} bytes, more than {MAX_COPY_BYTES}"
+        )));
     }
     if !reachable(from as usize, bytes, Use::Read) {
         return Err(Error::invalid(format!("{what}: no {bytes} bytes can be read at {from:p}")));

@@ -74,7 +74,10 @@ impl Segments {
         let mut table = self.table.lock();
         if !std::mem::replace(&mut table.closed, true) {
             table.bytes = 0;
-            self.arena.segments_of(self.pool).into_iter().for_each(|range| self.end(range));
+            self.arena
+                .segments_of(self.pool)
+                .into_iter()
+                .for_each(|range| self.free_segment(range));
         }
     }
 
@@ -85,7 +88,7 @@ impl Segments {
         Ok(start..start + block.bytes)
     }
 
-    fn end(&self, range: Range<u64>) {
+    fn free_segment(&self, range: Range<u64>) {
         let address = self.arena.address(range.start);
         let block = RawBlock::new(address, range.end - range.start, 0);
         let freed = Funnel::new(&self.stack, &Maker(self), &self.spine).free(block, None);
@@ -148,7 +151,7 @@ impl SegmentSource for Segments {
             return Vec::new();
         }
         table.bytes -= range.end - range.start;
-        self.end(range.clone());
+        self.free_segment(range.clone());
         vec![range]
     }
 }

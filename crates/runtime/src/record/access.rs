@@ -25,13 +25,13 @@ impl Mode {
     }
 }
 
-/// One dimension: how many places, and how many bytes from one to the next.
+/// One dimension: (size, stride in bytes).
 pub type Dim = (u64, i64);
 
 /// The elements that something touches.
 ///
 /// Element `(i, j, ..)` is the `element` bytes at `address + i * stride 0 + j * stride 1 + ..`. Without dimensions it
-/// is one element. An `indexed` access goes by values that only its run knows: it *may* touch any of these bytes.
+/// is one element. An `indexed` access depends on values that are known only when the task runs: it *may* touch any of these bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
     /// The first byte of the element at the origin.
@@ -53,15 +53,15 @@ pub enum Overlap {
     No,
     /// At least one.
     Yes,
-    /// Too tangled to be decided.
+    /// Not decided within the search limit.
     Unknown,
 }
 
-/// Bytes of a step, and the most steps.
+/// The terms of a sum: (stride in bytes, largest factor).
 type Terms = SmallVec<[(u64, u64); 10]>;
 
-/// How many combinations are looked at before the answer is [`Overlap::Unknown`].
-const MOST_STEPS: u32 = 20_000;
+/// How many combinations of factors are tried before the answer is [`Overlap::Unknown`].
+const MAX_COMBINATIONS: u32 = 20_000;
 
 impl Access {
     /// A range of bytes.
@@ -77,8 +77,8 @@ impl Access {
         }
         let (mut low, mut high) = (0i128, 0i128);
         for (size, stride) in &self.dims {
-            let far = i128::from(*size - 1) * i128::from(*stride);
-            if far < 0 { low += far } else { high += far }
+            let extent = i128::from(*size - 1) * i128::from(*stride);
+            if extent < 0 { low += extent } else { high += extent }
         }
         let at =
             |distance: i128| (i128::from(origin) + distance).clamp(0, i128::from(u64::MAX)) as u64;
@@ -94,14 +94,14 @@ impl Access {
         dims.sort_unstable();
         let mut run = self.element;
         dims.iter().all(|(stride, size)| {
-            let joined = *stride <= run;
+            let is_joined = *stride <= run;
             run = run.max(stride.saturating_mul(size.saturating_sub(1)).saturating_add(run));
-            joined
+            is_joined
         })
     }
 
-    /// Whether the two share a byte, by exact arithmetic on sizes and strides. What goes by index counts with all
-    /// the bytes it may touch.
+    /// Whether the two share a byte, by exact arithmetic on sizes and strides. An indexed access counts as
+    /// touching every byte it may touch.
     pub fn overlap(&self, other: &Access) -> Overlap {
         let ((a, a_end), (b, b_end)) = (self.bounds(), other.bounds());
         if a == a_end || b == b_end || a_end <= b || b_end <= a {
@@ -110,87 +110,90 @@ impl Access {
         if self.is_dense() && other.is_dense() {
             return Overlap::Yes;
         }
-        // From the lowest byte of each upwards all strides are positive. The bytes meet where
-        // a + sum(x * stride) + p == b + sum(y * stride) + q; with y counted from the far end it is one sum.
+        // From the lowest byte of each upwards all strides are positive. They overlap where
+        // a + sum(x * stride) + p == b + sum(y * stride) + q; with y counted from the other end it is one sum.
         let mut terms = Terms::new();
-        let mut far = i128::from(b) - i128::from(a);
+        let mut distance = i128::from(b) - i128::from(a);
         for (size, stride) in &self.dims {
             terms.push((stride.unsigned_abs(), size - 1));
         }
         for (size, stride) in &other.dims {
             terms.push((stride.unsigned_abs(), size - 1));
-            far += i128::from(stride.unsigned_abs()) * i128::from(size - 1);
+            distance += i128::from(stride.unsigned_abs()) * i128::from(size - 1);
         }
         terms.push((1, self.element - 1));
         terms.push((1, other.element - 1));
-        far += i128::from(other.element) - 1;
-        Search::new(&joined(terms)).reaches(far)
+        distance += i128::from(other.element) - 1;
+        Search::new(&merge_terms(terms)).search(distance)
     }
 }
 
-/// The same sums of fewer terms, longest step first: steps whose gaps shorter ones fill are counted with those.
-fn joined(mut terms: Terms) -> Terms {
-    terms.retain(|(step, most)| *step > 0 && *most > 0);
+/// Merges terms: a stride that is a multiple of a shorter one, and whose gaps the shorter one fills, is added to that
+/// one's count. The longest stride comes first.
+fn merge_terms(mut terms: Terms) -> Terms {
+    terms.retain(|(stride, max)| *stride > 0 && *max > 0);
     terms.sort_unstable();
-    let mut fewer = Terms::new();
-    for (step, most) in terms {
-        match fewer.last_mut() {
+    let mut merged = Terms::new();
+    for (stride, max) in terms {
+        match merged.last_mut() {
             Some((short, count))
-                if step % *short == 0 && step / *short <= count.saturating_add(1) =>
+                if stride % *short == 0 && stride / *short <= count.saturating_add(1) =>
             {
-                *count = count.saturating_add(most.saturating_mul(step / *short));
+                *count = count.saturating_add(max.saturating_mul(stride / *short));
             }
-            _ => fewer.push((step, most)),
+            _ => merged.push((stride, max)),
         }
     }
-    fewer.reverse();
-    fewer
+    merged.reverse();
+    merged
 }
 
-/// Looks for numbers of steps that go a given distance together.
+/// Decides whether some choice of factors makes the sum of the terms a given distance.
 struct Search<'a> {
     terms: &'a [(u64, u64)],
-    /// How far the terms from a place on reach, and what divides every step of theirs.
-    rest: SmallVec<[(i128, i128); 9]>,
-    left: u32,
+    /// For each suffix of `terms`: the largest sum it reaches, and the gcd of its strides.
+    suffixes: SmallVec<[(i128, i128); 9]>,
+    budget: u32,
 }
 
 impl<'a> Search<'a> {
     fn new(terms: &'a [(u64, u64)]) -> Search<'a> {
-        let mut rest: SmallVec<[(i128, i128); 9]> = SmallVec::from_elem((0, 0), terms.len() + 1);
+        let mut suffixes: SmallVec<[(i128, i128); 9]> =
+            SmallVec::from_elem((0, 0), terms.len() + 1);
         for at in (0..terms.len()).rev() {
-            let (step, most) = (i128::from(terms[at].0), i128::from(terms[at].1));
-            rest[at] = (rest[at + 1].0 + step * most, divisor(rest[at + 1].1, step));
+            let (stride, max) = (i128::from(terms[at].0), i128::from(terms[at].1));
+            let (reach, common) = suffixes[at + 1];
+            suffixes[at] = (reach + stride * max, gcd(common, stride));
         }
-        Search { terms, rest, left: MOST_STEPS }
+        Search { terms, suffixes, budget: MAX_COMBINATIONS }
     }
 
-    fn reaches(&mut self, far: i128) -> Overlap {
-        self.from(0, far)
+    fn search(&mut self, distance: i128) -> Overlap {
+        self.search_from(0, distance)
     }
 
-    fn from(&mut self, at: usize, far: i128) -> Overlap {
-        let (reach, common) = self.rest[at];
-        if far < 0 || far > reach {
+    fn search_from(&mut self, term: usize, distance: i128) -> Overlap {
+        let (reach, common) = self.suffixes[term];
+        if distance < 0 || distance > reach {
             return Overlap::No;
         }
-        if far == 0 {
+        if distance == 0 {
             return Overlap::Yes;
         }
-        if far % common != 0 {
+        if distance % common != 0 {
             return Overlap::No;
         }
-        let (step, most) = (i128::from(self.terms[at].0), i128::from(self.terms[at].1));
-        let below = self.rest[at + 1].0;
-        let (least, most) = (((far - below).max(0) + step - 1) / step, most.min(far / step));
+        let (stride, max) = (i128::from(self.terms[term].0), i128::from(self.terms[term].1));
+        let rest = self.suffixes[term + 1].0;
+        let min = ((distance - rest).max(0) + stride - 1) / stride;
         let mut answer = Overlap::No;
-        let mut count = most;
-        while count >= least {
-            match self.left.checked_sub(1) {
-                Some(left) => self.left = left,
+        let mut count = max.min(distance / stride);
+        while count >= min {
+            match self.budget.checked_sub(1) {
+                Some(left) => self.budget = left,
                 None => return Overlap::Unknown,
             }
-            match self.from(at + 1, far - step * count) {
+            match self.search_from(term + 1, distance - stride * count) {
                 Overlap::Yes => return Overlap::Yes,
                 Overlap::Unknown => answer = Overlap::Unknown,
                 Overlap::No => {}
@@ -201,7 +204,7 @@ impl<'a> Search<'a> {
     }
 }
 
-fn divisor(mut a: i128, mut b: i128) -> i128 {
+fn gcd(mut a: i128, mut b: i128) -> i128 {
     while b != 0 {
         (a, b) = (b, a % b);
     }
@@ -220,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn interleaved_columns_do_not_meet() {
+    fn interleaved_columns_do_not_overlap() {
         let even = strided(1000, 4, &[(100, 32), (4, 8)]);
         let odd = strided(1004, 4, &[(100, 32), (4, 8)]);
         assert_eq!(even.overlap(&odd), Overlap::No);
@@ -236,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_empty_meets_nothing() {
+    fn empty_accesses_never_overlap() {
         let all = Access::range(0, 1000, Mode::Write);
         assert_eq!(all.overlap(&strided(10, 4, &[(0, 4)])), Overlap::No);
         assert_eq!(all.overlap(&Access::range(10, 0, Mode::Read)), Overlap::No);
@@ -259,7 +262,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_counting_says(a in any_access(), b in any_access()) {
+        fn agrees_with_enumeration(a in any_access(), b in any_access()) {
             let shared = !bytes(&a).is_disjoint(&bytes(&b));
             prop_assert_eq!(a.overlap(&b), if shared { Overlap::Yes } else { Overlap::No });
             let (low, high) = a.bounds();

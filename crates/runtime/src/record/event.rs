@@ -111,7 +111,7 @@ pub enum MemoryKind {
         /// The pool's number.
         pool: u32,
     },
-    /// A block of an allocator of the user.
+    /// A block of a user allocator.
     External {
         /// The device.
         device: u32,
@@ -157,7 +157,7 @@ pub enum Change {
     Destroyed,
 }
 
-/// A call into an allocator of the user.
+/// A call into a user allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Callback {
     /// The user's object.
@@ -302,7 +302,7 @@ pub enum Event<'a> {
         seq: u64,
         /// Its name.
         name: &'static str,
-        /// The task; `None` for a function of the user.
+        /// The task; `None` for a user function.
         task: Option<&'a Task>,
         /// When it began.
         began_ns: u64,
@@ -370,7 +370,7 @@ pub enum Event<'a> {
         /// Bytes it has.
         capacity: u64,
     },
-    /// An allocator of the user was registered on a stream, or was there and is not any more.
+    /// A user allocator was registered on a stream, or was there and is not any more.
     Register {
         /// The interface that it was registered through.
         domain: Domain,
@@ -381,7 +381,7 @@ pub enum Event<'a> {
         /// Which.
         change: Change,
     },
-    /// An allocator of the user was called, and answered.
+    /// A user allocator was called, and answered.
     Callback(&'a Callback),
     /// A graph was loaded: what its runs do, one event a plan. Emitted when its memory is there, before anything runs; and
     /// again, with the same id, before the next run after somebody else began to listen.

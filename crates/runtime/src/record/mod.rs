@@ -168,12 +168,12 @@ impl Spine {
     }
 
     /// The program waited for something: it now knows this to be done.
-    pub fn synchronized(&self, what: SyncObject, known: &Clock) {
+    pub fn emit_synchronize(&self, what: SyncObject, known: &Clock) {
         self.emit(Kind::Synchronize, || Event::Synchronize { what, known });
     }
 
     /// A query of the program was answered "complete": it may rely on what `known` gives to be done.
-    pub fn completed(&self, what: SyncObject, known: impl FnOnce() -> Clock) {
+    pub fn emit_complete(&self, what: SyncObject, known: impl FnOnce() -> Clock) {
         if self.has_listener(Kind::Complete) {
             let known = known();
             self.emit(Kind::Complete, || Event::Complete { what, known: &known });
@@ -222,8 +222,9 @@ mod tests {
     fn a_kept_site_keeps_its_thread() {
         let kept = site::enter("first", site::keep);
         assert_eq!(kept.thread, HostThread::current().number());
-        let other =
-            std::thread::spawn(move || site::enter("second", || site::within(kept, site::current)));
+        let other = std::thread::spawn(move || {
+            site::enter("second", || site::with_site(kept, site::current))
+        });
         assert_eq!(other.join().unwrap(), kept);
         assert_eq!((site::current(), site::keep()), (Site::NONE, Site::NONE));
     }

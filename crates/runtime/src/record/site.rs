@@ -49,12 +49,12 @@ pub fn keep() -> Site {
 /// Runs `body` as a call of the program to the function `entry`.
 #[inline]
 pub fn enter<T>(entry: &'static str, body: impl FnOnce() -> T) -> T {
-    within(Site { entry, ..Site::NONE }, body)
+    with_site(Site { entry, ..Site::NONE }, body)
 }
 
 /// Runs `body` as a part of the call at `site`; calls inside of it have sites of their own meanwhile.
 #[inline]
-pub fn within<T>(site: Site, body: impl FnOnce() -> T) -> T {
+pub fn with_site<T>(site: Site, body: impl FnOnce() -> T) -> T {
     struct Restore<'a>(&'a Cell<Site>, Site);
     impl Drop for Restore<'_> {
         #[inline]

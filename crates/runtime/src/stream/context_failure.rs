@@ -1,4 +1,4 @@
-//! What the streams of one context share: their end.
+//! The failure that ends all streams of one context.
 
 use super::Stream;
 use crate::clock::{Epoch, Progress};
@@ -9,8 +9,7 @@ use crate::sync::{Arc, Weak};
 use crate::worker::Scheduler;
 use std::sync::OnceLock;
 
-/// The shared context_failure of the streams of one context: a failure in a stream with failure mode STOP ends
-/// them all.
+/// The failure that the streams of one context share: one in a stream with failure mode STOP ends them all.
 pub struct ContextFailure {
     failure: OnceLock<Error>,
     parked: Mutex<Vec<ParkedWait>>,
@@ -45,7 +44,7 @@ impl ContextFailure {
     }
 
     /// Ends the context: its parked streams go on, to drop what they have.
-    pub(super) fn end(&self, failure: Error, scheduler: &Scheduler) {
+    pub(super) fn end_streams(&self, failure: Error, scheduler: &Scheduler) {
         if self.failure.set(failure).is_err() {
             return;
         }

@@ -75,12 +75,12 @@ impl Stream {
     /// Emits that the program was answered that all of the stream up to a task is done.
     pub(super) fn emit_complete(&self, seq: u64) {
         let known = || self.known_after(&self.ordered(), seq);
-        self.spine().completed(SyncObject::Stream(self.index), known);
+        self.spine().emit_complete(SyncObject::Stream(self.index), known);
     }
 
     /// Emits that the program waited for the stream.
     pub(super) fn emit_synchronize(&self, known: &Clock) {
-        self.spine().synchronized(SyncObject::Stream(self.index), known);
+        self.spine().emit_synchronize(SyncObject::Stream(self.index), known);
     }
 
     /// What is known to be done once task `seq` is, which was ordered after `ordered`.

@@ -49,7 +49,7 @@ impl Stream {
 
     /// Waits for one task, by the number that its submit gave; afterwards the calling thread is ordered after
     /// it. Later tasks are not waited for, and failures, also of this task, are left for synchronize. `name` is
-    /// for the error text.
+    /// for the error message.
     pub fn wait_for_task(self: &Arc<Stream>, name: &str, seq: u64) -> Result<()> {
         self.may_wait_for(name)?;
         match self.wait_ordered(seq, None) {

@@ -195,10 +195,10 @@ fn an_allocation_takes_leave_once() {
         _ => panic!("there is room"),
     };
     let (first, second) = (take(), take());
-    assert_eq!(arena.claim(first).map(|inside| inside.bytes), Some(1000));
-    assert_eq!(arena.claim(first), None);
+    assert_eq!(arena.start_free(first).map(|inside| inside.bytes), Some(1000));
+    assert_eq!(arena.start_free(first), None);
     assert_eq!(arena.find(first).map(|inside| inside.live), Some(false));
-    let rest = arena.claim_all();
+    let rest = arena.start_free_all();
     assert_eq!(
         rest.iter().map(|inside| arena.offset(inside.start)).collect::<Vec<_>>(),
         [Some(second)]
@@ -241,6 +241,6 @@ fn supplies_of_a_device_share_layers_and_each_external_has_its_own() {
     drop(memory.wrap_external(Arc::<MockAllocator>::default()));
     let report = memory.report();
     assert!(report.lines().count() < 200, "those that ended are summed up");
-    let ended = "stats of allocators that have ended: live 0 bytes, blocks 0, peak 1000, largest 1000, taken 200 (200000 bytes), given back 200, failed 0";
+    let ended = "stats of released allocators: live 0 bytes, blocks 0, peak 1000, largest 1000, taken 200 (200000 bytes), given back 200, failed 0";
     assert!(report.contains(ended), "{report}");
 }

@@ -1,4 +1,4 @@
-//! Elements to positions that indices name.
+//! Scatters values to indexed positions.
 
 use super::element::{BoolByte, Compute, Element};
 use super::indexed::{BadIndex, Index, IndexedView, with_index};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// What becomes of an element when a value is scattered to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScatterMode {
-    /// The value replaces it; of several the last in the order of the indices.
+    /// The value replaces it; if several go to one element, the last in the order of the indices wins.
     Replace,
     /// The sum.
     Add,
@@ -28,8 +28,8 @@ pub enum ScatterMode {
 
 /// Scatters `values` to their targets. Sizes are those of the targets; `Replace` takes values of the tensor's
 /// type, the others of types that [`can_accumulate`] allows (half types are combined in a tensor of `f32`). Values for one element are combined in the order
-/// of the indices, however many threads there are. Values whose index is out of range go nowhere, and the first is reported;
-/// `index` is the tensor of indices as its caller knows it.
+/// of the indices, however many threads there are. Values whose index is out of range are skipped, and the first is reported;
+/// `index` is the index tensor in its original layout, for the position in the error.
 ///
 /// `tensor` is the one that the targets are in, and shares no memory with values or index.
 pub fn scatter(
@@ -108,32 +108,32 @@ fn accumulate(
     bad: &AtomicBool,
     single: impl Fn(f32, f32) -> f32 + Sync,
     double: impl Fn(f64, f64) -> f64 + Sync,
-    whole: impl Fn(i64, i64) -> i64 + Sync,
+    integer: impl Fn(i64, i64) -> i64 + Sync,
 ) {
     let (to, from) = (targets.base.dtype(), values.dtype());
-    macro_rules! numbers {
+    macro_rules! accumulate_typed {
         ($T:ty, $V:ty, $C:ty, $f:expr) => {
             with_index!(targets.index.dtype(), I => {
-                numbers::<$T, $V, $C, I>(parallel, targets, values, bad, &$f)
+                accumulate_typed::<$T, $V, $C, I>(parallel, targets, values, bad, &$f)
             })
         };
     }
     match (to, from) {
-        (DType::Float, DType::Float) => numbers!(f32, f32, f32, single),
-        (DType::Float, DType::Float16) => numbers!(f32, f16, f32, single),
-        (DType::Float, DType::Bf16) => numbers!(f32, bf16, f32, single),
-        (DType::Double, DType::Double) => numbers!(f64, f64, f64, double),
-        (DType::Int8, DType::Int8) => numbers!(i8, i8, i64, whole),
-        (DType::Uint8, DType::Uint8) => numbers!(u8, u8, i64, whole),
-        (DType::Int16, DType::Int16) => numbers!(i16, i16, i64, whole),
-        (DType::Int32, DType::Int32) => numbers!(i32, i32, i64, whole),
-        (DType::Int64, DType::Int64) => numbers!(i64, i64, i64, whole),
-        (DType::Bool, DType::Bool) => numbers!(BoolByte, BoolByte, i64, whole),
-        _ => unreachable!("{from} can_accumulate {to}"),
+        (DType::Float, DType::Float) => accumulate_typed!(f32, f32, f32, single),
+        (DType::Float, DType::Float16) => accumulate_typed!(f32, f16, f32, single),
+        (DType::Float, DType::Bf16) => accumulate_typed!(f32, bf16, f32, single),
+        (DType::Double, DType::Double) => accumulate_typed!(f64, f64, f64, double),
+        (DType::Int8, DType::Int8) => accumulate_typed!(i8, i8, i64, integer),
+        (DType::Uint8, DType::Uint8) => accumulate_typed!(u8, u8, i64, integer),
+        (DType::Int16, DType::Int16) => accumulate_typed!(i16, i16, i64, integer),
+        (DType::Int32, DType::Int32) => accumulate_typed!(i32, i32, i64, integer),
+        (DType::Int64, DType::Int64) => accumulate_typed!(i64, i64, i64, integer),
+        (DType::Bool, DType::Bool) => accumulate_typed!(BoolByte, BoolByte, i64, integer),
+        _ => unreachable!("cannot accumulate {from} into {to}: the caller checks `can_accumulate`"),
     }
 }
 
-fn numbers<T: Element, V: Element, C: Number + Compute, I: Index>(
+fn accumulate_typed<T: Element, V: Element, C: Number + Compute, I: Index>(
     parallel: &dyn Parallel,
     targets: &IndexedView<'_>,
     values: View<'_>,
@@ -158,8 +158,8 @@ fn numbers<T: Element, V: Element, C: Number + Compute, I: Index>(
     )
 }
 
-/// Calls `put` with each element and the value that comes to it. Threads take slices along a
-/// dimension that no index moves in, so that no two of them meet; without one, one does it all.
+/// Calls `put` with each element and the value that comes to it. The work is split along a
+/// dimension that is not indexed, so that no two threads write the same element; if there is none, one thread does it all.
 #[inline(always)]
 fn each<I: Index>(
     parallel: &dyn Parallel,
@@ -172,8 +172,8 @@ fn each<I: Index>(
 ) {
     let dims = targets.dims();
     let count: usize = dims.iter().product();
-    let apart = (0..dims.len()).filter(|at| targets.base.strides()[*at] != 0);
-    let Some(dim) = apart.max_by_key(|at| dims[*at]) else {
+    let unindexed = (0..dims.len()).filter(|at| targets.base.strides()[*at] != 0);
+    let Some(dim) = unindexed.max_by_key(|at| dims[*at]) else {
         return slice::<I>(targets, values, bad, put, item, value_item);
     };
     let least = (SMALL / 2).div_ceil((count / dims[dim].max(1)).max(1));
@@ -198,15 +198,15 @@ fn slice<I: Index>(
     let walk = Walk::new([targets.index.layout(), targets.base.layout(), values.layout()]);
     let [si, sb, sv] = walk.inner_strides();
     vectorised(|| {
-        walk.runs(0..walk.count(), usize::MAX, |[named, to, from], length| {
+        walk.runs(0..walk.count(), usize::MAX, |[index, to, from], length| {
             // SAFETY: walks stay inside their layouts, and a checked index inside the tensor.
             unsafe {
-                let named = targets.index.first().cast::<I>().offset(named);
+                let index = targets.index.first().cast::<I>().offset(index);
                 let to = targets.base.first().cast_mut().offset(to * item);
                 let from = values.first().offset(from * value_item);
                 if si != 0 {
                     for at in 0..length as isize {
-                        match targets.offset(named.offset(at * si).read_unaligned().to_i64()) {
+                        match targets.offset(index.offset(at * si).read_unaligned().to_i64()) {
                             Some(offset) => put(
                                 to.offset((at * sb + offset) * item),
                                 from.offset(at * sv * value_item),
@@ -216,7 +216,7 @@ fn slice<I: Index>(
                     }
                     return;
                 }
-                let Some(offset) = targets.offset(named.read_unaligned().to_i64()) else {
+                let Some(offset) = targets.offset(index.read_unaligned().to_i64()) else {
                     return bad.store(true, Relaxed);
                 };
                 let to = to.offset(offset * item);

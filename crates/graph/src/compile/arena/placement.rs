@@ -3,7 +3,7 @@
 use super::Block;
 
 /// More pairs of blocks that are alive together than this are not written down; the placement is then scanned instead.
-const MOST_PAIRS: u64 = 2 << 20;
+const MAX_PAIRS: u64 = 2 << 20;
 
 /// Which gap a block goes into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl<'a> Placement<'a> {
         let pairs: u64 = degrees.iter().map(|degree| u64::from(*degree)).sum::<u64>() / 2;
         Placement {
             blocks,
-            interference: (pairs <= MOST_PAIRS).then(|| interference(blocks, &degrees)),
+            interference: (pairs <= MAX_PAIRS).then(|| interference(blocks, &degrees)),
             degrees,
             offsets: vec![0; blocks.len()],
             turn: vec![0; blocks.len()],

@@ -28,10 +28,10 @@ impl Run<'_> {
             last = Some(launched.map_err(|failure| {
                 let operation = &self.flow.prepared.work_nodes[step.work].operation;
                 let (name, kind) = (&operation.name, operation.row.name);
-                failure.within(format!("{}, node {name} ({kind})", self.label))
+                failure.in_context(format!("{}, node {name} ({kind})", self.label))
             })?);
             for value in &step.ends {
-                if let Some(block) = memory.end(*value) {
+                if let Some(block) = memory.take_block(*value) {
                     block.free()?;
                 }
             }
@@ -124,9 +124,9 @@ impl Run<'_> {
         };
         let target = self.source.target;
         let block = self.source.take(class, None, target.padded_tensor_bytes(bytes.len()))?;
-        let within = Some(format!("{}, {what}", self.label));
+        let prefix = Some(format!("{}, {what}", self.label));
         let (address, device) = (block.address(), target.device());
-        target.stream.submit(upload("graph input", &bytes, address, device, within))?;
+        target.stream.submit(upload("graph input", &bytes, address, device, prefix))?;
         Ok(memory.hold(root, block))
     }
 }

@@ -28,8 +28,8 @@ impl ValueMemory {
         address
     }
 
-    /// A value is not needed any more; gives its memory, if it was taken.
-    pub fn end(&mut self, value: ValueId) -> Option<Block> {
+    /// Takes the block of a value that is not needed any more, if it has one.
+    pub fn take_block(&mut self, value: ValueId) -> Option<Block> {
         self.addresses[value] = 0;
         self.blocks[value].take()
     }

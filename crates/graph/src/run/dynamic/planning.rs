@@ -126,7 +126,8 @@ impl Run<'_> {
         }
         if work.is_view {
             let bytes = inputs[0].as_ref().and_then(|tensor| tensor.bytes.clone());
-            planning.tensors[work.outputs[0]].as_mut().expect("just set").bytes = bytes;
+            planning.tensors[work.outputs[0]].as_mut().expect("the tensor was just set").bytes =
+                bytes;
             return Ok(());
         }
         let roots = &self.flow.roots;
@@ -165,7 +166,8 @@ impl Run<'_> {
             for ((index, inner), sizes) in self.decided_sizes(at, planning, memory)? {
                 let output = (index + inner).checked_sub(inputs.len());
                 if let Some(value) = output.and_then(|output| work.outputs.get(output)) {
-                    let tensor = planning.tensors[*value].as_mut().expect("just set");
+                    let tensor =
+                        planning.tensors[*value].as_mut().expect("the tensor was just set");
                     tensor.layout = Layout::contiguous(tensor.layout.dtype, &sizes);
                 }
             }

@@ -75,7 +75,7 @@ impl Run<'_> {
         }
         waited?;
         for (value, bytes) in values.into_iter().zip(std::mem::take(&mut *read.values.lock())) {
-            planning.tensors[value].as_mut().expect("known above").bytes = Some(bytes);
+            planning.tensors[value].as_mut().expect("the tensor is known").bytes = Some(bytes);
         }
         Ok(())
     }
@@ -126,7 +126,7 @@ impl Kernel for ReadKernel {
         Ok(())
     }
 
-    fn ended(&self, result: &error::Result<()>) {
-        self.0.outcome.end(result);
+    fn on_end(&self, result: &error::Result<()>) {
+        self.0.outcome.finish(result);
     }
 }

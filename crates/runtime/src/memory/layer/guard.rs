@@ -143,9 +143,13 @@ impl Layer for Guard {
         guarded.iter().filter_map(|block| block.check().err()).map(|error| error.text).collect()
     }
 
-    fn end(&self, gone: &dyn Fn(usize) -> bool) -> Vec<String> {
-        let ended: Vec<_> =
-            self.blocks.lock().extract_if(|&address, _| gone(address)).map(|(_, w)| w).collect();
+    fn inspect_before_release(&self, is_released: &dyn Fn(usize) -> bool) -> Vec<String> {
+        let ended: Vec<_> = self
+            .blocks
+            .lock()
+            .extract_if(|&address, _| is_released(address))
+            .map(|(_, w)| w)
+            .collect();
         ended.iter().filter_map(|block| block.check().err()).map(|error| error.text).collect()
     }
 }

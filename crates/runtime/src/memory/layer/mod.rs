@@ -42,15 +42,15 @@ pub trait Layer: Send + Sync {
         below: &dyn Allocator,
     ) -> Result<()>;
 
-    /// What is wrong with the blocks that are out now: a text for each.
+    /// One message for each problem with a live block.
     fn inspect(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// The memory at these addresses is about to go, and the blocks there that are still out with it:
-    /// a last look at them. They may come back later all the same.
-    fn end(&self, gone: &dyn Fn(usize) -> bool) -> Vec<String> {
-        let _ = gone;
+    /// Inspects the live blocks at addresses that are about to be released; one message for each problem. The blocks
+    /// may still be freed later.
+    fn inspect_before_release(&self, is_released: &dyn Fn(usize) -> bool) -> Vec<String> {
+        let _ = is_released;
         Vec::new()
     }
 
@@ -82,8 +82,8 @@ impl<L: Layer + ?Sized> Layer for Arc<L> {
         (**self).inspect()
     }
 
-    fn end(&self, gone: &dyn Fn(usize) -> bool) -> Vec<String> {
-        (**self).end(gone)
+    fn inspect_before_release(&self, is_released: &dyn Fn(usize) -> bool) -> Vec<String> {
+        (**self).inspect_before_release(is_released)
     }
 
     fn statistics(&self) -> Option<Statistics> {
@@ -128,14 +128,14 @@ impl Stack {
         &self.layers
     }
 
-    /// What is wrong with the blocks that are out now: a text for each.
+    /// One message for each problem with a live block.
     pub fn inspect(&self) -> Vec<String> {
         self.layers.iter().flat_map(|layer| layer.inspect()).collect()
     }
 
-    /// The memory at these addresses is about to go: what was wrong with blocks there that are out.
-    pub fn end(&self, gone: &dyn Fn(usize) -> bool) -> Vec<String> {
-        self.layers.iter().flat_map(|layer| layer.end(gone)).collect()
+    /// Inspects the live blocks in memory that is about to be released; one message for each problem.
+    pub fn inspect_before_release(&self, is_released: &dyn Fn(usize) -> bool) -> Vec<String> {
+        self.layers.iter().flat_map(|layer| layer.inspect_before_release(is_released)).collect()
     }
 
     /// What each layer that counts has counted, outermost first.
@@ -144,7 +144,7 @@ impl Stack {
     }
 
     /// True if no allocator uses these layers any more.
-    fn is_alone(&self) -> bool {
+    fn is_unused(&self) -> bool {
         Arc::strong_count(&self.layers) == 1
     }
 }

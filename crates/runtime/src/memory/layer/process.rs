@@ -1,4 +1,4 @@
-//! The layers of a whole process: one stack a device, one for pinned memory, and one for each allocator of the user.
+//! The layers of a whole process: one stack per device, one for pinned memory, and one for each of the user's allocators.
 
 use super::spec::MakerKind;
 use super::{Figures, Layer, Observer, Spec, Stack};
@@ -10,8 +10,8 @@ use crate::sync::Arc;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// External stacks that are kept before those whose allocator has ended are summed up.
-const KEPT: usize = 64;
+/// Above this many stacks, those of released allocators are merged into totals.
+const MAX_EXTERNAL_STACKS: usize = 64;
 
 /// What `CAIRN_MEMORY` put over the memory of a process, and the observer over all of it. Empty stacks where there
 /// is neither.
@@ -19,7 +19,7 @@ pub struct Layers {
     spec: Spec,
     observer: Option<Observer>,
     devices: Vec<Stack>,
-    host: Stack,
+    pinned: Stack,
     segments: Stack,
     externals: Mutex<Externals>,
     spine: Arc<Spine>,
@@ -28,8 +28,8 @@ pub struct Layers {
 #[derive(Default)]
 struct Externals {
     stacks: Vec<(String, Stack)>,
-    /// Of those that have ended, by the place of the stats layer among its like.
-    ended: BTreeMap<usize, Figures>,
+    /// Totals of released allocators, by the index of the stats layer in their stack.
+    released: BTreeMap<usize, Figures>,
 }
 
 impl Layers {
@@ -45,7 +45,7 @@ impl Layers {
             spec: spec.clone(),
             observer: observer.cloned(),
             devices: (0..devices).map(|_| stack(MakerKind::Device)).collect(),
-            host: stack(MakerKind::Pinned),
+            pinned: stack(MakerKind::Pinned),
             segments: build(&Spec::default(), MakerKind::Device, observer),
             externals: Mutex::new(Rank::Layer, Externals::default()),
             spine: spine.clone(),
@@ -53,44 +53,45 @@ impl Layers {
     }
 
     /// The layers that all allocators of a device share.
-    pub fn of_device(&self, device: u32) -> &Stack {
+    pub fn device(&self, device: u32) -> &Stack {
         &self.devices[device as usize]
     }
 
     /// The layers over pinned memory.
-    pub fn of_host(&self) -> &Stack {
-        &self.host
+    pub fn pinned(&self) -> &Stack {
+        &self.pinned
     }
 
-    /// What lies over the segments of pools: the blocks inside pass the layers of the device.
-    pub fn of_segments(&self) -> &Stack {
+    /// The layers over pool segments; the blocks inside them pass the device's layers.
+    pub fn segments(&self) -> &Stack {
         &self.segments
     }
 
-    /// An allocator of the user under layers of its own.
+    /// A user allocator under layers of its own.
     pub fn wrap_external(&self, maker: Arc<dyn Allocator>) -> Arc<dyn Allocator> {
         let stack = build(&self.spec, MakerKind::External, self.observer.as_ref());
         let name = maker.name();
         let wrapped = Arc::new(LayeredAllocator::new(stack.clone(), maker, self.spine.clone()));
         if !self.spec.is_empty() {
-            if self.externals.lock().stacks.len() >= KEPT {
-                self.sum_up();
+            if self.externals.lock().stacks.len() >= MAX_EXTERNAL_STACKS {
+                self.merge_released();
             }
             self.externals.lock().stacks.push((name, stack));
         }
         wrapped
     }
 
-    /// Adds up the figures of allocators that have ended, and lets their layers go.
-    fn sum_up(&self) {
+    /// Adds up the figures of released allocators, and drops their layers.
+    fn merge_released(&self) {
         let stacks = std::mem::take(&mut self.externals.lock().stacks);
-        let (gone, kept): (Vec<_>, Vec<_>) = stacks.into_iter().partition(|(_, s)| s.is_alone());
-        let statistics: Vec<_> = gone.iter().map(|(_, stack)| stack.statistics()).collect();
+        let (released, kept): (Vec<_>, Vec<_>) =
+            stacks.into_iter().partition(|(_, s)| s.is_unused());
+        let statistics: Vec<_> = released.iter().map(|(_, stack)| stack.statistics()).collect();
         let mut externals = self.externals.lock();
         for (index, statistics) in
             statistics.iter().flat_map(|statistics| statistics.iter().enumerate())
         {
-            externals.ended.entry(index).or_default().add(&statistics.total);
+            externals.released.entry(index).or_default().add(&statistics.total);
         }
         externals.stacks.splice(0..0, kept);
     }
@@ -99,27 +100,32 @@ impl Layers {
         self.externals.lock().stacks.clone()
     }
 
-    /// What is wrong with the blocks that are out now: a text for each.
+    /// One message for each problem with a live block.
     pub fn inspect(&self) -> Vec<String> {
-        let externals = self.externals();
-        let externals = externals.iter().map(|(_, stack)| stack);
-        self.devices.iter().chain([&self.host]).chain(externals).flat_map(Stack::inspect).collect()
-    }
-
-    /// The memory at these addresses is about to go: what was wrong with blocks there that are out.
-    pub fn end(&self, gone: &dyn Fn(usize) -> bool) -> Vec<String> {
         let externals = self.externals();
         let externals = externals.iter().map(|(_, stack)| stack);
         self.devices
             .iter()
-            .chain([&self.host])
+            .chain([&self.pinned])
             .chain(externals)
-            .flat_map(|stack| stack.end(gone))
+            .flat_map(Stack::inspect)
             .collect()
     }
 
-    /// The last words of a process: what [`Layers::inspect`] finds, and what was counted. Empty if
-    /// there is nothing to say. Registrations of one allocator share a line.
+    /// Inspects the live blocks in memory that is about to be released; one message for each problem.
+    pub fn inspect_before_release(&self, is_released: &dyn Fn(usize) -> bool) -> Vec<String> {
+        let externals = self.externals();
+        let externals = externals.iter().map(|(_, stack)| stack);
+        self.devices
+            .iter()
+            .chain([&self.pinned])
+            .chain(externals)
+            .flat_map(|stack| stack.inspect_before_release(is_released))
+            .collect()
+    }
+
+    /// The report at process exit: what [`Layers::inspect`] finds, and what was counted. Empty if
+    /// there is nothing to report. Registrations of one allocator share a line.
     pub fn report(&self) -> String {
         let mut text = String::new();
         for finding in self.inspect() {
@@ -140,19 +146,19 @@ impl Layers {
                 }
             }
         }
-        self.host
+        self.pinned
             .statistics()
             .iter()
             .for_each(|statistics| line("pinned host memory", &statistics.total));
-        let mut same = BTreeMap::<(String, usize), Figures>::new();
+        let mut by_name = BTreeMap::<(String, usize), Figures>::new();
         for (name, stack) in self.externals() {
             for (index, statistics) in stack.statistics().iter().enumerate() {
-                same.entry((name.clone(), index)).or_default().add(&statistics.total);
+                by_name.entry((name.clone(), index)).or_default().add(&statistics.total);
             }
         }
-        same.iter().for_each(|((name, _), figures)| line(name, figures));
+        by_name.iter().for_each(|((name, _), figures)| line(name, figures));
         let externals = self.externals.lock();
-        externals.ended.values().for_each(|figures| line("allocators that have ended", figures));
+        externals.released.values().for_each(|figures| line("released allocators", figures));
         text
     }
 }

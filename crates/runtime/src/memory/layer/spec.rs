@@ -15,7 +15,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// The most layers that a spec may have.
-pub const MOST_LAYERS: usize = 16;
+pub const MAX_LAYERS: usize = 16;
 /// The longest delay of a fault.
 pub const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
@@ -78,7 +78,7 @@ pub enum MakerKind {
     Device,
     /// Pinned memory of the host. It is no device's, so no limit of one counts it.
     Pinned,
-    /// An allocator of the user.
+    /// A user allocator.
     External,
 }
 
@@ -90,8 +90,8 @@ impl Spec {
             return Ok(Spec::default());
         }
         let parts: Vec<_> = Piece { at: 1, text }.split(',').collect();
-        if parts.len() > MOST_LAYERS {
-            return Err(parts[MOST_LAYERS].wrong(&format!("there may be {MOST_LAYERS} layers")));
+        if parts.len() > MAX_LAYERS {
+            return Err(parts[MAX_LAYERS].wrong(&format!("there may be {MAX_LAYERS} layers")));
         }
         let layers = parts.into_iter().map(Choice::parse).collect::<Result<_>>()?;
         Ok(Spec { layers })
@@ -324,7 +324,7 @@ mod tests {
             (0..44u32, 1..1024u64).prop_map(|(shift, n)| Choice::Limit(n << shift)),
             fault().prop_map(Choice::Fault),
         ];
-        prop::collection::vec(choice, 0..=MOST_LAYERS).prop_map(|layers| Spec { layers })
+        prop::collection::vec(choice, 0..=MAX_LAYERS).prop_map(|layers| Spec { layers })
     }
 
     proptest! {
@@ -346,13 +346,13 @@ mod tests {
         }
 
         #[test]
-        fn a_spec_with_a_fault_in_it_is_refused_where_it_is(spec in spec(), at in 0..MOST_LAYERS) {
+        fn a_spec_with_a_fault_in_it_is_refused_where_it_is(spec in spec(), at in 0..MAX_LAYERS) {
             let mut parts: Vec<_> = spec.layers.iter().map(Choice::to_string).collect();
             let at = at.min(parts.len());
             parts.insert(at, " gard".into());
             let text = parts.join(",");
             let place = parts[..at].iter().map(|part| part.len() + 1).sum::<usize>() + 2;
-            prop_assume!(parts.len() <= MOST_LAYERS);
+            prop_assume!(parts.len() <= MAX_LAYERS);
             let error = Spec::parse(&text).unwrap_err().text;
             prop_assert!(error.starts_with(&format!("'gard' at character {place}: ")), "{}", error);
         }
@@ -403,7 +403,7 @@ mod tests {
             let error = Spec::parse(text).unwrap_err().text;
             assert!(error.starts_with(piece) && error.contains(why), "{text}: {error}");
         }
-        let many = vec!["stats"; MOST_LAYERS + 1].join(",");
+        let many = vec!["stats"; MAX_LAYERS + 1].join(",");
         let error = Spec::parse(&many).unwrap_err().text;
         assert!(error.starts_with("'stats' at character 97: there may be 16"), "{error}");
     }

@@ -14,7 +14,7 @@ pub struct Gru<'a> {
     pub recurrence: Recurrence<'a>,
     /// The products of inputs and weights, `f32`, contiguous, with three blocks in a row; they are used up.
     pub gates: ViewMut<'a>,
-    /// LayerScratch for the products of one step's hidden states, `f32`, contiguous, rows by three blocks.
+    /// Scratch for the products of one step's hidden states, `f32`, contiguous, rows by three blocks.
     pub products: ViewMut<'a>,
     /// The weights of the hidden state, `f32`, hidden by three blocks.
     pub weights: View<'a>,

@@ -12,7 +12,7 @@ graphStatus OperatorFactory::GetOpsTypeList(std::vector<std::string> &all_ops)
 {
     std::vector<AscendString> types;
     const graphStatus status = GetOpsTypeList(types);
-    all_ops = plain(types);
+    all_ops = to_std_string(types);
     return status;
 }
 
@@ -23,7 +23,7 @@ bool OperatorFactory::IsExistOp(const std::string &operator_type)
 
 OperatorCreatorRegister::OperatorCreatorRegister(const std::string &operator_type, OpCreator const &op_creator)
     : OperatorCreatorRegister(operator_type.c_str(),
-                              op_creator ? OpCreatorV2([op_creator](const AscendString &name) { return op_creator(plain(name)); })
+                              op_creator ? OpCreatorV2([op_creator](const AscendString &name) { return op_creator(to_std_string(name)); })
                                          : OpCreatorV2())
 {
 }

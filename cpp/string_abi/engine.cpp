@@ -5,17 +5,17 @@ namespace ge {
 
 Status GEInitialize(const std::map<std::string, std::string> &options)
 {
-    return GEInitialize(ascend(options));
+    return GEInitialize(to_ascend_string(options));
 }
 
 std::string GEGetErrorMsg()
 {
-    return plain(GEGetErrorMsgV2());
+    return to_std_string(GEGetErrorMsgV2());
 }
 
 std::string GEGetWarningMsg()
 {
-    return plain(GEGetWarningMsgV2());
+    return to_std_string(GEGetWarningMsgV2());
 }
 
 }  // namespace ge

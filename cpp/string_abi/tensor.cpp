@@ -7,7 +7,7 @@ std::string TensorDesc::GetName() const
 {
     AscendString name;
     (void)GetName(name);
-    return plain(name);
+    return to_std_string(name);
 }
 
 void TensorDesc::SetName(const std::string &name)
@@ -17,12 +17,12 @@ void TensorDesc::SetName(const std::string &name)
 
 graphStatus Tensor::SetData(const std::string &data)
 {
-    return SetData(std::vector<AscendString>(1, ascend(data)));
+    return SetData(std::vector<AscendString>(1, to_ascend_string(data)));
 }
 
 graphStatus Tensor::SetData(const std::vector<std::string> &data)
 {
-    return SetData(ascend(data));
+    return SetData(to_ascend_string(data));
 }
 
 }  // namespace ge

@@ -4,16 +4,16 @@
 
 namespace ge {
 
-Session::Session(const std::map<std::string, std::string> &options) : Session(ascend(options)) {}
+Session::Session(const std::map<std::string, std::string> &options) : Session(to_ascend_string(options)) {}
 
 Status Session::AddGraph(uint32_t graph_id, const Graph &graph, const std::map<std::string, std::string> &options)
 {
-    return AddGraph(graph_id, graph, ascend(options));
+    return AddGraph(graph_id, graph, to_ascend_string(options));
 }
 
 Status Session::GetVariables(const std::vector<std::string> &var_names, std::vector<Tensor> &var_values)
 {
-    return GetVariables(ascend(var_names), var_values);
+    return GetVariables(to_ascend_string(var_names), var_values);
 }
 
 Status Session::RegisterCallBackFunc(const std::string &key, const pCallBackFunc &callback)

@@ -10,34 +10,34 @@ graphStatus AttrValue::GetValue(AttrValue::STR &val) const
     AscendString value;
     const graphStatus status = GetAttrValue(value);
     if (status == GRAPH_SUCCESS) {
-        val = plain(value);
+        val = to_std_string(value);
     }
     return status;
 }
 
 std::string TypeUtils::DataTypeToSerialString(const DataType data_type)
 {
-    return plain(DataTypeToAscendString(data_type));
+    return to_std_string(DataTypeToAscendString(data_type));
 }
 
 DataType TypeUtils::SerialStringToDataType(const std::string &str)
 {
-    return AscendStringToDataType(ascend(str));
+    return AscendStringToDataType(to_ascend_string(str));
 }
 
 std::string TypeUtils::FormatToSerialString(const Format format)
 {
-    return plain(FormatToAscendString(format));
+    return to_std_string(FormatToAscendString(format));
 }
 
 Format TypeUtils::SerialStringToFormat(const std::string &str)
 {
-    return AscendStringToFormat(ascend(str));
+    return AscendStringToFormat(to_ascend_string(str));
 }
 
 Format TypeUtils::DataFormatToFormat(const std::string &str)
 {
-    return DataFormatToFormat(ascend(str));
+    return DataFormatToFormat(to_ascend_string(str));
 }
 
 void StatusFactory::RegisterErrorNo(const uint32_t err, const std::string &desc)
@@ -47,7 +47,7 @@ void StatusFactory::RegisterErrorNo(const uint32_t err, const std::string &desc)
 
 std::string StatusFactory::GetErrDesc(const uint32_t err)
 {
-    return plain(GetErrDescV2(err));
+    return to_std_string(GetErrDescV2(err));
 }
 
 }  // namespace ge

@@ -10,7 +10,7 @@ Graph &Graph::SetOutputs(const std::vector<std::pair<ge::Operator, std::string>>
 {
     std::vector<std::pair<ge::Operator, AscendString>> named;
     for (const auto &output : outputs) {
-        named.emplace_back(output.first, ascend(output.second));
+        named.emplace_back(output.first, to_ascend_string(output.second));
     }
     return SetOutputs(named);
 }
@@ -29,7 +29,7 @@ graphStatus Graph::GetAllOpName(std::vector<std::string> &op_name) const
 {
     std::vector<AscendString> names;
     const graphStatus status = GetAllOpName(names);
-    op_name = plain(names);
+    op_name = to_std_string(names);
     return status;
 }
 
@@ -54,7 +54,7 @@ const std::string &Graph::GetName() const
     const std::lock_guard<std::mutex> held(impl_->lock);
     std::shared_ptr<void> &kept = impl_->names[_GLIBCXX_USE_CXX11_ABI];
     if (kept == nullptr) {
-        kept = std::make_shared<std::string>(plain(name));
+        kept = std::make_shared<std::string>(to_std_string(name));
     }
     return *static_cast<const std::string *>(kept.get());
 }

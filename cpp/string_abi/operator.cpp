@@ -13,14 +13,14 @@ std::string Operator::GetName() const
 {
     AscendString name;
     (void)GetName(name);
-    return plain(name);
+    return to_std_string(name);
 }
 
 std::string Operator::GetOpType() const
 {
     AscendString type;
     (void)GetOpType(type);
-    return plain(type);
+    return to_std_string(type);
 }
 
 Operator &Operator::SetInput(const std::string &dst_name, const Operator &src_oprt)
@@ -115,7 +115,7 @@ const std::map<std::string, std::string> Operator::GetAllAttrNamesAndTypes() con
     (void)GetAllAttrNamesAndTypes(types);
     std::map<std::string, std::string> plain_types;
     for (const auto &type : types) {
-        plain_types[plain(type.first)] = plain(type.second);
+        plain_types[to_std_string(type.first)] = to_std_string(type.second);
     }
     return plain_types;
 }
@@ -156,7 +156,7 @@ Operator &Operator::SetAttr(const std::string &name, std::initializer_list<int64
 
 Operator &Operator::SetAttr(const std::string &name, const std::string &attr_value)
 {
-    return SetAttr(name.c_str(), ascend(attr_value));
+    return SetAttr(name.c_str(), to_ascend_string(attr_value));
 }
 
 graphStatus Operator::GetAttr(const std::string &name, std::string &attr_value) const
@@ -164,14 +164,14 @@ graphStatus Operator::GetAttr(const std::string &name, std::string &attr_value) 
     AscendString value;
     const graphStatus status = GetAttr(name.c_str(), value);
     if (status == GRAPH_SUCCESS) {
-        attr_value = plain(value);
+        attr_value = to_std_string(value);
     }
     return status;
 }
 
 Operator &Operator::SetAttr(const std::string &name, const std::vector<std::string> &attr_value)
 {
-    return SetAttr(name.c_str(), ascend(attr_value));
+    return SetAttr(name.c_str(), to_ascend_string(attr_value));
 }
 
 graphStatus Operator::GetAttr(const std::string &name, std::vector<std::string> &attr_value) const
@@ -179,7 +179,7 @@ graphStatus Operator::GetAttr(const std::string &name, std::vector<std::string> 
     std::vector<AscendString> values;
     const graphStatus status = GetAttr(name.c_str(), values);
     if (status == GRAPH_SUCCESS) {
-        attr_value = plain(values);
+        attr_value = to_std_string(values);
     }
     return status;
 }
@@ -188,7 +188,7 @@ std::vector<std::string> Operator::GetSubgraphNames() const
 {
     std::vector<AscendString> names;
     (void)GetSubgraphNames(names);
-    return plain(names);
+    return to_std_string(names);
 }
 
 SubgraphBuilder Operator::GetSubgraphBuilder(const std::string &name) const
@@ -234,12 +234,12 @@ CAIRN_ATTRIBUTE(const std::vector<std::vector<int64_t>> &)
 
 void Operator::AttrRegister(const std::string &name, const std::string &attr_value)
 {
-    AttrRegister(name.c_str(), ascend(attr_value));
+    AttrRegister(name.c_str(), to_ascend_string(attr_value));
 }
 
 void Operator::AttrRegister(const std::string &name, const std::vector<std::string> &attr_value)
 {
-    AttrRegister(name.c_str(), ascend(attr_value));
+    AttrRegister(name.c_str(), to_ascend_string(attr_value));
 }
 
 void Operator::InputRegister(const std::string &name)
