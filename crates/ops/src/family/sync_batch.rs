@@ -311,9 +311,12 @@ fn gather_stats(call: &mut Call<'_>) -> Result<Plan> {
                 true => (sum / total, squares / total - (sum / total) * (sum / total)),
                 false => (all.mean, all.squares / total),
             };
+            // Of a constant channel, rounding may leave less than nothing. NaN stays.
+            let variance = if variance < 0.0 { 0.0 } else { variance };
             new[0].set(channel, mean);
             new[1].set(channel, 1.0 / (variance + epsilon).sqrt());
-            let unbiased = variance * total / (total - 1.0);
+            let unbiased =
+                if total > 1.0 { variance * total / (total - 1.0) } else { variance };
             for (old, value) in old.iter().zip([mean, unbiased]) {
                 old.set(channel, old.get(channel) * (1.0 - momentum) + value * momentum);
             }
