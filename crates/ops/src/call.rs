@@ -432,6 +432,11 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// The names and types of the tensors that were read so far.
+    pub fn types(&self) -> impl Iterator<Item = (&'static str, DType)> {
+        self.uses.iter().map(|one| one.parameter).zip(self.types.iter().copied())
+    }
+
     /// Fails where an output whose type was not checked cannot hold what is computed of the inputs: integers of real
     /// numbers, booleans of numbers.
     fn expect_types_fit(&self) -> Result<()> {
@@ -528,6 +533,15 @@ impl<'a> Call<'a> {
         let mut plan = Plan::new(std::mem::take(&mut self.uses), self.workspace, Box::new(kernel));
         plan.is_random = self.is_random;
         Ok(plan)
+    }
+
+    /// As [`Call::plan`], for an operator that takes no complex elements.
+    pub fn plan_real(
+        &mut self,
+        kernel: impl Fn(&Memory<'_>) -> Outcome + Send + Sync + 'static,
+    ) -> Result<Plan> {
+        self.expect_no_complex()?;
+        self.plan(kernel)
     }
 
     /// A plan that does nothing, for calls without elements.

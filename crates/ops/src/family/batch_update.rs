@@ -56,7 +56,7 @@ fn updated(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.reshaped_input(x, &grid.dims, &[&y]);
     let y = call.reshaped_output(y, &grid.dims);
     let [means, variances, scales, shifts] = [0; 4].map(|_| call.scratch(dtype, &sizes));
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let parallel = memory.parallel;
         let (x, out) = (x.view(memory), y.out(memory));
         let [means, variances, scales, shifts] =

@@ -150,10 +150,10 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     let axes = Axes::new(&[true, false]);
     let reduction_plan =
         with_real!(sums.dtype, C => call.plan_reduction(&half, &axes, &fold::sum::<C>()));
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let (dy, x, sums) = (dy.view(memory), x.view(memory), memory.scratch(&sums));
         let (mean, scale) = (mean.map(|mean| memory.view(&mean)), memory.view(&scale));
-        let weight = weight.map(|weight| memory.view(&weight));
+        let weight = weight.map(|weight| weight.view(memory));
         let out = dx.map(|dx| dx.out(memory));
         with_real!(sums.dtype(), C => {
             normalise_backward::<C>(memory.parallel, norm, out, dy, x, mean, scale, weight, sums);
