@@ -62,3 +62,74 @@ fn the_update_of_a_constant_channel_has_no_negative_variance() {
     assert_eq!(memory.read(&outs[0]), [0.5, 0.5]);
     assert_eq!(memory.read(&outs[2]), [0.0]);
 }
+
+/// A call that neither panics nor hangs, whatever it answers; the answer.
+fn answered(name: &str, args: Vec<Arg>) -> Result<(), String> {
+    TestMemory::new().run(name, args)
+}
+
+#[test]
+fn diagonals_beyond_all_elements() {
+    let mut memory = TestMemory::new();
+    let a = memory.put(F, &[2, 2], &[1.0, 2.0, 3.0, 4.0]);
+    let out = memory.zeros(F, &[2, 2]);
+    for (name, diagonal, all) in [
+        ("Tril", i64::MAX, true),
+        ("Tril", i64::MIN, false),
+        ("Triu", i64::MIN, true),
+        ("Triu", i64::MAX, false),
+    ] {
+        memory.write(&out, &[9.0; 4]);
+        memory.run(name, vec![t(&a), Arg::Int(diagonal), t(&out)]).unwrap();
+        let want = if all { [1.0, 2.0, 3.0, 4.0] } else { [0.0; 4] };
+        assert_eq!(memory.read(&out), want, "{name} {diagonal}");
+    }
+    let none = memory.zeros(F, &[0]);
+    for diagonal in [i64::MIN, i64::MAX] {
+        memory.run("Diag", vec![t(&a), Arg::Int(diagonal), t(&none)]).unwrap();
+    }
+}
+
+#[test]
+fn nothing_cannot_be_put_together_to_a_number() {
+    let mut memory = TestMemory::new();
+    let out = memory.zeros(F, &[]);
+    let error = memory.run("Cat", vec![Arg::Tensors(Vec::new()), Arg::Int(0), t(&out)]);
+    assert_eq!(error.unwrap_err(), "p2 has no dimensions, along which p0 could be put together");
+}
+
+#[test]
+fn cosines_without_dimensions_are_refused() {
+    let mut memory = TestMemory::new();
+    let [dy, x, dx] = [0; 3].map(|_| memory.zeros(F, &[1, 2, 1, 4]));
+    let [cos, sin, dcos, dsin] = [0; 4].map(|_| memory.zeros(F, &[]));
+    let args = vec![t(&dy), t(&cos), t(&sin), t(&x), Arg::Int(0), t(&dx), t(&dcos), t(&dsin)];
+    let error = memory.run("RotaryPositionEmbeddingGrad", args).unwrap_err();
+    assert!(error.contains("do not repeat to"), "{error}");
+}
+
+#[test]
+fn strides_and_offsets_that_lead_nowhere() {
+    let mut memory = TestMemory::new();
+    let (a, out) = (memory.put(F, &[1], &[-2.0]), memory.zeros(F, &[1]));
+    for stride in [isize::MIN, isize::MAX] {
+        let one = with_layout(&a, Layout::strided(F, &[1, 1], &[stride, stride], 0));
+        let to = with_layout(&out, Layout::strided(F, &[1, 1], &[1, 1], 0));
+        memory.run("Abs", vec![t(&one), t(&to)]).unwrap();
+        assert_eq!(memory.read(&out), [2.0]);
+        let dims = [0, 0, 1 << 31, 1 << 20];
+        let empty = with_layout(&a, Layout::strided(F, &dims, &[stride; 4], stride));
+        memory.run("Abs", vec![t(&empty), t(&empty)]).unwrap();
+        let args = vec![t(&empty), Arg::Int(2), Arg::Int(7), t(&empty)];
+        memory.run("Cumsum", args).unwrap_or_else(|error| assert!(error.contains("p")));
+    }
+    let byte = DType::Int8;
+    let far = Tensor::new(Layout::contiguous(byte, &[2]).from_offset(isize::MAX - 9), 0x10000);
+    let list = |one: &Tensor| Arg::Tensors(vec![one.clone()]);
+    let plan = cairn_ops::rows()["ForeachAbs"]
+        .plan(&["x", "y"], [list(&far), list(&far)].into_iter().collect());
+    assert_eq!(plan.unwrap().uses[0].address, 0x10000 + isize::MAX as usize - 9);
+    let many = Tensor::new(Layout::strided(F, &[1 << 40, 1 << 40], &[0, 0], 0), 0x10000);
+    let error = answered("Abs", vec![t(&many), t(&out)]).unwrap_err();
+    assert!(error.ends_with("leaves the address space"), "{error}");
+}
