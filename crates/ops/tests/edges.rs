@@ -133,3 +133,26 @@ fn strides_and_offsets_that_lead_nowhere() {
     let error = answered("Abs", vec![t(&many), t(&out)]).unwrap_err();
     assert!(error.ends_with("leaves the address space"), "{error}");
 }
+
+#[test]
+fn stacks_of_empty_matrices_end() {
+    let many = |dims: &[usize]| Tensor::new(Layout::contiguous(F, dims), 0x10000);
+    let a = many(&[2, 1 << 40, 0, 0]);
+    answered("LinalgCholesky", vec![t(&a), Arg::Flag(false), t(&a)]).unwrap();
+    answered("Inverse", vec![t(&a), t(&a)]).unwrap();
+    let huge = many(&[0, 1 << 22, 1 << 22]);
+    answered("LinalgQr", vec![t(&huge), Arg::Int(0), t(&huge), t(&huge)]).unwrap();
+}
+
+#[test]
+fn slices_of_no_elements_end() {
+    let empty = Tensor::new(Layout::contiguous(F, &[2, 0, 5, 1 << 40]), 0x10000);
+    let two = Arg::Scalar(Scalar::from(2.0));
+    let args = vec![t(&empty), two.clone(), Arg::Int(-1), two];
+    answered("InplaceRenorm", args).unwrap();
+    let index = Tensor::new(Layout::contiguous(DType::Int64, &[0]), 0x10000);
+    let no = Arg::Flag(false);
+    let args = vec![t(&empty), no.clone(), no, Arg::Int(3), t(&empty), t(&index), t(&index)];
+    let error = answered("UniqueConsecutive", args).unwrap_err();
+    assert!(error.contains("slices of no elements"), "{error}");
+}

@@ -205,6 +205,9 @@ fn renorm(call: &mut Call<'_>) -> Result<Plan> {
             "{power} = {p} and {norm} = {most}: expected more than 0, and 0 or more"
         )));
     }
+    if x.count() == 0 {
+        return call.nothing();
+    }
     let x = call.in_place_input(x, &[&out]);
     call.plan(move |memory| {
         let (x, out) = (x.view(memory), memory.out(&out));
