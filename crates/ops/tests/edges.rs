@@ -91,6 +91,17 @@ fn diagonals_beyond_all_elements() {
 }
 
 #[test]
+fn steps_beyond_all_elements_take_the_first() {
+    let mut memory = TestMemory::new();
+    let a = memory.put(F, &[3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let out = memory.zeros(F, &[1, 2]);
+    let int = Arg::Int;
+    let args = vec![t(&a), int(0), int(1), int(3), int(i64::MAX), t(&out)];
+    memory.run("Slice", args).unwrap();
+    assert_eq!(memory.read(&out), [3.0, 4.0]);
+}
+
+#[test]
 fn nothing_cannot_be_put_together_to_a_number() {
     let mut memory = TestMemory::new();
     let out = memory.zeros(F, &[]);
@@ -135,6 +146,20 @@ fn strides_and_offsets_that_lead_nowhere() {
 }
 
 #[test]
+fn groups_that_are_none() {
+    let mut memory = TestMemory::new();
+    let x = memory.zeros(F, &[2, 0, 3]);
+    let (weight, mean) = (memory.zeros(F, &[0]), memory.zeros(F, &[0]));
+    for groups in [-1, -2, i64::MIN] {
+        let mut args = vec![t(&x), t(&weight), t(&weight), Arg::Int(groups)];
+        args.extend([Arg::Text("NCHW".into()), Arg::Float(1e-5), Arg::Flag(true), Arg::Float(1.0)]);
+        args.extend([t(&x), t(&mean), t(&mean)]);
+        let error = memory.run("GroupNormSwish", args).unwrap_err();
+        assert!(error.contains("groups"), "{error}");
+    }
+}
+
+#[test]
 fn stacks_of_empty_matrices_end() {
     let many = |dims: &[usize]| Tensor::new(Layout::contiguous(F, dims), 0x10000);
     let a = many(&[2, 1 << 40, 0, 0]);
@@ -155,4 +180,17 @@ fn slices_of_no_elements_end() {
     let args = vec![t(&empty), no.clone(), no, Arg::Int(3), t(&empty), t(&index), t(&index)];
     let error = answered("UniqueConsecutive", args).unwrap_err();
     assert!(error.contains("slices of no elements"), "{error}");
+}
+
+#[test]
+fn indices_without_coordinates_name_all() {
+    let mut memory = TestMemory::new();
+    let a = memory.put(F, &[2], &[1.0, 2.0]);
+    let (index, out) = (memory.zeros(DType::Int64, &[3, 0]), memory.zeros(F, &[3, 2]));
+    memory.run("GatherNd", vec![t(&a), t(&index), Arg::Flag(false), t(&out)]).unwrap();
+    assert_eq!(memory.read(&out), [1.0, 2.0, 1.0, 2.0, 1.0, 2.0]);
+    let empty = memory.zeros(F, &[7, 7, 0]);
+    let index = memory.zeros(DType::Int64, &[7, 7, 0]);
+    let out = memory.zeros(F, &[7, 7, 7, 7, 0]);
+    memory.run("GatherNd", vec![t(&empty), t(&index), Arg::Flag(false), t(&out)]).unwrap();
 }
