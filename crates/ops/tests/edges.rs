@@ -194,3 +194,29 @@ fn indices_without_coordinates_name_all() {
     let out = memory.zeros(F, &[7, 7, 7, 7, 0]);
     memory.run("GatherNd", vec![t(&empty), t(&index), Arg::Flag(false), t(&out)]).unwrap();
 }
+
+#[test]
+fn weights_of_any_strides_normalise() {
+    let mut memory = TestMemory::new();
+    let x = memory.put(F, &[1, 2, 2], &[1.0, 2.0, 3.0, 4.0]);
+    let (weight, grad) = (memory.put(F, &[2, 2], &[1.0, 2.0, 3.0, 4.0]), memory.zeros(F, &[2, 2]));
+    let turned = Layout::contiguous(F, &[2, 2]).transposed(0, 1);
+    let [turned_weight, turned_grad] = [&weight, &grad].map(|one| with_layout(one, turned));
+    let y = memory.zeros(F, &[1, 2, 2]);
+    let [mean, scale] = [0; 2].map(|_| memory.zeros(F, &[1, 1, 1]));
+    let shape = Arg::Ints(vec![2, 2]);
+    let mut args = vec![t(&x), shape.clone(), t(&turned_weight), Arg::Absent];
+    args.extend([Arg::Float(0.0), t(&y), t(&mean), t(&scale)]);
+    memory.run("LayerNorm", args).unwrap();
+    let by = 1.25f64.sqrt();
+    let want = [-1.5 / by, -0.5 * 3.0 / by, 0.5 * 2.0 / by, 1.5 * 4.0 / by];
+    memory.read(&y).iter().zip(want).for_each(|(y, want)| assert!((y - want).abs() < 1e-6));
+    let dy = memory.put(F, &[1, 2, 2], &[1.0; 4]);
+    let dx = memory.zeros(F, &[1, 2, 2]);
+    let mut args = vec![t(&dy), t(&x), shape, t(&mean), t(&scale), t(&turned_weight)];
+    args.extend([Arg::Absent, Arg::Flags(vec![true, true, false])]);
+    args.extend([t(&dx), t(&turned_grad), Arg::Absent]);
+    memory.run("LayerNormBackward", args).unwrap();
+    let want = [-1.5 / by, 0.5 / by, -0.5 / by, 1.5 / by];
+    memory.read(&grad).iter().zip(want).for_each(|(g, want)| assert!((g - want).abs() < 1e-6));
+}
