@@ -220,3 +220,11 @@ fn weights_of_any_strides_normalise() {
     let want = [-1.5 / by, 0.5 / by, -0.5 / by, 1.5 / by];
     memory.read(&grad).iter().zip(want).for_each(|(g, want)| assert!((g - want).abs() < 1e-6));
 }
+
+#[test]
+fn padding_by_the_least_number() {
+    let mut memory = TestMemory::new();
+    let (a, out) = (memory.put(F, &[1], &[1.0]), memory.put(F, &[0], &[]));
+    let args = vec![t(&a), Arg::Ints(vec![i64::MIN, i64::MAX]), Arg::Absent, t(&out)];
+    memory.run("ConstantPadNd", args).unwrap();
+}
