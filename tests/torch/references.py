@@ -79,6 +79,15 @@ def figures(x, epsilon=1e-5):
     return x.mean(-1, True), (x.var(-1, unbiased=False, keepdim=True) + epsilon).rsqrt()
 
 
+def overlaps(boxes, others, extra):
+    """What two rectangles have in common by what they cover together, a row for each of the others; sides are `extra` longer."""
+    low = torch.maximum(boxes[None, :, :2], others[:, None, :2])
+    high = torch.minimum(boxes[None, :, 2:], others[:, None, 2:])
+    common = (high - low + extra).clamp(min=0).prod(-1)
+    area = lambda one: (one[:, 2:] - one[:, :2] + extra).prod(-1)
+    return common / (area(boxes)[None] + area(others)[:, None] - common)
+
+
 def masked_softmax(x, mask, scale):
     return torch.where(mask, -10000.0, scale * x).softmax(-1)
 

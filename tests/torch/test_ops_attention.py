@@ -215,3 +215,16 @@ def test_features_apart(layout, sunk):
         return torch.cat(parts)
 
     compare(attend, reference, inputs, 3e-2)
+
+
+@pytest.mark.parametrize("sizes", [(0, 3, 3), (1, 0, 3)], ids=["no batch", "no queries"])
+def test_the_gradients_of_nothing_are_zeros(sizes):
+    batch, queries, keys = sizes
+    inputs = [torch.zeros(batch, 2, length, 4, device="npu", requires_grad=True) for length in (queries, keys, keys)]
+    result = torch.nn.functional.scaled_dot_product_attention(*inputs)
+    junk = [torch.full((1, 2, 3, 4), 7.0, device="npu") for _ in range(8)]
+    torch.npu.synchronize()
+    del junk
+    result.sum().backward()
+    torch.npu.synchronize()
+    assert all(one.grad.abs().sum().item() == 0.0 for one in inputs)

@@ -136,3 +136,35 @@ def test_large_and_small_parts():
     for function in (torch.abs, torch.tanh, torch.sgn):
         torch.testing.assert_close(function(x.npu()).cpu(), function(x), rtol=1e-5, atol=1e-6, equal_nan=True)
     torch.testing.assert_close((x.npu() / x.npu()).cpu()[:4], torch.ones(4, dtype=torch.complex64))
+
+
+def chosen(x):
+    return torch.tensor([2, 0, 2], device=x.device)
+
+
+BY_INDEX = {
+    "index": lambda x: x[chosen(x)],
+    "index_select": lambda x: x.index_select(0, chosen(x)),
+    "gather": lambda x: x.gather(0, chosen(x)[:, None].expand(3, 5)),
+    "index_add": lambda x: x.index_add(0, chosen(x), x[:3] * 2),
+    "index_add 3": lambda x: x.index_add(0, chosen(x), x[:3], alpha=3),
+    "scatter_add": lambda x: x.scatter_add(0, chosen(x)[:, None].expand(3, 5), x * 2),
+    "index_put": lambda x: x.index_put((chosen(x),), x[:3] * 2, accumulate=True),
+    "put": lambda x: x.put(chosen(x), x.flatten()[:3] * 2, accumulate=True),
+    "index_fill": lambda x: x.index_fill(0, chosen(x)[:1], 2j),
+}
+
+
+@pytest.mark.parametrize("layout", ["plain", "turned"])
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("name", BY_INDEX)
+def test_functions_by_index(name, dtype, layout):
+    check(BY_INDEX[name], dtype, laid(numbers(3, 5, dtype=dtype), layout))
+
+
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "smooth_l1_loss", "soft_margin_loss"])
+def test_losses_refuse_complex_numbers(name):
+    x = numbers(3, 5).npu()
+    with pytest.raises(RuntimeError, match="complex64"):
+        getattr(torch.nn.functional, name)(x, x * 2)
+        torch.npu.synchronize()

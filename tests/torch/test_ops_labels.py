@@ -65,6 +65,18 @@ def test_nll_of_planes(reduction, weighted, dtype):
     both(loss, [scores], dtype)
 
 
+@pytest.mark.parametrize("zero", [False, True])
+def test_a_ctc_loss_keeps_nan(zero):
+    scores = tensor((12, 2, 6), 1)
+    scores[3, 0] = float("nan")
+    labels, lengths, counts = torch.tensor([[1, 2, 2, 3], [4, 1, 4, 1]]), torch.tensor([12, 12]), torch.tensor([4, 4])
+    scores = scores.npu().requires_grad_()
+    losses = F.ctc_loss(scores, labels.npu(), lengths, counts, reduction="none", zero_infinity=zero)
+    losses.sum().backward()
+    assert losses.isnan().tolist() == [True, False]
+    assert scores.grad[:, 0].isnan().any() and not scores.grad[:, 1].isnan().any()
+
+
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 @pytest.mark.parametrize("zero", [False, True])
 def test_ctc_gradient(reduction, zero):

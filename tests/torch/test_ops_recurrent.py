@@ -161,6 +161,33 @@ def test_the_gradients_of_the_fused_cell(absent, dtype):
     assert_near([one.cpu().float() for one in have], [gates.grad, cell.grad, gates.grad.sum(0)], HALVES[dtype])
 
 
+def fill_free_memory():
+    """Leaves other numbers than 0 in the memory that the next tensors get."""
+    sizes = [(24, 6), (24, 4), (24,), (18, 6), (18, 4), (18,), (16, 4), (16, 3), (16,)]
+    junk = [torch.full(size, 7.0, device="npu") for size in sizes for _ in range(8)]
+    torch.npu.synchronize()
+    del junk
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_the_gradients_of_no_rows_are_zeros(kind):
+    module = network(kind, torch.float32).npu()
+    y, _ = module(torch.zeros(STEPS, 0, INPUTS, device="npu", requires_grad=True))
+    fill_free_memory()
+    y.sum().backward()
+    for name, one in module.named_parameters():
+        assert one.grad.abs().sum().item() == 0.0, name
+
+
+def test_the_gradients_of_a_cell_of_no_rows_are_zeros():
+    params = [numbers(-1, 1, torch.float32, size).npu().requires_grad_() for size in ((16, 3), (16, 4), (16,), (16,))]
+    x, h, c = (torch.zeros(0, size, device="npu", requires_grad=True) for size in (3, 4, 4))
+    h, c = torch._VF.lstm_cell(x, (h, c), *params)
+    fill_free_memory()
+    (h.sum() + c.sum()).backward()
+    assert [one.grad.abs().sum().item() for one in params] == [0.0] * 4
+
+
 def test_training_with_an_lstm():
     """Losses of 20 steps of Adam, each within 1e-4 of the CPU's."""
     losses = []

@@ -3,7 +3,7 @@
 use crate::argument::{Arg, Args, Tensor};
 use crate::error::{Error, Outcome, Result};
 use crate::plan::{AccessMode, Memory, Operand, Plan, Scratch, Use, gaps};
-use cairn_tensor::{DType, Layout, Scalar};
+use cairn_tensor::{DType, Layout, Scalar, Strides};
 use smallvec::SmallVec;
 use std::cell::Cell;
 
@@ -27,6 +27,22 @@ pub struct Call<'a> {
     workspace: usize,
     is_too_large: bool,
     pub(crate) is_random: bool,
+}
+
+/// The layout of the same elements, with whose sizes and strides kernels compute without an overflow: strides that lead
+/// to no element, which a caller may set to anything, are others. `None` where there are more elements than addresses.
+fn bounded(layout: &Layout) -> Option<Layout> {
+    if !layout.fits() {
+        return None;
+    }
+    if layout.dims().contains(&0) {
+        return Some(layout.packed());
+    }
+    let is_huge = |stride: isize| stride.checked_mul(64).is_none();
+    let strides: Strides = (layout.dims().iter().zip(layout.strides()))
+        .map(|(size, stride)| if *size == 1 && is_huge(*stride) { 0 } else { *stride })
+        .collect();
+    Some(Layout::strided(layout.dtype, layout.dims(), &strides, layout.offset))
 }
 
 /// What an argument is to be used for.
@@ -118,10 +134,11 @@ impl<'a> Call<'a> {
             let dtype = tensor.layout.dtype;
             return Err(Error::invalid(format!("{parameter} has elements of type {dtype}")));
         }
-        let Some(span) = tensor.span() else {
+        let (Some(layout), Some(span)) = (bounded(&tensor.layout), tensor.span()) else {
             let layout = tensor.layout;
             return Err(Error::invalid(format!("{parameter} ({layout}) leaves the address space")));
         };
+        let tensor = &Tensor::new(layout, tensor.address);
         if tensor.address == 0 && tensor.layout.count() > 0 {
             let layout = tensor.layout;
             return Err(Error::Null(format!("the address of {parameter} ({layout}) is null")));
@@ -134,7 +151,7 @@ impl<'a> Call<'a> {
         }
         let argument = (self.caller_indices.get(at).copied().unwrap_or(at), inner);
         let item = tensor.layout.item() as isize;
-        let lead = span.start as isize - tensor.address as isize;
+        let lead = span.start.wrapping_sub(tensor.address) as isize;
         let layout = tensor.layout.from_offset(tensor.layout.offset - lead / item);
         let slot = match self.uses.iter().position(|one| one.argument == argument) {
             Some(slot) => {
@@ -432,6 +449,11 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// The names and types of the tensors that were read so far.
+    pub fn types(&self) -> impl Iterator<Item = (&'static str, DType)> {
+        self.uses.iter().map(|one| one.parameter).zip(self.types.iter().copied())
+    }
+
     /// Fails where an output whose type was not checked cannot hold what is computed of the inputs: integers of real
     /// numbers, booleans of numbers.
     fn expect_types_fit(&self) -> Result<()> {
@@ -528,6 +550,15 @@ impl<'a> Call<'a> {
         let mut plan = Plan::new(std::mem::take(&mut self.uses), self.workspace, Box::new(kernel));
         plan.is_random = self.is_random;
         Ok(plan)
+    }
+
+    /// As [`Call::plan`], for an operator that takes no complex elements.
+    pub fn plan_real(
+        &mut self,
+        kernel: impl Fn(&Memory<'_>) -> Outcome + Send + Sync + 'static,
+    ) -> Result<Plan> {
+        self.expect_no_complex()?;
+        self.plan(kernel)
     }
 
     /// A plan that does nothing, for calls without elements.

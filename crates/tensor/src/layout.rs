@@ -115,6 +115,14 @@ pub fn contiguous_strides(dims: &[usize]) -> Strides {
     strides
 }
 
+/// The product of sizes; the greatest number there is where it is more.
+fn count(dims: &[usize]) -> usize {
+    match dims.contains(&0) {
+        true => 0,
+        false => dims.iter().copied().fold(1, usize::saturating_mul),
+    }
+}
+
 /// The sizes that two shapes broadcast to, by PyTorch's rule; `None` when they do not.
 pub fn broadcast(a: &[usize], b: &[usize]) -> Option<Dims> {
     let rank = a.len().max(b.len());
@@ -171,9 +179,9 @@ impl Layout {
         self.dims.len()
     }
 
-    /// The number of elements.
+    /// The number of elements; the greatest number there is where they are more (see [`Layout::fits`]).
     pub fn count(&self) -> usize {
-        self.dims.iter().product()
+        count(&self.dims)
     }
 
     /// Bytes of one element; 0 for a type whose elements have no integral number of bytes.
@@ -183,7 +191,7 @@ impl Layout {
 
     /// Bytes of all elements when they are contiguous.
     pub fn bytes(&self) -> usize {
-        self.count() * self.item()
+        self.count().saturating_mul(self.item())
     }
 
     /// Whether the bytes of all elements, one after the other, are a number of addresses, also when a size of 0 leaves
@@ -220,7 +228,7 @@ impl Layout {
                 0 => return true,
                 1 => {}
                 _ if *stride != expected => return false,
-                size => expected *= size as isize,
+                size => expected = expected.wrapping_mul(size as isize),
             }
         }
         true
@@ -288,8 +296,9 @@ impl Layout {
         self
     }
 
-    /// `count` elements of a dimension from `start` on, every `step`-th.
+    /// `count` elements of a dimension from `start` on, every `step`-th. The step to no second element may be any.
     pub fn sliced(mut self, dim: usize, start: usize, count: usize, step: isize) -> Layout {
+        let step = if count > 1 { step } else { 1 };
         self.offset += start as isize * self.strides[dim];
         self.dims[dim] = count;
         self.strides[dim] *= step;
@@ -319,7 +328,7 @@ impl Layout {
     /// Sizes and strides of `dims` as one chain of elements: other sizes for the same elements in the
     /// same order, without a copy. `None` where that takes one, or counts differ.
     pub fn reshaped(&self, dims: &[usize]) -> Option<Layout> {
-        if dims.iter().product::<usize>() != self.count() {
+        if count(dims) != self.count() {
             return None;
         }
         if self.count() == 0 || self.is_contiguous() {

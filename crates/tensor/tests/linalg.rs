@@ -231,3 +231,24 @@ fn singular_values_of_a_matrix_without_full_rank() {
     near(&sigma, &[45f64.sqrt(), 0.0]);
     near(&product(&w, &adjoint(&w, 3, 3), [3; 3]), &unit(3));
 }
+
+#[test]
+fn factors_of_numbers_far_from_one() {
+    let (m, n) = (4, 3);
+    for scale in [1e-200, 1e-160, 1e160, 1e200] {
+        let values: Vec<f64> = random(m * n, 7);
+        let scaled: Vec<f64> = values.iter().map(|one| one * scale).collect();
+        let (a, scales, q) = (StackMemory::new(&scaled), empty::<f64>(n), empty::<f64>(m * n));
+        qr(
+            &SingleThread,
+            &a.stack::<f64>(1, m * n),
+            &scales.stack(1, n),
+            Some(&q.stack(1, m * n)),
+            [m, n, n],
+        );
+        let q = q.read::<f64>(m * n);
+        let r: Vec<f64> = a.read::<f64>(n * n).iter().map(|one| one / scale).collect();
+        near(&product(&q, &r, [m, n, n]), &values);
+        near(&product(&adjoint(&q, m, n), &q, [n, m, n]), &unit(n));
+    }
+}

@@ -203,6 +203,24 @@ fn long_sums_have_parts_and_stay_exact() {
 }
 
 #[test]
+fn nothing_is_read_of_an_expanded_tensor_without_elements() {
+    for (dims, axes) in [
+        (vec![0], vec![true]),
+        (vec![0, 3], vec![true, true]),
+        (vec![2, 0], vec![false, true]),
+        (vec![0, 3], vec![true, false]),
+    ] {
+        let layout = Layout::strided(DType::Float, &dims, &vec![0; dims.len()], 0);
+        let a = View::over(&[], layout).unwrap();
+        let types = (DType::Float, DType::Int64);
+        let (sums, _) = run(&SingleThread, a, &axes, fold::sum::<f32>(), |x| (x, 0), types);
+        assert!(numbers(&sums, f32::from_ne_bytes).iter().all(|sum| *sum == 0.0));
+        let (sums, _) = run(&SingleThread, a, &axes, fold::sum::<f64>(), |x| (x, 0), types);
+        assert!(numbers(&sums, f32::from_ne_bytes).iter().all(|sum| *sum == 0.0));
+    }
+}
+
+#[test]
 fn parts_follow_the_documented_formula() {
     let split = |dims: &[usize], axes: &[bool]| {
         ReductionDims::new(&Layout::contiguous(DType::Float, dims), axes)

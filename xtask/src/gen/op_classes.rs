@@ -57,7 +57,8 @@ const PLACES: [(&str, &str); 15] = [
         "nonlinear_fuc_ops.h",
         "Elu EluGradV2 FastGelu FastGeluGrad Gelu GeluGrad GeluGradV2 GeluV2 HardSigmoid HardSigmoidGrad HardSwish \
          HardSwishGrad HardtanhGrad LeakyRelu LeakyReluGrad LogSigmoid LogSigmoidGrad Mish MishGrad PRelu Relu \
-         ReluGrad Selu Sigmoid SigmoidGrad Softplus Softsign Swish Tanh TanhGrad ThresholdGradV2D ThresholdV2",
+         ReluGrad Selu Sigmoid SigmoidGrad Softplus Softsign Swish SwishGrad Tanh TanhGrad ThresholdGradV2D \
+         ThresholdV2",
     ),
     ("pad_ops.h", "Fill Pad PadV3"),
     (

@@ -224,6 +224,15 @@ pub const NODES: &[Node] = &[
     node("HardSwishGrad", &["grad", "x"], &["y"], Infer::Like(1), |c| HARDSWISH.plan(c), BINARY)
         .elementwise(),
     node(
+        "SwishGrad",
+        &["grad", "x", "y"],
+        &["grad_x"],
+        Infer::Like(0),
+        |c| SWISH.plan(c),
+        &[A(0), A(1), Attr("scale", AttrDefault::Float(1.0)), O(0)],
+    )
+    .elementwise(),
+    node(
         "HardSigmoidGrad",
         &["grads", "input_x"],
         &["y"],

@@ -61,7 +61,7 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let [scales, shifts] = [0; 2].map(|_| call.scratch(dtype, &grid.scales()));
     let reduction_plan = with_real!(dtype, C => call.plan_reduction(&x.layout(), &grid.axes(), &fold::moments::<C>()));
     let count = grid.count() as f64;
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let (view, out) = (x.view(memory), y.out(memory));
         let [mean, scale, variance, scales, shifts] =
             [mean, scale, variance, scales, shifts].map(|one| memory.scratch(&one));
@@ -181,7 +181,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         ]
     });
     let count = grid.count() as f64;
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let (dy, x) = (dy.view(memory), x.view(memory));
         let scratch = |one: Scratch| memory.scratch(&one);
         let (buffer, means, scale) = (scratch(buffer), scratch(means), scratch(scale));

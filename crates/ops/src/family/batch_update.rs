@@ -56,7 +56,7 @@ fn updated(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.reshaped_input(x, &grid.dims, &[&y]);
     let y = call.reshaped_output(y, &grid.dims);
     let [means, variances, scales, shifts] = [0; 4].map(|_| call.scratch(dtype, &sizes));
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let parallel = memory.parallel;
         let (x, out) = (x.view(memory), y.out(memory));
         let [means, variances, scales, shifts] =
@@ -65,7 +65,9 @@ fn updated(call: &mut Call<'_>) -> Result<Plan> {
             let (share, epsilon, grown) = (C::of(1.0 / count), C::of(epsilon), C::of(grown));
             map1(parallel, means, memory.view(&sums), move |s: C| s.mul(share));
             map2(parallel, variances, memory.view(&squares), means.view(), move |s: C, m: C| {
-                s.mul(share).sub(m.mul(m))
+                let variance = s.mul(share).sub(m.mul(m));
+                // Of a constant channel, rounding may leave less than nothing. NaN stays.
+                if variance < C::ZERO { C::ZERO } else { variance }
             });
             map2(parallel, scales, variances.view(), memory.view(&scale), move |v: C, w: C| {
                 w.div(Real::sqrt(v.add(epsilon)))

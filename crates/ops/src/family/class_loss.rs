@@ -135,7 +135,7 @@ fn cross_entropy(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.in_place_input(x, &[&logarithms, &loss]);
     let dtype = with_real!(x.layout().dtype, C => C::DTYPE);
     let (exact, each) = (call.scratch(dtype, &sizes), call.scratch(dtype, &[sizes[0]]));
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let classes = targets.classes(memory)?;
         let (exact, each) = (memory.scratch(&exact), memory.scratch(&each));
         with_real!(dtype, C => {
@@ -176,7 +176,7 @@ fn cross_entropy_backward(call: &mut Call<'_>) -> Result<Plan> {
         })?;
     let targets = Targets::new(call, [2, 3, 5, 6], sizes, &[&out])?;
     let logarithms = call.in_place_input(logarithms, &[&out]);
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let classes = targets.classes(memory)?;
         let (grad, logarithms) = (PositionAccess::new(line.view(memory)), logarithms.view(memory));
         let divisor = if kind == Reduction::Mean { classes.total(sizes[1]) } else { 1.0 };
@@ -210,7 +210,7 @@ fn softmax_cross_entropy(call: &mut Call<'_>) -> Result<Plan> {
     let axes = super::reduction_plan::Axes::new(&[false, true]);
     let reduction_plan =
         with_real!(dtype, C => call.plan_reduction(&products, &axes, &fold::sum::<C>()));
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let (scratch, products) = (memory.scratch(&scratch), memory.scratch(&products));
         let (labels, parallel) = (labels.view(memory), memory.parallel);
         with_real!(dtype, C => {
@@ -259,7 +259,7 @@ fn multilabel_margin_loss(call: &mut Call<'_>) -> Result<Plan> {
     let name = call.parameter(1);
     let dtype = with_real!(x.dtype, C => C::DTYPE);
     let each = call.scratch(dtype, &[rows]);
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let (each, marks) = (memory.scratch(&each), memory.out(&marks));
         let (x, target): (View<'_>, View<'_>) = (x.view(memory), target.view(memory));
         let answer = with_real!(dtype, C => {

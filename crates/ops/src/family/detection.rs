@@ -5,7 +5,7 @@ use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::ArgSource::{A, Attr, No, O};
+use crate::table::ArgSource::{A, Attr, B, No, O};
 use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::access::{OffsetAccess, OffsetAccessMut};
 use cairn_tensor::kernels::boxes::{Overlap, Rectangle, Suppression, suppress};
@@ -44,7 +44,8 @@ fn expect_matrix(
     )))
 }
 
-/// Arguments: rectangles, others, mode, extra length of sides, aligned, out.
+/// Arguments: rectangles, others, mode, extra length of sides, aligned, out, whether it has a row for each of the others
+/// (no when absent).
 fn iou(call: &mut Call<'_>) -> Result<Plan> {
     let (a, b, out) = (call.tensor(0)?, call.tensor(1)?, call.output(5)?);
     let how = overlap(call, 2)?;
@@ -63,6 +64,13 @@ fn iou(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_dims(1, &b, a.dims())?;
     }
     let columns = if aligned { 1 } else { others };
+    let out = match !aligned && call.flag_or(6, false)? {
+        true => {
+            call.expect_dims(5, &out, &[columns, rows])?;
+            out.with_layout(out.transposed(0, 1))
+        }
+        false => out,
+    };
     call.expect_dims(5, &out, &[rows, columns])?;
     let [first, second] = [rows, others].map(|count| call.scratch(DType::Double, &[count, 4]));
     let overlaps = call.scratch(DType::Double, &[rows, columns]);
@@ -427,8 +435,33 @@ const COLUMNS: ArgSource = Attr("pooled_width", AttrDefault::Required);
 const SAMPLES: ArgSource = Attr("sample_num", AttrDefault::Int(2));
 const ENDS: ArgSource = Attr("roi_end_mode", AttrDefault::Int(1));
 
+/// A row for each of the second rectangles.
+fn iou_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (a, b) = (call.layout(0)?, call.layout(1)?);
+    expect_matrix(call, 0, &a, 1, 4)?;
+    expect_matrix(call, 1, &b, 1, 4)?;
+    let columns = if call.flag(4)? { 1 } else { a.dims()[0] };
+    Ok(vec![Layout::contiguous(a.dtype, &[b.dims()[0], columns])])
+}
+
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
+    node(
+        "Iou",
+        &["bboxes", "gtboxes"],
+        &["overlap"],
+        Infer::By(iou_output),
+        iou,
+        &[
+            A(0),
+            A(1),
+            Attr("mode", AttrDefault::Text("iou")),
+            Attr("eps", AttrDefault::Float(1.0)),
+            Attr("aligned", AttrDefault::Flag(false)),
+            O(0),
+            B(true),
+        ],
+    ),
     node(
         "ROIAlign",
         &["features", "rois", "rois_n?"],

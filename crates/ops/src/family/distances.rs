@@ -175,7 +175,8 @@ fn pdist(call: &mut Call<'_>) -> Result<Plan> {
             "{name} has the sizes {dims:?}: expected two dimensions"
         )));
     };
-    call.expect_dims(2, &out, &[count * count.saturating_sub(1) / 2])?;
+    let pairs = count.checked_mul(count.saturating_sub(1)).map_or(usize::MAX, |all| all / 2);
+    call.expect_dims(2, &out, &[pairs])?;
     call.plan(move |memory| {
         let (x, out) = (x.view(memory), memory.out(&out));
         with_real!(x.dtype(), C => condensed::<C>(memory.parallel, out, x, distance));
@@ -203,6 +204,9 @@ fn renorm(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!(
             "{power} = {p} and {norm} = {most}: expected more than 0, and 0 or more"
         )));
+    }
+    if x.count() == 0 {
+        return call.nothing();
     }
     let x = call.in_place_input(x, &[&out]);
     call.plan(move |memory| {

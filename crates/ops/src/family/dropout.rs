@@ -51,7 +51,7 @@ fn dropout_gen_mask(call: &mut Call<'_>) -> Result<Plan> {
     let (generator, mask) = (call.generator(2)?, call.output(5)?);
     call.settle_type(5);
     check_mask(call, 5, &mask, count)?;
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let p = p.read(memory).as_f64();
         let keep = if stays { p } else { 1.0 - p };
         draw(memory.parallel, memory.out(&mask), count, generator.philox(memory), keep);
@@ -96,7 +96,7 @@ fn masked(call: &mut Call<'_>, scale: Scale, multiplies: bool) -> Result<Plan> {
         check_mask(call, 1, &mask, x.count())?;
     }
     let x = call.apart(Input::Tensor(x), &out);
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let factor = scale.factor(number.read(memory).as_f64());
         x.prepare(memory);
         x.with(memory, out.dims(), |x| {
@@ -138,7 +138,7 @@ fn dropout(call: &mut Call<'_>) -> Result<Plan> {
     check_mask(call, 7, &mask, x.count())?;
     let dtype = call.promoted(Typed::Tensor(x.dtype), Typed::Tensor(x.dtype))?;
     let (count, x) = (x.count(), call.apart(Input::Tensor(x), &out));
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let p = if active { p.read(memory).as_f64() } else { 0.0 };
         let (out, mask) = (memory.out(&out), memory.out(&mask));
         draw(memory.parallel, mask, count, generator.philox(memory), 1.0 - p);
@@ -181,7 +181,7 @@ fn dropout_v3(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} = {offset} is no multiple of 4")));
     }
     let (count, x) = (x.count(), call.apart(Input::Tensor(x), &out));
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let p = p.read(memory).as_f64();
         let (out, mask) = (memory.out(&out), memory.out(&mask));
         x.prepare(memory);

@@ -110,6 +110,7 @@ fn numbers(call: &mut Call<'_>, at: usize, default: f64, count: usize) -> Result
         Arg::Tensor(tensor) if tensor.layout.count() != 1 => {
             let operand = call.tensor(at)?;
             call.expect_arithmetic(at, operand.dtype)?;
+            expect_count(call, at, operand.count(), count)?;
             let row = operand.reshaped(&[operand.count()]).ok_or_else(|| {
                 let (name, layout) = (call.parameter(at), *operand.layout());
                 Error::invalid(format!("{name} ({layout}) must be contiguous"))
@@ -120,10 +121,16 @@ fn numbers(call: &mut Call<'_>, at: usize, default: f64, count: usize) -> Result
         }
         _ => vec![call.parameter_or(at, default)?; count],
     };
-    if list.len() == count {
-        return Ok(list);
+    expect_count(call, at, list.len(), count)?;
+    Ok(list)
+}
+
+/// Fails unless there are `have` numbers for as many tensors.
+fn expect_count(call: &Call<'_>, at: usize, have: usize, count: usize) -> Result<()> {
+    if have == count {
+        return Ok(());
     }
-    let (name, have) = (call.parameter(at), list.len());
+    let name = call.parameter(at);
     Err(Error::invalid(format!(
         "{name} has {have} numbers: expected one for each of {count} tensors"
     )))

@@ -359,6 +359,16 @@ impl Call<'_> {
         }
     }
 
+    /// Fails where a tensor that was read so far has complex elements.
+    pub fn expect_no_complex(&self) -> Result<()> {
+        match self.types().find(|(_, dtype)| dtype.is_complex()) {
+            None => Ok(()),
+            Some((name, dtype)) => Err(Error::invalid(format!(
+                "{name} has elements of type {dtype}: expected real ones"
+            ))),
+        }
+    }
+
     /// Fails for a complex number, where only real ones are computed with.
     pub fn expect_real_number(&self, at: usize, dtype: DType) -> Result<()> {
         if !dtype.is_complex() {

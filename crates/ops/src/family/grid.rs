@@ -77,7 +77,9 @@ pub fn grid(call: &Call<'_>, at: usize, x: (usize, &Layout)) -> Result<Grid> {
             "is not {samples} samples of {channels} channels of {positions} positions"
         ));
     }
-    if groups == 0 || channels % groups != 0 {
+    let sizes = [samples, groups, positions].map(|size| size.max(1));
+    let fits = sizes.into_iter().try_fold(1, usize::checked_mul).is_some();
+    if groups == 0 || !fits || channels % groups != 0 {
         return wrong(format!("has {channels} channels, which {groups} groups cannot share"));
     }
     Ok(Grid { dims: [samples, groups, channels / groups, positions], batch: false })

@@ -173,9 +173,7 @@ fn index_by_tensors_dims(a: &Layout, chosen: &[usize], shape: &[usize]) -> Resul
     if dims.len() + shape.len() > MAX_DIMS {
         return Err(Error::invalid(format!("{dims:?} by {shape:?} has too many dimensions")));
     }
-    if !chosen.is_empty() {
-        shape.iter().enumerate().for_each(|(i, size)| dims.insert(first_dim + i, *size));
-    }
+    shape.iter().enumerate().for_each(|(i, size)| dims.insert(first_dim + i, *size));
     Ok((first_dim, dims))
 }
 

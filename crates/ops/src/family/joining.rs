@@ -48,6 +48,12 @@ fn as_list(layout: Layout) -> Layout {
 
 fn cat_along(call: &mut Call<'_>, tensors: Vec<Operand>, dim: i64, out: Operand) -> Result<Plan> {
     let dim = call.wrap(1, dim, out.rank())?;
+    if out.rank() == 0 {
+        let (name, out) = (call.parameter(0), call.parameter(2));
+        return Err(Error::invalid(format!(
+            "{out} has no dimensions, along which {name} could be put together"
+        )));
+    }
     let mut parts = Vec::new();
     let mut start = 0;
     for (at, one) in tensors.into_iter().enumerate() {
@@ -58,7 +64,7 @@ fn cat_along(call: &mut Call<'_>, tensors: Vec<Operand>, dim: i64, out: Operand)
         let fits = one.rank() == out.rank()
             && (0..out.rank()).all(|i| i == dim || one.dims()[i] == out.dims()[i]);
         let size = if fits { one.dims().get(dim).copied().unwrap_or(1) } else { 0 };
-        if !fits || out.rank() == 0 || start + size > out.dims()[dim] {
+        if !fits || start + size > out.dims()[dim] {
             let (name, have, name_out, want) =
                 (call.parameter(0), one.dims(), call.parameter(2), out.dims());
             return Err(Error::invalid(format!(

@@ -80,7 +80,7 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     if kind == Reduction::None {
         call.expect_dims(5, &out, target.dims())?;
     }
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let weight = weight.map(|weight| memory.view(&weight));
         let classes = Classes { target: memory.view(&target), weight, ignored };
         let (view, to) = (memory.view(&x), memory.out(&out));
@@ -125,7 +125,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
             )));
         }
     };
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let weight = weight.map(|weight| memory.view(&weight));
         let classes = Classes { target: memory.view(&target), weight, ignored };
         let to = memory.out(&out);

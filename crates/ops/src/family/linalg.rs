@@ -85,7 +85,8 @@ impl StackScratch {
         let bytes = sizes.copied().try_fold(item, usize::checked_mul);
         let bytes = bytes.and_then(|bytes| bytes.checked_add(ALIGN)).unwrap_or(usize::MAX);
         let scratch = call.scratch(DType::Uint8, &[bytes]);
-        let (each, count) = (each.iter().product(), all.count());
+        let each = each.iter().copied().fold(1, usize::saturating_mul);
+        let count = all.count();
         StackScratch { scratch, each, count }
     }
 
@@ -130,6 +131,9 @@ fn inverse(call: &mut Call<'_>) -> Result<Plan> {
     let all = Matrices::square(call, 0, &a, TYPES)?;
     let out = result(call, 1, a.dims(), &a)?;
     let adjoint = call.flag_or(2, false)?;
+    if out.count() == 0 {
+        return call.nothing();
+    }
     with_field!(a.dtype, F => {
         let n = all.rows;
         let [from, to] = [0; 2].map(|_| StackScratch::new(call, size_of::<F>(), &all, &[n, n]));
@@ -153,6 +157,9 @@ fn cholesky(call: &mut Call<'_>) -> Result<Plan> {
     let all = Matrices::square(call, 0, &a, TYPES)?;
     let upper = call.flag_or(1, false)?;
     let out = result(call, 2, a.dims(), &a)?;
+    if out.count() == 0 {
+        return call.nothing();
+    }
     let name = call.parameter(0);
     with_field!(a.dtype, F => {
         let n = all.rows;
@@ -197,6 +204,9 @@ fn qr(call: &mut Call<'_>) -> Result<Plan> {
         _ => Some(result(call, 2, &all.with(&[m, columns]), &a)?),
     };
     let r = result(call, 3, &all.with(&[columns, n]), &a)?;
+    if r.count() == 0 && q.is_none_or(|q| q.count() == 0) {
+        return call.nothing();
+    }
     with_field!(a.dtype, F => {
         let item = size_of::<F>();
         let matrices = StackScratch::new(call, item, &all, &[m, n]);
@@ -239,6 +249,9 @@ fn svd(call: &mut Call<'_>) -> Result<Plan> {
         }
         false => None,
     };
+    if sigma.count() == 0 && outs.is_none_or(|(u, v)| u.count() == 0 && v.count() == 0) {
+        return call.nothing();
+    }
     let tall = m >= n;
     with_field!(a.dtype, F => {
         let item = size_of::<F>();
@@ -325,6 +338,9 @@ fn triangular_solve(call: &mut Call<'_>) -> Result<Plan> {
         true => Some(result(call, 6, &dims_a, &b)?),
         false => None,
     };
+    if x.count() == 0 && half.is_none_or(|half| half.count() == 0) {
+        return call.nothing();
+    }
     let (wide_a, wide_b) = (a.broadcast_to(&dims_a), b.broadcast_to(&dims_x));
     let (Some(wide_a), Some(wide_b)) = (wide_a, wide_b) else {
         unreachable!("sizes broadcast, as was checked");

@@ -178,7 +178,7 @@ fn loss(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let losses = call.losses(4, &dims, reduction(call, 2)?)?;
     let (x, target) =
         (call.in_place_input(x, &[&losses.out]), call.in_place_input(target, &[&losses.out]));
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let (x, target) = (wide(x.view(memory), &dims), wide(target.view(memory), &dims));
         losses.run(memory, |unreduced| {
             with_real!(unreduced.dtype(), C => {
@@ -207,7 +207,7 @@ fn square_by_first(call: &mut Call<'_>) -> Result<Plan> {
         (buffer, call.plan_reduction(&buffer, &axes, &fold::sum::<C>()))
     });
     let divisor = if kind == Reduction::Mean { dims[0] as f64 } else { 1.0 };
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let (x, target) = (wide(x.view(memory), &dims), wide(target.view(memory), &dims));
         let (buffer, out) = (memory.scratch(&buffer), memory.out(&out));
         with_real!(out.dtype(), C => {
@@ -236,7 +236,7 @@ fn loss_backward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let mean = reduction(call, 3)? == Reduction::Mean;
     let factor = if mean { 1.0 / dims.iter().product::<usize>().max(1) as f64 } else { 1.0 };
     let sources = [grad, x, target].map(|one| call.in_place_input(one, &[&out]));
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let [grad, x, target] = sources.map(|one| wide(one.view(memory), &dims));
         let out = memory.out(&out);
         with_real!(out.dtype(), C => {
@@ -278,7 +278,7 @@ fn by_target(
     let mean = reduction(call, kind)? == Reduction::Mean;
     let factor = if mean { 1.0 / dims.iter().product::<usize>().max(1) as f64 } else { 1.0 };
     let sources = [grad, x, target].map(|one| call.in_place_input(one, &[&out]));
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let [grad, x, target] = sources.map(|one| wide(one.view(memory), &dims));
         map3(memory.parallel, memory.out(&out), grad, x, target, move |g: f64, x: f64, t: f64| {
             g * factor * slope(x, t)
@@ -307,7 +307,7 @@ fn logits_by_target(call: &mut Call<'_>) -> Result<Plan> {
     let (grad, x) = (call.in_place_input(grad, &[&out]), call.in_place_input(x, &[&out]));
     let others = [weight, positive].map(|one| one.map(|one| call.in_place_input(one, &[&out])));
     let scratch = with_real!(out.dtype, C => call.scratch(C::DTYPE, &dims));
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let (grad, x) = (wide(grad.view(memory), &dims), wide(x.view(memory), &dims));
         let one = Constant::new(Scalar::from(1.0));
         let [weight, positive] = others
@@ -413,7 +413,7 @@ fn cross_entropy(call: &mut Call<'_>, logits: bool) -> Result<Plan> {
     let others =
         [weight, positive, grad].map(|one| one.map(|one| call.in_place_input(one, &[&out])));
     let scratch = with_real!(out.dtype, C => call.scratch(C::DTYPE, &dims));
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let (x, target) = (wide(x.view(memory), &dims), wide(target.view(memory), &dims));
         let one = Constant::new(Scalar::from(1.0));
         let [weight, positive, grad] = others

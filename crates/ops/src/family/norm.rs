@@ -57,6 +57,15 @@ impl Call<'_> {
     }
 }
 
+/// Fails unless a tensor has one number for each element of a row.
+fn expect_column(call: &Call<'_>, at: usize, operand: &Operand, rows: Rows) -> Result<()> {
+    if operand.count() == rows[1] {
+        return Ok(());
+    }
+    let (name, layout) = (call.parameter(at), *operand.layout());
+    Err(Error::invalid(format!("{name} ({layout}) is no row of {} numbers", rows[1])))
+}
+
 /// The sizes to normalise: a list, or those of the weights.
 fn shape(call: &Call<'_>, list: usize, weight: usize) -> Result<Vec<usize>> {
     if !call.has(list) {
@@ -81,7 +90,10 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     let mut affine = [None; 2];
     for (slot, at) in affine.iter_mut().zip([2, 3]) {
         *slot = match call.optional(at)? {
-            Some(one) => Some(call.by_column(at, one, rows)?),
+            Some(one) => {
+                expect_column(call, at, &one, rows)?;
+                Some(call.reshaped_input(one, &rows[1..], &[&y]))
+            }
             None => None,
         };
     }
@@ -94,11 +106,11 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     }
     let x = call.reshaped_input(x, &rows, &[&y]);
     let y = call.reshaped_output(y, &rows);
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         if rows[1] == 0 {
             return Ok(());
         }
-        let [weight, bias] = affine.map(|one| one.map(|one| memory.view(&one)));
+        let [weight, bias] = affine.map(|one| one.map(|one| one.view(memory)));
         let [mean, scale] = saved.map(|one| one.map(|one| memory.out(&one)));
         let (view, out, affine) = (x.view(memory), y.out(memory), Affine { weight, bias });
         with_real!(view.dtype(), C => {
@@ -127,7 +139,10 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     let scale = call.tensor(4)?;
     let scale = call.by_row(4, scale, rows)?;
     let weight = match call.optional(5)? {
-        Some(weight) => Some(call.by_column(5, weight, rows)?),
+        Some(weight) => {
+            expect_column(call, 5, &weight, rows)?;
+            Some(weight)
+        }
         None => None,
     };
     let dx = if call.has(7) && is_requested(0) { Some(call.output(7)?) } else { None };
@@ -138,11 +153,13 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     for (slot, at) in grads.iter_mut().zip([8, 9]) {
         if call.has(at) && is_requested(at - 7) {
             let out = call.output(at)?;
-            *slot = Some(call.by_column(at, out, rows)?);
+            expect_column(call, at, &out, rows)?;
+            *slot = Some(call.reshaped_output(out, &rows[1..]));
         }
     }
     let outs: Vec<&Operand> = dx.iter().collect();
     let (dy, x) = (call.reshaped_input(dy, &rows, &outs), call.reshaped_input(x, &rows, &outs));
+    let weight = weight.map(|weight| call.reshaped_input(weight, &rows[1..], &outs));
     let dx = dx.map(|dx| call.reshaped_output(dx, &rows));
     let count = parts(rows[0], rows[1]);
     let sums = with_real!(x.layout().dtype, C => call.scratch(C::DTYPE, &[2, count, rows[1]]));
@@ -150,10 +167,10 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     let axes = Axes::new(&[true, false]);
     let reduction_plan =
         with_real!(sums.dtype, C => call.plan_reduction(&half, &axes, &fold::sum::<C>()));
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let (dy, x, sums) = (dy.view(memory), x.view(memory), memory.scratch(&sums));
         let (mean, scale) = (mean.map(|mean| memory.view(&mean)), memory.view(&scale));
-        let weight = weight.map(|weight| memory.view(&weight));
+        let weight = weight.map(|weight| weight.view(memory));
         let out = dx.map(|dx| dx.out(memory));
         with_real!(sums.dtype(), C => {
             normalise_backward::<C>(memory.parallel, norm, out, dy, x, mean, scale, weight, sums);
@@ -161,7 +178,8 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
                 if let Some(grad) = grad {
                     let part = sums.view().with_layout(sums.layout().at(0, which)).expect("a half of it");
                     let end = |sum: C| (sum, false);
-                    reduction_plan.run(memory, part, fold::sum::<C>(), (memory.out(grad), None), end);
+                    reduction_plan.run(memory, part, fold::sum::<C>(), (grad.out(memory), None), end);
+                    grad.done(memory);
                 }
             }
         });

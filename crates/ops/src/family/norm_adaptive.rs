@@ -94,7 +94,7 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let dims = x.dims().to_vec();
     let x = call.reshaped_input(x, &rows, &[]);
     let scratch = with_real!(out.dtype, C => call.scratch(C::DTYPE, &dims));
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let scratch = memory.scratch(&scratch);
         let [weight, bias] = affine.map(|one| one.map(|one| memory.view(&one)));
         let [mean, factor] = saved.map(|one| one.map(|one| memory.out(&one)));
@@ -178,7 +178,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let summing = with_real!(dtype, C => call.plan_reduction(&half, &Axes::new(&[true, false]), &fold::sum::<C>()));
     let mut by_line = dims.clone();
     *by_line.last_mut().expect("two dimensions or more") = 1;
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let parallel = memory.parallel;
         let (scaled, scratch, sums) =
             (memory.scratch(&scaled), memory.scratch(&scratch), memory.scratch(&sums));

@@ -126,7 +126,7 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         None => with_real!(x1.dtype, C => SumTarget::Scratch(call.scratch(C::DTYPE, &rows))),
     };
     let to = call.reshaped_output(y, &rows);
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         if rows[0] == 0 || rows[1] == 0 {
             return Ok(());
         }
@@ -195,7 +195,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let axes = Axes::new(&[true, false]);
     let reduction_plan =
         with_real!(dtype, C => call.plan_reduction(&half, &axes, &fold::sum::<C>()));
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let (sum, to_sum, sums) =
             (memory.scratch(&sum), memory.scratch(&to_sum), memory.scratch(&sums));
         row_sum.run(memory, sum);
@@ -238,7 +238,7 @@ fn gemma(call: &mut Call<'_>) -> Result<Plan> {
     let weights = with_real!(x.dtype, C => call.scratch(C::DTYPE, &[rows[1]]));
     let x = call.reshaped_input(x, &rows, &[&y]);
     let y = call.reshaped_output(y, &rows);
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         if rows[0] == 0 || rows[1] == 0 {
             return Ok(());
         }

@@ -84,7 +84,8 @@ fn pad_with_value(
     for (at, (before, after)) in pairs.iter().enumerate() {
         let dim = rank - 1 - at;
         let size = a.dims()[dim] as i64;
-        let (start, end) = ((-before).max(0).min(size), (size + after.min(&0)).max(0));
+        let (start, end) =
+            (before.saturating_neg().max(0).min(size), (size + after.min(&0)).max(0));
         let count = (end - start).max(0) as usize;
         from = from.sliced(dim, if count == 0 { 0 } else { start as usize }, count, 1);
         let start = if count == 0 { 0 } else { (*before).max(0) as usize };

@@ -185,6 +185,12 @@ fn summed(
     let out = call.output(at)?;
     call.expect_dims(at, &out, call.layout(like.0)?.dims())?;
     call.expect_dtype(at, &out, REAL)?;
+    if out.rank() != like.1.len() {
+        let (name, have, whole) = (call.parameter(at), out.dims(), like.1);
+        return Err(Error::invalid(format!(
+            "{name} has the sizes {have:?}, which do not repeat to {whole:?}"
+        )));
+    }
     let axes: Axes = out.dims().iter().zip(like.1).map(|(have, whole)| have != whole).collect();
     let reduction_plan =
         with_real!(products.dtype, C => call.plan_reduction(products, &axes, &fold::sum::<C>()));

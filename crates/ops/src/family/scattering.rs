@@ -15,8 +15,9 @@ use cairn_tensor::kernels::element::Compute;
 use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::{fill_scalar, map1};
 use cairn_tensor::kernels::number::Number;
-use cairn_tensor::kernels::scatter::{ScatterMode, scatter};
-use cairn_tensor::{DType, Layout, Scalar, View, ViewMut, with_number};
+use cairn_tensor::kernels::scatter::{ScatterMode, can_accumulate_complex, scatter};
+use cairn_tensor::{DType, Layout, Scalar, View, ViewMut, with_complex, with_number};
+use num_complex::Complex;
 
 /// Where values come to: the output itself, or a copy of it in the workspace: in `f32` where half types are combined.
 #[derive(Clone, Copy)]
@@ -92,8 +93,8 @@ impl Values {
             let typed = (values.dtype != out.dtype).then(|| call.scratch(out.dtype, values.dims()));
             return Ok(Values::Tensor(values, typed));
         }
-        call.expect_numbers(0, out)?;
-        call.scalar(at).map(Values::Number)
+        call.expect_complex_arithmetic(0, out.dtype)?;
+        factor(call, at, out).map(Values::Number)
     }
 
     fn layout(&self) -> Option<&Layout> {
@@ -141,6 +142,27 @@ fn typed(out: &Operand, mode: ScatterMode) -> DType {
     match out.dtype {
         DType::Float16 | DType::Bf16 if mode != ScatterMode::Replace => DType::Float,
         dtype => dtype,
+    }
+}
+
+/// A number that elements of a tensor are multiplied with, or that takes their place: a complex one where they are.
+fn factor(call: &Call<'_>, at: usize, out: &Operand) -> Result<Scalar> {
+    match call.arg(at) {
+        Arg::Scalar(Scalar::Complex(..)) if out.dtype.is_complex() => call.any_scalar(at),
+        _ => call.number(at),
+    }
+}
+
+/// Fails unless values can be combined with the elements of a tensor in this way.
+fn expect_combines(call: &Call<'_>, at: usize, out: &Operand, mode: ScatterMode) -> Result<()> {
+    match mode {
+        ScatterMode::Replace => Ok(()),
+        ScatterMode::Add | ScatterMode::Multiply
+            if can_accumulate_complex(out.dtype, out.dtype) =>
+        {
+            Ok(())
+        }
+        _ => call.expect_numbers(at, out),
     }
 }
 
@@ -199,9 +221,7 @@ fn scatter_elements(call: &mut Call<'_>) -> Result<Plan> {
         true => None,
         false => neutral(mode, typed(&out, mode)),
     };
-    if mode != ScatterMode::Replace {
-        call.expect_numbers(5, &out)?;
-    }
+    expect_combines(call, 5, &out, mode)?;
     let index = call.read_index(2, &[&out])?.at_least_1d();
     let values = Values::read(call, 3, &out)?;
     let dim = call.dim(1, out.rank())?;
@@ -283,10 +303,8 @@ fn slices(call: &mut Call<'_>) -> Result<Plan> {
     let wraps = call.flag(7)?;
     let index = call.read_index(2, &[&out])?.at_least_1d();
     let values = Values::read(call, 3, &out)?;
-    let factor = if call.has(4) { call.number(4)? } else { Scalar::from(1) };
-    if mode != ScatterMode::Replace {
-        call.expect_numbers(5, &out)?;
-    }
+    let factor = if call.has(4) { factor(call, 4, &out)? } else { Scalar::from(1) };
+    expect_combines(call, 5, &out, mode)?;
     let dim = call.dim(1, out.rank())?;
     if index.rank() != 1 {
         let (name, have) = (call.parameter(2), index.dims());
@@ -302,7 +320,10 @@ fn slices(call: &mut Call<'_>) -> Result<Plan> {
             )));
         }
     }
-    let plain = matches!(factor, Scalar::Bool(true)) || factor.as_f64() == 1.0;
+    let plain = match factor {
+        Scalar::Complex(value, _) => value == Complex::new(1.0, 0.0),
+        real => real.as_f64() == 1.0,
+    };
     let destination = Destination::from(call, &from, out, mode);
     let dtype = typed(&out, mode);
     let scaled = (!plain).then(|| call.scratch(dtype, &dims));
@@ -319,10 +340,16 @@ fn slices(call: &mut Call<'_>) -> Result<Plan> {
                 let values = match &scaled {
                     Some(scratch) => {
                         let scaled = memory.scratch(scratch);
-                        with_number!(dtype, C => {
-                            let factor = C::from_scalar(factor);
-                            map1::<C, C>(memory.parallel, scaled, values, move |x| x.mul(factor));
-                        });
+                        match dtype.is_complex() {
+                            true => with_complex!(dtype, C => {
+                                let factor = C::from_scalar(factor);
+                                map1::<C, C>(memory.parallel, scaled, values, move |x| x * factor);
+                            }),
+                            false => with_number!(dtype, C => {
+                                let factor = C::from_scalar(factor);
+                                map1::<C, C>(memory.parallel, scaled, values, move |x| x.mul(factor));
+                            }),
+                        }
                         scaled.view()
                     }
                     None => values,
@@ -339,8 +366,8 @@ fn slices(call: &mut Call<'_>) -> Result<Plan> {
 /// One number at indices of a dimension that are known now. Arguments: a, dimension, indices, value, out.
 fn index_fill(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 4)?;
-    let (dim, value) = (call.dim(1, out.rank())?, call.scalar(3)?);
-    call.expect_numbers(4, &out)?;
+    let (dim, value) = (call.dim(1, out.rank())?, factor(call, 3, &out)?);
+    call.expect_complex_arithmetic(4, out.dtype)?;
     let target = out.at_least_1d();
     let mut indices = Vec::new();
     for index in call.ints(2)? {
@@ -409,9 +436,7 @@ fn index_put_from(
         let (name, have, want) = (call.parameter(2), layout.dims(), indices.dims);
         return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {want:?}")));
     }
-    if mode != ScatterMode::Replace {
-        call.expect_numbers(0, &out)?;
-    }
+    expect_combines(call, 0, &out, mode)?;
     let destination = Destination::from(call, &from, out, mode);
     let dtype = typed(&out, mode);
     call.plan(move |memory| {
@@ -437,6 +462,7 @@ fn put_by_flat_index(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.inout(0)?;
     let index = call.read_index(1, &[&out])?;
     let mode = if call.flag(3)? { ScatterMode::Add } else { ScatterMode::Replace };
+    expect_combines(call, 0, &out, mode)?;
     let values = Values::read(call, 2, &out)?;
     let layout = *values.layout().expect("a tensor");
     if layout.count() != index.count() || layout.reshaped(index.dims()).is_none() {

@@ -75,7 +75,7 @@ fn combine(call: &mut Call<'_>, how: Joint) -> Result<Plan> {
 /// The diagonal of a matrix, `above` of the main one; empty where it has none.
 fn diagonal(layout: &Layout, above: i64) -> Layout {
     let [rows, columns] = [layout.dims()[0] as i64, layout.dims()[1] as i64];
-    let (down, right) = ((-above).max(0), above.max(0));
+    let (down, right) = (above.saturating_neg().max(0), above.max(0));
     let count = (rows - down).min(columns - right).max(0) as usize;
     let [by_row, by_column] = [layout.strides()[0], layout.strides()[1]];
     let offset = match count {

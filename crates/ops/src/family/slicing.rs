@@ -181,7 +181,7 @@ fn part_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
     let fits = begins.len() == a.rank() && sizes.len() == a.rank();
     for dim in 0..if fits { a.rank() } else { 0 } {
         let size = a.dims()[dim] as i64;
-        let count = if sizes[dim] == -1 { size - begins[dim] } else { sizes[dim] };
+        let count = if sizes[dim] == -1 { size.saturating_sub(begins[dim]) } else { sizes[dim] };
         if begins[dim] < 0 || count < 0 || begins[dim].saturating_add(count) > size {
             return Err(Error::invalid(format!(
                 "{sizes:?} from {begins:?} on leave {:?}",

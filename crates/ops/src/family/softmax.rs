@@ -29,7 +29,7 @@ fn forward<const LOG: bool>(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(2, &out, a.dims())?;
     let dim = only(call, 1, a.rank())?;
     let a = call.in_place_input(a, &[&out]);
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let (a, out) = (a.view(memory), memory.out(&out));
         with_real!(out.dtype(), C => softmax::<C>(memory.parallel, out, a, dim, LOG));
         Ok(())
@@ -44,7 +44,7 @@ fn backward<const LOG: bool>(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(3, &out, grad.dims())?;
     let dim = only(call, 2, grad.rank())?;
     let (grad, y) = (call.in_place_input(grad, &[&out]), call.in_place_input(y, &[&out]));
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let (grad, y, out) = (grad.view(memory), y.view(memory), memory.out(&out));
         let double = grad.dtype() == DType::Double;
         with_real!(if double { DType::Double } else { DType::Float }, C => {

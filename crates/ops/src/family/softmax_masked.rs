@@ -88,7 +88,7 @@ fn scaled_masked_softmax(call: &mut Call<'_>) -> Result<Plan> {
     let mask = mask(call, 1, &out)?;
     let x = call.in_place_input(x, &[&out]);
     let intermediate = Intermediate::new(call, out);
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let (x, mask, target) = (x.view(memory), mask.view(memory), intermediate.out(memory));
         with_real!(target.dtype(), C => {
             let (scale, masked) = (C::of(scale), C::of(MASKED));
@@ -113,7 +113,7 @@ fn scaled_masked_softmax_backward(call: &mut Call<'_>) -> Result<Plan> {
     let mask = mask(call, 2, &out)?;
     let (grad, y) = (call.in_place_input(grad, &[&out]), call.in_place_input(y, &[&out]));
     let intermediate = Intermediate::new(call, out);
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let (grad, y, target) = (grad.view(memory), y.view(memory), intermediate.out(memory));
         let mask = mask.view(memory);
         with_real!(target.dtype(), C => {
@@ -188,7 +188,7 @@ fn masked_softmax_with_bias(call: &mut Call<'_>) -> Result<Plan> {
     let dtype = with_real!(out.dtype, C => C::DTYPE);
     let scratch = call.scratch(dtype, &dims);
     let to = call.reshaped_output(out, &dims);
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let (x, scratch) = (x.view(memory), memory.scratch(&scratch));
         let zero = Constant::new(Scalar::from(0.0));
         let [mask, bias] = terms.map(|one| match one {

@@ -259,6 +259,12 @@ fn unique_elements(call: &mut Call<'_>) -> Result<Plan> {
         Some(_) if a.rank() == 0 => {
             return Err(Error::invalid(format!("{} has no dimensions", call.parameter(0))));
         }
+        Some(dim) if a.count() == 0 && a.dims()[dim] > 0 => {
+            let (name, dims) = (call.parameter(0), a.dims());
+            return Err(Error::invalid(format!(
+                "{name} {dims:?} has slices of no elements along dimension {dim}, which do not differ"
+            )));
+        }
         Some(dim) => a.dims()[dim],
         None => a.count(),
     };

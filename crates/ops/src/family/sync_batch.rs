@@ -58,7 +58,7 @@ fn stats(call: &mut Call<'_>) -> Result<Plan> {
     let dtype = computed(&x);
     let x = call.reshaped_input(x, &grid.dims, &[&first, &second]);
     let reduction_plan = with_real!(dtype, C => call.plan_reduction(&x.layout(), &grid.axes(), &fold::moments::<C>()));
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let axes = grid.axes();
         let [first, second] = [first, second].map(|one| narrow(memory.out(&one), &axes));
         with_real!(dtype, C => {
@@ -90,7 +90,7 @@ fn normalise_elements(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.reshaped_input(x, &grid.dims, &[&y]);
     let y = call.reshaped_output(y, &grid.dims);
     let [scales, shifts] = [0; 2].map(|_| call.scratch(dtype, &sizes));
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let parallel = memory.parallel;
         let (x, out) = (x.view(memory), y.out(memory));
         let [scales, shifts] = [scales, shifts].map(|one| memory.scratch(&one));
@@ -144,7 +144,7 @@ fn elementwise_backward(call: &mut Call<'_>) -> Result<Plan> {
     let buffer = call.scratch(dtype, &grid.dims);
     let [scales, slopes, shares] = [0; 3].map(|_| call.scratch(dtype, &sizes));
     let known = counts.map(|counts| call.scratch(DType::Double, counts.dims()));
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let parallel = memory.parallel;
         let (dy, x, out) = (dy.view(memory), x.view(memory), dx.out(memory));
         let [buffer, scales, slopes, shares] = [buffer, scales, slopes, shares].map(|one| memory.scratch(&one));
@@ -209,7 +209,7 @@ fn reduce_backward(call: &mut Call<'_>) -> Result<Plan> {
         call.plan_reduction(&dy.layout(), &grid.axes(), &fold::sum::<C>()),
         call.plan_reduction(&buffer, &grid.axes(), &fold::sum::<C>()),
     ]);
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let parallel = memory.parallel;
         let (dy, x) = (dy.view(memory), x.view(memory));
         let [buffer, sums, products, scales] = [buffer, sums, products, scales].map(|one| memory.scratch(&one));
@@ -272,7 +272,7 @@ fn gather_stats(call: &mut Call<'_>) -> Result<Plan> {
     let n = call.scratch(DType::Double, &[devices]);
     let kept = [0; 2].map(|_| call.scratch(DType::Double, &[width]));
     let updated = [0; 2].map(|_| call.scratch(DType::Double, &[width]));
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let parallel = memory.parallel;
         let [a, b, n] = [a, b, n].map(|one| memory.scratch(&one));
         let (kept, updated) =
@@ -311,9 +311,11 @@ fn gather_stats(call: &mut Call<'_>) -> Result<Plan> {
                 true => (sum / total, squares / total - (sum / total) * (sum / total)),
                 false => (all.mean, all.squares / total),
             };
+            // Of a constant channel, rounding may leave less than nothing. NaN stays.
+            let variance = if variance < 0.0 { 0.0 } else { variance };
             new[0].set(channel, mean);
             new[1].set(channel, 1.0 / (variance + epsilon).sqrt());
-            let unbiased = variance * total / (total - 1.0);
+            let unbiased = if total > 1.0 { variance * total / (total - 1.0) } else { variance };
             for (old, value) in old.iter().zip([mean, unbiased]) {
                 old.set(channel, old.get(channel) * (1.0 - momentum) + value * momentum);
             }

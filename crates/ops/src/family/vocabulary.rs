@@ -98,7 +98,7 @@ fn linear_online_max_sum(call: &mut Call<'_>) -> Result<Plan> {
     let scores = call.scratch(DType::Float, &[rows, vocab_size]);
     let product = Product::new(call, &scores, &input, &weight.transposed(0, 1));
     let name = call.parameter(2);
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let scratch = memory.scratch(&scores);
         product.run(memory, scratch, input.view(memory), transposed(weight.view(memory)));
         if let Some(out) = &scores_out {
@@ -153,7 +153,7 @@ fn loss(call: &mut Call<'_>) -> Result<Plan> {
         }
         call.expect_dims(8, weights, scores.dims())?;
     }
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let (sums, predicted) = (sums.view(memory), predicted.view(memory));
         let greatest = greatest.view(memory);
         let scores = scores.map(|one| one.view(memory));
@@ -230,7 +230,7 @@ fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
     let back = Product::new(call, &to_input, &weights, &weight);
     let across = Product::new(call, &to_weight, &weights.transposed(0, 1), &input);
     let name = call.parameter(4);
-    call.plan(move |memory| {
+    call.plan_real(move |memory| {
         let scratch = memory.scratch(&weights);
         let (input, weight) = (input.view(memory), weight.view(memory));
         match (&softmax, &saved_stats, &scoring) {

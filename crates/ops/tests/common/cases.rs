@@ -163,6 +163,12 @@ impl Input {
         Input { layout, bytes: self.what.bytes(&layout, self.seed), ..self.clone() }
     }
 
+    /// The same kind of values of another type.
+    pub fn with_dtype(&self, dtype: DType) -> Input {
+        let layout = self.layout.with_dtype(dtype);
+        Input { layout, bytes: self.what.bytes(&layout, self.seed), ..self.clone() }
+    }
+
     /// A piece of the elements, in a line.
     pub fn piece(&self, range: std::ops::Range<usize>) -> Input {
         let item = self.layout.item();

@@ -129,6 +129,18 @@ impl TestMemory {
         self.finish(plan.map_err(|error| error.text().to_owned())?)
     }
 
+    /// As [`TestMemory::by_name`], with all outputs and attributes.
+    pub fn node(
+        &self,
+        name: &str,
+        inputs: &[Option<Tensor>],
+        outputs: &[Tensor],
+        attributes: &[(String, Arg)],
+    ) -> Result<(), String> {
+        let plan = cairn_ops::nodes()[name].plan(&NodeArgs { inputs, outputs, attributes });
+        self.finish(plan.map_err(|error| error.text().to_owned())?)
+    }
+
     fn finish(&self, plan: Plan) -> Result<(), String> {
         self.workspace.set(plan.workspace);
         let uses: Vec<&[Cell<u8>]> = (plan.uses.iter())

@@ -20,8 +20,11 @@ pub struct Sequences<'v> {
     pub blank: usize,
 }
 
-/// ln(e^a + e^b ..).
+/// ln(e^a + e^b ..); NaN where one of them is.
 fn sum_of(values: &[f64]) -> f64 {
+    if values.iter().any(|value| value.is_nan()) {
+        return f64::NAN;
+    }
     let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if most == f64::NEG_INFINITY {
         return most;

@@ -288,6 +288,11 @@ impl<'v, F: Fold> Reducer<'v, F> {
         if results == 0 {
             return;
         }
+        if reduced == 0 {
+            return split(parallel, results, 64, SMALL, |range| {
+                self.each(range, |_, offsets| store(offsets, self.fold.start()));
+            });
+        }
         if let (2.., Some(partial)) = (parts, partial) {
             let partials = Accumulators::<F::Accumulator>::over(&partial, parts * results);
             parallel.run(parts, &|part| {

@@ -7,6 +7,7 @@ use super::strip::narrow;
 use crate::parallel::{Parallel, split};
 use crate::{DType, View, ViewMut};
 use half::f16;
+use std::ops::Range;
 
 /// What the corners of a region mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +55,32 @@ fn between(position: f64, size: usize) -> Option<[(usize, f64); 2]> {
     Some([(first, 1.0 - second), (first + 1, second)])
 }
 
+/// The image that a number of a region says; none has the greatest, which stands for a negative one or NaN.
+fn image_of(value: f64) -> usize {
+    if value > -1.0 { value.max(0.0) as usize } else { usize::MAX }
+}
+
+impl Region {
+    /// Samples of a cell along a dimension that may lie in the image: all that do, and a few more.
+    fn inside(&self, i: usize, cell: usize, size: usize) -> Range<usize> {
+        let samples = self.samples[i];
+        if self.cell[i] <= 0.0 {
+            return 0..samples;
+        }
+        let sample_at = |position: f64| {
+            samples as f64 * ((position - self.start[i]) / self.cell[i] - cell as f64) - 0.5
+        };
+        let first = (sample_at(-1.0).floor() - 1.0) as usize;
+        let end = (sample_at(size as f64).ceil() + 2.0) as usize;
+        first..end.min(samples)
+    }
+
+    /// How many samples a cell has.
+    fn count(&self) -> f64 {
+        (self.samples[0] as f64 * self.samples[1] as f64).max(1.0)
+    }
+}
+
 impl Regions {
     fn region<T: Element + Plain>(
         &self,
@@ -66,7 +93,7 @@ impl Regions {
         let value = |at: isize| boxes.get(number as isize * row + at * column).to_f64();
         let (image, first) = match image {
             Some(image) => (image, 0),
-            None => (value(0).max(0.0) as usize, 1),
+            None => (image_of(value(0)), 1),
         };
         let shift = if self.bounds == RegionBounds::Corners { 0.5 } else { 0.0 };
         let more = match self.bounds {
@@ -92,8 +119,8 @@ impl Regions {
         region
     }
 
-    /// Calls `visit` with each sample of a cell: the four elements (row, column) and their weights. Samples outside of the
-    /// image have none.
+    /// Calls `visit` with each sample of a cell that lies in the image, and perhaps with others: the four elements (row,
+    /// column) and their weights. Samples outside of the image have none.
     fn each(
         region: &Region,
         at: [usize; 2],
@@ -104,9 +131,10 @@ impl Regions {
             let part = (sample as f64 + 0.5) / region.samples[i] as f64;
             region.start[i] + (at[i] as f64 + part) * region.cell[i]
         };
-        for high in 0..region.samples[0] {
+        let columns = region.inside(1, at[1], image[1]);
+        for high in region.inside(0, at[0], image[0]) {
             let rows = between(middle(0, high), image[0]);
-            for across in 0..region.samples[1] {
+            for across in columns.clone() {
                 let columns = between(middle(1, across), image[1]);
                 visit(rows.zip(columns).map(|(rows, columns)| {
                     [(0, 0), (0, 1), (1, 0), (1, 1)]
@@ -170,7 +198,7 @@ impl Regions {
                     let start =
                         region.image as isize * strides[0] + (unit % dims[1]) as isize * strides[1];
                     let [target] = offsets(&out.dims()[..2], [&out.strides()[..2]], unit);
-                    let count = (region.samples[0] * region.samples[1]).max(1) as f64;
+                    let count = region.count();
                     for high in 0..cells[0] {
                         for across in 0..cells[1] {
                             let mut sum = 0.0;
@@ -220,7 +248,7 @@ impl Regions {
                     let start = region.image as isize * strides[0] + channel as isize * strides[1];
                     let source =
                         number as isize * dy.strides()[0] + channel as isize * dy.strides()[1];
-                    let count = (region.samples[0] * region.samples[1]).max(1) as f64;
+                    let count = region.count();
                     for high in 0..cells[0] {
                         for across in 0..cells[1] {
                             let at =

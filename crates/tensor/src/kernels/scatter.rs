@@ -1,6 +1,6 @@
 //! Scatters values to indexed positions.
 
-use super::element::{BoolByte, Compute, Element};
+use super::element::{BoolByte, Compute, Element, complex_type};
 use super::indexed::{BadIndex, Index, IndexedView, with_index};
 use super::map::SMALL;
 use super::number::Number;
@@ -9,6 +9,7 @@ use super::walk::Walk;
 use crate::parallel::{Parallel, split};
 use crate::{DType, View, ViewMut, with_bits};
 use half::{bf16, f16};
+use num_complex::Complex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// What becomes of an element when a value is scattered to it.
@@ -42,7 +43,14 @@ pub fn scatter(
 ) -> Result<(), BadIndex> {
     assert!(values.dims() == targets.dims() && tensor.dtype() == targets.base.dtype());
     let bad = AtomicBool::new(false);
+    let is_complex = complex_type(tensor.dtype()).is_some();
     match mode {
+        ScatterMode::Add if is_complex => {
+            accumulate_complex(parallel, targets, values, &bad, |x, y| x + y, |x, y| x + y);
+        }
+        ScatterMode::Multiply if is_complex => {
+            accumulate_complex(parallel, targets, values, &bad, |x, y| x * y, |x, y| x * y);
+        }
         ScatterMode::Replace => {
             assert!(values.dtype() == tensor.dtype());
             with_bits!(tensor.item(), T => with_index!(targets.index.dtype(), I => {
@@ -92,13 +100,39 @@ pub fn scatter(
     if bad.load(Relaxed) { Err(targets.first_bad_index(index)) } else { Ok(()) }
 }
 
-/// Whether values of one type can be combined with elements of another, other than by `Replace`.
+/// Whether values of one type can be combined with elements of another, other than by `Replace`; see also
+/// [`can_accumulate_complex`].
 pub fn can_accumulate(tensor: DType, values: DType) -> bool {
     match tensor {
         DType::Float16 | DType::Bf16 => false,
         DType::Float if matches!(values, DType::Float16 | DType::Bf16) => true,
         _ => tensor == values && super::element::compute_type(tensor).is_some(),
     }
+}
+
+/// Whether complex values of one type can be added to and multiplied with elements of another; they have no order.
+pub fn can_accumulate_complex(tensor: DType, values: DType) -> bool {
+    tensor == values && matches!(tensor, DType::Complex64 | DType::Complex128)
+}
+
+fn accumulate_complex(
+    parallel: &dyn Parallel,
+    targets: &IndexedView<'_>,
+    values: View<'_>,
+    bad: &AtomicBool,
+    single: impl Fn(Complex<f32>, Complex<f32>) -> Complex<f32> + Sync,
+    double: impl Fn(Complex<f64>, Complex<f64>) -> Complex<f64> + Sync,
+) {
+    type Single = Complex<f32>;
+    type Double = Complex<f64>;
+    let (to, from) = (targets.base.dtype(), values.dtype());
+    assert!(can_accumulate_complex(to, from), "{from} can_accumulate_complex {to}");
+    with_index!(targets.index.dtype(), I => match to {
+        DType::Complex128 => {
+            accumulate_typed::<Double, Double, Double, I>(parallel, targets, values, bad, &double);
+        }
+        _ => accumulate_typed::<Single, Single, Single, I>(parallel, targets, values, bad, &single),
+    });
 }
 
 fn accumulate(
@@ -133,7 +167,7 @@ fn accumulate(
     }
 }
 
-fn accumulate_typed<T: Element, V: Element, C: Number + Compute, I: Index>(
+fn accumulate_typed<T: Element, V: Element, C: Compute, I: Index>(
     parallel: &dyn Parallel,
     targets: &IndexedView<'_>,
     values: View<'_>,

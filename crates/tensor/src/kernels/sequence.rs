@@ -98,7 +98,7 @@ pub fn sum_runs(
 pub fn diagonal(matrix: &Layout, offset: i64) -> Layout {
     let rank = matrix.rank();
     let (rows, columns) = (matrix.dims()[rank - 2] as i64, matrix.dims()[rank - 1] as i64);
-    let (row, column) = ((-offset).max(0), offset.max(0));
+    let (row, column) = (offset.saturating_neg().max(0), offset.max(0));
     let length = (rows - row).min(columns - column).max(0);
     let (down, right) = (matrix.strides()[rank - 2], matrix.strides()[rank - 1]);
     let mut dims = crate::Dims::new(&matrix.dims()[..rank - 1]);
@@ -133,7 +133,7 @@ pub fn triangle(
     split(parallel, lines.count(), 1, least, |range| {
         for line in range {
             let (o, f) = lines.offsets(line);
-            let reach = (line % rows) as i64 + diagonal + i64::from(lower);
+            let reach = ((line % rows) as i64 + i64::from(lower)).saturating_add(diagonal);
             let border = reach.clamp(0, columns as i64) as usize;
             let (kept, cleared) =
                 if lower { (0..border, border..columns) } else { (border..columns, 0..border) };

@@ -83,8 +83,10 @@ pub unsafe fn load<C: Compute>(dtype: DType, from: *const u8, stride: isize, int
 #[inline(always)]
 unsafe fn load_typed<T: Element, C: Compute>(from: *const T, stride: isize, into: &mut [C]) {
     match stride {
+        // A strip without elements may be at an address where nothing is.
+        _ if into.is_empty() => {}
         0 => {
-            // SAFETY: there is at least one element when there is a strip.
+            // SAFETY: there is at least one element, which the caller guarantees for.
             into.fill(unsafe { from.read_unaligned() }.widen());
         }
         1 => {

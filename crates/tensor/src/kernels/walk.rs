@@ -17,7 +17,7 @@ impl<const N: usize> Walk<N> {
     pub fn new(layouts: [&Layout; N]) -> Walk<N> {
         let all = layouts[0].dims();
         debug_assert!(layouts.iter().all(|layout| layout.dims() == all));
-        let count = all.iter().product();
+        let count = layouts[0].count();
         let strides = layouts[0].strides();
         let alike = layouts[1..].iter().all(|layout| layout.strides() == strides);
         if count > 1 && alike && layouts[0].is_contiguous() {
@@ -28,7 +28,9 @@ impl<const N: usize> Walk<N> {
             };
         }
         let mut order: Dims = (0..all.len()).filter(|at| all[*at] != 1).collect();
-        let key = |at: usize| layouts.map(|layout| std::cmp::Reverse(layout.strides()[at].abs()));
+        let key = |at: usize| {
+            layouts.map(|layout| std::cmp::Reverse(layout.strides()[at].unsigned_abs()))
+        };
         order.sort_by(|a, b| key(*a).cmp(&key(*b)).then(a.cmp(b)));
         Walk::along(layouts, &order, count)
     }
@@ -38,7 +40,7 @@ impl<const N: usize> Walk<N> {
         let all = layouts[0].dims();
         debug_assert!(layouts.iter().all(|layout| layout.dims() == all));
         let order: Dims = (0..all.len()).filter(|at| all[*at] != 1).collect();
-        Walk::along(layouts, &order, all.iter().product())
+        Walk::along(layouts, &order, layouts[0].count())
     }
 
     fn along(layouts: [&Layout; N], order: &[usize], count: usize) -> Walk<N> {
@@ -48,7 +50,9 @@ impl<const N: usize> Walk<N> {
             let stride = layouts.map(|layout| layout.strides()[at]);
             let size = all[at];
             let joins = !walk.dims.is_empty()
-                && (0..N).all(|i| walk.strides[i].last() == Some(&(stride[i] * size as isize)));
+                && (0..N).all(|i| {
+                    walk.strides[i].last() == Some(&stride[i].wrapping_mul(size as isize))
+                });
             if joins {
                 let last = walk.dims.len() - 1;
                 walk.dims[last] *= size;

@@ -4,7 +4,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::{Memory, Operand, Scratch};
 use cairn_tensor::kernels::copy::copy;
-use cairn_tensor::{Layout, View, ViewMut};
+use cairn_tensor::kernels::map::fill_scalar;
+use cairn_tensor::{Layout, Scalar, View, ViewMut};
 
 /// Features along the last dimension, and perhaps more of them in another tensor.
 #[derive(Clone, Copy)]
@@ -68,6 +69,13 @@ impl Features {
     pub(super) fn part(&self, memory: &Memory<'_>) {
         for (scratch, part) in self.parts(memory).into_iter().flatten() {
             copy(memory.parallel, memory.out(&part), scratch.view());
+        }
+    }
+
+    /// Writes one number everywhere, to the tensors themselves.
+    pub(super) fn fill(&self, memory: &Memory<'_>, value: Scalar) {
+        for operand in [Some(self.plain), self.more.map(|(more, _)| more)].iter().flatten() {
+            fill_scalar(memory.parallel, memory.out(operand), value);
         }
     }
 

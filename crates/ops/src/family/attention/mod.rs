@@ -90,7 +90,7 @@ impl SoftmaxStats {
 
 /// Scratch of `f32` can be used when it is aligned to whole elements.
 fn check_scratch(scratch: &ViewMut<'_>) -> Outcome {
-    match scratch.address().is_multiple_of(align_of::<f32>()) {
+    match scratch.count() == 0 || scratch.address().is_multiple_of(align_of::<f32>()) {
         true => Ok(()),
         false => Err(Fault(format!("the workspace at {:#x} is not aligned", scratch.address()))),
     }
@@ -226,6 +226,15 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
         }
         _ => None,
     };
+    if grad.count() == 0 {
+        let sink = to_sink.map(|(out, ..)| out);
+        return call.plan(move |memory| {
+            let zeros = |out: ViewMut<'_>| fill_scalar(memory.parallel, out, Scalar::from(0.0));
+            outputs.iter().for_each(|one| one.fill(memory, Scalar::from(0.0)));
+            to_shift.iter().chain(&sink).for_each(|one| zeros(memory.out(one)));
+            Ok(())
+        });
+    }
     let scratch = bound.scratch(call, backward_scratch);
     call.plan(move |memory| {
         let scratch = memory.scratch(&scratch);

@@ -1,7 +1,7 @@
 //! What the nodes of recurrent layers have in common: attributes that are checked, gate orders, lengths, gradients.
 
 use super::super::inputs::UnaliasedInput;
-use super::layer::{Gradients, Kind, LayerScratch, Sizes, Source, Target};
+use super::layer::{Gradients, Kind, LayerScratch, Sizes, Source, Target, zeros};
 use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Fault, Outcome, Result};
@@ -283,7 +283,8 @@ pub fn run_gradients(
     lengths_at: usize,
 ) -> Result<Plan> {
     if sizes.rows == 0 {
-        return call.nothing();
+        let to_params = task.to_weights.into_iter().chain(task.to_bias);
+        return zeros(call, to_params.flatten().collect());
     }
     let scratch = LayerScratch::new(call, &sizes, lengths.is_some(), true);
     let transposed = task.weights.map(|one| one.with_layout(one.transposed(0, 1)));

@@ -3,7 +3,8 @@
 
 use super::super::inputs::UnaliasedInput;
 use crate::call::Call;
-use crate::plan::{Memory, Operand, Scratch};
+use crate::error::Result;
+use crate::plan::{Memory, Operand, Plan, Scratch};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::kernels::matmul::{matmul, panels};
@@ -57,6 +58,14 @@ impl Sizes {
     fn recurrence<'a>(&self, reversed: bool, active: Option<View<'a>>) -> Recurrence<'a> {
         Recurrence { steps: self.steps, rows: self.rows, hidden: self.hidden, reversed, active }
     }
+}
+
+/// The gradients of parameters that no row reached: zeros.
+pub fn zeros(call: &mut Call<'_>, outs: Vec<Operand>) -> Result<Plan> {
+    call.plan(move |memory| {
+        outs.iter().for_each(|out| fill_scalar(memory.parallel, memory.out(out), Scalar::from(0)));
+        Ok(())
+    })
 }
 
 /// Where a layer reads: a tensor of the call, or scratch with a layout.

@@ -3,7 +3,7 @@
 //! As documented, dropout between layers is not applied, whatever its probability.
 
 use super::super::inputs::UnaliasedInput;
-use super::layer::{Gradients, Kind, Layer, LayerScratch, Sizes, Source, Target};
+use super::layer::{Gradients, Kind, Layer, LayerScratch, Sizes, Source, Target, zeros};
 use crate::call::Call;
 use crate::error::{Error, Fault, Outcome, Result};
 use crate::plan::{Memory, Operand, Plan, Scratch};
@@ -508,7 +508,7 @@ fn backward(call: &mut Call<'_>, arg_indices: &'static ArgIndices, outputs: usiz
     reads.extend(hidden_states.iter().chain(&cells).chain(&curves).chain(&above));
     reads.extend(last.iter().flatten());
     if rows == 0 {
-        return call.nothing();
+        return zeros(call, to_params);
     }
     let scratch = LayerScratch::new(call, &network.sizes, network.row_counts.is_some(), true);
     let mut copies: Vec<(UnaliasedInput, Scratch, Layout)> = Vec::new();

@@ -1,6 +1,6 @@
 //! Factors by elimination and by reflections.
 
-use super::{Field, Stack, matrices};
+use super::{Field, Stack, matrices, work};
 use crate::parallel::Parallel;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -30,7 +30,7 @@ fn subtract<F: Field>(a: &mut [F], n: usize, row: usize, from: usize, factor: F,
 
 /// The inverse of each `n` by `n` matrix; `a` is spent. A singular one gives infinities and NaN.
 pub fn inverse<F: Field>(parallel: &dyn Parallel, a: &Stack<'_, F>, out: &Stack<'_, F>, n: usize) {
-    matrices(parallel, a.count, 2 * n * n * n, |at| {
+    matrices(parallel, a.count, work([2, n, n, n]), |at| {
         // SAFETY: each matrix is visited once.
         let (a, out) = unsafe { (a.matrix(at), out.matrix(at)) };
         out.fill(F::real(0.0));
@@ -63,7 +63,7 @@ pub fn log_determinant<F: Field>(
     log: &Stack<'_, f64>,
     n: usize,
 ) {
-    matrices(parallel, a.count, n * n * n, |at| {
+    matrices(parallel, a.count, work([1, n, n, n]), |at| {
         // SAFETY: each matrix is visited once.
         let (a, sign, log) = unsafe { (a.matrix(at), sign.matrix(at), log.matrix(at)) };
         let (mut direction, mut sum) = (F::real(1.0), 0.0);
@@ -95,7 +95,7 @@ pub fn log_determinant<F: Field>(
 /// matrix that is not positive definite, if there is one.
 pub fn cholesky<F: Field>(parallel: &dyn Parallel, a: &Stack<'_, F>, n: usize) -> Option<usize> {
     let bad = AtomicUsize::new(usize::MAX);
-    matrices(parallel, a.count, n * n * n / 3, |at| {
+    matrices(parallel, a.count, work([1, n, n, n]) / 3, |at| {
         // SAFETY: each matrix is visited once.
         let a = unsafe { a.matrix(at) };
         for column in 0..n {
@@ -129,7 +129,7 @@ pub fn qr<F: Field>(
     [m, n, columns]: [usize; 3],
 ) {
     let few = m.min(n);
-    matrices(parallel, a.count, 2 * m * n * few.max(1), |at| {
+    matrices(parallel, a.count, work([2, m, n, few.max(1)]), |at| {
         // SAFETY: each matrix is visited once.
         let (a, scales) = unsafe { (a.matrix(at), scales.matrix(at)) };
         for (step, scale) in scales.iter_mut().enumerate().take(few) {
@@ -165,11 +165,16 @@ pub fn qr<F: Field>(
 /// is 1. Returns `s`.
 fn reflect<F: Field>(a: &mut [F], m: usize, n: usize, step: usize) -> F {
     let first = a[step * n + step];
-    let below: f64 = (step + 1..m).map(|row| a[row * n + step].square()).sum();
-    if below == 0.0 && first == F::real(first.real_value()) {
+    let is_zero = (step + 1..m).all(|row| a[row * n + step] == F::real(0.0));
+    if is_zero && first == F::real(first.real_value()) {
         return F::real(0.0);
     }
-    let length = (below + first.square()).sqrt();
+    // Squares of numbers far from 1 leave the type: they are of shares of the greatest.
+    let sizes = (step..m).map(|row| a[row * n + step].size());
+    let most = sizes.fold(0.0, f64::max);
+    let most = if most.is_finite() && most > 0.0 { most } else { 1.0 };
+    let share = |row: usize| (a[row * n + step].size() / most).powi(2);
+    let length = most * (step..m).map(share).sum::<f64>().sqrt();
     let end = if first.real_value() > 0.0 { -length } else { length };
     let scale = (F::real(end) - first) / F::real(end);
     let by = F::real(1.0) / (first - F::real(end));
@@ -211,7 +216,7 @@ pub fn solve_triangular<F: Field>(
     kind: Triangle,
 ) {
     let from_last = kind.upper != kind.transposed;
-    matrices(parallel, a.count, n * n * columns, |at| {
+    matrices(parallel, a.count, work([1, n, n, columns]), |at| {
         // SAFETY: each matrix is visited once.
         let (a, x) = unsafe { (a.matrix(at), x.matrix(at)) };
         let element = |row: usize, column: usize| {

@@ -1,6 +1,6 @@
 //! Singular values by rotations of pairs of columns, until all are at right angles.
 
-use super::{Field, Stack, matrices};
+use super::{Field, Stack, matrices, work};
 use crate::parallel::Parallel;
 
 /// The most passes over all pairs; matrices of a few hundred columns take about ten.
@@ -16,7 +16,7 @@ pub fn svd<F: Field>(
     sigma: &Stack<'_, f64>,
     [length, columns, wide]: [usize; 3],
 ) {
-    let work = 10 * length * columns * columns.max(1);
+    let work = work([10, length, columns, columns.max(1)]);
     matrices(parallel, w.count, work, |at| {
         // SAFETY: each matrix is visited once.
         let (w, v, sigma) = unsafe { (w.matrix(at), v.matrix(at), sigma.matrix(at)) };
@@ -53,7 +53,7 @@ fn sweep<F: Field>(w: &mut [F], v: &mut [F], length: usize, columns: usize) -> b
             let (a, b) = rows(w, length, one, other);
             let (alpha, beta, gamma) = (square(a), square(b), inner(a, b));
             let size = gamma.size();
-            if size.is_nan() || size <= 1e-15 * (alpha * beta).sqrt() || size == 0.0 {
+            if size.is_nan() || size <= 1e-15 * alpha.sqrt() * beta.sqrt() || size == 0.0 {
                 continue;
             }
             turned = true;

@@ -144,6 +144,11 @@ pub fn conjugate<F: Field>(parallel: &dyn Parallel, a: &Stack<'_, F>) {
     });
 }
 
+/// About as many operations as these factors make; the greatest number there is where they are more.
+fn work(factors: [usize; 4]) -> usize {
+    factors.into_iter().fold(1, usize::saturating_mul)
+}
+
 /// Calls `body` with each index of a stack, spread over the threads; a matrix takes about `work` operations.
 fn matrices(parallel: &dyn Parallel, count: usize, work: usize, body: impl Fn(usize) + Sync) {
     let few = (super::map::SMALL / work.max(1)).max(1);
