@@ -9,7 +9,6 @@ mod panels;
 mod plain;
 mod vector;
 
-pub(crate) use direct::multiply;
 pub use panels::{Panels, panels};
 pub use vector::dot;
 pub(crate) use vector::sum as dot_strips;
