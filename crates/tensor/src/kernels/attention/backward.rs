@@ -1,11 +1,11 @@
 //! The gradients of attention.
 
 use super::panel::{Lane, Panel, Softmax, sink_score};
-use super::product::{GRAIN, Left, Rows, Shape, product};
 use super::scores::SIDE;
 use super::{Attention, KEYS, LANES, PANELS, Sizes, WORKERS, cut, offset_of, put, rows_of};
 use crate::kernels::access::PositionAccessMut;
 use crate::kernels::math::exp_below;
+use crate::kernels::small_product::{GRAIN, Left, Rows, Shape, product};
 use crate::kernels::strip::{load_one, runs_here};
 use crate::kernels::transpose::turn;
 use crate::parallel::Parallel;

@@ -1,9 +1,9 @@
 //! Attention from queries, keys and values.
 
 use super::panel::{Lane, Panel, Softmax};
-use super::product::{GRAIN, Left, Rows, Shape, product};
 use super::scores::SIDE;
 use super::{Attention, LANES, PANELS, Sizes, WORKERS, cut, offset_of, put, rows_of};
+use crate::kernels::small_product::{GRAIN, Left, Rows, Shape, product};
 use crate::kernels::strip::{runs_here, store};
 use crate::kernels::transpose::turn;
 use crate::parallel::Parallel;

@@ -2,7 +2,7 @@
 //!
 //! Queries are taken by panels of [`LANES`], keys by tiles of [`KEYS`]: the scores of a panel with a tile stand key by
 //! key, a lane for each query, so that greatest scores and sums run down the lanes ([`panel`]), and both products read
-//! keys and values as they lie in memory ([`product`]). The softmax is found on the way, tile by tile; tiles without keys
+//! keys and values as they lie in memory ([`super::small_product`]). The softmax is found on the way, tile by tile; tiles without keys
 //! that count are left out.
 //!
 //! Each worker has a part of the workspace to itself. How many workers there are does not depend on the number of
@@ -11,15 +11,14 @@
 mod backward;
 mod forward;
 mod panel;
-mod product;
 mod scores;
 
 pub use backward::{Gradients, backward, backward_scratch};
 pub use forward::{forward, forward_scratch};
 
+use super::small_product::Rows;
 use super::strip::{load, store};
 use crate::{DType, View, ViewMut};
-use product::{Left, Rows};
 use std::ops::Range;
 
 /// Queries of a panel.
@@ -158,13 +157,6 @@ unsafe fn rows_of(
         }
     }
     Rows { first: buffer.as_ptr(), pitch: columns }
-}
-
-impl Rows<*const f32> {
-    /// As the left side of a product.
-    fn left(self) -> Left {
-        Left { first: self.first, row: self.pitch as isize, column: 1 }
-    }
 }
 
 /// Stores rows that stand `pitch` apart in `from`.

@@ -5,6 +5,7 @@
 //! integers, and reals that are not aligned, take the plain road ([`plain`]).
 
 mod direct;
+mod pairs;
 mod panels;
 mod plain;
 mod vector;

@@ -27,6 +27,13 @@ pub struct Rows<P> {
     pub pitch: usize,
 }
 
+impl Rows<*const f32> {
+    /// As the left side of a product.
+    pub fn left(self) -> Left {
+        Left { first: self.first, row: self.pitch as isize, column: 1 }
+    }
+}
+
 /// A product to compute: rows, columns (a multiple of [`GRAIN`]) and depth, and whether it is added to what is there.
 #[derive(Clone, Copy)]
 pub struct Shape {
@@ -67,6 +74,38 @@ pub unsafe fn product(shape: Shape, a: Left, b: Rows<*const f32>, out: Rows<*mut
     unsafe {
         all::<[f32; 8], 6>(shape, a, b, out)
     }
+}
+
+/// Whether this processor multiplies pairs of `bf16`: see [`product_of_pairs`].
+pub fn multiplies_pairs() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bf16");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// As [`product`], where each element of `a` and `b` is two `bf16`, neighbours along the depth. Products of each pair
+/// are rounded apart, and denormal numbers count as 0.
+///
+/// # Safety
+/// As of [`product`], and [`multiplies_pairs`] holds.
+pub unsafe fn product_of_pairs(shape: Shape, a: Left, b: Rows<*const f32>, out: Rows<*mut f32>) {
+    debug_assert!(shape.columns.is_multiple_of(GRAIN) && multiplies_pairs());
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx512f,avx512bf16")]
+        unsafe fn with_pairs(shape: Shape, a: Left, b: Rows<*const f32>, out: Rows<*mut f32>) {
+            // SAFETY: as the caller guarantees.
+            unsafe { all::<x86::Pairs, 12>(shape, a, b, out) }
+        }
+        // SAFETY: as the caller guarantees.
+        unsafe { with_pairs(shape, a, b, out) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    unreachable!(
+        "{} rows: no other processor multiplies pairs here",
+        shape.rows + a.row as usize + b.pitch + out.pitch
+    );
 }
 
 /// A vector of `f32`.
@@ -136,6 +175,38 @@ mod x86 {
         unsafe fn plus(self, a: Self, b: Self) -> Self {
             // SAFETY: as the caller guarantees.
             unsafe { _mm512_fmadd_ps(a, b, self) }
+        }
+    }
+
+    /// Sums of `f32`, and pairs of `bf16` to multiply.
+    #[derive(Clone, Copy)]
+    pub struct Pairs(__m512);
+
+    // SAFETY: sixteen; the functions want AVX-512 with BF16.
+    unsafe impl Vector for Pairs {
+        const COUNT: usize = 16;
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            // SAFETY: as the caller guarantees.
+            Pairs(unsafe { _mm512_loadu_ps(from) })
+        }
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            // SAFETY: as the caller guarantees.
+            unsafe { _mm512_storeu_ps(to, self.0) }
+        }
+        #[inline(always)]
+        unsafe fn repeated(number: f32) -> Self {
+            // SAFETY: as the caller guarantees.
+            Pairs(unsafe { _mm512_set1_ps(number) })
+        }
+        #[inline(always)]
+        unsafe fn plus(self, a: Self, b: Self) -> Self {
+            // SAFETY: as the caller guarantees; all three have 512 bits.
+            Pairs(unsafe {
+                let (a, b) = (std::mem::transmute(a.0), std::mem::transmute(b.0));
+                _mm512_dpbf16_ps(self.0, a, b)
+            })
         }
     }
 }
