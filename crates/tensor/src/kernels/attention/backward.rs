@@ -1,6 +1,6 @@
 //! The gradients of attention.
 
-use super::panel::{Lane, Panel, Softmax, sink_score};
+use super::panel::{Lane, Panel, Softmax, lanes, sink_score};
 use super::scores::SIDE;
 use super::{Attention, KEYS, LANES, PANELS, Sizes, WORKERS, cut, offset_of, put, rows_of};
 use crate::kernels::access::PositionAccessMut;
@@ -400,15 +400,17 @@ impl Returning {
         let (weights, slopes) = (&mut scores.weights[..count], &mut scores.slopes[..count]);
         task.score(&self.panel, tile, weights, scores.side);
         task.drop_some(&self.panel, tile, slopes, scores.side);
+        let lanes = lanes();
         for (weights, slopes) in weights.iter_mut().zip(slopes) {
-            for lane in 0..LANES {
-                let score = weights[lane];
-                let above = score - self.most[lane];
+            let known = self.most[..lanes].iter().zip(&self.factors[..lanes]);
+            let known = known.zip(&self.share[..lanes]);
+            let both = weights[..lanes].iter_mut().zip(&mut slopes[..lanes]);
+            for ((weight, slope), ((most, factor), share)) in both.zip(known) {
+                let above = *weight - most;
                 let above = if above > 88.0 { 88.0 } else { above };
-                let raised = exp_below(above) * self.factors[lane];
-                let weight = if score == f32::NEG_INFINITY { 0.0 } else { raised };
-                weights[lane] = weight;
-                slopes[lane] = weight * (slopes[lane] - self.share[lane]) * task.scale;
+                let raised = exp_below(above) * factor;
+                *weight = if *weight == f32::NEG_INFINITY { 0.0 } else { raised };
+                *slope = *weight * (*slope - share) * task.scale;
             }
         }
     }

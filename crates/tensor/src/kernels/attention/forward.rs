@@ -1,13 +1,13 @@
 //! Attention from queries, keys and values.
 
-use super::panel::{Lane, Panel, Softmax};
+use super::panel::{Panel, Softmax, rescale};
 use super::scores::SIDE;
 use super::{Attention, LANES, PANELS, Sizes, WORKERS, cut, offset_of, put, rows_of};
 use crate::kernels::small_product::{GRAIN, Left, Rows, Shape, product};
 use crate::kernels::strip::{runs_here, store};
 use crate::kernels::transpose::turn;
 use crate::parallel::Parallel;
-use crate::{Dims, View, ViewMut};
+use crate::{Dims, ViewMut};
 use std::ops::Range;
 
 impl Sizes {
@@ -178,31 +178,19 @@ fn some_queries(
     }
 }
 
-/// Multiplies all numbers of each query by its factor.
-#[inline(always)]
-fn rescale(numbers: &mut [f32], factors: &Lane) {
-    if factors.iter().all(|factor| *factor == 1.0) {
-        return;
-    }
-    for numbers in numbers.as_chunks_mut::<LANES>().0 {
-        for lane in 0..LANES {
-            numbers[lane] *= factors[lane];
-        }
-    }
-}
-
 /// Writes a number to every element at a query.
 fn write_stat(view: Option<ViewMut<'_>>, at: [usize; 3], value: f32) {
     let Some(view) = view else {
         return;
     };
-    let line: View<'_> = *view;
-    for last in 0..line.dims()[3] {
-        let offset = offset_of(&line, at) + last as isize * line.strides()[3];
-        // SAFETY: the position is inside the view, and belongs to this unit alone.
+    const SOME: usize = 8;
+    let (count, stride) = (view.dims()[3], view.strides()[3]);
+    for first in (0..count).step_by(SOME) {
+        let offset = offset_of(&view, at) + first as isize * stride;
+        // SAFETY: the positions are inside the view, and belong to this unit alone.
         unsafe {
             let to = view.first_mut().offset(offset * view.item() as isize);
-            store(view.dtype(), to, 0, &[value]);
+            store(view.dtype(), to, stride, &[value; SOME][..(count - first).min(SOME)]);
         }
     }
 }

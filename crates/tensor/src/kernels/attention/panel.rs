@@ -8,6 +8,26 @@ use std::ops::Range;
 /// A number for each query of a panel.
 pub type Lane = [f32; LANES];
 
+/// [`LANES`], unknown to the compiler: a loop of known length is unrolled before it can become one of vectors.
+#[inline(always)]
+pub fn lanes() -> usize {
+    std::hint::black_box(LANES)
+}
+
+/// Multiplies all numbers of each query by its factor.
+#[inline(always)]
+pub fn rescale(numbers: &mut [f32], factors: &Lane) {
+    if factors.iter().all(|factor| *factor == 1.0) {
+        return;
+    }
+    let lanes = lanes();
+    for numbers in numbers.as_chunks_mut::<LANES>().0 {
+        for (number, factor) in numbers[..lanes].iter_mut().zip(&factors[..lanes]) {
+            *number *= factor;
+        }
+    }
+}
+
 /// A few queries of one head, and the keys that count for each as far as band and prefix say.
 pub struct Panel {
     pub batch: usize,
@@ -74,11 +94,18 @@ impl Panel {
         };
         let (starts, ends, prefixes) =
             (inside(&self.starts), inside(&self.ends), inside(&self.prefixes));
+        let lanes = lanes();
         for (key, scores) in scores.iter_mut().enumerate() {
+            let at = tile.start + key;
+            if self.always.contains(&at) {
+                continue;
+            }
             let key = key as i32;
-            for lane in 0..LANES {
-                let counts = (key < prefixes[lane]) | ((key >= starts[lane]) & (key < ends[lane]));
-                scores[lane] = if counts { scores[lane] } else { f32::NEG_INFINITY };
+            let (starts, ends) = (&starts[..lanes], &ends[..lanes]);
+            let limits = starts.iter().zip(ends).zip(&prefixes[..lanes]);
+            for (score, ((start, end), prefix)) in scores[..lanes].iter_mut().zip(limits) {
+                let counts = (key < *prefix) | ((key >= *start) & (key < *end));
+                *score = if counts { *score } else { f32::NEG_INFINITY };
             }
         }
     }
@@ -107,10 +134,10 @@ impl Softmax {
     /// now that the greatest score may be another.
     #[inline(always)]
     pub fn take(&mut self, scores: &mut [Lane]) -> Lane {
-        let mut most = self.most;
+        let (mut most, lanes) = (self.most, lanes());
         for scores in scores.iter() {
-            for lane in 0..LANES {
-                most[lane] = if scores[lane] > most[lane] { scores[lane] } else { most[lane] };
+            for (most, score) in most[..lanes].iter_mut().zip(&scores[..lanes]) {
+                *most = if *score > *most { *score } else { *most };
             }
         }
         let (mut base, mut factors) = (most, [0f32; LANES]);
@@ -120,9 +147,10 @@ impl Softmax {
         }
         let mut sums = [0f32; LANES];
         for scores in scores {
-            for lane in 0..LANES {
-                scores[lane] = exp_below(scores[lane] - base[lane]);
-                sums[lane] += scores[lane];
+            let sums = sums[..lanes].iter_mut().zip(&base[..lanes]);
+            for (score, (sum, base)) in scores[..lanes].iter_mut().zip(sums) {
+                *score = exp_below(*score - base);
+                *sum += *score;
             }
         }
         self.most = most;

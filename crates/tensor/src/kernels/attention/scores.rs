@@ -67,7 +67,9 @@ impl Attention<'_> {
         let mut beside = Beside::new(side);
         let Panel { batch, head, .. } = *panel;
         match &self.shift {
-            None => scores.iter_mut().flatten().for_each(|score| *score *= self.scale),
+            None => {
+                scores.as_flattened_mut().iter_mut().for_each(|score| *score *= self.scale);
+            }
             Some(shift) => {
                 let (before, after) =
                     if self.shift_last { (self.scale, 1.0) } else { (1.0, self.scale) };
@@ -83,10 +85,9 @@ impl Attention<'_> {
                         load_line(shift, at, &mut line[..there]);
                     }
                 });
-                for (scores, shifts) in scores.iter_mut().zip(shifts) {
-                    for lane in 0..LANES {
-                        scores[lane] = (scores[lane] * before + shifts[lane]) * after;
-                    }
+                let scores = scores.as_flattened_mut().iter_mut();
+                for (score, shift) in scores.zip(shifts.as_flattened()) {
+                    *score = (*score * before + shift) * after;
                 }
             }
         }
@@ -97,11 +98,9 @@ impl Attention<'_> {
             let masked = beside.filled(panel, tile.len(), |query, line| {
                 load_line(mask, [batch, head, query, tile.start], line);
             });
-            for (scores, masked) in scores.iter_mut().zip(masked) {
-                for lane in 0..LANES {
-                    scores[lane] =
-                        if masked[lane] != 0.0 { f32::NEG_INFINITY } else { scores[lane] };
-                }
+            let scores = scores.as_flattened_mut().iter_mut();
+            for (score, masked) in scores.zip(masked.as_flattened()) {
+                *score = if *masked != 0.0 { f32::NEG_INFINITY } else { *score };
             }
         }
         panel.confine(tile, scores);
@@ -132,11 +131,10 @@ impl Attention<'_> {
                 *slot = if byte >> (bit % 8) & 1 != 0 { factor } else { 0.0 };
             }
         });
-        for (numbers, factors) in numbers.iter_mut().zip(factors) {
-            for lane in 0..LANES {
-                let scaled = numbers[lane] * factors[lane];
-                numbers[lane] = if factors[lane] != 0.0 { scaled } else { 0.0 };
-            }
+        let numbers = numbers.as_flattened_mut().iter_mut();
+        for (number, factor) in numbers.zip(factors.as_flattened()) {
+            let scaled = *number * factor;
+            *number = if *factor != 0.0 { scaled } else { 0.0 };
         }
     }
 }
