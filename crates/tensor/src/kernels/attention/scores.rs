@@ -1,6 +1,6 @@
 //! From plain products to scores: scale, shift, slopes, masks; and dropout.
 
-use super::panel::{Lane, Panel};
+use super::panel::{Lane, Panel, chosen};
 use super::{Attention, KEYS, LANES, Slopes, offset_of};
 use crate::View;
 use crate::kernels::access::PositionAccess;
@@ -100,7 +100,7 @@ impl Attention<'_> {
             });
             let scores = scores.as_flattened_mut().iter_mut();
             for (score, masked) in scores.zip(masked.as_flattened()) {
-                *score = if *masked != 0.0 { f32::NEG_INFINITY } else { *score };
+                *score = chosen(*masked != 0.0, f32::NEG_INFINITY, *score);
             }
         }
         panel.confine(tile, scores);
@@ -133,8 +133,7 @@ impl Attention<'_> {
         });
         let numbers = numbers.as_flattened_mut().iter_mut();
         for (number, factor) in numbers.zip(factors.as_flattened()) {
-            let scaled = *number * factor;
-            *number = if *factor != 0.0 { scaled } else { 0.0 };
+            *number = chosen(*factor != 0.0, *number * factor, 0.0);
         }
     }
 }
