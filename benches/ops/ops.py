@@ -116,9 +116,21 @@ def recurrent(kind, steps, rows, inputs, hidden):
     return run, tensors((steps, rows, inputs), (1, rows, hidden), (blocks, inputs), (blocks, hidden), (blocks,), (blocks,))
 
 
-def attention(length):
+def attention(length, dtype=torch.float32):
     """A row of attention by 12 heads of 64, each position to those before it."""
-    return lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), tensors(*3 * [(1, 12, length, 64)])
+    return lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), tensors(*3 * [(1, 12, length, 64)], dtype=dtype)
+
+
+def attention_back(length, dtype=torch.float32):
+    """A row of the gradients of such attention, without the way there."""
+
+    def make(device):
+        inputs = [one.requires_grad_() for one in tensors(*3 * [(1, 12, length, 64)], dtype=dtype)(device)]
+        with torch.enable_grad():
+            out = F.scaled_dot_product_attention(*inputs, is_causal=True)
+        return out, inputs, torch.ones_like(out)
+
+    return lambda out, inputs, grad: torch.autograd.grad(out, inputs, grad, retain_graph=True), make
 
 
 def with_indices(work, size, count, below):
@@ -154,6 +166,7 @@ CALLS = [
     Call("matmul 256", 1.03, torch.mm, tensors((256, 256), (256, 256))),
     Call("matmul 1024", 1.03, torch.mm, tensors((1024, 1024), (1024, 1024))),
     Call("matmul 256 bf16", None, torch.mm, tensors((256, 256), (256, 256), dtype=torch.bfloat16)),
+    Call("matmul 1024 bf16", None, torch.mm, tensors((1024, 1024), (1024, 1024), dtype=torch.bfloat16)),
     Call("add 16 MiB", 1.0, lambda a, b, out: torch.add(a, b, out=out), tensors((BIG,), (BIG,), (BIG,))),
     Call("mul by a number 16 MiB", 1.0, lambda a, out: torch.mul(a, 3.0, out=out), tensors((BIG,), (BIG,))),
     Call("exp 16 MiB", 1.0, lambda a, out: torch.exp(a, out=out), tensors((BIG,), (BIG,))),
@@ -191,6 +204,9 @@ CALLS += [
     Call("embedding back 4,096 of 50,257x768", 1.0, *embedding_backward(4096, 50_257, 768)),
 ]  # fmt: skip
 CALLS += [Call(f"attention, sequence {length}", 1.0, *attention(length)) for length in (128, 1024, 4096)]
+CALLS += [Call(f"{short} attention, sequence {length}", 1.0, *attention(length, dtype)) for short, dtype in HALVES.items() for length in (128, 1024)]
+CALLS += [Call(f"attention back, sequence {length}", 1.0, *attention_back(length)) for length in (128, 1024)]
+CALLS += [Call(f"{short} attention back, sequence 1024", 1.0, *attention_back(1024, dtype)) for short, dtype in HALVES.items()]
 CALLS += [Call(f"{kind} 64 steps of 32x256 to 256", 1.0, *recurrent(kind, 64, 32, 256, 256)) for kind in ("lstm", "gru")]
 CALLS += [Call(f"conv {described(what)}", 1.0, *convolve(*what)) for what in RESNET + DEPTHWISE]
 CALLS += [Call(f"conv back {described(what)}", 1.0, *convolve_back(*what)) for what in TRAINED]

@@ -193,11 +193,12 @@ proptest! {
     #[test]
     fn as_plain_sums(
         (batches, groups, share) in (1usize..3, 1usize..3, 1usize..3),
-        (queries, keys) in (1usize..80, 1usize..70),
-        (features, width) in (1usize..9, 1usize..9),
+        (queries, keys) in prop_oneof![(1usize..80, 1usize..70), (100usize..300, 90usize..220)],
+        (features, width) in prop_oneof![(1usize..9, 1usize..9), (1usize..70, 1usize..40)],
         dtype in prop::sample::select(vec![DType::Float, DType::Bf16, DType::Float16]),
         (transposed, shifted, masked, banded, dropping, remembered) in any::<(bool, bool, bool, bool, bool, bool)>(),
-        (low, high) in (-20isize..5, -3isize..20),
+        (low, high) in prop_oneof![(-20isize..5, -3isize..20), (-300isize..5, -3isize..150)],
+        prefix in prop_oneof![Just(0usize), 1usize..200],
         width_of_team in 1usize..4,
     ) {
         let heads = groups * share;
@@ -211,6 +212,7 @@ proptest! {
         let wide = [batches, heads, queries, keys];
         let bits: Vec<Cell<u8>> = (0..batches * heads * queries * keys / 8 + 1).map(|at| Cell::new((at * 37 + 11) as u8)).collect();
         let kept = View::over(&bits, Layout::contiguous(DType::Uint8, &[bits.len()])).unwrap();
+        let prefixes = vec![prefix; batches];
         let seen = |one: &StoredTensor| one.layout.broadcast_to(&wide).unwrap();
         let task = Attention {
             query: q.view(),
@@ -223,7 +225,7 @@ proptest! {
             sink: None,
             mask: masked.then(|| View::over(&mask.bytes, seen(&mask)).unwrap()),
             band: banded.then_some((low, high)),
-            prefixes: &[],
+            prefixes: &prefixes,
             kept: dropping.then_some(kept),
             first_kept: 0,
             keep: 0.5,
@@ -246,7 +248,7 @@ proptest! {
             shift: &|at| if shifted { shifts[at % shifts.len()] } else { 0.0 },
             counts: &|_, query, key| {
                 let far = key as isize - query as isize;
-                !(masked && (query * keys + key) % 3 == 1) && !(banded && (far < low || far > high))
+                !(masked && (query * keys + key) % 3 == 1) && !(banded && (far < low || far > high) && key >= prefix)
             },
             factor: &|at| match dropping {
                 true => 2.0 * f64::from(bits[at / 8].get() >> (at % 8) & 1),

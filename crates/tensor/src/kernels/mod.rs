@@ -48,6 +48,7 @@ pub mod sample;
 pub mod scan;
 pub mod scatter;
 pub mod sequence;
+mod small_product;
 pub mod softmax;
 pub mod sort;
 pub mod strip;

@@ -61,6 +61,36 @@ pub fn transposed<T: Copy>(
     true
 }
 
+/// `out[r][c] = a[c][r]` for `height` rows and `width` columns of `out`, whose rows are `pitch_out` apart as those of `a`
+/// are `pitch_a`.
+///
+/// # Safety
+/// All of them are readable and writable.
+pub(crate) unsafe fn turn(
+    out: *mut f32,
+    pitch_out: usize,
+    a: *const f32,
+    pitch_a: usize,
+    height: usize,
+    width: usize,
+) {
+    let (pitch_out, pitch_a) = (pitch_out as isize, pitch_a as isize);
+    for r in (0..height).step_by(TILE) {
+        for c in (0..width).step_by(TILE) {
+            let (tall, wide) = ((height - r).min(TILE), (width - c).min(TILE));
+            // SAFETY: as the caller guarantees.
+            unsafe {
+                let out = out.offset(r as isize * pitch_out + c as isize);
+                let a = a.offset(c as isize * pitch_a + r as isize);
+                match (tall, wide) {
+                    (TILE, TILE) => whole_tile(out, pitch_out, a, pitch_a),
+                    _ => part_of_tile(out, pitch_out, a, pitch_a, tall, wide),
+                }
+            }
+        }
+    }
+}
+
 /// `out[r][c] = a[c][r]` for `height` rows and `width` columns of `out`.
 ///
 /// # Safety

@@ -1,27 +1,42 @@
 //! The gradients of attention.
 
-use super::{Attention, Sizes, WORKERS, Wide, cut, offset_of, product};
+use super::panel::{Lane, Panel, Softmax, lanes, sink_score};
+use super::scores::SIDE;
+use super::{Attention, KEYS, LANES, PANELS, Sizes, WORKERS, cut, offset_of, put, rows_of};
 use crate::kernels::access::PositionAccessMut;
-use crate::kernels::math::exp;
-use crate::kernels::matmul::dot_strips;
-use crate::kernels::strip::{load_one, store, vectorised};
+use crate::kernels::math::exp_below;
+use crate::kernels::small_product::{GRAIN, Left, Rows, Shape, product};
+use crate::kernels::strip::{load_one, runs_here};
+use crate::kernels::transpose::turn;
 use crate::parallel::Parallel;
 use crate::{Dims, View, ViewMut};
+use std::ops::Range;
 
 impl Sizes {
-    fn backward_parts(&self) -> [usize; 10] {
-        let (tile, keys) = (self.tile(), self.keys);
+    /// Features, and values' features, each with as many more as make whole vectors.
+    fn padded(&self) -> [usize; 2] {
+        [self.features.next_multiple_of(GRAIN), self.width.next_multiple_of(GRAIN)]
+    }
+
+    fn run(&self) -> usize {
+        PANELS.min(self.queries.div_ceil(LANES)) * LANES
+    }
+
+    fn backward_parts(&self) -> [usize; 12] {
+        let (run, tile, [features, width]) = (self.run(), self.tile(), self.padded());
         [
-            keys * self.features,
-            keys * self.width,
-            keys * self.features,
-            keys * self.width,
+            self.keys * features,
+            self.keys * width,
             tile * self.features,
             tile * self.width,
-            tile * self.width,
-            tile * self.features,
-            tile * keys,
-            tile * keys,
+            run * features,
+            run * width,
+            run * self.features,
+            run * self.width,
+            run * self.features,
+            tile * LANES,
+            tile * LANES,
+            SIDE.max(LANES * self.features.max(self.width)),
         ]
     }
 }
@@ -58,6 +73,7 @@ pub fn backward(
     to: &Gradients<'_>,
     scratch: ViewMut<'_>,
 ) {
+    assert!(runs_here(), "this processor lacks AVX2, FMA or F16C");
     let sizes = task.sizes();
     let (workers, size) = (scratch.dims()[0], scratch.dims()[1]);
     let units = sizes.batches * sizes.groups;
@@ -68,121 +84,364 @@ pub fn backward(
             std::slice::from_raw_parts_mut(first, size)
         };
         for unit in (worker..units).step_by(workers) {
-            group(task, &sizes, to, worker_scratch, unit / sizes.groups, unit % sizes.groups);
+            // SAFETY: this processor has what kernels are compiled for.
+            #[allow(unused_unsafe)]
+            unsafe {
+                group(task, to, worker_scratch, [unit / sizes.groups, unit % sizes.groups]);
+            }
         }
     };
     match workers {
+        0 => (),
         1 => worker(0),
         _ => parallel.run(workers, &worker),
     }
 }
 
+/// A panel of queries on the way back.
+struct Returning {
+    panel: Panel,
+    /// The greatest score of each query, and one by the sum of exponentials.
+    most: Lane,
+    factors: Lane,
+    /// The sum of the weights' gradients, each times its weight.
+    share: Lane,
+    /// The softmax and the sum of products, where they are looked for.
+    softmax: Softmax,
+    products: Lane,
+}
+
+/// Queries and the gradient of the result, as they are (padded), and turned, panel by panel.
+struct Turned<'s> {
+    queries: &'s mut [f32],
+    grads: &'s mut [f32],
+    turned_queries: &'s mut [f32],
+    turned_grads: &'s mut [f32],
+}
+
+/// Scores (or weights) of a panel with a tile, and the gradients of weights (or of plain products).
+struct Scores<'s> {
+    weights: &'s mut [Lane],
+    slopes: &'s mut [Lane],
+    side: &'s mut [f32],
+}
+
 /// The gradients of one head of keys and values, and of the queries' heads that share it.
-fn group(
-    task: &Attention<'_>,
-    sizes: &Sizes,
-    to: &Gradients<'_>,
-    worker_scratch: &mut [f32],
-    batch: usize,
-    group: usize,
-) {
-    let [keys, values, to_keys, to_values, query, grad, result, to_query, weights, slopes] =
-        cut(worker_scratch, sizes.backward_parts());
-    // SAFETY: batch and head are inside the views, and the scratch has room for them.
-    let (keys, values) = unsafe {
-        (
-            Wide::of(&task.key, batch, group, 0..sizes.keys, keys),
-            Wide::of(&task.value, batch, group, 0..sizes.keys, values),
-        )
-    };
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
+fn group(task: &Attention<'_>, to: &Gradients<'_>, scratch: &mut [f32], at: [usize; 2]) {
+    let sizes = task.sizes();
+    let [to_keys, to_values, keys, values, rest @ ..] = cut(scratch, sizes.backward_parts());
+    let [queries, grads, turned_queries, turned_grads, to_queries, weights, slopes, side] = rest;
+    let mut turned = Turned { queries, grads, turned_queries, turned_grads };
+    let (weights, slopes) = (weights.as_chunks_mut().0, slopes.as_chunks_mut().0);
+    let mut scores = Scores { weights, slopes, side };
     to_keys.fill(0.0);
     to_values.fill(0.0);
     let heads = sizes.heads_of_group();
-    for head in group * heads..(group + 1) * heads {
+    for head in at[1] * heads..(at[1] + 1) * heads {
         let mut lost = 0f32;
-        for first in (0..sizes.queries).step_by(sizes.tile().max(1)) {
-            let rows = first..(first + sizes.tile()).min(sizes.queries);
-            let count = rows.len();
-            // SAFETY: as above; the rows of the gradients belong to this unit alone.
-            unsafe {
-                let query = Wide::of(&task.query, batch, head, rows.clone(), query);
-                let grad = Wide::of(&to.grad, batch, head, rows.clone(), grad);
-                let result =
-                    to.result.map(|view| Wide::of(&view, batch, head, rows.clone(), result));
-                let shape = (count, sizes.keys, sizes.features);
-                product(shape, weights, query, keys.transposed(), false);
-                let shape = (count, sizes.keys, sizes.width);
-                product(shape, slopes, grad, values.transposed(), false);
-                for row in 0..count {
-                    let at = [batch, head, first + row];
-                    let weights = &mut weights[row * sizes.keys..][..sizes.keys];
-                    let slopes = &mut slopes[row * sizes.keys..][..sizes.keys];
-                    let share = result.map(|result| {
-                        let line = |wide: Wide, column: usize| {
-                            let (down, across) = wide.strides;
-                            let offset = row as isize * down + column as isize * across;
-                            *wide.first.offset(offset)
-                        };
-                        (0..sizes.width).map(|at| line(grad, at) * line(result, at)).sum()
-                    });
-                    lost += vectorised(|| slope(task, to, at, weights, slopes, share));
+        for first in (0..sizes.queries).step_by(sizes.run().max(1)) {
+            let rows = first..(first + sizes.run()).min(sizes.queries);
+            let head = [at[0], head];
+            let mut panels = [const { None }; PANELS];
+            for (number, slot) in panels.iter_mut().enumerate() {
+                let first = rows.start + number * LANES;
+                if first < rows.end {
+                    let rows = first..(first + LANES).min(rows.end);
+                    *slot = Some(turned.panel(task, to, head, rows, number, scores.side));
                 }
-                let factors = Wide::packed(slopes, sizes.keys);
-                let shape = (count, sizes.features, sizes.keys);
-                product(shape, to_query, factors, keys, false);
-                put(&to.query, [batch, head, first], to_query, count, sizes.features);
-                let shape = (sizes.keys, sizes.features, count);
-                product(shape, to_keys, factors.transposed(), query, true);
-                for row in 0..count {
-                    let at = [batch, head, first + row];
-                    task.dropped(at, &mut weights[row * sizes.keys..][..sizes.keys]);
+            }
+            if to.softmax_stats.is_none() || to.result.is_none() {
+                each_tile(
+                    task,
+                    &mut panels,
+                    at,
+                    keys,
+                    values,
+                    |number, one, tile, keys, values| {
+                        turned.products(&sizes, number, one, tile.len(), keys, values, &mut scores);
+                        one.look(task, &tile, &mut scores);
+                    },
+                );
+                panels.iter_mut().flatten().for_each(|one| one.looked(to));
+            }
+            to_queries.fill(0.0);
+            each_tile(task, &mut panels, at, keys, values, |number, one, tile, keys, values| {
+                turned.products(&sizes, number, one, tile.len(), keys, values, &mut scores);
+                one.slopes(task, &tile, &mut scores);
+                let to_queries = &mut to_queries[number * LANES * sizes.features..];
+                turned.back(&sizes, number, one, &tile, keys, (to_queries, to_keys), &scores);
+                let count = tile.len();
+                task.drop_some(&one.panel, &tile, &mut scores.weights[..count], scores.side);
+                turned.back_to_values(&sizes, number, one, &tile, to_values, &scores);
+            });
+            for (number, one) in panels.iter().flatten().enumerate() {
+                let from = to_queries[number * LANES * sizes.features..].as_ptr();
+                let (count, first) = (one.panel.count(), one.panel.queries.start);
+                let lines = &mut *scores.side;
+                // SAFETY: the lines hold the gradients of a panel.
+                unsafe {
+                    turn(lines.as_mut_ptr(), sizes.features, from, LANES, count, sizes.features);
                 }
-                let weights = Wide::packed(weights, sizes.keys).transposed();
-                let shape = (sizes.keys, sizes.width, count);
-                product(shape, to_values, weights, grad, true);
+                let (lines, at) = ((&*lines, sizes.features), [head[0], head[1], first]);
+                put(&to.query, at, lines, count, sizes.features);
+                lost += one.lost(task);
             }
         }
         if let Some(sink) = to.sink {
-            PositionAccessMut::new(sink).set(&[batch, head], -lost);
+            PositionAccessMut::new(sink).set(&[at[0], head], -lost);
         }
     }
-    put(&to.key, [batch, group, 0], to_keys, sizes.keys, sizes.features);
-    put(&to.value, [batch, group, 0], to_values, sizes.keys, sizes.width);
+    let [features, width] = sizes.padded();
+    put(&to.key, [at[0], at[1], 0], (to_keys, features), sizes.keys, sizes.features);
+    put(&to.value, [at[0], at[1], 0], (to_values, width), sizes.keys, sizes.width);
 }
 
-/// Plain products of one query become its weights, and the gradients of those become the gradients of the plain
-/// products. The result is what a sink takes of the sum of both.
+/// Calls `body` for each panel and each tile of keys that count in it, with the keys and values of the tile.
 #[inline(always)]
-fn slope(
+fn each_tile(
     task: &Attention<'_>,
-    to: &Gradients<'_>,
-    at: [usize; 3],
-    weights: &mut [f32],
-    slopes: &mut [f32],
-    share: Option<f32>,
-) -> f32 {
-    task.score(at, weights);
-    let sink = task.sink_score(at[1]);
-    let (most, sum) = match &to.softmax_stats {
-        Some((most, sum)) => (stat_at(most, at), stat_at(sum, at)),
-        None => {
-            let most = weights.iter().copied().fold(sink, f32::max);
-            let sum: f32 = weights.iter().map(|score| exp(*score - most)).sum();
-            (most, sum + if task.sink.is_some() { exp(sink - most) } else { 0.0 })
+    panels: &mut [Option<Returning>; PANELS],
+    at: [usize; 2],
+    keys: &mut [f32],
+    values: &mut [f32],
+    mut body: impl FnMut(usize, &mut Returning, Range<usize>, Left, Left),
+) {
+    let ranges = || panels.iter().flatten().map(|one| one.panel.keys.clone());
+    let filled = || ranges().filter(|keys| !keys.is_empty());
+    let first = filled().map(|keys| keys.start).min().unwrap_or(0);
+    let end = filled().map(|keys| keys.end).max().unwrap_or(0);
+    for start in (first..end).step_by(KEYS) {
+        let tile = start..(start + KEYS).min(end);
+        // SAFETY: the rows are inside the views, and the scratch holds a tile.
+        let (keys, values) = unsafe {
+            (
+                rows_of(&task.key, at, tile.clone(), keys).left(),
+                rows_of(&task.value, at, tile.clone(), values).left(),
+            )
+        };
+        for (number, one) in panels.iter_mut().flatten().enumerate() {
+            let some = start.max(one.panel.keys.start)..tile.end.min(one.panel.keys.end);
+            if some.is_empty() {
+                continue;
+            }
+            let skipped = (some.start - start) as isize;
+            let from =
+                |side: Left| Left { first: side.first.wrapping_offset(skipped * side.row), ..side };
+            body(number, one, some, from(keys), from(values));
         }
-    };
-    let factor = if sum > 0.0 { 1.0 / sum } else { 0.0 };
-    for weight in weights.iter_mut() {
-        let score = *weight;
-        let raised = exp(score - most) * factor;
-        *weight = if score == f32::NEG_INFINITY { 0.0 } else { raised };
     }
-    task.dropped(at, slopes);
-    let share = share.unwrap_or_else(|| dot_strips(weights, slopes));
-    for (slope, weight) in slopes.iter_mut().zip(weights) {
-        *slope = *weight * (*slope - share) * task.scale;
+}
+
+impl Turned<'_> {
+    /// Loads a panel: its queries and gradients, and what is known of its softmax.
+    fn panel(
+        &mut self,
+        task: &Attention<'_>,
+        to: &Gradients<'_>,
+        head: [usize; 2],
+        rows: Range<usize>,
+        number: usize,
+        lines: &mut [f32],
+    ) -> Returning {
+        let sizes = task.sizes();
+        let [features, width] = sizes.padded();
+        let at = number * LANES;
+        let queries = &mut self.queries[at * features..][..LANES * features];
+        let grads = &mut self.grads[at * width..][..LANES * width];
+        // SAFETY: the rows are inside the views, and the buffers hold those of a panel.
+        let [mut most, mut factors, mut share] = unsafe {
+            let from = rows_of(&task.query, head, rows.clone(), lines);
+            pad(from, queries, sizes.features, rows.len());
+            let turned = self.turned_queries[at * sizes.features..].as_mut_ptr();
+            turn(turned, LANES, from.first, from.pitch, sizes.features, rows.len());
+            let from = rows_of(&to.grad, head, rows.clone(), lines);
+            pad(from, grads, sizes.width, rows.len());
+            let turned = self.turned_grads[at * sizes.width..].as_mut_ptr();
+            turn(turned, LANES, from.first, from.pitch, sizes.width, rows.len());
+            [[0f32; LANES]; 3]
+        };
+        for (lane, query) in rows.clone().enumerate() {
+            if let Some((greatest, sums)) = &to.softmax_stats {
+                let at = [head[0], head[1], query];
+                let sum = stat_at(sums, at);
+                most[lane] = stat_at(greatest, at);
+                factors[lane] = if sum == 0.0 { 0.0 } else { 1.0 / sum };
+            }
+        }
+        if let Some(result) = &to.result {
+            // SAFETY: as above.
+            let results = unsafe { rows_of(result, head, rows.clone(), lines) };
+            for (lane, share) in share.iter_mut().enumerate().take(rows.len()) {
+                // SAFETY: as above.
+                let line = unsafe {
+                    std::slice::from_raw_parts(results.first.add(lane * results.pitch), sizes.width)
+                };
+                *share =
+                    crate::kernels::matmul::dot_strips(&grads[lane * width..][..sizes.width], line);
+            }
+        }
+        let softmax = Softmax::new(task, head[1]);
+        let panel = Panel::new(task, head, rows);
+        Returning { panel, most, factors, share, softmax, products: [0.0; LANES] }
     }
-    if task.sink.is_some() { exp(sink - most) * factor * share } else { 0.0 }
+
+    /// The plain products of queries and keys, and of gradients and values.
+    #[allow(clippy::too_many_arguments)]
+    fn products(
+        &self,
+        sizes: &Sizes,
+        number: usize,
+        one: &Returning,
+        rows: usize,
+        keys: Left,
+        values: Left,
+        scores: &mut Scores<'_>,
+    ) {
+        let columns = one.panel.count().next_multiple_of(GRAIN);
+        let queries = &self.turned_queries[number * LANES * sizes.features..];
+        let grads = &self.turned_grads[number * LANES * sizes.width..];
+        let turned = |from: &[f32]| Rows { first: from.as_ptr(), pitch: LANES };
+        let lanes = |to: &mut [Lane]| Rows { first: to.as_mut_ptr().cast::<f32>(), pitch: LANES };
+        // SAFETY: tile, panel and scores have these sizes.
+        unsafe {
+            let shape = Shape { rows, columns, depth: sizes.features, add: false };
+            product(shape, keys, turned(queries), lanes(scores.weights));
+            let shape = Shape { rows, columns, depth: sizes.width, add: false };
+            product(shape, values, turned(grads), lanes(scores.slopes));
+        }
+    }
+
+    /// From gradients of plain products to those of queries (turned) and keys.
+    #[allow(clippy::too_many_arguments)]
+    fn back(
+        &self,
+        sizes: &Sizes,
+        number: usize,
+        one: &Returning,
+        tile: &Range<usize>,
+        keys: Left,
+        (to_queries, to_keys): (&mut [f32], &mut [f32]),
+        scores: &Scores<'_>,
+    ) {
+        let (count, padded) = (one.panel.count(), sizes.padded()[0]);
+        let columns = count.next_multiple_of(GRAIN);
+        let slopes = Rows { first: scores.slopes.as_ptr().cast::<f32>(), pitch: LANES };
+        // SAFETY: tile, panel, slopes and both gradients have these sizes.
+        unsafe {
+            let shape = Shape { rows: sizes.features, columns, depth: tile.len(), add: true };
+            let to = Rows { first: to_queries.as_mut_ptr(), pitch: LANES };
+            product(shape, keys.transposed(), slopes, to);
+            let shape = Shape { rows: tile.len(), columns: padded, depth: count, add: true };
+            let queries = self.queries[number * LANES * padded..].as_ptr();
+            let to = to_keys[tile.start * padded..].as_mut_ptr();
+            let queries = Rows { first: queries, pitch: padded };
+            product(shape, slopes.left(), queries, Rows { first: to, pitch: padded });
+        }
+    }
+
+    /// From gradients of the result to those of values.
+    fn back_to_values(
+        &self,
+        sizes: &Sizes,
+        number: usize,
+        one: &Returning,
+        tile: &Range<usize>,
+        to_values: &mut [f32],
+        scores: &Scores<'_>,
+    ) {
+        let (count, padded) = (one.panel.count(), sizes.padded()[1]);
+        let weights = Rows { first: scores.weights.as_ptr().cast::<f32>(), pitch: LANES };
+        let shape = Shape { rows: tile.len(), columns: padded, depth: count, add: true };
+        let grads = Rows { first: self.grads[number * LANES * padded..].as_ptr(), pitch: padded };
+        let to = to_values[tile.start * padded..].as_mut_ptr();
+        // SAFETY: tile, panel and weights have these sizes.
+        unsafe { product(shape, weights.left(), grads, Rows { first: to, pitch: padded }) };
+    }
+}
+
+impl Returning {
+    /// Counts a tile of plain products in, to know softmax and share.
+    #[inline(always)]
+    fn look(&mut self, task: &Attention<'_>, tile: &Range<usize>, scores: &mut Scores<'_>) {
+        let count = tile.len();
+        let (weights, slopes) = (&mut scores.weights[..count], &mut scores.slopes[..count]);
+        task.score(&self.panel, tile, weights, scores.side);
+        let factors = self.softmax.take(weights);
+        task.drop_some(&self.panel, tile, slopes, scores.side);
+        let mut sums = [0f32; LANES];
+        for (weights, slopes) in weights.iter().zip(slopes) {
+            for lane in 0..LANES {
+                sums[lane] += weights[lane] * slopes[lane];
+            }
+        }
+        for lane in 0..LANES {
+            self.products[lane] = self.products[lane] * factors[lane] + sums[lane];
+        }
+    }
+
+    /// What was looked for, where the caller does not know it.
+    fn looked(&mut self, to: &Gradients<'_>) {
+        let factors = self.softmax.factors();
+        if to.softmax_stats.is_none() {
+            (self.most, self.factors) = (self.softmax.most, factors);
+        }
+        if to.result.is_none() {
+            for lane in 0..LANES {
+                self.share[lane] = self.products[lane] * factors[lane];
+            }
+        }
+    }
+
+    /// Plain products become weights, and the gradients of those become the gradients of the plain products.
+    #[inline(always)]
+    fn slopes(&self, task: &Attention<'_>, tile: &Range<usize>, scores: &mut Scores<'_>) {
+        let count = tile.len();
+        let (weights, slopes) = (&mut scores.weights[..count], &mut scores.slopes[..count]);
+        task.score(&self.panel, tile, weights, scores.side);
+        task.drop_some(&self.panel, tile, slopes, scores.side);
+        let lanes = lanes();
+        for (weights, slopes) in weights.iter_mut().zip(slopes) {
+            let known = self.most[..lanes].iter().zip(&self.factors[..lanes]);
+            let known = known.zip(&self.share[..lanes]);
+            let both = weights[..lanes].iter_mut().zip(&mut slopes[..lanes]);
+            for ((weight, slope), ((most, factor), share)) in both.zip(known) {
+                let above = *weight - most;
+                let above = if above > 88.0 { 88.0 } else { above };
+                let raised = exp_below(above) * factor;
+                *weight = if *weight == f32::NEG_INFINITY { 0.0 } else { raised };
+                *slope = *weight * (*slope - share) * task.scale;
+            }
+        }
+    }
+
+    /// What a sink takes of the weights' gradients.
+    fn lost(&self, task: &Attention<'_>) -> f32 {
+        if task.sink.is_none() {
+            return 0.0;
+        }
+        let sink = sink_score(task, self.panel.head);
+        let lane = |lane: usize| {
+            crate::kernels::math::exp(sink - self.most[lane])
+                * self.factors[lane]
+                * self.share[lane]
+        };
+        (0..self.panel.count()).map(lane).sum()
+    }
+}
+
+/// Copies rows, with zeros after each as far as `into` goes.
+///
+/// # Safety
+/// They have `columns` elements.
+unsafe fn pad(from: Rows<*const f32>, into: &mut [f32], columns: usize, rows: usize) {
+    let padded = columns.next_multiple_of(GRAIN);
+    for (row, line) in into.chunks_exact_mut(padded.max(1)).take(rows).enumerate() {
+        // SAFETY: as the caller guarantees.
+        let from = unsafe { std::slice::from_raw_parts(from.first.add(row * from.pitch), columns) };
+        line[..columns].copy_from_slice(from);
+        line[columns..].fill(0.0);
+    }
 }
 
 /// The first number at a query.
@@ -191,16 +450,5 @@ fn stat_at(view: &View<'_>, at: [usize; 3]) -> f32 {
     unsafe {
         let from = view.first().offset(offset_of(view, at) * view.item() as isize);
         load_one(view.dtype(), from)
-    }
-}
-
-/// Stores rows one after the other.
-fn put(view: &ViewMut<'_>, at: [usize; 3], from: &[f32], rows: usize, columns: usize) {
-    for (row, line) in from.chunks_exact(columns.max(1)).take(rows).enumerate() {
-        let offset = offset_of(view, [at[0], at[1], at[2] + row]) * view.item() as isize;
-        // SAFETY: the rows are inside the view, and belong to the calling unit alone.
-        unsafe {
-            store(view.dtype(), view.first_mut().offset(offset), view.strides()[3], line);
-        }
     }
 }

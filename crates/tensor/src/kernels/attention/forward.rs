@@ -1,34 +1,46 @@
 //! Attention from queries, keys and values.
 
-use super::{Attention, Sizes, WORKERS, Wide, cut, offset_of, product};
-use crate::kernels::math::exp;
-use crate::kernels::strip::{store, vectorised};
+use super::panel::{Panel, Softmax, rescale};
+use super::scores::SIDE;
+use super::{Attention, LANES, PANELS, Sizes, WORKERS, cut, offset_of, put, rows_of};
+use crate::kernels::small_product::{GRAIN, Left, Rows, Shape, product};
+use crate::kernels::strip::{runs_here, store};
+use crate::kernels::transpose::turn;
 use crate::parallel::Parallel;
-use crate::{Dims, View, ViewMut};
+use crate::{Dims, ViewMut};
+use std::ops::Range;
 
 impl Sizes {
-    /// Runs of queries of one head: one piece of work each.
-    fn runs(&self) -> usize {
-        let heads = (self.batches * self.heads).max(1);
-        WORKERS.div_ceil(heads).min(self.queries.div_ceil(self.tile().max(1))).max(1)
+    /// Pieces of work: some panels of one head each.
+    fn forward_units(&self) -> usize {
+        self.batches * self.heads * self.queries.div_ceil(self.panels() * LANES)
     }
 
-    fn forward_parts(&self) -> [usize; 5] {
-        let tile = self.tile();
+    fn forward_parts(&self) -> [usize; 7] {
+        let (panels, tile) = (self.panels(), self.tile());
         [
-            self.keys * self.features,
-            self.keys * self.width,
+            panels * LANES * self.features,
+            panels * LANES * self.width,
             tile * self.features,
-            tile * self.keys,
             tile * self.width,
+            tile * LANES,
+            LANES * self.features.max(self.width),
+            SIDE,
         ]
     }
 }
 
 /// The sizes of the `f32` scratch that [`forward`] wants.
 pub fn forward_scratch(sizes: &Sizes) -> Dims {
-    let units = sizes.batches * sizes.heads * sizes.runs();
-    Dims::new(&[units.min(WORKERS), sizes.forward_parts().iter().sum()])
+    Dims::new(&[sizes.forward_units().min(WORKERS), sizes.forward_parts().iter().sum()])
+}
+
+/// What [`forward`] writes.
+#[derive(Clone, Copy)]
+struct Outputs<'a> {
+    out: ViewMut<'a>,
+    greatest: Option<ViewMut<'a>>,
+    sums: Option<ViewMut<'a>>,
 }
 
 /// Attention into `out`, of the queries' sizes with the values' features. The greatest score of each query, and
@@ -42,9 +54,12 @@ pub fn forward(
     sums: Option<ViewMut<'_>>,
     scratch: ViewMut<'_>,
 ) {
+    assert!(runs_here(), "this processor lacks AVX2, FMA or F16C");
     let sizes = task.sizes();
-    let (runs, workers, size) = (sizes.runs(), scratch.dims()[0], scratch.dims()[1]);
-    let units = sizes.batches * sizes.heads * runs;
+    let outputs = Outputs { out, greatest, sums };
+    let (workers, size) = (scratch.dims()[0], scratch.dims()[1]);
+    let (heads, queries) = (sizes.batches * sizes.heads, sizes.panels() * LANES);
+    let (units, runs) = (sizes.forward_units(), sizes.queries.div_ceil(queries));
     let worker = |worker: usize| {
         // SAFETY: each worker has a row of the scratch of its own, which is aligned.
         let worker_scratch = unsafe {
@@ -52,93 +67,115 @@ pub fn forward(
             std::slice::from_raw_parts_mut(first, size)
         };
         for unit in (worker..units).step_by(workers) {
-            let (head, run) = (unit / runs, unit % runs);
-            let (batch, head) = (head / sizes.heads, head % sizes.heads);
-            let queries = crate::parallel::share(sizes.queries, sizes.tile(), runs, run);
-            let [keys, values, query, scores, results] = cut(worker_scratch, sizes.forward_parts());
-            let group = head / sizes.heads_of_group();
-            // SAFETY: batch, head and rows are inside the views, and the scratch has room for them.
-            let (keys, values) = unsafe {
-                (
-                    Wide::of(&task.key, batch, group, 0..sizes.keys, keys),
-                    Wide::of(&task.value, batch, group, 0..sizes.keys, values),
-                )
-            };
-            for first in queries.clone().step_by(sizes.tile().max(1)) {
-                let rows = first..(first + sizes.tile()).min(queries.end);
-                // SAFETY: as above; the rows of `out` belong to this unit alone.
-                unsafe {
-                    let query = Wide::of(&task.query, batch, head, rows.clone(), query);
-                    let shape = (rows.len(), sizes.keys, sizes.features);
-                    product(shape, scores, query, keys.transposed(), false);
-                    let mut totals = [0f32; super::QUERIES];
-                    for (at, total) in rows.clone().zip(&mut totals) {
-                        let row = &mut scores[(at - first) * sizes.keys..][..sizes.keys];
-                        let (most, sum) = vectorised(|| softmax(task, [batch, head, at], row));
-                        *total = sum;
-                        write_stat(greatest, [batch, head, at], most);
-                        write_stat(sums, [batch, head, at], sum);
-                    }
-                    let scores = Wide::packed(scores, sizes.keys);
-                    let shape = (rows.len(), sizes.width, sizes.keys);
-                    product(shape, results, scores, values, false);
-                    for (at, total) in rows.clone().zip(totals) {
-                        let row = &mut results[(at - first) * sizes.width..][..sizes.width];
-                        let factor = if total > 0.0 { 1.0 / total } else { 0.0 };
-                        row.iter_mut().for_each(|value| *value *= factor);
-                        let offset = offset_of(&out, [batch, head, at]) * out.item() as isize;
-                        store(out.dtype(), out.first_mut().offset(offset), out.strides()[3], row);
-                    }
-                }
+            // The last queries first: where each attends to those before it, they have the most to do.
+            let (head, first) = (unit % heads, (runs - 1 - unit / heads) * queries);
+            let at = [head / sizes.heads, head % sizes.heads];
+            let queries = first..(first + queries).min(sizes.queries);
+            // SAFETY: this processor has what kernels are compiled for.
+            #[allow(unused_unsafe)]
+            unsafe {
+                some_queries(task, &outputs, worker_scratch, at, queries);
             }
         }
     };
     match workers {
+        0 => (),
         1 => worker(0),
         _ => parallel.run(workers, &worker),
     }
 }
 
-/// Plain products of one query become exponentials of its scores, without those that are dropped; the greatest
-/// score and the sum of all.
-#[inline(always)]
-fn softmax(task: &Attention<'_>, at: [usize; 3], row: &mut [f32]) -> (f32, f32) {
-    task.score(at, row);
-    let sink = task.sink_score(at[1]);
-    let most = greatest_of(row).max(sink);
-    if most == f32::NEG_INFINITY {
-        row.fill(0.0);
-        return (f32::MIN, 0.0);
+/// Attention of a few queries of one head.
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
+fn some_queries(
+    task: &Attention<'_>,
+    outputs: &Outputs<'_>,
+    worker_scratch: &mut [f32],
+    at: [usize; 2],
+    queries: Range<usize>,
+) {
+    let sizes = task.sizes();
+    let (features, width) = (sizes.features, sizes.width);
+    let [turned, results, keys, values, scores, lines, side] =
+        cut(worker_scratch, sizes.forward_parts());
+    let scores = scores.as_chunks_mut::<LANES>().0;
+    let mut panels: [Option<(Panel, Softmax)>; PANELS] = [const { None }; PANELS];
+    for (number, slot) in panels.iter_mut().enumerate() {
+        let first = queries.start + number * LANES;
+        if first >= queries.end {
+            break;
+        }
+        let panel = Panel::new(task, at, first..(first + LANES).min(queries.end));
+        // SAFETY: the rows are inside the view; lines and turned queries hold those of a panel.
+        unsafe {
+            let rows = rows_of(&task.query, at, panel.queries.clone(), lines);
+            let turned = turned[number * LANES * features..].as_mut_ptr();
+            turn(turned, LANES, rows.first, rows.pitch, features, panel.count());
+        }
+        *slot = Some((panel, Softmax::new(task, at[1])));
     }
-    let mut sums = [0f32; 16];
-    let (chunks, rest) = row.as_chunks_mut::<16>();
-    for chunk in chunks {
-        for at in 0..16 {
-            chunk[at] = exp(chunk[at] - most);
-            sums[at] += chunk[at];
+    results[..queries.len().div_ceil(LANES) * LANES * width].fill(0.0);
+    let ranges = || panels.iter().flatten().map(|(panel, _)| panel.keys.clone());
+    let filled = || ranges().filter(|keys| !keys.is_empty());
+    let first = filled().map(|keys| keys.start).min().unwrap_or(0);
+    let end = filled().map(|keys| keys.end).max().unwrap_or(0);
+    let group = [at[0], at[1] / sizes.heads_of_group()];
+    for start in (first..end).step_by(super::KEYS) {
+        let tile = start..(start + super::KEYS).min(end);
+        // SAFETY: the rows are inside the views, and the scratch holds a tile.
+        let (keys, values) = unsafe {
+            (
+                rows_of(&task.key, group, tile.clone(), keys).left(),
+                rows_of(&task.value, group, tile.clone(), values).left(),
+            )
+        };
+        for (number, (panel, softmax)) in panels.iter_mut().flatten().enumerate() {
+            let some = start.max(panel.keys.start)..tile.end.min(panel.keys.end);
+            if some.is_empty() {
+                continue;
+            }
+            let skipped = (some.start - start) as isize;
+            let from =
+                |side: Left| Left { first: side.first.wrapping_offset(skipped * side.row), ..side };
+            let scores = &mut scores[..some.len()];
+            let lanes = panel.count().next_multiple_of(GRAIN);
+            let queries = turned[number * LANES * features..].as_ptr();
+            let results = &mut results[number * LANES * width..][..LANES * width];
+            // SAFETY: the keys of the tile, the turned queries and the scores have these sizes.
+            unsafe {
+                let shape = Shape { rows: some.len(), columns: lanes, depth: features, add: false };
+                let queries = Rows { first: queries, pitch: LANES };
+                let out = Rows { first: scores.as_mut_ptr().cast(), pitch: LANES };
+                product(shape, from(keys), queries, out);
+            }
+            task.score(panel, &some, scores, side);
+            let factors = softmax.take(scores);
+            task.drop_some(panel, &some, scores, side);
+            rescale(results, &factors);
+            // SAFETY: as above.
+            unsafe {
+                let shape = Shape { rows: width, columns: lanes, depth: some.len(), add: true };
+                let scores = Rows { first: scores.as_ptr().cast(), pitch: LANES };
+                let out = Rows { first: results.as_mut_ptr(), pitch: LANES };
+                product(shape, from(values).transposed(), scores, out);
+            }
         }
     }
-    let mut sum: f32 = sums.iter().sum();
-    for score in rest {
-        *score = exp(*score - most);
-        sum += *score;
-    }
-    task.dropped(at, row);
-    (most, sum + if task.sink.is_some() { exp(sink - most) } else { 0.0 })
-}
-
-#[inline(always)]
-fn greatest_of(row: &[f32]) -> f32 {
-    let mut most = [f32::NEG_INFINITY; 16];
-    let (chunks, rest) = row.as_chunks::<16>();
-    for chunk in chunks {
-        for at in 0..16 {
-            let (x, y) = (most[at], chunk[at]);
-            most[at] = if y > x || y.is_nan() { y } else { x };
+    for (number, (panel, softmax)) in panels.iter().flatten().enumerate() {
+        let results = &mut results[number * LANES * width..][..LANES * width];
+        rescale(results, &softmax.factors());
+        // SAFETY: the lines hold the results of a panel.
+        unsafe {
+            turn(lines.as_mut_ptr(), width, results.as_ptr(), LANES, panel.count(), width);
+        }
+        let first = [at[0], at[1], panel.queries.start];
+        put(&outputs.out, first, (lines, width), panel.count(), width);
+        for (lane, query) in panel.queries.clone().enumerate() {
+            let (most, sum) = softmax.stats(lane);
+            write_stat(outputs.greatest, [at[0], at[1], query], most);
+            write_stat(outputs.sums, [at[0], at[1], query], sum);
         }
     }
-    let both = |x: f32, y: f32| if y > x || y.is_nan() { y } else { x };
-    rest.iter().copied().fold(most.into_iter().fold(f32::NEG_INFINITY, both), both)
 }
 
 /// Writes a number to every element at a query.
@@ -146,13 +183,14 @@ fn write_stat(view: Option<ViewMut<'_>>, at: [usize; 3], value: f32) {
     let Some(view) = view else {
         return;
     };
-    let line: View<'_> = *view;
-    for last in 0..line.dims()[3] {
-        let offset = offset_of(&line, at) + last as isize * line.strides()[3];
-        // SAFETY: the position is inside the view, and belongs to this unit alone.
+    const SOME: usize = 8;
+    let (count, stride) = (view.dims()[3], view.strides()[3]);
+    for first in (0..count).step_by(SOME) {
+        let offset = offset_of(&view, at) + first as isize * stride;
+        // SAFETY: the positions are inside the view, and belong to this unit alone.
         unsafe {
             let to = view.first_mut().offset(offset * view.item() as isize);
-            store(view.dtype(), to, 0, &[value]);
+            store(view.dtype(), to, stride, &[value; SOME][..(count - first).min(SOME)]);
         }
     }
 }

@@ -1,21 +1,32 @@
 //! Attention: `softmax(mask(scale * (q @ k^T + shift))) @ v`, head by head, and its way back.
 //!
-//! Each worker has a part of the workspace to itself: keys and values of one head in `f32`, and the scores of a few
-//! queries with all keys. How many workers there are does not depend on the number of threads.
+//! Queries are taken by panels of [`LANES`], keys by tiles of [`KEYS`]: the scores of a panel with a tile stand key by
+//! key, a lane for each query, so that greatest scores and sums run down the lanes ([`panel`]), and both products read
+//! keys and values as they lie in memory ([`super::small_product`]). The softmax is found on the way, tile by tile; tiles without keys
+//! that count are left out.
+//!
+//! Each worker has a part of the workspace to itself. How many workers there are does not depend on the number of
+//! threads.
 
 mod backward;
 mod forward;
+mod panel;
+mod scores;
 
 pub use backward::{Gradients, backward, backward_scratch};
 pub use forward::{forward, forward_scratch};
 
-use super::access::PositionAccess;
-use super::strip::{STRIP, load, strip};
-use crate::{DType, View};
+use super::small_product::Rows;
+use super::strip::{load, store};
+use crate::{DType, View, ViewMut};
 use std::ops::Range;
 
-/// Queries whose scores are computed at a time.
-const QUERIES: usize = 64;
+/// Queries of a panel.
+const LANES: usize = 32;
+/// Panels that share a tile of keys and values once it is loaded.
+const PANELS: usize = 4;
+/// Keys of a tile.
+const KEYS: usize = 96;
 /// Workers at the same time, at most.
 const WORKERS: usize = 8;
 
@@ -86,8 +97,18 @@ pub struct Sizes {
 }
 
 impl Sizes {
+    /// Panels of one piece of work: fewer where there would be too few pieces.
+    fn panels(&self) -> usize {
+        let (heads, all) = (self.batches * self.heads, self.queries.div_ceil(LANES));
+        let mut panels = all.clamp(1, PANELS);
+        while panels > 1 && heads * all.div_ceil(panels) < WORKERS {
+            panels /= 2;
+        }
+        panels
+    }
+
     fn tile(&self) -> usize {
-        self.queries.min(QUERIES)
+        self.keys.min(KEYS)
     }
 
     fn heads_of_group(&self) -> usize {
@@ -109,214 +130,54 @@ impl Attention<'_> {
             width: self.value.dims()[3],
         }
     }
-
-    /// The keys that count for a query, as far as band and prefix say: those before the first number, and a range.
-    fn counted_keys(&self, batch: usize, query: usize, keys: usize) -> (usize, Range<usize>) {
-        let Some((low, high)) = self.band else {
-            return (0, 0..keys);
-        };
-        let prefix = self.prefixes.get(batch).map_or(0, |prefix| (*prefix).min(keys));
-        let position = query as isize;
-        let start = position.saturating_add(low).clamp(0, keys as isize) as usize;
-        let end = position.saturating_add(high).saturating_add(1).clamp(0, keys as isize) as usize;
-        match start.max(prefix) {
-            start if start < end => (prefix, start..end),
-            _ => (0, 0..prefix),
-        }
-    }
-
-    /// Turns plain products of a query with all keys into scores; those that do not count become minus infinity.
-    #[inline(always)]
-    fn score(&self, at: [usize; 3], row: &mut [f32]) {
-        let (prefix, counts) = self.counted_keys(at[0], at[2], row.len());
-        row[prefix..counts.start.max(prefix)].fill(f32::NEG_INFINITY);
-        row[counts.end.max(prefix)..].fill(f32::NEG_INFINITY);
-        self.score_some(at, row, 0..prefix);
-        self.score_some(at, row, counts);
-    }
-
-    /// As [`Attention::score`], of a few keys that count.
-    #[inline(always)]
-    fn score_some(&self, at: [usize; 3], row: &mut [f32], counts: Range<usize>) {
-        let mut buffer = [0f32; STRIP];
-        let mut booleans = [false; STRIP];
-        let offset = |view: &View<'_>, at: [usize; 4]| -> isize {
-            at.iter()
-                .zip(view.strides())
-                .map(|(position, stride)| *position as isize * stride)
-                .sum()
-        };
-        for start in counts.clone().step_by(STRIP) {
-            let length = (counts.end - start).min(STRIP);
-            let part = &mut row[start..start + length];
-            let position = [at[0], at[1], at[2], start];
-            let before = if self.shift_last { self.scale } else { 1.0 };
-            let after = if self.shift_last { 1.0 } else { self.scale };
-            if let Some(shift) = &self.shift {
-                let position = match self.shift_by_distance {
-                    true => on_diagonal(shift, position),
-                    false => position,
-                };
-                let stride = shift.strides()[3];
-                let there = match self.shift_by_distance {
-                    true => length.min(shift.dims()[3].saturating_sub(position[3])),
-                    false => length,
-                };
-                buffer[there..length].fill(0.0);
-                // SAFETY: the strip is inside the view, which nobody writes.
-                unsafe {
-                    let from =
-                        shift.first().offset(offset(shift, position) * shift.item() as isize);
-                    load(shift.dtype(), from, stride, &mut buffer[..there]);
-                }
-                for (score, shift) in part.iter_mut().zip(&buffer) {
-                    *score = (*score * before + shift) * after;
-                }
-            } else {
-                part.iter_mut().for_each(|score| *score *= self.scale);
-            }
-            if let Some(slopes) = &self.slopes {
-                slopes.add(position, part);
-            }
-            if let Some(mask) = &self.mask {
-                // SAFETY: as above.
-                let mask = unsafe {
-                    strip(
-                        mask,
-                        offset(mask, position),
-                        mask.strides()[3],
-                        length,
-                        false,
-                        &mut booleans,
-                    )
-                };
-                for (score, masked) in part.iter_mut().zip(mask) {
-                    *score = if *masked { f32::NEG_INFINITY } else { *score };
-                }
-            }
-        }
-    }
-
-    /// The score of no key for a head; minus infinity without one.
-    fn sink_score(&self, head: usize) -> f32 {
-        self.sink.map_or(f32::NEG_INFINITY, |sink| PositionAccess::new(sink).get(&[head]))
-    }
-
-    /// Takes the dropped ones out of a row of numbers for each key of a query, and scales the others.
-    #[inline(always)]
-    fn dropped(&self, at: [usize; 3], row: &mut [f32]) {
-        let Some(kept) = &self.kept else {
-            return;
-        };
-        let sizes = self.sizes();
-        let row_number = (at[0] * sizes.heads + at[1]) * sizes.queries + at[2];
-        let first = self.first_kept + row_number * sizes.keys;
-        let factor = 1.0 / self.keep;
-        for (at, value) in row.iter_mut().enumerate() {
-            let bit = first + at;
-            // SAFETY: the mask has a bit for each score.
-            let byte = unsafe { kept.first().add(bit / 8).read() };
-            *value = if byte >> (bit % 8) & 1 != 0 { *value * factor } else { 0.0 };
-        }
-    }
 }
 
-impl Slopes<'_> {
-    /// Adds to the scores of a few keys.
-    #[inline(always)]
-    fn add(&self, at: [usize; 4], scores: &mut [f32]) {
-        let factor = -PositionAccess::new(self.factors).get::<f32>(&[at[0], at[1]]);
-        let first = at[3] as isize + self.lead - at[2] as isize;
-        for (position, score) in scores.iter_mut().enumerate() {
-            let distance = (first + position as isize).unsigned_abs() as f32;
-            *score += factor * if self.rooted { distance.sqrt() } else { distance };
-        }
-    }
-}
-
-/// The position in the last rows of a square with the same distance between key and query.
-fn on_diagonal(shift: &View<'_>, at: [usize; 4]) -> [usize; 4] {
-    let missing = shift.dims()[3].saturating_sub(shift.dims()[2]);
-    match at[2] < missing {
-        true => [at[0], at[1], 0, at[3] + missing - at[2]],
-        false => [at[0], at[1], at[2] - missing, at[3]],
-    }
-}
-
-/// A matrix of `f32`: where it is, and the strides of rows and columns.
-#[derive(Clone, Copy)]
-struct Wide {
-    first: *const f32,
-    strides: (isize, isize),
-}
-
-impl Wide {
-    /// Some rows of the matrix of one head, as they are when they are `f32`, else loaded into `buffer`.
-    ///
-    /// # Safety
-    /// Batch, head and rows are inside the view, `buffer` holds them, and both outlive the matrix.
-    unsafe fn of(
-        view: &View<'_>,
-        batch: usize,
-        head: usize,
-        rows: Range<usize>,
-        buffer: &mut [f32],
-    ) -> Wide {
-        let strides = view.strides();
-        let start = batch as isize * strides[0]
-            + head as isize * strides[1]
-            + rows.start as isize * strides[2];
-        let item = view.item() as isize;
-        // SAFETY: as the caller guarantees.
-        let from = unsafe { view.first().offset(start * item) };
-        if view.dtype() == DType::Float && from.cast::<f32>().is_aligned() {
-            return Wide { first: from.cast(), strides: (strides[2], strides[3]) };
-        }
-        let columns = view.dims()[3];
-        for (at, line) in buffer.chunks_exact_mut(columns.max(1)).take(rows.len()).enumerate() {
-            // SAFETY: as the caller guarantees.
-            unsafe {
-                load(view.dtype(), from.offset(at as isize * strides[2] * item), strides[3], line);
-            }
-        }
-        Wide::packed(buffer, columns)
-    }
-
-    fn packed(buffer: &[f32], columns: usize) -> Wide {
-        Wide { first: buffer.as_ptr(), strides: (columns as isize, 1) }
-    }
-
-    fn transposed(self) -> Wide {
-        Wide { strides: (self.strides.1, self.strides.0), ..self }
-    }
-}
-
-/// `out = alpha * (a @ b)`, or added to it; `out` is rows one after the other.
+/// Some rows of one head: as they are when they are `f32` without gaps, else loaded into `buffer`, one after the other.
 ///
 /// # Safety
-/// The matrices have these sizes.
-unsafe fn product(
-    (rows, columns, depth): (usize, usize, usize),
-    out: &mut [f32],
-    a: Wide,
-    b: Wide,
-    add: bool,
-) {
-    debug_assert!(out.len() >= rows * columns);
-    let beta = if add { 1.0 } else { 0.0 };
+/// Batch, head and rows are inside the view, `buffer` holds them, and both outlive the result.
+unsafe fn rows_of(
+    view: &View<'_>,
+    [batch, head]: [usize; 2],
+    rows: Range<usize>,
+    buffer: &mut [f32],
+) -> Rows<*const f32> {
+    let (strides, item, columns) = (view.strides(), view.item() as isize, view.dims()[3]);
+    let start = offset_of(view, [batch, head, rows.start]) * item;
     // SAFETY: as the caller guarantees.
-    unsafe {
-        super::matmul::multiply(
-            (rows, columns, depth),
-            out.as_mut_ptr(),
-            (columns as isize, 1),
-            a.first,
-            a.strides,
-            b.first,
-            b.strides,
-            1.0,
-            beta,
-        );
+    let from = unsafe { view.first().offset(start) };
+    let plain = view.dtype() == DType::Float && from.cast::<f32>().is_aligned();
+    if plain && strides[2] > 0 && (strides[3] == 1 || columns == 1) {
+        return Rows { first: from.cast(), pitch: strides[2] as usize };
+    }
+    for (at, line) in buffer.chunks_exact_mut(columns.max(1)).take(rows.len()).enumerate() {
+        // SAFETY: as the caller guarantees.
+        unsafe {
+            load(view.dtype(), from.offset(at as isize * strides[2] * item), strides[3], line);
+        }
+    }
+    Rows { first: buffer.as_ptr(), pitch: columns }
+}
+
+/// Stores rows that stand `pitch` apart in `from`.
+fn put(
+    view: &ViewMut<'_>,
+    at: [usize; 3],
+    (from, pitch): (&[f32], usize),
+    rows: usize,
+    columns: usize,
+) {
+    for (row, line) in from.chunks(pitch.max(1)).take(rows).enumerate() {
+        let offset = offset_of(view, [at[0], at[1], at[2] + row]) * view.item() as isize;
+        // SAFETY: the rows are inside the view, and belong to the calling unit alone.
+        unsafe {
+            store(
+                view.dtype(),
+                view.first_mut().offset(offset),
+                view.strides()[3],
+                &line[..columns],
+            );
+        }
     }
 }
 

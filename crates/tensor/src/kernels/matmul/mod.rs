@@ -5,11 +5,11 @@
 //! integers, and reals that are not aligned, take the plain road ([`plain`]).
 
 mod direct;
+mod pairs;
 mod panels;
 mod plain;
 mod vector;
 
-pub(crate) use direct::multiply;
 pub use panels::{Panels, panels};
 pub use vector::dot;
 pub(crate) use vector::sum as dot_strips;

@@ -1,9 +1,11 @@
 //! Products of half and mixed types: tiles of the result, summed in `f32` (or `f64`) over panels of both
-//! sides that are widened into the workspace.
+//! sides that are widened into the workspace, or brought together by pairs where both are `bf16` and the processor
+//! multiplies those ([`pairs`]).
 
 use super::direct::multiply;
 use super::plain::finish;
-use super::{Matrix, Real, Task, folded, product_type};
+use super::{Matrix, Real, Task, folded, pairs, product_type};
+use crate::kernels::small_product::{GRAIN, Shape};
 use crate::kernels::strip::{STRIP, load, vectorised};
 use crate::parallel::Parallel;
 use crate::{DType, Dims, Layout, View, ViewMut};
@@ -50,8 +52,13 @@ impl Panels {
         Dims::new(&[self.workers, self.worker_size()])
     }
 
+    /// How far apart rows of a tile's sums may be: whole vectors.
+    fn pitch(&self) -> usize {
+        self.columns.next_multiple_of(GRAIN)
+    }
+
     fn worker_size(&self) -> usize {
-        self.rows * self.depth + self.depth * self.columns + self.rows * self.columns
+        (self.rows + self.pitch()) * self.depth + self.rows * self.pitch()
     }
 }
 
@@ -108,14 +115,21 @@ fn tile<C: Real>(
     let rows = (task.m - top).min(plan.rows);
     let columns = (task.n - left).min(plan.columns);
     let (wide_a, rest) = worker_scratch.split_at_mut(plan.rows * plan.depth);
-    let (wide_b, sums) = rest.split_at_mut(plan.depth * plan.columns);
-    let sums = &mut sums[..rows * columns];
+    let (wide_b, sums) = rest.split_at_mut(plan.depth * plan.pitch());
+    let by_pairs = pairs::takes(task);
+    let pitch = if by_pairs { columns.next_multiple_of(GRAIN) } else { columns };
+    let sums = &mut sums[..rows * pitch];
     for start in (0..task.k).step_by(plan.depth.max(1)) {
         let depth = (task.k - start).min(plan.depth);
-        let strides_a =
-            widen(&task.a, Matrix { offset: a.at(top, start), ..a }, rows, depth, wide_a);
-        let strides_b =
-            widen(&task.b, Matrix { offset: b.at(start, left), ..b }, depth, columns, wide_b);
+        let (part_a, part_b) =
+            (Matrix { offset: a.at(top, start), ..a }, Matrix { offset: b.at(start, left), ..b });
+        if by_pairs {
+            let shape = Shape { rows, columns: pitch, depth: depth.div_ceil(2), add: start > 0 };
+            pairs::product(task, shape, (part_a, part_b), depth, columns, [wide_a, wide_b, sums]);
+            continue;
+        }
+        let strides_a = widen(&task.a, part_a, rows, depth, wide_a);
+        let strides_b = widen(&task.b, part_b, depth, columns, wide_b);
         let beta = if start == 0 { C::ZERO } else { C::ONE };
         // SAFETY: the panels hold these elements, one after the other.
         unsafe {
@@ -135,8 +149,8 @@ fn tile<C: Real>(
     if task.k == 0 {
         sums.fill(C::ZERO);
     }
-    for (row, sums) in sums.chunks_exact_mut(columns).enumerate() {
-        for (at, sums) in sums.chunks_mut(STRIP).enumerate() {
+    for (row, sums) in sums.chunks_exact_mut(pitch).enumerate() {
+        for (at, sums) in sums[..columns].chunks_mut(STRIP).enumerate() {
             finish(task, out.at(top + row, left + at * STRIP), out.column, sums);
         }
     }
