@@ -16,10 +16,12 @@ mod by_positions;
 mod columns;
 mod direct;
 mod direct_filter;
+mod lanes;
+mod lanes_tile;
 mod planes;
 
 use super::copy::copy;
-use super::strip::load;
+use super::strip::{load, load_one};
 use crate::parallel::Parallel;
 use crate::{DType, Layout, View, ViewMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -97,7 +99,10 @@ pub fn scratch_size(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
     let (out, source, axes) = folded(*out, *source, *axes);
     match direct::planes(&out, &source, &axes) {
         Some(planes) => direct::scratch_size(&planes, &out, &source, &axes),
-        None => blocked::Tiling::new(&out, &source, &axes).scratch_size(),
+        None => match lanes::Lanes::new(&out, &source, &axes) {
+            Some(lanes) => lanes.scratch_size(),
+            None => blocked::Tiling::new(&out, &source, &axes).scratch_size(),
+        },
     }
 }
 
@@ -125,7 +130,10 @@ pub fn convolve(
     let task = Task { out, source, weights, bias, axes };
     match direct::planes(&out_layout, &source_layout, &axes) {
         Some(planes) => direct::product(parallel, &task, &planes, scratch),
-        None => blocked::product(parallel, &task, scratch),
+        None => match lanes::Lanes::new(&out_layout, &source_layout, &axes) {
+            Some(lanes) => lanes::product(parallel, &task, &lanes, scratch),
+            None => blocked::product(parallel, &task, scratch),
+        },
     }
 }
 
@@ -173,6 +181,18 @@ pub fn filter(
 pub fn pack_weights<'a>(parallel: &dyn Parallel, into: ViewMut<'a>, weights: View<'_>) -> View<'a> {
     copy(parallel, into, weights);
     into.view()
+}
+
+/// The bias of a block of output channels of a group, from `channel` on; zeros beyond the last one.
+fn biases(task: &Task<'_>, group: usize, channel: usize) -> Option<[f32; lanes_tile::BLOCK]> {
+    let bias = task.bias.as_ref()?;
+    let mut all = [0.0; lanes_tile::BLOCK];
+    for (channel, slot) in (channel..bias.dims()[1]).zip(&mut all) {
+        let at = group as isize * bias.strides()[0] + channel as isize * bias.strides()[1];
+        // SAFETY: group and channel are inside the bias.
+        *slot = unsafe { load_one(bias.dtype(), bias.first().offset(at * bias.item() as isize)) };
+    }
+    Some(all)
 }
 
 /// Windows of one tap, one by one over the source, are one line where the axes of both tensors are.
