@@ -23,13 +23,15 @@ const TAPS: usize = 128;
 /// How a convolution is made.
 #[derive(Clone, Copy)]
 pub struct Lanes {
-    groups: usize,
-    outputs: usize,
-    inputs: usize,
-    axes: [Axis; 3],
-    positions: [usize; 4],
+    pub groups: usize,
+    /// Output channels of a group.
+    pub outputs: usize,
+    /// Input channels of a group.
+    pub inputs: usize,
+    pub axes: [Axis; 3],
+    pub positions: [usize; 4],
     /// Lines that are made from one copy; none where the source is read in place.
-    band: Option<usize>,
+    pub band: Option<usize>,
 }
 
 /// The least that a tap adds to the place of the first one, and how many places taps span.
@@ -46,11 +48,16 @@ fn spanned(axis: &Axis, count: usize) -> usize {
 impl Lanes {
     /// For tensors laid out so; `None` where the processor lacks AVX-512, or the convolution is better made otherwise.
     pub fn new(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> Option<Lanes> {
+        let enough = positions(out).iter().product::<usize>() >= POSITIONS && axes[2].step <= 2;
+        enough.then(|| Lanes::over(out, source, axes)).flatten()
+    }
+
+    /// For an output, or its gradient, and a source laid out so, however few positions there are.
+    pub fn over(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> Option<Lanes> {
         let (groups, outputs, inputs) = (out.dims()[1], out.dims()[2], source.dims()[2]);
         let positions = positions(out);
-        let (taps, count) = (taps(axes), positions.iter().product::<usize>());
-        let fits = outputs >= WIDTH / 2 && inputs > 0 && (1..=TAPS).contains(&taps);
-        if !fits || count < POSITIONS || axes[2].step > 2 || !super::lanes_tile::runs_here() {
+        let fits = outputs >= WIDTH / 2 && inputs > 0 && (1..=TAPS).contains(&taps(axes));
+        if !fits || positions.contains(&0) || !super::lanes_tile::runs_here() {
             return None;
         }
         let inside = (0..3).all(|at| {
@@ -84,12 +91,13 @@ impl Lanes {
         self.inputs * taps(&self.axes)
     }
 
-    fn blocks(&self) -> usize {
+    /// Blocks of output channels.
+    pub fn blocks(&self) -> usize {
         self.outputs.div_ceil(BLOCK)
     }
 
     /// Channels of a block, with those that are only there to fill a vector.
-    fn wide(&self, block: usize) -> usize {
+    pub fn wide(&self, block: usize) -> usize {
         (self.outputs - block * BLOCK).min(BLOCK).next_multiple_of(WIDTH)
     }
 
@@ -107,13 +115,15 @@ impl Lanes {
         (spanned(&self.axes[1], band), spanned(&self.axes[2], self.positions[3]))
     }
 
+    /// Elements of the copy for so many output lines.
+    pub fn copy_size(&self, lines: usize) -> usize {
+        let (lines, pitch) = self.copied(lines);
+        if self.band.is_some() { self.inputs * self.axes[0].taps * lines * pitch } else { 0 }
+    }
+
     /// Elements of scratch: packed weights, then a band of the source.
     pub fn scratch_size(&self) -> usize {
-        let copy = self.band.map_or(0, |band| {
-            let (lines, pitch) = self.copied(band);
-            self.inputs * self.axes[0].taps * lines * pitch
-        });
-        self.packed_size() + copy
+        self.packed_size() + self.copy_size(self.band.unwrap_or(1))
     }
 
     fn work(&self) -> usize {
@@ -131,6 +141,7 @@ pub fn product(parallel: &dyn Parallel, task: &Task<'_>, lanes: &Lanes, scratch:
     let band = lanes.band.unwrap_or(height);
     // In place, taps lie as the source does; in a copy, by input channel, tap along the first axis, line and place.
     let in_place = lanes.band.is_none();
+    let copy = Address(packed.wrapping_add(lanes.packed_size()));
     for unit in 0..samples * lanes.groups * depth * height.div_ceil(band) {
         let (start, rest) = (unit % height.div_ceil(band) * band, unit / height.div_ceil(band));
         let (d, rest) = (rest % depth, rest / depth);
@@ -138,8 +149,8 @@ pub fn product(parallel: &dyn Parallel, task: &Task<'_>, lanes: &Lanes, scratch:
         let lines = start..(start + band).min(height);
         let place = Place { sample, group, d, lines };
         let image = match in_place {
-            true => Image::in_place(task, lanes, &place),
-            false => copy_band(parallel, task, lanes, &place, &scratch),
+            true => Image::in_place(&task.source, lanes, &place),
+            false => copy_band(parallel, &task.source, lanes, &place, copy),
         };
         let weights = packed.wrapping_add(group * lanes.group_size());
         one_band(parallel, task, lanes, &place, &image, Address(weights));
@@ -147,35 +158,38 @@ pub fn product(parallel: &dyn Parallel, task: &Task<'_>, lanes: &Lanes, scratch:
 }
 
 /// Which part of an output is made.
-struct Place {
-    sample: usize,
-    group: usize,
-    d: usize,
-    lines: Range<usize>,
+pub struct Place {
+    pub sample: usize,
+    pub group: usize,
+    /// The position along the first axis.
+    pub d: usize,
+    pub lines: Range<usize>,
 }
 
 /// Where windows find their elements.
-struct Image {
+pub struct Image {
     /// The element that a tap of offset 0 covers at the first position.
-    first: Address,
+    pub first: Address,
     /// Between input channels.
-    channel: isize,
+    pub channel: isize,
     /// Between neighbouring output lines.
-    line: isize,
-    count: usize,
+    pub line: isize,
+    /// How many taps there are.
+    pub count: usize,
     /// Of each tap.
-    offsets: [isize; TAPS],
+    pub offsets: [isize; TAPS],
 }
 
 /// An address that threads share.
 #[derive(Clone, Copy)]
-struct Address(*mut f32);
+pub struct Address(pub *mut f32);
 
 // SAFETY: an address; who writes keeps to elements of its own.
 unsafe impl Sync for Address {}
 
 impl Address {
-    fn at(&self, offset: isize) -> *mut f32 {
+    /// So many elements on.
+    pub fn at(&self, offset: isize) -> *mut f32 {
         self.0.wrapping_offset(offset)
     }
 }
@@ -201,31 +215,31 @@ impl Image {
         Image { first: Address(first), channel, line, count, offsets }
     }
 
-    fn in_place(task: &Task<'_>, lanes: &Lanes, place: &Place) -> Image {
-        let strides = task.source.strides();
+    /// Windows over a source that is read in place.
+    pub fn in_place(source: &View<'_>, lanes: &Lanes, place: &Place) -> Image {
+        let strides = source.strides();
         let [deep, high, wide] = lanes.axes;
         let offset = place.sample as isize * strides[0]
             + place.group as isize * strides[1]
             + deep.at(place.d) * strides[3]
             + high.at(place.lines.start) * strides[4]
             + wide.at(0) * strides[5];
-        let first = task.source.first().cast::<f32>().wrapping_offset(offset).cast_mut();
+        let first = source.first().cast::<f32>().wrapping_offset(offset).cast_mut();
         let apart = [0, 1, 2].map(|at| lanes.axes[at].tap_step * strides[3 + at]);
         Image::new(first, strides[2], high.step * strides[4], &lanes.axes, apart)
     }
 }
 
-/// Copies what the windows of a band cover, with zeros for what is outside.
-fn copy_band(
+/// Copies what the windows of a band cover to `into`, with zeros for what is outside.
+pub fn copy_band(
     parallel: &dyn Parallel,
-    task: &Task<'_>,
+    source: &View<'_>,
     lanes: &Lanes,
     place: &Place,
-    scratch: &ViewMut<'_>,
+    into: Address,
 ) -> Image {
     let [deep, high, wide] = lanes.axes;
     let (lines, pitch) = lanes.copied(place.lines.len());
-    let into = Address(elements(scratch).0.wrapping_add(lanes.packed_size()));
     let planes = lanes.inputs * deep.taps;
     let low = [1, 2].map(|at| reach(&lanes.axes[at]).0);
     let top = high.at(place.lines.start) + low[0];
@@ -240,7 +254,7 @@ fn copy_band(
             let (input, z) = (plane / deep.taps, plane % deep.taps);
             let d = deep.at(place.d) + z as isize * deep.tap_step;
             copy_plane(
-                &task.source,
+                source,
                 [place.sample as isize, place.group as isize, input as isize, d],
                 (top, wide.first + low[1]),
                 into,

@@ -17,6 +17,7 @@ mod columns;
 mod direct;
 mod direct_filter;
 mod lanes;
+mod lanes_filter;
 mod lanes_tile;
 mod planes;
 
@@ -150,7 +151,10 @@ pub fn filter_scratch_size(
     let (grad, source, axes) = folded(*grad, *source, *axes);
     match direct_filter::planes(out, &source, &grad, &axes) {
         Some(planes) => direct_filter::scratch_size(&planes, &source, &grad),
-        None => by_positions::Tiling::new(out, &source, &grad, &axes).scratch_size(),
+        None => match lanes_filter::Filter::new(&source, &grad, &axes) {
+            Some(filter) => filter.scratch_size(),
+            None => by_positions::Tiling::new(out, &source, &grad, &axes).scratch_size(),
+        },
     }
 }
 
@@ -173,7 +177,10 @@ pub fn filter(
     let grad = grad.with_layout(grad_layout).expect(inside);
     match direct_filter::planes(out.layout(), &source_layout, &grad_layout, &axes) {
         Some(planes) => direct_filter::product(parallel, &out, &source, &grad, &planes, scratch),
-        None => by_positions::product(parallel, &out, &source, &grad, &axes, scratch),
+        None => match lanes_filter::Filter::new(&source_layout, &grad_layout, &axes) {
+            Some(plan) => lanes_filter::product(parallel, &out, &source, &grad, &plan, scratch),
+            None => by_positions::product(parallel, &out, &source, &grad, &axes, scratch),
+        },
     }
 }
 
