@@ -4,8 +4,8 @@
 //! has a few positions along the last axis and one block of channels, in registers from the first product to the last. Where windows reach
 //! beyond the source, or its elements are no `f32`, a band of it is copied first, with zeros around it.
 
-use super::lanes_tile::{BLOCK, Target, Tile, WIDTH, pack};
-use super::{Axis, Task, elements, is_here, positions, spread, take, taps};
+use super::lanes_tile::{BLOCK, MOST, Target, Tile, WIDTH, pack};
+use super::{Axis, Task, clear, elements, is_here, positions, spread, take, taps};
 use crate::parallel::{Parallel, split};
 use crate::{Layout, View, ViewMut};
 use std::ops::Range;
@@ -17,6 +17,8 @@ const BAND: usize = 160 * 1024;
 const POSITIONS: usize = 32;
 /// Positions along a line in one unit of work.
 const SEGMENT: usize = 112;
+/// Positions of a line that has tiles of its own.
+const NARROW: usize = 12;
 /// Taps of a window, at most.
 const TAPS: usize = 128;
 
@@ -32,6 +34,8 @@ pub struct Lanes {
     pub positions: [usize; 4],
     /// Lines that are made from one copy; none where the source is read in place.
     pub band: Option<usize>,
+    /// Samples that are made together: more than one where each has few positions.
+    bunch: usize,
 }
 
 /// The least that a tap adds to the place of the first one, and how many places taps span.
@@ -83,7 +87,17 @@ impl Lanes {
                 Some(positions[2].div_ceil(positions[2].div_ceil(band)))
             }
         };
-        Some(Lanes { groups, outputs, inputs, axes: *axes, positions, band })
+        let mut lanes = Lanes { groups, outputs, inputs, axes: *axes, positions, band, bunch: 1 };
+        if lanes.is_narrow() && band.is_none_or(|band| band == positions[2]) {
+            let most = BAND / lanes.copy_size(positions[2]).max(inputs * positions[2]).max(1);
+            lanes.bunch = most.clamp(1, positions[0]);
+        }
+        Some(lanes)
+    }
+
+    /// Whether lines are too short for a tile of sums each.
+    fn is_narrow(&self) -> bool {
+        self.positions[3] < NARROW
     }
 
     /// Products of one element.
@@ -123,7 +137,7 @@ impl Lanes {
 
     /// Elements of scratch: packed weights, then a band of the source.
     pub fn scratch_size(&self) -> usize {
-        self.packed_size() + self.copy_size(self.band.unwrap_or(1))
+        self.packed_size() + self.bunch * self.copy_size(self.band.unwrap_or(1))
     }
 
     fn work(&self) -> usize {
@@ -142,18 +156,35 @@ pub fn product(parallel: &dyn Parallel, task: &Task<'_>, lanes: &Lanes, scratch:
     // In place, taps lie as the source does; in a copy, by input channel, tap along the first axis, line and place.
     let in_place = lanes.band.is_none();
     let copy = Address(packed.wrapping_add(lanes.packed_size()));
-    for unit in 0..samples * lanes.groups * depth * height.div_ceil(band) {
+    let bunches = samples.div_ceil(lanes.bunch);
+    for unit in 0..bunches * lanes.groups * depth * height.div_ceil(band) {
         let (start, rest) = (unit % height.div_ceil(band) * band, unit / height.div_ceil(band));
         let (d, rest) = (rest % depth, rest / depth);
-        let (group, sample) = (rest % lanes.groups, rest / lanes.groups);
+        let (group, sample) = (rest % lanes.groups, rest / lanes.groups * lanes.bunch);
         let lines = start..(start + band).min(height);
+        let count = lanes.bunch.min(samples - sample);
         let place = Place { sample, group, d, lines };
-        let image = match in_place {
-            true => Image::in_place(&task.source, lanes, &place),
-            false => copy_band(parallel, &task.source, lanes, &place, copy),
+        let (image, apart) = match in_place {
+            true => (Image::in_place(&task.source, lanes, &place), task.source.strides()[0]),
+            false => {
+                let size = lanes.copy_size(place.lines.len());
+                let image = copy_band(parallel, &task.source, lanes, &place, copy);
+                for more in 1..count {
+                    let place =
+                        Place { sample: sample + more, lines: place.lines.clone(), ..place };
+                    let copy = Address(copy.at((more * size) as isize));
+                    copy_band(parallel, &task.source, lanes, &place, copy);
+                }
+                (image, size as isize)
+            }
         };
-        let weights = packed.wrapping_add(group * lanes.group_size());
-        one_band(parallel, task, lanes, &place, &image, Address(weights));
+        let weights = Address(packed.wrapping_add(group * lanes.group_size()));
+        match lanes.is_narrow() {
+            true => {
+                narrow_band(parallel, task, lanes, &place, (&image, count, apart), weights);
+            }
+            false => one_band(parallel, task, lanes, &place, &image, weights),
+        }
     }
 }
 
@@ -288,8 +319,8 @@ fn copy_plane(
             line.fill(0.0);
             continue;
         }
-        line[..low].iter_mut().for_each(|one| *one = 0.0);
-        line[end..].iter_mut().for_each(|one| *one = 0.0);
+        clear(&mut line[..low]);
+        clear(&mut line[end..]);
         let offset = part + h * strides[4] + (left + low as isize) * strides[5];
         // SAFETY: every place is inside the source, which nobody writes.
         unsafe { take(source, here, offset, strides[5], &mut line[low..end]) };
@@ -365,5 +396,54 @@ fn one_band(
         // SAFETY: every tap of these positions is inside the image, the block has these weights, and the positions of its channels
         // belong to the output and to this unit alone.
         unsafe { tile.line(end - from, &target) };
+    });
+}
+
+/// Makes the short lines of a few samples, which lie `apart` from each other in the image: a tile has positions of several lines.
+fn narrow_band(
+    parallel: &dyn Parallel,
+    task: &Task<'_>,
+    lanes: &Lanes,
+    place: &Place,
+    (image, samples, apart): (&Image, usize, isize),
+    weights: Address,
+) {
+    let (width, depth, blocks) = (lanes.positions[3], lanes.depth(), lanes.blocks());
+    let (lines, strides) = (place.lines.len(), task.out.strides());
+    let count = samples * lines * width;
+    let tiles = count.div_ceil(MOST);
+    let start = place.group as isize * strides[1] + place.d as isize * strides[3];
+    let workers = super::workers(tiles * blocks, lanes.work());
+    let none = ViewMut::over(&[], Layout::contiguous(crate::DType::Float, &[0]));
+    let none = none.expect("no elements");
+    spread(parallel, tiles * blocks, (workers, 0, 0), &none, |unit, _| {
+        let (block, tile) = (unit / tiles, unit % tiles);
+        let channel = block * BLOCK;
+        let (mut from, mut to) = ([0; MOST], [0; MOST]);
+        let range = count * tile / tiles..count * (tile + 1) / tiles;
+        for (at, position) in range.clone().enumerate() {
+            let (line, x) = (position / width, (position % width) as isize);
+            let (sample, line) = ((line / lines) as isize, (line % lines) as isize);
+            from[at] = sample * apart + line * image.line + x * lanes.axes[2].step;
+            to[at] = (place.sample as isize + sample) * strides[0]
+                + (place.lines.start as isize + line) * strides[4]
+                + x * strides[5];
+        }
+        let tile = Tile {
+            weights: weights.at((channel * depth) as isize),
+            wide: lanes.wide(block),
+            source: image.first.at(0),
+            step: 1,
+            inputs: lanes.inputs,
+            channel: image.channel,
+            offsets: &image.offsets[..image.count],
+        };
+        let bias = super::biases(task, place.group, channel);
+        let channels = (lanes.outputs - channel).min(BLOCK);
+        let offset = start + channel as isize * strides[2];
+        let target = Target { out: &task.out, offset, channels, bias };
+        // SAFETY: every tap of these positions is inside the image, the block has these weights, and the positions of its channels
+        // belong to the output and to this unit alone.
+        unsafe { tile.scattered(&from[..range.len()], &to[..range.len()], &target) };
     });
 }

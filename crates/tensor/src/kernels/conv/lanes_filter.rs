@@ -111,13 +111,15 @@ pub fn product(
             for d in 0..depth {
                 for line in (0..height).step_by(filter.lines) {
                     let lines = line..(line + filter.lines).min(height);
-                    let image = image(parallel, source, filter, (&samples, group, d, &lines), copies);
+                    let image =
+                        image(parallel, source, filter, (&samples, group, d, &lines), copies);
                     for place in (0..width).step_by(filter.segment) {
                         let places = place..(place + filter.segment).min(width);
                         let (samples, lines) = (samples.clone(), lines.clone());
                         let region = Region { samples, group, d, lines, places };
                         pack_gradients(parallel, grad, filter, &region, packed);
-                        let to = Address(sums.wrapping_add(group * filter.rows() * filter.stride()));
+                        let to =
+                            Address(sums.wrapping_add(group * filter.rows() * filter.stride()));
                         add_region(parallel, filter, &region, &image, packed, to, adds);
                         adds = true;
                     }
@@ -194,7 +196,8 @@ fn pack_gradients(
                 for start in (0..width).step_by(WIDTH) {
                     let length = (width - start).min(WIDTH);
                     for (row, some) in some.iter_mut().enumerate().take(rows) {
-                        let offset = offset + row as isize * strides[2] + start as isize * strides[5];
+                        let offset =
+                            offset + row as isize * strides[2] + start as isize * strides[5];
                         // SAFETY: a part of a line of the gradients, which nobody writes.
                         unsafe { take(grad, here, offset, strides[5], &mut some[..length]) };
                     }

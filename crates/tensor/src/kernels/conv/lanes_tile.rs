@@ -7,8 +7,7 @@ pub const WIDTH: usize = 16;
 /// Channels that are summed together, at most.
 pub const BLOCK: usize = 2 * WIDTH;
 /// Positions that are summed together, at most.
-#[cfg(target_arch = "x86_64")]
-const MOST: usize = 14;
+pub const MOST: usize = 14;
 
 /// What sums are made of: packed weights by input channel, tap and output channel, and the elements that taps cover.
 pub struct Tile<'a> {
@@ -93,6 +92,23 @@ impl Tile<'_> {
     }
 }
 
+impl Tile<'_> {
+    /// Makes up to [`MOST`] positions anywhere, given what they cover and where they go.
+    ///
+    /// # Safety
+    /// As for [`Tile::line`].
+    pub unsafe fn scattered(&self, from: &[isize], to: &[isize], target: &Target<'_>) {
+        assert!(runs_here() && from.len() == to.len(), "this processor lacks AVX-512");
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as the caller guarantees; this processor has the features.
+        unsafe {
+            avx512::scattered(self, from, to, target);
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = target;
+    }
+}
+
 /// Sums of products of gradients, packed by position and output channel, with the elements that a few taps cover.
 pub struct FilterTile<'a> {
     /// The first gradient.
@@ -139,7 +155,7 @@ impl FilterTile<'_> {
 mod avx512 {
     use super::{BLOCK, FilterTile, MOST, Target, Tile, WIDTH};
     use crate::kernels::conv::is_here;
-    use crate::kernels::strip::store;
+    use crate::kernels::strip::{store, store_one};
     use std::arch::x86_64::{
         __m512, _mm512_add_ps, _mm512_castpd_ps, _mm512_castps_pd, _mm512_fmadd_ps,
         _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_set1_ps,
@@ -172,6 +188,81 @@ mod avx512 {
                 (_, _) => by_count!(2, 2: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
             }
             put(&sums, first, count, target);
+        }
+    }
+
+    /// See [`Tile::scattered`].
+    #[target_feature(enable = "avx512f")]
+    pub unsafe fn scattered(tile: &Tile<'_>, from: &[isize], to: &[isize], target: &Target<'_>) {
+        let mut sums: Sums = [[0.0; BLOCK]; WIDTH];
+        macro_rules! by_count {
+            ($vectors:literal: $($count:literal)*) => {
+                match from.len() {
+                    $($count => scattered_of::<$count, $vectors>(tile, from, &mut sums),)*
+                    _ => unreachable!("at most {MOST} positions"),
+                }
+            };
+        }
+        // SAFETY: as the caller guarantees.
+        unsafe {
+            match tile.wide / WIDTH {
+                1 => by_count!(1: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
+                _ => by_count!(2: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
+            }
+        }
+        let (out, stride) = (target.out, target.out.strides()[2]);
+        let here = is_here(out);
+        for channel in 0..target.channels {
+            let bias = target.bias.map_or(0.0, |bias| bias[channel]);
+            for (at, sums) in to.iter().zip(&sums) {
+                let offset = target.offset + channel as isize * stride + at;
+                // SAFETY: the element belongs to the output and to this thread alone.
+                unsafe {
+                    let to = out.first_mut().offset(offset * out.item() as isize);
+                    match here {
+                        true => *to.cast::<f32>() = sums[channel] + bias,
+                        false => store_one(out.dtype(), to, sums[channel] + bias),
+                    }
+                }
+            }
+        }
+    }
+
+    /// `P` positions anywhere and `N` vectors of channels, in registers.
+    #[target_feature(enable = "avx512f")]
+    unsafe fn scattered_of<const P: usize, const N: usize>(
+        tile: &Tile<'_>,
+        from: &[isize],
+        into: &mut Sums,
+    ) {
+        let places: [isize; P] = from.try_into().expect("so many positions");
+        let mut sums = [[_mm512_setzero_ps(); N]; P];
+        let (mut weights, mut channel) = (tile.weights, tile.source);
+        for _ in 0..tile.inputs {
+            for offset in tile.offsets {
+                let from = channel.wrapping_offset(*offset);
+                // SAFETY: as the caller guarantees.
+                unsafe {
+                    let mut w = [_mm512_setzero_ps(); N];
+                    for n in 0..N {
+                        w[n] = _mm512_loadu_ps(weights.add(n * WIDTH));
+                    }
+                    for p in 0..P {
+                        let x = _mm512_set1_ps(from.wrapping_offset(places[p]).read_unaligned());
+                        for n in 0..N {
+                            sums[p][n] = _mm512_fmadd_ps(x, w[n], sums[p][n]);
+                        }
+                    }
+                    weights = weights.add(N * WIDTH);
+                }
+            }
+            channel = channel.wrapping_offset(tile.channel);
+        }
+        for (sums, into) in sums.iter().zip(into) {
+            for n in 0..N {
+                // SAFETY: a line has two vectors.
+                unsafe { _mm512_storeu_ps(into.as_mut_ptr().add(n * WIDTH), sums[n]) };
+            }
         }
     }
 
@@ -297,9 +388,8 @@ mod avx512 {
             }
             let lines = turned(rows);
             for (at, line) in lines.iter().enumerate().take(target.channels - from) {
-                let offset = target.offset
-                    + (from + at) as isize * strides[2]
-                    + first as isize * strides[5];
+                let offset =
+                    target.offset + (from + at) as isize * strides[2] + first as isize * strides[5];
                 // SAFETY: the elements belong to the output and to this thread alone.
                 unsafe {
                     let to = out.first_mut().offset(offset * out.item() as isize);
@@ -348,12 +438,10 @@ mod avx512 {
     fn turned(lines: [__m512; WIDTH]) -> [__m512; WIDTH] {
         let zero = _mm512_setzero_ps();
         let (mut fours, mut columns) = ([zero; WIDTH], [zero; WIDTH]);
-        let low = |a, b| {
-            _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
-        };
-        let high = |a, b| {
-            _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
-        };
+        let low =
+            |a, b| _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+        let high =
+            |a, b| _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
         for at in (0..WIDTH).step_by(4) {
             let [a, b, c, d] = [lines[at], lines[at + 1], lines[at + 2], lines[at + 3]];
             let (ab, cd) = (_mm512_unpacklo_ps(a, b), _mm512_unpacklo_ps(c, d));

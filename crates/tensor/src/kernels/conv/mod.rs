@@ -285,6 +285,19 @@ fn is_here(view: &View<'_>) -> bool {
     view.dtype() == DType::Float && view.address().is_multiple_of(size_of::<f32>())
 }
 
+/// Writes zeros, which are often too few to be worth a call.
+#[inline(always)]
+fn clear(line: &mut [f32]) {
+    const FEW: usize = 8;
+    if line.len() > FEW {
+        return line.fill(0.0);
+    }
+    for slot in line {
+        // SAFETY: a place of a slice; volatile, so that the loop stays one.
+        unsafe { std::ptr::from_mut(slot).write_volatile(0.0) };
+    }
+}
+
 /// Copies a line, which is often too short to be worth a call.
 ///
 /// # Safety
@@ -328,6 +341,11 @@ unsafe fn take(view: &View<'_>, is_here: bool, offset: isize, stride: isize, int
         let from = view.first().cast::<f32>().offset(offset);
         match stride {
             1 => copy_line(from, into),
+            2 => {
+                for (at, slot) in into.iter_mut().enumerate() {
+                    *slot = *from.add(2 * at);
+                }
+            }
             _ => {
                 for (at, slot) in into.iter_mut().enumerate() {
                     *slot = *from.offset(at as isize * stride);
