@@ -4,7 +4,8 @@
 //! registers while positions pass by; tiles are added up over regions of positions, in an order that follows from the sizes alone.
 
 use super::lanes::{Address, Image, Lanes, Place, copy_band};
-use super::lanes_tile::{BLOCK, FilterTile, WIDTH, pack};
+use super::lanes_filter_tile::FilterTile;
+use super::lanes_tile::{BLOCK, WIDTH, pack};
 use super::{Axis, elements, is_here, positions, spread, take, taps};
 use crate::kernels::copy::copy;
 use crate::parallel::{Parallel, split};

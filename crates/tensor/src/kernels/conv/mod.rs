@@ -6,7 +6,8 @@
 //!
 //! A convolution is a product of matrices: weights by columns, where a column has what a window covers. Columns are made
 //! for a tile of positions and a block of rows at a time, into a worker's part of the workspace ([`columns`]), and multiplied from there
-//! ([`block`], [`blocked`], [`by_positions`]). Where a group has few channels, as in depthwise convolutions, a line for each tap
+//! ([`block`], [`blocked`], [`by_positions`]). With AVX-512 and enough output channels, vectors have channels and no columns are made
+//! ([`lanes`], [`lanes_filter`]). Where a group has few channels, as in depthwise convolutions, a line for each tap
 //! is multiplied with its weight ([`planes`], [`direct`], [`direct_filter`]). Every element is summed in an order that follows from
 //! the sizes alone, so results depend neither on the number of threads nor on who computes what.
 
@@ -18,6 +19,8 @@ mod direct;
 mod direct_filter;
 mod lanes;
 mod lanes_filter;
+mod lanes_filter_tile;
+mod lanes_narrow;
 mod lanes_tile;
 mod planes;
 
