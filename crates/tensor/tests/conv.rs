@@ -133,7 +133,8 @@ fn cases() -> impl Strategy<Value = Case> {
     let axes = [axis(), axis(), axis()];
     let sizes = [1usize..3, 1usize..5, 1usize..40];
     let out_sizes = [1usize..3, 1usize..4, 1usize..40];
-    let channels = (1usize..3, 1usize..3, 0usize..9, 1usize..9);
+    let outputs = prop_oneof![1usize..9, 9usize..50];
+    let channels = (1usize..4, 1usize..3, 0usize..9, outputs);
     let rest = (types, [0usize..6, 0usize..6, 0usize..6], 1usize..3, 1usize..4);
     (axes, sizes, out_sizes, channels, rest).prop_map(|(axes, sizes, out_sizes, channels, rest)| {
         let (samples, groups, inputs, outputs) = channels;

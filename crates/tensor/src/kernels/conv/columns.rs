@@ -1,6 +1,6 @@
 //! Columns: what windows cover, for a few positions and a few taps at a time.
 
-use super::{Axis, is_here, take};
+use super::{Axis, clear, is_here, take};
 use crate::View;
 use std::ops::Range;
 
@@ -113,8 +113,8 @@ impl<'a> Columns<'a> {
             }
             let w = wide.at(run.position[2]) + x as isize * wide.tap_step;
             let (low, end) = wide.inside(w, sizes[2], run.length);
-            into[..low].fill(0.0);
-            into[end..].fill(0.0);
+            clear(&mut into[..low]);
+            clear(&mut into[end..]);
             if low == end {
                 continue;
             }

@@ -10,6 +10,8 @@ use crate::{Layout, View, ViewMut};
 const OUTPUTS: usize = 4;
 /// Products that are summed side by side; lines are read so far beyond their end.
 const WIDTH: usize = 8;
+/// Taps that are summed side by side, at most.
+const TOGETHER: usize = 9;
 /// Groups that give every thread work.
 const GROUPS: usize = 4;
 
@@ -24,15 +26,16 @@ fn work(source: &Layout, grad: &Layout) -> usize {
     grad.count().saturating_mul(source.dims()[2])
 }
 
-/// Elements of the scratch of one worker: planes, and a band of gradients, each with room to read beyond its end.
-fn worker_size(planes: &Planes, grad: &Layout) -> (usize, usize) {
-    (planes.count() + WIDTH, planes.band * grad.dims()[5] + WIDTH)
+/// Elements of the scratch of one worker: planes, and a band of gradients, each with room to read beyond its end; sums.
+fn worker_size(planes: &Planes, grad: &Layout) -> (usize, usize, usize) {
+    let sums = grad.dims()[2] * planes.taps() * WIDTH;
+    (planes.count() + WIDTH, planes.band * grad.dims()[5] + WIDTH, sums)
 }
 
 /// Elements of scratch.
 pub fn scratch_size(planes: &Planes, source: &Layout, grad: &Layout) -> usize {
-    let (first, second) = worker_size(planes, grad);
-    workers(grad.dims()[1], work(source, grad)) * (first + second)
+    let (first, second, third) = worker_size(planes, grad);
+    workers(grad.dims()[1], work(source, grad)) * (first + second + third)
 }
 
 /// See [`super::filter`].
@@ -44,33 +47,36 @@ pub fn product(
     planes: &Planes,
     scratch: ViewMut<'_>,
 ) {
-    let [samples, groups, outputs, depth, height, width] = *grad.dims() else {
+    let [samples, groups, _, depth, height, width] = *grad.dims() else {
         unreachable!("six dimensions")
     };
     let workers = workers(groups, work(source.layout(), grad.layout()));
-    let (first, second) = worker_size(planes, grad.layout());
+    let (first, second, third) = worker_size(planes, grad.layout());
+    let worker_size = first + second + third;
     let mut offsets = [0; TAPS];
     let count = planes.offsets(&mut offsets);
     let offsets = &offsets[..count];
-    spread(parallel, groups, (workers, 0, first + second), &scratch, |group, worker_scratch| {
-        let (buffer, lines) = worker_scratch.split_at_mut(first);
+    spread(parallel, groups, (workers, 0, worker_size), &scratch, |group, worker_scratch| {
+        let (buffer, rest) = worker_scratch.split_at_mut(first);
+        let (lines, sums) = rest.split_at_mut(second);
+        let sums = sums.as_chunks_mut::<WIDTH>().0;
+        sums.fill([0.0; WIDTH]);
         buffer[first - WIDTH..].fill(0.0);
         lines[second - WIDTH..].fill(0.0);
-        let mut sums = [[[0f32; WIDTH]; TAPS]; OUTPUTS];
         for unit in 0..samples * depth * planes.bands(height) {
             let (band, rest) = (unit % planes.bands(height), unit / planes.bands(height));
             let (d, sample) = (rest % depth, rest / depth);
             let band = planes.lines_of(band, height);
             planes.fill(source, (sample, group, d, band.start), &mut buffer[..first - WIDTH]);
-            for (output, sums) in sums[..outputs].iter_mut().enumerate() {
+            for (output, sums) in sums.chunks_exact_mut(count.max(1)).enumerate() {
                 let position = [sample, group, output, d, band.start];
                 load(grad, &position, band.len(), width, lines);
                 let bands = Band { lines, buffer, pitch: planes.pitch, count: band.len(), width };
                 bands.add_up(offsets, sums);
             }
         }
-        for (output, sums) in sums[..outputs].iter().enumerate() {
-            for (tap, sum) in sums[..count].iter().enumerate() {
+        for (output, sums) in sums.chunks_exact(count.max(1)).enumerate() {
+            for (tap, sum) in sums.iter().enumerate() {
                 put(out, group, output, tap, sum.iter().sum());
             }
         }
@@ -116,42 +122,71 @@ struct Band<'a> {
 
 impl Band<'_> {
     /// Adds products to the sums of each tap.
-    fn add_up(&self, offsets: &[usize], sums: &mut [[f32; WIDTH]; TAPS]) {
+    fn add_up(&self, offsets: &[usize], sums: &mut [[f32; WIDTH]]) {
         let most = offsets.iter().max().copied().unwrap_or(0);
         let reach = (self.count - 1) * self.pitch + self.width + WIDTH;
         assert!(most + reach <= self.buffer.len() || offsets.is_empty());
         assert!(self.count * self.width + WIDTH <= self.lines.len());
         assert!(crate::kernels::strip::runs_here(), "this processor lacks AVX2, FMA or F16C");
-        for (offset, sum) in offsets.iter().zip(sums) {
+        // As many taps side by side as keep their sums in registers, so that none waits for the sum before.
+        let groups = offsets.len().div_ceil(TOGETHER);
+        for group in 0..groups {
+            let range = offsets.len() * group / groups..offsets.len() * (group + 1) / groups;
+            let (offsets, sums) = (&offsets[range.clone()], &mut sums[range]);
             // SAFETY: every line, and what is read beyond it, is inside; this processor has the features.
-            unsafe { self.add(*offset, sum) };
+            unsafe {
+                match offsets.len() {
+                    1 => self.add::<1>(offsets, sums),
+                    2 => self.add::<2>(offsets, sums),
+                    3 => self.add::<3>(offsets, sums),
+                    4 => self.add::<4>(offsets, sums),
+                    5 => self.add::<5>(offsets, sums),
+                    6 => self.add::<6>(offsets, sums),
+                    7 => self.add::<7>(offsets, sums),
+                    8 => self.add::<8>(offsets, sums),
+                    _ => self.add::<TOGETHER>(offsets, sums),
+                }
+            }
         }
     }
 
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    unsafe fn add(&self, offset: usize, sum: &mut [f32; WIDTH]) {
+    unsafe fn add<const N: usize>(&self, offsets: &[usize], sums: &mut [[f32; WIDTH]]) {
         let (whole, rest) = (self.width / WIDTH * WIDTH, self.width % WIDTH);
-        let mut all = *sum;
+        let inside: [u32; WIDTH] = std::array::from_fn(|lane| if lane < rest { !0 } else { 0 });
+        let offsets: [usize; N] = offsets.try_into().expect("so many taps");
+        let mut all: [[f32; WIDTH]; N] = (&*sums).try_into().expect("so many taps");
         // SAFETY: as the caller guarantees.
         let eight =
             |line: &[f32], at: usize| unsafe { *line.as_ptr().add(at).cast::<[f32; WIDTH]>() };
+        // What lies beyond the end of a line is no number to multiply with.
+        let cut = |mut line: [f32; WIDTH]| {
+            for lane in 0..WIDTH {
+                line[lane] = f32::from_bits(line[lane].to_bits() & inside[lane]);
+            }
+            line
+        };
         for line in 0..self.count {
-            let (left, right) = (line * self.width, offset + line * self.pitch);
+            let (left, right) = (line * self.width, line * self.pitch);
             for at in (0..whole).step_by(WIDTH) {
-                let (a, b) = (eight(self.lines, left + at), eight(self.buffer, right + at));
-                for lane in 0..WIDTH {
-                    all[lane] = a[lane].mul_add(b[lane], all[lane]);
+                let a = eight(self.lines, left + at);
+                for (offset, all) in offsets.iter().zip(&mut all) {
+                    let b = eight(self.buffer, offset + right + at);
+                    for lane in 0..WIDTH {
+                        all[lane] = a[lane].mul_add(b[lane], all[lane]);
+                    }
                 }
             }
             if rest > 0 {
-                let (a, b) = (eight(self.lines, left + whole), eight(self.buffer, right + whole));
-                for lane in 0..WIDTH {
-                    let inside = lane < rest;
-                    let (a, b) = if inside { (a[lane], b[lane]) } else { (0.0, 0.0) };
-                    all[lane] = a.mul_add(b, all[lane]);
+                let a = cut(eight(self.lines, left + whole));
+                for (offset, all) in offsets.iter().zip(&mut all) {
+                    let b = cut(eight(self.buffer, offset + right + whole));
+                    for lane in 0..WIDTH {
+                        all[lane] = a[lane].mul_add(b[lane], all[lane]);
+                    }
                 }
             }
         }
-        *sum = all;
+        sums.copy_from_slice(&all);
     }
 }

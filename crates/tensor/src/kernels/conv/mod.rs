@@ -6,7 +6,8 @@
 //!
 //! A convolution is a product of matrices: weights by columns, where a column has what a window covers. Columns are made
 //! for a tile of positions and a block of rows at a time, into a worker's part of the workspace ([`columns`]), and multiplied from there
-//! ([`block`], [`blocked`], [`by_positions`]). Where a group has few channels, as in depthwise convolutions, a line for each tap
+//! ([`block`], [`blocked`], [`by_positions`]). With AVX-512 and enough output channels, vectors have channels and no columns are made
+//! ([`lanes`], [`lanes_filter`]). Where a group has few channels, as in depthwise convolutions, a line for each tap
 //! is multiplied with its weight ([`planes`], [`direct`], [`direct_filter`]). Every element is summed in an order that follows from
 //! the sizes alone, so results depend neither on the number of threads nor on who computes what.
 
@@ -16,10 +17,15 @@ mod by_positions;
 mod columns;
 mod direct;
 mod direct_filter;
+mod lanes;
+mod lanes_filter;
+mod lanes_filter_tile;
+mod lanes_narrow;
+mod lanes_tile;
 mod planes;
 
 use super::copy::copy;
-use super::strip::load;
+use super::strip::{load, load_one};
 use crate::parallel::Parallel;
 use crate::{DType, Layout, View, ViewMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -97,7 +103,10 @@ pub fn scratch_size(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
     let (out, source, axes) = folded(*out, *source, *axes);
     match direct::planes(&out, &source, &axes) {
         Some(planes) => direct::scratch_size(&planes, &out, &source, &axes),
-        None => blocked::Tiling::new(&out, &source, &axes).scratch_size(),
+        None => match lanes::Lanes::new(&out, &source, &axes) {
+            Some(lanes) => lanes.scratch_size(),
+            None => blocked::Tiling::new(&out, &source, &axes).scratch_size(),
+        },
     }
 }
 
@@ -125,7 +134,10 @@ pub fn convolve(
     let task = Task { out, source, weights, bias, axes };
     match direct::planes(&out_layout, &source_layout, &axes) {
         Some(planes) => direct::product(parallel, &task, &planes, scratch),
-        None => blocked::product(parallel, &task, scratch),
+        None => match lanes::Lanes::new(&out_layout, &source_layout, &axes) {
+            Some(lanes) => lanes::product(parallel, &task, &lanes, scratch),
+            None => blocked::product(parallel, &task, scratch),
+        },
     }
 }
 
@@ -142,7 +154,10 @@ pub fn filter_scratch_size(
     let (grad, source, axes) = folded(*grad, *source, *axes);
     match direct_filter::planes(out, &source, &grad, &axes) {
         Some(planes) => direct_filter::scratch_size(&planes, &source, &grad),
-        None => by_positions::Tiling::new(out, &source, &grad, &axes).scratch_size(),
+        None => match lanes_filter::Filter::new(&source, &grad, &axes) {
+            Some(filter) => filter.scratch_size(),
+            None => by_positions::Tiling::new(out, &source, &grad, &axes).scratch_size(),
+        },
     }
 }
 
@@ -165,7 +180,10 @@ pub fn filter(
     let grad = grad.with_layout(grad_layout).expect(inside);
     match direct_filter::planes(out.layout(), &source_layout, &grad_layout, &axes) {
         Some(planes) => direct_filter::product(parallel, &out, &source, &grad, &planes, scratch),
-        None => by_positions::product(parallel, &out, &source, &grad, &axes, scratch),
+        None => match lanes_filter::Filter::new(&source_layout, &grad_layout, &axes) {
+            Some(plan) => lanes_filter::product(parallel, &out, &source, &grad, &plan, scratch),
+            None => by_positions::product(parallel, &out, &source, &grad, &axes, scratch),
+        },
     }
 }
 
@@ -173,6 +191,18 @@ pub fn filter(
 pub fn pack_weights<'a>(parallel: &dyn Parallel, into: ViewMut<'a>, weights: View<'_>) -> View<'a> {
     copy(parallel, into, weights);
     into.view()
+}
+
+/// The bias of a block of output channels of a group, from `channel` on; zeros beyond the last one.
+fn biases(task: &Task<'_>, group: usize, channel: usize) -> Option<[f32; lanes_tile::BLOCK]> {
+    let bias = task.bias.as_ref()?;
+    let mut all = [0.0; lanes_tile::BLOCK];
+    for (channel, slot) in (channel..bias.dims()[1]).zip(&mut all) {
+        let at = group as isize * bias.strides()[0] + channel as isize * bias.strides()[1];
+        // SAFETY: group and channel are inside the bias.
+        *slot = unsafe { load_one(bias.dtype(), bias.first().offset(at * bias.item() as isize)) };
+    }
+    Some(all)
 }
 
 /// Windows of one tap, one by one over the source, are one line where the axes of both tensors are.
@@ -258,6 +288,19 @@ fn is_here(view: &View<'_>) -> bool {
     view.dtype() == DType::Float && view.address().is_multiple_of(size_of::<f32>())
 }
 
+/// Writes zeros, which are often too few to be worth a call.
+#[inline(always)]
+fn clear(line: &mut [f32]) {
+    const FEW: usize = 8;
+    if line.len() > FEW {
+        return line.fill(0.0);
+    }
+    for slot in line {
+        // SAFETY: a place of a slice; volatile, so that the loop stays one.
+        unsafe { std::ptr::from_mut(slot).write_volatile(0.0) };
+    }
+}
+
 /// Copies a line, which is often too short to be worth a call.
 ///
 /// # Safety
@@ -301,6 +344,11 @@ unsafe fn take(view: &View<'_>, is_here: bool, offset: isize, stride: isize, int
         let from = view.first().cast::<f32>().offset(offset);
         match stride {
             1 => copy_line(from, into),
+            2 => {
+                for (at, slot) in into.iter_mut().enumerate() {
+                    *slot = *from.add(2 * at);
+                }
+            }
             _ => {
                 for (at, slot) in into.iter_mut().enumerate() {
                     *slot = *from.offset(at as isize * stride);

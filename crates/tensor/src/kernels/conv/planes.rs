@@ -4,7 +4,7 @@
 //! then line and position. Borders are there, as zeros. Windows at neighbouring positions then are side by side for every tap, also
 //! from the end of one output line to the start of the next, where what is made belongs to no position and is dropped.
 
-use super::{Axis, is_here, take};
+use super::{Axis, clear, is_here, take};
 use crate::{Layout, View};
 use std::ops::Range;
 
@@ -61,6 +61,11 @@ impl Planes {
     /// How many elements there are.
     pub fn count(&self) -> usize {
         self.inputs * self.axes[0].taps * self.plane_size()
+    }
+
+    /// Taps of all channels.
+    pub fn taps(&self) -> usize {
+        self.inputs * super::taps(&self.axes)
     }
 
     /// Elements for one channel and one tap along the first axis.
@@ -122,8 +127,8 @@ impl Planes {
                             into.fill(0.0);
                             continue;
                         }
-                        into[..low].fill(0.0);
-                        into[end..].fill(0.0);
+                        clear(&mut into[..low]);
+                        clear(&mut into[end..]);
                         let w = x + low as isize * wide.step;
                         let offset = part + h * strides[4] + w * strides[5];
                         // SAFETY: every position is inside the source, which nobody writes.

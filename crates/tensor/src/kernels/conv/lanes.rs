@@ -1,0 +1,402 @@
+//! Convolutions of groups with many output channels: a vector has channels, and the elements of the source are read where they lie.
+//!
+//! Weights are packed by blocks of output channels, then input channels and taps, so that each is read once in order. A tile of sums
+//! has a few positions along the last axis and one block of channels, in registers from the first product to the last. Where windows reach
+//! beyond the source, or its elements are no `f32`, a band of it is copied first, with zeros around it.
+
+use super::lanes_narrow::narrow_band;
+use super::lanes_tile::{BLOCK, Target, Tile, WIDTH, pack};
+use super::{Axis, Task, clear, elements, is_here, positions, spread, take, taps};
+use crate::parallel::{Parallel, split};
+use crate::{Layout, View, ViewMut};
+use std::ops::Range;
+
+/// Elements that a band of the source has at most, unless one line takes more; beyond that, all channels are made of a few
+/// positions before the next ones.
+const BAND: usize = 160 * 1024;
+/// Positions that repay the packing of weights.
+const POSITIONS: usize = 32;
+/// Positions along a line in one unit of work.
+const SEGMENT: usize = 112;
+/// Positions of a line that has tiles of its own.
+const NARROW: usize = 12;
+/// Taps of a window, at most.
+const TAPS: usize = 128;
+
+/// How a convolution is made.
+#[derive(Clone, Copy)]
+pub struct Lanes {
+    pub groups: usize,
+    /// Output channels of a group.
+    pub outputs: usize,
+    /// Input channels of a group.
+    pub inputs: usize,
+    pub axes: [Axis; 3],
+    pub positions: [usize; 4],
+    /// Lines that are made from one copy; none where the source is read in place.
+    pub band: Option<usize>,
+    /// Samples that are made together: more than one where each has few positions.
+    bunch: usize,
+}
+
+/// The least that a tap adds to the place of the first one, and how many places taps span.
+fn reach(axis: &Axis) -> (isize, usize) {
+    let last = (axis.taps as isize - 1) * axis.tap_step;
+    (last.min(0), last.unsigned_abs() + 1)
+}
+
+/// Places of the source that `count` windows span.
+fn spanned(axis: &Axis, count: usize) -> usize {
+    (count - 1) * axis.step as usize + reach(axis).1
+}
+
+impl Lanes {
+    /// For tensors laid out so; `None` where the processor lacks AVX-512, or the convolution is better made otherwise.
+    pub fn new(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> Option<Lanes> {
+        let enough = positions(out).iter().product::<usize>() >= POSITIONS && axes[2].step <= 2;
+        enough.then(|| Lanes::over(out, source, axes)).flatten()
+    }
+
+    /// For an output, or its gradient, and a source laid out so, however few positions there are.
+    pub fn over(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> Option<Lanes> {
+        let (groups, outputs, inputs) = (out.dims()[1], out.dims()[2], source.dims()[2]);
+        let positions = positions(out);
+        let fits = outputs >= WIDTH / 2 && inputs > 0 && (1..=TAPS).contains(&taps(axes));
+        if !fits || positions.contains(&0) || !super::lanes_tile::runs_here() {
+            return None;
+        }
+        let inside = (0..3).all(|at| {
+            let (axis, size) = (&axes[at], source.dims()[3 + at]);
+            let first = axis.first + reach(axis).0;
+            first >= 0 && first as usize + spanned(axis, positions[1 + at]) <= size
+        });
+        let lines = |band: usize| {
+            (inputs * axes[0].taps)
+                .checked_mul(spanned(&axes[1], band))?
+                .checked_mul(spanned(&axes[2], positions[3]))
+        };
+        lines(positions[2])?;
+        let in_place = inside && source.dtype == crate::DType::Float && source.strides()[5] == 1;
+        let band = match in_place {
+            true => None,
+            false => {
+                let mut band = positions[2];
+                while band > 1 && lines(band)? > BAND {
+                    band -= 1;
+                }
+                // Bands of about the same size.
+                Some(positions[2].div_ceil(positions[2].div_ceil(band)))
+            }
+        };
+        let mut lanes = Lanes { groups, outputs, inputs, axes: *axes, positions, band, bunch: 1 };
+        if lanes.is_narrow() && band.is_none_or(|band| band == positions[2]) {
+            let most = BAND / lanes.copy_size(positions[2]).max(inputs * positions[2]).max(1);
+            lanes.bunch = most.clamp(1, positions[0]);
+        }
+        Some(lanes)
+    }
+
+    /// Whether lines are too short for a tile of sums each.
+    fn is_narrow(&self) -> bool {
+        self.positions[3] < NARROW
+    }
+
+    /// Products of one element.
+    pub fn depth(&self) -> usize {
+        self.inputs * taps(&self.axes)
+    }
+
+    /// Blocks of output channels.
+    pub fn blocks(&self) -> usize {
+        self.outputs.div_ceil(BLOCK)
+    }
+
+    /// Channels of a block, with those that are only there to fill a vector.
+    pub fn wide(&self, block: usize) -> usize {
+        (self.outputs - block * BLOCK).min(BLOCK).next_multiple_of(WIDTH)
+    }
+
+    /// Elements of the packed weights of one group.
+    fn group_size(&self) -> usize {
+        self.outputs.next_multiple_of(WIDTH) * self.depth()
+    }
+
+    fn packed_size(&self) -> usize {
+        self.groups * self.group_size()
+    }
+
+    /// Lines and places of a copied line.
+    fn copied(&self, band: usize) -> (usize, usize) {
+        (spanned(&self.axes[1], band), spanned(&self.axes[2], self.positions[3]))
+    }
+
+    /// Elements of the copy for so many output lines.
+    pub fn copy_size(&self, lines: usize) -> usize {
+        let (lines, pitch) = self.copied(lines);
+        if self.band.is_some() { self.inputs * self.axes[0].taps * lines * pitch } else { 0 }
+    }
+
+    /// Elements of scratch: packed weights, then a band of the source.
+    pub fn scratch_size(&self) -> usize {
+        self.packed_size() + self.bunch * self.copy_size(self.band.unwrap_or(1))
+    }
+
+    /// Multiply-adds in all.
+    pub fn work(&self) -> usize {
+        let positions = self.positions.iter().product::<usize>().saturating_mul(self.groups);
+        positions.saturating_mul(self.outputs).saturating_mul(self.depth())
+    }
+}
+
+/// See [`super::convolve`].
+pub fn product(parallel: &dyn Parallel, task: &Task<'_>, lanes: &Lanes, scratch: ViewMut<'_>) {
+    let (packed, have) = elements(&scratch);
+    assert!(lanes.scratch_size() <= have, "{have} elements of scratch are too few");
+    pack_weights(parallel, task, lanes, &scratch);
+    let [samples, depth, height, _] = lanes.positions;
+    let band = lanes.band.unwrap_or(height);
+    // In place, taps lie as the source does; in a copy, by input channel, tap along the first axis, line and place.
+    let in_place = lanes.band.is_none();
+    let copy = Address(packed.wrapping_add(lanes.packed_size()));
+    let bunches = samples.div_ceil(lanes.bunch);
+    for unit in 0..bunches * lanes.groups * depth * height.div_ceil(band) {
+        let (start, rest) = (unit % height.div_ceil(band) * band, unit / height.div_ceil(band));
+        let (d, rest) = (rest % depth, rest / depth);
+        let (group, sample) = (rest % lanes.groups, rest / lanes.groups * lanes.bunch);
+        let lines = start..(start + band).min(height);
+        let count = lanes.bunch.min(samples - sample);
+        let place = Place { sample, group, d, lines };
+        let (image, apart) = match in_place {
+            true => (Image::in_place(&task.source, lanes, &place), task.source.strides()[0]),
+            false => {
+                let size = lanes.copy_size(place.lines.len());
+                let image = copy_band(parallel, &task.source, lanes, &place, copy);
+                for more in 1..count {
+                    let place =
+                        Place { sample: sample + more, lines: place.lines.clone(), ..place };
+                    let copy = Address(copy.at((more * size) as isize));
+                    copy_band(parallel, &task.source, lanes, &place, copy);
+                }
+                (image, size as isize)
+            }
+        };
+        let weights = Address(packed.wrapping_add(group * lanes.group_size()));
+        match lanes.is_narrow() {
+            true => {
+                narrow_band(parallel, task, lanes, &place, (&image, count, apart), weights);
+            }
+            false => one_band(parallel, task, lanes, &place, &image, weights),
+        }
+    }
+}
+
+/// Which part of an output is made.
+pub struct Place {
+    pub sample: usize,
+    pub group: usize,
+    /// The position along the first axis.
+    pub d: usize,
+    pub lines: Range<usize>,
+}
+
+/// Where windows find their elements.
+pub struct Image {
+    /// The element that a tap of offset 0 covers at the first position.
+    pub first: Address,
+    /// Between input channels.
+    pub channel: isize,
+    /// Between neighbouring output lines.
+    pub line: isize,
+    /// How many taps there are.
+    pub count: usize,
+    /// Of each tap.
+    pub offsets: [isize; TAPS],
+}
+
+/// An address that threads share.
+#[derive(Clone, Copy)]
+pub struct Address(pub *mut f32);
+
+// SAFETY: an address; who writes keeps to elements of its own.
+unsafe impl Sync for Address {}
+
+impl Address {
+    /// So many elements on.
+    pub fn at(&self, offset: isize) -> *mut f32 {
+        self.0.wrapping_offset(offset)
+    }
+}
+
+impl Image {
+    /// Taps whose steps along each axis lie so far apart.
+    fn new(
+        first: *mut f32,
+        channel: isize,
+        line: isize,
+        axes: &[Axis; 3],
+        apart: [isize; 3],
+    ) -> Image {
+        let (mut offsets, mut count) = ([0; TAPS], 0);
+        for z in 0..axes[0].taps as isize {
+            for y in 0..axes[1].taps as isize {
+                for x in 0..axes[2].taps as isize {
+                    offsets[count] = z * apart[0] + y * apart[1] + x * apart[2];
+                    count += 1;
+                }
+            }
+        }
+        Image { first: Address(first), channel, line, count, offsets }
+    }
+
+    /// Windows over a source that is read in place.
+    pub fn in_place(source: &View<'_>, lanes: &Lanes, place: &Place) -> Image {
+        let strides = source.strides();
+        let [deep, high, wide] = lanes.axes;
+        let offset = place.sample as isize * strides[0]
+            + place.group as isize * strides[1]
+            + deep.at(place.d) * strides[3]
+            + high.at(place.lines.start) * strides[4]
+            + wide.at(0) * strides[5];
+        let first = source.first().cast::<f32>().wrapping_offset(offset).cast_mut();
+        let apart = [0, 1, 2].map(|at| lanes.axes[at].tap_step * strides[3 + at]);
+        Image::new(first, strides[2], high.step * strides[4], &lanes.axes, apart)
+    }
+}
+
+/// Copies what the windows of a band cover to `into`, with zeros for what is outside.
+pub fn copy_band(
+    parallel: &dyn Parallel,
+    source: &View<'_>,
+    lanes: &Lanes,
+    place: &Place,
+    into: Address,
+) -> Image {
+    let [deep, high, wide] = lanes.axes;
+    let (lines, pitch) = lanes.copied(place.lines.len());
+    let planes = lanes.inputs * deep.taps;
+    let low = [1, 2].map(|at| reach(&lanes.axes[at]).0);
+    let top = high.at(place.lines.start) + low[0];
+    let least = (1 << 15) / (lines * pitch).max(1);
+    split(parallel, planes, 1, least.max(1), |planes| {
+        for plane in planes {
+            // SAFETY: the copy has these elements, and each plane is of one call alone.
+            let into = unsafe {
+                let first = into.at((plane * lines * pitch) as isize);
+                std::slice::from_raw_parts_mut(first, lines * pitch)
+            };
+            let (input, z) = (plane / deep.taps, plane % deep.taps);
+            let d = deep.at(place.d) + z as isize * deep.tap_step;
+            copy_plane(
+                source,
+                [place.sample as isize, place.group as isize, input as isize, d],
+                (top, wide.first + low[1]),
+                into,
+                pitch,
+            );
+        }
+    });
+    let line = pitch as isize;
+    let first = into.at(-low[0] * line - low[1]);
+    let apart = [(lines * pitch) as isize, high.tap_step * line, wide.tap_step];
+    let channel = (deep.taps * lines * pitch) as isize;
+    Image::new(first, channel, high.step * line, &lanes.axes, apart)
+}
+
+/// Copies lines of one plane of the source from line `top` and place `left` on, which may be outside.
+fn copy_plane(
+    source: &View<'_>,
+    at: [isize; 4],
+    (top, left): (isize, isize),
+    into: &mut [f32],
+    pitch: usize,
+) {
+    let (sizes, strides, here) = (&source.dims()[3..], source.strides(), is_here(source));
+    let part: isize = at.iter().zip(strides).map(|(at, stride)| at * stride).sum();
+    if at[3] < 0 || at[3] >= sizes[0] as isize {
+        return into.fill(0.0);
+    }
+    let (low, end) = Axis::NONE.inside(left, sizes[2], pitch);
+    for (h, line) in (top..).zip(into.chunks_exact_mut(pitch)) {
+        if h < 0 || h >= sizes[1] as isize || low == end {
+            line.fill(0.0);
+            continue;
+        }
+        clear(&mut line[..low]);
+        clear(&mut line[end..]);
+        let offset = part + h * strides[4] + (left + low as isize) * strides[5];
+        // SAFETY: every place is inside the source, which nobody writes.
+        unsafe { take(source, here, offset, strides[5], &mut line[low..end]) };
+    }
+}
+
+/// Packs the weights of all groups.
+fn pack_weights(parallel: &dyn Parallel, task: &Task<'_>, lanes: &Lanes, scratch: &ViewMut<'_>) {
+    assert!(super::takes_weights(task.weights.layout()));
+    let into = Address(elements(scratch).0);
+    let (strides, depth) = (task.weights.strides(), lanes.depth());
+    let blocks = lanes.groups * lanes.blocks();
+    split(parallel, blocks, 1, ((1 << 15) / (BLOCK * depth)).max(1), |blocks| {
+        for at in blocks {
+            let (group, block) = (at / lanes.blocks(), at % lanes.blocks());
+            let channel = block * BLOCK;
+            let offset = group as isize * strides[0] + channel as isize * strides[1];
+            let from = task.weights.first().cast::<f32>().wrapping_offset(offset);
+            let to = into.at((group * lanes.group_size() + channel * depth) as isize);
+            let rows = (lanes.outputs - channel).min(BLOCK);
+            // SAFETY: the weights of these channels, `depth` each; the packed block is of this call alone.
+            unsafe { pack(from, strides[1], rows, depth, to, lanes.wide(block)) };
+        }
+    });
+}
+
+/// Makes the lines of a band from its image and the packed weights of its group.
+fn one_band(
+    parallel: &dyn Parallel,
+    task: &Task<'_>,
+    lanes: &Lanes,
+    place: &Place,
+    image: &Image,
+    weights: Address,
+) {
+    let (width, depth, blocks) = (lanes.positions[3], lanes.depth(), lanes.blocks());
+    let segments = width.div_ceil(SEGMENT);
+    let chunks = place.lines.len() * segments;
+    let is_large = lanes.inputs * chunks * width.div_ceil(segments) > BAND;
+    let strides = task.out.strides();
+    let start = place.sample as isize * strides[0]
+        + place.group as isize * strides[1]
+        + place.d as isize * strides[3];
+    let workers = super::workers(chunks * blocks, lanes.work());
+    let none = ViewMut::over(&[], Layout::contiguous(crate::DType::Float, &[0]));
+    let none = none.expect("no elements");
+    spread(parallel, chunks * blocks, (workers, 0, 0), &none, |unit, _| {
+        let (chunk, block) = match is_large {
+            true => (unit / blocks, unit % blocks),
+            false => (unit % chunks, unit / chunks),
+        };
+        let (line, segment) = (chunk / segments, chunk % segments);
+        let (from, end) = (width * segment / segments, width * (segment + 1) / segments);
+        let channel = block * BLOCK;
+        let offset = start
+            + channel as isize * strides[2]
+            + (place.lines.start + line) as isize * strides[4]
+            + from as isize * strides[5];
+        let step = lanes.axes[2].step;
+        let source = image.first.at(line as isize * image.line + from as isize * step);
+        let tile = Tile {
+            weights: weights.at((channel * depth) as isize),
+            wide: lanes.wide(block),
+            source,
+            step: step as usize,
+            inputs: lanes.inputs,
+            channel: image.channel,
+            offsets: &image.offsets[..image.count],
+        };
+        let bias = super::biases(task, place.group, channel);
+        let channels = (lanes.outputs - channel).min(BLOCK);
+        let target = Target { out: &task.out, offset, channels, bias };
+        // SAFETY: every tap of these positions is inside the image, the block has these weights, and the positions of its channels
+        // belong to the output and to this unit alone.
+        unsafe { tile.line(end - from, &target) };
+    });
+}

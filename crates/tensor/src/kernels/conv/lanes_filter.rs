@@ -1,0 +1,258 @@
+//! Gradients of weights with many output channels: a vector has channels, and the elements of the source are read where they lie.
+//!
+//! Gradients of the output are packed by blocks of channels, then positions. A tile of sums has a few weights of one block of channels, in
+//! registers while positions pass by; tiles are added up over regions of positions, in an order that follows from the sizes alone.
+
+use super::lanes::{Address, Image, Lanes, Place, copy_band};
+use super::lanes_filter_tile::FilterTile;
+use super::lanes_tile::{BLOCK, WIDTH, pack};
+use super::{Axis, elements, is_here, positions, spread, take, taps};
+use crate::kernels::copy::copy;
+use crate::parallel::{Parallel, split};
+use crate::{DType, Layout, View, ViewMut};
+use std::ops::Range;
+
+/// Positions of a region, at most, unless one line has more.
+const REGION: usize = 1024;
+/// Positions along a line in one region, at most.
+const SEGMENT: usize = 1024;
+/// Elements of the copies of a region's source, at most, unless one line takes more.
+const COPIES: usize = 512 * 1024;
+/// Positions that repay the packing.
+const POSITIONS: usize = 16;
+
+/// How the gradient of weights is made.
+#[derive(Clone, Copy)]
+pub struct Filter {
+    lanes: Lanes,
+    /// Samples of a region, and lines of each.
+    samples: usize,
+    lines: usize,
+    /// Positions along a line of a region, at most.
+    segment: usize,
+}
+
+impl Filter {
+    /// For tensors laid out so; `None` where the processor lacks AVX-512, or gradients are better made otherwise.
+    pub fn new(source: &Layout, grad: &Layout, axes: &[Axis; 3]) -> Option<Filter> {
+        let [samples, depth, height, width] = positions(grad);
+        if samples * depth * height * width < POSITIONS {
+            return None;
+        }
+        let lanes = Lanes::over(grad, source, axes)?;
+        let segment = width.div_ceil(width.div_ceil(SEGMENT));
+        let mut lines = (REGION / segment).clamp(1, height);
+        while lines > 1 && lanes.copy_size(lines) > COPIES {
+            lines -= 1;
+        }
+        let lines = height.div_ceil(height.div_ceil(lines));
+        let whole = depth == 1 && lines == height && segment == width;
+        let most = (REGION / (lines * segment)).min(COPIES / lanes.copy_size(lines).max(1));
+        let samples = if whole { most.clamp(1, samples) } else { 1 };
+        Some(Filter { lanes, samples, lines, segment })
+    }
+
+    fn rows(&self) -> usize {
+        self.lanes.inputs * taps(&self.lanes.axes)
+    }
+
+    /// Between rows of sums.
+    fn stride(&self) -> usize {
+        self.lanes.outputs.next_multiple_of(BLOCK)
+    }
+
+    fn sums(&self) -> usize {
+        self.lanes.groups * self.rows() * self.stride()
+    }
+
+    fn packed_size(&self) -> usize {
+        self.lanes.outputs.next_multiple_of(WIDTH) * self.samples * self.lines * self.segment
+    }
+
+    /// Elements of scratch: sums, packed gradients, copies of the source.
+    pub fn scratch_size(&self) -> usize {
+        self.sums() + self.packed_size() + self.samples * self.lanes.copy_size(self.lines)
+    }
+}
+
+/// What is summed in one go.
+struct Region {
+    samples: Range<usize>,
+    group: usize,
+    d: usize,
+    lines: Range<usize>,
+    places: Range<usize>,
+}
+
+impl Region {
+    fn count(&self) -> usize {
+        self.samples.len() * self.lines.len() * self.places.len()
+    }
+}
+
+/// See [`super::filter`].
+pub fn product(
+    parallel: &dyn Parallel,
+    out: &ViewMut<'_>,
+    source: &View<'_>,
+    grad: &View<'_>,
+    filter: &Filter,
+    scratch: ViewMut<'_>,
+) {
+    let (sums, have) = elements(&scratch);
+    assert!(filter.scratch_size() <= have, "{have} elements of scratch are too few");
+    let lanes = &filter.lanes;
+    let [samples, depth, height, width] = lanes.positions;
+    let packed = Address(sums.wrapping_add(filter.sums()));
+    let copies = packed.at(filter.packed_size() as isize);
+    for group in 0..lanes.groups {
+        let mut adds = false;
+        for first in (0..samples).step_by(filter.samples) {
+            let samples = first..(first + filter.samples).min(samples);
+            for d in 0..depth {
+                for line in (0..height).step_by(filter.lines) {
+                    let lines = line..(line + filter.lines).min(height);
+                    let image =
+                        image(parallel, source, filter, (&samples, group, d, &lines), copies);
+                    for place in (0..width).step_by(filter.segment) {
+                        let places = place..(place + filter.segment).min(width);
+                        let (samples, lines) = (samples.clone(), lines.clone());
+                        let region = Region { samples, group, d, lines, places };
+                        pack_gradients(parallel, grad, filter, &region, packed);
+                        let to =
+                            Address(sums.wrapping_add(group * filter.rows() * filter.stride()));
+                        add_region(parallel, filter, &region, &image, packed, to, adds);
+                        adds = true;
+                    }
+                }
+            }
+        }
+    }
+    let sums = Layout::contiguous(DType::Float, &[lanes.groups, filter.rows(), filter.stride()]);
+    let [groups, channels, inputs, z, y, x] = *out.dims() else { unreachable!("six dimensions") };
+    let transposed = sums
+        .sliced(2, 0, channels, 1)
+        .transposed(1, 2)
+        .reshaped(&[groups, channels, inputs, z, y, x])
+        .expect("rows lie at one distance");
+    copy(parallel, *out, scratch.view().with_layout(transposed).expect("a part of the scratch"));
+}
+
+/// What the windows of these samples and lines cover: the image of the first sample, and the distance to the next one.
+fn image(
+    parallel: &dyn Parallel,
+    source: &View<'_>,
+    filter: &Filter,
+    (samples, group, d, lines): (&Range<usize>, usize, usize, &Range<usize>),
+    copies: *mut f32,
+) -> (Image, isize) {
+    let lanes = &filter.lanes;
+    let place = |sample| Place { sample, group, d, lines: lines.clone() };
+    if lanes.band.is_none() {
+        let image = Image::in_place(source, lanes, &place(samples.start));
+        return (image, source.strides()[0]);
+    }
+    let size = lanes.copy_size(lines.len());
+    let mut images = samples.clone().map(|sample| {
+        let into = copies.wrapping_add((sample - samples.start) * size);
+        copy_band(parallel, source, lanes, &place(sample), Address(into))
+    });
+    let first = images.next().expect("a sample");
+    images.for_each(drop);
+    (first, size as isize)
+}
+
+/// Packs the gradients of a region: blocks of channels, then positions.
+fn pack_gradients(
+    parallel: &dyn Parallel,
+    grad: &View<'_>,
+    filter: &Filter,
+    region: &Region,
+    into: Address,
+) {
+    let (strides, lanes, here) = (grad.strides(), &filter.lanes, is_here(grad));
+    let (count, width) = (region.count(), region.places.len());
+    let lines = region.samples.len() * region.lines.len();
+    let least = ((1 << 14) / (BLOCK * count)).max(1);
+    split(parallel, lanes.blocks(), 1, least, |blocks| {
+        for block in blocks {
+            let channel = block * BLOCK;
+            let (rows, wide) = ((lanes.outputs - channel).min(BLOCK), lanes.wide(block));
+            for line in 0..lines {
+                let (sample, at) = (line / region.lines.len(), line % region.lines.len());
+                let offset = (region.samples.start + sample) as isize * strides[0]
+                    + region.group as isize * strides[1]
+                    + channel as isize * strides[2]
+                    + region.d as isize * strides[3]
+                    + (region.lines.start + at) as isize * strides[4]
+                    + region.places.start as isize * strides[5];
+                let to = into.at((channel * count + line * width * wide) as isize);
+                if here && strides[5] == 1 {
+                    let from = grad.first().cast::<f32>().wrapping_offset(offset);
+                    // SAFETY: lines of the gradients, which nobody writes; the block is of this call alone.
+                    unsafe { pack(from, strides[2], rows, width, to, wide) };
+                    continue;
+                }
+                let mut some = [[0f32; WIDTH]; BLOCK];
+                for start in (0..width).step_by(WIDTH) {
+                    let length = (width - start).min(WIDTH);
+                    for (row, some) in some.iter_mut().enumerate().take(rows) {
+                        let offset =
+                            offset + row as isize * strides[2] + start as isize * strides[5];
+                        // SAFETY: a part of a line of the gradients, which nobody writes.
+                        unsafe { take(grad, here, offset, strides[5], &mut some[..length]) };
+                    }
+                    let from = some.as_ptr().cast::<f32>();
+                    // SAFETY: the lines just loaded; the block is of this call alone.
+                    unsafe {
+                        pack(from, WIDTH as isize, rows, length, to.add(start * wide), wide);
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// Adds the products of a region to the sums of a group.
+fn add_region(
+    parallel: &dyn Parallel,
+    filter: &Filter,
+    region: &Region,
+    (image, sample): &(Image, isize),
+    packed: Address,
+    sums: Address,
+    adds: bool,
+) {
+    let (lanes, rows) = (&filter.lanes, filter.rows());
+    let tiles = rows.div_ceil(FilterTile::ROWS);
+    let units = tiles * lanes.blocks();
+    let work = region.count().saturating_mul(rows).saturating_mul(lanes.outputs);
+    let none = ViewMut::over(&[], Layout::contiguous(DType::Float, &[0])).expect("no elements");
+    let step = lanes.axes[2].step;
+    let workers = (super::workers(units, work), 0, 0);
+    spread(parallel, units, workers, &none, |unit, _| {
+        let (block, tile) = (unit / tiles, unit % tiles);
+        let some = rows * tile / tiles..rows * (tile + 1) / tiles;
+        let mut offsets = [0; FilterTile::ROWS];
+        for (row, offset) in some.clone().zip(&mut offsets) {
+            let (input, tap) = (row / image.count, row % image.count);
+            *offset = input as isize * image.channel + image.offsets[tap];
+        }
+        let channel = block * BLOCK;
+        let tile = FilterTile {
+            grads: packed.at((channel * region.count()) as isize),
+            wide: lanes.wide(block),
+            source: image.first.at(region.places.start as isize * step),
+            rows: &offsets[..some.len()],
+            samples: (region.samples.len(), *sample),
+            lines: (region.lines.len(), image.line),
+            places: (region.places.len(), step),
+            sums: sums.at((some.start * filter.stride() + channel) as isize),
+            stride: filter.stride(),
+            adds,
+        };
+        // SAFETY: every tap of these positions is inside the image, the block has these gradients, and the sums are those of this
+        // unit alone.
+        unsafe { tile.sum() };
+    });
+}

@@ -1,0 +1,121 @@
+//! The innermost loops of gradients of weights whose vectors have output channels, with AVX-512.
+
+use super::lanes_tile::runs_here;
+
+/// Sums of products of gradients, packed by position and output channel, with the elements that a few taps cover.
+pub struct FilterTile<'a> {
+    /// The first gradient.
+    pub grads: *const f32,
+    /// Output channels of the packed gradients: one vector or two.
+    pub wide: usize,
+    /// The element that a row of offset 0 covers at the first position, on any address.
+    pub source: *const f32,
+    /// The offset of each row; at most [`FilterTile::ROWS`].
+    pub rows: &'a [isize],
+    /// How many samples, and what is between them.
+    pub samples: (usize, isize),
+    /// How many lines, and what is between them.
+    pub lines: (usize, isize),
+    /// How many positions along a line, and what is between them.
+    pub places: (usize, isize),
+    /// The first sum.
+    pub sums: *mut f32,
+    /// Between rows of sums.
+    pub stride: usize,
+    /// Whether products are added to the sums that are there.
+    pub adds: bool,
+}
+
+impl FilterTile<'_> {
+    /// Rows that are summed together, at most.
+    pub const ROWS: usize = 14;
+
+    /// Makes the sums.
+    ///
+    /// # Safety
+    /// Gradients and covered elements are there, and the sums are of this thread alone.
+    pub unsafe fn sum(&self) {
+        assert!(runs_here(), "this processor lacks AVX-512");
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as the caller guarantees; this processor has the features.
+        unsafe {
+            avx512::filter(self);
+        }
+    }
+}
+
+// Loops over registers are written as they unroll.
+#[cfg(target_arch = "x86_64")]
+#[allow(clippy::needless_range_loop)]
+mod avx512 {
+    use super::FilterTile;
+    use crate::kernels::conv::lanes_tile::WIDTH;
+    use std::arch::x86_64::{
+        _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_set1_ps, _mm512_setzero_ps,
+        _mm512_storeu_ps,
+    };
+
+    /// See [`FilterTile::sum`].
+    #[target_feature(enable = "avx512f")]
+    pub unsafe fn filter(tile: &FilterTile<'_>) {
+        macro_rules! by_rows {
+            ($vectors:literal: $($rows:literal)*) => {
+                match tile.rows.len() {
+                    $($rows => filter_of::<$rows, $vectors>(tile),)*
+                    _ => unreachable!("at most {} rows", FilterTile::ROWS),
+                }
+            };
+        }
+        // SAFETY: as the caller guarantees.
+        unsafe {
+            match tile.wide / WIDTH {
+                1 => by_rows!(1: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
+                _ => by_rows!(2: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
+            }
+        }
+    }
+
+    /// `P` rows and `N` vectors of channels, in registers.
+    #[target_feature(enable = "avx512f")]
+    unsafe fn filter_of<const P: usize, const N: usize>(tile: &FilterTile<'_>) {
+        let rows: [isize; P] = tile.rows.try_into().expect("so many rows");
+        let mut sums = [[_mm512_setzero_ps(); N]; P];
+        let mut grads = tile.grads;
+        for sample in 0..tile.samples.0 as isize {
+            for line in 0..tile.lines.0 as isize {
+                let offset = sample * tile.samples.1 + line * tile.lines.1;
+                let mut from = tile.source.wrapping_offset(offset);
+                for _ in 0..tile.places.0 {
+                    // SAFETY: as the caller guarantees.
+                    unsafe {
+                        let mut y = [_mm512_setzero_ps(); N];
+                        for n in 0..N {
+                            y[n] = _mm512_loadu_ps(grads.add(n * WIDTH));
+                        }
+                        for p in 0..P {
+                            let x = _mm512_set1_ps(from.wrapping_offset(rows[p]).read_unaligned());
+                            for n in 0..N {
+                                sums[p][n] = _mm512_fmadd_ps(x, y[n], sums[p][n]);
+                            }
+                        }
+                        grads = grads.add(N * WIDTH);
+                    }
+                    from = from.wrapping_offset(tile.places.1);
+                }
+            }
+        }
+        for (row, sums) in sums.iter().enumerate() {
+            for n in 0..N {
+                // SAFETY: as the caller guarantees.
+                unsafe {
+                    let to = tile.sums.add(row * tile.stride + n * WIDTH);
+                    let sum = match tile.adds {
+                        true => _mm512_add_ps(sums[n], _mm512_loadu_ps(to)),
+                        false => sums[n],
+                    };
+                    _mm512_storeu_ps(to, sum);
+                }
+            }
+        }
+    }
+}

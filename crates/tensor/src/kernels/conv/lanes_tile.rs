@@ -1,0 +1,361 @@
+//! The innermost loops of convolutions whose vectors have output channels, with AVX-512.
+
+use crate::ViewMut;
+
+/// Channels of a vector.
+pub const WIDTH: usize = 16;
+/// Channels that are summed together, at most.
+pub const BLOCK: usize = 2 * WIDTH;
+/// Positions that are summed together, at most.
+pub const MOST: usize = 14;
+
+/// What sums are made of: packed weights by input channel, tap and output channel, and the elements that taps cover.
+pub struct Tile<'a> {
+    /// The first weight.
+    pub weights: *const f32,
+    /// Output channels of the packed weights: one vector or two.
+    pub wide: usize,
+    /// The element that a tap of offset 0 covers at the first position, on any address.
+    pub source: *const f32,
+    /// Between neighbouring positions: 1 or 2.
+    pub step: usize,
+    /// Input channels.
+    pub inputs: usize,
+    /// Between input channels.
+    pub channel: isize,
+    /// Of each tap.
+    pub offsets: &'a [isize],
+}
+
+/// Where sums go.
+pub struct Target<'a> {
+    /// The output.
+    pub out: &'a ViewMut<'a>,
+    /// The first position of the first channel.
+    pub offset: isize,
+    /// Channels that are stored.
+    pub channels: usize,
+    /// What is added to each channel.
+    pub bias: Option<[f32; BLOCK]>,
+}
+
+/// Whether this processor runs these loops.
+pub fn runs_here() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("avx512f") && crate::kernels::strip::runs_here();
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// Packs `rows` lines of `depth` weights, `stride` apart, as `depth` lines of `wide`; what is beyond them is zero.
+///
+/// # Safety
+/// All are there; nobody else touches the packed ones.
+pub unsafe fn pack(
+    from: *const f32,
+    stride: isize,
+    rows: usize,
+    depth: usize,
+    to: *mut f32,
+    wide: usize,
+) {
+    assert!(runs_here(), "this processor lacks AVX-512");
+    #[cfg(target_arch = "x86_64")]
+    for first in (0..wide).step_by(WIDTH) {
+        let rows = rows.saturating_sub(first).min(WIDTH);
+        let from = from.wrapping_offset(first as isize * stride);
+        // SAFETY: as the caller guarantees; this processor has the features.
+        unsafe { avx512::pack(from, stride, rows, depth, to.add(first), wide) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (from, stride, rows, depth, to, wide);
+}
+
+impl Tile<'_> {
+    /// Makes `count` positions of a line.
+    ///
+    /// # Safety
+    /// Weights and covered elements are there, and the positions of these channels belong to the output and to this thread alone.
+    pub unsafe fn line(&self, count: usize, target: &Target<'_>) {
+        assert!(runs_here(), "this processor lacks AVX-512");
+        #[cfg(target_arch = "x86_64")]
+        {
+            let tiles = count.div_ceil(MOST);
+            for at in 0..tiles {
+                let (first, end) = (count * at / tiles, count * (at + 1) / tiles);
+                // SAFETY: as the caller guarantees; this processor has the features.
+                unsafe { avx512::one(self, first, end - first, target) };
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (count, target);
+    }
+}
+
+impl Tile<'_> {
+    /// Makes up to [`MOST`] positions anywhere, given what they cover and where they go.
+    ///
+    /// # Safety
+    /// As for [`Tile::line`].
+    pub unsafe fn scattered(&self, from: &[isize], to: &[isize], target: &Target<'_>) {
+        assert!(runs_here() && from.len() == to.len(), "this processor lacks AVX-512");
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as the caller guarantees; this processor has the features.
+        unsafe {
+            avx512::scattered(self, from, to, target);
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = target;
+    }
+}
+
+// Loops over registers are written as they unroll.
+#[cfg(target_arch = "x86_64")]
+#[allow(clippy::needless_range_loop)]
+mod avx512 {
+    use super::{BLOCK, MOST, Target, Tile, WIDTH};
+    use crate::kernels::conv::is_here;
+    use crate::kernels::strip::{store, store_one};
+    use std::arch::x86_64::{
+        __m512, _mm512_add_ps, _mm512_castpd_ps, _mm512_castps_pd, _mm512_fmadd_ps,
+        _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_set1_ps,
+        _mm512_setzero_ps, _mm512_shuffle_f32x4, _mm512_storeu_ps, _mm512_unpackhi_pd,
+        _mm512_unpackhi_ps, _mm512_unpacklo_pd, _mm512_unpacklo_ps,
+    };
+
+    /// Sums by position and channel.
+    type Sums = [[f32; BLOCK]; WIDTH];
+
+    /// Makes a few positions from `first` on, and stores them.
+    #[target_feature(enable = "avx512f")]
+    pub unsafe fn one(tile: &Tile<'_>, first: usize, count: usize, target: &Target<'_>) {
+        let mut sums: Sums = [[0.0; BLOCK]; WIDTH];
+        let source = tile.source.wrapping_add(first * tile.step);
+        macro_rules! by_count {
+            ($vectors:literal, $step:literal: $($count:literal)*) => {
+                match count {
+                    $($count => tile_of::<$count, $vectors, $step>(tile, source, &mut sums),)*
+                    _ => unreachable!("at most {MOST} positions"),
+                }
+            };
+        }
+        // SAFETY: as the caller guarantees.
+        unsafe {
+            match (tile.wide / WIDTH, tile.step) {
+                (1, 1) => by_count!(1, 1: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
+                (1, _) => by_count!(1, 2: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
+                (_, 1) => by_count!(2, 1: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
+                (_, _) => by_count!(2, 2: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
+            }
+            put(&sums, first, count, target);
+        }
+    }
+
+    /// See [`Tile::scattered`].
+    #[target_feature(enable = "avx512f")]
+    pub unsafe fn scattered(tile: &Tile<'_>, from: &[isize], to: &[isize], target: &Target<'_>) {
+        let mut sums: Sums = [[0.0; BLOCK]; WIDTH];
+        macro_rules! by_count {
+            ($vectors:literal: $($count:literal)*) => {
+                match from.len() {
+                    $($count => scattered_of::<$count, $vectors>(tile, from, &mut sums),)*
+                    _ => unreachable!("at most {MOST} positions"),
+                }
+            };
+        }
+        // SAFETY: as the caller guarantees.
+        unsafe {
+            match tile.wide / WIDTH {
+                1 => by_count!(1: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
+                _ => by_count!(2: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
+            }
+        }
+        let (out, stride) = (target.out, target.out.strides()[2]);
+        let here = is_here(out);
+        for channel in 0..target.channels {
+            let bias = target.bias.map_or(0.0, |bias| bias[channel]);
+            for (at, sums) in to.iter().zip(&sums) {
+                let offset = target.offset + channel as isize * stride + at;
+                // SAFETY: the element belongs to the output and to this thread alone.
+                unsafe {
+                    let to = out.first_mut().offset(offset * out.item() as isize);
+                    match here {
+                        true => *to.cast::<f32>() = sums[channel] + bias,
+                        false => store_one(out.dtype(), to, sums[channel] + bias),
+                    }
+                }
+            }
+        }
+    }
+
+    /// `P` positions anywhere and `N` vectors of channels, in registers.
+    #[target_feature(enable = "avx512f")]
+    unsafe fn scattered_of<const P: usize, const N: usize>(
+        tile: &Tile<'_>,
+        from: &[isize],
+        into: &mut Sums,
+    ) {
+        let places: [isize; P] = from.try_into().expect("so many positions");
+        let mut sums = [[_mm512_setzero_ps(); N]; P];
+        let (mut weights, mut channel) = (tile.weights, tile.source);
+        for _ in 0..tile.inputs {
+            for offset in tile.offsets {
+                let from = channel.wrapping_offset(*offset);
+                // SAFETY: as the caller guarantees.
+                unsafe {
+                    let mut w = [_mm512_setzero_ps(); N];
+                    for n in 0..N {
+                        w[n] = _mm512_loadu_ps(weights.add(n * WIDTH));
+                    }
+                    for p in 0..P {
+                        let x = _mm512_set1_ps(from.wrapping_offset(places[p]).read_unaligned());
+                        for n in 0..N {
+                            sums[p][n] = _mm512_fmadd_ps(x, w[n], sums[p][n]);
+                        }
+                    }
+                    weights = weights.add(N * WIDTH);
+                }
+            }
+            channel = channel.wrapping_offset(tile.channel);
+        }
+        for (sums, into) in sums.iter().zip(into) {
+            for n in 0..N {
+                // SAFETY: a line has two vectors.
+                unsafe { _mm512_storeu_ps(into.as_mut_ptr().add(n * WIDTH), sums[n]) };
+            }
+        }
+    }
+
+    /// `P` positions and `N` vectors of channels, in registers.
+    #[target_feature(enable = "avx512f")]
+    unsafe fn tile_of<const P: usize, const N: usize, const STEP: usize>(
+        tile: &Tile<'_>,
+        source: *const f32,
+        into: &mut Sums,
+    ) {
+        let mut sums = [[_mm512_setzero_ps(); N]; P];
+        let mut weights = tile.weights;
+        let mut channel = source;
+        for _ in 0..tile.inputs {
+            for offset in tile.offsets {
+                // SAFETY: as the caller guarantees.
+                unsafe {
+                    let from = channel.wrapping_offset(*offset);
+                    let mut w = [_mm512_setzero_ps(); N];
+                    for n in 0..N {
+                        w[n] = _mm512_loadu_ps(weights.add(n * WIDTH));
+                    }
+                    for p in 0..P {
+                        let x = _mm512_set1_ps(from.add(p * STEP).read_unaligned());
+                        for n in 0..N {
+                            sums[p][n] = _mm512_fmadd_ps(x, w[n], sums[p][n]);
+                        }
+                    }
+                    weights = weights.add(N * WIDTH);
+                }
+            }
+            channel = channel.wrapping_offset(tile.channel);
+        }
+        for (sums, into) in sums.iter().zip(into) {
+            for n in 0..N {
+                // SAFETY: a line has two vectors.
+                unsafe { _mm512_storeu_ps(into.as_mut_ptr().add(n * WIDTH), sums[n]) };
+            }
+        }
+    }
+
+    /// Adds the bias, and stores channel by channel.
+    #[target_feature(enable = "avx512f")]
+    unsafe fn put(sums: &Sums, first: usize, count: usize, target: &Target<'_>) {
+        let (out, strides) = (target.out, target.out.strides());
+        let here = is_here(out) && strides[5] == 1;
+        let mask = ((1u32 << count) - 1) as u16;
+        for from in (0..target.channels).step_by(WIDTH) {
+            let mut rows = [_mm512_setzero_ps(); WIDTH];
+            // SAFETY: a line of sums has two vectors, and so has the bias.
+            unsafe {
+                for (row, sums) in rows.iter_mut().zip(sums).take(count) {
+                    *row = _mm512_loadu_ps(sums.as_ptr().add(from));
+                }
+                if let Some(bias) = &target.bias {
+                    let bias = _mm512_loadu_ps(bias.as_ptr().add(from));
+                    rows.iter_mut().for_each(|row| *row = _mm512_add_ps(*row, bias));
+                }
+            }
+            let lines = turned(rows);
+            for (at, line) in lines.iter().enumerate().take(target.channels - from) {
+                let offset =
+                    target.offset + (from + at) as isize * strides[2] + first as isize * strides[5];
+                // SAFETY: the elements belong to the output and to this thread alone.
+                unsafe {
+                    let to = out.first_mut().offset(offset * out.item() as isize);
+                    if here {
+                        _mm512_mask_storeu_ps(to.cast(), mask, *line);
+                        continue;
+                    }
+                    let mut line_of = [0f32; WIDTH];
+                    _mm512_storeu_ps(line_of.as_mut_ptr(), *line);
+                    store(out.dtype(), to, strides[5], &line_of[..count]);
+                }
+            }
+        }
+    }
+
+    /// See [`super::pack`]: one vector of channels.
+    #[target_feature(enable = "avx512f")]
+    pub unsafe fn pack(
+        from: *const f32,
+        stride: isize,
+        rows: usize,
+        depth: usize,
+        to: *mut f32,
+        wide: usize,
+    ) {
+        for start in (0..depth).step_by(WIDTH) {
+            let count = (depth - start).min(WIDTH);
+            let mask = ((1u32 << count) - 1) as u16;
+            let mut lines = [_mm512_setzero_ps(); WIDTH];
+            // SAFETY: as the caller guarantees; only elements of the line are loaded.
+            unsafe {
+                for (row, line) in lines.iter_mut().enumerate().take(rows) {
+                    let from = from.wrapping_offset(row as isize * stride).wrapping_add(start);
+                    *line = _mm512_maskz_loadu_ps(mask, from);
+                }
+                for (at, column) in turned(lines).iter().enumerate().take(count) {
+                    _mm512_storeu_ps(to.add((start + at) * wide), *column);
+                }
+            }
+        }
+    }
+
+    /// Columns of a square as lines.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn turned(lines: [__m512; WIDTH]) -> [__m512; WIDTH] {
+        let zero = _mm512_setzero_ps();
+        let (mut fours, mut columns) = ([zero; WIDTH], [zero; WIDTH]);
+        let low =
+            |a, b| _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+        let high =
+            |a, b| _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
+        for at in (0..WIDTH).step_by(4) {
+            let [a, b, c, d] = [lines[at], lines[at + 1], lines[at + 2], lines[at + 3]];
+            let (ab, cd) = (_mm512_unpacklo_ps(a, b), _mm512_unpacklo_ps(c, d));
+            let (ab_high, cd_high) = (_mm512_unpackhi_ps(a, b), _mm512_unpackhi_ps(c, d));
+            fours[at] = low(ab, cd);
+            fours[at + 1] = high(ab, cd);
+            fours[at + 2] = low(ab_high, cd_high);
+            fours[at + 3] = high(ab_high, cd_high);
+        }
+        for at in 0..4 {
+            let (a, b, c, d) = (fours[at], fours[4 + at], fours[8 + at], fours[12 + at]);
+            let even = (_mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0x88>(c, d));
+            let odd = (_mm512_shuffle_f32x4::<0xdd>(a, b), _mm512_shuffle_f32x4::<0xdd>(c, d));
+            columns[at] = _mm512_shuffle_f32x4::<0x88>(even.0, even.1);
+            columns[4 + at] = _mm512_shuffle_f32x4::<0x88>(odd.0, odd.1);
+            columns[8 + at] = _mm512_shuffle_f32x4::<0xdd>(even.0, even.1);
+            columns[12 + at] = _mm512_shuffle_f32x4::<0xdd>(odd.0, odd.1);
+        }
+        columns
+    }
+}
