@@ -204,7 +204,8 @@ mod x86 {
         unsafe fn plus(self, a: Self, b: Self) -> Self {
             // SAFETY: as the caller guarantees; all three have 512 bits.
             Pairs(unsafe {
-                let (a, b) = (std::mem::transmute(a.0), std::mem::transmute(b.0));
+                let a = std::mem::transmute::<__m512, __m512bh>(a.0);
+                let b = std::mem::transmute::<__m512, __m512bh>(b.0);
                 _mm512_dpbf16_ps(self.0, a, b)
             })
         }

@@ -387,8 +387,10 @@ impl Returning {
             (self.most, self.factors) = (self.softmax.most, factors);
         }
         if to.result.is_none() {
-            for lane in 0..LANES {
-                self.share[lane] = self.products[lane] * factors[lane];
+            for (share, (product, factor)) in
+                self.share.iter_mut().zip(self.products.iter().zip(factors))
+            {
+                *share = product * factor;
             }
         }
     }

@@ -60,7 +60,7 @@ fn words(view: &View<'_>, matrix: Matrix, depth: usize) -> Option<Left> {
     let first = view.first().wrapping_offset(matrix.offset * 2).cast::<f32>();
     let fits =
         matrix.column == 1 && matrix.row % 2 == 0 && depth.is_multiple_of(2) && first.is_aligned();
-    fits.then(|| Left { first, row: matrix.row / 2, column: 1 })
+    fits.then_some(Left { first, row: matrix.row / 2, column: 1 })
 }
 
 /// Brings pairs of neighbours down a matrix together: a row of words for each two of its rows, `pitch` apart. A last
