@@ -420,13 +420,18 @@ macro_rules! formula {
             kind: $crate::family::formula::Kind::$kind,
             defaults: &[$($($default),*)?],
             run: |dtype, args, _numbers| {
-                #[inline(always)]
-                fn f<C: $bound>($x: C, [$($($p),*)?]: [C; <[()]>::len(&[$($($crate::family::formula::formula!(@unit $p)),*)?])]) -> $result {
-                    $body
+                #[derive(Clone, Copy)]
+                struct Of<C, const K: usize>([C; K]);
+                impl<C: $bound> cairn_tensor::kernels::halves::Pointwise<C, $result, 1> for Of<C, { <[()]>::len(&[$($($crate::family::formula::formula!(@unit $p)),*)?]) }> {
+                    #[inline(always)]
+                    fn at(self, [$x]: [C; 1]) -> $result {
+                        let [$($($p),*)?] = self.0;
+                        $body
+                    }
                 }
                 cairn_tensor::$with!(dtype, C => {
                     let p = $crate::family::formula::formula!(@numbers C, _numbers, $($($p)*)?);
-                    args.map::<C, $result>(move |x| f::<C>(x, p))
+                    args.apply::<C, $result>(Of(p))
                 })
             },
             complex: None,
@@ -437,13 +442,18 @@ macro_rules! formula {
             kind: $crate::family::formula::Kind::$kind,
             defaults: &[$($($default),*)?],
             run: |dtype, args, _numbers| {
-                #[inline(always)]
-                fn f<C: $bound>($x: C, $y: C, [$($($p),*)?]: [C; <[()]>::len(&[$($($crate::family::formula::formula!(@unit $p)),*)?])]) -> $result {
-                    $body
+                #[derive(Clone, Copy)]
+                struct Of<C, const K: usize>([C; K]);
+                impl<C: $bound> cairn_tensor::kernels::halves::Pointwise<C, $result, 2> for Of<C, { <[()]>::len(&[$($($crate::family::formula::formula!(@unit $p)),*)?]) }> {
+                    #[inline(always)]
+                    fn at(self, [$x, $y]: [C; 2]) -> $result {
+                        let [$($($p),*)?] = self.0;
+                        $body
+                    }
                 }
                 cairn_tensor::$with!(dtype, C => {
                     let p = $crate::family::formula::formula!(@numbers C, _numbers, $($($p)*)?);
-                    args.map::<C, C, $result>(move |x, y| f::<C>(x, y, p))
+                    args.apply::<C, $result>(Of(p))
                 })
             },
             complex: None,
@@ -454,13 +464,18 @@ macro_rules! formula {
             kind: $crate::family::formula::Kind::$kind,
             defaults: &[$($($default),*)?],
             run: |dtype, args, _numbers| {
-                #[inline(always)]
-                fn f<C: $bound>($x: C, $y: C, $z: C, [$($($p),*)?]: [C; <[()]>::len(&[$($($crate::family::formula::formula!(@unit $p)),*)?])]) -> $result {
-                    $body
+                #[derive(Clone, Copy)]
+                struct Of<C, const K: usize>([C; K]);
+                impl<C: $bound> cairn_tensor::kernels::halves::Pointwise<C, $result, 3> for Of<C, { <[()]>::len(&[$($($crate::family::formula::formula!(@unit $p)),*)?]) }> {
+                    #[inline(always)]
+                    fn at(self, [$x, $y, $z]: [C; 3]) -> $result {
+                        let [$($($p),*)?] = self.0;
+                        $body
+                    }
                 }
                 cairn_tensor::$with!(dtype, C => {
                     let p = $crate::family::formula::formula!(@numbers C, _numbers, $($($p)*)?);
-                    args.map::<C, C, C, $result>(move |x, y, z| f::<C>(x, y, z, p))
+                    args.apply::<C, $result>(Of(p))
                 })
             },
             complex: None,

@@ -1,8 +1,10 @@
 //! What an elementwise function runs over: tensors of any strides, or a few elements that are packed.
 
 use super::element::Compute;
+use super::halves::{Pointwise, one_pass};
 use super::map::{BinaryFn, LONG, TernaryFn, UnaryFn, strips1, strips2, strips3};
 use super::strip::{STRIP, vectorised};
+use super::walk::Walk;
 use crate::parallel::Parallel;
 use crate::{DType, Layout, View, ViewMut};
 use std::cell::Cell;
@@ -63,6 +65,14 @@ impl<'a, const N: usize> Packed<'a, N> {
 }
 
 impl<'a, const N: usize> ElementwiseArgs<'a, N> {
+    fn is_of_halves(&self) -> bool {
+        let dtype = match self {
+            ElementwiseArgs::Tensors(_, out, _) => out.dtype(),
+            ElementwiseArgs::Strip(packed) => packed.out.1,
+        };
+        matches!(dtype, DType::Float16 | DType::Bf16)
+    }
+
     fn with_tensors(&self, run: impl FnOnce(&dyn Parallel, ViewMut<'a>, [View<'a>; N])) {
         match self {
             ElementwiseArgs::Tensors(parallel, out, inputs) => run(*parallel, *out, *inputs),
@@ -75,6 +85,21 @@ impl<'a, const N: usize> ElementwiseArgs<'a, N> {
 }
 
 impl ElementwiseArgs<'_, 1> {
+    /// `out = f(a)` at each position; half types in one pass.
+    pub fn apply<C: Compute, R: Compute>(&self, f: impl Pointwise<C, R, 1>) {
+        if self.is_of_halves() {
+            let mut done = false;
+            self.with_tensors(|parallel, out, [a]| {
+                let walk = Walk::new([out.layout(), a.layout()]);
+                done = one_pass(parallel, &walk, out, [a], f);
+            });
+            if done {
+                return;
+            }
+        }
+        self.map::<C, R>(move |x| f.at([x]));
+    }
+
     /// `out = f(a)` at each position. What `f` needs it holds by value: a number through a reference is read
     /// anew for each element, and keeps the loop from becoming vectors.
     pub fn map<A: Compute, R: Compute>(&self, f: impl Fn(A) -> R + Copy + Sync) {
@@ -104,6 +129,21 @@ impl ElementwiseArgs<'_, 1> {
 }
 
 impl ElementwiseArgs<'_, 2> {
+    /// `out = f(a, b)` at each position; half types in one pass.
+    pub fn apply<C: Compute, R: Compute>(&self, f: impl Pointwise<C, R, 2>) {
+        if self.is_of_halves() {
+            let mut done = false;
+            self.with_tensors(|parallel, out, [a, b]| {
+                let walk = Walk::new([out.layout(), a.layout(), b.layout()]);
+                done = one_pass(parallel, &walk, out, [a, b], f);
+            });
+            if done {
+                return;
+            }
+        }
+        self.map::<C, C, R>(move |x, y| f.at([x, y]));
+    }
+
     /// `out = f(a, b)` at each position.
     pub fn map<A: Compute, B: Compute, R: Compute>(&self, f: impl Fn(A, B) -> R + Copy + Sync) {
         #[inline(always)]
@@ -129,6 +169,21 @@ impl ElementwiseArgs<'_, 2> {
 }
 
 impl ElementwiseArgs<'_, 3> {
+    /// `out = f(a, b, c)` at each position; half types in one pass.
+    pub fn apply<C: Compute, R: Compute>(&self, f: impl Pointwise<C, R, 3>) {
+        if self.is_of_halves() {
+            let mut done = false;
+            self.with_tensors(|parallel, out, [a, b, c]| {
+                let walk = Walk::new([out.layout(), a.layout(), b.layout(), c.layout()]);
+                done = one_pass(parallel, &walk, out, [a, b, c], f);
+            });
+            if done {
+                return;
+            }
+        }
+        self.map::<C, C, C, R>(move |x, y, z| f.at([x, y, z]));
+    }
+
     /// `out = f(a, b, c)` at each position.
     pub fn map<A: Compute, B: Compute, C: Compute, R: Compute>(
         &self,

@@ -1,6 +1,7 @@
 //! What reductions make of many elements: sums, extremes, moments, argmax.
 
 use super::element::Compute;
+use super::halves::{Half, PIECE, Piece};
 use super::math::Real;
 use super::number::Number;
 use super::reduce::Fold;
@@ -53,6 +54,12 @@ where
     }
 
     #[inline(always)]
+    fn halves<H: Half>(&self, values: &[H]) -> Option<C> {
+        let map = |x: f32| (self.map)(A::from_f32(x));
+        Some(folded_halves(values, self.start, map, self.merge))
+    }
+
+    #[inline(always)]
     fn merge(&self, a: C, b: C) -> C {
         (self.merge)(a, b)
     }
@@ -79,6 +86,37 @@ pub(super) fn folded<A: Copy, C: Copy>(
             *lane = merge(*lane, map(*value));
         }
     }
+    rest.iter().fold(in_pairs(lanes, &merge), |acc, value| merge(acc, map(*value)))
+}
+
+/// As [`folded`], of halves: each piece is widened, and its numbers go to the lanes.
+#[inline(always)]
+fn folded_halves<H: Half, C: Copy>(
+    values: &[H],
+    start: C,
+    map: impl Fn(f32) -> C,
+    merge: impl Fn(C, C) -> C,
+) -> C {
+    let (whole, rest) = values.as_chunks::<PIECE>();
+    let mut lanes = [start; LANES];
+    let mut piece = Piece([0.0; PIECE]);
+    for chunk in whole {
+        // SAFETY: a piece; reductions run where kernels do.
+        unsafe { H::widen_all(chunk.as_ptr(), &mut piece.0) };
+        for chunk in piece.0.as_chunks::<LANES>().0 {
+            for (lane, value) in lanes.iter_mut().zip(chunk) {
+                *lane = merge(*lane, map(*value));
+            }
+        }
+    }
+    let piece = &mut piece.0[..rest.len()];
+    // SAFETY: as above, of as many.
+    unsafe { H::widen_all(rest.as_ptr(), piece) };
+    piece.iter().fold(in_pairs(lanes, &merge), |acc, value| merge(acc, map(*value)))
+}
+
+#[inline(always)]
+fn in_pairs<C: Copy>(lanes: [C; LANES], merge: &impl Fn(C, C) -> C) -> C {
     let mut lanes = std::hint::black_box(lanes);
     let mut width = LANES;
     while width > 1 {
@@ -87,7 +125,7 @@ pub(super) fn folded<A: Copy, C: Copy>(
             lanes[at] = merge(lanes[at], lanes[at + width]);
         }
     }
-    rest.iter().fold(lanes[0], |acc, value| merge(acc, map(*value)))
+    lanes[0]
 }
 
 /// The sum.

@@ -12,6 +12,11 @@ use std::ops::Range;
 /// Elements that a kernel holds of one line, or of several short ones.
 pub(super) const BUFFER: usize = 2048;
 
+/// A buffer of that length. No vector of it lies across two cache lines.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub(super) struct Buffer<C>(pub [C; BUFFER]);
+
 /// The lines of `N` tensors of the same sizes along one dimension. A line is read before it is written, so an
 /// input may be the output itself.
 pub(super) struct Lines<'v, const N: usize> {

@@ -37,10 +37,10 @@ fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
     sum
 }
 
-/// Rounded to the nearest integer, as a float and as an integer. For magnitudes below 2^22.
+/// `x * factor` rounded to the nearest integer, as a float and as an integer. For magnitudes below 2^22.
 #[inline(always)]
-fn nearest(x: f32) -> (f32, i32) {
-    let shifted = x + ROUND;
+fn nearest(x: f32, factor: f32) -> (f32, i32) {
+    let shifted = x.mul_add(factor, ROUND);
     (shifted - ROUND, (shifted.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32))
 }
 
@@ -68,29 +68,50 @@ fn expm1_near(r: f32) -> f32 {
 /// How often ln 2 fits into x, and what is left.
 #[inline(always)]
 fn halvings(x: f32) -> (i32, f32) {
-    let (multiple, n) = nearest(x * LOG2_E);
-    (n, multiple.mul_add(-LN_2_LOW, multiple.mul_add(-LN_2_HIGH, x)))
+    let (multiple, n) = nearest(x, LOG2_E);
+    (n, rest_of(x, multiple))
+}
+
+/// x without so many times ln 2.
+#[inline(always)]
+fn rest_of(x: f32, multiple: f32) -> f32 {
+    multiple.mul_add(-LN_2_LOW, multiple.mul_add(-LN_2_HIGH, x))
+}
+
+/// The power of two nearest to e^x as n + `BIAS` in the lower bits of a number, and what e^x is beside it.
+#[inline(always)]
+fn exp_parts<const BIAS: u32>(x: f32) -> (u32, f32) {
+    const Q: [f32; 6] =
+        [0.5, 0.166_666_67, 0.041_666_25, 0.008_333_269, 0.001_394_731_8, 0.000_199_161_05];
+    let round = ROUND + BIAS as f32;
+    let shifted = x.mul_add(LOG2_E, round);
+    let r = rest_of(x, shifted - round);
+    let near = polynomial(r, Q).mul_add(r, 1.0);
+    (shifted.to_bits(), near.mul_add(r, 1.0))
 }
 
 /// e^x.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {
-    let (n, r) = halvings(x.clamp(-105.0, 89.0));
-    scaled(1.0 + expm1_near(r), n)
+    // Two factors whose exponents, each with its bias of 127, are the halves of n + 254, so that n may lead out of the
+    // normal numbers.
+    let (n, near) = exp_parts::<254>(x.clamp(-105.0, 89.0));
+    let half = (n >> 1) << 23;
+    near * f32::from_bits(half) * f32::from_bits((n << 23).wrapping_sub(half))
 }
 
 /// e^x of a number that is not positive; 0 where that is no normal number.
 #[inline(always)]
 pub fn exp_below(x: f32) -> f32 {
-    let (n, r) = halvings(if x < -88.0 { -88.0 } else { x });
-    (1.0 + expm1_near(r)) * power_of_two(n)
+    let (n, near) = exp_parts::<127>(if x < -88.0 { -88.0 } else { x });
+    near * f32::from_bits(n << 23)
 }
 
 /// 2^x.
 #[inline(always)]
 pub fn exp2(x: f32) -> f32 {
     let x = x.clamp(-151.0, 129.0);
-    let (whole, n) = nearest(x);
+    let (whole, n) = nearest(x, 1.0);
     scaled(1.0 + expm1_near((x - whole) * LN_2), n)
 }
 
@@ -209,7 +230,7 @@ pub fn erf(x: f32) -> f32 {
 /// Quarter turns of an angle, and what is left of it.
 #[inline(always)]
 fn quarter(x: f32) -> (i32, f32) {
-    let (multiple, n) = nearest(x * std::f32::consts::FRAC_2_PI);
+    let (multiple, n) = nearest(x, std::f32::consts::FRAC_2_PI);
     let [a, b, c] = HALF_PI;
     (n, multiple.mul_add(-c, multiple.mul_add(-b, multiple.mul_add(-a, x))))
 }

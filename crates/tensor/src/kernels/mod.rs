@@ -19,6 +19,7 @@ pub mod entropy;
 pub mod finite;
 pub mod fold;
 pub mod gather;
+pub mod halves;
 pub mod indexed;
 pub mod length;
 pub mod linalg;

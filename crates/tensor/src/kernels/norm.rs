@@ -2,7 +2,7 @@
 
 use super::element::Compute;
 use super::fold::{Moments, folded};
-use super::lines::{BUFFER, Lines, put};
+use super::lines::{BUFFER, Buffer, Lines, put};
 use super::math::Real;
 use super::reduce::{CHUNK, fetch};
 use super::strip::widened;
@@ -56,8 +56,9 @@ widened! {
         let lines = Lines::new([y.view(), x, means.view(), scales.view()], 1);
         let length = lines.length();
         lines.spread(parallel, |range| {
-            let (mut buffer, mut out_buffer) = ([C::ZERO; BUFFER], [C::ZERO; BUFFER]);
-            let (mut weights, mut terms) = ([C::ONE; BUFFER], [C::ZERO; BUFFER]);
+            let [mut buffer, mut out_buffer, mut terms] = [Buffer([C::ZERO; BUFFER]); 3];
+            let (buffer, out_buffer, terms) = (&mut buffer.0, &mut out_buffer.0, &mut terms.0);
+            let Buffer(weights) = &mut Buffer([C::ONE; BUFFER]);
             let fits = length <= BUFFER;
             if fits {
                 piece(&affine.weight, 0, C::ONE, &mut weights[..length]);

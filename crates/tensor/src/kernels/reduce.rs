@@ -5,6 +5,7 @@
 //! cut into, follow from the layout alone, so results do not depend on the number of threads.
 
 use super::element::{Compute, Element};
+use super::halves::{Half, with_half};
 use super::map::SMALL;
 use super::strip::{STRIP, load, runs_here, store_one, vectorised};
 use super::walk::Walk;
@@ -28,6 +29,10 @@ pub trait Fold: Copy + Send + Sync + 'static {
     fn step(&self, acc: Self::Accumulator, value: Self::In, at: usize) -> Self::Accumulator;
     /// A strip of elements, the first at index `at`.
     fn strip(&self, values: &[Self::In], at: usize) -> Self::Accumulator;
+    /// A strip of halves, which are elements loaded as `f32`; `None` for a fold that wants them loaded.
+    fn halves<H: Half>(&self, _values: &[H]) -> Option<Self::Accumulator> {
+        None
+    }
     /// Both together.
     fn merge(&self, a: Self::Accumulator, b: Self::Accumulator) -> Self::Accumulator;
 }
@@ -350,8 +355,42 @@ impl<'v, F: Fold> Reducer<'v, F> {
         }
     }
 
+    /// As [`Reducer::lines`], of halves that lie one after the other: they are folded as they are loaded. Whether that is so.
+    #[inline(always)]
+    fn half_lines<H: Half>(
+        &self,
+        kept: Range<usize>,
+        over: Range<usize>,
+        emit: Emit<'_, F::Accumulator>,
+    ) -> bool {
+        let [stride] = self.over.inner_strides();
+        let aligned = self.a.address().is_multiple_of(align_of::<H>());
+        let fits = F::In::DTYPE == DType::Float && stride == 1 && aligned;
+        if !fits || self.fold.halves::<H>(&[]).is_none() {
+            return false;
+        }
+        self.each(kept, |k, offsets| {
+            let mut pairs = PairwiseMerge::new(self.fold);
+            for ([offset], length) in self.over.steps(over.clone(), FLAT) {
+                // SAFETY: aligned elements of this type, of which walks stay inside; results are written later.
+                let values = unsafe {
+                    let first = self.a.first().cast::<H>().offset(offsets[0] + offset);
+                    std::slice::from_raw_parts(first, length)
+                };
+                pairs.push(self.fold.halves(values).unwrap_or(self.fold.start()));
+            }
+            emit(k, offsets, pairs.total());
+        });
+        true
+    }
+
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     fn lines(&self, kept: Range<usize>, over: Range<usize>, emit: Emit<'_, F::Accumulator>) {
+        with_half!(self.a.dtype(), H => {
+            if self.half_lines::<H>(kept.clone(), over.clone(), emit) {
+                return;
+            }
+        }, else {});
         let mut buffer = [MaybeUninit::uninit(); STRIP];
         let [stride] = self.over.inner_strides();
         let longest = if self.lies_flat(stride) { FLAT } else { STRIP };

@@ -1,7 +1,7 @@
 //! Softmax, its logarithm, and their gradients.
 
 use super::fold::{folded, shift};
-use super::lines::{BUFFER, Lines};
+use super::lines::{BUFFER, Buffer, Lines};
 use super::math::Real;
 use super::strip::widened;
 use crate::parallel::Parallel;
@@ -75,7 +75,8 @@ widened! {
         out: &ViewMut<'_>,
         range: std::ops::Range<usize>,
     ) {
-        let (mut buffer, mut out_buffer) = ([C::ZERO; BUFFER], [C::ZERO; BUFFER]);
+        let [mut buffer, mut out_buffer] = [Buffer([C::ZERO; BUFFER]); 2];
+        let (buffer, out_buffer) = (&mut buffer.0, &mut out_buffer.0);
         let length = lines.length();
         lines.each(range, |offsets| {
             if length <= BUFFER {
@@ -182,7 +183,8 @@ widened! {
         out: &ViewMut<'_>,
         range: std::ops::Range<usize>,
     ) {
-        let (mut grads, mut ys) = ([C::ZERO; BUFFER], [C::ZERO; BUFFER]);
+        let [mut grads, mut ys] = [Buffer([C::ZERO; BUFFER]); 2];
+        let (grads, ys) = (&mut grads.0, &mut ys.0);
         let length = lines.length();
         lines.each(range, |offsets| {
             let mut sum = C::ZERO;

@@ -1,9 +1,9 @@
 //! Strips: short runs of elements that kernels load, compute on and store, whatever their type and stride.
 
 use super::element::{Compute, Element};
+use super::halves::{Half, singles, singles_mut, with_half};
 use crate::with_any_element;
 use crate::{DType, View};
-use half::f16;
 
 /// The most elements of a strip. Three of them in `f64` fit a first-level cache with room to spare.
 pub const STRIP: usize = 512;
@@ -90,15 +90,10 @@ unsafe fn load_typed<T: Element, C: Compute>(from: *const T, stride: isize, into
             into.fill(unsafe { from.read_unaligned() }.widen());
         }
         1 => {
-            if T::DTYPE == DType::Float16 && C::DTYPE == DType::Float && from.is_aligned() {
+            if C::DTYPE == DType::Float {
+                let into = singles_mut(into);
                 // SAFETY: types as just seen; the caller guarantees for the elements.
-                let (source, target) = unsafe {
-                    (
-                        std::slice::from_raw_parts(from.cast::<f16>(), into.len()),
-                        std::slice::from_raw_parts_mut(into.as_mut_ptr().cast::<f32>(), into.len()),
-                    )
-                };
-                return widen_halves(source, target);
+                with_half!(T::DTYPE, H => return unsafe { H::widen_all(from.cast(), into) }, else {});
             }
             for (at, slot) in into.iter_mut().enumerate() {
                 // SAFETY: as the caller guarantees.
@@ -137,15 +132,10 @@ pub unsafe fn store<C: Compute>(dtype: DType, to: *mut u8, stride: isize, from: 
 #[inline(always)]
 unsafe fn store_typed<T: Element, C: Compute>(to: *mut T, stride: isize, from: &[C]) {
     if stride == 1 {
-        if T::DTYPE == DType::Float16 && C::DTYPE == DType::Float && to.is_aligned() {
+        if C::DTYPE == DType::Float {
+            let from = singles(from);
             // SAFETY: types as just seen; the caller guarantees for the elements.
-            let (source, target) = unsafe {
-                (
-                    std::slice::from_raw_parts(from.as_ptr().cast::<f32>(), from.len()),
-                    std::slice::from_raw_parts_mut(to.cast::<f16>(), from.len()),
-                )
-            };
-            return narrow_halves(source, target);
+            with_half!(T::DTYPE, H => return unsafe { H::narrow_all(from, to.cast()) }, else {});
         }
         for (at, value) in from.iter().enumerate() {
             // SAFETY: as the caller guarantees.
@@ -156,57 +146,6 @@ unsafe fn store_typed<T: Element, C: Compute>(to: *mut T, stride: isize, from: &
     for (at, value) in from.iter().enumerate() {
         // SAFETY: as the caller guarantees.
         unsafe { to.offset(at as isize * stride).write_unaligned(narrow(*value)) };
-    }
-}
-
-/// `f16` to `f32`, eight at a time where the processor can.
-#[inline(always)]
-fn widen_halves(from: &[f16], into: &mut [f32]) {
-    let (whole, rest) = from.as_chunks::<8>();
-    let (slots, last) = into.as_chunks_mut::<8>();
-    for (eight, slot) in whole.iter().zip(slots) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: strips are only loaded where `runs_here` holds; both sides are eight elements.
-        unsafe {
-            use std::arch::x86_64::{_mm_loadu_si128, _mm256_cvtph_ps, _mm256_storeu_ps};
-            _mm256_storeu_ps(
-                slot.as_mut_ptr(),
-                _mm256_cvtph_ps(_mm_loadu_si128(eight.as_ptr().cast())),
-            );
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        for (slot, one) in slot.iter_mut().zip(eight) {
-            *slot = one.to_f32();
-        }
-    }
-    for (slot, one) in last.iter_mut().zip(rest) {
-        *slot = one.to_f32();
-    }
-}
-
-/// `f32` to `f16`, rounded to nearest even, eight at a time where the processor can.
-#[inline(always)]
-fn narrow_halves(from: &[f32], into: &mut [f16]) {
-    let (whole, rest) = from.as_chunks::<8>();
-    let (slots, last) = into.as_chunks_mut::<8>();
-    for (eight, slot) in whole.iter().zip(slots) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: strips are only stored where `runs_here` holds; both sides are eight elements.
-        unsafe {
-            use std::arch::x86_64::{
-                _MM_FROUND_TO_NEAREST_INT, _mm_storeu_si128, _mm256_cvtps_ph, _mm256_loadu_ps,
-            };
-            let halves =
-                _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(eight.as_ptr()));
-            _mm_storeu_si128(slot.as_mut_ptr().cast(), halves);
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        for (slot, one) in slot.iter_mut().zip(eight) {
-            *slot = f16::from_f32(*one);
-        }
-    }
-    for (slot, one) in last.iter_mut().zip(rest) {
-        *slot = f16::from_f32(*one);
     }
 }
 
