@@ -184,10 +184,14 @@ impl<'a> Call<'a> {
     }
 
     fn claim_tensor(&mut self, at: usize, access: AccessMode) -> Result<Operand> {
-        let Arg::Tensor(tensor) = self.arg(at).clone() else {
-            return self.wrong_kind(at, "a tensor");
+        // Tensors are large: this one is looked at where it is, beside what a claim changes.
+        let args = std::mem::take(&mut self.args);
+        let claimed = match args.get(at) {
+            Some(Arg::Tensor(tensor)) => Some(self.claim(at, 0, tensor, access)),
+            _ => None,
         };
-        self.claim(at, 0, &tensor, access)
+        self.args = args;
+        claimed.unwrap_or_else(|| self.wrong_kind(at, "a tensor"))
     }
 
     /// A tensor that is read.

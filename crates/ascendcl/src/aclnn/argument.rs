@@ -40,15 +40,14 @@ impl DeferredAddresses {
     /// Where the addresses begin: above all that a process can have.
     const START: usize = 1 << 62;
 
-    /// The tensor as the table takes it.
-    fn stand_in(&mut self, tensor: &Arc<Tensor>) -> Result<ops::Tensor> {
-        let mut taken = tensor.argument()?;
+    /// Gives `taken`, which is the tensor as the table takes it, an address if it has none.
+    fn stand_in(&mut self, tensor: &Arc<Tensor>, taken: &mut ops::Tensor) {
         if taken.address != 0 || taken.layout.count() == 0 {
-            return Ok(taken);
+            return;
         }
         if let Some((_, range)) = self.0.iter().find(|(one, _)| Arc::ptr_eq(one, tensor)) {
             taken.address = range.start;
-            return Ok(taken);
+            return;
         }
         let last = self.0.last().map_or(Self::START, |(_, range)| range.end);
         let length = taken.layout.extent().and_then(|extent| {
@@ -56,11 +55,10 @@ impl DeferredAddresses {
             elements.checked_mul(taken.layout.item())?.checked_next_multiple_of(512)
         });
         let Some(end) = length.and_then(|length| last.checked_add(length.max(512))) else {
-            return Ok(taken);
+            return;
         };
         self.0.push((tensor.clone(), last..end));
         taken.address = last;
-        Ok(taken)
     }
 
     /// The tensor at an address, how far from its start that is, and where the tensor lies
@@ -104,39 +102,38 @@ impl CallArguments {
     /// A text is null or ends with NUL.
     pub unsafe fn add(&mut self, argument: impl Argument, name: &'static str) -> Result<()> {
         // SAFETY: as the caller vouches.
-        let arg = unsafe { argument.gather(name, self) };
+        let gathered = unsafe { argument.gather(name, self) };
         let named = |error: Error| match error.text.contains(&format!("the argument {name} ")) {
             true => error,
             false => Error { text: format!("{name}: {}", error.text), ..error },
         };
-        self.args.push(arg.map_err(named)?);
-        Ok(())
+        gathered.map_err(named)
     }
 
-    fn tensor(&mut self, handle: *const aclTensor, name: &str, is_output: bool) -> Result<Arg> {
+    fn tensor(&mut self, handle: *const aclTensor, name: &str, is_output: bool) -> Result<()> {
         let index = self.args.len();
         self.origins.push(Origin { index, handle: handle as usize, is_output });
         if handle.is_null() {
-            return Ok(Arg::Absent);
+            self.args.push(Arg::Absent);
+            return Ok(());
         }
         let tensor = tensor::find(handle, name)?;
-        let arg = Arg::Tensor(self.deferred.stand_in(&tensor)?);
+        self.args.push(Arg::Tensor(tensor.argument()?));
+        if let Some(Arg::Tensor(taken)) = self.args.last_mut() {
+            self.deferred.stand_in(&tensor, taken);
+        }
         if is_output {
             self.outputs.push(((index, 0), tensor));
         }
-        Ok(arg)
+        Ok(())
     }
 
-    fn tensors(
-        &mut self,
-        handle: *const aclTensorList,
-        name: &str,
-        is_output: bool,
-    ) -> Result<Arg> {
+    fn tensors(&mut self, handle: *const aclTensorList, name: &str, is_output: bool) -> Result<()> {
         let index = self.args.len();
         self.origins.push(Origin { index, handle: handle as usize, is_output });
         if handle.is_null() {
-            return Ok(Arg::Absent);
+            self.args.push(Arg::Absent);
+            return Ok(());
         }
         let list: Arc<List<Tensor>> = list::find(handle as usize, name)?;
         if is_output {
@@ -147,66 +144,87 @@ impl CallArguments {
         }
         let deferred = &mut self.deferred;
         let member = |one: &Option<(usize, Arc<Tensor>)>| match one {
-            Some((_, tensor)) => deferred.stand_in(tensor),
+            Some((_, tensor)) => {
+                let mut taken = tensor.argument()?;
+                deferred.stand_in(tensor, &mut taken);
+                Ok(taken)
+            }
             None => Ok(ops::Tensor::new(Layout::contiguous(DType::Undefined, &[0]), 0)),
         };
-        Ok(Arg::Tensors(list.0.iter().map(member).collect::<Result<_>>()?))
+        self.args.push(Arg::Tensors(list.0.iter().map(member).collect::<Result<_>>()?));
+        Ok(())
     }
 }
 
 /// A C type of arguments.
 pub trait Argument {
-    /// As the table takes it.
+    /// Adds it to the arguments, as the table takes it. A tensor is large, so it is made where it stays.
     ///
     /// # Safety
     /// A text is null or ends with NUL.
-    unsafe fn gather(self, name: &str, arguments: &mut CallArguments) -> Result<Arg>;
+    unsafe fn gather(self, name: &str, arguments: &mut CallArguments) -> Result<()>;
 }
 
 /// Implements [`Argument`] for types whose values say everything.
 macro_rules! arguments {
-    ($($type:ty: |$value:ident, $name:ident, $arguments:ident| $arg:expr;)*) => {$(
+    ($($type:ty: |$value:ident, $name:ident| $arg:expr;)*) => {$(
         impl Argument for $type {
-            unsafe fn gather(self, $name: &str, $arguments: &mut CallArguments) -> Result<Arg> {
+            unsafe fn gather(self, $name: &str, arguments: &mut CallArguments) -> Result<()> {
                 let $value = self;
-                $arg
+                let arg: Result<Arg> = $arg;
+                arguments.args.push(arg?);
+                Ok(())
             }
         }
     )*};
 }
 
+/// Implements [`Argument`] for tensors and lists of them.
+macro_rules! tensors {
+    ($($type:ty: $add:ident, $is_output:literal;)*) => {$(
+        impl Argument for $type {
+            unsafe fn gather(self, name: &str, arguments: &mut CallArguments) -> Result<()> {
+                arguments.$add(self, name, $is_output)
+            }
+        }
+    )*};
+}
+
+tensors! {
+    *const aclTensor: tensor, false;
+    *mut aclTensor: tensor, true;
+    *const aclTensorList: tensors, false;
+    *mut aclTensorList: tensors, true;
+}
+
 arguments! {
-    *const aclTensor: |value, name, arguments| arguments.tensor(value, name, false);
-    *mut aclTensor: |value, name, arguments| arguments.tensor(value, name, true);
-    *const aclTensorList: |value, name, arguments| arguments.tensors(value, name, false);
-    *mut aclTensorList: |value, name, arguments| arguments.tensors(value, name, true);
-    *const aclScalar: |value, name, _arguments| match value.is_null() {
+    *const aclScalar: |value, name| match value.is_null() {
         true => Ok(Arg::Absent),
         false => Ok(Arg::Scalar(scalar::find(value, name)?.0)),
     };
-    *const aclScalarList: |value, name, _arguments| scalars(value, name);
-    *const aclIntArray: |value, name, _arguments| match value.is_null() {
+    *const aclScalarList: |value, name| scalars(value, name);
+    *const aclIntArray: |value, name| match value.is_null() {
         true => Ok(Arg::Absent),
         false => Ok(Arg::Ints(array::find::<i64>(value as usize, name)?.0.to_vec())),
     };
-    *const aclFloatArray: |value, name, _arguments| match value.is_null() {
+    *const aclFloatArray: |value, name| match value.is_null() {
         true => Ok(Arg::Absent),
         false => {
             let values = array::find::<f32>(value as usize, name)?;
             Ok(Arg::Floats(values.0.iter().map(|one| f64::from(*one)).collect()))
         }
     };
-    *const aclBoolArray: |value, name, _arguments| match value.is_null() {
+    *const aclBoolArray: |value, name| match value.is_null() {
         true => Ok(Arg::Absent),
         false => Ok(Arg::Flags(array::find::<bool>(value as usize, name)?.0.to_vec())),
     };
-    i64: |value, _name, _arguments| Ok(Arg::Int(value));
-    i32: |value, _name, _arguments| Ok(Arg::Int(i64::from(value)));
-    i8: |value, _name, _arguments| Ok(Arg::Int(i64::from(value)));
-    u64: |value, _name, _arguments| Ok(Arg::Int(value as i64));
-    f64: |value, _name, _arguments| Ok(Arg::Float(value));
-    f32: |value, _name, _arguments| Ok(Arg::Float(f64::from(value)));
-    CBool: |value, _name, _arguments| Ok(Arg::Flag(value.0 != 0));
+    i64: |value, _name| Ok(Arg::Int(value));
+    i32: |value, _name| Ok(Arg::Int(i64::from(value)));
+    i8: |value, _name| Ok(Arg::Int(i64::from(value)));
+    u64: |value, _name| Ok(Arg::Int(value as i64));
+    f64: |value, _name| Ok(Arg::Float(value));
+    f32: |value, _name| Ok(Arg::Float(f64::from(value)));
+    CBool: |value, _name| Ok(Arg::Flag(value.0 != 0));
 }
 
 /// A `bool` of C, whatever byte it holds.
@@ -215,12 +233,13 @@ arguments! {
 pub struct CBool(u8);
 
 impl Argument for *const c_char {
-    unsafe fn gather(self, name: &str, _arguments: &mut CallArguments) -> Result<Arg> {
-        if self.is_null() {
-            return Ok(Arg::Absent);
-        }
-        // SAFETY: not null, and the caller vouches for the terminator.
-        Ok(Arg::Text(unsafe { string(self, name) }?))
+    unsafe fn gather(self, name: &str, arguments: &mut CallArguments) -> Result<()> {
+        arguments.args.push(match self.is_null() {
+            true => Arg::Absent,
+            // SAFETY: not null, and the caller vouches for the terminator.
+            false => Arg::Text(unsafe { string(self, name) }?),
+        });
+        Ok(())
     }
 }
 

@@ -39,6 +39,12 @@ struct State {
 }
 
 impl State {
+    /// Of no elements.
+    fn none() -> State {
+        let layout = Layout::contiguous(DType::Float, &[0]);
+        State { layout, high_rank: None, address: 0, format: 0, storage: SmallVec::new() }
+    }
+
     fn dims(&self) -> Vec<i64> {
         match &self.high_rank {
             Some(high_rank) => high_rank.dims.clone(),
@@ -59,10 +65,6 @@ impl HandleObject for Tensor {
 }
 
 impl Tensor {
-    fn new(state: State) -> Tensor {
-        Tensor(Mutex::new(state))
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -119,58 +121,56 @@ fn rank(count: u64, name: &str) -> Result<usize> {
 }
 
 impl TensorArguments {
+    /// Makes a state of them, in its place.
+    ///
     /// # Safety
     /// The arrays have as many values as their counts say, strides as many as dims; each may be null.
-    unsafe fn state(&self) -> Result<State> {
+    unsafe fn put(&self, state: &mut State) -> Result<()> {
         let known = DType::from_number(self.dtype).ok_or_else(|| {
             Error::invalid(format!("dataType = {} is no aclDataType", self.dtype))
         })?;
         let rank_of_view = rank(self.dims.1, "viewDimsNum")?;
         rank(self.storage.1, "storageDimsNum")?;
         let mut dims: SmallVec<[usize; MAX_DIMS]> = SmallVec::new();
+        let mut bytes = Some(known.size_in_bytes().unwrap_or(1) as isize);
         // SAFETY: as the caller vouches.
         for dim in unsafe { values(self.dims.0, self.dims.1, "viewDims") }? {
-            dims.push(usize::try_from(dim).map_err(|_| {
+            let size = usize::try_from(dim).map_err(|_| {
                 Error::invalid(format!("{dim} in viewDims is no size of a dimension"))
-            })?);
+            })?;
+            bytes = bytes.and_then(|bytes| bytes.checked_mul((dim as isize).max(1)));
+            dims.push(size);
         }
-        let bytes = known.size_in_bytes().unwrap_or(1) as isize;
-        let count = dims
-            .iter()
-            .try_fold(bytes, |count, dim| count.checked_mul(isize::try_from((*dim).max(1)).ok()?));
-        if count.is_none() {
+        if bytes.is_none() {
             return Err(Error::invalid(format!(
                 "viewDims {dims:?} of {known} leave the address space"
             )));
         }
-        let strides: SmallVec<[isize; MAX_DIMS]> = match self.strides.is_null() || rank_of_view == 0
-        {
-            true => dense(&dims),
+        let mut strides: SmallVec<[isize; MAX_DIMS]> = SmallVec::new();
+        match self.strides.is_null() || rank_of_view == 0 {
+            true => strides = dense(&dims),
             // SAFETY: as the caller vouches.
             false => unsafe { values(self.strides, self.dims.1, "stride") }?
-                .map(|stride| stride as isize)
-                .collect(),
-        };
-        let high_rank = (rank_of_view > MAX_DIMS).then(|| {
+                .for_each(|stride| strides.push(stride as isize)),
+        }
+        state.storage.clear();
+        match self.storage.0.is_null() {
+            true => dims.iter().for_each(|dim| state.storage.push(*dim as i64)),
+            // SAFETY: as the caller vouches.
+            false => unsafe { values(self.storage.0, self.storage.1, "storageDims") }?
+                .for_each(|dim| state.storage.push(dim)),
+        }
+        state.high_rank = (rank_of_view > MAX_DIMS).then(|| {
             let dims = dims.iter().map(|dim| *dim as i64).collect();
             Arc::new(HighRank { dims, strides: strides.iter().map(|one| *one as i64).collect() })
         });
-        let layout = match &high_rank {
+        state.layout = match &state.high_rank {
             Some(_) => Layout::contiguous(known, &[0]).from_offset(self.offset as isize),
             None => Layout::strided(known, &dims, &strides, self.offset as isize),
         };
-        let storage = match self.storage.0.is_null() {
-            true => dims.iter().map(|dim| *dim as i64).collect(),
-            // SAFETY: as the caller vouches.
-            false => unsafe { values(self.storage.0, self.storage.1, "storageDims") }?.collect(),
-        };
-        Ok(State {
-            layout,
-            high_rank,
-            address: self.address as usize,
-            format: self.format,
-            storage,
-        })
+        state.address = self.address as usize;
+        state.format = self.format;
+        Ok(())
     }
 }
 
@@ -218,9 +218,11 @@ value_entry! {
     ) -> *mut aclTensor, else null_mut(), {
         let (dims, storage, address) = ((dims, rank), (storage, storage_rank), data);
         let arguments = TensorArguments { dims, dtype, strides, offset, format, storage, address };
+        let mut tensor = Arc::new(Tensor(Mutex::new(State::none())));
+        let place = Arc::get_mut(&mut tensor).expect("nobody else has it yet");
         // SAFETY: the caller passes arrays of these lengths, or null.
-        let state = unsafe { arguments.state() }?;
-        Ok(runtime()?.handles.insert(Arc::new(Tensor::new(state)))? as *mut aclTensor)
+        unsafe { arguments.put(place.0.get_mut().unwrap_or_else(PoisonError::into_inner)) }?;
+        Ok(runtime()?.handles.insert(tensor)? as *mut aclTensor)
     }
 }
 
@@ -241,8 +243,10 @@ nn_entry! {
         let tensor = find(tensor, "tensor")?;
         let (dims, storage, address) = ((dims, rank), (storage, storage_rank), data);
         let arguments = TensorArguments { dims, dtype, strides, offset, format, storage, address };
+        let mut state = State::none();
         // SAFETY: the caller passes arrays of these lengths, or null.
-        *tensor.lock() = unsafe { arguments.state() }?;
+        unsafe { arguments.put(&mut state) }?;
+        *tensor.lock() = state;
         Ok(())
     }
 

@@ -74,10 +74,10 @@ impl<const N: usize> Formula<N> {
         let numbers = (self.defaults.iter().enumerate())
             .map(|(at, default)| numbers(call, N + at, *default, outs.len()))
             .collect::<Result<Vec<_>>>()?;
-        let mut bounds: Vec<Box<Bound<N>>> = Vec::with_capacity(outs.len());
+        let mut bounds: Vec<Bound<N>> = Vec::with_capacity(outs.len());
         for (at, out) in outs.into_iter().enumerate() {
             let inputs = std::array::from_fn(|list| Input::Tensor(lists[list][at]));
-            let parameters: Parameters = numbers.iter().map(|list| list[at]).collect();
+            let parameters: Parameters = numbers.iter().map(|list| list[at].clone()).collect();
             bounds.push(self.bind(call, inputs, parameters, out, out_index)?);
         }
         call.plan(move |memory| {
@@ -116,7 +116,7 @@ fn numbers(call: &mut Call<'_>, at: usize, default: f64, count: usize) -> Result
                 Error::invalid(format!("{name} ({layout}) must be contiguous"))
             })?;
             (0..row.count())
-                .map(|one| Parameter::Later(operand.with_layout(row.at(0, one))))
+                .map(|one| Parameter::Later(Box::new(operand.with_layout(row.at(0, one)))))
                 .collect()
         }
         _ => vec![call.parameter_or(at, default)?; count],

@@ -59,12 +59,12 @@ pub struct ComplexFormula<const N: usize> {
 }
 
 /// A number of a formula.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub enum Parameter {
     /// Known.
     Now(Scalar),
     /// An element of a tensor.
-    Later(Operand),
+    Later(Box<Operand>),
 }
 
 impl Parameter {
@@ -87,19 +87,29 @@ impl Parameter {
     }
 }
 
-/// The numbers of a formula. Most have none or one; a parameter may be a tensor and is large.
+/// The numbers of a formula. Most have none or one.
 pub type Parameters = SmallVec<[Parameter; 1]>;
 
 /// A formula with its operands.
 pub struct Bound<const N: usize> {
     run: Run<N>,
     dtype: DType,
+    parameters: Parameters,
+    places: Places<N>,
+}
+
+/// Where a formula finds its inputs and puts its results.
+enum Places<const N: usize> {
+    /// All elements are packed and are no more than a strip: their slots and types, and how many they are.
+    Strip { inputs: [(u16, DType); N], out: (u16, DType), count: usize },
+    /// Tensors. In a box, because layouts are large: a plan of a node should not copy them from hand to hand.
+    Tensors(Box<Tensors<N>>),
+}
+
+struct Tensors<const N: usize> {
     inputs: [Input; N],
     /// The inputs that are tensors, in the output's sizes.
     wide: [Layout; N],
-    /// The slots and types of the inputs, where all elements are packed and are no more than a strip.
-    packed: Option<[(u16, DType); N]>,
-    parameters: Parameters,
     out: Operand,
 }
 
@@ -108,22 +118,22 @@ impl<const N: usize> Bound<N> {
     pub fn run(&self, memory: &Memory<'_>) {
         let numbers: SmallVec<[Scalar; 4]> =
             self.parameters.iter().map(|one| one.value(memory)).collect();
-        match &self.packed {
-            Some(slots) => {
-                let inputs = slots.map(|(slot, dtype)| (memory.uses[usize::from(slot)], dtype));
-                let out = (memory.uses[usize::from(self.out.slot)], self.out.dtype);
-                let count = self.out.count();
-                (self.run)(
-                    self.dtype,
-                    &ElementwiseArgs::Strip(Packed { count, out, inputs }),
-                    &numbers,
-                );
+        match &self.places {
+            Places::Strip { inputs, out, count } => {
+                let bytes = |(slot, dtype): (u16, DType)| (memory.uses[usize::from(slot)], dtype);
+                let (inputs, out, count) = (inputs.map(bytes), bytes(*out), *count);
+                let args = ElementwiseArgs::Strip(Packed { count, out, inputs });
+                (self.run)(self.dtype, &args, &numbers);
             }
-            None => self.run_over_tensors(memory, &numbers),
+            Places::Tensors(tensors) => {
+                tensors.with_args(memory, |args| (self.run)(self.dtype, args, &numbers));
+            }
         }
     }
+}
 
-    fn run_over_tensors(&self, memory: &Memory<'_>, numbers: &[Scalar]) {
+impl<const N: usize> Tensors<N> {
+    fn with_args(&self, memory: &Memory<'_>, run: impl FnOnce(&ElementwiseArgs<'_, N>)) {
         self.inputs.iter().for_each(|input| input.prepare(memory));
         let constants = self.inputs.each_ref().map(|input| match input {
             Input::Scalar(scalar) => Some(Constant::new(*scalar)),
@@ -138,8 +148,7 @@ impl<const N: usize> Bound<N> {
                 .expect("sizes were checked"),
             (_, constant) => constant.as_ref().expect("a scalar").view(self.out.dims()),
         });
-        let args = ElementwiseArgs::Tensors(memory.parallel, memory.out(&self.out), views);
-        (self.run)(self.dtype, &args, numbers);
+        run(&ElementwiseArgs::Tensors(memory.parallel, memory.out(&self.out), views));
     }
 }
 
@@ -182,8 +191,7 @@ impl<const N: usize> Formula<N> {
         plan.map(Plan::light)
     }
 
-    /// The formula with its operands; `out_index` is that of the output; inputs come first. In a box, because layouts
-    /// are large: a plan of a node should not copy them from hand to hand.
+    /// The formula with its operands; `out_index` is that of the output; inputs come first.
     pub fn bind(
         &self,
         call: &mut Call<'_>,
@@ -191,7 +199,7 @@ impl<const N: usize> Formula<N> {
         parameters: Parameters,
         out: Operand,
         out_index: usize,
-    ) -> Result<Box<Bound<N>>> {
+    ) -> Result<Bound<N>> {
         let complex = self.complex.filter(|_| has_complex(&inputs, &parameters, &out));
         for (at, input) in inputs.iter().enumerate() {
             match input {
@@ -236,6 +244,10 @@ impl<const N: usize> Formula<N> {
                 *input = call.apart(*input, &out);
             }
         }
+        let run = complex.map_or(self.run, |one| one.run);
+        if let Some(places) = packed(&inputs, &out) {
+            return Ok(Bound { run, dtype, parameters, places });
+        }
         let wide = std::array::from_fn(|at| {
             let layout = match &inputs[at] {
                 Input::Tensor(operand) => operand.broadcast_to(out.dims()),
@@ -244,9 +256,8 @@ impl<const N: usize> Formula<N> {
             };
             layout.expect("sizes were checked")
         });
-        let packed = packed(&inputs, &wide, &out);
-        let run = complex.map_or(self.run, |one| one.run);
-        Ok(Box::new(Bound { run, dtype, inputs, wide, packed, parameters, out }))
+        let places = Places::Tensors(Box::new(Tensors { inputs, wide, out }));
+        Ok(Bound { run, dtype, parameters, places })
     }
 
     fn dtype(&self, call: &Call<'_>, inputs: &[Input; N], out: &Operand) -> Result<DType> {
@@ -302,22 +313,21 @@ fn complex_dtype<const N: usize>(inputs: &[Input; N], out: &Operand) -> DType {
 }
 
 /// The slots and types of inputs whose elements are contiguous in the order of the output's.
-fn packed<const N: usize>(
-    inputs: &[Input; N],
-    wide: &[Layout; N],
-    out: &Operand,
-) -> Option<[(u16, DType); N]> {
-    let is_packed = |layout: &Layout| layout.offset == 0 && layout.is_contiguous();
-    let few = (1..=Packed::<N>::LONGEST).contains(&out.count());
-    if !few || !is_packed(out.layout()) || !wide.iter().all(is_packed) {
+fn packed<const N: usize>(inputs: &[Input; N], out: &Operand) -> Option<Places<N>> {
+    let count = out.count();
+    let is_packed = |one: &Operand| one.offset == 0 && one.count() == count && one.is_contiguous();
+    if !(1..=Packed::<N>::LONGEST).contains(&count) || !is_packed(out) {
         return None;
     }
     let mut slots = [(0, DType::Float); N];
     for (slot, input) in slots.iter_mut().zip(inputs) {
         let Input::Tensor(operand) = input else { return None };
+        if !is_packed(operand) {
+            return None;
+        }
         *slot = (operand.slot, operand.dtype);
     }
-    Some(slots)
+    Some(Places::Strip { inputs: slots, out: (out.slot, out.dtype), count })
 }
 
 impl Call<'_> {
@@ -335,7 +345,7 @@ impl Call<'_> {
                 "{name} has the sizes {dims:?}: expected one element"
             )));
         }
-        Ok(Parameter::Later(operand))
+        Ok(Parameter::Later(Box::new(operand)))
     }
 
     /// Fails for elements that take no part in arithmetic.

@@ -158,7 +158,7 @@ fn adamw_by_tensors(call: &mut Call<'_>) -> Result<Plan> {
         most: if amsgrad { Some(call.inout(11)?) } else { None },
     };
     state.check(call, [0, 10, 1, 2, 11])?;
-    let mut numbers = [Parameter::Now(0.into()); 7];
+    let mut numbers: [_; 7] = std::array::from_fn(|_| Parameter::Now(0.into()));
     for (number, at) in numbers.iter_mut().zip(3..) {
         if !call.has(at) {
             call.scalar(at)?;
@@ -168,7 +168,7 @@ fn adamw_by_tensors(call: &mut Call<'_>) -> Result<Plan> {
     let maximize = call.flag(13)?;
     call.plan(move |memory| {
         let [power1, power2, rate, decay, beta1, beta2, epsilon] =
-            numbers.map(|number| number.value(memory).as_f64());
+            numbers.each_ref().map(|number| number.value(memory).as_f64());
         let powers = [power1 * beta1, power2 * beta2];
         let scale = 1.0;
         let options = AdamOptions {
@@ -207,7 +207,7 @@ fn adam(call: &mut Call<'_>) -> Result<Plan> {
     for source in sources {
         inputs.push(call.in_place_input(source?, &[&outs[0], &outs[1], &outs[2]]));
     }
-    let mut numbers = [Parameter::Now(0.into()); 6];
+    let mut numbers: [_; 6] = std::array::from_fn(|_| Parameter::Now(0.into()));
     for (number, at) in numbers.iter_mut().zip(3..) {
         if !call.has(at) {
             call.scalar(at)?;
@@ -217,7 +217,7 @@ fn adam(call: &mut Call<'_>) -> Result<Plan> {
     let nesterov = call.flag(11)?;
     call.plan(move |memory| {
         let [power1, power2, rate, beta1, beta2, epsilon] =
-            numbers.map(|number| number.value(memory).as_f64());
+            numbers.each_ref().map(|number| number.value(memory).as_f64());
         let parallel = memory.parallel;
         let [old, mean, square, grads] = std::array::from_fn(|at| inputs[at].view(memory));
         let [to, to_mean, to_square] = outs.map(|out| memory.out(&out));

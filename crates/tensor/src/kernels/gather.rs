@@ -2,6 +2,7 @@
 
 use super::indexed::{BadIndex, Index, IndexedView, with_index};
 use super::map::SMALL;
+use super::prefetch::Prefetch;
 use super::walk::Walk;
 use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut, with_bits};
@@ -32,13 +33,15 @@ fn typed<T: Copy, I: Index>(
 ) {
     let walk = Walk::new([out.layout(), source.base.layout(), source.index.layout()]);
     let [so, sb, si] = walk.inner_strides();
+    let prefetch = Prefetch::new(source, size_of::<T>());
+    let next = walk.outer_strides()[2];
     split(parallel, walk.count(), 64, SMALL / 2, |range| {
-        walk.runs(range, usize::MAX, |[to, from, named], length| {
+        walk.runs(range, usize::MAX, |[to, from, first], length| {
             // SAFETY: walks stay inside their layouts, and a checked index inside the tensor.
             unsafe {
                 let to = out.first_mut().cast::<T>().offset(to);
                 let from = source.base.first().cast::<T>().offset(from);
-                let named = source.index.first().cast::<I>().offset(named);
+                let named = source.index.first().cast::<I>().offset(first);
                 if si != 0 {
                     for at in 0..length as isize {
                         let index = named.offset(at * si).read_unaligned().to_i64();
@@ -51,6 +54,7 @@ fn typed<T: Copy, I: Index>(
                     }
                     return;
                 }
+                prefetch.rows::<I>(first, next, from.cast(), length);
                 let Some(offset) = source.offset(named.read_unaligned().to_i64()) else {
                     bad.store(true, Relaxed);
                     return;

@@ -37,6 +37,7 @@ pub mod order;
 pub mod peek;
 pub mod philox;
 pub mod pool;
+mod prefetch;
 pub mod random;
 pub mod recurrent;
 pub mod reduce;

@@ -4,6 +4,7 @@ use super::element::{BoolByte, Compute, Element, complex_type};
 use super::indexed::{BadIndex, Index, IndexedView, with_index};
 use super::map::SMALL;
 use super::number::Number;
+use super::prefetch::Prefetch;
 use super::strip::{narrow, vectorised};
 use super::walk::Walk;
 use crate::parallel::{Parallel, split};
@@ -231,11 +232,15 @@ fn slice<I: Index>(
 ) {
     let walk = Walk::new([targets.index.layout(), targets.base.layout(), values.layout()]);
     let [si, sb, sv] = walk.inner_strides();
+    let prefetch = Prefetch::new(targets, item as usize);
+    let next = walk.outer_strides()[0];
     vectorised(|| {
-        walk.runs(0..walk.count(), usize::MAX, |[index, to, from], length| {
+        // A copy, which no element that is written can be a part of: its numbers stay in registers.
+        let targets = *targets;
+        for ([first, to, from], length) in walk.steps(0..walk.count(), usize::MAX) {
             // SAFETY: walks stay inside their layouts, and a checked index inside the tensor.
             unsafe {
-                let index = targets.index.first().cast::<I>().offset(index);
+                let index = targets.index.first().cast::<I>().offset(first);
                 let to = targets.base.first().cast_mut().offset(to * item);
                 let from = values.first().offset(from * value_item);
                 if si != 0 {
@@ -248,10 +253,12 @@ fn slice<I: Index>(
                             None => bad.store(true, Relaxed),
                         }
                     }
-                    return;
+                    continue;
                 }
+                prefetch.rows::<I>(first, next, to, length);
                 let Some(offset) = targets.offset(index.read_unaligned().to_i64()) else {
-                    return bad.store(true, Relaxed);
+                    bad.store(true, Relaxed);
+                    continue;
                 };
                 let to = to.offset(offset * item);
                 if sb == 1 && sv == 1 {
@@ -264,6 +271,6 @@ fn slice<I: Index>(
                     }
                 }
             }
-        });
+        }
     });
 }

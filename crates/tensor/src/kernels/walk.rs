@@ -89,6 +89,12 @@ impl<const N: usize> Walk<N> {
         std::array::from_fn(|i| *self.strides[i].last().unwrap_or(&0))
     }
 
+    /// The strides of the dimension around the innermost one; 0 without one.
+    pub fn outer_strides(&self) -> [isize; N] {
+        let outer = self.dims.len().checked_sub(2);
+        std::array::from_fn(|i| outer.map_or(0, |at| self.strides[i][at]))
+    }
+
     /// The runs of [`Walk::runs`], one by one: for kernels whose bodies are large.
     pub fn steps(&self, range: Range<usize>, longest: usize) -> Steps<'_, N> {
         let mut index = [0usize; MAX_DIMS];
