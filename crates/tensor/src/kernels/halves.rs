@@ -289,3 +289,99 @@ pub(super) fn singles_mut<C: Compute>(values: &mut [C]) -> &mut [f32] {
     // SAFETY: `f32` is the one compute type of that name.
     unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), values.len()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Layout;
+    use crate::kernels::elementwise::ElementwiseArgs;
+    use crate::parallel::SingleThread;
+    use std::cell::Cell;
+
+    fn bits<H: Half>(values: &[H]) -> Vec<u16> {
+        // SAFETY: half types have two bytes, of any values.
+        values.iter().map(|one| unsafe { std::mem::transmute_copy::<H, u16>(one) }).collect()
+    }
+
+    /// Numbers of every exponent, ties between halves, infinities and NaN.
+    fn numbers() -> Vec<f32> {
+        let around = |bits: u32| [bits.wrapping_sub(1), bits, bits.wrapping_add(1)];
+        (0..=u32::MAX).step_by(0x1000 * 7).flat_map(around).map(f32::from_bits).collect()
+    }
+
+    fn converts_as_single_elements<H: Half>() {
+        let all = numbers();
+        for from in [all.len() - 21, 0] {
+            let values = &all[from..];
+            let mut narrow = vec![H::from_f32(0.0); values.len()];
+            // SAFETY: as many elements; tests run where kernels do.
+            unsafe { H::narrow_all(values, narrow.as_mut_ptr()) };
+            let expected: Vec<H> = values.iter().map(|one| H::from_f32(*one)).collect();
+            assert_eq!(bits(&narrow), bits(&expected));
+            let mut wide = vec![0f32; values.len()];
+            // SAFETY: as above.
+            unsafe { H::widen_all(narrow.as_ptr(), &mut wide) };
+            let same = |(have, half): (&f32, &H)| have.to_bits() == half.to_f32().to_bits();
+            assert!(wide.iter().zip(&narrow).all(same));
+        }
+    }
+
+    #[test]
+    fn conversions_are_those_of_single_elements() {
+        converts_as_single_elements::<f16>();
+        converts_as_single_elements::<bf16>();
+    }
+
+    #[derive(Clone, Copy)]
+    struct Scaled(f32);
+
+    impl Pointwise<f32, f32, 2> for Scaled {
+        #[inline(always)]
+        fn at(self, [x, y]: [f32; 2]) -> f32 {
+            x + self.0 * y
+        }
+    }
+
+    #[test]
+    fn one_pass_is_the_formula_at_each_position() {
+        for dtype in [DType::Float16, DType::Bf16] {
+            for (rows, columns) in [(1, 63), (1, 64), (1, 65), (3, 100), (5, 1000)] {
+                let count = rows * columns;
+                let memory: Vec<Cell<u64>> = (0..3 * count as u64)
+                    .map(|at| {
+                        Cell::new(0x3c00_3e00_4000_4200 ^ at.wrapping_mul(0x0101_0011_0201_0003))
+                    })
+                    .collect();
+                // SAFETY: the same bytes, of any values.
+                let bytes = unsafe {
+                    std::slice::from_raw_parts(memory.as_ptr().cast::<Cell<u8>>(), memory.len() * 8)
+                };
+                let part = |at: usize| &bytes[at * count * 2..(at + 1) * count * 2];
+                let plain = Layout::contiguous(dtype, &[rows, columns]);
+                let column = Layout::strided(dtype, &[rows, columns], &[1, 0], 0);
+                let x = View::over(part(0), plain).unwrap();
+                for layout in [plain, column] {
+                    let y = View::over(part(1), layout).unwrap();
+                    let outs = [2, 3].map(|at| ViewMut::over(part(at), plain).unwrap());
+                    ElementwiseArgs::Tensors(&SingleThread, outs[0], [x, y])
+                        .apply::<f32, f32>(Scaled(0.5));
+                    ElementwiseArgs::Tensors(&SingleThread, outs[1], [x, y])
+                        .map::<f32, f32, f32>(|x, y| x + 0.5 * y);
+                    let [a, b] =
+                        [part(2), part(3)].map(|one| one.iter().map(Cell::get).collect::<Vec<_>>());
+                    assert_eq!(a, b, "{dtype} {rows} {columns}");
+                }
+                let here = ViewMut::over(part(0), plain).unwrap();
+                let y = View::over(part(1), plain).unwrap();
+                let expected = ViewMut::over(part(2), plain).unwrap();
+                ElementwiseArgs::Tensors(&SingleThread, expected, [x, y])
+                    .map::<f32, f32, f32>(|x, y| x - y);
+                ElementwiseArgs::Tensors(&SingleThread, here, [x, y])
+                    .apply::<f32, f32>(Scaled(-1.0));
+                let [a, b] =
+                    [part(0), part(2)].map(|one| one.iter().map(Cell::get).collect::<Vec<_>>());
+                assert_eq!(a, b, "in place: {dtype} {rows} {columns}");
+            }
+        }
+    }
+}
