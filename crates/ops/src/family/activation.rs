@@ -30,9 +30,10 @@ const GELU: Formula<1> = real!(|x| {
     let share = C::ONE.add(x.mul(C::of(FRAC_1_SQRT_2)).erf());
     x.mul(C::of(0.5)).mul(share)
 });
+/// x / 2 (1 + tanh(..)), whose share of x is the sigmoid of twice what the tangent is of.
 const GELU_TANH: Formula<1> = real!(|x| {
-    let inner = x.add(C::of(CUBIC).mul(x).mul(x).mul(x)).mul(C::of(ROOT));
-    C::of(0.5).mul(x).mul(C::ONE.add(inner.tanh()))
+    let slope = x.mul(x).mul(C::of(-2.0 * ROOT * CUBIC)).add(C::of(-2.0 * ROOT));
+    x.div(C::ONE.add(x.mul(slope).exp()))
 });
 const FAST_GELU: Formula<1> = real!(|x| x.mul(x.mul(C::of(1.702)).sigmoid()));
 const SILU: Formula<1> = real!(|x| x.div(C::ONE.add(x.neg().exp())));

@@ -1,7 +1,7 @@
 //! What an elementwise function runs over: tensors of any strides, or a few elements that are packed.
 
 use super::element::Compute;
-use super::halves::{Pointwise, one_pass};
+use super::halves::{PIECE, Pointwise, one_pass};
 use super::map::{BinaryFn, LONG, TernaryFn, UnaryFn, strips1, strips2, strips3};
 use super::strip::{STRIP, vectorised};
 use super::walk::Walk;
@@ -65,12 +65,13 @@ impl<'a, const N: usize> Packed<'a, N> {
 }
 
 impl<'a, const N: usize> ElementwiseArgs<'a, N> {
+    /// Whether results are of a half type, and enough for a piece of them.
     fn is_of_halves(&self) -> bool {
-        let dtype = match self {
-            ElementwiseArgs::Tensors(_, out, _) => out.dtype(),
-            ElementwiseArgs::Strip(packed) => packed.out.1,
+        let (dtype, count) = match self {
+            ElementwiseArgs::Tensors(_, out, _) => (out.dtype(), out.count()),
+            ElementwiseArgs::Strip(packed) => (packed.out.1, packed.count),
         };
-        matches!(dtype, DType::Float16 | DType::Bf16)
+        count >= PIECE && matches!(dtype, DType::Float16 | DType::Bf16)
     }
 
     fn with_tensors(&self, run: impl FnOnce(&dyn Parallel, ViewMut<'a>, [View<'a>; N])) {
