@@ -199,6 +199,11 @@ fn half_types_take_panels_from_the_workspace() {
     let transposed = Tensor { layout: a.layout.transposed(0, 1), ..a.clone() };
     let out = tensors.empty(DType::Bf16, &[8, 8]);
     let bytes = tensors.call("Mm", &[t(&transposed), t(&a), t(&out), Arg::Int(0)]).unwrap();
+    assert_eq!(bytes, (8 * 9 + 9 * 16 + 8 * 16) * 4, "pairs of bf16 take whole vectors of columns");
+    let half = tensors.rising(DType::Float16, &[9, 8]);
+    let transposed = Tensor { layout: half.layout.transposed(0, 1), ..half.clone() };
+    let halves = tensors.empty(DType::Float16, &[8, 8]);
+    let bytes = tensors.call("Mm", &[t(&transposed), t(&half), t(&halves), Arg::Int(0)]).unwrap();
     assert_eq!(bytes, (8 * 9 + 9 * 8 + 8 * 8) * 4);
     let wrong = tensors.call("Mm", &[t(&b), t(&a), t(&out), Arg::Int(0)]).unwrap_err();
     assert!(wrong.contains("p0") && wrong.contains("cannot be multiplied"), "{wrong}");

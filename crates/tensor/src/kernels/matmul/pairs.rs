@@ -9,12 +9,14 @@ use crate::{DType, View};
 /// Columns that are multiplied at a time.
 const PANEL: usize = 32;
 
+/// Whether sides of these types can stand as pairs, on a processor that multiplies those.
+pub fn may_take(a: DType, b: DType) -> bool {
+    a == DType::Bf16 && b == DType::Bf16
+}
+
 /// Whether both sides are `bf16`, and this processor multiplies pairs of those.
 pub fn takes<C: Real>(task: &Task<'_, C>) -> bool {
-    C::DTYPE == DType::Float
-        && task.a.dtype() == DType::Bf16
-        && task.b.dtype() == DType::Bf16
-        && multiplies_pairs()
+    may_take(task.a.dtype(), task.b.dtype()) && multiplies_pairs()
 }
 
 /// The product of `shape` into `sums`, of `depth` elements and `columns` columns before padding. `parts` are the parts of

@@ -22,13 +22,16 @@ const WORKERS: usize = 8;
 pub struct Panels {
     rows: usize,
     columns: usize,
+    /// How far apart rows of a tile's sums may be.
+    pitch: usize,
     depth: usize,
     workers: usize,
     dtype: DType,
 }
 
 impl Panels {
-    fn of(dtype: DType, batches: usize, m: usize, n: usize, k: usize) -> Panels {
+    /// With `paired`, both sides may be brought together by pairs, which takes whole vectors of columns.
+    fn of(dtype: DType, paired: bool, batches: usize, m: usize, n: usize, k: usize) -> Panels {
         let (mut rows, mut columns) = (m.min(TILE), n.min(TILE));
         let tiles = |rows: usize, columns| batches * m.div_ceil(rows) * n.div_ceil(columns);
         let small = m.saturating_mul(n).saturating_mul(k).saturating_mul(batches) < super::LEAST;
@@ -39,7 +42,8 @@ impl Panels {
             }
         }
         let workers = if small { 1 } else { tiles(rows, columns).min(WORKERS) };
-        Panels { rows, columns, depth: k.min(TILE), workers, dtype }
+        let pitch = if paired { columns.next_multiple_of(GRAIN) } else { columns };
+        Panels { rows, columns, pitch, depth: k.min(TILE), workers, dtype }
     }
 
     /// The type of the scratch.
@@ -52,13 +56,8 @@ impl Panels {
         Dims::new(&[self.workers, self.worker_size()])
     }
 
-    /// How far apart rows of a tile's sums may be: whole vectors.
-    fn pitch(&self) -> usize {
-        self.columns.next_multiple_of(GRAIN)
-    }
-
     fn worker_size(&self) -> usize {
-        (self.rows + self.pitch()) * self.depth + self.rows * self.pitch()
+        (self.rows + self.pitch) * self.depth + self.rows * self.pitch
     }
 }
 
@@ -75,12 +74,19 @@ pub fn panels(out: &Layout, a: &Layout, b: &Layout) -> Option<Panels> {
         return None;
     }
     let batches = out.dims()[..rank - 2].iter().product();
-    Some(Panels::of(dtype, batches, m, n, k))
+    Some(Panels::of(dtype, pairs::may_take(a.dtype, b.dtype), batches, m, n, k))
 }
 
 /// See [`super::matmul`].
 pub fn product<C: Real>(parallel: &dyn Parallel, task: &Task<'_, C>, scratch: ViewMut<'_>) {
-    let plan = Panels::of(C::DTYPE, task.batches(), task.m, task.n, task.k);
+    let plan = Panels::of(
+        C::DTYPE,
+        pairs::may_take(task.a.dtype(), task.b.dtype()),
+        task.batches(),
+        task.m,
+        task.n,
+        task.k,
+    );
     let workers = plan.workers;
     assert!(*scratch.dims() == *plan.dims() && scratch.dtype() == C::DTYPE, "{plan:?} fits not");
     let (down, across) = (task.m.div_ceil(plan.rows), task.n.div_ceil(plan.columns));
@@ -115,7 +121,7 @@ fn tile<C: Real>(
     let rows = (task.m - top).min(plan.rows);
     let columns = (task.n - left).min(plan.columns);
     let (wide_a, rest) = worker_scratch.split_at_mut(plan.rows * plan.depth);
-    let (wide_b, sums) = rest.split_at_mut(plan.depth * plan.pitch());
+    let (wide_b, sums) = rest.split_at_mut(plan.depth * plan.pitch);
     let by_pairs = pairs::takes(task);
     let pitch = if by_pairs { columns.next_multiple_of(GRAIN) } else { columns };
     let sums = &mut sums[..rows * pitch];
