@@ -181,71 +181,6 @@ fn reductions(table: &mut Table) {
     table.aclnn("BatchNorm", "f32[32, 64, 28, 28] in training", batch, "figures of each channel");
 }
 
-fn convolutions(table: &mut Table) {
-    const TILES: &str = "columns and sums, in f32, for each tile at work";
-    let window =
-        |border: i64| [Arg::Ints(vec![1, 1]), Arg::Ints(vec![border; 2]), Arg::Ints(vec![1, 1])];
-    let convolution = |dtype, x: &[usize], w: &[usize], groups: i64| {
-        let [stride, border, dilation] = window((w[2] / 2) as i64);
-        vec![
-            t(0, dtype, x),
-            t(1, dtype, w),
-            Arg::Absent,
-            stride,
-            border,
-            dilation,
-            Arg::Flag(false),
-            Arg::Ints(vec![0, 0]),
-            Arg::Int(groups),
-            t(2, dtype, &[x[0], w[0], x[2], x[3]]),
-            Arg::Int(0),
-        ]
-    };
-    let (x, w) = ([1, 64, 56, 56], [64, 64, 3, 3]);
-    table.aclnn(
-        "Convolution",
-        "f32[1, 64, 56, 56] by f32[64, 64, 3, 3]",
-        convolution(F32, &x, &w, 1),
-        TILES,
-    );
-    table.aclnn(
-        "Convolution",
-        "f16[1, 64, 56, 56] by f16[64, 64, 3, 3]",
-        convolution(F16, &x, &w, 1),
-        "the weights, columns and sums, in f32",
-    );
-    table.aclnn(
-        "Convolution",
-        "f32[1, 64, 56, 56] by f32[64, 1, 3, 3] in 64 groups",
-        convolution(F32, &x, &[64, 1, 3, 3], 64),
-        "planes with their borders, and sums, in f32",
-    );
-    let [stride, border, dilation] = window(1);
-    let backward = vec![
-        t(0, F32, &x),
-        t(1, F32, &x),
-        t(2, F32, &w),
-        Arg::Absent,
-        stride,
-        border,
-        dilation,
-        Arg::Flag(false),
-        Arg::Ints(vec![0, 0]),
-        Arg::Int(1),
-        Arg::Flags(vec![true, true, false]),
-        Arg::Int(0),
-        t(3, F32, &x),
-        t(4, F32, &w),
-        Arg::Absent,
-    ];
-    table.aclnn(
-        "ConvolutionBackward",
-        "f32[1, 64, 56, 56] by f32[64, 64, 3, 3], without bias",
-        backward,
-        "weights in another order, columns, gradients and sums, in f32",
-    );
-}
-
 fn elements(table: &mut Table) {
     let one = || Arg::Scalar(1i64.into());
     let line = Layout::contiguous(F32, &[1001]);
@@ -305,7 +240,6 @@ fn workspaces_are_as_the_table_says() {
     let mut table = Table::default();
     order(&mut table);
     products(&mut table);
-    convolutions(&mut table);
     reductions(&mut table);
     elements(&mut table);
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operators.md");
