@@ -1,4 +1,4 @@
-// ge::Operator: functions that build subgraphs. They stay with the operator.
+// ge::Operator: functions that build subgraphs. The operator stores them; the engine does not see them.
 
 #include "operator.h"
 #include "text.h"

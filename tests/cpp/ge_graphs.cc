@@ -291,7 +291,7 @@ static void graphs()
     OK(by_hand.RemoveEdge(x, 0, relu, 0));
     CHECK_EQ(x.GetOutDataNodesAndPortIndexs(0).size(), 0);
     GNode none;
-    REFUSED(by_hand.AddDataEdge(none, 0, relu, 0), "none");
+    REFUSED(by_hand.AddDataEdge(none, 0, relu, 0), "is empty");
     AttrValue value;
     value.SetAttrValue(int64_t(3));
     OK(by_hand.SetAttr("mark", value));

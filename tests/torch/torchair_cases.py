@@ -20,7 +20,7 @@ import networks  # noqa: E402
 
 
 def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False):
-    """Attention by plain operators: of `scaled_dot_product_attention` torchair makes C++ for an interface of CANN's that Cairn does not have."""
+    """Attention by plain operators: for `scaled_dot_product_attention` torchair generates C++ against an API of CANN's that Cairn lacks."""
     assert dropout_p == 0.0
     scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
     if is_causal:
@@ -33,7 +33,7 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False)
 
 
 F.scaled_dot_product_attention = attention
-# torchair has no converter for what PyTorch computes in one operator in evaluation.
+# torchair has no converter for the fused fast path of MultiheadAttention in evaluation.
 torch.backends.mha.set_fastpath_enabled(False)
 
 NEAR = 1e-3
@@ -144,8 +144,8 @@ def network(name, dynamic, train):
         one.train(train)
     compiled = torch.compile(actual, backend=backend(), dynamic=dynamic)
     for x in inputs if dynamic else inputs[:1] * 2:
-        learned = train and x.is_floating_point()
-        inputs = x.clone().requires_grad_(learned), x.npu().requires_grad_(learned)
+        needs_grad = train and x.is_floating_point()
+        inputs = x.clone().requires_grad_(needs_grad), x.npu().requires_grad_(needs_grad)
         with torch.set_grad_enabled(train):
             results = expected(inputs[0]), compiled(inputs[1])
         wrong = [("result", far(results[1], results[0]))]
@@ -153,7 +153,7 @@ def network(name, dynamic, train):
             weight = torch.randn(results[0].shape)
             (results[0] * weight).sum().backward()
             (results[1] * weight.npu()).sum().backward()
-            if learned:
+            if needs_grad:
                 wrong.append(("gradient of the input", far(inputs[1].grad, inputs[0].grad)))
             pairs = zip(expected.named_parameters(), actual.parameters())
             wrong += [(f"gradient of {key}", far(other.grad, one.grad)) for (key, one), other in pairs]
@@ -175,12 +175,12 @@ def function(name, dynamic):
     return ""
 
 
-# What torchair itself cannot: (name, whether sizes are unknown, whether it trains). It has no gradient of a nearest neighbour
-# with unknown sizes, and none of a bilinear one. In training it takes the running figures that the IR declares as the second and third output of BatchNormV3
+# What torchair itself cannot: (name, whether sizes are unknown, whether it trains). It has no gradient of nearest upsampling
+# with unknown sizes, and none of bilinear upsampling. In training it takes the running mean and variance that the IR declares as the second and third output of BatchNormV3
 # for those of the batch, and the other way round.
 NOT_IN_TORCHAIR = {("pools", True, True), ("unet", False, True), ("unet", True, True)}
 NOT_IN_TORCHAIR |= {(name, dynamic, True) for name in ("batch norm", "batch norm 2d", "cnn", "resnet") for dynamic in (False, True)}
-# The gradient of its norms: torchair compiles C++ against a header that the toolkit does not have yet.
+# The gradient of Llama's RMS norm: torchair compiles C++ against a header that the toolkit does not have yet.
 NOT_IN_TORCHAIR |= {("llama", dynamic, True) for dynamic in (False, True)}
 
 

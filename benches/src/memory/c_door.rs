@@ -27,7 +27,7 @@ impl Plugin {
         if !path.exists() {
             return Err("the toolkit has no lib64/libcairn_pool.so".into());
         }
-        // The plugin takes the ACL that the program sees.
+        // The plugin looks ACL up in the global scope, hence RTLD_GLOBAL.
         open(&toolkit.join("lib64/libascendcl.so"), libc::RTLD_NOW | libc::RTLD_GLOBAL)?;
         let acl = Acl::load(toolkit);
         let library = open(&path, libc::RTLD_NOW)?;

@@ -74,7 +74,7 @@ pub fn run(out: &Path) -> Result<()> {
 
 fn print_memory(rows: &[TraceResult], growth: &Growth) {
     const MIB: f64 = (1 << 20) as f64;
-    print!("\n{:<26} {:>9}", "peak reserved over live", "MiB live");
+    print!("\n{:<26} {:>9}", "peak reserved / live", "MiB live");
     growth.reserved.iter().for_each(|(name, _)| print!(" {name:>24}"));
     println!();
     let line = |what: &str, live: u64, reserved: &[(&str, u64)]| {
@@ -83,9 +83,9 @@ fn print_memory(rows: &[TraceResult], growth: &Growth) {
         println!();
     };
     rows.iter().for_each(|row| line(&row.trace, row.peak_live, &row.reserved));
-    line("growing pattern, its end", growth.live, &growth.reserved);
+    line("fragmenting pattern, end", growth.live, &growth.reserved);
     println!(
-        "after a trim the {POOL} has {:.3} of what is live there",
+        "after a trim the {POOL} reserves {:.3} x the live bytes",
         growth.trimmed as f64 / growth.live as f64
     );
 }

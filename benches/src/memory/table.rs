@@ -23,9 +23,9 @@ impl Table {
         figures.iter().find(|(name, _)| *name == row).map(|(_, figure)| *figure)
     }
 
-    /// The best slices; beside each the pool's time over it.
+    /// The best slices; beside each the pool's time divided by it.
     pub fn print(&self) {
-        print!("{:<24}", "ns per pair");
+        print!("{:<24}", "ns per allocate + free");
         self.columns.iter().for_each(|(name, _)| print!(" {name:>15}"));
         println!();
         for row in self.rows() {

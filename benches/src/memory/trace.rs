@@ -24,11 +24,11 @@ pub struct Trace {
     pub peak_live: u64,
 }
 
-/// How many traces there are depends on where the run takes place; this says what was looked for.
+/// The traces that were found; those in the data folder (`CAIRN_DATA`) are not on every machine.
 pub struct TraceSet {
     /// By name.
     pub traces: Vec<Trace>,
-    /// A folder that is not there, and how to name another.
+    /// A folder that does not exist.
     pub absent: Option<String>,
 }
 

@@ -144,7 +144,7 @@ impl Runtime {
         match inside {
             false => Ok(()),
             true => Err(Error::refused(format!(
-                "{call} was called from a host function of a stream that it would wait for for ever"
+                "{call} was called from a host function of a stream that it would wait for without end"
             ))),
         }
     }
@@ -189,7 +189,7 @@ impl Runtime {
     pub fn create_stream(&self, priority: u32, flags: u32) -> Result<usize> {
         if priority as usize >= PRIORITIES {
             return Err(Error::refused(format!(
-                "stream priority {priority}: it takes 0 (first) to 7"
+                "stream priority {priority}: expected 0 (highest) to 7"
             )));
         }
         if flags & !flag::ALL != 0 {
@@ -234,7 +234,7 @@ impl Runtime {
         Ok(handle)
     }
 
-    /// Ends a stream. With `wait` its work is finished first, without it is dropped.
+    /// Ends a stream. With `wait` its work is finished first; otherwise queued work is dropped.
     pub fn destroy_stream(&self, handle: usize, wait: bool) -> Result<()> {
         let stream = self.handles.get::<Stream>(handle)?;
         let context = self.handles.get::<Context>(stream.spec.context as usize).ok();
@@ -244,6 +244,7 @@ impl Runtime {
             )));
         }
         if wait && host::host_function_of() == stream.key() {
+            // Refuses: the stream would wait for itself.
             return stream.close(true);
         }
         if stream.ending.swap(true, Ordering::SeqCst) {

@@ -557,7 +557,7 @@ impl Stream {
     pub fn close(self: &Arc<Stream>, wait: bool) -> Result<()> {
         if wait && host::host_function_of() == self.key() {
             return Err(Error::refused(format!(
-                "stream {} was asked to be destroyed from its own host function, which it would wait for for ever; aclrtDestroyStreamForce does not wait",
+                "stream {} was asked to be destroyed from its own host function, which it would wait for without end; aclrtDestroyStreamForce does not wait",
                 self.index
             )));
         }

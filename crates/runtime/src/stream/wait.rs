@@ -37,7 +37,7 @@ impl Stream {
     pub(crate) fn wait_all(self: &Arc<Stream>, limit: Option<Duration>) -> Result<Option<Clock>> {
         if host::host_function_of() == self.key() {
             return Err(Error::refused(format!(
-                "stream {} was asked to synchronize from its own host function, which it would wait for for ever",
+                "stream {} was asked to synchronize from its own host function, which it would wait for without end",
                 self.index
             )));
         }
@@ -66,7 +66,7 @@ impl Stream {
         match host::host_function_of() == self.key() {
             false => Ok(()),
             true => Err(Error::refused(format!(
-                "{name}: stream {} was asked to finish it from its own host function, which it would wait for for ever",
+                "{name}: stream {} was asked to finish it from its own host function, which it would wait for without end",
                 self.index
             ))),
         }

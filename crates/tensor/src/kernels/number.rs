@@ -33,9 +33,9 @@ pub trait Number: Compute + PartialOrd + Default {
     fn abs(self) -> Self;
     /// -1, 0 or 1; 0 for NaN.
     fn sign(self) -> Self;
-    /// The lesser; NaN if either is; -0 of both zeros.
+    /// The lesser; NaN if either is; -0 if one is 0 and the other -0.
     fn least(self, other: Self) -> Self;
-    /// The greater; NaN if either is; -0 of both zeros.
+    /// The greater; NaN if either is; -0 if one is 0 and the other -0.
     fn greatest(self, other: Self) -> Self;
     /// Power; for integers a negative exponent gives 0 but for bases 1 and -1.
     fn power(self, exponent: Self) -> Self;

@@ -84,8 +84,8 @@ pub fn multiplies_pairs() -> bool {
     false
 }
 
-/// As [`product`], where each element of `a` and `b` is two `bf16`, neighbours along the depth. Products of each pair
-/// are rounded apart, and denormal numbers count as 0.
+/// As [`product`], where each element of `a` and `b` is two `bf16`, neighbours along the depth. Each of a pair's two
+/// products is added with a rounding of its own, and denormal numbers count as 0.
 ///
 /// # Safety
 /// As of [`product`], and [`multiplies_pairs`] holds.
@@ -102,10 +102,10 @@ pub unsafe fn product_of_pairs(shape: Shape, a: Left, b: Rows<*const f32>, out: 
         unsafe { with_pairs(shape, a, b, out) }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    unreachable!(
-        "{} rows: no other processor multiplies pairs here",
-        shape.rows + a.row as usize + b.pitch + out.pitch
-    );
+    {
+        let _ = (shape, a, b, out);
+        unreachable!("only x86_64 multiplies pairs of bf16 here");
+    }
 }
 
 /// A vector of `f32`.
@@ -286,7 +286,7 @@ unsafe fn columns<V: Vector, const R: usize, const C: usize>(
     }
 }
 
-/// `R` rows of `C` vectors; `R` again.
+/// `R` rows of `C` vectors. Returns `R`, the rows that are done.
 #[inline(always)]
 unsafe fn block<V: Vector, const R: usize, const C: usize>(
     shape: Shape,
