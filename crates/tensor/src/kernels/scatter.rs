@@ -45,6 +45,20 @@ pub fn scatter(
     assert!(values.dims() == targets.dims() && tensor.dtype() == targets.base.dtype());
     let bad = AtomicBool::new(false);
     let is_complex = complex_type(tensor.dtype()).is_some();
+    /// The same method for each of the types that elements are combined in.
+    macro_rules! accumulate_by {
+        ($method:ident) => {
+            accumulate(
+                parallel,
+                targets,
+                values,
+                &bad,
+                |x, y| x.$method(y),
+                |x, y| x.$method(y),
+                |x, y| x.$method(y),
+            )
+        };
+    }
     match mode {
         ScatterMode::Add if is_complex => {
             accumulate_complex(parallel, targets, values, &bad, |x, y| x + y, |x, y| x + y);
@@ -61,42 +75,10 @@ pub fn scatter(
                 }, size_of::<T>() as isize, size_of::<T>() as isize)
             }));
         }
-        ScatterMode::Add => accumulate(
-            parallel,
-            targets,
-            values,
-            &bad,
-            |x, y| x.add(y),
-            |x, y| x.add(y),
-            |x, y| x.add(y),
-        ),
-        ScatterMode::Multiply => accumulate(
-            parallel,
-            targets,
-            values,
-            &bad,
-            |x, y| x.mul(y),
-            |x, y| x.mul(y),
-            |x, y| x.mul(y),
-        ),
-        ScatterMode::Greatest => accumulate(
-            parallel,
-            targets,
-            values,
-            &bad,
-            |x, y| x.greatest(y),
-            |x, y| x.greatest(y),
-            |x, y| x.greatest(y),
-        ),
-        ScatterMode::Least => accumulate(
-            parallel,
-            targets,
-            values,
-            &bad,
-            |x, y| x.least(y),
-            |x, y| x.least(y),
-            |x, y| x.least(y),
-        ),
+        ScatterMode::Add => accumulate_by!(add),
+        ScatterMode::Multiply => accumulate_by!(mul),
+        ScatterMode::Greatest => accumulate_by!(greatest),
+        ScatterMode::Least => accumulate_by!(least),
     }
     if bad.load(Relaxed) { Err(targets.first_bad_index(index)) } else { Ok(()) }
 }
