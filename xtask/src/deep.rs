@@ -42,6 +42,10 @@ pub fn run(root: &Path, only: Vec<String>) -> Result<()> {
     };
     report
         .step("unit tests", || counted(deep(test::units(root)?).env("PROPTEST_CASES", PROPERTIES)));
+    report.step("kernels without AVX-512", || {
+        let features = ["--features", "without_avx512"];
+        counted(cargo(root, &["test", "-p", "cairn-tensor", "--no-fail-fast"]).args(features))
+    });
     report.step("models of concurrency", || counted(&mut test::models(root, SCHEDULES)));
     let mut found = None;
     if ON_TOOLKIT.iter().any(|name| report.has(name)) {

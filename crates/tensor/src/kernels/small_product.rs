@@ -61,7 +61,7 @@ pub unsafe fn product(shape: Shape, a: Left, b: Rows<*const f32>, out: Rows<*mut
             // SAFETY: as the caller guarantees.
             unsafe { all::<std::arch::x86_64::__m256, 6>(shape, a, b, out) }
         }
-        if is_x86_feature_detected!("avx512f") {
+        if crate::kernels::strip::has_avx512() {
             // SAFETY: this processor has AVX-512; for the matrices the caller guarantees.
             return unsafe { with_avx512(shape, a, b, out) };
         }
@@ -79,7 +79,7 @@ pub unsafe fn product(shape: Shape, a: Left, b: Rows<*const f32>, out: Rows<*mut
 /// Whether this processor multiplies pairs of `bf16`: see [`product_of_pairs`].
 pub fn multiplies_pairs() -> bool {
     #[cfg(target_arch = "x86_64")]
-    return is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bf16");
+    return crate::kernels::strip::has_avx512() && is_x86_feature_detected!("avx512bf16");
     #[cfg(not(target_arch = "x86_64"))]
     false
 }

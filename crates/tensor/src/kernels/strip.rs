@@ -18,6 +18,12 @@ pub fn runs_here() -> bool {
     true
 }
 
+/// Whether this processor has AVX-512 besides. Some kernels have a wider form for it.
+#[cfg(target_arch = "x86_64")]
+pub fn has_avx512() -> bool {
+    !cfg!(feature = "without_avx512") && is_x86_feature_detected!("avx512f") && runs_here()
+}
+
 /// Runs `work` compiled for the vectors that kernels ask of a processor.
 ///
 /// There is one call of `work`: with a second one, for processors without such vectors, the compiler

@@ -42,7 +42,7 @@ pub struct Target<'a> {
 /// Whether this processor runs these loops.
 pub fn runs_here() -> bool {
     #[cfg(target_arch = "x86_64")]
-    return std::arch::is_x86_feature_detected!("avx512f") && crate::kernels::strip::runs_here();
+    return crate::kernels::strip::has_avx512();
     #[cfg(not(target_arch = "x86_64"))]
     false
 }
