@@ -280,8 +280,8 @@ GNodePtr Graph::FindNodeByName(const AscendString &node_name) const
     return nullptr;
 }
 
-// Whether both are there; sets an error message if one is not.
-static bool there(const char *function, const std::shared_ptr<GraphBody> &graph, const GNode &one, const GNode &other)
+// Whether graph and nodes exist; sets an error message if one is not.
+static bool nodes_exist(const char *function, const std::shared_ptr<GraphBody> &graph, const GNode &one, const GNode &other)
 {
     if (graph == nullptr) {
         fail_empty(function);
@@ -295,7 +295,7 @@ static bool there(const char *function, const std::shared_ptr<GraphBody> &graph,
 
 graphStatus Graph::RemoveNode(GNode &node)
 {
-    return there("RemoveNode", impl_, node, node) ? CairnGraphRemoveNode(impl_->handle, NodeBody::Of(node))
+    return nodes_exist("RemoveNode", impl_, node, node) ? CairnGraphRemoveNode(impl_->handle, NodeBody::Of(node))
                                                   : GRAPH_FAILED;
 }
 
@@ -307,7 +307,7 @@ graphStatus Graph::RemoveNode(GNode &node, bool)
 graphStatus Graph::RemoveEdge(GNode &src_node, const int32_t src_port_index, GNode &dst_node,
                               const int32_t dst_port_index)
 {
-    return there("RemoveEdge", impl_, src_node, dst_node)
+    return nodes_exist("RemoveEdge", impl_, src_node, dst_node)
                ? CairnGraphRemoveEdge(impl_->handle, NodeBody::Of(src_node), src_port_index, NodeBody::Of(dst_node),
                                       dst_port_index)
                : GRAPH_FAILED;
@@ -325,7 +325,7 @@ GNode Graph::AddNodeByOp(const Operator &op)
 graphStatus Graph::AddDataEdge(GNode &src_node, const int32_t src_port_index, GNode &dst_node,
                                const int32_t dst_port_index)
 {
-    return there("AddDataEdge", impl_, src_node, dst_node)
+    return nodes_exist("AddDataEdge", impl_, src_node, dst_node)
                ? CairnGraphAddEdge(impl_->handle, NodeBody::Of(src_node), src_port_index, NodeBody::Of(dst_node),
                                    dst_port_index)
                : GRAPH_FAILED;
@@ -333,7 +333,7 @@ graphStatus Graph::AddDataEdge(GNode &src_node, const int32_t src_port_index, GN
 
 graphStatus Graph::AddControlEdge(GNode &src_node, GNode &dst_node)
 {
-    return there("AddControlEdge", impl_, src_node, dst_node)
+    return nodes_exist("AddControlEdge", impl_, src_node, dst_node)
                ? CairnGraphAddControl(impl_->handle, NodeBody::Of(src_node), NodeBody::Of(dst_node))
                : GRAPH_FAILED;
 }

@@ -23,9 +23,9 @@ static graphStatus get(const Operator &op, const char_t *name, T &value)
 {
     CairnOperator *const handle = OperatorBody::Of(op);
     cairn::Attribute found;
-    const bool there =
+    const bool exists =
         handle != nullptr && name != nullptr && CairnOperatorAttr(handle, text(name), &found, cairn::store_attribute);
-    return there && found.Get(value) ? GRAPH_SUCCESS : GRAPH_FAILED;
+    return exists && found.Get(value) ? GRAPH_SUCCESS : GRAPH_FAILED;
 }
 
 #define CAIRN_ATTRIBUTE(SET, GET)                                                                                   \

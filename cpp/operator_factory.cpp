@@ -17,7 +17,7 @@ using OnOperator = std::function<graphStatus(Operator &)>;
 // Filled while libraries are loaded, and read until the process ends: never destroyed.
 class __attribute__((visibility("hidden"))) Registry {
 public:
-    static Registry &Here()
+    static Registry &Instance()
     {
         static Registry *const registry = new Registry();
         return *registry;
@@ -60,12 +60,12 @@ private:
 
 OnOperator registered_inference(const AscendString &type)
 {
-    return Registry::Here().Find(&Registry::inferences, type);
+    return Registry::Instance().Find(&Registry::inferences, type);
 }
 
 OnOperator registered_verification(const AscendString &type)
 {
-    return Registry::Here().Find(&Registry::verifications, type);
+    return Registry::Instance().Find(&Registry::verifications, type);
 }
 
 Operator OperatorFactory::CreateOperator(const char_t *const operator_name, const char_t *const operator_type)
@@ -80,7 +80,7 @@ Operator OperatorFactory::CreateOperator(const char_t *const operator_name, cons
             return op;
         }
     }
-    const OpCreatorV2 creator = Registry::Here().Find(&Registry::creators, AscendString(operator_type));
+    const OpCreatorV2 creator = Registry::Instance().Find(&Registry::creators, AscendString(operator_type));
     if (creator) {
         return creator(AscendString(operator_name));
     }
@@ -90,7 +90,7 @@ Operator OperatorFactory::CreateOperator(const char_t *const operator_name, cons
 
 graphStatus OperatorFactory::GetOpsTypeList(std::vector<AscendString> &all_ops)
 {
-    all_ops = Registry::Here().Types();
+    all_ops = Registry::Instance().Types();
     CairnOperatorTypes(&all_ops, cairn::append_text);
     std::sort(all_ops.begin(), all_ops.end());
     all_ops.erase(std::unique(all_ops.begin(), all_ops.end()), all_ops.end());
@@ -100,22 +100,22 @@ graphStatus OperatorFactory::GetOpsTypeList(std::vector<AscendString> &all_ops)
 bool OperatorFactory::IsExistOp(const char_t *const operator_type)
 {
     return operator_type != nullptr && (CairnOperatorExists(cairn::text(operator_type)) ||
-                                        Registry::Here().Find(&Registry::creators, AscendString(operator_type)));
+                                        Registry::Instance().Find(&Registry::creators, AscendString(operator_type)));
 }
 
 OperatorCreatorRegister::OperatorCreatorRegister(const char_t *const operator_type, OpCreatorV2 const &op_creator)
 {
-    Registry::Here().Add(&Registry::creators, operator_type, op_creator);
+    Registry::Instance().Add(&Registry::creators, operator_type, op_creator);
 }
 
 InferShapeFuncRegister::InferShapeFuncRegister(const char_t *const operator_type, const InferShapeFunc &infer_shape_func)
 {
-    Registry::Here().Add(&Registry::inferences, operator_type, infer_shape_func);
+    Registry::Instance().Add(&Registry::inferences, operator_type, infer_shape_func);
 }
 
 VerifyFuncRegister::VerifyFuncRegister(const char_t *const operator_type, const VerifyFunc &verify_func)
 {
-    Registry::Here().Add(&Registry::verifications, operator_type, verify_func);
+    Registry::Instance().Add(&Registry::verifications, operator_type, verify_func);
 }
 
 }  // namespace ge

@@ -37,8 +37,8 @@ SubgraphBuilder Operator::GetDynamicSubgraphBuilder(const char_t *name, uint32_t
         return nullptr;
     }
     const auto found = operator_impl_->subgraphs.find(name);
-    const bool there = found != operator_impl_->subgraphs.end() && index < found->second.size();
-    return there ? found->second[index] : nullptr;
+    const bool exists = found != operator_impl_->subgraphs.end() && index < found->second.size();
+    return exists ? found->second[index] : nullptr;
 }
 
 SubgraphBuilder Operator::GetSubgraphBuilder(const char_t *name) const

@@ -23,12 +23,12 @@ struct Side {
           port(of.IsEmpty() || name == nullptr ? -1 : CairnOperatorPortIndex(OperatorBody::Of(of), text(name), output))
     {
     }
-    bool IsThere(const char_t *attribute) const { return !op.IsEmpty() && port >= 0 && attribute != nullptr; }
+    bool IsValid(const char_t *attribute) const { return !op.IsEmpty() && port >= 0 && attribute != nullptr; }
 };
 
 static void set(const Side &side, const char_t *name, cairn::Attribute value)
 {
-    if (!side.IsThere(name)) {
+    if (!side.IsValid(name)) {
         fail(std::string(side.is_output ? "Operator::SetOutputAttr" : "Operator::SetInputAttr") +
              (side.op.IsEmpty() ? ": the operator is empty"
               : name == nullptr ? ": the name of the attribute is null"
@@ -43,10 +43,10 @@ template <typename T>
 static graphStatus get(const Side &side, const char_t *name, T &value)
 {
     cairn::Attribute found;
-    const bool there = side.IsThere(name) &&
+    const bool exists = side.IsValid(name) &&
                        CairnOperatorPortAttr(OperatorBody::Of(side.op), static_cast<size_t>(side.port),
                                               side.is_output, text(name), &found, cairn::store_attribute);
-    return there && found.Get(value) ? GRAPH_SUCCESS : GRAPH_FAILED;
+    return exists && found.Get(value) ? GRAPH_SUCCESS : GRAPH_FAILED;
 }
 
 #define CAIRN_SET(WHERE, SET)                                                                     \

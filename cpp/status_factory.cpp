@@ -37,7 +37,7 @@ public:
         {GE_GRAPH_REPEAT_OPERATION, "it was done before, and can be done once"},
     };
 
-    static StatusFactoryPlace &Here()
+    static StatusFactoryPlace &Instance()
     {
         static StatusFactoryPlace *const place = new StatusFactoryPlace();
         return *place;
@@ -49,7 +49,7 @@ private:
 
 StatusFactory *StatusFactory::Instance()
 {
-    return &StatusFactoryPlace::Here().factory;
+    return &StatusFactoryPlace::Instance().factory;
 }
 
 void StatusFactory::RegisterErrorNo(const uint32_t err, const char *const desc)
@@ -57,14 +57,14 @@ void StatusFactory::RegisterErrorNo(const uint32_t err, const char *const desc)
     if (desc == nullptr) {
         return;
     }
-    StatusFactoryPlace &place = StatusFactoryPlace::Here();
+    StatusFactoryPlace &place = StatusFactoryPlace::Instance();
     const std::lock_guard<std::mutex> held(place.lock);
     place.texts.emplace(err, AscendString(desc));
 }
 
 AscendString StatusFactory::GetErrDescV2(const uint32_t err)
 {
-    StatusFactoryPlace &place = StatusFactoryPlace::Here();
+    StatusFactoryPlace &place = StatusFactoryPlace::Instance();
     const std::lock_guard<std::mutex> held(place.lock);
     const auto found = place.texts.find(err);
     return found == place.texts.end() ? AscendString("") : found->second;

@@ -1,4 +1,4 @@
-"""What benches/python/calls.c measures, in Python: prints the same names with nanoseconds a call."""
+"""What benches/python/calls.c measures, in Python: prints the same names with nanoseconds per call."""
 
 import time
 

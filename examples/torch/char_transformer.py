@@ -66,7 +66,7 @@ class Writer(nn.Module):
 
 
 def train(device, steps, batch=16, dropout=0.0):
-    """Trains for so many steps; gives the model and the loss of each step."""
+    """Trains for this many steps; returns the model and the loss of each step."""
     torch.manual_seed(0)
     model = Writer(dropout=dropout).to(device)
     letters = text(4000).to(device)

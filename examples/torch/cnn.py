@@ -62,7 +62,7 @@ class Classifier(nn.Module):
 
 
 def train(device, steps, batch=32):
-    """Trains for so many steps; gives the network and the loss of each step."""
+    """Trains for this many steps; returns the network and the loss of each step."""
     images, kinds = (tensor.to(device) for tensor in pictures(1024))
     model = Classifier().to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)

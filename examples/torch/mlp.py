@@ -30,7 +30,7 @@ def network(seed=0):
 
 
 def train(device, steps, batch=256):
-    """Trains for so many steps; gives the network and the loss of each step."""
+    """Trains for this many steps; returns the network and the loss of each step."""
     points, arms = (tensor.to(device) for tensor in spirals(4096))
     model = network().to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)

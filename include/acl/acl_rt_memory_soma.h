@@ -26,7 +26,7 @@ typedef enum aclrtMemPoolAttr {
     ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC = 0x2,
     /** uint32_t, 0 or 1, at first 0: kept, without effect. No stream is made to wait for another. */
     ACL_RT_MEM_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES = 0x3,
-    /** uint64_t, at first 0: free memory above so many bytes goes back when a stream is synchronized. */
+    /** uint64_t, at first 0: free memory above this many bytes goes back when a stream is synchronized. */
     ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD = 0x4,
     /** uint64_t, read only: bytes that the pool has from its device. */
     ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT = 0x5,

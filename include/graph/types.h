@@ -97,7 +97,7 @@ inline int GetSizeByDataType(DataType data_type)
     return data_type < 0 || data_type >= DT_MAX ? -1 : sizes[data_type];
 }
 
-/** The bytes of so many elements; -1 for a count below 0, a type without a size, or too many. */
+/** The bytes of this many elements; -1 for a count below 0, a type without a size, or too many. */
 int64_t GetSizeInBytes(int64_t element_count, DataType data_type);
 
 enum Format {

@@ -118,7 +118,7 @@ pub extern "C" fn cairn_pool_empty_cache(_check_error: bool) {
 pub extern "C" fn cairn_pool_set_fraction(fraction: f64, device: c_int) -> c_int {
     status("cairn_pool_set_fraction", || {
         if !(fraction > 0.0 && fraction <= 1.0) {
-            return Err(format!("a fraction of {fraction}: it takes more than 0 and at most 1"));
+            return Err(format!("a fraction of {fraction}: expected more than 0 and at most 1"));
         }
         let device = Device::open(device)?;
         let (total, _) = device.capacity()?;

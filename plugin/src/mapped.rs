@@ -123,7 +123,7 @@ impl MappedRange {
         self.unmap(acl, range)
     }
 
-    /// Where so many bytes may go.
+    /// Where this many bytes may go.
     fn place(&self, need: u64) -> Option<u64> {
         let end = self.pages.last_key_value().map_or(self.range.start, |(at, p)| at + p.bytes);
         if need <= self.range.end - end {

@@ -29,7 +29,7 @@ fn read(get: impl Fn(&str) -> Option<OsString>) -> (Settings, Vec<String>) {
         let Some(value) = get(name).filter(|value| !value.is_empty()) else { return default };
         number(&value).filter(|&number| usable(number)).unwrap_or_else(|| {
             let value = value.to_string_lossy();
-            complaints.push(format!("{name}={value} is not used: it takes {takes}"));
+            complaints.push(format!("{name}={value} is not used: expected {takes}"));
             default
         })
     };
@@ -86,7 +86,7 @@ mod tests {
             let (settings, complaints) = with(name, value);
             assert!(settings.maps_pages && settings.longest_wait == Duration::from_secs(10));
             let shown = String::from_utf8_lossy(value).into_owned();
-            assert!(complaints[0].starts_with(&format!("{name}={shown} is not used: it takes ")));
+            assert!(complaints[0].starts_with(&format!("{name}={shown} is not used: expected ")));
             assert_eq!(complaints.len(), 1);
         }
     }

@@ -25,7 +25,7 @@ __attribute__((unused)) static float number_at(const void *memory, size_t at)
     return value;
 }
 
-/* A contiguous tensor of so many dimensions over device memory. */
+/* A contiguous tensor of this many dimensions over device memory. */
 __attribute__((unused)) static aclTensor *tensor_of(
     const int64_t *dims, uint64_t rank, aclDataType type, void *memory)
 {

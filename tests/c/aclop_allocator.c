@@ -105,7 +105,7 @@ static void table(void)
         halves[i] = aclFloatToFloat16((float)(i % 13) + 0.5f);
     void *x = on_device(numbers, sizeof numbers), *h = on_device(halves, sizeof halves);
 
-    GROUP("acl_reg_5 Sort: alloc, address, submit, free; so many bytes, really written");
+    GROUP("acl_reg_5 Sort: alloc, address, submit, free; this many bytes, really written");
     operand(&in, ACL_FLOAT, 1, short_vector, x, 4096 * 4);
     operand(&out, ACL_FLOAT, 1, short_vector, z, 4096 * 4);
     operand(&out, ACL_INT32, 1, short_vector, second_out, 4096 * 4);

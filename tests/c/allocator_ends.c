@@ -12,7 +12,7 @@ static CairnProbe keeps = {&block, 1, 1, NULL};
 static char object[64];
 static int *late_calls;
 
-/* The text that names what this pool has out after an execution with so many bytes. */
+/* The text that names what this pool has out after an execution with this many bytes. */
 static void name_out(size_t bytes)
 {
     block.bytes = bytes;

@@ -185,7 +185,7 @@ __attribute__((unused)) static void pool_register(aclrtStream stream, Pool *pool
     register_with(stream, pool, pool_alloc, pool_free, pool_address);
 }
 
-/* An execution that takes one tensor of so many bytes. */
+/* An execution that takes one tensor of this many bytes. */
 __attribute__((unused)) static aclError run_tensor(aclrtStream stream, size_t bytes, CairnProbeBlock *answer)
 {
     CairnProbeBlock block = {bytes, 0, 0x5a, NULL, NULL, NULL, 0};

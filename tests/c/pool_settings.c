@@ -10,7 +10,7 @@ int main(void)
 {
     char name[96], path[] = "/tmp/cairn-pool-settings-XXXXXX", line[512] = "";
     const char *wait = getenv("CAIRN_POOL_WAIT_MS");
-    snprintf(name, sizeof name, "%s=%s is not used: it takes ", wait ? "CAIRN_POOL_WAIT_MS" : "CAIRN_POOL_VMM",
+    snprintf(name, sizeof name, "%s=%s is not used: expected ", wait ? "CAIRN_POOL_WAIT_MS" : "CAIRN_POOL_VMM",
              wait ? wait : getenv("CAIRN_POOL_VMM"));
     log_begin();
     int kept = dup(2), file = mkstemp(path);

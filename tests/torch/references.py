@@ -259,7 +259,7 @@ def deformable_conv2d(images, weight, offsets, bias, stride, padding, dilation, 
 
 
 def batch_norm_update(x, sums, squares, scale, offset, epsilon, mean=None, variance=None, factor=0.0):
-    """The last step of a batch norm in training: the result, with running figures them and those of the batch, else those of the
+    """The last step of a batch norm in training: the result, with running statistics those and the ones of the batch, else those of the
     batch and its variance without bias."""
     count = x.numel() // x.shape[1]
     of_batch, spread = sums / count, squares / count - (sums / count).square()

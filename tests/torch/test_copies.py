@@ -48,9 +48,9 @@ def test_empty_to_cpu():
 def test_round_trip(device, dtype):
     for count in SIZES:
         source = sample(count, dtype)
-        there = source.to(f"npu:{device}")
-        assert there.device == torch.device("npu", device) and there.dtype == dtype
-        assert same(there.cpu(), source), count
+        on_npu = source.to(f"npu:{device}")
+        assert on_npu.device == torch.device("npu", device) and on_npu.dtype == dtype
+        assert same(on_npu.cpu(), source), count
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -73,10 +73,10 @@ def test_shapes():
 
 @pytest.mark.parametrize("shape", [(0,), (0, 5), (3, 0, 2)])
 def test_no_elements(shape):
-    there = torch.empty(shape, device="npu")
-    assert there.cpu().shape == torch.Size(shape)
+    on_npu = torch.empty(shape, device="npu")
+    assert on_npu.cpu().shape == torch.Size(shape)
     assert torch.empty(shape).npu().shape == torch.Size(shape)
-    assert there.to("npu:1").shape == torch.Size(shape)
+    assert on_npu.to("npu:1").shape == torch.Size(shape)
     torch.npu.synchronize()
 
 
@@ -91,26 +91,26 @@ def test_item_and_numpy():
 def test_slices_with_an_offset():
     """A contiguous part of a tensor: the copy starts inside the allocation, and changes nothing beside it."""
     source = torch.arange(1000, dtype=torch.int64)
-    there = source.npu()
-    assert torch.equal(there[100:200].cpu(), source[100:200])
-    there[100:200].copy_(torch.full((100,), -1))
+    on_npu = source.npu()
+    assert torch.equal(on_npu[100:200].cpu(), source[100:200])
+    on_npu[100:200].copy_(torch.full((100,), -1))
     expected = source.clone()
     expected[100:200] = -1
-    assert torch.equal(there.cpu(), expected)
+    assert torch.equal(on_npu.cpu(), expected)
 
 
 def test_cast_and_broadcast_on_the_host_side():
     """torch_npu converts on the CPU when one side is the CPU."""
-    there = torch.empty(3, 4, dtype=torch.float32, device="npu")
-    there.copy_(torch.arange(4))
-    assert there.cpu().tolist() == [[0, 1, 2, 3]] * 3
+    on_npu = torch.empty(3, 4, dtype=torch.float32, device="npu")
+    on_npu.copy_(torch.arange(4))
+    assert on_npu.cpu().tolist() == [[0, 1, 2, 3]] * 3
 
 
 def test_source_changed_after_a_blocking_copy():
     source = torch.zeros(100_000, dtype=torch.int32)
-    there = source.npu()
+    on_npu = source.npu()
     source.fill_(1)
-    assert (there.cpu() == 0).all()
+    assert (on_npu.cpu() == 0).all()
 
 
 def test_pinned_memory():
@@ -125,34 +125,34 @@ def test_pinned_memory():
 def test_pinned_block_is_not_reused_before_its_copy_ran():
     """torch_npu's host allocator asks an event whether a freed pinned block may be handed out again."""
     stream = torch.npu.Stream()
-    there = torch.empty(1 << 16, dtype=torch.int32, device="npu")
+    on_npu = torch.empty(1 << 16, dtype=torch.int32, device="npu")
     with hold_stream(stream):
         with torch.npu.stream(stream):
             source = pinned(1 << 16, fill=1)
-            there.copy_(source, non_blocking=True)
+            on_npu.copy_(source, non_blocking=True)
         address = source.data_ptr()
         del source
         others = [pinned(1 << 16, fill=2) for _ in range(4)]
         assert address not in [other.data_ptr() for other in others]
-    assert (there.cpu() == 1).all()
+    assert (on_npu.cpu() == 1).all()
 
 
 def test_non_blocking_from_pageable_memory():
-    there = torch.empty(1 << 16, dtype=torch.int32, device="npu")
+    on_npu = torch.empty(1 << 16, dtype=torch.int32, device="npu")
     source = torch.full((1 << 16,), 3, dtype=torch.int32)
-    there.copy_(source, non_blocking=True)
+    on_npu.copy_(source, non_blocking=True)
     torch.npu.synchronize()
-    assert (there.cpu() == 3).all()
+    assert (on_npu.cpu() == 3).all()
 
 
 def test_many_copies_stay_in_order():
     """One stream, one target, ten thousand writes: each read sees the last write before it."""
     sources = [pinned(256, fill=value) for value in range(16)]
     outs = pinned(10_000, 256, fill=-1)
-    there = torch.empty(256, dtype=torch.int32, device="npu")
+    on_npu = torch.empty(256, dtype=torch.int32, device="npu")
     for turn in range(10_000):
-        there.copy_(sources[turn % 16], non_blocking=True)
-        outs[turn].copy_(there, non_blocking=True)
+        on_npu.copy_(sources[turn % 16], non_blocking=True)
+        outs[turn].copy_(on_npu, non_blocking=True)
     torch.npu.synchronize()
     assert torch.equal(outs, (torch.arange(10_000, dtype=torch.int32) % 16)[:, None].expand(-1, 256))
 
@@ -163,11 +163,11 @@ def test_between_devices(way, dtype):
     first, second = (f"npu:{device}" for device in way)
     for count in SIZES:
         source = sample(count, dtype)
-        there = source.to(first)
-        other = there.to(second)
-        assert other.device == torch.device(second) and other.data_ptr() != there.data_ptr()
+        on_npu = source.to(first)
+        other = on_npu.to(second)
+        assert other.device == torch.device(second) and other.data_ptr() != on_npu.data_ptr()
         assert same(other.cpu(), source), count
-        assert same(there.cpu(), source), count
+        assert same(on_npu.cpu(), source), count
 
 
 def test_between_devices_into_a_given_tensor():

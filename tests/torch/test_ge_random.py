@@ -39,10 +39,10 @@ def check_bytes(engine, data, links, inputs, values):
     """Holds a model to the bytes of values, with all options, twice on the host and twice on a stream."""
     shapes = [(values[link].dtype, tuple(values[link].shape)) for link in links]
     for options in OPTIONS:
-        with engine.model(data, **options) as here, engine.model(data, **options) as there:
+        with engine.model(data, **options) as first, engine.model(data, **options) as second:
             for brought in ((), shapes):
                 with Device() as device:
-                    ways = {"on the host": here.run(inputs), "on a stream": there.run_on(device, inputs, brought)}
+                    ways = {"on the host": first.run(inputs), "on a stream": second.run_on(device, inputs, brought)}
                 for way, found in ways.items():
                     for link, one in zip(links, found, strict=True):
                         assert torch.equal(raw(values[link]), raw(one)), f"{link} {way} with {options}"

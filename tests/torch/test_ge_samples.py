@@ -88,17 +88,17 @@ class Walk:
         self.expected = [ge_reference.compute(self.model, inputs) for inputs in self.inputs]
 
     def run(self, data, links, options, is_brought):
-        with self.engine.model(data, **options) as here, self.engine.model(data, **options) as there:
+        with self.engine.model(data, **options) as first, self.engine.model(data, **options) as second:
             for at, (inputs, expected) in enumerate(zip(self.inputs, self.expected)):
                 how = f"with {options} for {[tuple(one.shape) for one in inputs]}"
-                on_host = here.run(inputs)
+                on_host = first.run(inputs)
                 compare(on_host, expected, links, f"by RunGraph {how}")
                 if set(links) == set(expected):
                     each = ge_reference.compute_each(self.model, dict(zip(links, on_host)))
                     compare(on_host, each, links, f"by RunGraph, from its own inputs, {how}")
                 shapes = [(expected[link].tensor.dtype, tuple(expected[link].tensor.shape)) for link in links]
                 with Device() as device:
-                    on_stream = there.run_on(device, inputs, shapes if is_brought else ())
+                    on_stream = second.run_on(device, inputs, shapes if is_brought else ())
                 for link, one, other in zip(links, on_host, on_stream, strict=True):
                     before = self.bytes.setdefault((at, link), raw(one))
                     assert torch.equal(before, raw(one)), f"{link} has other bytes than before {how}"

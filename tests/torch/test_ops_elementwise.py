@@ -183,9 +183,9 @@ def test_of_truth_with_numbers_and_in_place(name, dtype):
     if name in ("eq", "ne", "gt", "ge", "lt", "le"):
         for number in (1, 0.1, True):
             agree(TESTS[name], x, number)
-        there = x.npu()
-        getattr(there, name + "_")(y.npu())
-        assert_near(there, getattr(x, name + "_")(y))
+        on_npu = x.npu()
+        getattr(on_npu, name + "_")(y.npu())
+        assert_near(on_npu, getattr(x, name + "_")(y))
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool], ids=str)
@@ -277,8 +277,8 @@ def test_over_shared_memory():
     agree(lambda x: x.clone()[1:].add_(x[:-1]), x)
 
     y = x.reshape(4, 5)[:4, :4]
-    there = y.npu()
-    assert_near(there.add_(there.t()), y + y.t())
+    on_npu = y.npu()
+    assert_near(on_npu.add_(on_npu.t()), y + y.t())
 
 
 def test_gelu_backward_of_both_kinds():
@@ -306,30 +306,30 @@ def test_foreach(name, dtype):
     others = [numbers(0.5, 2, dtype, size=size, seed=1) for size in sizes]
     for argument in FOREACH[name] or (None,):
         on_cpu = [] if argument is None else [others if argument == "list" else argument]
-        there = [x.npu() for x in cpu]
+        on_npu = [x.npu() for x in cpu]
         on_npu = [[y.npu() for y in others] if one is others else one for one in on_cpu]
-        assert_near(getattr(torch, f"_foreach_{name}")(there, *on_npu), getattr(torch, f"_foreach_{name}")(cpu, *on_cpu))
+        assert_near(getattr(torch, f"_foreach_{name}")(on_npu, *on_npu), getattr(torch, f"_foreach_{name}")(cpu, *on_cpu))
         copies = [x.clone() for x in cpu]
-        getattr(torch, f"_foreach_{name}_")(there, *on_npu)
+        getattr(torch, f"_foreach_{name}_")(on_npu, *on_npu)
         getattr(torch, f"_foreach_{name}_")(copies, *on_cpu)
-        assert_near(there, copies)
+        assert_near(on_npu, copies)
 
 
 def test_foreach_of_three_and_norms():
     sizes = [(3, 4), (5,), (), (70_000,)]
     a, b, c = ([numbers(0.5, 2, torch.float32, size=size, seed=seed) for size in sizes] for seed in range(3))
-    there = [[x.npu() for x in one] for one in (a, b, c)]
+    on_npu = [[x.npu() for x in one] for one in (a, b, c)]
     for name in ("addcmul", "addcdiv"):
         for value in (0.5, [1.0, 2.0, 3.0, 4.0], torch.tensor([1.0, 2.0, 3.0, 4.0])):
-            assert_near(getattr(torch, f"_foreach_{name}")(*there, value), getattr(torch, f"_foreach_{name}")(a, b, c, value))
-    assert_near(torch._foreach_lerp(*there), torch._foreach_lerp(a, b, c))
-    assert_near(torch._foreach_lerp(*there[:2], 0.3), torch._foreach_lerp(a, b, 0.3))
+            assert_near(getattr(torch, f"_foreach_{name}")(*on_npu, value), getattr(torch, f"_foreach_{name}")(a, b, c, value))
+    assert_near(torch._foreach_lerp(*on_npu), torch._foreach_lerp(a, b, c))
+    assert_near(torch._foreach_lerp(*on_npu[:2], 0.3), torch._foreach_lerp(a, b, 0.3))
     for order in (1, 2, math.inf):
-        assert_near(torch._foreach_norm(there[0], order), torch._foreach_norm(a, order), 1e-4 if order == 1 else None)
-    torch._foreach_zero_(there[0])
-    assert all(not x.any() for x in there[0])
-    torch._foreach_copy_(there[0], there[1])
-    assert_near(there[0], b)
+        assert_near(torch._foreach_norm(on_npu[0], order), torch._foreach_norm(a, order), 1e-4 if order == 1 else None)
+    torch._foreach_zero_(on_npu[0])
+    assert all(not x.any() for x in on_npu[0])
+    torch._foreach_copy_(on_npu[0], on_npu[1])
+    assert_near(on_npu[0], b)
 
 
 @pytest.mark.parametrize(

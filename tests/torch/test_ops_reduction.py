@@ -67,7 +67,7 @@ def compare(function, *tensors, backward=True, tolerance=None):
 
 
 def within(count):
-    """How near f32 has to come where so many numbers are summed."""
+    """How near f32 has to come where this many numbers are summed."""
     return 1e-4 if count > 1000 else 1e-5
 
 

@@ -122,9 +122,9 @@ def test_torch_3_swap_after_use_raises(page):
 LOGGED = (
     EXAMPLE
     + """
-there = torch.arange(1234, dtype=torch.uint8).npu()
-print('address', hex(there.data_ptr()))
-del there
+on_npu = torch.arange(1234, dtype=torch.uint8).npu()
+print('address', hex(on_npu.data_ptr()))
+del on_npu
 """
 )
 
@@ -214,14 +214,14 @@ def test_torch_5_wrong_addresses_and_frees(wrong):
         + """
 def mistake(which, refused, answer, *words):
     library.make(which)
-    there = tensor()
-    address = hex(there.data_ptr())
+    on_npu = tensor()
+    address = hex(on_npu.data_ptr())
     if refused:
-        message = fails(lambda: there.copy_(source))
+        message = fails(lambda: on_npu.copy_(source))
         assert "107000" in message and f"the destination range {address} of 1024 bytes" in message, message
     else:
-        assert torch.equal(there.copy_(source).cpu(), source)
-    del there
+        assert torch.equal(on_npu.copy_(source).cpu(), source)
+    del on_npu
     text = library.free_text().decode()
     assert library.free_answer() == answer and all(word in text for word in (*words, address) if answer), (which, text)
     library.make(NONE)
@@ -239,9 +239,9 @@ mistake(FREED_BLOCK, False, 107000, "already freed")
 mistake(FREE_TWICE, False, 107000, "already freed")
 
 library.make(FREE_INSIDE)
-there = tensor()
-address = there.data_ptr()
-del there
+on_npu = tensor()
+address = on_npu.data_ptr()
+del on_npu
 text = library.free_text().decode()
 assert library.free_answer() == 107000, text
 assert hex(address + 32) in text and f"{hex(address)} of 1024 bytes (offset 32)" in text, text
@@ -249,12 +249,12 @@ library.make(NONE)
 
 # Host memory passes a blocking copy, which looks at the address; the first task that touches it is refused.
 library.make(HOST_ADDRESS)
-there, pinned = tensor(), source.pin_memory()
+on_npu, pinned = tensor(), source.pin_memory()
 def use():
-    there.copy_(pinned, non_blocking=True)
+    on_npu.copy_(pinned, non_blocking=True)
     torch.npu.synchronize()
 message = fails(use)
-assert "107000" in message and hex(there.data_ptr()) in message, message
+assert "107000" in message and hex(on_npu.data_ptr()) in message, message
 # A failed task ends torch_npu's queue for good, and its destructors throw.
 os._exit(0)
 """,

@@ -280,9 +280,9 @@ for wrong in (0.0, -1.0, 1.5, float("nan")):
 
 SOC = """
 torch.npu.change_current_allocator(plug)
-there = torch.arange(1000).npu()
+on_npu = torch.arange(1000).npu()
 assert torch.npu.get_device_name() == os.environ["CAIRN_SOC"]
-assert pool.figures().requested == there.nbytes and torch.equal(there.cpu(), torch.arange(1000))
+assert pool.figures().requested == on_npu.nbytes and torch.equal(on_npu.cpu(), torch.arange(1000))
 churn(torch.npu.Stream(), 20, 0)
 """
 

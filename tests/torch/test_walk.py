@@ -359,7 +359,7 @@ def rms_gradients(dy, x, scale, weight):
 
 
 def batch_norm(x, weight, bias, mean, variance):
-    """The result, the running figures after it, the figures of this batch."""
+    """The result, the running statistics after it, the statistics of this batch."""
     mean, variance = mean.clone(), variance.clone()
     result, *saved = torch.native_batch_norm(x, weight, bias, mean, variance, True, 0.1, 1e-5)
     return result, mean, variance, *saved

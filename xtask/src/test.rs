@@ -77,7 +77,7 @@ pub fn units(root: &Path) -> Result<Command> {
     Ok(command)
 }
 
-/// The shuttle models, with so many schedules each.
+/// The shuttle models, with this many schedules each.
 pub fn models(root: &Path, schedules: &str) -> Command {
     let mut command = cargo(root, &["test", "--workspace", "--test", "models*", "--no-fail-fast"]);
     command.args(["--features", "cairn-pool/shuttle,cairn-runtime/shuttle"]);

@@ -60,7 +60,7 @@ pub struct OrtSession {
 }
 
 impl OrtSession {
-    /// Creates a session with the library's own choice of optimisations, and so many threads.
+    /// Creates a session with the library's own choice of optimisations, and this many threads.
     pub fn new(ort: &Arc<Ort>, bytes: &[u8], threads: usize) -> Result<OrtSession, String> {
         let (mut options, mut session) = (null_mut(), null_mut());
         // SAFETY: each function has the type that the library's header gives it, and the arguments live

@@ -26,7 +26,7 @@ pub struct CairnEngine {
 const DEVICE: u64 = 4 << 30;
 
 impl CairnEngine {
-    /// With so many threads.
+    /// With this many threads.
     pub fn new(threads: usize) -> CairnEngine {
         let mut config = Config::from_env().expect("the settings are valid");
         config.workers = threads;

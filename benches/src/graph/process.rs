@@ -25,7 +25,7 @@ pub struct Process {
 pub type Peer = Rc<RefCell<Process>>;
 
 impl Process {
-    /// PyTorch on so many threads; `CAIRN_BENCH_PYTHON` names an interpreter that has it. Numbers go through
+    /// PyTorch on this many threads; `CAIRN_BENCH_PYTHON` names an interpreter that has it. Numbers go through
     /// files in `folder`.
     pub fn eager(folder: &Path, threads: usize) -> Result<Peer> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("graph/eager.py");

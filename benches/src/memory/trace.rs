@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// One line of a trace. Blocks are numbered from 0 in the order in which they are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A block of so many bytes is taken.
+    /// A block of this many bytes is taken.
     Take(usize, u64),
     /// It is given back.
     Free(usize),

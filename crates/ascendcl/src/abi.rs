@@ -1431,7 +1431,7 @@ pub const ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES: aclrtMemPoolAttr = 1;
 pub const ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC: aclrtMemPoolAttr = 2;
 /// uint32_t, 0 or 1, at first 0: kept, without effect. No stream is made to wait for another.
 pub const ACL_RT_MEM_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES: aclrtMemPoolAttr = 3;
-/// uint64_t, at first 0: free memory above so many bytes goes back when a stream is synchronized.
+/// uint64_t, at first 0: free memory above this many bytes goes back when a stream is synchronized.
 pub const ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD: aclrtMemPoolAttr = 4;
 /// uint64_t, read only: bytes that the pool has from its device.
 pub const ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT: aclrtMemPoolAttr = 5;

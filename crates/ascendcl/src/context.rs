@@ -12,7 +12,7 @@ fn option(opt: abi::aclSysParamOpt) -> Result<usize> {
     match opt as usize {
         at if at < PARAMS.len() => Ok(at),
         _ => Err(Error::refused(format!(
-            "system parameter {opt}: it takes 0 to {}",
+            "system parameter {opt}: expected 0 to {}",
             PARAMS.len() - 1
         ))),
     }

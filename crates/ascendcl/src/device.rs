@@ -15,7 +15,7 @@ pub fn limit(timeout: i32) -> Result<Option<Duration>> {
         -1 => Ok(None),
         0.. => Ok(Some(Duration::from_millis(timeout as u64))),
         _ => {
-            Err(Error::refused(format!("timeout {timeout}: it takes milliseconds, or -1 for ever")))
+            Err(Error::refused(format!("timeout {timeout}: expected milliseconds, or -1 for ever")))
         }
     }
 }
@@ -60,7 +60,7 @@ entry! {
                 // SAFETY: null or valid for writes of the value.
                 unsafe { write(value, "value", abi::ACL_DEV_FEATURE_NOT_SUPPORT as i32) }
             }
-            other => Err(Error::refused(format!("feature {other}: it takes 1 or 21"))),
+            other => Err(Error::refused(format!("feature {other}: expected 1 or 21"))),
         }
     }
 
@@ -72,7 +72,7 @@ entry! {
             abi::ACL_DEVICE_INFO_AI_CORE_NUM => part.cubes,
             abi::ACL_DEVICE_INFO_VECTOR_CORE_NUM => part.vectors,
             abi::ACL_DEVICE_INFO_L2_SIZE => part.l2,
-            other => return Err(Error::invalid(format!("device info {other}: it takes 0 to 2"))),
+            other => return Err(Error::invalid(format!("device info {other}: expected 0 to 2"))),
         };
         // SAFETY: null or valid for writes of the value.
         unsafe { write(value, "value", figure) }
@@ -88,7 +88,7 @@ entry! {
     /// Free and total memory of the calling thread's device.
     fn aclrtGetMemInfo(attribute: abi::aclrtMemAttr, free: *mut usize, total: *mut usize) {
         if attribute > abi::ACL_MEM_P2P_HUGE1G {
-            return Err(Error::invalid(format!("memory attribute {attribute}: it takes 0 to {}", abi::ACL_MEM_P2P_HUGE1G)));
+            return Err(Error::invalid(format!("memory attribute {attribute}: expected 0 to {}", abi::ACL_MEM_P2P_HUGE1G)));
         }
         door::not_null(free, "free")?;
         door::not_null(total, "total")?;
@@ -187,7 +187,7 @@ entry! {
             }
             abi::ACL_RT_OVERFLOW_MODE_INFNAN => {}
             _ => {
-                let text = format!("overflow mode {mode}: it takes 0 (saturate) or 1 (inf and nan)");
+                let text = format!("overflow mode {mode}: expected 0 (saturate) or 1 (inf and nan)");
                 return Err(Error::refused(text));
             }
         }

@@ -61,7 +61,7 @@ entry! {
         let seconds = match timeout {
             -1 | 0 => 0,
             1.. => timeout as u64,
-            _ => return Err(Error::refused(format!("timeout {timeout}: it takes seconds, or -1 for ever"))),
+            _ => return Err(Error::refused(format!("timeout {timeout}: expected seconds, or -1 for ever"))),
         };
         let event = runtime.event(event as usize)?;
         event.wait_as("aclrtStreamWaitEventWithTimeout", &runtime.stream(stream as usize)?, Duration::from_secs(seconds))

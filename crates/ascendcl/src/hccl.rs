@@ -22,7 +22,7 @@ pub extern "C" fn HcclSetConfig(config: c_int, value: i32) -> c_int {
         crate::message::keep(
             "HcclSetConfig",
             PARAMETER,
-            &format!("setting {config}: it takes 0 (deterministic)"),
+            &format!("setting {config}: expected 0 (deterministic)"),
         );
         return PARAMETER;
     }

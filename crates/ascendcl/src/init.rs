@@ -126,7 +126,7 @@ fn last(entry: abi::Entry, level: abi::aclrtLastErrLevel, take: bool) -> aclErro
     }
     if level != abi::ACL_RT_THREAD_LEVEL {
         return door::status(entry, || {
-            Err(Error::invalid(format!("error level {level}: it takes 0 (thread)")))
+            Err(Error::invalid(format!("error level {level}: expected 0 (thread)")))
         });
     }
     door::count(entry, 0);
@@ -155,12 +155,12 @@ fn apply(path: &str) -> Result<()> {
         return Err(unparsable("it is not a JSON object".into()));
     };
     let bad = |key: &str, value: &Value, expected: &str| {
-        Error::new(Code::FileAttrInvalid, format!("{path}: {key} is {value}, it takes {expected}"))
+        Error::new(Code::FileAttrInvalid, format!("{path}: {key} is {value}, expected {expected}"))
     };
     if let Some(value) = config.get("max_opqueue_num")
         && number(value).is_none_or(|n| n == 0)
     {
-        let text = format!("{path}: max_opqueue_num is {value}, it takes a positive number");
+        let text = format!("{path}: max_opqueue_num is {value}, expected a positive number");
         return Err(Error::new(Code::InvalidMaxOpqueue, text));
     }
     let mode = match config.get("err_msg_mode") {

@@ -129,10 +129,10 @@ fn check_config(config: *const abi::aclrtMallocConfig) -> Result<()> {
         )));
     }
     for at in 0..config.numAttrs {
-        // SAFETY: the user says that so many attributes are there.
+        // SAFETY: the user says that this many attributes are there.
         let kind = unsafe { config.attrs.add(at).read() }.attr;
         if kind > abi::ACL_RT_MEM_ATTR_VA_FLAG {
-            return Err(Error::invalid(format!("attribute {kind} in cfg: it takes 0 to 3")));
+            return Err(Error::invalid(format!("attribute {kind} in cfg: expected 0 to 3")));
         }
     }
     Ok(())
@@ -208,7 +208,7 @@ entry! {
         // SAFETY: null or valid for writes of the address.
         unsafe { write(dev_ptr, "devPtr", std::ptr::null_mut())? };
         if !matches!(kind, abi::ACL_HOST_REGISTER_MAPPED | abi::ACL_HOST_REGISTER_IOMEMORY | abi::ACL_HOST_REGISTER_READONLY) {
-            return Err(Error::refused(format!("register type {kind}: it takes 0 (mapped), 4 (io memory) or 8 (read only)")));
+            return Err(Error::refused(format!("register type {kind}: expected 0 (mapped), 4 (io memory) or 8 (read only)")));
         }
         register(ptr, size)?;
         // SAFETY: not null; valid for writes of the address.
@@ -219,7 +219,7 @@ entry! {
     fn aclrtHostRegisterV2(ptr: Handle, size: u64, flags: u32) {
         let known = abi::ACL_HOST_REG_MAPPED | abi::ACL_HOST_REG_IOMEMORY | abi::ACL_HOST_REG_READONLY | abi::ACL_HOST_REG_PINNED;
         if flags == 0 || flags & !known != 0 {
-            return Err(Error::refused(format!("register flag {flags:#x}: it takes a combination of {known:#x}")));
+            return Err(Error::refused(format!("register flag {flags:#x}: expected a combination of {known:#x}")));
         }
         register(ptr, size)
     }
@@ -390,7 +390,7 @@ fn checked_copy(
     door::not_null(dst, "dst")?;
     door::not_null(src, "src")?;
     if kind > last {
-        return Err(Error::invalid(format!("copy kind {kind}: it takes 0 to {last}")));
+        return Err(Error::invalid(format!("copy kind {kind}: expected 0 to {last}")));
     }
     if count > max {
         return Err(Error::refused(format!("count {count} is more than destMax {max}")));

@@ -24,20 +24,20 @@ fn check_props(props: *const abi::aclrtMemPoolProps) -> Result<(i64, u64)> {
     let props = unsafe { props.read_unaligned() };
     if props.allocType != abi::ACL_MEM_ALLOCATION_TYPE_PINNED {
         return Err(Error::invalid(format!(
-            "poolProps->allocType {}: it takes ACL_MEM_ALLOCATION_TYPE_PINNED (0)",
+            "poolProps->allocType {}: expected ACL_MEM_ALLOCATION_TYPE_PINNED (0)",
             props.allocType
         )));
     }
     let handles = [abi::ACL_MEM_HANDLE_TYPE_NONE, abi::ACL_MEM_HANDLE_TYPE_POSIX];
     if !handles.contains(&props.handleType) {
         return Err(Error::invalid(format!(
-            "poolProps->handleType {}: it takes ACL_MEM_HANDLE_TYPE_NONE (0) or ACL_MEM_HANDLE_TYPE_POSIX (2)",
+            "poolProps->handleType {}: expected ACL_MEM_HANDLE_TYPE_NONE (0) or ACL_MEM_HANDLE_TYPE_POSIX (2)",
             props.handleType
         )));
     }
     if props.location.type_ != abi::ACL_MEM_LOCATION_TYPE_DEVICE {
         return Err(Error::invalid(format!(
-            "poolProps->location.type {}: it takes ACL_MEM_LOCATION_TYPE_DEVICE (1)",
+            "poolProps->location.type {}: expected ACL_MEM_LOCATION_TYPE_DEVICE (1)",
             props.location.type_
         )));
     }
@@ -67,7 +67,7 @@ unsafe fn read<T>(value: *const c_void) -> T {
 fn switch(attribute: &str, value: u32) -> Result<bool> {
     match value {
         0 | 1 => Ok(value == 1),
-        _ => Err(Error::refused(format!("{attribute} {value}: it takes 0 (off) or 1 (on)"))),
+        _ => Err(Error::refused(format!("{attribute} {value}: expected 0 (off) or 1 (on)"))),
     }
 }
 

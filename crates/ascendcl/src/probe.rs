@@ -90,7 +90,7 @@ entry! {
             0 => &mut [],
             _ => {
                 not_null(probe.blocks, "probe->blocks")?;
-                // SAFETY: not null; the user says that there are so many.
+                // SAFETY: not null; the user says that there are this many.
                 unsafe { std::slice::from_raw_parts_mut(probe.blocks, probe.count) }
             }
         };

@@ -67,11 +67,11 @@ entry! {
             let expected = match attr {
                 abi::ACL_RT_STREAM_PRIORITY | abi::ACL_RT_STREAM_FLAG => 4,
                 abi::ACL_RT_STREAM_WORK_ADDR_PTR | abi::ACL_RT_STREAM_WORK_SIZE => 8,
-                other => return Err(Error::invalid(format!("stream attribute {other}: it takes 0 to 3"))),
+                other => return Err(Error::invalid(format!("stream attribute {other}: expected 0 to 3"))),
             };
             if size != expected && !(expected == 4 && size == 8) {
                 return Err(Error::invalid(format!(
-                    "valueSize {size} for stream attribute {attr}: it takes {expected}"
+                    "valueSize {size} for stream attribute {attr}: expected {expected}"
                 )));
             }
             let mut bytes = [0u8; 8];
@@ -247,6 +247,6 @@ fn unsettable(attr: abi::aclrtStreamAttr) -> Error {
         1..=5 => {
             Error::new(Code::FeatureNotSupport, format!("stream attribute {attr} is not supported"))
         }
-        _ => Error::refused(format!("stream attribute {attr}: it takes 1 to 5")),
+        _ => Error::refused(format!("stream attribute {attr}: expected 1 to 5")),
     }
 }

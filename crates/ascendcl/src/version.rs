@@ -52,7 +52,7 @@ entry! {
     /// The version of a package, in parts.
     fn aclsysGetCANNVersion(name: abi::aclCANNPackageName, version: *mut aclCANNPackageVersion) {
         if name as usize >= PACKAGES.len() {
-            return Err(Error::invalid(format!("package {name}: it takes 0 (CANN) to 7 (driver)")));
+            return Err(Error::invalid(format!("package {name}: expected 0 (CANN) to 7 (driver)")));
         }
         let text = version_of(name as usize);
         let mut parts = text.split('.');
@@ -98,7 +98,7 @@ entry! {
     /// Whether the part can do a thing.
     fn aclGetCannAttribute(attribute: abi::aclCannAttr, value: *mut i32) {
         if !ATTRIBUTES.contains(&attribute) {
-            return Err(Error::invalid(format!("attribute {attribute}: it takes 0 (INF_NAN) to 2 (JIT_COMPILE)")));
+            return Err(Error::invalid(format!("attribute {attribute}: expected 0 (INF_NAN) to 2 (JIT_COMPILE)")));
         }
         // SAFETY: null or valid for writes of the value.
         unsafe { write(value, "value", 1) }

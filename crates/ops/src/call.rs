@@ -497,7 +497,7 @@ impl<'a> Call<'a> {
         let (parameter, have) = (self.parameter(at), operand.dtype);
         let names: Vec<&str> = among.iter().map(|dtype| dtype.name()).collect();
         let names = names.join(", ");
-        Err(Error::invalid(format!("{parameter} has elements of type {have}; it takes {names}")))
+        Err(Error::invalid(format!("{parameter} has elements of type {have}; expected {names}")))
     }
 
     /// A part of the workspace for elements one after the other. Where that would leave the address space, the

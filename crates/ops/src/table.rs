@@ -196,7 +196,7 @@ impl Node {
         let least = self.inputs.iter().filter(|name| !name.ends_with(['?', ']'])).count();
         if node_args.inputs.len() > most_in || node_args.inputs.len() < least {
             let (have, names) = (node_args.inputs.len(), self.inputs.join(", "));
-            return Err(Error::invalid(format!("{have} inputs; it takes {names}")));
+            return Err(Error::invalid(format!("{have} inputs; expected {names}")));
         }
         if node_args.outputs.len() > most_out {
             let (have, names) = (node_args.outputs.len(), self.outputs.join(", "));
@@ -271,7 +271,7 @@ fn list_among(
     if !total.is_multiple_of(of) {
         let (have, names) = (inputs.len(), names.join(", "));
         return Err(Error::invalid(format!(
-            "{have} inputs; it takes {names}, where all lists have the same length"
+            "{have} inputs; expected {names}, where all lists have the same length"
         )));
     }
     let (start, length) = (which * (total / of), total / of);

@@ -101,7 +101,7 @@ fn order(table: &mut Table) {
 }
 
 fn products(table: &mut Table) {
-    const PANELS: &str = "panels of both sides and of sums, in f32, for each tile at work";
+    const PANELS: &str = "panels of both sides and of sums, in f32, for each worker thread";
     let matmul = |dtype, left: &[usize], right: &[usize]| {
         vec![tensor(0, dtype, left), tensor(1, dtype, right)]
     };
@@ -136,8 +136,14 @@ fn products(table: &mut Table) {
     let heads = || tensor(0, F32, &[1, 8, 128, 64]);
     let three = (0..3).map(|at| Tensor { address: (at + 1) << 40, ..heads() }).collect();
     let attributes = [("head_num", Arg::Int(8)), ("input_layout", Arg::Text("BNSD".into()))];
-    let call = "f32[1, 8, 128, 64] three times";
-    table.by_name("FlashAttentionScore", call, three, &attributes, "scores of the tiles at work");
+    let call = "query, key and value of f32[1, 8, 128, 64]";
+    table.by_name(
+        "FlashAttentionScore",
+        call,
+        three,
+        &attributes,
+        "scores of one tile for each worker thread",
+    );
 }
 
 fn reductions(table: &mut Table) {
@@ -154,12 +160,12 @@ fn reductions(table: &mut Table) {
     table.by_name("Cumsum", "f32[4096, 1024] over 1", vec![line(), constant(1, &[1])], &[], "");
     let normed =
         vec![line(), constant(1, &[1024]), tensor(2, F32, &[1024]), tensor(3, F32, &[1024])];
-    table.by_name("LayerNormV4", "f32[4096, 1024] by its last", normed, &[], "");
+    table.by_name("LayerNormV4", "f32[4096, 1024] over the last dimension", normed, &[], "");
     let saved = |storage| tensor(storage, F32, &[4096, 1]);
     let back = vec![line(), line(), saved(2), saved(3), tensor(4, F32, &[1024])];
     table.by_name(
         "LayerNormGradV3",
-        "f32[4096, 1024] by its last",
+        "f32[4096, 1024] over the last dimension",
         back,
         &[],
         "sums for each part",
@@ -178,7 +184,12 @@ fn reductions(table: &mut Table) {
         weights(6),
         weights(7),
     ];
-    table.aclnn("BatchNorm", "f32[32, 64, 28, 28] in training", batch, "figures of each channel");
+    table.aclnn(
+        "BatchNorm",
+        "f32[32, 64, 28, 28] in training",
+        batch,
+        "mean, variance, scale and shift of each channel",
+    );
 }
 
 fn elements(table: &mut Table) {
@@ -186,7 +197,7 @@ fn elements(table: &mut Table) {
     let line = Layout::contiguous(F32, &[1001]);
     let (first, last) = (line.sliced(0, 0, 1000, 1), line.sliced(0, 1, 1000, 1));
     let shifted = vec![Arg::Tensor(stored(0, last)), Arg::Tensor(stored(0, first)), one()];
-    let call = "f32[1000], the other one element before it";
+    let call = "f32[1000], other is the same storage, one element earlier";
     table.aclnn("InplaceAdd", call, shifted, "a copy of the other");
     let apart = vec![t(0, F32, &[1000]), t(1, F32, &[1000]), one()];
     table.aclnn("InplaceAdd", "f32[1000], another f32[1000]", apart, "");
@@ -204,7 +215,7 @@ fn elements(table: &mut Table) {
     table.aclnn("IndexPutImpl", "f32[1000, 16] at i64[500]", rows, "");
     let elements = put(F32, 2, &[500], false);
     let call = "f32[1000, 16] at i64[500] and i64[500]";
-    table.aclnn("IndexPutImpl", call, elements, "where the indices lead");
+    table.aclnn("IndexPutImpl", call, elements, "the offset of each indexed element");
     let rows = put(F16, 1, &[500, 16], true);
     let call = "f16[1000, 16] at i64[500], accumulating";
     table.aclnn("IndexPutImpl", call, rows, "sums in f32");
@@ -232,7 +243,12 @@ fn elements(table: &mut Table) {
         Arg::Int(0),
         t(1, I64, &[10, 100]),
     ];
-    table.aclnn("Multinomial", "f32[10, 1000], 100 samples", sampled, "sums of weights, as trees");
+    table.aclnn(
+        "Multinomial",
+        "f32[10, 1000], 100 samples",
+        sampled,
+        "a tree of partial sums of the weights, for each row",
+    );
 }
 
 #[test]
@@ -245,10 +261,10 @@ fn workspaces_are_as_the_table_says() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operators.md");
     let page = std::fs::read_to_string(page).expect("docs/operators.md");
     let (_, rest) = page.split_once(TITLE).expect("docs/operators.md has the table");
-    let there: String = rest
+    let documented: String = rest
         .lines()
         .take_while(|line| line.starts_with('|'))
         .flat_map(|line| [line, "\n"])
         .collect();
-    assert!(there == table.0, "docs/operators.md says\n{there}\nbut it is\n{}", table.0);
+    assert!(documented == table.0, "docs/operators.md says\n{documented}\nbut it is\n{}", table.0);
 }

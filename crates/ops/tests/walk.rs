@@ -30,8 +30,8 @@ fn field(file: &str, at: usize) -> BTreeSet<String> {
     lines(file).iter().map(word).collect()
 }
 
-fn lacking<'a>(names: impl Iterator<Item = &'a str>, there: &BTreeSet<String>) -> Vec<&'a str> {
-    let mut names: Vec<&str> = names.filter(|name| !there.contains(*name)).collect();
+fn lacking<'a>(names: impl Iterator<Item = &'a str>, known: &BTreeSet<String>) -> Vec<&'a str> {
+    let mut names: Vec<&str> = names.filter(|name| !known.contains(*name)).collect();
     names.sort_unstable();
     names
 }

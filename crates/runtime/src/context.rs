@@ -194,7 +194,7 @@ impl Runtime {
         }
         if flags & !flag::ALL != 0 {
             return Err(Error::refused(format!(
-                "stream flag {flags:#x}: it takes a combination of {:#x}",
+                "stream flag {flags:#x}: expected a combination of {:#x}",
                 flag::ALL
             )));
         }

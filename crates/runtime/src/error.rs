@@ -154,7 +154,7 @@ impl Error {
     pub fn setting(name: &str, value: &str, expected: String) -> Error {
         Error::new(
             Code::InvalidParam,
-            format!("{name}={value} cannot be used: it takes {expected}"),
+            format!("{name}={value} cannot be used: expected {expected}"),
         )
     }
 }

@@ -197,7 +197,7 @@ impl Event {
     pub fn new(id: u32, kind: Kind, flags: u32) -> Result<Event> {
         if flags == 0 || flags & !flag::ALL != 0 {
             return Err(Error::refused(format!(
-                "event flag {flags:#x}: it takes a combination of {:#x} (SYNC 1, CAPTURE_STREAM_PROGRESS 2, TIME_LINE 8, DEVICE_USE_ONLY 16, EXTERNAL 32)",
+                "event flag {flags:#x}: expected a combination of {:#x} (SYNC 1, CAPTURE_STREAM_PROGRESS 2, TIME_LINE 8, DEVICE_USE_ONLY 16, EXTERNAL 32)",
                 flag::ALL
             )));
         }

@@ -318,7 +318,7 @@ impl Runtime {
             1 => FailureMode::Stop,
             other => {
                 return Err(Error::refused(format!(
-                    "failure mode {other}: it takes 0 (continue) or 1 (stop)"
+                    "failure mode {other}: expected 0 (continue) or 1 (stop)"
                 )));
             }
         };

@@ -33,7 +33,7 @@ pub fn padded(bytes: u64) -> Option<u64> {
     rounded(bytes)?.checked_add(PADDING)
 }
 
-/// Bytes that are asked of an allocator for a tensor with so many bytes on the named part, by an operator as by a graph: padded, or on the parts
+/// Bytes that are asked of an allocator for a tensor with this many bytes on the named part, by an operator as by a graph: padded, or on the parts
 /// whose kernels do not read beyond the end rounded, never none.
 pub fn padded_tensor_bytes(name: &str, bytes: u64) -> Option<u64> {
     match name.starts_with("Ascend950") {

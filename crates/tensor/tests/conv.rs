@@ -175,7 +175,7 @@ impl Case {
     }
 }
 
-/// Scratch of so many elements, and a guard after it.
+/// Scratch of this many elements, and a guard after it.
 fn scratch(count: usize) -> (Vec<Cell<u8>>, Layout) {
     (vec![Cell::new(0xEE); count * 4 + 64], Layout::contiguous(DType::Float, &[count]))
 }

@@ -83,14 +83,14 @@ public:
     ge::DataType GetDataType() const { return data_type_; }
     void SetDataType(const ge::DataType data_type) { data_type_ = data_type; }
 
-    /** A tensor with room for so many elements behind it, in one array; null where that does not fit. */
+    /** A tensor with room for this many elements behind it, in one array; null where that does not fit. */
     static std::unique_ptr<uint8_t[]> CreateFollowing(const int64_t shape_size, const ge::DataType dt,
                                                       size_t &total_size)
     {
         const int64_t bytes = ge::GetSizeInBytes(shape_size, dt);
         return bytes < 0 ? nullptr : CreateFollowing(dt, static_cast<size_t>(bytes), total_size);
     }
-    /** The same for so many bytes. */
+    /** The same for this many bytes. */
     static std::unique_ptr<uint8_t[]> CreateFollowing(const ge::DataType dt, const size_t tensor_size,
                                                       size_t &total_size)
     {

@@ -86,7 +86,7 @@ pub struct Origin {
 }
 
 impl CallArguments {
-    /// No arguments yet, with capacity for so many.
+    /// No arguments yet, with capacity for this many.
     pub fn with_capacity(count: usize) -> CallArguments {
         CallArguments {
             args: Args::with_capacity(count),

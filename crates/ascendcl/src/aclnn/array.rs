@@ -64,19 +64,19 @@ where
 value_entry! {
     /// A list with a copy of the integers.
     fn aclCreateIntArray(value: *const i64, count: u64) -> *mut aclIntArray, else null_mut(), {
-        // SAFETY: the caller passes so many.
+        // SAFETY: the caller passes this many.
         Ok(create(unsafe { values(value, count, "value") }?)? as *mut aclIntArray)
     }
 
     /// A list with a copy of the numbers.
     fn aclCreateFloatArray(value: *const f32, count: u64) -> *mut aclFloatArray, else null_mut(), {
-        // SAFETY: the caller passes so many.
+        // SAFETY: the caller passes this many.
         Ok(create(unsafe { values(value, count, "value") }?)? as *mut aclFloatArray)
     }
 
     /// A list with a copy of the booleans.
     fn aclCreateBoolArray(value: *const bool, count: u64) -> *mut aclBoolArray, else null_mut(), {
-        // SAFETY: the caller passes so many; read as bytes, whatever they are.
+        // SAFETY: the caller passes this many; read as bytes, whatever they are.
         let bytes = unsafe { values(value.cast::<u8>(), count, "value") }?;
         Ok(create(bytes.map(|byte| byte != 0))? as *mut aclBoolArray)
     }

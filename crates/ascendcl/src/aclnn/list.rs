@@ -76,7 +76,7 @@ value_entry! {
     fn aclCreateTensorList(value: *const *const aclTensor, count: u64)
         -> *mut aclTensorList, else null_mut(),
     {
-        // SAFETY: the caller passes so many.
+        // SAFETY: the caller passes this many.
         let members = unsafe { values(value, count, "value") }?.map(|handle| handle as usize);
         Ok(create::<Tensor>(members)? as *mut aclTensorList)
     }
@@ -85,7 +85,7 @@ value_entry! {
     fn aclCreateScalarList(value: *const *const aclScalar, count: u64)
         -> *mut aclScalarList, else null_mut(),
     {
-        // SAFETY: the caller passes so many.
+        // SAFETY: the caller passes this many.
         let members = unsafe { values(value, count, "value") }?.map(|handle| handle as usize);
         Ok(create::<Scalar>(members)? as *mut aclScalarList)
     }

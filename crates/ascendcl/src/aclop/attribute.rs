@@ -137,7 +137,7 @@ entry! {
 
     /// Sets booleans.
     fn aclopSetAttrListBool(attr: *mut aclopAttr, name: *const c_char, count: c_int, list: *const u8) {
-        // SAFETY: the caller passes a string and so many values, or null.
+        // SAFETY: the caller passes a string and this many values, or null.
         unsafe {
             let flags = listed(list, count)?.map(|byte| byte != 0).collect();
             set(attr, name, Value::Plain(Arg::Flags(flags)))
@@ -146,13 +146,13 @@ entry! {
 
     /// Sets integers.
     fn aclopSetAttrListInt(attr: *mut aclopAttr, name: *const c_char, count: c_int, list: *const i64) {
-        // SAFETY: the caller passes a string and so many values, or null.
+        // SAFETY: the caller passes a string and this many values, or null.
         unsafe { set(attr, name, Value::Plain(Arg::Ints(listed(list, count)?.collect()))) }
     }
 
     /// Sets numbers.
     fn aclopSetAttrListFloat(attr: *mut aclopAttr, name: *const c_char, count: c_int, list: *const f32) {
-        // SAFETY: the caller passes a string and so many values, or null.
+        // SAFETY: the caller passes a string and this many values, or null.
         unsafe {
             let numbers = listed(list, count)?.map(f64::from).collect();
             set(attr, name, Value::Plain(Arg::Floats(numbers)))
@@ -166,7 +166,7 @@ entry! {
         count: c_int,
         list: *const aclDataType,
     ) {
-        // SAFETY: the caller passes a string and so many values, or null.
+        // SAFETY: the caller passes a string and this many values, or null.
         unsafe {
             let numbers: Result<Vec<i64>> = listed(list, count)?.map(known).collect();
             set(attr, name, Value::Plain(Arg::Ints(numbers?)))
@@ -180,7 +180,7 @@ entry! {
         count: c_int,
         list: *mut *const c_char,
     ) {
-        // SAFETY: the caller passes strings and so many of them, or null.
+        // SAFETY: the caller passes strings and this many of them, or null.
         unsafe {
             for text in listed(list.cast_const(), count)? {
                 string(text, "values")?;
@@ -197,7 +197,7 @@ entry! {
         counts: *const c_int,
         lists: *const *const i64,
     ) {
-        // SAFETY: the caller passes a string, and lists with so many values, or null.
+        // SAFETY: the caller passes a string, and lists with this many values, or null.
         unsafe {
             let counts: Vec<c_int> = listed(counts, count)?.collect();
             for (list, count) in listed(lists, count)?.zip(counts) {

@@ -39,7 +39,7 @@ pub fn check_lists(node: &Node, inputs: &[Description]) -> Result<()> {
             let has = node.inputs.join(", ");
             return Err(Error::invalid(format!(
                 "{name}: input {at} is marked as a part of {list}, but {name} has no variable-length input of that \
-                 name: it takes {has}"
+                 name: expected {has}"
             )));
         };
         let after = node.inputs.len() - 1 - first;

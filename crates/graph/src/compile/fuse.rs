@@ -54,9 +54,9 @@ struct Part {
 enum OperandLocation {
     /// All of a use of the step: one element for all.
     One(usize),
-    /// The piece's elements of a use of the step, of so many bytes each.
+    /// The piece's elements of a use of the step, of this many bytes each.
     Piece(usize, usize),
-    /// In the scratch, from this byte on, elements of so many bytes.
+    /// In the scratch, from this byte on, elements of this many bytes.
     Scratch(usize, usize),
 }
 

@@ -135,7 +135,7 @@ impl Options {
         self.option(REUSE).reuse(inputs, outputs)
     }
 
-    /// How a graph with so many inputs and outputs is compiled. `descs` replaces the descriptions of its inputs.
+    /// How a graph with this many inputs and outputs is compiled. `descs` replaces the descriptions of its inputs.
     pub fn compile_options(
         &self,
         inputs: usize,

@@ -15,7 +15,7 @@ fn order(call: &Call<'_>, at: usize, among: &[[usize; 3]]) -> Result<[usize; 3]>
     };
     among.iter().find(matches).copied().ok_or_else(|| {
         let name = call.parameter(at);
-        Error::invalid(format!("{name} = {found:?}: it takes {among:?}"))
+        Error::invalid(format!("{name} = {found:?}: expected {among:?}"))
     })
 }
 

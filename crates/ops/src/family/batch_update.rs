@@ -1,4 +1,4 @@
-//! The last step of a batch norm in training: elements scaled by what sums of their channels say, and the running figures.
+//! The last step of a batch norm in training: elements scaled by what sums of their channels say, and the running mean and variance.
 //!
 //! Workspace: four numbers for each channel, in the type computed in.
 

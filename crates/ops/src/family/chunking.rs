@@ -19,7 +19,7 @@ fn chunk_cat(call: &mut Call<'_>) -> Result<Plan> {
     let (dim, count) = (call.int(1)?, call.int(2)?);
     if dim != 0 {
         let name = call.parameter(1);
-        return Err(Error::invalid(format!("{name} = {dim}: it takes 0 alone")));
+        return Err(Error::invalid(format!("{name} = {dim}: expected 0")));
     }
     let Some(chunks) = usize::try_from(count).ok().filter(|count| *count > 0) else {
         let name = call.parameter(2);

@@ -355,7 +355,7 @@ impl Call<'_> {
         }
         let name = self.parameter(at);
         Err(Error::invalid(format!(
-            "{name} has elements of type {dtype}; it takes float, double, float16, bf16, int8, uint8, int16, int32, int64 and bool"
+            "{name} has elements of type {dtype}; expected float, double, float16, bf16, int8, uint8, int16, int32, int64 and bool"
         )))
     }
 }

@@ -65,7 +65,7 @@ fn gather_v3(call: &mut Call<'_>) -> Result<Plan> {
     let mode = call.int(6)?;
     if mode != 0 && mode != 1 {
         let name = call.parameter(6);
-        return Err(Error::invalid(format!("{name} = {mode}: it takes 0 and 1")));
+        return Err(Error::invalid(format!("{name} = {mode}: expected 0 or 1")));
     }
     gather_v2(call)
 }

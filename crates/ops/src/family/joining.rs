@@ -280,7 +280,7 @@ fn unpacked_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![a.without(dim).packed(); count as usize])
 }
 
-/// Each dimension so many times. Arguments: a, times, out.
+/// Each dimension times. Arguments: a, times, out.
 fn repeat_tensor(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read(0, &[&out])?;

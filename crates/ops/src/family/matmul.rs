@@ -135,8 +135,8 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
             Some(start.with_layout(wide))
         }
     };
-    let there = start.is_some_and(|one| one.address == out.address && one.layout == out.layout);
-    let first = start.filter(|_| !there).map(|one| call.apart(Input::Tensor(one), &out));
+    let in_place = start.is_some_and(|one| one.address == out.address && one.layout == out.layout);
+    let first = start.filter(|_| !in_place).map(|one| call.apart(Input::Tensor(one), &out));
     let (left, right) = (
         input_apart_from(call, left.with_layout(a), &out),
         input_apart_from(call, right.with_layout(b), &out),
@@ -231,7 +231,7 @@ fn broadcast_layout(input: &Input) -> Layout {
     }
 }
 
-/// Fails unless left and right side have so many dimensions.
+/// Fails unless left and right side have this many dimensions.
 fn ranks(call: &Call<'_>, left: usize, right: usize) -> Result<()> {
     for (at, rank) in [(LEFT, left), (RIGHT, right)] {
         let layout = call.layout(at)?;

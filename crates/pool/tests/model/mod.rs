@@ -32,7 +32,7 @@ pub struct PoolModel {
 /// What may happen. Numbers that choose a block count modulo the blocks there are.
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
-    /// Take so many bytes at an alignment for a stream.
+    /// Take this many bytes at an alignment for a stream.
     Allocate(u64, u64, usize),
     /// Give a block back; one in four on a stream that the second number chooses, else on its own.
     Free(usize, usize),
@@ -40,7 +40,7 @@ pub enum Op {
     Use(usize, usize),
     /// Give a stream work.
     Submit(usize),
-    /// Let so many quarters of a stream's open work end, as far as what it waits for is done.
+    /// Let this many quarters of a stream's open work end, as far as what it waits for is done.
     Finish(usize, u64),
     /// The first stream waits for the second.
     Order(usize, usize),

@@ -42,7 +42,7 @@ impl Streams {
         self.submitted[stream].fetch_add(1, Relaxed);
     }
 
-    /// Lets so many quarters of a stream's open work end, as far as what it waits for is done.
+    /// Lets this many quarters of a stream's open work end, as far as what it waits for is done.
     pub fn finish(&self, stream: usize, share: u64) {
         let (submitted, finished) = (&self.submitted[stream], &self.finished[stream]);
         let open = submitted.load(Relaxed) - finished.load(Relaxed);

@@ -63,7 +63,7 @@ pub struct Limits {
 const HALVINGS: u32 = 8;
 
 impl Limits {
-    /// How long a free waits for an alloc of an allocator of which so many were let in before.
+    /// How long a free waits for an alloc of an allocator of which this many were let in before.
     fn free_after(&self, let_in: u32) -> Duration {
         self.free / (1 << let_in.min(HALVINGS))
     }

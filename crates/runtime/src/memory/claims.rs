@@ -83,7 +83,7 @@ impl Claims {
         Claims { store, most, claimed, is_short, growing }
     }
 
-    /// Makes the claim cover so many bytes. False if others have claimed too much.
+    /// Makes the claim cover this many bytes. False if others have claimed too much.
     pub fn cover(&self, used: u64) -> bool {
         if used <= self.claimed.load(SeqCst) {
             return true;

@@ -42,7 +42,7 @@ pub struct Identity {
 /// A call into a user's allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserCall {
-    /// A block of so many bytes.
+    /// A block of this many bytes.
     Alloc(usize),
     /// The same, preferably at this address.
     Advise(usize, usize),

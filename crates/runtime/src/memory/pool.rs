@@ -196,7 +196,7 @@ impl StreamPool {
         self.pool.progress().follow_events.load(Ordering::Relaxed)
     }
 
-    /// What is free above so many bytes goes back to the device whenever a stream is waited for.
+    /// What is free above this many bytes goes back to the device whenever a stream is waited for.
     pub fn release_above(&self) -> u64 {
         self.release_above.load(Ordering::Relaxed)
     }

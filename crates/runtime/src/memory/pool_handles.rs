@@ -12,7 +12,7 @@ impl HandleObject for StreamPool {
 
 /// Pools by handle.
 impl Runtime {
-    /// A new pool over the memory of a device that is open; it takes at most so many bytes, and gives
+    /// A new pool over the memory of a device that is open; it takes at most this many bytes, and gives
     /// back all that it has free whenever a stream of the device is waited for. Returns its handle.
     pub fn create_pool(&self, device: i64, most: u64) -> Result<usize> {
         self.current_context()?;

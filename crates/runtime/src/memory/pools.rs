@@ -63,7 +63,7 @@ impl Table {
 
 /// Stream-ordered memory.
 impl Memory {
-    /// A new pool that takes at most so many bytes from its device.
+    /// A new pool that takes at most this many bytes from its device.
     pub fn create_pool(&self, device: u32, most: u64) -> Arc<StreamPool> {
         self.pools.table.lock().add(self, device, most, false)
     }
@@ -147,7 +147,7 @@ impl Memory {
         self.pools.get(number)
     }
 
-    /// What a pool has free above so many bytes goes back whenever a stream of its device is waited for.
+    /// What a pool has free above this many bytes goes back whenever a stream of its device is waited for.
     pub fn set_release_above(&self, pool: &StreamPool, bytes: u64) {
         pool.release_above.store(bytes, Ordering::Relaxed);
         self.pools.thresholds.store(true, Ordering::Relaxed);

@@ -72,7 +72,7 @@ fn halvings(x: f32) -> (i32, f32) {
     (n, rest_of(x, multiple))
 }
 
-/// x without so many times ln 2.
+/// `x - times * ln 2`, in two steps so that little is lost.
 #[inline(always)]
 fn rest_of(x: f32, multiple: f32) -> f32 {
     multiple.mul_add(-LN_2_LOW, multiple.mul_add(-LN_2_HIGH, x))

@@ -5,7 +5,7 @@ use super::strip::{STRIP, load, store_one};
 use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut};
 
-/// Elements of a tree over so many weights.
+/// Elements of a tree over this many weights.
 pub fn tree_size(categories: usize) -> usize {
     2 * categories.next_power_of_two()
 }
@@ -66,7 +66,7 @@ fn plant(tree: &mut [f64], weights: &View<'_>, row: usize) -> Result<(), String>
     let strides = weights.strides();
     for (at, some) in tree[leaves..leaves + count].chunks_mut(STRIP).enumerate() {
         let offset = row as isize * strides[0] + (at * STRIP) as isize * strides[1];
-        // SAFETY: the row has so many weights.
+        // SAFETY: the row has this many weights.
         unsafe {
             let from = weights.first().offset(offset * weights.item() as isize);
             load(weights.dtype(), from, strides[1], some);

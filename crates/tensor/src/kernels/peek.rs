@@ -8,7 +8,7 @@ pub fn first(view: View<'_>) -> Option<Scalar> {
     if view.count() == 0 || item > bytes.len() {
         return None;
     }
-    // SAFETY: there is a first element of so many bytes.
+    // SAFETY: there is a first element of this many bytes.
     unsafe { std::ptr::copy_nonoverlapping(view.first(), bytes.as_mut_ptr(), item) };
     Scalar::read(&bytes, view.dtype())
 }

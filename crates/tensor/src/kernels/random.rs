@@ -46,7 +46,7 @@ fn generate<C: Compute + Default>(
     });
 }
 
-/// A real number from 0 to below 1 with so many bits after the point.
+/// A real number from 0 to below 1 with this many bits after the point.
 #[inline(always)]
 fn unit(word: u32, bits: u32) -> f32 {
     (word >> (32 - bits)) as i32 as f32 * (1.0 / (1u32 << bits) as f32)

@@ -37,7 +37,7 @@ pub trait Fold: Copy + Send + Sync + 'static {
     fn merge(&self, a: Self::Accumulator, b: Self::Accumulator) -> Self::Accumulator;
 }
 
-/// A reduction is cut into parts of at least so many elements.
+/// A reduction is cut into parts of at least this many elements.
 pub const CHUNK: usize = 32 * 1024;
 const MOST_PARTS: usize = 32;
 const MANY: usize = 1024;

@@ -9,7 +9,7 @@ use crate::{View, ViewMut};
 /// Which elements of a line are selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// The first so many, in order.
+    /// The first elements, this many, in order.
     First(usize),
     /// The one with this rank in the order.
     Nth(usize),

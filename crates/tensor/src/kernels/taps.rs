@@ -57,7 +57,7 @@ pub enum Rule {
     SmoothLinear(Scaling),
     /// A cubic curve as wide as two outputs on each side, at least as two inputs.
     SmoothCubic(Scaling),
-    /// The input with borders: `before` positions in front (negative: so many less).
+    /// The input with borders: `before` positions in front (negative: as many fewer).
     Padding(i64, Edge),
 }
 

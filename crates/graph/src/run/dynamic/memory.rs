@@ -13,7 +13,7 @@ pub struct ValueMemory {
 }
 
 impl ValueMemory {
-    /// For so many values, none of them anywhere.
+    /// For this many values, none of them anywhere.
     pub fn new(values: usize) -> ValueMemory {
         let mut blocks = Vec::new();
         blocks.resize_with(values, || None);

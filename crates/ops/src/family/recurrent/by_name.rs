@@ -28,7 +28,7 @@ pub fn expect_among(call: &Call<'_>, (at, among): Choice) -> Result<()> {
         return Ok(());
     }
     let (name, among) = (call.parameter(at), among.join(", "));
-    Err(Error::invalid(format!("{name} = {value}: it takes {among}")))
+    Err(Error::invalid(format!("{name} = {value}: expected {among}")))
 }
 
 /// Fails when an input of the kinds that are not taken (peepholes, masks of dropout) has more than a place holder in it.

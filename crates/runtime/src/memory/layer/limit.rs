@@ -1,4 +1,4 @@
-//! `limit:8gib`: so many bytes may be out at a time, and not one more.
+//! `limit:8gib`: this many bytes may be out at a time, and not one more.
 
 use super::Layer;
 use super::spec::Size;
@@ -11,7 +11,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Refuses a block that would bring the user's bytes over a limit. Bytes are counted before they are
 /// taken and until they are given back, so the limit holds at every moment, whatever threads do; a
-/// take that fails below counts nothing. One atomic a call.
+/// take that fails below counts nothing. One atomic operation per call.
 pub struct Limit {
     most: u64,
     live: AtomicU64,

@@ -33,7 +33,7 @@ struct Externals {
 }
 
 impl Layers {
-    /// New layers for so many devices.
+    /// New layers for this many devices.
     pub fn new(
         spec: &Spec,
         devices: usize,

@@ -79,10 +79,10 @@ impl Attention<'_> {
                         return load_line(shift, at, line);
                     }
                     let at = on_diagonal(shift, at);
-                    let there = line.len().min(shift.dims()[3].saturating_sub(at[3]));
-                    line[there..].fill(0.0);
-                    if there > 0 {
-                        load_line(shift, at, &mut line[..there]);
+                    let present = line.len().min(shift.dims()[3].saturating_sub(at[3]));
+                    line[present..].fill(0.0);
+                    if present > 0 {
+                        load_line(shift, at, &mut line[..present]);
                     }
                 });
                 let scores = scores.as_flattened_mut().iter_mut();

@@ -115,8 +115,8 @@ impl Block {
             for (row, sums) in sums.iter().enumerate() {
                 for (column, sum) in sums.iter().enumerate() {
                     let to = c.add(row * self.ldc + column);
-                    let there = if self.adds { to.read_unaligned() } else { 0.0 };
-                    to.write_unaligned(*sum + there);
+                    let previous = if self.adds { to.read_unaligned() } else { 0.0 };
+                    to.write_unaligned(*sum + previous);
                 }
             }
         }

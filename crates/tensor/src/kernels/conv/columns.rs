@@ -28,7 +28,7 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// The runs of the positions `range`, at most [`TILE`] of them, of so many samples and positions along each axis.
+    /// The runs of the positions `range`, at most [`TILE`] of them, of this many samples and positions along each axis.
     pub fn new([_, depth, height, width]: [usize; 4], range: Range<usize>) -> Runs {
         assert!(range.len() <= TILE);
         let mut all = Runs { count: 0, runs: [Run::default(); TILE] };

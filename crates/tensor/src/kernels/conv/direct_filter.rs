@@ -154,8 +154,8 @@ impl Band<'_> {
     unsafe fn add<const N: usize>(&self, offsets: &[usize], sums: &mut [[f32; WIDTH]]) {
         let (whole, rest) = (self.width / WIDTH * WIDTH, self.width % WIDTH);
         let inside: [u32; WIDTH] = std::array::from_fn(|lane| if lane < rest { !0 } else { 0 });
-        let offsets: [usize; N] = offsets.try_into().expect("so many taps");
-        let mut all: [[f32; WIDTH]; N] = (&*sums).try_into().expect("so many taps");
+        let offsets: [usize; N] = offsets.try_into().expect("as many taps as the tile has");
+        let mut all: [[f32; WIDTH]; N] = (&*sums).try_into().expect("as many taps as the tile has");
         // SAFETY: as the caller guarantees.
         let eight =
             |line: &[f32], at: usize| unsafe { *line.as_ptr().add(at).cast::<[f32; WIDTH]>() };

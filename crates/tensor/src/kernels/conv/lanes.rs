@@ -130,7 +130,7 @@ impl Lanes {
         (spanned(&self.axes[1], band), spanned(&self.axes[2], self.positions[3]))
     }
 
-    /// Elements of the copy for so many output lines.
+    /// Elements of the copy for this many output lines.
     pub fn copy_size(&self, lines: usize) -> usize {
         let (lines, pitch) = self.copied(lines);
         if self.band.is_some() { self.inputs * self.axes[0].taps * lines * pitch } else { 0 }

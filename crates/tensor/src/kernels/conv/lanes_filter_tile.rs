@@ -78,7 +78,7 @@ mod avx512 {
     /// `P` rows and `N` vectors of channels, in registers.
     #[target_feature(enable = "avx512f")]
     unsafe fn filter_of<const P: usize, const N: usize>(tile: &FilterTile<'_>) {
-        let rows: [isize; P] = tile.rows.try_into().expect("so many rows");
+        let rows: [isize; P] = tile.rows.try_into().expect("as many rows as the tile has");
         let mut sums = [[_mm512_setzero_ps(); N]; P];
         let mut grads = tile.grads;
         for sample in 0..tile.samples.0 as isize {

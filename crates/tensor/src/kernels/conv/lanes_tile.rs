@@ -195,7 +195,7 @@ mod avx512 {
         from: &[isize],
         into: &mut Sums,
     ) {
-        let places: [isize; P] = from.try_into().expect("so many positions");
+        let places: [isize; P] = from.try_into().expect("as many positions as the tile has");
         let mut sums = [[_mm512_setzero_ps(); N]; P];
         let (mut weights, mut channel) = (tile.weights, tile.source);
         for _ in 0..tile.inputs {

@@ -66,9 +66,9 @@ pub fn finish<C: Number>(task: &Task<'_, C>, offset: isize, stride: isize, sums:
     // SAFETY: the elements belong to `out`, and to this thread alone.
     unsafe {
         if task.beta != C::ZERO {
-            let there = strip(&task.out, offset, stride, sums.len(), false, &mut buffer);
-            for (sum, there) in sums.iter_mut().zip(there) {
-                *sum = sum.add(task.beta.mul(*there));
+            let previous = strip(&task.out, offset, stride, sums.len(), false, &mut buffer);
+            for (sum, previous) in sums.iter_mut().zip(previous) {
+                *sum = sum.add(task.beta.mul(*previous));
             }
         }
         let to = task.out.first_mut().offset(offset * task.out.item() as isize);
