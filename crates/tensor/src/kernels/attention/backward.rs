@@ -98,14 +98,14 @@ pub fn backward(
     }
 }
 
-/// A panel of queries on the way back.
-struct Returning {
+/// The backward state of a panel of queries.
+struct PanelBackward {
     panel: Panel,
     /// The greatest score of each query, and one by the sum of exponentials.
     most: Lane,
     factors: Lane,
     /// The sum of the weights' gradients, each times its weight.
-    share: Lane,
+    delta: Lane,
     /// The softmax and the sum of products, where they are looked for.
     softmax: Softmax,
     products: Lane,
@@ -122,7 +122,7 @@ struct Turned<'s> {
 /// Scores (or weights) of a panel with a tile, and the gradients of weights (or of plain products).
 struct Scores<'s> {
     weights: &'s mut [Lane],
-    slopes: &'s mut [Lane],
+    score_grads: &'s mut [Lane],
     side: &'s mut [f32],
 }
 
@@ -131,15 +131,16 @@ struct Scores<'s> {
 fn group(task: &Attention<'_>, to: &Gradients<'_>, scratch: &mut [f32], at: [usize; 2]) {
     let sizes = task.sizes();
     let [to_keys, to_values, keys, values, rest @ ..] = cut(scratch, sizes.backward_parts());
-    let [queries, grads, turned_queries, turned_grads, to_queries, weights, slopes, side] = rest;
+    let [queries, grads, turned_queries, turned_grads, to_queries, weights, score_grads, side] =
+        rest;
     let mut turned = Turned { queries, grads, turned_queries, turned_grads };
-    let (weights, slopes) = (weights.as_chunks_mut().0, slopes.as_chunks_mut().0);
-    let mut scores = Scores { weights, slopes, side };
+    let (weights, score_grads) = (weights.as_chunks_mut().0, score_grads.as_chunks_mut().0);
+    let mut scores = Scores { weights, score_grads, side };
     to_keys.fill(0.0);
     to_values.fill(0.0);
     let heads = sizes.heads_of_group();
     for head in at[1] * heads..(at[1] + 1) * heads {
-        let mut lost = 0f32;
+        let mut to_sink = 0f32;
         for first in (0..sizes.queries).step_by(sizes.run().max(1)) {
             let rows = first..(first + sizes.run()).min(sizes.queries);
             let head = [at[0], head];
@@ -160,15 +161,15 @@ fn group(task: &Attention<'_>, to: &Gradients<'_>, scratch: &mut [f32], at: [usi
                     values,
                     |number, one, tile, keys, values| {
                         turned.products(&sizes, number, one, tile.len(), keys, values, &mut scores);
-                        one.look(task, &tile, &mut scores);
+                        one.accumulate_stats(task, &tile, &mut scores);
                     },
                 );
-                panels.iter_mut().flatten().for_each(|one| one.looked(to));
+                panels.iter_mut().flatten().for_each(|one| one.finish_stats(to));
             }
             to_queries.fill(0.0);
             each_tile(task, &mut panels, at, keys, values, |number, one, tile, keys, values| {
                 turned.products(&sizes, number, one, tile.len(), keys, values, &mut scores);
-                one.slopes(task, &tile, &mut scores);
+                one.score_gradients(task, &tile, &mut scores);
                 let to_queries = &mut to_queries[number * LANES * sizes.features..];
                 turned.back(&sizes, number, one, &tile, keys, (to_queries, to_keys), &scores);
                 let count = tile.len();
@@ -185,11 +186,11 @@ fn group(task: &Attention<'_>, to: &Gradients<'_>, scratch: &mut [f32], at: [usi
                 }
                 let (lines, at) = ((&*lines, sizes.features), [head[0], head[1], first]);
                 put(&to.query, at, lines, count, sizes.features);
-                lost += one.lost(task);
+                to_sink += one.sink_gradient(task);
             }
         }
         if let Some(sink) = to.sink {
-            PositionAccessMut::new(sink).set(&[at[0], head], -lost);
+            PositionAccessMut::new(sink).set(&[at[0], head], -to_sink);
         }
     }
     let [features, width] = sizes.padded();
@@ -201,11 +202,11 @@ fn group(task: &Attention<'_>, to: &Gradients<'_>, scratch: &mut [f32], at: [usi
 #[inline(always)]
 fn each_tile(
     task: &Attention<'_>,
-    panels: &mut [Option<Returning>; PANELS],
+    panels: &mut [Option<PanelBackward>; PANELS],
     at: [usize; 2],
     keys: &mut [f32],
     values: &mut [f32],
-    mut body: impl FnMut(usize, &mut Returning, Range<usize>, Left, Left),
+    mut body: impl FnMut(usize, &mut PanelBackward, Range<usize>, Left, Left),
 ) {
     let ranges = || panels.iter().flatten().map(|one| one.panel.keys.clone());
     let filled = || ranges().filter(|keys| !keys.is_empty());
@@ -243,14 +244,14 @@ impl Turned<'_> {
         rows: Range<usize>,
         number: usize,
         lines: &mut [f32],
-    ) -> Returning {
+    ) -> PanelBackward {
         let sizes = task.sizes();
         let [features, width] = sizes.padded();
         let at = number * LANES;
         let queries = &mut self.queries[at * features..][..LANES * features];
         let grads = &mut self.grads[at * width..][..LANES * width];
         // SAFETY: the rows are inside the views, and the buffers hold those of a panel.
-        let [mut most, mut factors, mut share] = unsafe {
+        let [mut most, mut factors, mut delta] = unsafe {
             let from = rows_of(&task.query, head, rows.clone(), lines);
             pad(from, queries, sizes.features, rows.len());
             let turned = self.turned_queries[at * sizes.features..].as_mut_ptr();
@@ -272,18 +273,18 @@ impl Turned<'_> {
         if let Some(result) = &to.result {
             // SAFETY: as above.
             let results = unsafe { rows_of(result, head, rows.clone(), lines) };
-            for (lane, share) in share.iter_mut().enumerate().take(rows.len()) {
+            for (lane, delta) in delta.iter_mut().enumerate().take(rows.len()) {
                 // SAFETY: as above.
                 let line = unsafe {
                     std::slice::from_raw_parts(results.first.add(lane * results.pitch), sizes.width)
                 };
-                *share =
+                *delta =
                     crate::kernels::matmul::dot_strips(&grads[lane * width..][..sizes.width], line);
             }
         }
         let softmax = Softmax::new(task, head[1]);
         let panel = Panel::new(task, head, rows);
-        Returning { panel, most, factors, share, softmax, products: [0.0; LANES] }
+        PanelBackward { panel, most, factors, delta, softmax, products: [0.0; LANES] }
     }
 
     /// The plain products of queries and keys, and of gradients and values.
@@ -292,7 +293,7 @@ impl Turned<'_> {
         &self,
         sizes: &Sizes,
         number: usize,
-        one: &Returning,
+        one: &PanelBackward,
         rows: usize,
         keys: Left,
         values: Left,
@@ -308,7 +309,7 @@ impl Turned<'_> {
             let shape = Shape { rows, columns, depth: sizes.features, add: false };
             product(shape, keys, turned(queries), lanes(scores.weights));
             let shape = Shape { rows, columns, depth: sizes.width, add: false };
-            product(shape, values, turned(grads), lanes(scores.slopes));
+            product(shape, values, turned(grads), lanes(scores.score_grads));
         }
     }
 
@@ -318,7 +319,7 @@ impl Turned<'_> {
         &self,
         sizes: &Sizes,
         number: usize,
-        one: &Returning,
+        one: &PanelBackward,
         tile: &Range<usize>,
         keys: Left,
         (to_queries, to_keys): (&mut [f32], &mut [f32]),
@@ -326,17 +327,17 @@ impl Turned<'_> {
     ) {
         let (count, padded) = (one.panel.count(), sizes.padded()[0]);
         let columns = count.next_multiple_of(GRAIN);
-        let slopes = Rows { first: scores.slopes.as_ptr().cast::<f32>(), pitch: LANES };
-        // SAFETY: tile, panel, slopes and both gradients have these sizes.
+        let score_grads = Rows { first: scores.score_grads.as_ptr().cast::<f32>(), pitch: LANES };
+        // SAFETY: tile, panel, score_grads and both gradients have these sizes.
         unsafe {
             let shape = Shape { rows: sizes.features, columns, depth: tile.len(), add: true };
             let to = Rows { first: to_queries.as_mut_ptr(), pitch: LANES };
-            product(shape, keys.transposed(), slopes, to);
+            product(shape, keys.transposed(), score_grads, to);
             let shape = Shape { rows: tile.len(), columns: padded, depth: count, add: true };
             let queries = self.queries[number * LANES * padded..].as_ptr();
             let to = to_keys[tile.start * padded..].as_mut_ptr();
             let queries = Rows { first: queries, pitch: padded };
-            product(shape, slopes.left(), queries, Rows { first: to, pitch: padded });
+            product(shape, score_grads.left(), queries, Rows { first: to, pitch: padded });
         }
     }
 
@@ -345,7 +346,7 @@ impl Turned<'_> {
         &self,
         sizes: &Sizes,
         number: usize,
-        one: &Returning,
+        one: &PanelBackward,
         tile: &Range<usize>,
         to_values: &mut [f32],
         scores: &Scores<'_>,
@@ -360,19 +361,25 @@ impl Turned<'_> {
     }
 }
 
-impl Returning {
-    /// Counts a tile of plain products in, to know softmax and share.
+impl PanelBackward {
+    /// Counts a tile of plain products in, to learn softmax and delta.
     #[inline(always)]
-    fn look(&mut self, task: &Attention<'_>, tile: &Range<usize>, scores: &mut Scores<'_>) {
+    fn accumulate_stats(
+        &mut self,
+        task: &Attention<'_>,
+        tile: &Range<usize>,
+        scores: &mut Scores<'_>,
+    ) {
         let count = tile.len();
-        let (weights, slopes) = (&mut scores.weights[..count], &mut scores.slopes[..count]);
+        let (weights, score_grads) =
+            (&mut scores.weights[..count], &mut scores.score_grads[..count]);
         task.score(&self.panel, tile, weights, scores.side);
         let factors = self.softmax.take(weights);
-        task.drop_some(&self.panel, tile, slopes, scores.side);
+        task.drop_some(&self.panel, tile, score_grads, scores.side);
         let mut sums = [0f32; LANES];
-        for (weights, slopes) in weights.iter().zip(slopes) {
+        for (weights, score_grads) in weights.iter().zip(score_grads) {
             for lane in 0..LANES {
-                sums[lane] += weights[lane] * slopes[lane];
+                sums[lane] += weights[lane] * score_grads[lane];
             }
         }
         for lane in 0..LANES {
@@ -381,44 +388,45 @@ impl Returning {
     }
 
     /// What was looked for, where the caller does not know it.
-    fn looked(&mut self, to: &Gradients<'_>) {
+    fn finish_stats(&mut self, to: &Gradients<'_>) {
         let factors = self.softmax.factors();
         if to.softmax_stats.is_none() {
             (self.most, self.factors) = (self.softmax.most, factors);
         }
         if to.result.is_none() {
-            for (share, (product, factor)) in
-                self.share.iter_mut().zip(self.products.iter().zip(factors))
+            for (delta, (product, factor)) in
+                self.delta.iter_mut().zip(self.products.iter().zip(factors))
             {
-                *share = product * factor;
+                *delta = product * factor;
             }
         }
     }
 
     /// Plain products become weights, and the gradients of those become the gradients of the plain products.
     #[inline(always)]
-    fn slopes(&self, task: &Attention<'_>, tile: &Range<usize>, scores: &mut Scores<'_>) {
+    fn score_gradients(&self, task: &Attention<'_>, tile: &Range<usize>, scores: &mut Scores<'_>) {
         let count = tile.len();
-        let (weights, slopes) = (&mut scores.weights[..count], &mut scores.slopes[..count]);
+        let (weights, score_grads) =
+            (&mut scores.weights[..count], &mut scores.score_grads[..count]);
         task.score(&self.panel, tile, weights, scores.side);
-        task.drop_some(&self.panel, tile, slopes, scores.side);
+        task.drop_some(&self.panel, tile, score_grads, scores.side);
         let lanes = lanes();
-        for (weights, slopes) in weights.iter_mut().zip(slopes) {
+        for (weights, score_grads) in weights.iter_mut().zip(score_grads) {
             let known = self.most[..lanes].iter().zip(&self.factors[..lanes]);
-            let known = known.zip(&self.share[..lanes]);
-            let both = weights[..lanes].iter_mut().zip(&mut slopes[..lanes]);
-            for ((weight, slope), ((most, factor), share)) in both.zip(known) {
+            let known = known.zip(&self.delta[..lanes]);
+            let both = weights[..lanes].iter_mut().zip(&mut score_grads[..lanes]);
+            for ((weight, score_grad), ((most, factor), delta)) in both.zip(known) {
                 let above = *weight - most;
                 let above = if above > 88.0 { 88.0 } else { above };
                 let raised = exp_below(above) * factor;
                 *weight = if *weight == f32::NEG_INFINITY { 0.0 } else { raised };
-                *slope = *weight * (*slope - share) * task.scale;
+                *score_grad = *weight * (*score_grad - delta) * task.scale;
             }
         }
     }
 
     /// What a sink takes of the weights' gradients.
-    fn lost(&self, task: &Attention<'_>) -> f32 {
+    fn sink_gradient(&self, task: &Attention<'_>) -> f32 {
         if task.sink.is_none() {
             return 0.0;
         }
@@ -426,7 +434,7 @@ impl Returning {
         let lane = |lane: usize| {
             crate::kernels::math::exp(sink - self.most[lane])
                 * self.factors[lane]
-                * self.share[lane]
+                * self.delta[lane]
         };
         (0..self.panel.count()).map(lane).sum()
     }
