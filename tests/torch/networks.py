@@ -348,7 +348,7 @@ NETWORKS = {
     "cnn": Network(Cnn, pictures),
     "resnet": Network(ResNet18, large_pictures, rate=0.01),
     "unet": Network(UNet, masks, mask_loss),
-    "vit": Network(ViT, pictures),
+    "vit": Network(ViT, pictures, rate=0.01),
     "lstm": Network(Lstm, kinds_of_text, rate=0.2),
     "gpt": Network(Gpt, next_letters),
     "llama": Network(Llama, next_letters),

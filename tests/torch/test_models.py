@@ -23,6 +23,8 @@ NEAR_GROWN = 5e-2
 GROWING = {"cnn", "resnet"}
 # Autocast on `cpu` and on `npu` computes other operators in half precision, so only the course is the same.
 NEAR_AUTOCAST = 0.1
+# PyTorch has no LSTM in float16 on the CPU: there it is computed in float32.
+NO_FLOAT16_ON_CPU = {"lstm"}
 
 # In `cargo xtask test` each network in one way and each way with one network; `deep` has all of them.
 FEW = [
@@ -64,7 +66,9 @@ def identity(value):
 @pytest.mark.filterwarnings("ignore:LSTM fallback")
 @pytest.mark.parametrize("name, recipe", FEW + ALL if DEEP else FEW, ids=identity)
 def test_losses_are_those_of_the_cpu(name, recipe):
-    expected, actual = (train(name, device, recipe, STEPS) for device in ("cpu", "npu"))
+    no_autocast = name in NO_FLOAT16_ON_CPU and recipe.autocast == torch.float16
+    expected = train(name, "cpu", recipe._replace(autocast=None) if no_autocast else recipe, STEPS)
+    actual = train(name, "npu", recipe, STEPS)
     assert sum(expected[-5:]) < sum(expected[:5]), expected
     if recipe.autocast:
         assert_same_course(actual, expected, NEAR_AUTOCAST)
