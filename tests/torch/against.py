@@ -17,7 +17,7 @@ LAYOUTS = {
 
 
 def gelu(x):
-    """GELU as aclnnGelu computes it, by the hyperbolic tangent, whichever kind torch_npu was asked for: on the CPU that kind."""
+    """GELU as aclnnGelu computes it, in the tanh form, whichever torch_npu was asked for; on the CPU the same form."""
     return torch.nn.functional.gelu(x, approximate="tanh" if x.is_cpu else "none")
 
 

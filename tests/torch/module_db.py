@@ -29,7 +29,7 @@ STEPS = 4
 RANDOM = ("Dropout", "RReLU", "FractionalMaxPool")
 # Modules with attention have dropout inside, whose numbers differ by device, unless it is off.
 DROPS = ("Transformer", "MultiheadAttention")
-# aclnnGelu computes the tangent's kind: see docs/operators.md.
+# aclnnGelu computes the tanh form: see docs/operators.md.
 NOISE = {"nn.GELU": 1e-3}
 RTOL = 1e-4
 # What torch_npu does in a way of its own: see op_db.py.

@@ -259,8 +259,8 @@ def deformable_conv2d(images, weight, offsets, bias, stride, padding, dilation, 
 
 
 def batch_norm_update(x, sums, squares, scale, offset, epsilon, mean=None, variance=None, factor=0.0):
-    """The last step of a batch norm in training: the result, with running statistics those and the ones of the batch, else those of the
-    batch and its variance without bias."""
+    """The last step of a batch norm in training: the result, then the running mean and variance
+    (where there are any), then those of the batch; without running ones, the variance of the batch without bias."""
     count = x.numel() // x.shape[1]
     of_batch, spread = sums / count, squares / count - (sums / count).square()
     wide = (1, -1, *[1] * (x.dim() - 2))

@@ -20,8 +20,8 @@ def both(function, *inputs, rtol=1e-5):
     return actual
 
 
-def on_npu(x):
-    """Indices on the device of `x`."""
+def no_indices(x):
+    """No indices, on the device of `x`."""
     return torch.zeros(0, dtype=torch.int64, device=x.device)
 
 
@@ -56,10 +56,10 @@ def test_empty_and_without_dimensions(name):
     [
         lambda x: x.sum(0), lambda x: x.sum(1), lambda x: x.mean(1), lambda x: x.any(1), lambda x: x.all(0), lambda x: x.var(1), lambda x: x.softmax(0),
         lambda x: x.log_softmax(1), lambda x: x.cumsum(1), lambda x: x.sort(0), lambda x: x.topk(0, 1), lambda x: x.max(1) if x.shape[1] else x.sum(1),
-        lambda x: F.layer_norm(x, x.shape[1:]) if x.shape[1] else x, lambda x: x.index_select(1, on_npu(x)), lambda x: x[:, on_npu(x)], lambda x: torch.cat([x, x], 1),
-        lambda x: x.gather(1, on_npu(x).reshape(x.shape[0], 0) if not x.shape[0] else on_npu(x).expand(x.shape[0], 0)), lambda x: x.tril(), lambda x: x.t().contiguous(),
+        lambda x: F.layer_norm(x, x.shape[1:]) if x.shape[1] else x, lambda x: x.index_select(1, no_indices(x)), lambda x: x[:, no_indices(x)], lambda x: torch.cat([x, x], 1),
+        lambda x: x.gather(1, no_indices(x).reshape(x.shape[0], 0) if not x.shape[0] else no_indices(x).expand(x.shape[0], 0)), lambda x: x.tril(), lambda x: x.t().contiguous(),
         lambda x: x @ x.t(), lambda x: x.t() @ x, lambda x: torch.bmm(x[None], x.t()[None]), lambda x: F.linear(x, x, x.new_ones(x.shape[0])), lambda x: x.repeat(2, 3),
-        lambda x: F.embedding(on_npu(x), x + 0) if x.shape[0] else x, lambda x: x.argmax(1) if x.shape[1] else x, lambda x: x.logsumexp(1) if x.shape[1] else x,
+        lambda x: F.embedding(no_indices(x), x + 0) if x.shape[0] else x, lambda x: x.argmax(1) if x.shape[1] else x, lambda x: x.logsumexp(1) if x.shape[1] else x,
         lambda x: F.pad(x, (1, 1)), lambda x: x.roll(1, 1), lambda x: x.repeat_interleave(2, 1), lambda x: torch.where(x > 0, x, x[:, :1] if x.shape[1] else x),
     ],
 )  # fmt: skip

@@ -90,7 +90,7 @@ UNARY = {
     "logit": (torch.logit, 0.1, 0.9),
     "sinc": (torch.sinc, -3, 3),
 }
-NOT_DERIVED = {"add_alpha", "frac"}
+WITHOUT_BACKWARD = {"add_alpha", "frac"}
 
 BINARY = {
     "add": lambda x, y: x + y,
@@ -109,14 +109,14 @@ BINARY = {
     "xlogy": torch.xlogy,
     "logaddexp": torch.logaddexp,
 }
-WHOLE = {
+DIVISIONS = {
     "floor_divide": torch.floor_divide,
     "div_floor": lambda x, y: torch.div(x, y, rounding_mode="floor"),
     "div_trunc": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
     "remainder": torch.remainder,
     "fmod": torch.fmod,
 }
-TESTS = {
+COMPARISONS = {
     "eq": torch.eq,
     "ne": torch.ne,
     "gt": torch.gt,
@@ -138,7 +138,7 @@ def test_of_one(name, dtype, layout):
     function, low, high = UNARY[name]
     x = numbers(low, high, dtype)
     agree(function, x, view=LAYOUTS[layout])
-    if name not in NOT_DERIVED:
+    if name not in WITHOUT_BACKWARD:
         agree(function, x, view=LAYOUTS[layout], backward=True)
 
 
@@ -159,30 +159,30 @@ def test_of_two_that_broadcast(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", [*REALS, torch.int64, torch.int32, torch.uint8], ids=str)
-@pytest.mark.parametrize("name", WHOLE)
-def test_of_whole_quotients(name, dtype):
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_division_and_remainder(name, dtype):
     x = numbers(0 if dtype == torch.uint8 else -9, 9, dtype)
-    agree(WHOLE[name], x, numbers(1, 4, dtype, seed=1))
-    agree(WHOLE[name], x, 3)
-    agree(WHOLE[name], x, numbers(1, 4, dtype, seed=1)[0])
+    agree(DIVISIONS[name], x, numbers(1, 4, dtype, seed=1))
+    agree(DIVISIONS[name], x, 3)
+    agree(DIVISIONS[name], x, numbers(1, 4, dtype, seed=1)[0])
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", [*REALS, torch.int64, torch.int32, torch.uint8, torch.bool], ids=str)
-@pytest.mark.parametrize("name", TESTS)
-def test_of_truth(name, dtype, layout):
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_comparisons(name, dtype, layout):
     x, y = numbers(0, 3, dtype), numbers(0, 3, dtype, seed=1)
-    agree(TESTS[name], x, y, view=LAYOUTS[layout])
-    agree(TESTS[name], x, x, view=LAYOUTS[layout])
+    agree(COMPARISONS[name], x, y, view=LAYOUTS[layout])
+    agree(COMPARISONS[name], x, x, view=LAYOUTS[layout])
 
 
 @pytest.mark.parametrize("dtype", [*REALS, torch.int64, torch.int32, torch.uint8, torch.bool], ids=str)
-@pytest.mark.parametrize("name", TESTS)
-def test_of_truth_with_numbers_and_in_place(name, dtype):
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_comparisons_with_numbers_and_in_place(name, dtype):
     x, y = numbers(0, 3, dtype), numbers(0, 3, dtype, seed=1)
     if name in ("eq", "ne", "gt", "ge", "lt", "le"):
         for number in (1, 0.1, True):
-            agree(TESTS[name], x, number)
+            agree(COMPARISONS[name], x, number)
         on_npu = x.npu()
         getattr(on_npu, name + "_")(y.npu())
         assert_near(on_npu, getattr(x, name + "_")(y))
@@ -204,7 +204,7 @@ def test_of_bits_and_integers(dtype):
     agree(lambda x: x * 2, x)
     agree(torch.maximum, x, y)
     agree(lambda x, y: torch.where(x > y, x, y), x, y)
-    # Of other integers torch_npu asks for whole results.
+    # For the other integer types torch_npu asks for integer results.
     if dtype in (torch.int64, torch.bool):
         agree(torch.exp, x)
         agree(torch.sqrt, x)
@@ -283,7 +283,7 @@ def test_over_shared_memory():
 
 def test_gelu_backward_of_both_kinds():
     x = numbers(-3, 3, torch.float32)
-    # torch_npu calls aclnnGelu for either kind, and aclnnGelu has the tangent's alone.
+    # torch_npu calls aclnnGelu for either kind, and aclnnGelu computes the tanh form only.
     agree(gelu, x, backward=True)
     agree(lambda x: F.gelu(x, approximate="tanh"), x, backward=True)
     exact, ours = F.gelu(x), F.gelu(x.npu()).cpu()
@@ -305,14 +305,14 @@ def test_foreach(name, dtype):
     cpu = [numbers(0.5, 2, dtype, size=size) for size in sizes]
     others = [numbers(0.5, 2, dtype, size=size, seed=1) for size in sizes]
     for argument in FOREACH[name] or (None,):
-        on_cpu = [] if argument is None else [others if argument == "list" else argument]
-        on_npu = [x.npu() for x in cpu]
-        on_npu = [[y.npu() for y in others] if one is others else one for one in on_cpu]
-        assert_near(getattr(torch, f"_foreach_{name}")(on_npu, *on_npu), getattr(torch, f"_foreach_{name}")(cpu, *on_cpu))
+        cpu_arguments = [] if argument is None else [others if argument == "list" else argument]
+        npu = [x.npu() for x in cpu]
+        npu_arguments = [[y.npu() for y in others] if one is others else one for one in cpu_arguments]
+        assert_near(getattr(torch, f"_foreach_{name}")(npu, *npu_arguments), getattr(torch, f"_foreach_{name}")(cpu, *cpu_arguments))
         copies = [x.clone() for x in cpu]
-        getattr(torch, f"_foreach_{name}_")(on_npu, *on_npu)
-        getattr(torch, f"_foreach_{name}_")(copies, *on_cpu)
-        assert_near(on_npu, copies)
+        getattr(torch, f"_foreach_{name}_")(npu, *npu_arguments)
+        getattr(torch, f"_foreach_{name}_")(copies, *cpu_arguments)
+        assert_near(npu, copies)
 
 
 def test_foreach_of_three_and_norms():
