@@ -199,7 +199,11 @@ fn half_types_take_panels_from_the_workspace() {
     let transposed = Tensor { layout: a.layout.transposed(0, 1), ..a.clone() };
     let out = tensors.empty(DType::Bf16, &[8, 8]);
     let bytes = tensors.call("Mm", &[t(&transposed), t(&a), t(&out), Arg::Int(0)]).unwrap();
-    assert_eq!(bytes, (8 * 9 + 9 * 16 + 8 * 16) * 4, "pairs of bf16 take whole vectors of columns");
+    assert_eq!(
+        bytes,
+        (8 * 9 + 9 * 16 + 8 * 16) * 4,
+        "bf16 is multiplied in pairs, with columns padded to 16"
+    );
     let half = tensors.rising(DType::Float16, &[9, 8]);
     let transposed = Tensor { layout: half.layout.transposed(0, 1), ..half.clone() };
     let halves = tensors.empty(DType::Float16, &[8, 8]);
@@ -271,7 +275,7 @@ fn numbers_out_of_place_are_refused() {
 }
 
 #[test]
-fn categories_fault_by_name() {
+fn multinomial_of_a_row_without_weight_names_the_parameter() {
     let mut tensors = TestMemory::default();
     let weights = tensors.tensor(F, &[2, 2], &[1.0, 0.0, 0.0, 0.0]);
     let out = tensors.rising(DType::Int64, &[2, 1]);

@@ -30,7 +30,7 @@ const GELU: Formula<1> = real!(|x| {
     let share = C::ONE.add(x.mul(C::of(FRAC_1_SQRT_2)).erf());
     x.mul(C::of(0.5)).mul(share)
 });
-/// x / 2 (1 + tanh(..)), whose share of x is the sigmoid of twice what the tangent is of.
+/// x / 2 (1 + tanh(..)), as x times the sigmoid of twice the argument of tanh.
 const GELU_TANH: Formula<1> = real!(|x| {
     let slope = x.mul(x).mul(C::of(-2.0 * ROOT * CUBIC)).add(C::of(-2.0 * ROOT));
     x.div(C::ONE.add(x.mul(slope).exp()))
@@ -90,14 +90,14 @@ const LOGIT: Formula<1> = real!(|x; eps = (-1.0)| {
 });
 const PRELU: Formula<2> = real!(|x, weight| if x > C::ZERO { x } else { x.mul(weight) });
 
-/// GELU, exact or by the tangent. Arguments: x, how (0 or "none", 1 or "tanh"), y.
+/// GELU, exact or in its tanh form. Arguments: x, how (0 or "none", 1 or "tanh"), y.
 fn gelu(call: &mut Call<'_>) -> Result<Plan> {
-    let formula = if by_tangent(call, 1)? { GELU_TANH } else { GELU };
+    let formula = if uses_tanh(call, 1)? { GELU_TANH } else { GELU };
     formula.plan_at(call, [0], &[], 2)
 }
 
-/// Whether a GELU is to be approximated by the tangent.
-pub fn by_tangent(call: &Call<'_>, at: usize) -> Result<bool> {
+/// Whether a GELU is to be in its tanh form.
+pub fn uses_tanh(call: &Call<'_>, at: usize) -> Result<bool> {
     if let crate::argument::Arg::Int(how @ (0 | 1)) = call.arg(at) {
         return Ok(*how == 1);
     }

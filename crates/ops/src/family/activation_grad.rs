@@ -1,6 +1,6 @@
 //! The gradients of activations: functions of the gradient of the output, and of input or output.
 
-use super::activation::{CUBIC, ROOT, SELU, by_tangent};
+use super::activation::{CUBIC, ROOT, SELU, uses_tanh};
 use super::formula::{Formula, complex, real};
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -102,7 +102,7 @@ const ASINH: Formula<2> = real!(|y, g| g.div(y.cosh()));
 
 /// As the function, with g, x, how, out.
 fn gelu(call: &mut Call<'_>) -> Result<Plan> {
-    let formula = if by_tangent(call, 2)? { GELU_TANH } else { GELU };
+    let formula = if uses_tanh(call, 2)? { GELU_TANH } else { GELU };
     formula.plan_at(call, [0, 1], &[], 3)
 }
 

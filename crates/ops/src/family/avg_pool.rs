@@ -228,7 +228,7 @@ fn global(call: &mut Call<'_>) -> Result<Plan> {
     let resampling = call.resampling(&x.layout(), &[(1, taps)], false);
     call.plan(move |memory| {
         resampling.run(memory, out.out(memory), x.view(memory));
-        out.done(memory);
+        out.write_back(memory);
         Ok(())
     })
 }

@@ -119,7 +119,7 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
                 }),
             }
         });
-        y.done(memory);
+        y.write_back(memory);
         Ok(())
     })
 }
@@ -254,7 +254,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
             let weights = wide(weights.view(), &grid.dims);
             map3(parallel, buffer, buffer.view(), dy, weights, |rest: C, g: C, w: C| g.mul(w).sub(rest));
             map2(parallel, out, buffer.view(), factor, |g: C, s: C| g.mul(s));
-            dx.done(memory);
+            dx.write_back(memory);
         });
         Ok(())
     })

@@ -95,7 +95,7 @@ fn updated(call: &mut Call<'_>) -> Result<Plan> {
             let (scales, shifts) = (wide(scales.view(), &grid.dims), wide(shifts.view(), &grid.dims));
             map3(parallel, out, x, scales, shifts, |x: C, s: C, h: C| x.mul(s).add(h));
         });
-        y.done(memory);
+        y.write_back(memory);
         Ok(())
     })
 }

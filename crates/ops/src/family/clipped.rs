@@ -1,6 +1,6 @@
 //! Gated linear units whose halves are cut off at a limit.
 //!
-//! Workspace: the elements of `x`, where they have no layout of three dimensions as they are.
+//! Workspace: a packed copy of `x`, if `x` cannot be viewed as one dimension.
 
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
@@ -13,8 +13,8 @@ use cairn_tensor::kernels::map::map2;
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::{DType, Layout, View};
 
-/// Lengths of groups that are known.
-const GROUPS: usize = 8192;
+/// The most groups that `group_index` may have.
+const MAX_GROUPS: usize = 8192;
 
 /// The dimension that is halved, and the sizes before, at and after it.
 fn cut(call: &Call<'_>, x: &Layout) -> Result<(usize, [usize; 3])> {
@@ -30,8 +30,8 @@ fn cut(call: &Call<'_>, x: &Layout) -> Result<(usize, [usize; 3])> {
     Ok((dim, [product(&dims[..dim]), dims[dim], product(&dims[dim + 1..])]))
 }
 
-/// Arguments: x, lengths of groups or absent, dimension, factor, limit, bias, whether partners are neighbours, out. Of
-/// groups, the rows after the last stay as they are.
+/// Arguments: x, lengths of groups or absent, dimension, factor, limit, bias, whether gate and value are interleaved
+/// (otherwise the first half is the gate), out. With groups, rows of `out` after the last group are not written.
 fn clipped_swiglu(call: &mut Call<'_>) -> Result<Plan> {
     const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
     let out = call.output(7)?;
@@ -46,10 +46,10 @@ fn clipped_swiglu(call: &mut Call<'_>) -> Result<Plan> {
         false => None,
         true => {
             let groups = call.read_index(1, &[&out])?;
-            if groups.rank() != 1 || groups.count() > GROUPS {
+            if groups.rank() != 1 || groups.count() > MAX_GROUPS {
                 let (name, dims) = (call.parameter(1), groups.dims());
                 return Err(Error::invalid(format!(
-                    "{name} has the sizes {dims:?}: expected at most {GROUPS} lengths"
+                    "{name} has the sizes {dims:?}: expected at most {MAX_GROUPS} lengths"
                 )));
             }
             call.touch_by_index(&out);
@@ -61,10 +61,10 @@ fn clipped_swiglu(call: &mut Call<'_>) -> Result<Plan> {
         let name = call.parameter(4);
         return Err(Error::invalid(format!("{name} = {limit}: expected more than 0")));
     }
-    let neighbours = call.flag(6)?;
+    let interleaved = call.flag(6)?;
     let Some(flat) = out.reshaped(&[before, size / 2, after]) else {
         let (name, layout) = (call.parameter(7), out.layout());
-        return Err(Error::invalid(format!("{name} ({layout}) does not lie in one piece")));
+        return Err(Error::invalid(format!("{name} ({layout}) is not contiguous")));
     };
     let (out, line) = (out.with_layout(flat), call.flat_input(x));
     let name = call.parameter(1);
@@ -80,7 +80,7 @@ fn clipped_swiglu(call: &mut Call<'_>) -> Result<Plan> {
                 Some(sum) => rows = sum,
                 None => {
                     return Err(Fault(format!(
-                        "{name} has lengths that are no groups of {before} rows: {sum:?} in all"
+                        "{name}: lengths of groups must not be negative, and sum to at most {before}, the rows of x"
                     )));
                 }
             }
@@ -95,7 +95,7 @@ fn clipped_swiglu(call: &mut Call<'_>) -> Result<Plan> {
         let step = line.strides()[0];
         let (down, along) = ((size * after) as isize * step, after as isize * step);
         let dims = [rows, size / 2, after];
-        let (gated, other) = match neighbours {
+        let (gated, other) = match interleaved {
             true => {
                 let strides = [down, 2 * along, step];
                 (part(dims, strides, 0), part(dims, strides, along))
@@ -122,7 +122,7 @@ fn clipped_swiglu(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn half(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn halved_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let x = call.layout(0)?;
     let (dim, _) = cut(call, &x)?;
     let mut dims = x.dims().to_vec();
@@ -138,7 +138,7 @@ pub const NODES: &[Node] = &[node(
     "ClippedSwiglu",
     &["x", "group_index?"],
     &["y"],
-    Infer::By(half),
+    Infer::By(halved_output),
     clipped_swiglu,
     &[
         A(0),

@@ -81,7 +81,7 @@ fn cdist(call: &mut Call<'_>) -> Result<Plan> {
         let (x, y) = (x.view(memory), y.view(memory));
         let to = out.out(memory);
         with_real!(x.dtype(), C => pairwise::<C>(memory.parallel, to, x, y, distance));
-        out.done(memory);
+        out.write_back(memory);
         Ok(())
     })
 }
@@ -110,7 +110,7 @@ fn cdist_backward(call: &mut Call<'_>) -> Result<Plan> {
         let views = [x.view(memory), y.view(memory), far.view(memory)];
         let (grad, to) = (grad.view(memory), out.out(memory));
         with_real!(x.dtype, C => pairwise_backward::<C>(memory.parallel, to, grad, views, distance));
-        out.done(memory);
+        out.write_back(memory);
         Ok(())
     })
 }
@@ -146,7 +146,7 @@ fn apart_backward(call: &mut Call<'_>) -> Result<Plan> {
         });
         let to = out.out(memory);
         with_real!(x.dtype(), C => pairs_backward::<C>(memory.parallel, to, grad, [x, y, far], distance));
-        out.done(memory);
+        out.write_back(memory);
         Ok(())
     })
 }

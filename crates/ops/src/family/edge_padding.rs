@@ -17,7 +17,8 @@ const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Doub
 /// Padding before and after each dimension.
 type Pairs = SmallVec<[(i64, i64); 8]>;
 
-/// The sizes of a tensor with padding; an error where they are larger than what they are made of.
+/// The sizes of a tensor with padding; an error where a dimension gets more padding than the mode can fill (reflect: its
+/// size less one; symmetric and circular: its size), or loses more than it has.
 fn sizes(
     call: &Call<'_>,
     at: usize,
@@ -39,7 +40,9 @@ fn sizes(
         if !good(before) || !good(after) || whole < 0 || empty {
             let name = call.parameter(at);
             return Err(Error::invalid(format!(
-                "{name} has ({before}, {after}) for a dimension of size {size}"
+                "{name} has ({before}, {after}) for a dimension of size {size}: expected {} to {} each",
+                -size,
+                if size == 0 { 0 } else { most.max(0) }
             )));
         }
         padded[dim] = whole as usize;
@@ -182,7 +185,8 @@ pub fn edge(call: &Call<'_>, at: usize) -> Result<Option<Edge>> {
     }))
 }
 
-/// Pairs from the first dimension on: one after the other, or all numbers before the dimensions first.
+/// Padding of every dimension, from the first on. `contiguous`: before and after of one dimension after the other;
+/// otherwise before of all dimensions, then after of all.
 pub fn pairs(call: &Call<'_>, at: usize, rank: usize, contiguous: bool) -> Result<Pairs> {
     let values = call.ints(at)?;
     if values.len() != 2 * rank {
@@ -222,7 +226,7 @@ fn padded_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(a.dtype, &dims)])
 }
 
-/// The gradient. Arguments: dy, paddings, dx, mode, order of the pairs.
+/// The gradient. Arguments: dy, paddings, dx, mode, paddings_contiguous.
 fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
     let dx = call.layout(2)?;
     let pairs = pairs(call, 1, dx.rank(), call.flag_or(4, true)?)?;
@@ -244,7 +248,8 @@ fn cut(call: &mut Call<'_>, pairs: &[(i64, i64)]) -> Result<Plan> {
         if dy.rank() != out.rank() || *before < 0 || *after < 0 || rest < 0 {
             let name = call.parameter(1);
             return Err(Error::invalid(format!(
-                "{name} has ({before}, {after}) for a dimension of size {size}"
+                "{name} has ({before}, {after}) for a dimension of size {size}: expected numbers of 0 or more that \
+                 leave a size of 0 or more"
             )));
         }
         inner = inner.sliced(dim, if rest == 0 { 0 } else { *before as usize }, rest as usize, 1);

@@ -1,6 +1,6 @@
 //! Gated linear units: one half of a tensor, activated, times the other; and their gradients.
 
-use super::activation::{CUBIC, ROOT, by_tangent};
+use super::activation::{CUBIC, ROOT, uses_tanh};
 use super::inputs::UnaliasedInput;
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -22,7 +22,7 @@ enum Gate {
     Sigmoid,
     Swish,
     Gelu,
-    GeluByTangent,
+    GeluTanh,
 }
 
 impl Gate {
@@ -35,7 +35,7 @@ impl Gate {
                 let share = C::ONE.add(x.mul(C::of(FRAC_1_SQRT_2)).erf());
                 x.mul(C::of(0.5)).mul(share)
             }
-            Gate::GeluByTangent => {
+            Gate::GeluTanh => {
                 let inner = x.add(C::of(CUBIC).mul(x).mul(x).mul(x)).mul(C::of(ROOT));
                 C::of(0.5).mul(x).mul(C::ONE.add(inner.tanh()))
             }
@@ -58,7 +58,7 @@ impl Gate {
                 let density = x.mul(x).mul(C::of(-0.5)).exp();
                 share.add(x.mul(density).mul(C::of(FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5)))
             }
-            Gate::GeluByTangent => {
+            Gate::GeluTanh => {
                 let square = x.mul(x);
                 let t = x.add(C::of(CUBIC).mul(square).mul(x)).mul(C::of(ROOT)).tanh();
                 let inner = C::of(ROOT).mul(C::ONE.add(C::of(3.0 * CUBIC).mul(square)));
@@ -85,8 +85,8 @@ macro_rules! with_gate {
                 const $gate: Gate = Gate::Gelu;
                 $body
             }
-            Gate::GeluByTangent => {
-                const $gate: Gate = Gate::GeluByTangent;
+            Gate::GeluTanh => {
+                const $gate: Gate = Gate::GeluTanh;
                 $body
             }
         }
@@ -96,7 +96,7 @@ macro_rules! with_gate {
 /// The gate that a row is of; that of a GELU is said by an argument.
 fn gate(call: &Call<'_>, kind: Gate, how: usize) -> Result<Gate> {
     match kind {
-        Gate::Gelu if by_tangent(call, how)? => Ok(Gate::GeluByTangent),
+        Gate::Gelu if uses_tanh(call, how)? => Ok(Gate::GeluTanh),
         other => Ok(other),
     }
 }

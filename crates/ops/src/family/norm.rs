@@ -116,7 +116,7 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         with_real!(view.dtype(), C => {
             normalise::<C>(memory.parallel, norm, out, view, affine, mean, scale, epsilon)
         });
-        y.done(memory);
+        y.write_back(memory);
         Ok(())
     })
 }
@@ -179,12 +179,12 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
                     let part = sums.view().with_layout(sums.layout().at(0, which)).expect("a half of it");
                     let end = |sum: C| (sum, false);
                     reduction_plan.run(memory, part, fold::sum::<C>(), (grad.out(memory), None), end);
-                    grad.done(memory);
+                    grad.write_back(memory);
                 }
             }
         });
         if let Some(dx) = &dx {
-            dx.done(memory);
+            dx.write_back(memory);
         }
         Ok(())
     })

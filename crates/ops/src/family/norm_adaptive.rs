@@ -1,4 +1,4 @@
-//! Layer norm whose result is scaled and shifted once more, by tensors that are the same for all lines of a batch; and
+//! Layer norm whose result is scaled and shifted once more, by tensors that are the same for all rows of a batch; and
 //! the gradients.
 //!
 //! Workspace: forward, as many numbers of the type computed in as `x` has elements; backward, twice as many, and what
@@ -21,8 +21,8 @@ use cairn_tensor::{DType, Layout, Scalar, View, ViewMut, with_real};
 
 const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
 
-/// The lines of `x`, which has batches, lines and elements.
-fn lines(call: &Call<'_>, at: usize, x: &Layout) -> Result<[usize; 2]> {
+/// How many rows `x` has (all dimensions but the last), and how long they are.
+fn rows_of(call: &Call<'_>, at: usize, x: &Layout) -> Result<[usize; 2]> {
     call.expect_dtype(at, x, REAL)?;
     match x.dims() {
         [before @ .., length] if !before.is_empty() && *length > 0 => {
@@ -49,8 +49,8 @@ fn by_batch(call: &Call<'_>, at: usize, one: &Layout, x: &[usize]) -> Result<Lay
     Err(Error::invalid(format!("{name} has the sizes {have:?}: expected {want:?}")))
 }
 
-/// A factor or a term, repeated to the sizes of `x`.
-fn repeated(
+/// `scale` or `shift`, broadcast to the sizes of `x`.
+fn broadcast_by_batch(
     call: &Call<'_>,
     at: usize,
     one: UnaliasedInput,
@@ -61,22 +61,22 @@ fn repeated(
     Ok(one.with_layout(layout.broadcast_to(x).expect("sizes were checked")))
 }
 
-/// The elements of a packed tensor, as lines.
+/// The elements of a packed tensor, as rows.
 fn flat<'v>(view: ViewMut<'v>, lines: [usize; 2]) -> ViewMut<'v> {
     view.with_layout(view.reshaped(&lines).expect("it is packed")).expect("the same elements")
 }
 
-/// Arguments: x, scale, shift, weight or absent, bias or absent, epsilon, out, mean or absent, scale of the lines or
+/// Arguments: x, scale, shift, weight or absent, bias or absent, epsilon, out, mean or absent, rstd or
 /// absent.
 fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(6)?;
     let x = call.tensor(0)?;
-    let rows = lines(call, 0, &x)?;
+    let rows = rows_of(call, 0, &x)?;
     call.expect_dims(6, &out, x.dims())?;
     call.expect_dtype(6, &out, REAL)?;
     let (scale, shift) = (call.read(1, &[&out])?, call.read(2, &[&out])?);
-    let scale = repeated(call, 1, scale, x.dims())?;
-    let shift = repeated(call, 2, shift, x.dims())?;
+    let scale = broadcast_by_batch(call, 1, scale, x.dims())?;
+    let shift = broadcast_by_batch(call, 2, shift, x.dims())?;
     let mut affine = [None; 2];
     for (slot, at) in affine.iter_mut().zip([3, 4]) {
         if let Some(one) = call.optional(at)? {
@@ -97,12 +97,12 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     call.plan_real(move |memory| {
         let scratch = memory.scratch(&scratch);
         let [weight, bias] = affine.map(|one| one.map(|one| memory.view(&one)));
-        let [mean, factor] = saved.map(|one| one.map(|one| memory.out(&one)));
+        let [mean, rstd] = saved.map(|one| one.map(|one| memory.out(&one)));
         let (x, affine) = (x.view(memory), Affine { weight, bias });
         let (scale, shift) = (scale.view(memory), shift.view(memory));
         with_real!(scratch.dtype(), C => {
             let to = flat(scratch, rows);
-            normalise::<C>(memory.parallel, Norm::Layer, to, x, affine, mean, factor, epsilon);
+            normalise::<C>(memory.parallel, Norm::Layer, to, x, affine, mean, rstd, epsilon);
             map3(memory.parallel, memory.out(&out), scratch.view(), scale, shift, |x: C, a: C, b: C| {
                 x.mul(C::ONE.add(a)).add(b)
             });
@@ -111,7 +111,7 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// A sum over the lines of each batch, and where it goes.
+/// A sum over the rows of each batch, and where it goes.
 fn over_lines(
     call: &mut Call<'_>,
     at: usize,
@@ -128,19 +128,19 @@ fn over_lines(
     Ok((out.with_layout(layout), reduction_plan))
 }
 
-/// Numbers with the sizes `lines`, repeated to `dims`.
-fn wide<'v>(memory: &Memory<'v>, one: &Operand, lines: &[usize], dims: &[usize]) -> View<'v> {
+/// A tensor with the sizes `lines`, broadcast to `dims`.
+fn broadcast<'v>(memory: &Memory<'v>, one: &Operand, lines: &[usize], dims: &[usize]) -> View<'v> {
     let view = memory.view(one);
     let layout = view.reshaped(lines).and_then(|layout| layout.broadcast_to(dims));
     view.with_layout(layout.expect("sizes were checked")).expect("the same elements")
 }
 
-/// Arguments: gradient, x, sizes that are normalised, scale of the lines, mean, scale, shift, weight or absent, bias or
+/// Arguments: gradient, x, sizes that are normalised, rstd, mean, scale, shift, weight or absent, bias or
 /// absent; gradients of x, scale, shift, weight, bias.
 fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let dx = call.output(9)?;
     let (dy, x) = (call.read(0, &[&dx])?, call.read(1, &[&dx])?);
-    let rows = lines(call, 1, &x)?;
+    let rows = rows_of(call, 1, &x)?;
     let dims = x.dims().to_vec();
     call.expect_dims(0, &dy, &dims)?;
     call.expect_dtype(0, &dy, REAL)?;
@@ -151,11 +151,11 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         let (name, want) = (call.parameter(2), rows[1]);
         return Err(Error::invalid(format!("{name} = {sizes:?}: expected [{want}]")));
     }
-    let (factor, mean) = (call.tensor(3)?, call.tensor(4)?);
-    call.by_row(3, factor, rows)?;
+    let (rstd, mean) = (call.tensor(3)?, call.tensor(4)?);
+    call.by_row(3, rstd, rows)?;
     call.by_row(4, mean, rows)?;
     let scale = call.read(5, &[&dx])?;
-    let scale = repeated(call, 5, scale, &dims)?;
+    let scale = broadcast_by_batch(call, 5, scale, &dims)?;
     let mut affine = [None; 2];
     for (slot, at) in affine.iter_mut().zip([7, 8]) {
         if let Some(one) = call.optional(at)? {
@@ -185,18 +185,18 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         let (dy, x, scale) = (dy.view(memory), x.view(memory), scale.view(memory));
         let (zero, one) = (Constant::new(Scalar::from(0.0)), Constant::new(Scalar::from(1.0)));
         let [weight, bias] = affine;
-        let (means, factors) =
-            (wide(memory, &mean, &by_line, &dims), wide(memory, &factor, &by_line, &dims));
+        let (means, rstds) =
+            (broadcast(memory, &mean, &by_line, &dims), broadcast(memory, &rstd, &by_line, &dims));
         let line = [rows[1]];
-        let weights = weight.map_or(one.view(&dims), |one| wide(memory, &one, &line, &dims));
-        let biases = bias.map_or(zero.view(&dims), |one| wide(memory, &one, &line, &dims));
+        let weights = weight.map_or(one.view(&dims), |one| broadcast(memory, &one, &line, &dims));
+        let biases = bias.map_or(zero.view(&dims), |one| broadcast(memory, &one, &line, &dims));
         with_real!(dtype, C => {
             let end = |sum: C| (sum, false);
             let sum_lines = |(out, reduction_plan): &(Operand, ReductionPlan)| {
                 let into = (memory.out(out), None);
                 reduction_plan.run(memory, scratch.view(), fold::sum::<C>(), into, end);
             };
-            map3(parallel, scratch, x, means, factors, |x: C, m: C, f: C| x.sub(m).mul(f));
+            map3(parallel, scratch, x, means, rstds, |x: C, m: C, f: C| x.sub(m).mul(f));
             map3(parallel, scratch, scratch.view(), weights, biases, |x: C, w: C, b: C| x.mul(w).add(b));
             map2(parallel, scratch, scratch.view(), dy, |y: C, g: C| y.mul(g));
             sum_lines(&to_scale);
@@ -204,7 +204,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
             sum_lines(&to_shift);
             map2(parallel, scaled, dy, scale, |g: C, s: C| g.mul(C::ONE.add(s)));
             map1(parallel, scratch, x, |x: C| x);
-            let by_rows = |one: &Operand| wide(memory, one, &[rows[0], 1], &rows);
+            let by_rows = |one: &Operand| broadcast(memory, one, &[rows[0], 1], &rows);
             let weight = weight.map(|one| memory.view(&one));
             normalise_backward::<C>(
                 parallel,
@@ -213,7 +213,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                 flat(scaled, rows).view(),
                 flat(scratch, rows).view(),
                 Some(by_rows(&mean)),
-                by_rows(&factor),
+                by_rows(&rstd),
                 weight,
                 sums,
             );

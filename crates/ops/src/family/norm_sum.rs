@@ -138,9 +138,9 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         with_real!(x1.dtype, C => {
             normalise::<C>(memory.parallel, norm, to.out(memory), sum.view(), affine, mean, scale, epsilon)
         });
-        to.done(memory);
+        to.write_back(memory);
         if let SumTarget::Out(out) = &sum_target {
-            out.done(memory);
+            out.write_back(memory);
         }
         if let Some(again) = &again {
             copy(memory.parallel, memory.out(again), memory.view(&y));
@@ -219,10 +219,10 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
             map2(parallel, dx1.out(memory), to_sum.view(), more, move |d: C, m: C| factor.mul(d).add(m));
             if let Some(dx2) = &dx2 {
                 map1(parallel, dx2.out(memory), to_sum.view(), |d: C| d);
-                dx2.done(memory);
+                dx2.write_back(memory);
             }
         });
-        dx1.done(memory);
+        dx1.write_back(memory);
         Ok(())
     })
 }
@@ -250,7 +250,7 @@ fn gemma(call: &mut Call<'_>) -> Result<Plan> {
             let scale = Some(memory.out(&scale));
             normalise::<C>(memory.parallel, Norm::RootMeanSquare, out, view, affine, None, scale, epsilon)
         });
-        y.done(memory);
+        y.write_back(memory);
         Ok(())
     })
 }

@@ -131,7 +131,7 @@ fn global(call: &mut Call<'_>) -> Result<Plan> {
     let one = Windows::Parts(1);
     call.plan(move |memory| {
         max_pool(memory.parallel, out.out(memory), None, x.view(memory), [one; 3]);
-        out.done(memory);
+        out.write_back(memory);
         Ok(())
     })
 }

@@ -197,7 +197,7 @@ fn repeat_interleave_backward(call: &mut Call<'_>) -> Result<Plan> {
         let from = view.with_layout(flat).expect("the same elements");
         let to = out.out(memory);
         sum_runs(memory.parallel, to, from, index.view());
-        out.done(memory);
+        out.write_back(memory);
         Ok(())
     })
 }

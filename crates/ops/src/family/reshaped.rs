@@ -47,7 +47,7 @@ impl ReshapedOutput {
     }
 
     /// Copies the buffer to the output.
-    pub fn done(&self, memory: &Memory<'_>) {
+    pub fn write_back(&self, memory: &Memory<'_>) {
         if let Some(buffer) = &self.buffer {
             copy(memory.parallel, memory.out(&self.out), memory.scratch(buffer).view());
         }

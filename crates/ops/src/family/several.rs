@@ -232,7 +232,7 @@ fn confusion_transpose(call: &mut Call<'_>) -> Result<Plan> {
         let to = call.reshaped_output(out, &dims);
         return call.plan(move |memory| {
             copy(memory.parallel, to.out(memory), x.view(memory));
-            to.done(memory);
+            to.write_back(memory);
             Ok(())
         });
     }
@@ -266,7 +266,7 @@ fn flatten(call: &mut Call<'_>) -> Result<Plan> {
     let to = call.reshaped_output(out, &dims);
     call.plan(move |memory| {
         copy(memory.parallel, to.out(memory), x.view(memory));
-        to.done(memory);
+        to.write_back(memory);
         Ok(())
     })
 }

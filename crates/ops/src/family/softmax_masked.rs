@@ -204,7 +204,7 @@ fn masked_softmax_with_bias(call: &mut Call<'_>) -> Result<Plan> {
             map3(memory.parallel, scratch, x, mask, bias, move |x: C, m: C, b: C| x.mul(scale).add(m).add(b));
             softmax::<C>(memory.parallel, to.out(memory), scratch.view(), 4, false);
         });
-        to.done(memory);
+        to.write_back(memory);
         Ok(())
     })
 }

@@ -108,7 +108,7 @@ fn normalise_elements(call: &mut Call<'_>) -> Result<Plan> {
             let (scales, shifts) = (wide(scales.view(), &grid.dims), wide(shifts.view(), &grid.dims));
             map3(parallel, out, x, scales, shifts, |x: C, s: C, h: C| x.mul(s).add(h));
         });
-        y.done(memory);
+        y.write_back(memory);
         Ok(())
     })
 }
@@ -177,7 +177,7 @@ fn elementwise_backward(call: &mut Call<'_>) -> Result<Plan> {
             map3(parallel, buffer, dy, buffer.view(), shares, |g: C, t: C, s: C| g.sub(s).sub(t));
             map2(parallel, out, buffer.view(), wide(scales.view(), &grid.dims), |t: C, s: C| t.mul(s));
         });
-        dx.done(memory);
+        dx.write_back(memory);
         Ok(())
     })
 }

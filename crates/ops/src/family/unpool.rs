@@ -27,7 +27,8 @@ const NUMBERS: &[DType] = &[
 ];
 
 /// Checks what forward and backward have in common: arguments self, indices, output size, stride, padding from `at` on.
-/// Answers planes, positions of the pooled tensor and of the other.
+/// Returns the number of planes (samples times channels), and the positions in a plane of the pooled and of the unpooled
+/// tensor.
 fn sizes(call: &Call<'_>, at: usize, spatial: usize) -> Result<[usize; 3]> {
     let (pooled, index) = (call.layout(at)?, call.layout(at + 1)?);
     call.expect_dims(at + 1, &index, pooled.dims())?;
@@ -42,40 +43,42 @@ fn sizes(call: &Call<'_>, at: usize, spatial: usize) -> Result<[usize; 3]> {
         numbers(call, at + 3, spatial, 1)?;
         numbers(call, at + 4, spatial, i64::from(i32::MIN))?;
     }
-    let own = spatial_sizes(pooled.dims(), spatial, false).iter().product::<usize>();
-    let whole = outputs.iter().try_fold(1usize, |n, size| n.checked_mul(*size)).unwrap_or(0);
-    if whole < own {
+    let pooled_size = spatial_sizes(pooled.dims(), spatial, false).iter().product::<usize>();
+    let unpooled_size =
+        outputs.iter().try_fold(1usize, |n, size| n.checked_mul(*size)).unwrap_or(0);
+    if unpooled_size < pooled_size {
         let (name, dims) = (call.parameter(at + 2), pooled.dims());
         return Err(Error::invalid(format!(
             "{name} = {outputs:?} has fewer positions than {} {dims:?}",
             call.parameter(at)
         )));
     }
-    Ok([framed.dims()[0] * framed.dims()[1], own, whole])
+    Ok([framed.dims()[0] * framed.dims()[1], pooled_size, unpooled_size])
 }
 
 /// Arguments: self, indices, output size, stride, padding, out, spatial dimensions.
 fn max_unpool(call: &mut Call<'_>) -> Result<Plan> {
     let spatial = call.int(6)? as usize;
-    let [planes, own, whole] = sizes(call, 0, spatial)?;
+    let [planes, pooled_size, unpooled_size] = sizes(call, 0, spatial)?;
     let (out, x, index) = (call.output(5)?, call.tensor(0)?, call.tensor(1)?);
     call.expect_dtype(0, &x, NUMBERS)?;
     call.expect_same(5, &out, 0, &x)?;
     let outputs = numbers(call, 2, spatial, 1)?;
     call.expect_dims(5, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
-    let x = call.reshaped_input(x, &[planes, own], &[&out]);
-    let known = call.unaliased(index, &[&out]);
-    let line = call.reshaped_input(index, &[planes, own], &[&out]);
-    let out = call.reshaped_output(out, &[planes, whole]);
+    let x = call.reshaped_input(x, &[planes, pooled_size], &[&out]);
+    let original_index = call.unaliased(index, &[&out]);
+    let index_by_plane = call.reshaped_input(index, &[planes, pooled_size], &[&out]);
+    let out = call.reshaped_output(out, &[planes, unpooled_size]);
     let name = call.parameter(1);
     call.plan(move |memory| {
-        let (x, index) = (x.view(memory), line.view(memory));
-        let known = known.view(memory);
+        let (x, index) = (x.view(memory), index_by_plane.view(memory));
+        let original_index = original_index.view(memory);
         let to = out.out(memory);
         fill_scalar(memory.parallel, to, Scalar::from(0));
         let targets = IndexedView::along(to.view(), 1, index, false);
-        let result = scatter(memory.parallel, to, &targets, x, ScatterMode::Replace, known);
-        out.done(memory);
+        let result =
+            scatter(memory.parallel, to, &targets, x, ScatterMode::Replace, original_index);
+        out.write_back(memory);
         result.map_err(|bad| out_of_range(name, bad))
     })
 }
@@ -83,7 +86,7 @@ fn max_unpool(call: &mut Call<'_>) -> Result<Plan> {
 /// Arguments: dy, self, indices, output size, stride, padding, out, spatial dimensions.
 fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let spatial = call.int(7)? as usize;
-    let [planes, own, whole] = sizes(call, 1, spatial)?;
+    let [planes, pooled_size, unpooled_size] = sizes(call, 1, spatial)?;
     let (dy, out, index) = (call.tensor(0)?, call.output(6)?, call.tensor(2)?);
     let pooled = call.layout(1)?;
     let outputs = numbers(call, 3, spatial, 1)?;
@@ -92,17 +95,17 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(0, &dy, if spatial == 2 { NUMBERS } else { REALS })?;
     call.expect_same(6, &out, 0, &dy)?;
     call.touch_by_index(&dy);
-    let dy = call.reshaped_input(dy, &[planes, whole], &[&out]);
-    let known = call.unaliased(index, &[&out]);
-    let line = call.reshaped_input(index, &[planes, own], &[&out]);
-    let out = call.reshaped_output(out, &[planes, own]);
+    let dy = call.reshaped_input(dy, &[planes, unpooled_size], &[&out]);
+    let original_index = call.unaliased(index, &[&out]);
+    let index_by_plane = call.reshaped_input(index, &[planes, pooled_size], &[&out]);
+    let out = call.reshaped_output(out, &[planes, pooled_size]);
     let name = call.parameter(2);
     call.plan(move |memory| {
-        let (dy, index) = (dy.view(memory), line.view(memory));
-        let known = known.view(memory);
+        let (dy, index) = (dy.view(memory), index_by_plane.view(memory));
+        let original_index = original_index.view(memory);
         let targets = IndexedView::along(dy, 1, index, false);
-        let result = gather(memory.parallel, out.out(memory), &targets, known);
-        out.done(memory);
+        let result = gather(memory.parallel, out.out(memory), &targets, original_index);
+        out.write_back(memory);
         result.map_err(|bad| out_of_range(name, bad))
     })
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// `out = source`, position by position. Sizes and types are those of the source; `out`
 /// shares no memory with tensor or index. Elements whose index is out of range are left as they are, and
-/// the first of them is reported; `index` is the tensor of indices as its caller knows it.
+/// the first of them is reported; `index` is the index tensor in its original layout, for the position in the error.
 pub fn gather(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,

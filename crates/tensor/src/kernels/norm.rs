@@ -21,13 +21,13 @@ pub enum Norm {
 /// What the elements of a line are multiplied by and then raised by; 1 and 0 when absent. One dimension.
 #[derive(Clone, Copy)]
 pub struct Affine<'v> {
-    /// Factors.
+    /// What each element is multiplied by.
     pub weight: Option<View<'v>>,
-    /// Terms.
+    /// What is added to it.
     pub bias: Option<View<'v>>,
 }
 
-/// A piece of the factors or terms.
+/// A piece of weight or bias.
 #[inline(always)]
 fn piece<C: Compute>(view: &Option<View<'_>>, from: usize, otherwise: C, into: &mut [C]) {
     let Some(view) = view else {
@@ -104,7 +104,7 @@ widened! {
     }
 }
 
-/// Into how many parts the rows are cut for the gradients of factors and terms:
+/// Into how many parts the rows are cut for the gradients of weight and bias:
 /// `min(32, rows, elements / 32768)`, at least 1.
 pub fn parts(rows: usize, length: usize) -> usize {
     32.min(rows).min(rows * length / CHUNK).max(1)
