@@ -1,4 +1,4 @@
-//! Memory pools in the order of streams.
+//! Stream-ordered memory pools.
 
 use crate::abi;
 use crate::door::{Handle, entry, not_null, out_entry, runtime};
@@ -8,8 +8,8 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The limit of a pool counts in these.
-const STEP: u64 = 2 << 20;
+/// `maxSize` is rounded up to a multiple of this.
+const LIMIT_GRANULARITY: u64 = 2 << 20;
 
 /// The pool behind a handle of the user.
 fn pool(handle: Handle) -> Result<Arc<StreamPool>> {
@@ -49,7 +49,7 @@ fn check_props(props: *const abi::aclrtMemPoolProps) -> Result<(i64, u64)> {
     }
     let most = match props.maxSize as u64 {
         0 => u64::MAX,
-        bytes => bytes.checked_next_multiple_of(STEP).unwrap_or(u64::MAX),
+        bytes => bytes.checked_next_multiple_of(LIMIT_GRANULARITY).unwrap_or(u64::MAX),
     };
     Ok((i64::from(props.location.id), most))
 }
@@ -71,8 +71,8 @@ fn switch(attribute: &str, value: u32) -> Result<bool> {
     }
 }
 
-/// A peak that the user wants to be forgotten.
-fn forget(attribute: &str, value: u64) -> Result<()> {
+/// Checks a new value of a peak: it can only be reset.
+fn check_reset(attribute: &str, value: u64) -> Result<()> {
     match value {
         0 => Ok(()),
         _ => Err(Error::refused(format!("{attribute} {value}: it can only be set to 0"))),
@@ -84,7 +84,7 @@ fn read_only(attribute: &str) -> Result<()> {
 }
 
 fn unknown(attribute: u32) -> Error {
-    Error::refused(format!("there is no attribute {attribute}: they are 1 to 8"))
+    Error::refused(format!("attribute {attribute}: expected 1 to 8"))
 }
 
 /// Sets an attribute.
@@ -102,32 +102,36 @@ unsafe fn set(pool: &StreamPool, attribute: u32, value: *const c_void) -> Result
     };
     match attribute {
         abi::ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES => {
-            pool.follow_events(switch("reuse by events", flag)?);
+            pool.follow_events(switch("ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES", flag)?);
         }
         abi::ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC => {
-            pool.opportunistic.store(switch("opportunistic reuse", flag)?, Relaxed);
+            pool.opportunistic
+                .store(switch("ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC", flag)?, Relaxed);
         }
         abi::ACL_RT_MEM_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES => {
-            pool.internal_waits.store(switch("reuse by internal dependencies", flag)?, Relaxed);
+            pool.internal_waits
+                .store(switch("ACL_RT_MEM_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES", flag)?, Relaxed);
         }
         abi::ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD => {
             runtime()?.shared.memory.set_release_above(pool, number);
         }
         abi::ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH => {
-            forget("the most reserved memory", number)?;
+            check_reset("ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH", number)?;
             pool.reset_peak_reserved();
         }
         abi::ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH => {
-            forget("the most used memory", number)?;
+            check_reset("ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH", number)?;
             pool.reset_peak_live();
         }
-        abi::ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT => read_only("the reserved memory")?,
-        _ => read_only("the used memory")?,
+        abi::ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT => {
+            read_only("ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT")?
+        }
+        _ => read_only("ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT")?,
     }
     Ok(())
 }
 
-/// Writes an attribute.
+/// Reads an attribute into `value`.
 ///
 /// # Safety
 /// `value` points to a place for a number of the attribute's type.
@@ -178,7 +182,7 @@ out_entry! {
 }
 
 entry! {
-    /// Ends a handle; the pool ends when its last block is back.
+    /// Destroys a handle; the pool goes when its last block is freed.
     fn aclrtMemPoolDestroy(mem_pool: Handle) {
         not_null(mem_pool, "memPool")?;
         runtime()?.destroy_pool(mem_pool as usize)
@@ -192,7 +196,7 @@ entry! {
         unsafe { set(&pool, attr, value) }
     }
 
-    /// Writes an attribute.
+    /// Reads an attribute into `value`.
     fn aclrtMemPoolGetAttr(mem_pool: Handle, attr: abi::aclrtMemPoolAttr, value: Handle) {
         let pool = pool(mem_pool)?;
         not_null(value, "value")?;
@@ -200,7 +204,7 @@ entry! {
         unsafe { get(&pool, attr, value) }
     }
 
-    /// Gives a block back, in the order of a stream.
+    /// Frees a block, in stream order.
     fn aclrtMemPoolFreeAsync(ptr: Handle, stream: Handle) {
         not_null(ptr, "ptr")?;
         let runtime = runtime()?;

@@ -171,7 +171,11 @@ fn pinned_memory_has_layers_of_its_own_and_no_limit_of_a_device() {
     let large = memory.allocate_host(4 << 20).expect("a limit of devices does not count it");
     let small = memory.allocate_host(100).unwrap();
     let error = memory.allocate_host(100).unwrap_err();
-    assert!(error.text.contains("take 3 of 100 bytes from pinned host memory"), "{}", error.text);
+    assert!(
+        error.text.contains("request 3, of 100 bytes from pinned host memory"),
+        "{}",
+        error.text
+    );
     rig.alloc(0, 100);
     let total = memory.host_statistics()[0].total;
     assert_eq!((total.live, total.blocks, total.failures), ((4 << 20) + 100, 2, 1));
@@ -203,8 +207,8 @@ impl Sink for EventLog {
             Event::Register { object, change, .. } => format!("{change:?} {object:#x}"),
             Event::Submit { task, .. } => format!("submit {}", task.name),
             Event::Callback(call) => format!("{} gave {:x?}", call.request, call.answer),
-            Event::Usage { device, used, waiting, .. } => {
-                format!("device {device}: {used} used, {waiting} waiting")
+            Event::Usage { device, used, quarantined, .. } => {
+                format!("device {device}: {used} used, {quarantined} quarantined")
             }
             _ => return,
         };

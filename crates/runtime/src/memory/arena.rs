@@ -554,7 +554,7 @@ impl Arena {
     fn emit_usage(&self, inner: &Inner) {
         let MemoryKind::Device(device) = self.kind else { return };
         let (used, waiting) = (inner.live, inner.quarantine.bytes());
-        let event = || Event::Usage { device, used, waiting, capacity: self.capacity };
+        let event = || Event::Usage { device, used, quarantined: waiting, capacity: self.capacity };
         self.spine.emit(Kind::Usage, event);
     }
 }

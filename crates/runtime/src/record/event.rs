@@ -265,7 +265,7 @@ pub enum Event<'a> {
         /// Bytes that are live, segments of pools counted whole.
         used: u64,
         /// Bytes in the quarantine.
-        waiting: u64,
+        quarantined: u64,
         /// Bytes it has.
         capacity: u64,
     },

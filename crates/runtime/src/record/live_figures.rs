@@ -38,10 +38,10 @@ impl Sink for LiveFigures {
     fn event(&self, _stamp: &Stamp, event: &Event<'_>) {
         let at = |device: u32| self.physical[device as usize];
         match *event {
-            Event::Usage { device, used, waiting, .. } => {
+            Event::Usage { device, used, quarantined, .. } => {
                 let at = at(device);
                 self.page.set_used(at, used);
-                self.page.set_waiting(at, waiting);
+                self.page.set_waiting(at, quarantined);
             }
             Event::Stream { device, count, .. } => {
                 self.page.set_streams(at(device), count as u64);

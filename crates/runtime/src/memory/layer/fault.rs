@@ -1,4 +1,4 @@
-//! `fault:...`: makes takes fail or linger, to see how a program copes.
+//! `fault:...`: makes requests fail or linger, to see how a program copes.
 
 use super::Layer;
 use super::spec::{FaultSpec, Trigger};
@@ -10,12 +10,12 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{self, Arc};
 use std::time::Duration;
 
-/// Fails the takes that its [`FaultSpec`] chooses, as if memory were out, and delays all of them if it
-/// says so. The takes of all threads are numbered from 1; the number alone decides, so a sequence of
+/// Fails the requests that its [`FaultSpec`] chooses, as if memory were out, and delays all of them if it
+/// says so. The requests of all threads are numbered from 1; the number alone decides, so a sequence of
 /// calls meets the same faults in every run.
 pub struct Fault {
     spec: FaultSpec,
-    takes: AtomicU64,
+    requests: AtomicU64,
     sleep: fn(Duration),
 }
 
@@ -23,7 +23,7 @@ impl Fault {
     /// Faults as described.
     pub fn new(spec: FaultSpec) -> Fault {
         let sleep = if sync::REAL_TIME { std::thread::sleep } else { |_| () };
-        Fault { spec, takes: AtomicU64::new(0), sleep }
+        Fault { spec, requests: AtomicU64::new(0), sleep }
     }
 }
 
@@ -54,7 +54,7 @@ impl Layer for Fault {
     }
 
     fn allocate(&self, request: &Request<'_>, below: &dyn Allocator) -> Result<RawBlock> {
-        let number = self.takes.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         if !self.spec.delay.is_zero() {
             (self.sleep)(self.spec.delay);
         }
@@ -62,7 +62,7 @@ impl Layer for Fault {
             return Err(Error::new(
                 Code::MemoryAllocation,
                 format!(
-                    "out of memory by an injected fault: take {number} of {} bytes from {} fails because of {}",
+                    "out of memory by an injected fault: request {number}, of {} bytes from {}, fails because of {}",
                     request.bytes,
                     below.name(),
                     self.spec
@@ -87,8 +87,8 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    fn hits(trigger: Trigger, takes: u64) -> Vec<u64> {
-        (1..=takes).filter(|&take| trigger.hits(take)).collect()
+    fn hits(trigger: Trigger, requests: u64) -> Vec<u64> {
+        (1..=requests).filter(|&take| trigger.hits(take)).collect()
     }
 
     thread_local! {
