@@ -8,6 +8,7 @@
 
 namespace ge {
 
+// CANN's names: the enumerator without FORMAT_, some of them shorter still (DECONV_SP_STRIDE8_TRANS, LOOKUP_..).
 static const char *const FORMATS[FORMAT_END] = {
     "NCHW",
     "NHWC",

@@ -62,13 +62,13 @@ def tensors(*sizes, dtype=torch.float32):
     return lambda device: [torch.linspace(-1, 1, torch.Size(size).numel()).reshape(size).to(dtype).to(device) for size in sizes]
 
 
-def block(x, mix, join, up, down, w1, b1, w2, b2):
+def block(x, qkv_weight, out_weight, up, down, w1, b1, w2, b2):
     """A transformer's block at sequence 128: attention of 8 heads over 512, then a layer of 2,048."""
     batch, length, width = x.shape
-    normal = F.layer_norm(x, (width,), w1, b1)
-    query, key, value = (normal @ mix).view(batch, length, 3, 8, width // 8).permute(2, 0, 3, 1, 4)
+    normalised = F.layer_norm(x, (width,), w1, b1)
+    query, key, value = (normalised @ qkv_weight).view(batch, length, 3, 8, width // 8).permute(2, 0, 3, 1, 4)
     weights = (query @ key.transpose(-2, -1) * 0.125).softmax(-1)
-    x = x + (weights @ value).transpose(1, 2).reshape(batch, length, width) @ join
+    x = x + (weights @ value).transpose(1, 2).reshape(batch, length, width) @ out_weight
     return x + F.gelu(F.layer_norm(x, (width,), w2, b2) @ up) @ down
 
 
@@ -79,13 +79,13 @@ def convolution(batch, inputs, size, outputs, kernel, stride=1, groups=1):
 
 
 def convolve(*what):
-    """A row of a convolution."""
+    """Work and inputs of a convolution."""
     shapes, how = convolution(*what)
     return lambda x, w: F.conv2d(x, w, **how), tensors(*shapes)
 
 
-def convolve_back(*what):
-    """A row of the gradients of a convolution's input and weight."""
+def convolve_backward(*what):
+    """Work and inputs of the gradients of a convolution's input and weight."""
     shapes, how = convolution(*what)
     window = [how["stride"]] * 2, [how["padding"]] * 2, [1, 1], False, [0, 0], how["groups"]
 
@@ -106,7 +106,7 @@ TRAINED = [(8, 64, 56, 64, 3), (8, 128, 28, 128, 3), (8, 512, 28, 128, 1), (8, 2
 
 
 def recurrent(kind, steps, rows, inputs, hidden):
-    """A row of one layer of a recurrent network."""
+    """Work and inputs of one layer of a recurrent network."""
     blocks = {"lstm": 4, "gru": 3}[kind] * hidden
 
     def run(x, first, *weights):
@@ -117,12 +117,12 @@ def recurrent(kind, steps, rows, inputs, hidden):
 
 
 def attention(length, dtype=torch.float32):
-    """A row of attention by 12 heads of 64, each position to those before it."""
+    """Work and inputs of attention by 12 heads of 64, each position to those before it."""
     return lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), tensors(*3 * [(1, 12, length, 64)], dtype=dtype)
 
 
-def attention_back(length, dtype=torch.float32):
-    """A row of the gradients of such attention, without the way there."""
+def attention_backward(length, dtype=torch.float32):
+    """Work and inputs of the gradients of such attention, without the forward pass."""
 
     def make(device):
         inputs = [one.requires_grad_() for one in tensors(*3 * [(1, 12, length, 64)], dtype=dtype)(device)]
@@ -134,7 +134,7 @@ def attention_back(length, dtype=torch.float32):
 
 
 def with_indices(work, size, count, below):
-    """A row of a function of a table and indices into it."""
+    """Work and inputs of a function of a table and indices into it."""
 
     def make(device):
         indices = torch.randint(below, (count,), generator=torch.Generator().manual_seed(0))
@@ -205,11 +205,11 @@ CALLS += [
 ]  # fmt: skip
 CALLS += [Call(f"attention, sequence {length}", 1.0, *attention(length)) for length in (128, 1024, 4096)]
 CALLS += [Call(f"{short} attention, sequence {length}", 1.0, *attention(length, dtype)) for short, dtype in HALVES.items() for length in (128, 1024)]
-CALLS += [Call(f"attention back, sequence {length}", 1.0, *attention_back(length)) for length in (128, 1024)]
-CALLS += [Call(f"{short} attention back, sequence 1024", 1.0, *attention_back(1024, dtype)) for short, dtype in HALVES.items()]
+CALLS += [Call(f"attention back, sequence {length}", 1.0, *attention_backward(length)) for length in (128, 1024)]
+CALLS += [Call(f"{short} attention back, sequence 1024", 1.0, *attention_backward(1024, dtype)) for short, dtype in HALVES.items()]
 CALLS += [Call(f"{kind} 64 steps of 32x256 to 256", 1.0, *recurrent(kind, 64, 32, 256, 256)) for kind in ("lstm", "gru")]
 CALLS += [Call(f"conv {described(what)}", 1.0, *convolve(*what)) for what in RESNET + DEPTHWISE]
-CALLS += [Call(f"conv back {described(what)}", 1.0, *convolve_back(*what)) for what in TRAINED]
+CALLS += [Call(f"conv back {described(what)}", 1.0, *convolve_backward(*what)) for what in TRAINED]
 CALLS += [Call(name, 1.0, *row) for name, row in models.ROWS.items()]
 
 

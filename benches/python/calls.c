@@ -1,4 +1,4 @@
-/* What benches/python/calls.py measures, in C: prints the same names with nanoseconds a call. */
+/* What benches/python/calls.py measures, in C: prints the same names with nanoseconds per call. */
 #include <acl/acl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@ enum { ROUNDS = 7, MALLOCS = 20000, OPERATORS = 2000, SMALL = 64, SORTED = 64 };
 
 static char *base;
 static aclrtStream stream;
-static aclTensorDesc *floats[2], *whole;
+static aclTensorDesc *float_descs[2], *index_desc;
 static aclDataBuffer *buffers[3], *sorted[3];
 static aclopAttr *attr;
 
@@ -32,14 +32,14 @@ static void mallocs(void) {
 
 static void operators(void) {
     for (int i = 0; i < OPERATORS; ++i)
-        must(aclopExecuteV2("Relu", 1, floats, buffers, 1, floats, buffers + 1, attr, stream));
+        must(aclopExecuteV2("Relu", 1, float_descs, buffers, 1, float_descs, buffers + 1, attr, stream));
     must(aclrtSynchronizeStream(stream));
 }
 
 static void sorts(void) {
-    aclTensorDesc *out[] = {floats[1], whole};
+    aclTensorDesc *out[] = {float_descs[1], index_desc};
     for (int i = 0; i < OPERATORS; ++i)
-        must(aclopExecuteV2("Sort", 1, floats + 1, sorted, 2, out, sorted + 1, attr, stream));
+        must(aclopExecuteV2("Sort", 1, float_descs + 1, sorted, 2, out, sorted + 1, attr, stream));
     must(aclrtSynchronizeStream(stream));
 }
 
@@ -65,9 +65,9 @@ int main(void) {
     must(aclrtMalloc((void **)&base, 1 << 20, ACL_MEM_MALLOC_HUGE_FIRST));
     for (int i = 0; i < 3; ++i) must(aclrtMalloc(&places[i], 4 * SORTED, ACL_MEM_MALLOC_HUGE_FIRST));
     must(aclrtMemset(places[0], 4 * SORTED, 0, 4 * SORTED));
-    floats[0] = aclCreateTensorDesc(ACL_FLOAT, 1, small, ACL_FORMAT_ND);
-    floats[1] = aclCreateTensorDesc(ACL_FLOAT, 1, large, ACL_FORMAT_ND);
-    whole = aclCreateTensorDesc(ACL_INT32, 1, large, ACL_FORMAT_ND);
+    float_descs[0] = aclCreateTensorDesc(ACL_FLOAT, 1, small, ACL_FORMAT_ND);
+    float_descs[1] = aclCreateTensorDesc(ACL_FLOAT, 1, large, ACL_FORMAT_ND);
+    index_desc = aclCreateTensorDesc(ACL_INT32, 1, large, ACL_FORMAT_ND);
     for (int i = 0; i < 3; ++i) {
         buffers[i] = aclCreateDataBuffer(places[i], 4 * SMALL);
         sorted[i] = aclCreateDataBuffer(places[i], 4 * SORTED);

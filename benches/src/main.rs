@@ -14,7 +14,7 @@ use cairn_runtime::Runtime;
 use cairn_runtime::config::Config;
 use cairn_runtime::event::{Kind, flag};
 use cairn_runtime::task::{Body, Task};
-use measure::{Figure, Report, slices};
+use measure::{Figure, Report, time_batches};
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
@@ -54,7 +54,7 @@ fn engine(report: &mut Report) {
     let (a, b) = (stream(), stream());
     let empty = || Task::bare("empty", Body::Nothing);
 
-    let submit = slices(
+    let submit = time_batches(
         400,
         200,
         || {
@@ -70,7 +70,7 @@ fn engine(report: &mut Report) {
     report.single("submit an empty task, worker awake", submit, "at most 100 ns");
 
     a.synchronize(None).expect("the tasks succeed");
-    let round = slices(
+    let round = time_batches(
         400,
         100,
         || (),
@@ -92,7 +92,7 @@ fn engine(report: &mut Report) {
     let event = runtime
         .event(runtime.create_event(Kind::Ex, flag::SYNC).expect("an event can be created"))
         .expect("an event can be created");
-    let hand_over = slices(
+    let hand_over = time_batches(
         200,
         100,
         || (),
@@ -116,7 +116,7 @@ fn crossbeam_round_trip() -> Figure {
             echo_tx.send(value).expect("the receiver is alive");
         }
     });
-    let figure = slices(
+    let figure = time_batches(
         400,
         100,
         || (),
@@ -159,7 +159,7 @@ fn door(report: &mut Report, acl: &Acl) {
 
         for size in [512usize, 64 << 10, 1 << 20, 32 << 20] {
             let pairs = if size > 1 << 20 { 8 } else { 64 };
-            let ours = slices(
+            let ours = time_batches(
                 100,
                 pairs,
                 || ok((acl.synchronize)(stream)),
@@ -171,7 +171,7 @@ fn door(report: &mut Report, acl: &Acl) {
                     }
                 },
             );
-            let theirs = slices(
+            let theirs = time_batches(
                 100,
                 pairs,
                 || (),
@@ -206,7 +206,7 @@ unsafe fn copies(report: &mut Report, acl: &Acl, stream: *mut c_void) {
         for size in [4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20] {
             let rounds = ((64 << 20) / size).clamp(1, 64);
             let count = if size > 64 << 20 { 12 } else { 60 };
-            let ours = slices(
+            let ours = time_batches(
                 count,
                 rounds,
                 || (),
@@ -217,7 +217,7 @@ unsafe fn copies(report: &mut Report, acl: &Acl, stream: *mut c_void) {
                     ok((acl.synchronize)(stream));
                 },
             );
-            let theirs = slices(
+            let theirs = time_batches(
                 count,
                 rounds,
                 || (),

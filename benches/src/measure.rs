@@ -1,30 +1,30 @@
-//! How figures are taken: many short slices, so that a noisy machine leaves some of them alone. The
-//! best slice is the figure, the median stands beside it.
+//! How figures are taken: many short batches, so that a noisy machine leaves some of them alone. The
+//! best batch is the figure, the median stands beside it.
 
 use serde_json::{Value, json};
 use std::time::Instant;
 
-/// Nanoseconds per operation over many slices.
+/// Nanoseconds per operation over many batches.
 #[derive(Clone, Copy)]
 pub struct Figure {
-    /// The best slice.
+    /// The best batch.
     pub best: f64,
-    /// The slice in the middle.
+    /// The batch in the middle.
     pub median: f64,
 }
 
-/// Runs `slice`, which does `operations` operations, `slices` times. `before` is not timed.
-pub fn slices(
-    slices: usize,
+/// Times `batches` runs of `batch`, which does `operations` operations. `before` is called before each and not timed.
+pub fn time_batches(
+    batches: usize,
     operations: usize,
     mut before: impl FnMut(),
-    mut slice: impl FnMut(),
+    mut batch: impl FnMut(),
 ) -> Figure {
-    let mut times: Vec<f64> = (0..slices)
+    let mut times: Vec<f64> = (0..batches)
         .map(|_| {
             before();
             let start = Instant::now();
-            slice();
+            batch();
             start.elapsed().as_nanos() as f64 / operations as f64
         })
         .collect();

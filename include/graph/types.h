@@ -25,6 +25,7 @@ static const int64_t SHAPE_RANGE_LOWER_LIMIT = 0;
 static const int64_t UNKNOWN_DIM = -1;
 /** As the only dim: the number of dims is not known. */
 static const int64_t UNKNOWN_DIM_NUM = -2;
+/* Left out where the library itself is compiled: constants that need code at load time. */
 #ifndef CAIRN_GE_RUNNER
 static const std::vector<int64_t> UNKNOWN_SHAPE = {-1};
 static const std::vector<int64_t> UNKNOWN_RANK = {-2};

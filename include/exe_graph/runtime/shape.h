@@ -46,7 +46,7 @@ public:
     bool operator==(const Shape &other) const
     {
         bool same = dim_num_ == other.dim_num_;
-        for (size_t at = 0; same && at < Held(); ++at) {
+        for (size_t at = 0; same && at < StoredDimNum(); ++at) {
             same = dims_[at] == other.dims_[at];
         }
         return same;
@@ -58,7 +58,7 @@ public:
     int64_t GetShapeSize() const
     {
         int64_t size = 1;
-        for (size_t at = 0; at < Held(); ++at) {
+        for (size_t at = 0; at < StoredDimNum(); ++at) {
             if (__builtin_mul_overflow(size, dims_[at], &size)) {
                 return kInvalidDimValue;
             }
@@ -95,11 +95,11 @@ public:
     }
 
 private:
-    size_t Held() const { return dim_num_ < kMaxDimNum ? dim_num_ : kMaxDimNum; }
+    size_t StoredDimNum() const { return dim_num_ < kMaxDimNum ? dim_num_ : kMaxDimNum; }
 
     void CopyDims(const Shape &other)
     {
-        for (size_t at = 0; at < other.Held(); ++at) {
+        for (size_t at = 0; at < other.StoredDimNum(); ++at) {
             dims_[at] = other.dims_[at];
         }
     }

@@ -46,7 +46,7 @@ public:
     bool operator==(const Stride &other) const
     {
         bool same = dim_num_ == other.dim_num_;
-        for (size_t at = 0; same && at < Held(); ++at) {
+        for (size_t at = 0; same && at < StoredDimNum(); ++at) {
             same = strides_[at] == other.strides_[at];
         }
         return same;
@@ -81,11 +81,11 @@ public:
     }
 
 private:
-    size_t Held() const { return dim_num_ < kMaxDimNum ? dim_num_ : kMaxDimNum; }
+    size_t StoredDimNum() const { return dim_num_ < kMaxDimNum ? dim_num_ : kMaxDimNum; }
 
     void CopyStrides(const Stride &other)
     {
-        for (size_t at = 0; at < other.Held(); ++at) {
+        for (size_t at = 0; at < other.StoredDimNum(); ++at) {
             strides_[at] = other.strides_[at];
         }
     }

@@ -13,7 +13,7 @@ use crate::{
 /// What one process measures.
 enum Measurement {
     /// Calls on both sides.
-    Rows,
+    Calls,
     /// A tiny addition.
     Tiny,
     /// The same, with operators that do nothing.
@@ -41,7 +41,7 @@ pub fn measure(root: &Path, toolkit: &Path, out: &Path) -> Result<()> {
         command.args(["run", "--"]).arg(&python).arg(folder.join("ops.py"));
         command.env("CAIRN_WORKERS", threads.to_string()).env("CAIRN_BENCH_DOOR", &door);
         match measurement {
-            Measurement::Rows => drop(command.env("TASK_QUEUE_ENABLE", "0")),
+            Measurement::Calls => drop(command.env("TASK_QUEUE_ENABLE", "0")),
             Measurement::Tiny => drop(command.arg("--tiny")),
             Measurement::Idle => {
                 command.arg("--tiny").env("ASCEND_CUSTOM_OPP_PATH", build.join("idle"));
@@ -57,7 +57,7 @@ pub fn measure(root: &Path, toolkit: &Path, out: &Path) -> Result<()> {
     let mut results = Vec::new();
     for threads in [1, 2] {
         announce(&format!("operators, {threads} thread(s)"));
-        let mut figures = figures_of(threads, &Measurement::Rows)?;
+        let mut figures = figures_of(threads, &Measurement::Calls)?;
         let tiny = figures_of(threads, &Measurement::Tiny)?;
         let idle = figures_of(threads, &Measurement::Idle)?;
         for row in figures["rows"].as_array().into_iter().flatten() {

@@ -1,5 +1,7 @@
 //! Several elementwise nodes as one step: a piece of the elements goes through all of them before the next
 //! piece does, and what lies between them stays in a scratch that fits into the cache.
+//!
+//! `roots[v]` is the value whose memory the value `v` has: itself, unless `v` is a view or is written in place.
 
 use super::arena::{self, Lifetime};
 use super::operation::KnownTensor;
@@ -170,6 +172,7 @@ pub fn build(
         };
         let places = (whole.uses.iter())
             .map(|one| {
+                // The index of the parameter and the one in its list: together an index among inputs, then outputs.
                 let at = one.argument.0 + one.argument.1;
                 let value = match at.checked_sub(work.inputs.len()) {
                     None => work.inputs[at].expect("a use of an input that is there"),
@@ -256,8 +259,8 @@ fn is_sound(prepared: &Prepared, work: &WorkNode) -> bool {
     work.operation.plan(&tensors, &[layout(prepared, work.outputs[0])]).is_ok()
 }
 
-/// Whether the piece is all of every tensor, in its own sizes, and no value is known: a plan of the piece is then one
-/// of the node itself.
+/// Whether the piece is the whole of every tensor, in the tensor's own sizes, and none is a constant: its plan is then the
+/// node's own, and the node need not be planned again to be checked.
 fn is_whole(prepared: &Prepared, work: &WorkNode, count: usize, piece: usize) -> bool {
     let mut values = work.inputs.iter().flatten().chain(&work.outputs);
     values.all(|value| {
