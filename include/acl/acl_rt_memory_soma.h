@@ -1,5 +1,5 @@
 /*
- * Memory in the order of streams: a pool gives a block for use on one stream, at once and without
+ * Stream-ordered memory: a pool gives a block for use on one stream, at once and without
  * waiting, and takes it back in the order of a stream. The same stream may have a freed block again
  * right away; another stream when the work before the free is done, or ordered before it by an event.
  */

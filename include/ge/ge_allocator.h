@@ -1,7 +1,7 @@
 /*
  * Allocators of the graph engine. C++ only; C sees nothing here.
  *
- * The classes are complete in this header and cross library borders: members and virtual functions
+ * The classes are complete in this header and cross library boundaries: members and virtual functions
  * keep their places.
  */
 #ifndef CAIRN_GE_GE_ALLOCATOR_H

@@ -1,5 +1,5 @@
 /*
- * Text that crosses library borders, whichever std::string a program was compiled with. C++ only.
+ * Text that crosses library boundaries, whichever std::string a program was compiled with. C++ only.
  */
 #ifndef CAIRN_GRAPH_ASCEND_STRING_H
 #define CAIRN_GRAPH_ASCEND_STRING_H

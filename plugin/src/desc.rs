@@ -52,7 +52,7 @@ pub fn create(device: i32, stream: Handle) -> Result<Handle, String> {
     }
 }
 
-/// Ends a descriptor.
+/// Destroys a descriptor.
 pub fn destroy(desc: Handle) -> Result<(), String> {
     let destroy =
         acl()?.aclrtAllocatorDestroyDesc.ok_or("this ACL has no aclrtAllocator functions")?;

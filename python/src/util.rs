@@ -73,7 +73,7 @@ fn address(array: &Bound<'_, PyAny>) -> PyResult<usize> {
     array.getattr("__array_interface__").and_then(data).map_err(no_array)
 }
 
-/// The address of an array that lies in one piece.
+/// The address of an contiguous array.
 #[pyfunction(name = "numpy_to_ptr")]
 pub(crate) fn util_numpy_to_ptr(py: Python<'_>, array: Bound<'_, PyAny>) -> PyResult<usize> {
     deprecated(
@@ -87,12 +87,12 @@ pub(crate) fn util_numpy_to_ptr(py: Python<'_>, array: Bound<'_, PyAny>) -> PyRe
     match flags.and_then(|flag| flag.extract()).map_err(no_array)? {
         true => Ok(address),
         false => Err(PyValueError::new_err(
-            "argument 'array': it does not lie in one piece: use numpy_contiguous_to_ptr",
+            "argument 'array': it is not contiguous: use numpy_contiguous_to_ptr",
         )),
     }
 }
 
-/// The address of the array, or of a copy that lies in one piece, and what lies there.
+/// The address of the array, or of a contiguous copy, and what it holds.
 #[pyfunction(name = "numpy_contiguous_to_ptr")]
 pub(crate) fn util_numpy_contiguous_to_ptr<'py>(
     py: Python<'py>,

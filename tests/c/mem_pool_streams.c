@@ -1,6 +1,6 @@
 // env: CAIRN_DEVICE_MEMORY=256mib
 // env: CAIRN_DEVICE_MEMORY=256mib CAIRN_WORKERS=1
-/* Memory in the order of streams: who may have a freed block, and when. */
+/* Stream-ordered memory: who may have a freed block, and when. */
 #include "mem_pool.h"
 
 static Gate gate = GATE_CLOSED;
@@ -91,7 +91,7 @@ static void in_order(aclrtMemPool pool)
     CHECK_OK(aclrtMemsetAsync(third, SIZE, 0xcc, SIZE, c));
     CHECK_OK(aclrtMemPoolFreeAsync(third, c));
 
-    GROUP("acl_soma_4 unless the pool is told not to follow events");
+    GROUP("acl_soma_4 unless the pool is set not to follow events");
     uint32_t follow = 0;
     aclrtMemPool deaf = make_pool(0, 0);
     void *fourth = take(deaf, 4 * MIB, a);

@@ -1,5 +1,5 @@
 // links: -lcairn_pool
-/* Default streams end with their contexts, and nobody is told: what was freed on them is not lost. */
+/* Default streams end with their contexts, without notice: what was freed on them is not lost. */
 #include "gate.h"
 #include "cairn/pool.h"
 

@@ -60,8 +60,8 @@ def test_an_allocator_that_c_is_inside_of_is_not_mixed_up_with_another(stream, s
     assert rt.destroy_stream(other) == 0
 
 
-def test_c_is_told_functions_that_give_nothing_in_place_of_callables(stream, device):
-    """A callable has no address; C that calls what it was told gets no memory, and the callable is not called."""
+def test_c_gets_functions_that_return_null_in_place_of_callables(stream, device):
+    """A callable has no address; C that calls the function it got gets no memory, and the callable is not called."""
     pool, fields = Pool(1), [ctypes.c_void_p() for _ in range(6)]
     register(stream, pool)
     ask = ctypes.CDLL("libascendcl.so").aclrtAllocatorGetByStream

@@ -272,7 +272,7 @@ def test_the_code_comes_with_the_text_of_the_exception(callables, stream, shown)
     sort.close()
 
 
-def test_an_exception_whose_text_raises_is_told_by_its_name(stream, shown):
+def test_an_exception_whose_text_raises_is_reported_by_name(stream, shown):
     class Silent(Exception):
         def __str__(self):
             raise ValueError("no text")

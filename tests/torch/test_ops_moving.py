@@ -296,7 +296,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_an_index_out_of_range_is_told_and_touches_nothing(name):
+def test_an_index_out_of_range_is_reported_and_touches_nothing(name):
     """In a process of its own: an error of a stream stays with it."""
     from support import run_script
 

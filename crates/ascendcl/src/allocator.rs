@@ -222,7 +222,7 @@ value_entry! {
 }
 
 entry! {
-    /// Ends a descriptor; what was registered with it stays.
+    /// Destroys a descriptor; what was registered with it stays.
     fn aclrtAllocatorDestroyDesc(desc: Handle) {
         check_supported()?;
         not_null(desc, "allocatorDesc")?;

@@ -26,7 +26,7 @@ out_entry! {
 }
 
 entry! {
-    /// Ends a context made by `aclrtCreateContext`.
+    /// Destroys a context made by `aclrtCreateContext`.
     fn aclrtDestroyContext(context: Handle) {
         door::not_null(context, "context")?;
         runtime()?.destroy_context(context as usize)

@@ -36,7 +36,7 @@ out_entry! {
 }
 
 entry! {
-    /// Ends an event; what was submitted with it goes on.
+    /// Destroys an event; what was submitted with it goes on.
     fn aclrtDestroyEvent(event: Handle) {
         door::not_null(event, "event")?;
         runtime()?.destroy_event(event as usize)

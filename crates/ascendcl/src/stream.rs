@@ -44,7 +44,7 @@ out_entry! {
 }
 
 entry! {
-    /// Ends a configuration made by `aclrtCreateStreamConfigHandle`.
+    /// Destroys a configuration made by `aclrtCreateStreamConfigHandle`.
     fn aclrtDestroyStreamConfigHandle(config: *mut aclrtStreamConfigHandle) {
         door::not_null(config, "handle")?;
         if !configs().remove(&(config as usize)) {
@@ -88,13 +88,13 @@ entry! {
         })
     }
 
-    /// Ends a stream after its work.
+    /// Destroys a stream after its work.
     fn aclrtDestroyStream(stream: Handle) {
         door::not_null(stream, "stream")?;
         runtime()?.destroy_stream(stream as usize, true)
     }
 
-    /// Ends a stream and drops its work.
+    /// Destroys a stream and drops its work.
     fn aclrtDestroyStreamForce(stream: Handle) {
         door::not_null(stream, "stream")?;
         runtime()?.destroy_stream(stream as usize, false)

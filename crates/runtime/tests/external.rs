@@ -433,7 +433,7 @@ fn a_block_that_is_out_is_not_freed_because_it_came_through_other_functions_too(
     assert_eq!(frees, 1);
 }
 
-/// Says of its blocks what it is told to say.
+/// Says of its blocks what the test sets.
 struct InfoAllocator(Fake, BlockInfo);
 
 impl UserAllocator for InfoAllocator {

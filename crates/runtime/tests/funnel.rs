@@ -223,7 +223,7 @@ impl EventLog {
 }
 
 #[test]
-fn what_is_made_is_told_after_and_what_is_freed_before() {
+fn allocations_are_emitted_after_and_frees_before() {
     let (rig, _) = counted("");
     let memory = &rig.shared.memory;
     let handle = rig.create_stream(0, 0).unwrap();

@@ -65,7 +65,7 @@ impl Fixture {
         assert_eq!(self.shared.progress.finished(stream.index), tasks);
     }
 
-    /// Every thread of the runtime ends when it is told to.
+    /// Every thread of the runtime ends on request.
     fn end(self) {
         self.shared.scheduler.stop();
         self.shared.host_threads.stop();

@@ -126,7 +126,7 @@ fn nothing(stream: &Arc<Stream>) {
 }
 
 #[test]
-fn a_program_is_told_call_by_call() {
+fn a_program_is_recorded_call_by_call() {
     let rig = rig(1, |_| ());
     let lines = listening(&rig);
     site::enter("aclrtSetDevice", || rig.set_device(0).unwrap());

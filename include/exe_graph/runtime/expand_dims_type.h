@@ -1,5 +1,5 @@
 /*
- * Which dims of a shape were put in. Complete in this header; it crosses library borders, so members keep
+ * Which dims of a shape were put in. Complete in this header; it crosses library boundaries, so members keep
  * their places. C++ only.
  */
 #ifndef CAIRN_EXE_GRAPH_RUNTIME_EXPAND_DIMS_TYPE_H
@@ -96,7 +96,7 @@ private:
     uint8_t reserved_[40];
 };
 
-static_assert(sizeof(ExpandDimsType) == 48, "what clients were built with");
+static_assert(sizeof(ExpandDimsType) == 48, "ABI: size and layout must not change");
 
 }  // namespace gert
 

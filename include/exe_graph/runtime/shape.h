@@ -1,5 +1,5 @@
 /*
- * The shape of a tensor at run time. Complete in this header; it crosses library borders, so members keep
+ * The shape of a tensor at run time. Complete in this header; it crosses library boundaries, so members keep
  * their places. C++ only.
  */
 #ifndef CAIRN_EXE_GRAPH_RUNTIME_SHAPE_H
@@ -109,7 +109,7 @@ private:
     uint8_t reserved_[40];
 };
 
-static_assert(std::is_standard_layout<Shape>::value && sizeof(Shape) == 248, "what clients were built with");
+static_assert(std::is_standard_layout<Shape>::value && sizeof(Shape) == 248, "ABI: size and layout must not change");
 
 }  // namespace gert
 

@@ -1,5 +1,5 @@
 /*
- * Both formats of a tensor at run time. Complete in this header; it crosses library borders, so members keep
+ * Both formats of a tensor at run time. Complete in this header; it crosses library boundaries, so members keep
  * their places. C++ only.
  */
 #ifndef CAIRN_EXE_GRAPH_RUNTIME_STORAGE_FORMAT_H
@@ -47,7 +47,7 @@ private:
 };
 
 static_assert(std::is_standard_layout<StorageFormat>::value && sizeof(StorageFormat) == 96,
-              "what clients were built with");
+              "ABI: size and layout must not change");
 
 }  // namespace gert
 

@@ -1,5 +1,5 @@
 /*
- * Both shapes of a tensor at run time. Complete in this header; it crosses library borders, so members keep
+ * Both shapes of a tensor at run time. Complete in this header; it crosses library boundaries, so members keep
  * their places. C++ only.
  */
 #ifndef CAIRN_EXE_GRAPH_RUNTIME_STORAGE_SHAPE_H
@@ -41,7 +41,7 @@ private:
 };
 
 static_assert(std::is_standard_layout<StorageShape>::value && sizeof(StorageShape) == 536,
-              "what clients were built with");
+              "ABI: size and layout must not change");
 
 }  // namespace gert
 

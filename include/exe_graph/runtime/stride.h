@@ -1,5 +1,5 @@
 /*
- * The strides of a tensor at run time, in elements. Complete in this header; it crosses library borders, so members keep
+ * The strides of a tensor at run time, in elements. Complete in this header; it crosses library boundaries, so members keep
  * their places. C++ only.
  */
 #ifndef CAIRN_EXE_GRAPH_RUNTIME_STRIDE_H
@@ -95,7 +95,7 @@ private:
     uint8_t reserved_[40];
 };
 
-static_assert(std::is_standard_layout<Stride>::value && sizeof(Stride) == 248, "what clients were built with");
+static_assert(std::is_standard_layout<Stride>::value && sizeof(Stride) == 248, "ABI: size and layout must not change");
 
 }  // namespace gert
 

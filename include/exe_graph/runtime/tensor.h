@@ -1,5 +1,5 @@
 /*
- * Tensors at run time. Complete in this header; they cross library borders, so members keep their places. C++
+ * Tensors at run time. Complete in this header; they cross library boundaries, so members keep their places. C++
  * only.
  */
 #ifndef CAIRN_EXE_GRAPH_RUNTIME_TENSOR_H
@@ -140,11 +140,11 @@ private:
 
 /** Where clients look for the members. */
 struct TensorLayout {
-    static_assert(std::is_standard_layout<Tensor>::value && sizeof(Tensor) == 752, "what clients were built with");
+    static_assert(std::is_standard_layout<Tensor>::value && sizeof(Tensor) == 752, "ABI: size and layout must not change");
     static_assert(offsetof(Tensor, storage_shape_) == 0 && offsetof(Tensor, storage_format_) == 536 &&
                       offsetof(Tensor, version_) == 632 && offsetof(Tensor, data_type_) == 636 &&
                       offsetof(Tensor, tensor_data_) == 640 && offsetof(Tensor, reserved_field_) == 712,
-                  "what clients were built with");
+                  "ABI: size and layout must not change");
 };
 
 /** A tensor whose elements need not lie side by side. */
@@ -221,7 +221,7 @@ private:
     uint8_t reserved_field_[40];
 };
 
-static_assert(std::is_standard_layout<TensorV2>::value && sizeof(TensorV2) == 1048, "what clients were built with");
+static_assert(std::is_standard_layout<TensorV2>::value && sizeof(TensorV2) == 1048, "ABI: size and layout must not change");
 
 }  // namespace gert
 

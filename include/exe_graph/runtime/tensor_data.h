@@ -1,5 +1,5 @@
 /*
- * The memory of a tensor at run time. Complete in this header; it crosses library borders, so members keep
+ * The memory of a tensor at run time. Complete in this header; it crosses library boundaries, so members keep
  * their places. C++ only.
  */
 #ifndef CAIRN_EXE_GRAPH_RUNTIME_TENSOR_DATA_H
@@ -172,7 +172,7 @@ private:
     uint8_t reserved_1_[40];
 };
 
-static_assert(std::is_standard_layout<TensorData>::value && sizeof(TensorData) == 72, "what clients were built with");
+static_assert(std::is_standard_layout<TensorData>::value && sizeof(TensorData) == 72, "ABI: size and layout must not change");
 
 }  // namespace gert
 

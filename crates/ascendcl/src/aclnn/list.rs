@@ -46,7 +46,7 @@ where
     runtime()?.handles.get(handle)
 }
 
-/// Ends the list and its members; a member that was destroyed before is no matter.
+/// Destroys the list and its members; a member that was destroyed before is no matter.
 fn destroy<T: HandleObject>(handle: usize) -> Result<()>
 where
     List<T>: HandleObject,

@@ -215,7 +215,7 @@ pub fn owned<T, H>(object: T) -> *mut H {
     Box::into_raw(Box::new(object)).cast()
 }
 
-/// Ends a handle.
+/// Destroys a handle.
 ///
 /// # Safety
 /// The handle is null or one that [`owned`] made for this type and nobody released.

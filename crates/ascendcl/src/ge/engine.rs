@@ -68,7 +68,7 @@ status! {
         Ok(())
     }
 
-    /// Ends a session and its graphs.
+    /// Destroys a session and its graphs.
     fn CairnSessionEnd(session: u64) {
         engine().close(session)
     }

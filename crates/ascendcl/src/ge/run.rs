@@ -193,7 +193,7 @@ plain! {
         Ok(())
     }
 
-    /// Ends the handle, and what nobody took.
+    /// Destroys the handle, and what nobody took.
     fn CairnOutputsRelease(outputs: *mut CairnOutputs) {
         // SAFETY: the caller gives its handle up.
         unsafe { release::<Outputs, _>(outputs) };

@@ -22,7 +22,7 @@ plain! {
         Ok(owned(Summary { compiled, shared }))
     }
 
-    /// Ends the handle.
+    /// Destroys the handle.
     fn CairnSummaryRelease(summary: *mut CairnSummary) {
         // SAFETY: the caller gives its handle up.
         unsafe { release::<Summary, _>(summary) };

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_questions_are_told_why() {
+    fn wrong_arguments_are_explained() {
         for (words, text) in [
             ("info -t board -i 2", "no NPU 2: the ids are 0 to 1"),
             ("info -t board -i 0 -c 1", "no chip 1"),

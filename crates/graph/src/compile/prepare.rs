@@ -79,7 +79,7 @@ pub struct PrepareOptions {
 }
 
 /// Results up to this size are always computed when the graph is compiled.
-const SMALL: usize = 64 << 10;
+const FOLD_LIMIT: usize = 64 << 10;
 
 /// Makes a graph ready.
 pub fn prepare(graph: &Graph, options: &PrepareOptions) -> Result<Prepared> {
@@ -233,8 +233,8 @@ impl Preparation<'_> {
             && infos.iter().flatten().next().is_some();
         let read: usize = tensors.iter().flatten().map(|one| one.layout.bytes()).sum();
         let written: usize = layouts.iter().map(Layout::bytes).sum();
-        let folds = self.options.folds && !marks.random && written <= SMALL.max(read);
-        if folds && (is_constant || (marks.from_shapes && written <= SMALL)) {
+        let folds = self.options.folds && !marks.random && written <= FOLD_LIMIT.max(read);
+        if folds && (is_constant || (marks.from_shapes && written <= FOLD_LIMIT)) {
             let computed = operation.compute(&tensors, &layouts);
             let computed = computed.map_err(|text| {
                 Failure::failed(format!("the node {} ({kind}): {text}", node.name))

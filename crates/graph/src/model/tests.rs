@@ -210,7 +210,7 @@ fn the_random_attributes_are_of_every_kind() {
     assert_eq!(visited, [true; VARIANTS]);
 }
 
-/// Samples that the real client wrote: how many nodes each has, and the way back.
+/// Samples that the real client wrote: how many nodes each has, and that they are written back.
 #[test]
 #[ignore = "needs the data folder: cargo xtask test runs it when CAIRN_DATA names one"]
 fn samples_are_read_and_survive() {

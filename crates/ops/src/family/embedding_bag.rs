@@ -32,13 +32,13 @@ fn mode(call: &Call<'_>) -> Result<BagMode> {
         return Ok(match call.int(MODE)? {
             0 => BagMode::Sum,
             1 => BagMode::Mean,
-            _ => BagMode::Greatest,
+            _ => BagMode::Max,
         });
     };
     match text.as_str() {
         "sum" => Ok(BagMode::Sum),
         "mean" => Ok(BagMode::Mean),
-        "max" => Ok(BagMode::Greatest),
+        "max" => Ok(BagMode::Max),
         other => {
             let name = call.parameter(MODE);
             Err(Error::invalid(format!("{name} = {other:?}: sum, mean and max are known")))
@@ -133,7 +133,7 @@ fn embedding_bag(call: &mut Call<'_>) -> Result<Plan> {
     }
     call.expect_dims(LENGTHS, &lengths, &[count])?;
     match mode {
-        BagMode::Greatest => call.expect_dims(FROM, &from, &[count, columns])?,
+        BagMode::Max => call.expect_dims(FROM, &from, &[count, columns])?,
         _ if from.count() == 0 => {}
         _ => call.expect_dims(FROM, &from, &[count])?,
     }
@@ -169,7 +169,7 @@ fn outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (count, whole) = (bag_count(call)?, index_type(call)?);
     let columns = table.dims().last().copied().unwrap_or(0);
     let from: &[usize] = match mode(call)? {
-        BagMode::Greatest => &[count, columns],
+        BagMode::Max => &[count, columns],
         _ => &[count],
     };
     Ok(vec![

@@ -180,8 +180,8 @@ fn mode(call: &Call<'_>, at: usize) -> Result<ScatterMode> {
             0 => Ok(ScatterMode::Replace),
             1 => Ok(ScatterMode::Add),
             2 => Ok(ScatterMode::Multiply),
-            3 => Ok(ScatterMode::Greatest),
-            4 => Ok(ScatterMode::Least),
+            3 => Ok(ScatterMode::Max),
+            4 => Ok(ScatterMode::Min),
             other => Err(Error::invalid(format!(
                 "{} = {other}: expected 0 (replace), 1 (add), 2 (multiply), 3 (greatest) or 4 (least)",
                 call.parameter(at)
@@ -281,10 +281,10 @@ fn neutral(mode: ScatterMode, dtype: DType) -> Option<Scalar> {
         ScatterMode::Replace => return None,
         ScatterMode::Add => Scalar::from(0),
         ScatterMode::Multiply => Scalar::from(1),
-        ScatterMode::Greatest if dtype.is_floating() => Scalar::from(f64::NEG_INFINITY),
-        ScatterMode::Least if dtype.is_floating() => Scalar::from(f64::INFINITY),
-        ScatterMode::Greatest => Scalar::from(least),
-        ScatterMode::Least => Scalar::from(greatest),
+        ScatterMode::Max if dtype.is_floating() => Scalar::from(f64::NEG_INFINITY),
+        ScatterMode::Min if dtype.is_floating() => Scalar::from(f64::INFINITY),
+        ScatterMode::Max => Scalar::from(least),
+        ScatterMode::Min => Scalar::from(greatest),
     })
 }
 

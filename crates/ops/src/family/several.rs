@@ -25,8 +25,8 @@ const SAME_NUMBER: Formula<2> = test!(|x, y; inverts = 0.0| (x == y) == (inverts
 #[derive(Clone, Copy)]
 enum Joint {
     Sum,
-    Greatest,
-    Least,
+    Max,
+    Min,
 }
 
 /// Arguments: a list, out.
@@ -62,8 +62,8 @@ fn combine(call: &mut Call<'_>, how: Joint) -> Result<Plan> {
                 }
                 match how {
                     Joint::Sum => map2(memory.parallel, scratch, scratch.view(), view, |a: C, b: C| a.add(b)),
-                    Joint::Greatest => map2(memory.parallel, scratch, scratch.view(), view, |a: C, b: C| a.greatest(b)),
-                    Joint::Least => map2(memory.parallel, scratch, scratch.view(), view, |a: C, b: C| a.least(b)),
+                    Joint::Max => map2(memory.parallel, scratch, scratch.view(), view, |a: C, b: C| a.greatest(b)),
+                    Joint::Min => map2(memory.parallel, scratch, scratch.view(), view, |a: C, b: C| a.least(b)),
                 }
             }
         });
@@ -296,8 +296,8 @@ fn wait(call: &mut Call<'_>) -> Result<Plan> {
 pub const ROWS: &[Row] = &[
     aclnn("AddN", |c| combine(c, Joint::Sum)),
     aclnn("Sum", |c| combine(c, Joint::Sum)),
-    aclnn("MaxN", |c| combine(c, Joint::Greatest)),
-    aclnn("MinN", |c| combine(c, Joint::Least)),
+    aclnn("MaxN", |c| combine(c, Joint::Max)),
+    aclnn("MinN", |c| combine(c, Joint::Min)),
     aclnn("Trace", trace),
     aclnn("Diag", |c| diagonals(c, false)),
     aclnn("DiagFlat", |c| diagonals(c, true)),

@@ -1,4 +1,4 @@
-//! Blocks of pools, in the order of streams: for operators, and by address for the user.
+//! Stream-ordered blocks of pools: for operators, and by address for the user.
 
 use super::Memory;
 use super::allocator::{Allocator, RawBlock};

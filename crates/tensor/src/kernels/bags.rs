@@ -15,7 +15,7 @@ pub enum BagMode {
     /// Their mean.
     Mean,
     /// The greatest number of each column.
-    Greatest,
+    Max,
 }
 
 /// Which rows of a table go into which bag.
@@ -47,7 +47,7 @@ pub struct BagOutputs<'v> {
     pub bags: ViewMut<'v>,
     /// How many rows count in each bag.
     pub lengths: ViewMut<'v>,
-    /// Zeros, one for each bag; for [`BagMode::Greatest`] the row of the table that each result is from, 0 for a bag
+    /// Zeros, one for each bag; for [`BagMode::Max`] the row of the table that each result is from, 0 for a bag
     /// without rows.
     pub from: ViewMut<'v>,
 }
@@ -138,7 +138,7 @@ fn fill_bag(bags: &Bags<'_>, into: BagOutputs<'_>, bag: usize, bad: &AtomicUsize
     }
     PositionAccessMut::new(into.lengths).set(&[bag], length);
     let columns = bags.table.dims()[1];
-    let greatest = bags.mode == BagMode::Greatest;
+    let greatest = bags.mode == BagMode::Max;
     if !greatest && into.from.count() > 0 {
         from.set(&[bag], 0i64);
     }

@@ -1,4 +1,4 @@
-//! Samples of images at positions that offsets move, as a deformable convolution takes them, and the way back.
+//! Samples of images at positions that offsets move, as a deformable convolution takes them, and the backward.
 //!
 //! All tensors are contiguous `f32`: images by samples, channels, rows and columns; offsets by samples, three kinds
 //! (across, down, share), groups of channels, taps, rows and columns of the output; samples as images whose rows and columns

@@ -160,7 +160,7 @@ mod tests {
         [Rotation::Half, Rotation::Interleave, Rotation::Quarter, Rotation::InterleaveHalf];
 
     proptest! {
-        /// Turning is linear, so its way back is the transposed matrix.
+        /// The rotation is linear, so its gradient is the transposed matrix.
         #[test]
         fn back_is_the_transpose(
             which in 0usize..4,

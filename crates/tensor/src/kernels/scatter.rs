@@ -23,9 +23,9 @@ pub enum ScatterMode {
     /// The product.
     Multiply,
     /// The greater.
-    Greatest,
+    Max,
     /// The lesser.
-    Least,
+    Min,
 }
 
 /// Scatters `values` to their targets. Sizes are those of the targets; `Replace` takes values of the tensor's
@@ -77,8 +77,8 @@ pub fn scatter(
         }
         ScatterMode::Add => accumulate_by!(add),
         ScatterMode::Multiply => accumulate_by!(mul),
-        ScatterMode::Greatest => accumulate_by!(greatest),
-        ScatterMode::Least => accumulate_by!(least),
+        ScatterMode::Max => accumulate_by!(greatest),
+        ScatterMode::Min => accumulate_by!(least),
     }
     if bad.load(Relaxed) { Err(targets.first_bad_index(index)) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! Rows of scores over a part of a vocabulary: what a loss needs of them, and its way back.
+//! Rows of scores over a part of a vocabulary: what a loss needs of them, and its backward.
 
 use super::access::{PositionAccess, PositionAccessMut};
 use super::fold::shift;

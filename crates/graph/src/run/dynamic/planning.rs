@@ -2,7 +2,7 @@
 
 use super::Run;
 use super::memory::ValueMemory;
-use super::plans::{HostedValues, Plan, SMALL, Step};
+use super::plans::{HOST_LIMIT, HostedValues, Plan, Step};
 use crate::compile::operation::{KnownTensor, Operation};
 use crate::compile::prepare::{ValueId, WorkNode};
 use crate::failure::{Failure, Result};
@@ -54,7 +54,7 @@ impl Run<'_> {
             repeats: true,
         };
         for (input, tensor) in prepared.inputs.iter().zip(self.inputs) {
-            let bytes = tensor.host.clone().filter(|bytes| bytes.len() <= SMALL);
+            let bytes = tensor.host.clone().filter(|bytes| bytes.len() <= HOST_LIMIT);
             planning.tensors[input.value] = Some(KnownTensor { layout: tensor.layout, bytes });
         }
         for work in 0..prepared.work_nodes.len() {
@@ -107,7 +107,7 @@ impl Run<'_> {
         let bytes: usize = layouts.iter().map(Layout::bytes).sum();
         let marks = operation.row.marks;
         let stays = marks.sized_by_values || marks.random || work.written_input().is_some();
-        if bytes <= SMALL && !stays && self.is_hosted(operation, &inputs) {
+        if bytes <= HOST_LIMIT && !stays && self.is_hosted(operation, &inputs) {
             let computed = operation.compute(&inputs, layouts).map_err(|text| failed(&text))?;
             if let Some(results) = computed {
                 for ((value, layout), bytes) in work.outputs.iter().zip(layouts).zip(results) {
@@ -180,7 +180,7 @@ impl Run<'_> {
         let known = inputs
             .iter()
             .flatten()
-            .all(|tensor| tensor.bytes.as_ref().is_some_and(|bytes| bytes.len() <= SMALL));
+            .all(|tensor| tensor.bytes.as_ref().is_some_and(|bytes| bytes.len() <= HOST_LIMIT));
         (known && inputs.iter().flatten().next().is_some()) || operation.row.marks.from_shapes
     }
 }

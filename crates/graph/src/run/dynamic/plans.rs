@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Values up to this size are computed and kept on the host where they can be.
-pub const SMALL: usize = 8 << 10;
+pub const HOST_LIMIT: usize = 8 << 10;
 
 /// How many plans a graph keeps.
 const PLANS: usize = 64;
@@ -35,7 +35,7 @@ pub fn key(inputs: &[RunInput]) -> Key {
     (inputs.iter())
         .map(|input| {
             let sizes = (input.layout.dtype.number(), input.layout.dims().into());
-            (sizes, input.host.clone().filter(|bytes| bytes.len() <= SMALL))
+            (sizes, input.host.clone().filter(|bytes| bytes.len() <= HOST_LIMIT))
         })
         .collect()
 }

@@ -4,7 +4,7 @@
 use super::Run;
 use super::memory::ValueMemory;
 use super::planning::Planning;
-use super::plans::SMALL;
+use super::plans::HOST_LIMIT;
 use crate::compile::prepare::ValueId;
 use crate::failure::{Failure, Result};
 use crate::run::graph_kernel::GraphKernel;
@@ -55,7 +55,7 @@ impl Run<'_> {
         for value in (0..work.inputs.len()).filter(needed).filter_map(|at| work.inputs[at]) {
             let Some(tensor) = &planning.tensors[value] else { continue };
             let bytes = tensor.layout.bytes();
-            if tensor.bytes.is_none() && bytes <= SMALL && !values.contains(&value) {
+            if tensor.bytes.is_none() && bytes <= HOST_LIMIT && !values.contains(&value) {
                 let address = self.address(self.flow.roots[value], &planning.hosted, memory)?;
                 values.push(value);
                 reads.push(Span { address, bytes, location });

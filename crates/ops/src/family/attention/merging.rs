@@ -82,7 +82,7 @@ fn merge(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_dtype(at, one, &[DType::Float])?;
         if by_heads && !one.is_contiguous() {
             let name = call.parameter(at);
-            return Err(Error::invalid(format!("{name} does not lie in one piece")));
+            return Err(Error::invalid(format!("{name} is not contiguous")));
         }
     }
     let ends = if by_heads { Some(call.read_index(6, &outs)?) } else { None };

@@ -1,4 +1,4 @@
-//! What runs: a convolution from the larger side to the smaller one, the way back, gradients of weights and biases.
+//! What runs: a convolution from the larger side to the smaller one, its backward, gradients of weights and biases.
 
 use super::window::{Windows, grouped, with_three_axes};
 use crate::call::Call;

@@ -47,7 +47,7 @@ pub fn backward_scratch(sizes: &Sizes) -> Dims {
     Dims::new(&[units.min(WORKERS), sizes.backward_parts().iter().sum()])
 }
 
-/// What the way back needs beside the task itself, and where it goes. Sizes as those of the tensors named.
+/// What the backward needs besides the task itself, and where it writes. Sizes as those of the tensors named.
 pub struct Gradients<'a> {
     /// The gradient of the result.
     pub grad: View<'a>,

@@ -1,4 +1,4 @@
-//! Attention: `softmax(mask(scale * (q @ k^T + shift))) @ v`, head by head, and its way back.
+//! Attention: `softmax(mask(scale * (q @ k^T + shift))) @ v`, head by head, and its backward.
 //!
 //! Queries are taken by panels of [`LANES`], keys by tiles of [`KEYS`]: the scores of a panel with a tile stand key by
 //! key, a lane for each query, so that greatest scores and sums run down the lanes ([`panel`]), and both products read
