@@ -1,4 +1,4 @@
-//! Taking blocks and giving them back, for every door.
+//! Taking blocks and giving them back, for every free_path.
 
 use crate::acl::Handle;
 use crate::devices::Device;
@@ -6,20 +6,20 @@ use crate::events;
 use crate::process;
 use crate::refusal;
 use crate::settings;
-use crate::streams::{self, Door, Stream};
+use crate::streams::{self, FreePath, Stream};
 use crate::text;
 use cairn_pool::{BlockError, GRANULE, Outcome};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::time::Instant;
 
-/// Who asks, and through which door; `None` is torch_npu's, whatever that is on the device.
+/// Who asks, and through which free_path; `None` is torch_npu's, whatever that is on the device.
 #[derive(Clone, Copy)]
 pub struct Caller {
     /// The function, for texts.
     pub function: &'static str,
-    /// The door.
-    pub door: Option<Door>,
+    /// The free_path.
+    pub free_path: Option<FreePath>,
 }
 
 /// A block of `size` bytes; null for none of them and after a failure.
@@ -32,7 +32,7 @@ pub fn take(caller: Caller, size: u64, device: i32, handle: Handle) -> *mut c_vo
     if let Some(device) = Device::find_open(device)
         && let Some(stream) = streams::find(handle).filter(|stream| stream.device() == device.id)
     {
-        let index = stream.index(caller.door.unwrap_or(device.torch));
+        let index = stream.index(caller.free_path.unwrap_or(device.torch_free_path));
         match device.pool.allocate(size, GRANULE, index) {
             Outcome::Ready { offset, .. } => return offset as *mut c_void,
             refused => outcome = Some(refused),
@@ -55,7 +55,13 @@ fn take_slowly(
         let visit = process::may_call().then(|| device.visit()).transpose()?;
         let was_elsewhere = visit.as_ref().is_some_and(|visit| visit.is_first);
         let outcome = outcome.filter(|_| !was_elsewhere);
-        allocate_or_wait(device, size, stream, caller.door.unwrap_or(device.torch), outcome)
+        allocate_or_wait(
+            device,
+            size,
+            stream,
+            caller.free_path.unwrap_or(device.torch_free_path),
+            outcome,
+        )
     });
     taken.unwrap_or_else(|why| {
         text::fail(caller.function, &why);
@@ -68,10 +74,10 @@ fn allocate_or_wait(
     device: &Device,
     size: u64,
     stream: &Stream,
-    door: Door,
+    free_path: FreePath,
     outcome: Option<Outcome>,
 ) -> Result<*mut c_void, String> {
-    let attempt = || device.pool.allocate(size, GRANULE, stream.index(door));
+    let attempt = || device.pool.allocate(size, GRANULE, stream.index(free_path));
     let mut outcome = outcome.unwrap_or_else(attempt);
     let end = Instant::now() + settings::get().longest_wait;
     let mut trimmed = false;
@@ -84,7 +90,7 @@ fn allocate_or_wait(
             }
         };
         if !again {
-            return Err(refusal::explain(device, size, stream, door, &outcome));
+            return Err(refusal::explain(device, size, stream, free_path, &outcome));
         }
         outcome = attempt();
     }
@@ -117,7 +123,7 @@ pub fn give(
         && device.retired.is_empty()
         && let Some(stream) = streams::find(handle).filter(|stream| stream.device() == device.id)
     {
-        let index = stream.index(caller.door.unwrap_or(device.torch));
+        let index = stream.index(caller.free_path.unwrap_or(device.torch_free_path));
         let freed = device.pool.free(block as u64, index);
         if let Ok(bytes) = freed
             && size.is_none_or(|size| fits(size, bytes))
@@ -203,10 +209,10 @@ pub fn give_for(
     device: &Device,
     stream: Option<&'static Stream>,
 ) -> bool {
-    let door = caller.door.unwrap_or(device.torch);
+    let free_path = caller.free_path.unwrap_or(device.torch_free_path);
     match stream.map_or_else(|| streams::unknown(device.id), Ok) {
         Ok(stream) => {
-            let freed = device.pool.free(block as u64, stream.index(door));
+            let freed = device.pool.free(block as u64, stream.index(free_path));
             judge(caller, block, size, device, freed)
         }
         Err(why) => {

@@ -5,13 +5,15 @@ use crate::acl::{Handle, acl};
 use crate::blocks::{self, Caller};
 use crate::devices::Device;
 use crate::door::guarded;
-use crate::streams::{self, Door};
+use crate::streams::{self, FreePath};
 use crate::{process, text};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-const ALLOC: Caller = Caller { function: "alloc of a pool's descriptor", door: Some(Door::Direct) };
-const FREE: Caller = Caller { function: "free of a pool's descriptor", door: Some(Door::Direct) };
+const ALLOC: Caller =
+    Caller { function: "alloc of a pool's descriptor", free_path: Some(FreePath::Direct) };
+const FREE: Caller =
+    Caller { function: "free of a pool's descriptor", free_path: Some(FreePath::Direct) };
 
 /// A descriptor for a stream.
 pub fn create(device: i32, stream: Handle) -> Result<Handle, String> {

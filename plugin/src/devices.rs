@@ -8,7 +8,7 @@ use crate::process;
 use crate::queue;
 use crate::retired::RetiredBlocks;
 use crate::settings;
-use crate::streams::{self, Door, Stream};
+use crate::streams::{self, FreePath, Stream};
 use crate::visit::{self, Visit};
 use cairn_pool::{Figures, GRANULE, Pool};
 use cairn_sync::lock::{Mutex, Rank};
@@ -33,8 +33,8 @@ static SWEEPING: Mutex<()> = Mutex::new(Rank::Device, ());
 pub struct Device {
     /// ACL's number.
     pub id: i32,
-    /// The door that cairn_malloc and cairn_free are.
-    pub torch: Door,
+    /// The free_path that cairn_malloc and cairn_free are.
+    pub torch_free_path: FreePath,
     /// Its memory.
     pub pool: Pool<StreamProgress, Memory>,
     /// What was out when the device was reset.
@@ -74,7 +74,7 @@ impl Device {
         }
         let device = Box::leak(Box::new(Device {
             id,
-            torch: queue::door(),
+            torch_free_path: queue::free_path(),
             pool: Pool::new(StreamProgress::default(), Memory::new(id), u64::MAX),
             retired: RetiredBlocks::default(),
             before: Mutex::new(Rank::Outstanding, Figures::default()),
@@ -214,16 +214,16 @@ impl Device {
         let ending = streams::of_device(self.id).filter(|stream| stream.is_ending());
         for stream in ending {
             let name = stream.name();
-            let empty = |door| {
-                let figures = self.pool.figures_of(stream.index(door));
+            let empty = |free_path| {
+                let figures = self.pool.figures_of(stream.index(free_path));
                 figures.is_none_or(|of| of.blocks == 0 && of.reserved == 0)
             };
-            let [direct, queued] = [Door::Direct, Door::Queued].map(|door| {
-                let over = stream.is_over(door);
+            let [direct, queued] = [FreePath::Direct, FreePath::Queued].map(|free_path| {
+                let over = stream.is_over(free_path);
                 if over {
-                    self.pool.retire(stream.index(door));
+                    self.pool.retire(stream.index(free_path));
                 }
-                (over, empty(door))
+                (over, empty(free_path))
             });
             if direct == (true, true) && queued.1 {
                 stream.vacate(name);

@@ -4,17 +4,18 @@ use crate::acl::Handle;
 use crate::blocks::{self, Caller};
 use crate::devices::Device;
 use crate::report::Report;
-use crate::streams::{self, Door};
+use crate::streams::{self, FreePath};
 use crate::{desc, events, json, process, text};
 use cairn_pool::GRANULE;
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 
-const MALLOC: Caller = Caller { function: "cairn_malloc", door: None };
-const FREE: Caller = Caller { function: "cairn_free", door: None };
-const POOL_MALLOC: Caller = Caller { function: "cairn_pool_malloc", door: Some(Door::Direct) };
-const POOL_FREE: Caller = Caller { function: "cairn_pool_free", door: Some(Door::Direct) };
+const MALLOC: Caller = Caller { function: "cairn_malloc", free_path: None };
+const FREE: Caller = Caller { function: "cairn_free", free_path: None };
+const POOL_MALLOC: Caller =
+    Caller { function: "cairn_pool_malloc", free_path: Some(FreePath::Direct) };
+const POOL_FREE: Caller = Caller { function: "cairn_pool_free", free_path: Some(FreePath::Direct) };
 
 /// Nothing unwinds into C.
 #[inline]
@@ -89,12 +90,12 @@ pub extern "C" fn cairn_pool_record_stream(block: *mut c_void, stream: Handle) -
         let unheld = || format!("{block:?} is no block that is held");
         let device = Device::holding(block as u64).ok_or_else(unheld)?;
         let (_, owner) = device.pool.find(block as u64).ok_or_else(unheld)?;
-        let (_, door) = streams::by_index(owner);
+        let (_, free_path) = streams::by_index(owner);
         let user = match streams::find(stream) {
             Some(user) => user,
             None => device.stream(stream)?,
         };
-        device.pool.record_use(block as u64, user.index(door)).map_err(|_| unheld())
+        device.pool.record_use(block as u64, user.index(free_path)).map_err(|_| unheld())
     })
 }
 

@@ -10,11 +10,11 @@
 //!
 //! A proof is begun only when another stream would like the memory ([`Progress::prove`]), and one at a
 //! time for a stream. A stream that is idle needs no event: it says so. Frees through a caller's queue
-//! ([`Door::Queued`]) are proven by nothing but the program's own word, [`synchronized`].
+//! ([`FreePath::Queued`]) are proven by nothing but the program's own word, [`synchronized`].
 
 use crate::acl::{self, Acl, Handle, acl};
 use crate::process;
-use crate::streams::{self, Door, Stream};
+use crate::streams::{self, FreePath, Stream};
 use crate::visit::Visit;
 use cairn_pool::Progress;
 use cairn_pool::clock::{Clock, Epoch, StreamIndex};
@@ -22,7 +22,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// One door's ticks of a stream.
+/// The ticks of a stream for one path of freeing.
 #[derive(Default)]
 pub struct Ticks {
     past: AtomicU64,
@@ -130,9 +130,9 @@ impl Stream {
         self.tracker.lock().ending
     }
 
-    /// True if the stream is gone and everything that was freed through this door is done.
-    pub fn is_over(&self, door: Door) -> bool {
-        finished(self.index(door)) == FOR_EVER
+    /// True if the stream is gone and everything that was freed by this path is done.
+    pub fn is_over(&self, free_path: FreePath) -> bool {
+        finished(self.index(free_path)) == FOR_EVER
     }
 
     /// The stream is gone: the next one here begins where it stopped.
@@ -155,7 +155,7 @@ impl Stream {
             Ok(visit) => visit,
             Err(code) => return self.lose_context(tracker, code),
         };
-        let ticks = &self.ticks[Door::Direct as usize];
+        let ticks = &self.ticks[FreePath::Direct as usize];
         let tick = ticks.end_tick();
         if is_idle(acl, self.handle()) == Ok(true) {
             ticks.finish(if tracker.ending { FOR_EVER } else { tick });
@@ -172,7 +172,7 @@ impl Stream {
         if acl::NO_SUCH_CONTEXT.contains(&code) {
             tracker.ending = true;
             self.hide();
-            self.ticks[Door::Direct as usize].finish(FOR_EVER);
+            self.ticks[FreePath::Direct as usize].finish(FOR_EVER);
         }
     }
 
@@ -187,7 +187,11 @@ impl Stream {
         // SAFETY: the event is ours and the status goes to a place of ours.
         if unsafe { query(tracker.event, &mut status) } == 0 && status == acl::EVENT_COMPLETE {
             let tick = std::mem::take(&mut tracker.tick);
-            self.ticks[Door::Direct as usize].finish(if tracker.ending { FOR_EVER } else { tick });
+            self.ticks[FreePath::Direct as usize].finish(if tracker.ending {
+                FOR_EVER
+            } else {
+                tick
+            });
             self.has_event.store(false, Ordering::Release);
         }
     }
@@ -258,7 +262,7 @@ pub fn forget(device: i32) {
 
 /// Begins a proof for every stream of a device.
 pub fn prove_all(device: i32) {
-    streams::of_device(device).for_each(|s| prove(s.index(Door::Direct)));
+    streams::of_device(device).for_each(|s| prove(s.index(FreePath::Direct)));
 }
 
 /// Waits until one more of the clock's points is done. False if that takes until `end`, or if only the
@@ -272,8 +276,8 @@ pub fn wait(clock: &Clock, end: Instant) -> bool {
             return true;
         }
         let provable = |mark: &&Epoch| {
-            let (stream, door) = streams::by_index(mark.stream);
-            door == Door::Direct && stream.tracker.lock().is_possible()
+            let (stream, free_path) = streams::by_index(mark.stream);
+            free_path == FreePath::Direct && stream.tracker.lock().is_possible()
         };
         let asked = open.iter().filter(provable).map(|mark| prove(mark.stream)).count();
         if asked == 0 {
@@ -287,21 +291,21 @@ pub fn wait(clock: &Clock, end: Instant) -> bool {
 
 /// How far a stream has come.
 fn finished(stream: StreamIndex) -> u64 {
-    let (stream, door) = streams::by_index(stream);
-    if door == Door::Direct
+    let (stream, free_path) = streams::by_index(stream);
+    if free_path == FreePath::Direct
         && stream.has_event.load(Ordering::Acquire)
         && process::may_call()
         && let (Ok(acl), Some(mut tracker)) = (acl(), stream.tracker.try_lock())
     {
         stream.poll_event(acl, &mut tracker);
     }
-    stream.ticks[door as usize].finished()
+    stream.ticks[free_path as usize].finished()
 }
 
 /// Begins to prove what was freed on a stream so far.
 fn prove(stream: StreamIndex) {
-    let (stream, door) = streams::by_index(stream);
-    if door == Door::Direct
+    let (stream, free_path) = streams::by_index(stream);
+    if free_path == FreePath::Direct
         && process::may_call()
         && let Ok(acl) = acl()
     {
@@ -326,8 +330,8 @@ impl StreamProgress {
 impl Progress for StreamProgress {
     #[inline]
     fn submitted(&self, stream: StreamIndex) -> u64 {
-        let (stream, door) = streams::by_index(stream);
-        stream.ticks[door as usize].now()
+        let (stream, free_path) = streams::by_index(stream);
+        stream.ticks[free_path as usize].now()
     }
 
     fn finished(&self, stream: StreamIndex) -> u64 {
@@ -341,8 +345,9 @@ impl Progress for StreamProgress {
     /// so a block freed after its last task may go through the queue to the same stream, though not
     /// the other way round.
     fn is_ordered(&self, on: StreamIndex, epoch: Epoch) -> bool {
-        let ((to, door), (from, freed)) = (streams::by_index(on), streams::by_index(epoch.stream));
-        std::ptr::eq(to, from) && (door, freed) == (Door::Queued, Door::Direct)
+        let ((to, free_path), (from, freed)) =
+            (streams::by_index(on), streams::by_index(epoch.stream));
+        std::ptr::eq(to, from) && (free_path, freed) == (FreePath::Queued, FreePath::Direct)
     }
 
     fn prove(&self, stream: StreamIndex) {

@@ -4,10 +4,12 @@
 //! {"device":0,"memory":"segments","queued":true,"capacity":N,"free":N,
 //!  "total":{"live":N,...},"streams":[{"stream":"0x7f..","live":N,...},...]}
 //! ```
+//! "queued": torch_npu may free memory before its own queue has launched the last kernel that uses it. "memory": "mapped",
+//! "segments", or "none" before the first request.
 
 use crate::devices::Device;
 use crate::report::Report;
-use crate::streams::{self, Door};
+use crate::streams::{self, FreePath};
 use std::fmt::Write;
 
 /// One object with all figures of a device. Streams that took nothing are left out, and so are those
@@ -15,7 +17,7 @@ use std::fmt::Write;
 pub fn of(device: &Device) -> String {
     let (total, free) = device.capacity().unwrap_or_default();
     let memory = device.pool.source().kind();
-    let queued = device.torch == Door::Queued;
+    let queued = device.torch_free_path == FreePath::Queued;
     let streams = streams::of_device(device.id)
         .map(|stream| (stream, Report::of_stream(device, stream)))
         .filter(|(stream, of)| of.taken > 0 && (stream.is_known() || of.reserved > 0))

@@ -1,8 +1,8 @@
 //! `libcairn_pool.so`: Cairn's pool over whichever `libascendcl.so` a program has.
 //!
 //! ```text
-//! torch_npu           cairn_malloc, cairn_free ──┐ door.rs  frees pass a queue: the stream's own use
-//! ge::Allocator       cairn_pool_malloc, free  ──┤ door.rs  frees follow the last task: events
+//! torch_npu           cairn_malloc, cairn_free ──┐ free_path.rs  frees pass a queue: the stream's own use
+//! ge::Allocator       cairn_pool_malloc, free  ──┤ free_path.rs  frees follow the last task: events
 //! aclrtAllocatorDesc  callbacks                ──┤ desc.rs
 //!                                                ▼
 //!                   blocks.rs ── devices.rs, streams.rs

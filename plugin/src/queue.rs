@@ -1,13 +1,13 @@
 //! Whether torch_npu has a queue between its frees and the streams.
 
-use crate::streams::Door;
+use crate::streams::FreePath;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// The door of cairn_malloc and cairn_free. torch_npu reads its settings once, at a time that is not
+/// The free_path of cairn_malloc and cairn_free. torch_npu reads its settings once, at a time that is not
 /// known here: so the queue is taken to be off only if they said so both when the process was started
 /// and now.
-pub fn door() -> Door {
+pub fn free_path() -> FreePath {
     let started = std::fs::read("/proc/self/environ").unwrap_or_default();
     let then = |name: &str| {
         let line = |entry: &&[u8]| {
@@ -17,8 +17,8 @@ pub fn door() -> Door {
     };
     let now = |name: &str| std::env::var_os(name).map(|value| value.as_bytes().to_vec());
     match is_off(then) && is_off(now) {
-        true => Door::Direct,
-        false => Door::Queued,
+        true => FreePath::Direct,
+        false => FreePath::Queued,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Why there is no memory, and what to do.
 
 use crate::devices::Device;
-use crate::streams::{self, Door, Stream};
+use crate::streams::{self, FreePath, Stream};
 use crate::text::bytes;
 use cairn_pool::{Outcome, Owner};
 
@@ -10,7 +10,7 @@ pub fn explain(
     device: &Device,
     size: u64,
     stream: &Stream,
-    door: Door,
+    free_path: FreePath,
     outcome: &Outcome,
 ) -> String {
     let (id, pool) = (device.id, &device.pool);
@@ -64,7 +64,7 @@ pub fn explain(
         _ if size > most || (budget.is_none() && *outcome == Outcome::OverBudget) => {
             "What to do: ask for less; no device has so much".into()
         }
-        Outcome::Wait(_) if door == Door::Queued => format!(
+        Outcome::Wait(_) if free_path == FreePath::Queued => format!(
             "What to do: call torch.npu.synchronize() and then cairn_pool_synchronized({id}), or \
              start with TASK_QUEUE_ENABLE=0"
         ),

@@ -1,7 +1,7 @@
 //! The figures as C sees them.
 
 use crate::devices::Device;
-use crate::streams::{Door, Stream};
+use crate::streams::{FreePath, Stream};
 use cairn_pool::Figures;
 
 /// `cairnPoolFigures`.
@@ -32,10 +32,10 @@ impl Report {
         Report { budget: budget.unwrap_or(0), ..device.figures().into() }
     }
 
-    /// Of one stream, through both doors.
+    /// Of one stream, by both ways to free.
     pub fn of_stream(device: &Device, stream: &Stream) -> Report {
-        let [direct, queued] = [Door::Direct, Door::Queued]
-            .map(|door| device.pool.figures_of(stream.index(door)).unwrap_or_default())
+        let [direct, queued] = [FreePath::Direct, FreePath::Queued]
+            .map(|free_path| device.pool.figures_of(stream.index(free_path)).unwrap_or_default())
             .map(Report::from);
         direct.with(&queued)
     }

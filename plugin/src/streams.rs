@@ -18,9 +18,9 @@ const PAGE: usize = 64;
 const PAGES: usize = 64;
 const CACHE: usize = 1024;
 
-/// How a block came and will go.
+/// How a block will be freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum FreePath {
     /// It is freed after its last task was put on the stream.
     Direct = 0,
     /// It may be freed before: a queue of the caller's lies between.
@@ -67,11 +67,11 @@ impl Stream {
         }
     }
 
-    /// The stream's number in the pools, which differs by door: what is freed through a queue is not
+    /// The stream's number in the pools, which differs by path of freeing: what is freed through a queue is not
     /// proven by what proves the rest.
     #[inline]
-    pub fn index(&self, door: Door) -> StreamIndex {
-        self.number * 2 + door as u32
+    pub fn index(&self, free_path: FreePath) -> StreamIndex {
+        self.number * 2 + free_path as u32
     }
 
     /// ACL's handle.
@@ -119,11 +119,11 @@ impl Stream {
     }
 }
 
-/// The stream and door of a number.
+/// The stream and the path of freeing of a number.
 #[inline]
-pub fn by_index(index: StreamIndex) -> (&'static Stream, Door) {
-    let door = if index.is_multiple_of(2) { Door::Direct } else { Door::Queued };
-    (slot(index / 2).expect("a number that was given out"), door)
+pub fn by_index(index: StreamIndex) -> (&'static Stream, FreePath) {
+    let free_path = if index.is_multiple_of(2) { FreePath::Direct } else { FreePath::Queued };
+    (slot(index / 2).expect("a number that was given out"), free_path)
 }
 
 /// The stream of a [`Stream::name`]; `None` once it is gone.
@@ -221,9 +221,9 @@ mod tests {
         let first = add(handle(1), 7, CompletionTracker::default()).unwrap();
         assert!(std::ptr::eq(add(handle(1), 7, CompletionTracker::default()).unwrap(), first));
         assert!(std::ptr::eq(find(handle(1)).unwrap(), first));
-        assert_ne!(first.index(Door::Direct), first.index(Door::Queued));
-        let (same, door) = by_index(first.index(Door::Queued));
-        assert!(std::ptr::eq(same, first) && door == Door::Queued);
+        assert_ne!(first.index(FreePath::Direct), first.index(FreePath::Queued));
+        let (same, free_path) = by_index(first.index(FreePath::Queued));
+        assert!(std::ptr::eq(same, first) && free_path == FreePath::Queued);
 
         let name = first.name();
         assert!(std::ptr::eq(find_by_name(name).unwrap(), first));
@@ -248,7 +248,7 @@ mod tests {
         let handles: Vec<Handle> = (1..500).map(|n| (0x5000_0000 + n * 16) as Handle).collect();
         let indexes: std::collections::BTreeSet<_> = handles
             .iter()
-            .map(|&h| add(h, 8, CompletionTracker::default()).unwrap().index(Door::Direct))
+            .map(|&h| add(h, 8, CompletionTracker::default()).unwrap().index(FreePath::Direct))
             .collect();
         assert_eq!(indexes.len(), handles.len());
         assert!(handles.iter().all(|&h| find(h).is_some_and(|s| s.handle() == h)));

@@ -42,13 +42,13 @@ static void registrations(void)
     aclrtAllocatorDesc found = NULL;
     begin();
     gate_put(&gate, stream);
-    CHECK_OK(run_tensor(stream, 64, NULL));
+    CHECK_OK(execute_with_tensor(stream, 64, NULL));
     CHECK_OK(aclrtDestroyStreamForce(stream));
     gate_open(&gate);
     for (int i = 0; i < 600; i++) {
         CHECK_OK(aclrtCreateStream(&stream));
         CHECK_CODE(aclrtAllocatorGetByStream(stream, &found, NULL, NULL, NULL, NULL, NULL), ACL_ERROR_INVALID_PARAM);
-        CHECK_OK(run_tensor(stream, 64, NULL));
+        CHECK_OK(execute_with_tensor(stream, 64, NULL));
         if (i % 2)
             pool_register(stream, &pool);
         CHECK_OK(aclrtDestroyStream(stream));
@@ -88,7 +88,7 @@ static void device_ends(void)
     CHECK_OK(aclrtCreateStream(&stream));
     pool_open(&next);
     pool_register(stream, &next);
-    CHECK_OK(run_tensor(stream, 64, NULL));
+    CHECK_OK(execute_with_tensor(stream, 64, NULL));
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_EQ(next.frees, 1);
     CHECK_OK(cairnProbeGiveBack(keeps.kept));
@@ -109,7 +109,7 @@ static void count_late(Pool *unused)
 static void late(void)
 {
     pool.in_alloc = pool.in_free = count_late;
-    CHECK_CODE(run_tensor(stream, 64, NULL), ACL_ERROR_RT_INTERNAL_ERROR);
+    CHECK_CODE(execute_with_tensor(stream, 64, NULL), ACL_ERROR_RT_INTERNAL_ERROR);
     CHECK_OK(cairnProbeGiveBack(keeps.kept));
     CHECK_OK(aclrtAllocatorUnregister(stream));
     if (check_failures)

@@ -12,12 +12,12 @@ static void sizes(void)
     CairnProbeBlock block = {0};
     GROUP("acl_1_8_8 a tensor asks for its bytes rounded up to 32, and 32 more");
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
-        CHECK_OK(run_tensor(stream, bytes[i], &block));
+        CHECK_OK(execute_with_tensor(stream, bytes[i], &block));
         CHECK_EQ(pool.last_size, (bytes[i] + 31) / 32 * 32 + 32);
         CHECK_EQ(block.asked, pool.last_size);
         CHECK(in_pool(&pool, block.address));
     }
-    CHECK_OK(run_tensor(stream, 0, NULL));
+    CHECK_OK(execute_with_tensor(stream, 0, NULL));
     CHECK_EQ(pool.last_size, 32);
 
     GROUP("acl_1_8_8 a workspace asks for exactly its bytes, and for 0 not at all");
@@ -35,7 +35,7 @@ static void sizes(void)
 
     GROUP("acl_1_8_8 what cannot be is refused before anybody is asked");
     allocs = pool.allocs;
-    CHECK_FAIL(run_tensor(stream, SIZE_MAX, NULL), ACL_ERROR_INVALID_PARAM, "no such memory");
+    CHECK_FAIL(execute_with_tensor(stream, SIZE_MAX, NULL), ACL_ERROR_INVALID_PARAM, "no such memory");
     CHECK_FAIL(cairnProbeExecute(stream, NULL), ACL_ERROR_INVALID_PARAM, "probe");
     probe.blocks = NULL;
     CHECK_FAIL(cairnProbeExecute(stream, &probe), ACL_ERROR_INVALID_PARAM, "blocks");
@@ -114,14 +114,14 @@ static void the_last_wins(void)
     pool_register(second, &pool);
     pool_register(second, &other);
     int before = pool.allocs;
-    CHECK_OK(run_tensor(second, 64, NULL));
+    CHECK_OK(execute_with_tensor(second, 64, NULL));
     CHECK_EQ(pool.allocs, before);
     CHECK_EQ(other.allocs, 1);
 
     GROUP("acl_reg_4 also after executions, from the next one on");
     pool_open(&late);
     pool_register(second, &late);
-    CHECK_OK(run_tensor(second, 64, NULL));
+    CHECK_OK(execute_with_tensor(second, 64, NULL));
     CHECK_EQ(other.allocs, 1);
     CHECK_EQ(late.allocs, 1);
 
@@ -131,7 +131,7 @@ static void the_last_wins(void)
     CHECK_OK(cairnProbeExecute(second, &probe));
     CHECK(probe.kept != NULL);
     pool_register(second, &other);
-    CHECK_OK(run_tensor(second, 64, NULL));
+    CHECK_OK(execute_with_tensor(second, 64, NULL));
     CHECK_EQ(late.out, 1);
     CHECK_OK(aclrtAllocatorUnregister(second));
     CHECK_OK(cairnProbeGiveBack(probe.kept));
@@ -150,7 +150,7 @@ static void without(void)
     pool_register(second, &other);
     CHECK_OK(aclrtAllocatorUnregister(second));
     int before = other.allocs;
-    CHECK_OK(run_tensor(second, 64, &block));
+    CHECK_OK(execute_with_tensor(second, 64, &block));
     CHECK_EQ(other.allocs, before);
     CHECK(block.address != NULL && !in_pool(&other, block.address) && !in_pool(&pool, block.address));
     CHECK_OK(aclrtSynchronizeStream(second));
@@ -159,9 +159,9 @@ static void without(void)
     aclrtStream named = NULL;
     CHECK_OK(aclrtCtxGetCurrentDefaultStream(&named));
     pool_register(named, &other);
-    CHECK_OK(run_tensor(NULL, 64, &block));
+    CHECK_OK(execute_with_tensor(NULL, 64, &block));
     CHECK(!in_pool(&other, block.address));
-    CHECK_OK(run_tensor(named, 64, &block));
+    CHECK_OK(execute_with_tensor(named, 64, &block));
     CHECK(in_pool(&other, block.address));
     CHECK_OK(aclrtSynchronizeStream(named));
     CHECK_OK(aclrtAllocatorUnregister(named));
@@ -173,9 +173,9 @@ static void side_by_side(void)
     GROUP("acl_1_8_5 two streams, two allocators");
     pool_register(second, &other);
     for (int i = 0; i < 20; i++) {
-        CHECK_OK(run_tensor(stream, 128, &block));
+        CHECK_OK(execute_with_tensor(stream, 128, &block));
         CHECK(in_pool(&pool, block.address));
-        CHECK_OK(run_tensor(second, 128, &block));
+        CHECK_OK(execute_with_tensor(second, 128, &block));
         CHECK(in_pool(&other, block.address));
     }
     CHECK_OK(aclrtSynchronizeStream(second));
@@ -184,7 +184,7 @@ static void side_by_side(void)
     pool_register(second, &pool);
     for (int i = 0; i < 20; i++) {
         aclrtStream on = i & 1 ? second : stream;
-        CHECK_OK(run_tensor(on, 128, &block));
+        CHECK_OK(execute_with_tensor(on, 128, &block));
         CHECK(in_pool(&pool, block.address));
         CHECK_OK(aclrtSynchronizeStream(on));
     }
@@ -208,7 +208,7 @@ static void advice(void)
     CHECK_EQ(pool.allocs, allocs + 1);
     CHECK_EQ(pool.advises, 1);
     CHECK(pool.last_advice == pool.base + 4096);
-    CHECK_OK(run_tensor(stream, 64, NULL));
+    CHECK_OK(execute_with_tensor(stream, 64, NULL));
     CHECK_EQ(pool.allocs, allocs + 2);
 }
 

@@ -46,9 +46,9 @@ static void now_odd(void *block, void *address)
 static void goes_on(void)
 {
     CHECK_OK(aclrtAllocatorUnregister(stream));
-    CHECK_OK(run_tensor(stream, 512, NULL));
+    CHECK_OK(execute_with_tensor(stream, 512, NULL));
     pool_register(stream, &pool);
-    CHECK_OK(run_tensor(stream, 512, NULL));
+    CHECK_OK(execute_with_tensor(stream, 512, NULL));
     CHECK_OK(aclrtSynchronizeStream(stream));
 }
 
@@ -58,7 +58,7 @@ static void refused_at(void *address, const char *reason)
     now_odd(&odd, address);
     for (int times = 1; times <= 2; times++) {
         CairnProbeBlock block;
-        CHECK_FAIL(run_tensor(stream, 512, &block), ACL_ERROR_GE_FAILURE, reason);
+        CHECK_FAIL(execute_with_tensor(stream, 512, &block), ACL_ERROR_GE_FAILURE, reason);
         CHECK(block.address == NULL && block.asked == 0);
         CHECK_EQ(odd.allocs, times);
         CHECK_EQ(odd.addresses, times);
@@ -73,13 +73,13 @@ static void nothing(void)
     char name[32];
     GROUP("acl_1_8_6 alloc gives null: 500002, the text names allocator, stream and size");
     now_odd(NULL, NULL);
-    CHECK_FAIL(run_tensor(stream, 512, NULL), ACL_ERROR_GE_FAILURE, "null");
+    CHECK_FAIL(execute_with_tensor(stream, 512, NULL), ACL_ERROR_GE_FAILURE, "null");
     snprintf(name, sizeof name, "%p", (void *)&odd);
-    CHECK_FAIL(run_tensor(stream, 512, NULL), ACL_ERROR_GE_FAILURE, name);
+    CHECK_FAIL(execute_with_tensor(stream, 512, NULL), ACL_ERROR_GE_FAILURE, name);
     CHECK_OK(aclrtStreamGetId(stream, &id));
     snprintf(name, sizeof name, "stream %d", id);
-    CHECK_FAIL(run_tensor(stream, 512, NULL), ACL_ERROR_GE_FAILURE, name);
-    CHECK_FAIL(run_tensor(stream, 512, NULL), ACL_ERROR_GE_FAILURE, "alloc(544)");
+    CHECK_FAIL(execute_with_tensor(stream, 512, NULL), ACL_ERROR_GE_FAILURE, name);
+    CHECK_FAIL(execute_with_tensor(stream, 512, NULL), ACL_ERROR_GE_FAILURE, "alloc(544)");
     CHECK_EQ(odd.allocs, 4);
     CHECK_EQ(odd.addresses + odd.frees, 0);
     goes_on();
@@ -154,7 +154,7 @@ static void twice(void)
     CHECK_EQ(odd.allocs, 2);
     CHECK_EQ(odd.addresses, 1);
     CHECK_EQ(odd.frees, 1);
-    CHECK_OK(run_tensor(stream, 64, NULL));
+    CHECK_OK(execute_with_tensor(stream, 64, NULL));
     CHECK_EQ(odd.frees, 2);
     CHECK_OK(aclrtSynchronizeStream(stream));
 

@@ -1,6 +1,10 @@
 // env:
 // env: CAIRN_WORKERS=1
-/* Callbacks of an allocator that call ACL: no lock is in their way, and no wait hangs. */
+/*
+ * Callbacks of an allocator that call ACL: no lock is in their way, and no wait hangs. An execution is a probe
+ * (cairn/probe.h): it takes blocks from the stream's allocator as an operator would, queues tasks that write them, and
+ * gives them back. Groups begin with the id of a sentence in README.md.
+ */
 #include "pool.h"
 
 static Pool pool, inner;
@@ -84,7 +88,7 @@ static void execute_elsewhere(Pool *unused)
     (void)unused;
     if (!first_time())
         return;
-    CHECK_OK(run_tensor(second, 64, &block));
+    CHECK_OK(execute_with_tensor(second, 64, &block));
     CHECK(in_pool(&inner, block.address));
 }
 
@@ -93,7 +97,7 @@ static void execute_again(Pool *mine)
     CairnProbeBlock block = {0};
     if (calls++ >= 3)
         return;
-    CHECK_OK(run_tensor(stream, 64, &block));
+    CHECK_OK(execute_with_tensor(stream, 64, &block));
     CHECK(in_pool(mine, block.address));
 }
 
@@ -105,12 +109,12 @@ static void fail(Pool *unused)
 }
 
 /* One execution with the hook in alloc, one with it in free. */
-static void with(void (*hook)(Pool *))
+static void run_with_hook(void (*hook)(Pool *))
 {
     for (int in_free = 0; in_free < 2; in_free++) {
         unsigned char byte = 0;
-        CairnProbeBlock block = {64, 0, 0x77, NULL, NULL, NULL, 0};
-        CairnProbe probe = {&block, 1, 0, NULL};
+        CairnProbeBlock block = {.bytes = 64, .value = 0x77};
+        CairnProbe probe = {.blocks = &block, .count = 1};
         calls = 0;
         pool.in_alloc = in_free ? NULL : hook;
         pool.in_free = in_free ? hook : NULL;
@@ -125,19 +129,19 @@ static void with(void (*hook)(Pool *))
     }
 }
 
-static void behind_a_gate(void)
+static void synchronize_in_free(void)
 {
     static Gate gate = GATE_CLOSED;
     int done = 0;
     GROUP("acl_reg_7 a free that synchronizes waits for what is queued before it");
     CHECK_OK(aclrtLaunchHostFunc(stream, raise_flag_late, &done));
     pool.in_free = synchronize;
-    CHECK_OK(run_tensor(stream, 64, NULL));
+    CHECK_OK(execute_with_tensor(stream, 64, NULL));
     CHECK_EQ(raised(&done), 1);
     pool.in_free = NULL;
     GROUP("acl_reg_7 and an execution without one does not");
     gate_put(&gate, stream);
-    CHECK_OK(run_tensor(stream, 64, NULL));
+    CHECK_OK(execute_with_tensor(stream, 64, NULL));
     gate_open(&gate);
     CHECK_OK(aclrtSynchronizeStream(stream));
 }
@@ -149,29 +153,29 @@ static void end_stream(Pool *unused)
         CHECK_OK(aclrtDestroyStream(second));
 }
 
-static void doomed(void)
+static void destroy_stream_in_callback(void)
 {
     GROUP("acl_reg_1 an allocator that destroys the stream it works for fails the execution only");
     CHECK_OK(aclrtSynchronizeStream(second));
     pool_register(second, &inner);
     inner.in_alloc = end_stream;
     calls = 0;
-    CHECK_FAIL(run_tensor(second, 64, NULL), ACL_ERROR_RT_INVALID_HANDLE, "destroyed");
+    CHECK_FAIL(execute_with_tensor(second, 64, NULL), ACL_ERROR_RT_INVALID_HANDLE, "destroyed");
     inner.in_alloc = NULL;
     CHECK_EQ(inner.out, 0);
     CHECK_OK(aclrtCreateStream(&second));
     pool_register(second, &inner);
-    CHECK_OK(run_tensor(second, 64, NULL));
+    CHECK_OK(execute_with_tensor(second, 64, NULL));
     inner.in_free = end_stream;
     calls = 0;
-    CHECK_OK(run_tensor(second, 64, NULL));
+    CHECK_OK(execute_with_tensor(second, 64, NULL));
     inner.in_free = NULL;
     CHECK_EQ(inner.out, 0);
 }
 
 static void execute_for(void *answer)
 {
-    *(aclError *)answer = run_tensor(stream, 64, NULL);
+    *(aclError *)answer = execute_with_tensor(stream, 64, NULL);
 }
 
 static void synchronize_own(Pool *unused)
@@ -209,11 +213,11 @@ static void without_a_device(void)
     GROUP("acl_reg_1 an allocator that resets the device has no memory to give");
     pool.in_alloc = end_device;
     calls = 0;
-    CHECK_FAIL(run_tensor(stream, 64, NULL), ACL_ERROR_GE_FAILURE, "without an allocation");
+    CHECK_FAIL(execute_with_tensor(stream, 64, NULL), ACL_ERROR_GE_FAILURE, "without an allocation");
     pool.in_alloc = NULL;
     CHECK_EQ(pool.out, 0);
     CHECK_EQ(pool.overlaps, 0);
-    CHECK_FAIL(run_tensor(stream, 64, NULL), ACL_ERROR_RT_INVALID_HANDLE, "destroyed");
+    CHECK_FAIL(execute_with_tensor(stream, 64, NULL), ACL_ERROR_RT_INVALID_HANDLE, "destroyed");
 }
 
 int main(void)
@@ -229,24 +233,24 @@ int main(void)
     pool_register(second, &inner);
 
     GROUP("acl_reg_1 a callback may use memory");
-    with(use_memory);
+    run_with_hook(use_memory);
     GROUP("acl_reg_1 a callback may use events");
-    with(use_events);
+    run_with_hook(use_events);
     GROUP("acl_reg_1 a callback may make, use and destroy streams");
-    with(use_streams);
+    run_with_hook(use_streams);
     GROUP("acl_reg_7 a callback may synchronize its stream and the device");
-    with(synchronize);
+    run_with_hook(synchronize);
     GROUP("acl_reg_4 a callback may unregister and register, and destroy its own descriptor");
-    with(change_registrations);
+    run_with_hook(change_registrations);
     GROUP("acl_reg_6 a callback may execute on another stream");
-    with(execute_elsewhere);
+    run_with_hook(execute_elsewhere);
     GROUP("acl_reg_6 a callback may execute on its own stream, with its own allocator");
-    with(execute_again);
+    run_with_hook(execute_again);
     GROUP("acl_1_8_6 a call that fails inside a callback fails nothing else");
-    with(fail);
-    behind_a_gate();
+    run_with_hook(fail);
+    synchronize_in_free();
     host_functions();
-    doomed();
+    destroy_stream_in_callback();
     pool_close(&inner);
     without_a_device();
     CHECK_OK(aclrtAllocatorDestroyDesc(own));

@@ -127,7 +127,7 @@ static void copies(void)
     CHECK(alloc == pool_alloc && release == pool_free && advise == NULL && address == pool_address);
 
     GROUP("acl_reg_3 a descriptor may be changed or destroyed at once");
-    CHECK_OK(run_tensor(stream, 100, NULL));
+    CHECK_OK(execute_with_tensor(stream, 100, NULL));
     CHECK_EQ(pool.allocs, 1);
     CHECK_EQ(pool.frees, 1);
 

@@ -30,7 +30,7 @@ int main(void)
 
     GROUP("acl_reg_8 everything else works");
     CHECK_OK(aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
-    CHECK_OK(run_tensor(stream, 100, NULL));
+    CHECK_OK(execute_with_tensor(stream, 100, NULL));
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_OK(aclrtFree(memory));
     CHECK_OK(aclrtResetDevice(0));

@@ -22,7 +22,7 @@ static void run(void *number)
     intptr_t i = (intptr_t)number;
     __atomic_store_n(&numbers[i], syscall(SYS_gettid), __ATOMIC_SEQ_CST);
     CHECK_OK(aclrtSetDevice(0));
-    CHECK_OK(run_tensor(streams[i], 64, NULL));
+    CHECK_OK(execute_with_tensor(streams[i], 64, NULL));
     CHECK_OK(aclrtResetDevice(0));
 }
 

@@ -66,7 +66,7 @@ static void run_first(void *unused)
 {
     (void)unused;
     CHECK_OK(aclrtSetDevice(0));
-    CHECK_OK(run_tensor(streams[0], 64, NULL));
+    CHECK_OK(execute_with_tensor(streams[0], 64, NULL));
     CHECK_OK(aclrtResetDevice(0));
 }
 
@@ -78,8 +78,8 @@ static void apart(void)
     pool.in_alloc = hold;
     pthread_t thread = start_thread(run_first, NULL);
     gate_wait_entered(&gate, 1);
-    CHECK_OK(run_tensor(streams[1], 64, NULL));
-    CHECK_OK(run_tensor(streams[2], 64, NULL));
+    CHECK_OK(execute_with_tensor(streams[1], 64, NULL));
+    CHECK_OK(execute_with_tensor(streams[2], 64, NULL));
     CHECK_OK(aclrtSynchronizeStream(streams[1]));
     CHECK_EQ(other.frees, 1);
     pool_register(streams[2], &pool);
@@ -96,7 +96,7 @@ static void churn(void *number)
     for (int i = 0; i < ROUNDS; i++) {
         if (i % 3 == 0)
             pool_register(stream, &pool);
-        CHECK_OK(run_tensor(stream, 64, NULL));
+        CHECK_OK(execute_with_tensor(stream, 64, NULL));
         if (i % 3 == 1)
             CHECK_OK(aclrtAllocatorUnregister(stream));
     }

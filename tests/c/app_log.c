@@ -36,7 +36,7 @@ static void in_child(const char *level, const char *print, const char *out)
         setenv("ASCEND_GLOBAL_LOG_LEVEL", level, 1);
         setenv("ASCEND_SLOG_PRINT_TO_STDOUT", print, 1);
         setenv("ASCEND_PROCESS_LOG_PATH", folder, 1);
-        check_watch();
+        start_watchdog();
         if (freopen(out, "w", stdout) == NULL)
             _exit(2);
         speak();

@@ -52,7 +52,7 @@ __attribute__((unused)) static void check_on_alarm(int signal_number)
 }
 
 /* Starts the watchdog. Runs by itself before main; a forked child must call it again. */
-__attribute__((constructor, unused)) static void check_watch(void)
+__attribute__((constructor, unused)) static void start_watchdog(void)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
     signal(SIGALRM, check_on_alarm);

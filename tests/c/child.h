@@ -29,7 +29,7 @@ __attribute__((unused)) static int in_child(void (*body)(void), unsigned limit)
         abort();
     if (pid == 0) {
         check_failures = 0;
-        check_watch();
+        start_watchdog();
         alarm(limit);
         body();
         exit(check_failures != 0);

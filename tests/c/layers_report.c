@@ -15,7 +15,7 @@ static int read_child(void (*body)(void))
     pid_t pid = fork();
     if (pid == 0) {
         check_failures = 0;
-        check_watch();
+        start_watchdog();
         dup2(ends[1], 2);
         close(ends[0]);
         close(ends[1]);
@@ -64,7 +64,7 @@ static void without_stderr(void)
     close(2);
 }
 
-static void in_a_hurry(void)
+static void without_exit_handlers(void)
 {
     leaky();
     _exit(0);
@@ -98,7 +98,7 @@ int main(void)
     CHECK_EQ(report[0], 0);
 
     GROUP("CAIRN_MEMORY: no end of the program, no use of ACL, no report");
-    CHECK_EQ(read_child(in_a_hurry), 0);
+    CHECK_EQ(read_child(without_exit_handlers), 0);
     CHECK_EQ(report[0], 0);
     CHECK_EQ(read_child(without_acl), 0);
     CHECK_EQ(report[0], 0);

@@ -186,7 +186,7 @@ __attribute__((unused)) static void pool_register(aclrtStream stream, Pool *pool
 }
 
 /* An execution that takes one tensor of this many bytes. */
-__attribute__((unused)) static aclError run_tensor(aclrtStream stream, size_t bytes, CairnProbeBlock *answer)
+__attribute__((unused)) static aclError execute_with_tensor(aclrtStream stream, size_t bytes, CairnProbeBlock *answer)
 {
     CairnProbeBlock block = {bytes, 0, 0x5a, NULL, NULL, NULL, 0};
     CairnProbe probe = {&block, 1, 0, NULL};

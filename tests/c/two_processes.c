@@ -79,7 +79,7 @@ int main(void)
         children[me] = fork();
         if (children[me] == 0) {
             check_failures = 0;
-            check_watch();
+            start_watchdog();
             take_all();
             exit(check_failures != 0);
         }

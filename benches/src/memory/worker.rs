@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Runs of one slice: the two threads are awake and side by side only once they have met.
+/// Timed runs in one slice (one turn of a candidate, see [`super::interleave`]): the two threads are awake and side by side only once they have met.
 pub const RUNS: usize = 8;
 
 /// Nanoseconds per operation of each run.
@@ -16,7 +16,7 @@ pub type Times = [f64; RUNS];
 /// What the worker does.
 pub type Job = Box<dyn FnMut(&SpinBarrier) -> Times + Send>;
 
-/// Where the two meet, by spinning: a wake-up costs as much as a whole slice.
+/// Where the two meet, by spinning: a wake-up costs as much as a whole run.
 pub struct SpinBarrier {
     created: Instant,
     arrived: AtomicUsize,
@@ -33,7 +33,7 @@ impl SpinBarrier {
     }
 
     /// Waits for the other. The result is when the later one came, for both: whoever loses its core
-    /// right after has that in its time, so a slice in which the two did not run side by side is
+    /// right after has that in its time, so a run in which the two did not run side by side is
     /// never the best.
     pub fn begin(&self) -> Instant {
         let before = self.arrived.fetch_add(1, Ordering::AcqRel);

@@ -529,7 +529,7 @@ impl<'a> Call<'a> {
 
     /// Says of a tensor that only these elements of it are touched; `part` is a layout of the operand's memory. What
     /// repeats elements is no part, and says nothing.
-    pub fn narrow(&mut self, operand: &Operand, part: &Layout) {
+    pub fn touches_only(&mut self, operand: &Operand, part: &Layout) {
         let one = &mut self.uses[usize::from(operand.slot)];
         if !part.repeats() {
             let is_whole = part.bytes() == one.bytes;

@@ -148,7 +148,7 @@ impl Executable {
         callers.extend(options.in_use.iter().copied());
         let mut runs = Runs { last: Some(stream.clone()), ..Runs::default() };
         runs.set_bases(self, &options.bases);
-        callers.extend(runs.bases());
+        callers.extend(runs.callers_ranges());
         let serial = report::next_id();
         let source = MemorySource { target, graph: options.id, loaded: serial, callers };
         runs.take(self, &source, &options.bases)?;
@@ -347,17 +347,17 @@ impl Runs {
     }
 
     /// Fails if memory that a user's allocator gave for the graph lies over memory of the caller of a run.
-    pub fn refuse_over(&self, callers: &CallersMemory) -> Result<()> {
+    pub fn expect_disjoint(&self, callers: &CallersMemory) -> Result<()> {
         for (purpose, memory) in self.memories() {
             if let RegionMemory::Block(block) = memory {
-                callers.refuse_over(purpose, &**block.maker(), block)?;
+                callers.expect_disjoint(purpose, &**block.maker(), block)?;
             }
         }
         Ok(())
     }
 
     /// Memory that the application brought for the graph.
-    pub fn bases(&self) -> impl Iterator<Item = CallersRange> {
+    pub fn callers_ranges(&self) -> impl Iterator<Item = CallersRange> {
         self.memories().into_iter().filter_map(|(purpose, memory)| match memory {
             RegionMemory::Callers(address, bytes) => {
                 let (what, bytes) = (CallersUse::Base(purpose), *bytes as usize);

@@ -35,8 +35,8 @@ impl Loaded {
         let mut callers = CallersMemory::of_run(inputs, &requested);
         {
             let runs = self.runs();
-            runs.refuse_over(&callers)?;
-            callers.extend(runs.bases());
+            runs.expect_disjoint(&callers)?;
+            callers.extend(runs.callers_ranges());
         }
         let source = MemorySource { target, graph: self.id, loaded: self.serial, callers };
         match (&executable.kind, &self.plans) {
@@ -47,6 +47,7 @@ impl Loaded {
             (Kind::Dynamic { flow, plans }, Plans::Dynamic(report)) => {
                 let constants = {
                     let mut runs = self.runs();
+                    // Runs of a flow share no memory that they write.
                     self.order(&mut runs, &target.stream, false)?;
                     runs.regions(executable).constants
                 };
@@ -149,7 +150,7 @@ impl Executable {
         self.inputs.iter().chain(&self.variables).nth(at).map_or("", |(name, _)| name)
     }
 
-    /// The memory of the input that an output shares by declaration.
+    /// The memory of the input that the compile options (`reuse`) let this output share.
     fn reused(&self, output: usize, inputs: &[RunInput]) -> Option<OutputMemory> {
         let (input, _) = self.reuse.iter().find(|(_, with)| *with == output)?;
         let input = &inputs[*input];

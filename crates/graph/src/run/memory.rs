@@ -80,7 +80,7 @@ impl CallersMemory {
     }
 
     /// Fails if a block that a user's allocator gave lies over memory of the program: one would overwrite the other.
-    pub fn refuse_over(
+    pub fn expect_disjoint(
         &self,
         purpose: Purpose,
         allocator: &dyn Allocator,
@@ -116,7 +116,7 @@ impl MemorySource<'_> {
         let request = Request::bytes(bytes).on(&self.target.stream).purpose(purpose, owner);
         let block = Block::allocate(self.target.allocator(), &Request { near, ..request })?;
         if self.target.is_external() {
-            self.callers.refuse_over(purpose, &**self.target.allocator(), &block)?;
+            self.callers.expect_disjoint(purpose, &**self.target.allocator(), &block)?;
         }
         Ok(block)
     }

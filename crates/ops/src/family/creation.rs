@@ -187,7 +187,7 @@ fn fill_diagonal(call: &mut Call<'_>) -> Result<Plan> {
         }
     }
     match &lines[..] {
-        [line] => call.narrow(&out, line.layout()),
+        [line] => call.touches_only(&out, line.layout()),
         _ => call.touch_by_index(&out),
     }
     call.plan(move |memory| {

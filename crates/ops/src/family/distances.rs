@@ -12,10 +12,10 @@ use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::distance::{
     Distance, condensed, histogram, pairs_backward, pairwise, pairwise_backward,
 };
-use cairn_tensor::kernels::length::length;
 use cairn_tensor::kernels::map::map1;
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
+use cairn_tensor::kernels::vector_norm::vector_norm;
 use cairn_tensor::{DType, Dims, Layout, broadcast, with_real};
 
 const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
@@ -214,7 +214,7 @@ fn renorm(call: &mut Call<'_>) -> Result<Plan> {
         for at in 0..x.dims()[dim] {
             let slice = x.with_layout(x.layout().at(dim, at)).expect("a part of it");
             let to = out.with_layout(out.layout().at(dim, at)).expect("a part of it");
-            let norm = length(memory.parallel, slice, p);
+            let norm = vector_norm(memory.parallel, slice, p);
             let factor = if norm > most { most / (norm + 1e-7) } else { 1.0 };
             with_real!(x.dtype(), C => {
                 let factor = C::of(factor);

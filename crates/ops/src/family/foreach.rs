@@ -16,10 +16,10 @@ use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
 use crate::table::ArgSource::{A, Among, Last, Outs, Rest};
 use crate::table::{ArgSource, Node, Row, aclnn, node};
-use cairn_tensor::kernels::length::length;
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
+use cairn_tensor::kernels::vector_norm::vector_norm;
 use cairn_tensor::{Layout, Scalar};
 
 const ADD: Formula<1> = number!(|x; value = 0.0| x.add(value));
@@ -162,7 +162,7 @@ fn norms(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let order = order.value(memory).as_f64();
         for (one, out) in list.iter().zip(&outs) {
-            let value = length(memory.parallel, memory.view(one), order);
+            let value = vector_norm(memory.parallel, memory.view(one), order);
             fill_scalar(memory.parallel, memory.out(out), Scalar::from(value));
         }
         Ok(())

@@ -58,15 +58,15 @@ impl UnaliasedInput {
     }
 
     /// As [`UnaliasedInput::with_layout`], where the elements of the layout are the only ones read, unless all are copied.
-    pub fn narrowed(self, call: &mut Call<'_>, layout: Layout) -> UnaliasedInput {
-        self.narrow(call, &layout);
+    pub fn with_layout_only(self, call: &mut Call<'_>, layout: Layout) -> UnaliasedInput {
+        self.reads_only(call, &layout);
         self.with_layout(layout)
     }
 
     /// Says that only these elements are read, unless all are copied.
-    pub fn narrow(&self, call: &mut Call<'_>, part: &Layout) {
+    pub fn reads_only(&self, call: &mut Call<'_>, part: &Layout) {
         if self.copied.is_none() {
-            call.narrow(&self.operand, part);
+            call.touches_only(&self.operand, part);
         }
     }
 

@@ -204,7 +204,7 @@ fn split_tensor(call: &mut Call<'_>) -> Result<Plan> {
         start = end;
     }
     if a.rank() > 0 {
-        from.narrow(call, &from.sliced(dim, 0, start, 1));
+        from.reads_only(call, &from.sliced(dim, 0, start, 1));
     }
     copies(call, parts)
 }
@@ -240,7 +240,9 @@ fn even_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
         || !dims[dim].is_multiple_of(count as usize)
     {
         let (name, have) = (call.parameter(0), a.dims());
-        return Err(Error::invalid(format!("{name} {have:?} has no {count} even parts")));
+        return Err(Error::invalid(format!(
+            "{name} {have:?} cannot be split into {count} equal parts"
+        )));
     }
     dims[dim] /= count as usize;
     Ok(vec![Layout::contiguous(a.dtype, &dims); count as usize])
@@ -280,7 +282,7 @@ fn unpacked_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![a.without(dim).packed(); count as usize])
 }
 
-/// Each dimension times. Arguments: a, times, out.
+/// The tensor repeated `times[i]` times along each dimension i. Arguments: a, times, out.
 fn repeat_tensor(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read(0, &[&out])?;

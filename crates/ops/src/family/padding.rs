@@ -91,7 +91,7 @@ fn pad_with_value(
         let start = if count == 0 { 0 } else { (*before).max(0) as usize };
         to = to.sliced(dim, start, count, 1);
     }
-    let (part, inner) = (a.narrowed(call, from), out.with_layout(to));
+    let (part, inner) = (a.with_layout_only(call, from), out.with_layout(to));
     call.plan(move |memory| {
         let view = part.view(memory);
         fill_scalar(memory.parallel, memory.out(&out), value);

@@ -394,13 +394,13 @@ fn touch_indices(call: &mut Call<'_>, target: &Operand, dim: usize, mut indices:
     indices.dedup();
     let [first, .., last] = indices[..] else {
         let first = indices.first().copied().unwrap_or(0);
-        return call.narrow(target, &target.sliced(dim, first, indices.len(), 1));
+        return call.touches_only(target, &target.sliced(dim, first, indices.len(), 1));
     };
     let step = indices[1] - first;
     if indices.windows(2).all(|pair| pair[1] - pair[0] == step) {
-        return call.narrow(target, &target.sliced(dim, first, indices.len(), step as isize));
+        return call.touches_only(target, &target.sliced(dim, first, indices.len(), step as isize));
     }
-    call.narrow(target, &target.sliced(dim, first, last - first + 1, 1));
+    call.touches_only(target, &target.sliced(dim, first, last - first + 1, 1));
     call.touch_by_index(target);
 }
 

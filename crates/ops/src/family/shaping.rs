@@ -22,7 +22,7 @@ pub(super) fn viewed(
 ) -> Result<Plan> {
     call.expect_dims(out.0, &out.1, layout.dims())?;
     call.expect_converts(at, &a, &out.1)?;
-    let part = a.narrowed(call, layout);
+    let part = a.with_layout_only(call, layout);
     copies(call, vec![(part, out.1)])
 }
 

@@ -78,9 +78,9 @@ fn view_copied(call: &mut Call<'_>) -> Result<Plan> {
         let (name, strides) = (call.parameter(2), to.strides());
         return Err(Error::invalid(format!("{name} = {strides:?} names an element twice")));
     }
-    let part = src.narrowed(call, from);
+    let part = src.with_layout_only(call, from);
     if before.is_none() {
-        call.narrow(&dst, &to);
+        call.touches_only(&dst, &to);
     }
     call.plan(move |memory| {
         part.prepare(memory);

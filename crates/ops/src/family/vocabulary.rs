@@ -15,7 +15,7 @@ use cairn_tensor::kernels::number::Number;
 use cairn_tensor::kernels::vocabulary::{RowStats, VocabularyRange, row_stats, scores_gradient};
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
 
-const HALF: &[DType] = &[DType::Float16, DType::Bf16, DType::Float];
+const FLOATS: &[DType] = &[DType::Float16, DType::Bf16, DType::Float];
 
 /// A product of two matrices whose panels have their scratch.
 #[derive(Clone, Copy)]
@@ -44,7 +44,7 @@ fn factors(
     outs: &[&crate::plan::Operand],
 ) -> Result<[UnaliasedInput; 2]> {
     let [input, weight] = [call.read(at[0], outs)?, call.read(at[1], outs)?];
-    call.expect_dtype(at[0], &input, HALF)?;
+    call.expect_dtype(at[0], &input, FLOATS)?;
     call.expect_same(at[1], &weight, at[0], &input)?;
     if input.rank() != 2 || weight.rank() != 2 || input.dims()[1] != weight.dims()[1] {
         let [a, b] = at.map(|at| call.parameter(at));
@@ -112,10 +112,10 @@ fn linear_online_max_sum(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Arguments: greatest, sums, predicted, smoothing, two that are absent, scores or absent, losses, weights or absent.
+/// Arguments: greatest, sums, predicted, smoothing, two that are absent, logits or absent, losses, softmax or absent.
 fn loss(call: &mut Call<'_>) -> Result<Plan> {
-    let (out, weights) = (call.output(7)?, call.optional_output(8)?);
-    let all: Vec<_> = [&out].into_iter().chain(&weights).collect();
+    let (out, softmax) = (call.output(7)?, call.optional_output(8)?);
+    let all: Vec<_> = [&out].into_iter().chain(&softmax).collect();
     let [greatest, sums, predicted] =
         [call.read(0, &all)?, call.read(1, &all)?, call.read(2, &all)?];
     expect_no_smoothing(call, 3)?;
@@ -134,7 +134,7 @@ fn loss(call: &mut Call<'_>) -> Result<Plan> {
         let (name, dims) = (call.parameter(7), out.dims());
         return Err(Error::invalid(format!("{name} has the sizes {dims:?}: expected one")));
     }
-    let scores = match (&weights, call.has(6)) {
+    let logits = match (&softmax, call.has(6)) {
         (Some(_), true) => Some(call.read(6, &all)?),
         (None, _) => None,
         (Some(_), false) => {
@@ -142,33 +142,33 @@ fn loss(call: &mut Call<'_>) -> Result<Plan> {
             return Err(Error::Null(format!("{name} is null: {other} is computed from it")));
         }
     };
-    if let (Some(scores), Some(weights)) = (&scores, &weights) {
-        call.expect_dtype(6, scores, HALF)?;
-        call.expect_dtype(8, weights, &[DType::Float])?;
-        if scores.rank() != 2 || scores.dims()[0] != out.dims()[0] {
-            let (name, dims, rows) = (call.parameter(6), scores.dims(), out.dims()[0]);
+    if let (Some(logits), Some(softmax)) = (&logits, &softmax) {
+        call.expect_dtype(6, logits, FLOATS)?;
+        call.expect_dtype(8, softmax, &[DType::Float])?;
+        if logits.rank() != 2 || logits.dims()[0] != out.dims()[0] {
+            let (name, dims, rows) = (call.parameter(6), logits.dims(), out.dims()[0]);
             return Err(Error::invalid(format!(
                 "{name} has the sizes {dims:?}: expected {rows} rows"
             )));
         }
-        call.expect_dims(8, weights, scores.dims())?;
+        call.expect_dims(8, softmax, logits.dims())?;
     }
     call.plan_real(move |memory| {
         let (sums, predicted) = (sums.view(memory), predicted.view(memory));
         let greatest = greatest.view(memory);
-        let scores = scores.map(|one| one.view(memory));
+        let logits = logits.map(|one| one.view(memory));
         map2(memory.parallel, memory.out(&out), sums, predicted, |sum: f32, at: f32| {
             sum.ln().sub(at)
         });
-        if let (Some(scores), Some(weights)) = (scores, &weights) {
+        if let (Some(logits), Some(softmax)) = (logits, &softmax) {
             let wide = |view: View<'_>| {
-                let column = view.layout().with(1).broadcast_to(scores.dims());
+                let column = view.layout().with(1).broadcast_to(logits.dims());
                 column.expect("a column")
             };
             let (most, sums) = (greatest.with_layout(wide(greatest)), sums.with_layout(wide(sums)));
             let (most, sums) = (most.expect("a column"), sums.expect("a column"));
-            let weights = memory.out(weights);
-            map3(memory.parallel, weights, scores, most, sums, |x: f32, most: f32, sum: f32| {
+            let softmax = memory.out(softmax);
+            map3(memory.parallel, softmax, logits, most, sums, |x: f32, most: f32, sum: f32| {
                 Real::exp(x.sub(most)) / sum
             });
         }
@@ -181,12 +181,12 @@ fn expect_no_smoothing(call: &Call<'_>, at: usize) -> Result<()> {
         0.0 => Ok(()),
         other => {
             let name = call.parameter(at);
-            Err(Error::invalid(format!("{name} = {other}: 0 alone is known")))
+            Err(Error::invalid(format!("{name} = {other}: only 0 is supported")))
         }
     }
 }
 
-/// Arguments: gradient, input, weight, bits of targets outside, indices of targets, smoothing, greatest, sums and weights or
+/// Arguments: gradient, input, weight, bits of targets outside, indices of targets, smoothing, greatest, sums and softmax or
 /// absent, gradients of input and weight.
 fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
     let (to_input, to_weight) = (call.output(9)?, call.output(10)?);
@@ -224,14 +224,15 @@ fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
             Some(saved_stats)
         }
     };
-    let weights = call.scratch(DType::Float, &[rows, vocab_size]);
+    let softmax_scratch = call.scratch(DType::Float, &[rows, vocab_size]);
     let scoring =
-        saved_stats.map(|_| Product::new(call, &weights, &input, &weight.transposed(0, 1)));
-    let back = Product::new(call, &to_input, &weights, &weight);
-    let across = Product::new(call, &to_weight, &weights.transposed(0, 1), &input);
+        saved_stats.map(|_| Product::new(call, &softmax_scratch, &input, &weight.transposed(0, 1)));
+    let to_input_product = Product::new(call, &to_input, &softmax_scratch, &weight);
+    let to_weight_product =
+        Product::new(call, &to_weight, &softmax_scratch.transposed(0, 1), &input);
     let name = call.parameter(4);
     call.plan_real(move |memory| {
-        let scratch = memory.scratch(&weights);
+        let scratch = memory.scratch(&softmax_scratch);
         let (input, weight) = (input.view(memory), weight.view(memory));
         match (&softmax, &saved_stats, &scoring) {
             (None, Some([most, sums]), Some(scoring)) => {
@@ -259,8 +260,8 @@ fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
             (grad.view(memory), outside.view(memory), target_indices.view(memory));
         scores_gradient(memory.parallel, scratch, grad, outside, target_indices)
             .map_err(|bad| out_of_range(name, bad))?;
-        back.run(memory, memory.out(&to_input), scratch.view(), weight);
-        across.run(memory, memory.out(&to_weight), transposed(scratch.view()), input);
+        to_input_product.run(memory, memory.out(&to_input), scratch.view(), weight);
+        to_weight_product.run(memory, memory.out(&to_weight), transposed(scratch.view()), input);
         Ok(())
     })
 }

@@ -1,4 +1,4 @@
-//! The length of a tensor taken as one vector.
+//! The norm of a tensor taken as one vector.
 
 use super::map::SMALL;
 use super::strip::{STRIP, strip, vectorised};
@@ -7,20 +7,20 @@ use crate::View;
 use crate::parallel::{Parallel, share};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The most parts a length is computed in.
+/// The most parts a norm is computed in.
 const PARTS: usize = 64;
 
 /// (sum |x|^order)^(1/order); the greatest |x| for infinity, the least for minus infinity, the number of
 /// elements other than zero for 0. NaN if an element is.
-pub fn length(parallel: &dyn Parallel, a: View<'_>, order: f64) -> f64 {
+pub fn vector_norm(parallel: &dyn Parallel, a: View<'_>, order: f64) -> f64 {
     let walk = Walk::new([a.layout()]);
     let [stride] = walk.inner_strides();
     let parts = (walk.count() / SMALL).clamp(1, parallel.width().min(PARTS));
     let sums: [AtomicU64; PARTS] = std::array::from_fn(|_| AtomicU64::new(0));
     let neutral = if order == f64::NEG_INFINITY { f64::INFINITY } else { 0.0 };
     let join = |a: f64, b: f64| match order {
-        f64::INFINITY => greater(a, b),
-        f64::NEG_INFINITY => -greater(-a, -b),
+        f64::INFINITY => max_or_nan(a, b),
+        f64::NEG_INFINITY => -max_or_nan(-a, -b),
         _ => a + b,
     };
     let work = |part: usize| {
@@ -52,7 +52,7 @@ pub fn length(parallel: &dyn Parallel, a: View<'_>, order: f64) -> f64 {
     }
 }
 
-fn greater(a: f64, b: f64) -> f64 {
+fn max_or_nan(a: f64, b: f64) -> f64 {
     if a > b || a.is_nan() { a } else { b }
 }
 
@@ -72,14 +72,14 @@ fn squares(x: &[f32]) -> f64 {
 }
 
 fn of_strip(x: &[f64], order: f64) -> f64 {
-    let sizes = x.iter().map(|x| x.abs());
+    let magnitudes = x.iter().map(|x| x.abs());
     match order {
-        2.0 => sizes.map(|x| x * x).sum(),
-        1.0 => sizes.sum(),
-        0.0 => sizes.map(|x| if x == 0.0 { 0.0 } else { x * 0.0 + 1.0 }).sum(),
-        f64::INFINITY => sizes.fold(0.0, greater),
-        f64::NEG_INFINITY => -sizes.fold(f64::NEG_INFINITY, |least, x| greater(least, -x)),
-        _ => sizes.map(|x| x.powf(order)).sum(),
+        2.0 => magnitudes.map(|x| x * x).sum(),
+        1.0 => magnitudes.sum(),
+        0.0 => magnitudes.map(|x| if x == 0.0 { 0.0 } else { x * 0.0 + 1.0 }).sum(),
+        f64::INFINITY => magnitudes.fold(0.0, max_or_nan),
+        f64::NEG_INFINITY => -magnitudes.fold(f64::NEG_INFINITY, |least, x| max_or_nan(least, -x)),
+        _ => magnitudes.map(|x| x.powf(order)).sum(),
     }
 }
 
@@ -103,10 +103,10 @@ mod tests {
             (f64::NEG_INFINITY, 0.0),
             (3.0, (27.0f64 + 64.0 + 1728.0).cbrt()),
         ] {
-            let have = length(&SingleThread, view, order);
+            let have = vector_norm(&SingleThread, view, order);
             assert!((have - want).abs() < 1e-12, "{order}: {have}, {want}");
         }
         let none = View::over(&bytes, Layout::contiguous(DType::Float, &[0])).unwrap();
-        assert_eq!(length(&SingleThread, none, 2.0), 0.0);
+        assert_eq!(vector_norm(&SingleThread, none, 2.0), 0.0);
     }
 }
