@@ -1,10 +1,15 @@
 //! Convolutions whose vectors have output channels, over lines that are too short for a tile of sums each.
 
 use super::lanes::{Address, Image, Lanes, Place};
-use super::lanes_tile::{BLOCK, MOST, Target, Tile};
+use super::lanes_tile::{BLOCK, MOST, Sums, Target, Tile, WIDTH};
 use super::{Task, spread};
 use crate::parallel::Parallel;
 use crate::{DType, Layout, ViewMut};
+
+/// Tiles whose sums one unit of work keeps: they share the weights while those are in the cache.
+const TILES: usize = 12;
+/// Weights that are multiplied with every tile before the next ones.
+const CHUNK: usize = 8 * 1024;
 
 /// Makes the short lines of a few samples, which lie `apart` from each other in the image: a tile has positions of several lines.
 pub fn narrow_band(
@@ -19,38 +24,54 @@ pub fn narrow_band(
     let (lines, strides) = (place.lines.len(), task.out.strides());
     let count = samples * lines * width;
     let tiles = count.div_ceil(MOST);
+    let runs = tiles.div_ceil(TILES);
     let start = place.group as isize * strides[1] + place.d as isize * strides[3];
-    let workers = super::workers(tiles * blocks, lanes.work());
+    let workers = super::workers(runs * blocks, lanes.work());
     let none = ViewMut::over(&[], Layout::contiguous(DType::Float, &[0]));
     let none = none.expect("no elements");
-    spread(parallel, tiles * blocks, (workers, 0, 0), &none, |unit, _| {
-        let (block, tile) = (unit / tiles, unit % tiles);
-        let channel = block * BLOCK;
-        let (mut from, mut to) = ([0; MOST], [0; MOST]);
-        let range = count * tile / tiles..count * (tile + 1) / tiles;
-        for (at, position) in range.clone().enumerate() {
-            let (line, x) = (position / width, (position % width) as isize);
-            let (sample, line) = ((line / lines) as isize, (line % lines) as isize);
-            from[at] = sample * apart + line * image.line + x * lanes.axes[2].step;
-            to[at] = (place.sample as isize + sample) * strides[0]
-                + (place.lines.start as isize + line) * strides[4]
-                + x * strides[5];
+    let some_inputs = (CHUNK / (image.count * BLOCK)).max(1);
+    spread(parallel, runs * blocks, (workers, 0, 0), &none, |unit, _| {
+        let (block, run) = (unit / runs, unit % runs);
+        let (channel, wide) = (block * BLOCK, lanes.wide(block));
+        let tiles_of_run = tiles * run / runs..tiles * (run + 1) / runs;
+        let positions = |tile: usize| count * tile / tiles..count * (tile + 1) / tiles;
+        let (mut from, mut to) = ([[0; MOST]; TILES], [[0; MOST]; TILES]);
+        for (number, tile) in tiles_of_run.clone().enumerate() {
+            for (at, position) in positions(tile).enumerate() {
+                let (line, x) = (position / width, (position % width) as isize);
+                let (sample, line) = ((line / lines) as isize, (line % lines) as isize);
+                from[number][at] = sample * apart + line * image.line + x * lanes.axes[2].step;
+                to[number][at] = (place.sample as isize + sample) * strides[0]
+                    + (place.lines.start as isize + line) * strides[4]
+                    + x * strides[5];
+            }
         }
-        let tile = Tile {
-            weights: weights.at((channel * depth) as isize),
-            wide: lanes.wide(block),
-            source: image.first.at(0),
-            step: 1,
-            inputs: lanes.inputs,
-            channel: image.channel,
-            offsets: &image.offsets[..image.count],
-        };
+        let mut sums: [Sums; TILES] = [[[0.0; BLOCK]; WIDTH]; TILES];
+        for first in (0..lanes.inputs).step_by(some_inputs) {
+            let done = channel * depth + first * image.count * wide;
+            let tile = Tile {
+                weights: weights.at(done as isize),
+                wide,
+                source: image.first.at(first as isize * image.channel),
+                step: 1,
+                inputs: some_inputs.min(lanes.inputs - first),
+                channel: image.channel,
+                offsets: &image.offsets[..image.count],
+            };
+            for (number, at) in tiles_of_run.clone().enumerate() {
+                let from = &from[number][..positions(at).len()];
+                // SAFETY: every tap of these positions is inside the image, and the block has these weights.
+                unsafe { tile.add_scattered(from, &mut sums[number]) };
+            }
+        }
         let bias = super::biases(task, place.group, channel);
         let channels = (lanes.outputs - channel).min(BLOCK);
         let offset = start + channel as isize * strides[2];
         let target = Target { out: &task.out, offset, channels, bias };
-        // SAFETY: every tap of these positions is inside the image, the block has these weights, and the positions of its channels
-        // belong to the output and to this unit alone.
-        unsafe { tile.scattered(&from[..range.len()], &to[..range.len()], &target) };
+        for (number, at) in tiles_of_run.enumerate() {
+            let to = &to[number][..positions(at).len()];
+            // SAFETY: the positions of these channels belong to the output and to this unit alone.
+            unsafe { target.store_scattered(&sums[number], to) };
+        }
     });
 }

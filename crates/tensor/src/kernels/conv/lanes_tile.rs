@@ -1,6 +1,8 @@
 //! The innermost loops of convolutions whose vectors have output channels, with AVX-512.
 
+use super::is_here;
 use crate::ViewMut;
+use crate::kernels::strip::store_one;
 
 /// Channels of a vector.
 pub const WIDTH: usize = 16;
@@ -92,20 +94,48 @@ impl Tile<'_> {
     }
 }
 
+/// Sums by position and channel.
+pub type Sums = [[f32; BLOCK]; WIDTH];
+
 impl Tile<'_> {
-    /// Makes up to [`MOST`] positions anywhere, given what they cover and where they go.
+    /// Adds the products of up to [`MOST`] positions anywhere to their sums, given what they cover.
     ///
     /// # Safety
-    /// As for [`Tile::line`].
-    pub unsafe fn scattered(&self, from: &[isize], to: &[isize], target: &Target<'_>) {
-        assert!(runs_here() && from.len() == to.len(), "this processor lacks AVX-512");
+    /// Weights and covered elements are there.
+    pub unsafe fn add_scattered(&self, from: &[isize], sums: &mut Sums) {
+        assert!(runs_here(), "this processor lacks AVX-512");
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as the caller guarantees; this processor has the features.
         unsafe {
-            avx512::scattered(self, from, to, target);
+            avx512::add_scattered(self, from, sums);
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = target;
+        let _ = (from, sums);
+    }
+}
+
+impl Target<'_> {
+    /// Stores sums of positions anywhere, given where they go.
+    ///
+    /// # Safety
+    /// The positions of these channels belong to the output and to this thread alone.
+    pub unsafe fn store_scattered(&self, sums: &Sums, to: &[isize]) {
+        let (out, stride) = (self.out, self.out.strides()[2]);
+        let here = is_here(out);
+        for channel in 0..self.channels {
+            let bias = self.bias.map_or(0.0, |bias| bias[channel]);
+            for (at, sums) in to.iter().zip(sums) {
+                let offset = self.offset + channel as isize * stride + at;
+                // SAFETY: as the caller guarantees.
+                unsafe {
+                    let to = out.first_mut().offset(offset * out.item() as isize);
+                    match here {
+                        true => *to.cast::<f32>() = sums[channel] + bias,
+                        false => store_one(out.dtype(), to, sums[channel] + bias),
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -113,18 +143,15 @@ impl Tile<'_> {
 #[cfg(target_arch = "x86_64")]
 #[allow(clippy::needless_range_loop)]
 mod avx512 {
-    use super::{BLOCK, MOST, Target, Tile, WIDTH};
+    use super::{BLOCK, MOST, Sums, Target, Tile, WIDTH};
     use crate::kernels::conv::is_here;
-    use crate::kernels::strip::{store, store_one};
+    use crate::kernels::strip::store;
     use std::arch::x86_64::{
         __m512, _mm512_add_ps, _mm512_castpd_ps, _mm512_castps_pd, _mm512_fmadd_ps,
         _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_set1_ps,
         _mm512_setzero_ps, _mm512_shuffle_f32x4, _mm512_storeu_ps, _mm512_unpackhi_pd,
         _mm512_unpackhi_ps, _mm512_unpacklo_pd, _mm512_unpacklo_ps,
     };
-
-    /// Sums by position and channel.
-    type Sums = [[f32; BLOCK]; WIDTH];
 
     /// Makes a few positions from `first` on, and stores them.
     #[target_feature(enable = "avx512f")]
@@ -151,14 +178,13 @@ mod avx512 {
         }
     }
 
-    /// See [`Tile::scattered`].
+    /// See [`Tile::add_scattered`].
     #[target_feature(enable = "avx512f")]
-    pub unsafe fn scattered(tile: &Tile<'_>, from: &[isize], to: &[isize], target: &Target<'_>) {
-        let mut sums: Sums = [[0.0; BLOCK]; WIDTH];
+    pub unsafe fn add_scattered(tile: &Tile<'_>, from: &[isize], sums: &mut Sums) {
         macro_rules! by_count {
             ($vectors:literal: $($count:literal)*) => {
                 match from.len() {
-                    $($count => scattered_of::<$count, $vectors>(tile, from, &mut sums),)*
+                    $($count => scattered_of::<$count, $vectors>(tile, from, sums),)*
                     _ => unreachable!("at most {MOST} positions"),
                 }
             };
@@ -168,22 +194,6 @@ mod avx512 {
             match tile.wide / WIDTH {
                 1 => by_count!(1: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
                 _ => by_count!(2: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
-            }
-        }
-        let (out, stride) = (target.out, target.out.strides()[2]);
-        let here = is_here(out);
-        for channel in 0..target.channels {
-            let bias = target.bias.map_or(0.0, |bias| bias[channel]);
-            for (at, sums) in to.iter().zip(&sums) {
-                let offset = target.offset + channel as isize * stride + at;
-                // SAFETY: the element belongs to the output and to this thread alone.
-                unsafe {
-                    let to = out.first_mut().offset(offset * out.item() as isize);
-                    match here {
-                        true => *to.cast::<f32>() = sums[channel] + bias,
-                        false => store_one(out.dtype(), to, sums[channel] + bias),
-                    }
-                }
             }
         }
     }
@@ -197,6 +207,12 @@ mod avx512 {
     ) {
         let places: [isize; P] = from.try_into().expect("as many positions as the tile has");
         let mut sums = [[_mm512_setzero_ps(); N]; P];
+        for (sums, from) in sums.iter_mut().zip(&*into) {
+            for n in 0..N {
+                // SAFETY: a line has two vectors.
+                sums[n] = unsafe { _mm512_loadu_ps(from.as_ptr().add(n * WIDTH)) };
+            }
+        }
         let (mut weights, mut channel) = (tile.weights, tile.source);
         for _ in 0..tile.inputs {
             for offset in tile.offsets {
