@@ -6,6 +6,8 @@ use super::{Task, spread};
 use crate::parallel::Parallel;
 use crate::{DType, Layout, ViewMut};
 
+/// Lines of a tile, at most.
+const LINES: usize = 6;
 /// Tiles whose sums one unit of work keeps: they share the weights while those are in the cache.
 const TILES: usize = 12;
 /// Weights that are multiplied with every tile before the next ones.
@@ -22,8 +24,8 @@ pub fn narrow_band(
 ) {
     let (width, depth, blocks) = (lanes.positions[3], lanes.depth(), lanes.blocks());
     let (lines, strides) = (place.lines.len(), task.out.strides());
-    let count = samples * lines * width;
-    let tiles = count.div_ceil(MOST);
+    let (all, lines_of_tile) = (samples * lines, (MOST / width).min(LINES));
+    let tiles = all.div_ceil(lines_of_tile);
     let runs = tiles.div_ceil(TILES);
     let start = place.group as isize * strides[1] + place.d as isize * strides[3];
     let workers = super::workers(runs * blocks, lanes.work());
@@ -34,16 +36,17 @@ pub fn narrow_band(
         let (block, run) = (unit / runs, unit % runs);
         let (channel, wide) = (block * BLOCK, lanes.wide(block));
         let tiles_of_run = tiles * run / runs..tiles * (run + 1) / runs;
-        let positions = |tile: usize| count * tile / tiles..count * (tile + 1) / tiles;
-        let (mut from, mut to) = ([[0; MOST]; TILES], [[0; MOST]; TILES]);
+        let lines_of = |tile: usize| all * tile / tiles..all * (tile + 1) / tiles;
+        let (mut from, mut to) = ([[0; LINES]; TILES], [[0; MOST]; TILES]);
         for (number, tile) in tiles_of_run.clone().enumerate() {
-            for (at, position) in positions(tile).enumerate() {
-                let (line, x) = (position / width, (position % width) as isize);
+            for (at, line) in lines_of(tile).enumerate() {
                 let (sample, line) = ((line / lines) as isize, (line % lines) as isize);
-                from[number][at] = sample * apart + line * image.line + x * lanes.axes[2].step;
-                to[number][at] = (place.sample as isize + sample) * strides[0]
-                    + (place.lines.start as isize + line) * strides[4]
-                    + x * strides[5];
+                from[number][at] = sample * apart + line * image.line;
+                for x in 0..width {
+                    to[number][at * width + x] = (place.sample as isize + sample) * strides[0]
+                        + (place.lines.start as isize + line) * strides[4]
+                        + x as isize * strides[5];
+                }
             }
         }
         let mut sums: [Sums; TILES] = [[[0.0; BLOCK]; WIDTH]; TILES];
@@ -53,15 +56,15 @@ pub fn narrow_band(
                 weights: weights.at(done as isize),
                 wide,
                 source: image.first.at(first as isize * image.channel),
-                step: 1,
+                step: lanes.axes[2].step as usize,
                 inputs: some_inputs.min(lanes.inputs - first),
                 channel: image.channel,
                 offsets: &image.offsets[..image.count],
             };
             for (number, at) in tiles_of_run.clone().enumerate() {
-                let from = &from[number][..positions(at).len()];
+                let from = &from[number][..lines_of(at).len()];
                 // SAFETY: every tap of these positions is inside the image, and the block has these weights.
-                unsafe { tile.add_scattered(from, &mut sums[number]) };
+                unsafe { tile.add_lines(width, from, &mut sums[number]) };
             }
         }
         let bias = super::biases(task, place.group, channel);
@@ -69,7 +72,7 @@ pub fn narrow_band(
         let offset = start + channel as isize * strides[2];
         let target = Target { out: &task.out, offset, channels, bias };
         for (number, at) in tiles_of_run.enumerate() {
-            let to = &to[number][..positions(at).len()];
+            let to = &to[number][..lines_of(at).len() * width];
             // SAFETY: the positions of these channels belong to the output and to this unit alone.
             unsafe { target.store_scattered(&sums[number], to) };
         }

@@ -98,19 +98,20 @@ impl Tile<'_> {
 pub type Sums = [[f32; BLOCK]; WIDTH];
 
 impl Tile<'_> {
-    /// Adds the products of up to [`MOST`] positions anywhere to their sums, given what they cover.
+    /// Adds the products of up to [`MOST`] positions to their sums: lines of `width` positions, given what the first position of each
+    /// line covers.
     ///
     /// # Safety
     /// Weights and covered elements are there.
-    pub unsafe fn add_scattered(&self, from: &[isize], sums: &mut Sums) {
+    pub unsafe fn add_lines(&self, width: usize, lines: &[isize], sums: &mut Sums) {
         assert!(runs_here(), "this processor lacks AVX-512");
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as the caller guarantees; this processor has the features.
         unsafe {
-            avx512::add_scattered(self, from, sums);
+            avx512::add_lines(self, width, lines, sums);
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = (from, sums);
+        let _ = (width, lines, sums);
     }
 }
 
@@ -178,39 +179,49 @@ mod avx512 {
         }
     }
 
-    /// See [`Tile::add_scattered`].
+    /// See [`Tile::add_lines`].
     #[target_feature(enable = "avx512f")]
-    pub unsafe fn add_scattered(tile: &Tile<'_>, from: &[isize], sums: &mut Sums) {
-        macro_rules! by_count {
-            ($vectors:literal: $($count:literal)*) => {
-                match from.len() {
-                    $($count => scattered_of::<$count, $vectors>(tile, from, sums),)*
+    pub unsafe fn add_lines(tile: &Tile<'_>, width: usize, lines: &[isize], sums: &mut Sums) {
+        macro_rules! by_lines {
+            ($vectors:literal, $step:literal: $(($lines:literal, $width:literal))*) => {
+                match (lines.len(), width) {
+                    $(($lines, $width) => lines_of::<$lines, $width, $vectors, $step>(tile, lines, sums),)*
                     _ => unreachable!("at most {MOST} positions"),
                 }
+            };
+            ($vectors:literal, $step:literal) => {
+                by_lines!($vectors, $step:
+                    (1, 1) (2, 1) (3, 1) (4, 1) (5, 1) (6, 1) (1, 2) (2, 2) (3, 2) (4, 2) (5, 2) (6, 2) (1, 3) (2, 3) (3, 3) (4, 3)
+                    (1, 4) (2, 4) (3, 4) (1, 5) (2, 5) (1, 6) (2, 6) (1, 7) (2, 7) (1, 8) (1, 9) (1, 10) (1, 11))
             };
         }
         // SAFETY: as the caller guarantees.
         unsafe {
-            match tile.wide / WIDTH {
-                1 => by_count!(1: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
-                _ => by_count!(2: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
+            match (tile.wide / WIDTH, tile.step) {
+                (1, 1) => by_lines!(1, 1),
+                (1, _) => by_lines!(1, 2),
+                (_, 1) => by_lines!(2, 1),
+                (_, _) => by_lines!(2, 2),
             }
         }
     }
 
-    /// `P` positions anywhere and `N` vectors of channels, in registers.
+    /// `L` lines of `W` positions and `N` vectors of channels, in registers.
     #[target_feature(enable = "avx512f")]
-    unsafe fn scattered_of<const P: usize, const N: usize>(
+    unsafe fn lines_of<const L: usize, const W: usize, const N: usize, const STEP: usize>(
         tile: &Tile<'_>,
-        from: &[isize],
+        lines: &[isize],
         into: &mut Sums,
     ) {
-        let places: [isize; P] = from.try_into().expect("as many positions as the tile has");
-        let mut sums = [[_mm512_setzero_ps(); N]; P];
-        for (sums, from) in sums.iter_mut().zip(&*into) {
-            for n in 0..N {
-                // SAFETY: a line has two vectors.
-                sums[n] = unsafe { _mm512_loadu_ps(from.as_ptr().add(n * WIDTH)) };
+        let lines: [isize; L] = lines.try_into().expect("as many lines as the tile has");
+        let mut sums = [[[_mm512_setzero_ps(); N]; W]; L];
+        for l in 0..L {
+            for p in 0..W {
+                for n in 0..N {
+                    // SAFETY: a line of sums has two vectors.
+                    sums[l][p][n] =
+                        unsafe { _mm512_loadu_ps(into[l * W + p].as_ptr().add(n * WIDTH)) };
+                }
             }
         }
         let (mut weights, mut channel) = (tile.weights, tile.source);
@@ -223,10 +234,13 @@ mod avx512 {
                     for n in 0..N {
                         w[n] = _mm512_loadu_ps(weights.add(n * WIDTH));
                     }
-                    for p in 0..P {
-                        let x = _mm512_set1_ps(from.wrapping_offset(places[p]).read_unaligned());
-                        for n in 0..N {
-                            sums[p][n] = _mm512_fmadd_ps(x, w[n], sums[p][n]);
+                    for l in 0..L {
+                        let from = from.wrapping_offset(lines[l]);
+                        for p in 0..W {
+                            let x = _mm512_set1_ps(from.add(p * STEP).read_unaligned());
+                            for n in 0..N {
+                                sums[l][p][n] = _mm512_fmadd_ps(x, w[n], sums[l][p][n]);
+                            }
                         }
                     }
                     weights = weights.add(N * WIDTH);
@@ -234,10 +248,14 @@ mod avx512 {
             }
             channel = channel.wrapping_offset(tile.channel);
         }
-        for (sums, into) in sums.iter().zip(into) {
-            for n in 0..N {
-                // SAFETY: a line has two vectors.
-                unsafe { _mm512_storeu_ps(into.as_mut_ptr().add(n * WIDTH), sums[n]) };
+        for l in 0..L {
+            for p in 0..W {
+                for n in 0..N {
+                    // SAFETY: a line of sums has two vectors.
+                    unsafe {
+                        _mm512_storeu_ps(into[l * W + p].as_mut_ptr().add(n * WIDTH), sums[l][p][n])
+                    };
+                }
             }
         }
     }
