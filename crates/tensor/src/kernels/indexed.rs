@@ -151,7 +151,10 @@ impl<'a> IndexedView<'a> {
     #[inline(always)]
     pub(crate) fn offset(&self, index: i64) -> Option<isize> {
         let index = if index < 0 { index + self.wrap } else { index };
-        (index >= self.low && index < self.high).then(|| (index * self.step) as isize)
+        // One comparison: an index below `low` becomes a large number.
+        let inside =
+            (index.wrapping_sub(self.low) as u64) < self.high.wrapping_sub(self.low) as u64;
+        inside.then(|| (index * self.step) as isize)
     }
 
     /// Says which index, in the order of `index`, is out of range.

@@ -225,6 +225,17 @@ fn slice<I: Index>(
                 let index = targets.index.first().cast::<I>().offset(first);
                 let to = targets.base.first().cast_mut().offset(to * item);
                 let from = values.first().offset(from * value_item);
+                if (si, sb, sv) == (1, 0, 1) {
+                    for at in 0..length as isize {
+                        match targets.offset(index.offset(at).read_unaligned().to_i64()) {
+                            Some(offset) => {
+                                put(to.offset(offset * item), from.offset(at * value_item));
+                            }
+                            None => bad.store(true, Relaxed),
+                        }
+                    }
+                    continue;
+                }
                 if si != 0 {
                     for at in 0..length as isize {
                         match targets.offset(index.offset(at * si).read_unaligned().to_i64()) {
