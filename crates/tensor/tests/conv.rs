@@ -121,6 +121,8 @@ struct Case {
     rotations: [usize; 3],
     step: usize,
     threads: usize,
+    /// Whether the weights have their input channels first.
+    swapped: bool,
 }
 
 fn axis() -> impl Strategy<Value = Axis> {
@@ -135,10 +137,10 @@ fn cases() -> impl Strategy<Value = Case> {
     let out_sizes = [1usize..3, 1usize..4, 1usize..40];
     let outputs = prop_oneof![1usize..9, 9usize..50];
     let channels = (1usize..4, 1usize..3, 0usize..9, outputs);
-    let rest = (types, [0usize..6, 0usize..6, 0usize..6], 1usize..3, 1usize..4);
+    let rest = (types, [0usize..6, 0usize..6, 0usize..6], 1usize..3, 1usize..4, any::<bool>());
     (axes, sizes, out_sizes, channels, rest).prop_map(|(axes, sizes, out_sizes, channels, rest)| {
         let (samples, groups, inputs, outputs) = channels;
-        let (dtype, rotations, step, threads) = rest;
+        let (dtype, rotations, step, threads, swapped) = rest;
         Case {
             axes,
             sizes,
@@ -151,6 +153,7 @@ fn cases() -> impl Strategy<Value = Case> {
             rotations,
             step,
             threads,
+            swapped,
         }
     })
 }
@@ -170,6 +173,13 @@ impl Case {
 
     fn weights(&self) -> StoredTensor {
         let [z, y, x] = self.axes.map(|axis| axis.taps);
+        if self.swapped {
+            // Input channels first, as the weights of a gradient have them.
+            let dims = [self.groups, self.inputs, self.outputs, z, y, x];
+            let mut weights = StoredTensor::new(self.dtype, &dims, 0, 1, 3);
+            weights.layout = weights.layout.transposed(1, 2);
+            return weights;
+        }
         let dims = [self.groups, self.outputs, self.inputs, z, y, x];
         StoredTensor::new(self.dtype, &dims, self.rotations[2], self.step, 3)
     }
@@ -194,7 +204,8 @@ fn convolved(case: &Case, with_bias: bool) -> Result<(), TestCaseError> {
     let bias = StoredTensor::new(case.dtype, &[case.groups, case.outputs], 1, case.step, 4);
     let (bytes, layout) = scratch(scratch_size(&out.layout, &source.layout, &case.axes));
     let (packed, packed_layout) = scratch(weights.layout.count());
-    let seen = match takes_weights(&weights.layout) {
+    let taken = takes_weights(&weights.layout, &out.layout, &source.layout, &case.axes);
+    let seen = match taken {
         true => weights.view(),
         false => {
             let whole = packed_layout.reshaped(weights.layout.dims()).unwrap();
@@ -276,6 +287,9 @@ fn large_ones() {
         ([Axis::NONE, Axis::NONE, Axis::NONE], [1, 7, 19], [1, 7, 19], 2, 1, 330, 50),
         ([Axis::NONE, axis(2, -3, 1, 7), axis(2, -3, 1, 7)], [1, 21, 43], [1, 11, 22], 1, 1, 3, 64),
         ([same, same, same], [3, 9, 11], [3, 9, 11], 1, 2, 20, 9),
+        ([Axis::NONE, same, same], [1, 7, 7], [1, 7, 7], 3, 1, 300, 70),
+        ([Axis::NONE, Axis::NONE, Axis::NONE], [1, 4, 4], [1, 4, 4], 5, 2, 24, 40),
+        ([Axis::NONE, axis(2, -1, 1, 3), axis(2, -1, 1, 3)], [1, 4, 4], [1, 2, 2], 9, 1, 33, 45),
         ([Axis::NONE, same, same], [1, 33, 70], [1, 33, 70], 1, 24, 1, 1),
         ([Axis::NONE, axis(2, -1, 1, 3), axis(2, -1, 1, 3)], [1, 33, 70], [1, 17, 35], 1, 24, 1, 2),
     ];
@@ -293,6 +307,7 @@ fn large_ones() {
                 rotations: [0; 3],
                 step: 1,
                 threads,
+                swapped: threads == 3,
             };
             convolved(&case, true).unwrap();
             filtered(&case).unwrap();

@@ -15,6 +15,15 @@ struct Part {
     out: Layout,
     weights: Layout,
     axes: [Axis; 3],
+    /// The kernel does not take the weights as they are.
+    packs: bool,
+}
+
+impl Part {
+    fn new(source: &Layout, weights: Layout, out: Layout, axes: [Axis; 3]) -> Part {
+        let packs = !kernel::takes_weights(&weights, &out, source, &axes);
+        Part { out, weights, axes, packs }
+    }
 }
 
 /// Convolutions that make up one output.
@@ -46,10 +55,9 @@ impl ConvolutionPlan {
         bias: Option<UnaliasedInput>,
         parts: Vec<Part>,
     ) -> ConvolutionPlan {
-        let packs = |part: &Part| !kernel::takes_weights(&part.weights);
         let most = |sizes: &mut dyn Iterator<Item = usize>| sizes.max().unwrap_or(0);
         let packed_size =
-            most(&mut parts.iter().filter(|part| packs(part)).map(|part| part.weights.count()));
+            most(&mut parts.iter().filter(|part| part.packs).map(|part| part.weights.count()));
         let size = most(
             &mut parts.iter().map(|part| kernel::scratch_size(&part.out, &source, &part.axes)),
         );
@@ -66,7 +74,7 @@ impl ConvolutionPlan {
         bias: Option<UnaliasedInput>,
     ) -> ConvolutionPlan {
         let axes = windows.forward(&weights);
-        let part = Part { out: *small, weights: *weights, axes };
+        let part = Part::new(&large, *weights, *small, axes);
         ConvolutionPlan::new(call, (large, weights, small), bias, vec![part])
     }
 
@@ -86,7 +94,7 @@ impl ConvolutionPlan {
         if reached != large.dims()[3..] {
             let none = (3..6).fold(transposed, |layout, dim| layout.sliced(dim, 0, 0, 1));
             let axes = [Axis { taps: 0, ..Axis::NONE }; 3];
-            parts.push(Part { out: *large, weights: none, axes });
+            parts.push(Part::new(&small, none, *large, axes));
         }
         for z in &classes[0] {
             for y in &classes[1] {
@@ -98,7 +106,7 @@ impl ConvolutionPlan {
                         let (tap, taps) = (class.tap, class.axis.taps);
                         weights = weights.sliced(3 + at, tap, taps, class.apart as isize);
                     }
-                    parts.push(Part { out, weights, axes: [z.axis, y.axis, x.axis] });
+                    parts.push(Part::new(&small, weights, out, [z.axis, y.axis, x.axis]));
                 }
             }
         }
@@ -122,7 +130,7 @@ impl ConvolutionPlan {
         for part in &self.parts {
             let mut weights = self.weights.with_layout(part.weights).prepared(memory);
             if let Some(packed) = &self.packed
-                && !kernel::takes_weights(&part.weights)
+                && part.packs
             {
                 let packed = memory.scratch(packed);
                 let layout = Layout::contiguous(DType::Float, part.weights.dims());

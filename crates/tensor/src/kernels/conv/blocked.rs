@@ -177,7 +177,7 @@ fn weights(
     if rows.is_empty() {
         return std::ptr::null();
     }
-    assert!(super::takes_weights(task.weights.layout()));
+    assert!(super::has_contiguous_rows(task.weights.layout()));
     assert!(group < dims[0] && channels.end <= dims[1] && rows.end <= tiling.rows);
     let offset =
         group as isize * strides[0] + channels.start as isize * strides[1] + rows.start as isize;

@@ -331,9 +331,13 @@ fn copy_plane(
 
 /// Packs the weights of all groups.
 fn pack_weights(parallel: &dyn Parallel, task: &Task<'_>, lanes: &Lanes, scratch: &ViewMut<'_>) {
-    assert!(super::takes_weights(task.weights.layout()));
     let into = Address(elements(scratch).0);
-    let (strides, depth) = (task.weights.strides(), lanes.depth());
+    let (strides, depth, taps) = (task.weights.strides(), lanes.depth(), taps(&lanes.axes));
+    // One line of weights for each output channel, or one for each pair of channels.
+    let (lines, length) = match strides[2] == taps as isize || lanes.inputs == 1 {
+        true => (1, depth),
+        false => (lanes.inputs, taps),
+    };
     let blocks = lanes.groups * lanes.blocks();
     split(parallel, blocks, 1, ((1 << 15) / (BLOCK * depth)).max(1), |blocks| {
         for at in blocks {
@@ -342,9 +346,22 @@ fn pack_weights(parallel: &dyn Parallel, task: &Task<'_>, lanes: &Lanes, scratch
             let offset = group as isize * strides[0] + channel as isize * strides[1];
             let from = task.weights.first().cast::<f32>().wrapping_offset(offset);
             let to = into.at((group * lanes.group_size() + channel * depth) as isize);
-            let rows = (lanes.outputs - channel).min(BLOCK);
-            // SAFETY: the weights of these channels, `depth` each; the packed block is of this call alone.
-            unsafe { pack(from, strides[1], rows, depth, to, lanes.wide(block)) };
+            let (rows, wide) = ((lanes.outputs - channel).min(BLOCK), lanes.wide(block));
+            for line in 0..lines {
+                let from = from.wrapping_offset(line as isize * strides[2]);
+                // SAFETY: the weights of these channels, `length` in a line; the packed block is of this call alone.
+                unsafe {
+                    let to = to.add(line * length * wide);
+                    match length == 1 && strides[1] == 1 {
+                        true => {
+                            let (from, bytes) = (from.cast::<u8>(), rows * size_of::<f32>());
+                            std::ptr::copy_nonoverlapping(from, to.cast::<u8>(), bytes);
+                            std::slice::from_raw_parts_mut(to.add(rows), wide - rows).fill(0.0);
+                        }
+                        false => pack(from, strides[1], rows, length, to, wide),
+                    }
+                }
+            }
         }
     });
 }

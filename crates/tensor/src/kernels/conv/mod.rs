@@ -78,11 +78,28 @@ impl Axis {
     }
 }
 
-/// Whether [`convolve`] takes weights that lie so: `f32`, each output channel's one after the other.
-pub fn takes_weights(weights: &Layout) -> bool {
-    let dims = weights.dims();
-    let row = Layout::strided(weights.dtype, &dims[2..], &weights.strides()[2..], 0);
-    weights.dtype == DType::Float && row.is_contiguous() && weights.strides()[1] >= 0
+/// Whether [`convolve`] takes weights that lie so, for tensors laid out so: `f32`, each output channel's one after the other, or, where
+/// vectors have output channels, the taps of each pair of channels.
+pub fn takes_weights(weights: &Layout, out: &Layout, source: &Layout, axes: &[Axis; 3]) -> bool {
+    if weights.dtype != DType::Float || weights.strides()[1] < 0 {
+        return false;
+    }
+    let by_lanes = || {
+        let (out, source, axes) = folded(*out, *source, *axes);
+        direct::planes(&out, &source, &axes).is_none()
+            && lanes::Lanes::new(&out, &source, &axes).is_some()
+    };
+    has_contiguous_rows(weights) || (is_contiguous_from(weights, 3) && by_lanes())
+}
+
+/// Whether the weights of each output channel lie one after the other.
+fn has_contiguous_rows(weights: &Layout) -> bool {
+    is_contiguous_from(weights, 2)
+}
+
+fn is_contiguous_from(weights: &Layout, dim: usize) -> bool {
+    let (dims, strides) = (&weights.dims()[dim..], &weights.strides()[dim..]);
+    Layout::strided(weights.dtype, dims, strides, 0).is_contiguous()
 }
 
 /// One convolution.
