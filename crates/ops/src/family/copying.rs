@@ -29,8 +29,12 @@ fn copied(call: &mut Call<'_>) -> Result<Plan> {
     plan.map(Plan::light)
 }
 
-/// As [`copied`], to the type that the caller asks for, whatever it loses.
+/// As [`copied`], to the type that the caller asks for, whatever it loses. Arguments: a, out, and by name its type.
 fn cast(call: &mut Call<'_>) -> Result<Plan> {
+    if call.has(2) {
+        let dtype = call.dtype(2)?;
+        call.expect_dtype(1, &call.layout(1)?, &[dtype])?;
+    }
     call.settle_type(1);
     copied(call)
 }

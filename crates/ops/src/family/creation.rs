@@ -282,9 +282,12 @@ fn one_hot_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 fn filled(call: &mut Call<'_>) -> Result<Plan> {
     let (sizes, out) = (call.sizes(0)?, call.output(2)?);
     let value = call.read(1, &[&out])?;
-    call.expect_dims(2, &out, &sizes)?;
+    // torch_npu describes one element as a tensor without dimensions.
+    if out.rank() > 0 || sizes.iter().product::<usize>() != 1 {
+        call.expect_dims(2, &out, &sizes)?;
+    }
     call.expect_converts(1, &value, &out)?;
-    let Some(wide) = value.reshaped(&[]).and_then(|one| one.broadcast_to(&sizes)) else {
+    let Some(wide) = value.reshaped(&[]).and_then(|one| one.broadcast_to(out.dims())) else {
         let (name, have) = (call.parameter(1), value.dims());
         return Err(Error::invalid(format!("{name} {have:?} must have one element")));
     };

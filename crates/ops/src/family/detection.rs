@@ -7,7 +7,7 @@ use crate::infer::Infer;
 use crate::plan::Plan;
 use crate::table::ArgSource::{A, Attr, B, No, O};
 use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
-use cairn_tensor::kernels::access::{OffsetAccess, OffsetAccessMut};
+use cairn_tensor::kernels::access::{OffsetAccess, OffsetAccessMut, PositionAccess};
 use cairn_tensor::kernels::boxes::{Overlap, Rectangle, Suppression, suppress};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;
@@ -269,7 +269,13 @@ fn roi_align(call: &mut Call<'_>) -> Result<Plan> {
             return Ok(());
         }
         let result = regions.align(memory.parallel, memory.out(&out), images, boxes, numbers);
-        result.map_err(|region| missing(name, region, images.dims()[0]))
+        result.map_err(|region| {
+            let image = match numbers {
+                Some(numbers) => PositionAccess::new(numbers).get::<f64>(&[region]),
+                None => PositionAccess::new(boxes).get::<f64>(&[region, 0]),
+            };
+            missing(name, region, image, images.dims()[0])
+        })
     })
 }
 
@@ -281,8 +287,8 @@ fn expect_all(call: &Call<'_>, at: usize) -> Result<()> {
     }
 }
 
-fn missing(name: &str, region: usize, images: usize) -> Fault {
-    Fault(format!("{name}[{region}] names an image outside 0 to {}", images as i64 - 1))
+fn missing(name: &str, region: usize, image: f64, images: usize) -> Fault {
+    Fault(format!("{name}[{region}] names the image {image}: expected 0 to {}", images as i64 - 1))
 }
 
 /// Arguments from `at` on: rows, columns, samples, scale, aligned or what the corners say.
@@ -346,7 +352,10 @@ fn roi_align_backward(call: &mut Call<'_>) -> Result<Plan> {
             return Ok(());
         }
         let result = regions.back(memory.parallel, out, dy, boxes);
-        result.map_err(|region| missing(name, region, images))
+        result.map_err(|region| {
+            let image = PositionAccess::new(boxes).get::<f64>(&[region, 0]);
+            missing(name, region, image, images)
+        })
     })
 }
 

@@ -132,7 +132,11 @@ fn apart_backward(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_dims(at, one, x.dims())?;
     }
     call.expect_same(5, &out, 1, &x)?;
-    let distance = power(call, 4)?;
+    // torch_npu passes -1 for infinity.
+    let distance = match call.float(4)? {
+        -1.0 => Distance(f64::INFINITY),
+        _ => power(call, 4)?,
+    };
     let (columns, length) = (x.dims()[x.rank() - 2], x.dims()[x.rank() - 1]);
     let rows: usize = x.dims()[..x.rank() - 2].iter().product();
     call.expect_dims(5, &out, &summed(&x))?;

@@ -16,6 +16,8 @@ use cairn_tensor::kernels::fold;
 use cairn_tensor::kernels::norm::{Affine, Norm, normalise, normalise_backward, parts};
 use cairn_tensor::{DType, Layout, with_real};
 
+const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
+
 /// Rows and their length.
 pub type Rows = [usize; 2];
 
@@ -91,6 +93,7 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     for (slot, at) in affine.iter_mut().zip([2, 3]) {
         *slot = match call.optional(at)? {
             Some(one) => {
+                call.expect_dtype(at, &one, REALS)?;
                 expect_column(call, at, &one, rows)?;
                 Some(call.reshaped_input(one, &rows[1..], &[&y]))
             }

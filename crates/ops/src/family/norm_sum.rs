@@ -81,6 +81,7 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     call.expect_dtype(0, &x1, REAL)?;
     expect_like(call, 1, &x2, &x1)?;
     let weight = call.tensor(2)?;
+    call.expect_dtype(2, &weight, REAL)?;
     let rows = rows(call, 0, &x1, weight.dims())?;
     let weight = call.by_column(2, weight, rows)?;
     let bias = match call.optional(3)? {
@@ -233,6 +234,7 @@ fn gemma(call: &mut Call<'_>) -> Result<Plan> {
     let (y, scale) = (call.output(3)?, call.output(4)?);
     call.expect_dtype(0, &x, REAL)?;
     expect_like(call, 3, &y, &x)?;
+    call.expect_dtype(1, &weight, REAL)?;
     let rows = rows(call, 0, &x, weight.dims())?;
     let (weight, scale) = (call.by_column(1, weight, rows)?, call.by_row(4, scale, rows)?);
     let weights = with_real!(x.dtype, C => call.scratch(C::DTYPE, &[rows[1]]));
