@@ -40,7 +40,7 @@ static void count_free(aclrtAllocator object, aclrtAllocatorBlock block)
 static void goes_on()
 {
     pool_register(stream, &pool);
-    CHECK_OK(run_tensor(stream, 64, nullptr));
+    CHECK_OK(execute_with_tensor(stream, 64, nullptr));
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_EQ(pool.out, 0);
 }
@@ -49,8 +49,8 @@ static void exceptions()
 {
     GROUP("acl_1_8_6 an exception in alloc is 500002, with its text");
     register_with(stream, &pool, throw_alloc, count_free, pool_address);
-    CHECK_FAIL(run_tensor(stream, 64, nullptr), ACL_ERROR_GE_FAILURE, "threw an exception");
-    CHECK_FAIL(run_tensor(stream, 64, nullptr), ACL_ERROR_GE_FAILURE, "bad_alloc");
+    CHECK_FAIL(execute_with_tensor(stream, 64, nullptr), ACL_ERROR_GE_FAILURE, "threw an exception");
+    CHECK_FAIL(execute_with_tensor(stream, 64, nullptr), ACL_ERROR_GE_FAILURE, "bad_alloc");
     CHECK_EQ(frees, 0);
     goes_on();
 
@@ -66,7 +66,7 @@ static void exceptions()
 
     GROUP("acl_1_8_6 an exception in getAddrFromBlock too, and the block goes back");
     register_with(stream, &pool, pool_alloc, count_free, throw_address);
-    CHECK_FAIL(run_tensor(stream, 64, nullptr), ACL_ERROR_GE_FAILURE, "getAddrFromBlock");
+    CHECK_FAIL(execute_with_tensor(stream, 64, nullptr), ACL_ERROR_GE_FAILURE, "getAddrFromBlock");
     CHECK_EQ(frees, 1);
     goes_on();
 
@@ -80,7 +80,7 @@ static void exceptions()
 
     GROUP("acl_1_8_6 exceptions in both: the first is reported, the other logged");
     register_with(stream, &pool, pool_alloc, throw_free, throw_address);
-    CHECK_FAIL(run_tensor(stream, 64, nullptr), ACL_ERROR_GE_FAILURE, "getAddrFromBlock");
+    CHECK_FAIL(execute_with_tensor(stream, 64, nullptr), ACL_ERROR_GE_FAILURE, "getAddrFromBlock");
     CHECK(LOGGED("free(0x", "thrown by free") > 0);
     goes_on();
 }
@@ -99,7 +99,7 @@ static void exit_in_free(aclrtAllocator object, aclrtAllocatorBlock block)
 static void run_to_the_end(void *done)
 {
     CHECK_OK(aclrtSetDevice(0));
-    (void)run_tensor(stream, 64, nullptr);
+    (void)execute_with_tensor(stream, 64, nullptr);
     raise_flag(done);
 }
 

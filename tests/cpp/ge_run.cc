@@ -23,7 +23,7 @@ static Tensor on_host()
     return Tensor(floats({4}), reinterpret_cast<const uint8_t *>(VALUES.data()), 16);
 }
 
-static gert::Tensor run_tensor(void *data, gert::TensorPlacement where)
+static gert::Tensor execute_with_tensor(void *data, gert::TensorPlacement where)
 {
     return gert::Tensor({{4}, {4}}, {FORMAT_ND, FORMAT_ND, {}}, where, DT_FLOAT, data);
 }
@@ -108,7 +108,7 @@ static void version_1(aclrtStream stream, void *device)
     }
     OK(GeSessionLoadGraph(session, 4, Options{}, stream));
     std::vector<gert::Tensor> inputs, empty;
-    inputs.push_back(run_tensor(device, gert::kOnDeviceHbm));
+    inputs.push_back(execute_with_tensor(device, gert::kOnDeviceHbm));
     OK(GeSessionExecuteGraphWithStreamAsync(session, 4, stream, inputs, empty));
     CHECK_CODE(aclrtSynchronizeStream(stream), 0);
     CHECK(empty.size() == 1 && empty[0].GetPlacement() == gert::kOnDeviceHbm && is_right_on_device(empty[0].GetAddr()));
@@ -134,7 +134,7 @@ static void version_2(aclrtStream stream, void *device)
     const Graph graph = add_and_multiply(VALUES, 4);
     std::vector<float> host = VALUES;
     std::vector<gert::Tensor> inputs, outputs;
-    inputs.push_back(run_tensor(host.data(), gert::kOnHost));
+    inputs.push_back(execute_with_tensor(host.data(), gert::kOnHost));
     OK(session.AddGraphClone(1, graph));
     OK(session.RunGraph(1, inputs, outputs));
     CHECK(outputs.size() == 1 && is_right(outputs[0].GetAddr()) && outputs[0].GetPlacement() == gert::kOnHost);
@@ -149,7 +149,7 @@ static void version_2(aclrtStream stream, void *device)
 
     OK(session.AddGraphClone(3, graph));
     std::vector<gert::Tensor> on_device, empty;
-    on_device.push_back(run_tensor(device, gert::kOnDeviceHbm));
+    on_device.push_back(execute_with_tensor(device, gert::kOnDeviceHbm));
     OK(session.RunGraphWithStreamAsync(3, stream, on_device, empty));
     CHECK_CODE(aclrtSynchronizeStream(stream), 0);
     CHECK(empty.size() == 1 && is_right_on_device(empty[0].GetAddr()));
