@@ -376,6 +376,57 @@ CairnStatus CairnSessionRegister(uint64_t session, const void *stream, const Cai
 CairnStatus CairnSessionUnregister(uint64_t session, const void *stream);
 
 // ---------------------------------------------------------------------------------------------------------
+// Operators of the program's own
+
+// One call of such an operator; it ends with the call, and is used by one thread at a time.
+typedef struct CairnCall CairnCall;
+
+// What an operator is called with; borrowed for the call. Inputs are those that are fed, in the declared order, and
+// `input_counts` says how many of them belong to each declared one; likewise outputs, which have no data yet. Attributes are
+// those that are declared, in order: see CairnCallAttr.
+typedef struct CairnCallInfo {
+    CairnText node;
+    CairnText type;
+    void *stream;
+    const CairnRunTensor *inputs;
+    size_t input_count;
+    const size_t *input_counts;
+    size_t declared_inputs;
+    const CairnRunTensor *outputs;
+    size_t output_count;
+    const size_t *output_counts;
+    size_t declared_outputs;
+    size_t attr_count;
+} CairnCallInfo;
+
+enum CairnReadiness { CAIRN_READY = 0, CAIRN_NO_OBJECT = 1, CAIRN_NOT_EAGER = 2 };
+
+// An operator of the program's own. `owner` lives until the process ends. Calls that take a context give false after an
+// exception.
+typedef struct CairnCustomOperator {
+    void *owner;
+    // The operator as the program declares it (owned), or null.
+    CairnOperator *(*declared)(void *owner);
+    // Shows the declared indices of inputs whose values must be in memory.
+    void (*needs_values)(void *owner, void *context, void (*callback)(void *context, size_t input));
+    // Makes the object, if that was not done.
+    bool (*prepare)(void *owner, enum CairnReadiness *answer, const CairnCallContext *call_context);
+    bool (*execute)(void *owner, CairnCall *call, const CairnCallInfo *info, CairnStatus *status, const CairnCallContext *call_context);
+} CairnCustomOperator;
+
+// The first operator of a type stays; a second one fails.
+CairnStatus CairnCustomRegister(CairnText type, const CairnCustomOperator *op);
+
+// Makes an output: `tensor` has type, format and dims. A failure is also part of the text of the run, if that fails.
+CairnStatus CairnCallMakeOutput(CairnCall *call, size_t index, const CairnRunTensor *tensor, void **address);
+// Makes an output the input that is declared with its name.
+CairnStatus CairnCallReferOutput(CairnCall *call, size_t output, size_t input);
+// Scratch memory for what is submitted in this call.
+CairnStatus CairnCallWorkspace(CairnCall *call, size_t bytes, void **address);
+// Shows the value of a declared attribute; false if it has none.
+bool CairnCallAttr(const CairnCall *call, size_t index, void *context, CairnValueCallback callback);
+
+// ---------------------------------------------------------------------------------------------------------
 // Functions with a context, for descriptors of aclrtAllocator
 
 enum CairnFunction {

@@ -25,6 +25,12 @@ inline ge::Status flat(CairnStatus status)
     return status == 0 ? ge::SUCCESS : ge::FAILED;
 }
 
+// The same of a run; what a custom operator gave as its code stays. Codes of the engine itself begin with 0x5010.
+inline ge::Status ran(CairnStatus status)
+{
+    return status >> 16 == 0x5010 ? static_cast<ge::Status>(ge::FAILED) : status;
+}
+
 inline ge::Status not_here(const char *function, const char *why)
 {
     return fail(std::string(function) + ": " + why);
@@ -93,7 +99,7 @@ void call_back(void *context, CairnStatus status, CairnOutputs *result)
         if (result != nullptr) {
             take_outputs(result, outputs);
         }
-        (*callback)(flat(status), outputs);
+        (*callback)(ran(status), outputs);
     });
     if (!is_back) {
         (void)fail(std::string("RunGraphAsync: the callback threw an exception: ") + message);

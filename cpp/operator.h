@@ -36,6 +36,9 @@ public:
 std::function<graphStatus(Operator &)> registered_inference(const AscendString &type) __attribute__((visibility("hidden")));
 std::function<graphStatus(Operator &)> registered_verification(const AscendString &type) __attribute__((visibility("hidden")));
 
+// An operator of a type that a program declares; empty if none does.
+Operator registered_operator(const AscendString &type) __attribute__((visibility("hidden")));
+
 }  // namespace ge
 
 #endif

@@ -68,6 +68,12 @@ OnOperator registered_verification(const AscendString &type)
     return Registry::Instance().Find(&Registry::verifications, type);
 }
 
+Operator registered_operator(const AscendString &type)
+{
+    const OpCreatorV2 creator = Registry::Instance().Find(&Registry::creators, type);
+    return creator ? creator(AscendString("_")) : Operator();
+}
+
 Operator OperatorFactory::CreateOperator(const char_t *const operator_name, const char_t *const operator_type)
 {
     if (operator_name == nullptr || operator_type == nullptr) {

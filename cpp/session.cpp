@@ -83,7 +83,7 @@ Status Session::RunGraph(uint32_t graph_id, const std::vector<Tensor> &inputs, s
     if (status == 0) {
         outputs.swap(fresh);
     }
-    return flat(status);
+    return cairn::ran(status);
 }
 
 Status Session::RunGraphAsync(uint32_t graph_id, const std::vector<ge::Tensor> &inputs, RunAsyncCallback callback)
@@ -94,13 +94,13 @@ Status Session::RunGraphAsync(uint32_t graph_id, const std::vector<ge::Tensor> &
 Status Session::RunGraphWithStreamAsync(uint32_t graph_id, void *stream, const std::vector<Tensor> &inputs,
                                         std::vector<Tensor> &outputs)
 {
-    return flat(cairn::run(sessionId_, graph_id, CAIRN_RUN_STREAM, stream, inputs, outputs));
+    return cairn::ran(cairn::run(sessionId_, graph_id, CAIRN_RUN_STREAM, stream, inputs, outputs));
 }
 
 Status Session::ExecuteGraphWithStreamAsync(uint32_t graph_id, void *stream, const std::vector<gert::Tensor> &inputs,
                                             std::vector<gert::Tensor> &outputs)
 {
-    return flat(cairn::run(sessionId_, graph_id, CAIRN_RUN_LOADED, stream, inputs, outputs));
+    return cairn::ran(cairn::run(sessionId_, graph_id, CAIRN_RUN_LOADED, stream, inputs, outputs));
 }
 
 CompiledGraphSummaryPtr Session::GetCompiledGraphSummary(uint32_t graph_id)

@@ -12,7 +12,7 @@ use object::{Object, ObjectSymbol};
 use crate::toolkit::Toolkit;
 
 /// The libraries that the wheels and common programs name.
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 18] = [
     "libacl_op_compiler.so",
     "libacl_rt.so",
     "libacl_tdt_channel.so",
@@ -28,6 +28,7 @@ const NAMES: [&str; 17] = [
     "libmsprofiler.so",
     "libnnopbase.so",
     "libopapi.so",
+    "libopp_registry.so",
     "libplatform.so",
     "libruntime.so",
 ];

@@ -20,7 +20,7 @@ import networks  # noqa: E402
 
 
 def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False):
-    """Attention by plain operators: for `scaled_dot_product_attention` torchair generates C++ against an API of CANN's that Cairn lacks."""
+    """Attention by plain operators."""
     assert dropout_p == 0.0
     scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
     if is_causal:
@@ -32,7 +32,26 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False)
     return scores.softmax(-1) @ value
 
 
-F.scaled_dot_product_attention = attention
+def fused(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False):
+    """Attention by the operator that `scaled_dot_product_attention` is on the device, for which torchair compiles C++: an operator of its own
+    in the graph. Two things differ from `scaled_dot_product_attention`, which fails in torchair on an NPU as here. `sync`: without it the operator
+    records an event of torch_npu, which torch_npu refuses on the stream of a graph (`External NPU stream is not supported in NPUEvent::record`).
+    `pse`, here zeros: without one its gradient is no tensor, and what torchair compiled takes it for one (`Unsupported Torch data type`)."""
+    if query.device.type == "cpu" or (attn_mask is not None and attn_mask.dtype != torch.bool):
+        return attention(query, key, value, attn_mask, dropout_p, is_causal)
+    if is_causal:
+        attn_mask = torch.ones(query.shape[-2], key.shape[-2], device=query.device, dtype=torch.bool).tril()
+    masked = None if attn_mask is None else ~attn_mask
+    pse = None
+    if torch.is_grad_enabled() and query.requires_grad:
+        pse = query.new_zeros((*query.shape[:3], key.shape[-2]))
+    return torch.ops.npu.npu_fusion_attention_v3(
+        query, key, value, query.shape[1], "BNSD", pse=pse, atten_mask=masked, scale=query.shape[-1] ** -0.5, sync=True
+    )[0]
+
+
+unfused = F.scaled_dot_product_attention
+F.scaled_dot_product_attention = fused
 # torchair has no converter for the fused fast path of MultiheadAttention in evaluation.
 torch.backends.mha.set_fastpath_enabled(False)
 
@@ -42,8 +61,9 @@ NEAR = 1e-3
 class Block(nn.Module):
     """A block of a decoder."""
 
-    def __init__(self):
+    def __init__(self, attention=fused):
         super().__init__()
+        self.attention = attention
         self.before, self.between = nn.LayerNorm(16), nn.LayerNorm(16)
         self.all, self.out = nn.Linear(16, 48), nn.Linear(16, 16)
         self.wide = nn.Sequential(nn.Linear(16, 32), nn.GELU(approximate="tanh"), nn.Linear(32, 16))
@@ -52,7 +72,7 @@ class Block(nn.Module):
         batch, length, size = x.shape
         parts = self.all(self.before(x)).split(size, dim=-1)
         query, key, value = (one.view(batch, length, 2, 8).transpose(1, 2) for one in parts)
-        x = x + self.out(attention(query, key, value, is_causal=True).transpose(1, 2).reshape(batch, length, size))
+        x = x + self.out(self.attention(query, key, value, is_causal=True).transpose(1, 2).reshape(batch, length, size))
         return x + self.wide(self.between(x))
 
 
@@ -72,6 +92,8 @@ NETWORKS = {
     "mlp": (mlp, (5, 8), (7, 8)),
     "convolutions": (cnn, (2, 3, 16, 16), (3, 3, 16, 16)),
     "block": (Block, (2, 6, 16), (3, 6, 16)),
+    "block of plain operators": (lambda: Block(attention), (2, 6, 16), (3, 6, 16)),
+    "rms norm": (lambda: nn.Sequential(nn.Linear(6, 8), nn.RMSNorm(8), nn.Linear(8, 2)), (5, 6), (7, 6)),
     "batch norm": (lambda: nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)), (5, 6), (7, 6)),
     "batch norm 2d": (lambda: nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.ReLU()), (2, 3, 6, 6), (3, 3, 6, 6)),
     "group norm": (lambda: nn.Sequential(nn.Conv2d(3, 4, 1), nn.GroupNorm(2, 4), nn.SiLU()), (2, 3, 6, 6), (3, 3, 6, 6)),
@@ -103,6 +125,7 @@ FUNCTIONS = {
     "upsample": lambda x: F.interpolate(x[None], size=(6, 8), mode="nearest"),
     "cumsum": lambda x: x.cumsum(-1),
     "topk": lambda x: x.topk(2, -1)[0],
+    "attention with a float mask": lambda x: unfused(x[None], x[None], x[None], attn_mask=torch.zeros(3, 3, device=x.device)),
     "where": lambda x: torch.where(x > 0, x, -x).sqrt(),
 }
 
@@ -180,7 +203,8 @@ def function(name, dynamic):
 # for those of the batch, and the other way round.
 NOT_IN_TORCHAIR = {("pools", True, True), ("unet", False, True), ("unet", True, True)}
 NOT_IN_TORCHAIR |= {(name, dynamic, True) for name in ("batch norm", "batch norm 2d", "cnn", "resnet") for dynamic in (False, True)}
-# The gradient of Llama's RMS norm: torchair compiles C++ against a header that the toolkit does not have yet.
+# Llama repeats heads with `repeat_interleave`. Of its gradient torch_npu says, where no tensor is there yet, that it has the strides of the input; in truth
+# its elements lie in order. torchair leaves a transposition out by that, and `aot_eager` fails.
 NOT_IN_TORCHAIR |= {("llama", dynamic, True) for dynamic in (False, True)}
 
 

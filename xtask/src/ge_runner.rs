@@ -80,7 +80,7 @@ fn units(root: &Path, out: &Path) -> Result<Vec<Unit>> {
 /// When a header, or what this file says, last changed.
 fn newest_header(root: &Path) -> Result<SystemTime> {
     let mut newest = fs::metadata(root.join("xtask/src/ge_runner.rs"))?.modified()?;
-    for folder in ["cpp", "include/exe_graph", "include/ge", "include/graph"] {
+    for folder in ["cpp", "include/exe_graph", "include/ge", "include/graph", "include/register"] {
         for file in files_under(&root.join(folder))? {
             if file.extension().is_some_and(|end| end == "h") {
                 newest = newest.max(fs::metadata(&file)?.modified()?);

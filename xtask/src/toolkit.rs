@@ -71,6 +71,7 @@ const LIBRARIES: [(&str, &[&str]); 2] = [
             "libgraph_base.so",
             "liblowering.so",
             "libmetadef.so",
+            "libopp_registry.so",
             "libplatform.so",
             "libregister.so",
         ],
@@ -95,7 +96,7 @@ const ALSO_NAMED: [&str; 2] = ["cann", "latest"];
 const FOLDERS: [&str; 4] = ["opp/vendors", "runtime", "compiler", "python/site-packages"];
 
 /// Folders of headers that older programs name with `external/` before them.
-const EXTERNAL: [&str; 4] = ["exe_graph", "ge", "ge_common", "graph"];
+const EXTERNAL: [&str; 5] = ["exe_graph", "ge", "ge_common", "graph", "register"];
 
 /// What tells a toolkit of ours from any other folder.
 const MARK: &str = "version.info";

@@ -18,7 +18,7 @@ pub fn call_user(
     on_exit: &dyn Fn(),
     call: impl FnOnce(&CallContext) -> bool,
 ) -> Result<(), CallbackException> {
-    let mut text = [0 as c_char; 256];
+    let mut text = [0 as c_char; 1024];
     let (message, message_size) = (text.as_mut_ptr(), text.len());
     let fine = with_exit(on_exit, |on_exit, context| {
         call(&CallContext { on_exit: Some(on_exit), context, message, message_size })

@@ -16,6 +16,8 @@ pub struct Target<'a> {
     pub runtime: &'a Runtime,
     /// The stream.
     pub stream: Arc<Stream>,
+    /// The handle by which the user knows the stream, where it is known.
+    pub handle: Option<usize>,
     allocator: Arc<dyn Allocator>,
     is_external: bool,
 }
@@ -30,15 +32,16 @@ impl<'a> Target<'a> {
         handle: usize,
     ) -> Target<'a> {
         match runtime.allocators.allocator_for(domain, handle) {
-            Some(allocator) => Target { runtime, stream, allocator, is_external: true },
+            Some(allocator) => Target::with(runtime, stream, allocator),
             None => Target::built_in(runtime, stream),
         }
+        .known_as(handle)
     }
 
     /// A stream with the pool of its device, whatever is registered.
     pub fn built_in(runtime: &'a Runtime, stream: Arc<Stream>) -> Target<'a> {
         let allocator = PoolMaker::built_in(&runtime.shared, stream.spec.device);
-        Target { runtime, stream, allocator, is_external: false }
+        Target { runtime, stream, handle: None, allocator, is_external: false }
     }
 
     /// A stream with an allocator of the caller's choice.
@@ -47,7 +50,12 @@ impl<'a> Target<'a> {
         stream: Arc<Stream>,
         allocator: Arc<dyn Allocator>,
     ) -> Target<'a> {
-        Target { runtime, stream, allocator, is_external: true }
+        Target { runtime, stream, handle: None, allocator, is_external: true }
+    }
+
+    /// The same target, whose stream the user knows by this handle.
+    pub fn known_as(self, handle: usize) -> Target<'a> {
+        Target { handle: Some(handle), ..self }
     }
 
     /// Where memory is taken from.

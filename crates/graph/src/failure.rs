@@ -23,26 +23,45 @@ pub type Result<T> = std::result::Result<T, Failure>;
 
 /// The codes of the graph engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
 pub enum Status {
     /// Something failed.
-    Failed = 0xFFFF_FFFF,
+    Failed,
     /// An argument is not taken.
-    ParamInvalid = 1_343_225_857,
+    ParamInvalid,
     /// The engine was not initialised.
-    NotInitialised = 1_343_229_963,
+    NotInitialised,
     /// The graph is running.
-    IsRunning = 1_343_242_244,
+    IsRunning,
     /// There is no such graph.
-    NotExist = 1_343_242_242,
+    NotExist,
     /// There is a graph of that id.
-    AlreadyExist = 1_343_242_243,
+    AlreadyExist,
     /// This is not possible for the graph as it is.
-    Unsupported = 1_343_242_281,
+    Unsupported,
     /// The graph is not compiled.
-    NotBuilt = 1_343_242_295,
+    NotBuilt,
     /// Done before, and possible only once.
-    Repeat = 1_343_242_306,
+    Repeat,
+    /// What an operator of the program's own gave; not 0.
+    Custom(u32),
+}
+
+impl Status {
+    /// The number in C++.
+    pub fn number(self) -> u32 {
+        match self {
+            Status::Failed => 0xFFFF_FFFF,
+            Status::ParamInvalid => 1_343_225_857,
+            Status::NotInitialised => 1_343_229_963,
+            Status::IsRunning => 1_343_242_244,
+            Status::NotExist => 1_343_242_242,
+            Status::AlreadyExist => 1_343_242_243,
+            Status::Unsupported => 1_343_242_281,
+            Status::NotBuilt => 1_343_242_295,
+            Status::Repeat => 1_343_242_306,
+            Status::Custom(number) => number,
+        }
+    }
 }
 
 impl Failure {
@@ -70,7 +89,7 @@ impl Failure {
     pub fn number(&self, domain: Domain) -> u32 {
         match domain {
             Domain::Acl => self.code as u32,
-            Domain::Ge => self.status as u32,
+            Domain::Ge => self.status.number(),
         }
     }
 

@@ -3,11 +3,13 @@
 //!
 //! `ir/` is the graph as its author wrote it, `model/` reads and writes it, `compile/` turns it into steps
 //! with a plan of their memory, `executable/` is the interface to that: compile, load, run. `run/` has the runs
-//! themselves, and `session/` keeps graphs by id over executables.
+//! themselves, and `session/` keeps graphs by id over executables. `custom.rs` is what the engine knows of operators that the
+//! program registers.
 
 #![forbid(unsafe_code)]
 
 mod compile;
+pub mod custom;
 pub mod executable;
 mod failure;
 pub mod ir;

@@ -20,6 +20,8 @@ pub enum Rank {
     OperatorPlan,
     /// A graph while it is built or read.
     Graph,
+    /// The operators that the program registered.
+    Custom,
     /// The order of one loaded graph's runs.
     Runs,
     /// What a dynamic graph planned so far.

@@ -390,6 +390,125 @@ impl Default for CairnAllocator {
         }
     }
 }
+#[repr(C)]
+#[derive(Debug)]
+pub struct CairnCall {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct CairnCallInfo {
+    pub node: CairnText,
+    pub type_: CairnText,
+    pub stream: *mut core::ffi::c_void,
+    pub inputs: *const CairnRunTensor,
+    pub input_count: usize,
+    pub input_counts: *const usize,
+    pub declared_inputs: usize,
+    pub outputs: *const CairnRunTensor,
+    pub output_count: usize,
+    pub output_counts: *const usize,
+    pub declared_outputs: usize,
+    pub attr_count: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CairnCallInfo"][::core::mem::size_of::<CairnCallInfo>() - 112usize];
+    ["Alignment of CairnCallInfo"][::core::mem::align_of::<CairnCallInfo>() - 8usize];
+    ["Offset of field: CairnCallInfo::node"][::core::mem::offset_of!(CairnCallInfo, node) - 0usize];
+    ["Offset of field: CairnCallInfo::type_"]
+        [::core::mem::offset_of!(CairnCallInfo, type_) - 16usize];
+    ["Offset of field: CairnCallInfo::stream"]
+        [::core::mem::offset_of!(CairnCallInfo, stream) - 32usize];
+    ["Offset of field: CairnCallInfo::inputs"]
+        [::core::mem::offset_of!(CairnCallInfo, inputs) - 40usize];
+    ["Offset of field: CairnCallInfo::input_count"]
+        [::core::mem::offset_of!(CairnCallInfo, input_count) - 48usize];
+    ["Offset of field: CairnCallInfo::input_counts"]
+        [::core::mem::offset_of!(CairnCallInfo, input_counts) - 56usize];
+    ["Offset of field: CairnCallInfo::declared_inputs"]
+        [::core::mem::offset_of!(CairnCallInfo, declared_inputs) - 64usize];
+    ["Offset of field: CairnCallInfo::outputs"]
+        [::core::mem::offset_of!(CairnCallInfo, outputs) - 72usize];
+    ["Offset of field: CairnCallInfo::output_count"]
+        [::core::mem::offset_of!(CairnCallInfo, output_count) - 80usize];
+    ["Offset of field: CairnCallInfo::output_counts"]
+        [::core::mem::offset_of!(CairnCallInfo, output_counts) - 88usize];
+    ["Offset of field: CairnCallInfo::declared_outputs"]
+        [::core::mem::offset_of!(CairnCallInfo, declared_outputs) - 96usize];
+    ["Offset of field: CairnCallInfo::attr_count"]
+        [::core::mem::offset_of!(CairnCallInfo, attr_count) - 104usize];
+};
+impl Default for CairnCallInfo {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+pub const CAIRN_READY: CairnReadiness = 0;
+pub const CAIRN_NO_OBJECT: CairnReadiness = 1;
+pub const CAIRN_NOT_EAGER: CairnReadiness = 2;
+pub type CairnReadiness = u32;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct CairnCustomOperator {
+    pub owner: *mut core::ffi::c_void,
+    pub declared: ::core::option::Option<
+        unsafe extern "C" fn(owner: *mut core::ffi::c_void) -> *mut CairnOperator,
+    >,
+    pub needs_values: ::core::option::Option<
+        unsafe extern "C" fn(
+            owner: *mut core::ffi::c_void,
+            context: *mut core::ffi::c_void,
+            callback: ::core::option::Option<
+                unsafe extern "C" fn(context: *mut core::ffi::c_void, input: usize),
+            >,
+        ),
+    >,
+    pub prepare: ::core::option::Option<
+        unsafe extern "C" fn(
+            owner: *mut core::ffi::c_void,
+            answer: *mut CairnReadiness,
+            call_context: *const CairnCallContext,
+        ) -> bool,
+    >,
+    pub execute: ::core::option::Option<
+        unsafe extern "C" fn(
+            owner: *mut core::ffi::c_void,
+            call: *mut CairnCall,
+            info: *const CairnCallInfo,
+            status: *mut CairnStatus,
+            call_context: *const CairnCallContext,
+        ) -> bool,
+    >,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CairnCustomOperator"][::core::mem::size_of::<CairnCustomOperator>() - 40usize];
+    ["Alignment of CairnCustomOperator"][::core::mem::align_of::<CairnCustomOperator>() - 8usize];
+    ["Offset of field: CairnCustomOperator::owner"]
+        [::core::mem::offset_of!(CairnCustomOperator, owner) - 0usize];
+    ["Offset of field: CairnCustomOperator::declared"]
+        [::core::mem::offset_of!(CairnCustomOperator, declared) - 8usize];
+    ["Offset of field: CairnCustomOperator::needs_values"]
+        [::core::mem::offset_of!(CairnCustomOperator, needs_values) - 16usize];
+    ["Offset of field: CairnCustomOperator::prepare"]
+        [::core::mem::offset_of!(CairnCustomOperator, prepare) - 24usize];
+    ["Offset of field: CairnCustomOperator::execute"]
+        [::core::mem::offset_of!(CairnCustomOperator, execute) - 32usize];
+};
+impl Default for CairnCustomOperator {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
 pub const CAIRN_FUNCTION_ALLOC: CairnFunction = 0;
 pub const CAIRN_FUNCTION_FREE: CairnFunction = 1;
 pub const CAIRN_FUNCTION_ADVISE: CairnFunction = 2;
@@ -486,6 +605,27 @@ pub mod signature {
         unsafe extern "C" fn(block: *const CairnBlock) -> *mut core::ffi::c_void;
     pub type CairnBlockBytes = unsafe extern "C" fn(block: *const CairnBlock) -> usize;
     pub type CairnBlockFree = unsafe extern "C" fn(block: *mut CairnBlock);
+    pub type CairnCallAttr = unsafe extern "C" fn(
+        call: *const CairnCall,
+        index: usize,
+        context: *mut core::ffi::c_void,
+        callback: CairnValueCallback,
+    ) -> bool;
+    pub type CairnCallMakeOutput = unsafe extern "C" fn(
+        call: *mut CairnCall,
+        index: usize,
+        tensor: *const CairnRunTensor,
+        address: *mut *mut core::ffi::c_void,
+    ) -> CairnStatus;
+    pub type CairnCallReferOutput =
+        unsafe extern "C" fn(call: *mut CairnCall, output: usize, input: usize) -> CairnStatus;
+    pub type CairnCallWorkspace = unsafe extern "C" fn(
+        call: *mut CairnCall,
+        bytes: usize,
+        address: *mut *mut core::ffi::c_void,
+    ) -> CairnStatus;
+    pub type CairnCustomRegister =
+        unsafe extern "C" fn(type_: CairnText, op: *const CairnCustomOperator) -> CairnStatus;
     pub type CairnEngineErrors =
         unsafe extern "C" fn(context: *mut core::ffi::c_void, callback: CairnTextCallback);
     pub type CairnEngineFail =

@@ -91,7 +91,7 @@ fn keep(texts: &Texts, text: String, most: usize) {
 
 /// Keeps the error message of a failure for this thread, and logs it.
 pub fn fail(failure: &Failure) {
-    log::error!("{} ({:#x})", failure.text, failure.status as u32);
+    log::error!("{} ({:#x})", failure.text, failure.status.number());
     keep_error(failure.text.clone());
 }
 
@@ -137,7 +137,7 @@ pub fn answer(entry: &'static str, body: impl FnOnce() -> Result<()>) -> u32 {
             if !crate::process::forked() {
                 fail(&failure);
             }
-            failure.status as u32
+            failure.status.number()
         }
     }
 }

@@ -27,6 +27,10 @@ const NAMES: &[(&str, &str)] = &[
     ("SessionSummary", "Session::GetCompiledGraphSummary"),
     ("OutputsRelease", "the end of a graph's output"),
     ("BlockFree", "the end of a graph's output"),
+    ("CustomRegister", "CustomOpCreatorRegister"),
+    ("CallMakeOutput", "EagerOpExecutionContext::MallocOutputTensor"),
+    ("CallReferOutput", "EagerOpExecutionContext::MakeOutputRefInput"),
+    ("CallWorkspace", "EagerOpExecutionContext::MallocWorkSpace"),
 ];
 
 /// Classes whose functions are not told apart: they build graphs and touch no memory of a device.

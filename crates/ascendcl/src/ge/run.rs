@@ -125,7 +125,7 @@ status! {
                 Ok(results) => (0, owned(Outputs(results))),
                 Err(failure) => {
                     fail(&failure);
-                    (failure.status as u32, std::ptr::null_mut())
+                    (failure.status.number(), std::ptr::null_mut())
                 }
             };
             // SAFETY: the caller vouched for its function and context until it is called, once.

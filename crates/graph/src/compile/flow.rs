@@ -1,6 +1,6 @@
 //! A dynamic graph: what runs in which order, and how long each value is needed. Sizes come at run time.
 
-use super::prepare::{Prepared, ValueId};
+use super::prepare::{Prepared, ValueId, Work};
 use super::program::ALIGN;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,6 +21,13 @@ pub struct Flow {
     pub const_bytes: u64,
 }
 
+impl Flow {
+    /// Whether the program is called by runs: nodes are its own operators.
+    pub fn calls_program(&self) -> bool {
+        self.prepared.work_nodes.iter().any(|work| matches!(work.work, Work::Custom(_)))
+    }
+}
+
 /// Where a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
@@ -39,8 +46,8 @@ pub fn flow(prepared: Prepared) -> Flow {
     let mut roots: Vec<ValueId> = (0..prepared.values.len()).collect();
     for work in &prepared.work_nodes {
         let viewed = work.inputs.first().copied().flatten().filter(|_| work.is_view);
-        if let Some(input) = viewed.or_else(|| work.written_input()) {
-            roots[work.outputs[0]] = roots[input];
+        for (output, input) in viewed.map(|input| (0, input)).into_iter().chain(work.written()) {
+            roots[work.outputs[output]] = roots[input];
         }
     }
     let mut last: HashMap<ValueId, usize> = HashMap::new();

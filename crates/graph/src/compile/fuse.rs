@@ -78,7 +78,7 @@ fn layout(prepared: &Prepared, value: ValueId) -> Layout {
 
 /// Whether a node's elements can be cut into pieces, and how many it has.
 fn pieces(prepared: &Prepared, work: &WorkNode) -> Option<usize> {
-    let marks = work.operation.row.marks;
+    let marks = work.operation().row.marks;
     if !marks.elementwise || marks.writes_first || work.outputs.len() != 1 {
         return None;
     }
@@ -256,7 +256,7 @@ fn is_sound(prepared: &Prepared, work: &WorkNode) -> bool {
     let tensors: Vec<Option<KnownTensor>> = (work.inputs.iter())
         .map(|value| value.and_then(|value| prepared.values[value].known_tensor()))
         .collect();
-    work.operation.plan(&tensors, &[layout(prepared, work.outputs[0])]).is_ok()
+    work.operation().plan(&tensors, &[layout(prepared, work.outputs[0])]).is_ok()
 }
 
 /// Whether the piece is the whole of every tensor, in the tensor's own sizes, and none is a constant: its plan is then the
@@ -282,7 +282,7 @@ fn plan(prepared: &Prepared, work: &WorkNode, count: usize, piece: usize) -> Opt
         .map(|value| Some(KnownTensor { layout: cut((*value)?), bytes: None }))
         .collect();
     let output = cut(work.outputs[0]);
-    work.operation.plan(&inputs, &[output]).ok().filter(|plan| plan.workspace == 0)
+    work.operation().plan(&inputs, &[output]).ok().filter(|plan| plan.workspace == 0)
 }
 
 impl FusedPlan {

@@ -1,9 +1,11 @@
 //! A graph made ready: checked, in order, its shapes inferred, constants computed, what nobody needs left out.
 
+use super::custom::CustomNode;
 use super::operation::{KnownTensor, Operation};
 use super::shapes::{DeclaredOutputs, Inference, ValueInfo, infer};
-use super::sharing::{mark_views, viewed_input, written_input};
+use super::sharing::{mark_views, viewed_input};
 use super::variable;
+use crate::custom::CustomOperators;
 use crate::failure::{Failure, Result};
 use crate::ir::{
     Attr, CONST, DATA, Desc, Graph, NET_OUTPUT, NO_OP, Node, NodeId, Source, UNKNOWN_RANK,
@@ -35,10 +37,18 @@ pub struct Output {
     pub value: ValueId,
 }
 
+/// Who computes a node.
+pub enum Work {
+    /// An operator of the table.
+    Operation(Operation),
+    /// An operator that the program registered. A graph with such a node is dynamic.
+    Custom(CustomNode),
+}
+
 /// A node that has to run.
 pub struct WorkNode {
-    /// Its operator.
-    pub operation: Operation,
+    /// Who computes it.
+    pub work: Work,
     /// The operator's inputs.
     pub inputs: Vec<Option<ValueId>>,
     /// What it makes.
@@ -47,6 +57,37 @@ pub struct WorkNode {
     pub is_constant: bool,
     /// Whether it only shows its first input with other sizes.
     pub is_view: bool,
+}
+
+impl WorkNode {
+    /// The node's name.
+    pub fn name(&self) -> &str {
+        match &self.work {
+            Work::Operation(operation) => &operation.name,
+            Work::Custom(custom) => &custom.name,
+        }
+    }
+
+    /// The name of its operator.
+    pub fn kind(&self) -> &'static str {
+        match &self.work {
+            Work::Operation(operation) => operation.row.name,
+            Work::Custom(custom) => custom.kind,
+        }
+    }
+
+    /// Its operator, if that is one of the table.
+    pub fn table_operation(&self) -> Option<&Operation> {
+        match &self.work {
+            Work::Operation(operation) => Some(operation),
+            Work::Custom(_) => None,
+        }
+    }
+
+    /// Its operator in a static graph, where all are of the table.
+    pub fn operation(&self) -> &Operation {
+        self.table_operation().expect("a static graph has no custom operators")
+    }
 }
 
 /// A graph that is ready to be planned.
@@ -76,6 +117,8 @@ pub struct PrepareOptions {
     pub inputs: Vec<Desc>,
     /// Whether nodes that depend on constants alone are computed now.
     pub folds: bool,
+    /// What the program registered. It goes before the table.
+    pub custom: Arc<CustomOperators>,
 }
 
 /// Results up to this size are always computed when the graph is compiled.
@@ -198,6 +241,9 @@ impl Preparation<'_> {
         if variable::is_variable(node) {
             return self.variable(id, node);
         }
+        if let Some((custom, places)) = CustomNode::of(node, &self.options.custom)? {
+            return self.custom(id, node, custom, &places);
+        }
         let Some(operation) = Operation::of(node) else {
             return Err(Failure::failed(format!(
                 "the node {} is a {kind}: {}",
@@ -206,7 +252,11 @@ impl Preparation<'_> {
             )));
         };
         let inputs = self.input_values(node, &operation)?;
-        self.check_written(&operation, &inputs)?;
+        if let Some(written) =
+            inputs.first().copied().flatten().filter(|_| operation.row.marks.writes_first)
+        {
+            self.check_written(node, "its first input", written)?;
+        }
         let infos: Vec<Option<ValueInfo>> =
             inputs.iter().map(|value| value.map(|at| self.prepared.values[at].clone())).collect();
         let declared = DeclaredOutputs { outputs: &node.output_descs };
@@ -215,9 +265,12 @@ impl Preparation<'_> {
             Inference::Known(layouts) if !operation.row.marks.sized_by_values => layouts,
             Inference::Known(layouts) => {
                 let most = layouts.iter().map(|one| Desc::unknown(one.dtype));
-                return self.work(id, operation, inputs, most.collect(), false);
+                let work = Work::Operation(operation);
+                return self.work(id, work, inputs, most.collect(), false);
             }
-            Inference::Partly(descs) => return self.work(id, operation, inputs, descs, false),
+            Inference::Partly(descs) => {
+                return self.work(id, Work::Operation(operation), inputs, descs, false);
+            }
         };
         for (at, layout) in layouts.iter().enumerate() {
             let what = || format!("output {at} of the node {} ({kind})", node.name);
@@ -247,12 +300,42 @@ impl Preparation<'_> {
                 return Ok(());
             }
         }
-        self.work(id, operation, inputs, descs, is_constant)
+        self.work(id, Work::Operation(operation), inputs, descs, is_constant)
+    }
+
+    /// A node whose operator the program registered. `places` are its inputs that are fed, in the declared order.
+    fn custom(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        custom: CustomNode,
+        places: &[usize],
+    ) -> Result<()> {
+        let fed = places.iter().map(|place| node.inputs[*place].expect("an input that is fed"));
+        let inputs: Vec<Option<ValueId>> =
+            fed.map(|source| self.fed_value(node, source).map(Some)).collect::<Result<_>>()?;
+        for (output, value) in custom.written(&inputs) {
+            let name = &custom.outputs[output].name;
+            self.check_written(node, &format!("its input {name}"), value)?;
+        }
+        self.prepared.is_static = false;
+        let descs = custom.described_outputs();
+        self.work(id, Work::Custom(custom), inputs, descs, false)
+    }
+
+    /// The value of a source that feeds a node.
+    fn fed_value(&self, node: &Node, source: Source) -> Result<ValueId> {
+        self.prepared.value_of.get(&source).copied().ok_or_else(|| {
+            let from = self.graph.node(source.node).map_or("a node that is gone", |one| &one.name);
+            Failure::failed(format!(
+                "the node {} is fed from output {} of {from}, which has no such output",
+                node.name, source.output
+            ))
+        })
     }
 
     /// What a node writes in place is memory of a run or of the caller: constants are filled once, at load.
-    fn check_written(&self, operation: &Operation, inputs: &[Option<ValueId>]) -> Result<()> {
-        let Some(mut value) = written_input(operation, inputs) else { return Ok(()) };
+    fn check_written(&self, node: &Node, what: &str, mut value: ValueId) -> Result<()> {
         let work_nodes = &self.prepared.work_nodes;
         let maker = loop {
             let maker = work_nodes.iter().rev().find(|work| work.outputs.contains(&value));
@@ -265,16 +348,16 @@ impl Preparation<'_> {
         if self.prepared.values[value].bytes.is_none() && !is_made_at_load {
             return Ok(());
         }
-        let (name, kind) = (&operation.name, operation.row.name);
+        let Node { name, kind, .. } = node;
         Err(Failure::failed(format!(
-            "the node {name} ({kind}) writes its first input in place, and that is a constant: feed a Variable, a RefData or a Data there"
+            "the node {name} ({kind}) writes {what} in place, and that is a constant: feed a Variable, a RefData or a Data there"
         )))
     }
 
     fn work(
         &mut self,
         id: NodeId,
-        operation: Operation,
+        work: Work,
         inputs: Vec<Option<ValueId>>,
         descs: Vec<Desc>,
         is_constant: bool,
@@ -287,7 +370,7 @@ impl Preparation<'_> {
             outputs.push(value);
         }
         self.prepared.work_nodes.push(WorkNode {
-            operation,
+            work,
             inputs,
             outputs,
             is_constant,
@@ -304,6 +387,12 @@ impl Preparation<'_> {
             )));
         };
         let what = || format!("the constant {}", node.name);
+        if constant.desc.dtype == DType::String && self.feeds_custom_alone(id) {
+            let desc = Desc { name: String::new(), ..constant.desc.clone() };
+            let value = self.value(desc, Some(constant.bytes.clone()));
+            self.prepared.value_of.insert(Source { node: id, output: 0 }, value);
+            return Ok(());
+        }
         check(&constant.desc, what)?;
         let Some(layout) = constant.desc.layout() else {
             return Err(Failure::failed(format!(
@@ -325,6 +414,14 @@ impl Preparation<'_> {
         let value = self.value(Desc { name: String::new(), ..constant.desc.clone() }, Some(bytes));
         self.prepared.value_of.insert(Source { node: id, output: 0 }, value);
         Ok(())
+    }
+
+    /// Whether all that reads a node are operators of the program's own: these alone take texts, as plain bytes.
+    fn feeds_custom_alone(&self, id: NodeId) -> bool {
+        let is_read = |node: &Node| node.inputs.iter().flatten().any(|source| source.node == id);
+        let mut readers = self.graph.nodes().filter(|(_, node)| is_read(node));
+        readers.all(|(_, node)| self.options.custom.get(&node.kind).is_some())
+            && !self.graph.outputs().iter().any(|source| source.node == id)
     }
 
     /// A variable of the session; nodes that name the same one are one value.
@@ -364,14 +461,7 @@ impl Preparation<'_> {
             let source = place.and_then(|place| node.inputs.get(place).copied().flatten());
             inputs.push(match source {
                 None => None,
-                Some(source) => Some(*self.prepared.value_of.get(&source).ok_or_else(|| {
-                    let from =
-                        self.graph.node(source.node).map_or("a node that is gone", |one| &one.name);
-                    Failure::failed(format!(
-                        "the node {} is fed from output {} of {from}, which has no such output",
-                        node.name, source.output
-                    ))
-                })?),
+                Some(source) => Some(self.fed_value(node, source)?),
             });
         }
         while inputs.last() == Some(&None) {

@@ -378,7 +378,8 @@ impl<'a> Binder<'a> {
     fn fused_step(&mut self, work_nodes: &[&WorkNode], at: usize) -> Option<UnplacedStep> {
         let FusedStep { fused, uses, scratch } =
             fuse::build(self.prepared, &self.roots(), work_nodes)?;
-        let (first, last) = (&work_nodes[0].operation, &work_nodes[work_nodes.len() - 1].operation);
+        let (first, last) =
+            (work_nodes[0].operation(), work_nodes[work_nodes.len() - 1].operation());
         let name =
             format!("{} ({}) to {} ({})", first.name, first.row.name, last.name, last.row.name);
         let uses =
@@ -395,7 +396,7 @@ impl<'a> Binder<'a> {
     }
 
     fn step(&mut self, work: &WorkNode, at: usize) -> Result<UnplacedStep> {
-        let mut bound = self.bound(&work.operation, &work.inputs, &work.outputs)?;
+        let mut bound = self.bound(work.operation(), &work.inputs, &work.outputs)?;
         self.place(&mut bound, work.outputs.iter().copied(), at);
         Ok(bound)
     }
@@ -408,7 +409,7 @@ impl<'a> Binder<'a> {
                 self.fixed += round(self.layout(root).bytes() as u64);
             }
         }
-        let mut bound = self.bound(&work.operation, &work.inputs, &work.outputs)?;
+        let mut bound = self.bound(work.operation(), &work.inputs, &work.outputs)?;
         if bound.workspace_bytes > 0 {
             bound.workspace = Workspace::Fixed(self.fixed);
             self.fixed += round(bound.workspace_bytes as u64);

@@ -1,26 +1,31 @@
 //! Which values are the memory of others: what only shows its input, and what is written in place.
 
-use super::operation::Operation;
-use super::prepare::{Prepared, ValueId, WorkNode};
+use super::prepare::{Prepared, ValueId, Work, WorkNode};
 use std::collections::{BTreeSet, HashMap};
 
-/// The input that a node writes in place: its first output is that input.
-pub fn written_input(operation: &Operation, inputs: &[Option<ValueId>]) -> Option<ValueId> {
-    let first = inputs.first().copied().flatten();
-    first.filter(|_| operation.row.marks.writes_first)
-}
-
 impl WorkNode {
-    /// The input that it writes in place.
+    /// The input that an operator of the table writes in place: its first output is that input.
     pub fn written_input(&self) -> Option<ValueId> {
-        written_input(&self.operation, &self.inputs)
+        let first = self.inputs.first().copied().flatten();
+        first.filter(|_| self.table_operation().is_some_and(|one| one.row.marks.writes_first))
+    }
+
+    /// Pairs of an output and the input that it is, written in place.
+    pub fn written(&self) -> Vec<(usize, ValueId)> {
+        match &self.work {
+            Work::Operation(_) => {
+                self.written_input().map(|input| (0, input)).into_iter().collect()
+            }
+            Work::Custom(custom) => custom.written(&self.inputs),
+        }
     }
 }
 
 /// The input that a node only shows with other sizes, where nothing stands against it.
 pub fn viewed_input(work: &WorkNode, prepared: &Prepared) -> Option<ValueId> {
     let first = work.inputs.first().copied().flatten();
-    let input = first.filter(|_| work.operation.row.marks.view)?;
+    let operation = work.table_operation()?;
+    let input = first.filter(|_| operation.row.marks.view)?;
     let (from, to) = (&prepared.values[input].desc, &prepared.values[work.outputs[0]].desc);
     (from.dtype == to.dtype).then_some(input)
 }
@@ -36,12 +41,13 @@ pub fn mark_views(prepared: &mut Prepared) {
         if viewed[at].is_some() {
             makers.insert(work.outputs[0], at);
         }
-        if let Some(input) = viewed[at].or_else(|| work.written_input()) {
-            roots[work.outputs[0]] = roots[input];
+        let viewed = viewed[at].map(|input| (0, input));
+        for (output, input) in viewed.into_iter().chain(work.written()) {
+            roots[work.outputs[output]] = roots[input];
         }
     }
     let targets: Vec<ValueId> =
-        prepared.work_nodes.iter().filter_map(WorkNode::written_input).collect();
+        prepared.work_nodes.iter().flat_map(WorkNode::written).map(|(_, input)| input).collect();
     let changed: BTreeSet<ValueId> = targets.iter().map(|value| roots[*value]).collect();
     let mut through: BTreeSet<usize> = BTreeSet::new();
     for mut value in targets {
@@ -51,7 +57,7 @@ pub fn mark_views(prepared: &mut Prepared) {
         }
     }
     for (at, work) in prepared.work_nodes.iter_mut().enumerate() {
-        let stays = through.contains(&at) || !changed.contains(&roots[work.outputs[0]]);
-        work.is_view = viewed[at].is_some() && stays;
+        let stays = || through.contains(&at) || !changed.contains(&roots[work.outputs[0]]);
+        work.is_view = viewed[at].is_some() && stays();
     }
 }

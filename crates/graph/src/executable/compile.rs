@@ -5,6 +5,7 @@ use crate::compile::described::described;
 use crate::compile::flow::{Flow, flow};
 use crate::compile::prepare::{PrepareOptions, prepare};
 use crate::compile::program::{Program, ProgramError, program};
+use crate::custom::CustomOperators;
 use crate::failure::{Failure, Result};
 use crate::ir::{Desc, Graph};
 use crate::model;
@@ -30,6 +31,8 @@ pub struct CompileOptions {
     pub keeps_fixed_apart: bool,
     /// Pairs of an input and an output that are one memory.
     pub reuse: Vec<(usize, usize)>,
+    /// What the program registered.
+    pub custom: Arc<CustomOperators>,
 }
 
 impl Default for CompileOptions {
@@ -41,6 +44,7 @@ impl Default for CompileOptions {
             is_refreshable: false,
             keeps_fixed_apart: false,
             reuse: Vec::new(),
+            custom: Arc::default(),
         }
     }
 }
@@ -99,9 +103,16 @@ const SLACK: usize = 64;
 impl Executable {
     /// Compiles a graph. `label` is what the user calls it, for texts.
     pub fn compile(graph: Graph, label: Arc<str>, options: CompileOptions) -> Result<Executable> {
-        let CompileOptions { inputs, folds, fuses, is_refreshable, keeps_fixed_apart, reuse } =
-            options;
-        let options = PrepareOptions { inputs, folds };
+        let CompileOptions {
+            inputs,
+            folds,
+            fuses,
+            is_refreshable,
+            keeps_fixed_apart,
+            reuse,
+            custom,
+        } = options;
+        let options = PrepareOptions { inputs, folds, custom };
         let prepared = prepare(&graph, &options).map_err(|failure| failure.in_context(&label))?;
         let mut inputs: Vec<(String, Desc)> =
             prepared.inputs.iter().map(|one| (one.name.clone(), one.desc.clone())).collect();
@@ -226,7 +237,7 @@ impl Executable {
                 .map(|step| step.name.to_string())
                 .collect(),
             Kind::Dynamic { flow, .. } => (flow.prepared.work_nodes.iter())
-                .map(|work| format!("{} ({})", work.operation.name, work.operation.row.name))
+                .map(|work| format!("{} ({})", work.name(), work.kind()))
                 .collect(),
         };
         let process =

@@ -61,6 +61,9 @@ pub struct Loaded {
     /// The event after the load.
     ready: Event,
     loaded_on: u32,
+    /// The task that brings the constants, and its stream: for runs that call the program, which may read constants by
+    /// itself, in no order with the stream.
+    pub(crate) constants_task: Option<(Arc<Stream>, u64)>,
     runs: Mutex<Runs>,
 }
 
@@ -159,7 +162,7 @@ impl Executable {
             },
             Kind::Dynamic { .. } => Plans::Dynamic(PlanReport::new(serial)),
         };
-        let loaded = Loaded {
+        let mut loaded = Loaded {
             executable: self.clone(),
             id: options.id,
             serial,
@@ -167,11 +170,15 @@ impl Executable {
             plans,
             ready: Event::internal(),
             loaded_on: stream.index,
+            constants_task: None,
             runs: Mutex::new(Rank::Runs, runs),
         };
         loaded.emit(stream.spine());
-        loaded.fill(stream)?;
+        let filled = loaded.fill(stream)?;
         loaded.ready.record(stream)?;
+        if matches!(&self.kind, Kind::Dynamic { flow, .. } if flow.calls_program()) {
+            loaded.constants_task = filled.map(|seq| (stream.clone(), seq));
+        }
         Ok(loaded)
     }
 
@@ -212,19 +219,20 @@ impl Loaded {
         }
     }
 
-    /// Brings the constants there, and computes what depends on them alone.
-    fn fill(&self, stream: &Arc<Stream>) -> Result<()> {
+    /// Brings the constants there, and computes what depends on them alone. Gives the number of the task that brings them.
+    fn fill(&self, stream: &Arc<Stream>) -> Result<Option<u64>> {
         let executable = &self.executable;
         let mut runs = self.runs.lock();
-        let Some(address) = runs.constants.address() else { return Ok(()) };
+        let Some(address) = runs.constants.address() else { return Ok(None) };
+        let mut filled = None;
         if executable.const_bytes() > 0 {
-            stream.submit(executable.constants(address, self.device))?;
+            filled = Some(stream.submit(executable.constants(address, self.device))?);
         }
         let fixed = runs.regions(executable).fixed;
         if let (Some(fixed), Plans::Static { init, .. }) = (fixed, &self.plans) {
             runs.initialise(init, stream, fixed)?;
         }
-        Ok(())
+        Ok(filled)
     }
 
     /// The memory and the order of runs; held while a run is submitted, and not while memory is taken.

@@ -56,7 +56,9 @@ impl Loaded {
                     report.emit_load(spine, label, Vec::new);
                     report.emit_run(spine, target.stream.index, None, &[]);
                 }
-                dynamic::Run { flow, label, source, constants, inputs, requested: &requested }
+                let constants_task = self.constants_task.as_ref();
+                let requested = &requested;
+                dynamic::Run { flow, label, source, constants, constants_task, inputs, requested }
                     .run(plans)
             }
             _ => unreachable!("a load makes plans of the executable's kind"),

@@ -4,6 +4,7 @@ use super::entry::{Entry, SharedGraph};
 use super::options::{DeviceOption, Options};
 use super::queue::RunQueue;
 use super::variables::Variables;
+use crate::custom::CustomOperators;
 use crate::failure::{Failure, Result, Status};
 use cairn_runtime::Runtime;
 use cairn_runtime::host;
@@ -20,6 +21,8 @@ use std::sync::Arc;
 pub struct Engine {
     state: Mutex<State>,
     pub(super) queue: RunQueue,
+    /// Operators of the program's own, for graphs of every session.
+    pub custom: Arc<CustomOperators>,
 }
 
 struct State {
@@ -41,7 +44,11 @@ impl Default for Engine {
             ended_before: 0,
             devices: BTreeMap::new(),
         };
-        Engine { state: Mutex::new(Rank::Engine, state), queue: RunQueue::default() }
+        Engine {
+            state: Mutex::new(Rank::Engine, state),
+            queue: RunQueue::default(),
+            custom: Arc::default(),
+        }
     }
 }
 
@@ -137,7 +144,9 @@ impl Engine {
         let graphs = Mutex::new(Rank::Session, BTreeMap::new());
         let own_stream = Mutex::new(Rank::Session, 0);
         let variables = Variables::default();
-        let session = Session { id, device, runtime, options, graphs, own_stream, variables };
+        let custom = self.custom.clone();
+        let session =
+            Session { id, device, runtime, options, graphs, own_stream, variables, custom };
         state.sessions.insert(id, Arc::new(session));
         Ok(id)
     }
@@ -234,6 +243,7 @@ pub struct Session {
     /// The handle of the stream for runs without one of the user; 0 before the first.
     pub(super) own_stream: Mutex<usize>,
     pub(super) variables: Variables,
+    custom: Arc<CustomOperators>,
 }
 
 impl Session {
@@ -243,7 +253,8 @@ impl Session {
             return Err(Failure::failed(format!("graph {id} has no nodes")));
         }
         let options = options.with_defaults(&self.options);
-        let entry = Arc::new(Entry::new(self.runtime, self.device, id, graph, options));
+        let custom = self.custom.clone();
+        let entry = Arc::new(Entry::new(self.runtime, self.device, id, graph, options, custom));
         let mut graphs = self.graphs.lock();
         if graphs.contains_key(&id) {
             return Err(Failure::new(

@@ -3,7 +3,8 @@
 use super::loaded::{LoadRequest, LoadedGraph};
 use super::options::Options;
 use crate::compile::variable::first_of;
-use crate::executable::{Bases, Executable};
+use crate::custom::CustomOperators;
+use crate::executable::{Bases, CompileOptions, Executable};
 use crate::failure::{Failure, Result, Status};
 use crate::ir::{Desc, Graph};
 use cairn_runtime::Runtime;
@@ -51,6 +52,7 @@ pub struct Entry {
     /// Its options, over those of the session.
     pub options: Options,
     graph: SharedGraph,
+    custom: Arc<CustomOperators>,
     stage: Mutex<Stage>,
     changed: Condvar,
 }
@@ -74,6 +76,7 @@ impl Entry {
         id: u32,
         graph: SharedGraph,
         options: Options,
+        custom: Arc<CustomOperators>,
     ) -> Entry {
         let name = graph.lock().name.clone();
         let label = match name.is_empty() {
@@ -81,7 +84,8 @@ impl Entry {
             false => format!("graph {id} ({name})").into(),
         };
         let stage = Mutex::new(Rank::Stage, Stage::default());
-        Entry { runtime, device, id, label, options, graph, stage, changed: Condvar::new() }
+        let changed = Condvar::new();
+        Entry { runtime, device, id, label, options, graph, custom, stage, changed }
     }
 
     fn fail<T>(&self, status: Status, text: &str) -> Result<T> {
@@ -143,6 +147,7 @@ impl Entry {
         let (ins, outs) = (graph.inputs().len(), graph.outputs().len());
         let options = self.options.compile_options(ins, outs, inputs);
         let options = options.map_err(|failure| failure.in_context(&self.label))?;
+        let options = CompileOptions { custom: self.custom.clone(), ..options };
         let compiled = Arc::new(Executable::compile(graph, self.label.clone(), options)?);
         busy.stage().compiled = Some(compiled.clone());
         Ok(compiled)

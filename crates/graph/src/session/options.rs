@@ -151,6 +151,7 @@ impl Options {
             is_refreshable: self.is_refreshable(),
             keeps_fixed_apart: self.keeps_fixed_apart(),
             reuse: self.reuse(inputs, outputs)?,
+            ..CompileOptions::default()
         })
     }
 

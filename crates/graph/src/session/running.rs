@@ -64,7 +64,10 @@ impl Session {
     /// with the pool of the device.
     fn target(&self, handle: usize) -> Result<Target<'static>> {
         Ok(match handle {
-            0 => Target::built_in(self.runtime, self.own_stream()?),
+            0 => {
+                let (handle, stream) = self.own_stream()?;
+                Target::built_in(self.runtime, stream).known_as(handle)
+            }
             handle => Target::registered(self.runtime, self.stream(handle)?, Domain::Ge, handle),
         })
     }
@@ -91,15 +94,15 @@ impl Session {
         entry.load(&LoadRequest { target, variables: &self.variables, options, in_use }, anew)
     }
 
-    /// A stream of the session's own: for what has no stream of the user.
-    fn own_stream(&self) -> Result<Arc<Stream>> {
+    /// A stream of the session's own, with its handle: for what has no stream of the user.
+    fn own_stream(&self) -> Result<(usize, Arc<Stream>)> {
         let known = *self.own_stream.lock();
         if let Ok(stream) = self.runtime.handles.get::<Stream>(known) {
-            return Ok(stream);
+            return Ok((known, stream));
         }
         let handle = self.on_device(|| Ok(self.runtime.create_stream(0, 0)?))?;
         *self.own_stream.lock() = handle;
-        Ok(self.runtime.handles.get::<Stream>(handle)?)
+        Ok((handle, self.runtime.handles.get::<Stream>(handle)?))
     }
 
     /// Runs a graph.

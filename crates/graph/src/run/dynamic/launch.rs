@@ -26,17 +26,50 @@ impl Run<'_> {
         for step in steps {
             let launched = self.launch_one(step, hosted, memory);
             last = Some(launched.map_err(|failure| {
-                let operation = &self.flow.prepared.work_nodes[step.work].operation;
-                let (name, kind) = (&operation.name, operation.row.name);
+                let work = &self.flow.prepared.work_nodes[step.work];
+                let (name, kind) = (work.name(), work.kind());
                 failure.in_context(format!("{}, node {name} ({kind})", self.label))
             })?);
-            for value in &step.ends {
-                if let Some(block) = memory.take_block(*value) {
-                    block.free()?;
-                }
-            }
+            self.free_ended(&step.ends, memory)?;
         }
         Ok(last)
+    }
+
+    /// Gives back the memory of values that no later node needs.
+    pub(super) fn free_ended(&self, ended: &[ValueId], memory: &mut ValueMemory) -> Result<()> {
+        for value in ended {
+            if let Some(block) = memory.take_block(*value) {
+                block.free()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Memory for a value that a node makes: the caller's, where the value is an output and fits there, else a block.
+    pub(super) fn make(
+        &self,
+        root: ValueId,
+        bytes: usize,
+        operator: &'static str,
+        memory: &mut ValueMemory,
+    ) -> Result<usize> {
+        let output = match self.flow.origins[root] {
+            Origin::ComputedFor(at) => Some(at),
+            _ => None,
+        };
+        let own_memory = output.and_then(|at| self.requested.get(at).copied().flatten());
+        let own_memory = own_memory.filter(|OutputMemory { address, bytes: have }| {
+            *have >= bytes
+                && !shares_input(self.inputs, *address, bytes)
+                && !output.is_some_and(|at| self.overlaps(at, *address, bytes))
+        });
+        if let Some(OutputMemory { address, .. }) = own_memory {
+            memory.addresses[root] = address;
+            return Ok(address);
+        }
+        let class = if output.is_some() { Purpose::Output } else { Purpose::Intermediate };
+        let padded = self.source.target.padded_tensor_bytes(bytes);
+        Ok(memory.hold(root, self.source.take(class, Some(operator), padded)?))
     }
 
     fn launch_one(
@@ -45,33 +78,9 @@ impl Run<'_> {
         hosted: &HostedValues,
         memory: &mut ValueMemory,
     ) -> Result<u64> {
-        let operator = Some(step.execution.name);
         for (root, bytes) in &step.makes {
-            if memory.addresses[*root] != 0 {
-                continue;
-            }
-            let output = match self.flow.origins[*root] {
-                Origin::ComputedFor(at) => Some(at),
-                _ => None,
-            };
-            let own_memory = output.and_then(|at| self.requested.get(at).copied().flatten());
-            let own_memory = own_memory.filter(|OutputMemory { address, bytes: have }| {
-                have >= bytes
-                    && !shares_input(self.inputs, *address, *bytes)
-                    && !output.is_some_and(|at| self.overlaps(at, *address, *bytes))
-            });
-            match own_memory {
-                Some(OutputMemory { address, .. }) => memory.addresses[*root] = address,
-                None => {
-                    let class =
-                        if output.is_some() { Purpose::Output } else { Purpose::Intermediate };
-                    let block = self.source.take(
-                        class,
-                        operator,
-                        self.source.target.padded_tensor_bytes(*bytes),
-                    )?;
-                    memory.hold(*root, block);
-                }
+            if memory.addresses[*root] == 0 {
+                self.make(*root, *bytes, step.execution.name, memory)?;
             }
         }
         let mut addresses: SmallVec<[usize; 6]> = SmallVec::new();
@@ -82,7 +91,7 @@ impl Run<'_> {
             0 => None,
             bytes => {
                 let padded = soc::padded_workspace_bytes(bytes as u64).unwrap_or(u64::MAX);
-                Some(self.source.take(Purpose::Workspace, operator, padded)?)
+                Some(self.source.take(Purpose::Workspace, Some(step.execution.name), padded)?)
             }
         };
         let at = workspace.as_ref().map_or(0, Block::address);

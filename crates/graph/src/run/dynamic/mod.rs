@@ -1,9 +1,11 @@
 //! One run of a dynamic graph: sizes first, then memory and a task for each node.
 //!
 //! `planning.rs` finds out sizes and computes small values on the host, so that sizes seldom wait for the device;
-//! where one depends on what the device computes, `waiting.rs` waits for it. `launch.rs` takes memory
+//! where one depends on what the device computes, `waiting.rs` waits for it. `custom.rs` calls the program where a node is
+//! an operator of its own. `launch.rs` takes memory
 //! (`memory.rs`) and submits, `outputs.rs` hands out. What was planned for some sizes is kept (`plans.rs`).
 
+mod custom;
 mod launch;
 mod memory;
 mod outputs;
@@ -11,12 +13,14 @@ mod planning;
 mod plans;
 mod waiting;
 
+pub use custom::{CustomCall, CustomTensor};
 pub use plans::Plans;
 
 use super::memory::MemorySource;
 use crate::compile::flow::Flow;
 use crate::executable::{OutputMemory, RunInput, RunOutput};
 use crate::failure::Result;
+use cairn_runtime::stream::Stream;
 use memory::ValueMemory;
 use std::sync::Arc;
 
@@ -30,6 +34,8 @@ pub struct Run<'a> {
     pub source: MemorySource<'a>,
     /// Where the constants are.
     pub constants: usize,
+    /// The task that brings them, and its stream, where the program may read them by itself.
+    pub constants_task: Option<&'a (Arc<Stream>, u64)>,
     /// What comes in.
     pub inputs: &'a [RunInput],
     /// Memory of the caller, by output.

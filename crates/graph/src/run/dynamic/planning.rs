@@ -4,7 +4,7 @@ use super::Run;
 use super::memory::ValueMemory;
 use super::plans::{HOST_LIMIT, HostedValues, Plan, Step};
 use crate::compile::operation::{KnownTensor, Operation};
-use crate::compile::prepare::{ValueId, WorkNode};
+use crate::compile::prepare::{ValueId, Work, WorkNode};
 use crate::failure::{Failure, Result};
 use cairn_exec::{Door, Execution, Outcome, refusal};
 use cairn_ops::Error;
@@ -29,7 +29,7 @@ pub struct Planning {
 
 impl Planning {
     /// What was known of the bytes that a value shares is not true any more.
-    fn forget(&mut self, roots: &[ValueId], value: ValueId) {
+    pub fn forget(&mut self, roots: &[ValueId], value: ValueId) {
         let shared = roots.iter().zip(&mut self.tensors).filter(|(root, _)| **root == roots[value]);
         for tensor in shared.filter_map(|(_, tensor)| tensor.as_mut()) {
             tensor.bytes = None;
@@ -81,7 +81,10 @@ impl Run<'_> {
     ) -> Result<()> {
         let prepared = &self.flow.prepared;
         let work = &prepared.work_nodes[at];
-        let operation = &work.operation;
+        let operation = match &work.work {
+            Work::Operation(operation) => operation,
+            Work::Custom(custom) => return self.call_custom(at, custom, planning, memory),
+        };
         let failed = |text: &str| {
             let (name, kind) = (&operation.name, operation.row.name);
             Failure::failed(format!("{}, node {name} ({kind}): {text}", self.label))

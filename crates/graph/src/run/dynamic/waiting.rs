@@ -47,12 +47,13 @@ impl Run<'_> {
     ) -> Result<()> {
         let name = self.waits_at(at, "it needs values that the device computes");
         self.launch_planned(planning, memory)?;
-        let stream = &self.source.target.stream;
-        let location = Location::Device(stream.spec.device);
+        let location = Location::Device(self.source.target.device());
         let (mut values, mut reads): (Vec<ValueId>, _) = (Vec::new(), Spans::new());
         let work = &self.flow.prepared.work_nodes[at];
-        let needed = |at: &usize| work.operation.row.needs_value_of(*at, work.inputs.len());
-        for value in (0..work.inputs.len()).filter(needed).filter_map(|at| work.inputs[at]) {
+        let row = work.table_operation().map(|operation| operation.row);
+        let count = work.inputs.len();
+        let needed = |at: &usize| row.is_some_and(|row| row.needs_value_of(*at, count));
+        for value in (0..count).filter(needed).filter_map(|at| work.inputs[at]) {
             let Some(tensor) = &planning.tensors[value] else { continue };
             let bytes = tensor.layout.bytes();
             if tensor.bytes.is_none() && bytes <= HOST_LIMIT && !values.contains(&value) {
@@ -61,33 +62,47 @@ impl Run<'_> {
                 reads.push(Span { address, bytes, location });
             }
         }
-        let read = Arc::new(ReadBuffer {
-            ranges: reads.len(),
-            outcome: Outcome::default(),
-            values: Mutex::new(Rank::Outcome, Vec::new()),
-        });
-        let body = GraphKernel::body(ReadKernel(read.clone()), self.label, &name);
-        let writes = Spans::new();
-        let seq = stream.submit(Task { name: "graph value", reads, writes, body })?;
-        let waited = read.outcome.wait(stream, &name, seq);
-        if let Some(failure) = self.first_failure(planning) {
-            return Err(failure);
-        }
-        waited?;
-        for (value, bytes) in values.into_iter().zip(std::mem::take(&mut *read.values.lock())) {
+        let read = self.read(&name, reads, planning)?;
+        for (value, bytes) in values.into_iter().zip(read) {
             planning.tensors[value].as_mut().expect("the tensor is known").bytes = Some(bytes);
         }
         Ok(())
     }
 
+    /// Waits until the values of a custom operator's inputs are in memory.
+    pub(super) fn wait_for_values(&self, at: usize, planning: &Planning) -> Result<()> {
+        let name = self.waits_at(at, "its operator reads values from memory");
+        self.read(&name, Spans::new(), planning).map(drop)
+    }
+
+    /// Waits for all that is before it on the stream, and reads ranges.
+    fn read(&self, name: &str, reads: Spans, planning: &Planning) -> Result<Vec<Arc<[u8]>>> {
+        let stream = &self.source.target.stream;
+        let read = Arc::new(ReadBuffer {
+            ranges: reads.len(),
+            outcome: Outcome::default(),
+            values: Mutex::new(Rank::Outcome, Vec::new()),
+        });
+        let body = GraphKernel::body(ReadKernel(read.clone()), self.label, name);
+        let writes = Spans::new();
+        let seq = stream.submit(Task { name: "graph value", reads, writes, body })?;
+        let waited = read.outcome.wait(stream, name, seq);
+        if let Some(failure) = self.first_failure(planning) {
+            return Err(failure);
+        }
+        waited?;
+        let values = std::mem::take(&mut *read.values.lock());
+        Ok(values)
+    }
+
     /// Logs that the run waits; gives the node's name.
     fn waits_at(&self, at: usize, why: &str) -> String {
-        let name = &self.flow.prepared.work_nodes[at].operation.name;
+        let name = self.flow.prepared.work_nodes[at].name();
         log::info!("{} waits at node {name}: {why}", self.label);
         format!("node {name}")
     }
 
-    fn launch_planned(
+    pub(super) fn launch_planned(
         &self,
         planning: &mut Planning,
         memory: &mut ValueMemory,
