@@ -23,8 +23,12 @@ const SCHEDULES: &str = "5000";
 const PROPERTIES: &str = "2000";
 
 /// The steps that need the toolkit.
-const ON_TOOLKIT: [&str; 3] =
-    ["programs on the toolkit", "python on the toolkit", "torch on the toolkit"];
+const ON_TOOLKIT: [&str; 4] = [
+    "programs on the toolkit",
+    "python on the toolkit",
+    "torch on the toolkit",
+    "public examples on the toolkit",
+];
 
 /// Asks tests for all they have: every type and layout, long stress.
 const DEEP: (&str, &str) = ("CAIRN_TESTS", "deep");
@@ -64,6 +68,7 @@ pub fn run(root: &Path, only: Vec<String>) -> Result<()> {
             let [first, second, alone] = test::torch_tests(root, &toolkit)?.map(deep);
             test::torch_counts([first, second], alone)
         });
+        report.step(ON_TOOLKIT[3], || counted(&mut public_examples(root, &toolkit)?));
     }
     if is_whole {
         report.step("coverage", || {
@@ -98,6 +103,17 @@ pub fn run(root: &Path, only: Vec<String>) -> Result<()> {
         skipped.iter().for_each(|reason| println!("{reason}"));
     }
     report.finish()
+}
+
+/// The vendor's example programs of aclnn functions, from the folder that `CAIRN_EXAMPLES` names; skipped without it.
+fn public_examples(root: &Path, toolkit: &Path) -> Result<Command> {
+    let mut command = Command::new(toolkit.join("bin/cairn"));
+    command.args(["run", "--"]).arg(venv::ensure(root)?).arg("tests/public/run.py");
+    command.arg(target_dir(root).join("public")).current_dir(root);
+    command.env("CAIRN_TOOLKIT", toolkit).env("PYTHONDONTWRITEBYTECODE", "1");
+    // The programs are compared with PyTorch's CPU alone.
+    command.env("TORCH_DEVICE_BACKEND_AUTOLOAD", "0");
+    Ok(command)
 }
 
 /// The runtime's tests under the thread sanitizer. Without a rebuilt std, what std does inside is

@@ -228,3 +228,73 @@ fn padding_by_the_least_number() {
     let args = vec![t(&a), Arg::Ints(vec![i64::MIN, i64::MAX]), Arg::Absent, t(&out)];
     memory.run("ConstantPadNd", args).unwrap();
 }
+
+/// Documented for integers as well as for real numbers.
+#[test]
+fn gradients_of_integers_pass_a_threshold() {
+    let mut memory = TestMemory::new();
+    let (grad, x) = (
+        memory.put(DType::Int32, &[4], &[5.0, -6.0, 7.0, 8.0]),
+        memory.put(DType::Int32, &[4], &[1.0, 2.0, 3.0, -4.0]),
+    );
+    let out = memory.zeros(DType::Int32, &[4]);
+    let args = vec![t(&grad), t(&x), Arg::Scalar(Scalar::Int(1, DType::Int32)), t(&out)];
+    memory.run("ThresholdBackward", args).unwrap();
+    assert_eq!(memory.read(&out), [0.0, -6.0, 7.0, 0.0]);
+    let grad = memory.put(DType::Int8, &[3], &[5.0, -128.0, 7.0]);
+    let mask = memory.put(DType::Uint8, &[3], &[0.0, 1.0, 255.0]);
+    let out = memory.zeros(DType::Int8, &[3]);
+    let args = vec![t(&grad), t(&mask), Arg::Scalar(Scalar::Int(0, DType::Int32)), t(&out)];
+    memory.run("ReluGradV4", args).unwrap();
+    assert_eq!(memory.read(&out), [0.0, -128.0, 7.0]);
+}
+
+/// What is left of an integer by zero is the integer; of a real number, not a number.
+#[test]
+fn remainders_by_zero_are_what_was_divided() {
+    let mut memory = TestMemory::new();
+    for dtype in [DType::Int64, DType::Int32, DType::Int8, F] {
+        let (x, y) = (memory.put(dtype, &[3], &[7.0, -7.0, 7.0]), [0.0, 0.0, -4.0]);
+        let (y, out) = (memory.put(dtype, &[3], &y), memory.zeros(dtype, &[3]));
+        memory.run("RemainderTensorTensor", vec![t(&x), t(&y), t(&out)]).unwrap();
+        let found = memory.read(&out);
+        match dtype {
+            DType::Float => assert!(found[0].is_nan() && found[1].is_nan() && found[2] == -1.0),
+            _ => assert_eq!(found, [7.0, -7.0, -1.0]),
+        }
+    }
+}
+
+/// Its documentation counts 0 to the upper side, which PyTorch counts to the lower.
+#[test]
+fn the_slope_of_selu_at_zero_is_its_scale() {
+    let mut memory = TestMemory::new();
+    let (grad, y) = (memory.put(F, &[3], &[2.0; 3]), memory.put(F, &[3], &[0.0, -1.0, 1.0]));
+    let out = memory.zeros(F, &[3]);
+    memory.run("SeluBackward", vec![t(&grad), t(&y), t(&out)]).unwrap();
+    let (scale, below) = (1.0507009873554805, 1.0507009873554805 * 1.6732632423543772);
+    for (found, wanted) in memory.read(&out).into_iter().zip([scale, below - 1.0, scale]) {
+        assert!((found - 2.0 * wanted).abs() < 1e-6, "{found} {wanted}");
+    }
+}
+
+/// Only the gradient in two dimensions documents no least number of positions.
+#[test]
+fn an_unpooled_gradient_may_be_smaller_than_what_was_pooled() {
+    let mut memory = TestMemory::new();
+    let (grad, x) = (memory.put(F, &[1, 3, 1], &[5.0, 6.0, 7.0]), memory.zeros(F, &[1, 2, 2]));
+    let index = memory.put(DType::Int32, &[1, 2, 2], &[2.0, 0.0, 1.0, 2.0]);
+    let out = memory.zeros(F, &[1, 2, 2]);
+    let sizes = || Arg::Ints(vec![3, 1]);
+    let args = vec![t(&grad), t(&x), t(&index), sizes(), t(&out)];
+    memory.run("MaxUnpool2dBackward", args).unwrap();
+    assert_eq!(memory.read(&out), [7.0, 5.0, 6.0, 7.0]);
+    memory.write(&index, &[2.0, 0.0, 3.0, 2.0]);
+    let args = vec![t(&grad), t(&x), t(&index), sizes(), t(&out)];
+    let fault = memory.run("MaxUnpool2dBackward", args).unwrap_err();
+    assert_eq!(fault, "p2[0, 1, 0] = 3 is outside 0 to 2");
+    let small = memory.zeros(F, &[1, 3, 1]);
+    let args = vec![t(&x), t(&index), sizes(), t(&small)];
+    let error = memory.run("MaxUnpool2d", args).unwrap_err();
+    assert!(error.contains("p2 = [3, 1] has fewer positions"), "{error}");
+}

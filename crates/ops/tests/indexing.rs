@@ -419,3 +419,23 @@ fn fills_and_counts() {
     memory.run("Bincount", vec![t(&numbers), t(&weights), Arg::Int(0), t(&out)]).unwrap();
     assert_eq!(memory.read(&out), [2.0, 0.75, 0.0, 1.0]);
 }
+
+#[test]
+fn the_outputs_of_coalesce_say_how_many_coordinates_are_left() {
+    let mut memory = TestMemory::new();
+    // Either the coordinates that are left, or their number.
+    for counted in [memory.put(I, &[1], &[3.0]), memory.put(I, &[3], &[1.0, 4.0, 6.0])] {
+        let which = memory.put(I, &[4], &[2.0, 0.0, 1.0, 0.0]);
+        let from = memory.put(I, &[4, 2], &[3.0, 3.0, 1.0, 1.0, 2.0, 2.0, 1.0, 1.0]);
+        let values = memory.put(F, &[4], &[10.0, 20.0, 30.0, 40.0]);
+        let (positions, sums) = (memory.zeros(I, &[3, 2]), memory.zeros(F, &[3]));
+        let all = [&counted, &which, &from, &values, &positions, &sums];
+        memory.run("CoalesceSparse", all.map(t).to_vec()).unwrap();
+        assert_eq!(memory.read(&positions), [1.0, 1.0, 2.0, 2.0, 3.0, 3.0]);
+        assert_eq!(memory.read(&sums), [60.0, 30.0, 10.0]);
+        let short = memory.zeros(F, &[2]);
+        let wrong = [&counted, &which, &from, &values, &positions, &short];
+        let error = memory.run("CoalesceSparse", wrong.map(t).to_vec()).unwrap_err();
+        assert!(error.contains("p3 and p5 have the sizes [4] and [2]"), "{error}");
+    }
+}

@@ -204,12 +204,15 @@ fn header(file: &str, functions: &[(&String, &Signature)]) -> String {
 }
 
 /// Headers that CANN installs under another name than its sources have; both are offered.
-const INSTALLED_AS: [(&str, &str); 5] = [
+const INSTALLED_AS: [(&str, &str); 8] = [
     ("aclnn_gather_v2.h", "aclnn_gather_v2_experimental.h"),
     ("aclnn_group_norm.h", "aclnn_group_norm_experimental.h"),
     ("aclnn_index.h", "aclnn_index_v2.h"),
     ("aclnn_isneginf.h", "aclnn_is_neg_inf.h"),
     ("aclnn_isposinf.h", "aclnn_is_pos_inf.h"),
+    ("aclnn_logspace.h", "aclnn_log_space.h"),
+    ("aclnn_masked_scale.h", "aclnn_exp_masked_scale.h"),
+    ("aclnn_slogdet.h", "aclnn_slogdet_native.h"),
 ];
 
 /// A header that leads to another.

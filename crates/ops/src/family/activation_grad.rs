@@ -1,7 +1,7 @@
 //! The gradients of activations: functions of the gradient of the output, and of input or output.
 
 use super::activation::{CUBIC, ROOT, SELU, uses_tanh};
-use super::formula::{Formula, complex, real};
+use super::formula::{Formula, complex, number, real};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -9,10 +9,11 @@ use crate::plan::{Operand, Plan};
 use crate::table::ArgSource::{A, Attr, B, I, O};
 use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::math::Real;
+use cairn_tensor::kernels::number::Number;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 const THRESHOLD: Formula<2> =
-    real!(|g, x; threshold = 0.0| if x <= threshold { C::ZERO } else { g });
+    number!(|g, x; threshold = 0.0| if x <= threshold { C::ZERO } else { g });
 const SIGMOID: Formula<2> =
     real!(|g, y| g.mul(C::ONE.sub(y)).mul(y)).with_complex(complex!(|g, y| g * (y - y * y).conj()));
 const TANH: Formula<2> =
@@ -51,7 +52,7 @@ const ELU: Formula<2> = real!(|g, x; alpha = 1.0, scale = 1.0, input_scale = 1.0
 });
 const SELU_RESULT: Formula<2> = real!(|g, y| {
     let (below, scale) = (C::of(SELU.0 * SELU.1), C::of(SELU.1));
-    if y <= C::ZERO { g.mul(y.add(below)) } else { g.mul(scale) }
+    if y < C::ZERO { g.mul(y.add(below)) } else { g.mul(scale) }
 });
 const SOFTPLUS: Formula<2> = real!(|g, x; beta = 1.0, threshold = 20.0| {
     let scaled = x.mul(beta);

@@ -10,12 +10,13 @@ use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::kernels::scatter::{ScatterMode, can_accumulate, scatter};
 
-/// Arguments: the coordinates that are left (their number counts), which of them each element has, positions and values of
-/// all elements, positions and values of those that are left.
+/// Arguments: the coordinates that are left, or their number (not read: the outputs have it), which of them each element has,
+/// positions and values of all elements, positions and values of those that are left.
 fn coalesce(call: &mut Call<'_>) -> Result<Plan> {
     let (positions, sums) = (call.output(4)?, call.output(5)?);
     let outs = [&positions, &sums];
-    let left = call.layout(0)?.count();
+    call.layout(0)?;
+    let left = positions.dims().first().copied().unwrap_or(0);
     let which = call.read_index(1, &outs)?;
     let (from, values) = (call.read(2, &outs)?, call.read(3, &outs)?);
     let count = which.count();

@@ -29,7 +29,16 @@ const DIV_TRUNC: Formula<2> = Formula {
     complex: None,
 };
 const DIV_FLOOR: Formula<2> = number!(|x, y| x.div_floor(y));
-const REMAINDER: Formula<2> = number!(|x, y| x.rem_floor(y));
+/// What is left when the quotient is rounded down; of an integer by zero, all of it.
+const REMAINDER: Formula<2> = Formula {
+    kind: Kind::Number,
+    defaults: &[],
+    run: |dtype, args, _| match dtype.is_floating() {
+        true => with_number!(dtype, C => args.map::<C, C, C>(|x, y| x.rem_floor(y))),
+        false => args.map::<i64, i64, i64>(|x, y| if y == 0 { x } else { x.rem_floor(y) }),
+    },
+    complex: None,
+};
 const FMOD: Formula<2> = number!(|x, y| x.rem_trunc(y));
 
 /// The quotient, rounded as a number says. Arguments: a, b, how (0: not, 1: towards zero, 2: down), out.

@@ -28,7 +28,7 @@ const NUMBERS: &[DType] = &[
 
 /// Checks what forward and backward have in common: arguments self, indices, output size, stride, padding from `at` on.
 /// Returns the number of planes (samples times channels), and the positions in a plane of the pooled and of the unpooled
-/// tensor.
+/// tensor. Only the gradient in two dimensions (`at` 1) takes an unpooled tensor with fewer positions.
 fn sizes(call: &Call<'_>, at: usize, spatial: usize) -> Result<[usize; 3]> {
     let (pooled, index) = (call.layout(at)?, call.layout(at + 1)?);
     call.expect_dims(at + 1, &index, pooled.dims())?;
@@ -44,9 +44,10 @@ fn sizes(call: &Call<'_>, at: usize, spatial: usize) -> Result<[usize; 3]> {
         numbers(call, at + 4, spatial, i64::from(i32::MIN))?;
     }
     let pooled_size = spatial_sizes(pooled.dims(), spatial, false).iter().product::<usize>();
+    let least_size = if spatial == 2 && at == 1 { 1 } else { pooled_size };
     let unpooled_size =
         outputs.iter().try_fold(1usize, |n, size| n.checked_mul(*size)).unwrap_or(0);
-    if unpooled_size < pooled_size {
+    if unpooled_size < least_size {
         let (name, dims) = (call.parameter(at + 2), pooled.dims());
         return Err(Error::invalid(format!(
             "{name} = {outputs:?} has fewer positions than {} {dims:?}",
