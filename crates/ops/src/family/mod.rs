@@ -50,6 +50,7 @@ mod power;
 mod random;
 mod recurrent;
 mod reduction;
+mod reduction_complex;
 pub mod reduction_plan;
 mod repeating;
 mod resampling;
