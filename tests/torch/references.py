@@ -385,3 +385,35 @@ def prefixed_attention(query, key, value, prefix, scale):
     sums = weights.sum(-1, True)
     notes = [one.expand(*one.shape[:-1], 8).contiguous() for one in (most, sums)]
     return *notes, query.new_empty(0), weights / sums @ value
+
+
+def causal_conv(x, weight, mask=None):
+    """Each channel of steps, batches and channels as a weighted sum of the steps up to its own, 0 where the mask is false."""
+    taps = weight.shape[0]
+    padded = F.pad(x.float(), (0, 0, 0, 0, taps - 1, 0))
+    out = sum(weight[tap].float() * padded[tap : tap + x.shape[0]] for tap in range(taps))
+    if mask is not None:
+        out = out * mask.T[..., None]
+    return out.to(x.dtype)
+
+
+def scattered_list(tensors, index, updates, mask, axis):
+    """Each tensor with its update at its place along a dimension of the updates."""
+    results = []
+    for at, tensor in enumerate(tensors):
+        result, update = tensor.clone(), updates[at]
+        dim = axis % updates.dim() - 1
+        start, length = index[at].tolist() if index.dim() == 2 else (int(index[at]), update.shape[dim])
+        if mask is None or mask[at]:
+            result.narrow(dim, start, length).copy_(update.narrow(dim, 0, length))
+        results.append(result)
+    return results
+
+
+def instance_norm_gradients(dy, x, variance, mean, weight):
+    """Gradients of input, weight and bias of each channel of each sample normalised by figures as they are; channels last."""
+    scale = 1 / (variance + 1e-6).sqrt()
+    normal, count = (x - mean) * scale, x[0, ..., 0].numel()
+    product, total = (dy * normal).sum((1, 2, 3), True), dy.sum((1, 2, 3), True)
+    dx = weight * scale * (dy - (total + normal * product) / count)
+    return dx, product.sum((0, 1, 2, 3)), total.sum((0, 1, 2, 3))

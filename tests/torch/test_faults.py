@@ -27,6 +27,10 @@ CASES = {
     "scatter_add_": ("aclnnScatterAdd", 5, lambda x, at: x.scatter_add_(0, at, x + 1)),
     "index_add_": ("aclnnIndexAdd", 4, lambda x, at: x.index_add_(0, at[0], x[:3] + 1)),
     "index_fill_": ("aclnnInplaceIndexFill", 4, lambda x, at: x.index_fill_(0, at[0], 5.0)),
+    "npu_scatter_list_": (
+        "aclnnScatterList", 4,
+        lambda x, at: torch_npu.npu_scatter_list_([x], at[0][2:], x.new_ones(1, 1, 3), None, reduce="update", axis=-2),
+    ),
     "nll_loss": ("aclnnNLLLoss", 3, lambda x, at: F.nll_loss(x[:3], at[0])),
     "cross_entropy": ("aclnnNLLLoss", -1, lambda x, at: F.cross_entropy(x[:3], at[0])),
 }

@@ -92,6 +92,65 @@ def test_prod(dtype):
     check(lambda x: x.prod(1), dtype, x, backward=False)
 
 
+REDUCED = {
+    "cumprod": lambda x: x.cumprod(1), "var": lambda x: x.var(), "var 0": lambda x: x.var(0), "std 1": lambda x: x.std(1, True),
+    "var by 0": lambda x: x.var(1, correction=0), "norm": lambda x: x.norm(), "norm 3": lambda x: torch.linalg.vector_norm(x, 3, 1),
+    "norm 1": lambda x: torch.linalg.vector_norm(x, 1, 0), "norm 0": lambda x: torch.linalg.vector_norm(x, 0, 0),
+    "greatest": lambda x: torch.linalg.vector_norm(x, float("inf"), 1),
+    "least": lambda x: torch.linalg.vector_norm(x, -float("inf"), 1), "any": lambda x: x.any(1), "all": lambda x: x.all(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", ["plain", "turned", "apart"])
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("name", REDUCED)
+def test_reductions(name, dtype, layout):
+    x = numbers(3, 5, dtype=dtype)
+    x[1, 2] = 0
+    x = laid(x, layout)
+    want, have = REDUCED[name](x), REDUCED[name](x.npu()).cpu()
+    assert have.shape == want.shape
+    torch.testing.assert_close(have, want, rtol=CLOSE[dtype], atol=CLOSE[dtype], check_dtype=False)
+
+
+ADDED = {
+    "addmm": (torch.addmm, [(3, 5), (3, 4), (4, 5)]), "a row": (torch.addmm, [(5,), (3, 4), (4, 5)]),
+    "baddbmm": (torch.baddbmm, [(2, 3, 5), (2, 3, 4), (2, 4, 5)]), "addbmm": (torch.addbmm, [(3, 5), (2, 3, 4), (2, 4, 5)]),
+    "addmv": (torch.addmv, [(3,), (3, 4), (4,)]), "addr": (torch.addr, [(3, 4), (3,), (4,)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("factors", [{}, {"beta": 0.5, "alpha": 2}, {"beta": 0}, {"beta": 1 - 2j, "alpha": 0.5 + 1j}], ids=str)
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("name", ADDED)
+def test_added_products(name, dtype, factors):
+    function, sizes = ADDED[name]
+    inputs = [numbers(*size, dtype=dtype, seed=at) for at, size in enumerate(sizes)]
+    if factors.get("beta") == 0:
+        inputs[0][...] = float("nan")
+    want, have = function(*inputs, **factors), function(*(one.npu() for one in inputs), **factors).cpu()
+    torch.testing.assert_close(have, want, rtol=CLOSE[dtype], atol=CLOSE[dtype])
+    if want.shape == inputs[0].shape:
+        changed = inputs[0].npu()
+        getattr(changed, f"{name}_")(*(one.npu() for one in inputs[1:]), **factors)
+        torch.testing.assert_close(changed.cpu(), want, rtol=CLOSE[dtype], atol=CLOSE[dtype])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64], ids=str)
+@pytest.mark.parametrize("length,hop,size", [(16, 4, 16), (20, 7, 13), (33, 10, 33)], ids=str)
+@pytest.mark.parametrize("normalized", [False, True])
+def test_windows_of_signals(dtype, length, hop, size, normalized):
+    x = torch.randn(2, 100, dtype=dtype, generator=torch.Generator().manual_seed(3))
+    window = torch.hann_window(size, dtype=dtype.to_real()) + 0.1
+    close = CLOSE[torch.complex128 if dtype == torch.float64 else torch.complex64]
+
+    def run(x):
+        return torch.stft(x, length, hop, size, window.to(x.device, dtype), normalized=normalized, return_complex=True, pad_mode="constant")
+
+    torch.testing.assert_close(run(x.npu()).cpu(), run(x), rtol=close, atol=5 * close)
+    torch.testing.assert_close(run(x[0].npu()).cpu(), run(x[0]), rtol=close, atol=5 * close)
+
+
 def test_tests():
     x = numbers(4, 5)
     x[0, 0], x[0, 1], x[0, 2] = complex("nan"), complex("inf"), 0

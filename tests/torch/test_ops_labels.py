@@ -34,6 +34,16 @@ def test_bags(mode, padding, end, dtype):
     both(lambda table: F.embedding_bag(index.to(table.device), table, starts.to(table.device), mode=mode, padding_idx=padding, include_last_offset=end), [table], dtype)
 
 
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_the_last_bag_goes_on_to_the_last_index(mode):
+    """As CANN and PyTorch do, but for sums on the CPU: those end where the last start says."""
+    table, index = tensor((7, 5), 1), torch.tensor([1, 2, 0, 5, 2, 2, 6, 1])
+    want = F.embedding_bag(index, table, torch.tensor([0, 3, 8]), mode=mode, include_last_offset=True)
+    short = torch.tensor([0, 3, 5]).npu()
+    have = F.embedding_bag(index.npu(), table.npu(), short, mode=mode, include_last_offset=True)
+    torch.testing.assert_close(have.cpu(), want)
+
+
 @pytest.mark.parametrize("index", [torch.int32, torch.int64], ids=str)
 def test_bags_with_weights(index):
     table, weights = tensor((7, 600), 1), tensor((8,), 2)

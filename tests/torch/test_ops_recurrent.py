@@ -106,6 +106,18 @@ def test_packed_sequences(dtype, settings):
     both(network("LSTM", dtype, **settings), run, dtype, [], through=1 if "bidirectional" in settings else None)
 
 
+@pytest.mark.parametrize("settings", [{}, {"num_layers": 2}, {"bidirectional": True}], ids=str)
+def test_what_follows_the_end_of_a_sequence_reaches_nothing(settings):
+    x = numbers(-1, 1, torch.float32, (STEPS, ROWS, INPUTS))
+    x[3:, 1], x[2:, 2] = float("nan"), float("inf")
+
+    def run(module):
+        data = x.to(next(module.parameters()).device)
+        return [pad_packed_sequence(module(pack_padded_sequence(data, [5, 3, 2]))[0])[0]]
+
+    both(network("LSTM", torch.float32, **settings), run, torch.float32, [])
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("settings", [{}, {"nonlinearity": "relu"}, {"num_layers": 2, "bidirectional": True}], ids=str)
 def test_plain_networks(settings, dtype):

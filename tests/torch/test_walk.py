@@ -162,13 +162,14 @@ class ByAclnn:
     def run(self):
         """The outputs."""
         function, *words = self.case.aclnn
-        kinds = signatures()[f"aclnn{function}"]
-        assert len(kinds) == len(words), f"aclnn{function} takes {kinds}"
+        function = next(name for name in (f"aclnn{function}", f"acl{function}") if name in signatures())
+        kinds = signatures()[function]
+        assert len(kinds) == len(words), f"{function} takes {kinds}"
         arguments = [self.argument(kind, word) for kind, word in zip(kinds, words)]
         size, executor = c_uint64(), c_void_p()
-        call(f"aclnn{function}GetWorkspaceSize", *arguments, byref(size), byref(executor))
+        call(f"{function}GetWorkspaceSize", *arguments, byref(size), byref(executor))
         workspace = self.device.allocate(size.value, 0xEE) if size.value else None
-        call(f"aclnn{function}", workspace, size, executor, self.device.stream)
+        call(function, workspace, size, executor, self.device.stream)
         call("aclrtSynchronizeStream", self.device.stream)
         return [self.device.get(self.address(f"y{at}"), shape) for at, shape in enumerate(self.case.outputs)]
 

@@ -33,6 +33,10 @@ fn drawing(name: &str) -> (Graph, usize) {
             let (sizes, chance) = (make.ints(&[12, 32]), make.floats(&[], &[0.5]));
             (make.node(name, &[sizes, chance, seed, offset]), 48)
         }
+        "StatelessRandperm" => {
+            let count = make.ints(&[6]);
+            (make.node(name, &[count, seed, offset]), 48)
+        }
         other => panic!("{other} draws random numbers: give it a graph here"),
     };
     (make.outputs(&[drawn]), bytes)

@@ -65,10 +65,12 @@ pub enum AttrDefault {
 /// An attribute that a caller by name set.
 pub type Attr = Arg;
 
-/// An operator at the aclnn door: `aclnn` and this name.
+/// An operator at the aclnn door: a prefix and this name.
 pub struct Row {
-    /// The name without `aclnn`.
+    /// The name without its prefix.
     pub name: &'static str,
+    /// What the function's name begins with: `aclnn`, but for a few.
+    pub prefix: &'static str,
     bind: Bind,
     arg_sources: Option<&'static [ArgSource]>,
 }
@@ -92,10 +94,20 @@ pub struct Node {
 
 /// A row whose function takes the arguments as the caller passes them.
 pub const fn aclnn(name: &'static str, bind: Bind) -> Row {
-    Row { name, bind, arg_sources: None }
+    Row { name, prefix: "aclnn", bind, arg_sources: None }
 }
 
 impl Row {
+    /// With another prefix than `aclnn`.
+    pub const fn with_prefix(self, prefix: &'static str) -> Row {
+        Row { prefix, ..self }
+    }
+
+    /// The name of the C function.
+    pub fn function(&self) -> String {
+        format!("{}{}", self.prefix, self.name)
+    }
+
     /// With the function's arguments picked from the caller's.
     pub const fn with_args(self, arg_sources: &'static [ArgSource]) -> Row {
         Row { arg_sources: Some(arg_sources), ..self }
@@ -301,7 +313,7 @@ fn default_value(name: &str, default: AttrDefault) -> Result<Arg> {
     })
 }
 
-/// Every row of the aclnn door, by name without `aclnn`.
+/// Every row of the aclnn door, by name without its prefix.
 pub fn rows() -> &'static HashMap<&'static str, &'static Row> {
     static ROWS: OnceLock<HashMap<&'static str, &'static Row>> = OnceLock::new();
     ROWS.get_or_init(|| {

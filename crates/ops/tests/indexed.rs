@@ -44,6 +44,8 @@ fn operators_by_name_say_what_they_reach_by_index() {
         ("MaskedSelect", vec![0, 2]),
         ("NLLLoss", vec![0, 2]),
         ("NLLLossGrad", vec![3]),
+        ("NonMaxSuppressionV3", vec![5]),
+        ("NonMaxSuppressionV6", vec![5]),
         ("NonZero", vec![1]),
         ("ROIAlign", vec![0]),
         ("SearchSorted", vec![0]),

@@ -79,6 +79,23 @@ fn normal_below(x: f64) -> f64 {
 }
 
 #[test]
+fn exponential_numbers() {
+    for dtype in [DType::Float, DType::Float16, DType::Bf16] {
+        let values = drawn(line(dtype), |out| {
+            random::exponential(&Threads(2), out, Philox::new(7, 1), 2.0);
+        });
+        let (mean, variance) = moments(&values);
+        assert!((mean - 0.5).abs() < 0.005 && (variance - 0.25).abs() < 0.01, "{mean} {variance}");
+        assert!(values.iter().all(|x| *x >= 0.0 && x.is_finite()));
+        if dtype == DType::Float {
+            let some = values.iter().step_by(10).copied().collect();
+            let far = kolmogorov_smirnov(some, |x| 1.0 - (-2.0 * x).exp());
+            assert!(far < 1.95, "{far}");
+        }
+    }
+}
+
+#[test]
 fn normal_numbers() {
     for dtype in [DType::Float, DType::Double] {
         let values =

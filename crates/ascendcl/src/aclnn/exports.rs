@@ -6,6 +6,7 @@ use crate::abi::*;
 use std::ffi::{c_char, c_void};
 
 operators! {
+    "aclnn":
     Abs(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     Acos(a0 "input": *const aclTensor, a1 "out": *mut aclTensor);
     Acosh(a0 "self": *const aclTensor, a1 "out": *const aclTensor);
@@ -287,6 +288,7 @@ operators! {
     FusedCrossEntropyLossWithMaxSum(a0 "logitsMax": *const aclTensor, a1 "sumExpLogits": *const aclTensor, a2 "predictedLogits": *const aclTensor, a3 "labelSmoothing": f32, a4 "inputOptional": *const aclTensor, a5 "weightOptional": *const aclTensor, a6 "vocabParallelLogitsOptional": *const aclTensor, a7 "lossOut": *mut aclTensor, a8 "softMaxOutOptional": *mut aclTensor);
     FusedLinearCrossEntropyLossGrad(a0 "grad": *const aclTensor, a1 "input": *const aclTensor, a2 "weight": *const aclTensor, a3 "targetMask": *const aclTensor, a4 "maskedTarget": *const aclTensor, a5 "labelSmoothing": f32, a6 "logitsMaxOptional": *const aclTensor, a7 "sumExpLogitsOptional": *const aclTensor, a8 "softmaxOptional": *const aclTensor, a9 "inputGradOut": *mut aclTensor, a10 "weightGradOut": *mut aclTensor);
     FusedLinearOnlineMaxSum(a0 "input": *const aclTensor, a1 "weight": *const aclTensor, a2 "target": *const aclTensor, a3 "vocabStartIndex": i64, a4 "vocabEndIndex": i64, a5 "logitsMaxLocalOut": *mut aclTensor, a6 "sumExpLogitsLocalOut": *mut aclTensor, a7 "predictedLogitsLocalOut": *mut aclTensor, a8 "targetMaskOut": *mut aclTensor, a9 "maskedTargetOut": *mut aclTensor, a10 "vocabParallelLogitsOutOptional": *mut aclTensor);
+    FusedMatmul(a0 "x1": *const aclTensor, a1 "x2": *const aclTensor, a2 "bias": *const aclTensor, a3 "x3": *const aclTensor, a4 "fusedOpType": *const c_char, a5 "cubeMathType": i8, a6 "y": *const aclTensor);
     FusedSgd(a0 "paramsRef": *const aclTensorList, a1 "gradsRef": *const aclTensorList, a2 "momentumBufferListOptionalRef": *const aclTensorList, a3 "gradScaleOptional": *const aclTensor, a4 "weightDecay": f32, a5 "momentum": f32, a6 "lr": f32, a7 "dampening": f32, a8 "nesterov": CBool, a9 "maximize": CBool, a10 "isFirstStep": CBool);
     GRU(a0 "input": *const aclTensor, a1 "params": *const aclTensorList, a2 "hx": *const aclTensor, a3 "batchSizes": *const aclTensor, a4 "hasBias": CBool, a5 "numLayers": i64, a6 "dropout": f64, a7 "train": CBool, a8 "bidirection": CBool, a9 "batchFirst": CBool, a10 "output": *mut aclTensor, a11 "hy": *mut aclTensor, a12 "rOut": *mut aclTensorList, a13 "zOut": *mut aclTensorList, a14 "nOut": *mut aclTensorList, a15 "hnOut": *mut aclTensorList, a16 "hOut": *mut aclTensorList);
     GRUBackward(a0 "input": *const aclTensor, a1 "params": *const aclTensorList, a2 "hx": *const aclTensor, a3 "dy": *const aclTensor, a4 "dh": *const aclTensor, a5 "r": *const aclTensorList, a6 "z": *const aclTensorList, a7 "n": *const aclTensorList, a8 "hn": *const aclTensorList, a9 "h": *const aclTensorList, a10 "batchSizes": *const aclTensor, a11 "hasBias": CBool, a12 "numLayers": i64, a13 "bidirection": CBool, a14 "batchFirst": CBool, a15 "dxOut": *mut aclTensor, a16 "dhPrevOut": *mut aclTensor, a17 "dparamsOut": *mut aclTensorList);
@@ -536,6 +538,8 @@ operators! {
     LstmBackward(a0 "input": *const aclTensor, a1 "hx": *const aclTensorList, a2 "params": *const aclTensorList, a3 "dy": *const aclTensor, a4 "dh": *const aclTensor, a5 "dc": *const aclTensor, a6 "i": *const aclTensorList, a7 "g": *const aclTensorList, a8 "f": *const aclTensorList, a9 "o": *const aclTensorList, a10 "h": *const aclTensorList, a11 "c": *const aclTensorList, a12 "tanhc": *const aclTensorList, a13 "batchSizesOptional": *const aclTensor, a14 "hasBias": CBool, a15 "numLayers": i64, a16 "dropout": f64, a17 "train": CBool, a18 "bidirectional": CBool, a19 "batchFirst": CBool, a20 "outputMask": *const aclBoolArray, a21 "dxOut": *mut aclTensor, a22 "dhPrevOut": *mut aclTensor, a23 "dcPrevOut": *mut aclTensor, a24 "dparamsOut": *mut aclTensorList);
     LtScalar(a0 "self": *const aclTensor, a1 "other": *const aclScalar, a2 "out": *mut aclTensor);
     LtTensor(a0 "self": *const aclTensor, a1 "other": *const aclTensor, a2 "out": *mut aclTensor);
+    MaskedCausalConv1d(a0 "input": *const aclTensor, a1 "weight": *const aclTensor, a2 "maskOptional": *const aclTensor, a3 "output": *mut aclTensor);
+    MaskedCausalConv1dBackward(a0 "gradOutput": *const aclTensor, a1 "input": *const aclTensor, a2 "weight": *const aclTensor, a3 "maskOptional": *const aclTensor, a4 "gradInput": *mut aclTensor, a5 "gradWeight": *mut aclTensor);
     MaskedScale(a0 "self": *const aclTensor, a1 "mask": *const aclTensor, a2 "scale": f32, a3 "out": *mut aclTensor);
     MaskedSelect(a0 "self": *const aclTensor, a1 "mask": *const aclTensor, a2 "out": *mut aclTensor);
     MaskedSoftmaxWithRelPosBias(a0 "x": *const aclTensor, a1 "attenMaskOptional": *const aclTensor, a2 "relativePosBias": *const aclTensor, a3 "scaleValue": f64, a4 "innerPrecisionMode": i64, a5 "out": *const aclTensor);
@@ -666,6 +670,7 @@ operators! {
     ScaledMaskedSoftmaxBackward(a0 "gradOutput": *const aclTensor, a1 "y": *const aclTensor, a2 "mask": *const aclTensor, a3 "scale": f64, a4 "fixTriuMask": CBool, a5 "out": *mut aclTensor);
     Scatter(a0 "self": *const aclTensor, a1 "dim": i64, a2 "index": *const aclTensor, a3 "src": *const aclTensor, a4 "reduce": i64, a5 "out": *mut aclTensor);
     ScatterAdd(a0 "self": *const aclTensor, a1 "dim": i64, a2 "index": *const aclTensor, a3 "src": *const aclTensor, a4 "out": *mut aclTensor);
+    ScatterList(a0 "varRef": *mut aclTensorList, a1 "indice": *const aclTensor, a2 "updates": *const aclTensor, a3 "maskOptional": *const aclTensor, a4 "reduceOptional": *const c_char, a5 "axis": i64);
     ScatterNd(a0 "data": *const aclTensor, a1 "indices": *const aclTensor, a2 "updates": *const aclTensor, a3 "out": *mut aclTensor);
     ScatterNdUpdate(a0 "varRef": *mut aclTensor, a1 "indices": *const aclTensor, a2 "updates": *const aclTensor);
     ScatterReduce(a0 "self": *const aclTensor, a1 "dim": i64, a2 "index": *const aclTensor, a3 "src": *const aclTensor, a4 "reduce": i64, a5 "includeSelf": CBool, a6 "out": *mut aclTensor);
@@ -681,6 +686,7 @@ operators! {
     Signbit(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     Silu(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     SiluBackward(a0 "gradOutput": *const aclTensor, a1 "self": *const aclTensor, a2 "gradInput": *mut aclTensor);
+    SimThreadExponential(a0 "selfRef": *mut aclTensor, a1 "count": i64, a2 "lambda": f64, a3 "seed": i64, a4 "offset": i64);
     Sin(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     Sinc(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     Sinh(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
@@ -777,4 +783,6 @@ operators! {
     XLogYScalarSelf(a0 "self": *const aclScalar, a1 "other": *const aclTensor, a2 "out": *mut aclTensor);
     XLogYTensor(a0 "self": *const aclTensor, a1 "other": *const aclTensor, a2 "out": *mut aclTensor);
     Xlog1py(a0 "x": *const aclTensor, a1 "y": *const aclTensor, a2 "z": *const aclTensor);
+    "acl":
+    Stft(a0 "self": *const aclTensor, a1 "windowOptional": *const aclTensor, a2 "out": *mut aclTensor, a3 "nFft": i64, a4 "hopLength": i64, a5 "winLength": i64, a6 "normalized": CBool, a7 "onesided": CBool, a8 "returnComplex": CBool);
 }

@@ -134,21 +134,21 @@ impl Operator {
     }
 }
 
-/// Defines the two functions of each operator: the row's name, then every parameter with a name for the
-/// function, its own name, and its C type.
+/// Defines the two functions of each operator: after the prefix of the functions' names the row's name, then every
+/// parameter with a name for the function, its own name, and its C type.
 macro_rules! operators {
-    ($($row:ident($($arg:ident $text:literal: $type:ty),* $(,)?);)*) => {
-        $(
+    ($($prefix:literal: $($row:ident($($arg:ident $text:literal: $type:ty),* $(,)?);)*)*) => {
+        $($(
             #[allow(non_upper_case_globals)]
             static $row: Operator = Operator::new(
                 stringify!($row),
-                concat!("aclnn", stringify!($row)),
-                concat!("aclnn", stringify!($row), "GetWorkspaceSize"),
+                concat!($prefix, stringify!($row)),
+                concat!($prefix, stringify!($row), "GetWorkspaceSize"),
                 &[$($text),*],
             );
 
             const _: () = {
-                #[unsafe(export_name = concat!("aclnn", stringify!($row), "GetWorkspaceSize"))]
+                #[unsafe(export_name = concat!($prefix, stringify!($row), "GetWorkspaceSize"))]
                 unsafe extern "C" fn first(
                     $($arg: $type,)*
                     size: *mut u64,
@@ -163,7 +163,7 @@ macro_rules! operators {
                     }
                 }
 
-                #[unsafe(export_name = concat!("aclnn", stringify!($row)))]
+                #[unsafe(export_name = concat!($prefix, stringify!($row)))]
                 unsafe extern "C" fn second(
                     workspace: *mut c_void,
                     size: u64,
@@ -173,10 +173,10 @@ macro_rules! operators {
                     $row.second_phase(workspace, size, executor, stream)
                 }
             };
-        )*
+        )*)*
 
         /// Every operator, by name.
-        pub static OPERATORS: &[&Operator] = &[$(&$row),*];
+        pub static OPERATORS: &[&Operator] = &[$($(&$row),*),*];
     };
 }
 pub(super) use operators;

@@ -234,7 +234,7 @@ fn global(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// The windows of the nodes. Arguments from `at` on: ksize, strides, padding mode, pads (pairs), ceil mode, data format,
-/// global, whether the padding does not count, divisor. `input` are the spatial sizes.
+/// global, whether the padding does not count, divisor. Of three dimensions it is whether the padding does count.
 fn node_windows(
     call: &Call<'_>,
     at: usize,
@@ -253,8 +253,10 @@ fn node_windows(
         true => options.global(input),
         false => options.padded(call, at + 2, at + 3, input)?,
     };
-    let divisor =
-        DivisorOptions { padded: !call.flag_or(at + 7, true)?, number: call.int_or(at + 8, 0)? };
+    let divisor = DivisorOptions {
+        padded: call.flag_or(at + 7, true)? == (spatial == 3),
+        number: call.int_or(at + 8, 0)?,
+    };
     Ok((options, divisor, last))
 }
 
@@ -358,6 +360,8 @@ const STRIDES: ArgSource = Attr("strides", AttrDefault::Required);
 const PADDING: ArgSource = Attr("padding", AttrDefault::Required);
 const MODE: ArgSource = Attr("padding_mode", AttrDefault::Text("CALCULATED"));
 const PADS: ArgSource = Attr("pads", AttrDefault::Ints(&[0, 0, 0, 0]));
+const PADS_3D: ArgSource = Attr("pads", AttrDefault::Required);
+const COUNTED: ArgSource = Attr("count_include_pad", AttrDefault::Flag(true));
 const CEIL: ArgSource = Attr("ceil_mode", AttrDefault::Flag(false));
 const GLOBAL: ArgSource = Attr("global_pooling", AttrDefault::Flag(false));
 const EXCLUSIVE: ArgSource = Attr("exclusive", AttrDefault::Flag(true));
@@ -414,6 +418,23 @@ pub const NODES: &[Node] = &[
             I(2),
             A(0),
         ],
+    )
+    .needs_values(&[0]),
+    node(
+        "AvgPool3D",
+        &["x"],
+        &["y"],
+        Infer::By(node_output),
+        node_forward,
+        &[A(0), KSIZE, STRIDES, No, PADS_3D, CEIL, NDHWC, No, COUNTED, DIVISOR, O(0), I(3)],
+    ),
+    node(
+        "AvgPool3DGrad",
+        &["orig_input_shape", "grads"],
+        &["output"],
+        Infer::By(node_gradient),
+        node_backward,
+        &[A(1), KSIZE, STRIDES, No, PADS_3D, CEIL, NDHWC, No, COUNTED, DIVISOR, O(0), I(3), A(0)],
     )
     .needs_values(&[0]),
     node(

@@ -2,14 +2,19 @@
 
 use crate::call::Call;
 use crate::error::{Error, Result};
+use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::{Row, aclnn};
+use crate::table::ArgSource::{A, Attr, No, O};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::matmul as kernel;
 use cairn_tensor::{DType, Layout, Scalar};
 
-/// An order of dimensions, one of those that the function takes.
+/// An order of dimensions, one of those that the function takes; the first of them where none is named.
 fn order(call: &Call<'_>, at: usize, among: &[[usize; 3]]) -> Result<[usize; 3]> {
     let found = call.ints(at)?;
+    if found.is_empty() {
+        return Ok(among[0]);
+    }
     let matches = |one: &&[usize; 3]| {
         found.len() == 3 && one.iter().zip(&found).all(|(have, want)| *have as i64 == *want)
     };
@@ -100,3 +105,43 @@ fn transpose_batch_matmul(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[aclnn("TransposeBatchMatMul", transpose_batch_matmul)];
+
+fn output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (left, right) = (call.layout(0)?, call.layout(1)?);
+    for (at, one) in [(0, &left), (1, &right)] {
+        if one.rank() != 3 {
+            let (name, dims) = (call.parameter(at), one.dims());
+            return Err(Error::invalid(format!("{name} has the sizes {dims:?}: expected 3")));
+        }
+    }
+    let a = left.permuted(&order(call, 4, &[[0, 1, 2], [1, 0, 2]])?);
+    let b = right.permuted(&order(call, 5, &[[0, 1, 2], [0, 2, 1]])?);
+    let (batch, m, n) = (a.dims()[0], a.dims()[1], b.dims()[2]);
+    let dims = match usize::try_from(call.int_or(8, 1)?) {
+        Ok(parts) if parts > 1 => [parts, m, (batch / parts).saturating_mul(n)],
+        _ => [m, batch, n],
+    };
+    Ok(vec![Layout::contiguous(left.dtype, &dims)])
+}
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[node(
+    "TransposeBatchMatMul",
+    &["x1", "x2", "bias?", "scale?"],
+    &["y"],
+    Infer::By(output),
+    transpose_batch_matmul,
+    &[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        Attr("perm_x1", AttrDefault::Ints(&[])),
+        Attr("perm_x2", AttrDefault::Ints(&[])),
+        Attr("perm_y", AttrDefault::Ints(&[])),
+        No,
+        Attr("batch_split_factor", AttrDefault::Int(1)),
+        O(0),
+        Attr("enable_hf32", AttrDefault::Flag(false)),
+    ],
+)];

@@ -12,9 +12,13 @@ use cairn_tensor::kernels::boxes::{Overlap, Rectangle, Suppression, suppress};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::kernels::region::{RegionBounds, Regions};
+use cairn_tensor::parallel::split;
 use cairn_tensor::{DType, Layout, Scalar};
 
 const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
+
+/// Pairs of rectangles that are worth another thread.
+const PAIRS: usize = 4096;
 
 fn overlap(call: &Call<'_>, at: usize) -> Result<Overlap> {
     match call.text(at)? {
@@ -84,14 +88,16 @@ fn iou(call: &mut Call<'_>) -> Result<Plan> {
             Rectangle { low: [value(0), value(1)], high: [value(2), value(3)] }
         };
         let results = OffsetAccessMut::<f64>::new(overlaps);
-        for row in 0..rows {
-            let one = rectangle(&first, row);
-            for column in 0..columns {
-                let other = rectangle(&second, if aligned { row } else { column });
-                let offset = (row * columns + column) as isize;
-                results.set(offset, one.overlap(&other, how, extra));
+        split(memory.parallel, rows, 1, (PAIRS / columns.max(1)).max(1), |range| {
+            for row in range {
+                let one = rectangle(&first, row);
+                for column in 0..columns {
+                    let other = rectangle(&second, if aligned { row } else { column });
+                    let offset = (row * columns + column) as isize;
+                    results.set(offset, one.overlap(&other, how, extra));
+                }
             }
-        }
+        });
         copy(memory.parallel, memory.out(&out), overlaps.view());
         Ok(())
     })
@@ -139,11 +145,14 @@ fn complete_iou(call: &mut Call<'_>) -> Result<Plan> {
         };
         let (results, angle) =
             (OffsetAccessMut::<f64>::new(overlaps), OffsetAccessMut::<f64>::new(rotation));
-        for at in 0..count {
-            let pair = rectangle(&first, at).complete_overlap(&rectangle(&second, at), how, 1e-9);
-            results.set(at as isize, pair.0);
-            angle.set(at as isize, pair.1);
-        }
+        split(memory.parallel, count, 1, PAIRS, |range| {
+            for at in range {
+                let (one, other) = (rectangle(&first, at), rectangle(&second, at));
+                let pair = one.complete_overlap(&other, how, 1e-9);
+                results.set(at as isize, pair.0);
+                angle.set(at as isize, pair.1);
+            }
+        });
         copy(memory.parallel, memory.out(&out), overlaps.view());
         copy(memory.parallel, memory.out(&angles), rotation.view());
         Ok(())
@@ -453,24 +462,20 @@ fn iou_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(a.dtype, &[b.dims()[0], columns])])
 }
 
+const OVERLAPS: &[ArgSource] = &[
+    A(0),
+    A(1),
+    Attr("mode", AttrDefault::Text("iou")),
+    Attr("eps", AttrDefault::Float(1.0)),
+    Attr("aligned", AttrDefault::Flag(false)),
+    O(0),
+    B(true),
+];
+
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
-    node(
-        "Iou",
-        &["bboxes", "gtboxes"],
-        &["overlap"],
-        Infer::By(iou_output),
-        iou,
-        &[
-            A(0),
-            A(1),
-            Attr("mode", AttrDefault::Text("iou")),
-            Attr("eps", AttrDefault::Float(1.0)),
-            Attr("aligned", AttrDefault::Flag(false)),
-            O(0),
-            B(true),
-        ],
-    ),
+    node("Iou", &["bboxes", "gtboxes"], &["overlap"], Infer::By(iou_output), iou, OVERLAPS),
+    node("IouV2", &["bboxes", "gtboxes"], &["overlap"], Infer::By(iou_output), iou, OVERLAPS),
     node(
         "ROIAlign",
         &["features", "rois", "rois_n?"],

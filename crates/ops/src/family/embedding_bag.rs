@@ -158,7 +158,7 @@ fn embedding_bag(call: &mut Call<'_>) -> Result<Plan> {
         fill_bags(memory.parallel, &bags, into).map_err(|bad| match bad {
             BadBag::Index(bad) => out_of_range(index_name, bad),
             BadBag::Start(bag, start) => Fault(format!(
-                "{start_name}[{bag}] = {start}: bags begin at 0, follow each other, and end at {indices}"
+                "{start_name}[{bag}] = {start}: bags begin at 0, follow each other, and end at {indices} at the latest"
             )),
         })
     })

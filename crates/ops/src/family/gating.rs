@@ -273,6 +273,15 @@ pub const NODES: &[Node] = &[
         swiglu_backward,
         &[A(0), A(1), No, DIM, No, B(true), O(0)],
     ),
+    node("GLU", &["x"], &["y"], Infer::By(one_half), glu, &[A(0), DIM, No, B(false), O(0)]),
+    node(
+        "GLUGrad",
+        &["y_grad", "x"],
+        &["x_grad"],
+        Infer::Like(1),
+        glu_backward,
+        &[A(0), A(1), No, DIM, No, B(false), O(0)],
+    ),
     node(
         "GeGluV2",
         &["x"],

@@ -9,11 +9,13 @@ use crate::plan::{Operand, Plan};
 use crate::table::ArgSource::{A, Attr, I, No, O};
 use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
-use cairn_tensor::kernels::element::Compute;
-use cairn_tensor::kernels::map::map3;
+use cairn_tensor::kernels::element::{Compute, Element};
+use cairn_tensor::kernels::map::{map2, map3};
 use cairn_tensor::kernels::matmul as kernel;
 use cairn_tensor::kernels::number::Number;
-use cairn_tensor::{DType, Dims, Layout, Scalar, broadcast, with_number};
+use cairn_tensor::{
+    DType, Dims, Layout, Scalar, View, ViewMut, broadcast, with_complex, with_number,
+};
 
 // Arguments of every function here: what is added (or nothing), left side, right side, beta (1), alpha (1),
 // out, whether the left and the right side are transposed.
@@ -22,21 +24,22 @@ const LEFT: usize = 1;
 const RIGHT: usize = 2;
 const BETA: usize = 3;
 const ALPHA: usize = 4;
-const OUT: usize = 5;
+pub(super) const OUT: usize = 5;
 const TRANSPOSE_LEFT: usize = 6;
 const TRANSPOSE_RIGHT: usize = 7;
 
 /// Left and right side as matrices with the same batch sizes, and the sizes of their product.
-struct MatmulOperands {
-    left: Layout,
-    right: Layout,
+pub(super) struct MatmulOperands {
+    pub(super) left: Layout,
+    pub(super) right: Layout,
     /// As the caller sees it.
-    dims: Dims,
+    pub(super) dims: Dims,
     /// Dimensions of size 1 that a vector lacks.
     added: [Option<usize>; 2],
 }
 
-fn operands(call: &Call<'_>, left: Layout, right: Layout) -> Result<MatmulOperands> {
+/// Fails for sides that cannot be multiplied.
+pub(super) fn operands(call: &Call<'_>, left: Layout, right: Layout) -> Result<MatmulOperands> {
     let wrong = || {
         let (a, b) = (call.parameter(LEFT), call.parameter(RIGHT));
         Error::invalid(format!("{a} ({left}) and {b} ({right}) cannot be multiplied"))
@@ -178,29 +181,48 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     })
 }
 
-/// As [`product`], of complex numbers: products of their parts.
+/// As [`product`], of complex numbers: products of their parts. Where something is added, or batches are summed, the product
+/// is made in the workspace.
 fn complex_product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let (left, right, out) = (call.tensor(LEFT)?, call.tensor(RIGHT)?, call.output(OUT)?);
     for (at, operand) in [(LEFT, &left), (RIGHT, &right), (OUT, &out)] {
         call.expect_dtype(at, operand, &[DType::Complex64, DType::Complex128])?;
         call.expect_same(at, operand, LEFT, &left)?;
     }
-    if call.has(ADDED) || kind == Kind::Sum {
-        let name = call.parameter(ADDED);
-        return Err(Error::invalid(format!(
-            "{name}: nothing is added to products of complex numbers"
-        )));
-    }
-    let MatmulOperands { left: a, right: b, dims, added } = match kind {
+    let MatmulOperands { left: a, right: b, mut dims, added } = match kind {
         Kind::Outer => operands(call, left.layout.with(1), right.layout.with(0))?,
         _ => operands(call, left.layout, right.layout)?,
     };
+    let sum_batches = kind == Kind::Sum;
+    if sum_batches {
+        dims.remove(0);
+    }
     call.expect_dims(OUT, &out, &dims)?;
+    let factor = |call: &Call<'_>, at: usize| match call.has(at) {
+        true => call.any_scalar(at),
+        false => Ok(Scalar::from(1)),
+    };
+    let (beta, alpha) = (factor(call, BETA)?, factor(call, ALPHA)?);
+    let start = match call.optional(ADDED)? {
+        None => None,
+        Some(start) => {
+            call.expect_same(ADDED, &start, LEFT, &left)?;
+            let Some(wide) = start.broadcast_to(&dims) else {
+                let (name, have) = (call.parameter(ADDED), start.dims());
+                return Err(Error::invalid(format!(
+                    "{name} {have:?} does not broadcast to {dims:?}"
+                )));
+            };
+            Some(call.in_place_input(start.with_layout(wide), &[&out]))
+        }
+    };
     let (left, right) = (
         input_apart_from(call, left.with_layout(a), &out),
         input_apart_from(call, right.with_layout(b), &out),
     );
-    let whole = added.iter().flatten().fold(out.layout, |layout, at| layout.with(*at));
+    let whole = |layout: Layout| added.iter().flatten().fold(layout, |one, at| one.with(*at));
+    let result = start.is_some().then(|| call.scratch(out.dtype, &dims));
+    let target = whole(result.map_or(out.layout, |scratch| *scratch));
     call.plan(move |memory| {
         left.prepare(memory);
         right.prepare(memory);
@@ -211,12 +233,40 @@ fn complex_product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
         };
         // Real: ac - bd. Imaginary: ad + bc.
         for (to, terms) in [(0, [(0, 0, 1.0), (1, 1, -1.0)]), (1, [(0, 1, 1.0), (1, 0, 1.0)])] {
-            let target = memory.out(&out.with_layout(whole.part(to)));
-            for (at, (a, b, sign)) in terms.into_iter().enumerate() {
+            let target = match &result {
+                Some(scratch) => ViewMut::over(memory.scratch_bytes(scratch), target.part(to))
+                    .expect("scratch is contiguous"),
+                None => memory.out(&out.with_layout(target.part(to))),
+            };
+            let mut beta = Scalar::from(0);
+            for (a, b, sign) in terms {
                 let (a, b) = (part(&left, a), part(&right, b));
-                let beta = Scalar::from(at as i64);
-                kernel::matmul(memory.parallel, target, a, b, Scalar::from(sign), beta, None);
+                let mut add = |a: View<'_>, b: View<'_>| {
+                    kernel::matmul(memory.parallel, target, a, b, Scalar::from(sign), beta, None);
+                    beta = Scalar::from(1);
+                };
+                if !sum_batches {
+                    add(a, b);
+                    continue;
+                }
+                for at in 0..a.dims()[0] {
+                    let (one, other) = (a.layout().at(0, at), b.layout().at(0, at));
+                    let (Some(a), Some(b)) = (a.with_layout(one), b.with_layout(other)) else {
+                        unreachable!("a part of itself")
+                    };
+                    add(a, b);
+                }
             }
+        }
+        if let (Some(start), Some(result)) = (&start, &result) {
+            let (start, sums) = (start.view(memory), memory.scratch(result).view());
+            with_complex!(out.dtype, C => {
+                let (beta, alpha) = (C::from_scalar(beta), C::from_scalar(alpha));
+                let ignored = beta == C::from_f64(0.0);
+                map2(memory.parallel, memory.out(&out), start, sums, move |s: C, p: C| {
+                    if ignored { alpha * p } else { beta * s + alpha * p }
+                });
+            });
         }
         Ok(())
     })
@@ -276,7 +326,11 @@ fn addbmm(call: &mut Call<'_>) -> Result<Plan> {
 
 fn outer(call: &mut Call<'_>) -> Result<Plan> {
     ranks(call, 1, 1)?;
-    if call.has(ADDED) { added_outer(call) } else { product(call, Kind::Outer) }
+    let is_complex = call.layout(LEFT)?.dtype.is_complex();
+    match call.has(ADDED) && !is_complex {
+        true => added_outer(call),
+        false => product(call, Kind::Outer),
+    }
 }
 
 /// `out = beta * added + alpha * left[i] * right[j]`, computed in the type that all of them promote to.

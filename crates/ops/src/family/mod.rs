@@ -8,6 +8,7 @@ mod avg_pool;
 mod batch;
 mod batch_matmul;
 mod batch_update;
+mod causal_conv;
 mod chunking;
 mod clamp;
 mod class_loss;
@@ -28,11 +29,14 @@ mod embedding;
 mod embedding_bag;
 mod foreach;
 mod formula;
+mod fourier;
 mod fused;
+mod fused_matmul;
 mod gating;
 mod grid;
 mod indexing;
 pub mod inputs;
+mod instance_norm;
 mod joining;
 mod likelihood;
 mod linalg;
@@ -50,6 +54,7 @@ mod power;
 mod random;
 mod recurrent;
 mod reduction;
+mod reduction_complex;
 pub mod reduction_plan;
 mod repeating;
 mod resampling;
@@ -58,6 +63,8 @@ mod rotary;
 mod sampling;
 mod scaling;
 mod scan;
+mod scatter_list;
+mod scatter_mean;
 mod scattering;
 mod select;
 mod several;
@@ -67,6 +74,7 @@ mod slopes;
 mod softmax;
 mod softmax_masked;
 mod sorting;
+mod suppression;
 mod sync_batch;
 mod temporal;
 mod unary;
@@ -90,6 +98,7 @@ pub const ROWS: &[&[Row]] = &[
     attention::ROWS,
     attention::MERGING_ROWS,
     masking::ROWS,
+    causal_conv::ROWS,
     chunking::ROWS,
     batch_matmul::ROWS,
     clamp::ROWS,
@@ -110,7 +119,9 @@ pub const ROWS: &[&[Row]] = &[
     embedding::ROWS,
     embedding_bag::ROWS,
     foreach::ROWS,
+    fourier::ROWS,
     fused::ROWS,
+    fused_matmul::ROWS,
     gating::ROWS,
     indexing::ROWS,
     joining::ROWS,
@@ -122,6 +133,7 @@ pub const ROWS: &[&[Row]] = &[
     repeating::ROWS,
     rotary::ROWS,
     scaling::ROWS,
+    scatter_list::ROWS,
     scattering::ROWS,
     select::ROWS,
     shaping::ROWS,
@@ -164,12 +176,15 @@ pub const NODES: &[&[Node]] = &[
     attention::NODES,
     attention::MERGING_NODES,
     masking::NODES,
+    causal_conv::NODES,
     clamp::NODES,
     class_loss::NODES,
     clipped::NODES,
     compare::NODES,
     complex::NODES,
     convolution::NODES,
+    convolution::SIZED_NODES,
+    convolution::DEPTHWISE_NODES,
     copying::NODES,
     creation::NODES,
     distances::NODES,
@@ -179,7 +194,9 @@ pub const NODES: &[&[Node]] = &[
     embedding_bag::NODES,
     foreach::NODES,
     foreach::REDUCING_NODES,
+    fourier::NODES,
     fused::NODES,
+    fused_matmul::NODES,
     gating::NODES,
     indexing::NODES,
     joining::NODES,
@@ -190,6 +207,7 @@ pub const NODES: &[&[Node]] = &[
     random::NODES,
     rotary::NODES,
     scattering::NODES,
+    slopes::NODES,
     select::NODES,
     shaping::NODES,
     sorting::NODES,
@@ -207,6 +225,9 @@ pub const NODES: &[&[Node]] = &[
     softmax::NODES,
     softmax_masked::NODES,
     batch::NODES,
+    batch_matmul::NODES,
+    instance_norm::NODES,
+    suppression::NODES,
     avg_pool::NODES,
     max_pool::NODES,
     plain_pool::NODES,

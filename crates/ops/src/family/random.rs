@@ -108,6 +108,25 @@ fn uniform(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
+/// Arguments: out, how many numbers, rate, seed, offset.
+fn exponential(call: &mut Call<'_>) -> Result<Plan> {
+    let (out, count, rate) = (call.output(0)?, call.int(1)?, call.float(2)?);
+    call.expect_dtype(0, &out, &[DType::Float, DType::Float16, DType::Bf16])?;
+    if usize::try_from(count) != Ok(out.count()) {
+        let (name, other, have) = (call.parameter(1), call.parameter(0), out.count());
+        return Err(Error::invalid(format!("{name} = {count}, but {other} has {have} elements")));
+    }
+    if rate.is_nan() || rate <= 0.0 {
+        let name = call.parameter(2);
+        return Err(Error::invalid(format!("{name} = {rate} is not above 0")));
+    }
+    let generator = call.generator(3)?;
+    call.plan(move |memory| {
+        kernel::exponential(memory.parallel, memory.out(&out), generator.philox(memory), rate);
+        Ok(())
+    })
+}
+
 /// Integers, in tensors of any type. Arguments: out, from, to (excluded), seed, offset, more offset.
 fn random_integers(call: &mut Call<'_>) -> Result<Plan> {
     let (out, low, high) = (call.output(0)?, call.int(1)?, call.int(2)?);
@@ -184,7 +203,7 @@ fn bernoulli(call: &mut Call<'_>) -> Result<Plan> {
 
 /// Arguments: count, seed, offset, more offset, out.
 fn permutation(call: &mut Call<'_>) -> Result<Plan> {
-    let (count, out) = (call.int(0)?, call.output(4)?);
+    let (count, out) = (call.number(0)?.as_i64(), call.output(4)?);
     let Ok(size) = usize::try_from(count) else {
         let name = call.parameter(0);
         return Err(Error::invalid(format!("{name} = {count} is below 0")));
@@ -254,6 +273,15 @@ fn of_sizes(call: &Call<'_>) -> Result<Vec<Layout>> {
     }
 }
 
+/// As many elements as argument 0 says, of the type that argument 5 names.
+fn permuted(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let count = call.number(0)?.as_i64();
+    match usize::try_from(count) {
+        Ok(size) => Ok(vec![Layout::contiguous(call.dtype(5)?, &[size])]),
+        Err(_) => Err(Error::invalid(format!("{} = {count} is below 0", call.parameter(0)))),
+    }
+}
+
 fn samples(call: &Call<'_>) -> Result<Vec<Layout>> {
     let mut dims = call.layout(0)?.dims().to_vec();
     let count = usize::try_from(call.int(1)?).unwrap_or(0);
@@ -272,6 +300,7 @@ pub const ROWS: &[Row] = &[
     aclnn("NormalTensorTensor", normal_each).with_args(&[A(4), A(0), A(1), A(2), A(3)]),
     aclnn("InplaceUniform", uniform),
     aclnn("InplaceUniformTensor", uniform),
+    aclnn("SimThreadExponential", exponential),
     aclnn("InplaceRandom", random_integers),
     aclnn("InplaceRandomTensor", random_integers),
     aclnn("InplaceRandomWithoutFromTo", integers_of_type),
@@ -317,6 +346,24 @@ pub const NODES: &[Node] = &[
         Infer::By(of_sizes),
         bernoulli,
         &[O(0), A(1), A(2), A(3), No, No, A(0), DTYPE],
+    )
+    .needs_values(&[0])
+    .random(),
+    node(
+        "StatelessRandperm",
+        &["n", "seed", "offset"],
+        &["y"],
+        Infer::By(permuted),
+        permutation,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            No,
+            O(0),
+            Attr("dtype", AttrDefault::Int(DType::Int64 as i64)),
+            Attr("layout", AttrDefault::Int(0)),
+        ],
     )
     .needs_values(&[0])
     .random(),

@@ -5,6 +5,7 @@
 //! The size is that of the type computed in (4 bytes for `float` and the half types, 8 for `double` and whole
 //! numbers, 1 for booleans), 16 with indices, 24 for variances, twice the type's for `LogSumExp`.
 
+use super::reduction_complex;
 use super::reduction_plan::{Axes, reduced_dims};
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -166,15 +167,27 @@ fn amin(call: &mut Call<'_>) -> Result<Plan> {
     with_number!(a.dtype, C => call.fold(a, &axes, (out, None), fold::least::<C>(), single_result))
 }
 
+/// As [`operands`], of inputs of complex numbers too.
+fn truths(call: &mut Call<'_>) -> Result<(Operand, Axes, Operand)> {
+    let a = call.tensor(0)?;
+    if !a.dtype.is_complex() {
+        return operands(call);
+    }
+    let axes = call.axes(1, a.rank(), call.flag_or(3, false)?)?;
+    let out = call.reduced(4, a.dims(), &axes, call.flag_or(2, false)?)?;
+    arithmetic(call, 4, &out)?;
+    Ok((a, axes, out))
+}
+
 fn any(call: &mut Call<'_>) -> Result<Plan> {
-    let (a, axes, out) = operands(call)?;
+    let (a, axes, out) = truths(call)?;
     call.settle_type(4);
     let fold = fold::mapped(false, |x: bool| x, |a, b| a | b);
     call.fold(a, &axes, (out, None), fold, single_result)
 }
 
 fn all(call: &mut Call<'_>) -> Result<Plan> {
-    let (a, axes, out) = operands(call)?;
+    let (a, axes, out) = truths(call)?;
     call.settle_type(4);
     let fold = fold::mapped(true, |x: bool| x, |a, b| a & b);
     call.fold(a, &axes, (out, None), fold, single_result)
@@ -223,6 +236,9 @@ fn arg_extreme<const MAX: bool>(call: &mut Call<'_>) -> Result<Plan> {
 /// Variance or its root, and the mean. Arguments: a, dims, correction, keep, spread, mean or absent.
 fn spread<const ROOT: bool>(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.tensor(0)?;
+    if a.dtype.is_complex() {
+        return reduction_complex::spread::<ROOT>(call);
+    }
     real(call, 0, &a)?;
     let axes = call.axes(1, a.rank(), false)?;
     let correction = match call.has(2) {
@@ -289,6 +305,9 @@ fn spread_around_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 /// A norm. Arguments: a, p (2 when absent), dims, keep, out.
 fn norm(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.tensor(0)?;
+    if a.dtype.is_complex() {
+        return reduction_complex::norm(call);
+    }
     arithmetic(call, 0, &a)?;
     let p = call.scalar_or(1, Scalar::from(2.0))?.as_f64();
     let axes = call.axes(2, a.rank(), false)?;

@@ -9,6 +9,7 @@ use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::kernels::scan::{extremes, scan};
 use cairn_tensor::{DType, Layout, with_number};
+use num_complex::Complex;
 
 /// A dimension from its end on.
 fn reversed(layout: &Layout, dim: usize) -> Layout {
@@ -32,7 +33,9 @@ fn running<const PRODUCT: bool>(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(4, &out, a.dims())?;
     let dim = dimension(call, 1, a.rank())?;
     let (exclusive, reverse) = (call.flag_or(2, false)?, call.flag_or(3, false)?);
-    let (a, out) = match !PRODUCT && a.dtype.is_complex() && out.dtype.is_complex() {
+    let is_complex = a.dtype.is_complex() && out.dtype.is_complex();
+    let (a, out) = match is_complex {
+        true if PRODUCT => (a, out),
         true => (call.parts(0, a)?, call.parts(4, out)?),
         false => {
             call.expect_numbers(0, &a)?;
@@ -46,6 +49,11 @@ fn running<const PRODUCT: bool>(call: &mut Call<'_>) -> Result<Plan> {
         if reverse {
             a = a.with_layout(reversed(&a, dim)).expect("the same elements");
             out = out.with_layout(reversed(&out, dim)).expect("the same elements");
+        }
+        if PRODUCT && is_complex {
+            let one = Complex::new(1.0f64, 0.0);
+            scan(memory.parallel, out, a, dim, exclusive, one, |x, y| x * y);
+            return Ok(());
         }
         let whole = out.dtype().is_integer() || out.dtype() == DType::Bool;
         with_number!(if whole { DType::Int64 } else { DType::Double }, C => match PRODUCT {

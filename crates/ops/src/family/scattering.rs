@@ -2,6 +2,7 @@
 
 use super::indexing::{Indices, expect_within, replaced};
 use super::inputs::{UnaliasedInput, out_of_range};
+use super::scatter_mean::Average;
 use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -216,7 +217,8 @@ pub(super) fn origin(
 /// meet, out, whether what is there before takes part (yes when absent).
 fn scatter_elements(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 5)?;
-    let mode = mode(call, 4)?;
+    let average = Average::read(call, [4, 6], &out)?;
+    let mode = if average.is_some() { ScatterMode::Add } else { mode(call, 4)? };
     let start = match call.flag_or(6, true)? {
         true => None,
         false => neutral(mode, typed(&out, mode)),
@@ -261,7 +263,11 @@ fn scatter_elements(call: &mut Call<'_>) -> Result<Plan> {
                         .map_err(|bad| out_of_range(name, bad))?;
                 }
                 scatter(memory.parallel, target, &targets, values, mode, index)
-                    .map_err(|bad| out_of_range(name, bad))
+                    .map_err(|bad| out_of_range(name, bad))?;
+                if let Some(average) = &average {
+                    average.divide(memory, target, dim, index);
+                }
+                Ok(())
             })
         })
     })
@@ -288,7 +294,7 @@ fn neutral(mode: ScatterMode, dtype: DType) -> Option<Scalar> {
     })
 }
 
-fn at_least_1d(view: ViewMut<'_>) -> ViewMut<'_> {
+pub(super) fn at_least_1d(view: ViewMut<'_>) -> ViewMut<'_> {
     match view.rank() {
         0 => view.with_layout(view.layout().with(0)).expect("the same element"),
         _ => view,

@@ -5,16 +5,17 @@ use super::elementwise::Input;
 use super::reduction_plan::Axes;
 use crate::call::Call;
 use crate::error::{Error, Result};
+use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::ArgSource::{A, No};
-use crate::table::{Row, aclnn};
+use crate::table::ArgSource::{A, No, O};
+use crate::table::{Node, Row, aclnn, node};
 use cairn_tensor::kernels::element::Element;
 use cairn_tensor::kernels::fold;
 use cairn_tensor::kernels::map::{map1, map2, map3};
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::kernels::random::uniform;
-use cairn_tensor::{DType, with_real};
+use cairn_tensor::{DType, Layout, with_real};
 
 const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
 
@@ -126,3 +127,17 @@ pub const ROWS: &[Row] = &[
         A(0),
     ]),
 ];
+
+fn gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(vec![call.layout(1)?.packed(), call.layout(2)?.packed()])
+}
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[node(
+    "PReluGrad",
+    &["grads", "features", "weights"],
+    &["dx", "da"],
+    Infer::By(gradients),
+    prelu_backward,
+    &[A(0), A(1), A(2), O(0), O(1)],
+)];

@@ -411,8 +411,52 @@ fn gather_stats_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![mean, variance, mean, variance])
 }
 
+/// What the weight's gradient is made of. Arguments: sums of gradients, sums of their products with inputs, means, ones by
+/// deviations, sums of products with distances from the mean, gradients of the weight.
+fn backward_reduce(call: &mut Call<'_>) -> Result<Plan> {
+    let outs = [call.output(4)?, call.output(5)?];
+    let [distances, gradient] = &outs;
+    let mut inputs = Vec::with_capacity(4);
+    for at in 0..4 {
+        inputs.push(call.read(at, &[distances, gradient])?);
+        call.expect_dtype(at, &inputs[at], &[DType::Float, DType::Float16, DType::Bf16])?;
+    }
+    let [sums, products, mean, scale] = inputs[..] else { unreachable!("four of them") };
+    let expected = [(1, *products), (2, *mean), (3, *scale), (4, **distances), (5, **gradient)];
+    for (at, one) in expected {
+        call.expect_dims(at, &one, sums.dims())?;
+        call.expect_same(at, &one, 0, &sums)?;
+    }
+    let (distances, gradient) = (*distances, *gradient);
+    let wide = call.scratch(DType::Float, sums.dims());
+    call.plan(move |memory| {
+        let (parallel, wide) = (memory.parallel, memory.scratch(&wide));
+        let (sums, products, mean) = (sums.view(memory), products.view(memory), mean.view(memory));
+        map3(parallel, wide, sums, products, mean, |sum: f32, product: f32, mean: f32| {
+            product - sum * mean
+        });
+        let (scale, wide) = (scale.view(memory), wide.view());
+        map2(parallel, memory.out(&gradient), wide, scale, |x: f32, scale: f32| x * scale);
+        copy(parallel, memory.out(&distances), wide);
+        Ok(())
+    })
+}
+
+fn two_like_the_first(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let one = call.layout(0)?.packed();
+    Ok(vec![one, one])
+}
+
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
+    node(
+        "SyncBatchNormBackwardReduce",
+        &["sum_dy", "sum_dy_dx_pad", "mean", "invert_std"],
+        &["sum_dy_xmu", "y"],
+        Infer::By(two_like_the_first),
+        backward_reduce,
+        &[A(0), A(1), A(2), A(3), O(0), O(1)],
+    ),
     node(
         "BNInfer",
         &["x", "scale", "offset", "mean", "variance"],

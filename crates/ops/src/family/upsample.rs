@@ -340,8 +340,123 @@ fn node_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(dtype, &image_dims(call)?)])
 }
 
+/// The cubic rule of a node. Arguments: .., aligned corners, scales, from 2 on.
+fn cubic_steps(call: &Call<'_>, input: &[usize], outputs: &[usize], dtype: DType) -> Result<Steps> {
+    let alignment = aligned(call, 2)?;
+    let factors = if call.has(3) { call.floats(3)? } else { Vec::new() };
+    let factor = |i: usize| factors.get(i).copied().filter(|factor| *factor > 0.0);
+    let wide = dtype == DType::Double;
+    Ok(steps(CUBIC, input, outputs, |i| Scaling { alignment, factor: factor(i), wide }))
+}
+
+/// Arguments: x, sizes, aligned corners, scales, -, y.
+fn node_cubic(call: &mut Call<'_>) -> Result<Plan> {
+    let (x, out) = (call.layout(0)?, call.layout(5)?);
+    expect_images(call, 0, &x, 2)?;
+    let outputs = output_size(call, 1, 2)?;
+    call.expect_dims(5, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
+    let steps = cubic_steps(call, spatial_sizes(x.dims(), 2, false), &outputs, x.dtype)?;
+    summed(call, (0, 5), 2, false, &steps, false)
+}
+
+/// The gradient. Arguments: grads, the image, aligned corners, scales, -, y.
+fn node_cubic_backward(call: &mut Call<'_>) -> Result<Plan> {
+    let (dy, image, dx) = (call.layout(0)?, call.layout(1)?, call.layout(5)?);
+    expect_images(call, 0, &dy, 2)?;
+    expect_images(call, 1, &image, 2)?;
+    call.expect_dims(5, &dx, image.dims())?;
+    let outputs = spatial_sizes(dy.dims(), 2, false);
+    call.expect_dims(0, &dy, &with_spatial_sizes(image.dims(), outputs, false))?;
+    let steps = cubic_steps(call, spatial_sizes(image.dims(), 2, false), outputs, dy.dtype)?;
+    summed(call, (0, 5), 2, false, &steps, true)
+}
+
+/// The sizes of an image of three dimensions with more or fewer positions: as argument `at` says, or by the factors after it.
+fn sizes_or_factors(call: &Call<'_>, at: usize, input: &[usize]) -> Result<Vec<usize>> {
+    let has_sizes = call.has(at) && !call.ints(at)?.is_empty();
+    let factors = if call.has(at + 1) { call.floats(at + 1)? } else { Vec::new() };
+    if has_sizes {
+        return output_size(call, at, input.len());
+    }
+    let (name, sizes) = (call.parameter(at + 1), input.iter().zip(&factors));
+    let outputs: Vec<usize> = { sizes }
+        .map(|(size, factor)| {
+            (*size as f64 * factor).floor().clamp(0.0, f64::from(i32::MAX)) as usize
+        })
+        .collect();
+    match outputs.len() == input.len() && factors.len() == input.len() && !outputs.contains(&0) {
+        true => Ok(outputs),
+        false => {
+            let (other, count) = (call.parameter(at), input.len());
+            Err(Error::invalid(format!(
+                "{name} = {factors:?} without {other}: expected {count} factors that leave positions"
+            )))
+        }
+    }
+}
+
+/// The nearest rule of a node. Argument `at`: factors.
+fn nearest_steps(
+    call: &Call<'_>,
+    at: usize,
+    input: &[usize],
+    outputs: &[usize],
+    dtype: DType,
+) -> Result<Steps> {
+    let factors = if call.has(at) { call.floats(at)? } else { Vec::new() };
+    let factor = |i: usize| factors.get(i).copied().filter(|factor| *factor > 0.0);
+    let scaling = |i: usize| Scaling {
+        alignment: Alignment::Centres,
+        factor: factor(i),
+        wide: dtype == DType::Double,
+    };
+    Ok(steps(Rule::Nearest, input, outputs, scaling))
+}
+
+/// Arguments: x, sizes, factors, y.
+fn node_nearest(call: &mut Call<'_>) -> Result<Plan> {
+    let (x, out) = (call.layout(0)?, call.layout(3)?);
+    expect_images(call, 0, &x, 3)?;
+    let input = spatial_sizes(x.dims(), 3, false);
+    let outputs = sizes_or_factors(call, 1, input)?;
+    call.expect_dims(3, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
+    let steps = nearest_steps(call, 2, input, &outputs, x.dtype)?;
+    moved(call, (0, 3), 3, &steps)
+}
+
+fn node_nearest_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let x = call.layout(0)?;
+    expect_images(call, 0, &x, 3)?;
+    let outputs = sizes_or_factors(call, 1, spatial_sizes(x.dims(), 3, false))?;
+    Ok(vec![Layout::contiguous(x.dtype, &with_spatial_sizes(x.dims(), &outputs, false))])
+}
+
+/// Arguments: grads, sizes of the output, factors, y, sizes of the image.
+fn node_nearest_backward(call: &mut Call<'_>) -> Result<Plan> {
+    let (dy, dx, sizes) = (call.layout(0)?, call.layout(3)?, call.sizes(4)?);
+    call.expect_dims(3, &dx, &sizes)?;
+    expect_images(call, 3, &dx, 3)?;
+    let input = spatial_sizes(&sizes, 3, false);
+    let outputs = sizes_or_factors(call, 1, input)?;
+    call.expect_dims(0, &dy, &with_spatial_sizes(&sizes, &outputs, false))?;
+    let steps = nearest_steps(call, 2, input, &outputs, dy.dtype)?;
+    summed(call, (0, 3), 3, false, &steps, true)
+}
+
+fn node_nearest_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(vec![Layout::contiguous(call.layout(0)?.dtype, &call.sizes(4)?)])
+}
+
+fn node_cubic_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let x = call.layout(0)?;
+    frame(call, 0, &x, 2, false)?;
+    let dims = with_spatial_sizes(x.dims(), &output_size(call, 1, 2)?, false);
+    Ok(vec![Layout::contiguous(x.dtype, &dims)])
+}
+
 const CORNERS: ArgSource = Attr("align_corners", AttrDefault::Flag(false));
 const CENTRES: ArgSource = Attr("half_pixel_centers", AttrDefault::Flag(false));
+const SIZES: ArgSource = Attr("output_size", AttrDefault::Ints(&[]));
 const SCALES: ArgSource = Attr("scales", AttrDefault::None);
 
 /// The operators of this family by IR name.
@@ -380,5 +495,38 @@ pub const NODES: &[Node] = &[
         Infer::By(node_gradient),
         node_backward,
         &[A(0), A(1), CORNERS, CENTRES, SCALES, O(0), B(true)],
+    ),
+    node(
+        "ResizeBicubicV2",
+        &["x", "size"],
+        &["y"],
+        Infer::By(node_cubic_output),
+        node_cubic,
+        &[A(0), A(1), CORNERS, SCALES, No, O(0)],
+    )
+    .needs_values(&[1]),
+    node(
+        "ResizeBicubicV2Grad",
+        &["grads", "original_image"],
+        &["y"],
+        Infer::Like(1),
+        node_cubic_backward,
+        &[A(0), A(1), CORNERS, SCALES, No, O(0)],
+    ),
+    node(
+        "UpsampleNearest3d",
+        &["x"],
+        &["y"],
+        Infer::By(node_nearest_output),
+        node_nearest,
+        &[A(0), SIZES, SCALES, O(0)],
+    ),
+    node(
+        "UpsampleNearest3dGrad",
+        &["grad_output"],
+        &["y"],
+        Infer::By(node_nearest_gradient),
+        node_nearest_backward,
+        &[A(0), SIZES, SCALES, O(0), Attr("input_size", AttrDefault::Required)],
     ),
 ];

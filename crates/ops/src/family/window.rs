@@ -272,10 +272,14 @@ impl PoolOptions {
         }
     }
 
-    /// Padded by a list of pairs, before and after each dimension; by nothing where it is absent.
+    /// Padded by a list of pairs, before and after each dimension, or of one number for both; by nothing where it is absent.
     pub fn with_pairs(mut self, call: &Call<'_>, at: usize) -> Result<PoolOptions> {
         let spatial = self.kernel.len();
-        let pairs = numbers_or(call, at, 2 * spatial, 0, &vec![0; 2 * spatial])?;
+        let both_sides = call.has(at) && call.ints(at)?.len() == spatial;
+        let pairs = match both_sides {
+            true => numbers(call, at, spatial, 0)?.into_iter().flat_map(|one| [one; 2]).collect(),
+            false => numbers_or(call, at, 2 * spatial, 0, &vec![0; 2 * spatial])?,
+        };
         for i in 0..spatial {
             (self.before[i], self.after[i]) = (pairs[2 * i], pairs[2 * i + 1]);
             let span = self.dilation[i] * (self.kernel[i] - 1) + 1;

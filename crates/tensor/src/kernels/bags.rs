@@ -25,8 +25,8 @@ pub struct Bags<'v> {
     pub table: View<'v>,
     /// The rows of all bags, one bag after the other.
     pub index: View<'v>,
-    /// Where each bag begins among them; the last also where it ends, if there is one place more than bags. Without,
-    /// all bags have the same length.
+    /// Where each bag begins among them; there may be one place more than bags, and the last bag goes on to the last index
+    /// all the same. Without, all bags have the same length.
     pub starts: Option<View<'v>>,
     /// How many bags.
     pub count: usize,
@@ -57,8 +57,7 @@ pub struct BagOutputs<'v> {
 pub enum BadBag {
     /// An index is no row.
     Index(BadIndex),
-    /// The start of a bag is before that of its neighbour, or outside of the indices; the first is not 0, or the end of
-    /// the last is not the number of indices.
+    /// The start of a bag is before that of its neighbour, or outside of the indices; or the first is not 0.
     Start(usize, i64),
 }
 
@@ -66,7 +65,7 @@ impl Bags<'_> {
     fn start(&self, bag: usize) -> i64 {
         let indices = self.index.count();
         match self.starts {
-            Some(starts) if bag < starts.count() => PositionAccess::new(starts).get(&[bag]),
+            Some(starts) if bag < self.count => PositionAccess::new(starts).get(&[bag]),
             Some(_) => indices as i64,
             None => (bag * indices / self.count.max(1)) as i64,
         }
@@ -75,14 +74,10 @@ impl Bags<'_> {
     fn check(&self) -> Result<(), BadBag> {
         let indices = self.index.count() as i64;
         let mut before = 0;
-        for bag in 0..=self.count {
-            let start = self.start(bag);
-            let valid = match bag {
-                0 if self.count > 0 => start == 0,
-                _ if bag == self.count => start == indices,
-                _ => start >= before && start <= indices,
-            };
-            if !valid && self.starts.is_some() {
+        let Some(starts) = self.starts else { return Ok(()) };
+        for bag in 0..starts.count() {
+            let start: i64 = PositionAccess::new(starts).get(&[bag]);
+            if start < before || start > indices || (bag == 0 && self.count > 0 && start != 0) {
                 return Err(BadBag::Start(bag, start));
             }
             before = start;

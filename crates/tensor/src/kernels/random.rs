@@ -116,6 +116,17 @@ pub fn normal(
     });
 }
 
+/// With the density `rate * exp(-rate * x)`, for `x` from 0 on. Elements are `f32`, `f16` or `bf16`.
+pub fn exponential(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, rate: f64) {
+    generate::<f32>(parallel, out, philox, 1, |words, values| {
+        for (value, word) in values.iter_mut().zip(words) {
+            // From above 0 to below 1, in the middle of 2^31 parts: its logarithm is finite.
+            let share = ((word >> 1) as f64 + 0.5) * (1.0 / 2_147_483_648.0);
+            *value = (-share.ln() / rate) as f32;
+        }
+    });
+}
+
 /// Pairs of normal numbers that are made side by side.
 const PAIRS: usize = 16;
 

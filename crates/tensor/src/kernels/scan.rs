@@ -1,5 +1,6 @@
 //! Scans: the running result at each index of a line.
 
+use super::element::Compute;
 use super::lines::{BUFFER, Lines};
 use super::number::Number;
 use crate::parallel::Parallel;
@@ -10,7 +11,7 @@ const TILE: usize = 256;
 
 /// `out[i] = merge(start, a[0], .., a[i])` along a dimension, in `C`; without `a[i]` itself if `exclusive`.
 /// Sizes are equal; `a` is `out` itself or does not overlap it.
-pub fn scan<C: Number>(
+pub fn scan<C: Compute>(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
     a: View<'_>,

@@ -116,6 +116,19 @@ REG_OP(Conv3DTranspose)
     .ATTR(offset_x, Int, 0)
     .CAIRN_OP_END_BUILT_IN(Conv3DTranspose)
 
+REG_OP(DepthwiseConv2D)
+    .INPUT(x, TensorType::ALL())
+    .INPUT(filter, TensorType::ALL())
+    .OPTIONAL_INPUT(bias, TensorType::ALL())
+    .OPTIONAL_INPUT(offset_w, TensorType::ALL())
+    .OUTPUT(y, TensorType::ALL())
+    .REQUIRED_ATTR(strides, ListInt)
+    .ATTR(dilations, ListInt, {1, 1, 1, 1})
+    .REQUIRED_ATTR(pads, ListInt)
+    .ATTR(data_format, String, "NHWC")
+    .ATTR(offset_x, Int, 0)
+    .CAIRN_OP_END_BUILT_IN(DepthwiseConv2D)
+
 }  // namespace ge
 
 #endif

@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use cairn_tensor::{DType, Layout};
 
 // Arguments of every function here: up to three inputs, bias, offset_w, strides, pads, dilations, groups, data_format,
-// output_padding, offset_x, out, the number of axes.
+// output_padding, offset_x, out, the number of axes, and, for depthwise ones, which argument is the filter or its sizes.
 const BIAS: usize = 3;
 const OFFSET_W: usize = 4;
 const STRIDES: usize = 5;
@@ -22,11 +22,13 @@ const OUTPUT_PADDING: usize = 10;
 const OFFSET_X: usize = 11;
 const OUT: usize = 12;
 const AXES: usize = 13;
+const DEPTHWISE: usize = 14;
 
 /// Windows and the order of dimensions.
 fn windows(call: &Call<'_>) -> Result<(Windows, DataFormat)> {
     let axes = call.int(AXES)? as usize;
-    let format = DataFormat::read(call, DATA_FORMAT, axes)?;
+    let mut format = DataFormat::read(call, DATA_FORMAT, axes)?;
+    format.depthwise = call.has(DEPTHWISE);
     let output_padding = match call.has(OUTPUT_PADDING) {
         true => of_dims(call, OUTPUT_PADDING, axes, format, (0, 0))?,
         false => [0; 3],
@@ -37,7 +39,10 @@ fn windows(call: &Call<'_>) -> Result<(Windows, DataFormat)> {
         dilation: of_dims(call, DILATIONS, axes, format, (1, 1))?,
         padding: padding_pairs(call, PADS, axes)?,
         output_padding,
-        groups: groups(call, GROUPS)?,
+        groups: match format.depthwise {
+            true => channels_of_filter(call)?,
+            false => groups(call, GROUPS)?,
+        },
     };
     if call.has(OFFSET_W) || call.int_or(OFFSET_X, 0)? != 0 {
         let (one, other) = (call.parameter(OFFSET_W), call.parameter(OFFSET_X));
@@ -48,7 +53,29 @@ fn windows(call: &Call<'_>) -> Result<(Windows, DataFormat)> {
     Ok((windows, format))
 }
 
-/// Sizes that an input names.
+/// The channels of a depthwise filter, each of which is a group.
+fn channels_of_filter(call: &Call<'_>) -> Result<usize> {
+    let at = call.int(DEPTHWISE)? as usize;
+    let dims = match call.layout(at) {
+        Ok(layout) if layout.rank() == 4 => layout.dims().to_vec(),
+        Ok(layout) if !layout.dtype.is_integer() => {
+            let (name, dims) = (call.parameter(at), layout.dims());
+            return Err(Error::invalid(format!(
+                "{name} has the sizes {dims:?}: expected rows, columns, channels and outputs of each"
+            )));
+        }
+        _ => named(call, at, 2)?,
+    };
+    match dims[2] {
+        channels @ 1.. => Ok(channels),
+        _ => {
+            let name = call.parameter(at);
+            Err(Error::invalid(format!("{name} {dims:?} has no channels")))
+        }
+    }
+}
+
+/// Sizes that an input or an attribute names.
 fn named(call: &Call<'_>, at: usize, axes: usize) -> Result<Vec<usize>> {
     let dims = call.sizes(at)?;
     if dims.len() == axes + 2 {

@@ -81,6 +81,9 @@ const GRADIENT_3D: &[ArgSource] =
 const OF_INPUT: &[&str] = &["input_size", "filter", "out_backprop"];
 const OF_FILTER: &[&str] = &["x", "filter_size", "out_backprop"];
 
+const INPUT_SIZE: ArgSource = Attr("input_size", AttrDefault::Required);
+const FILTER_SIZE: ArgSource = Attr("filter_size", AttrDefault::Required);
+
 const fn forward(name: &'static str, arg_sources: &'static [ArgSource]) -> Node {
     let infer = Infer::By(by_name::convolution_output);
     node(name, FORWARD, &["y"], infer, by_name::convolution, arg_sources)
@@ -100,6 +103,69 @@ const fn of_filter(name: &'static str, arg_sources: &'static [ArgSource]) -> Nod
     let infer = Infer::By(by_name::filter_output);
     node(name, OF_FILTER, &["y"], infer, by_name::of_filter, arg_sources).needs_values(&[1])
 }
+
+/// With the sizes of the input as an attribute.
+const fn to_input(name: &'static str, arg_sources: &'static [ArgSource]) -> Node {
+    let infer = Infer::By(by_name::input_output);
+    node(name, &["filter", "out_backprop"], &["y"], infer, by_name::of_input, arg_sources)
+}
+
+/// With the sizes of the filter as an attribute.
+const fn to_filter(name: &'static str, arg_sources: &'static [ArgSource]) -> Node {
+    let infer = Infer::By(by_name::filter_output);
+    node(name, &["x", "out_backprop"], &["y"], infer, by_name::of_filter, arg_sources)
+}
+
+/// With the sizes of the output as an attribute.
+const fn transposed_to(name: &'static str, arg_sources: &'static [ArgSource]) -> Node {
+    let infer = Infer::By(by_name::transposed_output);
+    node(name, FORWARD, &["y"], infer, by_name::transposed, arg_sources)
+}
+
+/// The operators of this family with sizes as attributes.
+#[rustfmt::skip]
+pub const SIZED_NODES: &[Node] = &[
+    to_input("Conv2DBackpropInputD", &[
+        INPUT_SIZE, A(0), A(1), No, No, STRIDES, PADS, ONES_2D, GROUPS, FORM_2D, No, No, O(0), I(2),
+    ]),
+    to_input("Conv3DBackpropInputD", &[
+        INPUT_SIZE, A(0), A(1), No, No, STRIDES, PADS, ONES_3D, GROUPS, FORM_3D, No, No, O(0), I(3),
+    ]),
+    to_filter("Conv2DBackpropFilterD", &[
+        A(0), FILTER_SIZE, A(1), No, No, STRIDES, PADS, ONES_2D, GROUPS, FORM_2D, No, No, O(0), I(2),
+    ]),
+    to_filter("Conv3DBackpropFilterD", &[
+        A(0), FILTER_SIZE, A(1), No, No, STRIDES, PADS, ONES_3D, GROUPS, FORM_3D, No, No, O(0), I(3),
+    ]),
+    transposed_to("Conv2DTransposeD", &[
+        INPUT_SIZE, A(0), A(1), A(2), A(3), STRIDES, PADS, ONES_2D, GROUPS, FORM_2D, BEYOND_2D, OFFSET, O(0), I(2),
+    ]),
+    transposed_to("Conv3DTransposeD", &[
+        INPUT_SIZE, A(0), A(1), A(2), A(3), STRIDES, PADS, ONES_3D, GROUPS, FORM_3D, BEYOND_3D, OFFSET, O(0), I(3),
+    ]),
+];
+
+/// Depthwise ones.
+#[rustfmt::skip]
+pub const DEPTHWISE_NODES: &[Node] = &[
+    node("DepthwiseConv2D", FORWARD, &["y"], Infer::By(by_name::convolution_output), by_name::convolution, &[
+        A(0), A(1), No, A(2), A(3), STRIDES, PADS, ONES_2D, No, FORM_2D, No, OFFSET, O(0), I(2), I(1),
+    ]),
+    node("DepthwiseConv2DBackpropInput", OF_INPUT, &["input_grad"], Infer::By(by_name::input_output), by_name::of_input, &[
+        A(0), A(1), A(2), No, No, STRIDES, PADS, ONES_2D, No, FORM_2D, No, No, O(0), I(2), I(1),
+    ])
+    .needs_values(&[0]),
+    node("DepthwiseConv2DBackpropInputD", &["filter", "out_backprop"], &["input_grad"], Infer::By(by_name::input_output), by_name::of_input, &[
+        INPUT_SIZE, A(0), A(1), No, No, STRIDES, PADS, ONES_2D, No, FORM_2D, No, No, O(0), I(2), I(1),
+    ]),
+    node("DepthwiseConv2DBackpropFilter", &["input", "filter_size", "out_backprop"], &["filter_grad"], Infer::By(by_name::filter_output), by_name::of_filter, &[
+        A(0), A(1), A(2), No, No, STRIDES, PADS, ONES_2D, No, FORM_2D, No, No, O(0), I(2), I(1),
+    ])
+    .needs_values(&[1]),
+    node("DepthwiseConv2DBackpropFilterD", &["input", "out_backprop"], &["filter_grad"], Infer::By(by_name::filter_output), by_name::of_filter, &[
+        A(0), FILTER_SIZE, A(1), No, No, STRIDES, PADS, ONES_2D, No, FORM_2D, No, No, O(0), I(2), I(1),
+    ]),
+];
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[

@@ -108,6 +108,9 @@ pub fn of_dims(
 pub struct DataFormat {
     /// Channels come last, and those of weights before their outputs.
     pub channels_last: bool,
+    /// Weights are rows, columns, channels of the larger side, and how many outputs each of these has, whatever the order of
+    /// the other tensors.
+    pub depthwise: bool,
 }
 
 impl DataFormat {
@@ -116,8 +119,8 @@ impl DataFormat {
         let text = call.text(at)?;
         let [first, last] = if axes == 2 { ["NCHW", "NHWC"] } else { ["NCDHW", "NDHWC"] };
         match text {
-            _ if text == first => Ok(DataFormat { channels_last: false }),
-            _ if text == last => Ok(DataFormat { channels_last: true }),
+            _ if text == first => Ok(DataFormat { channels_last: false, depthwise: false }),
+            _ if text == last => Ok(DataFormat { channels_last: true, depthwise: false }),
             _ => {
                 let name = call.parameter(at);
                 Err(Error::invalid(format!("{name} = {text:?}: expected {first:?} or {last:?}")))
@@ -136,6 +139,11 @@ impl DataFormat {
 
     /// The dimensions of weights, outputs and inputs first.
     pub fn weights(self, layout: Layout) -> Layout {
+        if let (true, &[rows, columns, channels, each]) = (self.depthwise, layout.dims()) {
+            let outputs = layout.permuted(&[2, 3, 0, 1]);
+            let dims = [channels.saturating_mul(each), 1, rows, columns];
+            return outputs.reshaped(&dims).unwrap_or(layout);
+        }
         match (self.channels_last, layout.rank()) {
             (true, 4) => layout.permuted(&[3, 2, 0, 1]),
             (true, 5) => layout.permuted(&[4, 3, 0, 1, 2]),

@@ -307,7 +307,7 @@ pub fn run_gradients(
     layer.to_bias = task.to_bias;
     let to_x = task.to_x.map(|out| (out, call.scratch(DType::Float, out.dims())));
     layer.to_x = to_x.map(|(_, scratch)| (Target::Scratch(scratch, *scratch), false));
-    layer.take_scratch(call, &sizes);
+    layer.take_scratch(call, &sizes, lengths.is_some());
     let name = call.parameter(lengths_at);
     call.plan(move |memory| {
         reads.iter().for_each(|read| read.prepare(memory));

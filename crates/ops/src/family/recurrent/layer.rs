@@ -9,8 +9,8 @@ use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::kernels::matmul::{matmul, panels};
 use cairn_tensor::kernels::recurrent::{
-    Gru, GruGradients, Lstm, LstmGradients, Recurrence, column_sums, gather_bias, gru,
-    gru_gradients, lstm, lstm_gradients,
+    Gru, GruGradients, Lstm, LstmGradients, Recurrence, clear_inactive, column_sums, gather_bias,
+    gru, gru_gradients, lstm, lstm_gradients,
 };
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
 
@@ -393,11 +393,12 @@ impl Gradients {
         }
     }
 
-    /// Takes the scratch of its products.
-    pub fn take_scratch(&mut self, call: &mut Call<'_>, sizes: &Sizes) {
+    /// Takes the scratch of its products. Where rows `vary` in how many steps they take part in, inputs are copied: what lies
+    /// after a row's end must not reach the weights, not even as NaN.
+    pub fn take_scratch(&mut self, call: &mut Call<'_>, sizes: &Sizes, vary: bool) {
         let x = *self.x.layout();
         let lines = [sizes.steps * sizes.rows, *x.dims().last().expect("three dimensions")];
-        if x.reshaped(&lines).is_none() {
+        if vary || x.reshaped(&lines).is_none() {
             self.line = Some(call.scratch(x.dtype, x.dims()));
         }
         let float = |dims: &[usize]| Layout::contiguous(DType::Float, dims);
@@ -469,7 +470,7 @@ impl Gradients {
             }
         };
         end(memory, state, &self.to_first);
-        self.multiply(memory, gates, others, before.view());
+        self.multiply(memory, gates, others, before.view(), scratch.active(memory));
         for (index, (out, gates)) in self.to_bias.iter().zip([gates, others]).enumerate() {
             if let Some(out) = out {
                 let sums = at(memory.scratch(&scratch.bias), index);
@@ -486,12 +487,16 @@ impl Gradients {
         gates: ViewMut<'_>,
         others: ViewMut<'_>,
         before: View<'_>,
+        active: Option<View<'_>>,
     ) {
         if let Some(out) = &self.to_weights[0] {
             let x = self.x.view(memory);
             let x = match &self.line {
                 Some(line) => {
                     copy(memory.parallel, memory.scratch(line), x);
+                    if let Some(active) = active {
+                        clear_inactive(memory.parallel, memory.scratch(line), active);
+                    }
                     memory.scratch(line).view()
                 }
                 None => x,

@@ -554,7 +554,7 @@ fn backward(call: &mut Call<'_>, arg_indices: &'static ArgIndices, outputs: usiz
             let mine = &to_params[at * each..(at + 1) * each];
             planned.to_weights = [Some(mine[0]), Some(mine[1])];
             planned.to_bias = [mine.get(2).copied(), mine.get(3).copied()];
-            planned.take_scratch(call, &network.sizes);
+            planned.take_scratch(call, &network.sizes, scratch.active.is_some());
             layers.push(planned);
         }
         above = Some(Source::Scratch(to, *to));

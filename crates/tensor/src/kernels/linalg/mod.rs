@@ -114,6 +114,11 @@ impl<'a, F: Field> Stack<'a, F> {
         })
     }
 
+    /// How many matrices there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
     /// As a tensor of these sizes, which have as many elements.
     ///
     /// # Panics
@@ -128,7 +133,7 @@ impl<'a, F: Field> Stack<'a, F> {
     /// # Safety
     /// No other thread has the same one, and this one has it once.
     #[allow(clippy::mut_from_ref)]
-    unsafe fn matrix(&self, at: usize) -> &'a mut [F] {
+    pub(in crate::kernels) unsafe fn matrix(&self, at: usize) -> &'a mut [F] {
         let item = size_of::<F>();
         let bytes = self.bytes.part(at * self.each * item, self.each * item);
         // SAFETY: aligned and long enough, as `new` saw; all bytes are numbers; the caller guarantees the rest.

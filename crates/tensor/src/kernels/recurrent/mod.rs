@@ -101,6 +101,26 @@ pub fn mark_by_lengths(active: ViewMut<'_>, lengths: View<'_>) -> Result<(), (us
     Ok(())
 }
 
+/// Puts zeros into the rows of `rows` (steps by rows by elements) that take no part in a step, by `active` of
+/// [`Recurrence`].
+pub fn clear_inactive(parallel: &dyn Parallel, rows: ViewMut<'_>, active: View<'_>) {
+    let [steps, count, length] = [0, 1, 2].map(|at| rows.dims()[at]);
+    let least = (LEAST / length.max(1)).max(1);
+    split(parallel, steps * count, 1, least, |range| {
+        let zeros = [0.0; STRIP];
+        for at in range {
+            let (step, row, mut flag) = (at / count, at % count, [0.0]);
+            fetch(&active, &[step, row], &mut flag);
+            if flag[0] != 0.0 {
+                continue;
+            }
+            for start in (0..length).step_by(STRIP) {
+                put(&Some(rows), &[step, row, start], &zeros[..STRIP.min(length - start)]);
+            }
+        }
+    });
+}
+
 /// The sums of the columns of `a` (`f32`, contiguous, rows by columns), into `out` (`f32`, contiguous).
 pub fn column_sums(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
     const BLOCK: usize = 64;

@@ -1,0 +1,96 @@
+//! Variances and norms of complex numbers, which are real.
+//!
+//! Workspace: of a variance those of both parts, in `f64`, beside what reductions take.
+
+use super::reduction_plan::Axes;
+use crate::call::Call;
+use crate::error::Result;
+use crate::plan::{Operand, Plan};
+use cairn_tensor::kernels::element::Element;
+use cairn_tensor::kernels::fold::{self, Moments};
+use cairn_tensor::kernels::map::map2;
+use cairn_tensor::kernels::number::Number;
+use cairn_tensor::{DType, Scalar};
+use num_complex::Complex;
+
+/// Types of real results; a caller may have made its output of the inputs' type.
+const RESULTS: &[DType] = &[
+    DType::Float,
+    DType::Double,
+    DType::Float16,
+    DType::Bf16,
+    DType::Complex64,
+    DType::Complex128,
+];
+
+/// The variance, or its root: the sum of the variances of both parts. Arguments: a, dims, correction, keep, spread, mean or
+/// absent.
+pub fn spread<const ROOT: bool>(call: &mut Call<'_>) -> Result<Plan> {
+    let a = call.tensor(0)?;
+    let axes: Axes = call.axes(1, a.rank(), false)?;
+    let correction = call.scalar_or(2, 1)?.as_f64();
+    let keep = call.flag_or(3, false)?;
+    let out = call.reduced(4, a.dims(), &axes, keep)?;
+    call.expect_dtype(4, &out, RESULTS)?;
+    let mean = match call.has(5) {
+        true => Some(call.reduced(5, a.dims(), &axes, keep)?),
+        false => None,
+    };
+    if let Some(mean) = &mean {
+        call.expect_same(5, mean, 0, &a)?;
+    }
+    let outs: Vec<&Operand> = [Some(&out), mean.as_ref()].into_iter().flatten().collect();
+    let parts = [0, 1].map(|which| a.with_layout(a.part(which)));
+    let parts = parts.map(|part| call.in_place_input(part, &outs));
+    let fold = fold::moments::<f64>();
+    let plans = parts.map(|part| call.plan_reduction(&part.layout(), &axes, &fold));
+    let spreads = [0; 2].map(|_| call.scratch(DType::Double, out.dims()));
+    call.plan(move |memory| {
+        let end = |all: Moments| {
+            let variance = all.squares / (all.count - correction).max(0.0);
+            (variance, if all.count > 0.0 { all.mean } else { f64::NAN })
+        };
+        // What is copied is copied before anything is written.
+        let views = parts.map(|part| part.view(memory));
+        let spreads = spreads.map(|one| memory.scratch(&one));
+        for which in 0..2 {
+            let mean = mean.map(|mean| memory.out(&mean.with_layout(mean.part(which as isize))));
+            plans[which].run(memory, views[which], fold, (spreads[which], mean), end);
+        }
+        let [one, other] = spreads.map(|one| one.view());
+        map2(memory.parallel, memory.out(&out), one, other, |x: f64, y: f64| {
+            if ROOT { (x + y).sqrt() } else { x + y }
+        });
+        Ok(())
+    })
+}
+
+/// The norm of the numbers' sizes. Arguments: a, p (2 when absent), dims, keep, out.
+pub fn norm(call: &mut Call<'_>) -> Result<Plan> {
+    let a = call.tensor(0)?;
+    let p = call.scalar_or(1, Scalar::from(2.0))?.as_f64();
+    let axes = call.axes(2, a.rank(), false)?;
+    let out = call.reduced(4, a.dims(), &axes, call.flag_or(3, false)?)?;
+    call.expect_dtype(4, &out, RESULTS)?;
+    type Z = Complex<f64>;
+    let single = |value: f64| (value, false);
+    if p == 2.0 {
+        let squares = fold::mapped(0.0, |z: Z| z.norm_sqr(), |x: f64, y: f64| x + y);
+        return call.fold(a, &axes, (out, None), squares, move |all: f64| single(all.sqrt()));
+    }
+    if p == f64::NEG_INFINITY {
+        let sizes = fold::mapped(f64::GREATEST, |z: Z| z.norm(), Number::least);
+        return call.fold(a, &axes, (out, None), sizes, single);
+    }
+    if p == f64::INFINITY {
+        let sizes = fold::mapped(0.0, |z: Z| z.norm(), Number::greatest);
+        return call.fold(a, &axes, (out, None), sizes, single);
+    }
+    let of = move |z: Z| match p {
+        0.0 => f64::from(u8::from(z.to_bool())),
+        1.0 => z.norm(),
+        _ => z.norm().powf(p),
+    };
+    let end = move |all: f64| single(if p == 0.0 || p == 1.0 { all } else { all.powf(1.0 / p) });
+    call.fold(a, &axes, (out, None), fold::mapped(0.0, of, |x: f64, y: f64| x + y), end)
+}

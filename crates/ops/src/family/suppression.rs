@@ -1,0 +1,185 @@
+//! Which of many rectangles are kept, by IR name: as many rows as there are.
+//!
+//! Workspace: rectangles, and scores of one class, in `f64`; an order of them; and which of them are kept.
+
+use super::masking::{dense, expect_capacity, expect_fits};
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::Plan;
+use crate::table::ArgSource::{A, Attr, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, node};
+use cairn_tensor::kernels::access::{OffsetAccess, PositionAccessMut};
+use cairn_tensor::kernels::boxes::{Rectangle, Suppression, suppress};
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::{DType, Layout};
+
+/// What a call keeps. Arguments: boxes, scores, the most of a class, overlap, score, whether boxes are by centre and size
+/// (absent for boxes of one class), out, a number that is 0.
+struct Choice {
+    batches: usize,
+    classes: usize,
+    count: usize,
+    rule: Suppression,
+    /// Whether boxes are by centre and size.
+    centred: bool,
+    /// Whether there is one class in one image, whose results are numbers of boxes alone.
+    single: bool,
+}
+
+impl Choice {
+    fn read(call: &Call<'_>) -> Result<Choice> {
+        let (boxes, scores, single) = (call.layout(0)?, call.layout(1)?, !call.has(5));
+        call.expect_dtype(0, &boxes, &[DType::Float, DType::Float16])?;
+        call.expect_same(1, &scores, 0, &boxes)?;
+        let fits = match (single, boxes.dims(), scores.dims()) {
+            (true, &[count, 4], &[others]) if count == others => Some((1, 1, count)),
+            (false, &[batches, count, 4], &[samples, classes, others])
+                if batches == samples && count == others =>
+            {
+                Some((batches, classes, count))
+            }
+            _ => None,
+        };
+        let Some((batches, classes, count)) = fits else {
+            let (name, dims, sizes) = (call.parameter(0), boxes.dims(), scores.dims());
+            return Err(Error::invalid(format!(
+                "{name} {dims:?} are no boxes of scores {sizes:?}"
+            )));
+        };
+        let number = |at: usize| match call.has(at) {
+            true => call.number(at).map(|number| number.as_f64()),
+            false => Ok(0.0),
+        };
+        let (most, overlap, score) = (number(2)?, number(3)?, number(4)?);
+        if most.is_nan() || most < 0.0 {
+            let name = call.parameter(2);
+            return Err(Error::invalid(format!("{name} = {most} is below 0")));
+        }
+        if !(0.0..=1.0).contains(&overlap) {
+            let name = call.parameter(3);
+            return Err(Error::invalid(format!("{name} = {overlap} is outside 0 to 1")));
+        }
+        let score = if call.has(4) { score } else { f64::NEG_INFINITY };
+        let centred = match call.int_or(5, 0)? {
+            0 => false,
+            1 => true,
+            other => {
+                let name = call.parameter(5);
+                return Err(Error::invalid(format!("{name} = {other}: expected 0 or 1")));
+            }
+        };
+        if call.int_or(7, 0)? != 0 {
+            let (name, other) = (call.parameter(7), call.int(7)?);
+            return Err(Error::invalid(format!("{name} = {other}: only 0 is supported")));
+        }
+        let rule = Suppression { most: (most as usize).min(count), overlap, score };
+        Ok(Choice { batches, classes, count, rule, centred, single })
+    }
+
+    /// The sizes of an output with this many rows.
+    fn dims(&self, rows: usize) -> Vec<usize> {
+        if self.single { vec![rows] } else { vec![rows, 3] }
+    }
+
+    /// The most rows that there can be.
+    fn most(&self) -> usize {
+        self.batches.saturating_mul(self.classes).saturating_mul(self.rule.most)
+    }
+
+    /// A rectangle of four numbers.
+    fn rectangle(&self, [a, b, c, d]: [f64; 4]) -> Rectangle {
+        if self.centred {
+            return Rectangle::from_centre([a, b], [c, d]);
+        }
+        // Of boxes of several classes any two corners across are named.
+        let (low, high) = ([a.min(c), b.min(d)], [a.max(c), b.max(d)]);
+        Rectangle { low, high }
+    }
+}
+
+fn suppression(call: &mut Call<'_>) -> Result<Plan> {
+    let choice = Choice::read(call)?;
+    let (boxes, scores, out) = (call.tensor(0)?, call.tensor(1)?, call.output(6)?);
+    call.expect_dtype(6, &out, &[DType::Int32])?;
+    expect_capacity(call, 6, &out, 0)?;
+    call.touch_by_index(&out);
+    let (name, index) = (call.parameter(6), call.caller_index(6));
+    let width = if choice.single { 1 } else { 3 };
+    let known = call.scratch(DType::Double, boxes.dims());
+    let line = call.scratch(DType::Double, &[choice.count]);
+    let order = call.scratch(DType::Int64, &[choice.count]);
+    let kept = call.scratch(DType::Int64, &[choice.rule.most]);
+    let found = call.scratch(DType::Int32, &[choice.most(), width]);
+    call.plan(move |memory| {
+        let [known, line, order, kept, found] =
+            [known, line, order, kept, found].map(|one| memory.scratch(&one));
+        copy(memory.parallel, known, memory.view(&boxes));
+        let corners = OffsetAccess::<f64>::new(known.view());
+        let (all, results) = (memory.view(&scores), PositionAccessMut::new(found));
+        let mut row = 0;
+        for batch in 0..choice.batches {
+            let rectangle = |at: usize| {
+                let first = (batch * choice.count + at) * 4;
+                choice.rectangle([0, 1, 2, 3].map(|i| corners.get((first + i) as isize)))
+            };
+            for class in 0..choice.classes {
+                let part = match choice.single {
+                    true => *all.layout(),
+                    false => all.layout().at(0, batch).at(0, class),
+                };
+                copy(memory.parallel, line, all.with_layout(part).expect("a part of the scores"));
+                let many = suppress(line.view(), rectangle, choice.rule, order, kept);
+                let chosen = OffsetAccess::<i64>::new(kept.view());
+                for at in 0..many {
+                    let chosen = chosen.get(at as isize);
+                    match choice.single {
+                        true => results.set(&[row, 0], chosen),
+                        false => {
+                            results.put_line(&[row, 0], &[batch as i64, class as i64, chosen]);
+                        }
+                    }
+                    row += 1;
+                }
+            }
+        }
+        expect_fits(name, &out, row * width)?;
+        let dims = choice.dims(row);
+        let part = found.layout().sliced(0, 0, row, 1).reshaped(&dims).expect("rows in line");
+        let part = found.view().with_layout(part).expect("a part of the results");
+        copy(memory.parallel, memory.out(&dense(&out, &dims)), part);
+        (memory.sized)(index, &dims);
+        Ok(())
+    })
+}
+
+fn kept(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let choice = Choice::read(call)?;
+    Ok(vec![Layout::contiguous(DType::Int32, &choice.dims(choice.most()))])
+}
+
+const CENTRED: ArgSource = Attr("center_point_box", AttrDefault::Int(0));
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "NonMaxSuppressionV3",
+        &["boxes", "scores", "max_output_size", "iou_threshold", "score_threshold"],
+        &["selected_indices"],
+        Infer::By(kept),
+        suppression,
+        &[A(0), A(1), A(2), A(3), A(4), No, O(0), Attr("offset", AttrDefault::Int(0))],
+    )
+    .needs_values(&[2, 3, 4])
+    .sized_by_values(),
+    node(
+        "NonMaxSuppressionV6",
+        &["boxes", "scores", "max_output_size?", "iou_threshold?", "score_threshold?"],
+        &["selected_indices"],
+        Infer::By(kept),
+        suppression,
+        &[A(0), A(1), A(2), A(3), A(4), CENTRED, O(0), Attr("max_boxes_size", AttrDefault::Int(0))],
+    )
+    .needs_values(&[2, 3, 4])
+    .sized_by_values(),
+];
