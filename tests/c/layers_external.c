@@ -59,7 +59,7 @@ static void faulty(void)
     GROUP("CAIRN_MEMORY fault: each allocator has its own count, and is not asked for a take that fails");
     CHECK_OK(execute_with_tensor(stream, 100, NULL));
     int allocs = pool.allocs;
-    CHECK_FAIL(execute_with_tensor(stream, 100, NULL), ACL_ERROR_RT_MEMORY_ALLOCATION, "injected fault: take 2 of 160 bytes from the user's allocator");
+    CHECK_FAIL(execute_with_tensor(stream, 100, NULL), ACL_ERROR_RT_MEMORY_ALLOCATION, "injected fault: request 2, of 160 bytes from the user's allocator");
     CHECK_EQ(pool.allocs, allocs);
     CHECK_OK(execute_with_tensor(stream, 100, NULL));
     CHECK_OK(aclrtSynchronizeStream(stream));

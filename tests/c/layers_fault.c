@@ -27,7 +27,7 @@ static int fill_device(int device, int most, unsigned char failed[], int *failur
             count++;
         } else if (CHECK(code == ACL_ERROR_RT_MEMORY_ALLOCATION && blocks[count] == NULL)) {
             char text[64];
-            snprintf(text, sizeof text, "injected fault: take %d of 1056 bytes", try + 1);
+            snprintf(text, sizeof text, "injected fault: request %d, of 1056 bytes", try + 1);
             CHECK_TEXT(text);
             (*failures)++;
         }

@@ -27,7 +27,7 @@ impl Refusal {
             Refusal::Limit { live } => {
                 vec!["by limit:".into(), format!("asked {asked} bytes"), format!("live {live},")]
             }
-            Refusal::Fault { take } => vec!["injected fault".into(), format!("take {take} of")],
+            Refusal::Fault { take } => vec!["injected fault".into(), format!("request {take}, of")],
             Refusal::Source => Vec::new(),
         }
     }
