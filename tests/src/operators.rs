@@ -21,8 +21,7 @@ fn signatures(root: &Path) -> Result<Vec<(String, String)>> {
 pub fn are_declared(root: &Path) -> Result<()> {
     let signatures = signatures(root)?;
     let signed: BTreeSet<String> = signatures.iter().map(|(_, name)| name.clone()).collect();
-    let rows: BTreeSet<String> =
-        cairn_ops::rows().values().map(|row| row.function()).collect();
+    let rows: BTreeSet<String> = cairn_ops::rows().values().map(|row| row.function()).collect();
     let differing: Vec<_> = rows.symmetric_difference(&signed).collect();
     ensure!(rows.len() > 100, "only {} operators", rows.len());
     ensure!(

@@ -218,3 +218,9 @@ BY_INDEX = {
 @pytest.mark.parametrize("name", BY_INDEX)
 def test_functions_by_index(name, dtype, layout):
     check(BY_INDEX[name], dtype, laid(numbers(3, 5, dtype=dtype), layout), backward=name != "put")
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_traces(dtype):
+    check(torch.trace, dtype, numbers(4, 3, dtype=dtype))
+    check(torch.trace, dtype, laid(numbers(3, 3, dtype=dtype), "turned"))

@@ -34,3 +34,14 @@ FORMS = {
 def test_forms(name):
     function, *inputs = FORMS[name]
     agree(function, *inputs)
+
+
+def test_gradients_of_the_greatest_distance():
+    """torch_npu passes -1 for infinity to the gradient of `cdist`."""
+    first, second = (torch.randn(2, n, 4, generator=torch.Generator().manual_seed(n)) for n in (3, 5))
+    results = []
+    for device in ("cpu", "npu"):
+        x, y = (one.detach().to(device).requires_grad_() for one in (first, second))
+        torch.cdist(x, y, p=float("inf")).square().sum().backward()
+        results.append((x.grad.cpu(), y.grad.cpu()))
+    torch.testing.assert_close(results[1], results[0])

@@ -298,3 +298,58 @@ fn an_unpooled_gradient_may_be_smaller_than_what_was_pooled() {
     let error = memory.run("MaxUnpool2d", args).unwrap_err();
     assert!(error.contains("p2 = [3, 1] has fewer positions"), "{error}");
 }
+
+#[test]
+fn weights_of_norms_are_real_numbers() {
+    let mut memory = TestMemory::new();
+    let (x, y) = (memory.put(F, &[2, 3], &[1.0; 6]), memory.zeros(F, &[2, 3]));
+    let (weight, rstd) = (memory.put(DType::Int32, &[3], &[1.0; 3]), memory.zeros(F, &[2, 1]));
+    let args = vec![t(&x), t(&weight), Arg::Float(1e-6), t(&y), t(&rstd)];
+    let error = memory.run("RmsNorm", args).unwrap_err();
+    assert!(error.contains("p1 has elements of type int32"), "{error}");
+}
+
+#[test]
+fn a_region_of_no_image_is_named_with_the_image() {
+    let mut memory = TestMemory::new();
+    let images = memory.put(F, &[1, 1, 4, 4], &[1.0; 16]);
+    let rois = memory.put(F, &[1, 5], &[7.0, 0.0, 0.0, 2.0, 2.0]);
+    let out = memory.zeros(F, &[1, 1, 2, 2]);
+    let args = vec![
+        t(&images),
+        t(&rois),
+        Arg::Float(1.0),
+        Arg::Int(2),
+        Arg::Int(2),
+        Arg::Int(2),
+        Arg::Int(0),
+        t(&out),
+    ];
+    let error = memory.run("ROIAlign", args).unwrap_err();
+    assert!(error.contains("p1[0] names the image 7: expected 0 to 0"), "{error}");
+}
+
+#[test]
+fn a_cast_is_to_the_type_of_its_output() {
+    let mut memory = TestMemory::new();
+    let (x, y) = (memory.put(F, &[2], &[1.0, 2.0]), memory.zeros(F, &[2]));
+    memory.by_name("Cast", &[&x], &y, &[("dst_type", 0)]).unwrap();
+    assert_eq!(memory.read(&y), [1.0, 2.0]);
+    for dtype in [3, 9999, -7] {
+        assert!(memory.by_name("Cast", &[&x], &y, &[("dst_type", dtype)]).is_err(), "{dtype}");
+    }
+}
+
+#[test]
+fn one_element_may_be_filled_without_dimensions() {
+    let mut memory = TestMemory::new();
+    let sizes = Tensor {
+        constant: Some(1i64.to_ne_bytes().as_slice().into()),
+        ..memory.put(DType::Int64, &[1], &[1.0])
+    };
+    let (value, out) = (memory.put(F, &[], &[3.0]), memory.zeros(F, &[]));
+    memory.by_name("Fill", &[&sizes, &value], &out, &[]).unwrap();
+    assert_eq!(memory.read(&out), [3.0]);
+    let two = memory.zeros(F, &[2]);
+    assert!(memory.by_name("Fill", &[&sizes, &value], &two, &[]).is_err());
+}

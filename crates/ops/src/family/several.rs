@@ -88,8 +88,8 @@ fn diagonal(layout: &Layout, above: i64) -> Layout {
 /// Arguments: matrix, out.
 fn trace(call: &mut Call<'_>) -> Result<Plan> {
     let (x, out) = (call.tensor(0)?, call.output(1)?);
-    call.expect_arithmetic(0, x.dtype)?;
-    call.expect_arithmetic(1, out.dtype)?;
+    call.expect_complex_arithmetic(0, x.dtype)?;
+    call.expect_complex_arithmetic(1, out.dtype)?;
     call.expect_castable(1, x.dtype, &out)?;
     if x.rank() != 2 || out.count() != 1 {
         let (name, dims, to) = (call.parameter(0), x.dims(), out.dims());
@@ -99,6 +99,14 @@ fn trace(call: &mut Call<'_>) -> Result<Plan> {
     }
     let line = x.with_layout(diagonal(&x, 0));
     let out = out.with_layout(out.reshaped(&[]).unwrap_or(*out.layout()));
+    if x.dtype.is_complex() {
+        call.expect_same(1, &out, 0, &x)?;
+        let (line, out) = (call.parts(0, line)?, call.parts(1, out)?);
+        let axes = Axes::new(&[true, false]);
+        return with_number!(out.dtype, C => {
+            call.fold(line, &axes, (out, None), fold::sum::<C>(), |sum: C| (sum, false))
+        });
+    }
     with_number!(out.dtype, C => {
         call.fold(line, &Axes::new(&[true]), (out, None), fold::sum::<C>(), |sum: C| (sum, false))
     })
