@@ -88,6 +88,56 @@ def overlaps(boxes, others, extra):
     return common / (area(boxes)[None] + area(others)[:, None] - common)
 
 
+def agreement(which, boxes, others, centred, crossed=False, mode="iou"):
+    """GIoU, DIoU or CIoU of boxes in columns, with the difference of the angles of CIoU; a row for each of the others if crossed."""
+
+    def corners(one):
+        x, y, u, v = one
+        return (x - u / 2, y - v / 2, x + u / 2, y + v / 2) if centred else (x, y, u, v)
+
+    a, b = corners(boxes), corners(others)
+    a, b = [one[None] for one in a], [one[:, None] if crossed else one[None] for one in b]
+    tiny, lift = (1e-16, 0.0) if which == "GIoU" else (1e-9, 1e-9)
+    inner = lambda i: (torch.min(a[i + 2], b[i + 2]) - torch.max(a[i], b[i])).clamp(0)
+    around = lambda i: torch.max(a[i + 2], b[i + 2]) - torch.min(a[i], b[i])
+    size = lambda one: (one[2] - one[0], one[3] - one[1] + lift)
+    area = lambda one: size(one)[0] * size(one)[1]
+    common = inner(0) * inner(1)
+    union = area(a) + area(b) - common + tiny
+    overlap = common / (union if mode == "iou" else area(b) + tiny)
+    zero = torch.zeros_like(overlap)
+    if which == "GIoU":
+        outer = (around(0) * around(1)).abs()
+        return overlap - (outer - union) / outer, zero
+    distance = sum((b[i] + b[i + 2] - a[i] - a[i + 2]) ** 2 for i in (0, 1)) / 4
+    near = overlap - distance / (around(0) ** 2 + around(1) ** 2 + tiny)
+    if which == "DIoU":
+        return near, zero
+    angle = lambda one: torch.atan(size(one)[0] / size(one)[1])
+    rotation = angle(b) - angle(a)
+    form = 4 / torch.pi**2 * rotation**2
+    return near - form * form / (1 + tiny - overlap + form), rotation
+
+
+def agreement_gradients(which, grad, boxes, others, *options):
+    """The gradients of what `agreement` measures."""
+    wide = [one.double().requires_grad_() for one in (boxes, others)]
+    measure, _ = agreement(which, *wide, *options)
+    found = torch.autograd.grad(measure, wide, grad.double().reshape(measure.shape))
+    return tuple(one.to(boxes.dtype) for one in found)
+
+
+def suppressed(boxes, scores, most, overlap, least):
+    """The numbers of the boxes that are kept, from the greatest score down."""
+    low, high = torch.minimum(boxes[:, :2], boxes[:, 2:]), torch.maximum(boxes[:, :2], boxes[:, 2:])
+    meets = overlaps(torch.cat([low, high], 1), torch.cat([low, high], 1), 0.0)
+    kept = []
+    for at in scores.argsort(descending=True, stable=True).tolist():
+        if len(kept) < most and scores[at] > least and not any(meets[at, one] > overlap for one in kept):
+            kept.append(at)
+    return kept
+
+
 def masked_softmax(x, mask, scale):
     return torch.where(mask, -10000.0, scale * x).softmax(-1)
 

@@ -20,7 +20,7 @@ const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
 /// Pairs of rectangles that are worth another thread.
 const PAIRS: usize = 4096;
 
-fn overlap(call: &Call<'_>, at: usize) -> Result<Overlap> {
+pub(super) fn overlap(call: &Call<'_>, at: usize) -> Result<Overlap> {
     match call.text(at)? {
         "iou" => Ok(Overlap::OverUnion),
         "iof" => Ok(Overlap::OverSecond),
@@ -32,7 +32,7 @@ fn overlap(call: &Call<'_>, at: usize) -> Result<Overlap> {
 }
 
 /// Fails unless a tensor has two dimensions, of which `at` has this size.
-fn expect_matrix(
+pub(super) fn expect_matrix(
     call: &Call<'_>,
     at: usize,
     layout: &Layout,

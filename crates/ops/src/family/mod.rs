@@ -2,6 +2,7 @@
 
 mod activation;
 mod activation_grad;
+mod agreement;
 mod arithmetic;
 mod attention;
 mod avg_pool;
@@ -228,6 +229,7 @@ pub const NODES: &[&[Node]] = &[
     batch_matmul::NODES,
     instance_norm::NODES,
     suppression::NODES,
+    agreement::NODES,
     avg_pool::NODES,
     max_pool::NODES,
     plain_pool::NODES,

@@ -4,7 +4,7 @@
 
 use super::masking::{dense, expect_capacity, expect_fits};
 use crate::call::Call;
-use crate::error::{Error, Result};
+use crate::error::{Error, Fault, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
 use crate::table::ArgSource::{A, Attr, No, O};
@@ -12,7 +12,9 @@ use crate::table::{ArgSource, AttrDefault, Node, node};
 use cairn_tensor::kernels::access::{OffsetAccess, PositionAccessMut};
 use cairn_tensor::kernels::boxes::{Rectangle, Suppression, suppress};
 use cairn_tensor::kernels::copy::copy;
-use cairn_tensor::{DType, Layout};
+use cairn_tensor::kernels::map::fill_scalar;
+use cairn_tensor::kernels::peek;
+use cairn_tensor::{DType, Layout, Scalar};
 
 /// What a call keeps. Arguments: boxes, scores, the most of a class, overlap, score, whether boxes are by centre and size
 /// (absent for boxes of one class), out, a number that is 0.
@@ -92,10 +94,13 @@ impl Choice {
         if self.centred {
             return Rectangle::from_centre([a, b], [c, d]);
         }
-        // Of boxes of several classes any two corners across are named.
-        let (low, high) = ([a.min(c), b.min(d)], [a.max(c), b.max(d)]);
-        Rectangle { low, high }
+        corner_rectangle([a, b, c, d])
     }
+}
+
+/// A rectangle of any two corners that lie across.
+fn corner_rectangle([a, b, c, d]: [f64; 4]) -> Rectangle {
+    Rectangle { low: [a.min(c), b.min(d)], high: [a.max(c), b.max(d)] }
 }
 
 fn suppression(call: &mut Call<'_>) -> Result<Plan> {
@@ -158,6 +163,88 @@ fn kept(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(DType::Int32, &choice.dims(choice.most()))])
 }
 
+/// What boxes of one class keep, with limits that are read when it runs. Arguments: boxes, scores, the most, overlap, score,
+/// whether the output has the most that there may be, out, how many are kept.
+fn suppression_by_elements(call: &mut Call<'_>) -> Result<Plan> {
+    let (out, valid) = (call.output(6)?, call.output(7)?);
+    let (boxes, scores) = (call.read(0, &[&out, &valid])?, call.read(1, &[&out, &valid])?);
+    let limits = [2, 3, 4].map(|at| call.tensor(at));
+    let [most, overlap, score] = limits;
+    let limits = [most?, overlap?, score?];
+    let count = expect_scored(call)?;
+    for (at, one) in [(2, &limits[0]), (3, &limits[1]), (4, &limits[2]), (7, &valid)] {
+        let types: &[DType] =
+            if matches!(at, 2 | 7) { &[DType::Int32] } else { &[DType::Float, DType::Float16] };
+        call.expect_dtype(at, one, types)?;
+        if one.count() != 1 {
+            let (name, dims) = (call.parameter(at), one.dims());
+            return Err(Error::invalid(format!("{name} {dims:?}: expected one element")));
+        }
+    }
+    let padded = call.flag(5)?;
+    call.expect_dtype(6, &out, &[DType::Int32])?;
+    expect_capacity(call, 6, &out, 0)?;
+    let names = [2, 3, 6].map(|at| call.parameter(at));
+    let index = call.caller_index(6);
+    let known = call.scratch(DType::Double, &[count, 4]);
+    let line = call.scratch(DType::Double, &[count]);
+    let [order, kept] = [0; 2].map(|_| call.scratch(DType::Int64, &[count]));
+    call.plan(move |memory| {
+        let [most, overlap, score] = limits.map(|one| {
+            peek::first(memory.view(&one)).expect("one element that is a number").as_f64()
+        });
+        if most < 0.0 {
+            return Err(Fault(format!("{} = {most} is below 0", names[0])));
+        }
+        if !(0.0..=1.0).contains(&overlap) {
+            return Err(Fault(format!("{} = {overlap} is outside 0 to 1", names[1])));
+        }
+        let [known, line, order, kept] = [known, line, order, kept].map(|one| memory.scratch(&one));
+        copy(memory.parallel, known, boxes.view(memory));
+        copy(memory.parallel, line, scores.view(memory));
+        let corners = OffsetAccess::<f64>::new(known.view());
+        let rectangle =
+            |at: usize| corner_rectangle([0, 1, 2, 3].map(|i| corners.get((at * 4 + i) as isize)));
+        let rule = Suppression { most: (most as usize).min(count), overlap, score };
+        let many = suppress(line.view(), rectangle, rule, order, kept);
+        expect_fits(names[2], &out, many)?;
+        fill_scalar(memory.parallel, memory.out(&out), Scalar::from(0));
+        let chosen = kept.layout().sliced(0, 0, many, 1);
+        let chosen = kept.view().with_layout(chosen).expect("a part of the results");
+        copy(memory.parallel, memory.out(&dense(&out, &[many])), chosen);
+        fill_scalar(memory.parallel, memory.out(&valid), Scalar::from(many as i64));
+        (memory.sized)(index, &[if padded { out.count() } else { many }]);
+        Ok(())
+    })
+}
+
+/// Fails unless there are boxes of four numbers with a score each; answers how many.
+fn expect_scored(call: &Call<'_>) -> Result<usize> {
+    let (boxes, scores) = (call.layout(0)?, call.layout(1)?);
+    call.expect_dtype(0, &boxes, &[DType::Float, DType::Float16])?;
+    call.expect_same(1, &scores, 0, &boxes)?;
+    match (boxes.dims(), scores.dims()) {
+        (&[count, 4], &[others]) if count == others => Ok(count),
+        (dims, sizes) => {
+            let name = call.parameter(0);
+            Err(Error::invalid(format!("{name} {dims:?} are no boxes of scores {sizes:?}")))
+        }
+    }
+}
+
+fn kept_and_how_many(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let mut rows = expect_scored(call)?;
+    if call.flag(5)? {
+        let most = call.number(2)?.as_f64();
+        if !(0.0..=f64::from(i32::MAX)).contains(&most) {
+            let name = call.parameter(2);
+            return Err(Error::invalid(format!("{name} = {most} is no number of boxes")));
+        }
+        rows = most as usize;
+    }
+    Ok([&[rows][..], &[]].map(|dims| Layout::contiguous(DType::Int32, dims)).to_vec())
+}
+
 const CENTRED: ArgSource = Attr("center_point_box", AttrDefault::Int(0));
 
 /// The operators of this family by IR name.
@@ -171,6 +258,25 @@ pub const NODES: &[Node] = &[
         &[A(0), A(1), A(2), A(3), A(4), No, O(0), Attr("offset", AttrDefault::Int(0))],
     )
     .needs_values(&[2, 3, 4])
+    .sized_by_values(),
+    node(
+        "NonMaxSuppressionV4",
+        &["boxes", "scores", "max_output_size", "iou_threshold", "score_threshold"],
+        &["selected_indices", "valid_outputs"],
+        Infer::By(kept_and_how_many),
+        suppression_by_elements,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            A(3),
+            A(4),
+            Attr("pad_to_max_output_size", AttrDefault::Flag(false)),
+            O(0),
+            O(1),
+        ],
+    )
+    .needs_values(&[2])
     .sized_by_values(),
     node(
         "NonMaxSuppressionV6",

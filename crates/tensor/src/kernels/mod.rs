@@ -2,6 +2,7 @@
 //! they spread over are a [`crate::parallel::Parallel`], and what they need beside their operands is handed in.
 
 pub mod access;
+pub mod agreement;
 pub mod attention;
 pub mod bags;
 pub mod boxes;
