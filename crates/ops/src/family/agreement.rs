@@ -232,7 +232,7 @@ const MODE: ArgSource = Attr("mode", AttrDefault::Text("iou"));
 const WANTED: ArgSource = Attr("atan_sub_flag", AttrDefault::Flag(false));
 
 const BOXES: &[&str] = &["bboxes", "gtboxes"];
-const GIVEN: &[&str] = &["dy", "bboxes", "gtboxes"];
+const GRADIENT_INPUTS: &[&str] = &["dy", "bboxes", "gtboxes"];
 const GRADIENTS: &[&str] = &["dbboxes", "dgtboxes"];
 
 /// The operators of this family by IR name.
@@ -263,7 +263,7 @@ pub const NODES: &[Node] = &[
     ),
     node(
         "GIoUGrad",
-        GIVEN,
+        GRADIENT_INPUTS,
         GRADIENTS,
         Infer::By(gradients),
         agreement_gradient,
@@ -271,7 +271,7 @@ pub const NODES: &[Node] = &[
     ),
     node(
         "DIoUGrad",
-        GIVEN,
+        GRADIENT_INPUTS,
         GRADIENTS,
         Infer::By(gradients),
         agreement_gradient,
