@@ -97,12 +97,13 @@ pub fn programs(root: &Path, toolkit: &Path) -> Result<Command> {
 const ALONE: &str = "tests/torch/test_operators_on_freed_memory.py";
 
 /// About half of the torch tests, by the time they take: those that run programs with user allocators, which
-/// share what they compile. Those that need none of it come first.
-const WITH_ALLOCATORS: [&str; 4] = [
+/// share what they compile, and those of torchair. Those that need none of it come first.
+const WITH_ALLOCATORS: [&str; 5] = [
     "tests/torch/test_pool.py",
     "tests/torch/test_use_after_free.py",
     "tests/torch/test_user_allocators.py",
     "tests/torch/test_pluggable.py",
+    "tests/torch/test_torchair.py",
 ];
 
 /// pytest on the toolkit; the caller says what of.

@@ -4,7 +4,8 @@ use super::access::{PositionAccess, PositionAccessMut};
 use super::lines::BUFFER;
 use super::math::Real;
 use crate::parallel::{Parallel, split};
-use crate::{View, ViewMut};
+use crate::{DType, View, ViewMut};
+use half::{bf16, f16};
 
 /// A distance: the p-th root of the sum of p-th powers of differences; with 0 the number of elements that differ, with
 /// infinity the greatest difference.
@@ -33,8 +34,8 @@ impl Distance {
         }
     }
 
-    /// The share of a difference in the gradient of its distance.
-    fn slope(self, difference: f64, distance: f64) -> f64 {
+    /// The share of a difference in the gradient of its distance, which was rounded to the type `dtype`.
+    fn slope(self, difference: f64, distance: f64, dtype: DType) -> f64 {
         let (p, sign) = (self.0, if difference == 0.0 { 0.0 } else { difference.signum() });
         match p {
             0.0 => 0.0,
@@ -42,7 +43,7 @@ impl Distance {
             1.0 => sign,
             2.0 => difference / distance,
             f64::INFINITY => {
-                if difference.abs() == distance {
+                if rounded(difference.abs(), dtype) == distance {
                     sign
                 } else {
                     0.0
@@ -51,6 +52,16 @@ impl Distance {
             p if p < 1.0 && difference == 0.0 => 0.0,
             p => sign * (difference.abs() / distance).powf(p - 1.0),
         }
+    }
+}
+
+/// A number as a tensor of the type has it.
+fn rounded(number: f64, dtype: DType) -> f64 {
+    match dtype {
+        DType::Float => f64::from(number as f32),
+        DType::Float16 => f16::from_f64(number).to_f64(),
+        DType::Bf16 => bf16::from_f64(number).to_f64(),
+        _ => number,
     }
 }
 
@@ -129,7 +140,7 @@ pub fn pairwise_backward<C: Real>(
     distance: Distance,
 ) {
     let [batches, rows, length] = [0, 1, 2].map(|at| out.dims()[at]);
-    let columns = y.dims()[1];
+    let (columns, dtype) = (y.dims()[1], distances.dtype());
     let (grad, to) = (PositionAccess::new(grad), PositionAccessMut::new(out));
     let (one, other, far) =
         (PositionAccess::new(x), PositionAccess::new(y), PositionAccess::new(distances));
@@ -143,7 +154,8 @@ pub fn pairwise_backward<C: Real>(
                     .map(|column| {
                         let difference = value - other.get::<f64>(&[batch, column, index]);
                         let apart = far.get::<f64>(&[batch, row, column]);
-                        grad.get::<f64>(&[batch, row, column]) * distance.slope(difference, apart)
+                        grad.get::<f64>(&[batch, row, column])
+                            * distance.slope(difference, apart, dtype)
                     })
                     .sum();
                 to.set(&[batch, row, index], C::of(sum));
@@ -161,6 +173,7 @@ pub fn pairs_backward<C: Real>(
     distance: Distance,
 ) {
     let [rows, columns, length] = [0, 1, 2].map(|at| x.dims()[at]);
+    let dtype = distances.dtype();
     let (grad, to) = (PositionAccess::new(grad), PositionAccessMut::new(out));
     let (one, other, far) =
         (PositionAccess::new(x), PositionAccess::new(y), PositionAccess::new(distances));
@@ -171,7 +184,7 @@ pub fn pairs_backward<C: Real>(
                 let slope = |column| {
                     let at = [row, column, feature];
                     let difference = one.get::<f64>(&at) - other.get::<f64>(&at);
-                    grad.get::<f64>(&at) * distance.slope(difference, far.get::<f64>(&at))
+                    grad.get::<f64>(&at) * distance.slope(difference, far.get::<f64>(&at), dtype)
                 };
                 to.set(&[row, feature], C::of((0..columns).map(slope).sum()));
             }
