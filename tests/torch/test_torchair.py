@@ -15,7 +15,7 @@ from depth import DEEP
 
 # What `cargo xtask test` runs; `deep` runs all there are.
 FEW = [
-    "mlp dynamic training", "convolutions static training", "resnet dynamic inference", "gpt dynamic training", "std", "index twice",
+    "mlp dynamic training", "convolutions static training", "resnet dynamic inference", "gpt dynamic inference", "std", "index twice",
     "as_strided_scatter", "view of bytes", "linspace",
 ]  # fmt: skip
 

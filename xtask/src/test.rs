@@ -97,13 +97,14 @@ pub fn programs(root: &Path, toolkit: &Path) -> Result<Command> {
 const ALONE: &str = "tests/torch/test_operators_on_freed_memory.py";
 
 /// About half of the torch tests, by the time they take: those that run programs with user allocators, which
-/// share what they compile, and those of torchair. Those that need none of it come first.
-const WITH_ALLOCATORS: [&str; 5] = [
+/// share what they compile, those of torchair, and the networks. Those that need none of it come first.
+const SECOND_HALF: [&str; 6] = [
     "tests/torch/test_pool.py",
     "tests/torch/test_use_after_free.py",
     "tests/torch/test_user_allocators.py",
     "tests/torch/test_pluggable.py",
     "tests/torch/test_torchair.py",
+    "tests/torch/test_models.py",
 ];
 
 /// pytest on the toolkit; the caller says what of.
@@ -119,12 +120,12 @@ pub fn pytest(root: &Path, toolkit: &Path, python: &Path) -> Result<Command> {
 pub fn torch_tests(root: &Path, toolkit: &Path) -> Result<[Command; 3]> {
     let python: PathBuf = venv::ensure(root)?;
     let start = || pytest(root, toolkit, &python);
-    let (mut others, mut with_allocators, mut alone) = (start()?, start()?, start()?);
-    others.arg("tests/torch").args(WITH_ALLOCATORS.map(|file| format!("--ignore={file}")));
+    let (mut others, mut second_half, mut alone) = (start()?, start()?, start()?);
+    others.arg("tests/torch").args(SECOND_HALF.map(|file| format!("--ignore={file}")));
     others.arg(format!("--ignore={ALONE}"));
-    with_allocators.args(WITH_ALLOCATORS);
+    second_half.args(SECOND_HALF);
     alone.arg(ALONE);
-    Ok([others, with_allocators, alone])
+    Ok([others, second_half, alone])
 }
 
 /// Runs the commands of [`torch_tests`].
