@@ -20,7 +20,7 @@ namespace cairn __attribute__((visibility("hidden"))) {
 using OptionMap = std::map<ge::AscendString, ge::AscendString>;
 
 // Most functions tell success from failure only; the error message says more.
-inline ge::Status flat(CairnStatus status)
+inline ge::Status success_or_failed(CairnStatus status)
 {
     return status == 0 ? ge::SUCCESS : ge::FAILED;
 }
@@ -43,7 +43,7 @@ inline ge::Status add_graph(uint64_t session, uint32_t id, const ge::Graph &grap
         return fail("AddGraph: graph " + std::to_string(id) + " is empty: give it a name and nodes, or load it first");
     }
     const Options texts(options);
-    return flat(CairnSessionAddGraph(session, id, handle, texts.data(), texts.count(), is_copy));
+    return success_or_failed(CairnSessionAddGraph(session, id, handle, texts.data(), texts.count(), is_copy));
 }
 
 // Descriptions that replace those of the Data nodes.
@@ -75,12 +75,12 @@ private:
 inline ge::Status load_graph(uint64_t session, uint32_t id, const OptionMap &options, void *stream, bool compiles)
 {
     const Options texts(options);
-    return flat(CairnSessionLoadGraph(session, id, texts.data(), texts.count(), stream, compiles));
+    return success_or_failed(CairnSessionLoadGraph(session, id, texts.data(), texts.count(), stream, compiles));
 }
 
 inline ge::Status json(uint64_t session, uint32_t id, uint32_t flags, ge::AscendString &result)
 {
-    return flat(CairnSessionJson(session, id, flags, &result, store_text));
+    return success_or_failed(CairnSessionJson(session, id, flags, &result, store_text));
 }
 
 // Calls the user's function once with the result of a run, on a thread of the engine.
@@ -120,7 +120,7 @@ ge::Status run_async(uint64_t session, uint32_t id, bool is_v2, const std::vecto
     if (status != 0) {
         delete context;
     }
-    return flat(status);
+    return success_or_failed(status);
 }
 
 }  // namespace cairn

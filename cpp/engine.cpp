@@ -9,7 +9,7 @@ namespace ge {
 static Status start(const std::map<AscendString, AscendString> &options)
 {
     const cairn::Options texts(options);
-    return cairn::flat(CairnEngineStart(texts.data(), texts.count()));
+    return cairn::success_or_failed(CairnEngineStart(texts.data(), texts.count()));
 }
 
 static AscendString texts(void (*show)(void *, CairnTextCallback))
@@ -26,7 +26,7 @@ Status GEInitialize(const std::map<AscendString, AscendString> &options)
 
 Status GEFinalize()
 {
-    return cairn::flat(CairnEngineStop());
+    return cairn::success_or_failed(CairnEngineStop());
 }
 
 AscendString GEGetErrorMsgV2()
@@ -46,7 +46,7 @@ Status GEInitializeV2(const std::map<AscendString, AscendString> &options)
 
 Status GEFinalizeV2()
 {
-    return cairn::flat(CairnEngineStop());
+    return cairn::success_or_failed(CairnEngineStop());
 }
 
 AscendString GEGetErrorMsgV3()

@@ -9,7 +9,7 @@
 
 namespace ge {
 
-using cairn::flat;
+using cairn::success_or_failed;
 
 class GeSession::Life {
 public:
@@ -57,7 +57,7 @@ Status GeSession::AddGraphClone(uint32_t graph_id, const Graph &graph,
 
 Status GeSession::RemoveGraph(uint32_t graph_id)
 {
-    return flat(CairnSessionRemoveGraph(impl_->id, graph_id));
+    return success_or_failed(CairnSessionRemoveGraph(impl_->id, graph_id));
 }
 
 bool GeSession::IsGraphNeedRebuild(uint32_t graph_id)
@@ -80,7 +80,7 @@ Status GeSession::CompileGraph(uint32_t graph_id, const std::vector<ge::Tensor> 
     cairn::Descriptions descriptions(inputs);
     const CairnStatus status =
         CairnSessionCompileGraph(impl_->id, graph_id, true, descriptions.borrowed(), descriptions.count());
-    return status == PARAM_INVALID ? PARAM_INVALID : flat(status);
+    return status == PARAM_INVALID ? PARAM_INVALID : success_or_failed(status);
 }
 
 Status GeSession::LoadGraph(const uint32_t graph_id, const std::map<AscendString, AscendString> &options,
@@ -113,7 +113,7 @@ Status GeSession::RunGraphAsync(uint32_t graph_id, const std::vector<gert::Tenso
 
 Status GeSession::RegisterCallBackFunc(const char *key, const RunCallback &callback)
 {
-    return flat(CairnSessionCallback(impl_->id, cairn::text(key), callback == nullptr));
+    return success_or_failed(CairnSessionCallback(impl_->id, cairn::text(key), callback == nullptr));
 }
 
 CompiledGraphSummaryPtr GeSession::GetCompiledGraphSummary(uint32_t graph_id)
@@ -144,12 +144,12 @@ Status GeSession::UpdateGraphRefreshableFeatureMemoryBase(uint32_t graph_id, con
 
 Status GeSession::RegisterExternalAllocator(const void *const stream, AllocatorPtr allocator) const
 {
-    return flat(cairn::register_allocator(impl_->id, stream, allocator));
+    return success_or_failed(cairn::register_allocator(impl_->id, stream, allocator));
 }
 
 Status GeSession::UnregisterExternalAllocator(const void *const stream) const
 {
-    return flat(CairnSessionUnregister(impl_->id, stream));
+    return success_or_failed(CairnSessionUnregister(impl_->id, stream));
 }
 
 static void store_model(void *context, CairnText bytes)
@@ -162,7 +162,7 @@ static void store_model(void *context, CairnText bytes)
 
 Status GeSession::GetCompiledModel(uint32_t graph_id, ModelBufferData &model_buffer)
 {
-    return flat(CairnSessionModel(impl_->id, graph_id, &model_buffer, store_model));
+    return success_or_failed(CairnSessionModel(impl_->id, graph_id, &model_buffer, store_model));
 }
 
 }  // namespace ge

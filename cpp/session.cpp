@@ -7,7 +7,7 @@
 
 namespace ge {
 
-using cairn::flat;
+using cairn::success_or_failed;
 using cairn::not_here;
 
 Session::Session(const std::map<AscendString, AscendString> &options)
@@ -46,7 +46,7 @@ Status Session::AddGraphWithCopy(uint32_t graph_id, const Graph &graph,
 
 Status Session::RemoveGraph(uint32_t graph_id)
 {
-    return flat(CairnSessionRemoveGraph(sessionId_, graph_id));
+    return success_or_failed(CairnSessionRemoveGraph(sessionId_, graph_id));
 }
 
 Status Session::BuildGraph(uint32_t graph_id, const std::vector<InputTensorInfo> &inputs)
@@ -55,19 +55,19 @@ Status Session::BuildGraph(uint32_t graph_id, const std::vector<InputTensorInfo>
     for (const InputTensorInfo &input : inputs) {
         descriptions.Add(TensorDesc(Shape(input.dims), FORMAT_ND, static_cast<DataType>(input.data_type)));
     }
-    return flat(CairnSessionBuildGraph(sessionId_, graph_id, descriptions.borrowed(), descriptions.count()));
+    return success_or_failed(CairnSessionBuildGraph(sessionId_, graph_id, descriptions.borrowed(), descriptions.count()));
 }
 
 Status Session::BuildGraph(uint32_t graph_id, const std::vector<ge::Tensor> &inputs)
 {
     cairn::Descriptions descriptions(inputs);
-    return flat(CairnSessionBuildGraph(sessionId_, graph_id, descriptions.borrowed(), descriptions.count()));
+    return success_or_failed(CairnSessionBuildGraph(sessionId_, graph_id, descriptions.borrowed(), descriptions.count()));
 }
 
 Status Session::CompileGraph(uint32_t graph_id)
 {
     const CairnStatus status = CairnSessionCompileGraph(sessionId_, graph_id, false, nullptr, 0);
-    return status == PARAM_INVALID ? PARAM_INVALID : flat(status);
+    return status == PARAM_INVALID ? PARAM_INVALID : success_or_failed(status);
 }
 
 Status Session::LoadGraph(const uint32_t graph_id, const std::map<AscendString, AscendString> &options,
@@ -141,12 +141,12 @@ Status Session::UpdateGraphRefreshableFeatureMemoryBase(uint32_t graph_id, const
 
 Status Session::RegisterExternalAllocator(const void *const stream, AllocatorPtr allocator) const
 {
-    return flat(cairn::register_allocator(sessionId_, stream, allocator));
+    return success_or_failed(cairn::register_allocator(sessionId_, stream, allocator));
 }
 
 Status Session::UnregisterExternalAllocator(const void *const stream) const
 {
-    return flat(CairnSessionUnregister(sessionId_, stream));
+    return success_or_failed(CairnSessionUnregister(sessionId_, stream));
 }
 
 bool Session::IsGraphNeedRebuild(uint32_t graph_id)
@@ -190,7 +190,7 @@ Status Session::GetVariables(const std::vector<AscendString> &var_names, std::ve
 
 Status Session::RegisterCallBackFunc(const char *key, const session::pCallBackFunc &callback)
 {
-    return flat(CairnSessionCallback(sessionId_, cairn::text(key), callback == nullptr));
+    return success_or_failed(CairnSessionCallback(sessionId_, cairn::text(key), callback == nullptr));
 }
 
 static const char *const NO_SHARDS = "graphs here are not sharded";

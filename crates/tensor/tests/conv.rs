@@ -1,7 +1,8 @@
 //! Convolutions and gradients of weights against plain loops, over sizes, axes, strides, types and threads.
 
 use cairn_tensor::kernels::conv::{
-    Axis, convolve, filter, filter_scratch_size, pack_weights, scratch_size, takes_weights,
+    Axis, convolve, pack_weights, scratch_size, takes_weights, weights_gradient,
+    weights_gradient_scratch_size,
 };
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::parallel::{Parallel, SingleThread};
@@ -238,11 +239,12 @@ fn convolved(case: &Case, with_bias: bool) -> Result<(), TestCaseError> {
 
 fn filtered(case: &Case) -> Result<(), TestCaseError> {
     let (source, grad, out) = (case.source(), case.result(5), case.weights());
-    let count = filter_scratch_size(&out.layout, &source.layout, &grad.layout, &case.axes);
+    let count =
+        weights_gradient_scratch_size(&out.layout, &source.layout, &grad.layout, &case.axes);
     let (bytes, layout) = scratch(count);
     let workspace = ViewMut::over(&bytes, layout).unwrap();
     let parallel = Threads(case.threads);
-    filter(&parallel, out.out(), source.view(), grad.view(), &case.axes, workspace);
+    weights_gradient(&parallel, out.out(), source.view(), grad.view(), &case.axes, workspace);
     prop_assert!(bytes[layout.bytes()..].iter().all(|byte| byte.get() == 0xEE));
     let (x, y) = (source.values(), grad.values());
     let (x_dims, y_dims) = (source.layout.dims(), grad.layout.dims());

@@ -78,7 +78,8 @@ impl ConvolutionPlan {
         ConvolutionPlan::new(call, (large, weights, small), bias, vec![part])
     }
 
-    /// From the smaller side to the larger one. Positions that leave the same rest by the strides are a convolution of their own.
+    /// From the smaller side to the larger one. Positions with the same remainder modulo the stride (a class: the same
+    /// taps reach them) are a convolution of their own.
     pub fn transposed(
         call: &mut Call<'_>,
         windows: &Windows,
@@ -160,7 +161,7 @@ impl WeightGradientPlan {
         (large, small, out): (UnaliasedInput, UnaliasedInput, Operand),
     ) -> WeightGradientPlan {
         let axes = windows.forward(&out);
-        let size = kernel::filter_scratch_size(&out, &large, &small, &axes);
+        let size = kernel::weights_gradient_scratch_size(&out, &large, &small, &axes);
         WeightGradientPlan { large, small, out, axes, scratch: call.scratch(DType::Float, &[size]) }
     }
 
@@ -168,7 +169,7 @@ impl WeightGradientPlan {
     pub fn run(&self, memory: &Memory<'_>) {
         let (large, small) = (self.large.prepared(memory), self.small.prepared(memory));
         let (out, scratch) = (memory.out(&self.out), memory.scratch(&self.scratch));
-        kernel::filter(memory.parallel, out, large, small, &self.axes, scratch);
+        kernel::weights_gradient(memory.parallel, out, large, small, &self.axes, scratch);
     }
 }
 

@@ -298,7 +298,7 @@ impl Windows {
         })
     }
 
-    /// The positions of the larger side along an axis, by what they leave of the stride: those that a tap reaches.
+    /// The positions of the larger side along an axis, by their remainder modulo the stride: those that a tap reaches.
     pub fn classes(&self, at: usize, size: usize, taps: usize) -> Vec<Class> {
         let (stride, dilation) = (self.stride[at], self.dilation[at]);
         let before = self.padding[at].0;
@@ -345,7 +345,7 @@ pub struct Class {
     pub positions: usize,
     /// The first tap.
     pub tap: usize,
-    /// Between taps.
+    /// The distance from one of its taps to the next.
     pub apart: usize,
     /// How the taps lie over the smaller side.
     pub axis: Axis,

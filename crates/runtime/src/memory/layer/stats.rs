@@ -47,7 +47,7 @@ impl Figures {
         self.gives += 1;
     }
 
-    /// Adds the figures of somebody who has ended. The peaks were not at the same time: the higher
+    /// Adds the figures of another allocator. Their peaks need not have been at the same time: the higher
     /// one stays.
     pub(super) fn add(&mut self, other: &Figures) {
         self.live += other.live;

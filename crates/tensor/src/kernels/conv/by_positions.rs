@@ -101,7 +101,7 @@ impl Tiling {
     }
 }
 
-/// See [`super::filter`].
+/// See [`super::weights_gradient`].
 pub fn product(
     parallel: &dyn Parallel,
     out: &ViewMut<'_>,

@@ -38,7 +38,7 @@ pub fn scratch_size(planes: &Planes, source: &Layout, grad: &Layout) -> usize {
     workers(grad.dims()[1], work(source, grad)) * (first + second + third)
 }
 
-/// See [`super::filter`].
+/// See [`super::weights_gradient`].
 pub fn product(
     parallel: &dyn Parallel,
     out: &ViewMut<'_>,

@@ -90,7 +90,7 @@ impl Region {
     }
 }
 
-/// See [`super::filter`].
+/// See [`super::weights_gradient`].
 pub fn product(
     parallel: &dyn Parallel,
     out: &ViewMut<'_>,

@@ -1,7 +1,7 @@
 //! Convolutions along up to three axes, and the gradients of their weights.
 //!
 //! Tensors are seen by samples, groups, channels of a group and three axes; one that has fewer axes has sizes of 1 in
-//! front. [`convolve`] is a convolution and, with other axes, the gradient of its input ([`Axis`]); [`filter`] is the
+//! front. [`convolve`] is a convolution and, with other axes, the gradient of its input ([`Axis`]); [`weights_gradient`] is the
 //! gradient of the weights. Elements are multiplied in `f32`, whatever their type, and widened a tile at a time.
 //!
 //! A convolution is a product of matrices: weights by columns, where a column has what a window covers. Columns are made
@@ -158,8 +158,8 @@ pub fn convolve(
     }
 }
 
-/// How many elements of `f32` [`filter`] wants as scratch, for tensors laid out so.
-pub fn filter_scratch_size(
+/// How many elements of `f32` [`weights_gradient`] wants as scratch, for tensors laid out so.
+pub fn weights_gradient_scratch_size(
     out: &Layout,
     source: &Layout,
     grad: &Layout,
@@ -179,8 +179,8 @@ pub fn filter_scratch_size(
 }
 
 /// The gradient of weights: `out` is by groups, output channels, input channels and taps; `source` as in [`convolve`], and
-/// `grad` as its output. `scratch` has [`filter_scratch_size`] elements; `out` overlaps none of the others.
-pub fn filter(
+/// `grad` as its output. `scratch` has [`weights_gradient_scratch_size`] elements; `out` overlaps none of the others.
+pub fn weights_gradient(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
     source: View<'_>,
