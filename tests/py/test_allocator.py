@@ -8,7 +8,7 @@ import pytest
 
 import acl
 import support
-from support import INVALID_HANDLE, INVALID_PARAM, STORAGE, Pool, Sort, describe, register
+from support import INVALID_HANDLE, INVALID_PARAM, GE_FAILURE, Pool, Sort, describe, register
 
 rt = acl.rt
 
@@ -184,7 +184,7 @@ def test_sizes_have_64_bits(stream):
     buffers = [acl.create_data_buffer(address, 12 << 30) for _ in range(3)]
     attr = acl.op.create_attr()
     ret = acl.op.execute_v2("Sort", [floats], buffers[:1], [floats, whole], buffers[1:], attr, stream)
-    assert ret == STORAGE
+    assert ret == GE_FAILURE
     assert len(sizes) == 1 and sizes[0] > 1 << 32
     assert rt.free(address) == 0
 
@@ -321,7 +321,7 @@ def test_the_same_method_looked_up_twice_is_the_same_function(stream, pool):
     probe, again = support.Probe(64), support.Probe(64)
     assert probe.run(stream) == 0
     pool.free_slots.append(pool.free_slots[-1] + 1)
-    assert again.run(second) == STORAGE
+    assert again.run(second) == GE_FAILURE
     assert "which is out already" in acl.get_recent_err_msg()
     assert probe.give_back() == 0
     assert rt.destroy_stream(second) == 0

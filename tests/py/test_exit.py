@@ -100,7 +100,7 @@ def test_a_callback_at_the_end_is_an_allocation_failure():
         "def alloc(obj, size):\n"
         "    calls.append(size)\n"
         "stream, pool, sort = allocator(alloc)\n"
-        "assert sort.run(stream) == STORAGE and len(calls) == 1\n"
+        "assert sort.run(stream) == GE_FAILURE and len(calls) == 1\n"
         "class Last:\n"
         "    def __del__(self, run=sort.run, stream=stream, calls=calls, write=os.write):\n"
         "        write(1, f'{run(stream)} {len(calls)}\\n'.encode())\n"

@@ -8,7 +8,7 @@ import pytest
 
 import acl
 import support
-from support import STORAGE, Pool, Sort, describe
+from support import GE_FAILURE, Pool, Sort, describe
 
 rt = acl.rt
 
@@ -192,7 +192,7 @@ def test_a_bad_block_is_an_allocation_failure_shown_once(case, stream, shown):
     assert rt.allocator_register(stream, desc) == 0
     sort = Sort()
     for _ in range(3):
-        assert sort.run(stream) == STORAGE
+        assert sort.run(stream) == GE_FAILURE
     assert freed == []
     if text is None:
         assert shown == []
@@ -215,7 +215,7 @@ def test_each_callable_shows_one_error_whatever_its_text(stream, shown):
         assert rt.allocator_register(stream, describe(1, alloc, raising, raising)) == 0
         sort = Sort()
         for _ in range(3):
-            assert sort.run(stream) == STORAGE
+            assert sort.run(stream) == GE_FAILURE
         sort.close()
         assert len(shown) == registration
         assert rt.allocator_unregister(stream) == 0
@@ -241,7 +241,7 @@ def test_a_bad_address_is_an_allocation_failure_and_the_block_goes_back(case, st
     assert rt.allocator_register(stream, desc) == 0
     sort = Sort()
     for times in (1, 2):
-        assert sort.run(stream) == STORAGE
+        assert sort.run(stream) == GE_FAILURE
         assert freed == [77] * times
     assert [text in str(error) for error, _ in shown] == ([] if text is None else [True])
     sort.close()
@@ -253,7 +253,7 @@ def test_a_free_that_raises_fails_the_execution_and_the_work_is_done(stream, sho
     assert rt.allocator_register(stream, desc) == 0
     sort = Sort()
     for times in (1, 2):
-        assert sort.run(stream) == STORAGE
+        assert sort.run(stream) == GE_FAILURE
         assert re.search(r"free\(0x[0-9a-f]+\) of the allocator 0x1 .*RuntimeError: no memory today", acl.get_recent_err_msg())
         assert rt.synchronize_stream(stream) == 0 and sort.right()
         assert pool.allocs == pool.addresses == times and pool.frees == 0
@@ -267,7 +267,7 @@ def test_the_code_comes_with_the_text_of_the_exception(callables, stream, shown)
     assert rt.allocator_register(stream, describe(1, *callables)) == 0
     sort = Sort()
     for _ in range(2):
-        assert sort.run(stream) == STORAGE
+        assert sort.run(stream) == GE_FAILURE
         assert "threw an exception: RuntimeError: no memory today" in acl.get_recent_err_msg()
     sort.close()
 
@@ -282,7 +282,7 @@ def test_an_exception_whose_text_raises_is_reported_by_name(stream, shown):
 
     assert rt.allocator_register(stream, describe(1, alloc, print, print)) == 0
     sort = Sort()
-    assert sort.run(stream) == STORAGE
+    assert sort.run(stream) == GE_FAILURE
     assert acl.get_recent_err_msg().rstrip().endswith("threw an exception: Silent")
     assert [type(error) for error, _ in shown] == [Silent]
     sort.close()
@@ -522,7 +522,7 @@ def test_the_traceback_names_the_line():
     run = support.program(
         HEAD + "def alloc(obj, size):\n    raise ValueError('nothing left')\n"
         "assert acl.rt.allocator_register(stream, describe(1, alloc, pool.free, pool.address)) == 0\n"
-        "for _ in range(5): assert sort.run(stream) == STORAGE\n"
+        "for _ in range(5): assert sort.run(stream) == GE_FAILURE\n"
         "print('end')\n"
     )
     assert run.stdout == "end\n", run.stderr

@@ -59,12 +59,14 @@ impl Tlsf {
         })
     }
 
+    /// The size of a hole, `None` for anything else: `prev` is also the kind of a block.
     #[inline]
     pub(super) fn hole_size(&self, id: u32) -> Option<u64> {
         let block = &self.blocks[id as usize];
         (block.prev < SPARE || block.prev == NONE).then_some(block.size)
     }
 
+    /// A hole's `note` is its `freed_seq`: the later of its own and this one.
     #[inline]
     pub(super) fn raise(&mut self, id: u32, freed_seq: u64) {
         let note = &mut self.blocks[id as usize].note;
