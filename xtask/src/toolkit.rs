@@ -207,11 +207,7 @@ fn compile(root: &Path, build: Build) -> Result<PathBuf> {
     let (mut command, folder) = match build {
         Build::Release => (cargo(root, &["build", "--release"]), "release"),
         Build::Dev => (crate::test::build(root), "debug"),
-        // Its kernels are small: to optimize them fully takes longer than to run them.
-        Build::Demo => (
-            cargo(root, &["build", "--config", "profile.dev.package.cairn-tensor.opt-level=1"]),
-            "debug",
-        ),
+        Build::Demo => (cargo(root, &["build"]), "debug"),
     };
     if build != Build::Dev {
         command.args(CORE);
