@@ -13,7 +13,7 @@ use crate::table::ArgSource::{A, Attr, B, No, O};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
-use cairn_tensor::kernels::order::entry_bytes;
+use cairn_tensor::kernels::order::{Overwritten, entry_bytes};
 use cairn_tensor::kernels::sort::{Ranked, Selection, ordered, search};
 use cairn_tensor::kernels::unique::{UniqueOutputs, unique, unique_slices};
 use cairn_tensor::{DType, Dims, Layout, ViewMut};
@@ -22,6 +22,15 @@ use cairn_tensor::{DType, Dims, Layout, ViewMut};
 fn keys(call: &mut Call<'_>, a: &Layout, line: usize) -> Scratch {
     let bytes = a.count().saturating_mul(entry_bytes(a.dtype, line));
     call.scratch(DType::Uint8, &[bytes])
+}
+
+/// What a user hears whose workspace changed during a sort.
+fn overwritten(_: Overwritten) -> Fault {
+    Fault(
+        "its workspace was overwritten while it ran: the memory was in use elsewhere. Keep it until the stream has \
+         passed the operator, and do not write it from the host or from another stream meanwhile"
+            .into(),
+    )
 }
 
 /// Arguments: a, how many (all when absent), dimension, descending, values (may be absent), indices (may be absent).
@@ -57,8 +66,7 @@ fn sort_lines(call: &mut Call<'_>) -> Result<Plan> {
         let (values, indices) =
             (values.map(|out| memory.out(&out)), indices.map(|out| memory.out(&out)));
         let ranked = Ranked { values, indices, scratch: memory.scratch(&scratch) };
-        ordered(memory.parallel, a, dim, descending, selection, &ranked);
-        Ok(())
+        ordered(memory.parallel, a, dim, descending, selection, &ranked).map_err(overwritten)
     })
 }
 
@@ -124,8 +132,7 @@ fn select_nth(call: &mut Call<'_>) -> Result<Plan> {
         let a = a.view(memory);
         let (values, indices) = (Some(memory.out(&values)), Some(memory.out(&indices)));
         let ranked = Ranked { values, indices, scratch: memory.scratch(&scratch) };
-        ordered(memory.parallel, a, dim, false, selection, &ranked);
-        Ok(())
+        ordered(memory.parallel, a, dim, false, selection, &ranked).map_err(overwritten)
     })
 }
 
@@ -147,8 +154,7 @@ fn median(call: &mut Call<'_>) -> Result<Plan> {
         let a = line.view(memory);
         let values = Some(memory.out(&out));
         let ranked = Ranked { values, indices: None, scratch: memory.scratch(&scratch) };
-        ordered(memory.parallel, a, 0, false, selection, &ranked);
-        Ok(())
+        ordered(memory.parallel, a, 0, false, selection, &ranked).map_err(overwritten)
     })
 }
 
@@ -299,15 +305,16 @@ fn unique_elements(call: &mut Call<'_>) -> Result<Plan> {
         let (total, dims) = match dim {
             None => {
                 outputs.values = Some(values.target(memory, &[slices]));
-                let total = unique(a, &outputs, scratch);
+                let total = unique(a, &outputs, scratch).map_err(overwritten)?;
                 (total, Dims::new(&[total]))
             }
             Some(dim) => {
-                let total = unique_slices(memory.parallel, a, dim, &outputs, scratch);
+                let total = unique_slices(memory.parallel, a, dim, &outputs, scratch)
+                    .map_err(overwritten)?;
                 let mut dims = Dims::new(a.dims());
                 dims[dim] = total;
                 outputs.values = Some(values.target(memory, &dims));
-                unique_slices(memory.parallel, a, dim, &outputs, scratch);
+                unique_slices(memory.parallel, a, dim, &outputs, scratch).map_err(overwritten)?;
                 (total, dims)
             }
         };

@@ -3,6 +3,7 @@
 use super::element::{BoolByte, Element};
 use crate::{DType, Layout, ViewMut};
 use half::{bf16, f16};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// An element whose values have an order. NaN comes after all others and equals itself; the two zeros are
 /// equal.
@@ -170,6 +171,16 @@ macro_rules! with_ordered {
 }
 pub(crate) use with_ordered;
 
+/// The workspace was written by something else while a kernel sorted in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overwritten;
+
+/// Runs a sort of entries. They lie in the user's memory, and where others write them meanwhile the sort may find no
+/// order and panic, which is the user's error and not ours.
+pub(crate) fn sort_entries<R>(sort: impl FnOnce() -> R) -> Result<R, Overwritten> {
+    catch_unwind(AssertUnwindSafe(sort)).map_err(|_| Overwritten)
+}
+
 /// The entries in a part of a workspace.
 ///
 /// # Safety
@@ -219,5 +230,26 @@ pub(crate) fn flat(layout: &Layout) -> impl Fn(usize) -> isize + use<> {
             rest /= size;
         }
         offset
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cmp::Ordering;
+
+    #[test]
+    fn a_sort_without_an_order_is_reported() {
+        let mut calls = 0u32;
+        let mut entries: Vec<Narrow> = (0..512).map(|at| Narrow::new(at * 7 % 512, 0)).collect();
+        let disturbed = sort_entries(|| {
+            entries.sort_unstable_by(|_, _| {
+                calls = calls.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                if calls >> 31 == 0 { Ordering::Less } else { Ordering::Greater }
+            });
+        });
+        assert_eq!(disturbed, Err(Overwritten));
+        assert_eq!(sort_entries(|| entries.sort_unstable()), Ok(()));
+        assert!(entries.is_sorted());
     }
 }

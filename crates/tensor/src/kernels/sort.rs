@@ -1,10 +1,11 @@
 //! Sorting, the greatest and least few, and the one in the middle.
 
 use super::map::SMALL;
-use super::order::{Entry, Ordered, enter, entries, flat, with_ordered};
+use super::order::{Entry, Ordered, Overwritten, enter, entries, flat, sort_entries, with_ordered};
 use super::strip::store_one;
 use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Which elements of a line are selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,14 +41,14 @@ pub fn ordered(
     descending: bool,
     selection: Selection,
     ranked: &Ranked<'_>,
-) {
+) -> Result<(), Overwritten> {
     if a.count() == 0 {
-        return;
+        return Ok(());
     }
     let length = a.dims().get(dim).map_or(1, |size| *size);
     with_ordered!(a.dtype(), length, T, E => {
         lines::<T, E>(parallel, a, dim, descending, selection, ranked)
-    });
+    })
 }
 
 fn lines<T: Ordered, E: Entry>(
@@ -57,7 +58,7 @@ fn lines<T: Ordered, E: Entry>(
     descending: bool,
     selection: Selection,
     ranked: &Ranked<'_>,
-) {
+) -> Result<(), Overwritten> {
     let (length, stride) = match a.rank() {
         0 => (1, 0),
         _ => (a.dims()[dim], a.strides()[dim]),
@@ -65,6 +66,7 @@ fn lines<T: Ordered, E: Entry>(
     let start = starts(&a, dim);
     let values = ranked.values.map(|out| (out, starts(&out, dim), step(&out, dim)));
     let indices = ranked.indices.map(|out| (out, starts(&out, dim), step(&out, dim)));
+    let overwritten = AtomicBool::new(false);
     split(parallel, a.count() / length, 1, (SMALL / 8).div_ceil(length), |range| {
         for line in range {
             // SAFETY: every line has its own entries.
@@ -79,7 +81,11 @@ fn lines<T: Ordered, E: Entry>(
                 // SAFETY: inside the line.
                 unsafe { first.offset(index as isize * stride).read_unaligned() }
             };
-            let chosen = choose(entries, selection, |entry| read(entry).is_nan());
+            let chosen = sort_entries(|| choose(entries, selection, |entry| read(entry).is_nan()));
+            let Ok(chosen) = chosen else {
+                overwritten.store(true, Ordering::Relaxed);
+                return;
+            };
             if let Some((out, starts, step)) = &values {
                 let start = starts(line);
                 for (at, entry) in chosen.iter().enumerate() {
@@ -103,6 +109,7 @@ fn lines<T: Ordered, E: Entry>(
             }
         }
     });
+    if overwritten.into_inner() { Err(Overwritten) } else { Ok(()) }
 }
 
 /// Partitions the entries and returns the selected ones, in order.

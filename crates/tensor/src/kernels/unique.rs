@@ -1,7 +1,7 @@
 //! Elements that differ from those before them, in order or as they come.
 
 use super::copy::copy;
-use super::order::{Entry, Ordered, enter, entries, flat, with_ordered};
+use super::order::{Entry, Ordered, Overwritten, enter, entries, flat, sort_entries, with_ordered};
 use super::strip::store_one;
 use crate::parallel::Parallel;
 use crate::{Layout, View, ViewMut};
@@ -39,7 +39,11 @@ impl UniqueOutputs<'_> {
     clippy::undocumented_unsafe_blocks,
     reason = "clippy sees no comment inside a macro's argument"
 )]
-pub fn unique(a: View<'_>, outputs: &UniqueOutputs<'_>, scratch: Option<ViewMut<'_>>) -> usize {
+pub fn unique(
+    a: View<'_>,
+    outputs: &UniqueOutputs<'_>,
+    scratch: Option<ViewMut<'_>>,
+) -> Result<usize, Overwritten> {
     let count = a.count();
     with_ordered!(a.dtype(), count, T, E => {
         let at_a = flat(a.layout());
@@ -59,23 +63,24 @@ pub fn unique(a: View<'_>, outputs: &UniqueOutputs<'_>, scratch: Option<ViewMut<
                     *entry = E::new(read(index).key(), index);
                 }
             }
-            all.sort_unstable();
+            sort_entries(|| all.sort_unstable())?;
             order = Some(all);
         }
-        let index = |at: usize| order.as_ref().map_or(at, |all| all[at].index());
+        // The workspace is the user's, and may change under us.
+        let index = |at: usize| order.as_ref().map_or(at, |all| all[at].index().min(count - 1));
         let same = |x: usize, y: usize| {
             let (x, y) = (read(x), read(y));
             x.key() == y.key() && !x.is_nan()
         };
         let values = outputs.values.map(|out| (out, flat(out.layout())));
-        emit(count, index, same, outputs, |found, first| {
+        Ok(emit(count, index, same, outputs, |found, first| {
             let Some((out, flat)) = &values else { return };
             assert!(found < out.count());
             // SAFETY: a position of the values.
             unsafe {
                 out.first_mut().cast::<T>().offset(flat(found)).write_unaligned(read(first));
             }
-        })
+        }))
     })
 }
 
@@ -125,7 +130,7 @@ pub fn unique_slices(
     dim: usize,
     outputs: &UniqueOutputs<'_>,
     scratch: Option<ViewMut<'_>>,
-) -> usize {
+) -> Result<usize, Overwritten> {
     use super::order::Wide;
     let count = a.dims()[dim];
     let slice = |at: usize| a.with_layout(a.layout().at(dim, at)).expect("a slice");
@@ -154,14 +159,18 @@ pub fn unique_slices(
         // SAFETY: the scratch is this kernel's.
         let all = unsafe { entries::<Wide>(scratch, 0, count) };
         all.iter_mut().enumerate().for_each(|(at, entry)| *entry = Wide::new(0, at));
-        all.sort_unstable_by(|x, y| compare(x.index(), y.index()).then(x.cmp(y)));
+        let place = |entry: &Wide| entry.index().min(count - 1);
+        sort_entries(|| {
+            all.sort_unstable_by(|x, y| compare(place(x), place(y)).then(x.cmp(y)));
+        })?;
         order = Some(all);
     }
-    let index = |at: usize| order.as_ref().map_or(at, |all| all[at].index());
+    // The workspace is the user's, and may change under us.
+    let index = |at: usize| order.as_ref().map_or(at, |all| all[at].index().min(count - 1));
     let same = |x: usize, y: usize| compare(x, y) == Ordering::Equal;
-    emit(count, index, same, outputs, |found, first| {
+    Ok(emit(count, index, same, outputs, |found, first| {
         let Some(values) = &outputs.values else { return };
         let to: Layout = values.layout().at(dim, found);
         copy(parallel, values.with_layout(to).expect("a slice"), slice(first));
-    })
+    }))
 }
