@@ -189,13 +189,16 @@ pub(super) fn one_pass<C: Compute, R: Compute, const N: usize, const M: usize>(
     f: impl Pointwise<C, R, N>,
 ) -> bool {
     debug_assert!(M == N + 1);
+    // Known when it is compiled, so that nothing below is compiled for other types.
+    if !const { matches!((C::DTYPE, R::DTYPE), (DType::Float, DType::Float)) } {
+        return false;
+    }
     let strides = walk.inner_strides();
     let fits = |at: usize| match strides[at + 1] {
         0 => !inputs[at].dtype().is_complex(),
         stride => stride == 1 && inputs[at].dtype() == out.dtype(),
     };
-    let singles = C::DTYPE == DType::Float && R::DTYPE == DType::Float;
-    if !singles || strides[0] != 1 || walk.inner() < PIECE || !(0..N).all(fits) {
+    if strides[0] != 1 || walk.inner() < PIECE || !(0..N).all(fits) {
         return false;
     }
     assert!(runs_here(), "this processor lacks AVX2, FMA or F16C");
