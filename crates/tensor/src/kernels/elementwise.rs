@@ -1,7 +1,7 @@
 //! What an elementwise function runs over: tensors of any strides, or a few elements that are packed.
 
 use super::element::Compute;
-use super::halves::{PIECE, Pointwise, one_pass};
+use super::halves::{PIECE, Pointwise, has_one_pass, one_pass};
 use super::map::{BinaryFn, LONG, TernaryFn, UnaryFn, strips1, strips2, strips3};
 use super::strip::{STRIP, vectorised};
 use super::walk::Walk;
@@ -88,7 +88,7 @@ impl<'a, const N: usize> ElementwiseArgs<'a, N> {
 impl ElementwiseArgs<'_, 1> {
     /// `out = f(a)` at each position; half types in one pass.
     pub fn apply<C: Compute, R: Compute>(&self, f: impl Pointwise<C, R, 1>) {
-        if self.is_of_halves() {
+        if const { has_one_pass::<C, R>() } && self.is_of_halves() {
             let mut done = false;
             self.with_tensors(|parallel, out, [a]| {
                 let walk = Walk::new([out.layout(), a.layout()]);
@@ -132,7 +132,7 @@ impl ElementwiseArgs<'_, 1> {
 impl ElementwiseArgs<'_, 2> {
     /// `out = f(a, b)` at each position; half types in one pass.
     pub fn apply<C: Compute, R: Compute>(&self, f: impl Pointwise<C, R, 2>) {
-        if self.is_of_halves() {
+        if const { has_one_pass::<C, R>() } && self.is_of_halves() {
             let mut done = false;
             self.with_tensors(|parallel, out, [a, b]| {
                 let walk = Walk::new([out.layout(), a.layout(), b.layout()]);
@@ -172,7 +172,7 @@ impl ElementwiseArgs<'_, 2> {
 impl ElementwiseArgs<'_, 3> {
     /// `out = f(a, b, c)` at each position; half types in one pass.
     pub fn apply<C: Compute, R: Compute>(&self, f: impl Pointwise<C, R, 3>) {
-        if self.is_of_halves() {
+        if const { has_one_pass::<C, R>() } && self.is_of_halves() {
             let mut done = false;
             self.with_tensors(|parallel, out, [a, b, c]| {
                 let walk = Walk::new([out.layout(), a.layout(), b.layout(), c.layout()]);

@@ -77,16 +77,20 @@ pub(super) fn folded<A: Copy, C: Copy>(
     merge: impl Fn(C, C) -> C,
 ) -> C {
     let (whole, rest) = values.as_chunks::<LANES>();
-    if whole.is_empty() {
-        return rest.iter().fold(start, |acc, value| merge(acc, map(*value)));
-    }
-    let mut lanes = [start; LANES];
-    for chunk in whole {
-        for (lane, value) in lanes.iter_mut().zip(chunk) {
-            *lane = merge(*lane, map(*value));
+    let mut acc = start;
+    if !whole.is_empty() {
+        let mut lanes = [start; LANES];
+        for chunk in whole {
+            for (lane, value) in lanes.iter_mut().zip(chunk) {
+                *lane = merge(*lane, map(*value));
+            }
         }
+        acc = in_pairs(lanes, &merge);
     }
-    rest.iter().fold(in_pairs(lanes, &merge), |acc, value| merge(acc, map(*value)))
+    for value in rest {
+        acc = merge(acc, map(*value));
+    }
+    acc
 }
 
 /// As [`folded`], of halves: each piece is widened, and its numbers go to the lanes.
@@ -112,7 +116,11 @@ fn folded_halves<H: Half, C: Copy>(
     let piece = &mut piece.0[..rest.len()];
     // SAFETY: as above, of as many.
     unsafe { H::widen_all(rest.as_ptr(), piece) };
-    piece.iter().fold(in_pairs(lanes, &merge), |acc, value| merge(acc, map(*value)))
+    let mut acc = in_pairs(lanes, &merge);
+    for value in piece {
+        acc = merge(acc, map(*value));
+    }
+    acc
 }
 
 #[inline(always)]

@@ -177,6 +177,11 @@ pub trait Pointwise<C: Compute, R: Compute, const N: usize>: Copy + Sync {
     fn at(self, x: [C; N]) -> R;
 }
 
+/// Whether functions of these types are ones that [`one_pass`] serves. A constant: loops of others are not compiled.
+pub(super) const fn has_one_pass<C: Compute, R: Compute>() -> bool {
+    matches!((C::DTYPE, R::DTYPE), (DType::Float, DType::Float))
+}
+
 /// `out = f(inputs)` in one pass, where both are of one half type and lie packed along the innermost dimension of `walk`; an
 /// input may also be one number along it, of any type. Whether that is so: else nothing is done.
 ///
@@ -189,8 +194,7 @@ pub(super) fn one_pass<C: Compute, R: Compute, const N: usize, const M: usize>(
     f: impl Pointwise<C, R, N>,
 ) -> bool {
     debug_assert!(M == N + 1);
-    // Known when it is compiled, so that nothing below is compiled for other types.
-    if !const { matches!((C::DTYPE, R::DTYPE), (DType::Float, DType::Float)) } {
+    if const { !has_one_pass::<C, R>() } {
         return false;
     }
     let strides = walk.inner_strides();
@@ -207,6 +211,12 @@ pub(super) fn one_pass<C: Compute, R: Compute, const N: usize, const M: usize>(
         unsafe { pass::<H, C, R, N, M>(walk, range, &out, &inputs, f) }
     }), else return false);
     true
+}
+
+/// The numbers at a position of the pieces. A function of its own, so that it is not compiled for every `f`.
+#[inline(always)]
+fn numbers_at<C: Compute, const N: usize>(pieces: &[Piece; N], at: usize) -> [C; N] {
+    std::array::from_fn(|one| C::from_f32(pieces[one].0[at]))
 }
 
 /// A part of [`one_pass`], of one type.
@@ -257,7 +267,7 @@ unsafe fn pass<H: Half, C: Compute, R: Compute, const N: usize, const M: usize>(
                 }
             }
             for at in 0..PIECE {
-                results.0[at] = f.at(std::array::from_fn(|one| C::from_f32(x[one].0[at]))).to_f32();
+                results.0[at] = f.at(numbers_at(&x, at)).to_f32();
             }
             // SAFETY: elements of the run, whose inputs were read; `last` is a piece.
             unsafe {

@@ -259,10 +259,21 @@ pub(super) unsafe fn load_strip<'s, C: Compute>(
     }
 }
 
+/// Offsets `i` steps on. A function of its own, so that it is compiled once and not for every fold.
+#[inline(always)]
+fn beside(offsets: [isize; 3], steps: [isize; 3], i: isize) -> [isize; 3] {
+    std::array::from_fn(|at| offsets[at] + i * steps[at])
+}
+
 /// Takes a result: its number, the offsets of its elements, what was made.
 type Emit<'e, Accumulator> = &'e dyn Fn(usize, [isize; 3], Accumulator);
 
 impl<'v, F: Fold> Reducer<'v, F> {
+    /// Whether there is a loop for `f32`. A constant, so that nothing is compiled for folds of other types.
+    const OF_SINGLES: bool = matches!(F::In::DTYPE, DType::Float);
+    /// Whether [`Reducer::flat`] serves this fold.
+    const MAY_BE_NARROW: bool = Self::OF_SINGLES && !F::INDEXED;
+
     fn new(a: View<'v>, dims: &ReductionDims, fold: F, kept: Walk<3>) -> Reducer<'v, F> {
         let over = Walk::new([&dims.over]);
         let least = |layout: &Layout| {
@@ -277,8 +288,11 @@ impl<'v, F: Fold> Reducer<'v, F> {
         let (width, [near, ..]) = (kept.inner(), kept.inner_strides());
         let lies_flat = kept.count() == width && near == 1 && over.inner() == over.count();
         let adjacent = over.inner_strides() == [width as isize];
-        let narrow = columns && !F::INDEXED && F::In::DTYPE == DType::Float;
-        let narrow = narrow && (1..=STRIP / 4).contains(&width) && lies_flat && adjacent;
+        let narrow = columns
+            && Self::MAY_BE_NARROW
+            && (1..=STRIP / 4).contains(&width)
+            && lies_flat
+            && adjacent;
         Reducer { a, fold, kept, over, columns, narrow: narrow.then_some(width) }
     }
 
@@ -328,10 +342,14 @@ impl<'v, F: Fold> Reducer<'v, F> {
         // SAFETY: this processor has the three features.
         #[allow(unused_unsafe)]
         unsafe {
-            match (self.narrow, self.columns) {
-                (Some(width), _) => self.flat(width, over, emit),
-                (None, true) => self.side_by_side(kept, over, emit),
-                (None, false) => self.lines(kept, over, emit),
+            if const { Self::MAY_BE_NARROW }
+                && let Some(width) = self.narrow
+            {
+                self.flat(width, over, emit);
+            } else if self.columns {
+                self.side_by_side(kept, over, emit);
+            } else {
+                self.lines(kept, over, emit);
             }
         }
     }
@@ -349,7 +367,7 @@ impl<'v, F: Fold> Reducer<'v, F> {
         let mut k = kept.start;
         for (offsets, length) in self.kept.steps(kept, usize::MAX) {
             for i in 0..length as isize {
-                visit(k, std::array::from_fn(|at| offsets[at] + i * steps[at]));
+                visit(k, beside(offsets, steps, i));
                 k += 1;
             }
         }
@@ -363,10 +381,12 @@ impl<'v, F: Fold> Reducer<'v, F> {
         over: Range<usize>,
         emit: Emit<'_, F::Accumulator>,
     ) -> bool {
+        if const { !Self::OF_SINGLES } {
+            return false;
+        }
         let [stride] = self.over.inner_strides();
         let aligned = self.a.address().is_multiple_of(align_of::<H>());
-        let fits = F::In::DTYPE == DType::Float && stride == 1 && aligned;
-        if !fits || self.fold.halves::<H>(&[]).is_none() {
+        if stride != 1 || !aligned || self.fold.halves::<H>(&[]).is_none() {
             return false;
         }
         self.each(kept, |k, offsets| {
@@ -446,7 +466,7 @@ impl<'v, F: Fold> Reducer<'v, F> {
             }
             self.drain(block, totals);
             for (i, total) in totals.iter().enumerate() {
-                emit(k, std::array::from_fn(|at| offsets[at] + i as isize * steps[at]), *total);
+                emit(k, beside(offsets, steps, i as isize), *total);
                 k += 1;
             }
         }
