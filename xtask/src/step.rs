@@ -6,13 +6,10 @@ use std::{
     ops::AddAssign,
     path::Path,
     process::{Command, Stdio},
-    sync::OnceLock,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail, ensure};
-
-use crate::target_dir;
 
 /// Tests that passed and failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,17 +118,7 @@ pub fn cargo(root: &Path, arguments: &[&str]) -> Command {
             command.env_remove(&name);
         }
     }
-    if is_first_build(root) && std::env::var_os("CARGO_INCREMENTAL").is_none() {
-        command.env("CARGO_INCREMENTAL", "0");
-    }
     command
-}
-
-/// Whether nothing was built here before this process began. Such a build takes a quarter longer if it also notes what a
-/// later one could keep, so it does not: what is edited then is built whole once, and in parts from there on.
-fn is_first_build(root: &Path) -> bool {
-    static FIRST: OnceLock<bool> = OnceLock::new();
-    *FIRST.get_or_init(|| !target_dir(root).join("debug/libascendcl.so").exists())
 }
 
 /// Runs the command and fails when it does, naming it.
