@@ -8,6 +8,7 @@ use crate::plan::Plan;
 use crate::table::ArgSource::{A, Attr, B, No, O};
 use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::access::{OffsetAccess, OffsetAccessMut, PositionAccess};
+use cairn_tensor::kernels::agreement::Agreement;
 use cairn_tensor::kernels::boxes::{Overlap, Rectangle, Suppression, suppress};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;
@@ -148,9 +149,9 @@ fn complete_iou(call: &mut Call<'_>) -> Result<Plan> {
         split(memory.parallel, count, 1, PAIRS, |range| {
             for at in range {
                 let (one, other) = (rectangle(&first, at), rectangle(&second, at));
-                let pair = one.complete_overlap(&other, how, 1e-9);
-                results.set(at as isize, pair.0);
-                angle.set(at as isize, pair.1);
+                let agreed = Agreement::Complete.of(&one, &other, how);
+                results.set(at as isize, agreed.measure);
+                angle.set(at as isize, agreed.rotation);
             }
         });
         copy(memory.parallel, memory.out(&out), overlaps.view());

@@ -54,26 +54,6 @@ impl Rectangle {
             Overlap::OverSecond => common / other.area(extra),
         }
     }
-
-    /// The overlap less what the distance of the centres and the difference of the forms cost; and the difference of the
-    /// angles of the diagonals.
-    pub fn complete_overlap(&self, other: &Rectangle, how: Overlap, extra: f64) -> (f64, f64) {
-        let overlap = self.overlap(other, how, extra);
-        let apart = |i: usize| {
-            let distance = (self.low[i] + self.high[i] - other.low[i] - other.high[i]) / 2.0;
-            let around = self.high[i].max(other.high[i]) - self.low[i].min(other.low[i]);
-            (distance * distance, around * around)
-        };
-        let ((dx, cx), (dy, cy)) = (apart(0), apart(1));
-        let angle = |one: &Rectangle| {
-            let [width, height] = one.sides(extra);
-            (width / height).atan()
-        };
-        let rotation = angle(other) - angle(self);
-        let form = 4.0 / (std::f64::consts::PI * std::f64::consts::PI) * rotation * rotation;
-        let share = if form == 0.0 { 0.0 } else { form / (1.0 - overlap + form) };
-        (overlap - (dx + dy) / (cx + cy + extra) - share * form, rotation)
-    }
 }
 
 /// Which rectangles are kept of one class.
