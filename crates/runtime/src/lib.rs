@@ -7,6 +7,7 @@ pub mod callbacks;
 pub mod clock;
 pub mod config;
 pub mod context;
+mod cores;
 pub mod device;
 pub mod error;
 pub mod event;

@@ -1,5 +1,6 @@
 //! The threads that share one kernel: whoever runs the task, and workers that have nothing else to do.
 
+use crate::cores;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{spin_loop, thread};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,6 +20,8 @@ pub struct Parallel {
     state: AtomicUsize,
     /// The address of the [`ParallelJob`] while the parallel is taken.
     job: AtomicUsize,
+    /// How many helpers may be inside at once.
+    most_helpers: AtomicUsize,
 }
 
 struct ParallelJob<'a> {
@@ -26,6 +29,8 @@ struct ParallelJob<'a> {
     parts: usize,
     next: AtomicUsize,
     panicked: AtomicBool,
+    /// The core of the thread that offers.
+    core: usize,
 }
 
 impl ParallelJob<'_> {
@@ -43,19 +48,27 @@ impl ParallelJob<'_> {
 }
 
 impl Parallel {
-    /// Calls `body` once for each number below `parts`, on this thread and on idle workers, which `wake` may
-    /// call. Returns when all are done.
+    /// Calls `body` once for each number below `parts`, on this thread and on at most `helpers` idle workers, which
+    /// `wake` may call. Returns when all are done.
     ///
     /// # Panics
     /// If `body` did.
-    pub fn run(&self, parts: usize, body: &(dyn Fn(usize) + Sync), wake: impl FnOnce()) {
+    pub fn run(
+        &self,
+        parts: usize,
+        helpers: usize,
+        body: &(dyn Fn(usize) + Sync),
+        wake: impl FnOnce(),
+    ) {
         let taken = parts > 1
+            && helpers > 0
             && self.state.compare_exchange(0, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if !taken {
             return (0..parts).for_each(body);
         }
         let (next, panicked) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let job = ParallelJob { body, parts, next, panicked };
+        let job = ParallelJob { body, parts, next, panicked, core: cores::current() };
+        self.most_helpers.store(helpers, Ordering::Relaxed);
         self.job.store(std::ptr::from_ref(&job) as usize, Ordering::Relaxed);
         self.state.store(TAKEN | OPEN, Ordering::SeqCst);
         wake();
@@ -73,19 +86,23 @@ impl Parallel {
         assert!(!job.panicked.load(Ordering::Relaxed), "a part of a kernel panicked");
     }
 
-    /// Whether a kernel offers parts.
+    /// Whether a kernel offers parts to one more helper.
     pub fn has_work(&self) -> bool {
-        self.state.load(Ordering::Relaxed) & OPEN != 0
+        self.takes_helper(self.state.load(Ordering::Acquire))
+    }
+
+    fn takes_helper(&self, state: usize) -> bool {
+        state & OPEN != 0 && state / HELPER < self.most_helpers.load(Ordering::Relaxed)
     }
 
     /// Works through parts that a kernel offers, if one does. True if it did.
     pub fn help(&self) -> bool {
-        let mut seen = self.state.load(Ordering::Relaxed);
+        let mut seen = self.state.load(Ordering::Acquire);
         loop {
-            if seen & OPEN == 0 {
+            if !self.takes_helper(seen) {
                 return false;
             }
-            let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+            let (success, failure) = (Ordering::Acquire, Ordering::Acquire);
             match self.state.compare_exchange_weak(seen, seen + HELPER, success, failure) {
                 Ok(_) => break,
                 Err(now) => seen = now,
@@ -93,7 +110,9 @@ impl Parallel {
         }
         let job = self.job.load(Ordering::Relaxed) as *const ParallelJob<'_>;
         // SAFETY: the kernel keeps its job until the helpers counted in `state` have left.
-        unsafe { &*job }.work();
+        let job = unsafe { &*job };
+        cores::leave(job.core);
+        job.work();
         self.state.fetch_sub(HELPER, Ordering::Release);
         true
     }

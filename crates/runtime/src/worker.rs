@@ -135,7 +135,7 @@ impl Scheduler {
     /// Calls `body` once for each number below `parts`, on this thread and on workers that have nothing else
     /// to do. Returns when all are done.
     pub fn parallel_for(&self, parts: usize, body: &(dyn Fn(usize) + Sync)) {
-        self.parallel.run(parts, body, || {
+        self.parallel.run(parts, self.threads() - 1, body, || {
             if self.sleeping_hint.load(Ordering::Relaxed) > 0
                 && self.spinning.load(Ordering::Relaxed) == 0
             {

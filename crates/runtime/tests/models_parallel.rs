@@ -17,16 +17,20 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
     shuttle::Runner::new(PctScheduler::new(3, iterations), config).run(move || pct());
 }
 
-/// Offers `parts` parts and checks that each ran once, and none after the offer's end.
-fn offer(parallel: &Parallel, parts: usize) {
+/// Offers `parts` parts to at most `helpers` and checks that each ran once, none after the offer's end, and on no
+/// more threads at once.
+fn offer(parallel: &Parallel, parts: usize, helpers: usize) {
     let ran: Vec<AtomicUsize> = (0..parts).map(|_| AtomicUsize::new(0)).collect();
-    let over = AtomicBool::new(false);
+    let (over, inside) = (AtomicBool::new(false), AtomicUsize::new(0));
     parallel.run(
         parts,
+        helpers,
         &|part| {
             assert!(!over.load(Ordering::SeqCst));
+            assert!(inside.fetch_add(1, Ordering::SeqCst) <= helpers);
             ran[part].fetch_add(1, Ordering::SeqCst);
             thread::yield_now();
+            inside.fetch_sub(1, Ordering::SeqCst);
             assert!(!over.load(Ordering::SeqCst));
         },
         || {},
@@ -50,8 +54,8 @@ fn every_part_runs_once_and_within_its_offer() {
                 })
             })
             .collect();
-        offer(&parallel, 3);
-        offer(&parallel, 2);
+        offer(&parallel, 3, 1);
+        offer(&parallel, 2, 2);
         for helper in helpers {
             helper.join().unwrap();
         }
@@ -65,7 +69,7 @@ fn two_kernels_at_once_both_get_done() {
         let parallel = Arc::new(Parallel::default());
         let other = {
             let parallel = parallel.clone();
-            thread::spawn(move || offer(&parallel, 2))
+            thread::spawn(move || offer(&parallel, 2, 1))
         };
         let helper = {
             let parallel = parallel.clone();
@@ -74,7 +78,7 @@ fn two_kernels_at_once_both_get_done() {
                 parallel.help();
             })
         };
-        offer(&parallel, 2);
+        offer(&parallel, 2, 1);
         other.join().unwrap();
         helper.join().unwrap();
     });
