@@ -22,14 +22,14 @@ use cairn_tensor::{DType, Layout, Scalar, with_complex, with_number, with_real};
 /// Input, axes and output of a reduction. Arguments: a, dims, keep, noop, out.
 fn operands(call: &mut Call<'_>) -> Result<(Operand, Axes, Operand)> {
     let a = call.tensor(0)?;
-    arithmetic(call, 0, &a)?;
+    expect_arithmetic_dtype(call, 0, &a)?;
     let axes = call.axes(1, a.rank(), call.flag_or(3, false)?)?;
     let out = call.reduced(4, a.dims(), &axes, call.flag_or(2, false)?)?;
-    arithmetic(call, 4, &out)?;
+    expect_arithmetic_dtype(call, 4, &out)?;
     Ok((a, axes, out))
 }
 
-fn arithmetic(call: &Call<'_>, at: usize, operand: &Operand) -> Result<()> {
+fn expect_arithmetic_dtype(call: &Call<'_>, at: usize, operand: &Operand) -> Result<()> {
     const TYPES: &[DType] = &[
         DType::Float,
         DType::Float16,
@@ -45,7 +45,7 @@ fn arithmetic(call: &Call<'_>, at: usize, operand: &Operand) -> Result<()> {
     call.expect_dtype(at, operand, TYPES)
 }
 
-fn real(call: &Call<'_>, at: usize, operand: &Operand) -> Result<()> {
+fn expect_floating_dtype(call: &Call<'_>, at: usize, operand: &Operand) -> Result<()> {
     let types = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
     call.expect_dtype(at, operand, types)
 }
@@ -114,7 +114,7 @@ fn mean(call: &mut Call<'_>) -> Result<Plan> {
         Some(parts) => parts,
         None => operands(call)?,
     };
-    real(call, 4, &out)?;
+    expect_floating_dtype(call, 4, &out)?;
     let count = reduced_count(&a, &axes) as f64;
     with_real!(out.dtype, C => {
         let count = C::from_f64(count);
@@ -138,7 +138,7 @@ fn nansum(call: &mut Call<'_>) -> Result<Plan> {
 
 fn reduce_log_sum(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
-    real(call, 4, &out)?;
+    expect_floating_dtype(call, 4, &out)?;
     with_real!(out.dtype, C => {
         call.fold(a, &axes, (out, None), fold::sum::<C>(), |acc: C| single_result(acc.ln()))
     })
@@ -146,7 +146,7 @@ fn reduce_log_sum(call: &mut Call<'_>) -> Result<Plan> {
 
 fn log_sum_exp(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
-    real(call, 4, &out)?;
+    expect_floating_dtype(call, 4, &out)?;
     with_real!(out.dtype, C => {
         let end = |acc| single_result(Exponentials::<C>::end(acc));
         call.fold(a, &axes, (out, None), fold::exponentials::<C>(), end)
@@ -175,7 +175,7 @@ fn truths(call: &mut Call<'_>) -> Result<(Operand, Axes, Operand)> {
     }
     let axes = call.axes(1, a.rank(), call.flag_or(3, false)?)?;
     let out = call.reduced(4, a.dims(), &axes, call.flag_or(2, false)?)?;
-    arithmetic(call, 4, &out)?;
+    expect_arithmetic_dtype(call, 4, &out)?;
     Ok((a, axes, out))
 }
 
@@ -214,7 +214,7 @@ fn aminmax(call: &mut Call<'_>) -> Result<Plan> {
 /// A value and its index along one dimension. Arguments: a, dim, keep, values or absent, indices.
 fn arg_extreme<const MAX: bool>(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.tensor(0)?;
-    arithmetic(call, 0, &a)?;
+    expect_arithmetic_dtype(call, 0, &a)?;
     let axes = call.axes(1, a.rank(), false)?;
     let keep = call.flag_or(2, false)?;
     let indices = call.reduced(4, a.dims(), &axes, keep)?;
@@ -239,7 +239,7 @@ fn spread<const ROOT: bool>(call: &mut Call<'_>) -> Result<Plan> {
     if a.dtype.is_complex() {
         return reduction_complex::spread::<ROOT>(call);
     }
-    real(call, 0, &a)?;
+    expect_floating_dtype(call, 0, &a)?;
     let axes = call.axes(1, a.rank(), false)?;
     let correction = match call.has(2) {
         true => call.scalar(2)?.as_f64(),
@@ -263,7 +263,7 @@ fn spread<const ROOT: bool>(call: &mut Call<'_>) -> Result<Plan> {
 /// one by the root, what is added to the variance then, correction, out.
 fn spread_around(call: &mut Call<'_>) -> Result<Plan> {
     let (a, mean) = (call.tensor(0)?, call.tensor(1)?);
-    real(call, 0, &a)?;
+    expect_floating_dtype(call, 0, &a)?;
     call.expect_same(1, &mean, 0, &a)?;
     let Some(wide) = mean.broadcast_to(a.dims()) else {
         let (name, have, want) = (call.parameter(1), mean.dims(), a.dims());
@@ -308,11 +308,11 @@ fn norm(call: &mut Call<'_>) -> Result<Plan> {
     if a.dtype.is_complex() {
         return reduction_complex::norm(call);
     }
-    arithmetic(call, 0, &a)?;
+    expect_arithmetic_dtype(call, 0, &a)?;
     let p = call.scalar_or(1, Scalar::from(2.0))?.as_f64();
     let axes = call.axes(2, a.rank(), false)?;
     let out = call.reduced(4, a.dims(), &axes, call.flag_or(3, false)?)?;
-    real(call, 4, &out)?;
+    expect_floating_dtype(call, 4, &out)?;
     with_real!(out.dtype, C => {
         let (power, root) = (C::from_f64(p), C::from_f64(1.0 / p));
         if p == 2.0 {
