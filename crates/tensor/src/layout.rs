@@ -209,15 +209,15 @@ impl Layout {
         Layout { dtype, offset, dims: self.dims, strides }
     }
 
-    /// Complex numbers as real ones, with a last dimension for the two parts; `None` where that is one too many.
-    pub fn parts(&self) -> Option<Layout> {
-        let mut parts = self.part(0);
+    /// Complex numbers as real ones, with a last dimension for the two parts; `None` if that is one dimension too many.
+    pub fn view_as_real(&self) -> Option<Layout> {
+        let mut real = self.part(0);
         if self.rank() == MAX_DIMS {
             return None;
         }
-        parts.dims.push(2);
-        parts.strides.push(1);
-        Some(parts)
+        real.dims.push(2);
+        real.strides.push(1);
+        Some(real)
     }
 
     /// Elements are contiguous, the last dimension fastest.

@@ -153,9 +153,9 @@ fn angle_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 impl Call<'_> {
     /// A tensor of complex numbers as real ones, with a last dimension for the two parts.
-    pub fn parts(&self, at: usize, operand: Operand) -> Result<Operand> {
-        match operand.layout().parts() {
-            Some(parts) => Ok(operand.with_layout(parts)),
+    pub fn view_as_real(&self, at: usize, operand: Operand) -> Result<Operand> {
+        match operand.layout().view_as_real() {
+            Some(real) => Ok(operand.with_layout(real)),
             None => {
                 let (name, layout) = (self.parameter(at), operand.layout());
                 Err(crate::error::Error::invalid(format!(

@@ -64,7 +64,7 @@ fn single_result<C: Compute>(acc: C) -> (C, bool) {
     (acc, false)
 }
 
-/// As [`operands`], of complex numbers as real ones with a last dimension for their parts; `None` for other types.
+/// As [`operands`], with complex tensors viewed as real ones that have a last dimension of size 2; `None` for other types.
 fn complex_operands(call: &mut Call<'_>) -> Result<Option<(Operand, Axes, Operand)>> {
     let a = call.tensor(0)?;
     if !a.dtype.is_complex() {
@@ -73,7 +73,7 @@ fn complex_operands(call: &mut Call<'_>) -> Result<Option<(Operand, Axes, Operan
     let mut axes = call.axes(1, a.rank(), call.flag_or(3, false)?)?;
     let out = call.reduced(4, a.dims(), &axes, call.flag_or(2, false)?)?;
     call.expect_dtype(4, &out, &[DType::Complex32, DType::Complex64, DType::Complex128])?;
-    let (a, out) = (call.parts(0, a)?, call.parts(4, out)?);
+    let (a, out) = (call.view_as_real(0, a)?, call.view_as_real(4, out)?);
     axes.push(false);
     Ok(Some((a, axes, out)))
 }
@@ -81,7 +81,7 @@ fn complex_operands(call: &mut Call<'_>) -> Result<Option<(Operand, Axes, Operan
 /// In the output's type, which the caller asks for.
 fn sum(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = match complex_operands(call)? {
-        Some(parts) => parts,
+        Some(operands) => operands,
         None => operands(call)?,
     };
     call.settle_type(4);
@@ -111,7 +111,7 @@ fn product(call: &mut Call<'_>) -> Result<Plan> {
 
 fn mean(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = match complex_operands(call)? {
-        Some(parts) => parts,
+        Some(operands) => operands,
         None => operands(call)?,
     };
     expect_floating_dtype(call, 4, &out)?;

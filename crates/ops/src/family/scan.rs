@@ -36,7 +36,7 @@ fn running<const PRODUCT: bool>(call: &mut Call<'_>) -> Result<Plan> {
     let is_complex = a.dtype.is_complex() && out.dtype.is_complex();
     let (a, out) = match is_complex {
         true if PRODUCT => (a, out),
-        true => (call.parts(0, a)?, call.parts(4, out)?),
+        true => (call.view_as_real(0, a)?, call.view_as_real(4, out)?),
         false => {
             call.expect_numbers(0, &a)?;
             call.expect_numbers(4, &out)?;

@@ -101,7 +101,7 @@ fn trace(call: &mut Call<'_>) -> Result<Plan> {
     let out = out.with_layout(out.reshaped(&[]).unwrap_or(*out.layout()));
     if x.dtype.is_complex() {
         call.expect_same(1, &out, 0, &x)?;
-        let (line, out) = (call.parts(0, line)?, call.parts(1, out)?);
+        let (line, out) = (call.view_as_real(0, line)?, call.view_as_real(1, out)?);
         let axes = Axes::new(&[true, false]);
         return with_number!(out.dtype, C => {
             call.fold(line, &axes, (out, None), fold::sum::<C>(), |sum: C| (sum, false))
