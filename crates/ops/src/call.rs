@@ -22,8 +22,8 @@ pub struct Call<'a> {
     uses: SmallVec<[Use; 4]>,
     /// The types of the uses.
     types: SmallVec<[DType; 4]>,
-    /// The caller's indices of outputs whose types were checked, a bit each.
-    settled: Cell<u64>,
+    /// The caller's indices of the outputs that [`Call::skip_cast_check`] exempts, a bit each.
+    unchecked_casts: Cell<u64>,
     workspace: usize,
     is_too_large: bool,
     pub(crate) is_random: bool,
@@ -66,7 +66,7 @@ impl<'a> Call<'a> {
             args,
             uses: SmallVec::new(),
             types: SmallVec::new(),
-            settled: Cell::new(0),
+            unchecked_casts: Cell::new(0),
             workspace: 0,
             is_too_large: false,
             is_random: false,
@@ -444,12 +444,12 @@ impl<'a> Call<'a> {
         Err(Error::invalid(format!("{parameter} has the sizes {have:?}: expected {dims:?}")))
     }
 
-    /// Says of an output that its type was checked, or is what the caller asked for whatever it loses: [`Call::plan`] lets
-    /// it be.
-    pub fn settle_type(&self, at: usize) {
+    /// Exempts an output from the check in [`Call::plan`] that results can be cast to its type: the type was checked before, or
+    /// the caller asked for it whatever the cast loses.
+    pub fn skip_cast_check(&self, at: usize) {
         let index = self.caller_indices.get(at).copied().unwrap_or(at);
         if let Some(bit) = u32::try_from(index).ok().and_then(|index| 1u64.checked_shl(index)) {
-            self.settled.set(self.settled.get() | bit);
+            self.unchecked_casts.set(self.unchecked_casts.get() | bit);
         }
     }
 
@@ -458,14 +458,14 @@ impl<'a> Call<'a> {
         self.uses.iter().map(|one| one.parameter).zip(self.types.iter().copied())
     }
 
-    /// Fails where an output whose type was not checked cannot hold what is computed of the inputs: integers of real
-    /// numbers, booleans of numbers.
+    /// Fails if an output cannot hold what is computed from the inputs: integers from real numbers, or booleans from
+    /// numbers. See [`Call::skip_cast_check`].
     fn expect_types_fit(&self) -> Result<()> {
         let every = || self.uses.iter().zip(&self.types);
         let inputs = || every().filter(|(one, _)| one.access.reads).map(|(_, dtype)| *dtype);
-        let is_whole = |dtype: &DType| dtype.is_integer();
+        let is_integer = |dtype: &DType| dtype.is_integer();
         let is_real = |dtype: &DType| !dtype.is_integer() && *dtype != DType::Bool;
-        let Some(from) = inputs().find(is_real).or_else(|| inputs().find(is_whole)) else {
+        let Some(from) = inputs().find(is_real).or_else(|| inputs().find(is_integer)) else {
             return Ok(());
         };
         let only_numbers = inputs().all(|dtype| dtype != DType::Bool);
@@ -476,7 +476,7 @@ impl<'a> Call<'a> {
                 true => !is_real(to),
                 false => *to == DType::Bool && only_numbers,
             };
-            if loses && self.settled.get() & bit == 0 {
+            if loses && self.unchecked_casts.get() & bit == 0 {
                 let name = one.parameter;
                 return Err(Error::invalid(format!(
                     "{name} has elements of type {to}: the result, of type {from}, can't be cast to it"
@@ -489,7 +489,7 @@ impl<'a> Call<'a> {
     /// Fails unless an operand has one of these types.
     pub fn expect_dtype(&self, at: usize, operand: &Layout, among: &[DType]) -> Result<()> {
         if !among.iter().any(|dtype| dtype.is_floating()) {
-            self.settle_type(at);
+            self.skip_cast_check(at);
         }
         if among.contains(&operand.dtype) {
             return Ok(());

@@ -49,7 +49,7 @@ fn dropout_gen_mask(call: &mut Call<'_>) -> Result<Plan> {
     };
     let (p, stays) = (probability(call, 1)?, call.flag_or(6, false)?);
     let (generator, mask) = (call.generator(2)?, call.output(5)?);
-    call.settle_type(5);
+    call.skip_cast_check(5);
     check_mask(call, 5, &mask, count)?;
     call.plan_real(move |memory| {
         let p = p.read(memory).as_f64();
@@ -131,7 +131,7 @@ fn dropout_backward(call: &mut Call<'_>) -> Result<Plan> {
 /// mask.
 fn dropout(call: &mut Call<'_>) -> Result<Plan> {
     let (x, out, mask) = (call.tensor(0)?, call.output(6)?, call.output(7)?);
-    call.settle_type(7);
+    call.skip_cast_check(7);
     let (p, active) = (probability(call, 1)?, call.flag(2)?);
     let generator = call.generator(3)?;
     call.expect_dims(6, &out, x.dims())?;
@@ -166,7 +166,7 @@ fn dropout_v3(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} is reserved and must be null")));
     }
     let (x, out, mask) = (call.tensor(0)?, call.output(6)?, call.output(7)?);
-    call.settle_type(7);
+    call.skip_cast_check(7);
     let (p, generator) = (probability(call, 2)?, call.generator(3)?);
     for (at, one) in [(0, &x), (6, &out)] {
         call.expect_dtype(at, one, &[DType::Float, DType::Float16, DType::Bf16])?;

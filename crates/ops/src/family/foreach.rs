@@ -171,7 +171,7 @@ fn norms(call: &mut Call<'_>) -> Result<Plan> {
 
 /// Each tensor of a list, in the type of the one it goes to.
 fn foreach_copy(call: &mut Call<'_>) -> Result<Plan> {
-    call.settle_type(1);
+    call.skip_cast_check(1);
     SAME.each(call)
 }
 

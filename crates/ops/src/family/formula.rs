@@ -226,7 +226,7 @@ impl<const N: usize> Formula<N> {
             call.expect_castable(out_index, dtype, &out)?;
         }
         match self.kind {
-            Kind::Predicate | Kind::Logical => call.settle_type(out_index),
+            Kind::Predicate | Kind::Logical => call.skip_cast_check(out_index),
             _ if complex.is_some() => {}
             Kind::Real => call.expect_castable(out_index, DType::Float, &out)?,
             Kind::Number => call.expect_castable(out_index, dtype, &out)?,

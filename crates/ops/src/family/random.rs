@@ -166,7 +166,7 @@ fn integers_of_type(call: &mut Call<'_>) -> Result<Plan> {
 /// out (or nothing).
 fn bernoulli(call: &mut Call<'_>) -> Result<Plan> {
     let (out, p) = (call.output(0)?, call.input(1)?);
-    call.settle_type(0);
+    call.skip_cast_check(0);
     call.expect_number(0, &out)?;
     let generator = call.generator(2)?;
     if call.has(5) {
