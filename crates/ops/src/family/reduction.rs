@@ -167,8 +167,8 @@ fn amin(call: &mut Call<'_>) -> Result<Plan> {
     with_number!(a.dtype, C => call.fold(a, &axes, (out, None), fold::least::<C>(), single_result))
 }
 
-/// As [`operands`], of inputs of complex numbers too.
-fn truths(call: &mut Call<'_>) -> Result<(Operand, Axes, Operand)> {
+/// As [`operands`], for `any` and `all`, whose input may also be complex.
+fn any_all_operands(call: &mut Call<'_>) -> Result<(Operand, Axes, Operand)> {
     let a = call.tensor(0)?;
     if !a.dtype.is_complex() {
         return operands(call);
@@ -180,14 +180,14 @@ fn truths(call: &mut Call<'_>) -> Result<(Operand, Axes, Operand)> {
 }
 
 fn any(call: &mut Call<'_>) -> Result<Plan> {
-    let (a, axes, out) = truths(call)?;
+    let (a, axes, out) = any_all_operands(call)?;
     call.skip_cast_check(4);
     let fold = fold::mapped(false, |x: bool| x, |a, b| a | b);
     call.fold(a, &axes, (out, None), fold, single_result)
 }
 
 fn all(call: &mut Call<'_>) -> Result<Plan> {
-    let (a, axes, out) = truths(call)?;
+    let (a, axes, out) = any_all_operands(call)?;
     call.skip_cast_check(4);
     let fold = fold::mapped(true, |x: bool| x, |a, b| a & b);
     call.fold(a, &axes, (out, None), fold, single_result)
