@@ -233,11 +233,11 @@ fn arg_extreme<const MAX: bool>(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Variance or its root, and the mean. Arguments: a, dims, correction, keep, spread, mean or absent.
-fn spread<const ROOT: bool>(call: &mut Call<'_>) -> Result<Plan> {
+/// Variance or standard deviation, and the mean. Arguments: a, dims, correction, keep, result, mean or absent.
+fn variance<const STD: bool>(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.tensor(0)?;
     if a.dtype.is_complex() {
-        return reduction_complex::spread::<ROOT>(call);
+        return reduction_complex::variance::<STD>(call);
     }
     expect_floating_dtype(call, 0, &a)?;
     let axes = call.axes(1, a.rank(), false)?;
@@ -254,14 +254,14 @@ fn spread<const ROOT: bool>(call: &mut Call<'_>) -> Result<Plan> {
     let end = move |all: Moments| {
         let variance = all.squares / (all.count - correction).max(0.0);
         let mean = if all.count > 0.0 { all.mean } else { f64::NAN };
-        (if ROOT { variance.sqrt() } else { variance }, mean)
+        (if STD { variance.sqrt() } else { variance }, mean)
     };
     with_real!(a.dtype, C => call.fold(a, &axes, (out, mean), fold::moments::<C>(), end))
 }
 
-/// The root of the mean square distance from a mean, or one by it. Arguments: a, mean, dims, unbiased, keep, whether it is
-/// one by the root, what is added to the variance then, correction, out.
-fn spread_around(call: &mut Call<'_>) -> Result<Plan> {
+/// The standard deviation around a given mean, or its reciprocal (rstd). Arguments: a, mean, dims, unbiased, keep, whether to
+/// return the reciprocal, epsilon (added to the variance for the reciprocal), correction, out.
+fn std_with_mean(call: &mut Call<'_>) -> Result<Plan> {
     let (a, mean) = (call.tensor(0)?, call.tensor(1)?);
     expect_floating_dtype(call, 0, &a)?;
     call.expect_same(1, &mean, 0, &a)?;
@@ -275,19 +275,19 @@ fn spread_around(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_same(8, &out, 0, &a)?;
     let (invert, epsilon) = (call.flag_or(5, false)?, call.float(6)?);
     let correction = if call.flag_or(3, true)? { call.int_or(7, 1)? } else { 0 };
-    let left = (reduced_count(&a, &axes) as f64 - correction as f64).max(0.0);
+    let degrees_of_freedom = (reduced_count(&a, &axes) as f64 - correction as f64).max(0.0);
     with_real!(a.dtype, C => {
         let squares = call.scratch(C::DTYPE, a.dims());
         let fold = fold::sum::<C>();
         let reduction_plan = call.plan_reduction(&squares, &axes, &fold);
-        let (left, epsilon) = (C::from_f64(left), C::from_f64(epsilon));
+        let (degrees_of_freedom, epsilon) = (C::from_f64(degrees_of_freedom), C::from_f64(epsilon));
         call.plan(move |memory| {
             let squares = memory.scratch(&squares);
             map2(memory.parallel, squares, memory.view(&a), memory.view(&mean), |x: C, m: C| {
                 (x - m) * (x - m)
             });
             reduction_plan.run(memory, squares.view(), fold, (memory.out(&out), None), move |all: C| {
-                let variance = all / left;
+                let variance = all / degrees_of_freedom;
                 single_result(if invert { C::ONE / (variance + epsilon).sqrt() } else { variance.sqrt() })
             });
             Ok(())
@@ -296,7 +296,7 @@ fn spread_around(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Arguments: a, mean, dims, unbiased, keep.
-fn spread_around_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_std_with_mean(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
     let axes = call.axes(2, a.rank(), false)?;
     Ok(vec![Layout::contiguous(a.dtype, &reduced_dims(a.dims(), &axes, call.flag_or(4, false)?))])
@@ -368,7 +368,7 @@ fn indices_alone(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// Arguments: a, dims, correction, keep.
-fn spreads(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_variance_and_mean(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
     let axes = call.axes(1, a.rank(), false)?;
     Ok(vec![
@@ -413,11 +413,11 @@ pub const ROWS: &[Row] = &[
     aclnn("MinDim", arg_extreme::<false>),
     aclnn("ArgMax", arg_extreme::<true>).with_args(&[A(0), A(1), A(2), No, A(3)]),
     aclnn("ArgMin", arg_extreme::<false>).with_args(&[A(0), A(1), A(2), No, A(3)]),
-    aclnn("Var", spread::<false>),
-    aclnn("VarCorrection", spread::<false>),
-    aclnn("VarMean", spread::<false>),
-    aclnn("Std", spread::<true>),
-    aclnn("StdMeanCorrection", spread::<true>),
+    aclnn("Var", variance::<false>),
+    aclnn("VarCorrection", variance::<false>),
+    aclnn("VarMean", variance::<false>),
+    aclnn("Std", variance::<true>),
+    aclnn("StdMeanCorrection", variance::<true>),
     aclnn("Norm", norm),
     aclnn("LinalgVectorNorm", norm).with_args(&[A(0), A(1), A(2), A(3), A(5)]),
 ];
@@ -525,8 +525,8 @@ pub const NODES: &[Node] = &[
         "ReduceStdV2",
         &["x"],
         &["std", "mean"],
-        Infer::By(spreads),
-        spread::<true>,
+        Infer::By(infer_variance_and_mean),
+        variance::<true>,
         &[
             A(0),
             Attr("dim", AttrDefault::Ints(&[])),
@@ -540,8 +540,8 @@ pub const NODES: &[Node] = &[
         "ReduceStdWithMean",
         &["x", "mean"],
         &["y"],
-        Infer::By(spread_around_output),
-        spread_around,
+        Infer::By(infer_std_with_mean),
+        std_with_mean,
         &[
             A(0),
             A(1),

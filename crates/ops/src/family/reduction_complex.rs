@@ -23,9 +23,9 @@ const RESULTS: &[DType] = &[
     DType::Complex128,
 ];
 
-/// The variance, or its root: the sum of the variances of both parts. Arguments: a, dims, correction, keep, spread, mean or
+/// The variance (the sum of the variances of both parts) or standard deviation. Arguments: a, dims, correction, keep, result, mean or
 /// absent.
-pub fn spread<const ROOT: bool>(call: &mut Call<'_>) -> Result<Plan> {
+pub fn variance<const STD: bool>(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.tensor(0)?;
     let axes: Axes = call.axes(1, a.rank(), false)?;
     let correction = call.scalar_or(2, 1)?.as_f64();
@@ -44,7 +44,7 @@ pub fn spread<const ROOT: bool>(call: &mut Call<'_>) -> Result<Plan> {
     let parts = parts.map(|part| call.in_place_input(part, &outs));
     let fold = fold::moments::<f64>();
     let plans = parts.map(|part| call.plan_reduction(&part.layout(), &axes, &fold));
-    let spreads = [0; 2].map(|_| call.scratch(DType::Double, out.dims()));
+    let variances = [0; 2].map(|_| call.scratch(DType::Double, out.dims()));
     call.plan(move |memory| {
         let end = |all: Moments| {
             let variance = all.squares / (all.count - correction).max(0.0);
@@ -52,14 +52,14 @@ pub fn spread<const ROOT: bool>(call: &mut Call<'_>) -> Result<Plan> {
         };
         // What is copied is copied before anything is written.
         let views = parts.map(|part| part.view(memory));
-        let spreads = spreads.map(|one| memory.scratch(&one));
+        let variances = variances.map(|one| memory.scratch(&one));
         for which in 0..2 {
             let mean = mean.map(|mean| memory.out(&mean.with_layout(mean.part(which as isize))));
-            plans[which].run(memory, views[which], fold, (spreads[which], mean), end);
+            plans[which].run(memory, views[which], fold, (variances[which], mean), end);
         }
-        let [one, other] = spreads.map(|one| one.view());
-        map2(memory.parallel, memory.out(&out), one, other, |x: f64, y: f64| {
-            if ROOT { (x + y).sqrt() } else { x + y }
+        let [real, imaginary] = variances.map(|one| one.view());
+        map2(memory.parallel, memory.out(&out), real, imaginary, |x: f64, y: f64| {
+            if STD { (x + y).sqrt() } else { x + y }
         });
         Ok(())
     })
