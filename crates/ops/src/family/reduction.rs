@@ -320,20 +320,20 @@ fn norm(call: &mut Call<'_>) -> Result<Plan> {
             return call.fold(a, &axes, (out, None), squares, |all: C| single_result(all.sqrt()));
         }
         if p == f64::NEG_INFINITY {
-            let sizes = fold::mapped(C::GREATEST, |x: C| Number::abs(x), C::least);
-            return call.fold(a, &axes, (out, None), sizes, single_result);
+            let magnitudes = fold::mapped(C::GREATEST, |x: C| Number::abs(x), C::least);
+            return call.fold(a, &axes, (out, None), magnitudes, single_result);
         }
         if p == f64::INFINITY {
-            let sizes = fold::mapped(C::ZERO, |x: C| Number::abs(x), C::greatest);
-            return call.fold(a, &axes, (out, None), sizes, single_result);
+            let magnitudes = fold::mapped(C::ZERO, |x: C| Number::abs(x), C::greatest);
+            return call.fold(a, &axes, (out, None), magnitudes, single_result);
         }
-        let of = move |x: C| match p {
+        let term = move |x: C| match p {
             0.0 => C::from_bool(x != C::ZERO),
             1.0 => Number::abs(x),
             _ => Number::abs(x).powf(power),
         };
         let end = move |all: C| single_result(if p == 0.0 || p == 1.0 { all } else { all.powf(root) });
-        call.fold(a, &axes, (out, None), fold::mapped(C::ZERO, of, C::add), end)
+        call.fold(a, &axes, (out, None), fold::mapped(C::ZERO, term, C::add), end)
     })
 }
 

@@ -65,7 +65,7 @@ pub fn variance<const STD: bool>(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// The norm of the numbers' sizes. Arguments: a, p (2 when absent), dims, keep, out.
+/// The norm of the magnitudes of complex numbers. Arguments: a, p (2 when absent), dims, keep, out.
 pub fn norm(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.tensor(0)?;
     let p = call.scalar_or(1, Scalar::from(2.0))?.as_f64();
@@ -79,18 +79,18 @@ pub fn norm(call: &mut Call<'_>) -> Result<Plan> {
         return call.fold(a, &axes, (out, None), squares, move |all: f64| single(all.sqrt()));
     }
     if p == f64::NEG_INFINITY {
-        let sizes = fold::mapped(f64::GREATEST, |z: Z| z.norm(), Number::least);
-        return call.fold(a, &axes, (out, None), sizes, single);
+        let magnitudes = fold::mapped(f64::GREATEST, |z: Z| z.norm(), Number::least);
+        return call.fold(a, &axes, (out, None), magnitudes, single);
     }
     if p == f64::INFINITY {
-        let sizes = fold::mapped(0.0, |z: Z| z.norm(), Number::greatest);
-        return call.fold(a, &axes, (out, None), sizes, single);
+        let magnitudes = fold::mapped(0.0, |z: Z| z.norm(), Number::greatest);
+        return call.fold(a, &axes, (out, None), magnitudes, single);
     }
-    let of = move |z: Z| match p {
+    let term = move |z: Z| match p {
         0.0 => f64::from(u8::from(z.to_bool())),
         1.0 => z.norm(),
         _ => z.norm().powf(p),
     };
     let end = move |all: f64| single(if p == 0.0 || p == 1.0 { all } else { all.powf(1.0 / p) });
-    call.fold(a, &axes, (out, None), fold::mapped(0.0, of, |x: f64, y: f64| x + y), end)
+    call.fold(a, &axes, (out, None), fold::mapped(0.0, term, |x: f64, y: f64| x + y), end)
 }
