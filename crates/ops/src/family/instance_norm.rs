@@ -113,11 +113,11 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
         let (x, parallel) = (x.view(memory), memory.parallel);
         let (weight, bias) = (weight.view(memory), bias.view(memory));
         let [means, variances, scale, shift] = scratch.map(|one| memory.scratch(&one));
-        let end = |all: Moments| {
+        let finalize = |all: Moments| {
             let count = all.count.max(1.0);
             (all.squares / count, if all.count > 0.0 { all.mean } else { f64::NAN })
         };
-        moments.run(memory, x, fold, (variances, Some(means)), end);
+        moments.run(memory, x, fold, (variances, Some(means)), finalize);
         copy(parallel, memory.out(&mean), means.view());
         copy(parallel, memory.out(&variance), variances.view());
         let dims = [samples, channels];
@@ -197,11 +197,11 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         });
         map2(parallel, product, dy, normal.view(), |d: f32, n: f32| d * n);
         let [products, grads] = sums.map(|one| memory.scratch(&one));
-        let end = |sum: f32| (sum, false);
-        of_product.run(memory, product.view(), fold, (products, None), end);
-        of_grad.run(memory, dy, fold, (grads, None), end);
-        of_samples.run(memory, products.view(), fold, (memory.out(&dweight), None), end);
-        of_samples.run(memory, grads.view(), fold, (memory.out(&dbias), None), end);
+        let finalize = |sum: f32| (sum, false);
+        of_product.run(memory, product.view(), fold, (products, None), finalize);
+        of_grad.run(memory, dy, fold, (grads, None), finalize);
+        of_samples.run(memory, products.view(), fold, (memory.out(&dweight), None), finalize);
+        of_samples.run(memory, grads.view(), fold, (memory.out(&dbias), None), finalize);
         let (products, grads) = (spread(products.view(), x.dims()), spread(grads.view(), x.dims()));
         // dy, less its mean and what leans to the normalised input.
         map3(parallel, product, normal.view(), products, grads, move |n: f32, p: f32, g: f32| {

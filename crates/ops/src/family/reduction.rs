@@ -148,8 +148,8 @@ fn log_sum_exp(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
     expect_floating_dtype(call, 4, &out)?;
     with_real!(out.dtype, C => {
-        let end = |acc| single_result(Exponentials::<C>::end(acc));
-        call.fold(a, &axes, (out, None), fold::exponentials::<C>(), end)
+        let finalize = |acc| single_result(Exponentials::<C>::finalize(acc));
+        call.fold(a, &axes, (out, None), fold::exponentials::<C>(), finalize)
     })
 }
 
@@ -225,10 +225,10 @@ fn arg_extreme<const MAX: bool>(call: &mut Call<'_>) -> Result<Plan> {
     };
     expect_elements(call, &a, &axes, &indices)?;
     with_number!(a.dtype, C => {
-        let end = |(value, at): (C, i64)| (at, value);
+        let finalize = |(value, at): (C, i64)| (at, value);
         match MAX {
-            true => call.fold(a, &axes, (indices, values), fold::arg_max::<C>(), end),
-            false => call.fold(a, &axes, (indices, values), fold::arg_min::<C>(), end),
+            true => call.fold(a, &axes, (indices, values), fold::arg_max::<C>(), finalize),
+            false => call.fold(a, &axes, (indices, values), fold::arg_min::<C>(), finalize),
         }
     })
 }
@@ -251,12 +251,12 @@ fn variance<const STD: bool>(call: &mut Call<'_>) -> Result<Plan> {
         true => Some(call.reduced(5, a.dims(), &axes, keep)?),
         false => None,
     };
-    let end = move |all: Moments| {
-        let variance = all.squares / (all.count - correction).max(0.0);
-        let mean = if all.count > 0.0 { all.mean } else { f64::NAN };
+    let finalize = move |acc: Moments| {
+        let variance = acc.squares / (acc.count - correction).max(0.0);
+        let mean = if acc.count > 0.0 { acc.mean } else { f64::NAN };
         (if STD { variance.sqrt() } else { variance }, mean)
     };
-    with_real!(a.dtype, C => call.fold(a, &axes, (out, mean), fold::moments::<C>(), end))
+    with_real!(a.dtype, C => call.fold(a, &axes, (out, mean), fold::moments::<C>(), finalize))
 }
 
 /// The standard deviation around a given mean, or its reciprocal (rstd). Arguments: a, mean, dims, unbiased, keep, whether to
@@ -286,8 +286,8 @@ fn std_with_mean(call: &mut Call<'_>) -> Result<Plan> {
             map2(memory.parallel, squares, memory.view(&a), memory.view(&mean), |x: C, m: C| {
                 (x - m) * (x - m)
             });
-            reduction_plan.run(memory, squares.view(), fold, (memory.out(&out), None), move |all: C| {
-                let variance = all / degrees_of_freedom;
+            reduction_plan.run(memory, squares.view(), fold, (memory.out(&out), None), move |acc: C| {
+                let variance = acc / degrees_of_freedom;
                 single_result(if invert { C::ONE / (variance + epsilon).sqrt() } else { variance.sqrt() })
             });
             Ok(())
@@ -317,7 +317,7 @@ fn norm(call: &mut Call<'_>) -> Result<Plan> {
         let (power, root) = (C::from_f64(p), C::from_f64(1.0 / p));
         if p == 2.0 {
             let squares = fold::mapped(C::ZERO, |x: C| x * x, C::add);
-            return call.fold(a, &axes, (out, None), squares, |all: C| single_result(all.sqrt()));
+            return call.fold(a, &axes, (out, None), squares, |acc: C| single_result(acc.sqrt()));
         }
         if p == f64::NEG_INFINITY {
             let magnitudes = fold::mapped(C::GREATEST, |x: C| Number::abs(x), C::least);
@@ -332,8 +332,8 @@ fn norm(call: &mut Call<'_>) -> Result<Plan> {
             1.0 => Number::abs(x),
             _ => Number::abs(x).powf(power),
         };
-        let end = move |all: C| single_result(if p == 0.0 || p == 1.0 { all } else { all.powf(root) });
-        call.fold(a, &axes, (out, None), fold::mapped(C::ZERO, term, C::add), end)
+        let finalize = move |acc: C| single_result(if p == 0.0 || p == 1.0 { acc } else { acc.powf(root) });
+        call.fold(a, &axes, (out, None), fold::mapped(C::ZERO, term, C::add), finalize)
     })
 }
 

@@ -46,16 +46,16 @@ pub fn variance<const STD: bool>(call: &mut Call<'_>) -> Result<Plan> {
     let plans = parts.map(|part| call.plan_reduction(&part.layout(), &axes, &fold));
     let variances = [0; 2].map(|_| call.scratch(DType::Double, out.dims()));
     call.plan(move |memory| {
-        let end = |all: Moments| {
-            let variance = all.squares / (all.count - correction).max(0.0);
-            (variance, if all.count > 0.0 { all.mean } else { f64::NAN })
+        let finalize = |acc: Moments| {
+            let variance = acc.squares / (acc.count - correction).max(0.0);
+            (variance, if acc.count > 0.0 { acc.mean } else { f64::NAN })
         };
         // What is copied is copied before anything is written.
         let views = parts.map(|part| part.view(memory));
         let variances = variances.map(|one| memory.scratch(&one));
         for which in 0..2 {
             let mean = mean.map(|mean| memory.out(&mean.with_layout(mean.part(which as isize))));
-            plans[which].run(memory, views[which], fold, (variances[which], mean), end);
+            plans[which].run(memory, views[which], fold, (variances[which], mean), finalize);
         }
         let [real, imaginary] = variances.map(|one| one.view());
         map2(memory.parallel, memory.out(&out), real, imaginary, |x: f64, y: f64| {
@@ -76,7 +76,7 @@ pub fn norm(call: &mut Call<'_>) -> Result<Plan> {
     let single = |value: f64| (value, false);
     if p == 2.0 {
         let squares = fold::mapped(0.0, |z: Z| z.norm_sqr(), |x: f64, y: f64| x + y);
-        return call.fold(a, &axes, (out, None), squares, move |all: f64| single(all.sqrt()));
+        return call.fold(a, &axes, (out, None), squares, move |acc: f64| single(acc.sqrt()));
     }
     if p == f64::NEG_INFINITY {
         let magnitudes = fold::mapped(f64::GREATEST, |z: Z| z.norm(), Number::least);
@@ -91,6 +91,6 @@ pub fn norm(call: &mut Call<'_>) -> Result<Plan> {
         1.0 => z.norm(),
         _ => z.norm().powf(p),
     };
-    let end = move |all: f64| single(if p == 0.0 || p == 1.0 { all } else { all.powf(1.0 / p) });
-    call.fold(a, &axes, (out, None), fold::mapped(0.0, term, |x: f64, y: f64| x + y), end)
+    let finalize = move |acc: f64| single(if p == 0.0 || p == 1.0 { acc } else { acc.powf(1.0 / p) });
+    call.fold(a, &axes, (out, None), fold::mapped(0.0, term, |x: f64, y: f64| x + y), finalize)
 }

@@ -50,10 +50,10 @@ impl ReductionPlan {
         a: View<'_>,
         fold: F,
         outs: (ViewMut<'_>, Option<ViewMut<'_>>),
-        end: impl Fn(F::Accumulator) -> (R, S) + Sync,
+        finalize: impl Fn(F::Accumulator) -> (R, S) + Sync,
     ) {
         let partial = self.partial.map(|scratch| memory.scratch(&scratch));
-        reduce(memory.parallel, a, &self.dims, fold, partial, outs, end);
+        reduce(memory.parallel, a, &self.dims, fold, partial, outs, finalize);
     }
 
     /// How many elements become one.
@@ -133,21 +133,21 @@ impl Call<'_> {
         ReductionPlan { dims, partial }
     }
 
-    /// The plan of a whole reduction: every result goes through `end` to one or two outputs.
+    /// The plan of a whole reduction: every result goes through `finalize` to one or two outputs.
     pub fn fold<F: Fold, R: Compute, S: Compute>(
         &mut self,
         a: Operand,
         axes: &Axes,
         outs: (Operand, Option<Operand>),
         fold: F,
-        end: impl Fn(F::Accumulator) -> (R, S) + Send + Sync + 'static,
+        finalize: impl Fn(F::Accumulator) -> (R, S) + Send + Sync + 'static,
     ) -> Result<Plan> {
         let second = outs.1.unwrap_or(outs.0);
         let a = self.in_place_input(a, &[&outs.0, &second]);
         let reduction_plan = self.plan_reduction(&a.layout(), axes, &fold);
         self.plan(move |memory| {
             let into = (memory.out(&outs.0), outs.1.map(|out| memory.out(&out)));
-            reduction_plan.run(memory, a.view(memory), fold, into, &end);
+            reduction_plan.run(memory, a.view(memory), fold, into, &finalize);
             Ok(())
         })
     }

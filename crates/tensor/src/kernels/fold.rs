@@ -333,7 +333,7 @@ pub(super) fn shift<C: Real>(greatest: C) -> C {
 
 impl<C: Real> Exponentials<C> {
     /// The logarithm of the sum.
-    pub fn end(acc: (C, C)) -> C {
+    pub fn finalize(acc: (C, C)) -> C {
         acc.1.ln().add(shift(acc.0))
     }
 }

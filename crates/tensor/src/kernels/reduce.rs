@@ -101,7 +101,7 @@ struct Reducer<'v, F> {
     narrow: Option<usize>,
 }
 
-/// Reduces `a`, which has the layout that `dims` was made of. Each result goes through `end` to the outputs,
+/// Reduces `a`, which has the layout that `dims` was made of. Each result goes through `finalize` to the outputs,
 /// which have the sizes that stay. `partial` has [`ReductionDims::partials`] bytes.
 pub fn reduce<F: Fold, R: Compute, S: Compute>(
     parallel: &dyn Parallel,
@@ -110,13 +110,13 @@ pub fn reduce<F: Fold, R: Compute, S: Compute>(
     fold: F,
     partial: Option<ViewMut<'_>>,
     outs: (ViewMut<'_>, Option<ViewMut<'_>>),
-    end: impl Fn(F::Accumulator) -> (R, S) + Sync,
+    finalize: impl Fn(F::Accumulator) -> (R, S) + Sync,
 ) {
     let second = outs.1.unwrap_or(outs.0);
     let kept = Walk::new([&dims.kept, outs.0.layout(), second.layout()]);
     let reducer = Reducer::new(a, dims, fold, kept);
     reducer.run(parallel, dims.parts(), partial, &|[_, o, s], acc| {
-        let (first, other) = end(acc);
+        let (first, other) = finalize(acc);
         // SAFETY: walks stay inside their layouts, which the outputs have.
         unsafe {
             store_at(&outs.0, o, first);
