@@ -4,7 +4,7 @@
 //! in the type computed in, and for gradients one number for each element.
 
 use super::grid::{grid, narrow, optional, optional_output, sized, wide};
-use super::reduction_plan::{Axes, ReductionPlan};
+use super::reduction_plan::{Axes, ReductionPlan, single_result};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -189,7 +189,6 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         let (total, product) = (scratch(total), scratch(product));
         let parallel = memory.parallel;
         with_real!(dtype, C => {
-            let alone = |sum: C| (sum, false);
             let fold = fold::sum::<C>();
             copy(parallel, means, memory.view(&mean));
             match training {
@@ -220,12 +219,12 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                 dy = before.view();
             }
             map2(parallel, buffer, buffer.view(), dy, |x: C, g: C| x.mul(g));
-            plans[0].run(memory, dy, fold, (narrow(sums, &positions), None), alone);
-            plans[1].run(memory, buffer.view(), fold, (narrow(products, &positions), None), alone);
+            plans[0].run(memory, dy, fold, (narrow(sums, &positions), None), single_result);
+            plans[1].run(memory, buffer.view(), fold, (narrow(products, &positions), None), single_result);
             for (from, to) in [products, sums].iter().zip(&grads) {
                 if let Some(to) = to {
                     let to = narrow(memory.out(to), &samples);
-                    plans[2].run(memory, from.view(), fold, (to, None), alone);
+                    plans[2].run(memory, from.view(), fold, (to, None), single_result);
                 }
             }
             let Some(dx) = &dx else {
@@ -239,7 +238,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                 for (from, to) in [(sums, total), (products, product)] {
                     map2(parallel, weighted, from.view(), weight, |s: C, w: C| s.mul(w));
                     let to = narrow(to, &grid.axes());
-                    plans[3].run(memory, weighted.view(), fold, (to, None), alone);
+                    plans[3].run(memory, weighted.view(), fold, (to, None), single_result);
                 }
                 map3(parallel, buffer, x, middle, factor, |x: C, m: C, s: C| x.sub(m).mul(s));
                 let share = C::of(1.0 / count.max(1.0));

@@ -1,6 +1,7 @@
 //! Losses of rows of scores: cross entropy with classes or with distributions, margins, and their gradients.
 
 use super::inputs::UnaliasedInput;
+use super::reduction_plan::{Axes, single_result};
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::infer::Infer;
@@ -207,7 +208,7 @@ fn softmax_cross_entropy(call: &mut Call<'_>) -> Result<Plan> {
     let labels = call.unaliased(labels, &[&loss, &gradient]);
     let dtype = with_real!(x.layout().dtype, C => C::DTYPE);
     let (scratch, products) = (call.scratch(dtype, &sizes), call.scratch(dtype, &sizes));
-    let axes = super::reduction_plan::Axes::new(&[false, true]);
+    let axes = Axes::new(&[false, true]);
     let reduction_plan =
         with_real!(dtype, C => call.plan_reduction(&products, &axes, &fold::sum::<C>()));
     call.plan_real(move |memory| {
@@ -216,8 +217,7 @@ fn softmax_cross_entropy(call: &mut Call<'_>) -> Result<Plan> {
         with_real!(dtype, C => {
             softmax::<C>(parallel, scratch, x.view(memory), 1, true);
             map2(parallel, products, scratch.view(), labels, |l: C, p: C| l.mul(p).neg());
-            let end = |sum: C| (sum, false);
-            reduction_plan.run(memory, products.view(), fold::sum::<C>(), (memory.out(&loss), None), end);
+            reduction_plan.run(memory, products.view(), fold::sum::<C>(), (memory.out(&loss), None), single_result);
             map2(parallel, memory.out(&gradient), scratch.view(), labels, |l: C, p: C| l.exp().sub(p));
         });
         Ok(())

@@ -3,7 +3,7 @@
 //! Workspace: figures of each channel of each sample; of the gradient also the normalised input, and its product with the
 //! gradient, in `f32`.
 
-use super::reduction_plan::Axes;
+use super::reduction_plan::{Axes, single_result};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -197,11 +197,10 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         });
         map2(parallel, product, dy, normal.view(), |d: f32, n: f32| d * n);
         let [products, grads] = sums.map(|one| memory.scratch(&one));
-        let finalize = |sum: f32| (sum, false);
-        of_product.run(memory, product.view(), fold, (products, None), finalize);
-        of_grad.run(memory, dy, fold, (grads, None), finalize);
-        of_samples.run(memory, products.view(), fold, (memory.out(&dweight), None), finalize);
-        of_samples.run(memory, grads.view(), fold, (memory.out(&dbias), None), finalize);
+        of_product.run(memory, product.view(), fold, (products, None), single_result);
+        of_grad.run(memory, dy, fold, (grads, None), single_result);
+        of_samples.run(memory, products.view(), fold, (memory.out(&dweight), None), single_result);
+        of_samples.run(memory, grads.view(), fold, (memory.out(&dbias), None), single_result);
         let (products, grads) = (spread(products.view(), x.dims()), spread(grads.view(), x.dims()));
         // dy, less its mean and what leans to the normalised input.
         map3(parallel, product, normal.view(), products, grads, move |n: f32, p: f32, g: f32| {

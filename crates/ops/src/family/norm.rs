@@ -4,7 +4,7 @@
 //! computed in, `p = min(32, m, m * n / 32768)` and at least 1. Tensors whose strides do not let rows be seen as
 //! such are copied there too.
 
-use super::reduction_plan::Axes;
+use super::reduction_plan::{Axes, single_result};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -180,8 +180,7 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
             for (which, grad) in grads.iter().enumerate() {
                 if let Some(grad) = grad {
                     let part = sums.view().with_layout(sums.layout().at(0, which)).expect("a half of it");
-                    let end = |sum: C| (sum, false);
-                    reduction_plan.run(memory, part, fold::sum::<C>(), (grad.out(memory), None), end);
+                    reduction_plan.run(memory, part, fold::sum::<C>(), (grad.out(memory), None), single_result);
                     grad.write_back(memory);
                 }
             }

@@ -5,7 +5,7 @@
 //! the gradients of weights take in [`super::norm`].
 
 use super::inputs::UnaliasedInput;
-use super::reduction_plan::{Axes, ReductionPlan};
+use super::reduction_plan::{Axes, ReductionPlan, single_result};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::{Memory, Operand, Plan};
@@ -191,10 +191,9 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         let weights = weight.map_or(one.view(&dims), |one| broadcast(memory, &one, &line, &dims));
         let biases = bias.map_or(zero.view(&dims), |one| broadcast(memory, &one, &line, &dims));
         with_real!(dtype, C => {
-            let end = |sum: C| (sum, false);
             let sum_lines = |(out, reduction_plan): &(Operand, ReductionPlan)| {
                 let into = (memory.out(out), None);
-                reduction_plan.run(memory, scratch.view(), fold::sum::<C>(), into, end);
+                reduction_plan.run(memory, scratch.view(), fold::sum::<C>(), into, single_result);
             };
             map3(parallel, scratch, x, means, rstds, |x: C, m: C, f: C| x.sub(m).mul(f));
             map3(parallel, scratch, scratch.view(), weights, biases, |x: C, w: C, b: C| x.mul(w).add(b));
@@ -221,7 +220,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
             for (which, grad) in grads.iter().enumerate() {
                 if let Some(grad) = grad {
                     let part = sums.view().with_layout(sums.layout().at(0, which)).expect("a half of it");
-                    summing.run(memory, part, fold::sum::<C>(), (memory.out(grad), None), end);
+                    summing.run(memory, part, fold::sum::<C>(), (memory.out(grad), None), single_result);
                 }
             }
         });

@@ -5,7 +5,7 @@
 //! takes twice as many, and what the gradients of weights take in [`super::norm`].
 
 use super::norm::{Rows, rows};
-use super::reduction_plan::Axes;
+use super::reduction_plan::{Axes, single_result};
 use super::reshaped::{ReshapedInput, ReshapedOutput};
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -210,8 +210,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
             for (which, grad) in grads.iter().enumerate() {
                 if let Some(grad) = grad {
                     let part = sums.view().with_layout(sums.layout().at(0, which)).expect("a half of it");
-                    let end = |sum: C| (sum, false);
-                    reduction_plan.run(memory, part, fold::sum::<C>(), (memory.out(grad), None), end);
+                    reduction_plan.run(memory, part, fold::sum::<C>(), (memory.out(grad), None), single_result);
                 }
             }
             let zero = Constant::new(Scalar::from(0.0));

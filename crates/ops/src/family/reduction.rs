@@ -6,14 +6,14 @@
 //! numbers, 1 for booleans), 16 with indices, 24 for variances, twice the type's for `LogSumExp`.
 
 use super::reduction_complex;
-use super::reduction_plan::{Axes, reduced_dims};
+use super::reduction_plan::{Axes, reduced_dims, single_result};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
 use crate::table::ArgSource::{A, Attr, B, I, No, O};
 use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
-use cairn_tensor::kernels::element::{Compute, Element};
+use cairn_tensor::kernels::element::Element;
 use cairn_tensor::kernels::fold::{self, Exponentials, Moments};
 use cairn_tensor::kernels::map::map2;
 use cairn_tensor::kernels::number::Number;
@@ -58,10 +58,6 @@ fn expect_elements(call: &Call<'_>, a: &Operand, axes: &Axes, out: &Operand) -> 
         return Err(Error::invalid(format!("{name} {dims:?} has no elements to choose from")));
     }
     Ok(())
-}
-
-fn single_result<C: Compute>(acc: C) -> (C, bool) {
-    (acc, false)
 }
 
 /// As [`operands`], with complex tensors viewed as real ones that have a last dimension of size 2; `None` for other types.

@@ -2,7 +2,7 @@
 //!
 //! Workspace: of a variance those of both parts, in `f64`, beside what reductions take.
 
-use super::reduction_plan::Axes;
+use super::reduction_plan::{Axes, single_result};
 use crate::call::Call;
 use crate::error::Result;
 use crate::plan::{Operand, Plan};
@@ -73,24 +73,23 @@ pub fn norm(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.reduced(4, a.dims(), &axes, call.flag_or(3, false)?)?;
     call.expect_dtype(4, &out, RESULTS)?;
     type Z = Complex<f64>;
-    let single = |value: f64| (value, false);
     if p == 2.0 {
         let squares = fold::mapped(0.0, |z: Z| z.norm_sqr(), |x: f64, y: f64| x + y);
-        return call.fold(a, &axes, (out, None), squares, move |acc: f64| single(acc.sqrt()));
+        return call.fold(a, &axes, (out, None), squares, move |acc: f64| single_result(acc.sqrt()));
     }
     if p == f64::NEG_INFINITY {
         let magnitudes = fold::mapped(f64::GREATEST, |z: Z| z.norm(), Number::least);
-        return call.fold(a, &axes, (out, None), magnitudes, single);
+        return call.fold(a, &axes, (out, None), magnitudes, single_result);
     }
     if p == f64::INFINITY {
         let magnitudes = fold::mapped(0.0, |z: Z| z.norm(), Number::greatest);
-        return call.fold(a, &axes, (out, None), magnitudes, single);
+        return call.fold(a, &axes, (out, None), magnitudes, single_result);
     }
     let term = move |z: Z| match p {
         0.0 => f64::from(u8::from(z.to_bool())),
         1.0 => z.norm(),
         _ => z.norm().powf(p),
     };
-    let finalize = move |acc: f64| single(if p == 0.0 || p == 1.0 { acc } else { acc.powf(1.0 / p) });
+    let finalize = move |acc: f64| single_result(if p == 0.0 || p == 1.0 { acc } else { acc.powf(1.0 / p) });
     call.fold(a, &axes, (out, None), fold::mapped(0.0, term, |x: f64, y: f64| x + y), finalize)
 }

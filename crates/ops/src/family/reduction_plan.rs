@@ -35,6 +35,11 @@ impl InPlaceInput {
     }
 }
 
+/// What finalizes a reduction with one output: the accumulator is the result.
+pub fn single_result<C: Compute>(acc: C) -> (C, bool) {
+    (acc, false)
+}
+
 /// A reduction that is planned: how its input is split, and the scratch for its parts.
 #[derive(Clone, Copy)]
 pub struct ReductionPlan {

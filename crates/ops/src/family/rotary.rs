@@ -5,7 +5,7 @@
 //! and what the sums over them need.
 
 use super::inputs::UnaliasedInput;
-use super::reduction_plan::{Axes, ReductionPlan, without};
+use super::reduction_plan::{Axes, ReductionPlan, single_result, without};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -241,7 +241,7 @@ fn embed_backward(call: &mut Call<'_>) -> Result<Plan> {
                 for (is_cos, (out, reduction_plan)) in [(true, by_cos), (false, by_sin)] {
                     rotated_products::<C>(parallel, rotation, is_cos, products, x, dy);
                     let into = (memory.out(out), None);
-                    reduction_plan.run(memory, products.view(), fold::sum::<C>(), into, |sum: C| (sum, false));
+                    reduction_plan.run(memory, products.view(), fold::sum::<C>(), into, single_result);
                 }
             }
         });

@@ -2,7 +2,7 @@
 
 use super::elementwise::Typed;
 use super::formula::{Formula, promote_all, real, test};
-use super::reduction_plan::Axes;
+use super::reduction_plan::{Axes, single_result};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::{Operand, Plan};
@@ -104,11 +104,11 @@ fn trace(call: &mut Call<'_>) -> Result<Plan> {
         let (line, out) = (call.view_as_real(0, line)?, call.view_as_real(1, out)?);
         let axes = Axes::new(&[true, false]);
         return with_number!(out.dtype, C => {
-            call.fold(line, &axes, (out, None), fold::sum::<C>(), |sum: C| (sum, false))
+            call.fold(line, &axes, (out, None), fold::sum::<C>(), single_result)
         });
     }
     with_number!(out.dtype, C => {
-        call.fold(line, &Axes::new(&[true]), (out, None), fold::sum::<C>(), |sum: C| (sum, false))
+        call.fold(line, &Axes::new(&[true]), (out, None), fold::sum::<C>(), single_result)
     })
 }
 
@@ -206,8 +206,8 @@ fn is_in(call: &mut Call<'_>) -> Result<Plan> {
             let number = C::from_scalar(number);
             cairn_tensor::kernels::map::map1(memory.parallel, hits, memory.view(&tests), move |x: C| x == number);
         });
-        let end = |count: i64| ((count > 0) != inverts, false);
-        reduction_plan.run(memory, hits.view(), fold::sum::<i64>(), (memory.out(&out), None), end);
+        let finalize = |count: i64| ((count > 0) != inverts, false);
+        reduction_plan.run(memory, hits.view(), fold::sum::<i64>(), (memory.out(&out), None), finalize);
         Ok(())
     })
 }

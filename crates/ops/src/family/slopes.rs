@@ -2,7 +2,7 @@
 
 use super::activation_grad::by_channel;
 use super::elementwise::Input;
-use super::reduction_plan::Axes;
+use super::reduction_plan::{Axes, single_result};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -48,8 +48,7 @@ fn prelu_backward(call: &mut Call<'_>) -> Result<Plan> {
         slopes.prepare(memory);
         with_real!(dtype, C => {
             map2(memory.parallel, scratch, grad, x, |g: C, x: C| if x > C::ZERO { C::ZERO } else { g.mul(x) });
-            let end = |sum: C| (sum, false);
-            reduction_plan.run(memory, scratch.view(), fold::sum::<C>(), (memory.out(&to), None), end);
+            reduction_plan.run(memory, scratch.view(), fold::sum::<C>(), (memory.out(&to), None), single_result);
             slopes.with(memory, x.dims(), |slopes| {
                 map3(memory.parallel, memory.out(&dx), grad, x, slopes, |g: C, x: C, w: C| {
                     if x > C::ZERO { g } else { g.mul(w) }

@@ -3,6 +3,7 @@
 //! Workspace: numbers for each channel, and for gradients one number for each element, in the type computed in.
 
 use super::grid::{Grid, narrow, optional, optional_output, sized, wide};
+use super::reduction_plan::single_result;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -215,10 +216,9 @@ fn reduce_backward(call: &mut Call<'_>) -> Result<Plan> {
         let [buffer, sums, products, scales] = [buffer, sums, products, scales].map(|one| memory.scratch(&one));
         with_real!(dtype, C => {
             let (axes, fold, epsilon) = (grid.axes(), fold::sum::<C>(), C::of(epsilon));
-            let alone = |sum: C| (sum, false);
             map3(parallel, buffer, x, wide(memory.view(&mean), &grid.dims), dy, |x: C, m: C, g: C| x.sub(m).mul(g));
-            plans[0].run(memory, dy, fold, (narrow(sums, &axes), None), alone);
-            plans[1].run(memory, buffer.view(), fold, (narrow(products, &axes), None), alone);
+            plans[0].run(memory, dy, fold, (narrow(sums, &axes), None), single_result);
+            plans[1].run(memory, buffer.view(), fold, (narrow(products, &axes), None), single_result);
             map2(parallel, scales, memory.view(&spread), products.view(), move |s: C, p: C| match is_variance {
                 true => p.div(Real::sqrt(s.add(epsilon))),
                 false => p.mul(s),

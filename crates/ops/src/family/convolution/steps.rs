@@ -3,7 +3,7 @@
 use super::window::{Windows, grouped, with_three_axes};
 use crate::call::Call;
 use crate::family::inputs::UnaliasedInput;
-use crate::family::reduction_plan::{Axes, ReductionPlan};
+use crate::family::reduction_plan::{Axes, ReductionPlan, single_result};
 use crate::plan::{Memory, Operand, Scratch};
 use cairn_tensor::kernels::conv as kernel;
 use cairn_tensor::kernels::conv::Axis;
@@ -192,6 +192,6 @@ impl BiasGradientPlan {
     /// Computes it.
     pub fn run(&self, memory: &Memory<'_>) {
         let (grad, out) = (self.grad.prepared(memory), memory.out(&self.out));
-        self.reduction_plan.run(memory, grad, fold::sum::<f32>(), (out, None), |sum| (sum, false));
+        self.reduction_plan.run(memory, grad, fold::sum::<f32>(), (out, None), single_result);
     }
 }
