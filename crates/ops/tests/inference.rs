@@ -6,7 +6,7 @@ use cairn_tensor::{DType, Layout};
 const F: DType = DType::Float;
 
 /// What follows from inputs of these sizes and these attributes.
-fn inferred(
+fn infer(
     name: &str,
     inputs: &[&[usize]],
     numbers: &[(&str, Arg)],
@@ -23,24 +23,24 @@ fn inferred(
 fn what_no_memory_holds_is_refused() {
     let large = 1 << 40;
     let times = |numbers: &[i64]| [("multiples", Arg::Ints(numbers.to_vec()))];
-    assert_eq!(inferred("TileD", &[&[2, 3]], &times(&[2, 4])).unwrap()[0].dims(), [4, 12]);
-    let error = inferred("TileD", &[&[large]], &times(&[large as i64])).unwrap_err();
+    assert_eq!(infer("TileD", &[&[2, 3]], &times(&[2, 4])).unwrap()[0].dims(), [4, 12]);
+    let error = infer("TileD", &[&[large]], &times(&[large as i64])).unwrap_err();
     assert!(error.contains("multiples = [1099511627776] of [1099511627776]"), "{error}");
-    let error = inferred("TileD", &[&[large]], &times(&[1 << 22])).unwrap_err();
+    let error = infer("TileD", &[&[large]], &times(&[1 << 22])).unwrap_err();
     assert_eq!(error, "output 0 would be float[4611686018427387904], which no memory holds");
-    let error = inferred("Add", &[&[large, 1], &[large]], &[]).unwrap_err();
+    let error = infer("Add", &[&[large, 1], &[large]], &[]).unwrap_err();
     assert!(error.contains("which no memory holds"), "{error}");
-    let error = inferred("Expand", &[&[1]], &[]).unwrap_err();
+    let error = infer("Expand", &[&[1]], &[]).unwrap_err();
     assert!(error.contains("inputs"), "{error}");
     let ends = [("axis", Arg::Int(0)), ("end_axis", Arg::Int(-1))];
     assert!(
-        inferred("FlattenV2", &[&[0, large, large]], &ends).is_ok_and(|one| one[0].dims() == [0])
+        infer("FlattenV2", &[&[0, large, large]], &ends).is_ok_and(|one| one[0].dims() == [0])
     );
 }
 
 #[test]
 fn one_dimension_more_than_there_can_be_is_refused() {
     let full = [1; 8];
-    let error = inferred("Pack", &[&full, &full], &[("axis", Arg::Int(0))]).unwrap_err();
+    let error = infer("Pack", &[&full, &full], &[("axis", Arg::Int(0))]).unwrap_err();
     assert!(error.contains("no room for one dimension more"), "{error}");
 }

@@ -443,14 +443,14 @@ const TRAINING: ArgSource = Attr("is_training", AttrDefault::Flag(true));
 const GROUPS: ArgSource = Attr("num_groups", AttrDefault::Required);
 
 /// Arguments: x, weight.
-fn batch_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_batch_norm(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (x, weight) = (call.layout(0)?.packed(), call.layout(1)?.packed());
     let statistics = weight.with_dtype(DType::Float);
     Ok(vec![x, statistics, statistics, statistics, statistics])
 }
 
 /// Arguments: x, .., groups at index 11.
-fn group_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_group_norm(call: &Call<'_>) -> Result<Vec<Layout>> {
     let x = call.layout(0)?;
     let grid = grid(call, 8, (0, &x))?;
     let statistics = Layout::contiguous(x.dtype, &grid.dims[..2]);
@@ -458,7 +458,7 @@ fn group_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// Arguments: dy, x, weight.
-fn gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (x, weight) = (call.layout(1)?.packed(), call.layout(2)?.packed());
     Ok(vec![x, weight, weight])
 }
@@ -469,7 +469,7 @@ pub const NODES: &[Node] = &[
         "BatchNormV3",
         &["x", "weight", "bias", "running_mean", "running_var"],
         &["y", "running_mean", "running_var", "save_mean", "save_rstd"],
-        Infer::By(batch_outputs),
+        Infer::By(infer_batch_norm),
         forward,
         &[
             A(0),
@@ -498,7 +498,7 @@ pub const NODES: &[Node] = &[
         "BatchNormGradV3",
         &["dy", "x", "weight", "running_mean", "running_var", "save_mean", "save_rstd"],
         &["dx", "dweight", "dbias"],
-        Infer::By(gradients),
+        Infer::By(infer_gradients),
         backward,
         &[
             A(0),
@@ -524,7 +524,7 @@ pub const NODES: &[Node] = &[
         "GroupNormV2",
         &["x", "gamma", "beta"],
         &["y", "mean", "rstd"],
-        Infer::By(group_outputs),
+        Infer::By(infer_group_norm),
         forward,
         &[
             A(0),
@@ -548,7 +548,7 @@ pub const NODES: &[Node] = &[
         "GroupNorm",
         &["x", "gamma", "beta"],
         &["y", "mean", "variance"],
-        Infer::By(group_outputs),
+        Infer::By(infer_group_norm),
         forward,
         &[
             A(0),
@@ -577,7 +577,7 @@ pub const NODES: &[Node] = &[
         "GroupNormSilu",
         &["x", "gamma?", "beta?"],
         &["y", "mean", "rstd"],
-        Infer::By(group_outputs),
+        Infer::By(infer_group_norm),
         forward,
         &[
             A(0),
@@ -604,7 +604,7 @@ pub const NODES: &[Node] = &[
         "GroupNormGrad",
         &["dy", "mean", "rstd", "x", "gamma"],
         &["dx", "dgamma", "dbeta"],
-        Infer::By(gradients),
+        Infer::By(infer_gradients),
         backward,
         &[A(0), A(3), A(4), No, No, A(1), A(2), No, No, No, No, No, No, GROUPS, O(0), O(1), O(2)],
     ),

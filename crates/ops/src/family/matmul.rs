@@ -378,7 +378,7 @@ fn added_outer(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn inferred(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_product(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (left, right) = (call.layout(LEFT)?, call.layout(RIGHT)?);
     let dtype = match left.dtype {
         DType::Int8 => DType::Int32,
@@ -387,7 +387,7 @@ fn inferred(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(dtype, &operands(call, left, right)?.dims)])
 }
 
-fn inferred_outer(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_outer(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (left, right) = (call.layout(LEFT)?, call.layout(RIGHT)?);
     Ok(vec![Layout::contiguous(left.dtype, &[left.count(), right.count()])])
 }
@@ -442,15 +442,15 @@ const WITH_BIAS: &[&str] = &["x1", "x2", "bias?", "offset_w?"];
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
-    node("MatMul", &["x1", "x2", "bias?"], &["y"], Infer::By(inferred), by_matrix, TRANSPOSED),
-    node("MatMulV2", WITH_BIAS, &["y"], Infer::By(inferred), by_matrix, TRANSPOSED),
-    node("BatchMatMul", &["x1", "x2"], &["y"], Infer::By(inferred), any_ranks, ADJOINED),
-    node("BatchMatMulV2", WITH_BIAS, &["y"], Infer::By(inferred), any_ranks, ADJOINED),
+    node("MatMul", &["x1", "x2", "bias?"], &["y"], Infer::By(infer_product), by_matrix, TRANSPOSED),
+    node("MatMulV2", WITH_BIAS, &["y"], Infer::By(infer_product), by_matrix, TRANSPOSED),
+    node("BatchMatMul", &["x1", "x2"], &["y"], Infer::By(infer_product), any_ranks, ADJOINED),
+    node("BatchMatMulV2", WITH_BIAS, &["y"], Infer::By(infer_product), any_ranks, ADJOINED),
     node(
         "Dot",
         &["input_x", "input_y"],
         &["output"],
-        Infer::By(inferred),
+        Infer::By(infer_product),
         dot,
         &[No, A(0), A(1), No, No, O(0)],
     ),
@@ -458,7 +458,7 @@ pub const NODES: &[Node] = &[
         "Ger",
         &["x1", "x2"],
         &["y"],
-        Infer::By(inferred_outer),
+        Infer::By(infer_outer),
         outer,
         &[No, A(0), A(1), No, No, O(0)],
     ),
@@ -466,7 +466,7 @@ pub const NODES: &[Node] = &[
         "GEMM",
         &["a", "b", "c", "alpha", "beta"],
         &["y"],
-        Infer::By(inferred),
+        Infer::By(infer_product),
         by_matrix,
         &[
             A(2),

@@ -334,15 +334,15 @@ fn norm(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// The output of a reduction. Arguments: a, dims, keep, noop.
-fn reduced(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_reduced(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
     let axes = call.axes(1, a.rank(), call.flag_or(3, false)?)?;
     Ok(vec![Layout::contiguous(a.dtype, &reduced_dims(a.dims(), &axes, call.flag_or(2, false)?))])
 }
 
-/// As [`reduced`], of the type that argument 5 names, if it names one.
-fn reduced_to(call: &Call<'_>) -> Result<Vec<Layout>> {
-    let outs = reduced(call)?;
+/// As [`infer_reduced`], of the type that argument 5 names, if it names one.
+fn infer_reduced_as(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let outs = infer_reduced(call)?;
     if !call.has(5) || call.int(5)? < 0 || call.dtype(5)? == DType::Undefined || call.int(5)? == 28
     {
         return Ok(outs);
@@ -352,15 +352,15 @@ fn reduced_to(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// Indices along a dimension. Arguments: a, dim, keep, values, indices, the indices' type.
-fn indices(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_indices_and_values(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
     let axes = call.axes(1, a.rank(), false)?;
     let dims = reduced_dims(a.dims(), &axes, call.flag_or(2, false)?);
     Ok(vec![Layout::contiguous(call.dtype(5)?, &dims), Layout::contiguous(a.dtype, &dims)])
 }
 
-fn indices_alone(call: &Call<'_>) -> Result<Vec<Layout>> {
-    indices(call).map(|outs| outs[..1].to_vec())
+fn infer_indices(call: &Call<'_>) -> Result<Vec<Layout>> {
+    infer_indices_and_values(call).map(|outs| outs[..1].to_vec())
 }
 
 /// Arguments: a, dims, correction, keep.
@@ -374,7 +374,7 @@ fn infer_variance_and_mean(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// Arguments: a, p, dims, keep.
-fn norms(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_norm(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
     let axes = call.axes(2, a.rank(), false)?;
     Ok(vec![Layout::contiguous(a.dtype, &reduced_dims(a.dims(), &axes, call.flag_or(3, false)?))])
@@ -430,8 +430,8 @@ const BY_ATTRIBUTE: &[ArgSource] = &[
 macro_rules! reductions {
     ($($name:literal, $attribute:literal, $bind:ident;)*) => {
         &[$(
-            node($name, &["x", "axes"], &["y"], Infer::By(reduced), $bind, BY_INPUT).needs_values(&[1]),
-            node($attribute, &["x"], &["y"], Infer::By(reduced), $bind, BY_ATTRIBUTE),
+            node($name, &["x", "axes"], &["y"], Infer::By(infer_reduced), $bind, BY_INPUT).needs_values(&[1]),
+            node($attribute, &["x"], &["y"], Infer::By(infer_reduced), $bind, BY_ATTRIBUTE),
         )*]
     };
 }
@@ -461,7 +461,7 @@ pub const NODES: &[Node] = &[
         "ReduceMean",
         &["x", "axes"],
         &["y"],
-        Infer::By(reduced),
+        Infer::By(infer_reduced),
         mean,
         &[A(0), A(1), KEEP, NOOP_WITH_NONE, O(0)],
     )
@@ -470,7 +470,7 @@ pub const NODES: &[Node] = &[
         "ReduceMeanD",
         &["x"],
         &["y"],
-        Infer::By(reduced),
+        Infer::By(infer_reduced),
         mean,
         &[A(0), Attr("axes", AttrDefault::Required), KEEP, NOOP_WITH_NONE, O(0)],
     ),
@@ -478,7 +478,7 @@ pub const NODES: &[Node] = &[
         "ReduceMeanWithCast",
         &["x", "axes"],
         &["y"],
-        Infer::By(reduced_to),
+        Infer::By(infer_reduced_as),
         mean,
         &[A(0), A(1), KEEP, NOOP_WITH_NONE, O(0), Attr("dtype", AttrDefault::Int(-1))],
     )
@@ -487,7 +487,7 @@ pub const NODES: &[Node] = &[
         "ArgMaxV2",
         &["x", "dimension"],
         &["y"],
-        Infer::By(indices_alone),
+        Infer::By(infer_indices),
         arg_extreme::<true>,
         INDEX,
     )
@@ -496,7 +496,7 @@ pub const NODES: &[Node] = &[
         "ArgMin",
         &["x", "dimension"],
         &["y"],
-        Infer::By(indices_alone),
+        Infer::By(infer_indices),
         arg_extreme::<false>,
         INDEX,
     )
@@ -505,7 +505,7 @@ pub const NODES: &[Node] = &[
         "ArgMaxWithValue",
         &["x"],
         &["indice", "values"],
-        Infer::By(indices),
+        Infer::By(infer_indices_and_values),
         arg_extreme::<true>,
         WITH_VALUE,
     ),
@@ -513,7 +513,7 @@ pub const NODES: &[Node] = &[
         "ArgMinWithValue",
         &["x"],
         &["indice", "values"],
-        Infer::By(indices),
+        Infer::By(infer_indices_and_values),
         arg_extreme::<false>,
         WITH_VALUE,
     ),
@@ -554,7 +554,7 @@ pub const NODES: &[Node] = &[
         "LpNormV2",
         &["x"],
         &["y"],
-        Infer::By(norms),
+        Infer::By(infer_norm),
         norm,
         &[
             A(0),

@@ -280,7 +280,7 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn inferred(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (query, key, value) = (call.layout(QUERY)?, call.layout(KEY)?, call.layout(VALUE)?);
     let heads = head_count(call)?;
     let by = by_heads(call, QUERY, &query, heads)?;
@@ -297,7 +297,7 @@ fn inferred(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![stats, stats, none, Layout::contiguous(query.dtype, &dims)])
 }
 
-fn inferred_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
     let mut layouts: Vec<Layout> =
         [QUERY, KEY, VALUE].iter().map(|at| call.layout(*at)).collect::<Result<_>>()?;
     layouts.push(match call.has(SHIFT) {

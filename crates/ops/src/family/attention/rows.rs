@@ -1,6 +1,6 @@
 //! The names of attention.
 
-use super::{attention, gradients, inferred, inferred_gradients};
+use super::{attention, gradients, infer_outputs, infer_gradients};
 use crate::infer::Infer;
 use crate::table::ArgSource::{A, Attr, No, O};
 use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
@@ -119,7 +119,7 @@ pub const NODES: &[Node] = &[
             "prefix?", "actual_seq_qlen?", "actual_seq_kvlen?", "q_start_idx?", "kv_start_idx?",
         ],
         &["softmax_max", "softmax_sum", "softmax_out", "attention_out"],
-        Infer::By(inferred),
+        Infer::By(infer_outputs),
         attention,
         &[
             A(0), A(1), A(2), A(3), A(4), A(6), SCALE_VALUE, KEEP_PROB, PRE[0], NEXT[0],
@@ -136,7 +136,7 @@ pub const NODES: &[Node] = &[
             "prefix?", "actual_seq_qlen?", "actual_seq_kvlen?", "q_start_idx?", "kv_start_idx?",
         ],
         &["dq", "dk", "dv", "dpse"],
-        Infer::By(inferred_gradients),
+        Infer::By(infer_gradients),
         gradients,
         &[
             A(0), A(1), A(2), A(4), A(5), A(7), SCALE_VALUE, KEEP_PROB, PRE[1], NEXT[1],
