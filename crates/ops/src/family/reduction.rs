@@ -1,9 +1,9 @@
 //! Sums, means, products, extremes, indices of extremes, variances, norms.
 //!
-//! Workspace: a reduction of `n` elements to `k` results needs one accumulator for each of its
-//! `p = min(32, ceil(1024 / k), n / 32768)` parts and results, `p * k * size`, and for nothing when `p < 2`.
-//! The size is that of the type computed in (4 bytes for `float` and the half types, 8 for `double` and whole
-//! numbers, 1 for booleans), 16 with indices, 24 for variances, twice the type's for `LogSumExp`.
+//! Workspace: a reduction of `n` elements to `k` results is split into `p = min(32, ceil(1024 / k), n / 32768)` parts
+//! and needs one accumulator per part and result, `p * k * size` bytes; nothing when `p < 2`.
+//! The size is that of the type computed in (4 bytes for `float` and the half types, 8 for `double` and integers,
+//! 1 for booleans), 16 with indices, 24 for variances, twice the type's for `LogSumExp`.
 
 use super::reduction_complex;
 use super::reduction_plan::{Axes, reduced_dims, single_result};
@@ -50,12 +50,12 @@ fn expect_floating_dtype(call: &Call<'_>, at: usize, operand: &Operand) -> Resul
     call.expect_dtype(at, operand, types)
 }
 
-/// Fails when something is to be found among no elements.
+/// Fails when a non-empty output would be the maximum or minimum of zero elements.
 fn expect_elements(call: &Call<'_>, a: &Operand, axes: &Axes, out: &Operand) -> Result<()> {
     let empty = a.dims().iter().zip(axes.iter()).any(|(size, axis)| *axis && *size == 0);
     if empty && out.count() > 0 {
         let (name, dims) = (call.parameter(0), a.dims());
-        return Err(Error::invalid(format!("{name} {dims:?} has no elements to choose from")));
+        return Err(Error::invalid(format!("{name} {dims:?}: cannot reduce an empty dimension")));
     }
     Ok(())
 }
@@ -74,7 +74,7 @@ fn complex_operands(call: &mut Call<'_>) -> Result<Option<(Operand, Axes, Operan
     Ok(Some((a, axes, out)))
 }
 
-/// In the output's type, which the caller asks for.
+/// Sums in the output's type, which the caller chooses.
 fn sum(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = match complex_operands(call)? {
         Some(operands) => operands,
@@ -122,7 +122,7 @@ fn reduced_count(a: &Operand, axes: &Axes) -> usize {
     a.dims().iter().zip(axes.iter()).filter(|(_, axis)| **axis).map(|(size, _)| *size).product()
 }
 
-/// The sum of what is a number.
+/// Sum ignoring NaN.
 fn nansum(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
     call.skip_cast_check(4);
@@ -189,7 +189,7 @@ fn all(call: &mut Call<'_>) -> Result<Plan> {
     call.fold(a, &axes, (out, None), fold, single_result)
 }
 
-/// Least and greatest. Arguments: a, dims, keep, noop, least, greatest.
+/// Minimum and maximum. Arguments: a, dims, keep, noop, least, greatest.
 fn aminmax(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, low) = operands(call)?;
     let high = call.reduced(5, a.dims(), &axes, call.flag_or(2, false)?)?;
@@ -340,10 +340,14 @@ fn infer_reduced(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(a.dtype, &reduced_dims(a.dims(), &axes, call.flag_or(2, false)?))])
 }
 
-/// As [`infer_reduced`], of the type that argument 5 names, if it names one.
+/// As [`infer_reduced`], with the type that argument 5 gives, if any.
 fn infer_reduced_as(call: &Call<'_>) -> Result<Vec<Layout>> {
     let outs = infer_reduced(call)?;
-    if !call.has(5) || call.int(5)? < 0 || call.dtype(5)? == DType::Undefined || call.int(5)? == 28
+    const GE_DT_UNDEFINED: i64 = 28;
+    if !call.has(5)
+        || call.int(5)? < 0
+        || call.dtype(5)? == DType::Undefined
+        || call.int(5)? == GE_DT_UNDEFINED
     {
         return Ok(outs);
     }
@@ -380,9 +384,14 @@ fn infer_norm(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(a.dtype, &reduced_dims(a.dims(), &axes, call.flag_or(3, false)?))])
 }
 
+// How `aclnn` functions pass what [`operands`] reads.
+/// a, dims, keep, out.
 const PLAIN: &[ArgSource] = &[A(0), A(1), A(2), No, A(3)];
+/// a, dims, keep, dtype, out.
 const TYPED: &[ArgSource] = &[A(0), A(1), A(2), No, A(4)];
+/// a, out: all dimensions are reduced.
 const ALL: &[ArgSource] = &[A(0), No, B(false), No, A(1)];
+/// a, dims, keep, whether empty dims reduce nothing, out.
 const NOOP: &[ArgSource] = &[A(0), A(1), A(2), A(3), A(4)];
 
 /// The rows of this family.
