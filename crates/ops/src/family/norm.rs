@@ -82,7 +82,7 @@ fn shape(call: &Call<'_>, list: usize, weight: usize) -> Result<Vec<usize>> {
     )
 }
 
-/// Arguments: x, shape or absent, weight or absent, bias or absent, epsilon, y, mean or absent, scale or absent.
+/// Arguments: x, shape or absent, weight or absent, bias or absent, epsilon, y, mean or absent, rstd or absent.
 fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     let x = call.tensor(0)?;
     let rows = rows(call, 0, &x, &shape(call, 1, 2)?)?;
@@ -114,17 +114,17 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
             return Ok(());
         }
         let [weight, bias] = affine.map(|one| one.map(|one| one.view(memory)));
-        let [mean, scale] = saved.map(|one| one.map(|one| memory.out(&one)));
+        let [mean, rstd] = saved.map(|one| one.map(|one| memory.out(&one)));
         let (view, out, affine) = (x.view(memory), y.out(memory), Affine { weight, bias });
         with_real!(view.dtype(), C => {
-            normalise::<C>(memory.parallel, norm, out, view, affine, mean, scale, epsilon)
+            normalise::<C>(memory.parallel, norm, out, view, affine, mean, rstd, epsilon)
         });
         y.write_back(memory);
         Ok(())
     })
 }
 
-/// Arguments: dy, x, shape or absent, mean or absent, scale, weight or absent, which gradients are requested or
+/// Arguments: dy, x, shape or absent, mean or absent, rstd, weight or absent, which gradients are requested or
 /// absent, dx, dweight, dbias.
 fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     let (dy, x) = (call.tensor(0)?, call.tensor(1)?);
@@ -139,8 +139,8 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         }
         Norm::RootMeanSquare => None,
     };
-    let scale = call.tensor(4)?;
-    let scale = call.by_row(4, scale, rows)?;
+    let rstd = call.tensor(4)?;
+    let rstd = call.by_row(4, rstd, rows)?;
     let weight = match call.optional(5)? {
         Some(weight) => {
             expect_column(call, 5, &weight, rows)?;
@@ -172,11 +172,11 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         with_real!(sums.dtype, C => call.plan_reduction(&half, &axes, &fold::sum::<C>()));
     call.plan_real(move |memory| {
         let (dy, x, sums) = (dy.view(memory), x.view(memory), memory.scratch(&sums));
-        let (mean, scale) = (mean.map(|mean| memory.view(&mean)), memory.view(&scale));
+        let (mean, rstd) = (mean.map(|mean| memory.view(&mean)), memory.view(&rstd));
         let weight = weight.map(|weight| weight.view(memory));
         let out = dx.map(|dx| dx.out(memory));
         with_real!(sums.dtype(), C => {
-            normalise_backward::<C>(memory.parallel, norm, out, dy, x, mean, scale, weight, sums);
+            normalise_backward::<C>(memory.parallel, norm, out, dy, x, mean, rstd, weight, sums);
             for (which, grad) in grads.iter().enumerate() {
                 if let Some(grad) = grad {
                     let part = sums.view().with_layout(sums.layout().at(0, which)).expect("a half of it");
@@ -250,11 +250,11 @@ fn saved(call: &Call<'_>, count: usize) -> Result<Vec<Layout>> {
     Ok(outs)
 }
 
-fn with_mean_and_scale(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_mean_and_rstd(call: &Call<'_>) -> Result<Vec<Layout>> {
     saved(call, 2)
 }
 
-fn with_scale(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_rstd(call: &Call<'_>) -> Result<Vec<Layout>> {
     saved(call, 1)
 }
 
@@ -273,7 +273,7 @@ pub const NODES: &[Node] = &[
         "LayerNormV4",
         &["x", "normalized_shape", "gamma?", "beta?"],
         &["y", "mean", "rstd"],
-        Infer::By(with_mean_and_scale),
+        Infer::By(infer_mean_and_rstd),
         layer,
         &[A(0), A(1), A(2), A(3), Attr("epsilon", AttrDefault::Float(1e-5)), O(0), O(1), O(2)],
     )
@@ -290,7 +290,7 @@ pub const NODES: &[Node] = &[
         "RmsNorm",
         &["x", "gamma"],
         &["y", "rstd"],
-        Infer::By(with_scale),
+        Infer::By(infer_rstd),
         root_mean_square,
         &[A(0), No, A(1), No, Attr("epsilon", AttrDefault::Float(1e-6)), O(0), No, O(1)],
     ),

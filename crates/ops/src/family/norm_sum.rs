@@ -75,7 +75,7 @@ fn expect_like(call: &Call<'_>, at: usize, one: &Layout, x: &Layout) -> Result<(
 }
 
 /// Arguments: x1, x2, weight, bias of the norm or absent, bias of the sum or absent, alpha or absent, epsilon, y, mean
-/// or absent, scale or absent, sum or absent, whether the sum is requested, y once more (of another type) or absent.
+/// or absent, rstd or absent, sum or absent, whether the sum is requested, y once more (of another type) or absent.
 fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     let (x1, x2) = (call.tensor(0)?, call.tensor(1)?);
     call.expect_dtype(0, &x1, REAL)?;
@@ -135,9 +135,9 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         row_sum.run(memory, sum);
         let affine =
             Affine { weight: Some(memory.view(&weight)), bias: bias.map(|one| memory.view(&one)) };
-        let [mean, scale] = saved.map(|one| one.map(|one| memory.out(&one)));
+        let [mean, rstd] = saved.map(|one| one.map(|one| memory.out(&one)));
         with_real!(x1.dtype, C => {
-            normalise::<C>(memory.parallel, norm, to.out(memory), sum.view(), affine, mean, scale, epsilon)
+            normalise::<C>(memory.parallel, norm, to.out(memory), sum.view(), affine, mean, rstd, epsilon)
         });
         to.write_back(memory);
         if let SumTarget::Out(out) = &sum_target {
@@ -150,17 +150,17 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     })
 }
 
-/// Arguments: dy, x1, x2, mean, scale, weight, gradient that is added or absent, alpha or absent; the gradients of x1
+/// Arguments: dy, x1, x2, mean, rstd, weight, gradient that is added or absent, alpha or absent; the gradients of x1
 /// (or of the sum), of x2 or absent, of weight and of bias.
 fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, x1, x2) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
     call.expect_dtype(1, &x1, REAL)?;
     expect_like(call, 0, &dy, &x1)?;
     expect_like(call, 2, &x2, &x1)?;
-    let (mean, scale, weight) = (call.tensor(3)?, call.tensor(4)?, call.tensor(5)?);
+    let (mean, rstd, weight) = (call.tensor(3)?, call.tensor(4)?, call.tensor(5)?);
     let rows = rows(call, 1, &x1, weight.dims())?;
     let weight = call.by_column(5, weight, rows)?;
-    let (mean, scale) = (call.by_row(3, mean, rows)?, call.by_row(4, scale, rows)?);
+    let (mean, rstd) = (call.by_row(3, mean, rows)?, call.by_row(4, rstd, rows)?);
     let more = call.optional(6)?;
     if let Some(more) = &more {
         expect_like(call, 6, more, &x1)?;
@@ -200,12 +200,12 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         let (sum, to_sum, sums) =
             (memory.scratch(&sum), memory.scratch(&to_sum), memory.scratch(&sums));
         row_sum.run(memory, sum);
-        let (dy, mean, scale) = (dy.view(memory), memory.view(&mean), memory.view(&scale));
+        let (dy, mean, rstd) = (dy.view(memory), memory.view(&mean), memory.view(&rstd));
         let (weight, parallel) = (memory.view(&weight), memory.parallel);
         let more = more.map(|more| more.view(memory));
         with_real!(dtype, C => {
             normalise_backward::<C>(
-                parallel, Norm::Layer, Some(to_sum), dy, sum.view(), Some(mean), scale, Some(weight), sums,
+                parallel, Norm::Layer, Some(to_sum), dy, sum.view(), Some(mean), rstd, Some(weight), sums,
             );
             for (which, grad) in grads.iter().enumerate() {
                 if let Some(grad) = grad {
@@ -227,15 +227,15 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Root-mean-square norm whose weights are 1 more than those passed. Arguments: x, weight, epsilon, y, scale.
+/// Root-mean-square norm whose weights are 1 more than those passed. Arguments: x, weight, epsilon, y, rstd.
 fn gemma(call: &mut Call<'_>) -> Result<Plan> {
     let (x, weight, epsilon) = (call.tensor(0)?, call.tensor(1)?, call.float(2)?);
-    let (y, scale) = (call.output(3)?, call.output(4)?);
+    let (y, rstd) = (call.output(3)?, call.output(4)?);
     call.expect_dtype(0, &x, REAL)?;
     expect_like(call, 3, &y, &x)?;
     call.expect_dtype(1, &weight, REAL)?;
     let rows = rows(call, 0, &x, weight.dims())?;
-    let (weight, scale) = (call.by_column(1, weight, rows)?, call.by_row(4, scale, rows)?);
+    let (weight, rstd) = (call.by_column(1, weight, rows)?, call.by_row(4, rstd, rows)?);
     let weights = with_real!(x.dtype, C => call.scratch(C::DTYPE, &[rows[1]]));
     let x = call.reshaped_input(x, &rows, &[&y]);
     let y = call.reshaped_output(y, &rows);
@@ -248,8 +248,8 @@ fn gemma(call: &mut Call<'_>) -> Result<Plan> {
         with_real!(view.dtype(), C => {
             map1(memory.parallel, weights, memory.view(&weight), |w: C| w.add(C::ONE));
             let affine = Affine { weight: Some(weights.view()), bias: None };
-            let scale = Some(memory.out(&scale));
-            normalise::<C>(memory.parallel, Norm::RootMeanSquare, out, view, affine, None, scale, epsilon)
+            let rstd = Some(memory.out(&rstd));
+            normalise::<C>(memory.parallel, Norm::RootMeanSquare, out, view, affine, None, rstd, epsilon)
         });
         y.write_back(memory);
         Ok(())

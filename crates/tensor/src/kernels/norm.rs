@@ -40,7 +40,7 @@ fn piece<C: Compute>(view: &Option<View<'_>>, from: usize, otherwise: C, into: &
 }
 
 widened! {
-    /// `y = normalised(x) * weight + bias` of the rows of two dimensions. `mean` and `scale` (1 over the root) get
+    /// `y = normalised(x) * weight + bias` of the rows of two dimensions. `mean` and `rstd` (1 over the standard deviation) get
     /// one number for each row, and have the sizes of `x`, repeated along the row. `y` is `x` itself or does not overlap it.
     pub fn normalise<C: Real>(
         parallel: &dyn Parallel,
@@ -49,11 +49,11 @@ widened! {
         x: View<'_>,
         affine: Affine<'_>,
         mean: Option<ViewMut<'_>>,
-        scale: Option<ViewMut<'_>>,
+        rstd: Option<ViewMut<'_>>,
         epsilon: f64,
     ) {
-        let (means, scales) = (mean.unwrap_or(y), scale.unwrap_or(y));
-        let lines = Lines::new([y.view(), x, means.view(), scales.view()], 1);
+        let (means, rstds) = (mean.unwrap_or(y), rstd.unwrap_or(y));
+        let lines = Lines::new([y.view(), x, means.view(), rstds.view()], 1);
         let length = lines.length();
         lines.spread(parallel, |range| {
             let [mut buffer, mut out_buffer, mut terms] = [Buffer([C::ZERO; BUFFER]); 3];
@@ -76,14 +76,14 @@ widened! {
                         }
                     }
                 }
-                let spread = if norm == Norm::Layer { all.squares } else { squares };
-                let (middle, factor) =
-                    (C::of(all.mean), C::of(1.0 / (spread / length as f64 + epsilon).sqrt()));
+                let square_sum = if norm == Norm::Layer { all.squares } else { squares };
+                let (row_mean, row_rstd) =
+                    (C::of(all.mean), C::of(1.0 / (square_sum / length as f64 + epsilon).sqrt()));
                 if let Some(mean) = &mean {
-                    lines.store(mean, 2, offsets, 0, &[middle]);
+                    lines.store(mean, 2, offsets, 0, &[row_mean]);
                 }
-                if let Some(scale) = &scale {
-                    lines.store(scale, 3, offsets, 0, &[factor]);
+                if let Some(rstd) = &rstd {
+                    lines.store(rstd, 3, offsets, 0, &[row_rstd]);
                 }
                 for from in (0..length).step_by(BUFFER) {
                     let here = BUFFER.min(length - from);
@@ -95,7 +95,7 @@ widened! {
                     let (weights, terms) = (&weights[..here], &terms[..here]);
                     lines.written(&y, 0, offsets, from, &mut out_buffer[..here], |to| {
                         for (((to, x), weight), term) in to.iter_mut().zip(x).zip(weights).zip(terms) {
-                            *to = x.sub(middle).mul(factor).mul(*weight).add(*term);
+                            *to = x.sub(row_mean).mul(row_rstd).mul(*weight).add(*term);
                         }
                     });
                 }
@@ -112,7 +112,7 @@ pub fn parts(rows: usize, length: usize) -> usize {
 
 widened! {
     /// The gradients of [`normalise`]. `sums` has the sizes `[2, parts, length]` of `C`: what each part of the rows
-    /// gives to the gradients of factors and of terms. `mean` and `scale` have the sizes of `x`, repeated.
+    /// gives to the gradients of factors and of terms. `mean` and `rstd` have the sizes of `x`, repeated.
     pub fn normalise_backward<C: Real>(
         parallel: &dyn Parallel,
         norm: Norm,
@@ -120,12 +120,12 @@ widened! {
         dy: View<'_>,
         x: View<'_>,
         mean: Option<View<'_>>,
-        scale: View<'_>,
+        rstd: View<'_>,
         weight: Option<View<'_>>,
         sums: ViewMut<'_>,
     ) {
         let out = dx.map_or(dy, |dx| dx.view());
-        let lines = Lines::new([out, dy, x, mean.unwrap_or(scale), scale], 1);
+        let lines = Lines::new([out, dy, x, mean.unwrap_or(rstd), rstd], 1);
         let (rows, length) = (x.dims()[0], lines.length());
         let count = sums.dims()[1];
         assert!(sums.is_contiguous() && sums.dtype() == C::DTYPE && sums.dims() == [2, count, length]);
@@ -151,12 +151,12 @@ widened! {
                 piece(&weight, 0, C::ONE, &mut weights[..length]);
             }
             lines.each(share(rows, 1, count, part), |offsets| {
-                let (mut middle, mut factor) = ([C::ZERO], [C::ZERO]);
+                let (mut row_mean, mut row_rstd) = ([C::ZERO], [C::ZERO]);
                 if norm == Norm::Layer {
-                    lines.load(3, offsets, 0, &mut middle);
+                    lines.load(3, offsets, 0, &mut row_mean);
                 }
-                lines.load(4, offsets, 0, &mut factor);
-                let ([middle], [factor]) = (middle, factor);
+                lines.load(4, offsets, 0, &mut row_rstd);
+                let ([row_mean], [row_rstd]) = (row_mean, row_rstd);
                 let (mut total, mut product) = (C::ZERO, C::ZERO);
                 for from in (0..length).step_by(BUFFER) {
                     let here = BUFFER.min(length - from);
@@ -172,7 +172,7 @@ widened! {
                             fetch(C::DTYPE, piece_of(1, part, from), 1, terms);
                         }
                     }
-                    buffer.iter_mut().for_each(|x| *x = x.sub(middle).mul(factor));
+                    buffer.iter_mut().for_each(|x| *x = x.sub(row_mean).mul(row_rstd));
                     for ((sum, g), x) in factors.iter_mut().zip(grads.iter()).zip(buffer.iter()) {
                         *sum = sum.add(g.mul(*x));
                     }
@@ -207,12 +207,12 @@ widened! {
                         piece(&weight, from, C::ONE, &mut weights[..here]);
                         for ((g, x), weight) in grads.iter_mut().zip(buffer.iter_mut()).zip(&weights)
                         {
-                            *x = x.sub(middle).mul(factor);
+                            *x = x.sub(row_mean).mul(row_rstd);
                             *g = g.mul(*weight);
                         }
                     }
                     for (g, x) in grads.iter_mut().zip(buffer.iter()) {
-                        *g = g.sub(total).sub(x.mul(product)).mul(factor);
+                        *g = g.sub(total).sub(x.mul(product)).mul(row_rstd);
                     }
                     lines.store(dx, 0, offsets, from, grads);
                 }
