@@ -3,7 +3,7 @@
 //! Both scale each channel of each sample: `y = x * scale + shift`. Workspace: the statistics, scales and shifts
 //! in the type computed in, and for gradients one number for each element.
 
-use super::grid::{grid, narrow, optional, optional_output, sized, wide};
+use super::norm_shape::{norm_shape, narrow, optional, optional_output, sized, wide};
 use super::reduction_plan::{Axes, ReductionPlan, single_result};
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -25,22 +25,22 @@ use cairn_tensor::{DType, Layout, Scalar, with_real};
 /// the factor, whether the variance is saved in place of the scale.
 fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.tensor(0)?;
-    let grid = grid(call, 8, (0, &x))?;
+    let shape = norm_shape(call, 8, (0, &x))?;
     let y = call.output(12)?;
     call.expect_dims(12, &y, x.dims())?;
-    let affine = [optional(call, 1, &grid.channels())?, optional(call, 2, &grid.channels())?];
+    let affine = [optional(call, 1, &shape.channels())?, optional(call, 2, &shape.channels())?];
     let training = call.flag_or(5, true)?;
     let mut running = [None; 2];
     for (slot, at) in running.iter_mut().zip([3, 4]) {
         if call.has(at) {
             let written = training || call.has(at + 12);
             let one = if written { call.inout(at)? } else { call.tensor(at)? };
-            *slot = Some(sized(call, at, one, &grid.statistics())?);
+            *slot = Some(sized(call, at, one, &shape.statistics())?);
         }
     }
     let mut earlier = [None; 2];
     for (slot, at) in earlier.iter_mut().zip([15, 16]) {
-        *slot = optional(call, at, &grid.statistics())?;
+        *slot = optional(call, at, &shape.statistics())?;
     }
     if !training && running.iter().any(Option::is_none) {
         let (mean, variance) = (call.parameter(3), call.parameter(4));
@@ -51,16 +51,16 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let (momentum, epsilon) = (call.scalar_or(6, 0.0)?.as_f64(), call.float(7)?);
     let (activated, factor) = (call.flag_or(17, false)?, call.scalar_or(18, 1.0)?.as_f64());
     let saves_variance = call.flag_or(19, false)?;
-    let statistics = grid.statistics();
+    let statistics = shape.statistics();
     let saved = [optional_output(call, 13, &statistics)?, optional_output(call, 14, &statistics)?];
-    let x = call.reshaped_input(x, &grid.dims, &[&y]);
-    let y = call.reshaped_output(y, &grid.dims);
+    let x = call.reshaped_input(x, &shape.dims, &[&y]);
+    let y = call.reshaped_output(y, &shape.dims);
     let dtype = if x.layout().dtype == DType::Double { DType::Double } else { DType::Float };
     let [mean, scale] = [0; 2].map(|_| call.scratch(dtype, &statistics));
     let variance = call.scratch(dtype, &statistics);
-    let [scales, shifts] = [0; 2].map(|_| call.scratch(dtype, &grid.scales()));
-    let reduction_plan = with_real!(dtype, C => call.plan_reduction(&x.layout(), &grid.axes(), &fold::moments::<C>()));
-    let count = grid.count() as f64;
+    let [scales, shifts] = [0; 2].map(|_| call.scratch(dtype, &shape.scales()));
+    let reduction_plan = with_real!(dtype, C => call.plan_reduction(&x.layout(), &shape.axes(), &fold::moments::<C>()));
+    let count = shape.count() as f64;
     call.plan_real(move |memory| {
         let (view, out) = (x.view(memory), y.out(memory));
         let [mean, scale, variance, scales, shifts] =
@@ -73,7 +73,7 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
         }
         with_real!(dtype, C => {
             if training {
-                let axes = grid.axes();
+                let axes = shape.axes();
                 let outs = (narrow(mean, &axes), Some(narrow(variance, &axes)));
                 reduction_plan.run(memory, view, fold::moments::<C>(), outs, |all: Moments| {
                     (all.mean, all.squares / all.count)
@@ -102,14 +102,14 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
                 }
             }
             let [one, none] = [1.0, 0.0].map(|value| Constant::new(Scalar::from(value)));
-            let dims = grid.scales();
+            let dims = shape.scales();
             let [weight, bias] = affine.map(|one| one.map(|one| wide(memory.view(&one), &dims)));
             let (weight, bias) = (weight.unwrap_or(one.view(&dims)), bias.unwrap_or(none.view(&dims)));
             map2(parallel, scales, wide(scale.view(), &dims), weight, |s: C, w: C| s.mul(w));
             map3(parallel, shifts, bias, wide(mean.view(), &dims), scales.view(), |b: C, m: C, s: C| {
                 b.sub(m.mul(s))
             });
-            let (scales, shifts) = (wide(scales.view(), &grid.dims), wide(shifts.view(), &grid.dims));
+            let (scales, shifts) = (wide(scales.view(), &shape.dims), wide(shifts.view(), &shape.dims));
             let factor = C::of(factor);
             match activated {
                 false => map3(parallel, out, view, scales, shifts, |x: C, s: C, h: C| x.mul(s).add(h)),
@@ -130,8 +130,8 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
 fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, x) = (call.tensor(0)?, call.tensor(1)?);
     call.expect_dims(0, &dy, x.dims())?;
-    let grid = grid(call, 10, (1, &x))?;
-    let statistics = grid.statistics();
+    let shape = norm_shape(call, 10, (1, &x))?;
+    let statistics = shape.statistics();
     let training = call.flag_or(7, true)?;
     let (mean_at, spread_at) = if training { (5, 6) } else { (3, 4) };
     let mean = call.tensor(mean_at)?;
@@ -139,7 +139,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let spread = call.tensor(spread_at)?;
     let spread = sized(call, spread_at, spread, &statistics)?;
     let epsilon = call.scalar_or(8, 0.0)?.as_f64();
-    let weight = optional(call, 2, &grid.channels())?;
+    let weight = optional(call, 2, &shape.channels())?;
     let requested = if call.has(9) { call.flags(9)? } else { vec![true; 3] };
     let is_requested = |at: usize| requested.get(at).copied().unwrap_or(true);
     let dx = if is_requested(0) { call.optional_output(14)? } else { None };
@@ -149,23 +149,23 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let mut grads = [None; 2];
     for (slot, at) in grads.iter_mut().zip([15, 16]) {
         if is_requested(at - 14) && call.flag_or(at + 4, true)? {
-            *slot = optional_output(call, at, &grid.channels())?;
+            *slot = optional_output(call, at, &shape.channels())?;
         }
     }
-    let bias = optional(call, 17, &grid.channels())?;
+    let bias = optional(call, 17, &shape.channels())?;
     let factor = if call.has(18) { Some(call.float(18)?) } else { None };
     let first = dx.unwrap_or(x);
     let (dy, x) = (
-        call.reshaped_input(dy, &grid.dims, &[&first]),
-        call.reshaped_input(x, &grid.dims, &[&first]),
+        call.reshaped_input(dy, &shape.dims, &[&first]),
+        call.reshaped_input(x, &shape.dims, &[&first]),
     );
-    let dx = dx.map(|dx| call.reshaped_output(dx, &grid.dims));
+    let dx = dx.map(|dx| call.reshaped_output(dx, &shape.dims));
     let dtype = if x.layout().dtype == DType::Double { DType::Double } else { DType::Float };
-    let buffer = call.scratch(dtype, &grid.dims);
-    let through = factor.map(|factor| (factor, call.scratch(dtype, &grid.dims)));
+    let buffer = call.scratch(dtype, &shape.dims);
+    let through = factor.map(|factor| (factor, call.scratch(dtype, &shape.dims)));
     let layout = through.map_or(dy.layout(), |(_, scratch)| *scratch);
     let [means, scale] = [0; 2].map(|_| call.scratch(dtype, &statistics));
-    let by_channel = [grid.dims[0], grid.dims[1], grid.dims[2], 1];
+    let by_channel = [shape.dims[0], shape.dims[1], shape.dims[2], 1];
     let [sums, products] = [0; 2].map(|_| call.scratch(dtype, &by_channel));
     let weighted = call.scratch(dtype, &by_channel);
     let [total, product] = [0; 2].map(|_| call.scratch(dtype, &statistics));
@@ -177,10 +177,10 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
             call.plan_reduction(&layout, &positions, &sum),
             call.plan_reduction(&buffer, &positions, &sum),
             call.plan_reduction(&sums, &samples, &sum),
-            call.plan_reduction(&sums, &grid.axes(), &sum),
+            call.plan_reduction(&sums, &shape.axes(), &sum),
         ]
     });
-    let count = grid.count() as f64;
+    let count = shape.count() as f64;
     call.plan_real(move |memory| {
         let (dy, x) = (dy.view(memory), x.view(memory));
         let scratch = |one: Scratch| memory.scratch(&one);
@@ -200,16 +200,16 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                     });
                 }
             }
-            let (middle, factor) = (wide(means.view(), &grid.dims), wide(scale.view(), &grid.dims));
+            let (middle, factor) = (wide(means.view(), &shape.dims), wide(scale.view(), &shape.dims));
             map3(parallel, buffer, x, middle, factor, |x: C, m: C, s: C| x.sub(m).mul(s));
             let mut dy = dy;
             if let Some((swish, scratch)) = &through {
                 let (before, swish) = (memory.scratch(scratch), C::of(*swish));
                 let [one, none] = [1.0, 0.0].map(|value| Constant::new(Scalar::from(value)));
-                let channels = grid.channels();
+                let channels = shape.channels();
                 let weight = weight.map_or(one.view(&channels), |weight| memory.view(&weight));
                 let bias = bias.map_or(none.view(&channels), |bias| memory.view(&bias));
-                let (weight, bias) = (wide(weight, &grid.dims), wide(bias, &grid.dims));
+                let (weight, bias) = (wide(weight, &shape.dims), wide(bias, &shape.dims));
                 map3(parallel, before, buffer.view(), weight, bias, |x: C, w: C, b: C| x.mul(w).add(b));
                 map2(parallel, before, before.view(), dy, move |y: C, g: C| {
                     let scaled = y.mul(swish);
@@ -237,12 +237,12 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
             if training {
                 for (from, to) in [(sums, total), (products, product)] {
                     map2(parallel, weighted, from.view(), weight, |s: C, w: C| s.mul(w));
-                    let to = narrow(to, &grid.axes());
+                    let to = narrow(to, &shape.axes());
                     plans[3].run(memory, weighted.view(), fold, (to, None), single_result);
                 }
                 map3(parallel, buffer, x, middle, factor, |x: C, m: C, s: C| x.sub(m).mul(s));
                 let share = C::of(1.0 / count.max(1.0));
-                let (total, product) = (wide(total.view(), &grid.dims), wide(product.view(), &grid.dims));
+                let (total, product) = (wide(total.view(), &shape.dims), wide(product.view(), &shape.dims));
                 map3(parallel, buffer, buffer.view(), product, total, move |x: C, p: C, t: C| {
                     x.mul(p).add(t).mul(share)
                 });
@@ -250,7 +250,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                 cairn_tensor::kernels::map::fill(parallel, buffer, C::ZERO);
             }
             copy(parallel, weights, weight);
-            let weights = wide(weights.view(), &grid.dims);
+            let weights = wide(weights.view(), &shape.dims);
             map3(parallel, buffer, buffer.view(), dy, weights, |rest: C, g: C, w: C| g.mul(w).sub(rest));
             map2(parallel, out, buffer.view(), factor, |g: C, s: C| g.mul(s));
             dx.write_back(memory);
@@ -452,8 +452,8 @@ fn infer_batch_norm(call: &Call<'_>) -> Result<Vec<Layout>> {
 /// Arguments: x, .., groups at index 11.
 fn infer_group_norm(call: &Call<'_>) -> Result<Vec<Layout>> {
     let x = call.layout(0)?;
-    let grid = grid(call, 8, (0, &x))?;
-    let statistics = Layout::contiguous(x.dtype, &grid.dims[..2]);
+    let shape = norm_shape(call, 8, (0, &x))?;
+    let statistics = Layout::contiguous(x.dtype, &shape.dims[..2]);
     Ok(vec![x.packed(), statistics, statistics])
 }
 

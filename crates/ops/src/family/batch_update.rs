@@ -2,8 +2,8 @@
 //!
 //! Workspace: four numbers for each channel, in the type computed in.
 
-use super::grid::{optional, optional_output, sized, wide};
-use super::sync_batch::{REALS, channels, computed, grid};
+use super::norm_shape::{optional, optional_output, sized, wide};
+use super::sync_batch::{REALS, channels, computed, norm_shape};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -21,7 +21,7 @@ use cairn_tensor::{Layout, with_real};
 /// the first variance of the batch is the one without bias.
 fn updated(call: &mut Call<'_>) -> Result<Plan> {
     let (x, y) = (call.tensor(0)?, call.output(9)?);
-    let grid = grid(call, 0, &x)?;
+    let shape = norm_shape(call, 0, &x)?;
     call.expect_dims(9, &y, x.dims())?;
     call.expect_dtype(9, &y, REALS)?;
     if x.count() == 0 {
@@ -29,12 +29,12 @@ fn updated(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} {dims:?} has no elements")));
     }
     let [sums, squares, scale, offset] = [
-        channels(call, 1, &grid)?,
-        channels(call, 2, &grid)?,
-        channels(call, 3, &grid)?,
-        channels(call, 4, &grid)?,
+        channels(call, 1, &shape)?,
+        channels(call, 2, &shape)?,
+        channels(call, 3, &shape)?,
+        channels(call, 4, &shape)?,
     ];
-    let sizes = grid.channels();
+    let sizes = shape.channels();
     let before = [optional(call, 5, &sizes)?, optional(call, 6, &sizes)?];
     let factor = if before[0].is_some() { call.float(7)? } else { 0.0 };
     let epsilon = call.float(8)?;
@@ -51,10 +51,10 @@ fn updated(call: &mut Call<'_>) -> Result<Plan> {
     }
     let unbiased = call.flag(16)?;
     let dtype = computed(&x);
-    let count = grid.count() as f64;
+    let count = shape.count() as f64;
     let grown = if count > 1.0 { count / (count - 1.0) } else { 0.0 };
-    let x = call.reshaped_input(x, &grid.dims, &[&y]);
-    let y = call.reshaped_output(y, &grid.dims);
+    let x = call.reshaped_input(x, &shape.dims, &[&y]);
+    let y = call.reshaped_output(y, &shape.dims);
     let [means, variances, scales, shifts] = [0; 4].map(|_| call.scratch(dtype, &sizes));
     call.plan_real(move |memory| {
         let parallel = memory.parallel;
@@ -92,7 +92,7 @@ fn updated(call: &mut Call<'_>) -> Result<Plan> {
                     _ => copy(parallel, memory.out(output), means.view()),
                 }
             }
-            let (scales, shifts) = (wide(scales.view(), &grid.dims), wide(shifts.view(), &grid.dims));
+            let (scales, shifts) = (wide(scales.view(), &shape.dims), wide(shifts.view(), &shape.dims));
             map3(parallel, out, x, scales, shifts, |x: C, s: C, h: C| x.mul(s).add(h));
         });
         y.write_back(memory);

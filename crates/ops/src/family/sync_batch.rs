@@ -2,7 +2,7 @@
 //!
 //! Workspace: numbers for each channel, and for gradients one number for each element, in the type computed in.
 
-use super::grid::{Grid, narrow, optional, optional_output, sized, wide};
+use super::norm_shape::{NormShape, narrow, optional, optional_output, sized, wide};
 use super::reduction_plan::single_result;
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -23,13 +23,13 @@ use cairn_tensor::{DType, Layout, Scalar, with_real};
 pub(super) const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
 
 /// A tensor by samples, channels and positions.
-pub(super) fn grid(call: &Call<'_>, at: usize, x: &Layout) -> Result<Grid> {
+pub(super) fn norm_shape(call: &Call<'_>, at: usize, x: &Layout) -> Result<NormShape> {
     call.expect_dtype(at, x, REALS)?;
     let [samples, channels, positions @ ..] = x.dims() else {
         let (name, dims) = (call.parameter(at), x.dims());
         return Err(Error::invalid(format!("{name} {dims:?} has no dimension of channels")));
     };
-    Ok(Grid { dims: [*samples, *channels, 1, positions.iter().product()], batch: true })
+    Ok(NormShape { dims: [*samples, *channels, 1, positions.iter().product()], batch: true })
 }
 
 /// The type to compute in.
@@ -38,29 +38,29 @@ pub(super) fn computed(x: &Layout) -> DType {
 }
 
 /// A number for each channel.
-pub(super) fn channels(call: &mut Call<'_>, at: usize, grid: &Grid) -> Result<Operand> {
+pub(super) fn channels(call: &mut Call<'_>, at: usize, shape: &NormShape) -> Result<Operand> {
     let one = call.tensor(at)?;
-    sized(call, at, one, &grid.channels())
+    sized(call, at, one, &shape.channels())
 }
 
-fn channels_out(call: &mut Call<'_>, at: usize, grid: &Grid) -> Result<Operand> {
+fn channels_out(call: &mut Call<'_>, at: usize, shape: &NormShape) -> Result<Operand> {
     let one = call.output(at)?;
-    sized(call, at, one, &grid.channels())
+    sized(call, at, one, &shape.channels())
 }
 
 /// Two numbers of each channel from its moments: mean and one by the spread, or sum and sum of squares. Arguments: x,
 /// epsilon, first, second, whether they are sums.
 fn stats(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.tensor(0)?;
-    let grid = grid(call, 0, &x)?;
+    let shape = norm_shape(call, 0, &x)?;
     let sums = call.flag_or(4, false)?;
     let epsilon = if sums { 0.0 } else { call.float(1)? };
-    let (first, second) = (channels_out(call, 2, &grid)?, channels_out(call, 3, &grid)?);
+    let (first, second) = (channels_out(call, 2, &shape)?, channels_out(call, 3, &shape)?);
     let dtype = computed(&x);
-    let x = call.reshaped_input(x, &grid.dims, &[&first, &second]);
-    let reduction_plan = with_real!(dtype, C => call.plan_reduction(&x.layout(), &grid.axes(), &fold::moments::<C>()));
+    let x = call.reshaped_input(x, &shape.dims, &[&first, &second]);
+    let reduction_plan = with_real!(dtype, C => call.plan_reduction(&x.layout(), &shape.axes(), &fold::moments::<C>()));
     call.plan_real(move |memory| {
-        let axes = grid.axes();
+        let axes = shape.axes();
         let [first, second] = [first, second].map(|one| narrow(memory.out(&one), &axes));
         with_real!(dtype, C => {
             reduction_plan.run(memory, x.view(memory), fold::moments::<C>(), (first, Some(second)), |all: Moments| {
@@ -78,18 +78,18 @@ fn stats(call: &mut Call<'_>) -> Result<Plan> {
 /// whether the scale is one by the root of a variance.
 fn normalise_elements(call: &mut Call<'_>) -> Result<Plan> {
     let (x, y) = (call.tensor(0)?, call.output(6)?);
-    let grid = grid(call, 0, &x)?;
+    let shape = norm_shape(call, 0, &x)?;
     call.expect_dims(6, &y, x.dims())?;
     call.expect_dtype(6, &y, REALS)?;
-    let sizes = grid.channels();
+    let sizes = shape.channels();
     let weight = optional(call, 1, &sizes)?;
     let bias = optional(call, 2, &sizes)?;
     let mean = optional(call, 3, &sizes)?;
-    let spread = channels(call, 4, &grid)?;
+    let spread = channels(call, 4, &shape)?;
     let (epsilon, is_variance) = (call.scalar_or(5, 0.0)?.as_f64(), call.flag(7)?);
     let dtype = computed(&x);
-    let x = call.reshaped_input(x, &grid.dims, &[&y]);
-    let y = call.reshaped_output(y, &grid.dims);
+    let x = call.reshaped_input(x, &shape.dims, &[&y]);
+    let y = call.reshaped_output(y, &shape.dims);
     let [scales, shifts] = [0; 2].map(|_| call.scratch(dtype, &sizes));
     call.plan_real(move |memory| {
         let parallel = memory.parallel;
@@ -106,7 +106,7 @@ fn normalise_elements(call: &mut Call<'_>) -> Result<Plan> {
                 false => s.mul(w),
             });
             map3(parallel, shifts, bias, mean, scales.view(), |b: C, m: C, s: C| b.sub(m.mul(s)));
-            let (scales, shifts) = (wide(scales.view(), &grid.dims), wide(shifts.view(), &grid.dims));
+            let (scales, shifts) = (wide(scales.view(), &shape.dims), wide(shifts.view(), &shape.dims));
             map3(parallel, out, x, scales, shifts, |x: C, s: C, h: C| x.mul(s).add(h));
         });
         y.write_back(memory);
@@ -119,15 +119,15 @@ fn normalise_elements(call: &mut Call<'_>) -> Result<Plan> {
 /// products were scaled once already, and n is the number of elements), whether sums were divided already.
 fn elementwise_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, x, dx) = (call.tensor(0)?, call.tensor(1)?, call.output(8)?);
-    let grid = grid(call, 1, &x)?;
+    let shape = norm_shape(call, 1, &x)?;
     call.expect_dims(0, &dy, x.dims())?;
     call.expect_dims(8, &dx, x.dims())?;
     call.expect_dtype(0, &dy, REALS)?;
     call.expect_dtype(8, &dx, REALS)?;
-    let sizes = grid.channels();
-    let (mean, spread) = (channels(call, 2, &grid)?, channels(call, 3, &grid)?);
+    let sizes = shape.channels();
+    let (mean, spread) = (channels(call, 2, &shape)?, channels(call, 3, &shape)?);
     let weight = optional(call, 4, &sizes)?;
-    let (sums, products) = (channels(call, 5, &grid)?, channels(call, 6, &grid)?);
+    let (sums, products) = (channels(call, 5, &shape)?, channels(call, 6, &shape)?);
     let counts = call.optional(7)?;
     let counts = match counts {
         Some(counts) => {
@@ -137,12 +137,12 @@ fn elementwise_backward(call: &mut Call<'_>) -> Result<Plan> {
         None => None,
     };
     let (epsilon, is_variance) = (call.scalar_or(9, 0.0)?.as_f64(), call.flag_or(10, false)?);
-    let own = if call.flag_or(11, false)? { 1.0 } else { grid.count() as f64 };
+    let own = if call.flag_or(11, false)? { 1.0 } else { shape.count() as f64 };
     let dtype = computed(&x);
     let (dy, x) =
-        (call.reshaped_input(dy, &grid.dims, &[&dx]), call.reshaped_input(x, &grid.dims, &[&dx]));
-    let dx = call.reshaped_output(dx, &grid.dims);
-    let buffer = call.scratch(dtype, &grid.dims);
+        (call.reshaped_input(dy, &shape.dims, &[&dx]), call.reshaped_input(x, &shape.dims, &[&dx]));
+    let dx = call.reshaped_output(dx, &shape.dims);
+    let buffer = call.scratch(dtype, &shape.dims);
     let [scales, slopes, shares] = [0; 3].map(|_| call.scratch(dtype, &sizes));
     let known = counts.map(|counts| call.scratch(DType::Double, counts.dims()));
     call.plan_real(move |memory| {
@@ -172,11 +172,11 @@ fn elementwise_backward(call: &mut Call<'_>) -> Result<Plan> {
             });
             map1(parallel, shares, memory.view(&sums), move |s: C| s.mul(share));
             map2(parallel, scales, scales.view(), weight, |s: C, w: C| s.mul(w));
-            let mean = wide(memory.view(&mean), &grid.dims);
-            let (slopes, shares) = (wide(slopes.view(), &grid.dims), wide(shares.view(), &grid.dims));
+            let mean = wide(memory.view(&mean), &shape.dims);
+            let (slopes, shares) = (wide(slopes.view(), &shape.dims), wide(shares.view(), &shape.dims));
             map3(parallel, buffer, x, mean, slopes, |x: C, m: C, k: C| x.sub(m).mul(k));
             map3(parallel, buffer, dy, buffer.view(), shares, |g: C, t: C, s: C| g.sub(s).sub(t));
-            map2(parallel, out, buffer.view(), wide(scales.view(), &grid.dims), |t: C, s: C| t.mul(s));
+            map2(parallel, out, buffer.view(), wide(scales.view(), &shape.dims), |t: C, s: C| t.mul(s));
         });
         dx.write_back(memory);
         Ok(())
@@ -188,11 +188,11 @@ fn elementwise_backward(call: &mut Call<'_>) -> Result<Plan> {
 /// requested: sums, gradient of the weight, gradient of the bias.
 fn reduce_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, x) = (call.tensor(0)?, call.tensor(1)?);
-    let grid = grid(call, 1, &x)?;
+    let shape = norm_shape(call, 1, &x)?;
     call.expect_dims(0, &dy, x.dims())?;
     call.expect_dtype(0, &dy, REALS)?;
-    let sizes = grid.channels();
-    let (mean, spread) = (channels(call, 2, &grid)?, channels(call, 3, &grid)?);
+    let sizes = shape.channels();
+    let (mean, spread) = (channels(call, 2, &shape)?, channels(call, 3, &shape)?);
     let mut outs = [None; 4];
     for (i, out) in outs.iter_mut().enumerate() {
         let requested = call.flag_or([10, 10, 11, 12][i], true)?;
@@ -203,20 +203,20 @@ fn reduce_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (epsilon, is_variance) = (call.scalar_or(8, 0.0)?.as_f64(), call.flag_or(9, false)?);
     let dtype = computed(&x);
     let (dy, x) =
-        (call.reshaped_input(dy, &grid.dims, &[]), call.reshaped_input(x, &grid.dims, &[]));
-    let buffer = call.scratch(dtype, &grid.dims);
+        (call.reshaped_input(dy, &shape.dims, &[]), call.reshaped_input(x, &shape.dims, &[]));
+    let buffer = call.scratch(dtype, &shape.dims);
     let [sums, products, scales] = [0; 3].map(|_| call.scratch(dtype, &sizes));
     let plans = with_real!(dtype, C => [
-        call.plan_reduction(&dy.layout(), &grid.axes(), &fold::sum::<C>()),
-        call.plan_reduction(&buffer, &grid.axes(), &fold::sum::<C>()),
+        call.plan_reduction(&dy.layout(), &shape.axes(), &fold::sum::<C>()),
+        call.plan_reduction(&buffer, &shape.axes(), &fold::sum::<C>()),
     ]);
     call.plan_real(move |memory| {
         let parallel = memory.parallel;
         let (dy, x) = (dy.view(memory), x.view(memory));
         let [buffer, sums, products, scales] = [buffer, sums, products, scales].map(|one| memory.scratch(&one));
         with_real!(dtype, C => {
-            let (axes, fold, epsilon) = (grid.axes(), fold::sum::<C>(), C::of(epsilon));
-            map3(parallel, buffer, x, wide(memory.view(&mean), &grid.dims), dy, |x: C, m: C, g: C| x.sub(m).mul(g));
+            let (axes, fold, epsilon) = (shape.axes(), fold::sum::<C>(), C::of(epsilon));
+            map3(parallel, buffer, x, wide(memory.view(&mean), &shape.dims), dy, |x: C, m: C, g: C| x.sub(m).mul(g));
             plans[0].run(memory, dy, fold, (narrow(sums, &axes), None), single_result);
             plans[1].run(memory, buffer.view(), fold, (narrow(products, &axes), None), single_result);
             map2(parallel, scales, memory.view(&spread), products.view(), move |s: C, p: C| match is_variance {
@@ -401,7 +401,7 @@ const EPSILON: ArgSource = Attr("epsilon", AttrDefault::Float(0.0001));
 /// Two rows of numbers in `f32`, one for each channel of argument 0.
 fn two_channels(call: &Call<'_>) -> Result<Vec<Layout>> {
     let x = call.layout(0)?;
-    let one = Layout::contiguous(DType::Float, &[grid(call, 0, &x)?.dims[1]]);
+    let one = Layout::contiguous(DType::Float, &[norm_shape(call, 0, &x)?.dims[1]]);
     Ok(vec![one, one])
 }
 

@@ -9,14 +9,14 @@ use cairn_tensor::{Layout, View, ViewMut};
 /// A tensor seen as samples, groups, channels of a group, and positions. Batch norm has one group for each channel
 /// and takes its statistics over the samples too.
 #[derive(Clone, Copy)]
-pub struct Grid {
+pub struct NormShape {
     /// Their sizes.
     pub dims: [usize; 4],
     /// Statistics are taken over the samples too.
     pub batch: bool,
 }
 
-impl Grid {
+impl NormShape {
     /// What statistics are taken over.
     pub fn axes(&self) -> Axes {
         Axes::new(&[self.batch, false, true, true])
@@ -51,7 +51,7 @@ impl Grid {
 
 /// Samples, channels, positions, groups. Arguments from `at` on: them; only the groups, the rest being absent; or -1
 /// as the first, for batch norm.
-pub fn grid(call: &Call<'_>, at: usize, x: (usize, &Layout)) -> Result<Grid> {
+pub fn norm_shape(call: &Call<'_>, at: usize, x: (usize, &Layout)) -> Result<NormShape> {
     let dims = x.1.dims();
     let wrong =
         |why: String| Err(Error::invalid(format!("{} {dims:?} {why}", call.parameter(x.0))));
@@ -62,7 +62,7 @@ pub fn grid(call: &Call<'_>, at: usize, x: (usize, &Layout)) -> Result<Grid> {
         };
         let positions = positions.iter().product();
         if call.has(at) {
-            return Ok(Grid { dims: [*samples, *channels, 1, positions], batch: true });
+            return Ok(NormShape { dims: [*samples, *channels, 1, positions], batch: true });
         }
         numbers = [*samples, *channels, positions, 0];
     }
@@ -82,7 +82,7 @@ pub fn grid(call: &Call<'_>, at: usize, x: (usize, &Layout)) -> Result<Grid> {
     if groups == 0 || !fits || channels % groups != 0 {
         return wrong(format!("has {channels} channels, which {groups} groups cannot share"));
     }
-    Ok(Grid { dims: [samples, groups, channels / groups, positions], batch: false })
+    Ok(NormShape { dims: [samples, groups, channels / groups, positions], batch: false })
 }
 
 /// A tensor seen with these sizes, of a number of elements that fits.
