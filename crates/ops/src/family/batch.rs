@@ -3,7 +3,7 @@
 //! Both scale each channel of each sample: `y = x * scale + shift`. Workspace: the statistics, scales and shifts
 //! in the type computed in, and for gradients one number for each element.
 
-use super::norm_shape::{norm_shape, narrow, optional, optional_output, sized, wide};
+use super::norm_shape::{norm_shape, squeeze_reduced, optional, optional_output, reshaped, broadcast_to};
 use super::reduction_plan::{Axes, ReductionPlan, single_result};
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -35,7 +35,7 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
         if call.has(at) {
             let written = training || call.has(at + 12);
             let one = if written { call.inout(at)? } else { call.tensor(at)? };
-            *slot = Some(sized(call, at, one, &shape.statistics())?);
+            *slot = Some(reshaped(call, at, one, &shape.statistics())?);
         }
     }
     let mut earlier = [None; 2];
@@ -74,7 +74,7 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
         with_real!(dtype, C => {
             if training {
                 let axes = shape.axes();
-                let outs = (narrow(mean, &axes), Some(narrow(variance, &axes)));
+                let outs = (squeeze_reduced(mean, &axes), Some(squeeze_reduced(variance, &axes)));
                 reduction_plan.run(memory, view, fold::moments::<C>(), outs, |all: Moments| {
                     (all.mean, all.squares / all.count)
                 });
@@ -103,13 +103,13 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
             }
             let [one, none] = [1.0, 0.0].map(|value| Constant::new(Scalar::from(value)));
             let dims = shape.scales();
-            let [weight, bias] = affine.map(|one| one.map(|one| wide(memory.view(&one), &dims)));
+            let [weight, bias] = affine.map(|one| one.map(|one| broadcast_to(memory.view(&one), &dims)));
             let (weight, bias) = (weight.unwrap_or(one.view(&dims)), bias.unwrap_or(none.view(&dims)));
-            map2(parallel, scales, wide(scale.view(), &dims), weight, |s: C, w: C| s.mul(w));
-            map3(parallel, shifts, bias, wide(mean.view(), &dims), scales.view(), |b: C, m: C, s: C| {
+            map2(parallel, scales, broadcast_to(scale.view(), &dims), weight, |s: C, w: C| s.mul(w));
+            map3(parallel, shifts, bias, broadcast_to(mean.view(), &dims), scales.view(), |b: C, m: C, s: C| {
                 b.sub(m.mul(s))
             });
-            let (scales, shifts) = (wide(scales.view(), &shape.dims), wide(shifts.view(), &shape.dims));
+            let (scales, shifts) = (broadcast_to(scales.view(), &shape.dims), broadcast_to(shifts.view(), &shape.dims));
             let factor = C::of(factor);
             match activated {
                 false => map3(parallel, out, view, scales, shifts, |x: C, s: C, h: C| x.mul(s).add(h)),
@@ -135,9 +135,9 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let training = call.flag_or(7, true)?;
     let (mean_at, spread_at) = if training { (5, 6) } else { (3, 4) };
     let mean = call.tensor(mean_at)?;
-    let mean = sized(call, mean_at, mean, &statistics)?;
+    let mean = reshaped(call, mean_at, mean, &statistics)?;
     let spread = call.tensor(spread_at)?;
-    let spread = sized(call, spread_at, spread, &statistics)?;
+    let spread = reshaped(call, spread_at, spread, &statistics)?;
     let epsilon = call.scalar_or(8, 0.0)?.as_f64();
     let weight = optional(call, 2, &shape.channels())?;
     let requested = if call.has(9) { call.flags(9)? } else { vec![true; 3] };
@@ -200,7 +200,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                     });
                 }
             }
-            let (middle, factor) = (wide(means.view(), &shape.dims), wide(scale.view(), &shape.dims));
+            let (middle, factor) = (broadcast_to(means.view(), &shape.dims), broadcast_to(scale.view(), &shape.dims));
             map3(parallel, buffer, x, middle, factor, |x: C, m: C, s: C| x.sub(m).mul(s));
             let mut dy = dy;
             if let Some((swish, scratch)) = &through {
@@ -209,7 +209,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                 let channels = shape.channels();
                 let weight = weight.map_or(one.view(&channels), |weight| memory.view(&weight));
                 let bias = bias.map_or(none.view(&channels), |bias| memory.view(&bias));
-                let (weight, bias) = (wide(weight, &shape.dims), wide(bias, &shape.dims));
+                let (weight, bias) = (broadcast_to(weight, &shape.dims), broadcast_to(bias, &shape.dims));
                 map3(parallel, before, buffer.view(), weight, bias, |x: C, w: C, b: C| x.mul(w).add(b));
                 map2(parallel, before, before.view(), dy, move |y: C, g: C| {
                     let scaled = y.mul(swish);
@@ -219,11 +219,11 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                 dy = before.view();
             }
             map2(parallel, buffer, buffer.view(), dy, |x: C, g: C| x.mul(g));
-            plans[0].run(memory, dy, fold, (narrow(sums, &positions), None), single_result);
-            plans[1].run(memory, buffer.view(), fold, (narrow(products, &positions), None), single_result);
+            plans[0].run(memory, dy, fold, (squeeze_reduced(sums, &positions), None), single_result);
+            plans[1].run(memory, buffer.view(), fold, (squeeze_reduced(products, &positions), None), single_result);
             for (from, to) in [products, sums].iter().zip(&grads) {
                 if let Some(to) = to {
-                    let to = narrow(memory.out(to), &samples);
+                    let to = squeeze_reduced(memory.out(to), &samples);
                     plans[2].run(memory, from.view(), fold, (to, None), single_result);
                 }
             }
@@ -231,18 +231,18 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                 return Ok(());
             };
             let one = Constant::new(Scalar::from(1.0));
-            let weight = weight.map_or(one.view(&by_channel), |w| wide(memory.view(&w), &by_channel));
+            let weight = weight.map_or(one.view(&by_channel), |w| broadcast_to(memory.view(&w), &by_channel));
             let out = dx.out(memory);
             let weights = weighted;
             if training {
                 for (from, to) in [(sums, total), (products, product)] {
                     map2(parallel, weighted, from.view(), weight, |s: C, w: C| s.mul(w));
-                    let to = narrow(to, &shape.axes());
+                    let to = squeeze_reduced(to, &shape.axes());
                     plans[3].run(memory, weighted.view(), fold, (to, None), single_result);
                 }
                 map3(parallel, buffer, x, middle, factor, |x: C, m: C, s: C| x.sub(m).mul(s));
                 let share = C::of(1.0 / count.max(1.0));
-                let (total, product) = (wide(total.view(), &shape.dims), wide(product.view(), &shape.dims));
+                let (total, product) = (broadcast_to(total.view(), &shape.dims), broadcast_to(product.view(), &shape.dims));
                 map3(parallel, buffer, buffer.view(), product, total, move |x: C, p: C, t: C| {
                     x.mul(p).add(t).mul(share)
                 });
@@ -250,7 +250,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                 cairn_tensor::kernels::map::fill(parallel, buffer, C::ZERO);
             }
             copy(parallel, weights, weight);
-            let weights = wide(weights.view(), &shape.dims);
+            let weights = broadcast_to(weights.view(), &shape.dims);
             map3(parallel, buffer, buffer.view(), dy, weights, |rest: C, g: C, w: C| g.mul(w).sub(rest));
             map2(parallel, out, buffer.view(), factor, |g: C, s: C| g.mul(s));
             dx.write_back(memory);

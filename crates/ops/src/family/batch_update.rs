@@ -2,7 +2,7 @@
 //!
 //! Workspace: four numbers for each channel, in the type computed in.
 
-use super::norm_shape::{optional, optional_output, sized, wide};
+use super::norm_shape::{optional, optional_output, reshaped, broadcast_to};
 use super::sync_batch::{REALS, channels, computed, norm_shape};
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -42,7 +42,7 @@ fn updated(call: &mut Call<'_>) -> Result<Plan> {
     for (slot, at) in after.iter_mut().zip([10, 11]) {
         if before[0].is_some() {
             let one = call.output(at)?;
-            *slot = Some(sized(call, at, one, &sizes)?);
+            *slot = Some(reshaped(call, at, one, &sizes)?);
         }
     }
     let mut saved = [None; 4];
@@ -92,7 +92,7 @@ fn updated(call: &mut Call<'_>) -> Result<Plan> {
                     _ => copy(parallel, memory.out(output), means.view()),
                 }
             }
-            let (scales, shifts) = (wide(scales.view(), &shape.dims), wide(shifts.view(), &shape.dims));
+            let (scales, shifts) = (broadcast_to(scales.view(), &shape.dims), broadcast_to(shifts.view(), &shape.dims));
             map3(parallel, out, x, scales, shifts, |x: C, s: C, h: C| x.mul(s).add(h));
         });
         y.write_back(memory);

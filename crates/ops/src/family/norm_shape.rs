@@ -1,4 +1,4 @@
-//! Tensors by samples, groups, channels and positions, as batch norm and group norm see them.
+//! The shape of a tensor in batch norm and group norm: samples, groups, channels and positions.
 
 use super::reduction_plan::Axes;
 use crate::call::Call;
@@ -6,18 +6,18 @@ use crate::error::{Error, Result};
 use crate::plan::Operand;
 use cairn_tensor::{Layout, View, ViewMut};
 
-/// A tensor seen as samples, groups, channels of a group, and positions. Batch norm has one group for each channel
+/// The shape of a tensor as samples, groups, channels of a group, and positions. Batch norm has one group for each channel
 /// and takes its statistics over the samples too.
 #[derive(Clone, Copy)]
 pub struct NormShape {
-    /// Their sizes.
+    /// The sizes of the four.
     pub dims: [usize; 4],
     /// Statistics are taken over the samples too.
     pub batch: bool,
 }
 
 impl NormShape {
-    /// What statistics are taken over.
+    /// The dimensions that statistics are taken over.
     pub fn axes(&self) -> Axes {
         Axes::new(&[self.batch, false, true, true])
     }
@@ -38,7 +38,7 @@ impl NormShape {
         [if self.batch { 1 } else { samples }, groups, channels, 1]
     }
 
-    /// How many elements each statistic is of.
+    /// How many elements each statistic is computed from.
     pub fn count(&self) -> usize {
         self.dims
             .iter()
@@ -49,8 +49,8 @@ impl NormShape {
     }
 }
 
-/// Samples, channels, positions, groups. Arguments from `at` on: them; only the groups, the rest being absent; or -1
-/// as the first, for batch norm.
+/// Reads a [`NormShape`]. Arguments from `at` on: samples, channels, positions, groups; only the groups, the others
+/// being absent; or -1 as the first, for batch norm.
 pub fn norm_shape(call: &Call<'_>, at: usize, x: (usize, &Layout)) -> Result<NormShape> {
     let dims = x.1.dims();
     let wrong =
@@ -85,8 +85,8 @@ pub fn norm_shape(call: &Call<'_>, at: usize, x: (usize, &Layout)) -> Result<Nor
     Ok(NormShape { dims: [samples, groups, channels / groups, positions], batch: false })
 }
 
-/// A tensor seen with these sizes, of a number of elements that fits.
-pub fn sized(call: &Call<'_>, at: usize, operand: Operand, dims: &[usize]) -> Result<Operand> {
+/// A tensor reshaped to these sizes; fails unless its elements are in one row of as many.
+pub fn reshaped(call: &Call<'_>, at: usize, operand: Operand, dims: &[usize]) -> Result<Operand> {
     operand.reshaped(dims).map(|layout| operand.with_layout(layout)).ok_or_else(|| {
         let (name, layout) = (call.parameter(at), *operand.layout());
         let (strides, count) = (layout.strides(), dims.iter().product::<usize>());
@@ -98,23 +98,23 @@ pub fn sized(call: &Call<'_>, at: usize, operand: Operand, dims: &[usize]) -> Re
 
 /// An input of these sizes, if it is there.
 pub fn optional(call: &mut Call<'_>, at: usize, dims: &[usize]) -> Result<Option<Operand>> {
-    call.optional(at)?.map(|one| sized(call, at, one, dims)).transpose()
+    call.optional(at)?.map(|one| reshaped(call, at, one, dims)).transpose()
 }
 
 /// An output of these sizes, if it is there and has elements.
 pub fn optional_output(call: &mut Call<'_>, at: usize, dims: &[usize]) -> Result<Option<Operand>> {
     let out = call.optional_output(at)?.filter(|one| one.count() > 0);
-    out.map(|one| sized(call, at, one, dims)).transpose()
+    out.map(|one| reshaped(call, at, one, dims)).transpose()
 }
 
-/// Seen with more elements.
-pub fn wide<'v>(view: View<'v>, dims: &[usize; 4]) -> View<'v> {
+/// A view broadcast to these sizes.
+pub fn broadcast_to<'v>(view: View<'v>, dims: &[usize; 4]) -> View<'v> {
     view.with_layout(view.broadcast_to(dims).expect("sizes were checked"))
         .expect("the same elements")
 }
 
-/// Without the dimensions of size 1 that were reduced.
-pub fn narrow<'v>(view: ViewMut<'v>, axes: &Axes) -> ViewMut<'v> {
+/// A view without the dimensions that were reduced, whose size is 1.
+pub fn squeeze_reduced<'v>(view: ViewMut<'v>, axes: &Axes) -> ViewMut<'v> {
     let mut layout = *view.layout();
     for at in (0..axes.len()).rev().filter(|at| axes[*at]) {
         layout = layout.without(at);

@@ -2,7 +2,7 @@
 //!
 //! Workspace: numbers for each channel, and for gradients one number for each element, in the type computed in.
 
-use super::norm_shape::{NormShape, narrow, optional, optional_output, sized, wide};
+use super::norm_shape::{NormShape, squeeze_reduced, optional, optional_output, reshaped, broadcast_to};
 use super::reduction_plan::single_result;
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -40,12 +40,12 @@ pub(super) fn computed(x: &Layout) -> DType {
 /// A number for each channel.
 pub(super) fn channels(call: &mut Call<'_>, at: usize, shape: &NormShape) -> Result<Operand> {
     let one = call.tensor(at)?;
-    sized(call, at, one, &shape.channels())
+    reshaped(call, at, one, &shape.channels())
 }
 
 fn channels_out(call: &mut Call<'_>, at: usize, shape: &NormShape) -> Result<Operand> {
     let one = call.output(at)?;
-    sized(call, at, one, &shape.channels())
+    reshaped(call, at, one, &shape.channels())
 }
 
 /// Two numbers of each channel from its moments: mean and one by the spread, or sum and sum of squares. Arguments: x,
@@ -61,7 +61,7 @@ fn stats(call: &mut Call<'_>) -> Result<Plan> {
     let reduction_plan = with_real!(dtype, C => call.plan_reduction(&x.layout(), &shape.axes(), &fold::moments::<C>()));
     call.plan_real(move |memory| {
         let axes = shape.axes();
-        let [first, second] = [first, second].map(|one| narrow(memory.out(&one), &axes));
+        let [first, second] = [first, second].map(|one| squeeze_reduced(memory.out(&one), &axes));
         with_real!(dtype, C => {
             reduction_plan.run(memory, x.view(memory), fold::moments::<C>(), (first, Some(second)), |all: Moments| {
                 match sums {
@@ -106,7 +106,7 @@ fn normalise_elements(call: &mut Call<'_>) -> Result<Plan> {
                 false => s.mul(w),
             });
             map3(parallel, shifts, bias, mean, scales.view(), |b: C, m: C, s: C| b.sub(m.mul(s)));
-            let (scales, shifts) = (wide(scales.view(), &shape.dims), wide(shifts.view(), &shape.dims));
+            let (scales, shifts) = (broadcast_to(scales.view(), &shape.dims), broadcast_to(shifts.view(), &shape.dims));
             map3(parallel, out, x, scales, shifts, |x: C, s: C, h: C| x.mul(s).add(h));
         });
         y.write_back(memory);
@@ -132,7 +132,7 @@ fn elementwise_backward(call: &mut Call<'_>) -> Result<Plan> {
     let counts = match counts {
         Some(counts) => {
             call.expect_dtype(7, &counts, &[DType::Int32, DType::Int64, DType::Float])?;
-            Some(sized(call, 7, counts, &[counts.count()])?)
+            Some(reshaped(call, 7, counts, &[counts.count()])?)
         }
         None => None,
     };
@@ -172,11 +172,11 @@ fn elementwise_backward(call: &mut Call<'_>) -> Result<Plan> {
             });
             map1(parallel, shares, memory.view(&sums), move |s: C| s.mul(share));
             map2(parallel, scales, scales.view(), weight, |s: C, w: C| s.mul(w));
-            let mean = wide(memory.view(&mean), &shape.dims);
-            let (slopes, shares) = (wide(slopes.view(), &shape.dims), wide(shares.view(), &shape.dims));
+            let mean = broadcast_to(memory.view(&mean), &shape.dims);
+            let (slopes, shares) = (broadcast_to(slopes.view(), &shape.dims), broadcast_to(shares.view(), &shape.dims));
             map3(parallel, buffer, x, mean, slopes, |x: C, m: C, k: C| x.sub(m).mul(k));
             map3(parallel, buffer, dy, buffer.view(), shares, |g: C, t: C, s: C| g.sub(s).sub(t));
-            map2(parallel, out, buffer.view(), wide(scales.view(), &shape.dims), |t: C, s: C| t.mul(s));
+            map2(parallel, out, buffer.view(), broadcast_to(scales.view(), &shape.dims), |t: C, s: C| t.mul(s));
         });
         dx.write_back(memory);
         Ok(())
@@ -216,9 +216,9 @@ fn reduce_backward(call: &mut Call<'_>) -> Result<Plan> {
         let [buffer, sums, products, scales] = [buffer, sums, products, scales].map(|one| memory.scratch(&one));
         with_real!(dtype, C => {
             let (axes, fold, epsilon) = (shape.axes(), fold::sum::<C>(), C::of(epsilon));
-            map3(parallel, buffer, x, wide(memory.view(&mean), &shape.dims), dy, |x: C, m: C, g: C| x.sub(m).mul(g));
-            plans[0].run(memory, dy, fold, (narrow(sums, &axes), None), single_result);
-            plans[1].run(memory, buffer.view(), fold, (narrow(products, &axes), None), single_result);
+            map3(parallel, buffer, x, broadcast_to(memory.view(&mean), &shape.dims), dy, |x: C, m: C, g: C| x.sub(m).mul(g));
+            plans[0].run(memory, dy, fold, (squeeze_reduced(sums, &axes), None), single_result);
+            plans[1].run(memory, buffer.view(), fold, (squeeze_reduced(products, &axes), None), single_result);
             map2(parallel, scales, memory.view(&spread), products.view(), move |s: C, p: C| match is_variance {
                 true => p.div(Real::sqrt(s.add(epsilon))),
                 false => p.mul(s),
@@ -250,7 +250,7 @@ fn gather_stats(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} {dims:?}: expected a row for each device")));
     };
     call.expect_dims(1, &second, first.dims())?;
-    let counts = sized(call, 2, counts, &[devices])?;
+    let counts = reshaped(call, 2, counts, &[devices])?;
     let mut running = [None; 2];
     let mut earlier = [None; 2];
     for i in 0..2 {
@@ -259,13 +259,13 @@ fn gather_stats(call: &mut Call<'_>) -> Result<Plan> {
             running[i] = optional_output(call, 3 + i, &[width])?;
         } else if call.has(3 + i) {
             let one = call.inout(3 + i)?;
-            running[i] = Some(sized(call, 3 + i, one, &[width])?);
+            running[i] = Some(reshaped(call, 3 + i, one, &[width])?);
         }
     }
     let (momentum, epsilon) = (call.float(5)?, call.float(6)?);
     let mut outs = [call.output(7)?, call.output(8)?];
     for (i, out) in outs.iter_mut().enumerate() {
-        *out = sized(call, 7 + i, *out, &[width])?;
+        *out = reshaped(call, 7 + i, *out, &[width])?;
     }
     let sums = call.flag_or(9, false)?;
     let [a, b] = [0; 2].map(|_| call.scratch(DType::Double, &[devices, width]));
@@ -428,16 +428,16 @@ fn backward_reduce(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_same(at, &one, 0, &sums)?;
     }
     let (distances, gradient) = (*distances, *gradient);
-    let wide = call.scratch(DType::Float, sums.dims());
+    let sum_dy_xmu = call.scratch(DType::Float, sums.dims());
     call.plan(move |memory| {
-        let (parallel, wide) = (memory.parallel, memory.scratch(&wide));
+        let (parallel, sum_dy_xmu) = (memory.parallel, memory.scratch(&sum_dy_xmu));
         let (sums, products, mean) = (sums.view(memory), products.view(memory), mean.view(memory));
-        map3(parallel, wide, sums, products, mean, |sum: f32, product: f32, mean: f32| {
+        map3(parallel, sum_dy_xmu, sums, products, mean, |sum: f32, product: f32, mean: f32| {
             product - sum * mean
         });
-        let (scale, wide) = (scale.view(memory), wide.view());
-        map2(parallel, memory.out(&gradient), wide, scale, |x: f32, scale: f32| x * scale);
-        copy(parallel, memory.out(&distances), wide);
+        let (scale, sum_dy_xmu) = (scale.view(memory), sum_dy_xmu.view());
+        map2(parallel, memory.out(&gradient), sum_dy_xmu, scale, |x: f32, scale: f32| x * scale);
+        copy(parallel, memory.out(&distances), sum_dy_xmu);
         Ok(())
     })
 }
