@@ -71,13 +71,13 @@ impl Input {
         dims: &[usize],
         run: impl FnOnce(View<'_>) -> R,
     ) -> R {
-        let wide = |layout: &Layout| layout.broadcast_to(dims).expect("sizes were checked");
+        let expand = |layout: &Layout| layout.broadcast_to(dims).expect("sizes were checked");
         match self {
-            Input::Tensor(operand) => run(memory.view_with_layout(operand, wide(operand))),
+            Input::Tensor(operand) => run(memory.view_with_layout(operand, expand(operand))),
             Input::Scalar(scalar) => run(Constant::new(*scalar).view(dims)),
             Input::Copied(_, scratch) => {
                 let copied = memory.scratch(scratch).view();
-                run(copied.with_layout(wide(scratch)).expect("sizes were checked"))
+                run(copied.with_layout(expand(scratch)).expect("sizes were checked"))
             }
         }
     }

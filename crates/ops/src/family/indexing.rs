@@ -292,19 +292,19 @@ impl Indices {
         memory: &Memory<'a>,
         a: View<'a>,
     ) -> std::result::Result<(IndexedView<'a>, View<'a>), crate::error::Fault> {
-        let wide = |one: &UnaliasedInput| {
+        let expand = |one: &UnaliasedInput| {
             let view = one.view(memory);
-            let wide = view.broadcast_to(&self.shape).expect("sizes were checked");
-            view.with_layout(wide).expect("the same elements")
+            let layout = view.broadcast_to(&self.shape).expect("sizes were checked");
+            view.with_layout(layout).expect("the same elements")
         };
         let Some(offsets) = &self.offsets else {
-            let index = wide(&self.all[0].2);
+            let index = expand(&self.all[0].2);
             return Ok((IndexedView::chosen(a, self.all[0].0, index, true), index));
         };
         let offsets = memory.scratch(offsets);
         let coordinates: Vec<Coordinate<'_>> = (self.all.iter())
             .map(|(dim, size, one)| Coordinate {
-                index: wide(one),
+                index: expand(one),
                 size: *size,
                 stride: a.strides()[*dim],
             })

@@ -59,8 +59,8 @@ fn expect_rank(call: &Call<'_>, at: usize, x: &Layout) -> Result<()> {
     Err(Error::invalid(format!("{name} has the sizes {dims:?}: expected samples and channels")))
 }
 
-/// One number for each channel, or for each channel of each sample, spread over a tensor with channels second.
-fn spread<'v>(view: View<'v>, dims: &[usize]) -> View<'v> {
+/// One number for each channel, or for each channel of each sample, broadcast to a tensor with channels second.
+fn broadcast_channels<'v>(view: View<'v>, dims: &[usize]) -> View<'v> {
     let mut layout = *view.layout();
     if layout.rank() == 1 {
         layout = layout.with(0);
@@ -68,8 +68,8 @@ fn spread<'v>(view: View<'v>, dims: &[usize]) -> View<'v> {
     while layout.rank() < dims.len() {
         layout = layout.with(layout.rank());
     }
-    let wide = layout.broadcast_to(dims).expect("sizes were checked");
-    view.with_layout(wide).expect("the same elements")
+    let layout = layout.broadcast_to(dims).expect("sizes were checked");
+    view.with_layout(layout).expect("the same elements")
 }
 
 /// Arguments: x, weight, bias, format, epsilon, y, mean, variance.
@@ -121,12 +121,12 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
         copy(parallel, memory.out(&mean), means.view());
         copy(parallel, memory.out(&variance), variances.view());
         let dims = [samples, channels];
-        let (weight, bias) = (spread(weight, &dims), spread(bias, &dims));
+        let (weight, bias) = (broadcast_channels(weight, &dims), broadcast_channels(bias, &dims));
         map2(parallel, scale, variances.view(), weight, move |v: f32, w: f32| {
             w / (v + epsilon).sqrt()
         });
         map3(parallel, shift, means.view(), scale.view(), bias, |m: f32, s: f32, b: f32| b - m * s);
-        let (scale, shift) = (spread(scale.view(), x.dims()), spread(shift.view(), x.dims()));
+        let (scale, shift) = (broadcast_channels(scale.view(), x.dims()), broadcast_channels(shift.view(), x.dims()));
         map3(parallel, memory.out(&y), x, scale, shift, |x: f32, s: f32, b: f32| x.mul_add(s, b));
         Ok(())
     })
@@ -188,9 +188,9 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         let (dy, x, parallel) = (dy.view(memory), x.view(memory), memory.parallel);
         let (variance, mean) = (variance.view(memory), mean.view(memory));
         let weight = weight.view(memory);
-        let wide = |view: View<'_>| view.layout().broadcast_to(x.dims()).expect("it was checked");
-        let variances = variance.with_layout(wide(variance)).expect("the same elements");
-        let means = mean.with_layout(wide(mean)).expect("the same elements");
+        let expand = |view: View<'_>| view.layout().broadcast_to(x.dims()).expect("it was checked");
+        let variances = variance.with_layout(expand(variance)).expect("the same elements");
+        let means = mean.with_layout(expand(mean)).expect("the same elements");
         let (normal, product) = (memory.scratch(&normal), memory.scratch(&product));
         map3(parallel, normal, x, means, variances, |x: f32, m: f32, v: f32| {
             (x - m) / (v + EPSILON).sqrt()
@@ -201,13 +201,13 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         of_grad.run(memory, dy, fold, (grads, None), single_result);
         of_samples.run(memory, products.view(), fold, (memory.out(&dweight), None), single_result);
         of_samples.run(memory, grads.view(), fold, (memory.out(&dbias), None), single_result);
-        let (products, grads) = (spread(products.view(), x.dims()), spread(grads.view(), x.dims()));
+        let (products, grads) = (broadcast_channels(products.view(), x.dims()), broadcast_channels(grads.view(), x.dims()));
         // dy, less its mean and what leans to the normalised input.
         map3(parallel, product, normal.view(), products, grads, move |n: f32, p: f32, g: f32| {
             -(g + n * p) / count
         });
         map2(parallel, product, product.view(), dy, |rest: f32, d: f32| rest + d);
-        let weight = spread(weight, x.dims());
+        let weight = broadcast_channels(weight, x.dims());
         map3(
             parallel,
             memory.out(&dx),

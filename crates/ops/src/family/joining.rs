@@ -299,13 +299,13 @@ fn repeat_tensor(call: &mut Call<'_>) -> Result<Plan> {
     for dim in (0..times.len()).rev() {
         let (count, size) = (times[dim], from.dims()[dim]);
         if count == 1 || size == 1 {
-            let wide = |one: Layout| {
+            let expand = |one: Layout| {
                 let mut dims = Dims::new(one.dims());
                 dims[dim] = dims[dim].max(count);
                 one.broadcast_to(&dims).expect("a size of one")
             };
             if size == 1 {
-                pieces.iter_mut().for_each(|(from, _)| *from = wide(*from));
+                pieces.iter_mut().for_each(|(from, _)| *from = expand(*from));
             }
             continue;
         }

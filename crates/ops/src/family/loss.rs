@@ -150,8 +150,8 @@ impl Losses {
     }
 }
 
-/// A tensor seen with more elements.
-fn wide<'v>(view: View<'v>, dims: &[usize]) -> View<'v> {
+/// A view broadcast to these sizes.
+fn broadcast_to<'v>(view: View<'v>, dims: &[usize]) -> View<'v> {
     view.with_layout(view.broadcast_to(dims).expect("sizes were checked"))
         .expect("the same elements")
 }
@@ -179,7 +179,7 @@ fn loss(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let (x, target) =
         (call.in_place_input(x, &[&losses.out]), call.in_place_input(target, &[&losses.out]));
     call.plan_real(move |memory| {
-        let (x, target) = (wide(x.view(memory), &dims), wide(target.view(memory), &dims));
+        let (x, target) = (broadcast_to(x.view(memory), &dims), broadcast_to(target.view(memory), &dims));
         losses.run(memory, |unreduced| {
             with_real!(unreduced.dtype(), C => {
                 let beta = C::of(beta);
@@ -208,7 +208,7 @@ fn square_by_first(call: &mut Call<'_>) -> Result<Plan> {
     });
     let divisor = if kind == Reduction::Mean { dims[0] as f64 } else { 1.0 };
     call.plan_real(move |memory| {
-        let (x, target) = (wide(x.view(memory), &dims), wide(target.view(memory), &dims));
+        let (x, target) = (broadcast_to(x.view(memory), &dims), broadcast_to(target.view(memory), &dims));
         let (buffer, out) = (memory.scratch(&buffer), memory.out(&out));
         with_real!(out.dtype(), C => {
             map2(memory.parallel, buffer, x, target, |x: C, t: C| Kind::Square.loss(x, t, C::ONE));
@@ -237,7 +237,7 @@ fn loss_backward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let factor = if mean { 1.0 / dims.iter().product::<usize>().max(1) as f64 } else { 1.0 };
     let sources = [grad, x, target].map(|one| call.in_place_input(one, &[&out]));
     call.plan_real(move |memory| {
-        let [grad, x, target] = sources.map(|one| wide(one.view(memory), &dims));
+        let [grad, x, target] = sources.map(|one| broadcast_to(one.view(memory), &dims));
         let out = memory.out(&out);
         with_real!(out.dtype(), C => {
             let (beta, factor) = (C::of(beta), C::of(factor));
@@ -279,7 +279,7 @@ fn by_target(
     let factor = if mean { 1.0 / dims.iter().product::<usize>().max(1) as f64 } else { 1.0 };
     let sources = [grad, x, target].map(|one| call.in_place_input(one, &[&out]));
     call.plan_real(move |memory| {
-        let [grad, x, target] = sources.map(|one| wide(one.view(memory), &dims));
+        let [grad, x, target] = sources.map(|one| broadcast_to(one.view(memory), &dims));
         map3(memory.parallel, memory.out(&out), grad, x, target, move |g: f64, x: f64, t: f64| {
             g * factor * slope(x, t)
         });
@@ -308,10 +308,10 @@ fn logits_by_target(call: &mut Call<'_>) -> Result<Plan> {
     let others = [weight, positive].map(|one| one.map(|one| call.in_place_input(one, &[&out])));
     let scratch = with_real!(out.dtype, C => call.scratch(C::DTYPE, &dims));
     call.plan_real(move |memory| {
-        let (grad, x) = (wide(grad.view(memory), &dims), wide(x.view(memory), &dims));
+        let (grad, x) = (broadcast_to(grad.view(memory), &dims), broadcast_to(x.view(memory), &dims));
         let one = Constant::new(Scalar::from(1.0));
         let [weight, positive] = others
-            .map(|other| other.map_or(one.view(&dims), |other| wide(other.view(memory), &dims)));
+            .map(|other| other.map_or(one.view(&dims), |other| broadcast_to(other.view(memory), &dims)));
         let scratch = memory.scratch(&scratch);
         with_real!(scratch.dtype(), C => {
             let factor = C::of(factor);
@@ -414,10 +414,10 @@ fn cross_entropy(call: &mut Call<'_>, logits: bool) -> Result<Plan> {
         [weight, positive, grad].map(|one| one.map(|one| call.in_place_input(one, &[&out])));
     let scratch = with_real!(out.dtype, C => call.scratch(C::DTYPE, &dims));
     call.plan_real(move |memory| {
-        let (x, target) = (wide(x.view(memory), &dims), wide(target.view(memory), &dims));
+        let (x, target) = (broadcast_to(x.view(memory), &dims), broadcast_to(target.view(memory), &dims));
         let one = Constant::new(Scalar::from(1.0));
         let [weight, positive, grad] = others
-            .map(|other| other.map_or(one.view(&dims), |other| wide(other.view(memory), &dims)));
+            .map(|other| other.map_or(one.view(&dims), |other| broadcast_to(other.view(memory), &dims)));
         let scratch = memory.scratch(&scratch);
         with_real!(scratch.dtype(), C => {
             let factor = C::of(factor);

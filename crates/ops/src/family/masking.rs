@@ -22,9 +22,9 @@ fn broadcast_both(
         let (x, y) = (a.dims(), b.dims());
         return Err(Error::invalid(format!("{name} {x:?} and {other} {y:?} do not broadcast")));
     };
-    let wide =
+    let expand =
         |one: UnaliasedInput| one.with_layout(one.broadcast_to(&dims).expect("they broadcast"));
-    Ok((wide(a), wide(b)))
+    Ok((expand(a), expand(b)))
 }
 
 /// A dense tensor of these sizes in the memory of one with room for more.

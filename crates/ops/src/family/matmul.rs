@@ -343,16 +343,16 @@ fn added_outer(call: &mut Call<'_>) -> Result<Plan> {
     let dims = [left.count(), right.count()];
     call.expect_dims(OUT, &out, &dims)?;
     let (beta, alpha) = (call.value_or(BETA, 1)?, call.value_or(ALPHA, 1)?);
-    let wide = |call: &Call<'_>, at: usize, one: Operand, layout: Option<Layout>| match layout {
+    let expand = |call: &Call<'_>, at: usize, one: Operand, layout: Option<Layout>| match layout {
         Some(layout) => Ok(one.with_layout(layout)),
         None => {
             let (name, have) = (call.parameter(at), one.dims());
             Err(Error::invalid(format!("{name} {have:?} does not broadcast to {dims:?}")))
         }
     };
-    let added = wide(call, ADDED, added, added.broadcast_to(&dims))?;
-    let left = wide(call, LEFT, left, left.with(1).broadcast_to(&dims))?;
-    let right = wide(call, RIGHT, right, right.with(0).broadcast_to(&dims))?;
+    let added = expand(call, ADDED, added, added.broadcast_to(&dims))?;
+    let left = expand(call, LEFT, left, left.with(1).broadcast_to(&dims))?;
+    let right = expand(call, RIGHT, right, right.with(0).broadcast_to(&dims))?;
     let dtype = promote_all([added.dtype, left.dtype, right.dtype]).unwrap_or(out.dtype);
     call.expect_castable(OUT, dtype, &out)?;
     let inputs = [added, left, right].map(|one| call.apart(Input::Tensor(one), &out));

@@ -59,7 +59,7 @@ fn expect_lines(call: &Call<'_>, at: usize, x: &Layout, rotation: Rotation) -> R
 }
 
 /// Cosines or sines, repeated to the sizes of `x`.
-fn wide(
+fn broadcast_to(
     call: &Call<'_>,
     at: usize,
     factor: UnaliasedInput,
@@ -91,7 +91,7 @@ fn embed(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(5, &out, REAL)?;
     let x = call.in_place_input(x, &[&out]);
     let (cos, sin) = (call.read(1, &[&out])?, call.read(2, &[&out])?);
-    let (cos, sin) = (wide(call, 1, cos, out.dims())?, wide(call, 2, sin, out.dims())?);
+    let (cos, sin) = (broadcast_to(call, 1, cos, out.dims())?, broadcast_to(call, 2, sin, out.dims())?);
     call.plan(move |memory| {
         let views = [x.view(memory), cos.view(memory), sin.view(memory)];
         let out = memory.out(&out);
@@ -122,7 +122,7 @@ fn embed_by_matrix(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(4, &matrix, &[length, length])?;
     let x = call.unaliased(x, &[&out]);
     let (cos, sin) = (call.read(1, &[&out])?, call.read(2, &[&out])?);
-    let (cos, sin) = (wide(call, 1, cos, out.dims())?, wide(call, 2, sin, out.dims())?);
+    let (cos, sin) = (broadcast_to(call, 1, cos, out.dims())?, broadcast_to(call, 2, sin, out.dims())?);
     let rotated = call.scratch(DType::Float, x.dims());
     let mut dims = x.dims().to_vec();
     dims[x.rank() - 2] = length;
@@ -153,7 +153,7 @@ fn interleave(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(3, &out, x.dims())?;
     call.expect_same(3, &out, 0, &x)?;
     let (cos, sin) = (call.read(1, &[&out])?, call.read(2, &[&out])?);
-    let (cos, sin) = (wide(call, 1, cos, out.dims())?, wide(call, 2, sin, out.dims())?);
+    let (cos, sin) = (broadcast_to(call, 1, cos, out.dims())?, broadcast_to(call, 2, sin, out.dims())?);
     let apart = call.scratch(x.dtype, x.dims());
     let last = x.rank() - 1;
     let half = x.dims()[last] / 2;
@@ -221,7 +221,7 @@ fn embed_backward(call: &mut Call<'_>) -> Result<Plan> {
     let outs: Vec<&Operand> = outs.iter().collect();
     let dy = call.unaliased(dy, &outs);
     let (cos, sin) = (call.read(1, &outs)?, call.read(2, &outs)?);
-    let (cos, sin) = (wide(call, 1, cos, &dims)?, wide(call, 2, sin, &dims)?);
+    let (cos, sin) = (broadcast_to(call, 1, cos, &dims)?, broadcast_to(call, 2, sin, &dims)?);
     let x = if requested { Some(call.read(3, &outs)?) } else { None };
     if let Some(x) = &x {
         call.expect_dims(3, x, &dims)?;
@@ -266,7 +266,7 @@ fn apply(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_dtype(6 + at, out, REAL)?;
         let (cos, sin) =
             (call.read(2, &[&outs[0], &outs[1]])?, call.read(3, &[&outs[0], &outs[1]])?);
-        let (cos, sin) = (wide(call, 2, cos, x.dims())?, wide(call, 3, sin, x.dims())?);
+        let (cos, sin) = (broadcast_to(call, 2, cos, x.dims())?, broadcast_to(call, 3, sin, x.dims())?);
         rotated.push((*out, call.in_place_input(x, &[&outs[0], &outs[1]]), cos, sin));
     }
     call.plan(move |memory| {

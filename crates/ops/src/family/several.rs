@@ -50,12 +50,12 @@ fn combine(call: &mut Call<'_>, how: Joint) -> Result<Plan> {
     let scratch = with_number!(dtype, C => call.scratch(C::DTYPE, &dims));
     call.plan(move |memory| {
         let scratch = memory.scratch(&scratch);
-        let wide = |one: &Operand| -> View<'_> {
+        let expand = |one: &Operand| -> View<'_> {
             memory.view_with_layout(one, one.broadcast_to(&dims).expect("sizes were checked"))
         };
         with_number!(dtype, C => {
             for (at, one) in list.iter().enumerate() {
-                let view = wide(one);
+                let view = expand(one);
                 if at == 0 {
                     copy(memory.parallel, scratch, view);
                     continue;
