@@ -1,7 +1,8 @@
 //! Normalisation by channels: batch norm and group norm, with their gradients.
 //!
-//! Both scale each channel of each sample: `y = x * scale + shift`. Workspace: the statistics, scales and shifts
-//! in the type computed in, and for gradients one number for each element.
+//! Both scale each channel of each sample: `y = x * scale + shift`, where `scale = rstd * weight` and `rstd` is one over the
+//! standard deviation. Workspace: the statistics, scales and shifts in the type computed in, and for gradients one number
+//! for each element.
 
 use super::norm_shape::{norm_shape, squeeze_reduced, optional, optional_output, reshaped, broadcast_to};
 use super::reduction_plan::{Axes, ReductionPlan, single_result};
@@ -20,9 +21,8 @@ use cairn_tensor::kernels::number::Number;
 use cairn_tensor::{DType, Layout, Scalar, with_real};
 
 /// Forward. Arguments: x, weight, bias, running mean, running variance, training, momentum, epsilon, samples
-/// (-1: batch norm), channels, positions, groups, y, saved mean, saved scale, where
-/// the running mean and variance come from when they are not there yet, whether y is activated (`y * sigmoid(factor * y)`),
-/// the factor, whether the variance is saved in place of the scale.
+/// (-1: batch norm), channels, positions, groups, y, saved mean, saved rstd, initial running mean and variance, whether y is
+/// activated (`y * sigmoid(factor * y)`), the factor, whether the variance is saved in place of rstd.
 fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.tensor(0)?;
     let shape = norm_shape(call, 8, (0, &x))?;
@@ -38,14 +38,14 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
             *slot = Some(reshaped(call, at, one, &shape.statistics())?);
         }
     }
-    let mut earlier = [None; 2];
-    for (slot, at) in earlier.iter_mut().zip([15, 16]) {
+    let mut initial_running = [None; 2];
+    for (slot, at) in initial_running.iter_mut().zip([15, 16]) {
         *slot = optional(call, at, &shape.statistics())?;
     }
     if !training && running.iter().any(Option::is_none) {
         let (mean, variance) = (call.parameter(3), call.parameter(4));
         return Err(Error::Null(format!(
-            "{mean} and {variance} are required when it does not train"
+            "{mean} and {variance} are required when training is false"
         )));
     }
     let (momentum, epsilon) = (call.scalar_or(6, 0.0)?.as_f64(), call.float(7)?);
@@ -56,17 +56,17 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.reshaped_input(x, &shape.dims, &[&y]);
     let y = call.reshaped_output(y, &shape.dims);
     let dtype = if x.layout().dtype == DType::Double { DType::Double } else { DType::Float };
-    let [mean, scale] = [0; 2].map(|_| call.scratch(dtype, &statistics));
+    let [mean, rstd] = [0; 2].map(|_| call.scratch(dtype, &statistics));
     let variance = call.scratch(dtype, &statistics);
-    let [scales, shifts] = [0; 2].map(|_| call.scratch(dtype, &shape.scales()));
+    let [scale, shift] = [0; 2].map(|_| call.scratch(dtype, &shape.scales()));
     let reduction_plan = with_real!(dtype, C => call.plan_reduction(&x.layout(), &shape.axes(), &fold::moments::<C>()));
     let count = shape.count() as f64;
     call.plan_real(move |memory| {
         let (view, out) = (x.view(memory), y.out(memory));
-        let [mean, scale, variance, scales, shifts] =
-            [mean, scale, variance, scales, shifts].map(|one| memory.scratch(&one));
+        let [mean, rstd, variance, scale, shift] =
+            [mean, rstd, variance, scale, shift].map(|one| memory.scratch(&one));
         let parallel = memory.parallel;
-        for (from, to) in earlier.iter().zip(&running) {
+        for (from, to) in initial_running.iter().zip(&running) {
             if let (Some(from), Some(to)) = (from, to) {
                 copy(parallel, memory.out(to), memory.view(from));
             }
@@ -94,26 +94,26 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
                 copy(parallel, variance, memory.view(&old_variance));
             }
             let epsilon = C::of(epsilon);
-            map1(parallel, scale, variance.view(), move |v: C| C::ONE.div(Real::sqrt(v.add(epsilon))));
-            let second = if saves_variance { variance } else { scale };
+            map1(parallel, rstd, variance.view(), move |v: C| C::ONE.div(Real::sqrt(v.add(epsilon))));
+            let second = if saves_variance { variance } else { rstd };
             for (from, to) in [mean, second].iter().zip(&saved) {
                 if let Some(to) = to {
                     copy(parallel, memory.out(to), from.view());
                 }
             }
-            let [one, none] = [1.0, 0.0].map(|value| Constant::new(Scalar::from(value)));
+            let [one, zero] = [1.0, 0.0].map(|value| Constant::new(Scalar::from(value)));
             let dims = shape.scales();
             let [weight, bias] = affine.map(|one| one.map(|one| broadcast_to(memory.view(&one), &dims)));
-            let (weight, bias) = (weight.unwrap_or(one.view(&dims)), bias.unwrap_or(none.view(&dims)));
-            map2(parallel, scales, broadcast_to(scale.view(), &dims), weight, |s: C, w: C| s.mul(w));
-            map3(parallel, shifts, bias, broadcast_to(mean.view(), &dims), scales.view(), |b: C, m: C, s: C| {
+            let (weight, bias) = (weight.unwrap_or(one.view(&dims)), bias.unwrap_or(zero.view(&dims)));
+            map2(parallel, scale, broadcast_to(rstd.view(), &dims), weight, |s: C, w: C| s.mul(w));
+            map3(parallel, shift, bias, broadcast_to(mean.view(), &dims), scale.view(), |b: C, m: C, s: C| {
                 b.sub(m.mul(s))
             });
-            let (scales, shifts) = (broadcast_to(scales.view(), &shape.dims), broadcast_to(shifts.view(), &shape.dims));
+            let (scale, shift) = (broadcast_to(scale.view(), &shape.dims), broadcast_to(shift.view(), &shape.dims));
             let factor = C::of(factor);
             match activated {
-                false => map3(parallel, out, view, scales, shifts, |x: C, s: C, h: C| x.mul(s).add(h)),
-                true => map3(parallel, out, view, scales, shifts, move |x: C, s: C, h: C| {
+                false => map3(parallel, out, view, scale, shift, |x: C, s: C, h: C| x.mul(s).add(h)),
+                true => map3(parallel, out, view, scale, shift, move |x: C, s: C, h: C| {
                     let y = x.mul(s).add(h);
                     y.div(C::ONE.add(Real::exp(y.mul(factor).neg())))
                 }),
@@ -124,7 +124,7 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Backward. Arguments: dy, x, weight, running mean, running variance, saved mean, saved scale, training,
+/// Backward. Arguments: dy, x, weight, running mean, running variance, saved mean, saved rstd, training,
 /// epsilon, which gradients are requested, samples (-1: batch norm), channels, positions, groups, dx, dweight, dbias, the bias
 /// and the factor of an activation (`y * sigmoid(factor * y)`), if there was one, whether dweight and dbias are requested.
 fn backward(call: &mut Call<'_>) -> Result<Plan> {
@@ -133,11 +133,11 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let shape = norm_shape(call, 10, (1, &x))?;
     let statistics = shape.statistics();
     let training = call.flag_or(7, true)?;
-    let (mean_at, spread_at) = if training { (5, 6) } else { (3, 4) };
+    let (mean_at, rstd_or_variance_at) = if training { (5, 6) } else { (3, 4) };
     let mean = call.tensor(mean_at)?;
     let mean = reshaped(call, mean_at, mean, &statistics)?;
-    let spread = call.tensor(spread_at)?;
-    let spread = reshaped(call, spread_at, spread, &statistics)?;
+    let rstd_or_variance = call.tensor(rstd_or_variance_at)?;
+    let rstd_or_variance = reshaped(call, rstd_or_variance_at, rstd_or_variance, &statistics)?;
     let epsilon = call.scalar_or(8, 0.0)?.as_f64();
     let weight = optional(call, 2, &shape.channels())?;
     let requested = if call.has(9) { call.flags(9)? } else { vec![true; 3] };
@@ -162,9 +162,9 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let dx = dx.map(|dx| call.reshaped_output(dx, &shape.dims));
     let dtype = if x.layout().dtype == DType::Double { DType::Double } else { DType::Float };
     let buffer = call.scratch(dtype, &shape.dims);
-    let through = factor.map(|factor| (factor, call.scratch(dtype, &shape.dims)));
-    let layout = through.map_or(dy.layout(), |(_, scratch)| *scratch);
-    let [means, scale] = [0; 2].map(|_| call.scratch(dtype, &statistics));
+    let activation = factor.map(|factor| (factor, call.scratch(dtype, &shape.dims)));
+    let layout = activation.map_or(dy.layout(), |(_, scratch)| *scratch);
+    let [means, rstd] = [0; 2].map(|_| call.scratch(dtype, &statistics));
     let by_channel = [shape.dims[0], shape.dims[1], shape.dims[2], 1];
     let [sums, products] = [0; 2].map(|_| call.scratch(dtype, &by_channel));
     let weighted = call.scratch(dtype, &by_channel);
@@ -184,7 +184,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     call.plan_real(move |memory| {
         let (dy, x) = (dy.view(memory), x.view(memory));
         let scratch = |one: Scratch| memory.scratch(&one);
-        let (buffer, means, scale) = (scratch(buffer), scratch(means), scratch(scale));
+        let (buffer, means, rstd) = (scratch(buffer), scratch(means), scratch(rstd));
         let (sums, products, weighted) = (scratch(sums), scratch(products), scratch(weighted));
         let (total, product) = (scratch(total), scratch(product));
         let parallel = memory.parallel;
@@ -192,31 +192,31 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
             let fold = fold::sum::<C>();
             copy(parallel, means, memory.view(&mean));
             match training {
-                true => copy(parallel, scale, memory.view(&spread)),
+                true => copy(parallel, rstd, memory.view(&rstd_or_variance)),
                 false => {
                     let epsilon = C::of(epsilon);
-                    map1(parallel, scale, memory.view(&spread), move |v: C| {
+                    map1(parallel, rstd, memory.view(&rstd_or_variance), move |v: C| {
                         C::ONE.div(Real::sqrt(v.add(epsilon)))
                     });
                 }
             }
-            let (middle, factor) = (broadcast_to(means.view(), &shape.dims), broadcast_to(scale.view(), &shape.dims));
-            map3(parallel, buffer, x, middle, factor, |x: C, m: C, s: C| x.sub(m).mul(s));
+            let (mean, rstd) = (broadcast_to(means.view(), &shape.dims), broadcast_to(rstd.view(), &shape.dims));
+            map3(parallel, buffer, x, mean, rstd, |x: C, m: C, s: C| x.sub(m).mul(s));
             let mut dy = dy;
-            if let Some((swish, scratch)) = &through {
-                let (before, swish) = (memory.scratch(scratch), C::of(*swish));
-                let [one, none] = [1.0, 0.0].map(|value| Constant::new(Scalar::from(value)));
+            if let Some((factor, scratch)) = &activation {
+                let (pre_activation, factor) = (memory.scratch(scratch), C::of(*factor));
+                let [one, zero] = [1.0, 0.0].map(|value| Constant::new(Scalar::from(value)));
                 let channels = shape.channels();
                 let weight = weight.map_or(one.view(&channels), |weight| memory.view(&weight));
-                let bias = bias.map_or(none.view(&channels), |bias| memory.view(&bias));
+                let bias = bias.map_or(zero.view(&channels), |bias| memory.view(&bias));
                 let (weight, bias) = (broadcast_to(weight, &shape.dims), broadcast_to(bias, &shape.dims));
-                map3(parallel, before, buffer.view(), weight, bias, |x: C, w: C, b: C| x.mul(w).add(b));
-                map2(parallel, before, before.view(), dy, move |y: C, g: C| {
-                    let scaled = y.mul(swish);
-                    let share = C::ONE.div(C::ONE.add(Real::exp(scaled.neg())));
-                    g.mul(share).mul(C::ONE.add(scaled.mul(C::ONE.sub(share))))
+                map3(parallel, pre_activation, buffer.view(), weight, bias, |x: C, w: C, b: C| x.mul(w).add(b));
+                map2(parallel, pre_activation, pre_activation.view(), dy, move |y: C, g: C| {
+                    let scaled = y.mul(factor);
+                    let sigmoid = C::ONE.div(C::ONE.add(Real::exp(scaled.neg())));
+                    g.mul(sigmoid).mul(C::ONE.add(scaled.mul(C::ONE.sub(sigmoid))))
                 });
-                dy = before.view();
+                dy = pre_activation.view();
             }
             map2(parallel, buffer, buffer.view(), dy, |x: C, g: C| x.mul(g));
             plans[0].run(memory, dy, fold, (squeeze_reduced(sums, &positions), None), single_result);
@@ -240,11 +240,11 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                     let to = squeeze_reduced(to, &shape.axes());
                     plans[3].run(memory, weighted.view(), fold, (to, None), single_result);
                 }
-                map3(parallel, buffer, x, middle, factor, |x: C, m: C, s: C| x.sub(m).mul(s));
-                let share = C::of(1.0 / count.max(1.0));
+                map3(parallel, buffer, x, mean, rstd, |x: C, m: C, s: C| x.sub(m).mul(s));
+                let inverse_count = C::of(1.0 / count.max(1.0));
                 let (total, product) = (broadcast_to(total.view(), &shape.dims), broadcast_to(product.view(), &shape.dims));
                 map3(parallel, buffer, buffer.view(), product, total, move |x: C, p: C, t: C| {
-                    x.mul(p).add(t).mul(share)
+                    x.mul(p).add(t).mul(inverse_count)
                 });
             } else {
                 cairn_tensor::kernels::map::fill(parallel, buffer, C::ZERO);
@@ -252,7 +252,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
             copy(parallel, weights, weight);
             let weights = broadcast_to(weights.view(), &shape.dims);
             map3(parallel, buffer, buffer.view(), dy, weights, |rest: C, g: C, w: C| g.mul(w).sub(rest));
-            map2(parallel, out, buffer.view(), factor, |g: C, s: C| g.mul(s));
+            map2(parallel, out, buffer.view(), rstd, |g: C, s: C| g.mul(s));
             dx.write_back(memory);
         });
         Ok(())
