@@ -17,7 +17,7 @@ fn more_numbers_than_tensors_are_refused_before_they_are_counted() {
     assert_eq!(error, format!("p1 has {} numbers: expected one for each of 0 tensors", 1u64 << 51));
 }
 
-/// What `SyncBatchNormGatherStats` makes of sums and sums of squares: one by the spread, and the running variance.
+/// What `SyncBatchNormGatherStats` computes from sums and sums of squares: rstd, and the running variance.
 fn gathered(sum: f64, squares: f64, count: f64) -> [f64; 2] {
     let mut memory = TestMemory::new();
     let [sum, squares] = [sum, squares].map(|one| memory.put(F, &[1, 1], &[one]));

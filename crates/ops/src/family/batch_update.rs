@@ -1,4 +1,4 @@
-//! The last step of a batch norm in training: elements scaled by what sums of their channels say, and the running mean and variance.
+//! The last step of a batch norm in training: elements normalised by the sums of their channels, and the running mean and variance.
 //!
 //! Workspace: four numbers for each channel, in the type computed in.
 
@@ -19,7 +19,7 @@ use cairn_tensor::{Layout, with_real};
 /// Arguments: x, sums, sums of squares, scale, offset, running mean and variance before (both or none), how much of the
 /// batch they take, epsilon, y, running mean and variance after, mean and variance of the batch, the same once more, whether
 /// the first variance of the batch is the one without bias.
-fn updated(call: &mut Call<'_>) -> Result<Plan> {
+fn update(call: &mut Call<'_>) -> Result<Plan> {
     let (x, y) = (call.tensor(0)?, call.output(9)?);
     let shape = norm_shape(call, 0, &x)?;
     call.expect_dims(9, &y, x.dims())?;
@@ -52,7 +52,7 @@ fn updated(call: &mut Call<'_>) -> Result<Plan> {
     let unbiased = call.flag(16)?;
     let dtype = computed(&x);
     let count = shape.count() as f64;
-    let grown = if count > 1.0 { count / (count - 1.0) } else { 0.0 };
+    let bessel_factor = if count > 1.0 { count / (count - 1.0) } else { 0.0 };
     let x = call.reshaped_input(x, &shape.dims, &[&y]);
     let y = call.reshaped_output(y, &shape.dims);
     let [means, variances, scales, shifts] = [0; 4].map(|_| call.scratch(dtype, &sizes));
@@ -62,10 +62,10 @@ fn updated(call: &mut Call<'_>) -> Result<Plan> {
         let [means, variances, scales, shifts] =
             [means, variances, scales, shifts].map(|one| memory.scratch(&one));
         with_real!(dtype, C => {
-            let (share, epsilon, grown) = (C::of(1.0 / count), C::of(epsilon), C::of(grown));
-            map1(parallel, means, memory.view(&sums), move |s: C| s.mul(share));
+            let (inverse_count, epsilon, bessel_factor) = (C::of(1.0 / count), C::of(epsilon), C::of(bessel_factor));
+            map1(parallel, means, memory.view(&sums), move |s: C| s.mul(inverse_count));
             map2(parallel, variances, memory.view(&squares), means.view(), move |s: C, m: C| {
-                let variance = s.mul(share).sub(m.mul(m));
+                let variance = s.mul(inverse_count).sub(m.mul(m));
                 // Of a constant channel, rounding may leave less than nothing. NaN stays.
                 if variance < C::ZERO { C::ZERO } else { variance }
             });
@@ -76,7 +76,7 @@ fn updated(call: &mut Call<'_>) -> Result<Plan> {
                 b.sub(m.mul(s))
             });
             let (keep, take) = (C::of(1.0 - factor), C::of(factor));
-            for (at, more) in [(0, C::ONE), (1, grown)] {
+            for (at, more) in [(0, C::ONE), (1, bessel_factor)] {
                 if let (Some(before), Some(after)) = (&before[at], &after[at]) {
                     let new = if at == 0 { means } else { variances };
                     map2(parallel, memory.out(after), memory.view(before), new.view(), move |old: C, new: C| {
@@ -87,7 +87,7 @@ fn updated(call: &mut Call<'_>) -> Result<Plan> {
             for (at, output) in saved.iter().enumerate() {
                 let Some(output) = output else { continue };
                 match at {
-                    1 if unbiased => map1(parallel, memory.out(output), variances.view(), move |v: C| v.mul(grown)),
+                    1 if unbiased => map1(parallel, memory.out(output), variances.view(), move |v: C| v.mul(bessel_factor)),
                     1 | 3 => copy(parallel, memory.out(output), variances.view()),
                     _ => copy(parallel, memory.out(output), means.view()),
                 }
@@ -101,7 +101,7 @@ fn updated(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Like x, and numbers for each channel.
-fn outputs(call: &Call<'_>, more: usize) -> Result<Vec<Layout>> {
+fn infer_outputs(call: &Call<'_>, more: usize) -> Result<Vec<Layout>> {
     let (x, sums) = (call.layout(0)?.packed(), call.layout(1)?.packed());
     Ok(std::iter::once(x).chain(std::iter::repeat_n(sums, more)).collect())
 }
@@ -115,8 +115,8 @@ pub const NODES: &[Node] = &[
         "BNTrainingUpdate",
         &["x", "sum", "square_sum", "scale", "offset", "mean", "variance"],
         &["y", "mean", "variance", "batch_mean", "batch_variance"],
-        Infer::By(|call| outputs(call, 4)),
-        updated,
+        Infer::By(|call| infer_outputs(call, 4)),
+        update,
         &[
             A(0),
             A(1),
@@ -141,8 +141,8 @@ pub const NODES: &[Node] = &[
         "BNTrainingUpdateV2",
         &["x", "sum", "square_sum", "scale", "offset"],
         &["y", "batch_mean", "batch_variance"],
-        Infer::By(|call| outputs(call, 2)),
-        updated,
+        Infer::By(|call| infer_outputs(call, 2)),
+        update,
         &[
             A(0),
             A(1),
@@ -167,8 +167,8 @@ pub const NODES: &[Node] = &[
         "BNTrainingUpdateV3",
         &["x", "sum", "square_sum", "scale", "offset"],
         &["y", "batch_mean", "batch_variance", "reserve_1", "reserve_2"],
-        Infer::By(|call| outputs(call, 4)),
-        updated,
+        Infer::By(|call| infer_outputs(call, 4)),
+        update,
         &[
             A(0),
             A(1),

@@ -1,4 +1,4 @@
-//! Batch norm in steps: statistics, what several devices make of theirs, elements by their channel, and the gradients.
+//! Batch norm in steps: statistics, statistics of several devices combined, elements by their channel, and the gradients.
 //!
 //! Workspace: numbers for each channel, and for gradients one number for each element, in the type computed in.
 
@@ -48,8 +48,8 @@ fn channels_out(call: &mut Call<'_>, at: usize, shape: &NormShape) -> Result<Ope
     reshaped(call, at, one, &shape.channels())
 }
 
-/// Two numbers of each channel from its moments: mean and one by the spread, or sum and sum of squares. Arguments: x,
-/// epsilon, first, second, whether they are sums.
+/// Two numbers of each channel from its moments: mean and rstd (one over the standard deviation), or sum and sum
+/// of squares. Arguments: x, epsilon, first, second, whether they are sums.
 fn stats(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.tensor(0)?;
     let shape = norm_shape(call, 0, &x)?;
@@ -74,8 +74,8 @@ fn stats(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// `y = (x - mean) * scale * weight + bias` by channel. Arguments: x, weight, bias, mean, scale or variance, epsilon, y,
-/// whether the scale is one by the root of a variance.
+/// `y = (x - mean) * rstd * weight + bias` by channel. Arguments: x, weight, bias, mean, rstd or variance, epsilon, y,
+/// whether the variance is passed, not rstd.
 fn normalise_elements(call: &mut Call<'_>) -> Result<Plan> {
     let (x, y) = (call.tensor(0)?, call.output(6)?);
     let shape = norm_shape(call, 0, &x)?;
@@ -85,7 +85,7 @@ fn normalise_elements(call: &mut Call<'_>) -> Result<Plan> {
     let weight = optional(call, 1, &sizes)?;
     let bias = optional(call, 2, &sizes)?;
     let mean = optional(call, 3, &sizes)?;
-    let spread = channels(call, 4, &shape)?;
+    let rstd_or_variance = channels(call, 4, &shape)?;
     let (epsilon, is_variance) = (call.scalar_or(5, 0.0)?.as_f64(), call.flag(7)?);
     let dtype = computed(&x);
     let x = call.reshaped_input(x, &shape.dims, &[&y]);
@@ -95,13 +95,13 @@ fn normalise_elements(call: &mut Call<'_>) -> Result<Plan> {
         let parallel = memory.parallel;
         let (x, out) = (x.view(memory), y.out(memory));
         let [scales, shifts] = [scales, shifts].map(|one| memory.scratch(&one));
-        let [one, none] = [1.0, 0.0].map(|value| Constant::new(Scalar::from(value)));
+        let [one, zero] = [1.0, 0.0].map(|value| Constant::new(Scalar::from(value)));
         let [weight, bias, mean] = [weight, bias, mean].map(|one| one.map(|one| memory.view(&one)));
         let weight = weight.unwrap_or(one.view(&sizes));
-        let (bias, mean) = (bias.unwrap_or(none.view(&sizes)), mean.unwrap_or(none.view(&sizes)));
+        let (bias, mean) = (bias.unwrap_or(zero.view(&sizes)), mean.unwrap_or(zero.view(&sizes)));
         with_real!(dtype, C => {
             let epsilon = C::of(epsilon);
-            map2(parallel, scales, memory.view(&spread), weight, move |s: C, w: C| match is_variance {
+            map2(parallel, scales, memory.view(&rstd_or_variance), weight, move |s: C, w: C| match is_variance {
                 true => w.div(Real::sqrt(s.add(epsilon))),
                 false => s.mul(w),
             });
@@ -114,9 +114,9 @@ fn normalise_elements(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// `dx = (dy - sum / n - (x - mean) * slope / n) * scale * weight` by channel. Arguments: dy, x, mean, scale or variance,
-/// weight, sums of dy, sums of products, counts, dx, epsilon, whether the scale is one by the root of a variance (then
-/// products were scaled once already, and n is the number of elements), whether sums were divided already.
+/// `dx = (dy - sum / n - (x - mean) * slope / n) * rstd * weight` by channel. Arguments: dy, x, mean, rstd or variance,
+/// weight, sums of dy, sums of products, counts, dx, epsilon, whether the variance is passed, not rstd (then products were
+/// scaled once already, and n is the number of elements), whether sums were divided already.
 fn elementwise_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, x, dx) = (call.tensor(0)?, call.tensor(1)?, call.output(8)?);
     let shape = norm_shape(call, 1, &x)?;
@@ -125,7 +125,7 @@ fn elementwise_backward(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(0, &dy, REALS)?;
     call.expect_dtype(8, &dx, REALS)?;
     let sizes = shape.channels();
-    let (mean, spread) = (channels(call, 2, &shape)?, channels(call, 3, &shape)?);
+    let (mean, rstd_or_variance) = (channels(call, 2, &shape)?, channels(call, 3, &shape)?);
     let weight = optional(call, 4, &sizes)?;
     let (sums, products) = (channels(call, 5, &shape)?, channels(call, 6, &shape)?);
     let counts = call.optional(7)?;
@@ -143,12 +143,12 @@ fn elementwise_backward(call: &mut Call<'_>) -> Result<Plan> {
         (call.reshaped_input(dy, &shape.dims, &[&dx]), call.reshaped_input(x, &shape.dims, &[&dx]));
     let dx = call.reshaped_output(dx, &shape.dims);
     let buffer = call.scratch(dtype, &shape.dims);
-    let [scales, slopes, shares] = [0; 3].map(|_| call.scratch(dtype, &sizes));
+    let [scales, slopes, mean_dys] = [0; 3].map(|_| call.scratch(dtype, &sizes));
     let known = counts.map(|counts| call.scratch(DType::Double, counts.dims()));
     call.plan_real(move |memory| {
         let parallel = memory.parallel;
         let (dy, x, out) = (dy.view(memory), x.view(memory), dx.out(memory));
-        let [buffer, scales, slopes, shares] = [buffer, scales, slopes, shares].map(|one| memory.scratch(&one));
+        let [buffer, scales, slopes, mean_dys] = [buffer, scales, slopes, mean_dys].map(|one| memory.scratch(&one));
         let count = match (&counts, &known) {
             (Some(counts), Some(known)) => {
                 let known = memory.scratch(known);
@@ -161,21 +161,21 @@ fn elementwise_backward(call: &mut Call<'_>) -> Result<Plan> {
         let one = Constant::new(Scalar::from(1.0));
         let weight = weight.map_or(one.view(&sizes), |weight| memory.view(&weight));
         with_real!(dtype, C => {
-            let (epsilon, share) = (C::of(epsilon), C::of(1.0 / count));
-            map1(parallel, scales, memory.view(&spread), move |s: C| match is_variance {
+            let (epsilon, inverse_count) = (C::of(epsilon), C::of(1.0 / count));
+            map1(parallel, scales, memory.view(&rstd_or_variance), move |s: C| match is_variance {
                 true => C::ONE.div(Real::sqrt(s.add(epsilon))),
                 false => s,
             });
             map2(parallel, slopes, scales.view(), memory.view(&products), move |s: C, p: C| {
-                let once = s.mul(p).mul(share);
+                let once = s.mul(p).mul(inverse_count);
                 if is_variance { once } else { s.mul(once) }
             });
-            map1(parallel, shares, memory.view(&sums), move |s: C| s.mul(share));
+            map1(parallel, mean_dys, memory.view(&sums), move |s: C| s.mul(inverse_count));
             map2(parallel, scales, scales.view(), weight, |s: C, w: C| s.mul(w));
             let mean = broadcast_to(memory.view(&mean), &shape.dims);
-            let (slopes, shares) = (broadcast_to(slopes.view(), &shape.dims), broadcast_to(shares.view(), &shape.dims));
+            let (slopes, mean_dys) = (broadcast_to(slopes.view(), &shape.dims), broadcast_to(mean_dys.view(), &shape.dims));
             map3(parallel, buffer, x, mean, slopes, |x: C, m: C, k: C| x.sub(m).mul(k));
-            map3(parallel, buffer, dy, buffer.view(), shares, |g: C, t: C, s: C| g.sub(s).sub(t));
+            map3(parallel, buffer, dy, buffer.view(), mean_dys, |g: C, t: C, s: C| g.sub(s).sub(t));
             map2(parallel, out, buffer.view(), broadcast_to(scales.view(), &shape.dims), |t: C, s: C| t.mul(s));
         });
         dx.write_back(memory);
@@ -183,8 +183,8 @@ fn elementwise_backward(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Sums of dy and of dy by the distance from the mean. Arguments: dy, x, mean, scale or variance, sums, products, gradient
-/// of the weight, gradient of the bias, epsilon, whether the scale is one by the root of a variance, which of them are
+/// Sums of dy and of `dy * (x - mean)`. Arguments: dy, x, mean, rstd or variance, sums, products, gradient of the weight,
+/// gradient of the bias, epsilon, whether the variance is passed, not rstd, which of them are
 /// requested: sums, gradient of the weight, gradient of the bias.
 fn reduce_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, x) = (call.tensor(0)?, call.tensor(1)?);
@@ -192,7 +192,7 @@ fn reduce_backward(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(0, &dy, x.dims())?;
     call.expect_dtype(0, &dy, REALS)?;
     let sizes = shape.channels();
-    let (mean, spread) = (channels(call, 2, &shape)?, channels(call, 3, &shape)?);
+    let (mean, rstd_or_variance) = (channels(call, 2, &shape)?, channels(call, 3, &shape)?);
     let mut outs = [None; 4];
     for (i, out) in outs.iter_mut().enumerate() {
         let requested = call.flag_or([10, 10, 11, 12][i], true)?;
@@ -219,7 +219,7 @@ fn reduce_backward(call: &mut Call<'_>) -> Result<Plan> {
             map3(parallel, buffer, x, broadcast_to(memory.view(&mean), &shape.dims), dy, |x: C, m: C, g: C| x.sub(m).mul(g));
             plans[0].run(memory, dy, fold, (squeeze_reduced(sums, &axes), None), single_result);
             plans[1].run(memory, buffer.view(), fold, (squeeze_reduced(products, &axes), None), single_result);
-            map2(parallel, scales, memory.view(&spread), products.view(), move |s: C, p: C| match is_variance {
+            map2(parallel, scales, memory.view(&rstd_or_variance), products.view(), move |s: C, p: C| match is_variance {
                 true => p.div(Real::sqrt(s.add(epsilon))),
                 false => p.mul(s),
             });
@@ -233,9 +233,9 @@ fn reduce_backward(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// What several devices make of their statistics. Arguments: means or sums and spreads or sums of squares (a row for each
-/// device), counts, running mean, running variance, momentum, epsilon, mean, one by the spread, whether they are sums, and
-/// where the running mean and variance come from when they are not there yet.
+/// Combines the statistics of several devices. Arguments: means and rstds, or sums and sums of squares (a row for each
+/// device), counts, running mean, running variance, momentum, epsilon, mean, rstd, whether they are sums, initial running
+/// mean and variance.
 fn gather_stats(call: &mut Call<'_>) -> Result<Plan> {
     let (first, second, counts) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
     call.expect_dtype(0, &first, REALS)?;
@@ -252,10 +252,10 @@ fn gather_stats(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(1, &second, first.dims())?;
     let counts = reshaped(call, 2, counts, &[devices])?;
     let mut running = [None; 2];
-    let mut earlier = [None; 2];
+    let mut initial_running = [None; 2];
     for i in 0..2 {
         if call.has(10 + i) {
-            earlier[i] = optional(call, 10 + i, &[width])?;
+            initial_running[i] = optional(call, 10 + i, &[width])?;
             running[i] = optional_output(call, 3 + i, &[width])?;
         } else if call.has(3 + i) {
             let one = call.inout(3 + i)?;
@@ -281,7 +281,7 @@ fn gather_stats(call: &mut Call<'_>) -> Result<Plan> {
             copy(parallel, to, memory.view(from));
         }
         for i in 0..2 {
-            let from = earlier[i].or(running[i]);
+            let from = initial_running[i].or(running[i]);
             if let Some(from) = from {
                 copy(parallel, kept[i], memory.view(&from));
             }
@@ -399,20 +399,20 @@ pub const ROWS: &[Row] = &[
 const EPSILON: ArgSource = Attr("epsilon", AttrDefault::Float(0.0001));
 
 /// Two rows of numbers in `f32`, one for each channel of argument 0.
-fn two_channels(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_two_per_channel(call: &Call<'_>) -> Result<Vec<Layout>> {
     let x = call.layout(0)?;
     let one = Layout::contiguous(DType::Float, &[norm_shape(call, 0, &x)?.dims[1]]);
     Ok(vec![one, one])
 }
 
 /// Two outputs like arguments 10 and 11, twice.
-fn gather_stats_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_gathered_stats(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (mean, variance) = (call.layout(10)?.packed(), call.layout(11)?.packed());
     Ok(vec![mean, variance, mean, variance])
 }
 
-/// What the weight's gradient is made of. Arguments: sums of gradients, sums of their products with inputs, means, ones by
-/// deviations, sums of products with distances from the mean, gradients of the weight.
+/// The weight's gradient. Arguments: sums of gradients, sums of their products with inputs, means, rstds, sums of
+/// `dy * (x - mean)`, gradients of the weight.
 fn backward_reduce(call: &mut Call<'_>) -> Result<Plan> {
     let outs = [call.output(4)?, call.output(5)?];
     let [distances, gradient] = &outs;
@@ -421,8 +421,8 @@ fn backward_reduce(call: &mut Call<'_>) -> Result<Plan> {
         inputs.push(call.read(at, &[distances, gradient])?);
         call.expect_dtype(at, &inputs[at], &[DType::Float, DType::Float16, DType::Bf16])?;
     }
-    let [sums, products, mean, scale] = inputs[..] else { unreachable!("four of them") };
-    let expected = [(1, *products), (2, *mean), (3, *scale), (4, **distances), (5, **gradient)];
+    let [sums, products, mean, rstd] = inputs[..] else { unreachable!("four of them") };
+    let expected = [(1, *products), (2, *mean), (3, *rstd), (4, **distances), (5, **gradient)];
     for (at, one) in expected {
         call.expect_dims(at, &one, sums.dims())?;
         call.expect_same(at, &one, 0, &sums)?;
@@ -435,14 +435,14 @@ fn backward_reduce(call: &mut Call<'_>) -> Result<Plan> {
         map3(parallel, sum_dy_xmu, sums, products, mean, |sum: f32, product: f32, mean: f32| {
             product - sum * mean
         });
-        let (scale, sum_dy_xmu) = (scale.view(memory), sum_dy_xmu.view());
-        map2(parallel, memory.out(&gradient), sum_dy_xmu, scale, |x: f32, scale: f32| x * scale);
+        let (rstd, sum_dy_xmu) = (rstd.view(memory), sum_dy_xmu.view());
+        map2(parallel, memory.out(&gradient), sum_dy_xmu, rstd, |x: f32, rstd: f32| x * rstd);
         copy(parallel, memory.out(&distances), sum_dy_xmu);
         Ok(())
     })
 }
 
-fn two_like_the_first(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_two_like_first(call: &Call<'_>) -> Result<Vec<Layout>> {
     let one = call.layout(0)?.packed();
     Ok(vec![one, one])
 }
@@ -453,7 +453,7 @@ pub const NODES: &[Node] = &[
         "SyncBatchNormBackwardReduce",
         &["sum_dy", "sum_dy_dx_pad", "mean", "invert_std"],
         &["sum_dy_xmu", "y"],
-        Infer::By(two_like_the_first),
+        Infer::By(infer_two_like_first),
         backward_reduce,
         &[A(0), A(1), A(2), A(3), O(0), O(1)],
     ),
@@ -477,7 +477,7 @@ pub const NODES: &[Node] = &[
         "BNTrainingReduce",
         &["x"],
         &["sum", "square_sum"],
-        Infer::By(two_channels),
+        Infer::By(infer_two_per_channel),
         stats,
         &[A(0), No, O(0), O(1), B(true)],
     ),
@@ -485,7 +485,7 @@ pub const NODES: &[Node] = &[
         "BNTrainingUpdateGrad",
         &["grads", "x", "batch_mean", "batch_variance"],
         &["diff_scale", "diff_offset"],
-        Infer::By(two_channels),
+        Infer::By(infer_two_per_channel),
         reduce_backward,
         &[A(0), A(1), A(2), A(3), No, No, O(0), O(1), EPSILON, B(true)],
     ),
@@ -493,7 +493,7 @@ pub const NODES: &[Node] = &[
         "BN3DTrainingUpdateGrad",
         &["grads", "x", "batch_mean", "batch_variance"],
         &["diff_scale", "diff_offset"],
-        Infer::By(two_channels),
+        Infer::By(infer_two_per_channel),
         reduce_backward,
         &[A(0), A(1), A(2), A(3), No, No, O(0), O(1), EPSILON, B(true)],
     ),
@@ -517,7 +517,7 @@ pub const NODES: &[Node] = &[
         "SyncBatchNormGatherStats",
         &["total_sum", "total_square_sum", "sample_count", "mean", "variance"],
         &["batch_mean", "batch_invstd", "mean", "variance"],
-        Infer::By(gather_stats_outputs),
+        Infer::By(infer_gathered_stats),
         gather_stats,
         &[
             A(0),
