@@ -2,7 +2,7 @@
 
 use super::block::{Block, WIDTH};
 use super::columns::{Columns, Runs, TILE};
-use super::{Axis, Task, positions, spread, taps, workers};
+use super::{Axis, Task, positions, for_each_unit, taps, workers};
 use crate::kernels::strip::{load_one, store};
 use crate::parallel::Parallel;
 use crate::{DType, Layout, ViewMut};
@@ -98,7 +98,7 @@ pub fn product(parallel: &dyn Parallel, task: &Task<'_>, scratch: ViewMut<'_>) {
     let tiling = Tiling::new(task.out.layout(), task.source.layout(), &task.axes);
     let columns = Columns::new(task.source, task.axes);
     let (first, second) = tiling.worker_size();
-    spread(
+    for_each_unit(
         parallel,
         tiling.units(),
         (tiling.workers(), 0, first + second),

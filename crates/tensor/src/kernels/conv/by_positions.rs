@@ -2,7 +2,7 @@
 
 use super::block::{Block, WIDTH};
 use super::columns::{Columns, Runs, TILE};
-use super::{Axis, WORKERS, elements, is_here, positions, spread, take, taps, workers};
+use super::{Axis, WORKERS, elements, is_here, positions, for_each_unit, take, taps, workers};
 use crate::kernels::copy::copy;
 use crate::parallel::{Parallel, split};
 use crate::{DType, Layout, View, ViewMut};
@@ -119,7 +119,7 @@ pub fn product(
     let (down, across) =
         (tiling.rows.div_ceil(tiling.high), tiling.channels.div_ceil(tiling.chunk));
     let workers = (tiling.workers(), start, first + second);
-    spread(parallel, tiling.units(), workers, &scratch, |unit, worker_scratch| {
+    for_each_unit(parallel, tiling.units(), workers, &scratch, |unit, worker_scratch| {
         let (block, part) = (unit / tiling.parts, unit % tiling.parts);
         let (group, rest) = (block / (down * across), block % (down * across));
         let (row, channel) = (rest / across * tiling.high, rest % across * tiling.chunk);

@@ -1,7 +1,7 @@
 //! Convolutions of groups with few channels: each tap is multiplied with one long line.
 
 use super::planes::{Planes, TAPS};
-use super::{Axis, Task, is_here, spread, taps, workers};
+use super::{Axis, Task, is_here, for_each_unit, taps, workers};
 use crate::kernels::strip::{load_one, store};
 use crate::parallel::Parallel;
 use crate::{Layout, ViewMut};
@@ -46,7 +46,7 @@ pub fn product(parallel: &dyn Parallel, task: &Task<'_>, planes: &Planes, scratc
     let count = planes.offsets(&mut offsets);
     let offsets = &offsets[..count];
     let bands = planes.bands(height);
-    spread(parallel, units, (workers, 0, first + second), &scratch, |unit, worker_scratch| {
+    for_each_unit(parallel, units, (workers, 0, first + second), &scratch, |unit, worker_scratch| {
         let (band, rest) = (unit % bands, unit / bands);
         let (d, rest) = (rest % depth, rest / depth);
         let (group, sample) = (rest % groups, rest / groups);

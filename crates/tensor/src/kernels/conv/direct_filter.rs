@@ -1,7 +1,7 @@
 //! Gradients of weights of groups with few channels: products of gradients with the line of each tap, summed.
 
 use super::planes::{Planes, TAPS};
-use super::{Axis, is_here, spread, take, workers};
+use super::{Axis, is_here, for_each_unit, take, workers};
 use crate::kernels::strip::store_one;
 use crate::parallel::Parallel;
 use crate::{Layout, View, ViewMut};
@@ -56,7 +56,7 @@ pub fn product(
     let mut offsets = [0; TAPS];
     let count = planes.offsets(&mut offsets);
     let offsets = &offsets[..count];
-    spread(parallel, groups, (workers, 0, worker_size), &scratch, |group, worker_scratch| {
+    for_each_unit(parallel, groups, (workers, 0, worker_size), &scratch, |group, worker_scratch| {
         let (buffer, rest) = worker_scratch.split_at_mut(first);
         let (lines, sums) = rest.split_at_mut(second);
         let sums = sums.as_chunks_mut::<WIDTH>().0;

@@ -6,7 +6,7 @@
 
 use super::lanes_narrow::narrow_band;
 use super::lanes_tile::{BLOCK, Target, Tile, WIDTH, pack};
-use super::{Axis, Task, clear, elements, is_here, positions, spread, take, taps};
+use super::{Axis, Task, clear, elements, is_here, positions, for_each_unit, take, taps};
 use crate::parallel::{Parallel, split};
 use crate::{Layout, View, ViewMut};
 use std::ops::Range;
@@ -386,7 +386,7 @@ fn one_band(
     let workers = super::workers(chunks * blocks, lanes.work());
     let none = ViewMut::over(&[], Layout::contiguous(crate::DType::Float, &[0]));
     let none = none.expect("no elements");
-    spread(parallel, chunks * blocks, (workers, 0, 0), &none, |unit, _| {
+    for_each_unit(parallel, chunks * blocks, (workers, 0, 0), &none, |unit, _| {
         let (chunk, block) = match is_large {
             true => (unit / blocks, unit % blocks),
             false => (unit % chunks, unit / chunks),

@@ -6,7 +6,7 @@
 use super::lanes::{Address, Image, Lanes, Place, copy_band};
 use super::lanes_filter_tile::FilterTile;
 use super::lanes_tile::{BLOCK, WIDTH, pack};
-use super::{Axis, elements, is_here, positions, spread, take, taps};
+use super::{Axis, elements, is_here, positions, for_each_unit, take, taps};
 use crate::kernels::copy::copy;
 use crate::parallel::{Parallel, split};
 use crate::{DType, Layout, View, ViewMut};
@@ -230,7 +230,7 @@ fn add_region(
     let none = ViewMut::over(&[], Layout::contiguous(DType::Float, &[0])).expect("no elements");
     let step = lanes.axes[2].step;
     let workers = (super::workers(units, work), 0, 0);
-    spread(parallel, units, workers, &none, |unit, _| {
+    for_each_unit(parallel, units, workers, &none, |unit, _| {
         let (block, tile) = (unit / tiles, unit % tiles);
         let some = rows * tile / tiles..rows * (tile + 1) / tiles;
         let mut offsets = [0; FilterTile::ROWS];

@@ -2,7 +2,7 @@
 
 use super::lanes::{Address, Image, Lanes, Place};
 use super::lanes_tile::{BLOCK, MOST, Sums, Target, Tile, WIDTH};
-use super::{Task, spread};
+use super::{Task, for_each_unit};
 use crate::parallel::Parallel;
 use crate::{DType, Layout, ViewMut};
 
@@ -32,7 +32,7 @@ pub fn narrow_band(
     let none = ViewMut::over(&[], Layout::contiguous(DType::Float, &[0]));
     let none = none.expect("no elements");
     let some_inputs = (CHUNK / (image.count * BLOCK)).max(1);
-    spread(parallel, runs * blocks, (workers, 0, 0), &none, |unit, _| {
+    for_each_unit(parallel, runs * blocks, (workers, 0, 0), &none, |unit, _| {
         let (block, run) = (unit / runs, unit % runs);
         let (channel, wide) = (block * BLOCK, lanes.wide(block));
         let tiles_of_run = tiles * run / runs..tiles * (run + 1) / runs;

@@ -257,9 +257,9 @@ fn workers(units: usize, work: usize) -> usize {
     if work < LEAST { 1 } else { units.clamp(1, WORKERS) }
 }
 
-/// Calls `body` once for each unit, with scratch that nobody else has meanwhile: `length` elements for each of `workers` workers,
-/// from element `start` of the scratch on.
-fn spread(
+/// Calls `body` once for each unit, in parallel, with scratch of the worker that runs it: `length` elements for each of
+/// `workers` workers, from element `start` of the scratch on.
+fn for_each_unit(
     parallel: &dyn Parallel,
     units: usize,
     (workers, start, length): (usize, usize, usize),
