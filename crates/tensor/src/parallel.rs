@@ -1,4 +1,4 @@
-//! The threads that a kernel may spread over.
+//! The threads that a kernel may run on.
 
 /// Threads that run the parts of one kernel.
 ///

@@ -12,7 +12,7 @@ use std::cell::Cell;
 /// Where an elementwise function finds its inputs and puts its results. An input is the output itself or does
 /// not overlap it; sizes are equal (broadcast before).
 pub enum ElementwiseArgs<'a, const N: usize> {
-    /// Tensors, spread over threads.
+    /// Tensors, in parallel.
     Tensors(&'a dyn Parallel, ViewMut<'a>, [View<'a>; N]),
     /// A strip of packed elements.
     Strip(Packed<'a, N>),

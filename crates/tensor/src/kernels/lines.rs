@@ -53,8 +53,8 @@ impl<'v, const N: usize> Lines<'v, N> {
         self.length
     }
 
-    /// Spreads the lines over the threads.
-    pub fn spread(&self, parallel: &dyn Parallel, body: impl Fn(Range<usize>) + Sync) {
+    /// Calls `body` with ranges of lines, in parallel.
+    pub fn for_each_range(&self, parallel: &dyn Parallel, body: impl Fn(Range<usize>) + Sync) {
         let grain = if self.columns { 16 } else { 1 };
         let least = (SMALL / 8 / self.length.max(1)).max(grain);
         split(parallel, self.others.count(), grain, least, |range| vectorised(|| body(range)));

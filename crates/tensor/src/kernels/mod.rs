@@ -1,5 +1,5 @@
 //! Kernels: pure functions on views of any stride. They know no devices, streams or operators; the threads
-//! they spread over are a [`crate::parallel::Parallel`], and what they need beside their operands is handed in.
+//! they run on are a [`crate::parallel::Parallel`], and what they need beside their operands is handed in.
 
 pub mod access;
 pub mod agreement;

@@ -55,7 +55,7 @@ widened! {
         let (means, rstds) = (mean.unwrap_or(y), rstd.unwrap_or(y));
         let lines = Lines::new([y.view(), x, means.view(), rstds.view()], 1);
         let length = lines.length();
-        lines.spread(parallel, |range| {
+        lines.for_each_range(parallel, |range| {
             let [mut buffer, mut out_buffer, mut terms] = [Buffer([C::ZERO; BUFFER]); 3];
             let (buffer, out_buffer, terms) = (&mut buffer.0, &mut out_buffer.0, &mut terms.0);
             let Buffer(weights) = &mut Buffer([C::ONE; BUFFER]);

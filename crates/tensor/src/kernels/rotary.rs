@@ -103,7 +103,7 @@ pub fn rotate<C: Real>(
     let lines = Lines::new([out.view(), x, cos, sin], x.rank() - 1);
     let length = lines.length();
     assert!(length <= LONGEST);
-    lines.spread(parallel, |range| {
+    lines.for_each_range(parallel, |range| {
         let mut buffer = [[C::ZERO; LONGEST]; 4];
         let [x, cos, sin, y] = buffer.each_mut().map(|one| &mut one[..length]);
         lines.each(range, |offsets| {
@@ -132,7 +132,7 @@ pub fn rotated_products<C: Real>(
     let lines = Lines::new([out.view(), x, dy], x.rank() - 1);
     let length = lines.length();
     assert!(length <= LONGEST);
-    lines.spread(parallel, |range| {
+    lines.for_each_range(parallel, |range| {
         let mut buffer = [[C::ZERO; LONGEST]; 3];
         let [x, dy, to] = buffer.each_mut().map(|one| &mut one[..length]);
         lines.each(range, |offsets| {

@@ -21,7 +21,7 @@ pub fn scan<C: Compute>(
     merge: impl Fn(C, C) -> C + Sync,
 ) {
     let lines = Lines::new([out.view(), a], dim);
-    lines.spread(parallel, |range| match lines.columns {
+    lines.for_each_range(parallel, |range| match lines.columns {
         true => {
             let (mut row, mut sums) = ([start; TILE], [start; TILE]);
             lines.groups(range, TILE, |offsets, width| {
@@ -69,7 +69,7 @@ pub fn extremes<C: Number>(
 ) {
     let lines = Lines::new([values.view(), indices.view(), a], dim);
     let length = lines.length();
-    lines.spread(parallel, |range: Range<usize>| {
+    lines.for_each_range(parallel, |range: Range<usize>| {
         let (mut buffer, mut found) = ([C::ZERO; BUFFER], [0i64; BUFFER]);
         lines.each(range, |offsets| {
             let mut best: Option<(C, i64)> = None;

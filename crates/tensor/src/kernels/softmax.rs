@@ -19,7 +19,7 @@ pub fn softmax<C: Real>(
     logarithm: bool,
 ) {
     let lines = Lines::new([out.view(), a], dim);
-    lines.spread(parallel, |range| match (lines.columns, logarithm) {
+    lines.for_each_range(parallel, |range| match (lines.columns, logarithm) {
         (true, _) => columns::<C>(&lines, &out, range, logarithm),
         (false, true) => along::<C, true>(&lines, &out, range),
         (false, false) => along::<C, false>(&lines, &out, range),
@@ -162,7 +162,7 @@ pub fn softmax_backward<C: Real>(
     logarithm: bool,
 ) {
     let lines = Lines::new([out.view(), grad, y], dim);
-    lines.spread(parallel, |range| match (lines.columns, logarithm) {
+    lines.for_each_range(parallel, |range| match (lines.columns, logarithm) {
         (true, _) => columns_backward::<C>(&lines, &out, range, logarithm),
         (false, true) => along_backward::<C, true>(&lines, &out, range),
         (false, false) => along_backward::<C, false>(&lines, &out, range),

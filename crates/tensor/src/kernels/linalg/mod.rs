@@ -1,7 +1,7 @@
 //! Dense linear algebra on stacks of small matrices: factors, inverses, solutions.
 //!
 //! Everything is computed in `f64`, or in complex numbers of it, on copies in the workspace; matrices are rows one after
-//! the other. The matrices of a stack are spread over the threads, each is one thread's.
+//! the other. The matrices of a stack are computed in parallel, each by one thread.
 
 mod factors;
 mod jacobi;
@@ -154,7 +154,7 @@ fn work(factors: [usize; 4]) -> usize {
     factors.into_iter().fold(1, usize::saturating_mul)
 }
 
-/// Calls `body` with each index of a stack, spread over the threads; a matrix takes about `work` operations.
+/// Calls `body` with each index of a stack, in parallel; a matrix takes about `work` operations.
 fn matrices(parallel: &dyn Parallel, count: usize, work: usize, body: impl Fn(usize) + Sync) {
     let few = (super::map::SMALL / work.max(1)).max(1);
     split(parallel, count, 1, few, |range| range.for_each(&body));

@@ -154,8 +154,8 @@ impl<'a, C: Compute> Task<'a, C> {
         })
     }
 
-    /// Calls `body` with batch, rows and columns of parts that make up the product, spread over the threads.
-    fn spread(
+    /// Calls `body` with batch, rows and columns of the parts of the product, in parallel.
+    fn for_each_part(
         &self,
         parallel: &dyn Parallel,
         body: impl Fn(usize, std::ops::Range<usize>, std::ops::Range<usize>) + Sync,

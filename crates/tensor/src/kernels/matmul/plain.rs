@@ -11,7 +11,7 @@ const ROWS: usize = 4;
 
 /// See [`super::matmul`].
 pub fn product<C: Number>(parallel: &dyn Parallel, task: &Task<'_, C>) {
-    task.spread(parallel, |batch, rows, columns| {
+    task.for_each_part(parallel, |batch, rows, columns| {
         let matrices = task.matrices(batch);
         vectorised(|| {
             for first in rows.clone().step_by(ROWS) {

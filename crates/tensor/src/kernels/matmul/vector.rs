@@ -61,7 +61,7 @@ pub fn product<C: Number>(parallel: &dyn Parallel, task: &Task<'_, C>) {
     }
 }
 
-/// The sum of products along two lines of `length` elements, spread over the threads.
+/// The sum of products along two lines of `length` elements, computed in parallel.
 fn cascaded<C: Number>(
     parallel: &dyn Parallel,
     lines: [(&View<'_>, isize, isize); 2],
