@@ -135,7 +135,7 @@ proptest! {
         let weights = Tensor::new(&[6, 4 / groups, taps[0], taps[1]], noise(seed));
         let grads = Tensor::new(&[2, 6, positions[0], positions[1]], noise(seed + 5));
         let out = Tensor::new(&samples, |_| 9.0);
-        deformable.spread(&SingleThread, out.out(), grads.view(), weights.view());
+        deformable.sample_gradients(&SingleThread, out.out(), grads.view(), weights.view());
         let (weights, grads) = (weights.values(), grads.values());
         for (at, found) in out.values().iter().enumerate() {
             let (row, column) = (at / samples[3] % samples[2], at % samples[3]);

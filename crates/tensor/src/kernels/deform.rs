@@ -214,9 +214,9 @@ impl DeformableWindows {
         });
     }
 
-    /// `out` becomes the gradients of the samples: those of a convolution whose windows are side by side. `grads` has
+    /// Writes the gradients of the samples to `out`: those of a convolution whose windows do not overlap. `grads` has
     /// samples, channels and positions of the output, `weights` its channels, the channels of a group, and taps.
-    pub fn spread(
+    pub fn sample_gradients(
         &self,
         parallel: &dyn Parallel,
         out: ViewMut<'_>,

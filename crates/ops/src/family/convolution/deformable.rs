@@ -351,7 +351,7 @@ pub fn deformable_backward(call: &mut Call<'_>) -> Result<Plan> {
         }
         let [through, of_images, of_offsets] =
             [through, of_images, of_offsets].map(|one| memory.scratch(&one));
-        deformable.spread(parallel, through, grads.view(), weights.view());
+        deformable.sample_gradients(parallel, through, grads.view(), weights.view());
         fill_scalar(parallel, of_images, Scalar::from(0));
         deformable.back_to_images(parallel, of_images, through.view(), moved.view());
         let from = (images.view(), moved.view());
