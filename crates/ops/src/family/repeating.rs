@@ -9,7 +9,7 @@ use crate::table::{Row, aclnn};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::gather::gather;
 use cairn_tensor::kernels::indexed::IndexedView;
-use cairn_tensor::kernels::sequence::{spread, sum_runs};
+use cairn_tensor::kernels::sequence::{repeat_indices, sum_runs};
 use cairn_tensor::{DType, Dims, Layout, MAX_DIMS, Strides, View};
 
 /// A tensor whose slices are repeated: as it is, or all its elements as one line.
@@ -120,7 +120,7 @@ fn repeat_interleave(call: &mut Call<'_>) -> Result<Plan> {
     let name = call.parameter(1);
     call.plan(move |memory| {
         let index = memory.scratch(&index);
-        spread(index, repeats.view(memory), size)
+        repeat_indices(index, repeats.view(memory), size)
             .map_err(|sum| size_fault(name, sum, index.count()))?;
         let source = IndexedView::chosen(a.view(memory), dim, index.view(), false);
         gather(memory.parallel, memory.out(&out), &source, index.view())
@@ -154,7 +154,7 @@ fn repeat_interleave_indices(call: &mut Call<'_>) -> Result<Plan> {
     let name = call.parameter(1);
     call.plan(move |memory| {
         let index = memory.scratch(&index);
-        spread(index, repeats.view(memory), size)
+        repeat_indices(index, repeats.view(memory), size)
             .map_err(|sum| size_fault(name, sum, index.count()))?;
         copy(memory.parallel, memory.out(&out), index.view());
         Ok(())
@@ -190,7 +190,7 @@ fn repeat_interleave_backward(call: &mut Call<'_>) -> Result<Plan> {
     let name = call.parameter(1);
     call.plan(move |memory| {
         let index = memory.scratch(&index);
-        spread(index, repeats.view(memory), positions)
+        repeat_indices(index, repeats.view(memory), positions)
             .map_err(|sum| size_fault(name, sum, size))?;
         let view = line.view(memory);
         let flat = view.layout().reshaped(&[before, size, after]).expect("elements in a line");

@@ -33,10 +33,10 @@ pub fn generate<C: Compute + Default>(
     });
 }
 
-/// Each index as often as `repeats` says at it (or as its only element says): `out` becomes `0, 0, 1, ..`.
+/// Repeats each index as often as its element of `repeats` says (or the only element): `out` becomes `0, 0, 1, ..`.
 /// `out` holds 64-bit integers one after the other. `Err` with the sum, or with a negative number of times,
 /// when they do not fill `out` exactly; then it holds zeros.
-pub fn spread(out: ViewMut<'_>, repeats: crate::View<'_>, size: usize) -> Result<(), i64> {
+pub fn repeat_indices(out: ViewMut<'_>, repeats: crate::View<'_>, size: usize) -> Result<(), i64> {
     assert!(out.is_contiguous() && out.item() == 8 && repeats.rank() == 1);
     let single = repeats.dims()[0] == 1;
     assert!(single || repeats.dims()[0] == size);
