@@ -109,14 +109,14 @@ proptest! {
         let groups = groups(&layout, &axes);
         for parallel in [&SingleThread as &dyn Parallel, &ReverseOrder] {
             let (sums, _) = run(parallel, a, &axes, fold::sum::<f32>(), |x| (x, 0), (DType::Float, DType::Int64));
-            let (spread, _) = run(parallel, a, &axes, fold::moments::<f32>(), |m| (m.squares / m.count, 0), (DType::Double, DType::Int64));
-            for ((group, sum), spread) in groups.iter().zip(numbers(&sums, f32::from_ne_bytes)).zip(numbers(&spread, f64::from_ne_bytes)) {
+            let (variance, _) = run(parallel, a, &axes, fold::moments::<f32>(), |m| (m.squares / m.count, 0), (DType::Double, DType::Int64));
+            for ((group, sum), variance) in groups.iter().zip(numbers(&sums, f32::from_ne_bytes)).zip(numbers(&variance, f64::from_ne_bytes)) {
                 let want: f64 = group.iter().map(|at| f64::from(values[*at])).sum();
                 let size: f64 = group.iter().map(|at| f64::from(values[*at]).abs()).sum();
                 prop_assert!((f64::from(sum) - want).abs() <= 1e-6 * size.max(1.0), "{} {}", sum, want);
                 let mean = want / group.len() as f64;
                 let squares: f64 = group.iter().map(|at| (f64::from(values[*at]) - mean).powi(2)).sum();
-                prop_assert!(close(spread, squares / group.len() as f64, 1e-5), "{} {}", spread, squares);
+                prop_assert!(close(variance, squares / group.len() as f64, 1e-5), "{} {}", variance, squares);
             }
         }
     }

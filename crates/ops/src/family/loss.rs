@@ -371,8 +371,8 @@ fn entropy<C: Real>(x: C, target: C) -> C {
 
 #[inline(always)]
 fn entropy_gradient<C: Real>(x: C, target: C) -> C {
-    let spread = C::ONE.sub(x).mul(x).greatest(C::of(1e-12));
-    x.sub(target).div(spread)
+    let variance = C::ONE.sub(x).mul(x).greatest(C::of(1e-12));
+    x.sub(target).div(variance)
 }
 
 /// The loss of a logit; `weight` is that of positive targets.

@@ -122,11 +122,11 @@ fn select_nth(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(5, &indices, &dims)?;
     call.expect_same(4, &values, 0, &a)?;
     call.expect_index_output(5, &indices)?;
-    let spread = |out: crate::plan::Operand| match keep || a.rank() == 0 {
+    let with_line_dim = |out: crate::plan::Operand| match keep || a.rank() == 0 {
         true => out,
         false => out.with_layout(out.with(dim)),
     };
-    let (values, indices) = (spread(values), spread(indices));
+    let (values, indices) = (with_line_dim(values), with_line_dim(indices));
     let scratch = keys(call, &a, line);
     call.plan(move |memory| {
         let a = a.view(memory);
