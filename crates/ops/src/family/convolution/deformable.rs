@@ -234,21 +234,21 @@ pub fn offsets_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dx, doffset) =
         (dx.with_layout(ordered(call, &dx)?.1), doffset.with_layout(ordered(call, &doffset)?.1));
     call.expect_dims(0, &grads, &sampled_dims(&x, &deformable))?;
-    let [through, images, moved] =
+    let [sample_grads, images, moved] =
         [grads.dims(), x.dims(), offset.dims()].map(|dims| call.scratch(DType::Float, dims));
     let [of_images, of_offsets] =
         [x.dims(), offset.dims()].map(|dims| call.scratch(DType::Float, dims));
     call.plan(move |memory| {
         let parallel = memory.parallel;
-        let [through, images, moved] = [through, images, moved].map(|one| memory.scratch(&one));
-        for (to, from) in [(through, grads), (images, x), (moved, offset)] {
+        let [sample_grads, images, moved] = [sample_grads, images, moved].map(|one| memory.scratch(&one));
+        for (to, from) in [(sample_grads, grads), (images, x), (moved, offset)] {
             copy(parallel, to, from.view(memory));
         }
         let [of_images, of_offsets] = [of_images, of_offsets].map(|one| memory.scratch(&one));
         fill_scalar(parallel, of_images, Scalar::from(0));
-        deformable.back_to_images(parallel, of_images, through.view(), moved.view());
+        deformable.back_to_images(parallel, of_images, sample_grads.view(), moved.view());
         let from = (images.view(), moved.view());
-        deformable.back_to_offsets(parallel, of_offsets, through.view(), from);
+        deformable.back_to_offsets(parallel, of_offsets, sample_grads.view(), from);
         copy(parallel, memory.out(&dx), of_images.view());
         copy(parallel, memory.out(&doffset), of_offsets.view());
         Ok(())
@@ -331,7 +331,7 @@ pub fn deformable_backward(call: &mut Call<'_>) -> Result<Plan> {
     }
     let [images, moved, weights, grads] = [x.dims(), offset.dims(), w.dims(), &output[..]]
         .map(|dims| call.scratch(DType::Float, dims));
-    let [through, of_images, of_offsets] =
+    let [sample_grads, of_images, of_offsets] =
         [&samples[..], x.dims(), offset.dims()].map(|dims| call.scratch(DType::Float, dims));
     let groups = windows.groups;
     let all = (
@@ -349,13 +349,13 @@ pub fn deformable_backward(call: &mut Call<'_>) -> Result<Plan> {
         for (to, from) in [(images, x), (moved, offset), (weights, w), (grads, dy)] {
             copy(parallel, to, from.view(memory));
         }
-        let [through, of_images, of_offsets] =
-            [through, of_images, of_offsets].map(|one| memory.scratch(&one));
-        deformable.sample_gradients(parallel, through, grads.view(), weights.view());
+        let [sample_grads, of_images, of_offsets] =
+            [sample_grads, of_images, of_offsets].map(|one| memory.scratch(&one));
+        deformable.sample_gradients(parallel, sample_grads, grads.view(), weights.view());
         fill_scalar(parallel, of_images, Scalar::from(0));
-        deformable.back_to_images(parallel, of_images, through.view(), moved.view());
+        deformable.back_to_images(parallel, of_images, sample_grads.view(), moved.view());
         let from = (images.view(), moved.view());
-        deformable.back_to_offsets(parallel, of_offsets, through.view(), from);
+        deformable.back_to_offsets(parallel, of_offsets, sample_grads.view(), from);
         copy(parallel, memory.out(&dx), of_images.view());
         copy(parallel, memory.out(&doffset), of_offsets.view());
         weight_gradient.run(memory);
