@@ -216,7 +216,7 @@ impl Targets {
     fn store(&self, task: &Task<'_>, group: usize, channels: Range<usize>, sums: &mut [f32]) {
         let strides = task.out.strides();
         let (dtype, item) = (task.out.dtype(), task.out.item() as isize);
-        let is_here = super::is_here(&task.out) && strides[5] == 1;
+        let stores_directly = super::is_aligned_f32(&task.out) && strides[5] == 1;
         for (channel, line) in channels.zip(sums.chunks_mut(TILE)) {
             if let Some(bias) = &task.bias {
                 let at = group as isize * bias.strides()[0] + channel as isize * bias.strides()[1];
@@ -232,7 +232,7 @@ impl Targets {
                 // SAFETY: the elements belong to the output, and to this unit alone.
                 unsafe {
                     let to = task.out.first_mut().offset((part + offset) * item);
-                    match is_here && dtype == DType::Float {
+                    match stores_directly && dtype == DType::Float {
                         true => std::ptr::copy_nonoverlapping(line.as_ptr(), to.cast(), *length),
                         false => store(dtype, to, strides[5], line),
                     }

@@ -2,7 +2,7 @@
 
 use super::block::{Block, WIDTH};
 use super::columns::{Columns, Runs, TILE};
-use super::{Axis, WORKERS, elements, is_here, positions, for_each_unit, take, taps, workers};
+use super::{Axis, WORKERS, elements, is_aligned_f32, positions, for_each_unit, take, taps, workers};
 use crate::kernels::copy::copy;
 use crate::parallel::{Parallel, split};
 use crate::{DType, Layout, View, ViewMut};
@@ -209,7 +209,7 @@ fn transpose(
     transposed: &mut [f32],
     stride: usize,
 ) {
-    let (strides, is_here) = (grad.strides(), is_here(grad));
+    let (strides, is_aligned_f32) = (grad.strides(), is_aligned_f32(grad));
     let mut line = [0f32; TILE];
     let (first, wide) = (channels.start, channels.len().next_multiple_of(WIDTH));
     for channel in channels.start..channels.start + wide {
@@ -224,7 +224,7 @@ fn transpose(
                     + x as isize * strides[5];
                 let into = &mut line[run.at..run.at + run.length];
                 // SAFETY: the run is inside the gradients, which nobody writes.
-                unsafe { take(grad, is_here, offset, strides[5], into) };
+                unsafe { take(grad, is_aligned_f32, offset, strides[5], into) };
             }
         } else {
             line.fill(0.0);

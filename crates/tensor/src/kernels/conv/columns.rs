@@ -1,6 +1,6 @@
 //! Columns: what windows cover, for a few positions and a few taps at a time.
 
-use super::{Axis, clear, is_here, take};
+use super::{Axis, clear, is_aligned_f32, take};
 use crate::View;
 use std::ops::Range;
 
@@ -56,13 +56,13 @@ impl Runs {
 pub struct Columns<'a> {
     source: View<'a>,
     axes: [Axis; 3],
-    is_here: bool,
+    is_aligned_f32: bool,
 }
 
 impl<'a> Columns<'a> {
     /// Of this tensor.
     pub fn new(source: View<'a>, axes: [Axis; 3]) -> Columns<'a> {
-        Columns { source, axes, is_here: is_here(&source) }
+        Columns { source, axes, is_aligned_f32: is_aligned_f32(&source) }
     }
 
     /// Writes rows of columns, `stride` elements apart. Rows are counted by channel of the group, then by tap.
@@ -126,7 +126,7 @@ impl<'a> Columns<'a> {
             // SAFETY: sample, group and channel are inside the source, and so is every position along the axes.
             unsafe {
                 let into = &mut into[low..end];
-                take(&self.source, self.is_here, offset, wide.step * strides[5], into);
+                take(&self.source, self.is_aligned_f32, offset, wide.step * strides[5], into);
             }
         }
     }

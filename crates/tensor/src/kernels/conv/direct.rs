@@ -1,7 +1,7 @@
 //! Convolutions of groups with few channels: each tap is multiplied with one long line.
 
 use super::planes::{Planes, TAPS};
-use super::{Axis, Task, is_here, for_each_unit, taps, workers};
+use super::{Axis, Task, is_aligned_f32, for_each_unit, taps, workers};
 use crate::kernels::strip::{load_one, store};
 use crate::parallel::Parallel;
 use crate::{Layout, ViewMut};
@@ -91,7 +91,7 @@ fn put(task: &Task<'_>, positions: &[usize; 5], line: usize, sums: &[f32]) {
     // SAFETY: the line belongs to the output, and to this unit alone.
     unsafe {
         let to = out.first_mut().offset(offset * out.item() as isize);
-        match is_here(out) && strides[5] == 1 {
+        match is_aligned_f32(out) && strides[5] == 1 {
             true => super::copy_line(
                 sums.as_ptr(),
                 std::slice::from_raw_parts_mut(to.cast::<f32>(), sums.len()),

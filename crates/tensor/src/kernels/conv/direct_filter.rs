@@ -1,7 +1,7 @@
 //! Gradients of weights of groups with few channels: products of gradients with the line of each tap, summed.
 
 use super::planes::{Planes, TAPS};
-use super::{Axis, is_here, for_each_unit, take, workers};
+use super::{Axis, is_aligned_f32, for_each_unit, take, workers};
 use crate::kernels::strip::store_one;
 use crate::parallel::Parallel;
 use crate::{Layout, View, ViewMut};
@@ -85,13 +85,13 @@ pub fn product(
 
 /// Loads the lines of a band of gradients, one after the other.
 fn load(grad: &View<'_>, position: &[usize; 5], count: usize, width: usize, into: &mut [f32]) {
-    let (strides, here) = (grad.strides(), is_here(grad));
+    let (strides, is_aligned_f32) = (grad.strides(), is_aligned_f32(grad));
     let start: isize =
         position.iter().zip(strides).map(|(position, stride)| *position as isize * stride).sum();
     for (line, into) in into.chunks_exact_mut(width.max(1)).take(count).enumerate() {
         let offset = start + line as isize * strides[4];
         // SAFETY: a line of the gradients, which nobody writes.
-        unsafe { take(grad, here, offset, strides[5], into) };
+        unsafe { take(grad, is_aligned_f32, offset, strides[5], into) };
     }
 }
 

@@ -6,7 +6,7 @@
 
 use super::lanes_narrow::narrow_band;
 use super::lanes_tile::{BLOCK, Target, Tile, WIDTH, pack};
-use super::{Axis, Task, clear, elements, is_here, positions, for_each_unit, take, taps};
+use super::{Axis, Task, clear, elements, is_aligned_f32, positions, for_each_unit, take, taps};
 use crate::parallel::{Parallel, split};
 use crate::{Layout, View, ViewMut};
 use std::ops::Range;
@@ -310,7 +310,7 @@ fn copy_plane(
     into: &mut [f32],
     pitch: usize,
 ) {
-    let (sizes, strides, here) = (&source.dims()[3..], source.strides(), is_here(source));
+    let (sizes, strides, is_aligned_f32) = (&source.dims()[3..], source.strides(), is_aligned_f32(source));
     let part: isize = at.iter().zip(strides).map(|(at, stride)| at * stride).sum();
     if at[3] < 0 || at[3] >= sizes[0] as isize {
         return into.fill(0.0);
@@ -325,7 +325,7 @@ fn copy_plane(
         clear(&mut line[end..]);
         let offset = part + h * strides[4] + (left + low as isize) * strides[5];
         // SAFETY: every place is inside the source, which nobody writes.
-        unsafe { take(source, here, offset, strides[5], &mut line[low..end]) };
+        unsafe { take(source, is_aligned_f32, offset, strides[5], &mut line[low..end]) };
     }
 }
 

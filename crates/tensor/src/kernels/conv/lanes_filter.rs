@@ -6,7 +6,7 @@
 use super::lanes::{Address, Image, Lanes, Place, copy_band};
 use super::lanes_filter_tile::FilterTile;
 use super::lanes_tile::{BLOCK, WIDTH, pack};
-use super::{Axis, elements, is_here, positions, for_each_unit, take, taps};
+use super::{Axis, elements, is_aligned_f32, positions, for_each_unit, take, taps};
 use crate::kernels::copy::copy;
 use crate::parallel::{Parallel, split};
 use crate::{DType, Layout, View, ViewMut};
@@ -170,7 +170,7 @@ fn pack_gradients(
     region: &Region,
     into: Address,
 ) {
-    let (strides, lanes, here) = (grad.strides(), &filter.lanes, is_here(grad));
+    let (strides, lanes, is_aligned_f32) = (grad.strides(), &filter.lanes, is_aligned_f32(grad));
     let (count, width) = (region.count(), region.places.len());
     let lines = region.samples.len() * region.lines.len();
     let least = ((1 << 14) / (BLOCK * count)).max(1);
@@ -187,7 +187,7 @@ fn pack_gradients(
                     + (region.lines.start + at) as isize * strides[4]
                     + region.places.start as isize * strides[5];
                 let to = into.at((channel * count + line * width * wide) as isize);
-                if here && strides[5] == 1 {
+                if is_aligned_f32 && strides[5] == 1 {
                     let from = grad.first().cast::<f32>().wrapping_offset(offset);
                     // SAFETY: lines of the gradients, which nobody writes; the block is of this call alone.
                     unsafe { pack(from, strides[2], rows, width, to, wide) };
@@ -200,7 +200,7 @@ fn pack_gradients(
                         let offset =
                             offset + row as isize * strides[2] + start as isize * strides[5];
                         // SAFETY: a part of a line of the gradients, which nobody writes.
-                        unsafe { take(grad, here, offset, strides[5], &mut some[..length]) };
+                        unsafe { take(grad, is_aligned_f32, offset, strides[5], &mut some[..length]) };
                     }
                     let from = some.as_ptr().cast::<f32>();
                     // SAFETY: the lines just loaded; the block is of this call alone.

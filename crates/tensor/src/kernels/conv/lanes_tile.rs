@@ -1,6 +1,6 @@
 //! The innermost loops of convolutions whose vectors have output channels, with AVX-512.
 
-use super::is_here;
+use super::is_aligned_f32;
 use crate::ViewMut;
 use crate::kernels::strip::store_one;
 
@@ -122,7 +122,7 @@ impl Target<'_> {
     /// The positions of these channels belong to the output and to this thread alone.
     pub unsafe fn store_scattered(&self, sums: &Sums, to: &[isize]) {
         let (out, stride) = (self.out, self.out.strides()[2]);
-        let here = is_here(out);
+        let is_aligned_f32 = is_aligned_f32(out);
         for channel in 0..self.channels {
             let bias = self.bias.map_or(0.0, |bias| bias[channel]);
             for (at, sums) in to.iter().zip(sums) {
@@ -130,7 +130,7 @@ impl Target<'_> {
                 // SAFETY: as the caller guarantees.
                 unsafe {
                     let to = out.first_mut().offset(offset * out.item() as isize);
-                    match here {
+                    match is_aligned_f32 {
                         true => *to.cast::<f32>() = sums[channel] + bias,
                         false => store_one(out.dtype(), to, sums[channel] + bias),
                     }
@@ -145,7 +145,7 @@ impl Target<'_> {
 #[allow(clippy::needless_range_loop)]
 mod avx512 {
     use super::{BLOCK, MOST, Sums, Target, Tile, WIDTH};
-    use crate::kernels::conv::is_here;
+    use crate::kernels::conv::is_aligned_f32;
     use crate::kernels::strip::store;
     use std::arch::x86_64::{
         __m512, _mm512_add_ps, _mm512_castpd_ps, _mm512_castps_pd, _mm512_fmadd_ps,
@@ -302,7 +302,7 @@ mod avx512 {
     #[target_feature(enable = "avx512f")]
     unsafe fn put(sums: &Sums, first: usize, count: usize, target: &Target<'_>) {
         let (out, strides) = (target.out, target.out.strides());
-        let here = is_here(out) && strides[5] == 1;
+        let stores_directly = is_aligned_f32(out) && strides[5] == 1;
         let mask = ((1u32 << count) - 1) as u16;
         for from in (0..target.channels).step_by(WIDTH) {
             let mut rows = [_mm512_setzero_ps(); WIDTH];
@@ -323,7 +323,7 @@ mod avx512 {
                 // SAFETY: the elements belong to the output and to this thread alone.
                 unsafe {
                     let to = out.first_mut().offset(offset * out.item() as isize);
-                    if here {
+                    if stores_directly {
                         _mm512_mask_storeu_ps(to.cast(), mask, *line);
                         continue;
                     }

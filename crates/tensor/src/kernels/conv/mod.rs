@@ -300,8 +300,8 @@ fn elements(scratch: &ViewMut<'_>) -> (*mut f32, usize) {
     (scratch.first_mut().cast(), scratch.count())
 }
 
-/// Whether the elements of a view can be reached as `f32` in memory.
-fn is_here(view: &View<'_>) -> bool {
+/// Whether the elements of a view are `f32` at aligned addresses, which need no conversion.
+fn is_aligned_f32(view: &View<'_>) -> bool {
     view.dtype() == DType::Float && view.address().is_multiple_of(size_of::<f32>())
 }
 
@@ -351,10 +351,10 @@ unsafe fn copy_line(from: *const f32, into: &mut [f32]) {
 /// # Safety
 /// They belong to the view, and nobody writes them.
 #[inline(always)]
-unsafe fn take(view: &View<'_>, is_here: bool, offset: isize, stride: isize, into: &mut [f32]) {
+unsafe fn take(view: &View<'_>, is_aligned_f32: bool, offset: isize, stride: isize, into: &mut [f32]) {
     // SAFETY: as the caller guarantees.
     unsafe {
-        if !is_here {
+        if !is_aligned_f32 {
             let from = view.first().offset(offset * view.item() as isize);
             return load(view.dtype(), from, stride, into);
         }

@@ -4,7 +4,7 @@
 //! then line and position. Borders are there, as zeros. Windows at neighbouring positions then are side by side for every tap, also
 //! from the end of one output line to the start of the next, where what is made belongs to no position and is dropped.
 
-use super::{Axis, clear, is_here, take};
+use super::{Axis, clear, is_aligned_f32, take};
 use crate::{Layout, View};
 use std::ops::Range;
 
@@ -107,7 +107,7 @@ impl Planes {
     ) {
         let [deep, high, wide] = self.axes;
         let (sizes, strides) = (&source.dims()[3..], source.strides());
-        let (here, step) = (is_here(source), wide.step * strides[5]);
+        let (is_aligned_f32, step) = (is_aligned_f32(source), wide.step * strides[5]);
         let part = sample as isize * strides[0] + group as isize * strides[1];
         let mut lines = into.chunks_exact_mut(self.pitch);
         for input in 0..self.inputs {
@@ -132,7 +132,7 @@ impl Planes {
                         let w = x + low as isize * wide.step;
                         let offset = part + h * strides[4] + w * strides[5];
                         // SAFETY: every position is inside the source, which nobody writes.
-                        unsafe { take(source, here, offset, step, &mut into[low..end]) };
+                        unsafe { take(source, is_aligned_f32, offset, step, &mut into[low..end]) };
                     }
                 }
             }
