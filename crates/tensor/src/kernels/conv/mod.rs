@@ -7,21 +7,21 @@
 //! A convolution is a product of matrices: weights by columns, where a column has what a window covers. Columns are made
 //! for a tile of positions and a block of rows at a time, into a worker's part of the workspace ([`columns`]), and multiplied from there
 //! ([`block`], [`blocked`], [`by_positions`]). With AVX-512 and enough output channels, vectors have channels and no columns are made
-//! ([`lanes`], [`lanes_filter`]). Where a group has few channels, as in depthwise convolutions, a line for each tap
+//! ([`by_channels`], [`by_channels_filter`]). Where a group has few channels, as in depthwise convolutions, a line for each tap
 //! is multiplied with its weight ([`planes`], [`direct`], [`direct_filter`]). Every element is summed in an order that follows from
 //! the sizes alone, so results depend neither on the number of threads nor on who computes what.
 
 mod block;
 mod blocked;
+mod by_channels;
+mod by_channels_filter;
+mod by_channels_filter_tile;
+mod by_channels_short;
+mod by_channels_tile;
 mod by_positions;
 mod columns;
 mod direct;
 mod direct_filter;
-mod lanes;
-mod lanes_filter;
-mod lanes_filter_tile;
-mod lanes_narrow;
-mod lanes_tile;
 mod planes;
 
 use super::copy::copy;
@@ -84,12 +84,12 @@ pub fn takes_weights(weights: &Layout, out: &Layout, source: &Layout, axes: &[Ax
     if weights.dtype != DType::Float || weights.strides()[1] < 0 {
         return false;
     }
-    let by_lanes = || {
+    let is_by_channels = || {
         let (out, source, axes) = folded(*out, *source, *axes);
         direct::planes(&out, &source, &axes).is_none()
-            && lanes::Lanes::new(&out, &source, &axes).is_some()
+            && by_channels::Tiling::new(&out, &source, &axes).is_some()
     };
-    has_contiguous_rows(weights) || (is_contiguous_from(weights, 3) && by_lanes())
+    has_contiguous_rows(weights) || (is_contiguous_from(weights, 3) && is_by_channels())
 }
 
 /// Whether the weights of each output channel lie one after the other.
@@ -120,8 +120,8 @@ pub fn scratch_size(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
     let (out, source, axes) = folded(*out, *source, *axes);
     match direct::planes(&out, &source, &axes) {
         Some(planes) => direct::scratch_size(&planes, &out, &source, &axes),
-        None => match lanes::Lanes::new(&out, &source, &axes) {
-            Some(lanes) => lanes.scratch_size(),
+        None => match by_channels::Tiling::new(&out, &source, &axes) {
+            Some(tiling) => tiling.scratch_size(),
             None => blocked::Tiling::new(&out, &source, &axes).scratch_size(),
         },
     }
@@ -151,8 +151,8 @@ pub fn convolve(
     let task = Task { out, source, weights, bias, axes };
     match direct::planes(&out_layout, &source_layout, &axes) {
         Some(planes) => direct::product(parallel, &task, &planes, scratch),
-        None => match lanes::Lanes::new(&out_layout, &source_layout, &axes) {
-            Some(lanes) => lanes::product(parallel, &task, &lanes, scratch),
+        None => match by_channels::Tiling::new(&out_layout, &source_layout, &axes) {
+            Some(tiling) => by_channels::product(parallel, &task, &tiling, scratch),
             None => blocked::product(parallel, &task, scratch),
         },
     }
@@ -171,7 +171,7 @@ pub fn weights_gradient_scratch_size(
     let (grad, source, axes) = folded(*grad, *source, *axes);
     match direct_filter::planes(out, &source, &grad, &axes) {
         Some(planes) => direct_filter::scratch_size(&planes, &source, &grad),
-        None => match lanes_filter::Filter::new(&source, &grad, &axes) {
+        None => match by_channels_filter::Filter::new(&source, &grad, &axes) {
             Some(filter) => filter.scratch_size(),
             None => by_positions::Tiling::new(out, &source, &grad, &axes).scratch_size(),
         },
@@ -197,8 +197,8 @@ pub fn weights_gradient(
     let grad = grad.with_layout(grad_layout).expect(inside);
     match direct_filter::planes(out.layout(), &source_layout, &grad_layout, &axes) {
         Some(planes) => direct_filter::product(parallel, &out, &source, &grad, &planes, scratch),
-        None => match lanes_filter::Filter::new(&source_layout, &grad_layout, &axes) {
-            Some(plan) => lanes_filter::product(parallel, &out, &source, &grad, &plan, scratch),
+        None => match by_channels_filter::Filter::new(&source_layout, &grad_layout, &axes) {
+            Some(plan) => by_channels_filter::product(parallel, &out, &source, &grad, &plan, scratch),
             None => by_positions::product(parallel, &out, &source, &grad, &axes, scratch),
         },
     }
@@ -211,9 +211,9 @@ pub fn pack_weights<'a>(parallel: &dyn Parallel, into: ViewMut<'a>, weights: Vie
 }
 
 /// The bias of a block of output channels of a group, from `channel` on; zeros beyond the last one.
-fn biases(task: &Task<'_>, group: usize, channel: usize) -> Option<[f32; lanes_tile::BLOCK]> {
+fn biases(task: &Task<'_>, group: usize, channel: usize) -> Option<[f32; by_channels_tile::BLOCK]> {
     let bias = task.bias.as_ref()?;
-    let mut all = [0.0; lanes_tile::BLOCK];
+    let mut all = [0.0; by_channels_tile::BLOCK];
     for (channel, slot) in (channel..bias.dims()[1]).zip(&mut all) {
         let at = group as isize * bias.strides()[0] + channel as isize * bias.strides()[1];
         // SAFETY: group and channel are inside the bias.

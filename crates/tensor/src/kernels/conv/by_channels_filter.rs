@@ -3,9 +3,9 @@
 //! Gradients of the output are packed by blocks of channels, then positions. A tile of sums has a few weights of one block of channels, in
 //! registers while positions pass by; tiles are added up over regions of positions, in an order that follows from the sizes alone.
 
-use super::lanes::{Address, Image, Lanes, Place, copy_band};
-use super::lanes_filter_tile::FilterTile;
-use super::lanes_tile::{BLOCK, WIDTH, pack};
+use super::by_channels::{Address, Image, Tiling, Place, copy_band};
+use super::by_channels_filter_tile::FilterTile;
+use super::by_channels_tile::{BLOCK, WIDTH, pack};
 use super::{Axis, elements, is_aligned_f32, positions, for_each_unit, take, taps};
 use crate::kernels::copy::copy;
 use crate::parallel::{Parallel, split};
@@ -24,7 +24,7 @@ const POSITIONS: usize = 16;
 /// How the gradient of weights is made.
 #[derive(Clone, Copy)]
 pub struct Filter {
-    lanes: Lanes,
+    tiling: Tiling,
     /// Samples of a region, and lines of each.
     samples: usize,
     lines: usize,
@@ -39,39 +39,39 @@ impl Filter {
         if samples * depth * height * width < POSITIONS {
             return None;
         }
-        let lanes = Lanes::over(grad, source, axes)?;
+        let tiling = Tiling::over(grad, source, axes)?;
         let segment = width.div_ceil(width.div_ceil(SEGMENT));
         let mut lines = (REGION / segment).clamp(1, height);
-        while lines > 1 && lanes.copy_size(lines) > COPIES {
+        while lines > 1 && tiling.copy_size(lines) > COPIES {
             lines -= 1;
         }
         let lines = height.div_ceil(height.div_ceil(lines));
         let whole = depth == 1 && lines == height && segment == width;
-        let most = (REGION / (lines * segment)).min(COPIES / lanes.copy_size(lines).max(1));
+        let most = (REGION / (lines * segment)).min(COPIES / tiling.copy_size(lines).max(1));
         let samples = if whole { most.clamp(1, samples) } else { 1 };
-        Some(Filter { lanes, samples, lines, segment })
+        Some(Filter { tiling, samples, lines, segment })
     }
 
     fn rows(&self) -> usize {
-        self.lanes.inputs * taps(&self.lanes.axes)
+        self.tiling.inputs * taps(&self.tiling.axes)
     }
 
     /// Between rows of sums.
     fn stride(&self) -> usize {
-        self.lanes.outputs.next_multiple_of(BLOCK)
+        self.tiling.outputs.next_multiple_of(BLOCK)
     }
 
     fn sums(&self) -> usize {
-        self.lanes.groups * self.rows() * self.stride()
+        self.tiling.groups * self.rows() * self.stride()
     }
 
     fn packed_size(&self) -> usize {
-        self.lanes.outputs.next_multiple_of(WIDTH) * self.samples * self.lines * self.segment
+        self.tiling.outputs.next_multiple_of(WIDTH) * self.samples * self.lines * self.segment
     }
 
     /// Elements of scratch: sums, packed gradients, copies of the source.
     pub fn scratch_size(&self) -> usize {
-        self.sums() + self.packed_size() + self.samples * self.lanes.copy_size(self.lines)
+        self.sums() + self.packed_size() + self.samples * self.tiling.copy_size(self.lines)
     }
 }
 
@@ -101,11 +101,11 @@ pub fn product(
 ) {
     let (sums, have) = elements(&scratch);
     assert!(filter.scratch_size() <= have, "{have} elements of scratch are too few");
-    let lanes = &filter.lanes;
-    let [samples, depth, height, width] = lanes.positions;
+    let tiling = &filter.tiling;
+    let [samples, depth, height, width] = tiling.positions;
     let packed = Address(sums.wrapping_add(filter.sums()));
     let copies = packed.at(filter.packed_size() as isize);
-    for group in 0..lanes.groups {
+    for group in 0..tiling.groups {
         let mut adds = false;
         for first in (0..samples).step_by(filter.samples) {
             let samples = first..(first + filter.samples).min(samples);
@@ -128,7 +128,7 @@ pub fn product(
             }
         }
     }
-    let sums = Layout::contiguous(DType::Float, &[lanes.groups, filter.rows(), filter.stride()]);
+    let sums = Layout::contiguous(DType::Float, &[tiling.groups, filter.rows(), filter.stride()]);
     let [groups, channels, inputs, z, y, x] = *out.dims() else { unreachable!("six dimensions") };
     let transposed = sums
         .sliced(2, 0, channels, 1)
@@ -146,16 +146,16 @@ fn image(
     (samples, group, d, lines): (&Range<usize>, usize, usize, &Range<usize>),
     copies: *mut f32,
 ) -> (Image, isize) {
-    let lanes = &filter.lanes;
+    let tiling = &filter.tiling;
     let place = |sample| Place { sample, group, d, lines: lines.clone() };
-    if lanes.band.is_none() {
-        let image = Image::in_place(source, lanes, &place(samples.start));
+    if tiling.band.is_none() {
+        let image = Image::in_place(source, tiling, &place(samples.start));
         return (image, source.strides()[0]);
     }
-    let size = lanes.copy_size(lines.len());
+    let size = tiling.copy_size(lines.len());
     let mut images = samples.clone().map(|sample| {
         let into = copies.wrapping_add((sample - samples.start) * size);
-        copy_band(parallel, source, lanes, &place(sample), Address(into))
+        copy_band(parallel, source, tiling, &place(sample), Address(into))
     });
     let first = images.next().expect("a sample");
     images.for_each(drop);
@@ -170,14 +170,14 @@ fn pack_gradients(
     region: &Region,
     into: Address,
 ) {
-    let (strides, lanes, is_aligned_f32) = (grad.strides(), &filter.lanes, is_aligned_f32(grad));
+    let (strides, tiling, is_aligned_f32) = (grad.strides(), &filter.tiling, is_aligned_f32(grad));
     let (count, width) = (region.count(), region.places.len());
     let lines = region.samples.len() * region.lines.len();
     let least = ((1 << 14) / (BLOCK * count)).max(1);
-    split(parallel, lanes.blocks(), 1, least, |blocks| {
+    split(parallel, tiling.blocks(), 1, least, |blocks| {
         for block in blocks {
             let channel = block * BLOCK;
-            let (rows, wide) = ((lanes.outputs - channel).min(BLOCK), lanes.wide(block));
+            let (rows, wide) = ((tiling.outputs - channel).min(BLOCK), tiling.wide(block));
             for line in 0..lines {
                 let (sample, at) = (line / region.lines.len(), line % region.lines.len());
                 let offset = (region.samples.start + sample) as isize * strides[0]
@@ -223,12 +223,12 @@ fn add_region(
     sums: Address,
     adds: bool,
 ) {
-    let (lanes, rows) = (&filter.lanes, filter.rows());
+    let (tiling, rows) = (&filter.tiling, filter.rows());
     let tiles = rows.div_ceil(FilterTile::ROWS);
-    let units = tiles * lanes.blocks();
-    let work = region.count().saturating_mul(rows).saturating_mul(lanes.outputs);
+    let units = tiles * tiling.blocks();
+    let work = region.count().saturating_mul(rows).saturating_mul(tiling.outputs);
     let none = ViewMut::over(&[], Layout::contiguous(DType::Float, &[0])).expect("no elements");
-    let step = lanes.axes[2].step;
+    let step = tiling.axes[2].step;
     let workers = (super::workers(units, work), 0, 0);
     for_each_unit(parallel, units, workers, &none, |unit, _| {
         let (block, tile) = (unit / tiles, unit % tiles);
@@ -241,7 +241,7 @@ fn add_region(
         let channel = block * BLOCK;
         let tile = FilterTile {
             grads: packed.at((channel * region.count()) as isize),
-            wide: lanes.wide(block),
+            wide: tiling.wide(block),
             source: image.first.at(region.places.start as isize * step),
             rows: &offsets[..some.len()],
             samples: (region.samples.len(), *sample),

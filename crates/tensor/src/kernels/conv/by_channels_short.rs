@@ -1,7 +1,7 @@
 //! Convolutions whose vectors have output channels, over lines that are too short for a tile of sums each.
 
-use super::lanes::{Address, Image, Lanes, Place};
-use super::lanes_tile::{BLOCK, MOST, Sums, Target, Tile, WIDTH};
+use super::by_channels::{Address, Image, Tiling, Place};
+use super::by_channels_tile::{BLOCK, MOST, Sums, Target, Tile, WIDTH};
 use super::{Task, for_each_unit};
 use crate::parallel::Parallel;
 use crate::{DType, Layout, ViewMut};
@@ -17,24 +17,24 @@ const CHUNK: usize = 8 * 1024;
 pub fn narrow_band(
     parallel: &dyn Parallel,
     task: &Task<'_>,
-    lanes: &Lanes,
+    tiling: &Tiling,
     place: &Place,
     (image, samples, apart): (&Image, usize, isize),
     weights: Address,
 ) {
-    let (width, depth, blocks) = (lanes.positions[3], lanes.depth(), lanes.blocks());
+    let (width, depth, blocks) = (tiling.positions[3], tiling.depth(), tiling.blocks());
     let (lines, strides) = (place.lines.len(), task.out.strides());
     let (all, lines_of_tile) = (samples * lines, (MOST / width).min(LINES));
     let tiles = all.div_ceil(lines_of_tile);
     let runs = tiles.div_ceil(TILES);
     let start = place.group as isize * strides[1] + place.d as isize * strides[3];
-    let workers = super::workers(runs * blocks, lanes.work());
+    let workers = super::workers(runs * blocks, tiling.work());
     let none = ViewMut::over(&[], Layout::contiguous(DType::Float, &[0]));
     let none = none.expect("no elements");
     let some_inputs = (CHUNK / (image.count * BLOCK)).max(1);
     for_each_unit(parallel, runs * blocks, (workers, 0, 0), &none, |unit, _| {
         let (block, run) = (unit / runs, unit % runs);
-        let (channel, wide) = (block * BLOCK, lanes.wide(block));
+        let (channel, wide) = (block * BLOCK, tiling.wide(block));
         let tiles_of_run = tiles * run / runs..tiles * (run + 1) / runs;
         let lines_of = |tile: usize| all * tile / tiles..all * (tile + 1) / tiles;
         let (mut from, mut to) = ([[0; LINES]; TILES], [[0; MOST]; TILES]);
@@ -50,14 +50,14 @@ pub fn narrow_band(
             }
         }
         let mut sums: [Sums; TILES] = [[[0.0; BLOCK]; WIDTH]; TILES];
-        for first in (0..lanes.inputs).step_by(some_inputs) {
+        for first in (0..tiling.inputs).step_by(some_inputs) {
             let done = channel * depth + first * image.count * wide;
             let tile = Tile {
                 weights: weights.at(done as isize),
                 wide,
                 source: image.first.at(first as isize * image.channel),
-                step: lanes.axes[2].step as usize,
-                inputs: some_inputs.min(lanes.inputs - first),
+                step: tiling.axes[2].step as usize,
+                inputs: some_inputs.min(tiling.inputs - first),
                 channel: image.channel,
                 offsets: &image.offsets[..image.count],
             };
@@ -68,7 +68,7 @@ pub fn narrow_band(
             }
         }
         let bias = super::biases(task, place.group, channel);
-        let channels = (lanes.outputs - channel).min(BLOCK);
+        let channels = (tiling.outputs - channel).min(BLOCK);
         let offset = start + channel as isize * strides[2];
         let target = Target { out: &task.out, offset, channels, bias };
         for (number, at) in tiles_of_run.enumerate() {

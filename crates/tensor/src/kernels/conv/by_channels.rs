@@ -4,8 +4,8 @@
 //! has a few positions along the last axis and one block of channels, in registers from the first product to the last. Where windows reach
 //! beyond the source, or its elements are no `f32`, a band of it is copied first, with zeros around it.
 
-use super::lanes_narrow::narrow_band;
-use super::lanes_tile::{BLOCK, Target, Tile, WIDTH, pack};
+use super::by_channels_short::narrow_band;
+use super::by_channels_tile::{BLOCK, Target, Tile, WIDTH, pack};
 use super::{Axis, Task, clear, elements, is_aligned_f32, positions, for_each_unit, take, taps};
 use crate::parallel::{Parallel, split};
 use crate::{Layout, View, ViewMut};
@@ -25,7 +25,7 @@ const TAPS: usize = 128;
 
 /// How a convolution is made.
 #[derive(Clone, Copy)]
-pub struct Lanes {
+pub struct Tiling {
     pub groups: usize,
     /// Output channels of a group.
     pub outputs: usize,
@@ -50,19 +50,19 @@ fn spanned(axis: &Axis, count: usize) -> usize {
     (count - 1) * axis.step as usize + reach(axis).1
 }
 
-impl Lanes {
+impl Tiling {
     /// For tensors laid out so; `None` where the processor lacks AVX-512, or the convolution is better made otherwise.
-    pub fn new(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> Option<Lanes> {
+    pub fn new(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> Option<Tiling> {
         let enough = positions(out).iter().product::<usize>() >= POSITIONS && axes[2].step <= 2;
-        enough.then(|| Lanes::over(out, source, axes)).flatten()
+        enough.then(|| Tiling::over(out, source, axes)).flatten()
     }
 
     /// For an output, or its gradient, and a source laid out so, however few positions there are.
-    pub fn over(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> Option<Lanes> {
+    pub fn over(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> Option<Tiling> {
         let (groups, outputs, inputs) = (out.dims()[1], out.dims()[2], source.dims()[2]);
         let positions = positions(out);
         let fits = outputs >= WIDTH / 2 && inputs > 0 && (1..=TAPS).contains(&taps(axes));
-        if !fits || positions.contains(&0) || !super::lanes_tile::runs_here() {
+        if !fits || positions.contains(&0) || !super::by_channels_tile::runs_here() {
             return None;
         }
         let inside = (0..3).all(|at| {
@@ -88,12 +88,12 @@ impl Lanes {
                 Some(positions[2].div_ceil(positions[2].div_ceil(band)))
             }
         };
-        let mut lanes = Lanes { groups, outputs, inputs, axes: *axes, positions, band, bunch: 1 };
-        if lanes.is_narrow() && band.is_none_or(|band| band == positions[2]) {
-            let most = BAND / lanes.copy_size(positions[2]).max(inputs * positions[2]).max(1);
-            lanes.bunch = most.clamp(1, positions[0]);
+        let mut tiling = Tiling { groups, outputs, inputs, axes: *axes, positions, band, bunch: 1 };
+        if tiling.is_narrow() && band.is_none_or(|band| band == positions[2]) {
+            let most = BAND / tiling.copy_size(positions[2]).max(inputs * positions[2]).max(1);
+            tiling.bunch = most.clamp(1, positions[0]);
         }
-        Some(lanes)
+        Some(tiling)
     }
 
     /// Whether lines are too short for a tile of sums each.
@@ -149,43 +149,43 @@ impl Lanes {
 }
 
 /// See [`super::convolve`].
-pub fn product(parallel: &dyn Parallel, task: &Task<'_>, lanes: &Lanes, scratch: ViewMut<'_>) {
+pub fn product(parallel: &dyn Parallel, task: &Task<'_>, tiling: &Tiling, scratch: ViewMut<'_>) {
     let (packed, have) = elements(&scratch);
-    assert!(lanes.scratch_size() <= have, "{have} elements of scratch are too few");
-    pack_weights(parallel, task, lanes, &scratch);
-    let [samples, depth, height, _] = lanes.positions;
-    let band = lanes.band.unwrap_or(height);
+    assert!(tiling.scratch_size() <= have, "{have} elements of scratch are too few");
+    pack_weights(parallel, task, tiling, &scratch);
+    let [samples, depth, height, _] = tiling.positions;
+    let band = tiling.band.unwrap_or(height);
     // In place, taps lie as the source does; in a copy, by input channel, tap along the first axis, line and place.
-    let in_place = lanes.band.is_none();
-    let copy = Address(packed.wrapping_add(lanes.packed_size()));
-    let bunches = samples.div_ceil(lanes.bunch);
-    for unit in 0..bunches * lanes.groups * depth * height.div_ceil(band) {
+    let in_place = tiling.band.is_none();
+    let copy = Address(packed.wrapping_add(tiling.packed_size()));
+    let bunches = samples.div_ceil(tiling.bunch);
+    for unit in 0..bunches * tiling.groups * depth * height.div_ceil(band) {
         let (start, rest) = (unit % height.div_ceil(band) * band, unit / height.div_ceil(band));
         let (d, rest) = (rest % depth, rest / depth);
-        let (group, sample) = (rest % lanes.groups, rest / lanes.groups * lanes.bunch);
+        let (group, sample) = (rest % tiling.groups, rest / tiling.groups * tiling.bunch);
         let lines = start..(start + band).min(height);
-        let count = lanes.bunch.min(samples - sample);
+        let count = tiling.bunch.min(samples - sample);
         let place = Place { sample, group, d, lines };
         let (image, apart) = match in_place {
-            true => (Image::in_place(&task.source, lanes, &place), task.source.strides()[0]),
+            true => (Image::in_place(&task.source, tiling, &place), task.source.strides()[0]),
             false => {
-                let size = lanes.copy_size(place.lines.len());
-                let image = copy_band(parallel, &task.source, lanes, &place, copy);
+                let size = tiling.copy_size(place.lines.len());
+                let image = copy_band(parallel, &task.source, tiling, &place, copy);
                 for more in 1..count {
                     let place =
                         Place { sample: sample + more, lines: place.lines.clone(), ..place };
                     let copy = Address(copy.at((more * size) as isize));
-                    copy_band(parallel, &task.source, lanes, &place, copy);
+                    copy_band(parallel, &task.source, tiling, &place, copy);
                 }
                 (image, size as isize)
             }
         };
-        let weights = Address(packed.wrapping_add(group * lanes.group_size()));
-        match lanes.is_narrow() {
+        let weights = Address(packed.wrapping_add(group * tiling.group_size()));
+        match tiling.is_narrow() {
             true => {
-                narrow_band(parallel, task, lanes, &place, (&image, count, apart), weights);
+                narrow_band(parallel, task, tiling, &place, (&image, count, apart), weights);
             }
-            false => one_band(parallel, task, lanes, &place, &image, weights),
+            false => one_band(parallel, task, tiling, &place, &image, weights),
         }
     }
 }
@@ -249,17 +249,17 @@ impl Image {
     }
 
     /// Windows over a source that is read in place.
-    pub fn in_place(source: &View<'_>, lanes: &Lanes, place: &Place) -> Image {
+    pub fn in_place(source: &View<'_>, tiling: &Tiling, place: &Place) -> Image {
         let strides = source.strides();
-        let [deep, high, wide] = lanes.axes;
+        let [deep, high, wide] = tiling.axes;
         let offset = place.sample as isize * strides[0]
             + place.group as isize * strides[1]
             + deep.at(place.d) * strides[3]
             + high.at(place.lines.start) * strides[4]
             + wide.at(0) * strides[5];
         let first = source.first().cast::<f32>().wrapping_offset(offset).cast_mut();
-        let apart = [0, 1, 2].map(|at| lanes.axes[at].tap_step * strides[3 + at]);
-        Image::new(first, strides[2], high.step * strides[4], &lanes.axes, apart)
+        let apart = [0, 1, 2].map(|at| tiling.axes[at].tap_step * strides[3 + at]);
+        Image::new(first, strides[2], high.step * strides[4], &tiling.axes, apart)
     }
 }
 
@@ -267,14 +267,14 @@ impl Image {
 pub fn copy_band(
     parallel: &dyn Parallel,
     source: &View<'_>,
-    lanes: &Lanes,
+    tiling: &Tiling,
     place: &Place,
     into: Address,
 ) -> Image {
-    let [deep, high, wide] = lanes.axes;
-    let (lines, pitch) = lanes.copied(place.lines.len());
-    let planes = lanes.inputs * deep.taps;
-    let low = [1, 2].map(|at| reach(&lanes.axes[at]).0);
+    let [deep, high, wide] = tiling.axes;
+    let (lines, pitch) = tiling.copied(place.lines.len());
+    let planes = tiling.inputs * deep.taps;
+    let low = [1, 2].map(|at| reach(&tiling.axes[at]).0);
     let top = high.at(place.lines.start) + low[0];
     let least = (1 << 15) / (lines * pitch).max(1);
     split(parallel, planes, 1, least.max(1), |planes| {
@@ -299,7 +299,7 @@ pub fn copy_band(
     let first = into.at(-low[0] * line - low[1]);
     let apart = [(lines * pitch) as isize, high.tap_step * line, wide.tap_step];
     let channel = (deep.taps * lines * pitch) as isize;
-    Image::new(first, channel, high.step * line, &lanes.axes, apart)
+    Image::new(first, channel, high.step * line, &tiling.axes, apart)
 }
 
 /// Copies lines of one plane of the source from line `top` and place `left` on, which may be outside.
@@ -330,23 +330,23 @@ fn copy_plane(
 }
 
 /// Packs the weights of all groups.
-fn pack_weights(parallel: &dyn Parallel, task: &Task<'_>, lanes: &Lanes, scratch: &ViewMut<'_>) {
+fn pack_weights(parallel: &dyn Parallel, task: &Task<'_>, tiling: &Tiling, scratch: &ViewMut<'_>) {
     let into = Address(elements(scratch).0);
-    let (strides, depth, taps) = (task.weights.strides(), lanes.depth(), taps(&lanes.axes));
+    let (strides, depth, taps) = (task.weights.strides(), tiling.depth(), taps(&tiling.axes));
     // One line of weights for each output channel, or one for each pair of channels.
-    let (lines, length) = match strides[2] == taps as isize || lanes.inputs == 1 {
+    let (lines, length) = match strides[2] == taps as isize || tiling.inputs == 1 {
         true => (1, depth),
-        false => (lanes.inputs, taps),
+        false => (tiling.inputs, taps),
     };
-    let blocks = lanes.groups * lanes.blocks();
+    let blocks = tiling.groups * tiling.blocks();
     split(parallel, blocks, 1, ((1 << 15) / (BLOCK * depth)).max(1), |blocks| {
         for at in blocks {
-            let (group, block) = (at / lanes.blocks(), at % lanes.blocks());
+            let (group, block) = (at / tiling.blocks(), at % tiling.blocks());
             let channel = block * BLOCK;
             let offset = group as isize * strides[0] + channel as isize * strides[1];
             let from = task.weights.first().cast::<f32>().wrapping_offset(offset);
-            let to = into.at((group * lanes.group_size() + channel * depth) as isize);
-            let (rows, wide) = ((lanes.outputs - channel).min(BLOCK), lanes.wide(block));
+            let to = into.at((group * tiling.group_size() + channel * depth) as isize);
+            let (rows, wide) = ((tiling.outputs - channel).min(BLOCK), tiling.wide(block));
             for line in 0..lines {
                 let from = from.wrapping_offset(line as isize * strides[2]);
                 // SAFETY: the weights of these channels, `length` in a line; the packed block is of this call alone.
@@ -370,20 +370,20 @@ fn pack_weights(parallel: &dyn Parallel, task: &Task<'_>, lanes: &Lanes, scratch
 fn one_band(
     parallel: &dyn Parallel,
     task: &Task<'_>,
-    lanes: &Lanes,
+    tiling: &Tiling,
     place: &Place,
     image: &Image,
     weights: Address,
 ) {
-    let (width, depth, blocks) = (lanes.positions[3], lanes.depth(), lanes.blocks());
+    let (width, depth, blocks) = (tiling.positions[3], tiling.depth(), tiling.blocks());
     let segments = width.div_ceil(SEGMENT);
     let chunks = place.lines.len() * segments;
-    let is_large = lanes.inputs * chunks * width.div_ceil(segments) > BAND;
+    let is_large = tiling.inputs * chunks * width.div_ceil(segments) > BAND;
     let strides = task.out.strides();
     let start = place.sample as isize * strides[0]
         + place.group as isize * strides[1]
         + place.d as isize * strides[3];
-    let workers = super::workers(chunks * blocks, lanes.work());
+    let workers = super::workers(chunks * blocks, tiling.work());
     let none = ViewMut::over(&[], Layout::contiguous(crate::DType::Float, &[0]));
     let none = none.expect("no elements");
     for_each_unit(parallel, chunks * blocks, (workers, 0, 0), &none, |unit, _| {
@@ -398,19 +398,19 @@ fn one_band(
             + channel as isize * strides[2]
             + (place.lines.start + line) as isize * strides[4]
             + from as isize * strides[5];
-        let step = lanes.axes[2].step;
+        let step = tiling.axes[2].step;
         let source = image.first.at(line as isize * image.line + from as isize * step);
         let tile = Tile {
             weights: weights.at((channel * depth) as isize),
-            wide: lanes.wide(block),
+            wide: tiling.wide(block),
             source,
             step: step as usize,
-            inputs: lanes.inputs,
+            inputs: tiling.inputs,
             channel: image.channel,
             offsets: &image.offsets[..image.count],
         };
         let bias = super::biases(task, place.group, channel);
-        let channels = (lanes.outputs - channel).min(BLOCK);
+        let channels = (tiling.outputs - channel).min(BLOCK);
         let target = Target { out: &task.out, offset, channels, bias };
         // SAFETY: every tap of these positions is inside the image, the block has these weights, and the positions of its channels
         // belong to the output and to this unit alone.

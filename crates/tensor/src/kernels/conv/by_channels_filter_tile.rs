@@ -1,6 +1,6 @@
 //! The innermost loops of gradients of weights whose vectors have output channels, with AVX-512.
 
-use super::lanes_tile::runs_here;
+use super::by_channels_tile::runs_here;
 
 /// Sums of products of gradients, packed by position and output channel, with the elements that a few taps cover.
 pub struct FilterTile<'a> {
@@ -49,7 +49,7 @@ impl FilterTile<'_> {
 #[allow(clippy::needless_range_loop)]
 mod avx512 {
     use super::FilterTile;
-    use crate::kernels::conv::lanes_tile::WIDTH;
+    use crate::kernels::conv::by_channels_tile::WIDTH;
     use std::arch::x86_64::{
         _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_set1_ps, _mm512_setzero_ps,
         _mm512_storeu_ps,
