@@ -14,14 +14,14 @@ use std::ops::Range;
 /// Elements that a band of the source has at most, unless one line takes more; beyond that, all channels are made of a few
 /// positions before the next ones.
 const BAND: usize = 160 * 1024;
-/// Positions that repay the packing of weights.
-const POSITIONS: usize = 32;
+/// Positions that repay the packing of weights, at least.
+const MIN_POSITIONS: usize = 32;
 /// Positions along a line in one unit of work.
 const SEGMENT: usize = 112;
-/// Positions of a line that has tiles of its own.
-const NARROW: usize = 12;
+/// Positions of a line that fills tiles of its own, at least.
+const MIN_LINE: usize = 12;
 /// Taps of a window, at most.
-const TAPS: usize = 128;
+const MAX_TAPS: usize = 128;
 
 /// How a convolution is made.
 #[derive(Clone, Copy)]
@@ -53,7 +53,7 @@ fn spanned(axis: &Axis, count: usize) -> usize {
 impl Tiling {
     /// For tensors laid out so; `None` where the processor lacks AVX-512, or the convolution is better made otherwise.
     pub fn new(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> Option<Tiling> {
-        let enough = positions(out).iter().product::<usize>() >= POSITIONS && axes[2].step <= 2;
+        let enough = positions(out).iter().product::<usize>() >= MIN_POSITIONS && axes[2].step <= 2;
         enough.then(|| Tiling::over(out, source, axes)).flatten()
     }
 
@@ -61,7 +61,7 @@ impl Tiling {
     pub fn over(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> Option<Tiling> {
         let (groups, outputs, inputs) = (out.dims()[1], out.dims()[2], source.dims()[2]);
         let positions = positions(out);
-        let fits = outputs >= WIDTH / 2 && inputs > 0 && (1..=TAPS).contains(&taps(axes));
+        let fits = outputs >= WIDTH / 2 && inputs > 0 && (1..=MAX_TAPS).contains(&taps(axes));
         if !fits || positions.contains(&0) || !super::by_channels_tile::runs_here() {
             return None;
         }
@@ -89,16 +89,16 @@ impl Tiling {
             }
         };
         let mut tiling = Tiling { groups, outputs, inputs, axes: *axes, positions, band, bunch: 1 };
-        if tiling.is_narrow() && band.is_none_or(|band| band == positions[2]) {
-            let most = BAND / tiling.copy_size(positions[2]).max(inputs * positions[2]).max(1);
-            tiling.bunch = most.clamp(1, positions[0]);
+        if tiling.has_short_lines() && band.is_none_or(|band| band == positions[2]) {
+            let fitting = BAND / tiling.copy_size(positions[2]).max(inputs * positions[2]).max(1);
+            tiling.bunch = fitting.clamp(1, positions[0]);
         }
         Some(tiling)
     }
 
-    /// Whether lines are too short for a tile of sums each.
-    fn is_narrow(&self) -> bool {
-        self.positions[3] < NARROW
+    /// Whether output lines are too short to fill a tile of sums each.
+    fn has_short_lines(&self) -> bool {
+        self.positions[3] < MIN_LINE
     }
 
     /// Products of one element.
@@ -181,7 +181,7 @@ pub fn product(parallel: &dyn Parallel, task: &Task<'_>, tiling: &Tiling, scratc
             }
         };
         let weights = Address(packed.wrapping_add(group * tiling.group_size()));
-        match tiling.is_narrow() {
+        match tiling.has_short_lines() {
             true => {
                 narrow_band(parallel, task, tiling, &place, (&image, count, apart), weights);
             }
@@ -210,7 +210,7 @@ pub struct Image {
     /// How many taps there are.
     pub count: usize,
     /// Of each tap.
-    pub offsets: [isize; TAPS],
+    pub offsets: [isize; MAX_TAPS],
 }
 
 /// An address that threads share.
@@ -236,7 +236,7 @@ impl Image {
         axes: &[Axis; 3],
         apart: [isize; 3],
     ) -> Image {
-        let (mut offsets, mut count) = ([0; TAPS], 0);
+        let (mut offsets, mut count) = ([0; MAX_TAPS], 0);
         for z in 0..axes[0].taps as isize {
             for y in 0..axes[1].taps as isize {
                 for x in 0..axes[2].taps as isize {

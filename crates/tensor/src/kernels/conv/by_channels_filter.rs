@@ -18,8 +18,8 @@ const REGION: usize = 1024;
 const SEGMENT: usize = 1024;
 /// Elements of the copies of a region's source, at most, unless one line takes more.
 const COPIES: usize = 512 * 1024;
-/// Positions that repay the packing.
-const POSITIONS: usize = 16;
+/// Positions that repay the packing, at least.
+const MIN_POSITIONS: usize = 16;
 
 /// How the gradient of weights is made.
 #[derive(Clone, Copy)]
@@ -36,7 +36,7 @@ impl Filter {
     /// For tensors laid out so; `None` where the processor lacks AVX-512, or gradients are better made otherwise.
     pub fn new(source: &Layout, grad: &Layout, axes: &[Axis; 3]) -> Option<Filter> {
         let [samples, depth, height, width] = positions(grad);
-        if samples * depth * height * width < POSITIONS {
+        if samples * depth * height * width < MIN_POSITIONS {
             return None;
         }
         let tiling = Tiling::over(grad, source, axes)?;
@@ -47,8 +47,8 @@ impl Filter {
         }
         let lines = height.div_ceil(height.div_ceil(lines));
         let whole = depth == 1 && lines == height && segment == width;
-        let most = (REGION / (lines * segment)).min(COPIES / tiling.copy_size(lines).max(1));
-        let samples = if whole { most.clamp(1, samples) } else { 1 };
+        let fitting = (REGION / (lines * segment)).min(COPIES / tiling.copy_size(lines).max(1));
+        let samples = if whole { fitting.clamp(1, samples) } else { 1 };
         Some(Filter { tiling, samples, lines, segment })
     }
 

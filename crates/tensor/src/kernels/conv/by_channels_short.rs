@@ -1,7 +1,7 @@
 //! Convolutions whose vectors have output channels, over lines that are too short for a tile of sums each.
 
 use super::by_channels::{Address, Image, Tiling, Place};
-use super::by_channels_tile::{BLOCK, MOST, Sums, Target, Tile, WIDTH};
+use super::by_channels_tile::{BLOCK, MAX_POSITIONS, Sums, Target, Tile, WIDTH};
 use super::{Task, for_each_unit};
 use crate::parallel::Parallel;
 use crate::{DType, Layout, ViewMut};
@@ -24,7 +24,7 @@ pub fn narrow_band(
 ) {
     let (width, depth, blocks) = (tiling.positions[3], tiling.depth(), tiling.blocks());
     let (lines, strides) = (place.lines.len(), task.out.strides());
-    let (all, lines_of_tile) = (samples * lines, (MOST / width).min(LINES));
+    let (all, lines_of_tile) = (samples * lines, (MAX_POSITIONS / width).min(LINES));
     let tiles = all.div_ceil(lines_of_tile);
     let runs = tiles.div_ceil(TILES);
     let start = place.group as isize * strides[1] + place.d as isize * strides[3];
@@ -37,7 +37,7 @@ pub fn narrow_band(
         let (channel, wide) = (block * BLOCK, tiling.wide(block));
         let tiles_of_run = tiles * run / runs..tiles * (run + 1) / runs;
         let lines_of = |tile: usize| all * tile / tiles..all * (tile + 1) / tiles;
-        let (mut from, mut to) = ([[0; LINES]; TILES], [[0; MOST]; TILES]);
+        let (mut from, mut to) = ([[0; LINES]; TILES], [[0; MAX_POSITIONS]; TILES]);
         for (number, tile) in tiles_of_run.clone().enumerate() {
             for (at, line) in lines_of(tile).enumerate() {
                 let (sample, line) = ((line / lines) as isize, (line % lines) as isize);

@@ -9,7 +9,7 @@ pub const WIDTH: usize = 16;
 /// Channels that are summed together, at most.
 pub const BLOCK: usize = 2 * WIDTH;
 /// Positions that are summed together, at most.
-pub const MOST: usize = 14;
+pub const MAX_POSITIONS: usize = 14;
 
 /// What sums are made of: packed weights by input channel, tap and output channel, and the elements that taps cover.
 pub struct Tile<'a> {
@@ -82,7 +82,7 @@ impl Tile<'_> {
         assert!(runs_here(), "this processor lacks AVX-512");
         #[cfg(target_arch = "x86_64")]
         {
-            let tiles = count.div_ceil(MOST);
+            let tiles = count.div_ceil(MAX_POSITIONS);
             for at in 0..tiles {
                 let (first, end) = (count * at / tiles, count * (at + 1) / tiles);
                 // SAFETY: as the caller guarantees; this processor has the features.
@@ -98,7 +98,7 @@ impl Tile<'_> {
 pub type Sums = [[f32; BLOCK]; WIDTH];
 
 impl Tile<'_> {
-    /// Adds the products of up to [`MOST`] positions to their sums: lines of `width` positions, given what the first position of each
+    /// Adds the products of up to [`MAX_POSITIONS`] positions to their sums: lines of `width` positions, given what the first position of each
     /// line covers.
     ///
     /// # Safety
@@ -144,7 +144,7 @@ impl Target<'_> {
 #[cfg(target_arch = "x86_64")]
 #[allow(clippy::needless_range_loop)]
 mod avx512 {
-    use super::{BLOCK, MOST, Sums, Target, Tile, WIDTH};
+    use super::{BLOCK, MAX_POSITIONS, Sums, Target, Tile, WIDTH};
     use crate::kernels::conv::is_aligned_f32;
     use crate::kernels::strip::store;
     use std::arch::x86_64::{
@@ -163,7 +163,7 @@ mod avx512 {
             ($vectors:literal, $step:literal: $($count:literal)*) => {
                 match count {
                     $($count => tile_of::<$count, $vectors, $step>(tile, source, &mut sums),)*
-                    _ => unreachable!("at most {MOST} positions"),
+                    _ => unreachable!("at most {MAX_POSITIONS} positions"),
                 }
             };
         }
@@ -186,7 +186,7 @@ mod avx512 {
             ($vectors:literal, $step:literal: $(($lines:literal, $width:literal))*) => {
                 match (lines.len(), width) {
                     $(($lines, $width) => lines_of::<$lines, $width, $vectors, $step>(tile, lines, sums),)*
-                    _ => unreachable!("at most {MOST} positions"),
+                    _ => unreachable!("at most {MAX_POSITIONS} positions"),
                 }
             };
             ($vectors:literal, $step:literal) => {
