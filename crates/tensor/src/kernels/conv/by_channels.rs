@@ -165,17 +165,17 @@ pub fn product(parallel: &dyn Parallel, task: &Task<'_>, tiling: &Tiling, scratc
         let (group, sample) = (rest % tiling.groups, rest / tiling.groups * tiling.bunch);
         let lines = start..(start + band).min(height);
         let count = tiling.bunch.min(samples - sample);
-        let place = Place { sample, group, d, lines };
+        let output_band = OutputBand { sample, group, d, lines };
         let (image, apart) = match in_place {
-            true => (Image::in_place(&task.source, tiling, &place), task.source.strides()[0]),
+            true => (Image::in_place(&task.source, tiling, &output_band), task.source.strides()[0]),
             false => {
-                let size = tiling.copy_size(place.lines.len());
-                let image = copy_band(parallel, &task.source, tiling, &place, copy);
+                let size = tiling.copy_size(output_band.lines.len());
+                let image = copy_band(parallel, &task.source, tiling, &output_band, copy);
                 for more in 1..count {
-                    let place =
-                        Place { sample: sample + more, lines: place.lines.clone(), ..place };
+                    let output_band =
+                        OutputBand { sample: sample + more, lines: output_band.lines.clone(), ..output_band };
                     let copy = Address(copy.at((more * size) as isize));
-                    copy_band(parallel, &task.source, tiling, &place, copy);
+                    copy_band(parallel, &task.source, tiling, &output_band, copy);
                 }
                 (image, size as isize)
             }
@@ -183,15 +183,15 @@ pub fn product(parallel: &dyn Parallel, task: &Task<'_>, tiling: &Tiling, scratc
         let weights = Address(packed.wrapping_add(group * tiling.group_size()));
         match tiling.has_short_lines() {
             true => {
-                narrow_band(parallel, task, tiling, &place, (&image, count, apart), weights);
+                narrow_band(parallel, task, tiling, &output_band, (&image, count, apart), weights);
             }
-            false => one_band(parallel, task, tiling, &place, &image, weights),
+            false => one_band(parallel, task, tiling, &output_band, &image, weights),
         }
     }
 }
 
-/// Which part of an output is made.
-pub struct Place {
+/// Lines of the output that are computed together.
+pub struct OutputBand {
     pub sample: usize,
     pub group: usize,
     /// The position along the first axis.
@@ -249,13 +249,13 @@ impl Image {
     }
 
     /// Windows over a source that is read in place.
-    pub fn in_place(source: &View<'_>, tiling: &Tiling, place: &Place) -> Image {
+    pub fn in_place(source: &View<'_>, tiling: &Tiling, output_band: &OutputBand) -> Image {
         let strides = source.strides();
         let [deep, high, wide] = tiling.axes;
-        let offset = place.sample as isize * strides[0]
-            + place.group as isize * strides[1]
-            + deep.at(place.d) * strides[3]
-            + high.at(place.lines.start) * strides[4]
+        let offset = output_band.sample as isize * strides[0]
+            + output_band.group as isize * strides[1]
+            + deep.at(output_band.d) * strides[3]
+            + high.at(output_band.lines.start) * strides[4]
             + wide.at(0) * strides[5];
         let first = source.first().cast::<f32>().wrapping_offset(offset).cast_mut();
         let apart = [0, 1, 2].map(|at| tiling.axes[at].tap_step * strides[3 + at]);
@@ -268,14 +268,14 @@ pub fn copy_band(
     parallel: &dyn Parallel,
     source: &View<'_>,
     tiling: &Tiling,
-    place: &Place,
+    output_band: &OutputBand,
     into: Address,
 ) -> Image {
     let [deep, high, wide] = tiling.axes;
-    let (lines, pitch) = tiling.copied(place.lines.len());
+    let (lines, pitch) = tiling.copied(output_band.lines.len());
     let planes = tiling.inputs * deep.taps;
     let low = [1, 2].map(|at| reach(&tiling.axes[at]).0);
-    let top = high.at(place.lines.start) + low[0];
+    let top = high.at(output_band.lines.start) + low[0];
     let least = (1 << 15) / (lines * pitch).max(1);
     split(parallel, planes, 1, least.max(1), |planes| {
         for plane in planes {
@@ -285,10 +285,10 @@ pub fn copy_band(
                 std::slice::from_raw_parts_mut(first, lines * pitch)
             };
             let (input, z) = (plane / deep.taps, plane % deep.taps);
-            let d = deep.at(place.d) + z as isize * deep.tap_step;
+            let d = deep.at(output_band.d) + z as isize * deep.tap_step;
             copy_plane(
                 source,
-                [place.sample as isize, place.group as isize, input as isize, d],
+                [output_band.sample as isize, output_band.group as isize, input as isize, d],
                 (top, wide.first + low[1]),
                 into,
                 pitch,
@@ -371,18 +371,18 @@ fn one_band(
     parallel: &dyn Parallel,
     task: &Task<'_>,
     tiling: &Tiling,
-    place: &Place,
+    output_band: &OutputBand,
     image: &Image,
     weights: Address,
 ) {
     let (width, depth, blocks) = (tiling.positions[3], tiling.depth(), tiling.blocks());
     let segments = width.div_ceil(SEGMENT);
-    let chunks = place.lines.len() * segments;
+    let chunks = output_band.lines.len() * segments;
     let is_large = tiling.inputs * chunks * width.div_ceil(segments) > BAND;
     let strides = task.out.strides();
-    let start = place.sample as isize * strides[0]
-        + place.group as isize * strides[1]
-        + place.d as isize * strides[3];
+    let start = output_band.sample as isize * strides[0]
+        + output_band.group as isize * strides[1]
+        + output_band.d as isize * strides[3];
     let workers = super::workers(chunks * blocks, tiling.work());
     let none = ViewMut::over(&[], Layout::contiguous(crate::DType::Float, &[0]));
     let none = none.expect("no elements");
@@ -396,7 +396,7 @@ fn one_band(
         let channel = block * BLOCK;
         let offset = start
             + channel as isize * strides[2]
-            + (place.lines.start + line) as isize * strides[4]
+            + (output_band.lines.start + line) as isize * strides[4]
             + from as isize * strides[5];
         let step = tiling.axes[2].step;
         let source = image.first.at(line as isize * image.line + from as isize * step);
@@ -409,7 +409,7 @@ fn one_band(
             channel: image.channel,
             offsets: &image.offsets[..image.count],
         };
-        let bias = super::biases(task, place.group, channel);
+        let bias = super::biases(task, output_band.group, channel);
         let channels = (tiling.outputs - channel).min(BLOCK);
         let target = Target { out: &task.out, offset, channels, bias };
         // SAFETY: every tap of these positions is inside the image, the block has these weights, and the positions of its channels

@@ -3,7 +3,7 @@
 //! Gradients of the output are packed by blocks of channels, then positions. A tile of sums has a few weights of one block of channels, in
 //! registers while positions pass by; tiles are added up over regions of positions, in an order that follows from the sizes alone.
 
-use super::by_channels::{Address, Image, Tiling, Place, copy_band};
+use super::by_channels::{Address, Image, Tiling, OutputBand, copy_band};
 use super::by_channels_filter_tile::FilterTile;
 use super::by_channels_tile::{BLOCK, WIDTH, pack};
 use super::{Axis, elements, is_aligned_f32, positions, for_each_unit, take, taps};
@@ -147,15 +147,15 @@ fn image(
     copies: *mut f32,
 ) -> (Image, isize) {
     let tiling = &filter.tiling;
-    let place = |sample| Place { sample, group, d, lines: lines.clone() };
+    let output_band = |sample| OutputBand { sample, group, d, lines: lines.clone() };
     if tiling.band.is_none() {
-        let image = Image::in_place(source, tiling, &place(samples.start));
+        let image = Image::in_place(source, tiling, &output_band(samples.start));
         return (image, source.strides()[0]);
     }
     let size = tiling.copy_size(lines.len());
     let mut images = samples.clone().map(|sample| {
         let into = copies.wrapping_add((sample - samples.start) * size);
-        copy_band(parallel, source, tiling, &place(sample), Address(into))
+        copy_band(parallel, source, tiling, &output_band(sample), Address(into))
     });
     let first = images.next().expect("a sample");
     images.for_each(drop);

@@ -1,6 +1,6 @@
 //! Convolutions whose vectors have output channels, over lines that are too short for a tile of sums each.
 
-use super::by_channels::{Address, Image, Tiling, Place};
+use super::by_channels::{Address, Image, Tiling, OutputBand};
 use super::by_channels_tile::{BLOCK, MAX_POSITIONS, Sums, Target, Tile, WIDTH};
 use super::{Task, for_each_unit};
 use crate::parallel::Parallel;
@@ -18,16 +18,16 @@ pub fn narrow_band(
     parallel: &dyn Parallel,
     task: &Task<'_>,
     tiling: &Tiling,
-    place: &Place,
+    output_band: &OutputBand,
     (image, samples, apart): (&Image, usize, isize),
     weights: Address,
 ) {
     let (width, depth, blocks) = (tiling.positions[3], tiling.depth(), tiling.blocks());
-    let (lines, strides) = (place.lines.len(), task.out.strides());
+    let (lines, strides) = (output_band.lines.len(), task.out.strides());
     let (all, lines_of_tile) = (samples * lines, (MAX_POSITIONS / width).min(LINES));
     let tiles = all.div_ceil(lines_of_tile);
     let runs = tiles.div_ceil(TILES);
-    let start = place.group as isize * strides[1] + place.d as isize * strides[3];
+    let start = output_band.group as isize * strides[1] + output_band.d as isize * strides[3];
     let workers = super::workers(runs * blocks, tiling.work());
     let none = ViewMut::over(&[], Layout::contiguous(DType::Float, &[0]));
     let none = none.expect("no elements");
@@ -43,8 +43,8 @@ pub fn narrow_band(
                 let (sample, line) = ((line / lines) as isize, (line % lines) as isize);
                 from[number][at] = sample * apart + line * image.line;
                 for x in 0..width {
-                    to[number][at * width + x] = (place.sample as isize + sample) * strides[0]
-                        + (place.lines.start as isize + line) * strides[4]
+                    to[number][at * width + x] = (output_band.sample as isize + sample) * strides[0]
+                        + (output_band.lines.start as isize + line) * strides[4]
                         + x as isize * strides[5];
                 }
             }
@@ -67,7 +67,7 @@ pub fn narrow_band(
                 unsafe { tile.add_lines(width, from, &mut sums[number]) };
             }
         }
-        let bias = super::biases(task, place.group, channel);
+        let bias = super::biases(task, output_band.group, channel);
         let channels = (tiling.outputs - channel).min(BLOCK);
         let offset = start + channel as isize * strides[2];
         let target = Target { out: &task.out, offset, channels, bias };
