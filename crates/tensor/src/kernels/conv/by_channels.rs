@@ -1,18 +1,18 @@
-//! Convolutions of groups with many output channels: a vector has channels, and the elements of the source are read where they lie.
+//! Convolutions vectorised over output channels, for groups with many of them; the source is read in place.
 //!
 //! Weights are packed by blocks of output channels, then input channels and taps, so that each is read once in order. A tile of sums
 //! has a few positions along the last axis and one block of channels, in registers from the first product to the last. Where windows reach
-//! beyond the source, or its elements are no `f32`, a band of it is copied first, with zeros around it.
+//! beyond the source, or its elements are not `f32`, a band of it is copied first, with zeros around it.
 
-use super::by_channels_short::narrow_band;
+use super::by_channels_short::convolve_short_lines;
 use super::by_channels_tile::{BLOCK, Target, Tile, WIDTH, pack};
 use super::{Axis, Task, clear, elements, is_aligned_f32, positions, for_each_unit, take, taps};
 use crate::parallel::{Parallel, split};
 use crate::{Layout, View, ViewMut};
 use std::ops::Range;
 
-/// Elements that a band of the source has at most, unless one line takes more; beyond that, all channels are made of a few
-/// positions before the next ones.
+/// Elements of a band of the source, at most, unless one line takes more; beyond that, all channels of a few positions are
+/// computed before the next positions.
 const BAND: usize = 160 * 1024;
 /// Positions that repay the packing of weights, at least.
 const MIN_POSITIONS: usize = 32;
@@ -23,7 +23,7 @@ const MIN_LINE: usize = 12;
 /// Taps of a window, at most.
 const MAX_TAPS: usize = 128;
 
-/// How a convolution is made.
+/// How a convolution is split into tiles.
 #[derive(Clone, Copy)]
 pub struct Tiling {
     pub groups: usize,
@@ -33,25 +33,25 @@ pub struct Tiling {
     pub inputs: usize,
     pub axes: [Axis; 3],
     pub positions: [usize; 4],
-    /// Lines that are made from one copy; none where the source is read in place.
+    /// Output lines that are computed from one copy of the source; `None` where it is read in place.
     pub band: Option<usize>,
-    /// Samples that are made together: more than one where each has few positions.
-    bunch: usize,
+    /// Samples that are computed together: more than one where each has few positions.
+    samples_at_once: usize,
 }
 
-/// The least that a tap adds to the place of the first one, and how many places taps span.
+/// The smallest offset of a tap from the first one, and how many positions of the source the taps span.
 fn reach(axis: &Axis) -> (isize, usize) {
     let last = (axis.taps as isize - 1) * axis.tap_step;
     (last.min(0), last.unsigned_abs() + 1)
 }
 
-/// Places of the source that `count` windows span.
+/// Positions of the source that `count` windows span.
 fn spanned(axis: &Axis, count: usize) -> usize {
     (count - 1) * axis.step as usize + reach(axis).1
 }
 
 impl Tiling {
-    /// For tensors laid out so; `None` where the processor lacks AVX-512, or the convolution is better made otherwise.
+    /// For tensors laid out so; `None` where the processor lacks AVX-512, or another method is faster.
     pub fn new(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> Option<Tiling> {
         let enough = positions(out).iter().product::<usize>() >= MIN_POSITIONS && axes[2].step <= 2;
         enough.then(|| Tiling::over(out, source, axes)).flatten()
@@ -88,10 +88,10 @@ impl Tiling {
                 Some(positions[2].div_ceil(positions[2].div_ceil(band)))
             }
         };
-        let mut tiling = Tiling { groups, outputs, inputs, axes: *axes, positions, band, bunch: 1 };
+        let mut tiling = Tiling { groups, outputs, inputs, axes: *axes, positions, band, samples_at_once: 1 };
         if tiling.has_short_lines() && band.is_none_or(|band| band == positions[2]) {
             let fitting = BAND / tiling.copy_size(positions[2]).max(inputs * positions[2]).max(1);
-            tiling.bunch = fitting.clamp(1, positions[0]);
+            tiling.samples_at_once = fitting.clamp(1, positions[0]);
         }
         Some(tiling)
     }
@@ -101,7 +101,7 @@ impl Tiling {
         self.positions[3] < MIN_LINE
     }
 
-    /// Products of one element.
+    /// Products that are summed for one element.
     pub fn depth(&self) -> usize {
         self.inputs * taps(&self.axes)
     }
@@ -111,7 +111,7 @@ impl Tiling {
         self.outputs.div_ceil(BLOCK)
     }
 
-    /// Channels of a block, with those that are only there to fill a vector.
+    /// Channels of a block, rounded up to whole vectors.
     pub fn wide(&self, block: usize) -> usize {
         (self.outputs - block * BLOCK).min(BLOCK).next_multiple_of(WIDTH)
     }
@@ -125,7 +125,7 @@ impl Tiling {
         self.groups * self.group_size()
     }
 
-    /// Lines and places of a copied line.
+    /// Lines of a copy, and positions of each.
     fn copied(&self, band: usize) -> (usize, usize) {
         (spanned(&self.axes[1], band), spanned(&self.axes[2], self.positions[3]))
     }
@@ -138,7 +138,7 @@ impl Tiling {
 
     /// Elements of scratch: packed weights, then a band of the source.
     pub fn scratch_size(&self) -> usize {
-        self.packed_size() + self.bunch * self.copy_size(self.band.unwrap_or(1))
+        self.packed_size() + self.samples_at_once * self.copy_size(self.band.unwrap_or(1))
     }
 
     /// Multiply-adds in all.
@@ -155,18 +155,18 @@ pub fn product(parallel: &dyn Parallel, task: &Task<'_>, tiling: &Tiling, scratc
     pack_weights(parallel, task, tiling, &scratch);
     let [samples, depth, height, _] = tiling.positions;
     let band = tiling.band.unwrap_or(height);
-    // In place, taps lie as the source does; in a copy, by input channel, tap along the first axis, line and place.
+    // In place, taps have the source's strides; a copy is by input channel, tap along the first axis, line and position.
     let in_place = tiling.band.is_none();
     let copy = Address(packed.wrapping_add(tiling.packed_size()));
-    let bunches = samples.div_ceil(tiling.bunch);
-    for unit in 0..bunches * tiling.groups * depth * height.div_ceil(band) {
+    let sample_chunks = samples.div_ceil(tiling.samples_at_once);
+    for unit in 0..sample_chunks * tiling.groups * depth * height.div_ceil(band) {
         let (start, rest) = (unit % height.div_ceil(band) * band, unit / height.div_ceil(band));
         let (d, rest) = (rest % depth, rest / depth);
-        let (group, sample) = (rest % tiling.groups, rest / tiling.groups * tiling.bunch);
+        let (group, sample) = (rest % tiling.groups, rest / tiling.groups * tiling.samples_at_once);
         let lines = start..(start + band).min(height);
-        let count = tiling.bunch.min(samples - sample);
+        let count = tiling.samples_at_once.min(samples - sample);
         let output_band = OutputBand { sample, group, d, lines };
-        let (image, apart) = match in_place {
+        let (image, sample_stride) = match in_place {
             true => (Image::in_place(&task.source, tiling, &output_band), task.source.strides()[0]),
             false => {
                 let size = tiling.copy_size(output_band.lines.len());
@@ -183,9 +183,9 @@ pub fn product(parallel: &dyn Parallel, task: &Task<'_>, tiling: &Tiling, scratc
         let weights = Address(packed.wrapping_add(group * tiling.group_size()));
         match tiling.has_short_lines() {
             true => {
-                narrow_band(parallel, task, tiling, &output_band, (&image, count, apart), weights);
+                convolve_short_lines(parallel, task, tiling, &output_band, (&image, count, sample_stride), weights);
             }
-            false => one_band(parallel, task, tiling, &output_band, &image, weights),
+            false => convolve_band(parallel, task, tiling, &output_band, &image, weights),
         }
     }
 }
@@ -199,7 +199,7 @@ pub struct OutputBand {
     pub lines: Range<usize>,
 }
 
-/// Where windows find their elements.
+/// The elements that windows cover.
 pub struct Image {
     /// The element that a tap of offset 0 covers at the first position.
     pub first: Address,
@@ -217,30 +217,30 @@ pub struct Image {
 #[derive(Clone, Copy)]
 pub struct Address(pub *mut f32);
 
-// SAFETY: an address; who writes keeps to elements of its own.
+// SAFETY: an address; each thread writes only elements of its own.
 unsafe impl Sync for Address {}
 
 impl Address {
-    /// So many elements on.
+    /// The address `offset` elements on.
     pub fn at(&self, offset: isize) -> *mut f32 {
         self.0.wrapping_offset(offset)
     }
 }
 
 impl Image {
-    /// Taps whose steps along each axis lie so far apart.
+    /// An image whose taps are `tap_strides` elements apart along each axis.
     fn new(
         first: *mut f32,
         channel: isize,
         line: isize,
         axes: &[Axis; 3],
-        apart: [isize; 3],
+        tap_strides: [isize; 3],
     ) -> Image {
         let (mut offsets, mut count) = ([0; MAX_TAPS], 0);
         for z in 0..axes[0].taps as isize {
             for y in 0..axes[1].taps as isize {
                 for x in 0..axes[2].taps as isize {
-                    offsets[count] = z * apart[0] + y * apart[1] + x * apart[2];
+                    offsets[count] = z * tap_strides[0] + y * tap_strides[1] + x * tap_strides[2];
                     count += 1;
                 }
             }
@@ -258,8 +258,8 @@ impl Image {
             + high.at(output_band.lines.start) * strides[4]
             + wide.at(0) * strides[5];
         let first = source.first().cast::<f32>().wrapping_offset(offset).cast_mut();
-        let apart = [0, 1, 2].map(|at| tiling.axes[at].tap_step * strides[3 + at]);
-        Image::new(first, strides[2], high.step * strides[4], &tiling.axes, apart)
+        let tap_strides = [0, 1, 2].map(|at| tiling.axes[at].tap_step * strides[3 + at]);
+        Image::new(first, strides[2], high.step * strides[4], &tiling.axes, tap_strides)
     }
 }
 
@@ -297,12 +297,12 @@ pub fn copy_band(
     });
     let line = pitch as isize;
     let first = into.at(-low[0] * line - low[1]);
-    let apart = [(lines * pitch) as isize, high.tap_step * line, wide.tap_step];
+    let tap_strides = [(lines * pitch) as isize, high.tap_step * line, wide.tap_step];
     let channel = (deep.taps * lines * pitch) as isize;
-    Image::new(first, channel, high.step * line, &tiling.axes, apart)
+    Image::new(first, channel, high.step * line, &tiling.axes, tap_strides)
 }
 
-/// Copies lines of one plane of the source from line `top` and place `left` on, which may be outside.
+/// Copies lines of one plane of the source from line `top` and position `left` on, which may be outside.
 fn copy_plane(
     source: &View<'_>,
     at: [isize; 4],
@@ -324,7 +324,7 @@ fn copy_plane(
         clear(&mut line[..low]);
         clear(&mut line[end..]);
         let offset = part + h * strides[4] + (left + low as isize) * strides[5];
-        // SAFETY: every place is inside the source, which nobody writes.
+        // SAFETY: every position is inside the source, which nobody writes.
         unsafe { take(source, is_aligned_f32, offset, strides[5], &mut line[low..end]) };
     }
 }
@@ -366,8 +366,8 @@ fn pack_weights(parallel: &dyn Parallel, task: &Task<'_>, tiling: &Tiling, scrat
     });
 }
 
-/// Makes the lines of a band from its image and the packed weights of its group.
-fn one_band(
+/// Computes the lines of a band from its image and the packed weights of its group.
+fn convolve_band(
     parallel: &dyn Parallel,
     task: &Task<'_>,
     tiling: &Tiling,
@@ -414,6 +414,6 @@ fn one_band(
         let target = Target { out: &task.out, offset, channels, bias };
         // SAFETY: every tap of these positions is inside the image, the block has these weights, and the positions of its channels
         // belong to the output and to this unit alone.
-        unsafe { tile.line(end - from, &target) };
+        unsafe { tile.convolve_line(end - from, &target) };
     });
 }

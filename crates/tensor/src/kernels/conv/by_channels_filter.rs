@@ -1,4 +1,4 @@
-//! Gradients of weights with many output channels: a vector has channels, and the elements of the source are read where they lie.
+//! Gradients of weights, vectorised over output channels, for groups with many of them; the source is read in place.
 //!
 //! Gradients of the output are packed by blocks of channels, then positions. A tile of sums has a few weights of one block of channels, in
 //! registers while positions pass by; tiles are added up over regions of positions, in an order that follows from the sizes alone.
@@ -21,7 +21,7 @@ const COPIES: usize = 512 * 1024;
 /// Positions that repay the packing, at least.
 const MIN_POSITIONS: usize = 16;
 
-/// How the gradient of weights is made.
+/// How the gradient of weights is split into regions.
 #[derive(Clone, Copy)]
 pub struct Filter {
     tiling: Tiling,
@@ -33,7 +33,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// For tensors laid out so; `None` where the processor lacks AVX-512, or gradients are better made otherwise.
+    /// For tensors laid out so; `None` where the processor lacks AVX-512, or another method is faster.
     pub fn new(source: &Layout, grad: &Layout, axes: &[Axis; 3]) -> Option<Filter> {
         let [samples, depth, height, width] = positions(grad);
         if samples * depth * height * width < MIN_POSITIONS {
@@ -75,7 +75,7 @@ impl Filter {
     }
 }
 
-/// What is summed in one go.
+/// Positions whose products are summed together.
 struct Region {
     samples: Range<usize>,
     group: usize,

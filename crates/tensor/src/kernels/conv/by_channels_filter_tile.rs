@@ -1,4 +1,4 @@
-//! The innermost loops of gradients of weights whose vectors have output channels, with AVX-512.
+//! The innermost loops of the gradients of weights vectorised over output channels, with AVX-512.
 
 use super::by_channels_tile::runs_here;
 
@@ -12,11 +12,11 @@ pub struct FilterTile<'a> {
     pub source: *const f32,
     /// The offset of each row; at most [`FilterTile::ROWS`].
     pub rows: &'a [isize],
-    /// How many samples, and what is between them.
+    /// How many samples, and their stride.
     pub samples: (usize, isize),
-    /// How many lines, and what is between them.
+    /// How many lines, and their stride.
     pub lines: (usize, isize),
-    /// How many positions along a line, and what is between them.
+    /// How many positions along a line, and their stride.
     pub places: (usize, isize),
     /// The first sum.
     pub sums: *mut f32,
@@ -30,7 +30,7 @@ impl FilterTile<'_> {
     /// Rows that are summed together, at most.
     pub const ROWS: usize = 14;
 
-    /// Makes the sums.
+    /// Computes the sums.
     ///
     /// # Safety
     /// Gradients and covered elements are there, and the sums are of this thread alone.

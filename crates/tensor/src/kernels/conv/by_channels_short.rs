@@ -1,4 +1,4 @@
-//! Convolutions whose vectors have output channels, over lines that are too short for a tile of sums each.
+//! Convolutions vectorised over output channels, for output lines too short to fill a register tile each.
 
 use super::by_channels::{Address, Image, Tiling, OutputBand};
 use super::by_channels_tile::{BLOCK, MAX_POSITIONS, Sums, Target, Tile, WIDTH};
@@ -7,24 +7,25 @@ use crate::parallel::Parallel;
 use crate::{DType, Layout, ViewMut};
 
 /// Lines of a tile, at most.
-const LINES: usize = 6;
+const MAX_LINES: usize = 6;
 /// Tiles whose sums one unit of work keeps: they share the weights while those are in the cache.
 const TILES: usize = 12;
 /// Weights that are multiplied with every tile before the next ones.
 const CHUNK: usize = 8 * 1024;
 
-/// Makes the short lines of a few samples, which lie `apart` from each other in the image: a tile has positions of several lines.
-pub fn narrow_band(
+/// Computes the short output lines of a few samples, which are `sample_stride` apart in the image: a tile has positions of
+/// several lines.
+pub fn convolve_short_lines(
     parallel: &dyn Parallel,
     task: &Task<'_>,
     tiling: &Tiling,
     output_band: &OutputBand,
-    (image, samples, apart): (&Image, usize, isize),
+    (image, samples, sample_stride): (&Image, usize, isize),
     weights: Address,
 ) {
     let (width, depth, blocks) = (tiling.positions[3], tiling.depth(), tiling.blocks());
     let (lines, strides) = (output_band.lines.len(), task.out.strides());
-    let (all, lines_of_tile) = (samples * lines, (MAX_POSITIONS / width).min(LINES));
+    let (all, lines_of_tile) = (samples * lines, (MAX_POSITIONS / width).min(MAX_LINES));
     let tiles = all.div_ceil(lines_of_tile);
     let runs = tiles.div_ceil(TILES);
     let start = output_band.group as isize * strides[1] + output_band.d as isize * strides[3];
@@ -37,11 +38,11 @@ pub fn narrow_band(
         let (channel, wide) = (block * BLOCK, tiling.wide(block));
         let tiles_of_run = tiles * run / runs..tiles * (run + 1) / runs;
         let lines_of = |tile: usize| all * tile / tiles..all * (tile + 1) / tiles;
-        let (mut from, mut to) = ([[0; LINES]; TILES], [[0; MAX_POSITIONS]; TILES]);
+        let (mut from, mut to) = ([[0; MAX_LINES]; TILES], [[0; MAX_POSITIONS]; TILES]);
         for (number, tile) in tiles_of_run.clone().enumerate() {
             for (at, line) in lines_of(tile).enumerate() {
                 let (sample, line) = ((line / lines) as isize, (line % lines) as isize);
-                from[number][at] = sample * apart + line * image.line;
+                from[number][at] = sample * sample_stride + line * image.line;
                 for x in 0..width {
                     to[number][at * width + x] = (output_band.sample as isize + sample) * strides[0]
                         + (output_band.lines.start as isize + line) * strides[4]

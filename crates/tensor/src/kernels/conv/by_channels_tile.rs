@@ -1,4 +1,4 @@
-//! The innermost loops of convolutions whose vectors have output channels, with AVX-512.
+//! The innermost loops of convolutions vectorised over output channels, with AVX-512.
 
 use super::is_aligned_f32;
 use crate::ViewMut;
@@ -11,7 +11,7 @@ pub const BLOCK: usize = 2 * WIDTH;
 /// Positions that are summed together, at most.
 pub const MAX_POSITIONS: usize = 14;
 
-/// What sums are made of: packed weights by input channel, tap and output channel, and the elements that taps cover.
+/// The operands of a tile of sums: packed weights by input channel, tap and output channel, and the elements that taps cover.
 pub struct Tile<'a> {
     /// The first weight.
     pub weights: *const f32,
@@ -74,11 +74,11 @@ pub unsafe fn pack(
 }
 
 impl Tile<'_> {
-    /// Makes `count` positions of a line.
+    /// Computes `count` positions of a line.
     ///
     /// # Safety
     /// Weights and covered elements are there, and the positions of these channels belong to the output and to this thread alone.
-    pub unsafe fn line(&self, count: usize, target: &Target<'_>) {
+    pub unsafe fn convolve_line(&self, count: usize, target: &Target<'_>) {
         assert!(runs_here(), "this processor lacks AVX-512");
         #[cfg(target_arch = "x86_64")]
         {
@@ -86,7 +86,7 @@ impl Tile<'_> {
             for at in 0..tiles {
                 let (first, end) = (count * at / tiles, count * (at + 1) / tiles);
                 // SAFETY: as the caller guarantees; this processor has the features.
-                unsafe { avx512::one(self, first, end - first, target) };
+                unsafe { avx512::convolve(self, first, end - first, target) };
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -116,7 +116,7 @@ impl Tile<'_> {
 }
 
 impl Target<'_> {
-    /// Stores sums of positions anywhere, given where they go.
+    /// Stores the sums of positions at the offsets `to`.
     ///
     /// # Safety
     /// The positions of these channels belong to the output and to this thread alone.
@@ -154,9 +154,9 @@ mod avx512 {
         _mm512_unpackhi_ps, _mm512_unpacklo_pd, _mm512_unpacklo_ps,
     };
 
-    /// Makes a few positions from `first` on, and stores them.
+    /// Computes a few positions from `first` on, and stores them.
     #[target_feature(enable = "avx512f")]
-    pub unsafe fn one(tile: &Tile<'_>, first: usize, count: usize, target: &Target<'_>) {
+    pub unsafe fn convolve(tile: &Tile<'_>, first: usize, count: usize, target: &Target<'_>) {
         let mut sums: Sums = [[0.0; BLOCK]; WIDTH];
         let source = tile.source.wrapping_add(first * tile.step);
         macro_rules! by_count {
@@ -316,7 +316,7 @@ mod avx512 {
                     rows.iter_mut().for_each(|row| *row = _mm512_add_ps(*row, bias));
                 }
             }
-            let lines = turned(rows);
+            let lines = transposed(rows);
             for (at, line) in lines.iter().enumerate().take(target.channels - from) {
                 let offset =
                     target.offset + (from + at) as isize * strides[2] + first as isize * strides[5];
@@ -355,17 +355,17 @@ mod avx512 {
                     let from = from.wrapping_offset(row as isize * stride).wrapping_add(start);
                     *line = _mm512_maskz_loadu_ps(mask, from);
                 }
-                for (at, column) in turned(lines).iter().enumerate().take(count) {
+                for (at, column) in transposed(lines).iter().enumerate().take(count) {
                     _mm512_storeu_ps(to.add((start + at) * wide), *column);
                 }
             }
         }
     }
 
-    /// Columns of a square as lines.
+    /// The transpose of a square of vectors.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn turned(lines: [__m512; WIDTH]) -> [__m512; WIDTH] {
+    fn transposed(lines: [__m512; WIDTH]) -> [__m512; WIDTH] {
         let zero = _mm512_setzero_ps();
         let (mut fours, mut columns) = ([zero; WIDTH], [zero; WIDTH]);
         let low =
