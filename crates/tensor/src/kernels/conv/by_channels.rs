@@ -112,7 +112,7 @@ impl Tiling {
     }
 
     /// Channels of a block, rounded up to whole vectors.
-    pub fn wide(&self, block: usize) -> usize {
+    pub fn padded_channels(&self, block: usize) -> usize {
         (self.outputs - block * BLOCK).min(BLOCK).next_multiple_of(WIDTH)
     }
 
@@ -346,19 +346,19 @@ fn pack_weights(parallel: &dyn Parallel, task: &Task<'_>, tiling: &Tiling, scrat
             let offset = group as isize * strides[0] + channel as isize * strides[1];
             let from = task.weights.first().cast::<f32>().wrapping_offset(offset);
             let to = into.at((group * tiling.group_size() + channel * depth) as isize);
-            let (rows, wide) = ((tiling.outputs - channel).min(BLOCK), tiling.wide(block));
+            let (rows, padded_channels) = ((tiling.outputs - channel).min(BLOCK), tiling.padded_channels(block));
             for line in 0..lines {
                 let from = from.wrapping_offset(line as isize * strides[2]);
                 // SAFETY: the weights of these channels, `length` in a line; the packed block is of this call alone.
                 unsafe {
-                    let to = to.add(line * length * wide);
+                    let to = to.add(line * length * padded_channels);
                     match length == 1 && strides[1] == 1 {
                         true => {
                             let (from, bytes) = (from.cast::<u8>(), rows * size_of::<f32>());
                             std::ptr::copy_nonoverlapping(from, to.cast::<u8>(), bytes);
-                            std::slice::from_raw_parts_mut(to.add(rows), wide - rows).fill(0.0);
+                            std::slice::from_raw_parts_mut(to.add(rows), padded_channels - rows).fill(0.0);
                         }
-                        false => pack(from, strides[1], rows, length, to, wide),
+                        false => pack(from, strides[1], rows, length, to, padded_channels),
                     }
                 }
             }
@@ -402,7 +402,7 @@ fn convolve_band(
         let source = image.first.at(line as isize * image.line + from as isize * step);
         let tile = Tile {
             weights: weights.at((channel * depth) as isize),
-            wide: tiling.wide(block),
+            padded_channels: tiling.padded_channels(block),
             source,
             step: step as usize,
             inputs: tiling.inputs,

@@ -177,7 +177,7 @@ fn pack_gradients(
     split(parallel, tiling.blocks(), 1, least, |blocks| {
         for block in blocks {
             let channel = block * BLOCK;
-            let (rows, wide) = ((tiling.outputs - channel).min(BLOCK), tiling.wide(block));
+            let (rows, padded_channels) = ((tiling.outputs - channel).min(BLOCK), tiling.padded_channels(block));
             for line in 0..lines {
                 let (sample, at) = (line / region.lines.len(), line % region.lines.len());
                 let offset = (region.samples.start + sample) as isize * strides[0]
@@ -186,11 +186,11 @@ fn pack_gradients(
                     + region.d as isize * strides[3]
                     + (region.lines.start + at) as isize * strides[4]
                     + region.places.start as isize * strides[5];
-                let to = into.at((channel * count + line * width * wide) as isize);
+                let to = into.at((channel * count + line * width * padded_channels) as isize);
                 if is_aligned_f32 && strides[5] == 1 {
                     let from = grad.first().cast::<f32>().wrapping_offset(offset);
                     // SAFETY: lines of the gradients, which nobody writes; the block is of this call alone.
-                    unsafe { pack(from, strides[2], rows, width, to, wide) };
+                    unsafe { pack(from, strides[2], rows, width, to, padded_channels) };
                     continue;
                 }
                 let mut some = [[0f32; WIDTH]; BLOCK];
@@ -205,7 +205,7 @@ fn pack_gradients(
                     let from = some.as_ptr().cast::<f32>();
                     // SAFETY: the lines just loaded; the block is of this call alone.
                     unsafe {
-                        pack(from, WIDTH as isize, rows, length, to.add(start * wide), wide);
+                        pack(from, WIDTH as isize, rows, length, to.add(start * padded_channels), padded_channels);
                     }
                 }
             }
@@ -241,7 +241,7 @@ fn add_region(
         let channel = block * BLOCK;
         let tile = FilterTile {
             grads: packed.at((channel * region.count()) as isize),
-            wide: tiling.wide(block),
+            padded_channels: tiling.padded_channels(block),
             source: image.first.at(region.places.start as isize * step),
             rows: &offsets[..some.len()],
             samples: (region.samples.len(), *sample),

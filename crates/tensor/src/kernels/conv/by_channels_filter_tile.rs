@@ -7,7 +7,7 @@ pub struct FilterTile<'a> {
     /// The first gradient.
     pub grads: *const f32,
     /// Output channels of the packed gradients: one vector or two.
-    pub wide: usize,
+    pub padded_channels: usize,
     /// The element that a row of offset 0 covers at the first position, on any address.
     pub source: *const f32,
     /// The offset of each row; at most [`FilterTile::ROWS`].
@@ -68,7 +68,7 @@ mod avx512 {
         }
         // SAFETY: as the caller guarantees.
         unsafe {
-            match tile.wide / WIDTH {
+            match tile.padded_channels / WIDTH {
                 1 => by_rows!(1: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
                 _ => by_rows!(2: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
             }

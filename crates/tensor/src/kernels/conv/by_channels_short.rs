@@ -35,7 +35,7 @@ pub fn convolve_short_lines(
     let some_inputs = (CHUNK / (image.count * BLOCK)).max(1);
     for_each_unit(parallel, runs * blocks, (workers, 0, 0), &none, |unit, _| {
         let (block, run) = (unit / runs, unit % runs);
-        let (channel, wide) = (block * BLOCK, tiling.wide(block));
+        let (channel, padded_channels) = (block * BLOCK, tiling.padded_channels(block));
         let tiles_of_run = tiles * run / runs..tiles * (run + 1) / runs;
         let lines_of = |tile: usize| all * tile / tiles..all * (tile + 1) / tiles;
         let (mut from, mut to) = ([[0; MAX_LINES]; TILES], [[0; MAX_POSITIONS]; TILES]);
@@ -52,10 +52,10 @@ pub fn convolve_short_lines(
         }
         let mut sums: [Sums; TILES] = [[[0.0; BLOCK]; WIDTH]; TILES];
         for first in (0..tiling.inputs).step_by(some_inputs) {
-            let done = channel * depth + first * image.count * wide;
+            let done = channel * depth + first * image.count * padded_channels;
             let tile = Tile {
                 weights: weights.at(done as isize),
-                wide,
+                padded_channels,
                 source: image.first.at(first as isize * image.channel),
                 step: tiling.axes[2].step as usize,
                 inputs: some_inputs.min(tiling.inputs - first),

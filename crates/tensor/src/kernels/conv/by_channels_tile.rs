@@ -16,7 +16,7 @@ pub struct Tile<'a> {
     /// The first weight.
     pub weights: *const f32,
     /// Output channels of the packed weights: one vector or two.
-    pub wide: usize,
+    pub padded_channels: usize,
     /// The element that a tap of offset 0 covers at the first position, on any address.
     pub source: *const f32,
     /// Between neighbouring positions: 1 or 2.
@@ -49,7 +49,7 @@ pub fn runs_here() -> bool {
     false
 }
 
-/// Packs `rows` lines of `depth` weights, `stride` apart, as `depth` lines of `wide`; what is beyond them is zero.
+/// Packs `rows` lines of `depth` weights, `stride` apart, as `depth` lines of `padded_channels`; what is beyond them is zero.
 ///
 /// # Safety
 /// All are there; nobody else touches the packed ones.
@@ -59,18 +59,18 @@ pub unsafe fn pack(
     rows: usize,
     depth: usize,
     to: *mut f32,
-    wide: usize,
+    padded_channels: usize,
 ) {
     assert!(runs_here(), "this processor lacks AVX-512");
     #[cfg(target_arch = "x86_64")]
-    for first in (0..wide).step_by(WIDTH) {
+    for first in (0..padded_channels).step_by(WIDTH) {
         let rows = rows.saturating_sub(first).min(WIDTH);
         let from = from.wrapping_offset(first as isize * stride);
         // SAFETY: as the caller guarantees; this processor has the features.
-        unsafe { avx512::pack(from, stride, rows, depth, to.add(first), wide) };
+        unsafe { avx512::pack(from, stride, rows, depth, to.add(first), padded_channels) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (from, stride, rows, depth, to, wide);
+    let _ = (from, stride, rows, depth, to, padded_channels);
 }
 
 impl Tile<'_> {
@@ -169,7 +169,7 @@ mod avx512 {
         }
         // SAFETY: as the caller guarantees.
         unsafe {
-            match (tile.wide / WIDTH, tile.step) {
+            match (tile.padded_channels / WIDTH, tile.step) {
                 (1, 1) => by_count!(1, 1: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
                 (1, _) => by_count!(1, 2: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
                 (_, 1) => by_count!(2, 1: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
@@ -197,7 +197,7 @@ mod avx512 {
         }
         // SAFETY: as the caller guarantees.
         unsafe {
-            match (tile.wide / WIDTH, tile.step) {
+            match (tile.padded_channels / WIDTH, tile.step) {
                 (1, 1) => by_lines!(1, 1),
                 (1, _) => by_lines!(1, 2),
                 (_, 1) => by_lines!(2, 1),
@@ -343,7 +343,7 @@ mod avx512 {
         rows: usize,
         depth: usize,
         to: *mut f32,
-        wide: usize,
+        padded_channels: usize,
     ) {
         for start in (0..depth).step_by(WIDTH) {
             let count = (depth - start).min(WIDTH);
@@ -356,7 +356,7 @@ mod avx512 {
                     *line = _mm512_maskz_loadu_ps(mask, from);
                 }
                 for (at, column) in transposed(lines).iter().enumerate().take(count) {
-                    _mm512_storeu_ps(to.add((start + at) * wide), *column);
+                    _mm512_storeu_ps(to.add((start + at) * padded_channels), *column);
                 }
             }
         }
