@@ -94,7 +94,7 @@ impl Tiling {
 }
 
 /// See [`super::convolve`].
-pub fn product(parallel: &dyn Parallel, task: &Task<'_>, scratch: ViewMut<'_>) {
+pub fn convolve(parallel: &dyn Parallel, task: &Task<'_>, scratch: ViewMut<'_>) {
     let tiling = Tiling::new(task.out.layout(), task.source.layout(), &task.axes);
     let columns = Columns::new(task.source, task.axes);
     let (first, second) = tiling.worker_size();

@@ -149,7 +149,7 @@ impl Tiling {
 }
 
 /// See [`super::convolve`].
-pub fn product(parallel: &dyn Parallel, task: &Task<'_>, tiling: &Tiling, scratch: ViewMut<'_>) {
+pub fn convolve(parallel: &dyn Parallel, task: &Task<'_>, tiling: &Tiling, scratch: ViewMut<'_>) {
     let (packed, have) = elements(&scratch);
     assert!(tiling.scratch_size() <= have, "{have} elements of scratch are too few");
     pack_weights(parallel, task, tiling, &scratch);

@@ -91,7 +91,7 @@ impl Region {
 }
 
 /// See [`super::weights_gradient`].
-pub fn product(
+pub fn weights_gradient(
     parallel: &dyn Parallel,
     out: &ViewMut<'_>,
     source: &View<'_>,

@@ -102,7 +102,7 @@ impl Tiling {
 }
 
 /// See [`super::weights_gradient`].
-pub fn product(
+pub fn weights_gradient(
     parallel: &dyn Parallel,
     out: &ViewMut<'_>,
     source: &View<'_>,

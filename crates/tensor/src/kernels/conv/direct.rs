@@ -34,7 +34,7 @@ pub fn scratch_size(planes: &Planes, out: &Layout, source: &Layout, axes: &[Axis
 }
 
 /// See [`super::convolve`].
-pub fn product(parallel: &dyn Parallel, task: &Task<'_>, planes: &Planes, scratch: ViewMut<'_>) {
+pub fn convolve(parallel: &dyn Parallel, task: &Task<'_>, planes: &Planes, scratch: ViewMut<'_>) {
     let (out, source) = (*task.out.layout(), *task.source.layout());
     let units = units(planes, &out);
     let workers = workers(units, work(&out, &source, &task.axes));

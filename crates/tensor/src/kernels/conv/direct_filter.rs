@@ -7,18 +7,18 @@ use crate::parallel::Parallel;
 use crate::{Layout, View, ViewMut};
 
 /// Output channels of a group, at most.
-const OUTPUTS: usize = 4;
-/// Products that are summed side by side; lines are read so far beyond their end.
+const MAX_OUTPUTS: usize = 4;
+/// Products that are summed side by side; lines may be read up to this far past their end.
 const WIDTH: usize = 8;
-/// Taps that are summed side by side, at most.
-const TOGETHER: usize = 9;
-/// Groups that give every thread work.
-const GROUPS: usize = 4;
+/// Taps that are summed in one pass over the lines, at most.
+const MAX_TAPS_PER_PASS: usize = 9;
+/// Groups that give every thread work, at least.
+const MIN_GROUPS: usize = 4;
 
-/// The planes for tensors laid out so; `None` where gradients are better made otherwise.
+/// The planes for tensors laid out so; `None` where another method is faster.
 pub fn planes(out: &Layout, source: &Layout, grad: &Layout, axes: &[Axis; 3]) -> Option<Planes> {
     let (groups, outputs, inputs) = (out.dims()[0], out.dims()[1], out.dims()[2]);
-    let few = groups >= GROUPS && outputs <= OUTPUTS && outputs * inputs <= 16;
+    let few = groups >= MIN_GROUPS && outputs <= MAX_OUTPUTS && outputs * inputs <= 16;
     few.then(|| Planes::new(grad, source, axes)).flatten()
 }
 
@@ -39,7 +39,7 @@ pub fn scratch_size(planes: &Planes, source: &Layout, grad: &Layout) -> usize {
 }
 
 /// See [`super::weights_gradient`].
-pub fn product(
+pub fn weights_gradient(
     parallel: &dyn Parallel,
     out: &ViewMut<'_>,
     source: &View<'_>,
@@ -123,13 +123,13 @@ struct Band<'a> {
 impl Band<'_> {
     /// Adds products to the sums of each tap.
     fn add_up(&self, offsets: &[usize], sums: &mut [[f32; WIDTH]]) {
-        let most = offsets.iter().max().copied().unwrap_or(0);
+        let max_offset = offsets.iter().max().copied().unwrap_or(0);
         let reach = (self.count - 1) * self.pitch + self.width + WIDTH;
-        assert!(most + reach <= self.buffer.len() || offsets.is_empty());
+        assert!(max_offset + reach <= self.buffer.len() || offsets.is_empty());
         assert!(self.count * self.width + WIDTH <= self.lines.len());
         assert!(crate::kernels::strip::runs_here(), "this processor lacks AVX2, FMA or F16C");
         // As many taps side by side as keep their sums in registers, so that none waits for the sum before.
-        let groups = offsets.len().div_ceil(TOGETHER);
+        let groups = offsets.len().div_ceil(MAX_TAPS_PER_PASS);
         for group in 0..groups {
             let range = offsets.len() * group / groups..offsets.len() * (group + 1) / groups;
             let (offsets, sums) = (&offsets[range.clone()], &mut sums[range]);
@@ -144,7 +144,7 @@ impl Band<'_> {
                     6 => self.add::<6>(offsets, sums),
                     7 => self.add::<7>(offsets, sums),
                     8 => self.add::<8>(offsets, sums),
-                    _ => self.add::<TOGETHER>(offsets, sums),
+                    _ => self.add::<MAX_TAPS_PER_PASS>(offsets, sums),
                 }
             }
         }
@@ -153,34 +153,34 @@ impl Band<'_> {
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     unsafe fn add<const N: usize>(&self, offsets: &[usize], sums: &mut [[f32; WIDTH]]) {
         let (whole, rest) = (self.width / WIDTH * WIDTH, self.width % WIDTH);
-        let inside: [u32; WIDTH] = std::array::from_fn(|lane| if lane < rest { !0 } else { 0 });
+        let tail_mask: [u32; WIDTH] = std::array::from_fn(|lane| if lane < rest { !0 } else { 0 });
         let offsets: [usize; N] = offsets.try_into().expect("as many taps as the tile has");
         let mut all: [[f32; WIDTH]; N] = (&*sums).try_into().expect("as many taps as the tile has");
         // SAFETY: as the caller guarantees.
-        let eight =
+        let load_vector =
             |line: &[f32], at: usize| unsafe { *line.as_ptr().add(at).cast::<[f32; WIDTH]>() };
-        // What lies beyond the end of a line is no number to multiply with.
-        let cut = |mut line: [f32; WIDTH]| {
+        // What is past the end of a line must not be multiplied: it may be NaN.
+        let mask_tail = |mut line: [f32; WIDTH]| {
             for lane in 0..WIDTH {
-                line[lane] = f32::from_bits(line[lane].to_bits() & inside[lane]);
+                line[lane] = f32::from_bits(line[lane].to_bits() & tail_mask[lane]);
             }
             line
         };
         for line in 0..self.count {
             let (left, right) = (line * self.width, line * self.pitch);
             for at in (0..whole).step_by(WIDTH) {
-                let a = eight(self.lines, left + at);
+                let a = load_vector(self.lines, left + at);
                 for (offset, all) in offsets.iter().zip(&mut all) {
-                    let b = eight(self.buffer, offset + right + at);
+                    let b = load_vector(self.buffer, offset + right + at);
                     for lane in 0..WIDTH {
                         all[lane] = a[lane].mul_add(b[lane], all[lane]);
                     }
                 }
             }
             if rest > 0 {
-                let a = cut(eight(self.lines, left + whole));
+                let a = mask_tail(load_vector(self.lines, left + whole));
                 for (offset, all) in offsets.iter().zip(&mut all) {
-                    let b = cut(eight(self.buffer, offset + right + whole));
+                    let b = mask_tail(load_vector(self.buffer, offset + right + whole));
                     for lane in 0..WIDTH {
                         all[lane] = a[lane].mul_add(b[lane], all[lane]);
                     }

@@ -150,10 +150,10 @@ pub fn convolve(
     let source = source.with_layout(source_layout).expect(inside);
     let task = Task { out, source, weights, bias, axes };
     match direct::planes(&out_layout, &source_layout, &axes) {
-        Some(planes) => direct::product(parallel, &task, &planes, scratch),
+        Some(planes) => direct::convolve(parallel, &task, &planes, scratch),
         None => match by_channels::Tiling::new(&out_layout, &source_layout, &axes) {
-            Some(tiling) => by_channels::product(parallel, &task, &tiling, scratch),
-            None => blocked::product(parallel, &task, scratch),
+            Some(tiling) => by_channels::convolve(parallel, &task, &tiling, scratch),
+            None => blocked::convolve(parallel, &task, scratch),
         },
     }
 }
@@ -196,10 +196,10 @@ pub fn weights_gradient(
     let source = source.with_layout(source_layout).expect(inside);
     let grad = grad.with_layout(grad_layout).expect(inside);
     match direct_filter::planes(out.layout(), &source_layout, &grad_layout, &axes) {
-        Some(planes) => direct_filter::product(parallel, &out, &source, &grad, &planes, scratch),
+        Some(planes) => direct_filter::weights_gradient(parallel, &out, &source, &grad, &planes, scratch),
         None => match by_channels_filter::Filter::new(&source_layout, &grad_layout, &axes) {
-            Some(plan) => by_channels_filter::product(parallel, &out, &source, &grad, &plan, scratch),
-            None => by_positions::product(parallel, &out, &source, &grad, &axes, scratch),
+            Some(plan) => by_channels_filter::weights_gradient(parallel, &out, &source, &grad, &plan, scratch),
+            None => by_positions::weights_gradient(parallel, &out, &source, &grad, &axes, scratch),
         },
     }
 }
