@@ -5,7 +5,7 @@ use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::plan::{Memory, Operand, Scratch};
-use cairn_tensor::kernels::copy::{converts, copy};
+use cairn_tensor::kernels::copy::{can_convert, copy};
 use cairn_tensor::kernels::element::compute_type;
 use cairn_tensor::kernels::indexed::{BadIndex, INDEX_TYPES};
 use cairn_tensor::{DType, Layout, Scalar, View};
@@ -167,7 +167,7 @@ impl Call<'_> {
 
     /// Fails unless elements of `from` can be written to `to`.
     pub fn expect_converts(&self, at: usize, from: &Layout, to: &Layout) -> Result<()> {
-        if converts(from.dtype, to.dtype) {
+        if can_convert(from.dtype, to.dtype) {
             return Ok(());
         }
         let (name, from, to) = (self.parameter(at), from.dtype, to.dtype);

@@ -8,9 +8,9 @@ use crate::parallel::{Parallel, split};
 use crate::{DType, View, ViewMut};
 use num_complex::Complex;
 
-/// Whether [`copy`] knows the way from one type to the other: the same type, or two with arithmetic. A complex
+/// Whether [`copy`] can convert from one type to the other: the same type, or two with arithmetic. A complex
 /// number becomes a real one by its real part.
-pub fn converts(from: DType, to: DType) -> bool {
+pub fn can_convert(from: DType, to: DType) -> bool {
     let computes = |dtype| compute_type(dtype).or(complex_type(dtype)).is_some();
     from == to || (computes(from) && computes(to))
 }
@@ -18,27 +18,27 @@ pub fn converts(from: DType, to: DType) -> bool {
 /// `out = a`, converted where types differ. Sizes are equal; the two are the same or do not overlap.
 pub fn copy(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
     if out.dtype() == a.dtype() {
-        return relocate(parallel, out, a);
+        return copy_bits(parallel, out, a);
     }
     match complex_type(a.dtype()) {
-        Some(DType::Complex128) => return same::<Complex<f64>>(parallel, out, a),
-        Some(_) => return same::<Complex<f32>>(parallel, out, a),
+        Some(DType::Complex128) => return convert_via::<Complex<f64>>(parallel, out, a),
+        Some(_) => return convert_via::<Complex<f32>>(parallel, out, a),
         None => {}
     }
-    let through = match (compute_type(a.dtype()), compute_type(out.dtype().real_part())) {
+    let compute_dtype = match (compute_type(a.dtype()), compute_type(out.dtype().real_part())) {
         (Some(DType::Bool), Some(_)) => DType::Bool,
         (Some(from), Some(_)) => from,
         _ => unreachable!("a copy from {} to {}", a.dtype(), out.dtype()),
     };
-    match through {
-        DType::Float => same::<f32>(parallel, out, a),
-        DType::Double => same::<f64>(parallel, out, a),
-        DType::Int64 => same::<i64>(parallel, out, a),
-        _ => same::<bool>(parallel, out, a),
+    match compute_dtype {
+        DType::Float => convert_via::<f32>(parallel, out, a),
+        DType::Double => convert_via::<f64>(parallel, out, a),
+        DType::Int64 => convert_via::<i64>(parallel, out, a),
+        _ => convert_via::<bool>(parallel, out, a),
     }
 }
 
-fn same<C: Compute>(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
+fn convert_via<C: Compute>(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
     map1::<C, C>(parallel, out, a, |x| x);
 }
 
@@ -72,8 +72,8 @@ macro_rules! with_bits {
     };
 }
 
-/// Elements of one type from one layout to another, their bits unchanged.
-fn relocate(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
+/// Copies elements of one type from one layout to another, their bits unchanged.
+fn copy_bits(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
     let walk = Walk::new([out.layout(), a.layout()]);
     let item = out.item();
     if walk.inner_strides() == [1, 1] {
@@ -93,12 +93,12 @@ fn relocate(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
     }
     with_bits!(item, T => {
         if !transposed::<T>(parallel, &walk, &out, &a) {
-            scattered::<T>(parallel, &walk, &out, &a);
+            copy_strided::<T>(parallel, &walk, &out, &a);
         }
     });
 }
 
-fn scattered<T: Copy>(parallel: &dyn Parallel, walk: &Walk<2>, out: &ViewMut<'_>, a: &View<'_>) {
+fn copy_strided<T: Copy>(parallel: &dyn Parallel, walk: &Walk<2>, out: &ViewMut<'_>, a: &View<'_>) {
     let [so, sa] = walk.inner_strides();
     split(parallel, walk.count(), 64, SMALL, |range| {
         walk.runs(range, usize::MAX, |[to, from], length| {
