@@ -1,4 +1,4 @@
-//! The names of attention.
+//! Table rows of the attention operators.
 
 use super::{attention, gradients, infer_outputs, infer_gradients};
 use crate::infer::Infer;
@@ -100,14 +100,10 @@ const KEEP_PROB: ArgSource = Attr("keep_prob", AttrDefault::Float(1.0));
 const HEAD_NUM: ArgSource = Attr("head_num", AttrDefault::Required);
 const INPUT_LAYOUT: ArgSource = Attr("input_layout", AttrDefault::Required);
 const SPARSE_MODE: ArgSource = Attr("sparse_mode", AttrDefault::Int(0));
-const PRE: [ArgSource; 2] = [
-    Attr("pre_tockens", AttrDefault::Int(2_147_483_647)),
-    Attr("pre_tockens", AttrDefault::Int(65_536)),
-];
-const NEXT: [ArgSource; 2] = [
-    Attr("next_tockens", AttrDefault::Int(2_147_483_647)),
-    Attr("next_tockens", AttrDefault::Int(65_536)),
-];
+const PRE_TOKENS_FORWARD: ArgSource = Attr("pre_tockens", AttrDefault::Int(2_147_483_647));
+const PRE_TOKENS_BACKWARD: ArgSource = Attr("pre_tockens", AttrDefault::Int(65_536));
+const NEXT_TOKENS_FORWARD: ArgSource = Attr("next_tockens", AttrDefault::Int(2_147_483_647));
+const NEXT_TOKENS_BACKWARD: ArgSource = Attr("next_tockens", AttrDefault::Int(65_536));
 
 /// The operators of this family by IR name.
 #[rustfmt::skip]
@@ -122,7 +118,7 @@ pub const NODES: &[Node] = &[
         Infer::By(infer_outputs),
         attention,
         &[
-            A(0), A(1), A(2), A(3), A(4), A(6), SCALE_VALUE, KEEP_PROB, PRE[0], NEXT[0],
+            A(0), A(1), A(2), A(3), A(4), A(6), SCALE_VALUE, KEEP_PROB, PRE_TOKENS_FORWARD, NEXT_TOKENS_FORWARD,
             HEAD_NUM, INPUT_LAYOUT, SPARSE_MODE, No, A(7), A(8), A(9), No, No, No, No, No,
             No, No, O(0), O(1), O(3),
         ],
@@ -139,7 +135,7 @@ pub const NODES: &[Node] = &[
         Infer::By(infer_gradients),
         gradients,
         &[
-            A(0), A(1), A(2), A(4), A(5), A(7), SCALE_VALUE, KEEP_PROB, PRE[1], NEXT[1],
+            A(0), A(1), A(2), A(4), A(5), A(7), SCALE_VALUE, KEEP_PROB, PRE_TOKENS_BACKWARD, NEXT_TOKENS_BACKWARD,
             HEAD_NUM, INPUT_LAYOUT, SPARSE_MODE, No, A(12), A(13), A(14), No, No, No, No,
             No, No, No, A(3), A(8), A(9), A(11), O(0), O(1), O(2), O(3),
         ],
