@@ -45,7 +45,7 @@ impl Tiling {
             depth: rows.div_ceil(blocks),
             chunk: if blocks == 1 { channels } else { channels.min(WAITING) },
         };
-        while tiling.work() >= super::LEAST && tiling.units() < UNITS && tiling.chunk > 48 {
+        while tiling.work() >= super::MIN_WORK && tiling.units() < UNITS && tiling.chunk > 48 {
             tiling.chunk = tiling.chunk.div_ceil(2).next_multiple_of(6);
         }
         tiling

@@ -2,7 +2,7 @@
 
 use super::block::{Block, WIDTH};
 use super::columns::{Columns, Runs, TILE};
-use super::{Axis, WORKERS, elements, is_aligned_f32, positions, for_each_unit, take, taps, workers};
+use super::{Axis, MAX_WORKERS, elements, is_aligned_f32, positions, for_each_unit, take, taps, workers};
 use crate::kernels::copy::copy;
 use crate::parallel::{Parallel, split};
 use crate::{DType, Layout, View, ViewMut};
@@ -42,8 +42,8 @@ impl Tiling {
             .min(channels);
         let mut tiling =
             Tiling { groups, channels, rows, positions: positions(grad), high, chunk, parts: 1 };
-        if tiling.work() >= super::LEAST {
-            let parts = WORKERS.div_ceil(tiling.blocks());
+        if tiling.work() >= super::MIN_WORK {
+            let parts = MAX_WORKERS.div_ceil(tiling.blocks());
             tiling.parts = parts.min(tiling.tiles()).max(1);
         }
         tiling

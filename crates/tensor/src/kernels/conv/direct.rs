@@ -1,12 +1,12 @@
 //! Convolutions of groups with few channels: each tap is multiplied with one long line.
 
-use super::planes::{Planes, TAPS};
+use super::planes::{Planes, MAX_TAPS};
 use super::{Axis, Task, is_aligned_f32, for_each_unit, taps, workers};
 use crate::kernels::strip::{load_one, store};
 use crate::parallel::Parallel;
 use crate::{Layout, ViewMut};
 
-/// The planes of a convolution of tensors laid out so; `None` where it is better made otherwise.
+/// The planes of a convolution of tensors laid out so; `None` where another method is faster.
 pub fn planes(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> Option<Planes> {
     let (outputs, inputs) = (out.dims()[2], source.dims()[2]);
     let few = outputs <= 4 && outputs * inputs <= 16;
@@ -42,7 +42,7 @@ pub fn convolve(parallel: &dyn Parallel, task: &Task<'_>, planes: &Planes, scrat
     let [_, groups, outputs, depth, height, width] = *out.dims() else {
         unreachable!("six dimensions")
     };
-    let mut offsets = [0; TAPS];
+    let mut offsets = [0; MAX_TAPS];
     let count = planes.offsets(&mut offsets);
     let offsets = &offsets[..count];
     let bands = planes.bands(height);
@@ -55,7 +55,7 @@ pub fn convolve(parallel: &dyn Parallel, task: &Task<'_>, planes: &Planes, scrat
         planes.fill(&task.source, (sample, group, d, lines.start), buffer);
         let sums = &mut sums[..(lines.len() - 1) * planes.pitch + width];
         for output in 0..outputs {
-            let mut weights = [0f32; TAPS];
+            let mut weights = [0f32; MAX_TAPS];
             let bias = coefficients(task, group, output, &mut weights[..count]);
             slide(buffer, (offsets, &weights[..count]), bias, sums);
             let positions = [sample, group, output, d, lines.start];
@@ -124,7 +124,7 @@ unsafe fn slide_wide(
 ) {
     let (from, length) = (planes.as_ptr(), sums.len());
     let to = sums.as_mut_ptr();
-    // As many sums at a time as there are, up to four times eight; the last ones are made twice where their number is no
+    // As many sums at a time as there are, up to four times eight; the last ones are computed twice where their number is no
     // multiple.
     let wide = [32, 16, 8].into_iter().find(|wide| *wide <= length).unwrap_or(1);
     let mut at = 0;

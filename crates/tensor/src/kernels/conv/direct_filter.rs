@@ -1,6 +1,6 @@
 //! Gradients of weights of groups with few channels: products of gradients with the line of each tap, summed.
 
-use super::planes::{Planes, TAPS};
+use super::planes::{Planes, MAX_TAPS};
 use super::{Axis, is_aligned_f32, for_each_unit, take, workers};
 use crate::kernels::strip::store_one;
 use crate::parallel::Parallel;
@@ -53,7 +53,7 @@ pub fn weights_gradient(
     let workers = workers(groups, work(source.layout(), grad.layout()));
     let (first, second, third) = worker_size(planes, grad.layout());
     let worker_size = first + second + third;
-    let mut offsets = [0; TAPS];
+    let mut offsets = [0; MAX_TAPS];
     let count = planes.offsets(&mut offsets);
     let offsets = &offsets[..count];
     for_each_unit(parallel, groups, (workers, 0, worker_size), &scratch, |group, worker_scratch| {

@@ -30,10 +30,10 @@ use crate::parallel::Parallel;
 use crate::{DType, Layout, View, ViewMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Multiply-adds that are worth another thread.
-const LEAST: usize = 1 << 18;
+/// Multiply-adds that are worth another thread, at least.
+const MIN_WORK: usize = 1 << 18;
 /// Threads that have scratch of their own, at most.
-const WORKERS: usize = 8;
+const MAX_WORKERS: usize = 8;
 
 /// How windows are placed along one axis: tap `t` of the window at position `p` covers `p * step + first + t * tap_step` of the
 /// source. What is outside of the source counts as zero.
@@ -254,7 +254,7 @@ fn taps(axes: &[Axis; 3]) -> usize {
 
 /// How many workers get scratch of their own.
 fn workers(units: usize, work: usize) -> usize {
-    if work < LEAST { 1 } else { units.clamp(1, WORKERS) }
+    if work < MIN_WORK { 1 } else { units.clamp(1, MAX_WORKERS) }
 }
 
 /// Calls `body` once for each unit, in parallel, with scratch of the worker that runs it: `length` elements for each of

@@ -1,19 +1,19 @@
 //! What the windows of a few output lines cover, in an order in which each tap covers one long line.
 //!
 //! Elements are by input channel, tap along the first axis, rest by the step of the second axis, rest by that of the third,
-//! then line and position. Borders are there, as zeros. Windows at neighbouring positions then are side by side for every tap, also
-//! from the end of one output line to the start of the next, where what is made belongs to no position and is dropped.
+//! then line and position. Borders are zeros. Windows at neighbouring positions are then side by side for every tap, also
+//! from the end of one output line to the start of the next, where what is computed belongs to no position and is dropped.
 
 use super::{Axis, clear, is_aligned_f32, take};
 use crate::{Layout, View};
 use std::ops::Range;
 
 /// Taps of all input channels, at most.
-pub const TAPS: usize = 256;
-/// Elements that are made at a time, unless one line takes more.
+pub const MAX_TAPS: usize = 256;
+/// Elements that are copied at a time, unless one line takes more.
 const BAND: usize = 32 * 1024;
-/// The most elements that one line may take.
-const MOST: usize = 1 << 20;
+/// Elements of one line, at most.
+const MAX_LINE: usize = 1 << 20;
 
 /// How planes are laid out.
 #[derive(Clone, Copy)]
@@ -50,7 +50,7 @@ impl Planes {
         let pitch = width.checked_add((high_x - low_x) as usize)?.max(1);
         let more = (high_y - low_y) as usize;
         let line = sheets.checked_mul(pitch)?;
-        if inputs * super::taps(axes) > TAPS || line.checked_mul(more + 1)? > MOST {
+        if inputs * super::taps(axes) > MAX_TAPS || line.checked_mul(more + 1)? > MAX_LINE {
             return None;
         }
         let band = (BAND / line.max(1)).saturating_sub(more).clamp(1, height.max(1));
@@ -75,7 +75,7 @@ impl Planes {
     }
 
     /// Where each tap of each channel covers the first position of a band, in the order of weights; gives their number.
-    pub fn offsets(&self, into: &mut [usize; TAPS]) -> usize {
+    pub fn offsets(&self, into: &mut [usize; MAX_TAPS]) -> usize {
         let [deep, high, wide] = self.axes;
         let mut count = 0;
         for plane in 0..self.inputs * deep.taps {
@@ -98,7 +98,7 @@ impl Planes {
         count
     }
 
-    /// Makes the planes of a sample and a group, at a position along the first axis and for output lines from `first` on.
+    /// Fills the planes of a sample and a group, at a position along the first axis and for output lines from `first` on.
     pub fn fill(
         &self,
         source: &View<'_>,
