@@ -215,13 +215,13 @@ fn agreement_gradient(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn measured(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_overlaps(call: &Call<'_>) -> Result<Vec<Layout>> {
     let comparison = Comparison::read(call, 0, 2)?;
     let results = Layout::contiguous(call.layout(0)?.dtype, &comparison.dims());
     Ok(vec![results; if comparison.which == Agreement::Complete { 2 } else { 1 }])
 }
 
-fn gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
     let packed = |at: usize| call.layout(at).map(|one| Layout::contiguous(one.dtype, one.dims()));
     Ok(vec![packed(1)?, packed(2)?])
 }
@@ -241,7 +241,7 @@ pub const NODES: &[Node] = &[
         "GIoU",
         BOXES,
         &["overlap"],
-        Infer::By(measured),
+        Infer::By(infer_overlaps),
         agreement,
         &[A(0), A(1), CENTRED, CROSSED, MODE, I(0), O(0)],
     ),
@@ -249,7 +249,7 @@ pub const NODES: &[Node] = &[
         "DIoU",
         BOXES,
         &["overlap"],
-        Infer::By(measured),
+        Infer::By(infer_overlaps),
         agreement,
         &[A(0), A(1), CENTRED, CROSSED, MODE, I(1), O(0)],
     ),
@@ -257,7 +257,7 @@ pub const NODES: &[Node] = &[
         "CIoU",
         BOXES,
         &["overlap", "atan_sub"],
-        Infer::By(measured),
+        Infer::By(infer_overlaps),
         agreement,
         &[A(0), A(1), CENTRED, CROSSED, MODE, I(2), O(0), O(1), WANTED],
     ),
@@ -265,7 +265,7 @@ pub const NODES: &[Node] = &[
         "GIoUGrad",
         GRADIENT_INPUTS,
         GRADIENTS,
-        Infer::By(gradients),
+        Infer::By(infer_gradients),
         agreement_gradient,
         &[A(0), A(1), A(2), CENTRED, CROSSED, MODE, I(0), O(0), O(1), No],
     ),
@@ -273,7 +273,7 @@ pub const NODES: &[Node] = &[
         "DIoUGrad",
         GRADIENT_INPUTS,
         GRADIENTS,
-        Infer::By(gradients),
+        Infer::By(infer_gradients),
         agreement_gradient,
         &[A(0), A(1), A(2), CENTRED, CROSSED, MODE, I(1), O(0), O(1), No],
     ),
@@ -281,7 +281,7 @@ pub const NODES: &[Node] = &[
         "CIoUGrad",
         &["dy", "bboxes", "gtboxes", "atan_sub"],
         GRADIENTS,
-        Infer::By(gradients),
+        Infer::By(infer_gradients),
         agreement_gradient,
         &[A(0), A(1), A(2), CENTRED, CROSSED, MODE, I(2), O(0), O(1), A(3)],
     ),

@@ -207,7 +207,7 @@ fn between(call: &mut Call<'_>, dy: &Layout, dx: &Layout) -> Result<Plan> {
     summed(call, (0, 2), spatial, last, &parts(input, outputs), true)
 }
 
-fn of_sizes(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_of_sizes(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(call.layout(0)?.dtype, &call.sizes(1)?)])
 }
 
@@ -292,7 +292,7 @@ fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
     summed(call, (0, 10), spatial, last, &steps(&options, input, &outputs, divisor), true)
 }
 
-fn node_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(call.layout(0)?.dtype, &call.sizes(12)?)])
 }
 
@@ -392,7 +392,7 @@ pub const NODES: &[Node] = &[
         "AvgPoolGrad",
         &["orig_input_shape", "input_grad"],
         &["out_grad"],
-        Infer::By(node_gradient),
+        Infer::By(infer_gradient),
         node_backward,
         &[A(1), KSIZE, STRIDES, PADDING, No, No, NHWC, No, B(true), I(0), O(0), I(2), A(0)],
     )
@@ -401,7 +401,7 @@ pub const NODES: &[Node] = &[
         "AvgPoolV2Grad",
         &["orig_input_shape", "input_grad"],
         &["out_grad"],
-        Infer::By(node_gradient),
+        Infer::By(infer_gradient),
         node_backward,
         &[
             A(1),
@@ -432,7 +432,7 @@ pub const NODES: &[Node] = &[
         "AvgPool3DGrad",
         &["orig_input_shape", "grads"],
         &["output"],
-        Infer::By(node_gradient),
+        Infer::By(infer_gradient),
         node_backward,
         &[A(1), KSIZE, STRIDES, No, PADS_3D, CEIL, NDHWC, No, COUNTED, DIVISOR, O(0), I(3), A(0)],
     )
@@ -449,7 +449,7 @@ pub const NODES: &[Node] = &[
         "AdaptiveAvgPool2dGrad",
         &["input_grad"],
         &["output_grad"],
-        Infer::By(of_sizes),
+        Infer::By(infer_of_sizes),
         adaptive_backward_to,
         &[A(0), Attr("orig_input_shape", AttrDefault::Required), O(0), I(2)],
     ),

@@ -307,7 +307,7 @@ pub const ROWS: &[Row] = &[
     aclnn("MultilabelMarginLoss", multilabel_margin_loss),
 ];
 
-fn losses_and_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_losses_and_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
     let x = call.layout(0)?.packed();
     Ok(vec![Layout::contiguous(x.dtype, &x.dims()[..x.rank().min(1)]), x])
 }
@@ -317,7 +317,7 @@ pub const NODES: &[Node] = &[node(
     "SoftmaxCrossEntropyWithLogits",
     &["features", "labels"],
     &["loss", "backprop"],
-    Infer::By(losses_and_gradients),
+    Infer::By(infer_losses_and_gradients),
     softmax_cross_entropy,
     &[A(0), A(1), O(0), O(1)],
 )];

@@ -444,7 +444,7 @@ fn roi_align_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(images.dtype, &[*count, *channels, cells[0], cells[1]])])
 }
 
-fn aligned_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_aligned_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(call.layout(0)?.dtype, &call.sizes(2)?)])
 }
 
@@ -501,7 +501,7 @@ pub const NODES: &[Node] = &[
         "ROIAlignGrad",
         &["ydiff", "rois", "rois_n?"],
         &["xdiff"],
-        Infer::By(aligned_gradient),
+        Infer::By(infer_aligned_gradient),
         roi_align_backward,
         &[
             A(0),

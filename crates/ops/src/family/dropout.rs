@@ -200,7 +200,7 @@ fn dropout_v3(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn mask_of_sizes(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_mask_of_sizes(call: &Call<'_>) -> Result<Vec<Layout>> {
     let count: i64 = call.ints(0)?.iter().product();
     let bytes = mask_bytes(usize::try_from(count).unwrap_or(0));
     Ok(vec![Layout::contiguous(DType::Uint8, &[bytes])])
@@ -240,7 +240,7 @@ pub const NODES: &[Node] = &[
         "StatelessDropOutGenMask",
         &["shape", "prob", "seed", "seed1", "offset?"],
         &["y"],
-        Infer::By(mask_of_sizes),
+        Infer::By(infer_mask_of_sizes),
         dropout_gen_mask,
         &[A(0), A(1), A(2), A(3), A(4), O(0), B(true)],
     )

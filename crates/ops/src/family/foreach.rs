@@ -278,11 +278,11 @@ fn like_list(call: &Call<'_>, at: usize) -> Result<Vec<Layout>> {
     }
 }
 
-fn like_first(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_like_first(call: &Call<'_>) -> Result<Vec<Layout>> {
     like_list(call, 0)
 }
 
-fn one_number_each(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_one_number_each(call: &Call<'_>) -> Result<Vec<Layout>> {
     let like = like_list(call, 0)?;
     Ok(like.iter().map(|one| Layout::contiguous(one.dtype, &[])).collect())
 }
@@ -305,7 +305,7 @@ const THREE_WITH_NUMBER: &[ArgSource] =
 
 macro_rules! nodes {
     ($($name:literal, $inputs:expr, $arg_sources:expr, $bind:expr;)*) => {
-        &[$(node($name, $inputs, RESULTS, Infer::By(like_first), $bind, $arg_sources)),*]
+        &[$(node($name, $inputs, RESULTS, Infer::By(infer_like_first), $bind, $arg_sources)),*]
     };
 }
 
@@ -379,7 +379,7 @@ pub const REDUCING_NODES: &[Node] = &[node(
     "ForeachNorm",
     WITH_SCALAR,
     RESULTS,
-    Infer::By(one_number_each),
+    Infer::By(infer_one_number_each),
     norms,
     EACH_WITH_NUMBER,
 )];

@@ -34,7 +34,7 @@ fn between<C: Real>(x: C, y: C, share: C) -> C {
 }
 
 /// What all three inputs broadcast to, of the first one's type.
-fn three(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_broadcast_of_three(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (x, y, z) = (call.layout(0)?, call.layout(1)?, call.layout(2)?);
     match broadcast(x.dims(), y.dims()).and_then(|dims| broadcast(&dims, z.dims())) {
         Some(dims) => Ok(vec![Layout::contiguous(x.dtype, &dims)]),
@@ -65,7 +65,7 @@ pub const NODES: &[Node] = &[
         "Addcmul",
         &["input_data", "x1", "x2", "value"],
         &["y"],
-        Infer::By(three),
+        Infer::By(infer_broadcast_of_three),
         |c| ADDCMUL.plan(c),
         &[A(0), A(1), A(2), A(3), O(0)],
     )
@@ -74,7 +74,7 @@ pub const NODES: &[Node] = &[
         "Addcdiv",
         &["input_data", "x1", "x2", "value"],
         &["y"],
-        Infer::By(three),
+        Infer::By(infer_broadcast_of_three),
         |c| ADDCDIV.plan(c),
         &[A(0), A(1), A(2), A(3), O(0)],
     )
@@ -83,7 +83,7 @@ pub const NODES: &[Node] = &[
         "Lerp",
         &["start", "end", "weight"],
         &["y"],
-        Infer::By(three),
+        Infer::By(infer_broadcast_of_three),
         |c| LERP_BY.plan(c),
         &[A(0), A(1), A(2), O(0)],
     )

@@ -247,14 +247,14 @@ pub const ROWS: &[Row] = &[
     aclnn("GeluMul", geglu).with_args(&[A(0), I(-1), A(1), B(true), A(2)]),
 ];
 
-fn one_half(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_one_half(call: &Call<'_>) -> Result<Vec<Layout>> {
     let x = call.layout(0)?;
     let (_, dims) = halved(call, 0, &x, 1)?;
     Ok(vec![Layout::contiguous(x.dtype, &dims)])
 }
 
-fn two_halves(call: &Call<'_>) -> Result<Vec<Layout>> {
-    let half = one_half(call)?[0];
+fn infer_two_halves(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let half = infer_one_half(call)?[0];
     Ok(vec![half, half])
 }
 
@@ -264,7 +264,7 @@ const LEFT: ArgSource = Attr("activate_left", AttrDefault::Flag(false));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
-    node("SwiGlu", &["x"], &["y"], Infer::By(one_half), swiglu, &[A(0), DIM, No, B(true), O(0)]),
+    node("SwiGlu", &["x"], &["y"], Infer::By(infer_one_half), swiglu, &[A(0), DIM, No, B(true), O(0)]),
     node(
         "SwiGluGrad",
         &["y_grad", "x"],
@@ -273,7 +273,7 @@ pub const NODES: &[Node] = &[
         swiglu_backward,
         &[A(0), A(1), No, DIM, No, B(true), O(0)],
     ),
-    node("GLU", &["x"], &["y"], Infer::By(one_half), glu, &[A(0), DIM, No, B(false), O(0)]),
+    node("GLU", &["x"], &["y"], Infer::By(infer_one_half), glu, &[A(0), DIM, No, B(false), O(0)]),
     node(
         "GLUGrad",
         &["y_grad", "x"],
@@ -286,7 +286,7 @@ pub const NODES: &[Node] = &[
         "GeGluV2",
         &["x"],
         &["y", "gelu"],
-        Infer::By(two_halves),
+        Infer::By(infer_two_halves),
         geglu,
         &[A(0), DIM, HOW, LEFT, O(0), O(1)],
     ),
@@ -302,7 +302,7 @@ pub const NODES: &[Node] = &[
         "GeluMul",
         &["x"],
         &["y"],
-        Infer::By(one_half),
+        Infer::By(infer_one_half),
         geglu,
         &[A(0), I(-1), Attr("approximate", AttrDefault::Text("none")), B(true), O(0)],
     ),

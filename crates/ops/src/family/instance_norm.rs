@@ -220,7 +220,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (x, weight) = (call.layout(1)?.packed(), call.layout(4)?.packed());
     Ok(vec![x, weight, weight])
 }
@@ -248,7 +248,7 @@ pub const NODES: &[Node] = &[
         "InstanceNormGrad",
         &["dy", "x", "variance", "mean", "gamma"],
         &["pd_x", "pd_gamma", "pd_beta"],
-        Infer::By(gradients),
+        Infer::By(infer_gradients),
         backward,
         &[A(0), A(1), A(2), A(3), A(4), O(0), O(1), O(2)],
     ),

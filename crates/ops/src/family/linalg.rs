@@ -364,7 +364,7 @@ fn triangular_solve(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn factors(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_factors(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
     let all = Matrices::of(call, 0, &a, TYPES)?;
     let columns = if call.flag(1)? { all.rows } else { all.rows.min(all.columns) };
@@ -372,7 +372,7 @@ fn factors(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![of(all.rows, columns), of(columns, all.columns)])
 }
 
-fn values_and_vectors(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_values_and_vectors(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
     let all = Matrices::of(call, 0, &a, TYPES)?;
     let few = all.rows.min(all.columns);
@@ -384,14 +384,14 @@ fn values_and_vectors(call: &Call<'_>) -> Result<Vec<Layout>> {
     ])
 }
 
-fn of_each(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_one_per_matrix(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
     let all = Matrices::square(call, 0, &a, TYPES)?;
     Ok(vec![Layout::contiguous(a.dtype, &all.batch); 2])
 }
 
 /// As the right sides, which are argument 0.
-fn solutions(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_solutions(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![call.layout(0)?.packed()])
 }
 
@@ -420,7 +420,7 @@ pub const NODES: &[Node] = &[
         "Qr",
         &["x"],
         &["q", "r"],
-        Infer::By(factors),
+        Infer::By(infer_factors),
         qr,
         &[A(0), Attr("full_matrices", AttrDefault::Flag(false)), O(0), O(1)],
     ),
@@ -428,7 +428,7 @@ pub const NODES: &[Node] = &[
         "Svd",
         &["x"],
         &["sigma", "u", "v"],
-        Infer::By(values_and_vectors),
+        Infer::By(infer_values_and_vectors),
         svd,
         &[
             A(0),
@@ -443,7 +443,7 @@ pub const NODES: &[Node] = &[
         "LogMatrixDeterminant",
         &["x"],
         &["sign", "y"],
-        Infer::By(of_each),
+        Infer::By(infer_one_per_matrix),
         log_determinant,
         &[A(0), O(0), O(1)],
     ),
@@ -451,7 +451,7 @@ pub const NODES: &[Node] = &[
         "MatrixTriangularSolve",
         &["matrix", "rhs"],
         &["y"],
-        Infer::By(solutions),
+        Infer::By(infer_solutions),
         by_lower,
         &[
             A(1),

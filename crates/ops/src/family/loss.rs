@@ -495,7 +495,7 @@ pub const ROWS: &[Row] = &[
 
 const BY_WORD: ArgSource = Attr("reduction", AttrDefault::Text("mean"));
 
-fn one_or_all(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_reduced_loss(call: &Call<'_>) -> Result<Vec<Layout>> {
     let x = call.layout(0)?.packed();
     Ok(vec![match reduction(call, 2)? {
         Reduction::None => x,
@@ -509,7 +509,7 @@ pub const NODES: &[Node] = &[
         "MseLoss",
         &["predict", "label"],
         &["y"],
-        Infer::By(one_or_all),
+        Infer::By(infer_reduced_loss),
         square,
         &[A(0), A(1), BY_WORD, No, O(0)],
     ),

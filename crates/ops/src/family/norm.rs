@@ -258,13 +258,13 @@ fn infer_rstd(call: &Call<'_>) -> Result<Vec<Layout>> {
     saved(call, 1)
 }
 
-fn gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
     let weight = Layout::contiguous(DType::Float, call.layout(5)?.dims());
     Ok(vec![call.layout(1)?.packed(), weight, weight])
 }
 
-fn two_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
-    gradients(call).map(|outs| outs[..2].to_vec())
+fn infer_two_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
+    infer_gradients(call).map(|outs| outs[..2].to_vec())
 }
 
 /// The operators of this family by IR name.
@@ -282,7 +282,7 @@ pub const NODES: &[Node] = &[
         "LayerNormGradV3",
         &["dy", "x", "rstd", "mean", "gamma"],
         &["pd_x", "pd_gamma", "pd_beta"],
-        Infer::By(gradients),
+        Infer::By(infer_gradients),
         layer_backward,
         &[A(0), A(1), No, A(3), A(2), A(4), No, O(0), O(1), O(2)],
     ),
@@ -298,7 +298,7 @@ pub const NODES: &[Node] = &[
         "RmsNormGrad",
         &["dy", "x", "rstd", "gamma"],
         &["dx", "dgamma"],
-        Infer::By(two_gradients),
+        Infer::By(infer_two_gradients),
         root_mean_square_backward,
         &[A(0), A(1), No, No, A(2), A(3), No, O(0), O(1), No],
     ),

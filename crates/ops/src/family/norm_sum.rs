@@ -392,12 +392,12 @@ fn deep_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![row, row, call.layout(0)?.packed()])
 }
 
-fn layer_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_layer_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
     let weight = Layout::contiguous(DType::Float, call.layout(5)?.dims());
     Ok(vec![call.layout(1)?.packed(), weight, weight])
 }
 
-fn deep_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_deep_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
     let weight = Layout::contiguous(DType::Float, call.layout(5)?.dims());
     let x = call.layout(1)?.packed();
     Ok(vec![x, x, weight, weight])
@@ -480,7 +480,7 @@ pub const NODES: &[Node] = &[
         "AddLayerNormGrad",
         &["dy", "x1", "x2", "rstd", "mean", "gamma", "dsum?"],
         &["dx", "dgamma", "dbeta"],
-        Infer::By(layer_gradients),
+        Infer::By(infer_layer_gradients),
         backward,
         &[A(0), A(1), A(2), A(4), A(3), A(5), A(6), No, O(0), No, O(1), O(2)],
     ),
@@ -507,7 +507,7 @@ pub const NODES: &[Node] = &[
         "DeepNormGrad",
         &["dy", "x", "gx", "gamma", "mean", "rstd"],
         &["dx", "dgx", "dbeta", "dgamma"],
-        Infer::By(deep_gradients),
+        Infer::By(infer_deep_gradients),
         backward,
         &[
             A(0),

@@ -264,7 +264,7 @@ fn multinomial(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// A tensor of the sizes at 6 and the type at 7.
-fn of_sizes(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_of_sizes(call: &Call<'_>) -> Result<Vec<Layout>> {
     let sizes = call.ints(6)?;
     let dims: Option<Vec<usize>> = sizes.iter().map(|size| usize::try_from(*size).ok()).collect();
     match dims.filter(|dims| dims.len() <= cairn_tensor::MAX_DIMS) {
@@ -274,7 +274,7 @@ fn of_sizes(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// As many elements as argument 0 says, of the type that argument 5 names.
-fn permuted(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_permuted(call: &Call<'_>) -> Result<Vec<Layout>> {
     let count = call.number(0)?.as_i64();
     match usize::try_from(count) {
         Ok(size) => Ok(vec![Layout::contiguous(call.dtype(5)?, &[size])]),
@@ -282,7 +282,7 @@ fn permuted(call: &Call<'_>) -> Result<Vec<Layout>> {
     }
 }
 
-fn samples(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_samples(call: &Call<'_>) -> Result<Vec<Layout>> {
     let mut dims = call.layout(0)?.dims().to_vec();
     let count = usize::try_from(call.int(1)?).unwrap_or(0);
     dims.pop();
@@ -323,7 +323,7 @@ pub const NODES: &[Node] = &[
         "StatelessRandomUniformV2",
         BY_KEY,
         &["y"],
-        Infer::By(of_sizes),
+        Infer::By(infer_of_sizes),
         uniform,
         &[O(0), F(0.0), F(1.0), A(1), A(2), No, A(0), DTYPE],
     )
@@ -333,7 +333,7 @@ pub const NODES: &[Node] = &[
         "StatelessRandomNormalV2",
         BY_KEY,
         &["y"],
-        Infer::By(of_sizes),
+        Infer::By(infer_of_sizes),
         normal,
         &[O(0), F(0.0), F(1.0), A(1), A(2), No, A(0), DTYPE],
     )
@@ -343,7 +343,7 @@ pub const NODES: &[Node] = &[
         "StatelessBernoulli",
         &["shape", "prob", "seed", "offset"],
         &["y"],
-        Infer::By(of_sizes),
+        Infer::By(infer_of_sizes),
         bernoulli,
         &[O(0), A(1), A(2), A(3), No, No, A(0), DTYPE],
     )
@@ -353,7 +353,7 @@ pub const NODES: &[Node] = &[
         "StatelessRandperm",
         &["n", "seed", "offset"],
         &["y"],
-        Infer::By(permuted),
+        Infer::By(infer_permuted),
         permutation,
         &[
             A(0),
@@ -371,7 +371,7 @@ pub const NODES: &[Node] = &[
         "MultinomialWithReplacement",
         &["x", "seed", "offset"],
         &["y"],
-        Infer::By(samples),
+        Infer::By(infer_samples),
         multinomial,
         &[
             A(0),

@@ -304,11 +304,11 @@ fn like_all(call: &Call<'_>, indices: [usize; 3]) -> Result<Vec<Layout>> {
     indices.into_iter().map(|at| Ok(call.layout(at)?.packed())).collect()
 }
 
-fn gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
     like_all(call, [0, 1, 2])
 }
 
-fn queries_and_keys(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_queries_and_keys(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![call.layout(0)?.packed(), call.layout(1)?.packed()])
 }
 
@@ -326,7 +326,7 @@ pub const NODES: &[Node] = &[
         "RotaryPositionEmbeddingGrad",
         &["dy", "cos", "sin", "x?"],
         &["dx", "dcos", "dsin"],
-        Infer::By(gradients),
+        Infer::By(infer_gradients),
         embed_backward,
         &[A(0), A(1), A(2), A(3), Attr("mode", AttrDefault::Int(0)), O(0), O(1), O(2), No],
     ),
@@ -350,7 +350,7 @@ pub const NODES: &[Node] = &[
         "RotaryMulGrad",
         &["x", "r1", "r2", "dy"],
         &["dx", "dr1", "dr2"],
-        Infer::By(gradients),
+        Infer::By(infer_gradients),
         embed_backward,
         &[
             A(3),
@@ -368,7 +368,7 @@ pub const NODES: &[Node] = &[
         "ApplyRotaryPosEmb",
         &["query", "key", "cos", "sin"],
         &["query", "key"],
-        Infer::By(queries_and_keys),
+        Infer::By(infer_queries_and_keys),
         apply,
         &[
             A(0),

@@ -82,7 +82,7 @@ fn running_extremes<const MAX: bool>(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn with_indices(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_with_indices(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?.packed();
     Ok(vec![a, a.with_dtype(DType::Int32)])
 }
@@ -116,7 +116,7 @@ pub const NODES: &[Node] = &[
         "Cummax",
         &["x"],
         &["y", "indices"],
-        Infer::By(with_indices),
+        Infer::By(infer_with_indices),
         running_extremes::<true>,
         EXTREMES,
     ),
@@ -124,7 +124,7 @@ pub const NODES: &[Node] = &[
         "Cummin",
         &["x"],
         &["y", "indices"],
-        Infer::By(with_indices),
+        Infer::By(infer_with_indices),
         running_extremes::<false>,
         &[A(0), Attr("axis", AttrDefault::Required), O(0), O(1)],
     ),

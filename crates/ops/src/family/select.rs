@@ -30,7 +30,7 @@ pub const WHERE: Formula<3> = Formula {
 };
 
 /// What the three broadcast to, of the type that the values promote to.
-fn selected(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_selected(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (condition, x, y) = (call.layout(0)?, call.layout(1)?, call.layout(2)?);
     let dims = broadcast(x.dims(), y.dims()).and_then(|dims| broadcast(&dims, condition.dims()));
     match (dims, promote(x.dtype, y.dtype)) {
@@ -49,7 +49,7 @@ fn where_select(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// As the tensor that is filled.
-fn filled(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_filled(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![call.layout(2)?.packed()])
 }
 
@@ -66,7 +66,7 @@ pub const NODES: &[Node] = &[
         "SelectV2",
         &["condition", "then", "else"],
         &["result"],
-        Infer::By(selected),
+        Infer::By(infer_selected),
         where_select,
         &[A(0), A(1), A(2), O(0)],
     )
@@ -75,7 +75,7 @@ pub const NODES: &[Node] = &[
         "Select",
         &["condition", "x1", "x2"],
         &["y"],
-        Infer::By(selected),
+        Infer::By(infer_selected),
         where_select,
         &[A(0), A(1), A(2), O(0)],
     )
@@ -84,7 +84,7 @@ pub const NODES: &[Node] = &[
         "MaskedFill",
         &["x", "mask", "value"],
         &["y"],
-        Infer::By(filled),
+        Infer::By(infer_filled),
         where_select,
         &[A(1), A(2), A(0), O(0)],
     )

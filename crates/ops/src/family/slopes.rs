@@ -127,7 +127,7 @@ pub const ROWS: &[Row] = &[
     ]),
 ];
 
-fn gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![call.layout(1)?.packed(), call.layout(2)?.packed()])
 }
 
@@ -136,7 +136,7 @@ pub const NODES: &[Node] = &[node(
     "PReluGrad",
     &["grads", "features", "weights"],
     &["dx", "da"],
-    Infer::By(gradients),
+    Infer::By(infer_gradients),
     prelu_backward,
     &[A(0), A(1), A(2), O(0), O(1)],
 )];

@@ -158,7 +158,7 @@ fn suppression(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn kept(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_kept(call: &Call<'_>) -> Result<Vec<Layout>> {
     let choice = Choice::read(call)?;
     Ok(vec![Layout::contiguous(DType::Int32, &choice.dims(choice.most()))])
 }
@@ -232,7 +232,7 @@ fn expect_scored(call: &Call<'_>) -> Result<usize> {
     }
 }
 
-fn kept_and_how_many(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_kept_and_count(call: &Call<'_>) -> Result<Vec<Layout>> {
     let mut rows = expect_scored(call)?;
     if call.flag(5)? {
         let most = call.number(2)?.as_f64();
@@ -253,7 +253,7 @@ pub const NODES: &[Node] = &[
         "NonMaxSuppressionV3",
         &["boxes", "scores", "max_output_size", "iou_threshold", "score_threshold"],
         &["selected_indices"],
-        Infer::By(kept),
+        Infer::By(infer_kept),
         suppression,
         &[A(0), A(1), A(2), A(3), A(4), No, O(0), Attr("offset", AttrDefault::Int(0))],
     )
@@ -263,7 +263,7 @@ pub const NODES: &[Node] = &[
         "NonMaxSuppressionV4",
         &["boxes", "scores", "max_output_size", "iou_threshold", "score_threshold"],
         &["selected_indices", "valid_outputs"],
-        Infer::By(kept_and_how_many),
+        Infer::By(infer_kept_and_count),
         suppression_by_elements,
         &[
             A(0),
@@ -282,7 +282,7 @@ pub const NODES: &[Node] = &[
         "NonMaxSuppressionV6",
         &["boxes", "scores", "max_output_size?", "iou_threshold?", "score_threshold?"],
         &["selected_indices"],
-        Infer::By(kept),
+        Infer::By(infer_kept),
         suppression,
         &[A(0), A(1), A(2), A(3), A(4), CENTRED, O(0), Attr("max_boxes_size", AttrDefault::Int(0))],
     )

@@ -205,12 +205,12 @@ fn round_decimals(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Booleans of the input's sizes.
-fn booleans(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_booleans(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(DType::Bool, call.layout(0)?.dims())])
 }
 
 /// A real type for every number: a whole one's result is `float`.
-fn reals(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_reals(call: &Call<'_>) -> Result<Vec<Layout>> {
     let layout = call.layout(0)?.packed();
     let real = layout.dtype.is_floating() || compute_type(layout.dtype).is_none();
     Ok(vec![if real { layout } else { layout.with_dtype(DType::Float) }])
@@ -291,34 +291,34 @@ pub const NODES: &[Node] = nodes! {
     "Abs" => Infer::Like(0), |c| ABS.plan(c);
     "Sign" => Infer::Like(0), |c| SIGN.plan(c);
     "Square" => Infer::Like(0), |c| SQUARE.plan(c);
-    "Expm1" => Infer::By(reals), |c| EXPM1.plan(c);
-    "Log1p" => Infer::By(reals), |c| LOG1P.plan(c);
-    "Sqrt" => Infer::By(reals), |c| SQRT.plan(c);
-    "Rsqrt" => Infer::By(reals), |c| RSQRT.plan(c);
-    "Reciprocal" => Infer::By(reals), |c| RECIPROCAL.plan(c);
-    "Sin" => Infer::By(reals), |c| SIN.plan(c);
-    "Cos" => Infer::By(reals), |c| COS.plan(c);
-    "Tan" => Infer::By(reals), |c| TAN.plan(c);
-    "Asin" => Infer::By(reals), |c| ASIN.plan(c);
-    "Acos" => Infer::By(reals), |c| ACOS.plan(c);
-    "Atan" => Infer::By(reals), |c| ATAN.plan(c);
-    "Sinh" => Infer::By(reals), |c| SINH.plan(c);
-    "Cosh" => Infer::By(reals), |c| COSH.plan(c);
-    "Asinh" => Infer::By(reals), |c| ASINH.plan(c);
-    "Acosh" => Infer::By(reals), |c| ACOSH.plan(c);
-    "Atanh" => Infer::By(reals), |c| ATANH.plan(c);
-    "Erf" => Infer::By(reals), |c| ERF.plan(c);
-    "Erfc" => Infer::By(reals), |c| ERFC.plan(c);
-    "Erfinv" => Infer::By(reals), |c| ERFINV.plan(c);
+    "Expm1" => Infer::By(infer_reals), |c| EXPM1.plan(c);
+    "Log1p" => Infer::By(infer_reals), |c| LOG1P.plan(c);
+    "Sqrt" => Infer::By(infer_reals), |c| SQRT.plan(c);
+    "Rsqrt" => Infer::By(infer_reals), |c| RSQRT.plan(c);
+    "Reciprocal" => Infer::By(infer_reals), |c| RECIPROCAL.plan(c);
+    "Sin" => Infer::By(infer_reals), |c| SIN.plan(c);
+    "Cos" => Infer::By(infer_reals), |c| COS.plan(c);
+    "Tan" => Infer::By(infer_reals), |c| TAN.plan(c);
+    "Asin" => Infer::By(infer_reals), |c| ASIN.plan(c);
+    "Acos" => Infer::By(infer_reals), |c| ACOS.plan(c);
+    "Atan" => Infer::By(infer_reals), |c| ATAN.plan(c);
+    "Sinh" => Infer::By(infer_reals), |c| SINH.plan(c);
+    "Cosh" => Infer::By(infer_reals), |c| COSH.plan(c);
+    "Asinh" => Infer::By(infer_reals), |c| ASINH.plan(c);
+    "Acosh" => Infer::By(infer_reals), |c| ACOSH.plan(c);
+    "Atanh" => Infer::By(infer_reals), |c| ATANH.plan(c);
+    "Erf" => Infer::By(infer_reals), |c| ERF.plan(c);
+    "Erfc" => Infer::By(infer_reals), |c| ERFC.plan(c);
+    "Erfinv" => Infer::By(infer_reals), |c| ERFINV.plan(c);
     "Floor" => Infer::Like(0), |c| for_reals(c, &FLOOR);
     "Ceil" => Infer::Like(0), |c| for_reals(c, &CEIL);
     "Round" => Infer::Like(0), |c| for_reals(c, &ROUND);
     "Trunc" => Infer::Like(0), |c| for_reals(c, &TRUNC);
-    "LogicalNot" => Infer::By(booleans), |c| LOGICAL_NOT.plan(c);
+    "LogicalNot" => Infer::By(infer_booleans), |c| LOGICAL_NOT.plan(c);
     "Invert" => Infer::Like(0), bitwise_not;
-    "IsFinite" => Infer::By(booleans), |c| IS_FINITE.plan(c);
-    "IsInf" => Infer::By(booleans), |c| IS_INF.plan(c);
-    "IsNan" => Infer::By(booleans), |c| IS_NAN.plan(c);
+    "IsFinite" => Infer::By(infer_booleans), |c| IS_FINITE.plan(c);
+    "IsInf" => Infer::By(infer_booleans), |c| IS_INF.plan(c);
+    "IsNan" => Infer::By(infer_booleans), |c| IS_NAN.plan(c);
 };
 
 /// As [`EXP_OF`] and [`LOG_OF`] take them: x, base, scale, shift, y.
@@ -332,8 +332,8 @@ const OF_BASE: &[ArgSource] = &[
 
 /// Operators by IR name with attributes.
 pub const MORE_NODES: &[Node] = &[
-    node("Exp", &["x"], &["y"], Infer::By(reals), |c| EXP_OF.plan(c), OF_BASE).elementwise(),
-    node("Log", &["x"], &["y"], Infer::By(reals), |c| LOG_OF.plan(c), OF_BASE).elementwise(),
+    node("Exp", &["x"], &["y"], Infer::By(infer_reals), |c| EXP_OF.plan(c), OF_BASE).elementwise(),
+    node("Log", &["x"], &["y"], Infer::By(infer_reals), |c| LOG_OF.plan(c), OF_BASE).elementwise(),
     node(
         "NanToNum",
         &["x"],

@@ -335,7 +335,7 @@ fn node_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     )])
 }
 
-fn node_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
     let dtype = if call.flag(6)? { call.layout(1)?.dtype } else { call.layout(0)?.dtype };
     Ok(vec![Layout::contiguous(dtype, &image_dims(call)?)])
 }
@@ -443,7 +443,7 @@ fn node_nearest_backward(call: &mut Call<'_>) -> Result<Plan> {
     summed(call, (0, 3), 3, false, &steps, true)
 }
 
-fn node_nearest_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_nearest_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(call.layout(0)?.dtype, &call.sizes(4)?)])
 }
 
@@ -474,7 +474,7 @@ pub const NODES: &[Node] = &[
         "ResizeNearestNeighborV2Grad",
         &["grads", "size"],
         &["y"],
-        Infer::By(node_gradient),
+        Infer::By(infer_gradient),
         node_backward,
         &[A(0), A(1), CORNERS, CENTRES, SCALES, O(0), B(false)],
     )
@@ -492,7 +492,7 @@ pub const NODES: &[Node] = &[
         "ResizeBilinearV2Grad",
         &["grads", "original_image"],
         &["y"],
-        Infer::By(node_gradient),
+        Infer::By(infer_gradient),
         node_backward,
         &[A(0), A(1), CORNERS, CENTRES, SCALES, O(0), B(true)],
     ),
@@ -525,7 +525,7 @@ pub const NODES: &[Node] = &[
         "UpsampleNearest3dGrad",
         &["grad_output"],
         &["y"],
-        Infer::By(node_nearest_gradient),
+        Infer::By(infer_nearest_gradient),
         node_nearest_backward,
         &[A(0), SIZES, SCALES, O(0), Attr("input_size", AttrDefault::Required)],
     ),

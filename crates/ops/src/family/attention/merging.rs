@@ -209,7 +209,7 @@ fn update(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn updated(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_updated(call: &Call<'_>) -> Result<Vec<Layout>> {
     let first = |at: usize| match call.arg(at) {
         crate::argument::Arg::Tensors(all) if !all.is_empty() => Ok(all[0].layout.packed()),
         _ => Err(Error::Null(format!("{} has no tensors", call.parameter(at)))),
@@ -232,7 +232,7 @@ pub const NODES: &[Node] = &[node(
     "AttentionUpdate",
     &["lse[]", "go[]"],
     &["output", "lse_m"],
-    Infer::By(updated),
+    Infer::By(infer_updated),
     update,
     &[
         Among(0, 2, 0),

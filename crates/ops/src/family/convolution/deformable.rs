@@ -256,7 +256,7 @@ pub fn offsets_backward(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Like x and the offsets. Arguments as of [`offsets_backward`].
-pub fn offsets_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
+pub fn infer_offsets_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![call.layout(1)?.packed(), call.layout(2)?.packed()])
 }
 

@@ -181,7 +181,7 @@ pub const NODES: &[Node] = &[
         "DeformableOffsetsGrad",
         &["grad", "x", "offsets"],
         &["grad_x", "grad_offsets"],
-        Infer::By(deformable::offsets_gradients),
+        Infer::By(deformable::infer_offsets_gradients),
         deformable::offsets_backward,
         &[
             A(0),
