@@ -6,11 +6,7 @@ use cairn_tensor::{DType, Layout};
 const F: DType = DType::Float;
 
 /// What follows from inputs of these sizes and these attributes.
-fn infer(
-    name: &str,
-    inputs: &[&[usize]],
-    numbers: &[(&str, Arg)],
-) -> Result<Vec<Layout>, String> {
+fn infer(name: &str, inputs: &[&[usize]], numbers: &[(&str, Arg)]) -> Result<Vec<Layout>, String> {
     let inputs: Vec<Option<Tensor>> =
         inputs.iter().map(|dims| Some(Tensor::new(Layout::contiguous(F, dims), 0))).collect();
     let attributes: Vec<(String, Arg)> =
@@ -33,9 +29,7 @@ fn what_no_memory_holds_is_refused() {
     let error = infer("Expand", &[&[1]], &[]).unwrap_err();
     assert!(error.contains("inputs"), "{error}");
     let ends = [("axis", Arg::Int(0)), ("end_axis", Arg::Int(-1))];
-    assert!(
-        infer("FlattenV2", &[&[0, large, large]], &ends).is_ok_and(|one| one[0].dims() == [0])
-    );
+    assert!(infer("FlattenV2", &[&[0, large, large]], &ends).is_ok_and(|one| one[0].dims() == [0]));
 }
 
 #[test]

@@ -4,7 +4,9 @@
 //! standard deviation. Workspace: the statistics, scales and shifts in the type computed in, and for gradients one number
 //! for each element.
 
-use super::norm_shape::{norm_shape, squeeze_reduced, optional, optional_output, reshaped, broadcast_to};
+use super::norm_shape::{
+    broadcast_to, norm_shape, optional, optional_output, reshaped, squeeze_reduced,
+};
 use super::reduction_plan::{Axes, ReductionPlan, single_result};
 use crate::call::Call;
 use crate::error::{Error, Result};

@@ -1,8 +1,9 @@
-//! The last step of a batch norm in training: elements normalised by the sums of their channels, and the running mean and variance.
+//! The last step of a batch norm in training: elements normalised by the sums of their channels, and the running mean and
+//! variance.
 //!
 //! Workspace: four numbers for each channel, in the type computed in.
 
-use super::norm_shape::{optional, optional_output, reshaped, broadcast_to};
+use super::norm_shape::{broadcast_to, optional, optional_output, reshaped};
 use super::sync_batch::{REALS, channels, computed, norm_shape};
 use crate::call::Call;
 use crate::error::{Error, Result};

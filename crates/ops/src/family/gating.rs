@@ -264,7 +264,14 @@ const LEFT: ArgSource = Attr("activate_left", AttrDefault::Flag(false));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
-    node("SwiGlu", &["x"], &["y"], Infer::By(infer_one_half), swiglu, &[A(0), DIM, No, B(true), O(0)]),
+    node(
+        "SwiGlu",
+        &["x"],
+        &["y"],
+        Infer::By(infer_one_half),
+        swiglu,
+        &[A(0), DIM, No, B(true), O(0)],
+    ),
     node(
         "SwiGluGrad",
         &["y_grad", "x"],

@@ -126,7 +126,10 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
             w / (v + epsilon).sqrt()
         });
         map3(parallel, shift, means.view(), scale.view(), bias, |m: f32, s: f32, b: f32| b - m * s);
-        let (scale, shift) = (broadcast_channels(scale.view(), x.dims()), broadcast_channels(shift.view(), x.dims()));
+        let (scale, shift) = (
+            broadcast_channels(scale.view(), x.dims()),
+            broadcast_channels(shift.view(), x.dims()),
+        );
         map3(parallel, memory.out(&y), x, scale, shift, |x: f32, s: f32, b: f32| x.mul_add(s, b));
         Ok(())
     })
@@ -201,7 +204,10 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         of_grad.run(memory, dy, fold, (grads, None), single_result);
         of_samples.run(memory, products.view(), fold, (memory.out(&dweight), None), single_result);
         of_samples.run(memory, grads.view(), fold, (memory.out(&dbias), None), single_result);
-        let (products, grads) = (broadcast_channels(products.view(), x.dims()), broadcast_channels(grads.view(), x.dims()));
+        let (products, grads) = (
+            broadcast_channels(products.view(), x.dims()),
+            broadcast_channels(grads.view(), x.dims()),
+        );
         // dy, less its mean and what leans to the normalised input.
         map3(parallel, product, normal.view(), products, grads, move |n: f32, p: f32, g: f32| {
             -(g + n * p) / count

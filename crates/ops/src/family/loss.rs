@@ -179,7 +179,8 @@ fn loss(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let (x, target) =
         (call.in_place_input(x, &[&losses.out]), call.in_place_input(target, &[&losses.out]));
     call.plan_real(move |memory| {
-        let (x, target) = (broadcast_to(x.view(memory), &dims), broadcast_to(target.view(memory), &dims));
+        let (x, target) =
+            (broadcast_to(x.view(memory), &dims), broadcast_to(target.view(memory), &dims));
         losses.run(memory, |unreduced| {
             with_real!(unreduced.dtype(), C => {
                 let beta = C::of(beta);
@@ -208,7 +209,8 @@ fn square_by_first(call: &mut Call<'_>) -> Result<Plan> {
     });
     let divisor = if kind == Reduction::Mean { dims[0] as f64 } else { 1.0 };
     call.plan_real(move |memory| {
-        let (x, target) = (broadcast_to(x.view(memory), &dims), broadcast_to(target.view(memory), &dims));
+        let (x, target) =
+            (broadcast_to(x.view(memory), &dims), broadcast_to(target.view(memory), &dims));
         let (buffer, out) = (memory.scratch(&buffer), memory.out(&out));
         with_real!(out.dtype(), C => {
             map2(memory.parallel, buffer, x, target, |x: C, t: C| Kind::Square.loss(x, t, C::ONE));

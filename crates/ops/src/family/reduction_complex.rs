@@ -23,8 +23,8 @@ const RESULTS: &[DType] = &[
     DType::Complex128,
 ];
 
-/// The variance (the sum of the variances of both parts) or standard deviation. Arguments: a, dims, correction, keep, result, mean or
-/// absent.
+/// The variance (the sum of the variances of both parts) or standard deviation. Arguments: a, dims, correction, keep,
+/// result, mean or absent.
 pub fn variance<const STD: bool>(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.tensor(0)?;
     let axes: Axes = call.axes(1, a.rank(), false)?;
@@ -75,7 +75,8 @@ pub fn norm(call: &mut Call<'_>) -> Result<Plan> {
     type Z = Complex<f64>;
     if p == 2.0 {
         let squares = fold::mapped(0.0, |z: Z| z.norm_sqr(), |x: f64, y: f64| x + y);
-        return call.fold(a, &axes, (out, None), squares, move |acc: f64| single_result(acc.sqrt()));
+        return call
+            .fold(a, &axes, (out, None), squares, move |acc: f64| single_result(acc.sqrt()));
     }
     if p == f64::NEG_INFINITY {
         let magnitudes = fold::mapped(f64::GREATEST, |z: Z| z.norm(), Number::least);
@@ -90,6 +91,7 @@ pub fn norm(call: &mut Call<'_>) -> Result<Plan> {
         1.0 => z.norm(),
         _ => z.norm().powf(p),
     };
-    let finalize = move |acc: f64| single_result(if p == 0.0 || p == 1.0 { acc } else { acc.powf(1.0 / p) });
+    let finalize =
+        move |acc: f64| single_result(if p == 0.0 || p == 1.0 { acc } else { acc.powf(1.0 / p) });
     call.fold(a, &axes, (out, None), fold::mapped(0.0, term, |x: f64, y: f64| x + y), finalize)
 }

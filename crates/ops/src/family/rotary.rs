@@ -91,7 +91,8 @@ fn embed(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(5, &out, REAL)?;
     let x = call.in_place_input(x, &[&out]);
     let (cos, sin) = (call.read(1, &[&out])?, call.read(2, &[&out])?);
-    let (cos, sin) = (broadcast_to(call, 1, cos, out.dims())?, broadcast_to(call, 2, sin, out.dims())?);
+    let (cos, sin) =
+        (broadcast_to(call, 1, cos, out.dims())?, broadcast_to(call, 2, sin, out.dims())?);
     call.plan(move |memory| {
         let views = [x.view(memory), cos.view(memory), sin.view(memory)];
         let out = memory.out(&out);
@@ -122,7 +123,8 @@ fn embed_by_matrix(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(4, &matrix, &[length, length])?;
     let x = call.unaliased(x, &[&out]);
     let (cos, sin) = (call.read(1, &[&out])?, call.read(2, &[&out])?);
-    let (cos, sin) = (broadcast_to(call, 1, cos, out.dims())?, broadcast_to(call, 2, sin, out.dims())?);
+    let (cos, sin) =
+        (broadcast_to(call, 1, cos, out.dims())?, broadcast_to(call, 2, sin, out.dims())?);
     let rotated = call.scratch(DType::Float, x.dims());
     let mut dims = x.dims().to_vec();
     dims[x.rank() - 2] = length;
@@ -153,7 +155,8 @@ fn interleave(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(3, &out, x.dims())?;
     call.expect_same(3, &out, 0, &x)?;
     let (cos, sin) = (call.read(1, &[&out])?, call.read(2, &[&out])?);
-    let (cos, sin) = (broadcast_to(call, 1, cos, out.dims())?, broadcast_to(call, 2, sin, out.dims())?);
+    let (cos, sin) =
+        (broadcast_to(call, 1, cos, out.dims())?, broadcast_to(call, 2, sin, out.dims())?);
     let apart = call.scratch(x.dtype, x.dims());
     let last = x.rank() - 1;
     let half = x.dims()[last] / 2;
@@ -266,7 +269,8 @@ fn apply(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_dtype(6 + at, out, REAL)?;
         let (cos, sin) =
             (call.read(2, &[&outs[0], &outs[1]])?, call.read(3, &[&outs[0], &outs[1]])?);
-        let (cos, sin) = (broadcast_to(call, 2, cos, x.dims())?, broadcast_to(call, 3, sin, x.dims())?);
+        let (cos, sin) =
+            (broadcast_to(call, 2, cos, x.dims())?, broadcast_to(call, 3, sin, x.dims())?);
         rotated.push((*out, call.in_place_input(x, &[&outs[0], &outs[1]]), cos, sin));
     }
     call.plan(move |memory| {

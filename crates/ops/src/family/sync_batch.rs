@@ -2,7 +2,9 @@
 //!
 //! Workspace: numbers for each channel, and for gradients one number for each element, in the type computed in.
 
-use super::norm_shape::{NormShape, squeeze_reduced, optional, optional_output, reshaped, broadcast_to};
+use super::norm_shape::{
+    NormShape, broadcast_to, optional, optional_output, reshaped, squeeze_reduced,
+};
 use super::reduction_plan::single_result;
 use crate::call::Call;
 use crate::error::{Error, Result};

@@ -165,7 +165,8 @@ fn loss(call: &mut Call<'_>) -> Result<Plan> {
                 let column = view.layout().with(1).broadcast_to(logits.dims());
                 column.expect("a column")
             };
-            let (most, sums) = (greatest.with_layout(expand(greatest)), sums.with_layout(expand(sums)));
+            let (most, sums) =
+                (greatest.with_layout(expand(greatest)), sums.with_layout(expand(sums)));
             let (most, sums) = (most.expect("a column"), sums.expect("a column"));
             let softmax = memory.out(softmax);
             map3(memory.parallel, softmax, logits, most, sums, |x: f32, most: f32, sum: f32| {

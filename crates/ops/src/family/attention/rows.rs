@@ -1,6 +1,6 @@
 //! Table rows of the attention operators.
 
-use super::{attention, gradients, infer_outputs, infer_gradients};
+use super::{attention, gradients, infer_gradients, infer_outputs};
 use crate::infer::Infer;
 use crate::table::ArgSource::{A, Attr, No, O};
 use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};

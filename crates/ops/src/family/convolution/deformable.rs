@@ -240,7 +240,8 @@ pub fn offsets_backward(call: &mut Call<'_>) -> Result<Plan> {
         [x.dims(), offset.dims()].map(|dims| call.scratch(DType::Float, dims));
     call.plan(move |memory| {
         let parallel = memory.parallel;
-        let [sample_grads, images, moved] = [sample_grads, images, moved].map(|one| memory.scratch(&one));
+        let [sample_grads, images, moved] =
+            [sample_grads, images, moved].map(|one| memory.scratch(&one));
         for (to, from) in [(sample_grads, grads), (images, x), (moved, offset)] {
             copy(parallel, to, from.view(memory));
         }

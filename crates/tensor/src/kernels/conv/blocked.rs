@@ -2,7 +2,7 @@
 
 use super::block::{Block, WIDTH};
 use super::columns::{Columns, Runs, TILE};
-use super::{Axis, Task, positions, for_each_unit, taps, workers};
+use super::{Axis, Task, for_each_unit, positions, taps, workers};
 use crate::kernels::strip::{load_one, store};
 use crate::parallel::Parallel;
 use crate::{DType, Layout, ViewMut};

@@ -6,7 +6,7 @@
 
 use super::by_channels_short::convolve_short_lines;
 use super::by_channels_tile::{BLOCK, Target, Tile, WIDTH, pack};
-use super::{Axis, Task, clear, elements, is_aligned_f32, positions, for_each_unit, take, taps};
+use super::{Axis, Task, clear, elements, for_each_unit, is_aligned_f32, positions, take, taps};
 use crate::parallel::{Parallel, split};
 use crate::{Layout, View, ViewMut};
 use std::ops::Range;
@@ -88,7 +88,8 @@ impl Tiling {
                 Some(positions[2].div_ceil(positions[2].div_ceil(band)))
             }
         };
-        let mut tiling = Tiling { groups, outputs, inputs, axes: *axes, positions, band, samples_at_once: 1 };
+        let mut tiling =
+            Tiling { groups, outputs, inputs, axes: *axes, positions, band, samples_at_once: 1 };
         if tiling.has_short_lines() && band.is_none_or(|band| band == positions[2]) {
             let fitting = BAND / tiling.copy_size(positions[2]).max(inputs * positions[2]).max(1);
             tiling.samples_at_once = fitting.clamp(1, positions[0]);
@@ -172,8 +173,11 @@ pub fn convolve(parallel: &dyn Parallel, task: &Task<'_>, tiling: &Tiling, scrat
                 let size = tiling.copy_size(output_band.lines.len());
                 let image = copy_band(parallel, &task.source, tiling, &output_band, copy);
                 for more in 1..count {
-                    let output_band =
-                        OutputBand { sample: sample + more, lines: output_band.lines.clone(), ..output_band };
+                    let output_band = OutputBand {
+                        sample: sample + more,
+                        lines: output_band.lines.clone(),
+                        ..output_band
+                    };
                     let copy = Address(copy.at((more * size) as isize));
                     copy_band(parallel, &task.source, tiling, &output_band, copy);
                 }
@@ -183,7 +187,14 @@ pub fn convolve(parallel: &dyn Parallel, task: &Task<'_>, tiling: &Tiling, scrat
         let weights = Address(packed.wrapping_add(group * tiling.group_size()));
         match tiling.has_short_lines() {
             true => {
-                convolve_short_lines(parallel, task, tiling, &output_band, (&image, count, sample_stride), weights);
+                convolve_short_lines(
+                    parallel,
+                    task,
+                    tiling,
+                    &output_band,
+                    (&image, count, sample_stride),
+                    weights,
+                );
             }
             false => convolve_band(parallel, task, tiling, &output_band, &image, weights),
         }
@@ -310,7 +321,8 @@ fn copy_plane(
     into: &mut [f32],
     pitch: usize,
 ) {
-    let (sizes, strides, is_aligned_f32) = (&source.dims()[3..], source.strides(), is_aligned_f32(source));
+    let (sizes, strides, is_aligned_f32) =
+        (&source.dims()[3..], source.strides(), is_aligned_f32(source));
     let part: isize = at.iter().zip(strides).map(|(at, stride)| at * stride).sum();
     if at[3] < 0 || at[3] >= sizes[0] as isize {
         return into.fill(0.0);
@@ -346,7 +358,8 @@ fn pack_weights(parallel: &dyn Parallel, task: &Task<'_>, tiling: &Tiling, scrat
             let offset = group as isize * strides[0] + channel as isize * strides[1];
             let from = task.weights.first().cast::<f32>().wrapping_offset(offset);
             let to = into.at((group * tiling.group_size() + channel * depth) as isize);
-            let (rows, padded_channels) = ((tiling.outputs - channel).min(BLOCK), tiling.padded_channels(block));
+            let (rows, padded_channels) =
+                ((tiling.outputs - channel).min(BLOCK), tiling.padded_channels(block));
             for line in 0..lines {
                 let from = from.wrapping_offset(line as isize * strides[2]);
                 // SAFETY: the weights of these channels, `length` in a line; the packed block is of this call alone.
@@ -356,7 +369,8 @@ fn pack_weights(parallel: &dyn Parallel, task: &Task<'_>, tiling: &Tiling, scrat
                         true => {
                             let (from, bytes) = (from.cast::<u8>(), rows * size_of::<f32>());
                             std::ptr::copy_nonoverlapping(from, to.cast::<u8>(), bytes);
-                            std::slice::from_raw_parts_mut(to.add(rows), padded_channels - rows).fill(0.0);
+                            std::slice::from_raw_parts_mut(to.add(rows), padded_channels - rows)
+                                .fill(0.0);
                         }
                         false => pack(from, strides[1], rows, length, to, padded_channels),
                     }

@@ -3,10 +3,10 @@
 //! Gradients of the output are packed by blocks of channels, then positions. A tile of sums has a few weights of one block of channels, in
 //! registers while positions pass by; tiles are added up over regions of positions, in an order that follows from the sizes alone.
 
-use super::by_channels::{Address, Image, Tiling, OutputBand, copy_band};
+use super::by_channels::{Address, Image, OutputBand, Tiling, copy_band};
 use super::by_channels_filter_tile::FilterTile;
 use super::by_channels_tile::{BLOCK, WIDTH, pack};
-use super::{Axis, elements, is_aligned_f32, positions, for_each_unit, take, taps};
+use super::{Axis, elements, for_each_unit, is_aligned_f32, positions, take, taps};
 use crate::kernels::copy::copy;
 use crate::parallel::{Parallel, split};
 use crate::{DType, Layout, View, ViewMut};
@@ -177,7 +177,8 @@ fn pack_gradients(
     split(parallel, tiling.blocks(), 1, least, |blocks| {
         for block in blocks {
             let channel = block * BLOCK;
-            let (rows, padded_channels) = ((tiling.outputs - channel).min(BLOCK), tiling.padded_channels(block));
+            let (rows, padded_channels) =
+                ((tiling.outputs - channel).min(BLOCK), tiling.padded_channels(block));
             for line in 0..lines {
                 let (sample, at) = (line / region.lines.len(), line % region.lines.len());
                 let offset = (region.samples.start + sample) as isize * strides[0]
@@ -200,12 +201,21 @@ fn pack_gradients(
                         let offset =
                             offset + row as isize * strides[2] + start as isize * strides[5];
                         // SAFETY: a part of a line of the gradients, which nobody writes.
-                        unsafe { take(grad, is_aligned_f32, offset, strides[5], &mut some[..length]) };
+                        unsafe {
+                            take(grad, is_aligned_f32, offset, strides[5], &mut some[..length])
+                        };
                     }
                     let from = some.as_ptr().cast::<f32>();
                     // SAFETY: the lines just loaded; the block is of this call alone.
                     unsafe {
-                        pack(from, WIDTH as isize, rows, length, to.add(start * padded_channels), padded_channels);
+                        pack(
+                            from,
+                            WIDTH as isize,
+                            rows,
+                            length,
+                            to.add(start * padded_channels),
+                            padded_channels,
+                        );
                     }
                 }
             }

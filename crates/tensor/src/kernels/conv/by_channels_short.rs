@@ -1,6 +1,6 @@
 //! Convolutions vectorised over output channels, for output lines too short to fill a register tile each.
 
-use super::by_channels::{Address, Image, Tiling, OutputBand};
+use super::by_channels::{Address, Image, OutputBand, Tiling};
 use super::by_channels_tile::{BLOCK, MAX_POSITIONS, Sums, Target, Tile, WIDTH};
 use super::{Task, for_each_unit};
 use crate::parallel::Parallel;
@@ -44,7 +44,8 @@ pub fn convolve_short_lines(
                 let (sample, line) = ((line / lines) as isize, (line % lines) as isize);
                 from[number][at] = sample * sample_stride + line * image.line;
                 for x in 0..width {
-                    to[number][at * width + x] = (output_band.sample as isize + sample) * strides[0]
+                    to[number][at * width + x] = (output_band.sample as isize + sample)
+                        * strides[0]
                         + (output_band.lines.start as isize + line) * strides[4]
                         + x as isize * strides[5];
                 }

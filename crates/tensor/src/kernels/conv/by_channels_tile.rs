@@ -98,8 +98,8 @@ impl Tile<'_> {
 pub type Sums = [[f32; BLOCK]; WIDTH];
 
 impl Tile<'_> {
-    /// Adds the products of up to [`MAX_POSITIONS`] positions to their sums: lines of `width` positions, given what the first position of each
-    /// line covers.
+    /// Adds the products of up to [`MAX_POSITIONS`] positions to their sums: lines of `width` positions, given the offset of the
+    /// first position of each line.
     ///
     /// # Safety
     /// Weights and covered elements are there.

@@ -2,7 +2,9 @@
 
 use super::block::{Block, WIDTH};
 use super::columns::{Columns, Runs, TILE};
-use super::{Axis, MAX_WORKERS, elements, is_aligned_f32, positions, for_each_unit, take, taps, workers};
+use super::{
+    Axis, MAX_WORKERS, elements, for_each_unit, is_aligned_f32, positions, take, taps, workers,
+};
 use crate::kernels::copy::copy;
 use crate::parallel::{Parallel, split};
 use crate::{DType, Layout, View, ViewMut};

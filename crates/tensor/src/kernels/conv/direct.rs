@@ -1,7 +1,7 @@
 //! Convolutions of groups with few channels: each tap is multiplied with one long line.
 
-use super::planes::{Planes, MAX_TAPS};
-use super::{Axis, Task, is_aligned_f32, for_each_unit, taps, workers};
+use super::planes::{MAX_TAPS, Planes};
+use super::{Axis, Task, for_each_unit, is_aligned_f32, taps, workers};
 use crate::kernels::strip::{load_one, store};
 use crate::parallel::Parallel;
 use crate::{Layout, ViewMut};
@@ -46,24 +46,30 @@ pub fn convolve(parallel: &dyn Parallel, task: &Task<'_>, planes: &Planes, scrat
     let count = planes.offsets(&mut offsets);
     let offsets = &offsets[..count];
     let bands = planes.bands(height);
-    for_each_unit(parallel, units, (workers, 0, first + second), &scratch, |unit, worker_scratch| {
-        let (band, rest) = (unit % bands, unit / bands);
-        let (d, rest) = (rest % depth, rest / depth);
-        let (group, sample) = (rest % groups, rest / groups);
-        let lines = planes.lines_of(band, height);
-        let (buffer, sums) = worker_scratch.split_at_mut(first);
-        planes.fill(&task.source, (sample, group, d, lines.start), buffer);
-        let sums = &mut sums[..(lines.len() - 1) * planes.pitch + width];
-        for output in 0..outputs {
-            let mut weights = [0f32; MAX_TAPS];
-            let bias = coefficients(task, group, output, &mut weights[..count]);
-            slide(buffer, (offsets, &weights[..count]), bias, sums);
-            let positions = [sample, group, output, d, lines.start];
-            for (line, sums) in sums.chunks(planes.pitch).enumerate() {
-                put(task, &positions, line, &sums[..width]);
+    for_each_unit(
+        parallel,
+        units,
+        (workers, 0, first + second),
+        &scratch,
+        |unit, worker_scratch| {
+            let (band, rest) = (unit % bands, unit / bands);
+            let (d, rest) = (rest % depth, rest / depth);
+            let (group, sample) = (rest % groups, rest / groups);
+            let lines = planes.lines_of(band, height);
+            let (buffer, sums) = worker_scratch.split_at_mut(first);
+            planes.fill(&task.source, (sample, group, d, lines.start), buffer);
+            let sums = &mut sums[..(lines.len() - 1) * planes.pitch + width];
+            for output in 0..outputs {
+                let mut weights = [0f32; MAX_TAPS];
+                let bias = coefficients(task, group, output, &mut weights[..count]);
+                slide(buffer, (offsets, &weights[..count]), bias, sums);
+                let positions = [sample, group, output, d, lines.start];
+                for (line, sums) in sums.chunks(planes.pitch).enumerate() {
+                    put(task, &positions, line, &sums[..width]);
+                }
             }
-        }
-    });
+        },
+    );
 }
 
 /// The weights of an output channel; gives its bias.

@@ -1,7 +1,7 @@
 //! Gradients of weights of groups with few channels: products of gradients with the line of each tap, summed.
 
-use super::planes::{Planes, MAX_TAPS};
-use super::{Axis, is_aligned_f32, for_each_unit, take, workers};
+use super::planes::{MAX_TAPS, Planes};
+use super::{Axis, for_each_unit, is_aligned_f32, take, workers};
 use crate::kernels::strip::store_one;
 use crate::parallel::Parallel;
 use crate::{Layout, View, ViewMut};
@@ -56,31 +56,38 @@ pub fn weights_gradient(
     let mut offsets = [0; MAX_TAPS];
     let count = planes.offsets(&mut offsets);
     let offsets = &offsets[..count];
-    for_each_unit(parallel, groups, (workers, 0, worker_size), &scratch, |group, worker_scratch| {
-        let (buffer, rest) = worker_scratch.split_at_mut(first);
-        let (lines, sums) = rest.split_at_mut(second);
-        let sums = sums.as_chunks_mut::<WIDTH>().0;
-        sums.fill([0.0; WIDTH]);
-        buffer[first - WIDTH..].fill(0.0);
-        lines[second - WIDTH..].fill(0.0);
-        for unit in 0..samples * depth * planes.bands(height) {
-            let (band, rest) = (unit % planes.bands(height), unit / planes.bands(height));
-            let (d, sample) = (rest % depth, rest / depth);
-            let band = planes.lines_of(band, height);
-            planes.fill(source, (sample, group, d, band.start), &mut buffer[..first - WIDTH]);
-            for (output, sums) in sums.chunks_exact_mut(count.max(1)).enumerate() {
-                let position = [sample, group, output, d, band.start];
-                load(grad, &position, band.len(), width, lines);
-                let bands = Band { lines, buffer, pitch: planes.pitch, count: band.len(), width };
-                bands.add_up(offsets, sums);
+    for_each_unit(
+        parallel,
+        groups,
+        (workers, 0, worker_size),
+        &scratch,
+        |group, worker_scratch| {
+            let (buffer, rest) = worker_scratch.split_at_mut(first);
+            let (lines, sums) = rest.split_at_mut(second);
+            let sums = sums.as_chunks_mut::<WIDTH>().0;
+            sums.fill([0.0; WIDTH]);
+            buffer[first - WIDTH..].fill(0.0);
+            lines[second - WIDTH..].fill(0.0);
+            for unit in 0..samples * depth * planes.bands(height) {
+                let (band, rest) = (unit % planes.bands(height), unit / planes.bands(height));
+                let (d, sample) = (rest % depth, rest / depth);
+                let band = planes.lines_of(band, height);
+                planes.fill(source, (sample, group, d, band.start), &mut buffer[..first - WIDTH]);
+                for (output, sums) in sums.chunks_exact_mut(count.max(1)).enumerate() {
+                    let position = [sample, group, output, d, band.start];
+                    load(grad, &position, band.len(), width, lines);
+                    let bands =
+                        Band { lines, buffer, pitch: planes.pitch, count: band.len(), width };
+                    bands.add_up(offsets, sums);
+                }
             }
-        }
-        for (output, sums) in sums.chunks_exact(count.max(1)).enumerate() {
-            for (tap, sum) in sums.iter().enumerate() {
-                put(out, group, output, tap, sum.iter().sum());
+            for (output, sums) in sums.chunks_exact(count.max(1)).enumerate() {
+                for (tap, sum) in sums.iter().enumerate() {
+                    put(out, group, output, tap, sum.iter().sum());
+                }
             }
-        }
-    });
+        },
+    );
 }
 
 /// Loads the lines of a band of gradients, one after the other.

@@ -196,9 +196,13 @@ pub fn weights_gradient(
     let source = source.with_layout(source_layout).expect(inside);
     let grad = grad.with_layout(grad_layout).expect(inside);
     match direct_filter::planes(out.layout(), &source_layout, &grad_layout, &axes) {
-        Some(planes) => direct_filter::weights_gradient(parallel, &out, &source, &grad, &planes, scratch),
+        Some(planes) => {
+            direct_filter::weights_gradient(parallel, &out, &source, &grad, &planes, scratch)
+        }
         None => match by_channels_filter::Filter::new(&source_layout, &grad_layout, &axes) {
-            Some(plan) => by_channels_filter::weights_gradient(parallel, &out, &source, &grad, &plan, scratch),
+            Some(plan) => {
+                by_channels_filter::weights_gradient(parallel, &out, &source, &grad, &plan, scratch)
+            }
             None => by_positions::weights_gradient(parallel, &out, &source, &grad, &axes, scratch),
         },
     }
@@ -351,7 +355,13 @@ unsafe fn copy_line(from: *const f32, into: &mut [f32]) {
 /// # Safety
 /// They belong to the view, and nobody writes them.
 #[inline(always)]
-unsafe fn take(view: &View<'_>, is_aligned_f32: bool, offset: isize, stride: isize, into: &mut [f32]) {
+unsafe fn take(
+    view: &View<'_>,
+    is_aligned_f32: bool,
+    offset: isize,
+    stride: isize,
+    into: &mut [f32],
+) {
     // SAFETY: as the caller guarantees.
     unsafe {
         if !is_aligned_f32 {
