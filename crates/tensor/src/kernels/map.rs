@@ -109,12 +109,12 @@ impl<'v, C: Compute> Source<'v, C> {
         Source { view, stride, borrow: !overlap(out, view), single, buffer }
     }
 
-    /// Whether strips come without being loaded.
+    /// Whether strips can be read in place, without a load into the buffer.
     #[inline(always)]
-    fn is_here(&self) -> bool {
-        let lies = self.borrow && self.stride == 1 && self.view.dtype() == C::DTYPE;
+    fn needs_no_load(&self) -> bool {
+        let is_contiguous = self.borrow && self.stride == 1 && self.view.dtype() == C::DTYPE;
         let aligned = self.view.first().cast::<C>().is_aligned();
-        self.single || (lies && aligned && C::DTYPE != DType::Bool)
+        self.single || (is_contiguous && aligned && C::DTYPE != DType::Bool)
     }
 
     /// The strip of `length` elements from `offset` on.
@@ -171,8 +171,8 @@ pub fn strips1<A: Compute, R: Compute>(
         let out_buffer = uncleared_buffer::<R, STRIP>(&mut out_buffer);
         let mut a_buffer = MaybeUninit::uninit();
         let mut a = Source::<A>::new(&a, sa, &out, range.len(), &mut a_buffer);
-        let is_here = a.is_here() && takes::<R>(&out, so);
-        let longest = if is_here { longest } else { longest.min(STRIP) };
+        let needs_no_load = a.needs_no_load() && takes::<R>(&out, so);
+        let longest = if needs_no_load { longest } else { longest.min(STRIP) };
         walk.runs(range, longest, |[o, a_at], length| {
             // SAFETY: walks stay inside their layouts; what overlaps is not borrowed.
             unsafe {
@@ -213,8 +213,8 @@ pub fn strips2<A: Compute, B: Compute, R: Compute>(
         let mut a = Source::<A>::new(&a, sa, &out, range.len(), &mut a_buffer);
         let mut b_buffer = MaybeUninit::uninit();
         let mut b = Source::<B>::new(&b, sb, &out, range.len(), &mut b_buffer);
-        let is_here = a.is_here() && b.is_here() && takes::<R>(&out, so);
-        let longest = if is_here { longest } else { longest.min(STRIP) };
+        let needs_no_load = a.needs_no_load() && b.needs_no_load() && takes::<R>(&out, so);
+        let longest = if needs_no_load { longest } else { longest.min(STRIP) };
         walk.runs(range, longest, |[o, a_at, b_at], length| {
             // SAFETY: walks stay inside their layouts; what overlaps is not borrowed.
             unsafe {
@@ -257,8 +257,9 @@ pub fn strips3<A: Compute, B: Compute, C: Compute, R: Compute>(
         let mut b = Source::<B>::new(&b, sb, &out, range.len(), &mut b_buffer);
         let mut c_buffer = MaybeUninit::uninit();
         let mut c = Source::<C>::new(&c, sc, &out, range.len(), &mut c_buffer);
-        let is_here = a.is_here() && b.is_here() && c.is_here() && takes::<R>(&out, so);
-        let longest = if is_here { longest } else { longest.min(STRIP) };
+        let needs_no_load =
+            a.needs_no_load() && b.needs_no_load() && c.needs_no_load() && takes::<R>(&out, so);
+        let longest = if needs_no_load { longest } else { longest.min(STRIP) };
         walk.runs(range, longest, |[o, a_at, b_at, c_at], length| {
             // SAFETY: walks stay inside their layouts; what overlaps is not borrowed.
             unsafe {
