@@ -28,7 +28,7 @@ __attribute__((unused)) static aclrtMemPool make_pool(uint32_t device, size_t mo
     return pool;
 }
 
-__attribute__((unused)) static uint64_t number_of(aclrtMemPool pool, aclrtMemPoolAttr attribute)
+__attribute__((unused)) static uint64_t pool_attr(aclrtMemPool pool, aclrtMemPoolAttr attribute)
 {
     uint64_t value = 0xabababababababab;
     CHECK_OK(aclrtMemPoolGetAttr(pool, attribute, &value));
@@ -42,12 +42,12 @@ __attribute__((unused)) static void keep(aclrtMemPool pool, uint64_t bytes)
 
 __attribute__((unused)) static uint64_t reserved(aclrtMemPool pool)
 {
-    return number_of(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT);
+    return pool_attr(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT);
 }
 
 __attribute__((unused)) static uint64_t used(aclrtMemPool pool)
 {
-    return number_of(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT);
+    return pool_attr(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT);
 }
 
 /* A block, or NULL after a failed check. */
