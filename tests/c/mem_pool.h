@@ -35,7 +35,7 @@ __attribute__((unused)) static uint64_t pool_attr(aclrtMemPool pool, aclrtMemPoo
     return value;
 }
 
-__attribute__((unused)) static void keep(aclrtMemPool pool, uint64_t bytes)
+__attribute__((unused)) static void set_release_threshold(aclrtMemPool pool, uint64_t bytes)
 {
     CHECK_OK(aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, &bytes));
 }

@@ -95,7 +95,7 @@ static void has_attributes(void)
 
     GROUP("acl_soma_2 the threshold is 0 at first and takes any number");
     CHECK_EQ(pool_attr(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD), 0);
-    keep(pool, UINT64_MAX);
+    set_release_threshold(pool, UINT64_MAX);
     CHECK_EQ(pool_attr(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD), UINT64_MAX);
 
     GROUP("acl_soma_2 figures are read, and the two peaks forgotten");

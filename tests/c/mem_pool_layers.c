@@ -20,7 +20,7 @@ static void guards(aclrtMemPool pool)
     GROUP("acl_soma_10 what was freed is overwritten after the work before it");
     unsigned char *result = NULL;
     CHECK_OK(aclrtMallocHost((void **)&result, 64));
-    keep(pool, UINT64_MAX);
+    set_release_threshold(pool, UINT64_MAX);
     block = take(pool, 4096, stream);
     CHECK_OK(aclrtMemsetAsync(block, 4096, 5, 4096, stream));
     CHECK_OK(aclrtMemcpyAsync(result, 64, block, 64, ACL_MEMCPY_DEVICE_TO_HOST, stream));

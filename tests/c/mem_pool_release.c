@@ -30,13 +30,13 @@ static void releases(void)
     CHECK_EQ(free_bytes(), before);
 
     GROUP("acl_soma_5 with a threshold it keeps so much");
-    keep(pool, 20 * MIB);
+    set_release_threshold(pool, 20 * MIB);
     takes_and_frees(pool, 40 * MIB);
     CHECK(reserved(pool) >= 40 * MIB);
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_EQ(reserved(pool), 20 * MIB);
     CHECK_EQ(free_bytes(), before - 20 * MIB);
-    keep(pool, UINT64_MAX);
+    set_release_threshold(pool, UINT64_MAX);
     takes_and_frees(pool, 40 * MIB);
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK(reserved(pool) >= 40 * MIB);
@@ -95,7 +95,7 @@ static void keeps_limits(void)
     GROUP("acl_soma_6 the limit holds after a trim to an odd size too");
     for (int i = 0; i < MOST; i++)
         CHECK_OK(aclrtMemPoolFreeAsync(blocks[i], stream));
-    keep(pool, 1 * MIB + 512 * KIB);
+    set_release_threshold(pool, 1 * MIB + 512 * KIB);
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_EQ(reserved(pool), 1 * MIB + 512 * KIB);
     block = take(pool, 15 * MIB, stream);
@@ -126,7 +126,7 @@ static void keeps_limits(void)
     CHECK_OK(aclrtMemPoolFreeAsync(kept, stream));
 
     GROUP("acl_soma_6 aclrtMalloc gets what pools have free");
-    keep(pool, UINT64_MAX);
+    set_release_threshold(pool, UINT64_MAX);
     takes_and_frees(pool, 200 * MIB);
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK(free_bytes() < 100 * MIB);

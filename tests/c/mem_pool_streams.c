@@ -145,7 +145,7 @@ static void waits_at_the_limit(void)
 {
     aclrtMemPool narrow = make_pool(0, 64 * MIB);
     GROUP("acl_soma_4 at the limit an allocation waits for work rather than fail");
-    keep(narrow, UINT64_MAX);
+    set_release_threshold(narrow, UINT64_MAX);
     void *block = take(narrow, 60 * MIB, a);
     for (int i = 0; i < 20; i++)
         CHECK_OK(aclrtMemsetAsync(block, 60 * MIB, i, 60 * MIB, a));
@@ -167,7 +167,7 @@ int main(void)
     CHECK_OK(aclrtCreateStream(&c));
     size_t before = free_bytes();
     aclrtMemPool pool = make_pool(0, 0);
-    keep(pool, UINT64_MAX);
+    set_release_threshold(pool, UINT64_MAX);
     gives(pool);
     CHECK_OK(aclrtMemPoolTrimTo(pool, 0));
     in_order(pool);

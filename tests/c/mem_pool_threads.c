@@ -95,7 +95,7 @@ int main(void)
     size_t before = free_bytes();
     shared = make_pool(0, 0);
     GROUP("acl_soma_9 eight threads on one pool keep their bytes apart");
-    keep(shared, 64 * MIB);
+    set_release_threshold(shared, 64 * MIB);
     for (intptr_t i = 0; i < THREADS; i++)
         threads[i] = start_thread(works, (void *)i);
     for (int i = 0; i < THREADS; i++)
