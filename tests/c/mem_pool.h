@@ -8,7 +8,7 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
-__attribute__((unused)) static aclrtMemPoolProps pool_props(uint32_t device, size_t most)
+__attribute__((unused)) static aclrtMemPoolProps pool_props(uint32_t device, size_t max_size)
 {
     aclrtMemPoolProps props;
     memset(&props, 0, sizeof props);
@@ -16,13 +16,13 @@ __attribute__((unused)) static aclrtMemPoolProps pool_props(uint32_t device, siz
     props.handleType = ACL_MEM_HANDLE_TYPE_NONE;
     props.location.id = device;
     props.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
-    props.maxSize = most;
+    props.maxSize = max_size;
     return props;
 }
 
-__attribute__((unused)) static aclrtMemPool make_pool(uint32_t device, size_t most)
+__attribute__((unused)) static aclrtMemPool make_pool(uint32_t device, size_t max_size)
 {
-    aclrtMemPoolProps props = pool_props(device, most);
+    aclrtMemPoolProps props = pool_props(device, max_size);
     aclrtMemPool pool = NULL;
     CHECK_OK(aclrtMemPoolCreate(&pool, &props));
     return pool;
@@ -51,7 +51,7 @@ __attribute__((unused)) static uint64_t used(aclrtMemPool pool)
 }
 
 /* A block, or NULL after a failed check. */
-__attribute__((unused)) static void *take(aclrtMemPool pool, size_t size, aclrtStream stream)
+__attribute__((unused)) static void *pool_malloc(aclrtMemPool pool, size_t size, aclrtStream stream)
 {
     void *block = NULL;
     CHECK_OK(aclrtMemPoolMallocAsync(&block, size, pool, stream));

@@ -99,7 +99,7 @@ static void has_attributes(void)
     CHECK_EQ(pool_attr(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD), UINT64_MAX);
 
     GROUP("acl_soma_2 figures are read, and the two peaks forgotten");
-    void *large = take(pool, 6 * MIB, NULL), *small = take(pool, 1000, NULL);
+    void *large = pool_malloc(pool, 6 * MIB, NULL), *small = pool_malloc(pool, 1000, NULL);
     CHECK_EQ(used(pool), 6 * MIB + 1 * KIB);
     CHECK(reserved(pool) >= used(pool));
     CHECK_OK(aclrtMemPoolFreeAsync(large, NULL));

@@ -73,7 +73,7 @@ static void works(void *argument)
         CHECK_OK(aclrtMemsetAsync(slot->block, slot->size, seed % 251, slot->size, stream));
         if (round % 50 == 7) {
             aclrtMemPool own = make_pool(0, 4 * MIB);
-            void *block = take(own, 1 * MIB, stream);
+            void *block = pool_malloc(own, 1 * MIB, stream);
             CHECK_OK(aclrtMemPoolDestroy(own));
             CHECK_OK(aclrtMemPoolFreeAsync(block, stream));
             CHECK_OK(aclrtMemPoolTrimTo(shared, 4 * MIB));
