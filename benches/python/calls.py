@@ -30,7 +30,7 @@ def operators():
 def sorts():
     execute = acl.op.execute_v2
     for _ in range(OPERATORS):
-        must(execute("Sort", [large], sorted_[:1], [large, whole], sorted_[1:], attr, stream))
+        must(execute("Sort", [large], sorted_[:1], [large, indices], sorted_[1:], attr, stream))
     must(acl.rt.synchronize_stream(stream))
 
 
@@ -52,7 +52,7 @@ must(ret)
 places = [acl.rt.malloc(4 * SORTED, 0)[0] for _ in range(3)]
 must(acl.rt.memset(places[0], 4 * SORTED, 0, 4 * SORTED))
 small, large = acl.create_tensor_desc(0, [SMALL], 2), acl.create_tensor_desc(0, [SORTED], 2)
-whole = acl.create_tensor_desc(3, [SORTED], 2)
+indices = acl.create_tensor_desc(3, [SORTED], 2)
 buffers = [acl.create_data_buffer(place, 4 * SMALL) for place in places]
 sorted_ = [acl.create_data_buffer(place, 4 * SORTED) for place in places]
 attr = acl.op.create_attr()

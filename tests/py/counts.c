@@ -69,8 +69,8 @@ int main(int count, char **arguments) {
     for (int i = 0; i < 3; ++i) must(aclrtMalloc(&places[i], 4 * COUNT, ACL_MEM_MALLOC_HUGE_FIRST));
     must(aclrtMemset(places[0], 4 * COUNT, 0, 4 * COUNT));
     aclTensorDesc *floats = aclCreateTensorDesc(ACL_FLOAT, 1, sizes, ACL_FORMAT_ND);
-    aclTensorDesc *whole = aclCreateTensorDesc(ACL_INT32, 1, sizes, ACL_FORMAT_ND);
-    aclTensorDesc *in[] = {floats}, *out[] = {floats, whole};
+    aclTensorDesc *indices = aclCreateTensorDesc(ACL_INT32, 1, sizes, ACL_FORMAT_ND);
+    aclTensorDesc *in[] = {floats}, *out[] = {floats, indices};
     aclDataBuffer *from[] = {aclCreateDataBuffer(places[0], 4 * COUNT)};
     aclDataBuffer *to[] = {aclCreateDataBuffer(places[1], 4 * COUNT), aclCreateDataBuffer(places[2], 4 * COUNT)};
     aclopAttr *attr = aclopCreateAttr();

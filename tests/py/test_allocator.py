@@ -101,7 +101,7 @@ def test_acl_reg_4_the_last_registration_is_used(stream, pool, sort):
 
 def test_acl_reg_5_by_handle_too(stream, pool, sort):
     register(stream, pool)
-    handle, ret = acl.op.create_handle("Sort", [sort.floats], [sort.floats, sort.whole], sort.attr)
+    handle, ret = acl.op.create_handle("Sort", [sort.floats], [sort.floats, sort.indices], sort.attr)
     assert ret == 0
     assert acl.op.execute_with_handle(handle, sort.buffers[:1], sort.buffers[1:], stream) == 0
     assert rt.synchronize_stream(stream) == 0
@@ -178,12 +178,12 @@ def test_sizes_have_64_bits(stream):
     assert rt.allocator_register(stream, desc) == 0
     shape = [3 << 30]
     floats = acl.create_tensor_desc(support.FLOAT, shape, support.ND)
-    whole = acl.create_tensor_desc(support.INT32, shape, support.ND)
+    indices = acl.create_tensor_desc(support.INT32, shape, support.ND)
     address, ret = rt.malloc(64, 0)
     assert ret == 0
     buffers = [acl.create_data_buffer(address, 12 << 30) for _ in range(3)]
     attr = acl.op.create_attr()
-    ret = acl.op.execute_v2("Sort", [floats], buffers[:1], [floats, whole], buffers[1:], attr, stream)
+    ret = acl.op.execute_v2("Sort", [floats], buffers[:1], [floats, indices], buffers[1:], attr, stream)
     assert ret == GE_FAILURE
     assert len(sizes) == 1 and sizes[0] > 1 << 32
     assert rt.free(address) == 0

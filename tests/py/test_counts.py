@@ -58,7 +58,7 @@ def test_a_block_given_twice_is_the_same_in_c_and_python(in_c):
         "assert acl.set_tensor_place_ment(floats, 1) == 0\n"
         "data = bytes(4 * COUNT)\n"
         "assert acl.update_data_buffer(sort.buffers[0], acl.util.bytes_to_ptr(data), len(data)) == 0\n"
-        "ret = acl.op.execute_v2('Sort', [floats], sort.buffers[:1], [sort.floats, sort.whole], sort.buffers[1:],\n"
+        "ret = acl.op.execute_v2('Sort', [floats], sort.buffers[:1], [sort.floats, sort.indices], sort.buffers[1:],\n"
         "    sort.attr, stream)\n"
         "print(ret, acl.get_recent_err_msg().partition('already (')[0])\n"
         "print(pool.allocs, pool.addresses, pool.frees, sum(pool.sizes))\n"
