@@ -116,7 +116,7 @@ class Sort:
         assert acl.rt.free_host(host) == 0
         return list(struct.unpack(f"{COUNT}f", data))
 
-    def right(self):
+    def is_correct(self):
         return self.result() == sorted(self.numbers)
 
     def close(self):

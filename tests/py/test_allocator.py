@@ -25,7 +25,7 @@ def test_acl_reg_1_a_described_allocator_is_registered_and_used(stream, pool, so
     register(stream, pool)
     assert sort.run(stream) == 0
     assert rt.synchronize_stream(stream) == 0
-    assert sort.right()
+    assert sort.is_correct()
     assert pool.allocs == pool.frees == pool.addresses > 0
     assert set(pool.objects) == {pool.obj}
 
@@ -105,7 +105,7 @@ def test_acl_reg_5_by_handle_too(stream, pool, sort):
     assert ret == 0
     assert acl.op.execute_with_handle(handle, sort.buffers[:1], sort.buffers[1:], stream) == 0
     assert rt.synchronize_stream(stream) == 0
-    assert sort.right() and pool.allocs == pool.frees > 0
+    assert sort.is_correct() and pool.allocs == pool.frees > 0
     acl.op.destroy_handle(handle)
 
 
@@ -133,7 +133,7 @@ def test_acl_reg_7_blocks_come_back_before_the_work_is_done(stream, pool, sort):
     other, ret = rt.create_stream()
     assert rt.record_event(event, other) == 0
     assert rt.synchronize_stream(stream) == 0
-    assert sort.right()
+    assert sort.is_correct()
     assert rt.destroy_stream(other) == 0
 
 
@@ -169,7 +169,7 @@ def test_acl_reg_10_handles_are_ints_and_results_are_used(stream, pool, sort):
     assert sort.run(stream) == 0
     assert set(calls) == {(int, int, big)}
     assert rt.synchronize_stream(stream) == 0
-    assert sort.right() and pool.frees == pool.allocs > 0
+    assert sort.is_correct() and pool.frees == pool.allocs > 0
 
 
 def test_sizes_have_64_bits(stream):

@@ -32,7 +32,7 @@ def test_c_and_python_are_asked_the_same(stream, in_c):
     for _ in range(25):
         assert sort.run(stream) == 0
     assert acl.rt.synchronize_stream(stream) == 0
-    assert sort.right()
+    assert sort.is_correct()
     assert reported == f"{pool.allocs} {pool.addresses} {pool.frees} {sum(pool.sizes)}\n"
     assert pool.allocs >= 25
     sort.close()
