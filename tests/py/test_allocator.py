@@ -1,4 +1,4 @@
-"""Seed page 002: user allocators, written in Python and registered on a stream."""
+"""User allocators written in Python and registered on a stream: the manual's page of allocator_register."""
 
 import ctypes
 import gc
@@ -137,7 +137,7 @@ def test_acl_reg_7_blocks_come_back_before_the_work_is_done(stream, pool, sort):
     assert rt.destroy_stream(other) == 0
 
 
-def test_acl_reg_8_parts_without_allocators_say_so():
+def test_acl_reg_8_socs_without_allocators_return_not_supported():
     run = support.program(
         "assert acl.init() == 0 and acl.rt.set_device(0) == 0\n"
         "stream = acl.rt.create_stream()[0]\n"
@@ -189,7 +189,7 @@ def test_sizes_have_64_bits(stream):
     assert rt.free(address) == 0
 
 
-def test_get_by_stream_tells_what_was_set(stream, pool):
+def test_get_by_stream_returns_what_was_set(stream, pool):
     desc = describe(pool.obj, pool.alloc, pool.free, pool.address, advise=print)
     assert rt.allocator_register(stream, desc) == 0
     assert rt.allocator_get_by_stream(stream) == (
@@ -201,8 +201,8 @@ def test_advise_gets_the_object_the_size_and_the_address(stream, pool):
     """Single operators give no advice, so a probe does."""
     asked = []
 
-    def advise(obj, size, near):
-        asked.append((obj, size, near))
+    def advise(obj, size, hint):
+        asked.append((obj, size, hint))
         return pool.alloc(obj, size)
 
     desc = describe(pool.obj, pool.alloc, pool.free, pool.address, advise=advise)
@@ -313,7 +313,7 @@ def test_callables_live_until_their_last_block_is_back(stream, pool):
 
 
 def test_the_same_method_looked_up_twice_is_the_same_function(stream, pool):
-    """Registered with the same methods, it is the same allocator, and the block is known to be out."""
+    """Registered with the same methods, it is the same allocator, and the block is known to be allocated already."""
     second, ret = rt.create_stream()
     assert ret == 0
     register(stream, pool)
@@ -322,7 +322,7 @@ def test_the_same_method_looked_up_twice_is_the_same_function(stream, pool):
     assert probe.run(stream) == 0
     pool.free_slots.append(pool.free_slots[-1] + 1)
     assert again.run(second) == GE_FAILURE
-    assert "which is out already" in acl.get_recent_err_msg()
+    assert "which is already allocated" in acl.get_recent_err_msg()
     assert probe.give_back() == 0
     assert rt.destroy_stream(second) == 0
 

@@ -65,5 +65,5 @@ def test_a_block_given_twice_is_the_same_in_c_and_python(in_c):
     )
     reported = in_c("one")
     assert run.stdout == reported, run.stderr
-    assert "of the allocator 0x1234" in reported and "gave the block 0x1, which is out " in reported
+    assert "of the allocator 0x1234" in reported and "gave the block 0x1, which is already allocated" in reported
     assert reported.splitlines()[1].startswith("2 1 1 ")
