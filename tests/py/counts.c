@@ -45,7 +45,7 @@ static void *address(aclrtAllocatorBlock block) {
 
 /* The text of the last error up to its first bracket: what follows are addresses. */
 static void report(const char *text) {
-    const char *end = strstr(text, "already (");
+    const char *end = strstr(text, "allocated (");
     printf("%.*s\n", end ? (int)(end - text) : 0, text);
 }
 
