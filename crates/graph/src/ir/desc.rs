@@ -47,8 +47,8 @@ impl Default for Desc {
 }
 
 impl Desc {
-    /// Becomes like another; its name and its attributes stay.
-    pub fn adopt(&mut self, other: Desc) {
+    /// Takes type, formats, placement and sizes from another; keeps its own name and attributes.
+    pub fn copy_type_and_shape_from(&mut self, other: Desc) {
         let (name, attrs) = (std::mem::take(&mut self.name), std::mem::take(&mut self.attrs));
         *self = Desc { name, attrs, ..other };
     }
