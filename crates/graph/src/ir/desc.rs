@@ -58,8 +58,8 @@ impl Desc {
         Desc { dtype, dims: dims.to_vec(), origin_dims: dims.to_vec(), ..Desc::default() }
     }
 
-    /// As a layout says.
-    pub fn of(layout: &Layout) -> Desc {
+    /// A tensor with a layout's type and sizes.
+    pub fn from_layout(layout: &Layout) -> Desc {
         let dims: Vec<i64> = layout.dims().iter().map(|dim| *dim as i64).collect();
         Desc::new(layout.dtype, &dims)
     }
