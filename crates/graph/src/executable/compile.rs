@@ -183,7 +183,7 @@ impl Executable {
         let dims = tensor.dims.as_ref().filter(|_| !is_static).unwrap_or(&desc.dims);
         let is_single = |dims: &[i64]| dims.is_empty() || dims == [1];
         let dims = if is_single(dims) && is_single(&desc.dims) { &desc.dims } else { dims };
-        if !desc.admits(dims) {
+        if !desc.accepts(dims) {
             return wrong(format!(
                 "input {at} ({name}) has the sizes {dims:?}: expected {:?}",
                 desc.dims
