@@ -281,17 +281,17 @@ impl Executable {
     }
 
     /// Const memory as reported to the user.
-    pub fn const_size(&self) -> u64 {
+    pub fn reported_const_bytes(&self) -> u64 {
         self.const_bytes().max(MIN_REPORTED_BYTES)
     }
 
     /// Refreshable feature memory as reported to the user.
-    pub fn refreshable_size(&self) -> u64 {
+    pub fn reported_refreshable_bytes(&self) -> u64 {
         self.refreshable_bytes().max(MIN_REPORTED_BYTES)
     }
 
     /// All feature memory as reported to the user.
-    pub fn feature_size(&self) -> u64 {
+    pub fn reported_feature_bytes(&self) -> u64 {
         self.feature_bytes().max(MIN_REPORTED_BYTES)
     }
 }

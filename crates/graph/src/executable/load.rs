@@ -413,7 +413,7 @@ impl Runs {
     ) -> Result<()> {
         let is_static = executable.is_static();
         let const_bytes =
-            if is_static { executable.const_size() } else { executable.const_bytes() };
+            if is_static { executable.reported_const_bytes() } else { executable.const_bytes() };
         if matches!(self.constants, RegionMemory::None) && const_bytes > 0 {
             self.constants = RegionMemory::Block(source.take(Purpose::Const, None, const_bytes)?);
         }
@@ -427,8 +427,8 @@ impl Runs {
         }
         if matches!(self.feature, RegionMemory::None) && !executable.is_refreshable {
             let bytes = match fixed_apart {
-                true => executable.refreshable_size(),
-                false => executable.feature_size(),
+                true => executable.reported_refreshable_bytes(),
+                false => executable.reported_feature_bytes(),
             };
             self.feature = RegionMemory::Block(source.take(Purpose::Feature, None, bytes)?);
         }

@@ -115,9 +115,9 @@ impl StaticRun<'_> {
             return Ok(None);
         }
         let size = match regions.fixed {
-            Some(_) => executable.refreshable_size(),
-            None if executable.fixed_bytes() > 0 => executable.feature_size(),
-            None => executable.refreshable_size(),
+            Some(_) => executable.reported_refreshable_bytes(),
+            None if executable.fixed_bytes() > 0 => executable.reported_feature_bytes(),
+            None => executable.reported_refreshable_bytes(),
         };
         let maker = Arc::as_ptr(self.source.target.allocator()).cast::<u8>() as usize;
         let near = last.filter(|(before, _)| *before == maker).map(|(_, address)| address);

@@ -309,7 +309,7 @@ impl Entry {
                 if bases.constants.is_some() {
                     return self.fail(Status::Repeat, "has const memory that was set before");
                 }
-                self.enough(memory, size, compiled.const_size(), "const")?;
+                self.enough(memory, size, compiled.reported_const_bytes(), "const")?;
                 set.constants = Some(memory);
             }
             Base::Feature => {
@@ -324,7 +324,7 @@ impl Entry {
                     );
                 }
                 self.moves(compiled, is_loaded, bases.feature.is_some())?;
-                self.enough(memory, size, compiled.feature_size(), "feature")?;
+                self.enough(memory, size, compiled.reported_feature_bytes(), "feature")?;
                 set.feature = Some(memory);
             }
             Base::Refreshable => {
@@ -333,7 +333,7 @@ impl Entry {
                         .fail(Status::Unsupported, "has feature memory that was set before");
                 }
                 self.moves(compiled, is_loaded, bases.refreshable.is_some())?;
-                self.enough(memory, size, compiled.refreshable_size(), "refreshable feature")?;
+                self.enough(memory, size, compiled.reported_refreshable_bytes(), "refreshable feature")?;
                 set.refreshable = Some(memory);
             }
             Base::Fixed => return self.fixed(type_of, memory, size, (compiled, bases, is_loaded)),
