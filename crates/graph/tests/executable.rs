@@ -4,7 +4,7 @@ mod support;
 
 use cairn_exec::Target;
 use cairn_graph::executable::{
-    Bases, CallersRange, CallersUse, CompileOptions, Executable, LoadOptions, Loaded, OutputMemory,
+    Bases, CallersRange, CallersUse, CompileOptions, Executable, LoadOptions, LoadedExecutable, OutputMemory,
     RunInput, RunOutput,
 };
 use cairn_graph::ir::{Desc, Graph};
@@ -106,7 +106,7 @@ impl User {
         Target::registered(self.machine.runtime, self.stream.clone(), domain, self.handle)
     }
 
-    fn load(&self, executable: &Arc<Executable>, domain: Domain) -> Result<Loaded, Failure> {
+    fn load(&self, executable: &Arc<Executable>, domain: Domain) -> Result<LoadedExecutable, Failure> {
         executable.load(&self.target(domain), &LoadOptions { id: 7, ..LoadOptions::default() })
     }
 

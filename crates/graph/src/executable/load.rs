@@ -44,10 +44,10 @@ pub struct LoadOptions<'a> {
 /// An executable that is loaded: const memory, and of a static graph fixed and feature memory.
 ///
 /// **Threads.** Any number may run it at a time; runs that share memory are ordered between streams. No lock is held
-/// while an allocator is called. **Its end.** [`Loaded::unload`] or the drop give its memory back, on that thread and
+/// while an allocator is called. **Its end.** [`LoadedExecutable::unload`] or the drop give its memory back, on that thread and
 /// without waiting: tasks that are queued keep the plan alive, and the memory is given back in the order of the
 /// stream that ran it last.
-pub struct Loaded {
+pub struct LoadedExecutable {
     /// What was executable.
     pub executable: Arc<Executable>,
     /// The number that allocators see.
@@ -145,7 +145,7 @@ impl Executable {
         self: &Arc<Executable>,
         target: &Target<'_>,
         options: &LoadOptions<'_>,
-    ) -> Result<Loaded> {
+    ) -> Result<LoadedExecutable> {
         let stream = &target.stream;
         let mut callers = CallersMemory::default();
         callers.extend(options.in_use.iter().copied());
@@ -162,7 +162,7 @@ impl Executable {
             },
             Kind::Dynamic { .. } => Plans::Dynamic(PlanReport::new(serial)),
         };
-        let mut loaded = Loaded {
+        let mut loaded = LoadedExecutable {
             executable: self.clone(),
             id: options.id,
             serial,
@@ -205,7 +205,7 @@ impl Executable {
     }
 }
 
-impl Loaded {
+impl LoadedExecutable {
     /// Emits what its runs do.
     fn emit(&self, spine: &Spine) {
         match &self.plans {
@@ -265,7 +265,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// Takes over bases that were set after the load. Memory that was taken before goes back as by [`Loaded::unload`].
+    /// Takes over bases that were set after the load. Memory that was taken before goes back as by [`LoadedExecutable::unload`].
     pub fn rebase(&self, bases: &Bases) {
         let executable = &self.executable;
         let theirs = match (bases.feature, bases.refreshable) {
@@ -307,7 +307,7 @@ impl Loaded {
 }
 
 /// A run while it is submitted.
-pub(crate) struct ActiveRun<'a>(&'a Loaded);
+pub(crate) struct ActiveRun<'a>(&'a LoadedExecutable);
 
 impl Drop for ActiveRun<'_> {
     fn drop(&mut self) {
@@ -317,7 +317,7 @@ impl Drop for ActiveRun<'_> {
     }
 }
 
-impl Drop for Loaded {
+impl Drop for LoadedExecutable {
     fn drop(&mut self) {
         self.unload();
     }

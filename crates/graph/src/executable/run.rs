@@ -1,7 +1,7 @@
 //! One run of a loaded graph: its tensors checked, then submitted as a static or a dynamic one.
 
 use super::compile::{Executable, Kind};
-use super::load::{Loaded, Plans};
+use super::load::{LoadedExecutable, Plans};
 use super::tensor::{OutputMemory, RunInput, RunOutput};
 use crate::failure::{Failure, Result};
 use crate::run::dynamic;
@@ -13,7 +13,7 @@ use cairn_runtime::record;
 use cairn_tensor::Layout;
 use std::fmt::Arguments;
 
-impl Loaded {
+impl LoadedExecutable {
     /// Runs: everything is submitted to the target's stream when it returns. `inputs` are those of the graph and
     /// after them its variables, all made by [`Executable::input`]. `outputs` has memory of the caller by output, or
     /// is empty; what has none is taken from the target's allocator, as is all else that the run needs.

@@ -4,7 +4,7 @@ use super::graph_kernel::copy_task;
 use super::memory::MemorySource;
 use super::pass::{LoadedPass, Ranges};
 use crate::compile::program::Program;
-use crate::executable::{Loaded, OutputMemory, RunInput, RunOutput, check_outputs, shares_input};
+use crate::executable::{LoadedExecutable, OutputMemory, RunInput, RunOutput, check_outputs, shares_input};
 use crate::failure::Result;
 use cairn_exec::upload;
 use cairn_runtime::memory::allocator::Block;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// A run of a static graph, on tensors that were checked.
 pub struct StaticRun<'a> {
     /// The graph and its memory.
-    pub loaded: &'a Loaded,
+    pub loaded: &'a LoadedExecutable,
     /// What it does.
     pub program: &'a Arc<Program>,
     /// The steps that need constants alone.
