@@ -64,7 +64,7 @@ pub struct LoadedExecutable {
     /// The task that brings the constants, and its stream: for runs that call the program, which may read constants by
     /// itself, in no order with the stream.
     pub(crate) constants_task: Option<(Arc<Stream>, u64)>,
-    runs: Mutex<Runs>,
+    state: Mutex<LoadState>,
 }
 
 /// What the runs of a loaded graph do.
@@ -80,9 +80,9 @@ pub(crate) enum Plans {
     Dynamic(PlanReport),
 }
 
-/// Memory of a loaded graph, and the order of its runs.
+/// The memory of a loaded graph, and the order of its runs.
 #[derive(Default)]
-pub(crate) struct Runs {
+pub(crate) struct LoadState {
     constants: RegionMemory,
     fixed: RegionMemory,
     feature: RegionMemory,
@@ -149,12 +149,12 @@ impl Executable {
         let stream = &target.stream;
         let mut callers = CallersMemory::default();
         callers.extend(options.in_use.iter().copied());
-        let mut runs = Runs { last: Some(stream.clone()), ..Runs::default() };
-        runs.set_bases(self, &options.bases);
-        callers.extend(runs.callers_ranges());
+        let mut state = LoadState { last: Some(stream.clone()), ..LoadState::default() };
+        state.set_bases(self, &options.bases);
+        callers.extend(state.callers_ranges());
         let serial = report::next_id();
         let source = MemorySource { target, graph: options.id, loaded: serial, callers };
-        runs.take(self, &source, &options.bases)?;
+        state.take(self, &source, &options.bases)?;
         let plans = match &self.kind {
             Kind::Static { init, steps, .. } => Plans::Static {
                 init: LoadedPass::new(init, serial),
@@ -171,7 +171,7 @@ impl Executable {
             ready: Event::internal(),
             loaded_on: stream.index,
             constants_task: None,
-            runs: Mutex::new(Rank::Runs, runs),
+            state: Mutex::new(Rank::Runs, state),
         };
         loaded.emit(stream.spine());
         let filled = loaded.fill(stream)?;
@@ -222,45 +222,45 @@ impl LoadedExecutable {
     /// Brings the constants there, and computes what depends on them alone. Gives the number of the task that brings them.
     fn fill(&self, stream: &Arc<Stream>) -> Result<Option<u64>> {
         let executable = &self.executable;
-        let mut runs = self.runs.lock();
-        let Some(address) = runs.constants.address() else { return Ok(None) };
+        let mut state = self.state.lock();
+        let Some(address) = state.constants.address() else { return Ok(None) };
         let mut filled = None;
         if executable.const_bytes() > 0 {
             filled = Some(stream.submit(executable.constants(address, self.device))?);
         }
-        let fixed = runs.regions(executable).fixed;
+        let fixed = state.regions(executable).fixed;
         if let (Some(fixed), Plans::Static { init, .. }) = (fixed, &self.plans) {
-            runs.initialise(init, stream, fixed)?;
+            state.initialise(init, stream, fixed)?;
         }
         Ok(filled)
     }
 
     /// The memory and the order of runs; held while a run is submitted, and not while memory is taken.
-    pub(crate) fn runs(&self) -> MutexGuard<'_, Runs> {
-        self.runs.lock()
+    pub(crate) fn state(&self) -> MutexGuard<'_, LoadState> {
+        self.state.lock()
     }
 
     /// Keeps the memory while a run is submitted.
     pub(crate) fn begin_run(&self) -> Result<ActiveRun<'_>> {
-        let mut runs = self.runs.lock();
-        if runs.is_unloaded {
+        let mut state = self.state.lock();
+        if state.is_unloaded {
             return Err(Failure::failed(format!("{} was unloaded", self.executable.label)));
         }
-        runs.active += 1;
+        state.active += 1;
         Ok(ActiveRun(self))
     }
 
     /// Lets what follows on a stream come after what the graph needs: its load, and its last run if both
     /// use the same memory.
-    pub(crate) fn order(&self, runs: &mut Runs, stream: &Arc<Stream>, shares: bool) -> Result<()> {
+    pub(crate) fn order(&self, state: &mut LoadState, stream: &Arc<Stream>, shares: bool) -> Result<()> {
         if shares {
-            if let Some(last) = runs.last.replace(stream.clone()) {
+            if let Some(last) = state.last.replace(stream.clone()) {
                 order_after(&last, stream)?;
             }
         } else if stream.index != self.loaded_on {
             self.ready.wait_as("graph order", stream, Duration::ZERO)?;
-            runs.readers.retain(|reader| reader.index != stream.index && !reader.is_idle());
-            runs.readers.push(stream.clone());
+            state.readers.retain(|reader| reader.index != stream.index && !reader.is_idle());
+            state.readers.push(stream.clone());
         }
         Ok(())
     }
@@ -273,35 +273,35 @@ impl LoadedExecutable {
             (None, Some(address)) => RegionMemory::Callers(address, executable.refreshable_bytes()),
             (None, None) => return,
         };
-        let mut runs = self.runs.lock();
-        let before = std::mem::replace(&mut runs.feature, theirs);
-        runs.replaced.push(before);
-        self.give_back(runs);
+        let mut state = self.state.lock();
+        let before = std::mem::replace(&mut state.feature, theirs);
+        state.replaced.push(before);
+        self.give_back(state);
     }
 
     /// Gives all memory back, on this thread; while a run is being submitted, the thread that does so gives it back
     /// when it is done. What is queued goes on; further runs fail.
     pub fn unload(&self) {
-        let mut runs = self.runs.lock();
-        if !runs.is_unloaded {
-            runs.is_unloaded = true;
-            self.give_back(runs);
+        let mut state = self.state.lock();
+        if !state.is_unloaded {
+            state.is_unloaded = true;
+            self.give_back(state);
         }
     }
 
     /// Gives back what no run needs any more; nothing while a run is being submitted.
-    fn give_back(&self, mut runs: MutexGuard<'_, Runs>) {
-        if runs.active > 0 {
+    fn give_back(&self, mut state: MutexGuard<'_, LoadState>) {
+        if state.active > 0 {
             return;
         }
-        let mut memories = std::mem::take(&mut runs.replaced);
-        if let Some(last) = &runs.last {
+        let mut memories = std::mem::take(&mut state.replaced);
+        if let Some(last) = &state.last {
             memories.iter_mut().for_each(|memory| memory.moves_to(last));
         }
-        if runs.is_unloaded {
-            memories.extend(runs.release(self.serial));
+        if state.is_unloaded {
+            memories.extend(state.release(self.serial));
         }
-        drop(runs);
+        drop(state);
         drop(memories);
     }
 }
@@ -311,9 +311,9 @@ pub(crate) struct ActiveRun<'a>(&'a LoadedExecutable);
 
 impl Drop for ActiveRun<'_> {
     fn drop(&mut self) {
-        let mut runs = self.0.runs.lock();
-        runs.active -= 1;
-        self.0.give_back(runs);
+        let mut state = self.0.state.lock();
+        state.active -= 1;
+        self.0.give_back(state);
     }
 }
 
@@ -323,7 +323,7 @@ impl Drop for LoadedExecutable {
     }
 }
 
-impl Runs {
+impl LoadState {
     /// All memory, to be given back by whoever drops it without the lock, in the order of the last run's stream, which
     /// comes after every run. Emits, once, that the graph loaded under this number ends.
     fn release(&mut self, loaded: u64) -> [RegionMemory; 3] {
@@ -395,7 +395,7 @@ impl Runs {
         if !executable.is_static() {
             return;
         }
-        if Runs::keeps_fixed_apart(executable, bases) {
+        if LoadState::keeps_fixed_apart(executable, bases) {
             self.fixed = theirs(bases.fixed.flatten(), executable.fixed_bytes());
         }
         self.feature = match bases.feature {
@@ -420,7 +420,7 @@ impl Runs {
         if !is_static {
             return Ok(());
         }
-        let fixed_apart = Runs::keeps_fixed_apart(executable, bases);
+        let fixed_apart = LoadState::keeps_fixed_apart(executable, bases);
         if fixed_apart && matches!(self.fixed, RegionMemory::None) {
             let bytes = executable.fixed_bytes();
             self.fixed = RegionMemory::Block(source.take(Purpose::Fixed, None, bytes)?);

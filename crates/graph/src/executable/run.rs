@@ -34,9 +34,9 @@ impl LoadedExecutable {
         let _active = self.begin_run()?;
         let mut callers = CallersMemory::of_run(inputs, &requested);
         {
-            let runs = self.runs();
-            runs.expect_disjoint(&callers)?;
-            callers.extend(runs.callers_ranges());
+            let state = self.state();
+            state.expect_disjoint(&callers)?;
+            callers.extend(state.callers_ranges());
         }
         let source = MemorySource { target, graph: self.id, loaded: self.serial, callers };
         match (&executable.kind, &self.plans) {
@@ -46,10 +46,10 @@ impl LoadedExecutable {
             }
             (Kind::Dynamic { flow, plans }, Plans::Dynamic(report)) => {
                 let constants = {
-                    let mut runs = self.runs();
+                    let mut state = self.state();
                     // Runs of a flow share no memory that they write.
-                    self.order(&mut runs, &target.stream, false)?;
-                    runs.regions(executable).constants
+                    self.order(&mut state, &target.stream, false)?;
+                    state.regions(executable).constants
                 };
                 let (label, spine) = (&executable.label, target.stream.spine());
                 if spine.has_listener(record::Kind::Run) {

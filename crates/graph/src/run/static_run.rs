@@ -108,8 +108,8 @@ impl StaticRun<'_> {
     fn take_feature(&self) -> Result<Option<Block>> {
         let executable = &self.loaded.executable;
         let (regions, last) = {
-            let runs = self.loaded.runs();
-            (runs.regions(executable), runs.last_feature)
+            let state = self.loaded.state();
+            (state.regions(executable), state.last_feature)
         };
         if regions.feature.is_some() {
             return Ok(None);
@@ -122,24 +122,24 @@ impl StaticRun<'_> {
         let maker = Arc::as_ptr(self.source.target.allocator()).cast::<u8>() as usize;
         let near = last.filter(|(before, _)| *before == maker).map(|(_, address)| address);
         let block = self.source.take_near(Purpose::Feature, None, size, near)?;
-        self.loaded.runs().last_feature = Some((maker, block.address()));
+        self.loaded.state().last_feature = Some((maker, block.address()));
         Ok(Some(block))
     }
 
     fn submit(&self, ranges: &mut Ranges, scratch: &Scratch) -> Result<()> {
         let (executable, stream) = (&self.loaded.executable, &self.source.target.stream);
         let location = Location::Device(stream.spec.device);
-        let mut runs = self.loaded.runs();
-        let shares = runs.shares();
-        self.loaded.order(&mut runs, stream, shares)?;
-        let regions = runs.regions(executable);
+        let mut state = self.loaded.state();
+        let shares = state.shares();
+        self.loaded.order(&mut state, stream, shares)?;
+        let regions = state.regions(executable);
         let feature = scratch.feature.as_ref().map(Block::address);
         ranges.constants = regions.constants;
         ranges.feature = regions.feature.or(feature).unwrap_or(0);
         let inside = ranges.feature + executable.refreshable_bytes() as usize;
         ranges.fixed = regions.fixed.unwrap_or(inside);
         if regions.fixed.is_none() {
-            runs.forget_fixed();
+            state.forget_fixed();
         }
         for (at, block, bytes) in &scratch.uploads {
             let (label, name) = (&executable.label, executable.input_name(*at));
@@ -147,7 +147,7 @@ impl StaticRun<'_> {
             let (address, device) = (block.address(), stream.spec.device);
             stream.submit(upload("graph input", bytes, address, device, prefix))?;
         }
-        runs.initialise(self.init, stream, ranges.fixed)?;
+        state.initialise(self.init, stream, ranges.fixed)?;
         self.steps.submit(stream, ranges)?;
         for (at, block, to) in &scratch.apart {
             let bytes = self.program.outputs[*at].bytes();
