@@ -121,10 +121,10 @@ impl RegionMemory {
         }
     }
 
-    /// What was taken goes back in the order of this stream.
-    fn moves_to(&mut self, stream: &Arc<Stream>) {
+    /// A block will be freed in the order of this stream.
+    fn set_free_stream(&mut self, stream: &Arc<Stream>) {
         if let RegionMemory::Block(block) = self {
-            block.moves_to(stream);
+            block.set_free_stream(stream);
         }
     }
 }
@@ -296,7 +296,7 @@ impl LoadedExecutable {
         }
         let mut memories = std::mem::take(&mut state.replaced);
         if let Some(last) = &state.last {
-            memories.iter_mut().for_each(|memory| memory.moves_to(last));
+            memories.iter_mut().for_each(|memory| memory.set_free_stream(last));
         }
         if state.is_unloaded {
             memories.extend(state.release(self.serial));
@@ -335,12 +335,12 @@ impl LoadState {
         if let Some(mut last) = self.last.take() {
             last.spine().emit(record::Kind::Unload, || record::Event::Unload { loaded });
             for reader in self.readers.drain(..).filter(|reader| !reader.is_idle()) {
-                // A stream that takes no wait any more is done: then the memory goes back in the reader's order.
+                // If the last stream can no longer be made to wait, it has finished; free in the reader's order instead.
                 if order_after(&reader, &last).is_err() {
                     last = reader;
                 }
             }
-            memories.iter_mut().for_each(|memory| memory.moves_to(&last));
+            memories.iter_mut().for_each(|memory| memory.set_free_stream(&last));
         }
         memories
     }
