@@ -17,17 +17,26 @@ use cairn_runtime::task::{Location, Span, Spans, Task};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Memory that the caller brings, by its first byte. It stays the caller's, and is there until the unload.
+/// Memory that the caller provides, by its first byte. It belongs to the caller, and stays valid until the unload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bases {
     /// For constants.
     pub constants: Option<usize>,
     /// For all feature memory.
     pub feature: Option<usize>,
-    /// For the fixed part; `Some(None)`: it is not to be taken apart.
-    pub fixed: Option<Option<usize>>,
+    /// For the fixed part.
+    pub fixed: Option<FixedBase>,
     /// For the rest.
     pub refreshable: Option<usize>,
+}
+
+/// What the caller decided about fixed feature memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FixedBase {
+    /// It is at this address.
+    Address(usize),
+    /// It is not allocated separately, but as a part of the feature memory.
+    InFeature,
 }
 
 /// How an executable is loaded.
@@ -380,8 +389,8 @@ impl LoadState {
         executable.fixed_bytes() > 0
             && bases.feature.is_none()
             && match bases.fixed {
-                Some(None) => false,
-                Some(Some(_)) => true,
+                Some(FixedBase::InFeature) => false,
+                Some(FixedBase::Address(_)) => true,
                 None => executable.keeps_fixed_apart || bases.refreshable.is_some(),
             }
     }
@@ -396,7 +405,11 @@ impl LoadState {
             return;
         }
         if LoadState::keeps_fixed_apart(executable, bases) {
-            self.fixed = theirs(bases.fixed.flatten(), executable.fixed_bytes());
+            let address = match bases.fixed {
+                Some(FixedBase::Address(address)) => Some(address),
+                _ => None,
+            };
+            self.fixed = theirs(address, executable.fixed_bytes());
         }
         self.feature = match bases.feature {
             Some(_) => theirs(bases.feature, executable.feature_bytes()),

@@ -4,7 +4,7 @@ use super::loaded::{LoadRequest, LoadedGraph};
 use super::options::Options;
 use crate::compile::variable::first_of;
 use crate::custom::CustomOperators;
-use crate::executable::{Bases, CompileOptions, Executable};
+use crate::executable::{Bases, CompileOptions, Executable, FixedBase};
 use crate::failure::{Failure, Result, Status};
 use crate::ir::{Desc, Graph};
 use cairn_runtime::Runtime;
@@ -375,11 +375,11 @@ impl Entry {
                 .fail(Status::Unsupported, "is loaded: fixed feature memory is set before that");
         }
         if memory == 0 {
-            set.fixed = Some(None);
+            set.fixed = Some(FixedBase::InFeature);
             return Ok(set);
         }
         self.enough(memory, size, compiled.fixed_bytes(), "fixed feature")?;
-        set.fixed = Some(Some(memory));
+        set.fixed = Some(FixedBase::Address(memory));
         Ok(set)
     }
 
