@@ -97,8 +97,8 @@ pub(crate) struct LoadState {
     feature: RegionMemory,
     /// Where fixed memory was computed.
     initialised_at: usize,
-    /// Whose feature memory the last run had, and where.
-    pub last_feature: Option<(usize, usize)>,
+    /// The feature memory of the last run.
+    pub last_feature: Option<LastFeature>,
     last: Option<Arc<Stream>>,
     /// Other streams with runs that shared nothing but what only is read: constants.
     readers: Vec<Arc<Stream>>,
@@ -107,6 +107,15 @@ pub(crate) struct LoadState {
     /// Memory that was replaced while there were any.
     replaced: Vec<RegionMemory>,
     is_unloaded: bool,
+}
+
+/// Feature memory that a run took for itself.
+#[derive(Clone, Copy)]
+pub(crate) struct LastFeature {
+    /// The address of the allocator that made it, which only tells it from others.
+    pub allocator: usize,
+    /// Its first byte.
+    pub address: usize,
 }
 
 /// A piece of memory.

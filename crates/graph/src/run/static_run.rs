@@ -4,7 +4,7 @@ use super::graph_kernel::copy_task;
 use super::memory::MemorySource;
 use super::pass::{LoadedPass, Ranges};
 use crate::compile::program::Program;
-use crate::executable::{LoadedExecutable, OutputMemory, RunInput, RunOutput, check_outputs, shares_input};
+use crate::executable::{LastFeature, LoadedExecutable, OutputMemory, RunInput, RunOutput, check_outputs, shares_input};
 use crate::failure::Result;
 use cairn_exec::upload;
 use cairn_runtime::memory::allocator::Block;
@@ -119,10 +119,11 @@ impl StaticRun<'_> {
             None if executable.fixed_bytes() > 0 => executable.reported_feature_bytes(),
             None => executable.reported_refreshable_bytes(),
         };
-        let maker = Arc::as_ptr(self.source.target.allocator()).cast::<u8>() as usize;
-        let near = last.filter(|(before, _)| *before == maker).map(|(_, address)| address);
+        let allocator = Arc::as_ptr(self.source.target.allocator()).cast::<u8>() as usize;
+        let near = last.filter(|last| last.allocator == allocator).map(|last| last.address);
         let block = self.source.take_near(Purpose::Feature, None, size, near)?;
-        self.loaded.state().last_feature = Some((maker, block.address()));
+        self.loaded.state().last_feature =
+            Some(LastFeature { allocator, address: block.address() });
         Ok(Some(block))
     }
 
