@@ -481,8 +481,8 @@ impl LoadState {
         Ok(())
     }
 
-    /// What was computed from constants is not there any more.
-    pub fn forget_fixed(&mut self) {
+    /// What was computed from constants is no longer there.
+    pub fn invalidate_fixed(&mut self) {
         self.initialised_at = 0;
     }
 

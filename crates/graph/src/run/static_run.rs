@@ -140,7 +140,7 @@ impl StaticRun<'_> {
         let inside = ranges.feature + executable.refreshable_bytes() as usize;
         ranges.fixed = regions.fixed.unwrap_or(inside);
         if regions.fixed.is_none() {
-            state.forget_fixed();
+            state.invalidate_fixed();
         }
         for (at, block, bytes) in &scratch.uploads {
             let (label, name) = (&executable.label, executable.input_name(*at));
