@@ -27,8 +27,8 @@ pub struct CompileOptions {
     pub fuses: bool,
     /// Whether feature memory may change from run to run.
     pub is_refreshable: bool,
-    /// Whether fixed feature memory is apart from the rest.
-    pub keeps_fixed_apart: bool,
+    /// Whether fixed feature memory is separate from the rest.
+    pub has_separate_fixed: bool,
     /// Pairs of an input and an output that are one memory.
     pub reuse: Vec<(usize, usize)>,
     /// What the program registered.
@@ -42,7 +42,7 @@ impl Default for CompileOptions {
             folds: true,
             fuses: true,
             is_refreshable: false,
-            keeps_fixed_apart: false,
+            has_separate_fixed: false,
             reuse: Vec::new(),
             custom: Arc::default(),
         }
@@ -65,8 +65,8 @@ pub struct Executable {
     pub kind: Kind,
     /// Whether feature memory may change from run to run.
     pub is_refreshable: bool,
-    /// Whether fixed feature memory is apart from the rest.
-    pub keeps_fixed_apart: bool,
+    /// Whether fixed feature memory is separate from the rest.
+    pub has_separate_fixed: bool,
     /// Pairs of an input and an output that are one memory.
     pub reuse: Vec<(usize, usize)>,
     /// What was compiled, and how.
@@ -108,7 +108,7 @@ impl Executable {
             folds,
             fuses,
             is_refreshable,
-            keeps_fixed_apart,
+            has_separate_fixed,
             reuse,
             custom,
         } = options;
@@ -153,7 +153,7 @@ impl Executable {
             makers,
             kind,
             is_refreshable,
-            keeps_fixed_apart,
+            has_separate_fixed,
             reuse,
             source: (graph, options),
         })

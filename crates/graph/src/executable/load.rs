@@ -393,14 +393,14 @@ impl LoadState {
         })
     }
 
-    /// Whether fixed memory is apart from the rest of a static graph's feature memory.
-    fn keeps_fixed_apart(executable: &Executable, bases: &Bases) -> bool {
+    /// Whether fixed memory is separate from the rest of a static graph's feature memory.
+    fn has_separate_fixed(executable: &Executable, bases: &Bases) -> bool {
         executable.fixed_bytes() > 0
             && bases.feature.is_none()
             && match bases.fixed {
                 Some(FixedBase::InFeature) => false,
                 Some(FixedBase::Address(_)) => true,
-                None => executable.keeps_fixed_apart || bases.refreshable.is_some(),
+                None => executable.has_separate_fixed || bases.refreshable.is_some(),
             }
     }
 
@@ -413,7 +413,7 @@ impl LoadState {
         if !executable.is_static() {
             return;
         }
-        if LoadState::keeps_fixed_apart(executable, bases) {
+        if LoadState::has_separate_fixed(executable, bases) {
             let address = match bases.fixed {
                 Some(FixedBase::Address(address)) => Some(address),
                 _ => None,
@@ -442,13 +442,13 @@ impl LoadState {
         if !is_static {
             return Ok(());
         }
-        let fixed_apart = LoadState::keeps_fixed_apart(executable, bases);
-        if fixed_apart && matches!(self.fixed, RegionMemory::None) {
+        let separate_fixed = LoadState::has_separate_fixed(executable, bases);
+        if separate_fixed && matches!(self.fixed, RegionMemory::None) {
             let bytes = executable.fixed_bytes();
             self.fixed = RegionMemory::Block(source.take(Purpose::Fixed, None, bytes)?);
         }
         if matches!(self.feature, RegionMemory::None) && !executable.is_refreshable {
-            let bytes = match fixed_apart {
+            let bytes = match separate_fixed {
                 true => executable.reported_refreshable_bytes(),
                 false => executable.reported_feature_bytes(),
             };
