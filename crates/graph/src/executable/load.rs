@@ -46,43 +46,43 @@ pub struct LoadOptions<'a> {
     pub id: u32,
     /// Memory that is not taken from the target's allocator.
     pub bases: Bases,
-    /// Memory of the program that is known to be in use: no block of an allocator may lie over it.
+    /// Memory of the program that is known to be in use: no block of an allocator may overlap it.
     pub in_use: &'a [CallersRange],
 }
 
-/// An executable that is loaded: const memory, and of a static graph fixed and feature memory.
+/// A loaded executable with its const memory and, if it is static, fixed and feature memory.
 ///
 /// **Threads.** Any number may run it at a time; runs that share memory are ordered between streams. No lock is held
-/// while an allocator is called. **Its end.** [`LoadedExecutable::unload`] or the drop give its memory back, on that thread and
-/// without waiting: tasks that are queued keep the plan alive, and the memory is given back in the order of the
+/// while an allocator is called. **Its end.** [`LoadedExecutable::unload`] or the drop give its memory back, on that
+/// thread and without waiting: queued tasks keep the plan alive, and the memory is given back in the order of the
 /// stream that ran it last.
 pub struct LoadedExecutable {
-    /// What was executable.
+    /// The executable this was loaded from.
     pub executable: Arc<Executable>,
     /// The number that allocators see.
     pub id: u32,
-    /// Tells this load from every other of the process: what the record knows it and its memory by.
+    /// Process-wide unique id of this load, used in the record.
     pub serial: u64,
-    /// The device that its memory is on.
+    /// The device of its memory.
     pub device: u32,
-    /// What its runs do, as they are reported.
+    /// What its runs do, as reported.
     pub(crate) plans: Plans,
     /// The event after the load.
     ready: Event,
     loaded_on: u32,
-    /// The task that brings the constants, and its stream: for runs that call the program, which may read constants by
-    /// itself, in no order with the stream.
+    /// The task that uploads the constants, and its stream: for runs that call the program, which may read constants
+    /// by itself, unordered with the stream.
     pub(crate) constants_task: Option<(Arc<Stream>, u64)>,
     state: Mutex<LoadState>,
 }
 
 /// What the runs of a loaded graph do.
 pub(crate) enum Plans {
-    /// Steps.
+    /// One task that runs all steps.
     Static {
-        /// Those that need constants alone.
+        /// The steps that need constants alone.
         init: Arc<LoadedPass>,
-        /// Those of every run.
+        /// The steps of every run.
         steps: Arc<LoadedPass>,
     },
     /// A task for each node.
@@ -95,16 +95,16 @@ pub(crate) struct LoadState {
     constants: RegionMemory,
     fixed: RegionMemory,
     feature: RegionMemory,
-    /// Where fixed memory was computed.
+    /// The address at which fixed memory was computed; 0 if it was not.
     initialised_at: usize,
     /// The feature memory of the last run.
     pub last_feature: Option<LastFeature>,
     last: Option<Arc<Stream>>,
-    /// Other streams with runs that shared nothing but what only is read: constants.
+    /// Other streams with runs that shared only read-only memory: constants.
     readers: Vec<Arc<Stream>>,
-    /// Runs that are being submitted: while there are any, the memory stays.
+    /// Runs that are being submitted: while there are any, no memory is given back.
     active: usize,
-    /// Memory that was replaced while there were any.
+    /// Memory that was replaced meanwhile.
     replaced: Vec<RegionMemory>,
     is_unloaded: bool,
 }
@@ -118,13 +118,13 @@ pub(crate) struct LastFeature {
     pub address: usize,
 }
 
-/// A piece of memory.
+/// The memory of one region.
 #[derive(Default)]
 enum RegionMemory {
     /// None yet.
     #[default]
     None,
-    /// The application's: address and bytes.
+    /// The caller's: address and bytes.
     Callers(usize, u64),
     /// Taken from an allocator.
     Block(Block),
@@ -147,11 +147,11 @@ impl RegionMemory {
     }
 }
 
-/// Where the memory is that every run has besides inputs and outputs.
+/// Addresses of the memory regions that every run uses besides inputs and outputs.
 pub(crate) struct Regions {
     /// Const memory.
     pub constants: usize,
-    /// Fixed memory; `None` if it lies after the refreshable part.
+    /// Fixed memory; `None` if it follows the refreshable part.
     pub fixed: Option<usize>,
     /// Feature memory; `None` if each run takes its own.
     pub feature: Option<usize>,
@@ -200,7 +200,7 @@ impl Executable {
         Ok(loaded)
     }
 
-    /// The task that brings the constants to their memory.
+    /// The task that uploads the constants.
     fn constants(&self, address: usize, device: u32) -> Task {
         let (name, what) = ("graph constants", "constants");
         let bytes = self.const_bytes() as usize;
@@ -224,7 +224,7 @@ impl Executable {
 }
 
 impl LoadedExecutable {
-    /// Emits what its runs do.
+    /// Emits the plans of its runs.
     fn emit(&self, spine: &Spine) {
         match &self.plans {
             Plans::Static { init, steps } => {
@@ -237,7 +237,8 @@ impl LoadedExecutable {
         }
     }
 
-    /// Brings the constants there, and computes what depends on them alone. Gives the number of the task that brings them.
+    /// Uploads the constants, and computes what depends on them alone. Returns the number of the task that uploads
+    /// them.
     fn fill(&self, stream: &Arc<Stream>) -> Result<Option<u64>> {
         let executable = &self.executable;
         let mut state = self.state.lock();
@@ -253,7 +254,7 @@ impl LoadedExecutable {
         Ok(filled)
     }
 
-    /// The memory and the order of runs; held while a run is submitted, and not while memory is taken.
+    /// Locks the state: held while a run is submitted, but not while memory is taken.
     pub(crate) fn state(&self) -> MutexGuard<'_, LoadState> {
         self.state.lock()
     }
@@ -268,8 +269,8 @@ impl LoadedExecutable {
         Ok(ActiveRun(self))
     }
 
-    /// Lets what follows on a stream come after what the graph needs: its load, and its last run if both
-    /// use the same memory.
+    /// Makes later work on `stream` wait for what the graph needs: its load, and its last run if both use the
+    /// same memory.
     pub(crate) fn order(&self, state: &mut LoadState, stream: &Arc<Stream>, shares: bool) -> Result<()> {
         if shares {
             if let Some(last) = state.last.replace(stream.clone()) {
@@ -283,7 +284,8 @@ impl LoadedExecutable {
         Ok(())
     }
 
-    /// Takes over bases that were set after the load. Memory that was taken before goes back as by [`LoadedExecutable::unload`].
+    /// Uses bases that were set after the load. Memory that was taken before is given back as by
+    /// [`LoadedExecutable::unload`].
     pub fn rebase(&self, bases: &Bases) {
         let executable = &self.executable;
         let theirs = match (bases.feature, bases.refreshable) {
@@ -298,7 +300,7 @@ impl LoadedExecutable {
     }
 
     /// Gives all memory back, on this thread; while a run is being submitted, the thread that does so gives it back
-    /// when it is done. What is queued goes on; further runs fail.
+    /// when it is done. Queued work goes on; further runs fail.
     pub fn unload(&self) {
         let mut state = self.state.lock();
         if !state.is_unloaded {
@@ -353,7 +355,8 @@ impl LoadState {
         if let Some(mut last) = self.last.take() {
             last.spine().emit(record::Kind::Unload, || record::Event::Unload { loaded });
             for reader in self.readers.drain(..).filter(|reader| !reader.is_idle()) {
-                // If the last stream can no longer be made to wait, it has finished; free in the reader's order instead.
+                // If the last stream can no longer be made to wait, it has finished; free in the reader's order
+                // instead.
                 if order_after(&reader, &last).is_err() {
                     last = reader;
                 }
@@ -372,7 +375,7 @@ impl LoadState {
         ]
     }
 
-    /// Fails if memory that a user's allocator gave for the graph lies over memory of the caller of a run.
+    /// Fails if memory that a user's allocator gave for the graph overlaps memory of the caller of a run.
     pub fn expect_disjoint(&self, callers: &CallersMemory) -> Result<()> {
         for (purpose, memory) in self.memories() {
             if let RegionMemory::Block(block) = memory {
@@ -382,7 +385,7 @@ impl LoadState {
         Ok(())
     }
 
-    /// Memory that the application brought for the graph.
+    /// Memory that the caller provided for the graph.
     pub fn callers_ranges(&self) -> impl Iterator<Item = CallersRange> {
         self.memories().into_iter().filter_map(|(purpose, memory)| match memory {
             RegionMemory::Callers(address, bytes) => {
@@ -404,7 +407,7 @@ impl LoadState {
             }
     }
 
-    /// Uses the memory that the application brought.
+    /// Uses the memory that the caller provided.
     fn set_bases(&mut self, executable: &Executable, bases: &Bases) {
         let theirs = |address: Option<usize>, bytes| {
             address.map_or(RegionMemory::None, |address| RegionMemory::Callers(address, bytes))
@@ -426,7 +429,7 @@ impl LoadState {
         };
     }
 
-    /// Takes the memory that the application did not bring.
+    /// Takes the memory that the caller did not provide.
     fn take(
         &mut self,
         executable: &Executable,
@@ -465,7 +468,7 @@ impl LoadState {
         Regions { constants: self.constants.address().unwrap_or(0), fixed, feature }
     }
 
-    /// Computes what depends on constants alone, unless that was done at this address.
+    /// Computes what depends on constants alone, unless it was already computed at this address.
     pub fn initialise(
         &mut self,
         init: &Arc<LoadedPass>,
@@ -492,7 +495,7 @@ impl LoadState {
     }
 }
 
-/// Lets what comes on a stream wait for what was submitted on another.
+/// Makes later work on `stream` wait for what was submitted on `last`.
 pub(crate) fn order_after(last: &Arc<Stream>, stream: &Arc<Stream>) -> Result<()> {
     if last.index != stream.index {
         let event = Event::internal();
