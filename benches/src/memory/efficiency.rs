@@ -1,7 +1,7 @@
 //! How much memory is reserved for what programs hold: recorded programs, a pattern that made other
 //! pools grow without end, and what can be given back.
 
-use super::arena::{Arena, BestFit, CountedAllocator};
+use super::measured::{MeasuredAllocator, BestFit, CountedAllocator};
 use super::available::{AvailablePeers, OFFSET, ORT, POOL};
 use super::pool::PAGE;
 use super::trace::{Event, Trace};
@@ -45,11 +45,11 @@ pub struct TrimResult {
 
 /// Replays one program on every allocator that reports its reserved bytes.
 pub fn replay(available: &AvailablePeers, trace: &Trace) -> TraceResult {
-    let reserved = arenas(available)
+    let reserved = allocators(available)
         .into_iter()
-        .map(|(name, mut arena)| {
-            run(&mut *arena, &trace.events);
-            (name, arena.peak_reserved())
+        .map(|(name, mut allocator)| {
+            run(&mut *allocator, &trace.events);
+            (name, allocator.peak_reserved())
         })
         .collect();
     TraceResult {
@@ -60,11 +60,11 @@ pub fn replay(available: &AvailablePeers, trace: &Trace) -> TraceResult {
     }
 }
 
-fn arenas(available: &AvailablePeers) -> Vec<(&'static str, Box<dyn Arena>)> {
-    let mut all: Vec<(&'static str, Box<dyn Arena>)> =
+fn allocators(available: &AvailablePeers) -> Vec<(&'static str, Box<dyn MeasuredAllocator>)> {
+    let mut all: Vec<(&'static str, Box<dyn MeasuredAllocator>)> =
         vec![(POOL, Box::new(CountedAllocator::pool()))];
     #[cfg(feature = "peers")]
-    all.push((OFFSET, Box::new(super::arena::Offsets::new())));
+    all.push((OFFSET, Box::new(super::measured::Offsets::new())));
     let _ = OFFSET;
     if let Some(ort) = &available.ort {
         all.push((
@@ -76,11 +76,11 @@ fn arenas(available: &AvailablePeers) -> Vec<(&'static str, Box<dyn Arena>)> {
     all
 }
 
-fn run(arena: &mut dyn Arena, events: &[Event]) {
+fn run(allocator: &mut dyn MeasuredAllocator, events: &[Event]) {
     for event in events {
         match *event {
-            Event::Take(block, bytes) => arena.take(block, bytes),
-            Event::Free(block) => arena.free(block),
+            Event::Take(block, bytes) => allocator.take(block, bytes),
+            Event::Free(block) => allocator.free(block),
         }
     }
 }
@@ -100,9 +100,9 @@ pub fn growth(available: &AvailablePeers) -> Growth {
         ]);
     }
     let mut reserved = Vec::new();
-    for (name, mut arena) in arenas(available) {
-        run(&mut *arena, &events);
-        reserved.push((name, arena.reserved()));
+    for (name, mut allocator) in allocators(available) {
+        run(&mut *allocator, &events);
+        reserved.push((name, allocator.reserved()));
     }
     let mut pool = CountedAllocator::pool();
     run(&mut pool, &events);

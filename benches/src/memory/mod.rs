@@ -4,7 +4,6 @@
 //! recorded programs and a pattern that made other pools grow ([`efficiency`]). Goals stand beside the
 //! figures and fail nothing ([`goals`]).
 
-mod arena;
 mod available;
 mod c_door;
 mod candidate;
@@ -14,6 +13,7 @@ mod floor;
 mod goals;
 mod handed;
 mod interleave;
+mod measured;
 mod peers;
 mod pool;
 mod sequence;
