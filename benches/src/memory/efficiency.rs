@@ -1,5 +1,5 @@
 //! How much memory is reserved for what programs hold: recorded programs, a pattern that made other
-//! pools grow without end, and what can be given back.
+//! pools grow without bound, and what can be given back.
 
 use super::measured::{MeasuredAllocator, BestFit, CountedAllocator};
 use super::available::{AvailablePeers, OFFSET, ORT, POOL};
@@ -29,8 +29,8 @@ pub struct Growth {
     pub peak_live: u64,
     /// What each has reserved at the end.
     pub reserved: Vec<(&'static str, u64)>,
-    /// What the pool still has after a trim.
-    pub trimmed: u64,
+    /// What the pool still has reserved after a trim.
+    pub reserved_after_trim: u64,
 }
 
 /// What a trim gave back halfway through a trace.
@@ -39,7 +39,7 @@ pub struct TrimResult {
     pub trace: String,
     /// Whole pages in which nothing was live.
     pub free: u64,
-    /// What came back.
+    /// Bytes returned to the system.
     pub returned: u64,
 }
 
@@ -106,9 +106,9 @@ pub fn growth(available: &AvailablePeers) -> Growth {
     }
     let mut pool = CountedAllocator::pool();
     run(&mut pool, &events);
-    pool.candidate.trim();
+    pool.allocator.trim();
     let live = (66 + 200) * MIB;
-    Growth { live, peak_live: live + 91 * MIB + 91 * MIB / 2, reserved, trimmed: pool.reserved() }
+    Growth { live, peak_live: live + 91 * MIB + 91 * MIB / 2, reserved, reserved_after_trim: pool.reserved() }
 }
 
 /// Stops halfway through a trace, and trims.
@@ -116,7 +116,7 @@ pub fn trim(trace: &Trace) -> TrimResult {
     let mut pool = CountedAllocator::pool();
     run(&mut pool, &trace.events[..trace.events.len() / 2]);
     let free = free_pages(pool.live_blocks(), pool.reserved());
-    let returned = pool.candidate.trim();
+    let returned = pool.allocator.trim();
     TrimResult { trace: trace.name.clone(), free, returned }
 }
 
@@ -155,7 +155,7 @@ pub fn json(rows: &[TraceResult], growth: &Growth, trims: &[TrimResult]) -> Valu
         "traces": rows,
         "growth": {
             "live": growth.live, "peak_live": growth.peak_live,
-            "reserved": named(&growth.reserved, growth.live), "after_trim": growth.trimmed,
+            "reserved": named(&growth.reserved, growth.live), "after_trim": growth.reserved_after_trim,
         },
         "trim": trims,
     })

@@ -23,14 +23,14 @@ pub trait MeasuredAllocator {
 /// Keeps the blocks of a [`Candidate`], and asks it what it has reserved, now and at its peak.
 pub struct CountedAllocator<C: Candidate> {
     /// The allocator.
-    pub candidate: C,
+    pub allocator: C,
     blocks: HashMap<usize, (C::Block, u64)>,
     reserved: fn(&C) -> (u64, u64),
 }
 
 impl<C: Candidate> CountedAllocator<C> {
-    fn new(candidate: C, reserved: fn(&C) -> (u64, u64)) -> CountedAllocator<C> {
-        CountedAllocator { candidate, blocks: HashMap::new(), reserved }
+    fn new(allocator: C, reserved: fn(&C) -> (u64, u64)) -> CountedAllocator<C> {
+        CountedAllocator { allocator, blocks: HashMap::new(), reserved }
     }
 }
 
@@ -58,21 +58,21 @@ impl CountedAllocator<ort::Arena> {
 
 impl<C: Candidate> MeasuredAllocator for CountedAllocator<C> {
     fn take(&mut self, block: usize, bytes: u64) {
-        let taken = self.candidate.allocate(bytes as usize, 0);
+        let taken = self.allocator.allocate(bytes as usize, 0);
         self.blocks.insert(block, (taken, bytes));
     }
 
     fn free(&mut self, block: usize) {
         let (taken, bytes) = self.blocks.remove(&block).expect("a trace frees what it took");
-        self.candidate.free(taken, bytes as usize, 0);
+        self.allocator.free(taken, bytes as usize, 0);
     }
 
     fn peak_reserved(&self) -> u64 {
-        (self.reserved)(&self.candidate).1
+        (self.reserved)(&self.allocator).1
     }
 
     fn reserved(&self) -> u64 {
-        (self.reserved)(&self.candidate).0
+        (self.reserved)(&self.allocator).0
     }
 }
 

@@ -86,6 +86,6 @@ fn print_memory(rows: &[TraceResult], growth: &Growth) {
     line("fragmenting pattern, end", growth.live, &growth.reserved);
     println!(
         "after a trim the {POOL} reserves {:.3} x the live bytes",
-        growth.trimmed as f64 / growth.live as f64
+        growth.reserved_after_trim as f64 / growth.live as f64
     );
 }
