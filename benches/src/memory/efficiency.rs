@@ -39,7 +39,7 @@ pub struct TrimResult {
     pub trace: String,
     /// Whole pages in which nothing was live.
     pub free: u64,
-    /// Bytes returned to the system.
+    /// Bytes returned.
     pub returned: u64,
 }
 
