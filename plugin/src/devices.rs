@@ -213,7 +213,7 @@ impl Device {
         let Some(_alone) = SWEEPING.try_lock() else { return };
         let ending = streams::of_device(self.id).filter(|stream| stream.is_ending());
         for stream in ending {
-            let name = stream.name();
+            let id = stream.id();
             let empty = |free_path| {
                 let figures = self.pool.figures_of(stream.index(free_path));
                 figures.is_none_or(|of| of.blocks == 0 && of.reserved == 0)
@@ -226,7 +226,7 @@ impl Device {
                 (over, empty(free_path))
             });
             if direct == (true, true) && queued.1 {
-                stream.vacate(name);
+                stream.vacate(id);
             }
         }
     }

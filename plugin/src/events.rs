@@ -256,7 +256,7 @@ pub fn on_synchronize(device: i32) {
 pub fn forget(device: i32) {
     for stream in streams::of_device(device) {
         *stream.tracker.lock() = CompletionTracker::default();
-        stream.vacate(stream.name());
+        stream.vacate(stream.id());
     }
 }
 

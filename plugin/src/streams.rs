@@ -90,8 +90,8 @@ impl Stream {
         self.key.load(Ordering::Acquire) != 0
     }
 
-    /// A name that outlives the stream, never null, for [`named`].
-    pub fn name(&self) -> usize {
+    /// A generational id that outlives the stream, never 0, for [`find_by_id`].
+    pub fn id(&self) -> usize {
         (self.generation.load(Ordering::Acquire) as usize) << 32 | (self.number as usize + 1)
     }
 
@@ -106,11 +106,11 @@ impl Stream {
         self.start_last_query(acl);
     }
 
-    /// Nothing of the stream of this name is left in a pool, so another may have its slot.
-    pub fn vacate(&self, name: usize) {
+    /// Nothing of the stream with this id is left in a pool, so another may have its slot.
+    pub fn vacate(&self, id: usize) {
         let mut slots = SLOTS.lock();
         let slot = (self.device(), self.number);
-        if self.name() == name && !slots.vacant.contains(&slot) {
+        if self.id() == id && !slots.vacant.contains(&slot) {
             self.key.store(0, Ordering::Release);
             self.generation.fetch_add(1, Ordering::AcqRel);
             self.reuse_ticks();
@@ -126,10 +126,10 @@ pub fn by_index(index: StreamIndex) -> (&'static Stream, FreePath) {
     (slot(index / 2).expect("a number that was given out"), free_path)
 }
 
-/// The stream of a [`Stream::name`]; `None` once it is gone.
-pub fn find_by_name(name: usize) -> Option<&'static Stream> {
-    let stream = slot((name as u32).checked_sub(1)?)?;
-    (stream.name() == name && stream.is_known()).then_some(stream)
+/// The stream with a [`Stream::id`]; `None` once it is gone.
+pub fn find_by_id(id: usize) -> Option<&'static Stream> {
+    let stream = slot((id as u32).checked_sub(1)?)?;
+    (stream.id() == id && stream.is_known()).then_some(stream)
 }
 
 /// Every slot of a device, also of streams that are gone.
@@ -225,22 +225,22 @@ mod tests {
         let (same, free_path) = by_index(first.index(FreePath::Queued));
         assert!(std::ptr::eq(same, first) && free_path == FreePath::Queued);
 
-        let name = first.name();
-        assert!(std::ptr::eq(find_by_name(name).unwrap(), first));
-        first.vacate(name + (1 << 32));
-        assert!(find(handle(1)).is_some(), "another stream's name");
-        first.vacate(name);
-        first.vacate(first.name());
-        assert!(find(handle(1)).is_none() && find_by_name(name).is_none());
+        let id = first.id();
+        assert!(std::ptr::eq(find_by_id(id).unwrap(), first));
+        first.vacate(id + (1 << 32));
+        assert!(find(handle(1)).is_some(), "another stream's id");
+        first.vacate(id);
+        first.vacate(first.id());
+        assert!(find(handle(1)).is_none() && find_by_id(id).is_none());
         let elsewhere = add(handle(2), 6, CompletionTracker::default()).unwrap();
         assert!(!std::ptr::eq(elsewhere, first));
         let again = add(handle(1), 7, CompletionTracker::default()).unwrap();
-        assert!(std::ptr::eq(again, first) && again.name() != name);
+        assert!(std::ptr::eq(again, first) && again.id() != id);
         assert_eq!(of_device(7).count(), 1);
         let third = add(handle(3), 7, CompletionTracker::default()).unwrap();
         assert!(!std::ptr::eq(third, first), "vacated twice, taken once");
-        first.vacate(name);
-        assert!(find(handle(1)).is_some(), "the name of the stream before");
+        first.vacate(id);
+        assert!(find(handle(1)).is_some(), "the id of the stream before");
     }
 
     #[test]
@@ -258,6 +258,6 @@ mod tests {
     #[test]
     fn nothing_is_found_for_nothing() {
         assert!(find(std::ptr::null_mut()).is_none());
-        assert!(find_by_name(0).is_none() && find_by_name(usize::MAX).is_none());
+        assert!(find_by_id(0).is_none() && find_by_id(usize::MAX).is_none());
     }
 }
