@@ -14,8 +14,8 @@ use cairn_sync::lock::{Mutex, Rank};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
-const PAGE: usize = 64;
-const PAGES: usize = 64;
+const SLOTS_PER_CHUNK: usize = 64;
+const CHUNKS: usize = 64;
 const CACHE: usize = 1024;
 
 /// How a block will be freed.
@@ -50,7 +50,7 @@ struct SlotTable {
 
 static SLOTS: Mutex<SlotTable> =
     Mutex::new(Rank::Handles, SlotTable { used: 0, vacant: Vec::new() });
-static PAGE_TABLE: [OnceLock<Box<[Stream]>>; PAGES] = [const { OnceLock::new() }; PAGES];
+static SLOT_CHUNKS: [OnceLock<Box<[Stream]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
 static RECENT: [AtomicPtr<Stream>; CACHE] = [const { AtomicPtr::new(std::ptr::null_mut()) }; CACHE];
 
 impl Stream {
@@ -173,19 +173,19 @@ pub fn add(
     let vacant = slots.vacant.iter().position(|&(of, _)| of == device);
     let number = match vacant.map(|at| slots.vacant.swap_remove(at).1) {
         Some(number) => number,
-        None if slots.used as usize == PAGE * PAGES => {
-            return Err(format!("more than {} streams are in use", PAGE * PAGES));
+        None if slots.used as usize == SLOTS_PER_CHUNK * CHUNKS => {
+            return Err(format!("more than {} streams are in use", SLOTS_PER_CHUNK * CHUNKS));
         }
         None => {
             slots.used += 1;
             slots.used - 1
         }
     };
-    let page = PAGE_TABLE[number as usize / PAGE].get_or_init(|| {
-        let first = number / PAGE as u32 * PAGE as u32;
-        (first..first + PAGE as u32).map(Stream::vacant).collect()
+    let chunk = SLOT_CHUNKS[number as usize / SLOTS_PER_CHUNK].get_or_init(|| {
+        let first = number / SLOTS_PER_CHUNK as u32 * SLOTS_PER_CHUNK as u32;
+        (first..first + SLOTS_PER_CHUNK as u32).map(Stream::vacant).collect()
     });
-    let stream = &page[number as usize % PAGE];
+    let stream = &chunk[number as usize % SLOTS_PER_CHUNK];
     stream.tracker.lock().begin(tracker);
     stream.handle.store(key, Ordering::Release);
     stream.device.store(device, Ordering::Relaxed);
@@ -203,7 +203,7 @@ pub fn unknown(device: i32) -> Result<&'static Stream, String> {
 }
 
 fn slot(number: u32) -> Option<&'static Stream> {
-    PAGE_TABLE.get(number as usize / PAGE)?.get()?.get(number as usize % PAGE)
+    SLOT_CHUNKS.get(number as usize / SLOTS_PER_CHUNK)?.get()?.get(number as usize % SLOTS_PER_CHUNK)
 }
 
 #[inline]
