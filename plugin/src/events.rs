@@ -171,7 +171,7 @@ impl Stream {
         tracker.context = null_mut();
         if acl::NO_SUCH_CONTEXT.contains(&code) {
             tracker.ending = true;
-            self.hide();
+            self.unregister();
             self.ticks[FreePath::Direct as usize].finish(FOR_EVER);
         }
     }

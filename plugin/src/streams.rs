@@ -95,14 +95,14 @@ impl Stream {
         (self.generation.load(Ordering::Acquire) as usize) << 32 | (self.number as usize + 1)
     }
 
-    /// It cannot be found from now on.
-    pub(crate) fn hide(&self) {
+    /// Makes it impossible to find.
+    pub(crate) fn unregister(&self) {
         self.key.store(0, Ordering::Release);
     }
 
     /// The stream is about to be destroyed: it cannot be found from now on.
     pub fn begin_destroy(&self, acl: &Acl) {
-        self.hide();
+        self.unregister();
         self.start_last_query(acl);
     }
 
