@@ -14,7 +14,7 @@
 
 use crate::acl::{self, Acl, Handle, acl};
 use crate::process;
-use crate::streams::{self, FreePath, Stream};
+use crate::streams::{self, FreePath, StreamSlot};
 use crate::visit::Visit;
 use cairn_pool::Progress;
 use cairn_pool::clock::{Clock, Epoch, StreamIndex};
@@ -106,7 +106,7 @@ impl CompletionTracker {
     }
 }
 
-impl Stream {
+impl StreamSlot {
     /// Begins to prove that what was freed so far is done, unless that is under way.
     fn start_query(&self, acl: &Acl) {
         let mut tracker = self.tracker.lock();

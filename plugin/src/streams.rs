@@ -1,7 +1,7 @@
 //! The streams that the pools have seen: from ACL's handle to the pool's number.
 //!
 //! A runtime uses the handle of a destroyed stream again, for another one. So the pool asks ACL to be
-//! told before a stream is destroyed ([`Stream::end`]); the new stream then gets a slot of its own,
+//! told before a stream is destroyed ([`StreamSlot::end`]); the new stream then gets a slot of its own,
 //! and the old one keeps its until nothing waits for it. An ACL that cannot tell
 //! (no `aclrtRegStreamStateCallback`) leaves two streams with one handle as one stream here. That is
 //! sound, because `aclrtDestroyStream` waits for the first; but a stream that may be gone must not be
@@ -30,7 +30,7 @@ pub enum FreePath {
 /// A slot for a stream. Slots live as long as the process; a stream has one from its first use until
 /// it is destroyed and nothing waits for it any more. A slot stays with its device: what was freed in
 /// it long ago may still wait for that device to be synchronized.
-pub struct Stream {
+pub struct StreamSlot {
     /// What it is found by; 0 when it cannot be found.
     key: AtomicUsize,
     handle: AtomicUsize,
@@ -50,12 +50,12 @@ struct SlotTable {
 
 static SLOTS: Mutex<SlotTable> =
     Mutex::new(Rank::Handles, SlotTable { used: 0, vacant: Vec::new() });
-static SLOT_CHUNKS: [OnceLock<Box<[Stream]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
-static RECENT: [AtomicPtr<Stream>; CACHE] = [const { AtomicPtr::new(std::ptr::null_mut()) }; CACHE];
+static SLOT_CHUNKS: [OnceLock<Box<[StreamSlot]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
+static RECENT: [AtomicPtr<StreamSlot>; CACHE] = [const { AtomicPtr::new(std::ptr::null_mut()) }; CACHE];
 
-impl Stream {
-    fn vacant(number: u32) -> Stream {
-        Stream {
+impl StreamSlot {
+    fn vacant(number: u32) -> StreamSlot {
+        StreamSlot {
             key: AtomicUsize::new(0),
             handle: AtomicUsize::new(0),
             device: AtomicI32::new(-1),
@@ -121,26 +121,26 @@ impl Stream {
 
 /// The stream and the path of freeing of a number.
 #[inline]
-pub fn by_index(index: StreamIndex) -> (&'static Stream, FreePath) {
+pub fn by_index(index: StreamIndex) -> (&'static StreamSlot, FreePath) {
     let free_path = if index.is_multiple_of(2) { FreePath::Direct } else { FreePath::Queued };
     (slot(index / 2).expect("a number that was given out"), free_path)
 }
 
-/// The stream with a [`Stream::id`]; `None` once it is gone.
-pub fn find_by_id(id: usize) -> Option<&'static Stream> {
+/// The stream with a [`StreamSlot::id`]; `None` once it is gone.
+pub fn find_by_id(id: usize) -> Option<&'static StreamSlot> {
     let stream = slot((id as u32).checked_sub(1)?)?;
     (stream.id() == id && stream.is_known()).then_some(stream)
 }
 
 /// Every slot of a device, also of streams that are gone.
-pub fn of_device(device: i32) -> impl Iterator<Item = &'static Stream> {
+pub fn of_device(device: i32) -> impl Iterator<Item = &'static StreamSlot> {
     let used = SLOTS.lock().used;
     (0..used).filter_map(slot).filter(move |stream| stream.device() == device)
 }
 
 /// A stream that was seen before. A few loads.
 #[inline]
-pub fn find(handle: Handle) -> Option<&'static Stream> {
+pub fn find(handle: Handle) -> Option<&'static StreamSlot> {
     let key = handle as usize;
     if key == 0 {
         return None;
@@ -163,7 +163,7 @@ pub fn add(
     handle: Handle,
     device: i32,
     tracker: CompletionTracker,
-) -> Result<&'static Stream, String> {
+) -> Result<&'static StreamSlot, String> {
     let key = handle as usize;
     let mut slots = SLOTS.lock();
     let mut taken = (0..slots.used).filter_map(slot);
@@ -183,7 +183,7 @@ pub fn add(
     };
     let chunk = SLOT_CHUNKS[number as usize / SLOTS_PER_CHUNK].get_or_init(|| {
         let first = number / SLOTS_PER_CHUNK as u32 * SLOTS_PER_CHUNK as u32;
-        (first..first + SLOTS_PER_CHUNK as u32).map(Stream::vacant).collect()
+        (first..first + SLOTS_PER_CHUNK as u32).map(StreamSlot::vacant).collect()
     });
     let stream = &chunk[number as usize % SLOTS_PER_CHUNK];
     stream.tracker.lock().begin(tracker);
@@ -194,7 +194,7 @@ pub fn add(
 }
 
 /// Stands for streams of a device that are gone, or were never seen, when something of theirs is freed.
-pub fn unknown(device: i32) -> Result<&'static Stream, String> {
+pub fn unknown(device: i32) -> Result<&'static StreamSlot, String> {
     let odd = (2 * device + 1) as usize as Handle;
     match find(odd) {
         Some(stream) => Ok(stream),
@@ -202,7 +202,7 @@ pub fn unknown(device: i32) -> Result<&'static Stream, String> {
     }
 }
 
-fn slot(number: u32) -> Option<&'static Stream> {
+fn slot(number: u32) -> Option<&'static StreamSlot> {
     SLOT_CHUNKS.get(number as usize / SLOTS_PER_CHUNK)?.get()?.get(number as usize % SLOTS_PER_CHUNK)
 }
 
