@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A proof is begun only when another stream would like the memory ([`Progress::prove`]), and one at a
-//! time for a stream. A stream that is idle needs no event: it says so. Frees through a caller's queue
-//! ([`FreePath::Queued`]) are proven by nothing but the program's own word, [`synchronized`].
+//! time for a stream. A stream that is idle needs no event. Frees through a caller's queue
+//! ([`FreePath::Queued`]) are proven finished only by the program's call, [`on_synchronize`].
 
 use crate::acl::{self, Acl, Handle, acl};
 use crate::process;
@@ -22,7 +22,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// The ticks of a stream for one path of freeing.
+/// The ticks of a stream for one free path: how many are past, and how many of them are finished.
 #[derive(Default)]
 pub struct Ticks {
     past: AtomicU64,

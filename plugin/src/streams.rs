@@ -1,11 +1,12 @@
 //! The streams that the pools have seen: from ACL's handle to the pool's number.
 //!
-//! A runtime uses the handle of a destroyed stream again, for another one. So the pool asks ACL to be
-//! told before a stream is destroyed ([`StreamSlot::end`]); the new stream then gets a slot of its own,
-//! and the old one keeps its until nothing waits for it. An ACL that cannot tell
-//! (no `aclrtRegStreamStateCallback`) leaves two streams with one handle as one stream here. That is
-//! sound, because `aclrtDestroyStream` waits for the first; but a stream that may be gone must not be
-//! touched, so nothing is ever asked of it, and only `cairn_pool_synchronized` proves its progress.
+//! A runtime may reuse the handle of a destroyed stream for another one. So the pool registers a
+//! callback that ACL calls before a stream is destroyed ([`StreamSlot::begin_destroy`]); the new stream
+//! then gets a slot of its own, and the old one keeps its slot until nothing waits for it. With an ACL
+//! that has no such callback (no `aclrtRegStreamStateCallback`), two streams with one handle are one
+//! stream here. That is sound, because `aclrtDestroyStream` waits for the first; but a stream that may
+//! be gone must not be touched, so it is never queried, and only `cairn_pool_synchronized` proves its
+//! progress.
 
 use crate::acl::{Acl, Handle};
 use crate::events::{CompletionTracker, Ticks};
@@ -23,7 +24,7 @@ const CACHE: usize = 1024;
 pub enum FreePath {
     /// It is freed after its last task was put on the stream.
     Direct = 0,
-    /// It may be freed before: a queue of the caller's lies between.
+    /// It may be freed before that, because its tasks go through a queue of the caller's.
     Queued = 1,
 }
 
@@ -31,18 +32,19 @@ pub enum FreePath {
 /// it is destroyed and nothing waits for it any more. A slot stays with its device: what was freed in
 /// it long ago may still wait for that device to be synchronized.
 pub struct StreamSlot {
-    /// What it is found by; 0 when it cannot be found.
+    /// The handle it is found by; 0 when it cannot be found.
     key: AtomicUsize,
     handle: AtomicUsize,
     device: AtomicI32,
     generation: AtomicU32,
     number: u32,
+    /// How far its frees have come, by [`FreePath`]; ticks are explained in `events.rs`.
     pub(crate) ticks: [Ticks; 2],
     pub(crate) has_event: AtomicBool,
     pub(crate) tracker: Mutex<CompletionTracker>,
 }
 
-/// Which slots are taken, and which are to be had again, by device.
+/// How many slots were ever taken, and which of them are vacant, by device.
 struct SlotTable {
     used: u32,
     vacant: Vec<(i32, u32)>,
@@ -67,8 +69,8 @@ impl StreamSlot {
         }
     }
 
-    /// The stream's number in the pools, which differs by path of freeing: what is freed through a queue is not
-    /// proven by what proves the rest.
+    /// The stream's index in the pools. Each free path has its own, because completion events do not cover blocks
+    /// freed through the caller's queue.
     #[inline]
     pub fn index(&self, free_path: FreePath) -> StreamIndex {
         self.number * 2 + free_path as u32
@@ -95,7 +97,7 @@ impl StreamSlot {
         (self.generation.load(Ordering::Acquire) as usize) << 32 | (self.number as usize + 1)
     }
 
-    /// Makes it impossible to find.
+    /// From now on it cannot be found.
     pub(crate) fn unregister(&self) {
         self.key.store(0, Ordering::Release);
     }
@@ -119,7 +121,7 @@ impl StreamSlot {
     }
 }
 
-/// The stream and the path of freeing of a number.
+/// The stream and the free path of an index.
 #[inline]
 pub fn by_index(index: StreamIndex) -> (&'static StreamSlot, FreePath) {
     let free_path = if index.is_multiple_of(2) { FreePath::Direct } else { FreePath::Queued };
@@ -158,7 +160,7 @@ pub fn find(handle: Handle) -> Option<&'static StreamSlot> {
     Some(stream)
 }
 
-/// Takes a slot for a stream, or finds the one it has. `tracker` says how its progress can be learned.
+/// Takes a slot for a stream, or finds the one it has. `tracker` says how its progress can be queried.
 pub fn add(
     handle: Handle,
     device: i32,
@@ -193,12 +195,13 @@ pub fn add(
     Ok(stream)
 }
 
-/// Stands for streams of a device that are gone, or were never seen, when something of theirs is freed.
+/// The slot that stands for streams of a device that are gone, or were never seen, when a block of theirs is freed.
 pub fn unknown(device: i32) -> Result<&'static StreamSlot, String> {
-    let odd = (2 * device + 1) as usize as Handle;
-    match find(odd) {
+    // Odd, so that it is the handle of no real stream: those are aligned addresses.
+    let placeholder = (2 * device + 1) as usize as Handle;
+    match find(placeholder) {
         Some(stream) => Ok(stream),
-        None => add(odd, device, CompletionTracker::default()),
+        None => add(placeholder, device, CompletionTracker::default()),
     }
 }
 
@@ -216,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_keeps_its_number_until_its_place_is_vacated() {
+    fn a_stream_keeps_its_index_until_its_slot_is_vacated() {
         let handle = |n: usize| (0x7000_0000 + n * 64) as Handle;
         let first = add(handle(1), 7, CompletionTracker::default()).unwrap();
         assert!(std::ptr::eq(add(handle(1), 7, CompletionTracker::default()).unwrap(), first));
