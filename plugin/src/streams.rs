@@ -53,7 +53,8 @@ struct SlotTable {
 static SLOTS: Mutex<SlotTable> =
     Mutex::new(Rank::Handles, SlotTable { used: 0, vacant: Vec::new() });
 static SLOT_CHUNKS: [OnceLock<Box<[StreamSlot]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
-static RECENT: [AtomicPtr<StreamSlot>; CACHE] = [const { AtomicPtr::new(std::ptr::null_mut()) }; CACHE];
+static RECENT: [AtomicPtr<StreamSlot>; CACHE] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; CACHE];
 
 impl StreamSlot {
     fn vacant(number: u32) -> StreamSlot {
@@ -206,7 +207,10 @@ pub fn unknown(device: i32) -> Result<&'static StreamSlot, String> {
 }
 
 fn slot(number: u32) -> Option<&'static StreamSlot> {
-    SLOT_CHUNKS.get(number as usize / SLOTS_PER_CHUNK)?.get()?.get(number as usize % SLOTS_PER_CHUNK)
+    SLOT_CHUNKS
+        .get(number as usize / SLOTS_PER_CHUNK)?
+        .get()?
+        .get(number as usize % SLOTS_PER_CHUNK)
 }
 
 #[inline]

@@ -1,8 +1,8 @@
 //! How much memory is reserved for what programs hold: recorded programs, a pattern that made other
 //! pools grow without bound, and what can be given back.
 
-use super::measured::{MeasuredAllocator, BestFit, CountedAllocator};
 use super::available::{AvailablePeers, OFFSET, ORT, POOL};
+use super::measured::{BestFit, CountedAllocator, MeasuredAllocator};
 use super::pool::PAGE;
 use super::trace::{Event, Trace};
 use serde_json::{Value, json};
@@ -108,7 +108,12 @@ pub fn growth(available: &AvailablePeers) -> Growth {
     run(&mut pool, &events);
     pool.allocator.trim();
     let live = (66 + 200) * MIB;
-    Growth { live, peak_live: live + 91 * MIB + 91 * MIB / 2, reserved, reserved_after_trim: pool.reserved() }
+    Growth {
+        live,
+        peak_live: live + 91 * MIB + 91 * MIB / 2,
+        reserved,
+        reserved_after_trim: pool.reserved(),
+    }
 }
 
 /// Stops halfway through a trace, and trims.

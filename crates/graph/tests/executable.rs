@@ -4,8 +4,8 @@ mod support;
 
 use cairn_exec::Target;
 use cairn_graph::executable::{
-    Bases, CallersRange, CallersUse, CompileOptions, Executable, LoadOptions, LoadedExecutable, OutputMemory,
-    RunInput, RunOutput,
+    Bases, CallersRange, CallersUse, CompileOptions, Executable, LoadOptions, LoadedExecutable,
+    OutputMemory, RunInput, RunOutput,
 };
 use cairn_graph::ir::{Desc, Graph};
 use cairn_graph::{Failure, Status};
@@ -106,7 +106,11 @@ impl User {
         Target::registered(self.machine.runtime, self.stream.clone(), domain, self.handle)
     }
 
-    fn load(&self, executable: &Arc<Executable>, domain: Domain) -> Result<LoadedExecutable, Failure> {
+    fn load(
+        &self,
+        executable: &Arc<Executable>,
+        domain: Domain,
+    ) -> Result<LoadedExecutable, Failure> {
         executable.load(&self.target(domain), &LoadOptions { id: 7, ..LoadOptions::default() })
     }
 
@@ -599,7 +603,8 @@ fn memory_that_is_replaced_stays_while_a_run_is_submitted() {
     let pool = user.register(Domain::Ge);
     let executable = compiled(two_outputs(4));
     let loaded = Arc::new(user.load(&executable, Domain::Ge).unwrap());
-    let (held, theirs) = (pool.live(), user.machine.allocate(executable.reported_feature_bytes() as usize));
+    let (held, theirs) =
+        (pool.live(), user.machine.allocate(executable.reported_feature_bytes() as usize));
     let seen: Arc<Mutex<Option<usize>>> = Arc::default();
     let hook = {
         let (loaded, pool, seen) = (loaded.clone(), pool.clone(), seen.clone());

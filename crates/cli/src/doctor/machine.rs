@@ -29,7 +29,8 @@ impl Machine {
 }
 
 pub fn check(machine: &Machine, report: &mut Report) {
-    let mode = machine.transparent_hugepage.split_ascii_whitespace().find(|word| word.starts_with('['));
+    let mode =
+        machine.transparent_hugepage.split_ascii_whitespace().find(|word| word.starts_with('['));
     match mode.map(|word| word.trim_matches(['[', ']'])) {
         Some("always") => report.fine("huge pages: the kernel backs every large allocation with them (always)"),
         Some("madvise") => report.fine("huge pages: the kernel backs the HUGE policies of aclrtMalloc with them (madvise)"),
@@ -63,7 +64,10 @@ mod tests {
 
     fn examine(transparent_hugepage: &str, memory: &str) -> Report {
         let mut report = Report::default();
-        check(&Machine { transparent_hugepage: transparent_hugepage.into(), memory: memory.into() }, &mut report);
+        check(
+            &Machine { transparent_hugepage: transparent_hugepage.into(), memory: memory.into() },
+            &mut report,
+        );
         report
     }
 

@@ -151,7 +151,9 @@ mod tests {
         let node = Node { name: "n".into(), kind: kind.into(), attrs, ..Node::default() };
         let operation = Operation::of(&node).unwrap();
         match infer(&operation, inputs, &DeclaredOutputs { outputs: &[] }).unwrap() {
-            Inference::Known(layouts) => layouts.iter().map(|one| Desc::from_layout(one).dims).collect(),
+            Inference::Known(layouts) => {
+                layouts.iter().map(|one| Desc::from_layout(one).dims).collect()
+            }
             Inference::Partly(descs) => descs.into_iter().map(|desc| desc.dims).collect(),
         }
     }

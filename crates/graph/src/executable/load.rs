@@ -271,7 +271,12 @@ impl LoadedExecutable {
 
     /// Makes later work on `stream` wait for what the graph needs: its load, and its last run if both use the
     /// same memory.
-    pub(crate) fn order(&self, state: &mut LoadState, stream: &Arc<Stream>, shares: bool) -> Result<()> {
+    pub(crate) fn order(
+        &self,
+        state: &mut LoadState,
+        stream: &Arc<Stream>,
+        shares: bool,
+    ) -> Result<()> {
         if shares {
             if let Some(last) = state.last.replace(stream.clone()) {
                 order_after(&last, stream)?;

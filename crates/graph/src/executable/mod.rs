@@ -19,7 +19,7 @@ mod tensor;
 
 pub use crate::run::memory::{CallersRange, CallersUse};
 pub use compile::{CompileOptions, Executable, Kind};
-pub(crate) use load::{LastFeature, order_after};
 pub use load::{Bases, FixedBase, LoadOptions, LoadedExecutable};
+pub(crate) use load::{LastFeature, order_after};
 pub(crate) use run::{check_output, check_outputs, shares_input};
 pub use tensor::{OutputMemory, RunInput, RunOutput, RunTensor};

@@ -4,7 +4,9 @@ use super::graph_kernel::copy_task;
 use super::memory::MemorySource;
 use super::pass::{LoadedPass, Ranges};
 use crate::compile::program::Program;
-use crate::executable::{LastFeature, LoadedExecutable, OutputMemory, RunInput, RunOutput, check_outputs, shares_input};
+use crate::executable::{
+    LastFeature, LoadedExecutable, OutputMemory, RunInput, RunOutput, check_outputs, shares_input,
+};
 use crate::failure::Result;
 use cairn_exec::upload;
 use cairn_runtime::memory::allocator::Block;

@@ -333,7 +333,12 @@ impl Entry {
                         .fail(Status::Unsupported, "has feature memory that was set before");
                 }
                 self.moves(compiled, is_loaded, bases.refreshable.is_some())?;
-                self.enough(memory, size, compiled.reported_refreshable_bytes(), "refreshable feature")?;
+                self.enough(
+                    memory,
+                    size,
+                    compiled.reported_refreshable_bytes(),
+                    "refreshable feature",
+                )?;
                 set.refreshable = Some(memory);
             }
             Base::Fixed => return self.fixed(type_of, memory, size, (compiled, bases, is_loaded)),
