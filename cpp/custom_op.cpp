@@ -1,4 +1,4 @@
-// Operators of the program's own: their registration, and how the engine calls them.
+// User-defined operators: their registration, and how the engine calls them.
 
 #include "graph/custom_op.h"
 
@@ -23,13 +23,13 @@ struct CustomOperator {
     ge::EagerExecuteOp *eager = nullptr;
 };
 
-// The places of inputs whose values must be in memory, by type. Filled while libraries are loaded, and never destroyed.
-class NeededValues {
+// Indices of inputs whose values must be ready before `Execute`, by type. Filled while libraries are loaded, and never destroyed.
+class DataDependencies {
 public:
-    static NeededValues &Instance()
+    static DataDependencies &Instance()
     {
-        static NeededValues *const needed = new NeededValues();
-        return *needed;
+        static DataDependencies *const dependencies = new DataDependencies();
+        return *dependencies;
     }
 
     void Add(const ge::AscendString &type, std::initializer_list<int32_t> inputs)
@@ -54,7 +54,7 @@ private:
     std::map<ge::AscendString, std::set<size_t>> types_;
 };
 
-CairnOperator *declared(void *owner)
+CairnOperator *find_declaration(void *owner)
 {
     const ge::Operator op = ge::registered_operator(static_cast<CustomOperator *>(owner)->type);
     return op.IsEmpty() ? nullptr : CairnOperatorRetain(ge::OperatorBody::Of(op));
@@ -62,7 +62,7 @@ CairnOperator *declared(void *owner)
 
 void needs_values(void *owner, void *context, void (*callback)(void *context, size_t input))
 {
-    for (const size_t input : NeededValues::Instance().Of(static_cast<CustomOperator *>(owner)->type)) {
+    for (const size_t input : DataDependencies::Instance().Of(static_cast<CustomOperator *>(owner)->type)) {
         callback(context, input);
     }
 }
@@ -104,7 +104,7 @@ CustomOpCreatorRegister::CustomOpCreatorRegister(const AscendString &operator_ty
     op->creator = op_creator;
     CairnCustomOperator callbacks = {};
     callbacks.owner = op;
-    callbacks.declared = declared;
+    callbacks.declared = find_declaration;
     callbacks.needs_values = needs_values;
     callbacks.prepare = prepare;
     callbacks.execute = execute;
@@ -121,7 +121,7 @@ OpImplRegisterV2::OpImplRegisterV2(const char *op_type) : type_(op_type == nullp
 
 OpImplRegisterV2 &OpImplRegisterV2::InputsDataDependency(std::initializer_list<int32_t> inputs)
 {
-    NeededValues::Instance().Add(type_, inputs);
+    DataDependencies::Instance().Add(type_, inputs);
     return *this;
 }
 

@@ -56,7 +56,7 @@ public:
             return SUCCESS;
         }
         return cairn::fail(std::string("CompiledGraphSummary::") + function + ": graph " + std::to_string(graph_id) +
-                           " is dynamic, and has no such size before it runs");
+                           " is dynamic; this value is not known before it runs");
     }
 };
 

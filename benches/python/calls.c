@@ -50,27 +50,27 @@ static void measure(const char *name, void (*run)(void), int times) {
         clock_gettime(CLOCK_MONOTONIC, &from);
         run();
         clock_gettime(CLOCK_MONOTONIC, &to);
-        double took = ((double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec)) / times;
-        if (round > 0 && took < best) best = took;
+        double elapsed = ((double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec)) / times;
+        if (round > 0 && elapsed < best) best = elapsed;
     }
     printf("%s %.1f\n", name, best);
 }
 
 int main(void) {
-    const int64_t small[] = {SMALL}, large[] = {SORTED};
-    void *places[3];
+    const int64_t small_dims[] = {SMALL}, sorted_dims[] = {SORTED};
+    void *addresses[3];
     must(aclInit(NULL));
     must(aclrtSetDevice(0));
     must(aclrtCreateStream(&stream));
     must(aclrtMalloc((void **)&base, 1 << 20, ACL_MEM_MALLOC_HUGE_FIRST));
-    for (int i = 0; i < 3; ++i) must(aclrtMalloc(&places[i], 4 * SORTED, ACL_MEM_MALLOC_HUGE_FIRST));
-    must(aclrtMemset(places[0], 4 * SORTED, 0, 4 * SORTED));
-    float_descs[0] = aclCreateTensorDesc(ACL_FLOAT, 1, small, ACL_FORMAT_ND);
-    float_descs[1] = aclCreateTensorDesc(ACL_FLOAT, 1, large, ACL_FORMAT_ND);
-    index_desc = aclCreateTensorDesc(ACL_INT32, 1, large, ACL_FORMAT_ND);
+    for (int i = 0; i < 3; ++i) must(aclrtMalloc(&addresses[i], 4 * SORTED, ACL_MEM_MALLOC_HUGE_FIRST));
+    must(aclrtMemset(addresses[0], 4 * SORTED, 0, 4 * SORTED));
+    float_descs[0] = aclCreateTensorDesc(ACL_FLOAT, 1, small_dims, ACL_FORMAT_ND);
+    float_descs[1] = aclCreateTensorDesc(ACL_FLOAT, 1, sorted_dims, ACL_FORMAT_ND);
+    index_desc = aclCreateTensorDesc(ACL_INT32, 1, sorted_dims, ACL_FORMAT_ND);
     for (int i = 0; i < 3; ++i) {
-        buffers[i] = aclCreateDataBuffer(places[i], 4 * SMALL);
-        sorted[i] = aclCreateDataBuffer(places[i], 4 * SORTED);
+        buffers[i] = aclCreateDataBuffer(addresses[i], 4 * SMALL);
+        sorted[i] = aclCreateDataBuffer(addresses[i], 4 * SORTED);
     }
     attr = aclopCreateAttr();
     measure("malloc_free", mallocs, MALLOCS);

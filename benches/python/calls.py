@@ -30,17 +30,17 @@ def operators():
 def sorts():
     execute = acl.op.execute_v2
     for _ in range(OPERATORS):
-        must(execute("Sort", [large], sorted_[:1], [large, whole], sorted_[1:], attr, stream))
+        must(execute("Sort", [values], sorted_[:1], [values, indices], sorted_[1:], attr, stream))
     must(acl.rt.synchronize_stream(stream))
 
 
 def measure(name, run, times):
-    took = []
+    timings = []
     for _ in range(ROUNDS + 1):
         begin = time.perf_counter_ns()
         run()
-        took.append((time.perf_counter_ns() - begin) / times)
-    print(f"{name} {min(took[1:]):.1f}")
+        timings.append((time.perf_counter_ns() - begin) / times)
+    print(f"{name} {min(timings[1:]):.1f}")
 
 
 must(acl.init())
@@ -49,12 +49,12 @@ stream, ret = acl.rt.create_stream()
 must(ret)
 base, ret = acl.rt.malloc(1 << 20, 0)
 must(ret)
-places = [acl.rt.malloc(4 * SORTED, 0)[0] for _ in range(3)]
-must(acl.rt.memset(places[0], 4 * SORTED, 0, 4 * SORTED))
-small, large = acl.create_tensor_desc(0, [SMALL], 2), acl.create_tensor_desc(0, [SORTED], 2)
-whole = acl.create_tensor_desc(3, [SORTED], 2)
-buffers = [acl.create_data_buffer(place, 4 * SMALL) for place in places]
-sorted_ = [acl.create_data_buffer(place, 4 * SORTED) for place in places]
+addresses = [acl.rt.malloc(4 * SORTED, 0)[0] for _ in range(3)]
+must(acl.rt.memset(addresses[0], 4 * SORTED, 0, 4 * SORTED))
+small, values = acl.create_tensor_desc(0, [SMALL], 2), acl.create_tensor_desc(0, [SORTED], 2)
+indices = acl.create_tensor_desc(3, [SORTED], 2)
+buffers = [acl.create_data_buffer(address, 4 * SMALL) for address in addresses]
+sorted_ = [acl.create_data_buffer(address, 4 * SORTED) for address in addresses]
 attr = acl.op.create_attr()
 measure("malloc_free", mallocs, MALLOCS)
 measure("operator", operators, OPERATORS)

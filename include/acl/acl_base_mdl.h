@@ -63,7 +63,7 @@ int64_t aclGetTensorDescDim(const aclTensorDesc *desc, size_t index);
 /** One dimension, with a code. */
 aclError aclGetTensorDescDimV2(const aclTensorDesc *desc, size_t index, int64_t *dimSize);
 
-/** The range of one dimension; `dimRangeNum` is the room in `dimRange`, two at least. */
+/** The range of one dimension; `dimRangeNum` is the capacity of `dimRange`, at least two. */
 aclError aclGetTensorDescDimRange(
     const aclTensorDesc *desc, size_t index, size_t dimRangeNum, int64_t *dimRange);
 

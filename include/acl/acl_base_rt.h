@@ -227,7 +227,7 @@ typedef enum aclCannAttr {
     ACL_CANN_ATTR_JIT_COMPILE = 2
 } aclCannAttr;
 
-/** Figures that aclGetDeviceCapability can be asked for. */
+/** Attributes that aclGetDeviceCapability returns. */
 typedef enum aclDeviceInfo {
     ACL_DEVICE_INFO_UNDEFINED = -1,
     ACL_DEVICE_INFO_AI_CORE_NUM = 0,
@@ -280,7 +280,7 @@ aclError aclGetCannAttributeList(const aclCannAttr **cannAttrList, size_t *num);
 /** Sets `*value` to 1 when the feature is present, else to 0. */
 aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value);
 
-/** A figure of a device. */
+/** An attribute of a device. */
 aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t *value);
 
 #ifdef __cplusplus

@@ -72,7 +72,7 @@ aclError aclGenGraphAndDumpForOp(
 /** Sets an option of the process. */
 aclError aclSetCompileopt(aclCompileOpt opt, const char *value);
 
-/** The room that aclGetCompileopt needs, with the final zero; 0 for an unknown option. */
+/** The buffer size that aclGetCompileopt needs, with the final NUL; 0 for an unknown option. */
 size_t aclGetCompileoptSize(aclCompileOpt opt);
 
 /** Copies the value of an option to `value`, which has room for `length` bytes. */

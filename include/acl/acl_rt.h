@@ -2,7 +2,7 @@
  * The runtime: devices, contexts, streams, events, memory.
  *
  * A function returns ACL_SUCCESS or a code; aclGetRecentErrMsg then has the text. Times are in
- * milliseconds unless the name says otherwise, and a timeout of -1 waits without end.
+ * milliseconds unless the name says otherwise, and a timeout of -1 waits indefinitely.
  */
 #ifndef INC_EXTERNAL_ACL_ACL_RT_H_
 #define INC_EXTERNAL_ACL_ACL_RT_H_
@@ -58,7 +58,7 @@ extern "C" {
 #define ACL_NOTIFY_DEFAULT 0x00000000U
 #define ACL_NOTIFY_DEVICE_USE_ONLY 0x00000001U
 
-/* Answers of aclrtGetDeviceCapability. */
+/* Results of aclrtGetDeviceCapability. */
 #define ACL_DEV_FEATURE_SUPPORT 0x00000001
 #define ACL_DEV_FEATURE_NOT_SUPPORT 0x00000000
 
@@ -81,12 +81,12 @@ extern "C" {
 #define ACL_HOST_REG_READONLY 0x8UL
 #define ACL_HOST_REG_PINNED 0x10000000UL
 
-/* Answers of aclrtGetDeviceInfo for ACL_DEV_ATTR_HD_CONNECT_TYPE. */
+/* Results of aclrtGetDeviceInfo for ACL_DEV_ATTR_HD_CONNECT_TYPE. */
 #define ACL_HOST_DEVICE_CONNECT_TYPE_PCIE 0
 #define ACL_HOST_DEVICE_CONNECT_TYPE_HCCS 1
 #define ACL_HOST_DEVICE_CONNECT_TYPE_UB 2
 
-/* Answers of aclrtGetDeviceInfo for ACL_DEV_ATTR_DEVICE_FORM_FACTOR. */
+/* Results of aclrtGetDeviceInfo for ACL_DEV_ATTR_DEVICE_FORM_FACTOR. */
 #define ACL_DEVICE_FORM_FACTOR_POD 0
 #define ACL_DEVICE_FORM_FACTOR_A_K 1
 #define ACL_DEVICE_FORM_FACTOR_A_X 2
@@ -104,7 +104,7 @@ extern "C" {
 /* Entries in aclrtMemUceInfoArray. */
 #define ACL_RT_MEM_UCE_INFO_MAX_NUM 20
 
-/* Failed ranges of memory that a program keeps room for when it asks for them. */
+/* Capacity of a caller's array for ranges with uncorrectable memory errors (UCE). */
 #define MAX_MEM_UCE_INFO_ARRAY_SIZE 128
 
 /** Where the program itself runs. Here it is always the host. */
@@ -113,27 +113,27 @@ typedef enum aclrtRunMode {
     ACL_HOST = 1
 } aclrtRunMode;
 
-/** Answer of aclrtQueryEvent. */
+/** Result of aclrtQueryEvent. */
 typedef enum aclrtEventStatus {
     ACL_EVENT_STATUS_COMPLETE = 0,
     ACL_EVENT_STATUS_NOT_READY = 1,
     ACL_EVENT_STATUS_RESERVED = 2
 } aclrtEventStatus;
 
-/** Answer of aclrtQueryEventStatus. Note that the values are the other way round. */
+/** Result of aclrtQueryEventStatus. Note that the values are the other way round. */
 typedef enum aclrtEventRecordedStatus {
     ACL_EVENT_RECORDED_STATUS_NOT_READY = 0,
     ACL_EVENT_RECORDED_STATUS_COMPLETE = 1
 } aclrtEventRecordedStatus;
 
-/** Answer of aclrtQueryEventWaitStatus. */
+/** Result of aclrtQueryEventWaitStatus. */
 typedef enum aclrtEventWaitStatus {
     ACL_EVENT_WAIT_STATUS_COMPLETE = 0,
     ACL_EVENT_WAIT_STATUS_NOT_READY = 1,
     ACL_EVENT_WAIT_STATUS_RESERVED = 0xFFFF
 } aclrtEventWaitStatus;
 
-/** Answer of aclrtStreamQuery. */
+/** Result of aclrtStreamQuery. */
 typedef enum aclrtStreamStatus {
     ACL_STREAM_STATUS_COMPLETE = 0,
     ACL_STREAM_STATUS_NOT_READY = 1,
@@ -210,7 +210,7 @@ typedef enum aclrtMemAttr {
     ACL_MEM_P2P_HUGE1G = 17
 } aclrtMemAttr;
 
-/** Figures of a group of cores. */
+/** Attributes of a group of cores. */
 typedef enum aclrtGroupAttr {
     ACL_GROUP_AICORE_INT = 0,
     ACL_GROUP_AIV_INT = 1,
@@ -327,7 +327,7 @@ typedef enum aclmdlRICaptureMode {
     ACL_MODEL_RI_CAPTURE_MODE_RELAXED = 2
 } aclmdlRICaptureMode;
 
-/** Whether a stream is being captured, and whether the capture is still good. */
+/** Whether a stream is being captured, and whether the capture is still valid. */
 typedef enum aclmdlRICaptureStatus {
     ACL_MODEL_RI_CAPTURE_STATUS_NONE = 0,
     ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE = 1,
@@ -351,7 +351,7 @@ typedef enum aclrtStreamAttr {
     ACL_STREAM_ATTR_PRIORITY = 5
 } aclrtStreamAttr;
 
-/** Figures that aclrtGetDeviceInfo can be asked for. */
+/** Attributes that aclrtGetDeviceInfo returns. */
 typedef enum aclrtDevAttr {
     ACL_DEV_ATTR_AICPU_CORE_NUM = 1,
     ACL_DEV_ATTR_AICORE_CORE_NUM = 101,
@@ -629,17 +629,17 @@ aclError aclFinalizeReference(uint64_t *refCount);
 
 /**
  * The text of the calling thread's last failure, or NULL. Reading it clears it; the pointer is
- * good until the thread's next call.
+ * valid until the thread's next call.
  */
 const char *aclGetRecentErrMsg(void);
 
 /** The last failed code of the calling thread. */
 aclError aclrtPeekAtLastError(aclrtLastErrLevel level);
 
-/** The last failed code of the calling thread, which is then forgotten. */
+/** The last failed code of the calling thread; also clears it. */
 aclError aclrtGetLastError(aclrtLastErrLevel level);
 
-/** The version of this interface: ACL_MAJOR_VERSION and its companions. */
+/** The version of this interface: ACL_MAJOR_VERSION, ACL_MINOR_VERSION, ACL_PATCH_VERSION. */
 aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion);
 
 /** The version of a package, by number. */
@@ -660,8 +660,8 @@ aclError aclsysGetVersionNum(char *pkgName, int32_t *versionNum);
 aclError aclrtGetDeviceCount(uint32_t *count);
 
 /**
- * Makes a device, with its primary context, the calling thread's. Counted per device; undo it
- * with aclrtResetDevice.
+ * Makes a device and its primary context current on the calling thread. Calls are counted per
+ * device; aclrtResetDevice undoes one.
  */
 aclError aclrtSetDevice(int32_t deviceId);
 
@@ -683,7 +683,7 @@ aclError aclrtSynchronizeDevice(void);
 /** The same, for a limited time. */
 aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout);
 
-/** A figure of a device. */
+/** An attribute of a device. */
 aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value);
 
 /** ACL_DEV_FEATURE_SUPPORT or ACL_DEV_FEATURE_NOT_SUPPORT. */
@@ -704,7 +704,7 @@ aclError aclrtDeviceGetBareTgid(int32_t *pid);
 
 /**
  * Calls `callback` around every set and reset of a device. A name stands for one callback; NULL
- * takes it away.
+ * unregisters it.
  */
 aclError aclrtRegDeviceStateCallback(
     const char *regName, aclrtDeviceStateCallback callback, void *args);
@@ -712,30 +712,30 @@ aclError aclrtRegDeviceStateCallback(
 /** How long an operator may run, in seconds. */
 aclError aclrtSetOpExecuteTimeOut(uint32_t timeout);
 
-/** How long a task may wait for an event, in seconds; 0 is without end. */
+/** How long a task may wait for an event, in seconds; 0 means indefinitely. */
 aclError aclrtSetOpWaitTimeout(uint32_t timeout);
 
 /*
- * Numbers of one device: as the program counts (user), as the process sees it (logic), as it is
- * built in (phy).
+ * The ids of a device: the user id (its index among the devices visible to the program), the
+ * logical id and the physical id.
  */
 
-/** From user to logic. */
+/** From user id to logical id. */
 aclError aclrtGetLogicDevIdByUserDevId(const int32_t userDevid, int32_t *const logicDevId);
 
-/** From logic to user. */
+/** From logical id to user id. */
 aclError aclrtGetUserDevIdByLogicDevId(const int32_t logicDevId, int32_t *const userDevid);
 
-/** From logic to phy. */
+/** From logical id to physical id. */
 aclError aclrtGetPhyDevIdByLogicDevId(const int32_t logicDevId, int32_t *const phyDevId);
 
-/** From phy to logic. */
+/** From physical id to logical id. */
 aclError aclrtGetLogicDevIdByPhyDevId(const int32_t phyDevId, int32_t *const logicDevId);
 
-/** From user to phy. */
+/** From user id to physical id. */
 aclError aclrtGetPhyDevIdByUserDevId(const int32_t userDevId, int32_t *const phyDevId);
 
-/** From phy to user. */
+/** From physical id to user id. */
 aclError aclrtGetUserDevIdByPhyDevId(const int32_t phyDevId, int32_t *const userDevId);
 
 /** Whether one device can reach the memory of another. */
@@ -744,7 +744,7 @@ aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int3
 /** Lets the current device reach the memory of another. `flags` is 0. */
 aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags);
 
-/** Takes that back. */
+/** Disables it again. */
 aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId);
 
 /** 1 when access is enabled, else 0. */
@@ -752,13 +752,13 @@ aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int
 
 /* ---- Contexts and options ---- */
 
-/** Makes a context on a device and makes it the calling thread's. */
+/** Creates a context on a device and makes it current on the calling thread. */
 aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId);
 
 /** Destroys a context that aclrtCreateContext made. */
 aclError aclrtDestroyContext(aclrtContext context);
 
-/** Makes a context the calling thread's. */
+/** Makes a context current on the calling thread. */
 aclError aclrtSetCurrentContext(aclrtContext context);
 
 /** The calling thread's context. */
@@ -810,7 +810,7 @@ aclError aclrtDestroyStream(aclrtStream stream);
 /** Destroys the stream without waiting for what is queued. */
 aclError aclrtDestroyStreamForce(aclrtStream stream);
 
-/** Drops what is queued; who waits for the stream gets ACL_ERROR_RT_STREAM_ABORT. */
+/** Drops what is queued; threads waiting on the stream get ACL_ERROR_RT_STREAM_ABORT. */
 aclError aclrtStreamAbort(aclrtStream stream);
 
 /** Waits until the stream is done and returns the first failure of its tasks. */
@@ -853,7 +853,7 @@ aclError aclrtGetStreamAvailableNum(uint32_t *streamCount);
 
 /**
  * Calls `callback` after a stream was made and before it is destroyed. A name stands for one
- * callback; NULL takes it away.
+ * callback; NULL unregisters it.
  */
 aclError aclrtRegStreamStateCallback(
     const char *regName, aclrtStreamStateCallback callback, void *args);
@@ -932,7 +932,7 @@ aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy poli
 aclError aclrtMallocWithCfg(
     void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg);
 
-/** Frees device memory. Tasks that still use it do not lose it. */
+/** Frees device memory. Tasks already queued can still use it. */
 aclError aclrtFree(void *devPtr);
 
 /** Waits for the device, then frees. */
@@ -962,14 +962,14 @@ aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag);
 /** Undoes a registration, after the tasks queued so far. */
 aclError aclrtHostUnregister(void *ptr);
 
-/** Fills `count` bytes with the low byte of `value`; `maxCount` is the room. */
+/** Fills `count` bytes with the low byte of `value`; `maxCount` is the capacity at `devPtr`. */
 aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count);
 
 /** The same as a task of a stream. */
 aclError aclrtMemsetAsync(
     void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream);
 
-/** Copies `count` bytes; `destMax` is the room at `dst`. Complete on return. */
+/** Copies `count` bytes; `destMax` is the capacity at `dst`. Complete on return. */
 aclError aclrtMemcpy(
     void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind);
 
@@ -1004,7 +1004,7 @@ aclError aclrtFreePhysical(aclrtDrvMemHandle handle);
 aclError aclrtMapMem(
     void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags);
 
-/** Takes it away again, after the tasks queued so far. */
+/** Undoes that, after the tasks queued so far. */
 aclError aclrtUnmapMem(void *virPtr);
 
 /** A number under which another process can import the memory. */
@@ -1035,7 +1035,7 @@ aclError aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void **aicAddr, void *
 
 /* ---- Dumps ---- */
 
-/** Makes ready to dump tensors. */
+/** Prepares dumping of tensors. */
 aclError aclmdlInitDump(void);
 
 /** Sets what is dumped, from a JSON file. */

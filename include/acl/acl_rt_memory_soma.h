@@ -56,7 +56,7 @@ typedef struct {
 aclError aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPoolProps *poolProps);
 
 /**
- * Destroys a pool. Does not wait: blocks that are out stay good until they are freed, and the pool
+ * Destroys a pool. Does not wait: blocks in use stay valid until they are freed, and the pool
  * ends with the last of them. The reset of its device ends a pool with all its blocks.
  */
 aclError aclrtMemPoolDestroy(const aclrtMemPool memPool);

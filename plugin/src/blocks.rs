@@ -6,7 +6,7 @@ use crate::events;
 use crate::process;
 use crate::refusal;
 use crate::settings;
-use crate::streams::{self, FreePath, Stream};
+use crate::streams::{self, FreePath, StreamSlot};
 use crate::text;
 use cairn_pool::{BlockError, GRANULE, Outcome};
 use std::ffi::c_void;
@@ -73,7 +73,7 @@ fn take_slowly(
 fn allocate_or_wait(
     device: &Device,
     size: u64,
-    stream: &Stream,
+    stream: &StreamSlot,
     free_path: FreePath,
     outcome: Option<Outcome>,
 ) -> Result<*mut c_void, String> {
@@ -175,7 +175,7 @@ pub fn give_lost(
     block: *mut c_void,
     size: Option<u64>,
     device: &Device,
-    stream: Option<&'static Stream>,
+    stream: Option<&'static StreamSlot>,
 ) -> Option<bool> {
     let lost = device.retired.find(block as u64)?;
     let now = device.pool.find(block as u64).map(|(bytes, _)| bytes);
@@ -207,7 +207,7 @@ pub fn give_for(
     block: *mut c_void,
     size: Option<u64>,
     device: &Device,
-    stream: Option<&'static Stream>,
+    stream: Option<&'static StreamSlot>,
 ) -> bool {
     let free_path = caller.free_path.unwrap_or(device.torch_free_path);
     match stream.map_or_else(|| streams::unknown(device.id), Ok) {

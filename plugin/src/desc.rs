@@ -1,5 +1,5 @@
 //! The pool as an allocator of `aclrtAllocatorRegister`. A block is its address; the object is the
-//! stream's name, which stays good, and known to be out of date, after the stream is gone.
+//! stream's id, which is recognised as stale after the stream is gone.
 
 use crate::acl::{Handle, acl};
 use crate::blocks::{self, Caller};
@@ -37,7 +37,7 @@ pub fn create(device: i32, stream: Handle) -> Result<Handle, String> {
             return Err("aclrtAllocatorCreateDesc gave no descriptor".into());
         }
         let codes = [
-            object(desc, stream.name() as *mut c_void),
+            object(desc, stream.id() as *mut c_void),
             alloc(desc, on_alloc),
             free(desc, on_free),
             advise(desc, on_advise),
@@ -69,7 +69,7 @@ unsafe extern "C" fn on_alloc(object: *mut c_void, size: usize) -> *mut c_void {
     if process::forked() {
         return null_mut();
     }
-    guarded(ALLOC.function, null_mut(), || match streams::find_by_name(object as usize) {
+    guarded(ALLOC.function, null_mut(), || match streams::find_by_id(object as usize) {
         Some(stream) => blocks::take(ALLOC, size as u64, stream.device(), stream.handle()),
         None => {
             text::fail(ALLOC.function, "the stream it was made for is gone: make a new one");
@@ -89,8 +89,8 @@ unsafe extern "C" fn on_free(object: *mut c_void, block: *mut c_void) {
     }
     guarded(FREE.function, (), || match Device::holding(block as u64) {
         Some(device) => {
-            let late = || device.late_owner(block as u64).filter(|s| s.name() == object as usize);
-            let stream = streams::find_by_name(object as usize).or_else(late);
+            let late = || device.late_owner(block as u64).filter(|s| s.id() == object as usize);
+            let stream = streams::find_by_id(object as usize).or_else(late);
             match (blocks::give_lost(FREE, block, None, device, stream), stream) {
                 (Some(_), _) => {}
                 (None, Some(_)) => _ = blocks::give_for(FREE, block, None, device, stream),

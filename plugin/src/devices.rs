@@ -8,7 +8,7 @@ use crate::process;
 use crate::queue;
 use crate::retired::RetiredBlocks;
 use crate::settings;
-use crate::streams::{self, FreePath, Stream};
+use crate::streams::{self, FreePath, StreamSlot};
 use crate::visit::{self, Visit};
 use cairn_pool::{Figures, GRANULE, Pool};
 use cairn_sync::lock::{Mutex, Rank};
@@ -146,7 +146,7 @@ impl Device {
 
     /// The stream of a request, with a place in the table from now on. Null is the default stream of
     /// the current context if that is one of this device, else of the device's own.
-    pub fn stream(&self, handle: Handle) -> Result<&'static Stream, String> {
+    pub fn stream(&self, handle: Handle) -> Result<&'static StreamSlot, String> {
         let handle = if handle.is_null() { self.default_stream()? } else { handle };
         let stream = match streams::find(handle) {
             Some(stream) => stream,
@@ -166,7 +166,7 @@ impl Device {
 
     /// A stream that was seen before and is of this device. Any other must not be touched: it may be
     /// gone.
-    pub fn known(&self, handle: Handle) -> Option<&'static Stream> {
+    pub fn known(&self, handle: Handle) -> Option<&'static StreamSlot> {
         let handle = match handle.is_null() {
             true if process::may_call() => self.default_stream().ok()?,
             _ => handle,
@@ -175,13 +175,13 @@ impl Device {
     }
 
     /// A stream of this device that was never seen but lives for certain; it has a place from now on.
-    pub fn newly_known(&self, handle: Handle) -> Option<&'static Stream> {
+    pub fn newly_known(&self, handle: Handle) -> Option<&'static StreamSlot> {
         let lives = handle.is_null() || alive::has(handle);
         (lives && process::may_call()).then(|| self.stream(handle).ok()).flatten()
     }
 
     /// The stream that a held block was taken for, if that is gone: then the block is freed as if on it.
-    pub fn late_owner(&self, address: u64) -> Option<&'static Stream> {
+    pub fn late_owner(&self, address: u64) -> Option<&'static StreamSlot> {
         let (_, owner) = self.pool.find(address)?;
         Some(streams::by_index(owner).0).filter(|stream| stream.is_ending())
     }
@@ -213,7 +213,7 @@ impl Device {
         let Some(_alone) = SWEEPING.try_lock() else { return };
         let ending = streams::of_device(self.id).filter(|stream| stream.is_ending());
         for stream in ending {
-            let name = stream.name();
+            let id = stream.id();
             let empty = |free_path| {
                 let figures = self.pool.figures_of(stream.index(free_path));
                 figures.is_none_or(|of| of.blocks == 0 && of.reserved == 0)
@@ -226,7 +226,7 @@ impl Device {
                 (over, empty(free_path))
             });
             if direct == (true, true) && queued.1 {
-                stream.vacate(name);
+                stream.vacate(id);
             }
         }
     }

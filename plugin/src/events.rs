@@ -9,12 +9,12 @@
 //! ```
 //!
 //! A proof is begun only when another stream would like the memory ([`Progress::prove`]), and one at a
-//! time for a stream. A stream that is idle needs no event: it says so. Frees through a caller's queue
-//! ([`FreePath::Queued`]) are proven by nothing but the program's own word, [`synchronized`].
+//! time for a stream. A stream that is idle needs no event. Frees through a caller's queue
+//! ([`FreePath::Queued`]) are proven finished only by the program's call, [`on_synchronize`].
 
 use crate::acl::{self, Acl, Handle, acl};
 use crate::process;
-use crate::streams::{self, FreePath, Stream};
+use crate::streams::{self, FreePath, StreamSlot};
 use crate::visit::Visit;
 use cairn_pool::Progress;
 use cairn_pool::clock::{Clock, Epoch, StreamIndex};
@@ -22,7 +22,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// The ticks of a stream for one path of freeing.
+/// The ticks of a stream for one free path: how many are past, and how many of them are finished.
 #[derive(Default)]
 pub struct Ticks {
     past: AtomicU64,
@@ -106,7 +106,7 @@ impl CompletionTracker {
     }
 }
 
-impl Stream {
+impl StreamSlot {
     /// Begins to prove that what was freed so far is done, unless that is under way.
     fn start_query(&self, acl: &Acl) {
         let mut tracker = self.tracker.lock();
@@ -171,7 +171,7 @@ impl Stream {
         tracker.context = null_mut();
         if acl::NO_SUCH_CONTEXT.contains(&code) {
             tracker.ending = true;
-            self.hide();
+            self.unregister();
             self.ticks[FreePath::Direct as usize].finish(FOR_EVER);
         }
     }
@@ -256,7 +256,7 @@ pub fn on_synchronize(device: i32) {
 pub fn forget(device: i32) {
     for stream in streams::of_device(device) {
         *stream.tracker.lock() = CompletionTracker::default();
-        stream.vacate(stream.name());
+        stream.vacate(stream.id());
     }
 }
 

@@ -1,7 +1,7 @@
 //! Why there is no memory, and what to do.
 
 use crate::devices::Device;
-use crate::streams::{self, FreePath, Stream};
+use crate::streams::{self, FreePath, StreamSlot};
 use crate::text::bytes;
 use cairn_pool::{Outcome, Owner};
 
@@ -9,7 +9,7 @@ use cairn_pool::{Outcome, Owner};
 pub fn explain(
     device: &Device,
     size: u64,
-    stream: &Stream,
+    stream: &StreamSlot,
     free_path: FreePath,
     outcome: &Outcome,
 ) -> String {

@@ -1,7 +1,7 @@
 //! The figures as C sees them.
 
 use crate::devices::Device;
-use crate::streams::{FreePath, Stream};
+use crate::streams::{FreePath, StreamSlot};
 use cairn_pool::Figures;
 
 /// `cairnPoolFigures`.
@@ -33,7 +33,7 @@ impl Report {
     }
 
     /// Of one stream, by both ways to free.
-    pub fn of_stream(device: &Device, stream: &Stream) -> Report {
+    pub fn of_stream(device: &Device, stream: &StreamSlot) -> Report {
         let [direct, queued] = [FreePath::Direct, FreePath::Queued]
             .map(|free_path| device.pool.figures_of(stream.index(free_path)).unwrap_or_default())
             .map(Report::from);

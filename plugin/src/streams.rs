@@ -1,11 +1,12 @@
 //! The streams that the pools have seen: from ACL's handle to the pool's number.
 //!
-//! A runtime uses the handle of a destroyed stream again, for another one. So the pool asks ACL to be
-//! told before a stream is destroyed ([`Stream::end`]); the new stream then gets a slot of its own,
-//! and the old one keeps its until nothing waits for it. An ACL that cannot tell
-//! (no `aclrtRegStreamStateCallback`) leaves two streams with one handle as one stream here. That is
-//! sound, because `aclrtDestroyStream` waits for the first; but a stream that may be gone must not be
-//! touched, so nothing is ever asked of it, and only `cairn_pool_synchronized` proves its progress.
+//! A runtime may reuse the handle of a destroyed stream for another one. So the pool registers a
+//! callback that ACL calls before a stream is destroyed ([`StreamSlot::begin_destroy`]); the new stream
+//! then gets a slot of its own, and the old one keeps its slot until nothing waits for it. With an ACL
+//! that has no such callback (no `aclrtRegStreamStateCallback`), two streams with one handle are one
+//! stream here. That is sound, because `aclrtDestroyStream` waits for the first; but a stream that may
+//! be gone must not be touched, so it is never queried, and only `cairn_pool_synchronized` proves its
+//! progress.
 
 use crate::acl::{Acl, Handle};
 use crate::events::{CompletionTracker, Ticks};
@@ -14,8 +15,8 @@ use cairn_sync::lock::{Mutex, Rank};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
-const PAGE: usize = 64;
-const PAGES: usize = 64;
+const SLOTS_PER_CHUNK: usize = 64;
+const CHUNKS: usize = 64;
 const CACHE: usize = 1024;
 
 /// How a block will be freed.
@@ -23,26 +24,27 @@ const CACHE: usize = 1024;
 pub enum FreePath {
     /// It is freed after its last task was put on the stream.
     Direct = 0,
-    /// It may be freed before: a queue of the caller's lies between.
+    /// It may be freed before that, because its tasks go through a queue of the caller's.
     Queued = 1,
 }
 
 /// A slot for a stream. Slots live as long as the process; a stream has one from its first use until
 /// it is destroyed and nothing waits for it any more. A slot stays with its device: what was freed in
 /// it long ago may still wait for that device to be synchronized.
-pub struct Stream {
-    /// What it is found by; 0 when it cannot be found.
+pub struct StreamSlot {
+    /// The handle it is found by; 0 when it cannot be found.
     key: AtomicUsize,
     handle: AtomicUsize,
     device: AtomicI32,
     generation: AtomicU32,
     number: u32,
+    /// How far its frees have come, by [`FreePath`]; ticks are explained in `events.rs`.
     pub(crate) ticks: [Ticks; 2],
     pub(crate) has_event: AtomicBool,
     pub(crate) tracker: Mutex<CompletionTracker>,
 }
 
-/// Which slots are taken, and which are to be had again, by device.
+/// How many slots were ever taken, and which of them are vacant, by device.
 struct SlotTable {
     used: u32,
     vacant: Vec<(i32, u32)>,
@@ -50,12 +52,13 @@ struct SlotTable {
 
 static SLOTS: Mutex<SlotTable> =
     Mutex::new(Rank::Handles, SlotTable { used: 0, vacant: Vec::new() });
-static PAGE_TABLE: [OnceLock<Box<[Stream]>>; PAGES] = [const { OnceLock::new() }; PAGES];
-static RECENT: [AtomicPtr<Stream>; CACHE] = [const { AtomicPtr::new(std::ptr::null_mut()) }; CACHE];
+static SLOT_CHUNKS: [OnceLock<Box<[StreamSlot]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
+static RECENT: [AtomicPtr<StreamSlot>; CACHE] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; CACHE];
 
-impl Stream {
-    fn vacant(number: u32) -> Stream {
-        Stream {
+impl StreamSlot {
+    fn vacant(number: u32) -> StreamSlot {
+        StreamSlot {
             key: AtomicUsize::new(0),
             handle: AtomicUsize::new(0),
             device: AtomicI32::new(-1),
@@ -67,8 +70,8 @@ impl Stream {
         }
     }
 
-    /// The stream's number in the pools, which differs by path of freeing: what is freed through a queue is not
-    /// proven by what proves the rest.
+    /// The stream's index in the pools. Each free path has its own, because completion events do not cover blocks
+    /// freed through the caller's queue.
     #[inline]
     pub fn index(&self, free_path: FreePath) -> StreamIndex {
         self.number * 2 + free_path as u32
@@ -90,27 +93,27 @@ impl Stream {
         self.key.load(Ordering::Acquire) != 0
     }
 
-    /// A name that outlives the stream, never null, for [`named`].
-    pub fn name(&self) -> usize {
+    /// A generational id that outlives the stream, never 0, for [`find_by_id`].
+    pub fn id(&self) -> usize {
         (self.generation.load(Ordering::Acquire) as usize) << 32 | (self.number as usize + 1)
     }
 
-    /// It cannot be found from now on.
-    pub(crate) fn hide(&self) {
+    /// From now on it cannot be found.
+    pub(crate) fn unregister(&self) {
         self.key.store(0, Ordering::Release);
     }
 
     /// The stream is about to be destroyed: it cannot be found from now on.
     pub fn begin_destroy(&self, acl: &Acl) {
-        self.hide();
+        self.unregister();
         self.start_last_query(acl);
     }
 
-    /// Nothing of the stream of this name is left in a pool, so another may have its slot.
-    pub fn vacate(&self, name: usize) {
+    /// Nothing of the stream with this id is left in a pool, so another may have its slot.
+    pub fn vacate(&self, id: usize) {
         let mut slots = SLOTS.lock();
         let slot = (self.device(), self.number);
-        if self.name() == name && !slots.vacant.contains(&slot) {
+        if self.id() == id && !slots.vacant.contains(&slot) {
             self.key.store(0, Ordering::Release);
             self.generation.fetch_add(1, Ordering::AcqRel);
             self.reuse_ticks();
@@ -119,28 +122,28 @@ impl Stream {
     }
 }
 
-/// The stream and the path of freeing of a number.
+/// The stream and the free path of an index.
 #[inline]
-pub fn by_index(index: StreamIndex) -> (&'static Stream, FreePath) {
+pub fn by_index(index: StreamIndex) -> (&'static StreamSlot, FreePath) {
     let free_path = if index.is_multiple_of(2) { FreePath::Direct } else { FreePath::Queued };
     (slot(index / 2).expect("a number that was given out"), free_path)
 }
 
-/// The stream of a [`Stream::name`]; `None` once it is gone.
-pub fn find_by_name(name: usize) -> Option<&'static Stream> {
-    let stream = slot((name as u32).checked_sub(1)?)?;
-    (stream.name() == name && stream.is_known()).then_some(stream)
+/// The stream with a [`StreamSlot::id`]; `None` once it is gone.
+pub fn find_by_id(id: usize) -> Option<&'static StreamSlot> {
+    let stream = slot((id as u32).checked_sub(1)?)?;
+    (stream.id() == id && stream.is_known()).then_some(stream)
 }
 
 /// Every slot of a device, also of streams that are gone.
-pub fn of_device(device: i32) -> impl Iterator<Item = &'static Stream> {
+pub fn of_device(device: i32) -> impl Iterator<Item = &'static StreamSlot> {
     let used = SLOTS.lock().used;
     (0..used).filter_map(slot).filter(move |stream| stream.device() == device)
 }
 
 /// A stream that was seen before. A few loads.
 #[inline]
-pub fn find(handle: Handle) -> Option<&'static Stream> {
+pub fn find(handle: Handle) -> Option<&'static StreamSlot> {
     let key = handle as usize;
     if key == 0 {
         return None;
@@ -158,12 +161,12 @@ pub fn find(handle: Handle) -> Option<&'static Stream> {
     Some(stream)
 }
 
-/// Takes a slot for a stream, or finds the one it has. `tracker` says how its progress can be learned.
+/// Takes a slot for a stream, or finds the one it has. `tracker` says how its progress can be queried.
 pub fn add(
     handle: Handle,
     device: i32,
     tracker: CompletionTracker,
-) -> Result<&'static Stream, String> {
+) -> Result<&'static StreamSlot, String> {
     let key = handle as usize;
     let mut slots = SLOTS.lock();
     let mut taken = (0..slots.used).filter_map(slot);
@@ -173,19 +176,19 @@ pub fn add(
     let vacant = slots.vacant.iter().position(|&(of, _)| of == device);
     let number = match vacant.map(|at| slots.vacant.swap_remove(at).1) {
         Some(number) => number,
-        None if slots.used as usize == PAGE * PAGES => {
-            return Err(format!("more than {} streams are in use", PAGE * PAGES));
+        None if slots.used as usize == SLOTS_PER_CHUNK * CHUNKS => {
+            return Err(format!("more than {} streams are in use", SLOTS_PER_CHUNK * CHUNKS));
         }
         None => {
             slots.used += 1;
             slots.used - 1
         }
     };
-    let page = PAGE_TABLE[number as usize / PAGE].get_or_init(|| {
-        let first = number / PAGE as u32 * PAGE as u32;
-        (first..first + PAGE as u32).map(Stream::vacant).collect()
+    let chunk = SLOT_CHUNKS[number as usize / SLOTS_PER_CHUNK].get_or_init(|| {
+        let first = number / SLOTS_PER_CHUNK as u32 * SLOTS_PER_CHUNK as u32;
+        (first..first + SLOTS_PER_CHUNK as u32).map(StreamSlot::vacant).collect()
     });
-    let stream = &page[number as usize % PAGE];
+    let stream = &chunk[number as usize % SLOTS_PER_CHUNK];
     stream.tracker.lock().begin(tracker);
     stream.handle.store(key, Ordering::Release);
     stream.device.store(device, Ordering::Relaxed);
@@ -193,17 +196,21 @@ pub fn add(
     Ok(stream)
 }
 
-/// Stands for streams of a device that are gone, or were never seen, when something of theirs is freed.
-pub fn unknown(device: i32) -> Result<&'static Stream, String> {
-    let odd = (2 * device + 1) as usize as Handle;
-    match find(odd) {
+/// The slot that stands for streams of a device that are gone, or were never seen, when a block of theirs is freed.
+pub fn unknown(device: i32) -> Result<&'static StreamSlot, String> {
+    // Odd, so that it is the handle of no real stream: those are aligned addresses.
+    let placeholder = (2 * device + 1) as usize as Handle;
+    match find(placeholder) {
         Some(stream) => Ok(stream),
-        None => add(odd, device, CompletionTracker::default()),
+        None => add(placeholder, device, CompletionTracker::default()),
     }
 }
 
-fn slot(number: u32) -> Option<&'static Stream> {
-    PAGE_TABLE.get(number as usize / PAGE)?.get()?.get(number as usize % PAGE)
+fn slot(number: u32) -> Option<&'static StreamSlot> {
+    SLOT_CHUNKS
+        .get(number as usize / SLOTS_PER_CHUNK)?
+        .get()?
+        .get(number as usize % SLOTS_PER_CHUNK)
 }
 
 #[inline]
@@ -216,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_keeps_its_number_until_its_place_is_vacated() {
+    fn a_stream_keeps_its_index_until_its_slot_is_vacated() {
         let handle = |n: usize| (0x7000_0000 + n * 64) as Handle;
         let first = add(handle(1), 7, CompletionTracker::default()).unwrap();
         assert!(std::ptr::eq(add(handle(1), 7, CompletionTracker::default()).unwrap(), first));
@@ -225,22 +232,22 @@ mod tests {
         let (same, free_path) = by_index(first.index(FreePath::Queued));
         assert!(std::ptr::eq(same, first) && free_path == FreePath::Queued);
 
-        let name = first.name();
-        assert!(std::ptr::eq(find_by_name(name).unwrap(), first));
-        first.vacate(name + (1 << 32));
-        assert!(find(handle(1)).is_some(), "another stream's name");
-        first.vacate(name);
-        first.vacate(first.name());
-        assert!(find(handle(1)).is_none() && find_by_name(name).is_none());
+        let id = first.id();
+        assert!(std::ptr::eq(find_by_id(id).unwrap(), first));
+        first.vacate(id + (1 << 32));
+        assert!(find(handle(1)).is_some(), "another stream's id");
+        first.vacate(id);
+        first.vacate(first.id());
+        assert!(find(handle(1)).is_none() && find_by_id(id).is_none());
         let elsewhere = add(handle(2), 6, CompletionTracker::default()).unwrap();
         assert!(!std::ptr::eq(elsewhere, first));
         let again = add(handle(1), 7, CompletionTracker::default()).unwrap();
-        assert!(std::ptr::eq(again, first) && again.name() != name);
+        assert!(std::ptr::eq(again, first) && again.id() != id);
         assert_eq!(of_device(7).count(), 1);
         let third = add(handle(3), 7, CompletionTracker::default()).unwrap();
         assert!(!std::ptr::eq(third, first), "vacated twice, taken once");
-        first.vacate(name);
-        assert!(find(handle(1)).is_some(), "the name of the stream before");
+        first.vacate(id);
+        assert!(find(handle(1)).is_some(), "the id of the stream before");
     }
 
     #[test]
@@ -258,6 +265,6 @@ mod tests {
     #[test]
     fn nothing_is_found_for_nothing() {
         assert!(find(std::ptr::null_mut()).is_none());
-        assert!(find_by_name(0).is_none() && find_by_name(usize::MAX).is_none());
+        assert!(find_by_id(0).is_none() && find_by_id(usize::MAX).is_none());
     }
 }

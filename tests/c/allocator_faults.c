@@ -150,7 +150,7 @@ static void twice(void)
     now_odd(&odd, pool.base);
     CairnProbeBlock blocks[2] = {{64, 0, 1, NULL, NULL, NULL, 0}, {64, 0, 1, NULL, NULL, NULL, 0}};
     CairnProbe probe = {blocks, 2, 0, NULL};
-    CHECK_FAIL(cairnProbeExecute(stream, &probe), ACL_ERROR_GE_FAILURE, "out already");
+    CHECK_FAIL(cairnProbeExecute(stream, &probe), ACL_ERROR_GE_FAILURE, "already allocated");
     CHECK_EQ(odd.allocs, 2);
     CHECK_EQ(odd.addresses, 1);
     CHECK_EQ(odd.frees, 1);

@@ -94,26 +94,26 @@ static void has_attributes(void)
     }
 
     GROUP("acl_soma_2 the threshold is 0 at first and takes any number");
-    CHECK_EQ(number_of(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD), 0);
-    keep(pool, UINT64_MAX);
-    CHECK_EQ(number_of(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD), UINT64_MAX);
+    CHECK_EQ(pool_attr(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD), 0);
+    set_release_threshold(pool, UINT64_MAX);
+    CHECK_EQ(pool_attr(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD), UINT64_MAX);
 
     GROUP("acl_soma_2 figures are read, and the two peaks forgotten");
-    void *large = take(pool, 6 * MIB, NULL), *small = take(pool, 1000, NULL);
+    void *large = pool_malloc(pool, 6 * MIB, NULL), *small = pool_malloc(pool, 1000, NULL);
     CHECK_EQ(used(pool), 6 * MIB + 1 * KIB);
     CHECK(reserved(pool) >= used(pool));
     CHECK_OK(aclrtMemPoolFreeAsync(large, NULL));
     CHECK_EQ(used(pool), 1 * KIB);
-    CHECK_EQ(number_of(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH), 6 * MIB + 1 * KIB);
+    CHECK_EQ(pool_attr(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH), 6 * MIB + 1 * KIB);
     CHECK_OK(aclrtMemPoolTrimTo(pool, 0));
-    uint64_t most = number_of(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH);
+    uint64_t most = pool_attr(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH);
     CHECK(most >= 6 * MIB && reserved(pool) < 6 * MIB);
     value = 0;
     CHECK_OK(aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH, &value));
-    CHECK_EQ(number_of(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH), 1 * KIB);
-    CHECK_EQ(number_of(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH), most);
+    CHECK_EQ(pool_attr(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH), 1 * KIB);
+    CHECK_EQ(pool_attr(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH), most);
     CHECK_OK(aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH, &value));
-    CHECK_EQ(number_of(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH), reserved(pool));
+    CHECK_EQ(pool_attr(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH), reserved(pool));
     CHECK_OK(aclrtMemPoolFreeAsync(small, NULL));
 
     GROUP("acl_soma_2 what cannot be set, and what is no attribute");

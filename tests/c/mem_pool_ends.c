@@ -13,7 +13,7 @@ static void destroyed_with_blocks_out(void)
     GROUP("acl_soma_7 a destroyed pool ends when its last block is back");
     CHECK_OK(aclrtMallocHost((void **)&result, 4096));
     aclrtMemPool pool = make_pool(0, 0);
-    void *first = take(pool, 4 * MIB, stream), *second = take(pool, 4 * MIB, stream);
+    void *first = pool_malloc(pool, 4 * MIB, stream), *second = pool_malloc(pool, 4 * MIB, stream);
     gate_put(&gate, stream);
     CHECK_OK(aclrtMemsetAsync(first, 4 * MIB, 0x21, 4 * MIB, stream));
     CHECK_OK(aclrtMemPoolDestroy(pool));
@@ -35,7 +35,7 @@ static void destroyed_with_blocks_out(void)
 
     GROUP("acl_soma_7 one whose last block is freed before its work is done ends at a synchronize");
     pool = make_pool(0, 0);
-    first = take(pool, 4 * MIB, stream);
+    first = pool_malloc(pool, 4 * MIB, stream);
     gate_put(&gate, stream);
     CHECK_OK(aclrtMemsetAsync(first, 4 * MIB, 0x23, 4 * MIB, stream));
     CHECK_OK(aclrtMemcpyAsync(result, 4096, first, 4096, ACL_MEMCPY_DEVICE_TO_HOST, stream));
@@ -49,7 +49,7 @@ static void destroyed_with_blocks_out(void)
 
     GROUP("acl_soma_7 a destroyed pool does not stand in the way of aclrtMalloc");
     pool = make_pool(0, 0);
-    CHECK_OK(aclrtMemPoolFreeAsync(take(pool, 200 * MIB, stream), stream));
+    CHECK_OK(aclrtMemPoolFreeAsync(pool_malloc(pool, 200 * MIB, stream), stream));
     CHECK_OK(aclrtMemPoolDestroy(pool));
     CHECK_OK(aclrtMalloc(&first, 200 * MIB, ACL_MEM_MALLOC_NORMAL_ONLY));
     CHECK_OK(aclrtFree(first));
@@ -63,7 +63,7 @@ static void stream_ends_first(void)
     aclrtStream other = NULL;
     GROUP("acl_soma_7 a block outlives the stream it was taken for");
     CHECK_OK(aclrtCreateStream(&other));
-    void *block = take(pool, 4 * MIB, other);
+    void *block = pool_malloc(pool, 4 * MIB, other);
     CHECK_OK(aclrtMemsetAsync(block, 4 * MIB, 1, 4 * MIB, other));
     CHECK_OK(aclrtDestroyStream(other));
     CHECK_OK(aclrtMemsetAsync(block, 4 * MIB, 2, 4 * MIB, stream));
@@ -78,7 +78,7 @@ static void wrong_frees(void)
 {
     aclrtMemPool pool = make_pool(0, 0);
     int local = 0;
-    void *block = take(pool, 1 * MIB, stream), *plain = NULL, *pinned = NULL;
+    void *block = pool_malloc(pool, 1 * MIB, stream), *plain = NULL, *pinned = NULL;
     GROUP("acl_soma_8 frees that are wrong say what the address is");
     CHECK_OK(aclrtMalloc(&plain, 4096, ACL_MEM_MALLOC_NORMAL_ONLY));
     CHECK_OK(aclrtMallocHost(&pinned, 4096));
@@ -123,7 +123,7 @@ static void device_ends(void)
     CHECK_OK(aclrtSetDevice(1));
     size_t before = free_bytes();
     aclrtMemPool pool = make_pool(1, 0), mine = make_pool(0, 0);
-    void *block = take(pool, 4 * MIB, NULL);
+    void *block = pool_malloc(pool, 4 * MIB, NULL);
     CHECK_EQ(free_bytes(), before - 4 * MIB);
     CHECK_OK(aclrtResetDevice(1));
     CHECK_OK(aclrtSetDevice(1));
@@ -141,7 +141,7 @@ static void device_ends(void)
     CHECK_FAIL(aclrtMemPoolDestroy(pool), ACL_ERROR_RT_INVALID_HANDLE, "ended when device 1 was reset");
     CHECK_FAIL(aclrtMemPoolDestroy(pool), ACL_ERROR_RT_INVALID_HANDLE, "destroyed");
     CHECK_OK(aclrtSetDevice(0));
-    CHECK_OK(aclrtMemPoolFreeAsync(take(mine, 8, stream), stream));
+    CHECK_OK(aclrtMemPoolFreeAsync(pool_malloc(mine, 8, stream), stream));
     CHECK_OK(aclrtMemPoolDestroy(mine));
 
     GROUP("acl_soma_7 what another device has queued still finds the memory of a pool that ended");
@@ -151,7 +151,7 @@ static void device_ends(void)
     CHECK_OK(aclrtMalloc((void **)&copy, 4096, ACL_MEM_MALLOC_NORMAL_ONLY));
     CHECK_OK(aclrtSetDevice(1));
     pool = make_pool(1, 0);
-    block = take(pool, 4 * MIB, NULL);
+    block = pool_malloc(pool, 4 * MIB, NULL);
     CHECK_OK(aclrtMemsetAsync(block, 4096, 0x31, 4096, NULL));
     CHECK_OK(aclrtSynchronizeStream(NULL));
     CHECK_OK(aclrtSetDevice(0));
@@ -187,6 +187,6 @@ int main(void)
     device_ends();
     GROUP("acl_soma_7 a process may end with a pool and blocks out");
     aclrtMemPool pool = make_pool(0, 0);
-    CHECK(take(pool, 1 * MIB, stream) != NULL);
+    CHECK(pool_malloc(pool, 1 * MIB, stream) != NULL);
     return END();
 }

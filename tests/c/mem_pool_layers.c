@@ -9,7 +9,7 @@ static aclrtStream stream;
 static void guards(aclrtMemPool pool)
 {
     GROUP("acl_soma_10 a write beside a block is found in the order of the stream");
-    char *block = take(pool, 1000, stream);
+    char *block = pool_malloc(pool, 1000, stream);
     CHECK_OK(aclrtMemsetAsync(block, 1000, 1, 1000, stream));
     CHECK_OK(aclrtSynchronizeStream(stream));
     block[1000] = 7;
@@ -20,12 +20,12 @@ static void guards(aclrtMemPool pool)
     GROUP("acl_soma_10 what was freed is overwritten after the work before it");
     unsigned char *result = NULL;
     CHECK_OK(aclrtMallocHost((void **)&result, 64));
-    keep(pool, UINT64_MAX);
-    block = take(pool, 4096, stream);
+    set_release_threshold(pool, UINT64_MAX);
+    block = pool_malloc(pool, 4096, stream);
     CHECK_OK(aclrtMemsetAsync(block, 4096, 5, 4096, stream));
     CHECK_OK(aclrtMemcpyAsync(result, 64, block, 64, ACL_MEMCPY_DEVICE_TO_HOST, stream));
     CHECK_OK(aclrtMemPoolFreeAsync(block, stream));
-    CHECK(take(pool, 4096, stream) == (void *)block);
+    CHECK(pool_malloc(pool, 4096, stream) == (void *)block);
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK(result[0] == 5 && (unsigned char)block[0] == 0xfd && (unsigned char)block[4095] == 0xfd);
     CHECK_OK(aclrtMemPoolFreeAsync(block, stream));
@@ -37,12 +37,12 @@ static void limits(aclrtMemPool pool)
     void *block = (void *)1, *plain = NULL;
     GROUP("acl_soma_10 one limit counts blocks of pools and of aclrtMalloc");
     CHECK_OK(aclrtMallocAlign32(&plain, 4 * MIB, ACL_MEM_MALLOC_NORMAL_ONLY));
-    void *kept = take(pool, 3 * MIB, stream);
+    void *kept = pool_malloc(pool, 3 * MIB, stream);
     CHECK_FAIL(
         aclrtMemPoolMallocAsync(&block, 2 * MIB, pool, stream), ACL_ERROR_RT_MEMORY_ALLOCATION, "limit:8mib");
     CHECK(block == NULL);
     CHECK_OK(aclrtFree(plain));
-    block = take(pool, 5 * MIB, stream);
+    block = pool_malloc(pool, 5 * MIB, stream);
     CHECK_OK(aclrtMemPoolFreeAsync(block, stream));
 
     GROUP("acl_soma_10 the reset of a device counts its blocks out");
@@ -51,7 +51,7 @@ static void limits(aclrtMemPool pool)
     CHECK_OK(aclrtSetDevice(0));
     CHECK_OK(aclrtCreateStream(&stream));
     aclrtMemPool fresh = make_pool(0, 0);
-    block = take(fresh, 8 * MIB, stream);
+    block = pool_malloc(fresh, 8 * MIB, stream);
     CHECK(block != NULL);
     CHECK_OK(aclrtMemPoolFreeAsync(block, stream));
     CHECK_OK(aclrtMemPoolDestroy(fresh));
@@ -65,7 +65,7 @@ int main(void)
     CHECK_OK(aclrtCreateStream(&stream));
     aclrtMemPool pool = make_pool(0, 0);
     GROUP("acl_soma_10 wrong frees are refused under layers too");
-    char *block = take(pool, 1000, stream);
+    char *block = pool_malloc(pool, 1000, stream);
     for (int shift = -1024; shift <= 1024; shift += 512)
         if (shift)
             CHECK_FAIL(

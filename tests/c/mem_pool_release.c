@@ -6,7 +6,7 @@ static aclrtStream stream;
 
 static void takes_and_frees(aclrtMemPool pool, size_t size)
 {
-    CHECK_OK(aclrtMemPoolFreeAsync(take(pool, size, stream), stream));
+    CHECK_OK(aclrtMemPoolFreeAsync(pool_malloc(pool, size, stream), stream));
 }
 
 static void releases(void)
@@ -18,7 +18,7 @@ static void releases(void)
     CHECK_EQ(reserved(pool), 0);
 
     GROUP("acl_soma_5 at first a synchronize gives everything back that is free");
-    void *block = take(pool, 8 * MIB, stream);
+    void *block = pool_malloc(pool, 8 * MIB, stream);
     takes_and_frees(pool, 40 * MIB);
     CHECK_EQ(free_bytes(), before - reserved(pool));
     CHECK(reserved(pool) >= 48 * MIB);
@@ -30,13 +30,13 @@ static void releases(void)
     CHECK_EQ(free_bytes(), before);
 
     GROUP("acl_soma_5 with a threshold it keeps so much");
-    keep(pool, 20 * MIB);
+    set_release_threshold(pool, 20 * MIB);
     takes_and_frees(pool, 40 * MIB);
     CHECK(reserved(pool) >= 40 * MIB);
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_EQ(reserved(pool), 20 * MIB);
     CHECK_EQ(free_bytes(), before - 20 * MIB);
-    keep(pool, UINT64_MAX);
+    set_release_threshold(pool, UINT64_MAX);
     takes_and_frees(pool, 40 * MIB);
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK(reserved(pool) >= 40 * MIB);
@@ -47,7 +47,7 @@ static void releases(void)
     CHECK_OK(aclrtMemPoolTrimTo(pool, 10 * MIB));
     CHECK_EQ(reserved(pool), 10 * MIB);
     CHECK_EQ(free_bytes(), before - 10 * MIB);
-    block = take(pool, 4 * MIB, stream);
+    block = pool_malloc(pool, 4 * MIB, stream);
     CHECK_OK(aclrtMemPoolTrimTo(pool, 0));
     CHECK_EQ(reserved(pool), 4 * MIB);
     CHECK_OK(aclrtMemsetAsync(block, 4 * MIB, 3, 4 * MIB, stream));
@@ -90,15 +90,15 @@ static void keeps_limits(void)
         "What to do: give blocks of the pool back, or make it with a larger maxSize");
     CHECK_EQ(reserved(pool), MOST * MIB);
     CHECK_OK(aclrtMemPoolFreeAsync(blocks[3], stream));
-    CHECK((blocks[3] = take(pool, 1 * MIB, stream)) != NULL);
+    CHECK((blocks[3] = pool_malloc(pool, 1 * MIB, stream)) != NULL);
 
     GROUP("acl_soma_6 the limit holds after a trim to an odd size too");
     for (int i = 0; i < MOST; i++)
         CHECK_OK(aclrtMemPoolFreeAsync(blocks[i], stream));
-    keep(pool, 1 * MIB + 512 * KIB);
+    set_release_threshold(pool, 1 * MIB + 512 * KIB);
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_EQ(reserved(pool), 1 * MIB + 512 * KIB);
-    block = take(pool, 15 * MIB, stream);
+    block = pool_malloc(pool, 15 * MIB, stream);
     CHECK(reserved(pool) <= MOST * MIB);
     CHECK_OK(aclrtMemPoolFreeAsync(block, stream));
     CHECK_OK(aclrtMemPoolDestroy(pool));
@@ -119,14 +119,14 @@ static void keeps_limits(void)
             aclrtMemPoolMallocAsync(&block, SIZE_MAX >> shift, pool, stream), ACL_ERROR_RT_MEMORY_ALLOCATION);
 
     GROUP("acl_soma_6 the text names who holds the memory");
-    void *kept = take(pool, 100 * MIB, stream);
+    void *kept = pool_malloc(pool, 100 * MIB, stream);
     CHECK_FAIL(
         aclrtMemPoolMallocAsync(&block, 200 * MIB, pool, stream), ACL_ERROR_RT_MEMORY_ALLOCATION,
         "104857600 (stream");
     CHECK_OK(aclrtMemPoolFreeAsync(kept, stream));
 
     GROUP("acl_soma_6 aclrtMalloc gets what pools have free");
-    keep(pool, UINT64_MAX);
+    set_release_threshold(pool, UINT64_MAX);
     takes_and_frees(pool, 200 * MIB);
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK(free_bytes() < 100 * MIB);

@@ -11,7 +11,7 @@ static void gives(aclrtMemPool pool)
     void *block = (void *)1;
     GROUP("acl_soma_3 a block is there at once, for any size");
     for (size_t size = 1; size <= 16 * MIB; size = size * 3 + 1) {
-        block = take(pool, size, a);
+        block = pool_malloc(pool, size, a);
         CHECK(block != NULL && (uintptr_t)block % 512 == 0);
         CHECK_OK(aclrtMemsetAsync(block, size, 0x5a, size, a));
         CHECK_OK(aclrtMemPoolFreeAsync(block, a));
@@ -21,7 +21,7 @@ static void gives(aclrtMemPool pool)
     GROUP("acl_soma_3 it is device memory, in a copy and for whoever asks");
     unsigned char bytes[1000];
     aclrtPtrAttributes what;
-    block = take(pool, sizeof bytes, a);
+    block = pool_malloc(pool, sizeof bytes, a);
     CHECK_OK(aclrtMemsetAsync(block, sizeof bytes, 0x77, sizeof bytes, a));
     CHECK_OK(aclrtMemcpyAsync(bytes, sizeof bytes, block, sizeof bytes, ACL_MEMCPY_DEVICE_TO_HOST, a));
     CHECK(bytes[0] == 0x77 && bytes[999] == 0x77);
@@ -30,10 +30,10 @@ static void gives(aclrtMemPool pool)
     CHECK_OK(aclrtMemPoolFreeAsync(block, a));
 
     GROUP("acl_soma_3 the null stream is the default stream");
-    block = take(pool, 4 * MIB, NULL);
+    block = pool_malloc(pool, 4 * MIB, NULL);
     CHECK_OK(aclrtMemsetAsync(block, 4 * MIB, 1, 4 * MIB, NULL));
     CHECK_OK(aclrtMemPoolFreeAsync(block, NULL));
-    CHECK(take(pool, 4 * MIB, NULL) == block);
+    CHECK(pool_malloc(pool, 4 * MIB, NULL) == block);
     CHECK_OK(aclrtMemPoolFreeAsync(block, NULL));
     CHECK_OK(aclrtSynchronizeStream(NULL));
 
@@ -66,18 +66,18 @@ static void in_order(aclrtMemPool pool)
     GROUP("acl_soma_4 one stream has its block again before the work on it is done");
     CHECK_OK(aclrtMallocHost((void **)&result, ROUNDS * 16));
     gate_put(&gate, a);
-    void *first = take(pool, SIZE, a), *block = first;
+    void *first = pool_malloc(pool, SIZE, a), *block = first;
     for (int i = 0; i < ROUNDS; i++) {
         CHECK_OK(aclrtMemsetAsync(block, SIZE, i + 1, SIZE, a));
         CHECK_OK(aclrtMemcpyAsync(result + 16 * i, 16, block, 16, ACL_MEMCPY_DEVICE_TO_HOST, a));
         CHECK_OK(aclrtMemPoolFreeAsync(block, a));
-        block = take(pool, SIZE, a);
+        block = pool_malloc(pool, SIZE, a);
         CHECK(block == first);
     }
     CHECK_OK(aclrtMemPoolFreeAsync(block, a));
 
     GROUP("acl_soma_4 another stream does not get it");
-    void *second = take(pool, SIZE, b);
+    void *second = pool_malloc(pool, SIZE, b);
     CHECK(second != first);
     CHECK_OK(aclrtMemsetAsync(second, SIZE, 0xee, SIZE, b));
     CHECK_OK(aclrtSynchronizeStream(b));
@@ -86,7 +86,7 @@ static void in_order(aclrtMemPool pool)
     CHECK_OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
     CHECK_OK(aclrtRecordEvent(event, a));
     CHECK_OK(aclrtStreamWaitEvent(c, event));
-    void *third = take(pool, SIZE, c);
+    void *third = pool_malloc(pool, SIZE, c);
     CHECK(third == first);
     CHECK_OK(aclrtMemsetAsync(third, SIZE, 0xcc, SIZE, c));
     CHECK_OK(aclrtMemPoolFreeAsync(third, c));
@@ -94,17 +94,17 @@ static void in_order(aclrtMemPool pool)
     GROUP("acl_soma_4 unless the pool is set not to follow events");
     uint32_t follow = 0;
     aclrtMemPool deaf = make_pool(0, 0);
-    void *fourth = take(deaf, 4 * MIB, a);
+    void *fourth = pool_malloc(deaf, 4 * MIB, a);
     CHECK_OK(aclrtMemPoolFreeAsync(fourth, a));
     CHECK_OK(aclrtRecordEvent(event, a));
     CHECK_OK(aclrtStreamWaitEvent(b, event));
     CHECK_OK(aclrtStreamWaitEvent(c, event));
     CHECK_OK(aclrtMemPoolSetAttr(deaf, ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES, &follow));
-    void *fifth = take(deaf, 4 * MIB, b);
+    void *fifth = pool_malloc(deaf, 4 * MIB, b);
     CHECK(fifth != fourth);
     follow = 1;
     CHECK_OK(aclrtMemPoolSetAttr(deaf, ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES, &follow));
-    CHECK(take(deaf, 4 * MIB, c) == fourth);
+    CHECK(pool_malloc(deaf, 4 * MIB, c) == fourth);
     CHECK_OK(aclrtMemPoolFreeAsync(fourth, c));
     CHECK_OK(aclrtMemPoolFreeAsync(fifth, b));
     CHECK_OK(aclrtMemPoolDestroy(deaf));
@@ -128,14 +128,14 @@ static void in_order(aclrtMemPool pool)
 static void freed_elsewhere(aclrtMemPool pool)
 {
     GROUP("acl_soma_4 a block freed on a second stream waits for both");
-    void *block = take(pool, 4 * MIB, a);
+    void *block = pool_malloc(pool, 4 * MIB, a);
     gate_put(&gate, b);
     CHECK_OK(aclrtMemPoolFreeAsync(block, b));
-    void *more = take(pool, 4 * MIB, a);
+    void *more = pool_malloc(pool, 4 * MIB, a);
     CHECK(more != block);
     gate_open(&gate);
     CHECK_OK(aclrtSynchronizeStream(b));
-    CHECK(take(pool, 4 * MIB, a) == block);
+    CHECK(pool_malloc(pool, 4 * MIB, a) == block);
     CHECK_OK(aclrtMemPoolFreeAsync(block, a));
     CHECK_OK(aclrtMemPoolFreeAsync(more, a));
 }
@@ -145,12 +145,12 @@ static void waits_at_the_limit(void)
 {
     aclrtMemPool narrow = make_pool(0, 64 * MIB);
     GROUP("acl_soma_4 at the limit an allocation waits for work rather than fail");
-    keep(narrow, UINT64_MAX);
-    void *block = take(narrow, 60 * MIB, a);
+    set_release_threshold(narrow, UINT64_MAX);
+    void *block = pool_malloc(narrow, 60 * MIB, a);
     for (int i = 0; i < 20; i++)
         CHECK_OK(aclrtMemsetAsync(block, 60 * MIB, i, 60 * MIB, a));
     CHECK_OK(aclrtMemPoolFreeAsync(block, a));
-    CHECK(take(narrow, 60 * MIB, b) == block);
+    CHECK(pool_malloc(narrow, 60 * MIB, b) == block);
     aclrtStreamStatus status;
     CHECK_OK(aclrtStreamQuery(a, &status));
     CHECK_EQ(status, ACL_STREAM_STATUS_COMPLETE);
@@ -167,7 +167,7 @@ int main(void)
     CHECK_OK(aclrtCreateStream(&c));
     size_t before = free_bytes();
     aclrtMemPool pool = make_pool(0, 0);
-    keep(pool, UINT64_MAX);
+    set_release_threshold(pool, UINT64_MAX);
     gives(pool);
     CHECK_OK(aclrtMemPoolTrimTo(pool, 0));
     in_order(pool);

@@ -73,7 +73,7 @@ static void works(void *argument)
         CHECK_OK(aclrtMemsetAsync(slot->block, slot->size, seed % 251, slot->size, stream));
         if (round % 50 == 7) {
             aclrtMemPool own = make_pool(0, 4 * MIB);
-            void *block = take(own, 1 * MIB, stream);
+            void *block = pool_malloc(own, 1 * MIB, stream);
             CHECK_OK(aclrtMemPoolDestroy(own));
             CHECK_OK(aclrtMemPoolFreeAsync(block, stream));
             CHECK_OK(aclrtMemPoolTrimTo(shared, 4 * MIB));
@@ -95,7 +95,7 @@ int main(void)
     size_t before = free_bytes();
     shared = make_pool(0, 0);
     GROUP("acl_soma_9 eight threads on one pool keep their bytes apart");
-    keep(shared, 64 * MIB);
+    set_release_threshold(shared, 64 * MIB);
     for (intptr_t i = 0; i < THREADS; i++)
         threads[i] = start_thread(works, (void *)i);
     for (int i = 0; i < THREADS; i++)

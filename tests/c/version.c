@@ -64,7 +64,7 @@ static void processor(void)
 
 static void features(void)
 {
-    GROUP("acl_3_2_18 features and figures");
+    GROUP("acl_3_2_18 features and attributes");
     const aclCannAttr *list = NULL;
     size_t count = 99;
     int32_t present = -1;
@@ -80,18 +80,18 @@ static void features(void)
     CHECK_FAIL(aclGetCannAttribute((aclCannAttr)77, &present), ACL_ERROR_INVALID_PARAM, "77");
     CHECK_FAIL(aclGetCannAttribute(ACL_CANN_ATTR_UNDEFINED, &present), ACL_ERROR_INVALID_PARAM, "-1");
 
-    int64_t figure = -1;
+    int64_t value = -1;
     for (int info = ACL_DEVICE_INFO_AI_CORE_NUM; info <= ACL_DEVICE_INFO_L2_SIZE; info++) {
-        figure = -1;
-        CHECK_OK(aclGetDeviceCapability(0, (aclDeviceInfo)info, &figure));
-        CHECK(figure > 0);
+        value = -1;
+        CHECK_OK(aclGetDeviceCapability(0, (aclDeviceInfo)info, &value));
+        CHECK(value > 0);
     }
     CHECK_FAIL(
         aclGetDeviceCapability(0, ACL_DEVICE_INFO_AI_CORE_NUM, NULL), ACL_ERROR_INVALID_PARAM, "value");
     CHECK_FAIL(
-        aclGetDeviceCapability(0, (aclDeviceInfo)55, &figure), ACL_ERROR_INVALID_PARAM, "55");
+        aclGetDeviceCapability(0, (aclDeviceInfo)55, &value), ACL_ERROR_INVALID_PARAM, "55");
     CHECK_FAIL(
-        aclGetDeviceCapability(99, ACL_DEVICE_INFO_AI_CORE_NUM, &figure),
+        aclGetDeviceCapability(99, ACL_DEVICE_INFO_AI_CORE_NUM, &value),
         ACL_ERROR_RT_INVALID_DEVICEID, "99");
 }
 
@@ -148,7 +148,7 @@ static void log_lines(void)
         aclAppLog((aclLogLevel)level, "f", "file.c", 7, "%s %d %5.2f %p %%", "text", 42, 1.5, (void *)0);
     ACL_APP_LOG(ACL_INFO, "plain");
     ACL_APP_LOG(ACL_ERROR, "%s", "through the macro");
-    aclAppLog(ACL_ERROR, nothing, nothing, 0, "%s", "no place");
+    aclAppLog(ACL_ERROR, nothing, nothing, 0, "%s", "no source location");
     aclAppLog(ACL_ERROR, "f", "file.c", 0, nothing);
     static char longer[100001];
     memset(longer, 'a', sizeof longer - 1);

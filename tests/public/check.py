@@ -1,4 +1,4 @@
-"""Compares the calls that programs made with PyTorch on the CPU, where references.txt has the function."""
+"""Checks recorded aclnn calls against PyTorch on the CPU, where references.txt has the function."""
 
 import json
 import keyword
@@ -10,41 +10,41 @@ import formulas
 from formulas import TYPES
 
 HERE = Path(__file__).resolve().parent
-CLOSE = {torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 3e-2, torch.float64: 1e-9, torch.complex64: 1e-4, torch.complex128: 1e-9, torch.complex32: 4e-3}
+TOLERANCE = {torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 3e-2, torch.float64: 1e-9, torch.complex64: 1e-4, torch.complex128: 1e-9, torch.complex32: 4e-3}
 
 
-class NotNoted(Exception):
+class NotRecorded(Exception):
     """The recorder wrote no values: the tensor is too large, or its memory too small."""
 
 
-def tensor(noted, exact=False):
-    """A tensor as noted; real and complex ones in the widest type, unless `exact`."""
-    dtype = TYPES[noted["tensor"]]
-    if 0 in noted["sizes"]:
-        made = torch.empty(noted["sizes"], dtype=dtype)
-    elif noted["data"] is None:
-        raise NotNoted
+def tensor(recorded, exact=False):
+    """A tensor as recorded; real and complex ones in the widest type, unless `exact`."""
+    dtype = TYPES[recorded["tensor"]]
+    if 0 in recorded["sizes"]:
+        result = torch.empty(recorded["sizes"], dtype=dtype)
+    elif recorded["data"] is None:
+        raise NotRecorded
     else:
-        made = torch.frombuffer(bytearray.fromhex(noted["data"]), dtype=dtype).as_strided(noted["sizes"], noted["strides"])
+        result = torch.frombuffer(bytearray.fromhex(recorded["data"]), dtype=dtype).as_strided(recorded["sizes"], recorded["strides"])
     if exact:
-        return made
-    return made.double() if dtype.is_floating_point else made.to(torch.complex128) if dtype.is_complex else made.clone()
+        return result
+    return result.double() if dtype.is_floating_point else result.to(torch.complex128) if dtype.is_complex else result.clone()
 
 
-def value(noted):
-    if isinstance(noted, dict) and "scalar" in noted:
-        one = torch.frombuffer(bytearray.fromhex(noted["data"]), dtype=TYPES[noted["scalar"]])[0]
+def value(recorded):
+    if isinstance(recorded, dict) and "scalar" in recorded:
+        one = torch.frombuffer(bytearray.fromhex(recorded["data"]), dtype=TYPES[recorded["scalar"]])[0]
         return one.item()
-    if isinstance(noted, dict):
-        return tensor(noted)
-    if isinstance(noted, list):
-        return [value(one) for one in noted]
-    if isinstance(noted, str):
+    if isinstance(recorded, dict):
+        return tensor(recorded)
+    if isinstance(recorded, list):
+        return [value(one) for one in recorded]
+    if isinstance(recorded, str):
         try:
-            return float(noted)
+            return float(recorded)
         except ValueError:
-            return noted
-    return noted
+            return recorded
+    return recorded
 
 
 def table():
@@ -56,9 +56,9 @@ def table():
     return rows
 
 
-def output_names(function, signature, said, arguments):
-    if said:
-        named = [next((one for one in name.split("|") if one in arguments), None) for name in map(str.strip, said.split(","))]
+def output_names(function, signature, declared_outputs, arguments):
+    if declared_outputs:
+        named = [next((one for one in name.split("|") if one in arguments), None) for name in map(str.strip, declared_outputs.split(","))]
         if None not in named:
             return named
     names = [name for kind, name in signature if kind.strip() in ("aclTensor *", "aclTensorList *")]
@@ -69,26 +69,26 @@ def output_names(function, signature, said, arguments):
     return names
 
 
-def differs(found, expected):
+def differs(actual, expected):
     """How an output differs from what it should be; nothing when it does not."""
-    dtype = found.dtype
+    dtype = actual.dtype
     if expected is None:
         return None
     expected = torch.as_tensor(expected).detach()
-    if list(found.shape) != list(expected.shape):
-        if found.numel() != expected.numel():
-            return f"sizes {list(found.shape)}, expected {list(expected.shape)}"
-        expected = expected.reshape(found.shape)
-    if dtype in CLOSE:
-        wanted = expected.to(torch.complex128 if dtype.is_complex else torch.float64)
+    if list(actual.shape) != list(expected.shape):
+        if actual.numel() != expected.numel():
+            return f"sizes {list(actual.shape)}, expected {list(expected.shape)}"
+        expected = expected.reshape(actual.shape)
+    if dtype in TOLERANCE:
+        expected = expected.to(torch.complex128 if dtype.is_complex else torch.float64)
         if dtype == torch.float16:
-            wanted = torch.where(wanted.abs() > 65519, wanted.sign() * torch.inf, wanted)
-        have = found.to(wanted.dtype)
-        far = ~torch.isclose(have, wanted, rtol=CLOSE[dtype], atol=CLOSE[dtype], equal_nan=True)
-        return f"{far.sum()} of {far.numel()}: {have[far][:4].tolist()}, expected {wanted[far][:4].tolist()}" if far.any() else None
-    wanted = expected.to(dtype)
-    far = found != wanted
-    return f"{far.sum()} of {far.numel()}: {found[far][:4].tolist()}, expected {wanted[far][:4].tolist()}" if far.any() else None
+            expected = torch.where(expected.abs() > 65519, expected.sign() * torch.inf, expected)
+        actual = actual.to(expected.dtype)
+        mismatch = ~torch.isclose(actual, expected, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype], equal_nan=True)
+        return f"{mismatch.sum()} of {mismatch.numel()}: {actual[mismatch][:4].tolist()}, expected {expected[mismatch][:4].tolist()}" if mismatch.any() else None
+    expected = expected.to(dtype)
+    mismatch = actual != expected
+    return f"{mismatch.sum()} of {mismatch.numel()}: {actual[mismatch][:4].tolist()}, expected {expected[mismatch][:4].tolist()}" if mismatch.any() else None
 
 
 def check_call(function, before, after, signatures, rows):
@@ -97,36 +97,36 @@ def check_call(function, before, after, signatures, rows):
     base = name.removeprefix("Inplace") if name not in rows else name
     if not name.startswith("Foreach") and base not in rows:
         return "no reference"
-    arguments = {f"{argument}_" if keyword.iskeyword(argument) else argument: value(noted) for (_, argument), noted in zip(signature, before)}
+    arguments = {f"{argument}_" if keyword.iskeyword(argument) else argument: value(recorded) for (_, argument), recorded in zip(signature, before)}
     if base != name:
         for (_, argument) in signature:
             if argument.endswith("Ref"):
                 arguments[argument.removesuffix("Ref")] = arguments[argument]
     if name.startswith("Foreach"):
-        said, expected = "", formulas.foreach(name.removeprefix("Foreach"), arguments)
+        declared_outputs, expected = "", formulas.foreach(name.removeprefix("Foreach"), arguments)
         expected = None if expected is None else (expected,)
     else:
-        said, expression = rows[base]
-        space = vars(formulas) | arguments | {"after": {argument: value(noted) for (_, argument), noted in zip(signature, after)}}
-        expected = eval(expression, space)  # noqa: S307
+        declared_outputs, expression = rows[base]
+        namespace = vars(formulas) | arguments | {"after": {argument: value(recorded) for (_, argument), recorded in zip(signature, after)}}
+        expected = eval(expression, namespace)  # noqa: S307
     if expected is None:
         return "no reference"
     if isinstance(expected, bool):
         return "verified" if expected else "the outputs are not what they should be"
-    names = output_names(function, signature, said, dict.fromkeys(argument for _, argument in signature))
+    names = output_names(function, signature, declared_outputs, dict.fromkeys(argument for _, argument in signature))
     if torch.is_tensor(expected) or isinstance(expected, list):
         expected = (expected,)
     positions = {argument: i for i, (_, argument) in enumerate(signature)}
     wrong = []
     for output, one in zip(names, expected):
-        noted = after[positions[output]]
-        if noted is None or one is None:
+        recorded = after[positions[output]]
+        if recorded is None or one is None:
             continue
-        pairs = zip(noted, one) if isinstance(noted, list) else [(noted, one)]
-        for got, want in pairs:
-            said = differs(tensor(got, exact=True), want)
-            if said:
-                wrong.append(f"{output}: {said}")
+        pairs = zip(recorded, one) if isinstance(recorded, list) else [(recorded, one)]
+        for actual, expected_one in pairs:
+            difference = differs(tensor(actual, exact=True), expected_one)
+            if difference:
+                wrong.append(f"{output}: {difference}")
     return "; ".join(wrong) or "verified"
 
 
@@ -142,7 +142,7 @@ def check_program(calls, signatures, rows):
         elif function in planned:
             try:
                 result = check_call(function, planned[function], call["values"], signatures, rows)
-            except NotNoted:
+            except NotRecorded:
                 result = "no reference"
             except Exception as failure:  # noqa: BLE001
                 result = f"the reference failed: {type(failure).__name__}: {str(failure)[:300]}"

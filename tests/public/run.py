@@ -125,8 +125,8 @@ class Runner:
         calls = self.check.calls_of(folder)
         kind, errors = outcome(code, text, calls)
         checked = self.check.check_program(calls, self.signatures, self.rows)
-        differs = [f"{function}: {said}" for function, said in checked if said not in ("verified", "no reference")]
-        without = sorted({function for function, said in checked if said == "no reference"})
+        differs = [f"{function}: {result}" for function, result in checked if result not in ("verified", "no reference")]
+        without = sorted({function for function, result in checked if result == "no reference"})
         if kind == "ran":
             kind = "differs" if differs else "without reference" if without else "verified"
         return row | {"outcome": kind, "exit": code, "errors": errors[:4], "differs": differs, "without": without}

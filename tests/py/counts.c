@@ -45,7 +45,7 @@ static void *address(aclrtAllocatorBlock block) {
 
 /* The text of the last error up to its first bracket: what follows are addresses. */
 static void report(const char *text) {
-    const char *end = strstr(text, "already (");
+    const char *end = strstr(text, "allocated (");
     printf("%.*s\n", end ? (int)(end - text) : 0, text);
 }
 
@@ -53,7 +53,7 @@ int main(int count, char **arguments) {
     (void)arguments;
     one_for_all = count > 1;
     aclrtStream stream;
-    void *places[3];
+    void *device_memory[3];
     const int64_t sizes[] = {COUNT};
     must(aclInit(NULL));
     must(aclrtSetDevice(0));
@@ -66,13 +66,13 @@ int main(int count, char **arguments) {
     must(aclrtAllocatorSetGetAddrFromBlockFuncToDesc(desc, address));
     must(aclrtAllocatorRegister(stream, desc));
     must(aclrtAllocatorDestroyDesc(desc));
-    for (int i = 0; i < 3; ++i) must(aclrtMalloc(&places[i], 4 * COUNT, ACL_MEM_MALLOC_HUGE_FIRST));
-    must(aclrtMemset(places[0], 4 * COUNT, 0, 4 * COUNT));
+    for (int i = 0; i < 3; ++i) must(aclrtMalloc(&device_memory[i], 4 * COUNT, ACL_MEM_MALLOC_HUGE_FIRST));
+    must(aclrtMemset(device_memory[0], 4 * COUNT, 0, 4 * COUNT));
     aclTensorDesc *floats = aclCreateTensorDesc(ACL_FLOAT, 1, sizes, ACL_FORMAT_ND);
-    aclTensorDesc *whole = aclCreateTensorDesc(ACL_INT32, 1, sizes, ACL_FORMAT_ND);
-    aclTensorDesc *in[] = {floats}, *out[] = {floats, whole};
-    aclDataBuffer *from[] = {aclCreateDataBuffer(places[0], 4 * COUNT)};
-    aclDataBuffer *to[] = {aclCreateDataBuffer(places[1], 4 * COUNT), aclCreateDataBuffer(places[2], 4 * COUNT)};
+    aclTensorDesc *indices = aclCreateTensorDesc(ACL_INT32, 1, sizes, ACL_FORMAT_ND);
+    aclTensorDesc *in[] = {floats}, *out[] = {floats, indices};
+    aclDataBuffer *from[] = {aclCreateDataBuffer(device_memory[0], 4 * COUNT)};
+    aclDataBuffer *to[] = {aclCreateDataBuffer(device_memory[1], 4 * COUNT), aclCreateDataBuffer(device_memory[2], 4 * COUNT)};
     aclopAttr *attr = aclopCreateAttr();
     must(aclopSetAttrInt(attr, "axis", -1));
     must(aclopSetAttrBool(attr, "descending", 0));

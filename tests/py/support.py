@@ -84,7 +84,7 @@ class Sort:
         ptr = acl.util.bytes_to_ptr(data)
         assert acl.rt.memcpy(self.addresses[0], 4 * COUNT, ptr, 4 * COUNT, HOST_TO_DEVICE) == 0
         self.floats = acl.create_tensor_desc(FLOAT, [COUNT], ND)
-        self.whole = acl.create_tensor_desc(INT32, [COUNT], ND)
+        self.indices = acl.create_tensor_desc(INT32, [COUNT], ND)
         self.buffers = [acl.create_data_buffer(address, 4 * COUNT) for address in self.addresses]
         self.attr = acl.op.create_attr()
         assert acl.op.set_attr_int(self.attr, "axis", -1) == 0
@@ -93,7 +93,7 @@ class Sort:
     def run(self, stream):
         source, *results = self.buffers
         return acl.op.execute_v2(
-            "Sort", [self.floats], [source], [self.floats, self.whole], results, self.attr, stream
+            "Sort", [self.floats], [source], [self.floats, self.indices], results, self.attr, stream
         )
 
     def run_in_c(self, stream):
@@ -105,7 +105,7 @@ class Sort:
 
         source, *results = self.buffers
         return ctypes.CDLL("libascendcl.so").aclopExecuteV2(
-            b"Sort", 1, row(self.floats), row(source), 2, row(self.floats, self.whole), row(*results),
+            b"Sort", 1, row(self.floats), row(source), 2, row(self.floats, self.indices), row(*results),
             address(self.attr), address(stream))
 
     def result(self):
@@ -116,14 +116,14 @@ class Sort:
         assert acl.rt.free_host(host) == 0
         return list(struct.unpack(f"{COUNT}f", data))
 
-    def right(self):
+    def is_correct(self):
         return self.result() == sorted(self.numbers)
 
     def close(self):
         for buffer in self.buffers:
             assert acl.destroy_data_buffer(buffer) == 0
         acl.destroy_tensor_desc(self.floats)
-        acl.destroy_tensor_desc(self.whole)
+        acl.destroy_tensor_desc(self.indices)
         acl.op.destroy_attr(self.attr)
         for address in self.addresses:
             assert acl.rt.free(address) == 0

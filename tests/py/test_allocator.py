@@ -1,4 +1,4 @@
-"""Seed page 002: user allocators, written in Python and registered on a stream."""
+"""User allocators written in Python and registered on a stream: the manual's page of allocator_register."""
 
 import ctypes
 import gc
@@ -25,7 +25,7 @@ def test_acl_reg_1_a_described_allocator_is_registered_and_used(stream, pool, so
     register(stream, pool)
     assert sort.run(stream) == 0
     assert rt.synchronize_stream(stream) == 0
-    assert sort.right()
+    assert sort.is_correct()
     assert pool.allocs == pool.frees == pool.addresses > 0
     assert set(pool.objects) == {pool.obj}
 
@@ -101,11 +101,11 @@ def test_acl_reg_4_the_last_registration_is_used(stream, pool, sort):
 
 def test_acl_reg_5_by_handle_too(stream, pool, sort):
     register(stream, pool)
-    handle, ret = acl.op.create_handle("Sort", [sort.floats], [sort.floats, sort.whole], sort.attr)
+    handle, ret = acl.op.create_handle("Sort", [sort.floats], [sort.floats, sort.indices], sort.attr)
     assert ret == 0
     assert acl.op.execute_with_handle(handle, sort.buffers[:1], sort.buffers[1:], stream) == 0
     assert rt.synchronize_stream(stream) == 0
-    assert sort.right() and pool.allocs == pool.frees > 0
+    assert sort.is_correct() and pool.allocs == pool.frees > 0
     acl.op.destroy_handle(handle)
 
 
@@ -133,11 +133,11 @@ def test_acl_reg_7_blocks_come_back_before_the_work_is_done(stream, pool, sort):
     other, ret = rt.create_stream()
     assert rt.record_event(event, other) == 0
     assert rt.synchronize_stream(stream) == 0
-    assert sort.right()
+    assert sort.is_correct()
     assert rt.destroy_stream(other) == 0
 
 
-def test_acl_reg_8_parts_without_allocators_say_so():
+def test_acl_reg_8_socs_without_allocators_return_not_supported():
     run = support.program(
         "assert acl.init() == 0 and acl.rt.set_device(0) == 0\n"
         "stream = acl.rt.create_stream()[0]\n"
@@ -169,7 +169,7 @@ def test_acl_reg_10_handles_are_ints_and_results_are_used(stream, pool, sort):
     assert sort.run(stream) == 0
     assert set(calls) == {(int, int, big)}
     assert rt.synchronize_stream(stream) == 0
-    assert sort.right() and pool.frees == pool.allocs > 0
+    assert sort.is_correct() and pool.frees == pool.allocs > 0
 
 
 def test_sizes_have_64_bits(stream):
@@ -178,18 +178,18 @@ def test_sizes_have_64_bits(stream):
     assert rt.allocator_register(stream, desc) == 0
     shape = [3 << 30]
     floats = acl.create_tensor_desc(support.FLOAT, shape, support.ND)
-    whole = acl.create_tensor_desc(support.INT32, shape, support.ND)
+    indices = acl.create_tensor_desc(support.INT32, shape, support.ND)
     address, ret = rt.malloc(64, 0)
     assert ret == 0
     buffers = [acl.create_data_buffer(address, 12 << 30) for _ in range(3)]
     attr = acl.op.create_attr()
-    ret = acl.op.execute_v2("Sort", [floats], buffers[:1], [floats, whole], buffers[1:], attr, stream)
+    ret = acl.op.execute_v2("Sort", [floats], buffers[:1], [floats, indices], buffers[1:], attr, stream)
     assert ret == GE_FAILURE
     assert len(sizes) == 1 and sizes[0] > 1 << 32
     assert rt.free(address) == 0
 
 
-def test_get_by_stream_tells_what_was_set(stream, pool):
+def test_get_by_stream_returns_what_was_set(stream, pool):
     desc = describe(pool.obj, pool.alloc, pool.free, pool.address, advise=print)
     assert rt.allocator_register(stream, desc) == 0
     assert rt.allocator_get_by_stream(stream) == (
@@ -201,8 +201,8 @@ def test_advise_gets_the_object_the_size_and_the_address(stream, pool):
     """Single operators give no advice, so a probe does."""
     asked = []
 
-    def advise(obj, size, near):
-        asked.append((obj, size, near))
+    def advise(obj, size, hint):
+        asked.append((obj, size, hint))
         return pool.alloc(obj, size)
 
     desc = describe(pool.obj, pool.alloc, pool.free, pool.address, advise=advise)
@@ -313,7 +313,7 @@ def test_callables_live_until_their_last_block_is_back(stream, pool):
 
 
 def test_the_same_method_looked_up_twice_is_the_same_function(stream, pool):
-    """Registered with the same methods, it is the same allocator, and the block is known to be out."""
+    """Registered with the same methods, it is the same allocator, and the block is known to be allocated already."""
     second, ret = rt.create_stream()
     assert ret == 0
     register(stream, pool)
@@ -322,7 +322,7 @@ def test_the_same_method_looked_up_twice_is_the_same_function(stream, pool):
     assert probe.run(stream) == 0
     pool.free_slots.append(pool.free_slots[-1] + 1)
     assert again.run(second) == GE_FAILURE
-    assert "which is out already" in acl.get_recent_err_msg()
+    assert "which is already allocated" in acl.get_recent_err_msg()
     assert probe.give_back() == 0
     assert rt.destroy_stream(second) == 0
 

@@ -29,7 +29,7 @@ def test_an_allocator_that_leaves_while_c_is_inside_gets_its_block_back(another,
     assert sort.run_in_c(stream) == 0
     assert pool.allocs == pool.addresses == pool.frees == 1
     assert other.allocs == other.addresses == other.frees == 0
-    assert rt.synchronize_stream(stream) == 0 and sort.right()
+    assert rt.synchronize_stream(stream) == 0 and sort.is_correct()
 
 
 def test_an_allocator_that_c_is_inside_of_is_not_mixed_up_with_another(stream, sort):

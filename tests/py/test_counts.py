@@ -32,7 +32,7 @@ def test_c_and_python_are_asked_the_same(stream, in_c):
     for _ in range(25):
         assert sort.run(stream) == 0
     assert acl.rt.synchronize_stream(stream) == 0
-    assert sort.right()
+    assert sort.is_correct()
     assert reported == f"{pool.allocs} {pool.addresses} {pool.frees} {sum(pool.sizes)}\n"
     assert pool.allocs >= 25
     sort.close()
@@ -58,12 +58,12 @@ def test_a_block_given_twice_is_the_same_in_c_and_python(in_c):
         "assert acl.set_tensor_place_ment(floats, 1) == 0\n"
         "data = bytes(4 * COUNT)\n"
         "assert acl.update_data_buffer(sort.buffers[0], acl.util.bytes_to_ptr(data), len(data)) == 0\n"
-        "ret = acl.op.execute_v2('Sort', [floats], sort.buffers[:1], [sort.floats, sort.whole], sort.buffers[1:],\n"
+        "ret = acl.op.execute_v2('Sort', [floats], sort.buffers[:1], [sort.floats, sort.indices], sort.buffers[1:],\n"
         "    sort.attr, stream)\n"
-        "print(ret, acl.get_recent_err_msg().partition('already (')[0])\n"
+        "print(ret, acl.get_recent_err_msg().partition('allocated (')[0])\n"
         "print(pool.allocs, pool.addresses, pool.frees, sum(pool.sizes))\n"
     )
     reported = in_c("one")
     assert run.stdout == reported, run.stderr
-    assert "of the allocator 0x1234" in reported and "gave the block 0x1, which is out " in reported
+    assert "of the allocator 0x1234" in reported and "gave the block 0x1, which is already " in reported
     assert reported.splitlines()[1].startswith("2 1 1 ")

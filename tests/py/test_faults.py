@@ -131,7 +131,7 @@ def test_a_block_may_be_a_number_of_numpy(stream):
         numpy.uint64(7), lambda o, s: numpy.uint64(pool.alloc(o, s)), pool.free, lambda b: Index(pool.address(b)))
     assert rt.allocator_register(stream, desc) == 0
     assert sort.run(stream) == 0 and rt.synchronize_stream(stream) == 0
-    assert sort.right() and pool.allocs == pool.frees == 1 and set(pool.objects) == {7}
+    assert sort.is_correct() and pool.allocs == pool.frees == 1 and set(pool.objects) == {7}
     assert rt.allocator_unregister(stream) == 0
     sort.close()
     pool.close()
@@ -200,7 +200,7 @@ def test_a_bad_block_is_an_allocation_failure_shown_once(case, stream, shown):
         assert len(shown) == 1 and re.search(re.escape(text), str(shown[0][0]))
     assert rt.allocator_unregister(stream) == 0
     assert sort.run(stream) == 0
-    assert rt.synchronize_stream(stream) == 0 and sort.right()
+    assert rt.synchronize_stream(stream) == 0 and sort.is_correct()
     sort.close()
 
 
@@ -255,7 +255,7 @@ def test_a_free_that_raises_fails_the_execution_and_the_work_is_done(stream, sho
     for times in (1, 2):
         assert sort.run(stream) == GE_FAILURE
         assert re.search(r"free\(0x[0-9a-f]+\) of the allocator 0x1 .*RuntimeError: no memory today", acl.get_recent_err_msg())
-        assert rt.synchronize_stream(stream) == 0 and sort.right()
+        assert rt.synchronize_stream(stream) == 0 and sort.is_correct()
         assert pool.allocs == pool.addresses == times and pool.frees == 0
     assert [str(error) for error, _ in shown] == ["no memory today"]
     sort.close()
@@ -303,7 +303,7 @@ def test_a_callback_may_register_itself_anew(stream):
         assert sort.run(stream) == 0
         assert pool.allocs == pool.frees == pool.addresses == times
     assert rt.allocator_get_by_stream(stream)[2] is alloc
-    assert rt.synchronize_stream(stream) == 0 and sort.right()
+    assert rt.synchronize_stream(stream) == 0 and sort.is_correct()
     sort.close()
 
 
@@ -321,7 +321,7 @@ def test_a_callback_may_register_another(stream):
     assert pool.allocs == pool.frees == 1 and other.allocs == 0
     assert sort.run(stream) == 0
     assert pool.allocs == 1 and other.allocs == other.frees == 1
-    assert rt.synchronize_stream(stream) == 0 and sort.right()
+    assert rt.synchronize_stream(stream) == 0 and sort.is_correct()
     sort.close()
 
 
@@ -337,7 +337,7 @@ def test_a_callback_may_unregister_and_call_acl(stream):
     sort = Sort()
     assert sort.run(stream) == 0 and sort.run(stream) == 0
     assert pool.allocs == pool.frees == 1
-    assert rt.synchronize_stream(stream) == 0 and sort.right()
+    assert rt.synchronize_stream(stream) == 0 and sort.is_correct()
     sort.close()
 
 
@@ -361,7 +361,7 @@ def test_a_callable_that_unregisters_itself_lives_until_its_block_is_back(stream
     del alloc
     assert sort.run(stream) == 0
     assert alive == [True] and kept() is None
-    assert rt.synchronize_stream(stream) == 0 and sort.right()
+    assert rt.synchronize_stream(stream) == 0 and sort.is_correct()
     sort.close()
     pool.close()
 
@@ -387,7 +387,7 @@ def test_callables_in_a_descriptor_that_c_registers_are_called(stream, in_c):
     assert rt.allocator_get_by_stream(stream)[2:6] == (pool.alloc, pool.free, None, pool.address)
     assert in_c.aclrtAllocatorUnregister(ctypes.c_void_p(stream)) == 0
     assert sort.run(stream) == 0 and pool.allocs == 1
-    assert rt.synchronize_stream(stream) == 0 and sort.right()
+    assert rt.synchronize_stream(stream) == 0 and sort.is_correct()
     sort.close()
 
 
@@ -411,7 +411,7 @@ def test_a_descriptor_may_have_functions_of_c_and_of_python(stream, in_c):
         assert sort.run(stream) == 0 and len(freed) == pool.allocs == times
         assert rt.allocator_unregister(stream) == rt.allocator_destroy_desc(desc) == 0
     assert freed == [(1, pool.SLOTS), (1, pool.SLOTS - 1)]
-    assert rt.synchronize_stream(stream) == 0 and sort.right()
+    assert rt.synchronize_stream(stream) == 0 and sort.is_correct()
     sort.close()
     pool.close()
 
@@ -482,7 +482,7 @@ def test_an_allocator_is_entered_by_one_thread_at_a_time(device):
     in_threads(first, second)
     assert len(set(threads)) == len(threads) == 2
     for stream, sort in zip(streams, sorts):
-        assert rt.synchronize_stream(stream) == 0 and sort.right()
+        assert rt.synchronize_stream(stream) == 0 and sort.is_correct()
         assert rt.destroy_stream(stream) == 0
         sort.close()
     pool.close()
@@ -499,7 +499,7 @@ def test_threads_share_an_allocator(device):
         for _ in range(20):
             assert sort.run(stream) == 0
             assert rt.synchronize_stream(stream) == 0
-        assert sort.right()
+        assert sort.is_correct()
         sort.close()
         assert rt.destroy_stream(stream) == 0
 
@@ -577,6 +577,6 @@ def test_a_child_that_a_callback_forked_gets_a_code():
         "if child == 0:\n"
         "    os._exit(7 if ret == sort.run(stream) == 507000 else 1)\n"
         "print(ret, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
-        "assert acl.rt.synchronize_stream(stream) == 0 and sort.right()\n"
+        "assert acl.rt.synchronize_stream(stream) == 0 and sort.is_correct()\n"
     )
     assert (run.stdout, run.stderr) == ("0 7\n", "")

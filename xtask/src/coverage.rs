@@ -200,12 +200,12 @@ fn render(states: &BTreeMap<&str, &str>, headers: &BTreeMap<String, String>) -> 
     let count = |kind: &str| states.values().filter(|state| **state == kind).count();
     let mut page = String::from(
         "# Coverage\n\nWritten by `cargo xtask test` from counters in the entry points and from what the tests assert; do not \
-         edit.\n\n- `works`: the tests saw it succeed and, if it can fail, fail, and one that calls it looks at what it did: values, \
-         bytes, handles, not only codes (judged by the text of the tests: the group of assertions that calls it asserts values \
-         too). For an operator: it ran, and tests with torch compare its results with the CPU's.\n\
-         - `without effect`: it takes its arguments and returns 0, and nothing else follows (`tests/effects.txt` says why).\n\
-         - `code only`: no test looks at more than its code.\n- `untested failure`: never seen to fail. `untested`: never seen to \
-         succeed.\n- `not supported`: it exists, answers with the not-supported code and logs its name.\n",
+         edit.\n\n- `works`: the tests saw it succeed and, if it can fail, fail, and a test that calls it checks what it did: values, \
+         bytes, handles, not only codes (judged by the source of the tests: the group of assertions that calls it also asserts \
+         values). For an operator: it ran, and tests with torch compare its results with the CPU's.\n\
+         - `without effect`: it accepts its arguments and returns 0, and does nothing else (`tests/effects.txt` says why).\n\
+         - `code only`: no test checks more than its code.\n- `untested failure`: never seen to fail. `untested`: never seen to \
+         succeed.\n- `not supported`: it exists, returns the not-supported code and logs its name.\n",
     );
     let total = states.len();
     let (works, unsupported, without) = (count(WORKS), count(UNSUPPORTED), count(WITHOUT_EFFECT));

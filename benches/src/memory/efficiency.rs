@@ -1,8 +1,8 @@
 //! How much memory is reserved for what programs hold: recorded programs, a pattern that made other
-//! pools grow without end, and what can be given back.
+//! pools grow without bound, and what can be given back.
 
-use super::arena::{Arena, BestFit, CountedAllocator};
 use super::available::{AvailablePeers, OFFSET, ORT, POOL};
+use super::measured::{BestFit, CountedAllocator, MeasuredAllocator};
 use super::pool::PAGE;
 use super::trace::{Event, Trace};
 use serde_json::{Value, json};
@@ -29,8 +29,8 @@ pub struct Growth {
     pub peak_live: u64,
     /// What each has reserved at the end.
     pub reserved: Vec<(&'static str, u64)>,
-    /// What the pool still has after a trim.
-    pub trimmed: u64,
+    /// What the pool still has reserved after a trim.
+    pub reserved_after_trim: u64,
 }
 
 /// What a trim gave back halfway through a trace.
@@ -39,17 +39,17 @@ pub struct TrimResult {
     pub trace: String,
     /// Whole pages in which nothing was live.
     pub free: u64,
-    /// What came back.
+    /// Bytes returned.
     pub returned: u64,
 }
 
 /// Replays one program on every allocator that reports its reserved bytes.
 pub fn replay(available: &AvailablePeers, trace: &Trace) -> TraceResult {
-    let reserved = arenas(available)
+    let reserved = allocators(available)
         .into_iter()
-        .map(|(name, mut arena)| {
-            run(&mut *arena, &trace.events);
-            (name, arena.peak_reserved())
+        .map(|(name, mut allocator)| {
+            run(&mut *allocator, &trace.events);
+            (name, allocator.peak_reserved())
         })
         .collect();
     TraceResult {
@@ -60,11 +60,11 @@ pub fn replay(available: &AvailablePeers, trace: &Trace) -> TraceResult {
     }
 }
 
-fn arenas(available: &AvailablePeers) -> Vec<(&'static str, Box<dyn Arena>)> {
-    let mut all: Vec<(&'static str, Box<dyn Arena>)> =
+fn allocators(available: &AvailablePeers) -> Vec<(&'static str, Box<dyn MeasuredAllocator>)> {
+    let mut all: Vec<(&'static str, Box<dyn MeasuredAllocator>)> =
         vec![(POOL, Box::new(CountedAllocator::pool()))];
     #[cfg(feature = "peers")]
-    all.push((OFFSET, Box::new(super::arena::Offsets::new())));
+    all.push((OFFSET, Box::new(super::measured::Offsets::new())));
     let _ = OFFSET;
     if let Some(ort) = &available.ort {
         all.push((
@@ -76,11 +76,11 @@ fn arenas(available: &AvailablePeers) -> Vec<(&'static str, Box<dyn Arena>)> {
     all
 }
 
-fn run(arena: &mut dyn Arena, events: &[Event]) {
+fn run(allocator: &mut dyn MeasuredAllocator, events: &[Event]) {
     for event in events {
         match *event {
-            Event::Take(block, bytes) => arena.take(block, bytes),
-            Event::Free(block) => arena.free(block),
+            Event::Take(block, bytes) => allocator.take(block, bytes),
+            Event::Free(block) => allocator.free(block),
         }
     }
 }
@@ -100,15 +100,20 @@ pub fn growth(available: &AvailablePeers) -> Growth {
         ]);
     }
     let mut reserved = Vec::new();
-    for (name, mut arena) in arenas(available) {
-        run(&mut *arena, &events);
-        reserved.push((name, arena.reserved()));
+    for (name, mut allocator) in allocators(available) {
+        run(&mut *allocator, &events);
+        reserved.push((name, allocator.reserved()));
     }
     let mut pool = CountedAllocator::pool();
     run(&mut pool, &events);
-    pool.candidate.trim();
+    pool.allocator.trim();
     let live = (66 + 200) * MIB;
-    Growth { live, peak_live: live + 91 * MIB + 91 * MIB / 2, reserved, trimmed: pool.reserved() }
+    Growth {
+        live,
+        peak_live: live + 91 * MIB + 91 * MIB / 2,
+        reserved,
+        reserved_after_trim: pool.reserved(),
+    }
 }
 
 /// Stops halfway through a trace, and trims.
@@ -116,7 +121,7 @@ pub fn trim(trace: &Trace) -> TrimResult {
     let mut pool = CountedAllocator::pool();
     run(&mut pool, &trace.events[..trace.events.len() / 2]);
     let free = free_pages(pool.live_blocks(), pool.reserved());
-    let returned = pool.candidate.trim();
+    let returned = pool.allocator.trim();
     TrimResult { trace: trace.name.clone(), free, returned }
 }
 
@@ -155,7 +160,7 @@ pub fn json(rows: &[TraceResult], growth: &Growth, trims: &[TrimResult]) -> Valu
         "traces": rows,
         "growth": {
             "live": growth.live, "peak_live": growth.peak_live,
-            "reserved": named(&growth.reserved, growth.live), "after_trim": growth.trimmed,
+            "reserved": named(&growth.reserved, growth.live), "after_trim": growth.reserved_after_trim,
         },
         "trim": trims,
     })

@@ -4,7 +4,6 @@
 //! recorded programs and a pattern that made other pools grow ([`efficiency`]). Goals stand beside the
 //! figures and fail nothing ([`goals`]).
 
-mod arena;
 mod available;
 mod c_door;
 mod candidate;
@@ -14,6 +13,7 @@ mod floor;
 mod goals;
 mod handed;
 mod interleave;
+mod measured;
 mod peers;
 mod pool;
 mod sequence;
@@ -86,6 +86,6 @@ fn print_memory(rows: &[TraceResult], growth: &Growth) {
     line("fragmenting pattern, end", growth.live, &growth.reserved);
     println!(
         "after a trim the {POOL} reserves {:.3} x the live bytes",
-        growth.trimmed as f64 / growth.live as f64
+        growth.reserved_after_trim as f64 / growth.live as f64
     );
 }

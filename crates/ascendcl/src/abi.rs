@@ -420,7 +420,7 @@ pub const ACL_DEVICE_INFO_UNDEFINED: aclDeviceInfo = -1;
 pub const ACL_DEVICE_INFO_AI_CORE_NUM: aclDeviceInfo = 0;
 pub const ACL_DEVICE_INFO_VECTOR_CORE_NUM: aclDeviceInfo = 1;
 pub const ACL_DEVICE_INFO_L2_SIZE: aclDeviceInfo = 2;
-/// Figures that aclGetDeviceCapability can be asked for.
+/// Attributes that aclGetDeviceCapability returns.
 pub type aclDeviceInfo = i32;
 /// Element type, shape, format and name of a tensor, without its data.
 #[repr(C)]
@@ -455,21 +455,21 @@ pub type aclrtRunMode = u32;
 pub const ACL_EVENT_STATUS_COMPLETE: aclrtEventStatus = 0;
 pub const ACL_EVENT_STATUS_NOT_READY: aclrtEventStatus = 1;
 pub const ACL_EVENT_STATUS_RESERVED: aclrtEventStatus = 2;
-/// Answer of aclrtQueryEvent.
+/// Result of aclrtQueryEvent.
 pub type aclrtEventStatus = u32;
 pub const ACL_EVENT_RECORDED_STATUS_NOT_READY: aclrtEventRecordedStatus = 0;
 pub const ACL_EVENT_RECORDED_STATUS_COMPLETE: aclrtEventRecordedStatus = 1;
-/// Answer of aclrtQueryEventStatus. Note that the values are the other way round.
+/// Result of aclrtQueryEventStatus. Note that the values are the other way round.
 pub type aclrtEventRecordedStatus = u32;
 pub const ACL_EVENT_WAIT_STATUS_COMPLETE: aclrtEventWaitStatus = 0;
 pub const ACL_EVENT_WAIT_STATUS_NOT_READY: aclrtEventWaitStatus = 1;
 pub const ACL_EVENT_WAIT_STATUS_RESERVED: aclrtEventWaitStatus = 65535;
-/// Answer of aclrtQueryEventWaitStatus.
+/// Result of aclrtQueryEventWaitStatus.
 pub type aclrtEventWaitStatus = u32;
 pub const ACL_STREAM_STATUS_COMPLETE: aclrtStreamStatus = 0;
 pub const ACL_STREAM_STATUS_NOT_READY: aclrtStreamStatus = 1;
 pub const ACL_STREAM_STATUS_RESERVED: aclrtStreamStatus = 65535;
-/// Answer of aclrtStreamQuery.
+/// Result of aclrtStreamQuery.
 pub type aclrtStreamStatus = u32;
 pub const ACL_CALLBACK_NO_BLOCK: aclrtCallbackBlockType = 0;
 pub const ACL_CALLBACK_BLOCK: aclrtCallbackBlockType = 1;
@@ -535,7 +535,7 @@ pub const ACL_GROUP_AIC_INT: aclrtGroupAttr = 2;
 pub const ACL_GROUP_SDMANUM_INT: aclrtGroupAttr = 3;
 pub const ACL_GROUP_ASQNUM_INT: aclrtGroupAttr = 4;
 pub const ACL_GROUP_GROUPID_INT: aclrtGroupAttr = 5;
-/// Figures of a group of cores.
+/// Attributes of a group of cores.
 pub type aclrtGroupAttr = u32;
 pub const ACL_TS_ID_AICORE: aclrtTsId = 0;
 pub const ACL_TS_ID_AIVECTOR: aclrtTsId = 1;
@@ -617,7 +617,7 @@ pub type aclmdlRICaptureMode = u32;
 pub const ACL_MODEL_RI_CAPTURE_STATUS_NONE: aclmdlRICaptureStatus = 0;
 pub const ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE: aclmdlRICaptureStatus = 1;
 pub const ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED: aclmdlRICaptureStatus = 2;
-/// Whether a stream is being captured, and whether the capture is still good.
+/// Whether a stream is being captured, and whether the capture is still valid.
 pub type aclmdlRICaptureStatus = u32;
 pub const ACL_RT_BINARY_LOAD_OPT_LAZY_LOAD: aclrtBinaryLoadOptionType = 1;
 pub const ACL_RT_BINARY_LOAD_OPT_LAZY_MAGIC: aclrtBinaryLoadOptionType = 2;
@@ -662,7 +662,7 @@ pub const ACL_DEV_ATTR_HD_CONNECT_TYPE: aclrtDevAttr = 408;
 pub const ACL_DEV_ATTR_DEVICE_FORM_FACTOR: aclrtDevAttr = 409;
 pub const ACL_DEV_ATTR_IS_VIRTUAL: aclrtDevAttr = 501;
 pub const ACL_DEV_ATTR_NPU_ARCH: aclrtDevAttr = 601;
-/// Figures that aclrtGetDeviceInfo can be asked for.
+/// Attributes that aclrtGetDeviceInfo returns.
 pub type aclrtDevAttr = u32;
 pub const ACL_FEATURE_TSCPU_TASK_UPDATE_SUPPORT_AIC_AIV: aclrtDevFeatureType = 1;
 pub const ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV: aclrtDevFeatureType = 21;
@@ -1829,7 +1829,7 @@ pub mod signature {
         value: *mut core::ffi::c_char,
         length: usize,
     ) -> aclError;
-    /// The room that aclGetCompileopt needs, with the final zero; 0 for an unknown option.
+    /// The buffer size that aclGetCompileopt needs, with the final NUL; 0 for an unknown option.
     pub type aclGetCompileoptSize = unsafe extern "C" fn(opt: aclCompileOpt) -> usize;
     /// The address that the buffer points to; NULL for an invalid buffer.
     pub type aclGetDataBufferAddr =
@@ -1842,7 +1842,7 @@ pub mod signature {
     /// The type of the elements.
     pub type aclGetDataType =
         unsafe extern "C" fn(tensor: *const aclTensor, dataType: *mut aclDataType) -> aclnnStatus;
-    /// A figure of a device.
+    /// An attribute of a device.
     pub type aclGetDeviceCapability =
         unsafe extern "C" fn(deviceId: u32, deviceInfo: aclDeviceInfo, value: *mut i64) -> aclError;
     /// The number of its numbers.
@@ -1860,7 +1860,7 @@ pub mod signature {
         addr: *mut *mut core::ffi::c_void,
     ) -> aclnnStatus;
     /** The text of the calling thread's last failure, or NULL. Reading it clears it; the pointer is
-    good until the thread's next call.*/
+    valid until the thread's next call.*/
     pub type aclGetRecentErrMsg = unsafe extern "C" fn() -> *const core::ffi::c_char;
     /// The number of its scalars.
     pub type aclGetScalarListSize =
@@ -1880,7 +1880,7 @@ pub mod signature {
     /// One dimension; -1 when it is not known or the index is out of range.
     pub type aclGetTensorDescDim =
         unsafe extern "C" fn(desc: *const aclTensorDesc, index: usize) -> i64;
-    /// The range of one dimension; `dimRangeNum` is the room in `dimRange`, two at least.
+    /// The range of one dimension; `dimRangeNum` is the capacity of `dimRange`, at least two.
     pub type aclGetTensorDescDimRange = unsafe extern "C" fn(
         desc: *const aclTensorDesc,
         index: usize,
@@ -2069,7 +2069,7 @@ pub mod signature {
     ) -> aclError;
     /// Ends dumping.
     pub type aclmdlFinalizeDump = unsafe extern "C" fn() -> aclError;
-    /// Makes ready to dump tensors.
+    /// Prepares dumping of tensors.
     pub type aclmdlInitDump = unsafe extern "C" fn() -> aclError;
     /// Sets what is dumped, from a JSON file.
     pub type aclmdlSetDump =
@@ -2378,7 +2378,7 @@ pub mod signature {
         options: *const aclrtBinaryLoadOptions,
         binHandle: *mut aclrtBinHandle,
     ) -> aclError;
-    /// Makes a context on a device and makes it the calling thread's.
+    /// Creates a context on a device and makes it current on the calling thread.
     pub type aclrtCreateContext =
         unsafe extern "C" fn(context: *mut aclrtContext, deviceId: i32) -> aclError;
     /// An event that can be waited for and timed.
@@ -2424,7 +2424,7 @@ pub mod signature {
     /// Whether one device can reach the memory of another.
     pub type aclrtDeviceCanAccessPeer =
         unsafe extern "C" fn(canAccessPeer: *mut i32, deviceId: i32, peerDeviceId: i32) -> aclError;
-    /// Takes that back.
+    /// Disables it again.
     pub type aclrtDeviceDisablePeerAccess = unsafe extern "C" fn(peerDeviceId: i32) -> aclError;
     /// Lets the current device reach the memory of another. `flags` is 0.
     pub type aclrtDeviceEnablePeerAccess =
@@ -2446,7 +2446,7 @@ pub mod signature {
     /// When the event completed, in microseconds.
     pub type aclrtEventGetTimestamp =
         unsafe extern "C" fn(event: aclrtEvent, timestamp: *mut u64) -> aclError;
-    /// Frees device memory. Tasks that still use it do not lose it.
+    /// Frees device memory. Tasks already queued can still use it.
     pub type aclrtFree = unsafe extern "C" fn(devPtr: *mut core::ffi::c_void) -> aclError;
     /// Frees pinned host memory.
     pub type aclrtFreeHost = unsafe extern "C" fn(hostPtr: *mut core::ffi::c_void) -> aclError;
@@ -2470,7 +2470,7 @@ pub mod signature {
     ) -> aclError;
     /// The number of devices that this process sees.
     pub type aclrtGetDeviceCount = unsafe extern "C" fn(count: *mut u32) -> aclError;
-    /// A figure of a device.
+    /// An attribute of a device.
     pub type aclrtGetDeviceInfo =
         unsafe extern "C" fn(deviceId: u32, attr: aclrtDevAttr, value: *mut i64) -> aclError;
     /// What an overflow gives on the current device.
@@ -2487,21 +2487,21 @@ pub mod signature {
         aicAddr: *mut *mut core::ffi::c_void,
         aivAddr: *mut *mut core::ffi::c_void,
     ) -> aclError;
-    /// The last failed code of the calling thread, which is then forgotten.
+    /// The last failed code of the calling thread; also clears it.
     pub type aclrtGetLastError = unsafe extern "C" fn(level: aclrtLastErrLevel) -> aclError;
-    /// From phy to logic.
+    /// From physical id to logical id.
     pub type aclrtGetLogicDevIdByPhyDevId =
         unsafe extern "C" fn(phyDevId: i32, logicDevId: *mut i32) -> aclError;
-    /// From user to logic.
+    /// From user id to logical id.
     pub type aclrtGetLogicDevIdByUserDevId =
         unsafe extern "C" fn(userDevid: i32, logicDevId: *mut i32) -> aclError;
     /// Free and total bytes of one kind of memory on the current device.
     pub type aclrtGetMemInfo =
         unsafe extern "C" fn(attr: aclrtMemAttr, free: *mut usize, total: *mut usize) -> aclError;
-    /// From logic to phy.
+    /// From logical id to physical id.
     pub type aclrtGetPhyDevIdByLogicDevId =
         unsafe extern "C" fn(logicDevId: i32, phyDevId: *mut i32) -> aclError;
-    /// From user to phy.
+    /// From user id to physical id.
     pub type aclrtGetPhyDevIdByUserDevId =
         unsafe extern "C" fn(userDevId: i32, phyDevId: *mut i32) -> aclError;
     /// Whether the primary context of a device exists. `flags` must be NULL.
@@ -2522,13 +2522,13 @@ pub mod signature {
     /// An option of the process; 0 unless it was set.
     pub type aclrtGetSysParamOpt =
         unsafe extern "C" fn(opt: aclSysParamOpt, value: *mut i64) -> aclError;
-    /// From logic to user.
+    /// From logical id to user id.
     pub type aclrtGetUserDevIdByLogicDevId =
         unsafe extern "C" fn(logicDevId: i32, userDevid: *mut i32) -> aclError;
-    /// From phy to user.
+    /// From physical id to user id.
     pub type aclrtGetUserDevIdByPhyDevId =
         unsafe extern "C" fn(phyDevId: i32, userDevId: *mut i32) -> aclError;
-    /// The version of this interface: ACL_MAJOR_VERSION and its companions.
+    /// The version of this interface: ACL_MAJOR_VERSION, ACL_MINOR_VERSION, ACL_PATCH_VERSION.
     pub type aclrtGetVersion = unsafe extern "C" fn(
         majorVersion: *mut i32,
         minorVersion: *mut i32,
@@ -2625,7 +2625,7 @@ pub mod signature {
         memPool: *mut aclrtMemPool,
         poolProps: *const aclrtMemPoolProps,
     ) -> aclError;
-    /** Destroys a pool. Does not wait: blocks that are out stay good until they are freed, and the pool
+    /** Destroys a pool. Does not wait: blocks in use stay valid until they are freed, and the pool
     ends with the last of them. The reset of its device ends a pool with all its blocks.*/
     pub type aclrtMemPoolDestroy = unsafe extern "C" fn(memPool: aclrtMemPool) -> aclError;
     /// Gives a block back to its pool, after what was queued on the stream and on the block's own.
@@ -2657,7 +2657,7 @@ pub mod signature {
     /// Names the processes that may import.
     pub type aclrtMemSetPidToShareableHandle =
         unsafe extern "C" fn(shareableHandle: u64, pid: *mut i32, pidNum: usize) -> aclError;
-    /// Copies `count` bytes; `destMax` is the room at `dst`. Complete on return.
+    /// Copies `count` bytes; `destMax` is the capacity at `dst`. Complete on return.
     pub type aclrtMemcpy = unsafe extern "C" fn(
         dst: *mut core::ffi::c_void,
         destMax: usize,
@@ -2674,7 +2674,7 @@ pub mod signature {
         kind: aclrtMemcpyKind,
         stream: aclrtStream,
     ) -> aclError;
-    /// Fills `count` bytes with the low byte of `value`; `maxCount` is the room.
+    /// Fills `count` bytes with the low byte of `value`; `maxCount` is the capacity at `devPtr`.
     pub type aclrtMemset = unsafe extern "C" fn(
         devPtr: *mut core::ffi::c_void,
         maxCount: usize,
@@ -2714,14 +2714,14 @@ pub mod signature {
     pub type aclrtRecordEvent =
         unsafe extern "C" fn(event: aclrtEvent, stream: aclrtStream) -> aclError;
     /** Calls `callback` around every set and reset of a device. A name stands for one callback; NULL
-    takes it away.*/
+    unregisters it.*/
     pub type aclrtRegDeviceStateCallback = unsafe extern "C" fn(
         regName: *const core::ffi::c_char,
         callback: aclrtDeviceStateCallback,
         args: *mut core::ffi::c_void,
     ) -> aclError;
     /** Calls `callback` after a stream was made and before it is destroyed. A name stands for one
-    callback; NULL takes it away.*/
+    callback; NULL unregisters it.*/
     pub type aclrtRegStreamStateCallback = unsafe extern "C" fn(
         regName: *const core::ffi::c_char,
         callback: aclrtStreamStateCallback,
@@ -2745,16 +2745,16 @@ pub mod signature {
     /// Queues a reset of the event.
     pub type aclrtResetEvent =
         unsafe extern "C" fn(event: aclrtEvent, stream: aclrtStream) -> aclError;
-    /// Makes a context the calling thread's.
+    /// Makes a context current on the calling thread.
     pub type aclrtSetCurrentContext = unsafe extern "C" fn(context: aclrtContext) -> aclError;
-    /** Makes a device, with its primary context, the calling thread's. Counted per device; undo it
-    with aclrtResetDevice.*/
+    /** Makes a device and its primary context current on the calling thread. Calls are counted per
+    device; aclrtResetDevice undoes one.*/
     pub type aclrtSetDevice = unsafe extern "C" fn(deviceId: i32) -> aclError;
     /// Sets what an overflow gives on the current device.
     pub type aclrtSetDeviceSatMode = unsafe extern "C" fn(mode: aclrtFloatOverflowMode) -> aclError;
     /// How long an operator may run, in seconds.
     pub type aclrtSetOpExecuteTimeOut = unsafe extern "C" fn(timeout: u32) -> aclError;
-    /// How long a task may wait for an event, in seconds; 0 is without end.
+    /// How long a task may wait for an event, in seconds; 0 means indefinitely.
     pub type aclrtSetOpWaitTimeout = unsafe extern "C" fn(timeout: u32) -> aclError;
     /// Sets an attribute of a stream.
     pub type aclrtSetStreamAttribute = unsafe extern "C" fn(
@@ -2776,7 +2776,7 @@ pub mod signature {
     /// Sets an option of the process.
     pub type aclrtSetSysParamOpt =
         unsafe extern "C" fn(opt: aclSysParamOpt, value: i64) -> aclError;
-    /// Drops what is queued; who waits for the stream gets ACL_ERROR_RT_STREAM_ABORT.
+    /// Drops what is queued; threads waiting on the stream get ACL_ERROR_RT_STREAM_ABORT.
     pub type aclrtStreamAbort = unsafe extern "C" fn(stream: aclrtStream) -> aclError;
     /// The flags that the stream was made with.
     pub type aclrtStreamGetFlags =
@@ -2810,7 +2810,7 @@ pub mod signature {
     /// The same, for a limited time.
     pub type aclrtSynchronizeStreamWithTimeout =
         unsafe extern "C" fn(stream: aclrtStream, timeout: i32) -> aclError;
-    /// Takes it away again, after the tasks queued so far.
+    /// Undoes that, after the tasks queued so far.
     pub type aclrtUnmapMem = unsafe extern "C" fn(virPtr: *mut core::ffi::c_void) -> aclError;
     /// The version of a package, by number.
     pub type aclsysGetCANNVersion = unsafe extern "C" fn(

@@ -32,7 +32,7 @@ entry! {
         runtime()?.destroy_context(context as usize)
     }
 
-    /// Makes a context the calling thread's.
+    /// Makes a context current on the calling thread.
     fn aclrtSetCurrentContext(context: Handle) {
         door::not_null(context, "context")?;
         runtime()?.set_current_context(context as usize)

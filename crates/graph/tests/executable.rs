@@ -4,8 +4,8 @@ mod support;
 
 use cairn_exec::Target;
 use cairn_graph::executable::{
-    Bases, CallersRange, CallersUse, CompileOptions, Executable, LoadOptions, Loaded, OutputMemory,
-    RunInput, RunOutput,
+    Bases, CallersRange, CallersUse, CompileOptions, Executable, LoadOptions, LoadedExecutable,
+    OutputMemory, RunInput, RunOutput,
 };
 use cairn_graph::ir::{Desc, Graph};
 use cairn_graph::{Failure, Status};
@@ -106,7 +106,11 @@ impl User {
         Target::registered(self.machine.runtime, self.stream.clone(), domain, self.handle)
     }
 
-    fn load(&self, executable: &Arc<Executable>, domain: Domain) -> Result<Loaded, Failure> {
+    fn load(
+        &self,
+        executable: &Arc<Executable>,
+        domain: Domain,
+    ) -> Result<LoadedExecutable, Failure> {
         executable.load(&self.target(domain), &LoadOptions { id: 7, ..LoadOptions::default() })
     }
 
@@ -194,8 +198,8 @@ fn memory_of_the_caller_takes_the_allocators_place() {
     let pool = user.register(Domain::Acl);
     for n in [4, -1] {
         let executable = compiled(two_outputs(n));
-        let constants = Some(user.machine.allocate(executable.const_size() as usize));
-        let feature = Some(user.machine.allocate(executable.feature_size() as usize));
+        let constants = Some(user.machine.allocate(executable.reported_const_bytes() as usize));
+        let feature = Some(user.machine.allocate(executable.reported_feature_bytes() as usize));
         let bases = Bases { constants, feature, ..Bases::default() };
         let target = user.target(Domain::Acl);
         let loaded =
@@ -583,7 +587,7 @@ fn memory_that_is_replaced_goes_back_on_the_stream_of_the_last_run() {
     loaded.run(&target, std::slice::from_ref(&input), &[]).unwrap();
     let frees = Arc::new(Frees::default());
     user.machine.runtime.shared.spine.subscribe(frees.clone(), &[Kind::Free]).unwrap();
-    let theirs = user.machine.allocate(executable.feature_size() as usize);
+    let theirs = user.machine.allocate(executable.reported_feature_bytes() as usize);
     loaded.rebase(&Bases { feature: Some(theirs), ..Bases::default() });
     assert_eq!(*frees.0.lock().unwrap(), [Some(other.index)]);
     user.machine.runtime.synchronize(&other, None).unwrap();
@@ -599,7 +603,8 @@ fn memory_that_is_replaced_stays_while_a_run_is_submitted() {
     let pool = user.register(Domain::Ge);
     let executable = compiled(two_outputs(4));
     let loaded = Arc::new(user.load(&executable, Domain::Ge).unwrap());
-    let (held, theirs) = (pool.live(), user.machine.allocate(executable.feature_size() as usize));
+    let (held, theirs) =
+        (pool.live(), user.machine.allocate(executable.reported_feature_bytes() as usize));
     let seen: Arc<Mutex<Option<usize>>> = Arc::default();
     let hook = {
         let (loaded, pool, seen) = (loaded.clone(), pool.clone(), seen.clone());

@@ -141,7 +141,10 @@ fn bases_of_the_application_take_the_allocators_place() {
         Status::ParamInvalid
     );
     assert_eq!(
-        entry.set_base(Base::Const, None, constants, compiled.const_size() - 1).unwrap_err().status,
+        entry
+            .set_base(Base::Const, None, constants, compiled.reported_const_bytes() - 1)
+            .unwrap_err()
+            .status,
         Status::ParamInvalid
     );
     entry.set_base(Base::Const, None, constants, 4096).unwrap();

@@ -275,7 +275,10 @@ fn memory_that_is_out_is_not_taken_again() {
     let block = b.take(&allocator, 512).unwrap();
     fake.take_calls();
     let error = b.take(&allocator, 64).err().unwrap();
-    assert!(error.code == Code::GeFailure && error.text.contains("is out already"), "{error}");
+    assert!(
+        error.code == Code::GeFailure && error.text.contains("is already allocated"),
+        "{error}"
+    );
     assert_eq!(fake.take_calls(), [UserCall::Alloc(64)], "it is neither located nor freed again");
 
     let other = Fake::at(0x20, memory.address + 992);

@@ -197,7 +197,7 @@ status! {
         let new = unsafe { desc(from) }?;
         let done = handle.change(|node| {
             let descs = if is_output { &mut node.output_descs } else { &mut node.input_descs };
-            descs.get_mut(index).map(|desc| desc.adopt(new))
+            descs.get_mut(index).map(|desc| desc.copy_type_and_shape_from(new))
         })?;
         done.ok_or_else(|| Failure::failed(format!("the node has no input or output {index}")))
     }

@@ -384,7 +384,7 @@ status! {
         let ports = if is_output { &mut parts.outputs } else { &mut parts.inputs };
         match ports.get_mut(index) {
             Some(port) => {
-                port.desc.adopt(new);
+                port.desc.copy_type_and_shape_from(new);
                 Ok(())
             }
             None => {
@@ -404,7 +404,7 @@ status! {
         if let (true, Attr::Tensor(constant)) = (name == "value", &value)
             && let Some(port) = op.parts().outputs.first_mut()
         {
-            port.desc.adopt(constant.desc.clone());
+            port.desc.copy_type_and_shape_from(constant.desc.clone());
         }
         op.parts().attrs.insert(name, value);
         Ok(())
@@ -432,7 +432,7 @@ status! {
         let mut parts = op.parts();
         for (port, desc) in parts.outputs.iter_mut().zip(descs) {
             let dtype = if desc.dtype == DType::Undefined { port.desc.dtype } else { desc.dtype };
-            port.desc.adopt(Desc { dtype, ..desc });
+            port.desc.copy_type_and_shape_from(Desc { dtype, ..desc });
         }
         Ok(())
     }

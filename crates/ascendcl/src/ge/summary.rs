@@ -47,10 +47,10 @@ plain! {
         let (summary, size) = unsafe { (object::<Summary, _>(summary, "summary")?, size.as_mut()) };
         let compiled = &summary.compiled;
         let found = match (which, compiled.is_static()) {
-            (CAIRN_SIZE_CONST, true) => compiled.const_size(),
-            (CAIRN_SIZE_FEATURE, true) => compiled.feature_size(),
+            (CAIRN_SIZE_CONST, true) => compiled.reported_const_bytes(),
+            (CAIRN_SIZE_FEATURE, true) => compiled.reported_feature_bytes(),
             (CAIRN_SIZE_FIXED, _) => compiled.fixed_bytes(),
-            (CAIRN_SIZE_REFRESHABLE, true) => compiled.refreshable_size(),
+            (CAIRN_SIZE_REFRESHABLE, true) => compiled.reported_refreshable_bytes(),
             (CAIRN_SIZE_STREAMS, true) => 1,
             (CAIRN_SIZE_EVENTS, true) => 0,
             _ => return Ok(false),

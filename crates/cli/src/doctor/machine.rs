@@ -4,10 +4,10 @@ use std::fs;
 
 use super::Report;
 
-/// The parts of `/proc` and `/sys` that matter here; empty where the machine does not say.
+/// The files of `/proc` and `/sys` that matter here; empty if a file is missing.
 #[derive(Debug, Default)]
 pub struct Machine {
-    transparent: String,
+    transparent_hugepage: String,
     memory: String,
 }
 
@@ -15,13 +15,13 @@ impl Machine {
     pub fn read() -> Machine {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         Machine {
-            transparent: text("/sys/kernel/mm/transparent_hugepage/enabled"),
+            transparent_hugepage: text("/sys/kernel/mm/transparent_hugepage/enabled"),
             memory: text("/proc/meminfo"),
         }
     }
 
-    /// A figure of `/proc/meminfo`, in the unit of the file.
-    fn figure(&self, name: &str) -> Option<u64> {
+    /// A value of `/proc/meminfo`, in the unit of the file.
+    fn meminfo_value(&self, name: &str) -> Option<u64> {
         let line =
             self.memory.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
         line.split_ascii_whitespace().next()?.parse().ok()
@@ -29,7 +29,8 @@ impl Machine {
 }
 
 pub fn check(machine: &Machine, report: &mut Report) {
-    let mode = machine.transparent.split_ascii_whitespace().find(|word| word.starts_with('['));
+    let mode =
+        machine.transparent_hugepage.split_ascii_whitespace().find(|word| word.starts_with('['));
     match mode.map(|word| word.trim_matches(['[', ']'])) {
         Some("always") => report.fine("huge pages: the kernel backs every large allocation with them (always)"),
         Some("madvise") => report.fine("huge pages: the kernel backs the HUGE policies of aclrtMalloc with them (madvise)"),
@@ -39,13 +40,13 @@ pub fn check(machine: &Machine, report: &mut Report) {
         )),
         None => report.note("huge pages: this kernel does not report them; the HUGE policies may be backed by small pages"),
     }
-    if let Some(pages) = machine.figure("HugePages_Total").filter(|pages| *pages > 0) {
+    if let Some(pages) = machine.meminfo_value("HugePages_Total").filter(|pages| *pages > 0) {
         report.note(format!(
             "huge pages: {pages} pages reserved in the kernel are not used by Cairn"
         ));
     }
     if let (Some(total), Some(available)) =
-        (machine.figure("MemTotal"), machine.figure("MemAvailable"))
+        (machine.meminfo_value("MemTotal"), machine.meminfo_value("MemAvailable"))
     {
         let gib = |kib: u64| kib as f64 / f64::from(1 << 20);
         report.fine(format!(
@@ -61,9 +62,12 @@ mod tests {
     use super::*;
     use crate::doctor::Severity;
 
-    fn examine(transparent: &str, memory: &str) -> Report {
+    fn examine(transparent_hugepage: &str, memory: &str) -> Report {
         let mut report = Report::default();
-        check(&Machine { transparent: transparent.into(), memory: memory.into() }, &mut report);
+        check(
+            &Machine { transparent_hugepage: transparent_hugepage.into(), memory: memory.into() },
+            &mut report,
+        );
         report
     }
 

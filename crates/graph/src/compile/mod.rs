@@ -33,7 +33,7 @@ pub fn infer_operator(node: &Node) -> Result<Vec<Desc>> {
         inputs.pop();
     }
     Ok(match infer(&operation, &inputs, &DeclaredOutputs { outputs: &node.output_descs })? {
-        Inference::Known(layouts) => layouts.iter().map(Desc::of).collect(),
+        Inference::Known(layouts) => layouts.iter().map(Desc::from_layout).collect(),
         Inference::Partly(descs) => descs,
     })
 }

@@ -274,11 +274,11 @@ impl Preparation<'_> {
         };
         for (at, layout) in layouts.iter().enumerate() {
             let what = || format!("output {at} of the node {} ({kind})", node.name);
-            check(&Desc::of(layout), what)?;
+            check(&Desc::from_layout(layout), what)?;
         }
         let tensors: Vec<Option<KnownTensor>> =
             infos.iter().map(|info| info.as_ref().and_then(ValueInfo::known_tensor)).collect();
-        let descs: Vec<Desc> = layouts.iter().map(Desc::of).collect();
+        let descs: Vec<Desc> = layouts.iter().map(Desc::from_layout).collect();
         let marks = operation.row.marks;
         let is_constant = self.options.folds
             && !marks.random

@@ -112,7 +112,7 @@ fn sampled(operation: &Operation, inputs: &[Option<ValueInfo>]) -> Option<Vec<De
             inputs.iter().map(|info| info.as_ref().and_then(with)).collect();
         let Ok(layouts) = operation.infer(&tensors) else { continue };
         answers += 1;
-        let descs: Vec<Desc> = layouts.iter().map(Desc::of).collect();
+        let descs: Vec<Desc> = layouts.iter().map(Desc::from_layout).collect();
         found = Some(match found {
             None => descs,
             Some(before) => merge_descs(before, descs)?,
@@ -151,7 +151,9 @@ mod tests {
         let node = Node { name: "n".into(), kind: kind.into(), attrs, ..Node::default() };
         let operation = Operation::of(&node).unwrap();
         match infer(&operation, inputs, &DeclaredOutputs { outputs: &[] }).unwrap() {
-            Inference::Known(layouts) => layouts.iter().map(|one| Desc::of(one).dims).collect(),
+            Inference::Known(layouts) => {
+                layouts.iter().map(|one| Desc::from_layout(one).dims).collect()
+            }
             Inference::Partly(descs) => descs.into_iter().map(|desc| desc.dims).collect(),
         }
     }

@@ -27,8 +27,8 @@ pub struct CompileOptions {
     pub fuses: bool,
     /// Whether feature memory may change from run to run.
     pub is_refreshable: bool,
-    /// Whether fixed feature memory is apart from the rest.
-    pub keeps_fixed_apart: bool,
+    /// Whether fixed feature memory is separate from the rest.
+    pub has_separate_fixed: bool,
     /// Pairs of an input and an output that are one memory.
     pub reuse: Vec<(usize, usize)>,
     /// What the program registered.
@@ -42,7 +42,7 @@ impl Default for CompileOptions {
             folds: true,
             fuses: true,
             is_refreshable: false,
-            keeps_fixed_apart: false,
+            has_separate_fixed: false,
             reuse: Vec::new(),
             custom: Arc::default(),
         }
@@ -65,8 +65,8 @@ pub struct Executable {
     pub kind: Kind,
     /// Whether feature memory may change from run to run.
     pub is_refreshable: bool,
-    /// Whether fixed feature memory is apart from the rest.
-    pub keeps_fixed_apart: bool,
+    /// Whether fixed feature memory is separate from the rest.
+    pub has_separate_fixed: bool,
     /// Pairs of an input and an output that are one memory.
     pub reuse: Vec<(usize, usize)>,
     /// What was compiled, and how.
@@ -108,7 +108,7 @@ impl Executable {
             folds,
             fuses,
             is_refreshable,
-            keeps_fixed_apart,
+            has_separate_fixed,
             reuse,
             custom,
         } = options;
@@ -153,7 +153,7 @@ impl Executable {
             makers,
             kind,
             is_refreshable,
-            keeps_fixed_apart,
+            has_separate_fixed,
             reuse,
             source: (graph, options),
         })
@@ -183,7 +183,7 @@ impl Executable {
         let dims = tensor.dims.as_ref().filter(|_| !is_static).unwrap_or(&desc.dims);
         let is_single = |dims: &[i64]| dims.is_empty() || dims == [1];
         let dims = if is_single(dims) && is_single(&desc.dims) { &desc.dims } else { dims };
-        if !desc.admits(dims) {
+        if !desc.accepts(dims) {
             return wrong(format!(
                 "input {at} ({name}) has the sizes {dims:?}: expected {:?}",
                 desc.dims
@@ -281,17 +281,17 @@ impl Executable {
     }
 
     /// Const memory as reported to the user.
-    pub fn const_size(&self) -> u64 {
+    pub fn reported_const_bytes(&self) -> u64 {
         self.const_bytes().max(MIN_REPORTED_BYTES)
     }
 
     /// Refreshable feature memory as reported to the user.
-    pub fn refreshable_size(&self) -> u64 {
+    pub fn reported_refreshable_bytes(&self) -> u64 {
         self.refreshable_bytes().max(MIN_REPORTED_BYTES)
     }
 
     /// All feature memory as reported to the user.
-    pub fn feature_size(&self) -> u64 {
+    pub fn reported_feature_bytes(&self) -> u64 {
         self.feature_bytes().max(MIN_REPORTED_BYTES)
     }
 }

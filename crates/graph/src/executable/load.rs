@@ -17,17 +17,26 @@ use cairn_runtime::task::{Location, Span, Spans, Task};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Memory that the caller brings, by its first byte. It stays the caller's, and is there until the unload.
+/// Memory that the caller provides, by its first byte. It belongs to the caller, and stays valid until the unload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bases {
     /// For constants.
     pub constants: Option<usize>,
     /// For all feature memory.
     pub feature: Option<usize>,
-    /// For the fixed part; `Some(None)`: it is not to be taken apart.
-    pub fixed: Option<Option<usize>>,
+    /// For the fixed part.
+    pub fixed: Option<FixedBase>,
     /// For the rest.
     pub refreshable: Option<usize>,
+}
+
+/// What the caller decided about fixed feature memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FixedBase {
+    /// It is at this address.
+    Address(usize),
+    /// It is not allocated separately, but as a part of the feature memory.
+    InFeature,
 }
 
 /// How an executable is loaded.
@@ -37,76 +46,85 @@ pub struct LoadOptions<'a> {
     pub id: u32,
     /// Memory that is not taken from the target's allocator.
     pub bases: Bases,
-    /// Memory of the program that is known to be in use: no block of an allocator may lie over it.
+    /// Memory of the program that is known to be in use: no block of an allocator may overlap it.
     pub in_use: &'a [CallersRange],
 }
 
-/// An executable that is loaded: const memory, and of a static graph fixed and feature memory.
+/// A loaded executable with its const memory and, if it is static, fixed and feature memory.
 ///
 /// **Threads.** Any number may run it at a time; runs that share memory are ordered between streams. No lock is held
-/// while an allocator is called. **Its end.** [`Loaded::unload`] or the drop give its memory back, on that thread and
-/// without waiting: tasks that are queued keep the plan alive, and the memory is given back in the order of the
+/// while an allocator is called. **Its end.** [`LoadedExecutable::unload`] or the drop give its memory back, on that
+/// thread and without waiting: queued tasks keep the plan alive, and the memory is given back in the order of the
 /// stream that ran it last.
-pub struct Loaded {
-    /// What was executable.
+pub struct LoadedExecutable {
+    /// The executable this was loaded from.
     pub executable: Arc<Executable>,
     /// The number that allocators see.
     pub id: u32,
-    /// Tells this load from every other of the process: what the record knows it and its memory by.
+    /// Process-wide unique id of this load, used in the record.
     pub serial: u64,
-    /// The device that its memory is on.
+    /// The device of its memory.
     pub device: u32,
-    /// What its runs do, as they are reported.
+    /// What its runs do, as reported.
     pub(crate) plans: Plans,
     /// The event after the load.
     ready: Event,
     loaded_on: u32,
-    /// The task that brings the constants, and its stream: for runs that call the program, which may read constants by
-    /// itself, in no order with the stream.
+    /// The task that uploads the constants, and its stream: for runs that call the program, which may read constants
+    /// by itself, unordered with the stream.
     pub(crate) constants_task: Option<(Arc<Stream>, u64)>,
-    runs: Mutex<Runs>,
+    state: Mutex<LoadState>,
 }
 
 /// What the runs of a loaded graph do.
 pub(crate) enum Plans {
-    /// Steps.
+    /// One task that runs all steps.
     Static {
-        /// Those that need constants alone.
+        /// The steps that need constants alone.
         init: Arc<LoadedPass>,
-        /// Those of every run.
+        /// The steps of every run.
         steps: Arc<LoadedPass>,
     },
     /// A task for each node.
     Dynamic(PlanReport),
 }
 
-/// Memory of a loaded graph, and the order of its runs.
+/// The memory of a loaded graph, and the order of its runs.
 #[derive(Default)]
-pub(crate) struct Runs {
+pub(crate) struct LoadState {
     constants: RegionMemory,
     fixed: RegionMemory,
     feature: RegionMemory,
-    /// Where fixed memory was computed.
+    /// The address at which fixed memory was computed; 0 if it was not.
     initialised_at: usize,
-    /// Whose feature memory the last run had, and where.
-    pub last_feature: Option<(usize, usize)>,
+    /// The feature memory of the last run.
+    pub last_feature: Option<LastFeature>,
     last: Option<Arc<Stream>>,
-    /// Other streams with runs that shared nothing but what only is read: constants.
+    /// Other streams with runs that shared only read-only memory: constants.
     readers: Vec<Arc<Stream>>,
-    /// Runs that are being submitted: while there are any, the memory stays.
+    /// Runs that are being submitted: while there are any, no memory is given back.
     active: usize,
-    /// Memory that was replaced while there were any.
+    /// Memory that was replaced meanwhile.
     replaced: Vec<RegionMemory>,
     is_unloaded: bool,
 }
 
-/// A piece of memory.
+/// Feature memory that a run took for itself.
+#[derive(Clone, Copy)]
+pub(crate) struct LastFeature {
+    /// The address of the allocator that made it, which only tells it from others.
+    pub allocator: usize,
+    /// Its first byte.
+    pub address: usize,
+}
+
+/// The memory of one region.
 #[derive(Default)]
 enum RegionMemory {
     /// None yet.
     #[default]
     None,
-    /// The application's: address and bytes.
+    /// The caller's: address and bytes.
     Callers(usize, u64),
     /// Taken from an allocator.
     Block(Block),
@@ -121,19 +139,19 @@ impl RegionMemory {
         }
     }
 
-    /// What was taken goes back in the order of this stream.
-    fn moves_to(&mut self, stream: &Arc<Stream>) {
+    /// A block will be freed in the order of this stream.
+    fn set_free_stream(&mut self, stream: &Arc<Stream>) {
         if let RegionMemory::Block(block) = self {
-            block.moves_to(stream);
+            block.set_free_stream(stream);
         }
     }
 }
 
-/// Where the memory is that every run has besides inputs and outputs.
+/// Addresses of the memory regions that every run uses besides inputs and outputs.
 pub(crate) struct Regions {
     /// Const memory.
     pub constants: usize,
-    /// Fixed memory; `None` if it lies after the refreshable part.
+    /// Fixed memory; `None` if it follows the refreshable part.
     pub fixed: Option<usize>,
     /// Feature memory; `None` if each run takes its own.
     pub feature: Option<usize>,
@@ -145,16 +163,16 @@ impl Executable {
         self: &Arc<Executable>,
         target: &Target<'_>,
         options: &LoadOptions<'_>,
-    ) -> Result<Loaded> {
+    ) -> Result<LoadedExecutable> {
         let stream = &target.stream;
         let mut callers = CallersMemory::default();
         callers.extend(options.in_use.iter().copied());
-        let mut runs = Runs { last: Some(stream.clone()), ..Runs::default() };
-        runs.set_bases(self, &options.bases);
-        callers.extend(runs.callers_ranges());
+        let mut state = LoadState { last: Some(stream.clone()), ..LoadState::default() };
+        state.set_bases(self, &options.bases);
+        callers.extend(state.callers_ranges());
         let serial = report::next_id();
         let source = MemorySource { target, graph: options.id, loaded: serial, callers };
-        runs.take(self, &source, &options.bases)?;
+        state.take(self, &source, &options.bases)?;
         let plans = match &self.kind {
             Kind::Static { init, steps, .. } => Plans::Static {
                 init: LoadedPass::new(init, serial),
@@ -162,7 +180,7 @@ impl Executable {
             },
             Kind::Dynamic { .. } => Plans::Dynamic(PlanReport::new(serial)),
         };
-        let mut loaded = Loaded {
+        let mut loaded = LoadedExecutable {
             executable: self.clone(),
             id: options.id,
             serial,
@@ -171,7 +189,7 @@ impl Executable {
             ready: Event::internal(),
             loaded_on: stream.index,
             constants_task: None,
-            runs: Mutex::new(Rank::Runs, runs),
+            state: Mutex::new(Rank::Runs, state),
         };
         loaded.emit(stream.spine());
         let filled = loaded.fill(stream)?;
@@ -182,7 +200,7 @@ impl Executable {
         Ok(loaded)
     }
 
-    /// The task that brings the constants to their memory.
+    /// The task that uploads the constants.
     fn constants(&self, address: usize, device: u32) -> Task {
         let (name, what) = ("graph constants", "constants");
         let bytes = self.const_bytes() as usize;
@@ -205,8 +223,8 @@ impl Executable {
     }
 }
 
-impl Loaded {
-    /// Emits what its runs do.
+impl LoadedExecutable {
+    /// Emits the plans of its runs.
     fn emit(&self, spine: &Spine) {
         match &self.plans {
             Plans::Static { init, steps } => {
@@ -219,53 +237,60 @@ impl Loaded {
         }
     }
 
-    /// Brings the constants there, and computes what depends on them alone. Gives the number of the task that brings them.
+    /// Uploads the constants, and computes what depends on them alone. Returns the number of the task that uploads
+    /// them.
     fn fill(&self, stream: &Arc<Stream>) -> Result<Option<u64>> {
         let executable = &self.executable;
-        let mut runs = self.runs.lock();
-        let Some(address) = runs.constants.address() else { return Ok(None) };
+        let mut state = self.state.lock();
+        let Some(address) = state.constants.address() else { return Ok(None) };
         let mut filled = None;
         if executable.const_bytes() > 0 {
             filled = Some(stream.submit(executable.constants(address, self.device))?);
         }
-        let fixed = runs.regions(executable).fixed;
+        let fixed = state.regions(executable).fixed;
         if let (Some(fixed), Plans::Static { init, .. }) = (fixed, &self.plans) {
-            runs.initialise(init, stream, fixed)?;
+            state.initialise(init, stream, fixed)?;
         }
         Ok(filled)
     }
 
-    /// The memory and the order of runs; held while a run is submitted, and not while memory is taken.
-    pub(crate) fn runs(&self) -> MutexGuard<'_, Runs> {
-        self.runs.lock()
+    /// Locks the state: held while a run is submitted, but not while memory is taken.
+    pub(crate) fn state(&self) -> MutexGuard<'_, LoadState> {
+        self.state.lock()
     }
 
     /// Keeps the memory while a run is submitted.
     pub(crate) fn begin_run(&self) -> Result<ActiveRun<'_>> {
-        let mut runs = self.runs.lock();
-        if runs.is_unloaded {
+        let mut state = self.state.lock();
+        if state.is_unloaded {
             return Err(Failure::failed(format!("{} was unloaded", self.executable.label)));
         }
-        runs.active += 1;
+        state.active += 1;
         Ok(ActiveRun(self))
     }
 
-    /// Lets what follows on a stream come after what the graph needs: its load, and its last run if both
-    /// use the same memory.
-    pub(crate) fn order(&self, runs: &mut Runs, stream: &Arc<Stream>, shares: bool) -> Result<()> {
+    /// Makes later work on `stream` wait for what the graph needs: its load, and its last run if both use the
+    /// same memory.
+    pub(crate) fn order(
+        &self,
+        state: &mut LoadState,
+        stream: &Arc<Stream>,
+        shares: bool,
+    ) -> Result<()> {
         if shares {
-            if let Some(last) = runs.last.replace(stream.clone()) {
+            if let Some(last) = state.last.replace(stream.clone()) {
                 order_after(&last, stream)?;
             }
         } else if stream.index != self.loaded_on {
             self.ready.wait_as("graph order", stream, Duration::ZERO)?;
-            runs.readers.retain(|reader| reader.index != stream.index && !reader.is_idle());
-            runs.readers.push(stream.clone());
+            state.readers.retain(|reader| reader.index != stream.index && !reader.is_idle());
+            state.readers.push(stream.clone());
         }
         Ok(())
     }
 
-    /// Takes over bases that were set after the load. Memory that was taken before goes back as by [`Loaded::unload`].
+    /// Uses bases that were set after the load. Memory that was taken before is given back as by
+    /// [`LoadedExecutable::unload`].
     pub fn rebase(&self, bases: &Bases) {
         let executable = &self.executable;
         let theirs = match (bases.feature, bases.refreshable) {
@@ -273,57 +298,57 @@ impl Loaded {
             (None, Some(address)) => RegionMemory::Callers(address, executable.refreshable_bytes()),
             (None, None) => return,
         };
-        let mut runs = self.runs.lock();
-        let before = std::mem::replace(&mut runs.feature, theirs);
-        runs.replaced.push(before);
-        self.give_back(runs);
+        let mut state = self.state.lock();
+        let before = std::mem::replace(&mut state.feature, theirs);
+        state.replaced.push(before);
+        self.give_back(state);
     }
 
     /// Gives all memory back, on this thread; while a run is being submitted, the thread that does so gives it back
-    /// when it is done. What is queued goes on; further runs fail.
+    /// when it is done. Queued work goes on; further runs fail.
     pub fn unload(&self) {
-        let mut runs = self.runs.lock();
-        if !runs.is_unloaded {
-            runs.is_unloaded = true;
-            self.give_back(runs);
+        let mut state = self.state.lock();
+        if !state.is_unloaded {
+            state.is_unloaded = true;
+            self.give_back(state);
         }
     }
 
     /// Gives back what no run needs any more; nothing while a run is being submitted.
-    fn give_back(&self, mut runs: MutexGuard<'_, Runs>) {
-        if runs.active > 0 {
+    fn give_back(&self, mut state: MutexGuard<'_, LoadState>) {
+        if state.active > 0 {
             return;
         }
-        let mut memories = std::mem::take(&mut runs.replaced);
-        if let Some(last) = &runs.last {
-            memories.iter_mut().for_each(|memory| memory.moves_to(last));
+        let mut memories = std::mem::take(&mut state.replaced);
+        if let Some(last) = &state.last {
+            memories.iter_mut().for_each(|memory| memory.set_free_stream(last));
         }
-        if runs.is_unloaded {
-            memories.extend(runs.release(self.serial));
+        if state.is_unloaded {
+            memories.extend(state.release(self.serial));
         }
-        drop(runs);
+        drop(state);
         drop(memories);
     }
 }
 
 /// A run while it is submitted.
-pub(crate) struct ActiveRun<'a>(&'a Loaded);
+pub(crate) struct ActiveRun<'a>(&'a LoadedExecutable);
 
 impl Drop for ActiveRun<'_> {
     fn drop(&mut self) {
-        let mut runs = self.0.runs.lock();
-        runs.active -= 1;
-        self.0.give_back(runs);
+        let mut state = self.0.state.lock();
+        state.active -= 1;
+        self.0.give_back(state);
     }
 }
 
-impl Drop for Loaded {
+impl Drop for LoadedExecutable {
     fn drop(&mut self) {
         self.unload();
     }
 }
 
-impl Runs {
+impl LoadState {
     /// All memory, to be given back by whoever drops it without the lock, in the order of the last run's stream, which
     /// comes after every run. Emits, once, that the graph loaded under this number ends.
     fn release(&mut self, loaded: u64) -> [RegionMemory; 3] {
@@ -335,12 +360,13 @@ impl Runs {
         if let Some(mut last) = self.last.take() {
             last.spine().emit(record::Kind::Unload, || record::Event::Unload { loaded });
             for reader in self.readers.drain(..).filter(|reader| !reader.is_idle()) {
-                // A stream that takes no wait any more is done: then the memory goes back in the reader's order.
+                // If the last stream can no longer be made to wait, it has finished; free in the reader's order
+                // instead.
                 if order_after(&reader, &last).is_err() {
                     last = reader;
                 }
             }
-            memories.iter_mut().for_each(|memory| memory.moves_to(&last));
+            memories.iter_mut().for_each(|memory| memory.set_free_stream(&last));
         }
         memories
     }
@@ -354,7 +380,7 @@ impl Runs {
         ]
     }
 
-    /// Fails if memory that a user's allocator gave for the graph lies over memory of the caller of a run.
+    /// Fails if memory that a user's allocator gave for the graph overlaps memory of the caller of a run.
     pub fn expect_disjoint(&self, callers: &CallersMemory) -> Result<()> {
         for (purpose, memory) in self.memories() {
             if let RegionMemory::Block(block) = memory {
@@ -364,7 +390,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Memory that the application brought for the graph.
+    /// Memory that the caller provided for the graph.
     pub fn callers_ranges(&self) -> impl Iterator<Item = CallersRange> {
         self.memories().into_iter().filter_map(|(purpose, memory)| match memory {
             RegionMemory::Callers(address, bytes) => {
@@ -375,18 +401,18 @@ impl Runs {
         })
     }
 
-    /// Whether fixed memory is apart from the rest of a static graph's feature memory.
-    fn keeps_fixed_apart(executable: &Executable, bases: &Bases) -> bool {
+    /// Whether fixed memory is separate from the rest of a static graph's feature memory.
+    fn has_separate_fixed(executable: &Executable, bases: &Bases) -> bool {
         executable.fixed_bytes() > 0
             && bases.feature.is_none()
             && match bases.fixed {
-                Some(None) => false,
-                Some(Some(_)) => true,
-                None => executable.keeps_fixed_apart || bases.refreshable.is_some(),
+                Some(FixedBase::InFeature) => false,
+                Some(FixedBase::Address(_)) => true,
+                None => executable.has_separate_fixed || bases.refreshable.is_some(),
             }
     }
 
-    /// Uses the memory that the application brought.
+    /// Uses the memory that the caller provided.
     fn set_bases(&mut self, executable: &Executable, bases: &Bases) {
         let theirs = |address: Option<usize>, bytes| {
             address.map_or(RegionMemory::None, |address| RegionMemory::Callers(address, bytes))
@@ -395,8 +421,12 @@ impl Runs {
         if !executable.is_static() {
             return;
         }
-        if Runs::keeps_fixed_apart(executable, bases) {
-            self.fixed = theirs(bases.fixed.flatten(), executable.fixed_bytes());
+        if LoadState::has_separate_fixed(executable, bases) {
+            let address = match bases.fixed {
+                Some(FixedBase::Address(address)) => Some(address),
+                _ => None,
+            };
+            self.fixed = theirs(address, executable.fixed_bytes());
         }
         self.feature = match bases.feature {
             Some(_) => theirs(bases.feature, executable.feature_bytes()),
@@ -404,7 +434,7 @@ impl Runs {
         };
     }
 
-    /// Takes the memory that the application did not bring.
+    /// Takes the memory that the caller did not provide.
     fn take(
         &mut self,
         executable: &Executable,
@@ -413,22 +443,22 @@ impl Runs {
     ) -> Result<()> {
         let is_static = executable.is_static();
         let const_bytes =
-            if is_static { executable.const_size() } else { executable.const_bytes() };
+            if is_static { executable.reported_const_bytes() } else { executable.const_bytes() };
         if matches!(self.constants, RegionMemory::None) && const_bytes > 0 {
             self.constants = RegionMemory::Block(source.take(Purpose::Const, None, const_bytes)?);
         }
         if !is_static {
             return Ok(());
         }
-        let fixed_apart = Runs::keeps_fixed_apart(executable, bases);
-        if fixed_apart && matches!(self.fixed, RegionMemory::None) {
+        let separate_fixed = LoadState::has_separate_fixed(executable, bases);
+        if separate_fixed && matches!(self.fixed, RegionMemory::None) {
             let bytes = executable.fixed_bytes();
             self.fixed = RegionMemory::Block(source.take(Purpose::Fixed, None, bytes)?);
         }
         if matches!(self.feature, RegionMemory::None) && !executable.is_refreshable {
-            let bytes = match fixed_apart {
-                true => executable.refreshable_size(),
-                false => executable.feature_size(),
+            let bytes = match separate_fixed {
+                true => executable.reported_refreshable_bytes(),
+                false => executable.reported_feature_bytes(),
             };
             self.feature = RegionMemory::Block(source.take(Purpose::Feature, None, bytes)?);
         }
@@ -443,7 +473,7 @@ impl Runs {
         Regions { constants: self.constants.address().unwrap_or(0), fixed, feature }
     }
 
-    /// Computes what depends on constants alone, unless that was done at this address.
+    /// Computes what depends on constants alone, unless it was already computed at this address.
     pub fn initialise(
         &mut self,
         init: &Arc<LoadedPass>,
@@ -459,8 +489,8 @@ impl Runs {
         Ok(())
     }
 
-    /// What was computed from constants is not there any more.
-    pub fn forget_fixed(&mut self) {
+    /// What was computed from constants is no longer there.
+    pub fn invalidate_fixed(&mut self) {
         self.initialised_at = 0;
     }
 
@@ -470,7 +500,7 @@ impl Runs {
     }
 }
 
-/// Lets what comes on a stream wait for what was submitted on another.
+/// Makes later work on `stream` wait for what was submitted on `last`.
 pub(crate) fn order_after(last: &Arc<Stream>, stream: &Arc<Stream>) -> Result<()> {
     if last.index != stream.index {
         let event = Event::internal();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Executable::compile(graph, label, options)     plan and constants; no memory of a device
-//!     .load(target, options) -> Loaded           const memory, and a static graph's fixed and feature memory
+//!     .load(target, options) -> LoadedExecutable const memory, and a static graph's fixed and feature memory
 //!         .run(target, inputs, outputs)          everything is submitted when it returns
 //! ```
 //!
@@ -19,7 +19,7 @@ mod tensor;
 
 pub use crate::run::memory::{CallersRange, CallersUse};
 pub use compile::{CompileOptions, Executable, Kind};
-pub(crate) use load::order_after;
-pub use load::{Bases, LoadOptions, Loaded};
+pub use load::{Bases, FixedBase, LoadOptions, LoadedExecutable};
+pub(crate) use load::{LastFeature, order_after};
 pub(crate) use run::{check_output, check_outputs, shares_input};
 pub use tensor::{OutputMemory, RunInput, RunOutput, RunTensor};

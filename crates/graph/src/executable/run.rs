@@ -1,7 +1,7 @@
 //! One run of a loaded graph: its tensors checked, then submitted as a static or a dynamic one.
 
 use super::compile::{Executable, Kind};
-use super::load::{Loaded, Plans};
+use super::load::{LoadedExecutable, Plans};
 use super::tensor::{OutputMemory, RunInput, RunOutput};
 use crate::failure::{Failure, Result};
 use crate::run::dynamic;
@@ -13,7 +13,7 @@ use cairn_runtime::record;
 use cairn_tensor::Layout;
 use std::fmt::Arguments;
 
-impl Loaded {
+impl LoadedExecutable {
     /// Runs: everything is submitted to the target's stream when it returns. `inputs` are those of the graph and
     /// after them its variables, all made by [`Executable::input`]. `outputs` has memory of the caller by output, or
     /// is empty; what has none is taken from the target's allocator, as is all else that the run needs.
@@ -34,9 +34,9 @@ impl Loaded {
         let _active = self.begin_run()?;
         let mut callers = CallersMemory::of_run(inputs, &requested);
         {
-            let runs = self.runs();
-            runs.expect_disjoint(&callers)?;
-            callers.extend(runs.callers_ranges());
+            let state = self.state();
+            state.expect_disjoint(&callers)?;
+            callers.extend(state.callers_ranges());
         }
         let source = MemorySource { target, graph: self.id, loaded: self.serial, callers };
         match (&executable.kind, &self.plans) {
@@ -46,10 +46,10 @@ impl Loaded {
             }
             (Kind::Dynamic { flow, plans }, Plans::Dynamic(report)) => {
                 let constants = {
-                    let mut runs = self.runs();
+                    let mut state = self.state();
                     // Runs of a flow share no memory that they write.
-                    self.order(&mut runs, &target.stream, false)?;
-                    runs.regions(executable).constants
+                    self.order(&mut state, &target.stream, false)?;
+                    state.regions(executable).constants
                 };
                 let (label, spine) = (&executable.label, target.stream.spine());
                 if spine.has_listener(record::Kind::Run) {

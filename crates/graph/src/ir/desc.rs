@@ -17,15 +17,15 @@ pub struct Desc {
     pub name: String,
     /// The type of the elements; [`DType::Undefined`] where it is not known.
     pub dtype: DType,
-    /// How the elements lie.
+    /// The memory format.
     pub format: Format,
-    /// How they lay in the framework.
+    /// The format in the source framework.
     pub origin_format: Format,
     /// Where the tensor is: 0 on the host, 1 on the device.
     pub placement: i32,
     /// Sizes, [`UNKNOWN`] ones among them; `[UNKNOWN_RANK]` when their number is not known.
     pub dims: Vec<i64>,
-    /// The sizes in the framework.
+    /// The sizes in the source framework.
     pub origin_dims: Vec<i64>,
     /// Attributes of the tensor itself.
     pub attrs: Attrs,
@@ -47,8 +47,8 @@ impl Default for Desc {
 }
 
 impl Desc {
-    /// Becomes like another; its name and its attributes stay.
-    pub fn adopt(&mut self, other: Desc) {
+    /// Takes type, formats, placement and sizes from another; keeps its own name and attributes.
+    pub fn copy_type_and_shape_from(&mut self, other: Desc) {
         let (name, attrs) = (std::mem::take(&mut self.name), std::mem::take(&mut self.attrs));
         *self = Desc { name, attrs, ..other };
     }
@@ -58,13 +58,13 @@ impl Desc {
         Desc { dtype, dims: dims.to_vec(), origin_dims: dims.to_vec(), ..Desc::default() }
     }
 
-    /// As a layout says.
-    pub fn of(layout: &Layout) -> Desc {
+    /// A tensor with a layout's type and sizes.
+    pub fn from_layout(layout: &Layout) -> Desc {
         let dims: Vec<i64> = layout.dims().iter().map(|dim| *dim as i64).collect();
         Desc::new(layout.dtype, &dims)
     }
 
-    /// A tensor of which nothing is known.
+    /// A tensor whose shape is unknown.
     pub fn unknown(dtype: DType) -> Desc {
         Desc::new(dtype, &[UNKNOWN_RANK])
     }
@@ -79,7 +79,8 @@ impl Desc {
         self.dims != [UNKNOWN_RANK]
     }
 
-    /// The elements one after the other; `None` while sizes are unknown, too many, or of no whole bytes.
+    /// The contiguous layout; `None` if a size is unknown, there are too many dimensions, the tensor is too large, or
+    /// elements are smaller than a byte.
     pub fn layout(&self) -> Option<Layout> {
         if self.dims.len() > MAX_DIMS || self.dtype.size_in_bytes().is_none() {
             return None;
@@ -92,8 +93,8 @@ impl Desc {
         (bytes <= isize::MAX as usize).then(|| Layout::contiguous(self.dtype, &dims))
     }
 
-    /// Whether a tensor with these sizes fits: the known ones are equal.
-    pub fn admits(&self, dims: &[i64]) -> bool {
+    /// Whether a tensor with these sizes fits: every known size is equal.
+    pub fn accepts(&self, dims: &[i64]) -> bool {
         !self.has_rank()
             || (self.dims.len() == dims.len()
                 && self.dims.iter().zip(dims).all(|(mine, its)| *mine < 0 || mine == its))
@@ -116,8 +117,8 @@ mod tests {
     #[test]
     fn known_sizes_have_to_fit() {
         let desc = Desc::new(DType::Float, &[-1, 8]);
-        assert!(desc.admits(&[3, 8]) && !desc.admits(&[3, 9]) && !desc.admits(&[8]));
-        assert!(Desc::unknown(DType::Float).admits(&[1, 2, 3]));
+        assert!(desc.accepts(&[3, 8]) && !desc.accepts(&[3, 9]) && !desc.accepts(&[8]));
+        assert!(Desc::unknown(DType::Float).accepts(&[1, 2, 3]));
         assert!(desc.layout().is_none());
         assert_eq!(Desc::new(DType::Float, &[2, 3]).layout().unwrap().bytes(), 24);
         assert!(Desc::new(DType::Float, &[i64::MAX, 8]).layout().is_none());

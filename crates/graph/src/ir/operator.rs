@@ -176,7 +176,7 @@ impl Operator {
         let (Some(port), Some(desc)) = (parts.inputs.get_mut(input), desc) else {
             return Err(LinkError::NoPort);
         };
-        port.desc.adopt(desc);
+        port.desc.copy_type_and_shape_from(desc);
         let before = port.source.replace((from.clone(), output));
         drop(parts);
         drop(before);

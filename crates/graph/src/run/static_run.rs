@@ -4,7 +4,9 @@ use super::graph_kernel::copy_task;
 use super::memory::MemorySource;
 use super::pass::{LoadedPass, Ranges};
 use crate::compile::program::Program;
-use crate::executable::{Loaded, OutputMemory, RunInput, RunOutput, check_outputs, shares_input};
+use crate::executable::{
+    LastFeature, LoadedExecutable, OutputMemory, RunInput, RunOutput, check_outputs, shares_input,
+};
 use crate::failure::Result;
 use cairn_exec::upload;
 use cairn_runtime::memory::allocator::Block;
@@ -16,7 +18,7 @@ use std::sync::Arc;
 /// A run of a static graph, on tensors that were checked.
 pub struct StaticRun<'a> {
     /// The graph and its memory.
-    pub loaded: &'a Loaded,
+    pub loaded: &'a LoadedExecutable,
     /// What it does.
     pub program: &'a Arc<Program>,
     /// The steps that need constants alone.
@@ -108,38 +110,39 @@ impl StaticRun<'_> {
     fn take_feature(&self) -> Result<Option<Block>> {
         let executable = &self.loaded.executable;
         let (regions, last) = {
-            let runs = self.loaded.runs();
-            (runs.regions(executable), runs.last_feature)
+            let state = self.loaded.state();
+            (state.regions(executable), state.last_feature)
         };
         if regions.feature.is_some() {
             return Ok(None);
         }
         let size = match regions.fixed {
-            Some(_) => executable.refreshable_size(),
-            None if executable.fixed_bytes() > 0 => executable.feature_size(),
-            None => executable.refreshable_size(),
+            Some(_) => executable.reported_refreshable_bytes(),
+            None if executable.fixed_bytes() > 0 => executable.reported_feature_bytes(),
+            None => executable.reported_refreshable_bytes(),
         };
-        let maker = Arc::as_ptr(self.source.target.allocator()).cast::<u8>() as usize;
-        let near = last.filter(|(before, _)| *before == maker).map(|(_, address)| address);
+        let allocator = Arc::as_ptr(self.source.target.allocator()).cast::<u8>() as usize;
+        let near = last.filter(|last| last.allocator == allocator).map(|last| last.address);
         let block = self.source.take_near(Purpose::Feature, None, size, near)?;
-        self.loaded.runs().last_feature = Some((maker, block.address()));
+        self.loaded.state().last_feature =
+            Some(LastFeature { allocator, address: block.address() });
         Ok(Some(block))
     }
 
     fn submit(&self, ranges: &mut Ranges, scratch: &Scratch) -> Result<()> {
         let (executable, stream) = (&self.loaded.executable, &self.source.target.stream);
         let location = Location::Device(stream.spec.device);
-        let mut runs = self.loaded.runs();
-        let shares = runs.shares();
-        self.loaded.order(&mut runs, stream, shares)?;
-        let regions = runs.regions(executable);
+        let mut state = self.loaded.state();
+        let shares = state.shares();
+        self.loaded.order(&mut state, stream, shares)?;
+        let regions = state.regions(executable);
         let feature = scratch.feature.as_ref().map(Block::address);
         ranges.constants = regions.constants;
         ranges.feature = regions.feature.or(feature).unwrap_or(0);
         let inside = ranges.feature + executable.refreshable_bytes() as usize;
         ranges.fixed = regions.fixed.unwrap_or(inside);
         if regions.fixed.is_none() {
-            runs.forget_fixed();
+            state.invalidate_fixed();
         }
         for (at, block, bytes) in &scratch.uploads {
             let (label, name) = (&executable.label, executable.input_name(*at));
@@ -147,7 +150,7 @@ impl StaticRun<'_> {
             let (address, device) = (block.address(), stream.spec.device);
             stream.submit(upload("graph input", bytes, address, device, prefix))?;
         }
-        runs.initialise(self.init, stream, ranges.fixed)?;
+        state.initialise(self.init, stream, ranges.fixed)?;
         self.steps.submit(stream, ranges)?;
         for (at, block, to) in &scratch.apart {
             let bytes = self.program.outputs[*at].bytes();

@@ -4,7 +4,7 @@ use super::loaded::{LoadRequest, LoadedGraph};
 use super::options::Options;
 use crate::compile::variable::first_of;
 use crate::custom::CustomOperators;
-use crate::executable::{Bases, CompileOptions, Executable};
+use crate::executable::{Bases, CompileOptions, Executable, FixedBase};
 use crate::failure::{Failure, Result, Status};
 use crate::ir::{Desc, Graph};
 use cairn_runtime::Runtime;
@@ -309,7 +309,7 @@ impl Entry {
                 if bases.constants.is_some() {
                     return self.fail(Status::Repeat, "has const memory that was set before");
                 }
-                self.enough(memory, size, compiled.const_size(), "const")?;
+                self.enough(memory, size, compiled.reported_const_bytes(), "const")?;
                 set.constants = Some(memory);
             }
             Base::Feature => {
@@ -324,7 +324,7 @@ impl Entry {
                     );
                 }
                 self.moves(compiled, is_loaded, bases.feature.is_some())?;
-                self.enough(memory, size, compiled.feature_size(), "feature")?;
+                self.enough(memory, size, compiled.reported_feature_bytes(), "feature")?;
                 set.feature = Some(memory);
             }
             Base::Refreshable => {
@@ -333,7 +333,12 @@ impl Entry {
                         .fail(Status::Unsupported, "has feature memory that was set before");
                 }
                 self.moves(compiled, is_loaded, bases.refreshable.is_some())?;
-                self.enough(memory, size, compiled.refreshable_size(), "refreshable feature")?;
+                self.enough(
+                    memory,
+                    size,
+                    compiled.reported_refreshable_bytes(),
+                    "refreshable feature",
+                )?;
                 set.refreshable = Some(memory);
             }
             Base::Fixed => return self.fixed(type_of, memory, size, (compiled, bases, is_loaded)),
@@ -375,11 +380,11 @@ impl Entry {
                 .fail(Status::Unsupported, "is loaded: fixed feature memory is set before that");
         }
         if memory == 0 {
-            set.fixed = Some(None);
+            set.fixed = Some(FixedBase::InFeature);
             return Ok(set);
         }
         self.enough(memory, size, compiled.fixed_bytes(), "fixed feature")?;
-        set.fixed = Some(Some(memory));
+        set.fixed = Some(FixedBase::Address(memory));
         Ok(set)
     }
 

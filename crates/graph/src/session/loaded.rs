@@ -3,7 +3,7 @@
 use super::entry::Entry;
 use super::options::Options;
 use super::variables::{Variable, Variables};
-use crate::executable::{Bases, CallersRange, Executable, LoadOptions, Loaded};
+use crate::executable::{Bases, CallersRange, Executable, LoadOptions, LoadedExecutable};
 use crate::failure::{Failure, Result};
 use cairn_exec::Target;
 use cairn_runtime::lock::{Mutex, Rank};
@@ -25,7 +25,7 @@ pub struct LoadRequest<'a> {
 /// A graph that is loaded.
 pub struct LoadedGraph {
     /// What was compiled, with its memory.
-    pub loaded: Loaded,
+    pub loaded: LoadedExecutable,
     /// Inputs that may lie on the host.
     pub host_inputs: BTreeSet<usize>,
     /// The variables it names.

@@ -125,8 +125,8 @@ impl Options {
         self.text(REFRESHABLE) == Some("1")
     }
 
-    /// Whether fixed feature memory is apart from the rest.
-    pub fn keeps_fixed_apart(&self) -> bool {
+    /// Whether fixed feature memory is separate from the rest.
+    pub fn has_separate_fixed(&self) -> bool {
         self.is_refreshable() || matches!(self.text(STATIC_POLICY), Some("1" | "2" | "4"))
     }
 
@@ -149,7 +149,7 @@ impl Options {
             folds: self.folds(),
             fuses: self.fuses(),
             is_refreshable: self.is_refreshable(),
-            keeps_fixed_apart: self.keeps_fixed_apart(),
+            has_separate_fixed: self.has_separate_fixed(),
             reuse: self.reuse(inputs, outputs)?,
             ..CompileOptions::default()
         })

@@ -1,4 +1,4 @@
-//! Runs of a session's graphs: what each way to ask for one allows, over [`Loaded::run`](crate::executable::Loaded::run).
+//! Runs of a session's graphs: what each way to ask for one allows, over [`LoadedExecutable::run`](crate::executable::LoadedExecutable::run).
 
 use super::engine::Session;
 use super::entry::{Entry, Mode};

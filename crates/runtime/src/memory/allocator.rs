@@ -130,8 +130,8 @@ impl Block {
         self.raw.as_ref().map_or(0, |b| b.bytes)
     }
 
-    /// From now on it is used on another stream, and is given back there.
-    pub fn moves_to(&mut self, stream: &Arc<Stream>) {
+    /// From now on the block is used on another stream, and is freed in the order of that stream.
+    pub fn set_free_stream(&mut self, stream: &Arc<Stream>) {
         self.stream = Some(stream.clone());
     }
 

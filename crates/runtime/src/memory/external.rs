@@ -198,7 +198,7 @@ impl External {
             )));
         }
         if let Some(out) = self.outstanding.find(self.maker(), block) {
-            return Err(out_twice(&asked, block, &out));
+            return Err(already_allocated(&asked, block, &out));
         }
         let mut taken = false;
         let admitted = check_block_info(&asked, block, bytes, self.user.block_info(block))
@@ -414,9 +414,9 @@ fn failure(text: String) -> Error {
     Error::new(Code::GeFailure, text)
 }
 
-fn out_twice(asked: &Visit, block: usize, out: &OutstandingBlock) -> Error {
+fn already_allocated(asked: &Visit, block: usize, out: &OutstandingBlock) -> Error {
     failure(format!(
-        "{asked} gave the block {block:#x}, which is out already ({} bytes at {:#x}); it goes back once, when that use ends",
+        "{asked} gave the block {block:#x}, which is already allocated ({} bytes at {:#x}); it goes back once, when that use ends",
         out.bytes, out.address
     ))
 }

@@ -1,36 +1,36 @@
-//! What a candidate holds of the memory it manages, so that programs can be compared by it.
+//! How much memory an allocator has reserved, so that allocators can be compared by it.
 
 use super::candidate::Candidate;
 use super::peers::ort;
 use super::pool::CairnPool;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// An allocator on one stream that says how much it has reserved.
-pub trait Arena {
+/// An allocator on one stream that reports how much it has reserved.
+pub trait MeasuredAllocator {
     /// Takes the block with this number.
     fn take(&mut self, block: usize, bytes: u64);
 
     /// Gives it back.
     fn free(&mut self, block: usize);
 
-    /// Bytes that were reserved at the most.
+    /// The most bytes that were ever reserved.
     fn peak_reserved(&self) -> u64;
 
     /// Bytes that are reserved now.
     fn reserved(&self) -> u64;
 }
 
-/// Keeps what a [`Candidate`] wants back, and asks it what it has reserved, now and at the most.
+/// Keeps the blocks of a [`Candidate`], and asks it what it has reserved, now and at its peak.
 pub struct CountedAllocator<C: Candidate> {
-    /// Whose.
-    pub candidate: C,
+    /// The allocator.
+    pub allocator: C,
     blocks: HashMap<usize, (C::Block, u64)>,
     reserved: fn(&C) -> (u64, u64),
 }
 
 impl<C: Candidate> CountedAllocator<C> {
-    fn new(candidate: C, reserved: fn(&C) -> (u64, u64)) -> CountedAllocator<C> {
-        CountedAllocator { candidate, blocks: HashMap::new(), reserved }
+    fn new(allocator: C, reserved: fn(&C) -> (u64, u64)) -> CountedAllocator<C> {
+        CountedAllocator { allocator, blocks: HashMap::new(), reserved }
     }
 }
 
@@ -56,30 +56,30 @@ impl CountedAllocator<ort::Arena> {
     }
 }
 
-impl<C: Candidate> Arena for CountedAllocator<C> {
+impl<C: Candidate> MeasuredAllocator for CountedAllocator<C> {
     fn take(&mut self, block: usize, bytes: u64) {
-        let taken = self.candidate.allocate(bytes as usize, 0);
+        let taken = self.allocator.allocate(bytes as usize, 0);
         self.blocks.insert(block, (taken, bytes));
     }
 
     fn free(&mut self, block: usize) {
         let (taken, bytes) = self.blocks.remove(&block).expect("a trace frees what it took");
-        self.candidate.free(taken, bytes as usize, 0);
+        self.allocator.free(taken, bytes as usize, 0);
     }
 
     fn peak_reserved(&self) -> u64 {
-        (self.reserved)(&self.candidate).1
+        (self.reserved)(&self.allocator).1
     }
 
     fn reserved(&self) -> u64 {
-        (self.reserved)(&self.candidate).0
+        (self.reserved)(&self.allocator).0
     }
 }
 
-/// The unit of the arenas that are only numbers.
+/// The unit of the allocators that only do arithmetic on offsets.
 const UNIT: u64 = 512;
 
-/// offset-allocator in a range that is taken to grow: what it reserved is how far up it ever came.
+/// offset-allocator in a range that is assumed to grow: what it reserved is the highest offset it ever used.
 #[cfg(feature = "peers")]
 pub struct Offsets {
     inner: offset_allocator::Allocator,
@@ -97,7 +97,7 @@ impl Offsets {
 }
 
 #[cfg(feature = "peers")]
-impl Arena for Offsets {
+impl MeasuredAllocator for Offsets {
     fn take(&mut self, block: usize, bytes: u64) {
         let units = bytes.div_ceil(UNIT).max(1);
         let taken = self.inner.allocate(units as u32).expect("the range has room");
@@ -140,7 +140,7 @@ impl BestFit {
     }
 }
 
-impl Arena for BestFit {
+impl MeasuredAllocator for BestFit {
     fn take(&mut self, block: usize, bytes: u64) {
         let size = bytes.max(1).next_multiple_of(UNIT);
         let start = match self.by_size.range((size, 0)..).next().copied() {
@@ -197,19 +197,19 @@ mod tests {
 
     #[test]
     fn best_fit_takes_the_smallest_hole_and_merges() {
-        let mut arena = BestFit::default();
+        let mut best_fit = BestFit::default();
         for (block, units) in [4, 1, 2, 1, 8].into_iter().enumerate() {
-            arena.take(block, units * UNIT);
+            best_fit.take(block, units * UNIT);
         }
-        arena.free(0);
-        arena.free(2);
-        arena.take(5, 2 * UNIT);
-        assert_eq!(arena.blocks[&5], (5 * UNIT, 2 * UNIT));
-        arena.free(1);
-        arena.free(5);
-        assert_eq!(arena.by_start.iter().collect::<Vec<_>>(), [(&0, &(7 * UNIT))]);
-        arena.free(4);
-        arena.take(6, 9 * UNIT);
-        assert_eq!((arena.blocks[&6].0, arena.peak_reserved()), (8 * UNIT, 17 * UNIT));
+        best_fit.free(0);
+        best_fit.free(2);
+        best_fit.take(5, 2 * UNIT);
+        assert_eq!(best_fit.blocks[&5], (5 * UNIT, 2 * UNIT));
+        best_fit.free(1);
+        best_fit.free(5);
+        assert_eq!(best_fit.by_start.iter().collect::<Vec<_>>(), [(&0, &(7 * UNIT))]);
+        best_fit.free(4);
+        best_fit.take(6, 9 * UNIT);
+        assert_eq!((best_fit.blocks[&6].0, best_fit.peak_reserved()), (8 * UNIT, 17 * UNIT));
     }
 }
