@@ -1,6 +1,6 @@
 """The torch calls that Cairn's operators have to serve, each as a function of a device: see required.py.
 
-`forward` names calls without a gradient; `backward` those whose results are summed and sent back.
+`ALL` lists them; those from `gradients` on also run the backward pass of the sum of their results.
 """
 
 import torch
