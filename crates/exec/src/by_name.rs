@@ -4,7 +4,7 @@
 use crate::execution::Execution;
 use crate::host_input::HostInput;
 use crate::outcome::Outcome;
-use crate::refusal::{Door, refusal};
+use crate::refusal::{CallKind, refusal};
 use crate::target::Target;
 use cairn_ops::{Attr, Node, NodeArgs, Tensor};
 use cairn_runtime::error::{Error, Result};
@@ -42,7 +42,7 @@ pub enum Shapes {
 
 impl NamedCall<'_> {
     fn refused(&self, error: &cairn_ops::Error) -> Error {
-        refusal(Door::ByName, self.node.name, error)
+        refusal(CallKind::ByName, self.node.name, error)
     }
 
     /// The layouts that follow from the inputs.

@@ -16,5 +16,5 @@ pub use by_name::{NamedCall, NamedOutput, Shapes, check_buffer};
 pub use execution::{Execution, SizesCallback, Workers};
 pub use host_input::{HostInput, upload};
 pub use outcome::{DecidedSizes, Outcome};
-pub use refusal::{Door, refusal};
+pub use refusal::{CallKind, refusal};
 pub use target::Target;

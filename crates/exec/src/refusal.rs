@@ -1,23 +1,23 @@
-//! What a call that is refused says at the door.
+//! The code and text of a call that is refused.
 
 use cairn_ops as ops;
 use cairn_runtime::error::{Code, Error};
 
-/// Which codes a door gives for arguments that an operator does not take.
+/// How an operator was called, which decides the codes for arguments that it does not take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
-    /// 161001 for null, 161002 for what is invalid.
+pub enum CallKind {
+    /// By an `aclnn` function: 161001 for null, 161002 for an invalid value.
     Aclnn,
-    /// 100000 for both.
+    /// By the type of the operator, as in `aclopExecuteV2` or as a node of a graph: 100000 for both.
     ByName,
 }
 
 /// The refusal of an operator's call, with the operator's name.
-pub fn refusal(door: Door, name: &str, error: &ops::Error) -> Error {
-    let code = match (door, error) {
-        (Door::ByName, _) => Code::InvalidParam,
-        (Door::Aclnn, ops::Error::Null(_)) => Code::OperatorNull,
-        (Door::Aclnn, ops::Error::Invalid(_) | ops::Error::Values(_)) => Code::OperatorInvalid,
+pub fn refusal(kind: CallKind, name: &str, error: &ops::Error) -> Error {
+    let code = match (kind, error) {
+        (CallKind::ByName, _) => Code::InvalidParam,
+        (CallKind::Aclnn, ops::Error::Null(_)) => Code::OperatorNull,
+        (CallKind::Aclnn, ops::Error::Invalid(_) | ops::Error::Values(_)) => Code::OperatorInvalid,
     };
     Error::new(code, format!("{name}: {}", error.text()))
 }

@@ -6,7 +6,7 @@ use super::{exports, in_codes_of_aclnn, present};
 use crate::abi::{aclOpExecutor, aclrtStream};
 use crate::code::aclnnStatus;
 use crate::door::{self, EntryPoint, runtime, write};
-use cairn_exec::{Door, Execution, SizesCallback, refusal};
+use cairn_exec::{CallKind, Execution, SizesCallback, refusal};
 use cairn_ops::{Row, rows};
 use cairn_runtime::error::{Error, Result};
 use std::ffi::c_void;
@@ -69,7 +69,7 @@ impl Operator {
     fn plan(&'static self, arguments: CallArguments) -> Result<Executor> {
         let CallArguments { args, origins, outputs, deferred } = arguments;
         let plan = self.row()?.plan(self.parameters, args);
-        let plan = plan.map_err(|error| refusal(Door::Aclnn, self.name, &error))?;
+        let plan = plan.map_err(|error| refusal(CallKind::Aclnn, self.name, &error))?;
         let on_sizes: Option<SizesCallback> = (!outputs.is_empty()).then(|| -> SizesCallback {
             Box::new(move |argument, dims| {
                 for (_, tensor) in outputs.iter().filter(|(index, _)| *index == argument) {

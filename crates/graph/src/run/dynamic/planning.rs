@@ -6,7 +6,7 @@ use super::plans::{HOST_LIMIT, HostedValues, Plan, Step};
 use crate::compile::operation::{KnownTensor, Operation};
 use crate::compile::prepare::{ValueId, Work, WorkNode};
 use crate::failure::{Failure, Result};
-use cairn_exec::{Door, Execution, Outcome, refusal};
+use cairn_exec::{CallKind, Execution, Outcome, refusal};
 use cairn_ops::Error;
 use cairn_tensor::Layout;
 use smallvec::SmallVec;
@@ -90,7 +90,7 @@ impl Run<'_> {
             Failure::failed(format!("{}, node {name} ({kind}): {text}", self.label))
         };
         let refused = |error: Error| {
-            let code = refusal(Door::ByName, operation.row.name, &error).code;
+            let code = refusal(CallKind::ByName, operation.row.name, &error).code;
             Failure { code, ..failed(error.text()) }
         };
         let mut inputs = input_tensors(work, planning);
