@@ -58,7 +58,7 @@ def tensors(value):
     return []
 
 
-def compare(npu, cpu, rtol, noise=0, values=True):
+def compare(npu, cpu, rtol, atol=0, values=True):
     """Fails where a result differs by more than the tolerance."""
     if npu.dtype == torch.float32 and cpu.dtype == torch.float64:
         cpu = cpu.float()  # torch_npu makes doubles floats
@@ -66,7 +66,7 @@ def compare(npu, cpu, rtol, noise=0, values=True):
         cpu = cpu.to(torch.complex64)
     assert npu.dtype == cpu.dtype and npu.shape == cpu.shape, f"{npu.dtype}{list(npu.shape)}, {cpu.dtype}{list(cpu.shape)} on cpu"
     if values:
-        torch.testing.assert_close(npu.cpu().detach(), cpu.detach(), rtol=rtol, atol=max(rtol, noise), equal_nan=True)
+        torch.testing.assert_close(npu.cpu().detach(), cpu.detach(), rtol=rtol, atol=max(rtol, atol), equal_nan=True)
 
 
 def moved(value, device):

@@ -29,8 +29,8 @@ STEPS = 4
 RANDOM = ("Dropout", "RReLU", "FractionalMaxPool")
 # Modules with attention have dropout inside, whose numbers differ by device, unless it is off.
 DROPS = ("Transformer", "MultiheadAttention")
-# aclnnGelu computes the tanh form: see docs/operators.md.
-NOISE = {"nn.GELU": 1e-3}
+# Absolute tolerances above RTOL. aclnnGelu computes the tanh form: see docs/operators.md.
+ATOL = {"nn.GELU": 1e-3}
 RTOL = 1e-4
 # What torch_npu does in a way of its own: see op_db.py.
 THEIRS = {
@@ -97,7 +97,7 @@ def check_module(info, name, entry):
                 random = training and any(word in name for word in RANDOM) or "FractionalMaxPool" in name
                 for npu, cpu in zip(actual, expected):
                     rtol = RTOL if cpu.is_floating_point() or cpu.is_complex() else 0
-                    census.compare(npu, cpu, rtol, NOISE.get(name, 0), not random)
+                    census.compare(npu, cpu, rtol, ATOL.get(name, 0), not random)
                 entry["passed"] += 1
             except Exception as error:
                 census.note(entry, "training" if training else "evaluation", error, THEIRS.get(name, ()))

@@ -83,7 +83,7 @@ PRODUCTS = {"mm", "matmul", "bmm", "addmm", "nn.functional.linear"}
 
 # Of a single element, the CPU's gradient is what rounding leaves of 0, some hundred times larger; ours is 0.
 # aclnnGelu has the tanh form alone, which is that far from the exact one; its derivative twice as far.
-NOISE = {"nn.functional.layer_norm": 1e-4, "nn.functional.gelu": 1e-3}
+ATOL = {"nn.functional.layer_norm": 1e-4, "nn.functional.gelu": 1e-3}
 
 
 def entry_name(op):
@@ -136,9 +136,9 @@ def compare(op, sample, dtype, expected, actual):
     errors = []
     for at, (cpu, npu) in enumerate(zip(expected, actual)):
         values = not draws(op, sample) and PLACES.get(op.name) != at
-        noise = NOISE.get(op.name, 0) if cpu.is_floating_point() else 0
+        atol = ATOL.get(op.name, 0) if cpu.is_floating_point() else 0
         try:
-            census.compare(npu, cpu, tolerance(op.name, dtype, cpu), noise, values)
+            census.compare(npu, cpu, tolerance(op.name, dtype, cpu), atol, values)
         except AssertionError as error:
             errors.append(error)
     theirs = THEIRS.get(op.name, ())
