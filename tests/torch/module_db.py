@@ -47,7 +47,7 @@ def some(samples):
     return samples[:: max(1, -(-len(samples) // SAMPLES))]
 
 
-def pass_through(module, args, kwargs):
+def forward_and_backward(module, args, kwargs):
     """Results, gradients of the inputs, gradients of the parameters, and buffers."""
     torch.manual_seed(0)
     results = census.tensors(module(*args, **kwargs))
@@ -87,11 +87,11 @@ def check_module(info, name, entry):
                 if isinstance(module, torch.nn.modules.lazy.LazyModuleMixin):
                     module(*args, **kwargs)  # makes its parameters
                 other = copy.deepcopy(module)
-                expected = pass_through(module, census.moved(args, "cpu"), census.moved(kwargs, "cpu"))
+                expected = forward_and_backward(module, census.moved(args, "cpu"), census.moved(kwargs, "cpu"))
             except Exception:
                 continue
             try:
-                actual = pass_through(other.to("npu"), census.moved(args, "npu"), census.moved(kwargs, "npu"))
+                actual = forward_and_backward(other.to("npu"), census.moved(args, "npu"), census.moved(kwargs, "npu"))
                 torch.npu.synchronize()
                 assert len(actual) == len(expected), f"{len(actual)} results, {len(expected)} on cpu"
                 random = training and any(word in name for word in RANDOM) or "FractionalMaxPool" in name
@@ -108,13 +108,13 @@ def steps(info, settings, device):
     generator = torch.Generator().manual_seed(0)
     sizes = [(6, 5), (5, 3)] if info.optim_cls.__name__ == "Muon" else [(6, 5), (6,), (1,)]
     weights = [torch.randn(size, generator=generator).to(device).requires_grad_() for size in sizes]
-    seeds = [torch.randn(size, generator=generator).to(device) for size in sizes]
+    targets = [torch.randn(size, generator=generator).to(device) for size in sizes]
     settings = {key: value.to(device) if isinstance(value, torch.Tensor) else value for key, value in settings.items()}
     optimiser = info.optim_cls(weights, **settings)
 
     def loss():
         optimiser.zero_grad()
-        value = sum((weight - seed).square().mean() for weight, seed in zip(weights, seeds))
+        value = sum((weight - target).square().mean() for weight, target in zip(weights, targets))
         value.backward()
         if info.only_supports_sparse_grads:
             for weight in weights:
