@@ -165,8 +165,8 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     }
     let dtype = with_real!(x.dtype, C => C::DTYPE);
     let (scaled, scratch) = (call.scratch(dtype, &dims), call.scratch(dtype, &dims));
-    let to_scale = over_lines(call, 10, &dims, &scratch)?;
-    let to_shift = over_lines(call, 11, &dims, &scratch)?;
+    let scale_grad = over_lines(call, 10, &dims, &scratch)?;
+    let shift_grad = over_lines(call, 11, &dims, &scratch)?;
     let mut grads = [None; 2];
     for (slot, at) in grads.iter_mut().zip([12, 13]) {
         let out = call.output(at)?;
@@ -198,9 +198,9 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
             map3(parallel, scratch, x, means, rstds, |x: C, m: C, f: C| x.sub(m).mul(f));
             map3(parallel, scratch, scratch.view(), weights, biases, |x: C, w: C, b: C| x.mul(w).add(b));
             map2(parallel, scratch, scratch.view(), dy, |y: C, g: C| y.mul(g));
-            sum_lines(&to_scale);
+            sum_lines(&scale_grad);
             map1(parallel, scratch, dy, |g: C| g);
-            sum_lines(&to_shift);
+            sum_lines(&shift_grad);
             map2(parallel, scaled, dy, scale, |g: C, s: C| g.mul(C::ONE.add(s)));
             map1(parallel, scratch, x, |x: C| x);
             let by_rows = |one: &Operand| broadcast(memory, one, &[rows[0], 1], &rows);

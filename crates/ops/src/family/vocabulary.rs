@@ -190,8 +190,8 @@ fn expect_no_smoothing(call: &Call<'_>, at: usize) -> Result<()> {
 /// Arguments: gradient, input, weight, bits of targets outside, indices of targets, smoothing, greatest, sums and softmax or
 /// absent, gradients of input and weight.
 fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
-    let (to_input, to_weight) = (call.output(9)?, call.output(10)?);
-    let all = [&to_input, &to_weight];
+    let (input_grad, weight_grad) = (call.output(9)?, call.output(10)?);
+    let all = [&input_grad, &weight_grad];
     let grad = call.read(0, &all)?;
     let [input, weight] = factors(call, [1, 2], &all)?;
     let (outside, target_indices) = (call.read(3, &all)?, call.read_index(4, &all)?);
@@ -205,10 +205,10 @@ fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} has the sizes {dims:?}: expected {rows} bits")));
     }
     call.expect_dims(4, &target_indices, &[rows])?;
-    call.expect_dims(9, &to_input, input.dims())?;
-    call.expect_dims(10, &to_weight, weight.dims())?;
-    call.expect_same(9, &to_input, 1, &input)?;
-    call.expect_same(10, &to_weight, 2, &weight)?;
+    call.expect_dims(9, &input_grad, input.dims())?;
+    call.expect_dims(10, &weight_grad, weight.dims())?;
+    call.expect_same(9, &input_grad, 1, &input)?;
+    call.expect_same(10, &weight_grad, 2, &weight)?;
     let softmax = if call.has(8) { Some(call.read(8, &all)?) } else { None };
     let saved_stats = match &softmax {
         Some(softmax) => {
@@ -228,9 +228,9 @@ fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
     let softmax_scratch = call.scratch(DType::Float, &[rows, vocab_size]);
     let scoring =
         saved_stats.map(|_| Product::new(call, &softmax_scratch, &input, &weight.transposed(0, 1)));
-    let to_input_product = Product::new(call, &to_input, &softmax_scratch, &weight);
-    let to_weight_product =
-        Product::new(call, &to_weight, &softmax_scratch.transposed(0, 1), &input);
+    let input_grad_product = Product::new(call, &input_grad, &softmax_scratch, &weight);
+    let weight_grad_product =
+        Product::new(call, &weight_grad, &softmax_scratch.transposed(0, 1), &input);
     let name = call.parameter(4);
     call.plan_real(move |memory| {
         let scratch = memory.scratch(&softmax_scratch);
@@ -261,8 +261,8 @@ fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
             (grad.view(memory), outside.view(memory), target_indices.view(memory));
         scores_gradient(memory.parallel, scratch, grad, outside, target_indices)
             .map_err(|bad| out_of_range(name, bad))?;
-        to_input_product.run(memory, memory.out(&to_input), scratch.view(), weight);
-        to_weight_product.run(memory, memory.out(&to_weight), transposed(scratch.view()), input);
+        input_grad_product.run(memory, memory.out(&input_grad), scratch.view(), weight);
+        weight_grad_product.run(memory, memory.out(&weight_grad), transposed(scratch.view()), input);
         Ok(())
     })
 }
