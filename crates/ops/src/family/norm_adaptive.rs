@@ -62,8 +62,8 @@ fn broadcast_by_batch(
 }
 
 /// The elements of a packed tensor, as rows.
-fn flat<'v>(view: ViewMut<'v>, lines: [usize; 2]) -> ViewMut<'v> {
-    view.with_layout(view.reshaped(&lines).expect("it is packed")).expect("the same elements")
+fn flat<'v>(view: ViewMut<'v>, rows: [usize; 2]) -> ViewMut<'v> {
+    view.with_layout(view.reshaped(&rows).expect("it is packed")).expect("the same elements")
 }
 
 /// Arguments: x, scale, shift, weight or absent, bias or absent, epsilon, out, mean or absent, rstd or
@@ -112,7 +112,7 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// A sum over the rows of each batch, and where it goes.
-fn over_lines(
+fn sum_over_rows(
     call: &mut Call<'_>,
     at: usize,
     dims: &[usize],
@@ -128,10 +128,10 @@ fn over_lines(
     Ok((out.with_layout(layout), reduction_plan))
 }
 
-/// A tensor with the sizes `lines`, broadcast to `dims`.
-fn broadcast<'v>(memory: &Memory<'v>, one: &Operand, lines: &[usize], dims: &[usize]) -> View<'v> {
+/// A tensor with the sizes `sizes`, broadcast to `dims`.
+fn broadcast<'v>(memory: &Memory<'v>, one: &Operand, sizes: &[usize], dims: &[usize]) -> View<'v> {
     let view = memory.view(one);
-    let layout = view.reshaped(lines).and_then(|layout| layout.broadcast_to(dims));
+    let layout = view.reshaped(sizes).and_then(|layout| layout.broadcast_to(dims));
     view.with_layout(layout.expect("sizes were checked")).expect("the same elements")
 }
 
@@ -165,8 +165,8 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     }
     let dtype = with_real!(x.dtype, C => C::DTYPE);
     let (scaled, scratch) = (call.scratch(dtype, &dims), call.scratch(dtype, &dims));
-    let scale_grad = over_lines(call, 10, &dims, &scratch)?;
-    let shift_grad = over_lines(call, 11, &dims, &scratch)?;
+    let scale_grad = sum_over_rows(call, 10, &dims, &scratch)?;
+    let shift_grad = sum_over_rows(call, 11, &dims, &scratch)?;
     let mut grads = [None; 2];
     for (slot, at) in grads.iter_mut().zip([12, 13]) {
         let out = call.output(at)?;
@@ -174,10 +174,10 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     }
     let count = parts(rows[0], rows[1]);
     let sums = call.scratch(dtype, &[2, count, rows[1]]);
-    let half = Layout::contiguous(dtype, &[count, rows[1]]);
-    let summing = with_real!(dtype, C => call.plan_reduction(&half, &Axes::new(&[true, false]), &fold::sum::<C>()));
-    let mut by_line = dims.clone();
-    *by_line.last_mut().expect("two dimensions or more") = 1;
+    let one_sum = Layout::contiguous(dtype, &[count, rows[1]]);
+    let summing = with_real!(dtype, C => call.plan_reduction(&one_sum, &Axes::new(&[true, false]), &fold::sum::<C>()));
+    let mut one_per_row = dims.clone();
+    *one_per_row.last_mut().expect("two dimensions or more") = 1;
     call.plan_real(move |memory| {
         let parallel = memory.parallel;
         let (scaled, scratch, sums) =
@@ -186,21 +186,21 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         let (zero, one) = (Constant::new(Scalar::from(0.0)), Constant::new(Scalar::from(1.0)));
         let [weight, bias] = affine;
         let (means, rstds) =
-            (broadcast(memory, &mean, &by_line, &dims), broadcast(memory, &rstd, &by_line, &dims));
-        let line = [rows[1]];
-        let weights = weight.map_or(one.view(&dims), |one| broadcast(memory, &one, &line, &dims));
-        let biases = bias.map_or(zero.view(&dims), |one| broadcast(memory, &one, &line, &dims));
+            (broadcast(memory, &mean, &one_per_row, &dims), broadcast(memory, &rstd, &one_per_row, &dims));
+        let columns = [rows[1]];
+        let weights = weight.map_or(one.view(&dims), |one| broadcast(memory, &one, &columns, &dims));
+        let biases = bias.map_or(zero.view(&dims), |one| broadcast(memory, &one, &columns, &dims));
         with_real!(dtype, C => {
-            let sum_lines = |(out, reduction_plan): &(Operand, ReductionPlan)| {
+            let sum_rows = |(out, reduction_plan): &(Operand, ReductionPlan)| {
                 let into = (memory.out(out), None);
                 reduction_plan.run(memory, scratch.view(), fold::sum::<C>(), into, single_result);
             };
             map3(parallel, scratch, x, means, rstds, |x: C, m: C, f: C| x.sub(m).mul(f));
             map3(parallel, scratch, scratch.view(), weights, biases, |x: C, w: C, b: C| x.mul(w).add(b));
             map2(parallel, scratch, scratch.view(), dy, |y: C, g: C| y.mul(g));
-            sum_lines(&scale_grad);
+            sum_rows(&scale_grad);
             map1(parallel, scratch, dy, |g: C| g);
-            sum_lines(&shift_grad);
+            sum_rows(&shift_grad);
             map2(parallel, scaled, dy, scale, |g: C, s: C| g.mul(C::ONE.add(s)));
             map1(parallel, scratch, x, |x: C| x);
             let by_rows = |one: &Operand| broadcast(memory, one, &[rows[0], 1], &rows);
