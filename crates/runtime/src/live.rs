@@ -12,8 +12,8 @@
 //!   48  command name
 //!  128  device 0: capacity  used  waiting  streams  active
 //!  192  device 1: ...
-//! 1152  claimed  limit  most: bytes claimed under a limit that is shared with other processes, the limit's
-//!       number, and what all claims under it may reach (memory/claims.rs)
+//! 1152  claimed  limit id  max total: bytes claimed under a limit that is shared with other processes, the id of
+//!       the limit, and what all claims under it may reach together (memory/claims.rs)
 //! 4096
 //! ```
 //!
@@ -49,8 +49,8 @@ const NAME_LEN: usize = 64;
 const DEVICES_AT: usize = 128;
 const DEVICE_LEN: usize = 64;
 const CLAIM_AT: usize = DEVICES_AT + MAX_DEVICES * DEVICE_LEN;
-const LIMIT_AT: usize = CLAIM_AT + 8;
-const MAX_CLAIM_AT: usize = CLAIM_AT + 16;
+const LIMIT_ID_AT: usize = CLAIM_AT + 8;
+const MAX_TOTAL_AT: usize = CLAIM_AT + 16;
 
 /// One word per figure, in the order of the file.
 #[derive(Clone, Copy)]
@@ -143,10 +143,11 @@ impl LivePage {
         self.set(device, Figure::Active, active.into());
     }
 
-    /// Which limit this process shares with others, by number, and how far all claims under it may go.
-    pub fn set_limit(&self, limit: u64, most: u64) {
-        self.word(MAX_CLAIM_AT).store(most, Relaxed);
-        self.word(LIMIT_AT).store(limit, Relaxed);
+    /// Which limit this process shares with others: an id, the same in all of them; and what all claims under it may reach
+    /// together.
+    pub fn set_limit(&self, limit_id: u64, max_total: u64) {
+        self.word(MAX_TOTAL_AT).store(max_total, Relaxed);
+        self.word(LIMIT_ID_AT).store(limit_id, Relaxed);
     }
 
     /// How many bytes of that limit this process claims. Others see it before they see anything that this
@@ -200,12 +201,12 @@ pub struct Snapshot {
 /// What one process claims of a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
-    /// The limit's number; 0 while the process has none.
-    pub limit: u64,
+    /// The id of the limit; 0 while the process has none.
+    pub limit_id: u64,
     /// Bytes claimed.
     pub bytes: u64,
-    /// What all claims may reach.
-    pub most: u64,
+    /// What all claims may reach together.
+    pub max_total: u64,
 }
 
 /// What one process holds on one device.
@@ -233,10 +234,10 @@ pub fn read_all() -> Vec<Snapshot> {
 }
 
 /// The claims of all other live processes of this user under a limit, each with what all may reach.
-pub fn claims_of_others(limit: u64) -> Vec<(u64, u64)> {
+pub fn claims_of_others(limit_id: u64) -> Vec<(u64, u64)> {
     let me = getpid().as_raw_pid();
-    let others = read_all().into_iter().filter(|one| one.pid != me && one.claim.limit == limit);
-    others.map(|one| (one.claim.bytes, one.claim.most)).collect()
+    let others = read_all().into_iter().filter(|one| one.pid != me && one.claim.limit_id == limit_id);
+    others.map(|one| (one.claim.bytes, one.claim.max_total)).collect()
 }
 
 fn read_folder(path: &Path) -> io::Result<Vec<Snapshot>> {
@@ -299,7 +300,11 @@ fn judge(page: &[u8; PAGE], pid: i32) -> Page {
         pid,
         name: String::from_utf8_lossy(name).into_owned(),
         devices: devices.collect(),
-        claim: Claim { limit: word(LIMIT_AT), bytes: word(CLAIM_AT), most: word(MAX_CLAIM_AT) },
+        claim: Claim {
+            limit_id: word(LIMIT_ID_AT),
+            bytes: word(CLAIM_AT),
+            max_total: word(MAX_TOTAL_AT),
+        },
     })
 }
 

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Each process writes its claim into its live page (`live.rs`); nobody waits for anybody. Of two processes that claim
-//! the last bytes at the same moment at most one gets them, and maybe none: never both.
+//! the last bytes at the same moment at max_total one gets them, and maybe none: never both.
 
 use super::source::{SharedLimit, machine_limit};
 use crate::live::{LivePage, claims_of_others};
@@ -37,7 +37,7 @@ pub trait ClaimStore: Send + Sync {
 /// The live pages of this machine.
 struct Pages {
     page: Arc<LivePage>,
-    limit: u64,
+    limit_id: u64,
 }
 
 impl ClaimStore for Pages {
@@ -46,7 +46,7 @@ impl ClaimStore for Pages {
     }
 
     fn others(&self) -> u64 {
-        claims_of_others(self.limit).iter().map(|(claimed, _)| claimed).sum()
+        claims_of_others(self.limit_id).iter().map(|(claimed, _)| claimed).sum()
     }
 
     fn untouched(&self) -> u64 {
@@ -58,7 +58,7 @@ impl ClaimStore for Pages {
 pub struct Claims {
     store: Box<dyn ClaimStore>,
     /// What all claims together may reach.
-    most: u64,
+    max_total: u64,
     claimed: AtomicU64,
     /// The last attempt to grow failed: others are in the way, or were.
     is_short: AtomicBool,
@@ -69,18 +69,18 @@ impl Claims {
     /// Claims on the live pages, under a limit that others may have measured before: then theirs counts,
     /// if it is more, because their own memory was not in use yet.
     pub fn of_processes(page: Arc<LivePage>, shared: &SharedLimit) -> Claims {
-        let limit = number_of(&shared.name);
-        let most = claims_of_others(limit).iter().map(|(_, most)| *most).max();
-        let most = shared.bytes.max(most.unwrap_or(0));
-        page.set_limit(limit, most);
-        Claims::new(Box::new(Pages { page, limit }), most)
+        let limit_id = id_of(&shared.name);
+        let measured = claims_of_others(limit_id).iter().map(|(_, total)| *total).max();
+        let max_total = shared.bytes.max(measured.unwrap_or(0));
+        page.set_limit(limit_id, max_total);
+        Claims::new(Box::new(Pages { page, limit_id }), max_total)
     }
 
     /// Claims in any store.
-    pub fn new(store: Box<dyn ClaimStore>, most: u64) -> Claims {
+    pub fn new(store: Box<dyn ClaimStore>, max_total: u64) -> Claims {
         let growing = Mutex::new(Rank::Claims, ());
         let (claimed, is_short) = (AtomicU64::new(0), AtomicBool::new(false));
-        Claims { store, most, claimed, is_short, growing }
+        Claims { store, max_total, claimed, is_short, growing }
     }
 
     /// Makes the claim cover this many bytes. False if others have claimed too much.
@@ -93,7 +93,7 @@ impl Claims {
         if used <= claimed {
             return true;
         }
-        let wished = used.checked_next_multiple_of(STEP).unwrap_or(used).min(self.most.max(used));
+        let wished = used.checked_next_multiple_of(STEP).unwrap_or(used).min(self.max_total.max(used));
         let found = [wished, used].into_iter().find(|bytes| self.try_claim(*bytes, claimed));
         self.is_short.store(found.is_none(), SeqCst);
         match found {
@@ -107,12 +107,12 @@ impl Claims {
         self.store.publish(bytes);
         fence(SeqCst);
         let sum = bytes.checked_add(self.store.others());
-        sum.is_some_and(|sum| sum <= self.most) && bytes - before <= self.store.untouched()
+        sum.is_some_and(|sum| sum <= self.max_total) && bytes - before <= self.store.untouched()
     }
 
     /// Gives up what is no longer needed; `used` is asked again once the smaller claim stands.
     pub fn shrink(&self, used: impl Fn() -> u64) {
-        let idle = (self.most / IDLE_PART).max(STEP);
+        let idle = (self.max_total / IDLE_PART).max(STEP);
         if self.claimed.load(SeqCst) <= used().saturating_add(idle) {
             return;
         }
@@ -130,18 +130,18 @@ impl Claims {
     }
 
     /// What this process may use in all, as far as others let it.
-    pub fn most(&self) -> u64 {
-        self.most.saturating_sub(self.store.others())
+    pub fn max_total(&self) -> u64 {
+        self.max_total.saturating_sub(self.store.others())
     }
 
     /// The same, without a look at others while none of them was in the way.
     pub fn most_if_short(&self) -> u64 {
-        if self.is_short.load(SeqCst) { self.most() } else { u64::MAX }
+        if self.is_short.load(SeqCst) { self.max_total() } else { u64::MAX }
     }
 }
 
 /// A number for a name (FNV-1a), never 0.
-fn number_of(name: &str) -> u64 {
+fn id_of(name: &str) -> u64 {
     let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     name.bytes().fold(0xcbf2_9ce4_8422_2325, step).max(1)
 }
@@ -175,11 +175,11 @@ mod tests {
         }
     }
 
-    fn processes(count: usize, most: u64, untouched: u64) -> Vec<Claims> {
+    fn processes(count: usize, max_total: u64, untouched: u64) -> Vec<Claims> {
         let claims: std::sync::Arc<Vec<AtomicU64>> =
             std::sync::Arc::new((0..count).map(|_| AtomicU64::new(0)).collect());
         let one =
-            |me| Claims::new(Box::new(TestClaims { claims: claims.clone(), me, untouched }), most);
+            |me| Claims::new(Box::new(TestClaims { claims: claims.clone(), me, untouched }), max_total);
         (0..count).map(one).collect()
     }
 
@@ -190,7 +190,7 @@ mod tests {
         assert!(!two[1].cover(200 * MIB), "the first claimed 320 MiB");
         assert!(two[1].cover(192 * MIB));
         assert!(!two[0].cover(321 * MIB));
-        assert_eq!((two[0].most(), two[1].most()), (320 * MIB, 192 * MIB));
+        assert_eq!((two[0].max_total(), two[1].max_total()), (320 * MIB, 192 * MIB));
         assert_eq!((two[0].most_if_short(), two[1].most_if_short()), (320 * MIB, u64::MAX));
         two[1].shrink(|| 130 * MIB);
         assert!(!two[0].cover(400 * MIB), "too little to give up");
@@ -229,8 +229,8 @@ mod tests {
 
     #[test]
     fn many_at_once_never_claim_more_than_there_is() {
-        let most = 1024 * MIB;
-        let all = processes(4, most, u64::MAX);
+        let max_total = 1024 * MIB;
+        let all = processes(4, max_total, u64::MAX);
         let got: u64 = thread::scope(|scope| {
             let workers: Vec<_> = all
                 .iter()
@@ -248,7 +248,7 @@ mod tests {
                 .collect();
             workers.into_iter().map(|worker| worker.join().unwrap()).sum()
         });
-        assert!(got <= most, "{got}");
-        assert!(got > most / 2, "{got}");
+        assert!(got <= max_total, "{got}");
+        assert!(got > max_total / 2, "{got}");
     }
 }
