@@ -26,12 +26,12 @@ inline ge::Status success_or_failed(CairnStatus status)
 }
 
 // The same of a run; what a custom operator gave as its code stays. Codes of the engine itself begin with 0x5010.
-inline ge::Status ran(CairnStatus status)
+inline ge::Status run_status(CairnStatus status)
 {
     return status >> 16 == 0x5010 ? static_cast<ge::Status>(ge::FAILED) : status;
 }
 
-inline ge::Status not_here(const char *function, const char *why)
+inline ge::Status unsupported(const char *function, const char *why)
 {
     return fail(std::string(function) + ": " + why);
 }
@@ -94,14 +94,14 @@ void call_back(void *context, CairnStatus status, CairnOutputs *result)
     call_context.on_exit = [](const void *) { CairnSessionThreadExited(); };
     call_context.message = message;
     call_context.message_size = sizeof message;
-    const bool is_back = call_user(&call_context, [&] {
+    const bool returned = call_user(&call_context, [&] {
         std::vector<T> outputs;
         if (result != nullptr) {
             take_outputs(result, outputs);
         }
-        (*callback)(ran(status), outputs);
+        (*callback)(run_status(status), outputs);
     });
-    if (!is_back) {
+    if (!returned) {
         (void)fail(std::string("RunGraphAsync: the callback threw an exception: ") + message);
     }
 }

@@ -97,13 +97,13 @@ Status GeSession::GraphDebugJSONPrint(const uint32_t graph_id, uint32_t flags, A
 Status GeSession::RunGraph(uint32_t graph_id, const std::vector<gert::Tensor> &inputs,
                            std::vector<gert::Tensor> &outputs)
 {
-    return cairn::ran(cairn::run(impl_->id, graph_id, CAIRN_RUN_HOST_V2, nullptr, inputs, outputs));
+    return cairn::run_status(cairn::run(impl_->id, graph_id, CAIRN_RUN_HOST_V2, nullptr, inputs, outputs));
 }
 
 Status GeSession::RunGraphWithStreamAsync(uint32_t graph_id, void *stream, const std::vector<gert::Tensor> &inputs,
                                           std::vector<gert::Tensor> &outputs)
 {
-    return cairn::ran(cairn::run(impl_->id, graph_id, CAIRN_RUN_STREAM_V2, stream, inputs, outputs));
+    return cairn::run_status(cairn::run(impl_->id, graph_id, CAIRN_RUN_STREAM_V2, stream, inputs, outputs));
 }
 
 Status GeSession::RunGraphAsync(uint32_t graph_id, const std::vector<gert::Tensor> &inputs, RunAsyncCallbackV2 callback)

@@ -83,7 +83,7 @@ Status Session::RunGraph(uint32_t graph_id, const std::vector<Tensor> &inputs, s
     if (status == 0) {
         outputs.swap(fresh);
     }
-    return cairn::ran(status);
+    return cairn::run_status(status);
 }
 
 Status Session::RunGraphAsync(uint32_t graph_id, const std::vector<ge::Tensor> &inputs, RunAsyncCallback callback)
@@ -94,13 +94,13 @@ Status Session::RunGraphAsync(uint32_t graph_id, const std::vector<ge::Tensor> &
 Status Session::RunGraphWithStreamAsync(uint32_t graph_id, void *stream, const std::vector<Tensor> &inputs,
                                         std::vector<Tensor> &outputs)
 {
-    return cairn::ran(cairn::run(sessionId_, graph_id, CAIRN_RUN_STREAM, stream, inputs, outputs));
+    return cairn::run_status(cairn::run(sessionId_, graph_id, CAIRN_RUN_STREAM, stream, inputs, outputs));
 }
 
 Status Session::ExecuteGraphWithStreamAsync(uint32_t graph_id, void *stream, const std::vector<gert::Tensor> &inputs,
                                             std::vector<gert::Tensor> &outputs)
 {
-    return cairn::ran(cairn::run(sessionId_, graph_id, CAIRN_RUN_LOADED, stream, inputs, outputs));
+    return cairn::run_status(cairn::run(sessionId_, graph_id, CAIRN_RUN_LOADED, stream, inputs, outputs));
 }
 
 CompiledGraphSummaryPtr Session::GetCompiledGraphSummary(uint32_t graph_id)
@@ -197,71 +197,71 @@ static const char *const NO_SHARDS = "graphs here are not sharded";
 
 Status Session::ShardGraphsToFile(const char_t *) const
 {
-    return not_here("Session::ShardGraphsToFile", NO_SHARDS);
+    return unsupported("Session::ShardGraphsToFile", NO_SHARDS);
 }
 
 Status Session::ShardGraphs() const
 {
-    return not_here("Session::ShardGraphs", NO_SHARDS);
+    return unsupported("Session::ShardGraphs", NO_SHARDS);
 }
 
 Status Session::SaveGraphsToPb(const char_t *) const
 {
-    return not_here("Session::SaveGraphsToPb", "save each graph with Graph::SaveToFile");
+    return unsupported("Session::SaveGraphsToPb", "save each graph with Graph::SaveToFile");
 }
 
 Status Session::PaRemapped(const uint64_t, const uint64_t, const uint64_t) const
 {
-    return not_here("Session::PaRemapped", "devices here lose no pages");
+    return unsupported("Session::PaRemapped", "devices here lose no pages");
 }
 
 static const char *const NO_DATA_FLOW = "data flow is not part of this engine";
 
 Status Session::FeedDataFlowGraph(uint32_t, const std::vector<Tensor> &, const DataFlowInfo &, int32_t)
 {
-    return not_here("Session::FeedDataFlowGraph", NO_DATA_FLOW);
+    return unsupported("Session::FeedDataFlowGraph", NO_DATA_FLOW);
 }
 
 Status Session::FeedDataFlowGraph(uint32_t, const std::vector<uint32_t> &, const std::vector<Tensor> &,
                                   const DataFlowInfo &, int32_t)
 {
-    return not_here("Session::FeedDataFlowGraph", NO_DATA_FLOW);
+    return unsupported("Session::FeedDataFlowGraph", NO_DATA_FLOW);
 }
 
 Status Session::FeedDataFlowGraph(uint32_t, const std::vector<FlowMsgPtr> &, int32_t)
 {
-    return not_here("Session::FeedDataFlowGraph", NO_DATA_FLOW);
+    return unsupported("Session::FeedDataFlowGraph", NO_DATA_FLOW);
 }
 
 Status Session::FeedDataFlowGraph(uint32_t, const std::vector<uint32_t> &, const std::vector<FlowMsgPtr> &, int32_t)
 {
-    return not_here("Session::FeedDataFlowGraph", NO_DATA_FLOW);
+    return unsupported("Session::FeedDataFlowGraph", NO_DATA_FLOW);
 }
 
 Status Session::FeedRawData(uint32_t, const std::vector<RawData> &, const uint32_t, const DataFlowInfo &, int32_t)
 {
-    return not_here("Session::FeedRawData", NO_DATA_FLOW);
+    return unsupported("Session::FeedRawData", NO_DATA_FLOW);
 }
 
 Status Session::FetchDataFlowGraph(uint32_t, std::vector<Tensor> &, DataFlowInfo &, int32_t)
 {
-    return not_here("Session::FetchDataFlowGraph", NO_DATA_FLOW);
+    return unsupported("Session::FetchDataFlowGraph", NO_DATA_FLOW);
 }
 
 Status Session::FetchDataFlowGraph(uint32_t, const std::vector<uint32_t> &, std::vector<Tensor> &, DataFlowInfo &,
                                    int32_t)
 {
-    return not_here("Session::FetchDataFlowGraph", NO_DATA_FLOW);
+    return unsupported("Session::FetchDataFlowGraph", NO_DATA_FLOW);
 }
 
 Status Session::FetchDataFlowGraph(uint32_t, std::vector<FlowMsgPtr> &, int32_t)
 {
-    return not_here("Session::FetchDataFlowGraph", NO_DATA_FLOW);
+    return unsupported("Session::FetchDataFlowGraph", NO_DATA_FLOW);
 }
 
 Status Session::FetchDataFlowGraph(uint32_t, const std::vector<uint32_t> &, std::vector<FlowMsgPtr> &, int32_t)
 {
-    return not_here("Session::FetchDataFlowGraph", NO_DATA_FLOW);
+    return unsupported("Session::FetchDataFlowGraph", NO_DATA_FLOW);
 }
 
 }  // namespace ge

@@ -25,8 +25,8 @@ Status Session::RegisterCallBackFunc(const std::string &key, const pCallBackFunc
 Status CompiledGraphSummary::GetInputShardMethod(
     std::map<std::string, std::map<int32_t, std::vector<std::pair<int64_t, int64_t>>>> &) const
 {
-    static const char said[] = "CompiledGraphSummary::GetInputShardMethod: inputs are not sharded here";
-    return CairnEngineFail(FAILED, CairnText{said, sizeof said - 1});
+    static const char message[] = "CompiledGraphSummary::GetInputShardMethod: inputs are not sharded here";
+    return CairnEngineFail(FAILED, CairnText{message, sizeof message - 1});
 }
 
 }  // namespace ge
