@@ -116,7 +116,7 @@ def printing(d):
 
 
 def gradients(d):
-    """Every differentiable call, summed and sent back."""
+    """Every differentiable call, summed, with its backward pass."""
     i, target = torch.tensor([0, 2, 1], device=d), torch.tensor([0, 1, 3], device=d)
 
     def back(function, *sizes, dtype=torch.float32):

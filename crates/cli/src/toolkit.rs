@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 /// The files that hold code. Every other name in `lib64` is a link to one of them.
-pub const BODIES: [&str; 2] = ["libascendcl.so", "libge_runner.so"];
+pub const REAL_LIBRARIES: [&str; 2] = ["libascendcl.so", "libge_runner.so"];
 
 /// What tells one file from another, whatever its names: device and inode. The loader goes by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,7 +41,7 @@ impl Toolkit {
         let named = std::env::var_os("ASCEND_HOME_PATH").map(PathBuf::from);
         let same = |named: &PathBuf| FileId::of(named).ok() == FileId::of(root).ok();
         let toolkit = Toolkit::at(named.filter(same).as_deref().unwrap_or(root));
-        if !toolkit.library(BODIES[0]).exists() {
+        if !toolkit.library(REAL_LIBRARIES[0]).exists() {
             bail!(
                 "there is no toolkit around {}: make one with `cargo xtask toolkit` and use its bin/cairn",
                 program.display()

@@ -414,7 +414,7 @@ impl LaneState {
             bytes += if has_pending_uses || unfinished.peek().is_some() { size } else { 0 };
             unfinished.for_each(|epoch| clock.raise(epoch));
         };
-        self.tlsf.any_holes().for_each(|(size, freed_seq)| add(size, freed_seq, &[]));
+        self.tlsf.holes_unordered().for_each(|(size, freed_seq)| add(size, freed_seq, &[]));
         self.waiting.iter().for_each(|w| add(w.size, w.freed_seq, w.others.epochs()));
         self.quick.iter().for_each(|(size, freed_seq)| add(size, freed_seq, &[]));
         (bytes, clock)
@@ -424,7 +424,7 @@ impl LaneState {
     pub fn has_unfinished(&self, finished: u64) -> bool {
         !self.waiting.is_empty()
             || !self.pending_uses.epochs().is_empty()
-            || self.tlsf.any_holes().any(|(_, freed_seq)| freed_seq > finished)
+            || self.tlsf.holes_unordered().any(|(_, freed_seq)| freed_seq > finished)
     }
 
     /// Counts a request that found nothing.

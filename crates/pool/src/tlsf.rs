@@ -428,7 +428,7 @@ impl Tlsf {
     }
 
     /// The holes as (size, `freed_seq`), in no order. Walks the holes only.
-    pub fn any_holes(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub fn holes_unordered(&self) -> impl Iterator<Item = (u64, u64)> {
         std::iter::successors(self.holes_from(0), |c| self.holes_from(c + 1))
             .flat_map(|c| self.list(c))
             .map(|id| &self.blocks[id as usize])

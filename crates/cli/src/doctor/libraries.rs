@@ -11,7 +11,7 @@ use crate::{
     cann,
     elf::{Library, machine_name},
     environment::elements,
-    toolkit::{BODIES, Toolkit},
+    toolkit::{REAL_LIBRARIES, Toolkit},
 };
 
 /// Folders of libraries that belong to the system, which need nothing of CANN.
@@ -37,7 +37,7 @@ enum State {
 impl ToolkitSymbols {
     fn of(toolkit: &Toolkit, report: &mut Report) -> ToolkitSymbols {
         let mut toolkit_symbols = ToolkitSymbols::default();
-        for body in BODIES {
+        for body in REAL_LIBRARIES {
             match Library::read(&toolkit.library(body)) {
                 Ok(library) => {
                     toolkit_symbols.machine = library.machine;

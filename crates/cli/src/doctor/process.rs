@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::Report;
-use crate::toolkit::{BODIES, FileId, Toolkit};
+use crate::toolkit::{REAL_LIBRARIES, FileId, Toolkit};
 
 pub fn check(toolkit: &Toolkit, pid: u32, report: &mut Report) {
     match fs::read_to_string(format!("/proc/{pid}/maps")) {
@@ -25,7 +25,7 @@ fn judge(toolkit: &Toolkit, pid: u32, maps: &str, report: &mut Report) {
             loaded.entry(body).or_default().insert((device, inode, path));
         }
     }
-    if !loaded.contains_key(BODIES[0]) {
+    if !loaded.contains_key(REAL_LIBRARIES[0]) {
         report.note(format!("process {pid} has no libascendcl.so loaded"));
     }
     for (body, files) in loaded {
@@ -58,8 +58,8 @@ fn bodies_of_names(toolkit: &Toolkit) -> BTreeMap<String, &'static str> {
     let id = |name: &str| FileId::of(&toolkit.library(name)).ok();
     let names = toolkit.libraries().unwrap_or_default().into_iter();
     let body = |name: &String| {
-        let exact = BODIES.into_iter().find(|body| Path::new(name) == Path::new(body));
-        exact.or_else(|| BODIES.into_iter().find(|body| id(name).is_some() && id(body) == id(name)))
+        let exact = REAL_LIBRARIES.into_iter().find(|body| Path::new(name) == Path::new(body));
+        exact.or_else(|| REAL_LIBRARIES.into_iter().find(|body| id(name).is_some() && id(body) == id(name)))
     };
     names.filter_map(|name| Some((name.clone(), body(&name)?))).collect()
 }

@@ -8,7 +8,7 @@ use std::{
 use super::Report;
 use crate::{
     environment::{self, LISTS, elements},
-    toolkit::{BODIES, FileId, Toolkit},
+    toolkit::{REAL_LIBRARIES, FileId, Toolkit},
 };
 
 /// Checks the variables that `set_env.sh` sets. Unset ones are only noted: `cairn run` needs none.
@@ -60,13 +60,13 @@ fn check_lists(toolkit: &Toolkit, now: &impl Fn(&str) -> Option<OsString>, repor
         }
     }
     let list = now("LD_LIBRARY_PATH").unwrap_or_default();
-    let library = |folder: &OsStr| Path::new(folder).join(BODIES[0]);
+    let library = |folder: &OsStr| Path::new(folder).join(REAL_LIBRARIES[0]);
     let first = elements(&list).find(|folder| !folder.is_empty() && library(folder).exists());
     match first {
         None => {}
         Some(folder)
             if FileId::of(&library(folder)).ok()
-                == FileId::of(&toolkit.library(BODIES[0])).ok() =>
+                == FileId::of(&toolkit.library(REAL_LIBRARIES[0])).ok() =>
         {
             report.fine("LD_LIBRARY_PATH finds this toolkit first");
         }

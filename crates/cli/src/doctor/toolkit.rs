@@ -5,7 +5,7 @@ use std::fs;
 use super::Report;
 use crate::{
     elf::Library,
-    toolkit::{BODIES, FileId, Toolkit},
+    toolkit::{REAL_LIBRARIES, FileId, Toolkit},
 };
 
 /// Names without which programs or torch_npu do not start.
@@ -37,12 +37,12 @@ pub fn check(toolkit: &Toolkit, report: &mut Report) {
     for name in EXPECTED.iter().filter(|name| !names.iter().any(|have| have == *name)) {
         report.wrong(format!("lib64/{name} is missing: run `cargo xtask toolkit` again"));
     }
-    let bodies = BODIES.map(|name| FileId::of(&toolkit.library(name)).ok());
+    let bodies = REAL_LIBRARIES.map(|name| FileId::of(&toolkit.library(name)).ok());
     let mut links = 0;
     for name in &names {
         let path = toolkit.library(name);
         let is_link = fs::symlink_metadata(&path).is_ok_and(|data| data.is_symlink());
-        let is_body = BODIES.contains(&name.as_str());
+        let is_body = REAL_LIBRARIES.contains(&name.as_str());
         match FileId::of(&path) {
             Err(error) => report.wrong(format!("lib64/{name} leads nowhere: {error}")),
             Ok(_) if name.starts_with("libopapi_") => {
@@ -58,8 +58,8 @@ pub fn check(toolkit: &Toolkit, report: &mut Report) {
             )),
         }
     }
-    report.fine(format!("{links} names of libraries lead to {} files", BODIES.len()));
-    for name in BODIES {
+    report.fine(format!("{links} names of libraries lead to {} files", REAL_LIBRARIES.len()));
+    for name in REAL_LIBRARIES {
         match Library::read(&toolkit.library(name)) {
             Ok(Library { soname: Some(soname), .. }) => report.wrong(format!(
                 "lib64/{name} calls itself {soname}: programs linked here would not start on CANN"
@@ -82,14 +82,14 @@ mod tests {
         for folder in FOLDERS.iter().chain(&["lib64"]) {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
-        for body in BODIES {
+        for body in REAL_LIBRARIES {
             let mut compiler = Command::new("cc");
             compiler
                 .args(["-shared", "-nostdlib", "-x", "c", "/dev/null", "-o"])
                 .arg(root.join("lib64").join(body));
             assert!(compiler.status().unwrap().success());
         }
-        for name in EXPECTED.iter().filter(|name| !BODIES.contains(name)) {
+        for name in EXPECTED.iter().filter(|name| !REAL_LIBRARIES.contains(name)) {
             symlink("libascendcl.so", root.join("lib64").join(name)).unwrap();
         }
         root

@@ -32,7 +32,7 @@ impl ValueInfo {
 pub enum Inference {
     /// All of it.
     Known(Vec<Layout>),
-    /// Some of it; none of their values follows.
+    /// Some of it; no value of theirs is known.
     Partly(Vec<Desc>),
 }
 
