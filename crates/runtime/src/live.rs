@@ -236,7 +236,8 @@ pub fn read_all() -> Vec<Snapshot> {
 /// The claims of all other live processes of this user under a limit, each with what all may reach.
 pub fn claims_of_others(limit_id: u64) -> Vec<(u64, u64)> {
     let me = getpid().as_raw_pid();
-    let others = read_all().into_iter().filter(|one| one.pid != me && one.claim.limit_id == limit_id);
+    let others =
+        read_all().into_iter().filter(|one| one.pid != me && one.claim.limit_id == limit_id);
     others.map(|one| (one.claim.bytes, one.claim.max_total)).collect()
 }
 

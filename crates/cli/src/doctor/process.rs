@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::Report;
-use crate::toolkit::{REAL_LIBRARIES, FileId, Toolkit};
+use crate::toolkit::{FileId, REAL_LIBRARIES, Toolkit};
 
 pub fn check(toolkit: &Toolkit, pid: u32, report: &mut Report) {
     match fs::read_to_string(format!("/proc/{pid}/maps")) {
@@ -59,7 +59,9 @@ fn bodies_of_names(toolkit: &Toolkit) -> BTreeMap<String, &'static str> {
     let names = toolkit.libraries().unwrap_or_default().into_iter();
     let body = |name: &String| {
         let exact = REAL_LIBRARIES.into_iter().find(|body| Path::new(name) == Path::new(body));
-        exact.or_else(|| REAL_LIBRARIES.into_iter().find(|body| id(name).is_some() && id(body) == id(name)))
+        exact.or_else(|| {
+            REAL_LIBRARIES.into_iter().find(|body| id(name).is_some() && id(body) == id(name))
+        })
     };
     names.filter_map(|name| Some((name.clone(), body(&name)?))).collect()
 }

@@ -8,7 +8,7 @@ use std::{
 use super::Report;
 use crate::{
     environment::{self, LISTS, elements},
-    toolkit::{REAL_LIBRARIES, FileId, Toolkit},
+    toolkit::{FileId, REAL_LIBRARIES, Toolkit},
 };
 
 /// Checks the variables that `set_env.sh` sets. Unset ones are only noted: `cairn run` needs none.

@@ -5,7 +5,7 @@ use std::fs;
 use super::Report;
 use crate::{
     elf::Library,
-    toolkit::{REAL_LIBRARIES, FileId, Toolkit},
+    toolkit::{FileId, REAL_LIBRARIES, Toolkit},
 };
 
 /// Names without which programs or torch_npu do not start.

@@ -50,7 +50,7 @@ fn factors(
         let [a, b] = at.map(|at| call.parameter(at));
         let (x, y) = (input.dims(), weight.dims());
         return Err(Error::invalid(format!(
-            "{a} and {b} have the sizes {x:?} and {y:?}: expected rows and tokens of the same features"
+            "{a} and {b} have the sizes {x:?} and {y:?}: expected [rows, features] and [tokens, features]"
         )));
     }
     Ok([input, weight])
@@ -132,7 +132,9 @@ fn loss(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(7, &out, &[DType::Float])?;
     if out.rank() != 1 {
         let (name, dims) = (call.parameter(7), out.dims());
-        return Err(Error::invalid(format!("{name} has the sizes {dims:?}: expected one")));
+        return Err(Error::invalid(format!(
+            "{name} has the sizes {dims:?}: expected one dimension"
+        )));
     }
     let logits = match (&softmax, call.has(6)) {
         (Some(_), true) => Some(call.read(6, &all)?),
@@ -262,7 +264,12 @@ fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
         scores_gradient(memory.parallel, scratch, grad, outside, target_indices)
             .map_err(|bad| out_of_range(name, bad))?;
         input_grad_product.run(memory, memory.out(&input_grad), scratch.view(), weight);
-        weight_grad_product.run(memory, memory.out(&weight_grad), transposed(scratch.view()), input);
+        weight_grad_product.run(
+            memory,
+            memory.out(&weight_grad),
+            transposed(scratch.view()),
+            input,
+        );
         Ok(())
     })
 }

@@ -63,17 +63,17 @@ impl Budget {
     /// Bytes that are left, or would be if all quarantines were empty. What other processes claimed counts
     /// only once it was in the way.
     pub fn available(&self) -> u64 {
-        let most = self.claims.as_ref().map_or(u64::MAX, Claims::most_if_short);
-        self.left_of(most) + self.waiting.load(Ordering::Acquire)
+        let max_claim = self.claims.as_ref().map_or(u64::MAX, Claims::max_claim_if_short);
+        self.left_of(max_claim) + self.waiting.load(Ordering::Acquire)
     }
 
     /// The same, after a look at all other processes: for figures that a user sees.
     pub fn free(&self) -> u64 {
-        let most = self.claims.as_ref().map_or(u64::MAX, Claims::most);
-        self.left_of(most) + self.waiting.load(Ordering::Acquire)
+        let max_claim = self.claims.as_ref().map_or(u64::MAX, Claims::max_claim);
+        self.left_of(max_claim) + self.waiting.load(Ordering::Acquire)
     }
 
-    fn left_of(&self, most: u64) -> u64 {
-        self.limit.min(most).saturating_sub(self.used.load(Ordering::Acquire))
+    fn left_of(&self, max_claim: u64) -> u64 {
+        self.limit.min(max_claim).saturating_sub(self.used.load(Ordering::Acquire))
     }
 }

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Each process writes its claim into its live page (`live.rs`); nobody waits for anybody. Of two processes that claim
-//! the last bytes at the same moment at max_total one gets them, and maybe none: never both.
+//! the last bytes at the same moment at most one gets them, and maybe none: never both.
 
 use super::source::{SharedLimit, machine_limit};
 use crate::live::{LivePage, claims_of_others};
@@ -93,7 +93,8 @@ impl Claims {
         if used <= claimed {
             return true;
         }
-        let wished = used.checked_next_multiple_of(STEP).unwrap_or(used).min(self.max_total.max(used));
+        let wished =
+            used.checked_next_multiple_of(STEP).unwrap_or(used).min(self.max_total.max(used));
         let found = [wished, used].into_iter().find(|bytes| self.try_claim(*bytes, claimed));
         self.is_short.store(found.is_none(), SeqCst);
         match found {
@@ -130,13 +131,13 @@ impl Claims {
     }
 
     /// What this process may use in all, as far as others let it.
-    pub fn max_total(&self) -> u64 {
+    pub fn max_claim(&self) -> u64 {
         self.max_total.saturating_sub(self.store.others())
     }
 
     /// The same, without a look at others while none of them was in the way.
-    pub fn most_if_short(&self) -> u64 {
-        if self.is_short.load(SeqCst) { self.max_total() } else { u64::MAX }
+    pub fn max_claim_if_short(&self) -> u64 {
+        if self.is_short.load(SeqCst) { self.max_claim() } else { u64::MAX }
     }
 }
 
@@ -178,8 +179,9 @@ mod tests {
     fn processes(count: usize, max_total: u64, untouched: u64) -> Vec<Claims> {
         let claims: std::sync::Arc<Vec<AtomicU64>> =
             std::sync::Arc::new((0..count).map(|_| AtomicU64::new(0)).collect());
-        let one =
-            |me| Claims::new(Box::new(TestClaims { claims: claims.clone(), me, untouched }), max_total);
+        let one = |me| {
+            Claims::new(Box::new(TestClaims { claims: claims.clone(), me, untouched }), max_total)
+        };
         (0..count).map(one).collect()
     }
 
@@ -190,8 +192,11 @@ mod tests {
         assert!(!two[1].cover(200 * MIB), "the first claimed 320 MiB");
         assert!(two[1].cover(192 * MIB));
         assert!(!two[0].cover(321 * MIB));
-        assert_eq!((two[0].max_total(), two[1].max_total()), (320 * MIB, 192 * MIB));
-        assert_eq!((two[0].most_if_short(), two[1].most_if_short()), (320 * MIB, u64::MAX));
+        assert_eq!((two[0].max_claim(), two[1].max_claim()), (320 * MIB, 192 * MIB));
+        assert_eq!(
+            (two[0].max_claim_if_short(), two[1].max_claim_if_short()),
+            (320 * MIB, u64::MAX)
+        );
         two[1].shrink(|| 130 * MIB);
         assert!(!two[0].cover(400 * MIB), "too little to give up");
         two[0].shrink(|| 10 * MIB);
