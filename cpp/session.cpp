@@ -8,7 +8,7 @@
 namespace ge {
 
 using cairn::success_or_failed;
-using cairn::not_here;
+using cairn::unsupported;
 
 Session::Session(const std::map<AscendString, AscendString> &options)
 {
