@@ -10,7 +10,7 @@ int main(void)
     FakeStream gone = {0, 0}, other = {0, 0};
     pool_load();
 
-    GROUP("pool ending: a request does not wait for a stream that no event can prove");
+    GROUP("the end of a stream: a request does not wait for a stream on which no event can show that its work is done");
     char *block = pool.take(200 * MIB, 0, &gone);
     CHECK(block != NULL);
     CHECK_EQ(pool.give(block, 0, &gone), 0);

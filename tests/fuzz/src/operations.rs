@@ -28,11 +28,11 @@ pub fn pool(data: &[u8]) {
 /// ```text
 /// first byte      more bytes     operation
 /// ee sss 000|001  log hi lo      allocate on stream s, log and fraction of the size; ee = 3: aligned
-/// ee sss 010      which on       free
-/// ee sss 011      which          use on stream s
+/// ee sss 010      block stream   free
+/// ee sss 011      block          use on stream s
 /// ee sss 100                     submit to stream s
-/// ee sss 101      share          finish
-/// ee sss 110      of             order stream s after another
+/// ee sss 101      quarters       finish so many quarters (0 to 4) of the work of stream s
+/// ee sss 110      other          order stream s after another
 /// ee sss 111      -, or hi lo    ee < 2: finish all; else trim
 /// ```
 pub struct Operations<'a>(pub &'a [u8]);
