@@ -168,7 +168,7 @@ def signed_l1(grad, x, target, reduction):
     return torch.sign(x - target) * grad / (x.numel() if reduction == 1 else 1)
 
 
-def rms64(x, gamma, epsilon):
+def rms_norm_f64(x, gamma, epsilon):
     dims = tuple(range(x.dim() - gamma.dim(), x.dim()))
     scale = (x.square().mean(dims, True) + epsilon).rsqrt()
     return x * scale * gamma, scale
@@ -200,13 +200,14 @@ def heads(x, count, layout):
     return x.unflatten(-1, (count, -1)).transpose(1, 2)
 
 
-def attention(query, key, value, shift, mask, scale, count, layout, sparse, before, after, dropped):
+def attention(query, key, value, shift, mask, scale, count, layout, sparse, pre_tokens, next_tokens, dropped):
+    """The result of attention; the window of `pre_tokens` and `next_tokens` is part of the mask."""
     if sparse not in (0, 1, 2, 3) or dropped is not None:
         return None
     q = heads(query, count, layout)
     features = q.shape[-1]
-    of_keys = key.shape[-1] // features if layout in ("BSH", "SBH") else count
-    k, v = heads(key, of_keys, layout), heads(value, of_keys, layout)
+    key_heads = key.shape[-1] // features if layout in ("BSH", "SBH") else count
+    k, v = heads(key, key_heads, layout), heads(value, key_heads, layout)
     k, v = (one.repeat_interleave(q.shape[1] // one.shape[1], 1) for one in (k, v))
     scores = q @ k.mT * scale
     if shift is not None:
@@ -264,13 +265,13 @@ def between(one, x):
     return one if one.dim() == x.dim() else one.unsqueeze(-2)
 
 
-def adam_w(x, mean, square, most, grad, power1, power2, rate, decay, beta1, beta2, epsilon, amsgrad, maximize):
+def adam_w(x, mean, square, most, grad, beta1_power, beta2_power, rate, decay, beta1, beta2, epsilon, amsgrad, maximize):
     grad = -grad if maximize else grad
     x = x * (1 - rate * decay)
     mean, square = beta1 * mean + (1 - beta1) * grad, beta2 * square + (1 - beta2) * grad * grad
     most = torch.maximum(most, square) if amsgrad else square
-    root = (most / (1 - power2 * beta2)).sqrt() + epsilon
-    return x - rate * mean / (1 - power1 * beta1) / root, mean, square
+    root = (most / (1 - beta2_power * beta2)).sqrt() + epsilon
+    return x - rate * mean / (1 - beta1_power * beta1) / root, mean, square
 
 
 def amp_scale(scale, tracker, found, growth, backoff, interval):
@@ -281,7 +282,7 @@ def amp_scale(scale, tracker, found, growth, backoff, interval):
     return torch.where(found != 0, scale * backoff, calm[0]), torch.where(found != 0, 0, calm[1])
 
 
-def adaptive_gradients(grad, x, rstd, mean, scale, weight, bias):
+def ada_layer_norm_gradients(grad, x, rstd, mean, scale, weight, bias):
     """Of x, scale, shift, weight and bias, from the figures that the forward function left."""
     size = x.shape[-1]
     weight = torch.ones(size, dtype=x.dtype) if weight is None else weight
