@@ -1,7 +1,7 @@
-//! `libge_runner.so`: `cpp/` compiled against the core.
+//! `libge_runner.so`: `cpp/` compiled against `libascendcl.so`.
 //!
 //! The library is of the old string ABI; what is in `cpp/string_abi` is compiled with the new one too. It has no
-//! SONAME, is never unloaded, finds the core beside it, and calls its own functions directly: programs bring
+//! SONAME, is never unloaded, finds `libascendcl.so` beside it, and calls its own functions directly: programs bring
 //! inline copies of some of them. Objects that are newer than their sources are kept.
 
 use std::{
@@ -29,7 +29,7 @@ struct Unit {
     object: PathBuf,
 }
 
-/// Compiles what is not up to date; needs nothing of the core.
+/// Compiles what is not up to date; needs nothing of `libascendcl.so`.
 pub fn compile(root: &Path) -> Result<()> {
     let out = folder(root);
     fs::create_dir_all(&out)?;
@@ -39,7 +39,7 @@ pub fn compile(root: &Path) -> Result<()> {
     compile_all(root, &compiler(), &outdated)
 }
 
-/// Links what [`compile`] made with the core in `lib64`; returns the path of the library.
+/// Links what [`compile`] made with `libascendcl.so` in `lib64`; returns the path of the library.
 pub fn link(root: &Path, lib64: &Path) -> Result<PathBuf> {
     let out = folder(root);
     let library = out.join("libge_runner.so");
