@@ -201,7 +201,7 @@ def heads(x, count, layout):
 
 
 def attention(query, key, value, shift, mask, scale, count, layout, sparse, pre_tokens, next_tokens, dropped):
-    """The result of attention; the window of `pre_tokens` and `next_tokens` is part of the mask."""
+    """The result of attention; the window of `pre_tokens` and `next_tokens` is not modelled."""
     if sparse not in (0, 1, 2, 3) or dropped is not None:
         return None
     q = heads(query, count, layout)

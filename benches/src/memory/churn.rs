@@ -13,9 +13,9 @@ pub trait Work {
     fn run(&mut self, count: usize);
 }
 
-/// Times `count` operations after a quarter as many that only warm the caches: the slices of others
-/// ran in between.
-pub fn slice(work: &mut impl Work, count: usize) -> f64 {
+/// One turn of a candidate ([`super::interleave`]): times `count` operations, after a quarter as many that only warm the caches,
+/// because other candidates ran since its last turn.
+pub fn time_turn(work: &mut impl Work, count: usize) -> f64 {
     work.run(count / 4);
     let start = Instant::now();
     work.run(count);

@@ -2,7 +2,7 @@
 
 use super::available::AvailablePeers;
 use super::candidate::{Candidate, Visit};
-use super::churn::{Churn, Hot, slice};
+use super::churn::{Churn, Hot, time_turn};
 use super::handed;
 use super::interleave::{self, Entry, MinimumLength};
 use super::sequence::{CHURN_1K, CHURN_64L, Shape, Step, replacements};
@@ -72,7 +72,7 @@ struct HotPairs {
 impl Visit for HotPairs {
     fn visit<C: Candidate + 'static>(&mut self, name: &'static str, candidate: C) {
         let (mut hot, count) = (Hot { candidate, bytes: self.bytes }, self.count);
-        self.entries.push(Entry { name, slice: Box::new(move || slice(&mut hot, count)) });
+        self.entries.push(Entry { name, slice: Box::new(move || time_turn(&mut hot, count)) });
     }
 }
 
@@ -86,7 +86,7 @@ impl Visit for Churns {
     fn visit<C: Candidate + 'static>(&mut self, name: &'static str, candidate: C) {
         let mut churn = Churn::new(Arc::new(candidate), 0, self.shape, self.steps.clone());
         let count = 4096;
-        self.entries.push(Entry { name, slice: Box::new(move || slice(&mut churn, count)) });
+        self.entries.push(Entry { name, slice: Box::new(move || time_turn(&mut churn, count)) });
     }
 }
 
@@ -106,8 +106,10 @@ impl Visit for Pairs {
         let [mine, theirs] = self.steps.clone();
         let mine = Rc::new(RefCell::new(Churn::new(candidate.clone(), 0, CHURN_1K, mine)));
         let single = mine.clone();
-        self.alone
-            .push(Entry { name, slice: Box::new(move || slice(&mut *single.borrow_mut(), COUNT)) });
+        self.alone.push(Entry {
+            name,
+            slice: Box::new(move || time_turn(&mut *single.borrow_mut(), COUNT)),
+        });
 
         let mut churn = None;
         let theirs: Job = Box::new(move |barrier: &SpinBarrier| {

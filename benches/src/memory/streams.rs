@@ -2,7 +2,7 @@
 //! that are freed on another stream than they were taken for.
 
 use super::candidate::{Candidate, StreamOrdered, Visit};
-use super::churn::{Work, slice};
+use super::churn::{Work, time_turn};
 use super::handed;
 use super::interleave::{self, Entry, MinimumLength};
 use super::pool::CairnPool;
@@ -59,7 +59,7 @@ fn pair(name: &'static str, behind: u64, record: bool) -> Entry {
     let pool = CairnPool::new();
     pool.streams.lag(behind);
     let mut work = RecordedUse { pool, record };
-    Entry { name, slice: Box::new(move || slice(&mut work, 2000)) }
+    Entry { name, slice: Box::new(move || time_turn(&mut work, 2000)) }
 }
 
 /// A pair on one stream with, or without, a use on the other, which gets a task each time.

@@ -88,7 +88,7 @@ impl Parallel {
 
     /// Whether a kernel offers parts to one more helper.
     pub fn has_work(&self) -> bool {
-        self.takes_helper(self.state.load(Ordering::Acquire))
+        self.takes_helper(self.state.load(Ordering::SeqCst))
     }
 
     fn takes_helper(&self, state: usize) -> bool {

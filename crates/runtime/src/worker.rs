@@ -136,9 +136,11 @@ impl Scheduler {
     /// to do. Returns when all are done.
     pub fn parallel_for(&self, parts: usize, body: &(dyn Fn(usize) + Sync)) {
         self.parallel.run(parts, self.threads() - 1, body, || {
-            if self.sleeping_hint.load(Ordering::Relaxed) > 0
+            if self.sleeping_hint.load(Ordering::SeqCst) > 0
                 && self.spinning.load(Ordering::Relaxed) == 0
             {
+                // Whoever is about to sleep, and has looked for work, sleeps when it gives up this lock.
+                drop(self.queue.lock());
                 self.wake.notify_one();
             }
         });
@@ -267,19 +269,19 @@ impl Scheduler {
                     return None;
                 }
                 let sleep = queue.timers.peek().map(|t| t.0.at.saturating_sub(now_ns()));
-                if self.parallel.has_work() {
-                    break;
-                }
                 queue.sleeping += 1;
-                self.sleeping_hint.store(queue.sleeping, Ordering::Relaxed);
-                match sleep {
-                    None => self.wake.wait(&mut queue),
-                    Some(ns) => {
-                        self.wake.wait_for(&mut queue, Duration::from_nanos(ns.max(1000)));
+                self.sleeping_hint.store(queue.sleeping, Ordering::SeqCst);
+                // A kernel either sees the hint or has offered its parts before this look.
+                if !self.parallel.has_work() {
+                    match sleep {
+                        None => self.wake.wait(&mut queue),
+                        Some(ns) => {
+                            self.wake.wait_for(&mut queue, Duration::from_nanos(ns.max(1000)));
+                        }
                     }
                 }
                 queue.sleeping -= 1;
-                self.sleeping_hint.store(queue.sleeping, Ordering::Relaxed);
+                self.sleeping_hint.store(queue.sleeping, Ordering::SeqCst);
                 if self.parallel.has_work() {
                     break;
                 }
