@@ -91,7 +91,7 @@ impl Execution {
         let mut found = false;
         for (one, address) in self.plan.uses.iter().zip(addresses) {
             if one.argument == argument {
-                *address = storage.wrapping_add_signed(one.lead);
+                *address = storage.wrapping_add_signed(one.byte_offset);
                 found = true;
             }
         }

@@ -29,7 +29,7 @@ pub struct Call<'a> {
     pub(crate) is_random: bool,
 }
 
-/// The layout of the same elements, with whose sizes and strides kernels compute without an overflow: strides that lead
+/// The layout of the same elements, with whose sizes and strides kernels compute without an overflow: strides that byte_offset
 /// to no element, which a caller may set to anything, are others. `None` where there are more elements than addresses.
 fn bounded(layout: &Layout) -> Option<Layout> {
     if !layout.fits() {
@@ -151,8 +151,8 @@ impl<'a> Call<'a> {
         }
         let argument = (self.caller_indices.get(at).copied().unwrap_or(at), inner);
         let item = tensor.layout.item() as isize;
-        let lead = span.start.wrapping_sub(tensor.address) as isize;
-        let layout = tensor.layout.from_offset(tensor.layout.offset - lead / item);
+        let byte_offset = span.start.wrapping_sub(tensor.address) as isize;
+        let layout = tensor.layout.from_offset(tensor.layout.offset - byte_offset / item);
         let slot = match self.uses.iter().position(|one| one.argument == argument) {
             Some(slot) => {
                 let both = &mut self.uses[slot].access;
@@ -172,7 +172,7 @@ impl<'a> Call<'a> {
                     argument,
                     address,
                     bytes,
-                    lead,
+                    byte_offset,
                     access,
                     indexed,
                     gaps,

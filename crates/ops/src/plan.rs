@@ -28,7 +28,7 @@ pub struct Use {
     /// How many.
     pub bytes: usize,
     /// Bytes from the start of the storage to the first byte.
-    pub lead: isize,
+    pub byte_offset: isize,
     /// What is done with it.
     pub access: AccessMode,
     /// Which elements are touched depends on values, or is more than a layout says: any of them may be, or none.

@@ -137,7 +137,7 @@ impl Operation {
             if index < inputs.len() {
                 let bytes = inputs[index].as_ref().and_then(|tensor| tensor.bytes.as_deref());
                 let Some(bytes) = bytes else { return Ok(None) };
-                let from = one.lead.unsigned_abs();
+                let from = one.byte_offset.unsigned_abs();
                 buffer.bytes_mut().copy_from_slice(&bytes[from..from + one.bytes]);
             }
             buffers.push(buffer);

@@ -335,7 +335,7 @@ impl<'a> Binder<'a> {
                     None => inputs[place].expect("a use of an input that is there"),
                     Some(output) => outputs[output],
                 };
-                (value, one.lead.unsigned_abs(), one.bytes, one.access)
+                (value, one.byte_offset.unsigned_abs(), one.bytes, one.access)
             })
             .collect();
         let workspace_bytes = plan.workspace;
@@ -429,22 +429,22 @@ impl<'a> Binder<'a> {
         Ok(bound)
     }
 
-    fn slice(&self, value: ValueId, lead: usize, bytes: usize, arena: &arena::Arena) -> Slice {
+    fn slice(&self, value: ValueId, byte_offset: usize, bytes: usize, arena: &arena::Arena) -> Slice {
         if let Some(output) = value.checked_sub(self.prepared.values.len()) {
-            return Slice { region: Region::Output(output), start: lead, bytes };
+            return Slice { region: Region::Output(output), start: byte_offset, bytes };
         }
         let (region, start) = match self.storage[self.root(value)] {
             Storage::At(region, start) => (region, start),
             Storage::Lifetime(lifetime) => (Region::Feature, arena.offsets[lifetime]),
             Storage::Undecided | Storage::Same(_) => (Region::Feature, 0),
         };
-        Slice { region, start: start as usize + lead, bytes }
+        Slice { region, start: start as usize + byte_offset, bytes }
     }
 
     fn finish(&self, bound: UnplacedStep, arena: &arena::Arena) -> Step {
         let uses = (bound.uses.iter())
-            .map(|(value, lead, bytes, access)| MemoryUse {
-                slice: self.slice(*value, *lead, *bytes, arena),
+            .map(|(value, byte_offset, bytes, access)| MemoryUse {
+                slice: self.slice(*value, *byte_offset, *bytes, arena),
                 access: *access,
             })
             .collect();

@@ -84,8 +84,8 @@ impl Run<'_> {
             }
         }
         let mut addresses: SmallVec<[usize; 6]> = SmallVec::new();
-        for (root, lead) in &step.uses {
-            addresses.push(self.address(*root, hosted, memory)?.wrapping_add_signed(*lead));
+        for (root, byte_offset) in &step.uses {
+            addresses.push(self.address(*root, hosted, memory)?.wrapping_add_signed(*byte_offset));
         }
         let workspace = match step.execution.workspace() {
             0 => None,

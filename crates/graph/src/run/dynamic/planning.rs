@@ -153,7 +153,7 @@ impl Run<'_> {
                     None => work.inputs[index].expect("a use of an input that is there"),
                     Some(output) => work.outputs[output],
                 };
-                (roots[value], one.lead)
+                (roots[value], one.byte_offset)
             })
             .collect();
         let makes: SmallVec<[(ValueId, usize); 2]> = (work.outputs.iter().zip(layouts))
