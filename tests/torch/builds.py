@@ -39,15 +39,15 @@ def package(name):
     return pathlib.Path(importlib.util.find_spec(name).origin).parent
 
 
-def page_source():
-    """The page's C++ example as printed, and the one line that it lacks: the declaration of `useflag`."""
+def vendor_example_source():
+    """The C++ example of the vendor's manual page as printed, and the one line that it lacks: the declaration of `useflag`."""
     text = (HERE / "pluggable_allocator_extensions.cpp").read_text()
     return text.replace('extern "C" {', 'bool useflag = false;\nextern "C" {', 1)
 
 
 def logging_source():
-    """The same with the page's two log lines, and without torch's headers, which take the longest."""
-    text = page_source().replace("#include <torch/extension.h>\n", '#include "torch_npu/csrc/core/npu/npu_log.h"\n')
+    """The same with that page's two log lines, and without torch's headers, which take the longest."""
+    text = vendor_example_source().replace("#include <torch/extension.h>\n", '#include "torch_npu/csrc/core/npu/npu_log.h"\n')
     for line, log in [
         ("    void *ptr;\n", 'ASCEND_LOGD("Pluggable Allocator malloc: malloc = %zu", size);\n'),
         ("    aclrtFree(ptr);\n", 'ASCEND_LOGD("Pluggable Allocator free: free= %zu", size);\n'),

@@ -50,10 +50,10 @@ def settled():
 
 
 @pytest.fixture(scope="session")
-def page_builds(tmp_path_factory):
-    """The page's example in three builds at a time: see the fixtures below."""
-    wheel, toolkit, logs = (tmp_path_factory.mktemp(name) for name in ("page", "page-toolkit", "page-logs"))
-    source = builds.page_source()
+def vendor_example_builds(tmp_path_factory):
+    """The C++ example of the vendor's manual page on pluggable allocators, in three builds at a time: see the fixtures below."""
+    wheel, toolkit, logs = (tmp_path_factory.mktemp(name) for name in ("vendor_example", "vendor-toolkit", "vendor-logs"))
+    source = builds.vendor_example_source()
     begun = [
         builds.Build(wheel, source, *builds.wheel_flags()),
         builds.Build(toolkit, source, "-MD", *builds.toolkit_flags(toolkit), *builds.wheel_flags()),
@@ -66,27 +66,27 @@ def page_builds(tmp_path_factory):
 
 @pytest.fixture(scope="session", autouse=True)
 def builds_begin_with_the_first_test(request):
-    """By the time that a test wants the page's libraries, others have run beside the compiler."""
-    if any("page_builds" in item.fixturenames for item in request.session.items):
-        request.getfixturevalue("page_builds")
+    """By the time that a test wants the libraries of the example, others have run beside the compiler."""
+    if any("vendor_example_builds" in item.fixturenames for item in request.session.items):
+        request.getfixturevalue("vendor_example_builds")
 
 
 @pytest.fixture(scope="session")
-def page(page_builds):
-    """The page's library on the headers of the wheel."""
-    return page_builds[0].library()
+def vendor_example(vendor_example_builds):
+    """The library of the example on the headers of the wheel."""
+    return vendor_example_builds[0].library()
 
 
 @pytest.fixture(scope="session")
-def page_on_toolkit(page_builds):
-    """The page's library on the headers of the toolkit."""
-    return page_builds[1].library()
+def vendor_example_on_toolkit(vendor_example_builds):
+    """The library of the example on the headers of the toolkit."""
+    return vendor_example_builds[1].library()
 
 
 @pytest.fixture(scope="session")
-def page_with_logs(page_builds):
-    """The page's library with the page's log lines; of ACL's headers some are the toolkit's and some the wheel's."""
-    return page_builds[2].library()
+def vendor_example_with_logs(vendor_example_builds):
+    """The library of the example with its log lines; of ACL's headers some are the toolkit's and some the wheel's."""
+    return vendor_example_builds[2].library()
 
 
 @pytest.fixture(scope="session")
@@ -112,7 +112,7 @@ def cairn():
     return builds.cairn()
 
 
-@pytest.fixture(scope="session", params=["page", "cairn"])
+@pytest.fixture(scope="session", params=["vendor_example", "cairn"])
 def library(request):
     """Each allocator that has to serve torch."""
     return request.getfixturevalue(request.param)

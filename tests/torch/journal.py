@@ -80,7 +80,7 @@ class Journal:
         return None
 
     def give_back(self):
-        """After a synchronize: what the library keeps of freed memory goes back to the devices. The page's keeps nothing."""
+        """After a synchronize: what the library keeps of freed memory goes back to the devices. That of the vendor's manual page keeps nothing."""
         if hasattr(self.library, "cairn_pool_trim"):
             for device in range(torch.npu.device_count()):
                 torch.npu.synchronize(device)

@@ -1,4 +1,4 @@
-"""`torch_npu.npu.change_current_allocator`: the vendor's page, its examples, and what a wrong library leads to.
+"""`torch_npu.npu.change_current_allocator`: the vendor's manual page, its examples, and what a wrong library leads to.
 
 Each test is named after the clause of the contract that it shows. More of TORCH-1, TORCH-3 and TORCH-6 is in
 test_user_allocators.py, the operators' part of TORCH-6 in test_null_addresses.py.
@@ -47,8 +47,8 @@ def freed(output):
     return re.findall(r"^free ptr = (\w+)$", output, re.M)
 
 
-def test_torch_1_example(page):
-    result = run_with(page, EXAMPLE + "print('address', hex(npu_tensor.data_ptr()), npu_tensor.tolist())")
+def test_torch_1_example(vendor_example):
+    result = run_with(vendor_example, EXAMPLE + "print('address', hex(npu_tensor.data_ptr()), npu_tensor.tolist())")
     address, values = re.search(r"^address (0x[0-9a-f]+) (.*)$", result.stdout, re.M).groups()
     assert f"alloc ptr = {address}, size = 40\n" in result.stdout
     assert values == str([0.0] * 10)
@@ -56,7 +56,7 @@ def test_torch_1_example(page):
     assert allocated(result.stdout) == freed(result.stdout) == [address]
 
 
-def test_torch_1_other_name_and_torch_3_after_questions(page):
+def test_torch_1_other_name_and_torch_3_after_questions(vendor_example):
     """Asking for the number of devices does not initialise an allocator yet."""
     questions = "import torch\nassert torch.npu.is_available() and torch.npu.device_count() == 2\n"
     use = """
@@ -64,22 +64,22 @@ for count in (1, 10, 1000, 1 << 20):
     source = torch.arange(count)
     assert torch.equal(source.npu().cpu(), source)
 """
-    result = run_with(page, questions + EXAMPLE.replace("torch.npu.change", "torch_npu.npu.change") + use)
+    result = run_with(vendor_example, questions + EXAMPLE.replace("torch.npu.change", "torch_npu.npu.change") + use)
     assert sorted(allocated(result.stdout)) == sorted(freed(result.stdout))
     assert len(freed(result.stdout)) == 5 and "size = 8388608\n" in result.stdout
 
 
-def test_torch_2_toolkit_headers(page_on_toolkit):
+def test_torch_2_toolkit_headers(vendor_example_on_toolkit):
     """The page's example as it is, with the toolkit's headers in front of the wheel's. Of a header that both have, the
     first one counts, by its guard."""
     first = {}
-    for file in pathlib.Path(page_on_toolkit.path).with_suffix(".d").read_text().split():
+    for file in pathlib.Path(vendor_example_on_toolkit.path).with_suffix(".d").read_text().split():
         header = pathlib.Path(os.path.realpath(file))
         first.setdefault(header.name, header)
     names = ["acl_base.h", "acl_base_rt.h", "acl_base_mdl.h", "acl_rt.h", "acl_mdl.h", "rt_error_codes.h", "ge_error_codes.h"]
     for name in names:
         assert first[name].is_relative_to(os.path.realpath(builds.home())), first[name]
-    result = run_with(page_on_toolkit, EXAMPLE + VALUES)
+    result = run_with(vendor_example_on_toolkit, EXAMPLE + VALUES)
     assert "size = 40\n" in result.stdout and sorted(allocated(result.stdout)) == sorted(freed(result.stdout))
 
 
@@ -98,10 +98,10 @@ def test_torch_2_headers_mix():
                 assert result.returncode == 0, f"{command}\n{text}\n{result.stderr}"
 
 
-def test_torch_3_swap_after_use_raises(page):
+def test_torch_3_swap_after_use_raises(vendor_example):
     """The allocator is initialised by the first use of a device."""
     result = run_with(
-        page,
+        vendor_example,
         """
         import torch, torch_npu
         before = torch.zeros(10, device="npu")
@@ -129,9 +129,9 @@ del on_npu
 )
 
 
-def test_torch_4_log_on_stdout(page_with_logs):
+def test_torch_4_log_on_stdout(vendor_example_with_logs):
     """The page's way to log, ASCEND_LOGD, and the lines of the library itself. Headers of both kinds are mixed here."""
-    result = run_with(page_with_logs, LOGGED, ASCEND_GLOBAL_LOG_LEVEL="0", ASCEND_SLOG_PRINT_TO_STDOUT="1")
+    result = run_with(vendor_example_with_logs, LOGGED, ASCEND_GLOBAL_LOG_LEVEL="0", ASCEND_SLOG_PRINT_TO_STDOUT="1")
     address = re.search(r"^address (0x[0-9a-f]+)$", result.stdout, re.M)[1]
     for line in [
         r"\[DEBUG\] APP.*Pluggable Allocator malloc: malloc = 1234$",
@@ -142,9 +142,9 @@ def test_torch_4_log_on_stdout(page_with_logs):
         assert re.search(f"^{line}", result.stdout, re.M), line
 
 
-def test_torch_4_log_in_private_files(page_with_logs, tmp_path):
+def test_torch_4_log_in_private_files(vendor_example_with_logs, tmp_path):
     folder = tmp_path / "logs"
-    result = run_with(page_with_logs, LOGGED, ASCEND_GLOBAL_LOG_LEVEL="0", ASCEND_PROCESS_LOG_PATH=str(folder))
+    result = run_with(vendor_example_with_logs, LOGGED, ASCEND_GLOBAL_LOG_LEVEL="0", ASCEND_PROCESS_LOG_PATH=str(folder))
     assert "Pluggable Allocator" not in result.stdout
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert "Pluggable Allocator malloc: malloc = 1234\n" in "".join(path.read_text() for path in files)
@@ -153,9 +153,9 @@ def test_torch_4_log_in_private_files(page_with_logs, tmp_path):
     assert (modes, folders) == ({0o600}, {0o700})
 
 
-def test_torch_5_missing_file_and_symbol(page):
+def test_torch_5_missing_file_and_symbol(vendor_example):
     result = run_with(
-        page,
+        vendor_example,
         """
         import torch, torch_npu
         make = torch_npu.npu.memory.NPUPluggableAllocator
@@ -289,15 +289,15 @@ for turn in range(100):
 
 # Training, A2, A3, inference.
 @pytest.mark.parametrize("soc", ["Ascend910ProB", "Ascend910B3", "Ascend910_9382", "Ascend310P3"])
-def test_torch_7_product_families(page, soc):
-    result = run_with(page, EXAMPLE + VALUES, CAIRN_SOC=soc)
+def test_torch_7_product_families(vendor_example, soc):
+    result = run_with(vendor_example, EXAMPLE + VALUES, CAIRN_SOC=soc)
     assert "size = 40\n" in result.stdout and sorted(allocated(result.stdout)) == sorted(freed(result.stdout))
 
 
-def test_torch_7_and_acl_reg_8_on_a_part_without_allocators(page):
+def test_torch_7_and_acl_reg_8_on_a_part_without_allocators(vendor_example):
     """ACL's own registration of allocators is missing on these parts; torch's way needs nothing of it."""
     run_with(
-        page,
+        vendor_example,
         EXAMPLE
         + """
 import ctypes

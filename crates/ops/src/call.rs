@@ -29,7 +29,7 @@ pub struct Call<'a> {
     pub(crate) is_random: bool,
 }
 
-/// The layout of the same elements, with whose sizes and strides kernels compute without an overflow: strides that byte_offset
+/// The layout of the same elements, with whose sizes and strides kernels compute without an overflow: strides that lead
 /// to no element, which a caller may set to anything, are others. `None` where there are more elements than addresses.
 fn bounded(layout: &Layout) -> Option<Layout> {
     if !layout.fits() {

@@ -429,7 +429,13 @@ impl<'a> Binder<'a> {
         Ok(bound)
     }
 
-    fn slice(&self, value: ValueId, byte_offset: usize, bytes: usize, arena: &arena::Arena) -> Slice {
+    fn slice(
+        &self,
+        value: ValueId,
+        byte_offset: usize,
+        bytes: usize,
+        arena: &arena::Arena,
+    ) -> Slice {
         if let Some(output) = value.checked_sub(self.prepared.values.len()) {
             return Slice { region: Region::Output(output), start: byte_offset, bytes };
         }

@@ -77,7 +77,7 @@ pub struct Step {
     pub execution: Arc<Execution>,
     /// What became of it when it was last submitted. Only the run that planned it looks.
     pub outcome: Arc<Outcome>,
-    /// For each range it touches: the value's root and the bytes in front.
+    /// For each range it touches: the value's root, and the offset of the range in its memory, in bytes.
     pub uses: SmallVec<[(ValueId, isize); 4]>,
     /// What memory it makes: root, bytes.
     pub makes: SmallVec<[(ValueId, usize); 2]>,
