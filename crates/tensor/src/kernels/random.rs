@@ -11,11 +11,11 @@ use crate::parallel::{Parallel, split};
 use crate::{DType, View, ViewMut};
 use std::f32::consts::TAU;
 
-/// Values of a strip that does not begin on a count of the generator.
+/// Room for a strip that begins in the middle of a block of the generator: whole blocks are generated.
 const WINDOW: usize = STRIP + 2 * BLOCK;
 
-/// Fills `out` with what `make` makes of words: `per` (1 or 2) for each element, the first of a multiple of
-/// [`BLOCK`].
+/// Fills `out` with what `make` makes of words: `per` (1 or 2) for each element. It gets whole blocks: the index of its
+/// first element is a multiple of [`BLOCK`].
 fn generate<C: Compute + Default>(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,

@@ -11,7 +11,8 @@ use std::ops::Range;
 /// `f32` of scratch that [`Attention::score`] and [`Attention::drop_some`] want.
 pub const SIDE: usize = 2 * KEYS * LANES;
 
-/// What stands beside the scores of a tile, key by key.
+/// The shift, mask or dropout factors of a tile, one for each score: loaded query by query and transposed to lie key by key, as
+/// the scores do.
 struct Beside<'s> {
     /// Query by query, [`KEYS`] apart.
     lines: &'s mut [f32],
