@@ -21,7 +21,7 @@ pub struct Parallel {
     /// The address of the [`ParallelJob`] while the parallel is taken.
     job: AtomicUsize,
     /// How many helpers may be inside at once.
-    most_helpers: AtomicUsize,
+    max_helpers: AtomicUsize,
 }
 
 struct ParallelJob<'a> {
@@ -68,7 +68,7 @@ impl Parallel {
         }
         let (next, panicked) = (AtomicUsize::new(0), AtomicBool::new(false));
         let job = ParallelJob { body, parts, next, panicked, core: cores::current() };
-        self.most_helpers.store(helpers, Ordering::Relaxed);
+        self.max_helpers.store(helpers, Ordering::Relaxed);
         self.job.store(std::ptr::from_ref(&job) as usize, Ordering::Relaxed);
         self.state.store(TAKEN | OPEN, Ordering::SeqCst);
         wake();
@@ -92,7 +92,7 @@ impl Parallel {
     }
 
     fn takes_helper(&self, state: usize) -> bool {
-        state & OPEN != 0 && state / HELPER < self.most_helpers.load(Ordering::Relaxed)
+        state & OPEN != 0 && state / HELPER < self.max_helpers.load(Ordering::Relaxed)
     }
 
     /// Works through parts that a kernel offers, if one does. True if it did.

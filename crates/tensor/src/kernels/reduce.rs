@@ -261,7 +261,7 @@ pub(super) unsafe fn load_strip<'s, C: Compute>(
 
 /// Offsets `i` steps on. A function of its own, so that it is compiled once and not for every fold.
 #[inline(always)]
-fn beside(offsets: [isize; 3], steps: [isize; 3], i: isize) -> [isize; 3] {
+fn offsets_after(offsets: [isize; 3], steps: [isize; 3], i: isize) -> [isize; 3] {
     std::array::from_fn(|at| offsets[at] + i * steps[at])
 }
 
@@ -367,7 +367,7 @@ impl<'v, F: Fold> Reducer<'v, F> {
         let mut k = kept.start;
         for (offsets, length) in self.kept.steps(kept, usize::MAX) {
             for i in 0..length as isize {
-                visit(k, beside(offsets, steps, i));
+                visit(k, offsets_after(offsets, steps, i));
                 k += 1;
             }
         }
@@ -466,7 +466,7 @@ impl<'v, F: Fold> Reducer<'v, F> {
             }
             self.drain(block, totals);
             for (i, total) in totals.iter().enumerate() {
-                emit(k, beside(offsets, steps, i as isize), *total);
+                emit(k, offsets_after(offsets, steps, i as isize), *total);
                 k += 1;
             }
         }

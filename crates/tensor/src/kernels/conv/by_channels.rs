@@ -6,7 +6,9 @@
 
 use super::by_channels_short::convolve_short_lines;
 use super::by_channels_tile::{BLOCK, Target, Tile, WIDTH, pack};
-use super::{Axis, Task, clear, elements, for_each_unit, is_aligned_f32, positions, take, taps};
+use super::{
+    Axis, Task, clear, elements, for_each_unit, is_aligned_f32, no_scratch, positions, take, taps,
+};
 use crate::parallel::{Parallel, split};
 use crate::{Layout, View, ViewMut};
 use std::ops::Range;
@@ -398,9 +400,7 @@ fn convolve_band(
         + output_band.group as isize * strides[1]
         + output_band.d as isize * strides[3];
     let workers = super::workers(chunks * blocks, tiling.work());
-    let none = ViewMut::over(&[], Layout::contiguous(crate::DType::Float, &[0]));
-    let none = none.expect("no elements");
-    for_each_unit(parallel, chunks * blocks, (workers, 0, 0), &none, |unit, _| {
+    for_each_unit(parallel, chunks * blocks, (workers, 0, 0), &no_scratch(), |unit, _| {
         let (chunk, block) = match is_large {
             true => (unit / blocks, unit % blocks),
             false => (unit % chunks, unit / chunks),

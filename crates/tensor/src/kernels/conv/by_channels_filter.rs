@@ -6,10 +6,12 @@
 use super::by_channels::{Address, Image, OutputBand, Tiling, copy_band};
 use super::by_channels_filter_tile::FilterTile;
 use super::by_channels_tile::{BLOCK, WIDTH, pack};
-use super::{Axis, elements, for_each_unit, is_aligned_f32, positions, take, taps};
-use crate::kernels::copy::copy;
+use super::{
+    Axis, copy_transposed, elements, for_each_unit, is_aligned_f32, no_scratch, positions, take,
+    taps,
+};
 use crate::parallel::{Parallel, split};
-use crate::{DType, Layout, View, ViewMut};
+use crate::{Layout, View, ViewMut};
 use std::ops::Range;
 
 /// Positions of a region, at most, unless one line has more.
@@ -128,14 +130,7 @@ pub fn weights_gradient(
             }
         }
     }
-    let sums = Layout::contiguous(DType::Float, &[tiling.groups, filter.rows(), filter.stride()]);
-    let [groups, channels, inputs, z, y, x] = *out.dims() else { unreachable!("six dimensions") };
-    let transposed = sums
-        .sliced(2, 0, channels, 1)
-        .transposed(1, 2)
-        .reshaped(&[groups, channels, inputs, z, y, x])
-        .expect("rows lie at one distance");
-    copy(parallel, *out, scratch.view().with_layout(transposed).expect("a part of the scratch"));
+    copy_transposed(parallel, out, &scratch, [tiling.groups, filter.rows(), filter.stride()]);
 }
 
 /// What the windows of these samples and lines cover: the image of the first sample, and the distance to the next one.
@@ -237,10 +232,9 @@ fn add_region(
     let tiles = rows.div_ceil(FilterTile::ROWS);
     let units = tiles * tiling.blocks();
     let work = region.count().saturating_mul(rows).saturating_mul(tiling.outputs);
-    let none = ViewMut::over(&[], Layout::contiguous(DType::Float, &[0])).expect("no elements");
     let step = tiling.axes[2].step;
     let workers = (super::workers(units, work), 0, 0);
-    for_each_unit(parallel, units, workers, &none, |unit, _| {
+    for_each_unit(parallel, units, workers, &no_scratch(), |unit, _| {
         let (block, tile) = (unit / tiles, unit % tiles);
         let some = rows * tile / tiles..rows * (tile + 1) / tiles;
         let mut offsets = [0; FilterTile::ROWS];

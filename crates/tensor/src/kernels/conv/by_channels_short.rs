@@ -2,9 +2,8 @@
 
 use super::by_channels::{Address, Image, OutputBand, Tiling};
 use super::by_channels_tile::{BLOCK, MAX_POSITIONS, Sums, Target, Tile, WIDTH};
-use super::{Task, for_each_unit};
+use super::{Task, for_each_unit, no_scratch};
 use crate::parallel::Parallel;
-use crate::{DType, Layout, ViewMut};
 
 /// Lines of a tile, at most.
 const MAX_LINES: usize = 6;
@@ -30,10 +29,8 @@ pub fn convolve_short_lines(
     let runs = tiles.div_ceil(TILES);
     let start = output_band.group as isize * strides[1] + output_band.d as isize * strides[3];
     let workers = super::workers(runs * blocks, tiling.work());
-    let none = ViewMut::over(&[], Layout::contiguous(DType::Float, &[0]));
-    let none = none.expect("no elements");
     let some_inputs = (CHUNK / (image.count * BLOCK)).max(1);
-    for_each_unit(parallel, runs * blocks, (workers, 0, 0), &none, |unit, _| {
+    for_each_unit(parallel, runs * blocks, (workers, 0, 0), &no_scratch(), |unit, _| {
         let (block, run) = (unit / runs, unit % runs);
         let (channel, padded_channels) = (block * BLOCK, tiling.padded_channels(block));
         let tiles_of_run = tiles * run / runs..tiles * (run + 1) / runs;

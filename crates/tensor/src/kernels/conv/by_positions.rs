@@ -3,11 +3,11 @@
 use super::block::{Block, WIDTH};
 use super::columns::{Columns, Runs, TILE};
 use super::{
-    Axis, MAX_WORKERS, elements, for_each_unit, is_aligned_f32, positions, take, taps, workers,
+    Axis, MAX_WORKERS, copy_transposed, elements, for_each_unit, is_aligned_f32, positions, take,
+    taps, workers,
 };
-use crate::kernels::copy::copy;
 use crate::parallel::{Parallel, split};
-use crate::{DType, Layout, View, ViewMut};
+use crate::{Layout, View, ViewMut};
 use std::ops::Range;
 
 /// Rows of columns in one unit, at most.
@@ -141,14 +141,7 @@ pub fn weights_gradient(
         );
     });
     add_parts(parallel, &tiling, &scratch);
-    let sums = Layout::contiguous(DType::Float, &[tiling.groups, tiling.rows, tiling.stride()]);
-    let [groups, channels, inputs, z, y, x] = *out.dims() else { unreachable!("six dimensions") };
-    let transposed = sums
-        .sliced(2, 0, channels, 1)
-        .transposed(1, 2)
-        .reshaped(&[groups, channels, inputs, z, y, x])
-        .expect("rows lie at one distance");
-    copy(parallel, *out, scratch.view().with_layout(transposed).expect("a part of the scratch"));
+    copy_transposed(parallel, out, &scratch, [tiling.groups, tiling.rows, tiling.stride()]);
 }
 
 /// The first of the sums.

@@ -297,6 +297,28 @@ fn for_each_unit(
     }
 }
 
+/// For [`for_each_unit`], where a unit needs no scratch.
+fn no_scratch() -> ViewMut<'static> {
+    ViewMut::over(&[], Layout::contiguous(DType::Float, &[0])).expect("no elements")
+}
+
+/// Copies the gradient of the weights out of the scratch that begins with it: groups, then rows of inputs and taps, `stride`
+/// elements apart, with an element for each output channel.
+fn copy_transposed(
+    parallel: &dyn Parallel,
+    out: &ViewMut<'_>,
+    scratch: &ViewMut<'_>,
+    [groups, rows, stride]: [usize; 3],
+) {
+    let sums = Layout::contiguous(DType::Float, &[groups, rows, stride]);
+    let transposed = sums
+        .sliced(2, 0, out.dims()[1], 1)
+        .transposed(1, 2)
+        .reshaped(out.dims())
+        .expect("rows lie at one distance");
+    copy(parallel, *out, scratch.view().with_layout(transposed).expect("a part of the scratch"));
+}
+
 /// The first element of a scratch, and how many there are.
 fn elements(scratch: &ViewMut<'_>) -> (*mut f32, usize) {
     assert!(scratch.dtype() == DType::Float && scratch.is_contiguous(), "scratch of f32");
