@@ -29,7 +29,7 @@ pub trait Allocator: Send + Sync {
     /// about it, such as bytes written beside it.
     fn free(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()>;
 
-    /// The bytes at an address of a block that is out, or of the padding around it, for layers that write
+    /// The bytes at an address of an outstanding block, or of the padding around it, for layers that write
     /// there. `None` where layers have no business.
     fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
         let _ = (address, bytes);
@@ -44,7 +44,7 @@ pub trait Allocator: Send + Sync {
     }
 
     /// Which memory a block is, and how many bytes of it are its owner's, for those who listen. `None` if it is no
-    /// block of this allocator that is out.
+    /// outstanding block of this allocator.
     fn kind_of(&self, block: &RawBlock) -> Option<(MemoryKind, u64)> {
         let _ = block;
         None

@@ -33,7 +33,7 @@ impl OutstandingBlock {
     }
 }
 
-/// Why a block cannot be taken: memory that is out is handed out again.
+/// Why a block cannot be taken: outstanding memory is handed out again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overlap {
     /// The same block is out.

@@ -44,7 +44,7 @@ fn convert_via<C: Compute>(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_
 
 /// Runs `$body` with `$T` standing for a type as large as elements of `$item` bytes.
 #[macro_export]
-macro_rules! with_bits {
+macro_rules! with_type_of_size {
     ($item:expr, $T:ident => $body:expr) => {
         match $item {
             1 => {
@@ -91,7 +91,7 @@ fn copy_bits(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
             });
         });
     }
-    with_bits!(item, T => {
+    with_type_of_size!(item, T => {
         if !transposed::<T>(parallel, &walk, &out, &a) {
             copy_strided::<T>(parallel, &walk, &out, &a);
         }

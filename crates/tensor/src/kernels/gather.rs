@@ -5,7 +5,7 @@ use super::map::SMALL;
 use super::prefetch::Prefetch;
 use super::walk::Walk;
 use crate::parallel::{Parallel, split};
-use crate::{View, ViewMut, with_bits};
+use crate::{View, ViewMut, with_type_of_size};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// `out = source`, position by position. Sizes and types are those of the source; `out`
@@ -19,7 +19,7 @@ pub fn gather(
 ) -> Result<(), BadIndex> {
     assert!(out.dims() == source.dims() && out.dtype() == source.base.dtype());
     let bad = AtomicBool::new(false);
-    with_bits!(out.item(), T => with_index!(source.index.dtype(), I => {
+    with_type_of_size!(out.item(), T => with_index!(source.index.dtype(), I => {
         typed::<T, I>(parallel, &out, source, &bad)
     }));
     if bad.load(Relaxed) { Err(source.first_bad_index(index)) } else { Ok(()) }

@@ -4,7 +4,7 @@ use super::map::SMALL;
 use super::sequence::Lines;
 use super::strip::load_one;
 use crate::parallel::{Parallel, share};
-use crate::{View, ViewMut, with_bits};
+use crate::{View, ViewMut, with_type_of_size};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The most parts that a tensor is counted in.
@@ -59,7 +59,7 @@ impl<'a> NonzeroPositions<'a> {
         assert_eq!(a.dims(), self.mask.dims());
         let step = out.strides()[0];
         let lines = Lines::new(a.layout(), a.layout());
-        with_bits!(out.item(), T => self.each(parallel, |k, at| {
+        with_type_of_size!(out.item(), T => self.each(parallel, |k, at| {
             let from = lines.offsets(at).0;
             // SAFETY: a position of `a`, and one of the first `total` of `out`.
             unsafe {
@@ -76,7 +76,7 @@ impl<'a> NonzeroPositions<'a> {
         assert_eq!(out.dims(), self.mask.dims());
         let (to, from) =
             (Lines::new(out.layout(), out.layout()), Lines::new(source.layout(), source.layout()));
-        with_bits!(out.item(), T => self.each(parallel, |k, at| {
+        with_type_of_size!(out.item(), T => self.each(parallel, |k, at| {
             // SAFETY: a position of `out`, and one of the source.
             unsafe {
                 let value = source.first().cast::<T>().offset(from.offsets(k).0).read_unaligned();

@@ -2,7 +2,7 @@
 
 use super::map::SMALL;
 use crate::parallel::{Parallel, split};
-use crate::{View, ViewMut, with_bits};
+use crate::{View, ViewMut, with_type_of_size};
 
 /// `out[i, j, ..] = a[maps[0][i], maps[1][j], ..]`; a dimension without a map has the same indices in both. The two
 /// share no memory; their elements have one type.
@@ -22,7 +22,7 @@ pub fn remap(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>, maps: &[Opt
         }
     }
     if out.count() > 0 {
-        with_bits!(out.item(), T => typed::<T>(parallel, out, a, maps));
+        with_type_of_size!(out.item(), T => typed::<T>(parallel, out, a, maps));
     }
 }
 

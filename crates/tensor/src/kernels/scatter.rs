@@ -8,7 +8,7 @@ use super::prefetch::Prefetch;
 use super::strip::{narrow, vectorised};
 use super::walk::Walk;
 use crate::parallel::{Parallel, split};
-use crate::{DType, View, ViewMut, with_bits};
+use crate::{DType, View, ViewMut, with_type_of_size};
 use half::{bf16, f16};
 use num_complex::Complex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -68,7 +68,7 @@ pub fn scatter(
         }
         ScatterMode::Replace => {
             assert!(values.dtype() == tensor.dtype());
-            with_bits!(tensor.item(), T => with_index!(targets.index.dtype(), I => {
+            with_type_of_size!(tensor.item(), T => with_index!(targets.index.dtype(), I => {
                 each::<I>(parallel, targets, values, &bad, &|to, from| {
                     // SAFETY: both are elements of this size, as `each` guarantees.
                     unsafe { to.cast::<T>().write_unaligned(from.cast::<T>().read_unaligned()) }

@@ -40,7 +40,7 @@ pub struct Guard {
     blocks: Mutex<HashMap<usize, Arc<GuardedBlock>>>,
 }
 
-/// A block that is out, and the canaries beside it.
+/// An outstanding block, and the canaries beside it.
 struct GuardedBlock {
     address: usize,
     bytes: u64,

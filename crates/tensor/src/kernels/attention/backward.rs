@@ -1,7 +1,7 @@
 //! The gradients of attention.
 
 use super::panel::{Lane, Panel, Softmax, lanes, sink_score};
-use super::scores::SIDE;
+use super::scores::TILE_SCRATCH;
 use super::{Attention, KEYS, LANES, PANELS, Sizes, WORKERS, cut, offset_of, put, rows_of};
 use crate::kernels::access::PositionAccessMut;
 use crate::kernels::math::exp_below;
@@ -36,7 +36,7 @@ impl Sizes {
             run * self.features,
             tile * LANES,
             tile * LANES,
-            SIDE.max(LANES * self.features.max(self.width)),
+            TILE_SCRATCH.max(LANES * self.features.max(self.width)),
         ]
     }
 }

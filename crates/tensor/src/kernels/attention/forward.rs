@@ -1,7 +1,7 @@
 //! Attention from queries, keys and values.
 
 use super::panel::{Panel, Softmax, rescale};
-use super::scores::SIDE;
+use super::scores::TILE_SCRATCH;
 use super::{Attention, LANES, PANELS, Sizes, WORKERS, cut, offset_of, put, rows_of};
 use crate::kernels::small_product::{GRAIN, Left, Rows, Shape, product};
 use crate::kernels::strip::{runs_here, store};
@@ -25,7 +25,7 @@ impl Sizes {
             tile * self.width,
             tile * LANES,
             LANES * self.features.max(self.width),
-            SIDE,
+            TILE_SCRATCH,
         ]
     }
 }

@@ -9,20 +9,20 @@ use crate::kernels::transpose::turn;
 use std::ops::Range;
 
 /// `f32` of scratch that [`Attention::score`] and [`Attention::drop_some`] want.
-pub const SIDE: usize = 2 * KEYS * LANES;
+pub const TILE_SCRATCH: usize = 2 * KEYS * LANES;
 
 /// The shift, mask or dropout factors of a tile, one for each score: loaded query by query and transposed to lie key by key, as
 /// the scores do.
-struct Beside<'s> {
+struct ScoreOperands<'s> {
     /// Query by query, [`KEYS`] apart.
     lines: &'s mut [f32],
     lanes: &'s mut [Lane],
 }
 
-impl<'s> Beside<'s> {
-    fn new(side: &'s mut [f32]) -> Beside<'s> {
-        let (lines, lanes) = side.split_at_mut(KEYS * LANES);
-        Beside { lines, lanes: lanes.as_chunks_mut().0 }
+impl<'s> ScoreOperands<'s> {
+    fn new(scratch: &'s mut [f32]) -> ScoreOperands<'s> {
+        let (lines, lanes) = scratch.split_at_mut(KEYS * LANES);
+        ScoreOperands { lines, lanes: lanes.as_chunks_mut().0 }
     }
 
     /// A line for each query, written by `line` (which has the query), as lanes.
@@ -63,9 +63,9 @@ impl Attention<'_> {
         panel: &Panel,
         tile: &Range<usize>,
         scores: &mut [Lane],
-        side: &mut [f32],
+        scratch: &mut [f32],
     ) {
-        let mut beside = Beside::new(side);
+        let mut operands = ScoreOperands::new(scratch);
         let Panel { batch, head, .. } = *panel;
         match &self.shift {
             None => {
@@ -74,7 +74,7 @@ impl Attention<'_> {
             Some(shift) => {
                 let (before, after) =
                     if self.shift_last { (self.scale, 1.0) } else { (1.0, self.scale) };
-                let shifts = beside.filled(panel, tile.len(), |query, line| {
+                let shifts = operands.filled(panel, tile.len(), |query, line| {
                     let at = [batch, head, query, tile.start];
                     if !self.shift_by_distance {
                         return load_line(shift, at, line);
@@ -96,7 +96,7 @@ impl Attention<'_> {
             slopes.add(panel, tile.start, scores);
         }
         if let Some(mask) = &self.mask {
-            let masked = beside.filled(panel, tile.len(), |query, line| {
+            let masked = operands.filled(panel, tile.len(), |query, line| {
                 load_line(mask, [batch, head, query, tile.start], line);
             });
             let scores = scores.as_flattened_mut().iter_mut();
@@ -114,15 +114,15 @@ impl Attention<'_> {
         panel: &Panel,
         tile: &Range<usize>,
         numbers: &mut [Lane],
-        side: &mut [f32],
+        scratch: &mut [f32],
     ) {
         let Some(kept) = &self.kept else {
             return;
         };
         let sizes = self.sizes();
         let factor = 1.0 / self.keep;
-        let mut beside = Beside::new(side);
-        let factors = beside.filled(panel, tile.len(), |query, line| {
+        let mut operands = ScoreOperands::new(scratch);
+        let factors = operands.filled(panel, tile.len(), |query, line| {
             let row = (panel.batch * sizes.heads + panel.head) * sizes.queries + query;
             let first = self.first_kept + row * sizes.keys + tile.start;
             for (at, slot) in line.iter_mut().enumerate() {
