@@ -4,6 +4,7 @@ pub mod arena;
 pub mod custom;
 pub mod described;
 pub mod flow;
+pub mod fold;
 pub mod fuse;
 pub mod operation;
 pub mod prepare;

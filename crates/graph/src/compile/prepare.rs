@@ -1,6 +1,7 @@
 //! A graph made ready: checked, in order, its shapes inferred, constants computed, what nobody needs left out.
 
 use super::custom::CustomNode;
+use super::fold::{fold, has_known_values};
 use super::operation::{KnownTensor, Operation};
 use super::shapes::{DeclaredOutputs, Inference, ValueInfo, infer};
 use super::sharing::{mark_views, viewed_input};
@@ -10,7 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::ir::{
     Attr, CONST, DATA, Desc, Graph, NET_OUTPUT, NO_OP, Node, NodeId, Source, UNKNOWN_RANK,
 };
-use cairn_tensor::{DType, Layout, MAX_DIMS};
+use cairn_tensor::{DType, MAX_DIMS};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -120,9 +121,6 @@ pub struct PrepareOptions {
     /// What the program registered. It goes before the table.
     pub custom: Arc<CustomOperators>,
 }
-
-/// Results up to this size are always computed when the graph is compiled.
-const FOLD_LIMIT: usize = 64 << 10;
 
 /// Makes a graph ready.
 pub fn prepare(graph: &Graph, options: &PrepareOptions) -> Result<Prepared> {
@@ -280,25 +278,14 @@ impl Preparation<'_> {
             infos.iter().map(|info| info.as_ref().and_then(ValueInfo::known_tensor)).collect();
         let descs: Vec<Desc> = layouts.iter().map(Desc::from_layout).collect();
         let marks = operation.row.marks;
-        let is_constant = self.options.folds
-            && !marks.random
-            && infos.iter().flatten().all(|info| info.bytes.is_some())
-            && infos.iter().flatten().next().is_some();
-        let read: usize = tensors.iter().flatten().map(|one| one.layout.bytes()).sum();
-        let written: usize = layouts.iter().map(Layout::bytes).sum();
-        let folds = self.options.folds && !marks.random && written <= FOLD_LIMIT.max(read);
-        if folds && (is_constant || (marks.from_shapes && written <= FOLD_LIMIT)) {
-            let computed = operation.compute(&tensors, &layouts);
-            let computed = computed.map_err(|text| {
-                Failure::failed(format!("the node {} ({kind}): {text}", node.name))
-            })?;
-            if let Some(results) = computed {
-                for (output, (desc, bytes)) in descs.into_iter().zip(results).enumerate() {
-                    let value = self.value(desc, Some(bytes));
-                    self.prepared.value_of.insert(Source { node: id, output }, value);
-                }
-                return Ok(());
+        let is_constant = self.options.folds && !marks.random && has_known_values(&tensors);
+        let folded = if self.options.folds { fold(&operation, &tensors, &layouts)? } else { None };
+        if let Some(results) = folded {
+            for (output, (desc, bytes)) in descs.into_iter().zip(results).enumerate() {
+                let value = self.value(desc, Some(bytes));
+                self.prepared.value_of.insert(Source { node: id, output }, value);
             }
+            return Ok(());
         }
         self.work(id, Work::Operation(operation), inputs, descs, is_constant)
     }

@@ -1,0 +1,35 @@
+//! Nodes that can be computed while a graph is compiled.
+
+use super::operation::{KnownTensor, Operation};
+use crate::failure::{Failure, Result};
+use cairn_tensor::Layout;
+use std::sync::Arc;
+
+/// Results up to this size are always computed when the graph is compiled.
+const FOLD_LIMIT: usize = 64 << 10;
+
+/// Whether there are inputs, and the bytes of all of them are known.
+pub fn has_known_values(inputs: &[Option<KnownTensor>]) -> bool {
+    let mut fed = inputs.iter().flatten().peekable();
+    fed.peek().is_some() && fed.all(|tensor| tensor.bytes.is_some())
+}
+
+/// Computes a node whose inputs are known, or whose outputs follow from sizes, unless the results would be large: they
+/// may be as large as what they are computed from.
+pub fn fold(
+    operation: &Operation,
+    inputs: &[Option<KnownTensor>],
+    outputs: &[Layout],
+) -> Result<Option<Vec<Arc<[u8]>>>> {
+    let marks = operation.row.marks;
+    let read: usize = inputs.iter().flatten().map(|one| one.layout.bytes()).sum();
+    let written: usize = outputs.iter().map(Layout::bytes).sum();
+    let from_values = has_known_values(inputs) && written <= FOLD_LIMIT.max(read);
+    let from_shapes = marks.from_shapes && written <= FOLD_LIMIT;
+    if marks.random || !(from_values || from_shapes) {
+        return Ok(None);
+    }
+    operation.compute(inputs, outputs).map_err(|text| {
+        Failure::failed(format!("the node {} ({}): {text}", operation.name, operation.row.name))
+    })
+}

@@ -1,0 +1,223 @@
+//! The graph that is being made, with what is known of each of its tensors.
+//!
+//! What an ONNX operator means often depends on the type or the rank of its inputs, which the file need not say. So
+//! every node is inferred when it is added, as the compiler will do again, and small values are computed.
+
+use super::tensor::int64s;
+use crate::compile::fold::fold;
+use crate::compile::operation::{KnownTensor, Operation};
+use crate::compile::shapes::{DeclaredOutputs, Inference, ValueInfo, infer};
+use crate::ir::{Attr, Attrs, Constant, Desc, Graph, Node, Source};
+use cairn_tensor::DType;
+use std::collections::HashSet;
+
+/// A tensor of the graph that is being made.
+#[derive(Clone, Debug)]
+pub struct Value {
+    /// The output that it is.
+    pub source: Source,
+    /// What is known of it.
+    pub info: ValueInfo,
+}
+
+impl Value {
+    /// The type of its elements.
+    pub fn dtype(&self) -> DType {
+        self.info.desc.dtype
+    }
+
+    /// Its sizes, -1 for an unknown one; `None` if not even their number is known.
+    pub fn dims(&self) -> Option<&[i64]> {
+        self.info.desc.has_rank().then_some(self.info.desc.dims.as_slice())
+    }
+
+    /// The number of its dimensions.
+    pub fn rank(&self) -> Option<usize> {
+        self.dims().map(<[i64]>::len)
+    }
+
+    /// Its elements, if they are integers and known.
+    pub fn ints(&self) -> Option<Vec<i64>> {
+        let bytes = self.info.bytes.as_deref()?;
+        match self.dtype() {
+            DType::Int64 => Some(int64s(bytes)),
+            DType::Int32 => Some(
+                (bytes.as_chunks().0.iter())
+                    .map(|chunk| i32::from_le_bytes(*chunk).into())
+                    .collect(),
+            ),
+            DType::Bool | DType::Uint8 => Some(bytes.iter().map(|byte| (*byte).into()).collect()),
+            _ => None,
+        }
+    }
+
+    /// Its elements, if they are `float` or `double` and known.
+    pub fn floats(&self) -> Option<Vec<f64>> {
+        let bytes = self.info.bytes.as_deref()?;
+        match self.dtype() {
+            DType::Float => Some(
+                (bytes.as_chunks().0.iter())
+                    .map(|chunk| f32::from_le_bytes(*chunk).into())
+                    .collect(),
+            ),
+            DType::Double => {
+                Some(bytes.as_chunks().0.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A graph in the making.
+pub struct Builder {
+    /// The graph.
+    pub graph: Graph,
+    names: HashSet<String>,
+    inputs: i64,
+}
+
+impl Builder {
+    /// An empty graph of this name.
+    pub fn new(name: &str) -> Builder {
+        Builder { graph: Graph::new(name), names: HashSet::new(), inputs: 0 }
+    }
+
+    /// The name, or the name with a number that no node has.
+    pub fn free_name(&mut self, name: &str) -> String {
+        let mut free = name.to_owned();
+        let mut number = 1;
+        while !self.names.insert(free.clone()) {
+            free = format!("{name}_{number}");
+            number += 1;
+        }
+        free
+    }
+
+    /// Gives a node another name.
+    pub fn rename(&mut self, node: usize, name: &str) {
+        let name = self.free_name(name);
+        if let Some(node) = self.graph.node_mut(node) {
+            self.names.remove(&node.name);
+            node.name = name;
+        }
+    }
+
+    /// An input of the graph.
+    pub fn data(&mut self, name: &str, desc: Desc) -> Value {
+        let index = self.inputs;
+        self.inputs += 1;
+        let name = self.free_name(name);
+        let described = |label: &str| Desc { name: label.into(), ..desc.clone() };
+        let node = self.graph.add(Node {
+            name,
+            kind: "Data".into(),
+            inputs: vec![None],
+            input_descs: vec![described("x")],
+            output_descs: vec![described("y")],
+            attrs: Attrs::from([("index".to_owned(), Attr::Int(index))]),
+            ..Node::default()
+        });
+        Value { source: Source { node, output: 0 }, info: ValueInfo { desc, bytes: None } }
+    }
+
+    /// A constant.
+    pub fn constant(&mut self, name: &str, constant: Constant) -> Value {
+        let name = self.free_name(name);
+        let desc = constant.desc.clone();
+        let bytes = Some(constant.bytes.clone());
+        let node = self.graph.add(Node {
+            name,
+            kind: "Const".into(),
+            output_descs: vec![Desc { name: "y".into(), ..desc.clone() }],
+            attrs: Attrs::from([("value".to_owned(), Attr::Tensor(constant))]),
+            ..Node::default()
+        });
+        Value { source: Source { node, output: 0 }, info: ValueInfo { desc, bytes } }
+    }
+
+    /// Adds a node and infers its outputs. `outputs` is how many it has if its operator has a list of them.
+    pub fn node(
+        &mut self,
+        name: &str,
+        kind: &str,
+        inputs: &[Option<&Value>],
+        attrs: Attrs,
+        outputs: usize,
+    ) -> Result<Vec<Value>, String> {
+        let name = self.free_name(name);
+        let row = cairn_ops::nodes()
+            .get(kind)
+            .ok_or_else(|| format!("the graph's operator {kind}: {}", cairn_ops::absent(kind)))?;
+        let input_names = port_names(row.inputs, inputs.len());
+        let output_names = port_names(row.outputs, outputs.max(row.outputs.len()));
+        let described = |desc: &Desc, label: &str| Desc { name: label.into(), ..desc.clone() };
+        let mut node = Node {
+            name,
+            kind: kind.into(),
+            inputs: inputs.iter().map(|value| value.map(|value| value.source)).collect(),
+            input_descs: (inputs.iter().zip(&input_names))
+                .map(|(value, label)| match value {
+                    Some(value) => described(&value.info.desc, label),
+                    None => described(&Desc::unknown(DType::Undefined), label),
+                })
+                .collect(),
+            output_descs: (output_names.iter())
+                .map(|label| described(&Desc::unknown(DType::Undefined), label))
+                .collect(),
+            attrs,
+            ..Node::default()
+        };
+        let mut infos: Vec<Option<ValueInfo>> =
+            inputs.iter().map(|value| value.map(|value| value.info.clone())).collect();
+        while infos.last().is_some_and(Option::is_none) {
+            infos.pop();
+        }
+        let known = infer_values(&node, &infos)?;
+        for (desc, info) in node.output_descs.iter_mut().zip(&known) {
+            desc.copy_type_and_shape_from(info.desc.clone());
+        }
+        let id = self.graph.add(node);
+        Ok((known.into_iter().enumerate())
+            .map(|(output, info)| Value { source: Source { node: id, output }, info })
+            .collect())
+    }
+}
+
+/// The names of this many inputs or outputs: a list takes all that the others leave.
+fn port_names(declared: &[&str], count: usize) -> Vec<String> {
+    let listed = count.saturating_sub(declared.len().saturating_sub(1));
+    let mut names = Vec::with_capacity(count);
+    for name in declared {
+        match name.strip_suffix("[]") {
+            Some(list) => names.extend((0..listed).map(|at| format!("{list}{at}"))),
+            None => names.push(name.trim_end_matches('?').to_owned()),
+        }
+    }
+    names.truncate(count);
+    names
+}
+
+/// What is known of the outputs of a node.
+fn infer_values(node: &Node, infos: &[Option<ValueInfo>]) -> Result<Vec<ValueInfo>, String> {
+    let operation = Operation::of(node).ok_or_else(|| cairn_ops::absent(&node.kind))?;
+    let declared = DeclaredOutputs { outputs: &node.output_descs };
+    let inferred = infer(&operation, infos, &declared).map_err(|failure| failure.text)?;
+    let unknown = |desc| ValueInfo { desc, bytes: None };
+    let layouts = match inferred {
+        Inference::Partly(descs) => return Ok(descs.into_iter().map(unknown).collect()),
+        Inference::Known(layouts) => layouts,
+    };
+    if operation.row.marks.sized_by_values {
+        return Ok(layouts.iter().map(|one| unknown(Desc::unknown(one.dtype))).collect());
+    }
+    let tensors: Vec<Option<KnownTensor>> =
+        infos.iter().map(|info| info.as_ref().and_then(ValueInfo::known_tensor)).collect();
+    let folded = fold(&operation, &tensors, &layouts).map_err(|failure| failure.text)?;
+    let bytes = match folded {
+        Some(results) => results.into_iter().map(Some).collect(),
+        None => vec![None; layouts.len()],
+    };
+    Ok((layouts.iter().zip(bytes))
+        .map(|(layout, bytes)| ValueInfo { desc: Desc::from_layout(layout), bytes })
+        .collect())
+}

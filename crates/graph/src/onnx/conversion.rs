@@ -1,0 +1,319 @@
+//! One node of ONNX on its way to nodes of the graph engine: what its converter reads and makes.
+
+use super::builder::{Builder, Value};
+use super::tensor::{self, ExternalData};
+use super::wire::{AttributeProto, NodeProto};
+use crate::ir::{Attr, Attrs, Constant, Desc};
+use cairn_tensor::DType;
+
+/// Turns a node into nodes of the graph engine; gives its outputs, in order. Those that the model does not name may be
+/// left out at the end.
+pub type Convert = fn(&mut Conversion<'_>) -> Result<Vec<Value>, String>;
+
+/// A node that is being converted.
+pub struct Conversion<'a> {
+    /// The version of the operator set that the model imports for the node's domain.
+    pub opset: i64,
+    node: &'a NodeProto,
+    inputs: Vec<Option<Value>>,
+    builder: &'a mut Builder,
+    external: &'a ExternalData,
+    /// The name that the node's own nodes begin with.
+    label: String,
+    added: Vec<usize>,
+}
+
+/// Attributes of a node of the graph engine.
+pub fn attrs<const N: usize>(entries: [(&str, Attr); N]) -> Attrs {
+    entries.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+impl From<i64> for Attr {
+    fn from(value: i64) -> Attr {
+        Attr::Int(value)
+    }
+}
+
+impl From<f32> for Attr {
+    fn from(value: f32) -> Attr {
+        Attr::Float(value)
+    }
+}
+
+impl From<bool> for Attr {
+    fn from(value: bool) -> Attr {
+        Attr::Flag(value)
+    }
+}
+
+impl From<&str> for Attr {
+    fn from(value: &str) -> Attr {
+        Attr::Text(value.as_bytes().to_vec())
+    }
+}
+
+impl From<Vec<i64>> for Attr {
+    fn from(values: Vec<i64>) -> Attr {
+        Attr::Ints(values)
+    }
+}
+
+impl From<Vec<f32>> for Attr {
+    fn from(values: Vec<f32>) -> Attr {
+        Attr::Floats(values)
+    }
+}
+
+impl From<DType> for Attr {
+    fn from(dtype: DType) -> Attr {
+        Attr::Type(dtype as i64)
+    }
+}
+
+impl<'a> Conversion<'a> {
+    /// A node with the values of its inputs; `None` for those that it leaves out.
+    pub fn new(
+        node: &'a NodeProto,
+        opset: i64,
+        inputs: Vec<Option<Value>>,
+        builder: &'a mut Builder,
+        external: &'a ExternalData,
+        label: String,
+    ) -> Conversion<'a> {
+        Conversion { opset, node, inputs, builder, external, label, added: Vec::new() }
+    }
+
+    /// Converts the node. What becomes one node keeps the name; of several, each is named after it.
+    pub fn run(mut self, convert: Convert) -> Result<Vec<Value>, String> {
+        let outputs = convert(&mut self)?;
+        if let [only] = self.added[..] {
+            self.builder.rename(only, &self.label);
+        }
+        Ok(outputs)
+    }
+
+    /// The ONNX name of the operator.
+    pub fn operator(&self) -> &str {
+        &self.node.op_type
+    }
+
+    /// How many inputs the node names.
+    pub fn input_count(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// How many outputs the node names, those that it leaves out in between with them.
+    pub fn output_count(&self) -> usize {
+        self.node.output.len()
+    }
+
+    /// Whether somebody may read this output.
+    pub fn wants_output(&self, at: usize) -> bool {
+        self.node.output.get(at).is_some_and(|name| !name.is_empty())
+    }
+
+    /// An input that must be there.
+    pub fn input(&self, at: usize) -> Result<Value, String> {
+        self.optional(at).ok_or_else(|| format!("input {at} is missing"))
+    }
+
+    /// An input that may be left out.
+    pub fn optional(&self, at: usize) -> Option<Value> {
+        self.inputs.get(at).cloned().flatten()
+    }
+
+    /// All inputs from this one on; none may be left out.
+    pub fn inputs_from(&self, first: usize) -> Result<Vec<Value>, String> {
+        (first..self.inputs.len()).map(|at| self.input(at)).collect()
+    }
+
+    /// The integers of an input that has to be known now.
+    pub fn known_ints(&self, at: usize, what: &str) -> Result<Vec<i64>, String> {
+        let value = self.input(at)?;
+        value.ints().ok_or_else(|| format!("input {at} ({what}) is not a constant"))
+    }
+
+    fn attribute(&self, name: &str) -> Option<&AttributeProto> {
+        self.node.attribute.iter().find(|attribute| attribute.name == name)
+    }
+
+    /// Whether an attribute is set.
+    pub fn has(&self, name: &str) -> bool {
+        self.attribute(name).is_some()
+    }
+
+    /// An attribute that is an integer, or its default.
+    pub fn int(&self, name: &str, default: i64) -> i64 {
+        self.attribute(name).and_then(|attribute| attribute.i).unwrap_or(default)
+    }
+
+    /// An attribute that is a number, or its default.
+    pub fn float(&self, name: &str, default: f32) -> f32 {
+        self.attribute(name).and_then(|attribute| attribute.f).unwrap_or(default)
+    }
+
+    /// An attribute that is text, or its default.
+    pub fn text(&self, name: &str, default: &str) -> String {
+        let text = self.attribute(name).and_then(|attribute| attribute.s.as_ref());
+        text.map_or_else(|| default.to_owned(), |text| String::from_utf8_lossy(text).into_owned())
+    }
+
+    /// An attribute that is a list of integers.
+    pub fn ints(&self, name: &str) -> Option<Vec<i64>> {
+        self.attribute(name).map(|attribute| attribute.ints.clone())
+    }
+
+    /// An attribute that is a list of numbers.
+    pub fn floats(&self, name: &str) -> Option<Vec<f32>> {
+        self.attribute(name).map(|attribute| attribute.floats.clone())
+    }
+
+    /// An attribute that is a list of texts.
+    pub fn texts(&self, name: &str) -> Option<Vec<String>> {
+        let texts = &self.attribute(name)?.strings;
+        Some(texts.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect())
+    }
+
+    /// An attribute that is a tensor.
+    pub fn tensor(&self, name: &str) -> Result<Option<Constant>, String> {
+        let attribute = self.attribute(name);
+        let wrong = |error| format!("the tensor of its attribute {name}: {error}");
+        if let Some(sparse) = attribute.and_then(|attribute| attribute.sparse_tensor.as_ref()) {
+            return tensor::read_sparse(sparse, self.external).map(Some).map_err(wrong);
+        }
+        let Some(tensor) = attribute.and_then(|attribute| attribute.t.as_ref()) else {
+            return Ok(None);
+        };
+        tensor::read(tensor, self.external).map(Some).map_err(wrong)
+    }
+
+    /// An attribute that is a type of elements.
+    pub fn dtype(&self, name: &str) -> Result<Option<DType>, String> {
+        match self.attribute(name).and_then(|attribute| attribute.i) {
+            None => Ok(None),
+            Some(number) => {
+                let number = i32::try_from(number).unwrap_or(i32::MAX);
+                tensor::dtype(number).map(Some).map_err(|error| format!("{name}: {error}"))
+            }
+        }
+    }
+
+    /// Fails for an attribute whose value is not among those that are supported.
+    pub fn expect_text(&self, name: &str, value: &str, known: &[&str]) -> Result<(), String> {
+        match known.contains(&value) {
+            true => Ok(()),
+            false => Err(format!("{name} is '{value}': expected one of {}", known.join(", "))),
+        }
+    }
+
+    /// Adds a node with one output.
+    pub fn add(&mut self, kind: &str, inputs: &[&Value], attrs: Attrs) -> Result<Value, String> {
+        let inputs: Vec<Option<&Value>> = inputs.iter().map(|value| Some(*value)).collect();
+        let outputs = self.add_several(kind, &inputs, attrs, 1)?;
+        outputs.into_iter().next().ok_or_else(|| format!("{kind} has no output"))
+    }
+
+    /// Adds a node, some of whose inputs may be left out; gives all of its outputs. `outputs` is their number if the
+    /// operator has a list of them.
+    pub fn add_several(
+        &mut self,
+        kind: &str,
+        inputs: &[Option<&Value>],
+        attrs: Attrs,
+        outputs: usize,
+    ) -> Result<Vec<Value>, String> {
+        let name = format!("{}/{kind}", self.label);
+        let values = self.builder.node(&name, kind, inputs, attrs, outputs)?;
+        if let Some(value) = values.first() {
+            self.added.push(value.source.node);
+        }
+        Ok(values)
+    }
+
+    /// Adds a constant.
+    pub fn constant(&mut self, constant: Constant) -> Value {
+        let value = self.builder.constant(&format!("{}/Const", self.label), constant);
+        self.added.push(value.source.node);
+        value
+    }
+
+    /// A constant of one dimension with these int64.
+    pub fn int_list(&mut self, values: &[i64]) -> Value {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let desc = Desc::new(DType::Int64, &[values.len() as i64]);
+        self.constant(Constant { desc, bytes: bytes.into() })
+    }
+
+    /// A constant without dimensions, of a real or integer type.
+    pub fn scalar(&mut self, dtype: DType, value: f64) -> Result<Value, String> {
+        let desc = Desc::new(dtype, &[]);
+        let bytes = element(dtype, value)
+            .ok_or_else(|| format!("a number of type {dtype} is not supported here"))?;
+        Ok(self.constant(Constant { desc, bytes: bytes.into() }))
+    }
+
+    /// Casts, unless the value has that type.
+    pub fn cast(&mut self, value: &Value, dtype: DType) -> Result<Value, String> {
+        match value.dtype() == dtype {
+            true => Ok(value.clone()),
+            false => self.add("Cast", &[value], attrs([("dst_type", Attr::Int(dtype as i64))])),
+        }
+    }
+
+    /// The rank of a value, which the conversion cannot do without.
+    pub fn rank(&self, value: &Value) -> Result<usize, String> {
+        value.rank().ok_or_else(|| {
+            "the number of dimensions of an input is not known, and the operator depends on it: give the graph's inputs their sizes".to_owned()
+        })
+    }
+
+    /// One size of a value, which the conversion has to know.
+    pub fn known_dims_at(&self, value: &Value, at: usize) -> Result<i64, String> {
+        match value.dims().and_then(|dims| dims.get(at)) {
+            Some(dim) if *dim >= 0 => Ok(*dim),
+            _ => Err(format!(
+                "size {at} of an input is not known, and the operator depends on it: give the graph's inputs their sizes"
+            )),
+        }
+    }
+
+    /// The sizes of a value, all of which the conversion has to know.
+    pub fn known_dims(&self, value: &Value, what: &str) -> Result<Vec<i64>, String> {
+        match value.dims() {
+            Some(dims) if dims.iter().all(|dim| *dim >= 0) => Ok(dims.to_vec()),
+            dims => Err(format!(
+                "{what} has the sizes {dims:?}, and the operator depends on them: give the graph's inputs their sizes"
+            )),
+        }
+    }
+}
+
+/// An axis counted from the front.
+pub fn axis(axis: i64, rank: usize) -> Result<usize, String> {
+    let count = rank as i64;
+    let from_front = if axis < 0 { axis + count } else { axis };
+    match (0..count.max(1)).contains(&from_front) {
+        true => Ok(from_front as usize),
+        false => Err(format!("axis {axis} is outside of {rank} dimensions")),
+    }
+}
+
+/// The bytes of a number in a real or integer type.
+pub fn element(dtype: DType, value: f64) -> Option<Vec<u8>> {
+    Some(match dtype {
+        DType::Float => (value as f32).to_le_bytes().to_vec(),
+        DType::Double => value.to_le_bytes().to_vec(),
+        DType::Float16 => half::f16::from_f64(value).to_le_bytes().to_vec(),
+        DType::Bf16 => half::bf16::from_f64(value).to_le_bytes().to_vec(),
+        DType::Int8 => (value as i8).to_le_bytes().to_vec(),
+        DType::Uint8 => vec![value as u8],
+        DType::Bool => vec![u8::from(value != 0.0)],
+        DType::Int16 => (value as i16).to_le_bytes().to_vec(),
+        DType::Uint16 => (value as u16).to_le_bytes().to_vec(),
+        DType::Int32 => (value as i32).to_le_bytes().to_vec(),
+        DType::Uint32 => (value as u32).to_le_bytes().to_vec(),
+        DType::Int64 => (value as i64).to_le_bytes().to_vec(),
+        DType::Uint64 => (value as u64).to_le_bytes().to_vec(),
+        _ => return None,
+    })
+}

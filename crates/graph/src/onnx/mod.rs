@@ -1,0 +1,82 @@
+//! Models of ONNX: read into graphs of the graph engine.
+//!
+//! `wire.rs` has the messages, `tensor.rs` constants, `graph.rs` walks nodes and names, `builder.rs` is the graph that
+//! is being made, and `ops/` has a converter for each operator, written against `conversion.rs`.
+
+mod builder;
+mod conversion;
+mod graph;
+mod ops;
+mod tensor;
+mod unsupported;
+mod wire;
+
+use crate::ir::{Constant, Graph};
+use graph::{Model, Opsets, domain};
+use prost::Message;
+use prost::bytes::Bytes;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use tensor::ExternalData;
+
+pub use graph::TENSOR_NAME;
+
+/// How a model is read.
+#[derive(Clone, Debug, Default)]
+pub struct ReadOptions {
+    /// The folder of the model, where files with its data are; `None` for a model in memory, whose files are looked
+    /// up in the working directory.
+    pub folder: Option<PathBuf>,
+    /// Sizes that replace those of inputs, by name.
+    pub input_dims: BTreeMap<String, Vec<i64>>,
+}
+
+/// Reads one tensor as ONNX writes it to a file.
+pub fn read_tensor(bytes: Vec<u8>) -> Result<Constant, String> {
+    let tensor = wire::TensorProto::decode(Bytes::from(bytes))
+        .map_err(|error| format!("The bytes are no tensor of ONNX: {error}."))?;
+    tensor::read(&tensor, &ExternalData::default())
+        .map_err(|error| format!("The tensor '{}': {error}.", tensor.name))
+}
+
+/// The oldest version of ONNX's operators that is read.
+const OLDEST_OPSET: i64 = 7;
+
+/// Reads a model. The text of an error names node, tensor and value; operators that are not supported are all named
+/// at once.
+pub fn read(bytes: Vec<u8>, options: &ReadOptions) -> Result<Graph, String> {
+    if bytes.is_empty() {
+        return Err("The model is empty.".to_owned());
+    }
+    let model = wire::ModelProto::decode(Bytes::from(bytes))
+        .map_err(|error| format!("The bytes are no ONNX model: {error}."))?;
+    let Some(root) = &model.graph else {
+        return Err("The bytes are no ONNX model: they hold no graph.".to_owned());
+    };
+    let opsets = Opsets::new(&model.opset_import);
+    match opsets.version("") {
+        Some(version) if version < OLDEST_OPSET => {
+            return Err(format!(
+                "The model uses version {version} of ONNX's operators; {OLDEST_OPSET} is the oldest that is supported. Convert it with onnx.version_converter."
+            ));
+        }
+        _ => {}
+    }
+    let functions = (model.functions.iter())
+        .map(|one| ((domain(&one.domain), one.name.as_str(), one.overload.as_str()), one))
+        .collect();
+    unsupported::check(root, &functions)?;
+    let external = ExternalData { folder: options.folder.clone() };
+    let model = Model { functions, external: &external, input_dims: &options.input_dims };
+    for name in options.input_dims.keys() {
+        if !root.input.iter().any(|input| input.name == *name) {
+            let known: Vec<&str> = root.input.iter().map(|input| input.name.as_str()).collect();
+            return Err(format!(
+                "The model has no input '{name}': it has {}.",
+                known.join(", ")
+            ));
+        }
+    }
+    let built = model.root(root, opsets).map_err(|error| format!("The ONNX model: {error}."))?;
+    Ok(built.graph)
+}

@@ -1,0 +1,110 @@
+//! Operators that make tensors from numbers and sizes.
+
+use super::Converters;
+use crate::ir::{Attrs, Constant, Desc};
+use crate::onnx::builder::Value;
+use crate::onnx::conversion::{Conversion, attrs};
+use cairn_tensor::DType;
+
+pub const CONVERTERS: Converters = &[
+    ("Constant", constant),
+    ("ConstantOfShape", constant_of_shape),
+    ("EyeLike", eye_like),
+    ("Range", range),
+    ("Shape", shape),
+    ("Size", size),
+];
+
+fn constant(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
+    for name in ["value", "sparse_value"] {
+        if let Some(constant) = node.tensor(name)? {
+            return Ok(vec![node.constant(constant)]);
+        }
+    }
+    if node.has("value_float") {
+        let value = f64::from(node.float("value_float", 0.0));
+        return Ok(vec![node.scalar(DType::Float, value)?]);
+    }
+    if node.has("value_int") {
+        let bytes = node.int("value_int", 0).to_le_bytes().to_vec().into();
+        let desc = Desc::new(DType::Int64, &[]);
+        return Ok(vec![node.constant(Constant { desc, bytes })]);
+    }
+    if let Some(values) = node.floats("value_floats") {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let desc = Desc::new(DType::Float, &[values.len() as i64]);
+        return Ok(vec![node.constant(Constant { desc, bytes: bytes.into() })]);
+    }
+    if let Some(values) = node.ints("value_ints") {
+        return Ok(vec![node.int_list(&values)]);
+    }
+    Err("strings are not supported".to_owned())
+}
+
+/// A tensor of the sizes of its input, filled with one element; 0 in `float` where nothing else is said.
+fn constant_of_shape(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
+    let dims = node.input(0)?;
+    let element = match node.tensor("value")? {
+        Some(constant) => {
+            let item = constant.desc.dtype.size_in_bytes().unwrap_or(1);
+            if constant.bytes.len() != item {
+                return Err(format!("its value has the sizes {:?}, not one element", constant.desc.dims));
+            }
+            let desc = Desc::new(constant.desc.dtype, &[]);
+            node.constant(Constant { desc, ..constant })
+        }
+        None => node.scalar(DType::Float, 0.0)?,
+    };
+    Ok(vec![node.add("Fill", &[&dims, &element], Attrs::new())?])
+}
+
+/// Ones on a diagonal: row and column numbers are compared.
+fn eye_like(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
+    let x = node.input(0)?;
+    let dtype = node.dtype("dtype")?.unwrap_or(x.dtype());
+    let dims = node.known_dims(&x, "its input")?;
+    let [rows, columns] = dims[..] else {
+        return Err(format!("its input has {} dimensions, not 2", dims.len()));
+    };
+    let k = node.int("k", 0);
+    let bytes = (rows as usize).checked_mul(columns as usize).filter(|count| *count <= 1 << 28);
+    let Some(count) = bytes else {
+        return Err(format!("its input has the sizes {dims:?}"));
+    };
+    let mut ones = vec![0u8; count];
+    for row in 0..rows {
+        let column = row + k;
+        if (0..columns).contains(&column) {
+            ones[(row * columns + column) as usize] = 1;
+        }
+    }
+    let desc = Desc::new(DType::Bool, &dims);
+    let ones = node.constant(Constant { desc, bytes: ones.into() });
+    Ok(vec![node.cast(&ones, dtype)?])
+}
+
+fn range(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
+    let (start, limit, delta) = (node.input(0)?, node.input(1)?, node.input(2)?);
+    Ok(vec![node.add("Range", &[&start, &limit, &delta], Attrs::new())?])
+}
+
+/// Sizes, all or from `start` to before `end`, which may count from the last.
+fn shape(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
+    let x = node.input(0)?;
+    let int64 = DType::Int64 as i64;
+    let sizes = node.add("Shape", &[&x], attrs([("dtype", int64.into())]))?;
+    if !node.has("start") && !node.has("end") {
+        return Ok(vec![sizes]);
+    }
+    let rank = node.rank(&x)? as i64;
+    let clamp = |at: i64| (if at < 0 { at + rank } else { at }).clamp(0, rank);
+    let (start, end) = (clamp(node.int("start", 0)), clamp(node.int("end", rank)));
+    let (start, length) = (node.int_list(&[start]), node.int_list(&[(end - start).max(0)]));
+    Ok(vec![node.add("Slice", &[&sizes, &start, &length], Attrs::new())?])
+}
+
+fn size(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
+    let x = node.input(0)?;
+    let int64 = DType::Int64 as i64;
+    Ok(vec![node.add("Size", &[&x], attrs([("dtype", int64.into())]))?])
+}

@@ -1,0 +1,31 @@
+//! A converter for each operator of ONNX, by family.
+
+mod creation;
+mod elementwise;
+mod matrix;
+mod reducing;
+mod shaping;
+
+use super::conversion::Convert;
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+/// Operators of ONNX's own domain with their converters.
+type Converters = &'static [(&'static str, Convert)];
+
+const FAMILIES: &[Converters] = &[
+    creation::CONVERTERS,
+    elementwise::CONVERTERS,
+    matrix::CONVERTERS,
+    reducing::CONVERTERS,
+    shaping::CONVERTERS,
+];
+
+/// The converter of an operator; `None` if it is not supported.
+pub fn find(domain: &str, operator: &str) -> Option<Convert> {
+    static TABLE: OnceLock<HashMap<&str, Convert>> = OnceLock::new();
+    let table = TABLE.get_or_init(|| {
+        FAMILIES.iter().flat_map(|family| family.iter().copied()).collect::<HashMap<_, _>>()
+    });
+    table.get(operator).copied().filter(|_| domain.is_empty())
+}

@@ -1,0 +1,377 @@
+//! Operators that arrange elements anew: sizes, order, parts, joins.
+
+use super::Converters;
+use crate::ir::Attrs;
+use crate::onnx::builder::Value;
+use crate::onnx::conversion::{Conversion, attrs, axis};
+use cairn_tensor::DType;
+
+pub const CONVERTERS: Converters = &[
+    ("CenterCropPad", center_crop_pad),
+    ("Concat", concat),
+    ("DepthToSpace", depth_to_space),
+    ("Expand", expand),
+    ("Flatten", flatten),
+    ("Pad", pad),
+    ("Reshape", reshape),
+    ("Slice", slice),
+    ("SpaceToDepth", space_to_depth),
+    ("Split", split),
+    ("Squeeze", squeeze),
+    ("Tile", tile),
+    ("Transpose", transpose),
+    ("Trilu", trilu),
+    ("Unsqueeze", unsqueeze),
+];
+
+type Converted = Result<Vec<Value>, String>;
+
+/// Reshapes to sizes that are known, one of which may be -1.
+fn reshape_to(node: &mut Conversion<'_>, x: &Value, dims: &[i64]) -> Result<Value, String> {
+    let sizes = node.int_list(dims);
+    node.add("Reshape", &[x, &sizes], Attrs::new())
+}
+
+/// Transposes by an order of axes.
+fn transpose_by(node: &mut Conversion<'_>, x: &Value, order: &[i64]) -> Result<Value, String> {
+    let order = node.int_list(order);
+    node.add("Transpose", &[x, &order], Attrs::new())
+}
+
+fn concat(node: &mut Conversion<'_>) -> Converted {
+    let inputs = node.inputs_from(0)?;
+    let along = node.int("axis", 1);
+    if let [only] = &inputs[..] {
+        return Ok(vec![only.clone()]);
+    }
+    let values: Vec<&Value> = inputs.iter().collect();
+    let attrs = attrs([("concat_dim", along.into()), ("N", (inputs.len() as i64).into())]);
+    Ok(vec![node.add("ConcatD", &values, attrs)?])
+}
+
+/// Blocks of channels become squares of positions.
+fn depth_to_space(node: &mut Conversion<'_>) -> Converted {
+    let x = node.input(0)?;
+    let block = node.int("blocksize", 0);
+    let mode = node.text("mode", "DCR");
+    node.expect_text("mode", &mode, &["DCR", "CRD"])?;
+    let [n, c, h, w] = node.known_dims(&x, "its input")?[..] else {
+        return Err("its input has not 4 dimensions".to_owned());
+    };
+    if block <= 0 || c % (block * block) != 0 {
+        return Err(format!("{c} channels are no multiple of blocksize {block} squared"));
+    }
+    let depth = c / (block * block);
+    let (dims, order) = match mode.as_str() {
+        "DCR" => ([n, block, block, depth, h, w], [0, 3, 4, 1, 5, 2]),
+        _ => ([n, depth, block, block, h, w], [0, 1, 4, 2, 5, 3]),
+    };
+    let parts = reshape_to(node, &x, &dims)?;
+    let turned = transpose_by(node, &parts, &order)?;
+    Ok(vec![reshape_to(node, &turned, &[n, depth, h * block, w * block])?])
+}
+
+/// Squares of positions become blocks of channels.
+fn space_to_depth(node: &mut Conversion<'_>) -> Converted {
+    let x = node.input(0)?;
+    let block = node.int("blocksize", 0);
+    let mode = node.text("mode", "DCR");
+    node.expect_text("mode", &mode, &["DCR", "CRD"])?;
+    let [n, c, h, w] = node.known_dims(&x, "its input")?[..] else {
+        return Err("its input has not 4 dimensions".to_owned());
+    };
+    if block <= 0 || h % block != 0 || w % block != 0 {
+        return Err(format!("{h} x {w} positions do not divide into squares of {block}"));
+    }
+    let (high, wide) = (h / block, w / block);
+    let parts = reshape_to(node, &x, &[n, c, high, block, wide, block])?;
+    let order = if mode == "DCR" { [0, 3, 5, 1, 2, 4] } else { [0, 1, 3, 5, 2, 4] };
+    let turned = transpose_by(node, &parts, &order)?;
+    Ok(vec![reshape_to(node, &turned, &[n, c * block * block, high, wide])?])
+}
+
+fn expand(node: &mut Conversion<'_>) -> Converted {
+    let (x, sizes) = (node.input(0)?, node.input(1)?);
+    Ok(vec![node.add("Expand", &[&x, &sizes], Attrs::new())?])
+}
+
+/// Two dimensions: those before the axis, and the others.
+fn flatten(node: &mut Conversion<'_>) -> Converted {
+    let x = node.input(0)?;
+    let rank = node.rank(&x)?;
+    let from = node.int("axis", 1);
+    let from = if from < 0 { from + rank as i64 } else { from };
+    let Some(from) = usize::try_from(from).ok().filter(|from| *from <= rank) else {
+        return Err(format!("axis {from} is outside of {rank} dimensions"));
+    };
+    let dims = x.dims().unwrap_or_default().to_vec();
+    let product = |dims: &[i64]| match dims.iter().all(|dim| *dim >= 0) {
+        true => Some(dims.iter().product::<i64>()),
+        false => None,
+    };
+    let sizes = match (product(&dims[..from]), product(&dims[from..])) {
+        (Some(rows), Some(columns)) => vec![rows, columns],
+        (Some(rows), None) => vec![rows, -1],
+        (None, Some(columns)) => vec![-1, columns],
+        (None, None) => {
+            let merged = flatten_range(node, &x, from, rank)?;
+            return Ok(vec![flatten_range(node, &merged, 0, from)?]);
+        }
+    };
+    Ok(vec![reshape_to(node, &x, &sizes)?])
+}
+
+/// Merges the dimensions from one to before another.
+fn flatten_range(
+    node: &mut Conversion<'_>,
+    x: &Value,
+    from: usize,
+    to: usize,
+) -> Result<Value, String> {
+    if to == from {
+        let axes = attrs([("axes", vec![from as i64].into())]);
+        return node.add("Unsqueeze", &[x], axes);
+    }
+    let ends = attrs([("axis", (from as i64).into()), ("end_axis", (to as i64 - 1).into())]);
+    node.add("FlattenV2", &[x], ends)
+}
+
+/// Begins and ends are an attribute before version 11, else an input; `axes` (from version 18 on) names which dimensions
+/// they are of.
+fn pad(node: &mut Conversion<'_>) -> Converted {
+    let x = node.input(0)?;
+    let mode = node.text("mode", "constant");
+    node.expect_text("mode", &mode, &["constant", "reflect", "edge", "wrap"])?;
+    let (mut pads, value) = match node.opset < 11 {
+        true => {
+            let pads = node.ints("pads").ok_or("the attribute pads is missing")?;
+            let value = f64::from(node.float("value", 0.0));
+            (node.int_list(&pads), Some(node.scalar(x.dtype(), value)?))
+        }
+        false => (node.input(1)?, node.optional(2)),
+    };
+    if let Some(axes) = node.optional(3) {
+        let axes = axes.ints().ok_or("input 3 (axes) is not a constant")?;
+        let some = pads.ints().ok_or("input 1 (pads) is not a constant")?;
+        let rank = node.rank(&x)?;
+        if some.len() != 2 * axes.len() {
+            return Err(format!("{} pads for {} axes", some.len(), axes.len()));
+        }
+        let mut all = vec![0; 2 * rank];
+        for (at, along) in axes.iter().enumerate() {
+            let along = axis(*along, rank)?;
+            all[along] = some[at];
+            all[rank + along] = some[axes.len() + at];
+        }
+        pads = node.int_list(&all);
+    }
+    if let Some(all) = pads.ints().filter(|all| all.iter().any(|pad| *pad < 0)) {
+        return crop_and_pad(node, &x, &all, value, &mode).map(|value| vec![value]);
+    }
+    let value = match value {
+        Some(value) => value,
+        None => node.scalar(x.dtype(), 0.0)?,
+    };
+    pad_by(node, &x, &pads, &value, &mode).map(|value| vec![value])
+}
+
+fn pad_by(
+    node: &mut Conversion<'_>,
+    x: &Value,
+    pads: &Value,
+    value: &Value,
+    mode: &str,
+) -> Result<Value, String> {
+    let mode = if mode == "wrap" { "circular" } else { mode };
+    let attrs = attrs([("mode", mode.into()), ("paddings_contiguous", false.into())]);
+    node.add("PadV3", &[x, pads, value], attrs)
+}
+
+/// Negative pads take elements away.
+fn crop_and_pad(
+    node: &mut Conversion<'_>,
+    x: &Value,
+    pads: &[i64],
+    value: Option<Value>,
+    mode: &str,
+) -> Result<Value, String> {
+    let rank = node.rank(x)?;
+    let dims = node.known_dims(x, "its input")?;
+    let starts: Vec<i64> = pads[..rank].iter().map(|pad| (-pad).max(0)).collect();
+    let sizes: Vec<i64> = (dims.iter().enumerate())
+        .map(|(at, dim)| dim - starts[at] - (-pads[rank + at]).max(0))
+        .collect();
+    let (starts, sizes) = (node.int_list(&starts), node.int_list(&sizes));
+    let cropped = node.add("Slice", &[x, &starts, &sizes], Attrs::new())?;
+    let rest: Vec<i64> = pads.iter().map(|pad| (*pad).max(0)).collect();
+    let rest = node.int_list(&rest);
+    let value = match value {
+        Some(value) => value,
+        None => node.scalar(x.dtype(), 0.0)?,
+    };
+    pad_by(node, &cropped, &rest, &value, mode)
+}
+
+/// The middle of each axis, cut or padded with zeros.
+fn center_crop_pad(node: &mut Conversion<'_>) -> Converted {
+    let x = node.input(0)?;
+    let targets = node.known_ints(1, "shape")?;
+    let dims = node.known_dims(&x, "its input")?;
+    let axes = node.ints("axes").unwrap_or_else(|| (0..dims.len() as i64).collect());
+    let mut pads = vec![0; 2 * dims.len()];
+    for (along, target) in axes.iter().zip(&targets) {
+        let along = axis(*along, dims.len())?;
+        let missing = target - dims[along];
+        let before = missing.div_euclid(2);
+        let before = if missing < 0 { -((-missing) / 2) } else { before };
+        pads[along] = before;
+        pads[dims.len() + along] = missing - before;
+    }
+    let value = node.scalar(x.dtype(), 0.0)?;
+    Ok(vec![crop_and_pad(node, &x, &pads, Some(value), "constant")?])
+}
+
+/// A size of 0 is that of the input, unless `allowzero` is set.
+fn reshape(node: &mut Conversion<'_>) -> Converted {
+    let (x, sizes) = (node.input(0)?, node.input(1)?);
+    let keeps_zero = node.int("allowzero", 0) != 0;
+    let known = sizes.ints();
+    if keeps_zero || known.as_ref().is_some_and(|dims| !dims.contains(&0)) {
+        return Ok(vec![node.add("Reshape", &[&x, &sizes], Attrs::new())?]);
+    }
+    if let (Some(mut dims), Some(have)) = (known, x.dims()) {
+        let mut is_known = true;
+        for (at, dim) in dims.iter_mut().enumerate().filter(|(_, dim)| **dim == 0) {
+            *dim = *have.get(at).ok_or_else(|| {
+                format!("size {at} is that of the input, which has {} dimensions", have.len())
+            })?;
+            is_known &= *dim >= 0;
+        }
+        let open = dims.iter().filter(|dim| **dim < 0).count();
+        if is_known || open == 1 {
+            return Ok(vec![reshape_to(node, &x, &dims)?]);
+        }
+    }
+    let Some(&[count]) = sizes.dims() else {
+        return Err("the number of sizes is not known".to_owned());
+    };
+    let rank = node.rank(&x)? as i64;
+    let int64 = DType::Int64 as i64;
+    let mut have = node.add("Shape", &[&x], attrs([("dtype", int64.into())]))?;
+    if rank > count {
+        let (start, length) = (node.int_list(&[0]), node.int_list(&[count]));
+        have = node.add("Slice", &[&have, &start, &length], Attrs::new())?;
+    } else if rank < count {
+        let ones = node.int_list(&vec![1; (count - rank) as usize]);
+        let join = attrs([("concat_dim", 0i64.into()), ("N", 2i64.into())]);
+        have = node.add("ConcatD", &[&have, &ones], join)?;
+    }
+    let zero = node.scalar(sizes.dtype(), 0.0)?;
+    let is_zero = node.add("Equal", &[&sizes, &zero], Attrs::new())?;
+    let have = node.cast(&have, sizes.dtype())?;
+    let chosen = node.add("SelectV2", &[&is_zero, &have, &sizes], Attrs::new())?;
+    Ok(vec![node.add("Reshape", &[&x, &chosen], Attrs::new())?])
+}
+
+/// Bounds are attributes before version 10, else inputs.
+fn slice(node: &mut Conversion<'_>) -> Converted {
+    let x = node.input(0)?;
+    if node.opset < 10 {
+        let starts = node.ints("starts").ok_or("the attribute starts is missing")?;
+        let ends = node.ints("ends").ok_or("the attribute ends is missing")?;
+        let axes = node.ints("axes").unwrap_or_else(|| (0..starts.len() as i64).collect());
+        let (starts, ends) = (node.int_list(&starts), node.int_list(&ends));
+        let axes = node.int_list(&axes);
+        let inputs = [Some(&x), Some(&starts), Some(&ends), Some(&axes)];
+        return node.add_several("StridedSliceV2", &inputs, Attrs::new(), 1);
+    }
+    let (starts, ends) = (node.input(1)?, node.input(2)?);
+    let (axes, steps) = (node.optional(3), node.optional(4));
+    let inputs = [Some(&x), Some(&starts), Some(&ends), axes.as_ref(), steps.as_ref()];
+    node.add_several("StridedSliceV2", &inputs, Attrs::new(), 1)
+}
+
+/// Sizes of the parts are an attribute before version 13, else an input; without them all are equal, but for the last.
+fn split(node: &mut Conversion<'_>) -> Converted {
+    let x = node.input(0)?;
+    let along = axis(node.int("axis", 0), node.rank(&x)?)?;
+    let count = match node.int("num_outputs", 0) {
+        0 => node.output_count(),
+        count => usize::try_from(count).map_err(|_| format!("num_outputs is {count}"))?,
+    };
+    let parts = match (node.ints("split"), node.optional(1)) {
+        (Some(parts), _) => node.int_list(&parts),
+        (None, Some(parts)) => parts,
+        (None, None) => {
+            let size = node.known_dims_at(&x, along)?;
+            let part = (size + count as i64 - 1) / (count as i64).max(1);
+            let sizes: Vec<i64> = (0..count as i64)
+                .map(|at| (size - at * part).clamp(0, part))
+                .collect();
+            node.int_list(&sizes)
+        }
+    };
+    let dim = node.scalar(DType::Int32, along as f64)?;
+    let attrs = attrs([("num_split", (count as i64).into())]);
+    node.add_several("SplitV", &[Some(&x), Some(&parts), Some(&dim)], attrs, count)
+}
+
+/// The axes of a node: an attribute, or an input that is known.
+fn axes_of(node: &Conversion<'_>) -> Result<Option<Vec<i64>>, String> {
+    if let Some(axes) = node.ints("axes") {
+        return Ok(Some(axes));
+    }
+    match node.optional(1) {
+        None => Ok(None),
+        Some(axes) => axes.ints().map(Some).ok_or("input 1 (axes) is not a constant".to_owned()),
+    }
+}
+
+fn squeeze(node: &mut Conversion<'_>) -> Converted {
+    let x = node.input(0)?;
+    let axes = axes_of(node)?.unwrap_or_default();
+    Ok(vec![node.add("Squeeze", &[&x], attrs([("axis", axes.into())]))?])
+}
+
+fn unsqueeze(node: &mut Conversion<'_>) -> Converted {
+    let x = node.input(0)?;
+    let axes = axes_of(node)?.ok_or("the axes are missing")?;
+    let mut axes = match x.rank() {
+        None => axes,
+        Some(rank) => {
+            let rank = rank + axes.len();
+            axes.iter().map(|one| axis(*one, rank).map(|one| one as i64)).collect::<Result<_, _>>()?
+        }
+    };
+    axes.sort_unstable();
+    Ok(vec![node.add("Unsqueeze", &[&x], attrs([("axes", axes.into())]))?])
+}
+
+fn tile(node: &mut Conversion<'_>) -> Converted {
+    let (x, repeats) = (node.input(0)?, node.input(1)?);
+    Ok(vec![node.add("Tile", &[&x, &repeats], Attrs::new())?])
+}
+
+/// Without an order the axes are reversed.
+fn transpose(node: &mut Conversion<'_>) -> Converted {
+    let x = node.input(0)?;
+    let order = match node.ints("perm") {
+        Some(order) => order,
+        None => (0..node.rank(&x)? as i64).rev().collect(),
+    };
+    Ok(vec![transpose_by(node, &x, &order)?])
+}
+
+/// The part of each matrix on and above, or on and below, a diagonal.
+fn trilu(node: &mut Conversion<'_>) -> Converted {
+    let x = node.input(0)?;
+    let diagonal = match node.optional(1) {
+        None => 0,
+        Some(k) => {
+            let k = k.ints().ok_or("input 1 (k) is not a constant")?;
+            *k.first().ok_or("input 1 (k) is empty")?
+        }
+    };
+    let kind = if node.int("upper", 1) != 0 { "Triu" } else { "Tril" };
+    Ok(vec![node.add(kind, &[&x], attrs([("diagonal", diagonal.into())]))?])
+}
