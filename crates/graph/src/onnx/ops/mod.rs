@@ -1,10 +1,15 @@
 //! A converter for each operator of ONNX, by family.
 
+mod convolution;
 mod creation;
 mod elementwise;
+mod indexing;
 mod matrix;
+mod normalization;
+mod pooling;
 mod reducing;
 mod shaping;
+mod window;
 
 use super::conversion::Convert;
 use std::collections::HashMap;
@@ -14,9 +19,13 @@ use std::sync::OnceLock;
 type Converters = &'static [(&'static str, Convert)];
 
 const FAMILIES: &[Converters] = &[
+    convolution::CONVERTERS,
     creation::CONVERTERS,
     elementwise::CONVERTERS,
+    indexing::CONVERTERS,
     matrix::CONVERTERS,
+    normalization::CONVERTERS,
+    pooling::CONVERTERS,
     reducing::CONVERTERS,
     shaping::CONVERTERS,
 ];

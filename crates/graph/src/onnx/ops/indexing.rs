@@ -1,0 +1,235 @@
+//! Operators that read or write elements by index.
+
+use super::Converters;
+use crate::ir::Attrs;
+use crate::onnx::builder::Value;
+use crate::onnx::conversion::{Conversion, attrs, axis};
+use cairn_tensor::DType;
+
+pub const CONVERTERS: Converters = &[
+    ("Compress", compress),
+    ("Gather", gather),
+    ("GatherElements", gather_elements),
+    ("GatherND", gather_nd),
+    ("NonZero", non_zero),
+    ("OneHot", one_hot),
+    ("Scatter", scatter_elements),
+    ("ScatterElements", scatter_elements),
+    ("ScatterND", scatter_nd),
+    ("TensorScatter", tensor_scatter),
+];
+
+type Converted = Result<Vec<Value>, String>;
+
+/// Elements along an axis by indices, which may count from the last.
+fn gather_along(
+    node: &mut Conversion<'_>,
+    x: &Value,
+    indices: &Value,
+    along: i64,
+) -> Result<Value, String> {
+    let along = node.int_list(&[along]);
+    let attrs = attrs([("negative_index_support", true.into())]);
+    node.add("GatherV2", &[x, indices, &along], attrs)
+}
+
+fn gather(node: &mut Conversion<'_>) -> Converted {
+    let (x, indices) = (node.input(0)?, node.input(1)?);
+    let along = node.int("axis", 0);
+    Ok(vec![gather_along(node, &x, &indices, along)?])
+}
+
+/// Indices that count from the last become such that count from the first.
+fn wrap_indices(
+    node: &mut Conversion<'_>,
+    indices: &Value,
+    size: &Value,
+) -> Result<Value, String> {
+    let size = node.cast(size, indices.dtype())?;
+    let zero = node.scalar(indices.dtype(), 0.0)?;
+    let is_negative = node.add("Less", &[indices, &zero], Attrs::new())?;
+    let wrapped = node.add("Add", &[indices, &size], Attrs::new())?;
+    node.add("SelectV2", &[&is_negative, &wrapped, indices], Attrs::new())
+}
+
+/// The size of an axis, as a tensor with one element.
+fn size_of(node: &mut Conversion<'_>, x: &Value, along: usize) -> Result<Value, String> {
+    if let Ok(size) = node.known_dims_at(x, along) {
+        return Ok(node.int_list(&[size]));
+    }
+    let int64 = DType::Int64 as i64;
+    let sizes = node.add("Shape", &[x], attrs([("dtype", int64.into())]))?;
+    let (start, length) = (node.int_list(&[along as i64]), node.int_list(&[1]));
+    node.add("Slice", &[&sizes, &start, &length], Attrs::new())
+}
+
+fn gather_elements(node: &mut Conversion<'_>) -> Converted {
+    let (x, indices) = (node.input(0)?, node.input(1)?);
+    let along = axis(node.int("axis", 0), node.rank(&x)?)?;
+    let size = size_of(node, &x, along)?;
+    let indices = wrap_indices(node, &indices, &size)?;
+    let attrs = attrs([("dim", (along as i64).into())]);
+    Ok(vec![node.add("GatherElements", &[&x, &indices], attrs)?])
+}
+
+/// Parts of x by the indices of their leading dimensions: each becomes one index into x with those dimensions merged.
+fn gather_nd(node: &mut Conversion<'_>) -> Converted {
+    let (x, indices) = (node.input(0)?, node.input(1)?);
+    let batch = node.int("batch_dims", 0);
+    let dims = node.known_dims(&x, "its input")?;
+    let index_dims = node.known_dims(&indices, "its indices")?;
+    let (Ok(batch), Some(depth)) = (usize::try_from(batch), index_dims.last()) else {
+        return Err(format!("batch_dims is {batch}, the indices have the sizes {index_dims:?}"));
+    };
+    let depth = *depth as usize;
+    if batch >= index_dims.len() || batch + depth > dims.len() {
+        return Err(format!(
+            "indices of the sizes {index_dims:?} with batch_dims {batch} do not fit an input of the sizes {dims:?}"
+        ));
+    }
+    let batches: i64 = dims[..batch].iter().product();
+    let indexed = &dims[batch..batch + depth];
+    let rest = &dims[batch + depth..];
+    let count: i64 = indexed.iter().product();
+    let lookups: i64 = index_dims[batch..index_dims.len() - 1].iter().product();
+    let sizes = node.int_list(indexed);
+    let wrapped = wrap_indices(node, &indices, &sizes)?;
+    let strides: Vec<i64> =
+        (0..depth).map(|at| indexed[at + 1..].iter().product()).collect();
+    let strides = node.int_list(&strides);
+    let strides = node.cast(&strides, wrapped.dtype())?;
+    let parts = node.add("Mul", &[&wrapped, &strides], Attrs::new())?;
+    let last = node.int_list(&[-1]);
+    let linear = node.add("ReduceSum", &[&parts, &last], Attrs::new())?;
+    let flat_index = node.int_list(&[batches, lookups]);
+    let linear = node.add("Reshape", &[&linear, &flat_index], Attrs::new())?;
+    let first: Vec<i64> = (0..batches).map(|at| at * count).collect();
+    let first = node.int_list(&first);
+    let first = node.add("Unsqueeze", &[&first], attrs([("axes", vec![1i64].into())]))?;
+    let first = node.cast(&first, linear.dtype())?;
+    let linear = node.add("Add", &[&linear, &first], Attrs::new())?;
+    let mut merged = vec![batches * count];
+    merged.extend(rest);
+    let merged = node.int_list(&merged);
+    let flat = node.add("Reshape", &[&x, &merged], Attrs::new())?;
+    let found = gather_along(node, &flat, &linear, 0)?;
+    let mut sizes = index_dims[..index_dims.len() - 1].to_vec();
+    sizes.extend(rest);
+    let sizes = node.int_list(&sizes);
+    Ok(vec![node.add("Reshape", &[&found, &sizes], Attrs::new())?])
+}
+
+/// The indices of elements that are not 0: a row for each dimension.
+fn non_zero(node: &mut Conversion<'_>) -> Converted {
+    let x = node.input(0)?;
+    Ok(vec![node.add("NonZero", &[&x], attrs([("transpose", true.into())]))?])
+}
+
+/// The parts along an axis whose condition is true; without an axis, of all elements.
+fn compress(node: &mut Conversion<'_>) -> Converted {
+    let (x, condition) = (node.input(0)?, node.input(1)?);
+    let (x, along) = match node.has("axis") {
+        true => (x, node.int("axis", 0)),
+        false => {
+            let flat = node.int_list(&[-1]);
+            (node.add("Reshape", &[&x, &flat], Attrs::new())?, 0)
+        }
+    };
+    let found = node.add("NonZero", &[&condition], Attrs::new())?;
+    let flat = node.int_list(&[-1]);
+    let indices = node.add("Reshape", &[&found, &flat], Attrs::new())?;
+    Ok(vec![gather_along(node, &x, &indices, along)?])
+}
+
+/// The second of `values` where the index is, the first elsewhere.
+fn one_hot(node: &mut Conversion<'_>) -> Converted {
+    let (indices, depth, values) = (node.input(0)?, node.input(1)?, node.input(2)?);
+    let along = node.int("axis", -1);
+    let depth = node.cast(&depth, DType::Int64)?;
+    let scalar = node.int_list(&[]);
+    let depth = node.add("Reshape", &[&depth, &scalar], Attrs::new())?;
+    let indices = node.cast(&indices, DType::Int64)?;
+    let indices = wrap_indices(node, &indices, &depth)?;
+    let mut value = |at: i64| {
+        let (start, length) = (node.int_list(&[at]), node.int_list(&[1]));
+        node.add("Slice", &[&values, &start, &length], Attrs::new())
+    };
+    let (off, on) = (value(0)?, value(1)?);
+    let attrs = attrs([("axis", along.into())]);
+    Ok(vec![node.add("OneHot", &[&indices, &depth, &on, &off], attrs)?])
+}
+
+fn scatter_elements(node: &mut Conversion<'_>) -> Converted {
+    let (x, indices, updates) = (node.input(0)?, node.input(1)?, node.input(2)?);
+    let along = axis(node.int("axis", 0), node.rank(&x)?)?;
+    let reduction = node.text("reduction", "none");
+    node.expect_text("reduction", &reduction, &["none", "add", "mul", "max", "min"])?;
+    let size = size_of(node, &x, along)?;
+    let indices = wrap_indices(node, &indices, &size)?;
+    let attrs =
+        attrs([("axis", (along as i64).into()), ("reduction", reduction.as_str().into())]);
+    Ok(vec![node.add("ScatterElements", &[&x, &indices, &updates], attrs)?])
+}
+
+/// Writes into a copy.
+fn scatter_nd(node: &mut Conversion<'_>) -> Converted {
+    let (x, indices, updates) = (node.input(0)?, node.input(1)?, node.input(2)?);
+    let reduction = node.text("reduction", "none");
+    node.expect_text("reduction", &reduction, &["none", "add", "mul", "max", "min"])?;
+    let kind = match reduction.as_str() {
+        "none" => "ScatterNdUpdate",
+        "add" => "ScatterNdAdd",
+        "mul" => "ScatterNdMul",
+        "max" => "ScatterNdMax",
+        _ => "ScatterNdMin",
+    };
+    let depth = match index_depth(&indices) {
+        Some(depth) => depth,
+        None => return Err("the last size of its indices is not known".to_owned()),
+    };
+    let sizes: Vec<i64> =
+        (0..depth).map(|at| node.known_dims_at(&x, at)).collect::<Result<_, _>>()?;
+    let sizes = node.int_list(&sizes);
+    let indices = wrap_indices(node, &indices, &sizes)?;
+    let copy = node.add("TensorMove", &[&x], Attrs::new())?;
+    Ok(vec![node.add(kind, &[&copy, &indices, &updates], Attrs::new())?])
+}
+
+/// How many dimensions an index of `ScatterND` is of.
+fn index_depth(indices: &Value) -> Option<usize> {
+    usize::try_from(*indices.dims()?.last()?).ok()
+}
+
+/// Writes a run of positions of a cache, from an index of each batch on.
+fn tensor_scatter(node: &mut Conversion<'_>) -> Converted {
+    let (cache, update) = (node.input(0)?, node.input(1)?);
+    let along = axis(node.int("axis", -2), node.rank(&cache)?)?;
+    let mode = node.text("mode", "linear");
+    node.expect_text("mode", &mode, &["linear", "circular"])?;
+    let dims = node.known_dims(&cache, "its cache")?;
+    let update_dims = node.known_dims(&update, "its update")?;
+    if along == 0 {
+        return Err("axis is 0, which is the batch".to_owned());
+    }
+    let (length, written) = (dims[along], update_dims[along]);
+    let offsets: Vec<i64> = (0..written).collect();
+    let offsets = node.int_list(&offsets);
+    let starts = match node.optional(2) {
+        Some(starts) => node.cast(&starts, DType::Int64)?,
+        None => node.int_list(&vec![0; dims[0] as usize]),
+    };
+    let starts = node.add("Unsqueeze", &[&starts], attrs([("axes", vec![1i64].into())]))?;
+    let mut positions = node.add("Add", &[&starts, &offsets], Attrs::new())?;
+    if mode == "circular" {
+        let length = node.int_list(&[length]);
+        positions = node.add("FloorMod", &[&positions, &length], Attrs::new())?;
+    }
+    let mut sizes = vec![1; dims.len()];
+    (sizes[0], sizes[along]) = (dims[0], written);
+    let sizes = node.int_list(&sizes);
+    let positions = node.add("Reshape", &[&positions, &sizes], Attrs::new())?;
+    let all = node.int_list(&update_dims);
+    let positions = node.add("BroadcastTo", &[&positions, &all], Attrs::new())?;
+    let attrs = attrs([("axis", (along as i64).into()), ("reduction", "none".into())]);
+    Ok(vec![node.add("ScatterElements", &[&cache, &positions, &update], attrs)?])
+}
