@@ -14,6 +14,7 @@ pub mod executable;
 mod failure;
 pub mod ir;
 pub mod model;
+pub mod offline;
 pub mod onnx;
 mod run;
 pub mod session;

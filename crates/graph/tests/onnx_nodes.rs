@@ -145,7 +145,9 @@ fn compare(made: &[Constant], expected: &[Constant]) -> Result<(), String> {
         }
         let tolerance = if made.desc.dtype == DType::Bf16 { 1.0 / 64.0 } else { 1e-3 };
         for (index, (a, b)) in numbers(made).iter().zip(numbers(expected)).enumerate() {
-            let close = *a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= 1e-7 + tolerance * b.abs();
+            let close = *a == b
+                || (a.is_nan() && b.is_nan())
+                || (a - b).abs() <= 1e-7 + tolerance * b.abs();
             if !close {
                 return Err(format!("output {at}, element {index}: {a}, expected {b}"));
             }

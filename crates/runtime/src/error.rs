@@ -86,6 +86,32 @@ codes! {
     OperatorInvalid = 161002,
     /// The runtime failed under a function of aclnn: a stream, a device, memory.
     OperatorRuntime = 361001,
+    /// `aclInit` was not called.
+    Uninitialized = 145001,
+    /// The path of a model cannot be read.
+    ModelPath = 145002,
+    /// No loaded model has this id.
+    ModelId = 145003,
+    /// A data set does not fit the model, or memory for it is too small.
+    ModelInput = 145000,
+    /// The bytes are no model.
+    ModelParse = 145006,
+    /// Sizes that do not fit a gear, or the gear's own input.
+    ModelShape = 145012,
+    /// No gear of the model has these sizes.
+    ModelGear = 145013,
+    /// An image to be prepared has no batch.
+    AippBatch = 145014,
+    /// The model prepares no images.
+    AippAbsent = 145015,
+    /// The model prepares images in another way.
+    AippMode = 145016,
+    /// Memory of the device for a model cannot be had.
+    ModelMemory = 245000,
+    /// The constants of a model cannot be loaded.
+    ModelWeight = 545003,
+    /// The kernels of a model cannot be loaded: it was compiled for an NPU.
+    ModelKernel = 545005,
     /// `max_opqueue_num` of the configuration file is no number.
     InvalidMaxOpqueue = 148048,
     /// Something inside failed; the message says what.

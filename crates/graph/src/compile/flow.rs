@@ -1,9 +1,8 @@
 //! A dynamic graph: what runs in which order, and how long each value is needed. Sizes come at run time.
 
+use super::constants::{ConstantLayout, Constants};
 use super::prepare::{Prepared, ValueId, Work};
-use super::program::ALIGN;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// A dynamic graph, compiled.
 pub struct Flow {
@@ -16,7 +15,7 @@ pub struct Flow {
     /// Where each value comes from, by number; meant for roots.
     pub origins: Vec<Origin>,
     /// The constants that may be needed on the device, and where they go in const memory.
-    pub constants: Vec<(u64, Arc<[u8]>)>,
+    pub constants: Constants,
     /// Bytes of const memory.
     pub const_bytes: u64,
 }
@@ -41,8 +40,8 @@ pub enum Origin {
     Constant(u64),
 }
 
-/// Compiles a graph some of whose sizes are unknown.
-pub fn flow(prepared: Prepared) -> Flow {
+/// Compiles a graph some of whose sizes are unknown. Constants go where `layout` has room.
+pub fn flow(prepared: Prepared, layout: &mut ConstantLayout) -> Flow {
     let mut roots: Vec<ValueId> = (0..prepared.values.len()).collect();
     for work in &prepared.work_nodes {
         let viewed = work.inputs.first().copied().flatten().filter(|_| work.is_view);
@@ -72,19 +71,14 @@ pub fn flow(prepared: Prepared) -> Flow {
         ends[at].push(value);
     }
     ends.iter_mut().for_each(|values| values.sort_unstable());
-    let (mut constants, mut const_bytes) = (Vec::new(), 0);
-    let mut known: HashMap<Arc<[u8]>, u64> = HashMap::new();
+    let mut constants = Constants::new();
     let read = prepared.work_nodes.iter().flat_map(|work| work.inputs.iter().flatten().copied());
     for value in read.chain(prepared.outputs.iter().map(|output| output.value)) {
         let root = roots[value];
-        let Some(bytes) = prepared.values[root].bytes.clone() else { continue };
-        let start = *known.entry(bytes.clone()).or_insert_with(|| {
-            let start = const_bytes;
-            const_bytes = (start + bytes.len() as u64).next_multiple_of(ALIGN);
-            constants.push((start, bytes));
-            start
-        });
-        origins[root] = Origin::Constant(start);
+        if let Some(bytes) = &prepared.values[root].bytes {
+            origins[root] = Origin::Constant(layout.place(bytes, &mut constants));
+        }
     }
+    let const_bytes = layout.bytes();
     Flow { prepared, roots, ends, origins, constants, const_bytes }
 }

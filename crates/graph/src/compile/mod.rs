@@ -1,6 +1,7 @@
 //! From a graph to steps with a plan of their memory.
 
 pub mod arena;
+pub mod constants;
 pub mod custom;
 pub mod described;
 pub mod flow;

@@ -7,6 +7,7 @@
 //! ```
 
 use super::arena::{self, Lifetime};
+use super::constants::{ConstantLayout, Constants};
 use super::fuse::{self, FusedPlan, FusedStep, Group};
 use super::operation::{KnownTensor, Operation};
 use super::prepare::{Prepared, ValueId, WorkNode};
@@ -75,18 +76,15 @@ pub enum Action {
     Fused(FusedPlan),
 }
 
-/// Constants and where they go in const memory.
-pub type Constants = Vec<(u64, Arc<[u8]>)>;
-
 /// A static graph, compiled.
 pub struct Program {
     /// Run once in every fixed memory.
     pub init: Vec<Step>,
     /// Run each time.
     pub steps: Vec<Step>,
-    /// The constants and where they go in const memory.
+    /// The constants that a load uploads, and where they go in const memory.
     pub constants: Constants,
-    /// Bytes of const memory.
+    /// Bytes of const memory, with the constants of graphs that share it and were compiled before.
     pub const_bytes: u64,
     /// Bytes of fixed memory.
     pub fixed_bytes: u64,
@@ -130,9 +128,14 @@ impl From<Failure> for ProgramError {
 type Result<T> = std::result::Result<T, ProgramError>;
 
 /// Binds a graph all of whose sizes are known. Outputs of `apart` are written by a copy at the end, because
-/// they may share memory with inputs.
-pub fn program(prepared: &Prepared, apart: &BTreeSet<usize>, fuses: bool) -> Result<Program> {
-    Binder::new(prepared).bind(apart, fuses)
+/// they may share memory with inputs. Constants go where `layout` has room.
+pub fn program(
+    prepared: &Prepared,
+    apart: &BTreeSet<usize>,
+    fuses: bool,
+    layout: &mut ConstantLayout,
+) -> Result<Program> {
+    Binder::new(prepared).bind(apart, fuses, layout)
 }
 
 struct Binder<'a> {
@@ -180,7 +183,12 @@ impl<'a> Binder<'a> {
         value
     }
 
-    fn bind(mut self, apart: &BTreeSet<usize>, fuses: bool) -> Result<Program> {
+    fn bind(
+        mut self,
+        apart: &BTreeSet<usize>,
+        fuses: bool,
+        layout: &mut ConstantLayout,
+    ) -> Result<Program> {
         let prepared = self.prepared;
         for (at, input) in prepared.inputs.iter().enumerate() {
             self.storage[input.value] = Storage::At(Region::Input(at), 0);
@@ -194,7 +202,8 @@ impl<'a> Binder<'a> {
                 self.storage[work.outputs[0]] = Storage::Same(first);
             }
         }
-        let (constants, const_bytes) = self.constants();
+        let constants = self.constants(layout);
+        let const_bytes = layout.bytes();
         let outputs = self.outputs(apart);
         let work_nodes: Vec<&WorkNode> =
             (prepared.work_nodes.iter()).filter(|work| !work.is_view).collect();
@@ -244,30 +253,22 @@ impl<'a> Binder<'a> {
         })
     }
 
-    /// Places the constants that steps or outputs touch. Equal bytes lie there once.
-    fn constants(&mut self) -> (Constants, u64) {
+    /// Places the constants that steps or outputs touch.
+    fn constants(&mut self, layout: &mut ConstantLayout) -> Constants {
         let prepared = self.prepared;
         let read =
             prepared.work_nodes.iter().flat_map(|work| work.inputs.iter().flatten().copied());
         let out = prepared.outputs.iter().map(|output| output.value);
         let mut placed = Constants::new();
-        let mut known = std::collections::HashMap::new();
-        let mut end = 0;
         for value in read.chain(out) {
             let root = self.root(value);
-            let Some(bytes) = prepared.values[root].bytes.clone() else { continue };
-            if self.storage[root] != Storage::Undecided {
-                continue;
+            let Some(bytes) = &prepared.values[root].bytes else { continue };
+            if self.storage[root] == Storage::Undecided {
+                let start = layout.place(bytes, &mut placed);
+                self.storage[root] = Storage::At(Region::Const, start);
             }
-            let start = *known.entry(bytes.clone()).or_insert_with(|| {
-                let start = end;
-                end = round(start + bytes.len() as u64);
-                placed.push((start, bytes));
-                start
-            });
-            self.storage[root] = Storage::At(Region::Const, start);
         }
-        (placed, end)
+        placed
     }
 
     /// Lets values be made where they go out. What is left is copied: (output, value).

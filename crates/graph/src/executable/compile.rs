@@ -1,6 +1,7 @@
 //! A graph that is compiled: a program or a flow, and what the user may know about it.
 
 use super::tensor::{RunInput, RunTensor};
+use crate::compile::constants::ConstantLayout;
 use crate::compile::described::described;
 use crate::compile::flow::{Flow, flow};
 use crate::compile::prepare::{PrepareOptions, prepare};
@@ -103,6 +104,17 @@ const SLACK: usize = 64;
 impl Executable {
     /// Compiles a graph. `label` is what the user calls it, for texts.
     pub fn compile(graph: Graph, label: Arc<str>, options: CompileOptions) -> Result<Executable> {
+        Executable::compile_sharing(graph, label, options, &mut ConstantLayout::default())
+    }
+
+    /// Compiles a graph that shares const memory with others, which were compiled before with the same layout and are
+    /// loaded into the same memory.
+    pub fn compile_sharing(
+        graph: Graph,
+        label: Arc<str>,
+        options: CompileOptions,
+        layout: &mut ConstantLayout,
+    ) -> Result<Executable> {
         let CompileOptions {
             inputs,
             folds,
@@ -129,7 +141,7 @@ impl Executable {
         let bound = match prepared.is_static {
             true => {
                 let apart: BTreeSet<usize> = reuse.iter().map(|(_, output)| *output).collect();
-                match program(&prepared, &apart, fuses) {
+                match program(&prepared, &apart, fuses, layout) {
                     Ok(program) => Some(Arc::new(program)),
                     Err(ProgramError::Values) => None,
                     Err(ProgramError::Failed(failure)) => return Err(failure.in_context(&label)),
@@ -143,7 +155,9 @@ impl Executable {
                 let (init, steps) = (pass(Part::Init), pass(Part::Steps));
                 Kind::Static { program, init, steps }
             }
-            None => Kind::Dynamic { flow: Arc::new(flow(prepared)), plans: Plans::default() },
+            None => {
+                Kind::Dynamic { flow: Arc::new(flow(prepared, layout)), plans: Plans::default() }
+            }
         };
         Ok(Executable {
             label,

@@ -46,6 +46,10 @@ pub struct LoadOptions<'a> {
     pub id: u32,
     /// Memory that is not taken from the target's allocator.
     pub bases: Bases,
+    /// Bytes of const memory to take at least: others that share it want as much.
+    pub const_bytes: u64,
+    /// Bytes of feature memory to take at least.
+    pub feature_bytes: u64,
     /// Memory of the program that is known to be in use: no block of an allocator may overlap it.
     pub in_use: &'a [CallersRange],
 }
@@ -172,7 +176,7 @@ impl Executable {
         callers.extend(state.callers_ranges());
         let serial = report::next_id();
         let source = MemorySource { target, graph: options.id, loaded: serial, callers };
-        state.take(self, &source, &options.bases)?;
+        state.take(self, &source, options)?;
         let plans = match &self.kind {
             Kind::Static { init, steps, .. } => Plans::Static {
                 init: LoadedPass::new(init, serial),
@@ -302,6 +306,18 @@ impl LoadedExecutable {
         let before = std::mem::replace(&mut state.feature, theirs);
         state.replaced.push(before);
         self.give_back(state);
+    }
+
+    /// Where const and feature memory are, of those that it has.
+    pub fn addresses(&self) -> (Option<usize>, Option<usize>) {
+        let state = self.state.lock();
+        (state.constants.address(), state.feature.address())
+    }
+
+    /// Makes later work on `stream` come after the last run, and counts as one: for others that use the same memory.
+    pub fn follow(&self, stream: &Arc<Stream>) -> Result<()> {
+        let mut state = self.state.lock();
+        self.order(&mut state, stream, true)
     }
 
     /// Gives all memory back, on this thread; while a run is being submitted, the thread that does so gives it back
@@ -439,11 +455,13 @@ impl LoadState {
         &mut self,
         executable: &Executable,
         source: &MemorySource<'_>,
-        bases: &Bases,
+        options: &LoadOptions<'_>,
     ) -> Result<()> {
         let is_static = executable.is_static();
+        let bases = &options.bases;
         let const_bytes =
             if is_static { executable.reported_const_bytes() } else { executable.const_bytes() };
+        let const_bytes = const_bytes.max(options.const_bytes);
         if matches!(self.constants, RegionMemory::None) && const_bytes > 0 {
             self.constants = RegionMemory::Block(source.take(Purpose::Const, None, const_bytes)?);
         }
@@ -460,6 +478,7 @@ impl LoadState {
                 true => executable.reported_refreshable_bytes(),
                 false => executable.reported_feature_bytes(),
             };
+            let bytes = bytes.max(options.feature_bytes);
             self.feature = RegionMemory::Block(source.take(Purpose::Feature, None, bytes)?);
         }
         Ok(())

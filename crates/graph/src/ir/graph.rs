@@ -1,6 +1,6 @@
 //! Graphs: nodes, what feeds them, and what comes out.
 
-use super::{Attr, Attrs, Desc};
+use super::{Attr, Attrs, Constant, Desc};
 use std::collections::BTreeMap;
 
 /// A node's index in its graph. It stays when other nodes go.
@@ -99,6 +99,16 @@ impl Graph {
     /// The node of a name.
     pub fn find(&self, name: &str) -> Option<NodeId> {
         self.nodes().find(|(_, node)| node.name == name).map(|(id, _)| id)
+    }
+
+    /// The tensors of all constants, to change them.
+    pub fn constants_mut(&mut self) -> impl Iterator<Item = &mut Constant> {
+        let constants =
+            self.nodes.iter_mut().flatten().filter(|node| CONST.contains(&node.kind.as_str()));
+        constants.filter_map(|node| match node.attrs.get_mut("value") {
+            Some(Attr::Tensor(constant)) => Some(constant),
+            _ => None,
+        })
     }
 
     /// Takes a node out, and every edge from or to it.

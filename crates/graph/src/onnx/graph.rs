@@ -99,7 +99,8 @@ impl<'a> Scope<'a> {
 impl<'a> Model<'a> {
     /// The root graph.
     pub fn root(&self, graph: &'a GraphProto, opsets: Opsets) -> Result<Builder, String> {
-        let mut builder = Builder::new(if graph.name.is_empty() { "main_graph" } else { &graph.name });
+        let mut builder =
+            Builder::new(if graph.name.is_empty() { "main_graph" } else { &graph.name });
         let mut scope = Scope::new(opsets, String::new());
         self.initializers(graph, &mut scope)?;
         for input in &graph.input {
@@ -117,9 +118,9 @@ impl<'a> Model<'a> {
         self.nodes(&graph.node, &mut scope, &mut builder)?;
         let mut outputs = Vec::with_capacity(graph.output.len());
         for output in &graph.output {
-            let value = scope.find(&output.name, &mut builder).ok_or_else(|| {
-                format!("nothing makes the output '{}'", output.name)
-            })?;
+            let value = scope
+                .find(&output.name, &mut builder)
+                .ok_or_else(|| format!("nothing makes the output '{}'", output.name))?;
             outputs.push((output.name.as_str(), value));
         }
         net_output(&mut builder, &outputs);
@@ -169,7 +170,9 @@ impl<'a> Model<'a> {
             inputs.push(match name.is_empty() {
                 true => None,
                 false => Some(scope.find(name, builder).ok_or_else(|| {
-                    format!("it reads '{name}', which no input, initializer or node before it is named")
+                    format!(
+                        "it reads '{name}', which no input, initializer or node before it is named"
+                    )
                 })?),
             });
         }

@@ -71,10 +71,7 @@ pub fn read(bytes: Vec<u8>, options: &ReadOptions) -> Result<Graph, String> {
     for name in options.input_dims.keys() {
         if !root.input.iter().any(|input| input.name == *name) {
             let known: Vec<&str> = root.input.iter().map(|input| input.name.as_str()).collect();
-            return Err(format!(
-                "The model has no input '{name}': it has {}.",
-                known.join(", ")
-            ));
+            return Err(format!("The model has no input '{name}': it has {}.", known.join(", ")));
         }
     }
     let built = model.root(root, opsets).map_err(|error| format!("The ONNX model: {error}."))?;

@@ -92,7 +92,8 @@ impl ExternalData {
 
 fn read_range(path: &Path, offset: u64, bytes: usize) -> Result<Vec<u8>, String> {
     use std::io::{Read, Seek, SeekFrom};
-    let failed = |error: std::io::Error| format!("its file {} cannot be read: {error}", path.display());
+    let failed =
+        |error: std::io::Error| format!("its file {} cannot be read: {error}", path.display());
     let mut file = std::fs::File::open(path).map_err(failed)?;
     let have = file.metadata().map_err(failed)?.len();
     if offset.checked_add(bytes as u64).is_none_or(|end| end > have) {
@@ -116,7 +117,8 @@ pub fn read(tensor: &TensorProto, external: &ExternalData) -> Result<Constant, S
     let dtype = dtype(tensor.data_type)?;
     let item = dtype.size_in_bytes().expect("a type of the table");
     let Some(bytes) = element_count(&tensor.dims)
-        .and_then(|count| count.checked_mul(item)).filter(|bytes| *bytes <= MAX_BYTES)
+        .and_then(|count| count.checked_mul(item))
+        .filter(|bytes| *bytes <= MAX_BYTES)
     else {
         return Err(format!("its sizes are {:?}", tensor.dims));
     };
@@ -162,7 +164,10 @@ fn typed_data(tensor: &TensorProto, dtype: DType) -> Vec<u8> {
 }
 
 /// Reads a sparse tensor as a dense one: the elements that it does not name are 0.
-pub fn read_sparse(tensor: &SparseTensorProto, external: &ExternalData) -> Result<Constant, String> {
+pub fn read_sparse(
+    tensor: &SparseTensorProto,
+    external: &ExternalData,
+) -> Result<Constant, String> {
     let (Some(values), Some(indices)) = (&tensor.values, &tensor.indices) else {
         return Err("a sparse tensor needs values and indices".to_owned());
     };

@@ -66,7 +66,8 @@ impl LoadedGraph {
         let variables = (request.variables)
             .hold(entry.runtime, stream, &executable.variables)
             .map_err(|failure| failure.in_context(&entry.label))?;
-        let options = LoadOptions { id: entry.id, bases, in_use: request.in_use };
+        let options =
+            LoadOptions { id: entry.id, bases, in_use: request.in_use, ..LoadOptions::default() };
         let loaded = executable.load(request.target, &options)?;
         let frozen = Mutex::new(Rank::Runs, frozen);
         Ok(LoadedGraph { loaded, host_inputs, variables, frozen })

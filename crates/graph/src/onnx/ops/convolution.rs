@@ -25,7 +25,9 @@ fn widen_window(window: &mut Window) {
 fn kernel_of(node: &Conversion<'_>, filter: &Value) -> Result<Vec<i64>, String> {
     let dims = node.known_dims(filter, "its filter")?;
     if !(3..=5).contains(&dims.len()) {
-        return Err(format!("its filter has the sizes {dims:?}: 1, 2 or 3 dimensions of positions are supported"));
+        return Err(format!(
+            "its filter has the sizes {dims:?}: 1, 2 or 3 dimensions of positions are supported"
+        ));
     }
     if let Some(kernel) = node.ints("kernel_shape")
         && kernel != dims[2..]

@@ -48,7 +48,10 @@ fn constant_of_shape(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
         Some(constant) => {
             let item = constant.desc.dtype.size_in_bytes().unwrap_or(1);
             if constant.bytes.len() != item {
-                return Err(format!("its value has the sizes {:?}, not one element", constant.desc.dims));
+                return Err(format!(
+                    "its value has the sizes {:?}, not one element",
+                    constant.desc.dims
+                ));
             }
             let desc = Desc::new(constant.desc.dtype, &[]);
             node.constant(Constant { desc, ..constant })

@@ -307,8 +307,9 @@ fn pow(node: &mut Conversion<'_>) -> Converted {
     if x.dtype() == y.dtype() {
         return Ok(vec![node.add("Pow", &[&x, &y], none())?]);
     }
-    let is_small =
-        |dtype| matches!(dtype, DType::Float | DType::Float16 | DType::Bf16 | DType::Int8 | DType::Int16);
+    let is_small = |dtype| {
+        matches!(dtype, DType::Float | DType::Float16 | DType::Bf16 | DType::Int8 | DType::Int16)
+    };
     let both = is_small(x.dtype()) && is_small(y.dtype());
     let wide = if both { DType::Float } else { DType::Double };
     let (base, exponent) = (node.cast(&x, wide)?, node.cast(&y, wide)?);

@@ -40,11 +40,7 @@ fn gather(node: &mut Conversion<'_>) -> Converted {
 }
 
 /// Indices that count from the last become such that count from the first.
-fn wrap_indices(
-    node: &mut Conversion<'_>,
-    indices: &Value,
-    size: &Value,
-) -> Result<Value, String> {
+fn wrap_indices(node: &mut Conversion<'_>, indices: &Value, size: &Value) -> Result<Value, String> {
     let size = node.cast(size, indices.dtype())?;
     let zero = node.scalar(indices.dtype(), 0.0)?;
     let is_negative = node.add("Less", &[indices, &zero], Attrs::new())?;
@@ -94,8 +90,7 @@ fn gather_nd(node: &mut Conversion<'_>) -> Converted {
     let lookups: i64 = index_dims[batch..index_dims.len() - 1].iter().product();
     let sizes = node.int_list(indexed);
     let wrapped = wrap_indices(node, &indices, &sizes)?;
-    let strides: Vec<i64> =
-        (0..depth).map(|at| indexed[at + 1..].iter().product()).collect();
+    let strides: Vec<i64> = (0..depth).map(|at| indexed[at + 1..].iter().product()).collect();
     let strides = node.int_list(&strides);
     let strides = node.cast(&strides, wrapped.dtype())?;
     let parts = node.add("Mul", &[&wrapped, &strides], Attrs::new())?;
@@ -166,8 +161,7 @@ fn scatter_elements(node: &mut Conversion<'_>) -> Converted {
     node.expect_text("reduction", &reduction, &["none", "add", "mul", "max", "min"])?;
     let size = size_of(node, &x, along)?;
     let indices = wrap_indices(node, &indices, &size)?;
-    let attrs =
-        attrs([("axis", (along as i64).into()), ("reduction", reduction.as_str().into())]);
+    let attrs = attrs([("axis", (along as i64).into()), ("reduction", reduction.as_str().into())]);
     Ok(vec![node.add("ScatterElements", &[&x, &indices, &updates], attrs)?])
 }
 

@@ -215,7 +215,11 @@ fn rms_normalization(node: &mut Conversion<'_>) -> Converted {
         && x.dtype() == DType::Float
         && scale.dtype() == DType::Float
     {
-        return Ok(vec![node.add("RmsNorm", &[&x, &scale], attrs([("epsilon", epsilon.into())]))?]);
+        return Ok(vec![node.add(
+            "RmsNorm",
+            &[&x, &scale],
+            attrs([("epsilon", epsilon.into())]),
+        )?]);
     }
     let wide = stash_type(node, &x)?;
     let value = node.cast(&x, wide)?;

@@ -58,7 +58,12 @@ impl Pool {
     }
 
     /// The mean of each window; `excludes` says whether padding does not count.
-    fn average(&self, node: &mut Conversion<'_>, x: &Value, excludes: bool) -> Result<Value, String> {
+    fn average(
+        &self,
+        node: &mut Conversion<'_>,
+        x: &Value,
+        excludes: bool,
+    ) -> Result<Value, String> {
         let Pool { window, ceil_mode, .. } = self;
         if !window.is_dense() {
             return Err(format!("dilations {:?} are not supported", window.dilations));

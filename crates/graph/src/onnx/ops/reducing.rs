@@ -254,11 +254,8 @@ fn top_k(node: &mut Conversion<'_>) -> Converted {
     let along = node.int("axis", -1);
     let largest = node.int("largest", 1) != 0;
     let sorted = node.int("sorted", 1) != 0;
-    let attrs = attrs([
-        ("dim", along.into()),
-        ("largest", largest.into()),
-        ("sorted", sorted.into()),
-    ]);
+    let attrs =
+        attrs([("dim", along.into()), ("largest", largest.into()), ("sorted", sorted.into())]);
     let found = node.add_several("TopKV2", &[Some(&x), Some(&k)], attrs, 2)?;
     let [values, indices] = &found[..] else { return Err("TopKV2 has two outputs".to_owned()) };
     let indices = node.cast(indices, DType::Int64)?;

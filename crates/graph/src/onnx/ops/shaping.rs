@@ -305,9 +305,8 @@ fn split(node: &mut Conversion<'_>) -> Converted {
         (None, None) => {
             let size = node.known_dims_at(&x, along)?;
             let part = (size + count as i64 - 1) / (count as i64).max(1);
-            let sizes: Vec<i64> = (0..count as i64)
-                .map(|at| (size - at * part).clamp(0, part))
-                .collect();
+            let sizes: Vec<i64> =
+                (0..count as i64).map(|at| (size - at * part).clamp(0, part)).collect();
             node.int_list(&sizes)
         }
     };
@@ -340,7 +339,9 @@ fn unsqueeze(node: &mut Conversion<'_>) -> Converted {
         None => axes,
         Some(rank) => {
             let rank = rank + axes.len();
-            axes.iter().map(|one| axis(*one, rank).map(|one| one as i64)).collect::<Result<_, _>>()?
+            axes.iter()
+                .map(|one| axis(*one, rank).map(|one| one as i64))
+                .collect::<Result<_, _>>()?
         }
     };
     axes.sort_unstable();

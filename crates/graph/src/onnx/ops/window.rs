@@ -48,10 +48,7 @@ impl Window {
     }
 
     /// Reads the attributes without those of padding: there is none.
-    pub fn read_without_padding(
-        node: &Conversion<'_>,
-        kernel: Vec<i64>,
-    ) -> Result<Window, String> {
+    pub fn read_without_padding(node: &Conversion<'_>, kernel: Vec<i64>) -> Result<Window, String> {
         let rank = kernel.len();
         let ones = vec![1; rank];
         let list = |name: &str| -> Result<Vec<i64>, String> {

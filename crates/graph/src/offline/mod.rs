@@ -1,0 +1,22 @@
+//! Models without a session: built once, kept in a file, loaded and run by `aclmdl*`.
+//!
+//! ```text
+//! OfflineModel::build(graph, options)      a graph, and what is decided about its inputs
+//!     .write() / ::read(bytes)             the file (.om): `container.rs` its parts, `description.rs` inputs and outputs, `weights.rs` constants
+//!     .compile() -> CompiledModel          an executable for each gear
+//!         .load(target, id, memory)        memory of the device
+//!             .run(target, gear, ..)       everything is submitted when it returns
+//! ```
+
+mod build;
+mod container;
+mod description;
+mod file;
+mod gears;
+mod load;
+mod weights;
+
+pub use build::{BuildOptions, CompiledModel, OfflineModel};
+pub use description::{Description, Port};
+pub use gears::Gears;
+pub use load::{LoadedModel, ModelMemory};
