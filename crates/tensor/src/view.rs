@@ -49,7 +49,7 @@ impl<'a> Shared<'a> {
     /// The bytes from `start` on, as many as `count`.
     ///
     /// # Panics
-    /// If they leave the whole.
+    /// If they are not all inside.
     pub fn part(&self, start: usize, count: usize) -> &'a [Cell<u8>] {
         // SAFETY: made from a slice of this length that outlives `'a`.
         let all = unsafe { std::slice::from_raw_parts(self.first, self.length) };
@@ -92,7 +92,7 @@ impl<'a> View<'a> {
         Some(View { first, layout: layout.from_offset(0), bytes: PhantomData })
     }
 
-    /// Positions without elements: for spaces over a tensor that has none. Nobody reads there.
+    /// Sizes and strides without elements behind them, for tensors that have none. Nobody reads there.
     pub(crate) fn dangling(&self, layout: Layout) -> View<'a> {
         View { first: self.first, layout: layout.from_offset(0), bytes: PhantomData }
     }
@@ -112,7 +112,7 @@ impl<'a> View<'a> {
         self.first
     }
 
-    /// The address as a number, for questions of overlap.
+    /// The address as a number, to compare it with others.
     pub fn address(&self) -> usize {
         self.first as usize
     }
@@ -138,11 +138,12 @@ impl<'a> ViewMut<'a> {
         self.0.with_layout(layout).map(ViewMut)
     }
 
-    /// To read.
+    /// The same tensor, to read.
     pub fn view(&self) -> View<'a> {
         self.0
     }
 
+    /// As [`View::first`], to write.
     pub(crate) fn first_mut(&self) -> *mut u8 {
         self.0.first
     }
