@@ -1,6 +1,6 @@
 //! Causal convolutions and their gradients, against plain loops.
 
-use cairn_tensor::kernels::causal::{forward, of_sequence, of_weights};
+use cairn_tensor::kernels::causal::{forward, grad_of_sequence, grad_of_weights};
 use cairn_tensor::parallel::SingleThread;
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use proptest::prelude::*;
@@ -64,11 +64,11 @@ proptest! {
         let out = cells(&vec![f32::NAN; count]);
         forward(&SingleThread, ViewMut::over(&out, layout(&dims)).unwrap(), view(&x), taps_view, flags);
         prop_assert!(check(values(&out), &want));
-        of_sequence(&SingleThread, ViewMut::over(&out, layout(&dims)).unwrap(), view(&grad), taps_view, flags);
+        grad_of_sequence(&SingleThread, ViewMut::over(&out, layout(&dims)).unwrap(), view(&grad), taps_view, flags);
         prop_assert!(check(values(&out), &dx));
         let out = cells(&vec![f32::NAN; taps * channels]);
         let to = ViewMut::over(&out, layout(&[taps, channels])).unwrap();
-        of_weights(&SingleThread, to, view(&x), view(&grad), flags);
+        grad_of_weights(&SingleThread, to, view(&x), view(&grad), flags);
         prop_assert!(check(values(&out), &dw));
     }
 }

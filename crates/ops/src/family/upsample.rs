@@ -408,7 +408,7 @@ fn nearest_steps(
     let scaling = |i: usize| Scaling {
         alignment: Alignment::Centres,
         factor: factor(i),
-        wide: dtype == DType::Double,
+        is_double: dtype == DType::Double,
     };
     Ok(steps(Rule::Nearest, input, outputs, scaling))
 }
