@@ -269,11 +269,11 @@ impl Layout {
 
     /// Repeats dimensions of size 1, and puts new ones in front; `None` when the sizes do not fit.
     pub fn broadcast_to(&self, dims: &[usize]) -> Option<Layout> {
-        let added = dims.len().checked_sub(self.rank())?;
+        let new_dims = dims.len().checked_sub(self.rank())?;
         let mut strides = Strides::filled(dims.len(), 0);
         for (at, (size, stride)) in self.dims.iter().zip(self.strides.iter()).enumerate() {
-            match (*size, dims[added + at]) {
-                (have, want) if have == want => strides[added + at] = *stride,
+            match (*size, dims[new_dims + at]) {
+                (have, want) if have == want => strides[new_dims + at] = *stride,
                 (1, _) => {}
                 _ => return None,
             }

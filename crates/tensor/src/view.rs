@@ -81,12 +81,13 @@ impl<'a> View<'a> {
     /// The same elements with another layout: sliced, permuted, broadcast. `None` when the new layout has an
     /// element that this one's extent lacks. The new layout's offset counts from this view's first element.
     pub fn with_layout(&self, layout: Layout) -> Option<View<'a>> {
-        let (whole, part) = (self.layout.extent()?, layout.extent()?);
-        let inside = part.is_empty() || (part.start >= whole.start && part.end <= whole.end);
+        let (extent, new_extent) = (self.layout.extent()?, layout.extent()?);
+        let inside = new_extent.is_empty()
+            || (new_extent.start >= extent.start && new_extent.end <= extent.end);
         if !inside || layout.item() != self.layout.item() {
             return None;
         }
-        let offset = if part.is_empty() { 0 } else { layout.offset * layout.item() as isize };
+        let offset = if new_extent.is_empty() { 0 } else { layout.offset * layout.item() as isize };
         // SAFETY: the new first element is in the extent of the old elements.
         let first = unsafe { self.first.offset(offset) };
         Some(View { first, layout: layout.from_offset(0), bytes: PhantomData })

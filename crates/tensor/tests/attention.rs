@@ -213,7 +213,7 @@ proptest! {
         let mask = StoredTensor::new(DType::Bool, [1, 1, queries, keys], false, |at| f64::from(u8::from(at % 3 == 1)));
         let score_dims = [batches, heads, queries, keys];
         let bits: Vec<Cell<u8>> = (0..batches * heads * queries * keys / 8 + 1).map(|at| Cell::new((at * 37 + 11) as u8)).collect();
-        let kept = View::over(&bits, Layout::contiguous(DType::Uint8, &[bits.len()])).unwrap();
+        let keep_bits = View::over(&bits, Layout::contiguous(DType::Uint8, &[bits.len()])).unwrap();
         let prefixes = vec![prefix; batches];
         let broadcast = |one: &StoredTensor| one.layout.broadcast_to(&score_dims).unwrap();
         let task = Attention {
@@ -228,7 +228,7 @@ proptest! {
             mask: masked.then(|| View::over(&mask.bytes, broadcast(&mask)).unwrap()),
             band: banded.then_some((low, high)),
             prefixes: &prefixes,
-            kept: dropping.then_some(kept),
+            kept: dropping.then_some(keep_bits),
             first_kept: 0,
             keep: 0.5,
             scale: 0.7,

@@ -105,21 +105,21 @@ proptest! {
         };
         let x = Tensor::new(&images, noise(seed));
         let grads = Tensor::new(&samples, noise(seed + 3));
-        let moved_offsets = Tensor::new(&offsets, offset_value(0.0));
+        let offset_tensor = Tensor::new(&offsets, offset_value(0.0));
         let sampled = Tensor::new(&samples, |_| 0.0);
-        deformable.forward(&SingleThread, sampled.out(), x.view(), moved_offsets.view());
+        deformable.forward(&SingleThread, sampled.out(), x.view(), offset_tensor.view());
         let dx = Tensor::new(&images, |_| 0.0);
-        deformable.add_grad_of_images(&SingleThread, dx.out(), grads.view(), moved_offsets.view());
+        deformable.add_grad_of_images(&SingleThread, dx.out(), grads.view(), offset_tensor.view());
         let (one, other) = (sum_of_products(&sampled, &grads), sum_of_products(&x, &dx));
         prop_assert!((one - other).abs() < 1e-4 * (1.0 + one.abs()), "{one} {other}");
 
         let doffset = Tensor::new(&offsets, |_| 9.0);
-        deformable.grad_of_offsets(&SingleThread, doffset.out(), grads.view(), (x.view(), moved_offsets.view()));
+        deformable.grad_of_offsets(&SingleThread, doffset.out(), grads.view(), (x.view(), offset_tensor.view()));
         let step = 1e-2f32;
         let loss = |step: f32| {
-            let moved_offsets = Tensor::new(&offsets, offset_value(step));
+            let offset_tensor = Tensor::new(&offsets, offset_value(step));
             let sampled = Tensor::new(&samples, |_| 0.0);
-            deformable.forward(&SingleThread, sampled.out(), x.view(), moved_offsets.view());
+            deformable.forward(&SingleThread, sampled.out(), x.view(), offset_tensor.view());
             sum_of_products(&sampled, &grads)
         };
         let derivative = (loss(step) - loss(-step)) / f64::from(2.0 * step);

@@ -141,8 +141,8 @@ fn integers() {
     let dice = |out: ViewMut<'_>| random::integers(&Threads(2), out, Philox::new(5, 5), -2, 6);
     let values = drawn(line(DType::Int64), dice);
     for face in -2..4 {
-        let seen = values.iter().filter(|x| **x == f64::from(face)).count() as f64;
-        assert!((seen / COUNT as f64 - 1.0 / 6.0).abs() < 0.004, "{face}: {seen}");
+        let count = values.iter().filter(|x| **x == f64::from(face)).count() as f64;
+        assert!((count / COUNT as f64 - 1.0 / 6.0).abs() < 0.004, "{face}: {count}");
     }
     let low = i64::MIN / 2;
     let many =
@@ -150,9 +150,9 @@ fn integers() {
     let values = drawn(line(DType::Int64), many);
     let unit = values.into_iter().map(|x| (x - low as f64) / 2f64.powi(63)).collect();
     assert!(kolmogorov_smirnov(unit, |x| x) < 1.95);
-    let all =
+    let full_range =
         |out: ViewMut<'_>| random::integers(&SingleThread, out, Philox::new(5, 5), i64::MIN, 0);
-    assert!(moments(&drawn(line(DType::Int64), all)).0.abs() < 1e17);
+    assert!(moments(&drawn(line(DType::Int64), full_range)).0.abs() < 1e17);
 }
 
 #[test]
@@ -249,10 +249,10 @@ fn masks_and_what_they_keep() {
         let order: Vec<usize> = (0..dims.len()).rev().collect();
         let x = View::over(&ones, Layout::contiguous(DType::Float, &permuted).permuted(&order))
             .unwrap();
-        let kept = drawn(Layout::contiguous(DType::Float16, &dims), |out| {
+        let outputs = drawn(Layout::contiguous(DType::Float16, &dims), |out| {
             dropout::apply::<f32>(&Threads(2), out, x, mask.view(), 1.5, false);
         });
-        for (at, value) in kept.iter().enumerate() {
+        for (at, value) in outputs.iter().enumerate() {
             let bit = mask_bytes[at / 8].get() >> (at % 8) & 1;
             assert_eq!(*value, 3.0 * f64::from(bit));
         }
@@ -287,8 +287,8 @@ fn categories() {
     let weights = [1.0, 0.0, 2.0, 5.0];
     let values = sampled(&weights, 40, 1000, true, 1).unwrap();
     for (category, weight) in weights.iter().enumerate() {
-        let seen = values.iter().filter(|x| **x == category as f64).count() as f64;
-        assert!((seen / 40_000.0 - weight / 8.0).abs() < 0.01, "{category}: {seen}");
+        let count = values.iter().filter(|x| **x == category as f64).count() as f64;
+        assert!((count / 40_000.0 - weight / 8.0).abs() < 0.01, "{category}: {count}");
     }
     let mut first = [0; 4];
     for row in sampled(&weights, 4000, 3, false, 2).unwrap().chunks(3) {

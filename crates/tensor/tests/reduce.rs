@@ -170,10 +170,10 @@ proptest! {
         let bytes = cells(values.clone());
         let a = View::over(&bytes, layout).unwrap();
         let any = fold::mapped(false, |x: bool| x, |a, b| a | b);
-        let (found, _) = run(&SingleThread, a, &axes, any, |x| (x, 0), (DType::Bool, DType::Int64));
+        let (any_set, _) = run(&SingleThread, a, &axes, any, |x| (x, 0), (DType::Bool, DType::Int64));
         let (sums, _) = run(&SingleThread, a, &axes, fold::sum::<i64>(), |x| (x, 0), (DType::Int64, DType::Int64));
         let sums = numbers(&sums, i64::from_ne_bytes);
-        for ((group, any), sum) in groups(&layout, &axes).iter().zip(numbers(&found, u8::from_ne_bytes)).zip(sums) {
+        for ((group, any), sum) in groups(&layout, &axes).iter().zip(numbers(&any_set, u8::from_ne_bytes)).zip(sums) {
             let want: i64 = group.iter().map(|at| i64::from(values[*at])).sum();
             prop_assert_eq!(sum, want);
             prop_assert_eq!(any, u8::from(want > 0));

@@ -67,9 +67,9 @@ pub struct Suppression {
     pub score: f64,
 }
 
-/// Non-maximum suppression: goes through scores from the greatest down, of equal ones the first first, and writes the numbers of the rectangles that
-/// are kept to `kept`; answers how many. `order` has as many integers as there are scores; both are contiguous and of
-/// 64 bits.
+/// Non-maximum suppression: goes through scores from the greatest down, of equal ones the first first, and writes the
+/// numbers of the rectangles that are kept to `kept`; returns how many. `order` has as many integers as there are
+/// scores; both are contiguous and of 64 bits.
 pub fn suppress(
     scores: View<'_>,
     rectangle: impl Fn(usize) -> Rectangle,

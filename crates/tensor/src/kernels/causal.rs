@@ -1,8 +1,8 @@
 //! Convolutions along a sequence that look back and never ahead, each channel by itself; and their gradients.
 //!
-//! Sequences have the sizes steps, batches, channels; weights taps and channels. The last tap is multiplied with the step itself, the
-//! one before it the step before, and so on; what lies before the first step counts as 0. A mask of batches and steps says
-//! which results count; the others are 0.
+//! Sequences have the sizes steps, batches, channels; weights taps and channels. The last tap is multiplied with the
+//! step itself, the one before it the step before, and so on; what lies before the first step counts as 0. A mask of
+//! batches and steps says which results count; the others are 0.
 
 use super::access::{PositionAccess, PositionAccessMut};
 use super::lines::BUFFER;

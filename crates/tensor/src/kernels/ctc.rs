@@ -72,8 +72,8 @@ impl Sequences<'_> {
     }
 }
 
-/// The negative logarithm of each batch's likelihood, and the logarithms of the likelihoods of all beginnings (alpha): batches,
-/// steps, positions. Labels were checked.
+/// The negative logarithm of each batch's likelihood, and the logarithms of the likelihoods of all beginnings (alpha):
+/// batches, steps, positions. Labels were checked.
 pub fn likelihoods(
     parallel: &dyn Parallel,
     sequences: Sequences<'_>,
@@ -122,7 +122,7 @@ pub fn likelihoods(
     });
 }
 
-/// What the gradient takes beside its operands, for a batch each: two rows of likelihoods of ends (beta), and a
+/// Numbers of scratch that the gradient needs for each batch: two rows of likelihoods of ends (beta), and a
 /// row of classes.
 pub fn gradient_scratch(classes: usize, width: usize) -> usize {
     2 * width + classes
@@ -174,11 +174,12 @@ pub fn gradients(
                     let after = if step + 1 == steps {
                         if at + 2 >= positions { 0.0 } else { f64::NEG_INFINITY }
                     } else {
-                        let from_skip = match at + 2 < positions && sequences.skips(batch, at + 2) {
+                        let after_skip = match at + 2 < positions && sequences.skips(batch, at + 2)
+                        {
                             true => next_beta(at + 2),
                             false => f64::NEG_INFINITY,
                         };
-                        log_sum_exp(&[next_beta(at), next_beta(at + 1), from_skip])
+                        log_sum_exp(&[next_beta(at), next_beta(at + 1), after_skip])
                     };
                     let beta = after + sequences.logarithm(step, batch, class);
                     scratch.set(&[batch, beta_row + at], beta);

@@ -1,8 +1,8 @@
 //! Samples of images at positions that offsets move, as a deformable convolution takes them, and their gradients.
 //!
 //! All tensors are contiguous `f32`: images by samples, channels, rows and columns; offsets by samples, three kinds
-//! (x offset, y offset, modulation: the factor of the sample), groups of channels, taps, rows and columns of the output; samples as images whose rows and columns
-//! hold the taps of each position beside each other.
+//! (x offset, y offset, modulation: the factor of the sample), groups of channels, taps, rows and columns of the output;
+//! samples as images whose rows and columns hold the taps of each position beside each other.
 
 use super::access::{OffsetAccess, OffsetAccessMut};
 use crate::parallel::{Parallel, split};
@@ -84,8 +84,9 @@ impl DeformableWindows {
 
     /// The four elements around a sample, first row first; 0 outside of the image.
     fn corners(&self, images: &OffsetAccess<'_, f32>, plane: usize, sample: &Sample) -> [f32; 4] {
-        [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(down, across)| {
-            let position = self.position(plane, [sample.first[0] + down, sample.first[1] + across]);
+        [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(row_offset, column_offset)| {
+            let position = self
+                .position(plane, [sample.first[0] + row_offset, sample.first[1] + column_offset]);
             position.map_or(0.0, |position| images.get(position))
         })
     }
@@ -168,8 +169,10 @@ impl DeformableWindows {
                         let grad = from.get(self.target(plane, tap, position)) * sample.modulation;
                         let weights = sample.weights();
                         for (at, weight) in weights.iter().enumerate() {
-                            let (down, across) = ((at / 2) as isize, (at % 2) as isize);
-                            let at = [sample.first[0] + down, sample.first[1] + across];
+                            let (row_offset, column_offset) =
+                                ((at / 2) as isize, (at % 2) as isize);
+                            let at =
+                                [sample.first[0] + row_offset, sample.first[1] + column_offset];
                             if let Some(position) = self.position(plane, at) {
                                 to.set(position, to.get(position) + grad * weight);
                             }
@@ -207,9 +210,9 @@ impl DeformableWindows {
                                     + channel;
                                 let corners = self.corners(&image_elements, plane, &sample);
                                 let grad = grads.get(self.target(plane, tap, position));
-                                let [down, across] = sample.derivatives(corners);
-                                sums[0] += grad * sample.modulation * across;
-                                sums[1] += grad * sample.modulation * down;
+                                let [by_row, by_column] = sample.derivatives(corners);
+                                sums[0] += grad * sample.modulation * by_column;
+                                sums[1] += grad * sample.modulation * by_row;
                                 sums[2] += grad * sample.value(corners);
                             }
                         }
@@ -270,9 +273,9 @@ impl DeformableWindows {
 impl Sample {
     /// The weights of the four elements around it.
     fn weights(&self) -> [f32; 4] {
-        let [down, across] = self.fraction;
-        let (up, left) = (1.0 - down, 1.0 - across);
-        [up * left, up * across, down * left, down * across]
+        let [row, column] = self.fraction;
+        let (before_row, before_column) = (1.0 - row, 1.0 - column);
+        [before_row * before_column, before_row * column, row * before_column, row * column]
     }
 
     /// The interpolated value.
@@ -282,7 +285,7 @@ impl Sample {
 
     /// The derivatives of the value by row and by column.
     fn derivatives(&self, [a, b, c, d]: [f32; 4]) -> [f32; 2] {
-        let [down, across] = self.fraction;
-        [(1.0 - across) * (c - a) + across * (d - b), (1.0 - down) * (b - a) + down * (d - c)]
+        let [row, column] = self.fraction;
+        [(1.0 - column) * (c - a) + column * (d - b), (1.0 - row) * (b - a) + row * (d - c)]
     }
 }

@@ -43,17 +43,17 @@ impl<'a, const N: usize> Packed<'a, N> {
     fn input<C: Compute>(&self, at: usize) -> Option<&'a [C]> {
         let first = self.first::<C>(self.inputs[at]).filter(|_| C::DTYPE != DType::Bool)?;
         let [bytes, out] = [self.inputs[at].0, self.out.0].map(<[_]>::as_ptr_range);
-        let apart = bytes.end <= out.start || out.end <= bytes.start;
+        let disjoint = bytes.end <= out.start || out.end <= bytes.start;
         // SAFETY: aligned, of this type and long enough, as `first` checked; the results are elsewhere, and a kernel's
         // memory is written by nobody else.
-        apart.then(|| unsafe { std::slice::from_raw_parts(first, self.count) })
+        disjoint.then(|| unsafe { std::slice::from_raw_parts(first, self.count) })
     }
 
     /// The results as they are, if they have this type.
     #[allow(clippy::mut_from_ref)]
     fn results<R: Compute>(&self) -> Option<&'a mut [R]> {
         let first = self.first::<R>(self.out)?;
-        // SAFETY: as in `input`; each caller asks once, beside inputs that do not overlap.
+        // SAFETY: as in `input`; each caller asks once, and for inputs that do not overlap.
         Some(unsafe { std::slice::from_raw_parts_mut(first, self.count) })
     }
 

@@ -222,7 +222,7 @@ fn numbers_at<C: Compute, const N: usize>(pieces: &[Piece; N], at: usize) -> [C;
 /// A part of [`one_pass`], of one type.
 ///
 /// # Safety
-/// Types and strides are as `one_pass` wants them, the walk is of these tensors, and [`runs_here`] holds.
+/// Types and strides are as `one_pass` needs them, the walk is of these tensors, and [`runs_here`] holds.
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
 unsafe fn pass_over_range<H: Half, C: Compute, R: Compute, const N: usize, const M: usize>(
     walk: &Walk<M>,
@@ -249,16 +249,16 @@ unsafe fn pass_over_range<H: Half, C: Compute, R: Compute, const N: usize, const
         }
         // SAFETY: the first element of a run, as the caller guarantees.
         let to = unsafe { out.first_mut().cast::<H>().offset(offsets[0]) };
-        let mut done = 0;
-        while done < length {
-            let count = PIECE.min(length - done);
+        let mut start = 0;
+        while start < length {
+            let count = PIECE.min(length - start);
             for at in 0..N {
                 if strides[at + 1] == 0 {
                     continue;
                 }
                 // SAFETY: elements of the run; `tail` is a piece.
                 unsafe {
-                    let mut next = from[at].add(done);
+                    let mut next = from[at].add(start);
                     if count < PIECE {
                         std::ptr::copy_nonoverlapping(next, tail.as_mut_ptr(), count);
                         next = tail.as_ptr();
@@ -271,7 +271,7 @@ unsafe fn pass_over_range<H: Half, C: Compute, R: Compute, const N: usize, const
             }
             // SAFETY: elements of the run, whose inputs were read; `tail` is a piece.
             unsafe {
-                let next = to.add(done);
+                let next = to.add(start);
                 if count < PIECE {
                     H::narrow_all(&results.0, tail.as_mut_ptr());
                     std::ptr::copy_nonoverlapping(tail.as_ptr(), next, count);
@@ -279,7 +279,7 @@ unsafe fn pass_over_range<H: Half, C: Compute, R: Compute, const N: usize, const
                     H::narrow_all(&results.0, next);
                 }
             }
-            done += count;
+            start += count;
         }
     }
 }
@@ -370,12 +370,12 @@ mod tests {
                     std::slice::from_raw_parts(memory.as_ptr().cast::<Cell<u8>>(), memory.len() * 8)
                 };
                 let part = |at: usize| &bytes[at * count * 2..(at + 1) * count * 2];
-                let plain = Layout::contiguous(dtype, &[rows, columns]);
+                let contiguous = Layout::contiguous(dtype, &[rows, columns]);
                 let column = Layout::strided(dtype, &[rows, columns], &[1, 0], 0);
-                let x = View::over(part(0), plain).unwrap();
-                for layout in [plain, column] {
+                let x = View::over(part(0), contiguous).unwrap();
+                for layout in [contiguous, column] {
                     let y = View::over(part(1), layout).unwrap();
-                    let outs = [2, 3].map(|at| ViewMut::over(part(at), plain).unwrap());
+                    let outs = [2, 3].map(|at| ViewMut::over(part(at), contiguous).unwrap());
                     ElementwiseArgs::Tensors(&SingleThread, outs[0], [x, y])
                         .apply::<f32, f32>(Scaled(0.5));
                     ElementwiseArgs::Tensors(&SingleThread, outs[1], [x, y])
@@ -384,12 +384,12 @@ mod tests {
                         [part(2), part(3)].map(|one| one.iter().map(Cell::get).collect::<Vec<_>>());
                     assert_eq!(a, b, "{dtype} {rows} {columns}");
                 }
-                let here = ViewMut::over(part(0), plain).unwrap();
-                let y = View::over(part(1), plain).unwrap();
-                let expected = ViewMut::over(part(2), plain).unwrap();
+                let in_place = ViewMut::over(part(0), contiguous).unwrap();
+                let y = View::over(part(1), contiguous).unwrap();
+                let expected = ViewMut::over(part(2), contiguous).unwrap();
                 ElementwiseArgs::Tensors(&SingleThread, expected, [x, y])
                     .map::<f32, f32, f32>(|x, y| x - y);
-                ElementwiseArgs::Tensors(&SingleThread, here, [x, y])
+                ElementwiseArgs::Tensors(&SingleThread, in_place, [x, y])
                     .apply::<f32, f32>(Scaled(-1.0));
                 let [a, b] =
                     [part(0), part(2)].map(|one| one.iter().map(Cell::get).collect::<Vec<_>>());

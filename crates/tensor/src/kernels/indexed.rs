@@ -23,8 +23,8 @@ pub struct BadIndex {
 /// The types that indices have.
 pub const INDEX_TYPES: &[DType] = &[DType::Int64, DType::Int32];
 
-/// The elements of a tensor, a *space* of positions and, at each position, an index: the element at that
-/// position is the one at the position's offset in `base`, moved along by the index.
+/// Elements of a tensor that indices select: there is a *space* of positions with an index at each, and the element of a
+/// position is at its offset in `base` plus the index times a stride.
 ///
 /// Whoever reads an index checks it ([`IndexedView::offset`]): values may change under us, and must not lead out
 /// of the tensor.
@@ -37,7 +37,7 @@ pub struct IndexedView<'a> {
     high: i64,
     /// What is added to a negative index.
     wrap: i64,
-    /// The offset that an index is multiplied by.
+    /// The stride that an index is multiplied by.
     step: i64,
 }
 
@@ -151,7 +151,7 @@ impl<'a> IndexedView<'a> {
         IndexedView { base: part(&self.base), index: part(&self.index), ..*self }
     }
 
-    /// How many elements away from its position in `base` an index leads; `None` for one out of range.
+    /// The offset that an index adds to its position in `base`; `None` for one out of range.
     #[inline(always)]
     pub(crate) fn offset(&self, index: i64) -> Option<isize> {
         let index = if index < 0 { index + self.wrap } else { index };
@@ -202,7 +202,7 @@ pub fn integer_at(view: &View<'_>, position: &[usize]) -> i64 {
     unsafe { load_one(view.dtype(), view.first().offset(offset * view.item() as isize)) }
 }
 
-/// Calls `visit` with every position of these sizes, the last fastest, until it answers `false`.
+/// Calls `visit` with every position of these sizes, the last fastest, until it returns `false`.
 pub fn positions(dims: &[usize], mut visit: impl FnMut(&Dims) -> bool) {
     if dims.contains(&0) {
         return;

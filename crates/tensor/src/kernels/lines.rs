@@ -27,7 +27,7 @@ pub(super) struct Lines<'v, const N: usize> {
     length: usize,
     strides: [isize; N],
     /// Which tensors have no byte in common with any other.
-    apart: [bool; N],
+    disjoint: [bool; N],
     /// Neighbouring lines are closer together than the elements of one.
     pub columns: bool,
 }
@@ -45,10 +45,9 @@ impl<'v, const N: usize> Lines<'v, N> {
         let line_stride = others.inner_strides()[0].abs();
         let columns =
             length > 1 && others.inner() > 1 && line_stride != 0 && line_stride < strides[0].abs();
-        let apart = std::array::from_fn(|one| {
-            (0..N).all(|other| one == other || !overlap(&views[one], &views[other]))
-        });
-        Lines { views, others, length, strides, apart, columns }
+        let disjoint =
+            std::array::from_fn(|i| (0..N).all(|j| i == j || !overlap(&views[i], &views[j])));
+        Lines { views, others, length, strides, disjoint, columns }
     }
 
     /// The number of elements of a line.
@@ -107,7 +106,7 @@ impl<'v, const N: usize> Lines<'v, N> {
     ) -> &'s [C] {
         debug_assert!(from + buffer.len() <= self.length);
         let view = &self.views[which];
-        if self.apart[which] && self.can_borrow::<C>(which) {
+        if self.disjoint[which] && self.can_borrow::<C>(which) {
             // SAFETY: inside the line, which the walk took from the view.
             let first = unsafe { at(view, offsets[which] + from as isize) }.cast::<C>();
             if first.is_aligned() {

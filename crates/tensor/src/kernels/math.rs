@@ -50,7 +50,7 @@ fn power_of_two(n: i32) -> f32 {
     f32::from_bits((n.wrapping_add(127) << 23) as u32)
 }
 
-/// `x` times 2^n, in two steps so that n may lead out of the normal numbers.
+/// `x` times 2^n, in two steps so that the result may be denormal or infinite.
 #[inline(always)]
 fn scaled(x: f32, n: i32) -> f32 {
     let half = n >> 1;
@@ -93,8 +93,8 @@ fn exp_parts<const BIAS: u32>(x: f32) -> (u32, f32) {
 /// e^x.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {
-    // Two factors whose exponents, each with its bias of 127, are the halves of n + 254, so that n may lead out of the
-    // normal numbers.
+    // Two factors whose exponents, each with its bias of 127, are the halves of n + 254, so that the result may be
+    // denormal or infinite.
     let (n, factor) = exp_parts::<254>(x.clamp(-105.0, 89.0));
     let half = (n >> 1) << 23;
     factor * f32::from_bits(half) * f32::from_bits((n << 23).wrapping_sub(half))
@@ -130,9 +130,9 @@ pub fn expm1(x: f32) -> f32 {
 fn split(x: f32) -> (f32, f32) {
     let tiny = x < f32::MIN_POSITIVE;
     let x = if tiny { x * 8_388_608.0 } else { x };
-    let above = x.to_bits().wrapping_sub(0x3f35_04f3) as i32;
-    let m = f32::from_bits((above as u32 & 0x007f_ffff).wrapping_add(0x3f35_04f3));
-    let n = (above >> 23) as f32;
+    let offset_bits = x.to_bits().wrapping_sub(0x3f35_04f3) as i32;
+    let m = f32::from_bits((offset_bits as u32 & 0x007f_ffff).wrapping_add(0x3f35_04f3));
+    let n = (offset_bits >> 23) as f32;
     (if tiny { n - 23.0 } else { n }, m - 1.0)
 }
 
@@ -489,8 +489,13 @@ mod tests {
     #[test]
     fn functions_are_right_everywhere() {
         check("exp", exp, f64::exp, 2.0);
-        let below = |x: f32| if x > -87.0 && x <= 0.0 { x } else { -1.0 };
-        check("exp_below", |x| exp_below(below(x)), |x| f64::from(below(x as f32)).exp(), 2.0);
+        let in_domain = |x: f32| if x > -87.0 && x <= 0.0 { x } else { -1.0 };
+        check(
+            "exp_below",
+            |x| exp_below(in_domain(x)),
+            |x| f64::from(in_domain(x as f32)).exp(),
+            2.0,
+        );
         assert_eq!([exp_below(-89.0), exp_below(f32::NEG_INFINITY)], [0.0; 2]);
         assert!(exp_below(f32::NAN).is_nan());
         check("exp2", exp2, f64::exp2, 2.0);
@@ -501,9 +506,9 @@ mod tests {
         check("log10", log10, f64::log10, 3.0);
         check("tanh", tanh, f64::tanh, 3.0);
         check("erf", erf, libm::erf, 3.0);
-        let near = |x: f32| if x.abs() <= MAX_ANGLE { x } else { 0.5 };
-        check("sin", |x| sin(near(x)), |x| f64::from(near(x as f32)).sin(), 3.0);
-        check("cos", |x| cos(near(x)), |x| f64::from(near(x as f32)).cos(), 3.0);
+        let in_range = |x: f32| if x.abs() <= MAX_ANGLE { x } else { 0.5 };
+        check("sin", |x| sin(in_range(x)), |x| f64::from(in_range(x as f32)).sin(), 3.0);
+        check("cos", |x| cos(in_range(x)), |x| f64::from(in_range(x as f32)).cos(), 3.0);
     }
 
     #[test]

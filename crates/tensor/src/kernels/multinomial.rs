@@ -37,7 +37,7 @@ pub fn multinomial(
                 let first = trees.first_mut().cast::<f64>().add(row * size);
                 std::slice::from_raw_parts_mut(first, size)
             };
-            let drawn = build_tree(tree, &weights, row).and_then(|()| {
+            let result = build_tree(tree, &weights, row).and_then(|()| {
                 let mut source = UniformSource::new(philox, (row * samples) as u64);
                 for at in 0..samples {
                     let category =
@@ -53,7 +53,7 @@ pub fn multinomial(
                 }
                 Ok(())
             });
-            if let Err(text) = drawn {
+            if let Err(text) = result {
                 error.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(text);
             }
         }

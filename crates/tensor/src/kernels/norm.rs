@@ -12,7 +12,7 @@ use crate::{View, ViewMut};
 /// How lines are normalised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Norm {
-    /// Their mean is taken off, and they are divided by the root of their variance.
+    /// Their mean is subtracted, and they are divided by the root of their variance.
     Layer,
     /// They are divided by the root of their mean square.
     RootMeanSquare,
@@ -86,14 +86,14 @@ vectorised_fn! {
                     lines.store(rstd, 3, offsets, 0, &[row_rstd]);
                 }
                 for from in (0..length).step_by(BUFFER) {
-                    let here = BUFFER.min(length - from);
+                    let piece_length = BUFFER.min(length - from);
                     if !fits {
-                        load_piece(&affine.weight, from, C::ONE, &mut weights[..here]);
-                        load_piece(&affine.bias, from, C::ZERO, &mut biases[..here]);
+                        load_piece(&affine.weight, from, C::ONE, &mut weights[..piece_length]);
+                        load_piece(&affine.bias, from, C::ZERO, &mut biases[..piece_length]);
                     }
-                    let x = lines.line(1, offsets, from, &mut buffer[..here]);
-                    let (weights, biases) = (&weights[..here], &biases[..here]);
-                    lines.write_line(&y, 0, offsets, from, &mut out_buffer[..here], |to| {
+                    let x = lines.line(1, offsets, from, &mut buffer[..piece_length]);
+                    let (weights, biases) = (&weights[..piece_length], &biases[..piece_length]);
+                    lines.write_line(&y, 0, offsets, from, &mut out_buffer[..piece_length], |to| {
                         for (((to, x), weight), bias) in to.iter_mut().zip(x).zip(weights).zip(biases) {
                             *to = x.sub(row_mean).mul(row_rstd).mul(*weight).add(*bias);
                         }
@@ -140,11 +140,11 @@ vectorised_fn! {
             let (mut weight_grads, mut bias_grads) = ([C::ZERO; BUFFER], [C::ZERO; BUFFER]);
             let fits = length <= BUFFER;
             for from in (0..length).step_by(BUFFER) {
-                let here = BUFFER.min(length - from);
+                let piece_length = BUFFER.min(length - from);
                 // SAFETY: inside the sums, which nobody else writes for this part.
                 unsafe {
-                    put(C::DTYPE, sums_at(0, part, from), 1, &weight_grads[..here]);
-                    put(C::DTYPE, sums_at(1, part, from), 1, &bias_grads[..here]);
+                    put(C::DTYPE, sums_at(0, part, from), 1, &weight_grads[..piece_length]);
+                    put(C::DTYPE, sums_at(1, part, from), 1, &bias_grads[..piece_length]);
                 }
             }
             if fits {
@@ -159,13 +159,13 @@ vectorised_fn! {
                 let ([row_mean], [row_rstd]) = (row_mean, row_rstd);
                 let (mut total, mut product) = (C::ZERO, C::ZERO);
                 for from in (0..length).step_by(BUFFER) {
-                    let here = BUFFER.min(length - from);
-                    let (grads, buffer) = (&mut grads[..here], &mut buffer[..here]);
-                    let (weight_grads, bias_grads) = (&mut weight_grads[..here], &mut bias_grads[..here]);
+                    let piece_length = BUFFER.min(length - from);
+                    let (grads, buffer) = (&mut grads[..piece_length], &mut buffer[..piece_length]);
+                    let (weight_grads, bias_grads) = (&mut weight_grads[..piece_length], &mut bias_grads[..piece_length]);
                     lines.load(1, offsets, from, grads);
                     lines.load(2, offsets, from, buffer);
                     if !fits {
-                        load_piece(&weight, from, C::ONE, &mut weights[..here]);
+                        load_piece(&weight, from, C::ONE, &mut weights[..piece_length]);
                         // SAFETY: as above.
                         unsafe {
                             fetch(C::DTYPE, sums_at(0, part, from), 1, weight_grads);
@@ -199,12 +199,12 @@ vectorised_fn! {
                 let (total, product) = (total.mul(inverse_length), product.mul(inverse_length));
                 let total = if norm == Norm::Layer { total } else { C::ZERO };
                 for from in (0..length).step_by(BUFFER) {
-                    let here = BUFFER.min(length - from);
-                    let (grads, buffer) = (&mut grads[..here], &mut buffer[..here]);
+                    let piece_length = BUFFER.min(length - from);
+                    let (grads, buffer) = (&mut grads[..piece_length], &mut buffer[..piece_length]);
                     if !fits {
                         lines.load(1, offsets, from, grads);
                         lines.load(2, offsets, from, buffer);
-                        load_piece(&weight, from, C::ONE, &mut weights[..here]);
+                        load_piece(&weight, from, C::ONE, &mut weights[..piece_length]);
                         for ((g, x), weight) in grads.iter_mut().zip(buffer.iter_mut()).zip(&weights)
                         {
                             *x = x.sub(row_mean).mul(row_rstd);

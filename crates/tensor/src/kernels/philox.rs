@@ -107,9 +107,9 @@ mod tests {
         let mut all = [0; 1000];
         philox.fill(0, &mut all);
         for (first, count) in [(0, 1), (4, 31), (8, 33), (512, 488)] {
-            let mut some = vec![0; count];
-            philox.fill(first as u64, &mut some);
-            assert_eq!(some, all[first..first + count]);
+            let mut part = vec![0; count];
+            philox.fill(first as u64, &mut part);
+            assert_eq!(part, all[first..first + count]);
         }
         let mut other = [0; 1000];
         Philox::new(u64::MAX - 3, 18 << 32).fill(0, &mut other);

@@ -149,7 +149,7 @@ fn typed<T: Element + Plain, C: Number>(
     });
 }
 
-/// The plane that windows slide over, and the windows, as a mask of the greatest elements knows them.
+/// The plane that windows slide over, and the windows, for a mask of the greatest elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Plane {
     /// Rows and columns of the input.
@@ -220,7 +220,7 @@ pub fn write_mask(parallel: &dyn Parallel, mask: ViewMut<'_>, index: View<'_>, p
     });
 }
 
-/// Reads a mask of [`write_mask`] back into indices. Answers whether every output has a bit, of a position in the input.
+/// Reads a mask of [`write_mask`] back into indices. Returns whether every output has a bit, of a position in the input.
 #[must_use]
 pub fn read_mask(
     parallel: &dyn Parallel,

@@ -19,17 +19,17 @@ use std::ops::Range;
 pub trait Fold: Copy + Send + Sync + 'static {
     /// The type elements are loaded as.
     type In: Compute;
-    /// What is known of the elements seen so far.
+    /// The result of the elements so far.
     type Accumulator: Copy + Send + Sync;
     /// Whether the indices of elements matter.
     const INDEXED: bool = false;
-    /// Nothing seen.
+    /// The accumulator before any element.
     fn start(&self) -> Self::Accumulator;
     /// One element more, at index `at` of the reduced dimensions.
     fn step(&self, acc: Self::Accumulator, value: Self::In, at: usize) -> Self::Accumulator;
     /// A strip of elements, the first at index `at`.
     fn strip(&self, values: &[Self::In], at: usize) -> Self::Accumulator;
-    /// A strip of halves, which are elements loaded as `f32`; `None` for a fold that wants them loaded.
+    /// A strip of halves, which are elements loaded as `f32`; `None` for a fold that needs them loaded.
     fn halves<H: Half>(&self, _values: &[H]) -> Option<Self::Accumulator> {
         None
     }
@@ -39,14 +39,14 @@ pub trait Fold: Copy + Send + Sync + 'static {
 
 /// A reduction is cut into parts of at least this many elements.
 pub const CHUNK: usize = 32 * 1024;
-/// The most parts.
+/// The most parts of one reduction.
 const MAX_PARTS: usize = 32;
-/// As many parts and results give every thread work.
+/// A reduction with this many results needs no parts.
 const ENOUGH_RESULTS: usize = 1024;
 /// Elements of each result that are folded before they are merged with the total.
 const BLOCK: usize = 64;
-/// The longest strip that is taken as it is in memory.
-const FLAT: usize = 4 * STRIP;
+/// The longest strip that is borrowed from memory.
+const MAX_BORROWED: usize = 4 * STRIP;
 
 /// A layout split into the dimensions that are kept and those that are reduced.
 #[derive(Clone, Copy)]
@@ -96,7 +96,7 @@ impl ReductionDims {
     }
 }
 
-/// A reduction that is under way.
+/// One reduction, with walks over the kept dimensions of the tensor and both outputs, and over the reduced ones.
 struct Reducer<'v, F> {
     a: View<'v>,
     fold: F,
@@ -220,7 +220,7 @@ impl<F: Fold> PairwiseMerge<F> {
     }
 }
 
-/// Loads a strip that cannot be borrowed; apart from the folds, so that it is compiled once for each type.
+/// Loads a strip that cannot be borrowed; a function of its own, so that it is compiled once for each type.
 #[inline(never)]
 pub(super) unsafe fn fetch<C: Compute>(
     dtype: DType,
@@ -329,10 +329,10 @@ impl<'v, F: Fold> Reducer<'v, F> {
                 self.sweep(0..results, range, &|k, _, acc| partials.put(part * results + k, acc));
             });
             return self.each(0..results, |k, offsets| {
-                let all = (1..parts).fold(partials.get(k), |acc, part| {
+                let total = (1..parts).fold(partials.get(k), |acc, part| {
                     self.fold.merge(acc, partials.get(part * results + k))
                 });
-                store(offsets, all);
+                store(offsets, total);
             });
         }
         let (grain, least) = match (self.narrow, self.columns) {
@@ -366,8 +366,8 @@ impl<'v, F: Fold> Reducer<'v, F> {
 
     /// Whether elements this far apart can be borrowed from memory.
     fn can_borrow(&self, stride: isize) -> bool {
-        let plain = self.a.dtype() == F::In::DTYPE && F::In::DTYPE != DType::Bool;
-        plain && stride == 1 && self.a.address().is_multiple_of(align_of::<F::In>())
+        let same_type = self.a.dtype() == F::In::DTYPE && F::In::DTYPE != DType::Bool;
+        same_type && stride == 1 && self.a.address().is_multiple_of(align_of::<F::In>())
     }
 
     /// Calls `visit` with number and offsets of each result.
@@ -402,7 +402,7 @@ impl<'v, F: Fold> Reducer<'v, F> {
         }
         self.each(kept, |k, offsets| {
             let mut pairs = PairwiseMerge::new(self.fold);
-            for ([offset], length) in self.reduced.steps(reduced.clone(), FLAT) {
+            for ([offset], length) in self.reduced.steps(reduced.clone(), MAX_BORROWED) {
                 // SAFETY: aligned elements of this type, of which walks stay inside; results are written later.
                 let values = unsafe {
                     let first = self.a.first().cast::<H>().offset(offsets[0] + offset);
@@ -425,7 +425,7 @@ impl<'v, F: Fold> Reducer<'v, F> {
         }, else {});
         let mut buffer = [MaybeUninit::uninit(); STRIP];
         let [stride] = self.reduced.inner_strides();
-        let longest = if self.can_borrow(stride) { FLAT } else { STRIP };
+        let longest = if self.can_borrow(stride) { MAX_BORROWED } else { STRIP };
         let is_one_run = self.reduced.inner() == self.reduced.count();
         self.each(kept, |k, offsets| {
             let mut at = reduced.start;

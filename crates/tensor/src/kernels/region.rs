@@ -146,7 +146,7 @@ impl Regions {
     }
 
     /// `out[k, c, ..]` becomes region `k` of `images[image, c, ..]`. `boxes` has a row for each region: x and y of both
-    /// corners, after the number of the image unless `numbers` has these. Answers the first region whose image is not
+    /// corners, after the number of the image unless `numbers` has these. Fails with the first region whose image is not
     /// there; its cells are left.
     pub fn align(
         &self,
@@ -222,7 +222,7 @@ impl Regions {
         Ok(())
     }
 
-    /// Adds the gradients of averages of regions to `images`; all in `f32`. Answers as [`Regions::align`].
+    /// Adds the gradients of averages of regions to `images`; all in `f32`. Fails as [`Regions::align`].
     pub fn backward(
         &self,
         parallel: &dyn Parallel,

@@ -4,8 +4,9 @@ use super::indexed::{BadIndex, IndexedView, integer_at, positions};
 use super::strip::{load_one, store_one};
 use crate::{View, ViewMut};
 
-/// Scales each row of `table` that `index` names down to a norm of at most `max_norm`: the root of the sum of powers of
-/// magnitudes; the greatest magnitude for an infinite one, the number of elements other than 0 for 0. A bad index is reported before anything is written.
+/// Scales each row of `table` that `index` names down to a norm of at most `max_norm`. The norm is the `power`-th root of
+/// the sum of that power of magnitudes; for an infinite power the greatest magnitude, for 0 the number of elements other
+/// than 0. A bad index is reported before anything is written.
 pub fn renorm(
     table: ViewMut<'_>,
     index: View<'_>,

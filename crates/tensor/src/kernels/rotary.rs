@@ -91,7 +91,7 @@ impl Rotation {
     }
 }
 
-/// Rotates the lines of the last dimension; or, `backward`, takes gradients of the result to those of the lines. All
+/// Rotates the lines of the last dimension; or, `backward`, computes the gradients of the lines from those of the result. All
 /// have the same sizes; `out` is `x` itself or overlaps none. Lines are at most [`LONGEST`].
 pub fn rotate<C: Real>(
     parallel: &dyn Parallel,
@@ -119,7 +119,7 @@ pub fn rotate<C: Real>(
     });
 }
 
-/// What each element of a gradient `dy` of the result gives to the gradient of its cosine (`by_cos`) or its sine.
+/// The gradient of each cosine (`by_cos`) or sine, from the gradient `dy` of the result.
 /// All have the same sizes; `out` overlaps none of the others.
 pub fn rotated_products<C: Real>(
     parallel: &dyn Parallel,

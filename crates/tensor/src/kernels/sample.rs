@@ -1,4 +1,4 @@
-//! Elements at positions between others, which another tensor names.
+//! Grid sampling: elements interpolated at positions that another tensor gives.
 
 use super::access::{OffsetAccess, OffsetAccessMut, Plain, offsets};
 use super::element::Element;

@@ -178,7 +178,7 @@ fn accumulate_typed<T: Element, V: Element, C: Compute, I: Index>(
     )
 }
 
-/// Calls `put` with each element and the value that comes to it. The work is split along a
+/// Calls `put` with each element and the value for it. The work is split along a
 /// dimension that is not indexed, so that no two threads write the same element; if there is none, one thread does it all.
 #[inline(always)]
 fn each<I: Index>(

@@ -68,7 +68,8 @@ pub fn repeat_indices(out: ViewMut<'_>, repeats: crate::View<'_>, size: usize) -
     Ok(())
 }
 
-/// Sums of neighbours with the same target: element `[b, i, a]` is added to `[b, targets[i], a]`, where `targets` never falls. Sums are made in `f32`.
+/// Sums of neighbours with the same target: element `[b, i, a]` is added to `[b, targets[i], a]`, where `targets` never
+/// falls. Sums are made in `f32`.
 pub fn sum_runs(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,

@@ -196,18 +196,18 @@ vectorised_fn! {
         lines.each(range, |offsets| {
             let mut sum = C::ZERO;
             for from in (0..length).step_by(BUFFER) {
-                let here = BUFFER.min(length - from);
-                lines.load(1, offsets, from, &mut grads[..here]);
+                let piece_length = BUFFER.min(length - from);
+                lines.load(1, offsets, from, &mut grads[..piece_length]);
                 if LOG {
-                    sum = sum.add(folded(&grads[..here], C::ZERO, |x| x, C::add));
+                    sum = sum.add(folded(&grads[..piece_length], C::ZERO, |x| x, C::add));
                     if length <= BUFFER {
-                        lines.load(2, offsets, from, &mut ys[..here]);
+                        lines.load(2, offsets, from, &mut ys[..piece_length]);
                     }
                 } else {
-                    lines.load(2, offsets, from, &mut ys[..here]);
+                    lines.load(2, offsets, from, &mut ys[..piece_length]);
                     let mut products = [C::ZERO; 16];
-                    let (grad_chunks, grad_rest) = grads[..here].as_chunks::<16>();
-                    let (y_chunks, y_rest) = ys[..here].as_chunks::<16>();
+                    let (grad_chunks, grad_rest) = grads[..piece_length].as_chunks::<16>();
+                    let (y_chunks, y_rest) = ys[..piece_length].as_chunks::<16>();
                     for (g, y) in grad_chunks.iter().zip(y_chunks) {
                         for lane in 0..16 {
                             products[lane] = products[lane].add(g[lane].mul(y[lane]));
@@ -218,15 +218,15 @@ vectorised_fn! {
                 }
             }
             for from in (0..length).step_by(BUFFER) {
-                let here = BUFFER.min(length - from);
+                let piece_length = BUFFER.min(length - from);
                 if length > BUFFER {
-                    lines.load(1, offsets, from, &mut grads[..here]);
-                    lines.load(2, offsets, from, &mut ys[..here]);
+                    lines.load(1, offsets, from, &mut grads[..piece_length]);
+                    lines.load(2, offsets, from, &mut ys[..piece_length]);
                 }
-                for (g, y) in grads[..here].iter_mut().zip(&ys[..here]) {
+                for (g, y) in grads[..piece_length].iter_mut().zip(&ys[..piece_length]) {
                     *g = gradient(*g, *y, sum, LOG);
                 }
-                lines.store(out, 0, offsets, from, &grads[..here]);
+                lines.store(out, 0, offsets, from, &grads[..piece_length]);
             }
         });
     }

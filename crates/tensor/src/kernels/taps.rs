@@ -9,7 +9,7 @@ use crate::{DType, ViewMut};
 pub struct Scaling {
     /// Which positions of the two are aligned.
     pub alignment: Alignment,
-    /// Outputs for each input, if the caller says so; otherwise by the sizes.
+    /// Outputs for each input, if the caller gives it; otherwise by the sizes.
     pub factor: Option<f64>,
     /// Positions are computed in `f64`; otherwise in `f32`.
     pub is_double: bool,
@@ -281,8 +281,8 @@ impl Taps {
         self.input == self.output
             && match self.rule {
                 Rule::Windows { kernel, stride, before, divisor, .. } => {
-                    let plain = !matches!(divisor, Divisor::Number(number) if number != 1);
-                    kernel == 1 && stride == 1 && before == 0 && plain
+                    let divides_by_one = !matches!(divisor, Divisor::Number(number) if number != 1);
+                    kernel == 1 && stride == 1 && before == 0 && divides_by_one
                 }
                 Rule::Parts | Rule::Linear(_) => true,
                 Rule::Nearest(scaling) => scaling.factor.is_none(),
@@ -313,7 +313,7 @@ pub fn part(at: usize, input: usize, output: usize) -> (usize, usize) {
     (start as usize, end as usize)
 }
 
-/// Memory as numbers, one after the other. It is scratch of one call: nobody else knows of it.
+/// Memory as numbers, one after the other. It is scratch of one call: nobody else uses it.
 fn as_numbers<'a, T: Element>(memory: ViewMut<'a>, length: usize) -> &'a mut [T] {
     let first = memory.first_mut().cast::<T>();
     assert!(memory.is_contiguous() && memory.count() >= length && memory.dtype() == T::DTYPE);

@@ -39,10 +39,9 @@ impl UniqueOutputs<'_> {
     }
 }
 
-/// The different elements of `a`; how many there are. `sorted`: rising, NaN each for itself at the end, else
-/// an element counts when it differs from the one before it. Outputs have room for all of `a`.
-///
-/// `scratch` is for a sort: [`super::order::entry_bytes`] bytes for each element of `a`.
+/// The distinct elements of `a`; returns how many there are. With `scratch`, which has [`super::order::entry_bytes`] bytes
+/// for each element, they are sorted, each NaN by itself at the end; without, an element counts when it differs from the
+/// one before it. Outputs have room for all of `a`.
 #[allow(
     clippy::undocumented_unsafe_blocks,
     reason = "clippy sees no comment inside a macro's argument"
@@ -62,31 +61,31 @@ pub fn unique(
         let mut order: Option<&mut [E]> = None;
         if let Some(scratch) = &scratch {
             // SAFETY: the scratch is this kernel's.
-            let all = unsafe { entries::<E>(scratch, 0, count) };
+            let buffer = unsafe { entries::<E>(scratch, 0, count) };
             if a.is_contiguous() {
                 // SAFETY: as many elements as entries.
-                unsafe { fill_entries(all, a.first().cast::<T>(), 1, false) };
+                unsafe { fill_entries(buffer, a.first().cast::<T>(), 1, false) };
             } else {
-                for (index, entry) in all.iter_mut().enumerate() {
+                for (index, entry) in buffer.iter_mut().enumerate() {
                     *entry = E::new(read(index).key(), index);
                 }
             }
-            sort_entries(|| all.sort_unstable())?;
-            order = Some(all);
+            sort_entries(|| buffer.sort_unstable())?;
+            order = Some(buffer);
         }
         // The workspace is the user's, and may change under us.
-        let index = |at: usize| order.as_ref().map_or(at, |all| all[at].index().min(count - 1));
-        let same = |x: usize, y: usize| {
+        let index = |at: usize| order.as_ref().map_or(at, |buffer| buffer[at].index().min(count - 1));
+        let are_equal = |x: usize, y: usize| {
             let (x, y) = (read(x), read(y));
             x.key() == y.key() && !x.is_nan()
         };
         let values = outputs.values.map(|out| (out, offset_of_nth(out.layout())));
-        Ok(emit(count, index, same, outputs, |found, first| {
+        Ok(emit(count, index, are_equal, outputs, |distinct, first| {
             let Some((out, offset_of_nth)) = &values else { return };
-            assert!(found < out.count());
+            assert!(distinct < out.count());
             // SAFETY: a position of the values.
             unsafe {
-                out.first_mut().cast::<T>().offset(offset_of_nth(found)).write_unaligned(read(first));
+                out.first_mut().cast::<T>().offset(offset_of_nth(distinct)).write_unaligned(read(first));
             }
         }))
     })
@@ -96,7 +95,7 @@ pub fn unique(
 fn emit(
     count: usize,
     index: impl Fn(usize) -> usize,
-    same: impl Fn(usize, usize) -> bool,
+    are_equal: impl Fn(usize, usize) -> bool,
     outputs: &UniqueOutputs<'_>,
     mut keep: impl FnMut(usize, usize),
 ) -> usize {
@@ -109,32 +108,37 @@ fn emit(
     let counts_offset = counts_offset
         .as_ref()
         .map_or(&no_offset as &dyn Fn(usize) -> isize, |offset_of_nth| offset_of_nth);
-    let (mut found, mut count_of_value) = (0usize, 0i64);
+    let (mut distinct, mut count_of_value) = (0usize, 0i64);
     for at in 0..count {
         let element = index(at);
-        if at == 0 || !same(index(at - 1), element) {
+        if at == 0 || !are_equal(index(at - 1), element) {
             if at > 0 {
                 UniqueOutputs::write(
                     outputs.counts.as_ref(),
                     counts_offset,
-                    found - 1,
+                    distinct - 1,
                     count_of_value,
                 );
             }
-            keep(found, element);
-            found += 1;
+            keep(distinct, element);
+            distinct += 1;
             count_of_value = 0;
         }
         count_of_value += 1;
-        UniqueOutputs::write(outputs.inverse.as_ref(), inverse_offset, element, found as i64 - 1);
+        UniqueOutputs::write(
+            outputs.inverse.as_ref(),
+            inverse_offset,
+            element,
+            distinct as i64 - 1,
+        );
     }
     if count > 0 {
-        UniqueOutputs::write(outputs.counts.as_ref(), counts_offset, found - 1, count_of_value);
+        UniqueOutputs::write(outputs.counts.as_ref(), counts_offset, distinct - 1, count_of_value);
     }
-    found
+    distinct
 }
 
-/// As [`unique`] for the slices of `a` along a dimension, ordered element by element. `scratch` is for a sort: 16
+/// As [`unique`] for the slices of `a` along a dimension, ordered element by element. `scratch` has 16
 /// bytes for each slice. Slices go one after the other to `values`, which has the sizes of `a`, but along `dim`
 /// as many as there are (known from a call without `values`).
 #[allow(
@@ -174,20 +178,20 @@ pub fn unique_slices(
     let mut order: Option<&mut [Wide]> = None;
     if let Some(scratch) = &scratch {
         // SAFETY: the scratch is this kernel's.
-        let all = unsafe { entries::<Wide>(scratch, 0, count) };
-        all.iter_mut().enumerate().for_each(|(at, entry)| *entry = Wide::new(0, at));
+        let buffer = unsafe { entries::<Wide>(scratch, 0, count) };
+        buffer.iter_mut().enumerate().for_each(|(at, entry)| *entry = Wide::new(0, at));
         let index_of = |entry: &Wide| entry.index().min(count - 1);
         sort_entries(|| {
-            all.sort_unstable_by(|x, y| compare(index_of(x), index_of(y)).then(x.cmp(y)));
+            buffer.sort_unstable_by(|x, y| compare(index_of(x), index_of(y)).then(x.cmp(y)));
         })?;
-        order = Some(all);
+        order = Some(buffer);
     }
     // The workspace is the user's, and may change under us.
-    let index = |at: usize| order.as_ref().map_or(at, |all| all[at].index().min(count - 1));
-    let same = |x: usize, y: usize| compare(x, y) == Ordering::Equal;
-    Ok(emit(count, index, same, outputs, |found, first| {
+    let index = |at: usize| order.as_ref().map_or(at, |buffer| buffer[at].index().min(count - 1));
+    let are_equal = |x: usize, y: usize| compare(x, y) == Ordering::Equal;
+    Ok(emit(count, index, are_equal, outputs, |distinct, first| {
         let Some(values) = &outputs.values else { return };
-        let to: Layout = values.layout().at(dim, found);
+        let to: Layout = values.layout().at(dim, distinct);
         copy(parallel, values.with_layout(to).expect("a slice"), slice(first));
     }))
 }

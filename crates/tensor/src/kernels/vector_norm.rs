@@ -43,8 +43,8 @@ pub fn vector_norm(parallel: &dyn Parallel, a: View<'_>, order: f64) -> f64 {
         1 => work(0),
         _ => parallel.run(parts, &work),
     }
-    let all = sums[..parts].iter().map(|sum| f64::from_bits(sum.load(Ordering::Relaxed)));
-    let sum = all.fold(neutral, combine);
+    let partials = sums[..parts].iter().map(|sum| f64::from_bits(sum.load(Ordering::Relaxed)));
+    let sum = partials.fold(neutral, combine);
     match order {
         2.0 => sum.sqrt(),
         0.0 | 1.0 | f64::INFINITY | f64::NEG_INFINITY => sum,

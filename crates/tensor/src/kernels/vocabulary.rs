@@ -105,8 +105,9 @@ fn greatest_and_sum(scores: &PositionAccess<'_>, row: usize, vocab_size: usize) 
     (greatest, sum)
 }
 
-/// Turns each row of `weights` (rows, vocab_size), the softmax of its scores, into the gradient of the scores: less 1 at the
-/// target's index where no bit of `outside` is set, times the row's gradient. An index that is no token is reported, and its row left as it is.
+/// Turns each row of `weights` (rows, vocab_size), the softmax of its scores, into the gradient of the scores: less 1
+/// at the target's index where no bit of `outside` is set, times the row's gradient. An index that is no token is
+/// reported, and its row left as it is.
 pub fn scores_gradient(
     parallel: &dyn Parallel,
     weights: ViewMut<'_>,

@@ -15,7 +15,7 @@ use crate::{Dims, View, ViewMut};
 use std::ops::Range;
 
 impl Sizes {
-    /// Features, and values' features, each with as many more as make whole vectors.
+    /// Features, and values' features, each rounded up to whole vectors.
     fn padded(&self) -> [usize; 2] {
         [self.features.next_multiple_of(GRAIN), self.width.next_multiple_of(GRAIN)]
     }
@@ -46,7 +46,7 @@ impl Sizes {
     }
 }
 
-/// The sizes of the `f32` scratch that [`backward`] wants.
+/// The sizes of the `f32` scratch that [`backward`] needs.
 pub fn backward_scratch(sizes: &Sizes) -> Dims {
     let units = sizes.batches * sizes.groups;
     Dims::new(&[units.min(WORKERS), sizes.backward_parts().iter().sum()])
@@ -462,8 +462,8 @@ impl PanelBackward {
         for (weights, score_grads) in weights.iter_mut().zip(score_grads) {
             let stats = self.greatest[..lanes].iter().zip(&self.factors[..lanes]);
             let stats = stats.zip(&self.delta[..lanes]);
-            let both = weights[..lanes].iter_mut().zip(&mut score_grads[..lanes]);
-            for ((weight, score_grad), ((greatest, factor), delta)) in both.zip(stats) {
+            let pairs = weights[..lanes].iter_mut().zip(&mut score_grads[..lanes]);
+            for ((weight, score_grad), ((greatest, factor), delta)) in pairs.zip(stats) {
                 let exponent = *weight - greatest;
                 let exponent = if exponent > 88.0 { 88.0 } else { exponent };
                 let exponential = exp_below(exponent) * factor;

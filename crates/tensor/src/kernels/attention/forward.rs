@@ -31,7 +31,7 @@ impl Sizes {
     }
 }
 
-/// The sizes of the `f32` scratch that [`forward`] wants.
+/// The sizes of the `f32` scratch that [`forward`] needs.
 pub fn forward_scratch(sizes: &Sizes) -> Dims {
     Dims::new(&[sizes.forward_units().min(WORKERS), sizes.forward_parts().iter().sum()])
 }

@@ -1,9 +1,9 @@
 //! Attention: `softmax(mask(scale * (q @ k^T + shift))) @ v`, head by head, and its backward.
 //!
-//! Queries are taken by panels of [`LANES`], keys by tiles of [`KEYS`]: the scores of a panel with a tile are stored key by
-//! key, a lane for each query, so that greatest scores and sums run down the lanes ([`panel`]), and both products read
-//! keys and values as they lie in memory ([`super::small_product`]). The softmax is computed on the way, tile by tile; tiles without keys
-//! that count are left out.
+//! Queries are taken by panels of [`LANES`], keys by tiles of [`KEYS`]: the scores of a panel with a tile are stored
+//! key by key, a lane for each query, so that greatest scores and sums run down the lanes ([`panel`]), and both
+//! products read keys and values as they lie in memory ([`super::small_product`]). The softmax is computed on the way,
+//! tile by tile; tiles without keys that count are left out.
 //!
 //! Each worker has a part of the workspace to itself. How many workers there are does not depend on the number of
 //! threads.

@@ -93,15 +93,18 @@ impl Panel {
         if self.always.start <= tile.start && tile.end <= self.always.end {
             return;
         }
-        let inside = |limits: &[usize; LANES]| {
+        let relative_to_tile = |limits: &[usize; LANES]| {
             let mut relative = [0i32; LANES];
             for lane in 0..LANES {
                 relative[lane] = (limits[lane].clamp(tile.start, tile.end) - tile.start) as i32;
             }
             relative
         };
-        let (starts, ends, prefixes) =
-            (inside(&self.starts), inside(&self.ends), inside(&self.prefixes));
+        let (starts, ends, prefixes) = (
+            relative_to_tile(&self.starts),
+            relative_to_tile(&self.ends),
+            relative_to_tile(&self.prefixes),
+        );
         let lanes = lanes();
         for (key, scores) in scores.iter_mut().enumerate() {
             let at = tile.start + key;

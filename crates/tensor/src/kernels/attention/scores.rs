@@ -8,7 +8,7 @@ use crate::kernels::strip::load;
 use crate::kernels::transpose::transpose;
 use std::ops::Range;
 
-/// `f32` of scratch that [`Attention::score`] and [`Attention::apply_dropout`] want.
+/// `f32` of scratch that [`Attention::score`] and [`Attention::apply_dropout`] need.
 pub const TILE_SCRATCH: usize = 2 * KEYS * LANES;
 
 /// The shift, mask or dropout factors of a tile, one for each score: loaded query by query and transposed to lie key by key, as

@@ -200,23 +200,23 @@ struct Targets {
 impl Targets {
     fn new(task: &Task<'_>, runs: &Runs) -> Targets {
         let strides = task.out.strides();
-        let mut all = Targets { count: 0, pieces: [(0, 0, 0); TILE] };
+        let mut targets = Targets { count: 0, pieces: [(0, 0, 0); TILE] };
         for run in runs.iter() {
             let [z, y, x] = run.position;
             let offset = run.sample as isize * strides[0]
                 + z as isize * strides[3]
                 + y as isize * strides[4]
                 + x as isize * strides[5];
-            if let Some((_, length, start)) = all.pieces[..all.count].last_mut()
+            if let Some((_, length, start)) = targets.pieces[..targets.count].last_mut()
                 && *start + *length as isize * strides[5] == offset
             {
                 *length += run.length;
                 continue;
             }
-            all.pieces[all.count] = (run.at, run.length, offset);
-            all.count += 1;
+            targets.pieces[targets.count] = (run.at, run.length, offset);
+            targets.count += 1;
         }
-        all
+        targets
     }
 
     /// Adds the bias to sums and stores them.

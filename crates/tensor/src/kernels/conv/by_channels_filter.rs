@@ -1,7 +1,8 @@
 //! Gradients of weights, vectorised over output channels, for groups with many of them; the source is read in place.
 //!
-//! Gradients of the output are packed by blocks of channels, then positions. A tile of sums has a few weights of one block of channels, in
-//! registers over all positions of a region; tiles are added up over regions of positions, in an order that follows from the sizes alone.
+//! Gradients of the output are packed by blocks of channels, then positions. A tile of sums has a few weights of one
+//! block of channels, in registers over all positions of a region; tiles are added up over regions of positions, in an
+//! order that follows from the sizes alone.
 
 use super::by_channels::{Address, Image, OutputBand, Tiling, copy_band};
 use super::by_channels_filter_tile::FilterTile;

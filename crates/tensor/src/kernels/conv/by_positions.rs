@@ -15,8 +15,8 @@ const ROWS: usize = 384;
 /// Output channels in one unit, at most.
 const CHANNELS: usize = 256;
 
-/// How the gradient of weights is split into units of work. Sums are by groups, input channels, taps and output channels; there are as many of them as
-/// parts that the positions are cut into.
+/// How the gradient of weights is split into units of work. Sums are by groups, input channels, taps and output
+/// channels; there are as many of them as parts that the positions are cut into.
 pub struct Tiling {
     groups: usize,
     /// Output channels of a group.

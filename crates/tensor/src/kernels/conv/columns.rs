@@ -4,8 +4,8 @@ use super::{Axis, clear, is_aligned_f32, load_elements};
 use crate::View;
 use std::ops::Range;
 
-/// Positions that are worked on together. Two lines of 56, four of 28, eight of 14; a row of it is an odd number of cache lines, so
-/// that rows of a tile do not all fall into the same sets of a cache.
+/// Positions that are worked on together. Two lines of 56, four of 28, eight of 14; a row of it is an odd number of
+/// cache lines, so that rows of a tile do not all fall into the same sets of a cache.
 pub const TILE: usize = 112;
 
 /// A run of positions along the last axis.
@@ -31,7 +31,7 @@ impl Runs {
     /// The runs of the positions `range`, at most [`TILE`] of them, of this many samples and positions along each axis.
     pub fn new([_, depth, height, width]: [usize; 4], range: Range<usize>) -> Runs {
         assert!(range.len() <= TILE);
-        let mut all = Runs { count: 0, runs: [Run::default(); TILE] };
+        let mut tile = Runs { count: 0, runs: [Run::default(); TILE] };
         let mut next = range.start;
         while next < range.end {
             let (line, x) = (next / width, next % width);
@@ -39,11 +39,11 @@ impl Runs {
             let (sample, z) = (plane / depth, plane % depth);
             let length = (width - x).min(range.end - next);
             let at = next - range.start;
-            all.runs[all.count] = Run { at, length, sample, position: [z, y, x] };
-            all.count += 1;
+            tile.runs[tile.count] = Run { at, length, sample, position: [z, y, x] };
+            tile.count += 1;
             next += length;
         }
-        all
+        tile
     }
 
     /// All of them, in order.

@@ -1,6 +1,6 @@
 //! Convolutions along up to three axes, and the gradients of their weights.
 //!
-//! Tensors are seen by samples, groups, channels of a group and three axes; one that has fewer axes has sizes of 1 in
+//! Tensors have the dimensions samples, groups, channels of a group, and three axes; one that has fewer axes has sizes of 1 in
 //! front. [`convolve`] is a convolution and, with other axes, the gradient of its input ([`Axis`]); [`weights_gradient`] is the
 //! gradient of the weights. Elements are multiplied in `f32`, whatever their type, and widened a tile at a time.
 //!
@@ -78,8 +78,8 @@ impl Axis {
     }
 }
 
-/// Whether [`convolve`] takes weights of this layout, for tensors of these layouts: `f32`, each output channel's one after the other, or, where
-/// vectors have output channels, the taps of each pair of channels.
+/// Whether [`convolve`] takes weights of this layout, for tensors of these layouts: `f32`, each output channel's one
+/// after the other, or, where vectors have output channels, the taps of each pair of channels.
 pub fn takes_weights(weights: &Layout, out: &Layout, source: &Layout, axes: &[Axis; 3]) -> bool {
     if weights.dtype != DType::Float || weights.strides()[1] < 0 {
         return false;
@@ -113,7 +113,7 @@ struct Task<'a> {
     axes: [Axis; 3],
 }
 
-/// How many elements of `f32` [`convolve`] wants as scratch, for tensors of these layouts.
+/// How many elements of `f32` [`convolve`] needs as scratch, for tensors of these layouts.
 pub fn scratch_size(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
     if out.count() == 0 {
         return 0;
@@ -159,7 +159,7 @@ pub fn convolve(
     }
 }
 
-/// How many elements of `f32` [`weights_gradient`] wants as scratch, for tensors of these layouts.
+/// How many elements of `f32` [`weights_gradient`] needs as scratch, for tensors of these layouts.
 pub fn weights_gradient_scratch_size(
     out: &Layout,
     source: &Layout,

@@ -1,8 +1,9 @@
 //! What the windows of a few output lines cover, in an order in which each tap covers one long line.
 //!
-//! Elements are by input channel, tap along the first axis, remainder by the step of the second axis, remainder by that of the third,
-//! then line and position. Borders are zeros. Windows at neighbouring positions are then side by side for every tap, also
-//! from the end of one output line to the start of the next, where what is computed belongs to no position and is dropped.
+//! Elements are by input channel, tap along the first axis, remainder by the step of the second axis, remainder by that
+//! of the third, then line and position. Borders are zeros. Windows at neighbouring positions are then side by side for
+//! every tap, also from the end of one output line to the start of the next, where what is computed belongs to no
+//! position and is dropped.
 
 use super::{Axis, clear, is_aligned_f32, load_elements};
 use crate::{Layout, View};

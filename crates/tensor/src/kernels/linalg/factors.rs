@@ -161,8 +161,8 @@ pub fn qr<F: Field>(
     });
 }
 
-/// Makes the elements below a diagonal zero by a Householder reflection `1 - s v v'`, whose `v` takes their place; its first element
-/// is 1. Returns `s`.
+/// Makes the elements below a diagonal zero by a Householder reflection `1 - s v v'`, whose `v` takes their place; its
+/// first element is 1. Returns `s`.
 fn reflect<F: Field>(a: &mut [F], m: usize, n: usize, step: usize) -> F {
     let first = a[step * n + step];
     let is_zero = (step + 1..m).all(|row| a[row * n + step] == F::real(0.0));

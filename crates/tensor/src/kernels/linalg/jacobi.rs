@@ -37,13 +37,13 @@ fn rows<F>(a: &mut [F], length: usize, one: usize, other: usize) -> (&mut [F], &
     (&mut low[one * length..(one + 1) * length], &mut high[..length])
 }
 
-/// The sum of the products of the conjugates of one row with another.
-fn inner<F: Field>(a: &[F], b: &[F]) -> F {
+/// The sum of the products of the conjugates of `a` with `b`.
+fn inner_product<F: Field>(a: &[F], b: &[F]) -> F {
     a.iter().zip(b).fold(F::real(0.0), |sum, (a, b)| sum + a.conjugate() * *b)
 }
 
 /// The square of the norm.
-fn square<F: Field>(a: &[F]) -> f64 {
+fn squared_norm<F: Field>(a: &[F]) -> f64 {
     a.iter().map(|one| one.square()).sum()
 }
 
@@ -53,7 +53,7 @@ fn sweep<F: Field>(w: &mut [F], v: &mut [F], length: usize, columns: usize) -> b
     for one in 0..columns {
         for other in one + 1..columns {
             let (a, b) = rows(w, length, one, other);
-            let (alpha, beta, gamma) = (square(a), square(b), inner(a, b));
+            let (alpha, beta, gamma) = (squared_norm(a), squared_norm(b), inner_product(a, b));
             let magnitude = gamma.magnitude();
             if magnitude.is_nan()
                 || magnitude <= 1e-15 * alpha.sqrt() * beta.sqrt()
@@ -93,7 +93,7 @@ fn finish<F: Field>(
     [length, columns, basis]: [usize; 3],
 ) {
     for (at, value) in sigma.iter_mut().enumerate().take(columns) {
-        *value = square(&w[at * length..(at + 1) * length]).sqrt();
+        *value = squared_norm(&w[at * length..(at + 1) * length]).sqrt();
     }
     for column in 0..columns {
         let mut best = column;
@@ -116,13 +116,13 @@ fn finish<F: Field>(
             let scale = F::real(1.0 / sigma[at]);
             w[at * length..(at + 1) * length].iter_mut().for_each(|one| *one = *one * scale);
         } else {
-            complete(w, length, at);
+            complete_basis(w, length, at);
         }
     }
 }
 
 /// Makes a row of norm 1 that is orthogonal to all rows before it.
-fn complete<F: Field>(w: &mut [F], length: usize, at: usize) {
+fn complete_basis<F: Field>(w: &mut [F], length: usize, at: usize) {
     let (before, row) = w.split_at_mut(at * length);
     let row = &mut row[..length];
     let least_square = 0.5 * (length - at.min(length)) as f64 / length.max(1) as f64;
@@ -131,13 +131,13 @@ fn complete<F: Field>(w: &mut [F], length: usize, at: usize) {
         row[start] = F::real(1.0);
         for _ in 0..2 {
             for other in before.chunks_exact(length) {
-                let projection = inner(other, row);
+                let projection = inner_product(other, row);
                 row.iter_mut()
                     .zip(other)
                     .for_each(|(one, other)| *one = *one - projection * *other);
             }
         }
-        let square_of_norm = square(row);
+        let square_of_norm = squared_norm(row);
         if square_of_norm >= least_square {
             let scale = F::real(1.0 / square_of_norm.sqrt());
             row.iter_mut().for_each(|one| *one = *one * scale);

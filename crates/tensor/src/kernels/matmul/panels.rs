@@ -61,7 +61,7 @@ impl Panels {
     }
 }
 
-/// The scratch that [`super::matmul`] wants for tensors of these layouts; `None` for none.
+/// The scratch that [`super::matmul`] needs for tensors of these layouts; `None` for none.
 pub fn panels(out: &Layout, a: &Layout, b: &Layout) -> Option<Panels> {
     let dtype = product_type(a.dtype, b.dtype);
     if let Some([out, a, b]) = (out.count() > 0).then(|| folded([out, a, b])).flatten() {

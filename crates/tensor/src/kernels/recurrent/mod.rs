@@ -1,8 +1,8 @@
 //! Recurrent networks, a layer and a direction at a time.
 //!
-//! The product of all inputs and their weights is computed before. These kernels walk over the steps: the
-//! product with the hidden state, then the gates of all rows, in `f32`. Backward kernels go from the last step to the first and leave the
-//! gradients of the gates, from which those of weights and inputs are products again.
+//! The product of all inputs and their weights is computed before. These kernels walk over the steps: the product with
+//! the hidden state, then the gates of all rows, in `f32`. Backward kernels go from the last step to the first and
+//! leave the gradients of the gates, from which those of weights and inputs are products again.
 
 mod gru;
 mod lstm;
