@@ -9,6 +9,7 @@ use cairn_tensor::{DType, Layout, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
 
+/// A thread for each part.
 struct Threads(usize);
 
 impl Parallel for Threads {
@@ -23,10 +24,12 @@ impl Parallel for Threads {
     }
 }
 
+/// Bytes of zero.
 fn bytes(count: usize) -> Vec<Cell<u8>> {
     vec![Cell::new(0); count]
 }
 
+/// A tensor in memory of its own.
 struct StoredTensor {
     bytes: Vec<Cell<u8>>,
     layout: Layout,
@@ -70,6 +73,7 @@ impl StoredTensor {
     }
 }
 
+/// Numbers from -1 to 1 that look random.
 fn noise(seed: usize, at: usize) -> f64 {
     let mixed = (at * 2_654_435_761 + seed * 40_503 + 7).wrapping_mul(2_246_822_519) >> 7;
     (mixed % 2001) as f64 / 1000.0 - 1.0

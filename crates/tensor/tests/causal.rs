@@ -6,10 +6,12 @@ use cairn_tensor::{DType, Layout, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
 
+/// The bytes of the values, as views share them.
 fn cells(values: &[f32]) -> Vec<Cell<u8>> {
     values.iter().flat_map(|x| x.to_ne_bytes()).map(Cell::new).collect()
 }
 
+/// The values that the bytes hold.
 fn values(cells: &[Cell<u8>]) -> Vec<f32> {
     let bytes: Vec<u8> = cells.iter().map(Cell::get).collect();
     bytes.chunks_exact(4).map(|four| f32::from_ne_bytes(four.try_into().unwrap())).collect()

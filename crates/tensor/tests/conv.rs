@@ -10,6 +10,7 @@ use cairn_tensor::{DType, Layout, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
 
+/// A thread for each part.
 struct Threads(usize);
 
 impl Parallel for Threads {
@@ -200,6 +201,7 @@ fn check(have: &[f64], want: &[f64], dtype: DType) -> Result<(), TestCaseError> 
     Ok(())
 }
 
+/// Compares a convolution with a plain loop.
 fn check_convolution(case: &Case, with_bias: bool) -> Result<(), TestCaseError> {
     let (source, out, weights) = (case.source(), case.result(2), case.weights());
     let bias = StoredTensor::new(case.dtype, &[case.groups, case.outputs], 1, case.step, 4);
@@ -241,6 +243,7 @@ fn check_convolution(case: &Case, with_bias: bool) -> Result<(), TestCaseError> 
     check(&out.values(), &want, case.dtype)
 }
 
+/// Compares the gradient of weights with a plain loop.
 fn check_weights_gradient(case: &Case) -> Result<(), TestCaseError> {
     let (source, grad, out) = (case.source(), case.result(5), case.weights());
     let count =

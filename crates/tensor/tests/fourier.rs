@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use std::cell::Cell;
 use std::f64::consts::TAU;
 
+/// A thread for each part.
 struct Threads(usize);
 
 impl Parallel for Threads {
@@ -23,10 +24,12 @@ impl Parallel for Threads {
     }
 }
 
+/// The bytes of the values, as views share them.
 fn cells(values: &[f64]) -> Vec<Cell<u8>> {
     values.iter().flat_map(|x| x.to_ne_bytes()).map(Cell::new).collect()
 }
 
+/// The numbers that the bytes hold.
 fn numbers(cells: &[Cell<u8>]) -> Vec<f64> {
     let bytes: Vec<u8> = cells.iter().map(Cell::get).collect();
     bytes.chunks_exact(8).map(|eight| f64::from_ne_bytes(eight.try_into().unwrap())).collect()

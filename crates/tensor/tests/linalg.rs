@@ -27,6 +27,7 @@ impl Random for C {
     }
 }
 
+/// Numbers from -1 to 1.
 fn random<F: Random>(count: usize, seed: u64) -> Vec<F> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -97,6 +98,7 @@ fn assert_near<F: Random>(a: &[F], b: &[F]) {
     }
 }
 
+/// Multiplies the factors of QR and SVD out again.
 fn check_factors<F: Random>(m: usize, n: usize, seed: u64) {
     let a: Vec<F> = random(2 * m * n, seed);
     let matrices = StackMemory::new(&a);
@@ -146,6 +148,7 @@ fn check_factors<F: Random>(m: usize, n: usize, seed: u64) {
     assert_near(&product(&w, &adjoint(&w, length, length), [length; 3]), &identity(length));
 }
 
+/// Multiplies inverses, Cholesky factors and triangular solutions out again.
 fn check_square<F: Random>(n: usize, columns: usize, seed: u64) {
     let mut a: Vec<F> = random(n * n, seed);
     (0..n).for_each(|at| a[at * n + at] = a[at * n + at] + F::real(2.0));

@@ -7,6 +7,7 @@ use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
 
+/// A thread for each part.
 struct Threads(usize);
 
 impl Parallel for Threads {
@@ -21,6 +22,7 @@ impl Parallel for Threads {
     }
 }
 
+/// Bytes of zero.
 fn bytes(count: usize) -> Vec<Cell<u8>> {
     vec![Cell::new(0); count]
 }
@@ -81,6 +83,7 @@ impl StoredTensor {
     }
 }
 
+/// The elements as `f64`.
 fn values(view: View<'_>) -> Vec<f64> {
     let plain = bytes(view.count() * 8);
     copy(

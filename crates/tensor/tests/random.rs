@@ -8,6 +8,7 @@ use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use std::cell::Cell;
 
+/// A thread for each part.
 struct Threads(usize);
 
 impl Parallel for Threads {
@@ -24,10 +25,12 @@ impl Parallel for Threads {
 
 const COUNT: usize = 200_000;
 
+/// Bytes of zero.
 fn bytes(count: usize) -> Vec<Cell<u8>> {
     vec![Cell::new(0); count]
 }
 
+/// The elements as `f64`.
 fn numbers(view: View<'_>) -> Vec<f64> {
     let plain = bytes(view.count() * 8);
     let layout = Layout::contiguous(DType::Double, view.dims());

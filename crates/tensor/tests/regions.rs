@@ -5,6 +5,7 @@ use cairn_tensor::parallel::SingleThread;
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use std::cell::Cell;
 
+/// The bytes of the values, as views share them.
 fn cells(values: &[f32]) -> Vec<Cell<u8>> {
     values.iter().flat_map(|x| x.to_ne_bytes()).map(Cell::new).collect()
 }

@@ -136,8 +136,8 @@ fn fill_bag(bags: &Bags<'_>, into: BagOutputs<'_>, bag: usize, bad: &AtomicUsize
     }
     PositionAccessMut::new(into.lengths).set(&[bag], length);
     let columns = bags.table.dims()[1];
-    let greatest = bags.mode == BagMode::Max;
-    if !greatest && into.from.count() > 0 {
+    let is_max = bags.mode == BagMode::Max;
+    if !is_max && into.from.count() > 0 {
         from.set(&[bag], 0i64);
     }
     let (mut results, mut line, mut sources) = ([0f32; STRIP], [0f32; STRIP], [0i64; STRIP]);
@@ -153,7 +153,7 @@ fn fill_bag(bags: &Bags<'_>, into: BagOutputs<'_>, bag: usize, bad: &AtomicUsize
                 continue;
             };
             table.line(&[row, first], line);
-            if greatest {
+            if is_max {
                 for ((best, from), value) in results.iter_mut().zip(&mut *sources).zip(&*line) {
                     if is_first || *value > *best {
                         (*best, *from) = (*value, row as i64);
@@ -169,7 +169,7 @@ fn fill_bag(bags: &Bags<'_>, into: BagOutputs<'_>, bag: usize, bad: &AtomicUsize
             results.iter_mut().for_each(|sum| *sum /= length as f32);
         }
         rows.put_line(&[bag, first], results);
-        if greatest {
+        if is_max {
             from.put_line(&[bag, first], sources);
         }
     }

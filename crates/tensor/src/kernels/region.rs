@@ -62,7 +62,7 @@ fn image_of(value: f64) -> usize {
 
 impl Region {
     /// Samples of a cell along a dimension that may lie in the image: all that do, and a few more.
-    fn inside(&self, i: usize, cell: usize, size: usize) -> Range<usize> {
+    fn samples_inside(&self, i: usize, cell: usize, size: usize) -> Range<usize> {
         let samples = self.samples[i];
         if self.cell[i] <= 0.0 {
             return 0..samples;
@@ -122,21 +122,21 @@ impl Regions {
 
     /// Calls `visit` with each sample of a cell that lies in the image, and perhaps with others: the four elements (row,
     /// column) and their weights. Samples outside of the image have none.
-    fn each(
+    fn for_each_sample(
         region: &Region,
         at: [usize; 2],
         image: [usize; 2],
         mut visit: impl FnMut(Option<[(usize, usize, f64); 4]>),
     ) {
-        let middle = |i: usize, sample: usize| {
+        let sample_position = |i: usize, sample: usize| {
             let fraction = (sample as f64 + 0.5) / region.samples[i] as f64;
             region.start[i] + (at[i] as f64 + fraction) * region.cell[i]
         };
-        let columns = region.inside(1, at[1], image[1]);
-        for row_sample in region.inside(0, at[0], image[0]) {
-            let rows = neighbours(middle(0, row_sample), image[0]);
+        let columns = region.samples_inside(1, at[1], image[1]);
+        for row_sample in region.samples_inside(0, at[0], image[0]) {
+            let rows = neighbours(sample_position(0, row_sample), image[0]);
             for column_sample in columns.clone() {
-                let columns = neighbours(middle(1, column_sample), image[1]);
+                let columns = neighbours(sample_position(1, column_sample), image[1]);
                 visit(rows.zip(columns).map(|(rows, columns)| {
                     [(0, 0), (0, 1), (1, 0), (1, 1)]
                         .map(|(r, c)| (rows[r].0, columns[c].0, rows[r].1 * columns[c].1))
@@ -203,13 +203,18 @@ impl Regions {
                     for row in 0..cells[0] {
                         for column in 0..cells[1] {
                             let mut sum = 0.0;
-                            Regions::each(&region, [row, column], [dims[2], dims[3]], |sample| {
-                                for (r, c, weight) in sample.iter().flatten() {
-                                    let offset =
-                                        *r as isize * strides[2] + *c as isize * strides[3];
-                                    sum += from.get(start + offset).to_f64() * weight;
-                                }
-                            });
+                            Regions::for_each_sample(
+                                &region,
+                                [row, column],
+                                [dims[2], dims[3]],
+                                |sample| {
+                                    for (r, c, weight) in sample.iter().flatten() {
+                                        let offset =
+                                            *r as isize * strides[2] + *c as isize * strides[3];
+                                        sum += from.get(start + offset).to_f64() * weight;
+                                    }
+                                },
+                            );
                             let offset = target
                                 + row as isize * out.strides()[2]
                                 + column as isize * out.strides()[3];
@@ -255,13 +260,19 @@ impl Regions {
                             let at =
                                 row as isize * dy.strides()[2] + column as isize * dy.strides()[3];
                             let grad = from.get(source + at).to_f64() / count;
-                            Regions::each(&region, [row, column], [dims[2], dims[3]], |sample| {
-                                for (r, c, weight) in sample.iter().flatten() {
-                                    let offset =
-                                        start + *r as isize * strides[2] + *c as isize * strides[3];
-                                    to.set(offset, to.get(offset) + (grad * weight) as f32);
-                                }
-                            });
+                            Regions::for_each_sample(
+                                &region,
+                                [row, column],
+                                [dims[2], dims[3]],
+                                |sample| {
+                                    for (r, c, weight) in sample.iter().flatten() {
+                                        let offset = start
+                                            + *r as isize * strides[2]
+                                            + *c as isize * strides[3];
+                                        to.set(offset, to.get(offset) + (grad * weight) as f32);
+                                    }
+                                },
+                            );
                         }
                     }
                 }

@@ -49,9 +49,9 @@ pub fn gru(parallel: &dyn Parallel, task: &Gru<'_>) {
                 let from = row * 3 * hidden + start;
                 let hidden_products =
                     task.order.map(|at| floats(&task.products, from + at * hidden, length));
-                let bias = |of: usize| {
+                let bias = |which: usize| {
                     task.order.map(|at| {
-                        floats_to_read(&task.bias, (of * 3 + at) * hidden + start, length)
+                        floats_to_read(&task.bias, (which * 3 + at) * hidden + start, length)
                     })
                 };
                 let h = floats(&task.state, row * hidden + start, length);
@@ -93,14 +93,16 @@ fn activate_gates(
         let length = h.len();
         let [r, z, n] = gates.map(|one| &mut one[..length]);
         let [hr, hz, hn] = hidden_products.map(|one| &mut one[..length]);
-        let [[input_r, input_z, input_n], [hidden_r, hidden_z, hidden_n]] =
-            bias.map(|both| both.map(|one| &one[..length]));
+        let [
+            [input_bias_r, input_bias_z, input_bias_n],
+            [hidden_bias_r, hidden_bias_z, hidden_bias_n],
+        ] = bias.map(|biases| biases.map(|one| &one[..length]));
         let out = &mut out[..length];
         for at in 0..length {
-            hn[at] += hidden_n[at];
-            r[at] = sigmoid(r[at] + input_r[at] + hr[at] + hidden_r[at]);
-            z[at] = sigmoid(z[at] + input_z[at] + hz[at] + hidden_z[at]);
-            n[at] = tanh(r[at].mul_add(hn[at], n[at] + input_n[at]));
+            hn[at] += hidden_bias_n[at];
+            r[at] = sigmoid(r[at] + input_bias_r[at] + hr[at] + hidden_bias_r[at]);
+            z[at] = sigmoid(z[at] + input_bias_z[at] + hz[at] + hidden_bias_z[at]);
+            n[at] = tanh(r[at].mul_add(hn[at], n[at] + input_bias_n[at]));
             out[at] = z[at].mul_add(h[at] - n[at], n[at]);
         }
     }
@@ -150,8 +152,8 @@ pub fn gru_gradients(parallel: &dyn Parallel, task: &GruGradients<'_>) {
                 let length = (hidden - start).min(STRIP);
                 let position = [step, row, start];
                 let first = (step * rows + row) * 3 * hidden + start;
-                let blocks = |of: usize| {
-                    task.order.map(|at| floats(&task.gates[of], first + at * hidden, length))
+                let blocks = |which: usize| {
+                    task.order.map(|at| floats(&task.gates[which], first + at * hidden, length))
                 };
                 let before = floats(&task.before, (step * rows + row) * hidden + start, length);
                 if !active {
