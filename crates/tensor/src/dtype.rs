@@ -30,6 +30,7 @@ macro_rules! dtypes {
                 }
             }
 
+            /// The kind of the type, and the bits of one element.
             const fn layout(self) -> (Kind, usize) {
                 match self {
                     $(DType::$variant => (Kind::$kind, $bits),)*
@@ -39,6 +40,7 @@ macro_rules! dtypes {
     };
 }
 
+/// What a type holds; opaque types have no numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Opaque,
@@ -130,12 +132,12 @@ impl DType {
         usize::try_from(bits.div_ceil(8)).ok()
     }
 
-    /// A real number with a fraction.
+    /// A floating-point type.
     pub fn is_floating(self) -> bool {
         self.layout().0 == Kind::Float
     }
 
-    /// A pair of floats.
+    /// A complex type.
     pub fn is_complex(self) -> bool {
         self.layout().0 == Kind::Complex
     }
@@ -168,23 +170,23 @@ mod tests {
 
     #[test]
     fn numbers_and_types_are_one_to_one() {
-        let mut known = 0;
+        let mut count = 0;
         for number in -100..200 {
             if let Some(dtype) = DType::from_number(number) {
                 assert_eq!(dtype.number(), number);
-                known += 1;
+                count += 1;
             }
         }
-        assert_eq!(known, DType::ALL.len());
-        assert_eq!(known, 28);
+        assert_eq!(count, DType::ALL.len());
+        assert_eq!(count, 28);
         assert!(DType::ALL.windows(2).all(|w| w[0].number() < w[1].number()));
     }
 
     #[test]
     fn sizes() {
         let bytes = |expected| {
-            let of = |d: &DType| d.size_in_bytes() == expected;
-            DType::ALL.iter().copied().filter(of).map(DType::number).collect::<Vec<_>>()
+            let has_size = |d: &DType| d.size_in_bytes() == expected;
+            DType::ALL.iter().copied().filter(has_size).map(DType::number).collect::<Vec<_>>()
         };
         assert_eq!(bytes(None), [-1, 13, 29, 30, 38, 39, 40, 41]);
         assert_eq!(bytes(Some(1)), [2, 4, 12, 34, 35, 36, 37]);

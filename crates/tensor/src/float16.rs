@@ -21,7 +21,7 @@ mod tests {
     const SIGN: u16 = 0x8000;
 
     /// The value by the definition of the format.
-    fn defined(bits: u16) -> f64 {
+    fn value_by_definition(bits: u16) -> f64 {
         let fraction = f64::from(bits & 0x3ff);
         let magnitude = match (bits >> 10) & 0x1f {
             0 => fraction * 2f64.powi(-24),
@@ -38,12 +38,12 @@ mod tests {
             let value = f16_to_f32(bits);
             assert_eq!(value.is_sign_negative(), bits & SIGN != 0, "{bits:#06x}");
             if bits & !SIGN > INFINITY {
-                let back = f32_to_f16(value);
-                assert!(value.is_nan() && back & !SIGN > INFINITY, "{bits:#06x}");
-                assert_eq!(back & SIGN, bits & SIGN, "{bits:#06x}");
-                assert_eq!(back & 0x1ff, bits & 0x1ff, "{bits:#06x}");
+                let bits_again = f32_to_f16(value);
+                assert!(value.is_nan() && bits_again & !SIGN > INFINITY, "{bits:#06x}");
+                assert_eq!(bits_again & SIGN, bits & SIGN, "{bits:#06x}");
+                assert_eq!(bits_again & 0x1ff, bits & 0x1ff, "{bits:#06x}");
             } else {
-                assert_eq!(f64::from(value), defined(bits), "{bits:#06x}");
+                assert_eq!(f64::from(value), value_by_definition(bits), "{bits:#06x}");
                 assert_eq!(f32_to_f16(value), bits);
             }
         }
@@ -59,8 +59,8 @@ mod tests {
                 assert_eq!(f32_to_f16(middle), even | sign, "{middle}");
                 let towards_zero = f32::from_bits(middle.to_bits() - 1);
                 assert_eq!(f32_to_f16(towards_zero), low | sign, "{towards_zero}");
-                let away = f32::from_bits(middle.to_bits() + 1);
-                assert_eq!(f32_to_f16(away), (low + 1) | sign, "{away}");
+                let away_from_zero = f32::from_bits(middle.to_bits() + 1);
+                assert_eq!(f32_to_f16(away_from_zero), (low + 1) | sign, "{away_from_zero}");
             }
         }
     }

@@ -194,8 +194,7 @@ impl Layout {
         self.count().saturating_mul(self.item())
     }
 
-    /// Whether the bytes of all elements, one after the other, are a number of addresses, also when a size of 0 leaves
-    /// none.
+    /// Whether the bytes of all elements, one after the other, fit the address space, a size of 0 taken as 1.
     pub fn fits(&self) -> bool {
         let sizes = self.dims.iter().map(|size| (*size).max(1));
         let bytes = { sizes }.try_fold(self.item().max(1), usize::checked_mul);
@@ -235,7 +234,7 @@ impl Layout {
     }
 
     /// The elements of the storage between the first and the last that is used; empty without elements.
-    /// `None` when that is no range of addresses.
+    /// `None` when it exceeds the address space.
     #[inline]
     pub fn extent(&self) -> Option<Range<isize>> {
         if self.dims.contains(&0) {
@@ -270,11 +269,11 @@ impl Layout {
 
     /// Repeats dimensions of size 1, and puts new ones in front; `None` when the sizes do not fit.
     pub fn broadcast_to(&self, dims: &[usize]) -> Option<Layout> {
-        let added = dims.len().checked_sub(self.rank())?;
+        let new_dims = dims.len().checked_sub(self.rank())?;
         let mut strides = Strides::filled(dims.len(), 0);
         for (at, (size, stride)) in self.dims.iter().zip(self.strides.iter()).enumerate() {
-            match (*size, dims[added + at]) {
-                (have, want) if have == want => strides[added + at] = *stride,
+            match (*size, dims[new_dims + at]) {
+                (have, want) if have == want => strides[new_dims + at] = *stride,
                 (1, _) => {}
                 _ => return None,
             }
@@ -296,7 +295,7 @@ impl Layout {
         self
     }
 
-    /// `count` elements of a dimension from `start` on, every `step`-th. The step to no second element may be any.
+    /// `count` elements of a dimension from `start` on, every `step`-th. Without a second element `step` has no meaning.
     pub fn sliced(mut self, dim: usize, start: usize, count: usize, step: isize) -> Layout {
         let step = if count > 1 { step } else { 1 };
         self.offset += start as isize * self.strides[dim];
@@ -325,8 +324,8 @@ impl Layout {
         self
     }
 
-    /// Sizes and strides of `dims` as one chain of elements: other sizes for the same elements in the
-    /// same order, without a copy. `None` where that takes one, or counts differ.
+    /// The same elements in the same order with other sizes, without a copy; `None` where that takes one, or
+    /// counts differ.
     pub fn reshaped(&self, dims: &[usize]) -> Option<Layout> {
         if count(dims) != self.count() {
             return None;
@@ -339,6 +338,7 @@ impl Layout {
                 .filter(|(size, _)| *size != 1)
                 .collect();
         let mut strides = Strides::filled(dims.len(), 0);
+        // Groups of old dimensions and groups of new ones, as short as possible, with the same product of sizes.
         let (mut next, mut from) = (0, 0);
         while from < old.len() {
             let (mut have, mut want) = (old[from].0, 1);
@@ -385,9 +385,9 @@ mod tests {
         assert_eq!(broadcast(&[0, 1], &[1, 5]).as_deref(), Some(&[0, 5][..]));
         assert_eq!(broadcast(&[], &[2]).as_deref(), Some(&[2][..]));
         assert_eq!(broadcast(&[3], &[4]), None);
-        let wide = Layout::contiguous(F, &[3, 1]).broadcast_to(&[2, 3, 4]).unwrap();
-        assert_eq!(wide.strides(), [0, 1, 0]);
-        assert!(wide.repeats());
+        let expanded = Layout::contiguous(F, &[3, 1]).broadcast_to(&[2, 3, 4]).unwrap();
+        assert_eq!(expanded.strides(), [0, 1, 0]);
+        assert!(expanded.repeats());
         assert_eq!(Layout::contiguous(F, &[3]).broadcast_to(&[4]), None);
     }
 
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_take_and_give() {
+    fn arrays_insert_and_remove() {
         let mut array = Dims::new(&[1, 2, 3]);
         array.insert(1, 9);
         assert_eq!(*array, [1, 9, 2, 3]);

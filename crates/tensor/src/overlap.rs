@@ -3,7 +3,7 @@
 use crate::{DimArray, Layout};
 
 /// How many combinations of steps are tried before a layout counts as one that repeats. Layouts that come of
-/// slicing, turning and mirroring are decided without any.
+/// slicing, permuting and flipping are decided without any.
 const MAX_COMBINATIONS: u32 = 10_000;
 
 /// A dimension of more than one position: how far a step goes, without its direction, and how many steps there are.
@@ -25,8 +25,8 @@ impl Layout {
         if nest(&spans) {
             return false;
         }
-        let met = |(i, a): (usize, &Span)| spans[..i].iter().any(|b| meet(*a, *b));
-        if spans[0].0 == 0 || spans.iter().enumerate().any(met) {
+        let meets_shorter = |(i, a): (usize, &Span)| spans[..i].iter().any(|b| meet(*a, *b));
+        if spans[0].0 == 0 || spans.iter().enumerate().any(meets_shorter) {
             return true;
         }
         spans.len() > 2 && Search { spans: &spans, budget: MAX_COMBINATIONS }.has_repeat()
@@ -37,9 +37,9 @@ impl Layout {
 fn nest(spans: &[Span]) -> bool {
     let mut reach = 0;
     spans.iter().all(|(step, steps)| {
-        let clear = *step > reach;
+        let is_longer = *step > reach;
         reach = reach.saturating_add(step * steps);
-        clear
+        is_longer
     })
 }
 
@@ -49,6 +49,7 @@ fn meet(a: Span, b: Span) -> bool {
     b.0 / common <= a.1 && a.0 / common <= b.1
 }
 
+/// The greatest common divisor.
 fn gcd(mut a: u128, mut b: u128) -> u128 {
     while b > 0 {
         (a, b) = (b, a % b);
@@ -63,38 +64,42 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Also when it is not decided in time.
+    /// Whether there are such numbers, or the budget was spent before that was known.
     fn has_repeat(&mut self) -> bool {
         (0..self.spans.len()).rev().any(|longest| {
             let (step, steps) = self.spans[longest];
-            let below = reach(&self.spans[..longest]);
-            (1..=steps.min(below / step)).any(|count| self.returns_to_start(longest, step * count))
+            let reach_below = reach(&self.spans[..longest]);
+            (1..=steps.min(reach_below / step))
+                .any(|count| self.returns_to_start(longest, step * count))
         })
     }
 
-    /// Whether the dimensions before `end` can go `far` back.
-    fn returns_to_start(&mut self, end: usize, far: u128) -> bool {
-        let Some(left) = self.budget.checked_sub(1) else { return true };
-        self.budget = left;
-        let Some(at) = end.checked_sub(1) else { return far == 0 };
+    /// Whether steps in the dimensions before `end` can make up a distance.
+    fn returns_to_start(&mut self, end: usize, distance: u128) -> bool {
+        let Some(budget) = self.budget.checked_sub(1) else { return true };
+        self.budget = budget;
+        let Some(at) = end.checked_sub(1) else { return distance == 0 };
         let (step, steps) = self.spans[at];
         if at == 0 {
-            return far.is_multiple_of(step) && far / step <= steps;
+            return distance.is_multiple_of(step) && distance / step <= steps;
         }
         let common = self.spans[..end].iter().fold(0, |all, one| gcd(one.0, all));
         let below = reach(&self.spans[..at]);
-        if !far.is_multiple_of(common) || far > below.saturating_add(step * steps) {
+        if !distance.is_multiple_of(common) || distance > below.saturating_add(step * steps) {
             return false;
         }
-        let fewest = far.saturating_sub(below).div_ceil(step);
-        let most = (far.saturating_add(below) / step).min(steps);
-        let back = far < below
-            && (1..=steps.min((below - far) / step))
-                .any(|count| self.returns_to_start(at, far + step * count));
-        back || (fewest..=most).any(|count| self.returns_to_start(at, far.abs_diff(step * count)))
+        let fewest = distance.saturating_sub(below).div_ceil(step);
+        let most = (distance.saturating_add(below) / step).min(steps);
+        let backwards = distance < below
+            && (1..=steps.min((below - distance) / step))
+                .any(|count| self.returns_to_start(at, distance + step * count));
+        backwards
+            || (fewest..=most)
+                .any(|count| self.returns_to_start(at, distance.abs_diff(step * count)))
     }
 }
 
+/// The distance of all steps together.
 fn reach(spans: &[Span]) -> u128 {
     spans.iter().fold(0, |all, (step, steps)| all.saturating_add(step * steps))
 }
@@ -127,7 +132,7 @@ mod tests {
     #[test]
     fn ordinary_layouts_do_not_repeat() {
         let plain = Layout::contiguous(F, &[4, 6, 5]);
-        let seen = [
+        let layouts = [
             plain,
             plain.permuted(&[2, 0, 1]),
             plain.sliced(1, 1, 3, 2).sliced(2, 4, 5, -1),
@@ -141,7 +146,7 @@ mod tests {
             strided(&[usize::MAX / 2], &[1]),
             strided(&[2, 2, 2], &[1, 2, 4]),
         ];
-        for layout in seen {
+        for layout in layouts {
             assert!(!layout.repeats(), "{layout:?}");
         }
     }
@@ -149,14 +154,14 @@ mod tests {
     #[test]
     fn what_takes_too_long_counts_as_repeated() {
         let sizes = [1000; 8];
-        let tangled: Vec<isize> =
+        let strides: Vec<isize> =
             (0..8).map(|at| 1_000_003 * (1 << 40) + (at * 7919) * at).collect();
-        assert!(strided(&sizes, &tangled).repeats());
+        assert!(strided(&sizes, &strides).repeats());
     }
 
     proptest! {
         #[test]
-        fn as_counting_says(dims in prop::collection::vec(0usize..5, 0..5), steps in prop::collection::vec(-20isize..20, 5)) {
+        fn agrees_with_counting(dims in prop::collection::vec(0usize..5, 0..5), steps in prop::collection::vec(-20isize..20, 5)) {
             let layout = strided(&dims, &steps[..dims.len()]);
             let mut offsets = vec![0isize];
             for (size, step) in dims.iter().zip(&steps) {

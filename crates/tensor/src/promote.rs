@@ -10,9 +10,9 @@ pub fn promote(a: DType, b: DType) -> Option<DType> {
         return with_complex(a, b);
     }
     if a == b {
-        return rank(a).map(|_| a);
+        return kind_and_width(a).map(|_| a);
     }
-    let ((kind_a, width_a), (kind_b, width_b)) = (rank(a)?, rank(b)?);
+    let ((kind_a, width_a), (kind_b, width_b)) = (kind_and_width(a)?, kind_and_width(b)?);
     Some(match kind_a.cmp(&kind_b) {
         std::cmp::Ordering::Greater => a,
         std::cmp::Ordering::Less => b,
@@ -27,13 +27,13 @@ pub fn promote(a: DType, b: DType) -> Option<DType> {
     })
 }
 
-/// As [`promote`], where at least one type is complex: the parts promote, integers give way.
+/// As [`promote`], where at least one type is complex: the real parts promote, and integers take the other type.
 fn with_complex(a: DType, b: DType) -> Option<DType> {
-    rank(a.real_part())?;
-    rank(b.real_part())?;
-    let is_whole = |dtype: DType| !dtype.is_complex() && !dtype.is_floating();
-    if is_whole(a) || is_whole(b) {
-        return Some(if is_whole(a) { b } else { a });
+    kind_and_width(a.real_part())?;
+    kind_and_width(b.real_part())?;
+    let is_integral = |dtype: DType| !dtype.is_complex() && !dtype.is_floating();
+    if is_integral(a) || is_integral(b) {
+        return Some(if is_integral(a) { b } else { a });
     }
     Some(match promote(a.real_part(), b.real_part())? {
         Double => Complex128,
@@ -42,8 +42,8 @@ fn with_complex(a: DType, b: DType) -> Option<DType> {
     })
 }
 
-/// Kind and width, both rising.
-fn rank(dtype: DType) -> Option<(u8, u8)> {
+/// The kind of a type and its width in that kind, as numbers that rise.
+fn kind_and_width(dtype: DType) -> Option<(u8, u8)> {
     Some(match dtype {
         Bool => (0, 0),
         Uint8 | Int8 => (1, 1),

@@ -13,12 +13,12 @@ pub enum Scalar {
     Int(i64, DType),
     /// A real number, of this type.
     Float(f64, DType),
-    /// A complex number, of the type named.
+    /// A complex number, of this type.
     Complex(Complex<f64>, DType),
 }
 
 impl Scalar {
-    /// The number in the memory layout of `dtype`; `None` when the type has no numbers we know, or `bytes`
+    /// The number in the memory layout of `dtype`; `None` when the type has no numbers, or `bytes`
     /// are too few.
     pub fn read(bytes: &[u8], dtype: DType) -> Option<Scalar> {
         macro_rules! number {
@@ -32,7 +32,7 @@ impl Scalar {
                 let part = dtype.real_part();
                 let half = part.size_in_bytes()?;
                 let [re, im] =
-                    [bytes, bytes.get(half..)?].map(|part_of| Scalar::read(part_of, part));
+                    [bytes, bytes.get(half..)?].map(|part_bytes| Scalar::read(part_bytes, part));
                 Scalar::Complex(Complex::new(re?.as_f64(), im?.as_f64()), dtype)
             }
             DType::Float => Scalar::Float(f64::from(number!(f32)), dtype),

@@ -49,7 +49,7 @@ impl<'a> Shared<'a> {
     /// The bytes from `start` on, as many as `count`.
     ///
     /// # Panics
-    /// If they leave the whole.
+    /// If they are not all inside.
     pub fn part(&self, start: usize, count: usize) -> &'a [Cell<u8>] {
         // SAFETY: made from a slice of this length that outlives `'a`.
         let all = unsafe { std::slice::from_raw_parts(self.first, self.length) };
@@ -81,18 +81,19 @@ impl<'a> View<'a> {
     /// The same elements with another layout: sliced, permuted, broadcast. `None` when the new layout has an
     /// element that this one's extent lacks. The new layout's offset counts from this view's first element.
     pub fn with_layout(&self, layout: Layout) -> Option<View<'a>> {
-        let (whole, part) = (self.layout.extent()?, layout.extent()?);
-        let inside = part.is_empty() || (part.start >= whole.start && part.end <= whole.end);
+        let (extent, new_extent) = (self.layout.extent()?, layout.extent()?);
+        let inside = new_extent.is_empty()
+            || (new_extent.start >= extent.start && new_extent.end <= extent.end);
         if !inside || layout.item() != self.layout.item() {
             return None;
         }
-        let offset = if part.is_empty() { 0 } else { layout.offset * layout.item() as isize };
+        let offset = if new_extent.is_empty() { 0 } else { layout.offset * layout.item() as isize };
         // SAFETY: the new first element is in the extent of the old elements.
         let first = unsafe { self.first.offset(offset) };
         Some(View { first, layout: layout.from_offset(0), bytes: PhantomData })
     }
 
-    /// Positions without elements: for spaces over a tensor that has none. Nobody reads there.
+    /// Sizes and strides without elements behind them, for tensors that have none. Nobody reads there.
     pub(crate) fn dangling(&self, layout: Layout) -> View<'a> {
         View { first: self.first, layout: layout.from_offset(0), bytes: PhantomData }
     }
@@ -112,7 +113,7 @@ impl<'a> View<'a> {
         self.first
     }
 
-    /// The address as a number, for questions of overlap.
+    /// The address as a number, to compare it with others.
     pub fn address(&self) -> usize {
         self.first as usize
     }
@@ -138,11 +139,12 @@ impl<'a> ViewMut<'a> {
         self.0.with_layout(layout).map(ViewMut)
     }
 
-    /// To read.
+    /// The same tensor, to read.
     pub fn view(&self) -> View<'a> {
         self.0
     }
 
+    /// As [`View::first`], to write.
     pub(crate) fn first_mut(&self) -> *mut u8 {
         self.0.first
     }

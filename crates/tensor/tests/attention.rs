@@ -9,6 +9,7 @@ use cairn_tensor::{DType, Layout, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
 
+/// A thread for each part.
 struct Threads(usize);
 
 impl Parallel for Threads {
@@ -23,10 +24,12 @@ impl Parallel for Threads {
     }
 }
 
+/// Bytes of zero.
 fn bytes(count: usize) -> Vec<Cell<u8>> {
     vec![Cell::new(0); count]
 }
 
+/// A tensor in memory of its own.
 struct StoredTensor {
     bytes: Vec<Cell<u8>>,
     layout: Layout,
@@ -70,12 +73,13 @@ impl StoredTensor {
     }
 }
 
+/// Numbers from -1 to 1 that look random.
 fn noise(seed: usize, at: usize) -> f64 {
     let mixed = (at * 2_654_435_761 + seed * 40_503 + 7).wrapping_mul(2_246_822_519) >> 7;
     (mixed % 2001) as f64 / 1000.0 - 1.0
 }
 
-/// Everything that a way of attending is made of, in `f64`.
+/// Attention by plain sums in `f64`.
 struct Plain<'a> {
     sizes: Sizes,
     q: &'a [f64],
@@ -89,6 +93,7 @@ struct Plain<'a> {
 }
 
 impl Plain<'_> {
+    /// The weights of one query.
     fn row(&self, head: usize, query: usize) -> Vec<f64> {
         let Sizes { keys, features, queries, .. } = self.sizes;
         let group = self.group(head);
@@ -107,15 +112,16 @@ impl Plain<'_> {
                 }
             })
             .collect();
-        let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        if most == f64::NEG_INFINITY {
+        let greatest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if greatest == f64::NEG_INFINITY {
             return vec![0.0; keys];
         }
-        let raised: Vec<f64> = scores.iter().map(|score| (score - most).exp()).collect();
-        let sum: f64 = raised.iter().sum();
-        raised.iter().map(|one| one / sum).collect()
+        let exponentials: Vec<f64> = scores.iter().map(|score| (score - greatest).exp()).collect();
+        let sum: f64 = exponentials.iter().sum();
+        exponentials.iter().map(|one| one / sum).collect()
     }
 
+    /// The head of keys and values that a head of queries uses.
     fn group(&self, head: usize) -> usize {
         let Sizes { heads, groups, .. } = self.sizes;
         head / heads * groups + head % heads / (heads / groups)
@@ -153,22 +159,22 @@ impl Plain<'_> {
                 let row = self.row(head, query);
                 let grad = &grad[(head * queries + query) * width..][..width];
                 let drop = |key: usize| (self.factor)((head * queries + query) * keys + key);
-                let slopes: Vec<f64> = (0..keys)
+                let weight_grads: Vec<f64> = (0..keys)
                     .map(|key| {
                         let values = &self.v[(group * keys + key) * width..][..width];
                         drop(key) * grad.iter().zip(values).map(|(x, y)| x * y).sum::<f64>()
                     })
                     .collect();
-                let share: f64 = row.iter().zip(&slopes).map(|(x, y)| x * y).sum();
+                let delta: f64 = row.iter().zip(&weight_grads).map(|(x, y)| x * y).sum();
                 for key in 0..keys {
-                    let slope = row[key] * (slopes[key] - share) * self.scale;
+                    let score_grad = row[key] * (weight_grads[key] - delta) * self.scale;
                     for at in 0..features {
                         let (q, k) = (
                             (head * queries + query) * features + at,
                             (group * keys + key) * features + at,
                         );
-                        to[0][q] += slope * self.k[k];
-                        to[1][k] += slope * self.q[q];
+                        to[0][q] += score_grad * self.k[k];
+                        to[1][k] += score_grad * self.q[q];
                     }
                     for at in 0..width {
                         to[2][(group * keys + key) * width + at] += row[key] * drop(key) * grad[at];
@@ -180,10 +186,10 @@ impl Plain<'_> {
     }
 }
 
-fn close(have: &[f64], want: &[f64], slack: f64) {
-    let scale = want.iter().fold(1e-1, |most: f64, x| most.max(x.abs()));
+fn close(have: &[f64], want: &[f64], tolerance: f64) {
+    let scale = want.iter().fold(1e-1, |greatest: f64, x| greatest.max(x.abs()));
     for (at, (have, want)) in have.iter().zip(want).enumerate() {
-        assert!((have - want).abs() <= slack * scale, "at {at}: {have} instead of {want}");
+        assert!((have - want).abs() <= tolerance * scale, "at {at}: {have} instead of {want}");
     }
 }
 
@@ -192,16 +198,16 @@ proptest! {
 
     #[test]
     fn as_plain_sums(
-        (batches, groups, share) in (1usize..3, 1usize..3, 1usize..3),
+        (batches, groups, heads_of_group) in (1usize..3, 1usize..3, 1usize..3),
         (queries, keys) in prop_oneof![(1usize..80, 1usize..70), (100usize..300, 90usize..220)],
         (features, width) in prop_oneof![(1usize..9, 1usize..9), (1usize..70, 1usize..40)],
         dtype in prop::sample::select(vec![DType::Float, DType::Bf16, DType::Float16]),
-        (transposed, shifted, masked, banded, dropping, remembered) in any::<(bool, bool, bool, bool, bool, bool)>(),
+        (transposed, shifted, masked, banded, dropping, has_stats) in any::<(bool, bool, bool, bool, bool, bool)>(),
         (low, high) in prop_oneof![(-20isize..5, -3isize..20), (-300isize..5, -3isize..150)],
         prefix in prop_oneof![Just(0usize), 1usize..200],
-        width_of_team in 1usize..4,
+        threads in 1usize..4,
     ) {
-        let heads = groups * share;
+        let heads = groups * heads_of_group;
         let sizes = Sizes { batches, heads, groups, queries, keys, features, width };
         let q = StoredTensor::new(dtype, [batches, heads, queries, features], transposed, |at| noise(1, at));
         let k = StoredTensor::new(dtype, [batches, groups, keys, features], transposed, |at| noise(2, at));
@@ -209,35 +215,35 @@ proptest! {
         let grad = StoredTensor::new(DType::Float, [batches, heads, queries, width], transposed, |at| noise(4, at));
         let shift = StoredTensor::new(dtype, [1, heads, queries, keys], false, |at| noise(5, at));
         let mask = StoredTensor::new(DType::Bool, [1, 1, queries, keys], false, |at| f64::from(u8::from(at % 3 == 1)));
-        let wide = [batches, heads, queries, keys];
+        let score_dims = [batches, heads, queries, keys];
         let bits: Vec<Cell<u8>> = (0..batches * heads * queries * keys / 8 + 1).map(|at| Cell::new((at * 37 + 11) as u8)).collect();
-        let kept = View::over(&bits, Layout::contiguous(DType::Uint8, &[bits.len()])).unwrap();
+        let keep_bits = View::over(&bits, Layout::contiguous(DType::Uint8, &[bits.len()])).unwrap();
         let prefixes = vec![prefix; batches];
-        let seen = |one: &StoredTensor| one.layout.broadcast_to(&wide).unwrap();
+        let broadcast = |one: &StoredTensor| one.layout.broadcast_to(&score_dims).unwrap();
         let task = Attention {
             query: q.view(),
             key: k.view(),
             value: v.view(),
-            shift: shifted.then(|| View::over(&shift.bytes, seen(&shift)).unwrap()),
+            shift: shifted.then(|| View::over(&shift.bytes, broadcast(&shift)).unwrap()),
             shift_last: false,
             shift_by_distance: false,
             slopes: None,
             sink: None,
-            mask: masked.then(|| View::over(&mask.bytes, seen(&mask)).unwrap()),
+            mask: masked.then(|| View::over(&mask.bytes, broadcast(&mask)).unwrap()),
             band: banded.then_some((low, high)),
             prefixes: &prefixes,
-            kept: dropping.then_some(kept),
+            kept: dropping.then_some(keep_bits),
             first_kept: 0,
             keep: 0.5,
             scale: 0.7,
         };
-        let parallel = Threads(width_of_team);
+        let parallel = Threads(threads);
         let scratch = Layout::contiguous(DType::Float, &forward_scratch(&sizes));
-        let space = bytes(scratch.bytes());
+        let scratch_bytes = bytes(scratch.bytes());
         let out = StoredTensor::new(DType::Float, [batches, heads, queries, width], transposed, |_| f64::NAN);
-        let most = StoredTensor::new(DType::Float, [batches, heads, queries, 8], false, |_| f64::NAN);
+        let greatest = StoredTensor::new(DType::Float, [batches, heads, queries, 8], false, |_| f64::NAN);
         let sums = StoredTensor::new(DType::Float, [batches, heads, queries, 8], false, |_| f64::NAN);
-        forward(&parallel, &task, out.out(), Some(most.out()), Some(sums.out()), ViewMut::over(&space, scratch).unwrap());
+        forward(&parallel, &task, out.out(), Some(greatest.out()), Some(sums.out()), ViewMut::over(&scratch_bytes, scratch).unwrap());
 
         let shifts = shift.values();
         let plain = Plain {
@@ -247,8 +253,8 @@ proptest! {
             v: &v.values(),
             shift: &|at| if shifted { shifts[at % shifts.len()] } else { 0.0 },
             counts: &|_, query, key| {
-                let far = key as isize - query as isize;
-                !(masked && (query * keys + key) % 3 == 1) && !(banded && (far < low || far > high) && key >= prefix)
+                let distance = key as isize - query as isize;
+                !(masked && (query * keys + key) % 3 == 1) && !(banded && (distance < low || distance > high) && key >= prefix)
             },
             factor: &|at| match dropping {
                 true => 2.0 * f64::from(bits[at / 8].get() >> (at % 8) & 1),
@@ -257,22 +263,22 @@ proptest! {
             scale: 0.7,
         };
         close(&out.values(), &plain.forward(), 1e-5);
-        prop_assert!(most.values().iter().chain(&sums.values()).all(|x| x.is_finite()));
+        prop_assert!(greatest.values().iter().chain(&sums.values()).all(|x| x.is_finite()));
 
         let scratch = Layout::contiguous(DType::Float, &backward_scratch(&sizes));
-        let space = bytes(scratch.bytes());
+        let scratch_bytes = bytes(scratch.bytes());
         let to = [(heads, queries, features), (groups, keys, features), (groups, keys, width)]
             .map(|(n, s, d)| StoredTensor::new(DType::Float, [batches, n, s, d], transposed, |_| f64::NAN));
         let gradients = Gradients {
             grad: grad.view(),
-            result: remembered.then(|| out.view()),
-            softmax_stats: remembered.then(|| (most.view(), sums.view())),
+            result: has_stats.then(|| out.view()),
+            softmax_stats: has_stats.then(|| (greatest.view(), sums.view())),
             query: to[0].out(),
             key: to[1].out(),
             value: to[2].out(),
             sink: None,
         };
-        backward(&parallel, &task, &gradients, ViewMut::over(&space, scratch).unwrap());
+        backward(&parallel, &task, &gradients, ViewMut::over(&scratch_bytes, scratch).unwrap());
         for (have, want) in to.iter().zip(plain.backward(&grad.values())) {
             close(&have.values(), &want, 3e-5);
         }

@@ -1,15 +1,17 @@
 //! Causal convolutions and their gradients, against plain loops.
 
-use cairn_tensor::kernels::causal::{forward, of_sequence, of_weights};
+use cairn_tensor::kernels::causal::{forward, grad_of_sequence, grad_of_weights};
 use cairn_tensor::parallel::SingleThread;
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
 
+/// The bytes of the values, as views share them.
 fn cells(values: &[f32]) -> Vec<Cell<u8>> {
     values.iter().flat_map(|x| x.to_ne_bytes()).map(Cell::new).collect()
 }
 
+/// The values that the bytes hold.
 fn values(cells: &[Cell<u8>]) -> Vec<f32> {
     let bytes: Vec<u8> = cells.iter().map(Cell::get).collect();
     bytes.chunks_exact(4).map(|four| f32::from_ne_bytes(four.try_into().unwrap())).collect()
@@ -64,11 +66,11 @@ proptest! {
         let out = cells(&vec![f32::NAN; count]);
         forward(&SingleThread, ViewMut::over(&out, layout(&dims)).unwrap(), view(&x), taps_view, flags);
         prop_assert!(check(values(&out), &want));
-        of_sequence(&SingleThread, ViewMut::over(&out, layout(&dims)).unwrap(), view(&grad), taps_view, flags);
+        grad_of_sequence(&SingleThread, ViewMut::over(&out, layout(&dims)).unwrap(), view(&grad), taps_view, flags);
         prop_assert!(check(values(&out), &dx));
         let out = cells(&vec![f32::NAN; taps * channels]);
         let to = ViewMut::over(&out, layout(&[taps, channels])).unwrap();
-        of_weights(&SingleThread, to, view(&x), view(&grad), flags);
+        grad_of_weights(&SingleThread, to, view(&x), view(&grad), flags);
         prop_assert!(check(values(&out), &dw));
     }
 }

@@ -10,6 +10,7 @@ use cairn_tensor::{DType, Layout, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
 
+/// A thread for each part.
 struct Threads(usize);
 
 impl Parallel for Threads {
@@ -31,7 +32,7 @@ struct StoredTensor {
 }
 
 impl StoredTensor {
-    /// `rotation` says which dimension lies outermost; dimensions are stepped by `step`.
+    /// `rotation` says which dimension lies outermost; dimensions have gaps of `step`.
     fn new(
         dtype: DType,
         dims: &[usize],
@@ -41,15 +42,15 @@ impl StoredTensor {
     ) -> StoredTensor {
         let rank = dims.len();
         let order: Vec<usize> = (0..rank).map(|at| (at + rotation) % rank).collect();
-        let wide: Vec<usize> = order.iter().map(|at| dims[*at] * step).collect();
+        let padded_dims: Vec<usize> = order.iter().map(|at| dims[*at] * step).collect();
         let inverse: Vec<usize> =
             (0..rank).map(|at| order.iter().position(|one| *one == at).unwrap()).collect();
-        let mut layout = Layout::contiguous(dtype, &wide).permuted(&inverse);
+        let mut layout = Layout::contiguous(dtype, &padded_dims).permuted(&inverse);
         for (at, size) in dims.iter().enumerate() {
             layout = layout.sliced(at, 0, *size, step as isize);
         }
         let item = dtype.size_in_bytes().unwrap();
-        let bytes = vec![Cell::new(0x55); wide.iter().product::<usize>() * item];
+        let bytes = vec![Cell::new(0x55); padded_dims.iter().product::<usize>() * item];
         let stored = StoredTensor { bytes, layout };
         let number = |at: usize| ((at * 7919 + seed * 104_729) % 5) as f64 - 2.0;
         let plain: Vec<Cell<u8>> =
@@ -192,31 +193,36 @@ fn scratch(count: usize) -> (Vec<Cell<u8>>, Layout) {
 }
 
 fn check(have: &[f64], want: &[f64], dtype: DType) -> Result<(), TestCaseError> {
-    let within = if dtype == DType::Bf16 { 1.0 / 128.0 } else { 1.0 / 1024.0 };
+    let tolerance = if dtype == DType::Bf16 { 1.0 / 128.0 } else { 1.0 / 1024.0 };
     for (have, want) in have.iter().zip(want) {
-        let bound = if dtype == DType::Float { 0.0 } else { within * want.abs() };
+        let bound = if dtype == DType::Float { 0.0 } else { tolerance * want.abs() };
         prop_assert!((have - want).abs() <= bound, "{have} {want}");
     }
     Ok(())
 }
 
-fn convolved(case: &Case, with_bias: bool) -> Result<(), TestCaseError> {
+/// Compares a convolution with a plain loop.
+fn check_convolution(case: &Case, with_bias: bool) -> Result<(), TestCaseError> {
     let (source, out, weights) = (case.source(), case.result(2), case.weights());
     let bias = StoredTensor::new(case.dtype, &[case.groups, case.outputs], 1, case.step, 4);
     let (bytes, layout) = scratch(scratch_size(&out.layout, &source.layout, &case.axes));
     let (packed, packed_layout) = scratch(weights.layout.count());
-    let taken = takes_weights(&weights.layout, &out.layout, &source.layout, &case.axes);
-    let seen = match taken {
+    let takes_as_is = takes_weights(&weights.layout, &out.layout, &source.layout, &case.axes);
+    let weights_view = match takes_as_is {
         true => weights.view(),
         false => {
-            let whole = packed_layout.reshaped(weights.layout.dims()).unwrap();
-            pack_weights(&SingleThread, ViewMut::over(&packed, whole).unwrap(), weights.view())
+            let packed_dims = packed_layout.reshaped(weights.layout.dims()).unwrap();
+            pack_weights(
+                &SingleThread,
+                ViewMut::over(&packed, packed_dims).unwrap(),
+                weights.view(),
+            )
         }
     };
     let workspace = ViewMut::over(&bytes, layout).unwrap();
-    let added = with_bias.then(|| bias.view());
+    let bias_view = with_bias.then(|| bias.view());
     let parallel = Threads(case.threads);
-    convolve(&parallel, out.out(), source.view(), seen, added, &case.axes, workspace);
+    convolve(&parallel, out.out(), source.view(), weights_view, bias_view, &case.axes, workspace);
     prop_assert!(bytes[layout.bytes()..].iter().all(|byte| byte.get() == 0xEE));
     let (x, w, b) = (source.values(), weights.values(), bias.values());
     let (x_dims, w_dims) = (source.layout.dims(), weights.layout.dims());
@@ -237,7 +243,8 @@ fn convolved(case: &Case, with_bias: bool) -> Result<(), TestCaseError> {
     check(&out.values(), &want, case.dtype)
 }
 
-fn filtered(case: &Case) -> Result<(), TestCaseError> {
+/// Compares the gradient of weights with a plain loop.
+fn check_weights_gradient(case: &Case) -> Result<(), TestCaseError> {
     let (source, grad, out) = (case.source(), case.result(5), case.weights());
     let count =
         weights_gradient_scratch_size(&out.layout, &source.layout, &grad.layout, &case.axes);
@@ -270,12 +277,12 @@ fn filtered(case: &Case) -> Result<(), TestCaseError> {
 proptest! {
     #[test]
     fn convolutions_are_sums_over_windows(case in cases(), with_bias in any::<bool>()) {
-        convolved(&case, with_bias)?;
+        check_convolution(&case, with_bias)?;
     }
 
     #[test]
-    fn gradients_of_weights_are_sums_over_places(case in cases()) {
-        filtered(&case)?;
+    fn gradients_of_weights_are_sums_over_positions(case in cases()) {
+        check_weights_gradient(&case)?;
     }
 }
 
@@ -283,16 +290,16 @@ proptest! {
 #[test]
 fn large_ones() {
     let axis = |step, first, tap_step, taps| Axis { step, first, tap_step, taps };
-    let same = axis(1, -1, 1, 3);
+    let same_size = axis(1, -1, 1, 3);
     let shapes = [
-        ([Axis::NONE, same, same], [1, 9, 23], [1, 9, 23], 1, 1, 40, 70),
+        ([Axis::NONE, same_size, same_size], [1, 9, 23], [1, 9, 23], 1, 1, 40, 70),
         ([Axis::NONE, Axis::NONE, Axis::NONE], [1, 7, 19], [1, 7, 19], 2, 1, 330, 50),
         ([Axis::NONE, axis(2, -3, 1, 7), axis(2, -3, 1, 7)], [1, 21, 43], [1, 11, 22], 1, 1, 3, 64),
-        ([same, same, same], [3, 9, 11], [3, 9, 11], 1, 2, 20, 9),
-        ([Axis::NONE, same, same], [1, 7, 7], [1, 7, 7], 3, 1, 300, 70),
+        ([same_size, same_size, same_size], [3, 9, 11], [3, 9, 11], 1, 2, 20, 9),
+        ([Axis::NONE, same_size, same_size], [1, 7, 7], [1, 7, 7], 3, 1, 300, 70),
         ([Axis::NONE, Axis::NONE, Axis::NONE], [1, 4, 4], [1, 4, 4], 5, 2, 24, 40),
         ([Axis::NONE, axis(2, -1, 1, 3), axis(2, -1, 1, 3)], [1, 4, 4], [1, 2, 2], 9, 1, 33, 45),
-        ([Axis::NONE, same, same], [1, 33, 70], [1, 33, 70], 1, 24, 1, 1),
+        ([Axis::NONE, same_size, same_size], [1, 33, 70], [1, 33, 70], 1, 24, 1, 1),
         ([Axis::NONE, axis(2, -1, 1, 3), axis(2, -1, 1, 3)], [1, 33, 70], [1, 17, 35], 1, 24, 1, 2),
     ];
     for (axes, sizes, out_sizes, samples, groups, inputs, outputs) in shapes {
@@ -311,8 +318,8 @@ fn large_ones() {
                 threads,
                 swapped: threads == 3,
             };
-            convolved(&case, true).unwrap();
-            filtered(&case).unwrap();
+            check_convolution(&case, true).unwrap();
+            check_weights_gradient(&case).unwrap();
         }
     }
 }

@@ -59,9 +59,9 @@ fn shapes() -> impl Strategy<Value = DeformableWindows> {
     (pair(1..4), pair(1..3), pair(1..3), pair(0..3), 1usize..3, pair(3..7)).prop_map(
         |(taps, stride, dilation, padding, groups, image)| {
             let positions = [0, 1].map(|i| {
-                let left =
+                let room =
                     (image[i] + 2 * padding[i]).saturating_sub((taps[i] - 1) * dilation[i] + 1);
-                left / stride[i] + 1
+                room / stride[i] + 1
             });
             DeformableWindows { taps, stride, dilation, padding, groups, image, positions }
         },
@@ -73,11 +73,11 @@ proptest! {
     fn without_offsets_samples_are_taps(deformable in shapes(), seed in 0usize..1000) {
         let [images, offsets, samples] = sizes(&deformable, 4);
         let DeformableWindows { taps, stride, dilation, padding, groups, image, positions } = deformable;
-        let each = groups * taps[0] * taps[1] * positions[0] * positions[1];
+        let kind_size = groups * taps[0] * taps[1] * positions[0] * positions[1];
         let x = Tensor::new(&images, noise(seed));
-        let still = Tensor::new(&offsets, |at| if at / each % 3 == 2 { 2.0 } else { 0.0 });
+        let zero_offsets = Tensor::new(&offsets, |at| if at / kind_size % 3 == 2 { 2.0 } else { 0.0 });
         let out = Tensor::new(&samples, |_| 9.0);
-        deformable.forward(&SingleThread, out.out(), x.view(), still.view());
+        deformable.forward(&SingleThread, out.out(), x.view(), zero_offsets.view());
         let (x, out) = (x.values(), out.values());
         for (at, found) in out.iter().enumerate() {
             let (row, column) = (at / samples[3] % samples[2], at % samples[3]);
@@ -98,34 +98,34 @@ proptest! {
     #[test]
     fn gradients_are_those_of_the_values(deformable in shapes(), seed in 0usize..1000) {
         let [images, offsets, samples] = sizes(&deformable, 4);
-        // Offsets that stay away from integers, where the slope changes.
-        let of = |step: f32| move |at: usize| {
+        // Offsets that stay away from integers, where the derivative jumps.
+        let offset_value = |step: f32| move |at: usize| {
             let value = noise(seed + 7)(at);
             (value * 3.0).trunc() + 0.25 + 0.4 * value.abs() + step * noise(seed + 11)(at)
         };
         let x = Tensor::new(&images, noise(seed));
         let grads = Tensor::new(&samples, noise(seed + 3));
-        let moved = Tensor::new(&offsets, of(0.0));
-        let made = Tensor::new(&samples, |_| 0.0);
-        deformable.forward(&SingleThread, made.out(), x.view(), moved.view());
+        let offset_tensor = Tensor::new(&offsets, offset_value(0.0));
+        let sampled = Tensor::new(&samples, |_| 0.0);
+        deformable.forward(&SingleThread, sampled.out(), x.view(), offset_tensor.view());
         let dx = Tensor::new(&images, |_| 0.0);
-        deformable.back_to_images(&SingleThread, dx.out(), grads.view(), moved.view());
-        let (one, other) = (sum_of_products(&made, &grads), sum_of_products(&x, &dx));
+        deformable.add_grad_of_images(&SingleThread, dx.out(), grads.view(), offset_tensor.view());
+        let (one, other) = (sum_of_products(&sampled, &grads), sum_of_products(&x, &dx));
         prop_assert!((one - other).abs() < 1e-4 * (1.0 + one.abs()), "{one} {other}");
 
         let doffset = Tensor::new(&offsets, |_| 9.0);
-        deformable.back_to_offsets(&SingleThread, doffset.out(), grads.view(), (x.view(), moved.view()));
+        deformable.grad_of_offsets(&SingleThread, doffset.out(), grads.view(), (x.view(), offset_tensor.view()));
         let step = 1e-2f32;
-        let at = |step: f32| {
-            let moved = Tensor::new(&offsets, of(step));
-            let made = Tensor::new(&samples, |_| 0.0);
-            deformable.forward(&SingleThread, made.out(), x.view(), moved.view());
-            sum_of_products(&made, &grads)
+        let loss = |step: f32| {
+            let offset_tensor = Tensor::new(&offsets, offset_value(step));
+            let sampled = Tensor::new(&samples, |_| 0.0);
+            deformable.forward(&SingleThread, sampled.out(), x.view(), offset_tensor.view());
+            sum_of_products(&sampled, &grads)
         };
-        let slope = (at(step) - at(-step)) / f64::from(2.0 * step);
-        let way = Tensor::new(&offsets, noise(seed + 11));
-        let expected = sum_of_products(&doffset, &way);
-        prop_assert!((slope - expected).abs() < 2e-2 * (1.0 + expected.abs()), "{slope} {expected}");
+        let derivative = (loss(step) - loss(-step)) / f64::from(2.0 * step);
+        let direction = Tensor::new(&offsets, noise(seed + 11));
+        let expected = sum_of_products(&doffset, &direction);
+        prop_assert!((derivative - expected).abs() < 2e-2 * (1.0 + expected.abs()), "{derivative} {expected}");
     }
 
     #[test]

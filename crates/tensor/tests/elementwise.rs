@@ -8,7 +8,8 @@ use std::cell::Cell;
 
 const LONGEST: usize = Packed::<2>::LONGEST;
 
-fn aligned_bytes(bytes: impl IntoIterator<Item = u8>, start: usize) -> Vec<Cell<u8>> {
+/// These bytes after `start` others, so that they need not be aligned.
+fn bytes_after(bytes: impl IntoIterator<Item = u8>, start: usize) -> Vec<Cell<u8>> {
     std::iter::repeat_n(0, start).chain(bytes).map(Cell::new).collect()
 }
 
@@ -22,17 +23,17 @@ proptest! {
     fn packed_floats(
         pairs in prop::collection::vec((-9i16..9, -9i16..9), 1..=LONGEST),
         starts in [0usize..9, 0usize..9, 0usize..9],
-        kind in 0usize..3,
+        target_index in 0usize..3,
     ) {
         let count = pairs.len();
-        let of = |pick: fn(&(i16, i16)) -> i16| {
+        let column = |pick: fn(&(i16, i16)) -> i16| {
             pairs.iter().flat_map(move |pair| f32::from(pick(pair)).to_le_bytes()).collect::<Vec<_>>()
         };
-        let a = aligned_bytes(of(|pair| pair.0), starts[0]);
-        let b = aligned_bytes(of(|pair| pair.1), starts[1]);
-        let out = aligned_bytes(vec![0xA5; 4 * count + 4], starts[2]);
+        let a = bytes_after(column(|pair| pair.0), starts[0]);
+        let b = bytes_after(column(|pair| pair.1), starts[1]);
+        let out = bytes_after(vec![0xA5; 4 * count + 4], starts[2]);
         let (a, b, out) = (&a[starts[0]..], &b[starts[1]..], &out[starts[2]..]);
-        let target = match kind { 0 => out, 1 => a, _ => b };
+        let target = match target_index { 0 => out, 1 => a, _ => b };
         let inputs = [(a, DType::Float), (b, DType::Float)];
         let packed = Packed { count, out: (&target[..4 * count], DType::Float), inputs };
         ElementwiseArgs::Strip(packed).map::<f32, f32, f32>(|x, y| x * 2.0 - y);
@@ -45,15 +46,15 @@ proptest! {
     #[test]
     fn packed_elements_of_other_types(numbers in prop::collection::vec(any::<i32>(), 1..=LONGEST)) {
         let count = numbers.len();
-        let a = aligned_bytes(numbers.iter().flat_map(|one| one.to_le_bytes()), 0);
-        let out = aligned_bytes(vec![7; count], 0);
+        let a = bytes_after(numbers.iter().flat_map(|one| one.to_le_bytes()), 0);
+        let out = bytes_after(vec![7; count], 0);
         let packed = |inputs| Packed { count, out: (&out[..], DType::Bool), inputs };
         ElementwiseArgs::Strip(packed([(&a[..], DType::Int32)])).map::<i64, bool>(|x| x > 0);
         let found: Vec<bool> = out.iter().map(|byte| byte.get() == 1).collect();
         prop_assert_eq!(found, numbers.iter().map(|one| *one > 0).collect::<Vec<_>>());
 
-        let odd = aligned_bytes(numbers.iter().map(|one| *one as u8), 0);
-        ElementwiseArgs::Strip(packed([(&odd[..], DType::Bool)])).map::<bool, bool>(|x| !x);
+        let bytes = bytes_after(numbers.iter().map(|one| *one as u8), 0);
+        ElementwiseArgs::Strip(packed([(&bytes[..], DType::Bool)])).map::<bool, bool>(|x| !x);
         let found: Vec<u8> = out.iter().map(Cell::get).collect();
         prop_assert_eq!(found, numbers.iter().map(|one| u8::from(*one as u8 == 0)).collect::<Vec<_>>());
     }
@@ -63,7 +64,7 @@ proptest! {
 #[test]
 #[should_panic(expected = "packed elements fill their bytes")]
 fn elements_that_are_not_there() {
-    let (a, out) = (aligned_bytes([0; 16], 0), aligned_bytes([0; 12], 0));
+    let (a, out) = (bytes_after([0; 16], 0), bytes_after([0; 12], 0));
     let packed =
         Packed { count: 4, out: (&out[..], DType::Float), inputs: [(&a[..], DType::Float)] };
     ElementwiseArgs::Strip(packed).map::<f32, f32>(|x| x);

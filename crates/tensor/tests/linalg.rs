@@ -27,6 +27,7 @@ impl Random for C {
     }
 }
 
+/// Numbers from -1 to 1.
 fn random<F: Random>(count: usize, seed: u64) -> Vec<F> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -85,19 +86,20 @@ fn adjoint<F: Random>(a: &[F], m: usize, n: usize) -> Vec<F> {
     (0..m * n).map(|at| a[at % m * n + at / m].conjugate()).collect()
 }
 
-fn unit<F: Random>(n: usize) -> Vec<F> {
+fn identity<F: Random>(n: usize) -> Vec<F> {
     (0..n * n).map(|at| F::real(f64::from(u8::from(at / n == at % n)))).collect()
 }
 
-fn near<F: Random>(a: &[F], b: &[F]) {
+fn assert_near<F: Random>(a: &[F], b: &[F]) {
     assert_eq!(a.len(), b.len());
     for (at, (a, b)) in a.iter().zip(b).enumerate() {
-        let apart = (*a - *b).size();
-        assert!(apart <= 1e-8 * (1.0 + b.size()), "element {at} is {apart} apart");
+        let difference = (*a - *b).magnitude();
+        assert!(difference <= 1e-8 * (1.0 + b.magnitude()), "element {at} differs by {difference}");
     }
 }
 
-fn each_factor<F: Random>(m: usize, n: usize, seed: u64) {
+/// Multiplies the factors of QR and SVD out again.
+fn check_factors<F: Random>(m: usize, n: usize, seed: u64) {
     let a: Vec<F> = random(2 * m * n, seed);
     let matrices = StackMemory::new(&a);
     let (scales, left) = (empty::<F>(2 * m.min(n)), empty::<F>(2 * m * m));
@@ -112,46 +114,48 @@ fn each_factor<F: Random>(m: usize, n: usize, seed: u64) {
     let (q, r) = (left.read::<F>(2 * m * m), matrices.read::<F>(2 * m * n));
     for at in 0..2 {
         let (q, r) = (&q[at * m * m..(at + 1) * m * m], &r[at * m * n..(at + 1) * m * n]);
-        near(&product(q, r, [m, m, n]), &a[at * m * n..(at + 1) * m * n]);
-        near(&product(&adjoint(q, m, m), q, [m, m, m]), &unit(m));
-        assert!((0..m * n).all(|at| at / n <= at % n || r[at].size() == 0.0));
+        assert_near(&product(q, r, [m, m, n]), &a[at * m * n..(at + 1) * m * n]);
+        assert_near(&product(&adjoint(q, m, m), q, [m, m, m]), &identity(m));
+        assert!((0..m * n).all(|at| at / n <= at % n || r[at].magnitude() == 0.0));
     }
 
-    let (length, few) = (m.max(n), m.min(n));
-    let columns: Vec<F> = random(length * few, seed + 1);
+    let (length, shorter) = (m.max(n), m.min(n));
+    let columns: Vec<F> = random(length * shorter, seed + 1);
     let mut rows = columns.clone();
     rows.resize(length * length, F::default());
-    let (w, v, sigma) = (StackMemory::new(&rows), empty::<F>(few * few), empty::<f64>(few));
-    let sizes = [length, few, length];
+    let (w, v, sigma) =
+        (StackMemory::new(&rows), empty::<F>(shorter * shorter), empty::<f64>(shorter));
+    let sizes = [length, shorter, length];
     svd(
         &SingleThread,
         &w.stack::<F>(1, length * length),
-        &v.stack(1, few * few),
-        &sigma.stack(1, few),
+        &v.stack(1, shorter * shorter),
+        &sigma.stack(1, shorter),
         sizes,
     );
     let (w, v, sigma) =
-        (w.read::<F>(length * length), v.read::<F>(few * few), sigma.read::<f64>(few));
+        (w.read::<F>(length * length), v.read::<F>(shorter * shorter), sigma.read::<f64>(shorter));
     assert!(sigma.windows(2).all(|pair| pair[0] >= pair[1]));
     for i in 0..length {
-        for j in 0..few {
+        for j in 0..shorter {
             let mut sum = F::default();
-            for l in 0..few {
-                sum = sum + w[l * length + i] * F::real(sigma[l]) * v[l * few + j].conjugate();
+            for l in 0..shorter {
+                sum = sum + w[l * length + i] * F::real(sigma[l]) * v[l * shorter + j].conjugate();
             }
-            near(&[sum], &[columns[j * length + i]]);
+            assert_near(&[sum], &[columns[j * length + i]]);
         }
     }
-    near(&product(&w, &adjoint(&w, length, length), [length; 3]), &unit(length));
+    assert_near(&product(&w, &adjoint(&w, length, length), [length; 3]), &identity(length));
 }
 
-fn each_square<F: Random>(n: usize, columns: usize, seed: u64) {
+/// Multiplies inverses, Cholesky factors and triangular solutions out again.
+fn check_square<F: Random>(n: usize, columns: usize, seed: u64) {
     let mut a: Vec<F> = random(n * n, seed);
     (0..n).for_each(|at| a[at * n + at] = a[at * n + at] + F::real(2.0));
     let (matrices, out) = (StackMemory::new(&a), empty::<F>(n * n));
     inverse(&SingleThread, &matrices.stack::<F>(1, n * n), &out.stack(1, n * n), n);
     let inverted = out.read::<F>(n * n);
-    near(&product(&inverted, &a, [n; 3]), &unit(n));
+    assert_near(&product(&inverted, &a, [n; 3]), &identity(n));
 
     // The determinants of a matrix and its inverse cancel out.
     let mut logs = Vec::new();
@@ -161,7 +165,7 @@ fn each_square<F: Random>(n: usize, columns: usize, seed: u64) {
         log_determinant(&SingleThread, &matrices.stack::<F>(1, n * n), &sign_of, &log_of, n);
         logs.push((sign.read::<F>(1)[0], log.read::<f64>(1)[0]));
     }
-    near(&[logs[0].0 * logs[1].0], &[F::real(1.0)]);
+    assert_near(&[logs[0].0 * logs[1].0], &[F::real(1.0)]);
     assert!((logs[0].1 + logs[1].1).abs() < 1e-8);
 
     let mut positive = product(&a, &adjoint(&a, n, n), [n; 3]);
@@ -169,7 +173,7 @@ fn each_square<F: Random>(n: usize, columns: usize, seed: u64) {
     let matrices = StackMemory::new(&positive);
     assert_eq!(cholesky(&SingleThread, &matrices.stack::<F>(1, n * n), n), None);
     let lower = matrices.read::<F>(n * n);
-    near(&product(&lower, &adjoint(&lower, n, n), [n; 3]), &positive);
+    assert_near(&product(&lower, &adjoint(&lower, n, n), [n; 3]), &positive);
     (0..n).for_each(|at| positive[at * n + at] = F::real(-1.0));
     let matrices = StackMemory::new(&positive);
     assert_eq!(cholesky(&SingleThread, &matrices.stack::<F>(1, n * n), n), Some(0));
@@ -200,7 +204,7 @@ fn each_square<F: Random>(n: usize, columns: usize, seed: u64) {
         if conjugated {
             half = half.into_iter().map(F::conjugate).collect();
         }
-        near(&product(&half, &x.read::<F>(n * columns), [n, n, columns]), &right);
+        assert_near(&product(&half, &x.read::<F>(n * columns), [n, n, columns]), &right);
     }
 }
 
@@ -209,14 +213,14 @@ proptest! {
 
     #[test]
     fn factors_multiply_to_the_matrix(m in 1usize..7, n in 1usize..7, seed in 1u64..1000) {
-        each_factor::<f64>(m, n, seed);
-        each_factor::<C>(m, n, seed);
+        check_factors::<f64>(m, n, seed);
+        check_factors::<C>(m, n, seed);
     }
 
     #[test]
     fn inverses_and_solutions_fulfil_their_equations(n in 1usize..4, columns in 1usize..4, seed in 1u64..1000) {
-        each_square::<f64>(n, columns, seed);
-        each_square::<C>(n, columns, seed);
+        check_square::<f64>(n, columns, seed);
+        check_square::<C>(n, columns, seed);
     }
 }
 
@@ -228,8 +232,8 @@ fn singular_values_of_a_matrix_without_full_rank() {
     let (w, v, sigma) = (StackMemory::new(&rows), empty::<f64>(4), empty::<f64>(2));
     svd(&SingleThread, &w.stack::<f64>(1, 9), &v.stack(1, 4), &sigma.stack(1, 2), [3, 2, 3]);
     let (w, sigma) = (w.read::<f64>(9), sigma.read::<f64>(2));
-    near(&sigma, &[45f64.sqrt(), 0.0]);
-    near(&product(&w, &adjoint(&w, 3, 3), [3; 3]), &unit(3));
+    assert_near(&sigma, &[45f64.sqrt(), 0.0]);
+    assert_near(&product(&w, &adjoint(&w, 3, 3), [3; 3]), &identity(3));
 }
 
 #[test]
@@ -248,7 +252,7 @@ fn factors_of_numbers_far_from_one() {
         );
         let q = q.read::<f64>(m * n);
         let r: Vec<f64> = a.read::<f64>(n * n).iter().map(|one| one / scale).collect();
-        near(&product(&q, &r, [m, n, n]), &values);
-        near(&product(&adjoint(&q, m, n), &q, [n, m, n]), &unit(n));
+        assert_near(&product(&q, &r, [m, n, n]), &values);
+        assert_near(&product(&adjoint(&q, m, n), &q, [n, m, n]), &identity(n));
     }
 }

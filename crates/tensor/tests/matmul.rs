@@ -7,6 +7,7 @@ use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
 
+/// A thread for each part.
 struct Threads(usize);
 
 impl Parallel for Threads {
@@ -21,6 +22,7 @@ impl Parallel for Threads {
     }
 }
 
+/// Bytes of zero.
 fn bytes(count: usize) -> Vec<Cell<u8>> {
     vec![Cell::new(0); count]
 }
@@ -37,7 +39,7 @@ struct StoredTensor {
 }
 
 impl StoredTensor {
-    /// `order` says which dimension lies outermost; each dimension is padded and stepped by `step`.
+    /// `rotation` says which dimension is outermost in memory; each dimension has gaps of `step`.
     fn new(
         dtype: DType,
         dims: &[usize],
@@ -47,15 +49,16 @@ impl StoredTensor {
     ) -> StoredTensor {
         let rank = dims.len();
         let order: Vec<usize> = (0..rank).map(|at| (at + rotation) % rank).collect();
-        let wide: Vec<usize> = order.iter().map(|at| dims[*at] * step).collect();
+        let padded_dims: Vec<usize> = order.iter().map(|at| dims[*at] * step).collect();
         let inverse: Vec<usize> =
             (0..rank).map(|at| order.iter().position(|one| *one == at).unwrap()).collect();
-        let mut layout = Layout::contiguous(dtype, &wide).permuted(&inverse);
+        let mut layout = Layout::contiguous(dtype, &padded_dims).permuted(&inverse);
         for (at, size) in dims.iter().enumerate() {
             layout = layout.sliced(at, 0, *size, step as isize);
         }
         let item = dtype.size_in_bytes().unwrap();
-        let stored = StoredTensor { bytes: bytes(wide.iter().product::<usize>() * item), layout };
+        let stored =
+            StoredTensor { bytes: bytes(padded_dims.iter().product::<usize>() * item), layout };
         stored.fill(|at| value(seed, at));
         stored
     }
@@ -80,6 +83,7 @@ impl StoredTensor {
     }
 }
 
+/// The elements as `f64`.
 fn values(view: View<'_>) -> Vec<f64> {
     let plain = bytes(view.count() * 8);
     copy(
@@ -91,6 +95,7 @@ fn values(view: View<'_>) -> Vec<f64> {
     numbers.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
 }
 
+/// The product into `out`, with the scratch that it asks for.
 fn product(
     parallel: &dyn Parallel,
     out: &StoredTensor,
@@ -99,8 +104,8 @@ fn product(
     alpha: f64,
     beta: f64,
 ) {
-    let expected = panels(&out.layout, a.layout(), b.layout());
-    let workspace = expected.map(|one| {
+    let wanted_panels = panels(&out.layout, a.layout(), b.layout());
+    let workspace = wanted_panels.map(|one| {
         let layout = Layout::contiguous(one.dtype(), &one.dims());
         (bytes(layout.bytes()), layout)
     });
@@ -108,6 +113,7 @@ fn product(
     matmul(parallel, out.out(), a, b, Scalar::from(alpha), Scalar::from(beta), scratch);
 }
 
+/// The product by plain sums.
 fn expected(
     (batches, m, n, k): (usize, usize, usize, usize),
     (a, b, c): (&[f64], &[f64], &[f64]),
@@ -158,24 +164,24 @@ proptest! {
         let other = if mixed { other } else { dtype };
         let right = if shared { 1 } else { batches };
         let b = StoredTensor::new(other, &[right, k, n], rotations.1, steps.1, 2);
-        let wide = b.layout.broadcast_to(&[batches, k, n]).unwrap();
-        let bytes_of_b = View::over(&b.bytes, wide).unwrap();
-        let real = dtype == DType::Double || other == DType::Double;
-        let out = StoredTensor::new(if real { DType::Double } else { DType::Float }, &[batches, m, n], rotations.2, steps.2, 3);
+        let expanded = b.layout.broadcast_to(&[batches, k, n]).unwrap();
+        let b_view = View::over(&b.bytes, expanded).unwrap();
+        let is_double = dtype == DType::Double || other == DType::Double;
+        let out = StoredTensor::new(if is_double { DType::Double } else { DType::Float }, &[batches, m, n], rotations.2, steps.2, 3);
         let out = if mixed { out } else { StoredTensor::new(dtype, &[batches, m, n], rotations.2, steps.2, 3) };
         let before = out.values();
         if beta == 0.0 && !matches!(out.layout.dtype, DType::Int64 | DType::Int32) {
             out.fill(|_| f64::NAN);
         }
-        product(&Threads(width), &out, a.view(), bytes_of_b, alpha, beta);
-        let want = expected((batches, m, n, k), (&a.values(), &values(bytes_of_b), &before), alpha, beta);
+        product(&Threads(width), &out, a.view(), b_view, alpha, beta);
+        let want = expected((batches, m, n, k), (&a.values(), &values(b_view), &before), alpha, beta);
         for (have, want) in out.values().iter().zip(&want) {
-            let slack = match out.layout.dtype {
+            let tolerance = match out.layout.dtype {
                 DType::Float16 => want.abs() * 1e-3,
                 DType::Bf16 => want.abs() * 8e-3,
                 _ => 0.0,
             };
-            prop_assert!((have - want).abs() <= slack, "{have} instead of {want}");
+            prop_assert!((have - want).abs() <= tolerance, "{have} instead of {want}");
         }
     }
 

@@ -8,6 +8,7 @@ use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use std::cell::Cell;
 
+/// A thread for each part.
 struct Threads(usize);
 
 impl Parallel for Threads {
@@ -24,10 +25,12 @@ impl Parallel for Threads {
 
 const COUNT: usize = 200_000;
 
+/// Bytes of zero.
 fn bytes(count: usize) -> Vec<Cell<u8>> {
     vec![Cell::new(0); count]
 }
 
+/// The elements as `f64`.
 fn numbers(view: View<'_>) -> Vec<f64> {
     let plain = bytes(view.count() * 8);
     let layout = Layout::contiguous(DType::Double, view.dims());
@@ -44,10 +47,12 @@ fn drawn(layout: Layout, fill: impl Fn(ViewMut<'_>)) -> Vec<f64> {
     numbers(out.view())
 }
 
+/// One dimension of `COUNT` elements.
 fn line(dtype: DType) -> Layout {
     Layout::contiguous(dtype, &[COUNT])
 }
 
+/// Mean and variance.
 fn moments(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -59,14 +64,14 @@ fn moments(values: &[f64]) -> (f64, f64) {
 fn kolmogorov_smirnov(mut values: Vec<f64>, expected: impl Fn(f64) -> f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let count = values.len() as f64;
-    let far = values.iter().enumerate().map(|(at, x)| {
+    let distance = values.iter().enumerate().map(|(at, x)| {
         let want = expected(*x);
         (want - at as f64 / count).abs().max((want - (at + 1) as f64 / count).abs())
     });
-    far.fold(0.0, f64::max) * count.sqrt()
+    distance.fold(0.0, f64::max) * count.sqrt()
 }
 
-/// By Simpson's rule from the middle: exact far beyond what the test can see.
+/// The normal distribution function, by Simpson's rule from the middle: exact far beyond what the test can see.
 fn normal_below(x: f64) -> f64 {
     let x = x.clamp(-9.0, 9.0);
     let steps = 200;
@@ -88,9 +93,9 @@ fn exponential_numbers() {
         assert!((mean - 0.5).abs() < 0.005 && (variance - 0.25).abs() < 0.01, "{mean} {variance}");
         assert!(values.iter().all(|x| *x >= 0.0 && x.is_finite()));
         if dtype == DType::Float {
-            let some = values.iter().step_by(10).copied().collect();
-            let far = kolmogorov_smirnov(some, |x| 1.0 - (-2.0 * x).exp());
-            assert!(far < 1.95, "{far}");
+            let sample = values.iter().step_by(10).copied().collect();
+            let distance = kolmogorov_smirnov(sample, |x| 1.0 - (-2.0 * x).exp());
+            assert!(distance < 1.95, "{distance}");
         }
     }
 }
@@ -104,10 +109,11 @@ fn normal_numbers() {
         assert!((mean - 3.0).abs() < 0.02 && (variance - 4.0).abs() < 0.06, "{mean} {variance}");
         let plain: Vec<f64> = values.iter().map(|x| (x - 3.0) / 2.0).collect();
         assert!(plain.iter().any(|x| x.abs() > 4.0));
-        let far = kolmogorov_smirnov(plain.iter().step_by(10).copied().collect(), normal_below);
-        assert!(far < 1.95, "{dtype} {far}");
-        let together: f64 = plain.windows(2).map(|pair| pair[0] * pair[1]).sum();
-        assert!((together / COUNT as f64).abs() < 0.01, "neighbours are alike: {together}");
+        let distance =
+            kolmogorov_smirnov(plain.iter().step_by(10).copied().collect(), normal_below);
+        assert!(distance < 1.95, "{dtype} {distance}");
+        let products: f64 = plain.windows(2).map(|pair| pair[0] * pair[1]).sum();
+        assert!((products / COUNT as f64).abs() < 0.01, "neighbours are alike: {products}");
     }
 }
 
@@ -123,8 +129,8 @@ fn uniform_numbers() {
         let (mean, variance) = moments(&values);
         assert!((mean - 0.5).abs() < 0.004 && (variance - 1.0 / 12.0).abs() < 0.001, "{mean}");
         if steps == 0 {
-            let far = kolmogorov_smirnov(values, |x| x);
-            assert!(far < 1.95, "{dtype} {far}");
+            let distance = kolmogorov_smirnov(values, |x| x);
+            assert!(distance < 1.95, "{dtype} {distance}");
         }
     }
     let values = drawn(line(DType::Float), |out| {
@@ -138,25 +144,25 @@ fn integers() {
     let dice = |out: ViewMut<'_>| random::integers(&Threads(2), out, Philox::new(5, 5), -2, 6);
     let values = drawn(line(DType::Int64), dice);
     for face in -2..4 {
-        let seen = values.iter().filter(|x| **x == f64::from(face)).count() as f64;
-        assert!((seen / COUNT as f64 - 1.0 / 6.0).abs() < 0.004, "{face}: {seen}");
+        let count = values.iter().filter(|x| **x == f64::from(face)).count() as f64;
+        assert!((count / COUNT as f64 - 1.0 / 6.0).abs() < 0.004, "{face}: {count}");
     }
     let low = i64::MIN / 2;
-    let wide =
+    let many =
         |out: ViewMut<'_>| random::integers(&SingleThread, out, Philox::new(5, 5), low, 1 << 63);
-    let values = drawn(line(DType::Int64), wide);
+    let values = drawn(line(DType::Int64), many);
     let unit = values.into_iter().map(|x| (x - low as f64) / 2f64.powi(63)).collect();
     assert!(kolmogorov_smirnov(unit, |x| x) < 1.95);
-    let all =
+    let full_range =
         |out: ViewMut<'_>| random::integers(&SingleThread, out, Philox::new(5, 5), i64::MIN, 0);
-    assert!(moments(&drawn(line(DType::Int64), all)).0.abs() < 1e17);
+    assert!(moments(&drawn(line(DType::Int64), full_range)).0.abs() < 1e17);
 }
 
 #[test]
 fn probabilities() {
     for p in [0.0, 0.3, 1.0] {
-        let yes = |out: ViewMut<'_>| random::bernoulli(&Threads(2), out, Philox::new(1, 2), p);
-        let (mean, _) = moments(&drawn(line(DType::Bool), yes));
+        let fill = |out: ViewMut<'_>| random::bernoulli(&Threads(2), out, Philox::new(1, 2), p);
+        let (mean, _) = moments(&drawn(line(DType::Bool), fill));
         assert!((mean - p).abs() < 0.005 * f64::from(u8::from(p != p.round())) + 1e-12);
     }
     let rising = bytes(COUNT * 4);
@@ -164,8 +170,10 @@ fn probabilities() {
         let value = (at as f32 / COUNT as f32).to_ne_bytes();
         four.iter().zip(value).for_each(|(cell, byte)| cell.set(byte));
     }
-    let by = View::over(&rising, line(DType::Float)).unwrap();
-    let each = |out: ViewMut<'_>| random::bernoulli_each(&Threads(2), out, Philox::new(1, 2), by);
+    let probabilities = View::over(&rising, line(DType::Float)).unwrap();
+    let each = |out: ViewMut<'_>| {
+        random::bernoulli_each(&Threads(2), out, Philox::new(1, 2), probabilities)
+    };
     let values = drawn(line(DType::Float), each);
     for (at, part) in values.chunks(COUNT / 10).enumerate() {
         assert!((moments(part).0 - (at as f64 * 0.1 + 0.05)).abs() < 0.02);
@@ -173,7 +181,7 @@ fn probabilities() {
 }
 
 #[test]
-fn seed_offset_and_place_decide() {
+fn seed_offset_and_position_decide() {
     let dims = [37, 50, 11];
     let plain = Layout::contiguous(DType::Float, &dims);
     let permuted =
@@ -185,16 +193,16 @@ fn seed_offset_and_place_decide() {
         |parallel, out, philox| random::integers(parallel, out, philox, 0, 1000),
         |parallel, out, philox| random::bernoulli(parallel, out, philox, 0.5),
     ] {
-        let of = |parallel: &dyn Parallel, layout, seed, offset| {
+        let values_of = |parallel: &dyn Parallel, layout, seed, offset| {
             drawn(layout, |out| draw(parallel, out, Philox::new(seed, offset)))
         };
-        let first = of(&SingleThread, plain, 3, 40);
-        assert_eq!(first, of(&Threads(3), plain, 3, 40));
-        assert_eq!(first, of(&Threads(2), permuted, 3, 40));
+        let first = values_of(&SingleThread, plain, 3, 40);
+        assert_eq!(first, values_of(&Threads(3), plain, 3, 40));
+        assert_eq!(first, values_of(&Threads(2), permuted, 3, 40));
         for other in [
-            of(&SingleThread, plain, 4, 40),
-            of(&SingleThread, plain, 3, 41),
-            of(&SingleThread, plain, 3, 44),
+            values_of(&SingleThread, plain, 4, 40),
+            values_of(&SingleThread, plain, 3, 41),
+            values_of(&SingleThread, plain, 3, 44),
         ] {
             let same = first.iter().zip(&other).filter(|(a, b)| a == b).count();
             assert!(same < first.len() * 11 / 20, "{same} of {}", first.len());
@@ -216,8 +224,8 @@ fn permutations() {
     }
     assert!(counts.iter().all(|count| (140..260).contains(count)), "{counts:?}");
     let large = drawn(line(DType::Int64), |out| random::permutation(out, Philox::new(1, 1)));
-    let still = large.iter().enumerate().filter(|(at, x)| *at as f64 == **x).count();
-    assert!(still < 10, "{still}");
+    let fixed_points = large.iter().enumerate().filter(|(at, x)| *at as f64 == **x).count();
+    assert!(fixed_points < 10, "{fixed_points}");
 }
 
 #[test]
@@ -244,34 +252,36 @@ fn masks_and_what_they_keep() {
         let order: Vec<usize> = (0..dims.len()).rev().collect();
         let x = View::over(&ones, Layout::contiguous(DType::Float, &permuted).permuted(&order))
             .unwrap();
-        let kept = drawn(Layout::contiguous(DType::Float16, &dims), |out| {
+        let outputs = drawn(Layout::contiguous(DType::Float16, &dims), |out| {
             dropout::apply::<f32>(&Threads(2), out, x, mask.view(), 1.5, false);
         });
-        for (at, value) in kept.iter().enumerate() {
+        for (at, value) in outputs.iter().enumerate() {
             let bit = mask_bytes[at / 8].get() >> (at % 8) & 1;
             assert_eq!(*value, 3.0 * f64::from(bit));
         }
     }
 }
 
+/// Categories drawn from the same weights in each row.
 fn sampled(
     weights: &[f64],
     rows: usize,
     samples: usize,
-    again: bool,
+    replacement: bool,
     seed: u64,
 ) -> Result<Vec<f64>, String> {
     let count = weights.len();
-    let given: Vec<Cell<u8>> =
+    let weight_bytes: Vec<Cell<u8>> =
         (0..rows).flat_map(|_| weights).flat_map(|x| x.to_ne_bytes()).map(Cell::new).collect();
-    let weights = View::over(&given, Layout::contiguous(DType::Double, &[rows, count])).unwrap();
+    let weights =
+        View::over(&weight_bytes, Layout::contiguous(DType::Double, &[rows, count])).unwrap();
     let workspace = bytes(rows * tree_size(count) * 8);
     let trees =
         ViewMut::over(&workspace, Layout::contiguous(DType::Double, &[rows, tree_size(count)]))
             .unwrap();
     let memory = bytes(rows * samples * 8);
     let out = ViewMut::over(&memory, Layout::contiguous(DType::Int64, &[rows, samples])).unwrap();
-    multinomial(&Threads(2), out, weights, trees, again, Philox::new(seed, 0))?;
+    multinomial(&Threads(2), out, weights, trees, replacement, Philox::new(seed, 0))?;
     Ok(numbers(out.view()))
 }
 
@@ -280,8 +290,8 @@ fn categories() {
     let weights = [1.0, 0.0, 2.0, 5.0];
     let values = sampled(&weights, 40, 1000, true, 1).unwrap();
     for (category, weight) in weights.iter().enumerate() {
-        let seen = values.iter().filter(|x| **x == category as f64).count() as f64;
-        assert!((seen / 40_000.0 - weight / 8.0).abs() < 0.01, "{category}: {seen}");
+        let count = values.iter().filter(|x| **x == category as f64).count() as f64;
+        assert!((count / 40_000.0 - weight / 8.0).abs() < 0.01, "{category}: {count}");
     }
     let mut first = [0; 4];
     for row in sampled(&weights, 4000, 3, false, 2).unwrap().chunks(3) {

@@ -10,6 +10,7 @@ use cairn_tensor::{DType, Layout, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
 
+/// A thread for each part.
 struct Threads(usize);
 
 impl Parallel for Threads {
@@ -81,10 +82,10 @@ fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-fn assert_close(have: &[f64], want: &[f64], within: f64) {
+fn assert_close(have: &[f64], want: &[f64], tolerance: f64) {
     assert_eq!(have.len(), want.len());
     for (at, (have, want)) in have.iter().zip(want).enumerate() {
-        assert!((have - want).abs() <= within * (1.0 + want.abs()), "{at}: {have}, not {want}");
+        assert!((have - want).abs() <= tolerance * (1.0 + want.abs()), "{at}: {have}, not {want}");
     }
 }
 
@@ -103,8 +104,8 @@ impl Shape {
     }
 
     fn flags(&self) -> Vec<f64> {
-        let one = |at: usize| self.active(at / self.rows, at % self.rows);
-        (0..self.steps * self.rows).map(|at| f64::from(u8::from(one(at)))).collect()
+        let is_active = |at: usize| self.active(at / self.rows, at % self.rows);
+        (0..self.steps * self.rows).map(|at| f64::from(u8::from(is_active(at)))).collect()
     }
 
     fn order(&self) -> Vec<usize> {
@@ -134,9 +135,9 @@ fn reference_lstm(
 ) -> LayerResults {
     let Shape { steps, rows, hidden, .. } = shape;
     let (mut h, mut c) = (h0.to_vec(), c0.to_vec());
-    let all = vec![0.0; steps * rows * hidden];
-    let (mut y, mut hs, mut cs) = (all.clone(), all.clone(), all.clone());
-    let mut saved: [Vec<f64>; 4] = std::array::from_fn(|_| all.clone());
+    let zeros = vec![0.0; steps * rows * hidden];
+    let (mut y, mut hs, mut cs) = (zeros.clone(), zeros.clone(), zeros.clone());
+    let mut saved: [Vec<f64>; 4] = std::array::from_fn(|_| zeros.clone());
     for step in shape.order() {
         let (old_h, old_c) = (h.clone(), c.clone());
         for row in 0..rows {
@@ -180,9 +181,9 @@ fn reference_gru(
 ) -> LayerResults {
     let Shape { steps, rows, hidden, .. } = shape;
     let mut h = h0.to_vec();
-    let all = vec![0.0; steps * rows * hidden];
-    let (mut y, mut hs) = (all.clone(), all.clone());
-    let mut saved: [Vec<f64>; 5] = std::array::from_fn(|_| all.clone());
+    let zeros = vec![0.0; steps * rows * hidden];
+    let (mut y, mut hs) = (zeros.clone(), zeros.clone());
+    let mut saved: [Vec<f64>; 5] = std::array::from_fn(|_| zeros.clone());
     for step in shape.order() {
         let old = h.clone();
         for row in 0..rows {

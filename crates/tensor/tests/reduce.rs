@@ -21,16 +21,18 @@ impl Parallel for ReverseOrder {
     }
 }
 
+/// Bytes that views can share.
 fn cells(bytes: Vec<u8>) -> Vec<Cell<u8>> {
     bytes.into_iter().map(Cell::new).collect()
 }
 
-fn numbers<const N: usize, T>(cells: &[Cell<u8>], from: fn([u8; N]) -> T) -> Vec<T> {
+/// The numbers that the bytes hold.
+fn numbers<const N: usize, T>(cells: &[Cell<u8>], from_bytes: fn([u8; N]) -> T) -> Vec<T> {
     let bytes: Vec<u8> = cells.iter().map(Cell::get).collect();
-    bytes.chunks_exact(N).map(|one| from(one.try_into().unwrap())).collect()
+    bytes.chunks_exact(N).map(|bytes| from_bytes(bytes.try_into().unwrap())).collect()
 }
 
-/// Sizes, an order of dimensions in memory, steps, and which dimensions go.
+/// Sizes, the order of dimensions in memory, the smallest stride, and which dimensions are reduced.
 fn shape() -> impl Strategy<Value = (Vec<usize>, Vec<usize>, usize, Vec<bool>)> {
     (0usize..5).prop_flat_map(|rank| {
         let order = Just((0..rank).collect::<Vec<usize>>()).prop_shuffle();
@@ -50,12 +52,12 @@ fn strided(sizes: &[usize], order: &[usize], step: usize, dtype: DType) -> (Layo
     (Layout::strided(dtype, sizes, &strides, 0), next)
 }
 
-/// For each result, the offsets of what it is made of, in order of positions.
+/// For each result, the offsets of the elements that are reduced to it, in order of positions.
 fn groups(layout: &Layout, axes: &[bool]) -> Vec<Vec<usize>> {
     let rank = layout.rank();
     let dims = layout.dims();
-    let kept: usize = (0..rank).filter(|at| !axes[*at]).map(|at| dims[at]).product();
-    let mut groups = vec![Vec::new(); kept];
+    let results: usize = (0..rank).filter(|at| !axes[*at]).map(|at| dims[at]).product();
+    let mut groups = vec![Vec::new(); results];
     for position in 0..layout.count() {
         let (mut rest, mut offset, mut group, mut scale) = (position, 0isize, 0, 1);
         for at in (0..rank).rev() {
@@ -72,22 +74,23 @@ fn groups(layout: &Layout, axes: &[bool]) -> Vec<Vec<usize>> {
     groups
 }
 
+/// Reduces `a`, with partial results in memory of its own where there are any; the bytes of both outputs.
 fn run<F: Fold, R: cairn_tensor::kernels::element::Compute>(
     parallel: &dyn Parallel,
     a: View<'_>,
     axes: &[bool],
     fold: F,
-    end: impl Fn(F::Accumulator) -> (R, i64) + Sync,
+    finalize: impl Fn(F::Accumulator) -> (R, i64) + Sync,
     dtypes: (DType, DType),
 ) -> (Vec<Cell<u8>>, Vec<Cell<u8>>) {
-    let split = ReductionDims::new(a.layout(), axes);
-    let outs = [dtypes.0, dtypes.1].map(|dtype| Layout::contiguous(dtype, split.kept()));
-    let outputs = outs.map(|out| cells(vec![0xee; out.bytes()]));
-    let views = [0, 1].map(|at| ViewMut::over(&outputs[at], outs[at]).unwrap());
-    let partial = cells(vec![0xdd; split.partials::<F>()]);
-    let layout = Layout::contiguous(DType::Uint8, &[partial.len()]);
-    let parts = (!partial.is_empty()).then(|| ViewMut::over(&partial, layout).unwrap());
-    reduce(parallel, a, &split, fold, parts, (views[0], Some(views[1])), end);
+    let dims = ReductionDims::new(a.layout(), axes);
+    let layouts = [dtypes.0, dtypes.1].map(|dtype| Layout::contiguous(dtype, dims.kept()));
+    let outputs = layouts.map(|layout| cells(vec![0xee; layout.bytes()]));
+    let views = [0, 1].map(|at| ViewMut::over(&outputs[at], layouts[at]).unwrap());
+    let partials = cells(vec![0xdd; dims.partials::<F>()]);
+    let layout = Layout::contiguous(DType::Uint8, &[partials.len()]);
+    let scratch = (!partials.is_empty()).then(|| ViewMut::over(&partials, layout).unwrap());
+    reduce(parallel, a, &dims, fold, scratch, (views[0], Some(views[1])), finalize);
     let [first, second] = outputs;
     (first, second)
 }
@@ -112,8 +115,8 @@ proptest! {
             let (variance, _) = run(parallel, a, &axes, fold::moments::<f32>(), |m| (m.squares / m.count, 0), (DType::Double, DType::Int64));
             for ((group, sum), variance) in groups.iter().zip(numbers(&sums, f32::from_ne_bytes)).zip(numbers(&variance, f64::from_ne_bytes)) {
                 let want: f64 = group.iter().map(|at| f64::from(values[*at])).sum();
-                let size: f64 = group.iter().map(|at| f64::from(values[*at]).abs()).sum();
-                prop_assert!((f64::from(sum) - want).abs() <= 1e-6 * size.max(1.0), "{} {}", sum, want);
+                let magnitudes: f64 = group.iter().map(|at| f64::from(values[*at]).abs()).sum();
+                prop_assert!((f64::from(sum) - want).abs() <= 1e-6 * magnitudes.max(1.0), "{} {}", sum, want);
                 let mean = want / group.len() as f64;
                 let squares: f64 = group.iter().map(|at| (f64::from(values[*at]) - mean).powi(2)).sum();
                 prop_assert!(close(variance, squares / group.len() as f64, 1e-5), "{} {}", variance, squares);
@@ -122,20 +125,20 @@ proptest! {
     }
 
     #[test]
-    fn extremes_and_places((sizes, order, step, axes) in shape(), seed in any::<u64>(), spoilt in any::<bool>()) {
+    fn extremes_and_indices((sizes, order, step, axes) in shape(), seed in any::<u64>(), with_nans in any::<bool>()) {
         let (layout, count) = strided(&sizes, &order, step, DType::Float16);
         let value = |i: u64| (i.wrapping_mul(seed | 1) >> 60) as f32 - 8.0;
         let values: Vec<f16> = (0..count as u64)
-            .map(|i| if spoilt && i % 11 == 10 { f16::NAN } else { f16::from_f32(value(i)) })
+            .map(|i| if with_nans && i % 11 == 10 { f16::NAN } else { f16::from_f32(value(i)) })
             .collect();
         let bytes = cells(values.iter().flat_map(|x| x.to_bits().to_ne_bytes()).collect());
         let a = View::over(&bytes, layout).unwrap();
-        let one = axes.iter().filter(|axis| **axis).count() == 1;
-        for group in [true, false] {
-            let ends = |(value, at): (f32, i64)| (value, at);
-            let (best, indices) = match group {
-                true => run(&ReverseOrder, a, &axes, fold::arg_max::<f32>(), ends, (DType::Float16, DType::Int64)),
-                false => run(&ReverseOrder, a, &axes, fold::arg_min::<f32>(), ends, (DType::Float16, DType::Int64)),
+        let reduces_one_dim = axes.iter().filter(|axis| **axis).count() == 1;
+        for greatest in [true, false] {
+            let identity = |(value, at): (f32, i64)| (value, at);
+            let (best, indices) = match greatest {
+                true => run(&ReverseOrder, a, &axes, fold::arg_max::<f32>(), identity, (DType::Float16, DType::Int64)),
+                false => run(&ReverseOrder, a, &axes, fold::arg_min::<f32>(), identity, (DType::Float16, DType::Int64)),
             };
             let best = numbers(&best, |b| f16::from_bits(u16::from_ne_bytes(b)).to_f32());
             let indices = numbers(&indices, i64::from_ne_bytes);
@@ -145,7 +148,7 @@ proptest! {
                     continue;
                 }
                 let all: Vec<f32> = members.iter().map(|at| values[*at].to_f32()).collect();
-                let beats = |x: f32, y: f32| (if group { x > y } else { x < y }) || (x.is_nan() && !y.is_nan());
+                let beats = |x: f32, y: f32| (if greatest { x > y } else { x < y }) || (x.is_nan() && !y.is_nan());
                 let mut first = 0;
                 for (at, x) in all.iter().enumerate() {
                     if beats(*x, all[first]) {
@@ -153,7 +156,7 @@ proptest! {
                     }
                 }
                 prop_assert!(best == all[first] || (best.is_nan() && all[first].is_nan()));
-                if one {
+                if reduces_one_dim {
                     prop_assert_eq!(index, first as i64);
                 }
             }
@@ -167,10 +170,10 @@ proptest! {
         let bytes = cells(values.clone());
         let a = View::over(&bytes, layout).unwrap();
         let any = fold::mapped(false, |x: bool| x, |a, b| a | b);
-        let (found, _) = run(&SingleThread, a, &axes, any, |x| (x, 0), (DType::Bool, DType::Int64));
+        let (any_set, _) = run(&SingleThread, a, &axes, any, |x| (x, 0), (DType::Bool, DType::Int64));
         let (sums, _) = run(&SingleThread, a, &axes, fold::sum::<i64>(), |x| (x, 0), (DType::Int64, DType::Int64));
         let sums = numbers(&sums, i64::from_ne_bytes);
-        for ((group, any), sum) in groups(&layout, &axes).iter().zip(numbers(&found, u8::from_ne_bytes)).zip(sums) {
+        for ((group, any), sum) in groups(&layout, &axes).iter().zip(numbers(&any_set, u8::from_ne_bytes)).zip(sums) {
             let want: i64 = group.iter().map(|at| i64::from(values[*at])).sum();
             prop_assert_eq!(sum, want);
             prop_assert_eq!(any, u8::from(want > 0));

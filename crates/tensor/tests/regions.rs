@@ -5,6 +5,7 @@ use cairn_tensor::parallel::SingleThread;
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use std::cell::Cell;
 
+/// The bytes of the values, as views share them.
 fn cells(values: &[f32]) -> Vec<Cell<u8>> {
     values.iter().flat_map(|x| x.to_ne_bytes()).map(Cell::new).collect()
 }
@@ -49,8 +50,11 @@ fn samples_are_those_of_a_loop_over_all() {
                 let middle = f64::from(low) + (*at as f64 + 0.5) / count as f64 * cell;
                 (-1.0..=4.0).contains(&middle)
             });
-            let share = inside.count() as f64 / count as f64;
-            assert!((f64::from(have) - share * share).abs() < 1e-6, "{low} to {high}: {have}");
+            let fraction = inside.count() as f64 / count as f64;
+            assert!(
+                (f64::from(have) - fraction * fraction).abs() < 1e-6,
+                "{low} to {high}: {have}"
+            );
         }
     }
 }

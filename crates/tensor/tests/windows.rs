@@ -40,6 +40,7 @@ impl AlignedMemory {
     }
 }
 
+/// Writes the `at`-th value.
 fn put<const N: usize>(bytes: &[Cell<u8>], at: usize, value: [u8; N]) {
     value.iter().enumerate().for_each(|(i, byte)| bytes[at * N + i].set(*byte));
 }
@@ -54,10 +55,10 @@ fn scaling() -> impl Strategy<Value = Scaling> {
     let alignment =
         prop_oneof![Just(Alignment::Corners), Just(Alignment::Centres), Just(Alignment::Origins)];
     let factor = prop_oneof![Just(None), (0.3f64..3.0).prop_map(Some)];
-    (alignment, factor, any::<bool>()).prop_map(|(alignment, factor, wide)| Scaling {
+    (alignment, factor, any::<bool>()).prop_map(|(alignment, factor, is_double)| Scaling {
         alignment,
         factor,
-        wide,
+        is_double,
     })
 }
 
@@ -106,7 +107,7 @@ fn matrix(taps: &Taps) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// Strides that leave gaps of `step`, the dimensions of memory in this order.
+/// A layout with gaps of `step` whose dimensions are in this order in memory, and the elements of its storage.
 fn strided(dims: &[usize], order: &[usize], step: usize, dtype: DType) -> (Layout, usize) {
     let mut strides = vec![0isize; dims.len()];
     let mut next = step;
@@ -121,6 +122,7 @@ fn offset(layout: &Layout, position: &[usize]) -> usize {
     position.iter().zip(layout.strides()).map(|(at, stride)| at * *stride as usize).sum()
 }
 
+/// Calls `visit` with every position, in order.
 fn each(dims: &[usize], mut visit: impl FnMut(&[usize])) {
     let mut position = vec![0; dims.len()];
     for number in 0..dims.iter().product() {
@@ -209,9 +211,9 @@ proptest! {
         each(&results, |position| {
             let mut want = 0.0;
             for source in 0..from {
-                let mut moved = position.to_vec();
-                moved[dim] = source;
-                want += weight(position[dim], source) * f64::from(values[offset(&packed, &moved)]);
+                let mut source_position = position.to_vec();
+                source_position[dim] = source;
+                want += weight(position[dim], source) * f64::from(values[offset(&packed, &source_position)]);
             }
             let got = f64::from(have[offset(&out_layout, position)]);
             if (got - want).abs() > 1e-3 {
@@ -223,10 +225,10 @@ proptest! {
 
     #[test]
     fn weights_of_interpolation_are_one_in_all(taps in taps()) {
-        // A smooth curve at a position that a factor leads out of the input has nothing to weigh.
-        let smooth = |scaling: Scaling| scaling.factor.is_some();
-        let nothing = matches!(taps.rule, Rule::SmoothLinear(s) | Rule::SmoothCubic(s) if smooth(s));
-        if !nothing && !matches!(taps.rule, Rule::Windows { .. }) {
+        // With a factor, an antialiased window may lie outside of the input and have no weights.
+        let has_factor = |scaling: Scaling| scaling.factor.is_some();
+        let may_be_empty = matches!(taps.rule, Rule::SmoothLinear(s) | Rule::SmoothCubic(s) if has_factor(s));
+        if !may_be_empty && !matches!(taps.rule, Rule::Windows { .. }) {
             for row in matrix(&taps) {
                 prop_assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-5, "{:?}", row);
             }
@@ -327,7 +329,7 @@ proptest! {
         let plane = Plane { input, kernel, stride, before };
         let dims = [planes.0, planes.1, outputs[0], outputs[1]];
         let index_layout = Layout::contiguous(DType::Int32, &dims);
-        let (index, again) = (AlignedMemory::new(index_layout.bytes()), AlignedMemory::new(index_layout.bytes()));
+        let (index, index_again) = (AlignedMemory::new(index_layout.bytes()), AlignedMemory::new(index_layout.bytes()));
         each(&dims, |at| {
             let first = |i: usize| (at[2 + i] * stride[i]).saturating_sub(before[i]).min(input[i] - 1);
             put(index.bytes(), offset(&index_layout, at), ((first(0) * input[1] + first(1)) as i32).to_le_bytes());
@@ -336,9 +338,9 @@ proptest! {
         let mask_layout = Layout::contiguous(DType::Int8, &[planes.0, planes.1, kernel[0] * kernel[1], width]);
         let mask = AlignedMemory::new(mask_layout.bytes());
         write_mask(&ReverseOrder, ViewMut::over(mask.bytes(), mask_layout).unwrap(), View::over(index.bytes(), index_layout).unwrap(), plane);
-        let found = ViewMut::over(again.bytes(), index_layout).unwrap();
+        let found = ViewMut::over(index_again.bytes(), index_layout).unwrap();
         prop_assert!(read_mask(&SingleThread, found, View::over(mask.bytes(), mask_layout).unwrap(), plane));
         let bytes = |memory: &AlignedMemory| memory.bytes().iter().map(Cell::get).collect::<Vec<u8>>();
-        prop_assert_eq!(bytes(&index), bytes(&again));
+        prop_assert_eq!(bytes(&index), bytes(&index_again));
     }
 }

@@ -166,15 +166,15 @@ fn agreement_gradient(call: &mut Call<'_>) -> Result<Plan> {
     let [first, second] = [count, others].map(|count| call.scratch(DType::Double, &[4, count]));
     let [to_first, to_second] =
         [count, others].map(|count| call.scratch(DType::Double, &[4, count]));
-    let slopes = call.scratch(DType::Double, dy.dims());
+    let gradients = call.scratch(DType::Double, dy.dims());
     call.plan(move |memory| {
-        let [first, second, to_first, to_second, slopes] =
-            [first, second, to_first, to_second, slopes].map(|one| memory.scratch(&one));
+        let [first, second, to_first, to_second, gradients] =
+            [first, second, to_first, to_second, gradients].map(|one| memory.scratch(&one));
         copy(memory.parallel, first, memory.view(&a));
         copy(memory.parallel, second, memory.view(&b));
-        copy(memory.parallel, slopes, memory.view(&dy));
+        copy(memory.parallel, gradients, memory.view(&dy));
         let [boxes, truths, dy] =
-            [first, second, slopes].map(|one| OffsetAccess::<f64>::new(one.view()));
+            [first, second, gradients].map(|one| OffsetAccess::<f64>::new(one.view()));
         // The gradients by both of a pair, by their corners.
         let pair = |at: usize, other: usize| {
             let (one, two) = (
@@ -183,8 +183,8 @@ fn agreement_gradient(call: &mut Call<'_>) -> Result<Plan> {
             );
             let row = if crossed { other } else { 0 };
             let by = dy.get((row * count + at) as isize);
-            let slopes = which.slopes(&one, &two, how);
-            [slopes.first, slopes.second].map(|corners| corners.map(|slope| slope * by))
+            let gradients = which.gradients(&one, &two, how);
+            [gradients.first, gradients.second].map(|corners| corners.map(|slope| slope * by))
         };
         // Each of both sides in turn, so that each sum is of one thread.
         for (side, to, many, partners) in

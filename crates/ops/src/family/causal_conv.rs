@@ -72,8 +72,8 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let mask = mask.map(|mask| mask.view(memory));
         let (x, weights, grad) = (x.view(memory), weights.view(memory), grad.view(memory));
-        causal::of_sequence(memory.parallel, memory.out(&dx), grad, weights, mask);
-        causal::of_weights(memory.parallel, memory.out(&dweights), x, grad, mask);
+        causal::grad_of_sequence(memory.parallel, memory.out(&dx), grad, weights, mask);
+        causal::grad_of_weights(memory.parallel, memory.out(&dweights), x, grad, mask);
         Ok(())
     })
 }

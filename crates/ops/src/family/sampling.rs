@@ -145,14 +145,14 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
             let sums = buffer.map_or(out, |buffer| memory.scratch(&buffer));
             fill_scalar(parallel, sums, Scalar::from(0));
             if dy.count() > 0 {
-                sampled.back_to_elements(parallel, sums, dy);
+                sampled.add_grad_of_elements(parallel, sums, dy);
             }
             if buffer.is_some() {
                 copy(parallel, out, sums.view());
             }
         }
         if let Some(dgrid) = dgrid.filter(|dgrid| dgrid.count() > 0) {
-            sampled.back_to_grid(parallel, memory.out(&dgrid), dy);
+            sampled.grad_of_grid(parallel, memory.out(&dgrid), dy);
         }
         Ok(())
     })

@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::table::ArgSource::{A, Attr, O};
 use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::element::compute_type;
-use cairn_tensor::kernels::math::{Real, TURNS};
+use cairn_tensor::kernels::math::{MAX_ANGLE, Real};
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::kernels::strip::vectorised;
 use cairn_tensor::{DType, Layout, with_real};
@@ -22,7 +22,7 @@ macro_rules! wave {
             defaults: &[],
             run: |dtype, args, _| {
                 fn run<C: Real>(x: &[C], to: &mut [C]) {
-                    let limit = C::of(f64::from(TURNS));
+                    let limit = C::of(f64::from(MAX_ANGLE));
                     vectorised(|| {
                         let near = x.iter().fold(true, |all, x| all & (x.abs() <= limit));
                         if near {

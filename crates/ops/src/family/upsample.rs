@@ -89,8 +89,8 @@ fn forward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     for (i, slot) in factors.iter_mut().enumerate() {
         *slot = factor(call, 3 + i)?;
     }
-    let wide = x.dtype == DType::Double;
-    let scaling = |i: usize| Scaling { alignment, factor: factors[3 - spatial + i], wide };
+    let is_double = x.dtype == DType::Double;
+    let scaling = |i: usize| Scaling { alignment, factor: factors[3 - spatial + i], is_double };
     let steps = steps(kind, spatial_sizes(x.dims(), spatial, false), &outputs, scaling);
     match kind(scaling(0)) {
         Rule::Nearest(_) | Rule::NearestCentre(_) => moved(call, (0, 6), spatial, &steps),
@@ -129,8 +129,8 @@ fn backward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     for (i, slot) in factors.iter_mut().enumerate() {
         *slot = factor(call, 4 + i)?;
     }
-    let wide = dy.dtype == DType::Double;
-    let scaling = |i: usize| Scaling { alignment, factor: factors[3 - spatial + i], wide };
+    let is_double = dy.dtype == DType::Double;
+    let scaling = |i: usize| Scaling { alignment, factor: factors[3 - spatial + i], is_double };
     let steps = steps(kind, spatial_sizes(&sizes, spatial, false), &outputs, scaling);
     summed(call, (0, 7), spatial, false, &steps, true)
 }
@@ -173,7 +173,7 @@ fn resize(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} = {factors:?} leaves no positions")));
     }
     call.expect_dims(3, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
-    let wide = x.dtype == DType::Double;
+    let is_double = x.dtype == DType::Double;
     let mode = call.text(2)?;
     let (kind, alignment): (Kind, Alignment) = match mode {
         "nearest" => (Rule::Nearest, Alignment::Origins),
@@ -186,7 +186,7 @@ fn resize(call: &mut Call<'_>) -> Result<Plan> {
         }
     };
     let is_nearest = mode == "nearest";
-    let scaling = |_| Scaling { alignment, factor: None, wide };
+    let scaling = |_| Scaling { alignment, factor: None, is_double };
     let steps = steps(kind, spatial_sizes(x.dims(), 2, false), &outputs, scaling);
     match is_nearest {
         true => moved(call, (0, 3), 2, &steps),
@@ -257,8 +257,8 @@ fn node_steps(
     };
     let factors = if call.has(at + 2) { call.floats(at + 2)? } else { Vec::new() };
     let factor = |i: usize| factors.get(i).copied().filter(|factor| *factor > 0.0);
-    let wide = dtype == DType::Double;
-    Ok(steps(kind, input, outputs, |i| Scaling { alignment, factor: factor(i), wide }))
+    let is_double = dtype == DType::Double;
+    Ok(steps(kind, input, outputs, |i| Scaling { alignment, factor: factor(i), is_double }))
 }
 
 /// Arguments: x, sizes, aligned corners, centres of pixels, scales, y, linear.
@@ -345,8 +345,8 @@ fn cubic_steps(call: &Call<'_>, input: &[usize], outputs: &[usize], dtype: DType
     let alignment = aligned(call, 2)?;
     let factors = if call.has(3) { call.floats(3)? } else { Vec::new() };
     let factor = |i: usize| factors.get(i).copied().filter(|factor| *factor > 0.0);
-    let wide = dtype == DType::Double;
-    Ok(steps(CUBIC, input, outputs, |i| Scaling { alignment, factor: factor(i), wide }))
+    let is_double = dtype == DType::Double;
+    Ok(steps(CUBIC, input, outputs, |i| Scaling { alignment, factor: factor(i), is_double }))
 }
 
 /// Arguments: x, sizes, aligned corners, scales, -, y.
@@ -408,7 +408,7 @@ fn nearest_steps(
     let scaling = |i: usize| Scaling {
         alignment: Alignment::Centres,
         factor: factor(i),
-        wide: dtype == DType::Double,
+        is_double: dtype == DType::Double,
     };
     Ok(steps(Rule::Nearest, input, outputs, scaling))
 }

@@ -1,4 +1,4 @@
-//! Checked access to single elements of a tensor, for kernels whose way through it depends on its values: by position
+//! Checked access to single elements of a tensor, for kernels whose order of access depends on values: by position
 //! and converted to the type computed in, or by offset and of the tensor's own type.
 
 use super::element::{BoolByte, Compute};
@@ -25,11 +25,11 @@ fn offset_of(view: &View<'_>, position: &[usize]) -> (isize, usize) {
         assert!(at < size, "{position:?} lies outside {:?}", view.dims());
         offset += *at as isize * stride;
     }
-    let left = match (view.dims().last(), position.last()) {
+    let remaining = match (view.dims().last(), position.last()) {
         (Some(size), Some(at)) => size - at,
         _ => 1,
     };
-    (offset * view.item() as isize, left)
+    (offset * view.item() as isize, remaining)
 }
 
 impl<'v> PositionAccess<'v> {
@@ -50,8 +50,8 @@ impl<'v> PositionAccess<'v> {
         if into.is_empty() {
             return;
         }
-        let (offset, left) = offset_of(&self.0, position);
-        assert!(into.len() <= left, "a line ends before {} elements", into.len());
+        let (offset, remaining) = offset_of(&self.0, position);
+        assert!(into.len() <= remaining, "a line ends before {} elements", into.len());
         let stride = self.0.strides().last().copied().unwrap_or(1);
         // SAFETY: inside the line, as was checked.
         unsafe { fetch(self.0.dtype(), self.0.first().offset(offset), stride, into) };
@@ -64,7 +64,7 @@ impl<'v> PositionAccessMut<'v> {
         PositionAccessMut(view)
     }
 
-    /// To read.
+    /// The same elements, to read.
     pub fn positions(&self) -> PositionAccess<'v> {
         PositionAccess(self.0.view())
     }
@@ -81,8 +81,8 @@ impl<'v> PositionAccessMut<'v> {
         if values.is_empty() {
             return;
         }
-        let (offset, left) = offset_of(&self.0, position);
-        assert!(values.len() <= left, "a line ends before {} elements", values.len());
+        let (offset, remaining) = offset_of(&self.0, position);
+        assert!(values.len() <= remaining, "a line ends before {} elements", values.len());
         let stride = self.0.strides().last().copied().unwrap_or(1);
         // SAFETY: inside the line, as was checked.
         unsafe { put(self.0.dtype(), self.0.first_mut().offset(offset), stride, values) };
@@ -102,6 +102,7 @@ plain!(u8, u16, u32, u64, u128, i8, i16, i32, i64, f32, f64, f16, bf16, BoolByte
 #[derive(Clone, Copy)]
 pub struct OffsetAccess<'a, T> {
     view: View<'a>,
+    /// The least offset of an element, and one more than the greatest.
     low: isize,
     high: isize,
     kind: PhantomData<T>,

@@ -1,5 +1,5 @@
-//! How well two rectangles agree, and the slopes of that by their corners. The formulas are written once, over numbers that
-//! may carry slopes with them.
+//! How well two rectangles agree (GIoU, DIoU, CIoU), and the gradients of that by their corners. The formulas are written
+//! once, over numbers that may carry their gradients with them.
 
 use super::boxes::{Overlap, Rectangle};
 use std::array::from_fn;
@@ -9,11 +9,11 @@ use std::ops::{Add, Div, Mul, Sub};
 /// A measure of agreement: the overlap, less a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Agreement {
-    /// The cost is the share of the rectangle around both that neither covers.
+    /// GIoU: the cost is the share of the rectangle around both that neither covers.
     Generalized,
-    /// The cost is the distance of the centres by the diagonal of the rectangle around both, both squared.
+    /// DIoU: the cost is the distance of the centres by the diagonal of the rectangle around both, both squared.
     Distance,
-    /// The cost is that of [`Agreement::Distance`], and one of the difference of the forms.
+    /// CIoU: the cost is that of [`Agreement::Distance`], and one of the difference of the aspect ratios.
     Complete,
 }
 
@@ -26,9 +26,9 @@ pub struct Agreed<T> {
     pub rotation: T,
 }
 
-/// The slopes by the corners of two rectangles: x and y of the first corner, then of the other.
+/// The gradients by the corners of two rectangles: x and y of the first corner, then of the other.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Slopes {
+pub struct Gradients {
     /// By the corners of the first.
     pub first: [f64; 4],
     /// By the corners of the second.
@@ -36,8 +36,8 @@ pub struct Slopes {
 }
 
 impl Agreement {
-    /// What is added to what might be 0 and divides.
-    fn tiny(self) -> f64 {
+    /// What is added to divisors that might be 0.
+    fn epsilon(self) -> f64 {
         if self == Agreement::Generalized { 1e-16 } else { 1e-9 }
     }
 
@@ -46,25 +46,26 @@ impl Agreement {
         self.compute(corners(one), corners(other), how)
     }
 
-    /// The slopes of the measure. Where two sides meet, each has half of the slope.
-    pub fn slopes(self, one: &Rectangle, other: &Rectangle, how: Overlap) -> Slopes {
-        let seeded = |values: [f64; 4], first: usize| {
-            from_fn(|i| Sloped {
+    /// The gradients of the measure. Where two sides coincide, each has half of the gradient.
+    pub fn gradients(self, one: &Rectangle, other: &Rectangle, how: Overlap) -> Gradients {
+        let variables = |values: [f64; 4], first: usize| {
+            from_fn(|i| Dual {
                 value: values[i],
-                slopes: from_fn(|at| f64::from(u8::from(at == first + i))),
+                gradients: from_fn(|at| f64::from(u8::from(at == first + i))),
             })
         };
-        let agreed = self.compute(seeded(corners(one), 0), seeded(corners(other), 4), how);
-        let slopes = agreed.measure.slopes;
-        Slopes { first: from_fn(|i| slopes[i]), second: from_fn(|i| slopes[4 + i]) }
+        let agreed = self.compute(variables(corners(one), 0), variables(corners(other), 4), how);
+        let gradients = agreed.measure.gradients;
+        Gradients { first: from_fn(|i| gradients[i]), second: from_fn(|i| gradients[4 + i]) }
     }
 
+    /// The measure, over numbers or dual numbers.
     fn compute<T: Number>(self, a: [T; 4], b: [T; 4], how: Overlap) -> Agreed<T> {
-        let (tiny, zero) = (T::from(self.tiny()), T::from(0.0));
+        let (epsilon, zero) = (T::from(self.epsilon()), T::from(0.0));
         let inner = |i: usize| (a[i + 2].lesser(b[i + 2]) - a[i].greater(b[i])).positive();
-        let around = |i: usize| a[i + 2].greater(b[i + 2]) - a[i].lesser(b[i]);
+        let enclosing = |i: usize| a[i + 2].greater(b[i + 2]) - a[i].lesser(b[i]);
         let sides = |one: &[T; 4]| {
-            let extra = if self == Agreement::Generalized { zero } else { tiny };
+            let extra = if self == Agreement::Generalized { zero } else { epsilon };
             (one[2] - one[0], one[3] - one[1] + extra)
         };
         let area = |one: &[T; 4]| {
@@ -72,33 +73,36 @@ impl Agreement {
             width * height
         };
         let common = inner(0) * inner(1);
-        let union = area(&a) + area(&b) - common + tiny;
+        let union = area(&a) + area(&b) - common + epsilon;
         let overlap = match how {
             Overlap::OverUnion => common / union,
-            Overlap::OverSecond => common / (area(&b) + tiny),
+            Overlap::OverSecond => common / (area(&b) + epsilon),
         };
         if self == Agreement::Generalized {
-            let outer = (around(0) * around(1)).magnitude();
+            let outer = (enclosing(0) * enclosing(1)).magnitude();
             return Agreed { measure: overlap - (outer - union) / outer, rotation: zero };
         }
-        let apart = |i: usize| b[i] + b[i + 2] - a[i] - a[i + 2];
-        let distance = (apart(0) * apart(0) + apart(1) * apart(1)) / T::from(4.0);
-        let diagonal = around(0) * around(0) + around(1) * around(1) + tiny;
-        let near = overlap - distance / diagonal;
+        let centre_distance = |i: usize| b[i] + b[i + 2] - a[i] - a[i + 2];
+        let distance = (centre_distance(0) * centre_distance(0)
+            + centre_distance(1) * centre_distance(1))
+            / T::from(4.0);
+        let diagonal = enclosing(0) * enclosing(0) + enclosing(1) * enclosing(1) + epsilon;
+        let distance_iou = overlap - distance / diagonal;
         if self == Agreement::Distance {
-            return Agreed { measure: near, rotation: zero };
+            return Agreed { measure: distance_iou, rotation: zero };
         }
         let angle = |one: &[T; 4]| {
             let (width, height) = sides(one);
             (width / height).arc_tangent()
         };
         let rotation = angle(&b) - angle(&a);
-        let form = T::from(4.0 / (PI * PI)) * rotation * rotation;
-        let share = form / (T::from(1.0) + tiny - overlap + form);
-        Agreed { measure: near - form * share, rotation }
+        let aspect = T::from(4.0 / (PI * PI)) * rotation * rotation;
+        let alpha = aspect / (T::from(1.0) + epsilon - overlap + aspect);
+        Agreed { measure: distance_iou - aspect * alpha, rotation }
     }
 }
 
+/// Its corners: x and y of the first, then of the other.
 fn corners(one: &Rectangle) -> [f64; 4] {
     [one.low[0], one.low[1], one.high[0], one.high[1]]
 }
@@ -111,6 +115,7 @@ trait Number:
 
     fn arc_tangent(self) -> Self;
 
+    /// The lesser; of equal ones the mean, so that each has half of the gradient.
     fn lesser(self, other: Self) -> Self {
         match self.value().partial_cmp(&other.value()) {
             Some(std::cmp::Ordering::Less) => self,
@@ -120,6 +125,7 @@ trait Number:
         }
     }
 
+    /// The greater, as [`Number::lesser`].
     fn greater(self, other: Self) -> Self {
         match self.value().partial_cmp(&other.value()) {
             Some(std::cmp::Ordering::Less) => other,
@@ -148,67 +154,74 @@ impl Number for f64 {
     }
 }
 
-/// A number with its slopes by eight others.
+/// A dual number: a value with its gradient by eight others.
 #[derive(Clone, Copy)]
-struct Sloped {
+struct Dual {
     value: f64,
-    slopes: [f64; 8],
+    gradients: [f64; 8],
 }
 
-impl Sloped {
-    /// A value that grows with two numbers, by these factors.
-    fn joined(value: f64, (one, by): (Sloped, f64), (other, and): (Sloped, f64)) -> Sloped {
-        Sloped { value, slopes: from_fn(|i| one.slopes[i] * by + other.slopes[i] * and) }
+impl Dual {
+    /// A value whose partial derivatives by two numbers are these factors.
+    fn with_factors(
+        value: f64,
+        (one, factor): (Dual, f64),
+        (other, other_factor): (Dual, f64),
+    ) -> Dual {
+        Dual {
+            value,
+            gradients: from_fn(|i| one.gradients[i] * factor + other.gradients[i] * other_factor),
+        }
     }
 }
 
-impl From<f64> for Sloped {
-    fn from(value: f64) -> Sloped {
-        Sloped { value, slopes: [0.0; 8] }
+impl From<f64> for Dual {
+    fn from(value: f64) -> Dual {
+        Dual { value, gradients: [0.0; 8] }
     }
 }
 
-impl Add for Sloped {
-    type Output = Sloped;
+impl Add for Dual {
+    type Output = Dual;
 
-    fn add(self, other: Sloped) -> Sloped {
-        Sloped::joined(self.value + other.value, (self, 1.0), (other, 1.0))
+    fn add(self, other: Dual) -> Dual {
+        Dual::with_factors(self.value + other.value, (self, 1.0), (other, 1.0))
     }
 }
 
-impl Sub for Sloped {
-    type Output = Sloped;
+impl Sub for Dual {
+    type Output = Dual;
 
-    fn sub(self, other: Sloped) -> Sloped {
-        Sloped::joined(self.value - other.value, (self, 1.0), (other, -1.0))
+    fn sub(self, other: Dual) -> Dual {
+        Dual::with_factors(self.value - other.value, (self, 1.0), (other, -1.0))
     }
 }
 
-impl Mul for Sloped {
-    type Output = Sloped;
+impl Mul for Dual {
+    type Output = Dual;
 
-    fn mul(self, other: Sloped) -> Sloped {
-        Sloped::joined(self.value * other.value, (self, other.value), (other, self.value))
+    fn mul(self, other: Dual) -> Dual {
+        Dual::with_factors(self.value * other.value, (self, other.value), (other, self.value))
     }
 }
 
-impl Div for Sloped {
-    type Output = Sloped;
+impl Div for Dual {
+    type Output = Dual;
 
-    fn div(self, other: Sloped) -> Sloped {
+    fn div(self, other: Dual) -> Dual {
         let value = self.value / other.value;
-        Sloped::joined(value, (self, 1.0 / other.value), (other, -value / other.value))
+        Dual::with_factors(value, (self, 1.0 / other.value), (other, -value / other.value))
     }
 }
 
-impl Number for Sloped {
+impl Number for Dual {
     fn value(self) -> f64 {
         self.value
     }
 
-    fn arc_tangent(self) -> Sloped {
-        let by = 1.0 / (1.0 + self.value * self.value);
-        Sloped::joined(self.value.atan(), (self, by), (self, 0.0))
+    fn arc_tangent(self) -> Dual {
+        let derivative = 1.0 / (1.0 + self.value * self.value);
+        Dual::with_factors(self.value.atan(), (self, derivative), (self, 0.0))
     }
 }
 
@@ -242,17 +255,17 @@ mod tests {
             assert!((have - want).abs() < 1e-8, "{which:?}: {have} for {want}");
         };
         expect(Agreement::Generalized, 2.0 / union - (12.0 - union) / 12.0);
-        let near = 2.0 / union - (1.5 * 1.5 + 0.5 * 0.5) / (16.0 + 9.0);
-        expect(Agreement::Distance, near);
+        let distance_iou = 2.0 / union - (1.5 * 1.5 + 0.5 * 0.5) / (16.0 + 9.0);
+        expect(Agreement::Distance, distance_iou);
         let rotation = (2.0f64 / 3.0).atan() - (3.0f64 / 2.0).atan();
-        let form = 4.0 / (PI * PI) * rotation * rotation;
-        expect(Agreement::Complete, near - form * form / (1.0 - 2.0 / union + form));
+        let aspect = 4.0 / (PI * PI) * rotation * rotation;
+        expect(Agreement::Complete, distance_iou - aspect * aspect / (1.0 - 2.0 / union + aspect));
         let agreed = Agreement::Complete.of(&one, &other, Overlap::OverUnion);
         assert!((agreed.rotation - rotation).abs() < 1e-8);
     }
 
     #[test]
-    fn slopes_are_those_of_small_steps() {
+    fn gradients_are_those_of_small_steps() {
         let pairs = [
             ([0.0, 0.0, 3.0, 2.0], [2.0, 0.5, 4.0, 3.0]),
             ([0.0, 0.0, 1.0, 1.0], [2.0, 3.0, 4.0, 7.0]),
@@ -260,7 +273,7 @@ mod tests {
         ];
         for (a, b) in pairs {
             for (which, how) in ALL.iter().flat_map(|one| WAYS.map(|how| (one, how))) {
-                let slopes = which.slopes(&rectangle(a), &rectangle(b), how);
+                let gradients = which.gradients(&rectangle(a), &rectangle(b), how);
                 for at in 0..8 {
                     let moved = |step: f64| {
                         let (mut a, mut b) = (a, b);
@@ -272,7 +285,7 @@ mod tests {
                         which.of(&rectangle(a), &rectangle(b), how).measure
                     };
                     let want = (moved(1e-6) - moved(-1e-6)) / 2e-6;
-                    let have = if at < 4 { slopes.first[at] } else { slopes.second[at - 4] };
+                    let have = if at < 4 { gradients.first[at] } else { gradients.second[at - 4] };
                     assert!((have - want).abs() < 1e-6, "{which:?} {how:?} {at}: {have}, {want}");
                 }
             }

@@ -1,4 +1,4 @@
-//! Rows of a table, put together bag by bag.
+//! Embedding bags: rows of a table, reduced bag by bag.
 
 use super::access::{PositionAccess, PositionAccessMut};
 use super::indexed::BadIndex;
@@ -7,7 +7,7 @@ use crate::parallel::{Parallel, split};
 use crate::{Dims, View, ViewMut};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// What becomes of the rows of one bag.
+/// How the rows of one bag are reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BagMode {
     /// Their sum.
@@ -25,7 +25,7 @@ pub struct Bags<'v> {
     pub table: View<'v>,
     /// The rows of all bags, one bag after the other.
     pub index: View<'v>,
-    /// Where each bag begins among them; there may be one place more than bags, and the last bag goes on to the last index
+    /// Where each bag begins among them; there may be one entry more than bags, and the last bag goes on to the last index
     /// all the same. Without, all bags have the same length.
     pub starts: Option<View<'v>>,
     /// How many bags.
@@ -34,7 +34,7 @@ pub struct Bags<'v> {
     pub weights: Option<View<'v>>,
     /// A row that counts in no bag.
     pub padding: Option<usize>,
-    /// What becomes of them.
+    /// How rows are reduced.
     pub mode: BagMode,
 }
 
@@ -62,6 +62,7 @@ pub enum BadBag {
 }
 
 impl Bags<'_> {
+    /// Where a bag begins among the indices; the end of the last one for one bag more.
     fn start(&self, bag: usize) -> i64 {
         let indices = self.index.count();
         match self.starts {
@@ -71,6 +72,7 @@ impl Bags<'_> {
         }
     }
 
+    /// Whether bags begin in order, inside the indices.
     fn check(&self) -> Result<(), BadBag> {
         let indices = self.index.count() as i64;
         let mut before = 0;
@@ -117,6 +119,7 @@ pub fn fill_bags(
     }
 }
 
+/// Fills one bag; writes the first index that is no row to `bad`.
 fn fill_bag(bags: &Bags<'_>, into: BagOutputs<'_>, bag: usize, bad: &AtomicUsize) {
     let range = bags.start(bag) as usize..bags.start(bag + 1) as usize;
     let (table, weights) = (PositionAccess::new(bags.table), bags.weights.map(PositionAccess::new));
@@ -133,40 +136,41 @@ fn fill_bag(bags: &Bags<'_>, into: BagOutputs<'_>, bag: usize, bad: &AtomicUsize
     }
     PositionAccessMut::new(into.lengths).set(&[bag], length);
     let columns = bags.table.dims()[1];
-    let greatest = bags.mode == BagMode::Max;
-    if !greatest && into.from.count() > 0 {
+    let is_max = bags.mode == BagMode::Max;
+    if !is_max && into.from.count() > 0 {
         from.set(&[bag], 0i64);
     }
-    let (mut held, mut line, mut named) = ([0f32; STRIP], [0f32; STRIP], [0i64; STRIP]);
+    let (mut results, mut line, mut sources) = ([0f32; STRIP], [0f32; STRIP], [0i64; STRIP]);
     for first in (0..columns).step_by(STRIP) {
         let width = (columns - first).min(STRIP);
-        let (held, line, named) = (&mut held[..width], &mut line[..width], &mut named[..width]);
-        held.fill(0.0);
-        named.fill(0);
+        let (results, line, sources) =
+            (&mut results[..width], &mut line[..width], &mut sources[..width]);
+        results.fill(0.0);
+        sources.fill(0);
         let mut is_first = true;
         for at in range.clone() {
             let Some(row) = bags.row(at).filter(|row| Some(*row) != bags.padding) else {
                 continue;
             };
             table.line(&[row, first], line);
-            if greatest {
-                for ((most, from), value) in held.iter_mut().zip(&mut *named).zip(&*line) {
-                    if is_first || *value > *most {
-                        (*most, *from) = (*value, row as i64);
+            if is_max {
+                for ((best, from), value) in results.iter_mut().zip(&mut *sources).zip(&*line) {
+                    if is_first || *value > *best {
+                        (*best, *from) = (*value, row as i64);
                     }
                 }
             } else {
                 let factor: f32 = weights.map_or(1.0, |weights| weights.get(&[at]));
-                held.iter_mut().zip(&*line).for_each(|(sum, value)| *sum += value * factor);
+                results.iter_mut().zip(&*line).for_each(|(sum, value)| *sum += value * factor);
             }
             is_first = false;
         }
         if bags.mode == BagMode::Mean && length > 0 {
-            held.iter_mut().for_each(|sum| *sum /= length as f32);
+            results.iter_mut().for_each(|sum| *sum /= length as f32);
         }
-        rows.put_line(&[bag, first], held);
-        if greatest {
-            from.put_line(&[bag, first], named);
+        rows.put_line(&[bag, first], results);
+        if is_max {
+            from.put_line(&[bag, first], sources);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Rectangles: how much of them overlaps, and which of many that overlap are kept.
+//! Rectangles: how much of them overlaps, and non-maximum suppression.
 
 use super::access::{OffsetAccess, OffsetAccessMut};
 use crate::{View, ViewMut};
@@ -56,7 +56,7 @@ impl Rectangle {
     }
 }
 
-/// Which rectangles are kept of one class.
+/// Limits of non-maximum suppression in one class.
 #[derive(Clone, Copy, Debug)]
 pub struct Suppression {
     /// No more than this many.
@@ -67,9 +67,9 @@ pub struct Suppression {
     pub score: f64,
 }
 
-/// Goes through scores from the greatest down, of equal ones the first first, and writes the numbers of the rectangles that
-/// are kept to `kept`; answers how many. `order` has as many integers as there are scores; both are contiguous and of
-/// 64 bits.
+/// Non-maximum suppression: goes through scores from the greatest down, of equal ones the first first, and writes the
+/// numbers of the rectangles that are kept to `kept`; returns how many. `order` has as many integers as there are
+/// scores; both are contiguous and of 64 bits.
 pub fn suppress(
     scores: View<'_>,
     rectangle: impl Fn(usize) -> Rectangle,
@@ -88,28 +88,28 @@ pub fn suppress(
         }
     }
     sort(candidates, &order, |a, b| score(a) > score(b) || (score(a) == score(b) && a < b));
-    let mut found = 0usize;
+    let mut kept_count = 0usize;
     for at in 0..candidates {
-        if found == rule.most {
+        if kept_count == rule.most {
             break;
         }
         let candidate = order.get(at);
-        let here = rectangle(candidate as usize);
-        let hidden = (0..found as isize).any(|other| {
+        let rectangle_here = rectangle(candidate as usize);
+        let is_suppressed = (0..kept_count as isize).any(|other| {
             let other = rectangle(kept.get(other) as usize);
-            here.overlap(&other, Overlap::OverUnion, 0.0) > rule.overlap
+            rectangle_here.overlap(&other, Overlap::OverUnion, 0.0) > rule.overlap
         });
-        if !hidden {
-            kept.set(found as isize, candidate);
-            found += 1;
+        if !is_suppressed {
+            kept.set(kept_count as isize, candidate);
+            kept_count += 1;
         }
     }
-    found
+    kept_count
 }
 
-/// Sorts the first `count` numbers by a heap, in place.
+/// Heap sort of the first `count` numbers.
 fn sort(count: isize, numbers: &OffsetAccessMut<'_, i64>, before: impl Fn(i64, i64) -> bool) {
-    let sift = |mut at: isize, end: isize| loop {
+    let sift_down = |mut at: isize, end: isize| loop {
         let mut child = 2 * at + 1;
         if child >= end {
             return;
@@ -125,11 +125,11 @@ fn sort(count: isize, numbers: &OffsetAccessMut<'_, i64>, before: impl Fn(i64, i
         numbers.set(child, one);
         at = child;
     };
-    (0..count / 2).rev().for_each(|at| sift(at, count));
+    (0..count / 2).rev().for_each(|at| sift_down(at, count));
     for end in (1..count).rev() {
         let (first, last) = (numbers.get(0), numbers.get(end));
         numbers.set(0, last);
         numbers.set(end, first);
-        sift(0, end);
+        sift_down(0, end);
     }
 }

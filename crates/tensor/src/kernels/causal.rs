@@ -1,15 +1,15 @@
 //! Convolutions along a sequence that look back and never ahead, each channel by itself; and their gradients.
 //!
-//! Sequences have the sizes steps, batches, channels; weights taps and channels. The last tap meets the step itself, the
-//! one before it the step before, and so on; what lies before the first step counts as 0. A mask of batches and steps says
-//! which results count; the others are 0.
+//! Sequences have the sizes steps, batches, channels; weights taps and channels. The last tap is multiplied with the
+//! step itself, the one before it the step before, and so on; what lies before the first step counts as 0. A mask of
+//! batches and steps says which results count; the others are 0.
 
 use super::access::{PositionAccess, PositionAccessMut};
 use super::lines::BUFFER;
 use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut};
 
-/// Rows of this many elements or fewer are one thread's.
+/// A thread takes at least this many elements.
 const LEAST: usize = 1 << 14;
 
 /// Which results count.
@@ -21,6 +21,7 @@ impl<'v> Mask<'v> {
         Mask(mask.map(PositionAccess::new))
     }
 
+    /// Whether the result of a step counts.
     fn counts(&self, batch: usize, step: usize) -> bool {
         self.0.is_none_or(|mask| mask.get::<bool>(&[batch, step]))
     }
@@ -81,7 +82,7 @@ pub fn forward(
 }
 
 /// The gradient of the sequence from that of the results.
-pub fn of_sequence(
+pub fn grad_of_sequence(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
     grad: View<'_>,
@@ -106,7 +107,7 @@ pub fn of_sequence(
 }
 
 /// The gradient of the weights from that of the results.
-pub fn of_weights(
+pub fn grad_of_weights(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
     x: View<'_>,
@@ -127,10 +128,10 @@ pub fn of_weights(
             let length = STRIP.min(channels - first);
             let (sums, a, b) = (&mut sums[..length], &mut a[..length], &mut b[..length]);
             sums.fill(0.0);
-            let back = taps - 1 - tap;
-            for step in back..steps {
+            let distance = taps - 1 - tap;
+            for step in distance..steps {
                 for batch in (0..batches).filter(|batch| mask.counts(*batch, step)) {
-                    x.line(&[step - back, batch, first], a);
+                    x.line(&[step - distance, batch, first], a);
                     grad.line(&[step, batch, first], b);
                     for (sum, (a, b)) in sums.iter_mut().zip(a.iter().zip(b.iter())) {
                         *sum += a * b;

@@ -1,4 +1,4 @@
-//! Questions about all elements of two tensors.
+//! Comparison of two tensors.
 
 use super::element::Compute;
 use super::map::SMALL;
@@ -15,19 +15,19 @@ pub fn equal<C: Compute + PartialEq + Default>(
     b: View<'_>,
 ) -> bool {
     let walk = Walk::new([a.layout(), b.layout()]);
-    let [sa, sb] = walk.inner_strides();
+    let [stride_a, stride_b] = walk.inner_strides();
     let same = AtomicBool::new(true);
     split(parallel, walk.count(), STRIP, SMALL, |range| {
-        let (mut ra, mut rb) = ([C::default(); STRIP], [C::default(); STRIP]);
-        walk.runs(range, STRIP, |[a_at, b_at], length| {
+        let (mut buffer_a, mut buffer_b) = ([C::default(); STRIP], [C::default(); STRIP]);
+        walk.runs(range, STRIP, |[offset_a, offset_b], length| {
             if !same.load(Ordering::Relaxed) {
                 return;
             }
             // SAFETY: walks stay inside their layouts, and nobody writes meanwhile.
             let (x, y) = unsafe {
                 (
-                    strip(&a, a_at, sa, length, true, &mut ra),
-                    strip(&b, b_at, sb, length, true, &mut rb),
+                    strip(&a, offset_a, stride_a, length, true, &mut buffer_a),
+                    strip(&b, offset_b, stride_b, length, true, &mut buffer_b),
                 )
             };
             if x != y {

@@ -1,4 +1,4 @@
-//! Numbers that take the place of a tensor.
+//! Numbers that stand in for a tensor.
 
 use crate::parallel::SingleThread;
 use crate::{DType, Layout, Scalar, View, ViewMut};
@@ -10,6 +10,7 @@ pub struct Constant {
     dtype: DType,
 }
 
+/// Sixteen bytes of two halves.
 fn joined(low: [u8; 8], high: [u8; 8]) -> [u8; 16] {
     std::array::from_fn(|at| if at < 8 { low[at] } else { high[at - 8] })
 }
@@ -31,16 +32,16 @@ impl Constant {
     /// A number as an element of a type that has arithmetic; wraps and rounds as the type does.
     pub fn of(value: Scalar, dtype: DType) -> Constant {
         let bytes = [const { Cell::new(0) }; 16];
-        let one = Layout::contiguous(dtype, &[]);
-        let target = ViewMut::over(&bytes, one).expect("sixteen bytes hold one number");
+        let scalar = Layout::contiguous(dtype, &[]);
+        let target = ViewMut::over(&bytes, scalar).expect("sixteen bytes hold one number");
         super::map::fill_scalar(&SingleThread, target, value);
         Constant { bytes, dtype }
     }
 
     /// As a tensor of these sizes, every element the number.
     pub fn view(&self, dims: &[usize]) -> View<'_> {
-        let one = Layout::contiguous(self.dtype, &[]);
-        let all = one.broadcast_to(dims).expect("a single number broadcasts to any sizes");
-        View::over(&self.bytes, all).expect("sixteen bytes hold one number")
+        let scalar = Layout::contiguous(self.dtype, &[]);
+        let expanded = scalar.broadcast_to(dims).expect("a single number broadcasts to any sizes");
+        View::over(&self.bytes, expanded).expect("sixteen bytes hold one number")
     }
 }

@@ -2,7 +2,7 @@
 
 use super::element::{Compute, complex_type, compute_type};
 use super::map::{SMALL, map1};
-use super::transpose::transposed;
+use super::transpose::copy_transposed;
 use super::walk::Walk;
 use crate::parallel::{Parallel, split};
 use crate::{DType, View, ViewMut};
@@ -38,6 +38,7 @@ pub fn copy(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
     }
 }
 
+/// Converts through the compute type `C`.
 fn convert_via<C: Compute>(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
     map1::<C, C>(parallel, out, a, |x| x);
 }
@@ -92,32 +93,35 @@ fn copy_bits(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
         });
     }
     with_type_of_size!(item, T => {
-        if !transposed::<T>(parallel, &walk, &out, &a) {
+        if !copy_transposed::<T>(parallel, &walk, &out, &a) {
             copy_strided::<T>(parallel, &walk, &out, &a);
         }
     });
 }
 
+/// As [`copy_bits`], element by element.
 fn copy_strided<T: Copy>(parallel: &dyn Parallel, walk: &Walk<2>, out: &ViewMut<'_>, a: &View<'_>) {
-    let [so, sa] = walk.inner_strides();
+    let [out_stride, a_stride] = walk.inner_strides();
     split(parallel, walk.count(), 64, SMALL, |range| {
         walk.runs(range, usize::MAX, |[to, from], length| {
             // SAFETY: walks stay inside their layouts.
             unsafe {
                 let to = out.first_mut().cast::<T>().offset(to);
                 let from = a.first().cast::<T>().offset(from);
-                if sa == 0 {
+                if a_stride == 0 {
                     let value = from.read_unaligned();
                     for at in 0..length as isize {
-                        to.offset(at * so).write_unaligned(value);
+                        to.offset(at * out_stride).write_unaligned(value);
                     }
-                } else if so == 1 {
+                } else if out_stride == 1 {
                     for at in 0..length {
-                        to.add(at).write_unaligned(from.offset(at as isize * sa).read_unaligned());
+                        to.add(at)
+                            .write_unaligned(from.offset(at as isize * a_stride).read_unaligned());
                     }
                 } else {
                     for at in 0..length as isize {
-                        to.offset(at * so).write_unaligned(from.offset(at * sa).read_unaligned());
+                        to.offset(at * out_stride)
+                            .write_unaligned(from.offset(at * a_stride).read_unaligned());
                     }
                 }
             }

@@ -21,15 +21,15 @@ pub struct Sequences<'v> {
 }
 
 /// ln(e^a + e^b ..); NaN where one of them is.
-fn sum_of(values: &[f64]) -> f64 {
+fn log_sum_exp(values: &[f64]) -> f64 {
     if values.iter().any(|value| value.is_nan()) {
         return f64::NAN;
     }
-    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    if most == f64::NEG_INFINITY {
-        return most;
+    let greatest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if greatest == f64::NEG_INFINITY {
+        return greatest;
     }
-    most + values.iter().map(|value| (value - most).exp()).sum::<f64>().ln()
+    greatest + values.iter().map(|value| (value - greatest).exp()).sum::<f64>().ln()
 }
 
 impl Sequences<'_> {
@@ -61,18 +61,19 @@ impl Sequences<'_> {
         Ok(())
     }
 
+    /// The logarithm of the probability of a class.
     fn logarithm(&self, step: usize, batch: usize, class: usize) -> f64 {
         PositionAccess::new(self.logarithms).get(&[step, batch, class])
     }
 
-    /// Whether the position `at` is reached from two positions before it.
+    /// Whether the position `at` can follow the one two before it: the blank between is skipped.
     fn skips(&self, batch: usize, at: usize) -> bool {
         at >= 2 && at % 2 == 1 && self.class(batch, at) != self.class(batch, at - 2)
     }
 }
 
-/// The negative logarithm of each batch's likelihood, and the logarithms of the likelihoods of all beginnings: batches,
-/// steps, positions. Labels were checked.
+/// The negative logarithm of each batch's likelihood, and the logarithms of the likelihoods of all beginnings (alpha):
+/// batches, steps, positions. Labels were checked.
 pub fn likelihoods(
     parallel: &dyn Parallel,
     sequences: Sequences<'_>,
@@ -81,12 +82,12 @@ pub fn likelihoods(
     zero_infinity: bool,
 ) {
     let (losses, alpha) = (PositionAccessMut::new(losses), PositionAccessMut::new(beginnings));
-    let [most_steps, width] = [beginnings.dims()[1], beginnings.dims()[2]];
+    let [max_steps, width] = [beginnings.dims()[1], beginnings.dims()[2]];
     split(parallel, sequences.steps.len(), 1, 1, |range| {
         for batch in range {
             let (steps, positions) = (sequences.steps[batch], 2 * sequences.labels[batch] + 1);
             let read = |step: usize, at: usize| alpha.positions().get::<f64>(&[batch, step, at]);
-            for step in 0..most_steps {
+            for step in 0..max_steps {
                 for at in 0..width {
                     let value = if step >= steps || at >= positions {
                         f64::NEG_INFINITY
@@ -96,12 +97,13 @@ pub fn likelihoods(
                             false => f64::NEG_INFINITY,
                         }
                     } else {
-                        let one = if at >= 1 { read(step - 1, at - 1) } else { f64::NEG_INFINITY };
-                        let two = match sequences.skips(batch, at) {
+                        let from_previous =
+                            if at >= 1 { read(step - 1, at - 1) } else { f64::NEG_INFINITY };
+                        let from_skip = match sequences.skips(batch, at) {
                             true => read(step - 1, at - 2),
                             false => f64::NEG_INFINITY,
                         };
-                        let before = sum_of(&[read(step - 1, at), one, two]);
+                        let before = log_sum_exp(&[read(step - 1, at), from_previous, from_skip]);
                         before + sequences.logarithm(step, batch, sequences.class(batch, at))
                     };
                     alpha.set(&[batch, step, at], value);
@@ -111,14 +113,17 @@ pub fn likelihoods(
                 (0, 1) => 0.0,
                 (0, _) => f64::INFINITY,
                 (_, 1) => -read(steps - 1, 0),
-                _ => -sum_of(&[read(steps - 1, positions - 1), read(steps - 1, positions - 2)]),
+                _ => {
+                    -log_sum_exp(&[read(steps - 1, positions - 1), read(steps - 1, positions - 2)])
+                }
             };
             losses.set(&[batch], if zero_infinity && loss.is_infinite() { 0.0 } else { loss });
         }
     });
 }
 
-/// What the gradient takes beside its operands, for a batch each: two rows of likelihoods of ends, and a row of classes.
+/// Numbers of scratch that the gradient needs for each batch: two rows of likelihoods of ends (beta), and a
+/// row of classes.
 pub fn gradient_scratch(classes: usize, width: usize) -> usize {
     2 * width + classes
 }
@@ -136,7 +141,7 @@ pub fn gradients(
     scratch: ViewMut<'_>,
     zero_infinity: bool,
 ) {
-    let [most_steps, _, classes] = [0, 1, 2].map(|at| out.dims()[at]);
+    let [max_steps, _, classes] = [0, 1, 2].map(|at| out.dims()[at]);
     let width = beginnings.dims()[2];
     let (to, alpha, scratch) = (
         PositionAccessMut::new(out),
@@ -151,41 +156,42 @@ pub fn gradients(
             let reached = (0..positions).any(|at| {
                 steps > 0 && alpha.get::<f64>(&[batch, steps - 1, at]) > f64::NEG_INFINITY
             });
-            let silent = zero_infinity && (loss.is_infinite() || (loss == 0.0 && !reached));
-            for step in (0..most_steps).rev() {
-                if step >= steps || silent {
+            let is_zero = zero_infinity && (loss.is_infinite() || (loss == 0.0 && !reached));
+            for step in (0..max_steps).rev() {
+                if step >= steps || is_zero {
                     (0..classes).for_each(|class| to.set(&[step, batch, class], 0.0f64));
                     continue;
                 }
-                let (now, next) = (step % 2 * width, (step + 1) % 2 * width);
+                let (beta_row, next_row) = (step % 2 * width, (step + 1) % 2 * width);
                 (0..classes)
                     .for_each(|class| scratch.set(&[batch, 2 * width + class], f64::NEG_INFINITY));
                 for at in 0..positions {
-                    let later = |at: usize| match at < positions {
-                        true => scratch.positions().get::<f64>(&[batch, next + at]),
+                    let next_beta = |at: usize| match at < positions {
+                        true => scratch.positions().get::<f64>(&[batch, next_row + at]),
                         false => f64::NEG_INFINITY,
                     };
                     let class = sequences.class(batch, at);
                     let after = if step + 1 == steps {
                         if at + 2 >= positions { 0.0 } else { f64::NEG_INFINITY }
                     } else {
-                        let two = match at + 2 < positions && sequences.skips(batch, at + 2) {
-                            true => later(at + 2),
+                        let after_skip = match at + 2 < positions && sequences.skips(batch, at + 2)
+                        {
+                            true => next_beta(at + 2),
                             false => f64::NEG_INFINITY,
                         };
-                        sum_of(&[later(at), later(at + 1), two])
+                        log_sum_exp(&[next_beta(at), next_beta(at + 1), after_skip])
                     };
-                    let end = after + sequences.logarithm(step, batch, class);
-                    scratch.set(&[batch, now + at], end);
-                    let both = alpha.get::<f64>(&[batch, step, at]) + end;
-                    let so_far = scratch.positions().get::<f64>(&[batch, 2 * width + class]);
-                    scratch.set(&[batch, 2 * width + class], sum_of(&[so_far, both]));
+                    let beta = after + sequences.logarithm(step, batch, class);
+                    scratch.set(&[batch, beta_row + at], beta);
+                    let product = alpha.get::<f64>(&[batch, step, at]) + beta;
+                    let class_sum = scratch.positions().get::<f64>(&[batch, 2 * width + class]);
+                    scratch.set(&[batch, 2 * width + class], log_sum_exp(&[class_sum, product]));
                 }
                 for class in 0..classes {
                     let logarithm = sequences.logarithm(step, batch, class);
-                    let through = scratch.positions().get::<f64>(&[batch, 2 * width + class]);
-                    let share = (through + loss - logarithm).exp();
-                    to.set(&[step, batch, class], (logarithm.exp() - share) * grad);
+                    let class_sum = scratch.positions().get::<f64>(&[batch, 2 * width + class]);
+                    let posterior = (class_sum + loss - logarithm).exp();
+                    to.set(&[step, batch, class], (logarithm.exp() - posterior) * grad);
                 }
             }
         }

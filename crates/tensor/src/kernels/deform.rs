@@ -1,8 +1,8 @@
-//! Samples of images at positions that offsets move, as a deformable convolution takes them, and the backward.
+//! Samples of images at positions that offsets move, as a deformable convolution takes them, and their gradients.
 //!
 //! All tensors are contiguous `f32`: images by samples, channels, rows and columns; offsets by samples, three kinds
-//! (across, down, share), groups of channels, taps, rows and columns of the output; samples as images whose rows and columns
-//! hold the taps of each position beside each other.
+//! (x offset, y offset, modulation: the factor of the sample), groups of channels, taps, rows and columns of the output;
+//! samples as images whose rows and columns hold the taps of each position beside each other.
 
 use super::access::{OffsetAccess, OffsetAccessMut};
 use crate::parallel::{Parallel, split};
@@ -27,24 +27,26 @@ pub struct DeformableWindows {
     pub positions: [usize; 2],
 }
 
-/// One sample: its share, and the four elements around it with how far it is from the first.
+/// One sample: its modulation, and the first (row, column) of the four elements around it with the distance from that.
 struct Sample {
-    share: f32,
+    modulation: f32,
     inside: bool,
     first: [isize; 2],
-    part: [f32; 2],
+    fraction: [f32; 2],
 }
 
 impl DeformableWindows {
+    /// How many positions the output has.
     fn count(&self) -> usize {
         self.positions[0] * self.positions[1]
     }
 
+    /// How many taps a window has.
     fn all_taps(&self) -> usize {
         self.taps[0] * self.taps[1]
     }
 
-    /// The offset of a kind (0 across, 1 down, 2 the share) for a group, a tap and a position.
+    /// Where the number of a kind (0 x offset, 1 y offset, 2 modulation) is for a group, a tap and a position.
     fn offset(
         &self,
         sample: usize,
@@ -58,6 +60,7 @@ impl DeformableWindows {
         ((sample * channels + channel) * self.count() + position) as isize
     }
 
+    /// The sample of a tap and a position in an image, for a group of channels.
     fn sample(
         &self,
         offsets: &OffsetAccess<'_, f32>,
@@ -68,25 +71,27 @@ impl DeformableWindows {
         let value = |kind| offsets.get(self.offset(image, kind, group, tap, position));
         let at = [position / self.positions[1], position % self.positions[1]];
         let taps = [tap / self.taps[1], tap % self.taps[1]];
-        let (mut first, mut part, mut inside) = ([0; 2], [0.0; 2], true);
+        let (mut first, mut fraction, mut inside) = ([0; 2], [0.0; 2], true);
         for i in 0..2 {
-            let still = (at[i] * self.stride[i] + taps[i] * self.dilation[i]) as f64;
-            let moved = still - self.padding[i] as f64 + f64::from(value(1 - i));
-            inside &= moved > -1.0 && moved < self.image[i] as f64;
-            first[i] = moved.floor() as isize;
-            part[i] = (moved - moved.floor()) as f32;
+            let base = (at[i] * self.stride[i] + taps[i] * self.dilation[i]) as f64;
+            let coordinate = base - self.padding[i] as f64 + f64::from(value(1 - i));
+            inside &= coordinate > -1.0 && coordinate < self.image[i] as f64;
+            first[i] = coordinate.floor() as isize;
+            fraction[i] = (coordinate - coordinate.floor()) as f32;
         }
-        Sample { share: value(2), inside, first, part }
+        Sample { modulation: value(2), inside, first, fraction }
     }
 
     /// The four elements around a sample, first row first; 0 outside of the image.
     fn corners(&self, images: &OffsetAccess<'_, f32>, plane: usize, sample: &Sample) -> [f32; 4] {
-        [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(down, across)| {
-            let position = self.position(plane, [sample.first[0] + down, sample.first[1] + across]);
+        [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(row_offset, column_offset)| {
+            let position = self
+                .position(plane, [sample.first[0] + row_offset, sample.first[1] + column_offset]);
             position.map_or(0.0, |position| images.get(position))
         })
     }
 
+    /// The offset of an element of a plane; `None` outside of the image.
     fn position(&self, plane: usize, at: [isize; 2]) -> Option<isize> {
         let [rows, columns] = self.image.map(|size| size as isize);
         let inside = (0..rows).contains(&at[0]) && (0..columns).contains(&at[1]);
@@ -102,7 +107,7 @@ impl DeformableWindows {
         ((plane * rows + row) * self.positions[1] * self.taps[1] + column) as isize
     }
 
-    /// `out` becomes the samples, each times its share.
+    /// `out` becomes the samples, each times its modulation.
     pub fn forward(
         &self,
         parallel: &dyn Parallel,
@@ -119,14 +124,15 @@ impl DeformableWindows {
         );
         split(parallel, planes, 1, 1, |range| {
             for plane in range {
-                let of = (plane / channels, plane % channels / (channels / self.groups));
+                let image_and_group =
+                    (plane / channels, plane % channels / (channels / self.groups));
                 for tap in 0..self.all_taps() {
                     for position in 0..self.count() {
-                        let sample = self.sample(&offsets, of, tap, position);
+                        let sample = self.sample(&offsets, image_and_group, tap, position);
                         let mut value = 0.0;
                         if sample.inside {
-                            let around = self.corners(&from, plane, &sample);
-                            value = sample.share * sample.value(around);
+                            let corners = self.corners(&from, plane, &sample);
+                            value = sample.modulation * sample.value(corners);
                         }
                         to.set(self.target(plane, tap, position), value);
                     }
@@ -135,8 +141,8 @@ impl DeformableWindows {
         });
     }
 
-    /// Adds to `images` what gradients of the samples make of theirs.
-    pub fn back_to_images(
+    /// Adds the gradients of images to `images`, from those of the samples.
+    pub fn add_grad_of_images(
         &self,
         parallel: &dyn Parallel,
         images: ViewMut<'_>,
@@ -152,18 +158,21 @@ impl DeformableWindows {
         );
         split(parallel, planes, 1, 1, |range| {
             for plane in range {
-                let of = (plane / channels, plane % channels / (channels / self.groups));
+                let image_and_group =
+                    (plane / channels, plane % channels / (channels / self.groups));
                 for tap in 0..self.all_taps() {
                     for position in 0..self.count() {
-                        let sample = self.sample(&offsets, of, tap, position);
+                        let sample = self.sample(&offsets, image_and_group, tap, position);
                         if !sample.inside {
                             continue;
                         }
-                        let grad = from.get(self.target(plane, tap, position)) * sample.share;
+                        let grad = from.get(self.target(plane, tap, position)) * sample.modulation;
                         let weights = sample.weights();
                         for (at, weight) in weights.iter().enumerate() {
-                            let (down, across) = ((at / 2) as isize, (at % 2) as isize);
-                            let at = [sample.first[0] + down, sample.first[1] + across];
+                            let (row_offset, column_offset) =
+                                ((at / 2) as isize, (at % 2) as isize);
+                            let at =
+                                [sample.first[0] + row_offset, sample.first[1] + column_offset];
                             if let Some(position) = self.position(plane, at) {
                                 to.set(position, to.get(position) + grad * weight);
                             }
@@ -174,8 +183,8 @@ impl DeformableWindows {
         });
     }
 
-    /// `out` becomes the gradients of the offsets and shares.
-    pub fn back_to_offsets(
+    /// `out` becomes the gradients of the offsets and modulations.
+    pub fn grad_of_offsets(
         &self,
         parallel: &dyn Parallel,
         out: ViewMut<'_>,
@@ -185,28 +194,39 @@ impl DeformableWindows {
         let channels = images.dims()[1];
         let of_group = channels / self.groups;
         let (to, grads) = (OffsetAccessMut::<f32>::new(out), OffsetAccess::<f32>::new(grads));
-        let (images_at, offsets) =
+        let (image_elements, offsets) =
             (OffsetAccess::<f32>::new(images), OffsetAccess::<f32>::new(offsets));
         split(parallel, images.dims()[0] * self.groups, 1, 1, |range| {
             for unit in range {
-                let of = (unit / self.groups, unit % self.groups);
+                let image_and_group = (unit / self.groups, unit % self.groups);
                 for tap in 0..self.all_taps() {
                     for position in 0..self.count() {
-                        let sample = self.sample(&offsets, of, tap, position);
+                        let sample = self.sample(&offsets, image_and_group, tap, position);
                         let mut sums = [0.0f32; 3];
                         if sample.inside {
                             for channel in 0..of_group {
-                                let plane = of.0 * channels + of.1 * of_group + channel;
-                                let around = self.corners(&images_at, plane, &sample);
+                                let plane = image_and_group.0 * channels
+                                    + image_and_group.1 * of_group
+                                    + channel;
+                                let corners = self.corners(&image_elements, plane, &sample);
                                 let grad = grads.get(self.target(plane, tap, position));
-                                let [down, across] = sample.slopes(around);
-                                sums[0] += grad * sample.share * across;
-                                sums[1] += grad * sample.share * down;
-                                sums[2] += grad * sample.value(around);
+                                let [by_row, by_column] = sample.derivatives(corners);
+                                sums[0] += grad * sample.modulation * by_column;
+                                sums[1] += grad * sample.modulation * by_row;
+                                sums[2] += grad * sample.value(corners);
                             }
                         }
                         for (kind, sum) in sums.iter().enumerate() {
-                            to.set(self.offset(of.0, kind, of.1, tap, position), *sum);
+                            to.set(
+                                self.offset(
+                                    image_and_group.0,
+                                    kind,
+                                    image_and_group.1,
+                                    tap,
+                                    position,
+                                ),
+                                *sum,
+                            );
                         }
                     }
                 }
@@ -251,20 +271,21 @@ impl DeformableWindows {
 }
 
 impl Sample {
-    /// What each of the four elements around it counts.
+    /// The weights of the four elements around it.
     fn weights(&self) -> [f32; 4] {
-        let [down, across] = self.part;
-        let (up, left) = (1.0 - down, 1.0 - across);
-        [up * left, up * across, down * left, down * across]
+        let [row, column] = self.fraction;
+        let (before_row, before_column) = (1.0 - row, 1.0 - column);
+        [before_row * before_column, before_row * column, row * before_column, row * column]
     }
 
-    fn value(&self, around: [f32; 4]) -> f32 {
-        self.weights().iter().zip(around).map(|(weight, one)| weight * one).sum()
+    /// The interpolated value.
+    fn value(&self, corners: [f32; 4]) -> f32 {
+        self.weights().iter().zip(corners).map(|(weight, one)| weight * one).sum()
     }
 
-    /// How the value changes downwards and across.
-    fn slopes(&self, [a, b, c, d]: [f32; 4]) -> [f32; 2] {
-        let [down, across] = self.part;
-        [(1.0 - across) * (c - a) + across * (d - b), (1.0 - down) * (b - a) + down * (d - c)]
+    /// The derivatives of the value by row and by column.
+    fn derivatives(&self, [a, b, c, d]: [f32; 4]) -> [f32; 2] {
+        let [row, column] = self.fraction;
+        [(1.0 - column) * (c - a) + column * (d - b), (1.0 - row) * (b - a) + row * (d - c)]
     }
 }

@@ -13,6 +13,7 @@ use half::{bf16, f16};
 pub struct Distance(pub f64);
 
 impl Distance {
+    /// Adds the differences of two strips to the sum, as powers.
     fn add<C: Real>(self, sum: f64, a: &[C], b: &[C]) -> f64 {
         let differences = a.iter().zip(b).map(|(a, b)| a.sub(*b).abs().to_f64());
         match self.0 {
@@ -26,7 +27,8 @@ impl Distance {
         }
     }
 
-    fn end(self, sum: f64) -> f64 {
+    /// The distance, from the sum.
+    fn finish(self, sum: f64) -> f64 {
         match self.0 {
             0.0 | 1.0 | f64::INFINITY => sum,
             2.0 => sum.sqrt(),
@@ -34,8 +36,8 @@ impl Distance {
         }
     }
 
-    /// The share of a difference in the gradient of its distance, which was rounded to the type `dtype`.
-    fn slope(self, difference: f64, distance: f64, dtype: DType) -> f64 {
+    /// The derivative of a distance by one difference; the distance was rounded to the type `dtype`.
+    fn derivative(self, difference: f64, distance: f64, dtype: DType) -> f64 {
         let (p, sign) = (self.0, if difference == 0.0 { 0.0 } else { difference.signum() });
         match p {
             0.0 => 0.0,
@@ -65,8 +67,8 @@ fn rounded(number: f64, dtype: DType) -> f64 {
     }
 }
 
-/// The distance of two rows, which are at position `a` and `b` (with 0 at the last index).
-fn between<C: Real>(
+/// The distance of two rows of `length` elements; the last index of both positions is overwritten.
+fn row_distance<C: Real>(
     distance: Distance,
     x: (PositionAccess<'_>, &mut [usize]),
     y: (PositionAccess<'_>, &mut [usize]),
@@ -75,14 +77,14 @@ fn between<C: Real>(
     let (mut one, mut other) = ([C::ZERO; BUFFER], [C::ZERO; BUFFER]);
     let (last, mut sum) = (x.1.len() - 1, 0.0);
     for from in (0..length).step_by(BUFFER) {
-        let here = BUFFER.min(length - from);
+        let count = BUFFER.min(length - from);
         x.1[last] = from;
         y.1[last] = from;
-        x.0.line(x.1, &mut one[..here]);
-        y.0.line(y.1, &mut other[..here]);
-        sum = distance.add(sum, &one[..here], &other[..here]);
+        x.0.line(x.1, &mut one[..count]);
+        y.0.line(y.1, &mut other[..count]);
+        sum = distance.add(sum, &one[..count], &other[..count]);
     }
-    distance.end(sum)
+    distance.finish(sum)
 }
 
 /// `out[b, i, j]` is the distance of rows `x[b, i]` and `y[b, j]`. All have three dimensions.
@@ -103,14 +105,14 @@ pub fn pairwise<C: Real>(
             let (batch, row) = (at / rows, at % rows);
             for column in 0..columns {
                 let (mut a, mut b) = ([batch, row, 0], [batch, column, 0]);
-                let value = between::<C>(distance, (one, &mut a), (other, &mut b), length);
+                let value = row_distance::<C>(distance, (one, &mut a), (other, &mut b), length);
                 to.set(&[batch, row, column], C::of(value));
             }
         }
     });
 }
 
-/// The distances of all pairs of rows of `x`, each pair once, in a row.
+/// The distances of all pairs of rows of `x`, each pair once, as `torch.pdist` orders them.
 pub fn condensed<C: Real>(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
@@ -118,13 +120,14 @@ pub fn condensed<C: Real>(
     distance: Distance,
 ) {
     let [rows, length] = [x.dims()[0], x.dims()[1]];
-    let (cells, to) = (PositionAccess::new(x), PositionAccessMut::new(out));
+    let (elements, to) = (PositionAccess::new(x), PositionAccessMut::new(out));
     split(parallel, rows, 1, 1, |range| {
         for row in range {
             let start = row * rows - row * (row + 1) / 2;
             for other in row + 1..rows {
                 let (mut a, mut b) = ([row, 0], [other, 0]);
-                let value = between::<C>(distance, (cells, &mut a), (cells, &mut b), length);
+                let value =
+                    row_distance::<C>(distance, (elements, &mut a), (elements, &mut b), length);
                 to.set(&[start + other - row - 1], C::of(value));
             }
         }
@@ -142,7 +145,7 @@ pub fn pairwise_backward<C: Real>(
     let [batches, rows, length] = [0, 1, 2].map(|at| out.dims()[at]);
     let (columns, dtype) = (y.dims()[1], distances.dtype());
     let (grad, to) = (PositionAccess::new(grad), PositionAccessMut::new(out));
-    let (one, other, far) =
+    let (one, other, distances_at) =
         (PositionAccess::new(x), PositionAccess::new(y), PositionAccess::new(distances));
     let least = (4096 / (columns * length).max(1)).max(1);
     split(parallel, batches * rows, 1, least, |range| {
@@ -153,9 +156,9 @@ pub fn pairwise_backward<C: Real>(
                 let sum: f64 = (0..columns)
                     .map(|column| {
                         let difference = value - other.get::<f64>(&[batch, column, index]);
-                        let apart = far.get::<f64>(&[batch, row, column]);
+                        let distance_of_pair = distances_at.get::<f64>(&[batch, row, column]);
                         grad.get::<f64>(&[batch, row, column])
-                            * distance.slope(difference, apart, dtype)
+                            * distance.derivative(difference, distance_of_pair, dtype)
                     })
                     .sum();
                 to.set(&[batch, row, index], C::of(sum));
@@ -164,7 +167,7 @@ pub fn pairwise_backward<C: Real>(
     });
 }
 
-/// As [`pairwise_backward`], of pairs that are apart: `[rows, columns, elements]` each, summed over the columns.
+/// As [`pairwise_backward`], where `x` and `y` are both expanded to `[rows, columns, elements]`; summed over the columns.
 pub fn pairs_backward<C: Real>(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
@@ -175,18 +178,19 @@ pub fn pairs_backward<C: Real>(
     let [rows, columns, length] = [0, 1, 2].map(|at| x.dims()[at]);
     let dtype = distances.dtype();
     let (grad, to) = (PositionAccess::new(grad), PositionAccessMut::new(out));
-    let (one, other, far) =
+    let (one, other, distances_at) =
         (PositionAccess::new(x), PositionAccess::new(y), PositionAccess::new(distances));
     let least = (4096 / (columns * length).max(1)).max(1);
     split(parallel, rows, 1, least, |range| {
         for row in range {
             for feature in 0..length {
-                let slope = |column| {
+                let grad_of_pair = |column| {
                     let at = [row, column, feature];
                     let difference = one.get::<f64>(&at) - other.get::<f64>(&at);
-                    grad.get::<f64>(&at) * distance.slope(difference, far.get::<f64>(&at), dtype)
+                    grad.get::<f64>(&at)
+                        * distance.derivative(difference, distances_at.get::<f64>(&at), dtype)
                 };
-                to.set(&[row, feature], C::of((0..columns).map(slope).sum()));
+                to.set(&[row, feature], C::of((0..columns).map(grad_of_pair).sum()));
             }
         }
     });
@@ -196,10 +200,10 @@ pub fn pairs_backward<C: Real>(
 /// result is in `counts`, one number of `f64` for each bin.
 pub fn histogram(counts: ViewMut<'_>, line: View<'_>, low: f64, high: f64) {
     let bins = counts.count();
-    let (cells, to) = (PositionAccess::new(line), PositionAccessMut::new(counts));
+    let (elements, to) = (PositionAccess::new(line), PositionAccessMut::new(counts));
     (0..bins).for_each(|bin| to.set(&[bin], 0.0));
     for at in 0..line.count() {
-        let value = cells.get::<f64>(&[at]);
+        let value = elements.get::<f64>(&[at]);
         if value >= low && value <= high {
             let bin = (((value - low) / (high - low) * bins as f64) as usize).min(bins - 1);
             to.set(&[bin], to.positions().get::<f64>(&[bin]) + 1.0);

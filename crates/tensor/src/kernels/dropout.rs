@@ -72,16 +72,16 @@ pub fn apply<C: Number>(
                         for (at, (values, x)) in eights.enumerate() {
                             let byte = u32::from(bits.add(at).read());
                             for lane in 0..8 {
-                                let kept = byte & (1 << lane) != 0;
+                                let is_kept = byte & (1 << lane) != 0;
                                 values[lane] =
-                                    if kept { x[lane].mul(scale) } else { dropped(x[lane]) };
+                                    if is_kept { x[lane].mul(scale) } else { dropped(x[lane]) };
                             }
                         }
                     } else {
                         for (at, (value, x)) in values.iter_mut().zip(x).enumerate() {
                             let bit = index % 8 + at;
-                            let kept = bits.add(bit / 8).read() >> (bit % 8) & 1 != 0;
-                            *value = if kept { x.mul(scale) } else { dropped(*x) };
+                            let is_kept = bits.add(bit / 8).read() >> (bit % 8) & 1 != 0;
+                            *value = if is_kept { x.mul(scale) } else { dropped(*x) };
                         }
                     }
                     let to = out.first_mut().offset(to * out.item() as isize);

@@ -18,15 +18,15 @@ pub trait Compute: Element {
 
 /// A type that elements have in memory.
 pub trait Element: Copy + Send + Sync + 'static {
-    /// Its name at run time.
+    /// The type as a value at run time.
     const DTYPE: DType;
-    /// Every conversion to and from the types of [`Compute`].
+    /// The nearest `f32`.
     fn to_f32(self) -> f32;
-    /// See [`Element::to_f32`].
+    /// The nearest `f64`.
     fn to_f64(self) -> f64;
     /// Cut off towards zero.
     fn to_i64(self) -> i64;
-    /// Other than zero.
+    /// Whether it is not zero.
     fn to_bool(self) -> bool;
     /// Rounded to nearest even.
     fn from_f32(value: f32) -> Self;
@@ -46,7 +46,7 @@ pub trait Element: Copy + Send + Sync + 'static {
     fn from_complex(value: Complex<f64>) -> Self {
         Self::from_f64(value.re)
     }
-    /// To a compute type. A complex number becomes another complex one, or the truth that it is not zero.
+    /// To a compute type. A complex number becomes another complex one, or whether it is not zero.
     fn widen<C: Compute>(self) -> C;
 }
 
@@ -65,7 +65,7 @@ macro_rules! widen {
     };
 }
 
-macro_rules! whole {
+macro_rules! integer {
     ($($type:ty = $dtype:ident),*) => {$(
         impl Element for $type {
             const DTYPE: DType = DType::$dtype;
@@ -82,7 +82,7 @@ macro_rules! whole {
     )*};
 }
 
-whole!(i8 = Int8, u8 = Uint8, i16 = Int16, i32 = Int32, i64 = Int64);
+integer!(i8 = Int8, u8 = Uint8, i16 = Int16, i32 = Int32, i64 = Int64);
 
 macro_rules! real {
     ($($type:ty = $dtype:ident, $to32:expr, $to64:expr, $from32:expr, $from64:expr;)*) => {$(

@@ -29,10 +29,11 @@ pub struct Packed<'a, const N: usize> {
 }
 
 impl<'a, const N: usize> Packed<'a, N> {
-    /// The longest there are.
+    /// The most elements there are.
     pub const LONGEST: usize = STRIP;
 
-    fn start<C: Compute>(&self, (bytes, dtype): (&'a [Cell<u8>], DType)) -> Option<*mut C> {
+    /// The first element, if the bytes hold `count` aligned elements of this type.
+    fn first<C: Compute>(&self, (bytes, dtype): (&'a [Cell<u8>], DType)) -> Option<*mut C> {
         let first = bytes.as_ptr().cast_mut().cast::<C>();
         let fits = self.count <= STRIP && bytes.len() >= self.count * size_of::<C>();
         (dtype == C::DTYPE && fits && first.is_aligned()).then_some(first)
@@ -40,27 +41,28 @@ impl<'a, const N: usize> Packed<'a, N> {
 
     /// An input as it is, if it has this type and shares no byte with the results.
     fn input<C: Compute>(&self, at: usize) -> Option<&'a [C]> {
-        let first = self.start::<C>(self.inputs[at]).filter(|_| C::DTYPE != DType::Bool)?;
+        let first = self.first::<C>(self.inputs[at]).filter(|_| C::DTYPE != DType::Bool)?;
         let [bytes, out] = [self.inputs[at].0, self.out.0].map(<[_]>::as_ptr_range);
-        let apart = bytes.end <= out.start || out.end <= bytes.start;
-        // SAFETY: aligned, of this type and long enough, as `start` saw; the results are elsewhere, and a kernel's
+        let disjoint = bytes.end <= out.start || out.end <= bytes.start;
+        // SAFETY: aligned, of this type and long enough, as `first` checked; the results are elsewhere, and a kernel's
         // memory is written by nobody else.
-        apart.then(|| unsafe { std::slice::from_raw_parts(first, self.count) })
+        disjoint.then(|| unsafe { std::slice::from_raw_parts(first, self.count) })
     }
 
     /// The results as they are, if they have this type.
     #[allow(clippy::mut_from_ref)]
     fn results<R: Compute>(&self) -> Option<&'a mut [R]> {
-        let first = self.start::<R>(self.out)?;
-        // SAFETY: as in `input`; each caller asks once, beside inputs that do not overlap.
+        let first = self.first::<R>(self.out)?;
+        // SAFETY: as in `input`; each caller asks once, and for inputs that do not overlap.
         Some(unsafe { std::slice::from_raw_parts_mut(first, self.count) })
     }
 
+    /// The output and the inputs as tensors.
     fn tensors(&self) -> (ViewMut<'a>, [View<'a>; N]) {
-        let whole = "packed elements fill their bytes";
+        let message = "packed elements fill their bytes";
         let layout = |dtype| Layout::contiguous(dtype, &[self.count]);
-        let out = ViewMut::over(self.out.0, layout(self.out.1)).expect(whole);
-        (out, self.inputs.map(|(bytes, dtype)| View::over(bytes, layout(dtype)).expect(whole)))
+        let out = ViewMut::over(self.out.0, layout(self.out.1)).expect(message);
+        (out, self.inputs.map(|(bytes, dtype)| View::over(bytes, layout(dtype)).expect(message)))
     }
 }
 
@@ -74,6 +76,7 @@ impl<'a, const N: usize> ElementwiseArgs<'a, N> {
         count >= PIECE && matches!(dtype, DType::Float16 | DType::Bf16)
     }
 
+    /// Calls `run` with the tensors, or with the packed elements as tensors.
     fn with_tensors(&self, run: impl FnOnce(&dyn Parallel, ViewMut<'a>, [View<'a>; N])) {
         match self {
             ElementwiseArgs::Tensors(parallel, out, inputs) => run(*parallel, *out, *inputs),
@@ -89,12 +92,12 @@ impl ElementwiseArgs<'_, 1> {
     /// `out = f(a)` at each position; half types in one pass.
     pub fn apply<C: Compute, R: Compute>(&self, f: impl Pointwise<C, R, 1>) {
         if const { has_one_pass::<C, R>() } && self.is_of_halves() {
-            let mut done = false;
+            let mut computed = false;
             self.with_tensors(|parallel, out, [a]| {
                 let walk = Walk::new([out.layout(), a.layout()]);
-                done = one_pass(parallel, &walk, out, [a], f);
+                computed = one_pass(parallel, &walk, out, [a], f);
             });
-            if done {
+            if computed {
                 return;
             }
         }
@@ -118,6 +121,7 @@ impl ElementwiseArgs<'_, 1> {
         self.runs(STRIP, f);
     }
 
+    /// Calls `f` with strips of at most `longest` elements.
     fn runs<A: Compute, R: Compute>(&self, longest: usize, f: &UnaryFn<'_, A, R>) {
         if let ElementwiseArgs::Strip(packed) = self
             && let Some(x) = packed.input(0)
@@ -133,12 +137,12 @@ impl ElementwiseArgs<'_, 2> {
     /// `out = f(a, b)` at each position; half types in one pass.
     pub fn apply<C: Compute, R: Compute>(&self, f: impl Pointwise<C, R, 2>) {
         if const { has_one_pass::<C, R>() } && self.is_of_halves() {
-            let mut done = false;
+            let mut computed = false;
             self.with_tensors(|parallel, out, [a, b]| {
                 let walk = Walk::new([out.layout(), a.layout(), b.layout()]);
-                done = one_pass(parallel, &walk, out, [a, b], f);
+                computed = one_pass(parallel, &walk, out, [a, b], f);
             });
-            if done {
+            if computed {
                 return;
             }
         }
@@ -156,6 +160,7 @@ impl ElementwiseArgs<'_, 2> {
         self.runs::<A, B, R>(LONG, &move |x, y, to| vectorised(move || each(f, x, y, to)));
     }
 
+    /// Calls `f` with strips of at most `longest` elements.
     fn runs<A: Compute, B: Compute, R: Compute>(&self, longest: usize, f: &BinaryFn<'_, A, B, R>) {
         if let ElementwiseArgs::Strip(packed) = self
             && let (Some(x), Some(y)) = (packed.input(0), packed.input(1))
@@ -173,12 +178,12 @@ impl ElementwiseArgs<'_, 3> {
     /// `out = f(a, b, c)` at each position; half types in one pass.
     pub fn apply<C: Compute, R: Compute>(&self, f: impl Pointwise<C, R, 3>) {
         if const { has_one_pass::<C, R>() } && self.is_of_halves() {
-            let mut done = false;
+            let mut computed = false;
             self.with_tensors(|parallel, out, [a, b, c]| {
                 let walk = Walk::new([out.layout(), a.layout(), b.layout(), c.layout()]);
-                done = one_pass(parallel, &walk, out, [a, b, c], f);
+                computed = one_pass(parallel, &walk, out, [a, b, c], f);
             });
-            if done {
+            if computed {
                 return;
             }
         }
@@ -205,6 +210,7 @@ impl ElementwiseArgs<'_, 3> {
         });
     }
 
+    /// Calls `f` with strips of at most `longest` elements.
     fn runs<A: Compute, B: Compute, C: Compute, R: Compute>(
         &self,
         longest: usize,

@@ -33,10 +33,12 @@ impl Classes<'_> {
         }
     }
 
+    /// The weight of a class.
     fn weight<C: Real>(&self, class: usize) -> C {
         self.weight.map_or(C::ONE, |weight| PositionAccess::new(weight).get(&[class]))
     }
 
+    /// The weights of classes from `from` on.
     fn weights<C: Real>(&self, from: usize, into: &mut [C]) {
         match self.weight {
             Some(weight) => PositionAccess::new(weight).line(&[from], into),
@@ -44,7 +46,7 @@ impl Classes<'_> {
         }
     }
 
-    /// The first row whose class is none there is, with that class.
+    /// Fails with the first row whose class is out of range, and that class.
     pub fn check(&self, classes: usize) -> Result<(), (usize, i64)> {
         (0..self.target.count())
             .try_for_each(|row| self.class(row, classes).map(|_| ()).map_err(|class| (row, class)))
@@ -74,7 +76,7 @@ pub fn class_losses<C: Real>(
     let [rows, length] = [logarithms.dims()[0], logarithms.dims()[1]];
     let (from, to) = (PositionAccess::new(logarithms), PositionAccessMut::new(losses));
     let smoothing = C::of(classes.smoothing);
-    let left = C::ONE.sub(smoothing);
+    let target_share = C::ONE.sub(smoothing);
     split(parallel, rows, 1, rows_at_least(length), |range| {
         let (mut buffer, mut weights) = ([C::ZERO; BUFFER], [C::ONE; BUFFER]);
         for row in range {
@@ -82,15 +84,15 @@ pub fn class_losses<C: Real>(
                 to.set(&[row], C::ZERO);
                 continue;
             };
-            let own = from.get::<C>(&[row, class]).mul(classes.weight(class)).neg();
-            let mut loss = left.mul(own);
+            let target_loss = from.get::<C>(&[row, class]).mul(classes.weight(class)).neg();
+            let mut loss = target_share.mul(target_loss);
             if classes.smoothing != 0.0 {
                 let mut sum = 0.0;
                 for start in (0..length).step_by(BUFFER) {
-                    let here = BUFFER.min(length - start);
-                    from.line(&[row, start], &mut buffer[..here]);
-                    classes.weights(start, &mut weights[..here]);
-                    let products = buffer[..here].iter().zip(&weights[..here]);
+                    let count = BUFFER.min(length - start);
+                    from.line(&[row, start], &mut buffer[..count]);
+                    classes.weights(start, &mut weights[..count]);
+                    let products = buffer[..count].iter().zip(&weights[..count]);
                     sum += products.map(|(x, w)| x.mul(*w).to_f64()).sum::<f64>();
                 }
                 loss = loss.sub(smoothing.mul(C::of(sum / length as f64)));
@@ -110,9 +112,9 @@ pub fn class_gradients<C: Real>(
 ) {
     let [rows, length] = [logarithms.dims()[0], logarithms.dims()[1]];
     let (from, to) = (PositionAccess::new(logarithms), PositionAccessMut::new(out));
-    let share = classes.smoothing / length as f64;
+    let class_share = classes.smoothing / length as f64;
     let mut weights_sum = 0.0;
-    for class in 0..if share != 0.0 { length } else { 0 } {
+    for class in 0..if class_share != 0.0 { length } else { 0 } {
         weights_sum += classes.weight::<f64>(class);
     }
     split(parallel, rows, 1, rows_at_least(length), |range| {
@@ -120,29 +122,29 @@ pub fn class_gradients<C: Real>(
         for row in range {
             let class = classes.class(row, length).ok().flatten();
             let grad = if class.is_some() { grads(row) } else { 0.0 };
-            let own = class.map_or(0.0, |class| {
+            let target_grad = class.map_or(0.0, |class| {
                 grad * (1.0 - classes.smoothing) * classes.weight::<f64>(class)
             });
-            let factor = C::of(own + grad * share * weights_sum);
-            let each = C::of(grad * share);
+            let factor = C::of(target_grad + grad * class_share * weights_sum);
+            let class_grad = C::of(grad * class_share);
             for start in (0..length).step_by(BUFFER) {
-                let here = BUFFER.min(length - start);
-                from.line(&[row, start], &mut buffer[..here]);
-                classes.weights(start, &mut weights[..here]);
-                for (x, weight) in buffer[..here].iter_mut().zip(&weights[..here]) {
-                    *x = x.exp().mul(factor).sub(each.mul(*weight));
+                let count = BUFFER.min(length - start);
+                from.line(&[row, start], &mut buffer[..count]);
+                classes.weights(start, &mut weights[..count]);
+                for (x, weight) in buffer[..count].iter_mut().zip(&weights[..count]) {
+                    *x = x.exp().mul(factor).sub(class_grad.mul(*weight));
                 }
-                if let Some(class) = class.filter(|class| (start..start + here).contains(class)) {
-                    buffer[class - start] = buffer[class - start].sub(C::of(own));
+                if let Some(class) = class.filter(|class| (start..start + count).contains(class)) {
+                    buffer[class - start] = buffer[class - start].sub(C::of(target_grad));
                 }
-                to.put_line(&[row, start], &buffer[..here]);
+                to.put_line(&[row, start], &buffer[..count]);
             }
         }
     });
 }
 
-/// The margin loss of rows with several classes: their numbers stand before the first -1. `is_target` says for each
-/// class whether it is one. A class that is none there is is returned with its row.
+/// The margin loss of rows with several classes: the classes before the first -1. `is_target` says for each
+/// class whether it is one. A class out of range is returned with its row.
 pub fn margin_losses<C: Real>(
     parallel: &dyn Parallel,
     losses: ViewMut<'_>,
@@ -154,24 +156,24 @@ pub fn margin_losses<C: Real>(
     let (values, classes) = (PositionAccess::new(x), PositionAccess::new(target));
     let (losses, marks) = (PositionAccessMut::new(losses), PositionAccessMut::new(is_target));
     let bad = AtomicUsize::new(usize::MAX);
-    let named = |row: usize| {
+    let targets_of = |row: usize| {
         (0..length).map(move |at| classes.get::<i64>(&[row, at])).take_while(|class| *class != -1)
     };
     split(parallel, rows, 1, rows_at_least(length), |range| {
         for row in range {
             (0..length).for_each(|at| marks.set(&[row, at], C::ZERO));
-            if named(row).any(|class| !(0..length as i64).contains(&class)) {
+            if targets_of(row).any(|class| !(0..length as i64).contains(&class)) {
                 bad.fetch_min(row, Relaxed);
                 continue;
             }
-            named(row).for_each(|class| marks.set(&[row, class as usize], C::ONE));
+            targets_of(row).for_each(|class| marks.set(&[row, class as usize], C::ONE));
             let mut sum = 0.0;
-            for class in named(row) {
-                let own = values.get::<f64>(&[row, class as usize]);
+            for class in targets_of(row) {
+                let target_value = values.get::<f64>(&[row, class as usize]);
                 for at in 0..length {
                     if marks.positions().get::<f64>(&[row, at]) == 0.0 {
-                        let short = 1.0 - own + values.get::<f64>(&[row, at]);
-                        sum += if short > 0.0 || short.is_nan() { short } else { 0.0 };
+                        let violation = 1.0 - target_value + values.get::<f64>(&[row, at]);
+                        sum += if violation > 0.0 || violation.is_nan() { violation } else { 0.0 };
                     }
                 }
             }
@@ -181,7 +183,7 @@ pub fn margin_losses<C: Real>(
     match bad.into_inner() {
         usize::MAX => Ok(()),
         row => {
-            let class = named(row).find(|class| !(0..length as i64).contains(class));
+            let class = targets_of(row).find(|class| !(0..length as i64).contains(class));
             Err((row, class.unwrap_or(-1)))
         }
     }

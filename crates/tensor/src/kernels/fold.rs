@@ -6,6 +6,7 @@ use super::math::Real;
 use super::number::Number;
 use super::reduce::Fold;
 
+/// Accumulators side by side.
 const LANES: usize = 32;
 
 /// A fold of values that are mapped and then merged, such as a sum of squares.
@@ -76,16 +77,16 @@ pub(super) fn folded<A: Copy, C: Copy>(
     map: impl Fn(A) -> C,
     merge: impl Fn(C, C) -> C,
 ) -> C {
-    let (whole, rest) = values.as_chunks::<LANES>();
+    let (chunks, rest) = values.as_chunks::<LANES>();
     let mut acc = start;
-    if !whole.is_empty() {
+    if !chunks.is_empty() {
         let mut lanes = [start; LANES];
-        for chunk in whole {
+        for chunk in chunks {
             for (lane, value) in lanes.iter_mut().zip(chunk) {
                 *lane = merge(*lane, map(*value));
             }
         }
-        acc = in_pairs(lanes, &merge);
+        acc = merge_in_pairs(lanes, &merge);
     }
     for value in rest {
         acc = merge(acc, map(*value));
@@ -101,10 +102,10 @@ fn folded_halves<H: Half, C: Copy>(
     map: impl Fn(f32) -> C,
     merge: impl Fn(C, C) -> C,
 ) -> C {
-    let (whole, rest) = values.as_chunks::<PIECE>();
+    let (chunks, rest) = values.as_chunks::<PIECE>();
     let mut lanes = [start; LANES];
     let mut piece = Piece([0.0; PIECE]);
-    for chunk in whole {
+    for chunk in chunks {
         // SAFETY: a piece; reductions run where kernels do.
         unsafe { H::widen_all(chunk.as_ptr(), &mut piece.0) };
         for chunk in piece.0.as_chunks::<LANES>().0 {
@@ -116,15 +117,16 @@ fn folded_halves<H: Half, C: Copy>(
     let piece = &mut piece.0[..rest.len()];
     // SAFETY: as above, of as many.
     unsafe { H::widen_all(rest.as_ptr(), piece) };
-    let mut acc = in_pairs(lanes, &merge);
+    let mut acc = merge_in_pairs(lanes, &merge);
     for value in piece {
         acc = merge(acc, map(*value));
     }
     acc
 }
 
+/// Merges the lanes pair by pair.
 #[inline(always)]
-fn in_pairs<C: Copy>(lanes: [C; LANES], merge: &impl Fn(C, C) -> C) -> C {
+fn merge_in_pairs<C: Copy>(lanes: [C; LANES], merge: &impl Fn(C, C) -> C) -> C {
     let mut lanes = std::hint::black_box(lanes);
     let mut width = LANES;
     while width > 1 {
@@ -175,12 +177,12 @@ impl Moments {
         if self.count == 0.0 || other.count == 0.0 {
             return if self.count == 0.0 { other } else { self };
         }
-        let apart = other.mean - self.mean;
+        let difference = other.mean - self.mean;
         let weight = other.count / count;
         Moments {
             count,
-            mean: self.mean + apart * weight,
-            squares: self.squares + other.squares + apart * apart * self.count * weight,
+            mean: self.mean + difference * weight,
+            squares: self.squares + other.squares + difference * difference * self.count * weight,
         }
     }
 
@@ -191,27 +193,28 @@ impl Moments {
             return Moments::default();
         }
         let count = values.len() as f64;
-        let near = C::from_f64(folded(values, C::ZERO, |x| x, C::add).to_f64() / count);
-        let (mut rests, mut squares) = ([C::ZERO; LANES], [C::ZERO; LANES]);
-        let (whole, last) = values.as_chunks::<LANES>();
-        for chunk in whole {
+        let rough_mean = C::from_f64(folded(values, C::ZERO, |x| x, C::add).to_f64() / count);
+        let (mut differences, mut squares) = ([C::ZERO; LANES], [C::ZERO; LANES]);
+        let (chunks, rest) = values.as_chunks::<LANES>();
+        for chunk in chunks {
             for lane in 0..LANES {
-                let apart = chunk[lane].sub(near);
-                rests[lane] = rests[lane].add(apart);
-                squares[lane] = squares[lane].add(apart.mul(apart));
+                let difference = chunk[lane].sub(rough_mean);
+                differences[lane] = differences[lane].add(difference);
+                squares[lane] = squares[lane].add(difference.mul(difference));
             }
         }
-        for (lane, value) in last.iter().enumerate() {
-            let apart = value.sub(near);
-            rests[lane] = rests[lane].add(apart);
-            squares[lane] = squares[lane].add(apart.mul(apart));
+        for (lane, value) in rest.iter().enumerate() {
+            let difference = value.sub(rough_mean);
+            differences[lane] = differences[lane].add(difference);
+            squares[lane] = squares[lane].add(difference.mul(difference));
         }
-        let [rest, squares] = [rests, squares].map(|lanes| folded(&lanes, C::ZERO, |x| x, C::add));
-        let (rest, squares) = (rest.to_f64(), squares.to_f64());
+        let [difference_sum, squares] =
+            [differences, squares].map(|lanes| folded(&lanes, C::ZERO, |x| x, C::add));
+        let (difference_sum, squares) = (difference_sum.to_f64(), squares.to_f64());
         Moments {
             count,
-            mean: near.to_f64() + rest / count,
-            squares: (squares - rest * rest / count).max(0.0) + squares * 0.0,
+            mean: rough_mean.to_f64() + difference_sum / count,
+            squares: (squares - difference_sum * difference_sum / count).max(0.0) + squares * 0.0,
         }
     }
 }
@@ -237,9 +240,9 @@ impl<C: Real> Fold for MomentsOf<C> {
     #[inline(always)]
     fn step(&self, acc: Moments, value: C, _at: usize) -> Moments {
         let (value, count) = (value.to_f64(), acc.count + 1.0);
-        let apart = value - acc.mean;
-        let mean = acc.mean + apart / count;
-        Moments { count, mean, squares: acc.squares + apart * (value - mean) }
+        let difference = value - acc.mean;
+        let mean = acc.mean + difference / count;
+        Moments { count, mean, squares: acc.squares + difference * (value - mean) }
     }
 
     #[inline(always)]
@@ -268,6 +271,7 @@ pub fn arg_min<C: Number>() -> ArgExtreme<C, false> {
 }
 
 impl<C: Number, const MAX: bool> ArgExtreme<C, MAX> {
+    /// Whether `a` is the extreme of both; NaN is.
     #[inline(always)]
     fn is_better(a: C, b: C) -> bool {
         (if MAX { a > b } else { a < b }) || (a.is_nan() && !b.is_nan())
@@ -298,25 +302,25 @@ impl<C: Number, const MAX: bool> Fold for ArgExtreme<C, MAX> {
             true => folded(values, C::LEAST, |x| x, C::greatest),
             false => folded(values, C::GREATEST, |x| x, C::least),
         };
-        let found = match best.is_nan() {
+        let position = match best.is_nan() {
             true => values.iter().position(|x| x.is_nan()),
             false => values.iter().position(|x| *x == best),
         };
-        (best, (at + found.unwrap_or(0)) as i64)
+        (best, (at + position.unwrap_or(0)) as i64)
     }
 
     #[inline(always)]
     fn merge(&self, a: (C, i64), b: (C, i64)) -> (C, i64) {
-        let second = match (a.1 < 0, b.1 < 0) {
+        let takes_b = match (a.1 < 0, b.1 < 0) {
             (_, true) => false,
             (true, _) => true,
             _ => Self::is_better(b.0, a.0) || (!Self::is_better(a.0, b.0) && b.1 < a.1),
         };
-        if second { b } else { a }
+        if takes_b { b } else { a }
     }
 }
 
-/// The logarithm of a sum of exponentials: the greatest, and the sum of what is left when it is taken out.
+/// The logarithm of a sum of exponentials: the greatest element, and the sum of exponentials of elements less that.
 #[derive(Clone, Copy)]
 pub struct Exponentials<C>(std::marker::PhantomData<fn(C)>);
 
@@ -325,7 +329,7 @@ pub fn exponentials<C: Real>() -> Exponentials<C> {
     Exponentials(std::marker::PhantomData)
 }
 
-/// What is taken out of exponents whose greatest is `greatest`.
+/// What is subtracted from exponents whose greatest is `greatest`, so that none overflows; 0 where that is infinite.
 #[inline(always)]
 pub(super) fn shift<C: Real>(greatest: C) -> C {
     if greatest == C::LEAST || greatest == C::GREATEST { C::ZERO } else { greatest }
@@ -355,16 +359,20 @@ impl<C: Real> Fold for Exponentials<C> {
     #[inline(always)]
     fn strip(&self, values: &[C], _at: usize) -> (C, C) {
         let greatest = folded(values, C::LEAST, |x| x, C::greatest);
-        let out = shift(greatest);
-        (greatest, folded(values, C::ZERO, |x| x.sub(out).exp(), C::add))
+        let subtracted = shift(greatest);
+        (greatest, folded(values, C::ZERO, |x| x.sub(subtracted).exp(), C::add))
     }
 
     #[inline(always)]
     fn merge(&self, a: (C, C), b: (C, C)) -> (C, C) {
         let greatest = a.0.greatest(b.0);
-        let out = shift(greatest);
-        let scaled = |one: (C, C)| {
-            if one.1 == C::ZERO { C::ZERO } else { one.1.mul(shift(one.0).sub(out).exp()) }
+        let subtracted = shift(greatest);
+        let scaled = |part: (C, C)| {
+            if part.1 == C::ZERO {
+                C::ZERO
+            } else {
+                part.1.mul(shift(part.0).sub(subtracted).exp())
+            }
         };
         (greatest, scaled(a).add(scaled(b)))
     }

@@ -1,6 +1,6 @@
 //! Fourier transforms of windows that slide along lines.
 //!
-//! Lengths that are powers of two are transformed by halving; any other length as a convolution of such a length
+//! Lengths that are powers of two are transformed by a radix-2 FFT; any other length as a convolution of such a length
 //! (Bluestein, "A linear filtering approach to the computation of discrete Fourier transform", 1970). Everything is
 //! computed in `f64`.
 
@@ -13,7 +13,7 @@ use std::f64::consts::PI;
 
 type Number = Complex<f64>;
 
-/// The length of the transforms by halving that a transform of `length` is made of. `None` where it is too long.
+/// The length of the radix-2 transforms that a transform of `length` is made of. `None` where it is too long.
 fn padded(length: usize) -> Option<usize> {
     match length.is_power_of_two() {
         true => Some(length),
@@ -24,8 +24,8 @@ fn padded(length: usize) -> Option<usize> {
 /// Complex numbers of the table of a transform of this length. `None` where it is too long.
 pub fn table_length(length: usize) -> Option<usize> {
     let padded = padded(length)?;
-    let more = if padded == length { 0 } else { length.checked_add(padded)? };
-    padded.div_ceil(2).checked_add(more)
+    let chirp_and_response = if padded == length { 0 } else { length.checked_add(padded)? };
+    padded.div_ceil(2).checked_add(chirp_and_response)
 }
 
 /// Complex numbers that a thread computes a transform of this length in. `None` where it is too long.
@@ -56,40 +56,42 @@ impl<'a> Transform<'a> {
             return Transform { length, roots, chirp: &[], response: &[] };
         }
         let (chirp, response) = rest.split_at_mut(length);
-        for (k, one) in chirp.iter_mut().enumerate() {
+        for (k, factor) in chirp.iter_mut().enumerate() {
             // k^2 counts modulo twice the length, a whole turn.
             let turn = (k as u128 * k as u128 % (2 * length as u128)) as f64;
-            *one = Complex::cis(-PI * turn / length as f64);
+            *factor = Complex::cis(-PI * turn / length as f64);
         }
         response.fill(Complex::new(0.0, 0.0));
         let scale = 1.0 / padded as f64;
-        for (k, one) in chirp.iter().enumerate() {
-            response[k] = one.conj() * scale;
-            response[(padded - k) % padded] = one.conj() * scale;
+        for (k, factor) in chirp.iter().enumerate() {
+            response[k] = factor.conj() * scale;
+            response[(padded - k) % padded] = factor.conj() * scale;
         }
-        halving(roots, response);
+        radix_2(roots, response);
         Transform { length, roots, chirp, response }
     }
 
     /// Transforms the first `length` numbers of `data`, which has [`buffer_length`].
     fn run(&self, data: &mut [Number]) {
         if self.chirp.is_empty() {
-            return halving(self.roots, data);
+            return radix_2(self.roots, data);
         }
         let (values, rest) = data.split_at_mut(self.length);
-        values.iter_mut().zip(self.chirp).for_each(|(value, one)| *value *= one);
+        values.iter_mut().zip(self.chirp).for_each(|(value, factor)| *value *= factor);
         rest.fill(Complex::new(0.0, 0.0));
-        halving(self.roots, data);
-        // The way back is the way forth of the conjugates.
-        data.iter_mut().zip(self.response).for_each(|(value, one)| *value = (*value * one).conj());
-        halving(self.roots, data);
+        radix_2(self.roots, data);
+        // The inverse transform is the forward one of the conjugates.
+        data.iter_mut()
+            .zip(self.response)
+            .for_each(|(value, factor)| *value = (*value * factor).conj());
+        radix_2(self.roots, data);
         let values = data.iter_mut().zip(self.chirp);
-        values.for_each(|(value, one)| *value = value.conj() * one);
+        values.for_each(|(value, factor)| *value = value.conj() * factor);
     }
 }
 
-/// Transforms a power of two of numbers in place; `roots` are the first half of a circle's.
-fn halving(roots: &[Number], data: &mut [Number]) {
+/// Transforms numbers in place, whose count is a power of two; `roots` are [`Transform::roots`].
+fn radix_2(roots: &[Number], data: &mut [Number]) {
     let length = data.len();
     if length < 2 {
         return;
@@ -103,12 +105,12 @@ fn halving(roots: &[Number], data: &mut [Number]) {
     }
     let mut half = 1;
     while half < length {
-        let apart = length / (2 * half);
+        let root_step = length / (2 * half);
         for pair in data.chunks_exact_mut(2 * half) {
             let (first, second) = pair.split_at_mut(half);
             for (at, (a, b)) in first.iter_mut().zip(second).enumerate() {
-                let turned = *b * roots[at * apart];
-                (*a, *b) = (*a + turned, *a - turned);
+                let twiddled = *b * roots[at * root_step];
+                (*a, *b) = (*a + twiddled, *a - twiddled);
             }
         }
         half *= 2;
@@ -120,14 +122,14 @@ fn halving(roots: &[Number], data: &mut [Number]) {
 pub struct Slides {
     /// Elements of a transform.
     pub length: usize,
-    /// From one window to the next.
+    /// From the start of one window to that of the next.
     pub hop: usize,
     /// Results are multiplied by it.
     pub scale: f64,
 }
 
 /// The transform of every window. `signals` has rows of elements, and `out` the sizes rows, frequencies and windows: complex
-/// numbers, or real ones with a last dimension for the two parts. `window` has up to [`Slides::length`] factors, which stand
+/// numbers, or real ones with a last dimension for the two parts. `window` has up to [`Slides::length`] factors, which are
 /// in the middle of a transform (with 0 around them); without it all are 1. `table` is of one matrix with [`table_length`]
 /// numbers, `buffers` of one with [`buffer_length`] for each part that may run at once.
 pub fn sliding(
@@ -188,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn transforms_of_any_length_are_sums_of_turns() {
+    fn transforms_of_any_length_follow_the_definition() {
         for length in [1usize, 2, 3, 4, 5, 7, 8, 12, 16, 25, 31, 64, 100] {
             let mut table = vec![Complex::default(); table_length(length).unwrap()];
             let mut data = vec![Complex::new(9.0, 9.0); buffer_length(length).unwrap()];

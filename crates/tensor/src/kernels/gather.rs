@@ -25,6 +25,7 @@ pub fn gather(
     if bad.load(Relaxed) { Err(source.first_bad_index(index)) } else { Ok(()) }
 }
 
+/// See [`gather`]; `T` is as large as an element.
 fn typed<T: Copy, I: Index>(
     parallel: &dyn Parallel,
     out: &ViewMut<'_>,
@@ -32,21 +33,21 @@ fn typed<T: Copy, I: Index>(
     bad: &AtomicBool,
 ) {
     let walk = Walk::new([out.layout(), source.base.layout(), source.index.layout()]);
-    let [so, sb, si] = walk.inner_strides();
+    let [out_stride, base_stride, index_stride] = walk.inner_strides();
     let prefetch = Prefetch::new(source, size_of::<T>());
     let next = walk.outer_strides()[2];
     split(parallel, walk.count(), 64, SMALL / 2, |range| {
         // A copy, which no element that is written can be a part of: its numbers stay in registers.
         let source = *source;
-        walk.runs(range, usize::MAX, |[to, from, first], length| {
+        walk.runs(range, usize::MAX, |[to, from, first_index], length| {
             // SAFETY: walks stay inside their layouts, and a checked index inside the tensor.
             unsafe {
                 let to = out.first_mut().cast::<T>().offset(to);
                 let from = source.base.first().cast::<T>().offset(from);
-                let named = source.index.first().cast::<I>().offset(first);
-                if (so, sb, si) == (1, 0, 1) {
+                let indices = source.index.first().cast::<I>().offset(first_index);
+                if (out_stride, base_stride, index_stride) == (1, 0, 1) {
                     for at in 0..length as isize {
-                        match source.offset(named.offset(at).read_unaligned().to_i64()) {
+                        match source.offset(indices.offset(at).read_unaligned().to_i64()) {
                             Some(offset) => {
                                 let value = from.offset(offset).read_unaligned();
                                 to.offset(at).write_unaligned(value);
@@ -56,25 +57,25 @@ fn typed<T: Copy, I: Index>(
                     }
                     return;
                 }
-                if si != 0 {
+                if index_stride != 0 {
                     for at in 0..length as isize {
-                        let index = named.offset(at * si).read_unaligned().to_i64();
+                        let index = indices.offset(at * index_stride).read_unaligned().to_i64();
                         let Some(offset) = source.offset(index) else {
                             bad.store(true, Relaxed);
                             continue;
                         };
-                        let value = from.offset(at * sb + offset).read_unaligned();
-                        to.offset(at * so).write_unaligned(value);
+                        let value = from.offset(at * base_stride + offset).read_unaligned();
+                        to.offset(at * out_stride).write_unaligned(value);
                     }
                     return;
                 }
-                prefetch.rows::<I>(first, next, from.cast(), length);
-                let Some(offset) = source.offset(named.read_unaligned().to_i64()) else {
+                prefetch.rows::<I>(first_index, next, from.cast(), length);
+                let Some(offset) = source.offset(indices.read_unaligned().to_i64()) else {
                     bad.store(true, Relaxed);
                     return;
                 };
                 let from = from.offset(offset);
-                if so == 1 && sb == 1 {
+                if out_stride == 1 && base_stride == 1 {
                     std::ptr::copy_nonoverlapping(
                         from.cast::<u8>(),
                         to.cast::<u8>(),
@@ -82,7 +83,8 @@ fn typed<T: Copy, I: Index>(
                     );
                 } else {
                     for at in 0..length as isize {
-                        to.offset(at * so).write_unaligned(from.offset(at * sb).read_unaligned());
+                        to.offset(at * out_stride)
+                            .write_unaligned(from.offset(at * base_stride).read_unaligned());
                     }
                 }
             }

@@ -38,17 +38,17 @@ pub trait Half: Element {
 impl Half for f16 {
     #[inline(always)]
     unsafe fn widen_all(from: *const f16, into: &mut [f32]) {
-        let (whole, rest) = into.as_chunks_mut::<8>();
-        let done = whole.len() * 8;
-        for (at, slot) in whole.iter_mut().enumerate() {
+        let (chunks, rest) = into.as_chunks_mut::<8>();
+        let start_of_rest = chunks.len() * 8;
+        for (at, slot) in chunks.iter_mut().enumerate() {
             // SAFETY: eight elements on either side, as the caller guarantees.
             unsafe {
                 let from = from.add(at * 8);
                 #[cfg(target_arch = "x86_64")]
                 {
                     use std::arch::x86_64::{_mm_loadu_si128, _mm256_cvtph_ps, _mm256_storeu_ps};
-                    let wide = _mm256_cvtph_ps(_mm_loadu_si128(from.cast()));
-                    _mm256_storeu_ps(slot.as_mut_ptr(), wide);
+                    let floats = _mm256_cvtph_ps(_mm_loadu_si128(from.cast()));
+                    _mm256_storeu_ps(slot.as_mut_ptr(), floats);
                 }
                 #[cfg(not(target_arch = "x86_64"))]
                 for (at, slot) in slot.iter_mut().enumerate() {
@@ -58,15 +58,15 @@ impl Half for f16 {
         }
         for (at, slot) in rest.iter_mut().enumerate() {
             // SAFETY: as the caller guarantees.
-            *slot = unsafe { from.add(done + at).read_unaligned() }.to_f32();
+            *slot = unsafe { from.add(start_of_rest + at).read_unaligned() }.to_f32();
         }
     }
 
     #[inline(always)]
     unsafe fn narrow_all(from: &[f32], to: *mut f16) {
-        let (whole, rest) = from.as_chunks::<8>();
-        let done = whole.len() * 8;
-        for (at, eight) in whole.iter().enumerate() {
+        let (chunks, rest) = from.as_chunks::<8>();
+        let start_of_rest = chunks.len() * 8;
+        for (at, eight) in chunks.iter().enumerate() {
             // SAFETY: eight elements on either side, as the caller guarantees.
             unsafe {
                 let to = to.add(at * 8);
@@ -76,8 +76,8 @@ impl Half for f16 {
                         _MM_FROUND_TO_NEAREST_INT, _mm_storeu_si128, _mm256_cvtps_ph,
                         _mm256_loadu_ps,
                     };
-                    let wide = _mm256_loadu_ps(eight.as_ptr());
-                    let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(wide);
+                    let floats = _mm256_loadu_ps(eight.as_ptr());
+                    let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(floats);
                     _mm_storeu_si128(to.cast(), halves);
                 }
                 #[cfg(not(target_arch = "x86_64"))]
@@ -88,7 +88,7 @@ impl Half for f16 {
         }
         for (at, one) in rest.iter().enumerate() {
             // SAFETY: as the caller guarantees.
-            unsafe { to.add(done + at).write_unaligned(f16::from_f32(*one)) };
+            unsafe { to.add(start_of_rest + at).write_unaligned(f16::from_f32(*one)) };
         }
     }
 }
@@ -104,9 +104,9 @@ impl Half for bf16 {
 
     #[inline(always)]
     unsafe fn narrow_all(from: &[f32], to: *mut bf16) {
-        let (whole, rest) = from.as_chunks::<16>();
-        let done = whole.len() * 16;
-        for (at, sixteen) in whole.iter().enumerate() {
+        let (chunks, rest) = from.as_chunks::<16>();
+        let start_of_rest = chunks.len() * 16;
+        for (at, sixteen) in chunks.iter().enumerate() {
             // SAFETY: sixteen elements on either side, as the caller guarantees.
             unsafe {
                 let to = to.add(at * 16);
@@ -125,7 +125,7 @@ impl Half for bf16 {
         }
         for (at, one) in rest.iter().enumerate() {
             // SAFETY: as the caller guarantees.
-            unsafe { to.add(done + at).write_unaligned(Element::from_f32(*one)) };
+            unsafe { to.add(start_of_rest + at).write_unaligned(Element::from_f32(*one)) };
         }
     }
 }
@@ -183,7 +183,7 @@ pub(super) const fn has_one_pass<C: Compute, R: Compute>() -> bool {
 }
 
 /// `out = f(inputs)` in one pass, where both are of one half type and lie packed along the innermost dimension of `walk`; an
-/// input may also be one number along it, of any type. Whether that is so: else nothing is done.
+/// input may also be one number along it, of any type. Returns `false`, with nothing done, for others.
 ///
 /// The walk is over `out` and the inputs, so `M` is `N + 1`. An input is the output itself or does not overlap it.
 pub(super) fn one_pass<C: Compute, R: Compute, const N: usize, const M: usize>(
@@ -207,8 +207,8 @@ pub(super) fn one_pass<C: Compute, R: Compute, const N: usize, const M: usize>(
     }
     assert!(runs_here(), "this processor lacks AVX2, FMA or F16C");
     with_half!(out.dtype(), H => split(parallel, walk.count(), STRIP, SMALL, |range| {
-        // SAFETY: this processor has the three features; types and strides are as just seen.
-        unsafe { pass::<H, C, R, N, M>(walk, range, &out, &inputs, f) }
+        // SAFETY: this processor has the three features; types and strides are as just checked.
+        unsafe { pass_over_range::<H, C, R, N, M>(walk, range, &out, &inputs, f) }
     }), else return false);
     true
 }
@@ -222,9 +222,9 @@ fn numbers_at<C: Compute, const N: usize>(pieces: &[Piece; N], at: usize) -> [C;
 /// A part of [`one_pass`], of one type.
 ///
 /// # Safety
-/// Types and strides are as `one_pass` wants them, the walk is of these tensors, and [`runs_here`] holds.
+/// Types and strides are as `one_pass` needs them, the walk is of these tensors, and [`runs_here`] holds.
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-unsafe fn pass<H: Half, C: Compute, R: Compute, const N: usize, const M: usize>(
+unsafe fn pass_over_range<H: Half, C: Compute, R: Compute, const N: usize, const M: usize>(
     walk: &Walk<M>,
     range: Range<usize>,
     out: &ViewMut<'_>,
@@ -234,7 +234,7 @@ unsafe fn pass<H: Half, C: Compute, R: Compute, const N: usize, const M: usize>(
     let strides = walk.inner_strides();
     let mut x = [Piece([0.0; PIECE]); N];
     let mut results = Piece([0.0; PIECE]);
-    let mut last = [H::from_f32(0.0); PIECE];
+    let mut tail = [H::from_f32(0.0); PIECE];
     for (offsets, length) in walk.steps(range, usize::MAX) {
         let mut from = [std::ptr::null::<H>(); N];
         for at in 0..N {
@@ -249,19 +249,19 @@ unsafe fn pass<H: Half, C: Compute, R: Compute, const N: usize, const M: usize>(
         }
         // SAFETY: the first element of a run, as the caller guarantees.
         let to = unsafe { out.first_mut().cast::<H>().offset(offsets[0]) };
-        let mut done = 0;
-        while done < length {
-            let here = PIECE.min(length - done);
+        let mut start = 0;
+        while start < length {
+            let count = PIECE.min(length - start);
             for at in 0..N {
                 if strides[at + 1] == 0 {
                     continue;
                 }
-                // SAFETY: elements of the run; `last` is a piece.
+                // SAFETY: elements of the run; `tail` is a piece.
                 unsafe {
-                    let mut next = from[at].add(done);
-                    if here < PIECE {
-                        std::ptr::copy_nonoverlapping(next, last.as_mut_ptr(), here);
-                        next = last.as_ptr();
+                    let mut next = from[at].add(start);
+                    if count < PIECE {
+                        std::ptr::copy_nonoverlapping(next, tail.as_mut_ptr(), count);
+                        next = tail.as_ptr();
                     }
                     H::widen_all(next, &mut x[at].0);
                 }
@@ -269,17 +269,17 @@ unsafe fn pass<H: Half, C: Compute, R: Compute, const N: usize, const M: usize>(
             for at in 0..PIECE {
                 results.0[at] = f.at(numbers_at(&x, at)).to_f32();
             }
-            // SAFETY: elements of the run, whose inputs were read; `last` is a piece.
+            // SAFETY: elements of the run, whose inputs were read; `tail` is a piece.
             unsafe {
-                let next = to.add(done);
-                if here < PIECE {
-                    H::narrow_all(&results.0, last.as_mut_ptr());
-                    std::ptr::copy_nonoverlapping(last.as_ptr(), next, here);
+                let next = to.add(start);
+                if count < PIECE {
+                    H::narrow_all(&results.0, tail.as_mut_ptr());
+                    std::ptr::copy_nonoverlapping(tail.as_ptr(), next, count);
                 } else {
                     H::narrow_all(&results.0, next);
                 }
             }
-            done += here;
+            start += count;
         }
     }
 }
@@ -331,11 +331,11 @@ mod tests {
             unsafe { H::narrow_all(values, narrow.as_mut_ptr()) };
             let expected: Vec<H> = values.iter().map(|one| H::from_f32(*one)).collect();
             assert_eq!(bits(&narrow), bits(&expected));
-            let mut wide = vec![0f32; values.len()];
+            let mut floats = vec![0f32; values.len()];
             // SAFETY: as above.
-            unsafe { H::widen_all(narrow.as_ptr(), &mut wide) };
+            unsafe { H::widen_all(narrow.as_ptr(), &mut floats) };
             let same = |(have, half): (&f32, &H)| have.to_bits() == half.to_f32().to_bits();
-            assert!(wide.iter().zip(&narrow).all(same));
+            assert!(floats.iter().zip(&narrow).all(same));
         }
     }
 
@@ -370,12 +370,12 @@ mod tests {
                     std::slice::from_raw_parts(memory.as_ptr().cast::<Cell<u8>>(), memory.len() * 8)
                 };
                 let part = |at: usize| &bytes[at * count * 2..(at + 1) * count * 2];
-                let plain = Layout::contiguous(dtype, &[rows, columns]);
+                let contiguous = Layout::contiguous(dtype, &[rows, columns]);
                 let column = Layout::strided(dtype, &[rows, columns], &[1, 0], 0);
-                let x = View::over(part(0), plain).unwrap();
-                for layout in [plain, column] {
+                let x = View::over(part(0), contiguous).unwrap();
+                for layout in [contiguous, column] {
                     let y = View::over(part(1), layout).unwrap();
-                    let outs = [2, 3].map(|at| ViewMut::over(part(at), plain).unwrap());
+                    let outs = [2, 3].map(|at| ViewMut::over(part(at), contiguous).unwrap());
                     ElementwiseArgs::Tensors(&SingleThread, outs[0], [x, y])
                         .apply::<f32, f32>(Scaled(0.5));
                     ElementwiseArgs::Tensors(&SingleThread, outs[1], [x, y])
@@ -384,12 +384,12 @@ mod tests {
                         [part(2), part(3)].map(|one| one.iter().map(Cell::get).collect::<Vec<_>>());
                     assert_eq!(a, b, "{dtype} {rows} {columns}");
                 }
-                let here = ViewMut::over(part(0), plain).unwrap();
-                let y = View::over(part(1), plain).unwrap();
-                let expected = ViewMut::over(part(2), plain).unwrap();
+                let in_place = ViewMut::over(part(0), contiguous).unwrap();
+                let y = View::over(part(1), contiguous).unwrap();
+                let expected = ViewMut::over(part(2), contiguous).unwrap();
                 ElementwiseArgs::Tensors(&SingleThread, expected, [x, y])
                     .map::<f32, f32, f32>(|x, y| x - y);
-                ElementwiseArgs::Tensors(&SingleThread, here, [x, y])
+                ElementwiseArgs::Tensors(&SingleThread, in_place, [x, y])
                     .apply::<f32, f32>(Scaled(-1.0));
                 let [a, b] =
                     [part(0), part(2)].map(|one| one.iter().map(Cell::get).collect::<Vec<_>>());

@@ -16,15 +16,15 @@ pub struct BadIndex {
     pub position: Dims,
     /// Its value.
     pub value: i64,
-    /// The least and the greatest value that would do.
+    /// The least and the greatest valid value.
     pub valid: (i64, i64),
 }
 
 /// The types that indices have.
 pub const INDEX_TYPES: &[DType] = &[DType::Int64, DType::Int32];
 
-/// The elements of a tensor, a *space* of positions and, at each position, an index: the element at that
-/// position is the one at the position's offset in `base`, moved along by the index.
+/// Elements of a tensor that indices select: there is a *space* of positions with an index at each, and the element of a
+/// position is at its offset in `base` plus the index times a stride.
 ///
 /// Whoever reads an index checks it ([`IndexedView::offset`]): values may change under us, and must not lead out
 /// of the tensor.
@@ -32,9 +32,12 @@ pub const INDEX_TYPES: &[DType] = &[DType::Int64, DType::Int32];
 pub struct IndexedView<'a> {
     pub(crate) base: View<'a>,
     pub(crate) index: View<'a>,
+    /// The least valid index, and one more than the greatest.
     low: i64,
     high: i64,
+    /// What is added to a negative index.
     wrap: i64,
+    /// The stride that an index is multiplied by.
     step: i64,
 }
 
@@ -73,20 +76,20 @@ impl<'a> IndexedView<'a> {
             dims.remove(dim);
             strides.remove(dim);
         }
-        let mut wide = Strides::filled(dims.len() + index.rank() - batch, 0);
-        wide[..batch].copy_from_slice(&index.strides()[..batch]);
+        let mut index_strides = Strides::filled(dims.len() + index.rank() - batch, 0);
+        index_strides[..batch].copy_from_slice(&index.strides()[..batch]);
         for (at, size) in index.dims()[batch..].iter().enumerate() {
             dims.insert(dim + at, *size);
             strides.insert(dim + at, 0);
-            wide[dim + at] = index.strides()[batch + at];
+            index_strides[dim + at] = index.strides()[batch + at];
         }
-        let wide = Layout::strided(index.dtype(), &dims, &wide, 0);
-        let index = index.with_layout(wide).expect("the same elements");
+        let index_layout = Layout::strided(index.dtype(), &dims, &index_strides, 0);
+        let index = index.with_layout(index_layout).expect("the same elements");
         IndexedView::over(tensor, dim, &dims, &strides, index, wraps)
     }
 
-    /// As [`IndexedView::chosen`] for several dimensions at once, all replaced where the space has `at`: `offsets`
-    /// says how far from the first element each of its positions leads ([`combine`]).
+    /// As [`IndexedView::chosen`] for several dimensions at once, which are replaced by the dimensions of `offsets` at `at`:
+    /// its elements are offsets from the first element ([`combine`]).
     pub fn combined(
         tensor: View<'a>,
         replaced: &[usize],
@@ -106,19 +109,20 @@ impl<'a> IndexedView<'a> {
             low += reach.min(0);
             high += reach.max(0);
         }
-        let mut wide = Strides::filled(dims.len() + offsets.rank(), 0);
+        let mut index_strides = Strides::filled(dims.len() + offsets.rank(), 0);
         for (i, size) in offsets.dims().iter().enumerate() {
             dims.insert(at + i, *size);
             strides.insert(at + i, 0);
-            wide[at + i] = offsets.strides()[i];
+            index_strides[at + i] = offsets.strides()[i];
         }
-        let wide = Layout::strided(offsets.dtype(), &dims, &wide, 0);
-        let index = offsets.with_layout(wide).expect("the same elements");
+        let index_layout = Layout::strided(offsets.dtype(), &dims, &index_strides, 0);
+        let index = offsets.with_layout(index_layout).expect("the same elements");
         let base = with_space(tensor, &dims, &strides);
         let high = if tensor.count() == 0 { low } else { high + 1 };
         IndexedView { base, index, low, high, wrap: 0, step: 1 }
     }
 
+    /// The view with the space of these sizes and strides, whose indices count in `dim`.
     fn over(
         tensor: View<'a>,
         dim: usize,
@@ -147,7 +151,7 @@ impl<'a> IndexedView<'a> {
         IndexedView { base: part(&self.base), index: part(&self.index), ..*self }
     }
 
-    /// How many elements away from its position in `base` an index leads; `None` for one out of range.
+    /// The offset that an index adds to its position in `base`; `None` for one out of range.
     #[inline(always)]
     pub(crate) fn offset(&self, index: i64) -> Option<isize> {
         let index = if index < 0 { index + self.wrap } else { index };
@@ -167,9 +171,10 @@ impl<'a> IndexedView<'a> {
 /// positions that a good index could name, and counts as empty.
 fn with_space<'a>(tensor: View<'a>, dims: &[usize], strides: &[isize]) -> View<'a> {
     let layout = Layout::strided(tensor.dtype(), dims, strides, 0);
-    let dry = || Layout::strided(tensor.dtype(), dims, &Strides::filled(dims.len(), 0), 0);
+    let without_strides =
+        || Layout::strided(tensor.dtype(), dims, &Strides::filled(dims.len(), 0), 0);
     match tensor.count() {
-        0 => tensor.dangling(dry()),
+        0 => tensor.dangling(without_strides()),
         _ => tensor.with_layout(layout).expect("positions of the tensor itself"),
     }
 }
@@ -179,25 +184,25 @@ fn first_bad_index(index: View<'_>, size: i64, wraps: bool) -> BadIndex {
     let valid = (if wraps { -size } else { 0 }, size - 1);
     let mut bad = BadIndex { tensor: 0, position: Dims::filled(index.rank(), 0), value: 0, valid };
     positions(index.dims(), |position| {
-        let value = at(&index, position);
-        let good = value >= valid.0 && value <= valid.1;
-        if !good {
+        let value = integer_at(&index, position);
+        let is_valid = value >= valid.0 && value <= valid.1;
+        if !is_valid {
             (bad.position, bad.value) = (*position, value);
         }
-        good
+        is_valid
     });
     bad
 }
 
 /// The value of an integer at a position.
-pub fn at(view: &View<'_>, position: &[usize]) -> i64 {
+pub fn integer_at(view: &View<'_>, position: &[usize]) -> i64 {
     let offset: isize =
         position.iter().zip(view.strides()).map(|(index, stride)| *index as isize * stride).sum();
     // SAFETY: a position of the view.
     unsafe { load_one(view.dtype(), view.first().offset(offset * view.item() as isize)) }
 }
 
-/// Calls `visit` with every position of these sizes, the last fastest, until it answers `false`.
+/// Calls `visit` with every position of these sizes, the last fastest, until it returns `false`.
 pub fn positions(dims: &[usize], mut visit: impl FnMut(&Dims) -> bool) {
     if dims.contains(&0) {
         return;
@@ -251,8 +256,8 @@ pub struct Coordinate<'a> {
     pub stride: isize,
 }
 
-/// What several index tensors say together: `offsets` (64-bit integers, contiguous, of their sizes)
-/// becomes how far each position leads. Negative indices count from the end.
+/// Combines several index tensors: `offsets` (64-bit integers, contiguous, of their sizes) becomes the offset that the
+/// indices at each position lead to. Negative indices count from the end.
 pub fn combine(
     parallel: &dyn Parallel,
     offsets: crate::ViewMut<'_>,
@@ -273,13 +278,13 @@ pub fn combine(
         }
         for at in range {
             let mut sum = 0i64;
-            for one in coordinates {
-                let value = self::at(&one.index, &position);
-                let value = if value < 0 { value + one.size as i64 } else { value };
-                if value < 0 || value >= one.size as i64 {
+            for coordinate in coordinates {
+                let value = integer_at(&coordinate.index, &position);
+                let value = if value < 0 { value + coordinate.size as i64 } else { value };
+                if value < 0 || value >= coordinate.size as i64 {
                     bad.store(true, Relaxed);
                 }
-                sum = sum.wrapping_add(value.wrapping_mul(one.stride as i64));
+                sum = sum.wrapping_add(value.wrapping_mul(coordinate.stride as i64));
             }
             // SAFETY: an element of the offsets, which are contiguous.
             unsafe { offsets.first_mut().cast::<i64>().add(at).write_unaligned(sum) };
@@ -295,10 +300,10 @@ pub fn combine(
     if !bad.load(Relaxed) {
         return Ok(());
     }
-    let found = coordinates.iter().enumerate().find_map(|(tensor, one)| {
-        let bad = first_bad_index(one.index, one.size as i64, true);
-        let good = bad.value >= bad.valid.0 && bad.value <= bad.valid.1;
-        (!good).then_some(BadIndex { tensor, ..bad })
+    let found = coordinates.iter().enumerate().find_map(|(tensor, coordinate)| {
+        let bad = first_bad_index(coordinate.index, coordinate.size as i64, true);
+        let is_valid = bad.value >= bad.valid.0 && bad.value <= bad.valid.1;
+        (!is_valid).then_some(BadIndex { tensor, ..bad })
     });
     match found {
         Some(bad) => Err(bad),

@@ -21,11 +21,13 @@ pub(super) struct Buffer<C>(pub [C; BUFFER]);
 /// input may be the output itself.
 pub(super) struct Lines<'v, const N: usize> {
     views: [View<'v>; N],
+    /// The first elements of all lines.
     others: Walk<N>,
+    /// Elements of a line, and their strides.
     length: usize,
     strides: [isize; N],
     /// Which tensors have no byte in common with any other.
-    apart: [bool; N],
+    disjoint: [bool; N],
     /// Neighbouring lines are closer together than the elements of one.
     pub columns: bool,
 }
@@ -40,12 +42,12 @@ impl<'v, const N: usize> Lines<'v, N> {
         let others = Walk::new(std::array::from_fn(|i| &others[i]));
         let strides = views.map(|view| view.strides()[dim]);
         let length = views[0].dims()[dim];
-        let near = others.inner_strides()[0].abs();
-        let columns = length > 1 && others.inner() > 1 && near != 0 && near < strides[0].abs();
-        let apart = std::array::from_fn(|one| {
-            (0..N).all(|other| one == other || !overlap(&views[one], &views[other]))
-        });
-        Lines { views, others, length, strides, apart, columns }
+        let line_stride = others.inner_strides()[0].abs();
+        let columns =
+            length > 1 && others.inner() > 1 && line_stride != 0 && line_stride < strides[0].abs();
+        let disjoint =
+            std::array::from_fn(|i| (0..N).all(|j| i == j || !overlap(&views[i], &views[j])));
+        Lines { views, others, length, strides, disjoint, columns }
     }
 
     /// The number of elements of a line.
@@ -104,7 +106,7 @@ impl<'v, const N: usize> Lines<'v, N> {
     ) -> &'s [C] {
         debug_assert!(from + buffer.len() <= self.length);
         let view = &self.views[which];
-        if self.apart[which] && self.lies_flat::<C>(which) {
+        if self.disjoint[which] && self.can_borrow::<C>(which) {
             // SAFETY: inside the line, which the walk took from the view.
             let first = unsafe { at(view, offsets[which] + from as isize) }.cast::<C>();
             if first.is_aligned() {
@@ -116,15 +118,16 @@ impl<'v, const N: usize> Lines<'v, N> {
         buffer
     }
 
-    fn lies_flat<C: Compute>(&self, which: usize) -> bool {
-        let plain = self.views[which].dtype() == C::DTYPE && C::DTYPE != DType::Bool;
-        plain && self.strides[which] == 1
+    /// Whether elements of a line lie in memory as `C`, one after the other.
+    fn can_borrow<C: Compute>(&self, which: usize) -> bool {
+        let same_type = self.views[which].dtype() == C::DTYPE && C::DTYPE != DType::Bool;
+        same_type && self.strides[which] == 1
     }
 
     /// Writes elements `from..` of a line of the output, which is the tensor `which`: `compute` gets their memory
     /// where its type and stride allow it, else `buffer`, and writes all of it without reading.
     #[inline(always)]
-    pub fn written<C: Compute, R>(
+    pub fn write_line<C: Compute, R>(
         &self,
         out: &ViewMut<'_>,
         which: usize,
@@ -135,7 +138,7 @@ impl<'v, const N: usize> Lines<'v, N> {
     ) -> R {
         debug_assert!(out.address() == self.views[which].address());
         debug_assert!(from + buffer.len() <= self.length);
-        if self.lies_flat::<C>(which) {
+        if self.can_borrow::<C>(which) {
             // SAFETY: inside the line, and `out` is that view.
             let first = unsafe { at(out, offsets[which] + from as isize) }.cast_mut().cast::<C>();
             if first.is_aligned() {
@@ -198,6 +201,8 @@ impl<'v, const N: usize> Lines<'v, N> {
     }
 }
 
+/// The address of an element.
+///
 /// # Safety
 /// The element at `offset` belongs to the view.
 #[inline(always)]

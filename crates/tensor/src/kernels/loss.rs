@@ -8,7 +8,7 @@ use crate::{Layout, View, ViewMut};
 /// A target that names no class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoClass {
-    /// What it is.
+    /// The target.
     pub index: i64,
     /// Its flat index among the targets.
     pub position: usize,
@@ -27,8 +27,8 @@ pub struct Classes<'v> {
 }
 
 impl Classes<'_> {
-    /// Calls `visit` with the offsets of each position in `target`, `x` and `other`, its class and the
-    /// class's weight.
+    /// Calls `visit` with the offsets of each position in `target`, `x` and `other`, and with the offset of its class
+    /// and the class's weight; without those two where the target is ignored.
     fn each(
         &self,
         x: &Layout,
@@ -36,7 +36,7 @@ impl Classes<'_> {
         mut visit: impl FnMut([isize; 3], Option<(isize, f64)>),
     ) -> Result<(), NoClass> {
         let last = x.rank() - 1;
-        let (classes, between) = (x.dims()[last], x.strides()[last]);
+        let (classes, class_stride) = (x.dims()[last], x.strides()[last]);
         let walk = Walk::in_order([self.target.layout(), &x.without(last), other]);
         let steps = walk.inner_strides();
         let mut wrong = None;
@@ -54,7 +54,7 @@ impl Classes<'_> {
                             assert!(class < weight.count());
                             read::<f64>(weight, class as isize * weight.strides()[0])
                         });
-                        visit(offsets, Some((class as isize * between, weight)));
+                        visit(offsets, Some((class as isize * class_stride, weight)));
                     }
                     None => wrong = Some(NoClass { index, position }),
                 }
@@ -71,6 +71,7 @@ fn read<C: Compute>(view: &View<'_>, offset: isize) -> C {
     unsafe { load_one(view.dtype(), view.first().offset(offset * view.item() as isize)) }
 }
 
+/// Writes one element, as [`read`] reads it.
 fn write(view: &ViewMut<'_>, offset: isize, value: f64) {
     // SAFETY: the element belongs to the view.
     unsafe {

@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 /// Below this many elements a kernel stays on its thread.
 pub const SMALL: usize = 32 * 1024;
 
-/// The most elements that a function gets at once where they lie as it needs them.
+/// The most elements that a function gets at once where they need no conversion.
 pub const LONG: usize = 4 * STRIP;
 
 /// A function of a strip of one input: writes as many results as there are elements.
@@ -27,12 +27,12 @@ pub type BinaryFn<'f, A, B, R> = dyn Fn(&[A], &[B], &mut [R]) + Sync + 'f;
 /// A function of strips of three inputs.
 pub type TernaryFn<'f, A, B, C, R> = dyn Fn(&[A], &[B], &[C], &mut [R]) + Sync + 'f;
 
-/// Where a strip of results goes: straight to memory where it can, else through `buffer`.
+/// Has `compute` write a strip of results: straight to memory where type and stride allow it, else through `buffer`.
 ///
 /// # Safety
 /// `length` elements from `offset` on, `stride` apart, belong to the view, and nothing else is borrowed there.
 #[inline(always)]
-unsafe fn results<R: Compute>(
+unsafe fn write_results<R: Compute>(
     out: &ViewMut<'_>,
     offset: isize,
     stride: isize,
@@ -53,7 +53,7 @@ unsafe fn results<R: Compute>(
 
 /// Whether results go straight to memory.
 #[inline(always)]
-fn takes<R: Compute>(out: &ViewMut<'_>, stride: isize) -> bool {
+fn writes_in_place<R: Compute>(out: &ViewMut<'_>, stride: isize) -> bool {
     stride == 1 && out.dtype() == R::DTYPE && out.first_mut().cast::<R>().is_aligned()
 }
 
@@ -85,7 +85,9 @@ pub fn overlap(a: &View<'_>, b: &View<'_>) -> bool {
 struct Source<'v, C> {
     view: &'v View<'v>,
     stride: isize,
+    /// Whether strips may be borrowed from memory: they do not overlap the output.
     borrow: bool,
+    /// Whether all positions are one element, of which the buffer is full.
     single: bool,
     buffer: &'v mut [C; LONG],
 }
@@ -140,7 +142,7 @@ pub fn fill<R: Compute>(parallel: &dyn Parallel, out: ViewMut<'_>, value: R) {
         let buffer = uncleared_buffer::<R, STRIP>(&mut buffer);
         walk.runs(range, STRIP, |[offset], length| {
             // SAFETY: walks stay inside their layouts.
-            unsafe { results(&out, offset, stride, length, buffer, |to| to.fill(value)) };
+            unsafe { write_results(&out, offset, stride, length, buffer, |to| to.fill(value)) };
         });
     });
 }
@@ -165,19 +167,19 @@ pub fn strips1<A: Compute, R: Compute>(
     f: &UnaryFn<'_, A, R>,
 ) {
     let walk = Walk::new([out.layout(), a.layout()]);
-    let [so, sa] = walk.inner_strides();
+    let [out_stride, a_stride] = walk.inner_strides();
     split(parallel, walk.count(), STRIP, SMALL, |range| {
         let mut out_buffer = MaybeUninit::uninit();
         let out_buffer = uncleared_buffer::<R, STRIP>(&mut out_buffer);
         let mut a_buffer = MaybeUninit::uninit();
-        let mut a = Source::<A>::new(&a, sa, &out, range.len(), &mut a_buffer);
-        let needs_no_load = a.needs_no_load() && takes::<R>(&out, so);
+        let mut a = Source::<A>::new(&a, a_stride, &out, range.len(), &mut a_buffer);
+        let needs_no_load = a.needs_no_load() && writes_in_place::<R>(&out, out_stride);
         let longest = if needs_no_load { longest } else { longest.min(STRIP) };
-        walk.runs(range, longest, |[o, a_at], length| {
+        walk.runs(range, longest, |[out_offset, a_offset], length| {
             // SAFETY: walks stay inside their layouts; what overlaps is not borrowed.
             unsafe {
-                let x = a.strip(a_at, length);
-                results(&out, o, so, length, out_buffer, |to| f(x, to));
+                let x = a.strip(a_offset, length);
+                write_results(&out, out_offset, out_stride, length, out_buffer, |to| f(x, to));
             }
         });
     });
@@ -205,21 +207,22 @@ pub fn strips2<A: Compute, B: Compute, R: Compute>(
     f: &BinaryFn<'_, A, B, R>,
 ) {
     let walk = Walk::new([out.layout(), a.layout(), b.layout()]);
-    let [so, sa, sb] = walk.inner_strides();
+    let [out_stride, a_stride, b_stride] = walk.inner_strides();
     split(parallel, walk.count(), STRIP, SMALL, |range| {
         let mut out_buffer = MaybeUninit::uninit();
         let out_buffer = uncleared_buffer::<R, STRIP>(&mut out_buffer);
         let mut a_buffer = MaybeUninit::uninit();
-        let mut a = Source::<A>::new(&a, sa, &out, range.len(), &mut a_buffer);
+        let mut a = Source::<A>::new(&a, a_stride, &out, range.len(), &mut a_buffer);
         let mut b_buffer = MaybeUninit::uninit();
-        let mut b = Source::<B>::new(&b, sb, &out, range.len(), &mut b_buffer);
-        let needs_no_load = a.needs_no_load() && b.needs_no_load() && takes::<R>(&out, so);
+        let mut b = Source::<B>::new(&b, b_stride, &out, range.len(), &mut b_buffer);
+        let needs_no_load =
+            a.needs_no_load() && b.needs_no_load() && writes_in_place::<R>(&out, out_stride);
         let longest = if needs_no_load { longest } else { longest.min(STRIP) };
-        walk.runs(range, longest, |[o, a_at, b_at], length| {
+        walk.runs(range, longest, |[out_offset, a_offset, b_offset], length| {
             // SAFETY: walks stay inside their layouts; what overlaps is not borrowed.
             unsafe {
-                let (x, y) = (a.strip(a_at, length), b.strip(b_at, length));
-                results(&out, o, so, length, out_buffer, |to| f(x, y, to));
+                let (x, y) = (a.strip(a_offset, length), b.strip(b_offset, length));
+                write_results(&out, out_offset, out_stride, length, out_buffer, |to| f(x, y, to));
             }
         });
     });
@@ -247,25 +250,32 @@ pub fn strips3<A: Compute, B: Compute, C: Compute, R: Compute>(
     f: &TernaryFn<'_, A, B, C, R>,
 ) {
     let walk = Walk::new([out.layout(), a.layout(), b.layout(), c.layout()]);
-    let [so, sa, sb, sc] = walk.inner_strides();
+    let [out_stride, a_stride, b_stride, c_stride] = walk.inner_strides();
     split(parallel, walk.count(), STRIP, SMALL, |range| {
         let mut out_buffer = MaybeUninit::uninit();
         let out_buffer = uncleared_buffer::<R, STRIP>(&mut out_buffer);
         let mut a_buffer = MaybeUninit::uninit();
-        let mut a = Source::<A>::new(&a, sa, &out, range.len(), &mut a_buffer);
+        let mut a = Source::<A>::new(&a, a_stride, &out, range.len(), &mut a_buffer);
         let mut b_buffer = MaybeUninit::uninit();
-        let mut b = Source::<B>::new(&b, sb, &out, range.len(), &mut b_buffer);
+        let mut b = Source::<B>::new(&b, b_stride, &out, range.len(), &mut b_buffer);
         let mut c_buffer = MaybeUninit::uninit();
-        let mut c = Source::<C>::new(&c, sc, &out, range.len(), &mut c_buffer);
-        let needs_no_load =
-            a.needs_no_load() && b.needs_no_load() && c.needs_no_load() && takes::<R>(&out, so);
+        let mut c = Source::<C>::new(&c, c_stride, &out, range.len(), &mut c_buffer);
+        let needs_no_load = a.needs_no_load()
+            && b.needs_no_load()
+            && c.needs_no_load()
+            && writes_in_place::<R>(&out, out_stride);
         let longest = if needs_no_load { longest } else { longest.min(STRIP) };
-        walk.runs(range, longest, |[o, a_at, b_at, c_at], length| {
+        walk.runs(range, longest, |[out_offset, a_offset, b_offset, c_offset], length| {
             // SAFETY: walks stay inside their layouts; what overlaps is not borrowed.
             unsafe {
-                let (x, y, z) =
-                    (a.strip(a_at, length), b.strip(b_at, length), c.strip(c_at, length));
-                results(&out, o, so, length, out_buffer, |to| f(x, y, z, to));
+                let (x, y, z) = (
+                    a.strip(a_offset, length),
+                    b.strip(b_offset, length),
+                    c.strip(c_offset, length),
+                );
+                write_results(&out, out_offset, out_stride, length, out_buffer, |to| {
+                    f(x, y, z, to)
+                });
             }
         });
     });

@@ -6,7 +6,7 @@
 use super::number::Number;
 use std::f32::consts::{LN_2, LOG2_E, LOG10_E};
 
-/// 1.5 * 2^23: adding it rounds a number below 2^22 to a whole one, which stands in the lower bits then.
+/// 1.5 * 2^23: adding it rounds a number below 2^22 to an integer, which is then in the lower bits.
 const ROUND: f32 = 12_582_912.0;
 
 /// The part of ln 2 whose products with small integers are exact, and the rest.
@@ -19,14 +19,14 @@ const LOG10_2_LOW: f32 = (std::f64::consts::LOG10_2 - LOG10_2_HIGH as f64) as f3
 
 /// pi / 2 in three parts.
 const HALF_PI: [f32; 3] = {
-    let whole = std::f64::consts::FRAC_PI_2;
-    let first = whole as f32;
-    let second = (whole - first as f64) as f32;
-    [first, second, (whole - first as f64 - second as f64) as f32]
+    let exact = std::f64::consts::FRAC_PI_2;
+    let first = exact as f32;
+    let second = (exact - first as f64) as f32;
+    [first, second, (exact - first as f64 - second as f64) as f32]
 };
 
 /// Up to this magnitude [`sin`] and [`cos`] are right; beyond, use the library's.
-pub const TURNS: f32 = 100_000.0;
+pub const MAX_ANGLE: f32 = 100_000.0;
 
 #[inline(always)]
 fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
@@ -50,7 +50,7 @@ fn power_of_two(n: i32) -> f32 {
     f32::from_bits((n.wrapping_add(127) << 23) as u32)
 }
 
-/// `x` times 2^n, in two steps so that n may lead out of the normal numbers.
+/// `x` times 2^n, in two steps so that the result may be denormal or infinite.
 #[inline(always)]
 fn scaled(x: f32, n: i32) -> f32 {
     let half = n >> 1;
@@ -65,63 +65,64 @@ fn expm1_near(r: f32) -> f32 {
     (r * r).mul_add(polynomial(r, Q), r)
 }
 
-/// How often ln 2 fits into x, and what is left.
+/// How often ln 2 fits into x, and the remainder.
 #[inline(always)]
-fn halvings(x: f32) -> (i32, f32) {
+fn split_by_ln_2(x: f32) -> (i32, f32) {
     let (multiple, n) = nearest(x, LOG2_E);
-    (n, rest_of(x, multiple))
+    (n, less_ln_2(x, multiple))
 }
 
-/// `x - times * ln 2`, in two steps so that little is lost.
+/// `x - multiple * ln 2`, in two steps so that little is lost.
 #[inline(always)]
-fn rest_of(x: f32, multiple: f32) -> f32 {
+fn less_ln_2(x: f32, multiple: f32) -> f32 {
     multiple.mul_add(-LN_2_LOW, multiple.mul_add(-LN_2_HIGH, x))
 }
 
-/// The power of two nearest to e^x as n + `BIAS` in the lower bits of a number, and what e^x is beside it.
+/// e^x as 2^n times a factor near 1: n + `BIAS` in the lower bits of a number, and the factor.
 #[inline(always)]
 fn exp_parts<const BIAS: u32>(x: f32) -> (u32, f32) {
     const Q: [f32; 6] =
         [0.5, 0.166_666_67, 0.041_666_25, 0.008_333_269, 0.001_394_731_8, 0.000_199_161_05];
     let round = ROUND + BIAS as f32;
     let shifted = x.mul_add(LOG2_E, round);
-    let r = rest_of(x, shifted - round);
-    let near = polynomial(r, Q).mul_add(r, 1.0);
-    (shifted.to_bits(), near.mul_add(r, 1.0))
+    let r = less_ln_2(x, shifted - round);
+    let factor = polynomial(r, Q).mul_add(r, 1.0);
+    (shifted.to_bits(), factor.mul_add(r, 1.0))
 }
 
 /// e^x.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {
-    // Two factors whose exponents, each with its bias of 127, are the halves of n + 254, so that n may lead out of the
-    // normal numbers.
-    let (n, near) = exp_parts::<254>(x.clamp(-105.0, 89.0));
+    // Two factors whose exponents, each with its bias of 127, are the halves of n + 254, so that the result may be
+    // denormal or infinite.
+    let (n, factor) = exp_parts::<254>(x.clamp(-105.0, 89.0));
     let half = (n >> 1) << 23;
-    near * f32::from_bits(half) * f32::from_bits((n << 23).wrapping_sub(half))
+    factor * f32::from_bits(half) * f32::from_bits((n << 23).wrapping_sub(half))
 }
 
 /// e^x of a number that is not positive; 0 where that is no normal number.
 #[inline(always)]
 pub fn exp_below(x: f32) -> f32 {
-    let (n, near) = exp_parts::<127>(if x < -88.0 { -88.0 } else { x });
-    near * f32::from_bits(n << 23)
+    let (n, factor) = exp_parts::<127>(if x < -88.0 { -88.0 } else { x });
+    factor * f32::from_bits(n << 23)
 }
 
 /// 2^x.
 #[inline(always)]
 pub fn exp2(x: f32) -> f32 {
     let x = x.clamp(-151.0, 129.0);
-    let (whole, n) = nearest(x, 1.0);
-    scaled(1.0 + expm1_near((x - whole) * LN_2), n)
+    let (multiple, n) = nearest(x, 1.0);
+    scaled(1.0 + expm1_near((x - multiple) * LN_2), n)
 }
 
 /// e^x - 1.
 #[inline(always)]
 pub fn expm1(x: f32) -> f32 {
-    let (n, r) = halvings(x.clamp(-20.0, 89.0));
-    let less = expm1_near(r) + (1.0 - power_of_two((-n).max(-126)));
+    let (n, r) = split_by_ln_2(x.clamp(-20.0, 89.0));
+    // (e^x - 1) / 2^n
+    let quotient = expm1_near(r) + (1.0 - power_of_two((-n).max(-126)));
     let small = x.abs() < 1e-20;
-    if small { x } else { scaled(less, n) }
+    if small { x } else { scaled(quotient, n) }
 }
 
 /// The exponent n of x = m * 2^n with m between the roots of 1/2 and 2, and m - 1. For positive finite x.
@@ -129,13 +130,13 @@ pub fn expm1(x: f32) -> f32 {
 fn split(x: f32) -> (f32, f32) {
     let tiny = x < f32::MIN_POSITIVE;
     let x = if tiny { x * 8_388_608.0 } else { x };
-    let above = x.to_bits().wrapping_sub(0x3f35_04f3) as i32;
-    let m = f32::from_bits((above as u32 & 0x007f_ffff).wrapping_add(0x3f35_04f3));
-    let n = (above >> 23) as f32;
+    let offset_bits = x.to_bits().wrapping_sub(0x3f35_04f3) as i32;
+    let m = f32::from_bits((offset_bits as u32 & 0x007f_ffff).wrapping_add(0x3f35_04f3));
+    let n = (offset_bits >> 23) as f32;
     (if tiny { n - 23.0 } else { n }, m - 1.0)
 }
 
-/// ln(1 + f) between the roots of 1/2 and 2, as f and what to add.
+/// ln(1 + f) - f, for 1 + f between the roots of 1/2 and 2.
 #[inline(always)]
 fn log1p_near(f: f32) -> f32 {
     const P: [f32; 9] = [
@@ -153,7 +154,7 @@ fn log1p_near(f: f32) -> f32 {
     (square * f).mul_add(polynomial(f, P), -0.5 * square)
 }
 
-/// What a logarithm of x is where x is no positive finite number.
+/// A logarithm of x: `inside` for a positive finite x, else what it is for zero, infinity and others.
 #[inline(always)]
 fn log_edges(x: f32, inside: f32) -> f32 {
     let inside = if x == f32::INFINITY { x } else { inside };
@@ -173,10 +174,10 @@ pub fn ln(x: f32) -> f32 {
 #[inline(always)]
 pub fn ln_1p(x: f32) -> f32 {
     let sum = 1.0 + x;
-    let lost = (x - (sum - 1.0)) / sum;
-    let plain = x == -1.0 || sum == f32::INFINITY || x.abs() < 1e-20;
+    let rounding_error = (x - (sum - 1.0)) / sum;
+    let is_edge = x == -1.0 || sum == f32::INFINITY || x.abs() < 1e-20;
     let edge = if x.abs() < 1e-20 { x } else { ln(sum) };
-    if plain { edge } else { ln(sum) + lost }
+    if is_edge { edge } else { ln(sum) + rounding_error }
 }
 
 /// The logarithm to base 2.
@@ -221,13 +222,13 @@ pub fn erf(x: f32) -> f32 {
     ];
     const Q: [f32; 6] =
         [1.0, 0.497_465_58, 0.113_958_43, 0.015_462_089, 0.001_307_569_1, 6.311_035_4e-5];
-    let size = x.abs().clamp(0.0, 4.0);
-    let square = size * size;
-    let value = size * polynomial(square, P) / polynomial(square, Q);
+    let magnitude = x.abs().clamp(0.0, 4.0);
+    let square = magnitude * magnitude;
+    let value = magnitude * polynomial(square, P) / polynomial(square, Q);
     (if value > 1.0 { 1.0 } else { value }).copysign(x)
 }
 
-/// Quarter turns of an angle, and what is left of it.
+/// Quarter turns of an angle, and the remainder.
 #[inline(always)]
 fn quarter(x: f32) -> (i32, f32) {
     let (multiple, n) = nearest(x, std::f32::consts::FRAC_2_PI);
@@ -247,14 +248,14 @@ fn sine(n: i32, r: f32) -> f32 {
     f32::from_bits(value.to_bits() ^ (((n & 2) as u32) << 30))
 }
 
-/// Sine of an angle of at most [`TURNS`].
+/// Sine of an angle of at most [`MAX_ANGLE`].
 #[inline(always)]
 pub fn sin(x: f32) -> f32 {
     let (n, r) = quarter(x);
     sine(n, r)
 }
 
-/// Cosine of an angle of at most [`TURNS`].
+/// Cosine of an angle of at most [`MAX_ANGLE`].
 #[inline(always)]
 pub fn cos(x: f32) -> f32 {
     let (n, r) = quarter(x);
@@ -270,12 +271,12 @@ fn erfinv(x: f64) -> f64 {
     let a = 2.0 / (std::f64::consts::PI * 0.147) + log / 2.0;
     let mut y = ((a * a - log / 0.147).sqrt() - a).sqrt().copysign(x);
     for _ in 0..3 {
-        let miss = match x.abs() < 0.5 {
+        let error = match x.abs() < 0.5 {
             true => libm::erf(y) - x,
             false => (1.0 - x.abs() - libm::erfc(y.abs())) * x.signum(),
         };
-        let slope = std::f64::consts::FRAC_2_SQRT_PI * (-y * y).exp();
-        let step = miss / slope;
+        let derivative = std::f64::consts::FRAC_2_SQRT_PI * (-y * y).exp();
+        let step = error / derivative;
         y -= step / (1.0 + y * step);
     }
     y
@@ -286,16 +287,18 @@ pub fn log_gamma(x: f64) -> f64 {
     libm::lgamma(x)
 }
 
-/// The slope of the logarithm of the gamma function; NaN at -1, -2, .., an infinity at 0.
+/// The derivative of the logarithm of the gamma function; NaN at -1, -2, .., an infinity at 0.
 pub fn digamma(x: f64) -> f64 {
     if x == 0.0 {
         return f64::INFINITY.copysign(-x);
     }
     if x < 0.0 {
-        let rest = x - x.trunc();
-        return match rest == 0.0 {
+        let fraction = x - x.trunc();
+        return match fraction == 0.0 {
             true => f64::NAN,
-            false => digamma(1.0 - x) - std::f64::consts::PI / (std::f64::consts::PI * rest).tan(),
+            false => {
+                digamma(1.0 - x) - std::f64::consts::PI / (std::f64::consts::PI * fraction).tan()
+            }
         };
     }
     let (mut x, mut sum) = (x, 0.0);
@@ -351,9 +354,9 @@ pub trait Real: Number {
     fn erfc(self) -> Self;
     /// Inverse of the error function.
     fn erfinv(self) -> Self;
-    /// Sine; in `f32` of at most [`TURNS`].
+    /// Sine; in `f32` of at most [`MAX_ANGLE`].
     fn sin_near(self) -> Self;
-    /// Cosine; in `f32` of at most [`TURNS`].
+    /// Cosine; in `f32` of at most [`MAX_ANGLE`].
     fn cos_near(self) -> Self;
     /// Sine of any angle.
     fn sin(self) -> Self;
@@ -394,11 +397,11 @@ pub trait Real: Number {
 }
 
 macro_rules! real {
-    ($type:ident, $($own:ident = $function:expr),*) => {
+    ($type:ident, $($name:ident = $function:expr),*) => {
         impl Real for $type {
             #[inline(always)] fn of(value: f64) -> Self { value as $type }
             #[inline(always)] fn div(self, other: Self) -> Self { self / other }
-            $(#[inline(always)] fn $own(self) -> Self { ($function)(self) })*
+            $(#[inline(always)] fn $name(self) -> Self { ($function)(self) })*
             #[inline(always)] fn sqrt(self) -> Self { <$type>::sqrt(self) }
             #[inline(always)] fn erfc(self) -> Self { libm::erfc(f64::from(self)) as $type }
             #[inline(always)] fn erfinv(self) -> Self { erfinv(f64::from(self)) as $type }
@@ -468,23 +471,31 @@ mod tests {
         (0..=u32::MAX).step_by(9973).map(f32::from_bits).chain(edges)
     }
 
-    fn check(name: &str, f: impl Fn(f32) -> f32, exact: impl Fn(f64) -> f64, within: f32) {
+    fn check(name: &str, f: impl Fn(f32) -> f32, exact: impl Fn(f64) -> f64, tolerance: f32) {
         for x in numbers() {
             let (have, want) = (f(x), exact(f64::from(x)) as f32);
             if have == want || (have.is_nan() && want.is_nan()) {
                 continue;
             }
-            let unit = (want.abs() * f32::EPSILON).max(1.5e-45);
-            let off = (have - want).abs() / unit;
-            assert!(off <= within, "{name}({x:e}) = {have:e}, {want:e} is right, {off} units off");
+            let ulp = (want.abs() * f32::EPSILON).max(1.5e-45);
+            let error = (have - want).abs() / ulp;
+            assert!(
+                error <= tolerance,
+                "{name}({x:e}) = {have:e}, {want:e} is right, {error} ulps off"
+            );
         }
     }
 
     #[test]
     fn functions_are_right_everywhere() {
         check("exp", exp, f64::exp, 2.0);
-        let below = |x: f32| if x > -87.0 && x <= 0.0 { x } else { -1.0 };
-        check("exp_below", |x| exp_below(below(x)), |x| f64::from(below(x as f32)).exp(), 2.0);
+        let in_domain = |x: f32| if x > -87.0 && x <= 0.0 { x } else { -1.0 };
+        check(
+            "exp_below",
+            |x| exp_below(in_domain(x)),
+            |x| f64::from(in_domain(x as f32)).exp(),
+            2.0,
+        );
         assert_eq!([exp_below(-89.0), exp_below(f32::NEG_INFINITY)], [0.0; 2]);
         assert!(exp_below(f32::NAN).is_nan());
         check("exp2", exp2, f64::exp2, 2.0);
@@ -495,9 +506,9 @@ mod tests {
         check("log10", log10, f64::log10, 3.0);
         check("tanh", tanh, f64::tanh, 3.0);
         check("erf", erf, libm::erf, 3.0);
-        let near = |x: f32| if x.abs() <= TURNS { x } else { 0.5 };
-        check("sin", |x| sin(near(x)), |x| f64::from(near(x as f32)).sin(), 3.0);
-        check("cos", |x| cos(near(x)), |x| f64::from(near(x as f32)).cos(), 3.0);
+        let in_range = |x: f32| if x.abs() <= MAX_ANGLE { x } else { 0.5 };
+        check("sin", |x| sin(in_range(x)), |x| f64::from(in_range(x as f32)).sin(), 3.0);
+        check("cos", |x| cos(in_range(x)), |x| f64::from(in_range(x as f32)).cos(), 3.0);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut};
 
 /// A result over a part of the keys: positions, batches, heads, features; and the greatest score and the sum of
-/// exponentials of each, any number of times along the last dimension.
+/// exponentials of each, repeated along the last dimension.
 #[derive(Clone, Copy)]
 pub struct Partial<'v> {
     /// The result.
@@ -18,8 +18,8 @@ pub struct Partial<'v> {
     pub sums: View<'v>,
 }
 
-/// The numbers at each position of the last dimension.
-fn put_all(view: ViewMut<'_>, at: [usize; 3], value: f32) {
+/// Writes a number to each position of the last dimension.
+fn fill_last(view: ViewMut<'_>, at: [usize; 3], value: f32) {
     let out = PositionAccessMut::new(view);
     (0..view.dims()[3]).for_each(|last| out.set(&[at[0], at[1], at[2], last], value));
 }
@@ -38,12 +38,12 @@ pub fn merge_two(
         for row in range {
             let at = [row / heads / batches, row / heads % batches, row % heads];
             let position = [at[0], at[1], at[2], 0];
-            let [most, sum] = [[one.greatest, other.greatest], [one.sums, other.sums]]
+            let [greatest_scores, sum] = [[one.greatest, other.greatest], [one.sums, other.sums]]
                 .map(|both| both.map(|view| PositionAccess::new(view).get::<f32>(&position)));
-            let highest = most[0].max(most[1]);
-            let [x, y] = [0, 1].map(|at| sum[at] * exp(most[at] - highest));
-            put_all(greatest, at, highest);
-            put_all(sums, at, x + y);
+            let greatest_of_both = greatest_scores[0].max(greatest_scores[1]);
+            let [x, y] = [0, 1].map(|at| sum[at] * exp(greatest_scores[at] - greatest_of_both));
+            fill_last(greatest, at, greatest_of_both);
+            fill_last(sums, at, x + y);
             for start in (0..features).step_by(STRIP) {
                 let width = (features - start).min(STRIP);
                 let position = [at[0], at[1], at[2], start];
@@ -72,22 +72,25 @@ pub fn merge_by_logarithms(
     split(parallel, rows, 1, 64, |range| {
         let (mut sum, mut line) = ([0f32; STRIP], [0f32; STRIP]);
         for row in range {
-            let of = |view: &View<'_>| PositionAccess::new(*view).get::<f32>(&[row]);
-            let most = logarithms.iter().map(of).fold(f32::NEG_INFINITY, f32::max);
-            let all: f32 = logarithms.iter().map(|one| exp(of(one) - most)).sum();
-            let is_empty = most == f32::NEG_INFINITY;
-            let whole = if is_empty { most } else { most + all.ln() };
+            let logarithm_at = |view: &View<'_>| PositionAccess::new(*view).get::<f32>(&[row]);
+            let greatest = logarithms.iter().map(logarithm_at).fold(f32::NEG_INFINITY, f32::max);
+            let sum_of_exponentials: f32 =
+                logarithms.iter().map(|logarithm| exp(logarithm_at(logarithm) - greatest)).sum();
+            let is_empty = greatest == f32::NEG_INFINITY;
+            let total_logarithm =
+                if is_empty { greatest } else { greatest + sum_of_exponentials.ln() };
             if let Some(total) = total {
-                PositionAccessMut::new(total).set(&[row], whole);
+                PositionAccessMut::new(total).set(&[row], total_logarithm);
             }
             for start in (0..features).step_by(STRIP) {
                 let width = (features - start).min(STRIP);
                 let (sum, line) = (&mut sum[..width], &mut line[..width]);
                 sum.fill(0.0);
                 for (result, logarithm) in results.iter().zip(logarithms) {
-                    let share = if is_empty { 0.0 } else { exp(of(logarithm) - whole) };
+                    let weight =
+                        if is_empty { 0.0 } else { exp(logarithm_at(logarithm) - total_logarithm) };
                     PositionAccess::new(*result).line(&[row, start], line);
-                    sum.iter_mut().zip(&*line).for_each(|(sum, value)| *sum += value * share);
+                    sum.iter_mut().zip(&*line).for_each(|(sum, value)| *sum += value * weight);
                 }
                 PositionAccessMut::new(out).put_line(&[row, start], sum);
             }

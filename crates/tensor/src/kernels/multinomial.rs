@@ -11,7 +11,7 @@ pub fn tree_size(categories: usize) -> usize {
 }
 
 /// For each row of `weights` as many categories as a row of `out` has. `trees` is `f64` of rows by
-/// [`tree_size`]. Without `again` no category comes twice. Rows are the first of two dimensions.
+/// [`tree_size`]. Without `replacement` no category comes twice. Rows are the first of two dimensions.
 ///
 /// Fails with a sentence when weights are negative or not finite, or too few are above zero; `out` is then
 /// undefined.
@@ -20,7 +20,7 @@ pub fn multinomial(
     out: ViewMut<'_>,
     weights: View<'_>,
     trees: ViewMut<'_>,
-    again: bool,
+    replacement: bool,
     philox: Philox,
 ) -> Result<(), String> {
     let (rows, samples) = (out.dims()[0], out.dims()[1]);
@@ -37,12 +37,13 @@ pub fn multinomial(
                 let first = trees.first_mut().cast::<f64>().add(row * size);
                 std::slice::from_raw_parts_mut(first, size)
             };
-            let drawn = plant(tree, &weights, row).and_then(|()| {
-                let mut source = Source::new(philox, (row * samples) as u64);
+            let result = build_tree(tree, &weights, row).and_then(|()| {
+                let mut source = UniformSource::new(philox, (row * samples) as u64);
                 for at in 0..samples {
-                    let category = pick(tree, source.unit(), again).ok_or_else(|| {
-                        format!("row {row} has no weight above zero left for sample {at}")
-                    })?;
+                    let category =
+                        pick(tree, source.next_unit(), replacement).ok_or_else(|| {
+                            format!("row {row} has no weight above zero left for sample {at}")
+                        })?;
                     let offset = row as isize * out.strides()[0] + at as isize * out.strides()[1];
                     // SAFETY: row and sample are inside `out`.
                     unsafe {
@@ -52,29 +53,29 @@ pub fn multinomial(
                 }
                 Ok(())
             });
-            if let Err(text) = drawn {
-                error.lock().unwrap_or_else(|dead| dead.into_inner()).get_or_insert(text);
+            if let Err(text) = result {
+                error.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(text);
             }
         }
     });
-    error.into_inner().unwrap_or_else(|dead| dead.into_inner()).map_or(Ok(()), Err)
+    error.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).map_or(Ok(()), Err)
 }
 
-/// Weights at the leaves, each node the sum of its two.
-fn plant(tree: &mut [f64], weights: &View<'_>, row: usize) -> Result<(), String> {
+/// Puts the weights of a row at the leaves; each node is the sum of its two children.
+fn build_tree(tree: &mut [f64], weights: &View<'_>, row: usize) -> Result<(), String> {
     let (count, leaves) = (weights.dims()[1], tree.len() / 2);
     let strides = weights.strides();
-    for (at, some) in tree[leaves..leaves + count].chunks_mut(STRIP).enumerate() {
+    for (at, chunk) in tree[leaves..leaves + count].chunks_mut(STRIP).enumerate() {
         let offset = row as isize * strides[0] + (at * STRIP) as isize * strides[1];
         // SAFETY: the row has this many weights.
         unsafe {
             let from = weights.first().offset(offset * weights.item() as isize);
-            load(weights.dtype(), from, strides[1], some);
+            load(weights.dtype(), from, strides[1], chunk);
         }
     }
-    let wrong =
+    let bad_weight =
         tree[leaves..leaves + count].iter().position(|one| !(*one >= 0.0 && one.is_finite()));
-    if let Some(at) = wrong {
+    if let Some(at) = bad_weight {
         let value = tree[leaves + at];
         return Err(format!("the weight of category {at} in row {row} is {value}"));
     }
@@ -83,12 +84,12 @@ fn plant(tree: &mut [f64], weights: &View<'_>, row: usize) -> Result<(), String>
     Ok(())
 }
 
-/// The category at this part of all weight; it loses its weight unless it may come `again`.
-fn pick(tree: &mut [f64], part: f64, again: bool) -> Option<usize> {
+/// The category at this fraction of the total weight; without `replacement` it loses its weight.
+fn pick(tree: &mut [f64], fraction: f64, replacement: bool) -> Option<usize> {
     if tree[1] <= 0.0 {
         return None;
     }
-    let (leaves, mut at, mut rest) = (tree.len() / 2, 1, part * tree[1]);
+    let (leaves, mut at, mut rest) = (tree.len() / 2, 1, fraction * tree[1]);
     while at < leaves {
         at *= 2;
         if (rest >= tree[at] && tree[at + 1] > 0.0) || tree[at] <= 0.0 {
@@ -97,7 +98,7 @@ fn pick(tree: &mut [f64], part: f64, again: bool) -> Option<usize> {
         }
     }
     let category = at - leaves;
-    if !again {
+    if !replacement {
         tree[at] = 0.0;
         while at > 1 {
             at /= 2;
@@ -107,28 +108,31 @@ fn pick(tree: &mut [f64], part: f64, again: bool) -> Option<usize> {
     Some(category)
 }
 
+/// Random words that are generated at once.
 const WORDS: usize = 64;
 
 /// Numbers from 0 to below 1, one after the other.
-struct Source {
+struct UniformSource {
     philox: Philox,
     next: u64,
     words: [u32; WORDS],
 }
 
-impl Source {
-    fn new(philox: Philox, first: u64) -> Source {
-        let mut source = Source { philox, next: first, words: [0; WORDS] };
+impl UniformSource {
+    fn new(philox: Philox, first: u64) -> UniformSource {
+        let mut source = UniformSource { philox, next: first, words: [0; WORDS] };
         source.refill();
         source
     }
 
+    /// Generates the words that the next number is in.
     fn refill(&mut self) {
         let word = self.next * 2;
         self.philox.fill(word - word % WORDS as u64, &mut self.words);
     }
 
-    fn unit(&mut self) -> f64 {
+    /// The next number.
+    fn next_unit(&mut self) -> f64 {
         let at = self.next as usize * 2 % WORDS;
         if at == 0 {
             self.refill();

@@ -1,7 +1,7 @@
 //! The positions of elements that are not zero, such as those of a mask.
 
 use super::map::SMALL;
-use super::sequence::Lines;
+use super::sequence::LayoutPair;
 use super::strip::load_one;
 use crate::parallel::{Parallel, share};
 use crate::{View, ViewMut, with_type_of_size};
@@ -14,6 +14,7 @@ const PARTS: usize = 64;
 pub struct NonzeroPositions<'a> {
     mask: View<'a>,
     parts: usize,
+    /// How many are before each part; at last how many there are.
     before: [usize; PARTS + 1],
 }
 
@@ -39,7 +40,7 @@ impl<'a> NonzeroPositions<'a> {
         self.before[self.parts]
     }
 
-    /// Calls `take` with the number of each such position, counted among them and among all.
+    /// Calls `take` with each such position: its number among them, and its number among all positions.
     fn each(&self, parallel: &dyn Parallel, take: impl Fn(usize, usize) + Sync) {
         parallel.run(self.parts, &|part| {
             let (mut next, end) = (self.before[part], self.before[part + 1]);
@@ -58,7 +59,7 @@ impl<'a> NonzeroPositions<'a> {
         assert!(out.rank() == 1 && out.dims()[0] >= self.total() && out.dtype() == a.dtype());
         assert_eq!(a.dims(), self.mask.dims());
         let step = out.strides()[0];
-        let lines = Lines::new(a.layout(), a.layout());
+        let lines = LayoutPair::new(a.layout(), a.layout());
         with_type_of_size!(out.item(), T => self.each(parallel, |k, at| {
             let from = lines.offsets(at).0;
             // SAFETY: a position of `a`, and one of the first `total` of `out`.
@@ -74,8 +75,10 @@ impl<'a> NonzeroPositions<'a> {
     pub fn fill(&self, parallel: &dyn Parallel, out: ViewMut<'_>, source: View<'_>) {
         assert!(source.count() >= self.total() && out.dtype() == source.dtype());
         assert_eq!(out.dims(), self.mask.dims());
-        let (to, from) =
-            (Lines::new(out.layout(), out.layout()), Lines::new(source.layout(), source.layout()));
+        let (to, from) = (
+            LayoutPair::new(out.layout(), out.layout()),
+            LayoutPair::new(source.layout(), source.layout()),
+        );
         with_type_of_size!(out.item(), T => self.each(parallel, |k, at| {
             // SAFETY: a position of `out`, and one of the source.
             unsafe {
@@ -89,7 +92,7 @@ impl<'a> NonzeroPositions<'a> {
     /// 64 bits and has [`NonzeroPositions::total`] lines.
     pub fn positions(&self, parallel: &dyn Parallel, out: ViewMut<'_>) {
         assert!(out.dims() == [self.total(), self.mask.rank()] && out.item() == 8);
-        let (down, right) = (out.strides()[0], out.strides()[1]);
+        let (row_stride, column_stride) = (out.strides()[0], out.strides()[1]);
         let dims = self.mask.dims();
         self.each(parallel, |k, at| {
             let mut rest = at;
@@ -99,7 +102,8 @@ impl<'a> NonzeroPositions<'a> {
                 // SAFETY: a line and a column of `out`.
                 unsafe {
                     let to = out.first_mut().cast::<i64>();
-                    to.offset(k as isize * down + dim as isize * right).write_unaligned(index);
+                    to.offset(k as isize * row_stride + dim as isize * column_stride)
+                        .write_unaligned(index);
                 }
             }
         });
@@ -118,10 +122,10 @@ fn visit(mask: &View<'_>, range: std::ops::Range<usize>, mut found: impl FnMut(u
         }
         return;
     }
-    let lines = Lines::new(mask.layout(), mask.layout());
-    let flat = mask.is_contiguous();
+    let lines = LayoutPair::new(mask.layout(), mask.layout());
+    let is_contiguous = mask.is_contiguous();
     for at in range {
-        let offset = if flat { at as isize } else { lines.offsets(at).0 };
+        let offset = if is_contiguous { at as isize } else { lines.offsets(at).0 };
         // SAFETY: an element of the mask.
         if unsafe { load_one::<bool>(mask.dtype(), mask.first().offset(offset * item)) } {
             found(at);

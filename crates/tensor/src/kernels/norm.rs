@@ -5,20 +5,20 @@ use super::fold::{Moments, folded};
 use super::lines::{BUFFER, Buffer, Lines, put};
 use super::math::Real;
 use super::reduce::{CHUNK, fetch};
-use super::strip::widened;
+use super::strip::vectorised_fn;
 use crate::parallel::{Parallel, share};
 use crate::{View, ViewMut};
 
 /// How lines are normalised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Norm {
-    /// Their mean is taken off, and they are divided by the root of their variance.
+    /// Their mean is subtracted, and they are divided by the root of their variance.
     Layer,
     /// They are divided by the root of their mean square.
     RootMeanSquare,
 }
 
-/// What the elements of a line are multiplied by and then raised by; 1 and 0 when absent. One dimension.
+/// Weight and bias of the elements of a line, of one dimension; 1 and 0 when absent.
 #[derive(Clone, Copy)]
 pub struct Affine<'v> {
     /// What each element is multiplied by.
@@ -27,11 +27,11 @@ pub struct Affine<'v> {
     pub bias: Option<View<'v>>,
 }
 
-/// A piece of weight or bias.
+/// Loads a piece of weight or bias.
 #[inline(always)]
-fn piece<C: Compute>(view: &Option<View<'_>>, from: usize, otherwise: C, into: &mut [C]) {
+fn load_piece<C: Compute>(view: &Option<View<'_>>, from: usize, default: C, into: &mut [C]) {
     let Some(view) = view else {
-        return into.fill(otherwise);
+        return into.fill(default);
     };
     assert!(view.rank() == 1 && from + into.len() <= view.count());
     let offset = from as isize * view.strides()[0] * view.item() as isize;
@@ -39,7 +39,7 @@ fn piece<C: Compute>(view: &Option<View<'_>>, from: usize, otherwise: C, into: &
     unsafe { fetch(view.dtype(), view.first().offset(offset), view.strides()[0], into) };
 }
 
-widened! {
+vectorised_fn! {
     /// `y = normalised(x) * weight + bias` of the rows of two dimensions. `mean` and `rstd` (1 over the standard deviation) get
     /// one number for each row, and have the sizes of `x`, repeated along the row. `y` is `x` itself or does not overlap it.
     pub fn normalise<C: Real>(
@@ -56,29 +56,29 @@ widened! {
         let lines = Lines::new([y.view(), x, means.view(), rstds.view()], 1);
         let length = lines.length();
         lines.for_each_range(parallel, |range| {
-            let [mut buffer, mut out_buffer, mut terms] = [Buffer([C::ZERO; BUFFER]); 3];
-            let (buffer, out_buffer, terms) = (&mut buffer.0, &mut out_buffer.0, &mut terms.0);
+            let [mut buffer, mut out_buffer, mut biases] = [Buffer([C::ZERO; BUFFER]); 3];
+            let (buffer, out_buffer, biases) = (&mut buffer.0, &mut out_buffer.0, &mut biases.0);
             let Buffer(weights) = &mut Buffer([C::ONE; BUFFER]);
             let fits = length <= BUFFER;
             if fits {
-                piece(&affine.weight, 0, C::ONE, &mut weights[..length]);
-                piece(&affine.bias, 0, C::ZERO, &mut terms[..length]);
+                load_piece(&affine.weight, 0, C::ONE, &mut weights[..length]);
+                load_piece(&affine.bias, 0, C::ZERO, &mut biases[..length]);
             }
             lines.each(range, |offsets| {
-                let mut all = Moments::default();
+                let mut moments = Moments::default();
                 let mut squares = 0.0;
                 for from in (0..length).step_by(BUFFER) {
                     let x = lines.line(1, offsets, from, &mut buffer[..BUFFER.min(length - from)]);
                     match norm {
-                        Norm::Layer => all = all.with(Moments::of(x)),
+                        Norm::Layer => moments = moments.with(Moments::of(x)),
                         Norm::RootMeanSquare => {
                             squares += folded(x, C::ZERO, |x| x.mul(x), C::add).to_f64();
                         }
                     }
                 }
-                let square_sum = if norm == Norm::Layer { all.squares } else { squares };
+                let square_sum = if norm == Norm::Layer { moments.squares } else { squares };
                 let (row_mean, row_rstd) =
-                    (C::of(all.mean), C::of(1.0 / (square_sum / length as f64 + epsilon).sqrt()));
+                    (C::of(moments.mean), C::of(1.0 / (square_sum / length as f64 + epsilon).sqrt()));
                 if let Some(mean) = &mean {
                     lines.store(mean, 2, offsets, 0, &[row_mean]);
                 }
@@ -86,16 +86,16 @@ widened! {
                     lines.store(rstd, 3, offsets, 0, &[row_rstd]);
                 }
                 for from in (0..length).step_by(BUFFER) {
-                    let here = BUFFER.min(length - from);
+                    let piece_length = BUFFER.min(length - from);
                     if !fits {
-                        piece(&affine.weight, from, C::ONE, &mut weights[..here]);
-                        piece(&affine.bias, from, C::ZERO, &mut terms[..here]);
+                        load_piece(&affine.weight, from, C::ONE, &mut weights[..piece_length]);
+                        load_piece(&affine.bias, from, C::ZERO, &mut biases[..piece_length]);
                     }
-                    let x = lines.line(1, offsets, from, &mut buffer[..here]);
-                    let (weights, terms) = (&weights[..here], &terms[..here]);
-                    lines.written(&y, 0, offsets, from, &mut out_buffer[..here], |to| {
-                        for (((to, x), weight), term) in to.iter_mut().zip(x).zip(weights).zip(terms) {
-                            *to = x.sub(row_mean).mul(row_rstd).mul(*weight).add(*term);
+                    let x = lines.line(1, offsets, from, &mut buffer[..piece_length]);
+                    let (weights, biases) = (&weights[..piece_length], &biases[..piece_length]);
+                    lines.write_line(&y, 0, offsets, from, &mut out_buffer[..piece_length], |to| {
+                        for (((to, x), weight), bias) in to.iter_mut().zip(x).zip(weights).zip(biases) {
+                            *to = x.sub(row_mean).mul(row_rstd).mul(*weight).add(*bias);
                         }
                     });
                 }
@@ -110,9 +110,9 @@ pub fn parts(rows: usize, length: usize) -> usize {
     32.min(rows).min(rows * length / CHUNK).max(1)
 }
 
-widened! {
+vectorised_fn! {
     /// The gradients of [`normalise`]. `sums` has the sizes `[2, parts, length]` of `C`: what each part of the rows
-    /// gives to the gradients of factors and of terms. `mean` and `rstd` have the sizes of `x`, repeated.
+    /// gives to the gradients of weight and of bias. `mean` and `rstd` have the sizes of `x`, repeated.
     pub fn normalise_backward<C: Real>(
         parallel: &dyn Parallel,
         norm: Norm,
@@ -129,7 +129,7 @@ widened! {
         let (rows, length) = (x.dims()[0], lines.length());
         let count = sums.dims()[1];
         assert!(sums.is_contiguous() && sums.dtype() == C::DTYPE && sums.dims() == [2, count, length]);
-        let piece_of = |which: usize, part: usize, from: usize| {
+        let sums_at = |which: usize, part: usize, from: usize| {
             let at = ((which * count + part) * length + from) * sums.item();
             // SAFETY: inside the sums.
             unsafe { sums.first_mut().add(at) }
@@ -137,18 +137,18 @@ widened! {
         parallel.run(count, &|part| {
             let (mut grads, mut buffer, mut weights) =
                 ([C::ZERO; BUFFER], [C::ZERO; BUFFER], [C::ONE; BUFFER]);
-            let (mut factors, mut terms) = ([C::ZERO; BUFFER], [C::ZERO; BUFFER]);
+            let (mut weight_grads, mut bias_grads) = ([C::ZERO; BUFFER], [C::ZERO; BUFFER]);
             let fits = length <= BUFFER;
             for from in (0..length).step_by(BUFFER) {
-                let here = BUFFER.min(length - from);
+                let piece_length = BUFFER.min(length - from);
                 // SAFETY: inside the sums, which nobody else writes for this part.
                 unsafe {
-                    put(C::DTYPE, piece_of(0, part, from), 1, &factors[..here]);
-                    put(C::DTYPE, piece_of(1, part, from), 1, &terms[..here]);
+                    put(C::DTYPE, sums_at(0, part, from), 1, &weight_grads[..piece_length]);
+                    put(C::DTYPE, sums_at(1, part, from), 1, &bias_grads[..piece_length]);
                 }
             }
             if fits {
-                piece(&weight, 0, C::ONE, &mut weights[..length]);
+                load_piece(&weight, 0, C::ONE, &mut weights[..length]);
             }
             lines.each(share(rows, 1, count, part), |offsets| {
                 let (mut row_mean, mut row_rstd) = ([C::ZERO], [C::ZERO]);
@@ -159,52 +159,52 @@ widened! {
                 let ([row_mean], [row_rstd]) = (row_mean, row_rstd);
                 let (mut total, mut product) = (C::ZERO, C::ZERO);
                 for from in (0..length).step_by(BUFFER) {
-                    let here = BUFFER.min(length - from);
-                    let (grads, buffer) = (&mut grads[..here], &mut buffer[..here]);
-                    let (factors, terms) = (&mut factors[..here], &mut terms[..here]);
+                    let piece_length = BUFFER.min(length - from);
+                    let (grads, buffer) = (&mut grads[..piece_length], &mut buffer[..piece_length]);
+                    let (weight_grads, bias_grads) = (&mut weight_grads[..piece_length], &mut bias_grads[..piece_length]);
                     lines.load(1, offsets, from, grads);
                     lines.load(2, offsets, from, buffer);
                     if !fits {
-                        piece(&weight, from, C::ONE, &mut weights[..here]);
+                        load_piece(&weight, from, C::ONE, &mut weights[..piece_length]);
                         // SAFETY: as above.
                         unsafe {
-                            fetch(C::DTYPE, piece_of(0, part, from), 1, factors);
-                            fetch(C::DTYPE, piece_of(1, part, from), 1, terms);
+                            fetch(C::DTYPE, sums_at(0, part, from), 1, weight_grads);
+                            fetch(C::DTYPE, sums_at(1, part, from), 1, bias_grads);
                         }
                     }
                     buffer.iter_mut().for_each(|x| *x = x.sub(row_mean).mul(row_rstd));
-                    for ((sum, g), x) in factors.iter_mut().zip(grads.iter()).zip(buffer.iter()) {
+                    for ((sum, g), x) in weight_grads.iter_mut().zip(grads.iter()).zip(buffer.iter()) {
                         *sum = sum.add(g.mul(*x));
                     }
-                    for (sum, g) in terms.iter_mut().zip(grads.iter()) {
+                    for (sum, g) in bias_grads.iter_mut().zip(grads.iter()) {
                         *sum = sum.add(*g);
                     }
                     for (g, weight) in grads.iter_mut().zip(&weights) {
                         *g = g.mul(*weight);
                     }
                     total = total.add(folded(grads, C::ZERO, |g| g, C::add));
-                    product = product.add(products(grads, buffer));
+                    product = product.add(dot(grads, buffer));
                     if !fits {
                         // SAFETY: as above.
                         unsafe {
-                            put(C::DTYPE, piece_of(0, part, from), 1, factors);
-                            put(C::DTYPE, piece_of(1, part, from), 1, terms);
+                            put(C::DTYPE, sums_at(0, part, from), 1, weight_grads);
+                            put(C::DTYPE, sums_at(1, part, from), 1, bias_grads);
                         }
                     }
                 }
                 let Some(dx) = &dx else {
                     return;
                 };
-                let share = C::ONE.div(C::of(length as f64));
-                let (total, product) = (total.mul(share), product.mul(share));
+                let inverse_length = C::ONE.div(C::of(length as f64));
+                let (total, product) = (total.mul(inverse_length), product.mul(inverse_length));
                 let total = if norm == Norm::Layer { total } else { C::ZERO };
                 for from in (0..length).step_by(BUFFER) {
-                    let here = BUFFER.min(length - from);
-                    let (grads, buffer) = (&mut grads[..here], &mut buffer[..here]);
+                    let piece_length = BUFFER.min(length - from);
+                    let (grads, buffer) = (&mut grads[..piece_length], &mut buffer[..piece_length]);
                     if !fits {
                         lines.load(1, offsets, from, grads);
                         lines.load(2, offsets, from, buffer);
-                        piece(&weight, from, C::ONE, &mut weights[..here]);
+                        load_piece(&weight, from, C::ONE, &mut weights[..piece_length]);
                         for ((g, x), weight) in grads.iter_mut().zip(buffer.iter_mut()).zip(&weights)
                         {
                             *x = x.sub(row_mean).mul(row_rstd);
@@ -220,8 +220,8 @@ widened! {
             if fits {
                 // SAFETY: as above.
                 unsafe {
-                    put(C::DTYPE, piece_of(0, part, 0), 1, &factors[..length]);
-                    put(C::DTYPE, piece_of(1, part, 0), 1, &terms[..length]);
+                    put(C::DTYPE, sums_at(0, part, 0), 1, &weight_grads[..length]);
+                    put(C::DTYPE, sums_at(1, part, 0), 1, &bias_grads[..length]);
                 }
             }
         });
@@ -230,7 +230,7 @@ widened! {
 
 /// The sum of products of two strips.
 #[inline(always)]
-fn products<C: Real>(a: &[C], b: &[C]) -> C {
+fn dot<C: Real>(a: &[C], b: &[C]) -> C {
     let mut lanes = [C::ZERO; 16];
     let ((a, rest_a), (b, rest_b)) = (a.as_chunks::<16>(), b.as_chunks::<16>());
     for (a, b) in a.iter().zip(b) {

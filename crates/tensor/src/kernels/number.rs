@@ -23,13 +23,13 @@ pub trait Number: Compute + PartialOrd + Default {
     fn div_trunc(self, other: Self) -> Self;
     /// Quotient rounded down; 0 for an integer by zero.
     fn div_floor(self, other: Self) -> Self;
-    /// What is left of `div_floor`: has the sign of `other`; 0 for an integer by zero.
+    /// Remainder of `div_floor`: has the sign of `other`; 0 for an integer by zero.
     fn rem_floor(self, other: Self) -> Self;
-    /// What is left of `div_trunc`: has the sign of `self`; 0 for an integer by zero.
+    /// Remainder of `div_trunc`: has the sign of `self`; 0 for an integer by zero.
     fn rem_trunc(self, other: Self) -> Self;
-    /// The opposite.
+    /// Negation.
     fn neg(self) -> Self;
-    /// Without its sign.
+    /// Magnitude.
     fn abs(self) -> Self;
     /// -1, 0 or 1; 0 for NaN.
     fn sign(self) -> Self;
@@ -58,10 +58,10 @@ macro_rules! real {
                 if other == 0.0 {
                     return self / other;
                 }
-                let rest = self % other;
-                let quotient = (self - rest) / other;
+                let remainder = self % other;
+                let quotient = (self - remainder) / other;
                 let quotient =
-                    if rest != 0.0 && ((other < 0.0) != (rest < 0.0)) { quotient - 1.0 } else { quotient };
+                    if remainder != 0.0 && ((other < 0.0) != (remainder < 0.0)) { quotient - 1.0 } else { quotient };
                 if quotient == 0.0 {
                     return (0.0 as $type).copysign(self / other);
                 }
@@ -70,8 +70,8 @@ macro_rules! real {
             }
             #[inline(always)]
             fn rem_floor(self, other: Self) -> Self {
-                let rest = self % other;
-                if rest != 0.0 && ((other < 0.0) != (rest < 0.0)) { rest + other } else { rest }
+                let remainder = self % other;
+                if remainder != 0.0 && ((other < 0.0) != (remainder < 0.0)) { remainder + other } else { remainder }
             }
             #[inline(always)] fn rem_trunc(self, other: Self) -> Self { self % other }
             #[inline(always)] fn neg(self) -> Self { -self }
@@ -124,16 +124,20 @@ impl Number for i64 {
         if other == 0 {
             return 0;
         }
-        let (quotient, rest) = (self.wrapping_div(other), self.wrapping_rem(other));
-        if rest != 0 && ((rest < 0) != (other < 0)) { quotient - 1 } else { quotient }
+        let (quotient, remainder) = (self.wrapping_div(other), self.wrapping_rem(other));
+        if remainder != 0 && ((remainder < 0) != (other < 0)) { quotient - 1 } else { quotient }
     }
     #[inline(always)]
     fn rem_floor(self, other: i64) -> i64 {
         if other == 0 {
             return 0;
         }
-        let rest = self.wrapping_rem(other);
-        if rest != 0 && ((rest < 0) != (other < 0)) { rest + other } else { rest }
+        let remainder = self.wrapping_rem(other);
+        if remainder != 0 && ((remainder < 0) != (other < 0)) {
+            remainder + other
+        } else {
+            remainder
+        }
     }
     #[inline(always)]
     fn rem_trunc(self, other: i64) -> i64 {

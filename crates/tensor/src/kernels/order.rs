@@ -16,7 +16,7 @@ pub trait Ordered: Element {
     }
 }
 
-macro_rules! whole {
+macro_rules! integer {
     ($($type:ty, $bits:ty, $sign:expr;)*) => {$(
         impl Ordered for $type {
             #[inline(always)]
@@ -27,7 +27,7 @@ macro_rules! whole {
     )*};
 }
 
-whole! {
+integer! {
     i8, u8, 1 << 7;
     u8, u8, 0;
     i16, u16, 1 << 15;
@@ -43,22 +43,22 @@ impl Ordered for BoolByte {
 }
 
 macro_rules! real {
-    ($($type:ty, $wide:ty, $bits:ty, |$value:ident| $widen:expr;)*) => {$(
+    ($($type:ty, $float:ty, $bits:ty, |$value:ident| $widen:expr;)*) => {$(
         impl Ordered for $type {
             #[inline(always)]
             fn key(self) -> u64 {
                 const SIGN: $bits = 1 << (<$bits>::BITS - 1);
                 let $value = self;
-                let wide: $wide = $widen;
-                let bits = (wide + 0.0).to_bits();
+                let float: $float = $widen;
+                let bits = (float + 0.0).to_bits();
                 let flipped = if bits & SIGN == 0 { bits | SIGN } else { !bits };
-                u64::from(if wide.is_nan() { <$bits>::MAX } else { flipped })
+                u64::from(if float.is_nan() { <$bits>::MAX } else { flipped })
             }
             #[inline(always)]
             fn is_nan(self) -> bool {
                 let $value = self;
-                let wide: $wide = $widen;
-                wide.is_nan()
+                let float: $float = $widen;
+                float.is_nan()
             }
         }
     )*};
@@ -142,7 +142,7 @@ pub fn entry_bytes(dtype: DType, line: usize) -> usize {
 /// Runs `$body` with `$T` standing for an ordered type and `$E` for its entries in lines of `$line`.
 macro_rules! with_ordered {
     ($dtype:expr, $line:expr, $T:ident, $E:ident => $body:expr) => {{
-        macro_rules! of {
+        macro_rules! with_entries {
             ($element:ty) => {{
                 type $T = $element;
                 if $crate::kernels::order::entry_bytes($dtype, $line) == 8 {
@@ -155,16 +155,16 @@ macro_rules! with_ordered {
             }};
         }
         match $dtype {
-            $crate::DType::Float => of!(f32),
-            $crate::DType::Double => of!(f64),
-            $crate::DType::Float16 => of!(half::f16),
-            $crate::DType::Bf16 => of!(half::bf16),
-            $crate::DType::Int8 => of!(i8),
-            $crate::DType::Uint8 => of!(u8),
-            $crate::DType::Int16 => of!(i16),
-            $crate::DType::Int32 => of!(i32),
-            $crate::DType::Int64 => of!(i64),
-            $crate::DType::Bool => of!($crate::kernels::element::BoolByte),
+            $crate::DType::Float => with_entries!(f32),
+            $crate::DType::Double => with_entries!(f64),
+            $crate::DType::Float16 => with_entries!(half::f16),
+            $crate::DType::Bf16 => with_entries!(half::bf16),
+            $crate::DType::Int8 => with_entries!(i8),
+            $crate::DType::Uint8 => with_entries!(u8),
+            $crate::DType::Int16 => with_entries!(i16),
+            $crate::DType::Int32 => with_entries!(i32),
+            $crate::DType::Int64 => with_entries!(i64),
+            $crate::DType::Bool => with_entries!($crate::kernels::element::BoolByte),
             other => unreachable!("elements of type {other} have no order"),
         }
     }};
@@ -201,26 +201,26 @@ pub(crate) unsafe fn entries<'r, E: Entry>(
 /// # Safety
 /// The line has as many elements as there are entries.
 #[inline(always)]
-pub(crate) unsafe fn enter<T: Ordered, E: Entry>(
+pub(crate) unsafe fn fill_entries<T: Ordered, E: Entry>(
     entries: &mut [E],
     line: *const T,
     stride: isize,
     descending: bool,
 ) {
-    let flip = if descending { u64::MAX } else { 0 };
+    let mask = if descending { u64::MAX } else { 0 };
     for (index, entry) in entries.iter_mut().enumerate() {
         // SAFETY: as the caller guarantees.
         let value = unsafe { line.offset(index as isize * stride).read_unaligned() };
-        *entry = E::new(value.key() ^ flip, index);
+        *entry = E::new(value.key() ^ mask, index);
     }
 }
 
-/// Where the k-th element is, in the order of positions.
-pub(crate) fn flat(layout: &Layout) -> impl Fn(usize) -> isize + use<> {
+/// The offset of the k-th element in the order of positions, as a function of k.
+pub(crate) fn offset_of_nth(layout: &Layout) -> impl Fn(usize) -> isize + use<> {
     let layout = *layout;
-    let plain = layout.is_contiguous();
+    let is_contiguous = layout.is_contiguous();
     move |at| {
-        if plain {
+        if is_contiguous {
             return at as isize;
         }
         let (mut rest, mut offset) = (at, 0);
@@ -242,13 +242,13 @@ mod tests {
     fn a_sort_without_an_order_is_reported() {
         let mut calls = 0u32;
         let mut entries: Vec<Narrow> = (0..512).map(|at| Narrow::new(at * 7 % 512, 0)).collect();
-        let disturbed = sort_entries(|| {
+        let result = sort_entries(|| {
             entries.sort_unstable_by(|_, _| {
                 calls = calls.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 if calls >> 31 == 0 { Ordering::Less } else { Ordering::Greater }
             });
         });
-        assert_eq!(disturbed, Err(Overwritten));
+        assert_eq!(result, Err(Overwritten));
         assert_eq!(sort_entries(|| entries.sort_unstable()), Ok(()));
         assert!(entries.is_sorted());
     }

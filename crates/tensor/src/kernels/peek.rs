@@ -22,10 +22,10 @@ mod tests {
     #[test]
     fn reads_the_first_element() {
         let bytes: Vec<Cell<u8>> = 7i32.to_ne_bytes().map(Cell::new).to_vec();
-        let one =
+        let tensor =
             |dtype, dims: &[usize]| View::over(&bytes, Layout::contiguous(dtype, dims)).unwrap();
-        assert_eq!(first(one(DType::Int32, &[1])), Some(Scalar::Int(7, DType::Int32)));
-        assert_eq!(first(one(DType::Bool, &[])), Some(Scalar::Bool(true)));
-        assert_eq!(first(one(DType::Int32, &[0])), None);
+        assert_eq!(first(tensor(DType::Int32, &[1])), Some(Scalar::Int(7, DType::Int32)));
+        assert_eq!(first(tensor(DType::Bool, &[])), Some(Scalar::Bool(true)));
+        assert_eq!(first(tensor(DType::Int32, &[0])), None);
     }
 }

@@ -9,14 +9,15 @@ pub struct Philox {
     offset: u64,
 }
 
+/// The constants of the generator, as the paper has them.
 const MULTIPLY: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 const ROUNDS: usize = 10;
 
-/// Words of one count.
+/// Words that one value of the counter gives.
 pub const BLOCK: usize = 4;
 
-/// Counts that are computed side by side.
+/// Values of the counter that are computed side by side.
 const LANES: usize = 8;
 
 impl Philox {
@@ -30,14 +31,14 @@ impl Philox {
     pub fn fill(&self, first: u64, words: &mut [u32]) {
         debug_assert!(first.is_multiple_of(BLOCK as u64));
         let mut count = first / BLOCK as u64;
-        for some in words.chunks_mut(LANES * BLOCK) {
+        for chunk in words.chunks_mut(LANES * BLOCK) {
             let blocks = self.blocks(count);
-            if some.len() == LANES * BLOCK {
-                for (lane, to) in some.chunks_exact_mut(BLOCK).enumerate() {
+            if chunk.len() == LANES * BLOCK {
+                for (lane, to) in chunk.chunks_exact_mut(BLOCK).enumerate() {
                     (0..BLOCK).for_each(|at| to[at] = blocks[at][lane]);
                 }
             } else {
-                for (at, word) in some.iter_mut().enumerate() {
+                for (at, word) in chunk.iter_mut().enumerate() {
                     *word = blocks[at % BLOCK][at / BLOCK];
                 }
             }
@@ -45,7 +46,7 @@ impl Philox {
         }
     }
 
-    /// The words of [`LANES`] counts: first words, second words, ..
+    /// The words of [`LANES`] values of the counter: first words, second words, ..
     #[inline(always)]
     fn blocks(&self, count: u64) -> [[u32; LANES]; BLOCK] {
         let counts: [u64; LANES] = std::array::from_fn(|lane| count.wrapping_add(lane as u64));
@@ -59,6 +60,7 @@ impl Philox {
     }
 }
 
+/// The rounds of the generator.
 #[inline(always)]
 fn scrambled<const N: usize>(mut words: [[u32; N]; 4], mut key: [u32; 2]) -> [[u32; N]; 4] {
     for round in 0..ROUNDS {
@@ -105,9 +107,9 @@ mod tests {
         let mut all = [0; 1000];
         philox.fill(0, &mut all);
         for (first, count) in [(0, 1), (4, 31), (8, 33), (512, 488)] {
-            let mut some = vec![0; count];
-            philox.fill(first as u64, &mut some);
-            assert_eq!(some, all[first..first + count]);
+            let mut part = vec![0; count];
+            philox.fill(first as u64, &mut part);
+            assert_eq!(part, all[first..first + count]);
         }
         let mut other = [0; 1000];
         Philox::new(u64::MAX - 3, 18 << 32).fill(0, &mut other);

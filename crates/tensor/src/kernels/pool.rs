@@ -38,6 +38,7 @@ struct Span {
 }
 
 impl Windows {
+    /// The positions of the window of an output.
     #[inline(always)]
     fn span(&self, output: usize, input: usize) -> Span {
         match *self {
@@ -84,6 +85,7 @@ pub fn max_pool(
     ));
 }
 
+/// See [`max_pool`]; elements `T` are compared as `C`.
 fn typed<T: Element + Plain, C: Number>(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
@@ -91,7 +93,7 @@ fn typed<T: Element + Plain, C: Number>(
     a: View<'_>,
     windows: [Windows; 3],
 ) {
-    let cells = OffsetAccess::<T>::new(a);
+    let elements = OffsetAccess::<T>::new(a);
     let (dims, strides) = (a.dims(), a.strides());
     let rows = out.dims()[..4].iter().product();
     let width = out.dims()[4];
@@ -101,31 +103,31 @@ fn typed<T: Element + Plain, C: Number>(
         for row in range {
             let [to] = offsets(&out.dims()[..4], [&out.strides()[..4]], row);
             let depth = row / out.dims()[3] % out.dims()[2];
-            let deep = windows[0].span(depth, dims[2]);
-            let high = windows[1].span(row % out.dims()[3], dims[3]);
+            let depth_span = windows[0].span(depth, dims[2]);
+            let row_span = windows[1].span(row % out.dims()[3], dims[3]);
             let outer = row / out.dims()[3] / out.dims()[2];
             let [plane] = offsets(&dims[..2], [&strides[..2]], outer);
             for start in (0..width).step_by(RUN) {
                 let length = RUN.min(width - start);
                 for at in 0..length {
-                    let wide = windows[2].span(start + at, dims[4]);
-                    let (mut best, mut found, mut some) = (C::LEAST, 0, false);
-                    for d in 0..deep.count {
-                        let d = deep.first + d * deep.step;
-                        for h in 0..high.count {
-                            let h = high.first + h * high.step;
+                    let column_span = windows[2].span(start + at, dims[4]);
+                    let (mut best, mut best_index, mut is_any) = (C::LEAST, 0, false);
+                    for d in 0..depth_span.count {
+                        let d = depth_span.first + d * depth_span.step;
+                        for h in 0..row_span.count {
+                            let h = row_span.first + h * row_span.step;
                             let base = plane + d as isize * strides[2] + h as isize * strides[3];
                             let line = (d * dims[3] + h) * dims[4];
-                            for w in 0..wide.count {
-                                let w = wide.first + w * wide.step;
-                                let x: C = cells.get(base + w as isize * strides[4]).widen();
-                                if x > best || x.is_nan() || !some {
-                                    (best, found, some) = (x, (line + w) as i64, true);
+                            for w in 0..column_span.count {
+                                let w = column_span.first + w * column_span.step;
+                                let x: C = elements.get(base + w as isize * strides[4]).widen();
+                                if x > best || x.is_nan() || !is_any {
+                                    (best, best_index, is_any) = (x, (line + w) as i64, true);
                                 }
                             }
                         }
                     }
-                    (values[at], indices[at]) = (best, found);
+                    (values[at], indices[at]) = (best, best_index);
                 }
                 let offset = to + start as isize * step;
                 // SAFETY: a part of a row of `out`.
@@ -147,7 +149,7 @@ fn typed<T: Element + Plain, C: Number>(
     });
 }
 
-/// The plane that windows slide over, and the windows, as a mask of the greatest elements knows them.
+/// The plane that windows slide over, and the windows, for a mask of the greatest elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Plane {
     /// Rows and columns of the input.
@@ -173,7 +175,7 @@ impl Plane {
         inside.then(|| position[0] * self.kernel[1] + position[1])
     }
 
-    /// The opposite; `None` where that position is in a border.
+    /// The inverse of [`Plane::position_of`]; `None` where that position is in a border.
     fn index_of(&self, position: usize, output: [usize; 2]) -> Option<i64> {
         let position = [position / self.kernel[1], position % self.kernel[1]];
         let mut at = [0; 2];
@@ -218,7 +220,7 @@ pub fn write_mask(parallel: &dyn Parallel, mask: ViewMut<'_>, index: View<'_>, p
     });
 }
 
-/// Reads a mask of [`write_mask`] back into indices. Answers whether every output has a bit, of a position in the input.
+/// Reads a mask of [`write_mask`] back into indices. Returns whether every output has a bit, of a position in the input.
 #[must_use]
 pub fn read_mask(
     parallel: &dyn Parallel,

@@ -14,13 +14,13 @@ use std::f32::consts::TAU;
 /// Room for a strip that begins in the middle of a block of the generator: whole blocks are generated.
 const WINDOW: usize = STRIP + 2 * BLOCK;
 
-/// Fills `out` with what `make` makes of words: `per` (1 or 2) for each element. It gets whole blocks: the index of its
+/// Fills `out` with what `make` makes of words: `words_each` (1 or 2) for each element. It gets whole blocks: the index of its
 /// first element is a multiple of [`BLOCK`].
 fn generate<C: Compute + Default>(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
     philox: Philox,
-    per: usize,
+    words_each: usize,
     make: impl Fn(&[u32], &mut [C]) + Sync,
 ) {
     let packed = out.packed();
@@ -33,8 +33,8 @@ fn generate<C: Compute + Default>(
             walk.runs(range, STRIP, |[index, offset], length| {
                 let skip = index as usize % BLOCK;
                 let count = (skip + length).next_multiple_of(BLOCK);
-                let words = &mut words[..count * per];
-                philox.fill((index as u64 - skip as u64) * per as u64, words);
+                let words = &mut words[..count * words_each];
+                philox.fill((index as u64 - skip as u64) * words_each as u64, words);
                 make(words, &mut values[..count]);
                 // SAFETY: walks stay inside their layouts.
                 unsafe {
@@ -52,24 +52,26 @@ fn unit(word: u32, bits: u32) -> f32 {
     (word >> (32 - bits)) as i32 as f32 * (1.0 / (1u32 << bits) as f32)
 }
 
+/// Two words as one of 64 bits.
 #[inline(always)]
-fn wide(words: &[u32]) -> u64 {
+fn two_words(words: &[u32]) -> u64 {
     u64::from(words[0]) | u64::from(words[1]) << 32
 }
 
+/// As [`unit`], of two words.
 #[inline(always)]
-fn wide_unit(words: &[u32]) -> f64 {
-    (wide(words) >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+fn unit_f64(words: &[u32]) -> f64 {
+    (two_words(words) >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
 }
 
-/// Evenly from `low` to below `high`, with as many bits as the type of the elements has.
+/// Uniformly from `low` to below `high`, with as many bits as the type of the elements has.
 pub fn uniform(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, low: f64, high: f64) {
     let span = high - low;
     let bits = match out.dtype() {
         DType::Double => {
             return generate::<f64>(parallel, out, philox, 2, |words, values| {
                 for (value, words) in values.iter_mut().zip(words.chunks_exact(2)) {
-                    *value = wide_unit(words) * span + low;
+                    *value = unit_f64(words) * span + low;
                 }
             });
         }
@@ -85,7 +87,7 @@ pub fn uniform(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, low: f
     });
 }
 
-/// Normally around `mean`.
+/// Normally distributed around `mean`.
 pub fn normal(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
@@ -96,8 +98,8 @@ pub fn normal(
     if out.dtype() == DType::Double {
         return generate::<f64>(parallel, out, philox, 2, |words, values| {
             for (pair, words) in values.chunks_exact_mut(2).zip(words.chunks_exact(4)) {
-                let radius = (-2.0 * (1.0 - wide_unit(&words[..2])).ln()).sqrt() * deviation;
-                let (sine, cosine) = (std::f64::consts::TAU * wide_unit(&words[2..])).sin_cos();
+                let radius = (-2.0 * (1.0 - unit_f64(&words[..2])).ln()).sqrt() * deviation;
+                let (sine, cosine) = (std::f64::consts::TAU * unit_f64(&words[2..])).sin_cos();
                 pair[0] = radius * cosine + mean;
                 pair[1] = radius * sine + mean;
             }
@@ -105,11 +107,11 @@ pub fn normal(
     }
     let (mean, deviation) = (mean as f32, deviation as f32);
     generate::<f32>(parallel, out, philox, 1, |words, values| {
-        let (mut some, mut padded) = ([0f32; 2 * PAIRS], [0u32; 2 * PAIRS]);
+        let (mut normals, mut padded) = ([0f32; 2 * PAIRS], [0u32; 2 * PAIRS]);
         for (values, words) in values.chunks_mut(2 * PAIRS).zip(words.chunks(2 * PAIRS)) {
             padded[..words.len()].copy_from_slice(words);
-            pairs(&padded, &mut some);
-            for (value, drawn) in values.iter_mut().zip(&some) {
+            normal_pairs(&padded, &mut normals);
+            for (value, drawn) in values.iter_mut().zip(&normals) {
                 *value = drawn * deviation + mean;
             }
         }
@@ -121,8 +123,8 @@ pub fn exponential(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, ra
     generate::<f32>(parallel, out, philox, 1, |words, values| {
         for (value, word) in values.iter_mut().zip(words) {
             // From above 0 to below 1, in the middle of 2^31 parts: its logarithm is finite.
-            let share = ((word >> 1) as f64 + 0.5) * (1.0 / 2_147_483_648.0);
-            *value = (-share.ln() / rate) as f32;
+            let uniform = ((word >> 1) as f64 + 0.5) * (1.0 / 2_147_483_648.0);
+            *value = (-uniform.ln() / rate) as f32;
         }
     });
 }
@@ -130,29 +132,29 @@ pub fn exponential(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, ra
 /// Pairs of normal numbers that are made side by side.
 const PAIRS: usize = 16;
 
-/// Two words become two numbers around 0: one is how far out they lie, the other in which direction.
+/// Box-Muller: two words, taken as a radius and an angle, become two normal numbers.
 #[inline(always)]
-fn pairs(words: &[u32; 2 * PAIRS], values: &mut [f32; 2 * PAIRS]) {
+fn normal_pairs(words: &[u32; 2 * PAIRS], values: &mut [f32; 2 * PAIRS]) {
     let (mut radius, mut angle) = ([0f32; PAIRS], [0f32; PAIRS]);
     for at in 0..PAIRS {
         radius[at] = ((words[2 * at] >> 1) as i32 as f32 + 0.5) * (1.0 / 2_147_483_648.0);
         angle[at] = TAU * unit(words[2 * at + 1], 24);
     }
-    for far in &mut radius {
-        *far = (-2.0 * math::ln(*far)).max(0.0).sqrt();
+    for value in &mut radius {
+        *value = (-2.0 * math::ln(*value)).max(0.0).sqrt();
     }
-    let (mut along, mut across) = ([0f32; PAIRS], [0f32; PAIRS]);
+    let (mut cosines, mut sines) = ([0f32; PAIRS], [0f32; PAIRS]);
     for at in 0..PAIRS {
-        along[at] = radius[at] * math::cos(angle[at]);
-        across[at] = radius[at] * math::sin(angle[at]);
+        cosines[at] = radius[at] * math::cos(angle[at]);
+        sines[at] = radius[at] * math::sin(angle[at]);
     }
     for at in 0..PAIRS {
-        values[2 * at] = along[at];
-        values[2 * at + 1] = across[at];
+        values[2 * at] = cosines[at];
+        values[2 * at + 1] = sines[at];
     }
 }
 
-/// Integers, evenly from `low` on, `count` of them; 0 counts as 2^64.
+/// Integers, uniformly from `low` on, `count` of them; 0 counts as 2^64.
 pub fn integers(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, low: i64, count: u64) {
     if (1..=1 << 32).contains(&count) {
         return generate::<i64>(parallel, out, philox, 1, |words, values| {
@@ -164,20 +166,20 @@ pub fn integers(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, low: 
     generate::<i64>(parallel, out, philox, 2, |words, values| {
         for (value, words) in values.iter_mut().zip(words.chunks_exact(2)) {
             let drawn = match count {
-                0 => wide(words),
-                _ => ((u128::from(wide(words)) * u128::from(count)) >> 64) as u64,
+                0 => two_words(words),
+                _ => ((u128::from(two_words(words)) * u128::from(count)) >> 64) as u64,
             };
             *value = low.wrapping_add(drawn as i64);
         }
     });
 }
 
-/// How many of the 2^32 words mean yes at a probability.
+/// How many of the 2^32 words mean 1 at a probability.
 pub fn threshold(probability: f64) -> u64 {
     (probability.clamp(0.0, 1.0) * 4_294_967_296.0).round() as u64
 }
 
-/// Yes with one probability, as 1 or 0.
+/// 1 with a probability, else 0.
 pub fn bernoulli(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, probability: f64) {
     let limit = threshold(probability);
     generate::<bool>(parallel, out, philox, 1, |words, values| {
@@ -187,7 +189,7 @@ pub fn bernoulli(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, prob
     });
 }
 
-/// Yes with the probability that `probabilities`, of the same sizes, has at the position. `probabilities` is `out` itself or
+/// 1 with the probability that `probabilities`, of the same sizes, has at the position. `probabilities` is `out` itself or
 /// does not overlap it.
 pub fn bernoulli_each(
     parallel: &dyn Parallel,
@@ -236,13 +238,13 @@ pub fn permutation(out: ViewMut<'_>, philox: Philox) {
             if at % STRIP == 0 {
                 vectorised(|| philox.fill(2 * at as u64, &mut words));
             }
-            let word = wide(&words[at % STRIP * 2..]);
-            let rest = (count - at) as u128;
-            let other = at + ((u128::from(word) * rest) >> 64) as usize;
-            let (here, there) = (first.add(at), first.add(other));
-            let (a, b) = (here.read_unaligned(), there.read_unaligned());
-            here.write_unaligned(b);
-            there.write_unaligned(a);
+            let word = two_words(&words[at % STRIP * 2..]);
+            let remaining = (count - at) as u128;
+            let other = at + ((u128::from(word) * remaining) >> 64) as usize;
+            let (target, source) = (first.add(at), first.add(other));
+            let (a, b) = (target.read_unaligned(), source.read_unaligned());
+            target.write_unaligned(b);
+            source.write_unaligned(a);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Reductions: many elements of a tensor become one, by a [`Fold`].
 //!
-//! Lines along the reduced dimensions are taken as strips where they are closest together; where the kept
-//! dimensions do, many results are made side by side. Both orders, and the parts that one long reduction is
+//! Where elements along the reduced dimensions are closest together in memory, they are taken as strips; where those
+//! along the kept ones are, many results are made side by side. Both orders, and the parts that one long reduction is
 //! cut into, follow from the layout alone, so results do not depend on the number of threads.
 
 use super::element::{Compute, Element};
@@ -19,17 +19,17 @@ use std::ops::Range;
 pub trait Fold: Copy + Send + Sync + 'static {
     /// The type elements are loaded as.
     type In: Compute;
-    /// What is known of the elements seen so far.
+    /// The result of the elements so far.
     type Accumulator: Copy + Send + Sync;
     /// Whether the indices of elements matter.
     const INDEXED: bool = false;
-    /// Nothing seen.
+    /// The accumulator before any element.
     fn start(&self) -> Self::Accumulator;
     /// One element more, at index `at` of the reduced dimensions.
     fn step(&self, acc: Self::Accumulator, value: Self::In, at: usize) -> Self::Accumulator;
     /// A strip of elements, the first at index `at`.
     fn strip(&self, values: &[Self::In], at: usize) -> Self::Accumulator;
-    /// A strip of halves, which are elements loaded as `f32`; `None` for a fold that wants them loaded.
+    /// A strip of halves, which are elements loaded as `f32`; `None` for a fold that needs them loaded.
     fn halves<H: Half>(&self, _values: &[H]) -> Option<Self::Accumulator> {
         None
     }
@@ -39,48 +39,52 @@ pub trait Fold: Copy + Send + Sync + 'static {
 
 /// A reduction is cut into parts of at least this many elements.
 pub const CHUNK: usize = 32 * 1024;
-const MOST_PARTS: usize = 32;
-const MANY: usize = 1024;
+/// The most parts of one reduction.
+const MAX_PARTS: usize = 32;
+/// A reduction with this many results needs no parts.
+const ENOUGH_RESULTS: usize = 1024;
+/// Elements of each result that are folded before they are merged with the total.
 const BLOCK: usize = 64;
-/// The longest strip that is taken as it is in memory.
-const FLAT: usize = 4 * STRIP;
+/// The longest strip that is borrowed from memory.
+const MAX_BORROWED: usize = 4 * STRIP;
 
-/// A layout split into the dimensions that stay and those that are reduced away.
+/// A layout split into the dimensions that are kept and those that are reduced.
 #[derive(Clone, Copy)]
 pub struct ReductionDims {
     kept: Layout,
-    over: Layout,
+    reduced: Layout,
 }
 
 impl ReductionDims {
     /// Splits a layout; `axes[i]` tells whether dimension i is reduced.
-    pub fn new(whole: &Layout, axes: &[bool]) -> ReductionDims {
-        let part = |reduced: bool| {
-            let of = |at: &usize| axes[*at] == reduced;
-            let dims: Dims = (0..whole.rank()).filter(of).map(|at| whole.dims()[at]).collect();
+    pub fn new(layout: &Layout, axes: &[bool]) -> ReductionDims {
+        let part = |is_reduced: bool| {
+            let belongs = |at: &usize| axes[*at] == is_reduced;
+            let dims: Dims =
+                (0..layout.rank()).filter(belongs).map(|at| layout.dims()[at]).collect();
             let strides: Strides =
-                (0..whole.rank()).filter(of).map(|at| whole.strides()[at]).collect();
-            Layout::strided(whole.dtype, &dims, &strides, 0)
+                (0..layout.rank()).filter(belongs).map(|at| layout.strides()[at]).collect();
+            Layout::strided(layout.dtype, &dims, &strides, 0)
         };
-        ReductionDims { kept: part(false), over: part(true) }
+        ReductionDims { kept: part(false), reduced: part(true) }
     }
 
-    /// The sizes that stay.
+    /// The sizes that are kept.
     pub fn kept(&self) -> &[usize] {
         self.kept.dims()
     }
 
     /// How many elements become one.
     pub fn count(&self) -> usize {
-        self.over.count()
+        self.reduced.count()
     }
 
     /// How many parts each result is made of: `min(32, ceil(1024 / kept), elements / 32768)`, at least 1,
     /// at most one for each element that is reduced.
     pub fn parts(&self) -> usize {
-        let (kept, over) = (self.kept.count(), self.over.count());
-        let parts = MOST_PARTS.min(MANY.div_ceil(kept.max(1))).min(kept * over / CHUNK);
-        parts.min(over).max(1)
+        let (kept, reduced) = (self.kept.count(), self.reduced.count());
+        let parts = MAX_PARTS.min(ENOUGH_RESULTS.div_ceil(kept.max(1))).min(kept * reduced / CHUNK);
+        parts.min(reduced).max(1)
     }
 
     /// Bytes for the parts: one accumulator for each part of each result; none when there is one part.
@@ -92,17 +96,20 @@ impl ReductionDims {
     }
 }
 
+/// One reduction, with walks over the kept dimensions of the tensor and both outputs, and over the reduced ones.
 struct Reducer<'v, F> {
     a: View<'v>,
     fold: F,
     kept: Walk<3>,
-    over: Walk<1>,
+    reduced: Walk<1>,
+    /// Whether neighbouring results are closer together in memory than the elements of one.
     columns: bool,
+    /// The number of results, where the tensor is a contiguous matrix of few columns.
     narrow: Option<usize>,
 }
 
 /// Reduces `a`, which has the layout that `dims` was made of. Each result goes through `finalize` to the outputs,
-/// which have the sizes that stay. `partial` has [`ReductionDims::partials`] bytes.
+/// which have the sizes that are kept. `partial` has [`ReductionDims::partials`] bytes.
 pub fn reduce<F: Fold, R: Compute, S: Compute>(
     parallel: &dyn Parallel,
     a: View<'_>,
@@ -127,6 +134,8 @@ pub fn reduce<F: Fold, R: Compute, S: Compute>(
     });
 }
 
+/// Stores one element.
+///
 /// # Safety
 /// The element at `offset` belongs to the view.
 #[inline(never)]
@@ -151,7 +160,7 @@ struct Accumulators<Accumulator> {
 unsafe impl<Accumulator: Send> Sync for Accumulators<Accumulator> {}
 
 impl<Accumulator: Copy> Accumulators<Accumulator> {
-    fn over(bytes: &ViewMut<'_>, count: usize) -> Accumulators<Accumulator> {
+    fn new(bytes: &ViewMut<'_>, count: usize) -> Accumulators<Accumulator> {
         assert!(bytes.is_contiguous() && bytes.bytes() >= count * size_of::<Accumulator>());
         Accumulators { first: bytes.first_mut().cast(), count }
     }
@@ -169,7 +178,7 @@ impl<Accumulator: Copy> Accumulators<Accumulator> {
     }
 }
 
-/// Sums of sums: merges results of equal weight, so that rounding grows with the logarithm of their number.
+/// Pairwise summation: merges results of equal weight, so that rounding grows with the logarithm of their number.
 struct PairwiseMerge<F: Fold> {
     fold: F,
     levels: [MaybeUninit<F::Accumulator>; 48],
@@ -211,7 +220,7 @@ impl<F: Fold> PairwiseMerge<F> {
     }
 }
 
-/// Loads a strip that cannot be borrowed; apart from the folds, so that it is compiled once for each type.
+/// Loads a strip that cannot be borrowed; a function of its own, so that it is compiled once for each type.
 #[inline(never)]
 pub(super) unsafe fn fetch<C: Compute>(
     dtype: DType,
@@ -271,29 +280,30 @@ type Emit<'e, Accumulator> = &'e dyn Fn(usize, [isize; 3], Accumulator);
 impl<'v, F: Fold> Reducer<'v, F> {
     /// Whether there is a loop for `f32`. A constant, so that nothing is compiled for folds of other types.
     const OF_SINGLES: bool = matches!(F::In::DTYPE, DType::Float);
-    /// Whether [`Reducer::flat`] serves this fold.
+    /// Whether [`Reducer::narrow_matrix`] serves this fold.
     const MAY_BE_NARROW: bool = Self::OF_SINGLES && !F::INDEXED;
 
     fn new(a: View<'v>, dims: &ReductionDims, fold: F, kept: Walk<3>) -> Reducer<'v, F> {
-        let over = Walk::new([&dims.over]);
+        let reduced = Walk::new([&dims.reduced]);
         let least = |layout: &Layout| {
             let sizes = layout.dims().iter().zip(layout.strides());
             sizes.filter(|(n, s)| **n > 1 && **s != 0).map(|(_, s)| s.abs()).min()
         };
-        let columns = match (least(&dims.kept), least(&dims.over)) {
-            (Some(kept), Some(over)) => kept < over,
+        let columns = match (least(&dims.kept), least(&dims.reduced)) {
+            (Some(kept), Some(reduced)) => kept < reduced,
             (Some(_), None) => true,
             _ => false,
         };
-        let (width, [near, ..]) = (kept.inner(), kept.inner_strides());
-        let lies_flat = kept.count() == width && near == 1 && over.inner() == over.count();
-        let adjacent = over.inner_strides() == [width as isize];
+        let (width, [result_stride, ..]) = (kept.inner(), kept.inner_strides());
+        let is_matrix =
+            kept.count() == width && result_stride == 1 && reduced.inner() == reduced.count();
+        let rows_adjacent = reduced.inner_strides() == [width as isize];
         let narrow = columns
             && Self::MAY_BE_NARROW
             && (1..=STRIP / 4).contains(&width)
-            && lies_flat
-            && adjacent;
-        Reducer { a, fold, kept, over, columns, narrow: narrow.then_some(width) }
+            && is_matrix
+            && rows_adjacent;
+        Reducer { a, fold, kept, reduced, columns, narrow: narrow.then_some(width) }
     }
 
     fn run(
@@ -303,41 +313,41 @@ impl<'v, F: Fold> Reducer<'v, F> {
         partial: Option<ViewMut<'_>>,
         store: &(dyn Fn([isize; 3], F::Accumulator) + Sync),
     ) {
-        let (results, reduced) = (self.kept.count(), self.over.count());
+        let (results, reduced_count) = (self.kept.count(), self.reduced.count());
         if results == 0 {
             return;
         }
-        if reduced == 0 {
+        if reduced_count == 0 {
             return split(parallel, results, 64, SMALL, |range| {
                 self.each(range, |_, offsets| store(offsets, self.fold.start()));
             });
         }
         if let (2.., Some(partial)) = (parts, partial) {
-            let partials = Accumulators::<F::Accumulator>::over(&partial, parts * results);
+            let partials = Accumulators::<F::Accumulator>::new(&partial, parts * results);
             parallel.run(parts, &|part| {
-                let range = share(reduced, 16, parts, part);
+                let range = share(reduced_count, 16, parts, part);
                 self.sweep(0..results, range, &|k, _, acc| partials.put(part * results + k, acc));
             });
             return self.each(0..results, |k, offsets| {
-                let all = (1..parts).fold(partials.get(k), |acc, part| {
+                let total = (1..parts).fold(partials.get(k), |acc, part| {
                     self.fold.merge(acc, partials.get(part * results + k))
                 });
-                store(offsets, all);
+                store(offsets, total);
             });
         }
         let (grain, least) = match (self.narrow, self.columns) {
             (Some(width), _) => (width, results),
-            (None, true) => (64, (SMALL / reduced.max(1)).max(64)),
-            (None, false) => (1, SMALL / reduced.max(1)),
+            (None, true) => (64, (SMALL / reduced_count.max(1)).max(64)),
+            (None, false) => (1, SMALL / reduced_count.max(1)),
         };
         split(parallel, results, grain, least.max(1), |range| {
-            self.sweep(range, 0..reduced, &|_, offsets, acc| store(offsets, acc));
+            self.sweep(range, 0..reduced_count, &|_, offsets, acc| store(offsets, acc));
         });
     }
 
-    /// Calls `emit` with each result of `kept` over the elements of `over`.
+    /// Calls `emit` with each result of `kept` over the elements of `reduced`.
     #[inline(never)]
-    fn sweep(&self, kept: Range<usize>, over: Range<usize>, emit: Emit<'_, F::Accumulator>) {
+    fn sweep(&self, kept: Range<usize>, reduced: Range<usize>, emit: Emit<'_, F::Accumulator>) {
         assert!(runs_here(), "this processor lacks AVX2, FMA or F16C");
         // SAFETY: this processor has the three features.
         #[allow(unused_unsafe)]
@@ -345,19 +355,19 @@ impl<'v, F: Fold> Reducer<'v, F> {
             if const { Self::MAY_BE_NARROW }
                 && let Some(width) = self.narrow
             {
-                self.flat(width, over, emit);
+                self.narrow_matrix(width, reduced, emit);
             } else if self.columns {
-                self.side_by_side(kept, over, emit);
+                self.side_by_side(kept, reduced, emit);
             } else {
-                self.lines(kept, over, emit);
+                self.lines(kept, reduced, emit);
             }
         }
     }
 
-    /// Whether elements this far apart are taken as they are in memory.
-    fn lies_flat(&self, stride: isize) -> bool {
-        let plain = self.a.dtype() == F::In::DTYPE && F::In::DTYPE != DType::Bool;
-        plain && stride == 1 && self.a.address().is_multiple_of(align_of::<F::In>())
+    /// Whether elements this far apart can be borrowed from memory.
+    fn can_borrow(&self, stride: isize) -> bool {
+        let same_type = self.a.dtype() == F::In::DTYPE && F::In::DTYPE != DType::Bool;
+        same_type && stride == 1 && self.a.address().is_multiple_of(align_of::<F::In>())
     }
 
     /// Calls `visit` with number and offsets of each result.
@@ -373,25 +383,26 @@ impl<'v, F: Fold> Reducer<'v, F> {
         }
     }
 
-    /// As [`Reducer::lines`], of halves that lie one after the other: they are folded as they are loaded. Whether that is so.
+    /// As [`Reducer::lines`], of halves that lie one after the other: they are folded as they are loaded. Returns `false`,
+    /// with nothing done, for others.
     #[inline(always)]
     fn half_lines<H: Half>(
         &self,
         kept: Range<usize>,
-        over: Range<usize>,
+        reduced: Range<usize>,
         emit: Emit<'_, F::Accumulator>,
     ) -> bool {
         if const { !Self::OF_SINGLES } {
             return false;
         }
-        let [stride] = self.over.inner_strides();
+        let [stride] = self.reduced.inner_strides();
         let aligned = self.a.address().is_multiple_of(align_of::<H>());
         if stride != 1 || !aligned || self.fold.halves::<H>(&[]).is_none() {
             return false;
         }
         self.each(kept, |k, offsets| {
             let mut pairs = PairwiseMerge::new(self.fold);
-            for ([offset], length) in self.over.steps(over.clone(), FLAT) {
+            for ([offset], length) in self.reduced.steps(reduced.clone(), MAX_BORROWED) {
                 // SAFETY: aligned elements of this type, of which walks stay inside; results are written later.
                 let values = unsafe {
                     let first = self.a.first().cast::<H>().offset(offsets[0] + offset);
@@ -404,27 +415,29 @@ impl<'v, F: Fold> Reducer<'v, F> {
         true
     }
 
+    /// Result by result, each from strips along the reduced dimensions.
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    fn lines(&self, kept: Range<usize>, over: Range<usize>, emit: Emit<'_, F::Accumulator>) {
+    fn lines(&self, kept: Range<usize>, reduced: Range<usize>, emit: Emit<'_, F::Accumulator>) {
         with_half!(self.a.dtype(), H => {
-            if self.half_lines::<H>(kept.clone(), over.clone(), emit) {
+            if self.half_lines::<H>(kept.clone(), reduced.clone(), emit) {
                 return;
             }
         }, else {});
         let mut buffer = [MaybeUninit::uninit(); STRIP];
-        let [stride] = self.over.inner_strides();
-        let longest = if self.lies_flat(stride) { FLAT } else { STRIP };
-        let single = self.over.inner() == self.over.count();
+        let [stride] = self.reduced.inner_strides();
+        let longest = if self.can_borrow(stride) { MAX_BORROWED } else { STRIP };
+        let is_one_run = self.reduced.inner() == self.reduced.count();
         self.each(kept, |k, offsets| {
-            let mut at = over.start;
-            if single && over.len() <= longest {
+            let mut at = reduced.start;
+            if is_one_run && reduced.len() <= longest {
                 let start = offsets[0] + at as isize * stride;
                 // SAFETY: walks stay inside their layouts; only results of this thread are written, later.
-                let values = unsafe { load_strip(&self.a, start, stride, over.len(), &mut buffer) };
+                let values =
+                    unsafe { load_strip(&self.a, start, stride, reduced.len(), &mut buffer) };
                 return emit(k, offsets, self.fold.strip(values, at));
             }
             let mut pairs = PairwiseMerge::new(self.fold);
-            for ([offset], length) in self.over.steps(over.clone(), longest) {
+            for ([offset], length) in self.reduced.steps(reduced.clone(), longest) {
                 // SAFETY: as above.
                 let values = unsafe {
                     load_strip(&self.a, offsets[0] + offset, stride, length, &mut buffer)
@@ -436,20 +449,26 @@ impl<'v, F: Fold> Reducer<'v, F> {
         });
     }
 
+    /// Many results at a time, each strip from one index of the reduced dimensions.
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    fn side_by_side(&self, kept: Range<usize>, over: Range<usize>, emit: Emit<'_, F::Accumulator>) {
+    fn side_by_side(
+        &self,
+        kept: Range<usize>,
+        reduced: Range<usize>,
+        emit: Emit<'_, F::Accumulator>,
+    ) {
         let mut buffer = [MaybeUninit::uninit(); STRIP];
         let (mut block, mut totals) = ([self.fold.start(); STRIP], [self.fold.start(); STRIP]);
-        let ([far], steps) = (self.over.inner_strides(), self.kept.inner_strides());
+        let ([row_stride], steps) = (self.reduced.inner_strides(), self.kept.inner_strides());
         let mut k = kept.start;
         for (offsets, width) in self.kept.steps(kept, STRIP) {
             let (block, totals) = (&mut block[..width], &mut totals[..width]);
             block.fill(self.fold.start());
             totals.fill(self.fold.start());
-            let (mut at, mut filled) = (over.start, 0);
-            for ([offset], length) in self.over.steps(over.clone(), usize::MAX) {
+            let (mut at, mut filled) = (reduced.start, 0);
+            for ([offset], length) in self.reduced.steps(reduced.clone(), usize::MAX) {
                 for row in 0..length as isize {
-                    let start = offsets[0] + offset + row * far;
+                    let start = offsets[0] + offset + row * row_stride;
                     // SAFETY: walks stay inside their layouts; results are written later.
                     let values =
                         unsafe { load_strip(&self.a, start, steps[0], width, &mut buffer) };
@@ -472,16 +491,16 @@ impl<'v, F: Fold> Reducer<'v, F> {
         }
     }
 
-    /// Few columns that lie one row after the other: several rows are taken as one.
+    /// A contiguous matrix of few columns: several rows are taken as one.
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    fn flat(&self, width: usize, over: Range<usize>, emit: Emit<'_, F::Accumulator>) {
+    fn narrow_matrix(&self, width: usize, reduced: Range<usize>, emit: Emit<'_, F::Accumulator>) {
         let mut buffer = [MaybeUninit::uninit(); STRIP];
         let (mut block, mut totals) = ([self.fold.start(); STRIP], [self.fold.start(); STRIP]);
-        let wide = STRIP / width * width;
-        let (mut at, end) = (over.start * width, over.end * width);
+        let block_length = STRIP / width * width;
+        let (mut at, end) = (reduced.start * width, reduced.end * width);
         let mut filled = 0;
         while at < end {
-            let length = wide.min(end - at);
+            let length = block_length.min(end - at);
             // SAFETY: the elements of these rows are contiguous; results are written later.
             let values = unsafe { load_strip(&self.a, at as isize, 1, length, &mut buffer) };
             for (acc, value) in block[..length].iter_mut().zip(values) {
@@ -496,12 +515,13 @@ impl<'v, F: Fold> Reducer<'v, F> {
         }
         self.drain(&mut block, &mut totals);
         self.each(0..width, |k, offsets| {
-            let column = totals[..wide].iter().skip(k).step_by(width);
-            let total = column.fold(self.fold.start(), |acc, one| self.fold.merge(acc, *one));
+            let of_column = totals[..block_length].iter().skip(k).step_by(width);
+            let total = of_column.fold(self.fold.start(), |acc, one| self.fold.merge(acc, *one));
             emit(k, offsets, total);
         });
     }
 
+    /// Merges the accumulators of a block into the totals, and starts them anew.
     #[inline(always)]
     fn drain(&self, block: &mut [F::Accumulator], totals: &mut [F::Accumulator]) {
         for (acc, total) in block.iter_mut().zip(totals) {

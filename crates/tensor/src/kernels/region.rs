@@ -1,4 +1,4 @@
-//! Regions of images, each brought to the same number of cells by samples between elements.
+//! Regions of images, each resampled to the same number of cells by bilinear interpolation (RoI align).
 
 use super::access::{OffsetAccess, OffsetAccessMut, Plain, offsets};
 use super::element::Element;
@@ -41,8 +41,8 @@ struct Region {
     samples: [usize; 2],
 }
 
-/// The elements that a sample is between, in one dimension, and their weights.
-fn between(position: f64, size: usize) -> Option<[(usize, f64); 2]> {
+/// The two elements that a sample is interpolated from in one dimension, and their weights.
+fn neighbours(position: f64, size: usize) -> Option<[(usize, f64); 2]> {
     if position < -1.0 || position > size as f64 || position.is_nan() {
         return None;
     }
@@ -51,18 +51,18 @@ fn between(position: f64, size: usize) -> Option<[(usize, f64); 2]> {
     if first + 1 >= size {
         return Some([(size - 1, 1.0), (size - 1, 0.0)]);
     }
-    let second = position - first as f64;
-    Some([(first, 1.0 - second), (first + 1, second)])
+    let fraction = position - first as f64;
+    Some([(first, 1.0 - fraction), (first + 1, fraction)])
 }
 
-/// The image that a number of a region says; none has the greatest, which stands for a negative one or NaN.
+/// The index of a region's image; the greatest number, which no image has, for a negative number or NaN.
 fn image_of(value: f64) -> usize {
     if value > -1.0 { value.max(0.0) as usize } else { usize::MAX }
 }
 
 impl Region {
     /// Samples of a cell along a dimension that may lie in the image: all that do, and a few more.
-    fn inside(&self, i: usize, cell: usize, size: usize) -> Range<usize> {
+    fn samples_inside(&self, i: usize, cell: usize, size: usize) -> Range<usize> {
         let samples = self.samples[i];
         if self.cell[i] <= 0.0 {
             return 0..samples;
@@ -82,6 +82,7 @@ impl Region {
 }
 
 impl Regions {
+    /// The region of a number, from its row of `boxes`; rows and columns have these strides.
     fn region<T: Element + Plain>(
         &self,
         boxes: &OffsetAccess<'_, T>,
@@ -96,12 +97,12 @@ impl Regions {
             None => (image_of(value(0)), 1),
         };
         let shift = if self.bounds == RegionBounds::Corners { 0.5 } else { 0.0 };
-        let more = match self.bounds {
+        let extra = match self.bounds {
             RegionBounds::Closed | RegionBounds::ClosedOrEmpty => self.scale,
             RegionBounds::Open | RegionBounds::Corners => 0.0,
         };
         let corner = |at: isize| value(first + at) * self.scale - shift;
-        let (low, high) = ([corner(1), corner(0)], [corner(3) + more, corner(2) + more]);
+        let (low, high) = ([corner(1), corner(0)], [corner(3) + extra, corner(2) + extra]);
         let mut region = Region { image, start: low, cell: [0.0; 2], samples: [0; 2] };
         for i in 0..2 {
             let length = high[i] - low[i];
@@ -121,21 +122,21 @@ impl Regions {
 
     /// Calls `visit` with each sample of a cell that lies in the image, and perhaps with others: the four elements (row,
     /// column) and their weights. Samples outside of the image have none.
-    fn each(
+    fn for_each_sample(
         region: &Region,
         at: [usize; 2],
         image: [usize; 2],
         mut visit: impl FnMut(Option<[(usize, usize, f64); 4]>),
     ) {
-        let middle = |i: usize, sample: usize| {
-            let part = (sample as f64 + 0.5) / region.samples[i] as f64;
-            region.start[i] + (at[i] as f64 + part) * region.cell[i]
+        let sample_position = |i: usize, sample: usize| {
+            let fraction = (sample as f64 + 0.5) / region.samples[i] as f64;
+            region.start[i] + (at[i] as f64 + fraction) * region.cell[i]
         };
-        let columns = region.inside(1, at[1], image[1]);
-        for high in region.inside(0, at[0], image[0]) {
-            let rows = between(middle(0, high), image[0]);
-            for across in columns.clone() {
-                let columns = between(middle(1, across), image[1]);
+        let columns = region.samples_inside(1, at[1], image[1]);
+        for row_sample in region.samples_inside(0, at[0], image[0]) {
+            let rows = neighbours(sample_position(0, row_sample), image[0]);
+            for column_sample in columns.clone() {
+                let columns = neighbours(sample_position(1, column_sample), image[1]);
                 visit(rows.zip(columns).map(|(rows, columns)| {
                     [(0, 0), (0, 1), (1, 0), (1, 1)]
                         .map(|(r, c)| (rows[r].0, columns[c].0, rows[r].1 * columns[c].1))
@@ -145,7 +146,7 @@ impl Regions {
     }
 
     /// `out[k, c, ..]` becomes region `k` of `images[image, c, ..]`. `boxes` has a row for each region: x and y of both
-    /// corners, after the number of the image unless `numbers` has these. Answers the first region whose image is not
+    /// corners, after the number of the image unless `numbers` has these. Fails with the first region whose image is not
     /// there; its cells are left.
     pub fn align(
         &self,
@@ -179,8 +180,8 @@ impl Regions {
         let cells = [out.dims()[2], out.dims()[3]];
         let steps = [boxes.strides()[0], boxes.strides()[1]];
         let image = |number: usize| {
-            numbers.map(|(cells, step)| {
-                usize::try_from(cells.get(number as isize * step)).unwrap_or(usize::MAX)
+            numbers.map(|(indices, stride)| {
+                usize::try_from(indices.get(number as isize * stride)).unwrap_or(usize::MAX)
             })
         };
         let region = |number: usize| self.region(&rows, steps, number, image(number), cells);
@@ -199,19 +200,24 @@ impl Regions {
                         region.image as isize * strides[0] + (unit % dims[1]) as isize * strides[1];
                     let [target] = offsets(&out.dims()[..2], [&out.strides()[..2]], unit);
                     let count = region.count();
-                    for high in 0..cells[0] {
-                        for across in 0..cells[1] {
+                    for row in 0..cells[0] {
+                        for column in 0..cells[1] {
                             let mut sum = 0.0;
-                            Regions::each(&region, [high, across], [dims[2], dims[3]], |sample| {
-                                for (r, c, weight) in sample.iter().flatten() {
-                                    let offset =
-                                        *r as isize * strides[2] + *c as isize * strides[3];
-                                    sum += from.get(start + offset).to_f64() * weight;
-                                }
-                            });
+                            Regions::for_each_sample(
+                                &region,
+                                [row, column],
+                                [dims[2], dims[3]],
+                                |sample| {
+                                    for (r, c, weight) in sample.iter().flatten() {
+                                        let offset =
+                                            *r as isize * strides[2] + *c as isize * strides[3];
+                                        sum += from.get(start + offset).to_f64() * weight;
+                                    }
+                                },
+                            );
                             let offset = target
-                                + high as isize * out.strides()[2]
-                                + across as isize * out.strides()[3];
+                                + row as isize * out.strides()[2]
+                                + column as isize * out.strides()[3];
                             to.set(offset, narrow(sum / count));
                         }
                     }
@@ -221,8 +227,8 @@ impl Regions {
         Ok(())
     }
 
-    /// Adds the gradients of averages of regions to `images`; all in `f32`. Answers as [`Regions::align`].
-    pub fn back(
+    /// Adds the gradients of averages of regions to `images`; all in `f32`. Fails as [`Regions::align`].
+    pub fn backward(
         &self,
         parallel: &dyn Parallel,
         images: ViewMut<'_>,
@@ -249,18 +255,24 @@ impl Regions {
                     let source =
                         number as isize * dy.strides()[0] + channel as isize * dy.strides()[1];
                     let count = region.count();
-                    for high in 0..cells[0] {
-                        for across in 0..cells[1] {
+                    for row in 0..cells[0] {
+                        for column in 0..cells[1] {
                             let at =
-                                high as isize * dy.strides()[2] + across as isize * dy.strides()[3];
+                                row as isize * dy.strides()[2] + column as isize * dy.strides()[3];
                             let grad = from.get(source + at).to_f64() / count;
-                            Regions::each(&region, [high, across], [dims[2], dims[3]], |sample| {
-                                for (r, c, weight) in sample.iter().flatten() {
-                                    let offset =
-                                        start + *r as isize * strides[2] + *c as isize * strides[3];
-                                    to.set(offset, to.get(offset) + (grad * weight) as f32);
-                                }
-                            });
+                            Regions::for_each_sample(
+                                &region,
+                                [row, column],
+                                [dims[2], dims[3]],
+                                |sample| {
+                                    for (r, c, weight) in sample.iter().flatten() {
+                                        let offset = start
+                                            + *r as isize * strides[2]
+                                            + *c as isize * strides[3];
+                                        to.set(offset, to.get(offset) + (grad * weight) as f32);
+                                    }
+                                },
+                            );
                         }
                     }
                 }

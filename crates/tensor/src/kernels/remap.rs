@@ -26,10 +26,11 @@ pub fn remap(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>, maps: &[Opt
     }
 }
 
+/// See [`remap`]; `T` is as large as an element.
 fn typed<T: Copy>(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>, maps: &[Option<&[i64]>]) {
     let (dims, rank) = (out.dims(), out.rank());
-    let larger = (0..rank).filter(|at| dims[*at] > 1);
-    let inner = { larger }.min_by_key(|at| out.strides()[*at].unsigned_abs()).unwrap_or(0);
+    let longer_than_one = (0..rank).filter(|at| dims[*at] > 1);
+    let inner = { longer_than_one }.min_by_key(|at| out.strides()[*at].unsigned_abs()).unwrap_or(0);
     let length = if rank == 0 { 1 } else { dims[inner] };
     let (to_step, from_step) = match rank {
         0 => (1, 1),

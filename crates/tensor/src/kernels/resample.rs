@@ -1,4 +1,4 @@
-//! A dimension of a tensor made of another: weighted sums of its elements.
+//! Resampling along one dimension: each result is a weighted sum of elements along it.
 
 use super::access::offsets;
 use super::map::SMALL;
@@ -34,8 +34,8 @@ impl OtherDims {
         self.dims.iter().product()
     }
 
-    fn offsets(&self, number: usize) -> [isize; 2] {
-        offsets(&self.dims, [&self.out, &self.a], number)
+    fn offsets(&self, position: usize) -> [isize; 2] {
+        offsets(&self.dims, [&self.out, &self.a], position)
     }
 }
 
@@ -56,25 +56,25 @@ pub fn resample<C: Real>(
     let others = (0..out.rank()).filter(|at| *at != dim && out.dims()[*at] > 1);
     let fastest = others.min_by_key(|at| a.strides()[*at].unsigned_abs());
     match fastest {
-        Some(row) if a.strides()[row].abs() <= a.strides()[dim].abs() || a.dims()[dim] == 1 => {
-            rows(parallel, out, a, (dim, row), table)
+        Some(inner) if a.strides()[inner].abs() <= a.strides()[dim].abs() || a.dims()[dim] == 1 => {
+            along_inner(parallel, out, a, (dim, inner), table)
         }
         _ => lines(parallel, out, a, dim, table),
     }
 }
 
-/// Whole rows of another dimension at a time.
-fn rows<C: Real>(
+/// Strips along another dimension, the one with the smallest stride in `a`.
+fn along_inner<C: Real>(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
     a: View<'_>,
-    (dim, row): (usize, usize),
+    (dim, inner): (usize, usize),
     table: &Table<'_, C>,
 ) {
-    let others = OtherDims::new(&out, &a, &[dim, row]);
-    let (results, length) = (table.results(), out.dims()[row]);
-    let [to_dim, to_row] = [dim, row].map(|at| out.strides()[at]);
-    let [from_dim, from_row] = [dim, row].map(|at| a.strides()[at]);
+    let others = OtherDims::new(&out, &a, &[dim, inner]);
+    let (results, length) = (table.results(), out.dims()[inner]);
+    let [to_dim, to_inner] = [dim, inner].map(|at| out.strides()[at]);
+    let [from_dim, from_inner] = [dim, inner].map(|at| a.strides()[at]);
     let item = out.item() as isize;
     split(parallel, others.count() * results, 1, SMALL.div_ceil(length.max(1)), |range| {
         let (mut buffer, mut sums) = ([C::ZERO; STRIP], [C::ZERO; STRIP]);
@@ -88,10 +88,10 @@ fn rows<C: Real>(
                 let sums = &mut sums[..width];
                 sums.fill(C::ZERO);
                 for (source, weight) in sources.iter().zip(weights) {
-                    let offset = from + *source as isize * from_dim + first as isize * from_row;
+                    let offset = from + *source as isize * from_dim + first as isize * from_inner;
                     // SAFETY: a source is below the table's limit, which is the size of the dimension; nobody writes
                     // `a` meanwhile.
-                    let x = unsafe { strip(&a, offset, from_row, width, true, &mut buffer) };
+                    let x = unsafe { strip(&a, offset, from_inner, width, true, &mut buffer) };
                     let weight = *weight;
                     vectorised(|| {
                         for (sum, x) in sums.iter_mut().zip(x) {
@@ -100,10 +100,10 @@ fn rows<C: Real>(
                     });
                 }
                 divide(sums, divisor);
-                let offset = to + result as isize * to_dim + first as isize * to_row;
-                // SAFETY: a part of a row of `out`.
+                let offset = to + result as isize * to_dim + first as isize * to_inner;
+                // SAFETY: a part of `out`.
                 unsafe {
-                    store(out.dtype(), out.first_mut().offset(offset * item), to_row, sums);
+                    store(out.dtype(), out.first_mut().offset(offset * item), to_inner, sums);
                 }
             }
         }
@@ -117,7 +117,7 @@ fn divide<C: Real>(sums: &mut [C], divisor: C) {
     }
 }
 
-/// Line by line along the dimension itself.
+/// Line by line along the resampled dimension.
 fn lines<C: Real>(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
@@ -129,15 +129,15 @@ fn lines<C: Real>(
     let (results, length) = (table.results(), table.limit());
     let (to_dim, from_dim) = (out.strides()[dim], a.strides()[dim]);
     let (item, from_item) = (out.item() as isize, a.item() as isize);
-    let borrowed = from_dim == 1 && a.dtype() == C::DTYPE && a.first().cast::<C>().is_aligned();
-    let whole = borrowed || length <= LINE;
+    let is_borrowed = from_dim == 1 && a.dtype() == C::DTYPE && a.first().cast::<C>().is_aligned();
+    let loads_line = is_borrowed || length <= LINE;
     split(parallel, others.count(), 1, SMALL.div_ceil(results.max(length)), |range| {
         let (mut buffer, mut sums) = ([C::ZERO; LINE], [C::ZERO; STRIP]);
         for unit in range {
             let [to, from] = others.offsets(unit);
             // SAFETY: a line of `a`, which nobody writes meanwhile.
             let line: Option<&[C]> =
-                whole.then(|| unsafe { strip(&a, from, from_dim, length, true, &mut buffer) });
+                loads_line.then(|| unsafe { strip(&a, from, from_dim, length, true, &mut buffer) });
             for first in (0..results).step_by(STRIP) {
                 let width = STRIP.min(results - first);
                 for (at, sum) in sums[..width].iter_mut().enumerate() {

@@ -49,7 +49,7 @@ impl Rotation {
         }
     }
 
-    /// Turns a line.
+    /// Rotates a line.
     #[inline(always)]
     fn rotate<C: Real>(self, x: &[C], cos: &[C], sin: &[C], y: &mut [C]) {
         let half = x.len() / 2;
@@ -78,9 +78,9 @@ impl Rotation {
         }
     }
 
-    /// What a gradient of the result gives to the line.
+    /// The gradient of the line, from that of the result.
     #[inline(always)]
-    fn rotate_back<C: Real>(self, dy: &[C], cos: &[C], sin: &[C], dx: &mut [C]) {
+    fn rotate_backward<C: Real>(self, dy: &[C], cos: &[C], sin: &[C], dx: &mut [C]) {
         dx.fill(C::ZERO);
         for i in 0..dy.len() {
             let (at, other, negated) = self.pair(i, dy.len());
@@ -91,7 +91,7 @@ impl Rotation {
     }
 }
 
-/// Turns the lines of the last dimension; or, `backward`, takes gradients of the result to those of the lines. All
+/// Rotates the lines of the last dimension; or, `backward`, computes the gradients of the lines from those of the result. All
 /// have the same sizes; `out` is `x` itself or overlaps none. Lines are at most [`LONGEST`].
 pub fn rotate<C: Real>(
     parallel: &dyn Parallel,
@@ -112,14 +112,14 @@ pub fn rotate<C: Real>(
             lines.load(3, offsets, 0, sin);
             match backward {
                 false => rotation.rotate(x, cos, sin, y),
-                true => rotation.rotate_back(x, cos, sin, y),
+                true => rotation.rotate_backward(x, cos, sin, y),
             }
             lines.store(&out, 0, offsets, 0, y);
         });
     });
 }
 
-/// What each element of a gradient `dy` of the result gives to the gradient of its cosine (`by_cos`) or its sine.
+/// The gradient of each cosine (`by_cos`) or sine, from the gradient `dy` of the result.
 /// All have the same sizes; `out` overlaps none of the others.
 pub fn rotated_products<C: Real>(
     parallel: &dyn Parallel,
@@ -162,7 +162,7 @@ mod tests {
     proptest! {
         /// The rotation is linear, so its gradient is the transposed matrix.
         #[test]
-        fn back_is_the_transpose(
+        fn backward_is_the_transpose(
             which in 0usize..4,
             quarters in 1usize..6,
             seed in prop::collection::vec(-2.0f64..2.0, 96),
@@ -172,19 +172,19 @@ mod tests {
             for from in 0..length {
                 let mut unit = vec![0.0; length];
                 unit[from] = 1.0;
-                let (mut y, mut back) = (vec![0.0; length], vec![0.0; length]);
+                let (mut y, mut dx) = (vec![0.0; length], vec![0.0; length]);
                 rotation.rotate(&unit, cos, sin, &mut y);
                 for to in 0..length {
                     let mut grad = vec![0.0; length];
                     grad[to] = 1.0;
-                    rotation.rotate_back(&grad, cos, sin, &mut back);
-                    prop_assert_eq!(y[to], back[from]);
+                    rotation.rotate_backward(&grad, cos, sin, &mut dx);
+                    prop_assert_eq!(y[to], dx[from]);
                 }
             }
         }
 
         #[test]
-        fn the_fast_ways_follow_the_pairs(
+        fn fast_paths_follow_the_pairs(
             which in 0usize..4,
             quarters in 1usize..6,
             seed in prop::collection::vec(-2.0f64..2.0, 96),

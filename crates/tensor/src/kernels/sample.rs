@@ -1,4 +1,4 @@
-//! Elements at positions between others, which another tensor names.
+//! Grid sampling: elements interpolated at positions that another tensor gives.
 
 use super::access::{OffsetAccess, OffsetAccessMut, Plain, offsets};
 use super::element::Element;
@@ -11,11 +11,11 @@ use half::{bf16, f16};
 /// How an element between others is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interpolation {
-    /// By distance, from the two on each side.
+    /// From the neighbour on each side, weighted by distance.
     Linear,
     /// The nearest; of two the even one.
     Nearest,
-    /// A cubic curve through the two on each side.
+    /// Cubic convolution, from the two neighbours on each side.
     Cubic,
 }
 
@@ -44,9 +44,12 @@ pub struct Sampling {
 /// An element of one dimension that a sample is made of.
 #[derive(Clone, Copy, Default)]
 struct Tap {
+    /// Its index; `None` outside, where zeros are read.
     position: Option<usize>,
+    /// Its weight in the sample.
     weight: f64,
-    slope: f64,
+    /// The derivative of the weight by the normalized coordinate.
+    derivative: f64,
 }
 
 /// The elements of one dimension that a sample is made of, at most four.
@@ -62,21 +65,22 @@ impl Axis {
     }
 }
 
-fn rounded(wide: bool, value: f64) -> f64 {
-    if wide { value } else { f64::from(value as f32) }
+/// Rounds to `f32`, unless coordinates are double.
+fn round(is_double: bool, value: f64) -> f64 {
+    if is_double { value } else { f64::from(value as f32) }
 }
 
 impl Sampling {
-    /// A coordinate brought inside, and by how much it moves with the one that was named.
-    fn inside(&self, coordinate: f64, size: usize, wide: bool) -> (f64, f64) {
+    /// A coordinate brought inside as the padding mode has it, and its derivative by the one before.
+    fn pad(&self, coordinate: f64, size: usize, is_double: bool) -> (f64, f64) {
         let last = size as f64 - 1.0;
-        let clip = |x: f64, slope: f64| {
+        let clip = |x: f64, derivative: f64| {
             if x <= 0.0 || x.is_nan() {
                 (0.0, 0.0)
             } else if x >= last {
                 (last, 0.0)
             } else {
-                (x, slope)
+                (x, derivative)
             }
         };
         match self.padding_mode {
@@ -90,62 +94,66 @@ impl Sampling {
                 if span == 0.0 {
                     return (0.0, 0.0);
                 }
-                let apart = rounded(wide, coordinate - low);
-                let sign = if apart < 0.0 { -1.0 } else { 1.0 };
-                let apart = apart.abs();
-                let rest = apart % span;
-                let reflections = rounded(wide, apart / span).floor();
+                let distance = round(is_double, coordinate - low);
+                let sign = if distance < 0.0 { -1.0 } else { 1.0 };
+                let distance = distance.abs();
+                let remainder = distance % span;
+                let reflections = round(is_double, distance / span).floor();
                 match reflections % 2.0 == 0.0 {
-                    true => clip(rounded(wide, rest + low), sign),
-                    false => clip(rounded(wide, span - rest + low), -sign),
+                    true => clip(round(is_double, remainder + low), sign),
+                    false => clip(round(is_double, span - remainder + low), -sign),
                 }
             }
         }
     }
 
-    /// What a named coordinate from -1 to 1 leads to in a dimension of `size` elements.
-    fn axis(&self, named: f64, size: usize, wide: bool) -> Axis {
+    /// The taps of a normalized coordinate, from -1 to 1, in a dimension of `size` elements.
+    fn axis(&self, normalized: f64, size: usize, is_double: bool) -> Axis {
         let length = size as f64;
-        let (coordinate, step) = match self.align_corners {
+        let (coordinate, scale) = match self.align_corners {
             true => {
-                let half = rounded(wide, rounded(wide, named + 1.0) / 2.0);
-                (rounded(wide, half * (length - 1.0)), (length - 1.0) / 2.0)
+                let half = round(is_double, round(is_double, normalized + 1.0) / 2.0);
+                (round(is_double, half * (length - 1.0)), (length - 1.0) / 2.0)
             }
             false => {
-                let whole = rounded(wide, rounded(wide, rounded(wide, named + 1.0) * length) - 1.0);
-                (rounded(wide, whole / 2.0), length / 2.0)
+                let doubled = round(
+                    is_double,
+                    round(is_double, round(is_double, normalized + 1.0) * length) - 1.0,
+                );
+                (round(is_double, doubled / 2.0), length / 2.0)
             }
         };
-        let within =
+        let inside =
             |position: f64| (position >= 0.0 && position < length).then_some(position as usize);
         let mut axis = Axis { taps: [Tap::default(); 4], count: 0 };
         match self.interpolation {
             Interpolation::Nearest => {
-                let position = self.inside(coordinate, size, wide).0.round_ties_even();
-                axis.taps[0] = Tap { position: within(position), weight: 1.0, slope: 0.0 };
+                let position = self.pad(coordinate, size, is_double).0.round_ties_even();
+                axis.taps[0] = Tap { position: inside(position), weight: 1.0, derivative: 0.0 };
                 axis.count = 1;
             }
             Interpolation::Linear => {
-                let (position, slope) = self.inside(coordinate, size, wide);
+                let (position, derivative) = self.pad(coordinate, size, is_double);
                 let first = position.floor();
-                let second = rounded(wide, position - first);
-                let slope = slope * step;
+                let fraction = round(is_double, position - first);
+                let derivative = derivative * scale;
                 axis.taps[0] = Tap {
-                    position: within(first),
-                    weight: rounded(wide, 1.0 - second),
-                    slope: -slope,
+                    position: inside(first),
+                    weight: round(is_double, 1.0 - fraction),
+                    derivative: -derivative,
                 };
-                axis.taps[1] = Tap { position: within(first + 1.0), weight: second, slope };
+                axis.taps[1] = Tap { position: inside(first + 1.0), weight: fraction, derivative };
                 axis.count = 2;
             }
             Interpolation::Cubic => {
                 let first = coordinate.floor();
-                let part = rounded(wide, coordinate - first);
+                let fraction = round(is_double, coordinate - first);
                 for (i, tap) in axis.taps.iter_mut().enumerate() {
-                    let at = i as f64 - 1.0;
-                    let position = self.inside(first + at, size, wide).0;
-                    let (weight, slope) = curve(part - at);
-                    *tap = Tap { position: within(position), weight, slope: slope * step };
+                    let tap_offset = i as f64 - 1.0;
+                    let position = self.pad(first + tap_offset, size, is_double).0;
+                    let (weight, derivative) = cubic_weight(fraction - tap_offset);
+                    *tap =
+                        Tap { position: inside(position), weight, derivative: derivative * scale };
                 }
                 axis.count = 4;
             }
@@ -154,8 +162,8 @@ impl Sampling {
     }
 }
 
-/// The cubic curve at a distance, and its slope there.
-fn curve(distance: f64) -> (f64, f64) {
+/// The weight of cubic convolution at a distance, and its derivative there.
+fn cubic_weight(distance: f64) -> (f64, f64) {
     const A: f64 = -0.75;
     let (x, sign) = (distance.abs(), distance.signum());
     if x < 1.0 {
@@ -170,18 +178,18 @@ fn curve(distance: f64) -> (f64, f64) {
     }
 }
 
-/// Calls `visit` with the offset of each element that a sample is made of, and the three taps of it.
+/// Calls `visit` with the offset of each element that a sample is made of, and its taps along depth, rows and columns.
 #[inline(always)]
-fn each(axes: &[Axis; 3], strides: &[isize], mut visit: impl FnMut(isize, [&Tap; 3])) {
-    for deep in axes[0].taps() {
-        let Some(d) = deep.position else { continue };
-        for high in axes[1].taps() {
-            let Some(h) = high.position else { continue };
-            for across in axes[2].taps() {
-                let Some(w) = across.position else { continue };
+fn for_each_element(axes: &[Axis; 3], strides: &[isize], mut visit: impl FnMut(isize, [&Tap; 3])) {
+    for depth_tap in axes[0].taps() {
+        let Some(d) = depth_tap.position else { continue };
+        for row_tap in axes[1].taps() {
+            let Some(h) = row_tap.position else { continue };
+            for column_tap in axes[2].taps() {
+                let Some(w) = column_tap.position else { continue };
                 let offset =
                     d as isize * strides[2] + h as isize * strides[3] + w as isize * strides[4];
-                visit(offset, [deep, high, across]);
+                visit(offset, [depth_tap, row_tap, column_tap]);
             }
         }
     }
@@ -193,9 +201,9 @@ fn each(axes: &[Axis; 3], strides: &[isize], mut visit: impl FnMut(isize, [&Tap;
 pub struct Sampled<'a> {
     /// The tensor.
     pub a: View<'a>,
-    /// The coordinates.
+    /// The normalized coordinates.
     pub grid: View<'a>,
-    /// How.
+    /// How elements are made.
     pub sampling: Sampling,
 }
 
@@ -225,22 +233,23 @@ macro_rules! with_reals {
 }
 
 impl Sampled<'_> {
+    /// How many points the grid has, in all samples.
     fn points(&self) -> usize {
         self.grid.dims()[..4].iter().product()
     }
 
     /// The elements that the result at a point is made of, by dimension.
     #[inline]
-    fn axes<T: Element + Plain>(&self, cells: &OffsetAccess<'_, T>, point: usize) -> [Axis; 3] {
-        let wide = T::DTYPE == DType::Double;
-        let [at] = offsets(&self.grid.dims()[..4], [&self.grid.strides()[..4]], point);
+    fn axes<T: Element + Plain>(&self, grid: &OffsetAccess<'_, T>, point: usize) -> [Axis; 3] {
+        let is_double = T::DTYPE == DType::Double;
+        let [offset] = offsets(&self.grid.dims()[..4], [&self.grid.strides()[..4]], point);
         let (count, step) = (self.grid.dims()[4], self.grid.strides()[4]);
-        let still =
-            Axis { taps: [Tap { position: Some(0), weight: 1.0, slope: 0.0 }; 4], count: 1 };
-        let mut axes = [still; 3];
+        let first_element =
+            Axis { taps: [Tap { position: Some(0), weight: 1.0, derivative: 0.0 }; 4], count: 1 };
+        let mut axes = [first_element; 3];
         for i in 0..count {
-            let named = cells.get(at + i as isize * step).to_f64();
-            axes[2 - i] = self.sampling.axis(named, self.a.dims()[4 - i], wide);
+            let normalized = grid.get(offset + i as isize * step).to_f64();
+            axes[2 - i] = self.sampling.axis(normalized, self.a.dims()[4 - i], is_double);
         }
         axes
     }
@@ -252,7 +261,7 @@ impl Sampled<'_> {
     }
 
     fn sample_typed<T: Element + Plain>(&self, parallel: &dyn Parallel, out: ViewMut<'_>) {
-        let (from, named, to) = (
+        let (from, grid, to) = (
             OffsetAccess::<T>::new(self.a),
             OffsetAccess::<T>::new(self.grid),
             OffsetAccessMut::<T>::new(out),
@@ -260,12 +269,12 @@ impl Sampled<'_> {
         let (channels, strides) = (self.a.dims()[1], self.a.strides());
         split(parallel, self.points(), 1, (SMALL / 16).div_ceil(channels.max(1)), |range| {
             for point in range {
-                let axes = self.axes(&named, point);
+                let axes = self.axes(&grid, point);
                 let [sample, offset] = self.starts(&out, point);
                 for channel in 0..channels as isize {
                     let mut sum = 0.0;
                     let start = sample + channel * strides[1];
-                    each(&axes, strides, |offset, [d, h, w]| {
+                    for_each_element(&axes, strides, |offset, [d, h, w]| {
                         sum += from.get(start + offset).to_f64() * d.weight * h.weight * w.weight;
                     });
                     to.set(offset + channel * out.strides()[1], narrow(sum));
@@ -283,21 +292,21 @@ impl Sampled<'_> {
         [sample * self.a.strides()[0], sample * results.strides()[0] + offset]
     }
 
-    /// Adds the gradient to `da`, of the type computed in, from that of the result.
-    pub fn back_to_elements(&self, parallel: &dyn Parallel, da: ViewMut<'_>, dy: View<'_>) {
+    /// Adds the gradient of `a` to `da`, of the type computed in; `dy` is the gradient of the result.
+    pub fn add_grad_of_elements(&self, parallel: &dyn Parallel, da: ViewMut<'_>, dy: View<'_>) {
         with_reals!(self.a.dtype(), T => match da.dtype() {
-            DType::Double => self.elements_typed::<T, f64>(parallel, da, dy),
-            _ => self.elements_typed::<T, f32>(parallel, da, dy),
+            DType::Double => self.add_grad_typed::<T, f64>(parallel, da, dy),
+            _ => self.add_grad_typed::<T, f32>(parallel, da, dy),
         });
     }
 
-    fn elements_typed<T: Element + Plain, C: Element + Plain>(
+    fn add_grad_typed<T: Element + Plain, C: Element + Plain>(
         &self,
         parallel: &dyn Parallel,
         da: ViewMut<'_>,
         dy: View<'_>,
     ) {
-        let (named, from, to) = (
+        let (grid, from, to) = (
             OffsetAccess::<T>::new(self.grid),
             OffsetAccess::<T>::new(dy),
             OffsetAccessMut::<C>::new(da),
@@ -314,10 +323,10 @@ impl Sampled<'_> {
                     let (sample, channel) = (unit / channels, (unit % channels) as isize);
                     let start = sample as isize * da.strides()[0] + channel * da.strides()[1];
                     for point in sample * inner..(sample + 1) * inner {
-                        let axes = self.axes(&named, point);
+                        let axes = self.axes(&grid, point);
                         let [_, offset] = self.starts(&dy, point);
                         let grad = from.get(offset + channel * dy.strides()[1]).to_f64();
-                        each(&axes, da.strides(), |offset, [d, h, w]| {
+                        for_each_element(&axes, da.strides(), |offset, [d, h, w]| {
                             let old = to.get(start + offset).to_f64();
                             to.set(
                                 start + offset,
@@ -330,38 +339,38 @@ impl Sampled<'_> {
         );
     }
 
-    /// Writes the gradient of the coordinates, from that of the result.
-    pub fn back_to_grid(&self, parallel: &dyn Parallel, dgrid: ViewMut<'_>, dy: View<'_>) {
-        with_reals!(self.a.dtype(), T => self.grid_typed::<T>(parallel, dgrid, dy));
+    /// Writes the gradient of the coordinates; `dy` is the gradient of the result.
+    pub fn grad_of_grid(&self, parallel: &dyn Parallel, dgrid: ViewMut<'_>, dy: View<'_>) {
+        with_reals!(self.a.dtype(), T => self.grad_of_grid_typed::<T>(parallel, dgrid, dy));
     }
 
-    fn grid_typed<T: Element + Plain>(
+    fn grad_of_grid_typed<T: Element + Plain>(
         &self,
         parallel: &dyn Parallel,
         dgrid: ViewMut<'_>,
         dy: View<'_>,
     ) {
-        let (a, named) = (OffsetAccess::<T>::new(self.a), OffsetAccess::<T>::new(self.grid));
+        let (a, grid) = (OffsetAccess::<T>::new(self.a), OffsetAccess::<T>::new(self.grid));
         let (from, to) = (OffsetAccess::<T>::new(dy), OffsetAccessMut::<T>::new(dgrid));
         let (channels, strides) = (self.a.dims()[1], self.a.strides());
         split(parallel, self.points(), 1, (SMALL / 16).div_ceil(channels.max(1)), |range| {
             for point in range {
-                let axes = self.axes(&named, point);
-                let [sample, offset] = self.starts(&dy, point);
+                let axes = self.axes(&grid, point);
+                let [sample, dy_offset] = self.starts(&dy, point);
                 let mut sums = [0.0; 3];
                 for channel in 0..channels as isize {
-                    let grad = from.get(offset + channel * dy.strides()[1]).to_f64();
+                    let grad = from.get(dy_offset + channel * dy.strides()[1]).to_f64();
                     let start = sample + channel * strides[1];
-                    each(&axes, strides, |offset, [d, h, w]| {
+                    for_each_element(&axes, strides, |offset, [d, h, w]| {
                         let value = a.get(start + offset).to_f64() * grad;
-                        sums[0] += value * w.slope * h.weight * d.weight;
-                        sums[1] += value * h.slope * w.weight * d.weight;
-                        sums[2] += value * d.slope * w.weight * h.weight;
+                        sums[0] += value * w.derivative * h.weight * d.weight;
+                        sums[1] += value * h.derivative * w.weight * d.weight;
+                        sums[2] += value * d.derivative * w.weight * h.weight;
                     });
                 }
-                let [at] = offsets(&dgrid.dims()[..4], [&dgrid.strides()[..4]], point);
+                let [offset] = offsets(&dgrid.dims()[..4], [&dgrid.strides()[..4]], point);
                 for (i, sum) in sums.iter().take(dgrid.dims()[4]).enumerate() {
-                    to.set(at + i as isize * dgrid.strides()[4], narrow(*sum));
+                    to.set(offset + i as isize * dgrid.strides()[4], narrow(*sum));
                 }
             }
         });
@@ -370,8 +379,8 @@ impl Sampled<'_> {
 
 /// The coordinate of the `at`-th of `size` positions from -1 to 1.
 fn coordinate(at: usize, size: usize, align_corners: bool) -> f64 {
-    let even = if size <= 1 { 0.0 } else { 2.0 * at as f64 / (size as f64 - 1.0) - 1.0 };
-    if align_corners { even } else { even * (size as f64 - 1.0) / size as f64 }
+    let aligned = if size <= 1 { 0.0 } else { 2.0 * at as f64 / (size as f64 - 1.0) - 1.0 };
+    if align_corners { aligned } else { aligned * (size as f64 - 1.0) / size as f64 }
 }
 
 /// `out[n, .., :] = theta[n] * (coordinates of the position, 1)`: the coordinates are those of columns, rows and, for a
@@ -387,7 +396,7 @@ pub fn affine_grid(
         let (dims, count, strides) = (out.dims(), out.dims()[4], theta.strides());
         split(parallel, dims[..4].iter().product(), 1, SMALL / 16, |range| {
             for point in range {
-                let [to_at] = offsets(&dims[..4], [&out.strides()[..4]], point);
+                let [offset] = offsets(&dims[..4], [&out.strides()[..4]], point);
                 let sample = point / (dims[1] * dims[2] * dims[3]);
                 let positions = [point % dims[3], point / dims[3] % dims[2], point / dims[3] / dims[2] % dims[1]];
                 for row in 0..count {
@@ -397,7 +406,7 @@ pub fn affine_grid(
                         let size = dims[3 - i];
                         sum += from.get(start + i as isize * strides[2]).to_f64() * coordinate(*position, size, align_corners);
                     }
-                    to.set(to_at + row as isize * out.strides()[4], narrow(sum));
+                    to.set(offset + row as isize * out.strides()[4], narrow(sum));
                 }
             }
         });

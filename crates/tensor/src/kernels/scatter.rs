@@ -98,6 +98,7 @@ pub fn can_accumulate_complex(tensor: DType, values: DType) -> bool {
     tensor == values && matches!(tensor, DType::Complex64 | DType::Complex128)
 }
 
+/// As [`accumulate`], of complex numbers.
 fn accumulate_complex(
     parallel: &dyn Parallel,
     targets: &IndexedView<'_>,
@@ -109,7 +110,7 @@ fn accumulate_complex(
     type Single = Complex<f32>;
     type Double = Complex<f64>;
     let (to, from) = (targets.base.dtype(), values.dtype());
-    assert!(can_accumulate_complex(to, from), "{from} can_accumulate_complex {to}");
+    assert!(can_accumulate_complex(to, from), "cannot accumulate {from} into {to}");
     with_index!(targets.index.dtype(), I => match to {
         DType::Complex128 => {
             accumulate_typed::<Double, Double, Double, I>(parallel, targets, values, bad, &double);
@@ -118,6 +119,7 @@ fn accumulate_complex(
     });
 }
 
+/// Combines values with their targets by the function of the type that elements are combined in.
 fn accumulate(
     parallel: &dyn Parallel,
     targets: &IndexedView<'_>,
@@ -150,6 +152,7 @@ fn accumulate(
     }
 }
 
+/// See [`accumulate`]; elements `T` and values `V` are combined in `C`.
 fn accumulate_typed<T: Element, V: Element, C: Compute, I: Index>(
     parallel: &dyn Parallel,
     targets: &IndexedView<'_>,
@@ -175,7 +178,7 @@ fn accumulate_typed<T: Element, V: Element, C: Compute, I: Index>(
     )
 }
 
-/// Calls `put` with each element and the value that comes to it. The work is split along a
+/// Calls `put` with each element and the value for it. The work is split along a
 /// dimension that is not indexed, so that no two threads write the same element; if there is none, one thread does it all.
 #[inline(always)]
 fn each<I: Index>(
@@ -191,7 +194,7 @@ fn each<I: Index>(
     let count: usize = dims.iter().product();
     let unindexed = (0..dims.len()).filter(|at| targets.base.strides()[*at] != 0);
     let Some(dim) = unindexed.max_by_key(|at| dims[*at]) else {
-        return slice::<I>(targets, values, bad, put, item, value_item);
+        return scatter_part::<I>(targets, values, bad, put, item, value_item);
     };
     let least = (SMALL / 2).div_ceil((count / dims[dim].max(1)).max(1));
     let grain = if targets.base.strides()[dim] == 1 { 16 } else { 1 };
@@ -199,12 +202,13 @@ fn each<I: Index>(
         let part = targets.sliced(dim, range.start, range.len());
         let values = values.with_layout(values.layout().sliced(dim, range.start, range.len(), 1));
         let values = values.expect("a part of the values");
-        slice::<I>(&part, values, bad, put, item, value_item);
+        scatter_part::<I>(&part, values, bad, put, item, value_item);
     });
 }
 
+/// As [`each`], on one thread.
 #[inline(always)]
-fn slice<I: Index>(
+fn scatter_part<I: Index>(
     targets: &IndexedView<'_>,
     values: View<'_>,
     bad: &AtomicBool,
@@ -213,7 +217,7 @@ fn slice<I: Index>(
     value_item: isize,
 ) {
     let walk = Walk::new([targets.index.layout(), targets.base.layout(), values.layout()]);
-    let [si, sb, sv] = walk.inner_strides();
+    let [index_stride, base_stride, value_stride] = walk.inner_strides();
     let prefetch = Prefetch::new(targets, item as usize);
     let next = walk.outer_strides()[0];
     vectorised(|| {
@@ -225,7 +229,7 @@ fn slice<I: Index>(
                 let index = targets.index.first().cast::<I>().offset(first);
                 let to = targets.base.first().cast_mut().offset(to * item);
                 let from = values.first().offset(from * value_item);
-                if (si, sb, sv) == (1, 0, 1) {
+                if (index_stride, base_stride, value_stride) == (1, 0, 1) {
                     for at in 0..length as isize {
                         match targets.offset(index.offset(at).read_unaligned().to_i64()) {
                             Some(offset) => {
@@ -236,12 +240,14 @@ fn slice<I: Index>(
                     }
                     continue;
                 }
-                if si != 0 {
+                if index_stride != 0 {
                     for at in 0..length as isize {
-                        match targets.offset(index.offset(at * si).read_unaligned().to_i64()) {
+                        match targets
+                            .offset(index.offset(at * index_stride).read_unaligned().to_i64())
+                        {
                             Some(offset) => put(
-                                to.offset((at * sb + offset) * item),
-                                from.offset(at * sv * value_item),
+                                to.offset((at * base_stride + offset) * item),
+                                from.offset(at * value_stride * value_item),
                             ),
                             None => bad.store(true, Relaxed),
                         }
@@ -254,13 +260,16 @@ fn slice<I: Index>(
                     continue;
                 };
                 let to = to.offset(offset * item);
-                if sb == 1 && sv == 1 {
+                if base_stride == 1 && value_stride == 1 {
                     for at in 0..length as isize {
                         put(to.offset(at * item), from.offset(at * value_item));
                     }
                 } else {
                     for at in 0..length as isize {
-                        put(to.offset(at * sb * item), from.offset(at * sv * value_item));
+                        put(
+                            to.offset(at * base_stride * item),
+                            from.offset(at * value_stride * value_item),
+                        );
                     }
                 }
             }

@@ -1,4 +1,4 @@
-//! Elements that their positions decide.
+//! Elements that follow from their positions: ranges, repeated indices, diagonals and triangles.
 
 use super::access::{PositionAccess, PositionAccessMut};
 use super::element::Compute;
@@ -40,7 +40,8 @@ pub fn repeat_indices(out: ViewMut<'_>, repeats: crate::View<'_>, size: usize) -
     assert!(out.is_contiguous() && out.item() == 8 && repeats.rank() == 1);
     let single = repeats.dims()[0] == 1;
     assert!(single || repeats.dims()[0] == size);
-    let times = |index: usize| super::indexed::at(&repeats, &[if single { 0 } else { index }]);
+    let times =
+        |index: usize| super::indexed::integer_at(&repeats, &[if single { 0 } else { index }]);
     let mut sum = 0i64;
     for index in 0..size {
         let count = times(index);
@@ -67,7 +68,8 @@ pub fn repeat_indices(out: ViewMut<'_>, repeats: crate::View<'_>, size: usize) -
     Ok(())
 }
 
-/// Sums of runs: element `[b, i, a]` is added to `[b, targets[i], a]`, where `targets` never falls. Sums are made in `f32`.
+/// Sums of neighbours with the same target: element `[b, i, a]` is added to `[b, targets[i], a]`, where `targets` never
+/// falls. Sums are made in `f32`.
 pub fn sum_runs(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
@@ -75,7 +77,7 @@ pub fn sum_runs(
     targets: crate::View<'_>,
 ) {
     let (count, size, after) = (out.dims()[1], from.dims()[1], from.dims()[2]);
-    let (cells, targets, to) =
+    let (elements, targets, to) =
         (PositionAccess::new(from), PositionAccess::new(targets), PositionAccessMut::new(out));
     split(parallel, from.dims()[0] * after, 1, (4096 / size.max(1)).max(1), |range| {
         for line in range {
@@ -84,7 +86,7 @@ pub fn sum_runs(
             for target in 0..count {
                 let mut sum = 0.0f32;
                 while next < size && targets.get::<i64>(&[next]) == target as i64 {
-                    sum += cells.get::<f32>(&[first, next, last]);
+                    sum += elements.get::<f32>(&[first, next, last]);
                     next += 1;
                 }
                 to.set(&[first, target, last], sum);
@@ -100,12 +102,13 @@ pub fn diagonal(matrix: &Layout, offset: i64) -> Layout {
     let (rows, columns) = (matrix.dims()[rank - 2] as i64, matrix.dims()[rank - 1] as i64);
     let (row, column) = (offset.saturating_neg().max(0), offset.max(0));
     let length = (rows - row).min(columns - column).max(0);
-    let (down, right) = (matrix.strides()[rank - 2], matrix.strides()[rank - 1]);
+    let (row_stride, column_stride) = (matrix.strides()[rank - 2], matrix.strides()[rank - 1]);
     let mut dims = crate::Dims::new(&matrix.dims()[..rank - 1]);
     let mut strides = crate::Strides::new(&matrix.strides()[..rank - 1]);
     dims[rank - 2] = length as usize;
-    strides[rank - 2] = down + right;
-    let start = if length == 0 { 0 } else { row as isize * down + column as isize * right };
+    strides[rank - 2] = row_stride + column_stride;
+    let start =
+        if length == 0 { 0 } else { row as isize * row_stride + column as isize * column_stride };
     Layout::strided(matrix.dtype, &dims, &strides, matrix.offset + start)
 }
 
@@ -124,34 +127,39 @@ pub fn triangle(
         return;
     }
     let same = a.address() == out.address() && a.layout() == out.layout();
-    let outer = out.layout().without(rank - 1);
-    let from = a.layout().without(rank - 1);
-    let lines = Lines::new(&outer, &from);
+    let out_rows = out.layout().without(rank - 1);
+    let a_rows = a.layout().without(rank - 1);
+    let lines = LayoutPair::new(&out_rows, &a_rows);
     let item = out.item() as isize;
-    let (so, sa) = (out.strides()[rank - 1] * item, a.strides()[rank - 1] * item);
+    let (out_stride, a_stride) = (out.strides()[rank - 1] * item, a.strides()[rank - 1] * item);
     let least = SMALL.div_ceil(columns);
     split(parallel, lines.count(), 1, least, |range| {
         for line in range {
-            let (o, f) = lines.offsets(line);
+            let (to, from) = lines.offsets(line);
             let reach = ((line % rows) as i64 + i64::from(lower)).saturating_add(diagonal);
             let border = reach.clamp(0, columns as i64) as usize;
             let (kept, cleared) =
                 if lower { (0..border, border..columns) } else { (border..columns, 0..border) };
             // SAFETY: columns of a line of both.
             unsafe {
-                let o = out.first_mut().offset(o * item);
-                let f = a.first().offset(f * item);
+                let to = out.first_mut().offset(to * item);
+                let from = a.first().offset(from * item);
                 if !same {
                     move_run(
-                        o.offset(kept.start as isize * so),
-                        so,
-                        f.offset(kept.start as isize * sa),
-                        sa,
+                        to.offset(kept.start as isize * out_stride),
+                        out_stride,
+                        from.offset(kept.start as isize * a_stride),
+                        a_stride,
                         kept.len(),
                         item as usize,
                     );
                 }
-                clear_run(o.offset(cleared.start as isize * so), so, cleared.len(), item as usize);
+                clear_run(
+                    to.offset(cleared.start as isize * out_stride),
+                    out_stride,
+                    cleared.len(),
+                    item as usize,
+                );
             }
         }
     });
@@ -196,25 +204,25 @@ unsafe fn clear_run(to: *mut u8, step: isize, count: usize, item: usize) {
     }
 }
 
-/// The lines of two tensors, in the order of their positions.
-pub(crate) struct Lines<'l> {
+/// Two layouts of the same sizes, to find the offsets of a position in both.
+pub(crate) struct LayoutPair<'l> {
     a: &'l Layout,
     b: &'l Layout,
 }
 
-impl<'l> Lines<'l> {
-    pub(crate) fn new(a: &'l Layout, b: &'l Layout) -> Lines<'l> {
+impl<'l> LayoutPair<'l> {
+    pub(crate) fn new(a: &'l Layout, b: &'l Layout) -> LayoutPair<'l> {
         assert_eq!(a.dims(), b.dims());
-        Lines { a, b }
+        LayoutPair { a, b }
     }
 
     pub(crate) fn count(&self) -> usize {
         self.a.count()
     }
 
-    /// Where a line begins in each, in elements.
-    pub(crate) fn offsets(&self, line: usize) -> (isize, isize) {
-        let (mut rest, mut a, mut b) = (line, 0, 0);
+    /// The offsets of the `number`-th position.
+    pub(crate) fn offsets(&self, number: usize) -> (isize, isize) {
+        let (mut rest, mut a, mut b) = (number, 0, 0);
         for dim in (0..self.a.rank()).rev() {
             let size = self.a.dims()[dim];
             let index = (rest % size) as isize;

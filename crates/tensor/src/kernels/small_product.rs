@@ -54,12 +54,12 @@ pub unsafe fn product(shape: Shape, a: Left, b: Rows<*const f32>, out: Rows<*mut
         #[target_feature(enable = "avx512f")]
         unsafe fn with_avx512(shape: Shape, a: Left, b: Rows<*const f32>, out: Rows<*mut f32>) {
             // SAFETY: as the caller guarantees.
-            unsafe { all::<std::arch::x86_64::__m512, 12>(shape, a, b, out) }
+            unsafe { product_by_vectors::<std::arch::x86_64::__m512, 12>(shape, a, b, out) }
         }
         #[target_feature(enable = "avx2,fma")]
         unsafe fn with_avx2(shape: Shape, a: Left, b: Rows<*const f32>, out: Rows<*mut f32>) {
             // SAFETY: as the caller guarantees.
-            unsafe { all::<std::arch::x86_64::__m256, 6>(shape, a, b, out) }
+            unsafe { product_by_vectors::<std::arch::x86_64::__m256, 6>(shape, a, b, out) }
         }
         if crate::kernels::strip::has_avx512() {
             // SAFETY: this processor has AVX-512; for the matrices the caller guarantees.
@@ -72,7 +72,7 @@ pub unsafe fn product(shape: Shape, a: Left, b: Rows<*const f32>, out: Rows<*mut
     #[cfg(not(target_arch = "x86_64"))]
     // SAFETY: as the caller guarantees.
     unsafe {
-        all::<[f32; 8], 6>(shape, a, b, out)
+        product_by_vectors::<[f32; 8], 6>(shape, a, b, out)
     }
 }
 
@@ -96,7 +96,7 @@ pub unsafe fn product_of_pairs(shape: Shape, a: Left, b: Rows<*const f32>, out: 
         #[target_feature(enable = "avx512f,avx512bf16")]
         unsafe fn with_pairs(shape: Shape, a: Left, b: Rows<*const f32>, out: Rows<*mut f32>) {
             // SAFETY: as the caller guarantees.
-            unsafe { all::<x86::Pairs, 12>(shape, a, b, out) }
+            unsafe { product_by_vectors::<x86::Pairs, 12>(shape, a, b, out) }
         }
         // SAFETY: as the caller guarantees.
         unsafe { with_pairs(shape, a, b, out) }
@@ -238,7 +238,7 @@ unsafe impl Vector for [f32; 8] {
 
 /// See [`product`]; `R` rows at a time.
 #[inline(always)]
-unsafe fn all<V: Vector, const R: usize>(
+unsafe fn product_by_vectors<V: Vector, const R: usize>(
     shape: Shape,
     a: Left,
     b: Rows<*const f32>,
@@ -271,13 +271,13 @@ unsafe fn columns<V: Vector, const R: usize, const C: usize>(
 ) {
     let mut row = 0;
     while row < shape.rows {
-        let left = shape.rows - row;
+        let rows_left = shape.rows - row;
         // SAFETY: as the caller guarantees.
         unsafe {
             let a = Left { first: a.first.offset(row as isize * a.row), ..a };
             let out = Rows { first: out.first.add(row * out.pitch), ..out };
-            row += match left {
-                _ if left >= R => block::<V, R, C>(shape, a, b, out),
+            row += match rows_left {
+                _ if rows_left >= R => block::<V, R, C>(shape, a, b, out),
                 4.. => block::<V, 4, C>(shape, a, b, out),
                 2.. => block::<V, 2, C>(shape, a, b, out),
                 _ => block::<V, 1, C>(shape, a, b, out),

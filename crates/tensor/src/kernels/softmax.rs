@@ -3,11 +3,13 @@
 use super::fold::{folded, shift};
 use super::lines::{BUFFER, Buffer, Lines};
 use super::math::Real;
-use super::strip::widened;
+use super::strip::vectorised_fn;
 use crate::parallel::Parallel;
 use crate::{View, ViewMut};
 
+/// Neighbouring lines that are computed together.
 const TILE: usize = 256;
+/// Sums side by side.
 const LANES: usize = 16;
 
 /// `out = softmax(a)` along a dimension, or its logarithm. Sizes are equal; `a` is `out` itself or does not overlap it.
@@ -26,7 +28,7 @@ pub fn softmax<C: Real>(
     });
 }
 
-/// What is taken off the exponents: the greatest. NaN for an infinite one, and so are all results.
+/// What is subtracted from exponents: the greatest. NaN for an infinite one, and so are all results.
 #[inline(always)]
 fn exponent_shift<C: Real>(greatest: C) -> C {
     greatest.sub(greatest).add(greatest)
@@ -36,40 +38,42 @@ fn exponent_shift<C: Real>(greatest: C) -> C {
 #[inline(always)]
 fn exponentials<C: Real>(values: &[C]) -> (C, C) {
     let greatest = folded(values, C::LEAST, |x| x, C::greatest);
-    let out = shift(greatest);
-    (greatest, folded(values, C::ZERO, |x| x.sub(out).exp_below(), C::add))
+    let shift_by = shift(greatest);
+    (greatest, folded(values, C::ZERO, |x| x.sub(shift_by).exp_below(), C::add))
 }
 
-/// Writes the exponentials of what is left of the values without `taken`; the sum.
+/// Writes the exponentials of the values less `subtracted`; returns their sum.
 #[inline(always)]
-fn exponentials_and_sum<C: Real>(values: &[C], taken: C, to: &mut [C]) -> C {
+fn exponentials_and_sum<C: Real>(values: &[C], subtracted: C, to: &mut [C]) -> C {
     let mut sums = [C::ZERO; LANES];
     let ((values, last), (to, last_to)) =
         (values.as_chunks::<LANES>(), to.as_chunks_mut::<LANES>());
     for (values, to) in values.iter().zip(to) {
         for lane in 0..LANES {
-            to[lane] = values[lane].sub(taken).exp_below();
+            to[lane] = values[lane].sub(subtracted).exp_below();
             sums[lane] = sums[lane].add(to[lane]);
         }
     }
     for ((value, to), sum) in last.iter().zip(last_to).zip(&mut sums) {
-        *to = value.sub(taken).exp_below();
+        *to = value.sub(subtracted).exp_below();
         *sum = sum.add(*to);
     }
     folded(&sums, C::ZERO, |x| x, C::add)
 }
 
+/// Greatest and sum of exponentials of two parts together.
 #[inline(always)]
 fn merge<C: Real>(a: (C, C), b: (C, C)) -> (C, C) {
     let greatest = a.0.greatest(b.0);
-    let out = shift(greatest);
-    let scaled = |one: (C, C)| {
-        if one.1 == C::ZERO { C::ZERO } else { one.1.mul(shift(one.0).sub(out).exp()) }
+    let shift_by = shift(greatest);
+    let scaled = |part: (C, C)| {
+        if part.1 == C::ZERO { C::ZERO } else { part.1.mul(shift(part.0).sub(shift_by).exp()) }
     };
     (greatest, scaled(a).add(scaled(b)))
 }
 
-widened! {
+vectorised_fn! {
+    /// See [`softmax`]; line by line.
     fn along<C: Real, const LOG: bool>(
         lines: &Lines<'_, 2>,
         out: &ViewMut<'_>,
@@ -81,31 +85,31 @@ widened! {
         lines.each(range, |offsets| {
             if length <= BUFFER {
                 let x = lines.line(1, offsets, 0, &mut buffer[..length]);
-                let taken = exponent_shift(folded(x, C::LEAST, |x| x, C::greatest));
-                return lines.written(out, 0, offsets, 0, &mut out_buffer[..length], |to| {
-                    let sum = exponentials_and_sum(x, taken, to);
+                let subtracted = exponent_shift(folded(x, C::LEAST, |x| x, C::greatest));
+                return lines.write_line(out, 0, offsets, 0, &mut out_buffer[..length], |to| {
+                    let sum = exponentials_and_sum(x, subtracted, to);
                     if LOG {
-                        let rest = sum.ln();
-                        to.iter_mut().zip(x).for_each(|(to, x)| *to = x.sub(taken).sub(rest));
+                        let log_sum = sum.ln();
+                        to.iter_mut().zip(x).for_each(|(to, x)| *to = x.sub(subtracted).sub(log_sum));
                     } else {
-                        let part = C::ONE.div(sum);
-                        to.iter_mut().for_each(|to| *to = to.mul(part));
+                        let inverse_sum = C::ONE.div(sum);
+                        to.iter_mut().for_each(|to| *to = to.mul(inverse_sum));
                     }
                 });
             }
-            let mut all = (C::LEAST, C::ZERO);
+            let mut totals = (C::LEAST, C::ZERO);
             for from in (0..length).step_by(BUFFER) {
                 let buffer = &mut buffer[..BUFFER.min(length - from)];
                 lines.load(1, offsets, from, buffer);
-                all = merge(all, exponentials::<C>(buffer));
+                totals = merge(totals, exponentials::<C>(buffer));
             }
-            let (taken, rest, part) = (exponent_shift(all.0), all.1.ln(), C::ONE.div(all.1));
+            let (subtracted, log_sum, inverse_sum) = (exponent_shift(totals.0), totals.1.ln(), C::ONE.div(totals.1));
             for from in (0..length).step_by(BUFFER) {
                 let buffer = &mut buffer[..BUFFER.min(length - from)];
                 lines.load(1, offsets, from, buffer);
                 for value in buffer.iter_mut() {
-                    let x = value.sub(taken);
-                    *value = if LOG { x.sub(rest) } else { x.exp().mul(part) };
+                    let x = value.sub(subtracted);
+                    *value = if LOG { x.sub(log_sum) } else { x.exp().mul(inverse_sum) };
                 }
                 lines.store(out, 0, offsets, from, buffer);
             }
@@ -113,37 +117,38 @@ widened! {
     }
 }
 
-widened! {
+vectorised_fn! {
+    /// See [`softmax`]; many neighbouring lines at a time.
     fn columns<C: Real>(
         lines: &Lines<'_, 2>,
         out: &ViewMut<'_>,
         range: std::ops::Range<usize>,
         logarithm: bool,
     ) {
-        let (mut row, mut taken, mut sums) = ([C::ZERO; TILE], [C::ZERO; TILE], [C::ZERO; TILE]);
+        let (mut row, mut subtracted, mut sums) = ([C::ZERO; TILE], [C::ZERO; TILE], [C::ZERO; TILE]);
         lines.groups(range, TILE, |offsets, width| {
-            let (row, taken, sums) = (&mut row[..width], &mut taken[..width], &mut sums[..width]);
-            taken.fill(C::LEAST);
+            let (row, subtracted, sums) = (&mut row[..width], &mut subtracted[..width], &mut sums[..width]);
+            subtracted.fill(C::LEAST);
             sums.fill(C::ZERO);
             for index in 0..lines.length() {
                 lines.load_row(1, offsets, index, row);
-                for (best, x) in taken.iter_mut().zip(row.iter()) {
+                for (best, x) in subtracted.iter_mut().zip(row.iter()) {
                     *best = best.greatest(*x);
                 }
             }
-            taken.iter_mut().for_each(|best| *best = exponent_shift(*best));
+            subtracted.iter_mut().for_each(|best| *best = exponent_shift(*best));
             for index in 0..lines.length() {
                 lines.load_row(1, offsets, index, row);
-                for ((sum, x), out) in sums.iter_mut().zip(row.iter()).zip(taken.iter()) {
-                    *sum = sum.add(x.sub(*out).exp());
+                for ((sum, x), shift_by) in sums.iter_mut().zip(row.iter()).zip(subtracted.iter()) {
+                    *sum = sum.add(x.sub(*shift_by).exp());
                 }
             }
             sums.iter_mut().for_each(|sum| *sum = if logarithm { sum.ln() } else { C::ONE.div(*sum) });
             for index in 0..lines.length() {
                 lines.load_row(1, offsets, index, row);
-                for ((x, sum), out) in row.iter_mut().zip(sums.iter()).zip(taken.iter()) {
-                    let rest = x.sub(*out);
-                    *x = if logarithm { rest.sub(*sum) } else { rest.exp().mul(*sum) };
+                for ((x, sum), shift_by) in row.iter_mut().zip(sums.iter()).zip(subtracted.iter()) {
+                    let shifted = x.sub(*shift_by);
+                    *x = if logarithm { shifted.sub(*sum) } else { shifted.exp().mul(*sum) };
                 }
                 lines.store_row(out, 0, offsets, index, row);
             }
@@ -169,6 +174,7 @@ pub fn softmax_backward<C: Real>(
     });
 }
 
+/// The gradient of one element; `sum` is the one in [`softmax_backward`].
 #[inline(always)]
 fn gradient<C: Real>(grad: C, y: C, sum: C, logarithm: bool) -> C {
     match logarithm {
@@ -177,7 +183,8 @@ fn gradient<C: Real>(grad: C, y: C, sum: C, logarithm: bool) -> C {
     }
 }
 
-widened! {
+vectorised_fn! {
+    /// See [`softmax_backward`]; line by line.
     fn along_backward<C: Real, const LOG: bool>(
         lines: &Lines<'_, 3>,
         out: &ViewMut<'_>,
@@ -189,43 +196,44 @@ widened! {
         lines.each(range, |offsets| {
             let mut sum = C::ZERO;
             for from in (0..length).step_by(BUFFER) {
-                let here = BUFFER.min(length - from);
-                lines.load(1, offsets, from, &mut grads[..here]);
+                let piece_length = BUFFER.min(length - from);
+                lines.load(1, offsets, from, &mut grads[..piece_length]);
                 if LOG {
-                    sum = sum.add(folded(&grads[..here], C::ZERO, |x| x, C::add));
+                    sum = sum.add(folded(&grads[..piece_length], C::ZERO, |x| x, C::add));
                     if length <= BUFFER {
-                        lines.load(2, offsets, from, &mut ys[..here]);
+                        lines.load(2, offsets, from, &mut ys[..piece_length]);
                     }
                 } else {
-                    lines.load(2, offsets, from, &mut ys[..here]);
+                    lines.load(2, offsets, from, &mut ys[..piece_length]);
                     let mut products = [C::ZERO; 16];
-                    let (whole, rest) = grads[..here].as_chunks::<16>();
-                    let (of, rest_of) = ys[..here].as_chunks::<16>();
-                    for (g, y) in whole.iter().zip(of) {
+                    let (grad_chunks, grad_rest) = grads[..piece_length].as_chunks::<16>();
+                    let (y_chunks, y_rest) = ys[..piece_length].as_chunks::<16>();
+                    for (g, y) in grad_chunks.iter().zip(y_chunks) {
                         for lane in 0..16 {
                             products[lane] = products[lane].add(g[lane].mul(y[lane]));
                         }
                     }
-                    let last = rest.iter().zip(rest_of).fold(C::ZERO, |sum, (g, y)| sum.add(g.mul(*y)));
+                    let last = grad_rest.iter().zip(y_rest).fold(C::ZERO, |sum, (g, y)| sum.add(g.mul(*y)));
                     sum = sum.add(folded(&products, C::ZERO, |x| x, C::add)).add(last);
                 }
             }
             for from in (0..length).step_by(BUFFER) {
-                let here = BUFFER.min(length - from);
+                let piece_length = BUFFER.min(length - from);
                 if length > BUFFER {
-                    lines.load(1, offsets, from, &mut grads[..here]);
-                    lines.load(2, offsets, from, &mut ys[..here]);
+                    lines.load(1, offsets, from, &mut grads[..piece_length]);
+                    lines.load(2, offsets, from, &mut ys[..piece_length]);
                 }
-                for (g, y) in grads[..here].iter_mut().zip(&ys[..here]) {
+                for (g, y) in grads[..piece_length].iter_mut().zip(&ys[..piece_length]) {
                     *g = gradient(*g, *y, sum, LOG);
                 }
-                lines.store(out, 0, offsets, from, &grads[..here]);
+                lines.store(out, 0, offsets, from, &grads[..piece_length]);
             }
         });
     }
 }
 
-widened! {
+vectorised_fn! {
+    /// See [`softmax_backward`]; many neighbouring lines at a time.
     fn columns_backward<C: Real>(
         lines: &Lines<'_, 3>,
         out: &ViewMut<'_>,

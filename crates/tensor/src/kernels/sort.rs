@@ -1,7 +1,9 @@
 //! Sorting, the greatest and least few, and the one in the middle.
 
 use super::map::SMALL;
-use super::order::{Entry, Ordered, Overwritten, enter, entries, flat, sort_entries, with_ordered};
+use super::order::{
+    Entry, Ordered, Overwritten, entries, fill_entries, offset_of_nth, sort_entries, with_ordered,
+};
 use super::strip::store_one;
 use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut};
@@ -51,6 +53,7 @@ pub fn ordered(
     })
 }
 
+/// See [`ordered`]; of one type.
 fn lines<T: Ordered, E: Entry>(
     parallel: &dyn Parallel,
     a: View<'_>,
@@ -74,7 +77,7 @@ fn lines<T: Ordered, E: Entry>(
             // SAFETY: the line's first element and its length.
             let first = unsafe { a.first().cast::<T>().offset(start(line)) };
             // SAFETY: as before.
-            unsafe { enter(entries, first, stride, descending) };
+            unsafe { fill_entries(entries, first, stride, descending) };
             let read = |entry: E| {
                 // The workspace is the user's, and may change under us.
                 let index = entry.index().min(length - 1);
@@ -113,7 +116,7 @@ fn lines<T: Ordered, E: Entry>(
 }
 
 /// Partitions the entries and returns the selected ones, in order.
-fn choose<E: Entry>(entries: &mut [E], selection: Selection, nan: impl Fn(E) -> bool) -> &[E] {
+fn choose<E: Entry>(entries: &mut [E], selection: Selection, is_nan: impl Fn(E) -> bool) -> &[E] {
     let nth = match selection {
         Selection::First(count) => {
             if count == 0 {
@@ -126,12 +129,12 @@ fn choose<E: Entry>(entries: &mut [E], selection: Selection, nan: impl Fn(E) -> 
             return &entries[..count];
         }
         Selection::Nth(nth) => nth,
-        Selection::Median => match entries.iter().filter(|entry| nan(**entry)).count() {
+        Selection::Median => match entries.iter().filter(|entry| is_nan(**entry)).count() {
             0 => (entries.len() - 1) / 2,
-            some => entries.len() - some,
+            nans => entries.len() - nans,
         },
         Selection::NumberMedian => {
-            let numbers = entries.iter().filter(|entry| !nan(**entry)).count();
+            let numbers = entries.iter().filter(|entry| !is_nan(**entry)).count();
             numbers.saturating_sub(1) / 2
         }
     };
@@ -139,18 +142,19 @@ fn choose<E: Entry>(entries: &mut [E], selection: Selection, nan: impl Fn(E) -> 
     &entries[nth..=nth]
 }
 
+/// The stride of the dimension; 0 for a tensor without dimensions.
 fn step(view: &View<'_>, dim: usize) -> isize {
     view.strides().get(dim).copied().unwrap_or(0)
 }
 
 /// Where the lines of a tensor along a dimension begin.
 fn starts(view: &View<'_>, dim: usize) -> impl Fn(usize) -> isize + use<> {
-    flat(&if view.rank() == 0 { *view.layout() } else { view.layout().without(dim) })
+    offset_of_nth(&if view.rank() == 0 { *view.layout() } else { view.layout().without(dim) })
 }
 
-/// Where the elements of a tensor belong among others: `out[i]` is the number of elements of `line` that are
-/// less than `values[i]`, or not greater when `right`. The lines are the last dimension of `sequences`,
-/// sorted, or in the order that `sorter` gives; `lines(i)` says which line the i-th value belongs to.
+/// Where values would be inserted into sorted lines: `out[i]` is the number of elements of a line that are less than
+/// `values[i]`, or not greater when `right`. The lines are the last dimension of `sequences`, sorted, or in the order that
+/// `sorter` gives; each row of `values` belongs to its line, or all to the only one.
 ///
 /// An index of `sorter` out of range is returned as `Err`.
 #[allow(
@@ -167,35 +171,38 @@ pub fn search(
 ) -> Result<(), i64> {
     let length = *sequences.dims().last().unwrap_or(&1);
     let per_line = values.dims().last().map_or(1, |size| *size).max(1);
-    let shared = sequences.rank() <= 1;
+    let is_one_line = sequences.rank() <= 1;
     let bad = std::sync::Mutex::new(None);
-    let (at_value, at_out, at_sequence) =
-        (flat(values.layout()), flat(out.layout()), flat(sequences.layout()));
-    let at_sorter = sorter.as_ref().map(|view| flat(view.layout()));
+    let (value_offset, out_offset, sequence_offset) = (
+        offset_of_nth(values.layout()),
+        offset_of_nth(out.layout()),
+        offset_of_nth(sequences.layout()),
+    );
+    let sorter_offset = sorter.as_ref().map(|view| offset_of_nth(view.layout()));
     with_ordered!(sequences.dtype(), length, T, E => {
         let _ = size_of::<E>();
         split(parallel, values.count(), 64, SMALL / 8, |range| {
             for at in range {
-                let line = if shared { 0 } else { at / per_line };
+                let line = if is_one_line { 0 } else { at / per_line };
                 // SAFETY: positions of each tensor; a sorted index is checked.
                 unsafe {
-                    let value = values.first().cast::<T>().offset(at_value(at)).read_unaligned();
+                    let value = values.first().cast::<T>().offset(value_offset(at)).read_unaligned();
                     let (mut low, mut high) = (0, length);
                     while low < high {
                         let middle = low + (high - low) / 2;
                         let mut index = middle;
-                        if let (Some(view), Some(flat)) = (&sorter, &at_sorter) {
-                            let offset = flat(line * length + middle) * view.item() as isize;
-                            let named: i64 =
+                        if let (Some(view), Some(offset_of)) = (&sorter, &sorter_offset) {
+                            let offset = offset_of(line * length + middle) * view.item() as isize;
+                            let sorted_index: i64 =
                                 super::strip::load_one(view.dtype(), view.first().offset(offset));
-                            if named < 0 || named >= length as i64 {
-                                *bad.lock().expect("no panic while it is locked") = Some(named);
+                            if sorted_index < 0 || sorted_index >= length as i64 {
+                                *bad.lock().expect("no panic while it is locked") = Some(sorted_index);
                                 break;
                             }
-                            index = named as usize;
+                            index = sorted_index as usize;
                         }
                         let other = sequences.first().cast::<T>();
-                        let other = other.offset(at_sequence(line * length + index));
+                        let other = other.offset(sequence_offset(line * length + index));
                         let (value, other) = (value.key(), other.read_unaligned().key());
                         if other < value || (right && other == value) {
                             low = middle + 1;
@@ -203,14 +210,14 @@ pub fn search(
                             high = middle;
                         }
                     }
-                    let to = out.first_mut().offset(at_out(at) * out.item() as isize);
+                    let to = out.first_mut().offset(out_offset(at) * out.item() as isize);
                     store_one(out.dtype(), to, low as i64);
                 }
             }
         });
     });
     match bad.into_inner().expect("no panic while it was locked") {
-        Some(named) => Err(named),
+        Some(sorted_index) => Err(sorted_index),
         None => Ok(()),
     }
 }

@@ -28,7 +28,7 @@ pub fn has_avx512() -> bool {
 ///
 /// There is one call of `work`: with a second one, for processors without such vectors, the compiler
 /// would make it a function of its own, without vectors. It may do that to a long one anyway: what matters is
-/// defined with `widened!`.
+/// defined with `vectorised_fn!`.
 ///
 /// # Panics
 /// Where kernels do not run: see [`runs_here`].
@@ -37,12 +37,12 @@ pub fn vectorised<R>(work: impl FnOnce() -> R) -> R {
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx2,fma,f16c")]
-        fn wide<R>(work: impl FnOnce() -> R) -> R {
+        fn with_avx2<R>(work: impl FnOnce() -> R) -> R {
             work()
         }
         assert!(runs_here(), "this processor lacks AVX2, FMA or F16C");
         // SAFETY: this processor has the three features.
-        unsafe { wide(work) }
+        unsafe { with_avx2(work) }
     }
     #[cfg(not(target_arch = "x86_64"))]
     work()
@@ -50,21 +50,21 @@ pub fn vectorised<R>(work: impl FnOnce() -> R) -> R {
 
 /// Defines a function that is compiled, with every closure in it, for the vectors that kernels ask of a processor.
 /// Unlike `vectorised` it leaves nothing to the compiler's choice. It panics where kernels do not run.
-macro_rules! widened {
+macro_rules! vectorised_fn {
     ($(#[$meta:meta])* $visible:vis fn $name:ident<$C:ident: $bound:path $(, const $K:ident: $kind:ty)?>($($arg:ident: $type:ty),* $(,)?) $(-> $result:ty)? $body:block) => {
         $(#[$meta])*
         #[allow(clippy::too_many_arguments)]
         $visible fn $name<$C: $bound $(, const $K: $kind)?>($($arg: $type),*) $(-> $result)? {
             #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-            fn wide<$C: $bound $(, const $K: $kind)?>($($arg: $type),*) $(-> $result)? $body
+            fn with_avx2<$C: $bound $(, const $K: $kind)?>($($arg: $type),*) $(-> $result)? $body
             assert!($crate::kernels::strip::runs_here(), "this processor lacks AVX2, FMA or F16C");
             // SAFETY: this processor has the three features.
             #[allow(unused_unsafe)]
-            unsafe { wide::<$C $(, $K)?>($($arg),*) }
+            unsafe { with_avx2::<$C $(, $K)?>($($arg),*) }
         }
     };
 }
-pub(crate) use widened;
+pub(crate) use vectorised_fn;
 
 /// Loads `into.len()` elements of type `dtype` from `from` on, `stride` elements apart.
 ///
@@ -73,13 +73,13 @@ pub(crate) use widened;
 #[inline(never)]
 pub unsafe fn load<C: Compute>(dtype: DType, from: *const u8, stride: isize, into: &mut [C]) {
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    unsafe fn wide<C: Compute>(dtype: DType, from: *const u8, stride: isize, into: &mut [C]) {
+    unsafe fn with_avx2<C: Compute>(dtype: DType, from: *const u8, stride: isize, into: &mut [C]) {
         // SAFETY: as the caller guarantees.
         with_any_element!(dtype, T => unsafe { load_typed::<T, C>(from.cast(), stride, into) }, else unreachable!("{dtype}"))
     }
     assert!(runs_here(), "this processor lacks AVX2, FMA or F16C");
     // SAFETY: this processor has the three features; for the elements the caller guarantees.
-    unsafe { wide(dtype, from, stride, into) }
+    unsafe { with_avx2(dtype, from, stride, into) }
 }
 
 /// As [`load`], of one type.
@@ -98,7 +98,7 @@ unsafe fn load_typed<T: Element, C: Compute>(from: *const T, stride: isize, into
         1 => {
             if C::DTYPE == DType::Float {
                 let into = singles_mut(into);
-                // SAFETY: types as just seen; the caller guarantees for the elements.
+                // SAFETY: types as just checked; the caller guarantees for the elements.
                 with_half!(T::DTYPE, H => return unsafe { H::widen_all(from.cast(), into) }, else {});
             }
             for (at, slot) in into.iter_mut().enumerate() {
@@ -122,13 +122,13 @@ unsafe fn load_typed<T: Element, C: Compute>(from: *const T, stride: isize, into
 #[inline(never)]
 pub unsafe fn store<C: Compute>(dtype: DType, to: *mut u8, stride: isize, from: &[C]) {
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    unsafe fn wide<C: Compute>(dtype: DType, to: *mut u8, stride: isize, from: &[C]) {
+    unsafe fn with_avx2<C: Compute>(dtype: DType, to: *mut u8, stride: isize, from: &[C]) {
         // SAFETY: as the caller guarantees.
         with_any_element!(dtype, T => unsafe { store_typed::<T, C>(to.cast(), stride, from) }, else unreachable!("{dtype}"))
     }
     assert!(runs_here(), "this processor lacks AVX2, FMA or F16C");
     // SAFETY: this processor has the three features; for the elements the caller guarantees.
-    unsafe { wide(dtype, to, stride, from) }
+    unsafe { with_avx2(dtype, to, stride, from) }
 }
 
 /// As [`store`], of one type.
@@ -140,7 +140,7 @@ unsafe fn store_typed<T: Element, C: Compute>(to: *mut T, stride: isize, from: &
     if stride == 1 {
         if C::DTYPE == DType::Float {
             let from = singles(from);
-            // SAFETY: types as just seen; the caller guarantees for the elements.
+            // SAFETY: types as just checked; the caller guarantees for the elements.
             with_half!(T::DTYPE, H => return unsafe { H::narrow_all(from, to.cast()) }, else {});
         }
         for (at, value) in from.iter().enumerate() {

@@ -7,15 +7,15 @@ use crate::{DType, ViewMut};
 /// Where the outputs of a dimension are among its inputs, for interpolation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scaling {
-    /// What of the two is aligned with each other.
+    /// Which positions of the two are aligned.
     pub alignment: Alignment,
-    /// Outputs for each input, if the caller says so; otherwise by the sizes.
+    /// Outputs for each input, if the caller gives it; otherwise by the sizes.
     pub factor: Option<f64>,
     /// Positions are computed in `f64`; otherwise in `f32`.
-    pub wide: bool,
+    pub is_double: bool,
 }
 
-/// What of the outputs of a dimension is aligned with its inputs.
+/// Which outputs of a dimension are aligned with its inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
     /// The first positions, and the last.
@@ -51,11 +51,11 @@ pub enum Rule {
     NearestCentre(Scaling),
     /// Between two inputs.
     Linear(Scaling),
-    /// A cubic curve through four inputs, with this factor of steepness.
+    /// Cubic convolution of four inputs, with this coefficient.
     Cubic(Scaling, f64),
-    /// A triangle as wide as an output, at least as an input.
+    /// Antialiased: weights of a triangle as wide as an output, at least as an input.
     SmoothLinear(Scaling),
-    /// A cubic curve as wide as two outputs on each side, at least as two inputs.
+    /// Antialiased: weights of cubic convolution over two outputs on each side, at least two inputs.
     SmoothCubic(Scaling),
     /// The input with borders: `before` positions in front (negative: as many fewer).
     Padding(i64, Edge),
@@ -97,8 +97,9 @@ pub struct Taps {
 }
 
 impl Scaling {
+    /// Rounds to the type that positions are computed in.
     fn round(&self, value: f64) -> f64 {
-        if self.wide { value } else { f64::from(value as f32) }
+        if self.is_double { value } else { f64::from(value as f32) }
     }
 
     /// Inputs for each output.
@@ -124,7 +125,7 @@ impl Scaling {
     }
 }
 
-/// The value of the cubic curve with steepness `a` at a distance.
+/// The weight of cubic convolution with coefficient `a` at a distance.
 fn cubic(a: f64, distance: f64) -> f64 {
     let x = distance.abs();
     if x < 1.0 {
@@ -136,6 +137,7 @@ fn cubic(a: f64, distance: f64) -> f64 {
     }
 }
 
+/// The weight of linear interpolation at a distance.
 fn triangle(distance: f64) -> f64 {
     (1.0 - distance.abs()).max(0.0)
 }
@@ -150,11 +152,11 @@ impl Taps {
                     return Some(output);
                 }
                 let position = scaling.round(scaling.step(input, self.output) * output as f64);
-                let whole = match scaling.alignment {
+                let rounded = match scaling.alignment {
                     Alignment::Corners => position.round(),
                     _ => position.floor(),
                 };
-                (whole as usize).min(input - 1)
+                (rounded as usize).min(input - 1)
             }
             Rule::NearestCentre(scaling) => {
                 let step = scaling.step(input, self.output);
@@ -204,17 +206,17 @@ impl Taps {
                 }
                 let position = scaling.position(scaling.step(input, self.output), output).max(0.0);
                 let first = (position.floor() as usize).min(input - 1);
-                let second = scaling.round(position - first as f64).clamp(0.0, 1.0);
-                visit(first, scaling.round(1.0 - second));
-                visit((first + 1).min(input - 1), second);
+                let fraction = scaling.round(position - first as f64).clamp(0.0, 1.0);
+                visit(first, scaling.round(1.0 - fraction));
+                visit((first + 1).min(input - 1), fraction);
             }
-            Rule::Cubic(scaling, steepness) => {
+            Rule::Cubic(scaling, coefficient) => {
                 let position = scaling.position(scaling.step(input, self.output), output);
                 let (first, last) = (position.floor(), input as i64 - 1);
-                let part = scaling.round(position - first);
+                let fraction = scaling.round(position - first);
                 for at in -1..=2 {
                     let source = (first as i64).saturating_add(at).clamp(0, last);
-                    visit(source as usize, cubic(steepness, at as f64 - part));
+                    visit(source as usize, cubic(coefficient, at as f64 - fraction));
                 }
             }
             Rule::SmoothLinear(scaling) => self.smooth(scaling, output, 1.0, triangle, visit),
@@ -225,12 +227,13 @@ impl Taps {
         }
     }
 
+    /// Calls `visit` with the inputs within `reach` of an output and their weights by `filter`, which sum to 1.
     fn smooth(
         &self,
         scaling: Scaling,
         output: usize,
         reach: f64,
-        curve: impl Fn(f64) -> f64,
+        filter: impl Fn(f64) -> f64,
         mut visit: impl FnMut(usize, f64),
     ) {
         let step = scaling.step(self.input, self.output);
@@ -238,7 +241,7 @@ impl Taps {
         let centre = step * (output as f64 + 0.5);
         let start = (centre - reach * width + 0.5).max(0.0) as usize;
         let end = ((centre + reach * width + 0.5).max(0.0) as usize).min(self.input);
-        let weight = |position: usize| curve((position as f64 - centre + 0.5) / width);
+        let weight = |position: usize| filter((position as f64 - centre + 0.5) / width);
         let total: f64 = (start..end).map(weight).sum();
         let total = if total == 0.0 { 1.0 } else { total };
         (start..end).for_each(|position| visit(position, weight(position) / total));
@@ -278,8 +281,8 @@ impl Taps {
         self.input == self.output
             && match self.rule {
                 Rule::Windows { kernel, stride, before, divisor, .. } => {
-                    let plain = !matches!(divisor, Divisor::Number(number) if number != 1);
-                    kernel == 1 && stride == 1 && before == 0 && plain
+                    let divides_by_one = !matches!(divisor, Divisor::Number(number) if number != 1);
+                    kernel == 1 && stride == 1 && before == 0 && divides_by_one
                 }
                 Rule::Parts | Rule::Linear(_) => true,
                 Rule::Nearest(scaling) => scaling.factor.is_none(),
@@ -293,13 +296,13 @@ impl Taps {
     /// # Panics
     /// Under a rule that has more than one input for an output.
     pub fn sources<'a>(&self, positions: ViewMut<'a>) -> &'a [i64] {
-        let row = line::<i64>(positions, self.output);
-        for (output, slot) in row.iter_mut().enumerate() {
+        let sources = as_numbers::<i64>(positions, self.output);
+        for (output, slot) in sources.iter_mut().enumerate() {
             let source = self.source(output).expect("a rule with one source");
             assert!(source < self.input);
             *slot = source as i64;
         }
-        row
+        sources
     }
 }
 
@@ -310,8 +313,8 @@ pub fn part(at: usize, input: usize, output: usize) -> (usize, usize) {
     (start as usize, end as usize)
 }
 
-/// Memory as a row of numbers. It is scratch of one call: nobody else knows of it.
-fn line<'a, T: Element>(memory: ViewMut<'a>, length: usize) -> &'a mut [T] {
+/// Memory as numbers, one after the other. It is scratch of one call: nobody else uses it.
+fn as_numbers<'a, T: Element>(memory: ViewMut<'a>, length: usize) -> &'a mut [T] {
     let first = memory.first_mut().cast::<T>();
     assert!(memory.is_contiguous() && memory.count() >= length && memory.dtype() == T::DTYPE);
     assert!(first.is_aligned() && T::DTYPE != DType::Bool);
@@ -347,10 +350,10 @@ impl<'a, C: Number> Table<'a, C> {
     /// Outputs from inputs.
     pub fn forward(taps: &Taps, buffers: TableBuffers<'a>) -> Table<'a, C> {
         let count = buffers.weights.count();
-        let starts = line::<i64>(buffers.starts, taps.output + 2);
+        let starts = as_numbers::<i64>(buffers.starts, taps.output + 2);
         let (sources, weights) =
-            (line::<i64>(buffers.sources, count), line::<C>(buffers.weights, count));
-        let divisors = line::<C>(buffers.divisors, taps.output);
+            (as_numbers::<i64>(buffers.sources, count), as_numbers::<C>(buffers.weights, count));
+        let divisors = as_numbers::<C>(buffers.divisors, taps.output);
         let mut next = 0;
         for output in 0..taps.output {
             starts[output] = next as i64;
@@ -367,10 +370,10 @@ impl<'a, C: Number> Table<'a, C> {
     /// The gradients of inputs from those of outputs.
     pub fn backward(taps: &Taps, buffers: TableBuffers<'a>) -> Table<'a, C> {
         let count = buffers.weights.count();
-        let starts = line::<i64>(buffers.starts, taps.input + 2);
+        let starts = as_numbers::<i64>(buffers.starts, taps.input + 2);
         let (sources, weights) =
-            (line::<i64>(buffers.sources, count), line::<C>(buffers.weights, count));
-        let divisors = line::<C>(buffers.divisors, taps.input);
+            (as_numbers::<i64>(buffers.sources, count), as_numbers::<C>(buffers.weights, count));
+        let divisors = as_numbers::<C>(buffers.divisors, taps.input);
         divisors.fill(C::ONE);
         starts.fill(0);
         for output in 0..taps.output {
@@ -383,8 +386,8 @@ impl<'a, C: Number> Table<'a, C> {
             let divisor = taps.divisor(output);
             taps.each(output, |source, weight| {
                 let position = starts[source + 1] as usize;
-                let share = if divisor == 0.0 { 0.0 } else { weight / divisor };
-                (sources[position], weights[position]) = (output as i64, C::from_f64(share));
+                let weight_part = if divisor == 0.0 { 0.0 } else { weight / divisor };
+                (sources[position], weights[position]) = (output as i64, C::from_f64(weight_part));
                 starts[source + 1] += 1;
             });
         }

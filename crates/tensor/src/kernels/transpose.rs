@@ -1,4 +1,4 @@
-//! Copies that turn rows into columns, tile by tile, so that both sides use whole cache lines.
+//! Copies that transpose, tile by tile, so that both sides use whole cache lines.
 
 use super::map::SMALL;
 use super::walk::Walk;
@@ -8,56 +8,65 @@ use crate::{View, ViewMut};
 /// Elements of a side of a tile: a cache line of four-byte ones.
 const TILE: usize = 16;
 
-/// Copies `a` to `out` by tiles when `out` runs along one dimension and `a` along another one; `false`,
+/// Copies `a` to `out` by tiles when the innermost dimensions of the two differ; `false`,
 /// with nothing done, when they do not.
-pub fn transposed<T: Copy>(
+pub fn copy_transposed<T: Copy>(
     parallel: &dyn Parallel,
     walk: &Walk<2>,
     out: &ViewMut<'_>,
     a: &View<'_>,
 ) -> bool {
     let (dims, [to, from]) = walk.shape();
-    let Some(across) = dims
+    let Some(row_dim) = dims
         .len()
         .checked_sub(2)
         .and_then(|last| (0..=last).rev().find(|at| from[*at] == 1 && dims[*at] >= TILE))
     else {
         return false;
     };
-    let along = dims.len() - 1;
-    if to[along] != 1 || dims[along] < TILE {
+    let column_dim = dims.len() - 1;
+    if to[column_dim] != 1 || dims[column_dim] < TILE {
         return false;
     }
-    let (rows, columns) = (dims[across], dims[along]);
-    let (pitch_out, pitch_a) = (to[across], from[along]);
+    let (rows, columns) = (dims[row_dim], dims[column_dim]);
+    let (pitch_out, pitch_a) = (to[row_dim], from[column_dim]);
     let outer: usize = dims.iter().product::<usize>() / (rows * columns);
-    let (tall, wide) = (rows.div_ceil(TILE), columns.div_ceil(TILE));
-    split(parallel, outer * tall * wide, wide, (SMALL / (TILE * TILE)).max(1), |range| {
-        for tile in range {
-            let (mut rest, row, column) =
-                (tile / (tall * wide), tile / wide % tall * TILE, tile % wide * TILE);
-            let (mut o, mut f) = (0isize, 0isize);
-            for at in (0..along).rev().filter(|at| *at != across) {
-                let index = (rest % dims[at]) as isize;
-                rest /= dims[at];
-                o += index * to[at];
-                f += index * from[at];
-            }
-            o += row as isize * pitch_out + column as isize;
-            f += column as isize * pitch_a + row as isize;
-            let (height, width) = ((rows - row).min(TILE), (columns - column).min(TILE));
-            // SAFETY: the tile is inside both layouts.
-            unsafe {
-                let o = out.first_mut().cast::<T>().offset(o);
-                let f = a.first().cast::<T>().offset(f);
-                if height == TILE && width == TILE {
-                    whole_tile(o, pitch_out, f, pitch_a);
-                } else {
-                    part_of_tile(o, pitch_out, f, pitch_a, height, width);
+    let (tile_rows, tile_columns) = (rows.div_ceil(TILE), columns.div_ceil(TILE));
+    split(
+        parallel,
+        outer * tile_rows * tile_columns,
+        tile_columns,
+        (SMALL / (TILE * TILE)).max(1),
+        |range| {
+            for tile in range {
+                let (mut rest, row, column) = (
+                    tile / (tile_rows * tile_columns),
+                    tile / tile_columns % tile_rows * TILE,
+                    tile % tile_columns * TILE,
+                );
+                let (mut to_offset, mut from_offset) = (0isize, 0isize);
+                for at in (0..column_dim).rev().filter(|at| *at != row_dim) {
+                    let index = (rest % dims[at]) as isize;
+                    rest /= dims[at];
+                    to_offset += index * to[at];
+                    from_offset += index * from[at];
+                }
+                to_offset += row as isize * pitch_out + column as isize;
+                from_offset += column as isize * pitch_a + row as isize;
+                let (height, width) = ((rows - row).min(TILE), (columns - column).min(TILE));
+                // SAFETY: the tile is inside both layouts.
+                unsafe {
+                    let to = out.first_mut().cast::<T>().offset(to_offset);
+                    let from = a.first().cast::<T>().offset(from_offset);
+                    if height == TILE && width == TILE {
+                        whole_tile(to, pitch_out, from, pitch_a);
+                    } else {
+                        part_of_tile(to, pitch_out, from, pitch_a, height, width);
+                    }
                 }
             }
-        }
-    });
+        },
+    );
     true
 }
 
@@ -66,7 +75,7 @@ pub fn transposed<T: Copy>(
 ///
 /// # Safety
 /// All of them are readable and writable.
-pub(crate) unsafe fn turn(
+pub(crate) unsafe fn transpose(
     out: *mut f32,
     pitch_out: usize,
     a: *const f32,
@@ -77,14 +86,14 @@ pub(crate) unsafe fn turn(
     let (pitch_out, pitch_a) = (pitch_out as isize, pitch_a as isize);
     for r in (0..height).step_by(TILE) {
         for c in (0..width).step_by(TILE) {
-            let (tall, wide) = ((height - r).min(TILE), (width - c).min(TILE));
+            let (tile_height, tile_width) = ((height - r).min(TILE), (width - c).min(TILE));
             // SAFETY: as the caller guarantees.
             unsafe {
                 let out = out.offset(r as isize * pitch_out + c as isize);
                 let a = a.offset(c as isize * pitch_a + r as isize);
-                match (tall, wide) {
+                match (tile_height, tile_width) {
                     (TILE, TILE) => whole_tile(out, pitch_out, a, pitch_a),
-                    _ => part_of_tile(out, pitch_out, a, pitch_a, tall, wide),
+                    _ => part_of_tile(out, pitch_out, a, pitch_a, tile_height, tile_width),
                 }
             }
         }
@@ -140,7 +149,7 @@ unsafe fn whole_tile<T: Copy>(out: *mut T, pitch_out: isize, a: *const T, pitch_
         for (r, c) in [(0, 0), (8, 0), (0, 8), (8, 8)] {
             // SAFETY: every x86-64 has SSE2; a quarter of the tile, elements of two bytes.
             unsafe {
-                eight_halves(
+                eight_by_eight_u16(
                     out.offset(r * pitch_out + c).cast(),
                     pitch_out,
                     a.offset(c * pitch_a + r).cast(),
@@ -192,7 +201,7 @@ unsafe fn eight_by_eight(out: *mut f32, pitch_out: isize, a: *const f32, pitch_a
 /// # Safety
 /// All 64 are readable and writable.
 #[cfg(target_arch = "x86_64")]
-unsafe fn eight_halves(out: *mut u16, pitch_out: isize, a: *const u16, pitch_a: isize) {
+unsafe fn eight_by_eight_u16(out: *mut u16, pitch_out: isize, a: *const u16, pitch_a: isize) {
     use std::arch::x86_64::*;
     // SAFETY: as the caller guarantees; SSE2 belongs to every x86-64.
     unsafe {

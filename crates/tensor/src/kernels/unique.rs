@@ -1,7 +1,9 @@
-//! Elements that differ from those before them, in order or as they come.
+//! Distinct elements: of all, sorted, or each that differs from the one before it.
 
 use super::copy::copy;
-use super::order::{Entry, Ordered, Overwritten, enter, entries, flat, sort_entries, with_ordered};
+use super::order::{
+    Entry, Ordered, Overwritten, entries, fill_entries, offset_of_nth, sort_entries, with_ordered,
+};
 use super::strip::store_one;
 use crate::parallel::Parallel;
 use crate::{Layout, View, ViewMut};
@@ -19,22 +21,27 @@ pub struct UniqueOutputs<'a> {
 }
 
 impl UniqueOutputs<'_> {
-    fn note(out: Option<&ViewMut<'_>>, flat: &dyn Fn(usize) -> isize, at: usize, value: i64) {
+    /// Writes a number to the output, if it is there.
+    fn write(
+        out: Option<&ViewMut<'_>>,
+        offset_of_nth: &dyn Fn(usize) -> isize,
+        at: usize,
+        value: i64,
+    ) {
         if let Some(out) = out {
             assert!(at < out.count());
             // SAFETY: a position of the output.
             unsafe {
-                let to = out.first_mut().offset(flat(at) * out.item() as isize);
+                let to = out.first_mut().offset(offset_of_nth(at) * out.item() as isize);
                 store_one(out.dtype(), to, value);
             }
         }
     }
 }
 
-/// The different elements of `a`; how many there are. `sorted`: rising, NaN each for itself at the end, else
-/// an element counts when it differs from the one before it. Outputs have room for all of `a`.
-///
-/// `scratch` is for a sort: [`super::order::entry_bytes`] bytes for each element of `a`.
+/// The distinct elements of `a`; returns how many there are. With `scratch`, which has [`super::order::entry_bytes`] bytes
+/// for each element, they are sorted, each NaN by itself at the end; without, an element counts when it differs from the
+/// one before it. Outputs have room for all of `a`.
 #[allow(
     clippy::undocumented_unsafe_blocks,
     reason = "clippy sees no comment inside a macro's argument"
@@ -46,39 +53,39 @@ pub fn unique(
 ) -> Result<usize, Overwritten> {
     let count = a.count();
     with_ordered!(a.dtype(), count, T, E => {
-        let at_a = flat(a.layout());
+        let offset_of = offset_of_nth(a.layout());
         let read = |index: usize| {
             // SAFETY: a position of the tensor.
-            unsafe { a.first().cast::<T>().offset(at_a(index)).read_unaligned() }
+            unsafe { a.first().cast::<T>().offset(offset_of(index)).read_unaligned() }
         };
         let mut order: Option<&mut [E]> = None;
         if let Some(scratch) = &scratch {
             // SAFETY: the scratch is this kernel's.
-            let all = unsafe { entries::<E>(scratch, 0, count) };
+            let buffer = unsafe { entries::<E>(scratch, 0, count) };
             if a.is_contiguous() {
                 // SAFETY: as many elements as entries.
-                unsafe { enter(all, a.first().cast::<T>(), 1, false) };
+                unsafe { fill_entries(buffer, a.first().cast::<T>(), 1, false) };
             } else {
-                for (index, entry) in all.iter_mut().enumerate() {
+                for (index, entry) in buffer.iter_mut().enumerate() {
                     *entry = E::new(read(index).key(), index);
                 }
             }
-            sort_entries(|| all.sort_unstable())?;
-            order = Some(all);
+            sort_entries(|| buffer.sort_unstable())?;
+            order = Some(buffer);
         }
         // The workspace is the user's, and may change under us.
-        let index = |at: usize| order.as_ref().map_or(at, |all| all[at].index().min(count - 1));
-        let same = |x: usize, y: usize| {
+        let index = |at: usize| order.as_ref().map_or(at, |buffer| buffer[at].index().min(count - 1));
+        let are_equal = |x: usize, y: usize| {
             let (x, y) = (read(x), read(y));
             x.key() == y.key() && !x.is_nan()
         };
-        let values = outputs.values.map(|out| (out, flat(out.layout())));
-        Ok(emit(count, index, same, outputs, |found, first| {
-            let Some((out, flat)) = &values else { return };
-            assert!(found < out.count());
+        let values = outputs.values.map(|out| (out, offset_of_nth(out.layout())));
+        Ok(emit(count, index, are_equal, outputs, |distinct, first| {
+            let Some((out, offset_of_nth)) = &values else { return };
+            assert!(distinct < out.count());
             // SAFETY: a position of the values.
             unsafe {
-                out.first_mut().cast::<T>().offset(flat(found)).write_unaligned(read(first));
+                out.first_mut().cast::<T>().offset(offset_of_nth(distinct)).write_unaligned(read(first));
             }
         }))
     })
@@ -88,36 +95,50 @@ pub fn unique(
 fn emit(
     count: usize,
     index: impl Fn(usize) -> usize,
-    same: impl Fn(usize, usize) -> bool,
+    are_equal: impl Fn(usize, usize) -> bool,
     outputs: &UniqueOutputs<'_>,
     mut keep: impl FnMut(usize, usize),
 ) -> usize {
-    let at_inverse = outputs.inverse.as_ref().map(|out| flat(out.layout()));
-    let at_counts = outputs.counts.as_ref().map(|out| flat(out.layout()));
-    let none = |_: usize| 0isize;
-    let at_inverse = at_inverse.as_ref().map_or(&none as &dyn Fn(usize) -> isize, |flat| flat);
-    let at_counts = at_counts.as_ref().map_or(&none as &dyn Fn(usize) -> isize, |flat| flat);
-    let (mut found, mut run) = (0usize, 0i64);
+    let inverse_offset = outputs.inverse.as_ref().map(|out| offset_of_nth(out.layout()));
+    let counts_offset = outputs.counts.as_ref().map(|out| offset_of_nth(out.layout()));
+    let no_offset = |_: usize| 0isize;
+    let inverse_offset = inverse_offset
+        .as_ref()
+        .map_or(&no_offset as &dyn Fn(usize) -> isize, |offset_of_nth| offset_of_nth);
+    let counts_offset = counts_offset
+        .as_ref()
+        .map_or(&no_offset as &dyn Fn(usize) -> isize, |offset_of_nth| offset_of_nth);
+    let (mut distinct, mut count_of_value) = (0usize, 0i64);
     for at in 0..count {
-        let here = index(at);
-        if at == 0 || !same(index(at - 1), here) {
+        let element = index(at);
+        if at == 0 || !are_equal(index(at - 1), element) {
             if at > 0 {
-                UniqueOutputs::note(outputs.counts.as_ref(), at_counts, found - 1, run);
+                UniqueOutputs::write(
+                    outputs.counts.as_ref(),
+                    counts_offset,
+                    distinct - 1,
+                    count_of_value,
+                );
             }
-            keep(found, here);
-            found += 1;
-            run = 0;
+            keep(distinct, element);
+            distinct += 1;
+            count_of_value = 0;
         }
-        run += 1;
-        UniqueOutputs::note(outputs.inverse.as_ref(), at_inverse, here, found as i64 - 1);
+        count_of_value += 1;
+        UniqueOutputs::write(
+            outputs.inverse.as_ref(),
+            inverse_offset,
+            element,
+            distinct as i64 - 1,
+        );
     }
     if count > 0 {
-        UniqueOutputs::note(outputs.counts.as_ref(), at_counts, found - 1, run);
+        UniqueOutputs::write(outputs.counts.as_ref(), counts_offset, distinct - 1, count_of_value);
     }
-    found
+    distinct
 }
 
-/// As [`unique`] for the slices of `a` along a dimension, ordered element by element. `scratch` is for a sort: 16
+/// As [`unique`] for the slices of `a` along a dimension, ordered element by element. `scratch` has 16
 /// bytes for each slice. Slices go one after the other to `values`, which has the sizes of `a`, but along `dim`
 /// as many as there are (known from a call without `values`).
 #[allow(
@@ -136,7 +157,7 @@ pub fn unique_slices(
     let slice = |at: usize| a.with_layout(a.layout().at(dim, at)).expect("a slice");
     let compare = |x: usize, y: usize| -> Ordering {
         let (x, y) = (slice(x), slice(y));
-        let at = flat(x.layout());
+        let at = offset_of_nth(x.layout());
         with_ordered!(a.dtype(), 1, T, E => {
             let _ = size_of::<E>();
             for index in 0..x.count() {
@@ -157,20 +178,20 @@ pub fn unique_slices(
     let mut order: Option<&mut [Wide]> = None;
     if let Some(scratch) = &scratch {
         // SAFETY: the scratch is this kernel's.
-        let all = unsafe { entries::<Wide>(scratch, 0, count) };
-        all.iter_mut().enumerate().for_each(|(at, entry)| *entry = Wide::new(0, at));
-        let place = |entry: &Wide| entry.index().min(count - 1);
+        let buffer = unsafe { entries::<Wide>(scratch, 0, count) };
+        buffer.iter_mut().enumerate().for_each(|(at, entry)| *entry = Wide::new(0, at));
+        let index_of = |entry: &Wide| entry.index().min(count - 1);
         sort_entries(|| {
-            all.sort_unstable_by(|x, y| compare(place(x), place(y)).then(x.cmp(y)));
+            buffer.sort_unstable_by(|x, y| compare(index_of(x), index_of(y)).then(x.cmp(y)));
         })?;
-        order = Some(all);
+        order = Some(buffer);
     }
     // The workspace is the user's, and may change under us.
-    let index = |at: usize| order.as_ref().map_or(at, |all| all[at].index().min(count - 1));
-    let same = |x: usize, y: usize| compare(x, y) == Ordering::Equal;
-    Ok(emit(count, index, same, outputs, |found, first| {
+    let index = |at: usize| order.as_ref().map_or(at, |buffer| buffer[at].index().min(count - 1));
+    let are_equal = |x: usize, y: usize| compare(x, y) == Ordering::Equal;
+    Ok(emit(count, index, are_equal, outputs, |distinct, first| {
         let Some(values) = &outputs.values else { return };
-        let to: Layout = values.layout().at(dim, found);
+        let to: Layout = values.layout().at(dim, distinct);
         copy(parallel, values.with_layout(to).expect("a slice"), slice(first));
     }))
 }

@@ -18,22 +18,22 @@ pub fn vector_norm(parallel: &dyn Parallel, a: View<'_>, order: f64) -> f64 {
     let parts = (walk.count() / SMALL).clamp(1, parallel.width().min(PARTS));
     let sums: [AtomicU64; PARTS] = std::array::from_fn(|_| AtomicU64::new(0));
     let neutral = if order == f64::NEG_INFINITY { f64::INFINITY } else { 0.0 };
-    let join = |a: f64, b: f64| match order {
+    let combine = |a: f64, b: f64| match order {
         f64::INFINITY => max_or_nan(a, b),
         f64::NEG_INFINITY => -max_or_nan(-a, -b),
         _ => a + b,
     };
     let work = |part: usize| {
         let mut buffer = [0f64; STRIP];
-        let mut narrow = [0f32; STRIP];
+        let mut float_buffer = [0f32; STRIP];
         let mut sum = neutral;
         walk.runs(share(walk.count(), STRIP, parts, part), STRIP, |[at], length| {
             // SAFETY: walks stay inside their layouts, and nobody writes meanwhile.
-            sum = join(sum, unsafe {
+            sum = combine(sum, unsafe {
                 if order == 2.0 && a.dtype() == crate::DType::Float {
-                    squares(strip(&a, at, stride, length, true, &mut narrow))
+                    sum_of_squares(strip(&a, at, stride, length, true, &mut float_buffer))
                 } else {
-                    of_strip(strip(&a, at, stride, length, true, &mut buffer), order)
+                    norm_sum(strip(&a, at, stride, length, true, &mut buffer), order)
                 }
             });
         });
@@ -43,8 +43,8 @@ pub fn vector_norm(parallel: &dyn Parallel, a: View<'_>, order: f64) -> f64 {
         1 => work(0),
         _ => parallel.run(parts, &work),
     }
-    let all = sums[..parts].iter().map(|sum| f64::from_bits(sum.load(Ordering::Relaxed)));
-    let sum = all.fold(neutral, join);
+    let partials = sums[..parts].iter().map(|sum| f64::from_bits(sum.load(Ordering::Relaxed)));
+    let sum = partials.fold(neutral, combine);
     match order {
         2.0 => sum.sqrt(),
         0.0 | 1.0 | f64::INFINITY | f64::NEG_INFINITY => sum,
@@ -52,12 +52,13 @@ pub fn vector_norm(parallel: &dyn Parallel, a: View<'_>, order: f64) -> f64 {
     }
 }
 
+/// The greater; NaN if either is.
 fn max_or_nan(a: f64, b: f64) -> f64 {
     if a > b || a.is_nan() { a } else { b }
 }
 
 /// The sum of squares, by eight sums side by side.
-fn squares(x: &[f32]) -> f64 {
+fn sum_of_squares(x: &[f32]) -> f64 {
     vectorised(|| {
         let mut sums = [0f64; 8];
         let (chunks, rest) = x.as_chunks::<8>();
@@ -71,7 +72,8 @@ fn squares(x: &[f32]) -> f64 {
     })
 }
 
-fn of_strip(x: &[f64], order: f64) -> f64 {
+/// The sum of powers of magnitudes in a strip, or their extreme.
+fn norm_sum(x: &[f64], order: f64) -> f64 {
     let magnitudes = x.iter().map(|x| x.abs());
     match order {
         2.0 => magnitudes.map(|x| x * x).sum(),

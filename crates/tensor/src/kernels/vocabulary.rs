@@ -57,8 +57,8 @@ pub fn row_stats(
                     bits |= 1 << bit;
                     continue;
                 }
-                let (most, sum) = vectorised(|| summed(&scores, row, vocab_size));
-                greatest.set(&[row], most);
+                let (row_greatest, sum) = vectorised(|| greatest_and_sum(&scores, row, vocab_size));
+                greatest.set(&[row], row_greatest);
                 sums.set(&[row], sum);
                 let target: i64 = targets.get(&[row]);
                 let inside = (range.first..=range.last).contains(&target);
@@ -68,7 +68,7 @@ pub fn row_stats(
                     bad.fetch_min(row, Relaxed);
                 }
                 let score: f32 = index.map_or(0.0, |index| scores.get(&[row, index]));
-                predicted.set(&[row], if index.is_some() { score - most } else { 0.0 });
+                predicted.set(&[row], if index.is_some() { score - row_greatest } else { 0.0 });
                 target_indices.set(&[row], index.unwrap_or(0) as i64);
                 bits |= u8::from(index.is_none()) << bit;
             }
@@ -88,25 +88,26 @@ pub fn row_stats(
 
 /// The greatest score of a row, and the sum of the exponentials of all less that.
 #[inline(always)]
-fn summed(scores: &PositionAccess<'_>, row: usize, vocab_size: usize) -> (f32, f32) {
+fn greatest_and_sum(scores: &PositionAccess<'_>, row: usize, vocab_size: usize) -> (f32, f32) {
     let mut buffer = [0f32; STRIP];
-    let mut most = f32::NEG_INFINITY;
+    let mut greatest = f32::NEG_INFINITY;
     for first in (0..vocab_size).step_by(STRIP) {
         let line = &mut buffer[..(vocab_size - first).min(STRIP)];
         scores.line(&[row, first], line);
-        most = line.iter().fold(most, |x, y| if *y > x || y.is_nan() { *y } else { x });
+        greatest = line.iter().fold(greatest, |x, y| if *y > x || y.is_nan() { *y } else { x });
     }
-    let (mut sum, less) = (0f32, shift(most));
+    let (mut sum, shift_by) = (0f32, shift(greatest));
     for first in (0..vocab_size).step_by(STRIP) {
         let line = &mut buffer[..(vocab_size - first).min(STRIP)];
         scores.line(&[row, first], line);
-        sum += line.iter().map(|score| exp(score - less)).sum::<f32>();
+        sum += line.iter().map(|score| exp(score - shift_by)).sum::<f32>();
     }
-    (most, sum)
+    (greatest, sum)
 }
 
-/// What comes back to the scores of each row of `weights` (rows, vocab_size), in place: less 1 at the target's index where no bit
-/// of `outside` is set, times the row's gradient. An index that is no token is reported, and its row left as it is.
+/// Turns each row of `weights` (rows, vocab_size), the softmax of its scores, into the gradient of the scores: less 1
+/// at the target's index where no bit of `outside` is set, times the row's gradient. An index that is no token is
+/// reported, and its row left as it is.
 pub fn scores_gradient(
     parallel: &dyn Parallel,
     weights: ViewMut<'_>,
@@ -128,10 +129,10 @@ pub fn scores_gradient(
                 continue;
             };
             let bits: i64 = outside.get(&[row / 8]);
-            let (less, factor): (f32, f32) =
+            let (is_inside, factor): (f32, f32) =
                 ((1 - (bits >> (row % 8) & 1)) as f32, grad.get(&[row]));
             let weight: f32 = weights.positions().get(&[row, index]);
-            weights.set(&[row, index], weight - less);
+            weights.set(&[row, index], weight - is_inside);
             for first in (0..vocab_size).step_by(STRIP) {
                 let line = &mut buffer[..(vocab_size - first).min(STRIP)];
                 weights.positions().line(&[row, first], line);

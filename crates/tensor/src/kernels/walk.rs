@@ -5,7 +5,7 @@ use crate::{Layout, MAX_DIMS};
 use std::ops::Range;
 
 /// A walk over the positions that `N` tensors share, with as few dimensions as their strides allow: the
-/// first tensor's smallest stride is innermost, and dimensions that lie one after the other in all are one.
+/// first tensor's smallest stride is innermost, and dimensions whose strides follow from each other in all tensors are merged.
 pub struct Walk<const N: usize> {
     dims: Dims,
     strides: [Strides; N],
@@ -15,19 +15,19 @@ pub struct Walk<const N: usize> {
 impl<const N: usize> Walk<N> {
     /// The walk over layouts of the same sizes.
     pub fn new(layouts: [&Layout; N]) -> Walk<N> {
-        let all = layouts[0].dims();
-        debug_assert!(layouts.iter().all(|layout| layout.dims() == all));
+        let dims = layouts[0].dims();
+        debug_assert!(layouts.iter().all(|layout| layout.dims() == dims));
         let count = layouts[0].count();
         let strides = layouts[0].strides();
-        let alike = layouts[1..].iter().all(|layout| layout.strides() == strides);
-        if count > 1 && alike && layouts[0].is_contiguous() {
+        let same_strides = layouts[1..].iter().all(|layout| layout.strides() == strides);
+        if count > 1 && same_strides && layouts[0].is_contiguous() {
             return Walk {
                 dims: Dims::filled(1, count),
                 strides: [Strides::filled(1, 1); N],
                 count,
             };
         }
-        let mut order: Dims = (0..all.len()).filter(|at| all[*at] != 1).collect();
+        let mut order: Dims = (0..dims.len()).filter(|at| dims[*at] != 1).collect();
         let key = |at: usize| {
             layouts.map(|layout| std::cmp::Reverse(layout.strides()[at].unsigned_abs()))
         };
@@ -37,18 +37,19 @@ impl<const N: usize> Walk<N> {
 
     /// As [`Walk::new`], with the positions in their own order, the last dimension fastest.
     pub fn in_order(layouts: [&Layout; N]) -> Walk<N> {
-        let all = layouts[0].dims();
-        debug_assert!(layouts.iter().all(|layout| layout.dims() == all));
-        let order: Dims = (0..all.len()).filter(|at| all[*at] != 1).collect();
+        let dims = layouts[0].dims();
+        debug_assert!(layouts.iter().all(|layout| layout.dims() == dims));
+        let order: Dims = (0..dims.len()).filter(|at| dims[*at] != 1).collect();
         Walk::along(layouts, &order, layouts[0].count())
     }
 
+    /// The walk over dimensions in this order, with neighbours merged where their strides allow it.
     fn along(layouts: [&Layout; N], order: &[usize], count: usize) -> Walk<N> {
-        let all = layouts[0].dims();
+        let dims = layouts[0].dims();
         let mut walk = Walk { dims: Dims::default(), strides: [Strides::default(); N], count };
         for at in order.iter().copied() {
             let stride = layouts.map(|layout| layout.strides()[at]);
-            let size = all[at];
+            let size = dims[at];
             let joins = !walk.dims.is_empty()
                 && (0..N).all(|i| {
                     walk.strides[i].last() == Some(&stride[i].wrapping_mul(size as isize))
@@ -160,6 +161,7 @@ pub struct Steps<'w, const N: usize> {
     walk: &'w Walk<N>,
     index: [usize; MAX_DIMS],
     offsets: [isize; N],
+    /// Positions that are not visited yet.
     left: usize,
     longest: usize,
 }
@@ -175,7 +177,7 @@ impl<const N: usize> Iterator for Steps<'_, N> {
         let walk = self.walk;
         let last = walk.dims.len() - 1;
         let length = (walk.dims[last] - self.index[last]).min(self.left).min(self.longest);
-        let here = (self.offsets, length);
+        let run = (self.offsets, length);
         self.left -= length;
         if self.left > 0 {
             self.index[last] += length;
@@ -191,7 +193,7 @@ impl<const N: usize> Iterator for Steps<'_, N> {
                 (0..N).for_each(|i| self.offsets[i] += walk.strides[i][at]);
             }
         }
-        Some(here)
+        Some(run)
     }
 }
 

@@ -247,9 +247,9 @@ pub fn offsets_backward(call: &mut Call<'_>) -> Result<Plan> {
         }
         let [of_images, of_offsets] = [of_images, of_offsets].map(|one| memory.scratch(&one));
         fill_scalar(parallel, of_images, Scalar::from(0));
-        deformable.back_to_images(parallel, of_images, sample_grads.view(), moved.view());
+        deformable.add_grad_of_images(parallel, of_images, sample_grads.view(), moved.view());
         let from = (images.view(), moved.view());
-        deformable.back_to_offsets(parallel, of_offsets, sample_grads.view(), from);
+        deformable.grad_of_offsets(parallel, of_offsets, sample_grads.view(), from);
         copy(parallel, memory.out(&dx), of_images.view());
         copy(parallel, memory.out(&doffset), of_offsets.view());
         Ok(())
@@ -354,9 +354,9 @@ pub fn deformable_backward(call: &mut Call<'_>) -> Result<Plan> {
             [sample_grads, of_images, of_offsets].map(|one| memory.scratch(&one));
         deformable.sample_gradients(parallel, sample_grads, grads.view(), weights.view());
         fill_scalar(parallel, of_images, Scalar::from(0));
-        deformable.back_to_images(parallel, of_images, sample_grads.view(), moved.view());
+        deformable.add_grad_of_images(parallel, of_images, sample_grads.view(), moved.view());
         let from = (images.view(), moved.view());
-        deformable.back_to_offsets(parallel, of_offsets, sample_grads.view(), from);
+        deformable.grad_of_offsets(parallel, of_offsets, sample_grads.view(), from);
         copy(parallel, memory.out(&dx), of_images.view());
         copy(parallel, memory.out(&doffset), of_offsets.view());
         weight_gradient.run(memory);

@@ -2,38 +2,43 @@
 
 use super::panel::{Lane, Panel, Softmax, lanes, sink_score};
 use super::scores::TILE_SCRATCH;
-use super::{Attention, KEYS, LANES, PANELS, Sizes, WORKERS, cut, offset_of, put, rows_of};
+use super::{
+    Attention, KEYS, LANES, PANELS, Sizes, WORKERS, offset_of, put, rows_of, split_scratch,
+};
 use crate::kernels::access::PositionAccessMut;
 use crate::kernels::math::exp_below;
 use crate::kernels::small_product::{GRAIN, Left, Rows, Shape, product};
 use crate::kernels::strip::{load_one, runs_here};
-use crate::kernels::transpose::turn;
+use crate::kernels::transpose::transpose;
 use crate::parallel::Parallel;
 use crate::{Dims, View, ViewMut};
 use std::ops::Range;
 
 impl Sizes {
-    /// Features, and values' features, each with as many more as make whole vectors.
+    /// Features, and values' features, each rounded up to whole vectors.
     fn padded(&self) -> [usize; 2] {
         [self.features.next_multiple_of(GRAIN), self.width.next_multiple_of(GRAIN)]
     }
 
-    fn run(&self) -> usize {
+    /// Queries of the panels that are computed together.
+    fn queries_at_once(&self) -> usize {
         PANELS.min(self.queries.div_ceil(LANES)) * LANES
     }
 
+    /// Elements of each part of a worker's scratch, in the order of `group_gradients`.
     fn backward_parts(&self) -> [usize; 12] {
-        let (run, tile, [features, width]) = (self.run(), self.tile(), self.padded());
+        let (queries_at_once, tile, [features, width]) =
+            (self.queries_at_once(), self.tile(), self.padded());
         [
             self.keys * features,
             self.keys * width,
             tile * self.features,
             tile * self.width,
-            run * features,
-            run * width,
-            run * self.features,
-            run * self.width,
-            run * self.features,
+            queries_at_once * features,
+            queries_at_once * width,
+            queries_at_once * self.features,
+            queries_at_once * self.width,
+            queries_at_once * self.features,
             tile * LANES,
             tile * LANES,
             TILE_SCRATCH.max(LANES * self.features.max(self.width)),
@@ -41,7 +46,7 @@ impl Sizes {
     }
 }
 
-/// The sizes of the `f32` scratch that [`backward`] wants.
+/// The sizes of the `f32` scratch that [`backward`] needs.
 pub fn backward_scratch(sizes: &Sizes) -> Dims {
     let units = sizes.batches * sizes.groups;
     Dims::new(&[units.min(WORKERS), sizes.backward_parts().iter().sum()])
@@ -87,7 +92,12 @@ pub fn backward(
             // SAFETY: this processor has what kernels are compiled for.
             #[allow(unused_unsafe)]
             unsafe {
-                group(task, to, worker_scratch, [unit / sizes.groups, unit % sizes.groups]);
+                group_gradients(
+                    task,
+                    to,
+                    worker_scratch,
+                    [unit / sizes.groups, unit % sizes.groups],
+                );
             }
         }
     };
@@ -101,55 +111,64 @@ pub fn backward(
 /// The backward state of a panel of queries.
 struct PanelBackward {
     panel: Panel,
-    /// The greatest score of each query, and one by the sum of exponentials.
-    most: Lane,
+    /// The greatest score of each query, and 1 over the sum of exponentials.
+    greatest: Lane,
     factors: Lane,
     /// The sum of the weights' gradients, each times its weight.
     delta: Lane,
-    /// The softmax and the sum of products, where they are looked for.
+    /// The softmax and the sum of products, where they must be computed.
     softmax: Softmax,
     products: Lane,
 }
 
-/// Queries and the gradient of the result, as they are (padded), and turned, panel by panel.
-struct Turned<'s> {
+/// Queries and gradients of the result, as they are (padded), and transposed, panel by panel.
+struct Operands<'s> {
     queries: &'s mut [f32],
     grads: &'s mut [f32],
-    turned_queries: &'s mut [f32],
-    turned_grads: &'s mut [f32],
+    transposed_queries: &'s mut [f32],
+    transposed_grads: &'s mut [f32],
 }
 
 /// Scores (or weights) of a panel with a tile, and the gradients of weights (or of plain products).
 struct Scores<'s> {
     weights: &'s mut [Lane],
     score_grads: &'s mut [Lane],
-    side: &'s mut [f32],
+    tile_scratch: &'s mut [f32],
 }
 
 /// The gradients of one head of keys and values, and of the queries' heads that share it.
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-fn group(task: &Attention<'_>, to: &Gradients<'_>, scratch: &mut [f32], at: [usize; 2]) {
+fn group_gradients(task: &Attention<'_>, to: &Gradients<'_>, scratch: &mut [f32], at: [usize; 2]) {
     let sizes = task.sizes();
-    let [to_keys, to_values, keys, values, rest @ ..] = cut(scratch, sizes.backward_parts());
-    let [queries, grads, turned_queries, turned_grads, to_queries, weights, score_grads, side] =
-        rest;
-    let mut turned = Turned { queries, grads, turned_queries, turned_grads };
+    let [key_grads, value_grads, keys, values, rest @ ..] =
+        split_scratch(scratch, sizes.backward_parts());
+    let [
+        queries,
+        grads,
+        transposed_queries,
+        transposed_grads,
+        query_grads,
+        weights,
+        score_grads,
+        tile_scratch,
+    ] = rest;
+    let mut operands = Operands { queries, grads, transposed_queries, transposed_grads };
     let (weights, score_grads) = (weights.as_chunks_mut().0, score_grads.as_chunks_mut().0);
-    let mut scores = Scores { weights, score_grads, side };
-    to_keys.fill(0.0);
-    to_values.fill(0.0);
+    let mut scores = Scores { weights, score_grads, tile_scratch };
+    key_grads.fill(0.0);
+    value_grads.fill(0.0);
     let heads = sizes.heads_of_group();
     for head in at[1] * heads..(at[1] + 1) * heads {
-        let mut to_sink = 0f32;
-        for first in (0..sizes.queries).step_by(sizes.run().max(1)) {
-            let rows = first..(first + sizes.run()).min(sizes.queries);
+        let mut sink_grad = 0f32;
+        for first in (0..sizes.queries).step_by(sizes.queries_at_once().max(1)) {
+            let rows = first..(first + sizes.queries_at_once()).min(sizes.queries);
             let head = [at[0], head];
             let mut panels = [const { None }; PANELS];
             for (number, slot) in panels.iter_mut().enumerate() {
                 let first = rows.start + number * LANES;
                 if first < rows.end {
                     let rows = first..(first + LANES).min(rows.end);
-                    *slot = Some(turned.panel(task, to, head, rows, number, scores.side));
+                    *slot = Some(operands.panel(task, to, head, rows, number, scores.tile_scratch));
                 }
             }
             if to.softmax_stats.is_none() || to.result.is_none() {
@@ -159,43 +178,71 @@ fn group(task: &Attention<'_>, to: &Gradients<'_>, scratch: &mut [f32], at: [usi
                     at,
                     keys,
                     values,
-                    |number, one, tile, keys, values| {
-                        turned.products(&sizes, number, one, tile.len(), keys, values, &mut scores);
-                        one.accumulate_stats(task, &tile, &mut scores);
+                    |number, state, tile, keys, values| {
+                        operands.products(
+                            &sizes,
+                            number,
+                            state,
+                            tile.len(),
+                            keys,
+                            values,
+                            &mut scores,
+                        );
+                        state.accumulate_stats(task, &tile, &mut scores);
                     },
                 );
-                panels.iter_mut().flatten().for_each(|one| one.finish_stats(to));
+                panels.iter_mut().flatten().for_each(|state| state.finish_stats(to));
             }
-            to_queries.fill(0.0);
-            each_tile(task, &mut panels, at, keys, values, |number, one, tile, keys, values| {
-                turned.products(&sizes, number, one, tile.len(), keys, values, &mut scores);
-                one.score_gradients(task, &tile, &mut scores);
-                let to_queries = &mut to_queries[number * LANES * sizes.features..];
-                turned.back(&sizes, number, one, &tile, keys, (to_queries, to_keys), &scores);
+            query_grads.fill(0.0);
+            each_tile(task, &mut panels, at, keys, values, |number, state, tile, keys, values| {
+                operands.products(&sizes, number, state, tile.len(), keys, values, &mut scores);
+                state.score_gradients(task, &tile, &mut scores);
+                let query_grads = &mut query_grads[number * LANES * sizes.features..];
+                operands.add_grads_of_queries_and_keys(
+                    &sizes,
+                    number,
+                    state,
+                    &tile,
+                    keys,
+                    (query_grads, key_grads),
+                    &scores,
+                );
                 let count = tile.len();
-                task.drop_some(&one.panel, &tile, &mut scores.weights[..count], scores.side);
-                turned.back_to_values(&sizes, number, one, &tile, to_values, &scores);
+                task.apply_dropout(
+                    &state.panel,
+                    &tile,
+                    &mut scores.weights[..count],
+                    scores.tile_scratch,
+                );
+                operands.add_grad_of_values(&sizes, number, state, &tile, value_grads, &scores);
             });
-            for (number, one) in panels.iter().flatten().enumerate() {
-                let from = to_queries[number * LANES * sizes.features..].as_ptr();
-                let (count, first) = (one.panel.count(), one.panel.queries.start);
-                let lines = &mut *scores.side;
+            for (number, state) in panels.iter().flatten().enumerate() {
+                let from = query_grads[number * LANES * sizes.features..].as_ptr();
+                let (count, first) = (state.panel.count(), state.panel.queries.start);
+                let lines = &mut *scores.tile_scratch;
                 // SAFETY: the lines hold the gradients of a panel.
                 unsafe {
-                    turn(lines.as_mut_ptr(), sizes.features, from, LANES, count, sizes.features);
+                    transpose(
+                        lines.as_mut_ptr(),
+                        sizes.features,
+                        from,
+                        LANES,
+                        count,
+                        sizes.features,
+                    );
                 }
                 let (lines, at) = ((&*lines, sizes.features), [head[0], head[1], first]);
                 put(&to.query, at, lines, count, sizes.features);
-                to_sink += one.sink_gradient(task);
+                sink_grad += state.sink_gradient(task);
             }
         }
         if let Some(sink) = to.sink {
-            PositionAccessMut::new(sink).set(&[at[0], head], -to_sink);
+            PositionAccessMut::new(sink).set(&[at[0], head], -sink_grad);
         }
     }
     let [features, width] = sizes.padded();
-    put(&to.key, [at[0], at[1], 0], (to_keys, features), sizes.keys, sizes.features);
-    put(&to.value, [at[0], at[1], 0], (to_values, width), sizes.keys, sizes.width);
+    put(&to.key, [at[0], at[1], 0], (key_grads, features), sizes.keys, sizes.features);
+    put(&to.value, [at[0], at[1], 0], (value_grads, width), sizes.keys, sizes.width);
 }
 
 /// Calls `body` for each panel and each tile of keys that count in it, with the keys and values of the tile.
@@ -208,10 +255,10 @@ fn each_tile(
     values: &mut [f32],
     mut body: impl FnMut(usize, &mut PanelBackward, Range<usize>, Left, Left),
 ) {
-    let ranges = || panels.iter().flatten().map(|one| one.panel.keys.clone());
-    let filled = || ranges().filter(|keys| !keys.is_empty());
-    let first = filled().map(|keys| keys.start).min().unwrap_or(0);
-    let end = filled().map(|keys| keys.end).max().unwrap_or(0);
+    let ranges = || panels.iter().flatten().map(|state| state.panel.keys.clone());
+    let not_empty = || ranges().filter(|keys| !keys.is_empty());
+    let first = not_empty().map(|keys| keys.start).min().unwrap_or(0);
+    let end = not_empty().map(|keys| keys.end).max().unwrap_or(0);
     for start in (first..end).step_by(KEYS) {
         let tile = start..(start + KEYS).min(end);
         // SAFETY: the rows are inside the views, and the scratch holds a tile.
@@ -221,21 +268,22 @@ fn each_tile(
                 rows_of(&task.value, at, tile.clone(), values).left(),
             )
         };
-        for (number, one) in panels.iter_mut().flatten().enumerate() {
-            let some = start.max(one.panel.keys.start)..tile.end.min(one.panel.keys.end);
-            if some.is_empty() {
+        for (number, state) in panels.iter_mut().flatten().enumerate() {
+            let keys_of_panel =
+                start.max(state.panel.keys.start)..tile.end.min(state.panel.keys.end);
+            if keys_of_panel.is_empty() {
                 continue;
             }
-            let skipped = (some.start - start) as isize;
+            let skipped = (keys_of_panel.start - start) as isize;
             let from =
-                |side: Left| Left { first: side.first.wrapping_offset(skipped * side.row), ..side };
-            body(number, one, some, from(keys), from(values));
+                |rows: Left| Left { first: rows.first.wrapping_offset(skipped * rows.row), ..rows };
+            body(number, state, keys_of_panel, from(keys), from(values));
         }
     }
 }
 
-impl Turned<'_> {
-    /// Loads a panel: its queries and gradients, and what is known of its softmax.
+impl Operands<'_> {
+    /// Loads a panel: its queries and gradients, and its softmax where the caller gave it.
     fn panel(
         &mut self,
         task: &Attention<'_>,
@@ -251,22 +299,22 @@ impl Turned<'_> {
         let queries = &mut self.queries[at * features..][..LANES * features];
         let grads = &mut self.grads[at * width..][..LANES * width];
         // SAFETY: the rows are inside the views, and the buffers hold those of a panel.
-        let [mut most, mut factors, mut delta] = unsafe {
+        let [mut greatest, mut factors, mut delta] = unsafe {
             let from = rows_of(&task.query, head, rows.clone(), lines);
             pad(from, queries, sizes.features, rows.len());
-            let turned = self.turned_queries[at * sizes.features..].as_mut_ptr();
-            turn(turned, LANES, from.first, from.pitch, sizes.features, rows.len());
+            let transposed = self.transposed_queries[at * sizes.features..].as_mut_ptr();
+            transpose(transposed, LANES, from.first, from.pitch, sizes.features, rows.len());
             let from = rows_of(&to.grad, head, rows.clone(), lines);
             pad(from, grads, sizes.width, rows.len());
-            let turned = self.turned_grads[at * sizes.width..].as_mut_ptr();
-            turn(turned, LANES, from.first, from.pitch, sizes.width, rows.len());
+            let transposed = self.transposed_grads[at * sizes.width..].as_mut_ptr();
+            transpose(transposed, LANES, from.first, from.pitch, sizes.width, rows.len());
             [[0f32; LANES]; 3]
         };
         for (lane, query) in rows.clone().enumerate() {
-            if let Some((greatest, sums)) = &to.softmax_stats {
+            if let Some((greatest_scores, sums)) = &to.softmax_stats {
                 let at = [head[0], head[1], query];
                 let sum = stat_at(sums, at);
-                most[lane] = stat_at(greatest, at);
+                greatest[lane] = stat_at(greatest_scores, at);
                 factors[lane] = if sum == 0.0 { 0.0 } else { 1.0 / sum };
             }
         }
@@ -284,7 +332,7 @@ impl Turned<'_> {
         }
         let softmax = Softmax::new(task, head[1]);
         let panel = Panel::new(task, head, rows);
-        PanelBackward { panel, most, factors, delta, softmax, products: [0.0; LANES] }
+        PanelBackward { panel, greatest, factors, delta, softmax, products: [0.0; LANES] }
     }
 
     /// The plain products of queries and keys, and of gradients and values.
@@ -293,76 +341,76 @@ impl Turned<'_> {
         &self,
         sizes: &Sizes,
         number: usize,
-        one: &PanelBackward,
+        state: &PanelBackward,
         rows: usize,
         keys: Left,
         values: Left,
         scores: &mut Scores<'_>,
     ) {
-        let columns = one.panel.count().next_multiple_of(GRAIN);
-        let queries = &self.turned_queries[number * LANES * sizes.features..];
-        let grads = &self.turned_grads[number * LANES * sizes.width..];
-        let turned = |from: &[f32]| Rows { first: from.as_ptr(), pitch: LANES };
+        let columns = state.panel.count().next_multiple_of(GRAIN);
+        let queries = &self.transposed_queries[number * LANES * sizes.features..];
+        let grads = &self.transposed_grads[number * LANES * sizes.width..];
+        let panel_rows = |from: &[f32]| Rows { first: from.as_ptr(), pitch: LANES };
         let lanes = |to: &mut [Lane]| Rows { first: to.as_mut_ptr().cast::<f32>(), pitch: LANES };
         // SAFETY: tile, panel and scores have these sizes.
         unsafe {
             let shape = Shape { rows, columns, depth: sizes.features, add: false };
-            product(shape, keys, turned(queries), lanes(scores.weights));
+            product(shape, keys, panel_rows(queries), lanes(scores.weights));
             let shape = Shape { rows, columns, depth: sizes.width, add: false };
-            product(shape, values, turned(grads), lanes(scores.score_grads));
+            product(shape, values, panel_rows(grads), lanes(scores.score_grads));
         }
     }
 
-    /// From gradients of plain products to those of queries (turned) and keys.
+    /// From gradients of plain products to those of queries (transposed) and keys, which are added up.
     #[allow(clippy::too_many_arguments)]
-    fn back(
+    fn add_grads_of_queries_and_keys(
         &self,
         sizes: &Sizes,
         number: usize,
-        one: &PanelBackward,
+        state: &PanelBackward,
         tile: &Range<usize>,
         keys: Left,
-        (to_queries, to_keys): (&mut [f32], &mut [f32]),
+        (query_grads, key_grads): (&mut [f32], &mut [f32]),
         scores: &Scores<'_>,
     ) {
-        let (count, padded) = (one.panel.count(), sizes.padded()[0]);
+        let (count, padded) = (state.panel.count(), sizes.padded()[0]);
         let columns = count.next_multiple_of(GRAIN);
         let score_grads = Rows { first: scores.score_grads.as_ptr().cast::<f32>(), pitch: LANES };
         // SAFETY: tile, panel, score_grads and both gradients have these sizes.
         unsafe {
             let shape = Shape { rows: sizes.features, columns, depth: tile.len(), add: true };
-            let to = Rows { first: to_queries.as_mut_ptr(), pitch: LANES };
+            let to = Rows { first: query_grads.as_mut_ptr(), pitch: LANES };
             product(shape, keys.transposed(), score_grads, to);
             let shape = Shape { rows: tile.len(), columns: padded, depth: count, add: true };
             let queries = self.queries[number * LANES * padded..].as_ptr();
-            let to = to_keys[tile.start * padded..].as_mut_ptr();
+            let to = key_grads[tile.start * padded..].as_mut_ptr();
             let queries = Rows { first: queries, pitch: padded };
             product(shape, score_grads.left(), queries, Rows { first: to, pitch: padded });
         }
     }
 
-    /// From gradients of the result to those of values.
-    fn back_to_values(
+    /// From gradients of the result to those of values, which are added up.
+    fn add_grad_of_values(
         &self,
         sizes: &Sizes,
         number: usize,
-        one: &PanelBackward,
+        state: &PanelBackward,
         tile: &Range<usize>,
-        to_values: &mut [f32],
+        value_grads: &mut [f32],
         scores: &Scores<'_>,
     ) {
-        let (count, padded) = (one.panel.count(), sizes.padded()[1]);
+        let (count, padded) = (state.panel.count(), sizes.padded()[1]);
         let weights = Rows { first: scores.weights.as_ptr().cast::<f32>(), pitch: LANES };
         let shape = Shape { rows: tile.len(), columns: padded, depth: count, add: true };
         let grads = Rows { first: self.grads[number * LANES * padded..].as_ptr(), pitch: padded };
-        let to = to_values[tile.start * padded..].as_mut_ptr();
+        let to = value_grads[tile.start * padded..].as_mut_ptr();
         // SAFETY: tile, panel and weights have these sizes.
         unsafe { product(shape, weights.left(), grads, Rows { first: to, pitch: padded }) };
     }
 }
 
 impl PanelBackward {
-    /// Counts a tile of plain products in, to learn softmax and delta.
+    /// Adds a tile of plain products to the softmax and the sum of products.
     #[inline(always)]
     fn accumulate_stats(
         &mut self,
@@ -373,9 +421,9 @@ impl PanelBackward {
         let count = tile.len();
         let (weights, score_grads) =
             (&mut scores.weights[..count], &mut scores.score_grads[..count]);
-        task.score(&self.panel, tile, weights, scores.side);
-        let factors = self.softmax.take(weights);
-        task.drop_some(&self.panel, tile, score_grads, scores.side);
+        task.score(&self.panel, tile, weights, scores.tile_scratch);
+        let factors = self.softmax.add_tile(weights);
+        task.apply_dropout(&self.panel, tile, score_grads, scores.tile_scratch);
         let mut sums = [0f32; LANES];
         for (weights, score_grads) in weights.iter().zip(score_grads) {
             for lane in 0..LANES {
@@ -387,11 +435,11 @@ impl PanelBackward {
         }
     }
 
-    /// What was looked for, where the caller does not know it.
+    /// Uses the computed softmax and delta, where the caller gave none.
     fn finish_stats(&mut self, to: &Gradients<'_>) {
         let factors = self.softmax.factors();
         if to.softmax_stats.is_none() {
-            (self.most, self.factors) = (self.softmax.most, factors);
+            (self.greatest, self.factors) = (self.softmax.greatest, factors);
         }
         if to.result.is_none() {
             for (delta, (product, factor)) in
@@ -408,31 +456,31 @@ impl PanelBackward {
         let count = tile.len();
         let (weights, score_grads) =
             (&mut scores.weights[..count], &mut scores.score_grads[..count]);
-        task.score(&self.panel, tile, weights, scores.side);
-        task.drop_some(&self.panel, tile, score_grads, scores.side);
+        task.score(&self.panel, tile, weights, scores.tile_scratch);
+        task.apply_dropout(&self.panel, tile, score_grads, scores.tile_scratch);
         let lanes = lanes();
         for (weights, score_grads) in weights.iter_mut().zip(score_grads) {
-            let known = self.most[..lanes].iter().zip(&self.factors[..lanes]);
-            let known = known.zip(&self.delta[..lanes]);
-            let both = weights[..lanes].iter_mut().zip(&mut score_grads[..lanes]);
-            for ((weight, score_grad), ((most, factor), delta)) in both.zip(known) {
-                let above = *weight - most;
-                let above = if above > 88.0 { 88.0 } else { above };
-                let raised = exp_below(above) * factor;
-                *weight = if *weight == f32::NEG_INFINITY { 0.0 } else { raised };
+            let stats = self.greatest[..lanes].iter().zip(&self.factors[..lanes]);
+            let stats = stats.zip(&self.delta[..lanes]);
+            let pairs = weights[..lanes].iter_mut().zip(&mut score_grads[..lanes]);
+            for ((weight, score_grad), ((greatest, factor), delta)) in pairs.zip(stats) {
+                let exponent = *weight - greatest;
+                let exponent = if exponent > 88.0 { 88.0 } else { exponent };
+                let exponential = exp_below(exponent) * factor;
+                *weight = if *weight == f32::NEG_INFINITY { 0.0 } else { exponential };
                 *score_grad = *weight * (*score_grad - delta) * task.scale;
             }
         }
     }
 
-    /// What a sink takes of the weights' gradients.
+    /// The gradient of the sink, without its sign.
     fn sink_gradient(&self, task: &Attention<'_>) -> f32 {
         if task.sink.is_none() {
             return 0.0;
         }
         let sink = sink_score(task, self.panel.head);
         let lane = |lane: usize| {
-            crate::kernels::math::exp(sink - self.most[lane])
+            crate::kernels::math::exp(sink - self.greatest[lane])
                 * self.factors[lane]
                 * self.delta[lane]
         };

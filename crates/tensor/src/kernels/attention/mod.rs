@@ -1,9 +1,9 @@
 //! Attention: `softmax(mask(scale * (q @ k^T + shift))) @ v`, head by head, and its backward.
 //!
-//! Queries are taken by panels of [`LANES`], keys by tiles of [`KEYS`]: the scores of a panel with a tile stand key by
-//! key, a lane for each query, so that greatest scores and sums run down the lanes ([`panel`]), and both products read
-//! keys and values as they lie in memory ([`super::small_product`]). The softmax is found on the way, tile by tile; tiles without keys
-//! that count are left out.
+//! Queries are taken by panels of [`LANES`], keys by tiles of [`KEYS`]: the scores of a panel with a tile are stored
+//! key by key, a lane for each query, so that greatest scores and sums run down the lanes ([`panel`]), and both
+//! products read keys and values as they lie in memory ([`super::small_product`]). The softmax is computed on the way,
+//! tile by tile; tiles without keys that count are left out.
 //!
 //! Each worker has a part of the workspace to itself. How many workers there are does not depend on the number of
 //! threads.
@@ -48,7 +48,7 @@ pub struct Attention<'a> {
     pub shift_by_distance: bool,
     /// A shift that is a multiple of the distance between key and query, added after scaling.
     pub slopes: Option<Slopes<'a>>,
-    /// A score of no key for each head: a weight is lost to it, and no value comes with it.
+    /// The attention sink: a score for each head that takes part in the softmax and has no value.
     pub sink: Option<View<'a>>,
     /// Scores that do not count, where it is not 0. Sizes as those of `shift`.
     pub mask: Option<View<'a>>,
@@ -66,7 +66,7 @@ pub struct Attention<'a> {
     pub scale: f32,
 }
 
-/// Minus the distance between key and query (or its root), times a number for each batch and head.
+/// The linear biases of ALiBi: minus the distance between key and query (or its root), times a number for each batch and head.
 #[derive(Clone, Copy)]
 pub struct Slopes<'a> {
     /// The numbers: batches, heads (broadcast).
@@ -107,10 +107,12 @@ impl Sizes {
         panels
     }
 
+    /// Keys of a tile.
     fn tile(&self) -> usize {
         self.keys.min(KEYS)
     }
 
+    /// Heads of queries that share a head of keys and values.
     fn heads_of_group(&self) -> usize {
         self.heads / self.groups.max(1)
     }
@@ -146,8 +148,8 @@ unsafe fn rows_of(
     let start = offset_of(view, [batch, head, rows.start]) * item;
     // SAFETY: as the caller guarantees.
     let from = unsafe { view.first().offset(start) };
-    let plain = view.dtype() == DType::Float && from.cast::<f32>().is_aligned();
-    if plain && strides[2] > 0 && (strides[3] == 1 || columns == 1) {
+    let is_aligned_f32 = view.dtype() == DType::Float && from.cast::<f32>().is_aligned();
+    if is_aligned_f32 && strides[2] > 0 && (strides[3] == 1 || columns == 1) {
         return Rows { first: from.cast(), pitch: strides[2] as usize };
     }
     for (at, line) in buffer.chunks_exact_mut(columns.max(1)).take(rows.len()).enumerate() {
@@ -159,7 +161,7 @@ unsafe fn rows_of(
     Rows { first: buffer.as_ptr(), pitch: columns }
 }
 
-/// Stores rows that stand `pitch` apart in `from`.
+/// Stores rows that are `pitch` apart in `from`.
 fn put(
     view: &ViewMut<'_>,
     at: [usize; 3],
@@ -181,8 +183,8 @@ fn put(
     }
 }
 
-/// Cuts a worker's part of the workspace into `lengths`, one after the other.
-fn cut<const N: usize>(mut buffer: &mut [f32], lengths: [usize; N]) -> [&mut [f32]; N] {
+/// Splits a worker's part of the workspace into parts of these lengths, one after the other.
+fn split_scratch<const N: usize>(mut buffer: &mut [f32], lengths: [usize; N]) -> [&mut [f32]; N] {
     lengths.map(|length| {
         let (head, tail) = std::mem::take(&mut buffer).split_at_mut(length);
         buffer = tail;

@@ -16,7 +16,7 @@ pub fn lanes() -> usize {
 
 /// One of two numbers, without a branch: of one the compiler makes a masked store, which is slow.
 #[inline(always)]
-pub fn chosen(first: bool, x: f32, y: f32) -> f32 {
+pub fn select(first: bool, x: f32, y: f32) -> f32 {
     let bits = u32::from(first).wrapping_neg();
     f32::from_bits(x.to_bits() & bits | y.to_bits() & !bits)
 }
@@ -44,6 +44,7 @@ pub struct Panel {
     pub keys: Range<usize>,
     /// These count for every query.
     pub always: Range<usize>,
+    /// The band of each query, and its prefix.
     starts: [usize; LANES],
     ends: [usize; LANES],
     prefixes: [usize; LANES],
@@ -88,19 +89,22 @@ impl Panel {
 
     /// Scores of a tile that do not count become minus infinity, as far as band and prefix say.
     #[inline(always)]
-    pub fn confine(&self, tile: &Range<usize>, scores: &mut [Lane]) {
+    pub fn apply_band(&self, tile: &Range<usize>, scores: &mut [Lane]) {
         if self.always.start <= tile.start && tile.end <= self.always.end {
             return;
         }
-        let inside = |all: &[usize; LANES]| {
-            let mut near = [0i32; LANES];
+        let relative_to_tile = |limits: &[usize; LANES]| {
+            let mut relative = [0i32; LANES];
             for lane in 0..LANES {
-                near[lane] = (all[lane].clamp(tile.start, tile.end) - tile.start) as i32;
+                relative[lane] = (limits[lane].clamp(tile.start, tile.end) - tile.start) as i32;
             }
-            near
+            relative
         };
-        let (starts, ends, prefixes) =
-            (inside(&self.starts), inside(&self.ends), inside(&self.prefixes));
+        let (starts, ends, prefixes) = (
+            relative_to_tile(&self.starts),
+            relative_to_tile(&self.ends),
+            relative_to_tile(&self.prefixes),
+        );
         let lanes = lanes();
         for (key, scores) in scores.iter_mut().enumerate() {
             let at = tile.start + key;
@@ -109,19 +113,19 @@ impl Panel {
             }
             let key = key as i32;
             let (starts, ends) = (&starts[..lanes], &ends[..lanes]);
-            let limits = starts.iter().zip(ends).zip(&prefixes[..lanes]);
-            for (score, ((start, end), prefix)) in scores[..lanes].iter_mut().zip(limits) {
+            let bounds = starts.iter().zip(ends).zip(&prefixes[..lanes]);
+            for (score, ((start, end), prefix)) in scores[..lanes].iter_mut().zip(bounds) {
                 let counts = (key < *prefix) | ((key >= *start) & (key < *end));
-                *score = chosen(counts, *score, f32::NEG_INFINITY);
+                *score = select(counts, *score, f32::NEG_INFINITY);
             }
         }
     }
 }
 
-/// The greatest score of each query so far, and the sum of all exponentials over it.
+/// The greatest score of each query so far, and the sum of the exponentials of scores less that.
 #[derive(Clone, Copy)]
 pub struct Softmax {
-    pub most: Lane,
+    pub greatest: Lane,
     pub sum: Lane,
 }
 
@@ -129,28 +133,28 @@ impl Softmax {
     /// Before any key: the sink of the head, where there is one.
     pub fn new(task: &Attention<'_>, head: usize) -> Softmax {
         let sink = sink_score(task, head);
-        let (most, sum) = match sink {
+        let (greatest, sum) = match sink {
             f32::NEG_INFINITY => (sink, 0.0),
             _ if sink.is_nan() => (f32::NEG_INFINITY, sink),
             _ => (sink, 1.0),
         };
-        Softmax { most: [most; LANES], sum: [sum; LANES] }
+        Softmax { greatest: [greatest; LANES], sum: [sum; LANES] }
     }
 
-    /// Turns the scores of a tile into exponentials and counts them in; what earlier exponentials are multiplied by,
-    /// now that the greatest score may be another.
+    /// Turns the scores of a tile into exponentials and adds them to the sum; returns what earlier exponentials are
+    /// multiplied by, now that the greatest score may be another.
     #[inline(always)]
-    pub fn take(&mut self, scores: &mut [Lane]) -> Lane {
-        let (mut most, lanes) = (self.most, lanes());
+    pub fn add_tile(&mut self, scores: &mut [Lane]) -> Lane {
+        let (mut greatest, lanes) = (self.greatest, lanes());
         for scores in scores.iter() {
-            for (most, score) in most[..lanes].iter_mut().zip(&scores[..lanes]) {
-                *most = most.max(*score);
+            for (greatest, score) in greatest[..lanes].iter_mut().zip(&scores[..lanes]) {
+                *greatest = greatest.max(*score);
             }
         }
-        let (mut base, mut factors) = (most, [0f32; LANES]);
+        let (mut base, mut factors) = (greatest, [0f32; LANES]);
         for lane in 0..LANES {
-            base[lane] = if most[lane] == f32::NEG_INFINITY { 0.0 } else { most[lane] };
-            factors[lane] = exp_below(self.most[lane] - base[lane]);
+            base[lane] = if greatest[lane] == f32::NEG_INFINITY { 0.0 } else { greatest[lane] };
+            factors[lane] = exp_below(self.greatest[lane] - base[lane]);
         }
         let mut sums = [0f32; LANES];
         for scores in scores {
@@ -160,7 +164,7 @@ impl Softmax {
                 *sum += *score;
             }
         }
-        self.most = most;
+        self.greatest = greatest;
         for lane in 0..LANES {
             self.sum[lane] = self.sum[lane] * factors[lane] + sums[lane];
         }
@@ -172,9 +176,9 @@ impl Softmax {
         self.sum.map(|sum| if sum == 0.0 { 0.0 } else { 1.0 / sum })
     }
 
-    /// The greatest score of a query and the sum of exponentials, as others see them.
+    /// The greatest score of a query and the sum of exponentials, as [`super::forward`] writes them.
     pub fn stats(&self, lane: usize) -> (f32, f32) {
-        match (self.most[lane], self.sum[lane]) {
+        match (self.greatest[lane], self.sum[lane]) {
             (f32::INFINITY, sum) => (f32::INFINITY, sum),
             (_, sum) if sum.is_nan() => (sum, sum),
             (f32::NEG_INFINITY, sum) => (f32::MIN, sum),
@@ -183,7 +187,7 @@ impl Softmax {
     }
 }
 
-/// The score of no key for a head; minus infinity without one.
+/// The attention sink of a head; minus infinity without one.
 pub fn sink_score(task: &Attention<'_>, head: usize) -> f32 {
     task.sink.map_or(f32::NEG_INFINITY, |sink| PositionAccess::new(sink).get(&[head]))
 }

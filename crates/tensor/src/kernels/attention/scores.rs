@@ -1,14 +1,14 @@
 //! From plain products to scores: scale, shift, slopes, masks; and dropout.
 
-use super::panel::{Lane, Panel, chosen};
+use super::panel::{Lane, Panel, select};
 use super::{Attention, KEYS, LANES, Slopes, offset_of};
 use crate::View;
 use crate::kernels::access::PositionAccess;
 use crate::kernels::strip::load;
-use crate::kernels::transpose::turn;
+use crate::kernels::transpose::transpose;
 use std::ops::Range;
 
-/// `f32` of scratch that [`Attention::score`] and [`Attention::drop_some`] want.
+/// `f32` of scratch that [`Attention::score`] and [`Attention::apply_dropout`] need.
 pub const TILE_SCRATCH: usize = 2 * KEYS * LANES;
 
 /// The shift, mask or dropout factors of a tile, one for each score: loaded query by query and transposed to lie key by key, as
@@ -25,7 +25,7 @@ impl<'s> ScoreOperands<'s> {
         ScoreOperands { lines, lanes: lanes.as_chunks_mut().0 }
     }
 
-    /// A line for each query, written by `line` (which has the query), as lanes.
+    /// Has `line` write a line for each query, and returns them as lanes.
     #[inline(always)]
     fn filled(
         &mut self,
@@ -39,7 +39,7 @@ impl<'s> ScoreOperands<'s> {
         // SAFETY: there are as many lines as queries, at most `LANES`, and a row of lanes for each key.
         unsafe {
             let to = self.lanes.as_mut_ptr().cast::<f32>();
-            turn(to, LANES, self.lines.as_ptr(), KEYS, keys, panel.count());
+            transpose(to, LANES, self.lines.as_ptr(), KEYS, keys, panel.count());
         }
         &self.lanes[..keys]
     }
@@ -79,7 +79,7 @@ impl Attention<'_> {
                     if !self.shift_by_distance {
                         return load_line(shift, at, line);
                     }
-                    let at = on_diagonal(shift, at);
+                    let at = same_distance(shift, at);
                     let present = line.len().min(shift.dims()[3].saturating_sub(at[3]));
                     line[present..].fill(0.0);
                     if present > 0 {
@@ -101,15 +101,15 @@ impl Attention<'_> {
             });
             let scores = scores.as_flattened_mut().iter_mut();
             for (score, masked) in scores.zip(masked.as_flattened()) {
-                *score = chosen(*masked != 0.0, f32::NEG_INFINITY, *score);
+                *score = select(*masked != 0.0, f32::NEG_INFINITY, *score);
             }
         }
-        panel.confine(tile, scores);
+        panel.apply_band(tile, scores);
     }
 
-    /// Takes the dropped ones out of numbers for each key and query, and scales the others.
+    /// Dropout of numbers for each key and query: dropped ones become 0, the others are scaled.
     #[inline(always)]
-    pub(super) fn drop_some(
+    pub(super) fn apply_dropout(
         &self,
         panel: &Panel,
         tile: &Range<usize>,
@@ -134,21 +134,22 @@ impl Attention<'_> {
         });
         let numbers = numbers.as_flattened_mut().iter_mut();
         for (number, factor) in numbers.zip(factors.as_flattened()) {
-            *number = chosen(*factor != 0.0, *number * factor, 0.0);
+            *number = select(*factor != 0.0, *number * factor, 0.0);
         }
     }
 }
 
 impl Slopes<'_> {
-    /// Adds to the scores of a panel with keys from `first` on.
+    /// Adds the biases to the scores of a panel with keys from `first` on.
     #[inline(always)]
     fn add(&self, panel: &Panel, first: usize, scores: &mut [Lane]) {
         let factors = PositionAccess::new(self.factors);
         let factor = -factors.get::<f32>(&[panel.batch, panel.head]);
-        let near = first as isize + self.lead - panel.queries.start as isize;
+        let first_distance = first as isize + self.lead - panel.queries.start as isize;
         for (key, scores) in scores.iter_mut().enumerate() {
             for (lane, score) in scores.iter_mut().enumerate() {
-                let distance = (near + key as isize - lane as isize).unsigned_abs() as f32;
+                let distance =
+                    (first_distance + key as isize - lane as isize).unsigned_abs() as f32;
                 *score += factor * if self.rooted { distance.sqrt() } else { distance };
             }
         }
@@ -156,7 +157,7 @@ impl Slopes<'_> {
 }
 
 /// The position in the last rows of a square with the same distance between key and query.
-fn on_diagonal(shift: &View<'_>, at: [usize; 4]) -> [usize; 4] {
+fn same_distance(shift: &View<'_>, at: [usize; 4]) -> [usize; 4] {
     let missing = shift.dims()[3].saturating_sub(shift.dims()[2]);
     match at[2] < missing {
         true => [at[0], at[1], 0, at[3] + missing - at[2]],

@@ -5,7 +5,7 @@ pub const WIDTH: usize = 16;
 /// Rows that a tile of sums has, at most.
 const HEIGHT: usize = 6;
 
-/// `c = a @ b`, or `c += a @ b`. The elements of a row are contiguous, on any address.
+/// `c = a @ b`, or `c += a @ b`. The elements of a row are contiguous and need not be aligned.
 #[derive(Clone, Copy)]
 pub struct Block {
     /// The left side: rows by depth.
@@ -42,6 +42,7 @@ impl Block {
         unsafe { self.tiles() };
     }
 
+    /// Computes tile by tile.
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     unsafe fn tiles(&self) {
         for column in (0..self.columns).step_by(WIDTH) {
@@ -129,7 +130,7 @@ mod tests {
 
     #[test]
     fn products_of_every_height() {
-        let number = |at: usize, by: usize| ((at * by) % 13) as f32 - 6.0;
+        let number = |at: usize, factor: usize| ((at * factor) % 13) as f32 - 6.0;
         for rows in 1..15 {
             for (depth, columns) in [(0, 16), (1, 16), (7, 32)] {
                 let (lda, ldb, ldc) = (depth + 3, columns + 5, columns + 2);
@@ -137,13 +138,13 @@ mod tests {
                 let b: Vec<f32> = (0..depth * ldb).map(|at| number(at, 5)).collect();
                 for adds in [false, true] {
                     let mut c = vec![1.0; rows * ldc];
-                    let (a_at, b_at, c_at) = (a.as_ptr(), b.as_ptr(), c.as_mut_ptr());
+                    let (a_first, b_first, c_first) = (a.as_ptr(), b.as_ptr(), c.as_mut_ptr());
                     let block = Block {
-                        a: a_at,
+                        a: a_first,
                         lda,
-                        b: b_at,
+                        b: b_first,
                         ldb,
-                        c: c_at,
+                        c: c_first,
                         ldc,
                         rows,
                         depth,

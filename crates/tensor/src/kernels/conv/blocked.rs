@@ -12,12 +12,12 @@ use std::ops::Range;
 const DEPTH: usize = 288;
 /// Output channels that are summed before they are stored, where all rows of a column are there at once.
 const CHANNELS: usize = 96;
-/// The same, where sums wait for more rows.
-const WAITING: usize = 768;
+/// The same, where sums are complete only after further rows.
+const PARTIAL_CHANNELS: usize = 768;
 /// Units of work that let every thread have some. Each makes its own columns, so more of them cost time.
 const UNITS: usize = 4;
 
-/// How a convolution is cut.
+/// How a convolution is split into units of work.
 pub struct Tiling {
     groups: usize,
     /// Output channels of a group.
@@ -32,7 +32,7 @@ pub struct Tiling {
 }
 
 impl Tiling {
-    /// The cut of a convolution of tensors laid out so.
+    /// For tensors of these layouts.
     pub fn new(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> Tiling {
         let (groups, channels) = (out.dims()[1], out.dims()[2]);
         let rows = source.dims()[2] * taps(axes);
@@ -43,7 +43,7 @@ impl Tiling {
             rows,
             positions: positions(out),
             depth: rows.div_ceil(blocks),
-            chunk: if blocks == 1 { channels } else { channels.min(WAITING) },
+            chunk: if blocks == 1 { channels } else { channels.min(PARTIAL_CHANNELS) },
         };
         while tiling.work() >= super::MIN_WORK && tiling.units() < UNITS && tiling.chunk > 48 {
             tiling.chunk = tiling.chunk.div_ceil(2).next_multiple_of(6);
@@ -51,27 +51,33 @@ impl Tiling {
         tiling
     }
 
+    /// Positions in all.
     fn count(&self) -> usize {
         self.positions.iter().product()
     }
 
+    /// Tiles of positions.
     fn tiles(&self) -> usize {
         self.count().div_ceil(TILE)
     }
 
+    /// Chunks of output channels.
     fn chunks(&self) -> usize {
         self.channels.div_ceil(self.chunk)
     }
 
+    /// Units of work.
     fn units(&self) -> usize {
         self.groups * self.tiles() * self.chunks()
     }
 
+    /// Multiply-adds in all.
     fn work(&self) -> usize {
         let positions = self.count().saturating_mul(self.groups);
         positions.saturating_mul(self.channels).saturating_mul(self.rows)
     }
 
+    /// Whether all rows of a column are made at once.
     fn is_one_block(&self) -> bool {
         self.depth == self.rows
     }
@@ -97,11 +103,11 @@ impl Tiling {
 pub fn convolve(parallel: &dyn Parallel, task: &Task<'_>, scratch: ViewMut<'_>) {
     let tiling = Tiling::new(task.out.layout(), task.source.layout(), &task.axes);
     let columns = Columns::new(task.source, task.axes);
-    let (first, second) = tiling.worker_size();
+    let (columns_size, sums_size) = tiling.worker_size();
     for_each_unit(
         parallel,
         tiling.units(),
-        (tiling.workers(), 0, first + second),
+        (tiling.workers(), 0, columns_size + sums_size),
         &scratch,
         |unit, worker_scratch| {
             let (group, rest) = (
@@ -111,14 +117,14 @@ pub fn convolve(parallel: &dyn Parallel, task: &Task<'_>, scratch: ViewMut<'_>) 
             let (tile, chunk) = (rest / tiling.chunks(), rest % tiling.chunks());
             let positions = tile * TILE..((tile + 1) * TILE).min(tiling.count());
             let channels = chunk * tiling.chunk..((chunk + 1) * tiling.chunk).min(tiling.channels);
-            let (buffer, sums) = worker_scratch.split_at_mut(first);
-            one(task, &tiling, &columns, (group, positions, channels), buffer, sums);
+            let (buffer, sums) = worker_scratch.split_at_mut(columns_size);
+            convolve_tile(task, &tiling, &columns, (group, positions, channels), buffer, sums);
         },
     );
 }
 
 /// A few output channels of one group at the positions of a tile.
-fn one(
+fn convolve_tile(
     task: &Task<'_>,
     tiling: &Tiling,
     columns: &Columns<'_>,
@@ -126,19 +132,19 @@ fn one(
     buffer: &mut [f32],
     sums: &mut [f32],
 ) {
-    let wide = positions.len().next_multiple_of(WIDTH);
+    let padded = positions.len().next_multiple_of(WIDTH);
     let runs = Runs::new(tiling.positions, positions.clone());
     let targets = Targets::new(task, &runs);
-    let most = sums.len() / TILE;
+    let max_channels = sums.len() / TILE;
     let mut start = 0;
     loop {
         let rows = start..(start + tiling.depth).min(tiling.rows);
         columns.fill(group, rows.clone(), &runs, buffer, TILE);
-        if wide > positions.len() {
-            buffer.chunks_mut(TILE).for_each(|line| line[positions.len()..wide].fill(0.0));
+        if padded > positions.len() {
+            buffer.chunks_mut(TILE).for_each(|line| line[positions.len()..padded].fill(0.0));
         }
-        for first in channels.clone().step_by(most) {
-            let channels = first..(first + most).min(channels.end);
+        for first in channels.clone().step_by(max_channels) {
+            let channels = first..(first + max_channels).min(channels.end);
             debug_assert!(rows.len() * TILE <= buffer.len() && channels.len() * TILE <= sums.len());
             let block = Block {
                 a: weights(task, tiling, group, &channels, &rows),
@@ -149,7 +155,7 @@ fn one(
                 ldc: TILE,
                 rows: channels.len(),
                 depth: rows.len(),
-                columns: wide,
+                columns: padded,
                 adds: start > 0,
             };
             // SAFETY: columns and sums have `TILE` elements a row, and as many rows; weights are those of the view.
@@ -187,29 +193,30 @@ fn weights(
 /// Where the positions of a tile are in the output: pieces that are written in one go.
 struct Targets {
     count: usize,
+    /// The first position of each, counted from that of the tile; how many; and the offset in the output.
     pieces: [(usize, usize, isize); TILE],
 }
 
 impl Targets {
     fn new(task: &Task<'_>, runs: &Runs) -> Targets {
         let strides = task.out.strides();
-        let mut all = Targets { count: 0, pieces: [(0, 0, 0); TILE] };
+        let mut targets = Targets { count: 0, pieces: [(0, 0, 0); TILE] };
         for run in runs.iter() {
             let [z, y, x] = run.position;
             let offset = run.sample as isize * strides[0]
                 + z as isize * strides[3]
                 + y as isize * strides[4]
                 + x as isize * strides[5];
-            if let Some((_, length, start)) = all.pieces[..all.count].last_mut()
+            if let Some((_, length, start)) = targets.pieces[..targets.count].last_mut()
                 && *start + *length as isize * strides[5] == offset
             {
                 *length += run.length;
                 continue;
             }
-            all.pieces[all.count] = (run.at, run.length, offset);
-            all.count += 1;
+            targets.pieces[targets.count] = (run.at, run.length, offset);
+            targets.count += 1;
         }
-        all
+        targets
     }
 
     /// Adds the bias to sums and stores them.
@@ -226,12 +233,12 @@ impl Targets {
                 };
                 line.iter_mut().for_each(|sum| *sum += bias);
             }
-            let part = group as isize * strides[1] + channel as isize * strides[2];
+            let channel_offset = group as isize * strides[1] + channel as isize * strides[2];
             for (at, length, offset) in &self.pieces[..self.count] {
                 let line = &line[*at..at + length];
                 // SAFETY: the elements belong to the output, and to this unit alone.
                 unsafe {
-                    let to = task.out.first_mut().offset((part + offset) * item);
+                    let to = task.out.first_mut().offset((channel_offset + offset) * item);
                     match stores_directly && dtype == DType::Float {
                         true => std::ptr::copy_nonoverlapping(line.as_ptr(), to.cast(), *length),
                         false => store(dtype, to, strides[5], line),

@@ -7,7 +7,8 @@
 use super::by_channels_short::convolve_short_lines;
 use super::by_channels_tile::{BLOCK, Target, Tile, WIDTH, pack};
 use super::{
-    Axis, Task, clear, elements, for_each_unit, is_aligned_f32, no_scratch, positions, take, taps,
+    Axis, Task, clear, elements, for_each_unit, is_aligned_f32, load_elements, no_scratch,
+    positions, taps,
 };
 use crate::parallel::{Parallel, split};
 use crate::{Layout, View, ViewMut};
@@ -53,13 +54,14 @@ fn spanned(axis: &Axis, count: usize) -> usize {
 }
 
 impl Tiling {
-    /// For tensors laid out so; `None` where the processor lacks AVX-512, or another method is faster.
+    /// For tensors of these layouts; `None` where the processor lacks AVX-512, or another method is faster.
     pub fn new(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> Option<Tiling> {
-        let enough = positions(out).iter().product::<usize>() >= MIN_POSITIONS && axes[2].step <= 2;
-        enough.then(|| Tiling::over(out, source, axes)).flatten()
+        let is_worth_packing =
+            positions(out).iter().product::<usize>() >= MIN_POSITIONS && axes[2].step <= 2;
+        is_worth_packing.then(|| Tiling::over(out, source, axes)).flatten()
     }
 
-    /// For an output, or its gradient, and a source laid out so, however few positions there are.
+    /// For an output, or its gradient, and a source of these layouts, however few positions there are.
     pub fn over(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> Option<Tiling> {
         let (groups, outputs, inputs) = (out.dims()[1], out.dims()[2], source.dims()[2]);
         let positions = positions(out);
@@ -93,8 +95,9 @@ impl Tiling {
         let mut tiling =
             Tiling { groups, outputs, inputs, axes: *axes, positions, band, samples_at_once: 1 };
         if tiling.has_short_lines() && band.is_none_or(|band| band == positions[2]) {
-            let fitting = BAND / tiling.copy_size(positions[2]).max(inputs * positions[2]).max(1);
-            tiling.samples_at_once = fitting.clamp(1, positions[0]);
+            let samples_that_fit =
+                BAND / tiling.copy_size(positions[2]).max(inputs * positions[2]).max(1);
+            tiling.samples_at_once = samples_that_fit.clamp(1, positions[0]);
         }
         Some(tiling)
     }
@@ -124,18 +127,19 @@ impl Tiling {
         self.outputs.next_multiple_of(WIDTH) * self.depth()
     }
 
+    /// Elements of all packed weights.
     fn packed_size(&self) -> usize {
         self.groups * self.group_size()
     }
 
     /// Lines of a copy, and positions of each.
-    fn copied(&self, band: usize) -> (usize, usize) {
+    fn copy_shape(&self, band: usize) -> (usize, usize) {
         (spanned(&self.axes[1], band), spanned(&self.axes[2], self.positions[3]))
     }
 
     /// Elements of the copy for this many output lines.
     pub fn copy_size(&self, lines: usize) -> usize {
-        let (lines, pitch) = self.copied(lines);
+        let (lines, pitch) = self.copy_shape(lines);
         if self.band.is_some() { self.inputs * self.axes[0].taps * lines * pitch } else { 0 }
     }
 
@@ -174,13 +178,13 @@ pub fn convolve(parallel: &dyn Parallel, task: &Task<'_>, tiling: &Tiling, scrat
             false => {
                 let size = tiling.copy_size(output_band.lines.len());
                 let image = copy_band(parallel, &task.source, tiling, &output_band, copy);
-                for more in 1..count {
+                for next in 1..count {
                     let output_band = OutputBand {
-                        sample: sample + more,
+                        sample: sample + next,
                         lines: output_band.lines.clone(),
                         ..output_band
                     };
-                    let copy = Address(copy.at((more * size) as isize));
+                    let copy = Address(copy.at((next * size) as isize));
                     copy_band(parallel, &task.source, tiling, &output_band, copy);
                 }
                 (image, size as isize)
@@ -216,13 +220,13 @@ pub struct OutputBand {
 pub struct Image {
     /// The element that a tap of offset 0 covers at the first position.
     pub first: Address,
-    /// Between input channels.
+    /// The distance between input channels.
     pub channel: isize,
-    /// Between neighbouring output lines.
+    /// The distance between neighbouring output lines.
     pub line: isize,
     /// How many taps there are.
     pub count: usize,
-    /// Of each tap.
+    /// The offset of each tap.
     pub offsets: [isize; MAX_TAPS],
 }
 
@@ -264,15 +268,15 @@ impl Image {
     /// Windows over a source that is read in place.
     pub fn in_place(source: &View<'_>, tiling: &Tiling, output_band: &OutputBand) -> Image {
         let strides = source.strides();
-        let [deep, high, wide] = tiling.axes;
+        let [axis_d, axis_h, axis_w] = tiling.axes;
         let offset = output_band.sample as isize * strides[0]
             + output_band.group as isize * strides[1]
-            + deep.at(output_band.d) * strides[3]
-            + high.at(output_band.lines.start) * strides[4]
-            + wide.at(0) * strides[5];
+            + axis_d.at(output_band.d) * strides[3]
+            + axis_h.at(output_band.lines.start) * strides[4]
+            + axis_w.at(0) * strides[5];
         let first = source.first().cast::<f32>().wrapping_offset(offset).cast_mut();
         let tap_strides = [0, 1, 2].map(|at| tiling.axes[at].tap_step * strides[3 + at]);
-        Image::new(first, strides[2], high.step * strides[4], &tiling.axes, tap_strides)
+        Image::new(first, strides[2], axis_h.step * strides[4], &tiling.axes, tap_strides)
     }
 }
 
@@ -284,11 +288,11 @@ pub fn copy_band(
     output_band: &OutputBand,
     into: Address,
 ) -> Image {
-    let [deep, high, wide] = tiling.axes;
-    let (lines, pitch) = tiling.copied(output_band.lines.len());
-    let planes = tiling.inputs * deep.taps;
+    let [axis_d, axis_h, axis_w] = tiling.axes;
+    let (lines, pitch) = tiling.copy_shape(output_band.lines.len());
+    let planes = tiling.inputs * axis_d.taps;
     let low = [1, 2].map(|at| reach(&tiling.axes[at]).0);
-    let top = high.at(output_band.lines.start) + low[0];
+    let top = axis_h.at(output_band.lines.start) + low[0];
     let least = (1 << 15) / (lines * pitch).max(1);
     split(parallel, planes, 1, least.max(1), |planes| {
         for plane in planes {
@@ -297,12 +301,12 @@ pub fn copy_band(
                 let first = into.at((plane * lines * pitch) as isize);
                 std::slice::from_raw_parts_mut(first, lines * pitch)
             };
-            let (input, z) = (plane / deep.taps, plane % deep.taps);
-            let d = deep.at(output_band.d) + z as isize * deep.tap_step;
+            let (input, z) = (plane / axis_d.taps, plane % axis_d.taps);
+            let d = axis_d.at(output_band.d) + z as isize * axis_d.tap_step;
             copy_plane(
                 source,
                 [output_band.sample as isize, output_band.group as isize, input as isize, d],
-                (top, wide.first + low[1]),
+                (top, axis_w.first + low[1]),
                 into,
                 pitch,
             );
@@ -310,23 +314,23 @@ pub fn copy_band(
     });
     let line = pitch as isize;
     let first = into.at(-low[0] * line - low[1]);
-    let tap_strides = [(lines * pitch) as isize, high.tap_step * line, wide.tap_step];
-    let channel = (deep.taps * lines * pitch) as isize;
-    Image::new(first, channel, high.step * line, &tiling.axes, tap_strides)
+    let tap_strides = [(lines * pitch) as isize, axis_h.tap_step * line, axis_w.tap_step];
+    let channel = (axis_d.taps * lines * pitch) as isize;
+    Image::new(first, channel, axis_h.step * line, &tiling.axes, tap_strides)
 }
 
 /// Copies lines of one plane of the source from line `top` and position `left` on, which may be outside.
 fn copy_plane(
     source: &View<'_>,
-    at: [isize; 4],
+    position: [isize; 4],
     (top, left): (isize, isize),
     into: &mut [f32],
     pitch: usize,
 ) {
     let (sizes, strides, is_aligned_f32) =
         (&source.dims()[3..], source.strides(), is_aligned_f32(source));
-    let part: isize = at.iter().zip(strides).map(|(at, stride)| at * stride).sum();
-    if at[3] < 0 || at[3] >= sizes[0] as isize {
+    let start: isize = position.iter().zip(strides).map(|(index, stride)| index * stride).sum();
+    if position[3] < 0 || position[3] >= sizes[0] as isize {
         return into.fill(0.0);
     }
     let (low, end) = Axis::NONE.inside(left, sizes[2], pitch);
@@ -337,9 +341,9 @@ fn copy_plane(
         }
         clear(&mut line[..low]);
         clear(&mut line[end..]);
-        let offset = part + h * strides[4] + (left + low as isize) * strides[5];
+        let offset = start + h * strides[4] + (left + low as isize) * strides[5];
         // SAFETY: every position is inside the source, which nobody writes.
-        unsafe { take(source, is_aligned_f32, offset, strides[5], &mut line[low..end]) };
+        unsafe { load_elements(source, is_aligned_f32, offset, strides[5], &mut line[low..end]) };
     }
 }
 
@@ -360,7 +364,7 @@ fn pack_weights(parallel: &dyn Parallel, task: &Task<'_>, tiling: &Tiling, scrat
             let offset = group as isize * strides[0] + channel as isize * strides[1];
             let from = task.weights.first().cast::<f32>().wrapping_offset(offset);
             let to = into.at((group * tiling.group_size() + channel * depth) as isize);
-            let (rows, padded_channels) =
+            let (channels, padded_channels) =
                 ((tiling.outputs - channel).min(BLOCK), tiling.padded_channels(block));
             for line in 0..lines {
                 let from = from.wrapping_offset(line as isize * strides[2]);
@@ -369,12 +373,15 @@ fn pack_weights(parallel: &dyn Parallel, task: &Task<'_>, tiling: &Tiling, scrat
                     let to = to.add(line * length * padded_channels);
                     match length == 1 && strides[1] == 1 {
                         true => {
-                            let (from, bytes) = (from.cast::<u8>(), rows * size_of::<f32>());
+                            let (from, bytes) = (from.cast::<u8>(), channels * size_of::<f32>());
                             std::ptr::copy_nonoverlapping(from, to.cast::<u8>(), bytes);
-                            std::slice::from_raw_parts_mut(to.add(rows), padded_channels - rows)
-                                .fill(0.0);
+                            std::slice::from_raw_parts_mut(
+                                to.add(channels),
+                                padded_channels - channels,
+                            )
+                            .fill(0.0);
                         }
-                        false => pack(from, strides[1], rows, length, to, padded_channels),
+                        false => pack(from, strides[1], channels, length, to, padded_channels),
                     }
                 }
             }

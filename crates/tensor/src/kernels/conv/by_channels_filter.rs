@@ -1,14 +1,15 @@
 //! Gradients of weights, vectorised over output channels, for groups with many of them; the source is read in place.
 //!
-//! Gradients of the output are packed by blocks of channels, then positions. A tile of sums has a few weights of one block of channels, in
-//! registers while positions pass by; tiles are added up over regions of positions, in an order that follows from the sizes alone.
+//! Gradients of the output are packed by blocks of channels, then positions. A tile of sums has a few weights of one
+//! block of channels, in registers over all positions of a region; tiles are added up over regions of positions, in an
+//! order that follows from the sizes alone.
 
 use super::by_channels::{Address, Image, OutputBand, Tiling, copy_band};
 use super::by_channels_filter_tile::FilterTile;
 use super::by_channels_tile::{BLOCK, WIDTH, pack};
 use super::{
-    Axis, copy_transposed, elements, for_each_unit, is_aligned_f32, no_scratch, positions, take,
-    taps,
+    Axis, copy_transposed, elements, for_each_unit, is_aligned_f32, load_elements, no_scratch,
+    positions, taps,
 };
 use crate::parallel::{Parallel, split};
 use crate::{Layout, View, ViewMut};
@@ -35,7 +36,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// For tensors laid out so; `None` where the processor lacks AVX-512, or another method is faster.
+    /// For tensors of these layouts; `None` where the processor lacks AVX-512, or another method is faster.
     pub fn new(source: &Layout, grad: &Layout, axes: &[Axis; 3]) -> Option<Filter> {
         let [samples, depth, height, width] = positions(grad);
         if samples * depth * height * width < MIN_POSITIONS {
@@ -48,25 +49,29 @@ impl Filter {
             lines -= 1;
         }
         let lines = height.div_ceil(height.div_ceil(lines));
-        let whole = depth == 1 && lines == height && segment == width;
-        let fitting = (REGION / (lines * segment)).min(COPIES / tiling.copy_size(lines).max(1));
-        let samples = if whole { fitting.clamp(1, samples) } else { 1 };
+        let takes_whole_samples = depth == 1 && lines == height && segment == width;
+        let samples_that_fit =
+            (REGION / (lines * segment)).min(COPIES / tiling.copy_size(lines).max(1));
+        let samples = if takes_whole_samples { samples_that_fit.clamp(1, samples) } else { 1 };
         Some(Filter { tiling, samples, lines, segment })
     }
 
-    fn rows(&self) -> usize {
+    /// Taps of all input channels of a group: each has a row of sums.
+    fn input_taps(&self) -> usize {
         self.tiling.inputs * taps(&self.tiling.axes)
     }
 
-    /// Between rows of sums.
+    /// The distance between two rows of sums.
     fn stride(&self) -> usize {
         self.tiling.outputs.next_multiple_of(BLOCK)
     }
 
+    /// How many sums there are.
     fn sums(&self) -> usize {
-        self.tiling.groups * self.rows() * self.stride()
+        self.tiling.groups * self.input_taps() * self.stride()
     }
 
+    /// Elements of the packed gradients of a region.
     fn packed_size(&self) -> usize {
         self.tiling.outputs.next_multiple_of(WIDTH) * self.samples * self.lines * self.segment
     }
@@ -83,12 +88,14 @@ struct Region {
     group: usize,
     d: usize,
     lines: Range<usize>,
-    places: Range<usize>,
+    /// Positions along each line.
+    columns: Range<usize>,
 }
 
 impl Region {
+    /// How many positions it has.
     fn count(&self) -> usize {
-        self.samples.len() * self.lines.len() * self.places.len()
+        self.samples.len() * self.lines.len() * self.columns.len()
     }
 }
 
@@ -116,13 +123,14 @@ pub fn weights_gradient(
                     let lines = line..(line + filter.lines).min(height);
                     let image =
                         image(parallel, source, filter, (&samples, group, d, &lines), copies);
-                    for place in (0..width).step_by(filter.segment) {
-                        let places = place..(place + filter.segment).min(width);
+                    for column in (0..width).step_by(filter.segment) {
+                        let columns = column..(column + filter.segment).min(width);
                         let (samples, lines) = (samples.clone(), lines.clone());
-                        let region = Region { samples, group, d, lines, places };
+                        let region = Region { samples, group, d, lines, columns };
                         pack_gradients(parallel, grad, filter, &region, packed);
-                        let to =
-                            Address(sums.wrapping_add(group * filter.rows() * filter.stride()));
+                        let to = Address(
+                            sums.wrapping_add(group * filter.input_taps() * filter.stride()),
+                        );
                         add_region(parallel, filter, &region, &image, packed, to, adds);
                         adds = true;
                     }
@@ -130,7 +138,7 @@ pub fn weights_gradient(
             }
         }
     }
-    copy_transposed(parallel, out, &scratch, [tiling.groups, filter.rows(), filter.stride()]);
+    copy_transposed(parallel, out, &scratch, [tiling.groups, filter.input_taps(), filter.stride()]);
 }
 
 /// What the windows of these samples and lines cover: the image of the first sample, and the distance to the next one.
@@ -166,13 +174,13 @@ fn pack_gradients(
     into: Address,
 ) {
     let (strides, tiling, is_aligned_f32) = (grad.strides(), &filter.tiling, is_aligned_f32(grad));
-    let (count, width) = (region.count(), region.places.len());
+    let (count, width) = (region.count(), region.columns.len());
     let lines = region.samples.len() * region.lines.len();
     let least = ((1 << 14) / (BLOCK * count)).max(1);
     split(parallel, tiling.blocks(), 1, least, |blocks| {
         for block in blocks {
             let channel = block * BLOCK;
-            let (rows, padded_channels) =
+            let (channels, padded_channels) =
                 ((tiling.outputs - channel).min(BLOCK), tiling.padded_channels(block));
             for line in 0..lines {
                 let (sample, at) = (line / region.lines.len(), line % region.lines.len());
@@ -181,32 +189,40 @@ fn pack_gradients(
                     + channel as isize * strides[2]
                     + region.d as isize * strides[3]
                     + (region.lines.start + at) as isize * strides[4]
-                    + region.places.start as isize * strides[5];
+                    + region.columns.start as isize * strides[5];
                 let to = into.at((channel * count + line * width * padded_channels) as isize);
                 if is_aligned_f32 && strides[5] == 1 {
                     let from = grad.first().cast::<f32>().wrapping_offset(offset);
                     // SAFETY: lines of the gradients, which nobody writes; the block is of this call alone.
-                    unsafe { pack(from, strides[2], rows, width, to, padded_channels) };
+                    unsafe { pack(from, strides[2], channels, width, to, padded_channels) };
                     continue;
                 }
-                let mut some = [[0f32; WIDTH]; BLOCK];
+                let mut lines_of_block = [[0f32; WIDTH]; BLOCK];
                 for start in (0..width).step_by(WIDTH) {
                     let length = (width - start).min(WIDTH);
-                    for (row, some) in some.iter_mut().enumerate().take(rows) {
+                    for (row, lines_of_block) in
+                        lines_of_block.iter_mut().enumerate().take(channels)
+                    {
                         let offset =
                             offset + row as isize * strides[2] + start as isize * strides[5];
                         // SAFETY: a part of a line of the gradients, which nobody writes.
                         unsafe {
-                            take(grad, is_aligned_f32, offset, strides[5], &mut some[..length])
+                            load_elements(
+                                grad,
+                                is_aligned_f32,
+                                offset,
+                                strides[5],
+                                &mut lines_of_block[..length],
+                            )
                         };
                     }
-                    let from = some.as_ptr().cast::<f32>();
+                    let from = lines_of_block.as_ptr().cast::<f32>();
                     // SAFETY: the lines just loaded; the block is of this call alone.
                     unsafe {
                         pack(
                             from,
                             WIDTH as isize,
-                            rows,
+                            channels,
                             length,
                             to.add(start * padded_channels),
                             padded_channels,
@@ -228,30 +244,30 @@ fn add_region(
     sums: Address,
     adds: bool,
 ) {
-    let (tiling, rows) = (&filter.tiling, filter.rows());
-    let tiles = rows.div_ceil(FilterTile::ROWS);
+    let (tiling, input_taps) = (&filter.tiling, filter.input_taps());
+    let tiles = input_taps.div_ceil(FilterTile::MAX_TAPS);
     let units = tiles * tiling.blocks();
-    let work = region.count().saturating_mul(rows).saturating_mul(tiling.outputs);
+    let work = region.count().saturating_mul(input_taps).saturating_mul(tiling.outputs);
     let step = tiling.axes[2].step;
     let workers = (super::workers(units, work), 0, 0);
     for_each_unit(parallel, units, workers, &no_scratch(), |unit, _| {
         let (block, tile) = (unit / tiles, unit % tiles);
-        let some = rows * tile / tiles..rows * (tile + 1) / tiles;
-        let mut offsets = [0; FilterTile::ROWS];
-        for (row, offset) in some.clone().zip(&mut offsets) {
-            let (input, tap) = (row / image.count, row % image.count);
+        let taps_of_tile = input_taps * tile / tiles..input_taps * (tile + 1) / tiles;
+        let mut offsets = [0; FilterTile::MAX_TAPS];
+        for (input_tap, offset) in taps_of_tile.clone().zip(&mut offsets) {
+            let (input, tap) = (input_tap / image.count, input_tap % image.count);
             *offset = input as isize * image.channel + image.offsets[tap];
         }
         let channel = block * BLOCK;
         let tile = FilterTile {
             grads: packed.at((channel * region.count()) as isize),
             padded_channels: tiling.padded_channels(block),
-            source: image.first.at(region.places.start as isize * step),
-            rows: &offsets[..some.len()],
+            source: image.first.at(region.columns.start as isize * step),
+            taps: &offsets[..taps_of_tile.len()],
             samples: (region.samples.len(), *sample),
             lines: (region.lines.len(), image.line),
-            places: (region.places.len(), step),
-            sums: sums.at((some.start * filter.stride() + channel) as isize),
+            positions: (region.columns.len(), step),
+            sums: sums.at((taps_of_tile.start * filter.stride() + channel) as isize),
             stride: filter.stride(),
             adds,
         };

@@ -2,38 +2,39 @@
 
 use super::by_channels_tile::runs_here;
 
-/// Sums of products of gradients, packed by position and output channel, with the elements that a few taps cover.
+/// Sums of products of gradients, packed by position and output channel, with the input elements that a few taps read. A tap
+/// here is one position of the filter in one input channel; each has a vector of sums over output channels.
 pub struct FilterTile<'a> {
     /// The first gradient.
     pub grads: *const f32,
     /// Output channels of the packed gradients: one vector or two.
     pub padded_channels: usize,
-    /// The element that a row of offset 0 covers at the first position, on any address.
+    /// The input element that a tap of offset 0 reads at the first position; need not be aligned.
     pub source: *const f32,
-    /// The offset of each row; at most [`FilterTile::ROWS`].
-    pub rows: &'a [isize],
+    /// The offset of each tap; at most [`FilterTile::MAX_TAPS`].
+    pub taps: &'a [isize],
     /// How many samples, and their stride.
     pub samples: (usize, isize),
     /// How many lines, and their stride.
     pub lines: (usize, isize),
     /// How many positions along a line, and their stride.
-    pub places: (usize, isize),
+    pub positions: (usize, isize),
     /// The first sum.
     pub sums: *mut f32,
-    /// Between rows of sums.
+    /// The distance between the sums of two taps.
     pub stride: usize,
     /// Whether products are added to the sums that are there.
     pub adds: bool,
 }
 
 impl FilterTile<'_> {
-    /// Rows that are summed together, at most.
-    pub const ROWS: usize = 14;
+    /// The most taps that are summed together.
+    pub const MAX_TAPS: usize = 14;
 
     /// Computes the sums.
     ///
     /// # Safety
-    /// Gradients and covered elements are there, and the sums are of this thread alone.
+    /// Gradients and the elements that are read are there, and the sums are of this thread alone.
     pub unsafe fn sum(&self) {
         assert!(runs_here(), "this processor lacks AVX-512");
         #[cfg(target_arch = "x86_64")]
@@ -58,34 +59,34 @@ mod avx512 {
     /// See [`FilterTile::sum`].
     #[target_feature(enable = "avx512f")]
     pub unsafe fn filter(tile: &FilterTile<'_>) {
-        macro_rules! by_rows {
-            ($vectors:literal: $($rows:literal)*) => {
-                match tile.rows.len() {
-                    $($rows => filter_of::<$rows, $vectors>(tile),)*
-                    _ => unreachable!("at most {} rows", FilterTile::ROWS),
+        macro_rules! by_taps {
+            ($vectors:literal: $($taps:literal)*) => {
+                match tile.taps.len() {
+                    $($taps => filter_of::<$taps, $vectors>(tile),)*
+                    _ => unreachable!("at most {} taps", FilterTile::MAX_TAPS),
                 }
             };
         }
         // SAFETY: as the caller guarantees.
         unsafe {
             match tile.padded_channels / WIDTH {
-                1 => by_rows!(1: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
-                _ => by_rows!(2: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
+                1 => by_taps!(1: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
+                _ => by_taps!(2: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
             }
         }
     }
 
-    /// `P` rows and `N` vectors of channels, in registers.
+    /// `P` taps and `N` vectors of channels, in registers.
     #[target_feature(enable = "avx512f")]
     unsafe fn filter_of<const P: usize, const N: usize>(tile: &FilterTile<'_>) {
-        let rows: [isize; P] = tile.rows.try_into().expect("as many rows as the tile has");
+        let taps: [isize; P] = tile.taps.try_into().expect("as many taps as the tile has");
         let mut sums = [[_mm512_setzero_ps(); N]; P];
         let mut grads = tile.grads;
         for sample in 0..tile.samples.0 as isize {
             for line in 0..tile.lines.0 as isize {
                 let offset = sample * tile.samples.1 + line * tile.lines.1;
                 let mut from = tile.source.wrapping_offset(offset);
-                for _ in 0..tile.places.0 {
+                for _ in 0..tile.positions.0 {
                     // SAFETY: as the caller guarantees.
                     unsafe {
                         let mut y = [_mm512_setzero_ps(); N];
@@ -93,22 +94,22 @@ mod avx512 {
                             y[n] = _mm512_loadu_ps(grads.add(n * WIDTH));
                         }
                         for p in 0..P {
-                            let x = _mm512_set1_ps(from.wrapping_offset(rows[p]).read_unaligned());
+                            let x = _mm512_set1_ps(from.wrapping_offset(taps[p]).read_unaligned());
                             for n in 0..N {
                                 sums[p][n] = _mm512_fmadd_ps(x, y[n], sums[p][n]);
                             }
                         }
                         grads = grads.add(N * WIDTH);
                     }
-                    from = from.wrapping_offset(tile.places.1);
+                    from = from.wrapping_offset(tile.positions.1);
                 }
             }
         }
-        for (row, sums) in sums.iter().enumerate() {
+        for (tap, sums) in sums.iter().enumerate() {
             for n in 0..N {
                 // SAFETY: as the caller guarantees.
                 unsafe {
-                    let to = tile.sums.add(row * tile.stride + n * WIDTH);
+                    let to = tile.sums.add(tap * tile.stride + n * WIDTH);
                     let sum = match tile.adds {
                         true => _mm512_add_ps(sums[n], _mm512_loadu_ps(to)),
                         false => sums[n],

@@ -7,7 +7,7 @@ use crate::parallel::Parallel;
 
 /// Lines of a tile, at most.
 const MAX_LINES: usize = 6;
-/// Tiles whose sums one unit of work keeps: they share the weights while those are in the cache.
+/// Tiles whose sums one unit of work keeps (a group of tiles): they share the weights while those are in the cache.
 const TILES: usize = 12;
 /// Weights that are multiplied with every tile before the next ones.
 const CHUNK: usize = 8 * 1024;
@@ -24,19 +24,20 @@ pub fn convolve_short_lines(
 ) {
     let (width, depth, blocks) = (tiling.positions[3], tiling.depth(), tiling.blocks());
     let (lines, strides) = (output_band.lines.len(), task.out.strides());
-    let (all, lines_of_tile) = (samples * lines, (MAX_POSITIONS / width).min(MAX_LINES));
-    let tiles = all.div_ceil(lines_of_tile);
-    let runs = tiles.div_ceil(TILES);
+    let (all_lines, lines_of_tile) = (samples * lines, (MAX_POSITIONS / width).min(MAX_LINES));
+    let tiles = all_lines.div_ceil(lines_of_tile);
+    let tile_groups = tiles.div_ceil(TILES);
     let start = output_band.group as isize * strides[1] + output_band.d as isize * strides[3];
-    let workers = super::workers(runs * blocks, tiling.work());
-    let some_inputs = (CHUNK / (image.count * BLOCK)).max(1);
-    for_each_unit(parallel, runs * blocks, (workers, 0, 0), &no_scratch(), |unit, _| {
-        let (block, run) = (unit / runs, unit % runs);
+    let workers = super::workers(tile_groups * blocks, tiling.work());
+    let inputs_of_chunk = (CHUNK / (image.count * BLOCK)).max(1);
+    for_each_unit(parallel, tile_groups * blocks, (workers, 0, 0), &no_scratch(), |unit, _| {
+        let (block, tile_group) = (unit / tile_groups, unit % tile_groups);
         let (channel, padded_channels) = (block * BLOCK, tiling.padded_channels(block));
-        let tiles_of_run = tiles * run / runs..tiles * (run + 1) / runs;
-        let lines_of = |tile: usize| all * tile / tiles..all * (tile + 1) / tiles;
+        let tiles_of_group =
+            tiles * tile_group / tile_groups..tiles * (tile_group + 1) / tile_groups;
+        let lines_of = |tile: usize| all_lines * tile / tiles..all_lines * (tile + 1) / tiles;
         let (mut from, mut to) = ([[0; MAX_LINES]; TILES], [[0; MAX_POSITIONS]; TILES]);
-        for (number, tile) in tiles_of_run.clone().enumerate() {
+        for (number, tile) in tiles_of_group.clone().enumerate() {
             for (at, line) in lines_of(tile).enumerate() {
                 let (sample, line) = ((line / lines) as isize, (line % lines) as isize);
                 from[number][at] = sample * sample_stride + line * image.line;
@@ -49,19 +50,19 @@ pub fn convolve_short_lines(
             }
         }
         let mut sums: [Sums; TILES] = [[[0.0; BLOCK]; WIDTH]; TILES];
-        for first in (0..tiling.inputs).step_by(some_inputs) {
-            let done = channel * depth + first * image.count * padded_channels;
+        for first in (0..tiling.inputs).step_by(inputs_of_chunk) {
+            let first_weight = channel * depth + first * image.count * padded_channels;
             let tile = Tile {
-                weights: weights.at(done as isize),
+                weights: weights.at(first_weight as isize),
                 padded_channels,
                 source: image.first.at(first as isize * image.channel),
                 step: tiling.axes[2].step as usize,
-                inputs: some_inputs.min(tiling.inputs - first),
+                inputs: inputs_of_chunk.min(tiling.inputs - first),
                 channel: image.channel,
                 offsets: &image.offsets[..image.count],
             };
-            for (number, at) in tiles_of_run.clone().enumerate() {
-                let from = &from[number][..lines_of(at).len()];
+            for (number, tile_index) in tiles_of_group.clone().enumerate() {
+                let from = &from[number][..lines_of(tile_index).len()];
                 // SAFETY: every tap of these positions is inside the image, and the block has these weights.
                 unsafe { tile.add_lines(width, from, &mut sums[number]) };
             }
@@ -70,8 +71,8 @@ pub fn convolve_short_lines(
         let channels = (tiling.outputs - channel).min(BLOCK);
         let offset = start + channel as isize * strides[2];
         let target = Target { out: &task.out, offset, channels, bias };
-        for (number, at) in tiles_of_run.enumerate() {
-            let to = &to[number][..lines_of(at).len() * width];
+        for (number, tile_index) in tiles_of_group.enumerate() {
+            let to = &to[number][..lines_of(tile_index).len() * width];
             // SAFETY: the positions of these channels belong to the output and to this unit alone.
             unsafe { target.store_scattered(&sums[number], to) };
         }

@@ -17,15 +17,15 @@ pub struct Tile<'a> {
     pub weights: *const f32,
     /// Output channels of the packed weights: one vector or two.
     pub padded_channels: usize,
-    /// The element that a tap of offset 0 covers at the first position, on any address.
+    /// The element that a tap of offset 0 covers at the first position; need not be aligned.
     pub source: *const f32,
     /// Between neighbouring positions: 1 or 2.
     pub step: usize,
     /// Input channels.
     pub inputs: usize,
-    /// Between input channels.
+    /// The distance between input channels.
     pub channel: isize,
-    /// Of each tap.
+    /// The offset of each tap.
     pub offsets: &'a [isize],
 }
 
@@ -327,9 +327,9 @@ mod avx512 {
                         _mm512_mask_storeu_ps(to.cast(), mask, *line);
                         continue;
                     }
-                    let mut line_of = [0f32; WIDTH];
-                    _mm512_storeu_ps(line_of.as_mut_ptr(), *line);
-                    store(out.dtype(), to, strides[5], &line_of[..count]);
+                    let mut buffer = [0f32; WIDTH];
+                    _mm512_storeu_ps(buffer.as_mut_ptr(), *line);
+                    store(out.dtype(), to, strides[5], &buffer[..count]);
                 }
             }
         }

@@ -6,17 +6,19 @@ use crate::kernels::strip::{load_one, store};
 use crate::parallel::Parallel;
 use crate::{Layout, ViewMut};
 
-/// The planes of a convolution of tensors laid out so; `None` where another method is faster.
+/// The planes of a convolution of tensors of these layouts; `None` where another method is faster.
 pub fn planes(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> Option<Planes> {
     let (outputs, inputs) = (out.dims()[2], source.dims()[2]);
-    let few = outputs <= 4 && outputs * inputs <= 16;
-    few.then(|| Planes::new(out, source, axes)).flatten()
+    let has_few_channels = outputs <= 4 && outputs * inputs <= 16;
+    has_few_channels.then(|| Planes::new(out, source, axes)).flatten()
 }
 
+/// Multiply-adds in all.
 fn work(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
     out.count().saturating_mul(source.dims()[2]).saturating_mul(taps(axes))
 }
 
+/// Units of work: bands of all samples, groups and positions along the first axis.
 fn units(planes: &Planes, out: &Layout) -> usize {
     let dims = out.dims();
     dims[0] * dims[1] * dims[3] * planes.bands(dims[4])
@@ -38,7 +40,7 @@ pub fn convolve(parallel: &dyn Parallel, task: &Task<'_>, planes: &Planes, scrat
     let (out, source) = (*task.out.layout(), *task.source.layout());
     let units = units(planes, &out);
     let workers = workers(units, work(&out, &source, &task.axes));
-    let (first, second) = worker_size(planes);
+    let (planes_size, sums_size) = worker_size(planes);
     let [_, groups, outputs, depth, height, width] = *out.dims() else {
         unreachable!("six dimensions")
     };
@@ -49,14 +51,14 @@ pub fn convolve(parallel: &dyn Parallel, task: &Task<'_>, planes: &Planes, scrat
     for_each_unit(
         parallel,
         units,
-        (workers, 0, first + second),
+        (workers, 0, planes_size + sums_size),
         &scratch,
         |unit, worker_scratch| {
             let (band, rest) = (unit % bands, unit / bands);
             let (d, rest) = (rest % depth, rest / depth);
             let (group, sample) = (rest % groups, rest / groups);
             let lines = planes.lines_of(band, height);
-            let (buffer, sums) = worker_scratch.split_at_mut(first);
+            let (buffer, sums) = worker_scratch.split_at_mut(planes_size);
             planes.fill(&task.source, (sample, group, d, lines.start), buffer);
             let sums = &mut sums[..(lines.len() - 1) * planes.pitch + width];
             for output in 0..outputs {
@@ -72,13 +74,13 @@ pub fn convolve(parallel: &dyn Parallel, task: &Task<'_>, planes: &Planes, scrat
     );
 }
 
-/// The weights of an output channel; gives its bias.
+/// Loads the weights of an output channel; returns its bias.
 fn coefficients(task: &Task<'_>, group: usize, output: usize, weights: &mut [f32]) -> f32 {
     let strides = task.weights.strides();
     let at = group as isize * strides[0] + output as isize * strides[1];
     let first = task.weights.first().cast::<f32>().wrapping_offset(at);
     for (tap, weight) in weights.iter_mut().enumerate() {
-        // SAFETY: the weights of a channel are contiguous, on any address.
+        // SAFETY: the weights of a channel are contiguous, aligned or not.
         *weight = unsafe { first.add(tap).read_unaligned() };
     }
     task.bias.map_or(0.0, |bias| {
@@ -109,11 +111,11 @@ fn put(task: &Task<'_>, positions: &[usize; 5], line: usize, sums: &[f32]) {
 
 /// `sums = bias + weights * planes`, where the line of each tap begins at its offset.
 fn slide(planes: &[f32], (offsets, weights): (&[usize], &[f32]), bias: f32, sums: &mut [f32]) {
-    let most = offsets.iter().max().copied().unwrap_or(0);
-    assert!(most + sums.len() <= planes.len() || offsets.is_empty());
+    let max_offset = offsets.iter().max().copied().unwrap_or(0);
+    assert!(max_offset + sums.len() <= planes.len() || offsets.is_empty());
     assert!(crate::kernels::strip::runs_here(), "this processor lacks AVX2, FMA or F16C");
     // SAFETY: every line is inside the planes; this processor has the features.
-    unsafe { slide_wide(planes, offsets, weights, bias, sums) };
+    unsafe { slide_with_avx2(planes, offsets, weights, bias, sums) };
 }
 
 /// See [`slide`].
@@ -121,7 +123,7 @@ fn slide(planes: &[f32], (offsets, weights): (&[usize], &[f32]), bias: f32, sums
 /// # Safety
 /// Every line is inside the planes; this processor has the features.
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-unsafe fn slide_wide(
+unsafe fn slide_with_avx2(
     planes: &[f32],
     offsets: &[usize],
     weights: &[f32],
@@ -132,14 +134,14 @@ unsafe fn slide_wide(
     let to = sums.as_mut_ptr();
     // As many sums at a time as there are, up to four times eight; the last ones are computed twice where their number is no
     // multiple.
-    let wide = [32, 16, 8].into_iter().find(|wide| *wide <= length).unwrap_or(1);
+    let width = [32, 16, 8].into_iter().find(|width| *width <= length).unwrap_or(1);
     let mut at = 0;
     while at < length {
-        let position = at.min(length - wide);
+        let position = at.min(length - width);
         // SAFETY: as the caller guarantees; the sums from `position` on are as many as are made.
         unsafe {
             let (from, to) = (from.add(position), to.add(position));
-            match wide {
+            match width {
                 32 => eights::<4>(from, offsets, weights, bias, to),
                 16 => eights::<2>(from, offsets, weights, bias, to),
                 8 => eights::<1>(from, offsets, weights, bias, to),
@@ -152,7 +154,7 @@ unsafe fn slide_wide(
                 }
             }
         }
-        at += wide;
+        at += width;
     }
 }
 
@@ -168,7 +170,7 @@ unsafe fn eights<const N: usize>(
 ) {
     use std::arch::x86_64::{_mm256_fmadd_ps, _mm256_loadu_ps, _mm256_set1_ps, _mm256_storeu_ps};
     let mut sums = [_mm256_set1_ps(bias); N];
-    // SAFETY: as the caller of `slide_wide` guarantees.
+    // SAFETY: as the caller of `slide_with_avx2` guarantees.
     unsafe {
         for (offset, weight) in offsets.iter().zip(weights) {
             let (line, weight) = (from.add(*offset), _mm256_set1_ps(*weight));
@@ -192,7 +194,7 @@ unsafe fn eights<const N: usize>(
     to: *mut f32,
 ) {
     let mut sums = [[bias; 8]; N];
-    // SAFETY: as the caller of `slide_wide` guarantees.
+    // SAFETY: as the caller of `slide_with_avx2` guarantees.
     unsafe {
         for (offset, weight) in offsets.iter().zip(weights) {
             for (at, sums) in sums.iter_mut().enumerate() {

@@ -1,7 +1,7 @@
 //! Gradients of weights of groups with few channels: products of gradients with the line of each tap, summed.
 
 use super::planes::{MAX_TAPS, Planes};
-use super::{Axis, for_each_unit, is_aligned_f32, take, workers};
+use super::{Axis, for_each_unit, is_aligned_f32, load_elements, workers};
 use crate::kernels::strip::store_one;
 use crate::parallel::Parallel;
 use crate::{Layout, View, ViewMut};
@@ -15,13 +15,14 @@ const MAX_TAPS_PER_PASS: usize = 9;
 /// Groups that give every thread work, at least.
 const MIN_GROUPS: usize = 4;
 
-/// The planes for tensors laid out so; `None` where another method is faster.
+/// The planes for tensors of these layouts; `None` where another method is faster.
 pub fn planes(out: &Layout, source: &Layout, grad: &Layout, axes: &[Axis; 3]) -> Option<Planes> {
     let (groups, outputs, inputs) = (out.dims()[0], out.dims()[1], out.dims()[2]);
-    let few = groups >= MIN_GROUPS && outputs <= MAX_OUTPUTS && outputs * inputs <= 16;
-    few.then(|| Planes::new(grad, source, axes)).flatten()
+    let has_few_channels = groups >= MIN_GROUPS && outputs <= MAX_OUTPUTS && outputs * inputs <= 16;
+    has_few_channels.then(|| Planes::new(grad, source, axes)).flatten()
 }
 
+/// About how many multiply-adds there are.
 fn work(source: &Layout, grad: &Layout) -> usize {
     grad.count().saturating_mul(source.dims()[2])
 }
@@ -51,8 +52,8 @@ pub fn weights_gradient(
         unreachable!("six dimensions")
     };
     let workers = workers(groups, work(source.layout(), grad.layout()));
-    let (first, second, third) = worker_size(planes, grad.layout());
-    let worker_size = first + second + third;
+    let (planes_size, band_size, sums_size) = worker_size(planes, grad.layout());
+    let worker_size = planes_size + band_size + sums_size;
     let mut offsets = [0; MAX_TAPS];
     let count = planes.offsets(&mut offsets);
     let offsets = &offsets[..count];
@@ -62,17 +63,21 @@ pub fn weights_gradient(
         (workers, 0, worker_size),
         &scratch,
         |group, worker_scratch| {
-            let (buffer, rest) = worker_scratch.split_at_mut(first);
-            let (lines, sums) = rest.split_at_mut(second);
+            let (buffer, rest) = worker_scratch.split_at_mut(planes_size);
+            let (lines, sums) = rest.split_at_mut(band_size);
             let sums = sums.as_chunks_mut::<WIDTH>().0;
             sums.fill([0.0; WIDTH]);
-            buffer[first - WIDTH..].fill(0.0);
-            lines[second - WIDTH..].fill(0.0);
+            buffer[planes_size - WIDTH..].fill(0.0);
+            lines[band_size - WIDTH..].fill(0.0);
             for unit in 0..samples * depth * planes.bands(height) {
                 let (band, rest) = (unit % planes.bands(height), unit / planes.bands(height));
                 let (d, sample) = (rest % depth, rest / depth);
                 let band = planes.lines_of(band, height);
-                planes.fill(source, (sample, group, d, band.start), &mut buffer[..first - WIDTH]);
+                planes.fill(
+                    source,
+                    (sample, group, d, band.start),
+                    &mut buffer[..planes_size - WIDTH],
+                );
                 for (output, sums) in sums.chunks_exact_mut(count.max(1)).enumerate() {
                     let position = [sample, group, output, d, band.start];
                     load(grad, &position, band.len(), width, lines);
@@ -98,7 +103,7 @@ fn load(grad: &View<'_>, position: &[usize; 5], count: usize, width: usize, into
     for (line, into) in into.chunks_exact_mut(width.max(1)).take(count).enumerate() {
         let offset = start + line as isize * strides[4];
         // SAFETY: a line of the gradients, which nobody writes.
-        unsafe { take(grad, is_aligned_f32, offset, strides[5], into) };
+        unsafe { load_elements(grad, is_aligned_f32, offset, strides[5], into) };
     }
 }
 
@@ -157,12 +162,14 @@ impl Band<'_> {
         }
     }
 
+    /// As [`Band::add_up`], of `N` taps.
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     unsafe fn add<const N: usize>(&self, offsets: &[usize], sums: &mut [[f32; WIDTH]]) {
-        let (whole, rest) = (self.width / WIDTH * WIDTH, self.width % WIDTH);
+        let (full_vectors, rest) = (self.width / WIDTH * WIDTH, self.width % WIDTH);
         let tail_mask: [u32; WIDTH] = std::array::from_fn(|lane| if lane < rest { !0 } else { 0 });
         let offsets: [usize; N] = offsets.try_into().expect("as many taps as the tile has");
-        let mut all: [[f32; WIDTH]; N] = (&*sums).try_into().expect("as many taps as the tile has");
+        let mut totals: [[f32; WIDTH]; N] =
+            (&*sums).try_into().expect("as many taps as the tile has");
         // SAFETY: as the caller guarantees.
         let load_vector =
             |line: &[f32], at: usize| unsafe { *line.as_ptr().add(at).cast::<[f32; WIDTH]>() };
@@ -174,26 +181,27 @@ impl Band<'_> {
             line
         };
         for line in 0..self.count {
-            let (left, right) = (line * self.width, line * self.pitch);
-            for at in (0..whole).step_by(WIDTH) {
-                let a = load_vector(self.lines, left + at);
-                for (offset, all) in offsets.iter().zip(&mut all) {
-                    let b = load_vector(self.buffer, offset + right + at);
+            let (grad_start, plane_start) = (line * self.width, line * self.pitch);
+            for at in (0..full_vectors).step_by(WIDTH) {
+                let a = load_vector(self.lines, grad_start + at);
+                for (offset, totals) in offsets.iter().zip(&mut totals) {
+                    let b = load_vector(self.buffer, offset + plane_start + at);
                     for lane in 0..WIDTH {
-                        all[lane] = a[lane].mul_add(b[lane], all[lane]);
+                        totals[lane] = a[lane].mul_add(b[lane], totals[lane]);
                     }
                 }
             }
             if rest > 0 {
-                let a = mask_tail(load_vector(self.lines, left + whole));
-                for (offset, all) in offsets.iter().zip(&mut all) {
-                    let b = mask_tail(load_vector(self.buffer, offset + right + whole));
+                let a = mask_tail(load_vector(self.lines, grad_start + full_vectors));
+                for (offset, totals) in offsets.iter().zip(&mut totals) {
+                    let b =
+                        mask_tail(load_vector(self.buffer, offset + plane_start + full_vectors));
                     for lane in 0..WIDTH {
-                        all[lane] = a[lane].mul_add(b[lane], all[lane]);
+                        totals[lane] = a[lane].mul_add(b[lane], totals[lane]);
                     }
                 }
             }
         }
-        sums.copy_from_slice(&all);
+        sums.copy_from_slice(&totals);
     }
 }

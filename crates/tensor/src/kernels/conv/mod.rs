@@ -1,6 +1,6 @@
 //! Convolutions along up to three axes, and the gradients of their weights.
 //!
-//! Tensors are seen by samples, groups, channels of a group and three axes; one that has fewer axes has sizes of 1 in
+//! Tensors have the dimensions samples, groups, channels of a group, and three axes; one that has fewer axes has sizes of 1 in
 //! front. [`convolve`] is a convolution and, with other axes, the gradient of its input ([`Axis`]); [`weights_gradient`] is the
 //! gradient of the weights. Elements are multiplied in `f32`, whatever their type, and widened a tile at a time.
 //!
@@ -39,7 +39,7 @@ const MAX_WORKERS: usize = 8;
 /// source. What is outside of the source counts as zero.
 ///
 /// For a convolution, `step` is its stride, `first` its padding below zero, `tap_step` its dilation. For the gradient of its
-/// input, positions are those of the input that leave the same rest by the stride: `step` is 1, and `tap_step` negative.
+/// input, positions are those of the input with the same remainder by the stride: `step` is 1, and `tap_step` negative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axis {
     /// Between neighbouring positions; at least 1.
@@ -53,7 +53,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// An axis along which nothing happens: positions and source are the same.
+    /// An axis without windows: each position covers the same position of the source.
     pub const NONE: Axis = Axis { step: 1, first: 0, tap_step: 1, taps: 1 };
 
     /// Where the first tap at a position is.
@@ -78,14 +78,14 @@ impl Axis {
     }
 }
 
-/// Whether [`convolve`] takes weights that lie so, for tensors laid out so: `f32`, each output channel's one after the other, or, where
-/// vectors have output channels, the taps of each pair of channels.
+/// Whether [`convolve`] takes weights of this layout, for tensors of these layouts: `f32`, each output channel's one
+/// after the other, or, where vectors have output channels, the taps of each pair of channels.
 pub fn takes_weights(weights: &Layout, out: &Layout, source: &Layout, axes: &[Axis; 3]) -> bool {
     if weights.dtype != DType::Float || weights.strides()[1] < 0 {
         return false;
     }
     let is_by_channels = || {
-        let (out, source, axes) = folded(*out, *source, *axes);
+        let (out, source, axes) = with_flat_axes(*out, *source, *axes);
         direct::planes(&out, &source, &axes).is_none()
             && by_channels::Tiling::new(&out, &source, &axes).is_some()
     };
@@ -97,6 +97,7 @@ fn has_contiguous_rows(weights: &Layout) -> bool {
     is_contiguous_from(weights, 2)
 }
 
+/// Whether dimensions from `dim` on lie one after the other.
 fn is_contiguous_from(weights: &Layout, dim: usize) -> bool {
     let (dims, strides) = (&weights.dims()[dim..], &weights.strides()[dim..]);
     Layout::strided(weights.dtype, dims, strides, 0).is_contiguous()
@@ -112,12 +113,12 @@ struct Task<'a> {
     axes: [Axis; 3],
 }
 
-/// How many elements of `f32` [`convolve`] wants as scratch, for tensors laid out so.
+/// How many elements of `f32` [`convolve`] needs as scratch, for tensors of these layouts.
 pub fn scratch_size(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
     if out.count() == 0 {
         return 0;
     }
-    let (out, source, axes) = folded(*out, *source, *axes);
+    let (out, source, axes) = with_flat_axes(*out, *source, *axes);
     match direct::planes(&out, &source, &axes) {
         Some(planes) => direct::scratch_size(&planes, &out, &source, &axes),
         None => match by_channels::Tiling::new(&out, &source, &axes) {
@@ -144,10 +145,10 @@ pub fn convolve(
     if out.count() == 0 {
         return;
     }
-    let inside = "the same elements";
-    let (out_layout, source_layout, axes) = folded(*out.layout(), *source.layout(), *axes);
-    let out = out.with_layout(out_layout).expect(inside);
-    let source = source.with_layout(source_layout).expect(inside);
+    let message = "the same elements";
+    let (out_layout, source_layout, axes) = with_flat_axes(*out.layout(), *source.layout(), *axes);
+    let out = out.with_layout(out_layout).expect(message);
+    let source = source.with_layout(source_layout).expect(message);
     let task = Task { out, source, weights, bias, axes };
     match direct::planes(&out_layout, &source_layout, &axes) {
         Some(planes) => direct::convolve(parallel, &task, &planes, scratch),
@@ -158,7 +159,7 @@ pub fn convolve(
     }
 }
 
-/// How many elements of `f32` [`weights_gradient`] wants as scratch, for tensors laid out so.
+/// How many elements of `f32` [`weights_gradient`] needs as scratch, for tensors of these layouts.
 pub fn weights_gradient_scratch_size(
     out: &Layout,
     source: &Layout,
@@ -168,7 +169,7 @@ pub fn weights_gradient_scratch_size(
     if out.count() == 0 {
         return 0;
     }
-    let (grad, source, axes) = folded(*grad, *source, *axes);
+    let (grad, source, axes) = with_flat_axes(*grad, *source, *axes);
     match direct_filter::planes(out, &source, &grad, &axes) {
         Some(planes) => direct_filter::scratch_size(&planes, &source, &grad),
         None => match by_channels_filter::Filter::new(&source, &grad, &axes) {
@@ -191,10 +192,11 @@ pub fn weights_gradient(
     if out.count() == 0 {
         return;
     }
-    let inside = "the same elements";
-    let (grad_layout, source_layout, axes) = folded(*grad.layout(), *source.layout(), *axes);
-    let source = source.with_layout(source_layout).expect(inside);
-    let grad = grad.with_layout(grad_layout).expect(inside);
+    let message = "the same elements";
+    let (grad_layout, source_layout, axes) =
+        with_flat_axes(*grad.layout(), *source.layout(), *axes);
+    let source = source.with_layout(source_layout).expect(message);
+    let grad = grad.with_layout(grad_layout).expect(message);
     match direct_filter::planes(out.layout(), &source_layout, &grad_layout, &axes) {
         Some(planes) => {
             direct_filter::weights_gradient(parallel, &out, &source, &grad, &planes, scratch)
@@ -217,22 +219,22 @@ pub fn pack_weights<'a>(parallel: &dyn Parallel, into: ViewMut<'a>, weights: Vie
 /// The bias of a block of output channels of a group, from `channel` on; zeros beyond the last one.
 fn biases(task: &Task<'_>, group: usize, channel: usize) -> Option<[f32; by_channels_tile::BLOCK]> {
     let bias = task.bias.as_ref()?;
-    let mut all = [0.0; by_channels_tile::BLOCK];
-    for (channel, slot) in (channel..bias.dims()[1]).zip(&mut all) {
+    let mut values = [0.0; by_channels_tile::BLOCK];
+    for (channel, slot) in (channel..bias.dims()[1]).zip(&mut values) {
         let at = group as isize * bias.strides()[0] + channel as isize * bias.strides()[1];
         // SAFETY: group and channel are inside the bias.
         *slot = unsafe { load_one(bias.dtype(), bias.first().offset(at * bias.item() as isize)) };
     }
-    Some(all)
+    Some(values)
 }
 
-/// Windows of one tap, one by one over the source, are one line where the axes of both tensors are.
-fn folded(out: Layout, source: Layout, axes: [Axis; 3]) -> (Layout, Layout, [Axis; 3]) {
-    let plain = |at: usize| {
+/// Of a pointwise convolution (one tap, step 1) the three axes as one, where both layouts allow that; else as they are.
+fn with_flat_axes(out: Layout, source: Layout, axes: [Axis; 3]) -> (Layout, Layout, [Axis; 3]) {
+    let is_pointwise = |at: usize| {
         let Axis { step, first, taps, .. } = axes[at];
         (step, first, taps) == (1, 0, 1) && out.dims()[3 + at] == source.dims()[3 + at]
     };
-    if !(0..3).all(plain) {
+    if !(0..3).all(is_pointwise) {
         return (out, source, axes);
     }
     let line = |layout: &Layout| {
@@ -315,7 +317,7 @@ fn copy_transposed(
         .sliced(2, 0, out.dims()[1], 1)
         .transposed(1, 2)
         .reshaped(out.dims())
-        .expect("rows lie at one distance");
+        .expect("rows are the same distance apart");
     copy(parallel, *out, scratch.view().with_layout(transposed).expect("a part of the scratch"));
 }
 
@@ -339,7 +341,7 @@ fn clear(line: &mut [f32]) {
         return line.fill(0.0);
     }
     for slot in line {
-        // SAFETY: a place of a slice; volatile, so that the loop stays one.
+        // SAFETY: an element of a slice; volatile, so that the loop stays one.
         unsafe { std::ptr::from_mut(slot).write_volatile(0.0) };
     }
 }
@@ -377,7 +379,7 @@ unsafe fn copy_line(from: *const f32, into: &mut [f32]) {
 /// # Safety
 /// They belong to the view, and nobody writes them.
 #[inline(always)]
-unsafe fn take(
+unsafe fn load_elements(
     view: &View<'_>,
     is_aligned_f32: bool,
     offset: isize,

@@ -1,4 +1,4 @@
-//! Factors by elimination and by reflections.
+//! Factors by elimination and by Householder reflections.
 
 use super::{Field, Stack, matrices, work};
 use crate::parallel::Parallel;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 fn pivot<F: Field>(a: &[F], n: usize, column: usize) -> usize {
     let mut best = column;
     for row in column + 1..n {
-        if a[row * n + column].size() > a[best * n + column].size() {
+        if a[row * n + column].magnitude() > a[best * n + column].magnitude() {
             best = row;
         }
     }
@@ -28,7 +28,7 @@ fn subtract<F: Field>(a: &mut [F], n: usize, row: usize, from: usize, factor: F,
     }
 }
 
-/// The inverse of each `n` by `n` matrix; `a` is spent. A singular one gives infinities and NaN.
+/// The inverse of each `n` by `n` matrix; `a` is overwritten. A singular one gives infinities and NaN.
 pub fn inverse<F: Field>(parallel: &dyn Parallel, a: &Stack<'_, F>, out: &Stack<'_, F>, n: usize) {
     matrices(parallel, a.count, work([2, n, n, n]), |at| {
         // SAFETY: each matrix is visited once.
@@ -55,7 +55,7 @@ pub fn inverse<F: Field>(parallel: &dyn Parallel, a: &Stack<'_, F>, out: &Stack<
     });
 }
 
-/// The sign of each determinant (for complex numbers its direction) and the logarithm of its size; `a` is spent.
+/// The sign of each determinant (for complex numbers its direction) and the logarithm of its magnitude; `a` is overwritten.
 pub fn log_determinant<F: Field>(
     parallel: &dyn Parallel,
     a: &Stack<'_, F>,
@@ -74,13 +74,13 @@ pub fn log_determinant<F: Field>(
                 direction = -direction;
             }
             let diagonal = a[column * n + column];
-            let size = diagonal.size();
-            sum += size.ln();
-            if size == 0.0 {
+            let magnitude = diagonal.magnitude();
+            sum += magnitude.ln();
+            if magnitude == 0.0 {
                 direction = F::real(0.0);
                 break;
             }
-            direction = direction * diagonal / F::real(size);
+            direction = direction * diagonal / F::real(magnitude);
             for row in column + 1..n {
                 let factor = a[row * n + column] / diagonal;
                 subtract(a, n, row, column, factor, column);
@@ -91,16 +91,16 @@ pub fn log_determinant<F: Field>(
     });
 }
 
-/// The lower factor of each symmetric (Hermitian) matrix, of which the lower half is read, in its place. The place of a
-/// matrix that is not positive definite, if there is one.
+/// The lower factor of each symmetric (Hermitian) matrix, of which the lower half is read, in place. Returns
+/// the index of the first matrix that is not positive definite.
 pub fn cholesky<F: Field>(parallel: &dyn Parallel, a: &Stack<'_, F>, n: usize) -> Option<usize> {
     let bad = AtomicUsize::new(usize::MAX);
     matrices(parallel, a.count, work([1, n, n, n]) / 3, |at| {
         // SAFETY: each matrix is visited once.
         let a = unsafe { a.matrix(at) };
         for column in 0..n {
-            let used: f64 = (0..column).map(|k| a[column * n + k].square()).sum();
-            let rest = a[column * n + column].real_value() - used;
+            let sum_of_squares: f64 = (0..column).map(|k| a[column * n + k].square()).sum();
+            let rest = a[column * n + column].real_value() - sum_of_squares;
             if rest <= 0.0 || rest.is_nan() {
                 bad.fetch_min(at, Ordering::Relaxed);
             }
@@ -128,11 +128,11 @@ pub fn qr<F: Field>(
     q: Option<&Stack<'_, F>>,
     [m, n, columns]: [usize; 3],
 ) {
-    let few = m.min(n);
-    matrices(parallel, a.count, work([2, m, n, few.max(1)]), |at| {
+    let reflections = m.min(n);
+    matrices(parallel, a.count, work([2, m, n, reflections.max(1)]), |at| {
         // SAFETY: each matrix is visited once.
         let (a, scales) = unsafe { (a.matrix(at), scales.matrix(at)) };
-        for (step, scale) in scales.iter_mut().enumerate().take(few) {
+        for (step, scale) in scales.iter_mut().enumerate().take(reflections) {
             *scale = reflect(a, m, n, step);
         }
         if let Some(q) = q {
@@ -140,7 +140,7 @@ pub fn qr<F: Field>(
             let q = unsafe { q.matrix(at) };
             q.fill(F::real(0.0));
             (0..m.min(columns)).for_each(|at| q[at * columns + at] = F::real(1.0));
-            for step in (0..few).rev() {
+            for step in (0..reflections).rev() {
                 for column in 0..columns {
                     let mut sum = q[step * columns + column];
                     for row in step + 1..m {
@@ -161,25 +161,25 @@ pub fn qr<F: Field>(
     });
 }
 
-/// Makes the elements below a diagonal zero by a reflection `1 - s v v'`, whose `v` takes their place; its first element
-/// is 1. Returns `s`.
+/// Makes the elements below a diagonal zero by a Householder reflection `1 - s v v'`, whose `v` takes their place; its
+/// first element is 1. Returns `s`.
 fn reflect<F: Field>(a: &mut [F], m: usize, n: usize, step: usize) -> F {
     let first = a[step * n + step];
     let is_zero = (step + 1..m).all(|row| a[row * n + step] == F::real(0.0));
     if is_zero && first == F::real(first.real_value()) {
         return F::real(0.0);
     }
-    // Squares of numbers far from 1 leave the type: they are of shares of the greatest.
-    let sizes = (step..m).map(|row| a[row * n + step].size());
-    let most = sizes.fold(0.0, f64::max);
-    let most = if most.is_finite() && most > 0.0 { most } else { 1.0 };
-    let share = |row: usize| (a[row * n + step].size() / most).powi(2);
-    let length = most * (step..m).map(share).sum::<f64>().sqrt();
-    let end = if first.real_value() > 0.0 { -length } else { length };
-    let scale = (F::real(end) - first) / F::real(end);
-    let by = F::real(1.0) / (first - F::real(end));
-    (step + 1..m).for_each(|row| a[row * n + step] = a[row * n + step] * by);
-    a[step * n + step] = F::real(end);
+    // Squares could overflow or vanish: elements are divided by the greatest first.
+    let magnitudes = (step..m).map(|row| a[row * n + step].magnitude());
+    let greatest = magnitudes.fold(0.0, f64::max);
+    let greatest = if greatest.is_finite() && greatest > 0.0 { greatest } else { 1.0 };
+    let scaled_square = |row: usize| (a[row * n + step].magnitude() / greatest).powi(2);
+    let length = greatest * (step..m).map(scaled_square).sum::<f64>().sqrt();
+    let diagonal = if first.real_value() > 0.0 { -length } else { length };
+    let scale = (F::real(diagonal) - first) / F::real(diagonal);
+    let factor = F::real(1.0) / (first - F::real(diagonal));
+    (step + 1..m).for_each(|row| a[row * n + step] = a[row * n + step] * factor);
+    a[step * n + step] = F::real(diagonal);
     for column in step + 1..n {
         let mut sum = a[step * n + column];
         for row in step + 1..m {
@@ -194,7 +194,7 @@ fn reflect<F: Field>(a: &mut [F], m: usize, n: usize, step: usize) -> F {
     scale
 }
 
-/// How a triangular matrix stands in its equation.
+/// How a triangular matrix is read.
 #[derive(Clone, Copy, Debug)]
 pub struct Triangle {
     /// Its upper half is read, else the lower one.
@@ -225,8 +225,8 @@ pub fn solve_triangular<F: Field>(
         };
         for step in 0..n {
             let row = if from_last { n - 1 - step } else { step };
-            let done = if from_last { row + 1..n } else { 0..row };
-            for other in done {
+            let solved = if from_last { row + 1..n } else { 0..row };
+            for other in solved {
                 subtract(x, columns, row, other, element(row, other), 0);
             }
             if !kind.unit {

@@ -32,9 +32,9 @@ pub trait Field:
     fn real(value: f64) -> Self;
     /// With the opposite imaginary part.
     fn conjugate(self) -> Self;
-    /// The distance from 0.
-    fn size(self) -> f64;
-    /// The square of [`Field::size`].
+    /// The magnitude.
+    fn magnitude(self) -> f64;
+    /// The square of [`Field::magnitude`].
     fn square(self) -> f64;
     /// The real part.
     fn real_value(self) -> f64;
@@ -50,7 +50,7 @@ impl Field for f64 {
         self
     }
     #[inline(always)]
-    fn size(self) -> f64 {
+    fn magnitude(self) -> f64 {
         self.abs()
     }
     #[inline(always)]
@@ -73,7 +73,7 @@ impl Field for Complex<f64> {
         self.conj()
     }
     #[inline(always)]
-    fn size(self) -> f64 {
+    fn magnitude(self) -> f64 {
         self.norm()
     }
     #[inline(always)]
@@ -90,10 +90,11 @@ impl Field for Complex<f64> {
 #[derive(Clone, Copy)]
 pub struct Stack<'a, F> {
     bytes: Shared<'a>,
-    first: &'a [Cell<u8>],
+    cells: &'a [Cell<u8>],
+    /// Elements of one matrix.
     each: usize,
     count: usize,
-    of: PhantomData<F>,
+    marker: PhantomData<F>,
 }
 
 // SAFETY: an address and a length; `matrices` gives each matrix to one thread, and nothing else reads the stack while
@@ -107,10 +108,10 @@ impl<'a, F: Field> Stack<'a, F> {
         let fits = bytes.len() >= length && bytes.as_ptr().cast::<F>().is_aligned();
         fits.then(|| Stack {
             bytes: Shared::new(bytes),
-            first: bytes,
+            cells: bytes,
             each,
             count,
-            of: PhantomData,
+            marker: PhantomData,
         })
     }
 
@@ -125,7 +126,7 @@ impl<'a, F: Field> Stack<'a, F> {
     /// If they have more.
     pub fn view(&self, dims: &[usize]) -> ViewMut<'a> {
         let layout = Layout::contiguous(F::DTYPE, dims);
-        ViewMut::over(self.first, layout).expect("a stack holds its matrices")
+        ViewMut::over(self.cells, layout).expect("a stack holds its matrices")
     }
 
     /// The elements of one matrix.
@@ -136,7 +137,7 @@ impl<'a, F: Field> Stack<'a, F> {
     pub(in crate::kernels) unsafe fn matrix(&self, at: usize) -> &'a mut [F] {
         let item = size_of::<F>();
         let bytes = self.bytes.part(at * self.each * item, self.each * item);
-        // SAFETY: aligned and long enough, as `new` saw; all bytes are numbers; the caller guarantees the rest.
+        // SAFETY: aligned and long enough, as `new` checked; all bytes are numbers; the caller guarantees the rest.
         unsafe { std::slice::from_raw_parts_mut(bytes.as_ptr().cast_mut().cast::<F>(), self.each) }
     }
 }
@@ -156,6 +157,6 @@ fn work(factors: [usize; 4]) -> usize {
 
 /// Calls `body` with each index of a stack, in parallel; a matrix takes about `work` operations.
 fn matrices(parallel: &dyn Parallel, count: usize, work: usize, body: impl Fn(usize) + Sync) {
-    let few = (super::map::SMALL / work.max(1)).max(1);
-    split(parallel, count, 1, few, |range| range.for_each(&body));
+    let least = (super::map::SMALL / work.max(1)).max(1);
+    split(parallel, count, 1, least, |range| range.for_each(&body));
 }

@@ -15,7 +15,7 @@ pub fn takes<C: Real>(task: &Task<'_, C>) -> bool {
 pub fn product<C: Real>(parallel: &dyn Parallel, task: &Task<'_, C>) {
     task.for_each_part(parallel, |batch, rows, columns| {
         let [out, a, b] = task.matrices(batch);
-        // SAFETY: types and alignment were seen by `takes`; rows and columns are inside the matrices, and the
+        // SAFETY: types and alignment were checked by `takes`; rows and columns are inside the matrices, and the
         // parts of `out` belong to one thread each.
         unsafe {
             multiply(

@@ -2,7 +2,7 @@
 //!
 //! Matrices of `f32` or `f64` alone go to `gemm` as they are. Half and mixed types pass through panels of
 //! `f32` in the workspace ([`panels`]); a vector is read once, as fast as memory gives it ([`vector`]);
-//! integers, and reals that are not aligned, take the plain road ([`plain`]).
+//! integers, and reals that are not aligned, take plain loops ([`plain`]).
 
 mod direct;
 mod pairs;
@@ -12,7 +12,7 @@ mod vector;
 
 pub use panels::{Panels, panels};
 pub use vector::dot;
-pub(crate) use vector::sum as dot_strips;
+pub(crate) use vector::dot_strips;
 
 use super::element::{Compute, compute_type};
 use super::number::Number;
@@ -39,10 +39,19 @@ pub fn matmul(
     if out.count() == 0 {
         return;
     }
-    if let Some([fo, fa, fb]) = folded([out.layout(), a.layout(), b.layout()]) {
-        let inside = "the same elements";
-        let (a, b) = (a.with_layout(fa).expect(inside), b.with_layout(fb).expect(inside));
-        return matmul(parallel, out.with_layout(fo).expect(inside), a, b, alpha, beta, scratch);
+    if let Some([folded_out, folded_a, folded_b]) = folded([out.layout(), a.layout(), b.layout()]) {
+        let message = "the same elements";
+        let (a, b) =
+            (a.with_layout(folded_a).expect(message), b.with_layout(folded_b).expect(message));
+        return matmul(
+            parallel,
+            out.with_layout(folded_out).expect(message),
+            a,
+            b,
+            alpha,
+            beta,
+            scratch,
+        );
     }
     match product_type(a.dtype(), b.dtype()) {
         DType::Float => typed::<f32>(parallel, out, a, b, alpha, beta, scratch),
@@ -61,6 +70,7 @@ fn product_type(a: DType, b: DType) -> DType {
     }
 }
 
+/// See [`matmul`]; products are summed in `C`.
 fn typed<C: gemm_number::Real>(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
@@ -87,8 +97,8 @@ fn typed<C: gemm_number::Real>(
 /// Batches as more rows, where one right side serves them all: the layouts of `out`, `a` and `b`.
 fn folded([out, a, b]: [&Layout; 3]) -> Option<[Layout; 3]> {
     let batch = out.rank() - 2;
-    let shared = (0..batch).all(|at| b.strides()[at] == 0 || out.dims()[at] == 1);
-    if batch == 0 || !shared {
+    let is_shared = (0..batch).all(|at| b.strides()[at] == 0 || out.dims()[at] == 1);
+    if batch == 0 || !is_shared {
         return None;
     }
     let rows: usize = out.dims()[..=batch].iter().product();
@@ -119,6 +129,7 @@ struct Matrix {
 }
 
 impl Matrix {
+    /// The offset of an element.
     fn at(self, row: usize, column: usize) -> isize {
         self.offset + row as isize * self.row + column as isize * self.column
     }

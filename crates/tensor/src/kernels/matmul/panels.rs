@@ -1,6 +1,6 @@
 //! Products of half and mixed types: tiles of the result, summed in `f32` (or `f64`) over panels of both
-//! sides that are widened into the workspace, or brought together by pairs where both are `bf16` and the processor
-//! multiplies those ([`pairs`]).
+//! sides that are widened into the workspace, or multiplied by pairs where both are `bf16` and the processor
+//! does that ([`pairs`]).
 
 use super::direct::multiply;
 use super::plain::finish;
@@ -30,7 +30,7 @@ pub struct Panels {
 }
 
 impl Panels {
-    /// With `paired`, both sides may be brought together by pairs, which takes whole vectors of columns.
+    /// How a product is cut. With `paired`, both sides may be multiplied by pairs, which takes whole vectors of columns.
     fn of(dtype: DType, paired: bool, batches: usize, m: usize, n: usize, k: usize) -> Panels {
         let (mut rows, mut columns) = (m.min(TILE), n.min(TILE));
         let tiles = |rows: usize, columns| batches * m.div_ceil(rows) * n.div_ceil(columns);
@@ -61,7 +61,7 @@ impl Panels {
     }
 }
 
-/// The scratch that [`super::matmul`] wants for tensors laid out so; `None` for none.
+/// The scratch that [`super::matmul`] needs for tensors of these layouts; `None` for none.
 pub fn panels(out: &Layout, a: &Layout, b: &Layout) -> Option<Panels> {
     let dtype = product_type(a.dtype, b.dtype);
     if let Some([out, a, b]) = (out.count() > 0).then(|| folded([out, a, b])).flatten() {
@@ -88,9 +88,12 @@ pub fn product<C: Real>(parallel: &dyn Parallel, task: &Task<'_, C>, scratch: Vi
         task.k,
     );
     let workers = plan.workers;
-    assert!(*scratch.dims() == *plan.dims() && scratch.dtype() == C::DTYPE, "{plan:?} fits not");
-    let (down, across) = (task.m.div_ceil(plan.rows), task.n.div_ceil(plan.columns));
-    let tiles = task.batches() * down * across;
+    assert!(
+        *scratch.dims() == *plan.dims() && scratch.dtype() == C::DTYPE,
+        "the scratch does not fit {plan:?}"
+    );
+    let (tiles_down, tiles_across) = (task.m.div_ceil(plan.rows), task.n.div_ceil(plan.columns));
+    let tiles = task.batches() * tiles_down * tiles_across;
     let worker = |worker: usize| {
         // SAFETY: each worker has a row of the scratch of its own, which is aligned.
         let worker_scratch = unsafe {
@@ -98,8 +101,9 @@ pub fn product<C: Real>(parallel: &dyn Parallel, task: &Task<'_, C>, scratch: Vi
             std::slice::from_raw_parts_mut(first, plan.worker_size())
         };
         for at in (worker..tiles).step_by(workers) {
-            let (batch, rest) = (at / (down * across), at % (down * across));
-            let first = ((rest / across) * plan.rows, (rest % across) * plan.columns);
+            let (batch, rest) =
+                (at / (tiles_down * tiles_across), at % (tiles_down * tiles_across));
+            let first = ((rest / tiles_across) * plan.rows, (rest % tiles_across) * plan.columns);
             vectorised(|| tile(task, &plan, worker_scratch, batch, first));
         }
     };
@@ -109,6 +113,7 @@ pub fn product<C: Real>(parallel: &dyn Parallel, task: &Task<'_, C>, scratch: Vi
     }
 }
 
+/// One tile of the result, which begins at row `top` and column `left`.
 #[inline(always)]
 fn tile<C: Real>(
     task: &Task<'_, C>,
@@ -120,8 +125,8 @@ fn tile<C: Real>(
     let [out, a, b] = task.matrices(batch);
     let rows = (task.m - top).min(plan.rows);
     let columns = (task.n - left).min(plan.columns);
-    let (wide_a, rest) = worker_scratch.split_at_mut(plan.rows * plan.depth);
-    let (wide_b, sums) = rest.split_at_mut(plan.depth * plan.pitch);
+    let (panel_a, rest) = worker_scratch.split_at_mut(plan.rows * plan.depth);
+    let (panel_b, sums) = rest.split_at_mut(plan.depth * plan.pitch);
     let by_pairs = pairs::takes(task);
     let pitch = if by_pairs { columns.next_multiple_of(GRAIN) } else { columns };
     let sums = &mut sums[..rows * pitch];
@@ -131,11 +136,11 @@ fn tile<C: Real>(
             (Matrix { offset: a.at(top, start), ..a }, Matrix { offset: b.at(start, left), ..b });
         if by_pairs {
             let shape = Shape { rows, columns: pitch, depth: depth.div_ceil(2), add: start > 0 };
-            pairs::product(task, shape, (part_a, part_b), depth, columns, [wide_a, wide_b, sums]);
+            pairs::product(task, shape, (part_a, part_b), depth, columns, [panel_a, panel_b, sums]);
             continue;
         }
-        let strides_a = widen(&task.a, part_a, rows, depth, wide_a);
-        let strides_b = widen(&task.b, part_b, depth, columns, wide_b);
+        let strides_a = widen(&task.a, part_a, rows, depth, panel_a);
+        let strides_b = widen(&task.b, part_b, depth, columns, panel_b);
         let beta = if start == 0 { C::ZERO } else { C::ONE };
         // SAFETY: the panels hold these elements, one after the other.
         unsafe {
@@ -143,9 +148,9 @@ fn tile<C: Real>(
                 (rows, columns, depth),
                 sums.as_mut_ptr(),
                 (columns as isize, 1),
-                wide_a.as_ptr(),
+                panel_a.as_ptr(),
                 strides_a,
-                wide_b.as_ptr(),
+                panel_b.as_ptr(),
                 strides_b,
                 C::ONE,
                 beta,
@@ -162,7 +167,7 @@ fn tile<C: Real>(
     }
 }
 
-/// Loads a matrix line by line along its shorter stride; answers with the strides of the copy.
+/// Loads a matrix line by line along its shorter stride; returns the strides of the copy.
 #[inline(always)]
 fn widen<C: Real>(
     view: &View<'_>,
@@ -171,10 +176,10 @@ fn widen<C: Real>(
     columns: usize,
     into: &mut [C],
 ) -> (isize, isize) {
-    let across = matrix.column.abs() <= matrix.row.abs();
-    let (lines, length) = if across { (rows, columns) } else { (columns, rows) };
+    let by_rows = matrix.column.abs() <= matrix.row.abs();
+    let (lines, length) = if by_rows { (rows, columns) } else { (columns, rows) };
     for (at, line) in into.chunks_exact_mut(length.max(1)).take(lines).enumerate() {
-        let (offset, stride) = match across {
+        let (offset, stride) = match by_rows {
             true => (matrix.at(at, 0), matrix.column),
             false => (matrix.at(0, at), matrix.row),
         };
@@ -183,5 +188,5 @@ fn widen<C: Real>(
             load(view.dtype(), view.first().offset(offset * view.item() as isize), stride, line);
         }
     }
-    if across { (length as isize, 1) } else { (1, length as isize) }
+    if by_rows { (length as isize, 1) } else { (1, length as isize) }
 }

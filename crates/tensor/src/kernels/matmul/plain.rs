@@ -39,11 +39,12 @@ fn block<C: Number>(
     for at in 0..task.k {
         // SAFETY: rows, columns and `at` are inside the matrices, which nobody writes.
         unsafe {
-            let line = strip(&task.b, b.at(at, columns.start), b.column, length, true, &mut buffer);
+            let b_row =
+                strip(&task.b, b.at(at, columns.start), b.column, length, true, &mut buffer);
             for (row, sums) in rows.clone().zip(&mut sums) {
                 let item = task.a.item() as isize;
                 let x: C = load_one(task.a.dtype(), task.a.first().offset(a.at(row, at) * item));
-                for (sum, y) in sums.iter_mut().zip(line) {
+                for (sum, y) in sums.iter_mut().zip(b_row) {
                     *sum = sum.add(x.mul(*y));
                 }
             }

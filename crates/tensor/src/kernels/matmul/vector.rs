@@ -29,13 +29,13 @@ pub fn product<C: Number>(parallel: &dyn Parallel, task: &Task<'_, C>) {
         return (0..batches).for_each(|batch| {
             let [out, a, b] = task.matrices(batch);
             let lines = [(&task.a, a.offset, a.column), (&task.b, b.offset, b.row)];
-            let mut sum = [cascaded::<C>(parallel, lines, task.k)];
+            let mut sum = [dot_in_parallel::<C>(parallel, lines, task.k)];
             finish(task, out.offset, 0, &mut sum);
         });
     }
     let parts = (rows * task.k / LEAST).clamp(1, parallel.width());
     let by_batch = batches >= parts * 4;
-    let one = |batch: usize, rows: Range<usize>| {
+    let multiply_rows = |batch: usize, rows: Range<usize>| {
         let [out, a, b] = task.matrices(batch);
         let (out, matrix, vector) = match transposed {
             true => (out.transposed(), (&task.b, b.transposed()), (&task.a, a.transposed())),
@@ -52,8 +52,8 @@ pub fn product<C: Number>(parallel: &dyn Parallel, task: &Task<'_, C>) {
     let units = if by_batch { batches } else { batches * parts };
     let work = rows.saturating_mul(task.k).saturating_mul(batches);
     let body = |unit: usize| match by_batch {
-        true => one(unit, 0..rows),
-        false => one(unit / parts, share(rows, 16, parts, unit % parts)),
+        true => multiply_rows(unit, 0..rows),
+        false => multiply_rows(unit / parts, share(rows, 16, parts, unit % parts)),
     };
     match (work / LEAST).clamp(1, parallel.width()) {
         1 => (0..units).for_each(body),
@@ -62,7 +62,7 @@ pub fn product<C: Number>(parallel: &dyn Parallel, task: &Task<'_, C>) {
 }
 
 /// The sum of products along two lines of `length` elements, computed in parallel.
-fn cascaded<C: Number>(
+fn dot_in_parallel<C: Number>(
     parallel: &dyn Parallel,
     lines: [(&View<'_>, isize, isize); 2],
     length: usize,
@@ -70,7 +70,7 @@ fn cascaded<C: Number>(
     let parts = (length / LEAST).clamp(1, parallel.width().min(PARTS));
     let partial = [const { AtomicU64::new(0) }; PARTS];
     let part = |at: usize| {
-        let sum = vectorised(|| line::<C>(lines, share(length, STRIP, parts, at)));
+        let sum = vectorised(|| dot_lines::<C>(lines, share(length, STRIP, parts, at)));
         partial[at].store(to_bits(sum), Ordering::Relaxed);
     };
     match parts {
@@ -87,9 +87,10 @@ pub fn dot<C: Number>(parallel: &dyn Parallel, a: View<'_>, b: View<'_>) -> C {
     if length == 0 {
         return C::ZERO;
     }
-    cascaded(parallel, [(&a, 0, a.strides()[0]), (&b, 0, b.strides()[0])], length)
+    dot_in_parallel(parallel, [(&a, 0, a.strides()[0]), (&b, 0, b.strides()[0])], length)
 }
 
+/// A number in 64 bits, for an atomic.
 fn to_bits<C: Number>(value: C) -> u64 {
     match C::DTYPE {
         DType::Int64 => value.to_i64() as u64,
@@ -97,6 +98,7 @@ fn to_bits<C: Number>(value: C) -> u64 {
     }
 }
 
+/// The opposite of [`to_bits`].
 fn from_bits<C: Number>(bits: u64) -> C {
     match C::DTYPE {
         DType::Int64 => C::from_i64(bits as i64),
@@ -104,32 +106,33 @@ fn from_bits<C: Number>(bits: u64) -> C {
     }
 }
 
+/// The sum of products along a range of two lines.
 #[inline(always)]
-fn line<C: Number>(lines: [(&View<'_>, isize, isize); 2], range: Range<usize>) -> C {
+fn dot_lines<C: Number>(lines: [(&View<'_>, isize, isize); 2], range: Range<usize>) -> C {
     let (mut left, mut right) = ([C::ZERO; STRIP], [C::ZERO; STRIP]);
-    let (mut total, mut some) = (C::ZERO, C::ZERO);
+    let (mut total, mut partial) = (C::ZERO, C::ZERO);
     for (count, start) in range.clone().step_by(STRIP).enumerate() {
         let length = (range.end - start).min(STRIP);
-        let [(a, a_first, sa), (b, b_first, sb)] = lines;
+        let [(a, a_first, a_stride), (b, b_first, b_stride)] = lines;
         // SAFETY: the range is inside both lines, which nobody writes.
         let (x, y) = unsafe {
             (
-                strip(a, a_first + start as isize * sa, sa, length, true, &mut left),
-                strip(b, b_first + start as isize * sb, sb, length, true, &mut right),
+                strip(a, a_first + start as isize * a_stride, a_stride, length, true, &mut left),
+                strip(b, b_first + start as isize * b_stride, b_stride, length, true, &mut right),
             )
         };
-        some = some.add(sum(x, y));
+        partial = partial.add(dot_strips(x, y));
         if count % CASCADE == CASCADE - 1 {
-            total = total.add(some);
-            some = C::ZERO;
+            total = total.add(partial);
+            partial = C::ZERO;
         }
     }
-    total.add(some)
+    total.add(partial)
 }
 
 /// The sum of products of two strips.
 #[inline(always)]
-pub fn sum<C: Number>(x: &[C], y: &[C]) -> C {
+pub fn dot_strips<C: Number>(x: &[C], y: &[C]) -> C {
     let mut sums = [C::ZERO; LANES];
     let (xs, ys) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
     let rest =
@@ -160,21 +163,21 @@ fn by_rows<C: Number>(
 ) {
     let (mut left, mut right) = ([C::ZERO; STRIP], [C::ZERO; STRIP]);
     for first in rows.clone().step_by(ROWS) {
-        let some = first..(first + ROWS).min(rows.end);
+        let rows_at_once = first..(first + ROWS).min(rows.end);
         let mut sums = [C::ZERO; ROWS];
         for start in (0..task.k).step_by(STRIP) {
             let length = (task.k - start).min(STRIP);
             // SAFETY: rows and columns are inside matrix and vector, which nobody writes.
             unsafe {
                 let y = strip(vector, strides.at(start, 0), strides.row, length, true, &mut right);
-                for (row, total) in some.clone().zip(&mut sums) {
+                for (row, total) in rows_at_once.clone().zip(&mut sums) {
                     let at = matrix.at(row, start);
                     let x = strip(view, at, matrix.column, length, true, &mut left);
-                    *total = total.add(sum(x, y));
+                    *total = total.add(dot_strips(x, y));
                 }
             }
         }
-        finish(task, out.at(first, 0), out.row, &mut sums[..some.len()]);
+        finish(task, out.at(first, 0), out.row, &mut sums[..rows_at_once.len()]);
     }
 }
 
@@ -190,7 +193,7 @@ fn by_columns<C: Number>(
     let (mut left, mut right) = ([C::ZERO; STRIP], [C::ZERO; STRIP]);
     for first in rows.clone().step_by(STRIP) {
         let length = (rows.end - first).min(STRIP);
-        let (mut total, mut some) = ([C::ZERO; STRIP], [C::ZERO; STRIP]);
+        let (mut total, mut partial) = ([C::ZERO; STRIP], [C::ZERO; STRIP]);
         for start in (0..task.k).step_by(STRIP) {
             let count = (task.k - start).min(STRIP);
             // SAFETY: rows and columns are inside matrix and vector, which nobody writes.
@@ -200,14 +203,14 @@ fn by_columns<C: Number>(
                 for (at, weight) in weights.iter().enumerate() {
                     let from = matrix.at(first, start + at);
                     let x = strip(view, from, matrix.row, length, true, &mut left);
-                    for (sum, x) in some[..length].iter_mut().zip(x) {
+                    for (sum, x) in partial[..length].iter_mut().zip(x) {
                         *sum = sum.add(weight.mul(*x));
                     }
                 }
             }
-            for (total, some) in total.iter_mut().zip(&mut some) {
-                *total = total.add(*some);
-                *some = C::ZERO;
+            for (total, partial) in total.iter_mut().zip(&mut partial) {
+                *total = total.add(*partial);
+                *partial = C::ZERO;
             }
         }
         finish(task, out.at(first, 0), out.row, &mut total[..length]);

@@ -1,4 +1,4 @@
-//! Layers with a reset gate, an update gate and a candidate, where the reset gate comes after the product.
+//! GRU: layers with a reset gate, an update gate and a candidate, where the reset gate comes after the product.
 
 use super::lstm::{part, previous};
 use super::{Recurrence, fetch, floats, floats_to_read, put};
@@ -12,7 +12,7 @@ use crate::{Scalar, View, ViewMut};
 pub struct Gru<'a> {
     /// The steps.
     pub recurrence: Recurrence<'a>,
-    /// The products of inputs and weights, `f32`, contiguous, with three blocks in a row; they are used up.
+    /// The products of inputs and weights, `f32`, contiguous, with three blocks in a row; they are overwritten.
     pub gates: ViewMut<'a>,
     /// Scratch for the products of one step's hidden states, `f32`, contiguous, rows by three blocks.
     pub products: ViewMut<'a>,
@@ -47,17 +47,18 @@ pub fn gru(parallel: &dyn Parallel, task: &Gru<'_>) {
                 let first = (step * rows + row) * 3 * hidden + start;
                 let gate = task.order.map(|at| floats(&task.gates, first + at * hidden, length));
                 let from = row * 3 * hidden + start;
-                let other = task.order.map(|at| floats(&task.products, from + at * hidden, length));
-                let bias = |of: usize| {
+                let hidden_products =
+                    task.order.map(|at| floats(&task.products, from + at * hidden, length));
+                let bias = |which: usize| {
                     task.order.map(|at| {
-                        floats_to_read(&task.bias, (of * 3 + at) * hidden + start, length)
+                        floats_to_read(&task.bias, (which * 3 + at) * hidden + start, length)
                     })
                 };
                 let h = floats(&task.state, row * hidden + start, length);
                 let mut out = [0.0; STRIP];
                 let out = &mut out[..length];
                 let [r, z, n] = gate;
-                let [hr, hz, hn] = other;
+                let [hr, hz, hn] = hidden_products;
                 activate_gates([r, z, n], [hr, hz, hn], [bias(0), bias(1)], h, out);
                 for (saved, gate) in task.saved.iter().zip([&*r, z, n, hn]) {
                     put(saved, &position, gate);
@@ -76,29 +77,32 @@ pub fn gru(parallel: &dyn Parallel, task: &Gru<'_>) {
 /// Gates from their products, in place; the product of the candidate with its bias, in place; and the next state.
 fn activate_gates(
     gates: [&mut [f32]; 3],
-    others: [&mut [f32]; 3],
+    hidden_products: [&mut [f32]; 3],
     bias: [[&[f32]; 3]; 2],
     h: &[f32],
     out: &mut [f32],
 ) {
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    fn wide(
+    fn with_avx2(
         gates: [&mut [f32]; 3],
-        others: [&mut [f32]; 3],
+        hidden_products: [&mut [f32]; 3],
         bias: [[&[f32]; 3]; 2],
         h: &[f32],
         out: &mut [f32],
     ) {
         let length = h.len();
         let [r, z, n] = gates.map(|one| &mut one[..length]);
-        let [hr, hz, hn] = others.map(|one| &mut one[..length]);
-        let [[br, bz, bn], [cr, cz, cn]] = bias.map(|both| both.map(|one| &one[..length]));
+        let [hr, hz, hn] = hidden_products.map(|one| &mut one[..length]);
+        let [
+            [input_bias_r, input_bias_z, input_bias_n],
+            [hidden_bias_r, hidden_bias_z, hidden_bias_n],
+        ] = bias.map(|biases| biases.map(|one| &one[..length]));
         let out = &mut out[..length];
         for at in 0..length {
-            hn[at] += cn[at];
-            r[at] = sigmoid(r[at] + br[at] + hr[at] + cr[at]);
-            z[at] = sigmoid(z[at] + bz[at] + hz[at] + cz[at]);
-            n[at] = tanh(r[at].mul_add(hn[at], n[at] + bn[at]));
+            hn[at] += hidden_bias_n[at];
+            r[at] = sigmoid(r[at] + input_bias_r[at] + hr[at] + hidden_bias_r[at]);
+            z[at] = sigmoid(z[at] + input_bias_z[at] + hz[at] + hidden_bias_z[at]);
+            n[at] = tanh(r[at].mul_add(hn[at], n[at] + input_bias_n[at]));
             out[at] = z[at].mul_add(h[at] - n[at], n[at]);
         }
     }
@@ -106,7 +110,7 @@ fn activate_gates(
     // SAFETY: this processor has the three features.
     #[allow(unused_unsafe)]
     unsafe {
-        wide(gates, others, bias, h, out)
+        with_avx2(gates, hidden_products, bias, h, out)
     }
 }
 
@@ -137,7 +141,7 @@ pub struct GruGradients<'a> {
     pub before: ViewMut<'a>,
 }
 
-/// Walks a layer back.
+/// Computes the gradients, from the last step to the first.
 pub fn gru_gradients(parallel: &dyn Parallel, task: &GruGradients<'_>) {
     let recurrence = task.recurrence;
     let (rows, hidden) = (recurrence.rows, recurrence.hidden);
@@ -148,8 +152,8 @@ pub fn gru_gradients(parallel: &dyn Parallel, task: &GruGradients<'_>) {
                 let length = (hidden - start).min(STRIP);
                 let position = [step, row, start];
                 let first = (step * rows + row) * 3 * hidden + start;
-                let blocks = |of: usize| {
-                    task.order.map(|at| floats(&task.gates[of], first + at * hidden, length))
+                let blocks = |which: usize| {
+                    task.order.map(|at| floats(&task.gates[which], first + at * hidden, length))
                 };
                 let before = floats(&task.before, (step * rows + row) * hidden + start, length);
                 if !active {
@@ -159,17 +163,17 @@ pub fn gru_gradients(parallel: &dyn Parallel, task: &GruGradients<'_>) {
                     continue;
                 }
                 let mut buffer = [[0.0f32; STRIP]; 5];
-                let [r, z, n, hn, above] = buffer.each_mut().map(|one| &mut one[..length]);
+                let [r, z, n, hn, y_grad] = buffer.each_mut().map(|one| &mut one[..length]);
                 for (view, into) in task.saved.iter().zip([&mut *r, z, n, hn]) {
                     fetch(view, &position, into);
                 }
                 previous(&recurrence, step, row, start, &task.states, &task.first, before);
                 if let Some(view) = &task.y {
-                    fetch(view, &position, above);
+                    fetch(view, &position, y_grad);
                 }
                 let dh = floats(&task.state, row * hidden + start, length);
-                dh.iter_mut().zip(&*above).for_each(|(dh, above)| *dh += above);
-                slopes([r, z, n, hn, before], dh, blocks(0), blocks(1));
+                dh.iter_mut().zip(&*y_grad).for_each(|(dh, y_grad)| *dh += y_grad);
+                gate_gradients([r, z, n, hn, before], dh, blocks(0), blocks(1));
             }
         });
         let (gates, one) = (part(&task.gates[1], step), Scalar::from(1.0));
@@ -178,31 +182,31 @@ pub fn gru_gradients(parallel: &dyn Parallel, task: &GruGradients<'_>) {
 }
 
 /// The gradients of both products' blocks, from reset gate, update gate, candidate, what the reset gate is multiplied by, the
-/// state before, and the gradient of the state, which becomes its share in that of the state before.
-fn slopes(
+/// state before, and the gradient of the state, which becomes its part of that of the state before.
+fn gate_gradients(
     values: [&mut [f32]; 5],
     dh: &mut [f32],
     inputs: [&mut [f32]; 3],
-    others: [&mut [f32]; 3],
+    hidden_grads: [&mut [f32]; 3],
 ) {
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    fn wide(
+    fn with_avx2(
         values: [&mut [f32]; 5],
         dh: &mut [f32],
         inputs: [&mut [f32]; 3],
-        others: [&mut [f32]; 3],
+        hidden_grads: [&mut [f32]; 3],
     ) {
         let length = dh.len();
-        let [r, z, n, hn, old] = values.map(|one| &one[..length]);
+        let [r, z, n, hn, previous] = values.map(|one| &one[..length]);
         let [dr, dz, dn] = inputs.map(|one| &mut one[..length]);
-        let [er, ez, en] = others.map(|one| &mut one[..length]);
+        let [dhr, dhz, dhn] = hidden_grads.map(|one| &mut one[..length]);
         for at in 0..length {
-            let update = dh[at] * (old[at] - n[at]) * z[at] * (1.0 - z[at]);
+            let update = dh[at] * (previous[at] - n[at]) * z[at] * (1.0 - z[at]);
             let candidate = dh[at] * (1.0 - z[at]) * (1.0 - n[at] * n[at]);
             let reset = candidate * hn[at] * r[at] * (1.0 - r[at]);
-            (dr[at], er[at]) = (reset, reset);
-            (dz[at], ez[at]) = (update, update);
-            (dn[at], en[at]) = (candidate, candidate * r[at]);
+            (dr[at], dhr[at]) = (reset, reset);
+            (dz[at], dhz[at]) = (update, update);
+            (dn[at], dhn[at]) = (candidate, candidate * r[at]);
             dh[at] *= z[at];
         }
     }
@@ -210,6 +214,6 @@ fn slopes(
     // SAFETY: this processor has the three features.
     #[allow(unused_unsafe)]
     unsafe {
-        wide(values, dh, inputs, others)
+        with_avx2(values, dh, inputs, hidden_grads)
     }
 }

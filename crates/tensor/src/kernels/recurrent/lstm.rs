@@ -1,4 +1,4 @@
-//! Layers and cells with an input gate, a candidate, a forget gate and an output gate.
+//! LSTM: layers and cells with an input gate, a candidate, a forget gate and an output gate.
 
 use super::{Recurrence, fetch, floats, floats_to_read, put};
 use crate::kernels::math::{sigmoid, tanh};
@@ -11,7 +11,7 @@ use crate::{Scalar, View, ViewMut};
 pub struct Lstm<'a> {
     /// The steps.
     pub recurrence: Recurrence<'a>,
-    /// The products of inputs and weights, `f32`, contiguous, with four blocks in a row; they are used up.
+    /// The products of inputs and weights, `f32`, contiguous, with four blocks in a row; they are overwritten.
     pub gates: ViewMut<'a>,
     /// The weights of the hidden state, `f32`, hidden by four blocks.
     pub weights: View<'a>,
@@ -55,16 +55,16 @@ pub fn lstm(parallel: &dyn Parallel, task: &Lstm<'_>) {
                 let gate = task.order.map(|at| floats(&task.gates, first + at * hidden, length));
                 let h = floats(&task.state, row * hidden + start, length);
                 let c = floats(&task.state, (rows + row) * hidden + start, length);
-                let (mut cell, mut curve, mut out) = ([0.0; STRIP], [0.0; STRIP], [0.0; STRIP]);
-                let (cell, curve, out) =
-                    (&mut cell[..length], &mut curve[..length], &mut out[..length]);
+                let (mut cell, mut tanh_c, mut out) = ([0.0; STRIP], [0.0; STRIP], [0.0; STRIP]);
+                let (cell, tanh_c, out) =
+                    (&mut cell[..length], &mut tanh_c[..length], &mut out[..length]);
                 cell.copy_from_slice(c);
                 let [i, j, f, o] = gate;
-                activate_gates(i, j, f, o, cell, curve, out);
+                activate_gates(i, j, f, o, cell, tanh_c, out);
                 for (saved, gate) in task.saved.iter().zip([&*i, j, f, o]) {
                     put(saved, &position, gate);
                 }
-                put(&task.tanh, &position, curve);
+                put(&task.tanh, &position, tanh_c);
                 match active {
                     true => {
                         c.copy_from_slice(cell);
@@ -80,7 +80,7 @@ pub fn lstm(parallel: &dyn Parallel, task: &Lstm<'_>) {
     }
 }
 
-/// Gates from what they are computed of, in place; `c` is the cell state, before and after; then its hyperbolic tangent,
+/// The functions of the gates, in place; `c` is the cell state, before and after; then its hyperbolic tangent,
 /// and the hidden state.
 #[allow(clippy::too_many_arguments)]
 fn activate_gates(
@@ -89,29 +89,29 @@ fn activate_gates(
     f: &mut [f32],
     o: &mut [f32],
     c: &mut [f32],
-    curve: &mut [f32],
+    tanh_c: &mut [f32],
     h: &mut [f32],
 ) {
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    fn wide([i, j, f, o, c, curve, h]: [&mut [f32]; 7]) {
+    fn with_avx2([i, j, f, o, c, tanh_c, h]: [&mut [f32]; 7]) {
         let length = c.len();
         let (i, j, f) = (&mut i[..length], &mut j[..length], &mut f[..length]);
-        let (o, curve, h) = (&mut o[..length], &mut curve[..length], &mut h[..length]);
+        let (o, tanh_c, h) = (&mut o[..length], &mut tanh_c[..length], &mut h[..length]);
         for at in 0..length {
             i[at] = sigmoid(i[at]);
             j[at] = tanh(j[at]);
             f[at] = sigmoid(f[at]);
             o[at] = sigmoid(o[at]);
             c[at] = f[at].mul_add(c[at], i[at] * j[at]);
-            curve[at] = tanh(c[at]);
-            h[at] = o[at] * curve[at];
+            tanh_c[at] = tanh(c[at]);
+            h[at] = o[at] * tanh_c[at];
         }
     }
     assert!(runs_here(), "this processor lacks AVX2, FMA or F16C");
     // SAFETY: this processor has the three features.
     #[allow(unused_unsafe)]
     unsafe {
-        wide([i, j, f, o, c, curve, h])
+        with_avx2([i, j, f, o, c, tanh_c, h])
     }
 }
 
@@ -143,7 +143,7 @@ pub struct LstmGradients<'a> {
     pub before: ViewMut<'a>,
 }
 
-/// Walks a layer back.
+/// Computes the gradients, from the last step to the first.
 pub fn lstm_gradients(parallel: &dyn Parallel, task: &LstmGradients<'_>) {
     let recurrence = task.recurrence;
     let (rows, hidden) = (recurrence.rows, recurrence.hidden);
@@ -163,27 +163,35 @@ pub fn lstm_gradients(parallel: &dyn Parallel, task: &LstmGradients<'_>) {
                     continue;
                 }
                 let mut buffer = [[0.0f32; STRIP]; 7];
-                let [i, j, f, o, curve, old, above] =
+                let [i, j, f, o, tanh_c, previous_c, y_grad] =
                     buffer.each_mut().map(|one| &mut one[..length]);
                 for (view, into) in task.saved.iter().zip([&mut *i, j, f, o]) {
                     fetch(view, &position, into);
                 }
                 match &task.tanh {
-                    Some(view) => fetch(view, &position, curve),
+                    Some(view) => fetch(view, &position, tanh_c),
                     None => {
-                        fetch(&task.states[1], &position, curve);
-                        curve.iter_mut().for_each(|one| *one = tanh(*one));
+                        fetch(&task.states[1], &position, tanh_c);
+                        tanh_c.iter_mut().for_each(|one| *one = tanh(*one));
                     }
                 }
                 previous(&recurrence, step, row, start, &task.states[0], &task.first[0], before);
-                previous(&recurrence, step, row, start, &task.states[1], &task.first[1], old);
+                previous(
+                    &recurrence,
+                    step,
+                    row,
+                    start,
+                    &task.states[1],
+                    &task.first[1],
+                    previous_c,
+                );
                 if let Some(view) = &task.y {
-                    fetch(view, &position, above);
+                    fetch(view, &position, y_grad);
                 }
                 let dh = floats(&task.state, row * hidden + start, length);
                 let dc = floats(&task.state, (rows + row) * hidden + start, length);
-                dh.iter_mut().zip(&*above).for_each(|(dh, above)| *dh += above);
-                slopes([i, j, f, o, curve, old], [dh, dc], gates);
+                dh.iter_mut().zip(&*y_grad).for_each(|(dh, y_grad)| *dh += y_grad);
+                gate_gradients([i, j, f, o, tanh_c, previous_c], [dh, dc], gates);
                 dh.fill(0.0);
             }
         });
@@ -211,31 +219,31 @@ pub(super) fn previous(
 
 /// The gradients of the four gates before their functions, from gates, the hyperbolic tangent of the cell state, the cell
 /// state before, and the gradients of both states; that of the cell state becomes that of the one before.
-fn slopes(values: [&mut [f32]; 6], [dh, dc]: [&mut [f32]; 2], gates: [&mut [f32]; 4]) {
+fn gate_gradients(values: [&mut [f32]; 6], [dh, dc]: [&mut [f32]; 2], gates: [&mut [f32]; 4]) {
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    fn wide(values: [&mut [f32]; 6], dh: &mut [f32], dc: &mut [f32], gates: [&mut [f32]; 4]) {
+    fn with_avx2(values: [&mut [f32]; 6], dh: &mut [f32], dc: &mut [f32], gates: [&mut [f32]; 4]) {
         let length = dh.len();
-        let [i, j, f, o, curve, old] = values.map(|one| &one[..length]);
+        let [i, j, f, o, tanh_c, previous_c] = values.map(|one| &one[..length]);
         let [di, dj, df, do_] = gates.map(|one| &mut one[..length]);
         let dc = &mut dc[..length];
         for at in 0..length {
-            let whole = (dh[at] * o[at]).mul_add(1.0 - curve[at] * curve[at], dc[at]);
-            do_[at] = dh[at] * curve[at] * o[at] * (1.0 - o[at]);
-            di[at] = whole * j[at] * i[at] * (1.0 - i[at]);
-            df[at] = whole * old[at] * f[at] * (1.0 - f[at]);
-            dj[at] = whole * i[at] * (1.0 - j[at] * j[at]);
-            dc[at] = whole * f[at];
+            let cell_grad = (dh[at] * o[at]).mul_add(1.0 - tanh_c[at] * tanh_c[at], dc[at]);
+            do_[at] = dh[at] * tanh_c[at] * o[at] * (1.0 - o[at]);
+            di[at] = cell_grad * j[at] * i[at] * (1.0 - i[at]);
+            df[at] = cell_grad * previous_c[at] * f[at] * (1.0 - f[at]);
+            dj[at] = cell_grad * i[at] * (1.0 - j[at] * j[at]);
+            dc[at] = cell_grad * f[at];
         }
     }
     assert!(runs_here(), "this processor lacks AVX2, FMA or F16C");
     // SAFETY: this processor has the three features.
     #[allow(unused_unsafe)]
     unsafe {
-        wide(values, dh, dc, gates)
+        with_avx2(values, dh, dc, gates)
     }
 }
 
-/// What one step makes of products that are there already. Blocks are input gate, forget gate, candidate, output gate.
+/// One step, whose products are computed already. Blocks are input gate, forget gate, candidate, output gate.
 pub struct Cell<'a> {
     /// Products of input and of hidden state, rows by four blocks.
     pub products: [View<'a>; 2],
@@ -260,7 +268,7 @@ pub fn cell(parallel: &dyn Parallel, task: &Cell<'_>) {
             for start in (0..hidden).step_by(STRIP) {
                 let length = (hidden - start).min(STRIP);
                 let mut buffer = [[0.0f32; STRIP]; 8];
-                let [i, j, f, o, c, curve, h, one] =
+                let [i, j, f, o, c, tanh_c, h, one] =
                     buffer.each_mut().map(|one| &mut one[..length]);
                 fetch(&task.c, &[row, start], c);
                 for (block, gate) in BLOCKS.into_iter().zip([&mut *i, j, f, o]) {
@@ -273,7 +281,7 @@ pub fn cell(parallel: &dyn Parallel, task: &Cell<'_>) {
                         gate.iter_mut().zip(&*one).for_each(|(gate, one)| *gate += one);
                     }
                 }
-                activate_gates(i, j, f, o, c, curve, h);
+                activate_gates(i, j, f, o, c, tanh_c, h);
                 put(&Some(task.after[0]), &[row, start], h);
                 put(&Some(task.after[1]), &[row, start], c);
                 for (block, gate) in BLOCKS.into_iter().zip([&*i, j, f, o]) {
@@ -300,7 +308,7 @@ pub struct CellGradients<'a> {
     pub sums: Option<ViewMut<'a>>,
 }
 
-/// Walks a cell back.
+/// Computes the gradients of a cell.
 pub fn cell_gradients(parallel: &dyn Parallel, task: &CellGradients<'_>) {
     let (rows, hidden) = (task.cells[0].dims()[0], task.cells[0].dims()[1]);
     split(parallel, rows, 1, (super::LEAST / (4 * hidden.max(1))).max(1), |rows| {
@@ -308,20 +316,20 @@ pub fn cell_gradients(parallel: &dyn Parallel, task: &CellGradients<'_>) {
             for start in (0..hidden).step_by(STRIP) {
                 let length = (hidden - start).min(STRIP);
                 let mut buffer = [[0.0f32; STRIP]; 12];
-                let [i, j, f, o, curve, old, dh, dc, di, dj, df, do_] =
+                let [i, j, f, o, tanh_c, previous_c, dh, dc, di, dj, df, do_] =
                     buffer.each_mut().map(|one| &mut one[..length]);
                 for (block, gate) in BLOCKS.into_iter().zip([&mut *i, j, f, o]) {
                     fetch(&task.gates, &[row, block * hidden + start], gate);
                 }
-                fetch(&task.cells[0], &[row, start], old);
-                fetch(&task.cells[1], &[row, start], curve);
-                curve.iter_mut().for_each(|one| *one = tanh(*one));
+                fetch(&task.cells[0], &[row, start], previous_c);
+                fetch(&task.cells[1], &[row, start], tanh_c);
+                tanh_c.iter_mut().for_each(|one| *one = tanh(*one));
                 for (view, into) in task.after.iter().zip([&mut *dh, dc]) {
                     if let Some(view) = view {
                         fetch(view, &[row, start], into);
                     }
                 }
-                slopes([i, j, f, o, curve, old], [dh, dc], [di, dj, df, do_]);
+                gate_gradients([i, j, f, o, tanh_c, previous_c], [dh, dc], [di, dj, df, do_]);
                 put(&Some(task.before), &[row, start], dc);
                 for (block, gate) in BLOCKS.into_iter().zip([&*di, dj, df, do_]) {
                     let position = [row, block * hidden + start];

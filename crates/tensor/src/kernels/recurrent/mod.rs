@@ -1,8 +1,8 @@
 //! Recurrent networks, a layer and a direction at a time.
 //!
-//! What a layer makes of all its inputs is one product, computed before. These kernels walk over the steps: the
-//! product with the hidden state, then the gates of all rows, in `f32`. Gradients walk back and leave the gradients
-//! of the gates, from which those of weights and inputs are products again.
+//! The product of all inputs and their weights is computed before. These kernels walk over the steps: the product with
+//! the hidden state, then the gates of all rows, in `f32`. Backward kernels go from the last step to the first and
+//! leave the gradients of the gates, from which those of weights and inputs are products again.
 
 mod gru;
 mod lstm;
@@ -50,13 +50,14 @@ impl Recurrence<'_> {
         }
     }
 
+    /// Whether a row takes part in a step.
     fn is_active(&self, step: usize, row: usize) -> bool {
         let Some(active) = &self.active else {
             return true;
         };
-        let mut one = [0.0];
-        fetch(active, &[step, row], &mut one);
-        one[0] != 0.0
+        let mut flag = [0.0];
+        fetch(active, &[step, row], &mut flag);
+        flag[0] != 0.0
     }
 
     /// Calls `body` with rows, spread over the threads.
@@ -70,13 +71,13 @@ impl Recurrence<'_> {
 /// step with a number that is below 1, above that of the step before, or above that of rows; or, first, not all rows.
 pub fn mark_by_sizes(active: ViewMut<'_>, sizes: View<'_>) -> Result<(), (usize, i64)> {
     let (steps, rows) = (active.dims()[0], active.dims()[1]);
-    let (flags, mut most) = (floats(&active, 0, steps * rows), rows as i64);
+    let (flags, mut previous) = (floats(&active, 0, steps * rows), rows as i64);
     for (step, flags) in flags.chunks_exact_mut(rows.max(1)).enumerate() {
         let size = super::peek::first(part(&sizes, step)).map_or(-1, |size| size.as_i64());
-        if size < 1 || size > most || (step == 0 && size != most) {
+        if size < 1 || size > previous || (step == 0 && size != previous) {
             return Err((step, size));
         }
-        most = size;
+        previous = size;
         for (row, flag) in flags.iter_mut().enumerate() {
             *flag = f32::from((row as i64) < size);
         }
@@ -145,8 +146,12 @@ pub fn column_sums(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
     });
 }
 
-/// What is added to gates, into `out` (`f32`, contiguous): the sum of these, and `extra` on the elements of a range.
-pub fn gather_bias(out: ViewMut<'_>, parts: &[Option<View<'_>>], (on, extra): (Range<usize>, f32)) {
+/// The bias of the gates, into `out` (`f32`, contiguous): the sum of these, and `extra` on the elements of a range.
+pub fn gather_bias(
+    out: ViewMut<'_>,
+    parts: &[Option<View<'_>>],
+    (range, extra): (Range<usize>, f32),
+) {
     let sums = floats(&out, 0, out.count());
     sums.fill(0.0);
     let mut buffer = [0.0; STRIP];
@@ -156,7 +161,7 @@ pub fn gather_bias(out: ViewMut<'_>, parts: &[Option<View<'_>>], (on, extra): (R
             sums.iter_mut().zip(&buffer).for_each(|(sum, one)| *sum += one);
         }
     }
-    sums[on].iter_mut().for_each(|sum| *sum += extra);
+    sums[range].iter_mut().for_each(|sum| *sum += extra);
 }
 
 /// Element `at` of a view with one dimension.
@@ -167,8 +172,8 @@ fn part<'a>(view: &View<'a>, at: usize) -> View<'a> {
 /// Loads elements from a position on, along the last dimension.
 #[inline]
 fn fetch(view: &View<'_>, position: &[usize], into: &mut [f32]) {
-    let (offset, stride) = line(view, position, into.len());
-    // SAFETY: `line` asserts that the elements are in the view.
+    let (offset, stride) = offset_and_stride(view, position, into.len());
+    // SAFETY: `offset_and_stride` asserts that the elements are in the view.
     unsafe { load(view.dtype(), view.first().offset(offset), stride, into) };
 }
 
@@ -176,19 +181,20 @@ fn fetch(view: &View<'_>, position: &[usize], into: &mut [f32]) {
 #[inline]
 fn put(view: &Option<ViewMut<'_>>, position: &[usize], from: &[f32]) {
     let Some(view) = view else { return };
-    let (offset, stride) = line(view, position, from.len());
-    // SAFETY: `line` asserts that the elements are in the view; rows belong to one thread each.
+    let (offset, stride) = offset_and_stride(view, position, from.len());
+    // SAFETY: `offset_and_stride` asserts that the elements are in the view; rows belong to one thread each.
     unsafe { store(view.dtype(), view.first_mut().offset(offset), stride, from) };
 }
 
 /// The offset of a position in bytes, and the stride from there on; panics where `length` elements from there on leave
 /// the view.
-fn line(view: &View<'_>, position: &[usize], length: usize) -> (isize, isize) {
+fn offset_and_stride(view: &View<'_>, position: &[usize], length: usize) -> (isize, isize) {
     let (dims, strides) = (view.dims(), view.strides());
     let last = dims.len() - 1;
     let inside = position.iter().zip(dims).all(|(at, size)| at < size);
     assert!(inside && position[last] + length <= dims[last], "{position:?} + {length} in {dims:?}");
-    let offset: isize = position.iter().zip(strides).map(|(at, by)| *at as isize * by).sum();
+    let offset: isize =
+        position.iter().zip(strides).map(|(at, stride)| *at as isize * stride).sum();
     (offset * view.item() as isize, strides[last])
 }
 
@@ -207,11 +213,12 @@ fn floats_to_read<'a>(view: &View<'a>, from: usize, length: usize) -> &'a [f32] 
     unsafe { std::slice::from_raw_parts(view.first().cast::<f32>().add(from), length) }
 }
 
+/// Asserts that the elements are in the view, which is `f32`, contiguous and aligned.
 fn check(view: &View<'_>, from: usize, length: usize) {
-    let plain = view.dtype() == DType::Float && view.is_contiguous();
+    let is_contiguous_f32 = view.dtype() == DType::Float && view.is_contiguous();
     let aligned = view.address().is_multiple_of(align_of::<f32>());
     assert!(
-        plain && aligned && from + length <= view.count(),
+        is_contiguous_f32 && aligned && from + length <= view.count(),
         "{from} + {length} of {}",
         view.layout()
     );
