@@ -1,6 +1,7 @@
 //! Where intermediates lie: one arena, planned before anything runs.
 //!
-//! Every tensor between two steps has a lifetime, from the step that writes it to the last that reads it. Lifetimes//! that share a step lie apart; lifetimes that do not may share bytes.
+//! Every tensor between two steps has a lifetime, from the step that writes it to the last that reads it. Lifetimes
+//! that share a step lie apart; lifetimes that do not may share bytes.
 //!
 //! ```text
 //! bytes ^
@@ -19,7 +20,7 @@ mod tests;
 
 use placement::{Fit, Placement};
 
-/// When a tensor is there: from step `first` to step `last`, both included.
+/// How long a tensor lives: from step `first` to step `last`, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetime {
     /// Its size; 0 is allowed and takes no room.
@@ -37,7 +38,7 @@ pub struct Arena {
     pub offsets: Vec<u64>,
     /// The size of the arena; `u64::MAX` when the lifetimes do not fit into 64 bits.
     pub bytes: u64,
-    /// What no plan can go below: the largest sum of rounded sizes that are there at one step.
+    /// What no plan can go below: the largest sum of rounded sizes that are alive at one step.
     pub lower_bound: u64,
 }
 
@@ -62,7 +63,7 @@ impl Block {
 /// Places the lifetimes so that any two that share a step lie apart, at multiples of `align`.
 ///
 /// The same lifetimes give the same plan. It is never larger than greedy-by-size (the largest first, each in the
-/// first gap or in the tightest): those are candidates, beside other orders; unless one reaches the lower
+/// first gap or in the smallest): those are candidates, beside other orders; unless one reaches the lower
 /// bound, the best is then improved for a bounded number of steps. Ten thousand lifetimes take a fraction of a
 /// second.
 ///
@@ -70,8 +71,8 @@ impl Block {
 /// When `align` is 0.
 pub fn plan(lifetimes: &[Lifetime], align: u64) -> Arena {
     assert!(align > 0, "blocks need an alignment of at least 1");
-    let places: Vec<usize> = (0..lifetimes.len()).filter(|at| lifetimes[*at].bytes > 0).collect();
-    let blocks: Vec<Block> = places
+    let indices: Vec<usize> = (0..lifetimes.len()).filter(|at| lifetimes[*at].bytes > 0).collect();
+    let blocks: Vec<Block> = indices
         .iter()
         .map(|at| {
             let lifetime = lifetimes[*at];
@@ -83,7 +84,7 @@ pub fn plan(lifetimes: &[Lifetime], align: u64) -> Arena {
     let mut placement = Placement::new(&blocks);
     let (found, bytes) = best(&blocks, &mut placement, lower_bound);
     let mut offsets = vec![0; lifetimes.len()];
-    places.iter().zip(found).for_each(|(at, offset)| offsets[*at] = offset);
+    indices.iter().zip(found).for_each(|(at, offset)| offsets[*at] = offset);
     Arena { offsets, bytes, lower_bound }
 }
 
@@ -93,45 +94,45 @@ fn lower_bound(blocks: &[Block]) -> u64 {
     let mut ends: Vec<(usize, u64)> = blocks.iter().map(|one| (one.last, one.bytes)).collect();
     begins.sort_unstable();
     ends.sort_unstable();
-    let (mut alive, mut most) = (0u128, 0u128);
+    let (mut alive, mut peak) = (0u128, 0u128);
     let mut ends = ends.into_iter().peekable();
     for (step, bytes) in begins {
-        while let Some((_, gone)) = ends.next_if(|(last, _)| *last < step) {
-            alive -= u128::from(gone);
+        while let Some((_, freed)) = ends.next_if(|(last, _)| *last < step) {
+            alive -= u128::from(freed);
         }
         alive += u128::from(bytes);
-        most = most.max(alive);
+        peak = peak.max(alive);
     }
-    u64::try_from(most).unwrap_or(u64::MAX)
+    u64::try_from(peak).unwrap_or(u64::MAX)
 }
 
-/// How many blocks may be looked at before no further order is tried.
-const WORK: u64 = 60_000_000;
+/// How many blocks may be visited before no further order is tried.
+const MAX_VISITS: u64 = 60_000_000;
 
 /// How many orders are tried in any case: those of greedy-by-size.
-const GREEDY: usize = 2;
+const GREEDY_ORDERS: usize = 2;
 
 /// The offsets of the best plan found, and its size.
 fn best(blocks: &[Block], placement: &mut Placement, lower_bound: u64) -> (Vec<u64>, u64) {
-    let (mut best, mut bytes, mut start) = (vec![0; blocks.len()], u64::MAX, Vec::new());
+    let (mut best, mut bytes, mut best_order) = (vec![0; blocks.len()], u64::MAX, Vec::new());
     if blocks.is_empty() {
         return (best, 0);
     }
-    for (which, (order, fit)) in candidates(blocks, placement).enumerate() {
-        if which >= GREEDY && placement.work > WORK {
+    for (index, (order, fit)) in candidates(blocks, placement).enumerate() {
+        if index >= GREEDY_ORDERS && placement.visits > MAX_VISITS {
             break;
         }
         let top = placement.place(&order, fit);
-        if top < bytes || start.is_empty() {
+        if top < bytes || best_order.is_empty() {
             bytes = top;
             best.copy_from_slice(placement.offsets());
-            start = order;
+            best_order = order;
         }
         if bytes <= lower_bound {
             return (best, bytes);
         }
     }
-    search::improve(blocks, placement, &start, lower_bound, &mut best, &mut bytes);
+    search::improve(blocks, placement, &best_order, lower_bound, &mut best, &mut bytes);
     (best, bytes)
 }
 
@@ -143,20 +144,20 @@ fn candidates<'a>(
 ) -> impl Iterator<Item = (Vec<u32>, Fit)> + use<'a> {
     use std::cmp::Reverse;
     let degrees = placement.degrees().to_vec();
-    let big = |one: &Block| Reverse(one.bytes);
-    let area = |one: &Block| Reverse(u128::from(one.bytes) * u128::from(one.length()));
-    (0..8).map(move |which| {
+    let by_size = |one: &Block| Reverse(one.bytes);
+    let by_area = |one: &Block| Reverse(u128::from(one.bytes) * u128::from(one.length()));
+    (0..8).map(move |index| {
         let mut order: Vec<u32> = (0..blocks.len() as u32).collect();
         let block = |at: &u32| &blocks[*at as usize];
-        match which {
-            0 | 1 => order.sort_by_key(|at| big(block(at))),
-            2 => order.sort_by_key(|at| area(block(at))),
-            3 => order.sort_by_key(|at| (Reverse(block(at).length()), big(block(at)))),
-            4 => order.sort_by_key(|at| (Reverse(degrees[*at as usize]), big(block(at)))),
-            5 => order.sort_by_key(|at| (block(at).first, big(block(at)))),
-            6 => order.sort_by_key(|at| (Reverse(block(at).last), big(block(at)))),
-            _ => order.sort_by_key(|at| (big(block(at)), block(at).first)),
+        match index {
+            0 | 1 => order.sort_by_key(|at| by_size(block(at))),
+            2 => order.sort_by_key(|at| by_area(block(at))),
+            3 => order.sort_by_key(|at| (Reverse(block(at).length()), by_size(block(at)))),
+            4 => order.sort_by_key(|at| (Reverse(degrees[*at as usize]), by_size(block(at)))),
+            5 => order.sort_by_key(|at| (block(at).first, by_size(block(at)))),
+            6 => order.sort_by_key(|at| (Reverse(block(at).last), by_size(block(at)))),
+            _ => order.sort_by_key(|at| (by_size(block(at)), block(at).first)),
         }
-        (order, if matches!(which, 1 | 5) { Fit::Tightest } else { Fit::First })
+        (order, if matches!(index, 1 | 5) { Fit::Best } else { Fit::First })
     })
 }

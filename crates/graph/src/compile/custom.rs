@@ -25,7 +25,7 @@ pub struct CustomNode {
     pub attrs: Vec<Option<Attr>>,
     /// Which of the node's inputs, those that are fed, have to have their values in memory.
     pub needs_values: Vec<usize>,
-    /// Pairs of an output and the input, among those that are fed, that it is.
+    /// Pairs of an output and the fed input that it is written into, in place.
     pub references: Vec<(usize, usize)>,
 }
 
@@ -45,10 +45,12 @@ impl CustomNode {
         operator
             .prepare()
             .map_err(|failure| failure.in_context(in_node("it cannot run".into()).text))?;
-        let declared = operator.declaration().unwrap_or_else(|| undeclared(node));
-        let inputs = places(&declared.inputs, &node.input_descs, "input").map_err(in_node)?;
-        let outputs = places(&declared.outputs, &node.output_descs, "output").map_err(in_node)?;
-        let is_fed = |place: &usize| node.inputs.get(*place).is_some_and(Option::is_some);
+        let declared = operator.declaration().unwrap_or_else(|| default_declaration(node));
+        let inputs =
+            declared_indices(&declared.inputs, &node.input_descs, "input").map_err(in_node)?;
+        let outputs =
+            declared_indices(&declared.outputs, &node.output_descs, "output").map_err(in_node)?;
+        let is_fed = |index: &usize| node.inputs.get(*index).is_some_and(Option::is_some);
         let fed: Vec<Vec<usize>> =
             inputs.into_iter().map(|one| one.into_iter().filter(is_fed).collect()).collect();
         for ((name, presence), fed) in declared.inputs.iter().zip(&fed) {
@@ -57,25 +59,26 @@ impl CustomNode {
             }
         }
         let order: Vec<usize> = outputs.iter().flatten().copied().collect();
-        if order.iter().enumerate().any(|(at, place)| at != *place) {
+        if order.iter().enumerate().any(|(at, index)| at != *index) {
             return Err(in_node("its outputs are not in the order that is declared".into()));
         }
-        let first = |at: usize| fed[..at].iter().map(Vec::len).sum::<usize>();
-        let needed = declared.needs_values.iter().filter(|at| **at < fed.len());
-        let needs_values = needed.flat_map(|at| (0..fed[*at].len()).map(|one| first(*at) + one));
+        let first_fed = |at: usize| fed[..at].iter().map(Vec::len).sum::<usize>();
+        let with_values = declared.needs_values.iter().filter(|at| **at < fed.len());
+        let needs_values =
+            with_values.flat_map(|at| (0..fed[*at].len()).map(|one| first_fed(*at) + one));
         let mut references = Vec::new();
         for (output, (name, _)) in declared.outputs.iter().enumerate() {
             let input = declared.inputs.iter().position(|(one, _)| one == name);
             if let Some(input) = input.filter(|at| fed[*at].len() == 1)
                 && let [output] = outputs[output][..]
             {
-                references.push((output, first(input)));
+                references.push((output, first_fed(input)));
             }
         }
         let attr = |(name, default): &(String, Option<Attr>)| {
             node.attrs.get(name).cloned().or_else(|| default.clone())
         };
-        let made = CustomNode {
+        let custom = CustomNode {
             name: node.name.clone(),
             kind,
             operator,
@@ -86,35 +89,35 @@ impl CustomNode {
             needs_values: needs_values.collect(),
             references,
         };
-        Ok(Some((made, fed.concat())))
+        Ok(Some((custom, fed.concat())))
     }
 
     /// What is known of its outputs before it ran: types at most.
     pub fn described_outputs(&self) -> Vec<Desc> {
-        let known = |dtype| if dtype == DType::Undefined { DType::Float } else { dtype };
-        self.outputs.iter().map(|desc| Desc::unknown(known(desc.dtype))).collect()
+        let or_float = |dtype| if dtype == DType::Undefined { DType::Float } else { dtype };
+        self.outputs.iter().map(|desc| Desc::unknown(or_float(desc.dtype))).collect()
     }
 
-    /// Pairs of an output and the value that it is.
-    pub fn written(&self, inputs: &[Option<ValueId>]) -> Vec<(usize, ValueId)> {
+    /// Pairs of an output and the value that it is written into, in place.
+    pub fn in_place_outputs(&self, inputs: &[Option<ValueId>]) -> Vec<(usize, ValueId)> {
         let pairs = self.references.iter();
         pairs.filter_map(|(output, input)| Some((*output, inputs[*input]?))).collect()
     }
 }
 
 /// What the graph says of each output, under the declared name where the graph has none.
-fn named_outputs(node: &Node, declared: &Declaration, places: &[Vec<usize>]) -> Vec<Desc> {
+fn named_outputs(node: &Node, declared: &Declaration, indices: &[Vec<usize>]) -> Vec<Desc> {
     let mut outputs = node.output_descs.clone();
-    for ((name, _), places) in declared.outputs.iter().zip(places) {
-        for place in places.iter().filter(|place| node.output_descs[**place].name.is_empty()) {
-            outputs[*place].name.clone_from(name);
+    for ((name, _), indices) in declared.outputs.iter().zip(indices) {
+        for index in indices.iter().filter(|index| node.output_descs[**index].name.is_empty()) {
+            outputs[*index].name.clone_from(name);
         }
     }
     outputs
 }
 
 /// What stands for a declaration where there is none: every input and output by itself.
-fn undeclared(node: &Node) -> Declaration {
+fn default_declaration(node: &Node) -> Declaration {
     let all = |descs: &[Desc], what, presence| -> Vec<(String, Presence)> {
         let name = |(at, desc): (usize, &Desc)| match desc.name.is_empty() {
             true => (format!("{what} {at}"), presence),
@@ -131,7 +134,7 @@ fn undeclared(node: &Node) -> Declaration {
 
 /// The indices that a node has for each declared input or output: by name where the node names all of them, else one after
 /// the other.
-fn places(
+fn declared_indices(
     declared: &[(String, Presence)],
     descs: &[Desc],
     what: &str,
@@ -147,8 +150,8 @@ fn places(
     if found == all {
         return Ok(named);
     }
-    let is_listed = |(_, presence): &&(String, Presence)| *presence == Presence::Dynamic;
-    match declared.iter().find(is_listed) {
+    let is_dynamic = |(_, presence): &&(String, Presence)| *presence == Presence::Dynamic;
+    match declared.iter().find(is_dynamic) {
         None if all <= declared.len() => {
             Ok((0..declared.len()).map(|at| (at..all.min(at + 1)).collect()).collect())
         }
@@ -175,20 +178,21 @@ mod tests {
     fn indices_go_by_names_and_lists_take_all_of_theirs() {
         use Presence::{Dynamic, Optional, Required};
         let three = declared(&[("a", Required), ("many", Dynamic), ("b", Optional)]);
-        let found = places(&three, &descs(&["a", "many0", "many1", "b"]), "input").unwrap();
+        let found =
+            declared_indices(&three, &descs(&["a", "many0", "many1", "b"]), "input").unwrap();
         assert_eq!(found, [vec![0], vec![1, 2], vec![3]]);
-        let found = places(&three, &descs(&["a"]), "input").unwrap();
+        let found = declared_indices(&three, &descs(&["a"]), "input").unwrap();
         assert_eq!(found, [vec![0], vec![], vec![]]);
-        let unnamed = places(&three, &descs(&["", ""]), "input").unwrap_err();
+        let unnamed = declared_indices(&three, &descs(&["", ""]), "input").unwrap_err();
         assert!(unnamed.contains("many0"), "{unnamed}");
     }
 
     #[test]
     fn without_names_indices_go_by_order() {
         let two = declared(&[("a", Presence::Required), ("b", Presence::Optional)]);
-        assert_eq!(places(&two, &descs(&["", ""]), "input").unwrap(), [vec![0], vec![1]]);
-        assert_eq!(places(&two, &descs(&[""]), "input").unwrap(), [vec![0], vec![]]);
-        let many = places(&two, &descs(&["", "", ""]), "input").unwrap_err();
+        assert_eq!(declared_indices(&two, &descs(&["", ""]), "input").unwrap(), [vec![0], vec![1]]);
+        assert_eq!(declared_indices(&two, &descs(&[""]), "input").unwrap(), [vec![0], vec![]]);
+        let many = declared_indices(&two, &descs(&["", "", ""]), "input").unwrap_err();
         assert_eq!(many, "it has 3 inputs, and 2 are declared");
     }
 }

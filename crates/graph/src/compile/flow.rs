@@ -8,11 +8,11 @@ use std::collections::HashMap;
 pub struct Flow {
     /// The graph.
     pub prepared: Prepared,
-    /// The value whose memory a value is: itself, but for views and for what is written in place.
+    /// The value whose memory each value uses: itself, but for views and for what is written in place.
     pub roots: Vec<ValueId>,
     /// The values whose memory is not needed after a node.
     pub ends: Vec<Vec<ValueId>>,
-    /// Where each value comes from, by number; meant for roots.
+    /// Where each value comes from; only those of roots are read.
     pub origins: Vec<Origin>,
     /// The constants that may be needed on the device, and where they go in const memory.
     pub constants: Constants,
@@ -21,8 +21,8 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Whether the program is called by runs: nodes are its own operators.
-    pub fn calls_program(&self) -> bool {
+    /// Whether some nodes are operators that the user registered.
+    pub fn has_custom_operators(&self) -> bool {
         self.prepared.work_nodes.iter().any(|work| matches!(work.work, Work::Custom(_)))
     }
 }
@@ -34,7 +34,7 @@ pub enum Origin {
     Computed,
     /// A node makes it, in the memory of this output.
     ComputedFor(usize),
-    /// It comes in at this place.
+    /// It is this input of the graph.
     Input(usize),
     /// It lies in const memory, from this byte on.
     Constant(u64),
@@ -45,14 +45,16 @@ pub fn flow(prepared: Prepared, layout: &mut ConstantLayout) -> Flow {
     let mut roots: Vec<ValueId> = (0..prepared.values.len()).collect();
     for work in &prepared.work_nodes {
         let viewed = work.inputs.first().copied().flatten().filter(|_| work.is_view);
-        for (output, input) in viewed.map(|input| (0, input)).into_iter().chain(work.written()) {
+        for (output, input) in
+            viewed.map(|input| (0, input)).into_iter().chain(work.in_place_outputs())
+        {
             roots[work.outputs[output]] = roots[input];
         }
     }
-    let mut last: HashMap<ValueId, usize> = HashMap::new();
+    let mut last_use: HashMap<ValueId, usize> = HashMap::new();
     for (at, work) in prepared.work_nodes.iter().enumerate() {
         for value in work.inputs.iter().flatten().chain(&work.outputs) {
-            last.insert(roots[*value], at);
+            last_use.insert(roots[*value], at);
         }
     }
     let mut origins = vec![Origin::Computed; prepared.values.len()];
@@ -61,19 +63,19 @@ pub fn flow(prepared: Prepared, layout: &mut ConstantLayout) -> Flow {
     }
     for (at, output) in prepared.outputs.iter().enumerate() {
         let root = roots[output.value];
-        last.remove(&root);
+        last_use.remove(&root);
         if prepared.values[root].bytes.is_none() && origins[root] == Origin::Computed {
             origins[root] = Origin::ComputedFor(at);
         }
     }
     let mut ends = vec![Vec::new(); prepared.work_nodes.len()];
-    for (value, at) in last {
+    for (value, at) in last_use {
         ends[at].push(value);
     }
     ends.iter_mut().for_each(|values| values.sort_unstable());
     let mut constants = Constants::new();
-    let read = prepared.work_nodes.iter().flat_map(|work| work.inputs.iter().flatten().copied());
-    for value in read.chain(prepared.outputs.iter().map(|output| output.value)) {
+    let values_read = prepared.work_nodes.iter().flat_map(|work| work.inputs.iter().flatten().copied());
+    for value in values_read.chain(prepared.outputs.iter().map(|output| output.value)) {
         let root = roots[value];
         if let Some(bytes) = &prepared.values[root].bytes {
             origins[root] = Origin::Constant(layout.place(bytes, &mut constants));

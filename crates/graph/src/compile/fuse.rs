@@ -37,12 +37,15 @@ pub enum Group<'a> {
 /// Several nodes, planned for pieces.
 pub struct FusedPlan {
     parts: Vec<Part>,
+    /// How many elements each node computes.
     count: usize,
+    /// How many threads run it at most.
     workers: usize,
+    /// Bytes of scratch of one of them.
     scratch: usize,
 }
 
-/// One node of several.
+/// One node of a fused step.
 struct Part {
     /// For a whole piece.
     whole: Plan,
@@ -54,7 +57,7 @@ struct Part {
 /// Where a part finds one of its tensors.
 #[derive(Clone, Copy)]
 enum OperandLocation {
-    /// All of a use of the step: one element for all.
+    /// A use of the step that has one element, the same for all pieces.
     One(usize),
     /// The piece's elements of a use of the step, of this many bytes each.
     Piece(usize, usize),
@@ -62,7 +65,7 @@ enum OperandLocation {
     Scratch(usize, usize),
 }
 
-/// What came of building.
+/// A fused plan, and the values that it touches.
 pub struct FusedStep {
     /// What runs.
     pub fused: FusedPlan,
@@ -76,8 +79,8 @@ fn layout(prepared: &Prepared, value: ValueId) -> Layout {
     prepared.values[value].desc.layout().expect("a static graph knows every size")
 }
 
-/// Whether a node's elements can be cut into pieces, and how many it has.
-fn pieces(prepared: &Prepared, work: &WorkNode) -> Option<usize> {
+/// How many elements a node computes, if they can be cut into pieces.
+fn elements(prepared: &Prepared, work: &WorkNode) -> Option<usize> {
     let marks = work.operation().row.marks;
     if !marks.elementwise || marks.writes_first || work.outputs.len() != 1 {
         return None;
@@ -99,16 +102,17 @@ pub fn groups<'a>(
     let mut produced: BTreeSet<ValueId> = BTreeSet::new();
     let mut count = 0;
     for work in work_nodes {
-        let pieces = if fuses { pieces(prepared, work) } else { None };
-        let joins =
-            pieces.is_some_and(|pieces| pieces == count && joins(prepared, roots, &produced, work));
-        if !joins {
+        let elements = if fuses { elements(prepared, work) } else { None };
+        let can_join = elements.is_some_and(|elements| {
+            elements == count && can_join(prepared, roots, &produced, work)
+        });
+        if !can_join {
             groups.extend(close_group(std::mem::take(&mut open)));
             produced.clear();
         }
-        match pieces {
-            Some(pieces) => {
-                count = pieces;
+        match elements {
+            Some(elements) => {
+                count = elements;
                 produced.insert(roots[work.outputs[0]]);
                 open.push(work);
             }
@@ -119,6 +123,7 @@ pub fn groups<'a>(
     groups
 }
 
+/// The group of these nodes, if there are any.
 fn close_group(mut work_nodes: Vec<&WorkNode>) -> Option<Group<'_>> {
     match work_nodes.len() {
         0 => None,
@@ -129,17 +134,17 @@ fn close_group(mut work_nodes: Vec<&WorkNode>) -> Option<Group<'_>> {
 
 /// Whether a node may join a group that makes these values: each is fed to it whole or not at all, and it
 /// overwrites none of them.
-fn joins(
+fn can_join(
     prepared: &Prepared,
     roots: &[ValueId],
     produced: &BTreeSet<ValueId>,
     work: &WorkNode,
 ) -> bool {
     let count = layout(prepared, work.outputs[0]).count();
-    let whole = |value: &ValueId| {
+    let is_fed_whole = |value: &ValueId| {
         !produced.contains(&roots[*value]) || layout(prepared, *value).count() == count
     };
-    !produced.contains(&roots[work.outputs[0]]) && work.inputs.iter().flatten().all(whole)
+    !produced.contains(&roots[work.outputs[0]]) && work.inputs.iter().flatten().all(is_fed_whole)
 }
 
 /// Plans a group; `None` if one of its nodes cannot be run in pieces after all. A node that is refused when it
@@ -164,11 +169,11 @@ pub fn build(
     let mut uses: Vec<(ValueId, usize, AccessMode)> = Vec::new();
     let mut parts = Vec::new();
     for work in work_nodes {
-        let whole = plan(prepared, work, count, piece)?;
-        (is_whole(prepared, work, count, piece) || is_sound(prepared, work)).then_some(())?;
+        let whole = plan_piece(prepared, work, count, piece)?;
+        (is_whole(prepared, work, count, piece) || can_plan_alone(prepared, work)).then_some(())?;
         let rest = match count % piece {
             0 => None,
-            left => Some(plan(prepared, work, count, left)?),
+            remainder => Some(plan_piece(prepared, work, count, remainder)?),
         };
         let places = (whole.uses.iter())
             .map(|one| {
@@ -195,10 +200,10 @@ fn inner_values(
     roots: &[ValueId],
     work_nodes: &[&WorkNode],
 ) -> Vec<(ValueId, (usize, usize))> {
-    let inside = |work: &WorkNode| work_nodes.iter().any(|one| std::ptr::eq(*one, work));
+    let is_inside = |work: &WorkNode| work_nodes.iter().any(|one| std::ptr::eq(*one, work));
     let mut outside: BTreeSet<ValueId> =
         prepared.outputs.iter().map(|one| roots[one.value]).collect();
-    for work in prepared.work_nodes.iter().filter(|work| !inside(work)) {
+    for work in prepared.work_nodes.iter().filter(|work| !is_inside(work)) {
         outside
             .extend(work.inputs.iter().flatten().chain(&work.outputs).map(|value| roots[*value]));
     }
@@ -219,6 +224,7 @@ fn inner_values(
     lifetimes
 }
 
+/// Where a node finds a value: in the scratch, or among the uses of the step, to which it is added if it is new.
 fn locate_operand(
     prepared: &Prepared,
     roots: &[ValueId],
@@ -233,10 +239,10 @@ fn locate_operand(
     }
     let at = match uses.iter_mut().position(|(known, ..)| roots[*known] == roots[value]) {
         Some(at) => {
-            let both = &mut uses[at].2;
-            *both = AccessMode {
-                reads: both.reads | access.reads,
-                writes: both.writes | access.writes,
+            let modes = &mut uses[at].2;
+            *modes = AccessMode {
+                reads: modes.reads | access.reads,
+                writes: modes.writes | access.writes,
             };
             at
         }
@@ -252,7 +258,7 @@ fn locate_operand(
 }
 
 /// Whether a node can be planned with its own sizes.
-fn is_sound(prepared: &Prepared, work: &WorkNode) -> bool {
+fn can_plan_alone(prepared: &Prepared, work: &WorkNode) -> bool {
     let tensors: Vec<Option<KnownTensor>> = (work.inputs.iter())
         .map(|value| value.and_then(|value| prepared.values[value].known_tensor()))
         .collect();
@@ -265,23 +271,23 @@ fn is_whole(prepared: &Prepared, work: &WorkNode, count: usize, piece: usize) ->
     let mut values = work.inputs.iter().flatten().chain(&work.outputs);
     values.all(|value| {
         let layout = layout(prepared, *value);
-        prepared.values[*value].bytes.is_none() && cut(layout, count, piece) == layout
+        prepared.values[*value].bytes.is_none() && piece_layout(layout, count, piece) == layout
     })
 }
 
 /// The layout of a piece: of a tensor with one element, that one.
-fn cut(layout: Layout, count: usize, piece: usize) -> Layout {
+fn piece_layout(layout: Layout, count: usize, piece: usize) -> Layout {
     let elements = if layout.count() == count { piece } else { 1 };
     Layout::contiguous(layout.dtype, &[elements])
 }
 
 /// Plans one node for a piece of its elements; `None` if it wants a workspace or is refused.
-fn plan(prepared: &Prepared, work: &WorkNode, count: usize, piece: usize) -> Option<Plan> {
-    let cut = |value| cut(layout(prepared, value), count, piece);
+fn plan_piece(prepared: &Prepared, work: &WorkNode, count: usize, piece: usize) -> Option<Plan> {
+    let of_piece = |value| piece_layout(layout(prepared, value), count, piece);
     let inputs: Vec<Option<KnownTensor>> = (work.inputs.iter())
-        .map(|value| Some(KnownTensor { layout: cut((*value)?), bytes: None }))
+        .map(|value| Some(KnownTensor { layout: of_piece((*value)?), bytes: None }))
         .collect();
-    let output = cut(work.outputs[0]);
+    let output = of_piece(work.outputs[0]);
     work.operation().plan(&inputs, &[output]).ok().filter(|plan| plan.workspace == 0)
 }
 
@@ -298,19 +304,20 @@ impl FusedPlan {
         let piece = PIECE.min(self.count);
         let workers = self.workers.min(parallel.width());
         if workers == 1 {
-            return self.worker(&uses, scratch, 0, 0..self.count);
+            return self.run_worker(&uses, scratch, 0, 0..self.count);
         }
         let failed: OnceLock<Fault> = OnceLock::new();
         parallel.run(workers, &|worker| {
             let range = share(self.count, piece, workers, worker);
-            if let Err(fault) = self.worker(&uses, scratch, worker, range) {
+            if let Err(fault) = self.run_worker(&uses, scratch, worker, range) {
                 let _ = failed.set(fault);
             }
         });
         failed.into_inner().map_or(Ok(()), Err)
     }
 
-    fn worker(
+    /// Runs all parts on the pieces of one worker.
+    fn run_worker(
         &self,
         uses: &[Shared<'_>],
         scratch: Shared<'_>,

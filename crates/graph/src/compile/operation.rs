@@ -54,8 +54,8 @@ impl Operation {
             match declared.ends_with("[]") {
                 false => indices.push(find(name)),
                 true => {
-                    let grown = (0..).map_while(|at| find(&format!("{name}{at}")));
-                    indices.extend(grown.map(Some));
+                    let listed = (0..).map_while(|at| find(&format!("{name}{at}")));
+                    indices.extend(listed.map(Some));
                 }
             }
         }
@@ -80,13 +80,13 @@ impl Operation {
 
     /// Plans the call with addresses that stand for memory yet to come: each input and output its own.
     pub fn plan(&self, inputs: &[Option<KnownTensor>], outputs: &[Layout]) -> Result<Plan, Error> {
-        let apart: SmallVec<[usize; 8]> = (0..inputs.len() + outputs.len()).collect();
-        self.plan_over(inputs, outputs, &apart)
+        let separate: SmallVec<[usize; 8]> = (0..inputs.len() + outputs.len()).collect();
+        self.plan_sharing(inputs, outputs, &separate)
     }
 
-    /// The same where inputs and outputs may be one memory: `memory` has a number for each input, then for each
+    /// As [`Operation::plan`], where inputs and outputs may share memory: `memory` has a number for each input, then for each
     /// output, and equal numbers are one memory.
-    pub fn plan_over(
+    pub fn plan_sharing(
         &self,
         inputs: &[Option<KnownTensor>],
         outputs: &[Layout],
@@ -169,10 +169,10 @@ pub fn run_plan(
     workspace: &[Cell<u8>],
     parallel: &dyn Parallel,
 ) -> Result<(), Fault> {
-    let decides = Cell::new(false);
-    let sized = |_: (usize, usize), _: &[usize]| decides.set(true);
+    let decides_sizes = Cell::new(false);
+    let sized = |_: (usize, usize), _: &[usize]| decides_sizes.set(true);
     plan.run(&Memory { uses, workspace, parallel, sized: &sized })?;
-    match decides.get() {
+    match decides_sizes.get() {
         true => Err(Fault(
             "internal error (please report): its sizes depend on values, and its row is not marked sized_by_values".into(),
         )),

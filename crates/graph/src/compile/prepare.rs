@@ -15,7 +15,7 @@ use cairn_tensor::{DType, MAX_DIMS};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A value's place in [`Prepared::values`].
+/// A value's index in [`Prepared::values`].
 pub type ValueId = usize;
 
 /// A tensor that comes in.
@@ -146,39 +146,40 @@ pub fn prepare(graph: &Graph, options: &PrepareOptions) -> Result<Prepared> {
             is_static: true,
         },
     };
-    preparation.inputs()?;
+    preparation.add_inputs()?;
     for id in order {
         if live.contains(&id) {
-            preparation.node(id, graph.node(id).expect("an ordered node"))?;
+            preparation.add_node(id, graph.node(id).expect("an ordered node"))?;
         }
     }
-    preparation.outputs()
+    preparation.add_outputs()
 }
 
 /// The nodes that outputs and targets need. A `NetOutput` may be fed by nothing: a framework that knows all its outputs
 /// as inputs or views of them leaves it empty.
 pub fn live(graph: &Graph) -> Result<BTreeSet<NodeId>> {
     let outputs = graph.outputs();
-    let net = graph.nodes().find(|(_, node)| node.kind == NET_OUTPUT).map(|(id, _)| id);
-    if outputs.is_empty() && graph.targets.is_empty() && net.is_none() {
+    let net_output = graph.nodes().find(|(_, node)| node.kind == NET_OUTPUT).map(|(id, _)| id);
+    if outputs.is_empty() && graph.targets.is_empty() && net_output.is_none() {
         return Err(Failure::failed(format!(
             "the graph {} has no outputs: name them with SetOutputs, or a NetOutput",
             graph.name
         )));
     }
     let mut live = BTreeSet::new();
-    let mut next: Vec<NodeId> = outputs.iter().map(|source| source.node).collect();
-    next.extend(graph.targets.iter().copied().chain(net));
-    while let Some(id) = next.pop() {
+    let mut pending: Vec<NodeId> = outputs.iter().map(|source| source.node).collect();
+    pending.extend(graph.targets.iter().copied().chain(net_output));
+    while let Some(id) = pending.pop() {
         let Some(node) = graph.node(id) else { continue };
         if live.insert(id) {
-            next.extend(node.inputs.iter().flatten().map(|source| source.node));
-            next.extend(&node.controls);
+            pending.extend(node.inputs.iter().flatten().map(|source| source.node));
+            pending.extend(&node.controls);
         }
     }
     Ok(live)
 }
 
+/// A graph while it is made ready, node by node.
 struct Preparation<'a> {
     graph: &'a Graph,
     options: &'a PrepareOptions,
@@ -186,13 +187,14 @@ struct Preparation<'a> {
 }
 
 impl Preparation<'_> {
-    fn value(&mut self, desc: Desc, bytes: Option<Arc<[u8]>>) -> ValueId {
+    /// Adds a value; gives its id.
+    fn add_value(&mut self, desc: Desc, bytes: Option<Arc<[u8]>>) -> ValueId {
         self.prepared.values.push(ValueInfo { desc, bytes });
         self.prepared.values.len() - 1
     }
 
     /// All inputs, also those that nobody reads: the caller passes them too.
-    fn inputs(&mut self) -> Result<()> {
+    fn add_inputs(&mut self) -> Result<()> {
         let ids = self.graph.inputs();
         if !self.options.inputs.is_empty() && self.options.inputs.len() != ids.len() {
             let (have, want) = (self.options.inputs.len(), ids.len());
@@ -206,7 +208,7 @@ impl Preparation<'_> {
             let index = node.attrs.get("index").and_then(Attr::int).unwrap_or(at as i64);
             if index != at as i64 {
                 return Err(Failure::failed(format!(
-                    "the inputs of the graph {} do not count on: {} has the index {index} in place {at}",
+                    "the inputs of the graph {} are not numbered in order: {} has the index {index}, expected {at}",
                     self.graph.name, node.name
                 )));
             }
@@ -220,7 +222,7 @@ impl Preparation<'_> {
                     .unwrap_or_default(),
             };
             check(&desc, || format!("the input {at} ({})", node.name))?;
-            let value = self.value(desc.clone(), None);
+            let value = self.add_value(desc.clone(), None);
             self.prepared.is_static &= desc.is_known();
             self.prepared.value_of.insert(Source { node: id, output: 0 }, value);
             self.prepared.inputs.push(Input { name: node.name.clone(), desc, value });
@@ -228,19 +230,20 @@ impl Preparation<'_> {
         Ok(())
     }
 
-    fn node(&mut self, id: NodeId, node: &Node) -> Result<()> {
+    /// Adds a node: as a value if it is known now, else as one that has to run.
+    fn add_node(&mut self, id: NodeId, node: &Node) -> Result<()> {
         let kind = node.kind.as_str();
         if DATA.contains(&kind) || [NET_OUTPUT, NO_OP].contains(&kind) {
             return Ok(());
         }
         if CONST.contains(&kind) {
-            return self.constant(id, node);
+            return self.add_constant(id, node);
         }
         if variable::is_variable(node) {
-            return self.variable(id, node);
+            return self.add_variable(id, node);
         }
-        if let Some((custom, places)) = CustomNode::of(node, &self.options.custom)? {
-            return self.custom(id, node, custom, &places);
+        if let Some((custom, indices)) = CustomNode::of(node, &self.options.custom)? {
+            return self.add_custom(id, node, custom, &indices);
         }
         let Some(operation) = Operation::of(node) else {
             return Err(Failure::failed(format!(
@@ -262,12 +265,12 @@ impl Preparation<'_> {
         let layouts = match inferred {
             Inference::Known(layouts) if !operation.row.marks.sized_by_values => layouts,
             Inference::Known(layouts) => {
-                let most = layouts.iter().map(|one| Desc::unknown(one.dtype));
+                let unknown = layouts.iter().map(|one| Desc::unknown(one.dtype));
                 let work = Work::Operation(operation);
-                return self.work(id, work, inputs, most.collect(), false);
+                return self.add_work(id, work, inputs, unknown.collect(), false);
             }
             Inference::Partly(descs) => {
-                return self.work(id, Work::Operation(operation), inputs, descs, false);
+                return self.add_work(id, Work::Operation(operation), inputs, descs, false);
             }
         };
         for (at, layout) in layouts.iter().enumerate() {
@@ -282,32 +285,32 @@ impl Preparation<'_> {
         let folded = if self.options.folds { fold(&operation, &tensors, &layouts)? } else { None };
         if let Some(results) = folded {
             for (output, (desc, bytes)) in descs.into_iter().zip(results).enumerate() {
-                let value = self.value(desc, Some(bytes));
+                let value = self.add_value(desc, Some(bytes));
                 self.prepared.value_of.insert(Source { node: id, output }, value);
             }
             return Ok(());
         }
-        self.work(id, Work::Operation(operation), inputs, descs, is_constant)
+        self.add_work(id, Work::Operation(operation), inputs, descs, is_constant)
     }
 
-    /// A node whose operator the program registered. `places` are its inputs that are fed, in the declared order.
-    fn custom(
+    /// A node whose operator the program registered. `indices` are its inputs that are fed, in the declared order.
+    fn add_custom(
         &mut self,
         id: NodeId,
         node: &Node,
         custom: CustomNode,
-        places: &[usize],
+        indices: &[usize],
     ) -> Result<()> {
-        let fed = places.iter().map(|place| node.inputs[*place].expect("an input that is fed"));
+        let fed = indices.iter().map(|index| node.inputs[*index].expect("an input that is fed"));
         let inputs: Vec<Option<ValueId>> =
             fed.map(|source| self.fed_value(node, source).map(Some)).collect::<Result<_>>()?;
-        for (output, value) in custom.written(&inputs) {
+        for (output, value) in custom.in_place_outputs(&inputs) {
             let name = &custom.outputs[output].name;
             self.check_written(node, &format!("its input {name}"), value)?;
         }
         self.prepared.is_static = false;
         let descs = custom.described_outputs();
-        self.work(id, Work::Custom(custom), inputs, descs, false)
+        self.add_work(id, Work::Custom(custom), inputs, descs, false)
     }
 
     /// The value of a source that feeds a node.
@@ -324,15 +327,15 @@ impl Preparation<'_> {
     /// What a node writes in place is memory of a run or of the caller: constants are filled once, at load.
     fn check_written(&self, node: &Node, what: &str, mut value: ValueId) -> Result<()> {
         let work_nodes = &self.prepared.work_nodes;
-        let maker = loop {
-            let maker = work_nodes.iter().rev().find(|work| work.outputs.contains(&value));
-            match maker.and_then(|work| viewed_input(work, &self.prepared)) {
+        let producer = loop {
+            let producer = work_nodes.iter().rev().find(|work| work.outputs.contains(&value));
+            match producer.and_then(|work| viewed_input(work, &self.prepared)) {
                 Some(input) => value = input,
-                None => break maker,
+                None => break producer,
             }
         };
-        let is_made_at_load = maker.is_some_and(|work| work.is_constant);
-        if self.prepared.values[value].bytes.is_none() && !is_made_at_load {
+        let is_computed_at_load = producer.is_some_and(|work| work.is_constant);
+        if self.prepared.values[value].bytes.is_none() && !is_computed_at_load {
             return Ok(());
         }
         let Node { name, kind, .. } = node;
@@ -341,7 +344,8 @@ impl Preparation<'_> {
         )))
     }
 
-    fn work(
+    /// Adds a node that has to run, and its outputs.
+    fn add_work(
         &mut self,
         id: NodeId,
         work: Work,
@@ -352,7 +356,7 @@ impl Preparation<'_> {
         self.prepared.is_static &= descs.iter().all(Desc::is_known);
         let mut outputs = Vec::new();
         for (output, desc) in descs.into_iter().enumerate() {
-            let value = self.value(desc, None);
+            let value = self.add_value(desc, None);
             self.prepared.value_of.insert(Source { node: id, output }, value);
             outputs.push(value);
         }
@@ -366,7 +370,7 @@ impl Preparation<'_> {
         Ok(())
     }
 
-    fn constant(&mut self, id: NodeId, node: &Node) -> Result<()> {
+    fn add_constant(&mut self, id: NodeId, node: &Node) -> Result<()> {
         let Some(Attr::Tensor(constant)) = node.attrs.get("value") else {
             let (name, kind) = (&node.name, &node.kind);
             return Err(Failure::failed(format!(
@@ -376,14 +380,14 @@ impl Preparation<'_> {
         let what = || format!("the constant {}", node.name);
         if constant.desc.dtype == DType::String && self.feeds_custom_alone(id) {
             let desc = Desc { name: String::new(), ..constant.desc.clone() };
-            let value = self.value(desc, Some(constant.bytes.clone()));
+            let value = self.add_value(desc, Some(constant.bytes.clone()));
             self.prepared.value_of.insert(Source { node: id, output: 0 }, value);
             return Ok(());
         }
         check(&constant.desc, what)?;
         let Some(layout) = constant.desc.layout() else {
             return Err(Failure::failed(format!(
-                "{} is {}: a constant is known",
+                "{} is {}: the sizes of a constant must be known",
                 what(),
                 constant.desc
             )));
@@ -398,12 +402,13 @@ impl Preparation<'_> {
         }
         let bytes =
             if have == want { constant.bytes.clone() } else { constant.bytes[..want].into() };
-        let value = self.value(Desc { name: String::new(), ..constant.desc.clone() }, Some(bytes));
+        let value =
+            self.add_value(Desc { name: String::new(), ..constant.desc.clone() }, Some(bytes));
         self.prepared.value_of.insert(Source { node: id, output: 0 }, value);
         Ok(())
     }
 
-    /// Whether all that reads a node are operators of the program's own: these alone take texts, as plain bytes.
+    /// Whether all that reads a node are operators of the program's own: these alone take strings, as plain bytes.
     fn feeds_custom_alone(&self, id: NodeId) -> bool {
         let is_read = |node: &Node| node.inputs.iter().flatten().any(|source| source.node == id);
         let mut readers = self.graph.nodes().filter(|(_, node)| is_read(node));
@@ -412,8 +417,8 @@ impl Preparation<'_> {
     }
 
     /// A variable of the session; nodes that name the same one are one value.
-    fn variable(&mut self, id: NodeId, node: &Node) -> Result<()> {
-        let (name, desc) = (variable::name(node), variable::described(node)?);
+    fn add_variable(&mut self, id: NodeId, node: &Node) -> Result<()> {
+        let (name, desc) = (variable::name(node), variable::desc(node)?);
         check(&desc, || format!("the variable {name}"))?;
         if node.attrs.contains_key("value") {
             log::warn!(
@@ -431,7 +436,7 @@ impl Preparation<'_> {
                 )));
             }
             None => {
-                let value = self.value(desc.clone(), None);
+                let value = self.add_value(desc.clone(), None);
                 self.prepared.inputs.push(Input { name, desc, value });
                 self.prepared.variables += 1;
                 value
@@ -444,8 +449,8 @@ impl Preparation<'_> {
     /// The values that feed a node, in the operator's order.
     fn input_values(&self, node: &Node, operation: &Operation) -> Result<Vec<Option<ValueId>>> {
         let mut inputs = Vec::new();
-        for place in Operation::arrange(operation.row, &node.input_descs) {
-            let source = place.and_then(|place| node.inputs.get(place).copied().flatten());
+        for index in Operation::arrange(operation.row, &node.input_descs) {
+            let source = index.and_then(|index| node.inputs.get(index).copied().flatten());
             inputs.push(match source {
                 None => None,
                 Some(source) => Some(self.fed_value(node, source)?),
@@ -468,7 +473,8 @@ impl Preparation<'_> {
         Ok(inputs)
     }
 
-    fn outputs(mut self) -> Result<Prepared> {
+    /// Adds the graph's outputs, and marks views.
+    fn add_outputs(mut self) -> Result<Prepared> {
         let declared = self.graph.output_descs();
         for (at, source) in self.graph.outputs().into_iter().enumerate() {
             let Some(&value) = self.prepared.value_of.get(&source) else {

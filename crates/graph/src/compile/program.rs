@@ -47,7 +47,7 @@ pub struct Slice {
     pub bytes: usize,
 }
 
-/// One node, or several in one, bound to their memory.
+/// One node, or several fused ones, with their memory.
 pub struct Step {
     /// The node's name and its operator's; of several, those of the first and the last.
     pub name: Arc<str>,
@@ -90,7 +90,7 @@ pub struct Program {
     pub fixed_bytes: u64,
     /// Bytes of intermediates and workspaces.
     pub feature_bytes: u64,
-    /// What no plan can have less of.
+    /// The least feature memory that any plan needs.
     pub feature_lower_bound: u64,
     /// The layouts of the inputs.
     pub inputs: Vec<Layout>,
@@ -127,21 +127,23 @@ impl From<Failure> for ProgramError {
 
 type Result<T> = std::result::Result<T, ProgramError>;
 
-/// Binds a graph all of whose sizes are known. Outputs of `apart` are written by a copy at the end, because
-/// they may share memory with inputs. Constants go where `layout` has room.
+/// Binds a graph all of whose sizes are known. The outputs `copied_outputs` are written by a copy at the end,
+/// because they may share memory with inputs. Constants go where `layout` has room.
 pub fn program(
     prepared: &Prepared,
-    apart: &BTreeSet<usize>,
+    copied_outputs: &BTreeSet<usize>,
     fuses: bool,
     layout: &mut ConstantLayout,
 ) -> Result<Program> {
-    Binder::new(prepared).bind(apart, fuses, layout)
+    Binder::new(prepared).bind(copied_outputs, fuses, layout)
 }
 
+/// Gives every value and every step of a graph its memory.
 struct Binder<'a> {
     prepared: &'a Prepared,
     storage: Vec<Storage>,
     lifetimes: Vec<Lifetime>,
+    /// Bytes of fixed memory so far.
     fixed: u64,
 }
 
@@ -155,6 +157,7 @@ struct UnplacedStep {
     workspace_bytes: usize,
 }
 
+/// Where a step's workspace is: nowhere, in feature memory by number of its lifetime, or in fixed memory from this byte on.
 #[derive(Clone, Copy)]
 enum Workspace {
     None,
@@ -162,7 +165,7 @@ enum Workspace {
     Fixed(u64),
 }
 
-fn round(bytes: u64) -> u64 {
+fn align_up(bytes: u64) -> u64 {
     bytes.next_multiple_of(ALIGN)
 }
 
@@ -185,7 +188,7 @@ impl<'a> Binder<'a> {
 
     fn bind(
         mut self,
-        apart: &BTreeSet<usize>,
+        copied_outputs: &BTreeSet<usize>,
         fuses: bool,
         layout: &mut ConstantLayout,
     ) -> Result<Program> {
@@ -204,27 +207,27 @@ impl<'a> Binder<'a> {
         }
         let constants = self.constants(layout);
         let const_bytes = layout.bytes();
-        let outputs = self.outputs(apart);
+        let outputs = self.outputs(copied_outputs);
         let work_nodes: Vec<&WorkNode> =
             (prepared.work_nodes.iter()).filter(|work| !work.is_view).collect();
         let (mut init, mut steps) = (Vec::new(), Vec::new());
-        let (constant, others): (Vec<&WorkNode>, Vec<&WorkNode>) =
+        let (constant_nodes, others): (Vec<&WorkNode>, Vec<&WorkNode>) =
             work_nodes.into_iter().partition(|work| work.is_constant);
-        for work in constant {
+        for work in constant_nodes {
             init.push(self.init_step(work)?);
         }
         for group in fuse::groups(prepared, &self.roots(), &others, fuses) {
-            let single = match group {
+            let singles = match group {
                 Group::One(work) => vec![work],
                 Group::Fused(work_nodes) => match self.fused_step(&work_nodes, steps.len()) {
-                    Some(bound) => {
-                        steps.push(bound);
+                    Some(step) => {
+                        steps.push(step);
                         continue;
                     }
                     None => work_nodes,
                 },
             };
-            for work in single {
+            for work in singles {
                 let at = steps.len();
                 steps.push(self.step(work, at)?);
             }
@@ -234,8 +237,8 @@ impl<'a> Binder<'a> {
             steps.push(self.copy(output, value, at)?);
         }
         let arena = arena::plan(&self.lifetimes, ALIGN);
-        let finish = |bounds: Vec<UnplacedStep>| {
-            bounds.into_iter().map(|one| self.finish(one, &arena)).collect()
+        let finish = |steps: Vec<UnplacedStep>| {
+            steps.into_iter().map(|one| self.finish(one, &arena)).collect()
         };
         let layouts = |values: &mut dyn Iterator<Item = ValueId>| {
             values.map(|value| self.layout(value)).collect()
@@ -256,11 +259,11 @@ impl<'a> Binder<'a> {
     /// Places the constants that steps or outputs touch.
     fn constants(&mut self, layout: &mut ConstantLayout) -> Constants {
         let prepared = self.prepared;
-        let read =
+        let values_read =
             prepared.work_nodes.iter().flat_map(|work| work.inputs.iter().flatten().copied());
-        let out = prepared.outputs.iter().map(|output| output.value);
+        let values_out = prepared.outputs.iter().map(|output| output.value);
         let mut placed = Constants::new();
-        for value in read.chain(out) {
+        for value in values_read.chain(values_out) {
             let root = self.root(value);
             let Some(bytes) = &prepared.values[root].bytes else { continue };
             if self.storage[root] == Storage::Undecided {
@@ -272,8 +275,8 @@ impl<'a> Binder<'a> {
     }
 
     /// Lets values be made where they go out. What is left is copied: (output, value).
-    fn outputs(&mut self, apart: &BTreeSet<usize>) -> Vec<(usize, ValueId)> {
-        let constant: BTreeSet<ValueId> = (self.prepared.work_nodes.iter())
+    fn outputs(&mut self, copied_outputs: &BTreeSet<usize>) -> Vec<(usize, ValueId)> {
+        let constant_values: BTreeSet<ValueId> = (self.prepared.work_nodes.iter())
             .filter(|work| work.is_constant)
             .flat_map(|work| work.outputs.iter().map(|value| self.root(*value)))
             .collect();
@@ -281,8 +284,8 @@ impl<'a> Binder<'a> {
         for (at, output) in self.prepared.outputs.iter().enumerate() {
             let root = self.root(output.value);
             match self.storage[root] == Storage::Undecided
-                && !apart.contains(&at)
-                && !constant.contains(&root)
+                && !copied_outputs.contains(&at)
+                && !constant_values.contains(&root)
             {
                 true => self.storage[root] = Storage::At(Region::Output(at), 0),
                 false => copied.push((at, output.value)),
@@ -305,7 +308,8 @@ impl<'a> Binder<'a> {
         }
     }
 
-    fn bound(
+    /// Plans an operation on these values.
+    fn unplaced_step(
         &self,
         operation: &Operation,
         inputs: &[Option<ValueId>],
@@ -325,7 +329,7 @@ impl<'a> Binder<'a> {
             });
         let memory: SmallVec<[usize; 8]> = fed.chain(produced).collect();
         let plan =
-            operation.plan_over(&tensors, &layouts, &memory).map_err(|error| match error {
+            operation.plan_sharing(&tensors, &layouts, &memory).map_err(|error| match error {
                 Error::Values(_) => ProgramError::Values,
                 error => Failure::failed(format!("the node {name}: {}", error.text())).into(),
             })?;
@@ -358,17 +362,17 @@ impl<'a> Binder<'a> {
     /// Gives a step its workspace in feature memory, and lets its values live.
     fn place(
         &mut self,
-        bound: &mut UnplacedStep,
+        step: &mut UnplacedStep,
         produced: impl Iterator<Item = ValueId>,
         at: usize,
     ) {
         let touched: Vec<ValueId> =
-            bound.uses.iter().map(|(value, ..)| *value).chain(produced).collect();
+            step.uses.iter().map(|(value, ..)| *value).chain(produced).collect();
         touched.into_iter().for_each(|value| self.touch(value, at));
-        if bound.workspace_bytes > 0 {
-            bound.workspace = Workspace::Lifetime(self.lifetimes.len());
+        if step.workspace_bytes > 0 {
+            step.workspace = Workspace::Lifetime(self.lifetimes.len());
             self.lifetimes.push(Lifetime {
-                bytes: bound.workspace_bytes as u64,
+                bytes: step.workspace_bytes as u64,
                 first: at,
                 last: at,
             });
@@ -385,51 +389,53 @@ impl<'a> Binder<'a> {
             format!("{} ({}) to {} ({})", first.name, first.row.name, last.name, last.row.name);
         let uses =
             uses.into_iter().map(|(value, bytes, access)| (value, 0, bytes, access)).collect();
-        let mut bound = UnplacedStep {
+        let mut step = UnplacedStep {
             name: name.into(),
             action: Action::Fused(fused),
             uses,
             workspace: Workspace::None,
             workspace_bytes: scratch,
         };
-        self.place(&mut bound, std::iter::empty(), at);
-        Some(bound)
+        self.place(&mut step, std::iter::empty(), at);
+        Some(step)
     }
 
     fn step(&mut self, work: &WorkNode, at: usize) -> Result<UnplacedStep> {
-        let mut bound = self.bound(work.operation(), &work.inputs, &work.outputs)?;
-        self.place(&mut bound, work.outputs.iter().copied(), at);
-        Ok(bound)
+        let mut step = self.unplaced_step(work.operation(), &work.inputs, &work.outputs)?;
+        self.place(&mut step, work.outputs.iter().copied(), at);
+        Ok(step)
     }
 
+    /// A step that runs at load, with its outputs and workspace in fixed memory.
     fn init_step(&mut self, work: &WorkNode) -> Result<UnplacedStep> {
         for value in &work.outputs {
             let root = self.root(*value);
             if self.storage[root] == Storage::Undecided {
                 self.storage[root] = Storage::At(Region::Fixed, self.fixed);
-                self.fixed += round(self.layout(root).bytes() as u64);
+                self.fixed += align_up(self.layout(root).bytes() as u64);
             }
         }
-        let mut bound = self.bound(work.operation(), &work.inputs, &work.outputs)?;
-        if bound.workspace_bytes > 0 {
-            bound.workspace = Workspace::Fixed(self.fixed);
-            self.fixed += round(bound.workspace_bytes as u64);
+        let mut step = self.unplaced_step(work.operation(), &work.inputs, &work.outputs)?;
+        if step.workspace_bytes > 0 {
+            step.workspace = Workspace::Fixed(self.fixed);
+            self.fixed += align_up(step.workspace_bytes as u64);
         }
-        Ok(bound)
+        Ok(step)
     }
 
     /// A step that copies a value to an output.
     fn copy(&mut self, output: usize, value: ValueId, at: usize) -> Result<UnplacedStep> {
         let operation = Operation::copy(format!("output {output}"));
-        let mut bound = self.bound(&operation, &[Some(value)], &[value])?;
+        let mut step = self.unplaced_step(&operation, &[Some(value)], &[value])?;
         self.touch(value, at);
-        for one in bound.uses.iter_mut().filter(|(.., access)| access.writes) {
+        for one in step.uses.iter_mut().filter(|(.., access)| access.writes) {
             // A number beyond all values stands for the output itself.
             one.0 = self.prepared.values.len() + output;
         }
-        Ok(bound)
+        Ok(step)
     }
 
+    /// Some bytes of a value; see [`Binder::copy`] for numbers beyond all values.
     fn slice(
         &self,
         value: ValueId,
@@ -448,15 +454,16 @@ impl<'a> Binder<'a> {
         Slice { region, start: start as usize + byte_offset, bytes }
     }
 
-    fn finish(&self, bound: UnplacedStep, arena: &arena::Arena) -> Step {
-        let uses = (bound.uses.iter())
+    /// The step with the offsets of the arena.
+    fn finish(&self, step: UnplacedStep, arena: &arena::Arena) -> Step {
+        let uses = (step.uses.iter())
             .map(|(value, byte_offset, bytes, access)| MemoryUse {
                 slice: self.slice(*value, *byte_offset, *bytes, arena),
                 access: *access,
             })
             .collect();
-        let bytes = bound.workspace_bytes;
-        let workspace = match bound.workspace {
+        let bytes = step.workspace_bytes;
+        let workspace = match step.workspace {
             Workspace::None => Slice { region: Region::Feature, start: 0, bytes: 0 },
             Workspace::Lifetime(lifetime) => {
                 Slice { region: Region::Feature, start: arena.offsets[lifetime] as usize, bytes }
@@ -465,6 +472,6 @@ impl<'a> Binder<'a> {
                 Slice { region: Region::Fixed, start: start as usize, bytes }
             }
         };
-        Step { name: bound.name, action: bound.action, uses, workspace }
+        Step { name: step.name, action: step.action, uses, workspace }
     }
 }

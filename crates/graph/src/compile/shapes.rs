@@ -60,14 +60,15 @@ pub fn infer(
     if let Some(tensors) = tensors {
         return match operation.infer(&tensors) {
             Ok(layouts) => Ok(Inference::Known(layouts)),
-            Err(Error::Values(_)) => Ok(Inference::Partly(unknown(operation, inputs, declared))),
+            Err(Error::Values(_)) => Ok(Inference::Partly(types_only(operation, inputs, declared))),
             Err(error) => Err(conflict(operation, inputs, error.text())),
         };
     }
-    let sampled = sampled(operation, inputs);
-    Ok(Inference::Partly(sampled.unwrap_or_else(|| unknown(operation, inputs, declared))))
+    let sampled = infer_by_samples(operation, inputs);
+    Ok(Inference::Partly(sampled.unwrap_or_else(|| types_only(operation, inputs, declared))))
 }
 
+/// The failure of a node whose inputs do not fit.
 fn conflict(operation: &Operation, inputs: &[Option<ValueInfo>], text: &str) -> Failure {
     let fed: Vec<String> = inputs
         .iter()
@@ -78,7 +79,7 @@ fn conflict(operation: &Operation, inputs: &[Option<ValueInfo>], text: &str) -> 
 }
 
 /// Nothing but types: of the graph where it has them, else of the first input.
-fn unknown(
+fn types_only(
     operation: &Operation,
     inputs: &[Option<ValueInfo>],
     declared: &DeclaredOutputs<'_>,
@@ -91,7 +92,8 @@ fn unknown(
         .collect()
 }
 
-fn sampled(operation: &Operation, inputs: &[Option<ValueInfo>]) -> Option<Vec<Desc>> {
+/// What inference gives for every one of the [`SAMPLES`]; `None` if it cannot tell.
+fn infer_by_samples(operation: &Operation, inputs: &[Option<ValueInfo>]) -> Option<Vec<Desc>> {
     let infos = || inputs.iter().flatten();
     if infos().any(|info| !info.desc.has_rank()) {
         return None;
@@ -103,19 +105,19 @@ fn sampled(operation: &Operation, inputs: &[Option<ValueInfo>]) -> Option<Vec<De
     let mut found: Option<Vec<Desc>> = None;
     let mut answers = 0;
     for number in numbers {
-        let with = |info: &ValueInfo| {
+        let with_number = |info: &ValueInfo| {
             let mut info = info.clone();
             info.desc.dims.iter_mut().filter(|dim| **dim < 0).for_each(|dim| *dim = number);
             info.known_tensor()
         };
         let tensors: Vec<Option<KnownTensor>> =
-            inputs.iter().map(|info| info.as_ref().and_then(with)).collect();
+            inputs.iter().map(|info| info.as_ref().and_then(with_number)).collect();
         let Ok(layouts) = operation.infer(&tensors) else { continue };
         answers += 1;
         let descs: Vec<Desc> = layouts.iter().map(Desc::from_layout).collect();
         found = Some(match found {
             None => descs,
-            Some(before) => merge_descs(before, descs)?,
+            Some(previous) => merge_descs(previous, descs)?,
         });
     }
     found.filter(|_| answers > 1)

@@ -1,4 +1,4 @@
-//! Which values are the memory of others: what only shows its input, and what is written in place.
+//! Which values use the memory of others: what only shows its input, and what is written in place.
 
 use super::prepare::{Prepared, ValueId, Work, WorkNode};
 use std::collections::{BTreeSet, HashMap};
@@ -10,18 +10,18 @@ impl WorkNode {
         first.filter(|_| self.table_operation().is_some_and(|one| one.row.marks.writes_first))
     }
 
-    /// Pairs of an output and the input that it is, written in place.
-    pub fn written(&self) -> Vec<(usize, ValueId)> {
+    /// Pairs of an output and the input that it is written into, in place.
+    pub fn in_place_outputs(&self) -> Vec<(usize, ValueId)> {
         match &self.work {
             Work::Operation(_) => {
                 self.written_input().map(|input| (0, input)).into_iter().collect()
             }
-            Work::Custom(custom) => custom.written(&self.inputs),
+            Work::Custom(custom) => custom.in_place_outputs(&self.inputs),
         }
     }
 }
 
-/// The input that a node only shows with other sizes, where nothing stands against it.
+/// The input that a node only shows with other sizes, if its type stays the same.
 pub fn viewed_input(work: &WorkNode, prepared: &Prepared) -> Option<ValueId> {
     let first = work.inputs.first().copied().flatten();
     let operation = work.table_operation()?;
@@ -36,28 +36,33 @@ pub fn mark_views(prepared: &mut Prepared) {
     let viewed: Vec<Option<ValueId>> =
         prepared.work_nodes.iter().map(|work| viewed_input(work, prepared)).collect();
     let mut roots: Vec<ValueId> = (0..prepared.values.len()).collect();
-    let mut makers: HashMap<ValueId, usize> = HashMap::new();
+    let mut view_nodes: HashMap<ValueId, usize> = HashMap::new();
     for (at, work) in prepared.work_nodes.iter().enumerate() {
         if viewed[at].is_some() {
-            makers.insert(work.outputs[0], at);
+            view_nodes.insert(work.outputs[0], at);
         }
         let viewed = viewed[at].map(|input| (0, input));
-        for (output, input) in viewed.into_iter().chain(work.written()) {
+        for (output, input) in viewed.into_iter().chain(work.in_place_outputs()) {
             roots[work.outputs[output]] = roots[input];
         }
     }
-    let targets: Vec<ValueId> =
-        prepared.work_nodes.iter().flat_map(WorkNode::written).map(|(_, input)| input).collect();
-    let changed: BTreeSet<ValueId> = targets.iter().map(|value| roots[*value]).collect();
-    let mut through: BTreeSet<usize> = BTreeSet::new();
+    let targets: Vec<ValueId> = prepared
+        .work_nodes
+        .iter()
+        .flat_map(WorkNode::in_place_outputs)
+        .map(|(_, input)| input)
+        .collect();
+    let written_roots: BTreeSet<ValueId> = targets.iter().map(|value| roots[*value]).collect();
+    let mut written_views: BTreeSet<usize> = BTreeSet::new();
     for mut value in targets {
-        while let Some(at) = makers.get(&value) {
-            through.insert(*at);
+        while let Some(at) = view_nodes.get(&value) {
+            written_views.insert(*at);
             value = viewed[*at].expect("a view's input");
         }
     }
     for (at, work) in prepared.work_nodes.iter_mut().enumerate() {
-        let stays = || through.contains(&at) || !changed.contains(&roots[work.outputs[0]]);
+        let stays =
+            || written_views.contains(&at) || !written_roots.contains(&roots[work.outputs[0]]);
         work.is_view = viewed[at].is_some() && stays();
     }
 }

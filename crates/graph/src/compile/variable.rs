@@ -22,10 +22,10 @@ pub fn name(node: &Node) -> String {
 }
 
 /// What the node says of its variable: its output, or its input where only that says anything.
-pub fn described(node: &Node) -> Result<Desc> {
-    let said = |desc: &&Desc| !desc.dims.is_empty() && desc.has_rank();
+pub fn desc(node: &Node) -> Result<Desc> {
+    let has_sizes = |desc: &&Desc| !desc.dims.is_empty() && desc.has_rank();
     let output = node.output_descs.first();
-    let desc = output.filter(said).or(node.input_descs.first().filter(said)).or(output);
+    let desc = output.filter(has_sizes).or(node.input_descs.first().filter(has_sizes)).or(output);
     let desc = desc.cloned().unwrap_or_default();
     match desc.layout() {
         Some(_) => Ok(Desc { name: String::new(), ..desc }),

@@ -32,7 +32,7 @@ pub struct CompileOptions {
     pub has_separate_fixed: bool,
     /// Pairs of an input and an output that are one memory.
     pub reuse: Vec<(usize, usize)>,
-    /// What the program registered.
+    /// The operators that the user registered.
     pub custom: Arc<CustomOperators>,
 }
 
@@ -60,8 +60,8 @@ pub struct Executable {
     pub variables: Vec<(String, Desc)>,
     /// What goes out.
     pub outputs: Vec<Desc>,
-    /// The name of the node that makes each of these.
-    pub makers: Vec<String>,
+    /// The name of the node that computes each of these.
+    pub output_nodes: Vec<String>,
     /// How it runs.
     pub kind: Kind,
     /// Whether feature memory may change from run to run.
@@ -97,8 +97,8 @@ pub enum Kind {
 /// What 0 bytes of const or feature memory are reported as.
 const MIN_REPORTED_BYTES: u64 = 512;
 
-/// By how many bytes a tensor may say less than a static graph reads: programs for CANN, whose memory has padding,
-/// count on it.
+/// How many bytes less than a static graph reads the caller may state for a tensor: programs for CANN, whose memory has
+/// padding, rely on it.
 const SLACK: usize = 64;
 
 impl Executable {
@@ -137,11 +137,12 @@ impl Executable {
         }
         let outputs = prepared.outputs.iter().map(|one| one.desc.clone()).collect();
         let names: Vec<String> = prepared.inputs.iter().map(|one| one.name.clone()).collect();
-        let makers: Vec<String> = prepared.outputs.iter().map(|one| one.name.clone()).collect();
-        let bound = match prepared.is_static {
+        let output_nodes: Vec<String> =
+            prepared.outputs.iter().map(|one| one.name.clone()).collect();
+        let static_program = match prepared.is_static {
             true => {
-                let apart: BTreeSet<usize> = reuse.iter().map(|(_, output)| *output).collect();
-                match program(&prepared, &apart, fuses, layout) {
+                let copied_outputs: BTreeSet<usize> = reuse.iter().map(|(_, output)| *output).collect();
+                match program(&prepared, &copied_outputs, fuses, layout) {
                     Ok(program) => Some(Arc::new(program)),
                     Err(ProgramError::Values) => None,
                     Err(ProgramError::Failed(failure)) => return Err(failure.in_context(&label)),
@@ -149,9 +150,9 @@ impl Executable {
             }
             false => None,
         };
-        let kind = match bound {
+        let kind = match static_program {
             Some(program) => {
-                let pass = |part| Pass::new(&program, part, label.clone(), (&names, &makers));
+                let pass = |part| Pass::new(&program, part, label.clone(), (&names, &output_nodes));
                 let (init, steps) = (pass(Part::Init), pass(Part::Steps));
                 Kind::Static { program, init, steps }
             }
@@ -164,7 +165,7 @@ impl Executable {
             inputs,
             variables,
             outputs,
-            makers,
+            output_nodes,
             kind,
             is_refreshable,
             has_separate_fixed,
@@ -256,8 +257,9 @@ impl Executable {
         };
         let process =
             json!({"name": "process_name", "ph": "M", "pid": 0, "args": {"name": &*self.label}});
-        let other = json!({"graph": &*self.label, "isStatic": self.is_static(), "nodes": nodes});
-        json!({"traceEvents": [process], "otherData": other}).to_string()
+        let other_data =
+            json!({"graph": &*self.label, "isStatic": self.is_static(), "nodes": nodes});
+        json!({"traceEvents": [process], "otherData": other_data}).to_string()
     }
 
     /// Whether all sizes are known.

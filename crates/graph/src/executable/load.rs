@@ -4,7 +4,7 @@ use super::compile::{Executable, Kind};
 use crate::failure::{Failure, Result};
 use crate::run::graph_kernel::GraphKernel;
 use crate::run::memory::{CallersMemory, CallersRange, CallersUse, MemorySource};
-use crate::run::pass::{Constants, LoadedPass, Ranges};
+use crate::run::pass::{Constants, LoadedPass, RegionAddresses};
 use crate::run::report::{self, PlanReport};
 use cairn_exec::{Target, upload};
 use cairn_runtime::event::Event;
@@ -73,9 +73,10 @@ pub struct LoadedExecutable {
     pub(crate) plans: Plans,
     /// The event after the load.
     ready: Event,
-    loaded_on: u32,
-    /// The task that uploads the constants, and its stream: for runs that call the program, which may read constants
-    /// by itself, unordered with the stream.
+    /// The index of the stream that it was loaded on.
+    load_stream: u32,
+    /// The task that uploads the constants, and its stream: for runs that call custom operators, which may read constants
+    /// themselves, unordered with the stream.
     pub(crate) constants_task: Option<(Arc<Stream>, u64)>,
     state: Mutex<LoadState>,
 }
@@ -103,6 +104,7 @@ pub(crate) struct LoadState {
     initialised_at: usize,
     /// The feature memory of the last run.
     pub last_feature: Option<LastFeature>,
+    /// The stream of the last run that used the graph's own memory; at first that of the load.
     last: Option<Arc<Stream>>,
     /// Other streams with runs that shared only read-only memory: constants.
     readers: Vec<Arc<Stream>>,
@@ -191,15 +193,15 @@ impl Executable {
             device: target.device(),
             plans,
             ready: Event::internal(),
-            loaded_on: stream.index,
+            load_stream: stream.index,
             constants_task: None,
             state: Mutex::new(Rank::Runs, state),
         };
         loaded.emit(stream.spine());
-        let filled = loaded.fill(stream)?;
+        let upload_seq = loaded.fill(stream)?;
         loaded.ready.record(stream)?;
-        if matches!(&self.kind, Kind::Dynamic { flow, .. } if flow.calls_program()) {
-            loaded.constants_task = filled.map(|seq| (stream.clone(), seq));
+        if matches!(&self.kind, Kind::Dynamic { flow, .. } if flow.has_custom_operators()) {
+            loaded.constants_task = upload_seq.map(|seq| (stream.clone(), seq));
         }
         Ok(loaded)
     }
@@ -215,13 +217,13 @@ impl Executable {
                 Task { name, reads: Spans::new(), writes: [to].into_iter().collect(), body }
             }
             Kind::Dynamic { flow, .. } => {
-                let mut all = vec![0; bytes];
+                let mut buffer = vec![0; bytes];
                 for (start, bytes) in &flow.constants {
                     let start = *start as usize;
-                    all[start..start + bytes.len()].copy_from_slice(bytes);
+                    buffer[start..start + bytes.len()].copy_from_slice(bytes);
                 }
                 let prefix = Some(format!("{}, {what}", self.label));
-                upload(name, &all.into(), address, device, prefix)
+                upload(name, &buffer.into(), address, device, prefix)
             }
         }
     }
@@ -247,15 +249,15 @@ impl LoadedExecutable {
         let executable = &self.executable;
         let mut state = self.state.lock();
         let Some(address) = state.constants.address() else { return Ok(None) };
-        let mut filled = None;
+        let mut upload_seq = None;
         if executable.const_bytes() > 0 {
-            filled = Some(stream.submit(executable.constants(address, self.device))?);
+            upload_seq = Some(stream.submit(executable.constants(address, self.device))?);
         }
         let fixed = state.regions(executable).fixed;
         if let (Some(fixed), Plans::Static { init, .. }) = (fixed, &self.plans) {
             state.initialise(init, stream, fixed)?;
         }
-        Ok(filled)
+        Ok(upload_seq)
     }
 
     /// Locks the state: held while a run is submitted, but not while memory is taken.
@@ -279,13 +281,13 @@ impl LoadedExecutable {
         &self,
         state: &mut LoadState,
         stream: &Arc<Stream>,
-        shares: bool,
+        shares_feature: bool,
     ) -> Result<()> {
-        if shares {
+        if shares_feature {
             if let Some(last) = state.last.replace(stream.clone()) {
                 order_after(&last, stream)?;
             }
-        } else if stream.index != self.loaded_on {
+        } else if stream.index != self.load_stream {
             self.ready.wait_as("graph order", stream, Duration::ZERO)?;
             state.readers.retain(|reader| reader.index != stream.index && !reader.is_idle());
             state.readers.push(stream.clone());
@@ -297,14 +299,14 @@ impl LoadedExecutable {
     /// [`LoadedExecutable::unload`].
     pub fn rebase(&self, bases: &Bases) {
         let executable = &self.executable;
-        let theirs = match (bases.feature, bases.refreshable) {
+        let callers_memory = match (bases.feature, bases.refreshable) {
             (Some(address), _) => RegionMemory::Callers(address, executable.feature_bytes()),
             (None, Some(address)) => RegionMemory::Callers(address, executable.refreshable_bytes()),
             (None, None) => return,
         };
         let mut state = self.state.lock();
-        let before = std::mem::replace(&mut state.feature, theirs);
-        state.replaced.push(before);
+        let previous = std::mem::replace(&mut state.feature, callers_memory);
+        state.replaced.push(previous);
         self.give_back(state);
     }
 
@@ -430,10 +432,10 @@ impl LoadState {
 
     /// Uses the memory that the caller provided.
     fn set_bases(&mut self, executable: &Executable, bases: &Bases) {
-        let theirs = |address: Option<usize>, bytes| {
+        let callers_memory = |address: Option<usize>, bytes| {
             address.map_or(RegionMemory::None, |address| RegionMemory::Callers(address, bytes))
         };
-        self.constants = theirs(bases.constants, executable.const_bytes());
+        self.constants = callers_memory(bases.constants, executable.const_bytes());
         if !executable.is_static() {
             return;
         }
@@ -442,11 +444,11 @@ impl LoadState {
                 Some(FixedBase::Address(address)) => Some(address),
                 _ => None,
             };
-            self.fixed = theirs(address, executable.fixed_bytes());
+            self.fixed = callers_memory(address, executable.fixed_bytes());
         }
         self.feature = match bases.feature {
-            Some(_) => theirs(bases.feature, executable.feature_bytes()),
-            None => theirs(bases.refreshable, executable.refreshable_bytes()),
+            Some(_) => callers_memory(bases.feature, executable.feature_bytes()),
+            None => callers_memory(bases.refreshable, executable.refreshable_bytes()),
         };
     }
 
@@ -487,8 +489,8 @@ impl LoadState {
     /// Where the graph's memory is.
     pub fn regions(&self, executable: &Executable) -> Regions {
         let feature = self.feature.address();
-        let inside = || Some(feature? + executable.refreshable_bytes() as usize);
-        let fixed = self.fixed.address().or_else(inside);
+        let fixed_in_feature = || Some(feature? + executable.refreshable_bytes() as usize);
+        let fixed = self.fixed.address().or_else(fixed_in_feature);
         Regions { constants: self.constants.address().unwrap_or(0), fixed, feature }
     }
 
@@ -503,7 +505,7 @@ impl LoadState {
             return Ok(());
         }
         let constants = self.constants.address().unwrap_or(0);
-        init.submit(stream, &Ranges { constants, fixed, ..Ranges::default() })?;
+        init.submit(stream, &RegionAddresses { constants, fixed, ..RegionAddresses::default() })?;
         self.initialised_at = fixed;
         Ok(())
     }
@@ -514,7 +516,7 @@ impl LoadState {
     }
 
     /// Whether runs share feature memory.
-    pub fn shares(&self) -> bool {
+    pub fn shares_feature(&self) -> bool {
         self.feature.address().is_some()
     }
 }

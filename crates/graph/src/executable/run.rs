@@ -65,7 +65,7 @@ impl LoadedExecutable {
         }
     }
 
-    /// Numbers of tensors, and where they lie. Gives the memory of each output.
+    /// Checks the numbers of tensors and where they lie. Gives the memory of each output.
     fn check(
         &self,
         target: &Target<'_>,
@@ -91,15 +91,16 @@ impl LoadedExecutable {
         }
         let mut requested = Vec::with_capacity(executable.outputs.len());
         for at in 0..executable.outputs.len() {
-            let theirs = outputs.get(at).copied().flatten();
-            if let Some(OutputMemory { address, bytes }) = theirs {
+            let memory = outputs.get(at).copied().flatten();
+            if let Some(OutputMemory { address, bytes }) = memory {
                 self.check_device(target, format_args!("output {at}"), address, bytes)?;
             }
-            requested.push(theirs.or_else(|| executable.reused(at, inputs)));
+            requested.push(memory.or_else(|| executable.reused(at, inputs)));
         }
         Ok(requested)
     }
 
+    /// Fails for memory that is not on the device of the load.
     fn check_device(
         &self,
         target: &Target<'_>,
@@ -123,6 +124,7 @@ impl LoadedExecutable {
 }
 
 impl Executable {
+    /// A failure for a wrong argument, with the graph's label.
     pub(crate) fn wrong<T>(&self, text: Arguments<'_>) -> Result<T> {
         Err(Failure::invalid(format!("{text} ({})", self.label)))
     }
@@ -154,7 +156,7 @@ impl Executable {
 
     /// The memory of the input that the compile options (`reuse`) let this output share.
     fn reused(&self, output: usize, inputs: &[RunInput]) -> Option<OutputMemory> {
-        let (input, _) = self.reuse.iter().find(|(_, with)| *with == output)?;
+        let (input, _) = self.reuse.iter().find(|(_, sharing)| *sharing == output)?;
         let input = &inputs[*input];
         let address = input.device_address()?;
         Some(OutputMemory { address, bytes: input.bytes() })

@@ -1,4 +1,4 @@
-//! Who a graph takes memory from.
+//! Where a graph takes memory from.
 
 use crate::executable::{OutputMemory, RunInput};
 use cairn_exec::Target;
@@ -17,7 +17,7 @@ pub struct MemorySource<'a> {
     pub graph: u32,
     /// The number of the load.
     pub loaded: u64,
-    /// What the program brought: no block may lie over it.
+    /// Memory of the caller: no block may overlap it.
     pub callers: CallersMemory,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for CallersUse {
     }
 }
 
-/// Memory that the program brought: no block of an allocator may lie over it.
+/// Memory of the caller: no block of an allocator may overlap it.
 #[derive(Clone, Debug, Default)]
 pub struct CallersMemory(SmallVec<[CallersRange; 8]>);
 
@@ -79,7 +79,7 @@ impl CallersMemory {
         CallersMemory(inputs.chain(outputs).collect())
     }
 
-    /// Fails if a block that a user's allocator gave lies over memory of the program: one would overwrite the other.
+    /// Fails if a block that a user's allocator gave overlaps memory of the program: one would overwrite the other.
     pub fn expect_disjoint(
         &self,
         purpose: Purpose,
@@ -87,8 +87,8 @@ impl CallersMemory {
         block: &Block,
     ) -> Result<()> {
         let (start, end) = (block.address(), block.address() + block.bytes() as usize);
-        let over = |one: &&CallersRange| start < one.address + one.bytes && one.address < end;
-        match self.0.iter().find(over) {
+        let overlaps = |one: &&CallersRange| start < one.address + one.bytes && one.address < end;
+        match self.0.iter().find(overlaps) {
             None => Ok(()),
             Some(CallersRange { what, address, bytes }) => Err(Error::new(
                 Code::GeFailure,

@@ -16,9 +16,9 @@ use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// The memory of one pass: first bytes of the regions.
+/// The first byte of each region of a pass.
 #[derive(Clone, Debug, Default)]
-pub struct Ranges {
+pub struct RegionAddresses {
     /// Const memory.
     pub constants: usize,
     /// Fixed memory.
@@ -50,8 +50,8 @@ pub struct Pass {
     regions: Vec<(Region, bool)>,
     /// What the user calls each of them.
     names: Vec<String>,
-    /// What each step touches: as many parts as it has uses, and its workspace.
-    parts: Vec<Bytes>,
+    /// What each step touches, step after step: a slice for each of its uses, and its workspace.
+    slices: Vec<RegionSlice>,
 }
 
 /// The steps of one loaded graph, ready to be submitted any number of times.
@@ -60,22 +60,22 @@ pub struct LoadedPass {
     report: PlanReport,
 }
 
-/// A part of a region, by the region's index among those of the pass.
+/// Some bytes of a region, by the region's index among those of the pass.
 #[derive(Clone, Copy)]
-struct Bytes {
+struct RegionSlice {
     region: usize,
     start: usize,
     end: usize,
 }
 
-impl Bytes {
-    fn of(slice: &Slice, regions: &[(Region, bool)]) -> Bytes {
+impl RegionSlice {
+    fn of(slice: &Slice, regions: &[(Region, bool)]) -> RegionSlice {
         let index = regions.binary_search_by_key(&slice.region, |(region, _)| *region);
         match (index, slice.bytes) {
             (Ok(region), bytes) if bytes > 0 => {
-                Bytes { region, start: slice.start, end: slice.start + bytes }
+                RegionSlice { region, start: slice.start, end: slice.start + bytes }
             }
-            _ => Bytes { region: 0, start: 0, end: 0 },
+            _ => RegionSlice { region: 0, start: 0, end: 0 },
         }
     }
 
@@ -116,12 +116,12 @@ impl Pass {
             touch(&step.workspace, true);
         }
         regions.sort_unstable();
-        let parts = (steps.iter())
+        let slices = (steps.iter())
             .flat_map(|step| step.uses.iter().map(|one| &one.slice).chain([&step.workspace]))
-            .map(|slice| Bytes::of(slice, &regions))
+            .map(|slice| RegionSlice::of(slice, &regions))
             .collect();
-        let names = regions.iter().map(|(region, _)| title(*region, nodes)).collect();
-        Arc::new(Pass { program: program.clone(), part, label, regions, names, parts })
+        let names = regions.iter().map(|(region, _)| region_name(*region, nodes)).collect();
+        Arc::new(Pass { program: program.clone(), part, label, regions, names, slices })
     }
 
     fn steps(&self) -> &[Step] {
@@ -131,14 +131,15 @@ impl Pass {
         }
     }
 
-    fn range(&self, region: Region, ranges: &Ranges) -> (usize, usize) {
+    /// The address of a region, and its bytes.
+    fn range(&self, region: Region, addresses: &RegionAddresses) -> (usize, usize) {
         let program = &self.program;
         match region {
-            Region::Const => (ranges.constants, program.const_bytes as usize),
-            Region::Fixed => (ranges.fixed, program.fixed_bytes as usize),
-            Region::Feature => (ranges.feature, program.feature_bytes as usize),
-            Region::Input(at) => (ranges.inputs[at], program.inputs[at].bytes()),
-            Region::Output(at) => (ranges.outputs[at], program.outputs[at].bytes()),
+            Region::Const => (addresses.constants, program.const_bytes as usize),
+            Region::Fixed => (addresses.fixed, program.fixed_bytes as usize),
+            Region::Feature => (addresses.feature, program.feature_bytes as usize),
+            Region::Input(at) => (addresses.inputs[at], program.inputs[at].bytes()),
+            Region::Output(at) => (addresses.outputs[at], program.outputs[at].bytes()),
         }
     }
 }
@@ -154,7 +155,7 @@ impl LoadedPass {
         self.pass.steps().is_empty()
     }
 
-    /// Emits the steps, unless everybody who listens has them.
+    /// Emits the steps, unless all subscribers have them.
     pub fn emit_load(&self, spine: &Spine) {
         let pass = &self.pass;
         self.report.emit_load(spine, &pass.label, || {
@@ -164,11 +165,15 @@ impl LoadedPass {
     }
 
     /// Submits the steps, on this memory.
-    pub fn submit(self: &Arc<LoadedPass>, stream: &Arc<Stream>, ranges: &Ranges) -> Result<u64> {
+    pub fn submit(
+        self: &Arc<LoadedPass>,
+        stream: &Arc<Stream>,
+        addresses: &RegionAddresses,
+    ) -> Result<u64> {
         let location = Location::Device(stream.spec.device);
         let (mut reads, mut writes) = (Spans::new(), Spans::new());
         for (region, is_written) in &self.pass.regions {
-            let (address, bytes) = self.pass.range(*region, ranges);
+            let (address, bytes) = self.pass.range(*region, addresses);
             let span = Span { address, bytes, location };
             if *is_written { writes.push(span) } else { reads.push(span) }
         }
@@ -177,8 +182,8 @@ impl LoadedPass {
     }
 }
 
-/// The user's word for a region.
-fn title(region: Region, (inputs, outputs): (&[String], &[String])) -> String {
+/// What the user calls a region.
+fn region_name(region: Region, (inputs, outputs): (&[String], &[String])) -> String {
     let node = |names: &[String], at: usize| names.get(at).cloned().unwrap_or_default();
     match region {
         Region::Const => "const memory".into(),
@@ -191,9 +196,9 @@ fn title(region: Region, (inputs, outputs): (&[String], &[String])) -> String {
 
 impl Kernel for LoadedPass {
     fn argument(&self, purpose: Use, index: usize) -> &str {
-        let requested = purpose == Use::Overwrite;
+        let is_write = purpose == Use::Overwrite;
         let named = self.pass.regions.iter().zip(&self.pass.names);
-        let mut of_kind = named.filter(|((_, is_written), _)| *is_written == requested);
+        let mut of_kind = named.filter(|((_, is_written), _)| *is_written == is_write);
         of_kind.nth(index).map_or("memory", |(_, name)| name)
     }
 
@@ -226,16 +231,16 @@ impl Kernel for LoadedPass {
         }
         let parallel = Workers(task_memory.scheduler());
         let mut uses: SmallVec<[&[Cell<u8>]; 8]> = SmallVec::new();
-        let mut parts = self.pass.parts.iter();
+        let mut slices = self.pass.slices.iter();
         for step in self.pass.steps() {
             uses.clear();
-            uses.extend(parts.by_ref().take(step.uses.len()).map(|part| part.cells(&cells)));
-            let workspace = parts.next().map_or(&[][..], |part| part.cells(&cells));
-            let done = match &step.action {
+            uses.extend(slices.by_ref().take(step.uses.len()).map(|slice| slice.cells(&cells)));
+            let workspace = slices.next().map_or(&[][..], |slice| slice.cells(&cells));
+            let result = match &step.action {
                 Action::One(plan) => run_plan(plan, &uses, workspace, &parallel),
                 Action::Fused(fused) => fused.run(&uses, workspace, &parallel),
             };
-            done.map_err(|Fault(text)| {
+            result.map_err(|Fault(text)| {
                 Error::new(Code::OperatorException, format!("node {}: {text}", step.name))
             })?;
         }

@@ -28,7 +28,7 @@ impl PlanReport {
         PlanReport { id: next_id(), loaded, plan, emitted_to }
     }
 
-    /// Emits the plan, unless everybody who listens has it.
+    /// Emits the plan, unless all subscribers have it.
     pub fn emit_load(&self, spine: &Spine, label: &str, steps: impl FnOnce() -> Vec<Step>) {
         let subscription_version = spine.subscription_version();
         if !spine.has_listener(Kind::Load)

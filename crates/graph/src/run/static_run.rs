@@ -2,7 +2,7 @@
 
 use super::graph_kernel::copy_task;
 use super::memory::MemorySource;
-use super::pass::{LoadedPass, Ranges};
+use super::pass::{LoadedPass, RegionAddresses};
 use crate::compile::program::Program;
 use crate::executable::{
     LastFeature, LoadedExecutable, OutputMemory, RunInput, RunOutput, check_outputs, shares_input,
@@ -38,8 +38,8 @@ pub struct StaticRun<'a> {
 struct Scratch {
     /// Copies of inputs on the host: index, memory, bytes.
     uploads: Vec<(usize, Block, Arc<[u8]>)>,
-    /// Outputs whose memory cannot be written while the steps run: index, memory instead, where they go.
-    apart: Vec<(usize, Block, usize)>,
+    /// Outputs whose memory cannot be written while the steps run: index, memory to write instead, address to copy to.
+    redirected: Vec<(usize, Block, usize)>,
     /// Feature memory of this run.
     feature: Option<Block>,
 }
@@ -48,23 +48,23 @@ impl StaticRun<'_> {
     /// Runs. Outputs come in order.
     pub fn run(&self) -> Result<Vec<RunOutput>> {
         check_outputs(&self.loaded.executable.label, &self.program.outputs, self.requested)?;
-        let mut ranges = Ranges::default();
+        let mut addresses = RegionAddresses::default();
         let mut scratch = Scratch::default();
-        self.take_inputs(&mut ranges, &mut scratch)?;
-        let outputs = self.take_outputs(&mut ranges, &mut scratch)?;
+        self.take_inputs(&mut addresses, &mut scratch)?;
+        let outputs = self.take_outputs(&mut addresses, &mut scratch)?;
         scratch.feature = self.take_feature()?;
-        self.submit(&mut ranges, &scratch)?;
-        let Scratch { uploads, apart, feature } = scratch;
+        self.submit(&mut addresses, &scratch)?;
+        let Scratch { uploads, redirected, feature } = scratch;
         let blocks = feature.into_iter().chain(uploads.into_iter().map(|(_, block, _)| block));
-        for block in blocks.chain(apart.into_iter().map(|(_, block, _)| block)) {
+        for block in blocks.chain(redirected.into_iter().map(|(_, block, _)| block)) {
             block.free()?;
         }
         Ok(outputs)
     }
 
-    fn take_inputs(&self, ranges: &mut Ranges, scratch: &mut Scratch) -> Result<()> {
+    fn take_inputs(&self, addresses: &mut RegionAddresses, scratch: &mut Scratch) -> Result<()> {
         for (at, input) in self.inputs.iter().enumerate() {
-            ranges.inputs.push(match &input.host {
+            addresses.inputs.push(match &input.host {
                 None => input.address,
                 Some(bytes) => {
                     let padded = self.source.target.padded_tensor_bytes(bytes.len());
@@ -78,7 +78,11 @@ impl StaticRun<'_> {
         Ok(())
     }
 
-    fn take_outputs(&self, ranges: &mut Ranges, scratch: &mut Scratch) -> Result<Vec<RunOutput>> {
+    fn take_outputs(
+        &self,
+        addresses: &mut RegionAddresses,
+        scratch: &mut Scratch,
+    ) -> Result<Vec<RunOutput>> {
         let mut results: Vec<RunOutput> = Vec::new();
         for (at, (layout, requested)) in self.program.outputs.iter().zip(self.requested).enumerate()
         {
@@ -87,7 +91,7 @@ impl StaticRun<'_> {
             let take = || self.source.take(Purpose::Output, None, padded);
             let Some(OutputMemory { address, .. }) = *requested else {
                 let block = take()?;
-                ranges.outputs.push(block.address());
+                addresses.outputs.push(block.address());
                 results.push(RunOutput { layout, address: block.address(), block: Some(block) });
                 continue;
             };
@@ -95,10 +99,10 @@ impl StaticRun<'_> {
             let is_read = !is_declared && shares_input(self.inputs, address, bytes);
             if is_read || overlaps(&results, address, bytes) {
                 let block = take()?;
-                ranges.outputs.push(block.address());
-                scratch.apart.push((at, block, address));
+                addresses.outputs.push(block.address());
+                scratch.redirected.push((at, block, address));
             } else {
-                ranges.outputs.push(address);
+                addresses.outputs.push(address);
             }
             results.push(RunOutput { layout, address, block: None });
         }
@@ -129,18 +133,18 @@ impl StaticRun<'_> {
         Ok(Some(block))
     }
 
-    fn submit(&self, ranges: &mut Ranges, scratch: &Scratch) -> Result<()> {
+    fn submit(&self, addresses: &mut RegionAddresses, scratch: &Scratch) -> Result<()> {
         let (executable, stream) = (&self.loaded.executable, &self.source.target.stream);
         let location = Location::Device(stream.spec.device);
         let mut state = self.loaded.state();
-        let shares = state.shares();
-        self.loaded.order(&mut state, stream, shares)?;
+        let shares_feature = state.shares_feature();
+        self.loaded.order(&mut state, stream, shares_feature)?;
         let regions = state.regions(executable);
         let feature = scratch.feature.as_ref().map(Block::address);
-        ranges.constants = regions.constants;
-        ranges.feature = regions.feature.or(feature).unwrap_or(0);
-        let inside = ranges.feature + executable.refreshable_bytes() as usize;
-        ranges.fixed = regions.fixed.unwrap_or(inside);
+        addresses.constants = regions.constants;
+        addresses.feature = regions.feature.or(feature).unwrap_or(0);
+        let fixed_in_feature = addresses.feature + executable.refreshable_bytes() as usize;
+        addresses.fixed = regions.fixed.unwrap_or(fixed_in_feature);
         if regions.fixed.is_none() {
             state.invalidate_fixed();
         }
@@ -150,12 +154,12 @@ impl StaticRun<'_> {
             let (address, device) = (block.address(), stream.spec.device);
             stream.submit(upload("graph input", bytes, address, device, prefix))?;
         }
-        state.initialise(self.init, stream, ranges.fixed)?;
-        self.steps.submit(stream, ranges)?;
-        for (at, block, to) in &scratch.apart {
+        state.initialise(self.init, stream, addresses.fixed)?;
+        self.steps.submit(stream, addresses)?;
+        for (at, block, to) in &scratch.redirected {
             let bytes = self.program.outputs[*at].bytes();
             let span = |address| Span { address, bytes, location };
-            let what = format!("output {at} (node {})", executable.makers[*at]);
+            let what = format!("output {at} (node {})", executable.output_nodes[*at]);
             let copy = copy_task(span(block.address()), span(*to), &executable.label, &what);
             stream.submit(copy)?;
         }

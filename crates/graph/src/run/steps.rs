@@ -1,4 +1,4 @@
-//! What the steps of a pass touch, for whoever listens.
+//! What the steps of a pass touch, for the record.
 
 use crate::compile::program::{Action, Region, Slice, Step};
 use cairn_runtime::record::event::{self, StepAccess};
@@ -10,7 +10,7 @@ pub fn event_steps(steps: &[Step], regions: &[Region]) -> Vec<event::Step> {
 }
 
 fn reported_step(step: &Step, regions: &[Region]) -> event::Step {
-    let found = |slice: &Slice, access: Access| {
+    let step_access = |slice: &Slice, access: Access| {
         let region = regions.binary_search(&slice.region).ok().filter(|_| slice.bytes > 0)?;
         Some(StepAccess { region: region as u32, access })
     };
@@ -20,8 +20,8 @@ fn reported_step(step: &Step, regions: &[Region]) -> event::Step {
             Action::One(plan) => cairn_exec::access(&plan.uses[at], one.slice.start),
             Action::Fused(_) => range(&one.slice, cairn_exec::mode(one.access)),
         };
-        found(&one.slice, access)
+        step_access(&one.slice, access)
     });
-    let workspace = found(&step.workspace, range(&step.workspace, Mode::Write));
+    let workspace = step_access(&step.workspace, range(&step.workspace, Mode::Write));
     event::Step { node: step.name.to_string(), accesses: uses.chain(workspace).collect() }
 }

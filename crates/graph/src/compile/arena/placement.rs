@@ -1,4 +1,4 @@
-//! Placing blocks one after the other, each into a gap between those that are there at the same time.
+//! Placing blocks one after the other, each into a gap between those that are alive at the same time.
 
 use super::Block;
 
@@ -11,7 +11,7 @@ pub enum Fit {
     /// The lowest that is large enough.
     First,
     /// The smallest that is large enough.
-    Tightest,
+    Best,
 }
 
 /// Blocks, which blocks are alive at the same time, and where each lies.
@@ -22,20 +22,22 @@ pub struct Placement<'a> {
     offsets: Vec<u64>,
     /// The place of each block in the order that is being placed.
     turn: Vec<u32>,
+    /// What the block that is being placed has to avoid; here to be used again.
     ranges: Vec<(u64, u64)>,
-    /// How many blocks were looked at so far: what placing costs, the same on every machine.
-    pub work: u64,
+    /// How many blocks were visited so far: what placing costs, the same on every machine.
+    pub visits: u64,
 }
 
 /// For each block those that are alive with it, one list after the other.
 struct Interference {
+    /// Where the list of each block begins.
     begins: Vec<u32>,
-    who: Vec<u32>,
+    others: Vec<u32>,
 }
 
 impl Interference {
     fn of(&self, block: usize) -> &[u32] {
-        &self.who[self.begins[block] as usize..self.begins[block + 1] as usize]
+        &self.others[self.begins[block] as usize..self.begins[block + 1] as usize]
     }
 }
 
@@ -60,7 +62,7 @@ impl<'a> Placement<'a> {
             offsets: vec![0; blocks.len()],
             turn: vec![0; blocks.len()],
             ranges: Vec::new(),
-            work: 0,
+            visits: 0,
         }
     }
 
@@ -79,12 +81,17 @@ impl<'a> Placement<'a> {
         self.interference.is_some()
     }
 
-    /// A turn before `turn` that is in the way of a block: `pick` chooses among those that are alive with it.
-    pub fn in_the_way(&self, block: u32, turn: usize, pick: impl FnOnce(usize) -> usize) -> usize {
+    /// The turn of a block that is placed before `turn` and alive with `block`: `pick` chooses among them.
+    pub fn earlier_neighbor(
+        &self,
+        block: u32,
+        turn: usize,
+        pick: impl FnOnce(usize) -> usize,
+    ) -> usize {
         let Some(interference) = &self.interference else { return 0 };
-        let met =
+        let neighbors =
             interference.of(block as usize).iter().map(|other| self.turn[*other as usize] as usize);
-        let before = || met.clone().filter(|its| *its < turn);
+        let before = || neighbors.clone().filter(|earlier| *earlier < turn);
         before().nth(pick(before().count())).unwrap_or(0)
     }
 
@@ -97,10 +104,10 @@ impl<'a> Placement<'a> {
         let mut placed: Vec<PlacedBlock> = Vec::with_capacity(order.len());
         for at in order {
             let block = self.blocks[*at as usize];
-            self.work += placed.len() as u64;
-            let met =
+            self.visits += placed.len() as u64;
+            let neighbors =
                 placed.iter().filter(|one| block.first <= one.last && one.first <= block.last);
-            let begin = gap(met.map(|one| (one.begin, one.end)), block.bytes, fit);
+            let begin = gap(neighbors.map(|one| (one.begin, one.end)), block.bytes, fit);
             let end = begin.saturating_add(block.bytes);
             let index = placed.partition_point(|one| one.begin < begin);
             placed.insert(index, PlacedBlock { begin, end, first: block.first, last: block.last });
@@ -123,16 +130,16 @@ impl<'a> Placement<'a> {
             self.turn[*at as usize] = turn as u32;
         });
         for (turn, at) in order.iter().enumerate().skip(from) {
-            let who = interference.of(*at as usize);
+            let others = interference.of(*at as usize);
             self.ranges.clear();
-            for other in who.iter().map(|other| *other as usize) {
+            for other in others.iter().map(|other| *other as usize) {
                 if (self.turn[other] as usize) < turn {
                     let begin = self.offsets[other];
                     self.ranges.push((begin, begin.saturating_add(self.blocks[other].bytes)));
                 }
             }
             self.ranges.sort_unstable();
-            self.work += 1 + who.len() as u64 + 2 * self.ranges.len() as u64;
+            self.visits += 1 + others.len() as u64 + 2 * self.ranges.len() as u64;
             let bytes = self.blocks[*at as usize].bytes;
             let begin = gap(self.ranges.iter().copied(), bytes, fit);
             if begin.saturating_add(bytes) > limit {
@@ -155,21 +162,21 @@ impl<'a> Placement<'a> {
 
 /// Where a block of `bytes` goes among ranges that come by rising begin.
 fn gap(ranges: impl Iterator<Item = (u64, u64)>, bytes: u64, fit: Fit) -> u64 {
-    let (mut end, mut tightest) = (0u64, None);
-    for (begin, its_end) in ranges {
+    let (mut end, mut best) = (0u64, None);
+    for (begin, range_end) in ranges {
         let gap = begin.saturating_sub(end);
         if gap >= bytes {
             match fit {
                 Fit::First => return end,
-                Fit::Tightest if tightest.is_none_or(|(least, _)| gap < least) => {
-                    tightest = Some((gap, end));
+                Fit::Best if best.is_none_or(|(least, _)| gap < least) => {
+                    best = Some((gap, end));
                 }
-                Fit::Tightest => {}
+                Fit::Best => {}
             }
         }
-        end = end.max(its_end);
+        end = end.max(range_end);
     }
-    tightest.map_or(end, |(_, begin)| begin)
+    best.map_or(end, |(_, begin)| begin)
 }
 
 /// How many others each block is alive with: all but those that end before it or begin after it.
@@ -194,19 +201,19 @@ fn interference(blocks: &[Block], degrees: &[u32]) -> Interference {
         begins.push(begins[begins.len() - 1] + degree);
     }
     let mut next: Vec<u32> = begins[..blocks.len()].to_vec();
-    let mut who = vec![0u32; begins[blocks.len()] as usize];
+    let mut others = vec![0u32; begins[blocks.len()] as usize];
     let mut order: Vec<usize> = (0..blocks.len()).collect();
     order.sort_unstable_by_key(|at| (blocks[*at].first, *at));
     let mut alive: Vec<usize> = Vec::new();
     for at in order {
         alive.retain(|other| blocks[*other].overlaps(&blocks[at]));
         for other in &alive {
-            for (one, met) in [(at, *other), (*other, at)] {
-                who[next[one] as usize] = met as u32;
+            for (one, neighbor) in [(at, *other), (*other, at)] {
+                others[next[one] as usize] = neighbor as u32;
                 next[one] += 1;
             }
         }
         alive.push(at);
     }
-    Interference { begins, who }
+    Interference { begins, others }
 }

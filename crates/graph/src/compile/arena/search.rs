@@ -5,10 +5,10 @@ use super::{
     placement::{Fit, Placement},
 };
 
-/// How many blocks may be looked at: some hundred milliseconds.
-const WORK: u64 = 20_000_000;
+/// How many blocks may be visited: some hundred milliseconds.
+const MAX_VISITS: u64 = 20_000_000;
 
-/// Replaces `best` and `bytes` when it finds smaller plans; ends at the lower bound, or when its work is done.
+/// Replaces `best` and `bytes` when it finds smaller plans; ends at the lower bound, or after [`MAX_VISITS`].
 ///
 /// Blocks are placed in turn below a limit just under the best plan. The first that does not fit moves in front
 /// of one that is in its way, and placing goes on from there. Now and then the search begins again at the order
@@ -24,12 +24,12 @@ pub fn improve(
     if !placement.knows_interference() || *bytes == u64::MAX {
         return;
     }
-    let stop = placement.work + WORK;
+    let stop = placement.visits + MAX_VISITS;
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut best_order = start.to_vec();
     let mut order = start.to_vec();
     let (mut from, mut failures) = (0, 0usize);
-    while placement.work < stop && *bytes > lower_bound {
+    while placement.visits < stop && *bytes > lower_bound {
         match placement.place_from(&order, from, Fit::First, *bytes - 1) {
             Ok(()) => {
                 best.copy_from_slice(placement.offsets());
@@ -46,14 +46,16 @@ pub fn improve(
                     from = 0;
                     continue;
                 }
-                let to = placement.in_the_way(order[turn], turn, |count| random.below(count));
-                order[to..=turn].rotate_right(1);
-                from = to;
+                let earlier =
+                    placement.earlier_neighbor(order[turn], turn, |count| random.below(count));
+                order[earlier..=turn].rotate_right(1);
+                from = earlier;
             }
         }
     }
 }
 
+/// Where the highest block ends.
 fn top(blocks: &[Block], offsets: &[u64]) -> u64 {
     blocks.iter().zip(offsets).map(|(one, begin)| begin + one.bytes).max().unwrap_or(0)
 }

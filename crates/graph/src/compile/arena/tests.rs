@@ -13,11 +13,11 @@ fn rounded(lifetime: &Lifetime) -> u64 {
     lifetime.bytes.div_ceil(ALIGN) * ALIGN
 }
 
-fn meet(a: &Lifetime, b: &Lifetime) -> bool {
+fn overlap(a: &Lifetime, b: &Lifetime) -> bool {
     a.first <= b.last && b.first <= a.last
 }
 
-/// The rules, pair by pair and step by step.
+/// Checks a plan, pair by pair and step by step.
 fn check(lifetimes: &[Lifetime], arena: &Arena) {
     assert_eq!(arena.offsets.len(), lifetimes.len());
     let range = |at: usize| arena.offsets[at]..arena.offsets[at] + lifetimes[at].bytes;
@@ -30,7 +30,7 @@ fn check(lifetimes: &[Lifetime], arena: &Arena) {
                 || range(a).end <= range(b).start
                 || range(b).end <= range(a).start;
             assert!(
-                apart || !meet(&lifetimes[a], &lifetimes[b]),
+                apart || !overlap(&lifetimes[a], &lifetimes[b]),
                 "{a} and {b} share bytes and a step"
             );
         }
@@ -43,33 +43,33 @@ fn check(lifetimes: &[Lifetime], arena: &Arena) {
     assert!(arena.bytes >= bound);
 }
 
-/// The size of a plan that takes the largest first; `tight` takes the smallest gap, else the lowest.
-fn greedy_by_size(lifetimes: &[Lifetime], tight: bool) -> u64 {
+/// The size of a plan that takes the largest first; `best_fit` takes the smallest gap, else the lowest.
+fn greedy_by_size(lifetimes: &[Lifetime], best_fit: bool) -> u64 {
     let mut order: Vec<usize> =
         (0..lifetimes.len()).filter(|at| lifetimes[*at].bytes > 0).collect();
     order.sort_by_key(|at| std::cmp::Reverse(rounded(&lifetimes[*at])));
     let mut placed: Vec<(u64, u64, usize)> = Vec::new();
     for at in order {
-        let mut met: Vec<_> = placed
+        let mut neighbors: Vec<_> = placed
             .iter()
-            .filter(|(_, _, other)| meet(&lifetimes[at], &lifetimes[*other]))
+            .filter(|(_, _, other)| overlap(&lifetimes[at], &lifetimes[*other]))
             .collect();
-        met.sort();
+        neighbors.sort();
         let (mut end, mut gaps) = (0, Vec::new());
-        for (begin, its_end, _) in met {
+        for (begin, range_end, _) in neighbors {
             if *begin >= end + rounded(&lifetimes[at]) {
                 gaps.push((begin - end, end));
             }
-            end = end.max(*its_end);
+            end = end.max(*range_end);
         }
-        let gap = if tight { gaps.iter().min() } else { gaps.first() };
+        let gap = if best_fit { gaps.iter().min() } else { gaps.first() };
         let begin = gap.map_or(end, |(_, begin)| *begin);
         placed.push((begin, begin + rounded(&lifetimes[at]), at));
     }
     placed.iter().map(|(_, end, _)| *end).max().unwrap_or(0)
 }
 
-fn any_lives() -> impl Strategy<Value = Vec<Lifetime>> {
+fn any_lifetimes() -> impl Strategy<Value = Vec<Lifetime>> {
     let one = (prop_oneof![Just(0), 1u64..3000, 1u64..200_000], 0usize..60, 0usize..25);
     prop::collection::vec(
         one.prop_map(|(bytes, first, more)| lifetime(bytes, first, first + more)),
@@ -81,7 +81,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(96) })]
 
     #[test]
-    fn plans_hold_and_are_no_larger_than_greedy_ones(lifetimes in any_lives()) {
+    fn plans_hold_and_are_no_larger_than_greedy_ones(lifetimes in any_lifetimes()) {
         let arena = plan(&lifetimes, ALIGN);
         check(&lifetimes, &arena);
         prop_assert!(arena.bytes <= greedy_by_size(&lifetimes, false));
@@ -91,26 +91,26 @@ proptest! {
 }
 
 #[test]
-fn nothing_and_empty_lives_take_no_room() {
+fn nothing_and_empty_lifetimes_take_no_room() {
     assert_eq!(plan(&[], ALIGN), Arena { offsets: vec![], bytes: 0, lower_bound: 0 });
     let arena = plan(&[lifetime(0, 0, 9), lifetime(1, 0, 9), lifetime(0, 3, 3)], ALIGN);
     assert_eq!(arena, Arena { offsets: vec![0; 3], bytes: 512, lower_bound: 512 });
 }
 
 #[test]
-fn a_life_that_ends_before_it_begins_is_there_for_one_step() {
+fn a_lifetime_that_ends_before_it_begins_lasts_one_step() {
     let arena = plan(&[lifetime(512, 5, 2), lifetime(512, 5, 5)], ALIGN);
     assert_eq!(arena.bytes, 1024);
 }
 
 #[test]
-fn what_does_not_fit_into_64_bits_is_said() {
+fn what_does_not_fit_into_64_bits_has_the_largest_size() {
     let arena = plan(&[lifetime(u64::MAX, 0, 1), lifetime(u64::MAX, 1, 2)], ALIGN);
     assert_eq!((arena.bytes, arena.lower_bound), (u64::MAX, u64::MAX));
 }
 
 #[test]
-fn ten_thousand_lives_of_a_training_graph() {
+fn ten_thousand_lifetimes_of_a_training_graph() {
     let lifetimes = training(&[4096, 1024, 9216, 300], 240);
     assert!(lifetimes.len() >= 10_000, "{}", lifetimes.len());
     let begun = std::time::Instant::now();
@@ -169,7 +169,7 @@ fn report(name: &str, lifetimes: &[Lifetime], arena: &Arena) {
     );
 }
 
-/// Lives of a program that is written down step by step.
+/// The lifetimes of a program that is built step by step.
 #[derive(Default)]
 struct Program {
     lifetimes: Vec<Lifetime>,
@@ -218,35 +218,35 @@ fn mlp(widths: &[u64], batch: u64) -> Vec<Lifetime> {
 
 fn transformer(layers: usize, batch: u64, tokens: u64, width: u64, heads: u64) -> Vec<Lifetime> {
     let mut program = Program::default();
-    let row = batch * tokens * width * 4;
+    let hidden = batch * tokens * width * 4;
     let scores = batch * heads * tokens * tokens * 4;
     let mask = program.run(&[], tokens * tokens, 0);
-    let mut x = program.run(&[], row, 0);
+    let mut x = program.run(&[], hidden, 0);
     for _ in 0..layers {
-        let norm = program.run(&[x], row, batch * tokens * 8);
-        let parts: Vec<usize> = (0..3)
+        let norm = program.run(&[x], hidden, batch * tokens * 8);
+        let qkv: Vec<usize> = (0..3)
             .map(|_| {
-                let product = program.run(&[norm], row, row / 5);
-                let biased = program.run(&[product], row, 0);
-                program.run(&[biased], row, 0)
+                let product = program.run(&[norm], hidden, hidden / 5);
+                let biased = program.run(&[product], hidden, 0);
+                program.run(&[biased], hidden, 0)
             })
             .collect();
-        let transposed = program.run(&[parts[1]], row, 0);
-        let raw = program.run(&[parts[0], transposed], scores, scores / 7);
+        let transposed = program.run(&[qkv[1]], hidden, 0);
+        let raw = program.run(&[qkv[0], transposed], scores, scores / 7);
         let scaled = program.run(&[raw], scores, 0);
         let masked = program.run(&[scaled, mask], scores, 0);
         let soft = program.run(&[masked], scores, batch * heads * tokens * 4);
-        let mixed = program.run(&[soft, parts[2]], row, row / 5);
-        let merged = program.run(&[mixed], row, 0);
-        let projected = program.run(&[merged], row, row / 5);
-        let added = program.run(&[projected, x], row, 0);
-        let norm = program.run(&[added], row, batch * tokens * 8);
-        let up = program.run(&[norm], 4 * row, row / 5);
-        let gelu = program.run(&[up], 4 * row, 0);
-        let down = program.run(&[gelu], row, row / 5);
-        x = program.run(&[down, added], row, 0);
+        let mixed = program.run(&[soft, qkv[2]], hidden, hidden / 5);
+        let merged = program.run(&[mixed], hidden, 0);
+        let projected = program.run(&[merged], hidden, hidden / 5);
+        let added = program.run(&[projected, x], hidden, 0);
+        let norm = program.run(&[added], hidden, batch * tokens * 8);
+        let up = program.run(&[norm], 4 * hidden, hidden / 5);
+        let gelu = program.run(&[up], 4 * hidden, 0);
+        let down = program.run(&[gelu], hidden, hidden / 5);
+        x = program.run(&[down, added], hidden, 0);
     }
-    program.run(&[x], row, 0);
+    program.run(&[x], hidden, 0);
     program.lifetimes
 }
 
@@ -257,12 +257,12 @@ fn convolutions(stages: &[(u64, u64)]) -> Vec<Lifetime> {
     for (channels, side) in stages {
         let bytes = channels * side * side * 4;
         for block in 0..3 {
-            let short = if block == 0 { program.run(&[x], 4 * bytes, 0) } else { x };
-            let narrow = program.run(&[x], bytes, 0);
-            let narrow = program.run(&[narrow], bytes, 9 * bytes);
-            let narrow = program.run(&[narrow], bytes, 0);
-            let wide = program.run(&[narrow], 4 * bytes, bytes);
-            x = program.run(&[wide, short], 4 * bytes, 0);
+            let shortcut = if block == 0 { program.run(&[x], 4 * bytes, 0) } else { x };
+            let reduced = program.run(&[x], bytes, 0);
+            let reduced = program.run(&[reduced], bytes, 9 * bytes);
+            let reduced = program.run(&[reduced], bytes, 0);
+            let expanded = program.run(&[reduced], 4 * bytes, bytes);
+            x = program.run(&[expanded, shortcut], 4 * bytes, 0);
         }
     }
     program.run(&[x], 4000, 0);
@@ -281,9 +281,9 @@ fn unet(channels: &[u64], side: u64) -> Vec<Lifetime> {
         x = program.run(&[second], bytes(level) / 4, 0);
     }
     for level in (0..channels.len()).rev() {
-        let grown = program.run(&[x], bytes(level), 0);
-        let joined = program.run(&[grown, skips[level]], 2 * bytes(level), 0);
-        let first = program.run(&[joined], bytes(level), bytes(level) / 2);
+        let upsampled = program.run(&[x], bytes(level), 0);
+        let concatenated = program.run(&[upsampled, skips[level]], 2 * bytes(level), 0);
+        let first = program.run(&[concatenated], bytes(level), bytes(level) / 2);
         x = program.run(&[first], bytes(level), bytes(level) / 2);
     }
     program.run(&[x], side * side * 4, 0);
@@ -295,79 +295,82 @@ fn training(widths: &[u64], times: usize) -> Vec<Lifetime> {
     let (mut program, batch) = (Program::default(), 64);
     let widths: Vec<u64> = widths.repeat(times);
     let mut x = program.run(&[], widths[0] * batch * 4, 0);
-    let mut kept = vec![x];
+    let mut activations = vec![x];
     for width in &widths[1..] {
         let product = program.run(&[x], width * batch * 4, width * 40);
         x = program.run(&[product], width * batch * 4, 0);
-        kept.push(x);
+        activations.push(x);
     }
-    let mut flow = program.run(&[x], widths[widths.len() - 1] * batch * 4, 256);
-    let mut gradients = Vec::new();
+    let mut gradient = program.run(&[x], widths[widths.len() - 1] * batch * 4, 256);
+    let mut weight_gradients = Vec::new();
     for at in (1..widths.len()).rev() {
-        let through = program.run(&[flow, kept[at]], widths[at] * batch * 4, 0);
-        gradients.push(program.run(&[through, kept[at - 1]], widths[at] * widths[at - 1] * 4, 999));
-        gradients.push(program.run(&[through], widths[at] * 4, 0));
-        flow = program.run(&[through], widths[at - 1] * batch * 4, widths[at] * 40);
+        let product_gradient = program.run(&[gradient, activations[at]], widths[at] * batch * 4, 0);
+        weight_gradients.push(program.run(
+            &[product_gradient, activations[at - 1]],
+            widths[at] * widths[at - 1] * 4,
+            999,
+        ));
+        weight_gradients.push(program.run(&[product_gradient], widths[at] * 4, 0));
+        gradient = program.run(&[product_gradient], widths[at - 1] * batch * 4, widths[at] * 40);
     }
-    let total = program.run(&gradients, 4, 0);
-    for gradient in gradients {
-        let bytes = program.lifetimes[gradient].bytes;
-        program.run(&[gradient, total], bytes, 0);
+    let total = program.run(&weight_gradients, 4, 0);
+    for weight_gradient in weight_gradients {
+        let bytes = program.lifetimes[weight_gradient].bytes;
+        program.run(&[weight_gradient, total], bytes, 0);
     }
     program.lifetimes
 }
 
 fn training_transformer(layers: usize, tokens: u64, width: u64) -> Vec<Lifetime> {
     let mut program = Program::default();
-    let (row, scores) = (tokens * width * 32, tokens * tokens * 256);
-    let mut x = program.run(&[], row, 0);
-    let mut kept = Vec::new();
+    let (hidden, scores) = (tokens * width * 32, tokens * tokens * 256);
+    let mut x = program.run(&[], hidden, 0);
+    let mut activations = Vec::new();
     for _ in 0..layers {
-        let norm = program.run(&[x], row, 0);
-        let parts: Vec<usize> = (0..3).map(|_| program.run(&[norm], row, row / 9)).collect();
-        let raw = program.run(&[parts[0], parts[1]], scores, 0);
+        let norm = program.run(&[x], hidden, 0);
+        let qkv: Vec<usize> = (0..3).map(|_| program.run(&[norm], hidden, hidden / 9)).collect();
+        let raw = program.run(&[qkv[0], qkv[1]], scores, 0);
         let soft = program.run(&[raw], scores, scores / 64);
         let dropped = program.run(&[soft], scores, 0);
-        let mixed = program.run(&[dropped, parts[2]], row, 0);
-        let projected = program.run(&[mixed], row, row / 9);
-        let added = program.run(&[projected, x], row, 0);
-        let second = program.run(&[added], row, 0);
-        let up = program.run(&[second], 4 * row, 0);
-        let gelu = program.run(&[up], 4 * row, 0);
-        let down = program.run(&[gelu], row, row / 9);
-        let next = program.run(&[down, added], row, 0);
-        kept.push([
-            x, norm, parts[0], parts[1], parts[2], soft, dropped, mixed, added, second, up, gelu,
-        ]);
+        let mixed = program.run(&[dropped, qkv[2]], hidden, 0);
+        let projected = program.run(&[mixed], hidden, hidden / 9);
+        let added = program.run(&[projected, x], hidden, 0);
+        let second = program.run(&[added], hidden, 0);
+        let up = program.run(&[second], 4 * hidden, 0);
+        let gelu = program.run(&[up], 4 * hidden, 0);
+        let down = program.run(&[gelu], hidden, hidden / 9);
+        let next = program.run(&[down, added], hidden, 0);
+        activations
+            .push([x, norm, qkv[0], qkv[1], qkv[2], soft, dropped, mixed, added, second, up, gelu]);
         x = next;
     }
-    let mut flow = program.run(&[x], row, 0);
-    for layer in kept.into_iter().rev() {
+    let mut gradient = program.run(&[x], hidden, 0);
+    for layer in activations.into_iter().rev() {
         let [x, norm, q, k, v, soft, dropped, mixed, added, second, up, gelu] = layer;
-        program.run(&[flow, gelu], 4 * width * width * 4, 0);
-        let wide = program.run(&[flow], 4 * row, 0);
-        let wide = program.run(&[wide, up], 4 * row, 0);
-        program.run(&[wide, second], 4 * width * width * 4, 0);
-        let narrow = program.run(&[wide], row, row / 9);
-        let through = program.run(&[narrow, added, flow], row, 0);
-        program.run(&[through, mixed], width * width * 4, 0);
-        let back = program.run(&[through], row, 0);
-        let of_v = program.run(&[back, dropped], row, 0);
-        let of_drop = program.run(&[back, v], scores, 0);
-        let of_soft = program.run(&[of_drop, soft], scores, scores / 64);
-        let of_q = program.run(&[of_soft, k], row, 0);
-        let of_k = program.run(&[of_soft, q], row, 0);
+        program.run(&[gradient, gelu], 4 * width * width * 4, 0);
+        let up_gradient = program.run(&[gradient], 4 * hidden, 0);
+        let up_gradient = program.run(&[up_gradient, up], 4 * hidden, 0);
+        program.run(&[up_gradient, second], 4 * width * width * 4, 0);
+        let second_gradient = program.run(&[up_gradient], hidden, hidden / 9);
+        let added_gradient = program.run(&[second_gradient, added, gradient], hidden, 0);
+        program.run(&[added_gradient, mixed], width * width * 4, 0);
+        let mixed_gradient = program.run(&[added_gradient], hidden, 0);
+        let v_gradient = program.run(&[mixed_gradient, dropped], hidden, 0);
+        let dropped_gradient = program.run(&[mixed_gradient, v], scores, 0);
+        let soft_gradient = program.run(&[dropped_gradient, soft], scores, scores / 64);
+        let q_gradient = program.run(&[soft_gradient, k], hidden, 0);
+        let k_gradient = program.run(&[soft_gradient, q], hidden, 0);
         let mut sum = None;
-        for part in [of_q, of_k, of_v] {
+        for part in [q_gradient, k_gradient, v_gradient] {
             program.run(&[part, norm], width * width * 4, 0);
-            let one = program.run(&[part], row, row / 9);
+            let one = program.run(&[part], hidden, hidden / 9);
             sum = Some(match sum {
-                Some(sum) => program.run(&[sum, one], row, 0),
+                Some(sum) => program.run(&[sum, one], hidden, 0),
                 None => one,
             });
         }
-        let sum = sum.unwrap_or(flow);
-        flow = program.run(&[sum, x, through], row, 0);
+        let sum = sum.unwrap_or(gradient);
+        gradient = program.run(&[sum, x, added_gradient], hidden, 0);
     }
     program.lifetimes
 }

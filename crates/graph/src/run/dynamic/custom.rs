@@ -1,5 +1,5 @@
-//! A node whose operator the program registered: what is before it is submitted, then the program is called. What it
-//! makes comes from where the memory of every other node comes from.
+//! A node whose operator the user registered: what is before it is submitted, then the operator is called. Its outputs
+//! come from the same allocator as those of other nodes.
 
 use super::Run;
 use super::memory::ValueMemory;
@@ -19,7 +19,7 @@ use cairn_tensor::{DType, Layout};
 /// A tensor that goes into a custom operator, on the device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CustomTensor {
-    /// The type of its elements; a text is bytes, one after the other.
+    /// The type of its elements; a string is its bytes.
     pub dtype: DType,
     /// Its sizes.
     pub dims: Vec<i64>,
@@ -27,7 +27,7 @@ pub struct CustomTensor {
     pub address: usize,
     /// Bytes of its elements.
     pub bytes: usize,
-    /// What is known of its elements; `None` for texts.
+    /// What is known of its elements; `None` for strings.
     layout: Option<Layout>,
 }
 
@@ -39,7 +39,8 @@ pub struct CustomCall<'a> {
     memory: &'a mut ValueMemory,
     stream: usize,
     inputs: Vec<CustomTensor>,
-    made: Vec<Option<OutputSlot>>,
+    /// The outputs that were made so far.
+    slots: Vec<Option<OutputSlot>>,
     workspaces: Vec<Block>,
     refusal: Option<String>,
 }
@@ -50,7 +51,7 @@ struct OutputSlot {
     layout: Layout,
     address: usize,
     /// Bytes that may be used there.
-    room: usize,
+    capacity: usize,
 }
 
 impl CustomCall<'_> {
@@ -98,18 +99,18 @@ impl CustomCall<'_> {
     /// where it is if the memory is large enough.
     pub fn make_output(&mut self, index: usize, desc: &Desc) -> Result<usize> {
         let made = self.try_make_output(index, desc);
-        self.noted(made)
+        self.keep_refusal(made)
     }
 
-    /// Makes an output the input that it is declared to be; gives the input.
+    /// Lets an output be the input that is declared with the same name; gives the input.
     pub fn refer_output(&mut self, output: usize, input: usize) -> Result<&CustomTensor> {
-        let known = match self.node.references.contains(&(output, input)) {
+        let checked = match self.node.references.contains(&(output, input)) {
             true => Ok(()),
             false => Err(Failure::invalid(format!(
                 "output {output} cannot be input {input}: the two must be declared with one name"
             ))),
         };
-        self.noted(known)?;
+        self.keep_refusal(checked)?;
         Ok(&self.inputs[input])
     }
 
@@ -117,23 +118,24 @@ impl CustomCall<'_> {
     pub fn workspace(&mut self, bytes: usize) -> Result<usize> {
         let padded = soc::padded_workspace_bytes(bytes as u64).unwrap_or(u64::MAX);
         let taken = self.run.source.take(Purpose::Workspace, Some(self.node.kind), padded);
-        let block = self.noted(taken.map_err(Failure::from))?;
+        let block = self.keep_refusal(taken.map_err(Failure::from))?;
         let address = block.address();
         self.workspaces.push(block);
         Ok(address)
     }
 
-    /// Keeps the text of a refusal: the program may go on, or fail with no more than a number.
-    fn noted<T>(&mut self, result: Result<T>) -> Result<T> {
+    /// Remembers the text of a refusal: the operator may go on, or fail with no more than a number.
+    fn keep_refusal<T>(&mut self, result: Result<T>) -> Result<T> {
         if let Err(failure) = &result {
             self.refusal = Some(failure.text.clone());
         }
         result
     }
 
+    /// As [`CustomCall::make_output`], without remembering a refusal.
     fn try_make_output(&mut self, index: usize, desc: &Desc) -> Result<usize> {
-        let count = self.made.len();
-        let Some(before) = self.made.get(index).copied() else {
+        let count = self.slots.len();
+        let Some(previous) = self.slots.get(index).copied() else {
             return Err(Failure::invalid(format!(
                 "there is no output {index}: the node has {count}, counted from 0"
             )));
@@ -153,19 +155,19 @@ impl CustomCall<'_> {
             )));
         };
         let bytes = layout.bytes();
-        let (address, room) = match before {
-            Some(OutputSlot { address, room, .. }) if bytes <= room => (address, room),
-            Some(OutputSlot { room, .. }) => {
+        let (address, capacity) = match previous {
+            Some(OutputSlot { address, capacity, .. }) if bytes <= capacity => (address, capacity),
+            Some(OutputSlot { capacity, .. }) => {
                 return Err(Failure::invalid(format!(
-                    "output {index} was made with room for {room} bytes, and is now {desc}, {bytes} bytes"
+                    "output {index} was made with room for {capacity} bytes, and is now {desc}, {bytes} bytes"
                 )));
             }
             None => {
                 let root = self.run.flow.roots[self.work.outputs[index]];
-                (self.run.make(root, bytes, self.node.kind, self.memory)?, bytes)
+                (self.run.take_value_memory(root, bytes, self.node.kind, self.memory)?, bytes)
             }
         };
-        self.made[index] = Some(OutputSlot { layout, address, room });
+        self.slots[index] = Some(OutputSlot { layout, address, capacity });
         Ok(address)
     }
 }
@@ -185,7 +187,7 @@ impl Run<'_> {
             failure.in_context(format!("{}, node {} ({})", self.label, node.name, node.kind))
         })?;
         let work = &self.flow.prepared.work_nodes[at];
-        for (_, input) in work.written() {
+        for (_, input) in work.in_place_outputs() {
             planning.forget(&self.flow.roots, input);
         }
         for (value, layout) in work.outputs.iter().zip(layouts) {
@@ -219,7 +221,7 @@ impl Run<'_> {
         if node.needs_values.iter().any(|input| !self.is_constant(work.inputs[*input])) {
             self.wait_for_values(at, planning)?;
         }
-        let made = vec![None; work.outputs.len()];
+        let slots = vec![None; work.outputs.len()];
         let mut call = CustomCall {
             run: self,
             work,
@@ -227,15 +229,15 @@ impl Run<'_> {
             memory,
             stream,
             inputs,
-            made,
+            slots,
             workspaces: Vec::new(),
             refusal: None,
         };
-        let before = host::context();
+        let previous_context = host::context();
         host::set_context(target.stream.spec.context as usize);
         let executed = node.operator.execute(&mut call);
-        host::set_context(before);
-        let CustomCall { inputs, made, workspaces, refusal, .. } = call;
+        host::set_context(previous_context);
+        let CustomCall { inputs, slots, workspaces, refusal, .. } = call;
         for block in workspaces {
             block.free()?;
         }
@@ -248,7 +250,7 @@ impl Run<'_> {
         };
         executed.map_err(with_refusal)?;
         let mut layouts: Vec<Option<Layout>> =
-            made.iter().map(|made| made.map(|made| made.layout)).collect();
+            slots.iter().map(|slot| slot.map(|slot| slot.layout)).collect();
         for (output, input) in &node.references {
             layouts[*output] = inputs[*input].layout;
         }

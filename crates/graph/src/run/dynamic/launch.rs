@@ -1,4 +1,4 @@
-//! Planned nodes on the stream: memory for what each makes, its task, and back goes what nobody needs any more.
+//! Planned nodes on the stream: memory for the outputs of each, its task, and what no later node needs given back.
 
 use super::Run;
 use super::memory::ValueMemory;
@@ -26,7 +26,7 @@ impl Run<'_> {
         for step in steps {
             let launched = self.launch_one(step, hosted, memory);
             last = Some(launched.map_err(|failure| {
-                let work = &self.flow.prepared.work_nodes[step.work];
+                let work = &self.flow.prepared.work_nodes[step.node];
                 let (name, kind) = (work.name(), work.kind());
                 failure.in_context(format!("{}, node {name} ({kind})", self.label))
             })?);
@@ -46,7 +46,7 @@ impl Run<'_> {
     }
 
     /// Memory for a value that a node makes: the caller's, where the value is an output and fits there, else a block.
-    pub(super) fn make(
+    pub(super) fn take_value_memory(
         &self,
         root: ValueId,
         bytes: usize,
@@ -57,30 +57,31 @@ impl Run<'_> {
             Origin::ComputedFor(at) => Some(at),
             _ => None,
         };
-        let own_memory = output.and_then(|at| self.requested.get(at).copied().flatten());
-        let own_memory = own_memory.filter(|OutputMemory { address, bytes: have }| {
+        let callers_memory = output.and_then(|at| self.requested.get(at).copied().flatten());
+        let callers_memory = callers_memory.filter(|OutputMemory { address, bytes: have }| {
             *have >= bytes
                 && !shares_input(self.inputs, *address, bytes)
                 && !output.is_some_and(|at| self.overlaps(at, *address, bytes))
         });
-        if let Some(OutputMemory { address, .. }) = own_memory {
+        if let Some(OutputMemory { address, .. }) = callers_memory {
             memory.addresses[root] = address;
             return Ok(address);
         }
-        let class = if output.is_some() { Purpose::Output } else { Purpose::Intermediate };
+        let purpose = if output.is_some() { Purpose::Output } else { Purpose::Intermediate };
         let padded = self.source.target.padded_tensor_bytes(bytes);
-        Ok(memory.hold(root, self.source.take(class, Some(operator), padded)?))
+        Ok(memory.hold(root, self.source.take(purpose, Some(operator), padded)?))
     }
 
+    /// Submits one step; gives the number of its task.
     fn launch_one(
         &self,
         step: &Step,
         hosted: &HostedValues,
         memory: &mut ValueMemory,
     ) -> Result<u64> {
-        for (root, bytes) in &step.makes {
+        for (root, bytes) in &step.allocations {
             if memory.addresses[*root] == 0 {
-                self.make(*root, *bytes, step.execution.name, memory)?;
+                self.take_value_memory(*root, *bytes, step.execution.name, memory)?;
             }
         }
         let mut addresses: SmallVec<[usize; 6]> = SmallVec::new();
@@ -94,8 +95,9 @@ impl Run<'_> {
                 Some(self.source.take(Purpose::Workspace, Some(step.execution.name), padded)?)
             }
         };
-        let at = workspace.as_ref().map_or(0, Block::address);
-        let seq = step.execution.submit(&self.source.target.stream, &addresses, at)?;
+        let workspace_address = workspace.as_ref().map_or(0, Block::address);
+        let stream = &self.source.target.stream;
+        let seq = step.execution.submit(stream, &addresses, workspace_address)?;
         if let Some(block) = workspace {
             block.free()?;
         }
@@ -112,7 +114,7 @@ impl Run<'_> {
         if memory.addresses[root] != 0 {
             return Ok(memory.addresses[root]);
         }
-        let (bytes, class, what) = match self.flow.origins[root] {
+        let (bytes, purpose, what) = match self.flow.origins[root] {
             Origin::Constant(start) => return Ok(self.constants + start as usize),
             Origin::Input(at) => match &self.inputs[at].host {
                 None => return Ok(self.inputs[at].address),
@@ -132,7 +134,7 @@ impl Run<'_> {
             },
         };
         let target = self.source.target;
-        let block = self.source.take(class, None, target.padded_tensor_bytes(bytes.len()))?;
+        let block = self.source.take(purpose, None, target.padded_tensor_bytes(bytes.len()))?;
         let prefix = Some(format!("{}, {what}", self.label));
         let (address, device) = (block.address(), target.device());
         target.stream.submit(upload("graph input", &bytes, address, device, prefix))?;

@@ -1,9 +1,9 @@
 //! One run of a dynamic graph: sizes first, then memory and a task for each node.
 //!
 //! `planning.rs` finds out sizes and computes small values on the host, so that sizes seldom wait for the device;
-//! where one depends on what the device computes, `waiting.rs` waits for it. `custom.rs` calls the program where a node is
-//! an operator of its own. `launch.rs` takes memory
-//! (`memory.rs`) and submits, `outputs.rs` hands out. What was planned for some sizes is kept (`plans.rs`).
+//! where one depends on what the device computes, `waiting.rs` waits for it. `custom.rs` calls operators that the user
+//! registered. `launch.rs` takes memory (`memory.rs`) and submits, `outputs.rs` hands out. What was planned for some
+//! sizes is kept (`plans.rs`).
 
 mod custom;
 mod launch;
@@ -34,7 +34,7 @@ pub struct Run<'a> {
     pub source: MemorySource<'a>,
     /// Where the constants are.
     pub constants: usize,
-    /// The task that brings them, and its stream, where the program may read them by itself.
+    /// The task that brings them, and its stream, where a custom operator may read them itself.
     pub constants_task: Option<&'a (Arc<Stream>, u64)>,
     /// What comes in.
     pub inputs: &'a [RunInput],
@@ -54,9 +54,9 @@ impl Run<'_> {
                 plan
             }
             None => {
-                let (plan, repeats) = self.plan(&mut memory)?;
+                let (plan, is_reusable) = self.plan(&mut memory)?;
                 let plan = Arc::new(plan);
-                if repeats {
+                if is_reusable {
                     plans.keep(key, plan.clone());
                 }
                 plan

@@ -19,12 +19,12 @@ impl Run<'_> {
     }
 
     /// Hands the outputs over; copies those that were not made where they go. What a copy would overwrite
-    /// before another has read it is brought to safety first.
+    /// before another has read it is copied elsewhere first.
     pub(super) fn outputs(&self, plan: &Plan, memory: &mut ValueMemory) -> Result<Vec<RunOutput>> {
         self.check_outputs(&plan.outputs)?;
         let mut results = Vec::new();
         let mut copies: Vec<(usize, usize)> = Vec::new();
-        let mut apart: Vec<Block> = Vec::new();
+        let mut temporaries: Vec<Block> = Vec::new();
         for (at, output) in self.flow.prepared.outputs.iter().enumerate() {
             let root = self.flow.roots[output.value];
             let layout = plan.outputs[at];
@@ -41,14 +41,14 @@ impl Run<'_> {
             let is_overwritten = (self.requested.iter().flatten()).any(|to| {
                 let OutputMemory { address: to, bytes: have } = *to;
                 to != from && to < from + layout.bytes() && from < to + have
-                    || (to == from && requested.is_some_and(|mine| mine.address != from))
+                    || (to == from && requested.is_some_and(|requested| requested.address != from))
             });
             if is_overwritten {
                 let block =
                     self.source.take(Purpose::Intermediate, None, self.padded_bytes(&layout))?;
                 self.copy(at, &layout, from, block.address())?;
                 from = block.address();
-                apart.push(block);
+                temporaries.push(block);
             }
             let block = match requested {
                 Some(_) => None,
@@ -64,7 +64,9 @@ impl Run<'_> {
         for (from, at) in copies {
             self.copy(at, &results[at].layout, from, results[at].address)?;
         }
-        for block in apart.into_iter().chain(memory.blocks.iter_mut().filter_map(Option::take)) {
+        for block in
+            temporaries.into_iter().chain(memory.blocks.iter_mut().filter_map(Option::take))
+        {
             block.free()?;
         }
         Ok(results)
@@ -84,7 +86,7 @@ impl Run<'_> {
         self.source.target.padded_tensor_bytes(layout.bytes())
     }
 
-    /// Copies for an output.
+    /// Copies to the memory of an output, or out of its way.
     fn copy(&self, output: usize, layout: &Layout, from: usize, to: usize) -> Result<()> {
         if layout.bytes() == 0 || from == to {
             return Ok(());

@@ -24,11 +24,11 @@ pub struct Planning {
     /// How many of them were launched.
     pub launched: usize,
     /// Whether the plan serves other runs: no size came from the device.
-    pub repeats: bool,
+    pub is_reusable: bool,
 }
 
 impl Planning {
-    /// What was known of the bytes that a value shares is not true any more.
+    /// Forgets the bytes that were known of a value and of those that share its memory: they were overwritten.
     pub fn forget(&mut self, roots: &[ValueId], value: ValueId) {
         let shared = roots.iter().zip(&mut self.tensors).filter(|(root, _)| **root == roots[value]);
         for tensor in shared.filter_map(|(_, tensor)| tensor.as_mut()) {
@@ -51,7 +51,7 @@ impl Run<'_> {
             hosted: HashMap::new(),
             steps: Vec::new(),
             launched: 0,
-            repeats: true,
+            is_reusable: true,
         };
         for (input, tensor) in prepared.inputs.iter().zip(self.inputs) {
             let bytes = tensor.host.clone().filter(|bytes| bytes.len() <= HOST_LIMIT);
@@ -69,10 +69,11 @@ impl Run<'_> {
             self.check_outputs(&outputs)?;
         }
         self.launch(&planning.steps[planning.launched..], &planning.hosted, memory)?;
-        let Planning { steps, hosted, repeats, .. } = planning;
-        Ok((Plan { steps, outputs, hosted }, repeats))
+        let Planning { steps, hosted, is_reusable, .. } = planning;
+        Ok((Plan { steps, outputs, hosted }, is_reusable))
     }
 
+    /// Infers and plans one node, or computes it on the host.
     fn plan_node(
         &self,
         at: usize,
@@ -109,8 +110,8 @@ impl Run<'_> {
         let layouts = &layouts[..work.outputs.len()];
         let bytes: usize = layouts.iter().map(Layout::bytes).sum();
         let marks = operation.row.marks;
-        let stays = marks.sized_by_values || marks.random || work.written_input().is_some();
-        if bytes <= HOST_LIMIT && !stays && self.is_hosted(operation, &inputs) {
+        let needs_device = marks.sized_by_values || marks.random || work.written_input().is_some();
+        if bytes <= HOST_LIMIT && !needs_device && self.is_hosted(operation, &inputs) {
             let computed = operation.compute(&inputs, layouts).map_err(|text| failed(&text))?;
             if let Some(results) = computed {
                 for ((value, layout), bytes) in work.outputs.iter().zip(layouts).zip(results) {
@@ -137,11 +138,11 @@ impl Run<'_> {
         let fed = work.inputs.iter().map(|value| value.map_or(usize::MAX, |value| roots[value]));
         let shared: SmallVec<[usize; 8]> =
             fed.chain(work.outputs.iter().map(|value| roots[*value])).collect();
-        let plan = match operation.plan_over(&inputs, layouts, &shared) {
+        let plan = match operation.plan_sharing(&inputs, layouts, &shared) {
             Err(Error::Values(_)) => {
                 self.fetch(at, planning, memory)?;
                 inputs = input_tensors(work, planning);
-                operation.plan_over(&inputs, layouts, &shared)
+                operation.plan_sharing(&inputs, layouts, &shared)
             }
             planned => planned,
         };
@@ -156,7 +157,7 @@ impl Run<'_> {
                 (roots[value], one.byte_offset)
             })
             .collect();
-        let makes: SmallVec<[(ValueId, usize); 2]> = (work.outputs.iter().zip(layouts))
+        let allocations: SmallVec<[(ValueId, usize); 2]> = (work.outputs.iter().zip(layouts))
             .skip(usize::from(work.written_input().is_some()))
             .map(|(value, layout)| (roots[*value], layout.bytes()))
             .collect();
@@ -164,7 +165,7 @@ impl Run<'_> {
         let outcome: Arc<Outcome> = Arc::default();
         let node = format!("{}, node {}", self.label, operation.name);
         let execution = Execution::watched(operation.row.name, plan, outcome.clone(), Some(node));
-        planning.steps.push(Step { work: at, execution, outcome, uses, makes, ends });
+        planning.steps.push(Step { node: at, execution, outcome, uses, allocations, ends });
         if marks.sized_by_values {
             for ((index, inner), sizes) in self.decided_sizes(at, planning, memory)? {
                 let output = (index + inner).checked_sub(inputs.len());

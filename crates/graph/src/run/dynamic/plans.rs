@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub const HOST_LIMIT: usize = 8 << 10;
 
 /// How many plans a graph keeps.
-const PLANS: usize = 64;
+const MAX_PLANS: usize = 64;
 
 /// Plans by what they were made for.
 pub struct Plans(Mutex<HashMap<Key, Arc<Plan>>>);
@@ -46,10 +46,10 @@ impl Plans {
         self.0.lock().get(key).cloned()
     }
 
-    /// Keeps a plan. When there are too many, the others go.
+    /// Keeps a plan; if there are [`MAX_PLANS`] already, forgets those.
     pub fn keep(&self, key: Key, plan: Arc<Plan>) {
         let mut plans = self.0.lock();
-        if plans.len() >= PLANS {
+        if plans.len() >= MAX_PLANS {
             plans.clear();
         }
         plans.insert(key, plan);
@@ -71,16 +71,16 @@ pub type HostedValues = HashMap<ValueId, Arc<[u8]>>;
 
 /// One node, planned for certain sizes.
 pub struct Step {
-    /// Its place among the graph's nodes.
-    pub work: usize,
+    /// Its index among the graph's work nodes.
+    pub node: usize,
     /// What runs.
     pub execution: Arc<Execution>,
-    /// What became of it when it was last submitted. Only the run that planned it looks.
+    /// How its last task ended. Only the run that planned it reads this.
     pub outcome: Arc<Outcome>,
     /// For each range it touches: the value's root, and the offset of the range in its memory, in bytes.
     pub uses: SmallVec<[(ValueId, isize); 4]>,
-    /// What memory it makes: root, bytes.
-    pub makes: SmallVec<[(ValueId, usize); 2]>,
+    /// The memory that its outputs need: root, bytes.
+    pub allocations: SmallVec<[(ValueId, usize); 2]>,
     /// The values whose memory is not needed after it.
     pub ends: SmallVec<[ValueId; 3]>,
 }

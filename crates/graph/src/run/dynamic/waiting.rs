@@ -24,7 +24,7 @@ impl Run<'_> {
         planning: &mut Planning,
         memory: &mut ValueMemory,
     ) -> Result<Vec<DecidedSizes>> {
-        let name = self.waits_at(at, "its sizes depend on values");
+        let name = self.log_wait(at, "its sizes depend on values");
         let last = self.launch_planned(planning, memory)?;
         let step = planning.steps.last().expect("the node that was just planned");
         let decided = match last {
@@ -45,7 +45,7 @@ impl Run<'_> {
         planning: &mut Planning,
         memory: &mut ValueMemory,
     ) -> Result<()> {
-        let name = self.waits_at(at, "it needs values that the device computes");
+        let name = self.log_wait(at, "it needs values that the device computes");
         self.launch_planned(planning, memory)?;
         let location = Location::Device(self.source.target.device());
         let (mut values, mut reads): (Vec<ValueId>, _) = (Vec::new(), Spans::new());
@@ -71,7 +71,7 @@ impl Run<'_> {
 
     /// Waits until the values of a custom operator's inputs are in memory.
     pub(super) fn wait_for_values(&self, at: usize, planning: &Planning) -> Result<()> {
-        let name = self.waits_at(at, "its operator reads values from memory");
+        let name = self.log_wait(at, "its operator reads values from memory");
         self.read(&name, Spans::new(), planning).map(drop)
     }
 
@@ -96,12 +96,13 @@ impl Run<'_> {
     }
 
     /// Logs that the run waits; gives the node's name.
-    fn waits_at(&self, at: usize, why: &str) -> String {
+    fn log_wait(&self, at: usize, why: &str) -> String {
         let name = self.flow.prepared.work_nodes[at].name();
         log::info!("{} waits at node {name}: {why}", self.label);
         format!("node {name}")
     }
 
+    /// Launches all that is planned and not launched yet; gives the number of the last task.
     pub(super) fn launch_planned(
         &self,
         planning: &mut Planning,
@@ -109,7 +110,7 @@ impl Run<'_> {
     ) -> Result<Option<u64>> {
         let last = self.launch(&planning.steps[planning.launched..], &planning.hosted, memory)?;
         planning.launched = planning.steps.len();
-        planning.repeats = false;
+        planning.is_reusable = false;
         Ok(last)
     }
 
@@ -119,7 +120,7 @@ impl Run<'_> {
     }
 }
 
-/// What a task read from the device for the host, and what became of it.
+/// What a task read from the device for the host, and how it ended.
 struct ReadBuffer {
     ranges: usize,
     outcome: Outcome,
