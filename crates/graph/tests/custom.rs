@@ -1,4 +1,4 @@
-//! Operators of the program's own in graphs: when they are called, and whose memory they get.
+//! Operators that the user registered, in graphs: when they are called, and whose memory they get.
 
 mod support;
 
@@ -12,7 +12,7 @@ use cairn_runtime::stream::Stream;
 use cairn_tensor::DType;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use support::{Fixture, Maker, Pool, X, device, empty, host};
+use support::{Fixture, GraphBuilder, Pool, X, device, empty, host};
 
 /// Doubles its input, on the host and when all before it is done.
 struct Double {
@@ -50,8 +50,8 @@ impl CustomOperator for Double {
     }
 
     fn execute(&self, call: &mut CustomCall<'_>) -> Result<()> {
-        let now = self.calls.fetch_add(1, Ordering::Relaxed);
-        match self.fault.filter(|(at, _)| *at == now) {
+        let call_index = self.calls.fetch_add(1, Ordering::Relaxed);
+        match self.fault.filter(|(at, _)| *at == call_index) {
             Some((_, Fault::Code(code))) => {
                 return Err(Failure::new(Status::Custom(code), "as asked"));
             }
@@ -78,13 +78,13 @@ impl CustomOperator for Double {
 
 /// relu(double(x + 1)) and double(x + 1).
 fn graph(n: i64) -> cairn_graph::ir::Graph {
-    let mut make = Maker::new("g");
-    let x = make.data(&[n]);
-    let one = make.floats(&[1], &[1.0]);
-    let sum = make.node("Add", &[x, one]);
-    let double = make.node("Double", &[sum]);
-    let relu = make.node("Relu", &[double]);
-    make.outputs(&[relu, double])
+    let mut builder = GraphBuilder::new("g");
+    let x = builder.data(&[n]);
+    let one = builder.floats(&[1], &[1.0]);
+    let sum = builder.node("Add", &[x, one]);
+    let double = builder.node("Double", &[sum]);
+    let relu = builder.node("Relu", &[double]);
+    builder.outputs(&[relu, double])
 }
 
 const RELU: [f32; 4] = [0.0, 3.0, 6.0, 0.0];
@@ -157,14 +157,14 @@ fn a_pool_that_gives_nothing_fails_the_run_at_each_block() {
     let run =
         || fixture.run(1, RunMode::Stream, stream, std::slice::from_ref(&x), &[empty(), empty()]);
     drop(run().unwrap());
-    let (out, at_load) = (pool.live(), pool.mallocs());
+    let (live, at_load) = (pool.live(), pool.mallocs());
     drop(run().unwrap());
-    let of_a_run = pool.mallocs() - at_load;
-    for at in 1..=of_a_run {
+    let blocks_per_run = pool.mallocs() - at_load;
+    for at in 1..=blocks_per_run {
         pool.fail_at(at);
         let failed = run().err().unwrap();
         assert!(failed.text.contains("graph 1 (g)"), "{}", failed.text);
-        assert_eq!(pool.live(), out);
+        assert_eq!(pool.live(), live);
         pool.fail_at(0);
         drop(run().unwrap());
     }
@@ -180,11 +180,11 @@ fn an_output_with_the_name_of_an_input_is_that_input() {
         needs_values: vec![0],
     };
     Double::register(&fixture, |double| double.declaration = Some(declaration));
-    let mut make = Maker::new("in place");
-    let x = make.data(&[-1]);
-    let double = make.node("Double", &[x]);
-    let relu = make.node("Relu", &[double]);
-    let graph = make.outputs(&[relu]);
+    let mut builder = GraphBuilder::new("in place");
+    let x = builder.data(&[-1]);
+    let double = builder.node("Double", &[x]);
+    let relu = builder.node("Relu", &[double]);
+    let graph = builder.outputs(&[relu]);
     fixture.add(1, graph, &[]);
     let (stream, address) = (fixture.stream(), fixture.floats(&X));
     let y = device(fixture.floats(&[0.0; 4]), &[4]);
@@ -193,16 +193,16 @@ fn an_output_with_the_name_of_an_input_is_that_input() {
     fixture.sync(stream).unwrap();
     assert_eq!(fixture.read(address, 4), X.map(|x| 2.0 * x));
     assert_eq!(fixture.read(y.address, 4), X.map(|x| (2.0 * x).max(0.0)));
-    let mut make = Maker::new("constant");
-    let one = make.floats(&[1], &[1.0]);
-    let double = make.node("Double", &[one]);
-    fixture.add(2, make.outputs(&[double]), &[]);
+    let mut builder = GraphBuilder::new("constant");
+    let one = builder.floats(&[1], &[1.0]);
+    let double = builder.node("Double", &[one]);
+    fixture.add(2, builder.outputs(&[double]), &[]);
     let refused = fixture.run(2, RunMode::Host, 0, &[], &[]).err().unwrap();
     assert!(refused.text.contains("writes its input x in place"), "{}", refused.text);
 }
 
 #[test]
-fn texts_are_bytes_for_it_and_for_nobody_else() {
+fn strings_are_bytes_for_it_and_for_nobody_else() {
     let fixture = Fixture::new();
     let declaration = Declaration {
         inputs: vec![("x".into(), Presence::Required), ("text".into(), Presence::Optional)],
@@ -211,11 +211,11 @@ fn texts_are_bytes_for_it_and_for_nobody_else() {
     };
     Double::register(&fixture, |double| double.declaration = Some(declaration));
     for kind in ["Double", "Add"] {
-        let mut make = Maker::new("text");
-        let x = make.data(&[4]);
-        let text = make.constant(DType::String, &[], b"some");
-        let node = make.node(kind, &[x, text]);
-        let graph = make.outputs(&[node]);
+        let mut builder = GraphBuilder::new("text");
+        let x = builder.data(&[4]);
+        let text = builder.constant(DType::String, &[], b"some");
+        let node = builder.node(kind, &[x, text]);
+        let graph = builder.outputs(&[node]);
         fixture.add(1, graph, &[]);
         let result = fixture.run(1, RunMode::Host, 0, &[host(&X, &[4])], &[]);
         match result {

@@ -10,7 +10,7 @@ use cairn_graph::executable::{
 use cairn_graph::ir::{Desc, Graph};
 use cairn_graph::{Failure, Status};
 use cairn_runtime::clock::Epoch;
-use cairn_runtime::error::{Code, Result as Done};
+use cairn_runtime::error::{Code, Result as RuntimeResult};
 use cairn_runtime::event::{self, Event};
 use cairn_runtime::memory::external::{CallbackException, Identity, UserAllocator, UserCall};
 use cairn_runtime::memory::purpose::Purpose;
@@ -29,14 +29,14 @@ const DOMAINS: [(Domain, Domain); 2] = [(Domain::Acl, Domain::Ge), (Domain::Ge, 
 
 /// y = relu(x + 1) * 2, z = x + 1, over `n` numbers, unknown where `n` is -1.
 fn two_outputs(n: i64) -> Graph {
-    let mut make = Maker::new("two");
-    let x = make.data(&[n]);
-    let one = make.floats(&[1], &[1.0]);
-    let two = make.floats(&[1], &[2.0]);
-    let z = make.node("Add", &[x, one]);
-    let r = make.node("Relu", &[z]);
-    let y = make.node("Mul", &[r, two]);
-    make.outputs(&[y, z])
+    let mut builder = GraphBuilder::new("two");
+    let x = builder.data(&[n]);
+    let one = builder.floats(&[1], &[1.0]);
+    let two = builder.floats(&[1], &[2.0]);
+    let z = builder.node("Add", &[x, one]);
+    let r = builder.node("Relu", &[z]);
+    let y = builder.node("Mul", &[r, two]);
+    builder.outputs(&[y, z])
 }
 
 fn expected(x: &[f32]) -> [Vec<f32>; 2] {
@@ -46,32 +46,32 @@ fn expected(x: &[f32]) -> [Vec<f32>; 2] {
 
 /// The positive numbers among `n`: a size that values decide.
 fn positive(n: i64) -> Graph {
-    let mut make = Maker::new("positive");
-    let x = make.data(&[n]);
-    let zero = make.floats(&[1], &[0.0]);
-    let mask = make.node("Greater", &[x, zero]);
-    let some = make.node("MaskedSelect", &[x, mask]);
-    let y = make.node("Relu", &[some]);
-    make.outputs(&[y])
+    let mut builder = GraphBuilder::new("positive");
+    let x = builder.data(&[n]);
+    let zero = builder.floats(&[1], &[0.0]);
+    let mask = builder.node("Greater", &[x, zero]);
+    let selected = builder.node("MaskedSelect", &[x, mask]);
+    let y = builder.node("Relu", &[selected]);
+    builder.outputs(&[y])
 }
 
 /// Sums along an axis that comes in as a tensor of the device: a value that the run has to fetch.
 fn sums() -> Graph {
-    let mut make = Maker::new("sums");
-    let x = make.data(&[4]);
-    let axis = make.data(&[1]);
-    make.0.node_mut(axis.node).unwrap().output_descs[0].dtype = DType::Int32;
-    let y = make.node("Cumsum", &[x, axis]);
-    make.outputs(&[y])
+    let mut builder = GraphBuilder::new("sums");
+    let x = builder.data(&[4]);
+    let axis = builder.data(&[1]);
+    builder.0.node_mut(axis.node).unwrap().output_descs[0].dtype = DType::Int32;
+    let y = builder.node("Cumsum", &[x, axis]);
+    builder.outputs(&[y])
 }
 
-/// x with `n` elements out of one.
-fn wide(n: i64, is_static: bool) -> Graph {
-    let mut make = Maker::new("wide");
-    let x = make.data(&[if is_static { 1 } else { -1 }]);
-    let shape = make.ints(&[n]);
-    let y = make.node("BroadcastTo", &[x, shape]);
-    make.outputs(&[y])
+/// x broadcast from one element to `n`.
+fn broadcast(n: i64, is_static: bool) -> Graph {
+    let mut builder = GraphBuilder::new("wide");
+    let x = builder.data(&[if is_static { 1 } else { -1 }]);
+    let shape = builder.ints(&[n]);
+    let y = builder.node("BroadcastTo", &[x, shape]);
+    builder.outputs(&[y])
 }
 
 fn compiled(graph: Graph) -> Arc<Executable> {
@@ -123,8 +123,8 @@ impl User {
         OutputMemory { address: self.machine.allocate(values * 4), bytes: values * 4 }
     }
 
-    fn values(&self, made: &RunOutput) -> Vec<f32> {
-        self.machine.read(made.address, made.layout.bytes() / 4)
+    fn values(&self, output: &RunOutput) -> Vec<f32> {
+        self.machine.read(output.address, output.layout.bytes() / 4)
     }
 
     /// Submits a task that fails: it reads where nothing is.
@@ -135,7 +135,7 @@ impl User {
         self.stream.submit(Task::copy("unrelated", from, to)).unwrap();
     }
 
-    fn sync(&self) -> Done<()> {
+    fn sync(&self) -> RuntimeResult<()> {
         self.machine.sync(self.handle)
     }
 }
@@ -152,19 +152,19 @@ fn both_kinds_run_in_both_domains_in_the_memory_registered_there() {
             assert_eq!(pool.taken_for(Purpose::Const), 1);
             let target = user.target(domain);
             let input = user.floats(&executable, &X);
-            let mine = [Some(user.output(4)), None];
-            let made = loaded.run(&target, std::slice::from_ref(&input), &mine).unwrap();
+            let requested = [Some(user.output(4)), None];
+            let results = loaded.run(&target, std::slice::from_ref(&input), &requested).unwrap();
             user.sync().unwrap();
-            assert_eq!(made[0].address, mine[0].unwrap().address);
-            assert!(made[0].block.is_none() && pool.holds(made[1].address));
-            assert_eq!([user.values(&made[0]), user.values(&made[1])], expected(&X));
+            assert_eq!(results[0].address, requested[0].unwrap().address);
+            assert!(results[0].block.is_none() && pool.holds(results[1].address));
+            assert_eq!([user.values(&results[0]), user.values(&results[1])], expected(&X));
             let all = loaded.run(&target, &[input], &[]).unwrap();
             user.sync().unwrap();
             assert!(all.iter().all(|one| pool.holds(one.address)));
             assert_eq!([user.values(&all[0]), user.values(&all[1])], expected(&X));
             drop(loaded);
             assert_eq!(pool.live(), 3, "three outputs outlive the graph");
-            drop((made, all));
+            drop((results, all));
             assert_eq!((pool.live(), foreign.mallocs()), (0, 0), "{domain:?}, {n}");
         }
     }
@@ -181,12 +181,12 @@ fn a_run_may_have_an_allocator_of_its_own() {
         let before = registered.mallocs();
         let allocator = user.target(Domain::Ge).allocator().clone();
         let target = Target::with(user.machine.runtime, user.stream.clone(), allocator);
-        let made = loaded.run(&target, &[user.floats(&executable, &X)], &[]).unwrap();
+        let results = loaded.run(&target, &[user.floats(&executable, &X)], &[]).unwrap();
         user.sync().unwrap();
-        assert!(made.iter().all(|one| own.holds(one.address)));
-        assert_eq!([user.values(&made[0]), user.values(&made[1])], expected(&X));
+        assert!(results.iter().all(|one| own.holds(one.address)));
+        assert_eq!([user.values(&results[0]), user.values(&results[1])], expected(&X));
         assert_eq!(registered.mallocs(), before);
-        drop((made, loaded));
+        drop((results, loaded));
         assert_eq!((registered.live(), own.live()), (0, 0));
     }
 }
@@ -206,10 +206,10 @@ fn memory_of_the_caller_takes_the_allocators_place() {
             executable.load(&target, &LoadOptions { bases, ..LoadOptions::default() }).unwrap();
         assert_eq!(pool.mallocs(), 0);
         let input = user.floats(&executable, &X);
-        let mine = [Some(user.output(4)), Some(user.output(4))];
-        let made = loaded.run(&target, &[input], &mine).unwrap();
+        let requested = [Some(user.output(4)), Some(user.output(4))];
+        let results = loaded.run(&target, &[input], &requested).unwrap();
         user.sync().unwrap();
-        assert_eq!([user.values(&made[0]), user.values(&made[1])], expected(&X));
+        assert_eq!([user.values(&results[0]), user.values(&results[1])], expected(&X));
         if executable.is_static() {
             assert_eq!(pool.mallocs(), 0);
         }
@@ -222,7 +222,7 @@ fn out_of_memory_stays_out_of_memory() {
     for (domain, _) in DOMAINS {
         for is_static in [true, false] {
             let user = User::new();
-            let executable = compiled(wide(1 << 28, is_static));
+            let executable = compiled(broadcast(1 << 28, is_static));
             let loaded = user.load(&executable, domain).unwrap();
             let input = user.floats(&executable, &[1.0]);
             let failed = loaded.run(&user.target(domain), &[input], &[]).err().unwrap();
@@ -248,11 +248,11 @@ fn a_failing_allocator_has_its_code_and_gets_all_blocks_back() {
                 let input = user.floats(&executable, &X);
                 pool.fail_at(fails_at);
                 let loaded = user.load(&executable, domain);
-                let made = loaded.and_then(|loaded| {
-                    let made = loaded.run(&user.target(domain), &[input], &[])?;
-                    Ok((loaded, made))
+                let results = loaded.and_then(|loaded| {
+                    let results = loaded.run(&user.target(domain), &[input], &[])?;
+                    Ok((loaded, results))
                 });
-                let failed = made.err();
+                let failed = results.err();
                 user.sync().unwrap();
                 assert_eq!(pool.live(), 0, "failure at {fails_at}, {domain:?}, {n}");
                 let Some(failed) = failed else { break };
@@ -308,13 +308,13 @@ fn an_unload_during_a_run_takes_effect_after_it() {
         let executable = compiled(two_outputs(n));
         let loaded = Arc::new(user.load(&executable, Domain::Acl).unwrap());
         let input = user.floats(&executable, &X);
-        let inside = loaded.clone();
-        pool.at(pool.mallocs() + 1, Box::new(move || inside.unload()));
+        let to_unload = loaded.clone();
+        pool.on_allocation(pool.mallocs() + 1, Box::new(move || to_unload.unload()));
         let target = user.target(Domain::Acl);
-        let made = loaded.run(&target, std::slice::from_ref(&input), &[]).unwrap();
+        let results = loaded.run(&target, std::slice::from_ref(&input), &[]).unwrap();
         assert_eq!(pool.live(), 2, "the outputs");
         user.sync().unwrap();
-        assert_eq!([user.values(&made[0]), user.values(&made[1])], expected(&X));
+        assert_eq!([user.values(&results[0]), user.values(&results[1])], expected(&X));
         assert!(loaded.run(&target, &[input], &[]).is_err());
     }
 }
@@ -329,11 +329,11 @@ fn waiting_takes_no_other_tasks_failure() {
     let input = user.floats(&executable, &X);
     user.sync().unwrap();
     user.submit_a_failure();
-    let made = loaded.run(&target, &[input], &[]).unwrap();
-    assert_eq!(made[0].layout.dims(), [2]);
+    let results = loaded.run(&target, &[input], &[]).unwrap();
+    assert_eq!(results[0].layout.dims(), [2]);
     assert!(user.sync().unwrap_err().text.contains("unrelated"));
     user.sync().unwrap();
-    assert_eq!(user.values(&made[0]), [0.5, 2.0]);
+    assert_eq!(user.values(&results[0]), [0.5, 2.0]);
 
     let executable = compiled(sums());
     let loaded = user.load(&executable, Domain::Acl).unwrap();
@@ -342,9 +342,9 @@ fn waiting_takes_no_other_tasks_failure() {
     axis.dtype = Some(DType::Int32);
     let axis = executable.input(1, &axis).unwrap();
     user.submit_a_failure();
-    let made = loaded.run(&target, &[x, axis], &[]).unwrap();
+    let results = loaded.run(&target, &[x, axis], &[]).unwrap();
     assert!(user.sync().unwrap_err().text.contains("unrelated"));
-    assert_eq!(user.values(&made[0]), [1.0, 3.0, 6.0, 10.0]);
+    assert_eq!(user.values(&results[0]), [1.0, 3.0, 6.0, 10.0]);
 }
 
 /// A node of the run itself that failed fails the run: its sizes are garbage.
@@ -362,14 +362,14 @@ fn waiting_reports_the_failure_of_its_own_nodes() {
     assert_eq!(user.sync().unwrap_err().text, failed.text, "the stream has it too");
 }
 
-/// Blocks its stream until it is released; says whether it was.
+/// Blocks its stream until it is released; sends whether it was.
 struct Gate {
     released: Mutex<Receiver<()>>,
     opened: Sender<bool>,
 }
 
 impl Work for Gate {
-    fn run(&self) -> Done<()> {
+    fn run(&self) -> RuntimeResult<()> {
         let released = self.released.lock().unwrap().recv_timeout(Duration::from_secs(20));
         self.opened.send(released.is_ok()).unwrap();
         Ok(())
@@ -382,12 +382,12 @@ impl Work for Gate {
 fn waiting_does_not_wait_for_what_comes_after_its_node() {
     let user = User::new();
     let pool = user.register(Domain::Acl);
-    let mut make = Maker::new("positive");
-    let x = make.data(&[4]);
-    let zero = make.floats(&[1], &[0.0]);
-    let mask = make.node("Greater", &[x, zero]);
-    let some = make.node("MaskedSelect", &[x, mask]);
-    let executable = compiled(make.outputs(&[some]));
+    let mut builder = GraphBuilder::new("positive");
+    let x = builder.data(&[4]);
+    let zero = builder.floats(&[1], &[0.0]);
+    let mask = builder.node("Greater", &[x, zero]);
+    let selected = builder.node("MaskedSelect", &[x, mask]);
+    let executable = compiled(builder.outputs(&[selected]));
     let loaded = user.load(&executable, Domain::Acl).unwrap();
     let input = user.floats(&executable, &X);
     let (release, released) = channel();
@@ -399,44 +399,44 @@ fn waiting_does_not_wait_for_what_comes_after_its_node() {
         let body = Body::Work(gate.clone());
         stream.submit(Task::bare("gate", body)).unwrap();
     };
-    pool.at_free(3, Box::new(submit));
-    let made = loaded.run(&user.target(Domain::Acl), &[input], &[]).unwrap();
+    pool.on_free(3, Box::new(submit));
+    let results = loaded.run(&user.target(Domain::Acl), &[input], &[]).unwrap();
     release.send(()).unwrap();
-    assert_eq!(made[0].layout.dims(), [2]);
+    assert_eq!(results[0].layout.dims(), [2]);
     assert!(outcome.recv().unwrap(), "the run returned while the later task was blocked");
     user.sync().unwrap();
-    assert_eq!(user.values(&made[0]), [0.5, 2.0]);
+    assert_eq!(user.values(&results[0]), [0.5, 2.0]);
 }
 
 /// Variables are inputs after those of the graph, and are the caller's to keep.
 #[test]
 fn variables_come_in_after_the_inputs() {
     let user = User::new();
-    let mut make = Maker::new("kept");
-    let x = make.data(&[4]);
+    let mut builder = GraphBuilder::new("kept");
+    let x = builder.data(&[4]);
     let node = cairn_graph::ir::Node {
         name: "w".into(),
         kind: "Variable".into(),
         output_descs: vec![Desc::new(DType::Float, &[4])],
         ..Default::default()
     };
-    let w = cairn_graph::ir::Source { node: make.0.add(node), output: 0 };
-    let y = make.node("Add", &[x, w]);
-    let executable = compiled(make.outputs(&[y]));
+    let w = cairn_graph::ir::Source { node: builder.0.add(node), output: 0 };
+    let y = builder.node("Add", &[x, w]);
+    let executable = compiled(builder.outputs(&[y]));
     assert_eq!((executable.inputs.len(), executable.variables.len()), (1, 1));
     let loaded = user.load(&executable, Domain::Ge).unwrap();
-    let kept = device(user.machine.floats(&[1.0; 4]), &[4]);
-    let inputs = [user.floats(&executable, &X), executable.input(1, &kept).unwrap()];
-    let made = loaded.run(&user.target(Domain::Ge), &inputs, &[]).unwrap();
+    let value = device(user.machine.floats(&[1.0; 4]), &[4]);
+    let inputs = [user.floats(&executable, &X), executable.input(1, &value).unwrap()];
+    let results = loaded.run(&user.target(Domain::Ge), &inputs, &[]).unwrap();
     user.sync().unwrap();
-    assert_eq!(user.values(&made[0]), X.map(|x| x + 1.0));
+    assert_eq!(user.values(&results[0]), X.map(|x| x + 1.0));
 }
 
 /// A pool whose n-th block is memory of the caller's.
 #[derive(Clone)]
 struct OverlappingPool {
     pool: Pool,
-    theirs: usize,
+    callers_address: usize,
     at: usize,
     calls: Arc<AtomicUsize>,
 }
@@ -451,32 +451,33 @@ impl UserAllocator for OverlappingPool {
     }
 
     fn call(&self, request: UserCall, on_exit: &dyn Fn()) -> Result<usize, CallbackException> {
-        let asks = matches!(request, UserCall::Alloc(_) | UserCall::Advise(..));
+        let is_allocation = matches!(request, UserCall::Alloc(_) | UserCall::Advise(..));
         match request {
-            _ if asks && self.calls.fetch_add(1, Ordering::Relaxed) + 1 == self.at => {
-                Ok(self.theirs)
+            _ if is_allocation && self.calls.fetch_add(1, Ordering::Relaxed) + 1 == self.at => {
+                Ok(self.callers_address)
             }
-            UserCall::Address(block) if block == self.theirs => Ok(block),
-            UserCall::Free(block) if block == self.theirs => Ok(0),
+            UserCall::Address(block) if block == self.callers_address => Ok(block),
+            UserCall::Free(block) if block == self.callers_address => Ok(0),
             request => self.pool.call(request, on_exit),
         }
     }
 }
 
 /// Runs a graph in a pool whose `at`-th block lies over the caller's input or output; false if it took fewer.
-fn refuses(n: i64, over_output: bool, at: usize) -> bool {
+fn refuses(n: i64, overlaps_output: bool, at: usize) -> bool {
     let user = User::new();
     let executable = compiled(two_outputs(n));
     let values = user.machine.floats(&[1.5; 1 << 14]);
     let input = executable.input(0, &device(values, &[4])).unwrap();
     let outputs = [Some(user.output(1 << 14)), Some(user.output(1 << 14))];
-    let theirs = match over_output {
+    let callers_address = match overlaps_output {
         true => outputs[1].unwrap().address,
         false => input.device_address().unwrap(),
     };
     let pool = Pool::new(&user.machine);
     let calls = Arc::new(AtomicUsize::new(0));
-    let overlapping = OverlappingPool { pool: pool.clone(), theirs, at, calls: calls.clone() };
+    let overlapping =
+        OverlappingPool { pool: pool.clone(), callers_address, at, calls: calls.clone() };
     let registry = &user.machine.runtime.allocators;
     let boxed = Box::new(overlapping);
     registry.register(Domain::Ge, user.handle, &user.stream, 1, boxed).unwrap();
@@ -492,16 +493,16 @@ fn refuses(n: i64, over_output: bool, at: usize) -> bool {
         let loaded = executable.load(&user.target(Domain::Ge), &options)?;
         loaded.run(&user.target(Domain::Ge), std::slice::from_ref(&input), &outputs).map(drop)
     };
-    let done = run();
+    let result = run();
     user.sync().unwrap();
     if calls.load(Ordering::Relaxed) < at {
-        done.unwrap();
+        result.unwrap();
         return false;
     }
-    let failure = done.expect_err("a block lies over memory of the caller");
-    let what = if over_output { "output 1 of the caller" } else { "input 0 of the caller" };
+    let failure = result.expect_err("a block lies over memory of the caller");
+    let what = if overlaps_output { "output 1 of the caller" } else { "input 0 of the caller" };
     assert!(failure.text.contains(what), "{}", failure.text);
-    assert!(failure.text.contains(&format!("{theirs:#x}")), "{}", failure.text);
+    assert!(failure.text.contains(&format!("{callers_address:#x}")), "{}", failure.text);
     assert_eq!(failure.code, Code::GeFailure);
     assert_eq!(user.machine.read(values, 4), [1.5; 4], "nothing was written over it");
     assert_eq!(pool.live(), 0, "all blocks are back");
@@ -511,8 +512,8 @@ fn refuses(n: i64, over_output: bool, at: usize) -> bool {
 #[test]
 fn no_block_of_a_pool_lies_over_memory_of_the_caller() {
     for n in [4, -1] {
-        for over_output in [false, true] {
-            let refused = (1..).take_while(|at| refuses(n, over_output, *at)).count();
+        for overlaps_output in [false, true] {
+            let refused = (1..).take_while(|at| refuses(n, overlaps_output, *at)).count();
             assert!(refused >= 2, "{refused} blocks of the graph over {n}");
         }
     }
@@ -526,7 +527,7 @@ fn no_block_of_a_pool_lies_over_memory_that_the_program_set() {
     let base = user.output(1 << 14).address;
     let calls = Arc::new(AtomicUsize::new(0));
     let pool = Pool::new(&user.machine);
-    let overlapping = OverlappingPool { pool: pool.clone(), theirs: base, at: 1, calls };
+    let overlapping = OverlappingPool { pool: pool.clone(), callers_address: base, at: 1, calls };
     let registry = &user.machine.runtime.allocators;
     registry.register(Domain::Ge, user.handle, &user.stream, 1, Box::new(overlapping)).unwrap();
     let bases = Bases { constants: Some(base), ..Bases::default() };
@@ -549,7 +550,7 @@ fn constants_go_back_after_every_stream_that_read_them() {
     let loaded = user.load(&executable, Domain::Ge).unwrap();
     let input = user.floats(&executable, &[1.0, -2.0, 3.0, -4.0]);
     let target = Target::built_in(user.machine.runtime, other.clone());
-    let made = loaded.run(&target, std::slice::from_ref(&input), &[]).unwrap();
+    let results = loaded.run(&target, std::slice::from_ref(&input), &[]).unwrap();
     let seq = user.machine.runtime.shared.progress.submitted(other.index);
     loaded.unload();
     let last = Epoch { stream: other.index, seq };
@@ -558,7 +559,7 @@ fn constants_go_back_after_every_stream_that_read_them() {
         .unwrap();
     user.machine.sync(other_handle).unwrap();
     assert_eq!(
-        made.iter().map(|one| user.values(one)).collect::<Vec<_>>(),
+        results.iter().map(|one| user.values(one)).collect::<Vec<_>>(),
         expected(&[1.0, -2.0, 3.0, -4.0])
     );
 }
@@ -587,13 +588,13 @@ fn memory_that_is_replaced_goes_back_on_the_stream_of_the_last_run() {
     loaded.run(&target, std::slice::from_ref(&input), &[]).unwrap();
     let frees = Arc::new(Frees::default());
     user.machine.runtime.shared.spine.subscribe(frees.clone(), &[Kind::Free]).unwrap();
-    let theirs = user.machine.allocate(executable.reported_feature_bytes() as usize);
-    loaded.rebase(&Bases { feature: Some(theirs), ..Bases::default() });
+    let callers_address = user.machine.allocate(executable.reported_feature_bytes() as usize);
+    loaded.rebase(&Bases { feature: Some(callers_address), ..Bases::default() });
     assert_eq!(*frees.0.lock().unwrap(), [Some(other.index)]);
     user.machine.runtime.synchronize(&other, None).unwrap();
-    let made = loaded.run(&user.target(Domain::Ge), &[input], &[]).unwrap();
+    let results = loaded.run(&user.target(Domain::Ge), &[input], &[]).unwrap();
     user.sync().unwrap();
-    assert_eq!(user.values(&made[0]), expected(&X)[0]);
+    assert_eq!(user.values(&results[0]), expected(&X)[0]);
 }
 
 /// A run that takes memory while the feature memory of the graph is replaced.
@@ -603,20 +604,21 @@ fn memory_that_is_replaced_stays_while_a_run_is_submitted() {
     let pool = user.register(Domain::Ge);
     let executable = compiled(two_outputs(4));
     let loaded = Arc::new(user.load(&executable, Domain::Ge).unwrap());
-    let (held, theirs) =
+    let (held, callers_address) =
         (pool.live(), user.machine.allocate(executable.reported_feature_bytes() as usize));
     let seen: Arc<Mutex<Option<usize>>> = Arc::default();
     let hook = {
         let (loaded, pool, seen) = (loaded.clone(), pool.clone(), seen.clone());
         move || {
-            loaded.rebase(&Bases { feature: Some(theirs), ..Bases::default() });
+            loaded.rebase(&Bases { feature: Some(callers_address), ..Bases::default() });
             *seen.lock().unwrap() = Some(pool.live());
         }
     };
-    pool.at(pool.mallocs() + pool.advises() + 1, Box::new(hook));
-    let made = loaded.run(&user.target(Domain::Ge), &[user.floats(&executable, &X)], &[]).unwrap();
+    pool.on_allocation(pool.mallocs() + pool.advises() + 1, Box::new(hook));
+    let results =
+        loaded.run(&user.target(Domain::Ge), &[user.floats(&executable, &X)], &[]).unwrap();
     assert_eq!(*seen.lock().unwrap(), Some(held), "the run is not submitted yet");
-    assert_eq!(pool.live(), held - 1 + made.len(), "now the old memory is back");
+    assert_eq!(pool.live(), held - 1 + results.len(), "now the old memory is back");
     user.sync().unwrap();
-    assert_eq!(user.values(&made[0]), expected(&X)[0]);
+    assert_eq!(user.values(&results[0]), expected(&X)[0]);
 }

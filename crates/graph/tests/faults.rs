@@ -11,15 +11,15 @@ use support::*;
 
 /// y = x + 1 over `n` numbers, unknown where `n` is -1.
 fn plus_one(n: i64) -> Graph {
-    let mut make = Maker::new("plus one");
-    let x = make.data(&[n]);
-    let one = make.floats(&[1], &[1.0]);
-    let y = make.node("Add", &[x, one]);
-    make.outputs(&[y])
+    let mut builder = GraphBuilder::new("plus one");
+    let x = builder.data(&[n]);
+    let one = builder.floats(&[1], &[1.0]);
+    let y = builder.node("Add", &[x, one]);
+    builder.outputs(&[y])
 }
 
-/// A node of this kind without outputs, fed by nothing and after these.
-fn after(graph: &mut Graph, kind: &str, controls: &[usize]) -> usize {
+/// Adds a node of this kind without inputs and outputs that runs after these.
+fn add_control_node(graph: &mut Graph, kind: &str, controls: &[usize]) -> usize {
     graph.add(Node {
         name: format!("{kind}{}", graph.len()),
         kind: kind.into(),
@@ -32,10 +32,10 @@ fn run(fixture: &Fixture, id: u32, inputs: &[RunTensor]) -> Result<Vec<Vec<f32>>
     let stream = fixture.stream();
     let pool = Pool::new(fixture);
     fixture.register(stream, &pool);
-    let made = fixture.run(id, RunMode::Stream, stream, inputs, &[])?;
+    let results = fixture.run(id, RunMode::Stream, stream, inputs, &[])?;
     fixture.sync(stream).unwrap();
     let count = |bytes: &Vec<i64>| bytes.iter().product::<i64>() as usize;
-    Ok(made.iter().map(|one| fixture.read(one.address, count(&one.dims))).collect())
+    Ok(results.iter().map(|one| fixture.read(one.address, count(&one.dims))).collect())
 }
 
 #[test]
@@ -150,8 +150,8 @@ fn what_a_static_input_on_the_host_lacks_is_zeros() {
     let fixture = Fixture::new();
     fixture.add(1, plus_one(32), &[]);
     let values = [5.0; 16];
-    let made = fixture.run(1, RunMode::Host, 0, &[host(&values, &[16])], &[]).unwrap();
-    let Some(OutputBlock::Host(bytes)) = &made[0].block else { panic!("an output on the host") };
+    let results = fixture.run(1, RunMode::Host, 0, &[host(&values, &[16])], &[]).unwrap();
+    let Some(OutputBlock::Host(bytes)) = &results[0].block else { panic!("an output on the host") };
     let floats: Vec<f32> =
         bytes.chunks(4).take(32).map(|one| f32::from_le_bytes(one.try_into().unwrap())).collect();
     assert_eq!((&floats[..16], &floats[16..]), (&[6.0; 16][..], &[1.0; 16][..]));
@@ -176,11 +176,11 @@ fn a_dynamic_input_is_checked_by_its_sizes() {
 fn an_empty_net_output_compiles_and_runs() {
     for n in [4, -1] {
         let fixture = Fixture::new();
-        let mut make = Maker::new("nothing out");
-        let x = make.data(&[n]);
-        make.node("Relu", &[x]);
-        after(&mut make.0, NET_OUTPUT, &[]);
-        fixture.add(1, make.0, &[]);
+        let mut builder = GraphBuilder::new("nothing out");
+        let x = builder.data(&[n]);
+        builder.node("Relu", &[x]);
+        add_control_node(&mut builder.0, NET_OUTPUT, &[]);
+        fixture.add(1, builder.0, &[]);
         let x = device(fixture.floats(&X), &[4]);
         assert_eq!(run(&fixture, 1, &[x]).unwrap(), Vec::<Vec<f32>>::new());
     }
@@ -190,11 +190,11 @@ fn an_empty_net_output_compiles_and_runs() {
 fn inputs_and_views_of_them_go_out() {
     for n in [4, -1] {
         let fixture = Fixture::new();
-        let mut make = Maker::new("through");
-        let x = make.data(&[n]);
-        let sizes = make.ints(&[2, 2]);
-        let view = make.node("Reshape", &[x, sizes]);
-        fixture.add(1, make.outputs(&[x, view]), &[]);
+        let mut builder = GraphBuilder::new("through");
+        let x = builder.data(&[n]);
+        let sizes = builder.ints(&[2, 2]);
+        let view = builder.node("Reshape", &[x, sizes]);
+        fixture.add(1, builder.outputs(&[x, view]), &[]);
         let x = device(fixture.floats(&X), &[4]);
         assert_eq!(run(&fixture, 1, &[x]).unwrap(), [X.to_vec(), X.to_vec()]);
     }
@@ -204,11 +204,11 @@ fn inputs_and_views_of_them_go_out() {
 fn joined_scalars_are_lists_of_one() {
     for n in [3, -1] {
         let fixture = Fixture::new();
-        let mut make = Maker::new("joined");
-        let (a, b, c) = (make.data(&[]), make.data(&[n]), make.data(&[]));
-        let axis = make.constant(DType::Int32, &[], &[0; 4]);
-        let y = make.node("ConcatV2", &[a, b, c, axis]);
-        fixture.add(1, make.outputs(&[y]), &[]);
+        let mut builder = GraphBuilder::new("joined");
+        let (a, b, c) = (builder.data(&[]), builder.data(&[n]), builder.data(&[]));
+        let axis = builder.constant(DType::Int32, &[], &[0; 4]);
+        let y = builder.node("ConcatV2", &[a, b, c, axis]);
+        fixture.add(1, builder.outputs(&[y]), &[]);
         let floats = |values: &[f32], dims: &[i64]| device(fixture.floats(values), dims);
         let inputs = [floats(&[1.0], &[]), floats(&[2.0, 3.0, 4.0], &[3]), floats(&[5.0], &[])];
         assert_eq!(run(&fixture, 1, &inputs).unwrap(), [[1.0, 2.0, 3.0, 4.0, 5.0]]);
@@ -218,18 +218,18 @@ fn joined_scalars_are_lists_of_one() {
 /// A variable is read after a write that only a `NoOp` stands between.
 #[test]
 fn a_node_that_does_nothing_keeps_the_order() {
-    let mut make = Maker::new("ordered");
-    let x = make.data(&[4]);
+    let mut builder = GraphBuilder::new("ordered");
+    let x = builder.data(&[4]);
     let desc = Desc::new(DType::Float, &[4]);
-    let variable = make.node("Variable", &[]);
-    make.0.node_mut(variable.node).unwrap().output_descs = vec![desc];
-    let zeros = make.floats(&[4], &[0.0; 4]);
-    let read = make.node("Add", &[variable, zeros]);
-    let write = make.node("Assign", &[variable, x]);
-    let between = after(&mut make.0, NO_OP, &[write.node]);
-    make.0.node_mut(read.node).unwrap().controls.push(between);
+    let variable = builder.node("Variable", &[]);
+    builder.0.node_mut(variable.node).unwrap().output_descs = vec![desc];
+    let zeros = builder.floats(&[4], &[0.0; 4]);
+    let read = builder.node("Add", &[variable, zeros]);
+    let write = builder.node("Assign", &[variable, x]);
+    let between = add_control_node(&mut builder.0, NO_OP, &[write.node]);
+    builder.0.node_mut(read.node).unwrap().controls.push(between);
     let fixture = Fixture::new();
-    fixture.add(1, make.outputs(&[read]), &[]);
+    fixture.add(1, builder.outputs(&[read]), &[]);
     let x = device(fixture.floats(&X), &[4]);
     assert_eq!(run(&fixture, 1, &[x]).unwrap(), [X.to_vec()]);
 }
@@ -238,12 +238,12 @@ fn a_node_that_does_nothing_keeps_the_order() {
 fn a_node_that_does_nothing_may_be_all_there_is() {
     let fixture = Fixture::new();
     let mut graph = Graph::new("idle");
-    let idle = after(&mut graph, NO_OP, &[]);
+    let idle = add_control_node(&mut graph, NO_OP, &[]);
     graph.targets = vec![idle];
     fixture.add(1, graph, &[]);
     assert_eq!(run(&fixture, 1, &[]).unwrap(), Vec::<Vec<f32>>::new());
     let mut graph = Graph::new("read");
-    let idle = after(&mut graph, NO_OP, &[]);
+    let idle = add_control_node(&mut graph, NO_OP, &[]);
     graph.set_outputs(vec![Source { node: idle, output: 0 }]);
     fixture.add(2, graph, &[]);
     assert!(run(&fixture, 2, &[]).unwrap_err().text.contains("no such output"));
@@ -265,8 +265,11 @@ fn the_print_of_a_graph_is_json_for_any_name() {
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(json["otherData"]["graph"], format!("graph 7 ({name})"));
         assert_eq!(json["otherData"]["nodes"], serde_json::json!([format!("{name} (Add)")]));
-        let times =
+        let is_timed =
             |event: &serde_json::Value| event.get("ts").is_some() || event.get("dur").is_some();
-        assert!(!json["traceEvents"].as_array().unwrap().iter().any(times), "nothing is measured");
+        assert!(
+            !json["traceEvents"].as_array().unwrap().iter().any(is_timed),
+            "nothing is measured"
+        );
     }
 }

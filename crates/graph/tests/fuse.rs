@@ -10,16 +10,16 @@ use support::*;
 /// A chain over two inputs, with a number for all elements, a value that goes out from the middle, and one
 /// that is read twice.
 fn chain(dims: &[i64]) -> Graph {
-    let mut make = Maker::new("chain");
-    let (x, y) = (make.data(dims), make.data(dims));
-    let two = make.floats(&[], &[2.0]);
-    let a = make.node("Mul", &[x, two]);
-    let b = make.node("Add", &[a, y]);
-    let c = make.node("Relu", &[b]);
-    let d = make.node("Sigmoid", &[b]);
-    let e = make.node("Mul", &[c, d]);
-    let f = make.node("Sub", &[e, x]);
-    make.outputs(&[f, c])
+    let mut builder = GraphBuilder::new("chain");
+    let (x, y) = (builder.data(dims), builder.data(dims));
+    let two = builder.floats(&[], &[2.0]);
+    let a = builder.node("Mul", &[x, two]);
+    let b = builder.node("Add", &[a, y]);
+    let c = builder.node("Relu", &[b]);
+    let d = builder.node("Sigmoid", &[b]);
+    let e = builder.node("Mul", &[c, d]);
+    let f = builder.node("Sub", &[e, x]);
+    builder.outputs(&[f, c])
 }
 
 #[test]
@@ -53,19 +53,19 @@ fn fused_equals_unfused() {
 
 /// A chain of functions, comparisons, choices, gradients and conversions, over elements of several types.
 fn mixed(dims: &[i64]) -> Graph {
-    let mut make = Maker::new("mixed");
-    let (x, y) = (make.data(dims), make.data(dims));
-    let low = make.floats(&[], &[-0.5]);
-    let high = make.floats(&[], &[0.75]);
-    let a = make.node("Tanh", &[x]);
-    let b = make.node("Greater", &[a, y]);
-    let c = make.node("SelectV2", &[b, a, y]);
-    let d = make.node("TanhGrad", &[a, c]);
-    let e = make.node_with("Cast", &[d], &[("dst_type", Attr::Int(1))]);
-    let f = make.node_with("Cast", &[e], &[("dst_type", Attr::Int(0))]);
-    let g = make.node("ClipByValue", &[f, low, high]);
-    let h = make.node_with("Axpy", &[g, x], &[("alpha", Attr::Float(0.25))]);
-    make.outputs(&[h])
+    let mut builder = GraphBuilder::new("mixed");
+    let (x, y) = (builder.data(dims), builder.data(dims));
+    let low = builder.floats(&[], &[-0.5]);
+    let high = builder.floats(&[], &[0.75]);
+    let a = builder.node("Tanh", &[x]);
+    let b = builder.node("Greater", &[a, y]);
+    let c = builder.node("SelectV2", &[b, a, y]);
+    let d = builder.node("TanhGrad", &[a, c]);
+    let e = builder.node_with("Cast", &[d], &[("dst_type", Attr::Int(1))]);
+    let f = builder.node_with("Cast", &[e], &[("dst_type", Attr::Int(0))]);
+    let g = builder.node("ClipByValue", &[f, low, high]);
+    let h = builder.node_with("Axpy", &[g, x], &[("alpha", Attr::Float(0.25))]);
+    builder.outputs(&[h])
 }
 
 #[test]
@@ -100,11 +100,11 @@ fn wrong_sizes_are_refused_fused_too() {
     for (id, level) in [(1, "O3"), (2, "O1")] {
         let fixture = Fixture::new();
         let stream = fixture.stream();
-        let mut make = Maker::new("wrong");
-        let (grads, x) = (make.data(&[2, 3]), make.data(&[3, 2]));
-        let a = make.node("ReluGrad", &[grads, x]);
-        let b = make.node("Relu", &[a]);
-        let added = fixture.try_add(id, make.outputs(&[b]), &[("ge.oo.level", level)]);
+        let mut builder = GraphBuilder::new("wrong");
+        let (grads, x) = (builder.data(&[2, 3]), builder.data(&[3, 2]));
+        let a = builder.node("ReluGrad", &[grads, x]);
+        let b = builder.node("Relu", &[a]);
+        let added = fixture.try_add(id, builder.outputs(&[b]), &[("ge.oo.level", level)]);
         let (grads, x) = (fixture.floats(&[1.0; 6]), fixture.floats(&[1.0; 6]));
         let inputs = [device(grads, &[2, 3]), device(x, &[3, 2])];
         let run = || fixture.run(id, RunMode::Stream, stream, &inputs, &[]).map(drop);

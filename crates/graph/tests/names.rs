@@ -22,7 +22,7 @@ const STRUCTURE: &[&str] = &[
 /// Folders whose files translate models of others, in which operators have names.
 const READERS: &[&str] = &["model"];
 
-/// What looks for a part of a text.
+/// Functions that look for a part of a string.
 const SEARCHES: &[&str] =
     &["starts_with", "ends_with", "contains", "strip_prefix", "strip_suffix", "find"];
 
@@ -31,7 +31,7 @@ const MIN_LETTERS: usize = 4;
 
 /// The lines of a source at which a string literal is one of `names`, or is searched for and is a part of one, with the
 /// name. Comments and items under `#[cfg(test)]` do not count.
-fn named<'a>(source: &str, names: &BTreeSet<&'a str>) -> Vec<(usize, &'a str)> {
+fn names_in<'a>(source: &str, names: &BTreeSet<&'a str>) -> Vec<(usize, &'a str)> {
     let tokens = tokens(source);
     let mut found = Vec::new();
     let mut at = 0;
@@ -55,7 +55,7 @@ fn named<'a>(source: &str, names: &BTreeSet<&'a str>) -> Vec<(usize, &'a str)> {
 /// Whether what comes after these tokens is what a search looks for.
 fn is_searched(before: &[Token]) -> bool {
     let is_search = |word: &String| SEARCHES.contains(&word.as_str());
-    matches!(before, [.., Token::Word(word), Token::Mark('(')] if is_search(word))
+    matches!(before, [.., Token::Word(word), Token::Punct('(')] if is_search(word))
 }
 
 /// Whether a text of letters is the beginning or the end of a name.
@@ -64,15 +64,15 @@ fn is_part(text: &str, name: &str) -> bool {
     is_word && (name.starts_with(text) || name.ends_with(text))
 }
 
-/// What the scan tells apart.
+/// What the scan distinguishes.
 #[derive(Debug, PartialEq)]
 enum Token {
-    /// A string literal: the line it begins in, and what it says.
+    /// A string literal: the line it begins in, and its text.
     Text(usize, String),
     /// An identifier or a number.
     Word(String),
     /// Any other character.
-    Mark(char),
+    Punct(char),
 }
 
 /// Whether an attribute `#[cfg(test)]`, or one with other conditions beside it, begins here.
@@ -80,7 +80,7 @@ fn is_test(tokens: &[Token]) -> bool {
     let begins = |words: &[&str]| {
         words.iter().zip(tokens).all(|(want, have)| match have {
             Token::Word(word) => word == want,
-            Token::Mark(mark) => want.len() == 1 && want.starts_with(*mark),
+            Token::Punct(mark) => want.len() == 1 && want.starts_with(*mark),
             Token::Text(..) => false,
         }) && tokens.len() >= words.len()
     };
@@ -94,9 +94,9 @@ fn item_end(tokens: &[Token], mut at: usize) -> usize {
     let mut is_attribute = false;
     while at < tokens.len() {
         match tokens[at] {
-            Token::Mark('#') if depth == 0 => is_attribute = true,
-            Token::Mark('{' | '(' | '[') => depth += 1,
-            Token::Mark(close @ ('}' | ')' | ']')) => {
+            Token::Punct('#') if depth == 0 => is_attribute = true,
+            Token::Punct('{' | '(' | '[') => depth += 1,
+            Token::Punct(close @ ('}' | ')' | ']')) => {
                 depth -= 1;
                 if depth == 0 && close == '}' {
                     return at + 1;
@@ -105,7 +105,7 @@ fn item_end(tokens: &[Token], mut at: usize) -> usize {
                     is_attribute = false;
                 }
             }
-            Token::Mark(';') if depth == 0 => return at + 1,
+            Token::Punct(';') if depth == 0 => return at + 1,
             _ => {}
         }
         at += 1;
@@ -113,27 +113,28 @@ fn item_end(tokens: &[Token], mut at: usize) -> usize {
     at
 }
 
+/// The tokens of a source, without comments and literals of characters.
 fn tokens(source: &str) -> Vec<Token> {
     let chars: Vec<char> = source.chars().collect();
     let mut tokens = Vec::new();
     let (mut at, mut line) = (0, 1);
-    let is = |at: usize, want: &str| {
+    let is_at = |at: usize, want: &str| {
         want.chars().enumerate().all(|(i, c)| chars.get(at + i) == Some(&c))
     };
     while at < chars.len() {
         let start = at;
         match chars[at] {
-            '/' if is(at, "//") => {
+            '/' if is_at(at, "//") => {
                 while at < chars.len() && chars[at] != '\n' {
                     at += 1;
                 }
             }
-            '/' if is(at, "/*") => {
+            '/' if is_at(at, "/*") => {
                 let mut depth = 0;
                 loop {
-                    if is(at, "/*") {
+                    if is_at(at, "/*") {
                         (depth, at) = (depth + 1, at + 2);
-                    } else if is(at, "*/") {
+                    } else if is_at(at, "*/") {
                         (depth, at) = (depth - 1, at + 2);
                     } else {
                         at += 1;
@@ -154,12 +155,12 @@ fn tokens(source: &str) -> Vec<Token> {
                 at += 1;
                 tokens.push(Token::Text(line, text));
             }
-            'r' if is(at, "r\"") || is(at, "r#\"") || is(at, "r##\"") => {
+            'r' if is_at(at, "r\"") || is_at(at, "r#\"") || is_at(at, "r##\"") => {
                 let hashes = chars[at + 1..].iter().take_while(|one| **one == '#').count();
                 let close = format!("\"{}", "#".repeat(hashes));
                 at += 2 + hashes;
                 let begin = at;
-                while at < chars.len() && !is(at, &close) {
+                while at < chars.len() && !is_at(at, &close) {
                     at += 1;
                 }
                 tokens.push(Token::Text(line, chars[begin..at.min(chars.len())].iter().collect()));
@@ -181,7 +182,7 @@ fn tokens(source: &str) -> Vec<Token> {
             }
             one => {
                 if !one.is_whitespace() {
-                    tokens.push(Token::Mark(one));
+                    tokens.push(Token::Punct(one));
                 }
                 at += 1;
             }
@@ -219,8 +220,9 @@ fn no_operator_is_known_by_its_name() {
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
         let file = file.strip_prefix(&root).unwrap().display().to_string();
-        let here = named(&text, &names);
-        found.extend(here.into_iter().map(|(line, name)| format!("src/{file}:{line}: {name:?}")));
+        let in_file = names_in(&text, &names);
+        found
+            .extend(in_file.into_iter().map(|(line, name)| format!("src/{file}:{line}: {name:?}")));
     }
     assert!(
         found.is_empty(),
@@ -253,7 +255,7 @@ const D: &str = "Relu";
 fn f(x: &str) -> bool { x.starts_with("Random") || x.ends_with("Uniform") || x.starts_with("Ran") }
 fn g(x: &str) -> bool { x == "Random" || x.starts_with("Randomly") || x.contains("andom") }
 "##;
-    let whole = [(4, "Add"), (6, "Relu"), (18, "Relu")];
+    let full = [(4, "Add"), (6, "Relu"), (18, "Relu")];
     let parts = [(19, "RandomUniform"), (19, "RandomUniform")];
-    assert_eq!(named(source, &names), [&whole[..], &parts].concat());
+    assert_eq!(names_in(source, &names), [&full[..], &parts].concat());
 }

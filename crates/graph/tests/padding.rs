@@ -1,4 +1,4 @@
-//! A host input takes as many bytes by name, in a static and in a dynamic graph.
+//! A host input takes the same number of bytes in a call by name, in a static and in a dynamic graph.
 
 mod support;
 
@@ -27,10 +27,10 @@ impl Sink for RequestLog {
 const COUNT: usize = 4096;
 
 fn run_graph(target: &Target<'_>, n: i64) {
-    let mut make = Maker::new("relu");
-    let x = make.data(&[n]);
-    let y = make.node("Relu", &[x]);
-    let (graph, options) = (make.outputs(&[y]), CompileOptions::default());
+    let mut builder = GraphBuilder::new("relu");
+    let x = builder.data(&[n]);
+    let y = builder.node("Relu", &[x]);
+    let (graph, options) = (builder.outputs(&[y]), CompileOptions::default());
     let executable = Arc::new(Executable::compile(graph, "the graph".into(), options).unwrap());
     let input = executable.input(0, &host(&[1.0; COUNT], &[COUNT as i64])).unwrap();
     let loaded = executable.load(target, &LoadOptions::default()).unwrap();
@@ -47,7 +47,7 @@ fn run_by_name(target: &Target<'_>, out: usize) {
 }
 
 #[test]
-fn the_padding_of_a_host_input_depends_on_the_part() {
+fn the_padding_of_a_host_input_depends_on_the_soc() {
     for (soc, padded) in [("Ascend910B1", 16384 + 32), ("Ascend950PR_9599", 16384)] {
         let machine = Machine::of(soc);
         let stream = machine.runtime.stream(machine.stream()).unwrap();

@@ -11,35 +11,35 @@ use std::collections::BTreeSet;
 use support::*;
 
 /// A graph of one random operator that is fed constants alone, and its output's bytes.
-fn drawing(name: &str) -> (Graph, usize) {
-    let mut make = Maker::new(name);
-    let (seed, offset) = (make.ints(&[7]), make.ints(&[3]));
+fn random_graph(name: &str) -> (Graph, usize) {
+    let mut builder = GraphBuilder::new(name);
+    let (seed, offset) = (builder.ints(&[7]), builder.ints(&[3]));
     let (drawn, bytes) = match name {
         "StatelessRandomUniformV2" | "StatelessRandomNormalV2" => {
-            let (sizes, which) = (make.ints(&[3, 4]), make.ints(&[1]));
-            (make.node(name, &[sizes, seed, offset, which]), 48)
+            let (sizes, algorithm) = (builder.ints(&[3, 4]), builder.ints(&[1]));
+            (builder.node(name, &[sizes, seed, offset, algorithm]), 48)
         }
         "StatelessBernoulli" => {
-            let (sizes, chance) = (make.ints(&[3, 4]), make.floats(&[], &[0.5]));
+            let (sizes, probability) = (builder.ints(&[3, 4]), builder.floats(&[], &[0.5]));
             let dtype = ("dtype", Attr::Int(i64::from(DType::Float.number())));
-            (make.node_with(name, &[sizes, chance, seed, offset], &[dtype]), 48)
+            (builder.node_with(name, &[sizes, probability, seed, offset], &[dtype]), 48)
         }
         "MultinomialWithReplacement" => {
-            let weights = make.floats(&[5], &[1.0, 2.0, 3.0, 4.0, 5.0]);
-            let how = [("numsamples", Attr::Int(6)), ("replacement", Attr::Flag(true))];
-            (make.node_with(name, &[weights, seed, offset], &how), 48)
+            let weights = builder.floats(&[5], &[1.0, 2.0, 3.0, 4.0, 5.0]);
+            let attrs = [("numsamples", Attr::Int(6)), ("replacement", Attr::Flag(true))];
+            (builder.node_with(name, &[weights, seed, offset], &attrs), 48)
         }
         "StatelessDropOutGenMask" => {
-            let (sizes, chance) = (make.ints(&[12, 32]), make.floats(&[], &[0.5]));
-            (make.node(name, &[sizes, chance, seed, offset]), 48)
+            let (sizes, probability) = (builder.ints(&[12, 32]), builder.floats(&[], &[0.5]));
+            (builder.node(name, &[sizes, probability, seed, offset]), 48)
         }
         "StatelessRandperm" => {
-            let count = make.ints(&[6]);
-            (make.node(name, &[count, seed, offset]), 48)
+            let count = builder.ints(&[6]);
+            (builder.node(name, &[count, seed, offset]), 48)
         }
         other => panic!("{other} draws random numbers: give it a graph here"),
     };
-    (make.outputs(&[drawn]), bytes)
+    (builder.outputs(&[drawn]), bytes)
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn an_operator_marked_random_is_never_folded() {
     for (id, name) in (1..).zip(random) {
         let fixture = Fixture::new();
         let stream = fixture.stream();
-        let (graph, bytes) = drawing(name);
+        let (graph, bytes) = random_graph(name);
         fixture.add(id, graph, &[("ge.oo.level", "O3")]);
         let out = device(fixture.allocate(bytes), &[bytes as i64 / 4]);
         let blank = fixture.read(out.address, bytes / 4);

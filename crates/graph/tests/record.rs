@@ -27,7 +27,7 @@ enum RecordedEvent {
 struct EventLog(Mutex<Vec<RecordedEvent>>);
 
 impl EventLog {
-    fn on(fixture: &Fixture, kinds: &[Kind]) -> Arc<EventLog> {
+    fn subscribe(fixture: &Fixture, kinds: &[Kind]) -> Arc<EventLog> {
         let log = Arc::new(EventLog::default());
         fixture.runtime.shared.spine.subscribe(log.clone(), kinds).unwrap();
         log
@@ -59,7 +59,7 @@ impl Sink for EventLog {
     }
 }
 
-/// Runs an operator of aclnn on a stream and gives what it was said to touch.
+/// Runs an operator of aclnn on a stream and gives the accesses that it reported.
 fn accesses(
     fixture: &Fixture,
     log: &EventLog,
@@ -74,22 +74,22 @@ fn accesses(
         0 => 0,
         bytes => fixture.allocate(bytes),
     };
-    let on = fixture.runtime.stream(stream).unwrap();
-    execution.submit(&on, &execution.addresses(), workspace).unwrap();
+    let submit_stream = fixture.runtime.stream(stream).unwrap();
+    execution.submit(&submit_stream, &execution.addresses(), workspace).unwrap();
     fixture.sync(stream).unwrap();
     let emitted = log.take();
     let [RecordedEvent::Submit { accesses, .. }] = &emitted[..] else { panic!("{emitted:?}") };
     accesses.clone()
 }
 
-fn writes(accesses: &[Access]) -> &Access {
+fn first_write(accesses: &[Access]) -> &Access {
     accesses.iter().find(|access| access.mode.writes()).unwrap()
 }
 
 #[test]
-fn two_streams_on_interleaved_columns_do_not_meet() {
+fn two_streams_on_interleaved_columns_do_not_overlap() {
     let fixture = Fixture::new();
-    let log = EventLog::on(&fixture, &[Kind::Submit]);
+    let log = EventLog::subscribe(&fixture, &[Kind::Submit]);
     let (a, b) = (fixture.stream(), fixture.stream());
     let block = fixture.floats(&[0.0; 64]);
     let source = fixture.floats(&[2.0; 32]);
@@ -99,9 +99,9 @@ fn two_streams_on_interleaved_columns_do_not_meet() {
     let from = || Arg::Tensor(Tensor::new(Layout::contiguous(DType::Float, &[8, 4]), source));
     let even = accesses(&fixture, &log, a, "InplaceCopy", vec![columns(0), from()]);
     let odd = accesses(&fixture, &log, b, "InplaceCopy", vec![columns(1), from()]);
-    let (even, odd) = (writes(&even), writes(&odd));
+    let (even, odd) = (first_write(&even), first_write(&odd));
     let (low, high) = (even.bounds(), odd.bounds());
-    assert!(low.0 < high.1 && high.0 < low.1, "the ranges between first and last byte do meet");
+    assert!(low.0 < high.1 && high.0 < low.1, "the ranges between first and last byte do overlap");
     assert_eq!(even.overlap(odd), Overlap::No);
     assert_eq!((even.mode, even.indexed), (Mode::Write, false));
 
@@ -109,22 +109,26 @@ fn two_streams_on_interleaved_columns_do_not_meet() {
     let whole = Arg::Tensor(Tensor::new(row, block));
     let short = Arg::Tensor(Tensor::new(Layout::contiguous(DType::Float, &[8]), source));
     let row = accesses(&fixture, &log, b, "InplaceCopy", vec![whole, short]);
-    assert_eq!(even.overlap(writes(&row)), Overlap::Yes, "the row has cells of the even columns");
-    assert_eq!(odd.overlap(writes(&row)), Overlap::Yes);
+    assert_eq!(
+        even.overlap(first_write(&row)),
+        Overlap::Yes,
+        "the row has cells of the even columns"
+    );
+    assert_eq!(odd.overlap(first_write(&row)), Overlap::Yes);
 
     let numbers = fixture.read(block, 64);
     assert!(numbers.iter().all(|number| *number == 2.0), "{numbers:?}");
 }
 
 #[test]
-fn what_goes_by_index_may_touch() {
+fn what_is_read_by_index_may_overlap() {
     let fixture = Fixture::new();
-    let log = EventLog::on(&fixture, &[Kind::Submit]);
+    let log = EventLog::subscribe(&fixture, &[Kind::Submit]);
     let stream = fixture.stream();
     let table = fixture.floats(&[1.0; 32]);
     let index = fixture.allocate(16);
-    let places: Vec<u8> = [1i64, 3].iter().flat_map(|place| place.to_le_bytes()).collect();
-    fixture.runtime.shared.memory.extent(index, 16).unwrap().write(&places);
+    let indices: Vec<u8> = [1i64, 3].iter().flat_map(|index| index.to_le_bytes()).collect();
+    fixture.runtime.shared.memory.extent(index, 16).unwrap().write(&indices);
     let out = fixture.allocate(64);
     let tensor = |dtype, dims: &[usize], address| {
         Arg::Tensor(Tensor::new(Layout::contiguous(dtype, dims), address))
@@ -143,12 +147,12 @@ fn what_goes_by_index_may_touch() {
 
 /// The softmax of x times weights: two steps.
 fn two_steps() -> cairn_graph::ir::Graph {
-    let mut make = Maker::new("steps");
-    let x = make.data(&[2, 4]);
-    let weights = make.floats(&[4, 3], &[1.0; 12]);
-    let product = make.node("MatMul", &[x, weights]);
-    let soft = make.node("SoftmaxV2", &[product]);
-    make.outputs(&[soft])
+    let mut builder = GraphBuilder::new("steps");
+    let x = builder.data(&[2, 4]);
+    let weights = builder.floats(&[4, 3], &[1.0; 12]);
+    let product = builder.node("MatMul", &[x, weights]);
+    let soft = builder.node("SoftmaxV2", &[product]);
+    builder.outputs(&[soft])
 }
 
 #[test]
@@ -164,22 +168,22 @@ fn a_static_graph_reports_its_steps_once_and_its_runs_refer_to_them() {
         fixture.sync(stream).unwrap();
     };
     run();
-    let log = EventLog::on(&fixture, &[Kind::Load, Kind::Run, Kind::Submit]);
+    let log = EventLog::subscribe(&fixture, &[Kind::Load, Kind::Run, Kind::Submit]);
     run();
     let emitted = log.take();
     let [
         RecordedEvent::Load(plan),
-        RecordedEvent::Run { plan: id, stream: on, seq, regions },
-        RecordedEvent::Submit { name, stream: of, seq: number, .. },
+        RecordedEvent::Run { plan: id, stream: run_stream, seq, regions },
+        RecordedEvent::Submit { name, stream: submit_stream, seq: number, .. },
     ] = &emitted[..]
     else {
         panic!("{emitted:#?}")
     };
-    assert_eq!((plan.id, *on, *seq, *name), (*id, *of, Some(*number), "graph"));
+    assert_eq!((plan.id, *run_stream, *seq, *name), (*id, *submit_stream, Some(*number), "graph"));
     let nodes: Vec<&str> = plan.steps.iter().map(|step| &*step.node).collect();
     assert_eq!(nodes.len(), 2, "{nodes:?}");
     assert!(nodes[0].contains("MatMul") && nodes[1].contains("Softmax"), "{nodes:?}");
-    let at = |step: usize, mode: Mode| -> Vec<(usize, u64)> {
+    let ranges = |step: usize, mode: Mode| -> Vec<(usize, u64)> {
         let of_mode = plan.steps[step].accesses.iter().filter(|one| one.access.mode == mode);
         let resolved = of_mode.map(|one| {
             let (start, end) = one.access.bounds();
@@ -187,10 +191,16 @@ fn a_static_graph_reports_its_steps_once_and_its_runs_refer_to_them() {
         });
         resolved.collect()
     };
-    assert!(at(0, Mode::Read).contains(&(x.address, 32)), "the input is read by the first step");
-    assert!(at(1, Mode::Write).contains(&(out.address, 24)), "the output is made by the second");
-    let product = at(0, Mode::Write)[0];
-    assert!(at(1, Mode::Read).contains(&product), "what the first makes, the second reads");
+    assert!(
+        ranges(0, Mode::Read).contains(&(x.address, 32)),
+        "the input is read by the first step"
+    );
+    assert!(
+        ranges(1, Mode::Write).contains(&(out.address, 24)),
+        "the output is made by the second"
+    );
+    let product = ranges(0, Mode::Write)[0];
+    assert!(ranges(1, Mode::Read).contains(&product), "what the first makes, the second reads");
 
     run();
     let emitted = log.take();
@@ -199,9 +209,9 @@ fn a_static_graph_reports_its_steps_once_and_its_runs_refer_to_them() {
         "{emitted:#?}"
     );
 
-    let late = EventLog::on(&fixture, &[Kind::Load, Kind::Run]);
+    let late_log = EventLog::subscribe(&fixture, &[Kind::Load, Kind::Run]);
     run();
-    let emitted = late.take();
+    let emitted = late_log.take();
     assert!(
         matches!(&emitted[..], [RecordedEvent::Load(again), RecordedEvent::Run { .. }] if again == plan),
         "{emitted:#?}"
@@ -212,9 +222,9 @@ fn a_static_graph_reports_its_steps_once_and_its_runs_refer_to_them() {
 fn what_a_session_reads_on_the_host_is_reported() {
     let fixture = Fixture::new();
     fixture.add(1, two_steps(), &[]);
-    let log = EventLog::on(&fixture, &[Kind::Touch]);
-    let made = fixture.run(1, RunMode::Host, 0, &[host(&[1.0; 8], &[2, 4])], &[]).unwrap();
-    assert_eq!(made.len(), 1);
+    let log = EventLog::subscribe(&fixture, &[Kind::Touch]);
+    let results = fixture.run(1, RunMode::Host, 0, &[host(&[1.0; 8], &[2, 4])], &[]).unwrap();
+    assert_eq!(results.len(), 1);
     let emitted = log.take();
     let reads = |one: &RecordedEvent| match one {
         RecordedEvent::Touch { accesses } => {
@@ -226,12 +236,12 @@ fn what_a_session_reads_on_the_host_is_reported() {
     assert!(emitted.iter().any(reads), "{emitted:#?}");
 }
 
-const OF_GRAPHS: [Kind; 3] = [Kind::Load, Kind::Run, Kind::Unload];
+const GRAPH_EVENTS: [Kind; 3] = [Kind::Load, Kind::Run, Kind::Unload];
 
 /// What is reported of a graph that is loaded, run twice and removed.
 fn load_and_run(graph: cairn_graph::ir::Graph, n: i64) -> Vec<RecordedEvent> {
     let fixture = Fixture::new();
-    let log = EventLog::on(&fixture, &OF_GRAPHS);
+    let log = EventLog::subscribe(&fixture, &GRAPH_EVENTS);
     let stream = fixture.stream();
     fixture.add(1, graph, &[]);
     let x = device(fixture.floats(&[1.0; 8]), &[2, n]);
@@ -246,10 +256,10 @@ fn load_and_run(graph: cairn_graph::ir::Graph, n: i64) -> Vec<RecordedEvent> {
 
 #[test]
 fn the_load_of_a_graph_is_reported_when_it_is_loaded_and_its_end_when_it_ends() {
-    let mut make = Maker::new("static");
-    let x = make.data(&[2, 4]);
-    let soft = make.node("SoftmaxV2", &[x]);
-    let log = load_and_run(make.outputs(&[soft]), 4);
+    let mut builder = GraphBuilder::new("static");
+    let x = builder.data(&[2, 4]);
+    let soft = builder.node("SoftmaxV2", &[x]);
+    let log = load_and_run(builder.outputs(&[soft]), 4);
     let [
         RecordedEvent::Load(plan),
         RecordedEvent::Run { plan: first, seq: Some(_), .. },
@@ -265,10 +275,10 @@ fn the_load_of_a_graph_is_reported_when_it_is_loaded_and_its_end_when_it_ends() 
 
 #[test]
 fn a_dynamic_graph_is_reported_as_a_static_one_without_steps() {
-    let mut make = Maker::new("dynamic");
-    let x = make.data(&[2, -1]);
-    let soft = make.node("SoftmaxV2", &[x]);
-    let log = load_and_run(make.outputs(&[soft]), 4);
+    let mut builder = GraphBuilder::new("dynamic");
+    let x = builder.data(&[2, -1]);
+    let soft = builder.node("SoftmaxV2", &[x]);
+    let log = load_and_run(builder.outputs(&[soft]), 4);
     let [
         RecordedEvent::Load(plan),
         RecordedEvent::Run { plan: first, seq: None, regions, .. },
@@ -286,7 +296,7 @@ fn a_dynamic_graph_is_reported_as_a_static_one_without_steps() {
 fn a_load_is_reported_before_any_run() {
     let fixture = Fixture::new();
     fixture.add(1, two_steps(), &[]);
-    let log = EventLog::on(&fixture, &OF_GRAPHS);
+    let log = EventLog::subscribe(&fixture, &GRAPH_EVENTS);
     fixture.session.graph(1).unwrap().compile(Vec::new()).unwrap();
     assert!(log.take().is_empty());
     let entry = fixture.session.graph(1).unwrap();
@@ -300,7 +310,7 @@ fn memory_of_a_graph_names_its_load_and_the_users_id() {
     let fixture = Fixture::new();
     let other = fixture.engine.open(fixture.runtime, Options::default()).unwrap();
     let other = fixture.engine.session(other).unwrap();
-    let log = EventLog::on(&fixture, &[Kind::Alloc, Kind::Load]);
+    let log = EventLog::subscribe(&fixture, &[Kind::Alloc, Kind::Load]);
     let mut loads = Vec::new();
     for session in [&fixture.session, &other] {
         let graph = Arc::new(Ranked::new(Rank::Graph, two_steps()));
@@ -332,7 +342,7 @@ fn memory_of_a_graph_names_its_load_and_the_users_id() {
 #[test]
 fn a_slice_touches_its_elements_alone() {
     let fixture = Fixture::new();
-    let log = EventLog::on(&fixture, &[Kind::Submit]);
+    let log = EventLog::subscribe(&fixture, &[Kind::Submit]);
     let stream = fixture.stream();
     let block = fixture.floats(&[0.0; 64]);
     let (out, source) = (fixture.allocate(128), fixture.floats(&[2.0; 32]));
@@ -353,9 +363,9 @@ fn a_slice_touches_its_elements_alone() {
     let odd = vec![Arg::Tensor(Tensor::new(odd, block)), tensor(&[8, 4], source)];
     let odd = accesses(&fixture, &log, stream, "InplaceCopy", odd);
     let even = even.iter().find(|one| one.mode == Mode::Read).unwrap();
-    assert_eq!(even.overlap(writes(&odd)), Overlap::No);
+    assert_eq!(even.overlap(first_write(&odd)), Overlap::No);
     let row = Layout::contiguous(DType::Float, &[8]).from_offset(16);
     let row = vec![Arg::Tensor(Tensor::new(row, block)), tensor(&[8], source)];
     let row = accesses(&fixture, &log, stream, "InplaceCopy", row);
-    assert_eq!(even.overlap(writes(&row)), Overlap::Yes);
+    assert_eq!(even.overlap(first_write(&row)), Overlap::Yes);
 }

@@ -10,15 +10,15 @@ use support::*;
 
 /// y = relu(x + 1) * 2, z = x + 1, over `n` numbers, one of them unknown where `n` is -1.
 fn two_outputs(n: i64) -> Graph {
-    let mut make = Maker::new("two");
-    let x = make.data(&[n]);
-    let one = make.floats(&[1], &[1.0]);
-    let two = make.floats(&[1], &[2.0]);
-    let z = make.node("Add", &[x, one]);
-    let r = make.node("Relu", &[z]);
-    let t = make.node("Mul", &[r, two]);
-    let y = make.node("Sub", &[t, z]);
-    make.outputs(&[y, z])
+    let mut builder = GraphBuilder::new("two");
+    let x = builder.data(&[n]);
+    let one = builder.floats(&[1], &[1.0]);
+    let two = builder.floats(&[1], &[2.0]);
+    let z = builder.node("Add", &[x, one]);
+    let r = builder.node("Relu", &[z]);
+    let t = builder.node("Mul", &[r, two]);
+    let y = builder.node("Sub", &[t, z]);
+    builder.outputs(&[y, z])
 }
 
 fn expected(x: &[f32]) -> (Vec<f32>, Vec<f32>) {
@@ -35,9 +35,9 @@ fn static_and_dynamic_compute_the_same() {
     let x = device(fixture.floats(&X), &[4]);
     for id in [1, 2] {
         let out = [device(fixture.allocate(16), &[4]), device(fixture.allocate(16), &[4])];
-        let made =
+        let results =
             fixture.run(id, RunMode::Stream, stream, std::slice::from_ref(&x), &out).unwrap();
-        assert!(made.iter().all(|one| one.block.is_none() && one.dims == [4]));
+        assert!(results.iter().all(|one| one.block.is_none() && one.dims == [4]));
         fixture.sync(stream).unwrap();
         let (y, z) = expected(&X);
         assert_eq!(fixture.read(out[0].address, 4), y);
@@ -55,10 +55,10 @@ fn a_dynamic_graph_takes_other_sizes() {
     for n in [1, 7, 3, 7, 1000] {
         let x: Vec<f32> = (0..n).map(|at| at as f32 - 3.0).collect();
         let input = device(fixture.floats(&x), &[n as i64]);
-        let made = fixture.run(1, RunMode::Stream, stream, &[input], &[]).unwrap();
+        let results = fixture.run(1, RunMode::Stream, stream, &[input], &[]).unwrap();
         fixture.sync(stream).unwrap();
-        assert_eq!(made[0].dims, [n as i64]);
-        assert_eq!(fixture.read(made[0].address, n), expected(&x).0);
+        assert_eq!(results[0].dims, [n as i64]);
+        assert_eq!(fixture.read(results[0].address, n), expected(&x).0);
     }
 }
 
@@ -81,8 +81,8 @@ fn refreshable_feature_memory_is_asked_for_where_it_was() {
         ),
         (1, 1, 2)
     );
-    let given: Vec<_> = first.iter().map(|out| device(out.address, &[4])).collect();
-    fixture.run(1, RunMode::Stream, stream, &[x], &given).unwrap();
+    let outputs: Vec<_> = first.iter().map(|out| device(out.address, &[4])).collect();
+    fixture.run(1, RunMode::Stream, stream, &[x], &outputs).unwrap();
     assert_eq!((pool.mallocs(), pool.advises()), (4, 1));
     fixture.sync(stream).unwrap();
     assert_eq!(fixture.read(first[0].address, 4), expected(&X).0);
@@ -107,7 +107,7 @@ fn fixed_feature_memory_stays() {
     }
     assert_eq!((a.mallocs(), a.advises(), a.live()), (2, 0, 2));
     fixture.register(stream, &b);
-    let made = fixture.run(1, RunMode::Stream, stream, std::slice::from_ref(&x), &[]).unwrap();
+    let results = fixture.run(1, RunMode::Stream, stream, std::slice::from_ref(&x), &[]).unwrap();
     assert_eq!((b.mallocs(), a.mallocs()), (2, 2));
     fixture.engine.unregister(fixture.id, stream).unwrap();
     let failed =
@@ -119,7 +119,7 @@ fn fixed_feature_memory_stays() {
     );
     fixture.run(1, RunMode::Stream, stream, &[x], &out).unwrap();
     fixture.sync(stream).unwrap();
-    drop(made);
+    drop(results);
     fixture.session.remove(1).unwrap();
     assert_eq!((a.live(), b.live()), (0, 0));
 }
@@ -173,9 +173,9 @@ fn bases_of_the_application_take_the_allocators_place() {
         entry.set_base(Base::Feature, None, feature, 65536).unwrap_err().status,
         Status::Failed
     );
-    let made = fixture.run(1, RunMode::Stream, stream, &[x], &[]).unwrap();
+    let results = fixture.run(1, RunMode::Stream, stream, &[x], &[]).unwrap();
     assert_eq!(pool.mallocs(), 2, "missing outputs come from the allocator also then (GE-RUN-4)");
-    drop(made);
+    drop(results);
 }
 
 /// Every allocation of a run fails once: the call fails, nothing leaks, the next run works.
@@ -191,20 +191,20 @@ fn a_failing_allocator_fails_the_call_and_nothing_leaks() {
             fixture.add(1, two_outputs(n), &[("ge.featureBaseRefreshable", refreshable)]);
             let x = device(fixture.floats(&X), &[4]);
             pool.fail_at(fails_at);
-            let made = fixture.run(1, RunMode::Stream, stream, std::slice::from_ref(&x), &[]);
+            let results = fixture.run(1, RunMode::Stream, stream, std::slice::from_ref(&x), &[]);
             pool.fail_at(0);
-            let done = made.is_ok();
-            if let Err(failure) = &made {
+            let succeeded = results.is_ok();
+            if let Err(failure) = &results {
                 assert!(failure.text.contains("graph 1"), "of n={n}: {}", failure.text);
             }
-            drop(made);
-            let made = fixture.run(1, RunMode::Stream, stream, &[x], &[]).unwrap();
+            drop(results);
+            let results = fixture.run(1, RunMode::Stream, stream, &[x], &[]).unwrap();
             fixture.sync(stream).unwrap();
-            assert_eq!(fixture.read(made[0].address, 4), expected(&X).0);
-            drop(made);
+            assert_eq!(fixture.read(results[0].address, 4), expected(&X).0);
+            drop(results);
             fixture.session.remove(1).unwrap();
             assert_eq!(pool.live(), 0, "failure at {fails_at} of n={n}");
-            if done {
+            if succeeded {
                 blocks = fails_at - 1;
                 break;
             }
@@ -269,8 +269,9 @@ fn runs_on_the_host_wait_and_take_nothing_from_the_user() {
     fixture.register(stream, &pool);
     for (id, n) in [(1, 4), (2, -1)] {
         fixture.add(id, two_outputs(n), &[]);
-        let made = fixture.run(id, RunMode::Host, 0, &[host(&X, &[4])], &[]).unwrap();
-        let cairn_graph::session::OutputBlock::Host(bytes) = made[0].block.as_ref().unwrap() else {
+        let results = fixture.run(id, RunMode::Host, 0, &[host(&X, &[4])], &[]).unwrap();
+        let cairn_graph::session::OutputBlock::Host(bytes) = results[0].block.as_ref().unwrap()
+        else {
             panic!("on the device")
         };
         let y: Vec<f32> =
@@ -292,13 +293,13 @@ fn large_constants_are_computed_once_in_fixed_memory() {
     let pool = Pool::new(&fixture);
     fixture.register(stream, &pool);
     let n = 1 << 20;
-    let mut make = Maker::new("filled");
-    let x = make.data(&[n]);
-    let dims = make.ints(&[n]);
-    let value = make.floats(&[], &[3.0]);
-    let filled = make.node("Fill", &[dims, value]);
-    let y = make.node("Add", &[x, filled]);
-    let graph = make.outputs(&[y]);
+    let mut builder = GraphBuilder::new("filled");
+    let x = builder.data(&[n]);
+    let dims = builder.ints(&[n]);
+    let value = builder.floats(&[], &[3.0]);
+    let filled = builder.node("Fill", &[dims, value]);
+    let y = builder.node("Add", &[x, filled]);
+    let graph = builder.outputs(&[y]);
     fixture.add(1, graph.clone(), &[("ge.featureBaseRefreshable", "1")]);
     let x = device(fixture.floats(&vec![1.0; n as usize]), &[n]);
     let out = [device(fixture.allocate(4 << 20), &[n])];
@@ -361,41 +362,44 @@ fn loaded_graphs_run_in_steps() {
         fixture.session.load(&entry, stream, &Options::default(), true).err().unwrap().status,
         Status::Repeat
     );
-    let made = fixture.run(1, RunMode::Loaded, stream, &x, &[]).unwrap();
+    let results = fixture.run(1, RunMode::Loaded, stream, &x, &[]).unwrap();
     fixture.sync(stream).unwrap();
-    assert_eq!(fixture.read(made[1].address, 4), expected(&X).1);
+    assert_eq!(fixture.read(results[1].address, 4), expected(&X).1);
 }
 
 #[test]
 fn bad_graphs_and_tensors_are_refused_with_their_names() {
     let fixture = Fixture::new();
     let stream = fixture.stream();
-    let said = |id: u32, graph: Graph| {
+    let compile_error = |id: u32, graph: Graph| {
         fixture.add(id, graph, &[]);
         fixture.session.graph(id).unwrap().compile(Vec::new()).err().unwrap().text
     };
-    let mut make = Maker::new("unknown");
-    let x = make.data(&[4]);
-    let y = make.node("Frobnicate", &[x]);
-    assert!(said(1, make.outputs(&[y])).contains("Frobnicate"));
-    let mut make = Maker::new("cycle");
-    let x = make.data(&[4]);
-    let a = make.node("Relu", &[x]);
-    let b = make.node("Relu", &[a]);
-    make.0.node_mut(a.node).unwrap().inputs[0] = Some(b);
-    assert!(said(2, make.outputs(&[b])).contains("cycle through relu"));
-    let mut make = Maker::new("dangling");
-    let x = make.data(&[4]);
-    let y = make.node("Add", &[x]);
-    assert!(said(3, make.outputs(&[y])).contains("x2"));
-    let mut make = Maker::new("conflict");
-    let (x, z) = (make.data(&[4]), make.data(&[5]));
-    let y = make.node("Add", &[x, z]);
-    assert!(said(4, make.outputs(&[y])).contains("[4]"));
-    let mut make = Maker::new("no output");
-    let x = make.data(&[4]);
-    let y = make.node("Relu", &[x]);
-    assert!(said(5, make.outputs(&[Source { node: y.node, output: 3 }])).contains("output 3"));
+    let mut builder = GraphBuilder::new("unknown");
+    let x = builder.data(&[4]);
+    let y = builder.node("Frobnicate", &[x]);
+    assert!(compile_error(1, builder.outputs(&[y])).contains("Frobnicate"));
+    let mut builder = GraphBuilder::new("cycle");
+    let x = builder.data(&[4]);
+    let a = builder.node("Relu", &[x]);
+    let b = builder.node("Relu", &[a]);
+    builder.0.node_mut(a.node).unwrap().inputs[0] = Some(b);
+    assert!(compile_error(2, builder.outputs(&[b])).contains("cycle through relu"));
+    let mut builder = GraphBuilder::new("dangling");
+    let x = builder.data(&[4]);
+    let y = builder.node("Add", &[x]);
+    assert!(compile_error(3, builder.outputs(&[y])).contains("x2"));
+    let mut builder = GraphBuilder::new("conflict");
+    let (x, z) = (builder.data(&[4]), builder.data(&[5]));
+    let y = builder.node("Add", &[x, z]);
+    assert!(compile_error(4, builder.outputs(&[y])).contains("[4]"));
+    let mut builder = GraphBuilder::new("no output");
+    let x = builder.data(&[4]);
+    let y = builder.node("Relu", &[x]);
+    assert!(
+        compile_error(5, builder.outputs(&[Source { node: y.node, output: 3 }]))
+            .contains("output 3")
+    );
     assert!(fixture.try_add(5, two_outputs(4), &[]).unwrap_err().text.contains("id 5"));
     fixture.add(6, two_outputs(4), &[]);
     let x = device(fixture.floats(&X), &[4]);
@@ -428,12 +432,12 @@ fn removal_inside_a_run_waits_for_the_run() {
             fixture.register(stream, &pool);
             fixture.add(1, two_outputs(n), &[]);
             let session = fixture.session.clone();
-            pool.at(at, Box::new(move || session.remove(1).unwrap()));
+            pool.on_allocation(at, Box::new(move || session.remove(1).unwrap()));
             let x = device(fixture.floats(&X), &[4]);
-            let made = fixture.run(1, RunMode::Stream, stream, &[x], &[]).unwrap();
+            let results = fixture.run(1, RunMode::Stream, stream, &[x], &[]).unwrap();
             fixture.sync(stream).unwrap();
-            assert_eq!(fixture.read(made[0].address, 4), expected(&X).0, "n={n} at={at}");
-            drop(made);
+            assert_eq!(fixture.read(results[0].address, 4), expected(&X).0, "n={n} at={at}");
+            drop(results);
             assert_eq!(pool.live(), 0, "n={n} at={at}");
             assert!(fixture.session.graph(1).is_err());
         }
@@ -446,9 +450,9 @@ fn outputs_over_inputs_are_copied_in_a_safe_order() {
     for n in [4, -1] {
         let fixture = Fixture::new();
         let stream = fixture.stream();
-        let mut make = Maker::new("swap");
-        let (a, b) = (make.data(&[n]), make.data(&[n]));
-        fixture.add(1, make.outputs(&[b, a]), &[]);
+        let mut builder = GraphBuilder::new("swap");
+        let (a, b) = (builder.data(&[n]), builder.data(&[n]));
+        fixture.add(1, builder.outputs(&[b, a]), &[]);
         let (a, b) =
             (device(fixture.floats(&X), &[4]), device(fixture.floats(&[5.0, 6.0, 7.0, 8.0]), &[4]));
         fixture
@@ -457,10 +461,10 @@ fn outputs_over_inputs_are_copied_in_a_safe_order() {
         fixture.sync(stream).unwrap();
         assert_eq!(fixture.read(a.address, 4), [5.0, 6.0, 7.0, 8.0], "n={n}");
         assert_eq!(fixture.read(b.address, 4), X, "n={n}");
-        let mut make = Maker::new("over");
-        let x = make.data(&[n]);
-        let y = make.node("Neg", &[x]);
-        fixture.add(2, make.outputs(&[y, x]), &[]);
+        let mut builder = GraphBuilder::new("over");
+        let x = builder.data(&[n]);
+        let y = builder.node("Neg", &[x]);
+        fixture.add(2, builder.outputs(&[y, x]), &[]);
         let z = device(fixture.allocate(16), &[4]);
         let x = device(fixture.floats(&X), &[4]);
         fixture
@@ -474,29 +478,29 @@ fn outputs_over_inputs_are_copied_in_a_safe_order() {
 
 /// Scalars are joined as tensors of one element; empty sums are empty.
 #[test]
-fn odd_shapes_end_in_texts_not_in_panics() {
+fn odd_shapes_end_in_messages_not_in_panics() {
     let fixture = Fixture::new();
     let stream = fixture.stream();
-    let mut make = Maker::new("scalars");
-    let (a, b) = (make.data(&[]), make.data(&[]));
-    let axis = make.constant(cairn_tensor::DType::Int32, &[], &[0; 4]);
-    let y = make.node("ConcatV2", &[a, b, axis]);
-    fixture.add(1, make.outputs(&[y]), &[]);
+    let mut builder = GraphBuilder::new("scalars");
+    let (a, b) = (builder.data(&[]), builder.data(&[]));
+    let axis = builder.constant(cairn_tensor::DType::Int32, &[], &[0; 4]);
+    let y = builder.node("ConcatV2", &[a, b, axis]);
+    fixture.add(1, builder.outputs(&[y]), &[]);
     fixture.session.graph(1).unwrap().compile(Vec::new()).map(drop).unwrap();
     for kind in ["ReduceSumD", "ReduceMeanD", "ReduceMaxD"] {
-        let mut make = Maker::new("empty");
-        let x = make.data(&[1, 0, 3]);
-        let y = make.node_with(kind, &[x], &[("axes", Attr::Ints(vec![0]))]);
+        let mut builder = GraphBuilder::new("empty");
+        let x = builder.data(&[1, 0, 3]);
+        let y = builder.node_with(kind, &[x], &[("axes", Attr::Ints(vec![0]))]);
         let id = 10 + kind.len() as u32;
-        fixture.add(id, make.outputs(&[y]), &[]);
+        fixture.add(id, builder.outputs(&[y]), &[]);
         let memory = fixture.allocate(32);
         let x = device(memory, &[1, 0, 3]);
-        let made = fixture.run(id, RunMode::Loaded, stream, std::slice::from_ref(&x), &[]);
-        assert!(made.is_err(), "not loaded");
+        let results = fixture.run(id, RunMode::Loaded, stream, std::slice::from_ref(&x), &[]);
+        assert!(results.is_err(), "not loaded");
         let out = device(fixture.allocate(32), &[0, 3]);
-        let made = fixture.run(id, RunMode::Stream, stream, &[x], &[out]).unwrap();
+        let results = fixture.run(id, RunMode::Stream, stream, &[x], &[out]).unwrap();
         fixture.sync(stream).unwrap();
-        assert_eq!(made[0].dims, [0, 3], "{kind}");
+        assert_eq!(results[0].dims, [0, 3], "{kind}");
         fixture.session.remove(id).unwrap();
     }
 }
@@ -506,15 +510,15 @@ fn odd_shapes_end_in_texts_not_in_panics() {
 fn an_empty_scatter_copies_its_tensor() {
     let fixture = Fixture::new();
     let stream = fixture.stream();
-    let mut make = Maker::new("scatter");
-    let (var, updates) = (make.data(&[4]), make.data(&[0]));
-    let places = make.constant(cairn_tensor::DType::Int64, &[0, 1], &[]);
-    let y = make.node("ScatterNdUpdate", &[var, places, updates]);
-    fixture.add(1, make.outputs(&[y]), &[]);
+    let mut builder = GraphBuilder::new("scatter");
+    let (var, updates) = (builder.data(&[4]), builder.data(&[0]));
+    let indices = builder.constant(cairn_tensor::DType::Int64, &[0, 1], &[]);
+    let y = builder.node("ScatterNdUpdate", &[var, indices, updates]);
+    fixture.add(1, builder.outputs(&[y]), &[]);
     let none = device(fixture.allocate(32), &[0]);
     let inputs = [device(fixture.floats(&X), &[4]), none];
-    let made = fixture.run(1, RunMode::Loaded, stream, &inputs, &[]);
-    assert!(made.is_err(), "not loaded");
+    let results = fixture.run(1, RunMode::Loaded, stream, &inputs, &[]);
+    assert!(results.is_err(), "not loaded");
     let out = device(fixture.allocate(16), &[4]);
     fixture.run(1, RunMode::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
     fixture.sync(stream).unwrap();

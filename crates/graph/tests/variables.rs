@@ -12,7 +12,7 @@ use cairn_tensor::DType;
 use std::sync::Arc;
 use support::*;
 
-fn variable(make: &mut Maker, name: &str, dims: &[i64]) -> Source {
+fn variable(builder: &mut GraphBuilder, name: &str, dims: &[i64]) -> Source {
     let desc = Desc::new(DType::Float, dims);
     let node = Node {
         name: name.into(),
@@ -22,25 +22,25 @@ fn variable(make: &mut Maker, name: &str, dims: &[i64]) -> Source {
         output_descs: vec![desc],
         ..Node::default()
     };
-    Source { node: make.0.add(node), output: 0 }
+    Source { node: builder.0.add(node), output: 0 }
 }
 
 /// name = X
 fn init(name: &str) -> Graph {
-    let mut make = Maker::new("init");
-    let (to, from) = (variable(&mut make, name, &[4]), make.floats(&[4], &X));
-    let set = make.node("Assign", &[to, from]);
-    make.outputs(&[set])
+    let mut builder = GraphBuilder::new("init");
+    let (to, from) = (variable(&mut builder, name, &[4]), builder.floats(&[4], &X));
+    let set = builder.node("Assign", &[to, from]);
+    builder.outputs(&[set])
 }
 
 /// name += 1; y = name * x, over an x of 4 elements, or of 1 or 4 where it is unknown.
 fn step(name: &str, n: i64) -> Graph {
-    let mut make = Maker::new("step");
-    let x = make.data(&[n]);
-    let (to, one) = (variable(&mut make, name, &[4]), make.floats(&[1], &[1.0]));
-    let more = make.node("AssignAdd", &[to, one]);
-    let y = make.node("Mul", &[more, x]);
-    make.outputs(&[y])
+    let mut builder = GraphBuilder::new("step");
+    let x = builder.data(&[n]);
+    let (to, one) = (variable(&mut builder, name, &[4]), builder.floats(&[1], &[1.0]));
+    let more = builder.node("AssignAdd", &[to, one]);
+    let y = builder.node("Mul", &[more, x]);
+    builder.outputs(&[y])
 }
 
 fn floats(out: &SessionOutput) -> Vec<f32> {
@@ -73,8 +73,8 @@ fn a_variable_goes_from_graph_to_graph() {
     }
     assert_eq!(value(&fixture, "w"), X.map(|x| x + 100.0), "after what was submitted");
     assert_eq!(fixture.read(out.address, 4), X.map(|x| 2.0 * (x + 100.0)));
-    let made = fixture.run(4, RunMode::HostV2, 0, &[host(&[0.5; 4], &[4])], &[]).unwrap();
-    assert_eq!(floats(&made[0]), X.map(|x| (x + 101.0) / 2.0));
+    let results = fixture.run(4, RunMode::HostV2, 0, &[host(&[0.5; 4], &[4])], &[]).unwrap();
+    assert_eq!(floats(&results[0]), X.map(|x| (x + 101.0) / 2.0));
     assert_eq!(value(&fixture, "w"), X.map(|x| x + 101.0));
     for id in 1..=4 {
         fixture.session.remove(id).unwrap();
@@ -93,8 +93,8 @@ fn a_variable_begins_with_zeros_and_belongs_to_its_session() {
     fixture.run(1, RunMode::Host, 0, &[], &[]).unwrap();
     let graph = cairn_runtime::lock::Mutex::new(cairn_runtime::lock::Rank::Graph, step("w", 4));
     other.add(1, std::sync::Arc::new(graph), options(&[])).unwrap();
-    let made = other.run(1, RunMode::Host, 0, &[host(&[1.0; 4], &[4])], &[]).unwrap();
-    assert_eq!(floats(&made[0]), [1.0; 4]);
+    let results = other.run(1, RunMode::Host, 0, &[host(&[1.0; 4], &[4])], &[]).unwrap();
+    assert_eq!(floats(&results[0]), [1.0; 4]);
     assert_eq!(value(&fixture, "w"), X);
 }
 
@@ -124,22 +124,22 @@ fn a_name_stands_for_one_type_and_one_list_of_sizes() {
     let fixture = Fixture::new();
     fixture.add(1, init("w"), &[]);
     fixture.run(1, RunMode::Host, 0, &[], &[]).unwrap();
-    let mut make = Maker::new("other");
-    let (to, from) = (variable(&mut make, "w", &[2, 2]), make.floats(&[2, 2], &X));
-    let set = make.node("Assign", &[to, from]);
-    fixture.add(2, make.outputs(&[set]), &[]);
+    let mut builder = GraphBuilder::new("other");
+    let (to, from) = (variable(&mut builder, "w", &[2, 2]), builder.floats(&[2, 2], &X));
+    let set = builder.node("Assign", &[to, from]);
+    fixture.add(2, builder.outputs(&[set]), &[]);
     let failed = fixture.run(2, RunMode::Host, 0, &[], &[]).err().unwrap();
     for part in ["graph 2", "w", "[4]", "[2, 2]"] {
         assert!(failed.text.contains(part), "{part}: {}", failed.text);
     }
-    let mut make = Maker::new("twice");
-    let (one, two) = (variable(&mut make, "v", &[4]), variable(&mut make, "v", &[2]));
-    fixture.add(3, make.outputs(&[one, two]), &[]);
+    let mut builder = GraphBuilder::new("twice");
+    let (one, two) = (variable(&mut builder, "v", &[4]), variable(&mut builder, "v", &[2]));
+    fixture.add(3, builder.outputs(&[one, two]), &[]);
     let failed = fixture.run(3, RunMode::Host, 0, &[], &[]).err().unwrap();
     assert!(failed.text.contains("[4]") && failed.text.contains("[2]"), "{}", failed.text);
-    let mut make = Maker::new("unknown");
-    let one = variable(&mut make, "u", &[-1]);
-    fixture.add(4, make.outputs(&[one]), &[]);
+    let mut builder = GraphBuilder::new("unknown");
+    let one = variable(&mut builder, "u", &[-1]);
+    fixture.add(4, builder.outputs(&[one]), &[]);
     let failed = fixture.run(4, RunMode::Host, 0, &[], &[]).err().unwrap();
     assert!(failed.text.contains("the variable u"), "{}", failed.text);
     assert_eq!(value(&fixture, "w"), X);
@@ -149,16 +149,16 @@ fn a_name_stands_for_one_type_and_one_list_of_sizes() {
 fn a_shared_name_comes_before_the_name_of_the_node() {
     let fixture = Fixture::new();
     fixture.add(1, init("w"), &[]);
-    let mut make = Maker::new("shared");
-    let one = variable(&mut make, "mine", &[4]);
-    let two = variable(&mut make, "w", &[4]);
+    let mut builder = GraphBuilder::new("shared");
+    let one = variable(&mut builder, "mine", &[4]);
+    let two = variable(&mut builder, "w", &[4]);
     let shared = Attr::Text(b"w".to_vec());
-    make.0.node_mut(one.node).unwrap().attrs.insert("shared_name".into(), shared);
-    let sum = make.node("Add", &[one, two]);
-    fixture.add(2, make.outputs(&[sum]), &[]);
+    builder.0.node_mut(one.node).unwrap().attrs.insert("shared_name".into(), shared);
+    let sum = builder.node("Add", &[one, two]);
+    fixture.add(2, builder.outputs(&[sum]), &[]);
     fixture.run(1, RunMode::Host, 0, &[], &[]).unwrap();
-    let made = fixture.run(2, RunMode::Host, 0, &[], &[]).unwrap();
-    assert_eq!(floats(&made[0]), X.map(|x| 2.0 * x));
+    let results = fixture.run(2, RunMode::Host, 0, &[], &[]).unwrap();
+    assert_eq!(floats(&results[0]), X.map(|x| 2.0 * x));
 }
 
 #[test]
@@ -185,23 +185,23 @@ fn values_wait_for_runs_that_were_asked_for() {
     fixture.add(1, init("w"), &[]);
     fixture.add(2, step("w", 4), &[]);
     fixture.run(1, RunMode::Host, 0, &[], &[]).unwrap();
-    let (both_asked, may_go_on) = std::sync::mpsc::channel::<()>();
+    let (both_requested, may_go_on) = std::sync::mpsc::channel::<()>();
     let (sender, receiver) = std::sync::mpsc::channel();
     let session = fixture.session.clone();
-    let ask = |done: Box<dyn FnOnce() + Send>| {
+    let request_run = |callback: Box<dyn FnOnce() + Send>| {
         let inputs = vec![host(&[1.0; 4], &[4])];
-        let done = move |made: Result<Vec<SessionOutput>, _>| {
-            made.unwrap();
-            done();
+        let on_end = move |results: Result<Vec<SessionOutput>, _>| {
+            results.unwrap();
+            callback();
         };
-        fixture.engine.run_async(&fixture.session, 2, RunMode::Host, inputs, done).unwrap();
+        fixture.engine.run_async(&fixture.session, 2, RunMode::Host, inputs, on_end).unwrap();
     };
-    ask(Box::new(move || {
+    request_run(Box::new(move || {
         may_go_on.recv().unwrap();
         sender.send(session.values(&[]).map(|(names, _)| names)).unwrap();
     }));
-    ask(Box::new(|| {}));
-    both_asked.send(()).unwrap();
+    request_run(Box::new(|| {}));
+    both_requested.send(()).unwrap();
     assert_eq!(value(&fixture, "w"), X.map(|x| x + 2.0));
     assert_eq!(receiver.recv().unwrap().unwrap(), ["w"]);
     fixture.engine.close(fixture.id).unwrap();
@@ -211,18 +211,18 @@ fn values_wait_for_runs_that_were_asked_for() {
 fn the_first_interface_compiles_no_variables() {
     let fixture = Fixture::new();
     fixture.add(1, init("w"), &[]);
-    let failed = fixture.session.graph(1).unwrap().has_no_variables().unwrap_err();
+    let failed = fixture.session.graph(1).unwrap().check_no_variables().unwrap_err();
     assert!(failed.text.contains("variable w"), "{}", failed.text);
     fixture.add(2, two_nodes(), &[]);
-    fixture.session.graph(2).unwrap().has_no_variables().unwrap();
+    fixture.session.graph(2).unwrap().check_no_variables().unwrap();
 }
 
 fn two_nodes() -> Graph {
-    let mut make = Maker::new("two nodes");
-    let x = make.data(&[-1]);
-    let y = make.node("Add", &[x, x]);
-    let _nobody_needs_it = make.node("Mul", &[x, x]);
-    make.outputs(&[y])
+    let mut builder = GraphBuilder::new("two nodes");
+    let x = builder.data(&[-1]);
+    let y = builder.node("Add", &[x, x]);
+    let _nobody_needs_it = builder.node("Mul", &[x, x]);
+    builder.outputs(&[y])
 }
 
 /// A compiled graph as a model: with what was inferred, and it runs as before.
@@ -243,24 +243,24 @@ fn a_compiled_graph_is_written_and_read_back() {
     let stepped = fixture.session.graph(3).unwrap().compile(Vec::new()).unwrap().model().unwrap();
     fixture.add(4, model::read(&stepped).unwrap(), &[]);
     for id in [1, 2] {
-        let made = fixture.run(id, RunMode::Host, 0, &[host(&X, &[4])], &[]).unwrap();
-        assert_eq!(floats(&made[0]), X.map(|x| 2.0 * x), "graph {id}");
+        let results = fixture.run(id, RunMode::Host, 0, &[host(&X, &[4])], &[]).unwrap();
+        assert_eq!(floats(&results[0]), X.map(|x| 2.0 * x), "graph {id}");
     }
     for (id, count) in [(3, 1.0), (4, 2.0)] {
-        let made = fixture.run(id, RunMode::Host, 0, &[host(&[1.0; 4], &[4])], &[]).unwrap();
-        assert_eq!(floats(&made[0]), [count; 4], "graph {id}");
+        let results = fixture.run(id, RunMode::Host, 0, &[host(&[1.0; 4], &[4])], &[]).unwrap();
+        assert_eq!(floats(&results[0]), [count; 4], "graph {id}");
     }
 }
 
-/// Stops a stream until it is let go.
+/// Stops a stream until it is opened.
 struct Gate(std::sync::atomic::AtomicBool);
 
 impl Kernel for Gate {
-    fn argument(&self, _purpose: Use, _place: usize) -> &str {
+    fn argument(&self, _purpose: Use, _index: usize) -> &str {
         "nothing"
     }
 
-    fn run(&self, _ground: &TaskMemory<'_>) -> cairn_runtime::error::Result<()> {
+    fn run(&self, _task_memory: &TaskMemory<'_>) -> cairn_runtime::error::Result<()> {
         while !self.0.load(std::sync::atomic::Ordering::SeqCst) {
             std::thread::yield_now();
         }

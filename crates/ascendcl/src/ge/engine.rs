@@ -103,7 +103,7 @@ status! {
     fn CairnSessionCompileGraph(session: u64, id: u32, is_v2: bool, inputs: *const CairnDesc, count: usize) {
         let entry = engine().session(session)?.graph(id)?;
         if !is_v2 {
-            entry.has_no_variables()?;
+            entry.check_no_variables()?;
         }
         // SAFETY: the caller's descriptions live for the call.
         entry.compile(unsafe { descs(inputs, count) }?).map(drop)

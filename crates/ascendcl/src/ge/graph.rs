@@ -5,7 +5,7 @@ use super::door::{list, object, owned, plain, release, show, status, text};
 use super::node::{NodeObject, gone, node};
 use super::operator::operator;
 use super::value::{attr, show_attr};
-use cairn_graph::ir::{Graph, Operator, Plan, Source};
+use cairn_graph::ir::{Graph, GraphOperators, Operator, Source};
 use cairn_graph::session::SharedGraph;
 use cairn_graph::{Failure, Result, model};
 use cairn_runtime::lock::{Mutex, MutexGuard, Rank};
@@ -22,7 +22,7 @@ pub struct GraphObject {
 /// Operators that were named for the graph; nodes are made of them when they are needed.
 #[derive(Default)]
 struct OperatorPlan {
-    operators: Plan,
+    operators: GraphOperators,
     is_new: bool,
 }
 
@@ -39,7 +39,7 @@ impl GraphObject {
         Arc::new(GraphObject { name, graph, plan })
     }
 
-    fn change(&self, change: impl FnOnce(&mut Plan)) {
+    fn change(&self, change: impl FnOnce(&mut GraphOperators)) {
         let mut plan = self.plan.lock();
         change(&mut plan.operators);
         plan.is_new = true;

@@ -37,6 +37,6 @@ pub fn desc(node: &Node) -> Result<Desc> {
 }
 
 /// The first variable that a graph names.
-pub fn first_of(graph: &Graph) -> Option<String> {
+pub fn first_variable(graph: &Graph) -> Option<String> {
     graph.nodes().find(|(_, node)| is_variable(node)).map(|(_, node)| name(node))
 }

@@ -52,7 +52,7 @@ impl Default for CompileOptions {
 
 /// A compiled graph. It holds no memory of a device, knows no session, and serves any number of loads.
 pub struct Executable {
-    /// What the user calls it, for texts.
+    /// What the user calls it, for messages.
     pub label: Arc<str>,
     /// What comes in: name, description.
     pub inputs: Vec<(String, Desc)>,
@@ -102,7 +102,7 @@ const MIN_REPORTED_BYTES: u64 = 512;
 const SLACK: usize = 64;
 
 impl Executable {
-    /// Compiles a graph. `label` is what the user calls it, for texts.
+    /// Compiles a graph. `label` is what the user calls it, for messages.
     pub fn compile(graph: Graph, label: Arc<str>, options: CompileOptions) -> Result<Executable> {
         Executable::compile_sharing(graph, label, options, &mut ConstantLayout::default())
     }

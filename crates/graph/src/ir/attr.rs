@@ -48,7 +48,7 @@ pub enum Attr {
     Floats(Vec<f32>),
     /// Booleans.
     Flags(Vec<bool>),
-    /// Several times bytes.
+    /// Byte strings.
     ByteLists(Vec<Vec<u8>>),
     /// Descriptions.
     Descs(Vec<Desc>),
@@ -69,7 +69,7 @@ pub enum Attr {
 }
 
 impl Attr {
-    /// What an operator is given; `None` for what none takes.
+    /// As an argument of an operator; `None` if operators take none of its type.
     pub fn argument(&self) -> Option<Arg> {
         Some(match self {
             Attr::Text(text) | Attr::Bytes(text) => {

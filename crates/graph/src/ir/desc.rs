@@ -97,7 +97,11 @@ impl Desc {
     pub fn accepts(&self, dims: &[i64]) -> bool {
         !self.has_rank()
             || (self.dims.len() == dims.len()
-                && self.dims.iter().zip(dims).all(|(mine, its)| *mine < 0 || mine == its))
+                && self
+                    .dims
+                    .iter()
+                    .zip(dims)
+                    .all(|(expected, dim)| *expected < 0 || expected == dim))
     }
 }
 

@@ -113,7 +113,7 @@ impl Graph {
 
     /// Takes a node out, and every edge from or to it.
     pub fn remove(&mut self, id: NodeId) -> Option<Node> {
-        let gone = self.nodes.get_mut(id)?.take()?;
+        let removed = self.nodes.get_mut(id)?.take()?;
         for node in self.nodes.iter_mut().flatten() {
             for input in &mut node.inputs {
                 input.take_if(|source| source.node == id);
@@ -122,7 +122,7 @@ impl Graph {
         }
         self.outputs.retain(|source| source.node != id);
         self.targets.retain(|one| *one != id);
-        Some(gone)
+        Some(removed)
     }
 
     /// Names what comes out, where no `NetOutput` does.
@@ -138,11 +138,11 @@ impl Graph {
         }
     }
 
-    /// The description of each output as the graph's author gave it, if he did.
+    /// The description of each output as the graph states it, if it does.
     pub fn output_descs(&self) -> Vec<Option<Desc>> {
-        let net = self.nodes().find(|(_, node)| node.kind == NET_OUTPUT);
+        let net_output = self.nodes().find(|(_, node)| node.kind == NET_OUTPUT);
         (self.outputs().iter().enumerate())
-            .map(|(at, source)| match net {
+            .map(|(at, source)| match net_output {
                 Some((_, node)) => node.input_descs.get(at).cloned(),
                 None => self.node(source.node)?.output_descs.get(source.output).cloned(),
             })
@@ -176,37 +176,41 @@ impl Graph {
         readers
     }
 
-    /// The nodes in an order in which each comes after what it needs, those added first in front; `Err` has
+    /// The nodes in an order in which each comes after what it needs, those added first come first; `Err` has
     /// the names of nodes on a cycle.
     pub fn order(&self) -> Result<Vec<NodeId>, Vec<String>> {
-        let mut waits: BTreeMap<NodeId, usize> = BTreeMap::new();
-        let mut after: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
+        let mut unordered_predecessors: BTreeMap<NodeId, usize> = BTreeMap::new();
+        let mut successors: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
         for (id, node) in self.nodes() {
             let data = node.inputs.iter().flatten().map(|source| source.node);
-            let mut before: Vec<NodeId> = data.chain(node.controls.iter().copied()).collect();
-            before.sort_unstable();
-            before.dedup();
-            before.retain(|one| self.node(*one).is_some());
-            waits.insert(id, before.len());
-            before.into_iter().for_each(|one| after.entry(one).or_default().push(id));
+            let mut predecessors: Vec<NodeId> = data.chain(node.controls.iter().copied()).collect();
+            predecessors.sort_unstable();
+            predecessors.dedup();
+            predecessors.retain(|one| self.node(*one).is_some());
+            unordered_predecessors.insert(id, predecessors.len());
+            predecessors.into_iter().for_each(|one| successors.entry(one).or_default().push(id));
         }
-        let mut ready: std::collections::BTreeSet<NodeId> =
-            waits.iter().filter(|(_, count)| **count == 0).map(|(id, _)| *id).collect();
-        let mut order = Vec::with_capacity(waits.len());
+        let mut ready: std::collections::BTreeSet<NodeId> = unordered_predecessors
+            .iter()
+            .filter(|(_, count)| **count == 0)
+            .map(|(id, _)| *id)
+            .collect();
+        let mut order = Vec::with_capacity(unordered_predecessors.len());
         while let Some(id) = ready.pop_first() {
             order.push(id);
-            waits.remove(&id);
-            for next in after.get(&id).into_iter().flatten() {
-                let count = waits.get_mut(next).expect("waits for what just ran");
+            unordered_predecessors.remove(&id);
+            for next in successors.get(&id).into_iter().flatten() {
+                let count =
+                    unordered_predecessors.get_mut(next).expect("a successor is not ordered yet");
                 *count -= 1;
                 if *count == 0 {
                     ready.insert(*next);
                 }
             }
         }
-        match waits.is_empty() {
+        match unordered_predecessors.is_empty() {
             true => Ok(order),
-            false => Err(waits
+            false => Err(unordered_predecessors
                 .keys()
                 .map(|id| {
                     self.nodes[*id].as_ref().map_or_else(String::new, |node| node.name.clone())

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An operator that is not in a graph yet. Several may hold it; links keep what they lead to.
+/// An operator that is not in a graph yet. Links keep the operators that they lead to alive.
 pub struct Operator {
     /// The user's name for it.
     pub name: String,
@@ -57,7 +57,8 @@ pub struct Parts {
     pub ir_attrs: Vec<(String, String, Option<Attr>)>,
     /// Attributes that were set.
     pub attrs: Attrs,
-    before: Vec<Arc<Operator>>,
+    /// Operators that run before it although it does not read them.
+    controls: Vec<Arc<Operator>>,
     /// Whether something reads it or runs after it, or did.
     is_used: bool,
 }
@@ -67,7 +68,7 @@ pub struct Parts {
 pub enum LinkError {
     /// There is no such output, or no such input.
     NoPort,
-    /// The names from the one round to the other, which comes after it already.
+    /// The names of the operators on the cycle that the link would close.
     Cycle(Vec<String>),
 }
 
@@ -75,7 +76,7 @@ impl Parts {
     /// What feeds it, and what runs before it.
     fn sources(&self) -> Vec<Arc<Operator>> {
         let fed = self.inputs.iter().filter_map(|port| Some(port.source.as_ref()?.0.clone()));
-        fed.chain(self.before.iter().cloned()).collect()
+        fed.chain(self.controls.iter().cloned()).collect()
     }
 
     fn dynamic_port_counts(&self, is_output: bool) -> &BTreeMap<String, usize> {
@@ -141,8 +142,8 @@ impl Operator {
         let mut parts = self.parts();
         let have = parts.dynamic_port_counts(is_output)[name];
         let declared = if is_output { &parts.ir_outputs } else { &parts.ir_inputs };
-        let before = declared.iter().take_while(|(one, _)| one != name);
-        let before: usize = before
+        let preceding = declared.iter().take_while(|(one, _)| one != name);
+        let preceding: usize = preceding
             .map(|(one, presence)| match presence {
                 Presence::Dynamic => parts.dynamic_port_counts(is_output)[one],
                 Presence::Required | Presence::Optional => 1,
@@ -158,12 +159,12 @@ impl Operator {
                 (inputs, dynamic_inputs)
             }
         };
-        let at = (before + have).min(ports.len());
+        let at = (preceding + have).min(ports.len());
         ports.splice(at..at, (have..have + count).map(|at| Port::new(&format!("{name}{at}"))));
         counts.insert(name.into(), have + count);
     }
 
-    /// Feeds an input, unless that would close a cycle: operators keep each other, and would never go.
+    /// Feeds an input, unless that would close a cycle: operators in a cycle would keep each other alive.
     pub fn link(
         self: &Arc<Operator>,
         input: usize,
@@ -177,9 +178,9 @@ impl Operator {
             return Err(LinkError::NoPort);
         };
         port.desc.copy_type_and_shape_from(desc);
-        let before = port.source.replace((from.clone(), output));
+        let previous = port.source.replace((from.clone(), output));
         drop(parts);
-        drop(before);
+        drop(previous);
         from.parts().is_used = true;
         Ok(())
     }
@@ -194,14 +195,14 @@ impl Operator {
             return Ok(());
         }
         let mut readers: HashMap<*const Operator, Arc<Operator>> = HashMap::new();
-        let mut next = vec![from.clone()];
-        while let Some(operator) = next.pop() {
+        let mut pending = vec![from.clone()];
+        while let Some(operator) = pending.pop() {
             if Arc::ptr_eq(&operator, self) {
                 let mut names = vec![self.name.clone()];
-                let mut at = operator;
-                while let Some(reader) = readers.get(&Arc::as_ptr(&at)) {
+                let mut current = operator;
+                while let Some(reader) = readers.get(&Arc::as_ptr(&current)) {
                     names.push(reader.name.clone());
-                    at = reader.clone();
+                    current = reader.clone();
                 }
                 names.push(self.name.clone());
                 return Err(LinkError::Cycle(names));
@@ -209,10 +210,10 @@ impl Operator {
             let sources = operator.parts().sources();
             for source in sources {
                 if !Arc::ptr_eq(&source, from)
-                    && let Entry::Vacant(free) = readers.entry(Arc::as_ptr(&source))
+                    && let Entry::Vacant(entry) = readers.entry(Arc::as_ptr(&source))
                 {
-                    free.insert(operator.clone());
-                    next.push(source);
+                    entry.insert(operator.clone());
+                    pending.push(source);
                 }
             }
         }
@@ -227,7 +228,7 @@ impl Operator {
     /// Runs it after another, unless that would close a cycle.
     pub fn follow(self: &Arc<Operator>, before: &Arc<Operator>) -> Result<(), LinkError> {
         self.check_cycle(before)?;
-        self.parts().before.push(before.clone());
+        self.parts().controls.push(before.clone());
         before.parts().is_used = true;
         Ok(())
     }
@@ -260,24 +261,24 @@ impl Operator {
 }
 
 impl Drop for Operator {
-    /// Lets long chains go one by one, not one inside the other.
+    /// Drops long chains one by one: recursion would overflow the stack.
     fn drop(&mut self) {
         let take = |parts: &mut Parts| -> Vec<Arc<Operator>> {
             let sources = parts.inputs.drain(..).filter_map(|port| Some(port.source?.0));
-            sources.chain(parts.before.drain(..)).collect()
+            sources.chain(parts.controls.drain(..)).collect()
         };
-        let mut left = take(&mut self.parts());
-        while let Some(operator) = left.pop() {
+        let mut pending = take(&mut self.parts());
+        while let Some(operator) = pending.pop() {
             if let Some(last) = Arc::into_inner(operator) {
-                left.extend(take(&mut last.parts()));
+                pending.extend(take(&mut last.parts()));
             }
         }
     }
 }
 
-/// What a graph is made of when a program names its operators.
+/// The operators that a program names to make a graph of them.
 #[derive(Default)]
-pub struct Plan {
+pub struct GraphOperators {
     /// What comes in, in order.
     pub inputs: Vec<Arc<Operator>>,
     /// What goes out: an operator and its output, or all of them.
@@ -288,20 +289,20 @@ pub struct Plan {
     pub others: Vec<Arc<Operator>>,
 }
 
-impl Plan {
+impl GraphOperators {
     /// An operator of this name that was named or that links lead to.
     pub fn find(&self, name: &str) -> Option<Arc<Operator>> {
         let roots = self.inputs.iter().chain(&self.others).chain(&self.targets);
         let roots = roots.chain(self.outputs.iter().map(|(operator, _)| operator));
-        let mut next: Vec<Arc<Operator>> = roots.cloned().collect();
+        let mut pending: Vec<Arc<Operator>> = roots.cloned().collect();
         let mut visited = HashSet::new();
-        while let Some(operator) = next.pop() {
+        while let Some(operator) = pending.pop() {
             if operator.name == name {
                 return Some(operator);
             }
             if visited.insert(Arc::as_ptr(&operator)) {
                 let parts = operator.parts();
-                next.extend(
+                pending.extend(
                     parts.inputs.iter().filter_map(|port| Some(port.source.as_ref()?.0.clone())),
                 );
             }
@@ -314,45 +315,45 @@ impl Plan {
         let mut graph = Graph::new(name);
         let mut ids: HashMap<*const Operator, NodeId> = HashMap::new();
         let mut names: HashSet<String> = HashSet::new();
-        let mut met: Vec<Arc<Operator>> = Vec::new();
+        let mut added: Vec<Arc<Operator>> = Vec::new();
         let roots = self.inputs.iter().chain(&self.others).chain(&self.targets);
         let roots = roots.chain(self.outputs.iter().map(|(operator, _)| operator));
         for root in roots {
-            let mut next = vec![(root.clone(), false)];
-            while let Some((operator, is_done)) = next.pop() {
+            let mut pending = vec![(root.clone(), false)];
+            while let Some((operator, are_sources_added)) = pending.pop() {
                 let key = Arc::as_ptr(&operator);
-                if is_done {
-                    if let Entry::Vacant(free) = ids.entry(key) {
-                        free.insert(graph.add(unique(operator.node(), &mut names)));
-                        met.push(operator);
+                if are_sources_added {
+                    if let Entry::Vacant(entry) = ids.entry(key) {
+                        entry.insert(graph.add(unique(operator.node(), &mut names)));
+                        added.push(operator);
                     }
                     continue;
                 }
                 if ids.contains_key(&key)
-                    || next.iter().any(|(one, done)| *done && Arc::ptr_eq(one, &operator))
+                    || pending.iter().any(|(one, is_open)| *is_open && Arc::ptr_eq(one, &operator))
                 {
                     continue;
                 }
                 let sources = operator.parts().sources();
-                next.push((operator, true));
-                next.extend(sources.into_iter().rev().map(|one| (one, false)));
+                pending.push((operator, true));
+                pending.extend(sources.into_iter().rev().map(|one| (one, false)));
             }
         }
-        for operator in &met {
+        for operator in &added {
             let parts = operator.parts();
-            let id = |of: &Arc<Operator>| ids[&Arc::as_ptr(of)];
+            let id = |operator: &Arc<Operator>| ids[&Arc::as_ptr(operator)];
             let inputs = (parts.inputs.iter())
                 .map(|port| {
                     port.source
                         .as_ref()
-                        .map(|(of, output)| Source { node: id(of), output: *output })
+                        .map(|(from, output)| Source { node: id(from), output: *output })
                 })
                 .collect();
-            let controls = parts.before.iter().map(id).collect();
+            let controls = parts.controls.iter().map(id).collect();
             let node = graph.node_mut(id(operator)).expect("the node was just added");
             (node.inputs, node.controls) = (inputs, controls);
         }
-        let id = |of: &Arc<Operator>| ids[&Arc::as_ptr(of)];
+        let id = |operator: &Arc<Operator>| ids[&Arc::as_ptr(operator)];
         let mut outputs = Vec::new();
         for (operator, output) in &self.outputs {
             let count = operator.parts().outputs.len();
@@ -361,12 +362,12 @@ impl Plan {
         }
         graph.set_outputs(outputs);
         graph.targets = self.targets.iter().map(id).collect();
-        self.number(&mut graph, &id);
+        self.number_inputs(&mut graph, &id);
         graph
     }
 
     /// Gives the inputs their indices, unless each has one of its own.
-    fn number(&self, graph: &mut Graph, id: &dyn Fn(&Arc<Operator>) -> NodeId) {
+    fn number_inputs(&self, graph: &mut Graph, id: &dyn Fn(&Arc<Operator>) -> NodeId) {
         let data = graph.inputs();
         let index = |graph: &Graph, id: &NodeId| {
             graph.node(*id).and_then(|node| node.attrs.get("index").and_then(Attr::int))
@@ -387,6 +388,7 @@ impl Plan {
     }
 }
 
+/// The node, under a name that no other has.
 fn unique(mut node: Node, names: &mut HashSet<String>) -> Node {
     if !names.insert(node.name.clone()) {
         let free = (1..).map(|at| format!("{}_{at}", node.name)).find(|name| !names.contains(name));
@@ -410,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn links_become_edges_and_inputs_get_places() {
+    fn links_become_edges_and_inputs_get_indices() {
         let (a, b) = (operator("a", "Data", &[]), operator("b", "Data", &[]));
         for data in [&a, &b] {
             data.parts().attrs.insert("index".into(), Attr::Int(0));
@@ -419,8 +421,12 @@ mod tests {
         assert_eq!((add.link(0, &b, 0), add.link(1, &a, 0)), (Ok(()), Ok(())));
         assert_eq!(add.link(2, &a, 0), Err(LinkError::NoPort));
         assert_eq!(add.link(0, &a, 1), Err(LinkError::NoPort));
-        let plan = Plan { inputs: vec![a, b], outputs: vec![(add, None)], ..Plan::default() };
-        let graph = plan.build("g");
+        let operators = GraphOperators {
+            inputs: vec![a, b],
+            outputs: vec![(add, None)],
+            ..GraphOperators::default()
+        };
+        let graph = operators.build("g");
         let names: Vec<&str> =
             graph.inputs().iter().map(|id| graph.node(*id).unwrap().name.as_str()).collect();
         assert_eq!(names, ["a", "b"]);
@@ -441,9 +447,9 @@ mod tests {
         assert_eq!((b.link(0, &a, 0), c.follow(&b)), (Ok(()), Ok(())));
         assert_eq!(a.link(0, &c, 0), cycle(&["a", "b", "c", "a"]));
         assert_eq!(a.follow(&b), cycle(&["a", "b", "a"]));
-        let gone = [&a, &b, &c].map(Arc::downgrade);
+        let operators = [&a, &b, &c].map(Arc::downgrade);
         drop((a, b, c));
-        assert!(gone.iter().all(|one| one.upgrade().is_none()));
+        assert!(operators.iter().all(|one| one.upgrade().is_none()));
     }
 
     #[test]
@@ -454,7 +460,8 @@ mod tests {
             assert_eq!(next.link(0, &last, 0), Ok(()));
             last = next;
         }
-        let plan = Plan { outputs: vec![(last, Some(0))], ..Plan::default() };
-        assert_eq!(plan.build("g").len(), 100_001);
+        let operators =
+            GraphOperators { outputs: vec![(last, Some(0))], ..GraphOperators::default() };
+        assert_eq!(operators.build("g").len(), 100_001);
     }
 }

@@ -7,7 +7,8 @@ use super::wire::{
 };
 use crate::ir::{Attr, Attrs};
 
-/// Reads attributes. One without a value is dropped, and a list that neither says its kind nor shows it.
+/// Reads attributes. One without a value is dropped, and so is a list whose kind is neither stated nor clear from its
+/// elements.
 pub fn read_all(defs: AttrMap) -> Result<Attrs, String> {
     let mut attrs = Attrs::new();
     for (name, def) in defs {
@@ -45,7 +46,7 @@ fn read(value: Value) -> Result<Option<Attr>, String> {
 
 fn read_list(list: ListValue) -> Result<Option<Attr>, String> {
     let kind = match list.val_type {
-        0 => match shown_kind(&list) {
+        0 => match kind_of_elements(&list) {
             Some(kind) => kind,
             None => return Ok(None),
         },
@@ -57,17 +58,17 @@ fn read_list(list: ListValue) -> Result<Option<Attr>, String> {
         3 => Attr::Floats(list.f),
         4 => Attr::Flags(list.b),
         5 => Attr::ByteLists(list.bt),
-        6 => Attr::Descs(each(list.td, |def| desc::read(def, MissingShape::Scalar))?),
-        7 => Attr::Tensors(each(list.t, desc::read_tensor)?),
-        8 => Attr::Graphs(each(list.g, graph::read)?),
-        9 => Attr::NamedList(each(list.na, |def| Ok((def.name, read_all(def.attr)?)))?),
+        6 => Attr::Descs(read_each(list.td, |def| desc::read(def, MissingShape::Scalar))?),
+        7 => Attr::Tensors(read_each(list.t, desc::read_tensor)?),
+        8 => Attr::Graphs(read_each(list.g, graph::read)?),
+        9 => Attr::NamedList(read_each(list.na, |def| Ok((def.name, read_all(def.attr)?)))?),
         10 => Attr::Types(list.dt),
         _ => return Err(format!("{kind} is no kind of list; there are 1 to 10")),
     }))
 }
 
 /// The one kind of which the list has elements.
-fn shown_kind(list: &ListValue) -> Option<i32> {
+fn kind_of_elements(list: &ListValue) -> Option<i32> {
     let filled = [
         !list.s.is_empty(),
         !list.i.is_empty(),
@@ -84,7 +85,8 @@ fn shown_kind(list: &ListValue) -> Option<i32> {
     kinds.next().filter(|_| kinds.next().is_none())
 }
 
-fn each<T, U>(defs: Vec<T>, read: impl Fn(T) -> Result<U, String>) -> Result<Vec<U>, String> {
+/// Reads every element; an error names its index.
+fn read_each<T, U>(defs: Vec<T>, read: impl Fn(T) -> Result<U, String>) -> Result<Vec<U>, String> {
     defs.into_iter()
         .enumerate()
         .map(|(at, def)| read(def).map_err(|error| format!("element {at}: {error}")))
@@ -98,7 +100,7 @@ pub fn write_all(attrs: &Attrs) -> AttrMap {
 
 fn write(attr: &Attr) -> Value {
     let list = |val_type, list: ListValue| Value::List(Box::new(ListValue { val_type, ..list }));
-    let none = ListValue::default();
+    let empty = ListValue::default();
     match attr {
         Attr::Text(text) => Value::S(text.clone()),
         Attr::Int(number) => Value::I(*number),
@@ -110,25 +112,25 @@ fn write(attr: &Attr) -> Value {
         Attr::Graph(one) => Value::G(Box::new(graph::write(one))),
         Attr::Named(name, attrs) => Value::Func(Box::new(write_named(name, attrs))),
         Attr::Type(number) => Value::Dt(*number),
-        Attr::Texts(s) => list(1, ListValue { s: s.clone(), ..none }),
-        Attr::Ints(i) => list(2, ListValue { i: i.clone(), ..none }),
-        Attr::Floats(f) => list(3, ListValue { f: f.clone(), ..none }),
-        Attr::Flags(b) => list(4, ListValue { b: b.clone(), ..none }),
-        Attr::ByteLists(bt) => list(5, ListValue { bt: bt.clone(), ..none }),
+        Attr::Texts(s) => list(1, ListValue { s: s.clone(), ..empty }),
+        Attr::Ints(i) => list(2, ListValue { i: i.clone(), ..empty }),
+        Attr::Floats(f) => list(3, ListValue { f: f.clone(), ..empty }),
+        Attr::Flags(b) => list(4, ListValue { b: b.clone(), ..empty }),
+        Attr::ByteLists(bt) => list(5, ListValue { bt: bt.clone(), ..empty }),
         Attr::Descs(descs) => {
-            list(6, ListValue { td: descs.iter().map(desc::write).collect(), ..none })
+            list(6, ListValue { td: descs.iter().map(desc::write).collect(), ..empty })
         }
         Attr::Tensors(tensors) => {
-            list(7, ListValue { t: tensors.iter().map(desc::write_tensor).collect(), ..none })
+            list(7, ListValue { t: tensors.iter().map(desc::write_tensor).collect(), ..empty })
         }
         Attr::Graphs(graphs) => {
-            list(8, ListValue { g: graphs.iter().map(graph::write).collect(), ..none })
+            list(8, ListValue { g: graphs.iter().map(graph::write).collect(), ..empty })
         }
         Attr::NamedList(all) => {
             let na = all.iter().map(|(name, attrs)| write_named(name, attrs)).collect();
-            list(9, ListValue { na, ..none })
+            list(9, ListValue { na, ..empty })
         }
-        Attr::Types(dt) => list(10, ListValue { dt: dt.clone(), ..none }),
+        Attr::Types(dt) => list(10, ListValue { dt: dt.clone(), ..empty }),
         Attr::IntLists(lists) => Value::ListListInt(ListListInt {
             list: lists.iter().map(|one| ListInt { list: one.clone() }).collect(),
         }),

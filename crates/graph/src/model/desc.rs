@@ -5,6 +5,7 @@ use super::{attr, number};
 use crate::ir::{Constant, Desc, UNKNOWN_RANK};
 use cairn_tensor::{DType, Format};
 
+// Attributes and values in which the format keeps parts of a description.
 const ORIGIN_SHAPE: &str = "origin_shape";
 const HAS_ORIGIN_SHAPE: &str = "origin_shape_initialized";
 const ORIGIN_FORMAT: &str = "origin_format";
@@ -71,7 +72,7 @@ fn format_by_name(name: &str) -> Result<Format, String> {
     number::format(name).ok_or_else(|| format!("the format '{name}' is not supported"))
 }
 
-/// What is written of a description. What is as it is by default is not written.
+/// What is written of a description. Defaults are not written.
 pub fn write(desc: &Desc) -> TensorDescriptor {
     let mut def = TensorDescriptor {
         name: desc.name.clone(),
@@ -81,26 +82,26 @@ pub fn write(desc: &Desc) -> TensorDescriptor {
         attr: attr::write_all(&desc.attrs),
         ..TensorDescriptor::default()
     };
-    let mut say = |name: &str, value| {
+    let mut set = |name: &str, value| {
         def.attr.insert(name.to_owned(), AttrDef { value: Some(value) });
     };
     if desc.format.name().is_none() {
-        say(FORMAT_NUMBER, Value::I(desc.format.0.into()));
+        set(FORMAT_NUMBER, Value::I(desc.format.0.into()));
     }
     if desc.origin_format != desc.format {
         match desc.origin_format.name() {
-            Some(name) => say(ORIGIN_FORMAT, Value::S(name.into())),
-            None => say(ORIGIN_FORMAT_NUMBER, Value::I(desc.origin_format.0.into())),
+            Some(name) => set(ORIGIN_FORMAT, Value::S(name.into())),
+            None => set(ORIGIN_FORMAT_NUMBER, Value::I(desc.origin_format.0.into())),
         }
     }
     if desc.origin_dims != desc.dims {
         let i = desc.origin_dims.clone();
         let list = ListValue { i, val_type: INTS, ..ListValue::default() };
-        say(ORIGIN_SHAPE, Value::List(Box::new(list)));
-        say(HAS_ORIGIN_SHAPE, Value::B(true));
+        set(ORIGIN_SHAPE, Value::List(Box::new(list)));
+        set(HAS_ORIGIN_SHAPE, Value::B(true));
     }
     if !(0..=1).contains(&desc.placement) {
-        say(PLACEMENT, Value::I(desc.placement.into()));
+        set(PLACEMENT, Value::I(desc.placement.into()));
     }
     if desc.placement == 1 {
         def.device_type = ON_DEVICE.to_owned();

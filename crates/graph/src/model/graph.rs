@@ -8,7 +8,7 @@ use crate::ir::{Attr, DATA, Desc, Graph, NET_OUTPUT, Node, NodeId, Source};
 use cairn_tensor::DType;
 use std::collections::{HashMap, HashSet};
 
-/// Attributes in which a node says the names of its inputs or outputs again: names, and their indices.
+/// Attributes in which a node repeats the names of its inputs or outputs: names, and their indices.
 const INPUT_NAMES: [&str; 2] = ["_input_name_key", "_input_name_value"];
 const OUTPUT_NAMES: [&str; 2] = ["_output_name_key", "_output_name_value"];
 
@@ -54,7 +54,7 @@ fn in_node(node: &str, error: &str) -> String {
     format!("node '{node}': {error}")
 }
 
-/// Where the node of each name is.
+/// The id of each node, by its name.
 fn ids(ops: &[OpDef]) -> Result<HashMap<&str, NodeId>, String> {
     let mut ids = HashMap::with_capacity(ops.len());
     for (id, op) in ops.iter().enumerate() {
@@ -97,6 +97,7 @@ fn read_edges(
     Ok((inputs, controls))
 }
 
+/// An output by its node's name and its index.
 fn source(
     name: &str,
     output: usize,
@@ -195,12 +196,12 @@ fn names(graph: &Graph) -> (HashMap<NodeId, String>, HashSet<String>) {
     (names, taken)
 }
 
-/// The wish, or the wish with a number that nobody has.
-fn free_name(wish: &str, taken: &HashSet<String>) -> String {
-    if !taken.contains(wish) {
-        return wish.to_owned();
+/// The name, or the name with a number that makes it unique.
+fn free_name(name: &str, taken: &HashSet<String>) -> String {
+    if !taken.contains(name) {
+        return name.to_owned();
     }
-    let mut numbered = (0..=taken.len()).map(|number| format!("{wish}_{number}"));
+    let mut numbered = (0..=taken.len()).map(|number| format!("{name}_{number}"));
     numbered.find(|name| !taken.contains(name)).unwrap_or_default()
 }
 

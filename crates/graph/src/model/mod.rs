@@ -2,7 +2,7 @@
 //!
 //! What a graph has no place for is not kept: symbolic shapes, results of a compilation (streams, offsets,
 //! workspaces), subgraphs after the root, and the lists of names that every node carries, which the
-//! descriptions say as well.
+//! descriptions repeat.
 
 mod attr;
 mod desc;
@@ -19,7 +19,7 @@ use prost::Message;
 
 /// Reads a model: the first graph in it.
 ///
-/// Every node has a name of its own, and every input comes from an output that is there; cycles stay. The text
+/// Every node must have a name of its own, and every input an output that feeds it; cycles are accepted. The text
 /// of an error names graph, node and value. Whatever the bytes are, nesting is bounded, and the memory in use
 /// at any time is at most a hundred times their length and two MiB; real models take less than ten times it.
 pub fn read(bytes: &[u8]) -> Result<Graph, String> {
@@ -45,7 +45,7 @@ pub fn read(bytes: &[u8]) -> Result<Graph, String> {
 
 /// Writes a model with one graph.
 ///
-/// Reading it gives the same graph, with these exceptions: places of nodes that were taken out are not kept;
+/// Reading it gives the same graph, with these exceptions: indices of removed nodes are not kept;
 /// outputs that were named without a node become a node of the type `NetOutput`; where nodes share a name, all
 /// but the first get another; an edge from a node that is not there stays in the bytes and cannot be read.
 pub fn write(graph: &Graph) -> Vec<u8> {

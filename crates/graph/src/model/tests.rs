@@ -37,6 +37,7 @@ fn any_constant() -> impl Strategy<Value = Constant> {
         .prop_map(|(desc, bytes)| Constant { desc, bytes: bytes.into() })
 }
 
+/// Up to three of them.
 fn some<T: std::fmt::Debug>(one: impl Strategy<Value = T>) -> impl Strategy<Value = Vec<T>> {
     prop::collection::vec(one, 0..4)
 }
@@ -112,7 +113,9 @@ fn any_attr() -> impl Strategy<Value = Attr> + Clone {
     })
 }
 
-type Wish = (String, Vec<Option<(usize, usize)>>, Vec<Desc>, Vec<Desc>, Vec<usize>, Attrs);
+/// A node to add: the beginning of its name, the sources of its inputs as (node, output), descriptions of inputs and
+/// outputs, controls, attributes. Numbers are taken modulo what there is.
+type NodeSpec = (String, Vec<Option<(usize, usize)>>, Vec<Desc>, Vec<Desc>, Vec<usize>, Attrs);
 
 fn any_graph_of(
     attr: impl Strategy<Value = Attr> + Clone + 'static,
@@ -127,8 +130,8 @@ fn any_graph_of(
     );
     let targets = prop::collection::vec(0usize..9, 0..2);
     ("[a-z:]{0,4}", some(node), any_attrs(attr), targets, any::<bool>()).prop_map(
-        |(name, wishes, attrs, targets, has_net_output)| {
-            let mut graph = build(&wishes, has_net_output);
+        |(name, specs, attrs, targets, has_net_output)| {
+            let mut graph = build(&specs, has_net_output);
             graph.targets = targets.into_iter().filter(|id| *id < graph.len()).collect();
             (graph.name, graph.attrs) = (name, attrs);
             graph
@@ -137,28 +140,27 @@ fn any_graph_of(
 }
 
 /// A graph whose edges come from outputs that are there.
-fn build(wishes: &[Wish], has_net_output: bool) -> Graph {
+fn build(specs: &[NodeSpec], has_net_output: bool) -> Graph {
     let mut graph = Graph::new("");
-    for (at, (name, inputs, input_descs, output_descs, controls, attrs)) in
-        wishes.iter().enumerate()
+    for (at, (name, inputs, input_descs, output_descs, controls, attrs)) in specs.iter().enumerate()
     {
         let inputs: Vec<Option<Source>> = inputs
             .iter()
-            .map(|wish| {
-                let (node, output) = (*wish)?;
-                let node = node % wishes.len();
-                let count = wishes[node].3.len();
+            .map(|spec| {
+                let (node, output) = (*spec)?;
+                let node = node % specs.len();
+                let count = specs[node].3.len();
                 (count > 0).then(|| Source { node, output: output % count })
             })
             .collect();
-        let last = has_net_output && at + 1 == wishes.len();
+        let is_net_output = has_net_output && at + 1 == specs.len();
         graph.add(Node {
             name: format!("{name}{}{at}", if at % 2 == 0 { ":" } else { "" }),
-            kind: if last { NET_OUTPUT.to_owned() } else { format!("Kind{at}") },
+            kind: if is_net_output { NET_OUTPUT.to_owned() } else { format!("Kind{at}") },
             input_descs: input_descs[..inputs.len()].to_vec(),
             inputs,
             output_descs: output_descs.clone(),
-            controls: controls.iter().map(|id| id % wishes.len()).collect(),
+            controls: controls.iter().map(|id| id % specs.len()).collect(),
             attrs: attrs.clone(),
         });
     }
@@ -231,11 +233,15 @@ fn samples_are_read_and_survive() {
         let graph = read(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(graph.len(), nodes, "{name}");
         assert_eq!((graph.inputs().len(), graph.outputs().len()), (inputs, outputs), "{name}");
-        let open = |node: &Node| match node.kind.as_str() {
+        let unfed_inputs = |node: &Node| match node.kind.as_str() {
             "Data" => 0,
             _ => node.inputs.iter().filter(|input| input.is_none()).count(),
         };
-        assert_eq!(graph.nodes().map(|(_, node)| open(node)).sum::<usize>(), unfed, "{name}");
+        assert_eq!(
+            graph.nodes().map(|(_, node)| unfed_inputs(node)).sum::<usize>(),
+            unfed,
+            "{name}"
+        );
         assert!(graph.order().is_ok(), "{name}");
         assert_eq!(read(&write(&graph)), Ok(graph), "{name}");
     }
@@ -331,7 +337,7 @@ fn graphs_in_graphs_end_somewhere() {
 }
 
 #[test]
-fn lists_that_do_not_say_their_kind_show_it() {
+fn the_kind_of_a_list_follows_from_its_elements() {
     let mut node = op("a", "Add", &[], 1);
     let mut add = |name: &str, list: ListValue| {
         node.attr.insert(name.into(), AttrDef { value: Some(Value::List(Box::new(list))) });
@@ -359,7 +365,7 @@ fn names_come_from_the_lists_where_descriptions_have_none() {
 }
 
 #[test]
-fn sizes_that_are_not_said_are_unknown_but_for_data() {
+fn missing_sizes_are_unknown_but_for_data() {
     let ops = vec![op("a", "Data", &[], 1), op("b", "Relu", &["a:0"], 1)];
     let graph = read(&model(ops)).unwrap();
     assert_eq!(graph.node(0).unwrap().output_descs[0], Desc::new(DType::Float, &[]));
@@ -383,12 +389,12 @@ fn named_outputs_become_a_node() {
     graph.remove(0);
     let source = |node| Source { node, output: 0 };
     graph.set_outputs(vec![source(3), source(2)]);
-    let again = read(&write(&graph)).unwrap();
-    let names: Vec<&str> = again.nodes().map(|(_, node)| node.name.as_str()).collect();
+    let reread = read(&write(&graph)).unwrap();
+    let names: Vec<&str> = reread.nodes().map(|(_, node)| node.name.as_str()).collect();
     assert_eq!(names, ["NetOutput", "a", "a_3", "NetOutput_0"]);
-    assert_eq!(again.outputs(), [source(2), source(1)]);
-    assert_eq!(again.output_descs()[1].as_ref().unwrap().name, "input1");
-    assert_eq!(read(&write(&again)), Ok(again));
+    assert_eq!(reread.outputs(), [source(2), source(1)]);
+    assert_eq!(reread.output_descs()[1].as_ref().unwrap().name, "input1");
+    assert_eq!(read(&write(&reread)), Ok(reread));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a model would take in memory, before any of it is taken.
 //!
 //! A message without fields is two bytes long, and a hundred when read. So the bytes are walked once along the
-//! messages they hold, and a model that is mostly such husks is refused.
+//! messages they hold, and a model that is mostly such empty messages is refused.
 
 use super::wire::{
     AttrDef, GraphDef, ListInt, ListValue, NamedAttrs, OpDef, TensorDef, TensorDescriptor,
@@ -14,10 +14,10 @@ use std::mem::size_of;
 const MAX_BYTES_PER_BYTE: usize = 32;
 
 /// What every model may take, however short.
-const FREE: usize = 1 << 20;
+const MIN_BUDGET: usize = 1 << 20;
 
 /// How deep messages may lie in each other; the decoder ends there too.
-const DEEPEST: usize = 100;
+const MAX_DEPTH: usize = 100;
 
 /// A message of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,12 +32,14 @@ enum Kind {
     Attr,
     List,
     Lists,
+    /// One without messages of its own.
     Leaf,
 }
 
 impl Kind {
     /// The message in a field, and what it takes when read.
     fn field(self, tag: u64) -> Option<(Kind, usize)> {
+        /// Memory of an empty string or list.
         const EMPTY: usize = size_of::<Vec<u8>>();
         Some(match (self, tag) {
             (Kind::Model, 7) | (Kind::Attr, 13) | (Kind::List, 10) => {
@@ -71,15 +73,15 @@ impl Kind {
 /// Refuses bytes that would take far more memory than their length, that nest too deeply, or that end in
 /// the middle of a field. Whether the rest is right is for the decoder to say.
 pub fn check(bytes: &[u8]) -> Result<(), String> {
-    let allowed = bytes.len().saturating_mul(MAX_BYTES_PER_BYTE).saturating_add(FREE);
-    let mut walk = Walk { left: allowed };
-    walk.message(bytes, Kind::Model, 0).map_err(|fault| match fault {
+    let allowed = bytes.len().saturating_mul(MAX_BYTES_PER_BYTE).saturating_add(MIN_BUDGET);
+    let mut walker = Walker { budget: allowed };
+    walker.message(bytes, Kind::Model, 0).map_err(|fault| match fault {
         Fault::Heavy => format!(
             "The model has {} bytes, and its messages would take more than {allowed}: most of them are \
              empty. A graph that a program wrote does not look like this.",
             bytes.len()
         ),
-        Fault::Deep => format!("The model has messages that lie more than {DEEPEST} deep."),
+        Fault::Deep => format!("The model has messages that lie more than {MAX_DEPTH} deep."),
         Fault::Broken(rest) => format!(
             "The bytes are no model of the graph engine: the field {rest} bytes before the end of its \
              message is cut off or of no known kind."
@@ -87,26 +89,32 @@ pub fn check(bytes: &[u8]) -> Result<(), String> {
     })
 }
 
+/// Why bytes are refused.
 enum Fault {
+    /// They would take too much memory.
     Heavy,
+    /// They nest too deeply.
     Deep,
+    /// The field this many bytes before the end of its message cannot be read.
     Broken(usize),
 }
 
-struct Walk {
-    left: usize,
+/// Goes through the messages of a model.
+struct Walker {
+    /// Bytes of memory that they may still take.
+    budget: usize,
 }
 
-impl Walk {
+impl Walker {
     fn message(&mut self, mut bytes: &[u8], kind: Kind, depth: usize) -> Result<(), Fault> {
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             return Err(Fault::Deep);
         }
         while !bytes.is_empty() {
-            let here = bytes.len();
-            let (tag, body) = field(&mut bytes).ok_or(Fault::Broken(here))?;
+            let length = bytes.len();
+            let (tag, body) = field(&mut bytes).ok_or(Fault::Broken(length))?;
             let Some((kind, weight)) = kind.field(tag) else { continue };
-            self.left = self.left.checked_sub(weight).ok_or(Fault::Heavy)?;
+            self.budget = self.budget.checked_sub(weight).ok_or(Fault::Heavy)?;
             if let (Some(body), false) = (body, kind == Kind::Leaf) {
                 self.message(body, kind, depth + 1)?;
             }
@@ -130,6 +138,7 @@ fn field<'a>(bytes: &mut &'a [u8]) -> Option<(u64, Option<&'a [u8]>)> {
     Some((key >> 3, (key & 7 == 2).then_some(body)))
 }
 
+/// A number in the variable-length encoding of protobuf.
 fn varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0u64;
     for shift in (0..70).step_by(7) {
@@ -161,9 +170,9 @@ mod tests {
     }
 
     #[test]
-    fn husks_are_refused_and_contents_are_not() {
-        let husks = wrap(7, &wrap(6, &[]).repeat(100_000));
-        assert!(check(&husks).unwrap_err().contains("200004 bytes"));
+    fn empty_messages_are_refused_and_contents_are_not() {
+        let empty_messages = wrap(7, &wrap(6, &[]).repeat(100_000));
+        assert!(check(&empty_messages).unwrap_err().contains("200004 bytes"));
         let nodes = wrap(7, &wrap(6, &wrap(1, &[b'n'; 40])).repeat(100_000));
         assert_eq!(check(&nodes), Ok(()));
     }

@@ -177,7 +177,7 @@ mod tests {
     type Fields = BTreeMap<(String, String), (String, String)>;
 
     /// The fields of the `.proto` file, those marked "skipped" apart.
-    fn described(text: &str) -> (Fields, BTreeSet<(String, String)>) {
+    fn proto_fields(text: &str) -> (Fields, BTreeSet<(String, String)>) {
         let (mut fields, mut skipped, mut message) = (Fields::new(), BTreeSet::new(), None);
         for line in text.lines().map(str::trim) {
             if let Some(rest) = line.strip_prefix("message ") {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     /// The fields of the structs above; a oneof's variants belong to `AttrDef`.
-    fn declared(text: &str) -> Fields {
+    fn struct_fields(text: &str) -> Fields {
         let (mut fields, mut message, mut attribute) = (Fields::new(), String::new(), None);
         let text = text.split("#[cfg(test)]").next().unwrap();
         for line in text.lines().map(str::trim) {
@@ -213,18 +213,18 @@ mod tests {
                 attribute = Some(rest.trim_end_matches(")]")).filter(|it| !it.contains("oneof"));
             } else if let Some(attribute) = attribute.take() {
                 let (kind, tag) = attribute.rsplit_once(", tag = ").unwrap();
-                let (name, its_type) = match line.strip_prefix("pub ") {
+                let (name, rust_type) = match line.strip_prefix("pub ") {
                     Some(field) => {
-                        let (name, its_type) =
+                        let (name, rust_type) =
                             field.trim_end_matches(',').split_once(": ").unwrap();
-                        (name.trim_start_matches("r#").to_owned(), its_type)
+                        (name.trim_start_matches("r#").to_owned(), rust_type)
                     }
                     None => {
                         let (name, inner) = line.trim_end_matches("),").split_once('(').unwrap();
                         (snake(name), inner)
                     }
                 };
-                let inner = its_type.rsplit('<').next().unwrap().trim_end_matches('>').to_owned();
+                let inner = rust_type.rsplit('<').next().unwrap().trim_end_matches('>').to_owned();
                 let kind = match kind.split(',').next().unwrap() {
                     "message" => inner,
                     kind if kind.starts_with("btree_map") => "map<string, AttrDef>".to_owned(),
@@ -249,15 +249,15 @@ mod tests {
 
     #[test]
     fn the_structs_agree_with_the_proto_file() {
-        let (mut described, skipped) = described(include_str!("../../proto/ge_ir.proto"));
+        let (mut expected, skipped) = proto_fields(include_str!("../../proto/ge_ir.proto"));
         for key in &skipped {
-            described.remove(key);
+            expected.remove(key);
         }
-        described.values_mut().filter(|(_, kind)| kind == "DataType").for_each(|field| {
+        expected.values_mut().filter(|(_, kind)| kind == "DataType").for_each(|field| {
             field.1 = "int32".to_owned();
         });
-        let declared = declared(include_str!("wire.rs"));
-        assert_eq!(declared, described);
-        assert_eq!((declared.len(), skipped.len()), (52, 30));
+        let fields = struct_fields(include_str!("wire.rs"));
+        assert_eq!(fields, expected);
+        assert_eq!((fields.len(), skipped.len()), (52, 30));
     }
 }

@@ -25,11 +25,13 @@ pub struct Engine {
     pub custom: Arc<CustomOperators>,
 }
 
+/// What changes while the engine runs.
 struct State {
     options: Option<Options>,
     sessions: BTreeMap<u64, Arc<Session>>,
+    /// The id of the next session.
     next: u64,
-    /// Sessions of smaller numbers ended with the engine.
+    /// Sessions with smaller ids ended with the engine.
     ended_before: u64,
     /// The devices that it has set, each with the handle of the default context that keeps it open.
     devices: BTreeMap<u32, (&'static Runtime, usize)>,
@@ -54,21 +56,22 @@ impl Default for Engine {
 
 impl Engine {
     /// Starts with options for all sessions. The device that they name becomes the calling thread's; without one the
-    /// thread keeps what it has. Once it is started, nothing happens.
+    /// thread keeps what it has. A second call has no effect.
     pub fn start(&self, runtime: &'static Runtime, options: Options) -> Result<()> {
         if self.state.lock().options.is_some() {
             log::warn!("GEInitialize was called before: the first options stay");
             return Ok(());
         }
-        if let Some(asked) = options.engine_device()? {
-            self.set_device(runtime, asked.device).map_err(|failure| of_device(&asked, failure))?;
+        if let Some(requested) = options.engine_device()? {
+            self.set_device(runtime, requested.device)
+                .map_err(|failure| of_device(&requested, failure))?;
         }
         self.state.lock().options.get_or_insert(options);
         Ok(())
     }
 
-    /// Ends all sessions, on this thread, when the runs are over that were asked for without a stream, and lets the
-    /// devices go that it has set. Registrations of allocators stay: they belong to their streams.
+    /// Ends all sessions, on this thread, when the runs are over that were asked for without a stream, and releases
+    /// the devices that it has set. Registrations of allocators stay: they belong to their streams.
     pub fn stop(&self) {
         let runtime = self.state.lock().sessions.values().next().map(|session| session.runtime);
         if let Some(runtime) = runtime {
@@ -91,14 +94,15 @@ impl Engine {
 
     /// Makes a device the calling thread's, and keeps it open until the engine stops.
     fn set_device(&self, runtime: &'static Runtime, device: u32) -> Result<()> {
-        let held = self.state.lock().devices.get(&device).map(|(_, context)| *context);
-        if let Some(context) = held.filter(|held| primary(runtime, device) == Some(*held)) {
+        let context = self.state.lock().devices.get(&device).map(|(_, context)| *context);
+        if let Some(context) = context.filter(|context| primary(runtime, device) == Some(*context))
+        {
             host::set_context(context);
             return Ok(());
         }
         let context = runtime.set_device(i64::from(device))?.handle();
-        let before = self.state.lock().devices.insert(device, (runtime, context));
-        if before.is_some_and(|(_, before)| before == context) {
+        let previous = self.state.lock().devices.insert(device, (runtime, context));
+        if previous.is_some_and(|(_, previous)| previous == context) {
             // Another thread was first: one reference is enough.
             runtime.reset_device(i64::from(device), false)?;
         }
@@ -112,7 +116,7 @@ impl Engine {
         }
     }
 
-    /// Fails while the engine is not started.
+    /// The engine's options; fails while it is not started.
     pub fn started(&self) -> Result<Options> {
         self.state.lock().options.clone().ok_or_else(|| {
             Failure::new(
@@ -127,10 +131,10 @@ impl Engine {
     pub fn open(&self, runtime: &'static Runtime, options: Options) -> Result<u64> {
         let options = options.with_defaults(&self.started()?);
         let device = match options.session_device()? {
-            Some(asked) => {
-                let set = self.set_device(runtime, asked.device);
-                set.map_err(|failure| of_device(&asked, failure))?;
-                asked.device
+            Some(requested) => {
+                let set = self.set_device(runtime, requested.device);
+                set.map_err(|failure| of_device(&requested, failure))?;
+                requested.device
             }
             None => {
                 let device = runtime.current_device().unwrap_or(0);
@@ -168,14 +172,14 @@ impl Engine {
                 Ok(())
             }
             None if id < ended_before => Ok(()),
-            None => Err(dead(id)),
+            None => Err(no_session(id)),
         }
     }
 
     /// The session of an id.
     pub fn session(&self, id: u64) -> Result<Arc<Session>> {
         self.started()?;
-        self.state.lock().sessions.get(&id).cloned().ok_or_else(|| dead(id))
+        self.state.lock().sessions.get(&id).cloned().ok_or_else(|| no_session(id))
     }
 
     /// Registers an allocator on a stream, for graphs of every session. The last one wins. It belongs to the stream: it
@@ -197,8 +201,8 @@ impl Engine {
         let stream = runtime.handles.get::<Stream>(handle).map_err(|error| {
             Failure::failed(format!("RegisterExternalAllocator: {}", error.text))
         })?;
-        let word = user.identity().object;
-        runtime.allocators.register(Domain::Ge, handle, &stream, word, user)?;
+        let user_handle = user.identity().object;
+        runtime.allocators.register(Domain::Ge, handle, &stream, user_handle, user)?;
         Ok(())
     }
 
@@ -219,11 +223,12 @@ fn primary(runtime: &Runtime, device: u32) -> Option<usize> {
 }
 
 /// The failure to set a device that an option asked for.
-fn of_device(asked: &DeviceOption, failure: Failure) -> Failure {
-    failure.in_context(format!("{}={}", asked.key, asked.device))
+fn of_device(requested: &DeviceOption, failure: Failure) -> Failure {
+    failure.in_context(format!("{}={}", requested.key, requested.device))
 }
 
-fn dead(id: u64) -> Failure {
+/// The failure of an id without a session.
+fn no_session(id: u64) -> Failure {
     Failure::failed(format!(
         "E10062: session {id} does not exist: it was destroyed, or its constructor failed (the first error text says why)"
     ))
@@ -278,6 +283,7 @@ impl Session {
         self.graphs.lock().get(&id).cloned().ok_or_else(|| self.unknown(id))
     }
 
+    /// The failure of an id without a graph.
     fn unknown(&self, id: u32) -> Failure {
         Failure::new(
             Status::NotExist,
@@ -292,22 +298,22 @@ impl Session {
         let graphs = std::mem::take(&mut *self.graphs.lock());
         graphs.values().for_each(|entry| entry.unload());
         self.variables.clear();
-        let own = std::mem::take(&mut *self.own_stream.lock());
-        if own != 0 {
+        let handle = std::mem::take(&mut *self.own_stream.lock());
+        if handle != 0 {
             // Gone already if the device was reset.
-            let _ = self.runtime.destroy_stream(own, true);
+            let _ = self.runtime.destroy_stream(handle, true);
         }
     }
 
     /// Runs something with the session's device current on this thread.
     pub fn on_device<T>(&self, run: impl FnOnce() -> Result<T>) -> Result<T> {
-        let before = host::context();
+        let previous = host::context();
         match primary(self.runtime, self.device) {
             Some(context) => host::set_context(context),
             None => drop(self.runtime.set_device(i64::from(self.device))?),
         }
-        let done = run();
-        host::set_context(before);
-        done
+        let result = run();
+        host::set_context(previous);
+        result
     }
 }

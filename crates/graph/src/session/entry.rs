@@ -2,7 +2,7 @@
 
 use super::loaded::{LoadRequest, LoadedGraph};
 use super::options::Options;
-use crate::compile::variable::first_of;
+use crate::compile::variable::first_variable;
 use crate::custom::CustomOperators;
 use crate::executable::{Bases, CompileOptions, Executable, FixedBase};
 use crate::failure::{Failure, Result, Status};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// A graph that its author may still change, shared with the session.
 pub type SharedGraph = Arc<Mutex<Graph>>;
 
-/// Memory that the application may bring itself.
+/// Memory that the application may provide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
     /// For constants.
@@ -47,7 +47,7 @@ pub struct Entry {
     pub device: u32,
     /// Its id.
     pub id: u32,
-    /// What the user calls it, for texts.
+    /// What the user calls it, for messages.
     pub label: Arc<str>,
     /// Its options, over those of the session.
     pub options: Options,
@@ -57,9 +57,12 @@ pub struct Entry {
     changed: Condvar,
 }
 
+/// How far a graph has come.
 #[derive(Default)]
 struct Stage {
+    /// The thread that compiles or loads it now.
     busy: Option<u64>,
+    /// Runs that are being submitted.
     runs: usize,
     compiled: Option<Arc<Executable>>,
     loaded: Option<Arc<LoadedGraph>>,
@@ -92,9 +95,9 @@ impl Entry {
         Err(Failure::new(status, format!("{} {text}", self.label)))
     }
 
-    /// Waits until no other thread compiles or loads the graph, and says that this one does.
+    /// Waits until no other thread compiles or loads the graph, and marks that this one does.
     fn mark_busy(&self) -> Result<BusyGuard<'_>> {
-        let me = HostThread::current().number();
+        let thread = HostThread::current().number();
         let mut stage = self.stage.lock();
         loop {
             if stage.removed {
@@ -102,10 +105,10 @@ impl Entry {
             }
             match stage.busy {
                 None => {
-                    stage.busy = Some(me);
+                    stage.busy = Some(thread);
                     return Ok(BusyGuard(self));
                 }
-                Some(owner) if owner == me => {
+                Some(owner) if owner == thread => {
                     return self.fail(
                         Status::IsRunning,
                         "is being compiled or loaded by this very thread: an allocator cannot run it meanwhile",
@@ -154,8 +157,8 @@ impl Entry {
     }
 
     /// Fails for a graph that names variables of the session.
-    pub fn has_no_variables(&self) -> Result<()> {
-        match first_of(&self.graph.lock()) {
+    pub fn check_no_variables(&self) -> Result<()> {
+        match first_variable(&self.graph.lock()) {
             None => Ok(()),
             Some(name) => self.fail(
                 Status::Failed,
@@ -179,11 +182,15 @@ impl Entry {
         }
     }
 
-    /// Loads what is compiled. `anew`: that it was loaded before is a failure.
-    pub fn load(&self, request: &LoadRequest<'_>, anew: bool) -> Result<Arc<LoadedGraph>> {
+    /// Loads what is compiled. A graph that is loaded already stays so, or fails (`fails_if_loaded`).
+    pub fn load(
+        &self,
+        request: &LoadRequest<'_>,
+        fails_if_loaded: bool,
+    ) -> Result<Arc<LoadedGraph>> {
         let busy = self.mark_busy()?;
         if let Some(loaded) = busy.stage().loaded.clone() {
-            return match anew {
+            return match fails_if_loaded {
                 false => Ok(loaded),
                 true => self.fail(Status::Repeat, "is loaded already"),
             };
@@ -211,7 +218,7 @@ impl Entry {
     pub fn set_run_mode(&self, mode: Mode) -> Result<()> {
         let mut stage = self.stage.lock();
         match stage.mode {
-            Some(before) if before != mode => self.fail(
+            Some(previous) if previous != mode => self.fail(
                 Status::Failed,
                 match mode {
                     Mode::Host => "E10062: was run on a stream before: RunGraph and RunGraphAsync cannot run it",
@@ -254,12 +261,12 @@ impl Entry {
         }
     }
 
-    /// Sets memory that the application brings; a message if it will not be used. `type_of` is a `ge::MemoryType`,
-    /// where the caller named one.
+    /// Sets memory that the application provides; gives a message if it will not be used. `memory_type` is a
+    /// `ge::MemoryType`, where the caller named one.
     pub fn set_base(
         &self,
         base: Base,
-        type_of: Option<i32>,
+        memory_type: Option<i32>,
         memory: usize,
         size: u64,
     ) -> Result<Option<String>> {
@@ -279,27 +286,29 @@ impl Entry {
         }
         let (bases, is_loaded) = (stage.bases, stage.loaded.is_some());
         drop(stage);
-        let set = self.check_base(base, type_of, memory, size, (&compiled, bases, is_loaded))?;
+        let new_bases =
+            self.check_base(base, memory_type, memory, size, (&compiled, bases, is_loaded))?;
         let loaded = busy.stage().loaded.clone();
-        busy.stage().bases = set;
+        busy.stage().bases = new_bases;
         if let Some(loaded) = loaded {
-            loaded.loaded.rebase(&set);
+            loaded.loaded.rebase(&new_bases);
         }
-        let unused = base == Base::Fixed && memory != 0 && set == bases;
-        Ok(unused.then(|| {
+        let is_unused = base == Base::Fixed && memory != 0 && new_bases == bases;
+        Ok(is_unused.then(|| {
             format!("{} has no such fixed feature memory: what was set is not used", self.label)
         }))
     }
 
+    /// The bases with this one; fails if it cannot be set.
     fn check_base(
         &self,
         base: Base,
-        type_of: Option<i32>,
+        memory_type: Option<i32>,
         memory: usize,
         size: u64,
         (compiled, bases, is_loaded): (&Executable, Bases, bool),
     ) -> Result<Bases> {
-        let mut set = bases;
+        let mut new_bases = bases;
         match base {
             Base::Const => {
                 if is_loaded {
@@ -309,8 +318,8 @@ impl Entry {
                 if bases.constants.is_some() {
                     return self.fail(Status::Repeat, "has const memory that was set before");
                 }
-                self.enough(memory, size, compiled.reported_const_bytes(), "const")?;
-                set.constants = Some(memory);
+                self.check_memory(memory, size, compiled.reported_const_bytes(), "const")?;
+                new_bases.constants = Some(memory);
             }
             Base::Feature => {
                 if bases.fixed.is_some() {
@@ -323,38 +332,41 @@ impl Entry {
                         "has refreshable feature memory that was set before",
                     );
                 }
-                self.moves(compiled, is_loaded, bases.feature.is_some())?;
-                self.enough(memory, size, compiled.reported_feature_bytes(), "feature")?;
-                set.feature = Some(memory);
+                self.check_movable(compiled, is_loaded, bases.feature.is_some())?;
+                self.check_memory(memory, size, compiled.reported_feature_bytes(), "feature")?;
+                new_bases.feature = Some(memory);
             }
             Base::Refreshable => {
                 if bases.feature.is_some() {
                     return self
                         .fail(Status::Unsupported, "has feature memory that was set before");
                 }
-                self.moves(compiled, is_loaded, bases.refreshable.is_some())?;
-                self.enough(
+                self.check_movable(compiled, is_loaded, bases.refreshable.is_some())?;
+                self.check_memory(
                     memory,
                     size,
                     compiled.reported_refreshable_bytes(),
                     "refreshable feature",
                 )?;
-                set.refreshable = Some(memory);
+                new_bases.refreshable = Some(memory);
             }
-            Base::Fixed => return self.fixed(type_of, memory, size, (compiled, bases, is_loaded)),
+            Base::Fixed => {
+                return self.check_fixed(memory_type, memory, size, (compiled, bases, is_loaded));
+            }
         }
-        Ok(set)
+        Ok(new_bases)
     }
 
-    fn fixed(
+    /// As [`Entry::check_base`], for fixed feature memory.
+    fn check_fixed(
         &self,
-        type_of: Option<i32>,
+        memory_type: Option<i32>,
         memory: usize,
         size: u64,
         (compiled, bases, is_loaded): (&Executable, Bases, bool),
     ) -> Result<Bases> {
-        let mut set = bases;
-        let kind = type_of.unwrap_or(0);
+        let mut new_bases = bases;
+        let kind = memory_type.unwrap_or(0);
         if !(0..=1).contains(&kind) {
             let text = format!("takes no memory of type {kind}: 0 is default, 1 is P2P");
             return self.fail(Status::ParamInvalid, &text);
@@ -373,23 +385,23 @@ impl Entry {
             return self.fail(Status::Repeat, "has fixed feature memory that was set before");
         }
         if kind == 1 || (compiled.fixed_bytes() == 0 && memory != 0) {
-            return Ok(set);
+            return Ok(new_bases);
         }
         if is_loaded {
             return self
                 .fail(Status::Unsupported, "is loaded: fixed feature memory is set before that");
         }
         if memory == 0 {
-            set.fixed = Some(FixedBase::InFeature);
-            return Ok(set);
+            new_bases.fixed = Some(FixedBase::InFeature);
+            return Ok(new_bases);
         }
-        self.enough(memory, size, compiled.fixed_bytes(), "fixed feature")?;
-        set.fixed = Some(FixedBase::Address(memory));
-        Ok(set)
+        self.check_memory(memory, size, compiled.fixed_bytes(), "fixed feature")?;
+        new_bases.fixed = Some(FixedBase::Address(memory));
+        Ok(new_bases)
     }
 
     /// Fails where feature memory cannot be set (again).
-    fn moves(&self, compiled: &Executable, is_loaded: bool, is_set: bool) -> Result<()> {
+    fn check_movable(&self, compiled: &Executable, is_loaded: bool, is_set: bool) -> Result<()> {
         match (compiled.is_refreshable, is_loaded, is_set) {
             (true, ..) | (false, false, false) => Ok(()),
             (false, true, _) => self.fail(
@@ -400,7 +412,8 @@ impl Entry {
         }
     }
 
-    fn enough(&self, memory: usize, have: u64, want: u64, what: &str) -> Result<()> {
+    /// Fails for memory that is not on the device, is too small or is not aligned.
+    fn check_memory(&self, memory: usize, have: u64, want: u64, what: &str) -> Result<()> {
         if memory == 0 {
             return self
                 .fail(Status::ParamInvalid, &format!("is given null for its {what} memory"));
@@ -410,8 +423,10 @@ impl Entry {
             return self.fail(Status::ParamInvalid, &text);
         }
         match self.runtime.shared.memory.enclosing(memory) {
-            AddressInfo::Device(device, Some(inside)) if device == self.device && inside.live => {
-                let left = inside.start as u64 + inside.bytes - memory as u64;
+            AddressInfo::Device(device, Some(allocation))
+                if device == self.device && allocation.live =>
+            {
+                let left = allocation.start as u64 + allocation.bytes - memory as u64;
                 if left < want {
                     let text = format!(
                         "wants {want} bytes of {what} memory; {left} are left at {memory:#x}"
@@ -440,7 +455,7 @@ impl Entry {
     }
 }
 
-/// Says that a thread compiles or loads a graph.
+/// Marks that a thread compiles or loads a graph.
 struct BusyGuard<'a>(&'a Entry);
 
 impl BusyGuard<'_> {

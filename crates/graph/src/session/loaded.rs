@@ -18,7 +18,7 @@ pub struct LoadRequest<'a> {
     pub variables: &'a Variables,
     /// Options of the call; those of the graph come before them.
     pub options: &'a Options,
-    /// Memory of the program that the run uses which loads the graph.
+    /// Memory of the caller that the run which loads the graph uses.
     pub in_use: &'a [CallersRange],
 }
 
@@ -30,7 +30,7 @@ pub struct LoadedGraph {
     pub host_inputs: BTreeSet<usize>,
     /// The variables it names.
     pub variables: Vec<Arc<Variable>>,
-    /// Inputs that stay where they are: index, address where it is known.
+    /// Frozen inputs, whose address stays: index, and the address once it is known.
     frozen: Mutex<BTreeMap<usize, Option<usize>>>,
 }
 
@@ -47,9 +47,9 @@ impl LoadedGraph {
         let of_graph = |failure: Failure| failure.in_context(&entry.label);
         let host_inputs = options.host_inputs(count).map_err(of_graph)?;
         let frozen = options.frozen_inputs(count).map_err(of_graph)?;
-        if let Some(both) = frozen.keys().find(|at| host_inputs.contains(*at)) {
+        if let Some(at) = frozen.keys().find(|at| host_inputs.contains(*at)) {
             return Err(Failure::invalid(format!(
-                "input {both} of {} is both frozen and on the host: it can be one of them",
+                "input {at} of {} is both frozen and on the host: it can be one of them",
                 entry.label
             )));
         }
@@ -64,7 +64,7 @@ impl LoadedGraph {
         }
         let stream = &request.target.stream;
         let variables = (request.variables)
-            .hold(entry.runtime, stream, &executable.variables)
+            .get_or_create(entry.runtime, stream, &executable.variables)
             .map_err(|failure| failure.in_context(&entry.label))?;
         let options =
             LoadOptions { id: entry.id, bases, in_use: request.in_use, ..LoadOptions::default() };

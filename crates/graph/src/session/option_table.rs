@@ -25,12 +25,12 @@ pub(super) struct KnownOption {
 
 /// The values of an option.
 enum AcceptedValues {
-    /// Any text: it is not looked at.
+    /// Any text: it is not checked.
     Any,
     /// One of these.
     OneOf(&'static [&'static str]),
-    /// What this reads.
-    Read(fn(&Setting<'_>) -> Result<()>),
+    /// What this function accepts.
+    Checked(fn(&Setting<'_>) -> Result<()>),
 }
 
 /// What an option changes.
@@ -45,13 +45,13 @@ enum Effect {
     Framework,
 }
 
-use AcceptedValues::{Any, OneOf, Read};
+use AcceptedValues::{Any, Checked, OneOf};
 use Effect::{Always, At, Framework};
 use Level::{Engine, Graph, Load, Session};
 
 const SWITCH: AcceptedValues = OneOf(&["0", "1"]);
 const BOOL: AcceptedValues = OneOf(&["true", "false"]);
-const COMPILES: Effect = At(&[Engine, Session, Graph]);
+const AT_COMPILATION: Effect = At(&[Engine, Session, Graph]);
 const EVERYWHERE: Effect = At(&[Engine, Session, Graph, Load]);
 
 const fn known(key: &'static str, values: AcceptedValues, effect: Effect) -> KnownOption {
@@ -65,21 +65,21 @@ const fn ignored(key: &'static str, values: AcceptedValues) -> KnownOption {
 /// Every known option.
 static TABLE: &[KnownOption] = &[
     // With an effect.
-    known(options::DEVICE, Read(options::check_device), At(&[Engine, Session])),
-    known(options::SESSION_DEVICE, Read(options::check_device), At(&[Engine, Session])),
-    known(options::HOST_INPUTS, Read(options::check_host_inputs), EVERYWHERE),
-    known(options::FROZEN_INPUTS, Read(options::check_frozen_inputs), EVERYWHERE),
-    known(options::REUSE, Read(options::check_reuse), COMPILES),
-    known(options::REFRESHABLE, SWITCH, COMPILES),
-    known(options::STATIC_POLICY, OneOf(&["0", "1", "2", "3", "4"]), COMPILES),
-    known(options::LEVEL, OneOf(&["O0", "O1", "O2", "O3"]), COMPILES),
-    known(options::FOLDING, OneOf(&["true", "false", "1", "0"]), COMPILES),
-    // Some of whose values ask for what is always so.
+    known(options::DEVICE, Checked(options::check_device), At(&[Engine, Session])),
+    known(options::SESSION_DEVICE, Checked(options::check_device), At(&[Engine, Session])),
+    known(options::HOST_INPUTS, Checked(options::check_host_inputs), EVERYWHERE),
+    known(options::FROZEN_INPUTS, Checked(options::check_frozen_inputs), EVERYWHERE),
+    known(options::REUSE, Checked(options::check_reuse), AT_COMPILATION),
+    known(options::REFRESHABLE, SWITCH, AT_COMPILATION),
+    known(options::STATIC_POLICY, OneOf(&["0", "1", "2", "3", "4"]), AT_COMPILATION),
+    known(options::LEVEL, OneOf(&["O0", "O1", "O2", "O3"]), AT_COMPILATION),
+    known(options::FOLDING, OneOf(&["true", "false", "1", "0"]), AT_COMPILATION),
+    // Some values of which ask for what is always so.
     known("ge.constLifecycle", OneOf(&["graph", "session"]), Always(&["graph"])),
     known("ge.enableSingleStream", BOOL, Always(&["true"])),
     known("ge.exec.reuseZeroCopyMemory", SWITCH, Always(&["1"])),
     known("ge.oo.deadCodeElimination", OneOf(&["true", "false", "1", "0"]), Always(&["true", "1"])),
-    // Without an effect on a device of software, or for what this engine does not have.
+    // Without an effect on a CPU, or for what this engine does not have.
     ignored("ge.graphRunMode", SWITCH),
     ignored("ge.deterministic", SWITCH),
     ignored("ge.deterministicLevel", OneOf(&["0", "1", "2"])),
@@ -147,7 +147,7 @@ static TABLE: &[KnownOption] = &[
     known("torchair.disable_external_mem_base", Any, Framework),
 ];
 
-/// The row of a key.
+/// The option of a key.
 pub(super) fn find(key: &str) -> Option<&'static KnownOption> {
     TABLE.iter().find(|known| known.key == key)
 }
@@ -159,7 +159,7 @@ impl KnownOption {
             Any => Ok(()),
             OneOf(values) if values.contains(&setting.value) => Ok(()),
             OneOf(values) => setting.wrong(format!("expected one of {}", values.join(", "))),
-            Read(read) => read(setting),
+            Checked(check) => check(setting),
         }
     }
 
@@ -180,7 +180,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_key_has_one_row() {
+    fn every_key_is_there_once() {
         let keys: BTreeSet<&str> = TABLE.iter().map(|known| known.key).collect();
         assert_eq!(keys.len(), TABLE.len());
     }

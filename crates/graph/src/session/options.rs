@@ -1,4 +1,4 @@
-//! Options: of the engine, a session, a graph or a load, the nearer before the farther.
+//! Options: of the engine, a session, a graph or a load, the more specific ones first.
 
 use super::option_table::{Level, find};
 use crate::executable::CompileOptions;
@@ -7,8 +7,8 @@ use crate::ir::Desc;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Options by key. Each known one has a value that it takes; unknown keys are kept and mean nothing. An empty value is
-/// none.
+/// Options by key. Each known one has a value that it takes; unknown keys are kept without effect. An empty value
+/// counts as none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options(BTreeMap<String, String>);
 
@@ -83,6 +83,7 @@ impl Options {
         all
     }
 
+    /// The value of an option that is set.
     fn text(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(|text| text.trim()).filter(|text| !text.is_empty())
     }
@@ -115,7 +116,7 @@ impl Options {
         self.option(HOST_INPUTS).host_inputs(inputs)
     }
 
-    /// Inputs that stay where they are, with the address where it is known.
+    /// Frozen inputs, whose address stays, with the address where the option has it.
     pub fn frozen_inputs(&self, inputs: usize) -> Result<BTreeMap<usize, Option<usize>>> {
         self.option(FROZEN_INPUTS).frozen_inputs(inputs)
     }
@@ -166,7 +167,7 @@ impl Options {
     }
 }
 
-/// One option as it was set; its failures show it.
+/// One option as it was set.
 pub(super) struct Setting<'a> {
     key: &'a str,
     pub(super) value: &'a str,
@@ -198,6 +199,7 @@ pub(super) fn check_reuse(setting: &Setting<'_>) -> Result<()> {
 }
 
 impl<'a> Setting<'a> {
+    /// A failure that shows the option.
     pub(super) fn wrong<T>(&self, text: String) -> Result<T> {
         Err(Failure::invalid(format!("{self}: {text}")))
     }
@@ -248,8 +250,8 @@ impl<'a> Setting<'a> {
         Ok(found)
     }
 
-    fn parts(&self, between: char) -> impl Iterator<Item = &'a str> + use<'a> {
-        self.value.split(between).filter(|text| !text.is_empty())
+    fn parts(&self, separator: char) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.value.split(separator).filter(|text| !text.is_empty())
     }
 
     fn number<T: std::str::FromStr>(&self, text: &str) -> Result<T> {
@@ -346,9 +348,9 @@ mod tests {
     }
 
     #[test]
-    fn nearer_options_win_and_keys_are_not_empty() {
-        let near = one("a", "1").with_defaults(&one("a", "0"));
-        assert_eq!(near, one("a", "1"));
+    fn specific_options_win_and_keys_are_not_empty() {
+        let specific = one("a", "1").with_defaults(&one("a", "0"));
+        assert_eq!(specific, one("a", "1"));
         assert!(Options::new([(String::new(), "v".into())]).is_err());
     }
 }

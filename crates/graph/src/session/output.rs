@@ -9,7 +9,7 @@ use cairn_tensor::DType;
 
 /// Memory that a run made for an output.
 pub enum OutputBlock {
-    /// On the device; goes back to its maker when it is dropped.
+    /// On the device; goes back to its allocator when it is dropped.
     Device(Block),
     /// On the host.
     Host(Box<[u8]>),
@@ -52,10 +52,10 @@ impl SessionOutput {
     /// An output on the device. `is_exact`: its bytes are those of its elements, whatever its block has.
     pub(super) fn new(output: RunOutput, is_exact: bool) -> SessionOutput {
         let RunOutput { layout, address, block } = output;
-        let whole = block.as_ref().filter(|_| !is_exact).map(|block| block.bytes() as usize);
+        let block_bytes = block.as_ref().filter(|_| !is_exact).map(|block| block.bytes() as usize);
         SessionOutput {
             address,
-            bytes: whole.unwrap_or(layout.bytes()),
+            bytes: block_bytes.unwrap_or(layout.bytes()),
             dtype: layout.dtype,
             dims: layout.dims().iter().map(|dim| *dim as i64).collect(),
             block: block.map(OutputBlock::Device),
@@ -66,12 +66,12 @@ impl SessionOutput {
     /// else in memory of its own.
     pub(super) fn on_host(
         output: RunOutput,
-        theirs: Option<usize>,
+        callers_address: Option<usize>,
         runtime: &Runtime,
     ) -> Result<SessionOutput> {
         let bytes = output.layout.bytes();
         let out = SessionOutput { bytes, ..SessionOutput::new(output, true) };
-        let Some(address) = theirs else {
+        let Some(address) = callers_address else {
             let copy = runtime.read("graph output", out.address, bytes).ok_or_else(|| {
                 Failure::failed(format!("no device memory at {:#x}", out.address))
             })?;

@@ -15,15 +15,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// One run with its callback.
-type Work = Box<dyn FnOnce() + Send>;
+type QueuedRun = Box<dyn FnOnce() + Send>;
 
 thread_local! {
-    static IS_HERE: Cell<bool> = const { Cell::new(false) };
+    static IS_QUEUE_THREAD: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Whether the calling thread is one that runs queued graphs.
-pub(super) fn is_here() -> bool {
-    IS_HERE.get()
+pub(super) fn is_queue_thread() -> bool {
+    IS_QUEUE_THREAD.get()
 }
 
 /// The queue of an engine. Its thread is started by the first run and stays.
@@ -32,55 +32,57 @@ pub(super) struct RunQueue(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
-    grown: Condvar,
+    not_empty: Condvar,
     drained: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<Work>,
-    is_served: bool,
-    /// How many were put in, and how many are over.
+    waiting: VecDeque<QueuedRun>,
+    /// Whether a thread runs them.
+    has_thread: bool,
+    /// How many were put in, and how many are finished.
     pushed: u64,
-    over: u64,
+    finished: u64,
 }
 
 impl Default for RunQueue {
     fn default() -> RunQueue {
         let state = Mutex::new(Rank::Queue, State::default());
-        RunQueue(Arc::new(Shared { state, grown: Condvar::new(), drained: Condvar::new() }))
+        RunQueue(Arc::new(Shared { state, not_empty: Condvar::new(), drained: Condvar::new() }))
     }
 }
 
 impl RunQueue {
     /// Puts a run after those that wait.
-    fn push(&self, work: Work) -> Result<()> {
+    fn push(&self, run: QueuedRun) -> Result<()> {
         let mut state = self.0.state.lock();
-        if !state.is_served {
+        if !state.has_thread {
             self.start()?;
-            state.is_served = true;
+            state.has_thread = true;
         }
-        state.waiting.push_back(work);
+        state.waiting.push_back(run);
         state.pushed += 1;
         drop(state);
-        self.0.grown.notify_one();
+        self.0.not_empty.notify_one();
         Ok(())
     }
 
     /// Waits until all that was pushed before is over, callbacks included; not on the queue's own thread.
     pub(super) fn drain(&self) {
-        if is_here() {
+        if is_queue_thread() {
             return;
         }
         let mut state = self.0.state.lock();
-        let before = state.pushed;
-        while state.over < before && state.is_served {
+        let pushed = state.pushed;
+        while state.finished < pushed && state.has_thread {
             self.0.drained.wait(&mut state);
         }
     }
 
-    fn end_one(&self) {
-        self.0.state.lock().over += 1;
+    /// Counts a run as finished.
+    fn finish_one(&self) {
+        self.0.state.lock().finished += 1;
         self.0.drained.notify_all();
     }
 
@@ -95,34 +97,36 @@ impl RunQueue {
         })
     }
 
+    /// Runs what is queued, forever.
     fn serve(&self) {
-        IS_HERE.set(true);
+        IS_QUEUE_THREAD.set(true);
         loop {
-            let work = {
+            let run = {
                 let mut state = self.0.state.lock();
                 loop {
                     match state.waiting.pop_front() {
-                        Some(work) => break work,
-                        None => self.0.grown.wait(&mut state),
+                        Some(run) => break run,
+                        None => self.0.not_empty.wait(&mut state),
                     }
                 }
             };
-            let _ = catch_unwind(AssertUnwindSafe(work));
-            self.end_one();
+            let _ = catch_unwind(AssertUnwindSafe(run));
+            self.finish_one();
         }
     }
 }
 
 impl Engine {
     /// Runs a graph on the engine's own thread, with tensors of the host, after the runs that were asked for before.
-    /// What it does carries the site of this call. `done` gets the outputs or the failure there, once; it is not called any more when the process is exiting.
+    /// Its events have the site of this call. `callback` gets the outputs or the
+    /// failure there, once; it is not called when the process is exiting.
     pub fn run_async(
         &self,
         session: &Arc<Session>,
         id: u32,
         mode: RunMode,
         inputs: Vec<RunTensor>,
-        done: impl FnOnce(Result<Vec<SessionOutput>>) + Send + 'static,
+        callback: impl FnOnce(Result<Vec<SessionOutput>>) + Send + 'static,
     ) -> Result<()> {
         session.graph(id)?;
         let (session, pending, site) = (session.clone(), PendingRun::new(session), site::keep());
@@ -132,7 +136,7 @@ impl Engine {
                 .unwrap_or_else(|panic| Err(Error::internal(&*panic).into()));
             drop(pending);
             if !session.runtime.shared.exiting() {
-                done(results);
+                callback(results);
             }
         }))
     }
@@ -143,8 +147,8 @@ impl Engine {
             "the callback of RunGraphAsync ended its thread; another one runs the graphs after it"
         );
         let started = self.queue.start();
-        self.queue.0.state.lock().is_served = started.is_ok();
-        self.queue.end_one();
+        self.queue.0.state.lock().has_thread = started.is_ok();
+        self.queue.finish_one();
         if let Err(failure) = started {
             log::error!("{}; graphs that wait go on at the next RunGraphAsync", failure.text);
         }

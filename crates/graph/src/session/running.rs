@@ -72,26 +72,31 @@ impl Session {
         })
     }
 
-    /// Loads a graph on a stream; without one, for runs on the host. `anew`: that it is loaded is a failure.
+    /// Loads a graph on a stream; without one, for runs on the host. One that is loaded already stays so, or fails
+    /// (`fails_if_loaded`).
     pub fn load(
         &self,
         entry: &Entry,
         handle: usize,
         options: &Options,
-        anew: bool,
+        fails_if_loaded: bool,
     ) -> Result<Arc<LoadedGraph>> {
-        self.load_on(entry, &self.target(handle)?, options, &[], anew)
+        self.load_on(entry, &self.target(handle)?, options, &[], fails_if_loaded)
     }
 
+    /// As [`Session::load`], on a target. `in_use` is memory of the caller.
     fn load_on(
         &self,
         entry: &Entry,
         target: &Target<'_>,
         options: &Options,
         in_use: &[CallersRange],
-        anew: bool,
+        fails_if_loaded: bool,
     ) -> Result<Arc<LoadedGraph>> {
-        entry.load(&LoadRequest { target, variables: &self.variables, options, in_use }, anew)
+        entry.load(
+            &LoadRequest { target, variables: &self.variables, options, in_use },
+            fails_if_loaded,
+        )
     }
 
     /// A stream of the session's own, with its handle: for what has no stream of the user.
@@ -127,8 +132,8 @@ impl Session {
         }
         let compiled = entry.compiled()?;
         let target = self.target(handle)?;
-        let call = Call { session: self, entry: &entry, mode, target: &target };
-        call.check_counts(&compiled, inputs, outputs)?;
+        let run = SessionRun { session: self, entry: &entry, mode, target: &target };
+        run.check_counts(&compiled, inputs, outputs)?;
         entry.set_run_mode(Mode::Stream)?;
         let loaded = match mode {
             RunMode::Loaded => entry.loaded()?,
@@ -140,7 +145,7 @@ impl Session {
         if !compiled.variables.is_empty() {
             self.variables.used_on(handle);
         }
-        let results = call.run(&loaded, inputs, outputs);
+        let results = run.run(&loaded, inputs, outputs);
         let results = results.map_err(|failure| failure.with_label(&entry.label))?;
         let is_exact = !compiled.is_static();
         Ok(results.into_iter().map(|one| SessionOutput::new(one, is_exact)).collect())
@@ -155,28 +160,28 @@ impl Session {
     ) -> Result<Vec<SessionOutput>> {
         let compiled = entry.compile(Vec::new())?;
         let target = self.target(0)?;
-        let call = Call { session: self, entry, mode, target: &target };
-        let theirs = if mode == RunMode::HostV2 { outputs } else { &[] };
-        call.check_counts(&compiled, inputs, theirs)?;
+        let run = SessionRun { session: self, entry, mode, target: &target };
+        let callers_outputs = if mode == RunMode::HostV2 { outputs } else { &[] };
+        run.check_counts(&compiled, inputs, callers_outputs)?;
         entry.set_run_mode(Mode::Host)?;
         let loaded = self.load_on(entry, &target, &Options::default(), &[], false)?;
         let results =
-            call.run(&loaded, inputs, &[]).map_err(|failure| failure.with_label(&entry.label))?;
+            run.run(&loaded, inputs, &[]).map_err(|failure| failure.with_label(&entry.label))?;
         self.runtime.synchronize(&target.stream, None)?;
         let on_host = |(at, one): (usize, RunOutput)| {
-            let theirs = theirs.get(at).filter(|output| !output.is_empty());
-            let theirs =
-                theirs.map(|&RunTensor { address, bytes, .. }| OutputMemory { address, bytes });
-            if let Some(OutputMemory { bytes, .. }) = theirs {
+            let memory = callers_outputs.get(at).filter(|output| !output.is_empty());
+            let memory =
+                memory.map(|&RunTensor { address, bytes, .. }| OutputMemory { address, bytes });
+            if let Some(OutputMemory { bytes, .. }) = memory {
                 check_output(&entry.label, at, &one.layout, bytes)?;
             }
-            SessionOutput::on_host(one, theirs.map(|memory| memory.address), self.runtime)
+            SessionOutput::on_host(one, memory.map(|memory| memory.address), self.runtime)
         };
         results.into_iter().enumerate().map(on_host).collect()
     }
 }
 
-/// What of the device's memory the tensors of a run are.
+/// The device memory of a run's tensors.
 fn in_use(inputs: &[RunTensor], outputs: &[RunTensor]) -> Vec<CallersRange> {
     let range = |what, tensor: &RunTensor| {
         let is_there = !tensor.is_empty() && tensor.host.is_none();
@@ -188,20 +193,20 @@ fn in_use(inputs: &[RunTensor], outputs: &[RunTensor]) -> Vec<CallersRange> {
     inputs.chain(outputs.filter_map(|(at, one)| range(CallersUse::Output(at), one))).collect()
 }
 
-/// One run.
-struct Call<'a> {
+/// One run of a session's graph.
+struct SessionRun<'a> {
     session: &'a Session,
     entry: &'a Entry,
     mode: RunMode,
     target: &'a Target<'a>,
 }
 
-impl Call<'_> {
+impl SessionRun<'_> {
     fn wrong<T>(&self, text: Arguments<'_>) -> Result<T> {
         Err(Failure::invalid(format!("{text} ({})", self.entry.label)))
     }
 
-    /// Numbers of tensors, and outputs that nobody can provide.
+    /// Checks the numbers of tensors, and that each output has memory or an allocator that gives it.
     fn check_counts(
         &self,
         compiled: &Executable,
@@ -234,19 +239,19 @@ impl Call<'_> {
         inputs: &[RunTensor],
         outputs: &[RunTensor],
     ) -> Result<Vec<RunOutput>> {
-        let mut bound = Vec::with_capacity(inputs.len() + graph.variables.len());
+        let mut run_inputs = Vec::with_capacity(inputs.len() + graph.variables.len());
         for (at, input) in inputs.iter().enumerate() {
-            bound.push(self.input(graph, at, input)?);
+            run_inputs.push(self.input(graph, at, input)?);
         }
-        bound.extend(graph.variables.iter().map(|variable| variable.input()));
+        run_inputs.extend(graph.variables.iter().map(|variable| variable.input()));
         let requested: Result<Vec<Option<OutputMemory>>> =
             outputs.iter().enumerate().map(|(at, output)| self.output(at, output)).collect();
         let requested = requested?;
         if !graph.variables.is_empty() {
             self.session.variables.order(&self.target.stream)?;
         }
-        let results = graph.loaded.run(self.target, &bound, &requested)?;
-        for (at, input) in bound.iter().enumerate() {
+        let results = graph.loaded.run(self.target, &run_inputs, &requested)?;
+        for (at, input) in run_inputs.iter().enumerate() {
             if let Some(address) = input.device_address() {
                 graph.freeze(at, address);
             }
@@ -264,10 +269,10 @@ impl Call<'_> {
             self.check_aligned(format_args!("input {at} ({name})"), address, input.bytes())?;
             return Ok(input);
         }
-        let may = self.mode.is_host()
+        let is_allowed = self.mode.is_host()
             || graph.host_inputs.contains(&at)
             || (!compiled.is_static() && tensor.says_host);
-        match may {
+        match is_allowed {
             true => Ok(input),
             false => self.wrong(format_args!(
                 "input {at} ({name}) at {:#x} is host memory: bring it to the device, or name {at} in ge.exec.hostInputIndexes",

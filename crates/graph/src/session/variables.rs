@@ -16,7 +16,7 @@ use cairn_tensor::Layout;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A variable with its memory, which is the device's own and goes back with the last who holds it.
+/// A variable with its memory, taken from the device; freed when nobody refers to the variable any more.
 pub struct Variable {
     /// Its elements, one after the other.
     pub layout: Layout,
@@ -59,14 +59,15 @@ impl Variable {
         copy.ok_or_else(|| Failure::failed(format!("no device memory at {:#x}", self.address)))
     }
 
-    fn is_there(&self) -> bool {
+    /// Whether its memory is there: a reset of the device frees it.
+    fn is_alive(&self) -> bool {
         default_context(self.runtime, self.device) == Some(self.context)
     }
 }
 
 impl Drop for Variable {
     fn drop(&mut self) {
-        if self.is_there()
+        if self.is_alive()
             && let Err(error) = self.runtime.shared.memory.free(self.address)
         {
             log::error!("a variable at {:#x}: {}", self.address, error.text);
@@ -79,7 +80,7 @@ fn default_context(runtime: &Runtime, device: u32) -> Option<u64> {
     device.primary().map(|primary| primary.handle() as u64)
 }
 
-/// The variables of a session, and who may be writing them.
+/// The variables of a session, and the streams that may be writing them.
 pub struct Variables {
     state: Mutex<State>,
     changed: Condvar,
@@ -88,7 +89,7 @@ pub struct Variables {
 #[derive(Default)]
 struct State {
     named: BTreeMap<String, Arc<Variable>>,
-    /// Streams of the user on which runs were submitted that know variables.
+    /// Streams of the user on which runs were submitted that use variables.
     streams: BTreeSet<usize>,
     /// The one on which such a run was submitted last.
     last: Option<Arc<Stream>>,
@@ -104,16 +105,19 @@ impl Default for Variables {
 
 impl Variables {
     /// The variables that a graph names, made where there are none yet.
-    pub fn hold(
+    pub fn get_or_create(
         &self,
         runtime: &'static Runtime,
         stream: &Stream,
         requested: &[(String, Desc)],
     ) -> Result<Vec<Arc<Variable>>> {
-        requested.iter().map(|(name, desc)| self.hold_one(runtime, stream, name, desc)).collect()
+        requested
+            .iter()
+            .map(|(name, desc)| self.get_or_create_one(runtime, stream, name, desc))
+            .collect()
     }
 
-    fn hold_one(
+    fn get_or_create_one(
         &self,
         runtime: &'static Runtime,
         stream: &Stream,
@@ -125,16 +129,16 @@ impl Variables {
             return Ok(known);
         }
         let (device, context) = (stream.spec.device, stream.spec.context);
-        let fresh = Arc::new(Variable::new(runtime, device, context, layout)?);
-        self.state.lock().named.entry(name.to_owned()).or_insert_with(|| fresh.clone());
-        Ok(self.find(name, &layout)?.unwrap_or(fresh))
+        let created = Arc::new(Variable::new(runtime, device, context, layout)?);
+        self.state.lock().named.entry(name.to_owned()).or_insert_with(|| created.clone());
+        Ok(self.find(name, &layout)?.unwrap_or(created))
     }
 
     /// A variable that is there; fails if it is another than the one that is requested.
     fn find(&self, name: &str, layout: &Layout) -> Result<Option<Arc<Variable>>> {
         let known = self.state.lock().named.get(name).cloned();
         let Some(known) = known else { return Ok(None) };
-        if !known.is_there() {
+        if !known.is_alive() {
             log::warn!("the variable {name} was lost with the reset of its device: it begins anew");
             self.state.lock().named.remove(name);
             return Ok(None);
@@ -148,13 +152,13 @@ impl Variables {
         }
     }
 
-    /// Orders a stream after the last one on which a run knew variables.
+    /// Orders a stream after the last one on which a run used variables.
     pub fn order(&self, stream: &Arc<Stream>) -> Result<()> {
         let last = self.state.lock().last.replace(stream.clone());
         last.map_or(Ok(()), |last| order_after(&last, stream))
     }
 
-    /// A run that knows variables was submitted to a stream of the user.
+    /// A run that uses variables was submitted to a stream of the user.
     pub fn used_on(&self, stream: usize) {
         self.state.lock().streams.insert(stream);
     }
@@ -191,7 +195,7 @@ impl Session {
     /// all of them, in the order of their names. Also gives the names. Runs that the engine's own thread is yet to
     /// submit count as submitted, but for that thread itself.
     pub fn values(&self, names: &[String]) -> Result<(Vec<String>, Vec<SessionOutput>)> {
-        let waits_for_pending = !queue::is_here();
+        let waits_for_pending = !queue::is_queue_thread();
         let (found, streams) = {
             let mut state = self.variables.state.lock();
             while waits_for_pending && state.pending > 0 {
@@ -219,7 +223,7 @@ impl Session {
         }
         let (mut names, mut values) = (Vec::new(), Vec::new());
         for (name, variable) in found {
-            let Some(variable) = variable.filter(|one| one.is_there()) else {
+            let Some(variable) = variable.filter(|one| one.is_alive()) else {
                 return Err(Failure::failed(format!(
                     "session {} has no variable {name}: one is made when a graph that names it is loaded or first run",
                     self.id

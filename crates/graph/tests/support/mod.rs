@@ -1,4 +1,4 @@
-//! An engine on a small runtime, graphs in a few words, and a pool that counts.
+//! An engine on a small runtime, a builder of graphs, and a pool that counts its blocks.
 
 #![allow(dead_code)]
 
@@ -31,7 +31,7 @@ impl Machine {
         Machine::of("Ascend910B1")
     }
 
-    /// One that says it has this part.
+    /// One with this SoC.
     pub fn of(soc: &str) -> Machine {
         let mut config = Config::from_lookup(|_| None, 1 << 30).unwrap();
         config.device_memory = 256 << 20;
@@ -157,12 +157,12 @@ pub fn empty() -> RunTensor {
     RunTensor { address: 0, bytes: 0, dtype: None, dims: None, host: None, says_host: false }
 }
 
-/// Makes graphs node by node.
-pub struct Maker(pub Graph);
+/// Builds a graph node by node.
+pub struct GraphBuilder(pub Graph);
 
-impl Maker {
-    pub fn new(name: &str) -> Maker {
-        Maker(Graph::new(name))
+impl GraphBuilder {
+    pub fn new(name: &str) -> GraphBuilder {
+        GraphBuilder(Graph::new(name))
     }
 
     pub fn data(&mut self, dims: &[i64]) -> Source {
@@ -238,11 +238,11 @@ struct Counts {
     /// The number of the call that fails, counted from 1; 0 for none.
     fails_at: AtomicUsize,
     live: Mutex<BTreeMap<usize, usize>>,
-    classes: Mutex<BTreeMap<Purpose, usize>>,
+    purposes: Mutex<BTreeMap<Purpose, usize>>,
     /// Called inside the n-th allocation.
-    inside: Mutex<Option<(usize, Hook)>>,
+    on_allocation: Mutex<Option<(usize, Hook)>>,
     /// Called inside the first free after the n-th allocation.
-    at_free: Mutex<Option<(usize, Hook)>>,
+    on_free: Mutex<Option<(usize, Hook)>>,
 }
 
 /// Something to do inside an allocation.
@@ -257,9 +257,9 @@ impl Pool {
             free: AtomicUsize::new(0),
             fails_at: AtomicUsize::new(0),
             live: Mutex::default(),
-            classes: Mutex::default(),
-            inside: Mutex::default(),
-            at_free: Mutex::default(),
+            purposes: Mutex::default(),
+            on_allocation: Mutex::default(),
+            on_free: Mutex::default(),
         }))
     }
 
@@ -284,18 +284,18 @@ impl Pool {
         live.range(..=address).next_back().is_some_and(|(start, bytes)| address < start + bytes)
     }
 
-    pub fn taken_for(&self, class: Purpose) -> usize {
-        self.0.classes.lock().unwrap().get(&class).copied().unwrap_or(0)
+    pub fn taken_for(&self, purpose: Purpose) -> usize {
+        self.0.purposes.lock().unwrap().get(&purpose).copied().unwrap_or(0)
     }
 
     /// Does something inside the n-th allocation.
-    pub fn at(&self, n: usize, hook: Hook) {
-        *self.0.inside.lock().unwrap() = Some((n, hook));
+    pub fn on_allocation(&self, n: usize, hook: Hook) {
+        *self.0.on_allocation.lock().unwrap() = Some((n, hook));
     }
 
     /// Does something inside the first free after the n-th allocation.
-    pub fn at_free(&self, n: usize, hook: Hook) {
-        *self.0.at_free.lock().unwrap() = Some((n, hook));
+    pub fn on_free(&self, n: usize, hook: Hook) {
+        *self.0.on_free.lock().unwrap() = Some((n, hook));
     }
 
     /// Lets the n-th allocation from now on fail; 0 lets all succeed.
@@ -304,15 +304,15 @@ impl Pool {
         self.0.fails_at.store(if n == 0 { 0 } else { now + n }, Ordering::Relaxed);
     }
 
-    fn give(&self, bytes: usize) -> usize {
-        let class = reason().expect("a reason for every block").purpose;
-        *self.0.classes.lock().unwrap().entry(class).or_default() += 1;
-        let at = self.mallocs() + self.advises();
-        let hook = self.0.inside.lock().unwrap().take_if(|(n, _)| *n == at);
+    fn allocate_counted(&self, bytes: usize) -> usize {
+        let purpose = reason().expect("a reason for every block").purpose;
+        *self.0.purposes.lock().unwrap().entry(purpose).or_default() += 1;
+        let count = self.mallocs() + self.advises();
+        let hook = self.0.on_allocation.lock().unwrap().take_if(|(n, _)| *n == count);
         if let Some((_, hook)) = hook {
             hook();
         }
-        if at == self.0.fails_at.load(Ordering::Relaxed) {
+        if count == self.0.fails_at.load(Ordering::Relaxed) {
             return 0;
         }
         let address =
@@ -331,26 +331,26 @@ impl UserAllocator for Pool {
         true
     }
 
-    fn call(&self, request: UserCall, _left: &dyn Fn()) -> Result<usize, CallbackException> {
+    fn call(&self, request: UserCall, _on_exit: &dyn Fn()) -> Result<usize, CallbackException> {
         Ok(match request {
             UserCall::Alloc(bytes) => {
                 self.0.malloc.fetch_add(1, Ordering::Relaxed);
-                self.give(bytes)
+                self.allocate_counted(bytes)
             }
             UserCall::Advise(bytes, _) => {
                 self.0.advise.fetch_add(1, Ordering::Relaxed);
-                self.give(bytes)
+                self.allocate_counted(bytes)
             }
             UserCall::Address(block) => block,
             UserCall::Free(block) => {
                 self.0.free.fetch_add(1, Ordering::Relaxed);
-                let so_far = self.mallocs() + self.advises();
-                let hook = self.0.at_free.lock().unwrap().take_if(|(n, _)| *n <= so_far);
+                let allocations = self.mallocs() + self.advises();
+                let hook = self.0.on_free.lock().unwrap().take_if(|(n, _)| *n <= allocations);
                 if let Some((_, hook)) = hook {
                     hook();
                 }
-                let gone = self.0.live.lock().unwrap().remove(&block);
-                assert!(gone.is_some(), "a block came back that is not out");
+                let removed = self.0.live.lock().unwrap().remove(&block);
+                assert!(removed.is_some(), "a block came back that was not handed out");
                 self.0.runtime.shared.memory.free(block).unwrap();
                 0
             }
