@@ -89,10 +89,10 @@ aclError aclSetTensorFormat(aclTensorDesc *desc, aclFormat format);
 /** The shape in memory. */
 aclError aclSetTensorShape(aclTensorDesc *desc, int numDims, const int64_t *dims);
 
-/** The format that the program thinks in. */
+/** The format in the source framework. */
 aclError aclSetTensorOriginFormat(aclTensorDesc *desc, aclFormat format);
 
-/** The shape that the program thinks in. */
+/** The shape in the source framework. */
 aclError aclSetTensorOriginShape(aclTensorDesc *desc, int numDims, const int64_t *dims);
 
 /**

@@ -2015,10 +2015,10 @@ pub mod signature {
     /// The format in memory.
     pub type aclSetTensorFormat =
         unsafe extern "C" fn(desc: *mut aclTensorDesc, format: aclFormat) -> aclError;
-    /// The format that the program thinks in.
+    /// The format in the source framework.
     pub type aclSetTensorOriginFormat =
         unsafe extern "C" fn(desc: *mut aclTensorDesc, format: aclFormat) -> aclError;
-    /// The shape that the program thinks in.
+    /// The shape in the source framework.
     pub type aclSetTensorOriginShape = unsafe extern "C" fn(
         desc: *mut aclTensorDesc,
         numDims: core::ffi::c_int,

@@ -28,7 +28,7 @@ macro_rules! nn_entry {
         pub unsafe extern "C" fn $name($($arg: $ty),*) -> $crate::code::aclnnStatus {
             $crate::door::status($crate::abi::Entry::$name, || {
                 let body = || -> cairn_runtime::error::Result<()> { $body };
-                body().map_err($crate::aclnn::in_codes_of_aclnn)
+                body().map_err($crate::aclnn::with_aclnn_code)
             })
         }
         const _: $crate::abi::signature::$name = $name;
@@ -36,9 +36,9 @@ macro_rules! nn_entry {
 }
 use nn_entry;
 
-/// A failure as aclnn numbers it: the operator's own codes stay, a bad argument is 161002, anything else
+/// The failure with aclnn's code for it: the operator's own codes stay, a bad argument is 161002, anything else
 /// is a failure of the runtime.
-fn in_codes_of_aclnn(error: Error) -> Error {
+fn with_aclnn_code(error: Error) -> Error {
     let code = match error.code {
         Code::OperatorNull | Code::OperatorInvalid | Code::Internal => error.code,
         Code::InvalidParam | Code::InvalidHandle => Code::OperatorInvalid,
@@ -48,7 +48,7 @@ fn in_codes_of_aclnn(error: Error) -> Error {
 }
 
 /// Fails for a null pointer, with aclnn's code for it.
-fn present<T>(pointer: *const T, name: &str) -> Result<()> {
+fn nn_not_null<T>(pointer: *const T, name: &str) -> Result<()> {
     match pointer.is_null() {
         true => Err(Error::new(Code::OperatorNull, format!("the argument {name} is null"))),
         false => Ok(()),
@@ -65,7 +65,7 @@ pub unsafe fn values<T: Copy>(
     name: &str,
 ) -> Result<impl ExactSizeIterator<Item = T>> {
     if count > 0 {
-        present(values, name)?;
+        nn_not_null(values, name)?;
     }
     if count > MAX_VALUES {
         return Err(Error::invalid(format!("{name} has {count} values, more than {MAX_VALUES}")));

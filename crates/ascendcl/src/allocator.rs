@@ -45,10 +45,10 @@ impl Descriptor {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets a function. The one before is let go with no lock held: that may run user code.
+    /// Sets a function. The previous one is dropped with no lock held: that may run user code.
     pub fn set(&self, index: usize, function: Function) {
-        let before = self.fields().functions[index].replace(function);
-        drop(before);
+        let previous = self.fields().functions[index].replace(function);
+        drop(previous);
     }
 }
 
@@ -117,15 +117,17 @@ impl UserAllocator for AclAllocator {
         let object = self.object;
         match (function, request) {
             (Function::C(address), _) => call_c(*address, object, request, on_exit),
-            (Function::Callable(known), UserCall::Alloc(bytes)) => {
-                known.call(&[object, bytes], on_exit)
+            (Function::Callable(callable), UserCall::Alloc(bytes)) => {
+                callable.call(&[object, bytes], on_exit)
             }
-            (Function::Callable(known), UserCall::Advise(bytes, near)) => {
-                known.call(&[object, bytes, near], on_exit)
+            (Function::Callable(callable), UserCall::Advise(bytes, near)) => {
+                callable.call(&[object, bytes, near], on_exit)
             }
-            (Function::Callable(known), UserCall::Address(block)) => known.call(&[block], on_exit),
-            (Function::Callable(known), UserCall::Free(block)) => {
-                known.call(&[object, block], on_exit)
+            (Function::Callable(callable), UserCall::Address(block)) => {
+                callable.call(&[block], on_exit)
+            }
+            (Function::Callable(callable), UserCall::Free(block)) => {
+                callable.call(&[object, block], on_exit)
             }
         }
     }
@@ -169,7 +171,7 @@ fn call_c(
     Ok(returned as usize)
 }
 
-/// Fails on parts that do not have user allocators.
+/// Fails on SoCs without user allocators.
 fn check_supported() -> Result<()> {
     let soc = &runtime()?.shared.config.soc;
     match soc.starts_with("Ascend310B") {
@@ -207,7 +209,7 @@ pub fn registered(stream: Handle) -> Result<Registration> {
 }
 
 /// The allocator of a registration.
-pub fn of(registration: &Registration) -> &AclAllocator {
+pub fn allocator_of(registration: &Registration) -> &AclAllocator {
     let user: &dyn Any = registration.external.user();
     user.downcast_ref().expect("in the domain Acl this file alone registers")
 }
@@ -261,12 +263,12 @@ entry! {
     fn aclrtAllocatorRegister(stream: Handle, desc: Handle) {
         check_supported()?;
         not_null(stream, "stream")?;
-        let described = descriptor(desc)?.fields().clone();
-        let user = AclAllocator::new(described)?;
+        let fields = descriptor(desc)?.fields().clone();
+        let user = AclAllocator::new(fields)?;
         let runtime = runtime()?;
-        let (handle, word) = (stream as usize, desc as usize);
+        let (handle, user_handle) = (stream as usize, desc as usize);
         let stream = runtime.handles.get::<Stream>(handle)?;
-        runtime.allocators.register(Domain::Acl, handle, &stream, word, Box::new(user))
+        runtime.allocators.register(Domain::Acl, handle, &stream, user_handle, Box::new(user))
     }
 
     /// What is registered on a stream.
@@ -282,7 +284,7 @@ entry! {
         not_null(stream, "stream")?;
         not_null(desc, "allocatorDesc")?;
         let found = registered(stream)?;
-        let user = of(&found);
+        let user = allocator_of(&found);
         let known = user.functions();
         let functions: [usize; COUNT] =
             std::array::from_fn(|index| known[index].map_or(0, |function| function.address(index)));
@@ -290,11 +292,11 @@ entry! {
         // them, in the order of `AclAllocator::functions`, 0 for none.
         unsafe {
             write(desc, "allocatorDesc", found.word as Handle)?;
-            answer(object, user.object as Handle);
-            answer(alloc, std::mem::transmute::<usize, abi::aclrtAllocatorAllocFunc>(functions[ALLOC]));
-            answer(free, std::mem::transmute::<usize, abi::aclrtAllocatorFreeFunc>(functions[FREE]));
-            answer(advise, std::mem::transmute::<usize, abi::aclrtAllocatorAllocAdviseFunc>(functions[ADVISE]));
-            answer(address, std::mem::transmute::<usize, abi::aclrtAllocatorGetAddrFromBlockFunc>(functions[ADDRESS]));
+            write_optional(object, user.object as Handle);
+            write_optional(alloc, std::mem::transmute::<usize, abi::aclrtAllocatorAllocFunc>(functions[ALLOC]));
+            write_optional(free, std::mem::transmute::<usize, abi::aclrtAllocatorFreeFunc>(functions[FREE]));
+            write_optional(advise, std::mem::transmute::<usize, abi::aclrtAllocatorAllocAdviseFunc>(functions[ADVISE]));
+            write_optional(address, std::mem::transmute::<usize, abi::aclrtAllocatorGetAddrFromBlockFunc>(functions[ADDRESS]));
         }
         Ok(())
     }
@@ -308,11 +310,11 @@ entry! {
     }
 }
 
-/// Writes a result that the user need not ask for.
+/// Writes a result, unless the user passes null for it.
 ///
 /// # Safety
 /// `out` is null or points to writable memory for a `T`.
-unsafe fn answer<T>(out: *mut T, value: T) {
+unsafe fn write_optional<T>(out: *mut T, value: T) {
     if !out.is_null() {
         // SAFETY: not null, and the caller vouches for the rest.
         let _ = unsafe { door::write(out, "", value) };

@@ -20,7 +20,7 @@ pub fn connect() {
     // SAFETY: no other thread can have entered the library yet.
     unsafe {
         crate::trampoline::cairn_app_log_enabled = Some(enabled);
-        crate::trampoline::cairn_app_log = Some(line);
+        crate::trampoline::cairn_app_log = Some(write_line);
     }
 }
 
@@ -35,7 +35,7 @@ extern "C" fn enabled(level: u32) -> bool {
 
 /// # Safety
 /// The strings are null or NUL-terminated.
-unsafe extern "C" fn line(
+unsafe extern "C" fn write_line(
     level: u32,
     func: *const c_char,
     file: *const c_char,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// How many functions an allocator has.
 pub const COUNT: usize = CAIRN_FUNCTIONS as usize;
 
-/// A function with its context, which is released when the last descriptor and the last registration let go of it.
+/// A function with its context, which is released with the last descriptor or registration that has it.
 pub struct Callable(CairnCallable);
 
 // SAFETY: whoever set it vouches that its functions may be called on any thread.
@@ -26,7 +26,7 @@ impl Drop for Callable {
     /// At the end of the process the context stays: what it needs may be gone.
     fn drop(&mut self) {
         if let Some(drop) = self.0.drop
-            && !crate::process::ends()
+            && !crate::process::is_ending()
         {
             // SAFETY: the context is released once, here.
             unsafe { drop(self.0.context) };
@@ -35,7 +35,7 @@ impl Drop for Callable {
 }
 
 impl Callable {
-    /// What tells it from other functions while it is there.
+    /// What distinguishes it from other functions while it exists.
     pub fn identity(&self) -> [usize; 2] {
         self.0.identity
     }
@@ -77,7 +77,7 @@ pub enum Function {
 }
 
 impl Function {
-    /// What tells it from other functions while it is there.
+    /// What distinguishes it from other functions while it exists.
     pub fn identity(&self) -> [usize; 2] {
         match self {
             Function::C(address) => [*address, 0],
@@ -90,12 +90,13 @@ impl Function {
     pub fn address(&self, index: usize) -> usize {
         match self {
             Function::C(address) => *address,
-            Function::Callable(_) => stand_ins()[index],
+            Function::Callable(_) => failing_functions()[index],
         }
     }
 }
 
-fn stand_ins() -> [usize; COUNT] {
+/// Functions of C that log an error and do nothing, by index.
+fn failing_functions() -> [usize; COUNT] {
     fn refuse(what: &str) {
         log::error!(
             "C called the {what} function of an allocator that was written in Python: it has no address, and only operators reach it"
@@ -134,7 +135,7 @@ pub unsafe extern "C" fn CairnAllocatorSetCallable(
         CAIRN_FUNCTION_ADVISE => Entry::aclrtAllocatorSetAllocAdviseFuncToDesc,
         _ => Entry::aclrtAllocatorSetGetAddrFromBlockFuncToDesc,
     };
-    code(status(entry, || {
+    status_number(status(entry, || {
         let descriptor = allocator::descriptor(desc)?;
         // SAFETY: the caller passes null or a callable whose context passes to us.
         let callable = unsafe { callable.as_ref() }.ok_or_else(|| Error::null("func"))?;
@@ -155,10 +156,10 @@ pub unsafe extern "C" fn CairnAllocatorGetByStream(
     receiver: *mut c_void,
     callback: CairnContextCallback,
 ) -> i32 {
-    code(status(Entry::aclrtAllocatorGetByStream, || {
+    status_number(status(Entry::aclrtAllocatorGetByStream, || {
         not_null(registered, "allocatorDesc")?;
         let found = allocator::registered(stream)?;
-        let user = allocator::of(&found);
+        let user = allocator::allocator_of(&found);
         let functions = user.functions();
         // SAFETY: the caller passes null or a pointer to it.
         unsafe {
@@ -175,13 +176,14 @@ pub unsafe extern "C" fn CairnAllocatorGetByStream(
                 },
             )?;
         }
-        show(user, receiver, callback);
+        show_contexts(user, receiver, callback);
         Ok(())
     }))
 }
 const _: signature::CairnAllocatorGetByStream = CairnAllocatorGetByStream;
 
-fn show(user: &AclAllocator, receiver: *mut c_void, callback: CairnContextCallback) {
+/// Shows the context of each function that has one.
+fn show_contexts(user: &AclAllocator, receiver: *mut c_void, callback: CairnContextCallback) {
     let Some(callback) = callback else { return };
     for (which, function) in user.functions().iter().enumerate() {
         if let Some(Function::Callable(callable)) = function {
@@ -191,6 +193,7 @@ fn show(user: &AclAllocator, receiver: *mut c_void, callback: CairnContextCallba
     }
 }
 
-fn code(status: crate::code::aclError) -> i32 {
+/// The number of a status.
+fn status_number(status: crate::code::aclError) -> i32 {
     status.err().map_or(0, |error| error.number())
 }

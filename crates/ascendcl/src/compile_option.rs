@@ -16,7 +16,8 @@ fn options() -> MutexGuard<'static, [Option<String>; COUNT]> {
     OPTIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn known(option: aclCompileOpt) -> Result<usize> {
+/// The index of an option that there is.
+fn index_of(option: aclCompileOpt) -> Result<usize> {
     let at = option as usize;
     (at < COUNT).then_some(at).ok_or_else(|| {
         Error::invalid(format!(
@@ -29,7 +30,7 @@ fn known(option: aclCompileOpt) -> Result<usize> {
 
 /// What was set, or the default: operators are ready, so compiling them on first use is off.
 fn value_of(option: aclCompileOpt) -> Result<String> {
-    let set = options()[known(option)?].clone();
+    let set = options()[index_of(option)?].clone();
     Ok(set.unwrap_or_else(|| match option {
         ACL_OP_JIT_COMPILE => "disable".to_owned(),
         _ => String::new(),
@@ -37,7 +38,7 @@ fn value_of(option: aclCompileOpt) -> Result<String> {
 }
 
 value_entry! {
-    /// The room that aclGetCompileopt needs, with the final zero.
+    /// The bytes that aclGetCompileopt writes, with the final zero.
     fn aclGetCompileoptSize(option: aclCompileOpt) -> usize, else 0, {
         Ok(value_of(option)?.len() + 1)
     }
@@ -46,7 +47,7 @@ value_entry! {
 entry! {
     /// Sets an option of the process.
     fn aclSetCompileopt(option: aclCompileOpt, value: *const c_char) {
-        let at = known(option)?;
+        let at = index_of(option)?;
         // SAFETY: the caller passes a NUL-terminated string or null.
         let value = unsafe { string(value, "value") }?;
         options()[at] = Some(value);

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 /// Parameters of the process; 0 until they are set.
 static PARAMS: [AtomicI64; 4] = [const { AtomicI64::new(0) }; 4];
 
-fn option(opt: abi::aclSysParamOpt) -> Result<usize> {
+/// The index of a parameter that there is.
+fn param_index(opt: abi::aclSysParamOpt) -> Result<usize> {
     match opt as usize {
         at if at < PARAMS.len() => Ok(at),
         _ => Err(Error::refused(format!(
@@ -56,31 +57,31 @@ entry! {
 
     /// Sets a parameter of the calling thread's context.
     fn aclrtCtxSetSysParamOpt(opt: abi::aclSysParamOpt, value: i64) {
-        let at = option(opt)?;
+        let at = param_index(opt)?;
         runtime()?.current_context()?.set_param(at, value);
         Ok(())
     }
 
     /// A parameter of the calling thread's context; it must have been set.
     fn aclrtCtxGetSysParamOpt(opt: abi::aclSysParamOpt, value: *mut i64) {
-        let at = option(opt)?;
+        let at = param_index(opt)?;
         door::not_null(value, "value")?;
-        let set = runtime()?.current_context()?.param(at).ok_or_else(|| {
+        let param = runtime()?.current_context()?.param(at).ok_or_else(|| {
             Error::new(Code::SysParamNotSet, format!("system parameter {opt} was not set in this context"))
         })?;
         // SAFETY: not null; valid for writes of the value.
-        unsafe { write(value, "value", set) }
+        unsafe { write(value, "value", param) }
     }
 
     /// Sets a parameter of the process.
     fn aclrtSetSysParamOpt(opt: abi::aclSysParamOpt, value: i64) {
-        PARAMS[option(opt)?].store(value, Ordering::Release);
+        PARAMS[param_index(opt)?].store(value, Ordering::Release);
         Ok(())
     }
 
     /// A parameter of the process.
     fn aclrtGetSysParamOpt(opt: abi::aclSysParamOpt, value: *mut i64) {
-        let at = option(opt)?;
+        let at = param_index(opt)?;
         // SAFETY: null or valid for writes of the value.
         unsafe { write(value, "value", PARAMS[at].load(Ordering::Acquire)) }
     }

@@ -1,5 +1,5 @@
 //! Two copies of the library in one process would each have their own devices and streams. The
-//! loader tells libraries apart by inode, so links are fine and copies are not: find them, say so.
+//! loader tells libraries apart by inode, so links are fine and copies are not: this finds and reports them.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ fn find(maps: &str, address: usize) -> Option<(String, Vec<String>)> {
         }
     }
     let ours = ours?;
-    let mine = files.remove(&ours)?;
+    let our_path = files.remove(&ours)?;
     let others: Vec<String> = files.into_values().collect();
-    (!others.is_empty()).then_some((mine, others))
+    (!others.is_empty()).then_some((our_path, others))
 }

@@ -1,6 +1,5 @@
 //! `aclDataBuffer`: an address with a length, behind a handle. It owns no memory, and neither
-//! address nor length is looked at before an operator uses them: (NULL, 0) is an input that is not
-//! there.
+//! address nor length is checked before an operator uses them: (NULL, 0) is an input that is absent.
 
 use crate::abi::aclDataBuffer;
 use crate::door::{entry, not_null, runtime, value_entry};

@@ -54,7 +54,7 @@ entry! {
 
     /// Whether a feature is there.
     fn aclrtGetDeviceCapability(id: i32, feature: abi::aclrtDevFeatureType, value: *mut i32) {
-        visible(i64::from(id))?;
+        machine_id(i64::from(id))?;
         match feature {
             abi::ACL_FEATURE_TSCPU_TASK_UPDATE_SUPPORT_AIC_AIV | abi::ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV => {
                 // SAFETY: null or valid for writes of the value.
@@ -64,25 +64,25 @@ entry! {
         }
     }
 
-    /// A figure of the part.
+    /// A property of the SoC.
     fn aclGetDeviceCapability(id: u32, info: abi::aclDeviceInfo, value: *mut i64) {
-        visible(i64::from(id))?;
+        machine_id(i64::from(id))?;
         let part = soc::part(&config()?.soc);
-        let figure = match info {
+        let result = match info {
             abi::ACL_DEVICE_INFO_AI_CORE_NUM => part.cubes,
             abi::ACL_DEVICE_INFO_VECTOR_CORE_NUM => part.vectors,
             abi::ACL_DEVICE_INFO_L2_SIZE => part.l2,
             other => return Err(Error::invalid(format!("device info {other}: expected 0 to 2"))),
         };
         // SAFETY: null or valid for writes of the value.
-        unsafe { write(value, "value", figure) }
+        unsafe { write(value, "value", result) }
     }
 
     /// An attribute of a device.
     fn aclrtGetDeviceInfo(id: u32, attribute: abi::aclrtDevAttr, value: *mut i64) {
-        let figure = attribute_of(i64::from(id), attribute)?;
+        let result = attribute_of(i64::from(id), attribute)?;
         // SAFETY: null or valid for writes of the value.
-        unsafe { write(value, "value", figure) }
+        unsafe { write(value, "value", result) }
     }
 
     /// Free and total memory of the calling thread's device.
@@ -107,8 +107,8 @@ entry! {
 
     /// Whether a device can reach the memory of another.
     fn aclrtDeviceCanAccessPeer(can: *mut i32, id: i32, peer: i32) {
-        visible(i64::from(id))?;
-        visible(i64::from(peer))?;
+        machine_id(i64::from(id))?;
+        machine_id(i64::from(peer))?;
         if id == peer {
             return Err(Error::invalid(format!("device {id} is no peer of itself")));
         }
@@ -121,14 +121,14 @@ entry! {
         if flags != 0 {
             return Err(Error::invalid(format!("flags {flags}: they must be 0")));
         }
-        let (device, peer) = pair(peer)?;
+        let (device, peer) = current_and_peer(peer)?;
         runtime()?.shared.memory.set_peer(device, peer, true);
         Ok(())
     }
 
     /// Ends that.
     fn aclrtDeviceDisablePeerAccess(peer: i32) {
-        let (device, peer) = pair(peer)?;
+        let (device, peer) = current_and_peer(peer)?;
         match runtime()?.shared.memory.set_peer(device, peer, false) {
             true => Ok(()),
             false => Err(Error::refused(format!("device {device} has no access to device {peer} to disable"))),
@@ -171,9 +171,9 @@ entry! {
         }
     }
 
-    /// Whether a device is well: always.
+    /// Whether a device is healthy: always.
     fn aclrtQueryDeviceStatus(id: i32, status: *mut abi::aclrtDeviceStatus) {
-        visible(i64::from(id))?;
+        machine_id(i64::from(id))?;
         // SAFETY: null or valid for writes of the status.
         unsafe { write(status, "deviceStatus", abi::ACL_RT_DEVICE_STATUS_NORMAL) }
     }
@@ -216,11 +216,11 @@ entry! {
     /// From the machine's id to the user's.
     fn aclrtGetUserDevIdByPhyDevId(phy: i32, user: *mut i32) { to_user(phy, user) }
     /// Logical and physical ids of the machine are the same.
-    fn aclrtGetPhyDevIdByLogicDevId(logic: i32, phy: *mut i32) { same(logic, phy) }
+    fn aclrtGetPhyDevIdByLogicDevId(logic: i32, phy: *mut i32) { same_id(logic, phy) }
     /// Logical and physical ids of the machine are the same.
-    fn aclrtGetLogicDevIdByPhyDevId(phy: i32, logic: *mut i32) { same(phy, logic) }
+    fn aclrtGetLogicDevIdByPhyDevId(phy: i32, logic: *mut i32) { same_id(phy, logic) }
 
-    /// Kept for the day operators run long: nothing times out today.
+    /// Accepted without effect: operators do not time out.
     fn aclrtSetOpExecuteTimeOut(timeout: u32) {
         let runtime = runtime()?;
         runtime.current_context()?;
@@ -237,7 +237,8 @@ entry! {
     }
 }
 
-fn pair(peer: i32) -> Result<(u32, u32)> {
+/// The calling thread's device, and a peer that is another one.
+fn current_and_peer(peer: i32) -> Result<(u32, u32)> {
     let runtime = runtime()?;
     let (device, peer) = (runtime.current_device()?, runtime.device(i64::from(peer))?.id);
     match device == peer {
@@ -247,18 +248,20 @@ fn pair(peer: i32) -> Result<(u32, u32)> {
 }
 
 /// The machine's id of a device that this process sees. Starts nothing.
-fn visible(user: i64) -> Result<usize> {
+fn machine_id(user: i64) -> Result<usize> {
     let visible = &config()?.visible;
     let found = usize::try_from(user).ok().and_then(|at| visible.get(at).copied());
     found.ok_or_else(|| Error::device(user, visible.len()))
 }
 
+/// Writes the machine's id of a device of the user.
 fn to_machine(user: i32, out: *mut i32) -> Result<()> {
-    let machine = visible(i64::from(user))?;
+    let machine = machine_id(i64::from(user))?;
     // SAFETY: null or valid for writes of the id.
     unsafe { write(out, "the id", machine as i32) }
 }
 
+/// Writes the user's id of a device of the machine.
 fn to_user(machine: i32, out: *mut i32) -> Result<()> {
     let visible = &config()?.visible;
     let found = visible.iter().position(|&m| m as i64 == i64::from(machine)).ok_or_else(|| {
@@ -271,7 +274,8 @@ fn to_user(machine: i32, out: *mut i32) -> Result<()> {
     unsafe { write(out, "the id", found as i32) }
 }
 
-fn same(id: i32, out: *mut i32) -> Result<()> {
+/// Writes the id itself, if there is such a device.
+fn same_id(id: i32, out: *mut i32) -> Result<()> {
     let count = config()?.devices;
     if id < 0 || id as usize >= count {
         return Err(Error::device(i64::from(id), count));
@@ -280,8 +284,9 @@ fn same(id: i32, out: *mut i32) -> Result<()> {
     unsafe { write(out, "the id", id) }
 }
 
+/// The value of a device attribute.
 fn attribute_of(id: i64, attribute: abi::aclrtDevAttr) -> Result<i64> {
-    let machine = visible(id)?;
+    let machine = machine_id(id)?;
     let config = config()?;
     let part = soc::part(&config.soc);
     Ok(match attribute {
@@ -309,6 +314,7 @@ fn attribute_of(id: i64, attribute: abi::aclrtDevAttr) -> Result<i64> {
     })
 }
 
+/// Whether a device has memory of this kind.
 fn has_memory(attribute: abi::aclrtMemAttr, hbm: bool) -> bool {
     let of_hbm = [
         abi::ACL_HBM_MEM,

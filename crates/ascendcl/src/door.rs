@@ -25,8 +25,8 @@ macro_rules! entry {
 }
 
 /// Defines functions that return `aclError` and give a handle or address through their first argument,
-/// which is named in the headers as the text says. The body gives `Result<usize>`; after any failure
-/// the user's place holds null.
+/// whose name in the headers is the string. The body gives `Result<usize>`; after any failure
+/// the argument points to null.
 macro_rules! out_entry {
     ($($(#[$meta:meta])* fn $name:ident($out:ident = $text:literal $(, $arg:ident: $ty:ty)* $(,)?) $body:block)*) => {$(
         $(#[$meta])*
@@ -63,7 +63,7 @@ pub(crate) use {entry, out_entry, value_entry};
 pub static COUNTS: [[AtomicU64; 2]; Entry::COUNT] =
     [const { [const { AtomicU64::new(0) }; 2] }; Entry::COUNT];
 
-/// A function that the program called: the name for texts, and how often it succeeded and failed.
+/// A function that the program called: the name for messages, and how often it succeeded and failed.
 #[derive(Clone, Copy)]
 pub struct EntryPoint {
     /// The function's name.
@@ -145,15 +145,17 @@ pub fn value<T>(entry: Entry, body: impl FnOnce() -> Result<T>) -> Option<T> {
     }
 }
 
-/// Counts a call: column 0 is success, 1 failure.
-pub fn count(entry: Entry, column: usize) {
-    COUNTS[entry as usize][column].fetch_add(1, Ordering::Relaxed);
+/// Counts a call: outcome 0 is success, 1 failure.
+pub fn count(entry: Entry, outcome: usize) {
+    COUNTS[entry as usize][outcome].fetch_add(1, Ordering::Relaxed);
 }
 
+/// Runs a body; a panic is an error.
 fn guarded<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(Error::internal(&*panic)))
 }
 
+/// Counts a failure, logs it and keeps its message for the thread.
 fn report(entry_point: EntryPoint, error: Error) -> AclError {
     entry_point.counts[1].fetch_add(1, Ordering::Relaxed);
     let name = entry_point.name;

@@ -67,13 +67,13 @@ entry! {
         event.wait_as("aclrtStreamWaitEventWithTimeout", &runtime.stream(stream as usize)?, Duration::from_secs(seconds))
     }
 
-    /// Makes an event unrecorded.
+    /// Returns an event to the state before it was recorded.
     fn aclrtResetEvent(event: Handle, stream: Handle) {
         let runtime = runtime()?;
         runtime.event(event as usize)?.reset(&runtime.stream(stream as usize)?)
     }
 
-    /// Whether an event is complete, in the old numbering.
+    /// Whether an event is complete, as the deprecated `aclrtEventStatus`.
     fn aclrtQueryEvent(event: Handle, status: *mut abi::aclrtEventStatus) {
         let event = runtime()?.event(event as usize)?;
         event.refuse_ex("aclrtQueryEvent")?;

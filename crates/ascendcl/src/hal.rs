@@ -1,4 +1,4 @@
-//! The driver's side: what `libascend_hal.so` is asked for without a runtime.
+//! The driver: functions of `libascend_hal.so` that need no runtime.
 
 use std::ffi::c_int;
 

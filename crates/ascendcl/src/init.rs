@@ -11,9 +11,9 @@ use std::sync::Mutex;
 static INITIALISED: Mutex<u64> = Mutex::new(0);
 
 /// The deepest nesting of braces, and of brackets, that a configuration file may have.
-const DEEPEST: usize = 10;
+const MAX_DEPTH: usize = 10;
 /// The longest configuration file that is read.
-const LONGEST_FILE: u64 = 16 << 20;
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// Whether a key of the configuration changes anything.
 #[derive(Clone, Copy)]
@@ -41,7 +41,7 @@ fn count() -> std::sync::MutexGuard<'static, u64> {
 }
 
 entry! {
-    /// Starts ACL. A second call only counts, and says so with its code.
+    /// Starts ACL. A second call only counts, and returns a code that says so.
     fn aclInit(config_path: *const c_char) {
         runtime()?;
         let mut count = count();
@@ -109,18 +109,19 @@ value_entry! {
 /// The code of this thread's last failure; clears it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aclrtGetLastError(level: abi::aclrtLastErrLevel) -> aclError {
-    last(abi::Entry::aclrtGetLastError, level, true)
+    last_error(abi::Entry::aclrtGetLastError, level, true)
 }
 const _: abi::signature::aclrtGetLastError = aclrtGetLastError;
 
 /// The code of this thread's last failure; leaves it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aclrtPeekAtLastError(level: abi::aclrtLastErrLevel) -> aclError {
-    last(abi::Entry::aclrtPeekAtLastError, level, false)
+    last_error(abi::Entry::aclrtPeekAtLastError, level, false)
 }
 const _: abi::signature::aclrtPeekAtLastError = aclrtPeekAtLastError;
 
-fn last(entry: abi::Entry, level: abi::aclrtLastErrLevel, take: bool) -> aclError {
+/// The code of this thread's last failure.
+fn last_error(entry: abi::Entry, level: abi::aclrtLastErrLevel, take: bool) -> aclError {
     if process::forked() {
         return Err(Code::RtInternal.into());
     }
@@ -133,6 +134,7 @@ fn last(entry: abi::Entry, level: abi::aclrtLastErrLevel, take: bool) -> aclErro
     AclError::of_number(door::last_code(take))
 }
 
+/// Reads the configuration file, and applies what has an effect.
 fn apply(path: &str) -> Result<()> {
     let unreadable = |why: String| {
         Error::new(
@@ -141,8 +143,8 @@ fn apply(path: &str) -> Result<()> {
         )
     };
     let meta = std::fs::metadata(path).map_err(|e| unreadable(e.to_string()))?;
-    if !meta.is_file() || meta.len() > LONGEST_FILE {
-        return Err(unreadable(format!("it is no file of at most {LONGEST_FILE} bytes")));
+    if !meta.is_file() || meta.len() > MAX_FILE_BYTES {
+        return Err(unreadable(format!("it is no file of at most {MAX_FILE_BYTES} bytes")));
     }
     let text = std::fs::read(path).map_err(|e| unreadable(e.to_string()))?;
     let unparsable = |why: String| {
@@ -208,25 +210,26 @@ fn apply(path: &str) -> Result<()> {
 /// and a dot.
 fn without_effect(config: &serde_json::Map<String, Value>) -> (Vec<String>, Vec<String>) {
     let (mut ignored, mut unknown) = (Vec::new(), Vec::new());
-    let mut see = |key: String| match KEYS.iter().find(|(known, _)| *known == key) {
+    let mut classify = |key: String| match KEYS.iter().find(|(known, _)| *known == key) {
         Some((_, Effect::Some)) => {}
         Some((_, Effect::None)) => ignored.push(key),
         None => unknown.push(key),
     };
     for (key, value) in config {
-        let inner = KEYS.iter().any(|(known, _)| {
+        let has_known_keys = KEYS.iter().any(|(known, _)| {
             known.strip_prefix(key.as_str()).is_some_and(|rest| rest.starts_with('.'))
         });
         match value {
-            Value::Object(parts) if inner => {
-                parts.keys().for_each(|part| see(format!("{key}.{part}")))
+            Value::Object(parts) if has_known_keys => {
+                parts.keys().for_each(|part| classify(format!("{key}.{part}")))
             }
-            _ => see(key.clone()),
+            _ => classify(key.clone()),
         }
     }
     (ignored, unknown)
 }
 
+/// A number, also one in a string.
 fn number(value: &Value) -> Option<u64> {
     match value {
         Value::String(text) => text.trim().parse().ok(),
@@ -235,22 +238,23 @@ fn number(value: &Value) -> Option<u64> {
     }
 }
 
+/// Fails for text that nests too deeply.
 fn check_depth(text: &str) -> std::result::Result<(), String> {
-    let (mut braces, mut brackets, mut quoted, mut escaped) = (0usize, 0usize, false, false);
+    let (mut braces, mut brackets, mut is_quoted, mut is_escaped) = (0usize, 0usize, false, false);
     for c in text.chars() {
         match c {
-            _ if escaped => escaped = false,
-            '\\' if quoted => escaped = true,
-            '"' => quoted = !quoted,
-            _ if quoted => {}
+            _ if is_escaped => is_escaped = false,
+            '\\' if is_quoted => is_escaped = true,
+            '"' => is_quoted = !is_quoted,
+            _ if is_quoted => {}
             '{' => braces += 1,
             '}' => braces = braces.saturating_sub(1),
             '[' => brackets += 1,
             ']' => brackets = brackets.saturating_sub(1),
             _ => {}
         }
-        if braces > DEEPEST || brackets > DEEPEST {
-            return Err(format!("it nests more than {DEEPEST} braces or brackets"));
+        if braces > MAX_DEPTH || brackets > MAX_DEPTH {
+            return Err(format!("it nests more than {MAX_DEPTH} braces or brackets"));
         }
     }
     Ok(())

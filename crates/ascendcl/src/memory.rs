@@ -1,4 +1,4 @@
-//! Memory: allocate, free, copy, fill, request.
+//! Memory: allocate, free, copy, fill, query.
 
 use crate::abi;
 use crate::door::{self, Handle, entry, out_entry, runtime, write};
@@ -13,7 +13,7 @@ use std::ffi::c_void;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
-/// One of each kind.
+/// The most attributes of an allocation: one of each kind.
 const MAX_ATTRIBUTES: usize = 4;
 /// Bits of a policy that choose a kind of memory; there is one kind here.
 const KIND_BITS: u32 = abi::ACL_MEM_TYPE_LOW_BAND_WIDTH
@@ -108,8 +108,8 @@ fn refuse_empty(size: u64) -> Result<()> {
     }
 }
 
-/// Checks the attributes of an allocation. They steer placement and statistics of a real part and
-/// mean nothing here.
+/// Checks the attributes of an allocation. They steer placement and statistics of real devices and
+/// have no effect here.
 fn check_config(config: *const abi::aclrtMallocConfig) -> Result<()> {
     if config.is_null() {
         return Ok(());
@@ -149,7 +149,7 @@ out_entry! {
         allocate(size, policy, Padding::To32, std::ptr::null())
     }
 
-    /// Device memory that is cached; all of it is here.
+    /// Device memory that is cached, as all of it is here.
     fn aclrtMallocCached(dev_ptr = "devPtr", size: usize, policy: abi::aclrtMemMallocPolicy) {
         allocate(size, policy, Padding::Full, std::ptr::null())
     }
@@ -295,21 +295,21 @@ entry! {
             return Ok(());
         }
         let memory = &runtime.shared.memory;
-        let on = Location::Device(stream.spec.device);
+        let stream_device = Location::Device(stream.spec.device);
         let locations = match kind {
             abi::ACL_MEMCPY_HOST_TO_HOST => (Location::Host, Location::Host),
             abi::ACL_MEMCPY_HOST_TO_DEVICE | abi::ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE => (Location::Host, Location::AnyDevice),
             abi::ACL_MEMCPY_DEVICE_TO_HOST => (Location::AnyDevice, Location::Host),
             abi::ACL_MEMCPY_DEFAULT => (Location::Any, Location::Any),
-            _ => (on, on),
+            _ => (stream_device, stream_device),
         };
         let (from, to) = spans(dst, src, count, locations);
         refuse_overlap(&from, &to)?;
-        let (src_at, dst_at) = (memory.enclosing(from.address), memory.enclosing(to.address));
-        for (argument, span, at) in [("src", &from, &src_at), ("dst", &to, &dst_at)] {
-            refuse_wrong_side(kind, argument, span, at)?;
+        let (src_info, dst_info) = (memory.enclosing(from.address), memory.enclosing(to.address));
+        for (argument, span, info) in [("src", &from, &src_info), ("dst", &to, &dst_info)] {
+            refuse_wrong_side(kind, argument, span, info)?;
         }
-        let pageable = src_at == AddressInfo::Foreign || dst_at == AddressInfo::Foreign;
+        let pageable = src_info == AddressInfo::Foreign || dst_info == AddressInfo::Foreign;
         let task = Task::copy("aclrtMemcpyAsync", from, to);
         if pageable { stream.submit_and_wait(task) } else { stream.submit(task).map(drop) }
     }
@@ -335,6 +335,7 @@ entry! {
     }
 }
 
+/// Registers host memory of the user.
 fn register(ptr: Handle, size: u64) -> Result<()> {
     door::not_null(ptr, "ptr")?;
     if size == 0 {
@@ -357,6 +358,7 @@ fn register(ptr: Handle, size: u64) -> Result<()> {
     }
 }
 
+/// The task that fills memory; `None` when there is nothing to do.
 fn fill(
     name: &'static str,
     ptr: Handle,
@@ -398,6 +400,7 @@ fn checked_copy(
     Ok(dst.cast_const() != src)
 }
 
+/// The ranges of a copy: source, destination.
 fn spans(
     dst: Handle,
     src: *const c_void,
@@ -410,16 +413,18 @@ fn spans(
     )
 }
 
+/// Fails for ranges that overlap.
 fn refuse_overlap(from: &Span, to: &Span) -> Result<()> {
-    let apart = from.address.abs_diff(to.address) >= from.bytes;
-    match apart {
+    let is_disjoint = from.address.abs_diff(to.address) >= from.bytes;
+    match is_disjoint {
         true => Ok(()),
         false => Err(Error::refused(format!("source {from} and destination {to} overlap"))),
     }
 }
 
-fn refuse_wrong_side(kind: u32, argument: &str, span: &Span, at: &AddressInfo) -> Result<()> {
-    let wrong = match (span.location, at) {
+/// Fails for an address on the other side than the copy kind says.
+fn refuse_wrong_side(kind: u32, argument: &str, span: &Span, info: &AddressInfo) -> Result<()> {
+    let wrong = match (span.location, info) {
         (Location::Host, AddressInfo::Device(..)) => "device memory, and the copy kind says host",
         (
             Location::Device(_) | Location::AnyDevice,

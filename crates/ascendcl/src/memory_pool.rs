@@ -47,14 +47,14 @@ fn check_props(props: *const abi::aclrtMemPoolProps) -> Result<(i64, u64)> {
             props.reserved[at]
         )));
     }
-    let most = match props.maxSize as u64 {
+    let max_bytes = match props.maxSize as u64 {
         0 => u64::MAX,
         bytes => bytes.checked_next_multiple_of(LIMIT_GRANULARITY).unwrap_or(u64::MAX),
     };
-    Ok((i64::from(props.location.id), most))
+    Ok((i64::from(props.location.id), max_bytes))
 }
 
-/// A number of the user's for an attribute.
+/// A value of the user for an attribute.
 ///
 /// # Safety
 /// `value` points to a number of the attribute's type.
@@ -63,7 +63,7 @@ unsafe fn read<T>(value: *const c_void) -> T {
     unsafe { value.cast::<T>().read_unaligned() }
 }
 
-/// A switch of the user's.
+/// A boolean of the user.
 fn switch(attribute: &str, value: u32) -> Result<bool> {
     match value {
         0 | 1 => Ok(value == 1),
@@ -79,6 +79,7 @@ fn check_reset(attribute: &str, value: u64) -> Result<()> {
     }
 }
 
+/// The failure to set an attribute that can only be read.
 fn read_only(attribute: &str) -> Result<()> {
     Err(Error::refused(format!("{attribute} can only be read")))
 }
@@ -136,9 +137,9 @@ unsafe fn set(pool: &StreamPool, attribute: u32, value: *const c_void) -> Result
 /// # Safety
 /// `value` points to a place for a number of the attribute's type.
 unsafe fn get(pool: &StreamPool, attribute: u32, value: *mut c_void) -> Result<()> {
-    let flag = |on: bool| {
+    let flag = |is_on: bool| {
         // SAFETY: the caller vouches for the place.
-        unsafe { value.cast::<u32>().write_unaligned(u32::from(on)) };
+        unsafe { value.cast::<u32>().write_unaligned(u32::from(is_on)) };
     };
     let number = |number: u64| {
         // SAFETY: the caller vouches for the place.
@@ -163,8 +164,8 @@ unsafe fn get(pool: &StreamPool, attribute: u32, value: *mut c_void) -> Result<(
 out_entry! {
     /// A new pool.
     fn aclrtMemPoolCreate(mem_pool = "memPool", pool_props: *const abi::aclrtMemPoolProps) {
-        let (device, most) = check_props(pool_props)?;
-        runtime()?.create_pool(device, most)
+        let (device, max_bytes) = check_props(pool_props)?;
+        runtime()?.create_pool(device, max_bytes)
     }
 
     /// A block for use on a stream.

@@ -7,11 +7,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static PER_PROCESS: AtomicBool = AtomicBool::new(false);
+/// The message where there is one for the process.
 static OF_PROCESS: Mutex<Option<String>> = Mutex::new(None);
 
 /// Chooses one message for the whole process, or one per thread.
-pub fn set_per_process(on: bool) {
-    PER_PROCESS.store(on, Ordering::Release);
+pub fn set_per_process(is_per_process: bool) {
+    PER_PROCESS.store(is_per_process, Ordering::Release);
 }
 
 /// Keeps the error message of a failure.

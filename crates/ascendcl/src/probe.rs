@@ -21,11 +21,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 struct ProbeBlocks(Mutex<Vec<Block>>);
 
 impl HandleObject for ProbeBlocks {
-    const KIND: &'static str = "probe's keeping";
+    const KIND: &'static str = "set of a probe's blocks";
 }
 
-/// How much is asked for, 0 for nothing.
-fn asked(block: &CairnProbeBlock, soc: &str) -> Result<u64> {
+/// How many bytes are requested for a block, 0 for none.
+fn requested_bytes(block: &CairnProbeBlock, soc: &str) -> Result<u64> {
     let bytes = block.bytes as u64;
     match block.isWorkspace {
         0 => soc::padded_tensor_bytes(soc, bytes).ok_or_else(|| {
@@ -35,11 +35,11 @@ fn asked(block: &CairnProbeBlock, soc: &str) -> Result<u64> {
     }
 }
 
-/// Takes every block; those before one that cannot be had go back.
+/// Takes every block; after a failure those that were taken go back.
 fn take(target: &Target<'_>, blocks: &mut [CairnProbeBlock]) -> Result<Vec<Block>> {
     let mut blocks_out = Vec::new();
     for block in blocks {
-        let bytes = asked(block, &target.runtime.shared.config.soc)?;
+        let bytes = requested_bytes(block, &target.runtime.shared.config.soc)?;
         if bytes == 0 {
             continue;
         }
@@ -60,10 +60,10 @@ fn submit(stream: &Arc<Stream>, block: &CairnProbeBlock) -> Result<()> {
         return Ok(());
     }
     let location = Location::Device(stream.spec.device);
-    let whole = Span { address: block.address as usize, bytes: block.asked, location };
-    stream.submit(Task::fill("cairnProbeExecute", whole, block.value as u8))?;
+    let span = Span { address: block.address as usize, bytes: block.asked, location };
+    stream.submit(Task::fill("cairnProbeExecute", span, block.value as u8))?;
     if !block.copyTo.is_null() {
-        let from = Span { bytes: block.bytes, ..whole };
+        let from = Span { bytes: block.bytes, ..span };
         let to = Span {
             address: block.copyTo as usize,
             bytes: block.bytes,

@@ -18,6 +18,7 @@ static RUNTIME: OnceLock<Result<Runtime>> = OnceLock::new();
 /// Set before the runtime starts: a fork from then on leaves a child that cannot use it.
 static STARTED: AtomicBool = AtomicBool::new(false);
 static FORKED: AtomicBool = AtomicBool::new(false);
+/// Whether `main` has returned, or called `exit`.
 static MAIN_ENDED: AtomicBool = AtomicBool::new(false);
 
 /// The runtime, started on first use. Settings that cannot be used fail every call with their text.
@@ -60,6 +61,7 @@ pub fn forked() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
 
+/// Runs in a forked child.
 extern "C" fn in_child() {
     if STARTED.load(Ordering::SeqCst) {
         FORKED.store(true, Ordering::Relaxed);
@@ -67,7 +69,7 @@ extern "C" fn in_child() {
 }
 
 /// Whether the process ends: nothing of the user is called any more.
-pub fn ends() -> bool {
+pub fn is_ending() -> bool {
     matches!(RUNTIME.get(), Some(Ok(runtime)) if runtime.shared.exiting())
 }
 
@@ -83,11 +85,11 @@ extern "C" fn main_ends(_: *mut c_void) {
 
 /// From now on nothing of the user is called.
 fn mute(runtime: &Runtime) {
-    let is_known = runtime.shared.exiting();
+    let was_exiting = runtime.shared.exiting();
     runtime.shared.set_exiting();
     runtime.stream_callbacks.disable();
     runtime.device_callbacks.disable();
-    if !is_known {
+    if !was_exiting {
         runtime.allocators.process_ends();
     }
 }

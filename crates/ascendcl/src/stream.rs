@@ -151,7 +151,7 @@ entry! {
         match attr {
             // SAFETY: not null; the user passes a value of this kind.
             abi::ACL_STREAM_ATTR_FAILURE_MODE => runtime()?.set_failure_mode(&stream, unsafe { (*value).failureMode }),
-            other => Err(unsettable(other)),
+            other => Err(unsupported_attribute(other)),
         }
     }
 
@@ -162,7 +162,7 @@ entry! {
         match attr {
             abi::ACL_STREAM_ATTR_FAILURE_MODE => answer.failureMode = stream.failure_mode() as u64,
             abi::ACL_STREAM_ATTR_PRIORITY => answer.streamPriority = stream.spec.priority,
-            other => return Err(unsettable(other)),
+            other => return Err(unsupported_attribute(other)),
         }
         // SAFETY: null or valid for writes of the value.
         unsafe { write(value, "value", answer) }
@@ -218,14 +218,14 @@ value_entry! {
     }
 }
 
-/// The configurations we made, and only they are taken.
+/// The configurations that we made; no others are accepted.
 static CONFIGS: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
 fn configs() -> std::sync::MutexGuard<'static, BTreeSet<usize>> {
     CONFIGS.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Looks at or changes a configuration of ours; nobody destroys it meanwhile.
+/// Reads or changes a configuration of ours; nobody destroys it meanwhile.
 fn with_config<T>(
     config: *const aclrtStreamConfigHandle,
     body: impl FnOnce(&mut aclrtStreamConfigHandle) -> Result<T>,
@@ -242,7 +242,8 @@ fn with_config<T>(
     body(unsafe { &mut *config.cast_mut() })
 }
 
-fn unsettable(attr: abi::aclrtStreamAttr) -> Error {
+/// The failure of an attribute that is not supported.
+fn unsupported_attribute(attr: abi::aclrtStreamAttr) -> Error {
     match attr {
         1..=5 => {
             Error::new(Code::FeatureNotSupport, format!("stream attribute {attr} is not supported"))

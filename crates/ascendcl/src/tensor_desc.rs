@@ -1,6 +1,6 @@
 //! `aclTensorDesc`: what a tensor looks like, without its data, behind a handle.
 //!
-//! A description knows two views of one tensor. The *origin* is what the program thinks in; the
+//! A description knows two views of one tensor. The *origin* is the one in the source framework; the
 //! getters show it. The *storage* is what lies in memory, where that differs. Threads may share a
 //! description; a call sees it before or after another, never in between.
 
@@ -26,7 +26,7 @@ pub fn find(handle: *const aclTensorDesc, parameter: &str) -> Result<Arc<TensorD
 ///
 /// # Safety
 /// `dims` is null or points to `count` readable values.
-unsafe fn given_shape(dims: *const i64, count: c_int) -> Result<Vec<i64>> {
+unsafe fn required_shape(dims: *const i64, count: c_int) -> Result<Vec<i64>> {
     not_null(dims, "dims")?;
     // SAFETY: as the caller vouches.
     unsafe { shape(dims, count) }
@@ -134,7 +134,7 @@ entry! {
         if capacity < found.len() {
             return Err(Error::invalid(format!("dimRangeNum = {capacity}: a range takes 2")));
         }
-        // SAFETY: the caller has room for `room` numbers, which are two at least.
+        // SAFETY: the caller has room for `capacity` numbers, which are two at least.
         unsafe { write(range.cast::<[i64; 2]>(), "dimRange", found) }
     }
 
@@ -185,7 +185,7 @@ entry! {
     fn aclSetTensorOriginShape(desc: *mut aclTensorDesc, count: c_int, dims: *const i64) {
         let desc = find(desc, "desc")?;
         // SAFETY: the caller passes `count` dimensions.
-        desc.lock().dims = unsafe { given_shape(dims, count) }?;
+        desc.lock().dims = unsafe { required_shape(dims, count) }?;
         Ok(())
     }
 
@@ -203,7 +203,7 @@ entry! {
     fn aclSetTensorShape(desc: *mut aclTensorDesc, count: c_int, dims: *const i64) {
         let desc = find(desc, "desc")?;
         // SAFETY: the caller passes `count` dimensions.
-        desc.lock().storage_dims = Some(unsafe { given_shape(dims, count) }?);
+        desc.lock().storage_dims = Some(unsafe { required_shape(dims, count) }?);
         Ok(())
     }
 
@@ -229,7 +229,7 @@ entry! {
     fn aclSetTensorStorageShape(desc: *mut aclTensorDesc, count: c_int, dims: *const i64) {
         let desc = find(desc, "desc")?;
         // SAFETY: the caller passes `count` dimensions.
-        desc.lock().storage_dims = Some(unsafe { given_shape(dims, count) }?);
+        desc.lock().storage_dims = Some(unsafe { required_shape(dims, count) }?);
         Ok(())
     }
 
@@ -255,8 +255,8 @@ entry! {
         let from = find(from, "srcDesc")?;
         // SAFETY: the caller passes room for one handle.
         unsafe { write(to, "dstDesc", null_mut()) }?;
-        let made = from.lock().reordered(Format(format));
+        let reordered = from.lock().reordered(Format(format));
         // SAFETY: as above.
-        unsafe { write(to, "dstDesc", made?.into_handle()?) }
+        unsafe { write(to, "dstDesc", reordered?.into_handle()?) }
     }
 }

@@ -13,17 +13,17 @@ pub type LogSink = unsafe extern "C" fn(u32, *const c_char, *const c_char, u32, 
 pub use crate::ge::abi::CairnCallContext as CallContext;
 
 /// Calls a function of the user's allocator. `call` gives what a trampoline gives: false after an exception, whose
-/// text the call_context has. If the function ends its thread, `on_exit` is called in its place and this never returns.
+/// text the context has. If the function ends its thread, `on_exit` is called in its place and this never returns.
 pub fn call_user(
     on_exit: &dyn Fn(),
     call: impl FnOnce(&CallContext) -> bool,
 ) -> Result<(), CallbackException> {
     let mut text = [0 as c_char; 1024];
     let (message, message_size) = (text.as_mut_ptr(), text.len());
-    let fine = with_exit(on_exit, |on_exit, context| {
+    let has_returned = with_exit(on_exit, |on_exit, context| {
         call(&CallContext { on_exit: Some(on_exit), context, message, message_size })
     });
-    if fine {
+    if has_returned {
         return Ok(());
     }
     // SAFETY: trampolines end what they write with a NUL, and nothing written is an empty text.
@@ -60,7 +60,7 @@ unsafe impl Sync for UserFunction {}
 impl HostFunction for UserFunction {
     fn call(&self, on_exit: &dyn Fn()) -> Result<(), Error> {
         let UserFunction { function, argument } = *self;
-        let fine = with_exit(on_exit, |on_exit, context| {
+        let has_returned = with_exit(on_exit, |on_exit, context| {
             // SAFETY: the user passed the function as one that takes this argument.
             unsafe { cairn_call_host_function(function, argument, on_exit, context) }
         });
@@ -69,7 +69,7 @@ impl HostFunction for UserFunction {
                 "the host function at {function:p} threw a C++ exception (argument {argument:p})"
             )
         };
-        if fine { Ok(()) } else { Err(Error::new(Code::Internal, text())) }
+        if has_returned { Ok(()) } else { Err(Error::new(Code::Internal, text())) }
     }
 }
 
@@ -88,6 +88,7 @@ impl UserFunction {
         self.of_states(cairn_call_device_state)
     }
 
+    /// The function as a callback that `caller` calls.
     fn of_states(self, caller: StateCaller) -> StateFunction {
         Arc::new(move |subject, state, on_exit| {
             let UserFunction { function, argument } = { self };

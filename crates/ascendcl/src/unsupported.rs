@@ -8,17 +8,18 @@ use cairn_runtime::error::Code;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Defines functions by what they return, now and in a forked child.
 macro_rules! unsupported {
     ($($returns:ty = $answer:expr, forked $forked:expr; $($name:ident)*;)*) => {
         $($(
-            /// Not supported yet. Arguments are not looked at, so none are declared.
+            /// Not supported yet. Arguments are not read, so none are declared.
             #[unsafe(no_mangle)]
             pub extern "C" fn $name() -> $returns {
-                static SAID: AtomicBool = AtomicBool::new(false);
+                static IS_LOGGED: AtomicBool = AtomicBool::new(false);
                 if process::forked() {
                     return $forked;
                 }
-                say(stringify!($name), &SAID);
+                report(stringify!($name), &IS_LOGGED);
                 $answer
             }
         )*)*
@@ -42,11 +43,12 @@ pub fn is_listed(name: &str) -> bool {
     NAMES.contains(&name)
 }
 
-fn say(name: &str, said: &AtomicBool) {
+/// Keeps the failure for the thread, and logs it once.
+fn report(name: &str, is_logged: &AtomicBool) {
     let text = "Cairn does not support this function yet (docs/coverage.md lists what works)";
     door::set_last_code(Code::FeatureNotSupport as i32);
     message::keep(name, Code::FeatureNotSupport as i32, text);
-    if !said.swap(true, Ordering::Relaxed) {
+    if !is_logged.swap(true, Ordering::Relaxed) {
         cairn_runtime::logs::install();
         log::error!("{name}: {text}");
     }

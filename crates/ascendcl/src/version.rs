@@ -1,4 +1,4 @@
-//! Versions, the name of the part, the run mode.
+//! Versions, the name of the SoC, the run mode.
 
 use crate::abi::{self, aclCANNPackageVersion};
 use crate::door::{self, entry, value_entry, write};
@@ -22,12 +22,13 @@ fn version_of(package: usize) -> &'static str {
 }
 
 fn package(name: &str) -> Result<usize> {
-    let plain = name.to_ascii_lowercase();
-    PACKAGES.iter().position(|p| *p == plain).ok_or_else(|| {
+    let lowercase = name.to_ascii_lowercase();
+    PACKAGES.iter().position(|p| *p == lowercase).ok_or_else(|| {
         Error::invalid(format!("no package is named {name}: there are {}", PACKAGES.join(", ")))
     })
 }
 
+/// A text in a field of C, cut off where it is too long.
 fn fill<const N: usize>(text: &str) -> [c_char; N] {
     let mut field = [0; N];
     for (slot, byte) in field.iter_mut().zip(text.bytes().take(N - 1)) {
@@ -95,7 +96,7 @@ entry! {
         unsafe { write(mode, "runMode", abi::ACL_HOST) }
     }
 
-    /// Whether the part can do a thing.
+    /// Whether the SoC has a feature.
     fn aclGetCannAttribute(attribute: abi::aclCannAttr, value: *mut i32) {
         if !ATTRIBUTES.contains(&attribute) {
             return Err(Error::invalid(format!("attribute {attribute}: expected 0 (INF_NAN) to 2 (JIT_COMPILE)")));
@@ -119,7 +120,7 @@ static ATTRIBUTES: [abi::aclCannAttr; 3] =
     [abi::ACL_CANN_ATTR_INF_NAN, abi::ACL_CANN_ATTR_BF16, abi::ACL_CANN_ATTR_JIT_COMPILE];
 
 value_entry! {
-    /// The name of the part.
+    /// The name of the SoC.
     fn aclrtGetSocName() -> *const c_char, else std::ptr::null(), {
         static NAME: OnceLock<CString> = OnceLock::new();
         let soc = process::config()?.soc.replace('\0', "");

@@ -12,7 +12,7 @@
 
 namespace gert {
 
-/** The format that a program thinks in (origin), and how the data lie in memory (storage). */
+/** The format in the source framework (origin), and how the data lie in memory (storage). */
 struct StorageFormat {
 public:
     /** FORMAT_ND twice. */

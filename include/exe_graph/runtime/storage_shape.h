@@ -11,7 +11,7 @@
 
 namespace gert {
 
-/** The shape that a program thinks in (origin), and how the data lie in memory (storage). */
+/** The shape in the source framework (origin), and how the data lie in memory (storage). */
 struct StorageShape {
 public:
     StorageShape() : reserved_{0} {}

@@ -31,8 +31,8 @@ pub struct CallArguments {
     pub deferred: DeferredAddresses,
 }
 
-/// Tensors that have elements and no address yet: only the run needs one. Each has addresses that no
-/// memory ever has, apart from all others, until it is placed.
+/// Tensors that have elements and no address yet: only the run needs one. Until then each has a range of
+/// addresses that no memory ever has, and that no other tensor has.
 #[derive(Default)]
 pub struct DeferredAddresses(Vec<(Arc<Tensor>, Range<usize>)>);
 
@@ -40,29 +40,29 @@ impl DeferredAddresses {
     /// Where the addresses begin: above all that a process can have.
     const START: usize = 1 << 62;
 
-    /// Gives `taken`, which is the tensor as the table takes it, an address if it has none.
-    fn stand_in(&mut self, tensor: &Arc<Tensor>, taken: &mut ops::Tensor) {
-        if taken.address != 0 || taken.layout.count() == 0 {
+    /// Gives the tensor, as the table takes it, an address if it has none.
+    fn assign_address(&mut self, tensor: &Arc<Tensor>, argument: &mut ops::Tensor) {
+        if argument.address != 0 || argument.layout.count() == 0 {
             return;
         }
         if let Some((_, range)) = self.0.iter().find(|(one, _)| Arc::ptr_eq(one, tensor)) {
-            taken.address = range.start;
+            argument.address = range.start;
             return;
         }
-        let last = self.0.last().map_or(Self::START, |(_, range)| range.end);
-        let length = taken.layout.extent().and_then(|extent| {
+        let start = self.0.last().map_or(Self::START, |(_, range)| range.end);
+        let length = argument.layout.extent().and_then(|extent| {
             let elements = usize::try_from(extent.end).ok().filter(|_| extent.start >= 0)?;
-            elements.checked_mul(taken.layout.item())?.checked_next_multiple_of(512)
+            elements.checked_mul(argument.layout.item())?.checked_next_multiple_of(512)
         });
-        let Some(end) = length.and_then(|length| last.checked_add(length.max(512))) else {
+        let Some(end) = length.and_then(|length| start.checked_add(length.max(512))) else {
             return;
         };
-        self.0.push((tensor.clone(), last..end));
-        taken.address = last;
+        self.0.push((tensor.clone(), start..end));
+        argument.address = start;
     }
 
-    /// The tensor at an address, how far from its start that is, and where the tensor lies
-    /// by now; 0 for nowhere.
+    /// For an address that was assigned: its offset from the start of its tensor, and the address that the tensor has
+    /// by now, 0 for none.
     pub fn resolve(&self, address: usize) -> Option<(usize, usize)> {
         let (tensor, range) = self.0.iter().find(|(_, range)| range.contains(&address))?;
         Some((address - range.start, tensor.address()))
@@ -119,8 +119,8 @@ impl CallArguments {
         }
         let tensor = tensor::find(handle, name)?;
         self.args.push(Arg::Tensor(tensor.argument()?));
-        if let Some(Arg::Tensor(taken)) = self.args.last_mut() {
-            self.deferred.stand_in(&tensor, taken);
+        if let Some(Arg::Tensor(argument)) = self.args.last_mut() {
+            self.deferred.assign_address(&tensor, argument);
         }
         if is_output {
             self.outputs.push(((index, 0), tensor));
@@ -145,9 +145,9 @@ impl CallArguments {
         let deferred = &mut self.deferred;
         let member = |one: &Option<(usize, Arc<Tensor>)>| match one {
             Some((_, tensor)) => {
-                let mut taken = tensor.argument()?;
-                deferred.stand_in(tensor, &mut taken);
-                Ok(taken)
+                let mut argument = tensor.argument()?;
+                deferred.assign_address(tensor, &mut argument);
+                Ok(argument)
             }
             None => Ok(ops::Tensor::new(Layout::contiguous(DType::Undefined, &[0]), 0)),
         };
@@ -165,7 +165,7 @@ pub trait Argument {
     unsafe fn gather(self, name: &str, arguments: &mut CallArguments) -> Result<()>;
 }
 
-/// Implements [`Argument`] for types whose values say everything.
+/// Implements [`Argument`] for types that the table takes by value.
 macro_rules! arguments {
     ($($type:ty: |$value:ident, $name:ident| $arg:expr;)*) => {$(
         impl Argument for $type {

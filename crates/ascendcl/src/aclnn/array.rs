@@ -1,6 +1,6 @@
 //! `aclIntArray`, `aclFloatArray`, `aclBoolArray`: lists of plain values, behind handles.
 
-use super::{nn_entry, present, values};
+use super::{nn_entry, nn_not_null, values};
 use crate::abi::{aclBoolArray, aclFloatArray, aclIntArray};
 use crate::door::{runtime, value_entry, write};
 use cairn_runtime::error::Result;
@@ -37,7 +37,7 @@ pub fn find<T: Copy>(handle: usize, parameter: &str) -> Result<Arc<Array<T>>>
 where
     Array<T>: HandleObject,
 {
-    present(handle as *const u8, parameter)?;
+    nn_not_null(handle as *const u8, parameter)?;
     runtime()?.handles.get(handle)
 }
 
@@ -56,7 +56,7 @@ where
     Array<T>: HandleObject,
 {
     let array = find::<T>(handle, "array")?;
-    present(size, "size")?;
+    nn_not_null(size, "size")?;
     // SAFETY: not null; the user passes room for one number.
     unsafe { write(size, "size", array.0.len() as u64) }
 }

@@ -4,7 +4,7 @@ use super::argument::{DeferredAddresses, Origin};
 use super::list::{self, List};
 use super::operator::Operator;
 use super::tensor::{self, Tensor};
-use super::{nn_entry, present};
+use super::{nn_entry, nn_not_null};
 use crate::abi::{aclOpExecutor, aclTensor, aclTensorList};
 use crate::door::runtime;
 use cairn_exec::Execution;
@@ -22,7 +22,7 @@ pub struct Executor {
     operator: &'static Operator,
     /// The planned call.
     pub execution: Arc<Execution>,
-    /// The call that planned it: what its tasks are known by.
+    /// The call that planned it: the site of its tasks.
     site: Site,
     origins: SmallVec<[Origin; 6]>,
     addresses: Mutex<SmallVec<[usize; 6]>>,
@@ -57,7 +57,7 @@ impl Executor {
             ));
         }
         if expected > 0 {
-            present(workspace as *const u8, "workspace")?;
+            nn_not_null(workspace as *const u8, "workspace")?;
         }
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if !self.deferred.is_empty() {
@@ -79,24 +79,25 @@ impl Executor {
                         format!("the address of {parameter} is null: a run needs one"),
                     ));
                 }
-                Some((lead, storage)) => *address = storage + lead,
+                Some((offset, start)) => *address = start + offset,
             }
         }
         Ok(())
     }
 
-    /// Moves a tensor, or one of a list, to other memory. `counts` chooses the arguments that `index`
-    /// counts; where the one at `index` is another, every one with the handle moves.
+    /// Moves a tensor, or one of a list, to other memory. `index` counts the arguments that
+    /// `is_counted` chooses, `inner` those of a list; where the one at `index` has another handle, every one with the
+    /// handle moves.
     fn relocate(
         &self,
         handle: usize,
         index: usize,
         inner: usize,
-        counts: impl Fn(&Origin) -> bool,
+        is_counted: impl Fn(&Origin) -> bool,
         address: *mut c_void,
     ) -> Result<()> {
-        present(address, "addr")?;
-        let at_index = self.origins.iter().filter(|origin| counts(origin)).nth(index);
+        nn_not_null(address, "addr")?;
+        let at_index = self.origins.iter().filter(|origin| is_counted(origin)).nth(index);
         let exact = at_index.filter(|origin| origin.handle == handle);
         let candidates: SmallVec<[&Origin; 6]> = match exact {
             Some(one) => [one].into_iter().collect(),
@@ -124,13 +125,13 @@ pub fn give(executor: Executor) -> Result<*mut aclOpExecutor> {
 }
 
 fn find(handle: *const aclOpExecutor) -> Result<Arc<Executor>> {
-    present(handle, "executor")?;
+    nn_not_null(handle, "executor")?;
     runtime()?.handles.get(handle as usize)
 }
 
 /// The executor for a second phase; it is ended unless it is repeatable.
 pub fn take(handle: *mut aclOpExecutor, operator: &'static Operator) -> Result<Arc<Executor>> {
-    let once = |error: Error| match error.text.contains("destroyed") {
+    let explain_reuse = |error: Error| match error.text.contains("destroyed") {
         true => Error {
             text: format!(
                 "{}: an executor runs once, unless aclSetAclOpExecutorRepeatable was called",
@@ -140,7 +141,7 @@ pub fn take(handle: *mut aclOpExecutor, operator: &'static Operator) -> Result<A
         },
         false => error,
     };
-    let executor = find(handle).map_err(once)?;
+    let executor = find(handle).map_err(explain_reuse)?;
     if !std::ptr::eq(executor.operator, operator) {
         return Err(Error::invalid(format!(
             "the executor {handle:p} is one of {}: pass it to that function",
@@ -150,7 +151,7 @@ pub fn take(handle: *mut aclOpExecutor, operator: &'static Operator) -> Result<A
     if executor.repeatable.load(Ordering::Acquire) {
         return Ok(executor);
     }
-    runtime()?.handles.remove::<Executor>(handle as usize).map_err(once)
+    runtime()?.handles.remove::<Executor>(handle as usize).map_err(explain_reuse)
 }
 
 /// Any argument.
@@ -173,11 +174,11 @@ fn move_tensor(
     index: usize,
     tensor: *mut aclTensor,
     address: *mut c_void,
-    counts: fn(&Origin) -> bool,
+    is_counted: fn(&Origin) -> bool,
 ) -> Result<()> {
     let executor = find(executor)?;
     tensor::find(tensor, "tensor")?;
-    executor.relocate(tensor as usize, index, 0, counts, address)
+    executor.relocate(tensor as usize, index, 0, is_counted, address)
 }
 
 fn move_member(
@@ -186,7 +187,7 @@ fn move_member(
     inner: usize,
     tensors: *mut aclTensorList,
     address: *mut c_void,
-    counts: fn(&Origin) -> bool,
+    is_counted: fn(&Origin) -> bool,
 ) -> Result<()> {
     let executor = find(executor)?;
     let list: Arc<List<Tensor>> = list::find(tensors as usize, "tensors")?;
@@ -196,24 +197,24 @@ fn move_member(
             list.0.len()
         )));
     }
-    executor.relocate(tensors as usize, index, inner, counts, address)
+    executor.relocate(tensors as usize, index, inner, is_counted, address)
 }
 
 /// Defines functions that move tensors of an executor, each under its name and its older one.
 macro_rules! moves {
-    ($($name:ident $older:ident = $counts:ident;)*; $($list:ident $older_list:ident = $list_counts:ident;)*) => {
-        $(moves!(@tensor $name $counts); moves!(@tensor $older $counts);)*
-        $(moves!(@list $list $list_counts); moves!(@list $older_list $list_counts);)*
+    ($($name:ident $older:ident = $is_counted:ident;)*; $($list:ident $older_list:ident = $is_list_counted:ident;)*) => {
+        $(moves!(@tensor $name $is_counted); moves!(@tensor $older $is_counted);)*
+        $(moves!(@list $list $is_list_counted); moves!(@list $older_list $is_list_counted);)*
     };
-    (@tensor $name:ident $counts:ident) => {
+    (@tensor $name:ident $is_counted:ident) => {
         nn_entry! {
             /// Moves a tensor of an executor to other memory.
             fn $name(executor: *mut aclOpExecutor, index: usize, tensor: *mut aclTensor, address: *mut c_void) {
-                move_tensor(executor, index, tensor, address, $counts)
+                move_tensor(executor, index, tensor, address, $is_counted)
             }
         }
     };
-    (@list $name:ident $counts:ident) => {
+    (@list $name:ident $is_counted:ident) => {
         nn_entry! {
             /// Moves a tensor of a list of an executor to other memory.
             fn $name(
@@ -223,7 +224,7 @@ macro_rules! moves {
                 tensors: *mut aclTensorList,
                 address: *mut c_void,
             ) {
-                move_member(executor, index, inner, tensors, address, $counts)
+                move_member(executor, index, inner, tensors, address, $is_counted)
             }
         }
     };
@@ -247,7 +248,7 @@ nn_entry! {
 
     /// Destroys an executor.
     fn aclDestroyAclOpExecutor(executor: *mut aclOpExecutor) {
-        present(executor, "executor")?;
+        nn_not_null(executor, "executor")?;
         runtime()?.handles.remove::<Executor>(executor as usize)?;
         Ok(())
     }

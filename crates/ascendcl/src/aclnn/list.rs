@@ -2,7 +2,7 @@
 
 use super::scalar::Scalar;
 use super::tensor::Tensor;
-use super::{nn_entry, present, values};
+use super::{nn_entry, nn_not_null, values};
 use crate::abi::{aclScalar, aclScalarList, aclTensor, aclTensorList};
 use crate::door::{runtime, value_entry, write};
 use cairn_runtime::error::{Error, Result};
@@ -42,7 +42,7 @@ pub fn find<T: HandleObject>(handle: usize, parameter: &str) -> Result<Arc<List<
 where
     List<T>: HandleObject,
 {
-    present(handle as *const u8, parameter)?;
+    nn_not_null(handle as *const u8, parameter)?;
     runtime()?.handles.get(handle)
 }
 
@@ -66,7 +66,7 @@ where
     List<T>: HandleObject,
 {
     let list = find::<T>(handle, parameter)?;
-    present(size, "size")?;
+    nn_not_null(size, "size")?;
     // SAFETY: not null; the user passes room for one number.
     unsafe { write(size, "size", list.0.len() as u64) }
 }

@@ -2,7 +2,7 @@
 
 use super::argument::CallArguments;
 use super::executor::{self, Executor};
-use super::{exports, in_codes_of_aclnn, present};
+use super::{exports, nn_not_null, with_aclnn_code};
 use crate::abi::{aclOpExecutor, aclrtStream};
 use crate::code::aclnnStatus;
 use crate::door::{self, EntryPoint, runtime, write};
@@ -18,7 +18,8 @@ use std::sync::atomic::AtomicU64;
 pub struct Operator {
     /// The function's name: `aclnnAdd`.
     pub name: &'static str,
-    first: &'static str,
+    /// The name of the function of its first phase.
+    first_name: &'static str,
     row_name: &'static str,
     parameters: &'static [&'static str],
     row: OnceLock<&'static Row>,
@@ -32,16 +33,16 @@ pub fn every_operator() -> impl Iterator<Item = &'static Operator> {
 }
 
 impl Operator {
-    /// An operator by the name of its row; the names of its functions and parameters are for texts.
+    /// An operator by the name of its row; the names of its functions and parameters are for messages.
     pub const fn new(
         row_name: &'static str,
         name: &'static str,
-        first: &'static str,
+        first_name: &'static str,
         parameters: &'static [&'static str],
     ) -> Operator {
         Operator {
             name,
-            first,
+            first_name,
             row_name,
             parameters,
             row: OnceLock::new(),
@@ -91,10 +92,10 @@ impl Operator {
         executor: *mut *mut aclOpExecutor,
         gather: &mut dyn FnMut(&mut CallArguments) -> Result<()>,
     ) -> aclnnStatus {
-        let entry_point = EntryPoint { name: self.first, counts: &self.first_counts };
+        let entry_point = EntryPoint { name: self.first_name, counts: &self.first_counts };
         let mut body = || -> Result<()> {
-            present(size, "workspaceSize")?;
-            present(executor, "executor")?;
+            nn_not_null(size, "workspaceSize")?;
+            nn_not_null(executor, "executor")?;
             // SAFETY: not null, and the caller vouches for the rest.
             unsafe {
                 write(size, "workspaceSize", 0)?;
@@ -102,16 +103,16 @@ impl Operator {
             }
             let mut arguments = CallArguments::with_capacity(self.parameters.len());
             gather(&mut arguments)?;
-            let made = self.plan(arguments)?;
-            let bytes = made.execution.workspace() as u64;
-            let handle = executor::give(made)?;
+            let planned = self.plan(arguments)?;
+            let bytes = planned.execution.workspace() as u64;
+            let handle = executor::give(planned)?;
             // SAFETY: as before.
             unsafe {
                 write(size, "workspaceSize", bytes)?;
                 write(executor, "executor", handle)
             }
         };
-        door::status(entry_point, || body().map_err(in_codes_of_aclnn))
+        door::status(entry_point, || body().map_err(with_aclnn_code))
     }
 
     /// The second phase: submits what the first planned, and ends an executor that is not repeatable.
@@ -125,11 +126,11 @@ impl Operator {
         let entry_point = EntryPoint { name: self.name, counts: &self.counts };
         door::status(entry_point, || {
             let body = || -> Result<()> {
-                let taken = executor::take(executor, self)?;
+                let planned = executor::take(executor, self)?;
                 let stream = runtime()?.stream(stream as usize)?;
-                taken.submit(&stream, workspace as usize, size)
+                planned.submit(&stream, workspace as usize, size)
             };
-            body().map_err(in_codes_of_aclnn)
+            body().map_err(with_aclnn_code)
         })
     }
 }

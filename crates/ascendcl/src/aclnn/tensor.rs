@@ -1,6 +1,6 @@
 //! `aclTensor`: a view of device memory, behind a handle.
 
-use super::{nn_entry, present, values};
+use super::{nn_entry, nn_not_null, values};
 use crate::abi::{aclDataType, aclFormat, aclTensor};
 use crate::door::{runtime, value_entry, write};
 use crate::trampoline::cairn_new_numbers;
@@ -29,18 +29,19 @@ struct HighRank {
 /// One state of a tensor.
 #[derive(Clone)]
 struct State {
-    /// Elements; strides and offset count from the start of the storage. None of those that are `high_rank`.
+    /// Elements; strides and offset count from the start of the storage. Without elements if there is a `high_rank`.
     layout: Layout,
     high_rank: Option<Arc<HighRank>>,
     /// The start of the storage.
     address: usize,
     format: aclFormat,
+    /// The sizes of the storage.
     storage: SmallVec<[i64; MAX_DIMS]>,
 }
 
 impl State {
-    /// Of no elements.
-    fn none() -> State {
+    /// A tensor without elements.
+    fn empty() -> State {
         let layout = Layout::contiguous(DType::Float, &[0]);
         State { layout, high_rank: None, address: 0, format: 0, storage: SmallVec::new() }
     }
@@ -98,7 +99,7 @@ impl Tensor {
 
 /// The tensor behind a handle of the user.
 pub fn find(handle: *const aclTensor, parameter: &str) -> Result<Arc<Tensor>> {
-    present(handle, parameter)?;
+    nn_not_null(handle, parameter)?;
     runtime()?.handles.get(handle as usize)
 }
 
@@ -113,6 +114,7 @@ struct TensorArguments {
     address: *mut c_void,
 }
 
+/// A number of dimensions that a tensor may be made with.
 fn rank(count: u64, name: &str) -> Result<usize> {
     let rank = usize::try_from(count).ok().filter(|rank| *rank <= MAX_CREATED_DIMS);
     rank.ok_or_else(|| {
@@ -121,18 +123,18 @@ fn rank(count: u64, name: &str) -> Result<usize> {
 }
 
 impl TensorArguments {
-    /// Makes a state of them, in its place.
+    /// Writes them into a state.
     ///
     /// # Safety
     /// The arrays have as many values as their counts say, strides as many as dims; each may be null.
-    unsafe fn put(&self, state: &mut State) -> Result<()> {
-        let known = DType::from_number(self.dtype).ok_or_else(|| {
+    unsafe fn write_to(&self, state: &mut State) -> Result<()> {
+        let element_type = DType::from_number(self.dtype).ok_or_else(|| {
             Error::invalid(format!("dataType = {} is no aclDataType", self.dtype))
         })?;
         let rank_of_view = rank(self.dims.1, "viewDimsNum")?;
         rank(self.storage.1, "storageDimsNum")?;
         let mut dims: SmallVec<[usize; MAX_DIMS]> = SmallVec::new();
-        let mut bytes = Some(known.size_in_bytes().unwrap_or(1) as isize);
+        let mut bytes = Some(element_type.size_in_bytes().unwrap_or(1) as isize);
         // SAFETY: as the caller vouches.
         for dim in unsafe { values(self.dims.0, self.dims.1, "viewDims") }? {
             let size = usize::try_from(dim).map_err(|_| {
@@ -143,12 +145,12 @@ impl TensorArguments {
         }
         if bytes.is_none() {
             return Err(Error::invalid(format!(
-                "viewDims {dims:?} of {known} leave the address space"
+                "viewDims {dims:?} of {element_type} leave the address space"
             )));
         }
         let mut strides: SmallVec<[isize; MAX_DIMS]> = SmallVec::new();
         match self.strides.is_null() || rank_of_view == 0 {
-            true => strides = dense(&dims),
+            true => strides = contiguous_strides(&dims),
             // SAFETY: as the caller vouches.
             false => unsafe { values(self.strides, self.dims.1, "stride") }?
                 .for_each(|stride| strides.push(stride as isize)),
@@ -165,8 +167,8 @@ impl TensorArguments {
             Arc::new(HighRank { dims, strides: strides.iter().map(|one| *one as i64).collect() })
         });
         state.layout = match &state.high_rank {
-            Some(_) => Layout::contiguous(known, &[0]).from_offset(self.offset as isize),
-            None => Layout::strided(known, &dims, &strides, self.offset as isize),
+            Some(_) => Layout::contiguous(element_type, &[0]).from_offset(self.offset as isize),
+            None => Layout::strided(element_type, &dims, &strides, self.offset as isize),
         };
         state.address = self.address as usize;
         state.format = self.format;
@@ -175,7 +177,7 @@ impl TensorArguments {
 }
 
 /// Strides of elements that lie one after the other, for any number of dimensions.
-fn dense(dims: &[usize]) -> SmallVec<[isize; MAX_DIMS]> {
+fn contiguous_strides(dims: &[usize]) -> SmallVec<[isize; MAX_DIMS]> {
     let mut strides: SmallVec<[isize; MAX_DIMS]> = SmallVec::from_elem(1, dims.len());
     for at in (1..dims.len()).rev() {
         strides[at - 1] = strides[at] * dims[at].max(1) as isize;
@@ -187,9 +189,13 @@ fn dense(dims: &[usize]) -> SmallVec<[isize; MAX_DIMS]> {
 ///
 /// # Safety
 /// `to` and `count` are null or point to writable memory.
-unsafe fn give(numbers: &[i64], to: (*mut *mut i64, &str), count: (*mut u64, &str)) -> Result<()> {
-    present(to.0, to.1)?;
-    present(count.0, count.1)?;
+unsafe fn give_array(
+    numbers: &[i64],
+    to: (*mut *mut i64, &str),
+    count: (*mut u64, &str),
+) -> Result<()> {
+    nn_not_null(to.0, to.1)?;
+    nn_not_null(count.0, count.1)?;
     // SAFETY: the trampoline takes any count.
     let array = unsafe { cairn_new_numbers(numbers.len()) };
     if array.is_null() {
@@ -218,16 +224,16 @@ value_entry! {
     ) -> *mut aclTensor, else null_mut(), {
         let (dims, storage, address) = ((dims, rank), (storage, storage_rank), data);
         let arguments = TensorArguments { dims, dtype, strides, offset, format, storage, address };
-        let mut tensor = Arc::new(Tensor(Mutex::new(State::none())));
-        let place = Arc::get_mut(&mut tensor).expect("nobody else has it yet");
+        let mut tensor = Arc::new(Tensor(Mutex::new(State::empty())));
+        let state = Arc::get_mut(&mut tensor).expect("nobody else has it yet");
         // SAFETY: the caller passes arrays of these lengths, or null.
-        unsafe { arguments.put(place.0.get_mut().unwrap_or_else(PoisonError::into_inner)) }?;
+        unsafe { arguments.write_to(state.0.get_mut().unwrap_or_else(PoisonError::into_inner)) }?;
         Ok(runtime()?.handles.insert(tensor)? as *mut aclTensor)
     }
 }
 
 nn_entry! {
-    /// Makes a tensor another one.
+    /// Changes all properties of a tensor.
     fn aclInitTensor(
         tensor: *mut aclTensor,
         dims: *const i64,
@@ -243,9 +249,9 @@ nn_entry! {
         let tensor = find(tensor, "tensor")?;
         let (dims, storage, address) = ((dims, rank), (storage, storage_rank), data);
         let arguments = TensorArguments { dims, dtype, strides, offset, format, storage, address };
-        let mut state = State::none();
+        let mut state = State::empty();
         // SAFETY: the caller passes arrays of these lengths, or null.
-        unsafe { arguments.put(&mut state) }?;
+        unsafe { arguments.write_to(&mut state) }?;
         *tensor.lock() = state;
         Ok(())
     }
@@ -262,27 +268,27 @@ nn_entry! {
     fn aclGetViewShape(tensor: *const aclTensor, dims: *mut *mut i64, rank: *mut u64) {
         let state = find(tensor, "tensor")?.lock().clone();
         // SAFETY: the caller passes pointers to the results, or null.
-        unsafe { give(&state.dims(), (dims, "viewDims"), (rank, "viewDimsNum")) }
+        unsafe { give_array(&state.dims(), (dims, "viewDims"), (rank, "viewDimsNum")) }
     }
 
     /// The strides of the view.
     fn aclGetViewStrides(tensor: *const aclTensor, strides: *mut *mut i64, rank: *mut u64) {
         let state = find(tensor, "tensor")?.lock().clone();
         // SAFETY: the caller passes pointers to the results, or null.
-        unsafe { give(&state.strides(), (strides, "stridesValue"), (rank, "stridesNum")) }
+        unsafe { give_array(&state.strides(), (strides, "stridesValue"), (rank, "stridesNum")) }
     }
 
     /// The sizes of the storage.
     fn aclGetStorageShape(tensor: *const aclTensor, dims: *mut *mut i64, rank: *mut u64) {
         let state = find(tensor, "tensor")?.lock().clone();
         // SAFETY: the caller passes pointers to the results, or null.
-        unsafe { give(&state.storage, (dims, "storageDims"), (rank, "storageDimsNum")) }
+        unsafe { give_array(&state.storage, (dims, "storageDims"), (rank, "storageDimsNum")) }
     }
 
     /// Where the view begins.
     fn aclGetViewOffset(tensor: *const aclTensor, offset: *mut i64) {
         let state = find(tensor, "tensor")?.lock().clone();
-        present(offset, "offset")?;
+        nn_not_null(offset, "offset")?;
         // SAFETY: not null; the caller passes room for one number.
         unsafe { write(offset, "offset", state.layout.offset as i64) }
     }
@@ -290,7 +296,7 @@ nn_entry! {
     /// The format.
     fn aclGetFormat(tensor: *const aclTensor, format: *mut aclFormat) {
         let state = find(tensor, "tensor")?.lock().clone();
-        present(format, "format")?;
+        nn_not_null(format, "format")?;
         // SAFETY: not null; the caller passes room for one value.
         unsafe { write(format, "format", state.format) }
     }
@@ -298,7 +304,7 @@ nn_entry! {
     /// The type of the elements.
     fn aclGetDataType(tensor: *const aclTensor, dtype: *mut aclDataType) {
         let state = find(tensor, "tensor")?.lock().clone();
-        present(dtype, "dataType")?;
+        nn_not_null(dtype, "dataType")?;
         // SAFETY: not null; the caller passes room for one value.
         unsafe { write(dtype, "dataType", state.layout.dtype.number()) }
     }
@@ -306,7 +312,7 @@ nn_entry! {
     /// The start of the storage.
     fn aclGetRawTensorAddr(tensor: *const aclTensor, address: *mut *mut c_void) {
         let state = find(tensor, "tensor")?.lock().clone();
-        present(address, "addr")?;
+        nn_not_null(address, "addr")?;
         // SAFETY: not null; the caller passes room for one address.
         unsafe { write(address, "addr", state.address as *mut c_void) }
     }

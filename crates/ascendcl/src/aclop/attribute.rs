@@ -22,7 +22,7 @@ pub enum Value {
     Plain(Arg),
     /// Lists of integers; no operator takes them yet.
     Lists,
-    /// Texts; likewise.
+    /// Strings; likewise.
     Texts,
 }
 
@@ -38,7 +38,7 @@ impl Attributes {
 
     fn set(&self, name: String, value: Value) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match all.iter_mut().find(|(known, _)| *known == name) {
+        match all.iter_mut().find(|(one, _)| *one == name) {
             Some((_, old)) => *old = value,
             None => all.push((name, value)),
         }
@@ -53,7 +53,7 @@ pub fn attributes_of(handle: *const aclopAttr) -> Result<Vec<(String, Value)>> {
     }
 }
 
-/// Sets an attribute to a value that operators take.
+/// Sets an attribute.
 ///
 /// # Safety
 /// `name` is null or a NUL-terminated string.
@@ -69,7 +69,7 @@ unsafe fn set(attr: *mut aclopAttr, name: *const c_char, value: Value) -> Result
 ///
 /// # Safety
 /// `list` is null or points to `count` readable values.
-unsafe fn listed<T: Copy>(
+unsafe fn list_values<T: Copy>(
     list: *const T,
     count: c_int,
 ) -> Result<impl ExactSizeIterator<Item = T>> {
@@ -82,7 +82,8 @@ unsafe fn listed<T: Copy>(
     unsafe { values(list, number, "values") }
 }
 
-fn known(dtype: aclDataType) -> Result<i64> {
+/// The number of a type that there is.
+fn dtype_number(dtype: aclDataType) -> Result<i64> {
     match DType::from_number(dtype) {
         Some(_) => Ok(i64::from(dtype)),
         None => Err(Error::invalid(format!("attrValue = {dtype} is no aclDataType"))),
@@ -132,14 +133,14 @@ entry! {
     /// Sets a data type.
     fn aclopSetAttrDataType(attr: *mut aclopAttr, name: *const c_char, value: aclDataType) {
         // SAFETY: the caller passes a NUL-terminated string or null.
-        unsafe { set(attr, name, Value::Plain(Arg::Int(known(value)?))) }
+        unsafe { set(attr, name, Value::Plain(Arg::Int(dtype_number(value)?))) }
     }
 
     /// Sets booleans.
     fn aclopSetAttrListBool(attr: *mut aclopAttr, name: *const c_char, count: c_int, list: *const u8) {
         // SAFETY: the caller passes a string and this many values, or null.
         unsafe {
-            let flags = listed(list, count)?.map(|byte| byte != 0).collect();
+            let flags = list_values(list, count)?.map(|byte| byte != 0).collect();
             set(attr, name, Value::Plain(Arg::Flags(flags)))
         }
     }
@@ -147,14 +148,14 @@ entry! {
     /// Sets integers.
     fn aclopSetAttrListInt(attr: *mut aclopAttr, name: *const c_char, count: c_int, list: *const i64) {
         // SAFETY: the caller passes a string and this many values, or null.
-        unsafe { set(attr, name, Value::Plain(Arg::Ints(listed(list, count)?.collect()))) }
+        unsafe { set(attr, name, Value::Plain(Arg::Ints(list_values(list, count)?.collect()))) }
     }
 
     /// Sets numbers.
     fn aclopSetAttrListFloat(attr: *mut aclopAttr, name: *const c_char, count: c_int, list: *const f32) {
         // SAFETY: the caller passes a string and this many values, or null.
         unsafe {
-            let numbers = listed(list, count)?.map(f64::from).collect();
+            let numbers = list_values(list, count)?.map(f64::from).collect();
             set(attr, name, Value::Plain(Arg::Floats(numbers)))
         }
     }
@@ -168,7 +169,7 @@ entry! {
     ) {
         // SAFETY: the caller passes a string and this many values, or null.
         unsafe {
-            let numbers: Result<Vec<i64>> = listed(list, count)?.map(known).collect();
+            let numbers: Result<Vec<i64>> = list_values(list, count)?.map(dtype_number).collect();
             set(attr, name, Value::Plain(Arg::Ints(numbers?)))
         }
     }
@@ -182,7 +183,7 @@ entry! {
     ) {
         // SAFETY: the caller passes strings and this many of them, or null.
         unsafe {
-            for text in listed(list.cast_const(), count)? {
+            for text in list_values(list.cast_const(), count)? {
                 string(text, "values")?;
             }
             set(attr, name, Value::Texts)
@@ -199,9 +200,9 @@ entry! {
     ) {
         // SAFETY: the caller passes a string, and lists with this many values, or null.
         unsafe {
-            let counts: Vec<c_int> = listed(counts, count)?.collect();
-            for (list, count) in listed(lists, count)?.zip(counts) {
-                drop(listed(list, count)?);
+            let counts: Vec<c_int> = list_values(counts, count)?.collect();
+            for (list, count) in list_values(lists, count)?.zip(counts) {
+                drop(list_values(list, count)?);
             }
             set(attr, name, Value::Lists)
         }

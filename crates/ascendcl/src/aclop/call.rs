@@ -92,10 +92,10 @@ impl Call {
         outputs: &[Arc<TensorDesc>],
         attributes: *const aclopAttr,
     ) -> Result<Call> {
-        let mut known = Vec::new();
+        let mut plain = Vec::new();
         for (name, value) in attribute::attributes_of(attributes)? {
             match value {
-                Value::Plain(value) => known.push((name, value)),
+                Value::Plain(value) => plain.push((name, value)),
                 Value::Lists | Value::Texts if node.attributes().any(|one| one == name) => {
                     let node = node.name;
                     return Err(Error::invalid(format!(
@@ -108,23 +108,24 @@ impl Call {
         let copies = |list: &[Arc<TensorDesc>]| list.iter().map(|one| one.lock().clone()).collect();
         let (inputs, outputs): (Vec<Description>, _) = (copies(inputs), copies(outputs));
         operand::check_lists(node, &inputs)?;
-        Ok(Call { node, inputs, outputs, attributes: known })
+        Ok(Call { node, inputs, outputs, attributes: plain })
     }
 
     /// With one more attribute.
-    pub fn with(mut self, name: &str, value: Attr) -> Call {
+    pub fn with_attribute(mut self, name: &str, value: Attr) -> Call {
         self.attributes.push((name.into(), value));
         self
     }
 
-    fn named(&self) -> NamedCall<'_> {
+    fn named_call(&self) -> NamedCall<'_> {
         NamedCall { node: self.node, attributes: &self.attributes }
     }
 
-    fn read(
+    /// The inputs: descriptions with their buffers.
+    fn read_inputs(
         &self,
         buffers: &[Option<Span>],
-        how: fn(&Description, Option<Span>, &str) -> Result<Option<Tensor>>,
+        read_operand: fn(&Description, Option<Span>, &str) -> Result<Option<Tensor>>,
     ) -> Result<Vec<Option<Tensor>>> {
         if buffers.len() != self.inputs.len() {
             let (have, expected) = (buffers.len(), self.inputs.len());
@@ -134,17 +135,18 @@ impl Call {
         }
         let one = |(at, (desc, buffer)): (usize, (&Description, &Option<Span>))| {
             let what = format!("{}: input {at}", self.node.name);
-            how(desc, *buffer, &what)
+            read_operand(desc, *buffer, &what)
         };
         self.inputs.iter().zip(buffers).enumerate().map(one).collect()
     }
 
     /// The layouts that follow from the inputs.
     pub fn infer(&self, buffers: &[Option<Span>]) -> Result<Vec<Layout>> {
-        let inputs = self.read(buffers, operand::known_tensor)?;
-        self.named().infer(&inputs)
+        let inputs = self.read_inputs(buffers, operand::known_tensor)?;
+        self.named_call().infer(&inputs)
     }
 
+    /// The outputs: descriptions with their buffers.
     fn outputs(&self, buffers: &[Option<Span>]) -> Result<Vec<NamedOutput>> {
         if buffers.len() != self.outputs.len() {
             let (have, expected) = (buffers.len(), self.outputs.len());
@@ -161,22 +163,22 @@ impl Call {
     }
 
     /// Submits the call. Memory besides the buffers comes from the allocator of the stream. The shapes of the
-    /// outputs, where they are requested, are written into `into`.
+    /// outputs, where they are requested, are written into `written_descs`.
     pub fn run(
         &self,
         inputs: &[Option<Span>],
         outputs: &[Option<Span>],
         stream: aclrtStream,
-        (shapes, into): (Shapes, &[Arc<TensorDesc>]),
+        (shapes, written_descs): (Shapes, &[Arc<TensorDesc>]),
     ) -> Result<()> {
         let runtime = runtime()?;
         let found = runtime.stream(stream as usize)?;
-        let inputs = self.read(inputs, operand::input)?;
+        let inputs = self.read_inputs(inputs, operand::input)?;
         let outputs = self.outputs(outputs)?;
         let target = Target::registered(runtime, found, Domain::Acl, stream as usize);
-        let layouts = self.named().run(&target, &inputs, &outputs, shapes)?;
+        let layouts = self.named_call().run(&target, &inputs, &outputs, shapes)?;
         if shapes == Shapes::Inferred {
-            for (desc, layout) in into.iter().zip(&layouts) {
+            for (desc, layout) in written_descs.iter().zip(&layouts) {
                 desc.lock().resize(layout.dims().iter().map(|dim| *dim as i64).collect());
             }
         }

@@ -29,16 +29,16 @@ impl OperatorArguments {
         // SAFETY: as the caller vouches.
         unsafe {
             let node = operator(self.name)?;
-            let into = descriptions(output_descs, outputs, "outputDesc")?;
+            let written_descs = descriptions(output_descs, outputs, "outputDesc")?;
             let call = Call::new(
                 node,
                 &descriptions(input_descs, inputs, "inputDesc")?,
-                &into,
+                &written_descs,
                 self.attributes,
             )?;
             let inputs = buffers(input_buffers, inputs, "inputs")?;
             let outputs = buffers(output_buffers, outputs, "outputs")?;
-            call.run(&inputs, &outputs, self.stream, (shapes, &into))
+            call.run(&inputs, &outputs, self.stream, (shapes, &written_descs))
         }
     }
 }
@@ -150,16 +150,16 @@ entry! {
         // SAFETY: the caller passes a name and lists of these lengths, or null.
         unsafe {
             let node = operator(name)?;
-            let into = descriptions(output_descs.cast_const().cast(), outputs, "outputDesc")?;
+            let written_descs = descriptions(output_descs.cast_const().cast(), outputs, "outputDesc")?;
             let from = descriptions(input_descs.cast_const().cast(), inputs, "inputDesc")?;
             let spans = buffers(input_buffers.cast_const().cast(), inputs, "inputs")?;
             let layouts = Call::new(node, &from, &[], attributes)?.infer(&spans)?;
-            if layouts.len() < into.len() {
+            if layouts.len() < written_descs.len() {
                 return Err(Error::invalid(format!(
-                    "numOutputs = {}: {} has {}", into.len(), node.name, layouts.len()
+                    "numOutputs = {}: {} has {}", written_descs.len(), node.name, layouts.len()
                 )));
             }
-            for (desc, layout) in into.iter().zip(layouts) {
+            for (desc, layout) in written_descs.iter().zip(layouts) {
                 let mut desc = desc.lock();
                 desc.resize(layout.dims().iter().map(|dim| *dim as i64).collect());
                 desc.dtype = layout.dtype;
@@ -177,5 +177,5 @@ pub fn cast(from: *const aclTensorDesc, to: *const aclTensorDesc) -> Result<Call
     let (from, to) = (tensor_desc::find(from, "srcDesc")?, tensor_desc::find(to, "dstDesc")?);
     let dtype = to.lock().dtype;
     let call = Call::new(node, &[from], &[to], std::ptr::null())?;
-    Ok(call.with("dst_type", Arg::Int(i64::from(dtype.number()))))
+    Ok(call.with_attribute("dst_type", Arg::Int(i64::from(dtype.number()))))
 }

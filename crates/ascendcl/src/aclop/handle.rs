@@ -82,11 +82,11 @@ entry! {
         stream: aclrtStream,
     ) {
         not_null(handle, "handle")?;
-        let ready = runtime()?.handles.get::<OperatorObject>(handle as usize)?;
+        let operator = runtime()?.handles.get::<OperatorObject>(handle as usize)?;
         // SAFETY: the caller passes lists of these lengths, or null.
         let (inputs, outputs) = unsafe {
             (buffers(input_buffers, inputs, "inputs")?, buffers(output_buffers.cast(), outputs, "outputs")?)
         };
-        ready.0.run(&inputs, &outputs, stream, (Shapes::Known, &[]))
+        operator.0.run(&inputs, &outputs, stream, (Shapes::Known, &[]))
     }
 }

@@ -1,5 +1,5 @@
-//! Where operators by name come from: the table. Folders and models that hold compiled ones are taken and
-//! not looked at.
+//! Where operators by name come from: the table. Folders and models that hold compiled ones are accepted and
+//! not read.
 
 use super::call::{descriptions, operator};
 use crate::abi::{

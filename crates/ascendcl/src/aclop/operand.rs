@@ -10,7 +10,7 @@ use cairn_runtime::memory::AddressInfo;
 use cairn_tensor::{DType, Dims, Layout, MAX_DIMS};
 use std::sync::Arc;
 
-/// The layout that a description describes; `None` while sizes are unknown. `what` is for texts.
+/// The layout that a description describes; `None` while sizes are unknown. `what` is for messages.
 pub fn layout(desc: &Description, what: &str) -> Result<Option<Layout>> {
     let format = desc.storage_format.unwrap_or(desc.format);
     if let Some(text) = format.refusal(what) {
@@ -36,14 +36,14 @@ pub fn check_lists(node: &Node, inputs: &[Description]) -> Result<()> {
         let (name, list) = (node.name, list.to_string_lossy());
         let Some(first) = node.inputs.iter().position(|one| one.strip_suffix("[]") == Some(&list))
         else {
-            let has = node.inputs.join(", ");
+            let names = node.inputs.join(", ");
             return Err(Error::invalid(format!(
                 "{name}: input {at} is marked as a part of {list}, but {name} has no variable-length input of that \
-                 name: expected {has}"
+                 name: expected {names}"
             )));
         };
-        let after = node.inputs.len() - 1 - first;
-        let end = inputs.len().saturating_sub(after);
+        let following = node.inputs.len() - 1 - first;
+        let end = inputs.len().saturating_sub(following);
         if !(first..end).contains(&at) {
             return Err(Error::invalid(format!(
                 "{name}: input {at} is marked as a part of {list}, whose parts are the inputs from {first} to before {end}"
@@ -54,8 +54,8 @@ pub fn check_lists(node: &Node, inputs: &[Description]) -> Result<()> {
 }
 
 /// Refuses values outside of the range that the description gives them. Types that hold no integers that
-/// shapes could follow from are not looked at.
-fn in_range(desc: &Description, layout: &Layout, bytes: &[u8], what: &str) -> Result<()> {
+/// shapes could follow from are not checked.
+fn check_range(desc: &Description, layout: &Layout, bytes: &[u8], what: &str) -> Result<()> {
     let ranges = &desc.value_range;
     if ranges.is_empty() {
         return Ok(());
@@ -91,11 +91,11 @@ fn in_range(desc: &Description, layout: &Layout, bytes: &[u8], what: &str) -> Re
     }
 }
 
-/// The bytes that follow from a range that leaves each value no choice.
-fn decided(desc: &Description, layout: &Layout) -> Option<Vec<u8>> {
+/// The bytes of an input whose ranges allow one value each.
+fn bytes_from_range(desc: &Description, layout: &Layout) -> Option<Vec<u8>> {
     let ranges = &desc.value_range;
-    let is_decided = ranges.iter().all(|[least, greatest]| least == greatest);
-    if ranges.is_empty() || ranges.len() != layout.count() || !is_decided {
+    let is_exact = ranges.iter().all(|[least, greatest]| least == greatest);
+    if ranges.is_empty() || ranges.len() != layout.count() || !is_exact {
         return None;
     }
     let values = ranges.iter().map(|[value, _]| *value);
@@ -122,17 +122,17 @@ pub fn input(desc: &Description, buffer: Option<Span>, what: &str) -> Result<Opt
         )));
     };
     if let Some(bytes) = &desc.constant {
-        return constant(desc, layout, bytes.as_slice().into(), what).map(Some);
+        return constant_tensor(desc, layout, bytes.as_slice().into(), what).map(Some);
     }
     let span = buffer.unwrap_or(Span { address: 0, length: 0 });
     check_buffer(what, &layout, span.address, span.length)?;
     if desc.placement == crate::abi::ACL_MEMTYPE_DEVICE || span.address == 0 {
         return Ok(Some(Tensor::new(layout, span.address)));
     }
-    host(desc, layout, span, what).map(Some)
+    host_tensor(desc, layout, span, what).map(Some)
 }
 
-/// An input of which only host bytes may be looked at: for inference.
+/// An input for inference, which reads no bytes on the device.
 pub fn known_tensor(
     desc: &Description,
     buffer: Option<Span>,
@@ -148,36 +148,42 @@ pub fn known_tensor(
         )));
     };
     if let Some(bytes) = &desc.constant {
-        return constant(desc, layout, bytes.as_slice().into(), what).map(Some);
+        return constant_tensor(desc, layout, bytes.as_slice().into(), what).map(Some);
     }
     match buffer {
         Some(span) if span.address != 0 && span.length >= layout.bytes() => {
             match runtime()?.shared.memory.enclosing(span.address) {
                 AddressInfo::Device(..) => Ok(Some(Tensor::new(layout, span.address))),
-                _ => host(desc, layout, span, what).map(Some),
+                _ => host_tensor(desc, layout, span, what).map(Some),
             }
         }
-        _ => match decided(desc, &layout) {
-            Some(bytes) => constant(desc, layout, bytes.into(), what).map(Some),
+        _ => match bytes_from_range(desc, &layout) {
+            Some(bytes) => constant_tensor(desc, layout, bytes.into(), what).map(Some),
             None => Ok(Some(Tensor::new(layout, 0))),
         },
     }
 }
 
-fn host(desc: &Description, layout: Layout, span: Span, what: &str) -> Result<Tensor> {
+/// A tensor with a copy of its bytes on the host.
+fn host_tensor(desc: &Description, layout: Layout, span: Span, what: &str) -> Result<Tensor> {
     let bytes = runtime()?.copy_from_host(what, span.address, layout.bytes())?;
-    constant(desc, layout, bytes.into(), what)
+    constant_tensor(desc, layout, bytes.into(), what)
 }
 
-/// The address stands for the bytes until they are on the device.
-fn constant(desc: &Description, layout: Layout, bytes: Arc<[u8]>, what: &str) -> Result<Tensor> {
+/// A tensor whose bytes are known. Its address is that of the bytes until they are on the device.
+fn constant_tensor(
+    desc: &Description,
+    layout: Layout,
+    bytes: Arc<[u8]>,
+    what: &str,
+) -> Result<Tensor> {
     if bytes.len() < layout.bytes() {
         let (have, expected) = (bytes.len(), layout.bytes());
         return Err(Error::invalid(format!(
             "{what} ({layout}) takes {expected} bytes, {have} are given"
         )));
     }
-    in_range(desc, &layout, &bytes, what)?;
+    check_range(desc, &layout, &bytes, what)?;
     let address = bytes.as_ptr() as usize;
     Ok(Tensor { layout, address, constant: Some(bytes) })
 }

@@ -20,7 +20,7 @@ unsafe impl Sync for GeAllocator {}
 impl Drop for GeAllocator {
     /// At the end of the process the object stays: its destructor is the user's, and what it needs may be gone.
     fn drop(&mut self) {
-        if crate::process::ends() {
+        if crate::process::is_ending() {
             ABANDONED.lock().push(self.0.owner as usize);
             return;
         }
@@ -55,7 +55,7 @@ impl UserAllocator for GeAllocator {
         let mut returned = std::ptr::null_mut();
         call_user(on_exit, |call_context| {
             // SAFETY: the C++ side gave these functions for this object, and for blocks that they gave.
-            let fine = unsafe {
+            let has_returned = unsafe {
                 match request {
                     UserCall::Alloc(bytes) => {
                         self.0.alloc.map(|call| call(object, bytes, &mut returned, call_context))
@@ -75,7 +75,7 @@ impl UserAllocator for GeAllocator {
                     }
                 }
             };
-            fine == Some(true)
+            has_returned == Some(true)
         })?;
         Ok(returned as usize)
     }

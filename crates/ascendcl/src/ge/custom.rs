@@ -1,4 +1,4 @@
-//! Operators of the program's own, which derive from `ge::EagerExecuteOp`.
+//! Operators that the user registers, which derive from `ge::EagerExecuteOp`.
 
 use super::abi::*;
 use super::door::{borrowed, engine, list, object, plain, release, status, text};
@@ -13,7 +13,7 @@ use cairn_tensor::Format;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// An operator of the program, with the C++ side's functions to call it.
+/// An operator of the user, with the C++ side's functions to call it.
 struct GeOperator(CairnCustomOperator);
 
 // SAFETY: the C++ side vouches that its functions may be called on any thread.
@@ -21,7 +21,7 @@ unsafe impl Send for GeOperator {}
 // SAFETY: likewise, on several at a time.
 unsafe impl Sync for GeOperator {}
 
-/// What an exception of the program's function is to the run.
+/// The failure of a run whose custom operator threw an exception.
 fn thrown(function: &str, CallbackException(text): CallbackException) -> Failure {
     let text = if text.is_empty() { text } else { format!(": {text}") };
     Failure::failed(format!("its {function} threw an exception{text}"))
@@ -35,14 +35,14 @@ impl CustomOperator for GeOperator {
         let found = unsafe { operator(declared) }.ok().cloned()?;
         // SAFETY: it was handed over to us.
         unsafe { release::<Arc<Operator>, _>(declared) };
-        unsafe extern "C" fn keep(context: *mut c_void, input: usize) {
+        unsafe extern "C" fn push_input(context: *mut c_void, input: usize) {
             // SAFETY: the context is the list below.
             unsafe { &mut *context.cast::<Vec<usize>>() }.push(input);
         }
         let mut needs_values: Vec<usize> = Vec::new();
         if let Some(show) = self.0.needs_values {
             // SAFETY: the C++ side gave this function for this owner, and calls back before it returns.
-            unsafe { show(self.0.owner, (&raw mut needs_values).cast(), Some(keep)) };
+            unsafe { show(self.0.owner, (&raw mut needs_values).cast(), Some(push_input)) };
         }
         let parts = found.parts();
         let attrs = parts.ir_attrs.iter().map(|(name, _, value)| (name.clone(), value.clone()));
@@ -55,15 +55,16 @@ impl CustomOperator for GeOperator {
     }
 
     fn prepare(&self) -> Result<()> {
-        let mut answer = CAIRN_READY;
+        let mut readiness = CAIRN_READY;
         let prepared = call_user(&|| (), |call_context| {
             // SAFETY: the C++ side gave this function for this owner.
-            let fine =
-                unsafe { self.0.prepare.map(|call| call(self.0.owner, &mut answer, call_context)) };
-            fine == Some(true)
+            let has_returned = unsafe {
+                self.0.prepare.map(|call| call(self.0.owner, &mut readiness, call_context))
+            };
+            has_returned == Some(true)
         });
         prepared.map_err(|exception| thrown("constructor", exception))?;
-        match answer {
+        match readiness {
             CAIRN_READY => Ok(()),
             CAIRN_NO_OBJECT => Err(Failure::failed("its creator gave no object")),
             _ => Err(Failure::new(
@@ -74,9 +75,9 @@ impl CustomOperator for GeOperator {
     }
 
     fn execute(&self, call: &mut CustomCall<'_>) -> Result<()> {
-        let inputs: Vec<CairnRunTensor> = call.inputs().iter().map(fed).collect();
+        let inputs: Vec<CairnRunTensor> = call.inputs().iter().map(input_tensor).collect();
         let outputs: Vec<Desc> = call.outputs().to_vec();
-        let outputs: Vec<CairnRunTensor> = outputs.iter().map(described).collect();
+        let outputs: Vec<CairnRunTensor> = outputs.iter().map(described_output).collect();
         let node = call.node().to_owned();
         let (input_counts, output_counts) =
             (call.input_counts().to_vec(), call.output_counts().to_vec());
@@ -98,12 +99,12 @@ impl CustomOperator for GeOperator {
         let handle: *mut CairnCall = std::ptr::from_mut(call).cast();
         let called = call_user(&|| (), |call_context| {
             // SAFETY: the C++ side gave this function for this owner; what it is called with lives until it returns.
-            let fine = unsafe {
+            let has_returned = unsafe {
                 self.0
                     .execute
                     .map(|call| call(self.0.owner, handle, &info, &mut code, call_context))
             };
-            fine == Some(true)
+            has_returned == Some(true)
         });
         called.map_err(|exception| thrown("Execute", exception))?;
         match code {
@@ -116,8 +117,8 @@ impl CustomOperator for GeOperator {
     }
 }
 
-/// A tensor as the program gets it.
-fn fed(tensor: &CustomTensor) -> CairnRunTensor {
+/// A tensor as the operator gets it.
+fn input_tensor(tensor: &CustomTensor) -> CairnRunTensor {
     CairnRunTensor {
         data: tensor.address as *mut c_void,
         bytes: tensor.bytes,
@@ -131,7 +132,7 @@ fn fed(tensor: &CustomTensor) -> CairnRunTensor {
 }
 
 /// An output before it is made.
-fn described(desc: &Desc) -> CairnRunTensor {
+fn described_output(desc: &Desc) -> CairnRunTensor {
     CairnRunTensor {
         data: std::ptr::null_mut(),
         bytes: 0,
@@ -158,7 +159,7 @@ unsafe fn call_mut<'a>(handle: *mut CairnCall) -> Result<&'a mut CustomCall<'a>>
 ///
 /// # Safety
 /// `to` is null or points to an address.
-unsafe fn answer(to: *mut *mut c_void, address: usize) {
+unsafe fn write_address(to: *mut *mut c_void, address: usize) {
     if !to.is_null() {
         // SAFETY: as the caller vouches.
         unsafe { to.write(address as *mut c_void) };
@@ -182,13 +183,13 @@ status! {
             (call_mut(call)?, tensor, list(tensor.dims, tensor.rank))
         };
         let desc = Desc { format: Format(tensor.format), ..Desc::new(dtype(tensor.dtype)?, dims) };
-        let made = call.make_output(index, &desc)?;
+        let output = call.make_output(index, &desc)?;
         // SAFETY: the caller passes a pointer to an address.
-        unsafe { answer(address, made) };
+        unsafe { write_address(address, output) };
         Ok(())
     }
 
-    /// Makes an output an input.
+    /// Lets an output be an input.
     fn CairnCallReferOutput(call: *mut CairnCall, output: usize, input: usize) {
         // SAFETY: the caller's call has not returned.
         unsafe { call_mut(call) }?.refer_output(output, input).map(drop)
@@ -197,9 +198,9 @@ status! {
     /// Takes scratch memory.
     fn CairnCallWorkspace(call: *mut CairnCall, bytes: usize, address: *mut *mut c_void) {
         // SAFETY: the caller's call has not returned.
-        let taken = unsafe { call_mut(call) }?.workspace(bytes)?;
+        let scratch = unsafe { call_mut(call) }?.workspace(bytes)?;
         // SAFETY: the caller passes a pointer to an address.
-        unsafe { answer(address, taken) };
+        unsafe { write_address(address, scratch) };
         Ok(())
     }
 }

@@ -14,31 +14,34 @@ pub struct Declaration {
     pub attrs: Vec<(String, String, Option<Attr>)>,
 }
 
-static ROWS: LazyLock<BTreeMap<&'static str, Declaration>> = LazyLock::new(|| {
+/// By type.
+static DECLARATIONS: LazyLock<BTreeMap<&'static str, Declaration>> = LazyLock::new(|| {
     let text = include_str!("../../../../cpp/operators.txt");
     let lines = text.lines().filter(|line| !line.starts_with('#'));
-    lines.filter_map(row).collect()
+    lines.filter_map(parse_line).collect()
 });
 
 /// What is declared of an operator.
 pub fn of(kind: &str) -> Option<&'static Declaration> {
-    ROWS.get(kind)
+    DECLARATIONS.get(kind)
 }
 
 /// The names of all operators.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    ROWS.keys().copied()
+    DECLARATIONS.keys().copied()
 }
 
-fn row(line: &'static str) -> Option<(&'static str, Declaration)> {
+/// `type | inputs | outputs | attributes`
+fn parse_line(line: &'static str) -> Option<(&'static str, Declaration)> {
     let mut fields = line.split('|').map(str::trim);
     let kind = fields.next().filter(|kind| !kind.is_empty())?;
-    let (inputs, outputs) = (ports(fields.next()?), ports(fields.next()?));
-    let attrs = fields.next().unwrap_or_default().split(';').filter_map(attr).collect();
+    let (inputs, outputs) = (parse_ports(fields.next()?), parse_ports(fields.next()?));
+    let attrs = fields.next().unwrap_or_default().split(';').filter_map(parse_attr).collect();
     Some((kind, Declaration { inputs, outputs, attrs }))
 }
 
-fn ports(text: &'static str) -> Vec<(&'static str, Presence)> {
+/// Inputs or outputs: `name`, `name?` for an optional one, `name[]` for a dynamic one.
+fn parse_ports(text: &'static str) -> Vec<(&'static str, Presence)> {
     let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
     names
         .map(|name| {
@@ -53,23 +56,24 @@ fn ports(text: &'static str) -> Vec<(&'static str, Presence)> {
 }
 
 /// `name!:Type` for what must be set, `name:Type, default` for the rest.
-fn attr(text: &'static str) -> Option<(String, String, Option<Attr>)> {
+fn parse_attr(text: &'static str) -> Option<(String, String, Option<Attr>)> {
     let (name, rest) = text.split_once(':')?;
     let (kind, default) = rest.split_once(',').unwrap_or((rest, ""));
     let (kind, default) = (kind.trim(), default.trim());
-    let mut word = String::from("VT");
+    let mut type_name = String::from("VT");
     for letter in kind.chars() {
         if letter.is_uppercase() {
-            word.push('_');
+            type_name.push('_');
         }
-        word.push(letter.to_ascii_uppercase());
+        type_name.push(letter.to_ascii_uppercase());
     }
-    let word = if word == "VT_TYPE" { "VT_DATA_TYPE".into() } else { word };
-    let default = (!default.is_empty()).then(|| value(kind, default)).flatten();
-    Some((name.trim().trim_end_matches('!').into(), word, default))
+    let type_name = if type_name == "VT_TYPE" { "VT_DATA_TYPE".into() } else { type_name };
+    let default = (!default.is_empty()).then(|| parse_default(kind, default)).flatten();
+    Some((name.trim().trim_end_matches('!').into(), type_name, default))
 }
 
-fn value(kind: &str, text: &str) -> Option<Attr> {
+/// A default as C++ writes it.
+fn parse_default(kind: &str, text: &str) -> Option<Attr> {
     let inner = text.trim_start_matches('{').trim_end_matches('}');
     let parts = || inner.split(',').map(str::trim).filter(|part| !part.is_empty());
     Some(match kind {

@@ -52,11 +52,11 @@ type Texts = Mutex<VecDeque<(u64, Vec<String>)>>;
 static ERRORS: Texts = Mutex::new(Rank::Texts, VecDeque::new());
 static WARNINGS: Texts = Mutex::new(Rank::Texts, VecDeque::new());
 
-/// How many warnings are kept for a thread; then the oldest goes.
-const KEPT: usize = 16;
+/// How many warnings are kept for a thread; the oldest is dropped for another.
+const MAX_WARNINGS: usize = 16;
 
-/// For how many threads texts are kept; then those go that nobody has read for longest.
-const THREADS: usize = 1024;
+/// For how many threads texts are kept; the oldest are dropped for those of another.
+const MAX_THREADS: usize = 1024;
 
 /// The graph engine of this process.
 pub fn engine() -> &'static Engine {
@@ -69,24 +69,26 @@ pub fn runtime() -> Result<&'static Runtime> {
     Ok(crate::process::runtime()?)
 }
 
-fn mine(texts: &Texts) -> Vec<String> {
+/// Takes this thread's texts out.
+fn take_texts(texts: &Texts) -> Vec<String> {
     let thread = HostThread::current().number();
     let mut texts = texts.lock();
     let position = texts.iter().rposition(|(number, _)| *number == thread);
-    position.and_then(|position| texts.remove(position)).map(|(_, mine)| mine).unwrap_or_default()
+    position.and_then(|position| texts.remove(position)).map(|(_, kept)| kept).unwrap_or_default()
 }
 
-fn keep(texts: &Texts, text: String, most: usize) {
-    let mut mine = mine(texts);
-    if mine.len() == most {
-        mine.remove(0);
+/// Adds a text to this thread's, of which `max` are kept.
+fn keep(texts: &Texts, text: String, max: usize) {
+    let mut kept = take_texts(texts);
+    if kept.len() == max {
+        kept.remove(0);
     }
-    mine.push(text);
+    kept.push(text);
     let mut texts = texts.lock();
-    if texts.len() == THREADS {
+    if texts.len() == MAX_THREADS {
         texts.pop_front();
     }
-    texts.push_back((HostThread::current().number(), mine));
+    texts.push_back((HostThread::current().number(), kept));
 }
 
 /// Keeps the error message of a failure for this thread, and logs it.
@@ -105,7 +107,7 @@ fn keep_error(text: String) {
 /// Keeps a warning for this thread, and logs it.
 pub fn warn(text: String) {
     log::warn!("{text}");
-    keep(&WARNINGS, text, KEPT);
+    keep(&WARNINGS, text, MAX_WARNINGS);
 }
 
 /// Keeps a message that came with a code of its own.
@@ -117,7 +119,7 @@ pub fn fail_with(code: u32, text: String) {
 /// This thread's texts, joined; they are forgotten.
 pub fn take(warnings: bool) -> String {
     let texts = if warnings { &WARNINGS } else { &ERRORS };
-    mine(texts).join("\n")
+    take_texts(texts).join("\n")
 }
 
 /// Runs a body; a panic or a fork is a failure.

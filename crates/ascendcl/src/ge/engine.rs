@@ -37,6 +37,7 @@ unsafe fn descs(from: *const CairnDesc, count: usize) -> Result<Vec<Desc>> {
     unsafe { list(from, count).iter().map(|one| desc(one)).collect() }
 }
 
+/// In a child of a process that used devices: shows why nothing works.
 fn show_forked(context: *mut c_void, callback: CairnTextCallback) {
     if crate::process::forked() {
         // SAFETY: the caller's function takes the context.
@@ -151,7 +152,7 @@ status! {
         session.load(&entry, stream as usize, &options, true).map(drop)
     }
 
-    /// Sets memory that the application brings.
+    /// Sets memory that the application provides.
     fn CairnSessionSetBase(session: u64, id: u32, base: CairnBase, with_type: bool, kind: i32, memory: *const c_void, size: usize) called(names::of_base(base)) {
         let entry = engine().session(session)?.graph(id)?;
         let base = match base {
@@ -161,12 +162,12 @@ status! {
             CAIRN_BASE_REFRESHABLE => Base::Refreshable,
             other => return Err(Failure::invalid(format!("{other} is no base"))),
         };
-        let unused = entry.set_base(base, with_type.then_some(kind), memory as usize, size as u64)?;
-        unused.into_iter().for_each(warn);
+        let warning = entry.set_base(base, with_type.then_some(kind), memory as usize, size as u64)?;
+        warning.into_iter().for_each(warn);
         Ok(())
     }
 
-    /// A picture of a loaded graph.
+    /// A loaded graph as JSON.
     fn CairnSessionJson(session: u64, id: u32, _flags: u32, context: *mut c_void, callback: CairnTextCallback) {
         let json = engine().session(session)?.graph(id)?.loaded()?.executable().json();
         // SAFETY: the caller's function takes the context.

@@ -2,7 +2,7 @@
 
 use super::abi::*;
 use super::door::{list, object, owned, plain, release, show, status, text};
-use super::node::{NodeObject, gone, node};
+use super::node::{NodeObject, node, node_removed};
 use super::operator::operator;
 use super::value::{attr, show_attr};
 use cairn_graph::ir::{Graph, GraphOperators, Operator, Source};
@@ -23,6 +23,7 @@ pub struct GraphObject {
 #[derive(Default)]
 struct OperatorPlan {
     operators: GraphOperators,
+    /// Whether they changed since nodes were made of them.
     is_new: bool,
 }
 
@@ -39,6 +40,7 @@ impl GraphObject {
         Arc::new(GraphObject { name, graph, plan })
     }
 
+    /// Changes which operators are named; the nodes are built again when they are needed.
     fn change(&self, change: impl FnOnce(&mut GraphOperators)) {
         let mut plan = self.plan.lock();
         change(&mut plan.operators);
@@ -151,8 +153,8 @@ plain! {
         let graph = unsafe { graph(handle) }?;
         let order = {
             let graph = graph.lock();
-            let any = || graph.nodes().map(|(id, _)| id).collect::<Vec<_>>();
-            graph.order().unwrap_or_else(|_| any())
+            let unordered = || graph.nodes().map(|(id, _)| id).collect::<Vec<_>>();
+            graph.order().unwrap_or_else(|_| unordered())
         };
         for id in order {
             if let Some(callback) = callback {
@@ -188,7 +190,7 @@ status! {
     fn CairnGraphSetInputs(handle: *mut CairnGraph, ops: *const *mut CairnOperator, count: usize) {
         // SAFETY: the caller's handles are live.
         let (graph, ops) = unsafe { (graph(handle)?, operators(ops, count)?) };
-        graph.change(|plan| plan.inputs = ops);
+        graph.change(|operators| operators.inputs = ops);
         Ok(())
     }
 
@@ -207,7 +209,7 @@ status! {
             }
             named.push((op, usize::try_from(*output).ok()));
         }
-        graph.change(|plan| plan.outputs = named);
+        graph.change(|operators| operators.outputs = named);
         Ok(())
     }
 
@@ -215,7 +217,7 @@ status! {
     fn CairnGraphSetTargets(handle: *mut CairnGraph, ops: *const *mut CairnOperator, count: usize) {
         // SAFETY: the caller's handles are live.
         let (graph, ops) = unsafe { (graph(handle)?, operators(ops, count)?) };
-        graph.change(|plan| plan.targets = ops);
+        graph.change(|operators| operators.targets = ops);
         Ok(())
     }
 
@@ -223,7 +225,7 @@ status! {
     fn CairnGraphAddOp(handle: *mut CairnGraph, op: *mut CairnOperator) {
         // SAFETY: the caller's handles are live.
         let (graph, op) = unsafe { (graph(handle)?, operator(op)?.clone()) };
-        graph.change(|plan| plan.others.push(op));
+        graph.change(|operators| operators.others.push(op));
         Ok(())
     }
 
@@ -257,12 +259,12 @@ status! {
     }
 
     /// Takes a node out.
-    fn CairnGraphRemoveNode(handle: *mut CairnGraph, of: *const CairnNode) {
+    fn CairnGraphRemoveNode(handle: *mut CairnGraph, node_handle: *const CairnNode) {
         // SAFETY: the caller's handles are live.
-        let (graph, of) = unsafe { (graph(handle)?, node(of)?) };
-        let id = of.in_graph(graph)?;
-        let taken = graph.lock().remove(id);
-        taken.map(drop).ok_or_else(gone)
+        let (graph, node) = unsafe { (graph(handle)?, node(node_handle)?) };
+        let id = node.in_graph(graph)?;
+        let removed = graph.lock().remove(id);
+        removed.map(drop).ok_or_else(node_removed)
     }
 
     /// Feeds an input.
@@ -271,10 +273,10 @@ status! {
         let (graph, from, to) = unsafe { (graph(handle)?, node(from)?, node(to)?) };
         let (from, to) = (from.in_graph(graph)?, to.in_graph(graph)?);
         let mut graph = graph.lock();
-        let has = graph.node(from).map_or(0, |node| node.output_descs.len());
+        let output_count = graph.node(from).map_or(0, |node| node.output_descs.len());
         let target = graph.node_mut(to);
         let (output, input) = (usize::try_from(output).ok(), usize::try_from(input).ok());
-        let (Some(output), Some(input), Some(target)) = (output.filter(|at| *at < has), input, target) else {
+        let (Some(output), Some(input), Some(target)) = (output.filter(|at| *at < output_count), input, target) else {
             return Err(Failure::failed("an edge between ports that do not exist"));
         };
         let name = target.name.clone();
@@ -288,14 +290,14 @@ status! {
         }
     }
 
-    /// Feeds an input no more.
+    /// Removes an edge that feeds an input, or a control edge.
     fn CairnGraphRemoveEdge(handle: *mut CairnGraph, from: *const CairnNode, output: i64, to: *const CairnNode, input: i64) {
         // SAFETY: the caller's handles are live.
         let (graph, from, to) = unsafe { (graph(handle)?, node(from)?, node(to)?) };
         let (from, to) = (from.in_graph(graph)?, to.in_graph(graph)?);
         let mut graph = graph.lock();
         let target = graph.node_mut(to);
-        let Some(target) = target else { return Err(gone()) };
+        let Some(target) = target else { return Err(node_removed()) };
         if output < 0 && input < 0 {
             target.controls.retain(|one| *one != from);
             return Ok(());
@@ -318,9 +320,9 @@ status! {
         let (from, to) = (from.in_graph(graph)?, to.in_graph(graph)?);
         let mut graph = graph.lock();
         if graph.node(from).is_none() {
-            return Err(gone());
+            return Err(node_removed());
         }
-        let target = graph.node_mut(to).ok_or_else(gone)?;
+        let target = graph.node_mut(to).ok_or_else(node_removed)?;
         if !target.controls.contains(&from) {
             target.controls.push(from);
         }

@@ -33,7 +33,7 @@ const NAMES: &[(&str, &str)] = &[
     ("CallWorkspace", "EagerOpExecutionContext::MallocWorkSpace"),
 ];
 
-/// Classes whose functions are not told apart: they build graphs and touch no memory of a device.
+/// Classes whose functions are not distinguished: they build graphs and touch no memory of a device.
 const CLASSES: &[(&str, &str)] = &[
     ("Graph", "ge::Graph"),
     ("Node", "ge::GNode"),
@@ -76,9 +76,9 @@ pub const fn of(bridge: &'static str) -> &'static str {
     bridge
 }
 
-/// Which function runs a graph in this way.
-pub fn of_run(way: CairnRun) -> &'static str {
-    match way {
+/// Which function runs a graph in this mode.
+pub fn of_run(mode: CairnRun) -> &'static str {
+    match mode {
         CAIRN_RUN_STREAM => "Session::RunGraphWithStreamAsync",
         CAIRN_RUN_LOADED => "Session::ExecuteGraphWithStreamAsync",
         CAIRN_RUN_STREAM_V2 => "GeSession::RunGraphWithStreamAsync",
@@ -107,13 +107,13 @@ pub fn of_base(base: CairnBase) -> &'static str {
     }
 }
 
-const fn is(text: &str, other: &str) -> bool {
+const fn equals(text: &str, other: &str) -> bool {
     text.len() == other.len() && starts_with(text.as_bytes(), other.as_bytes())
 }
 
 const _: () = {
-    assert!(is(of("CairnSessionRun"), "Session::RunGraph"));
-    assert!(is(of("CairnSessionRunAsync"), "Session::RunGraphAsync"));
-    assert!(is(of("CairnGraphAddNode"), "ge::Graph"));
-    assert!(is(of("CairnEngineFail"), "CairnEngineFail"));
+    assert!(equals(of("CairnSessionRun"), "Session::RunGraph"));
+    assert!(equals(of("CairnSessionRunAsync"), "Session::RunGraphAsync"));
+    assert!(equals(of("CairnGraphAddNode"), "ge::Graph"));
+    assert!(equals(of("CairnEngineFail"), "CairnEngineFail"));
 };

@@ -29,23 +29,26 @@ impl NodeObject {
         }
     }
 
-    fn with<T>(&self, callback: impl FnOnce(&Node) -> T) -> Result<T> {
+    /// Reads the node.
+    fn read<T>(&self, callback: impl FnOnce(&Node) -> T) -> Result<T> {
         let graph = self.graph.lock();
-        graph.node(self.id).map(callback).ok_or_else(gone)
+        graph.node(self.id).map(callback).ok_or_else(node_removed)
     }
 
+    /// Changes the node.
     fn change<T>(&self, change: impl FnOnce(&mut Node) -> T) -> Result<T> {
         let mut graph = self.graph.lock();
-        graph.node_mut(self.id).map(change).ok_or_else(gone)
+        graph.node_mut(self.id).map(change).ok_or_else(node_removed)
     }
 
-    fn other(&self, id: NodeId) -> *mut CairnNode {
+    /// A handle to a node of the same graph.
+    fn handle_to(&self, id: NodeId) -> *mut CairnNode {
         owned(NodeObject::new(&self.graph, id))
     }
 }
 
-/// The failure of whatever is asked of a node that is not there any more.
-pub fn gone() -> Failure {
+/// The failure of a call on a node that was removed.
+pub fn node_removed() -> Failure {
     Failure::failed("the node was taken out of its graph")
 }
 
@@ -83,7 +86,7 @@ plain! {
     /// The name.
     fn CairnNodeName(handle: *const CairnNode, context: *mut c_void, callback: CairnTextCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live.
-        let name = unsafe { node(handle) }?.with(|node| node.name.clone())?;
+        let name = unsafe { node(handle) }?.read(|node| node.name.clone())?;
         // SAFETY: the caller's function takes the context.
         unsafe { show(callback, context, name.as_bytes()) };
         Ok(true)
@@ -92,7 +95,7 @@ plain! {
     /// The IR's name of the operator.
     fn CairnNodeType(handle: *const CairnNode, context: *mut c_void, callback: CairnTextCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live.
-        let kind = unsafe { node(handle) }?.with(|node| node.kind.clone())?;
+        let kind = unsafe { node(handle) }?.read(|node| node.kind.clone())?;
         // SAFETY: the caller's function takes the context.
         unsafe { show(callback, context, kind.as_bytes()) };
         Ok(true)
@@ -101,20 +104,20 @@ plain! {
     /// The number of inputs.
     fn CairnNodeInputs(handle: *const CairnNode) -> usize, else 0, {
         // SAFETY: the caller's handle is live.
-        unsafe { node(handle) }?.with(|node| node.inputs.len())
+        unsafe { node(handle) }?.read(|node| node.inputs.len())
     }
 
     /// The number of outputs.
     fn CairnNodeOutputs(handle: *const CairnNode) -> usize, else 0, {
         // SAFETY: the caller's handle is live.
-        unsafe { node(handle) }?.with(|node| node.output_descs.len())
+        unsafe { node(handle) }?.read(|node| node.output_descs.len())
     }
 
     /// The index of a name.
     fn CairnNodePortIndex(handle: *const CairnNode, name: CairnText, is_output: bool) -> i64, else -1, {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (handle, name) = unsafe { (node(handle)?, text(name)) };
-        handle.with(|node| {
+        handle.read(|node| {
             let descs = if is_output { &node.output_descs } else { &node.input_descs };
             descs.iter().position(|desc| desc.name == name).map_or(-1, |at| at as i64)
         })
@@ -123,7 +126,7 @@ plain! {
     /// Shows a description.
     fn CairnNodeDesc(handle: *const CairnNode, index: usize, is_output: bool, context: *mut c_void, callback: CairnDescCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live.
-        let found = unsafe { node(handle) }?.with(|node| {
+        let found = unsafe { node(handle) }?.read(|node| {
             let descs = if is_output { &node.output_descs } else { &node.input_descs };
             descs.get(index).cloned()
         })?;
@@ -140,11 +143,11 @@ plain! {
     fn CairnNodeSource(handle: *const CairnNode, input: usize, output: *mut usize) -> *mut CairnNode, else std::ptr::null_mut(), {
         // SAFETY: the caller's handle is live.
         let handle = unsafe { node(handle) }?;
-        let source = handle.with(|node| node.inputs.get(input).copied().flatten())?;
+        let source = handle.read(|node| node.inputs.get(input).copied().flatten())?;
         let Some(Source { node, output: at }) = source else { return Ok(std::ptr::null_mut()) };
         // SAFETY: the caller passes null or a pointer to a number.
         unsafe { write_index(output, at) };
-        Ok(handle.other(node))
+        Ok(handle.handle_to(node))
     }
 
     /// Who reads an output.
@@ -152,35 +155,35 @@ plain! {
         // SAFETY: the caller's handle is live.
         let handle = unsafe { node(handle) }?;
         let readers = handle.graph.lock().readers();
-        let of = readers.get(&Source { node: handle.id, output });
-        let Some((reader, index)) = of.and_then(|all| all.get(at)).copied() else {
+        let readers = readers.get(&Source { node: handle.id, output });
+        let Some((reader, index)) = readers.and_then(|all| all.get(at)).copied() else {
             return Ok(std::ptr::null_mut());
         };
         // SAFETY: the caller passes null or a pointer to a number.
         unsafe { write_index(input, index) };
-        Ok(handle.other(reader))
+        Ok(handle.handle_to(reader))
     }
 
-    /// Which nodes come before or after it by control.
+    /// A node that runs before it, or after it, by a control edge.
     fn CairnNodeControl(handle: *const CairnNode, is_after: bool, at: usize) -> *mut CairnNode, else std::ptr::null_mut(), {
         // SAFETY: the caller's handle is live.
         let handle = unsafe { node(handle) }?;
         let found = match is_after {
-            false => handle.with(|node| node.controls.get(at).copied())?,
+            false => handle.read(|node| node.controls.get(at).copied())?,
             true => {
                 let graph = handle.graph.lock();
                 let mut after = graph.nodes().filter(|(_, node)| node.controls.contains(&handle.id));
                 after.nth(at).map(|(id, _)| id)
             }
         };
-        Ok(found.map_or(std::ptr::null_mut(), |id| handle.other(id)))
+        Ok(found.map_or(std::ptr::null_mut(), |id| handle.handle_to(id)))
     }
 
     /// Shows an attribute.
     fn CairnNodeAttr(handle: *const CairnNode, name: CairnText, context: *mut c_void, callback: CairnValueCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (handle, name) = unsafe { (node(handle)?, text(name)) };
-        let Some(value) = handle.with(|node| node.attrs.get(&name).cloned())? else { return Ok(false) };
+        let Some(value) = handle.read(|node| node.attrs.get(&name).cloned())? else { return Ok(false) };
         // SAFETY: the caller's function takes the context.
         unsafe { show_attr(callback, context, &value) };
         Ok(true)
@@ -195,11 +198,11 @@ status! {
         let from = from.ok_or_else(|| Failure::invalid("the description is null"))?;
         // SAFETY: as above.
         let new = unsafe { desc(from) }?;
-        let done = handle.change(|node| {
+        let changed = handle.change(|node| {
             let descs = if is_output { &mut node.output_descs } else { &mut node.input_descs };
             descs.get_mut(index).map(|desc| desc.copy_type_and_shape_from(new))
         })?;
-        done.ok_or_else(|| Failure::failed(format!("the node has no input or output {index}")))
+        changed.ok_or_else(|| Failure::failed(format!("the node has no input or output {index}")))
     }
 
     /// Sets an attribute.

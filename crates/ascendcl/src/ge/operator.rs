@@ -17,13 +17,15 @@ pub unsafe fn operator<'a>(handle: *const CairnOperator) -> Result<&'a Arc<Opera
     unsafe { object(handle, "operator") }
 }
 
+/// The failure of an index without an input or output.
 fn no_port(operator: &Operator, index: usize, is_output: bool) -> Failure {
     let what = if is_output { "output" } else { "input" };
     let (name, kind) = (&operator.name, &operator.kind);
     Failure::failed(format!("the operator {name} ({kind}) has no {what} {index}"))
 }
 
-fn unlinked(what: String, why: LinkError) -> Failure {
+/// The failure to link two operators.
+fn link_failure(what: String, why: LinkError) -> Failure {
     Failure::failed(match why {
         LinkError::NoPort => format!("{what}: there is no such input or output"),
         LinkError::Cycle(names) => {
@@ -32,14 +34,15 @@ fn unlinked(what: String, why: LinkError) -> Failure {
     })
 }
 
+/// Declares what the table declares of the operator's type; false if there is no such type.
 fn fill(operator: &Operator) -> bool {
-    let Some(row) = declarations::of(&operator.kind) else { return false };
-    for (names, is_output) in [(&row.inputs, false), (&row.outputs, true)] {
+    let Some(declaration) = declarations::of(&operator.kind) else { return false };
+    for (names, is_output) in [(&declaration.inputs, false), (&declaration.outputs, true)] {
         for (name, presence) in names {
             operator.declare(name, is_output, *presence);
         }
     }
-    operator.parts().ir_attrs.extend(row.attrs.iter().cloned());
+    operator.parts().ir_attrs.extend(declaration.attrs.iter().cloned());
     true
 }
 
@@ -59,8 +62,8 @@ unsafe fn show_ports(
     }
 }
 
-/// The IR's word for a value that was set.
-fn word(attr: &Attr) -> &'static str {
+/// The IR's name for the type of a value.
+fn type_name(attr: &Attr) -> &'static str {
     match attr {
         Attr::Text(_) => "VT_STRING",
         Attr::Int(_) => "VT_INT",
@@ -192,8 +195,8 @@ plain! {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (op, name) = unsafe { (operator(op)?, text(name)) };
         let parts = op.parts();
-        let grown = if is_output { &parts.dynamic_outputs } else { &parts.dynamic_inputs };
-        Ok(grown.get(&name).map_or(-1, |count| *count as i64))
+        let counts = if is_output { &parts.dynamic_outputs } else { &parts.dynamic_inputs };
+        Ok(counts.get(&name).map_or(-1, |count| *count as i64))
     }
 
     /// The index of a name.
@@ -283,7 +286,7 @@ plain! {
             ir.collect()
         };
         let set: Vec<(String, String)> =
-            op.parts().attrs.iter().map(|(name, value)| (name.clone(), word(value).into())).collect();
+            op.parts().attrs.iter().map(|(name, value)| (name.clone(), type_name(value).into())).collect();
         pairs.extend(set.into_iter().filter(|(name, _)| !pairs.iter().any(|(one, _)| one == name)).collect::<Vec<_>>());
         for (name, kind) in pairs {
             // SAFETY: the caller's function takes the context.
@@ -335,7 +338,7 @@ status! {
     fn CairnOperatorGrowInput(op: *mut CairnOperator, name: CairnText, count: usize) {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (op, name) = unsafe { (operator(op)?, text(name)) };
-        op.grow(&name, false, few(count)?);
+        op.grow(&name, false, check_port_count(count)?);
         Ok(())
     }
 
@@ -343,7 +346,7 @@ status! {
     fn CairnOperatorGrowOutput(op: *mut CairnOperator, name: CairnText, count: usize) {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (op, name) = unsafe { (operator(op)?, text(name)) };
-        op.grow(&name, true, few(count)?);
+        op.grow(&name, true, check_port_count(count)?);
         Ok(())
     }
 
@@ -356,7 +359,7 @@ status! {
                 "output {output} of {} ({}) cannot feed input {input} of {} ({})",
                 from.name, from.kind, op.name, op.kind
             );
-            unlinked(text, why)
+            link_failure(text, why)
         })
     }
 
@@ -369,7 +372,7 @@ status! {
                 "{} ({}) cannot run after {} ({})",
                 op.name, op.kind, before.name, before.kind
             );
-            unlinked(text, why)
+            link_failure(text, why)
         })
     }
 
@@ -438,8 +441,8 @@ status! {
     }
 }
 
-/// A number of ports that a program can mean.
-fn few(count: usize) -> Result<usize> {
+/// Fails for more ports than any operator has.
+fn check_port_count(count: usize) -> Result<usize> {
     match count <= 1 << 20 {
         true => Ok(count),
         false => Err(Failure::invalid(format!(

@@ -1,4 +1,4 @@
-//! Why an allocator is called: for whoever asks inside the call.
+//! Why an allocator is called, for code that asks inside the call.
 
 use crate::abi::{cairnAllocationClass, cairnAllocationReason};
 use cairn_ops::nodes;
@@ -12,7 +12,8 @@ static NAMES: LazyLock<HashMap<&'static str, CString>> = LazyLock::new(|| {
     nodes().keys().filter_map(|name| Some((*name, CString::new(*name).ok()?))).collect()
 });
 
-fn ended(name: &str) -> *const c_char {
+/// The name of an operator as C takes it.
+fn c_name(name: &str) -> *const c_char {
     NAMES.get(name).map_or(std::ptr::null(), |name| name.as_ptr())
 }
 
@@ -28,7 +29,7 @@ pub unsafe extern "C" fn cairnGetAllocationReason(out: *mut cairnAllocationReaso
     *out = cairnAllocationReason {
         memoryClass: reason.purpose as cairnAllocationClass,
         graphId: graph,
-        operatorName: reason.owner.operator.map_or(std::ptr::null(), ended),
+        operatorName: reason.owner.operator.map_or(std::ptr::null(), c_name),
     };
     true
 }

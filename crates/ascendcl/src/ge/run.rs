@@ -32,16 +32,16 @@ unsafe fn tensor(from: &CairnRunTensor, is_input: bool) -> Result<RunTensor> {
         }
         true => Some(Arc::from([])),
     };
-    let described = from.is_described;
-    if let Some(text) = Format(from.format).refusal("a tensor").filter(|_| described) {
+    let is_described = from.is_described;
+    if let Some(text) = Format(from.format).refusal("a tensor").filter(|_| is_described) {
         return Err(Failure::invalid(text));
     }
     Ok(RunTensor {
         address,
         bytes: from.bytes,
-        dtype: if described { Some(dtype(from.dtype)?) } else { None },
+        dtype: if is_described { Some(dtype(from.dtype)?) } else { None },
         // SAFETY: as the caller vouches.
-        dims: described.then(|| unsafe { list(from.dims, from.rank) }.to_vec()),
+        dims: is_described.then(|| unsafe { list(from.dims, from.rank) }.to_vec()),
         host,
         says_host: from.is_on_host,
     })
@@ -110,17 +110,17 @@ status! {
         inputs: *const CairnRunTensor,
         input_count: usize,
         context: *mut c_void,
-        done: Option<unsafe extern "C" fn(*mut c_void, CairnStatus, *mut CairnOutputs)>,
+        callback: Option<unsafe extern "C" fn(*mut c_void, CairnStatus, *mut CairnOutputs)>,
     ) called(names::of_async_run(is_v2)) {
         let session = engine().session(session)?;
         session.graph(id)?;
-        let Some(call) = done else { return Err(Failure::invalid("the callback is null")) };
+        let Some(call) = callback else { return Err(Failure::invalid("the callback is null")) };
         // SAFETY: the caller's tensors live for the call.
         let inputs = unsafe { tensors(inputs, input_count, true) }?;
-        let done = RunCallback { call, context: context as usize };
-        let way = if is_v2 { RunMode::HostV2 } else { RunMode::Host };
+        let callback = RunCallback { call, context: context as usize };
+        let mode = if is_v2 { RunMode::HostV2 } else { RunMode::Host };
         let finish = move |results: Result<Vec<SessionOutput>>| {
-            let done = done;
+            let callback = callback;
             let (status, result) = match results {
                 Ok(results) => (0, owned(Outputs(results))),
                 Err(failure) => {
@@ -129,9 +129,9 @@ status! {
                 }
             };
             // SAFETY: the caller vouched for its function and context until it is called, once.
-            unsafe { (done.call)(done.context as *mut c_void, status, result) };
+            unsafe { (callback.call)(callback.context as *mut c_void, status, result) };
         };
-        engine().run_async(&session, id, way, inputs, finish)
+        engine().run_async(&session, id, mode, inputs, finish)
     }
 }
 
@@ -160,7 +160,7 @@ status! {
 }
 
 plain! {
-    /// The thread of a callback is lost.
+    /// A callback ended its thread.
     fn CairnSessionThreadExited() {
         engine().replace_queue_thread();
         Ok(())
@@ -212,7 +212,7 @@ plain! {
         Ok(unsafe { object::<BlockObject, _>(block, "block") }?.0.bytes())
     }
 
-    /// Gives a block back to its maker.
+    /// Gives a block back to its allocator.
     fn CairnBlockFree(block: *mut CairnBlock) {
         // SAFETY: the caller gives its handle up.
         unsafe { release::<BlockObject, _>(block) };

@@ -10,6 +10,7 @@ use std::sync::Arc;
 /// What a handle of a summary names.
 struct Summary {
     compiled: Arc<Executable>,
+    /// Pairs of an input and an output that share memory, one after the other.
     shared: Vec<i64>,
 }
 

@@ -73,6 +73,7 @@ pub unsafe fn show_desc(callback: CairnDescCallback, context: *mut c_void, desc:
     }
 }
 
+/// A tensor of the caller.
 unsafe fn tensor(from: &CairnTensor) -> Result<Constant> {
     // SAFETY: as the caller of `attr` vouches.
     unsafe {
@@ -111,8 +112,8 @@ pub unsafe fn attr(from: &CairnValue) -> Result<Attr> {
             CAIRN_KIND_TENSOR => Attr::Tensors(tensors()?),
             CAIRN_KIND_GRAPH => Attr::Graphs(graphs()?),
             CAIRN_KIND_DATA_TYPE => Attr::Types(ints()),
-            CAIRN_KIND_INT_LISTS | CAIRN_KIND_FLOAT_LISTS => return lists(from),
-            CAIRN_KIND_NAMED => return named(from),
+            CAIRN_KIND_INT_LISTS | CAIRN_KIND_FLOAT_LISTS => return list_of_lists(from),
+            CAIRN_KIND_NAMED => return named_attrs(from),
             other => return Err(Failure::invalid(format!("{other} is no kind of attribute"))),
         };
         if from.is_list {
@@ -134,29 +135,32 @@ pub unsafe fn attr(from: &CairnValue) -> Result<Attr> {
     }
 }
 
-unsafe fn lists(from: &CairnValue) -> Result<Attr> {
+/// An attribute that is a list of lists.
+unsafe fn list_of_lists(from: &CairnValue) -> Result<Attr> {
     // SAFETY: as the caller of `attr` vouches.
     unsafe {
         let lengths = list(from.lengths, from.count);
         let total = lengths.iter().sum();
         Ok(match from.kind {
-            CAIRN_KIND_INT_LISTS => Attr::IntLists(cut(list(from.ints, total), lengths)),
-            _ => Attr::FloatLists(cut(list(from.floats, total), lengths)),
+            CAIRN_KIND_INT_LISTS => Attr::IntLists(split_lists(list(from.ints, total), lengths)),
+            _ => Attr::FloatLists(split_lists(list(from.floats, total), lengths)),
         })
     }
 }
 
-fn cut<T: Copy>(mut row: &[T], lengths: &[usize]) -> Vec<Vec<T>> {
+/// Lists of these lengths from values one after the other.
+fn split_lists<T: Copy>(mut values: &[T], lengths: &[usize]) -> Vec<Vec<T>> {
     let mut lists = Vec::new();
     for length in lengths {
-        let (one, rest) = row.split_at((*length).min(row.len()));
+        let (one, rest) = values.split_at((*length).min(values.len()));
         lists.push(one.to_vec());
-        row = rest;
+        values = rest;
     }
     lists
 }
 
-unsafe fn named(from: &CairnValue) -> Result<Attr> {
+/// A name with attributes.
+unsafe fn named_attrs(from: &CairnValue) -> Result<Attr> {
     // SAFETY: as the caller of `attr` vouches.
     unsafe {
         let mut attrs = Attrs::new();
@@ -198,6 +202,7 @@ pub unsafe fn show_attr(callback: CairnValueCallback, context: *mut c_void, attr
     });
 }
 
+/// Calls back with a value, as the interface carries it; it borrows from the attribute.
 fn with_value(attr: &Attr, callback: &mut dyn FnMut(&CairnValue)) {
     let texts = |all: &[&[u8]]| all.iter().map(|one| borrowed(one)).collect::<Vec<CairnText>>();
     let mut ints = |kind, is_list, all: &[i64]| {
@@ -237,39 +242,39 @@ fn with_value(attr: &Attr, callback: &mut dyn FnMut(&CairnValue)) {
             callback(&CairnValue { texts: all.as_ptr(), ..empty(kind, true, all.len()) });
         }
         Attr::Desc(one) => {
-            let all = [bare(one)];
+            let all = [desc_only(one)];
             callback(&CairnValue {
                 tensors: all.as_ptr(),
                 ..empty(CAIRN_KIND_TENSOR_DESC, false, 1)
             });
         }
         Attr::Descs(list) => {
-            let all: Vec<CairnTensor> = list.iter().map(bare).collect();
+            let all: Vec<CairnTensor> = list.iter().map(desc_only).collect();
             callback(&CairnValue {
                 tensors: all.as_ptr(),
                 ..empty(CAIRN_KIND_TENSOR_DESC, true, all.len())
             });
         }
         Attr::Tensor(one) => {
-            let all = [full(one)];
+            let all = [with_bytes(one)];
             callback(&CairnValue { tensors: all.as_ptr(), ..empty(CAIRN_KIND_TENSOR, false, 1) });
         }
         Attr::Tensors(list) => {
-            let all: Vec<CairnTensor> = list.iter().map(full).collect();
+            let all: Vec<CairnTensor> = list.iter().map(with_bytes).collect();
             callback(&CairnValue {
                 tensors: all.as_ptr(),
                 ..empty(CAIRN_KIND_TENSOR, true, all.len())
             });
         }
         Attr::IntLists(lists) => {
-            let (row, lengths) = joined(lists);
+            let (values, lengths) = join_lists(lists);
             let value = empty(CAIRN_KIND_INT_LISTS, true, lengths.len());
-            callback(&CairnValue { ints: row.as_ptr(), lengths: lengths.as_ptr(), ..value });
+            callback(&CairnValue { ints: values.as_ptr(), lengths: lengths.as_ptr(), ..value });
         }
         Attr::FloatLists(lists) => {
-            let (row, lengths) = joined(lists);
+            let (values, lengths) = join_lists(lists);
             let value = empty(CAIRN_KIND_FLOAT_LISTS, true, lengths.len());
-            callback(&CairnValue { floats: row.as_ptr(), lengths: lengths.as_ptr(), ..value });
+            callback(&CairnValue { floats: values.as_ptr(), lengths: lengths.as_ptr(), ..value });
         }
         Attr::Graph(one) => with_graphs(std::slice::from_ref(one), false, callback),
         Attr::Graphs(list) => with_graphs(list, true, callback),
@@ -282,16 +287,19 @@ fn with_value(attr: &Attr, callback: &mut dyn FnMut(&CairnValue)) {
     }
 }
 
-fn bare(desc: &Desc) -> CairnTensor {
+/// A description as a tensor without bytes.
+fn desc_only(desc: &Desc) -> CairnTensor {
     CairnTensor { desc: desc_view(desc), data: std::ptr::null(), bytes: 0 }
 }
 
-fn full(constant: &Constant) -> CairnTensor {
+/// A constant, borrowed.
+fn with_bytes(constant: &Constant) -> CairnTensor {
     let bytes = &constant.bytes;
     CairnTensor { desc: desc_view(&constant.desc), data: bytes.as_ptr().cast(), bytes: bytes.len() }
 }
 
-fn joined<T: Copy>(lists: &[Vec<T>]) -> (Vec<T>, Vec<usize>) {
+/// The values of all lists one after the other, and the lengths of the lists.
+fn join_lists<T: Copy>(lists: &[Vec<T>]) -> (Vec<T>, Vec<usize>) {
     (lists.concat(), lists.iter().map(Vec::len).collect())
 }
 
@@ -316,22 +324,22 @@ fn with_named(name: &str, attrs: &Attrs, callback: &mut dyn FnMut(&CairnValue)) 
     fn collect(
         rest: &mut dyn Iterator<Item = &Attr>,
         values: &mut Vec<CairnValue>,
-        done: &mut dyn FnMut(&[CairnValue]),
+        callback: &mut dyn FnMut(&[CairnValue]),
     ) {
         match rest.next() {
-            None => done(values),
+            None => callback(values),
             Some(attr) => with_value(attr, &mut |value| {
                 values.push(*value);
-                collect(rest, values, done);
+                collect(rest, values, callback);
             }),
         }
     }
     let names: Vec<CairnText> = attrs.keys().map(|one| borrowed(one.as_bytes())).collect();
-    let title = [borrowed(name.as_bytes())];
+    let name_text = [borrowed(name.as_bytes())];
     collect(&mut attrs.values(), &mut Vec::new(), &mut |values| {
         let value = empty(CAIRN_KIND_NAMED, false, names.len());
         callback(&CairnValue {
-            texts: title.as_ptr(),
+            texts: name_text.as_ptr(),
             names: names.as_ptr(),
             values: values.as_ptr(),
             ..value

@@ -107,7 +107,7 @@ impl Description {
     }
 
     /// The sizes in memory: those that were given for it, else the origin's. Formats in plain order have as many
-    /// elements either way; `what` is for texts.
+    /// elements either way; `what` is for messages.
     pub fn sizes(&self, what: &str) -> Result<&[i64]> {
         let Some(storage) = &self.storage_dims else { return Ok(&self.dims) };
         let in_memory = Description { dims: storage.clone(), ..self.clone() };
