@@ -35,12 +35,12 @@ fn stub(function: &Function) -> String {
     let inputs = function.parameters.iter().filter(|parameter| !parameter.is_output);
     let parameters: Vec<_> = inputs
         .map(|parameter| match parameter.kind.ends_with('?') {
-            true => format!("{}: {} = None", parameter.name, python(&parameter.kind)),
-            false => format!("{}: {}", parameter.name, python(&parameter.kind)),
+            true => format!("{}: {} = None", parameter.name, python_type(&parameter.kind)),
+            false => format!("{}: {}", parameter.name, python_type(&parameter.kind)),
         })
         .collect();
     let results: Vec<_> =
-        (0..function.results.len()).map(|index| answer(function.result_kind(index))).collect();
+        (0..function.results.len()).map(|index| result_type(function.result_kind(index))).collect();
     let result = match results.as_slice() {
         [one] => one.clone(),
         several => format!("Tuple[{}]", several.join(", ")),
@@ -48,9 +48,9 @@ fn stub(function: &Function) -> String {
     format!("def {}({}) -> {result}: ...\n", function.name, parameters.join(", "))
 }
 
-fn python(kind: &str) -> String {
+fn python_type(kind: &str) -> String {
     if let Some(inner) = kind.strip_suffix('?') {
-        return format!("Optional[{}]", python(inner));
+        return format!("Optional[{}]", python_type(inner));
     }
     let name = match kind {
         "f32" => "float",
@@ -71,9 +71,9 @@ fn python(kind: &str) -> String {
     name.into()
 }
 
-fn answer(kind: &str) -> String {
+fn result_type(kind: &str) -> String {
     match kind {
         "str" => "Optional[str]".into(),
-        other => python(other),
+        other => python_type(other),
     }
 }

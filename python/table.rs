@@ -9,9 +9,9 @@ pub struct Function {
     /// The C function; none for functions that Python alone has.
     pub c_function: Option<String>,
     /// Whether callables of the user may be called meanwhile.
-    pub calls: bool,
+    pub calls_back: bool,
     /// Whether it is written by hand; then `parameters` and `results` are those of Python alone.
-    pub hand: bool,
+    pub is_handwritten: bool,
     /// In the order of C.
     pub parameters: Vec<Parameter>,
     /// In the order of Python: a name and, where it has one of its own, a type.
@@ -27,7 +27,7 @@ pub struct Parameter {
     /// Whether C writes it.
     pub is_output: bool,
     /// The list whose count it shares.
-    pub shares: Option<String>,
+    pub shares_count_of: Option<String>,
 }
 
 impl Function {
@@ -43,14 +43,16 @@ impl Function {
     }
 }
 
-/// Every row of the table; panics with the row that has no form.
+/// Every row of the table; panics on a row that cannot be parsed.
 pub fn parse(text: &str) -> Vec<Function> {
     let rows = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    rows.map(|row| function(row).unwrap_or_else(|| panic!("functions.txt: cannot read {row:?}")))
-        .collect()
+    rows.map(|row| {
+        parse_function(row).unwrap_or_else(|| panic!("functions.txt: cannot read {row:?}"))
+    })
+    .collect()
 }
 
-fn function(row: &str) -> Option<Function> {
+fn parse_function(row: &str) -> Option<Function> {
     let (head, tail) = row.split_once(" : ")?;
     let (name, call) = head.split_once(" = ")?;
     let (module, name) = name.split_once('.')?;
@@ -62,9 +64,9 @@ fn function(row: &str) -> Option<Function> {
         module: module.into(),
         name: name.into(),
         c_function: (c_function != "-").then(|| c_function.into()),
-        calls: flags.contains(&"calls"),
-        hand: flags.contains(&"hand"),
-        parameters: parameters.split_whitespace().map(parameter).collect::<Option<_>>()?,
+        calls_back: flags.contains(&"calls"),
+        is_handwritten: flags.contains(&"hand"),
+        parameters: parameters.split_whitespace().map(parse_parameter).collect::<Option<_>>()?,
         results: results
             .split_whitespace()
             .map(|word| match word.split_once(':') {
@@ -75,12 +77,12 @@ fn function(row: &str) -> Option<Function> {
     })
 }
 
-fn parameter(word: &str) -> Option<Parameter> {
+fn parse_parameter(word: &str) -> Option<Parameter> {
     let is_output = word.contains('>');
     let (name, kind) = word.split_once([':', '>'])?;
-    let (kind, shares) = match kind.split_once('=') {
-        Some((kind, other)) => (kind, Some(other.into())),
+    let (kind, shares_count_of) = match kind.split_once('=') {
+        Some((kind, list)) => (kind, Some(list.into())),
         None => (kind, None),
     };
-    Some(Parameter { name: name.into(), kind: kind.into(), is_output, shares })
+    Some(Parameter { name: name.into(), kind: kind.into(), is_output, shares_count_of })
 }

@@ -1,4 +1,4 @@
-//! Writes the Rust of the wrappers that need no hand.
+//! Writes the Rust of the wrappers that are not handwritten.
 
 use super::table::{Function, Parameter};
 use std::{
@@ -12,37 +12,38 @@ pub fn source(functions: &[Function]) -> String {
     let mut modules: BTreeMap<&str, String> = BTreeMap::new();
     for function in functions {
         let ident = format!("{}_{}", function.module, function.name);
-        if !function.hand {
+        if !function.is_handwritten {
             wrapper(&mut out, function, &ident);
         }
-        let adds = modules.entry(&function.module).or_default();
-        writeln!(adds, "    module.add_function(wrap_pyfunction!({ident}, module)?)?;")
+        let additions = modules.entry(&function.module).or_default();
+        writeln!(additions, "    module.add_function(wrap_pyfunction!({ident}, module)?)?;")
             .expect("writing to a String cannot fail");
     }
-    for (module, adds) in modules {
+    for (module, additions) in modules {
         write!(
             out,
-            "pub(crate) fn add_{module}(module: &Bound<'_, PyModule>) -> PyResult<()> {{\n{adds}    Ok(())\n}}\n\n"
+            "pub(crate) fn add_{module}(module: &Bound<'_, PyModule>) -> PyResult<()> {{\n{additions}    Ok(())\n}}\n\n"
         )
         .expect("writing to a String cannot fail");
     }
     out
 }
 
+/// The struct of the C functions, and how it is loaded.
 fn c_functions(functions: &[Function]) -> String {
     let mut fields = String::new();
     let mut loads = String::new();
-    let mut known = BTreeSet::new();
+    let mut listed = BTreeSet::new();
     for function in functions {
         let Some(c_function) =
-            function.c_function.as_ref().filter(|c_function| known.insert(*c_function))
+            function.c_function.as_ref().filter(|c_function| listed.insert(*c_function))
         else {
             continue;
         };
-        let kind = if function.hand { "usize".into() } else { signature(function) };
+        let kind = if function.is_handwritten { "usize".into() } else { signature(function) };
         writeln!(fields, "    pub {c_function}: {kind},").expect("writing to a String cannot fail");
         let load = format!("library.find(c\"{c_function}\")?");
-        match function.hand {
+        match function.is_handwritten {
             true => writeln!(loads, "            {c_function}: {load},").expect("writing to a String cannot fail"),
             false => write!(
                 loads,
@@ -64,19 +65,22 @@ fn signature(function: &Function) -> String {
     format!("unsafe extern \"C\" fn({}){returns}", parameters.join(", "))
 }
 
+/// The parameters of C that a parameter of Python stands for.
 fn c_types(parameter: &Parameter) -> Vec<String> {
     if parameter.is_output {
-        return vec![format!("*mut {}", rust(&parameter.kind))];
+        return vec![format!("*mut {}", rust_type(&parameter.kind))];
     }
     let array = match parameter.kind.as_str() {
         "str" | "str?" => return vec!["*const c_char".into()],
         "pairs" => return vec!["usize".into(), "*const [i64; 2]".into()],
         "lists" => return vec!["i32".into(), "*const i32".into(), "*const *const i64".into()],
         "strs" => "*const *const c_char".to_owned(),
-        "ptrs" | "i64s" | "i32s" | "u8s" | "f32s" => format!("*const {}", element(&parameter.kind)),
-        _ => return vec![rust(&parameter.kind).into()],
+        "ptrs" | "i64s" | "i32s" | "u8s" | "f32s" => {
+            format!("*const {}", element_type(&parameter.kind))
+        }
+        _ => return vec![rust_type(&parameter.kind).into()],
     };
-    match parameter.shares {
+    match parameter.shares_count_of {
         Some(_) => vec![array],
         None => vec!["i32".into(), array],
     }
@@ -90,7 +94,7 @@ fn result(function: &Function) -> (String, ResultKind) {
     match function.result_kind(0) {
         "none" => (String::new(), ResultKind::Nothing),
         "str" => (" -> *const c_char".into(), ResultKind::Text),
-        kind => (format!(" -> {}", rust(kind)), ResultKind::Number),
+        kind => (format!(" -> {}", rust_type(kind)), ResultKind::Number),
     }
 }
 
@@ -101,39 +105,44 @@ enum ResultKind {
     Number,
 }
 
+/// Writes the wrapper of a function.
 fn wrapper(out: &mut String, function: &Function, ident: &str) {
     let c_function = function.c_function.as_deref().expect("a wrapper calls something");
     let inputs: Vec<_> =
         function.parameters.iter().filter(|parameter| !parameter.is_output).collect();
     let mut arguments = vec!["py: Python<'_>".to_owned()];
-    arguments.extend(inputs.iter().map(|p| format!("{}: {}", name(p), extracted(&p.kind))));
+    arguments.extend(inputs.iter().map(|p| format!("{}: {}", name(p), extracted_type(&p.kind))));
     let optional = inputs.iter().any(|parameter| parameter.kind.ends_with('?'));
     let mut body = String::new();
     for output in function.parameters.iter().filter(|parameter| parameter.is_output) {
-        writeln!(body, "    let mut {} = {}::default();", name(output), rust(&output.kind))
+        writeln!(body, "    let mut {} = {}::default();", name(output), rust_type(&output.kind))
             .expect("writing to a String cannot fail");
     }
     for list in &inputs {
-        if let Some(other) = &list.shares {
+        if let Some(other) = &list.shares_count_of {
             writeln!(body, "    {}.matches(\"{}\", &{other}, \"{other}\")?;", list.name, list.name)
                 .expect("writing to a String cannot fail");
         }
     }
-    let passed: Vec<_> = function.parameters.iter().flat_map(passes).collect();
+    let passed: Vec<_> = function.parameters.iter().flat_map(passed_arguments).collect();
     let call = format!("(c_functions().{c_function})({})", passed.join(", "));
-    let safe = "// SAFETY: the arguments have the types of C and outlive the call; the library checks handles.";
-    let lets_go = if function.calls { "executing" } else { "waiting" };
+    let safety_comment = "// SAFETY: the arguments have the types of C and outlive the call; the library checks handles.";
+    let run_function =
+        if function.calls_back { "without_gil_checking_fork" } else { "without_gil" };
     let (_, returned) = result(function);
     let call = match returned {
         ResultKind::Text => format!("text(unsafe {{ {call} }})"),
         _ => format!("unsafe {{ {call} }}"),
     };
-    writeln!(body, "    let ret = {lets_go}(py, || {{\n        {safe}\n        {call}\n    }});")
-        .expect("writing to a String cannot fail");
+    writeln!(
+        body,
+        "    let ret = {run_function}(py, || {{\n        {safety_comment}\n        {call}\n    }});"
+    )
+    .expect("writing to a String cannot fail");
     let (kinds, values): (Vec<_>, Vec<_>) = match returned {
         ResultKind::Nothing => (vec!["()".to_owned()], vec!["ret".to_owned()]),
         ResultKind::Text => (vec!["Option<String>".into()], vec!["ret".into()]),
-        ResultKind::Number => (vec![rust(function.result_kind(0)).into()], vec!["ret".into()]),
+        ResultKind::Number => (vec![rust_type(function.result_kind(0)).into()], vec!["ret".into()]),
         ResultKind::Code => function
             .results
             .iter()
@@ -143,8 +152,12 @@ fn wrapper(out: &mut String, function: &Function, ident: &str) {
                     function.parameters.iter().find(|parameter| parameter.name == *result);
                 match parameter {
                     None => ("i32".to_owned(), "ret".to_owned()),
-                    Some(p) if p.is_output => (rust(function.result_kind(index)).into(), name(p)),
-                    Some(p) => (rust(function.result_kind(index)).into(), format!("{}.0", name(p))),
+                    Some(p) if p.is_output => {
+                        (rust_type(function.result_kind(index)).into(), name(p))
+                    }
+                    Some(p) => {
+                        (rust_type(function.result_kind(index)).into(), format!("{}.0", name(p)))
+                    }
                 }
             })
             .unzip(),
@@ -166,6 +179,7 @@ fn wrapper(out: &mut String, function: &Function, ident: &str) {
     .expect("writing to a String cannot fail");
 }
 
+/// The name of a parameter in Rust.
 fn name(parameter: &Parameter) -> String {
     match parameter.name.as_str() {
         "type" => "r#type".into(),
@@ -173,7 +187,8 @@ fn name(parameter: &Parameter) -> String {
     }
 }
 
-fn passes(parameter: &Parameter) -> Vec<String> {
+/// What the wrapper passes to C for a parameter.
+fn passed_arguments(parameter: &Parameter) -> Vec<String> {
     let name = name(parameter);
     if parameter.is_output {
         return vec![format!("&mut {name}")];
@@ -185,10 +200,10 @@ fn passes(parameter: &Parameter) -> Vec<String> {
         "lists" => vec![
             format!("{name}.count()"),
             format!("{name}.counts.as_ptr()"),
-            format!("{name}.places.as_ptr()"),
+            format!("{name}.pointers.as_ptr()"),
         ],
-        "strs" => vec![format!("{name}.count()"), format!("{name}.places.as_ptr()")],
-        "ptrs" | "i64s" | "i32s" | "u8s" | "f32s" if parameter.shares.is_some() => {
+        "strs" => vec![format!("{name}.count()"), format!("{name}.pointers.as_ptr()")],
+        "ptrs" | "i64s" | "i32s" | "u8s" | "f32s" if parameter.shares_count_of.is_some() => {
             vec![format!("{name}.0.as_ptr()")]
         }
         "ptrs" | "i64s" | "i32s" | "u8s" | "f32s" => {
@@ -198,7 +213,8 @@ fn passes(parameter: &Parameter) -> Vec<String> {
     }
 }
 
-fn extracted(kind: &str) -> String {
+/// The Rust type that pyo3 extracts.
+fn extracted_type(kind: &str) -> String {
     match kind {
         "str" => "Text".into(),
         "str?" => "Option<Text>".into(),
@@ -206,20 +222,20 @@ fn extracted(kind: &str) -> String {
         "pairs" => "Pairs".into(),
         "lists" => "Lists".into(),
         "strs" => "Texts".into(),
-        "ptrs" | "i64s" | "i32s" | "u8s" => format!("Numbers<{}>", element(kind)),
+        "ptrs" | "i64s" | "i32s" | "u8s" => format!("Numbers<{}>", element_type(kind)),
         "f32s" => "Reals".into(),
-        _ => format!("Number<{}>", rust(kind)),
+        _ => format!("Number<{}>", rust_type(kind)),
     }
 }
 
-fn element(kind: &str) -> &str {
+fn element_type(kind: &str) -> &str {
     match kind {
         "ptrs" => "usize",
         other => other.strip_suffix('s').expect("the kind of a list ends in s"),
     }
 }
 
-fn rust(kind: &str) -> &str {
+fn rust_type(kind: &str) -> &str {
     match kind {
         "ptr" => "usize",
         other => other,

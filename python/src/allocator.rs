@@ -3,16 +3,16 @@
 //! ```text
 //! descriptor ─┐
 //!             ├─> Callable (trampoline.cpp) ─> the object of Python
-//! registration┘   C calls it, tells it apart by its identity, and drops it when nobody needs it any more
+//! registration┘   C calls it, compares it by its identity, and drops it when nobody needs it any more
 //! ```
 //!
 //! A callable that raises, or returns what is no block or address, makes the execution fail with the text of its error;
 //! the first error of each one that was set is shown with its traceback by `sys.unraisablehook`. An interrupt is for the
-//! main thread, after the call. Nothing is called when the interpreter ends; blocks that come back then are let be.
+//! main thread, after the call. Nothing is called when the interpreter ends; blocks that come back then are not freed.
 
 use crate::{
     arguments::{Callable, Number},
-    interpreter::waiting,
+    interpreter::without_gil,
     library::c_functions,
 };
 use pyo3::{ffi, prelude::*};
@@ -52,7 +52,7 @@ unsafe extern "C" {
     fn cairn_acl_get(get: usize, stream: usize, registration: *mut StreamRegistration) -> i32;
 }
 
-/// What tells callables apart: the object, or for a bound method the function and the object that it is bound to, since
+/// What distinguishes callables: the object, or for a bound method the function and the object that it is bound to, since
 /// Python makes a new method at each look-up. What only looks like a method is itself.
 fn identity(callable: &Bound<'_, PyAny>) -> [usize; 2] {
     let itself = [callable.as_ptr() as usize, 0];
@@ -67,12 +67,13 @@ fn identity(callable: &Bound<'_, PyAny>) -> [usize; 2] {
     }
 }
 
+/// Sets a callable in a descriptor; gives the code.
 fn set(py: Python<'_>, desc: usize, which: usize, callable: Callable) -> i32 {
     let identity = identity(callable.0.bind(py));
     let function = callable.0.into_ptr() as usize;
     let set = c_functions().CairnAllocatorSetCallable;
     // SAFETY: `set` is the function of the bridge, which checks the handle; the rest is there for the call.
-    let ret = waiting(py, || unsafe { cairn_acl_set(set, desc, which, function, &identity) });
+    let ret = without_gil(py, || unsafe { cairn_acl_set(set, desc, which, function, &identity) });
     if ret != 0 {
         // SAFETY: the reference of above, which C did not take.
         drop(unsafe { Py::<PyAny>::from_owned_ptr(py, function as *mut ffi::PyObject) });
@@ -131,7 +132,7 @@ pub(crate) fn rt_allocator_get_by_stream<'py>(
     let get = c_functions().CairnAllocatorGetByStream;
     let mut registration = StreamRegistration::default();
     // SAFETY: `get` is the function of the bridge, which checks the handle; the answer is there for the call.
-    let ret = waiting(py, || unsafe { cairn_acl_get(get, stream.0, &mut registration) });
+    let ret = without_gil(py, || unsafe { cairn_acl_get(get, stream.0, &mut registration) });
     let mut functions: [Func<'py>; FUNCTIONS] = Default::default();
     for (index, function) in functions.iter_mut().enumerate() {
         let callable = registration.callables[index] as *mut ffi::PyObject;

@@ -27,7 +27,7 @@ macro_rules! c_integers {
 }
 c_integers!(u8 u16 u32 u64 usize i32 i64);
 
-fn wrong(what: impl Display) -> PyErr {
+fn type_error(what: impl Display) -> PyErr {
     PyTypeError::new_err(what.to_string())
 }
 
@@ -37,22 +37,28 @@ pub(crate) fn integer<T: CInteger>(value: &Bound<'_, PyAny>, what: &str) -> PyRe
         true => value.clone(),
         false if value.get_type().hasattr("__index__")? => value.call_method0("__index__")?,
         false => {
-            return Err(wrong(format!("{what} must be an int, not {}", value.get_type().name()?)));
+            return Err(type_error(format!(
+                "{what} must be an int, not {}",
+                value.get_type().name()?
+            )));
         }
     };
     let (low, high) = T::RANGE;
-    let wide = number
+    let wide_number = number
         .extract::<u64>()
         .map(i128::from)
         .or_else(|_| number.extract::<i64>().map(i128::from));
-    let fitting = wide.ok().and_then(|wide| T::try_from(wide).ok());
-    fitting.ok_or_else(|| {
-        wrong(format!("{what} must be an int from {low} to {high}, not {}", shown(&number)))
+    let converted = wide_number.ok().and_then(|wide_number| T::try_from(wide_number).ok());
+    converted.ok_or_else(|| {
+        type_error(format!(
+            "{what} must be an int from {low} to {high}, not {}",
+            describe_int(&number)
+        ))
     })
 }
 
-/// An int as a text says it: Python writes no very long ones.
-fn shown(number: &Bound<'_, PyAny>) -> String {
+/// An int as a message shows it: Python does not print very long ones.
+fn describe_int(number: &Bound<'_, PyAny>) -> String {
     let bits = number.call_method0("bit_length").and_then(|bits| bits.extract::<usize>());
     match bits {
         Ok(bits) if bits > 128 => format!("one of {bits} bits"),
@@ -87,17 +93,20 @@ fn real(value: &Bound<'_, PyAny>, what: &str) -> PyResult<f32> {
         || value.get_type().hasattr("__float__")?
         || value.get_type().hasattr("__index__")?;
     if !is_number {
-        return Err(wrong(format!("{what} must be a float, not {}", value.get_type().name()?)));
+        return Err(type_error(format!(
+            "{what} must be a float, not {}",
+            value.get_type().name()?
+        )));
     }
-    let wide = value
-        .extract::<f64>()
-        .map_err(|error| wrong(format!("{what} must be a float: {}", error.value(value.py()))))?;
-    let number = wide as f32;
-    match number.is_finite() || !wide.is_finite() {
+    let double = value.extract::<f64>().map_err(|error| {
+        type_error(format!("{what} must be a float: {}", error.value(value.py())))
+    })?;
+    let number = double as f32;
+    match number.is_finite() || !double.is_finite() {
         true => Ok(number),
-        false => {
-            Err(wrong(format!("{what} must be a float of 32 bits, and {wide:e} is too large")))
-        }
+        false => Err(type_error(format!(
+            "{what} must be a float of 32 bits, and {double:e} is too large"
+        ))),
     }
 }
 
@@ -114,16 +123,16 @@ impl<'py> FromPyObject<'_, 'py> for Text {
 
 fn string(value: &Bound<'_, PyAny>, what: &str) -> PyResult<CString> {
     let Ok(text) = value.cast::<PyString>() else {
-        return Err(wrong(format!("{what} must be a str, not {}", value.get_type().name()?)));
+        return Err(type_error(format!("{what} must be a str, not {}", value.get_type().name()?)));
     };
     let Ok(text) = text.to_cow() else {
-        return Err(wrong(format!("{what} must be a str without surrogates: UTF-8 has none")));
+        return Err(type_error(format!("{what} must be a str without surrogates: UTF-8 has none")));
     };
-    CString::new(text.as_bytes()).map_err(|_| wrong(format!("{what} must not hold a NUL")))
+    CString::new(text.as_bytes()).map_err(|_| type_error(format!("{what} must not hold a NUL")))
 }
 
 /// Whether it is a sequence: a list, a tuple, an array, but no text and no dict.
-fn is_row(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+fn is_sequence(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
         return Ok(true);
     }
@@ -143,17 +152,18 @@ pub(crate) fn items<T>(
     what: &str,
     read: impl Fn(&Bound<'_, PyAny>, &str) -> PyResult<T>,
 ) -> PyResult<Vec<T>> {
-    if !is_row(value)? {
-        return Err(wrong(format!("{what} must be a list, not {}", value.get_type().name()?)));
+    if !is_sequence(value)? {
+        return Err(type_error(format!("{what} must be a list, not {}", value.get_type().name()?)));
     }
     if value.len()? > i32::MAX as usize {
-        return Err(wrong(format!("{what} must have at most {} items", i32::MAX)));
+        return Err(type_error(format!("{what} must have at most {} items", i32::MAX)));
     }
-    let place = |index: usize| match what {
+    let describe_item = |index: usize| match what {
         "it" => format!("item {index}"),
         outer => format!("{outer}, item {index}"),
     };
-    let read_one = |(index, item): (usize, PyResult<Bound<'_, PyAny>>)| read(&item?, &place(index));
+    let read_one =
+        |(index, item): (usize, PyResult<Bound<'_, PyAny>>)| read(&item?, &describe_item(index));
     value.try_iter()?.enumerate().map(read_one).collect()
 }
 
@@ -214,7 +224,7 @@ impl<'py> FromPyObject<'_, 'py> for Pairs {
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let pair = |item: &Bound<'_, PyAny>, what: &str| {
             let numbers: Vec<i64> = items(item, what, integer)?;
-            numbers.try_into().map_err(|_| wrong(format!("{what} must be a list of two ints")))
+            numbers.try_into().map_err(|_| type_error(format!("{what} must be a list of two ints")))
         };
         items(&value, "it", pair).map(Pairs)
     }
@@ -222,14 +232,14 @@ impl<'py> FromPyObject<'_, 'py> for Pairs {
 
 /// A list of lists of ints.
 pub(crate) struct Lists {
-    _rows: Vec<Vec<i64>>,
+    _lists: Vec<Vec<i64>>,
     /// How many ints each list has.
     pub counts: Vec<i32>,
     /// Where each list begins.
-    pub places: Vec<*const i64>,
+    pub pointers: Vec<*const i64>,
 }
 
-// SAFETY: the places lie in its own rows, and are only read.
+// SAFETY: the pointers lead into its own lists, and are only read.
 unsafe impl Sync for Lists {}
 
 impl Lists {
@@ -243,10 +253,10 @@ impl<'py> FromPyObject<'_, 'py> for Lists {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let rows: Vec<Vec<i64>> = items(&value, "it", |item, what| items(item, what, integer))?;
-        let counts = rows.iter().map(|row| row.len() as i32).collect();
-        let places = rows.iter().map(|row| row.as_ptr()).collect();
-        Ok(Lists { _rows: rows, counts, places })
+        let lists: Vec<Vec<i64>> = items(&value, "it", |item, what| items(item, what, integer))?;
+        let counts = lists.iter().map(|list| list.len() as i32).collect();
+        let pointers = lists.iter().map(|list| list.as_ptr()).collect();
+        Ok(Lists { _lists: lists, counts, pointers })
     }
 }
 
@@ -254,16 +264,16 @@ impl<'py> FromPyObject<'_, 'py> for Lists {
 pub(crate) struct Texts {
     _texts: Vec<CString>,
     /// Where each begins.
-    pub places: Vec<*const c_char>,
+    pub pointers: Vec<*const c_char>,
 }
 
-// SAFETY: the places lie in its own texts, and are only read.
+// SAFETY: the pointers lead into its own texts, and are only read.
 unsafe impl Sync for Texts {}
 
 impl Texts {
     /// How many, as C counts.
     pub fn count(&self) -> i32 {
-        self.places.len() as i32
+        self.pointers.len() as i32
     }
 }
 
@@ -272,8 +282,8 @@ impl<'py> FromPyObject<'_, 'py> for Texts {
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let texts = items(&value, "it", string)?;
-        let places = texts.iter().map(|text| text.as_ptr()).collect();
-        Ok(Texts { _texts: texts, places })
+        let pointers = texts.iter().map(|text| text.as_ptr()).collect();
+        Ok(Texts { _texts: texts, pointers })
     }
 }
 
@@ -286,9 +296,10 @@ impl<'py> FromPyObject<'_, 'py> for Callable {
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         match value.is_callable() {
             true => Ok(Callable(value.to_owned().unbind())),
-            false => {
-                Err(wrong(format!("it must be callable, and {} is not", value.get_type().name()?)))
-            }
+            false => Err(type_error(format!(
+                "it must be callable, and {} is not",
+                value.get_type().name()?
+            ))),
         }
     }
 }

@@ -16,15 +16,15 @@ unsafe extern "C" {
 /// What a forked child gets from everything that needs a device.
 const INTERNAL_ERROR: i32 = 507000;
 
-/// [`lives`] for `trampoline.cpp`.
+/// [`is_running`] for `trampoline.cpp`.
 #[unsafe(no_mangle)]
-extern "C" fn cairn_acl_lives() -> bool {
-    lives()
+extern "C" fn cairn_acl_is_running() -> bool {
+    is_running()
 }
 
 /// Whether Python may be called. The stable ABI of old versions does not tell when the interpreter is on its way out;
 /// their library does.
-pub(crate) fn lives() -> bool {
+pub(crate) fn is_running() -> bool {
     type IsFinalizing = unsafe extern "C" fn() -> i32;
     static IS_FINALIZING: OnceLock<Option<IsFinalizing>> = OnceLock::new();
     let find = |name: &CStr| {
@@ -40,27 +40,27 @@ pub(crate) fn lives() -> bool {
     unsafe { ffi::Py_IsInitialized() != 0 && is_finalizing.is_none_or(|call| call() == 0) }
 }
 
-/// Lets the interpreter's lock go until it is dropped.
+/// Releases the interpreter's lock until it is dropped.
 ///
 /// A thread that comes back when the interpreter ends stays here: Python would end it in the middle of Rust.
 struct GilRelease(*mut ffi::PyThreadState);
 
 impl Drop for GilRelease {
     fn drop(&mut self) {
-        while !lives() {
+        while !is_running() {
             std::thread::park();
         }
-        // SAFETY: this thread let the lock go. If Python ends the thread instead, it stays there.
+        // SAFETY: this thread released the lock. If Python ends the thread instead, it stays there.
         unsafe { cairn_acl_resume(self.0.cast()) };
     }
 }
 
-/// Runs `call`, which knows nothing of Python, while other Python threads may run. The thread that ends the
+/// Runs `call`, which does not use Python, while other Python threads may run. The thread that ends the
 /// interpreter keeps the lock.
 ///
 /// pyo3 does not know that the lock is released: it would take it back itself.
-pub(crate) fn waiting<R: Send>(_: Python<'_>, call: impl FnOnce() -> R + Send) -> R {
-    if !lives() {
+pub(crate) fn without_gil<R: Send>(_: Python<'_>, call: impl FnOnce() -> R + Send) -> R {
+    if !is_running() {
         return call();
     }
     // SAFETY: this thread has the lock.
@@ -81,8 +81,8 @@ pub(crate) fn watch_forks() {
 
 /// Runs a call that may call back, while other Python threads may run. In a child that a callback forked nothing is
 /// executed, and the code says so.
-pub(crate) fn executing(py: Python<'_>, call: impl FnOnce() -> i32 + Send) -> i32 {
+pub(crate) fn without_gil_checking_fork(py: Python<'_>, call: impl FnOnce() -> i32 + Send) -> i32 {
     let forks = FORKS.load(Ordering::Relaxed);
-    let ret = waiting(py, call);
+    let ret = without_gil(py, call);
     if FORKS.load(Ordering::Relaxed) == forks { ret } else { INTERNAL_ERROR }
 }

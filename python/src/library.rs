@@ -9,8 +9,8 @@ use std::{
     sync::OnceLock,
 };
 
-/// Where it lies from the folder of this module, in a toolkit.
-const BESIDE: &str = "../../lib64/libascendcl.so";
+/// The library's path from the folder of this module, in a toolkit.
+const RELATIVE_PATH: &str = "../../lib64/libascendcl.so";
 
 static C_FUNCTIONS: OnceLock<CFunctions> = OnceLock::new();
 
@@ -24,8 +24,9 @@ pub(crate) fn open() -> PyResult<()> {
     if C_FUNCTIONS.get().is_some() {
         return Ok(());
     }
-    let beside = folder().map(|folder| folder.join(BESIDE)).filter(|path| path.exists());
-    let path = beside.unwrap_or_else(|| "libascendcl.so".into());
+    let in_toolkit =
+        module_folder().map(|folder| folder.join(RELATIVE_PATH)).filter(|path| path.exists());
+    let path = in_toolkit.unwrap_or_else(|| "libascendcl.so".into());
     let c_functions = CFunctions::load(&Library::open(path)?)?;
     if C_FUNCTIONS.set(c_functions).is_ok() {
         crate::interpreter::watch_forks();
@@ -49,7 +50,7 @@ impl Library {
             true => Err(PyImportError::new_err(format!(
                 "acl cannot open {}: {}; source set_env.sh of the toolkit",
                 path.display(),
-                reason()
+                dl_error()
             ))),
         }
     }
@@ -69,7 +70,8 @@ impl Library {
     }
 }
 
-fn reason() -> String {
+/// Why the loader refused.
+fn dl_error() -> String {
     // SAFETY: the text is valid until this thread's next call to dl functions, and copied here.
     unsafe {
         let text = libc::dlerror();
@@ -81,11 +83,12 @@ fn reason() -> String {
 }
 
 /// The folder that this module was loaded from.
-fn folder() -> Option<PathBuf> {
+fn module_folder() -> Option<PathBuf> {
     // SAFETY: all zeros is a valid Dl_info, and the address is one of this library.
     let path = unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
-        if libc::dladdr(folder as *const c_void, &mut info) == 0 || info.dli_fname.is_null() {
+        if libc::dladdr(module_folder as *const c_void, &mut info) == 0 || info.dli_fname.is_null()
+        {
             return None;
         }
         Path::new(OsStr::from_bytes(CStr::from_ptr(info.dli_fname).to_bytes())).to_path_buf()

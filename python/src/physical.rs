@@ -3,8 +3,8 @@
 use crate::{
     arguments::{Number, Numbers, integer},
     c_function,
-    interpreter::waiting,
-    structs::{Location, dict, field, only},
+    interpreter::without_gil,
+    structs::{Location, check_keys, dict, field},
 };
 use pyo3::{prelude::*, types::PyDict};
 
@@ -22,11 +22,11 @@ struct Properties {
 fn properties(prop: &Bound<'_, PyDict>) -> PyResult<Properties> {
     let names = ["handleType", "allocationType", "memAttr", "location", "reserve"];
     let context = "argument 'prop':";
-    only(prop, "argument 'prop': the dict", &names)?;
+    check_keys(prop, "argument 'prop': the dict", &names)?;
     let number = |name: &str| integer(&field(prop, "prop", name)?, &format!("{context} '{name}'"));
     let reserve = integer(&field(prop, "prop", "reserve")?, "argument 'prop': 'reserve'")?;
     let location = dict(&field(prop, "prop", "location")?, "argument 'prop': 'location'")?;
-    only(&location, "argument 'prop': 'location'", &["id", "type"])?;
+    check_keys(&location, "argument 'prop': 'location'", &["id", "type"])?;
     let location = Location {
         id: integer(&field(&location, "prop", "id")?, "argument 'prop': 'location', 'id'")?,
         kind: integer(&field(&location, "prop", "type")?, "argument 'prop': 'location', 'type'")?,
@@ -52,7 +52,7 @@ pub(crate) fn rt_malloc_physical(
     let malloc =
         c_function!(aclrtMallocPhysical: fn(*mut usize, usize, *const Properties, u64) -> i32);
     // SAFETY: the places are there for the call and laid out as in the header.
-    let ret = waiting(py, || unsafe { malloc(&mut handle, size.0, &prop, flags.0) });
+    let ret = without_gil(py, || unsafe { malloc(&mut handle, size.0, &prop, flags.0) });
     Ok((handle, ret))
 }
 
@@ -65,5 +65,5 @@ pub(crate) fn rt_mem_set_pid_to_shareable_handle(
 ) -> i32 {
     let set = c_function!(aclrtMemSetPidToShareableHandle: fn(u64, *mut i32, usize) -> i32);
     // SAFETY: the list is as long as their lengths say.
-    waiting(py, || unsafe { set(shareable.0, pids.0.as_mut_ptr(), pids.0.len()) })
+    without_gil(py, || unsafe { set(shareable.0, pids.0.as_mut_ptr(), pids.0.len()) })
 }

@@ -1,10 +1,10 @@
 //! Functions whose arguments or results do not fit the table: structs, which are dicts in Python (empty after an
-//! error), lists that C fills, texts with a place, and functions of C.
+//! error), lists and strings that C fills, and functions of C.
 
 use crate::{
     arguments::{Callable, Number, Numbers, Text, integer, items, text},
     c_function,
-    interpreter::waiting,
+    interpreter::without_gil,
 };
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
@@ -17,17 +17,17 @@ use std::ffi::{CString, c_char};
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct Location {
-    /// Which one.
+    /// The number of the device.
     pub id: u32,
-    /// Which of both.
+    /// Device or host.
     pub kind: i32,
 }
 
-/// The code for what there is not.
+/// The code for a feature that is not supported.
 const FEATURE_NOT_SUPPORTED: i32 = 207000;
 
-/// Room for the text of a version.
-const VERSION: usize = 128;
+/// The size of the text of a version.
+const VERSION_BYTES: usize = 128;
 
 /// Calls aclsysGetCANNVersion.
 #[pyfunction(name = "get_cann_version")]
@@ -37,13 +37,14 @@ pub(crate) fn acl_get_cann_version(
 ) -> PyResult<(Bound<'_, PyDict>, i32)> {
     #[repr(C)]
     struct Version {
-        version: [c_char; VERSION],
+        version: [c_char; VERSION_BYTES],
         parts: [[c_char; 64]; 4],
-        reserved: [c_char; VERSION],
+        reserved: [c_char; VERSION_BYTES],
     }
-    let mut found = Version { version: [0; VERSION], parts: [[0; 64]; 4], reserved: [0; VERSION] };
+    let mut found =
+        Version { version: [0; VERSION_BYTES], parts: [[0; 64]; 4], reserved: [0; VERSION_BYTES] };
     // SAFETY: the place has the layout of the header's struct.
-    let ret = waiting(py, || unsafe {
+    let ret = without_gil(py, || unsafe {
         c_function!(aclsysGetCANNVersion: fn(i32, *mut Version) -> i32)(name.0, &mut found)
     });
     let dict = PyDict::new(py);
@@ -61,21 +62,21 @@ pub(crate) fn acl_get_cann_version(
 /// Calls aclsysGetVersionStr.
 #[pyfunction(name = "get_version_str")]
 pub(crate) fn acl_get_version_str(py: Python<'_>, pkg_name: Text) -> (Option<String>, i32) {
-    let mut found = [0 as c_char; 2 * VERSION];
-    let ask = c_function!(aclsysGetVersionStr: fn(*const c_char, *mut c_char) -> i32);
+    let mut found = [0 as c_char; 2 * VERSION_BYTES];
+    let get = c_function!(aclsysGetVersionStr: fn(*const c_char, *mut c_char) -> i32);
     // SAFETY: the name ends with a NUL; the place is larger than any version.
-    let ret = waiting(py, || unsafe { ask(pkg_name.0.as_ptr(), found.as_mut_ptr()) });
+    let ret = without_gil(py, || unsafe { get(pkg_name.0.as_ptr(), found.as_mut_ptr()) });
     (text(found.as_ptr()), ret)
 }
 
 /// Calls aclGetCannAttributeList.
 #[pyfunction(name = "get_cann_attribute_list")]
 pub(crate) fn acl_get_cann_attribute_list(py: Python<'_>) -> (Vec<i32>, usize, i32) {
-    let ask = c_function!(aclGetCannAttributeList: fn(*mut *const i32, *mut usize) -> i32);
-    waiting(py, || {
+    let get = c_function!(aclGetCannAttributeList: fn(*mut *const i32, *mut usize) -> i32);
+    without_gil(py, || {
         let (mut list, mut count) = (std::ptr::null::<i32>(), 0);
         // SAFETY: the places are there for the call.
-        let ret = unsafe { ask(&mut list, &mut count) };
+        let ret = unsafe { get(&mut list, &mut count) };
         if ret != 0 || list.is_null() {
             return (Vec::new(), 0, ret);
         }
@@ -84,20 +85,20 @@ pub(crate) fn acl_get_cann_attribute_list(py: Python<'_>) -> (Vec<i32>, usize, i
     })
 }
 
-/// Writes a line to the log of the runtime, with the place of the caller.
+/// Writes a line to the log of the runtime, with the function and line of the caller.
 #[pyfunction(name = "app_log")]
 pub(crate) fn acl_app_log(py: Python<'_>, level: Number<i32>, msg: Text) -> PyResult<()> {
     type Log = unsafe extern "C" fn(i32, *const c_char, *const c_char, u32, *const c_char, ...);
     let frame = py.import("sys")?.call_method0("_getframe")?;
     let code = frame.getattr("f_code")?;
-    let word = |name: &str| -> PyResult<CString> {
+    let code_attribute = |name: &str| -> PyResult<CString> {
         Ok(CString::new(code.getattr(name)?.extract::<String>()?)?)
     };
-    let (function, file) = (word("co_name")?, word("co_filename")?);
+    let (function, file) = (code_attribute("co_name")?, code_attribute("co_filename")?);
     let line = frame.getattr("f_lineno")?.extract::<Option<u32>>()?.unwrap_or(0);
     // SAFETY: the library exports this name with this signature.
     let log = unsafe { std::mem::transmute::<usize, Log>(crate::library::c_functions().aclAppLog) };
-    waiting(py, || {
+    without_gil(py, || {
         let (function, file, msg) = (function.as_ptr(), file.as_ptr(), msg.0.as_ptr());
         // SAFETY: every text ends with a NUL, and the format takes one text.
         unsafe { log(level.0, function, file, line, c"%s".as_ptr(), msg) };
@@ -120,14 +121,15 @@ pub(crate) fn acl_get_tensor_desc_dim_range(
         )));
     }
     let mut range = vec![0; dim_range_num.0];
-    let ask = c_function!(aclGetTensorDescDimRange: fn(usize, usize, usize, *mut i64) -> i32);
+    let get = c_function!(aclGetTensorDescDimRange: fn(usize, usize, usize, *mut i64) -> i32);
     // SAFETY: the buffer holds as many as the length says.
-    let ret = waiting(py, || unsafe { ask(desc.0, index.0, dim_range_num.0, range.as_mut_ptr()) });
+    let ret =
+        without_gil(py, || unsafe { get(desc.0, index.0, dim_range_num.0, range.as_mut_ptr()) });
     Ok((if ret == 0 { range } else { Vec::new() }, ret))
 }
 
 /// The name and width in bytes of what an attribute of a stream is.
-fn attribute(attr: i32) -> Option<(&'static str, usize)> {
+fn stream_attribute(attr: i32) -> Option<(&'static str, usize)> {
     match attr {
         1 => Some(("failureMode", 8)),
         2 => Some(("overflowSwitch", 4)),
@@ -147,8 +149,8 @@ pub(crate) fn rt_set_stream_attribute(
     value: Bound<'_, PyDict>,
 ) -> PyResult<i32> {
     let mut words = [0u64; 2];
-    if let Some((name, width)) = attribute(attr.0) {
-        only(&value, "argument 'value': the dict", &[name])?;
+    if let Some((name, width)) = stream_attribute(attr.0) {
+        check_keys(&value, "argument 'value': the dict", &[name])?;
         let (item, context) =
             (field(&value, "value", name)?, format!("argument 'value': '{name}'"));
         words[0] = match width {
@@ -158,7 +160,7 @@ pub(crate) fn rt_set_stream_attribute(
     }
     let set = c_function!(aclrtSetStreamAttribute: fn(usize, i32, *const [u64; 2]) -> i32);
     // SAFETY: the place has the size and alignment of the header's union.
-    Ok(waiting(py, || unsafe { set(stream.0, attr.0, &words) }))
+    Ok(without_gil(py, || unsafe { set(stream.0, attr.0, &words) }))
 }
 
 /// Calls aclrtGetStreamAttribute.
@@ -171,9 +173,9 @@ pub(crate) fn rt_get_stream_attribute(
     let mut found = [0u64; 2];
     let get = c_function!(aclrtGetStreamAttribute: fn(usize, i32, *mut [u64; 2]) -> i32);
     // SAFETY: the place has the size and alignment of the header's union.
-    let ret = waiting(py, || unsafe { get(stream.0, attr.0, &mut found) });
+    let ret = without_gil(py, || unsafe { get(stream.0, attr.0, &mut found) });
     let dict = PyDict::new(py);
-    if let Some((name, width)) = attribute(attr.0).filter(|_| ret == 0) {
+    if let Some((name, width)) = stream_attribute(attr.0).filter(|_| ret == 0) {
         let bytes = found[0].to_ne_bytes();
         let value = match width {
             8 => found[0],
@@ -184,7 +186,7 @@ pub(crate) fn rt_get_stream_attribute(
     Ok((dict, ret))
 }
 
-/// The item of a dict, which is there.
+/// The item of a dict, which must be there.
 pub(crate) fn field<'py>(
     dict: &Bound<'py, PyDict>,
     argument: &str,
@@ -213,7 +215,7 @@ struct MallocConfig {
 const MALLOC_VALUES: [&str; 4] = ["rsv", "moduleId", "deviceId", "vaFlag"];
 
 /// Fails if a dict has other keys than these.
-pub(crate) fn only(dict: &Bound<'_, PyDict>, context: &str, names: &[&str]) -> PyResult<()> {
+pub(crate) fn check_keys(dict: &Bound<'_, PyDict>, context: &str, names: &[&str]) -> PyResult<()> {
     for key in dict.keys() {
         if !key.extract::<String>().is_ok_and(|key| names.contains(&key.as_str())) {
             let names = names.join("', '");
@@ -229,7 +231,7 @@ pub(crate) fn only(dict: &Bound<'_, PyDict>, context: &str, names: &[&str]) -> P
 /// Reads `{'numAttrs': n, 'attrs': [{'attr': kind, 'value': {'moduleId' or 'deviceId' or 'vaFlag' or 'rsv': int}}]}`.
 fn attributes(cfg: &Bound<'_, PyDict>) -> PyResult<Vec<MallocAttribute>> {
     let context = "argument 'cfg':";
-    only(cfg, "argument 'cfg': the dict", &["numAttrs", "attrs"])?;
+    check_keys(cfg, "argument 'cfg': the dict", &["numAttrs", "attrs"])?;
     if cfg.is_empty() {
         return Ok(Vec::new());
     }
@@ -253,14 +255,14 @@ pub(crate) fn dict<'py>(value: &Bound<'py, PyAny>, what: &str) -> PyResult<Bound
 
 fn malloc_attribute(item: &Bound<'_, PyAny>, context: &str) -> PyResult<MallocAttribute> {
     let item = dict(item, context)?;
-    only(&item, context, &["attr", "value"])?;
+    check_keys(&item, context, &["attr", "value"])?;
     let attr: i32 = integer(&field(&item, "cfg", "attr")?, &format!("{context}, 'attr'"))?;
     let context = format!("{context}, 'value'");
     let value = dict(&field(&item, "cfg", "value")?, &context)?;
-    let own = usize::try_from(attr).ok().and_then(|attr| MALLOC_VALUES.get(attr)).copied();
+    let value_name = usize::try_from(attr).ok().and_then(|attr| MALLOC_VALUES.get(attr)).copied();
     let mut bytes = [0; 8];
-    if let Some(name) = own {
-        only(&value, &context, &[name])?;
+    if let Some(name) = value_name {
+        check_keys(&value, &context, &[name])?;
         let (value, context) = (field(&value, "cfg", name)?, format!("{context}, '{name}'"));
         match name {
             "moduleId" => {
@@ -285,7 +287,7 @@ pub(crate) fn rt_malloc_with_cfg(
     let mut found = 0;
     let malloc =
         c_function!(aclrtMallocWithCfg: fn(*mut usize, usize, i32, *const MallocConfig) -> i32);
-    let ret = waiting(py, || {
+    let ret = without_gil(py, || {
         let config = MallocConfig { attrs: attributes.as_ptr(), count: attributes.len() };
         let config = if attributes.is_empty() { std::ptr::null() } else { &raw const config };
         // SAFETY: the places are there for the call and laid out as in the header.
@@ -305,7 +307,7 @@ pub(crate) fn rt_malloc_host_with_cfg(
     let mut found = 0;
     let malloc =
         c_function!(aclrtMallocHostWithCfg: fn(*mut usize, u64, *const MallocConfig) -> i32);
-    let ret = waiting(py, || {
+    let ret = without_gil(py, || {
         let config = MallocConfig { attrs: attributes.as_ptr(), count: attributes.len() };
         let config = if attributes.is_empty() { std::ptr::null() } else { &raw const config };
         // SAFETY: the places are there for the call and laid out as in the header.
@@ -329,7 +331,7 @@ pub(crate) fn rt_pointer_get_attributes(
     }
     let mut found = Attributes::default();
     // SAFETY: the place has the layout of the header's struct.
-    let ret = waiting(py, || unsafe {
+    let ret = without_gil(py, || unsafe {
         c_function!(aclrtPointerGetAttributes: fn(usize, *mut Attributes) -> i32)(ptr.0, &mut found)
     });
     let dict = PyDict::new(py);
@@ -348,9 +350,9 @@ pub(crate) fn rt_pointer_get_attributes(
 #[pyfunction(name = "get_primary_ctx_state")]
 pub(crate) fn rt_get_primary_ctx_state(py: Python<'_>, device_id: Number<i32>) -> (i32, u32, i32) {
     let mut active = 0;
-    let ask = c_function!(aclrtGetPrimaryCtxState: fn(i32, *mut u32, *mut i32) -> i32);
+    let get = c_function!(aclrtGetPrimaryCtxState: fn(i32, *mut u32, *mut i32) -> i32);
     // SAFETY: the place is there for the call.
-    let ret = waiting(py, || unsafe { ask(device_id.0, std::ptr::null_mut(), &mut active) });
+    let ret = without_gil(py, || unsafe { get(device_id.0, std::ptr::null_mut(), &mut active) });
     (active, 0, ret)
 }
 
@@ -374,7 +376,7 @@ pub(crate) fn op_infer_shape(
         )));
     }
     let infer = c_function!(aclopInferShape: fn(*const c_char, i32, *const usize, *const usize, i32, *const usize, usize) -> i32);
-    Ok(waiting(py, || {
+    Ok(without_gil(py, || {
         let (inputs, buffers, outputs) =
             (in_desc.0.as_ptr(), in_buf.0.as_ptr(), out_desc.0.as_ptr());
         // SAFETY: the lists are as long as their lengths say; it checks the handles in them.
@@ -394,5 +396,5 @@ pub(crate) fn op_register_compile_func(py: Python<'_>, op_type: Text, func: Call
     let register =
         c_function!(aclopRegisterCompileFunc: fn(*const c_char, extern "C" fn() -> i32) -> i32);
     // SAFETY: the name ends with a NUL, and the function looks at no argument.
-    waiting(py, || unsafe { register(op_type.0.as_ptr(), refuse) })
+    without_gil(py, || unsafe { register(op_type.0.as_ptr(), refuse) })
 }

@@ -50,7 +50,7 @@ void Py_IncRef(PyObject *object);
 void Py_DecRef(PyObject *object);
 
 // Rust's side, in interpreter.rs.
-bool cairn_acl_lives();
+bool cairn_acl_is_running();
 
 }  // extern "C"
 
@@ -60,11 +60,11 @@ namespace {
 struct Callable {
     PyObject *function;
     CairnFunction which;
-    bool shown;  // whether an error of it was; touched with Python's lock held
+    bool was_shown;  // whether an error of it was shown; touched with Python's lock held
 };
 
-// Sets an error that names an int that does not fit. Python writes no very long ones.
-void refuse(PyObject *integer, const char *what) {
+// Sets an error that names an int that does not fit. Python does not print very long ones.
+void set_range_error(PyObject *integer, const char *what) {
     PyObject *bits = PyObject_CallMethod(integer, "bit_length", nullptr);
     if (bits == nullptr) return;
     Word count = PyLong_AsUnsignedLongLong(bits);
@@ -77,33 +77,33 @@ void refuse(PyObject *integer, const char *what) {
 }
 
 // What a callable returned, as a pointer: an int, or 0 for None. False with an error set if it is neither.
-bool read(PyObject *given, const char *what, Word *word) {
+bool read(PyObject *returned, const char *what, Word *word) {
     *word = 0;
-    if (given == nullptr) return false;
-    if (reinterpret_cast<char *>(given) == &_Py_NoneStruct) return true;
-    if (!PyIndex_Check(given)) {
-        PyObject *kind = PyObject_Type(given);
+    if (returned == nullptr) return false;
+    if (reinterpret_cast<char *>(returned) == &_Py_NoneStruct) return true;
+    if (!PyIndex_Check(returned)) {
+        PyObject *kind = PyObject_Type(returned);
         PyObject *name = PyObject_GetAttrString(kind, "__name__");
         if (name != nullptr) PyErr_Format(PyExc_TypeError, "%s must be an int, not %S", what, name);
         if (name != nullptr) Py_DecRef(name);
         Py_DecRef(kind);
         return false;
     }
-    PyObject *integer = PyNumber_Index(given);
+    PyObject *integer = PyNumber_Index(returned);
     if (integer == nullptr) return false;
     *word = PyLong_AsUnsignedLongLong(integer);
     bool fits = PyErr_Occurred() == nullptr;
     if (!fits) {
         PyErr_Clear();
         *word = 0;
-        refuse(integer, what);
+        set_range_error(integer, what);
     }
     Py_DecRef(integer);
     return fits;
 }
 
 // Whether Python handles interrupts: whether SIGINT is neither ignored nor left to the system.
-bool hears_interrupts() {
+bool handles_interrupts() {
     struct sigaction known = {};
     sigaction(SIGINT, nullptr, &known);
     return known.sa_handler != SIG_DFL && known.sa_handler != SIG_IGN;
@@ -117,23 +117,23 @@ struct Call {
 };
 
 // True for an error that is an interrupt of the main thread, which is not for the callable.
-bool is_interrupt() { return PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) && hears_interrupts(); }
+bool is_interrupt() { return PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) && handles_interrupts(); }
 
-// Takes an error away that came while another was written down.
-void discard(Call *call) {
+// Discards an error that came while another was being written.
+void discard_error(Call *call) {
     if (is_interrupt()) call->interrupted = true;
     PyErr_Clear();
 }
 
-// Writes the error that is set, and stays so, for C: `ValueError: its text`.
-void say(Call *call) {
+// Writes the text of the error that is set for C; the error stays set: `ValueError: its text`.
+void write_message(Call *call) {
     PyObject *kind, *value, *traceback;
     PyErr_Fetch(&kind, &value, &traceback);
     PyErr_NormalizeException(&kind, &value, &traceback);
     PyObject *name = PyObject_GetAttrString(kind, "__name__");
     PyObject *text = name == nullptr ? nullptr : PyUnicode_FromFormat("%S: %S", name, value);
     if (text == nullptr) {
-        discard(call);
+        discard_error(call);
         text = name == nullptr ? nullptr : PyUnicode_FromFormat("%S", name);
     }
     PyObject *bytes = text == nullptr ? nullptr : PyUnicode_AsEncodedString(text, "utf-8", "replace");
@@ -141,7 +141,7 @@ void say(Call *call) {
         std::snprintf(call->call_context->message, call->call_context->message_size, "%s", PyBytes_AsString(bytes));
         Py_DecRef(bytes);
     } else {
-        discard(call);
+        discard_error(call);
     }
     if (text != nullptr) Py_DecRef(text);
     if (name != nullptr) Py_DecRef(name);
@@ -150,19 +150,20 @@ void say(Call *call) {
 
 // Takes the error that is set and shows it, unless one of this callable was shown. An interrupt is for the main
 // thread, which gets it after the call: the block that C gets or gives back meanwhile would be lost.
-void show(Call *call) {
+void show_error(Call *call) {
     Callable *callable = call->callable;
     if (is_interrupt()) {
         call->interrupted = true;
         PyErr_Clear();
-    } else if (!callable->shown) {
-        callable->shown = true;
+    } else if (!callable->was_shown) {
+        callable->was_shown = true;
         PyErr_WriteUnraisable(callable->function);
     } else {
         PyErr_Clear();
     }
 }
 
+// Calls with one to three ints.
 PyObject *call_with(PyObject *function, const uintptr_t *words, size_t count) {
     if (count == 1) return PyObject_CallFunction(function, "(K)", Word{words[0]});
     if (count == 2) return PyObject_CallFunction(function, "(KK)", Word{words[0]}, Word{words[1]});
@@ -170,52 +171,52 @@ PyObject *call_with(PyObject *function, const uintptr_t *words, size_t count) {
 }
 
 // Reads what a callable returned, if C wants to know. False with an error set if it is not what it should be.
-bool read(CairnFunction which, PyObject *given, Word *word) {
+bool read(CairnFunction which, PyObject *returned, Word *word) {
     *word = 0;
-    if (given == nullptr) return false;
+    if (returned == nullptr) return false;
     if (which == CAIRN_FUNCTION_FREE) return true;
-    return read(given, which == CAIRN_FUNCTION_ADDRESS ? "the address of a block" : "the block that alloc returns", word);
+    return read(returned, which == CAIRN_FUNCTION_ADDRESS ? "the address of a block" : "the block that alloc returns", word);
 }
 
 // Calls a callable; false after an error. A signal that came before is handled before: it must not keep the callable
 // from its work. An interrupt is set anew after each callback: the next one takes it away in this way, and when C has
 // returned to Python, it is raised. If Python has ended, there is nothing to give.
-bool ask(Call *call, const uintptr_t *words, size_t count, uintptr_t *result) {
+bool call_python(Call *call, const uintptr_t *words, size_t count, uintptr_t *result) {
     *result = 0;
-    if (!cairn_acl_lives()) return true;
+    if (!cairn_acl_is_running()) return true;
     int state = PyGILState_Ensure();
-    if (PyErr_CheckSignals() != 0) show(call);
-    PyObject *given = call_with(call->callable->function, words, count);
+    if (PyErr_CheckSignals() != 0) show_error(call);
+    PyObject *returned = call_with(call->callable->function, words, count);
     Word word;
-    bool fine = read(call->callable->which, given, &word);
-    if (!fine) {
-        say(call);
-        show(call);
+    bool is_valid = read(call->callable->which, returned, &word);
+    if (!is_valid) {
+        write_message(call);
+        show_error(call);
     }
-    if (given != nullptr) Py_DecRef(given);
+    if (returned != nullptr) Py_DecRef(returned);
     if (call->interrupted) PyErr_SetInterrupt();
     PyGILState_Release(state);
     *result = word;
-    return fine;
+    return is_valid;
 }
 
 bool call(void *context, const uintptr_t *words, size_t count, uintptr_t *result, const CairnCallContext *call_context) {
     Call call = {static_cast<Callable *>(context), call_context, false};
-    bool fine = false;
-    return cairn::call_user(call_context, [&] { fine = ask(&call, words, count, result); }) && fine;
+    bool is_valid = false;
+    return cairn::call_user(call_context, [&] { is_valid = call_python(&call, words, count, result); }) && is_valid;
 }
 
-// Lets a callable go, which may run Python; an interrupt that a callback left is not for its finalizer. When the
-// interpreter has ended, it is let be.
+// Releases a callable, which may run Python; an interrupt that a callback left is not for its finalizer. When the
+// interpreter has ended, it is leaked.
 void drop(void *context) {
-    if (!cairn_acl_lives()) return;
+    if (!cairn_acl_is_running()) return;
     (void)cairn::call_user(nullptr, [=] {
         Callable *callable = static_cast<Callable *>(context);
-        Call last = {callable, nullptr, false};
+        Call release = {callable, nullptr, false};
         int state = PyGILState_Ensure();
-        if (PyErr_CheckSignals() != 0) show(&last);
+        if (PyErr_CheckSignals() != 0) show_error(&release);
         Py_DecRef(callable->function);
-        if (last.interrupted) PyErr_SetInterrupt();
+        if (release.interrupted) PyErr_SetInterrupt();
         PyGILState_Release(state);
         delete callable;
     });
@@ -227,6 +228,7 @@ struct StreamRegistration {
     PyObject *callables[CAIRN_FUNCTIONS];
 };
 
+// Adds a callable, with a reference, to a registration.
 void add_callable(void *registration, CairnFunction which, void *context) {
     (void)cairn::call_user(nullptr, [=] {
         PyObject *function = static_cast<Callable *>(context)->function;
@@ -240,14 +242,16 @@ void add_callable(void *registration, CairnFunction which, void *context) {
 template <typename Function>
 Function *function_at(uintptr_t address) { return reinterpret_cast<Function *>(address); }
 
-struct Start {
+// What a new thread calls.
+struct ThreadStart {
     PyObject *func, *args;
 };
 
-void *run(void *given) {
-    Start start = *static_cast<Start *>(given);
-    delete static_cast<Start *>(given);
-    if (!cairn_acl_lives()) return nullptr;
+// The body of a thread: calls func(args).
+void *run_thread(void *argument) {
+    ThreadStart start = *static_cast<ThreadStart *>(argument);
+    delete static_cast<ThreadStart *>(argument);
+    if (!cairn_acl_is_running()) return nullptr;
     int state = PyGILState_Ensure();
     PyObject *result = PyObject_CallFunction(start.func, "(O)", start.args);
     if (result == nullptr) {
@@ -268,8 +272,8 @@ extern "C" {
 // Sets a callable of a descriptor with the function of the bridge. With 0 the reference belongs to the descriptor.
 int32_t cairn_acl_set(uintptr_t set, void *desc, size_t which, PyObject *function, const uintptr_t *identity) {
     Callable *callable = new Callable{function, static_cast<CairnFunction>(which), false};
-    CairnCallable given = {callable, {identity[0], identity[1]}, call, drop};
-    int32_t ret = function_at<decltype(CairnAllocatorSetCallable)>(set)(desc, callable->which, &given);
+    CairnCallable bridge_callable = {callable, {identity[0], identity[1]}, call, drop};
+    int32_t ret = function_at<decltype(CairnAllocatorSetCallable)>(set)(desc, callable->which, &bridge_callable);
     if (ret != 0) delete callable;
     return ret;
 }
@@ -289,10 +293,10 @@ void cairn_acl_resume(void *thread) {
 
 // Starts a thread that calls func(args); 0, or the error.
 int cairn_acl_start(PyObject *func, PyObject *args, pthread_t *thread) {
-    Start *start = new Start{func, args};
+    ThreadStart *start = new ThreadStart{func, args};
     Py_IncRef(func);
     Py_IncRef(args);
-    int error = pthread_create(thread, nullptr, run, start);
+    int error = pthread_create(thread, nullptr, run_thread, start);
     if (error != 0) {
         Py_DecRef(func);
         Py_DecRef(args);

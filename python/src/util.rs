@@ -2,7 +2,7 @@
 
 use crate::{
     arguments::{Callable, Number, Numbers},
-    interpreter::waiting,
+    interpreter::without_gil,
 };
 use pyo3::{
     exceptions::{PyDeprecationWarning, PyTypeError, PyValueError},
@@ -33,24 +33,25 @@ pub(crate) fn util_ptr_to_bytes(
     ptr: Number<usize>,
     size: Number<usize>,
 ) -> PyResult<Bound<'_, PyBytes>> {
-    readable(ptr.0, size.0)?;
-    // SAFETY: the lock is held; the size is not negative, and null asks for room with nothing in it.
+    check_range(ptr.0, size.0)?;
+    // SAFETY: the lock is held; the size is not negative, and null asks for a buffer with nothing in it.
     let bytes: Bound<'_, PyBytes> = unsafe {
-        let room = ffi::PyBytes_FromStringAndSize(std::ptr::null(), size.0 as isize);
-        Bound::from_owned_ptr_or_err(py, room)?.cast_into_unchecked()
+        let buffer = ffi::PyBytes_FromStringAndSize(std::ptr::null(), size.0 as isize);
+        Bound::from_owned_ptr_or_err(py, buffer)?.cast_into_unchecked()
     };
-    let room = bytes.as_bytes().as_ptr() as usize;
+    let buffer = bytes.as_bytes().as_ptr() as usize;
     if size.0 != 0 {
-        waiting(py, || {
-            // SAFETY: the room is as large, and nobody else knows of it; the caller vouches for the memory, as pyACL
+        without_gil(py, || {
+            // SAFETY: the buffer is as large, and nobody else knows of it; the caller vouches for the memory, as pyACL
             // asks.
-            unsafe { std::ptr::copy_nonoverlapping(ptr.0 as *const u8, room as *mut u8, size.0) }
+            unsafe { std::ptr::copy_nonoverlapping(ptr.0 as *const u8, buffer as *mut u8, size.0) }
         });
     }
     Ok(bytes)
 }
 
-fn readable(ptr: usize, size: usize) -> PyResult<()> {
+/// Fails for a range that no memory can be at.
+fn check_range(ptr: usize, size: usize) -> PyResult<()> {
     let fits = isize::try_from(size).is_ok() && ptr.checked_add(size).is_some();
     match size == 0 || (ptr != 0 && fits) {
         true => Ok(()),
@@ -64,16 +65,17 @@ fn deprecated(py: Python<'_>, text: &CStr) -> PyResult<()> {
     PyErr::warn(py, &py.get_type::<PyDeprecationWarning>(), text, 1)
 }
 
-fn no_array(_: PyErr) -> PyErr {
+fn not_an_array(_: PyErr) -> PyErr {
     PyTypeError::new_err("argument 'array': it must be a numpy array")
 }
 
-fn address(array: &Bound<'_, PyAny>) -> PyResult<usize> {
+/// The address of a numpy array's data.
+fn array_address(array: &Bound<'_, PyAny>) -> PyResult<usize> {
     let data = |interface: Bound<'_, PyAny>| interface.get_item("data")?.get_item(0)?.extract();
-    array.getattr("__array_interface__").and_then(data).map_err(no_array)
+    array.getattr("__array_interface__").and_then(data).map_err(not_an_array)
 }
 
-/// The address of an contiguous array.
+/// The address of a contiguous array.
 #[pyfunction(name = "numpy_to_ptr")]
 pub(crate) fn util_numpy_to_ptr(py: Python<'_>, array: Bound<'_, PyAny>) -> PyResult<usize> {
     deprecated(
@@ -82,9 +84,9 @@ pub(crate) fn util_numpy_to_ptr(py: Python<'_>, array: Bound<'_, PyAny>) -> PyRe
             "acl.util.numpy_to_ptr is deprecated: use acl.util.bytes_to_ptr with array.tobytes()"
         ),
     )?;
-    let address = address(&array)?;
+    let address = array_address(&array)?;
     let flags = array.getattr("flags").and_then(|flags| flags.get_item("C_CONTIGUOUS"));
-    match flags.and_then(|flag| flag.extract()).map_err(no_array)? {
+    match flags.and_then(|flag| flag.extract()).map_err(not_an_array)? {
         true => Ok(address),
         false => Err(PyValueError::new_err(
             "argument 'array': it is not contiguous: use numpy_contiguous_to_ptr",
@@ -104,9 +106,9 @@ pub(crate) fn util_numpy_contiguous_to_ptr<'py>(
             "acl.util.numpy_contiguous_to_ptr is deprecated: use acl.util.bytes_to_ptr with array.tobytes()"
         ),
     )?;
-    address(&array)?;
-    let whole = py.import("numpy")?.call_method1("ascontiguousarray", (array,))?;
-    Ok((address(&whole)?, whole))
+    array_address(&array)?;
+    let contiguous = py.import("numpy")?.call_method1("ascontiguousarray", (array,))?;
+    Ok((array_address(&contiguous)?, contiguous))
 }
 
 /// An array over memory, without a copy: good while the memory is there.
@@ -127,11 +129,11 @@ pub(crate) fn util_ptr_to_numpy<'py>(
     let codes: String = numpy.getattr("typecodes")?.get_item("All")?.extract()?;
     let mut dtype = None;
     for code in codes.chars() {
-        let known = numpy.getattr("dtype")?.call1((code.to_string(),))?;
-        if known.getattr("num")?.extract::<i32>()? == npy_type.0
-            && known.getattr("itemsize")?.extract::<usize>()? > 0
+        let candidate = numpy.getattr("dtype")?.call1((code.to_string(),))?;
+        if candidate.getattr("num")?.extract::<i32>()? == npy_type.0
+            && candidate.getattr("itemsize")?.extract::<usize>()? > 0
         {
-            dtype = Some(known);
+            dtype = Some(candidate);
             break;
         }
     }
@@ -141,7 +143,7 @@ pub(crate) fn util_ptr_to_numpy<'py>(
     for extent in &shape.0 {
         size = size.saturating_mul(*extent);
     }
-    readable(ptr.0, size)?;
+    check_range(ptr.0, size)?;
     let ctypes = py.import("ctypes")?;
     let bytes = ctypes.getattr("c_char")?.mul(size)?;
     let memory = match size {
@@ -154,7 +156,8 @@ pub(crate) fn util_ptr_to_numpy<'py>(
 /// The threads that nobody has stopped, each with its process: a child of fork has none of its parent's.
 static THREADS: Mutex<Option<HashSet<(u32, usize)>>> = Mutex::new(None);
 
-fn threads<R>(change: impl FnOnce(&mut HashSet<(u32, usize)>) -> R) -> R {
+/// Reads or changes the set of threads.
+fn with_threads<R>(change: impl FnOnce(&mut HashSet<(u32, usize)>) -> R) -> R {
     change(THREADS.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
 }
 
@@ -175,7 +178,7 @@ pub(crate) fn util_start_thread(func: Callable, args: Bound<'_, PyList>) -> (usi
     if ret != 0 {
         return (0, ret);
     }
-    threads(|threads| threads.insert((std::process::id(), thread as usize)));
+    with_threads(|threads| threads.insert((std::process::id(), thread as usize)));
     (thread as usize, 0)
 }
 
@@ -184,10 +187,10 @@ pub(crate) fn util_start_thread(func: Callable, args: Bound<'_, PyList>) -> (usi
 pub(crate) fn util_stop_thread(py: Python<'_>, thread_id: Number<usize>) -> i32 {
     let thread = thread_id.0 as libc::pthread_t;
     // SAFETY: takes nothing.
-    let own = unsafe { libc::pthread_self() } == thread;
-    if own || !threads(|threads| threads.remove(&(std::process::id(), thread_id.0))) {
+    let is_current = unsafe { libc::pthread_self() } == thread;
+    if is_current || !with_threads(|threads| threads.remove(&(std::process::id(), thread_id.0))) {
         return INVALID_PARAM;
     }
     // SAFETY: the thread was started here and nobody else joins it.
-    waiting(py, || unsafe { libc::pthread_join(thread, null_mut()) })
+    without_gil(py, || unsafe { libc::pthread_join(thread, null_mut()) })
 }

@@ -6,7 +6,7 @@
 use crate::{
     allocator::*,
     arguments::{Lists, Number, Numbers, Pairs, Real, Reals, Text, Texts, text},
-    interpreter::{executing, waiting},
+    interpreter::{without_gil, without_gil_checking_fork},
     library::{Library, c_functions},
     physical::*,
     structs::*,

@@ -86,6 +86,7 @@ pub fn readable(name: &str) -> String {
     readable_parts(name).map_or_else(|| name.to_string(), |parts| parts.join("::"))
 }
 
+/// The parts of a qualified name: `ge`, `Session`, `AddGraph`.
 fn readable_parts(name: &str) -> Option<Vec<String>> {
     let mut rest = nested(name)?;
     let mut parts = Vec::<String>::new();

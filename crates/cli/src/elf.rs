@@ -15,7 +15,7 @@ use crate::cann;
 const REFUSED: &str = "cairn_refused";
 
 /// The longest name that is taken for a symbol.
-const LONGEST: usize = 200;
+const MAX_NAME: usize = 200;
 
 /// The dynamic section and dynamic symbols of a 64-bit ELF file.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -105,6 +105,7 @@ impl Library {
     }
 }
 
+/// The names in the data at an address, a line each.
 fn refused<'data>(file: &impl Object<'data>, address: u64, size: u64) -> BTreeSet<String> {
     let mut data =
         file.sections().filter_map(|section| section.data_range(address, size).ok().flatten());
@@ -115,10 +116,11 @@ fn refused<'data>(file: &impl Object<'data>, address: u64, size: u64) -> BTreeSe
 /// Names of CANN's symbols among the constant texts of a file.
 fn looked_up<'data>(file: &impl Object<'data>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let texts = |kind| matches!(kind, SectionKind::ReadOnlyData | SectionKind::ReadOnlyString);
-    for section in file.sections().filter(|section| texts(section.kind())) {
+    let has_texts = |kind| matches!(kind, SectionKind::ReadOnlyData | SectionKind::ReadOnlyString);
+    for section in file.sections().filter(|section| has_texts(section.kind())) {
         let Ok(data) = section.data() else { continue };
-        for text in data.split(|byte| *byte == 0).filter(|text| (4..=LONGEST).contains(&text.len()))
+        for text in
+            data.split(|byte| *byte == 0).filter(|text| (4..=MAX_NAME).contains(&text.len()))
         {
             let is_name = text.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
             if let Ok(name) = std::str::from_utf8(text)

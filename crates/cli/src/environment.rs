@@ -28,11 +28,11 @@ pub const LISTS: [(&str, &[&str]); 3] = [
 /// The variables with their values, given what they are now.
 pub fn variables(
     toolkit: &Toolkit,
-    now: impl Fn(&str) -> Option<OsString>,
+    current: impl Fn(&str) -> Option<OsString>,
 ) -> Vec<(&'static str, OsString)> {
     let single = FOLDERS.map(|(name, folder)| (name, in_root(toolkit, folder)));
     let lists = LISTS.map(|(name, folders)| {
-        let list = folders.iter().rev().fold(now(name).unwrap_or_default(), |list, folder| {
+        let list = folders.iter().rev().fold(current(name).unwrap_or_default(), |list, folder| {
             to_front(&in_root(toolkit, folder), &list)
         });
         (name, list)
@@ -40,6 +40,7 @@ pub fn variables(
     single.into_iter().chain(lists).collect()
 }
 
+/// The path of a folder of the toolkit.
 fn in_root(toolkit: &Toolkit, folder: &str) -> OsString {
     match folder {
         "" => toolkit.root().into(),
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    fn of(list: Option<&str>) -> Vec<(&'static str, String)> {
+    fn values_with(list: Option<&str>) -> Vec<(&'static str, String)> {
         let variables =
             variables(&Toolkit::at(Path::new("/opt/my kit")), |_| list.map(OsString::from));
         variables.into_iter().map(|(name, value)| (name, value.into_string().unwrap())).collect()
@@ -95,9 +96,9 @@ mod tests {
             ("PYTHONPATH", "/opt/my kit/python/site-packages"),
             ("PATH", "/opt/my kit/bin"),
         ];
-        assert_eq!(of(None), expected.map(|(name, value)| (name, value.to_string())));
-        assert_eq!(of(Some("")), of(None));
-        let list = &of(Some(":/a::/opt/my kit/lib64:/b:"))[4].1;
+        assert_eq!(values_with(None), expected.map(|(name, value)| (name, value.to_string())));
+        assert_eq!(values_with(Some("")), values_with(None));
+        let list = &values_with(Some(":/a::/opt/my kit/lib64:/b:"))[4].1;
         assert_eq!(list, "/opt/my kit/lib64:/opt/my kit/opp/lib64:/a:/b");
     }
 

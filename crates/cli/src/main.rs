@@ -38,8 +38,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let called = std::env::args_os().next().unwrap_or_default();
-    if Path::new(&called).file_name().is_some_and(|name| name == "npu-smi") {
+    let program_name = std::env::args_os().next().unwrap_or_default();
+    if Path::new(&program_name).file_name().is_some_and(|name| name == "npu-smi") {
         return smi::main();
     }
     let result = match Arguments::parse().command {

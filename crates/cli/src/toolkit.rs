@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 /// The files that hold code. Every other name in `lib64` is a link to one of them.
 pub const REAL_LIBRARIES: [&str; 2] = ["libascendcl.so", "libge_runner.so"];
 
-/// What tells one file from another, whatever its names: device and inode. The loader goes by it.
+/// What distinguishes a file from others, whatever its names: device and inode. The loader goes by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileId {
     pub device: u64,
@@ -39,8 +39,8 @@ impl Toolkit {
         let program = std::env::current_exe().context("cannot tell where this program lies")?;
         let root = program.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
         let named = std::env::var_os("ASCEND_HOME_PATH").map(PathBuf::from);
-        let same = |named: &PathBuf| FileId::of(named).ok() == FileId::of(root).ok();
-        let toolkit = Toolkit::at(named.filter(same).as_deref().unwrap_or(root));
+        let is_same = |named: &PathBuf| FileId::of(named).ok() == FileId::of(root).ok();
+        let toolkit = Toolkit::at(named.filter(is_same).as_deref().unwrap_or(root));
         if !toolkit.library(REAL_LIBRARIES[0]).exists() {
             bail!(
                 "there is no toolkit around {}: make one with `cargo xtask toolkit` and use its bin/cairn",
@@ -50,7 +50,7 @@ impl Toolkit {
         Ok(toolkit)
     }
 
-    /// The toolkit in `root`, checked by nobody.
+    /// The toolkit in `root`, unchecked.
     pub fn at(root: &Path) -> Toolkit {
         Toolkit { root: root.to_path_buf() }
     }

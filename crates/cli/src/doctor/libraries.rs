@@ -22,11 +22,12 @@ const SYSTEM: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 struct ToolkitSymbols {
     machine: u16,
     symbols: BTreeSet<String>,
+    /// Those of the symbols that only refuse.
     refused: BTreeSet<String>,
     libraries: BTreeSet<String>,
 }
 
-/// What a symbol comes to.
+/// What the toolkit has for a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     Works,
@@ -37,8 +38,8 @@ enum State {
 impl ToolkitSymbols {
     fn of(toolkit: &Toolkit, report: &mut Report) -> ToolkitSymbols {
         let mut toolkit_symbols = ToolkitSymbols::default();
-        for body in REAL_LIBRARIES {
-            match Library::read(&toolkit.library(body)) {
+        for name in REAL_LIBRARIES {
+            match Library::read(&toolkit.library(name)) {
                 Ok(library) => {
                     toolkit_symbols.machine = library.machine;
                     toolkit_symbols.symbols.extend(library.defined);
@@ -60,7 +61,7 @@ impl ToolkitSymbols {
     }
 }
 
-/// Looks at the libraries, and at those they need that are neither the toolkit's nor the system's.
+/// Checks the libraries, and those they need that are neither the toolkit's nor the system's.
 pub fn check(toolkit: &Toolkit, paths: &[PathBuf], report: &mut Report) {
     if paths.is_empty() {
         return;
@@ -69,10 +70,17 @@ pub fn check(toolkit: &Toolkit, paths: &[PathBuf], report: &mut Report) {
     let list = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = elements(&list).map(PathBuf::from).collect();
     let found = with_dependencies(paths, &toolkit_symbols, &folders, report);
-    let elsewhere: BTreeSet<&String> =
+    let user_symbols: BTreeSet<&String> =
         found.values().flat_map(|library| &library.defined).collect();
     for (path, library) in &found {
-        judge(path, library, &toolkit_symbols, &elsewhere, paths.contains(path), report);
+        report_library(
+            path,
+            library,
+            &toolkit_symbols,
+            &user_symbols,
+            paths.contains(path),
+            report,
+        );
     }
 }
 
@@ -84,8 +92,8 @@ fn with_dependencies(
     report: &mut Report,
 ) -> BTreeMap<PathBuf, Library> {
     let mut found = BTreeMap::new();
-    let mut left: VecDeque<PathBuf> = paths.iter().cloned().collect();
-    while let Some(path) = left.pop_front() {
+    let mut pending: VecDeque<PathBuf> = paths.iter().cloned().collect();
+    while let Some(path) = pending.pop_front() {
         if found.contains_key(&path) {
             continue;
         }
@@ -95,8 +103,8 @@ fn with_dependencies(
                     library.needed.iter().filter(|name| !toolkit_symbols.libraries.contains(*name))
                 {
                     match dependency(&path, &library, name, folders) {
-                        Some(Dependency::Followed(path)) => left.push_back(path),
-                        Some(Dependency::OfSystem) => {}
+                        Some(Dependency::Followed(path)) => pending.push_back(path),
+                        Some(Dependency::System) => {}
                         None if cann::is_library(name) => {}
                         None => report.note(format!(
                             "{}: it needs {name}, which was not found and not looked into",
@@ -112,9 +120,10 @@ fn with_dependencies(
     found
 }
 
+/// A library that another needs: one to check too, or one of the system.
 enum Dependency {
     Followed(PathBuf),
-    OfSystem,
+    System,
 }
 
 /// Where the loader would find a library that another needs.
@@ -125,79 +134,83 @@ fn dependency(
     folders: &[PathBuf],
 ) -> Option<Dependency> {
     let origin = path.parent().unwrap_or(Path::new("")).to_string_lossy().into_owned();
-    let own = library.run_path.iter().map(|folder| {
+    let run_path = library.run_path.iter().map(|folder| {
         PathBuf::from(folder.replace("${ORIGIN}", &origin).replace("$ORIGIN", &origin))
     });
-    let mut candidates = own.chain(folders.iter().cloned()).map(|folder| folder.join(name));
+    let mut candidates = run_path.chain(folders.iter().cloned()).map(|folder| folder.join(name));
     if let Some(path) = candidates.find(|path| path.is_file()) {
         return Some(Dependency::Followed(path));
     }
     let triple = format!("{ARCH}-linux-gnu");
-    let system = SYSTEM
+    let is_system = SYSTEM
         .iter()
         .map(Path::new)
         .any(|folder| folder.join(name).exists() || folder.join(&triple).join(name).exists());
-    system.then_some(Dependency::OfSystem)
+    is_system.then_some(Dependency::System)
 }
 
-fn judge(
+/// Reports what one library needs. `user_symbols` are defined by the libraries themselves.
+fn report_library(
     path: &Path,
     library: &Library,
     toolkit_symbols: &ToolkitSymbols,
-    elsewhere: &BTreeSet<&String>,
+    user_symbols: &BTreeSet<&String>,
     was_named: bool,
     report: &mut Report,
 ) {
     let path = path.display();
-    let sorted = |names: &BTreeSet<String>| -> BTreeMap<State, Vec<String>> {
+    let by_state = |names: &BTreeSet<String>| -> BTreeMap<State, Vec<String>> {
         let mut states = BTreeMap::<State, Vec<String>>::new();
-        for name in names.iter().filter(|name| cann::is_symbol(name) && !elsewhere.contains(name)) {
+        for name in
+            names.iter().filter(|name| cann::is_symbol(name) && !user_symbols.contains(name))
+        {
             states.entry(toolkit_symbols.state(name)).or_default().push(describe_symbol(name));
         }
         states
     };
     if library.machine != toolkit_symbols.machine {
-        let (its, ours) = (machine_name(library.machine), machine_name(toolkit_symbols.machine));
+        let (library_machine, toolkit_machine) =
+            (machine_name(library.machine), machine_name(toolkit_symbols.machine));
         report.wrong(format!(
-            "{path}: it is for {its}, this toolkit for {ours}: it cannot be loaded here"
+            "{path}: it is for {library_machine}, this toolkit for {toolkit_machine}: it cannot be loaded here"
         ));
     }
-    let (needs, weak, looks) =
-        (sorted(&library.undefined), sorted(&library.weak), sorted(&library.looked_up));
+    let (needed, weak, looked_up) =
+        (by_state(&library.undefined), by_state(&library.weak), by_state(&library.looked_up));
     let empty = Vec::new();
-    let of = |states: &'_ BTreeMap<State, Vec<String>>, state| {
+    let in_state = |states: &'_ BTreeMap<State, Vec<String>>, state| {
         states.get(&state).unwrap_or(&empty).clone()
     };
-    let total: usize = needs.values().map(Vec::len).sum();
+    let total: usize = needed.values().map(Vec::len).sum();
     if total > 0 || was_named {
-        let [works, refuses, absent] =
-            [State::Works, State::Refuses, State::Absent].map(|state| of(&needs, state).len());
+        let [works, refuses, absent] = [State::Works, State::Refuses, State::Absent]
+            .map(|state| in_state(&needed, state).len());
         report.fine(format!(
             "{path}: of {total} symbols of CANN that it needs {works} work, {refuses} refuse, {absent} are absent"
         ));
     }
-    let listed =
+    let list =
         |what: &str, names: Vec<String>| format!("{path}: {what}:\n  {}", names.join("\n  "));
-    let refuses = of(&needs, State::Refuses);
+    let refuses = in_state(&needed, State::Refuses);
     if !refuses.is_empty() {
-        report.note(listed("there, but only refuse (not supported)", refuses));
+        report.note(list("there, but only refuse (not supported)", refuses));
     }
-    let absent = of(&needs, State::Absent);
+    let absent = in_state(&needed, State::Absent);
     if !absent.is_empty() {
-        report.wrong(listed("absent", absent));
+        report.wrong(list("absent", absent));
     }
-    let lacks: Vec<String> =
-        of(&weak, State::Absent).into_iter().chain(of(&weak, State::Refuses)).collect();
-    if !lacks.is_empty() {
-        report.note(listed("it would also use, but does without", lacks));
+    let unavailable: Vec<String> =
+        in_state(&weak, State::Absent).into_iter().chain(in_state(&weak, State::Refuses)).collect();
+    if !unavailable.is_empty() {
+        report.note(list("it would also use, but does without", unavailable));
     }
-    let total: usize = looks.values().map(Vec::len).sum();
+    let total: usize = looked_up.values().map(Vec::len).sum();
     if total > 0 {
-        let works = of(&looks, State::Works).len();
+        let works = in_state(&looked_up, State::Works).len();
         let mut text =
             format!("{path}: it may look up {total} names at run time, of which {works} work");
         for (what, state) in [("refuse", State::Refuses), ("are absent", State::Absent)] {
-            let names = of(&looks, state);
+            let names = in_state(&looked_up, state);
             if !names.is_empty() {
                 text += &format!("\n{} {what}:\n  {}", names.len(), names.join("\n  "));
             }
@@ -211,6 +224,7 @@ fn judge(
     }
 }
 
+/// The symbol, with its readable name if that differs.
 fn describe_symbol(symbol: &str) -> String {
     let readable = cann::readable(symbol);
     if readable == symbol { readable } else { format!("{symbol}  ({readable})") }
@@ -250,12 +264,12 @@ mod tests {
             libraries: set(&["libascendcl.so"]),
         };
         let mut report = Report::default();
-        let mine = "aclMine".to_string();
-        judge(
+        let own_symbol = "aclMine".to_string();
+        report_library(
             Path::new("x.so"),
             &library,
             &toolkit_symbols,
-            &BTreeSet::from([&mine]),
+            &BTreeSet::from([&own_symbol]),
             true,
             &mut report,
         );
@@ -277,7 +291,14 @@ WRONG  x.so: it needs the library libatb.so, which the toolkit does not have
         let mut report = Report::default();
         let library =
             Library { undefined: set(&["aclInit", "puts"]), machine: 183, ..Library::default() };
-        judge(Path::new("y.so"), &library, &toolkit_symbols, &BTreeSet::new(), true, &mut report);
+        report_library(
+            Path::new("y.so"),
+            &library,
+            &toolkit_symbols,
+            &BTreeSet::new(),
+            true,
+            &mut report,
+        );
         assert!(
             report.messages_with(Severity::Fine).contains("needs 1 work, 0 refuse, 0 are absent"),
             "{report}"

@@ -12,7 +12,7 @@ use anyhow::Result;
 
 use crate::toolkit::Toolkit;
 
-/// What to look at besides the toolkit itself.
+/// What to check besides the toolkit itself.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Libraries or programs whose imported symbols are looked up in the toolkit
@@ -56,7 +56,7 @@ impl Report {
     #[cfg(test)]
     fn messages_with(&self, severity: Severity) -> String {
         let texts =
-            self.findings.iter().filter(|(its, _)| *its == severity).map(|(_, text)| text.as_str());
+            self.findings.iter().filter(|(one, _)| *one == severity).map(|(_, text)| text.as_str());
         texts.collect::<Vec<_>>().join("\n")
     }
 }

@@ -11,37 +11,38 @@ use crate::toolkit::{FileId, REAL_LIBRARIES, Toolkit};
 
 pub fn check(toolkit: &Toolkit, pid: u32, report: &mut Report) {
     match fs::read_to_string(format!("/proc/{pid}/maps")) {
-        Ok(maps) => judge(toolkit, pid, &maps, report),
+        Ok(maps) => report_process(toolkit, pid, &maps, report),
         Err(error) => report.wrong(format!("cannot look into process {pid}: {error}")),
     }
 }
 
-fn judge(toolkit: &Toolkit, pid: u32, maps: &str, report: &mut Report) {
-    let bodies = bodies_of_names(toolkit);
+/// Reports which of the toolkit's libraries are in the `maps` of a process.
+fn report_process(toolkit: &Toolkit, pid: u32, maps: &str, report: &mut Report) {
+    let names = real_names(toolkit);
     let mut loaded = BTreeMap::<&str, BTreeSet<(&str, &str, &str)>>::new();
     for (device, inode, path) in maps.lines().filter_map(parse_mapping) {
         let name = path.trim_end_matches(" (deleted)").rsplit('/').next().unwrap_or_default();
-        if let Some(body) = bodies.get(name) {
-            loaded.entry(body).or_default().insert((device, inode, path));
+        if let Some(real_name) = names.get(name) {
+            loaded.entry(real_name).or_default().insert((device, inode, path));
         }
     }
     if !loaded.contains_key(REAL_LIBRARIES[0]) {
         report.note(format!("process {pid} has no libascendcl.so loaded"));
     }
-    for (body, files) in loaded {
+    for (real_name, files) in loaded {
         let paths: Vec<_> = files.iter().map(|(_, _, path)| *path).collect();
         let ids: BTreeSet<_> = files.iter().map(|(device, inode, _)| (device, inode)).collect();
         if ids.len() > 1 {
             report.wrong(format!(
-                "process {pid} has {} copies of {body} loaded, each with a state of its own:\n{}",
+                "process {pid} has {} copies of {real_name} loaded, each with a state of its own:\n{}",
                 ids.len(),
                 paths.join("\n")
             ));
         } else {
-            report.fine(format!("process {pid} has one {body}: {}", paths[0]));
+            report.fine(format!("process {pid} has one {real_name}: {}", paths[0]));
         }
         if paths.iter().any(|path| path.ends_with(" (deleted)")) {
-            report.note(format!("{body} was replaced since process {pid} loaded it: restart the process to use the new one"));
+            report.note(format!("{real_name} was replaced since process {pid} loaded it: restart the process to use the new one"));
         }
     }
 }
@@ -53,17 +54,20 @@ fn parse_mapping(line: &str) -> Option<(&str, &str, &str)> {
     Some((fields.next()?, fields.next()?, path))
 }
 
-/// Which file each name of a library stands for.
-fn bodies_of_names(toolkit: &Toolkit) -> BTreeMap<String, &'static str> {
+/// Which of [`REAL_LIBRARIES`] each name of a library is, or is a link to.
+fn real_names(toolkit: &Toolkit) -> BTreeMap<String, &'static str> {
     let id = |name: &str| FileId::of(&toolkit.library(name)).ok();
     let names = toolkit.libraries().unwrap_or_default().into_iter();
-    let body = |name: &String| {
-        let exact = REAL_LIBRARIES.into_iter().find(|body| Path::new(name) == Path::new(body));
+    let real_name = |name: &String| {
+        let exact =
+            REAL_LIBRARIES.into_iter().find(|real_name| Path::new(name) == Path::new(real_name));
         exact.or_else(|| {
-            REAL_LIBRARIES.into_iter().find(|body| id(name).is_some() && id(body) == id(name))
+            REAL_LIBRARIES
+                .into_iter()
+                .find(|real_name| id(name).is_some() && id(real_name) == id(name))
         })
     };
-    names.filter_map(|name| Some((name.clone(), body(&name)?))).collect()
+    names.filter_map(|name| Some((name.clone(), real_name(&name)?))).collect()
 }
 
 #[cfg(test)]
@@ -81,7 +85,7 @@ mod tests {
         symlink("libascendcl.so", root.join("lib64/libhccl.so")).unwrap();
         let examine = |maps: &str| {
             let mut report = Report::default();
-            judge(&Toolkit::at(&root), 7, maps, &mut report);
+            report_process(&Toolkit::at(&root), 7, maps, &mut report);
             report
         };
         let once = "7f00-7f10 r-xp 00000000 08:01 11 /my kit/lib64/libascendcl.so\n\

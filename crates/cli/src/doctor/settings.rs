@@ -12,16 +12,16 @@ use crate::{
 };
 
 /// Checks the variables that `set_env.sh` sets. Unset ones are only noted: `cairn run` needs none.
-pub fn check(toolkit: &Toolkit, now: impl Fn(&str) -> Option<OsString>, report: &mut Report) {
+pub fn check(toolkit: &Toolkit, current: impl Fn(&str) -> Option<OsString>, report: &mut Report) {
     let script = toolkit.root().join("set_env.sh");
     let mut unset = Vec::new();
-    let mut right = 0;
-    for (name, expected) in environment::variables(toolkit, &now) {
+    let mut correct = 0;
+    for (name, expected) in environment::variables(toolkit, &current) {
         let is_list = LISTS.iter().any(|(list, _)| *list == name);
-        match now(name).filter(|value| !value.is_empty()) {
+        match current(name).filter(|value| !value.is_empty()) {
             None => unset.push(name),
             Some(_) if is_list => {}
-            Some(value) if same_folder(&value, &expected) => right += 1,
+            Some(value) if same_folder(&value, &expected) => correct += 1,
             Some(value) => report.wrong(format!(
                 "{name} is {} and not {}: source {}",
                 value.to_string_lossy(),
@@ -30,36 +30,41 @@ pub fn check(toolkit: &Toolkit, now: impl Fn(&str) -> Option<OsString>, report: 
             )),
         }
     }
-    if right > 0 {
-        report.fine(format!("{right} ASCEND_* variables lead here"));
+    if correct > 0 {
+        report.fine(format!("{correct} ASCEND_* variables lead here"));
     }
     if !unset.is_empty() {
         let names = unset.join(", ");
         report.note(format!("not set: {names}. Source {}, or use `cairn run`", script.display()));
     }
-    check_lists(toolkit, &now, report);
-    if let Some(preload) = now("LD_PRELOAD").filter(|value| !value.is_empty()) {
+    check_lists(toolkit, &current, report);
+    if let Some(preload) = current("LD_PRELOAD").filter(|value| !value.is_empty()) {
         let preload = preload.to_string_lossy().into_owned();
         report
             .note(format!("LD_PRELOAD is {preload}: torch_npu then looks for symbols there first"));
     }
 }
 
-fn check_lists(toolkit: &Toolkit, now: &impl Fn(&str) -> Option<OsString>, report: &mut Report) {
+/// Checks the variables that are lists of folders.
+fn check_lists(
+    toolkit: &Toolkit,
+    current: &impl Fn(&str) -> Option<OsString>,
+    report: &mut Report,
+) {
     for (name, folders) in LISTS {
-        let list = now(name).unwrap_or_default();
+        let list = current(name).unwrap_or_default();
         if elements(&list).any(OsStr::is_empty) {
             report.note(format!("{name} has an empty element, which means the current folder"));
         }
-        for ours in folders.iter().map(|folder| toolkit.root().join(folder)) {
+        for folder in folders.iter().map(|folder| toolkit.root().join(folder)) {
             if !list.is_empty()
-                && !elements(&list).any(|element| same_folder(element, ours.as_os_str()))
+                && !elements(&list).any(|element| same_folder(element, folder.as_os_str()))
             {
-                report.note(format!("{name} does not contain {}", ours.display()));
+                report.note(format!("{name} does not contain {}", folder.display()));
             }
         }
     }
-    let list = now("LD_LIBRARY_PATH").unwrap_or_default();
+    let list = current("LD_LIBRARY_PATH").unwrap_or_default();
     let library = |folder: &OsStr| Path::new(folder).join(REAL_LIBRARIES[0]);
     let first = elements(&list).find(|folder| !folder.is_empty() && library(folder).exists());
     match first {

@@ -1,4 +1,4 @@
-//! Is the toolkit itself whole? Above all: is every name of a library the same file?
+//! Is the toolkit itself complete? Above all: is every name of a library the same file?
 
 use std::fs;
 
@@ -34,23 +34,23 @@ pub fn check(toolkit: &Toolkit, report: &mut Report) {
         Ok(names) => names,
         Err(error) => return report.wrong(format!("{error:#}")),
     };
-    for name in EXPECTED.iter().filter(|name| !names.iter().any(|have| have == *name)) {
+    for name in EXPECTED.iter().filter(|name| !names.iter().any(|one| one == *name)) {
         report.wrong(format!("lib64/{name} is missing: run `cargo xtask toolkit` again"));
     }
-    let bodies = REAL_LIBRARIES.map(|name| FileId::of(&toolkit.library(name)).ok());
+    let real_ids = REAL_LIBRARIES.map(|name| FileId::of(&toolkit.library(name)).ok());
     let mut links = 0;
     for name in &names {
         let path = toolkit.library(name);
         let is_link = fs::symlink_metadata(&path).is_ok_and(|data| data.is_symlink());
-        let is_body = REAL_LIBRARIES.contains(&name.as_str());
+        let is_real = REAL_LIBRARIES.contains(&name.as_str());
         match FileId::of(&path) {
             Err(error) => report.wrong(format!("lib64/{name} leads nowhere: {error}")),
             Ok(_) if name.starts_with("libopapi_") => {
                 report.wrong(format!("lib64/{name}: torch_npu takes this for custom operators; it belongs into opp/lib64"));
             }
-            Ok(file) if bodies.contains(&Some(file)) => links += usize::from(is_link),
+            Ok(file) if real_ids.contains(&Some(file)) => links += usize::from(is_link),
             // The standalone pool is a library of its own, on any ACL.
-            Ok(_) if is_body || name == "libcairn_pool.so" => {}
+            Ok(_) if is_real || name == "libcairn_pool.so" => {}
             Ok(_) if is_link => report.wrong(format!("lib64/{name} leads to a file of another toolkit")),
             Ok(_) => report.wrong(format!(
                 "lib64/{name} is a copy, not a link: a program that loads it and libascendcl.so has two states that \
@@ -82,11 +82,11 @@ mod tests {
         for folder in FOLDERS.iter().chain(&["lib64"]) {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
-        for body in REAL_LIBRARIES {
+        for name in REAL_LIBRARIES {
             let mut compiler = Command::new("cc");
             compiler
                 .args(["-shared", "-nostdlib", "-x", "c", "/dev/null", "-o"])
-                .arg(root.join("lib64").join(body));
+                .arg(root.join("lib64").join(name));
             assert!(compiler.status().unwrap().success());
         }
         for name in EXPECTED.iter().filter(|name| !REAL_LIBRARIES.contains(name)) {
@@ -102,8 +102,8 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_toolkit_is_clean() {
-        let root = scratch("whole");
+    fn a_complete_toolkit_is_clean() {
+        let root = scratch("complete");
         let report = examine(&root);
         assert!(report.is_clean(), "{report}");
         assert!(

@@ -38,7 +38,7 @@ impl Fields {
         self
     }
 
-    fn gap(&mut self) -> &mut Self {
+    fn blank_line(&mut self) -> &mut Self {
         self.text.push('\n');
         self
     }
@@ -50,7 +50,7 @@ pub fn list(machine: &Machine) -> String {
     fields.add("Total Count", machine.devices.len());
     for id in 0..machine.devices.len() {
         fields
-            .gap()
+            .blank_line()
             .add("NPU ID", id)
             .add("Product Name", product(machine))
             .add("Serial Number", serial(id));
@@ -89,14 +89,14 @@ pub fn detail(machine: &Machine, kind: Kind, id: usize, chip: bool) -> String {
         Kind::Common => {
             let memory =
                 if machine.soc.has_hbm() { "HBM Usage Rate(%)" } else { "Memory Usage Rate(%)" };
-            fields.add("Chip Count", 1).gap().add("Chip ID", 0).add(memory, device.usage());
+            fields.add("Chip Count", 1).blank_line().add("Chip ID", 0).add(memory, device.usage());
             fields
                 .add("Aicore Usage Rate(%)", 0)
                 .add("Temperature(C)", "NA")
                 .add("NPU Real-time Power(W)", "NA");
         }
         Kind::Health => {
-            fields.add("Chip Count", 1).gap().add("Health", "OK").add("Error Code", "NA");
+            fields.add("Chip Count", 1).blank_line().add("Health", "OK").add("Error Code", "NA");
             fields.add("Error Information", "NA").add("Chip ID", 0);
         }
         Kind::ProcMem => {
@@ -152,7 +152,11 @@ fn usages(fields: &mut Fields, device: &Device, hbm: bool) {
     } else {
         ["DDR Capacity(MB)", "DDR Usage Rate(%)"]
     };
-    fields.add("Chip Count", 1).gap().add(capacity, mib(device.capacity)).add(rate, device.usage());
+    fields
+        .add("Chip Count", 1)
+        .blank_line()
+        .add(capacity, mib(device.capacity))
+        .add(rate, device.usage());
     for name in [
         "Aicore Usage Rate(%)",
         "Aivector Usage Rate(%)",
@@ -166,7 +170,7 @@ fn usages(fields: &mut Fields, device: &Device, hbm: bool) {
 
 fn memory(fields: &mut Fields, device: &Device, hbm: bool) {
     let kind = if hbm { "HBM" } else { "DDR" };
-    fields.add("Chip Count", 1).gap();
+    fields.add("Chip Count", 1).blank_line();
     for (name, bytes) in
         [("Capacity", device.capacity), ("Used", device.used()), ("Waiting", device.waiting())]
     {

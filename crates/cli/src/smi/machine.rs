@@ -12,7 +12,7 @@ pub struct Machine {
     pub devices: Vec<Device>,
 }
 
-/// One device; its id is its place in the list.
+/// One device; its id is its index in the list.
 #[derive(Debug, Default)]
 pub struct Device {
     pub capacity: u64,
@@ -25,6 +25,7 @@ pub struct User {
     pub pid: i32,
     pub name: String,
     pub used: u64,
+    /// Freed bytes in the quarantine.
     pub waiting: u64,
     pub streams: u64,
 }
@@ -37,7 +38,7 @@ impl Machine {
     }
 
     /// A process may have been started with more devices or other memory than our own settings say:
-    /// what runs is true.
+    /// the figures of running processes win.
     fn new(soc: &str, devices: usize, memory: u64, processes: &[Snapshot]) -> Machine {
         let mut all: Vec<Device> = Vec::new();
         all.resize_with(devices, || Device { capacity: memory, users: Vec::new() });
@@ -69,6 +70,7 @@ impl Device {
         self.users.iter().map(|user| user.used).sum()
     }
 
+    /// Freed bytes in the quarantine.
     pub fn waiting(&self) -> u64 {
         self.users.iter().map(|user| user.waiting).sum()
     }
@@ -89,10 +91,10 @@ pub fn mib(bytes: u64) -> u64 {
     bytes >> 20
 }
 
-/// A SoC's name in the parts that the tool shows apart.
+/// A SoC's name in the parts that the tool shows separately.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Soc {
-    /// `910B1`, or `Ascend910` for a part named with an underscore.
+    /// `910B1`, or `Ascend910` for a SoC named with an underscore.
     pub chip: String,
     /// `9391` of `Ascend910_9391`.
     pub npu: Option<String>,
@@ -135,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_runs_is_true() {
+    fn figures_of_running_processes_win() {
         let figures =
             |capacity| live::DeviceFigures { capacity, active: true, ..Default::default() };
         let process = |pid, devices| Snapshot {

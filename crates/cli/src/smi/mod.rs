@@ -104,7 +104,7 @@ impl Query {
 mod tests {
     use super::*;
 
-    fn ask(words: &str) -> Result<String, String> {
+    fn answer_to(words: &str) -> Result<String, String> {
         let words = std::iter::once("npu-smi").chain(words.split_ascii_whitespace());
         let arguments = Arguments::try_parse_from(words).map_err(|error| error.to_string())?;
         let Some(Command::Info(query)) = arguments.command else { panic!("no query") };
@@ -113,12 +113,12 @@ mod tests {
 
     #[test]
     fn questions_find_their_answers() {
-        assert!(ask("info").unwrap().contains("Hugepages-Usage"));
-        assert!(ask("info -l").unwrap().contains("Total Count"));
-        assert!(ask("info -m").unwrap().contains("Chip Logic ID"));
-        assert!(ask("info -t board -i 1").unwrap().contains("Chip Count"));
-        assert!(ask("info -i 1 -c 0 -t board").unwrap().contains("Chip Name"));
-        assert!(ask("info -t usages -i 0").unwrap().contains("HBM Usage Rate(%)"));
+        assert!(answer_to("info").unwrap().contains("Hugepages-Usage"));
+        assert!(answer_to("info -l").unwrap().contains("Total Count"));
+        assert!(answer_to("info -m").unwrap().contains("Chip Logic ID"));
+        assert!(answer_to("info -t board -i 1").unwrap().contains("Chip Count"));
+        assert!(answer_to("info -i 1 -c 0 -t board").unwrap().contains("Chip Name"));
+        assert!(answer_to("info -t usages -i 0").unwrap().contains("HBM Usage Rate(%)"));
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
             ("info -t nonsense -i 0", "nonsense"),
             ("info -i x -t board", "'x'"),
         ] {
-            let answer = ask(words).unwrap_err();
+            let answer = answer_to(words).unwrap_err();
             assert!(answer.contains(text), "{words}: {answer}");
         }
     }

@@ -85,8 +85,8 @@ impl Lines {
         } else {
             format!("{:<12}{memory}", 0)
         };
-        let place = if hbm { "0".into() } else { format!("{:<6}{id}", 0) };
-        self.row(&WIDTHS, &[place, bus(id), figures]);
+        let chip_cell = if hbm { "0".into() } else { format!("{:<6}{id}", 0) };
+        self.row(&WIDTHS, &[chip_cell, bus(id), figures]);
         self.rule('=', &WIDTHS);
     }
 }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_without_hbm_have_one_memory() {
+    fn socs_without_hbm_have_one_memory() {
         let mut machine = Machine::example();
         machine.soc = super::super::machine::Soc::new("Ascend310P3");
         let drawn = render(&machine);
