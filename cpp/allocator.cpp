@@ -23,9 +23,9 @@ static bool address(void *block, void **address, const CairnCallContext *call_co
 
 static void block_info(const void *block, size_t *bytes, size_t *reference_count)
 {
-    const auto *queried = static_cast<const ge::MemBlock *>(block);
-    *bytes = queried->GetSize();
-    *reference_count = queried->GetCount();
+    const auto *mem_block = static_cast<const ge::MemBlock *>(block);
+    *bytes = mem_block->GetSize();
+    *reference_count = mem_block->GetCount();
 }
 
 static bool free_block(void *, void *block, const CairnCallContext *call_context)

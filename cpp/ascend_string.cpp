@@ -30,8 +30,8 @@ size_t AscendString::GetLength() const
 
 size_t AscendString::Find(const AscendString &ascend_string) const
 {
-    const bool both = name_ != nullptr && ascend_string.name_ != nullptr;
-    return both ? name_->find(*ascend_string.name_) : std::string::npos;
+    const bool have_text = name_ != nullptr && ascend_string.name_ != nullptr;
+    return have_text ? name_->find(*ascend_string.name_) : std::string::npos;
 }
 
 size_t AscendString::Hash() const

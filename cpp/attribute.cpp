@@ -8,7 +8,7 @@
 namespace cairn {
 
 template <typename T>
-static std::vector<int64_t> widened(const std::vector<T> &values)
+static std::vector<int64_t> to_int64s(const std::vector<T> &values)
 {
     return std::vector<int64_t>(values.begin(), values.end());
 }
@@ -18,14 +18,14 @@ Attribute::Attribute(const std::vector<uint8_t> &value) : kind_(CAIRN_KIND_BYTES
     texts_.emplace_back(value.empty() ? "" : reinterpret_cast<const char *>(value.data()), value.size());
 }
 
-Attribute::Attribute(const std::vector<int32_t> &value) : Attribute(widened(value)) {}
+Attribute::Attribute(const std::vector<int32_t> &value) : Attribute(to_int64s(value)) {}
 
-Attribute::Attribute(const std::vector<uint32_t> &value) : Attribute(widened(value)) {}
+Attribute::Attribute(const std::vector<uint32_t> &value) : Attribute(to_int64s(value)) {}
 
-Attribute::Attribute(const std::vector<bool> &value) : kind_(CAIRN_KIND_BOOL), is_list_(true), ints_(widened(value)) {}
+Attribute::Attribute(const std::vector<bool> &value) : kind_(CAIRN_KIND_BOOL), is_list_(true), ints_(to_int64s(value)) {}
 
 Attribute::Attribute(const std::vector<ge::DataType> &value)
-    : kind_(CAIRN_KIND_DATA_TYPE), is_list_(true), ints_(widened(value))
+    : kind_(CAIRN_KIND_DATA_TYPE), is_list_(true), ints_(to_int64s(value))
 {
 }
 
@@ -40,19 +40,19 @@ Attribute::Attribute(const std::vector<ge::Tensor> &value) : kind_(CAIRN_KIND_TE
 
 Attribute::Attribute(const std::vector<std::vector<int64_t>> &value) : kind_(CAIRN_KIND_INT_LISTS), is_list_(true)
 {
-    for (const std::vector<int64_t> &row : value) {
-        lengths_.push_back(row.size());
-        ints_.insert(ints_.end(), row.begin(), row.end());
+    for (const std::vector<int64_t> &list : value) {
+        lengths_.push_back(list.size());
+        ints_.insert(ints_.end(), list.begin(), list.end());
     }
 }
 
 Attribute::Attribute(const ge::AttrValue &value) : Attribute(value.impl->value) {}
 
-Attribute::Attribute(const CairnValue &seen) : kind_(seen.kind), is_list_(seen.is_list)
+Attribute::Attribute(const CairnValue &from) : kind_(from.kind), is_list_(from.is_list)
 {
-    size_t elements = seen.count;
+    size_t elements = from.count;
     if (kind_ == CAIRN_KIND_INT_LISTS || kind_ == CAIRN_KIND_FLOAT_LISTS) {
-        lengths_.assign(seen.lengths, seen.lengths + seen.count);
+        lengths_.assign(from.lengths, from.lengths + from.count);
         elements = 0;
         for (const size_t length : lengths_) {
             elements += length;
@@ -63,30 +63,30 @@ Attribute::Attribute(const CairnValue &seen) : kind_(seen.kind), is_list_(seen.i
         case CAIRN_KIND_BOOL:
         case CAIRN_KIND_DATA_TYPE:
         case CAIRN_KIND_INT_LISTS:
-            ints_.assign(seen.ints, seen.ints + elements);
+            ints_.assign(from.ints, from.ints + elements);
             break;
         case CAIRN_KIND_FLOAT:
         case CAIRN_KIND_FLOAT_LISTS:
-            floats_.assign(seen.floats, seen.floats + elements);
+            floats_.assign(from.floats, from.floats + elements);
             break;
         case CAIRN_KIND_STRING:
         case CAIRN_KIND_BYTES:
-            for (size_t at = 0; at < seen.count; ++at) {
-                texts_.push_back(to_ascend_string(seen.texts[at]));
+            for (size_t at = 0; at < from.count; ++at) {
+                texts_.push_back(to_ascend_string(from.texts[at]));
             }
             break;
         case CAIRN_KIND_TENSOR:
         case CAIRN_KIND_TENSOR_DESC:
-            for (size_t at = 0; at < seen.count; ++at) {
-                const CairnTensor &tensor = seen.tensors[at];
+            for (size_t at = 0; at < from.count; ++at) {
+                const CairnTensor &tensor = from.tensors[at];
                 tensors_.emplace_back(desc_of(tensor.desc), static_cast<const uint8_t *>(tensor.data), tensor.bytes);
             }
             break;
         case CAIRN_KIND_NAMED:
-            texts_.push_back(to_ascend_string(seen.texts[0]));
-            for (size_t at = 0; at < seen.count; ++at) {
-                names_.push_back(to_ascend_string(seen.names[at]));
-                values_.emplace_back(seen.values[at]);
+            texts_.push_back(to_ascend_string(from.texts[0]));
+            for (size_t at = 0; at < from.count; ++at) {
+                names_.push_back(to_ascend_string(from.names[at]));
+                values_.emplace_back(from.values[at]);
             }
             break;
         default:
@@ -157,8 +157,9 @@ bool Attribute::Get(int64_t &value) const
     return true;
 }
 
+// Converts all, or none if one does not fit.
 template <typename T>
-static bool narrowed(const std::vector<int64_t> &from, std::vector<T> &into)
+static bool narrow_all(const std::vector<int64_t> &from, std::vector<T> &into)
 {
     for (const int64_t one : from) {
         if (one < std::numeric_limits<T>::min() || one > std::numeric_limits<T>::max()) {
@@ -169,12 +170,13 @@ static bool narrowed(const std::vector<int64_t> &from, std::vector<T> &into)
     return true;
 }
 
+// Gets an integer that fits.
 template <typename T>
-static bool narrowed_one(const Attribute &attribute, T &value)
+static bool get_narrow(const Attribute &attribute, T &value)
 {
     int64_t wide = 0;
     std::vector<T> narrow;
-    if (!attribute.Get(wide) || !narrowed(std::vector<int64_t>(1, wide), narrow)) {
+    if (!attribute.Get(wide) || !narrow_all(std::vector<int64_t>(1, wide), narrow)) {
         return false;
     }
     value = narrow[0];
@@ -183,12 +185,12 @@ static bool narrowed_one(const Attribute &attribute, T &value)
 
 bool Attribute::Get(int32_t &value) const
 {
-    return narrowed_one(*this, value);
+    return get_narrow(*this, value);
 }
 
 bool Attribute::Get(uint32_t &value) const
 {
-    return narrowed_one(*this, value);
+    return get_narrow(*this, value);
 }
 
 bool Attribute::Get(float &value) const
@@ -256,12 +258,12 @@ bool Attribute::Get(std::vector<int64_t> &value) const
 
 bool Attribute::Get(std::vector<int32_t> &value) const
 {
-    return IsList(CAIRN_KIND_INT) && narrowed(ints_, value);
+    return IsList(CAIRN_KIND_INT) && narrow_all(ints_, value);
 }
 
 bool Attribute::Get(std::vector<uint32_t> &value) const
 {
-    return IsList(CAIRN_KIND_INT) && narrowed(ints_, value);
+    return IsList(CAIRN_KIND_INT) && narrow_all(ints_, value);
 }
 
 bool Attribute::Get(std::vector<float> &value) const
@@ -366,22 +368,22 @@ const char *Attribute::TypeName() const
 
 std::string type_name_of_class(const char *type)
 {
-    std::string word = "VT";
+    std::string type_name = "VT";
     for (const char *at = type; *at != '\0'; ++at) {
         if (std::isupper(static_cast<unsigned char>(*at)) != 0) {
-            word.push_back('_');
+            type_name.push_back('_');
         }
-        word.push_back(static_cast<char>(std::toupper(static_cast<unsigned char>(*at))));
+        type_name.push_back(static_cast<char>(std::toupper(static_cast<unsigned char>(*at))));
     }
-    const auto replace = [&word](const std::string &from, const std::string &to) {
-        const size_t found = word.rfind(from);
-        if (found != std::string::npos && found + from.size() == word.size()) {
-            word.replace(found, from.size(), to);
+    const auto replace = [&type_name](const std::string &from, const std::string &to) {
+        const size_t found = type_name.rfind(from);
+        if (found != std::string::npos && found + from.size() == type_name.size()) {
+            type_name.replace(found, from.size(), to);
         }
     };
     replace("_TYPE", "_DATA_TYPE");
     replace("_ASCEND_STRING", "_STRING");
-    return word;
+    return type_name;
 }
 
 }  // namespace cairn

@@ -12,11 +12,11 @@
 
 namespace cairn __attribute__((visibility("hidden"))) {
 
-// One of the lists has the elements, as `kind` says (see CairnValue); a value that is no list has one element.
+// One of the lists has the elements, which one `kind` decides (see CairnValue); a value that is no list has one element.
 class Attribute {
 public:
     Attribute() = default;
-    explicit Attribute(const CairnValue &seen);
+    explicit Attribute(const CairnValue &from);
 
     explicit Attribute(int64_t value) : kind_(CAIRN_KIND_INT), ints_(1, value) {}
     explicit Attribute(int32_t value) : Attribute(static_cast<int64_t>(value)) {}
@@ -60,10 +60,10 @@ public:
     bool Get(std::vector<std::vector<int64_t>> &value) const;
     bool Get(ge::AttrValue &value) const;
 
-    // The IR's word: VT_INT, VT_LIST_INT ...
+    // The IR's name of its type: VT_INT, VT_LIST_INT ..
     const char *TypeName() const;
 
-    // As the engine takes it; lends what it holds until it changes.
+    // As the engine takes it; borrowed from this object until it changes.
     const CairnValue &borrowed();
 
 private:
@@ -88,12 +88,13 @@ private:
     std::vector<CairnValue> borrowed_values_;
 };
 
-inline void store_attribute(void *context, const CairnValue *seen)
+// A callback that stores what the engine shows.
+inline void store_attribute(void *context, const CairnValue *from)
 {
-    *static_cast<Attribute *>(context) = Attribute(*seen);
+    *static_cast<Attribute *>(context) = Attribute(*from);
 }
 
-// The word of an op class (Int, ListInt, Type ...) as the IR's word.
+// The IR's type name (VT_INT, VT_LIST_INT ..) for a type as op classes write it (Int, ListInt, Type ..).
 std::string type_name_of_class(const char *type);
 
 }  // namespace cairn

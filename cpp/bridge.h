@@ -78,7 +78,7 @@ enum CairnKind {
 
 // An attribute's value. One of the arrays has `count` elements, as `kind` says: `ints` for INT, BOOL (0, 1)
 // and DATA_TYPE, `floats`, `texts` for STRING and BYTES, `tensors` for TENSOR and TENSOR_DESC (no data). Lists
-// of lists (INT_LISTS, FLOAT_LISTS) have `count` lengths in `lengths` and all elements in one row. NAMED (a
+// of lists (INT_LISTS, FLOAT_LISTS) have `count` lengths in `lengths` and all elements one after the other. NAMED (a
 // named set of attributes) has its name in texts[0] and `count` pairs of names[i], values[i]. GRAPH has
 // graphs[i].
 typedef struct CairnValue {
@@ -110,10 +110,10 @@ void CairnOperatorRelease(CairnOperator *op);
 void CairnOperatorName(const CairnOperator *op, void *context, CairnTextCallback callback);
 void CairnOperatorType(const CairnOperator *op, void *context, CairnTextCallback callback);
 
-// What the IR says of it. A dynamic input or output has no port until it is grown.
+// What the IR declares of it. A dynamic input or output has no port until it is grown.
 void CairnOperatorAddInput(CairnOperator *op, CairnText name, enum CairnInput kind);
 void CairnOperatorAddOutput(CairnOperator *op, CairnText name, bool is_dynamic);
-// `type` is the IR's word (VT_INT, VT_LIST_INT, ...). `value` is the default, or null for a required one.
+// `type` is the IR's name of it (VT_INT, VT_LIST_INT, ...). `value` is the default, or null for a required one.
 void CairnOperatorAddAttr(CairnOperator *op, CairnText name, CairnText type, const CairnValue *value);
 // Fills a new operator from the operator table: inputs, outputs, attributes. False if the type is unknown.
 bool CairnOperatorFill(CairnOperator *op);
@@ -203,7 +203,7 @@ bool CairnGraphAttr(const CairnGraph *graph, CairnText name, void *context, Cair
 
 void CairnNodeRelease(CairnNode *node);
 bool CairnNodeSame(const CairnNode *a, const CairnNode *b);
-// These two are false for a node that was taken out of its graph; what else is asked of it fails, too.
+// These two are false for a node that was removed from its graph; all other calls on it fail, too.
 bool CairnNodeName(const CairnNode *node, void *context, CairnTextCallback callback);
 bool CairnNodeType(const CairnNode *node, void *context, CairnTextCallback callback);
 size_t CairnNodeInputs(const CairnNode *node);
@@ -275,11 +275,11 @@ typedef struct CairnRunTensor {
 CairnStatus CairnSessionRun(uint64_t session, uint32_t id, enum CairnRun mode, void *stream,
                             const CairnRunTensor *inputs, size_t input_count,
                             const CairnRunTensor *outputs, size_t output_count, CairnOutputs **result);
-// RunGraphAsync: copies what it needs of the inputs (V1) or keeps their addresses until `done` (V2), which is
+// RunGraphAsync: copies what it needs of the inputs (V1) or keeps their addresses until `callback` (V2), which is
 // called once, on a thread of the engine, with an owned result or null.
 CairnStatus CairnSessionRunAsync(uint64_t session, uint32_t id, bool is_v2, const CairnRunTensor *inputs, size_t input_count,
-                                 void *context, void (*done)(void *context, CairnStatus status, CairnOutputs *result));
-// Called on the engine's thread by a `done` that will never return: another thread takes its place.
+                                 void *context, void (*callback)(void *context, CairnStatus status, CairnOutputs *result));
+// Called on the engine's thread by a `callback` that will never return: another thread takes its place.
 void CairnSessionThreadExited(void);
 
 // What an output is after a run. `block` is owned by whoever takes it, once, and null where the memory was
@@ -302,7 +302,7 @@ void CairnOutputsRelease(CairnOutputs *outputs);
 
 void *CairnBlockAddress(const CairnBlock *block);
 size_t CairnBlockBytes(const CairnBlock *block);
-// Gives the memory back to whoever made it, on this thread.
+// Gives the memory back to its allocator, on this thread.
 void CairnBlockFree(CairnBlock *block);
 
 // The values of variables on the host, when all that the session submitted before is done; `count` 0: all of them.
@@ -357,7 +357,7 @@ typedef struct CairnCallContext {
     size_t message_size;
 } CairnCallContext;
 
-// A user allocator. `object` tells it from others; `owner` is what `drop` releases, once. The calls
+// A user allocator. `object` distinguishes it from others; `owner` is what `drop` releases, once. The calls
 // give false after an exception.
 typedef struct CairnAllocator {
     void *object;
@@ -376,7 +376,7 @@ CairnStatus CairnSessionRegister(uint64_t session, const void *stream, const Cai
 CairnStatus CairnSessionUnregister(uint64_t session, const void *stream);
 
 // ---------------------------------------------------------------------------------------------------------
-// Operators of the program's own
+// Operators that the user registers
 
 // One call of such an operator; it ends with the call, and is used by one thread at a time.
 typedef struct CairnCall CairnCall;
@@ -401,7 +401,7 @@ typedef struct CairnCallInfo {
 
 enum CairnReadiness { CAIRN_READY = 0, CAIRN_NO_OBJECT = 1, CAIRN_NOT_EAGER = 2 };
 
-// An operator of the program's own. `owner` lives until the process ends. Calls that take a context give false after an
+// An operator that the user registers. `owner` lives until the process ends. Calls that take a context give false after an
 // exception.
 typedef struct CairnCustomOperator {
     void *owner;
@@ -410,7 +410,7 @@ typedef struct CairnCustomOperator {
     // Shows the declared indices of inputs whose values must be in memory.
     void (*needs_values)(void *owner, void *context, void (*callback)(void *context, size_t input));
     // Makes the object, if that was not done.
-    bool (*prepare)(void *owner, enum CairnReadiness *answer, const CairnCallContext *call_context);
+    bool (*prepare)(void *owner, enum CairnReadiness *readiness, const CairnCallContext *call_context);
     bool (*execute)(void *owner, CairnCall *call, const CairnCallInfo *info, CairnStatus *status, const CairnCallContext *call_context);
 } CairnCustomOperator;
 
@@ -419,7 +419,7 @@ CairnStatus CairnCustomRegister(CairnText type, const CairnCustomOperator *op);
 
 // Makes an output: `tensor` has type, format and dims. A failure is also part of the text of the run, if that fails.
 CairnStatus CairnCallMakeOutput(CairnCall *call, size_t index, const CairnRunTensor *tensor, void **address);
-// Makes an output the input that is declared with its name.
+// Lets an output be the input that is declared with its name.
 CairnStatus CairnCallReferOutput(CairnCall *call, size_t output, size_t input);
 // Scratch memory for what is submitted in this call.
 CairnStatus CairnCallWorkspace(CairnCall *call, size_t bytes, void **address);

@@ -8,12 +8,13 @@
 
 using Pairs = std::vector<std::pair<ge::AscendString, ge::AscendString>>;
 
-static void in_pairs(const CairnOperator *op, void (*show)(const CairnOperator *, void *, CairnTextCallback), Pairs &pairs)
+// Appends names and types, which the engine shows in turn, as pairs.
+static void append_pairs(const CairnOperator *op, void (*show)(const CairnOperator *, void *, CairnTextCallback), Pairs &pairs)
 {
-    std::vector<ge::AscendString> seen;
-    show(op, &seen, cairn::append_text);
-    for (size_t at = 0; at + 1 < seen.size(); at += 2) {
-        pairs.emplace_back(seen[at], seen[at + 1]);
+    std::vector<ge::AscendString> texts;
+    show(op, &texts, cairn::append_text);
+    for (size_t at = 0; at + 1 < texts.size(); at += 2) {
+        pairs.emplace_back(texts[at], texts[at + 1]);
     }
 }
 
@@ -45,9 +46,9 @@ ge::Status GetRegisteredIrDef(const char *op_type, Pairs &inputs, Pairs &outputs
         return ge::FAILED;
     }
     const CairnOperator *const handle = ge::OperatorBody::Of(op);
-    in_pairs(handle, CairnOperatorIrInputs, inputs);
-    in_pairs(handle, CairnOperatorIrOutputs, outputs);
-    in_pairs(handle, CairnOperatorIrAttrs, attrs);
+    append_pairs(handle, CairnOperatorIrInputs, inputs);
+    append_pairs(handle, CairnOperatorIrOutputs, outputs);
+    append_pairs(handle, CairnOperatorIrAttrs, attrs);
     return ge::SUCCESS;
 }
 

@@ -1,4 +1,4 @@
-// What Session and GeSession do alike.
+// What Session and GeSession have in common.
 #ifndef CAIRN_CPP_CALLS_H
 #define CAIRN_CPP_CALLS_H
 
@@ -56,19 +56,19 @@ public:
         }
     }
     Descriptions() = default;
-    void Add(const ge::TensorDesc &desc) { held_.emplace_back(desc); }
+    void Add(const ge::TensorDesc &desc) { descriptions_.emplace_back(desc); }
     const CairnDesc *borrowed()
     {
         borrowed_.clear();
-        for (Description &description : held_) {
+        for (Description &description : descriptions_) {
             borrowed_.push_back(description.borrowed());
         }
         return borrowed_.data();
     }
-    size_t count() const { return held_.size(); }
+    size_t count() const { return descriptions_.size(); }
 
 private:
-    std::vector<Description> held_;
+    std::vector<Description> descriptions_;
     std::vector<CairnDesc> borrowed_;
 };
 

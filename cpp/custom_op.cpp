@@ -34,7 +34,7 @@ public:
 
     void Add(const ge::AscendString &type, std::initializer_list<int32_t> inputs)
     {
-        const std::lock_guard<std::mutex> held(lock_);
+        const std::lock_guard<std::mutex> guard(lock_);
         for (const int32_t input : inputs) {
             if (input >= 0) {
                 types_[type].insert(static_cast<size_t>(input));
@@ -44,7 +44,7 @@ public:
 
     std::set<size_t> Of(const ge::AscendString &type)
     {
-        const std::lock_guard<std::mutex> held(lock_);
+        const std::lock_guard<std::mutex> guard(lock_);
         const auto found = types_.find(type);
         return found == types_.end() ? std::set<size_t>() : found->second;
     }
@@ -67,16 +67,16 @@ void needs_values(void *owner, void *context, void (*callback)(void *context, si
     }
 }
 
-bool prepare(void *owner, CairnReadiness *answer, const CairnCallContext *call_context)
+bool prepare(void *owner, CairnReadiness *readiness, const CairnCallContext *call_context)
 {
     CustomOperator &op = *static_cast<CustomOperator *>(owner);
     return cairn::call_user(call_context, [&] {
-        const std::lock_guard<std::mutex> held(op.lock);
+        const std::lock_guard<std::mutex> guard(op.lock);
         if (op.object == nullptr) {
             op.object = op.creator();
             op.eager = dynamic_cast<ge::EagerExecuteOp *>(op.object.get());
         }
-        *answer = op.object == nullptr ? CAIRN_NO_OBJECT : op.eager == nullptr ? CAIRN_NOT_EAGER : CAIRN_READY;
+        *readiness = op.object == nullptr ? CAIRN_NO_OBJECT : op.eager == nullptr ? CAIRN_NOT_EAGER : CAIRN_READY;
     });
 }
 

@@ -10,7 +10,7 @@
 
 namespace cairn __attribute__((visibility("hidden"))) {
 
-// A description as the engine takes it; it lends what it holds.
+// A description as the engine takes it: borrowed from this object.
 class Description {
 public:
     Description() = default;
@@ -46,20 +46,20 @@ inline ge::Shape shape_of(const int64_t *dims, size_t rank)
     return ge::Shape(std::vector<int64_t>(dims, dims + rank));
 }
 
-inline ge::TensorDesc desc_of(const CairnDesc &seen)
+inline ge::TensorDesc desc_of(const CairnDesc &from)
 {
-    ge::TensorDesc desc(shape_of(seen.dims, seen.rank), static_cast<ge::Format>(seen.format),
-                        static_cast<ge::DataType>(seen.dtype));
-    desc.SetName(to_ascend_string(seen.name).GetString());
-    desc.SetOriginFormat(static_cast<ge::Format>(seen.origin_format));
-    desc.SetOriginShape(shape_of(seen.origin_dims, seen.origin_rank));
-    desc.SetPlacement(static_cast<ge::Placement>(seen.placement));
+    ge::TensorDesc desc(shape_of(from.dims, from.rank), static_cast<ge::Format>(from.format),
+                        static_cast<ge::DataType>(from.dtype));
+    desc.SetName(to_ascend_string(from.name).GetString());
+    desc.SetOriginFormat(static_cast<ge::Format>(from.origin_format));
+    desc.SetOriginShape(shape_of(from.origin_dims, from.origin_rank));
+    desc.SetPlacement(static_cast<ge::Placement>(from.placement));
     return desc;
 }
 
-inline void store_desc(void *context, const CairnDesc *seen)
+inline void store_desc(void *context, const CairnDesc *from)
 {
-    *static_cast<ge::TensorDesc *>(context) = desc_of(*seen);
+    *static_cast<ge::TensorDesc *>(context) = desc_of(*from);
 }
 
 }  // namespace cairn

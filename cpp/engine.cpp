@@ -12,7 +12,8 @@ static Status start(const std::map<AscendString, AscendString> &options)
     return cairn::success_or_failed(CairnEngineStart(texts.data(), texts.count()));
 }
 
-static AscendString texts(void (*show)(void *, CairnTextCallback))
+// The texts that the engine shows, a line each.
+static AscendString joined_texts(void (*show)(void *, CairnTextCallback))
 {
     std::string lines;
     show(&lines, cairn::append_line);
@@ -31,12 +32,12 @@ Status GEFinalize()
 
 AscendString GEGetErrorMsgV2()
 {
-    return texts(CairnEngineErrors);
+    return joined_texts(CairnEngineErrors);
 }
 
 AscendString GEGetWarningMsgV2()
 {
-    return texts(CairnEngineWarnings);
+    return joined_texts(CairnEngineWarnings);
 }
 
 Status GEInitializeV2(const std::map<AscendString, AscendString> &options)
@@ -51,12 +52,12 @@ Status GEFinalizeV2()
 
 AscendString GEGetErrorMsgV3()
 {
-    return texts(CairnEngineErrors);
+    return joined_texts(CairnEngineErrors);
 }
 
 AscendString GEGetWarningMsgV3()
 {
-    return texts(CairnEngineWarnings);
+    return joined_texts(CairnEngineWarnings);
 }
 
 }  // namespace ge

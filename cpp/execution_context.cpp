@@ -1,4 +1,4 @@
-// gert::EagerOpExecutionContext: what a custom operator asks of its node, and takes.
+// gert::EagerOpExecutionContext: what a custom operator reads of its node, and the memory that it takes.
 
 #include "execution_context.h"
 
@@ -8,15 +8,16 @@
 
 namespace gert {
 
-static void store_value(void *context, const CairnValue *seen)
+// A callback that stores what the engine shows.
+static void store_value(void *context, const CairnValue *from)
 {
     RuntimeAttrsBody::Value &value = *static_cast<RuntimeAttrsBody::Value *>(context);
-    value.kind = seen->kind;
-    value.is_list = seen->is_list;
-    if (seen->is_list) {
-        const cairn::Attribute list(*seen);
+    value.kind = from->kind;
+    value.is_list = from->is_list;
+    if (from->is_list) {
+        const cairn::Attribute list(*from);
         std::vector<bool> flags;
-        switch (seen->count == 0 ? static_cast<uint32_t>(CAIRN_KIND_NONE) : seen->kind) {
+        switch (from->count == 0 ? static_cast<uint32_t>(CAIRN_KIND_NONE) : from->kind) {
             case CAIRN_KIND_BOOL:
                 (void)list.Get(flags);
                 value.flags.reset(new bool[flags.size()]);
@@ -31,7 +32,7 @@ static void store_value(void *context, const CairnValue *seen)
                 break;
             case CAIRN_KIND_INT:
             case CAIRN_KIND_DATA_TYPE:
-                value.integers.assign(seen->ints, seen->ints + seen->count);
+                value.integers.assign(from->ints, from->ints + from->count);
                 value.integer_list = TypedContinuousVector<int64_t>(value.integers.data(), value.integers.size());
                 value.pointer = &value.integer_list;
                 break;
@@ -44,22 +45,22 @@ static void store_value(void *context, const CairnValue *seen)
         }
         return;
     }
-    switch (seen->kind) {
+    switch (from->kind) {
         case CAIRN_KIND_BOOL:
-            value.flag = seen->ints[0] != 0;
+            value.flag = from->ints[0] != 0;
             value.pointer = &value.flag;
             break;
         case CAIRN_KIND_INT:
         case CAIRN_KIND_DATA_TYPE:
-            value.integer = seen->ints[0];
+            value.integer = from->ints[0];
             value.pointer = &value.integer;
             break;
         case CAIRN_KIND_FLOAT:
-            value.real = seen->floats[0];
+            value.real = from->floats[0];
             value.pointer = &value.real;
             break;
         case CAIRN_KIND_STRING:
-            value.text.assign(seen->texts[0].data == nullptr ? "" : seen->texts[0].data, seen->texts[0].size);
+            value.text.assign(from->texts[0].data == nullptr ? "" : from->texts[0].data, from->texts[0].size);
             value.pointer = value.text.c_str();
             break;
         default:
@@ -133,57 +134,59 @@ const void *RuntimeAttrs::GetPointer(size_t index) const
     return value == nullptr ? nullptr : value->pointer;
 }
 
+// Tensors of the engine as a custom operator gets them.
 static std::vector<Tensor> tensors(const CairnRunTensor *all, size_t count)
 {
-    std::vector<Tensor> made;
-    made.reserve(count);
+    std::vector<Tensor> converted;
+    converted.reserve(count);
     for (const CairnRunTensor *one = all; one != all + count; ++one) {
         Shape shape;
         for (size_t at = 0; at < one->rank; ++at) {
             shape.AppendDim(one->dims[at]);
         }
-        StorageShape both;
-        both.MutableOriginShape() = shape;
-        both.MutableStorageShape() = shape;
+        StorageShape storage_shape;
+        storage_shape.MutableOriginShape() = shape;
+        storage_shape.MutableStorageShape() = shape;
         const ge::Format format = static_cast<ge::Format>(one->format);
-        made.emplace_back(both, StorageFormat(format, format, ExpandDimsType()), static_cast<ge::DataType>(one->dtype));
+        converted.emplace_back(storage_shape, StorageFormat(format, format, ExpandDimsType()), static_cast<ge::DataType>(one->dtype));
         const TensorPlacement placement = one->data == nullptr ? kTensorPlacementEnd : kOnDeviceHbm;
-        made.back().SetData(TensorData(one->data, nullptr, one->bytes, placement));
+        converted.back().SetData(TensorData(one->data, nullptr, one->bytes, placement));
     }
-    return made;
+    return converted;
 }
 
 static std::vector<CompileTimeTensorDesc> descs(const std::vector<Tensor> &tensors)
 {
-    std::vector<CompileTimeTensorDesc> made;
+    std::vector<CompileTimeTensorDesc> converted;
     for (const Tensor &tensor : tensors) {
-        made.emplace_back(tensor.GetDataType(), tensor.GetFormat());
+        converted.emplace_back(tensor.GetDataType(), tensor.GetFormat());
     }
-    return made;
+    return converted;
 }
 
-static std::vector<AnchorInstanceInfo> instances(const size_t *counts, size_t count)
+// Where the tensors of each declared input or output begin, and how many there are.
+static std::vector<AnchorInstanceInfo> anchor_infos(const size_t *counts, size_t count)
 {
-    std::vector<AnchorInstanceInfo> made;
+    std::vector<AnchorInstanceInfo> instances;
     size_t start = 0;
     for (size_t at = 0; at < count; start += counts[at++]) {
-        made.emplace_back(start, counts[at]);
+        instances.emplace_back(start, counts[at]);
     }
-    return made;
+    return instances;
 }
 
-ExecutionContextBody::ExecutionContextBody(CairnCall *called, const CairnCallInfo &info)
-    : call(called), node(info.node.data, info.node.size), type(info.type.data, info.type.size), stream(info.stream),
+ExecutionContextBody::ExecutionContextBody(CairnCall *engine_call, const CairnCallInfo &info)
+    : call(engine_call), node(info.node.data, info.node.size), type(info.type.data, info.type.size), stream(info.stream),
       inputs(tensors(info.inputs, info.input_count)), outputs(tensors(info.outputs, info.output_count)),
       input_descs(descs(inputs)), output_descs(descs(outputs)),
-      declared_inputs(instances(info.input_counts, info.declared_inputs)),
-      declared_outputs(instances(info.output_counts, info.declared_outputs)), values_(called, info.attr_count),
+      declared_inputs(anchor_infos(info.input_counts, info.declared_inputs)),
+      declared_outputs(anchor_infos(info.output_counts, info.declared_outputs)), values_(engine_call, info.attr_count),
       attributes_(values_), context_(*this)
 {
 }
 
 template <typename T>
-static const T *at(const std::vector<T> &all, size_t index)
+static const T *element_or_null(const std::vector<T> &all, size_t index)
 {
     return index < all.size() ? &all[index] : nullptr;
 }
@@ -210,22 +213,22 @@ size_t ExtendedKernelContext::GetComputeNodeOutputNum() const
 
 const CompileTimeTensorDesc *ExtendedKernelContext::GetInputDesc(size_t index) const
 {
-    return at(body_->input_descs, index);
+    return element_or_null(body_->input_descs, index);
 }
 
 const CompileTimeTensorDesc *ExtendedKernelContext::GetOutputDesc(size_t index) const
 {
-    return at(body_->output_descs, index);
+    return element_or_null(body_->output_descs, index);
 }
 
 const AnchorInstanceInfo *ExtendedKernelContext::GetIrInputInstanceInfo(size_t ir_index) const
 {
-    return at(body_->declared_inputs, ir_index);
+    return element_or_null(body_->declared_inputs, ir_index);
 }
 
 const AnchorInstanceInfo *ExtendedKernelContext::GetIrOutputInstanceInfo(size_t ir_index) const
 {
-    return at(body_->declared_outputs, ir_index);
+    return element_or_null(body_->declared_outputs, ir_index);
 }
 
 const RuntimeAttrs *ExtendedKernelContext::GetAttrs() const
@@ -240,7 +243,7 @@ rtStream EagerOpExecutionContext::GetStream() const
 
 const Tensor *EagerOpExecutionContext::GetInputTensor(size_t index) const
 {
-    return at(body_->inputs, index);
+    return element_or_null(body_->inputs, index);
 }
 
 const Tensor *EagerOpExecutionContext::GetDynamicInputTensor(size_t ir_index, size_t relative_index) const
@@ -254,7 +257,7 @@ const Tensor *EagerOpExecutionContext::GetDynamicInputTensor(size_t ir_index, si
 
 const Tensor *EagerOpExecutionContext::GetOutputTensor(size_t index) const
 {
-    return at(body_->outputs, index);
+    return element_or_null(body_->outputs, index);
 }
 
 Tensor *EagerOpExecutionContext::MallocOutputTensor(size_t index, const StorageShape &shape, const StorageFormat &format,
@@ -265,14 +268,14 @@ Tensor *EagerOpExecutionContext::MallocOutputTensor(size_t index, const StorageS
     for (size_t dim = 0; dim < storage.GetDimNum() && dim < Shape::kMaxDimNum; ++dim) {
         dims.push_back(storage.GetDim(dim));
     }
-    CairnRunTensor wanted = {};
-    wanted.dtype = dtype;
-    wanted.format = format.GetStorageFormat();
-    wanted.is_described = true;
-    wanted.dims = dims.data();
-    wanted.rank = dims.size();
+    CairnRunTensor requested = {};
+    requested.dtype = dtype;
+    requested.format = format.GetStorageFormat();
+    requested.is_described = true;
+    requested.dims = dims.data();
+    requested.rank = dims.size();
     void *address = nullptr;
-    if (CairnCallMakeOutput(body_->call, index, &wanted, &address) != ge::GRAPH_SUCCESS || index >= body_->outputs.size()) {
+    if (CairnCallMakeOutput(body_->call, index, &requested, &address) != ge::GRAPH_SUCCESS || index >= body_->outputs.size()) {
         return nullptr;
     }
     Tensor &output = body_->outputs[index];

@@ -12,7 +12,7 @@
 
 namespace gert {
 
-// The values of a node's attributes, each where its type says. They keep their places.
+// The values of a node's attributes, each in the member of its type. Their addresses stay.
 class __attribute__((visibility("hidden"))) RuntimeAttrsBody {
 public:
     struct Value {
@@ -36,7 +36,7 @@ public:
     std::deque<Value> values;
 };
 
-// Lends what the engine lends: it ends with the call.
+// Borrows from the engine; it ends with the call.
 class __attribute__((visibility("hidden"))) ExecutionContextBody {
 public:
     ExecutionContextBody(CairnCall *call, const CairnCallInfo &info);

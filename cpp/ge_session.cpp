@@ -11,6 +11,7 @@ namespace ge {
 
 using cairn::success_or_failed;
 
+// The engine's session, which ends with this object.
 class GeSession::Life {
 public:
     explicit Life(const std::map<AscendString, AscendString> &options)

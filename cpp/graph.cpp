@@ -87,9 +87,9 @@ Graph &Graph::SetOutputs(const std::vector<std::pair<ge::Operator, AscendString>
     std::vector<int64_t> indices;
     for (const auto &output : outputs) {
         CairnOperator *const op = OperatorBody::Of(output.first);
-        const bool named = output.second.GetLength() > 0;
-        const int64_t index = op == nullptr || !named ? -1 : CairnOperatorPortIndex(op, text(output.second), true);
-        if (named && index < 0) {
+        const bool is_named = output.second.GetLength() > 0;
+        const int64_t index = op == nullptr || !is_named ? -1 : CairnOperatorPortIndex(op, text(output.second), true);
+        if (is_named && index < 0) {
             fail(std::string("Graph::SetOutputs: there is no output '") + output.second.GetString() + "'");
             return *this;
         }
@@ -188,14 +188,14 @@ graphStatus Graph::LoadFromFile(const char_t *file_name)
         return file_failed("LoadFromFile", file_name);
     }
     std::vector<uint8_t> bytes;
-    std::vector<uint8_t> part(size_t(1) << 16);
+    std::vector<uint8_t> buffer(size_t(1) << 16);
     for (size_t read = 1; read > 0;) {
-        read = std::fread(part.data(), 1, part.size(), file);
-        bytes.insert(bytes.end(), part.begin(), part.begin() + static_cast<std::ptrdiff_t>(read));
+        read = std::fread(buffer.data(), 1, buffer.size(), file);
+        bytes.insert(bytes.end(), buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(read));
     }
-    const bool broken = std::ferror(file) != 0;
+    const bool has_failed = std::ferror(file) != 0;
     (void)std::fclose(file);
-    return broken ? file_failed("LoadFromFile", file_name) : LoadFromMem(bytes.data(), bytes.size());
+    return has_failed ? file_failed("LoadFromFile", file_name) : LoadFromMem(bytes.data(), bytes.size());
 }
 
 graphStatus Graph::LoadFromSerializedModelArray(const void *serialized_model, size_t size)
@@ -217,8 +217,8 @@ graphStatus Graph::SaveToMem(GraphBuffer &graph_buffer) const
         return fail_empty("SaveToMem");
     }
     auto bytes = std::make_unique<std::vector<uint8_t>>();
-    const auto callback = [](void *context, CairnText seen) {
-        static_cast<std::vector<uint8_t> *>(context)->assign(seen.data, seen.data + seen.size);
+    const auto callback = [](void *context, CairnText shown) {
+        static_cast<std::vector<uint8_t> *>(context)->assign(shown.data, shown.data + shown.size);
     };
     const graphStatus status = CairnGraphWrite(impl_->handle, bytes.get(), callback);
     if (status == GRAPH_SUCCESS) {

@@ -21,7 +21,7 @@ public:
     static CairnGraph *Of(const Graph &graph) { return graph.impl_ == nullptr ? nullptr : graph.impl_->handle; }
 
     CairnGraph *const handle;
-    // The name as the std::string of each kind (0: old, 1: new), made when it is asked for.
+    // The name as a std::string of each ABI (0: old, 1: new), made when it is asked for.
     std::mutex lock;
     std::shared_ptr<void> names[2];
 };

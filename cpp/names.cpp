@@ -119,12 +119,12 @@ AscendString TypeUtils::FormatToAscendString(const Format &format)
 
 Format TypeUtils::AscendStringToFormat(const AscendString &str)
 {
-    const std::string whole = str.GetString();
-    const size_t colon = whole.find(':');
-    const std::string name = whole.substr(0, colon);
+    const std::string text = str.GetString();
+    const size_t colon = text.find(':');
+    const std::string name = text.substr(0, colon);
     int32_t sub = 0;
     if (colon != std::string::npos) {
-        const std::string digits = whole.substr(colon + 1);
+        const std::string digits = text.substr(colon + 1);
         if (digits.empty() || digits.size() > 5 || digits.find_first_not_of("0123456789") != std::string::npos) {
             return FORMAT_RESERVED;
         }
@@ -140,9 +140,9 @@ Format TypeUtils::AscendStringToFormat(const AscendString &str)
 
 Format TypeUtils::DataFormatToFormat(const AscendString &str)
 {
-    static const Format plain[] = {FORMAT_NCHW,  FORMAT_NHWC,  FORMAT_ND, FORMAT_HWCN, FORMAT_CHWN, FORMAT_NDHWC,
+    static const Format plain_formats[] = {FORMAT_NCHW,  FORMAT_NHWC,  FORMAT_ND, FORMAT_HWCN, FORMAT_CHWN, FORMAT_NDHWC,
                                    FORMAT_NCDHW, FORMAT_DHWCN, FORMAT_NC, FORMAT_CN,   FORMAT_NCL,  FORMAT_DHWNC};
-    for (const Format format : plain) {
+    for (const Format format : plain_formats) {
         if (str == FORMATS[format]) {
             return format;
         }

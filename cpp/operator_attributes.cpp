@@ -72,31 +72,31 @@ Operator &Operator::SetAttr(const char_t *name, std::initializer_list<int64_t> &
     return SetAttr(name, std::vector<int64_t>(attr_value));
 }
 
-// The engine shows names and types in turn.
-static graphStatus pairs(const Operator &op, void (*show)(const CairnOperator *, void *, CairnTextCallback),
+// Stores names and types, which the engine shows in turn.
+static graphStatus store_pairs(const Operator &op, void (*show)(const CairnOperator *, void *, CairnTextCallback),
                          std::map<AscendString, AscendString> &types)
 {
     CairnOperator *const handle = OperatorBody::Of(op);
     if (handle == nullptr) {
         return cairn::fail("the operator is empty: it has no attributes");
     }
-    std::vector<AscendString> seen;
-    show(handle, &seen, cairn::append_text);
+    std::vector<AscendString> texts;
+    show(handle, &texts, cairn::append_text);
     types.clear();
-    for (size_t at = 0; at + 1 < seen.size(); at += 2) {
-        types[seen[at]] = seen[at + 1];
+    for (size_t at = 0; at + 1 < texts.size(); at += 2) {
+        types[texts[at]] = texts[at + 1];
     }
     return GRAPH_SUCCESS;
 }
 
 graphStatus Operator::GetAllAttrNamesAndTypes(std::map<AscendString, AscendString> &attr_name_types) const
 {
-    return pairs(*this, CairnOperatorAttrs, attr_name_types);
+    return store_pairs(*this, CairnOperatorAttrs, attr_name_types);
 }
 
 graphStatus Operator::GetAllIrAttrNamesAndTypes(std::map<AscendString, AscendString> &attr_name_types) const
 {
-    return pairs(*this, CairnOperatorIrAttrs, attr_name_types);
+    return store_pairs(*this, CairnOperatorIrAttrs, attr_name_types);
 }
 
 }  // namespace ge

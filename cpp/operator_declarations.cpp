@@ -128,8 +128,8 @@ void Operator::RequiredAttrRegister(const char_t *name)
 void Operator::RequiredAttrWithTypeRegister(const char_t *name, const char_t *type)
 {
     if (!IsEmpty()) {
-        const std::string word = cairn::type_name_of_class(type == nullptr ? "" : type);
-        CairnOperatorAddAttr(operator_impl_->handle, text(name), text(word), nullptr);
+        const std::string type_name = cairn::type_name_of_class(type == nullptr ? "" : type);
+        CairnOperatorAddAttr(operator_impl_->handle, text(name), text(type_name), nullptr);
     }
 }
 

@@ -1,4 +1,4 @@
-// Operators by type: the engine's, and those whose makers programs registered.
+// Operators by type: the engine's, and those whose creators programs registered.
 
 #include "graph/operator_factory.h"
 
@@ -12,7 +12,7 @@
 
 namespace ge {
 
-using OnOperator = std::function<graphStatus(Operator &)>;
+using OperatorFunction = std::function<graphStatus(Operator &)>;
 
 // Filled while libraries are loaded, and read until the process ends: never destroyed.
 class __attribute__((visibility("hidden"))) Registry {
@@ -27,7 +27,7 @@ public:
     void Add(std::map<AscendString, T> Registry::*table, const char_t *type, const T &value)
     {
         if (type != nullptr && value) {
-            const std::lock_guard<std::mutex> held(lock_);
+            const std::lock_guard<std::mutex> guard(lock_);
             (this->*table)[type] = value;
         }
     }
@@ -35,14 +35,14 @@ public:
     template <typename T>
     T Find(std::map<AscendString, T> Registry::*table, const AscendString &type)
     {
-        const std::lock_guard<std::mutex> held(lock_);
+        const std::lock_guard<std::mutex> guard(lock_);
         const auto found = (this->*table).find(type);
         return found == (this->*table).end() ? T() : found->second;
     }
 
     std::vector<AscendString> Types()
     {
-        const std::lock_guard<std::mutex> held(lock_);
+        const std::lock_guard<std::mutex> guard(lock_);
         std::vector<AscendString> types;
         for (const auto &creator : creators) {
             types.push_back(creator.first);
@@ -51,19 +51,19 @@ public:
     }
 
     std::map<AscendString, OpCreatorV2> creators;
-    std::map<AscendString, OnOperator> inferences;
-    std::map<AscendString, OnOperator> verifications;
+    std::map<AscendString, OperatorFunction> inferences;
+    std::map<AscendString, OperatorFunction> verifications;
 
 private:
     std::mutex lock_;
 };
 
-OnOperator registered_inference(const AscendString &type)
+OperatorFunction registered_inference(const AscendString &type)
 {
     return Registry::Instance().Find(&Registry::inferences, type);
 }
 
-OnOperator registered_verification(const AscendString &type)
+OperatorFunction registered_verification(const AscendString &type)
 {
     return Registry::Instance().Find(&Registry::verifications, type);
 }

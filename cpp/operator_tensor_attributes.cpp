@@ -12,63 +12,63 @@ using cairn::fail;
 using cairn::text;
 
 // An input or output as a program names it.
-struct Side {
+struct PortReference {
     const Operator &op;
     bool is_output;
-    int64_t port;
+    int64_t index;
 
-    Side(const Operator &of, bool output, int32_t index) : op(of), is_output(output), port(index) {}
-    Side(const Operator &of, bool output, const char_t *name)
+    PortReference(const Operator &of, bool output, int32_t number) : op(of), is_output(output), index(number) {}
+    PortReference(const Operator &of, bool output, const char_t *name)
         : op(of), is_output(output),
-          port(of.IsEmpty() || name == nullptr ? -1 : CairnOperatorPortIndex(OperatorBody::Of(of), text(name), output))
+          index(of.IsEmpty() || name == nullptr ? -1 : CairnOperatorPortIndex(OperatorBody::Of(of), text(name), output))
     {
     }
-    bool IsValid(const char_t *attribute) const { return !op.IsEmpty() && port >= 0 && attribute != nullptr; }
+    bool IsValid(const char_t *attribute) const { return !op.IsEmpty() && index >= 0 && attribute != nullptr; }
 };
 
-static void set(const Side &side, const char_t *name, cairn::Attribute value)
+static void set(const PortReference &port, const char_t *name, cairn::Attribute value)
 {
-    if (!side.IsValid(name)) {
-        fail(std::string(side.is_output ? "Operator::SetOutputAttr" : "Operator::SetInputAttr") +
-             (side.op.IsEmpty() ? ": the operator is empty"
+    if (!port.IsValid(name)) {
+        fail(std::string(port.is_output ? "Operator::SetOutputAttr" : "Operator::SetInputAttr") +
+             (port.op.IsEmpty() ? ": the operator is empty"
               : name == nullptr ? ": the name of the attribute is null"
                                 : ": the operator has no such input or output"));
         return;
     }
-    (void)CairnOperatorSetPortAttr(OperatorBody::Of(side.op), static_cast<size_t>(side.port), side.is_output,
+    (void)CairnOperatorSetPortAttr(OperatorBody::Of(port.op), static_cast<size_t>(port.index), port.is_output,
                                     text(name), &value.borrowed());
 }
 
 template <typename T>
-static graphStatus get(const Side &side, const char_t *name, T &value)
+static graphStatus get(const PortReference &port, const char_t *name, T &value)
 {
     cairn::Attribute found;
-    const bool exists = side.IsValid(name) &&
-                       CairnOperatorPortAttr(OperatorBody::Of(side.op), static_cast<size_t>(side.port),
-                                              side.is_output, text(name), &found, cairn::store_attribute);
+    const bool exists = port.IsValid(name) &&
+                       CairnOperatorPortAttr(OperatorBody::Of(port.op), static_cast<size_t>(port.index),
+                                              port.is_output, text(name), &found, cairn::store_attribute);
     return exists && found.Get(value) ? GRAPH_SUCCESS : GRAPH_FAILED;
 }
 
 #define CAIRN_SET(WHERE, SET)                                                                     \
     Operator &Operator::SetInputAttr(WHERE, const char_t *name, SET attr_value)                   \
     {                                                                                             \
-        set(Side(*this, false, port), name, cairn::Attribute(attr_value));                       \
+        set(PortReference(*this, false, port), name, cairn::Attribute(attr_value));                       \
         return *this;                                                                             \
     }                                                                                             \
     Operator &Operator::SetOutputAttr(WHERE, const char_t *name, SET attr_value)                  \
     {                                                                                             \
-        set(Side(*this, true, port), name, cairn::Attribute(attr_value));                        \
+        set(PortReference(*this, true, port), name, cairn::Attribute(attr_value));                        \
         return *this;                                                                             \
     }
 
 #define CAIRN_GET(WHERE, GET)                                                                     \
     graphStatus Operator::GetInputAttr(WHERE, const char_t *name, GET attr_value) const           \
     {                                                                                             \
-        return get(Side(*this, false, port), name, attr_value);                                  \
+        return get(PortReference(*this, false, port), name, attr_value);                                  \
     }                                                                                             \
     graphStatus Operator::GetOutputAttr(WHERE, const char_t *name, GET attr_value) const          \
     {                                                                                             \
-        return get(Side(*this, true, port), name, attr_value);                                   \
+        return get(PortReference(*this, true, port), name, attr_value);                                   \
     }
 
 #define CAIRN_TENSOR_ATTRIBUTE(SET, GET)  \

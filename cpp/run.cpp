@@ -64,9 +64,9 @@ RunTensors::RunTensors(const std::vector<gert::Tensor> &tensors, bool is_describ
     }
 }
 
-// Shows every output of a result, and releases it.
+// Writes every output of a result, and releases the result.
 template <typename T>
-static void each_output(CairnOutputs *result, std::vector<T> &outputs, void (*write)(const CairnOutput &, T &))
+static void write_outputs(CairnOutputs *result, std::vector<T> &outputs, void (*write)(const CairnOutput &, T &))
 {
     outputs.resize(CairnOutputsCount(result));
     for (size_t at = 0; at < outputs.size(); ++at) {
@@ -99,15 +99,15 @@ static void write_graph_tensor(const CairnOutput &output, ge::Tensor &tensor)
 }
 
 // A block that several gert::TensorData share.
-struct Shared {
-    explicit Shared(CairnBlock *taken) : block(taken) {}
+struct SharedBlock {
+    explicit SharedBlock(CairnBlock *owned) : block(owned) {}
     CairnBlock *const block;
     std::atomic<size_t> shares{1};
 };
 
 static ge::graphStatus manage(void *addr, gert::TensorOperateType operation, void **out)
 {
-    Shared *const shared = static_cast<Shared *>(addr);
+    SharedBlock *const shared = static_cast<SharedBlock *>(addr);
     if (shared == nullptr) {
         return ge::GRAPH_FAILED;
     }
@@ -145,13 +145,13 @@ static void write_run_tensor(const CairnOutput &output, gert::Tensor &tensor)
     tensor.SetStorageFormat(static_cast<ge::Format>(output.format));
     if (output.block != nullptr) {
         const gert::TensorPlacement placement = output.is_on_host ? gert::kOnHost : gert::kOnDeviceHbm;
-        tensor.SetData(gert::TensorData(new Shared(output.block), manage, output.bytes, placement));
+        tensor.SetData(gert::TensorData(new SharedBlock(output.block), manage, output.bytes, placement));
     }
 }
 
 // Outputs that are copies of one tensor become tensors of their own: each has its own result, over the memory that
 // the caller gave for it.
-static void part(std::vector<ge::Tensor> &outputs)
+static void separate_copies(std::vector<ge::Tensor> &outputs)
 {
     std::vector<const void *> bodies;
     for (const ge::Tensor &output : outputs) {
@@ -167,23 +167,23 @@ static void part(std::vector<ge::Tensor> &outputs)
             continue;
         }
         ge::Tensor shared = outputs[at];
-        ge::Tensor own(shared.GetTensorDesc());
+        ge::Tensor separate(shared.GetTensorDesc());
         if (shared.GetData() != nullptr) {
-            (void)own.SetData(shared.GetData(), shared.GetSize(), [shared](uint8_t *) {});
+            (void)separate.SetData(shared.GetData(), shared.GetSize(), [shared](uint8_t *) {});
         }
-        outputs[at] = own;
+        outputs[at] = separate;
     }
 }
 
 void take_outputs(CairnOutputs *result, std::vector<ge::Tensor> &outputs)
 {
-    part(outputs);
-    each_output(result, outputs, write_graph_tensor);
+    separate_copies(outputs);
+    write_outputs(result, outputs, write_graph_tensor);
 }
 
 void take_outputs(CairnOutputs *result, std::vector<gert::Tensor> &outputs)
 {
-    each_output(result, outputs, write_run_tensor);
+    write_outputs(result, outputs, write_run_tensor);
 }
 
 }  // namespace cairn

@@ -10,7 +10,7 @@
 
 namespace cairn __attribute__((visibility("hidden"))) {
 
-// Tensors as the engine takes them; lends addresses of the tensors, and dims of its own.
+// Tensors as the engine takes them: addresses of the tensors, and dims that this object holds.
 class RunTensors {
 public:
     // `is_described`: types and shapes count.
@@ -34,14 +34,14 @@ void take_outputs(CairnOutputs *result, std::vector<gert::Tensor> &outputs);
 
 // One run, of either kind of tensors.
 template <typename T>
-CairnStatus run(uint64_t session, uint32_t id, CairnRun how, void *stream, const std::vector<T> &inputs,
+CairnStatus run(uint64_t session, uint32_t id, CairnRun mode, void *stream, const std::vector<T> &inputs,
                 std::vector<T> &outputs)
 {
     const RunTensors in(inputs, true);
     const RunTensors out(outputs, false);
     CairnOutputs *result = nullptr;
     const CairnStatus status =
-        CairnSessionRun(session, id, how, stream, in.data(), in.count(), out.data(), out.count(), &result);
+        CairnSessionRun(session, id, mode, stream, in.data(), in.count(), out.data(), out.count(), &result);
     if (status == 0) {
         take_outputs(result, outputs);
     }

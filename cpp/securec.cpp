@@ -13,14 +13,15 @@ namespace {
 const int EMPTIED_INVALID = 150;
 const int EMPTIED_RANGE = 162;
 const int EMPTIED_OVERLAP = 182;
-const size_t LARGEST = 0x7fffffff;
+const size_t MAX_BYTES = 0x7fffffff;
 
 bool is_valid(const void *dest, size_t dest_max)
 {
-    return dest != nullptr && dest_max != 0 && dest_max <= LARGEST;
+    return dest != nullptr && dest_max != 0 && dest_max <= MAX_BYTES;
 }
 
-int emptied(char *dest, int code)
+// Empties the buffer, and gives the code.
+int empty_text(char *dest, int code)
 {
     dest[0] = '\0';
     return code;
@@ -33,15 +34,15 @@ bool overlap(const void *dest, const void *source, size_t count)
     return a < b ? b - a < count : a - b < count;
 }
 
-// Puts up to `count` bytes of a text after the `used` ones.
+// Appends up to `count` bytes of a text to the first `used` ones.
 int append(char *dest, size_t dest_max, size_t used, const char *source, size_t count)
 {
     const size_t length = strnlen(source, count);
     if (length >= dest_max - used) {
-        return emptied(dest, EMPTIED_RANGE);
+        return empty_text(dest, EMPTIED_RANGE);
     }
     if (overlap(dest, source, used + length + 1)) {
-        return emptied(dest, EMPTIED_OVERLAP);
+        return empty_text(dest, EMPTIED_OVERLAP);
     }
     std::memcpy(dest + used, source, length);
     dest[used + length] = '\0';
@@ -54,7 +55,7 @@ extern "C" {
 
 int memcpy_s(void *dest, size_t dest_max, const void *source, size_t count)
 {
-    if (dest_max == 0 || dest_max > LARGEST) {
+    if (dest_max == 0 || dest_max > MAX_BYTES) {
         return ERANGE;
     }
     if (dest == nullptr || source == nullptr) {
@@ -74,7 +75,7 @@ int memcpy_s(void *dest, size_t dest_max, const void *source, size_t count)
 
 int memmove_s(void *dest, size_t dest_max, const void *source, size_t count)
 {
-    if (dest_max == 0 || dest_max > LARGEST) {
+    if (dest_max == 0 || dest_max > MAX_BYTES) {
         return ERANGE;
     }
     if (dest == nullptr || source == nullptr) {
@@ -94,7 +95,7 @@ int memmove_s(void *dest, size_t dest_max, const void *source, size_t count)
 
 int memset_s(void *dest, size_t dest_max, int value, size_t count)
 {
-    if (dest_max == 0 || dest_max > LARGEST) {
+    if (dest_max == 0 || dest_max > MAX_BYTES) {
         return ERANGE;
     }
     if (dest == nullptr) {
@@ -107,32 +108,32 @@ int memset_s(void *dest, size_t dest_max, int value, size_t count)
 int strncpy_s(char *dest, size_t dest_max, const char *source, size_t count)
 {
     if (!is_valid(dest, dest_max)) {
-        return dest == nullptr && dest_max != 0 && dest_max <= LARGEST ? EINVAL : ERANGE;
+        return dest == nullptr && dest_max != 0 && dest_max <= MAX_BYTES ? EINVAL : ERANGE;
     }
-    return source == nullptr ? emptied(dest, EMPTIED_INVALID) : append(dest, dest_max, 0, source, count);
+    return source == nullptr ? empty_text(dest, EMPTIED_INVALID) : append(dest, dest_max, 0, source, count);
 }
 
 int strcpy_s(char *dest, size_t dest_max, const char *source)
 {
     return dest != nullptr && dest == source && strnlen(dest, dest_max) < dest_max ? 0
-                                                                          : strncpy_s(dest, dest_max, source, LARGEST);
+                                                                          : strncpy_s(dest, dest_max, source, MAX_BYTES);
 }
 
 int strncat_s(char *dest, size_t dest_max, const char *source, size_t count)
 {
     if (!is_valid(dest, dest_max)) {
-        return dest == nullptr && dest_max != 0 && dest_max <= LARGEST ? EINVAL : ERANGE;
+        return dest == nullptr && dest_max != 0 && dest_max <= MAX_BYTES ? EINVAL : ERANGE;
     }
     const size_t used = strnlen(dest, dest_max);
     if (source == nullptr || used == dest_max) {
-        return emptied(dest, EMPTIED_INVALID);
+        return empty_text(dest, EMPTIED_INVALID);
     }
     return append(dest, dest_max, used, source, count);
 }
 
 int strcat_s(char *dest, size_t dest_max, const char *source)
 {
-    return strncat_s(dest, dest_max, source, LARGEST);
+    return strncat_s(dest, dest_max, source, MAX_BYTES);
 }
 
 // At most `count` characters; a longer text is cut there and gives -1. One that does not fit the buffer empties it.

@@ -78,10 +78,10 @@ Status Session::LoadGraph(const uint32_t graph_id, const std::map<AscendString, 
 
 Status Session::RunGraph(uint32_t graph_id, const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs)
 {
-    std::vector<Tensor> fresh;
-    const CairnStatus status = cairn::run(sessionId_, graph_id, CAIRN_RUN_HOST, nullptr, inputs, fresh);
+    std::vector<Tensor> results;
+    const CairnStatus status = cairn::run(sessionId_, graph_id, CAIRN_RUN_HOST, nullptr, inputs, results);
     if (status == 0) {
-        outputs.swap(fresh);
+        outputs.swap(results);
     }
     return cairn::run_status(status);
 }
@@ -166,14 +166,14 @@ Status Session::GraphDebugJSONPrint(const uint32_t graph_id, uint32_t flags, Asc
 
 Status Session::GetVariables(const std::vector<AscendString> &var_names, std::vector<Tensor> &var_values)
 {
-    std::vector<CairnText> asked;
+    std::vector<CairnText> requested;
     for (const AscendString &name : var_names) {
-        asked.push_back(cairn::text(name));
+        requested.push_back(cairn::text(name));
     }
     std::vector<AscendString> names;
     CairnOutputs *result = nullptr;
     const CairnStatus status =
-        CairnSessionVariables(sessionId_, asked.data(), asked.size(), &names, cairn::append_text, &result);
+        CairnSessionVariables(sessionId_, requested.data(), requested.size(), &names, cairn::append_text, &result);
     if (status != 0) {
         return FAILED;
     }

@@ -8,7 +8,7 @@
 
 namespace ge {
 
-// Where the one StatusFactory and the texts lie.
+// Holds the one StatusFactory and the texts.
 class StatusFactoryPlace {
 public:
     StatusFactory factory;
@@ -39,8 +39,8 @@ public:
 
     static StatusFactoryPlace &Instance()
     {
-        static StatusFactoryPlace *const place = new StatusFactoryPlace();
-        return *place;
+        static StatusFactoryPlace *const holder = new StatusFactoryPlace();
+        return *holder;
     }
 
 private:
@@ -57,17 +57,17 @@ void StatusFactory::RegisterErrorNo(const uint32_t err, const char *const desc)
     if (desc == nullptr) {
         return;
     }
-    StatusFactoryPlace &place = StatusFactoryPlace::Instance();
-    const std::lock_guard<std::mutex> held(place.lock);
-    place.texts.emplace(err, AscendString(desc));
+    StatusFactoryPlace &holder = StatusFactoryPlace::Instance();
+    const std::lock_guard<std::mutex> guard(holder.lock);
+    holder.texts.emplace(err, AscendString(desc));
 }
 
 AscendString StatusFactory::GetErrDescV2(const uint32_t err)
 {
-    StatusFactoryPlace &place = StatusFactoryPlace::Instance();
-    const std::lock_guard<std::mutex> held(place.lock);
-    const auto found = place.texts.find(err);
-    return found == place.texts.end() ? AscendString("") : found->second;
+    StatusFactoryPlace &holder = StatusFactoryPlace::Instance();
+    const std::lock_guard<std::mutex> guard(holder.lock);
+    const auto found = holder.texts.find(err);
+    return found == holder.texts.end() ? AscendString("") : found->second;
 }
 
 }  // namespace ge

@@ -175,9 +175,9 @@ Status CompiledGraphSummary::GetExternalWeightPaths(std::vector<ExternalWeightDe
     return SUCCESS;
 }
 
-// A graph is one logical stream, and takes the stream that it is given.
+// Sets the value of the one stream that a graph has: it runs on the stream that it is given.
 template <typename T>
-static Status of_one_stream(const CompiledGraphSummary &summary, std::map<AscendString, std::vector<T>> &by_graph,
+static Status set_for_graph(const CompiledGraphSummary &summary, std::map<AscendString, std::vector<T>> &by_graph,
                             const T &value)
 {
     const std::string name = "graph_" + std::to_string(CompiledGraphSummary::Builder::GraphOf(summary));
@@ -190,7 +190,7 @@ extern "C" {
 Status GEStreamAllocationSummaryGetStringInfos(const CompiledGraphSummary &compiled_graph_summary,
                                                std::map<AscendString, std::vector<AscendString>> &graph_to_string_infos)
 {
-    return of_one_stream(compiled_graph_summary, graph_to_string_infos,
+    return set_for_graph(compiled_graph_summary, graph_to_string_infos,
                          AscendString("logic_stream_id: 0, user_stream_label: , is_assigned_by_user_stream_pass: false, "
                                       "attached_stream_ids: , physical_model_stream_num: 1, "
                                       "hccl_followed_stream_num: 0."));
@@ -200,42 +200,42 @@ Status GEStreamAllocationSummaryGetLogicalStreamIds(
     const CompiledGraphSummary &compiled_graph_summary,
     std::map<AscendString, std::vector<int64_t>> &graph_to_logical_stream_ids)
 {
-    return of_one_stream(compiled_graph_summary, graph_to_logical_stream_ids, int64_t(0));
+    return set_for_graph(compiled_graph_summary, graph_to_logical_stream_ids, int64_t(0));
 }
 
 Status GEStreamAllocationSummaryGetUsrStreamLabels(
     const CompiledGraphSummary &compiled_graph_summary,
     std::map<AscendString, std::vector<AscendString>> &graph_to_user_stream_labels)
 {
-    return of_one_stream(compiled_graph_summary, graph_to_user_stream_labels, AscendString(""));
+    return set_for_graph(compiled_graph_summary, graph_to_user_stream_labels, AscendString(""));
 }
 
 Status GEStreamAllocationSummaryGetIsAssignedByStreamPass(
     const CompiledGraphSummary &compiled_graph_summary,
     std::map<AscendString, std::vector<bool>> &graph_to_is_assigned_by_stream_pass)
 {
-    return of_one_stream(compiled_graph_summary, graph_to_is_assigned_by_stream_pass, false);
+    return set_for_graph(compiled_graph_summary, graph_to_is_assigned_by_stream_pass, false);
 }
 
 Status GEStreamAllocationSummaryGetAttachedStreamIds(
     const CompiledGraphSummary &compiled_graph_summary,
     std::map<AscendString, std::vector<std::vector<int64_t>>> &graph_to_attached_stream_ids)
 {
-    return of_one_stream(compiled_graph_summary, graph_to_attached_stream_ids, std::vector<int64_t>());
+    return set_for_graph(compiled_graph_summary, graph_to_attached_stream_ids, std::vector<int64_t>());
 }
 
 Status GEStreamAllocationSummaryGetPhysicalStreamNums(
     const CompiledGraphSummary &compiled_graph_summary,
     std::map<AscendString, std::vector<size_t>> &graph_to_physical_stream_nums)
 {
-    return of_one_stream(compiled_graph_summary, graph_to_physical_stream_nums, size_t(1));
+    return set_for_graph(compiled_graph_summary, graph_to_physical_stream_nums, size_t(1));
 }
 
 Status GEStreamAllocationSummaryGetHcclFollowedStreamNums(
     const CompiledGraphSummary &compiled_graph_summary,
     std::map<AscendString, std::vector<int64_t>> &graph_to_hccl_followed_stream_nums)
 {
-    return of_one_stream(compiled_graph_summary, graph_to_hccl_followed_stream_nums, int64_t(0));
+    return set_for_graph(compiled_graph_summary, graph_to_hccl_followed_stream_nums, int64_t(0));
 }
 
 }  // extern "C"

@@ -27,27 +27,28 @@ public:
 
     void Drop() { Replace(nullptr, 0, nullptr); }
 
-    // The old data go last: what frees them may look at the tensor.
-    void Replace(uint8_t *fresh, size_t bytes, Tensor::DeleteFunc freeing)
+    // The old data are freed last: their deleter may look at the tensor.
+    void Replace(uint8_t *new_data, size_t bytes, Tensor::DeleteFunc new_free)
     {
-        uint8_t *const old = std::exchange(data, fresh);
-        const Tensor::DeleteFunc free_old = std::exchange(free, std::move(freeing));
+        uint8_t *const old = std::exchange(data, new_data);
+        const Tensor::DeleteFunc free_old = std::exchange(free, std::move(new_free));
         size = bytes;
         if (old != nullptr && free_old) {
             free_old(old);
         }
     }
 
-    void Keep(std::vector<uint8_t> bytes)
+    // Takes the bytes over as its data.
+    void Store(std::vector<uint8_t> bytes)
     {
         if (bytes.empty()) {
             Drop();
             return;
         }
-        auto kept = std::make_shared<std::vector<uint8_t>>(std::move(bytes));
-        uint8_t *const begin = kept->data();
-        const size_t count = kept->size();
-        Replace(begin, count, [kept](uint8_t *) {});
+        auto storage = std::make_shared<std::vector<uint8_t>>(std::move(bytes));
+        uint8_t *const begin = storage->data();
+        const size_t count = storage->size();
+        Replace(begin, count, [storage](uint8_t *) {});
     }
 };
 
@@ -78,7 +79,7 @@ Tensor::Tensor(const TensorDesc &tensor_desc) : Tensor()
 
 Tensor::Tensor(const TensorDesc &tensor_desc, const std::vector<uint8_t> &data) : Tensor(tensor_desc)
 {
-    impl->Keep(data);
+    impl->Store(data);
 }
 
 Tensor::Tensor(const TensorDesc &tensor_desc, const uint8_t *data, size_t size) : Tensor(tensor_desc)
@@ -89,7 +90,7 @@ Tensor::Tensor(const TensorDesc &tensor_desc, const uint8_t *data, size_t size) 
 Tensor::Tensor(TensorDesc &&tensor_desc, std::vector<uint8_t> &&data) : Tensor()
 {
     impl->desc = std::move(tensor_desc);
-    impl->Keep(std::move(data));
+    impl->Store(std::move(data));
 }
 
 TensorDesc Tensor::GetTensorDesc() const
@@ -128,13 +129,13 @@ std::unique_ptr<uint8_t[], Tensor::DeleteFunc> Tensor::ResetData()
 
 graphStatus Tensor::SetData(std::vector<uint8_t> &&data)
 {
-    impl->Keep(std::move(data));
+    impl->Store(std::move(data));
     return GRAPH_SUCCESS;
 }
 
 graphStatus Tensor::SetData(const std::vector<uint8_t> &data)
 {
-    impl->Keep(data);
+    impl->Store(data);
     return GRAPH_SUCCESS;
 }
 
@@ -143,7 +144,7 @@ graphStatus Tensor::SetData(const uint8_t *data, size_t size)
     if (data == nullptr && size != 0) {
         return cairn::fail("Tensor::SetData: " + std::to_string(size) + " bytes at null: pass the data, or size 0");
     }
-    impl->Keep(std::vector<uint8_t>(data, data + size));
+    impl->Store(std::vector<uint8_t>(data, data + size));
     return GRAPH_SUCCESS;
 }
 
@@ -153,7 +154,7 @@ graphStatus Tensor::SetData(const char_t *data)
         return cairn::fail("Tensor::SetData: the text is null");
     }
     const AscendString text(data);
-    impl->Keep(texts_as_bytes(&text, 1));
+    impl->Store(texts_as_bytes(&text, 1));
     return GRAPH_SUCCESS;
 }
 
@@ -162,7 +163,7 @@ graphStatus Tensor::SetData(const std::vector<AscendString> &datas)
     if (datas.empty()) {
         return cairn::fail("Tensor::SetData: the list of texts is empty: pass at least one");
     }
-    impl->Keep(texts_as_bytes(datas.data(), datas.size()));
+    impl->Store(texts_as_bytes(datas.data(), datas.size()));
     return GRAPH_SUCCESS;
 }
 

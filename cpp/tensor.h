@@ -6,7 +6,7 @@
 
 namespace cairn __attribute__((visibility("hidden"))) {
 
-// Tells tensors apart: copies of one tensor have the same.
+// Distinguishes tensors: copies of one tensor have the same.
 const void *body_of(const ge::Tensor &tensor);
 
 }  // namespace cairn

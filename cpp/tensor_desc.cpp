@@ -21,7 +21,7 @@ public:
     uint32_t reused_input = 0;
     AscendString name = AscendString("");
     AscendString expand_dims_rule = AscendString("");
-    std::shared_ptr<std::vector<uint8_t>> known;
+    std::shared_ptr<std::vector<uint8_t>> const_data;
 };
 
 TensorDesc::TensorDesc() : impl(std::make_shared<TensorDescBody>()) {}
@@ -175,20 +175,20 @@ Placement TensorDesc::GetPlacement() const
 void TensorDesc::SetConstData(std::unique_ptr<uint8_t[]> const_data_buffer, const size_t &const_data_len)
 {
     if (const_data_buffer == nullptr) {
-        impl->known.reset();
+        impl->const_data.reset();
         return;
     }
     const uint8_t *const begin = const_data_buffer.get();
-    impl->known = std::make_shared<std::vector<uint8_t>>(begin, begin + const_data_len);
+    impl->const_data = std::make_shared<std::vector<uint8_t>>(begin, begin + const_data_len);
 }
 
 bool TensorDesc::GetConstData(uint8_t **const_data_buffer, size_t &const_data_len) const
 {
-    if (impl->known == nullptr || const_data_buffer == nullptr) {
+    if (impl->const_data == nullptr || const_data_buffer == nullptr) {
         return false;
     }
-    *const_data_buffer = impl->known->data();
-    const_data_len = impl->known->size();
+    *const_data_buffer = impl->const_data->data();
+    const_data_len = impl->const_data->size();
     return true;
 }
 

@@ -45,18 +45,18 @@ graphStatus Graph::LoadFromFile(const std::string &file_name)
 
 const std::string &Graph::GetName() const
 {
-    static const std::string *const none = new std::string();
+    static const std::string *const empty = new std::string();
     if (impl_ == nullptr) {
-        return *none;
+        return *empty;
     }
     AscendString name;
     (void)GetName(name);
-    const std::lock_guard<std::mutex> held(impl_->lock);
-    std::shared_ptr<void> &kept = impl_->names[_GLIBCXX_USE_CXX11_ABI];
-    if (kept == nullptr) {
-        kept = std::make_shared<std::string>(to_std_string(name));
+    const std::lock_guard<std::mutex> guard(impl_->lock);
+    std::shared_ptr<void> &cached = impl_->names[_GLIBCXX_USE_CXX11_ABI];
+    if (cached == nullptr) {
+        cached = std::make_shared<std::string>(to_std_string(name));
     }
-    return *static_cast<const std::string *>(kept.get());
+    return *static_cast<const std::string *>(cached.get());
 }
 
 }  // namespace ge

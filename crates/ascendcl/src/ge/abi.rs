@@ -471,7 +471,7 @@ pub struct CairnCustomOperator {
     pub prepare: ::core::option::Option<
         unsafe extern "C" fn(
             owner: *mut core::ffi::c_void,
-            answer: *mut CairnReadiness,
+            readiness: *mut CairnReadiness,
             call_context: *const CairnCallContext,
         ) -> bool,
     >,
@@ -973,7 +973,7 @@ pub mod signature {
         inputs: *const CairnRunTensor,
         input_count: usize,
         context: *mut core::ffi::c_void,
-        done: ::core::option::Option<
+        callback: ::core::option::Option<
             unsafe extern "C" fn(
                 context: *mut core::ffi::c_void,
                 status: CairnStatus,
