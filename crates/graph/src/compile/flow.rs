@@ -1,8 +1,10 @@
 //! A dynamic graph: what runs in which order, and how long each value is needed. Sizes come at run time.
 
 use super::constants::{ConstantLayout, Constants};
+use super::control::ControlledGraph;
 use super::prepare::{Prepared, ValueId, Work};
-use std::collections::HashMap;
+use crate::run::dynamic::Plans;
+use std::collections::{BTreeMap, HashMap};
 
 /// A dynamic graph, compiled.
 pub struct Flow {
@@ -18,12 +20,26 @@ pub struct Flow {
     pub constants: Constants,
     /// Bytes of const memory.
     pub const_bytes: u64,
+    /// The graphs of each node that has graphs of its own, by the node's index.
+    pub branches: BTreeMap<usize, Vec<Branch>>,
+}
+
+/// A graph that a node runs.
+pub struct Branch {
+    /// The graph.
+    pub flow: Flow,
+    /// What was planned so far.
+    pub plans: Plans,
+    /// For each of its inputs, which of the node's inputs it is.
+    pub feeds: Vec<usize>,
 }
 
 impl Flow {
     /// Whether some nodes are operators that the user registered.
     pub fn has_custom_operators(&self) -> bool {
+        let mut branches = self.branches.values().flatten();
         self.prepared.work_nodes.iter().any(|work| matches!(work.work, Work::Custom(_)))
+            || branches.any(|branch| branch.flow.has_custom_operators())
     }
 }
 
@@ -41,7 +57,20 @@ pub enum Origin {
 }
 
 /// Compiles a graph some of whose sizes are unknown. Constants go where `layout` has room.
-pub fn flow(prepared: Prepared, layout: &mut ConstantLayout) -> Flow {
+pub fn flow(mut prepared: Prepared, layout: &mut ConstantLayout) -> Flow {
+    let mut constants = Constants::new();
+    let mut branches = BTreeMap::new();
+    for (at, work) in prepared.work_nodes.iter_mut().enumerate() {
+        if let Work::Control(control) = &mut work.work {
+            let graphs = std::mem::take(&mut control.graphs).into_iter();
+            let graphs = graphs.map(|ControlledGraph { prepared, feeds }| {
+                let mut flow = flow(prepared, layout);
+                constants.append(&mut flow.constants);
+                Branch { flow, plans: Plans::default(), feeds }
+            });
+            branches.insert(at, graphs.collect());
+        }
+    }
     let mut roots: Vec<ValueId> = (0..prepared.values.len()).collect();
     for work in &prepared.work_nodes {
         let viewed = work.inputs.first().copied().flatten().filter(|_| work.is_view);
@@ -73,8 +102,8 @@ pub fn flow(prepared: Prepared, layout: &mut ConstantLayout) -> Flow {
         ends[at].push(value);
     }
     ends.iter_mut().for_each(|values| values.sort_unstable());
-    let mut constants = Constants::new();
-    let values_read = prepared.work_nodes.iter().flat_map(|work| work.inputs.iter().flatten().copied());
+    let values_read =
+        prepared.work_nodes.iter().flat_map(|work| work.inputs.iter().flatten().copied());
     for value in values_read.chain(prepared.outputs.iter().map(|output| output.value)) {
         let root = roots[value];
         if let Some(bytes) = &prepared.values[root].bytes {
@@ -82,5 +111,5 @@ pub fn flow(prepared: Prepared, layout: &mut ConstantLayout) -> Flow {
         }
     }
     let const_bytes = layout.bytes();
-    Flow { prepared, roots, ends, origins, constants, const_bytes }
+    Flow { prepared, roots, ends, origins, constants, const_bytes, branches }
 }

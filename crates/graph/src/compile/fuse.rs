@@ -81,7 +81,7 @@ fn layout(prepared: &Prepared, value: ValueId) -> Layout {
 
 /// How many elements a node computes, if they can be cut into pieces.
 fn elements(prepared: &Prepared, work: &WorkNode) -> Option<usize> {
-    let marks = work.operation().row.marks;
+    let marks = work.table_operation()?.row.marks;
     if !marks.elementwise || marks.writes_first || work.outputs.len() != 1 {
         return None;
     }

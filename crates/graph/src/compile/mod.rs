@@ -2,8 +2,10 @@
 
 pub mod arena;
 pub mod constants;
+pub mod control;
 pub mod custom;
 pub mod described;
+pub mod flatten;
 pub mod flow;
 pub mod fold;
 pub mod fuse;

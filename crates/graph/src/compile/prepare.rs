@@ -1,6 +1,8 @@
 //! A graph made ready: checked, in order, its shapes inferred, constants computed, what nobody needs left out.
 
+use super::control::{Control, ControlNode, ControlledGraph};
 use super::custom::CustomNode;
+use super::flatten::Jump;
 use super::fold::{fold, has_known_values};
 use super::operation::{KnownTensor, Operation};
 use super::shapes::{DeclaredOutputs, Inference, ValueInfo, infer};
@@ -44,6 +46,10 @@ pub enum Work {
     Operation(Operation),
     /// An operator that the program registered. A graph with such a node is dynamic.
     Custom(CustomNode),
+    /// Graphs of its own.
+    Control(Box<ControlNode>),
+    /// Nothing: it says which node is next. Only flattened graphs have these.
+    Jump(Jump),
 }
 
 /// A node that has to run.
@@ -66,6 +72,8 @@ impl WorkNode {
         match &self.work {
             Work::Operation(operation) => &operation.name,
             Work::Custom(custom) => &custom.name,
+            Work::Control(control) => &control.name,
+            Work::Jump(_) => "",
         }
     }
 
@@ -74,6 +82,8 @@ impl WorkNode {
         match &self.work {
             Work::Operation(operation) => operation.row.name,
             Work::Custom(custom) => custom.kind,
+            Work::Control(control) => control.kind,
+            Work::Jump(_) => "",
         }
     }
 
@@ -81,7 +91,7 @@ impl WorkNode {
     pub fn table_operation(&self) -> Option<&Operation> {
         match &self.work {
             Work::Operation(operation) => Some(operation),
-            Work::Custom(_) => None,
+            Work::Custom(_) | Work::Control(_) | Work::Jump(_) => None,
         }
     }
 
@@ -92,6 +102,7 @@ impl WorkNode {
 }
 
 /// A graph that is ready to be planned.
+#[derive(Default)]
 pub struct Prepared {
     /// The graph's name.
     pub name: String,
@@ -124,35 +135,20 @@ pub struct PrepareOptions {
 
 /// Makes a graph ready.
 pub fn prepare(graph: &Graph, options: &PrepareOptions) -> Result<Prepared> {
-    let order = graph.order().map_err(|cycle| {
-        Failure::failed(format!(
-            "the graph {} has a cycle through {}",
-            graph.name,
-            cycle.join(", ")
-        ))
-    })?;
-    let live = live(graph)?;
-    let mut preparation = Preparation {
-        graph,
-        options,
-        prepared: Prepared {
-            name: graph.name.clone(),
-            inputs: Vec::new(),
-            variables: 0,
-            outputs: Vec::new(),
-            work_nodes: Vec::new(),
-            values: Vec::new(),
-            value_of: BTreeMap::new(),
-            is_static: true,
-        },
-    };
+    let mut preparation = Preparation::new(graph, options);
     preparation.add_inputs()?;
-    for id in order {
-        if live.contains(&id) {
-            preparation.add_node(id, graph.node(id).expect("an ordered node"))?;
-        }
-    }
-    preparation.add_outputs()
+    preparation.add_nodes()
+}
+
+/// Makes a graph of a node ready, for what feeds it.
+pub fn prepare_part(
+    graph: &Graph,
+    options: &PrepareOptions,
+    infos: &[ValueInfo],
+) -> Result<ControlledGraph> {
+    let mut preparation = Preparation::new(graph, options);
+    let feeds = preparation.add_fed_inputs(infos)?;
+    Ok(ControlledGraph { prepared: preparation.add_nodes()?, feeds })
 }
 
 /// The nodes that outputs and targets need. A `NetOutput` may be fed by nothing: a framework that knows all its outputs
@@ -180,13 +176,64 @@ pub fn live(graph: &Graph) -> Result<BTreeSet<NodeId>> {
 }
 
 /// A graph while it is made ready, node by node.
-struct Preparation<'a> {
+/// A graph while it is made ready.
+pub(super) struct Preparation<'a> {
     graph: &'a Graph,
-    options: &'a PrepareOptions,
-    prepared: Prepared,
+    pub(super) options: &'a PrepareOptions,
+    pub(super) prepared: Prepared,
 }
 
-impl Preparation<'_> {
+impl<'a> Preparation<'a> {
+    fn new(graph: &'a Graph, options: &'a PrepareOptions) -> Preparation<'a> {
+        let prepared =
+            Prepared { name: graph.name.clone(), is_static: true, ..Prepared::default() };
+        Preparation { graph, options, prepared }
+    }
+
+    /// All nodes that somebody needs, in order.
+    fn add_nodes(mut self) -> Result<Prepared> {
+        let graph = self.graph;
+        let order = graph.order().map_err(|cycle| {
+            Failure::failed(format!(
+                "the graph {} has a cycle through {}",
+                graph.name,
+                cycle.join(", ")
+            ))
+        })?;
+        let live = live(graph)?;
+        for id in order {
+            if live.contains(&id) {
+                self.add_node(id, graph.node(id).expect("an ordered node"))?;
+            }
+        }
+        self.add_outputs()
+    }
+
+    /// The inputs of a graph that a node has; gives for each which value feeds it. Values that no node of the graph reads
+    /// need no input.
+    fn add_fed_inputs(&mut self, infos: &[ValueInfo]) -> Result<Vec<usize>> {
+        let mut feeds = Vec::new();
+        for (at, id) in self.graph.inputs().into_iter().enumerate() {
+            let node = self.graph.node(id).expect("an input's node");
+            let index = node.attrs.get("index").and_then(Attr::int).unwrap_or(at as i64);
+            let Some(info) = usize::try_from(index).ok().and_then(|index| infos.get(index)) else {
+                return Err(Failure::failed(format!(
+                    "the graph {}: {} is its input {index}, and {} values feed it",
+                    self.graph.name,
+                    node.name,
+                    infos.len()
+                )));
+            };
+            feeds.push(index as usize);
+            let (desc, name) = (info.desc.clone(), node.name.clone());
+            self.prepared.is_static &= desc.is_known();
+            let value = self.add_value(desc.clone(), info.bytes.clone());
+            self.prepared.value_of.insert(Source { node: id, output: 0 }, value);
+            self.prepared.inputs.push(Input { name, desc, value });
+        }
+        Ok(feeds)
+    }
+
     /// Adds a value; gives its id.
     fn add_value(&mut self, desc: Desc, bytes: Option<Arc<[u8]>>) -> ValueId {
         self.prepared.values.push(ValueInfo { desc, bytes });
@@ -241,6 +288,9 @@ impl Preparation<'_> {
         }
         if variable::is_variable(node) {
             return self.add_variable(id, node);
+        }
+        if let Some(control) = Control::of(kind) {
+            return self.add_control_node(id, node, control);
         }
         if let Some((custom, indices)) = CustomNode::of(node, &self.options.custom)? {
             return self.add_custom(id, node, custom, &indices);
@@ -314,7 +364,7 @@ impl Preparation<'_> {
     }
 
     /// The value of a source that feeds a node.
-    fn fed_value(&self, node: &Node, source: Source) -> Result<ValueId> {
+    pub(super) fn fed_value(&self, node: &Node, source: Source) -> Result<ValueId> {
         self.prepared.value_of.get(&source).copied().ok_or_else(|| {
             let from = self.graph.node(source.node).map_or("a node that is gone", |one| &one.name);
             Failure::failed(format!(
@@ -345,7 +395,7 @@ impl Preparation<'_> {
     }
 
     /// Adds a node that has to run, and its outputs.
-    fn add_work(
+    pub(super) fn add_work(
         &mut self,
         id: NodeId,
         work: Work,
@@ -425,25 +475,34 @@ impl Preparation<'_> {
                 "the variable {name} begins as zeros: its attribute value is not read, assign it in a graph"
             );
         }
+        let value = self.variable_value(&node.name, name, desc)?;
+        self.prepared.value_of.insert(Source { node: id, output: 0 }, value);
+        Ok(())
+    }
+
+    /// The value of a variable that a node names.
+    pub(super) fn variable_value(
+        &mut self,
+        node: &str,
+        name: String,
+        desc: Desc,
+    ) -> Result<ValueId> {
         let first = self.prepared.inputs.len() - self.prepared.variables;
         let known = self.prepared.inputs[first..].iter().find(|input| input.name == name);
-        let value = match known.map(|input| (input.value, &input.desc)) {
-            Some((value, known)) if (known.dtype, &known.dims) == (desc.dtype, &desc.dims) => value,
-            Some((_, known)) => {
-                return Err(Failure::failed(format!(
-                    "the node {} names the variable {name}, which is {known}, and says that it is {desc}",
-                    node.name
-                )));
+        match known.map(|input| (input.value, &input.desc)) {
+            Some((value, known)) if (known.dtype, &known.dims) == (desc.dtype, &desc.dims) => {
+                Ok(value)
             }
+            Some((_, known)) => Err(Failure::failed(format!(
+                "the node {node} names the variable {name}, which is {known}, and says that it is {desc}"
+            ))),
             None => {
                 let value = self.add_value(desc.clone(), None);
                 self.prepared.inputs.push(Input { name, desc, value });
                 self.prepared.variables += 1;
-                value
+                Ok(value)
             }
-        };
-        self.prepared.value_of.insert(Source { node: id, output: 0 }, value);
-        Ok(())
+        }
     }
 
     /// The values that feed a node, in the operator's order.

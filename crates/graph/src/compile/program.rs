@@ -8,12 +8,13 @@
 
 use super::arena::{self, Lifetime};
 use super::constants::{ConstantLayout, Constants};
+use super::flatten::{Jump, Label};
 use super::fuse::{self, FusedPlan, FusedStep, Group};
 use super::operation::{KnownTensor, Operation};
-use super::prepare::{Prepared, ValueId, WorkNode};
+use super::prepare::{Prepared, ValueId, Work, WorkNode};
 use crate::failure::Failure;
 use cairn_ops::{AccessMode, Error, Plan};
-use cairn_tensor::Layout;
+use cairn_tensor::{DType, Layout};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -74,6 +75,8 @@ pub enum Action {
     One(Box<Plan>),
     /// Several nodes, a piece of their elements at a time.
     Fused(FusedPlan),
+    /// None: it says which step is next. A switch has the value that chooses as its one use.
+    Jump(Jump, DType),
 }
 
 /// A static graph, compiled.
@@ -82,6 +85,8 @@ pub struct Program {
     pub init: Vec<Step>,
     /// Run each time.
     pub steps: Vec<Step>,
+    /// The step of each label, by number: jumps name them.
+    pub labels: Vec<usize>,
     /// The constants that a load uploads, and where they go in const memory.
     pub constants: Constants,
     /// Bytes of const memory, with the constants of graphs that share it and were compiled before.
@@ -145,6 +150,18 @@ struct Binder<'a> {
     lifetimes: Vec<Lifetime>,
     /// Bytes of fixed memory so far.
     fixed: u64,
+    /// The step of each label that was met.
+    labels: Vec<usize>,
+    /// The loops that are open, the innermost last.
+    loops: Vec<OpenLoop>,
+}
+
+/// A loop whose end has not come yet.
+struct OpenLoop {
+    /// Its first step.
+    start: usize,
+    /// The lifetimes that began before it and are used in it.
+    outer: BTreeSet<usize>,
 }
 
 /// A step before offsets are known.
@@ -172,7 +189,8 @@ fn align_up(bytes: u64) -> u64 {
 impl<'a> Binder<'a> {
     fn new(prepared: &'a Prepared) -> Binder<'a> {
         let storage = vec![Storage::Undecided; prepared.values.len()];
-        Binder { prepared, storage, lifetimes: Vec::new(), fixed: 0 }
+        let (lifetimes, labels, loops) = (Vec::new(), Vec::new(), Vec::new());
+        Binder { prepared, storage, lifetimes, fixed: 0, labels, loops }
     }
 
     fn layout(&self, value: ValueId) -> Layout {
@@ -229,7 +247,10 @@ impl<'a> Binder<'a> {
             };
             for work in singles {
                 let at = steps.len();
-                steps.push(self.step(work, at)?);
+                steps.push(match &work.work {
+                    Work::Jump(jump) => self.jump(jump, work.inputs.first().copied().flatten(), at),
+                    _ => self.step(work, at)?,
+                });
             }
         }
         for (output, value) in outputs {
@@ -246,6 +267,7 @@ impl<'a> Binder<'a> {
         Ok(Program {
             init: finish(init),
             steps: finish(steps),
+            labels: self.labels.clone(),
             constants,
             const_bytes,
             fixed_bytes: self.fixed,
@@ -303,7 +325,13 @@ impl<'a> Binder<'a> {
                 self.storage[root] = Storage::Lifetime(self.lifetimes.len());
                 self.lifetimes.push(Lifetime { bytes, first: step, last: step });
             }
-            Storage::Lifetime(lifetime) => self.lifetimes[lifetime].last = step,
+            Storage::Lifetime(lifetime) => {
+                self.lifetimes[lifetime].last = step;
+                let first = self.lifetimes[lifetime].first;
+                for open in self.loops.iter_mut().filter(|open| first < open.start) {
+                    open.outer.insert(lifetime);
+                }
+            }
             _ => {}
         }
     }
@@ -407,6 +435,46 @@ impl<'a> Binder<'a> {
     }
 
     /// A step that runs at load, with its outputs and workspace in fixed memory.
+    /// A step that says which is next. What a loop uses of the steps before it lives until the loop is left.
+    fn jump(&mut self, jump: &Jump, input: Option<ValueId>, at: usize) -> UnplacedStep {
+        match jump {
+            Jump::Here(label) => self.set_label(*label, at),
+            Jump::LoopStart(label) => {
+                self.set_label(*label, at);
+                self.loops.push(OpenLoop { start: at, outer: BTreeSet::new() });
+            }
+            Jump::LoopEnd(_) => {
+                let ended = self.loops.pop().expect("a loop that was opened");
+                for lifetime in ended.outer {
+                    self.lifetimes[lifetime].last = at;
+                }
+            }
+            Jump::Switch(..) | Jump::Goto(_) => {}
+        }
+        let mut uses = SmallVec::new();
+        let mut dtype = DType::Bool;
+        if let Some(value) = input {
+            self.touch(value, at);
+            dtype = self.layout(value).dtype;
+            let reads = AccessMode { reads: true, writes: false };
+            uses.push((value, 0, self.layout(value).bytes(), reads));
+        }
+        UnplacedStep {
+            name: "control flow".into(),
+            action: Action::Jump(jump.clone(), dtype),
+            uses,
+            workspace: Workspace::None,
+            workspace_bytes: 0,
+        }
+    }
+
+    fn set_label(&mut self, label: Label, at: usize) {
+        if self.labels.len() <= label {
+            self.labels.resize(label + 1, 0);
+        }
+        self.labels[label] = at;
+    }
+
     fn init_step(&mut self, work: &WorkNode) -> Result<UnplacedStep> {
         for value in &work.outputs {
             let root = self.root(*value);

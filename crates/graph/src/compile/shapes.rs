@@ -124,7 +124,7 @@ fn infer_by_samples(operation: &Operation, inputs: &[Option<ValueInfo>]) -> Opti
 }
 
 /// What two answers have in common; `None` if they have not even the number of outputs.
-fn merge_descs(a: Vec<Desc>, b: Vec<Desc>) -> Option<Vec<Desc>> {
+pub fn merge_descs(a: Vec<Desc>, b: Vec<Desc>) -> Option<Vec<Desc>> {
     if a.len() != b.len() {
         return None;
     }

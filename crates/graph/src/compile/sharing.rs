@@ -17,6 +17,7 @@ impl WorkNode {
                 self.written_input().map(|input| (0, input)).into_iter().collect()
             }
             Work::Custom(custom) => custom.in_place_outputs(&self.inputs),
+            Work::Control(_) | Work::Jump(_) => Vec::new(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::tensor::{RunInput, RunTensor};
 use crate::compile::constants::ConstantLayout;
 use crate::compile::described::described;
+use crate::compile::flatten::flatten;
 use crate::compile::flow::{Flow, flow};
 use crate::compile::prepare::{PrepareOptions, prepare};
 use crate::compile::program::{Program, ProgramError, program};
@@ -139,17 +140,20 @@ impl Executable {
         let names: Vec<String> = prepared.inputs.iter().map(|one| one.name.clone()).collect();
         let output_nodes: Vec<String> =
             prepared.outputs.iter().map(|one| one.name.clone()).collect();
-        let static_program = match prepared.is_static {
+        let (mut static_program, mut dynamic) = (None, None);
+        match prepared.is_static {
             true => {
-                let copied_outputs: BTreeSet<usize> = reuse.iter().map(|(_, output)| *output).collect();
-                match program(&prepared, &copied_outputs, fuses, layout) {
-                    Ok(program) => Some(Arc::new(program)),
-                    Err(ProgramError::Values) => None,
+                let copied_outputs: BTreeSet<usize> =
+                    reuse.iter().map(|(_, output)| *output).collect();
+                let flat = flatten(prepared);
+                match program(&flat, &copied_outputs, fuses, layout) {
+                    Ok(program) => static_program = Some(Arc::new(program)),
+                    Err(ProgramError::Values) => dynamic = Some(prepare(&graph, &options)?),
                     Err(ProgramError::Failed(failure)) => return Err(failure.in_context(&label)),
                 }
             }
-            false => None,
-        };
+            false => dynamic = Some(prepared),
+        }
         let kind = match static_program {
             Some(program) => {
                 let pass = |part| Pass::new(&program, part, label.clone(), (&names, &output_nodes));
@@ -157,6 +161,7 @@ impl Executable {
                 Kind::Static { program, init, steps }
             }
             None => {
+                let prepared = dynamic.expect("a graph that is not static");
                 Kind::Dynamic { flow: Arc::new(flow(prepared, layout)), plans: Plans::default() }
             }
         };

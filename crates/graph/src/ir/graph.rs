@@ -32,6 +32,8 @@ pub struct Node {
     pub controls: Vec<NodeId>,
     /// Attributes by name.
     pub attrs: Attrs,
+    /// Graphs of its own, in the IR's order: those of a branch, a loop or a call.
+    pub subgraphs: Vec<Graph>,
 }
 
 /// A graph. `nodes` keeps the indices of nodes that were removed.
@@ -101,14 +103,16 @@ impl Graph {
         self.nodes().find(|(_, node)| node.name == name).map(|(id, _)| id)
     }
 
-    /// The tensors of all constants, to change them.
-    pub fn constants_mut(&mut self) -> impl Iterator<Item = &mut Constant> {
-        let constants =
-            self.nodes.iter_mut().flatten().filter(|node| CONST.contains(&node.kind.as_str()));
-        constants.filter_map(|node| match node.attrs.get_mut("value") {
-            Some(Attr::Tensor(constant)) => Some(constant),
-            _ => None,
-        })
+    /// Calls a function with the tensor of each constant, those of nodes' own graphs too.
+    pub fn each_constant(&mut self, visit: &mut impl FnMut(&mut Constant)) {
+        for node in self.nodes.iter_mut().flatten() {
+            node.subgraphs.iter_mut().for_each(|graph| graph.each_constant(visit));
+            if let Some(Attr::Tensor(constant)) = node.attrs.get_mut("value")
+                && CONST.contains(&node.kind.as_str())
+            {
+                visit(constant);
+            }
+        }
     }
 
     /// Takes a node out, and every edge from or to it.

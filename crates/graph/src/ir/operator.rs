@@ -256,6 +256,7 @@ impl Operator {
             output_descs: descs(&parts.outputs),
             controls: Vec::new(),
             attrs,
+            subgraphs: Vec::new(),
         }
     }
 }

@@ -4,6 +4,7 @@ use super::attr;
 use super::desc::{self, MissingShape};
 use super::edge::Edge;
 use super::wire::{AttrDef, AttrMap, GraphDef, ListValue, OpDef, Value};
+use crate::compile::control::Control;
 use crate::ir::{Attr, DATA, Desc, Graph, NET_OUTPUT, Node, NodeId, Source};
 use cairn_tensor::DType;
 use std::collections::{HashMap, HashSet};
@@ -12,11 +13,25 @@ use std::collections::{HashMap, HashSet};
 const INPUT_NAMES: [&str; 2] = ["_input_name_key", "_input_name_value"];
 const OUTPUT_NAMES: [&str; 2] = ["_output_name_key", "_output_name_value"];
 
+/// The attribute of an input or output of a node's graph that says which of the node's it is.
+const PARENT_INDEX: &str = "_parent_node_index";
+
 /// The attribute of a graph with the names of its targets; ours, the format has none.
 const TARGETS: &str = "_cairn_targets";
 
-/// Reads a graph.
-pub fn read(mut def: GraphDef) -> Result<Graph, String> {
+/// The graphs of a model after its first, by name: nodes have them.
+pub type Library = HashMap<String, GraphDef>;
+
+/// Reads a graph whose nodes have no graphs of their own.
+pub fn read(def: GraphDef) -> Result<Graph, String> {
+    read_with(def, &mut Library::new(), 0)
+}
+
+/// How deep the graphs of nodes may lie in each other.
+const DEEPEST: usize = 32;
+
+/// Reads a graph, and those of its nodes out of a library. Each is a node's once.
+pub fn read_with(mut def: GraphDef, library: &mut Library, depth: usize) -> Result<Graph, String> {
     let ops = std::mem::take(&mut def.op);
     let ids = ids(&ops)?;
     let mut edges = Vec::with_capacity(ops.len());
@@ -43,8 +58,11 @@ pub fn read(mut def: GraphDef) -> Result<Graph, String> {
         }
     }
     drop(ids);
-    for (op, (inputs, controls)) in ops.into_iter().zip(edges) {
-        graph.add(read_node(op, inputs, controls)?);
+    for (mut op, (inputs, controls)) in ops.into_iter().zip(edges) {
+        let names = std::mem::take(&mut op.subgraph_name);
+        let mut node = read_node(op, inputs, controls)?;
+        node.subgraphs = read_subgraphs(&node, names, library, depth)?;
+        graph.add(node);
     }
     graph.set_outputs(outputs);
     Ok(graph)
@@ -143,7 +161,69 @@ fn read_node(
     inputs.resize(count, None);
     input_descs.resize_with(count, || Desc::unknown(DType::Undefined));
     let attrs = attr::read_all(op.attr).map_err(|error| in_node(&op.name, &error))?;
-    Ok(Node { name: op.name, kind: op.r#type, inputs, input_descs, output_descs, controls, attrs })
+    Ok(Node {
+        name: op.name,
+        kind: op.r#type,
+        inputs,
+        input_descs,
+        output_descs,
+        controls,
+        attrs,
+        subgraphs: Vec::new(),
+    })
+}
+
+/// The graphs of a node. Their inputs are numbered as the node's, after the one that chooses.
+fn read_subgraphs(
+    node: &Node,
+    names: Vec<String>,
+    library: &mut Library,
+    depth: usize,
+) -> Result<Vec<Graph>, String> {
+    let mut graphs = Vec::new();
+    for name in names.into_iter().filter(|name| !name.is_empty()) {
+        let wrong = |text: &str| in_node(&node.name, &format!("its graph '{name}' {text}"));
+        if depth >= DEEPEST {
+            return Err(wrong(&format!("lies more than {DEEPEST} deep")));
+        }
+        let def = library
+            .remove(&name)
+            .ok_or_else(|| wrong("is not in the model, or is another node's too"))?;
+        let mut graph = read_with(def, library, depth + 1)
+            .map_err(|error| in_node(&node.name, &format!("its graph '{name}': {error}")))?;
+        let first = Control::of(&node.kind).map_or(0, Control::selectors) as i64;
+        number_by_parent(&mut graph, first);
+        graphs.push(graph);
+    }
+    Ok(graphs)
+}
+
+/// Puts inputs and outputs of a node's graph in the order in which the node has them, where the model says it.
+fn number_by_parent(graph: &mut Graph, first: i64) {
+    let ids: Vec<NodeId> = graph.nodes().map(|(id, _)| id).collect();
+    for id in ids {
+        let Some(node) = graph.node_mut(id) else { continue };
+        if DATA.contains(&node.kind.as_str())
+            && let Some(Attr::Int(index)) = node.attrs.remove(PARENT_INDEX)
+        {
+            node.attrs.insert("index".to_owned(), Attr::Int(index - first));
+        }
+        if node.kind == NET_OUTPUT {
+            let index = |desc: &Desc| desc.attrs.get(PARENT_INDEX).and_then(Attr::int);
+            let mut ports: Vec<(Option<i64>, Option<Source>, Desc)> =
+                (node.inputs.drain(..).zip(node.input_descs.drain(..)))
+                    .map(|(source, desc)| (index(&desc), source, desc))
+                    .collect();
+            if ports.iter().all(|(index, ..)| index.is_some()) {
+                ports.sort_by_key(|(index, ..)| *index);
+            }
+            for (_, source, mut desc) in ports {
+                desc.attrs.remove(PARENT_INDEX);
+                node.inputs.push(source);
+                node.input_descs.push(desc);
+            }
+        }
+    }
 }
 
 /// Takes the two lists of names and indices out: the name of each index.
@@ -162,7 +242,42 @@ fn take_names(attrs: &mut AttrMap, [names, indices]: [&str; 2]) -> HashMap<usize
     found
 }
 
-/// What is written of a graph.
+/// What is written of a graph; the graphs of its nodes are added to `others`.
+pub fn write_with(graph: &Graph, others: &mut Vec<GraphDef>) -> GraphDef {
+    let mut def = write(graph);
+    for ((_, node), op) in graph.nodes().zip(&mut def.op) {
+        let first = Control::of(&node.kind).map_or(0, Control::selectors) as i64;
+        for (at, own) in node.subgraphs.iter().enumerate() {
+            let place = others.len();
+            others.push(GraphDef::default());
+            let mut numbered = own.clone();
+            number_for_parent(&mut numbered, first);
+            let mut written = write_with(&numbered, others);
+            written.name = format!("{}_{at}_{}_{place}", op.name, own.name);
+            op.subgraph_name.push(written.name.clone());
+            others[place] = written;
+        }
+    }
+    def
+}
+
+/// Lets inputs and outputs of a node's graph say which of the node's they are.
+fn number_for_parent(graph: &mut Graph, first: i64) {
+    for (at, id) in graph.inputs().into_iter().enumerate() {
+        if let Some(node) = graph.node_mut(id) {
+            let index = node.attrs.get("index").and_then(Attr::int).unwrap_or(at as i64);
+            node.attrs.insert(PARENT_INDEX.to_owned(), Attr::Int(index + first));
+        }
+    }
+    let net = graph.nodes().find(|(_, node)| node.kind == NET_OUTPUT).map(|(id, _)| id);
+    if let Some(node) = net.and_then(|id| graph.node_mut(id)) {
+        for (at, desc) in node.input_descs.iter_mut().enumerate() {
+            desc.attrs.insert(PARENT_INDEX.to_owned(), Attr::Int(at as i64));
+        }
+    }
+}
+
+/// What is written of a graph, without the graphs of its nodes.
 pub fn write(graph: &Graph) -> GraphDef {
     let (mut names, taken) = names(graph);
     let mut op: Vec<OpDef> = graph.nodes().map(|(id, node)| write_node(id, node, &names)).collect();
@@ -250,6 +365,7 @@ fn write_node(id: NodeId, node: &Node, names: &HashMap<NodeId, String>) -> OpDef
         attr,
         input_desc: input_desc.collect(),
         output_desc: node.output_descs.iter().map(desc::write).collect(),
+        subgraph_name: Vec::new(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Models: graphs as bytes, in the format of the graph engine (`proto/ge_ir.proto`).
 //!
 //! What a graph has no place for is not kept: symbolic shapes, results of a compilation (streams, offsets,
-//! workspaces), subgraphs after the root, and the lists of names that every node carries, which the
+//! workspaces), and the lists of names that every node carries, which the
 //! descriptions repeat.
 
 mod attr;
@@ -36,19 +36,24 @@ pub fn read(bytes: &[u8]) -> Result<Graph, String> {
     weight::check(bytes)?;
     let model = wire::ModelDef::decode(bytes)
         .map_err(|error| format!("The bytes are no model of the graph engine: {error}."))?;
-    let Some(root) = model.graph.into_iter().next() else {
+    let mut graphs = model.graph.into_iter();
+    let Some(root) = graphs.next() else {
         return Err(format!("The model '{}' has no graph.", model.name));
     };
+    let mut library: graph::Library = graphs.map(|one| (one.name.clone(), one)).collect();
     let name = root.name.clone();
-    graph::read(root).map_err(|error| format!("The model's graph '{name}': {error}."))
+    graph::read_with(root, &mut library, 0)
+        .map_err(|error| format!("The model's graph '{name}': {error}."))
 }
 
-/// Writes a model with one graph.
+/// Writes a model: the graph, and those of its nodes after it.
 ///
 /// Reading it gives the same graph, with these exceptions: indices of removed nodes are not kept;
 /// outputs that were named without a node become a node of the type `NetOutput`; where nodes share a name, all
 /// but the first get another; an edge from a node that is not there stays in the bytes and cannot be read.
 pub fn write(graph: &Graph) -> Vec<u8> {
-    let root = graph::write(graph);
-    wire::ModelDef { name: graph.name.clone(), graph: vec![root] }.encode_to_vec()
+    let mut graphs = Vec::new();
+    let root = graph::write_with(graph, &mut graphs);
+    graphs.insert(0, root);
+    wire::ModelDef { name: graph.name.clone(), graph: graphs }.encode_to_vec()
 }

@@ -162,6 +162,7 @@ fn build(specs: &[NodeSpec], has_net_output: bool) -> Graph {
             output_descs: output_descs.clone(),
             controls: controls.iter().map(|id| id % specs.len()).collect(),
             attrs: attrs.clone(),
+            subgraphs: Vec::new(),
         });
     }
     graph

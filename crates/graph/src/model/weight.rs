@@ -63,7 +63,7 @@ impl Kind {
             (Kind::Attr, 1) => (Kind::List, size_of::<ListValue>()),
             (Kind::Attr, 14 | 16) => (Kind::Lists, EMPTY),
             (Kind::Lists, 1) => (Kind::Leaf, size_of::<ListInt>() + EMPTY),
-            (Kind::List, 2 | 7) | (Kind::Graph, 5) => (Kind::Leaf, EMPTY),
+            (Kind::List, 2 | 7) | (Kind::Graph, 5) | (Kind::Op, 35) => (Kind::Leaf, EMPTY),
             (Kind::Entry, 2) => (Kind::Attr, 0),
             _ => return None,
         })

@@ -41,6 +41,8 @@ pub struct OpDef {
     pub input_desc: Vec<TensorDescriptor>,
     #[prost(message, repeated, tag = "34")]
     pub output_desc: Vec<TensorDescriptor>,
+    #[prost(string, repeated, tag = "35")]
+    pub subgraph_name: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]

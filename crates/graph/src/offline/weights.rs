@@ -17,9 +17,9 @@ const STAYS: usize = 1024;
 /// Takes the bytes of large constants out of a graph.
 pub fn take_out(graph: &mut Graph) -> Vec<u8> {
     let mut weights = Vec::new();
-    for constant in graph.constants_mut() {
+    graph.each_constant(&mut |constant| {
         if constant.bytes.len() < STAYS {
-            continue;
+            return;
         }
         weights.resize(weights.len().next_multiple_of(ALIGN), 0);
         let (offset, bytes) = (weights.len() as i64, constant.bytes.len() as i64);
@@ -27,16 +27,17 @@ pub fn take_out(graph: &mut Graph) -> Vec<u8> {
         constant.bytes = Arc::default();
         constant.desc.attrs.insert(OFFSET.to_owned(), Attr::Int(offset));
         constant.desc.attrs.insert(BYTES.to_owned(), Attr::Int(bytes));
-    }
+    });
     weights
 }
 
 /// Gives the constants of a graph their bytes back.
 pub fn put_back(graph: &mut Graph, weights: &[u8]) -> Result<(), String> {
-    for constant in graph.constants_mut() {
+    let mut is_inside = true;
+    graph.each_constant(&mut |constant| {
         let attrs = &mut constant.desc.attrs;
         let (Some(bytes), Some(offset)) = (attrs.remove(BYTES), attrs.remove(OFFSET)) else {
-            continue;
+            return;
         };
         let range = offset.int().zip(bytes.int()).and_then(|(offset, bytes)| {
             let start = usize::try_from(offset).ok()?;
@@ -44,13 +45,13 @@ pub fn put_back(graph: &mut Graph, weights: &[u8]) -> Result<(), String> {
         });
         match range {
             Some(bytes) => constant.bytes = bytes.into(),
-            None => {
-                return Err(format!(
-                    "a constant lies outside of the {} bytes of its weights",
-                    weights.len()
-                ));
-            }
+            None => is_inside = false,
+        }
+    });
+    match is_inside {
+        true => Ok(()),
+        false => {
+            Err(format!("a constant lies outside of the {} bytes of its weights", weights.len()))
         }
     }
-    Ok(())
 }

@@ -52,6 +52,8 @@ pub struct Pass {
     names: Vec<String>,
     /// What each step touches, step after step: a slice for each of its uses, and its workspace.
     slices: Vec<RegionSlice>,
+    /// Where those of each step begin.
+    first_slices: Vec<usize>,
 }
 
 /// The steps of one loaded graph, ready to be submitted any number of times.
@@ -120,8 +122,22 @@ impl Pass {
             .flat_map(|step| step.uses.iter().map(|one| &one.slice).chain([&step.workspace]))
             .map(|slice| RegionSlice::of(slice, &regions))
             .collect();
+        let mut first_slices = Vec::with_capacity(steps.len());
+        let mut end = 0;
+        for step in steps {
+            first_slices.push(end);
+            end += step.uses.len() + 1;
+        }
         let names = regions.iter().map(|(region, _)| region_name(*region, nodes)).collect();
-        Arc::new(Pass { program: program.clone(), part, label, regions, names, slices })
+        Arc::new(Pass {
+            program: program.clone(),
+            part,
+            label,
+            regions,
+            names,
+            slices,
+            first_slices,
+        })
     }
 
     fn steps(&self) -> &[Step] {
@@ -231,14 +247,25 @@ impl Kernel for LoadedPass {
         }
         let parallel = Workers(task_memory.scheduler());
         let mut uses: SmallVec<[&[Cell<u8>]; 8]> = SmallVec::new();
-        let mut slices = self.pass.slices.iter();
-        for step in self.pass.steps() {
+        let steps = self.pass.steps();
+        let mut next = 0;
+        while let Some(step) = steps.get(next) {
+            let slices = &self.pass.slices[self.pass.first_slices[next]..];
+            let (used, rest) = slices.split_at(step.uses.len());
             uses.clear();
-            uses.extend(slices.by_ref().take(step.uses.len()).map(|slice| slice.cells(&cells)));
-            let workspace = slices.next().map_or(&[][..], |slice| slice.cells(&cells));
+            uses.extend(used.iter().map(|slice| slice.cells(&cells)));
+            let workspace = rest[0].cells(&cells);
+            next += 1;
             let result = match &step.action {
                 Action::One(plan) => run_plan(plan, &uses, workspace, &parallel),
                 Action::Fused(fused) => fused.run(&uses, workspace, &parallel),
+                Action::Jump(jump, dtype) => {
+                    let selector = uses.first().copied().unwrap_or_default();
+                    if let Some(label) = jump.label(selector, *dtype) {
+                        next = self.pass.program.labels[label];
+                    }
+                    Ok(())
+                }
             };
             result.map_err(|Fault(text)| {
                 Error::new(Code::OperatorException, format!("node {}: {text}", step.name))

@@ -18,7 +18,7 @@ fn reported_step(step: &Step, regions: &[Region]) -> event::Step {
     let uses = step.uses.iter().enumerate().filter_map(|(at, one)| {
         let access = match &step.action {
             Action::One(plan) => cairn_exec::access(&plan.uses[at], one.slice.start),
-            Action::Fused(_) => range(&one.slice, cairn_exec::mode(one.access)),
+            Action::Fused(_) | Action::Jump(..) => range(&one.slice, cairn_exec::mode(one.access)),
         };
         step_access(&one.slice, access)
     });

@@ -5,6 +5,7 @@
 //! registered. `launch.rs` takes memory (`memory.rs`) and submits, `outputs.rs` hands out. What was planned for some
 //! sizes is kept (`plans.rs`).
 
+mod control;
 mod custom;
 mod launch;
 mod memory;

@@ -85,6 +85,8 @@ impl Run<'_> {
         let operation = match &work.work {
             Work::Operation(operation) => operation,
             Work::Custom(custom) => return self.call_custom(at, custom, planning, memory),
+            Work::Control(control) => return self.run_control(at, control, planning, memory),
+            Work::Jump(_) => return Ok(()),
         };
         let failed = |text: &str| {
             let (name, kind) = (&operation.name, operation.row.name);

@@ -4,7 +4,7 @@
 use super::Run;
 use super::memory::ValueMemory;
 use super::planning::Planning;
-use super::plans::HOST_LIMIT;
+use super::plans::{HOST_LIMIT, Step};
 use crate::compile::prepare::ValueId;
 use crate::failure::{Failure, Result};
 use crate::run::graph_kernel::GraphKernel;
@@ -31,7 +31,7 @@ impl Run<'_> {
             Some(seq) => step.outcome.wait(&self.source.target.stream, &name, seq),
             None => Ok(Vec::new()),
         };
-        match self.first_failure(planning) {
+        match first_failure(&planning.steps) {
             Some(failure) => Err(failure),
             None => Ok(decided?),
         }
@@ -62,7 +62,7 @@ impl Run<'_> {
                 reads.push(Span { address, bytes, location });
             }
         }
-        let read = self.read(&name, reads, planning)?;
+        let read = self.read(&name, reads, &planning.steps)?;
         for (value, bytes) in values.into_iter().zip(read) {
             planning.tensors[value].as_mut().expect("the tensor is known").bytes = Some(bytes);
         }
@@ -72,11 +72,11 @@ impl Run<'_> {
     /// Waits until the values of a custom operator's inputs are in memory.
     pub(super) fn wait_for_values(&self, at: usize, planning: &Planning) -> Result<()> {
         let name = self.log_wait(at, "its operator reads values from memory");
-        self.read(&name, Spans::new(), planning).map(drop)
+        self.read(&name, Spans::new(), &planning.steps).map(drop)
     }
 
     /// Waits for all that is before it on the stream, and reads ranges.
-    fn read(&self, name: &str, reads: Spans, planning: &Planning) -> Result<Vec<Arc<[u8]>>> {
+    fn read(&self, name: &str, reads: Spans, steps: &[Step]) -> Result<Vec<Arc<[u8]>>> {
         let stream = &self.source.target.stream;
         let read = Arc::new(ReadBuffer {
             ranges: reads.len(),
@@ -87,12 +87,21 @@ impl Run<'_> {
         let writes = Spans::new();
         let seq = stream.submit(Task { name: "graph value", reads, writes, body })?;
         let waited = read.outcome.wait(stream, name, seq);
-        if let Some(failure) = self.first_failure(planning) {
+        if let Some(failure) = first_failure(steps) {
             return Err(failure);
         }
         waited?;
         let values = std::mem::take(&mut *read.values.lock());
         Ok(values)
+    }
+
+    /// The bytes of a value on the device, for a node that has to know them.
+    pub(super) fn read_value(&self, node: &str, address: usize, bytes: usize) -> Result<Arc<[u8]>> {
+        log::info!("{} waits at node {node}: a value decides what runs", self.label);
+        let location = Location::Device(self.source.target.device());
+        let reads = [Span { address, bytes, location }].into_iter().collect();
+        let read = self.read(&format!("node {node}"), reads, &[])?;
+        Ok(read.into_iter().next().unwrap_or_default())
     }
 
     /// Logs that the run waits; gives the node's name.
@@ -113,11 +122,11 @@ impl Run<'_> {
         planning.is_reusable = false;
         Ok(last)
     }
+}
 
-    /// Why the first node of this run that failed did so: what comes after it computed with garbage.
-    fn first_failure(&self, planning: &Planning) -> Option<Failure> {
-        planning.steps.iter().find_map(|step| step.outcome.failure()).map(Failure::from)
-    }
+/// Why the first node of a run that failed did so: what comes after it computed with garbage.
+fn first_failure(steps: &[Step]) -> Option<Failure> {
+    steps.iter().find_map(|step| step.outcome.failure()).map(Failure::from)
 }
 
 /// What a task read from the device for the host, and how it ended.
