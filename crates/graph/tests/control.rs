@@ -197,7 +197,8 @@ impl Bench {
         };
         let inputs: Vec<_> = inputs.iter().enumerate().map(fed).collect();
         let run = || {
-            let outputs = loaded.run(&target, &inputs, &[]).map_err(|failure| failure.text).unwrap();
+            let outputs =
+                loaded.run(&target, &inputs, &[]).map_err(|failure| failure.text).unwrap();
             self.machine.sync(self.handle).unwrap();
             let read = |output: &cairn_graph::executable::RunOutput| {
                 self.machine.read(output.address, output.layout.count())
@@ -309,8 +310,9 @@ fn blocks_of_one_time_go_back_before_the_next() {
     let pool = Pool::new(&bench.machine);
     let registry = &bench.machine.runtime.allocators;
     registry.register(Domain::Acl, bench.handle, &stream, 1, Box::new(pool.clone())).unwrap();
-    let executable =
-        Arc::new(Executable::compile(growing(), "graph".into(), CompileOptions::default()).unwrap());
+    let executable = Arc::new(
+        Executable::compile(growing(), "graph".into(), CompileOptions::default()).unwrap(),
+    );
     let target = bench.target();
     let loaded = executable.load(&target, &LoadOptions::default()).unwrap();
     let before = pool.live();

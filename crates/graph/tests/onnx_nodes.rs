@@ -6,7 +6,6 @@ use cairn_exec::Target;
 use cairn_graph::executable::{CompileOptions, Executable, LoadOptions, RunTensor};
 use cairn_graph::ir::Constant;
 use cairn_graph::onnx::{self, ReadOptions};
-use cairn_runtime::memory::registry::Domain;
 use cairn_runtime::stream::Stream;
 use cairn_tensor::DType;
 use std::collections::BTreeMap;

@@ -183,6 +183,43 @@ impl Builder {
     }
 }
 
+impl Builder {
+    /// Adds a node with graphs of its own.
+    pub fn control(
+        &mut self,
+        name: &str,
+        kind: &str,
+        inputs: &[Value],
+        subgraphs: Vec<Graph>,
+        outputs: Vec<Desc>,
+    ) -> Vec<Value> {
+        let name = self.free_name(name);
+        let numbered = |label: &str, at: usize, desc: &Desc| Desc {
+            name: format!("{label}{at}"),
+            ..desc.clone()
+        };
+        let node = self.graph.add(Node {
+            name,
+            kind: kind.to_owned(),
+            inputs: inputs.iter().map(|value| Some(value.source)).collect(),
+            input_descs: (inputs.iter().enumerate())
+                .map(|(at, value)| numbered("input", at, &value.info.desc))
+                .collect(),
+            output_descs: (outputs.iter().enumerate())
+                .map(|(at, desc)| numbered("output", at, desc))
+                .collect(),
+            subgraphs,
+            ..Node::default()
+        });
+        (outputs.into_iter().enumerate())
+            .map(|(output, desc)| Value {
+                source: Source { node, output },
+                info: ValueInfo { desc, bytes: None },
+            })
+            .collect()
+    }
+}
+
 /// The names of this many inputs or outputs: a list takes all that the others leave.
 fn port_names(declared: &[&str], count: usize) -> Vec<String> {
     let listed = count.saturating_sub(declared.len().saturating_sub(1));

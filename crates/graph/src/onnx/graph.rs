@@ -1,6 +1,7 @@
 //! Graphs of ONNX, node by node, in the scopes of their names.
 
 use super::builder::{Builder, Value};
+use super::control::{self, ControlConversion};
 use super::conversion::Conversion;
 use super::ops;
 use super::tensor::{self, ExternalData};
@@ -84,6 +85,16 @@ impl<'a> Scope<'a> {
         self.values.get(name).cloned()
     }
 
+    /// A scope without names of its own, for a graph inside of this one.
+    pub fn inner<'b>(&self, prefix: &str) -> Scope<'b> {
+        Scope::new(self.opsets.clone(), prefix.to_owned())
+    }
+
+    /// The version of ONNX's own operators.
+    pub fn version(&self) -> i64 {
+        self.opsets.version("").unwrap_or_default()
+    }
+
     fn node_name(&mut self, node: &NodeProto) -> String {
         let name = match node.name.is_empty() {
             false => node.name.clone(),
@@ -125,6 +136,26 @@ impl<'a> Model<'a> {
         }
         net_output(&mut builder, &outputs);
         Ok(builder)
+    }
+
+    /// The nodes of a graph inside of another, whose inputs are defined; gives its outputs.
+    pub fn body(
+        &self,
+        graph: &GraphProto,
+        scope: &mut Scope<'_>,
+        builder: &mut Builder,
+    ) -> Result<Vec<Value>, String> {
+        for tensor in &graph.initializer {
+            let wrong = |error| format!("the initializer '{}': {error}", tensor.name);
+            let constant = tensor::read(tensor, self.external).map_err(wrong)?;
+            let value = builder.constant(&format!("{}{}", scope.prefix, tensor.name), constant);
+            scope.define(&tensor.name, value)?;
+        }
+        self.nodes(&graph.node, scope, builder)?;
+        let output = |name: &String| {
+            scope.find(name, builder).ok_or_else(|| format!("nothing makes the output '{name}'"))
+        };
+        graph.output.iter().map(|one| &one.name).map(output).collect()
     }
 
     /// The constants of a graph: nodes read them by name.
@@ -179,6 +210,9 @@ impl<'a> Model<'a> {
         let key = (domain(&node.domain), node.op_type.as_str(), node.overload.as_str());
         let outputs = match self.functions.get(&key) {
             Some(function) => self.call(function, node, label, inputs, builder)?,
+            None if key.0.is_empty() && control::OPERATORS.contains(&key.1) => {
+                ControlConversion { model: self, node, label, inputs, scope, builder }.run()?
+            }
             None => {
                 let convert = ops::find(domain(&node.domain), &node.op_type)
                     .ok_or_else(|| "the operator is not supported".to_owned())?;
@@ -295,7 +329,7 @@ fn replaced(desc: &Desc, dims: &[i64]) -> Result<Desc, String> {
 }
 
 /// Adds the node that hands out these values, each with its name in the model.
-fn net_output(builder: &mut Builder, outputs: &[(&str, Value)]) {
+pub fn net_output(builder: &mut Builder, outputs: &[(&str, Value)]) {
     let input_descs = (outputs.iter().enumerate())
         .map(|(at, (name, value))| {
             let mut desc = Desc { name: format!("x{at}"), ..value.info.desc.clone() };

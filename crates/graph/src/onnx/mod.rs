@@ -4,6 +4,7 @@
 //! is being made, and `ops/` has a converter for each operator, written against `conversion.rs`.
 
 mod builder;
+mod control;
 mod conversion;
 mod graph;
 mod ops;

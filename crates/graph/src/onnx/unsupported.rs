@@ -1,5 +1,6 @@
 //! Operators that a model uses and nobody here converts, all at once.
 
+use super::control;
 use super::graph::{Functions, domain};
 use super::ops;
 use super::wire::{GraphProto, NodeProto};
@@ -43,7 +44,8 @@ fn collect(
         let of = domain(&node.domain);
         let is_function =
             functions.contains_key(&(of, node.op_type.as_str(), node.overload.as_str()));
-        if !is_function && ops::find(of, &node.op_type).is_none() {
+        let is_control = of.is_empty() && control::OPERATORS.contains(&node.op_type.as_str());
+        if !is_function && !is_control && ops::find(of, &node.op_type).is_none() {
             let name = match of {
                 "" => node.op_type.clone(),
                 of => format!("{of}::{}", node.op_type),

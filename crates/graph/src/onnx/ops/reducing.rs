@@ -241,6 +241,11 @@ fn cum_prod(node: &mut Conversion<'_>) -> Converted {
     cumulative(node, "Cumprod")
 }
 
+/// What a cast to a type needs. The type of indices is not known while their number is not.
+fn attrs_of_cast(dtype: DType) -> Attrs {
+    attrs([("dst_type", (dtype as i64).into())])
+}
+
 /// The greatest or least elements with their indices. Before version 10 their number is an attribute.
 fn top_k(node: &mut Conversion<'_>) -> Converted {
     let x = node.input(0)?;
@@ -258,6 +263,7 @@ fn top_k(node: &mut Conversion<'_>) -> Converted {
         attrs([("dim", along.into()), ("largest", largest.into()), ("sorted", sorted.into())]);
     let found = node.add_several("TopKV2", &[Some(&x), Some(&k)], attrs, 2)?;
     let [values, indices] = &found[..] else { return Err("TopKV2 has two outputs".to_owned()) };
-    let indices = node.cast(indices, DType::Int64)?;
+    let int64 = attrs_of_cast(DType::Int64);
+    let indices = node.add("Cast", &[indices], int64)?;
     Ok(vec![values.clone(), indices])
 }
