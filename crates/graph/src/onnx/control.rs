@@ -291,12 +291,15 @@ impl ControlConversion<'_, '_, '_> {
                 continue;
             }
             for element in &elements[own..] {
-                carried.push(self.empty_collection(element)?);
-                let mut grown = element.clone();
-                if grown.has_rank() {
-                    grown.dims.insert(0, UNKNOWN);
-                }
-                descs.push(Desc::new(element.dtype, &grown.dims));
+                carried.push(self.empty_collection(element));
+                descs.push(match element.is_known() {
+                    true => {
+                        let dims: Vec<i64> =
+                            [UNKNOWN].iter().chain(&element.dims).copied().collect();
+                        Desc::new(element.dtype, &dims)
+                    }
+                    false => Desc::unknown(element.dtype),
+                });
             }
             break;
         }
@@ -337,8 +340,7 @@ impl ControlConversion<'_, '_, '_> {
                         &[value],
                         attrs([("axes", vec![0i64].into())]),
                     )?;
-                    let join = attrs([("concat_dim", 0i64.into()), ("N", 2i64.into())]);
-                    next.push(builder.add(&label, "ConcatD", &[&state[own + at], &value], join)?);
+                    next.push(append(&label, builder, &state[0], &state[own + at], &value)?);
                 }
                 next.extend(state[count..].iter().cloned());
                 Ok(next)
@@ -379,20 +381,48 @@ impl ControlConversion<'_, '_, '_> {
         Ok([counter].into_iter().chain(part.outputs.into_iter().map(|info| info.desc)).collect())
     }
 
-    /// A collection of no elements.
-    fn empty_collection(&mut self, element: &Desc) -> Result<Value, String> {
-        if !element.is_known() {
-            return Err(format!(
-                "it collects tensors of the sizes {:?}: they must be known",
-                element.dims
-            ));
+    /// A collection of no elements. One whose sizes are not known has one dimension until there is an element.
+    fn empty_collection(&mut self, element: &Desc) -> Value {
+        let mut dims = vec![0];
+        if element.is_known() {
+            dims.extend(&element.dims);
         }
-        let mut dims = element.dims.clone();
-        dims.insert(0, 0);
         let desc = Desc::new(element.dtype, &dims);
         let constant = Constant { desc, bytes: [].into() };
-        Ok(self.builder.constant(&format!("{}/empty", self.label), constant))
+        self.builder.constant(&format!("{}/empty", self.label), constant)
     }
+}
+
+/// A collection with one more value. Where sizes are not known, the first value is the collection.
+fn append(
+    label: &str,
+    builder: &mut Builder,
+    count: &Value,
+    collection: &Value,
+    value: &Value,
+) -> Result<Value, String> {
+    let join = || attrs([("concat_dim", 0i64.into()), ("N", 2i64.into())]);
+    if collection.info.desc.has_rank() {
+        return builder.add(label, "ConcatD", &[collection, value], join());
+    }
+    let zero = builder.number(label, DType::Int64, 0.0);
+    let is_first = builder.add(label, "Equal", &[count, &zero], Attrs::new())?;
+    let mut graphs = Vec::new();
+    for name in ["first", "next"] {
+        let mut inner = Builder::new(&format!("{label}_{name}"));
+        let before = inner.known_data("collection", collection.info.clone());
+        let own = inner.known_data("value", value.info.clone());
+        let made = match name {
+            "first" => own,
+            _ => inner.add(label, "ConcatD", &[&before, &own], join())?,
+        };
+        net_output(&mut inner, &[("", made)]);
+        graphs.push(inner.graph);
+    }
+    let inputs = [is_first, collection.clone(), value.clone()];
+    let outputs = vec![Desc::unknown(value.dtype())];
+    let made = builder.control(&format!("{label}/collect"), "If", &inputs, graphs, outputs);
+    made.into_iter().next().ok_or_else(|| "a branch has an output".to_owned())
 }
 
 /// A loop to be added.
