@@ -1,12 +1,15 @@
 //! A converter for each operator of ONNX, by family.
 
+mod attention;
 mod convolution;
 mod creation;
 mod elementwise;
 mod indexing;
+mod loss;
 mod matrix;
 mod normalization;
 mod pooling;
+mod quantization;
 mod reducing;
 mod shaping;
 mod window;
@@ -19,13 +22,16 @@ use std::sync::OnceLock;
 type Converters = &'static [(&'static str, Convert)];
 
 const FAMILIES: &[Converters] = &[
+    attention::CONVERTERS,
     convolution::CONVERTERS,
     creation::CONVERTERS,
     elementwise::CONVERTERS,
     indexing::CONVERTERS,
+    loss::CONVERTERS,
     matrix::CONVERTERS,
     normalization::CONVERTERS,
     pooling::CONVERTERS,
+    quantization::CONVERTERS,
     reducing::CONVERTERS,
     shaping::CONVERTERS,
 ];
