@@ -14,9 +14,11 @@ mod description;
 mod file;
 mod gears;
 mod load;
+mod options;
 mod weights;
 
 pub use build::{BuildOptions, CompiledModel, OfflineModel};
 pub use description::{Description, Port};
 pub use gears::Gears;
 pub use load::{LoadedModel, ModelMemory};
+pub use options::{OptionError, ShapeOptions};
