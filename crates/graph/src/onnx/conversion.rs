@@ -97,6 +97,11 @@ impl<'a> Conversion<'a> {
         &self.node.op_type
     }
 
+    /// The name that the node's own nodes begin with.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
     /// How many inputs the node names.
     pub fn input_count(&self) -> usize {
         self.inputs.len()

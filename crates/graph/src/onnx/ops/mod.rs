@@ -3,13 +3,17 @@
 mod attention;
 mod convolution;
 mod creation;
+mod einsum;
 mod elementwise;
+mod image;
 mod indexing;
 mod loss;
 mod matrix;
 mod normalization;
 mod pooling;
 mod quantization;
+mod random;
+mod recurrent;
 mod reducing;
 mod shaping;
 mod window;
@@ -25,13 +29,17 @@ const FAMILIES: &[Converters] = &[
     attention::CONVERTERS,
     convolution::CONVERTERS,
     creation::CONVERTERS,
+    einsum::CONVERTERS,
     elementwise::CONVERTERS,
+    image::CONVERTERS,
     indexing::CONVERTERS,
     loss::CONVERTERS,
     matrix::CONVERTERS,
     normalization::CONVERTERS,
     pooling::CONVERTERS,
     quantization::CONVERTERS,
+    random::CONVERTERS,
+    recurrent::CONVERTERS,
     reducing::CONVERTERS,
     shaping::CONVERTERS,
 ];

@@ -1,0 +1,218 @@
+//! Grids, boxes and columns of images.
+
+use super::Converters;
+use crate::ir::{Attrs, Constant, Desc};
+use crate::onnx::builder::Value;
+use crate::onnx::conversion::{Conversion, attrs};
+use cairn_tensor::DType;
+
+pub const CONVERTERS: Converters = &[
+    ("AffineGrid", affine_grid),
+    ("BitCast", bit_cast),
+    ("Col2Im", col2im),
+    ("GridSample", grid_sample),
+    ("MaxUnpool", max_unpool),
+    ("NonMaxSuppression", non_max_suppression),
+    ("RoiAlign", roi_align),
+];
+
+type Converted = Result<Vec<Value>, String>;
+
+fn bit_cast(node: &mut Conversion<'_>) -> Converted {
+    let x = node.input(0)?;
+    let to = node.dtype("to")?.ok_or("the attribute to is missing")?;
+    Ok(vec![node.add("Bitcast", &[&x], attrs([("type", to.into())]))?])
+}
+
+/// Positions from -1 to 1 along an axis: of the corners, or of the middles of as many cells.
+fn positions(count: i64, align_corners: bool) -> Vec<f64> {
+    let one = |at: i64| match align_corners {
+        true if count == 1 => 0.0,
+        true => -1.0 + 2.0 * at as f64 / (count - 1) as f64,
+        false => (2.0 * at as f64 + 1.0) / count as f64 - 1.0,
+    };
+    (0..count).map(one).collect()
+}
+
+/// A grid of positions, moved by a matrix for each image.
+fn affine_grid(node: &mut Conversion<'_>) -> Converted {
+    let theta = node.input(0)?;
+    let sizes = node.known_ints(1, "size")?;
+    let align_corners = node.int("align_corners", 0) != 0;
+    if !(4..=5).contains(&sizes.len()) || sizes.iter().any(|size| *size < 0) {
+        return Err(format!("size is {sizes:?}"));
+    }
+    let spatial = &sizes[2..];
+    let axes: Vec<Vec<f64>> = spatial.iter().map(|size| positions(*size, align_corners)).collect();
+    let count: i64 = spatial.iter().product();
+    let mut base = Vec::new();
+    for index in 0..count {
+        let mut rest = index;
+        let mut point = Vec::new();
+        for (size, axis) in spatial.iter().zip(&axes).rev() {
+            point.push(axis[(rest % size) as usize] as f32);
+            rest /= size;
+        }
+        point.push(1.0);
+        base.extend(point.iter().flat_map(|value| value.to_le_bytes()));
+    }
+    let columns = spatial.len() as i64 + 1;
+    let desc = Desc::new(DType::Float, &[1, count, columns]);
+    let base = node.constant(Constant { desc, bytes: base.into() });
+    let base = node.cast(&base, theta.dtype())?;
+    let moved = node.add("BatchMatMulV2", &[&base, &theta], attrs([("adj_x2", true.into())]))?;
+    let mut dims = vec![sizes[0]];
+    dims.extend(spatial);
+    dims.push(spatial.len() as i64);
+    let dims = node.int_list(&dims);
+    Ok(vec![node.add("Reshape", &[&moved, &dims], Attrs::new())?])
+}
+
+fn col2im(node: &mut Conversion<'_>) -> Converted {
+    let x = node.input(0)?;
+    let (image, block) = (node.known_ints(1, "image_shape")?, node.known_ints(2, "block_shape")?);
+    if image.len() != 2 || block.len() != 2 {
+        return Err(format!("images of {} dimensions are not supported", image.len()));
+    }
+    let list = |name: &str, default: i64| node.ints(name).unwrap_or_else(|| vec![default; 2]);
+    let (dilations, strides) = (list("dilations", 1), list("strides", 1));
+    let pads = node.ints("pads").unwrap_or_else(|| vec![0; 4]);
+    let [top, left, bottom, right] = pads[..] else {
+        return Err(format!("pads is {pads:?}"));
+    };
+    let channels = node.known_dims_at(&x, 1)? / (block[0] * block[1]).max(1);
+    let batch = node.known_dims_at(&x, 0)?;
+    let whole = [image[0] + top + bottom, image[1] + left + right];
+    let sizes = node.int_list(&whole);
+    let sizes = node.cast(&sizes, DType::Int32)?;
+    let attrs = attrs([
+        ("kernel_size", block.clone().into()),
+        ("dilation", dilations.into()),
+        ("padding", vec![0i64, 0].into()),
+        ("stride", strides.into()),
+    ]);
+    let y = node.add("Col2im", &[&x, &sizes], attrs)?;
+    let starts = node.int_list(&[0, 0, top, left]);
+    let lengths = node.int_list(&[batch, channels, image[0], image[1]]);
+    Ok(vec![node.add("Slice", &[&y, &starts, &lengths], Attrs::new())?])
+}
+
+fn grid_sample(node: &mut Conversion<'_>) -> Converted {
+    let (x, grid) = (node.input(0)?, node.input(1)?);
+    let mode = node.text("mode", "linear");
+    node.expect_text("mode", &mode, &["linear", "nearest", "cubic", "bilinear", "bicubic"])?;
+    let padding = node.text("padding_mode", "zeros");
+    node.expect_text("padding_mode", &padding, &["zeros", "border", "reflection"])?;
+    let mode = match mode.as_str() {
+        "linear" | "bilinear" => "bilinear",
+        "nearest" => "nearest",
+        _ => "bicubic",
+    };
+    let align_corners = node.int("align_corners", 0) != 0;
+    let kind = if node.rank(&x)? == 5 { "GridSampler3D" } else { "GridSampler2D" };
+    let mut numbers = attrs([
+        ("interpolation_mode", mode.into()),
+        ("padding_mode", padding.as_str().into()),
+        ("align_corners", align_corners.into()),
+    ]);
+    if kind == "GridSampler3D" {
+        numbers.insert("data_format".to_owned(), "NCDHW".into());
+    }
+    Ok(vec![node.add(kind, &[&x, &grid], numbers)?])
+}
+
+/// Elements go back to where a pool found them.
+fn max_unpool(node: &mut Conversion<'_>) -> Converted {
+    let (x, indices) = (node.input(0)?, node.input(1)?);
+    let dims = node.known_dims(&x, "its input")?;
+    let kernel = node.ints("kernel_shape").ok_or("the attribute kernel_shape is missing")?;
+    let rank = kernel.len();
+    let strides = node.ints("strides").unwrap_or_else(|| vec![1; rank]);
+    let pads = node.ints("pads").unwrap_or_else(|| vec![0; 2 * rank]);
+    if dims.len() != rank + 2 || strides.len() != rank || pads.len() != 2 * rank {
+        return Err(format!("kernel_shape is {kernel:?} for an input of the sizes {dims:?}"));
+    }
+    let mut pooled = dims[..2].to_vec();
+    for at in 0..rank {
+        let size = (dims[2 + at] - 1) * strides[at] + kernel[at] - pads[at] - pads[rank + at];
+        pooled.push(size);
+    }
+    let sizes = match node.optional(2) {
+        Some(sizes) => sizes.ints().ok_or("input 2 (output_shape) is not a constant")?,
+        None => pooled.clone(),
+    };
+    let total: i64 = pooled.iter().product();
+    let count = node.int_list(&[total]);
+    let zero = node.scalar(x.dtype(), 0.0)?;
+    let empty = node.add("Fill", &[&count, &zero], Attrs::new())?;
+    let flat = node.int_list(&[-1]);
+    let values = node.add("Reshape", &[&x, &flat], Attrs::new())?;
+    let positions = node.add("Reshape", &[&indices, &flat], Attrs::new())?;
+    let attrs = attrs([("axis", 0i64.into()), ("reduction", "none".into())]);
+    let filled = node.add("ScatterElements", &[&empty, &positions, &values], attrs)?;
+    let dims = node.int_list(&pooled);
+    let image = node.add("Reshape", &[&filled, &dims], Attrs::new())?;
+    if sizes == pooled {
+        return Ok(vec![image]);
+    }
+    let mut pads = vec![0; 2 * pooled.len()];
+    for (at, (size, have)) in sizes.iter().zip(&pooled).enumerate() {
+        pads[pooled.len() + at] = size - have;
+    }
+    let pads = node.int_list(&pads);
+    let constant = crate::onnx::conversion::attrs([
+        ("mode", "constant".into()),
+        ("paddings_contiguous", false.into()),
+    ]);
+    Ok(vec![node.add("PadV3", &[&image, &pads, &zero], constant)?])
+}
+
+fn non_max_suppression(node: &mut Conversion<'_>) -> Converted {
+    let (boxes, scores) = (node.input(0)?, node.input(1)?);
+    let mut scalar = |at: usize| -> Result<Option<Value>, String> {
+        let Some(value) = node.optional(at) else { return Ok(None) };
+        let value = match value.dtype() {
+            DType::Int64 => node.cast(&value, DType::Int32)?,
+            _ => value,
+        };
+        match value.rank() {
+            Some(0) | None => {
+                let one = node.int_list(&[1]);
+                node.add("Reshape", &[&value, &one], Attrs::new()).map(Some)
+            }
+            _ => Ok(Some(value)),
+        }
+    };
+    let (count, overlap, score) = (scalar(2)?, scalar(3)?, scalar(4)?);
+    let center = node.int("center_point_box", 0);
+    let inputs = [Some(&boxes), Some(&scores), count.as_ref(), overlap.as_ref(), score.as_ref()];
+    let attrs = attrs([("center_point_box", center.into())]);
+    let found = node.add_several("NonMaxSuppressionV6", &inputs, attrs, 1)?.remove(0);
+    let int64 = crate::onnx::conversion::attrs([("dst_type", (DType::Int64 as i64).into())]);
+    Ok(vec![node.add("Cast", &[&found], int64)?])
+}
+
+/// The batch of each box becomes its first number.
+fn roi_align(node: &mut Conversion<'_>) -> Converted {
+    let (x, boxes, batches) = (node.input(0)?, node.input(1)?, node.input(2)?);
+    let mode = node.text("mode", "avg");
+    node.expect_text("mode", &mode, &["avg", "max"])?;
+    let default = if node.opset >= 16 { "half_pixel" } else { "output_half_pixel" };
+    let transformation = node.text("coordinate_transformation_mode", default);
+    let known = ["half_pixel", "output_half_pixel"];
+    node.expect_text("coordinate_transformation_mode", &transformation, &known)?;
+    let batches = node.cast(&batches, boxes.dtype())?;
+    let batches = node.add("Unsqueeze", &[&batches], attrs([("axes", vec![1i64].into())]))?;
+    let join = attrs([("concat_dim", 1i64.into()), ("N", 2i64.into())]);
+    let rois = node.add("ConcatD", &[&batches, &boxes], join)?;
+    let end_mode = if transformation == "half_pixel" { 2i64 } else { 0 };
+    let attrs = attrs([
+        ("spatial_scale", node.float("spatial_scale", 1.0).into()),
+        ("pooled_height", node.int("output_height", 1).into()),
+        ("pooled_width", node.int("output_width", 1).into()),
+        ("sample_num", node.int("sampling_ratio", 0).into()),
+        ("roi_end_mode", end_mode.into()),
+        ("pool_mode", mode.as_str().into()),
+    ]);
+    Ok(vec![node.add("ROIAlign", &[&x, &rois], attrs)?])
+}

@@ -1,0 +1,461 @@
+//! Recurrent networks, step by step over a number of steps that is known.
+
+use super::Converters;
+use crate::ir::Attrs;
+use crate::onnx::builder::Value;
+use crate::onnx::conversion::{Conversion, attrs};
+use cairn_tensor::DType;
+
+pub const CONVERTERS: Converters = &[("GRU", gru), ("LSTM", lstm), ("RNN", rnn)];
+
+type Converted = Result<Vec<Value>, String>;
+
+/// What a network is made of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cell {
+    Rnn,
+    Gru,
+    Lstm,
+}
+
+impl Cell {
+    fn gates(self) -> i64 {
+        match self {
+            Cell::Rnn => 1,
+            Cell::Gru => 3,
+            Cell::Lstm => 4,
+        }
+    }
+
+    fn activations(self) -> &'static [&'static str] {
+        match self {
+            Cell::Rnn => &["Tanh"],
+            Cell::Gru => &["Sigmoid", "Tanh"],
+            Cell::Lstm => &["Sigmoid", "Tanh", "Tanh"],
+        }
+    }
+}
+
+fn rnn(node: &mut Conversion<'_>) -> Converted {
+    network(node, Cell::Rnn)
+}
+
+fn gru(node: &mut Conversion<'_>) -> Converted {
+    network(node, Cell::Gru)
+}
+
+fn lstm(node: &mut Conversion<'_>) -> Converted {
+    network(node, Cell::Lstm)
+}
+
+fn plain(node: &mut Conversion<'_>, kind: &str, inputs: &[&Value]) -> Result<Value, String> {
+    node.add(kind, inputs, Attrs::new())
+}
+
+fn reshape(node: &mut Conversion<'_>, x: &Value, dims: &[i64]) -> Result<Value, String> {
+    let sizes = node.int_list(dims);
+    plain(node, "Reshape", &[x, &sizes])
+}
+
+/// The elements from one index on, along an axis.
+fn slice(
+    node: &mut Conversion<'_>,
+    x: &Value,
+    along: i64,
+    from: i64,
+    count: i64,
+) -> Result<Value, String> {
+    let (starts, ends) = (node.int_list(&[from]), node.int_list(&[from + count]));
+    let axes = node.int_list(&[along]);
+    let inputs = [Some(x), Some(&starts), Some(&ends), Some(&axes)];
+    Ok(node.add_several("StridedSliceV2", &inputs, Attrs::new(), 1)?.remove(0))
+}
+
+/// The part of a tensor that belongs to one direction.
+fn of_direction(node: &mut Conversion<'_>, x: &Value, direction: i64) -> Result<Value, String> {
+    let part = slice(node, x, 0, direction, 1)?;
+    node.add("Squeeze", &[&part], attrs([("axis", vec![0i64].into())]))
+}
+
+/// Several tensors as one, along a new first axis or an old one.
+fn join(node: &mut Conversion<'_>, parts: &[Value], along: i64) -> Result<Value, String> {
+    if let [only] = parts {
+        return Ok(only.clone());
+    }
+    let parts_ref: Vec<&Value> = parts.iter().collect();
+    let attrs = attrs([("concat_dim", along.into()), ("N", (parts.len() as i64).into())]);
+    node.add("ConcatD", &parts_ref, attrs)
+}
+
+/// The functions of a direction with their numbers.
+struct Activation {
+    name: String,
+    alpha: Option<f32>,
+    beta: Option<f32>,
+}
+
+impl Activation {
+    fn apply(&self, node: &mut Conversion<'_>, x: &Value) -> Result<Value, String> {
+        let alpha = |default: f32| self.alpha.unwrap_or(default);
+        let beta = |default: f32| self.beta.unwrap_or(default);
+        match self.name.to_ascii_lowercase().as_str() {
+            "tanh" => plain(node, "Tanh", &[x]),
+            "sigmoid" => plain(node, "Sigmoid", &[x]),
+            "relu" => plain(node, "Relu", &[x]),
+            "softsign" => plain(node, "Softsign", &[x]),
+            "softplus" => plain(node, "Softplus", &[x]),
+            "leakyrelu" => {
+                node.add("LeakyRelu", &[x], attrs([("negative_slope", alpha(0.01).into())]))
+            }
+            "elu" => node.add("Elu", &[x], attrs([("alpha", alpha(1.0).into())])),
+            "hardsigmoid" => {
+                let numbers = attrs([("alpha", alpha(0.2).into()), ("beta", beta(0.5).into())]);
+                node.add("HardSigmoid", &[x], numbers)
+            }
+            "affine" => {
+                let factor = node.scalar(x.dtype(), alpha(1.0).into())?;
+                let offset = node.scalar(x.dtype(), beta(0.0).into())?;
+                let scaled = plain(node, "Mul", &[x, &factor])?;
+                plain(node, "Add", &[&scaled, &offset])
+            }
+            "scaledtanh" => {
+                let (a, b) = (alpha(1.0), beta(1.0));
+                let inner = node.scalar(x.dtype(), b.into())?;
+                let outer = node.scalar(x.dtype(), a.into())?;
+                let scaled = plain(node, "Mul", &[x, &inner])?;
+                let bent = plain(node, "Tanh", &[&scaled])?;
+                plain(node, "Mul", &[&bent, &outer])
+            }
+            _ => Err(format!("the activation '{}' is not supported", self.name)),
+        }
+    }
+}
+
+/// The weights of one direction.
+struct Weights {
+    /// For the input, gates side by side.
+    input: Value,
+    /// For the hidden state.
+    hidden: Value,
+    /// Added to the products with the input and with the hidden state.
+    biases: Option<(Value, Value)>,
+    /// Of the cell's state, for the input, output and forget gates.
+    peepholes: Option<Value>,
+    activations: Vec<Activation>,
+}
+
+/// What the steps of a network have in common.
+struct Network {
+    cell: Cell,
+    hidden: i64,
+    batch: i64,
+    steps: i64,
+    clip: Option<f32>,
+    /// The input gate is 1 minus the forget gate.
+    couples_gates: bool,
+    /// The hidden state's product is taken before it is gated.
+    resets_after: bool,
+}
+
+fn network(node: &mut Conversion<'_>, cell: Cell) -> Converted {
+    let (mut x, weights, recurrent) = (node.input(0)?, node.input(1)?, node.input(2)?);
+    let (biases, lengths) = (node.optional(3), node.optional(4));
+    let (mut first_hidden, mut first_cell) = (node.optional(5), node.optional(6));
+    let peepholes = node.optional(7);
+    let is_batch_first = node.int("layout", 0) != 0;
+    let turn = |node: &mut Conversion<'_>, x: &Value, order: &[i64]| {
+        let order = node.int_list(order);
+        plain(node, "Transpose", &[x, &order])
+    };
+    if is_batch_first {
+        x = turn(node, &x, &[1, 0, 2])?;
+        for state in [&mut first_hidden, &mut first_cell].into_iter().flatten() {
+            *state = turn(node, state, &[1, 0, 2])?;
+        }
+    }
+    let [steps, batch, _] = node.known_dims(&x, "its input")?[..] else {
+        return Err("its input has not 3 dimensions".to_owned());
+    };
+    let hidden = node.known_dims_at(&recurrent, 2)?;
+    let direction = node.text("direction", "forward");
+    node.expect_text("direction", &direction, &["forward", "reverse", "bidirectional"])?;
+    let directions = if direction == "bidirectional" { 2 } else { 1 };
+    let clip = node.has("clip").then(|| node.float("clip", 0.0));
+    let network = Network {
+        cell,
+        hidden,
+        batch,
+        steps,
+        clip,
+        couples_gates: node.int("input_forget", 0) != 0,
+        resets_after: node.int("linear_before_reset", 0) != 0,
+    };
+    let names = node.texts("activations");
+    let (alphas, betas) = (node.floats("activation_alpha"), node.floats("activation_beta"));
+    let functions = cell.activations();
+    let mut all = Vec::new();
+    let (mut last_hidden, mut last_cell) = (Vec::new(), Vec::new());
+    for at in 0..directions {
+        let activation = |which: usize| {
+            let index = at as usize * functions.len() + which;
+            let number = |list: &Option<Vec<f32>>| list.as_ref()?.get(index).copied();
+            let named = names.as_ref().and_then(|names| names.get(index).cloned());
+            Activation {
+                name: named.unwrap_or_else(|| functions[which].to_owned()),
+                alpha: number(&alphas),
+                beta: number(&betas),
+            }
+        };
+        let wide = cell.gates() * hidden;
+        let own = Weights {
+            input: of_direction(node, &weights, at)?,
+            hidden: of_direction(node, &recurrent, at)?,
+            biases: match &biases {
+                None => None,
+                Some(biases) => {
+                    let own = of_direction(node, biases, at)?;
+                    Some((slice(node, &own, 0, 0, wide)?, slice(node, &own, 0, wide, wide)?))
+                }
+            },
+            peepholes: match &peepholes {
+                None => None,
+                Some(peepholes) => Some(of_direction(node, peepholes, at)?),
+            },
+            activations: (0..functions.len()).map(activation).collect(),
+        };
+        let state = |node: &mut Conversion<'_>, first: &Option<Value>| match first {
+            Some(first) => of_direction(node, first, at),
+            None => {
+                let sizes = node.int_list(&[batch, hidden]);
+                let zero = node.scalar(x.dtype(), 0.0)?;
+                plain(node, "Fill", &[&sizes, &zero])
+            }
+        };
+        let start = (state(node, &first_hidden)?, state(node, &first_cell)?);
+        let is_reversed = at == 1 || direction == "reverse";
+        let (outputs, ends) = network.run(node, &x, &own, start, lengths.as_ref(), is_reversed)?;
+        all.push(outputs);
+        last_hidden.push(ends.0);
+        last_cell.push(ends.1);
+    }
+    let with_direction = |node: &mut Conversion<'_>, parts: &[Value], dims: &[i64]| {
+        let apart: Result<Vec<Value>, String> =
+            parts.iter().map(|part| reshape(node, part, dims)).collect();
+        apart
+    };
+    let parts = with_direction(node, &all, &[steps, 1, batch, hidden])?;
+    let mut y = join(node, &parts, 1)?;
+    let parts = with_direction(node, &last_hidden, &[1, batch, hidden])?;
+    let mut y_hidden = join(node, &parts, 0)?;
+    let parts = with_direction(node, &last_cell, &[1, batch, hidden])?;
+    let mut y_cell = join(node, &parts, 0)?;
+    if is_batch_first {
+        y = turn(node, &y, &[2, 0, 1, 3])?;
+        y_hidden = turn(node, &y_hidden, &[1, 0, 2])?;
+        y_cell = turn(node, &y_cell, &[1, 0, 2])?;
+    }
+    Ok(match cell {
+        Cell::Lstm => vec![y, y_hidden, y_cell],
+        _ => vec![y, y_hidden],
+    })
+}
+
+/// Hidden state, and the cell's own.
+type State = (Value, Value);
+
+impl Network {
+    /// All steps of one direction: the hidden state of each, and the last state.
+    fn run(
+        &self,
+        node: &mut Conversion<'_>,
+        x: &Value,
+        weights: &Weights,
+        mut state: State,
+        lengths: Option<&Value>,
+        is_reversed: bool,
+    ) -> Result<(Value, State), String> {
+        let wide = self.cell.gates() * self.hidden;
+        let flat = reshape(node, x, &[self.steps * self.batch, -1])?;
+        let turned = attrs([("transpose_x2", true.into())]);
+        let mut products = node.add("MatMulV2", &[&flat, &weights.input], turned)?;
+        if let Some((bias, _)) = &weights.biases {
+            products = plain(node, "Add", &[&products, bias])?;
+        }
+        let products = reshape(node, &products, &[self.steps, self.batch, wide])?;
+        let lengths = match lengths {
+            None => None,
+            Some(lengths) => {
+                let lengths = node.cast(lengths, DType::Int64)?;
+                Some(reshape(node, &lengths, &[self.batch, 1])?)
+            }
+        };
+        let zero = node.scalar(x.dtype(), 0.0)?;
+        let mut outputs: Vec<(i64, Value)> = Vec::new();
+        for step in 0..self.steps {
+            let at = if is_reversed { self.steps - 1 - step } else { step };
+            let product = slice(node, &products, 0, at, 1)?;
+            let product = reshape(node, &product, &[self.batch, wide])?;
+            let next = self.step(node, &product, weights, &state)?;
+            let mut shown = next.0.clone();
+            state = match &lengths {
+                None => next,
+                Some(lengths) => {
+                    let number = node.scalar(DType::Int64, at as f64)?;
+                    let counts = plain(node, "Greater", &[lengths, &number])?;
+                    let mut chosen =
+                        |new: &Value, old: &Value| plain(node, "SelectV2", &[&counts, new, old]);
+                    shown = chosen(&next.0, &zero)?;
+                    (chosen(&next.0, &state.0)?, chosen(&next.1, &state.1)?)
+                }
+            };
+            outputs.push((at, shown));
+        }
+        outputs.sort_by_key(|(at, _)| *at);
+        let outputs: Vec<Value> = outputs.into_iter().map(|(_, value)| value).collect();
+        Ok((join(node, &outputs, 0)?, state))
+    }
+
+    fn clipped(&self, node: &mut Conversion<'_>, x: &Value) -> Result<Value, String> {
+        let Some(clip) = self.clip else { return Ok(x.clone()) };
+        let (low, high) =
+            (node.scalar(x.dtype(), (-clip).into())?, node.scalar(x.dtype(), clip.into())?);
+        let x = plain(node, "Maximum", &[x, &low])?;
+        plain(node, "Minimum", &[&x, &high])
+    }
+
+    fn activated(
+        &self,
+        node: &mut Conversion<'_>,
+        activation: &Activation,
+        x: &Value,
+    ) -> Result<Value, String> {
+        let x = self.clipped(node, x)?;
+        activation.apply(node, &x)
+    }
+
+    /// One step from the products of its input.
+    fn step(
+        &self,
+        node: &mut Conversion<'_>,
+        product: &Value,
+        weights: &Weights,
+        state: &State,
+    ) -> Result<State, String> {
+        if self.cell == Cell::Gru {
+            return self.gru_step(node, product, weights, state);
+        }
+        let turned = attrs([("transpose_x2", true.into())]);
+        let own = node.add("MatMulV2", &[&state.0, &weights.hidden], turned)?;
+        let mut gates = plain(node, "Add", &[product, &own])?;
+        if let Some((_, bias)) = &weights.biases {
+            gates = plain(node, "Add", &[&gates, bias])?;
+        }
+        if self.cell == Cell::Rnn {
+            let hidden = self.activated(node, &weights.activations[0], &gates)?;
+            return Ok((hidden.clone(), hidden));
+        }
+        self.lstm_step(node, &gates, weights, state)
+    }
+
+    /// Gates in the order input, output, forget, cell.
+    fn lstm_step(
+        &self,
+        node: &mut Conversion<'_>,
+        gates: &Value,
+        weights: &Weights,
+        state: &State,
+    ) -> Result<State, String> {
+        let size = self.hidden;
+        let gate = |node: &mut Conversion<'_>, at: i64| slice(node, gates, 1, at * size, size);
+        let peep = |node: &mut Conversion<'_>, gate: Value, at: i64, cell: &Value| {
+            let Some(peepholes) = &weights.peepholes else { return Ok(gate) };
+            let own = slice(node, peepholes, 0, at * size, size)?;
+            let seen = plain(node, "Mul", &[&own, cell])?;
+            plain(node, "Add", &[&gate, &seen])
+        };
+        let [gating, candidate, shown] = &weights.activations[..] else {
+            return Err("it has not 3 activations".to_owned());
+        };
+        let forget = gate(node, 2)?;
+        let forget = peep(node, forget, 2, &state.1)?;
+        let forget = self.activated(node, gating, &forget)?;
+        let input = match self.couples_gates {
+            true => {
+                let one = node.scalar(forget.dtype(), 1.0)?;
+                plain(node, "Sub", &[&one, &forget])?
+            }
+            false => {
+                let input = gate(node, 0)?;
+                let input = peep(node, input, 0, &state.1)?;
+                self.activated(node, gating, &input)?
+            }
+        };
+        let new = gate(node, 3)?;
+        let new = self.activated(node, candidate, &new)?;
+        let kept = plain(node, "Mul", &[&forget, &state.1])?;
+        let added = plain(node, "Mul", &[&input, &new])?;
+        let cell = plain(node, "Add", &[&kept, &added])?;
+        let output = gate(node, 1)?;
+        let output = peep(node, output, 1, &cell)?;
+        let output = self.activated(node, gating, &output)?;
+        let bent = self.activated(node, shown, &cell)?;
+        let hidden = plain(node, "Mul", &[&output, &bent])?;
+        Ok((hidden, cell))
+    }
+
+    /// Gates in the order update, reset, hidden.
+    fn gru_step(
+        &self,
+        node: &mut Conversion<'_>,
+        product: &Value,
+        weights: &Weights,
+        state: &State,
+    ) -> Result<State, String> {
+        let size = self.hidden;
+        let [gating, candidate] = &weights.activations[..] else {
+            return Err("it has not 2 activations".to_owned());
+        };
+        let turned = || attrs([("transpose_x2", true.into())]);
+        let hidden = &state.0;
+        let part = |node: &mut Conversion<'_>, at: i64| -> Result<Value, String> {
+            let input = slice(node, product, 1, at * size, size)?;
+            let rows = slice(node, &weights.hidden, 0, at * size, size)?;
+            let own = node.add("MatMulV2", &[hidden, &rows], turned())?;
+            let mut sum = plain(node, "Add", &[&input, &own])?;
+            if let Some((_, bias)) = &weights.biases {
+                let bias = slice(node, bias, 0, at * size, size)?;
+                sum = plain(node, "Add", &[&sum, &bias])?;
+            }
+            Ok(sum)
+        };
+        let update = part(node, 0)?;
+        let update = self.activated(node, gating, &update)?;
+        let reset = part(node, 1)?;
+        let reset = self.activated(node, gating, &reset)?;
+        let input = slice(node, product, 1, 2 * size, size)?;
+        let rows = slice(node, &weights.hidden, 0, 2 * size, size)?;
+        let bias = match &weights.biases {
+            Some((_, bias)) => Some(slice(node, bias, 0, 2 * size, size)?),
+            None => None,
+        };
+        let fed = match self.resets_after {
+            true => hidden.clone(),
+            false => plain(node, "Mul", &[&reset, hidden])?,
+        };
+        let mut own = node.add("MatMulV2", &[&fed, &rows], turned())?;
+        if let Some(bias) = &bias {
+            own = plain(node, "Add", &[&own, bias])?;
+        }
+        if self.resets_after {
+            own = plain(node, "Mul", &[&reset, &own])?;
+        }
+        let sum = plain(node, "Add", &[&input, &own])?;
+        let new = self.activated(node, candidate, &sum)?;
+        let one = node.scalar(update.dtype(), 1.0)?;
+        let rest = plain(node, "Sub", &[&one, &update])?;
+        let taken = plain(node, "Mul", &[&rest, &new])?;
+        let kept = plain(node, "Mul", &[&update, hidden])?;
+        let next = plain(node, "Add", &[&taken, &kept])?;
+        Ok((next.clone(), next))
+    }
+}
