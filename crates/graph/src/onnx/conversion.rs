@@ -249,6 +249,18 @@ impl<'a> Conversion<'a> {
         self.constant(Constant { desc, bytes: bytes.into() })
     }
 
+    /// A constant of one dimension with these uint64.
+    pub fn uint_list(&mut self, values: &[u64]) -> Value {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let desc = Desc::new(DType::Uint64, &[values.len() as i64]);
+        self.constant(Constant { desc, bytes: bytes.into() })
+    }
+
+    /// The sizes of a value, as a tensor of int64.
+    pub fn sizes_of(&mut self, value: &Value) -> Result<Value, String> {
+        self.add("Shape", &[value], attrs([("dtype", (DType::Int64 as i64).into())]))
+    }
+
     /// A constant without dimensions, of a real or integer type.
     pub fn scalar(&mut self, dtype: DType, value: f64) -> Result<Value, String> {
         let desc = Desc::new(dtype, &[]);

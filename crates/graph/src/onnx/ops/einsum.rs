@@ -66,7 +66,7 @@ fn einsum(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
         tensors.push(diagonal(node, Named { value, labels })?);
     }
     let out: Vec<u32> = match right {
-        Some(right) => labels(right, 0),
+        Some(right) => labels(right, dots),
         None => {
             let all: Vec<u32> = tensors.iter().flat_map(|one| one.labels.iter().copied()).collect();
             let count = |label: u32| all.iter().filter(|one| **one == label).count();

@@ -1,7 +1,7 @@
 //! Grids, boxes and columns of images.
 
 use super::Converters;
-use crate::ir::{Attrs, Constant, Desc};
+use crate::ir::Attrs;
 use crate::onnx::builder::Value;
 use crate::onnx::conversion::{Conversion, attrs};
 use cairn_tensor::DType;
@@ -25,47 +25,74 @@ fn bit_cast(node: &mut Conversion<'_>) -> Converted {
 }
 
 /// Positions from -1 to 1 along an axis: of the corners, or of the middles of as many cells.
-fn positions(count: i64, align_corners: bool) -> Vec<f64> {
-    let one = |at: i64| match align_corners {
-        true if count == 1 => 0.0,
-        true => -1.0 + 2.0 * at as f64 / (count - 1) as f64,
-        false => (2.0 * at as f64 + 1.0) / count as f64 - 1.0,
+fn positions(
+    node: &mut Conversion<'_>,
+    count: &Value,
+    align_corners: bool,
+    dtype: DType,
+) -> Result<Value, String> {
+    let (zero, one) = (node.scalar(DType::Int64, 0.0)?, node.scalar(DType::Int64, 1.0)?);
+    let steps = node.add("Range", &[&zero, count, &one], Attrs::new())?;
+    let (steps, count) = (node.cast(&steps, dtype)?, node.cast(count, dtype)?);
+    let (two, unit) = (node.scalar(dtype, 2.0)?, node.scalar(dtype, 1.0)?);
+    let doubled = node.add("Mul", &[&steps, &two], Attrs::new())?;
+    let (above, below) = match align_corners {
+        true => {
+            let cells = node.add("Sub", &[&count, &unit], Attrs::new())?;
+            (doubled, node.add("Maximum", &[&cells, &unit], Attrs::new())?)
+        }
+        false => (node.add("Add", &[&doubled, &unit], Attrs::new())?, count),
     };
-    (0..count).map(one).collect()
+    let ratio = node.add("RealDiv", &[&above, &below], Attrs::new())?;
+    node.add("Sub", &[&ratio, &unit], Attrs::new())
 }
 
 /// A grid of positions, moved by a matrix for each image.
 fn affine_grid(node: &mut Conversion<'_>) -> Converted {
-    let theta = node.input(0)?;
-    let sizes = node.known_ints(1, "size")?;
+    let (theta, sizes) = (node.input(0)?, node.input(1)?);
     let align_corners = node.int("align_corners", 0) != 0;
-    if !(4..=5).contains(&sizes.len()) || sizes.iter().any(|size| *size < 0) {
-        return Err(format!("size is {sizes:?}"));
+    let spatial = match node.known_dims_at(&sizes, 0)? {
+        4 => 2,
+        5 => 3,
+        other => return Err(format!("size has {other} numbers: expected 4 or 5")),
+    };
+    let sizes = node.cast(&sizes, DType::Int64)?;
+    let dtype = theta.dtype();
+    let mut axes = Vec::new();
+    for at in 0..spatial {
+        let index = node.scalar(DType::Int64, (2 + at) as f64)?;
+        let first = node.int_list(&[0]);
+        let count = node.add("GatherV2", &[&sizes, &index, &first], Attrs::new())?;
+        let line = positions(node, &count, align_corners, dtype)?;
+        let others: Vec<i64> = (0..=spatial).filter(|dim| *dim != at + 1).collect();
+        axes.push(node.add("Unsqueeze", &[&line], attrs([("axes", others.into())]))?);
     }
-    let spatial = &sizes[2..];
-    let axes: Vec<Vec<f64>> = spatial.iter().map(|size| positions(*size, align_corners)).collect();
-    let count: i64 = spatial.iter().product();
-    let mut base = Vec::new();
-    for index in 0..count {
-        let mut rest = index;
-        let mut point = Vec::new();
-        for (size, axis) in spatial.iter().zip(&axes).rev() {
-            point.push(axis[(rest % size) as usize] as f32);
-            rest /= size;
+    axes.reverse();
+    let mut coordinates = Vec::new();
+    for row in 0..spatial {
+        let entry = |node: &mut Conversion<'_>, column: i64| {
+            let starts = node.int_list(&[row, column]);
+            let ends = node.int_list(&[row + 1, column + 1]);
+            let both = node.int_list(&[1, 2]);
+            let inputs = [Some(&theta), Some(&starts), Some(&ends), Some(&both)];
+            let entry = node.add_several("StridedSliceV2", &inputs, Attrs::new(), 1)?.remove(0);
+            match spatial {
+                2 => Ok::<_, String>(entry),
+                _ => node.add("Unsqueeze", &[&entry], attrs([("axes", vec![3i64].into())])),
+            }
+        };
+        let mut sum = entry(node, spatial)?;
+        for (column, axis) in axes.iter().enumerate() {
+            let factor = entry(node, column as i64)?;
+            let moved = node.add("Mul", &[&factor, axis], Attrs::new())?;
+            sum = node.add("Add", &[&sum, &moved], Attrs::new())?;
         }
-        point.push(1.0);
-        base.extend(point.iter().flat_map(|value| value.to_le_bytes()));
+        let last = attrs([("axes", vec![spatial + 1].into())]);
+        coordinates.push(node.add("Unsqueeze", &[&sum], last)?);
     }
-    let columns = spatial.len() as i64 + 1;
-    let desc = Desc::new(DType::Float, &[1, count, columns]);
-    let base = node.constant(Constant { desc, bytes: base.into() });
-    let base = node.cast(&base, theta.dtype())?;
-    let moved = node.add("BatchMatMulV2", &[&base, &theta], attrs([("adj_x2", true.into())]))?;
-    let mut dims = vec![sizes[0]];
-    dims.extend(spatial);
-    dims.push(spatial.len() as i64);
-    let dims = node.int_list(&dims);
-    Ok(vec![node.add("Reshape", &[&moved, &dims], Attrs::new())?])
+    let parts: Vec<&Value> = coordinates.iter().collect();
+    let join = attrs([("concat_dim", (spatial + 1).into()), ("N", spatial.into())]);
+    Ok(vec![node.add("ConcatD", &parts, join)?])
 }
 
 fn col2im(node: &mut Conversion<'_>) -> Converted {
@@ -137,10 +164,7 @@ fn max_unpool(node: &mut Conversion<'_>) -> Converted {
         let size = (dims[2 + at] - 1) * strides[at] + kernel[at] - pads[at] - pads[rank + at];
         pooled.push(size);
     }
-    let sizes = match node.optional(2) {
-        Some(sizes) => sizes.ints().ok_or("input 2 (output_shape) is not a constant")?,
-        None => pooled.clone(),
-    };
+    let requested = node.optional(2);
     let total: i64 = pooled.iter().product();
     let count = node.int_list(&[total]);
     let zero = node.scalar(x.dtype(), 0.0)?;
@@ -152,14 +176,11 @@ fn max_unpool(node: &mut Conversion<'_>) -> Converted {
     let filled = node.add("ScatterElements", &[&empty, &positions, &values], attrs)?;
     let dims = node.int_list(&pooled);
     let image = node.add("Reshape", &[&filled, &dims], Attrs::new())?;
-    if sizes == pooled {
-        return Ok(vec![image]);
-    }
-    let mut pads = vec![0; 2 * pooled.len()];
-    for (at, (size, have)) in sizes.iter().zip(&pooled).enumerate() {
-        pads[pooled.len() + at] = size - have;
-    }
-    let pads = node.int_list(&pads);
+    let Some(requested) = requested else { return Ok(vec![image]) };
+    let none = node.int_list(&vec![0; pooled.len()]);
+    let more = node.add("Sub", &[&requested, &dims], Attrs::new())?;
+    let join = crate::onnx::conversion::attrs([("concat_dim", 0i64.into()), ("N", 2i64.into())]);
+    let pads = node.add("ConcatD", &[&none, &more], join)?;
     let constant = crate::onnx::conversion::attrs([
         ("mode", "constant".into()),
         ("paddings_contiguous", false.into()),

@@ -279,10 +279,8 @@ fn dropout(node: &mut Conversion<'_>) -> Converted {
     let int64 = DType::Int64 as i64;
     let sizes = node.add("Shape", &[&x], attrs([("dtype", int64.into())]))?;
     let seed = node.int("seed", 0);
-    let key = node.int_list(&[seed]);
-    let key = node.cast(&key, DType::Uint64)?;
-    let counter = node.int_list(&[0, 0]);
-    let counter = node.cast(&counter, DType::Uint64)?;
+    let key = node.uint_list(&[seed as u64]);
+    let counter = node.uint_list(&[0, 0]);
     let algorithm = node.scalar(DType::Int32, 1.0)?;
     let uniform = node.add(
         "StatelessRandomUniformV2",

@@ -28,23 +28,16 @@ fn key(node: &mut Conversion<'_>) -> Result<Value, String> {
             })
         }
     };
-    let key = node.int_list(&[seed]);
-    node.cast(&key, DType::Uint64)
+    Ok(node.uint_list(&[seed as u64]))
 }
 
 /// Numbers of a distribution, in `float`.
 fn draw(node: &mut Conversion<'_>, sizes: &Value, kind: &str) -> Result<Value, String> {
     let key = key(node)?;
-    let counter = node.int_list(&[0, 0]);
-    let counter = node.cast(&counter, DType::Uint64)?;
+    let counter = node.uint_list(&[0, 0]);
     let algorithm = node.scalar(DType::Int32, 1.0)?;
     let float = attrs([("dtype", DType::Float.into())]);
     node.add(kind, &[sizes, &key, &counter, &algorithm], float)
-}
-
-fn sizes_of(node: &mut Conversion<'_>, x: &Value) -> Result<Value, String> {
-    let int64 = DType::Int64 as i64;
-    node.add("Shape", &[x], attrs([("dtype", int64.into())]))
 }
 
 fn scaled(
@@ -91,14 +84,14 @@ fn random_uniform(node: &mut Conversion<'_>) -> Converted {
 fn random_normal_like(node: &mut Conversion<'_>) -> Converted {
     let x = node.input(0)?;
     let dtype = node.dtype("dtype")?.unwrap_or(x.dtype());
-    let sizes = sizes_of(node, &x)?;
+    let sizes = node.sizes_of(&x)?;
     normal(node, &sizes, dtype)
 }
 
 fn random_uniform_like(node: &mut Conversion<'_>) -> Converted {
     let x = node.input(0)?;
     let dtype = node.dtype("dtype")?.unwrap_or(x.dtype());
-    let sizes = sizes_of(node, &x)?;
+    let sizes = node.sizes_of(&x)?;
     uniform(node, &sizes, dtype)
 }
 
@@ -106,7 +99,7 @@ fn random_uniform_like(node: &mut Conversion<'_>) -> Converted {
 fn bernoulli(node: &mut Conversion<'_>) -> Converted {
     let x = node.input(0)?;
     let dtype = node.dtype("dtype")?.unwrap_or(x.dtype());
-    let sizes = sizes_of(node, &x)?;
+    let sizes = node.sizes_of(&x)?;
     let numbers = draw(node, &sizes, "StatelessRandomUniformV2")?;
     let chance = node.cast(&x, DType::Float)?;
     let hits = node.add("Less", &[&numbers, &chance], Attrs::new())?;

@@ -46,7 +46,40 @@ fn reduce(node: &mut Conversion<'_>, x: &Value, kind: &str) -> Result<Value, Str
             node.int_list(&all)
         }
     };
+    if let Some(value) = reduce_nothing(node, x, &axes, kind, keep)? {
+        return Ok(value);
+    }
     node.add(kind, &[x, &axes], attrs([("keep_dims", keep.into())]))
+}
+
+/// The greatest or least of no elements is the end of the type.
+fn reduce_nothing(
+    node: &mut Conversion<'_>,
+    x: &Value,
+    axes: &Value,
+    kind: &str,
+    keep: bool,
+) -> Result<Option<Value>, String> {
+    let end = match kind {
+        "ReduceMax" => f64::NEG_INFINITY,
+        "ReduceMin" => f64::INFINITY,
+        _ => return Ok(None),
+    };
+    let (Some(axes), Some(dims)) = (axes.ints(), x.dims()) else { return Ok(None) };
+    let rank = dims.len();
+    let axes: Vec<usize> = axes.iter().map(|one| axis(*one, rank)).collect::<Result<_, _>>()?;
+    if dims.iter().any(|dim| *dim < 0) || !axes.iter().any(|at| dims[*at] == 0) {
+        return Ok(None);
+    }
+    let left = dims.iter().enumerate().filter_map(|(at, dim)| match axes.contains(&at) {
+        true if keep => Some(1),
+        true => None,
+        false => Some(*dim),
+    });
+    let left: Vec<i64> = left.collect();
+    let end = node.scalar(x.dtype(), end)?;
+    let sizes = node.int_list(&left);
+    node.add("Fill", &[&sizes, &end], Attrs::new()).map(Some)
 }
 
 fn reduce_l1(node: &mut Conversion<'_>) -> Converted {

@@ -151,9 +151,15 @@ fn pad(node: &mut Conversion<'_>) -> Converted {
         false => (node.input(1)?, node.optional(2)),
     };
     if let Some(axes) = node.optional(3) {
-        let axes = axes.ints().ok_or("input 3 (axes) is not a constant")?;
-        let some = pads.ints().ok_or("input 1 (pads) is not a constant")?;
         let rank = node.rank(&x)?;
+        let (Some(axes), Some(some)) = (axes.ints(), pads.ints()) else {
+            let pads = pads_of_axes(node, &axes, &pads, rank as i64)?;
+            let value = match value {
+                Some(value) => value,
+                None => node.scalar(x.dtype(), 0.0)?,
+            };
+            return pad_by(node, &x, &pads, &value, &mode).map(|value| vec![value]);
+        };
         if some.len() != 2 * axes.len() {
             return Err(format!("{} pads for {} axes", some.len(), axes.len()));
         }
@@ -173,6 +179,23 @@ fn pad(node: &mut Conversion<'_>) -> Converted {
         None => node.scalar(x.dtype(), 0.0)?,
     };
     pad_by(node, &x, &pads, &value, &mode).map(|value| vec![value])
+}
+
+/// Begins and ends of all dimensions from those of some, which a run names.
+fn pads_of_axes(
+    node: &mut Conversion<'_>,
+    axes: &Value,
+    pads: &Value,
+    rank: i64,
+) -> Result<Value, String> {
+    let starts = from_front(node, axes, rank)?;
+    let distance = node.int_list(&[rank]);
+    let ends = node.add("Add", &[&starts, &distance], Attrs::new())?;
+    let join = attrs([("concat_dim", 0i64.into()), ("N", 2i64.into())]);
+    let at = node.add("ConcatD", &[&starts, &ends], join)?;
+    let none = node.int_list(&vec![0; 2 * rank as usize]);
+    let pads = node.cast(pads, DType::Int64)?;
+    scatter(node, &none, &at, &pads)
 }
 
 fn pad_by(
@@ -215,9 +238,12 @@ fn crop_and_pad(
 /// The middle of each axis, cut or padded with zeros.
 fn center_crop_pad(node: &mut Conversion<'_>) -> Converted {
     let x = node.input(0)?;
-    let targets = node.known_ints(1, "shape")?;
-    let dims = node.known_dims(&x, "its input")?;
-    let axes = node.ints("axes").unwrap_or_else(|| (0..dims.len() as i64).collect());
+    let rank = node.rank(&x)?;
+    let axes = node.ints("axes").unwrap_or_else(|| (0..rank as i64).collect());
+    let targets = node.input(1)?;
+    let (Some(targets), Ok(dims)) = (targets.ints(), node.known_dims(&x, "its input")) else {
+        return center_by_run(node, &x, &targets, &axes);
+    };
     let mut pads = vec![0; 2 * dims.len()];
     for (along, target) in axes.iter().zip(&targets) {
         let along = axis(*along, dims.len())?;
@@ -229,6 +255,35 @@ fn center_crop_pad(node: &mut Conversion<'_>) -> Converted {
     }
     let value = node.scalar(x.dtype(), 0.0)?;
     Ok(vec![crop_and_pad(node, &x, &pads, Some(value), "constant")?])
+}
+
+/// The same where a run brings the sizes.
+fn center_by_run(node: &mut Conversion<'_>, x: &Value, targets: &Value, axes: &[i64]) -> Converted {
+    let rank = node.rank(x)? as i64;
+    let axes = node.int_list(axes);
+    let axes = from_front(node, &axes, rank)?;
+    let targets = node.cast(targets, DType::Int64)?;
+    let (zero, two) = (node.int_list(&[0]), node.int_list(&[2]));
+    let sizes = node.sizes_of(x)?;
+    let sizes = node.add("GatherV2", &[&sizes, &axes, &zero], Attrs::new())?;
+    let half = |node: &mut Conversion<'_>, more: &Value, less: &Value| {
+        let difference = node.add("Sub", &[more, less], Attrs::new())?;
+        let difference = node.add("Maximum", &[&difference, &zero], Attrs::new())?;
+        let half = node.add("FloorDiv", &[&difference, &two], Attrs::new())?;
+        Ok::<_, String>((difference, half))
+    };
+    let (_, starts) = half(node, &sizes, &targets)?;
+    let kept = node.add("Minimum", &[&sizes, &targets], Attrs::new())?;
+    let ends = node.add("Add", &[&starts, &kept], Attrs::new())?;
+    let inputs = [Some(x), Some(&starts), Some(&ends), Some(&axes)];
+    let cropped = node.add_several("StridedSliceV2", &inputs, Attrs::new(), 1)?.remove(0);
+    let (missing, before) = half(node, &targets, &sizes)?;
+    let after = node.add("Sub", &[&missing, &before], Attrs::new())?;
+    let join = attrs([("concat_dim", 0i64.into()), ("N", 2i64.into())]);
+    let pads = node.add("ConcatD", &[&before, &after], join)?;
+    let pads = pads_of_axes(node, &axes, &pads, rank)?;
+    let value = node.scalar(x.dtype(), 0.0)?;
+    Ok(vec![pad_by(node, &cropped, &pads, &value, "constant")?])
 }
 
 /// A size of 0 is that of the input, unless `allowzero` is set.
@@ -315,26 +370,89 @@ fn split(node: &mut Conversion<'_>) -> Converted {
     node.add_several("SplitV", &[Some(&x), Some(&parts), Some(&dim)], attrs, count)
 }
 
-/// The axes of a node: an attribute, or an input that is known.
-fn axes_of(node: &Conversion<'_>) -> Result<Option<Vec<i64>>, String> {
-    if let Some(axes) = node.ints("axes") {
-        return Ok(Some(axes));
+/// The axes of a node: an attribute, or an input.
+enum Axes {
+    /// There are none.
+    None,
+    /// They are known now.
+    Known(Vec<i64>),
+    /// A run brings them.
+    Fed(Value),
+}
+
+fn axes_of(node: &Conversion<'_>) -> Axes {
+    match (node.ints("axes"), node.optional(1)) {
+        (Some(axes), _) => Axes::Known(axes),
+        (None, None) => Axes::None,
+        (None, Some(axes)) => axes.ints().map_or(Axes::Fed(axes), Axes::Known),
     }
-    match node.optional(1) {
-        None => Ok(None),
-        Some(axes) => axes.ints().map(Some).ok_or("input 1 (axes) is not a constant".to_owned()),
-    }
+}
+
+/// 1 at the axes that a run names, 0 at the others.
+fn axis_mask(node: &mut Conversion<'_>, axes: &Value, rank: i64) -> Result<Value, String> {
+    let axes = from_front(node, axes, rank)?;
+    let count = node.known_dims_at(&axes, 0)?;
+    let zeros = node.int_list(&vec![0; rank as usize]);
+    let ones = node.int_list(&vec![1; count as usize]);
+    scatter(node, &zeros, &axes, &ones)
+}
+
+/// Axes counted from the front.
+fn from_front(node: &mut Conversion<'_>, axes: &Value, rank: i64) -> Result<Value, String> {
+    let axes = node.cast(axes, DType::Int64)?;
+    let rank = node.int_list(&[rank]);
+    node.add("FloorMod", &[&axes, &rank], Attrs::new())
+}
+
+/// A list with some of its elements replaced.
+fn scatter(
+    node: &mut Conversion<'_>,
+    list: &Value,
+    at: &Value,
+    elements: &Value,
+) -> Result<Value, String> {
+    let attrs = attrs([("axis", 0i64.into()), ("reduction", "none".into())]);
+    node.add("ScatterElements", &[list, at, elements], attrs)
 }
 
 fn squeeze(node: &mut Conversion<'_>) -> Converted {
     let x = node.input(0)?;
-    let axes = axes_of(node)?.unwrap_or_default();
+    let axes = match axes_of(node) {
+        Axes::None => Vec::new(),
+        Axes::Known(axes) => axes,
+        Axes::Fed(axes) => {
+            let rank = node.rank(&x)? as i64;
+            let mask = axis_mask(node, &axes, rank)?;
+            let zero = node.int_list(&[0]);
+            let stays = node.add("Equal", &[&mask, &zero], Attrs::new())?;
+            let sizes = node.sizes_of(&x)?;
+            let sizes = node.add("MaskedSelect", &[&sizes, &stays], Attrs::new())?;
+            return Ok(vec![node.add("Reshape", &[&x, &sizes], Attrs::new())?]);
+        }
+    };
     Ok(vec![node.add("Squeeze", &[&x], attrs([("axis", axes.into())]))?])
 }
 
 fn unsqueeze(node: &mut Conversion<'_>) -> Converted {
     let x = node.input(0)?;
-    let axes = axes_of(node)?.ok_or("the axes are missing")?;
+    let axes = match axes_of(node) {
+        Axes::None => return Err("the axes are missing".to_owned()),
+        Axes::Known(axes) => axes,
+        Axes::Fed(axes) => {
+            let rank = node.rank(&x)? as i64 + node.known_dims_at(&axes, 0)?;
+            let mask = axis_mask(node, &axes, rank)?;
+            let (zero, one) = (node.int_list(&[0]), node.int_list(&[1]));
+            let others = node.add("Sub", &[&one, &mask], Attrs::new())?;
+            let sums = node.add("Cumsum", &[&others, &zero], Attrs::new())?;
+            let index = node.add("Sub", &[&sums, &one], Attrs::new())?;
+            let index = node.add("Maximum", &[&index, &zero], Attrs::new())?;
+            let sizes = node.sizes_of(&x)?;
+            let sizes = node.add("GatherV2", &[&sizes, &index, &zero], Attrs::new())?;
+            let is_new = node.add("Equal", &[&mask, &one], Attrs::new())?;
+            let sizes = node.add("SelectV2", &[&is_new, &one, &sizes], Attrs::new())?;
+            return Ok(vec![node.add("Reshape", &[&x, &sizes], Attrs::new())?]);
+        }
+    };
     let mut axes = match x.rank() {
         None => axes,
         Some(rank) => {
@@ -366,13 +484,24 @@ fn transpose(node: &mut Conversion<'_>) -> Converted {
 /// The part of each matrix on and above, or on and below, a diagonal.
 fn trilu(node: &mut Conversion<'_>) -> Converted {
     let x = node.input(0)?;
-    let diagonal = match node.optional(1) {
-        None => 0,
-        Some(k) => {
-            let k = k.ints().ok_or("input 1 (k) is not a constant")?;
-            *k.first().ok_or("input 1 (k) is empty")?
-        }
+    let is_upper = node.int("upper", 1) != 0;
+    let diagonal = node.optional(1);
+    let known = diagonal.as_ref().map_or(Some(vec![0]), Value::ints);
+    if let Some([diagonal]) = known.as_deref() {
+        let kind = if is_upper { "Triu" } else { "Tril" };
+        return Ok(vec![node.add(kind, &[&x], attrs([("diagonal", (*diagonal).into())]))?]);
+    }
+    let diagonal = node.input(1)?;
+    let dims = node.known_dims(&x, "its input")?;
+    let [.., rows, columns] = dims[..] else {
+        return Err(format!("its input has the sizes {dims:?}"));
     };
-    let kind = if node.int("upper", 1) != 0 { "Triu" } else { "Tril" };
-    Ok(vec![node.add(kind, &[&x], attrs([("diagonal", diagonal.into())]))?])
+    let (rows, columns): (Vec<i64>, Vec<i64>) = ((0..rows).collect(), (0..columns).collect());
+    let (rows, columns) = (node.int_list(&rows), node.int_list(&columns));
+    let rows = node.add("Unsqueeze", &[&rows], attrs([("axes", vec![1i64].into())]))?;
+    let distance = node.add("Sub", &[&columns, &rows], Attrs::new())?;
+    let kind = if is_upper { "GreaterEqual" } else { "LessEqual" };
+    let stays = node.add(kind, &[&distance, &diagonal], Attrs::new())?;
+    let zero = node.scalar(x.dtype(), 0.0)?;
+    Ok(vec![node.add("SelectV2", &[&stays, &x, &zero], Attrs::new())?])
 }
