@@ -316,8 +316,8 @@ fn list_descs(descs: &[Desc]) -> String {
     format!("({})", all.join(", "))
 }
 
-/// Appends the nodes of a graph to another, whose values `fed` are its inputs; gives the values of its outputs. `output_values`
-/// are values that outputs become where the graph computes them; empty for none.
+/// Appends the nodes of a graph to another, whose values `fed` are its inputs; gives the values of its outputs.
+/// `output_values` are values that outputs become where the graph computes them; empty for none.
 pub fn append(
     to: &mut Prepared,
     part: Prepared,
