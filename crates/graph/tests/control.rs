@@ -14,14 +14,14 @@ use support::*;
 
 /// Adds a node with graphs of its own.
 fn control(
-    build: &mut GraphBuilder,
+    builder: &mut GraphBuilder,
     kind: &str,
     inputs: &[Source],
     outputs: usize,
     subgraphs: Vec<Graph>,
 ) -> Vec<Source> {
-    let node = build.0.add(Node {
-        name: format!("{}{}", kind.to_lowercase(), build.0.len()),
+    let node = builder.0.add(Node {
+        name: format!("{}{}", kind.to_lowercase(), builder.0.len()),
         kind: kind.into(),
         inputs: inputs.iter().map(|one| Some(*one)).collect(),
         input_descs: vec![Desc::default(); inputs.len()],
@@ -34,69 +34,70 @@ fn control(
 
 /// y = x * factor + 1.
 fn scaled(name: &str, factor: f32) -> Graph {
-    let mut build = GraphBuilder::new(name);
-    let x = build.data(&[-1]);
-    let factor = build.floats(&[1], &[factor]);
-    let one = build.floats(&[1], &[1.0]);
-    let product = build.node("Mul", &[x, factor]);
-    let y = build.node("Add", &[product, one]);
-    build.outputs(&[y])
+    let mut builder = GraphBuilder::new(name);
+    let x = builder.data(&[-1]);
+    let factor = builder.floats(&[1], &[factor]);
+    let one = builder.floats(&[1], &[1.0]);
+    let product = builder.node("Mul", &[x, factor]);
+    let y = builder.node("Add", &[product, one]);
+    builder.outputs(&[y])
 }
 
 /// Where the sum of x is positive 2x + 1, else 10x + 1; then the negative of it.
 fn branching(dim: i64) -> Graph {
-    let mut build = GraphBuilder::new("branching");
-    let x = build.data(&[dim]);
-    let axes = build.ints(&[0]);
-    let sum = build.node("ReduceSum", &[x, axes]);
-    let zero = build.floats(&[], &[0.0]);
-    let condition = build.node("Greater", &[sum, zero]);
+    let mut builder = GraphBuilder::new("branching");
+    let x = builder.data(&[dim]);
+    let axes = builder.ints(&[0]);
+    let sum = builder.node("ReduceSum", &[x, axes]);
+    let zero = builder.floats(&[], &[0.0]);
+    let condition = builder.node("Greater", &[sum, zero]);
     let graphs = vec![scaled("then", 2.0), scaled("else", 10.0)];
-    let y = control(&mut build, "If", &[condition, x], 1, graphs);
-    let y = build.node("Neg", &[y[0]]);
-    build.outputs(&[y])
+    let y = control(&mut builder, "If", &[condition, x], 1, graphs);
+    let y = builder.node("Neg", &[y[0]]);
+    builder.outputs(&[y])
 }
 
 /// (x, n): doubles x n times; the number of times is the second state, as a number.
 fn repeating(dim: i64) -> Graph {
     let mut condition = GraphBuilder::new("condition");
     condition.data(&[dim]);
-    let left = condition.data(&[]);
+    let remaining = condition.data(&[]);
     let zero = condition.floats(&[], &[0.0]);
-    let goes_on = condition.node("Greater", &[left, zero]);
-    let condition = condition.outputs(&[goes_on]);
+    let is_positive = condition.node("Greater", &[remaining, zero]);
+    let condition = condition.outputs(&[is_positive]);
     let mut body = GraphBuilder::new("body");
     let x = body.data(&[dim]);
-    let left = body.data(&[]);
+    let remaining = body.data(&[]);
     let one = body.floats(&[], &[1.0]);
     let two = body.floats(&[1], &[2.0]);
     let x = body.node("Mul", &[x, two]);
-    let left = body.node("Sub", &[left, one]);
-    let body = body.outputs(&[x, left]);
-    let mut build = GraphBuilder::new("repeating");
-    let x = build.data(&[dim]);
-    let count = build.data(&[]);
-    let made = control(&mut build, "While", &[x, count], 2, vec![condition, body]);
-    build.outputs(&made)
+    let remaining = body.node("Sub", &[remaining, one]);
+    let body = body.outputs(&[x, remaining]);
+    let mut builder = GraphBuilder::new("repeating");
+    let x = builder.data(&[dim]);
+    let count = builder.data(&[]);
+    let outputs = control(&mut builder, "While", &[x, count], 2, vec![condition, body]);
+    builder.outputs(&outputs)
 }
 
 /// Swaps x and y as often as the third says: what the body makes are its inputs, in the other order.
 fn swapping() -> Graph {
-    let state = |build: &mut GraphBuilder| [build.data(&[2]), build.data(&[2]), build.data(&[])];
+    let state =
+        |builder: &mut GraphBuilder| [builder.data(&[2]), builder.data(&[2]), builder.data(&[])];
     let mut condition = GraphBuilder::new("condition");
-    let [_, _, left] = state(&mut condition);
+    let [_, _, remaining] = state(&mut condition);
     let zero = condition.floats(&[], &[0.0]);
-    let goes_on = condition.node("Greater", &[left, zero]);
-    let condition = condition.outputs(&[goes_on]);
+    let is_positive = condition.node("Greater", &[remaining, zero]);
+    let condition = condition.outputs(&[is_positive]);
     let mut body = GraphBuilder::new("body");
-    let [x, y, left] = state(&mut body);
+    let [x, y, remaining] = state(&mut body);
     let one = body.floats(&[], &[1.0]);
-    let left = body.node("Sub", &[left, one]);
-    let body = body.outputs(&[y, x, left]);
-    let mut build = GraphBuilder::new("swapping");
-    let inputs = state(&mut build);
-    let made = control(&mut build, "While", &inputs, 3, vec![condition, body]);
-    build.outputs(&made[..2])
+    let remaining = body.node("Sub", &[remaining, one]);
+    let body = body.outputs(&[y, x, remaining]);
+    let mut builder = GraphBuilder::new("swapping");
+    let inputs = state(&mut builder);
+    let outputs = control(&mut builder, "While", &inputs, 3, vec![condition, body]);
+    builder.outputs(&outputs[..2])
 }
 
 /// Appends its own sum to x as long as x has fewer than eight elements: sizes grow.
@@ -105,8 +106,8 @@ fn growing() -> Graph {
     let x = condition.data(&[-1]);
     let size = condition.node_with("Size", &[x], &[("dtype", Attr::Int(DType::Int64 as i64))]);
     let limit = condition.constant(DType::Int64, &[], &8i64.to_le_bytes());
-    let goes_on = condition.node("Less", &[size, limit]);
-    let condition = condition.outputs(&[goes_on]);
+    let is_positive = condition.node("Less", &[size, limit]);
+    let condition = condition.outputs(&[is_positive]);
     let mut body = GraphBuilder::new("body");
     let x = body.data(&[-1]);
     let axes = body.ints(&[0]);
@@ -114,58 +115,58 @@ fn growing() -> Graph {
     let join = [("concat_dim", Attr::Int(0)), ("N", Attr::Int(2))];
     let longer = body.node_with("ConcatD", &[x, sum], &join);
     let body = body.outputs(&[longer]);
-    let mut build = GraphBuilder::new("growing");
-    let x = build.data(&[2]);
-    let made = control(&mut build, "While", &[x], 1, vec![condition, body]);
-    build.outputs(&made)
+    let mut builder = GraphBuilder::new("growing");
+    let x = builder.data(&[2]);
+    let outputs = control(&mut builder, "While", &[x], 1, vec![condition, body]);
+    builder.outputs(&outputs)
 }
 
 /// A branch inside of a loop inside of a call: adds 1 to an odd count of times, 10 to an even one.
 fn nested() -> Graph {
     let add = |name: &str, number: f32| {
-        let mut build = GraphBuilder::new(name);
-        let x = build.data(&[2]);
-        let number = build.floats(&[1], &[number]);
-        let y = build.node("Add", &[x, number]);
-        build.outputs(&[y])
+        let mut builder = GraphBuilder::new(name);
+        let x = builder.data(&[2]);
+        let number = builder.floats(&[1], &[number]);
+        let y = builder.node("Add", &[x, number]);
+        builder.outputs(&[y])
     };
     let mut condition = GraphBuilder::new("condition");
     condition.data(&[2]);
-    let left = condition.data(&[]);
+    let remaining = condition.data(&[]);
     let zero = condition.floats(&[], &[0.0]);
-    let goes_on = condition.node("Greater", &[left, zero]);
-    let condition = condition.outputs(&[goes_on]);
+    let is_positive = condition.node("Greater", &[remaining, zero]);
+    let condition = condition.outputs(&[is_positive]);
     let mut body = GraphBuilder::new("body");
     let x = body.data(&[2]);
-    let left = body.data(&[]);
+    let remaining = body.data(&[]);
     let two = body.floats(&[], &[2.0]);
-    let odd = body.node("FloorMod", &[left, two]);
+    let odd = body.node("FloorMod", &[remaining, two]);
     let x = control(&mut body, "If", &[odd, x], 1, vec![add("odd", 1.0), add("even", 10.0)]);
     let one = body.floats(&[], &[1.0]);
-    let left = body.node("Sub", &[left, one]);
-    let body = body.outputs(&[x[0], left]);
+    let remaining = body.node("Sub", &[remaining, one]);
+    let body = body.outputs(&[x[0], remaining]);
     let mut called = GraphBuilder::new("called");
     let x = called.data(&[2]);
     let count = called.data(&[]);
-    let made = control(&mut called, "While", &[x, count], 2, vec![condition, body]);
-    let called = called.outputs(&made);
-    let mut build = GraphBuilder::new("nested");
-    let x = build.data(&[2]);
-    let count = build.data(&[]);
-    let made = control(&mut build, "PartitionedCall", &[x, count], 2, vec![called]);
-    build.outputs(&made[..1])
+    let outputs = control(&mut called, "While", &[x, count], 2, vec![condition, body]);
+    let called = called.outputs(&outputs);
+    let mut builder = GraphBuilder::new("nested");
+    let x = builder.data(&[2]);
+    let count = builder.data(&[]);
+    let outputs = control(&mut builder, "PartitionedCall", &[x, count], 2, vec![called]);
+    builder.outputs(&outputs[..1])
 }
 
 /// Index 0, 1, 2: x times 2, 3, 4, plus 1.
 fn choosing(dim: i64) -> Graph {
-    let mut build = GraphBuilder::new("choosing");
-    let index = build.data(&[]);
-    let x = build.data(&[dim]);
+    let mut builder = GraphBuilder::new("choosing");
+    let index = builder.data(&[]);
+    let x = builder.data(&[dim]);
     let attrs = [("dst_type", Attr::Int(DType::Int32 as i64))];
-    let index = build.node_with("Cast", &[index], &attrs);
+    let index = builder.node_with("Cast", &[index], &attrs);
     let graphs = vec![scaled("a", 2.0), scaled("b", 3.0), scaled("c", 4.0)];
-    let y = control(&mut build, "Case", &[index, x], 1, graphs);
-    build.outputs(&y)
+    let y = control(&mut builder, "Case", &[index, x], 1, graphs);
+    builder.outputs(&y)
 }
 
 struct Bench {
@@ -253,9 +254,9 @@ fn a_loop_that_swaps_its_state_loses_nothing() {
     for (count, swapped) in [(0.0, false), (1.0, true), (2.0, false), (3.0, true)] {
         let inputs: [(&[f32], &[i64]); 3] =
             [(&[1.0, 2.0], &[2]), (&[3.0, 4.0], &[2]), (&[count], &[])];
-        let (made, is_static) = bench.run(swapping(), &inputs);
+        let (outputs, is_static) = bench.run(swapping(), &inputs);
         let (x, y) = (vec![1.0, 2.0], vec![3.0, 4.0]);
-        assert_eq!(made, if swapped { vec![y, x] } else { vec![x, y] }, "{count}");
+        assert_eq!(outputs, if swapped { vec![y, x] } else { vec![x, y] }, "{count}");
         assert!(is_static);
     }
 }
@@ -263,8 +264,8 @@ fn a_loop_that_swaps_its_state_loses_nothing() {
 #[test]
 fn sizes_may_change_from_one_time_to_the_next() {
     let bench = Bench::new();
-    let (made, is_static) = bench.run(growing(), &[(&[1.0, 1.0], &[2])]);
-    assert_eq!(made, [[1.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]]);
+    let (outputs, is_static) = bench.run(growing(), &[(&[1.0, 1.0], &[2])]);
+    assert_eq!(outputs, [[1.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]]);
     assert!(!is_static);
 }
 
@@ -278,15 +279,15 @@ fn branches_in_loops_in_calls() {
 #[test]
 fn what_does_not_fit_is_refused_by_name() {
     let compile = |graph: Graph| {
-        let made = Executable::compile(graph, "graph".into(), CompileOptions::default());
-        made.err().expect("it is refused").text
+        let outputs = Executable::compile(graph, "graph".into(), CompileOptions::default());
+        outputs.err().expect("it is refused").text
     };
     let branch = |graphs: Vec<Graph>| {
-        let mut build = GraphBuilder::new("wrong");
-        let condition = build.data(&[]);
-        let x = build.data(&[2]);
-        let y = control(&mut build, "If", &[condition, x], 1, graphs);
-        build.outputs(&y)
+        let mut builder = GraphBuilder::new("wrong");
+        let condition = builder.data(&[]);
+        let x = builder.data(&[2]);
+        let y = control(&mut builder, "If", &[condition, x], 1, graphs);
+        builder.outputs(&y)
     };
     let text = compile(branch(vec![scaled("then", 1.0)]));
     assert!(text.contains("if2 (If)") && text.contains("1 graphs"), "{text}");
@@ -295,11 +296,11 @@ fn what_does_not_fit_is_refused_by_name() {
     let y = other.node_with("Cast", &[x], &[("dst_type", Attr::Int(DType::Int32 as i64))]);
     let text = compile(branch(vec![scaled("then", 1.0), other.outputs(&[y])]));
     assert!(text.contains("float [2]") && text.contains("int32 [2]"), "{text}");
-    let mut far = GraphBuilder::new("else");
-    far.data(&[2]);
-    let x = far.data(&[2]);
-    let y = far.node("Neg", &[x]);
-    let text = compile(branch(vec![scaled("then", 1.0), far.outputs(&[y])]));
+    let mut second_input = GraphBuilder::new("else");
+    second_input.data(&[2]);
+    let x = second_input.data(&[2]);
+    let y = second_input.node("Neg", &[x]);
+    let text = compile(branch(vec![scaled("then", 1.0), second_input.outputs(&[y])]));
     assert!(text.contains("data1") && text.contains("input 1"), "{text}");
 }
 

@@ -41,7 +41,7 @@ impl Control {
     }
 
     /// Which of `count` graphs a value chooses.
-    pub fn chosen(self, selector: &[u8], dtype: DType, count: usize) -> usize {
+    pub fn choose(self, selector: &[u8], dtype: DType, count: usize) -> usize {
         match self {
             Control::Case => {
                 let index = i32::from_le_bytes(selector.try_into().unwrap_or([0xff; 4]));
@@ -83,7 +83,7 @@ pub struct ControlledGraph {
 }
 
 /// How often the sizes of a loop are widened before nothing is assumed of them.
-const WIDENINGS: usize = 3;
+const MAX_WIDENINGS: usize = 3;
 
 impl Preparation<'_> {
     /// A node with graphs of its own.
@@ -96,12 +96,12 @@ impl Preparation<'_> {
         let wrong = |text: String| {
             Failure::failed(format!("the node {} ({}): {text}", node.name, node.kind))
         };
-        let wanted = match control {
+        let expected = match control {
             Control::Call => 1..=1,
             Control::If | Control::While => 2..=2,
             Control::Case => 1..=usize::MAX,
         };
-        if !wanted.contains(&node.subgraphs.len()) {
+        if !expected.contains(&node.subgraphs.len()) {
             return Err(wrong(format!("it has {} graphs", node.subgraphs.len())));
         }
         let mut inputs = Vec::with_capacity(node.inputs.len());
@@ -128,8 +128,8 @@ impl Preparation<'_> {
             return self.name_outputs(id, node, &outputs);
         }
         match control {
-            Control::While => self.repeat(id, node, inputs),
-            _ => self.branch(id, node, control, inputs),
+            Control::While => self.add_loop(id, node, inputs),
+            _ => self.add_branch(id, node, control, inputs),
         }
     }
 
@@ -140,9 +140,10 @@ impl Preparation<'_> {
             return Some(usize::from(layout.count() == 0));
         }
         let bytes = selector.bytes.as_deref()?;
-        Some(control.chosen(bytes, selector.desc.dtype, count))
+        Some(control.choose(bytes, selector.desc.dtype, count))
     }
 
+    /// What is known of these values.
     fn infos(&self, values: &[ValueId]) -> Vec<ValueInfo> {
         values.iter().map(|value| self.prepared.values[*value].clone()).collect()
     }
@@ -174,7 +175,7 @@ impl Preparation<'_> {
     }
 
     /// Several graphs, one of which runs.
-    fn branch(
+    fn add_branch(
         &mut self,
         id: NodeId,
         node: &Node,
@@ -192,16 +193,16 @@ impl Preparation<'_> {
                 |descs: &[Desc]| -> Vec<DType> { descs.iter().map(|one| one.dtype).collect() };
             outputs = Some(match outputs {
                 None => descs,
-                Some(before) if types(&before) == types(&descs) => {
-                    merge_descs(before, descs).expect("as many outputs")
+                Some(previous) if types(&previous) == types(&descs) => {
+                    merge_descs(previous, descs).expect("as many outputs")
                 }
-                Some(before) => {
+                Some(previous) => {
                     return Err(Failure::failed(format!(
                         "the node {} ({}): its graphs make {} and {}",
                         node.name,
                         node.kind,
-                        listed(&before),
-                        listed(&descs)
+                        list_descs(&previous),
+                        list_descs(&descs)
                     )));
                 }
             });
@@ -213,38 +214,38 @@ impl Preparation<'_> {
     }
 
     /// A loop: its sizes are those that stay the same from one time to the next.
-    fn repeat(&mut self, id: NodeId, node: &Node, mut inputs: Vec<ValueId>) -> Result<()> {
+    fn add_loop(&mut self, id: NodeId, node: &Node, mut inputs: Vec<ValueId>) -> Result<()> {
         let mut state: Vec<Desc> =
             inputs.iter().map(|value| self.prepared.values[*value].desc.clone()).collect();
-        for time in 0.. {
+        for round in 0.. {
             let infos: Vec<ValueInfo> =
                 (state.iter()).map(|desc| ValueInfo { desc: desc.clone(), bytes: None }).collect();
             let mut condition = self.part(node, &node.subgraphs[0], &infos)?;
             let mut body = self.part(node, &node.subgraphs[1], &infos)?;
-            let made: Vec<Desc> =
+            let body_outputs: Vec<Desc> =
                 body.prepared.outputs.iter().map(|output| output.desc.clone()).collect();
             let fits = |(have, want): (&Desc, &Desc)| have.dtype == want.dtype;
-            if made.len() != state.len()
-                || !made.iter().zip(&state).all(fits)
+            if body_outputs.len() != state.len()
+                || !body_outputs.iter().zip(&state).all(fits)
                 || condition.prepared.outputs.len() != 1
             {
                 return Err(Failure::failed(format!(
                     "the node {} ({}): its body makes {} of {}, and its condition {} values",
                     node.name,
                     node.kind,
-                    listed(&made),
-                    listed(&state),
+                    list_descs(&body_outputs),
+                    list_descs(&state),
                     condition.prepared.outputs.len()
                 )));
             }
-            let widened = match time < WIDENINGS {
-                true => merge_descs(state.clone(), made).expect("as many values"),
+            let widened = match round < MAX_WIDENINGS {
+                true => merge_descs(state.clone(), body_outputs).expect("as many values"),
                 false => state.iter().map(|desc| Desc::unknown(desc.dtype)).collect(),
             };
             let dims = |descs: &[Desc]| -> Vec<Vec<i64>> {
                 descs.iter().map(|desc| desc.dims.clone()).collect()
             };
-            if dims(&widened) == dims(&state) || time > WIDENINGS {
+            if dims(&widened) == dims(&state) || round > MAX_WIDENINGS {
                 self.feed(&node.name, &mut condition, 0, &mut inputs)?;
                 self.feed(&node.name, &mut body, 0, &mut inputs)?;
                 self.prepared.is_static &= condition.prepared.is_static && body.prepared.is_static;
@@ -256,6 +257,7 @@ impl Preparation<'_> {
         unreachable!("a loop without assumptions is stable")
     }
 
+    /// Adds a branch or a loop.
     fn add_control(
         &mut self,
         id: NodeId,
@@ -276,6 +278,7 @@ impl Preparation<'_> {
         self.add_work(id, Work::Control(Box::new(work)), inputs, outputs, false)
     }
 
+    /// Makes these values the outputs of a node.
     fn name_outputs(&mut self, id: NodeId, node: &Node, outputs: &[ValueId]) -> Result<()> {
         for (output, value) in outputs.iter().enumerate() {
             self.prepared.value_of.insert(Source { node: id, output }, *value);
@@ -299,32 +302,33 @@ impl Preparation<'_> {
         mut part: ControlledGraph,
         inputs: &[ValueId],
     ) -> Result<Vec<ValueId>> {
-        let mut all = inputs.to_vec();
-        self.feed(&node.name, &mut part, 0, &mut all)?;
-        let fed: Vec<ValueId> = part.feeds.iter().map(|at| all[*at]).collect();
+        let mut all_inputs = inputs.to_vec();
+        self.feed(&node.name, &mut part, 0, &mut all_inputs)?;
+        let fed: Vec<ValueId> = part.feeds.iter().map(|at| all_inputs[*at]).collect();
         self.prepared.is_static &= part.prepared.is_static;
         Ok(append(&mut self.prepared, part.prepared, &fed, &[]))
     }
 }
 
-fn listed(descs: &[Desc]) -> String {
+/// Descriptions for a message.
+fn list_descs(descs: &[Desc]) -> String {
     let all: Vec<String> = descs.iter().map(ToString::to_string).collect();
     format!("({})", all.join(", "))
 }
 
-/// Appends the nodes of a graph to another, whose values `fed` are its inputs; gives the values of its outputs. `made`
-/// are values that outputs become where the graph computes them; empty for none.
+/// Appends the nodes of a graph to another, whose values `fed` are its inputs; gives the values of its outputs.
+/// `output_values` are values that outputs become where the graph computes them; empty for none.
 pub fn append(
     to: &mut Prepared,
     part: Prepared,
     fed: &[ValueId],
-    made: &[ValueId],
+    output_values: &[ValueId],
 ) -> Vec<ValueId> {
     let mut values: Vec<Option<ValueId>> = vec![None; part.values.len()];
     for (input, value) in part.inputs.iter().zip(fed) {
         values[input.value] = Some(*value);
     }
-    for (output, value) in part.outputs.iter().zip(made) {
+    for (output, value) in part.outputs.iter().zip(output_values) {
         let is_computed = |work: &WorkNode| {
             let is_plain = !work.is_view && work.in_place_outputs().is_empty() && !work.is_constant;
             is_plain && work.outputs.contains(&output.value)

@@ -42,7 +42,7 @@ impl Jump {
             Jump::Goto(label) | Jump::LoopEnd(label) => Some(*label),
             Jump::Switch(control, labels) => {
                 let bytes: SmallVec<[u8; 8]> = selector.iter().map(Cell::get).collect();
-                Some(labels[control.chosen(&bytes, dtype, labels.len())])
+                Some(labels[control.choose(&bytes, dtype, labels.len())])
             }
         }
     }
@@ -56,25 +56,28 @@ pub fn flatten(prepared: Prepared) -> Prepared {
     }
     let mut flat = Flattening { prepared, labels: 0 };
     let nodes = std::mem::take(&mut flat.prepared.work_nodes);
-    flat.nodes(nodes);
+    flat.add_nodes(nodes);
     mark_views(&mut flat.prepared);
     flat.prepared
 }
 
+/// A graph while it is flattened.
 struct Flattening {
     prepared: Prepared,
+    /// How many labels there are.
     labels: usize,
 }
 
 impl Flattening {
-    fn nodes(&mut self, nodes: Vec<WorkNode>) {
+    /// Adds nodes, branches and loops as jumps.
+    fn add_nodes(&mut self, nodes: Vec<WorkNode>) {
         for node in nodes {
             match node.work {
                 Work::Control(control) => {
                     let inputs: Vec<ValueId> = node.inputs.into_iter().flatten().collect();
                     match control.control {
-                        Control::While => self.repeat(*control, &inputs, &node.outputs),
-                        _ => self.branch(*control, &inputs, &node.outputs),
+                        Control::While => self.add_loop(*control, &inputs, &node.outputs),
+                        _ => self.add_branch(*control, &inputs, &node.outputs),
                     }
                 }
                 _ => self.prepared.work_nodes.push(node),
@@ -82,11 +85,13 @@ impl Flattening {
         }
     }
 
+    /// A new label.
     fn label(&mut self) -> Label {
         self.labels += 1;
         self.labels - 1
     }
 
+    /// Adds a jump.
     fn jump(&mut self, jump: Jump, input: Option<ValueId>) {
         self.prepared.work_nodes.push(WorkNode {
             work: Work::Jump(jump),
@@ -97,6 +102,7 @@ impl Flattening {
         });
     }
 
+    /// Adds a copy, unless both are one value.
     fn copy(&mut self, name: &str, from: ValueId, to: ValueId) {
         if from != to {
             self.prepared.work_nodes.push(WorkNode {
@@ -114,24 +120,25 @@ impl Flattening {
         &mut self,
         graph: ControlledGraph,
         inputs: &[ValueId],
-        made: &[ValueId],
+        computed: &[ValueId],
     ) -> Vec<ValueId> {
         let fed: Vec<ValueId> = graph.feeds.iter().map(|at| inputs[*at]).collect();
-        let before = std::mem::take(&mut self.prepared.work_nodes);
-        let outputs = append(&mut self.prepared, graph.prepared, &fed, made);
-        let nodes = std::mem::replace(&mut self.prepared.work_nodes, before);
-        self.nodes(nodes);
+        let outer_nodes = std::mem::take(&mut self.prepared.work_nodes);
+        let outputs = append(&mut self.prepared, graph.prepared, &fed, computed);
+        let nodes = std::mem::replace(&mut self.prepared.work_nodes, outer_nodes);
+        self.add_nodes(nodes);
         outputs
     }
 
-    fn branch(&mut self, node: ControlNode, inputs: &[ValueId], outputs: &[ValueId]) {
+    /// Adds a branch: a switch, and a label for each graph.
+    fn add_branch(&mut self, node: ControlNode, inputs: &[ValueId], outputs: &[ValueId]) {
         let labels: Vec<Label> = node.graphs.iter().map(|_| self.label()).collect();
         let end = self.label();
         self.jump(Jump::Switch(node.control, labels.clone()), Some(inputs[0]));
         for (graph, label) in node.graphs.into_iter().zip(labels) {
             self.jump(Jump::Here(label), None);
-            let made = self.part(graph, inputs, outputs);
-            for (from, to) in made.into_iter().zip(outputs) {
+            let computed = self.part(graph, inputs, outputs);
+            for (from, to) in computed.into_iter().zip(outputs) {
                 self.copy(&node.name, from, *to);
             }
             self.jump(Jump::Goto(end), None);
@@ -140,7 +147,7 @@ impl Flattening {
     }
 
     /// The state is in the outputs: the body reads it there, and what it makes goes there.
-    fn repeat(&mut self, node: ControlNode, inputs: &[ValueId], outputs: &[ValueId]) {
+    fn add_loop(&mut self, node: ControlNode, inputs: &[ValueId], outputs: &[ValueId]) {
         let mut graphs = node.graphs.into_iter();
         let (Some(condition), Some(body)) = (graphs.next(), graphs.next()) else { return };
         for (from, to) in inputs.iter().zip(outputs) {
@@ -150,41 +157,44 @@ impl Flattening {
         state.extend(&inputs[outputs.len().min(inputs.len())..]);
         let (start, run, end) = (self.label(), self.label(), self.label());
         self.jump(Jump::LoopStart(start), None);
-        let goes_on = self.part(condition, &state, &[]);
-        self.jump(Jump::Switch(Control::If, vec![run, end]), goes_on.first().copied());
+        let condition_outputs = self.part(condition, &state, &[]);
+        self.jump(Jump::Switch(Control::If, vec![run, end]), condition_outputs.first().copied());
         self.jump(Jump::Here(run), None);
-        let made = self.part(body, &state, &[]);
-        let moved: Vec<ValueId> = (made.iter().zip(outputs))
-            .map(|(value, own)| match value != own && self.shows(*value, outputs) {
-                false => *value,
-                true => {
-                    let info = self.prepared.values[*value].clone();
-                    self.prepared.values.push(info);
-                    let copy = self.prepared.values.len() - 1;
-                    self.copy(&node.name, *value, copy);
-                    copy
+        let computed = self.part(body, &state, &[]);
+        let new_state: Vec<ValueId> = (computed.iter().zip(outputs))
+            .map(|(value, state_value)| {
+                match value != state_value && self.may_share_memory(*value, outputs) {
+                    false => *value,
+                    true => {
+                        let info = self.prepared.values[*value].clone();
+                        self.prepared.values.push(info);
+                        let copy = self.prepared.values.len() - 1;
+                        self.copy(&node.name, *value, copy);
+                        copy
+                    }
                 }
             })
             .collect();
-        for (from, to) in moved.into_iter().zip(outputs) {
+        for (from, to) in new_state.into_iter().zip(outputs) {
             self.copy(&node.name, from, *to);
         }
         self.jump(Jump::LoopEnd(start), None);
         self.jump(Jump::Here(end), None);
     }
 
-    /// Whether a value may be the memory of one of these.
-    fn shows(&self, mut value: ValueId, of: &[ValueId]) -> bool {
+    /// Whether a value may share memory with one of these.
+    fn may_share_memory(&self, mut value: ValueId, values: &[ValueId]) -> bool {
         let nodes = &self.prepared.work_nodes;
         loop {
-            if of.contains(&value) {
+            if values.contains(&value) {
                 return true;
             }
-            let Some(maker) = nodes.iter().rev().find(|work| work.outputs.contains(&value)) else {
+            let Some(producer) = nodes.iter().rev().find(|work| work.outputs.contains(&value))
+            else {
                 return false;
             };
-            let written = maker.written_input();
-            match viewed_input(maker, &self.prepared).or(written) {
+            let written_input = producer.written_input();
+            match viewed_input(producer, &self.prepared).or(written_input) {
                 Some(input) => value = input,
                 None => return false,
             }

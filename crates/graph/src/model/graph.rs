@@ -28,7 +28,7 @@ pub fn read(def: GraphDef) -> Result<Graph, String> {
 }
 
 /// How deep the graphs of nodes may lie in each other.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 /// Reads a graph, and those of its nodes out of a library. Each is a node's once.
 pub fn read_with(mut def: GraphDef, library: &mut Library, depth: usize) -> Result<Graph, String> {
@@ -183,8 +183,8 @@ fn read_subgraphs(
     let mut graphs = Vec::new();
     for name in names.into_iter().filter(|name| !name.is_empty()) {
         let wrong = |text: &str| in_node(&node.name, &format!("its graph '{name}' {text}"));
-        if depth >= DEEPEST {
-            return Err(wrong(&format!("lies more than {DEEPEST} deep")));
+        if depth >= MAX_DEPTH {
+            return Err(wrong(&format!("lies more than {MAX_DEPTH} deep")));
         }
         let def = library
             .remove(&name)
@@ -247,15 +247,15 @@ pub fn write_with(graph: &Graph, others: &mut Vec<GraphDef>) -> GraphDef {
     let mut def = write(graph);
     for ((_, node), op) in graph.nodes().zip(&mut def.op) {
         let first = Control::of(&node.kind).map_or(0, Control::selectors) as i64;
-        for (at, own) in node.subgraphs.iter().enumerate() {
-            let place = others.len();
+        for (at, subgraph) in node.subgraphs.iter().enumerate() {
+            let index = others.len();
             others.push(GraphDef::default());
-            let mut numbered = own.clone();
+            let mut numbered = subgraph.clone();
             number_for_parent(&mut numbered, first);
             let mut written = write_with(&numbered, others);
-            written.name = format!("{}_{at}_{}_{place}", op.name, own.name);
+            written.name = format!("{}_{at}_{}_{index}", op.name, subgraph.name);
             op.subgraph_name.push(written.name.clone());
-            others[place] = written;
+            others[index] = written;
         }
     }
     def
@@ -269,8 +269,8 @@ fn number_for_parent(graph: &mut Graph, first: i64) {
             node.attrs.insert(PARENT_INDEX.to_owned(), Attr::Int(index + first));
         }
     }
-    let net = graph.nodes().find(|(_, node)| node.kind == NET_OUTPUT).map(|(id, _)| id);
-    if let Some(node) = net.and_then(|id| graph.node_mut(id)) {
+    let net_output = graph.nodes().find(|(_, node)| node.kind == NET_OUTPUT).map(|(id, _)| id);
+    if let Some(node) = net_output.and_then(|id| graph.node_mut(id)) {
         for (at, desc) in node.input_descs.iter_mut().enumerate() {
             desc.attrs.insert(PARENT_INDEX.to_owned(), Attr::Int(at as i64));
         }

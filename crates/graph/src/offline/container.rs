@@ -5,8 +5,8 @@ const MAGIC: u32 = 0x444F_4D49;
 const HEADER_BYTES: usize = 256;
 const VERSION: u32 = 0x2000_0000;
 
-/// What files of ours say in the header's field for the user.
-const MARK: &[u8] = b"cairn cpu model 1";
+/// What files of ours have in the header's field for the user.
+const SIGNATURE: &[u8] = b"cairn cpu model 1";
 
 /// Where fields of the header are.
 mod field {
@@ -78,7 +78,7 @@ pub fn write(name: &str, is_dynamic: bool, parts: &[(u32, &[u8])]) -> Vec<u8> {
     put(field::VERSION, &VERSION.to_le_bytes());
     let short_name = &name.as_bytes()[..name.len().min(field::NAME.len() - 1)];
     put(field::NAME.start, short_name);
-    put(field::USER_INFO.start, MARK);
+    put(field::USER_INFO.start, SIGNATURE);
     put(field::MODEL_COUNT, &1u32.to_le_bytes());
     put(field::IS_DYNAMIC, &[u8::from(is_dynamic)]);
     match is_long {
@@ -122,13 +122,13 @@ pub fn read(bytes: &[u8]) -> Result<Container<'_>, ContainerError> {
     if !has_magic(bytes) {
         return malformed(format!("it does not begin with 'IMOD' but with {:02x?}", &bytes[..4]));
     }
-    let short = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
-    let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+    let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+    let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
     if bytes[field::MODEL_TYPE] == BUNDLE {
         return Err(ContainerError::Bundle);
     }
-    let is_long = long(field::LONG_LENGTH) != 0;
-    let length = if is_long { long(field::LONG_LENGTH) } else { short(field::LENGTH).into() };
+    let is_long = u64_at(field::LONG_LENGTH) != 0;
+    let length = if is_long { u64_at(field::LONG_LENGTH) } else { u32_at(field::LENGTH).into() };
     let have = (bytes.len() - HEADER_BYTES) as u64;
     if length != have {
         return malformed(format!(
@@ -137,7 +137,7 @@ pub fn read(bytes: &[u8]) -> Result<Container<'_>, ContainerError> {
     }
     let mut parts = Vec::new();
     let mut rest = &bytes[HEADER_BYTES..];
-    let mut models = short(field::MODEL_COUNT).max(1);
+    let mut models = u32_at(field::MODEL_COUNT).max(1);
     while models > 0 && !rest.is_empty() {
         match read_table(rest, is_long) {
             Some((table, after)) => {
@@ -149,7 +149,7 @@ pub fn read(bytes: &[u8]) -> Result<Container<'_>, ContainerError> {
         models -= 1;
     }
     let user_info = &bytes[field::USER_INFO];
-    Ok(Container { is_ours: user_info.starts_with(MARK), parts })
+    Ok(Container { is_ours: user_info.starts_with(SIGNATURE), parts })
 }
 
 /// The parts of one table, and what follows them.

@@ -10,18 +10,19 @@ use crate::{model, onnx};
 use cairn_runtime::error::Code;
 use std::path::Path;
 
-/// The attribute of a compiled graph with the name of the part it was compiled for.
+/// The attribute of a compiled graph with the name of the SoC it was compiled for.
 const SOC_VERSION: &str = "soc_version";
 
 /// The first bytes of an archive, which newer model files are.
 const ARCHIVE: &[u8] = b"PK\x03\x04";
 
-fn coded(code: Code, text: String) -> Failure {
+/// A failure with a code of the ACL domain.
+fn failure_with_code(code: Code, text: String) -> Failure {
     Failure { status: Status::Failed, code, text }
 }
 
 fn malformed(text: &str) -> Failure {
-    coded(Code::ModelParse, format!("the bytes are no model: {text}"))
+    failure_with_code(Code::ModelParse, format!("the bytes are no model: {text}"))
 }
 
 impl OfflineModel {
@@ -46,7 +47,7 @@ impl OfflineModel {
             return read_container(&open(bytes)?);
         }
         if bytes.starts_with(ARCHIVE) {
-            return Err(coded(
+            return Err(failure_with_code(
                 Code::ModelKernel,
                 "the model is an archive (om2) for an NPU, which cannot run here: convert the original model with this toolkit's atc".to_owned(),
             ));
@@ -59,8 +60,8 @@ impl OfflineModel {
             folder: folder.map(Path::to_owned),
             ..onnx::ReadOptions::default()
         };
-        let graph =
-            onnx::read(bytes.to_vec(), &options).map_err(|text| coded(Code::ModelParse, text))?;
+        let graph = onnx::read(bytes.to_vec(), &options)
+            .map_err(|text| failure_with_code(Code::ModelParse, text))?;
         OfflineModel::build(graph, &BuildOptions::default())
     }
 
@@ -76,7 +77,7 @@ impl OfflineModel {
 fn open(bytes: &[u8]) -> Result<Container<'_>> {
     container::read(bytes).map_err(|error| match error {
         ContainerError::Malformed(text) => malformed(&text),
-        ContainerError::Bundle => coded(
+        ContainerError::Bundle => failure_with_code(
             Code::GeFailure,
             "the file is a bundle of several models: bundles are not supported".to_owned(),
         ),
@@ -94,7 +95,8 @@ fn read_container(container: &Container<'_>) -> Result<OfflineModel> {
     let part = container.part(container::GRAPH).unwrap_or_default();
     let mut graph = model::read(part).map_err(|text| malformed(&text))?;
     let stored = container.part(container::WEIGHTS).unwrap_or_default();
-    weights::put_back(&mut graph, stored).map_err(|text| coded(Code::ModelWeight, text))?;
+    weights::put_back(&mut graph, stored)
+        .map_err(|text| failure_with_code(Code::ModelWeight, text))?;
     Ok(OfflineModel { graph, description })
 }
 
@@ -114,7 +116,7 @@ fn expect_ours(container: &Container<'_>) -> Result<()> {
         true => "was compiled for an NPU",
         false => "was not built by this toolkit",
     };
-    Err(coded(
+    Err(failure_with_code(
         Code::ModelKernel,
         format!(
             "the model {what}{soc} and cannot run here: convert the original model with this toolkit's atc"

@@ -12,13 +12,13 @@ const BYTES: &str = "_cairn_weight_bytes";
 const ALIGN: usize = 64;
 
 /// Constants below this size stay in the graph, where tools show them.
-const STAYS: usize = 1024;
+const MIN_BYTES: usize = 1024;
 
 /// Takes the bytes of large constants out of a graph.
 pub fn take_out(graph: &mut Graph) -> Vec<u8> {
     let mut weights = Vec::new();
     graph.each_constant(&mut |constant| {
-        if constant.bytes.len() < STAYS {
+        if constant.bytes.len() < MIN_BYTES {
             return;
         }
         weights.resize(weights.len().next_multiple_of(ALIGN), 0);

@@ -40,8 +40,8 @@ impl Opsets {
     }
 
     /// The version of a domain.
-    pub fn version(&self, of: &str) -> Option<i64> {
-        self.0.get(domain(of)).copied()
+    pub fn version(&self, name: &str) -> Option<i64> {
+        self.0.get(domain(name)).copied()
     }
 }
 
@@ -121,7 +121,7 @@ impl<'a> Model<'a> {
             let wrong = |error| format!("the input '{}': {error}", input.name);
             let mut desc = describe(input).map_err(wrong)?;
             if let Some(dims) = self.input_dims.get(&input.name) {
-                desc = replaced(&desc, dims).map_err(wrong)?;
+                desc = with_dims(&desc, dims).map_err(wrong)?;
             }
             let value = builder.data(&input.name, desc);
             scope.define(&input.name, value)?;
@@ -241,9 +241,9 @@ impl<'a> Model<'a> {
         inputs: Vec<Option<Value>>,
         builder: &mut Builder,
     ) -> Result<Vec<Value>, String> {
-        const DEEPEST: usize = 64;
-        if label.matches("/@").count() >= DEEPEST {
-            return Err(format!("functions call each other more than {DEEPEST} deep"));
+        const MAX_DEPTH: usize = 64;
+        if label.matches("/@").count() >= MAX_DEPTH {
+            return Err(format!("functions call each other more than {MAX_DEPTH} deep"));
         }
         let mut scope = Scope::new(Opsets::new(&function.opset_import), format!("{label}/@"));
         let mut absent: Vec<&str> = Vec::new();
@@ -318,10 +318,14 @@ fn describe(input: &ValueInfoProto) -> Result<Desc, String> {
 }
 
 /// The description with other sizes, which must fit those that are known.
-fn replaced(desc: &Desc, dims: &[i64]) -> Result<Desc, String> {
+fn with_dims(desc: &Desc, dims: &[i64]) -> Result<Desc, String> {
     let fits = !desc.has_rank()
         || (desc.dims.len() == dims.len()
-            && desc.dims.iter().zip(dims).all(|(mine, new)| *mine < 0 || *new < 0 || mine == new));
+            && desc
+                .dims
+                .iter()
+                .zip(dims)
+                .all(|(known, new)| *known < 0 || *new < 0 || known == new));
     match fits {
         true => Ok(Desc::new(desc.dtype, dims)),
         false => Err(format!("it has the sizes {:?} in the model, not {dims:?}", desc.dims)),

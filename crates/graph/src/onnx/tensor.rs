@@ -26,7 +26,7 @@ const TYPES: [(i32, DType); 16] = [
 ];
 
 /// The names of the types that have a number in ONNX and none here.
-const OTHERS: [(i32, &str); 10] = [
+const UNSUPPORTED_TYPES: [(i32, &str); 10] = [
     (17, "float8e4m3fn"),
     (18, "float8e4m3fnuz"),
     (19, "float8e5m2"),
@@ -47,7 +47,7 @@ pub fn dtype(number: i32) -> Result<DType, String> {
             dtype => Ok(*dtype),
         };
     }
-    match OTHERS.iter().find(|(known, _)| *known == number) {
+    match UNSUPPORTED_TYPES.iter().find(|(known, _)| *known == number) {
         Some((_, name)) => Err(format!("elements of type {name} are not supported")),
         None => Err(format!("{number} is no type of elements of ONNX")),
     }
@@ -81,8 +81,9 @@ impl ExternalData {
             return Err(format!("its length is {length}, its sizes need {bytes} bytes"));
         }
         let relative = Path::new(location);
-        let stays = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
-        if self.folder.is_some() && !relative.components().all(stays) {
+        let is_inside =
+            |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+        if self.folder.is_some() && !relative.components().all(is_inside) {
             return Err(format!("its file '{location}' is outside of the model's folder"));
         }
         let path = self.folder.as_deref().map_or_else(PathBuf::new, Path::to_owned).join(relative);
@@ -90,6 +91,7 @@ impl ExternalData {
     }
 }
 
+/// Some bytes of a file.
 fn read_range(path: &Path, offset: u64, bytes: usize) -> Result<Vec<u8>, String> {
     use std::io::{Read, Seek, SeekFrom};
     let failed =

@@ -7,7 +7,7 @@ use super::wire::{GraphProto, NodeProto};
 use std::collections::BTreeMap;
 
 /// How many nodes of one operator are named.
-const NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 /// Fails if a model uses operators that are not supported: the text names each, with its nodes.
 pub fn check(graph: &GraphProto, functions: &Functions<'_>) -> Result<(), String> {
@@ -21,8 +21,8 @@ pub fn check(graph: &GraphProto, functions: &Functions<'_>) -> Result<(), String
     }
     let all: Vec<String> = (missing.iter())
         .map(|(operator, nodes)| {
-            let shown: Vec<&str> = nodes.iter().take(NAMED).map(String::as_str).collect();
-            let more = match nodes.len().saturating_sub(NAMED) {
+            let shown: Vec<&str> = nodes.iter().take(MAX_NAMED).map(String::as_str).collect();
+            let more = match nodes.len().saturating_sub(MAX_NAMED) {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
@@ -41,14 +41,18 @@ fn collect(
     missing: &mut BTreeMap<String, Vec<String>>,
 ) {
     for node in nodes {
-        let of = domain(&node.domain);
-        let is_function =
-            functions.contains_key(&(of, node.op_type.as_str(), node.overload.as_str()));
-        let is_control = of.is_empty() && control::OPERATORS.contains(&node.op_type.as_str());
-        if !is_function && !is_control && ops::find(of, &node.op_type).is_none() {
-            let name = match of {
+        let operator_domain = domain(&node.domain);
+        let is_function = functions.contains_key(&(
+            operator_domain,
+            node.op_type.as_str(),
+            node.overload.as_str(),
+        ));
+        let is_control =
+            operator_domain.is_empty() && control::OPERATORS.contains(&node.op_type.as_str());
+        if !is_function && !is_control && ops::find(operator_domain, &node.op_type).is_none() {
+            let name = match operator_domain {
                 "" => node.op_type.clone(),
-                of => format!("{of}::{}", node.op_type),
+                operator_domain => format!("{operator_domain}::{}", node.op_type),
             };
             let label = match node.name.as_str() {
                 "" => node.output.first().map_or("", String::as_str),

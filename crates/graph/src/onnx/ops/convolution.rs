@@ -9,12 +9,12 @@ use crate::onnx::conversion::{Conversion, attrs};
 pub const CONVERTERS: Converters = &[("Conv", conv), ("ConvTranspose", conv_transpose)];
 
 /// Adds a dimension of one position before the only one.
-fn widen(node: &mut Conversion<'_>, x: &Value) -> Result<Value, String> {
+fn add_unit_dimension(node: &mut Conversion<'_>, x: &Value) -> Result<Value, String> {
     node.add("Unsqueeze", &[x], attrs([("axes", vec![2i64].into())]))
 }
 
 /// A window over one dimension as one over two, the first of which has one position.
-fn widen_window(window: &mut Window) {
+fn add_unit_dimension_to_window(window: &mut Window) {
     window.kernel.insert(0, 1);
     window.strides.insert(0, 1);
     window.dilations.insert(0, 1);
@@ -41,20 +41,20 @@ fn conv(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
     let (mut x, mut filter, bias) = (node.input(0)?, node.input(1)?, node.optional(2));
     let kernel = kernel_of(node, &filter)?;
     let mut window = Window::read(node, &x, kernel)?;
-    let is_line = window.kernel.len() == 1;
-    if is_line {
-        (x, filter) = (widen(node, &x)?, widen(node, &filter)?);
-        widen_window(&mut window);
+    let is_1d = window.kernel.len() == 1;
+    if is_1d {
+        (x, filter) = (add_unit_dimension(node, &x)?, add_unit_dimension(node, &filter)?);
+        add_unit_dimension_to_window(&mut window);
     }
     let (kind, format) = conv_kind("Conv", &window);
     let attrs = conv_attrs(node, &window, format);
     let inputs = [Some(&x), Some(&filter), bias.as_ref()];
     let y = node.add_several(&kind, &inputs, attrs, 1)?.remove(0);
-    Ok(vec![if is_line { narrow(node, &y)? } else { y }])
+    Ok(vec![if is_1d { remove_unit_dimension(node, &y)? } else { y }])
 }
 
-/// Takes the dimension of one position away.
-fn narrow(node: &mut Conversion<'_>, y: &Value) -> Result<Value, String> {
+/// Removes the dimension of one position.
+fn remove_unit_dimension(node: &mut Conversion<'_>, y: &Value) -> Result<Value, String> {
     node.add("Squeeze", &[y], attrs([("axis", vec![2i64].into())]))
 }
 
@@ -85,17 +85,19 @@ fn conv_transpose(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
     let dims = node.known_dims(&x, "its input")?;
     let channels = node.known_dims_at(&filter, 1)?;
     let groups = node.int("group", 1);
-    let mut more = node.ints("output_padding").unwrap_or_else(|| vec![0; rank]);
+    let mut output_padding = node.ints("output_padding").unwrap_or_else(|| vec![0; rank]);
     let auto_pad = node.text("auto_pad", "NOTSET");
     let mut window = match auto_pad.as_str() {
         "SAME_UPPER" | "SAME_LOWER" => Window::read_without_padding(node, kernel)?,
         _ => Window::read(node, &x, kernel)?,
     };
-    if more.len() != rank || dims.len() != rank + 2 {
-        return Err(format!("output_padding is {more:?}, its input has the sizes {dims:?}"));
+    if output_padding.len() != rank || dims.len() != rank + 2 {
+        return Err(format!(
+            "output_padding is {output_padding:?}, its input has the sizes {dims:?}"
+        ));
     }
     let uncropped: Vec<i64> = (0..rank)
-        .map(|at| window.strides[at] * (dims[2 + at] - 1) + more[at] + window.extent(at))
+        .map(|at| window.strides[at] * (dims[2 + at] - 1) + output_padding[at] + window.extent(at))
         .collect();
     let requested = match (node.ints("output_shape"), auto_pad.as_str()) {
         (Some(sizes), _) if sizes.len() >= rank => Some(sizes[sizes.len() - rank..].to_vec()),
@@ -116,23 +118,23 @@ fn conv_transpose(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
         let (before, after) = window.pads[at];
         let size = uncropped[at] - before - after;
         let extra = requested.as_ref().map_or(0, |sizes| sizes[at] - size);
-        more[at] += extra.max(0);
+        output_padding[at] += extra.max(0);
         sizes.push(size + extra.max(0));
     }
-    let is_line = rank == 1;
-    if is_line {
-        (x, filter) = (widen(node, &x)?, widen(node, &filter)?);
-        widen_window(&mut window);
-        more.insert(0, 0);
+    let is_1d = rank == 1;
+    if is_1d {
+        (x, filter) = (add_unit_dimension(node, &x)?, add_unit_dimension(node, &filter)?);
+        add_unit_dimension_to_window(&mut window);
+        output_padding.insert(0, 0);
         sizes.insert(2, 1);
     }
     let (kind, format) = conv_kind("ConvTranspose", &window);
     let mut attrs = conv_attrs(node, &window, format);
-    attrs.insert("output_padding".to_owned(), with_zeros(&more).into());
+    attrs.insert("output_padding".to_owned(), with_zeros(&output_padding).into());
     let sizes = node.int_list(&sizes);
     let inputs = [Some(&sizes), Some(&x), Some(&filter), bias.as_ref()];
     let y = node.add_several(&kind, &inputs, attrs, 1)?.remove(0);
-    Ok(vec![if is_line { narrow(node, &y)? } else { y }])
+    Ok(vec![if is_1d { remove_unit_dimension(node, &y)? } else { y }])
 }
 
 /// Zeros for batch and channels, then the values of the positions.

@@ -132,7 +132,7 @@ pub const CONVERTERS: Converters = &[
 
 type Converted = Result<Vec<Value>, String>;
 
-fn none() -> Attrs {
+fn no_attrs() -> Attrs {
     Attrs::new()
 }
 
@@ -142,7 +142,7 @@ fn same(node: &mut Conversion<'_>) -> Converted {
     let (_, kind) = SAME.iter().find(|(name, _)| *name == operator).expect("an entry of SAME");
     let inputs = node.inputs_from(0)?;
     let inputs: Vec<&Value> = inputs.iter().collect();
-    Ok(vec![node.add(kind, &inputs, none())?])
+    Ok(vec![node.add(kind, &inputs, no_attrs())?])
 }
 
 fn identity(node: &mut Conversion<'_>) -> Converted {
@@ -154,7 +154,7 @@ fn bit_shift(node: &mut Conversion<'_>) -> Converted {
     let direction = node.text("direction", "");
     node.expect_text("direction", &direction, &["LEFT", "RIGHT"])?;
     let kind = if direction == "LEFT" { "LeftShift" } else { "RightShift" };
-    Ok(vec![node.add(kind, &[&x, &y], none())?])
+    Ok(vec![node.add(kind, &[&x, &y], no_attrs())?])
 }
 
 fn cast(node: &mut Conversion<'_>) -> Converted {
@@ -174,12 +174,12 @@ fn celu(node: &mut Conversion<'_>) -> Converted {
     let alpha = f64::from(node.float("alpha", 1.0));
     let factor = node.scalar(x.dtype(), alpha)?;
     let zero = node.scalar(x.dtype(), 0.0)?;
-    let scaled = node.add("RealDiv", &[&x, &factor], none())?;
-    let grown = node.add("Expm1", &[&scaled], none())?;
-    let grown = node.add("Mul", &[&grown, &factor], none())?;
-    let below = node.add("Minimum", &[&grown, &zero], none())?;
-    let above = node.add("Maximum", &[&x, &zero], none())?;
-    Ok(vec![node.add("Add", &[&above, &below], none())?])
+    let scaled = node.add("RealDiv", &[&x, &factor], no_attrs())?;
+    let exponential = node.add("Expm1", &[&scaled], no_attrs())?;
+    let exponential = node.add("Mul", &[&exponential, &factor], no_attrs())?;
+    let below = node.add("Minimum", &[&exponential, &zero], no_attrs())?;
+    let above = node.add("Maximum", &[&x, &zero], no_attrs())?;
+    Ok(vec![node.add("Add", &[&above, &below], no_attrs())?])
 }
 
 /// Bounds are attributes up to version 10, and inputs that may be left out from 11 on.
@@ -195,10 +195,10 @@ fn clip(node: &mut Conversion<'_>) -> Converted {
     };
     let (low, high) = (bound(node, 1, "min")?, bound(node, 2, "max")?);
     if let Some(low) = low {
-        x = node.add("Maximum", &[&x, &low], none())?;
+        x = node.add("Maximum", &[&x, &low], no_attrs())?;
     }
     if let Some(high) = high {
-        x = node.add("Minimum", &[&x, &high], none())?;
+        x = node.add("Minimum", &[&x, &high], no_attrs())?;
     }
     Ok(vec![x])
 }
@@ -207,7 +207,7 @@ fn clip(node: &mut Conversion<'_>) -> Converted {
 fn div(node: &mut Conversion<'_>) -> Converted {
     let (x, y) = (node.input(0)?, node.input(1)?);
     let kind = if x.dtype().is_integer() { "TruncateDiv" } else { "RealDiv" };
-    Ok(vec![node.add(kind, &[&x, &y], none())?])
+    Ok(vec![node.add(kind, &[&x, &y], no_attrs())?])
 }
 
 fn elu(node: &mut Conversion<'_>) -> Converted {
@@ -235,15 +235,15 @@ fn hard_sigmoid(node: &mut Conversion<'_>) -> Converted {
 fn is_inf(node: &mut Conversion<'_>) -> Converted {
     let x = node.input(0)?;
     let (negative, positive) = (node.int("detect_negative", 1), node.int("detect_positive", 1));
-    let infinite = node.add("IsInf", &[&x], none())?;
+    let infinite = node.add("IsInf", &[&x], no_attrs())?;
     let zero = node.scalar(x.dtype(), 0.0)?;
-    let side = match (negative != 0, positive != 0) {
+    let has_sign = match (negative != 0, positive != 0) {
         (true, true) => return Ok(vec![infinite]),
-        (true, false) => node.add("Less", &[&x, &zero], none())?,
-        (false, true) => node.add("Greater", &[&x, &zero], none())?,
-        (false, false) => node.add("NotEqual", &[&zero, &zero], none())?,
+        (true, false) => node.add("Less", &[&x, &zero], no_attrs())?,
+        (false, true) => node.add("Greater", &[&x, &zero], no_attrs())?,
+        (false, false) => node.add("NotEqual", &[&zero, &zero], no_attrs())?,
     };
-    Ok(vec![node.add("LogicalAnd", &[&infinite, &side], none())?])
+    Ok(vec![node.add("LogicalAnd", &[&infinite, &has_sign], no_attrs())?])
 }
 
 fn leaky_relu(node: &mut Conversion<'_>) -> Converted {
@@ -257,7 +257,7 @@ fn combine(node: &mut Conversion<'_>, kind: &str) -> Result<Value, String> {
     let mut inputs = node.inputs_from(0)?.into_iter();
     let mut combined = inputs.next().ok_or("it has no inputs")?;
     for input in inputs {
-        combined = node.add(kind, &[&combined, &input], none())?;
+        combined = node.add(kind, &[&combined, &input], no_attrs())?;
     }
     Ok(combined)
 }
@@ -281,23 +281,23 @@ fn mean(node: &mut Conversion<'_>) -> Converted {
         return Ok(vec![total]);
     }
     let count = node.scalar(total.dtype(), count as f64)?;
-    Ok(vec![node.add("RealDiv", &[&total, &count], none())?])
+    Ok(vec![node.add("RealDiv", &[&total, &count], no_attrs())?])
 }
 
 /// With `fmod` the sign is the dividend's, else the divisor's.
 fn modulus(node: &mut Conversion<'_>) -> Converted {
     let (x, y) = (node.input(0)?, node.input(1)?);
     let kind = if node.int("fmod", 0) != 0 { "Mod" } else { "FloorMod" };
-    Ok(vec![node.add(kind, &[&x, &y], none())?])
+    Ok(vec![node.add(kind, &[&x, &y], no_attrs())?])
 }
 
 /// x where it is positive, else x times a slope that broadcasts as in a product.
 fn prelu(node: &mut Conversion<'_>) -> Converted {
     let (x, slope) = (node.input(0)?, node.input(1)?);
     let zero = node.scalar(x.dtype(), 0.0)?;
-    let is_negative = node.add("Less", &[&x, &zero], none())?;
-    let scaled = node.add("Mul", &[&x, &slope], none())?;
-    Ok(vec![node.add("SelectV2", &[&is_negative, &scaled, &x], none())?])
+    let is_negative = node.add("Less", &[&x, &zero], no_attrs())?;
+    let scaled = node.add("Mul", &[&x, &slope], no_attrs())?;
+    Ok(vec![node.add("SelectV2", &[&is_negative, &scaled, &x], no_attrs())?])
 }
 
 /// The result has the type of the base; a power of another type is computed in `double`, or in `float` where that holds
@@ -305,15 +305,15 @@ fn prelu(node: &mut Conversion<'_>) -> Converted {
 fn pow(node: &mut Conversion<'_>) -> Converted {
     let (x, y) = (node.input(0)?, node.input(1)?);
     if x.dtype() == y.dtype() {
-        return Ok(vec![node.add("Pow", &[&x, &y], none())?]);
+        return Ok(vec![node.add("Pow", &[&x, &y], no_attrs())?]);
     }
     let is_small = |dtype| {
         matches!(dtype, DType::Float | DType::Float16 | DType::Bf16 | DType::Int8 | DType::Int16)
     };
-    let both = is_small(x.dtype()) && is_small(y.dtype());
-    let wide = if both { DType::Float } else { DType::Double };
-    let (base, exponent) = (node.cast(&x, wide)?, node.cast(&y, wide)?);
-    let power = node.add("Pow", &[&base, &exponent], none())?;
+    let are_small = is_small(x.dtype()) && is_small(y.dtype());
+    let compute_type = if are_small { DType::Float } else { DType::Double };
+    let (base, exponent) = (node.cast(&x, compute_type)?, node.cast(&y, compute_type)?);
+    let power = node.add("Pow", &[&base, &exponent], no_attrs())?;
     Ok(vec![node.cast(&power, x.dtype())?])
 }
 
@@ -330,17 +330,17 @@ fn selu(node: &mut Conversion<'_>) -> Converted {
 fn shrink(node: &mut Conversion<'_>) -> Converted {
     let x = node.input(0)?;
     let (bias, lambd) = (f64::from(node.float("bias", 0.0)), f64::from(node.float("lambd", 0.5)));
-    let wide = if x.dtype().is_integer() { DType::Float } else { x.dtype() };
-    let value = node.cast(&x, wide)?;
-    let shift = node.scalar(wide, bias)?;
-    let (low, high) = (node.scalar(wide, -lambd)?, node.scalar(wide, lambd)?);
-    let zero = node.scalar(wide, 0.0)?;
-    let is_below = node.add("Less", &[&value, &low], none())?;
-    let is_above = node.add("Greater", &[&value, &high], none())?;
-    let raised = node.add("Add", &[&value, &shift], none())?;
-    let lowered = node.add("Sub", &[&value, &shift], none())?;
-    let above = node.add("SelectV2", &[&is_above, &lowered, &zero], none())?;
-    let result = node.add("SelectV2", &[&is_below, &raised, &above], none())?;
+    let compute_type = if x.dtype().is_integer() { DType::Float } else { x.dtype() };
+    let value = node.cast(&x, compute_type)?;
+    let shift = node.scalar(compute_type, bias)?;
+    let (low, high) = (node.scalar(compute_type, -lambd)?, node.scalar(compute_type, lambd)?);
+    let zero = node.scalar(compute_type, 0.0)?;
+    let is_below = node.add("Less", &[&value, &low], no_attrs())?;
+    let is_above = node.add("Greater", &[&value, &high], no_attrs())?;
+    let raised = node.add("Add", &[&value, &shift], no_attrs())?;
+    let lowered = node.add("Sub", &[&value, &shift], no_attrs())?;
+    let above = node.add("SelectV2", &[&is_above, &lowered, &zero], no_attrs())?;
+    let result = node.add("SelectV2", &[&is_below, &raised, &above], no_attrs())?;
     Ok(vec![node.cast(&result, x.dtype())?])
 }
 
@@ -355,6 +355,6 @@ fn thresholded_relu(node: &mut Conversion<'_>) -> Converted {
     let threshold = f64::from(node.float("alpha", 1.0));
     let threshold = node.scalar(x.dtype(), threshold)?;
     let zero = node.scalar(x.dtype(), 0.0)?;
-    let is_above = node.add("Greater", &[&x, &threshold], none())?;
-    Ok(vec![node.add("SelectV2", &[&is_above, &x, &zero], none())?])
+    let is_above = node.add("Greater", &[&x, &threshold], no_attrs())?;
+    Ok(vec![node.add("SelectV2", &[&is_above, &x, &zero], no_attrs())?])
 }

@@ -26,17 +26,17 @@ fn gather_along(
     node: &mut Conversion<'_>,
     x: &Value,
     indices: &Value,
-    along: i64,
+    axis_index: i64,
 ) -> Result<Value, String> {
-    let along = node.int_list(&[along]);
+    let axis_index = node.int_list(&[axis_index]);
     let attrs = attrs([("negative_index_support", true.into())]);
-    node.add("GatherV2", &[x, indices, &along], attrs)
+    node.add("GatherV2", &[x, indices, &axis_index], attrs)
 }
 
 fn gather(node: &mut Conversion<'_>) -> Converted {
     let (x, indices) = (node.input(0)?, node.input(1)?);
-    let along = node.int("axis", 0);
-    Ok(vec![gather_along(node, &x, &indices, along)?])
+    let axis_index = node.int("axis", 0);
+    Ok(vec![gather_along(node, &x, &indices, axis_index)?])
 }
 
 /// Indices that count from the last become such that count from the first.
@@ -49,22 +49,22 @@ fn wrap_indices(node: &mut Conversion<'_>, indices: &Value, size: &Value) -> Res
 }
 
 /// The size of an axis, as a tensor with one element.
-fn size_of(node: &mut Conversion<'_>, x: &Value, along: usize) -> Result<Value, String> {
-    if let Ok(size) = node.known_dims_at(x, along) {
+fn size_of(node: &mut Conversion<'_>, x: &Value, axis_index: usize) -> Result<Value, String> {
+    if let Ok(size) = node.known_dims_at(x, axis_index) {
         return Ok(node.int_list(&[size]));
     }
     let int64 = DType::Int64 as i64;
     let sizes = node.add("Shape", &[x], attrs([("dtype", int64.into())]))?;
-    let (start, length) = (node.int_list(&[along as i64]), node.int_list(&[1]));
+    let (start, length) = (node.int_list(&[axis_index as i64]), node.int_list(&[1]));
     node.add("Slice", &[&sizes, &start, &length], Attrs::new())
 }
 
 fn gather_elements(node: &mut Conversion<'_>) -> Converted {
     let (x, indices) = (node.input(0)?, node.input(1)?);
-    let along = axis(node.int("axis", 0), node.rank(&x)?)?;
-    let size = size_of(node, &x, along)?;
+    let axis_index = axis(node.int("axis", 0), node.rank(&x)?)?;
+    let size = size_of(node, &x, axis_index)?;
     let indices = wrap_indices(node, &indices, &size)?;
-    let attrs = attrs([("dim", (along as i64).into())]);
+    let attrs = attrs([("dim", (axis_index as i64).into())]);
     Ok(vec![node.add("GatherElements", &[&x, &indices], attrs)?])
 }
 
@@ -84,13 +84,13 @@ fn gather_nd(node: &mut Conversion<'_>) -> Converted {
         ));
     }
     let batches: i64 = dims[..batch].iter().product();
-    let indexed = &dims[batch..batch + depth];
+    let indexed_dims = &dims[batch..batch + depth];
     let rest = &dims[batch + depth..];
-    let count: i64 = indexed.iter().product();
+    let count: i64 = indexed_dims.iter().product();
     let lookups: i64 = index_dims[batch..index_dims.len() - 1].iter().product();
-    let sizes = node.int_list(indexed);
+    let sizes = node.int_list(indexed_dims);
     let wrapped = wrap_indices(node, &indices, &sizes)?;
-    let strides: Vec<i64> = (0..depth).map(|at| indexed[at + 1..].iter().product()).collect();
+    let strides: Vec<i64> = (0..depth).map(|at| indexed_dims[at + 1..].iter().product()).collect();
     let strides = node.int_list(&strides);
     let strides = node.cast(&strides, wrapped.dtype())?;
     let parts = node.add("Mul", &[&wrapped, &strides], Attrs::new())?;
@@ -123,7 +123,7 @@ fn non_zero(node: &mut Conversion<'_>) -> Converted {
 /// The parts along an axis whose condition is true; without an axis, of all elements.
 fn compress(node: &mut Conversion<'_>) -> Converted {
     let (x, condition) = (node.input(0)?, node.input(1)?);
-    let (x, along) = match node.has("axis") {
+    let (x, axis_index) = match node.has("axis") {
         true => (x, node.int("axis", 0)),
         false => {
             let flat = node.int_list(&[-1]);
@@ -133,13 +133,13 @@ fn compress(node: &mut Conversion<'_>) -> Converted {
     let found = node.add("NonZero", &[&condition], Attrs::new())?;
     let flat = node.int_list(&[-1]);
     let indices = node.add("Reshape", &[&found, &flat], Attrs::new())?;
-    Ok(vec![gather_along(node, &x, &indices, along)?])
+    Ok(vec![gather_along(node, &x, &indices, axis_index)?])
 }
 
 /// The second of `values` where the index is, the first elsewhere.
 fn one_hot(node: &mut Conversion<'_>) -> Converted {
     let (indices, depth, values) = (node.input(0)?, node.input(1)?, node.input(2)?);
-    let along = node.int("axis", -1);
+    let axis_index = node.int("axis", -1);
     let depth = node.cast(&depth, DType::Int64)?;
     let scalar = node.int_list(&[]);
     let depth = node.add("Reshape", &[&depth, &scalar], Attrs::new())?;
@@ -150,18 +150,19 @@ fn one_hot(node: &mut Conversion<'_>) -> Converted {
         node.add("Slice", &[&values, &start, &length], Attrs::new())
     };
     let (off, on) = (value(0)?, value(1)?);
-    let attrs = attrs([("axis", along.into())]);
+    let attrs = attrs([("axis", axis_index.into())]);
     Ok(vec![node.add("OneHot", &[&indices, &depth, &on, &off], attrs)?])
 }
 
 fn scatter_elements(node: &mut Conversion<'_>) -> Converted {
     let (x, indices, updates) = (node.input(0)?, node.input(1)?, node.input(2)?);
-    let along = axis(node.int("axis", 0), node.rank(&x)?)?;
+    let axis_index = axis(node.int("axis", 0), node.rank(&x)?)?;
     let reduction = node.text("reduction", "none");
     node.expect_text("reduction", &reduction, &["none", "add", "mul", "max", "min"])?;
-    let size = size_of(node, &x, along)?;
+    let size = size_of(node, &x, axis_index)?;
     let indices = wrap_indices(node, &indices, &size)?;
-    let attrs = attrs([("axis", (along as i64).into()), ("reduction", reduction.as_str().into())]);
+    let attrs =
+        attrs([("axis", (axis_index as i64).into()), ("reduction", reduction.as_str().into())]);
     Ok(vec![node.add("ScatterElements", &[&x, &indices, &updates], attrs)?])
 }
 
@@ -197,15 +198,15 @@ fn index_depth(indices: &Value) -> Option<usize> {
 /// Writes a run of positions of a cache, from an index of each batch on.
 fn tensor_scatter(node: &mut Conversion<'_>) -> Converted {
     let (cache, update) = (node.input(0)?, node.input(1)?);
-    let along = axis(node.int("axis", -2), node.rank(&cache)?)?;
+    let axis_index = axis(node.int("axis", -2), node.rank(&cache)?)?;
     let mode = node.text("mode", "linear");
     node.expect_text("mode", &mode, &["linear", "circular"])?;
     let dims = node.known_dims(&cache, "its cache")?;
     let update_dims = node.known_dims(&update, "its update")?;
-    if along == 0 {
+    if axis_index == 0 {
         return Err("axis is 0, which is the batch".to_owned());
     }
-    let (length, written) = (dims[along], update_dims[along]);
+    let (length, written) = (dims[axis_index], update_dims[axis_index]);
     let offsets: Vec<i64> = (0..written).collect();
     let offsets = node.int_list(&offsets);
     let starts = match node.optional(2) {
@@ -219,11 +220,11 @@ fn tensor_scatter(node: &mut Conversion<'_>) -> Converted {
         positions = node.add("FloorMod", &[&positions, &length], Attrs::new())?;
     }
     let mut sizes = vec![1; dims.len()];
-    (sizes[0], sizes[along]) = (dims[0], written);
+    (sizes[0], sizes[axis_index]) = (dims[0], written);
     let sizes = node.int_list(&sizes);
     let positions = node.add("Reshape", &[&positions, &sizes], Attrs::new())?;
     let all = node.int_list(&update_dims);
     let positions = node.add("BroadcastTo", &[&positions, &all], Attrs::new())?;
-    let attrs = attrs([("axis", (along as i64).into()), ("reduction", "none".into())]);
+    let attrs = attrs([("axis", (axis_index as i64).into()), ("reduction", "none".into())]);
     Ok(vec![node.add("ScatterElements", &[&cache, &positions, &update], attrs)?])
 }

@@ -91,9 +91,9 @@ fn batch_normalization(node: &mut Conversion<'_>) -> Converted {
         let scale = node.cast(&scale, x.dtype())?;
         let factor = node.add("Mul", &[&scale, &inverse], Attrs::new())?;
         let mean = node.cast(&mean, x.dtype())?;
-        let moved = node.add("Mul", &[&mean, &factor], Attrs::new())?;
+        let scaled_mean = node.add("Mul", &[&mean, &factor], Attrs::new())?;
         let bias = node.cast(&bias, x.dtype())?;
-        let offset = node.add("Sub", &[&bias, &moved], Attrs::new())?;
+        let offset = node.add("Sub", &[&bias, &scaled_mean], Attrs::new())?;
         let (factor, offset) = (by_channel(node, &factor, rank)?, by_channel(node, &offset, rank)?);
         return Ok(vec![scale_and_shift(node, &x, &factor, Some(&offset))?]);
     }
@@ -104,18 +104,18 @@ fn batch_normalization(node: &mut Conversion<'_>) -> Converted {
     let normal = node.add("Mul", &[&batch.centered, &inverse], Attrs::new())?;
     let (scale, bias) = (by_channel(node, &scale, rank)?, by_channel(node, &bias, rank)?);
     let y = scale_and_shift(node, &normal, &scale, Some(&bias))?;
-    let mut running = |old: &Value, new: &Value| {
+    let mut update_running = |old: &Value, new: &Value| {
         let flat = node.int_list(&[-1]);
         let new = node.add("Reshape", &[new, &flat], Attrs::new())?;
         let new = node.cast(&new, old.dtype())?;
-        let keep = node.scalar(old.dtype(), momentum.into())?;
-        let take = node.scalar(old.dtype(), f64::from(1.0 - momentum))?;
-        let kept = node.add("Mul", &[old, &keep], Attrs::new())?;
-        let taken = node.add("Mul", &[&new, &take], Attrs::new())?;
-        node.add("Add", &[&kept, &taken], Attrs::new())
+        let old_weight = node.scalar(old.dtype(), momentum.into())?;
+        let new_weight = node.scalar(old.dtype(), f64::from(1.0 - momentum))?;
+        let weighted_old = node.add("Mul", &[old, &old_weight], Attrs::new())?;
+        let weighted_new = node.add("Mul", &[&new, &new_weight], Attrs::new())?;
+        node.add("Add", &[&weighted_old, &weighted_new], Attrs::new())
     };
-    let running_mean = running(&mean, &batch.mean)?;
-    let running_variance = running(&variance, &batch.variance)?;
+    let running_mean = update_running(&mean, &batch.mean)?;
+    let running_variance = update_running(&variance, &batch.variance)?;
     Ok(vec![y, running_mean, running_variance])
 }
 
@@ -124,9 +124,9 @@ fn instance_normalization(node: &mut Conversion<'_>) -> Converted {
     let epsilon = node.float("epsilon", 1e-5);
     let rank = node.rank(&x)?;
     let axes: Vec<i64> = (2..rank as i64).collect();
-    let own = Moments::of(node, &x, &axes)?;
-    let inverse = inverse_deviation(node, &own.variance, epsilon)?;
-    let normal = node.add("Mul", &[&own.centered, &inverse], Attrs::new())?;
+    let moments = Moments::of(node, &x, &axes)?;
+    let inverse = inverse_deviation(node, &moments.variance, epsilon)?;
+    let normal = node.add("Mul", &[&moments.centered, &inverse], Attrs::new())?;
     let (scale, bias) = (by_channel(node, &scale, rank)?, by_channel(node, &bias, rank)?);
     Ok(vec![scale_and_shift(node, &normal, &scale, Some(&bias))?])
 }
@@ -152,14 +152,14 @@ fn group_normalization(node: &mut Conversion<'_>) -> Converted {
         false => return Err("the size of the batch is not known".to_owned()),
     };
     let parts = node.add("Reshape", &[&x, &grouped], Attrs::new())?;
-    let own = Moments::of(node, &parts, &[2])?;
-    let inverse = inverse_deviation(node, &own.variance, epsilon)?;
-    let mut normal = node.add("Mul", &[&own.centered, &inverse], Attrs::new())?;
+    let moments = Moments::of(node, &parts, &[2])?;
+    let inverse = inverse_deviation(node, &moments.variance, epsilon)?;
+    let mut normal = node.add("Mul", &[&moments.centered, &inverse], Attrs::new())?;
     if node.opset < 21 {
-        let last = |node: &mut Conversion<'_>, value: &Value| {
+        let with_last_dimension = |node: &mut Conversion<'_>, value: &Value| {
             node.add("Unsqueeze", &[value], attrs([("axes", vec![1i64].into())]))
         };
-        let (scale, bias) = (last(node, &scale)?, last(node, &bias)?);
+        let (scale, bias) = (with_last_dimension(node, &scale)?, with_last_dimension(node, &bias)?);
         normal = scale_and_shift(node, &normal, &scale, Some(&bias))?;
         return Ok(vec![node.add("Reshape", &[&normal, &sizes], Attrs::new())?]);
     }
@@ -192,15 +192,15 @@ fn layer_normalization(node: &mut Conversion<'_>) -> Converted {
         let inputs = [Some(&x), Some(&sizes), Some(&scale), bias.as_ref()];
         return node.add_several("LayerNormV4", &inputs, attrs([("epsilon", epsilon.into())]), 3);
     }
-    let wide = stash_type(node, &x)?;
-    let value = node.cast(&x, wide)?;
+    let compute_type = stash_type(node, &x)?;
+    let value = node.cast(&x, compute_type)?;
     let axes: Vec<i64> = (from as i64..rank as i64).collect();
-    let own = Moments::of(node, &value, &axes)?;
-    let inverse = inverse_deviation(node, &own.variance, epsilon)?;
-    let normal = node.add("Mul", &[&own.centered, &inverse], Attrs::new())?;
+    let moments = Moments::of(node, &value, &axes)?;
+    let inverse = inverse_deviation(node, &moments.variance, epsilon)?;
+    let normal = node.add("Mul", &[&moments.centered, &inverse], Attrs::new())?;
     let normal = node.cast(&normal, x.dtype())?;
     let y = scale_and_shift(node, &normal, &scale, bias.as_ref())?;
-    Ok(vec![y, own.mean, inverse])
+    Ok(vec![y, moments.mean, inverse])
 }
 
 /// x over the root of the mean of its squares, times a scale.
@@ -221,8 +221,8 @@ fn rms_normalization(node: &mut Conversion<'_>) -> Converted {
             attrs([("epsilon", epsilon.into())]),
         )?]);
     }
-    let wide = stash_type(node, &x)?;
-    let value = node.cast(&x, wide)?;
+    let compute_type = stash_type(node, &x)?;
+    let value = node.cast(&x, compute_type)?;
     let squares = node.add("Mul", &[&value, &value], Attrs::new())?;
     let axes: Vec<i64> = (from as i64..rank as i64).collect();
     let axes = node.int_list(&axes);
@@ -237,11 +237,11 @@ fn rms_normalization(node: &mut Conversion<'_>) -> Converted {
 fn mean_variance_normalization(node: &mut Conversion<'_>) -> Converted {
     let x = node.input(0)?;
     let axes = node.ints("axes").unwrap_or_else(|| vec![0, 2, 3]);
-    let own = Moments::of(node, &x, &axes)?;
-    let deviation = node.add("Sqrt", &[&own.variance], Attrs::new())?;
-    let tiny = node.scalar(x.dtype(), 1e-9)?;
-    let divisor = node.add("Add", &[&deviation, &tiny], Attrs::new())?;
-    Ok(vec![node.add("RealDiv", &[&own.centered, &divisor], Attrs::new())?])
+    let moments = Moments::of(node, &x, &axes)?;
+    let deviation = node.add("Sqrt", &[&moments.variance], Attrs::new())?;
+    let epsilon = node.scalar(x.dtype(), 1e-9)?;
+    let divisor = node.add("Add", &[&deviation, &epsilon], Attrs::new())?;
+    Ok(vec![node.add("RealDiv", &[&moments.centered, &divisor], Attrs::new())?])
 }
 
 /// Outside of training nothing is dropped.
@@ -262,17 +262,17 @@ fn dropout(node: &mut Conversion<'_>) -> Converted {
             _ => 0.0,
         },
     };
-    let is_kept = |node: &mut Conversion<'_>, x: &Value| {
+    let full_mask = |node: &mut Conversion<'_>, x: &Value| {
         let int64 = DType::Int64 as i64;
         let sizes = node.add("Shape", &[x], attrs([("dtype", int64.into())]))?;
         let desc = Desc::new(DType::Bool, &[]);
-        let yes = node.constant(Constant { desc, bytes: [1u8].into() });
-        node.add("Fill", &[&sizes, &yes], Attrs::new())
+        let true_value = node.constant(Constant { desc, bytes: [1u8].into() });
+        node.add("Fill", &[&sizes, &true_value], Attrs::new())
     };
     if !is_training || ratio == 0.0 {
         let mut outputs = vec![x.clone()];
         if node.wants_output(1) {
-            outputs.push(is_kept(node, &x)?);
+            outputs.push(full_mask(node, &x)?);
         }
         return Ok(outputs);
     }

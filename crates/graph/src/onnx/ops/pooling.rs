@@ -22,7 +22,7 @@ type Converted = Result<Vec<Value>, String>;
 struct Pool {
     x: Value,
     window: Window,
-    is_line: bool,
+    is_1d: bool,
     ceil_mode: bool,
 }
 
@@ -37,8 +37,8 @@ impl Pool {
             ));
         }
         let mut window = Window::read(node, &x, kernel)?;
-        let is_line = rank == 3;
-        if is_line {
+        let is_1d = rank == 3;
+        if is_1d {
             x = node.add("Unsqueeze", &[&x], attrs([("axes", vec![2i64].into())]))?;
             window.kernel.insert(0, 1);
             window.strides.insert(0, 1);
@@ -46,23 +46,23 @@ impl Pool {
             window.pads.insert(0, (0, 0));
         }
         let ceil_mode = node.int("ceil_mode", 0) != 0;
-        Ok(Pool { x, window, is_line, ceil_mode })
+        Ok(Pool { x, window, is_1d, ceil_mode })
     }
 
     /// Without the dimension that was added.
     fn finish(&self, node: &mut Conversion<'_>, y: Value) -> Result<Value, String> {
-        match self.is_line {
+        match self.is_1d {
             true => node.add("Squeeze", &[&y], attrs([("axis", vec![2i64].into())])),
             false => Ok(y),
         }
     }
 
-    /// The mean of each window; `excludes` says whether padding does not count.
+    /// The mean of each window; `excludes_padding` says whether padding does not count.
     fn average(
         &self,
         node: &mut Conversion<'_>,
         x: &Value,
-        excludes: bool,
+        excludes_padding: bool,
     ) -> Result<Value, String> {
         let Pool { window, ceil_mode, .. } = self;
         if !window.is_dense() {
@@ -76,7 +76,7 @@ impl Pool {
                 ("pads", window.pads_by_dimension().into()),
                 ("data_format", "NCHW".into()),
                 ("ceil_mode", (*ceil_mode).into()),
-                ("exclusive", excludes.into()),
+                ("exclusive", excludes_padding.into()),
             ]);
             return node.add("AvgPoolV2", &[x], attrs);
         }
@@ -85,7 +85,7 @@ impl Pool {
             ("strides", window.strides.clone().into()),
             ("pads", window.pads_by_dimension().into()),
             ("ceil_mode", (*ceil_mode).into()),
-            ("count_include_pad", (!excludes).into()),
+            ("count_include_pad", (!excludes_padding).into()),
             ("data_format", "NCDHW".into()),
         ]);
         node.add("AvgPool3D", &[x], attrs)
@@ -94,8 +94,8 @@ impl Pool {
 
 fn average_pool(node: &mut Conversion<'_>) -> Converted {
     let pool = Pool::read(node)?;
-    let excludes = node.int("count_include_pad", 0) == 0;
-    let y = pool.average(node, &pool.x, excludes)?;
+    let excludes_padding = node.int("count_include_pad", 0) == 0;
+    let y = pool.average(node, &pool.x, excludes_padding)?;
     Ok(vec![pool.finish(node, y)?])
 }
 
@@ -104,9 +104,9 @@ fn lp_pool(node: &mut Conversion<'_>) -> Converted {
     let pool = Pool::read(node)?;
     let p = node.int("p", 2) as f64;
     let dtype = pool.x.dtype();
-    let size = node.add("Abs", &[&pool.x], Attrs::new())?;
+    let magnitudes = node.add("Abs", &[&pool.x], Attrs::new())?;
     let exponent = node.scalar(dtype, p)?;
-    let powers = node.add("Pow", &[&size, &exponent], Attrs::new())?;
+    let powers = node.add("Pow", &[&magnitudes, &exponent], Attrs::new())?;
     let means = pool.average(node, &powers, false)?;
     let count: i64 = pool.window.kernel.iter().product();
     let count = node.scalar(dtype, count as f64)?;
@@ -126,8 +126,8 @@ fn max_pool(node: &mut Conversion<'_>) -> Converted {
         return Err(format!("dilations {:?} are not supported", window.dilations));
     }
     let dtype = pool.x.dtype();
-    let wide = if dtype.is_integer() { DType::Float } else { dtype };
-    let x = node.cast(&pool.x, wide)?;
+    let compute_type = if dtype.is_integer() { DType::Float } else { dtype };
+    let x = node.cast(&pool.x, compute_type)?;
     let y = match window.kernel.len() {
         2 => {
             let attrs = attrs([
@@ -176,9 +176,9 @@ fn global_max_pool(node: &mut Conversion<'_>) -> Converted {
 fn global_lp_pool(node: &mut Conversion<'_>) -> Converted {
     let x = node.input(0)?;
     let p = node.int("p", 2) as f64;
-    let size = node.add("Abs", &[&x], Attrs::new())?;
+    let magnitudes = node.add("Abs", &[&x], Attrs::new())?;
     let exponent = node.scalar(x.dtype(), p)?;
-    let powers = node.add("Pow", &[&size, &exponent], Attrs::new())?;
+    let powers = node.add("Pow", &[&magnitudes, &exponent], Attrs::new())?;
     let sums = reduce_positions(node, &powers, "ReduceSum")?;
     let root = node.scalar(x.dtype(), 1.0 / p)?;
     Ok(vec![node.add("Pow", &[&sums, &root], Attrs::new())?])

@@ -144,13 +144,13 @@ fn reduce_sum_square(node: &mut Conversion<'_>) -> Converted {
 /// The axis along which the operator runs. Before version 13 the dimensions from it on are one.
 fn flattened(node: &mut Conversion<'_>, x: &Value) -> Result<(Value, bool), String> {
     let rank = node.rank(x)?;
-    let from = axis(node.int("axis", 1), rank.max(1))?;
-    if from + 1 == rank {
+    let first_axis = axis(node.int("axis", 1), rank.max(1))?;
+    if first_axis + 1 == rank {
         return Ok((x.clone(), false));
     }
     let dims = node.known_dims(x, "its input")?;
-    let rows: i64 = dims[..from].iter().product();
-    let columns: i64 = dims[from..].iter().product();
+    let rows: i64 = dims[..first_axis].iter().product();
+    let columns: i64 = dims[first_axis..].iter().product();
     let sizes = node.int_list(&[rows, columns]);
     Ok((node.add("Reshape", &[x, &sizes], Attrs::new())?, true))
 }
@@ -162,8 +162,8 @@ fn along_axis(
 ) -> Converted {
     let x = node.input(0)?;
     if node.opset >= 13 {
-        let along = node.int("axis", -1);
-        return Ok(vec![run(node, &x, along)?]);
+        let axis_index = node.int("axis", -1);
+        return Ok(vec![run(node, &x, axis_index)?]);
     }
     let (flat, is_flattened) = flattened(node, &x)?;
     let result = run(node, &flat, -1)?;
@@ -189,9 +189,9 @@ fn log_softmax(node: &mut Conversion<'_>) -> Converted {
 
 /// 1 at the first greatest element, 0 elsewhere.
 fn hardmax(node: &mut Conversion<'_>) -> Converted {
-    along_axis(node, |node, x, along| {
+    along_axis(node, |node, x, axis_index| {
         let rank = node.rank(x)?;
-        let from_front = axis(along, rank)? as i64;
+        let from_front = axis(axis_index, rank)? as i64;
         let dimension = node.int_list(&[from_front]);
         let int64 = attrs([("dtype", DType::Int64.into())]);
         let greatest = node.add("ArgMaxV2", &[x, &dimension], int64)?;
@@ -206,15 +206,15 @@ fn hardmax(node: &mut Conversion<'_>) -> Converted {
 /// x over its norm along an axis; 0 where the norm is 0.
 fn lp_normalization(node: &mut Conversion<'_>) -> Converted {
     let x = node.input(0)?;
-    let (along, p) = (node.int("axis", -1), node.int("p", 2));
-    let part = match p {
+    let (axis_index, p) = (node.int("axis", -1), node.int("p", 2));
+    let powers = match p {
         1 => node.add("Abs", &[&x], Attrs::new())?,
         2 => node.add("Mul", &[&x, &x], Attrs::new())?,
         _ => return Err(format!("p is {p}: expected 1 or 2")),
     };
-    let axes = node.int_list(&[along]);
+    let axes = node.int_list(&[axis_index]);
     let keep = attrs([("keep_dims", true.into())]);
-    let mut norm = node.add("ReduceSum", &[&part, &axes], keep)?;
+    let mut norm = node.add("ReduceSum", &[&powers, &axes], keep)?;
     if p == 2 {
         norm = node.add("Sqrt", &[&norm], Attrs::new())?;
     }
@@ -228,10 +228,10 @@ fn lp_normalization(node: &mut Conversion<'_>) -> Converted {
 fn arg(node: &mut Conversion<'_>, kind: &str) -> Converted {
     let x = node.input(0)?;
     let rank = node.rank(&x)?;
-    let along = axis(node.int("axis", 0), rank)?;
+    let axis_index = axis(node.int("axis", 0), rank)?;
     let keep = node.int("keepdims", 1) != 0;
     let is_last = node.int("select_last_index", 0) != 0;
-    let dimension = node.int_list(&[along as i64]);
+    let dimension = node.int_list(&[axis_index as i64]);
     let searched = match is_last {
         true => node.add("ReverseV2", &[&x, &dimension], Attrs::new())?,
         false => x.clone(),
@@ -239,12 +239,12 @@ fn arg(node: &mut Conversion<'_>, kind: &str) -> Converted {
     let int64 = attrs([("dtype", DType::Int64.into())]);
     let mut index = node.add(kind, &[&searched, &dimension], int64)?;
     if is_last {
-        let last = node.known_dims(&x, "its input")?[along] - 1;
+        let last = node.known_dims(&x, "its input")?[axis_index] - 1;
         let last = node.scalar(DType::Int64, last as f64)?;
         index = node.add("Sub", &[&last, &index], Attrs::new())?;
     }
     if keep {
-        let axes = attrs([("axes", vec![along as i64].into())]);
+        let axes = attrs([("axes", vec![axis_index as i64].into())]);
         index = node.add("Unsqueeze", &[&index], axes)?;
     }
     Ok(vec![index])
@@ -259,11 +259,11 @@ fn arg_min(node: &mut Conversion<'_>) -> Converted {
 }
 
 fn cumulative(node: &mut Conversion<'_>, kind: &str) -> Converted {
-    let (x, along) = (node.input(0)?, node.input(1)?);
+    let (x, axis_index) = (node.input(0)?, node.input(1)?);
     let exclusive = node.int("exclusive", 0) != 0;
     let reverse = node.int("reverse", 0) != 0;
     let attrs = attrs([("exclusive", exclusive.into()), ("reverse", reverse.into())]);
-    Ok(vec![node.add(kind, &[&x, &along], attrs)?])
+    Ok(vec![node.add(kind, &[&x, &axis_index], attrs)?])
 }
 
 fn cum_sum(node: &mut Conversion<'_>) -> Converted {
@@ -289,11 +289,11 @@ fn top_k(node: &mut Conversion<'_>) -> Converted {
         }
         false => node.input(1)?,
     };
-    let along = node.int("axis", -1);
+    let axis_index = node.int("axis", -1);
     let largest = node.int("largest", 1) != 0;
     let sorted = node.int("sorted", 1) != 0;
     let attrs =
-        attrs([("dim", along.into()), ("largest", largest.into()), ("sorted", sorted.into())]);
+        attrs([("dim", axis_index.into()), ("largest", largest.into()), ("sorted", sorted.into())]);
     let found = node.add_several("TopKV2", &[Some(&x), Some(&k)], attrs, 2)?;
     let [values, indices] = &found[..] else { return Err("TopKV2 has two outputs".to_owned()) };
     let int64 = attrs_of_cast(DType::Int64);

@@ -40,12 +40,12 @@ fn transpose_by(node: &mut Conversion<'_>, x: &Value, order: &[i64]) -> Result<V
 
 fn concat(node: &mut Conversion<'_>) -> Converted {
     let inputs = node.inputs_from(0)?;
-    let along = node.int("axis", 1);
+    let axis_index = node.int("axis", 1);
     if let [only] = &inputs[..] {
         return Ok(vec![only.clone()]);
     }
     let values: Vec<&Value> = inputs.iter().collect();
-    let attrs = attrs([("concat_dim", along.into()), ("N", (inputs.len() as i64).into())]);
+    let attrs = attrs([("concat_dim", axis_index.into()), ("N", (inputs.len() as i64).into())]);
     Ok(vec![node.add("ConcatD", &values, attrs)?])
 }
 
@@ -67,8 +67,8 @@ fn depth_to_space(node: &mut Conversion<'_>) -> Converted {
         _ => ([n, depth, block, block, h, w], [0, 1, 4, 2, 5, 3]),
     };
     let parts = reshape_to(node, &x, &dims)?;
-    let turned = transpose_by(node, &parts, &order)?;
-    Ok(vec![reshape_to(node, &turned, &[n, depth, h * block, w * block])?])
+    let transposed = transpose_by(node, &parts, &order)?;
+    Ok(vec![reshape_to(node, &transposed, &[n, depth, h * block, w * block])?])
 }
 
 /// Squares of positions become blocks of channels.
@@ -83,11 +83,11 @@ fn space_to_depth(node: &mut Conversion<'_>) -> Converted {
     if block <= 0 || h % block != 0 || w % block != 0 {
         return Err(format!("{h} x {w} positions do not divide into squares of {block}"));
     }
-    let (high, wide) = (h / block, w / block);
-    let parts = reshape_to(node, &x, &[n, c, high, block, wide, block])?;
+    let (block_rows, block_columns) = (h / block, w / block);
+    let parts = reshape_to(node, &x, &[n, c, block_rows, block, block_columns, block])?;
     let order = if mode == "DCR" { [0, 3, 5, 1, 2, 4] } else { [0, 1, 3, 5, 2, 4] };
-    let turned = transpose_by(node, &parts, &order)?;
-    Ok(vec![reshape_to(node, &turned, &[n, c * block * block, high, wide])?])
+    let transposed = transpose_by(node, &parts, &order)?;
+    Ok(vec![reshape_to(node, &transposed, &[n, c * block * block, block_rows, block_columns])?])
 }
 
 fn expand(node: &mut Conversion<'_>) -> Converted {
@@ -152,7 +152,7 @@ fn pad(node: &mut Conversion<'_>) -> Converted {
     };
     if let Some(axes) = node.optional(3) {
         let rank = node.rank(&x)?;
-        let (Some(axes), Some(some)) = (axes.ints(), pads.ints()) else {
+        let (Some(axes), Some(given_pads)) = (axes.ints(), pads.ints()) else {
             let pads = pads_of_axes(node, &axes, &pads, rank as i64)?;
             let value = match value {
                 Some(value) => value,
@@ -160,14 +160,14 @@ fn pad(node: &mut Conversion<'_>) -> Converted {
             };
             return pad_by(node, &x, &pads, &value, &mode).map(|value| vec![value]);
         };
-        if some.len() != 2 * axes.len() {
-            return Err(format!("{} pads for {} axes", some.len(), axes.len()));
+        if given_pads.len() != 2 * axes.len() {
+            return Err(format!("{} pads for {} axes", given_pads.len(), axes.len()));
         }
         let mut all = vec![0; 2 * rank];
-        for (at, along) in axes.iter().enumerate() {
-            let along = axis(*along, rank)?;
-            all[along] = some[at];
-            all[rank + along] = some[axes.len() + at];
+        for (at, axis_index) in axes.iter().enumerate() {
+            let axis_index = axis(*axis_index, rank)?;
+            all[axis_index] = given_pads[at];
+            all[rank + axis_index] = given_pads[axes.len() + at];
         }
         pads = node.int_list(&all);
     }
@@ -245,13 +245,13 @@ fn center_crop_pad(node: &mut Conversion<'_>) -> Converted {
         return center_by_run(node, &x, &targets, &axes);
     };
     let mut pads = vec![0; 2 * dims.len()];
-    for (along, target) in axes.iter().zip(&targets) {
-        let along = axis(*along, dims.len())?;
-        let missing = target - dims[along];
+    for (axis_index, target) in axes.iter().zip(&targets) {
+        let axis_index = axis(*axis_index, dims.len())?;
+        let missing = target - dims[axis_index];
         let before = missing.div_euclid(2);
         let before = if missing < 0 { -((-missing) / 2) } else { before };
-        pads[along] = before;
-        pads[dims.len() + along] = missing - before;
+        pads[axis_index] = before;
+        pads[dims.len() + axis_index] = missing - before;
     }
     let value = node.scalar(x.dtype(), 0.0)?;
     Ok(vec![crop_and_pad(node, &x, &pads, Some(value), "constant")?])
@@ -349,7 +349,7 @@ fn slice(node: &mut Conversion<'_>) -> Converted {
 /// Sizes of the parts are an attribute before version 13, else an input; without them all are equal, but for the last.
 fn split(node: &mut Conversion<'_>) -> Converted {
     let x = node.input(0)?;
-    let along = axis(node.int("axis", 0), node.rank(&x)?)?;
+    let axis_index = axis(node.int("axis", 0), node.rank(&x)?)?;
     let count = match node.int("num_outputs", 0) {
         0 => node.output_count(),
         count => usize::try_from(count).map_err(|_| format!("num_outputs is {count}"))?,
@@ -358,14 +358,14 @@ fn split(node: &mut Conversion<'_>) -> Converted {
         (Some(parts), _) => node.int_list(&parts),
         (None, Some(parts)) => parts,
         (None, None) => {
-            let size = node.known_dims_at(&x, along)?;
+            let size = node.known_dims_at(&x, axis_index)?;
             let part = (size + count as i64 - 1) / (count as i64).max(1);
             let sizes: Vec<i64> =
                 (0..count as i64).map(|at| (size - at * part).clamp(0, part)).collect();
             node.int_list(&sizes)
         }
     };
-    let dim = node.scalar(DType::Int32, along as f64)?;
+    let dim = node.scalar(DType::Int32, axis_index as f64)?;
     let attrs = attrs([("num_split", (count as i64).into())]);
     node.add_several("SplitV", &[Some(&x), Some(&parts), Some(&dim)], attrs, count)
 }

@@ -41,7 +41,7 @@ impl Run<'_> {
             });
         }
         let outputs = match node.control {
-            Control::While => self.repeat(node, branches, inputs, work.outputs.len())?,
+            Control::While => self.run_loop(node, branches, inputs, work.outputs.len())?,
             control => {
                 let selector = &inputs[0];
                 let is_single = selector.layout.count() == 1;
@@ -49,7 +49,7 @@ impl Run<'_> {
                     Control::If if !is_single => usize::from(selector.layout.count() == 0),
                     _ => {
                         let bytes = self.value_of(&node.name, selector)?;
-                        control.chosen(&bytes, selector.layout.dtype, branches.len())
+                        control.choose(&bytes, selector.layout.dtype, branches.len())
                     }
                 };
                 self.run_branch(node, &branches[chosen], &inputs)?
@@ -65,7 +65,7 @@ impl Run<'_> {
     }
 
     /// Runs the body as long as the condition says so. The blocks of one time go back before the next begins.
-    fn repeat(
+    fn run_loop(
         &self,
         node: &ControlNode,
         branches: &[Branch],
@@ -75,27 +75,27 @@ impl Run<'_> {
         let (condition, body) = (&branches[0], &branches[1]);
         let mut state: Option<Vec<RunOutput>> = None;
         loop {
-            let decided = self.run_branch(node, condition, &inputs)?;
-            let decision = input_of(&decided[0]);
-            let bytes = self.value_of(&node.name, &decision)?;
-            drop(decided);
-            if Control::If.chosen(&bytes, decision.layout.dtype, 2) == 1 {
+            let condition_outputs = self.run_branch(node, condition, &inputs)?;
+            let condition_value = input_of(&condition_outputs[0]);
+            let bytes = self.value_of(&node.name, &condition_value)?;
+            drop(condition_outputs);
+            if Control::If.choose(&bytes, condition_value.layout.dtype, 2) == 1 {
                 break;
             }
-            let made = self.run_branch(node, body, &inputs)?;
-            for (input, output) in inputs.iter_mut().zip(&made) {
+            let body_outputs = self.run_branch(node, body, &inputs)?;
+            for (input, output) in inputs.iter_mut().zip(&body_outputs) {
                 *input = input_of(output);
             }
-            state = Some(made);
+            state = Some(body_outputs);
         }
         match state {
             Some(state) => Ok(state),
-            None => inputs[..count].iter().map(|input| self.copy_of(node, input)).collect(),
+            None => inputs[..count].iter().map(|input| self.copy_input(node, input)).collect(),
         }
     }
 
     /// What a loop that never ran hands out: its input, in memory of its own.
-    fn copy_of(&self, node: &ControlNode, input: &RunInput) -> Result<RunOutput> {
+    fn copy_input(&self, node: &ControlNode, input: &RunInput) -> Result<RunOutput> {
         let (target, layout) = (self.source.target, input.layout);
         let padded = target.padded_tensor_bytes(layout.bytes());
         let block = self.source.take(Purpose::Intermediate, Some(node.kind), padded)?;
@@ -117,6 +117,7 @@ impl Run<'_> {
         Ok(RunOutput { layout, address, block: Some(block) })
     }
 
+    /// Runs one graph of a node.
     fn run_branch(
         &self,
         node: &ControlNode,
