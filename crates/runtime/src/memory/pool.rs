@@ -56,8 +56,8 @@ impl cairn_pool::Progress for Engine {
         self.progress.finished(stream)
     }
 
-    fn is_ordered(&self, on: StreamIndex, epoch: Epoch) -> bool {
-        self.follow_events.load(Ordering::Relaxed) && self.progress.is_ordered(on, epoch)
+    fn is_ordered(&self, stream: StreamIndex, epoch: Epoch) -> bool {
+        self.follow_events.load(Ordering::Relaxed) && self.progress.is_ordered(stream, epoch)
     }
 }
 
