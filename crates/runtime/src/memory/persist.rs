@@ -45,7 +45,7 @@ impl Memory {
                 Verdict::Quiet | Verdict::Late if full => arena.release_quarantine(0),
                 Verdict::Quiet | Verdict::Late => self.release_all(|a| a.release_quarantine(whole)),
                 Verdict::Blocked => {
-                    let held = self.progress.held();
+                    let held = self.progress.queued_memory();
                     let need = if full { 0 } else { whole };
                     self.release_all(|a| {
                         // A user function may read host memory that it does not declare.

@@ -69,7 +69,7 @@ impl<'a> ProgressMonitor<'a> {
             _ if idle && still >= QUIET && !others_want_to_run() => Verdict::Quiet,
             _ if !idle && still >= STALLED => Verdict::Stalled,
             waited if waited >= LONGEST => Verdict::Stalled,
-            _ if self.progress.is_awaited() => Verdict::Moving,
+            _ if self.progress.has_waiting_thread() => Verdict::Moving,
             _ if !idle && still >= QUIET => Verdict::Blocked,
             waited if waited >= LATE => Verdict::Late,
             _ => Verdict::Moving,
