@@ -75,7 +75,7 @@ pub struct Config {
 impl Config {
     /// Reads the environment of this process. An unusable value is an error that names it.
     pub fn from_env() -> Result<Config, Error> {
-        let (limit, process_limit) = (source::machine_limit(), source::own_limit());
+        let (limit, process_limit) = (source::machine_limit(), source::process_limit());
         Config::from_raw(|name| std::env::var_os(name), limit, process_limit)
     }
 

@@ -28,7 +28,7 @@ impl Runtime {
     /// A copy of bytes that the program has on the host, made by the calling thread; fails if they cannot be read. `name`
     /// is for error messages.
     pub fn copy_from_host(&self, name: &str, address: usize, bytes: usize) -> Result<Vec<u8>> {
-        let copy = raw::copied_bytes(address, bytes, name)?;
+        let copy = raw::copy_bytes(address, bytes, name)?;
         self.emit_host_access(site::current().entry, address, bytes, Mode::Read);
         Ok(copy)
     }
