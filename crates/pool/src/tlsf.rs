@@ -364,8 +364,8 @@ impl Tlsf {
     /// If it does not lie inside one hole.
     pub fn take_out_range(&mut self, range: Range<u64>) {
         let (start, end) = (range.start / GRANULE, range.end / GRANULE);
-        let of = self.ranges.range(..=start).next_back().map(|(_, edges)| edges.left);
-        let mut id = of.unwrap_or_else(|| panic!("{range:?} is in no range"));
+        let left_edge = self.ranges.range(..=start).next_back().map(|(_, edges)| edges.left);
+        let mut id = left_edge.unwrap_or_else(|| panic!("{range:?} is in no range"));
         while self.blocks[id as usize].start + self.blocks[id as usize].size <= start {
             id = self.blocks[id as usize].right;
         }

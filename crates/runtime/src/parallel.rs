@@ -64,10 +64,10 @@ impl Parallel {
         body: &(dyn Fn(usize) + Sync),
         wake: impl FnOnce(),
     ) {
-        let taken = parts > 1
+        let is_shared = parts > 1
             && helpers > 0
             && self.state.compare_exchange(0, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        if !taken {
+        if !is_shared {
             return (0..parts).for_each(body);
         }
         let (next, panicked) = (AtomicUsize::new(0), AtomicBool::new(false));

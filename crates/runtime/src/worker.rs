@@ -194,8 +194,8 @@ impl Scheduler {
     fn add_timer(&self, timer: Timer) {
         let old = {
             let mut queue = self.queue.lock();
-            let full = queue.timers.len() == queue.timers.capacity();
-            let old = if full { std::mem::take(&mut queue.timers) } else { BinaryHeap::new() };
+            let is_full = queue.timers.len() == queue.timers.capacity();
+            let old = if is_full { std::mem::take(&mut queue.timers) } else { BinaryHeap::new() };
             queue.timers.push(Reverse(timer));
             old
         };
