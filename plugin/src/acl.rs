@@ -20,7 +20,7 @@ type DeviceCallback = unsafe extern "C" fn(device: i32, state: c_uint, args: *mu
 pub struct Location {
     /// The device.
     pub id: u32,
-    /// `DEVICE` is 1.
+    /// 1 is a device.
     pub kind: c_uint,
 }
 
@@ -28,15 +28,15 @@ pub struct Location {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Physical {
-    /// `NONE` is 0: the handle is not exported.
+    /// 0: the handle is not exported.
     pub handle_type: c_uint,
-    /// `PINNED` is 0.
+    /// 0: pinned.
     pub allocation_type: c_uint,
     /// Which memory, and how large its pages are.
     pub attribute: c_uint,
     /// Where.
     pub location: Location,
-    /// 0.
+    /// Always 0.
     pub reserve: u64,
 }
 
@@ -59,7 +59,7 @@ pub const EVENT_COMPLETE: c_uint = 1;
 /// `ACL_STREAM_STATUS_COMPLETE`.
 pub const STREAM_COMPLETE: c_uint = 0;
 /// `ACL_STREAM_PERSISTENT`, `ACL_STREAM_CPU_SCHEDULE`, `ACL_STREAM_DEVICE_USE_ONLY`: streams that
-/// count as done whatever they do.
+/// a query reports as complete whatever they do.
 pub const SPECIAL_STREAM: u32 = 0x4 | 0x10 | 0x20;
 /// `ACL_RT_STREAM_STATE_CREATE_POST`.
 pub const STREAM_CREATE_POST: c_uint = 1;
@@ -69,8 +69,8 @@ pub const STREAM_DESTROY_PRE: c_uint = 2;
 pub const DEVICE_RESET_POST: c_uint = 3;
 /// `ACL_ERROR`.
 pub const LOG_ERROR: c_uint = 3;
-/// What aclrtSetCurrentContext says of a context that was destroyed: a parameter, context or handle that
-/// is not valid.
+/// What aclrtSetCurrentContext returns for a context that was destroyed: the parameter, context or handle
+/// is invalid.
 pub const NO_SUCH_CONTEXT: [Code; 3] = [107000, 107001, 107017];
 
 macro_rules! functions {
@@ -167,8 +167,8 @@ impl Acl {
 struct Library(*mut c_void);
 
 impl Library {
-    /// What the program itself sees, so that an ACL it linked or preloaded comes first; else the one
-    /// that somebody loaded for himself, as Python does; else one from the loader's path.
+    /// The symbols of the program, so that an ACL that it linked or preloaded comes first; else the ACL that
+    /// was loaded with local scope, as Python does; else one from the loader's path.
     fn find() -> Library {
         let program = Library(libc::RTLD_DEFAULT);
         if program.find_symbol("aclrtMallocAlign32\0").is_some() {

@@ -1,4 +1,4 @@
-//! Taking blocks and giving them back, for every free_path.
+//! Allocation and free of blocks, for both ways to free ([`FreePath`]).
 
 use crate::acl::Handle;
 use crate::devices::Device;
@@ -13,18 +13,18 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::time::Instant;
 
-/// Who asks, and through which free_path; `None` is torch_npu's, whatever that is on the device.
+/// The function that was called, and how its blocks are freed.
 #[derive(Clone, Copy)]
 pub struct Caller {
-    /// The function, for texts.
+    /// The name, for messages.
     pub function: &'static str,
-    /// The free_path.
+    /// `None` for torch_npu's functions: the device's `torch_free_path`.
     pub free_path: Option<FreePath>,
 }
 
-/// A block of `size` bytes; null for none of them and after a failure.
+/// A block of `size` bytes; null for 0 bytes and after a failure.
 #[inline(always)]
-pub fn take(caller: Caller, size: u64, device: i32, handle: Handle) -> *mut c_void {
+pub fn allocate(caller: Caller, size: u64, device: i32, handle: Handle) -> *mut c_void {
     if process::forked() || size == 0 {
         return null_mut();
     }
@@ -38,23 +38,24 @@ pub fn take(caller: Caller, size: u64, device: i32, handle: Handle) -> *mut c_vo
             refused => outcome = Some(refused),
         }
     }
-    take_slowly(caller, size, device, handle, outcome)
+    allocate_slowly(caller, size, device, handle, outcome)
 }
 
 #[cold]
 #[inline(never)]
-fn take_slowly(
+fn allocate_slowly(
     caller: Caller,
     size: u64,
     device: i32,
     handle: Handle,
     outcome: Option<Outcome>,
 ) -> *mut c_void {
-    let found = Device::open(device).and_then(|device| Ok((device, device.stream(handle)?)));
-    let taken = found.and_then(|(device, stream)| {
+    let target = Device::open(device).and_then(|device| Ok((device, device.stream(handle)?)));
+    let block = target.and_then(|(device, stream)| {
         let visit = process::may_call().then(|| device.visit()).transpose()?;
-        let was_elsewhere = visit.as_ref().is_some_and(|visit| visit.is_first);
-        let outcome = outcome.filter(|_| !was_elsewhere);
+        // The attempt was made on another device, where ACL could not be asked for memory: it does not count.
+        let set_device = visit.as_ref().is_some_and(|visit| visit.set_device);
+        let outcome = outcome.filter(|_| !set_device);
         allocate_or_wait(
             device,
             size,
@@ -63,13 +64,13 @@ fn take_slowly(
             outcome,
         )
     });
-    taken.unwrap_or_else(|why| {
-        text::fail(caller.function, &why);
+    block.unwrap_or_else(|reason| {
+        text::fail(caller.function, &reason);
         null_mut()
     })
 }
 
-/// Asks until there is nothing left to try: waits for streams, gives unused memory back to ACL.
+/// Tries until nothing helps any more: waits for streams, gives unused memory back to ACL.
 fn allocate_or_wait(
     device: &Device,
     size: u64,
@@ -82,14 +83,14 @@ fn allocate_or_wait(
     let end = Instant::now() + settings::get().longest_wait;
     let mut trimmed = false;
     loop {
-        let again = match &outcome {
+        let retry = match &outcome {
             Outcome::Ready { offset, .. } => return Ok(*offset as *mut c_void),
             Outcome::Wait(clock) => events::wait(clock, end),
             Outcome::Exhausted(_) | Outcome::OverBudget => {
                 !std::mem::replace(&mut trimmed, true) && trim(device, 0) > 0
             }
         };
-        if !again {
+        if !retry {
             return Err(refusal::explain(device, size, stream, free_path, &outcome));
         }
         outcome = attempt();
@@ -99,14 +100,14 @@ fn allocate_or_wait(
 /// Gives memory that nobody may still use back to ACL until `keep` bytes are left.
 pub fn trim(device: &Device, keep: u64) -> u64 {
     device.sweep();
-    events::prove_all(device.id);
+    events::start_queries(device.id);
     let _visit = device.visit();
     device.pool.trim(keep)
 }
 
-/// Takes a block back. `size` is what the caller believes. False after anything that is wrong.
+/// Frees a block. `size` is the size that the caller claims, if it does. False after an error.
 #[inline(always)]
-pub fn give(
+pub fn free(
     caller: Caller,
     block: *mut c_void,
     size: Option<u64>,
@@ -126,18 +127,18 @@ pub fn give(
         let index = stream.index(caller.free_path.unwrap_or(device.torch_free_path));
         let freed = device.pool.free(block as u64, index);
         if let Ok(bytes) = freed
-            && size.is_none_or(|size| fits(size, bytes))
+            && size.is_none_or(|size| matches_size(size, bytes))
         {
             return true;
         }
-        return judge(caller, block, size, device, freed);
+        return check_free(caller, block, size, device, freed);
     }
-    give_slowly(caller, block, size, device, handle)
+    free_slowly(caller, block, size, device, handle)
 }
 
 #[cold]
 #[inline(never)]
-fn give_slowly(
+fn free_slowly(
     caller: Caller,
     block: *mut c_void,
     size: Option<u64>,
@@ -145,64 +146,66 @@ fn give_slowly(
     handle: Handle,
 ) -> bool {
     let Some(device) = Device::find_open(device) else {
-        text::fail(caller.function, &foreign(block, device));
+        text::fail(caller.function, &describe_foreign(block, device));
         return false;
     };
-    let known = device.known(handle);
-    let known = known.or_else(|| device.late_owner(block as u64).filter(|s| s.handle() == handle));
-    let known = known.or_else(|| device.newly_known(handle));
-    if let Some(answer) = give_lost(caller, block, size, device, known) {
-        return answer;
+    let stream = device.find_stream(handle);
+    let stream =
+        stream.or_else(|| device.ended_owner(block as u64).filter(|s| s.handle() == handle));
+    let stream = stream.or_else(|| device.add_if_alive(handle));
+    if let Some(is_valid) = free_retired(caller, block, size, device, stream) {
+        return is_valid;
     }
-    give_for(caller, block, size, device, known)
-        && (known.is_some()
+    free_on(caller, block, size, device, stream)
+        && (stream.is_some()
             || (handle.is_null() && !process::may_call())
             || {
                 let id = device.id;
-                let why = format!(
+                let reason = format!(
                     "block {block:?} was freed on stream {handle:?}, which the pool of device {id} does not \
              know; its memory waits for cairn_pool_synchronized({id})"
                 );
-                text::fail(caller.function, &why);
+                text::fail(caller.function, &reason);
                 false
             })
 }
 
-/// Takes back a block that was out when the device was reset. `None` if there is no such block, or if
-/// the free may well be for the one that lies there now: then nothing tells the two apart.
-pub fn give_lost(
+/// Frees a block that was held when the device was reset; false after an error. `None` if there is no such block, or if
+/// the free may as well be for a newer block at the same address: then nothing distinguishes the two.
+pub fn free_retired(
     caller: Caller,
     block: *mut c_void,
     size: Option<u64>,
     device: &Device,
     stream: Option<&'static StreamSlot>,
 ) -> Option<bool> {
-    let lost = device.retired.find(block as u64)?;
-    let now = device.pool.find(block as u64).map(|(bytes, _)| bytes);
-    let fitting = now.is_some_and(|bytes| size.is_none_or(|size| fits(size, bytes)));
-    if fitting && stream.is_some() {
+    let retired_bytes = device.retired.find(block as u64)?;
+    let current_bytes = device.pool.find(block as u64).map(|(bytes, _)| bytes);
+    let size_matches =
+        current_bytes.is_some_and(|bytes| size.is_none_or(|size| matches_size(size, bytes)));
+    if size_matches && stream.is_some() {
         return None;
     }
     device.retired.remove(block as u64);
-    if let Some(bytes) = now {
-        let as_what = size.map_or(String::new(), |size| format!(" as {} bytes", size as i64));
-        let why = match fitting {
+    if let Some(bytes) = current_bytes {
+        let claimed = size.map_or(String::new(), |size| format!(" as {} bytes", size as i64));
+        let reason = match size_matches {
             true => "the stream of the free is none that lives",
             false => "its size is another",
         };
-        let why = format!(
-            "block {block:?} was freed{as_what}, but {why}: that is the block of {lost} bytes which went \
+        let reason = format!(
+            "block {block:?} was freed{claimed}, but {reason}: that is the block of {retired_bytes} bytes which went \
              when device {} was reset. The one of {bytes} bytes that lies there now stays; forget blocks \
              when you reset their device",
             device.id
         );
-        text::fail(caller.function, &why);
+        text::fail(caller.function, &reason);
     }
-    Some(now.is_none())
+    Some(current_bytes.is_none())
 }
 
-/// Takes a block back from a stream; `None` is one that is gone, or unknown.
-pub fn give_for(
+/// Frees a block on a stream; `None` is a stream that is destroyed or unknown.
+pub fn free_on(
     caller: Caller,
     block: *mut c_void,
     size: Option<u64>,
@@ -210,29 +213,30 @@ pub fn give_for(
     stream: Option<&'static StreamSlot>,
 ) -> bool {
     let free_path = caller.free_path.unwrap_or(device.torch_free_path);
-    match stream.map_or_else(|| streams::unknown(device.id), Ok) {
+    match stream.map_or_else(|| streams::placeholder(device.id), Ok) {
         Ok(stream) => {
             let freed = device.pool.free(block as u64, stream.index(free_path));
-            judge(caller, block, size, device, freed)
+            check_free(caller, block, size, device, freed)
         }
-        Err(why) => {
-            text::fail(caller.function, &why);
+        Err(reason) => {
+            text::fail(caller.function, &reason);
             false
         }
     }
 }
 
+/// Reports a free that went wrong; true if it did not.
 #[cold]
 #[inline(never)]
-fn judge(
+fn check_free(
     caller: Caller,
     block: *mut c_void,
     size: Option<u64>,
     device: &Device,
     freed: Result<u64, BlockError>,
 ) -> bool {
-    let why = match (freed, size) {
-        (Ok(bytes), Some(size)) if !fits(size, bytes) => {
+    let reason = match (freed, size) {
+        (Ok(bytes), Some(size)) if !matches_size(size, bytes) => {
             let size = size as i64;
             format!("block {block:?} was freed as {size} bytes, but it has {bytes}; it is free now")
         }
@@ -240,20 +244,21 @@ fn judge(
         (Err(BlockError::NotLive), _) => {
             format!("block {block:?} of device {} is not held: it was freed before", device.id)
         }
-        (Err(BlockError::Unknown), _) => foreign(block, device.id),
+        (Err(BlockError::Unknown), _) => describe_foreign(block, device.id),
     };
-    text::fail(caller.function, &why);
+    text::fail(caller.function, &reason);
     false
 }
 
-/// What an address is that is no block of this device.
-fn foreign(block: *mut c_void, device: i32) -> String {
+/// The message for an address that is no block of this device.
+fn describe_foreign(block: *mut c_void, device: i32) -> String {
     match Device::holding(block as u64) {
         Some(other) => format!("block {block:?} is of device {}, not of device {device}", other.id),
         None => format!("{block:?} is no block of the pool of device {device}"),
     }
 }
 
-fn fits(size: u64, bytes: u64) -> bool {
+/// True if a request of `size` bytes gets a block of `bytes`.
+fn matches_size(size: u64, bytes: u64) -> bool {
     size.max(1).checked_next_multiple_of(GRANULE) == Some(bytes)
 }

@@ -1,5 +1,5 @@
-//! The pool as an allocator of `aclrtAllocatorRegister`. A block is its address; the object is the
-//! stream's id, which is recognised as stale after the stream is gone.
+//! The pool as an allocator for `aclrtAllocatorRegister`. The handle of a block is its address; the allocator object is
+//! the stream's id, which becomes invalid when the stream is destroyed.
 
 use crate::acl::{Handle, acl};
 use crate::blocks::{self, Caller};
@@ -15,33 +15,41 @@ const ALLOC: Caller =
 const FREE: Caller =
     Caller { function: "free of a pool's descriptor", free_path: Some(FreePath::Direct) };
 
-/// A descriptor for a stream.
+/// Creates a descriptor for a stream.
 pub fn create(device: i32, stream: Handle) -> Result<Handle, String> {
     let acl = acl()?;
     let stream = Device::open(device)?.stream(stream)?;
     let missing = "this ACL has no aclrtAllocator functions";
-    let (Some(make), Some(object), Some(alloc), Some(free), Some(advise), Some(address)) = (
+    let (
+        Some(create),
+        Some(set_object),
+        Some(set_alloc),
+        Some(set_free),
+        Some(set_advise),
+        Some(set_get_address),
+    ) = (
         acl.aclrtAllocatorCreateDesc,
         acl.aclrtAllocatorSetObjToDesc,
         acl.aclrtAllocatorSetAllocFuncToDesc,
         acl.aclrtAllocatorSetFreeFuncToDesc,
         acl.aclrtAllocatorSetAllocAdviseFuncToDesc,
         acl.aclrtAllocatorSetGetAddrFromBlockFuncToDesc,
-    ) else {
+    )
+    else {
         return Err(missing.into());
     };
     // SAFETY: the descriptor is fresh, and the functions belong to a library that is never unloaded.
     let (desc, codes) = unsafe {
-        let desc = make();
+        let desc = create();
         if desc.is_null() {
             return Err("aclrtAllocatorCreateDesc gave no descriptor".into());
         }
         let codes = [
-            object(desc, stream.id() as *mut c_void),
-            alloc(desc, on_alloc),
-            free(desc, on_free),
-            advise(desc, on_advise),
-            address(desc, on_address),
+            set_object(desc, stream.id() as *mut c_void),
+            set_alloc(desc, on_alloc),
+            set_free(desc, on_free),
+            set_advise(desc, on_advise),
+            set_get_address(desc, on_address),
         ];
         (desc, codes)
     };
@@ -70,7 +78,7 @@ unsafe extern "C" fn on_alloc(object: *mut c_void, size: usize) -> *mut c_void {
         return null_mut();
     }
     guarded(ALLOC.function, null_mut(), || match streams::find_by_id(object as usize) {
-        Some(stream) => blocks::take(ALLOC, size as u64, stream.device(), stream.handle()),
+        Some(stream) => blocks::allocate(ALLOC, size as u64, stream.device(), stream.handle()),
         None => {
             text::fail(ALLOC.function, "the stream it was made for is gone: make a new one");
             null_mut()
@@ -89,11 +97,11 @@ unsafe extern "C" fn on_free(object: *mut c_void, block: *mut c_void) {
     }
     guarded(FREE.function, (), || match Device::holding(block as u64) {
         Some(device) => {
-            let late = || device.late_owner(block as u64).filter(|s| s.id() == object as usize);
-            let stream = streams::find_by_id(object as usize).or_else(late);
-            match (blocks::give_lost(FREE, block, None, device, stream), stream) {
+            let ended = || device.ended_owner(block as u64).filter(|s| s.id() == object as usize);
+            let stream = streams::find_by_id(object as usize).or_else(ended);
+            match (blocks::free_retired(FREE, block, None, device, stream), stream) {
                 (Some(_), _) => {}
-                (None, Some(_)) => _ = blocks::give_for(FREE, block, None, device, stream),
+                (None, Some(_)) => _ = blocks::free_on(FREE, block, None, device, stream),
                 (None, None) => text::fail(
                     FREE.function,
                     &format!(

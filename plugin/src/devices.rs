@@ -1,4 +1,4 @@
-//! The pools of the process, one a device.
+//! The pools of the process, one for each device.
 
 use crate::acl::{self, Acl, Handle, acl};
 use crate::alive;
@@ -18,28 +18,28 @@ use std::ptr::null_mut;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// Devices a process can have.
+/// The most devices that a process can have.
 pub const DEVICES: usize = 64;
 
 static OPEN: [AtomicPtr<Device>; DEVICES] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; DEVICES];
 /// Held while a pool is made, and while one is emptied after a reset.
 static CHANGING: Mutex<()> = Mutex::new(Rank::Process, ());
-/// Held by whoever clears away after streams: what one has seen must not change before it acts on it.
+/// Held in [`Device::sweep`], so that what it finds out of a stream is still true when it vacates the slot.
 static SWEEPING: Mutex<()> = Mutex::new(Rank::Device, ());
 
-/// A device and its pool. Never dropped: any thread may be inside. A reset of the device empties the
-/// pool, and the same one goes on.
+/// A device and its pool. Never dropped: any thread may be using it. A reset of the device empties the
+/// pool, which stays in use.
 pub struct Device {
     /// ACL's number.
     pub id: i32,
-    /// The free_path that cairn_malloc and cairn_free are.
+    /// How blocks of cairn_malloc are freed.
     pub torch_free_path: FreePath,
     /// Its memory.
     pub pool: Pool<StreamProgress, Memory>,
-    /// What was out when the device was reset.
+    /// Blocks that were held when the device was reset.
     pub retired: RetiredBlocks,
-    before: Mutex<Figures>,
+    figures_at_reset: Mutex<Figures>,
 }
 
 impl Device {
@@ -57,9 +57,9 @@ impl Device {
             return Ok(device);
         }
         let acl = acl()?;
-        process::watch();
+        process::register_handlers();
         settings::get();
-        listen(acl);
+        register_callbacks(acl);
         let mut count = 0;
         // SAFETY: the number goes to a place of ours.
         let code = unsafe { (acl.aclrtGetDeviceCount)(&mut count) };
@@ -77,7 +77,7 @@ impl Device {
             torch_free_path: queue::free_path(),
             pool: Pool::new(StreamProgress::default(), Memory::new(id), u64::MAX),
             retired: RetiredBlocks::default(),
-            before: Mutex::new(Rank::Outstanding, Figures::default()),
+            figures_at_reset: Mutex::new(Rank::Outstanding, Figures::default()),
         }));
         OPEN[slot].store(device, Ordering::Release);
         Ok(device)
@@ -95,57 +95,57 @@ impl Device {
 
     /// The figures of the pool since the device was last reset.
     pub fn figures(&self) -> Figures {
-        let before = *self.before.lock();
+        let figures_at_reset = *self.figures_at_reset.lock();
         let now = self.pool.figures();
         Figures {
-            taken: now.taken - before.taken,
-            freed: now.freed - before.freed,
-            failed: now.failed - before.failed,
+            taken: now.taken - figures_at_reset.taken,
+            freed: now.freed - figures_at_reset.freed,
+            failed: now.failed - figures_at_reset.failed,
             ..now
         }
     }
 
-    /// The device was reset: its memory is gone, and what was out is lost. Looks at every place where a
-    /// lost block may begin.
+    /// Empties the pool after a reset of the device, whose memory is gone. Held blocks are retired: every granule where
+    /// one may begin is looked at.
     fn retire_memory(&self) {
         let _changing = CHANGING.lock();
-        let gone = self.pool.source().forget_all();
-        self.pool.progress().set_over(true);
-        let mut lost = Vec::new();
+        let ranges = self.pool.source().forget_all();
+        self.pool.progress().set_memory_gone(true);
+        let mut retired = Vec::new();
         while self.pool.figures().reserved > 0 {
-            for range in &gone {
-                self.take_out(range.clone(), &mut lost);
+            for range in &ranges {
+                self.retire_range(range.clone(), &mut retired);
             }
             self.pool.trim(0);
         }
-        self.retired.add(lost);
+        self.retired.add(retired);
         alive::clear();
         events::forget(self.id);
         self.pool.set_budget(u64::MAX);
         self.pool.reset_peak();
-        *self.before.lock() = self.pool.figures();
-        self.pool.progress().set_over(false);
-        self.pool.source().begin();
+        *self.figures_at_reset.lock() = self.pool.figures();
+        self.pool.progress().set_memory_gone(false);
+        self.pool.source().restart();
     }
 
-    /// Frees what is held of a range.
-    fn take_out(&self, range: Range<u64>, lost: &mut Vec<(u64, u64)>) {
+    /// Frees the held blocks of a range, and appends them to `retired`.
+    fn retire_range(&self, range: Range<u64>, retired: &mut Vec<(u64, u64)>) {
         let mut held = self.pool.figures().blocks;
-        let mut at = range.start;
-        while at < range.end && held > 0 {
-            let taken = self.pool.find(at);
-            if let Some((bytes, owner)) = taken
-                && self.pool.free(at, owner).is_ok()
+        let mut offset = range.start;
+        while offset < range.end && held > 0 {
+            let block = self.pool.find(offset);
+            if let Some((bytes, owner)) = block
+                && self.pool.free(offset, owner).is_ok()
             {
-                lost.push((at, bytes));
+                retired.push((offset, bytes));
                 held -= 1;
             }
-            at += taken.map_or(GRANULE, |(bytes, _)| bytes);
+            offset += block.map_or(GRANULE, |(bytes, _)| bytes);
         }
     }
 
-    /// The stream of a request, with a place in the table from now on. Null is the default stream of
-    /// the current context if that is one of this device, else of the device's own.
+    /// The stream of a request, which has a slot from now on. Null is the default stream of the current
+    /// context if that is of this device, else of the device's own context.
     pub fn stream(&self, handle: Handle) -> Result<&'static StreamSlot, String> {
         let handle = if handle.is_null() { self.default_stream()? } else { handle };
         let stream = match streams::find(handle) {
@@ -164,9 +164,9 @@ impl Device {
         }
     }
 
-    /// A stream that was seen before and is of this device. Any other must not be touched: it may be
-    /// gone.
-    pub fn known(&self, handle: Handle) -> Option<&'static StreamSlot> {
+    /// A stream of this device that has a slot. ACL must not be asked about any other: it may be
+    /// destroyed.
+    pub fn find_stream(&self, handle: Handle) -> Option<&'static StreamSlot> {
         let handle = match handle.is_null() {
             true if process::may_call() => self.default_stream().ok()?,
             _ => handle,
@@ -174,19 +174,19 @@ impl Device {
         streams::find(handle).filter(|stream| stream.device() == self.id)
     }
 
-    /// A stream of this device that was never seen but lives for certain; it has a place from now on.
-    pub fn newly_known(&self, handle: Handle) -> Option<&'static StreamSlot> {
-        let lives = handle.is_null() || alive::has(handle);
-        (lives && process::may_call()).then(|| self.stream(handle).ok()).flatten()
+    /// A stream of this device that has no slot yet but certainly exists; it has one from now on.
+    pub fn add_if_alive(&self, handle: Handle) -> Option<&'static StreamSlot> {
+        let is_alive = handle.is_null() || alive::has(handle);
+        (is_alive && process::may_call()).then(|| self.stream(handle).ok()).flatten()
     }
 
-    /// The stream that a held block was taken for, if that is gone: then the block is freed as if on it.
-    pub fn late_owner(&self, address: u64) -> Option<&'static StreamSlot> {
+    /// The stream that a held block was allocated for, if that is destroyed: the block is then freed on its slot.
+    pub fn ended_owner(&self, address: u64) -> Option<&'static StreamSlot> {
         let (_, owner) = self.pool.find(address)?;
         Some(streams::by_index(owner).0).filter(|stream| stream.is_ending())
     }
 
-    /// Goes to the device, for whatever may take memory from ACL or give it back.
+    /// Enters the device, for whatever may take memory from ACL or give it back.
     pub fn visit(&self) -> Result<Visit<'static>, String> {
         match process::may_call() {
             true => Visit::to_device(acl()?, self.id, self.pool.source().home()),
@@ -207,25 +207,26 @@ impl Device {
         }
     }
 
-    /// Lets go of streams that were destroyed: what they freed is for all, and when nothing of theirs
-    /// is held, their place is too.
+    /// Cleans up after destroyed streams: what they freed is for all streams, and when no block of theirs
+    /// is held, their slots are vacant.
     pub fn sweep(&self) {
-        let Some(_alone) = SWEEPING.try_lock() else { return };
+        let Some(_sweeping) = SWEEPING.try_lock() else { return };
         let ending = streams::of_device(self.id).filter(|stream| stream.is_ending());
         for stream in ending {
             let id = stream.id();
-            let empty = |free_path| {
+            let is_empty = |free_path| {
                 let figures = self.pool.figures_of(stream.index(free_path));
-                figures.is_none_or(|of| of.blocks == 0 && of.reserved == 0)
+                figures.is_none_or(|figures| figures.blocks == 0 && figures.reserved == 0)
             };
             let [direct, queued] = [FreePath::Direct, FreePath::Queued].map(|free_path| {
-                let over = stream.is_over(free_path);
-                if over {
+                let is_over = stream.is_over(free_path);
+                if is_over {
                     self.pool.retire(stream.index(free_path));
                 }
-                (over, empty(free_path))
+                (is_over, is_empty(free_path))
             });
-            if direct == (true, true) && queued.1 {
+            let ((direct_over, direct_empty), (_, queued_empty)) = (direct, queued);
+            if direct_over && direct_empty && queued_empty {
                 stream.vacate(id);
             }
         }
@@ -233,25 +234,25 @@ impl Device {
 
     fn default_stream(&self) -> Result<Handle, String> {
         let acl = acl()?;
-        let ask = acl.aclrtCtxGetCurrentDefaultStream.ok_or(
+        let get = acl.aclrtCtxGetCurrentDefaultStream.ok_or(
             "this ACL does not say which stream NULL is (aclrtCtxGetCurrentDefaultStream): name one",
         )?;
         let _visit = Visit::to_device(acl, self.id, self.pool.source().home())?;
         let mut stream = null_mut();
         // SAFETY: the handle goes to a place of ours.
-        match unsafe { ask(&mut stream) } {
+        match unsafe { get(&mut stream) } {
             0 if !stream.is_null() => Ok(stream),
             code => Err(format!("aclrtCtxGetCurrentDefaultStream returned {code}")),
         }
     }
 
-    /// How the progress of a new stream can be learned: only if its end will be announced, and it is
-    /// known which context it is of, and it is not of a kind that counts as done whatever it does.
+    /// How the progress of a new stream can be learned: only if ACL will report its end, and its context is
+    /// known, and it is not of a kind that a query always reports as complete.
     fn tracker_of(&self, acl: &Acl, handle: Handle) -> Result<CompletionTracker, String> {
         let _visit = Visit::to_device(acl, self.id, self.pool.source().home())?;
         let mut flags = 0;
-        let captured = events::is_captured(acl, handle);
-        match if captured { Ok(false) } else { events::is_idle(acl, handle) } {
+        let is_captured = events::is_captured(acl, handle);
+        match if is_captured { Ok(false) } else { events::is_idle(acl, handle) } {
             Ok(_) => {}
             Err(code @ (100000 | 107000 | 107003 | 107017)) => {
                 return Err(format!(
@@ -268,21 +269,21 @@ impl Device {
             // SAFETY: the stream is live, and the flags go to a place of ours.
             unsafe { get(handle, &mut flags) };
         }
-        let possible = listen(acl)
+        let can_query = register_callbacks(acl)
             && acl.aclrtRecordEvent.is_some()
             && acl.aclrtQueryEventStatus.is_some()
             && flags & acl::SPECIAL_STREAM == 0;
         Ok(visit::current(acl)
-            .filter(|_| possible)
-            .map_or_else(CompletionTracker::default, CompletionTracker::of))
+            .filter(|_| can_query)
+            .map_or_else(CompletionTracker::default, CompletionTracker::in_context))
     }
 }
 
-/// Asks to be notified when streams are destroyed and devices reset. True if that will be so.
-fn listen(acl: &Acl) -> bool {
-    static ASKED: Once = Once::new();
-    static LISTENING: AtomicBool = AtomicBool::new(false);
-    ASKED.call_once(|| {
+/// Registers for the creation and end of streams and for resets of devices. True if ACL will report the end of streams.
+fn register_callbacks(acl: &Acl) -> bool {
+    static REGISTERED: Once = Once::new();
+    static REPORTS_STREAMS: AtomicBool = AtomicBool::new(false);
+    REGISTERED.call_once(|| {
         let name = CString::new(format!("cairn_pool_{:p}", &OPEN)).unwrap_or_default();
         let streams = acl.aclrtRegStreamStateCallback.is_some_and(|register| {
             // SAFETY: the function belongs to a library that is never unloaded.
@@ -292,9 +293,9 @@ fn listen(acl: &Acl) -> bool {
             // SAFETY: the function belongs to a library that is never unloaded.
             unsafe { register(name.as_ptr(), on_device, null_mut()) };
         }
-        LISTENING.store(streams, Ordering::Release);
+        REPORTS_STREAMS.store(streams, Ordering::Release);
     });
-    LISTENING.load(Ordering::Acquire)
+    REPORTS_STREAMS.load(Ordering::Acquire)
 }
 
 unsafe extern "C" fn on_stream(handle: Handle, state: u32, _: *mut c_void) {
@@ -313,7 +314,7 @@ unsafe extern "C" fn on_stream(handle: Handle, state: u32, _: *mut c_void) {
     }
 }
 
-/// A reset that left the device's own context alive only took a count down.
+/// A reset after which the device's own context is still active only lowered its reference count.
 unsafe extern "C" fn on_device(id: i32, state: u32, _: *mut c_void) {
     let (Some(device), Ok(acl)) = (Device::find_open(id), acl()) else { return };
     if state != acl::DEVICE_RESET_POST || !process::may_call() {
@@ -321,10 +322,10 @@ unsafe extern "C" fn on_device(id: i32, state: u32, _: *mut c_void) {
     }
     let mut active = 0;
     // SAFETY: ACL wants null for the flags; the answer goes to a place of ours.
-    let alive = acl
+    let is_active = acl
         .aclrtGetPrimaryCtxState
         .is_some_and(|state| unsafe { state(id, null_mut(), &mut active) } == 0 && active != 0);
-    if !alive {
+    if !is_active {
         device.retire_memory();
     }
 }

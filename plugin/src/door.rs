@@ -1,4 +1,4 @@
-//! The functions of `cairn/pool.h`.
+//! The C functions of `cairn/pool.h`.
 
 use crate::acl::Handle;
 use crate::blocks::{self, Caller};
@@ -17,7 +17,7 @@ const POOL_MALLOC: Caller =
     Caller { function: "cairn_pool_malloc", free_path: Some(FreePath::Direct) };
 const POOL_FREE: Caller = Caller { function: "cairn_pool_free", free_path: Some(FreePath::Direct) };
 
-/// Nothing unwinds into C.
+/// Runs the body of a C function; a panic is reported as an internal error, and `failed` returned.
 #[inline]
 pub fn guarded<T>(function: &str, failed: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
@@ -26,23 +26,24 @@ pub fn guarded<T>(function: &str, failed: T, body: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Runs the body of a function that gives 0 or -1.
+/// Runs the body of a function that returns 0 or -1.
 fn status(function: &str, body: impl FnOnce() -> Result<(), String>) -> c_int {
     value(function, body).map_or(-1, |()| 0)
 }
 
+/// Runs the body of a function; `None` after a failure, which it reports.
 fn value<T>(function: &str, body: impl FnOnce() -> Result<T, String>) -> Option<T> {
     if process::forked() {
         return None;
     }
-    guarded(function, None, || body().map_err(|why| text::fail(function, &why)).ok())
+    guarded(function, None, || body().map_err(|reason| text::fail(function, &reason)).ok())
 }
 
 /// `cairn_malloc` of the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn cairn_malloc(size: isize, device: c_int, stream: Handle) -> *mut c_void {
     guarded(MALLOC.function, null_mut(), || match u64::try_from(size) {
-        Ok(size) => blocks::take(MALLOC, size, device, stream),
+        Ok(size) => blocks::allocate(MALLOC, size, device, stream),
         Err(_) => {
             text::fail(MALLOC.function, &format!("a size of {size} bytes"));
             null_mut()
@@ -53,23 +54,23 @@ pub extern "C" fn cairn_malloc(size: isize, device: c_int, stream: Handle) -> *m
 /// `cairn_free` of the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn cairn_free(block: *mut c_void, size: isize, device: c_int, stream: Handle) {
-    guarded(FREE.function, false, || blocks::give(FREE, block, Some(size as u64), device, stream));
+    guarded(FREE.function, false, || blocks::free(FREE, block, Some(size as u64), device, stream));
 }
 
 /// `cairn_pool_malloc` of the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn cairn_pool_malloc(size: usize, device: c_int, stream: Handle) -> *mut c_void {
     guarded(POOL_MALLOC.function, null_mut(), || {
-        blocks::take(POOL_MALLOC, size as u64, device, stream)
+        blocks::allocate(POOL_MALLOC, size as u64, device, stream)
     })
 }
 
 /// `cairn_pool_free` of the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn cairn_pool_free(block: *mut c_void, device: c_int, stream: Handle) -> c_int {
-    let fine =
-        guarded(POOL_FREE.function, false, || blocks::give(POOL_FREE, block, None, device, stream));
-    if fine { 0 } else { -1 }
+    let is_freed =
+        guarded(POOL_FREE.function, false, || blocks::free(POOL_FREE, block, None, device, stream));
+    if is_freed { 0 } else { -1 }
 }
 
 /// `cairn_pool_synchronized` of the header.
@@ -87,15 +88,15 @@ pub extern "C" fn cairn_pool_synchronized(device: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn cairn_pool_record_stream(block: *mut c_void, stream: Handle) -> c_int {
     status("cairn_pool_record_stream", || {
-        let unheld = || format!("{block:?} is no block that is held");
-        let device = Device::holding(block as u64).ok_or_else(unheld)?;
-        let (_, owner) = device.pool.find(block as u64).ok_or_else(unheld)?;
+        let not_held = || format!("{block:?} is no block that is held");
+        let device = Device::holding(block as u64).ok_or_else(not_held)?;
+        let (_, owner) = device.pool.find(block as u64).ok_or_else(not_held)?;
         let (_, free_path) = streams::by_index(owner);
         let user = match streams::find(stream) {
             Some(user) => user,
             None => device.stream(stream)?,
         };
-        device.pool.record_use(block as u64, user.index(free_path)).map_err(|_| unheld())
+        device.pool.record_use(block as u64, user.index(free_path)).map_err(|_| not_held())
     })
 }
 
@@ -148,7 +149,7 @@ pub extern "C" fn cairn_pool_set_fraction(fraction: f64, device: c_int) -> c_int
 pub unsafe extern "C" fn cairn_pool_figures(device: c_int, figures: *mut Report) -> c_int {
     // SAFETY: the caller vouches for it.
     status("cairn_pool_figures", || unsafe {
-        write(figures, || Ok(Report::of(Device::open(device)?)))
+        write(figures, || Ok(Report::for_device(Device::open(device)?)))
     })
 }
 
@@ -164,8 +165,8 @@ pub unsafe extern "C" fn cairn_pool_stream_figures(
 ) -> c_int {
     let read = || {
         let device = Device::open(device)?;
-        let stream = device.known(stream);
-        Ok(stream.map_or_else(Report::default, |stream| Report::of_stream(device, stream)))
+        let stream = device.find_stream(stream);
+        Ok(stream.map_or_else(Report::default, |stream| Report::for_stream(device, stream)))
     };
     // SAFETY: the caller vouches for it.
     status("cairn_pool_stream_figures", || unsafe { write(figures, read) })
@@ -181,7 +182,7 @@ pub unsafe extern "C" fn cairn_pool_json(
     text: *mut c_char,
     capacity: usize,
 ) -> usize {
-    let json = value("cairn_pool_json", || Ok(json::of(Device::open(device)?)));
+    let json = value("cairn_pool_json", || Ok(json::describe(Device::open(device)?)));
     let json = json.unwrap_or_default();
     if !text.is_null() && capacity > 0 {
         let length = json.len().min(capacity - 1);
@@ -221,14 +222,16 @@ pub extern "C" fn cairn_pool_destroy_desc(desc: Handle) -> c_int {
     status("cairn_pool_destroy_desc", || desc::destroy(desc))
 }
 
+/// Writes what `read` returns to `out`.
+///
 /// # Safety
 /// `out` is null or is valid for writes of a `T`.
 unsafe fn write<T>(out: *mut T, read: impl FnOnce() -> Result<T, String>) -> Result<(), String> {
     if out.is_null() {
         return Err("the pointer to the figures is NULL".into());
     }
-    let read = read()?;
+    let value = read()?;
     // SAFETY: not null, and the caller vouches for it.
-    unsafe { out.write_unaligned(read) };
+    unsafe { out.write_unaligned(value) };
     Ok(())
 }

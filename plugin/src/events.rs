@@ -3,14 +3,14 @@
 //! ```text
 //!  frees     f f   f       f f          each carries the tick that it happened in
 //!  tick    1 1 1 1 1 | 2 2 2 2 | 3
-//!  proofs            E1        E2       an event after everything that was submitted
-//!                                       before the tick went up: once it is complete, tick 1
+//!  events            E1        E2       recorded after everything that was submitted
+//!                                       before the tick went up: once E1 is complete, tick 1
 //!                                       is finished
 //! ```
 //!
-//! A proof is begun only when another stream would like the memory ([`Progress::prove`]), and one at a
-//! time for a stream. A stream that is idle needs no event. Frees through a caller's queue
-//! ([`FreePath::Queued`]) are proven finished only by the program's call, [`on_synchronize`].
+//! A query (asking whether the stream is idle, or else recording an event) is started only when another stream wants
+//! the memory ([`Progress::start_query`]), and one at a time for a stream. Frees through a caller's queue
+//! ([`FreePath::Queued`]) are known to be finished only by the program's call, [`on_synchronize`].
 
 use crate::acl::{self, Acl, Handle, acl};
 use crate::process;
@@ -41,7 +41,7 @@ impl Ticks {
         self.past.load(Ordering::SeqCst) + 1
     }
 
-    /// Ends the tick and gives its number.
+    /// Ends the tick and returns its number.
     fn end_tick(&self) -> u64 {
         self.past.fetch_add(1, Ordering::SeqCst) + 1
     }
@@ -55,18 +55,19 @@ impl Ticks {
     }
 }
 
-/// Every tick that ever comes: of a stream that is gone, and done. Set and reset under the lock of
+/// The finished tick of a stream that is destroyed and has finished: no tick is later. Set and reset under the lock of
 /// the stream's tracker.
-const FOR_EVER: u64 = u64::MAX;
+const ALL_TICKS: u64 = u64::MAX;
 
-/// What is known of a stream besides its handle, and the event that is under way.
+/// How the completion of a stream's tasks is learned: its context, and the event that was recorded last.
 pub struct CompletionTracker {
-    /// The stream's context; null when nothing may be asked of the stream.
+    /// The stream's context; null when the stream must not be queried.
     context: Handle,
+    /// The stream is destroyed, or about to be.
     ending: bool,
     event: Handle,
     event_context: Handle,
-    /// The tick that the event proves; 0 when none is under way.
+    /// The tick that is finished when the event is complete; 0 when no event is pending.
     tick: u64,
 }
 
@@ -74,40 +75,40 @@ pub struct CompletionTracker {
 unsafe impl Send for CompletionTracker {}
 
 impl Default for CompletionTracker {
-    /// Of a stream that nothing may be asked of.
+    /// For a stream that must not be queried.
     fn default() -> CompletionTracker {
-        let nothing = null_mut();
+        let null: Handle = null_mut();
         CompletionTracker {
-            context: nothing,
+            context: null,
             ending: false,
-            event: nothing,
-            event_context: nothing,
+            event: null,
+            event_context: null,
             tick: 0,
         }
     }
 }
 
 impl CompletionTracker {
-    /// Of a live stream of this context.
-    pub fn of(context: Handle) -> CompletionTracker {
+    /// For a live stream of this context.
+    pub fn in_context(context: Handle) -> CompletionTracker {
         CompletionTracker { context, ..CompletionTracker::default() }
     }
 
-    /// False if only the program can know when the stream is done: nothing may be asked of it, or it is
-    /// gone and no event was recorded in time.
-    fn is_possible(&self) -> bool {
+    /// False if only the program can know when the stream has finished: it must not be queried, or it is
+    /// destroyed and no event was recorded before.
+    fn can_query(&self) -> bool {
         !self.context.is_null() && (!self.ending || self.tick != 0)
     }
 
-    /// Begins with a new stream. The event of the one before is kept for it.
-    pub fn begin(&mut self, new: CompletionTracker) {
+    /// Tracks a new stream from now on, with the event of the one before.
+    pub fn restart(&mut self, new: CompletionTracker) {
         let (event, event_context) = (self.event, self.event_context);
         *self = CompletionTracker { event, event_context, ..new };
     }
 }
 
 impl StreamSlot {
-    /// Begins to prove that what was freed so far is done, unless that is under way.
+    /// Starts to find out whether what was freed so far is finished, unless that is under way.
     fn start_query(&self, acl: &Acl) {
         let mut tracker = self.tracker.lock();
         if !tracker.ending {
@@ -116,7 +117,7 @@ impl StreamSlot {
         }
     }
 
-    /// Begins the last proof of a stream that is about to be destroyed.
+    /// Starts the last query of a stream that is about to be destroyed.
     pub(crate) fn start_last_query(&self, acl: &Acl) {
         let mut tracker = self.tracker.lock();
         (tracker.ending, tracker.tick) = (true, 0);
@@ -125,28 +126,29 @@ impl StreamSlot {
         }
     }
 
-    /// True for a stream that is, or is about to be, destroyed.
+    /// True for a stream that is destroyed, or about to be.
     pub fn is_ending(&self) -> bool {
         self.tracker.lock().ending
     }
 
-    /// True if the stream is gone and everything that was freed by this path is done.
+    /// True if the stream is destroyed and has finished with everything that was freed by this path.
     pub fn is_over(&self, free_path: FreePath) -> bool {
-        finished(self.index(free_path)) == FOR_EVER
+        finished(self.index(free_path)) == ALL_TICKS
     }
 
-    /// The stream is gone: the next one here begins where it stopped.
+    /// The slot is vacated: the next stream in it goes on with the ticks of this one.
     pub(crate) fn reuse_ticks(&self) {
         let mut tracker = self.tracker.lock();
-        tracker.begin(CompletionTracker::default());
+        tracker.restart(CompletionTracker::default());
         self.has_event.store(false, Ordering::Release);
         for ticks in &self.ticks {
-            if ticks.finished() == FOR_EVER {
+            if ticks.finished() == ALL_TICKS {
                 ticks.finished.store(ticks.end_tick(), Ordering::Release);
             }
         }
     }
 
+    /// Ends the tick; it is finished if the stream is idle, else an event is recorded for it.
     fn query_or_record(&self, acl: &Acl, tracker: &mut CompletionTracker) {
         if tracker.tick != 0 || tracker.context.is_null() || is_captured(acl, self.handle()) {
             return;
@@ -158,25 +160,25 @@ impl StreamSlot {
         let ticks = &self.ticks[FreePath::Direct as usize];
         let tick = ticks.end_tick();
         if is_idle(acl, self.handle()) == Ok(true) {
-            ticks.finish(if tracker.ending { FOR_EVER } else { tick });
-        } else if record(acl, tracker, self.handle()) {
+            ticks.finish(if tracker.ending { ALL_TICKS } else { tick });
+        } else if record_event(acl, tracker, self.handle()) {
             tracker.tick = tick;
             self.has_event.store(true, Ordering::Release);
         }
     }
 
-    /// The context cannot be entered. If that is because it is no more, neither is the stream: a default
-    /// stream ends without being announced, with its context, which waits for it.
+    /// The context cannot be entered. If it was destroyed, so was the stream: ACL does not report the end of a default
+    /// stream, but it ends with its context, which waits for it.
     fn lose_context(&self, tracker: &mut CompletionTracker, code: acl::Code) {
         tracker.context = null_mut();
         if acl::NO_SUCH_CONTEXT.contains(&code) {
             tracker.ending = true;
             self.unregister();
-            self.ticks[FreePath::Direct as usize].finish(FOR_EVER);
+            self.ticks[FreePath::Direct as usize].finish(ALL_TICKS);
         }
     }
 
-    /// Sees whether the event under way is complete.
+    /// Checks whether the pending event is complete.
     fn poll_event(&self, acl: &Acl, tracker: &mut CompletionTracker) {
         let (Some(query), false) = (acl.aclrtQueryEventStatus, tracker.tick == 0) else { return };
         let _visit = match Visit::to_context(acl, tracker.event_context) {
@@ -188,7 +190,7 @@ impl StreamSlot {
         if unsafe { query(tracker.event, &mut status) } == 0 && status == acl::EVENT_COMPLETE {
             let tick = std::mem::take(&mut tracker.tick);
             self.ticks[FreePath::Direct as usize].finish(if tracker.ending {
-                FOR_EVER
+                ALL_TICKS
             } else {
                 tick
             });
@@ -197,7 +199,7 @@ impl StreamSlot {
     }
 }
 
-/// True for a stream that is being captured into a graph: it must not be asked anything.
+/// True for a stream that is being captured into a graph: it must not be queried.
 pub fn is_captured(acl: &Acl, stream: Handle) -> bool {
     let Some(info) = acl.aclmdlRICaptureGetInfo else { return false };
     let (mut status, mut model) = (0, null_mut());
@@ -205,7 +207,7 @@ pub fn is_captured(acl: &Acl, stream: Handle) -> bool {
     unsafe { info(stream, &mut status, &mut model) == 0 && status != 0 }
 }
 
-/// Whether a stream has nothing left to do; the code if ACL does not say. In the stream's context.
+/// Whether all tasks of a stream are finished; the code if ACL does not say. Called in the stream's context.
 pub fn is_idle(acl: &Acl, stream: Handle) -> Result<bool, acl::Code> {
     let Some(query) = acl.aclrtStreamQuery else { return Ok(false) };
     let mut status = u32::MAX;
@@ -216,8 +218,8 @@ pub fn is_idle(acl: &Acl, stream: Handle) -> Result<bool, acl::Code> {
     }
 }
 
-/// Records the stream's event, which is made on first use. In the stream's context.
-fn record(acl: &Acl, tracker: &mut CompletionTracker, stream: Handle) -> bool {
+/// Records the stream's event, which is made on first use. Called in the stream's context.
+fn record_event(acl: &Acl, tracker: &mut CompletionTracker, stream: Handle) -> bool {
     if tracker.event_context != tracker.context && !tracker.event.is_null() {
         if let (Some(destroy), Ok(_visit)) =
             (acl.aclrtDestroyEvent, Visit::to_context(acl, tracker.event_context))
@@ -228,31 +230,31 @@ fn record(acl: &Acl, tracker: &mut CompletionTracker, stream: Handle) -> bool {
         tracker.event = null_mut();
     }
     if tracker.event.is_null() {
-        let make = acl.aclrtCreateEventExWithFlag.or(acl.aclrtCreateEventWithFlag);
-        let Some(make) = make else { return false };
+        let create = acl.aclrtCreateEventExWithFlag.or(acl.aclrtCreateEventWithFlag);
+        let Some(create) = create else { return false };
         // SAFETY: the handle goes to a place of ours.
-        if unsafe { make(&mut tracker.event, acl::STREAM_PROGRESS) } != 0 {
+        if unsafe { create(&mut tracker.event, acl::STREAM_PROGRESS) } != 0 {
             tracker.event = null_mut();
             return false;
         }
         tracker.event_context = tracker.context;
     }
-    // SAFETY: the event is ours; the stream is live: its end is announced under the same lock.
+    // SAFETY: the event is ours; the stream is live: its end is reported under the same lock.
     acl.aclrtRecordEvent.is_some_and(|record| unsafe { record(tracker.event, stream) } == 0)
 }
 
-/// Everything that was freed on the device so far is done: the program waited for it.
+/// Everything that was freed on the device so far is finished: the program waited for it.
 pub fn on_synchronize(device: i32) {
     for stream in streams::of_device(device) {
         let tracker = stream.tracker.lock();
         for ticks in &stream.ticks {
             let tick = ticks.end_tick();
-            ticks.finish(if tracker.ending { FOR_EVER } else { tick });
+            ticks.finish(if tracker.ending { ALL_TICKS } else { tick });
         }
     }
 }
 
-/// The device was reset: its streams and events are no more, and nothing may be asked of them.
+/// The device was reset: its streams and events are destroyed and must not be queried.
 pub fn forget(device: i32) {
     for stream in streams::of_device(device) {
         *stream.tracker.lock() = CompletionTracker::default();
@@ -260,27 +262,28 @@ pub fn forget(device: i32) {
     }
 }
 
-/// Begins a proof for every stream of a device.
-pub fn prove_all(device: i32) {
-    streams::of_device(device).for_each(|s| prove(s.index(FreePath::Direct)));
+/// Starts a query of every stream of a device.
+pub fn start_queries(device: i32) {
+    streams::of_device(device).for_each(|s| start_query(s.index(FreePath::Direct)));
 }
 
-/// Waits until one more of the clock's points is done. False if that takes until `end`, or if only the
+/// Waits until one more of the clock's epochs is finished. False if that takes until `end`, or if only the
 /// program can know.
 pub fn wait(clock: &Clock, end: Instant) -> bool {
-    let is_open = |mark: &Epoch| finished(mark.stream) < mark.seq;
-    let open: Vec<Epoch> = clock.epochs().iter().copied().filter(is_open).collect();
+    let is_unfinished = |epoch: &Epoch| finished(epoch.stream) < epoch.seq;
+    let unfinished: Vec<Epoch> = clock.epochs().iter().copied().filter(is_unfinished).collect();
     let mut pause = Duration::from_micros(20);
     while Instant::now() < end && process::may_call() {
-        if !open.iter().all(is_open) || open.is_empty() {
+        if !unfinished.iter().all(is_unfinished) || unfinished.is_empty() {
             return true;
         }
-        let provable = |mark: &&Epoch| {
-            let (stream, free_path) = streams::by_index(mark.stream);
-            free_path == FreePath::Direct && stream.tracker.lock().is_possible()
+        let can_query = |epoch: &&Epoch| {
+            let (stream, free_path) = streams::by_index(epoch.stream);
+            free_path == FreePath::Direct && stream.tracker.lock().can_query()
         };
-        let asked = open.iter().filter(provable).map(|mark| prove(mark.stream)).count();
-        if asked == 0 {
+        let queried =
+            unfinished.iter().filter(can_query).map(|epoch| start_query(epoch.stream)).count();
+        if queried == 0 {
             return false;
         }
         std::thread::sleep(pause);
@@ -289,7 +292,7 @@ pub fn wait(clock: &Clock, end: Instant) -> bool {
     false
 }
 
-/// How far a stream has come.
+/// The last finished tick of a stream and a free path.
 fn finished(stream: StreamIndex) -> u64 {
     let (stream, free_path) = streams::by_index(stream);
     if free_path == FreePath::Direct
@@ -302,8 +305,8 @@ fn finished(stream: StreamIndex) -> u64 {
     stream.ticks[free_path as usize].finished()
 }
 
-/// Begins to prove what was freed on a stream so far.
-fn prove(stream: StreamIndex) {
+/// Starts to find out whether a stream has finished with what was freed on it so far.
+fn start_query(stream: StreamIndex) {
     let (stream, free_path) = streams::by_index(stream);
     if free_path == FreePath::Direct
         && process::may_call()
@@ -316,14 +319,14 @@ fn prove(stream: StreamIndex) {
 /// A pool's view of all streams.
 #[derive(Default)]
 pub struct StreamProgress {
-    /// The pool's memory is gone: whatever used it is done.
-    over: AtomicBool,
+    /// The device was reset and the pool's memory is gone: no stream uses it any more.
+    memory_gone: AtomicBool,
 }
 
 impl StreamProgress {
     /// Says whether the pool's memory is gone.
-    pub fn set_over(&self, over: bool) {
-        self.over.store(over, Ordering::Release);
+    pub fn set_memory_gone(&self, memory_gone: bool) {
+        self.memory_gone.store(memory_gone, Ordering::Release);
     }
 }
 
@@ -335,22 +338,22 @@ impl Progress for StreamProgress {
     }
 
     fn finished(&self, stream: StreamIndex) -> u64 {
-        match self.over.load(Ordering::Acquire) {
-            true => FOR_EVER,
+        match self.memory_gone.load(Ordering::Acquire) {
+            true => ALL_TICKS,
             false => finished(stream),
         }
     }
 
-    /// ACL does not say what a program ordered. But what is put on a stream runs after what was on it:
-    /// so a block freed after its last task may go through the queue to the same stream, though not
-    /// the other way round.
-    fn is_ordered(&self, on: StreamIndex, epoch: Epoch) -> bool {
-        let ((to, free_path), (from, freed)) =
-            (streams::by_index(on), streams::by_index(epoch.stream));
-        std::ptr::eq(to, from) && (free_path, freed) == (FreePath::Queued, FreePath::Direct)
+    /// ACL does not tell how a program orders streams. But the two free paths of one stream have indexes of their own:
+    /// memory that was freed directly is free for tasks that come through the queue to the same stream, but not the
+    /// other way round.
+    fn is_ordered(&self, stream: StreamIndex, epoch: Epoch) -> bool {
+        let (to, to_path) = streams::by_index(stream);
+        let (from, from_path) = streams::by_index(epoch.stream);
+        std::ptr::eq(to, from) && (to_path, from_path) == (FreePath::Queued, FreePath::Direct)
     }
 
-    fn prove(&self, stream: StreamIndex) {
-        prove(stream);
+    fn start_query(&self, stream: StreamIndex) {
+        start_query(stream);
     }
 }

@@ -12,27 +12,28 @@ use crate::report::Report;
 use crate::streams::{self, FreePath};
 use std::fmt::Write;
 
-/// One object with all figures of a device. Streams that took nothing are left out, and so are those
-/// that are gone and left nothing.
-pub fn of(device: &Device) -> String {
+/// One object with all figures of a device. Streams that never allocated are left out, and so are destroyed ones
+/// that no memory belongs to.
+pub fn describe(device: &Device) -> String {
     let (total, free) = device.capacity().unwrap_or_default();
     let memory = device.pool.source().kind();
     let queued = device.torch_free_path == FreePath::Queued;
     let streams = streams::of_device(device.id)
-        .map(|stream| (stream, Report::of_stream(device, stream)))
-        .filter(|(stream, of)| of.taken > 0 && (stream.is_known() || of.reserved > 0))
+        .map(|stream| (stream, Report::for_stream(device, stream)))
+        .filter(|(stream, report)| report.taken > 0 && (stream.is_known() || report.reserved > 0))
         .map(|(stream, report)| (stream.handle() as usize, report));
     let head = format!(
         "\"device\":{},\"memory\":\"{memory}\",\"queued\":{queued},\"capacity\":{total},\"free\":{free}",
         device.id
     );
-    object(&head, &Report::of(device), streams)
+    object(&head, &Report::for_device(device), streams)
 }
 
+/// The object that begins with the fields `head`.
 fn object(head: &str, total: &Report, streams: impl Iterator<Item = (usize, Report)>) -> String {
     let mut text = format!("{{{head},\"total\":{{{}}},\"streams\":[", fields(total));
-    for (at, (handle, report)) in streams.enumerate() {
-        let comma = if at > 0 { "," } else { "" };
+    for (index, (handle, report)) in streams.enumerate() {
+        let comma = if index > 0 { "," } else { "" };
         let _ = write!(text, "{comma}{{\"stream\":\"{handle:#x}\",{}}}", fields(&report));
     }
     text.push_str("]}");

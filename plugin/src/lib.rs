@@ -1,9 +1,9 @@
 //! `libcairn_pool.so`: Cairn's pool over whichever `libascendcl.so` a program has.
 //!
 //! ```text
-//! torch_npu           cairn_malloc, cairn_free ──┐ free_path.rs  frees pass a queue: the stream's own use
-//! ge::Allocator       cairn_pool_malloc, free  ──┤ free_path.rs  frees follow the last task: events
-//! aclrtAllocatorDesc  callbacks                ──┤ desc.rs
+//! torch_npu           cairn_malloc, cairn_free ──┐ door.rs  FreePath::Queued, or Direct if queue.rs finds no queue
+//! ge::Allocator       cairn_pool_malloc, free  ──┤ door.rs  FreePath::Direct
+//! aclrtAllocatorDesc  callbacks                ──┤ desc.rs  FreePath::Direct
 //!                                                ▼
 //!                   blocks.rs ── devices.rs, streams.rs
 //!                                                ▼
@@ -13,9 +13,9 @@
 //!                       └──────── acl.rs ──────┘  documented functions only, by dlsym
 //! ```
 //!
-//! The hot path calls nothing of ACL. Whoever calls it goes to the stream's or device's context and
-//! back (`visit.rs`). A reset of a device empties its pool, which goes on; blocks that were out are
-//! remembered (`retired.rs`).
+//! The hot path calls no function of ACL. Whoever calls one first enters the context of the stream or device, and
+//! goes back afterwards (`visit.rs`). A reset of a device empties its pool, which stays in use; blocks that were
+//! held then are remembered (`retired.rs`).
 
 mod acl;
 mod alive;

@@ -6,8 +6,8 @@
 //!   pages of 2 MiB, and of 16 for large requests; released ones leave gaps
 //! ```
 //!
-//! The range is twice the device's memory. It grows past its highest page, next to what is there, so
-//! that holes join up; a gap is filled when there is no room after them.
+//! The range is twice as large as the device's memory. New pages go after the highest one, so that free memory is
+//! contiguous; a gap is filled when there is no room after it.
 
 use crate::acl::{self, Acl, Handle, Physical, acl};
 use crate::visit::Visit;
@@ -16,15 +16,18 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::atomic::AtomicPtr;
 
+/// The size of a large page.
 const LARGE: u64 = 16 << 20;
-/// Huge pages, in `aclrtReserveMemAddress`.
+/// The flag of `aclrtReserveMemAddress` for huge pages.
 const RESERVE_HUGE: u64 = 1;
 
 /// The range and what is mapped in it.
 pub struct MappedRange {
     device: i32,
     range: Range<u64>,
+    /// The size of a page.
     page: u64,
+    /// By address.
     pages: BTreeMap<u64, Page>,
 }
 
@@ -42,8 +45,9 @@ impl MappedRange {
     pub fn reserve(acl: &Acl, device: i32) -> Option<MappedRange> {
         let (granularity, reserve) =
             (acl.aclrtMemGetAllocationGranularity?, acl.aclrtReserveMemAddress?);
-        let _rest = (acl.aclrtReleaseMemAddress?, acl.aclrtMallocPhysical?, acl.aclrtFreePhysical?);
-        let _rest = (acl.aclrtMapMem?, acl.aclrtUnmapMem?);
+        let _required =
+            (acl.aclrtReleaseMemAddress?, acl.aclrtMallocPhysical?, acl.aclrtFreePhysical?);
+        let _required = (acl.aclrtMapMem?, acl.aclrtUnmapMem?);
         let (mut page, mut free, mut total) = (0, 0, 0);
         let mut base = std::ptr::null_mut();
         // SAFETY: all results go to places of ours.
@@ -61,11 +65,12 @@ impl MappedRange {
             let start = base as u64;
             let range = start..start + size as u64;
             let mapped = MappedRange { device, range, page: page as u64, pages: BTreeMap::new() };
-            mapped.try_a_page(acl)
+            mapped.check_mapping(acl)
         }
     }
 
-    fn try_a_page(mut self, acl: &Acl) -> Option<MappedRange> {
+    /// Maps and unmaps a page, to see that it works; else releases the range.
+    fn check_mapping(mut self, acl: &Acl) -> Option<MappedRange> {
         let at = self.range.start;
         if let Ok(handle) = self.map(acl, at, self.page) {
             self.pages.insert(at, Page { bytes: self.page, handle });
@@ -78,7 +83,7 @@ impl MappedRange {
         None
     }
 
-    /// What is mapped.
+    /// The ranges that are mapped.
     pub fn ranges(&self) -> Vec<Range<u64>> {
         self.pages.iter().map(|(&at, page)| at..at + page.bytes).collect()
     }
@@ -95,7 +100,7 @@ impl MappedRange {
         if need > available {
             return Err(format!("{need} bytes in whole pages are over the budget of {available}"));
         }
-        let start = self.place(need).ok_or_else(|| {
+        let start = self.find_place(need).ok_or_else(|| {
             let length = self.range.end - self.range.start;
             format!("no {need} bytes in a row are left of the {length} bytes of addresses")
         })?;
@@ -106,9 +111,9 @@ impl MappedRange {
             let bytes = page.min(start + need - at);
             match self.map(acl, at, bytes) {
                 Ok(handle) => self.pages.insert(at, Page { bytes, handle }),
-                Err(why) => {
+                Err(reason) => {
                     self.unmap(acl, start..at);
-                    return Err(why);
+                    return Err(reason);
                 }
             };
             at += bytes;
@@ -123,8 +128,8 @@ impl MappedRange {
         self.unmap(acl, range)
     }
 
-    /// Where this many bytes may go.
-    fn place(&self, need: u64) -> Option<u64> {
+    /// An address for this many bytes of new pages.
+    fn find_place(&self, need: u64) -> Option<u64> {
         let end = self.pages.last_key_value().map_or(self.range.start, |(at, p)| at + p.bytes);
         if need <= self.range.end - end {
             return Some(end);
@@ -139,15 +144,16 @@ impl MappedRange {
         None
     }
 
+    /// Maps new memory at an address.
     fn map(&self, acl: &Acl, at: u64, bytes: u64) -> Result<Handle, String> {
-        let (Some(make), Some(map), Some(free)) =
+        let (Some(allocate), Some(map), Some(free)) =
             (acl.aclrtMallocPhysical, acl.aclrtMapMem, acl.aclrtFreePhysical)
         else {
             return Err("this ACL has no virtual memory".into());
         };
         let mut handle = std::ptr::null_mut();
         // SAFETY: the handle goes to a place of ours.
-        let code = unsafe { make(&mut handle, bytes as usize, &physical(self.device), 0) };
+        let code = unsafe { allocate(&mut handle, bytes as usize, &physical(self.device), 0) };
         if code != 0 {
             return Err(format!("aclrtMallocPhysical of {bytes} bytes returned {code}"));
         }
@@ -161,7 +167,7 @@ impl MappedRange {
         Ok(handle)
     }
 
-    /// Unmaps whole pages in the range; gives what is gone, joined up.
+    /// Unmaps whole pages in the range; returns what was unmapped, as few ranges.
     fn unmap(&mut self, acl: &Acl, range: Range<u64>) -> Vec<Range<u64>> {
         let (Some(unmap), Some(free)) = (acl.aclrtUnmapMem, acl.aclrtFreePhysical) else {
             return Vec::new();
@@ -172,7 +178,7 @@ impl MappedRange {
             .filter(|(at, page)| *at + page.bytes <= range.end)
             .map(|(&at, _)| at)
             .collect();
-        let mut gone: Vec<Range<u64>> = Vec::new();
+        let mut unmapped: Vec<Range<u64>> = Vec::new();
         for at in inside {
             let Page { bytes, handle } = self.pages[&at];
             // SAFETY: the page is mapped here, and nobody has any of it.
@@ -182,15 +188,16 @@ impl MappedRange {
             // SAFETY: the handle is ours and mapped nowhere now.
             unsafe { free(handle) };
             self.pages.remove(&at);
-            match gone.last_mut() {
+            match unmapped.last_mut() {
                 Some(last) if last.end == at => last.end = at + bytes,
-                _ => gone.push(at..at + bytes),
+                _ => unmapped.push(at..at + bytes),
             }
         }
-        gone
+        unmapped
     }
 }
 
+/// The properties of memory to map.
 fn physical(device: i32) -> Physical {
     Physical {
         handle_type: 0,
@@ -217,14 +224,14 @@ mod tests {
 
     #[test]
     fn new_pages_go_after_the_highest_and_into_gaps_after_that() {
-        assert_eq!(mapped(&[]).place(100), Some(100));
-        assert_eq!(mapped(&[]).place(110), None);
-        assert_eq!(mapped(&[(100, 10), (120, 20)]).place(60), Some(140));
+        assert_eq!(mapped(&[]).find_place(100), Some(100));
+        assert_eq!(mapped(&[]).find_place(110), None);
+        assert_eq!(mapped(&[(100, 10), (120, 20)]).find_place(60), Some(140));
         let full = mapped(&[(100, 10), (120, 20), (170, 20)]);
-        assert_eq!(full.place(10), Some(190));
-        assert_eq!(full.place(20), Some(140));
-        assert_eq!(full.place(30), Some(140));
-        assert_eq!(full.place(40), None);
-        assert_eq!(mapped(&[(150, 50)]).place(50), Some(100));
+        assert_eq!(full.find_place(10), Some(190));
+        assert_eq!(full.find_place(20), Some(140));
+        assert_eq!(full.find_place(30), Some(140));
+        assert_eq!(full.find_place(40), None);
+        assert_eq!(mapped(&[(150, 50)]).find_place(50), Some(100));
     }
 }

@@ -1,4 +1,4 @@
-//! What a pool's memory is made of: mapped pages where ACL has virtual memory, pieces where not.
+//! Where a pool's memory comes from: pages that it maps where ACL has virtual memory, else segments.
 
 use crate::acl::acl;
 use crate::mapped::MappedRange;
@@ -16,27 +16,30 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 /// The memory of one device. Offsets are addresses.
 pub struct Memory {
     device: i32,
+    /// The device's own context, once it is known; see [`Visit`].
     home: AtomicPtr<c_void>,
     limit: AtomicU64,
     reservation: Mutex<Reservation>,
 }
 
+/// What the pool has from ACL.
 struct Reservation {
     bytes: u64,
     source: Source,
 }
 
 enum Source {
+    /// Chosen at the first request.
     Unknown,
     Mapped(MappedRange),
     Segments(Segments),
-    /// The device was reset, and the pool still has to let go of what there was.
+    /// The device was reset, and the pool has not released the memory that is gone yet.
     Gone,
 }
 
 impl Memory {
-    /// Nothing yet. How it is made is found out with the first request; `CAIRN_POOL_VMM=0` asks for
-    /// pieces.
+    /// No memory yet. The source is chosen at the first request; `CAIRN_POOL_VMM=0` asks for
+    /// segments.
     pub fn new(device: i32) -> Memory {
         let reservation = Reservation { bytes: 0, source: Source::Unknown };
         Memory {
@@ -47,7 +50,7 @@ impl Memory {
         }
     }
 
-    /// Where visits of this device go.
+    /// The device's own context, once it is known.
     pub fn home(&self) -> &AtomicPtr<c_void> {
         &self.home
     }
@@ -66,8 +69,8 @@ impl Memory {
         }
     }
 
-    /// The device was reset: all memory is gone. Nothing is asked of ACL until [`Memory::begin`].
-    /// Returns what there was.
+    /// The device was reset: all memory is gone. Nothing is asked of ACL until [`Memory::restart`].
+    /// Returns the ranges that the pool had.
     pub fn forget_all(&self) -> Vec<Range<u64>> {
         let mut reservation = self.reservation.lock();
         reservation.bytes = 0;
@@ -80,16 +83,17 @@ impl Memory {
         }
     }
 
-    /// The pool has let go of everything: it may have memory again.
-    pub fn begin(&self) {
+    /// The pool has released everything: it may take memory again.
+    pub fn restart(&self) {
         self.reservation.lock().source = Source::Unknown;
     }
 
+    /// The source for this ACL.
     fn choose(&self) -> Result<Source, String> {
         let acl = acl()?;
         let _visit = Visit::to_home(acl, self.device, &self.home)?;
-        let wanted = settings::get().maps_pages;
-        Ok(match wanted.then(|| MappedRange::reserve(acl, self.device)).flatten() {
+        let maps_pages = settings::get().maps_pages;
+        Ok(match maps_pages.then(|| MappedRange::reserve(acl, self.device)).flatten() {
             Some(mapped) => Source::Mapped(mapped),
             None => Source::Segments(Segments::default()),
         })
@@ -121,15 +125,15 @@ impl SegmentSource for Memory {
 
     fn release(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut reservation = self.reservation.lock();
-        let gone = match &mut reservation.source {
+        let released = match &mut reservation.source {
             Source::Gone => return vec![range],
             _ if !process::may_call() => return Vec::new(),
             Source::Mapped(mapped) => mapped.release(&self.home, range),
             Source::Segments(segments) => segments.release(self.device, &self.home, range),
             Source::Unknown => Vec::new(),
         };
-        reservation.bytes -= gone.iter().map(|range| range.end - range.start).sum::<u64>();
-        gone
+        reservation.bytes -= released.iter().map(|range| range.end - range.start).sum::<u64>();
+        released
     }
 
     fn is_contiguous(&self) -> bool {

@@ -1,4 +1,4 @@
-//! The life of the process: what a fork and its end mean for the pool.
+//! Forks and the end of the process, after which the pool must not call ACL.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static FORKED: AtomicBool = AtomicBool::new(false);
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Asks to be notified of forks and of the end. Called when the first pool is made.
-pub fn watch() {
-    static WATCHED: Once = Once::new();
-    WATCHED.call_once(|| {
+/// Registers for forks and the end of the process. Called when the first pool is made.
+pub fn register_handlers() {
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| {
         // SAFETY: both handlers are plain functions of a library that is never unloaded, and only
         // touch atomics, which is allowed in a forked child.
         unsafe {
@@ -19,13 +19,13 @@ pub fn watch() {
     });
 }
 
-/// True in a child of a process that had a pool: locks may be held by threads that are not there.
+/// True in a forked child of a process that had a pool: locks may be held by threads that do not exist in it.
 #[inline]
 pub fn forked() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
 
-/// True while ACL may be asked for things.
+/// True while functions of ACL may be called.
 pub fn may_call() -> bool {
     !forked() && !ENDING.load(Ordering::Acquire)
 }

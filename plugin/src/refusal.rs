@@ -1,4 +1,4 @@
-//! Why there is no memory, and what to do.
+//! The message for a request that found no memory: why, and what to do.
 
 use crate::devices::Device;
 use crate::streams::{self, FreePath, StreamSlot};
@@ -16,26 +16,26 @@ pub fn explain(
     let (id, pool) = (device.id, &device.pool);
     let figures = pool.figures();
     let budget = Some(pool.budget()).filter(|&budget| budget < u64::MAX);
-    let signed = match i64::try_from(size) {
+    let as_signed = match i64::try_from(size) {
         Ok(_) => String::new(),
         Err(_) => format!(", {} as a signed number", size as i64),
     };
     let mut text = format!(
-        "no memory on device {id} for {} ({size} bytes{signed}) on stream {:?}: ",
+        "no memory on device {id} for {} ({size} bytes{as_signed}) on stream {:?}: ",
         bytes(size),
         stream.handle()
     );
-    let mut say = |part: String| text.push_str(&part);
+    let mut add = |part: String| text.push_str(&part);
     let capacity = device.capacity();
-    let most = capacity.as_ref().map_or(u64::MAX, |&(total, _)| total);
+    let capacity_bytes = capacity.as_ref().map_or(u64::MAX, |&(total, _)| total);
     match capacity {
         Ok((total, free)) => {
-            say(format!("capacity {}, of which {} free, ", bytes(total), bytes(free)))
+            add(format!("capacity {}, of which {} free, ", bytes(total), bytes(free)))
         }
-        Err(why) => say(format!("capacity unknown ({why}), ")),
+        Err(reason) => add(format!("capacity unknown ({reason}), ")),
     }
-    say(budget.map_or("no budget".into(), |budget| format!("budget {}", bytes(budget))));
-    say(format!(
+    add(budget.map_or("no budget".into(), |budget| format!("budget {}", bytes(budget))));
+    add(format!(
         "; the pool has reserved {}, {} live, {} waiting for streams, largest hole {}{}",
         bytes(figures.reserved),
         bytes(figures.live),
@@ -44,24 +44,24 @@ pub fn explain(
         if figures.largest_hole >= size { ", which this stream may not have yet" } else { "" }
     ));
     let owner = |owner: &Owner| {
-        let (of, _) = streams::by_index(owner.stream);
+        let (stream, _) = streams::by_index(owner.stream);
         let (count, s) = (owner.blocks, if owner.blocks == 1 { "" } else { "s" });
-        format!("stream {:?} {} in {count} block{s}", of.handle(), bytes(owner.live))
+        format!("stream {:?} {} in {count} block{s}", stream.handle(), bytes(owner.live))
     };
     let owners: Vec<String> = pool.owners().iter().take(3).map(owner).collect();
     if !owners.is_empty() {
-        say(format!("; largest owners: {}", owners.join(", ")));
+        add(format!("; largest owners: {}", owners.join(", ")));
     }
     match outcome {
-        Outcome::Exhausted(why) => say(format!("; {why}")),
-        Outcome::OverBudget if budget.is_some() => say("; the budget has no room".into()),
+        Outcome::Exhausted(reason) => add(format!("; {reason}")),
+        Outcome::OverBudget if budget.is_some() => add("; the budget has no room".into()),
         Outcome::OverBudget => {}
-        Outcome::Wait(_) => say("; what was freed waits for streams".into()),
+        Outcome::Wait(_) => add("; what was freed waits for streams".into()),
         Outcome::Ready { .. } => {}
     }
-    say(". ".into());
-    say(match outcome {
-        _ if size > most || (budget.is_none() && *outcome == Outcome::OverBudget) => {
+    add(". ".into());
+    add(match outcome {
+        _ if size > capacity_bytes || (budget.is_none() && *outcome == Outcome::OverBudget) => {
             "What to do: ask for less; no device has so much".into()
         }
         Outcome::Wait(_) if free_path == FreePath::Queued => format!(

@@ -1,10 +1,10 @@
-//! The figures as C sees them.
+//! The figures of a pool as a C struct.
 
 use crate::devices::Device;
 use crate::streams::{FreePath, StreamSlot};
 use cairn_pool::Figures;
 
-/// `cairnPoolFigures`.
+/// `cairnPoolFigures` of the header, which explains the fields.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -26,18 +26,18 @@ pub struct Report {
 const _: () = assert!(size_of::<Report>() == 12 * 8);
 
 impl Report {
-    /// Of a whole pool.
-    pub fn of(device: &Device) -> Report {
+    /// The figures of a whole pool.
+    pub fn for_device(device: &Device) -> Report {
         let budget = Some(device.pool.budget()).filter(|&budget| budget < u64::MAX);
         Report { budget: budget.unwrap_or(0), ..device.figures().into() }
     }
 
-    /// Of one stream, by both ways to free.
-    pub fn of_stream(device: &Device, stream: &StreamSlot) -> Report {
+    /// The figures of one stream, of both free paths together.
+    pub fn for_stream(device: &Device, stream: &StreamSlot) -> Report {
         let [direct, queued] = [FreePath::Direct, FreePath::Queued]
             .map(|free_path| device.pool.figures_of(stream.index(free_path)).unwrap_or_default())
             .map(Report::from);
-        direct.with(&queued)
+        direct.plus(&queued)
     }
 
     /// Names and values, in the order of the header.
@@ -58,7 +58,7 @@ impl Report {
         ]
     }
 
-    fn with(self, other: &Report) -> Report {
+    fn plus(self, other: &Report) -> Report {
         Report {
             live: self.live + other.live,
             requested: self.requested + other.requested,

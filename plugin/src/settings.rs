@@ -17,36 +17,37 @@ pub struct Settings {
 pub fn get() -> &'static Settings {
     static SETTINGS: OnceLock<Settings> = OnceLock::new();
     SETTINGS.get_or_init(|| {
-        let (settings, complaints) = read(|name| std::env::var_os(name));
-        complaints.iter().for_each(|complaint| text::warn(complaint));
+        let (settings, warnings) = read(|name| std::env::var_os(name));
+        warnings.iter().for_each(|warning| text::warn(warning));
         settings
     })
 }
 
+/// Reads the settings; returns warnings about values that cannot be used.
 fn read(get: impl Fn(&str) -> Option<OsString>) -> (Settings, Vec<String>) {
-    let mut complaints = Vec::new();
-    let mut setting = |name: &str, takes: &str, default: u64, usable: fn(u64) -> bool| {
+    let mut warnings = Vec::new();
+    let mut setting = |name: &str, expected: &str, default: u64, is_valid: fn(u64) -> bool| {
         let Some(value) = get(name).filter(|value| !value.is_empty()) else { return default };
-        number(&value).filter(|&number| usable(number)).unwrap_or_else(|| {
+        number(&value).filter(|&number| is_valid(number)).unwrap_or_else(|| {
             let value = value.to_string_lossy();
-            complaints.push(format!("{name}={value} is not used: expected {takes}"));
+            warnings.push(format!("{name}={value} is not used: expected {expected}"));
             default
         })
     };
     let wait = setting(
         "CAIRN_POOL_WAIT_MS",
-        "a number of milliseconds, such as 500; 10000 holds",
+        "a number of milliseconds, such as 500; 10000 is used",
         10_000,
         |_| true,
     );
     let maps = setting(
         "CAIRN_POOL_VMM",
-        "0 for memory in pieces, or 1 for mapped pages where ACL has them; 1 holds",
+        "0 for memory in segments, or 1 for mapped pages where ACL has them; 1 is used",
         1,
         |number| number < 2,
     );
     let settings = Settings { longest_wait: Duration::from_millis(wait), maps_pages: maps == 1 };
-    (settings, complaints)
+    (settings, warnings)
 }
 
 fn number(value: &OsStr) -> Option<u64> {
@@ -58,24 +59,27 @@ mod tests {
     use super::*;
     use std::os::unix::ffi::OsStringExt;
 
-    fn with(name: &'static str, value: &[u8]) -> (Settings, Vec<String>) {
+    fn read_with(name: &'static str, value: &[u8]) -> (Settings, Vec<String>) {
         let value = OsString::from_vec(value.to_vec());
-        read(|asked| (asked == name).then(|| value.clone()))
+        read(|requested| (requested == name).then(|| value.clone()))
     }
 
     #[test]
-    fn good_values_are_taken_without_a_word() {
-        assert_eq!(with("CAIRN_POOL_WAIT_MS", b" 20 ").0.longest_wait, Duration::from_millis(20));
-        assert!(!with("CAIRN_POOL_VMM", b"0").0.maps_pages);
+    fn valid_values_are_used_without_a_warning() {
+        assert_eq!(
+            read_with("CAIRN_POOL_WAIT_MS", b" 20 ").0.longest_wait,
+            Duration::from_millis(20)
+        );
+        assert!(!read_with("CAIRN_POOL_VMM", b"0").0.maps_pages);
         for (name, value) in [("CAIRN_POOL_VMM", "1"), ("CAIRN_POOL_VMM", ""), ("OTHER", "x")] {
-            let (settings, complaints) = with(name, value.as_bytes());
-            assert!(settings.maps_pages && complaints.is_empty());
+            let (settings, warnings) = read_with(name, value.as_bytes());
+            assert!(settings.maps_pages && warnings.is_empty());
             assert_eq!(settings.longest_wait, Duration::from_secs(10));
         }
     }
 
     #[test]
-    fn bad_values_are_named_with_what_would_do() {
+    fn invalid_values_are_reported_with_what_is_expected() {
         for (name, value) in [
             ("CAIRN_POOL_WAIT_MS", &b"abc"[..]),
             ("CAIRN_POOL_WAIT_MS", b"-1"),
@@ -83,11 +87,11 @@ mod tests {
             ("CAIRN_POOL_VMM", b"maybe"),
             ("CAIRN_POOL_VMM", b"2"),
         ] {
-            let (settings, complaints) = with(name, value);
+            let (settings, warnings) = read_with(name, value);
             assert!(settings.maps_pages && settings.longest_wait == Duration::from_secs(10));
-            let shown = String::from_utf8_lossy(value).into_owned();
-            assert!(complaints[0].starts_with(&format!("{name}={shown} is not used: expected ")));
-            assert_eq!(complaints.len(), 1);
+            let text = String::from_utf8_lossy(value).into_owned();
+            assert!(warnings[0].starts_with(&format!("{name}={text} is not used: expected ")));
+            assert_eq!(warnings.len(), 1);
         }
     }
 }

@@ -1,11 +1,11 @@
-//! The streams that the pools have seen: from ACL's handle to the pool's number.
+//! The streams that the pools know: from ACL's handle to the index that a pool has for a stream.
 //!
 //! A runtime may reuse the handle of a destroyed stream for another one. So the pool registers a
 //! callback that ACL calls before a stream is destroyed ([`StreamSlot::begin_destroy`]); the new stream
 //! then gets a slot of its own, and the old one keeps its slot until nothing waits for it. With an ACL
 //! that has no such callback (no `aclrtRegStreamStateCallback`), two streams with one handle are one
 //! stream here. That is sound, because `aclrtDestroyStream` waits for the first; but a stream that may
-//! be gone must not be touched, so it is never queried, and only `cairn_pool_synchronized` proves its
+//! be destroyed must not be queried, so only `cairn_pool_synchronized` tells its
 //! progress.
 
 use crate::acl::{Acl, Handle};
@@ -17,14 +17,15 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize
 
 const SLOTS_PER_CHUNK: usize = 64;
 const CHUNKS: usize = 64;
+/// Entries of the cache of recently used streams.
 const CACHE: usize = 1024;
 
-/// How a block will be freed.
+/// How blocks are freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreePath {
-    /// It is freed after its last task was put on the stream.
+    /// A block is freed after its last task was submitted to the stream.
     Direct = 0,
-    /// It may be freed before that, because its tasks go through a queue of the caller's.
+    /// A block may be freed before that, because tasks go through a queue of the caller's.
     Queued = 1,
 }
 
@@ -37,9 +38,11 @@ pub struct StreamSlot {
     handle: AtomicUsize,
     device: AtomicI32,
     generation: AtomicU32,
+    /// Which slot this is.
     number: u32,
-    /// How far its frees have come, by [`FreePath`]; ticks are explained in `events.rs`.
+    /// Which frees are finished, by [`FreePath`]; ticks are explained in `events.rs`.
     pub(crate) ticks: [Ticks; 2],
+    /// True while an event is pending.
     pub(crate) has_event: AtomicBool,
     pub(crate) tracker: Mutex<CompletionTracker>,
 }
@@ -98,7 +101,7 @@ impl StreamSlot {
         (self.generation.load(Ordering::Acquire) as usize) << 32 | (self.number as usize + 1)
     }
 
-    /// From now on it cannot be found.
+    /// From now on [`find`] does not find it.
     pub(crate) fn unregister(&self) {
         self.key.store(0, Ordering::Release);
     }
@@ -122,7 +125,7 @@ impl StreamSlot {
     }
 }
 
-/// The stream and the free path of an index.
+/// The stream and the free path of a [`StreamSlot::index`].
 #[inline]
 pub fn by_index(index: StreamIndex) -> (&'static StreamSlot, FreePath) {
     let free_path = if index.is_multiple_of(2) { FreePath::Direct } else { FreePath::Queued };
@@ -141,7 +144,7 @@ pub fn of_device(device: i32) -> impl Iterator<Item = &'static StreamSlot> {
     (0..used).filter_map(slot).filter(move |stream| stream.device() == device)
 }
 
-/// A stream that was seen before. A few loads.
+/// The slot of a live stream that has one. A few loads.
 #[inline]
 pub fn find(handle: Handle) -> Option<&'static StreamSlot> {
     let key = handle as usize;
@@ -169,11 +172,11 @@ pub fn add(
 ) -> Result<&'static StreamSlot, String> {
     let key = handle as usize;
     let mut slots = SLOTS.lock();
-    let mut taken = (0..slots.used).filter_map(slot);
-    if let Some(stream) = taken.find(|s| s.key.load(Ordering::Acquire) == key) {
+    let mut used = (0..slots.used).filter_map(slot);
+    if let Some(stream) = used.find(|s| s.key.load(Ordering::Acquire) == key) {
         return Ok(stream);
     }
-    let vacant = slots.vacant.iter().position(|&(of, _)| of == device);
+    let vacant = slots.vacant.iter().position(|&(other, _)| other == device);
     let number = match vacant.map(|at| slots.vacant.swap_remove(at).1) {
         Some(number) => number,
         None if slots.used as usize == SLOTS_PER_CHUNK * CHUNKS => {
@@ -189,20 +192,20 @@ pub fn add(
         (first..first + SLOTS_PER_CHUNK as u32).map(StreamSlot::vacant).collect()
     });
     let stream = &chunk[number as usize % SLOTS_PER_CHUNK];
-    stream.tracker.lock().begin(tracker);
+    stream.tracker.lock().restart(tracker);
     stream.handle.store(key, Ordering::Release);
     stream.device.store(device, Ordering::Relaxed);
     stream.key.store(key, Ordering::Release);
     Ok(stream)
 }
 
-/// The slot that stands for streams of a device that are gone, or were never seen, when a block of theirs is freed.
-pub fn unknown(device: i32) -> Result<&'static StreamSlot, String> {
+/// The slot that stands for streams of a device that are destroyed or unknown, when a block is freed on them.
+pub fn placeholder(device: i32) -> Result<&'static StreamSlot, String> {
     // Odd, so that it is the handle of no real stream: those are aligned addresses.
-    let placeholder = (2 * device + 1) as usize as Handle;
-    match find(placeholder) {
+    let handle = (2 * device + 1) as usize as Handle;
+    match find(handle) {
         Some(stream) => Ok(stream),
-        None => add(placeholder, device, CompletionTracker::default()),
+        None => add(handle, device, CompletionTracker::default()),
     }
 }
 
@@ -251,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn many_streams_are_told_apart() {
+    fn many_streams_have_different_indexes() {
         let handles: Vec<Handle> = (1..500).map(|n| (0x5000_0000 + n * 16) as Handle).collect();
         let indexes: std::collections::BTreeSet<_> = handles
             .iter()
@@ -263,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_found_for_nothing() {
+    fn null_and_invalid_ids_are_not_found() {
         assert!(find(std::ptr::null_mut()).is_none());
         assert!(find_by_id(0).is_none() && find_by_id(usize::MAX).is_none());
     }

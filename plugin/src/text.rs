@@ -1,4 +1,4 @@
-//! The message of a failure: kept for the thread, and written to ACL's log.
+//! Messages of failures: kept for the calling thread, and written to ACL's log.
 
 use crate::acl::acl;
 use crate::process;
@@ -8,7 +8,7 @@ use std::io::Write;
 
 const TEXT_BYTES: usize = 2048;
 
-/// Without a destructor, so that threads may end in any order.
+/// The last message of a thread. Without a destructor, so that threads may end in any order.
 struct LastError {
     unread: bool,
     bytes: [u8; TEXT_BYTES],
@@ -20,8 +20,8 @@ thread_local! {
 }
 
 /// Keeps the message for the calling thread and logs it. One that is too long is truncated.
-pub fn fail(function: &str, why: &str) {
-    let text = format!("{function}: {why}");
+pub fn fail(function: &str, reason: &str) {
+    let text = format!("{function}: {reason}");
     let mut length = text.len().min(TEXT_BYTES - 1);
     while !text.is_char_boundary(length) {
         length -= 1;
@@ -40,15 +40,15 @@ pub fn fail(function: &str, why: &str) {
     }
 }
 
-/// Reports something that no call fails by: on standard error, and in ACL's log.
-pub fn warn(what: &str) {
-    let _ = writeln!(std::io::stderr(), "libcairn_pool: {what}");
-    if let (Ok(acl), Ok(text)) = (acl(), CString::new(what)) {
+/// Reports something for which no call fails: on standard error, and in ACL's log.
+pub fn warn(message: &str) {
+    let _ = writeln!(std::io::stderr(), "libcairn_pool: {message}");
+    if let (Ok(acl), Ok(text)) = (acl(), CString::new(message)) {
         acl.log(&text);
     }
 }
 
-/// The message of the last failure of this thread, once; it stays until the next.
+/// The message of the last failure of this thread, null if it was taken before; the text stays until the next failure.
 pub fn take() -> *const c_char {
     LAST.with(|last| {
         // SAFETY: only this thread gets at it.
@@ -60,7 +60,7 @@ pub fn take() -> *const c_char {
     })
 }
 
-/// Bytes for people: at most one digit after the point.
+/// Bytes in a readable unit, with at most one decimal.
 pub fn bytes(count: u64) -> String {
     const UNITS: [(u64, &str); 4] =
         [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
@@ -98,11 +98,11 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_said_in_the_largest_unit() {
-        let said: Vec<_> =
+    fn bytes_are_shown_in_the_largest_unit() {
+        let texts: Vec<_> =
             [0, 1023, 1024, 1536, 2 << 20, (3 << 30) + (1 << 29), 1 << 40].map(bytes).into();
         assert_eq!(
-            said,
+            texts,
             ["0 bytes", "1023 bytes", "1 KiB", "1.5 KiB", "2 MiB", "3.5 GiB", "1 TiB"]
         );
     }

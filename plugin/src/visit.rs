@@ -1,36 +1,37 @@
-//! Being on another device, or in another context, for a moment.
+//! Entering another device or context, and going back.
 
 use crate::acl::{Acl, Code, Handle};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The calling thread is where it was asked to be; dropping this brings it back to where it was. A
-/// thread that was nowhere stays: ACL has no way back from that.
+/// While this exists the calling thread is in a given context; then it goes back to the one it was in. A
+/// thread that had no context stays: ACL has no way to leave one.
 pub struct Visit<'a> {
     acl: &'a Acl,
-    back: Option<Handle>,
-    /// No other way led here but aclrtSetDevice.
-    pub is_first: bool,
+    /// The context to go back to.
+    previous: Option<Handle>,
+    /// It took an aclrtSetDevice.
+    pub set_device: bool,
 }
 
 impl<'a> Visit<'a> {
-    /// In a context; the code if ACL does not let us.
+    /// Enters a context; the code if ACL refuses.
     pub fn to_context(acl: &'a Acl, context: Handle) -> Result<Visit<'a>, Code> {
-        let here = current(acl);
-        if here == Some(context) {
-            return Ok(Visit { acl, back: None, is_first: false });
+        let current_context = current(acl);
+        if current_context == Some(context) {
+            return Ok(Visit { acl, previous: None, set_device: false });
         }
         // SAFETY: ACL checks the handle.
         let code = unsafe { (acl.aclrtSetCurrentContext)(context) };
         match code {
-            0 => Ok(Visit { acl, back: here, is_first: false }),
+            0 => Ok(Visit { acl, previous: current_context, set_device: false }),
             code => Err(code),
         }
     }
 
-    /// On a device: in the current context if it is of that device, else in the device's own, which
-    /// `home` remembers. The first time that takes an aclrtSetDevice, which is never undone: older
-    /// versions of aclrtResetDevice do not count. It may call user functions, so no lock is held.
+    /// Enters a device: stays in the current context if it is of that device, else enters the device's own, which
+    /// is stored in `home`. The first time that takes an aclrtSetDevice, which is never undone: older
+    /// versions of aclrtResetDevice do not count references. It may call user functions, so no lock is held.
     pub fn to_device(
         acl: &'a Acl,
         device: i32,
@@ -39,41 +40,41 @@ impl<'a> Visit<'a> {
         if let Ok(visit) = Visit::to_home(acl, device, home) {
             return Ok(visit);
         }
-        let back = device_of(acl).and_then(|_| current(acl));
+        let previous = device_of(acl).and_then(|_| current(acl));
         // SAFETY: a number is all it takes.
         let code = unsafe { (acl.aclrtSetDevice)(device) };
         if code != 0 {
             return Err(format!("aclrtSetDevice({device}) returned {code}"));
         }
-        let visit = Visit { acl, back, is_first: true };
+        let visit = Visit { acl, previous, set_device: true };
         home.store(current(acl).unwrap_or(std::ptr::null_mut()), Ordering::Release);
         Ok(visit)
     }
 }
 
 impl<'a> Visit<'a> {
-    /// The same under the pool's locks: never by aclrtSetDevice, so it fails if the thread is elsewhere
-    /// and no home is known. Whoever calls the pool has been to the device before.
+    /// The same under the pool's locks, never by aclrtSetDevice: so it fails if the thread is on another device
+    /// and `home` is null. Callers of the pool's slow paths have entered the device before.
     pub fn to_home(
         acl: &'a Acl,
         device: i32,
         home: &AtomicPtr<c_void>,
     ) -> Result<Visit<'a>, String> {
         if device_of(acl) == Some(device) {
-            return Ok(Visit { acl, back: None, is_first: false });
+            return Ok(Visit { acl, previous: None, set_device: false });
         }
-        let known = home.load(Ordering::Acquire);
-        let elsewhere = || format!("the calling thread is not on device {device}");
-        match known.is_null() {
-            true => Err(elsewhere()),
-            false => Visit::to_context(acl, known).map_err(|_| elsewhere()),
+        let context = home.load(Ordering::Acquire);
+        let refusal = || format!("the calling thread is not on device {device}");
+        match context.is_null() {
+            true => Err(refusal()),
+            false => Visit::to_context(acl, context).map_err(|_| refusal()),
         }
     }
 }
 
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        if let Some(context) = self.back {
+        if let Some(context) = self.previous {
             // SAFETY: it was current a moment ago.
             unsafe { (self.acl.aclrtSetCurrentContext)(context) };
         }

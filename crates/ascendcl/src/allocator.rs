@@ -291,7 +291,7 @@ entry! {
         // SAFETY: the pointers are null or the user's; the numbers are functions of the types that the headers give
         // them, in the order of `AclAllocator::functions`, 0 for none.
         unsafe {
-            write(desc, "allocatorDesc", found.word as Handle)?;
+            write(desc, "allocatorDesc", found.descriptor as Handle)?;
             write_optional(object, user.object as Handle);
             write_optional(alloc, std::mem::transmute::<usize, abi::aclrtAllocatorAllocFunc>(functions[ALLOC]));
             write_optional(free, std::mem::transmute::<usize, abi::aclrtAllocatorFreeFunc>(functions[FREE]));

@@ -167,7 +167,7 @@ pub unsafe extern "C" fn CairnAllocatorGetByStream(
                 registered,
                 "allocatorDesc",
                 CairnRegistration {
-                    desc: found.word as Handle,
+                    desc: found.descriptor as Handle,
                     object: user.object as Handle,
                     functions: functions.map(|function| match function {
                         Some(Function::C(address)) => *address,

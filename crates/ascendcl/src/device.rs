@@ -67,11 +67,11 @@ entry! {
     /// A property of the SoC.
     fn aclGetDeviceCapability(id: u32, info: abi::aclDeviceInfo, value: *mut i64) {
         machine_id(i64::from(id))?;
-        let part = soc::part(&config()?.soc);
+        let chip = soc::chip(&config()?.soc);
         let result = match info {
-            abi::ACL_DEVICE_INFO_AI_CORE_NUM => part.cubes,
-            abi::ACL_DEVICE_INFO_VECTOR_CORE_NUM => part.vectors,
-            abi::ACL_DEVICE_INFO_L2_SIZE => part.l2,
+            abi::ACL_DEVICE_INFO_AI_CORE_NUM => chip.cubes,
+            abi::ACL_DEVICE_INFO_VECTOR_CORE_NUM => chip.vectors,
+            abi::ACL_DEVICE_INFO_L2_SIZE => chip.l2,
             other => return Err(Error::invalid(format!("device info {other}: expected 0 to 2"))),
         };
         // SAFETY: null or valid for writes of the value.
@@ -288,28 +288,28 @@ fn same_id(id: i32, out: *mut i32) -> Result<()> {
 fn attribute_of(id: i64, attribute: abi::aclrtDevAttr) -> Result<i64> {
     let machine = machine_id(id)?;
     let config = config()?;
-    let part = soc::part(&config.soc);
+    let chip = soc::chip(&config.soc);
     Ok(match attribute {
-        abi::ACL_DEV_ATTR_AICPU_CORE_NUM => part.aicpus,
-        abi::ACL_DEV_ATTR_AICORE_CORE_NUM | abi::ACL_DEV_ATTR_CUBE_CORE_NUM => part.cubes,
-        abi::ACL_DEV_ATTR_VECTOR_CORE_NUM => part.vectors,
+        abi::ACL_DEV_ATTR_AICPU_CORE_NUM => chip.aicpus,
+        abi::ACL_DEV_ATTR_AICORE_CORE_NUM | abi::ACL_DEV_ATTR_CUBE_CORE_NUM => chip.cubes,
+        abi::ACL_DEV_ATTR_VECTOR_CORE_NUM => chip.vectors,
         abi::ACL_DEV_ATTR_WARP_SIZE => 32,
         abi::ACL_DEV_ATTR_MAX_THREAD_PER_VECTOR_CORE => 2048,
-        abi::ACL_DEV_ATTR_UBUF_PER_VECTOR_CORE => part.buffer,
+        abi::ACL_DEV_ATTR_UBUF_PER_VECTOR_CORE => chip.buffer,
         abi::ACL_DEV_ATTR_MAX_GRID_DIM_X..=abi::ACL_DEV_ATTR_MAX_BLOCK_PER_GRID => 65535,
         abi::ACL_DEV_ATTR_MAX_THREADS_PER_BLOCK..=abi::ACL_DEV_ATTR_MAX_BLOCK_DIM_Z => 2048,
         abi::ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE => {
             let known = started().map(|runtime| runtime.shared.memory.info(id as u32).1);
             known.unwrap_or(config.device_memory) as i64
         }
-        abi::ACL_DEV_ATTR_L2_CACHE_SIZE => part.l2,
+        abi::ACL_DEV_ATTR_L2_CACHE_SIZE => chip.l2,
         abi::ACL_DEV_ATTR_SMP_ID => 0,
         abi::ACL_DEV_ATTR_PHY_CHIP_ID => machine as i64,
         abi::ACL_DEV_ATTR_SUPER_POD_DEVICE_ID..=abi::ACL_DEV_ATTR_SUPER_POD_ID => 0,
         abi::ACL_DEV_ATTR_CUST_OP_PRIVILEGE => 0,
         abi::ACL_DEV_ATTR_MAINBOARD_ID..=abi::ACL_DEV_ATTR_DEVICE_FORM_FACTOR => 0,
         abi::ACL_DEV_ATTR_IS_VIRTUAL => 1,
-        abi::ACL_DEV_ATTR_NPU_ARCH => part.arch,
+        abi::ACL_DEV_ATTR_NPU_ARCH => chip.arch,
         other => return Err(Error::refused(format!("no device attribute has the number {other}"))),
     })
 }

@@ -76,7 +76,7 @@ entry! {
     /// Whether an event is complete, as the deprecated `aclrtEventStatus`.
     fn aclrtQueryEvent(event: Handle, status: *mut abi::aclrtEventStatus) {
         let event = runtime()?.event(event as usize)?;
-        event.refuse_ex("aclrtQueryEvent")?;
+        event.require_plain("aclrtQueryEvent")?;
         let answer = if event.is_complete() { abi::ACL_EVENT_STATUS_COMPLETE } else { abi::ACL_EVENT_STATUS_NOT_READY };
         // SAFETY: null or valid for writes of the status.
         unsafe { write(status, "status", answer) }
@@ -95,7 +95,7 @@ entry! {
     /// Whether every wait for an event has passed.
     fn aclrtQueryEventWaitStatus(event: Handle, status: *mut abi::aclrtEventWaitStatus) {
         let event = runtime()?.event(event as usize)?;
-        event.refuse_ex("aclrtQueryEventWaitStatus")?;
+        event.require_plain("aclrtQueryEventWaitStatus")?;
         let answer = match event.waits_passed() {
             true => abi::ACL_EVENT_WAIT_STATUS_COMPLETE,
             false => abi::ACL_EVENT_WAIT_STATUS_NOT_READY,

@@ -3,7 +3,7 @@
 use crate::abi;
 use crate::door::{self, Handle, entry, out_entry, runtime, write};
 use cairn_runtime::error::{Code, Error, Result};
-use cairn_runtime::memory::raw::{Use, reachable};
+use cairn_runtime::memory::raw::{Use, is_accessible};
 use cairn_runtime::memory::request::{HugePageRequest, Request};
 use cairn_runtime::memory::tlsf::GRANULE;
 use cairn_runtime::memory::{AddressInfo, describe};
@@ -343,7 +343,7 @@ fn register(ptr: Handle, size: u64) -> Result<()> {
     }
     let runtime = runtime()?;
     match runtime.shared.memory.enclosing(ptr as usize) {
-        AddressInfo::Foreign if !reachable(ptr as usize, size as usize, Use::Read) => {
+        AddressInfo::Foreign if !is_accessible(ptr as usize, size as usize, Use::Read) => {
             Err(Error::refused(format!(
                 "the range {ptr:p} of {size} bytes cannot be registered: no memory is there"
             )))

@@ -123,7 +123,7 @@ extern "C" fn at_exit() {
     }
     if let Some(Ok(runtime)) = RUNTIME.get() {
         mute(runtime);
-        runtime.shared.leave();
+        runtime.shared.remove_live_page();
         let _ = std::io::stderr().write_all(runtime.shared.memory.report().as_bytes());
     }
 }

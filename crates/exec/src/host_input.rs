@@ -43,7 +43,7 @@ impl Kernel for Upload {
     }
 
     fn run(&self, task_memory: &TaskMemory<'_>) -> Result<()> {
-        task_memory.put(0, 0, &self.bytes);
+        task_memory.copy_to_write(0, 0, &self.bytes);
         Ok(())
     }
 

@@ -21,7 +21,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The clock that knows nothing.
+    /// An empty clock: nothing is known of any stream.
     pub fn new() -> Clock {
         Clock::default()
     }
@@ -54,9 +54,9 @@ impl Clock {
         }
     }
 
-    /// Forgets the epochs for which `stay` is false.
-    pub fn retain(&mut self, mut stay: impl FnMut(Epoch) -> bool) {
-        self.epochs.retain(|epoch| stay(*epoch));
+    /// Removes the epochs for which `keep` is false.
+    pub fn retain(&mut self, mut keep: impl FnMut(Epoch) -> bool) {
+        self.epochs.retain(|epoch| keep(*epoch));
     }
 
     /// The epochs, by stream.
@@ -64,8 +64,9 @@ impl Clock {
         &self.epochs
     }
 
+    /// The position of a stream's epoch, or where it would be inserted.
     fn find(&self, stream: StreamIndex) -> Result<usize, usize> {
-        self.epochs.binary_search_by_key(&stream, |m| m.stream)
+        self.epochs.binary_search_by_key(&stream, |epoch| epoch.stream)
     }
 }
 
@@ -83,8 +84,8 @@ mod tests {
         let (mut clock, mut model) = (Clock::new(), BTreeMap::new());
         for &(stream, seq) in epochs {
             clock.raise(Epoch { stream, seq });
-            let known = model.entry(stream).or_insert(0);
-            *known = seq.max(*known);
+            let latest = model.entry(stream).or_insert(0);
+            *latest = seq.max(*latest);
         }
         (clock, model)
     }
@@ -95,14 +96,14 @@ mod tests {
             let ((mut ca, mut ma), (cb, mb)) = (build(&a), build(&b));
             ca.join(&cb);
             for (&stream, &seq) in &mb {
-                let known = ma.entry(stream).or_insert(0);
-                *known = seq.max(*known);
+                let latest = ma.entry(stream).or_insert(0);
+                *latest = seq.max(*latest);
             }
             for stream in 0..6 {
-                let known = ma.get(&stream).copied().unwrap_or(0);
-                prop_assert_eq!(ca.get(stream), known);
+                let latest = ma.get(&stream).copied().unwrap_or(0);
+                prop_assert_eq!(ca.get(stream), latest);
                 for seq in 1..20 {
-                    prop_assert_eq!(ca.covers(Epoch { stream, seq }), seq <= known);
+                    prop_assert_eq!(ca.covers(Epoch { stream, seq }), seq <= latest);
                 }
             }
             prop_assert!(ca.epochs().windows(2).all(|w| w[0].stream < w[1].stream));

@@ -1,8 +1,8 @@
-//! What a pool says of itself.
+//! Statistics of a pool.
 
 use crate::clock::StreamIndex;
 
-/// Figures of one stream of a pool, or of all of it. Bytes are in whole granules but for `requested`.
+/// Figures of one stream of a pool, or of the whole pool. Bytes are in whole granules, except `requested`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Bytes in blocks that are held.
@@ -16,7 +16,7 @@ pub struct Figures {
     pub reserved: u64,
     /// The most that was reserved since the last reset.
     pub peak_reserved: u64,
-    /// Freed bytes that other streams may not have yet.
+    /// Freed bytes that other streams may not use yet.
     pub waiting: u64,
     /// The largest piece that is free now.
     pub largest_hole: u64,

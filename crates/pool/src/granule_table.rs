@@ -61,8 +61,8 @@ impl GranuleTable {
         );
         let middle =
             self.top[(granule >> (LEAF_BITS + MIDDLE_BITS)) as usize].get_or_init(empty_cells);
-        let leaf =
-            middle[(granule >> LEAF_BITS) as usize & ((1 << MIDDLE_BITS) - 1)].get_or_init(zeroed);
+        let leaf = middle[(granule >> LEAF_BITS) as usize & ((1 << MIDDLE_BITS) - 1)]
+            .get_or_init(zeroed_leaf);
         leaf[granule as usize & ((1 << LEAF_BITS) - 1)].store(value, Ordering::Release);
     }
 }
@@ -73,7 +73,7 @@ pub(crate) fn empty_cells<T, const N: usize>() -> Box<[OnceLock<T>; N]> {
     cells.try_into().unwrap_or_else(|_| unreachable!("the slice has N cells"))
 }
 
-fn zeroed() -> Leaf {
+fn zeroed_leaf() -> Leaf {
     let leaf = Leaf::new_zeroed();
     // SAFETY: all-zero bytes are a valid `AtomicU64`.
     unsafe { leaf.assume_init() }

@@ -1,4 +1,4 @@
-//! The memory of one stream: what it holds, what it freed, and what still waits for other streams.
+//! The part of a pool for one stream: blocks that are held, holes, and freed blocks that wait for other streams.
 
 use crate::clock::{Clock, Epoch, StreamIndex};
 use crate::figures::Figures;
@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
-/// The value of a block's `note` (otherwise the requested bytes) once it was freed but is not a hole yet.
+/// The `note` of a block is the bytes that were requested, or this once it was freed and is not a hole yet.
 const FREED: u64 = u64::MAX;
 /// `counted` of a lane that is the only one: the total is then unused.
 const NOT_COUNTED: u64 = u64::MAX;
@@ -52,7 +52,7 @@ pub(crate) struct LaneState {
     uses: HashMap<BlockId, SmallVec<[StreamIndex; 2]>>,
     pending_uses: Clock,
     counts: Figures,
-    /// Live bytes of this lane that [`Total`] includes, a few steps more than there are; or `NOT_COUNTED`.
+    /// Bytes of this lane that [`Total`] counts as live, up to two `COUNT_STEP` more than are; or `NOT_COUNTED`.
     counted: u64,
 }
 
@@ -105,7 +105,7 @@ impl Lane {
             state.count_allocation(grant.size, bytes, total);
             return Some(grant);
         }
-        self.take_fitting(state, bytes, align, offset_table, total)
+        self.take_from_hole(state, bytes, align, offset_table, total)
     }
 
     /// Adds a range whose start has the block's alignment, allocates the block there and frees the rest.
@@ -120,13 +120,13 @@ impl Lane {
         total: &Total,
     ) -> Option<Grant> {
         offset_table.set_stream(range.clone(), self.stream);
-        let whole = state.tlsf.add_live(range)?;
-        if let Some(rest) = state.tlsf.split(whole.id, bytes) {
+        let block = state.tlsf.add_live(range)?;
+        if let Some(rest) = state.tlsf.split(block.id, bytes) {
             state.tlsf.free(rest.id, 0);
         }
         state.pending_uses.join(pending_uses);
         state.counts.peak_reserved = state.counts.peak_reserved.max(state.tlsf.total());
-        self.register_block(state, whole.id, bytes, offset_table, total)
+        self.register_block(state, block.id, bytes, offset_table, total)
     }
 
     /// Registers a live block: in the offset table, among the starts and in the counts.
@@ -140,14 +140,15 @@ impl Lane {
     ) -> Option<Grant> {
         let (grant, note) = state.tlsf.get_mut(id)?;
         *note = bytes;
-        offset_table.begin(grant.offset);
+        offset_table.add_block_start(grant.offset);
         state.starts.add(grant.offset, id);
         state.count_allocation(grant.size, bytes, total);
         Some(grant)
     }
 
+    /// Takes a block from a hole of this lane.
     #[inline(never)]
-    fn take_fitting(
+    fn take_from_hole(
         &self,
         state: &mut LaneState,
         bytes: u64,
@@ -157,7 +158,7 @@ impl Lane {
     ) -> Option<Grant> {
         let LaneState { tlsf, starts, .. } = state;
         let grant = tlsf.alloc_with(bytes, align, bytes, |id, offset| {
-            offset_table.begin(offset);
+            offset_table.add_block_start(offset);
             starts.add(offset, id);
         })?;
         state.count_allocation(grant.size, bytes, total);
@@ -175,13 +176,15 @@ impl Total {
         self.peak.store(self.live.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    fn raise(&self, by: u64, peak: u64) {
-        let live = self.live.fetch_add(by, Ordering::Relaxed) + by;
-        self.peak.fetch_max(live.max(peak), Ordering::Relaxed);
+    /// Adds live bytes; the peak is then at least `min_peak`.
+    fn add(&self, bytes: u64, min_peak: u64) {
+        let live = self.live.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.peak.fetch_max(live.max(min_peak), Ordering::Relaxed);
     }
 }
 
 impl LaneState {
+    /// Takes a block from the quick list.
     #[inline]
     fn take_quick(&mut self, bytes: u64, align: u64) -> Option<Grant> {
         let granules = bytes.div_ceil(GRANULE).max(1);
@@ -201,9 +204,9 @@ impl LaneState {
         counts.taken += 1;
         counts.peak = counts.peak.max(counts.live);
         if counts.live > self.counted {
-            let more = (counts.live - self.counted).next_multiple_of(COUNT_STEP);
-            self.counted += more;
-            total.raise(more, 0);
+            let increase = (counts.live - self.counted).next_multiple_of(COUNT_STEP);
+            self.counted += increase;
+            total.add(increase, 0);
         }
     }
 
@@ -214,9 +217,9 @@ impl LaneState {
         counts.requested -= bytes;
         counts.freed += 1;
         if self.counted - counts.live >= 2 * COUNT_STEP && self.counted != NOT_COUNTED {
-            let less = (self.counted - counts.live) / COUNT_STEP * COUNT_STEP - COUNT_STEP;
-            self.counted -= less;
-            total.live.fetch_sub(less, Ordering::Relaxed);
+            let decrease = (self.counted - counts.live) / COUNT_STEP * COUNT_STEP - COUNT_STEP;
+            self.counted -= decrease;
+            total.live.fetch_sub(decrease, Ordering::Relaxed);
         }
     }
 
@@ -224,10 +227,11 @@ impl LaneState {
     pub fn start_counting(&mut self, total: &Total) {
         if self.counted == NOT_COUNTED {
             self.counted = self.counts.live.next_multiple_of(COUNT_STEP);
-            total.raise(self.counted, self.counts.peak);
+            total.add(self.counted, self.counts.peak);
         }
     }
 
+    /// The block that begins at `offset`, held or freed.
     #[inline]
     fn find(&self, offset: u64) -> Option<BlockId> {
         let begins_there = |id| self.tlsf.get(id).is_some_and(|grant| grant.offset == offset);
@@ -235,7 +239,7 @@ impl LaneState {
     }
 
     /// The held block that begins at `offset`, and the bytes that were asked for.
-    pub fn held(&mut self, offset: u64) -> Option<(Grant, u64)> {
+    pub fn find_held(&mut self, offset: u64) -> Option<(Grant, u64)> {
         let (grant, &mut bytes) = self.tlsf.get_mut(self.find(offset)?)?;
         (bytes != FREED).then_some((grant, bytes))
     }
@@ -327,46 +331,47 @@ impl LaneState {
     }
 
     /// Forgets the pending uses that have finished.
-    pub fn forget_finished_uses(&mut self, done: impl Fn(Epoch) -> bool) {
-        self.pending_uses.retain(|epoch| !done(epoch));
+    pub fn forget_finished_uses(&mut self, is_done: impl Fn(Epoch) -> bool) {
+        self.pending_uses.retain(|epoch| !is_done(epoch));
     }
 
     /// Turns the blocks that have waited longest into holes, up to the first that is still used. True if there was any.
-    pub fn reclaim_first(&mut self, done: impl Fn(Epoch) -> bool) -> bool {
+    pub fn reclaim_first(&mut self, is_done: impl Fn(Epoch) -> bool) -> bool {
         let before = self.waiting.len();
-        let is_over = |w: &mut WaitingBlock| w.others.epochs().iter().all(|&epoch| done(epoch));
-        while let Some(waiting) = self.waiting.pop_front_if(is_over) {
+        let is_finished =
+            |w: &mut WaitingBlock| w.others.epochs().iter().all(|&epoch| is_done(epoch));
+        while let Some(waiting) = self.waiting.pop_front_if(is_finished) {
             self.release(waiting.free_block());
         }
         self.waiting.len() < before
     }
 
     /// Turns the blocks of the quick list into holes, and the waiting ones that no other stream uses any more.
-    pub fn reclaim(&mut self, done: impl Fn(Epoch) -> bool) {
-        let mut over = Vec::new();
-        self.quick.drain(|block| over.push(block));
+    pub fn reclaim(&mut self, is_done: impl Fn(Epoch) -> bool) {
+        let mut reclaimed = Vec::new();
+        self.quick.drain(|block| reclaimed.push(block));
         self.waiting.retain(|w| {
-            let waits = w.others.epochs().iter().any(|&epoch| !done(epoch));
-            if !waits {
-                over.push(w.free_block());
+            let is_used = w.others.epochs().iter().any(|&epoch| !is_done(epoch));
+            if !is_used {
+                reclaimed.push(w.free_block());
             }
-            waits
+            is_used
         });
-        over.into_iter().for_each(|block| self.release(block));
+        reclaimed.into_iter().for_each(|block| self.release(block));
     }
 
-    /// Turns waiting blocks into holes whose uses are `ordered` before the lane's stream; these uses are pending from then on.
-    pub fn reclaim_ordered(&mut self, ordered: impl Fn(&Clock) -> bool) {
-        let (mut over, pending_uses) = (Vec::new(), &mut self.pending_uses);
+    /// Turns waiting blocks whose uses are ordered before the lane's stream into holes; these uses are pending from then on.
+    pub fn reclaim_ordered(&mut self, is_ordered: impl Fn(&Clock) -> bool) {
+        let (mut reclaimed, pending_uses) = (Vec::new(), &mut self.pending_uses);
         self.waiting.retain(|w| {
-            let is_ordered = ordered(&w.others);
-            if is_ordered {
-                over.push(w.free_block());
+            let may_reuse = is_ordered(&w.others);
+            if may_reuse {
+                reclaimed.push(w.free_block());
                 pending_uses.join(&w.others);
             }
-            !is_ordered
+            !may_reuse
         });
-        over.into_iter().for_each(|block| self.release(block));
+        reclaimed.into_iter().for_each(|block| self.release(block));
     }
 
     /// Removes a range that fits the request from this lane, for another stream. `can_use(freed_seq, uses)` says
@@ -374,7 +379,7 @@ impl LaneState {
     /// the range, and the uses that must finish before every stream may have it. A longer waiting block is split.
     pub fn take_for_other_stream(
         &mut self,
-        lane: StreamIndex,
+        lane_stream: StreamIndex,
         bytes: u64,
         align: u64,
         mut can_use: impl FnMut(u64, Option<&Clock>) -> bool,
@@ -383,7 +388,7 @@ impl LaneState {
         if let Some((grant, seq)) =
             self.tlsf.alloc_where(bytes, align, |freed_seq| can_use(freed_seq, None))
         {
-            pending_uses.raise(Epoch { stream: lane, seq });
+            pending_uses.raise(Epoch { stream: lane_stream, seq });
             return Some((self.tlsf.take_out(grant.id)?, pending_uses));
         }
         let fits = |w: &WaitingBlock| {
@@ -394,7 +399,7 @@ impl LaneState {
         let found = self.waiting.remove(at)?;
         let offset = self.tlsf.get(found.id)?.offset;
         self.starts.remove(offset, found.id);
-        pending_uses.raise(Epoch { stream: lane, seq: found.freed_seq });
+        pending_uses.raise(Epoch { stream: lane_stream, seq: found.freed_seq });
         pending_uses.join(&found.others);
         if let Some(rest) = self.tlsf.split(found.id, bytes) {
             self.waiting.push_back(WaitingBlock { id: rest.id, size: rest.size, ..found.clone() });
@@ -403,14 +408,14 @@ impl LaneState {
     }
 
     /// Bytes that were freed but are still in use, and the epochs that they wait for.
-    pub fn unfinished(&self, stream: StreamIndex, done: impl Fn(Epoch) -> bool) -> (u64, Clock) {
+    pub fn unfinished(&self, stream: StreamIndex, is_done: impl Fn(Epoch) -> bool) -> (u64, Clock) {
         let (mut bytes, mut clock) = (0, self.pending_uses.clone());
-        clock.retain(|epoch| !done(epoch));
+        clock.retain(|epoch| !is_done(epoch));
         let has_pending_uses = !clock.epochs().is_empty();
         let mut add = |size: u64, freed_seq: u64, others: &[Epoch]| {
-            let own = Epoch { stream, seq: freed_seq };
+            let free_epoch = Epoch { stream, seq: freed_seq };
             let mut unfinished =
-                others.iter().copied().chain([own]).filter(|&e| !done(e)).peekable();
+                others.iter().copied().chain([free_epoch]).filter(|&e| !is_done(e)).peekable();
             bytes += if has_pending_uses || unfinished.peek().is_some() { size } else { 0 };
             unfinished.for_each(|epoch| clock.raise(epoch));
         };

@@ -24,8 +24,9 @@ pub(crate) struct OffsetTable {
     top: Top,
 }
 
+/// What is known of 8 MiB of offsets.
 struct Leaf {
-    begun: [AtomicU64; 1 << (LEAF_BITS - 6)],
+    block_starts: [AtomicU64; 1 << (LEAF_BITS - 6)],
     streams: [AtomicU32; 1 << (LEAF_BITS - CHUNK_BITS)],
 }
 
@@ -37,11 +38,12 @@ impl Default for OffsetTable {
 
 impl OffsetTable {
     /// True if a block ever began at this offset.
-    pub fn has_begun(&self, offset: u64) -> bool {
+    pub fn has_block_start(&self, offset: u64) -> bool {
         let granule = offset / GRANULE;
-        let bits = self.leaf(granule).filter(|_| offset.is_multiple_of(GRANULE));
-        bits.is_some_and(|leaf| {
-            leaf.begun[word(granule)].load(Ordering::Acquire) >> (granule % 64) & 1 != 0
+        let leaf = self.leaf(granule).filter(|_| offset.is_multiple_of(GRANULE));
+        leaf.is_some_and(|leaf| {
+            leaf.block_starts[word_index(granule)].load(Ordering::Acquire) >> (granule % 64) & 1
+                != 0
         })
     }
 
@@ -50,10 +52,10 @@ impl OffsetTable {
     /// # Panics
     /// If the offset is beyond the table.
     #[inline]
-    pub fn begin(&self, offset: u64) {
+    pub fn add_block_start(&self, offset: u64) {
         let granule = offset / GRANULE;
         let leaf = self.leaf(granule).unwrap_or_else(|| self.new_leaf(granule));
-        let (word, bit) = (&leaf.begun[word(granule)], 1 << (granule % 64));
+        let (word, bit) = (&leaf.block_starts[word_index(granule)], 1 << (granule % 64));
         if word.load(Ordering::Relaxed) & bit == 0 {
             word.fetch_or(bit, Ordering::AcqRel);
         }
@@ -93,17 +95,19 @@ impl OffsetTable {
         let middle = top.get_or_init(empty_cells);
         middle[(granule >> LEAF_BITS) as usize & ((1 << MIDDLE_BITS) - 1)].get_or_init(|| {
             Box::new(Leaf {
-                begun: [const { AtomicU64::new(0) }; 1 << (LEAF_BITS - 6)],
+                block_starts: [const { AtomicU64::new(0) }; 1 << (LEAF_BITS - 6)],
                 streams: [const { AtomicU32::new(0) }; 1 << (LEAF_BITS - CHUNK_BITS)],
             })
         })
     }
 }
 
-fn word(granule: u64) -> usize {
+/// Which word of `block_starts` has the bit of a granule.
+fn word_index(granule: u64) -> usize {
     (granule >> 6) as usize & ((1 << (LEAF_BITS - 6)) - 1)
 }
 
+/// Which entry of `streams` is for the chunk of a granule.
 fn chunk_index(granule: u64) -> usize {
     (granule >> CHUNK_BITS) as usize & ((1 << (LEAF_BITS - CHUNK_BITS)) - 1)
 }
@@ -113,20 +117,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn offsets_where_blocks_began_are_remembered() {
+    fn block_starts_are_remembered() {
         let offset_table = OffsetTable::default();
-        let places = [0, 512, (8 << 20) - 512, 8 << 20, 1 << 40, (1 << 48) - 512];
-        for place in places {
-            assert!(!offset_table.has_begun(place));
-            offset_table.begin(place);
+        let offsets = [0, 512, (8 << 20) - 512, 8 << 20, 1 << 40, (1 << 48) - 512];
+        for offset in offsets {
+            assert!(!offset_table.has_block_start(offset));
+            offset_table.add_block_start(offset);
         }
-        for place in places {
-            assert!(offset_table.has_begun(place) && !offset_table.has_begun(place + 1));
+        for offset in offsets {
+            assert!(
+                offset_table.has_block_start(offset) && !offset_table.has_block_start(offset + 1)
+            );
         }
         assert!(
-            !offset_table.has_begun(1024)
-                && !offset_table.has_begun(1 << 48)
-                && !offset_table.has_begun(u64::MAX)
+            !offset_table.has_block_start(1024)
+                && !offset_table.has_block_start(1 << 48)
+                && !offset_table.has_block_start(u64::MAX)
         );
     }
 
@@ -136,13 +142,21 @@ mod tests {
         assert_eq!(offset_table.stream(0), None);
         offset_table.set_stream(60 << 10..(8 << 20) + 512, 3);
         offset_table.set_stream(1 << 20..2 << 20, 0);
-        let of = |kib: u64| offset_table.stream(kib << 10);
+        let stream_at = |kib: u64| offset_table.stream(kib << 10);
         assert_eq!(
-            [of(0), of(64), of(1023), of(1024), of(2047), of(2048)].map(|s| s.unwrap()),
+            [
+                stream_at(0),
+                stream_at(64),
+                stream_at(1023),
+                stream_at(1024),
+                stream_at(2047),
+                stream_at(2048)
+            ]
+            .map(|s| s.unwrap()),
             [3, 3, 3, 0, 0, 3]
         );
         assert_eq!(
-            (of(8 << 10), of((8 << 10) + 64), offset_table.stream(u64::MAX)),
+            (stream_at(8 << 10), stream_at((8 << 10) + 64), offset_table.stream(u64::MAX)),
             (Some(3), None, None)
         );
     }

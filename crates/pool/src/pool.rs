@@ -13,8 +13,9 @@ use cairn_sync::lock::{Mutex, MutexGuard, Rank};
 use cairn_sync::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
-/// Streams a pool has room for, in pages of this many.
+/// Lanes on a page; pages are made on first use.
 const PAGE: usize = 256;
+/// Pages of a pool.
 const PAGES: usize = 1024;
 type LanePage = Box<[OnceLock<Box<Lane>>; PAGE]>;
 
@@ -27,41 +28,43 @@ type LanePage = Box<[OnceLock<Box<Lane>>; PAGE]>;
 ///                                 └──┬───▲──┘   └─────────┘   └─────────┘
 ///  found nothing: the root's lock    │   │ ranges move, never more than needed
 ///                                 ┌──▼───┴──────────────────────────────┐
-///                                 │ root: holes that are nobody's       │ <── extend, release ──> source
+///                                 │ root: holes of no lane              │ <── extend, release ──> source
 ///                                 └─────────────────────────────────────┘
 /// ```
 ///
 /// **Order.** A block freed on its own stream may be used there again at once. On stream B it may when
-/// `finished`, or what the program ordered before B, covers the free and every recorded use. The pool
-/// waits for nothing: it says [`Outcome::Wait`] and for what.
+/// the free and every recorded use are finished, or the program ordered them before B. The pool itself
+/// never waits: it returns [`Outcome::Wait`] with what to wait for.
 ///
-/// **Search.** The lane of the stream; the root; what other lanes freed and B may have; all of that
-/// together, merged; more from the source, within the budget. So the pool grows only when no free
+/// **Search.** The lane of the stream; the root; what other lanes freed and the stream may use; adjacent holes of
+/// all of these together; more from the source, within the budget. So the pool grows only when no free
 /// memory that may be used fits.
 ///
 /// **Threads.** Any, at any time. Threads on different streams do not meet but on the slow path.
 /// **Cost.** A block of a size that was freed last costs a lock and a few loads, whatever its size.
-pub struct Pool<P, B> {
+pub struct Pool<P, S> {
     progress: P,
-    source: B,
+    source: S,
     offset_table: OffsetTable,
     total: Total,
     pages: Box<[OnceLock<LanePage>; PAGES]>,
-    highest: AtomicUsize,
+    /// One more than the highest stream that has a lane.
+    stream_end: AtomicUsize,
     root: Mutex<Root>,
 }
 
-/// What belongs to no lane. All of it is done with.
+/// What belongs to no lane. No stream uses any of it.
 struct Root {
     tlsf: Tlsf,
     budget: u64,
     reserved: u64,
     peak_reserved: u64,
     lanes: usize,
+    /// Where the last range from the source ends; at first no offset at all.
     end: u64,
 }
 
-/// A held block, and the lane that it is of, locked.
+/// A held block, and its lane, locked.
 struct LiveBlock<'a> {
     lane: &'a Lane,
     state: MutexGuard<'a, LaneState>,
@@ -102,9 +105,9 @@ impl From<Grant> for Outcome {
     }
 }
 
-impl<P: Progress, B: SegmentSource> Pool<P, B> {
+impl<P: Progress, S: SegmentSource> Pool<P, S> {
     /// An empty pool that never has more than `budget` bytes from its source.
-    pub fn new(progress: P, source: B, budget: u64) -> Pool<P, B> {
+    pub fn new(progress: P, source: S, budget: u64) -> Pool<P, S> {
         let root = Root {
             tlsf: Tlsf::new(),
             budget,
@@ -119,18 +122,18 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             offset_table: OffsetTable::default(),
             total: Total::default(),
             pages: empty_cells(),
-            highest: AtomicUsize::new(0),
+            stream_end: AtomicUsize::new(0),
             root: Mutex::new(Rank::Root, root),
         }
     }
 
-    /// What it was given to know the streams by.
+    /// How it learns the progress of streams.
     pub fn progress(&self) -> &P {
         &self.progress
     }
 
-    /// What its memory is made by.
-    pub fn source(&self) -> &B {
+    /// Where its memory comes from.
+    pub fn source(&self) -> &S {
         &self.source
     }
 
@@ -142,7 +145,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     pub fn allocate(&self, bytes: u64, align: u64, stream: StreamIndex) -> Outcome {
         if let Some(lane) = self.lane(stream) {
             let mut state = lane.lock();
-            if self.is_clear(lane, &mut state)
+            if self.may_use_lane(lane, &mut state)
                 && let Some(grant) =
                     lane.take(&mut state, bytes, align, &self.offset_table, &self.total)
             {
@@ -194,8 +197,8 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
 
     /// The size of a held block, and the stream it was taken for.
     pub fn find(&self, offset: u64) -> Option<(u64, StreamIndex)> {
-        let held = self.live_block(offset).ok()?;
-        Some((held.grant.size, held.lane.stream))
+        let block = self.live_block(offset).ok()?;
+        Some((block.grant.size, block.lane.stream))
     }
 
     /// True if the held block was taken for this stream and no use elsewhere was recorded.
@@ -250,16 +253,16 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             ..Figures::default()
         };
         for lane in self.lanes() {
-            let of = self.figures_in(lane);
-            sum.live += of.live;
-            sum.requested += of.requested;
-            sum.waiting += of.waiting;
-            sum.blocks += of.blocks;
-            sum.taken += of.taken;
-            sum.freed += of.freed;
-            sum.failed += of.failed;
-            sum.largest_hole = sum.largest_hole.max(of.largest_hole);
-            sum.peak = of.peak;
+            let figures = self.figures_in(lane);
+            sum.live += figures.live;
+            sum.requested += figures.requested;
+            sum.waiting += figures.waiting;
+            sum.blocks += figures.blocks;
+            sum.taken += figures.taken;
+            sum.freed += figures.freed;
+            sum.failed += figures.failed;
+            sum.largest_hole = sum.largest_hole.max(figures.largest_hole);
+            sum.peak = figures.peak;
         }
         if root.lanes > 1 {
             sum.peak = self.total.peak().max(sum.live);
@@ -285,7 +288,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
 
     /// Forgets how much was live.
     pub fn reset_peak_live(&self) {
-        let _still = self.root.lock();
+        let _root = self.root.lock();
         self.lanes().for_each(|lane| lane.lock().reset_peak_live(&self.total));
         self.total.reset_peak();
     }
@@ -299,11 +302,11 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
 
     /// Who holds memory, the largest first.
     pub fn owners(&self) -> Vec<Owner> {
-        let of = |lane: &Lane| {
+        let owner = |lane: &Lane| {
             let figures = lane.lock().figures();
             Owner { stream: lane.stream, live: figures.live, blocks: figures.blocks }
         };
-        let mut owners: Vec<Owner> = self.lanes().map(of).filter(|o| o.blocks > 0).collect();
+        let mut owners: Vec<Owner> = self.lanes().map(owner).filter(|o| o.blocks > 0).collect();
         owners.sort_by_key(|owner| (std::cmp::Reverse(owner.live), owner.stream));
         owners
     }
@@ -315,19 +318,19 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     }
 
     fn lanes(&self) -> impl Iterator<Item = &Lane> {
-        let highest = self.highest.load(Ordering::Acquire);
-        (0..highest as StreamIndex).filter_map(|stream| self.lane(stream))
+        let end = self.stream_end.load(Ordering::Acquire);
+        (0..end as StreamIndex).filter_map(|stream| self.lane(stream))
     }
 
     /// The held block that begins at an offset: most likely of the stream that got memory there last.
     fn live_block(&self, offset: u64) -> Result<LiveBlock<'_>, BlockError> {
-        if !self.offset_table.has_begun(offset) {
+        if !self.offset_table.has_block_start(offset) {
             return Err(BlockError::Unknown);
         }
         let likely = self.offset_table.stream(offset).and_then(|stream| self.lane(stream));
         let find = |lane| {
             let mut state = Lane::lock(lane);
-            let (grant, bytes) = state.held(offset)?;
+            let (grant, bytes) = state.find_held(offset)?;
             Some(LiveBlock { lane, state, grant, bytes })
         };
         likely.into_iter().chain(self.lanes()).find_map(find).ok_or(BlockError::NotLive)
@@ -344,27 +347,29 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         self.progress.finished(epoch.stream) >= epoch.seq
     }
 
+    /// Bytes of a lane that were freed but are still in use, and the epochs that they wait for.
     fn unfinished(&self, lane: &Lane, state: &LaneState) -> (u64, Clock) {
         state.unfinished(lane.stream, |epoch| self.is_done(epoch))
     }
 
     /// True if the lane's stream may use what the lane has.
     #[inline]
-    fn is_clear(&self, lane: &Lane, state: &mut LaneState) -> bool {
-        state.pending_uses().epochs().is_empty() || self.becomes_clear(lane, state)
+    fn may_use_lane(&self, lane: &Lane, state: &mut LaneState) -> bool {
+        state.pending_uses().epochs().is_empty() || self.may_use_after_check(lane, state)
     }
 
+    /// The same, after finished uses are forgotten.
     #[cold]
-    fn becomes_clear(&self, lane: &Lane, state: &mut LaneState) -> bool {
+    fn may_use_after_check(&self, lane: &Lane, state: &mut LaneState) -> bool {
         state.forget_finished_uses(|epoch| self.is_done(epoch));
         self.may_use(lane.stream, state.pending_uses())
     }
 
-    /// Turns all freed blocks of a lane into holes that no other stream uses any more.
+    /// Turns the freed blocks of a lane that no other stream uses any more into holes.
     fn reclaim_lane(&self, state: &mut LaneState) {
         for &epoch in state.awaited_epochs().epochs() {
             if !self.is_done(epoch) {
-                self.progress.prove(epoch.stream);
+                self.progress.start_query(epoch.stream);
             }
         }
         state.reclaim(|epoch| self.is_done(epoch));

@@ -6,19 +6,19 @@ use std::ops::Range;
 /// How far streams have come. Called on every slow path and on every free, from any thread, with a
 /// lane of the pool locked: an implementation must not call back into the pool.
 pub trait Progress: Send + Sync {
-    /// The number of the last work given to a stream: what a free on it now has to wait for.
+    /// The number of the last task submitted to a stream: what a free on it now has to wait for.
     fn submitted(&self, stream: StreamIndex) -> u64;
 
-    /// The number of the last work of a stream that is known to be done.
+    /// The number of the last task of a stream that is known to be finished.
     fn finished(&self, stream: StreamIndex) -> u64;
 
-    /// True if whatever is given to stream `on` from now on runs after `epoch`, because the program
-    /// ordered it so. Work of `on` itself need not be considered: the pool knows.
-    fn is_ordered(&self, on: StreamIndex, epoch: Epoch) -> bool;
+    /// True if whatever is submitted to `stream` from now on runs after `epoch`, because the program
+    /// ordered it so. Epochs of `stream` itself are not asked for: they always are.
+    fn is_ordered(&self, stream: StreamIndex, epoch: Epoch) -> bool;
 
-    /// Somebody else would have liked memory that was freed on this stream: whoever has to do
-    /// something to learn of its progress may begin now.
-    fn prove(&self, stream: StreamIndex) {
+    /// Another stream wants memory that was freed on this one. An implementation that has to do something
+    /// to learn of a stream's progress (record an event, say) begins now.
+    fn start_query(&self, stream: StreamIndex) {
         let _ = stream;
     }
 }
@@ -29,11 +29,11 @@ pub trait SegmentSource: Send + Sync {
     /// to what came before. The text says why not.
     fn extend(&self, bytes: u64) -> Result<Range<u64>, String>;
 
-    /// Takes back bytes that are nobody's; the ranges returned lie inside and are gone for the pool.
+    /// Takes back bytes that are in no block; returns the ranges inside that are no longer the pool's.
     fn release(&self, range: Range<u64>) -> Vec<Range<u64>>;
 
-    /// True if what is made next usually lies after what was made last, so that a hole there need only
-    /// be made larger.
+    /// True if the next range usually begins where the last one ends, so that a hole there need only be
+    /// made larger.
     fn is_contiguous(&self) -> bool {
         true
     }
@@ -48,11 +48,11 @@ impl<P: Progress + ?Sized> Progress for std::sync::Arc<P> {
         (**self).finished(stream)
     }
 
-    fn is_ordered(&self, on: StreamIndex, epoch: Epoch) -> bool {
-        (**self).is_ordered(on, epoch)
+    fn is_ordered(&self, stream: StreamIndex, epoch: Epoch) -> bool {
+        (**self).is_ordered(stream, epoch)
     }
 
-    fn prove(&self, stream: StreamIndex) {
-        (**self).prove(stream);
+    fn start_query(&self, stream: StreamIndex) {
+        (**self).start_query(stream);
     }
 }

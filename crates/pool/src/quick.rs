@@ -4,13 +4,13 @@ use crate::tlsf::{BlockId, GRANULE};
 
 /// Sizes up to this many granules have a bin each.
 const SMALL: usize = 64;
-/// Blocks on a bin.
+/// Blocks in a bin.
 const DEPTH: usize = 8;
 
 /// A few blocks of each small size, and the larger one that was freed last.
 ///
 /// They do not merge with their neighbours, so the list is drained before the lane looks for memory elsewhere.
-/// More of the larger ones would make some programs faster, and more memory be reserved for others.
+/// Keeping more of the larger ones would make some programs faster and let others reserve more memory.
 pub(crate) struct QuickList {
     small: Box<[Bin; SMALL]>,
     large: Slot,
@@ -23,6 +23,7 @@ pub(crate) struct FreeBlock {
     pub freed_seq: u64,
 }
 
+/// Blocks of one size; `count` of them.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
 struct Bin {
@@ -31,6 +32,7 @@ struct Bin {
     freed_seqs: [u64; DEPTH],
 }
 
+/// A block of any size; none if `granules` is 0.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     granules: u64,
@@ -76,15 +78,15 @@ impl QuickList {
         (old.granules != 0).then_some(FreeBlock { id: old.id, freed_seq: old.freed_seq })
     }
 
-    /// Removes all blocks.
-    pub fn drain(&mut self, mut each: impl FnMut(FreeBlock)) {
+    /// Removes all blocks, and passes each to `on_block`.
+    pub fn drain(&mut self, mut on_block: impl FnMut(FreeBlock)) {
         for bin in self.small.iter_mut() {
             for at in 0..std::mem::take(&mut bin.count) as usize {
-                each(FreeBlock { id: bin.ids[at], freed_seq: bin.freed_seqs[at] });
+                on_block(FreeBlock { id: bin.ids[at], freed_seq: bin.freed_seqs[at] });
             }
         }
         if std::mem::take(&mut self.large.granules) != 0 {
-            each(FreeBlock { id: self.large.id, freed_seq: self.large.freed_seq });
+            on_block(FreeBlock { id: self.large.id, freed_seq: self.large.freed_seq });
         }
     }
 
@@ -93,8 +95,8 @@ impl QuickList {
         let small = self.small.iter().zip(1..).flat_map(|(bin, granules)| {
             bin.freed_seqs[..bin.count as usize].iter().map(move |&freed_seq| (granules, freed_seq))
         });
-        let large = Some(&self.large).filter(|place| place.granules != 0).into_iter();
-        let all = small.chain(large.map(|place| (place.granules, place.freed_seq)));
+        let large = Some(&self.large).filter(|slot| slot.granules != 0).into_iter();
+        let all = small.chain(large.map(|slot| (slot.granules, slot.freed_seq)));
         all.map(|(granules, freed_seq)| (granules * GRANULE, freed_seq))
     }
 }

@@ -1,4 +1,4 @@
-//! Which block of a lane begins at an offset.
+//! A hash table: which block of a lane begins at an offset.
 
 use crate::tlsf::{BlockId, GRANULE};
 
@@ -7,11 +7,12 @@ const MIN_SLOTS: usize = 64;
 
 /// The blocks of one lane by offset: open addressing, at most a quarter full, 8 bytes a slot.
 ///
-/// An entry is the lower half of the granule's number, which also says where it belongs, and the id of the
-/// block. The caller says which block is meant: granules 2 TiB apart look the same.
+/// A slot has the lower 32 bits of a granule's index, which are its hash key, and the id of the block that begins
+/// there. Granules 2 TiB apart have the same key, so [`Starts::find`] lets the caller check the block.
 pub(crate) struct Starts {
     slots: Box<[Slot]>,
     count: usize,
+    /// Shifts a 32-bit hash to the index of a slot.
     shift: u32,
 }
 
@@ -21,27 +22,29 @@ struct Slot {
     id: BlockId,
 }
 
+/// An empty slot.
 const NONE: Slot = Slot { granule: 0, id: BlockId::MAX };
 
 impl Starts {
-    /// No block.
+    /// An empty table.
     pub fn new() -> Starts {
-        Starts::of(MIN_SLOTS)
+        Starts::with_slots(MIN_SLOTS)
     }
 
-    fn of(slots: usize) -> Starts {
+    /// An empty table of this many slots, a power of two.
+    fn with_slots(slots: usize) -> Starts {
         let shift = u32::BITS - slots.trailing_zeros();
         Starts { slots: vec![NONE; slots].into(), count: 0, shift }
     }
 
-    /// The block at an offset that `is_it`.
+    /// The block at an offset for which `is_match` is true.
     #[inline]
-    pub fn find(&self, offset: u64, is_it: impl Fn(BlockId) -> bool) -> Option<BlockId> {
+    pub fn find(&self, offset: u64, is_match: impl Fn(BlockId) -> bool) -> Option<BlockId> {
         let granule = (offset / GRANULE) as u32;
         let mut at = self.home(granule);
         loop {
             let slot = self.slots[at];
-            if slot.granule == granule && slot.id != NONE.id && is_it(slot.id) {
+            if slot.granule == granule && slot.id != NONE.id && is_match(slot.id) {
                 return Some(slot.id);
             }
             if slot.id == NONE.id {
@@ -61,6 +64,7 @@ impl Starts {
         self.put(Slot { granule: (offset / GRANULE) as u32, id });
     }
 
+    /// Stores an entry in the first free slot from its home on.
     #[inline]
     fn put(&mut self, slot: Slot) {
         let mut at = self.home(slot.granule);
@@ -72,13 +76,13 @@ impl Starts {
 
     #[cold]
     fn enlarge(&mut self) {
-        let mut larger = Starts::of(self.slots.len() * 2);
+        let mut larger = Starts::with_slots(self.slots.len() * 2);
         self.slots.iter().filter(|slot| slot.id != NONE.id).for_each(|&slot| larger.put(slot));
         larger.count = self.count;
         *self = larger;
     }
 
-    /// Takes a block away, if it is there.
+    /// Removes a block, if it is there.
     #[inline]
     pub fn remove(&mut self, offset: u64, id: BlockId) {
         let mut at = self.home((offset / GRANULE) as u32);
@@ -89,6 +93,7 @@ impl Starts {
             at = self.next_slot(at);
         }
         self.count -= 1;
+        // Entries after the free slot move up into it, unless they would come before their home.
         let mut next = self.next_slot(at);
         while self.slots[next].id != NONE.id {
             let home = self.home(self.slots[next].granule);
@@ -101,6 +106,7 @@ impl Starts {
         self.slots[at] = NONE;
     }
 
+    /// The slot where the search for a granule begins.
     #[inline]
     fn home(&self, granule: u32) -> usize {
         (granule.wrapping_mul(0x9e37_79b9) >> self.shift) as usize
@@ -111,6 +117,7 @@ impl Starts {
         (at + 1) & (self.slots.len() - 1)
     }
 
+    /// Slots from one to another, going round at the end.
     fn distance(&self, from: usize, to: usize) -> usize {
         to.wrapping_sub(from) & (self.slots.len() - 1)
     }
@@ -144,8 +151,8 @@ mod tests {
             let offsets = (0..200).flat_map(|low| (0..3).map(move |high| low * 65 + (high << 32)));
             for offset in offsets.map(|granule| granule * GRANULE) {
                 let expected = model.get(&offset).copied();
-                let is_it = |id| expected == Some(id);
-                prop_assert_eq!(starts.find(offset, is_it), expected);
+                let is_match = |id| expected == Some(id);
+                prop_assert_eq!(starts.find(offset, is_match), expected);
             }
         }
     }

@@ -8,13 +8,16 @@ use std::ops::Range;
 /// The unit of every offset and size that a [`Tlsf`] hands out, in bytes.
 pub const GRANULE: u64 = 512;
 
+/// Each first-level class (a power of two) has `1 << SPLIT` second-level ones.
 const SPLIT: u32 = 5;
-const FIRST: usize = 56;
-const CLASSES: usize = FIRST << SPLIT;
+const FIRST_LEVELS: usize = 56;
+const CLASSES: usize = FIRST_LEVELS << SPLIT;
+/// The id of no block.
 const NONE: u32 = u32::MAX;
+// Values of `Block::prev` that are no id.
 const LIVE: u32 = u32::MAX - 1;
 const EDGE: u32 = u32::MAX - 2;
-const SPARE: u32 = u32::MAX - 3;
+const UNUSED: u32 = u32::MAX - 3;
 
 /// The number of a block; reused after the block is gone.
 pub type BlockId = u32;
@@ -22,7 +25,7 @@ pub type BlockId = u32;
 /// A block that somebody holds: `size` is the request rounded up to whole granules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// What [`Tlsf::free`] wants to hear.
+    /// The id that [`Tlsf::free`] takes.
     pub id: BlockId,
     /// Where it begins, in bytes; a multiple of the asked alignment.
     pub offset: u64,
@@ -57,10 +60,15 @@ pub struct Grant {
 /// **Cost.** 40 bytes for each block or hole, 80 more for each range.
 pub struct Tlsf {
     blocks: Vec<Block>,
-    spare: u32,
+    /// The first unused entry of `blocks`; its `next` is the second.
+    unused: u32,
+    /// The newest hole of each class.
     heads: Box<[u32]>,
-    seconds: [u32; FIRST],
-    firsts: u64,
+    /// Which second-level classes have holes, a bit each.
+    second_levels: [u32; FIRST_LEVELS],
+    /// Which entries of `second_levels` are not 0.
+    first_levels: u64,
+    /// By their starts, in granules.
     ranges: BTreeMap<u64, Edges>,
     end: u64,
     total: u64,
@@ -69,8 +77,8 @@ pub struct Tlsf {
 }
 
 /// Start and size in granules; neighbours by address; neighbours in the list of the class; the `freed_seq`
-/// of a hole, or the number of a live block. `prev` is also the kind: `LIVE`, `EDGE` (of a range, of
-/// no size), `SPARE` (no block at all), or else a hole. No block has the id `NONE`.
+/// of a hole, or the `note` of a live block. `prev` is also the kind: `LIVE`, `EDGE` (of a range, of
+/// size 0), `UNUSED` (an entry without a block), or else a hole. No block has the id `NONE`.
 #[derive(Clone, Copy)]
 struct Block {
     start: u64,
@@ -101,10 +109,10 @@ impl Tlsf {
     pub fn new() -> Self {
         Self {
             blocks: Vec::new(),
-            spare: NONE,
+            unused: NONE,
             heads: vec![NONE; CLASSES].into(),
-            seconds: [0; FIRST],
-            firsts: 0,
+            second_levels: [0; FIRST_LEVELS],
+            first_levels: 0,
             ranges: BTreeMap::new(),
             end: 0,
             total: 0,
@@ -113,7 +121,7 @@ impl Tlsf {
         }
     }
 
-    /// Adds a range of whole granules that is none of its own yet, as a hole with this `freed_seq`.
+    /// Adds a new range of whole granules, as a hole with this `freed_seq`.
     ///
     /// # Panics
     /// If the range is not of whole granules, or overlaps one that is there.
@@ -123,7 +131,7 @@ impl Tlsf {
         }
     }
 
-    /// The same as a live block; `None` for an empty range.
+    /// Adds a new range as a live block; `None` for an empty range.
     ///
     /// # Panics
     /// As [`Tlsf::add`].
@@ -198,8 +206,8 @@ impl Tlsf {
     ) -> Option<Grant> {
         let (need, align) = granules(size, align)?;
         let (hole, start) = self.fit(need, align)?;
-        let whole = self.blocks[hole as usize].size == need;
-        on_id(if whole { hole } else { self.next_id() }, start * GRANULE);
+        let is_exact = self.blocks[hole as usize].size == need;
+        on_id(if is_exact { hole } else { self.next_id() }, start * GRANULE);
         let grant = self.grant(hole, start, need);
         self.blocks[grant.id as usize].note = note;
         Some(grant)
@@ -207,11 +215,11 @@ impl Tlsf {
 
     /// The id of the next new block.
     fn next_id(&self) -> BlockId {
-        if self.spare == NONE { self.blocks.len() as u32 } else { self.spare }
+        if self.unused == NONE { self.blocks.len() as u32 } else { self.unused }
     }
 
-    /// The same, from a hole whose `freed_seq` `fits`, and that `freed_seq`. `None` if there is no such hole: looks
-    /// at all that are large enough.
+    /// Like [`Tlsf::alloc`], from a hole whose `freed_seq` `fits`; returns that `freed_seq` too. It walks all holes that
+    /// are large enough before it returns `None`.
     pub fn alloc_where(
         &mut self,
         size: u64,
@@ -219,10 +227,11 @@ impl Tlsf {
         mut fits: impl FnMut(u64) -> bool,
     ) -> Option<(Grant, u64)> {
         let (need, align) = granules(size, align)?;
-        let classes =
-            std::iter::successors(self.holes_from(class(need)), |c| self.holes_from(c + 1));
+        let classes = std::iter::successors(self.class_with_holes(class(need)), |c| {
+            self.class_with_holes(c + 1)
+        });
         let (hole, start) = classes
-            .flat_map(|c| self.list(c))
+            .flat_map(|c| self.holes_in(c))
             .filter(|&id| fits(self.blocks[id as usize].note))
             .find_map(|id| self.fit_in_hole(id, need, align))?;
         let freed_seq = self.blocks[hole as usize].note;
@@ -244,6 +253,7 @@ impl Tlsf {
         self.get(rest)
     }
 
+    /// Makes a part of a hole a live block.
     #[inline]
     fn grant(&mut self, hole: u32, start: u64, need: u64) -> Grant {
         let id = self.carve(hole, start, need);
@@ -288,7 +298,7 @@ impl Tlsf {
         Some(size * GRANULE)
     }
 
-    /// Takes a live block out of the ranges: its bytes are no business of this allocator any more.
+    /// Takes a live block out of the ranges: its bytes no longer belong to this allocator.
     /// Returns them; `None` if there is no such live block.
     pub fn take_out(&mut self, id: BlockId) -> Option<Range<u64>> {
         let &Block { start, size, left, right, prev, .. } = self.blocks.get(id as usize)?;
@@ -322,10 +332,11 @@ impl Tlsf {
 
     /// Takes every hole whose `freed_seq` `fits` out of the ranges, as [`Tlsf::take_out`] does a block.
     pub fn take_out_holes(&mut self, fits: impl Fn(u64) -> bool) -> Vec<Range<u64>> {
-        let holes: Vec<u32> = std::iter::successors(self.holes_from(0), |c| self.holes_from(c + 1))
-            .flat_map(|c| self.list(c))
-            .filter(|&id| fits(self.blocks[id as usize].note))
-            .collect();
+        let holes: Vec<u32> =
+            std::iter::successors(self.class_with_holes(0), |c| self.class_with_holes(c + 1))
+                .flat_map(|c| self.holes_in(c))
+                .filter(|&id| fits(self.blocks[id as usize].note))
+                .collect();
         let mut ranges = Vec::with_capacity(holes.len());
         for hole in holes {
             let Block { start, size, .. } = self.blocks[hole as usize];
@@ -353,8 +364,8 @@ impl Tlsf {
     /// If it does not lie inside one hole.
     pub fn take_out_range(&mut self, range: Range<u64>) {
         let (start, end) = (range.start / GRANULE, range.end / GRANULE);
-        let of = self.ranges.range(..=start).next_back().map(|(_, edges)| edges.left);
-        let mut id = of.unwrap_or_else(|| panic!("{range:?} is in no range"));
+        let left_edge = self.ranges.range(..=start).next_back().map(|(_, edges)| edges.left);
+        let mut id = left_edge.unwrap_or_else(|| panic!("{range:?} is in no range"));
         while self.blocks[id as usize].start + self.blocks[id as usize].size <= start {
             id = self.blocks[id as usize].right;
         }
@@ -411,17 +422,17 @@ impl Tlsf {
 
     /// Bytes of the largest hole, exactly. Walks the holes of the largest class that has any.
     pub fn largest_hole(&self) -> u64 {
-        let Some(first) = self.firsts.checked_ilog2() else {
+        let Some(first) = self.first_levels.checked_ilog2() else {
             return 0;
         };
-        let class = (first << SPLIT) + self.seconds[first as usize].ilog2();
-        self.list(class as usize).map(|id| self.blocks[id as usize].size).max().unwrap_or(0)
+        let class = (first << SPLIT) + self.second_levels[first as usize].ilog2();
+        self.holes_in(class as usize).map(|id| self.blocks[id as usize].size).max().unwrap_or(0)
             * GRANULE
     }
 
     /// The holes as (offset, size, `freed_seq`), by address. Walks all blocks.
     pub fn holes(&self) -> impl Iterator<Item = (u64, u64, u64)> {
-        self.walk()
+        self.blocks_by_address()
             .map(|id| &self.blocks[id as usize])
             .filter(|b| b.prev != LIVE)
             .map(|b| (b.start * GRANULE, b.size * GRANULE, b.note))
@@ -429,8 +440,8 @@ impl Tlsf {
 
     /// The holes as (size, `freed_seq`), in no order. Walks the holes only.
     pub fn holes_unordered(&self) -> impl Iterator<Item = (u64, u64)> {
-        std::iter::successors(self.holes_from(0), |c| self.holes_from(c + 1))
-            .flat_map(|c| self.list(c))
+        std::iter::successors(self.class_with_holes(0), |c| self.class_with_holes(c + 1))
+            .flat_map(|c| self.holes_in(c))
             .map(|id| &self.blocks[id as usize])
             .map(|b| (b.size * GRANULE, b.note))
     }
@@ -440,8 +451,8 @@ impl Tlsf {
         &self,
         fits: impl Fn(u64) -> bool,
     ) -> impl Iterator<Item = (BlockId, Range<u64>)> {
-        std::iter::successors(self.holes_from(0), |c| self.holes_from(c + 1))
-            .flat_map(|c| self.list(c))
+        std::iter::successors(self.class_with_holes(0), |c| self.class_with_holes(c + 1))
+            .flat_map(|c| self.holes_in(c))
             .map(|id| (id, &self.blocks[id as usize]))
             .filter(move |(_, b)| fits(b.note))
             .map(|(id, b)| (id, b.start * GRANULE..(b.start + b.size) * GRANULE))
@@ -449,7 +460,7 @@ impl Tlsf {
 
     /// The live blocks, by address. Walks all blocks.
     pub fn live(&self) -> impl Iterator<Item = Grant> {
-        self.walk().filter_map(|id| self.get(id))
+        self.blocks_by_address().filter_map(|id| self.get(id))
     }
 
     /// The `freed_seq` of the hole with this id.
@@ -473,7 +484,8 @@ impl Tlsf {
         Some((grant, &mut block.note))
     }
 
-    fn walk(&self) -> impl Iterator<Item = u32> {
+    /// The ids of blocks and holes, by address.
+    fn blocks_by_address(&self) -> impl Iterator<Item = u32> {
         self.ranges.values().flat_map(|edges| {
             let first = self.blocks[edges.left as usize].right;
             std::iter::successors(Some(first), |&id| Some(self.blocks[id as usize].right))
@@ -507,6 +519,7 @@ fn class_above(size: u64) -> usize {
     class(size + (1 << shift) - 1)
 }
 
+/// Size and alignment in whole granules; `None` if the alignment is no power of two.
 #[inline]
 fn granules(size: u64, align: u64) -> Option<(u64, u64)> {
     align.is_power_of_two().then(|| (size.div_ceil(GRANULE).max(1), align.div_ceil(GRANULE)))

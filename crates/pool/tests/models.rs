@@ -16,9 +16,10 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::thread;
 use std::sync::Arc;
 
+/// Runs a model under many interleavings.
 fn explore(model: impl Fn() + Send + Sync + 'static) {
-    let asked = std::env::var("CAIRN_SHUTTLE_ITERATIONS").ok().and_then(|v| v.parse().ok());
-    let iterations = asked.unwrap_or(1000);
+    let from_env = std::env::var("CAIRN_SHUTTLE_ITERATIONS").ok().and_then(|v| v.parse().ok());
+    let iterations = from_env.unwrap_or(1000);
     let model = Arc::new(model);
     let mut config = shuttle::Config::new();
     config.stack_size = 1 << 18;
@@ -30,22 +31,22 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
 /// What one modelled thread does.
 type Body = Box<dyn FnOnce(&PoolModel) + Send>;
 
-/// Runs the threads beside a device that lets work end, until all are through; then everything has to
-/// come back.
+/// Runs the threads beside a device that lets tasks finish; when all threads have ended, all memory has to
+/// be free again.
 fn run(model: PoolModel, threads: Vec<Body>) {
     let model = Arc::new(model);
-    let mut running: Vec<_> = threads
+    let mut handles: Vec<_> = threads
         .into_iter()
         .map(|body| {
             let model = model.clone();
             thread::spawn(move || body(&model))
         })
         .collect();
-    running.push(thread::spawn({
+    handles.push(thread::spawn({
         let model = model.clone();
-        move || (0..6).for_each(|turn| model.device.advance(turn % device::STREAMS))
+        move || (0..6).for_each(|round| model.device.advance(round % device::STREAMS))
     }));
-    running.into_iter().for_each(|thread| thread.join().unwrap());
+    handles.into_iter().for_each(|thread| thread.join().unwrap());
     model.end();
 }
 
@@ -54,10 +55,10 @@ fn a_block_moves_to_another_stream_only_when_it_may() {
     explore(|| {
         let user = |stream: usize, other: usize| -> Body {
             Box::new(move |model| {
-                for turn in 0..3 {
-                    let Some(block) = model.take(GRANULE << (turn % 2), stream) else { continue };
+                for round in 0..3 {
+                    let Some(block) = model.take(GRANULE << (round % 2), stream) else { continue };
                     model.work(&block, stream);
-                    model.give(block, if turn == 1 { other } else { stream });
+                    model.free(block, if round == 1 { other } else { stream });
                 }
             })
         };
@@ -72,7 +73,7 @@ fn an_event_hands_memory_on_before_the_work_is_done() {
             for _ in 0..2 {
                 let Some(block) = model.take(2 * GRANULE, 0) else { continue };
                 model.work(&block, 0);
-                model.give(block, 0);
+                model.free(block, 0);
             }
             model.device.order(2, 0);
         };
@@ -81,12 +82,12 @@ fn an_event_hands_memory_on_before_the_work_is_done() {
             for _ in 0..2 {
                 let Some(block) = model.take(GRANULE, 1) else { continue };
                 model.work(&block, 1);
-                model.give(block, 1);
+                model.free(block, 1);
             }
             model.device.order(2, 1);
             if let Some(block) = model.take(2 * GRANULE, 2) {
                 model.work(&block, 2);
-                model.give(block, 0);
+                model.free(block, 0);
             }
         };
         run(PoolModel::new(4 * GRANULE), vec![Box::new(giver), Box::new(taker)]);
@@ -100,10 +101,10 @@ fn an_event_may_come_during_a_free() {
         let block = model.take(GRANULE, 0).unwrap();
         model.work(&block, 1);
         let giver = move |model: &PoolModel| {
-            model.give(block, 1);
+            model.free(block, 1);
             if let Some(block) = model.take(GRANULE, 2) {
                 model.work(&block, 2);
-                model.give(block, 2);
+                model.free(block, 2);
             }
         };
         let waiter = |model: &PoolModel| model.device.order(0, 1);
@@ -117,52 +118,52 @@ fn an_order_may_be_broken_while_memory_moves() {
         let model = PoolModel::new(3 * GRANULE);
         let block = model.take(GRANULE, 0).unwrap();
         model.work(&block, 0);
-        model.give(block, 0);
+        model.free(block, 0);
         model.device.order(1, 0);
-        let heir = |model: &PoolModel| {
+        let successor = |model: &PoolModel| {
             for _ in 0..2 {
                 let Some(block) = model.take(GRANULE, 1) else { continue };
                 model.work(&block, 1);
-                model.give(block, 1);
+                model.free(block, 1);
             }
         };
         let third = |model: &PoolModel| {
             model.device.order(2, 1);
             if let Some(block) = model.take(GRANULE, 2) {
                 model.work(&block, 2);
-                model.give(block, 1);
+                model.free(block, 1);
             }
         };
         let breaker = |model: &PoolModel| model.device.break_order();
-        run(model, vec![Box::new(heir), Box::new(third), Box::new(breaker)]);
+        run(model, vec![Box::new(successor), Box::new(third), Box::new(breaker)]);
     });
 }
 
 #[test]
-fn what_was_ordered_is_owed_when_the_order_is_broken() {
+fn what_was_ordered_is_waited_for_when_the_order_is_broken() {
     explore(|| {
         let model = PoolModel::new(GRANULE);
         let block = model.take(GRANULE, 1).unwrap();
         model.work(&block, 0);
-        model.give(block, 0);
+        model.free(block, 0);
         model.device.order(1, 0);
-        let heir = |model: &PoolModel| {
+        let successor = |model: &PoolModel| {
             for _ in 0..2 {
                 if let Some(block) = model.take(GRANULE, 1) {
-                    model.give(block, 1);
+                    model.free(block, 1);
                 }
             }
         };
         let third = |model: &PoolModel| {
             if let Some(block) = model.take(GRANULE, 2) {
-                model.give(block, 2);
+                model.free(block, 2);
             }
         };
         let breaker = |model: &PoolModel| {
             model.device.break_order();
             model.device.advance(1);
         };
-        run(model, vec![Box::new(heir), Box::new(third), Box::new(breaker)]);
+        run(model, vec![Box::new(successor), Box::new(third), Box::new(breaker)]);
     });
 }
 
@@ -174,8 +175,8 @@ fn a_recorded_use_is_waited_for() {
                 for _ in 0..2 {
                     let Some(block) = model.take(GRANULE, stream) else { continue };
                     model.work(&block, stream);
-                    model.share(&block, other);
-                    model.give(block, stream);
+                    model.record_work(&block, other);
+                    model.free(block, stream);
                 }
             })
         };
@@ -188,14 +189,14 @@ fn trims_and_figures_come_at_any_time() {
     explore(|| {
         let user = |stream: usize| -> Body {
             Box::new(move |model| {
-                for turn in 1..4 {
-                    let Some(block) = model.take(turn * GRANULE, stream) else { continue };
+                for round in 1..4 {
+                    let Some(block) = model.take(round * GRANULE, stream) else { continue };
                     model.work(&block, stream);
-                    model.give(block, stream);
+                    model.free(block, stream);
                 }
             })
         };
-        let keeper = |model: &PoolModel| {
+        let trimmer = |model: &PoolModel| {
             for keep in [GRANULE, 0, 2 * GRANULE] {
                 model.pool.trim(keep);
                 let figures = model.pool.figures();
@@ -207,7 +208,7 @@ fn trims_and_figures_come_at_any_time() {
             model.pool.reset_peak();
             model.pool.set_budget(4 * GRANULE);
         };
-        run(PoolModel::new(6 * GRANULE), vec![user(0), user(1), Box::new(keeper)]);
+        run(PoolModel::new(6 * GRANULE), vec![user(0), user(1), Box::new(trimmer)]);
     });
 }
 
@@ -217,14 +218,14 @@ fn a_block_goes_back_once_whoever_tries() {
         let model = Arc::new(PoolModel::new(u64::MAX));
         let block = model.take(GRANULE, 0).unwrap();
         let offset = block.offset;
-        model.end_use(&block);
-        let tries: Vec<_> = (0..3)
+        model.mark_free(&block);
+        let threads: Vec<_> = (0..3)
             .map(|stream| {
                 let model = model.clone();
                 thread::spawn(move || model.pool.free(offset, stream))
             })
             .collect();
-        let results: Vec<_> = tries.into_iter().map(|thread| thread.join().unwrap()).collect();
+        let results: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
         assert_eq!(results.iter().filter(|r| **r == Ok(GRANULE)).count(), 1, "{results:?}");
         assert_eq!(
             results.iter().filter(|r| **r == Err(BlockError::NotLive)).count(),
@@ -239,10 +240,10 @@ fn a_block_goes_back_once_whoever_tries() {
 fn two_threads_share_one_stream() {
     explore(|| {
         let user = |model: &PoolModel| {
-            for turn in 0..3u64 {
-                let Some(block) = model.take((1 + turn % 2) * GRANULE, 0) else { continue };
+            for round in 0..3u64 {
+                let Some(block) = model.take((1 + round % 2) * GRANULE, 0) else { continue };
                 model.work(&block, 0);
-                model.give(block, 0);
+                model.free(block, 0);
             }
         };
         run(PoolModel::new(4 * GRANULE), vec![Box::new(user), Box::new(user)]);
@@ -255,17 +256,17 @@ fn a_dead_stream_leaves_its_memory_to_all() {
         let model = Arc::new(PoolModel::new(2 * GRANULE));
         let block = model.take(2 * GRANULE, 2).unwrap();
         model.work(&block, 2);
-        model.give(block, 2);
+        model.free(block, 2);
         model.device.finish_all();
-        let heir = {
+        let successor = {
             let model = model.clone();
             thread::spawn(move || {
                 let block = model.take(2 * GRANULE, 0).expect("its work was done");
-                model.give(block, 0);
+                model.free(block, 0);
             })
         };
         model.pool.retire(2);
-        heir.join().unwrap();
+        successor.join().unwrap();
         model.end();
     });
 }
@@ -276,7 +277,7 @@ fn an_outcome_that_waits_says_for_what() {
         let model = Arc::new(PoolModel::new(GRANULE));
         let block = model.take(GRANULE, 0).unwrap();
         model.work(&block, 0);
-        model.give(block, 0);
+        model.free(block, 0);
         let device = {
             let model = model.clone();
             thread::spawn(move || model.device.advance(0))

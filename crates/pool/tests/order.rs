@@ -1,5 +1,5 @@
-//! What becomes of memory that moved because the program ordered it: after the order is broken, and
-//! when it is asked for from another thread in between.
+//! Memory that moved to another stream because the program ordered the streams: after the order is dropped, and
+//! when other threads allocate and free in between.
 #![cfg(not(feature = "shuttle"))]
 
 use cairn_pool::clock::{Clock, Epoch, StreamIndex};
@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex};
 
 const MIB: u64 = 1 << 20;
 
+/// Called with the function of `Progress` that the pool called, and its stream.
 type Hook = Box<dyn FnMut(&'static str, StreamIndex) + Send>;
 
-/// Streams that do as the test says, also while the pool asks about them.
+/// Streams that do as the test says, also during calls of the pool (by the hook).
 #[derive(Default)]
 struct Streams {
     submitted: Mutex<HashMap<StreamIndex, u64>>,
@@ -23,18 +24,19 @@ struct Streams {
 }
 
 impl Streams {
-    fn meanwhile(&self, hook: impl FnMut(&'static str, StreamIndex) + Send + 'static) {
+    fn set_hook(&self, hook: impl FnMut(&'static str, StreamIndex) + Send + 'static) {
         *self.hook.lock().unwrap() = Some(Box::new(hook));
     }
 
-    fn asked(&self, what: &'static str, stream: StreamIndex) {
+    fn call_hook(&self, function: &'static str, stream: StreamIndex) {
         let hook = self.hook.lock().unwrap().take();
         if let Some(mut hook) = hook {
-            hook(what, stream);
+            hook(function, stream);
             self.hook.lock().unwrap().get_or_insert(hook);
         }
     }
 
+    /// The number of the last task of a stream.
     fn last(&self, stream: StreamIndex) -> u64 {
         self.submitted.lock().unwrap().get(&stream).copied().unwrap_or(0)
     }
@@ -48,14 +50,14 @@ impl Streams {
         self.finished.lock().unwrap().insert(stream, last);
     }
 
-    /// Stream `on` waits for stream `of`.
-    fn order(&self, on: StreamIndex, of: StreamIndex) {
-        self.submit(on);
-        let epoch = Epoch { stream: of, seq: self.last(of) };
-        self.ordered.lock().unwrap().entry(on).or_default().raise(epoch);
+    /// Lets stream `waiter` wait for stream `awaited`.
+    fn order(&self, waiter: StreamIndex, awaited: StreamIndex) {
+        self.submit(waiter);
+        let epoch = Epoch { stream: awaited, seq: self.last(awaited) };
+        self.ordered.lock().unwrap().entry(waiter).or_default().raise(epoch);
     }
 
-    /// The waits of a stream are dropped.
+    /// Drops the waits of a stream.
     fn abort(&self, stream: StreamIndex) {
         self.ordered.lock().unwrap().remove(&stream);
         self.finish(stream);
@@ -65,22 +67,22 @@ impl Streams {
 impl Progress for Streams {
     fn submitted(&self, stream: StreamIndex) -> u64 {
         let last = self.last(stream);
-        self.asked("submitted", stream);
+        self.call_hook("submitted", stream);
         last
     }
 
     fn finished(&self, stream: StreamIndex) -> u64 {
-        let done = self.finished.lock().unwrap().get(&stream).copied().unwrap_or(0);
-        self.asked("finished", stream);
-        done
+        let finished = self.finished.lock().unwrap().get(&stream).copied().unwrap_or(0);
+        self.call_hook("finished", stream);
+        finished
     }
 
-    fn is_ordered(&self, on: StreamIndex, epoch: Epoch) -> bool {
-        self.ordered.lock().unwrap().get(&on).is_some_and(|clock| clock.covers(epoch))
+    fn is_ordered(&self, stream: StreamIndex, epoch: Epoch) -> bool {
+        self.ordered.lock().unwrap().get(&stream).is_some_and(|clock| clock.covers(epoch))
     }
 }
 
-/// A growing range; makes `stride` bytes at a time.
+/// A growing range, extended by multiples of `stride` bytes.
 struct TestSource {
     end: AtomicU64,
     stride: u64,
@@ -89,8 +91,8 @@ struct TestSource {
 impl SegmentSource for TestSource {
     fn extend(&self, bytes: u64) -> Result<Range<u64>, String> {
         let bytes = bytes.next_multiple_of(self.stride);
-        let at = self.end.fetch_add(bytes, SeqCst);
-        Ok(at..at + bytes)
+        let start = self.end.fetch_add(bytes, SeqCst);
+        Ok(start..start + bytes)
     }
 
     fn release(&self, range: Range<u64>) -> Vec<Range<u64>> {
@@ -104,6 +106,7 @@ fn pool(stride: u64) -> (Arc<Streams>, Arc<Pool<Arc<Streams>, TestSource>>) {
     (streams.clone(), Arc::new(Pool::new(streams, source, u64::MAX)))
 }
 
+/// The offset of a block, which there must be.
 fn ready(outcome: Outcome) -> u64 {
     match outcome {
         Outcome::Ready { offset, .. } => offset,
@@ -120,7 +123,7 @@ fn memory_that_moved_by_order_is_kept_when_the_order_is_broken() {
     streams.order(1, 0);
     assert_eq!(ready(pool.allocate(4 * MIB, GRANULE, 1)), first, "stream 1 waits for stream 0");
     pool.free(first, 1).unwrap();
-    assert_eq!(ready(pool.allocate(4 * MIB, GRANULE, 1)), first, "and still does");
+    assert_eq!(ready(pool.allocate(4 * MIB, GRANULE, 1)), first, "stream 1 still waits for it");
     pool.free(first, 1).unwrap();
     streams.abort(1);
     assert_eq!(pool.figures().waiting, 4 * MIB);
@@ -130,11 +133,11 @@ fn memory_that_moved_by_order_is_kept_when_the_order_is_broken() {
     }
     assert_eq!(pool.trim(0), 0);
     streams.finish(0);
-    assert_eq!(ready(pool.allocate(4 * MIB, GRANULE, 2)), first, "done");
+    assert_eq!(ready(pool.allocate(4 * MIB, GRANULE, 2)), first, "stream 0 has finished");
 }
 
 #[test]
-fn a_block_used_elsewhere_and_gathered_by_order_is_kept_when_the_order_is_broken() {
+fn a_block_used_elsewhere_and_reclaimed_by_order_is_kept_when_the_order_is_broken() {
     let (streams, pool) = pool(GRANULE);
     let block = ready(pool.allocate(4 * MIB, GRANULE, 0));
     pool.record_use(block, 3).unwrap();
@@ -158,36 +161,36 @@ fn an_order_that_comes_in_the_middle_of_a_free_counts_for_its_stream_only() {
     streams.submit(0);
     streams.finish(0);
     streams.submit(1);
-    let others = streams.clone();
-    streams.meanwhile(move |what, stream| {
-        if (what, stream) == ("submitted", 1) {
-            others.order(0, 1);
+    let hooked = streams.clone();
+    streams.set_hook(move |function, stream| {
+        if (function, stream) == ("submitted", 1) {
+            hooked.order(0, 1);
         }
     });
     pool.free(block, 1).unwrap();
-    streams.meanwhile(|_, _| ());
+    streams.set_hook(|_, _| ());
     assert_ne!(ready(pool.allocate(4 * MIB, GRANULE, 2)), block, "stream 1 still uses it");
     assert_eq!(ready(pool.allocate(4 * MIB, GRANULE, 0)), block, "stream 0 waits for stream 1");
 }
 
 #[test]
-fn a_free_between_search_and_growth_is_survived() {
+fn a_free_between_search_and_growth_does_no_harm() {
     let (streams, pool) = pool(GRANULE);
     ready(pool.allocate(GRANULE, GRANULE, 1));
     let tail = [0; 2].map(|stream| ready(pool.allocate(4 * MIB, GRANULE, stream)));
-    let (others, mut count) = (pool.clone(), 0);
-    streams.meanwhile(move |what, stream| {
-        if (what, stream) == ("finished", 1) {
+    let (hooked, mut count) = (pool.clone(), 0);
+    streams.set_hook(move |function, stream| {
+        if (function, stream) == ("finished", 1) {
             count += 1;
             if count == 2 {
-                let others = others.clone();
-                let free = move || tail.map(|block| others.free(block, 0).unwrap());
+                let hooked = hooked.clone();
+                let free = move || tail.map(|block| hooked.free(block, 0).unwrap());
                 std::thread::spawn(free).join().unwrap();
             }
         }
     });
     ready(pool.allocate(MIB, GRANULE, 0));
-    streams.meanwhile(|_, _| ());
+    streams.set_hook(|_, _| ());
     assert_eq!(pool.figures().live, MIB + GRANULE);
 }
 
@@ -228,8 +231,8 @@ fn a_stream_gets_no_more_than_it_needs() {
     streams.order(9, 2);
     streams.order(9, 0);
     ready(pool.allocate(80 * MIB, GRANULE, 9));
-    let of = pool.figures_of(9).unwrap();
-    assert!(of.reserved <= 82 * MIB, "{of:?}");
+    let figures = pool.figures_of(9).unwrap();
+    assert!(figures.reserved <= 82 * MIB, "{figures:?}");
 }
 
 #[test]

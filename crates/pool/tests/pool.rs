@@ -1,4 +1,4 @@
-//! The stream-ordered pool: held to the model, and case by case.
+//! The stream-ordered pool: against the model, and case by case.
 #![cfg(not(feature = "shuttle"))]
 
 mod model;
@@ -18,10 +18,10 @@ fn op() -> impl Strategy<Value = Op> {
     let stream = 0..STREAMS;
     prop_oneof![
         10 => (bytes, align, stream.clone()).prop_map(|(b, a, s)| Op::Allocate(b, a, s)),
-        9 => (any::<usize>(), any::<usize>()).prop_map(|(w, o)| Op::Free(w, o)),
-        2 => (any::<usize>(), stream.clone()).prop_map(|(w, s)| Op::Use(w, s)),
+        9 => (any::<usize>(), any::<usize>()).prop_map(|(block, choice)| Op::Free(block, choice)),
+        2 => (any::<usize>(), stream.clone()).prop_map(|(block, s)| Op::Use(block, s)),
         4 => stream.clone().prop_map(Op::Submit),
-        2 => (stream.clone(), 0u64..5).prop_map(|(s, share)| Op::Finish(s, share)),
+        2 => (stream.clone(), 0u64..5).prop_map(|(s, quarters)| Op::Finish(s, quarters)),
         2 => (stream.clone(), stream).prop_map(|(a, b)| Op::Order(a, b)),
         1 => (0..8 * MIB).prop_map(Op::Trim),
         2 => Just(Op::FinishAll),
@@ -36,7 +36,7 @@ proptest! {
     ) {
         let mut model = PoolModel::new(budget);
         for op in ops {
-            model.step_closely(op);
+            model.step_and_check(op);
         }
         model.end();
     }
@@ -45,7 +45,7 @@ proptest! {
 /// 10^7 operations with the same rules; `CAIRN_POOL_OPERATIONS` changes how many.
 #[test]
 fn ten_million_operations() {
-    let many = std::env::var("CAIRN_POOL_OPERATIONS").map_or(10_000_000, |n| n.parse().unwrap());
+    let count = std::env::var("CAIRN_POOL_OPERATIONS").map_or(10_000_000, |n| n.parse().unwrap());
     let mut seed = 0x9e37_79b9_7f4a_7c15u64;
     let mut random = move || {
         seed ^= seed << 13;
@@ -54,7 +54,7 @@ fn ten_million_operations() {
         seed
     };
     let mut model = PoolModel::new(256 * MIB);
-    for number in 0..many {
+    for number in 0..count {
         let (a, b, c) = (random(), random() as usize, random() as usize);
         let stream = b % STREAMS;
         let op = match a % 32 {
@@ -73,13 +73,18 @@ fn ten_million_operations() {
         };
         model.step(op);
         if number % 100_000 == 0 {
-            model.agree();
+            model.check_figures();
         }
     }
-    assert!(model.waits < many / 100, "{} requests found nothing", model.waits);
+    assert!(
+        model.failed_requests < count / 100,
+        "{} requests found nothing",
+        model.failed_requests
+    );
     model.end();
 }
 
+/// The offset of a block, which there must be.
 fn ready(outcome: Outcome) -> u64 {
     match outcome {
         Outcome::Ready { offset, .. } => offset,
@@ -102,7 +107,7 @@ fn memory_moves_to_another_stream_when_it_is_done_or_ordered_and_not_before() {
     pool.free(first, 0).unwrap();
     streams.finish(0, 4);
     assert_eq!(pool.figures().waiting, 0);
-    assert_eq!(ready(pool.allocate(MIB, GRANULE, 1)), first, "done");
+    assert_eq!(ready(pool.allocate(MIB, GRANULE, 1)), first, "stream 0 has finished");
 
     pool.free(first, 1).unwrap();
     streams.submit(1);
@@ -145,15 +150,15 @@ fn the_budget_is_hard_and_scattered_free_memory_makes_room() {
     assert_eq!(pool.allocate(1, GRANULE, 1), Outcome::OverBudget);
     pool.free(blocks[0], 0).unwrap();
     pool.free(blocks[2], 0).unwrap();
-    let wide = ready(pool.allocate(2 * MIB, GRANULE, 1));
-    assert!(wide >= 4 * MIB, "in one piece, at new addresses");
+    let large = ready(pool.allocate(2 * MIB, GRANULE, 1));
+    assert!(large >= 4 * MIB, "in one piece, at new addresses");
     assert_eq!(pool.figures().reserved, 4 * MIB);
     assert_eq!(pool.owners()[0].live, 2 * MIB);
 }
 
 #[test]
-fn what_the_backing_says_is_handed_on() {
-    let pool = Pool::new(Arc::new(Streams::default()), TestSource::of(MIB), u64::MAX);
+fn the_reason_of_the_source_is_handed_on() {
+    let pool = Pool::new(Arc::new(Streams::default()), TestSource::with_limit(MIB), u64::MAX);
     let block = ready(pool.allocate(MIB, GRANULE, 0));
     let Outcome::Exhausted(reason) = pool.allocate(512, GRANULE, 0) else { panic!() };
     assert!(reason.contains("full"), "{reason}");
@@ -189,14 +194,14 @@ fn peaks_are_exact_for_one_stream_and_can_be_reset() {
 fn holes_of_several_streams_join_up_and_the_rest_stays_where_it_is() {
     let pool = Pool::new(Arc::new(Streams::default()), TestSource::default(), u64::MAX);
     let blocks: Vec<u64> = (0..8).map(|n| ready(pool.allocate(4 * MIB, GRANULE, n % 2))).collect();
-    for at in [0, 3, 4, 6] {
-        pool.free(blocks[at], at as u32 % 2).unwrap();
+    for index in [0, 3, 4, 6] {
+        pool.free(blocks[index], index as u32 % 2).unwrap();
     }
     let reserved = pool.figures().reserved;
     assert_eq!(ready(pool.allocate(7 * MIB, GRANULE, 2)), blocks[3]);
     assert_eq!(pool.figures().reserved, reserved);
-    let of = |stream| pool.figures_of(stream).unwrap().reserved;
-    assert_eq!((of(0), of(1), of(2)), (12 * MIB, 12 * MIB, 8 * MIB));
+    let reserved_of = |stream| pool.figures_of(stream).unwrap().reserved;
+    assert_eq!((reserved_of(0), reserved_of(1), reserved_of(2)), (12 * MIB, 12 * MIB, 8 * MIB));
     assert_eq!(pool.find(blocks[3]), Some((7 * MIB, 2)));
     assert_eq!(pool.find(blocks[5]), Some((4 * MIB, 1)));
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 const MIB: u64 = 1 << 20;
 
+/// One step of a test. A number that chooses a block or a hole is taken modulo how many there are.
 #[derive(Clone, Debug)]
 enum Op {
     Grow(u64),
@@ -36,17 +37,17 @@ fn op() -> impl Strategy<Value = Op> {
 struct Model {
     holes: BTreeMap<u64, (u64, u64)>,
     live: BTreeMap<u64, (u64, u32)>,
-    out: Vec<std::ops::Range<u64>>,
+    taken_out: Vec<std::ops::Range<u64>>,
     end: u64,
 }
 
 impl Model {
     fn add_hole(&mut self, mut offset: u64, mut size: u64, mut freed_seq: u64) {
-        if let Some((&left, &(have, other))) = self.holes.range(..offset).next_back()
-            && left + have == offset
+        if let Some((&left, &(length, other))) = self.holes.range(..offset).next_back()
+            && left + length == offset
         {
             self.holes.remove(&left);
-            (offset, size, freed_seq) = (left, have + size, freed_seq.max(other));
+            (offset, size, freed_seq) = (left, length + size, freed_seq.max(other));
         }
         if let Some((right, other)) = self.holes.remove(&(offset + size)) {
             (size, freed_seq) = (size + right, freed_seq.max(other));
@@ -58,20 +59,20 @@ impl Model {
         let size = size.max(1).next_multiple_of(GRANULE);
         self.holes
             .iter()
-            .any(|(&offset, &(have, _))| offset.next_multiple_of(align) + size <= offset + have)
+            .any(|(&offset, &(length, _))| offset.next_multiple_of(align) + size <= offset + length)
     }
 
     fn take(&mut self, grant: Grant) {
-        let (&offset, &(have, freed_seq)) =
+        let (&offset, &(length, freed_seq)) =
             self.holes.range(..=grant.offset).next_back().expect("granted outside of holes");
-        assert!(grant.offset + grant.size <= offset + have, "overlap: {grant:?}");
+        assert!(grant.offset + grant.size <= offset + length, "overlap: {grant:?}");
         self.holes.remove(&offset);
         if grant.offset > offset {
             self.holes.insert(offset, (grant.offset - offset, freed_seq));
         }
         let end = grant.offset + grant.size;
-        if end < offset + have {
-            self.holes.insert(end, (offset + have - end, freed_seq));
+        if end < offset + length {
+            self.holes.insert(end, (offset + length - end, freed_seq));
         }
         self.live.insert(grant.offset, (grant.size, grant.id));
     }
@@ -89,7 +90,8 @@ impl Model {
     }
 }
 
-fn agree(tlsf: &Tlsf, model: &Model) {
+/// Panics unless the allocator is in the state of the model.
+fn check(tlsf: &Tlsf, model: &Model) {
     assert!(
         tlsf.holes().eq(model.holes.iter().map(|(&o, &(s, freed_seq))| (o, s, freed_seq))),
         "{tlsf:?}\n{:?}",
@@ -151,7 +153,7 @@ proptest! {
                     prop_assert_eq!(tlsf.take_out(id), Some(offset..offset + size));
                     prop_assert_eq!(tlsf.take_out(id), None);
                     model.live.remove(&offset);
-                    model.out.push(offset..offset + size);
+                    model.taken_out.push(offset..offset + size);
                 }
                 Op::TakeOutHoles(from) => {
                     let mut taken = tlsf.take_out_holes(|freed_seq| freed_seq >= from);
@@ -161,7 +163,7 @@ proptest! {
                         model.holes.iter().filter(fits).map(|(&o, &(s, _))| o..o + s).collect();
                     prop_assert_eq!(&taken, &expected);
                     model.holes.retain(|_, h| h.1 < from);
-                    model.out.extend(taken);
+                    model.taken_out.extend(taken);
                 }
                 Op::TakeOutOf(..) if model.holes.is_empty() => {}
                 Op::TakeOutOf(which, from, granules) => {
@@ -179,22 +181,22 @@ proptest! {
                     if inside {
                         model.take(Grant { id: 0, offset: start, size: part.end - start });
                         model.live.remove(&start);
-                        model.out.push(part);
+                        model.taken_out.push(part);
                     }
                 }
-                Op::PutBack(_) if model.out.is_empty() => {}
+                Op::PutBack(_) if model.taken_out.is_empty() => {}
                 Op::PutBack(which) => {
-                    let range = model.out.swap_remove(which % model.out.len());
+                    let range = model.taken_out.swap_remove(which % model.taken_out.len());
                     tlsf.add(range.clone(), freed_seq);
                     model.add_hole(range.start, range.end - range.start, freed_seq);
                 }
             }
-            agree(&tlsf, &model);
+            check(&tlsf, &model);
         }
         for &(_, id) in model.live.values() {
             tlsf.free(id, 0).unwrap();
         }
-        for range in model.out {
+        for range in model.taken_out {
             tlsf.add(range, 0);
         }
         prop_assert_eq!(tlsf.live_bytes(), 0);
@@ -203,20 +205,20 @@ proptest! {
     }
 
     #[test]
-    fn a_picky_request_gets_a_hole_with_a_fitting_freed_seq(
-        sizes in prop::collection::vec((1u64..200, 0u64..5), 1..40), want in 1u64..200, from in 0u64..6,
+    fn alloc_where_gets_a_hole_with_a_fitting_freed_seq(
+        sizes in prop::collection::vec((1u64..200, 0u64..5), 1..40), granules_needed in 1u64..200, from in 0u64..6,
     ) {
         let mut tlsf = Tlsf::new();
         let mut at = 0;
-        let mut best = false;
+        let mut exists = false;
         for &(size, freed_seq) in &sizes {
             tlsf.add(at..at + size * GRANULE, freed_seq);
             at += (size + 1) * GRANULE;
-            best |= size >= want && freed_seq >= from;
+            exists |= size >= granules_needed && freed_seq >= from;
         }
         let before: Vec<_> = tlsf.holes().collect();
-        let grant = tlsf.alloc_where(want * GRANULE, GRANULE, |freed_seq| freed_seq >= from);
-        prop_assert_eq!(grant.is_some(), best);
+        let grant = tlsf.alloc_where(granules_needed * GRANULE, GRANULE, |freed_seq| freed_seq >= from);
+        prop_assert_eq!(grant.is_some(), exists);
         if let Some((grant, freed_seq)) = grant {
             prop_assert!(freed_seq >= from);
             let inside = |h: &&(u64, u64, u64)| h.0 <= grant.offset && grant.offset < h.0 + h.1;

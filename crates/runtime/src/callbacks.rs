@@ -1,4 +1,4 @@
-//! State callbacks: parts of a program that want to know when streams and devices come and go.
+//! State callbacks: functions of the program that are called when streams and devices are created or end.
 //! Called on the thread that makes the change, with no lock held.
 
 use crate::error::{Error, Result};
@@ -12,7 +12,7 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A moment in a stream's life, with CANN's number.
+/// A state of a stream that is reported, with CANN's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum StreamState {
@@ -22,7 +22,7 @@ pub enum StreamState {
     DestroyPre = 2,
 }
 
-/// A moment in a device's life, with CANN's number.
+/// A state of a device that is reported, with CANN's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum DeviceState {
@@ -36,15 +36,15 @@ pub enum DeviceState {
     ResetPost = 3,
 }
 
-/// A user function, called with subject and state. False after an exception. When it ends its thread, the last
-/// argument is called and the thread stays where it is: nothing unwinds further. The door makes it.
+/// A user function, called with a stream or device and its state; false after an exception. When it ends its thread,
+/// the last argument is called and the thread stays where it is: nothing unwinds further. The door makes it.
 pub type StateFunction = Arc<dyn Fn(usize, u32, &dyn Fn()) -> bool + Send + Sync>;
 
-/// What a list of callbacks is about.
+/// What a list of callbacks reports about: streams or devices.
 pub trait Subject {
-    /// What is passed as the subject.
+    /// How a stream or device is named to the callback.
     type Id: Copy;
-    /// The moments.
+    /// Its states.
     type State: Copy;
     /// Both as the callback gets them.
     fn raw(id: Self::Id, state: Self::State) -> (usize, u32);
@@ -94,7 +94,7 @@ impl<S> Default for Callbacks<S> {
 }
 
 impl<S: Subject> Callbacks<S> {
-    /// Adds a callback; a name is taken once.
+    /// Adds a callback; two cannot have the same name.
     pub fn register(&self, name: &str, call: StateFunction) -> Result<()> {
         let mut list = self.list.lock();
         if list.iter().any(|c| c.name == name) {
@@ -104,7 +104,7 @@ impl<S: Subject> Callbacks<S> {
         Ok(())
     }
 
-    /// Takes a callback away.
+    /// Removes a callback.
     pub fn unregister(&self, name: &str) -> Result<()> {
         let mut list = self.list.lock();
         let before = list.len();
@@ -115,7 +115,7 @@ impl<S: Subject> Callbacks<S> {
         }
     }
 
-    /// From now on nobody is called: `main` has returned.
+    /// From now on no callback is called: `main` has returned.
     pub fn disable(&self) {
         self.is_disabled.store(true, Ordering::SeqCst);
     }

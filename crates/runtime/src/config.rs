@@ -13,6 +13,7 @@ pub fn device_count() -> Result<usize, Error> {
     whole_number("CAIRN_DEVICES", std::env::var("CAIRN_DEVICES").ok(), (1, MAX_DEVICES), DEVICES)
 }
 
+/// A setting that is an integer between two bounds.
 fn whole_number(
     name: &str,
     text: Option<String>,
@@ -34,11 +35,11 @@ const DEVICES: usize = 2;
 /// How many software devices a process may ask for.
 pub const MAX_DEVICES: usize = 16;
 
-/// A device never reports more than this.
+/// The most memory that a device reports.
 const LARGEST_DEVICE: u64 = 64 << 30;
-/// Nor can it be smaller than a huge page.
+/// The least memory of a device: a huge page.
 const SMALLEST_DEVICE: u64 = 2 << 20;
-/// A process plans with this much even where nothing is left.
+/// The budget of a process is at least this, even where nothing is left.
 const SMALLEST_BUDGET: u64 = 64 << 20;
 
 /// The settings of a process, from its environment. Read once, when the runtime is first used.
@@ -74,31 +75,32 @@ pub struct Config {
 impl Config {
     /// Reads the environment of this process. An unusable value is an error that names it.
     pub fn from_env() -> Result<Config, Error> {
-        let (limit, own) = (source::machine_limit(), source::own_limit());
-        Config::from_raw(|name| std::env::var_os(name), limit, own)
+        let (limit, process_limit) = (source::machine_limit(), source::process_limit());
+        Config::from_raw(|name| std::env::var_os(name), limit, process_limit)
     }
 
+    /// The same over any environment and machine; a value that is not UTF-8 is an error.
     fn from_raw(
         get: impl Fn(&str) -> Option<OsString>,
         limit: SharedLimit,
-        own: u64,
+        process_limit: u64,
     ) -> Result<Config, Error> {
-        let unreadable = RefCell::new(None);
+        let not_utf8 = RefCell::new(None);
         let text = |name: &str| {
             get(name)?
                 .into_string()
                 .map_err(|raw| {
                     let expected = "text in UTF-8".into();
-                    *unreadable.borrow_mut() =
+                    *not_utf8.borrow_mut() =
                         Some(Error::setting(name, &raw.to_string_lossy(), expected));
                 })
                 .ok()
         };
-        let config = Config::read(text, limit, own);
-        unreadable.into_inner().map_or(config, Err)
+        let config = Config::read(text, limit, process_limit);
+        not_utf8.into_inner().map_or(config, Err)
     }
 
-    /// The same over any environment and machine, for tests.
+    /// The settings of any environment on a machine with this much memory, for tests.
     pub fn from_lookup(
         get: impl Fn(&str) -> Option<String>,
         available: u64,
@@ -106,10 +108,11 @@ impl Config {
         Config::read(get, SharedLimit { name: "test".into(), bytes: available }, u64::MAX)
     }
 
+    /// Reads the settings. `limit` is shared with other processes, `process_limit` is of this one alone.
     fn read(
         get: impl Fn(&str) -> Option<String>,
         limit: SharedLimit,
-        own: u64,
+        process_limit: u64,
     ) -> Result<Config, Error> {
         let text = |name: &str| get(name).filter(|v| !v.is_empty());
         let number = |name: &'static str, low: usize, high: usize, default: usize| {
@@ -125,45 +128,45 @@ impl Config {
         let devices = number("CAIRN_DEVICES", 1, MAX_DEVICES, DEVICES)?;
         let limit = match bytes("CAIRN_HOST_MEMORY", 0)? {
             0 => limit,
-            asked => SharedLimit {
-                name: format!("CAIRN_HOST_MEMORY={asked}"),
-                bytes: asked.min(limit.bytes),
+            requested => SharedLimit {
+                name: format!("CAIRN_HOST_MEMORY={requested}"),
+                bytes: requested.min(limit.bytes),
             },
         };
-        let planned = |available: u64| (available / 5 * 4).max(SMALLEST_BUDGET);
-        let budget = planned(limit.bytes.min(own));
-        let shared = SharedLimit { bytes: planned(limit.bytes), ..limit };
+        let usable = |available: u64| (available / 5 * 4).max(SMALLEST_BUDGET);
+        let budget = usable(limit.bytes.min(process_limit));
+        let shared = SharedLimit { bytes: usable(limit.bytes), ..limit };
         let device_memory = match bytes("CAIRN_DEVICE_MEMORY", 0)? {
             0 => budget.min(LARGEST_DEVICE),
-            asked if asked < SMALLEST_DEVICE => {
+            requested if requested < SMALLEST_DEVICE => {
                 return Err(Error::setting(
                     "CAIRN_DEVICE_MEMORY",
-                    &asked.to_string(),
+                    &requested.to_string(),
                     format!("at least {SMALLEST_DEVICE} bytes"),
                 ));
             }
-            asked => {
-                if asked > budget {
+            requested => {
+                if requested > budget {
                     log::warn!(
-                        "CAIRN_DEVICE_MEMORY asks for {asked} bytes; this machine can back {budget}"
+                        "CAIRN_DEVICE_MEMORY asks for {requested} bytes; this machine can back {budget}"
                     );
                 }
-                asked.min(budget).min(LARGEST_DEVICE)
+                requested.min(budget).min(LARGEST_DEVICE)
             }
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let milliseconds = |name: &'static str, otherwise: usize| {
-            number(name, 1, 86_400_000, otherwise).map(|ms| Duration::from_millis(ms as u64))
+        let milliseconds = |name: &'static str, default: usize| {
+            number(name, 1, 86_400_000, default).map(|ms| Duration::from_millis(ms as u64))
         };
         Ok(Config {
             devices,
-            visible: visible(get("ASCEND_RT_VISIBLE_DEVICES").as_deref(), devices),
+            visible: visible_devices(get("ASCEND_RT_VISIBLE_DEVICES").as_deref(), devices),
             device_memory: device_memory & !((2 << 20) - 1),
             budget,
             shared,
             quarantine: bytes("CAIRN_QUARANTINE", (1 << 30).min(device_memory / 8))?,
             layer: None,
-            memory: layers(&text("CAIRN_MEMORY").unwrap_or_default())?,
+            memory: parse_layers(&text("CAIRN_MEMORY").unwrap_or_default())?,
             soc: text("CAIRN_SOC").unwrap_or_else(|| "Ascend910B1".into()),
             workers: number("CAIRN_WORKERS", 1, 256, cores)?,
             trace: text("CAIRN_TRACE"),
@@ -174,16 +177,17 @@ impl Config {
         })
     }
 
-    /// True for parts whose memory is HBM (training parts), false for DDR ones (310 series).
+    /// True for chips whose memory is HBM (for training), false for those with DDR (310 series).
     pub fn has_hbm(&self) -> bool {
         !self.soc.starts_with("Ascend310")
     }
 }
 
-fn layers(text: &str) -> Result<Spec, Error> {
-    let named =
+/// Parses the layers of `CAIRN_MEMORY`.
+fn parse_layers(text: &str) -> Result<Spec, Error> {
+    let with_name =
         |e: Error| Error::new(e.code, format!("CAIRN_MEMORY={text} cannot be used: {}", e.text));
-    Spec::parse(text).map_err(named)
+    Spec::parse(text).map_err(with_name)
 }
 
 /// Reads `64`, `64b`, `512k`, `512kib`, `8mb`, `2g`, `1.5gib`: units are powers of 1024.
@@ -207,28 +211,28 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
 }
 
 /// The rule of CANN and torch_npu: numbers between commas, up to the first other character or number that
-/// is no device. A list that is empty, repeats a number or falls leaves no device at all.
-fn visible(list: Option<&str>, devices: usize) -> Vec<usize> {
+/// is no device. A list that is empty or not strictly ascending leaves no device at all.
+fn visible_devices(list: Option<&str>, devices: usize) -> Vec<usize> {
     let Some(list) = list else { return (0..devices).collect() };
     let end = list.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(list.len());
     if end < list.len() {
         log::warn!("ASCEND_RT_VISIBLE_DEVICES={list}: '{}' ends the list", &list[end..]);
     }
-    let mut visited: Vec<usize> = Vec::new();
+    let mut ids: Vec<usize> = Vec::new();
     for part in list[..end].split(',') {
         let Some(id) = part.parse().ok().filter(|id| *id < devices) else {
             log::warn!("ASCEND_RT_VISIBLE_DEVICES={list}: '{part}' ends the list");
             break;
         };
-        if visited.last().is_some_and(|last| *last >= id) {
+        if ids.last().is_some_and(|last| *last >= id) {
             log::error!(
                 "ASCEND_RT_VISIBLE_DEVICES={list}: {id} is no larger than the number before it, which leaves no device"
             );
             return Vec::new();
         }
-        visited.push(id);
+        ids.push(id);
     }
-    visited
+    ids
 }
 
 #[cfg(test)]
@@ -236,14 +240,14 @@ mod tests {
     use super::*;
     use std::os::unix::ffi::OsStringExt;
 
-    fn with(pairs: &[(&str, &str)]) -> Result<Config, Error> {
+    fn config_with(pairs: &[(&str, &str)]) -> Result<Config, Error> {
         let find = |name: &str| pairs.iter().find(|(k, _)| *k == name).map(|(_, v)| v.to_string());
         Config::from_lookup(find, 20 << 30)
     }
 
     #[test]
     fn defaults() {
-        let c = with(&[]).unwrap();
+        let c = config_with(&[]).unwrap();
         assert_eq!((c.devices, c.soc.as_str()), (2, "Ascend910B1"));
         assert_eq!(c.visible, [0, 1]);
         assert_eq!(c.budget, 16 << 30);
@@ -252,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_in_words() {
+    fn sizes_with_units() {
         assert_eq!(parse_bytes("1.5gib"), Some(3 << 29));
         assert_eq!(parse_bytes(" 8MB "), Some(8 << 20));
         assert_eq!(parse_bytes("77"), Some(77));
@@ -269,7 +273,7 @@ mod tests {
             ("CAIRN_DEVICE_MEMORY", "big"),
             ("CAIRN_MEMORY", "stats,gard"),
         ] {
-            let text = with(&[(name, value)]).unwrap_err().to_string();
+            let text = config_with(&[(name, value)]).unwrap_err().to_string();
             assert!(text.contains(name) && text.contains(value), "{text}");
         }
     }
@@ -278,37 +282,37 @@ mod tests {
     fn a_value_that_is_no_text_is_named_too() {
         for name in ["CAIRN_MEMORY", "CAIRN_SOC", "CAIRN_DEVICE_MEMORY", "CAIRN_TRACE"] {
             let raw = OsString::from_vec(b"gu\xffard".to_vec());
-            let find = |asked: &str| (asked == name).then(|| raw.clone());
+            let find = |setting: &str| (setting == name).then(|| raw.clone());
             let limit = SharedLimit { name: "test".into(), bytes: 20 << 30 };
             let text = Config::from_raw(find, limit, u64::MAX).unwrap_err().to_string();
             assert!(text.contains(name) && text.contains("gu\u{fffd}ard"), "{text}");
         }
         let limit = SharedLimit { name: "test".into(), bytes: 20 << 30 };
-        assert_eq!(Config::from_raw(|_| None, limit, u64::MAX), with(&[]));
+        assert_eq!(Config::from_raw(|_| None, limit, u64::MAX), config_with(&[]));
     }
 
     #[test]
     fn visible_devices_are_read_as_cann_and_torch_npu_read_them() {
-        let visited = |list: &str| visible(Some(list), 4);
-        assert_eq!(visible(None, 4), [0, 1, 2, 3]);
+        let ids = |list: &str| visible_devices(Some(list), 4);
+        assert_eq!(visible_devices(None, 4), [0, 1, 2, 3]);
         for none in ["", "1,0", "1,1", "0,2,1", "7", "x", " 0", ",0", "-1", "99999999999999999999"]
         {
-            assert_eq!(visited(none), [0; 0], "'{none}'");
+            assert_eq!(ids(none), [0; 0], "'{none}'");
         }
-        assert_eq!(visited("1,3"), [1, 3]);
+        assert_eq!(ids("1,3"), [1, 3]);
         for one in ["0,9,1", "0,", "0,,1", "0, 1", "0 ,1", "0;1", "0,9,0"] {
-            assert_eq!(visited(one), [0], "'{one}'");
+            assert_eq!(ids(one), [0], "'{one}'");
         }
-        assert_eq!(visited("0,1 ,2"), [0, 1]);
-        assert_eq!(with(&[("ASCEND_RT_VISIBLE_DEVICES", "")]).unwrap().visible, [0; 0]);
+        assert_eq!(ids("0,1 ,2"), [0, 1]);
+        assert_eq!(config_with(&[("ASCEND_RT_VISIBLE_DEVICES", "")]).unwrap().visible, [0; 0]);
     }
 
     #[test]
     fn a_limit_for_all_processes_can_be_set() {
-        let c = with(&[("CAIRN_HOST_MEMORY", "10gib")]).unwrap();
+        let c = config_with(&[("CAIRN_HOST_MEMORY", "10gib")]).unwrap();
         assert_eq!((c.budget, c.shared.bytes), (8 << 30, 8 << 30));
         assert!(c.shared.name.contains("CAIRN_HOST_MEMORY"));
-        let c = with(&[("CAIRN_HOST_MEMORY", "100gib")]).unwrap();
+        let c = config_with(&[("CAIRN_HOST_MEMORY", "100gib")]).unwrap();
         assert_eq!(c.shared.bytes, 16 << 30);
         let find = |_: &str| None;
         let limit = SharedLimit { name: "group".into(), bytes: 20 << 30 };

@@ -24,7 +24,7 @@ pub struct Context {
     handle: usize,
     default_handle: OnceLock<usize>,
     context_failure: Arc<ContextFailure>,
-    /// `None` once the context ends: no stream may join it then.
+    /// `None` once the context ends: no stream can be added then.
     streams: Mutex<Option<Streams>>,
     params: Mutex<[Option<i64>; 4]>,
 }
@@ -97,7 +97,7 @@ impl Runtime {
         Ok(context)
     }
 
-    /// Emits that a context is there with its default stream, on a device that has `count` streams of the user.
+    /// Emits that a context and its default stream were created, on a device that has `count` streams of the user.
     pub(crate) fn emit_context(&self, context: &Context, count: usize) {
         let (handle, device) = (context.handle as u64, context.device);
         let change = Change::Created;
@@ -112,7 +112,7 @@ impl Runtime {
         self.shared.spine.emit(Kind::Stream, event);
     }
 
-    /// Ends a context, which its device has given up: waits for its streams and takes all its handles away.
+    /// Ends a context that its device no longer lists: waits for its streams and removes all its handles.
     pub(crate) fn end_context(&self, context: &Context) {
         let streams = context.streams.lock().take().unwrap_or_default();
         let count = self.devices[context.device as usize].stream_count();
@@ -138,10 +138,11 @@ impl Runtime {
         self.shared.spine.emit(Kind::Context, event);
     }
 
-    /// Refuses to wait for a context from one of its own host functions.
-    pub(crate) fn refuse_from_inside(&self, context: &Context, call: &str) -> Result<()> {
-        let inside = context.streams().iter().any(|s| s.key() == host::host_function_of());
-        match inside {
+    /// Fails on a thread that runs a host function of the context: a wait for the context would wait for that function, so
+    /// for itself.
+    pub(crate) fn check_not_in_host_function(&self, context: &Context, call: &str) -> Result<()> {
+        let is_own_function = context.streams().iter().any(|s| s.key() == host::host_function_of());
+        match is_own_function {
             false => Ok(()),
             true => Err(Error::refused(format!(
                 "{call} was called from a host function of a stream that it would wait for without end"
@@ -165,7 +166,7 @@ impl Runtime {
                 context.device
             )));
         }
-        self.refuse_from_inside(&context, "aclrtDestroyContext")?;
+        self.check_not_in_host_function(&context, "aclrtDestroyContext")?;
         let device = &self.devices[context.device as usize];
         if !device.remove_context(&context) {
             return Err(Error::new(
@@ -218,14 +219,14 @@ impl Runtime {
         };
         let stream = Stream::new(&self.shared, spec)?;
         let handle = self.handles.insert(stream.clone())?;
-        let joined = match &mut *context.streams.lock() {
+        let is_added = match &mut *context.streams.lock() {
             Some(streams) => {
                 streams.push((handle, stream.clone()));
                 true
             }
             None => false,
         };
-        if !joined {
+        if !is_added {
             self.handles.remove::<Stream>(handle)?;
             return Err(Error::no_context());
         }

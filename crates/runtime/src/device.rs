@@ -59,6 +59,7 @@ impl Device {
         self.state.lock().contexts().cloned().collect()
     }
 
+    /// Removes an explicit context; false if it was removed before.
     pub(crate) fn remove_context(&self, context: &Arc<Context>) -> bool {
         let mut state = self.state.lock();
         let before = state.explicit.len();
@@ -88,8 +89,8 @@ impl Runtime {
         self.shared.spine.emit(Kind::Device, event);
     }
 
-    /// Emits the event of a new context, and that the device is open if it was not. Under the device's lock: nobody can
-    /// use the context before.
+    /// Emits that a context was created, and before that that the device was opened if it was closed. Under the device's
+    /// lock: nobody can use the context before.
     fn emit_opened(&self, device: &Device, state: &State, context: &Context) {
         if state.is_closed() {
             self.emit_device(device, Change::Created);
@@ -145,30 +146,30 @@ impl Runtime {
     pub fn reset_device(&self, id: i64, force: bool) -> Result<()> {
         let device = self.device(id)?;
         let call = if force { "aclrtResetDeviceForce" } else { "aclrtResetDevice" };
-        let unset = || {
+        let not_set = || {
             let text = format!("device {id} is not set: {call} has no aclrtSetDevice to undo");
             Error::new(Code::ContextNull, text)
         };
-        let ends = {
+        let ending_context = {
             let state = device.state.lock();
             if state.references == 0 {
-                return Err(unset());
+                return Err(not_set());
             }
             state.primary.clone().filter(|_| force || state.references == 1)
         };
-        if let Some(primary) = ends {
-            self.refuse_from_inside(&primary, call)?;
+        if let Some(primary) = ending_context {
+            self.check_not_in_host_function(&primary, call)?;
         }
         self.device_callbacks.call(device.id, DeviceState::ResetPre);
-        let last = {
+        let ended_context = {
             let mut state = device.state.lock();
             if state.references == 0 {
-                return Err(unset());
+                return Err(not_set());
             }
             state.references = if force { 0 } else { state.references - 1 };
             if state.references == 0 { state.primary.take() } else { None }
         };
-        if let Some(primary) = last {
+        if let Some(primary) = ended_context {
             self.end_context(&primary);
             self.clear_if_closed(device);
         }

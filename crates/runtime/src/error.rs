@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// A failure as the user meets it: CANN's number and a sentence that names the value at fault and
-/// what to do. Expected outcomes (a queue is empty, a pool is full) are enums elsewhere, not this.
+/// A failure as the user sees it: CANN's code, and a sentence that names the wrong value and what to do.
+/// Expected outcomes (a queue is empty, a pool is full) are enums elsewhere, not this.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The number the C ABI returns.
@@ -66,11 +66,11 @@ codes! {
     SysParamNotSet = 107021,
     /// The stream was aborted.
     StreamAbort = 107023,
-    /// Cairn does not have this.
+    /// Cairn does not support this.
     FeatureNotSupport = 207000,
     /// Out of memory.
     MemoryAllocation = 207001,
-    /// Something is wrong with memory that is given back.
+    /// Memory that is freed was damaged.
     MemoryFree = 207002,
     /// Too many events.
     NoEventResource = 207007,
@@ -114,9 +114,9 @@ codes! {
     ModelKernel = 545005,
     /// `max_opqueue_num` of the configuration file is no number.
     InvalidMaxOpqueue = 148048,
-    /// Something inside failed; the message says what.
+    /// An internal failure; the message says what.
     Internal = 500000,
-    /// An execution failed; when memory could not be had from a user's allocator, for one.
+    /// An execution failed, for example because a user's allocator gave no memory.
     GeFailure = 500002,
     /// The runtime cannot serve this process or object any more.
     RtInternal = 507000,
@@ -129,11 +129,11 @@ codes! {
 }
 
 impl Error {
-    /// What a panic of ours is for the user, who cannot mend it.
+    /// The error for a panic inside Cairn.
     pub fn internal(panic: &(dyn std::any::Any + Send)) -> Error {
-        let what = panic.downcast_ref::<&str>().copied();
-        let what = what.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        let text = format!("internal error (please report): {}", what.unwrap_or("no text"));
+        let message = panic.downcast_ref::<&str>().copied();
+        let message = message.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        let text = format!("internal error (please report): {}", message.unwrap_or("no text"));
         Error::new(Code::Internal, text)
     }
 

@@ -9,8 +9,8 @@
 //!   e.current = c1         B: Wait(c1)                e.current = c2, B still waits for c1
 //! ```
 //!
-//! An event of the old kind exists unrecorded: then its current capture is not bound to a stream
-//! yet, waits bind to it all the same, and the next record fills it.
+//! A plain event ([`Kind::Plain`]) has a capture before it is recorded: that is not bound to a stream
+//! yet; waits bind to it all the same, and the next record fills it.
 
 use crate::clock::{Clock, Epoch};
 use crate::error::{Code, Error, Result};
@@ -53,9 +53,11 @@ pub struct Capture {
     parked: ParkedStreams,
 }
 
+/// Where a record stands: its stream and task, and what it is ordered after.
 struct RecordPoint {
     stream: Weak<Stream>,
     shared: Arc<Shared>,
+    /// [`Stream::key`] of the stream.
     key: u64,
     record: Epoch,
     clock: Clock,
@@ -63,10 +65,10 @@ struct RecordPoint {
 }
 
 impl RecordPoint {
-    /// What is known to be done once the capture is complete. That comes a moment before its record counts as finished:
-    /// then what stands before the record is known.
+    /// What is known to be finished once the capture is complete. The record itself counts as finished only a moment
+    /// later, so this has the tasks before it.
     fn known(&self) -> Clock {
-        let mut known = self.shared.progress.done_of(&self.clock);
+        let mut known = self.shared.progress.finished_of(&self.clock);
         if let Some(seq) = self.record.seq.checked_sub(1).filter(|seq| *seq > 0) {
             known.raise(Epoch { seq, ..self.record });
         }
@@ -74,6 +76,7 @@ impl RecordPoint {
     }
 }
 
+/// Streams that wait for a capture, with the number of their waits.
 struct ParkedStreams(Mutex<Vec<(Arc<Stream>, u64)>>);
 
 impl Default for ParkedStreams {
@@ -117,10 +120,10 @@ impl Capture {
     /// What is ordered before whoever waits for this capture; `None` while it is unrecorded, and when it
     /// was recorded under another order.
     pub fn clock(&self, order: u64) -> Option<&Clock> {
-        self.point.get().filter(|b| b.order == order).map(|b| &b.clock)
+        self.point.get().filter(|point| point.order == order).map(|point| &point.clock)
     }
 
-    /// Completes the capture and lets the parked streams go on.
+    /// Completes the capture and unparks the streams that wait for it.
     pub(crate) fn complete(&self) {
         self.time_ns.store(now_ns(), Ordering::Release);
         let parked = {
@@ -145,12 +148,12 @@ impl Capture {
         true
     }
 
-    /// Takes a stream out again; false if it is not parked here at its wait `seq`.
-    pub(crate) fn forget(&self, stream: &Arc<Stream>, seq: u64) -> bool {
+    /// Removes a parked stream without waking it; false if it is not parked here at its wait `seq`.
+    pub(crate) fn remove_parked(&self, stream: &Arc<Stream>, seq: u64) -> bool {
         let mut parked = self.parked.0.lock();
-        match parked.iter().position(|(s, at)| Arc::ptr_eq(s, stream) && *at == seq) {
-            Some(at) => {
-                parked.swap_remove(at);
+        match parked.iter().position(|(s, wait)| Arc::ptr_eq(s, stream) && *wait == seq) {
+            Some(index) => {
+                parked.swap_remove(index);
                 true
             }
             None => false,
@@ -239,7 +242,7 @@ impl Event {
         self.wait_as("aclrtStreamWaitEvent", stream, limit)
     }
 
-    /// The same under another name of the task.
+    /// The same; the task has this name.
     pub fn wait_as(&self, name: &'static str, stream: &Arc<Stream>, limit: Duration) -> Result<()> {
         if self.kind == Kind::Plain && self.flags & flag::SYNC == 0 {
             return Err(Error::refused(format!(
@@ -262,7 +265,7 @@ impl Event {
 
     /// Makes the event unrecorded. Waits submitted before keep what they bound to.
     pub fn reset(&self, stream: &Arc<Stream>) -> Result<()> {
-        self.refuse_ex("aclrtResetEvent")?;
+        self.require_plain("aclrtResetEvent")?;
         if self.flags & flag::SYNC == 0 {
             return Err(Error::refused(format!(
                 "event {} was made with flag {:#x}, without SYNC (1): it cannot be reset",
@@ -284,8 +287,8 @@ impl Event {
         }
     }
 
-    /// An error for functions that take only events of the old kind.
-    pub fn refuse_ex(&self, function: &str) -> Result<()> {
+    /// Fails for an [`Kind::Ex`] event: `function` takes only plain ones.
+    pub fn require_plain(&self, function: &str) -> Result<()> {
         match self.kind {
             Kind::Plain => Ok(()),
             Kind::Ex => Err(Error::refused(format!(
@@ -376,7 +379,7 @@ mod tests {
     use crate::stream::StreamSpec;
 
     #[test]
-    fn a_complete_record_vouches_for_what_stands_before_it() {
+    fn a_complete_record_means_that_tasks_before_it_are_finished() {
         let mut config = Config::from_lookup(|_| None, 1 << 30).unwrap();
         config.device_memory = 1 << 20;
         let shared = Shared::new(config, 4).unwrap();

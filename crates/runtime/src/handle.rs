@@ -17,25 +17,27 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::OnceLock;
 
+/// Bytes between two handles.
 const STEP: usize = 16;
+/// Slots in a chunk; chunks are made on first use.
 const CHUNK: usize = 1024;
-/// Released slots rest behind this many others, so that a stale handle is recognised for longer.
-const RESTING: usize = 256;
+/// A released slot is reused only after this many others, so that a stale handle is recognised for longer.
+const REUSE_DELAY: usize = 256;
 
-/// Something a handle can name. The kind is the user's word for it.
+/// Something that a handle can stand for.
 pub trait HandleObject: Any + Send + Sync {
-    /// "stream", "event", ...
+    /// What it is called in error messages: "stream", "event", ...
     const KIND: &'static str;
 }
 
 /// The table of all live handles. Lookups take the lock of one slot for a few nanoseconds.
 pub struct Table {
     base: usize,
-    /// A power of two: every call of the program decodes a handle, and a division would be felt.
+    /// A power of two: every call of the program decodes a handle, and a division would cost time.
     slots: usize,
     generations: usize,
     chunks: Box<[OnceLock<Chunk>]>,
-    free: Mutex<Free>,
+    free: Mutex<FreeSlots>,
 }
 
 type Chunk = Box<[Mutex<Slot>]>;
@@ -44,11 +46,14 @@ type Chunk = Box<[Mutex<Slot>]>;
 struct Slot {
     generation: usize,
     live: Option<(&'static str, Arc<dyn Any + Send + Sync>)>,
-    was: &'static str,
+    /// The kind of the last object here; empty if there was none.
+    last_kind: &'static str,
 }
 
-struct Free {
+struct FreeSlots {
+    /// How many slots were ever used.
     used: usize,
+    /// Slots to reuse, the one that was released first in front.
     released: VecDeque<usize>,
 }
 
@@ -71,7 +76,10 @@ impl Table {
                     slots,
                     generations,
                     chunks: (0..slots / CHUNK).map(|_| OnceLock::new()).collect(),
-                    free: Mutex::new(Rank::Handles, Free { used: 0, released: VecDeque::new() }),
+                    free: Mutex::new(
+                        Rank::Handles,
+                        FreeSlots { used: 0, released: VecDeque::new() },
+                    ),
                 });
             }
         }
@@ -95,7 +103,7 @@ impl Table {
         Ok(created)
     }
 
-    /// A new handle for an object that wants to know it.
+    /// A new handle for an object that is made with it.
     pub fn insert_with<T: HandleObject>(
         &self,
         make: impl FnOnce(usize) -> Result<Arc<T>>,
@@ -116,7 +124,7 @@ impl Table {
 
     fn free_slot(&self) -> Result<usize> {
         let mut free = self.free.lock();
-        if free.released.len() <= RESTING && free.used < self.slots {
+        if free.released.len() <= REUSE_DELAY && free.used < self.slots {
             free.used += 1;
             return Ok(free.used - 1);
         }
@@ -130,19 +138,21 @@ impl Table {
 
     /// The object behind a handle of the user.
     pub fn get<T: HandleObject>(&self, handle: usize) -> Result<Arc<T>> {
-        let (number, generation) = self.decode(handle).ok_or_else(|| foreign::<T>(handle))?;
+        let (number, generation) =
+            self.decode(handle).ok_or_else(|| never_given_out::<T>(handle))?;
         let slot = self.slot(number).lock();
         self.check::<T>(&slot, generation, handle)
     }
 
     /// Ends a handle and gives the object back; the object lives on while others hold it.
     pub fn remove<T: HandleObject>(&self, handle: usize) -> Result<Arc<T>> {
-        let (number, generation) = self.decode(handle).ok_or_else(|| foreign::<T>(handle))?;
+        let (number, generation) =
+            self.decode(handle).ok_or_else(|| never_given_out::<T>(handle))?;
         let object = {
             let mut slot = self.slot(number).lock();
             let object = self.check::<T>(&slot, generation, handle)?;
             slot.live = None;
-            slot.was = T::KIND;
+            slot.last_kind = T::KIND;
             slot.generation = (generation + 1) % self.generations;
             object
         };
@@ -150,14 +160,16 @@ impl Table {
         Ok(object)
     }
 
+    /// Slot and generation of a handle that may have been given out.
     fn decode(&self, handle: usize) -> Option<(usize, usize)> {
         let offset = handle.checked_sub(self.base)?;
-        let at = offset / STEP;
-        let (number, generation) = (at & (self.slots - 1), at >> self.slots.trailing_zeros());
-        let known = offset % STEP == 0 && generation < self.generations;
-        (known && self.chunks[number / CHUNK].get().is_some()).then_some((number, generation))
+        let entry = offset / STEP;
+        let (number, generation) = (entry & (self.slots - 1), entry >> self.slots.trailing_zeros());
+        let is_valid = offset % STEP == 0 && generation < self.generations;
+        (is_valid && self.chunks[number / CHUNK].get().is_some()).then_some((number, generation))
     }
 
+    /// The object of a slot, if it is of this type and generation.
     fn check<T: HandleObject>(
         &self,
         slot: &Slot,
@@ -167,16 +179,24 @@ impl Table {
         match &slot.live {
             Some((kind, object)) if slot.generation == generation => {
                 object.clone().downcast::<T>().map_err(|_| {
-                    invalid(format!("{handle:#x} is not {}: it is {}", one(T::KIND), one(kind)))
+                    invalid(format!(
+                        "{handle:#x} is not {}: it is {}",
+                        with_article(T::KIND),
+                        with_article(kind)
+                    ))
                 })
             }
-            _ if slot.was.is_empty() => Err(foreign::<T>(handle)),
-            _ => Err(invalid(format!("{handle:#x} is {} that has been destroyed", one(slot.was)))),
+            _ if slot.last_kind.is_empty() => Err(never_given_out::<T>(handle)),
+            _ => Err(invalid(format!(
+                "{handle:#x} is {} that has been destroyed",
+                with_article(slot.last_kind)
+            ))),
         }
     }
 }
 
-fn one(kind: &str) -> String {
+/// The kind with its article.
+fn with_article(kind: &str) -> String {
     let vowel = kind.starts_with(['a', 'e', 'i', 'o', 'u']);
     format!("{} {kind}", if vowel { "an" } else { "a" })
 }
@@ -185,8 +205,11 @@ fn invalid(text: String) -> Error {
     Error::new(Code::InvalidHandle, text)
 }
 
-fn foreign<T: HandleObject>(handle: usize) -> Error {
-    invalid(format!("{handle:#x} is not {}: no such handle was ever given out", one(T::KIND)))
+fn never_given_out<T: HandleObject>(handle: usize) -> Error {
+    invalid(format!(
+        "{handle:#x} is not {}: no such handle was ever given out",
+        with_article(T::KIND)
+    ))
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]
@@ -210,8 +233,8 @@ mod tests {
         assert_eq!(table.get::<Apple>(apple).unwrap().0, 7);
         let text = |e: Result<Arc<Apple>>| e.err().unwrap().text;
         assert!(text(table.get(pear)).contains("is not an apple: it is a pear"));
-        for foreign in [0x10, apple + 1, apple + STEP * 5000, usize::MAX, table.base - 16] {
-            assert!(text(table.get(foreign)).contains("was ever given out"), "{foreign:#x}");
+        for wrong in [0x10, apple + 1, apple + STEP * 5000, usize::MAX, table.base - 16] {
+            assert!(text(table.get(wrong)).contains("was ever given out"), "{wrong:#x}");
         }
         table.remove::<Apple>(apple).unwrap();
         assert!(text(table.get(apple)).contains("an apple that has been destroyed"));
@@ -219,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_handle_stays_stale_when_its_slot_lives_again() {
+    fn a_stale_handle_stays_stale_when_its_slot_is_reused() {
         let table = Table::reserve().unwrap();
         let first = table.insert(Arc::new(Apple(0))).unwrap();
         table.remove::<Apple>(first).unwrap();

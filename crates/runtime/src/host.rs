@@ -10,7 +10,8 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::thread_local;
 use std::cell::Cell;
 
-/// Bits of the counter of synchronizes below the generation of the record.
+/// A count of synchronizes has this many bits; the bits above are the generation of the record, which changes when
+/// another thread reuses it.
 const COUNT_BITS: u32 = 40;
 
 thread_local! {
@@ -23,9 +24,12 @@ thread_local! {
 /// A thread that calls the runtime. Lives as long as the process; reused after its thread ended.
 pub struct HostThread {
     tid: AtomicU64,
+    /// Changes whenever `ordered` does.
     version: AtomicU64,
     ordered: Mutex<Clock>,
+    /// Synchronizes that it began, below its generation.
     begun: AtomicU64,
+    /// The last of them that finished.
     done: AtomicU64,
     message: Mutex<Message>,
 }
@@ -35,11 +39,11 @@ pub struct HostThread {
 pub struct Message {
     /// Not read yet.
     pub next: Option<String>,
-    /// What the last reader got, as it got it; kept until it reads again.
+    /// The text that was read last, as the reader got it; kept until the next read.
     pub read: Option<Box<[u8]>>,
 }
 
-/// Proof that a thread has synchronized since some moment: see [`HostThread::ticket`].
+/// Tells whether a thread has synchronized since some moment: see [`HostThread::ticket`].
 #[derive(Clone, Copy)]
 pub struct Ticket {
     thread: &'static HostThread,
@@ -78,6 +82,7 @@ impl HostThread {
         }
     }
 
+    /// Resets the record for another thread; tickets of the last one stay unsatisfied.
     #[cfg_attr(feature = "shuttle", allow(dead_code))]
     fn renew(&self) {
         *self.ordered.lock() = Clock::new();
@@ -88,7 +93,7 @@ impl HostThread {
         self.done.store(generation << COUNT_BITS, Ordering::Release);
     }
 
-    /// The kernel's number of the thread, for log lines.
+    /// The kernel's thread id, for log lines.
     pub fn number(&self) -> u64 {
         self.tid.load(Ordering::Acquire)
     }
@@ -114,17 +119,17 @@ impl HostThread {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Runs a synchronize. Counted as begun, and as finished if `wait` says that it waited for all.
+    /// Runs a synchronize: counted as begun, and as finished if `wait` returns true, so did not time out.
     pub fn synchronize(&self, wait: impl FnOnce() -> bool) -> bool {
         let number = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
-        let all = wait();
-        if all {
+        let finished = wait();
+        if finished {
             self.done.fetch_max(number, Ordering::AcqRel);
         }
-        all
+        finished
     }
 
-    /// A ticket that the thread's next synchronize honours.
+    /// A ticket that is satisfied by the thread's next synchronize.
     pub fn ticket(&'static self) -> Ticket {
         Ticket { thread: self, begun: self.begun.load(Ordering::Acquire) }
     }
@@ -182,20 +187,20 @@ mod registry {
         sweep_at: usize,
     }
 
-    /// A record for a new thread: of one that ended, or fresh. It carries the new thread's number
-    /// before the lock is let go, so no other thread takes it for one that ended.
+    /// A record for a new thread: a new one, or that of a thread that ended. It has the new thread's id
+    /// before the lock is released, so no other thread takes it for one that ended.
     pub fn take() -> &'static HostThread {
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u64;
         let mut threads = THREADS.lock();
         if threads.free.is_empty() && threads.all.len() >= threads.sweep_at {
-            let ended = |t: &&HostThread| !alive(t.tid.load(Ordering::Acquire));
+            let ended = |t: &&HostThread| !is_alive(t.tid.load(Ordering::Acquire));
             threads.free = threads.all.iter().copied().filter(ended).collect();
             threads.sweep_at = (threads.all.len() - threads.free.len()) * 2 + 64;
         }
         let Some(thread) = threads.free.pop() else {
-            let fresh: &'static HostThread = Box::leak(Box::new(HostThread::new(tid)));
-            threads.all.push(fresh);
-            return fresh;
+            let new: &'static HostThread = Box::leak(Box::new(HostThread::new(tid)));
+            threads.all.push(new);
+            return new;
         };
         thread.tid.store(tid, Ordering::Release);
         drop(threads);
@@ -203,8 +208,8 @@ mod registry {
         thread
     }
 
-    /// True unless the kernel says that the thread is gone.
-    fn alive(tid: u64) -> bool {
+    /// True unless the kernel reports that the thread has ended.
+    fn is_alive(tid: u64) -> bool {
         match std::fs::metadata(format!("/proc/self/task/{tid}")) {
             Ok(_) => true,
             Err(error) => {

@@ -11,22 +11,24 @@ impl Runtime {
     /// Copies or fills at once, on the calling thread.
     pub fn perform(&self, task: &Task) -> Result<()> {
         self.shared.memory.perform(task)?;
-        self.emit_touch(task.name, |accesses| task.each_access(&mut |one| accesses.push(one)));
+        self.emit_touch(task.name, |accesses| {
+            task.each_access(&mut |access| accesses.push(access))
+        });
         Ok(())
     }
 
-    /// A copy of bytes of a device, made by the calling thread; `None` where the devices have no such bytes. Whoever
-    /// wrote them is done.
+    /// A copy of bytes of a device, made by the calling thread; `None` where the devices have no such bytes. The tasks
+    /// that wrote them have finished.
     pub fn read(&self, name: &'static str, address: usize, bytes: usize) -> Option<Vec<u8>> {
         let copy = self.shared.memory.extent(address, bytes)?.read();
         self.emit_host_access(name, address, bytes, Mode::Read);
         Some(copy)
     }
 
-    /// A copy of bytes that the program has on the host, made by the calling thread; what cannot be read is refused, and
-    /// not reported. `what` is for texts.
-    pub fn copy_from_host(&self, what: &str, address: usize, bytes: usize) -> Result<Vec<u8>> {
-        let copy = raw::copied_bytes(address, bytes, what)?;
+    /// A copy of bytes that the program has on the host, made by the calling thread; fails if they cannot be read. `name`
+    /// is for error messages.
+    pub fn copy_from_host(&self, name: &str, address: usize, bytes: usize) -> Result<Vec<u8>> {
+        let copy = raw::copy_bytes(address, bytes, name)?;
         self.emit_host_access(site::current().entry, address, bytes, Mode::Read);
         Ok(copy)
     }
@@ -37,6 +39,7 @@ impl Runtime {
         self.emit_touch(name, |accesses| accesses.push(access()));
     }
 
+    /// Emits the accesses that `fill` appends.
     fn emit_touch(&self, name: &'static str, fill: impl FnOnce(&mut Vec<Access>)) {
         if self.shared.spine.has_listener(Kind::Touch) {
             let mut accesses = Vec::new();

@@ -61,7 +61,7 @@ impl HandleObject for Context {
     const KIND: &'static str = "context";
 }
 
-/// Everything of one process: its devices and what the user made on them, by handle.
+/// The engine of one process: its devices and what the user made on them, by handle.
 pub struct Runtime {
     /// Clocks, workers, memory.
     pub shared: Arc<Shared>,
@@ -69,9 +69,9 @@ pub struct Runtime {
     pub handles: Table,
     /// Users' allocators, by stream.
     pub allocators: Registry,
-    /// Who wants to know when streams come and go.
+    /// Called when streams are created or end.
     pub stream_callbacks: callbacks::Callbacks<callbacks::StreamSubject>,
-    /// Who wants to know when devices are opened and closed.
+    /// Called when devices are opened or closed.
     pub device_callbacks: callbacks::Callbacks<callbacks::DeviceSubject>,
     devices: Vec<Device>,
     default_device: AtomicI32,
@@ -117,7 +117,7 @@ impl Runtime {
     pub fn device(&self, id: i64) -> Result<&Device> {
         usize::try_from(id)
             .ok()
-            .and_then(|at| self.devices.get(at))
+            .and_then(|index| self.devices.get(index))
             .ok_or_else(|| Error::device(id, self.devices.len()))
     }
 
@@ -225,8 +225,8 @@ impl Runtime {
         event: &Event,
         limit: Option<Duration>,
     ) -> Result<()> {
-        let of_process = || u64::from(self.wait_limit_s.load(Ordering::Acquire));
-        event.wait(stream, limit.unwrap_or_else(|| Duration::from_secs(of_process())))
+        let default_s = || u64::from(self.wait_limit_s.load(Ordering::Acquire));
+        event.wait(stream, limit.unwrap_or_else(|| Duration::from_secs(default_s())))
     }
 
     /// Waits for a stream and reports what failed in it.
@@ -236,15 +236,15 @@ impl Runtime {
         })
     }
 
-    /// Waits for a stream; `learned` gets what the calling thread then knows to be done.
+    /// Waits for a stream; `on_finished` gets what the calling thread then knows to be finished.
     fn wait_for(
         &self,
         stream: &Arc<Stream>,
         limit: Option<Duration>,
-        learned: impl FnOnce(&Clock),
+        on_finished: impl FnOnce(&Clock),
     ) -> Result<()> {
         if let Some(known) = stream.wait_all(limit)? {
-            learned(&known);
+            on_finished(&known);
         } else {
             let text = match limit {
                 Some(limit) => format!("stream {} was not done after {limit:?}", stream.index),
@@ -259,17 +259,17 @@ impl Runtime {
     /// Waits for all streams of a device and reports the first failure.
     pub fn synchronize_device(&self, device: &Device, limit: Option<Duration>) -> Result<()> {
         let deadline = limit.map(|l| Instant::now() + l);
-        let mut first = Ok(());
+        let mut first_failure = Ok(());
         let mut all = Clock::new();
         for stream in device.streams() {
             let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
-            let done = self.wait_for(&stream, left, |known| all.join(known));
-            if first.is_ok() {
-                first = done;
+            let waited = self.wait_for(&stream, left, |known| all.join(known));
+            if first_failure.is_ok() {
+                first_failure = waited;
             }
         }
         self.shared.spine.emit_synchronize(SyncObject::Device(device.id), &all);
-        first
+        first_failure
     }
 
     /// Waits until every task queued before the call, on any device, is done. A host function skips
@@ -281,9 +281,10 @@ impl Runtime {
         })
     }
 
+    /// The same for one device.
     fn drain_device(&self, device: &Device, deadline: Option<Instant>) -> bool {
         let mut known = Clock::new();
-        let mut all = true;
+        let mut finished = true;
         for stream in device.streams() {
             if stream.key() == host::host_function_of() {
                 continue;
@@ -295,16 +296,16 @@ impl Runtime {
                 true => {}
                 false => {
                     log::warn!("stream {} still has work", stream.index);
-                    all = false;
+                    finished = false;
                 }
             }
         }
         HostThread::current().join_clock(&known);
         self.shared.spine.emit_synchronize(SyncObject::Device(device.id), &known);
-        all
+        finished
     }
 
-    /// The end of ACL's use: waits a bounded time for pending work, then lets freed memory go.
+    /// ACL is finalized: waits a bounded time for pending work, then releases freed memory.
     pub fn finalize(&self) {
         if self.drain(Some(Duration::from_secs(2))) {
             self.shared.memory.empty_quarantines();
@@ -312,7 +313,7 @@ impl Runtime {
         self.shared.spine.flush();
     }
 
-    /// Sets what happens to a stream after a failure; once.
+    /// Sets what happens to a stream after a failure; fails the second time.
     pub fn set_failure_mode(&self, stream: &Stream, mode: u64) -> Result<()> {
         let mode = match mode {
             0 => FailureMode::Continue,

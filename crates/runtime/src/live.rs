@@ -65,7 +65,7 @@ enum Figure {
 /// This process's page. Setters may be called from any thread and cost one store.
 ///
 /// Device numbers are physical, before `ASCEND_RT_VISIBLE_DEVICES`; a number beyond the page is
-/// ignored. Dropping the page, or [`remove`](Self::remove), takes the file away; the mapping itself
+/// ignored. Dropping the page, or [`remove`](Self::remove), deletes the file; the mapping itself
 /// stays valid until the drop. A forked child leaves its parent's file alone.
 #[derive(Debug)]
 pub struct LivePage {
@@ -100,15 +100,16 @@ impl LivePage {
             }
             other => other?,
         };
-        let mapped = write_first(&file, pid, devices).and_then(|()| map(&file)).and_then(|words| {
-            match rustix::fs::renameat(&folder, &temporary, &folder, pid.to_string()) {
-                Ok(()) => Ok(words),
-                Err(error) => {
-                    unmap(words);
-                    Err(error.into())
+        let mapped =
+            write_header(&file, pid, devices).and_then(|()| map(&file)).and_then(|words| {
+                match rustix::fs::renameat(&folder, &temporary, &folder, pid.to_string()) {
+                    Ok(()) => Ok(words),
+                    Err(error) => {
+                        unmap(words);
+                        Err(error.into())
+                    }
                 }
-            }
-        });
+            });
         match mapped {
             Ok(words) => Ok(LivePage { words, folder, pid }),
             Err(error) => {
@@ -156,7 +157,7 @@ impl LivePage {
         self.word(CLAIM_AT).store(bytes, SeqCst);
     }
 
-    /// Takes the file away; later stores go nowhere. Safe to call more than once.
+    /// Deletes the file; nobody sees later stores. Safe to call more than once.
     pub fn remove(&self) {
         if getpid().as_raw_pid() == self.pid {
             let _ = rustix::fs::unlinkat(&self.folder, self.pid.to_string(), AtFlags::empty());
@@ -165,8 +166,8 @@ impl LivePage {
 
     fn set(&self, device: usize, figure: Figure, value: u64) {
         if device < MAX_DEVICES {
-            let at = DEVICES_AT + device * DEVICE_LEN + figure as usize * 8;
-            self.word(at).store(value, Relaxed);
+            let offset = DEVICES_AT + device * DEVICE_LEN + figure as usize * 8;
+            self.word(offset).store(value, Relaxed);
         }
     }
 
@@ -235,10 +236,11 @@ pub fn read_all() -> Vec<Snapshot> {
 
 /// The claims of all other live processes of this user under a limit, each with what all may reach.
 pub fn claims_of_others(limit_id: u64) -> Vec<(u64, u64)> {
-    let me = getpid().as_raw_pid();
-    let others =
-        read_all().into_iter().filter(|one| one.pid != me && one.claim.limit_id == limit_id);
-    others.map(|one| (one.claim.bytes, one.claim.max_total)).collect()
+    let own_pid = getpid().as_raw_pid();
+    let others = read_all()
+        .into_iter()
+        .filter(|page| page.pid != own_pid && page.claim.limit_id == limit_id);
+    others.map(|page| (page.claim.bytes, page.claim.max_total)).collect()
 }
 
 fn read_folder(path: &Path) -> io::Result<Vec<Snapshot>> {
@@ -257,7 +259,7 @@ fn read_folder(path: &Path) -> io::Result<Vec<Snapshot>> {
         if rustix::io::pread(&file, &mut page, 0) != Ok(PAGE) {
             continue;
         }
-        match judge(&page, pid) {
+        match parse_page(&page, pid) {
             Page::Live(snapshot) => found.push(snapshot),
             Page::Foreign => {}
             Page::Dead => {
@@ -268,16 +270,17 @@ fn read_folder(path: &Path) -> io::Result<Vec<Snapshot>> {
     Ok(found)
 }
 
-/// What a file turned out to be.
+/// What a file is.
 enum Page {
     Live(Snapshot),
     /// Its process is gone, or its number belongs to another process by now.
     Dead,
-    /// Of another version or another process namespace: not ours to judge.
+    /// Of another version or process namespace: whether its process lives cannot be told.
     Foreign,
 }
 
-fn judge(page: &[u8; PAGE], pid: i32) -> Page {
+/// Reads a page that lies in a file named after this process.
+fn parse_page(page: &[u8; PAGE], pid: i32) -> Page {
     let word = |at: usize| u64::from_ne_bytes(page[at..at + 8].try_into().unwrap());
     if word(0) != MAGIC || word(8) != VERSION || Some(word(32)) != namespace() {
         return Page::Foreign;
@@ -309,8 +312,8 @@ fn judge(page: &[u8; PAGE], pid: i32) -> Page {
     })
 }
 
-/// Fills the whole page by writing it: a later store can then not meet a full disk.
-fn write_first(file: &OwnedFd, pid: i32, devices: usize) -> io::Result<()> {
+/// Writes the whole page, with its header: so a later store cannot fail because the disk is full.
+fn write_header(file: &OwnedFd, pid: i32, devices: usize) -> io::Result<()> {
     let unknown = || io::Error::from(io::ErrorKind::NotFound);
     let mut page = [0; PAGE];
     let header = [
@@ -385,11 +388,11 @@ fn start_time(process: &str) -> Option<u64> {
     let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
     let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace();
-    let alive = !matches!(fields.next()?, "Z" | "X");
-    fields.nth(18)?.parse().ok().filter(|_| alive)
+    let is_alive = !matches!(fields.next()?, "Z" | "X");
+    fields.nth(18)?.parse().ok().filter(|_| is_alive)
 }
 
-/// The process namespace: numbers of another one mean nothing here.
+/// The pid namespace: process ids of another one mean nothing here.
 fn namespace() -> Option<u64> {
     Some(rustix::fs::stat("/proc/self/ns/pid").ok()?.st_ino)
 }
@@ -399,15 +402,15 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    fn scratch(name: &str) -> PathBuf {
+    fn temporary_folder(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("cairn-live-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         path
     }
 
     #[test]
-    fn figures_are_seen_and_taken_away() {
-        let folder = scratch("seen");
+    fn figures_are_read_and_removed() {
+        let folder = temporary_folder("seen");
         let page = LivePage::create_in(&folder, 2).unwrap();
         page.set_capacity(1, 8 << 30);
         page.set_used(1, 1 << 30);
@@ -437,16 +440,16 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_the_dead_and_of_reused_numbers_go() {
-        let folder = scratch("dead");
+    fn pages_of_dead_processes_and_reused_pids_are_removed() {
+        let folder = temporary_folder("dead");
         let page = LivePage::create_in(&folder, 1).unwrap();
         let file = folder.join(std::process::id().to_string());
         let mut bytes = fs::read(&file).unwrap();
-        let mut gone = std::process::Command::new("true").spawn().unwrap();
-        gone.wait().unwrap();
-        assert_eq!(start_time(&gone.id().to_string()), None);
-        let dead = folder.join(gone.id().to_string());
-        bytes[16..24].copy_from_slice(&u64::from(gone.id()).to_ne_bytes());
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        assert_eq!(start_time(&ended.id().to_string()), None);
+        let dead = folder.join(ended.id().to_string());
+        bytes[16..24].copy_from_slice(&u64::from(ended.id()).to_ne_bytes());
         fs::write(&dead, &bytes).unwrap();
         let reused = folder.join("1");
         bytes[16..24].copy_from_slice(&1u64.to_ne_bytes());
@@ -463,8 +466,8 @@ mod tests {
     }
 
     #[test]
-    fn a_linked_folder_is_refused_and_a_loose_one_closed() {
-        let (folder, link) = (scratch("loose"), scratch("link"));
+    fn a_linked_folder_is_refused_and_an_open_one_made_private() {
+        let (folder, link) = (temporary_folder("loose"), temporary_folder("link"));
         fs::create_dir(&folder).unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
         let _ = fs::remove_file(&link);
@@ -479,9 +482,9 @@ mod tests {
 
     #[test]
     fn a_stale_link_in_the_place_of_the_file_is_replaced() {
-        let folder = scratch("stale");
+        let folder = temporary_folder("stale");
         fs::create_dir(&folder).unwrap();
-        let victim = scratch("victim");
+        let victim = temporary_folder("victim");
         fs::write(&victim, b"keep").unwrap();
         for name in [std::process::id().to_string(), format!(".{}.new", std::process::id())] {
             symlink(&victim, folder.join(name)).unwrap();
@@ -498,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn the_start_time_is_found_after_any_name() {
+    fn the_start_time_is_read_after_any_name() {
         assert_eq!(start_time("self"), start_time(&std::process::id().to_string()));
         assert!(start_time("self").unwrap() > 0);
         assert_eq!(start_time("0"), None);

@@ -1,4 +1,4 @@
-//! Logs in CANN's shape, under CANN's switches: `ASCEND_GLOBAL_LOG_LEVEL` (0 debug, 1 info,
+//! Logs in CANN's format, under CANN's settings: `ASCEND_GLOBAL_LOG_LEVEL` (0 debug, 1 info,
 //! 2 warning, 3 error, 4 off; error by default), `ASCEND_SLOG_PRINT_TO_STDOUT=1`, else files below
 //! `ASCEND_PROCESS_LOG_PATH` (or `ASCEND_WORK_PATH`/log, or ~/ascend/log). A line that is off costs
 //! one atomic load. Files are private (0600; new folders are 0700). A file, or a folder below the path
@@ -15,13 +15,13 @@ use std::sync::OnceLock;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Level {
-    /// 0.
+    /// Level 0.
     Debug = 0,
-    /// 1.
+    /// Level 1.
     Info = 1,
-    /// 2.
+    /// Level 2.
     Warning = 2,
-    /// 3.
+    /// Level 3.
     Error = 3,
 }
 
@@ -33,7 +33,7 @@ impl Level {
             .copied()
     }
 
-    fn word(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Level::Debug => "DEBUG",
             Level::Info => "INFO",
@@ -44,13 +44,15 @@ impl Level {
 }
 
 struct Logger {
-    from: Option<Level>,
+    /// The lowest level that is written; `None` for nothing.
+    min_level: Option<Level>,
     stdout: bool,
     folder: PathBuf,
     process: String,
     file: Mutex<Sink>,
 }
 
+/// The log file.
 enum Sink {
     Unopened,
     Open(File),
@@ -59,10 +61,10 @@ enum Sink {
 
 static LOGGER: OnceLock<Logger> = OnceLock::new();
 
-/// Reads the switches and begins to log. Later calls do nothing.
+/// Reads the settings and begins to log. Later calls do nothing.
 pub fn install() {
     let logger = LOGGER.get_or_init(|| Logger::new(|name| std::env::var(name).ok()));
-    let filter = match logger.from {
+    let filter = match logger.min_level {
         Some(Level::Debug) => log::LevelFilter::Debug,
         Some(Level::Info) => log::LevelFilter::Info,
         Some(Level::Warning) => log::LevelFilter::Warn,
@@ -76,7 +78,7 @@ pub fn install() {
 
 /// True if a line of this level would be written.
 pub fn enabled(level: Level) -> bool {
-    LOGGER.get().is_some_and(|l| l.from.is_some_and(|from| level >= from))
+    LOGGER.get().is_some_and(|l| l.min_level.is_some_and(|min_level| level >= min_level))
 }
 
 /// Writes one line of the user's program (`aclAppLog`) or of ours.
@@ -88,6 +90,7 @@ pub fn write(level: Level, module: &str, file: &str, line: u32, text: std::fmt::
     }
 }
 
+/// Takes the lines of the `log` crate.
 struct Facade;
 
 impl log::Log for Facade {
@@ -121,7 +124,7 @@ impl Logger {
             })
             .unwrap_or_else(|| Path::new(&home()).join("ascend/log"));
         Logger {
-            from: match number {
+            min_level: match number {
                 None => Some(Level::Error),
                 Some(n) => Level::from_number(n),
             },
@@ -145,7 +148,7 @@ impl Logger {
     ) {
         let line = format!(
             "[{}] {module}({},{}):{} [{file}:{line}]{} {text}\n",
-            level.word(),
+            level.name(),
             std::process::id(),
             self.process,
             timestamp("-", ":", "."),
@@ -171,8 +174,8 @@ impl Logger {
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         for part in [&self.folder.join("debug"), &folder] {
             let meta = std::fs::symlink_metadata(part)?;
-            let ours = meta.uid() == rustix::process::geteuid().as_raw();
-            if !meta.is_dir() || !ours || meta.mode() & 0o022 != 0 {
+            let is_own = meta.uid() == rustix::process::geteuid().as_raw();
+            if !meta.is_dir() || !is_own || meta.mode() & 0o022 != 0 {
                 return Err(std::io::ErrorKind::PermissionDenied.into());
             }
         }
@@ -186,7 +189,9 @@ impl Logger {
     }
 }
 
-fn timestamp(day: &str, hour: &str, part: &str) -> String {
+/// The local time down to microseconds, with these separators in the date and time, in the time of day, and before the
+/// milli- and microseconds.
+fn timestamp(day: &str, hour: &str, fraction: &str) -> String {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     // SAFETY: a zeroed tm is valid, and localtime_r fills it from the seconds given.
     let tm = unsafe {
@@ -196,7 +201,7 @@ fn timestamp(day: &str, hour: &str, part: &str) -> String {
     };
     let (ms, us) = (now.tv_nsec / 1_000_000, now.tv_nsec / 1000 % 1000);
     format!(
-        "{:04}{day}{:02}{day}{:02}{day}{:02}{hour}{:02}{hour}{:02}{part}{ms:03}{part}{us:03}",
+        "{:04}{day}{:02}{day}{:02}{day}{:02}{hour}{:02}{hour}{:02}{fraction}{ms:03}{fraction}{us:03}",
         tm.tm_year + 1900,
         tm.tm_mon + 1,
         tm.tm_mday,
@@ -216,7 +221,7 @@ mod tests {
         let base = std::env::temp_dir().join(format!("cairn-log-{}", std::process::id()));
         let path = base.to_str().unwrap().to_string();
         let logger = Logger::new(|name| (name == "ASCEND_PROCESS_LOG_PATH").then(|| path.clone()));
-        assert_eq!(logger.from, Some(Level::Error));
+        assert_eq!(logger.min_level, Some(Level::Error));
         logger.write(Level::Error, "APP", "x.cc", 7, format_args!("hello"));
         let folder = base.join("debug/plog");
         let entry = std::fs::read_dir(&folder).unwrap().next().unwrap().unwrap();

@@ -5,8 +5,10 @@ use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{spin_loop, thread};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+// Bits of `Parallel::state`.
 const TAKEN: usize = 1;
 const OPEN: usize = 2;
+/// One helper; the bits from here on count them.
 const HELPER: usize = 4;
 
 /// A place where one kernel at a time offers its parts to idle workers.
@@ -18,12 +20,13 @@ const HELPER: usize = 4;
 pub struct Parallel {
     /// [`TAKEN`] by a kernel, [`OPEN`] to helpers, and [`HELPER`] times those inside.
     state: AtomicUsize,
-    /// The address of the [`ParallelJob`] while the parallel is taken.
+    /// The address of the [`ParallelJob`] while a kernel has this.
     job: AtomicUsize,
     /// How many helpers may be inside at once.
     max_helpers: AtomicUsize,
 }
 
+/// A kernel, and the number of its next part.
 struct ParallelJob<'a> {
     body: &'a (dyn Fn(usize) + Sync),
     parts: usize,
@@ -34,6 +37,7 @@ struct ParallelJob<'a> {
 }
 
 impl ParallelJob<'_> {
+    /// Takes parts until none is left.
     fn work(&self) {
         loop {
             let part = self.next.fetch_add(1, Ordering::Relaxed);
@@ -48,8 +52,8 @@ impl ParallelJob<'_> {
 }
 
 impl Parallel {
-    /// Calls `body` once for each number below `parts`, on this thread and on at most `helpers` idle workers, which
-    /// `wake` may call. Returns when all are done.
+    /// Calls `body` once for each number below `parts`, on this thread and on at most `helpers` idle workers; `wake`
+    /// wakes them. Returns when all parts are done.
     ///
     /// # Panics
     /// If `body` did.
@@ -60,10 +64,10 @@ impl Parallel {
         body: &(dyn Fn(usize) + Sync),
         wake: impl FnOnce(),
     ) {
-        let taken = parts > 1
+        let is_shared = parts > 1
             && helpers > 0
             && self.state.compare_exchange(0, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        if !taken {
+        if !is_shared {
             return (0..parts).for_each(body);
         }
         let (next, panicked) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -97,21 +101,21 @@ impl Parallel {
 
     /// Works through parts that a kernel offers, if one does. True if it did.
     pub fn help(&self) -> bool {
-        let mut seen = self.state.load(Ordering::Acquire);
+        let mut state = self.state.load(Ordering::Acquire);
         loop {
-            if !self.takes_helper(seen) {
+            if !self.takes_helper(state) {
                 return false;
             }
             let (success, failure) = (Ordering::Acquire, Ordering::Acquire);
-            match self.state.compare_exchange_weak(seen, seen + HELPER, success, failure) {
+            match self.state.compare_exchange_weak(state, state + HELPER, success, failure) {
                 Ok(_) => break,
-                Err(now) => seen = now,
+                Err(current) => state = current,
             }
         }
         let job = self.job.load(Ordering::Relaxed) as *const ParallelJob<'_>;
         // SAFETY: the kernel keeps its job until the helpers counted in `state` have left.
         let job = unsafe { &*job };
-        cores::leave(job.core);
+        cores::move_off(job.core);
         job.work();
         self.state.fetch_sub(HELPER, Ordering::Release);
         true

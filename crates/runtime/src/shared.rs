@@ -33,8 +33,8 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// The parts, without any thread running. From the start the text trace listens, when `CAIRN_TRACE` asks for it, the
-    /// log, when its level is debug, and the figures of `npu-smi`.
+    /// All of it, without any thread running. The sinks from the start are the text trace if `CAIRN_TRACE` asks for it, the
+    /// log if its level is debug, and the figures of `npu-smi`.
     pub fn new(config: Config, streams: usize) -> crate::error::Result<Arc<Shared>> {
         let progress = Arc::new(Progress::new(streams));
         let spine = Arc::new(Spine::default());
@@ -70,20 +70,20 @@ impl Shared {
         self.spine.flush();
     }
 
-    /// Takes this process off the list that `npu-smi` shows: it ends.
-    pub fn leave(&self) {
+    /// Removes this process from what `npu-smi` shows: it ends.
+    pub fn remove_live_page(&self) {
         if let Some(live) = &self.live {
             live.remove();
         }
     }
 
-    /// True once the process is on its way out.
+    /// True once `main` has returned.
     pub fn exiting(&self) -> bool {
         self.exiting.get().is_some()
     }
 
-    /// How long anybody may still wait once `main` has returned: two seconds in all.
-    pub fn patience_at_exit(&self) -> Option<Duration> {
+    /// How long a thread may still wait once `main` has returned: two seconds in all.
+    pub fn max_wait_at_exit(&self) -> Option<Duration> {
         self.exiting.get().map(|since| Duration::from_secs(2).saturating_sub(since.elapsed()))
     }
 }

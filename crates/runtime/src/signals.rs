@@ -1,4 +1,4 @@
-//! Keeps the user's signals off the runtime's threads.
+//! Signal masks: handlers of the user do not run on workers.
 
 /// Lets the calling thread, which runs user functions, take every signal.
 pub fn allow_all() {
@@ -12,7 +12,7 @@ pub fn allow_all() {
 
 /// Runs `start` with every signal blocked that is not a fault of the thread itself, so that threads it
 /// starts inherit that.
-pub fn blocked<T>(start: impl FnOnce() -> T) -> T {
+pub fn with_blocked_signals<T>(start: impl FnOnce() -> T) -> T {
     let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: both sets are local; sigfillset initialises the one that pthread_sigmask reads, and

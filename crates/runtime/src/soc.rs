@@ -1,10 +1,10 @@
-//! What the parts that we stand in for say about themselves.
+//! Properties of the Ascend chips (SoCs) that Cairn stands in for, and how they round sizes.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Overflow saturates.
 pub const SATURATE: u32 = 0;
-/// Overflow gives infinities and NaN: the default of every part here.
+/// Overflow gives infinities and NaN: the default of every chip here.
 pub const SATURATE_INF_NAN: u32 = 1;
 
 static OVERFLOW_MODE: AtomicU32 = AtomicU32::new(SATURATE_INF_NAN);
@@ -20,7 +20,7 @@ pub fn set_overflow_mode(mode: u32) {
     OVERFLOW_MODE.store(mode, Ordering::Relaxed);
 }
 
-/// What sizes of memory are rounded up to, and what lies beyond them for kernels that read on.
+/// Sizes of memory are rounded up to this; and this much comes after them, for kernels that read beyond the end.
 const PADDING: u64 = 32;
 
 /// A size as allocations round it: a multiple of 32. `None` if there is no such number.
@@ -33,8 +33,8 @@ pub fn padded(bytes: u64) -> Option<u64> {
     rounded(bytes)?.checked_add(PADDING)
 }
 
-/// Bytes that are asked of an allocator for a tensor with this many bytes on the named part, by an operator as by a graph: padded, or on the parts
-/// whose kernels do not read beyond the end rounded, never none.
+/// Bytes that are asked of an allocator for a tensor of this many bytes on the named chip, by an operator as by a graph: padded, or on chips
+/// whose kernels do not read beyond the end only rounded, and never 0.
 pub fn padded_tensor_bytes(name: &str, bytes: u64) -> Option<u64> {
     match name.starts_with("Ascend950") {
         true => Some(rounded(bytes)?.max(PADDING)),
@@ -42,7 +42,7 @@ pub fn padded_tensor_bytes(name: &str, bytes: u64) -> Option<u64> {
     }
 }
 
-/// What workspaces of nodes are rounded up to.
+/// Workspaces of nodes are rounded up to this.
 const WORKSPACE: u64 = 512;
 
 /// Bytes that are asked for as the workspace of a node of a dynamic graph: a multiple of 512. `None` if there is no
@@ -51,9 +51,9 @@ pub fn padded_workspace_bytes(bytes: u64) -> Option<u64> {
     bytes.checked_next_multiple_of(WORKSPACE)
 }
 
-/// The figures of a part that programs ask for.
+/// The properties of a chip that programs ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct Chip {
     /// Matrix cores.
     pub cubes: i64,
     /// Vector cores.
@@ -68,13 +68,13 @@ pub struct Part {
     pub arch: i64,
 }
 
-/// The figures of the named part, from the family its name begins with.
-pub fn part(name: &str) -> Part {
+/// The properties of the named chip, by the family that its name begins with.
+pub fn chip(name: &str) -> Chip {
     const MIB: i64 = 1 << 20;
-    let families: [(&str, Part); 8] = [
+    let families: [(&str, Chip); 8] = [
         (
             "Ascend910_93",
-            Part {
+            Chip {
                 cubes: 24,
                 vectors: 48,
                 aicpus: 6,
@@ -85,11 +85,11 @@ pub fn part(name: &str) -> Part {
         ),
         (
             "Ascend910B4",
-            Part { cubes: 20, vectors: 40, aicpus: 6, l2: 96 * MIB, buffer: 192 << 10, arch: 2201 },
+            Chip { cubes: 20, vectors: 40, aicpus: 6, l2: 96 * MIB, buffer: 192 << 10, arch: 2201 },
         ),
         (
             "Ascend910B3",
-            Part {
+            Chip {
                 cubes: 20,
                 vectors: 40,
                 aicpus: 6,
@@ -100,7 +100,7 @@ pub fn part(name: &str) -> Part {
         ),
         (
             "Ascend910B",
-            Part {
+            Chip {
                 cubes: 24,
                 vectors: 48,
                 aicpus: 6,
@@ -111,7 +111,7 @@ pub fn part(name: &str) -> Part {
         ),
         (
             "Ascend910",
-            Part {
+            Chip {
                 cubes: 32,
                 vectors: 32,
                 aicpus: 14,
@@ -122,7 +122,7 @@ pub fn part(name: &str) -> Part {
         ),
         (
             "Ascend950",
-            Part {
+            Chip {
                 cubes: 32,
                 vectors: 64,
                 aicpus: 6,
@@ -133,15 +133,15 @@ pub fn part(name: &str) -> Part {
         ),
         (
             "Ascend310P",
-            Part { cubes: 8, vectors: 7, aicpus: 4, l2: 16 * MIB, buffer: 256 << 10, arch: 2002 },
+            Chip { cubes: 8, vectors: 7, aicpus: 4, l2: 16 * MIB, buffer: 256 << 10, arch: 2002 },
         ),
         (
             "Ascend310B",
-            Part { cubes: 1, vectors: 1, aicpus: 3, l2: 4 * MIB, buffer: 256 << 10, arch: 3002 },
+            Chip { cubes: 1, vectors: 1, aicpus: 3, l2: 4 * MIB, buffer: 256 << 10, arch: 3002 },
         ),
     ];
-    let known = families.iter().find(|(prefix, _)| name.starts_with(prefix));
-    known.map_or(families[3].1, |(_, part)| *part)
+    let family = families.iter().find(|(prefix, _)| name.starts_with(prefix));
+    family.map_or(families[3].1, |(_, chip)| *chip)
 }
 
 #[cfg(test)]
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tensors_are_padded_as_the_part_wants_it() {
+    fn tensors_are_padded_as_on_the_chip() {
         for (bytes, padded) in [(0, 32), (1, 64), (32, 64), (33, 96), (1 << 20, (1 << 20) + 32)] {
             assert_eq!(padded_tensor_bytes("Ascend910B1", bytes), Some(padded));
         }

@@ -49,32 +49,37 @@ pub struct Stream {
     state: AtomicU8,
     /// True while it is in the run queue; under that queue's lock.
     pub(crate) queued: AtomicBool,
-    /// True once somebody has begun to destroy it.
+    /// True once a thread has begun to destroy it.
     pub(crate) ending: AtomicBool,
     submit: Mutex<Submit>,
     batch: Mutex<VecDeque<Task>>,
+    /// Tasks up to this one are dropped, not run.
     dropped_to: AtomicU64,
+    /// The wait that it was parked in has timed out.
     timed_out: AtomicBool,
-    mode: AtomicU8,
+    failure_mode: AtomicU8,
     failed: AtomicBool,
     failure: Mutex<Option<Error>>,
-    /// The first task that somebody sleeps for; no number when nobody does.
+    /// The first task that a thread sleeps for; `u64::MAX` when none does.
     awaited: AtomicU64,
     done_lock: Mutex<()>,
     done: Condvar,
 }
 
+/// The submission side of a stream.
 struct Submit {
     pending: VecDeque<Task>,
+    /// What the next task is ordered after, and the number of that order ([`Progress::order`](crate::clock::Progress::order)).
     ordered: Clock,
     order: u64,
+    /// The clock of a host thread that was joined last: [`HostThread::clock_version`].
     observed: (usize, u64),
     closed: bool,
 }
 
 const MODE_UNSET: u8 = 255;
 /// How long a stream may keep a worker while others are ready.
-const SHARE_NS: u64 = 500_000;
+const TIME_SLICE_NS: u64 = 500_000;
 
 impl Stream {
     /// A new, idle stream; fails when the process has no index left.
@@ -105,7 +110,7 @@ impl Stream {
             batch: Mutex::new(Rank::Batch, VecDeque::new()),
             dropped_to: AtomicU64::new(0),
             timed_out: AtomicBool::new(false),
-            mode: AtomicU8::new(MODE_UNSET),
+            failure_mode: AtomicU8::new(MODE_UNSET),
             failed: AtomicBool::new(false),
             failure: Mutex::new(Rank::Failure, None),
             awaited: AtomicU64::new(u64::MAX),
@@ -117,7 +122,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Tells this stream from every other of the process, also for thread-local marks.
+    /// Identifies the stream in this process; never 0, which thread-locals use for none.
     pub fn key(&self) -> u64 {
         u64::from(self.index) + 1
     }
@@ -144,7 +149,7 @@ impl Stream {
     /// Adds a task at the end and returns when it is done, also on streams that synchronize does not
     /// wait for. What failed is left for synchronize.
     pub fn submit_and_wait(self: &Arc<Stream>, task: Task) -> Result<()> {
-        self.may_wait_for(task.name)?;
+        self.check_may_wait(task.name)?;
         let seq = self.push(|_, _, _| task)?;
         self.wait_ordered(seq, None);
         Ok(())
@@ -185,14 +190,14 @@ impl Stream {
         .map(|_| ())
     }
 
-    /// Appends what `task` makes of its number, what it is ordered after, and the number of that order.
+    /// Appends the task that `task` makes, given its number, what it is ordered after, and the number of that order.
     fn push(self: &Arc<Stream>, task: impl FnOnce(u64, &mut Clock, u64) -> Task) -> Result<u64> {
         let seq = self.append(task)?;
         self.make_ready();
         Ok(seq)
     }
 
-    /// The same, and leaves it to the caller that somebody runs it.
+    /// The same, but does not make the stream ready to run.
     fn append(&self, task: impl FnOnce(u64, &mut Clock, u64) -> Task) -> Result<u64> {
         if let Some(failure) = self.spec.context_failure.failure() {
             return Err(failure.clone());
@@ -200,7 +205,7 @@ impl Stream {
         let host = HostThread::current();
         let mut submit = self.submit.lock();
         if submit.closed {
-            return Err(self.closed());
+            return Err(self.closed_error());
         }
         let progress = &self.shared.progress;
         let order = progress.order();
@@ -234,8 +239,8 @@ impl Stream {
         }
     }
 
-    /// Takes an idle stream whose next task is `seq`; the caller then calls [`Stream::run`]. False leaves it to
-    /// others, who know of it.
+    /// Claims an idle stream whose next task is `seq`; the caller then calls [`Stream::run`]. False if other threads
+    /// have to run it.
     fn claim_idle(self: &Arc<Stream>, seq: u64) -> bool {
         if self.state.load(Ordering::SeqCst) != IDLE || !self.transition(IDLE, RUNNING) {
             return false;
@@ -248,6 +253,7 @@ impl Stream {
         is_next
     }
 
+    /// Changes the state; false if it was not `from`.
     fn transition(&self, from: u8, to: u8) -> bool {
         self.state.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
@@ -271,17 +277,17 @@ impl Stream {
     }
 
     /// Runs tasks of a claimed stream until it is empty, parks, has finished `until`, or has had its
-    /// share while others are ready.
+    /// time slice while others are ready.
     pub(crate) fn run(self: &Arc<Stream>, until: Option<u64>) {
         self.shared.progress.while_running(|| self.run_tasks(until));
     }
 
     fn run_tasks(self: &Arc<Stream>, until: Option<u64>) {
-        let began = now_ns();
+        let start_ns = now_ns();
         let mut batch = self.batch.lock();
         loop {
             let finished = self.shared.progress.finished(self.index);
-            if until.is_some_and(|seq| finished >= seq) || self.has_had_its_share(began) {
+            if until.is_some_and(|seq| finished >= seq) || self.has_used_time_slice(start_ns) {
                 drop(batch);
                 self.yield_turn();
                 return;
@@ -304,10 +310,11 @@ impl Stream {
         }
     }
 
-    fn has_had_its_share(&self, began: u64) -> bool {
-        self.shared.scheduler.has_ready() && now_ns() - began > SHARE_NS
+    fn has_used_time_slice(&self, start_ns: u64) -> bool {
+        self.shared.scheduler.has_ready() && now_ns() - start_ns > TIME_SLICE_NS
     }
 
+    /// Gives up a claimed stream: idle if all is done, else ready.
     fn yield_turn(self: &Arc<Stream>) {
         if self.is_idle() {
             self.state.store(IDLE, Ordering::SeqCst);
@@ -322,9 +329,9 @@ impl Stream {
 
     /// Runs the first task of the batch; false when the stream is not the caller's any more.
     fn step(self: &Arc<Stream>, batch: &mut MutexGuard<'_, VecDeque<Task>>, seq: u64) -> bool {
-        let skipped = self.is_dropped(seq);
+        let is_dropped = self.is_dropped(seq);
         let front = batch.front().expect("the caller saw a task");
-        if skipped {
+        if is_dropped {
             match &front.body {
                 Body::Record(capture) => capture.complete(),
                 Body::Wait(wait) => {
@@ -347,7 +354,7 @@ impl Stream {
                 if self.timed_out.swap(false, Ordering::SeqCst) {
                     self.shared.progress.break_order();
                     wait.waits.end_one();
-                    Err(self.wait_timeout(wait))
+                    Err(self.timeout_error(wait))
                 } else if wait.capture.park(self, seq) {
                     self.register_parked_wait(wait, seq);
                     return false;
@@ -361,13 +368,13 @@ impl Stream {
                 self.set_parked();
                 batch.pop_front();
                 let stream = self.clone();
-                self.shared.host_threads.run(move |on_a_thread| {
+                self.shared.host_threads.run(move |has_thread| {
                     let on_exit = || {
                         let text = format!("{name}: the host function ended its thread");
                         stream.finish(seq, name, None, start, Err(Error::new(Code::Internal, text)));
                         stream.clone().unpark();
                     };
-                    let result = match on_a_thread {
+                    let result = match has_thread {
                         true => stream.call_host(name, &*call, &on_exit),
                         false => Err(Error::new(
                             Code::RtInternal,
@@ -402,24 +409,24 @@ impl Stream {
         kernel.run(&task_memory)
     }
 
-    /// Runs a copy, a fill, or work of our own; a panic in it becomes a failed task.
+    /// Runs a copy, a fill, a function of the runtime or a kernel; a panic in it becomes a failed task.
     fn perform(&self, task: &Task) -> Result<()> {
         let run = || match &task.body {
             Body::Work(work) => work.run(),
             Body::Kernel(kernel) => self.compute(task, &**kernel),
             _ => self.shared.memory.perform(task),
         };
-        let done = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let result = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
             let error = Error::internal(&*panic);
             Err(Error { text: format!("{}: {}", task.name, error.text), ..error })
         });
-        let Body::Kernel(kernel) = &task.body else { return done };
-        let done = done.map_err(|error| match kernel.failure_prefix() {
-            Some(whole) => Error { text: format!("{whole}: {}", error.text), ..error },
+        let Body::Kernel(kernel) = &task.body else { return result };
+        let result = result.map_err(|error| match kernel.failure_prefix() {
+            Some(prefix) => Error { text: format!("{prefix}: {}", error.text), ..error },
             None => error,
         });
-        kernel.on_end(&done);
-        done
+        kernel.on_end(&result);
+        result
     }
 
     fn is_dropped(&self, seq: u64) -> bool {
@@ -427,24 +434,25 @@ impl Stream {
             || self.spec.context_failure.failure().is_some()
     }
 
-    /// Makes a wait that has just been parked end at its timeout, with an abort, and with
-    /// its context. The caller still holds the batch.
+    /// Registers a wait that has just been parked, so that its timeout, an abort, or the end of its context ends it. The
+    /// caller still holds the batch.
     fn register_parked_wait(self: &Arc<Stream>, wait: &Wait, seq: u64) {
         let capture = wait.capture.clone();
         if wait.limit_ns > 0 {
-            let at = now_ns() + wait.limit_ns;
-            self.shared.scheduler.expire_wait_at(at, self.clone(), seq, capture.clone());
+            let deadline = now_ns() + wait.limit_ns;
+            self.shared.scheduler.expire_wait_at(deadline, self.clone(), seq, capture.clone());
         }
         let (stream, epoch) = (Arc::downgrade(self), Epoch { stream: self.index, seq });
         self.spec
             .context_failure
-            .keep(ParkedWait { stream, epoch, capture }, &self.shared.progress);
-        // Whoever drops the queue either sees us parked, or we see what it dropped.
-        if self.is_dropped(seq) && wait.capture.forget(self, seq) {
+            .add_parked(ParkedWait { stream, epoch, capture }, &self.shared.progress);
+        // Whoever drops the queue either sees the stream parked, or is seen here.
+        if self.is_dropped(seq) && wait.capture.remove_parked(self, seq) {
             self.clone().unpark();
         }
     }
 
+    /// Calls a host function on this thread.
     fn call_host(
         &self,
         name: &'static str,
@@ -460,6 +468,7 @@ impl Stream {
         })
     }
 
+    /// Ends a task that has run, and stores its failure.
     fn finish(
         &self,
         seq: u64,
@@ -494,17 +503,18 @@ impl Stream {
         }
     }
 
+    /// Handles the failure of a task: logs and stores it, and in mode Stop ends the context.
     fn fail(&self, error: Error) {
         log::error!("stream {}: {}", self.index, error.text);
-        if self.mode.load(Ordering::SeqCst) == FailureMode::Stop as u8 {
+        if self.failure_mode.load(Ordering::SeqCst) == FailureMode::Stop as u8 {
             self.shared.progress.break_order();
             self.spec.context_failure.end_streams(error.clone(), &self.shared.scheduler);
         }
-        self.note(error);
+        self.store_failure(error);
     }
 
     /// Keeps a failure for the next synchronize, unless there is an earlier one.
-    fn note(&self, error: Error) {
+    fn store_failure(&self, error: Error) {
         let mut failure = self.failure.lock();
         if failure.is_none() {
             *failure = Some(error);
@@ -512,7 +522,7 @@ impl Stream {
         }
     }
 
-    /// The first failure since it was last asked for, or the one that ended the context.
+    /// The first failure since the last call, or the one that ended the context.
     pub fn take_failure(&self) -> Option<Error> {
         if let Some(failure) = self.spec.context_failure.failure() {
             return Some(failure.clone());
@@ -529,14 +539,14 @@ impl Stream {
 
     /// Sets what happens after a failure; false if that was set before.
     pub fn set_failure_mode(&self, mode: FailureMode) -> bool {
-        self.mode
+        self.failure_mode
             .compare_exchange(MODE_UNSET, mode as u8, Ordering::SeqCst, Ordering::SeqCst)
             .is_ok()
     }
 
     /// What happens after a failure.
     pub fn failure_mode(&self) -> FailureMode {
-        match self.mode.load(Ordering::SeqCst) {
+        match self.failure_mode.load(Ordering::SeqCst) {
             1 => FailureMode::Stop,
             _ => FailureMode::Continue,
         }
@@ -547,9 +557,12 @@ impl Stream {
         self.submit.lock().ordered.clone()
     }
 
-    /// Drops what is queued; the task that runs goes on. Whoever waits gets the abort once.
+    /// Drops what is queued; the task that runs goes on. The next synchronize reports the abort, once.
     pub fn abort(self: &Arc<Stream>) {
-        self.note(Error::new(Code::StreamAbort, format!("stream {} was aborted", self.index)));
+        self.store_failure(Error::new(
+            Code::StreamAbort,
+            format!("stream {} was aborted", self.index),
+        ));
         self.drop_queued();
     }
 
@@ -570,9 +583,11 @@ impl Stream {
         Ok(())
     }
 
+    /// Drops all tasks that are queued, also a wait that the stream is parked in.
     fn drop_queued(self: &Arc<Stream>) {
         {
-            let _no_wait_comes_between = self.submit.lock();
+            // No wait is submitted between these.
+            let _submit = self.submit.lock();
             self.shared.progress.break_order();
             let seq = self.shared.progress.submitted(self.index);
             self.dropped_to.fetch_max(seq, Ordering::SeqCst);
@@ -581,7 +596,7 @@ impl Stream {
             let batch = self.batch.lock();
             let seq = self.shared.progress.finished(self.index) + 1;
             if let Some(Body::Wait(wait)) = batch.front().map(|t| &t.body)
-                && wait.capture.forget(self, seq)
+                && wait.capture.remove_parked(self, seq)
             {
                 self.clone().unpark();
             }
@@ -593,14 +608,15 @@ impl Stream {
         self.shared.progress.finished(self.index) >= seq
     }
 
+    /// The timer of a parked wait fired: the wait fails, unless it has ended.
     pub(crate) fn wait_expired(self: Arc<Stream>, seq: u64, capture: &Capture) {
-        if capture.forget(&self, seq) {
+        if capture.remove_parked(&self, seq) {
             self.timed_out.store(true, Ordering::SeqCst);
             self.unpark();
         }
     }
 
-    fn wait_timeout(&self, wait: &Wait) -> Error {
+    fn timeout_error(&self, wait: &Wait) -> Error {
         Error::new(
             Code::WaitTimeout,
             format!(
@@ -611,24 +627,24 @@ impl Stream {
         )
     }
 
-    fn closed(&self) -> Error {
+    fn closed_error(&self) -> Error {
         Error::new(Code::InvalidHandle, format!("stream {} has been destroyed", self.index))
     }
 }
 
 impl TaskQueue for Stream {
-    fn collect(&self, held: &mut QueuedMemory) {
+    fn collect(&self, memory: &mut QueuedMemory) {
         let (Some(batch), Some(submit)) = (self.batch.try_lock(), self.submit.try_lock()) else {
-            held.unknown = true;
+            memory.unknown = true;
             return;
         };
         for task in batch.iter().chain(&submit.pending) {
-            held.host_function |= matches!(task.body, Body::Host(_));
+            memory.host_function |= matches!(task.body, Body::Host(_));
             let spans = task.reads.iter().chain(&task.writes);
-            held.ranges.extend(spans.map(|s| (s.address, s.address.saturating_add(s.bytes))));
+            memory.ranges.extend(spans.map(|s| (s.address, s.address.saturating_add(s.bytes))));
         }
         // The one that runs now has left the queue.
-        held.host_function |= self.state.load(Ordering::SeqCst) == PARKED
+        memory.host_function |= self.state.load(Ordering::SeqCst) == PARKED
             && !matches!(batch.front().map(|t| &t.body), Some(Body::Wait(_)));
     }
 }

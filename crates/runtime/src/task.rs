@@ -13,13 +13,13 @@ use std::fmt;
 /// Where the bytes of a [`Span`] have to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// Memory of this device, or of a peer it may reach.
+    /// Memory of this device, or of a peer that it has access to.
     Device(u32),
     /// Memory of whichever device.
     AnyDevice,
     /// Pinned, registered or pageable memory of the host.
     Host,
-    /// Wherever the address says.
+    /// Any memory.
     Any,
 }
 
@@ -45,13 +45,13 @@ pub type Spans = SmallVec<[Span; 3]>;
 
 /// One unit of work on a stream. Owns what it needs; lies inline in the stream's queue.
 pub struct Task {
-    /// The user's word for it: an operator, `aclrtMemcpyAsync`, ...
+    /// Its name for the user: an operator, `aclrtMemcpyAsync`, ...
     pub name: &'static str,
     /// What it reads.
     pub reads: Spans,
     /// What it writes.
     pub writes: Spans,
-    /// What it does.
+    /// The work.
     pub body: Body,
 }
 
@@ -63,7 +63,7 @@ pub enum Body {
     Copy,
     /// Sets every byte of `writes[0]`.
     Fill(u8),
-    /// Something of our own, on whatever thread owns the stream.
+    /// A function of the runtime itself, on whatever thread owns the stream.
     Work(Arc<dyn Work>),
     /// An operator, on whatever thread owns the stream. Its ranges are checked first.
     Kernel(Arc<dyn Kernel>),
@@ -75,16 +75,16 @@ pub enum Body {
     Wait(Wait),
 }
 
-/// What a part of the runtime does in a stream. Short: it neither blocks nor calls the user. It answers
-/// for the bytes it touches itself; the task's reads and writes only say which they are.
+/// A function of the runtime that runs in a stream. Short: it neither blocks nor calls the user. It checks
+/// the bytes that it touches itself; the task's reads and writes only name them.
 pub trait Work: Send + Sync {
-    /// Does it, once. A failure surfaces at synchronize.
+    /// Runs it, once. A failure surfaces at synchronize.
     fn run(&self) -> Result<()>;
 }
 
 /// What an operator does in a stream. Short, as [`Work`]; it touches the ranges of its task and nothing else.
 pub trait Kernel: Send + Sync {
-    /// The user's word for the range at a place of the task's reads, or writes.
+    /// The name of the argument whose range this is, by its index in the task's reads or writes.
     fn argument(&self, purpose: Use, index: usize) -> &str;
 
     /// Computes. Called for each time the task is submitted. A failure surfaces at synchronize.
@@ -93,21 +93,21 @@ pub trait Kernel: Send + Sync {
     /// Reports every access of one run on these ranges, with sizes and strides where it knows them. Only called where
     /// somebody listens.
     fn each_access(&self, reads: &[Span], writes: &[Span], report: &mut dyn FnMut(Access)) {
-        ranges(reads, writes, report);
+        report_ranges(reads, writes, report);
     }
 
-    /// It is about to be submitted as this task, on these ranges: what runs a plan of many steps emits
+    /// Called before it is submitted as this task, on these ranges: a kernel that runs a plan of many steps emits
     /// [`crate::record::Event::Run`]. Only called where somebody listens, with the submit lock of the stream held.
     fn emit_run(&self, spine: &Spine, epoch: Epoch, reads: &[Span], writes: &[Span]) {
         let _ = (spine, epoch, reads, writes);
     }
 
-    /// What it is a part of, in the user's words: the beginning of every failure message of the task.
+    /// The beginning of every failure message of the task: what the kernel is a part of.
     fn failure_prefix(&self) -> Option<&str> {
         None
     }
 
-    /// Called when the task is over, on the thread that ran it, with what becomes of it at synchronize. Not
+    /// Called when the task has ended, on the thread that ran it, with the result that synchronize reports. Not
     /// called for a task that was dropped without being run.
     fn on_end(&self, result: &Result<()>) {
         let _ = result;
@@ -134,14 +134,14 @@ pub trait HostFunction: Send + Sync {
 }
 
 /// Reports whole ranges.
-fn ranges(reads: &[Span], writes: &[Span], report: &mut dyn FnMut(Access)) {
-    let mut each = |spans: &[Span], mode| {
+fn report_ranges(reads: &[Span], writes: &[Span], report: &mut dyn FnMut(Access)) {
+    let mut report_all = |spans: &[Span], mode| {
         for span in spans {
             report(Access::range(span.address, span.bytes as u64, mode));
         }
     };
-    each(reads, Mode::Read);
-    each(writes, Mode::Write);
+    report_all(reads, Mode::Read);
+    report_all(writes, Mode::Write);
 }
 
 impl Task {
@@ -149,7 +149,7 @@ impl Task {
     pub fn each_access(&self, report: &mut dyn FnMut(Access)) {
         match &self.body {
             Body::Kernel(kernel) => kernel.each_access(&self.reads, &self.writes, report),
-            _ => ranges(&self.reads, &self.writes, report),
+            _ => report_ranges(&self.reads, &self.writes, report),
         }
     }
 

@@ -21,20 +21,27 @@ pub const PRIORITIES: usize = 8;
 pub struct Scheduler {
     queue: Mutex<RunQueue>,
     wake: Condvar,
+    /// `length` of the queue, to read without its lock.
     ready: AtomicUsize,
+    /// Workers that look for work without sleeping.
     spinning: AtomicUsize,
+    /// Threads that keep a core busy.
     active: AtomicUsize,
     stopping: AtomicBool,
     cores: usize,
     workers: AtomicUsize,
+    /// `sleeping` of the queue, to read without its lock.
     sleeping_hint: AtomicUsize,
     parallel: Parallel,
 }
 
+/// Ready streams by priority, and timers.
 #[derive(Default)]
 struct RunQueue {
     ready: [VecDeque<Arc<Stream>>; PRIORITIES],
+    /// How many streams are ready.
     length: usize,
+    /// How many workers sleep.
     sleeping: usize,
     timers: BinaryHeap<Reverse<Timer>>,
 }
@@ -44,9 +51,9 @@ struct Timer {
     action: TimerAction,
 }
 
-/// What happens at a time.
+/// What a timer does.
 enum TimerAction {
-    /// The stream's wait `seq` for the capture ends.
+    /// Lets the stream's wait `seq` for the capture time out.
     Wait { stream: Weak<Stream>, seq: u64, capture: Weak<Capture> },
     /// A short internal function, on whichever worker is free.
     Call(Box<dyn FnOnce() + Send>),
@@ -139,7 +146,7 @@ impl Scheduler {
             if self.sleeping_hint.load(Ordering::SeqCst) > 0
                 && self.spinning.load(Ordering::Relaxed) == 0
             {
-                // Whoever is about to sleep, and has looked for work, sleeps when it gives up this lock.
+                // A worker that found no work and is about to sleep does so before this lock is free.
                 drop(self.queue.lock());
                 self.wake.notify_one();
             }
@@ -150,7 +157,7 @@ impl Scheduler {
     pub(crate) fn push(&self, stream: Arc<Stream>) {
         let mut queue = self.queue.lock();
         if stream.queued.swap(true, Ordering::Relaxed) {
-            // An entry from before a waiting thread took the stream is still there.
+            // It is still queued from before a waiting thread claimed it.
             drop(queue);
             return;
         }
@@ -183,11 +190,12 @@ impl Scheduler {
         self.add_timer(Timer { at, action: TimerAction::Call(Box::new(call)) });
     }
 
+    /// Adds a timer; those whose waits have ended are removed before the heap grows.
     fn add_timer(&self, timer: Timer) {
         let old = {
             let mut queue = self.queue.lock();
-            let full = queue.timers.len() == queue.timers.capacity();
-            let old = if full { std::mem::take(&mut queue.timers) } else { BinaryHeap::new() };
+            let is_full = queue.timers.len() == queue.timers.capacity();
+            let old = if is_full { std::mem::take(&mut queue.timers) } else { BinaryHeap::new() };
             queue.timers.push(Reverse(timer));
             old
         };
@@ -231,6 +239,7 @@ impl Scheduler {
         is_ready
     }
 
+    /// What a worker does: runs ready streams.
     fn work(&self) {
         while let Some(stream) = self.next() {
             if stream.claim() {
@@ -239,6 +248,7 @@ impl Scheduler {
         }
     }
 
+    /// The next ready stream; until there is one, the worker helps kernels, fires timers or sleeps. `None` when it stops.
     fn next(&self) -> Option<Arc<Stream>> {
         loop {
             if !self.has_ready() {
@@ -271,7 +281,7 @@ impl Scheduler {
                 let sleep = queue.timers.peek().map(|t| t.0.at.saturating_sub(now_ns()));
                 queue.sleeping += 1;
                 self.sleeping_hint.store(queue.sleeping, Ordering::SeqCst);
-                // A kernel either sees the hint or has offered its parts before this look.
+                // A kernel either sees the hint, or has offered its parts before this check.
                 if !self.parallel.has_work() {
                     match sleep {
                         None => self.wake.wait(&mut queue),
@@ -298,6 +308,7 @@ impl RunQueue {
         Some(stream)
     }
 
+    /// Removes the first timer if its time has come.
     fn take_due(&mut self) -> Option<Timer> {
         let first = self.timers.peek()?.0.at;
         (!sync::REAL_TIME || first <= now_ns())
@@ -317,6 +328,7 @@ type Job = Box<dyn FnOnce(bool) + Send>;
 #[derive(Default)]
 struct HostQueue {
     jobs: VecDeque<Job>,
+    /// Threads that wait for a job.
     idle: usize,
     threads: usize,
     stopping: bool,
@@ -349,9 +361,9 @@ impl HostThreads {
             log::error!("no thread for a host function: {error}");
             let mut queue = self.queue.lock();
             queue.threads -= 1;
-            let unrun = if queue.threads == 0 { queue.jobs.pop_back() } else { None };
+            let failed_job = if queue.threads == 0 { queue.jobs.pop_back() } else { None };
             drop(queue);
-            if let Some(job) = unrun {
+            if let Some(job) = failed_job {
                 job(false);
             }
         }
@@ -363,6 +375,7 @@ impl HostThreads {
         self.wake.notify_all();
     }
 
+    /// What a thread for host functions does: runs jobs until it has been idle for ten seconds.
     fn serve(&self) {
         let mut queue = self.queue.lock();
         loop {
@@ -390,7 +403,7 @@ impl HostThreads {
 /// Starts a worker: it blocks signals, which belong to the user's threads.
 #[cfg(not(feature = "shuttle"))]
 fn spawn_worker(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-    crate::signals::blocked(|| thread::Builder::new().name(name).spawn(body).map(drop))
+    crate::signals::with_blocked_signals(|| thread::Builder::new().name(name).spawn(body).map(drop))
 }
 
 /// Starts a thread for host functions: with the stack and the signals that a user thread has.

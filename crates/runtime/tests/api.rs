@@ -1,5 +1,5 @@
-//! Sequences of calls against a model that knows, in program order, what each call answers and what
-//! memory holds at each synchronize. A block that moves to another stream is handed over by an event.
+//! Random sequences of calls against a model that knows the result of each call and what memory holds at each
+//! synchronize. A block that moves to another stream is handed over by an event.
 
 #![cfg(not(feature = "shuttle"))]
 
@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::*;
 
+/// An address that is no handle and no memory.
 const FOREIGN: usize = 0x10;
 
 #[derive(Clone, Debug)]
@@ -67,7 +68,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => any8().prop_map(Op::Free),
         1 => any8().prop_map(Op::FreeInside),
         1 => Just(Op::FreeForeign),
-        1 => (0u32..2, any::<bool>()).prop_map(|(d, on)| Op::SetPeer(d, on)),
+        1 => (0u32..2, any::<bool>()).prop_map(|(d, enabled)| Op::SetPeer(d, enabled)),
         14 => (any8(), any8(), any8(), rare(12)).prop_map(|(stream, block, value, excess)| {
             Op::Fill { stream, block, value, excess }
         }),
@@ -84,6 +85,7 @@ struct ContextModel {
     primary: bool,
     alive: bool,
     default: usize,
+    /// The failure that ended it.
     failed: Option<Code>,
 }
 
@@ -94,6 +96,7 @@ struct StreamModel {
     alive: bool,
     mode: Option<u64>,
     failure: Option<Code>,
+    /// The host functions that ran, and those that should have.
     journal: Arc<Mutex<Vec<u32>>>,
     expected: Vec<u32>,
 }
@@ -111,11 +114,12 @@ struct BlockModel {
     device: usize,
     live: bool,
     value: Option<u8>,
+    /// The stream that used it last.
     owner: Option<usize>,
 }
 
 struct RuntimeModel {
-    rig: Rig,
+    runtime: TestRuntime,
     references: [u64; 2],
     primary: [Option<usize>; 2],
     peers: [bool; 2],
@@ -124,10 +128,12 @@ struct RuntimeModel {
     streams: Vec<StreamModel>,
     events: Vec<EventModel>,
     blocks: Vec<BlockModel>,
-    hosts: u32,
+    /// Host functions submitted so far.
+    host_functions: u32,
 }
 
-fn agree<T>(call: &str, actual: Result<T, Error>, expected: Result<(), Code>) -> Option<T> {
+/// Panics unless a call succeeded, or failed with the code, as expected; returns its value.
+fn check<T>(call: &str, actual: Result<T, Error>, expected: Result<(), Code>) -> Option<T> {
     match (actual, expected) {
         (Ok(value), Ok(())) => Some(value),
         (Err(error), Err(code)) => {
@@ -140,6 +146,7 @@ fn agree<T>(call: &str, actual: Result<T, Error>, expected: Result<(), Code>) ->
     }
 }
 
+/// The index of the element that a selector chooses.
 fn pick<T>(all: &[T], selector: u8) -> Option<usize> {
     (!all.is_empty()).then(|| selector as usize % all.len())
 }
@@ -147,7 +154,7 @@ fn pick<T>(all: &[T], selector: u8) -> Option<usize> {
 impl RuntimeModel {
     fn new(workers: usize) -> RuntimeModel {
         RuntimeModel {
-            rig: rig(workers, |c| c.quarantine = 256 << 10),
+            runtime: start_runtime(workers, |c| c.quarantine = 256 << 10),
             references: [0; 2],
             primary: [None; 2],
             peers: [false; 2],
@@ -156,7 +163,7 @@ impl RuntimeModel {
             streams: Vec::new(),
             events: Vec::new(),
             blocks: Vec::new(),
-            hosts: 0,
+            host_functions: 0,
         }
     }
 
@@ -169,7 +176,7 @@ impl RuntimeModel {
     }
 
     fn new_context(&mut self, context: &Context, device: usize, primary: bool) -> usize {
-        let at = self.contexts.len();
+        let index = self.contexts.len();
         self.contexts.push(ContextModel {
             handle: context.handle(),
             device,
@@ -178,8 +185,8 @@ impl RuntimeModel {
             default: self.streams.len(),
             failed: None,
         });
-        self.new_stream(context.default_handle(), at, true);
-        at
+        self.new_stream(context.default_handle(), index, true);
+        index
     }
 
     fn new_stream(&mut self, handle: usize, context: usize, default: bool) {
@@ -200,13 +207,13 @@ impl RuntimeModel {
         match selector as usize % (self.streams.len() + 2) {
             0 => (0, self.current().map(|c| self.contexts[c].default)),
             1 => (FOREIGN, Err(Code::InvalidHandle)),
-            at => {
-                let stream = &self.streams[at - 2];
+            index => {
+                let stream = &self.streams[index - 2];
                 let answer = match self.current() {
                     _ if !stream.alive => Err(Code::InvalidHandle),
                     Err(code) => Err(code),
                     Ok(current) if current != stream.context => Err(Code::StreamContext),
-                    Ok(_) => Ok(at - 2),
+                    Ok(_) => Ok(index - 2),
                 };
                 (stream.handle, answer)
             }
@@ -215,15 +222,17 @@ impl RuntimeModel {
 
     fn stream(&self, selector: u8) -> Option<(usize, Arc<Stream>)> {
         let (handle, expected) = self.choose(selector);
-        let stream = agree("stream", self.rig.stream(handle), expected.map(|_| ()))?;
+        let stream = check("stream", self.runtime.stream(handle), expected.map(|_| ()))?;
         Some((expected.unwrap(), stream))
     }
 
-    fn of(&self, stream: usize) -> Arc<Stream> {
-        self.rig.handles.get(self.streams[stream].handle).unwrap()
+    /// The stream at an index of the model.
+    fn stream_at(&self, stream: usize) -> Arc<Stream> {
+        self.runtime.handles.get(self.streams[stream].handle).unwrap()
     }
 
-    fn failed(&self, stream: usize) -> Result<(), Code> {
+    /// The failure of a stream's context.
+    fn context_failure(&self, stream: usize) -> Result<(), Code> {
         self.contexts[self.streams[stream].context].failed.map_or(Ok(()), Err)
     }
 
@@ -235,26 +244,26 @@ impl RuntimeModel {
     /// a stream that stops ends its context.
     fn submit(
         &mut self,
-        at: usize,
+        index: usize,
         task: Task,
         entry: Option<u32>,
-        ends: Result<(), Code>,
+        result: Result<(), Code>,
     ) -> bool {
-        let stream = self.of(at);
-        let stops = ends.is_err() && self.streams[at].mode == Some(1);
-        if stops {
+        let stream = self.stream_at(index);
+        let ends_context = result.is_err() && self.streams[index].mode == Some(1);
+        if ends_context {
             self.drain();
         }
-        if agree("submit", stream.submit(task), self.failed(at)).is_none() {
+        if check("submit", stream.submit(task), self.context_failure(index)).is_none() {
             return false;
         }
-        self.streams[at].expected.extend(entry);
-        if let Err(code) = ends {
-            let stream = &mut self.streams[at];
+        self.streams[index].expected.extend(entry);
+        if let Err(code) = result {
+            let stream = &mut self.streams[index];
             stream.failure = stream.failure.or(Some(code));
-            if stops {
+            if ends_context {
                 self.contexts[stream.context].failed = Some(code);
-                self.synchronize(at);
+                self.synchronize(index);
             }
         }
         true
@@ -264,58 +273,59 @@ impl RuntimeModel {
     fn hand_over(&mut self, block: usize, to: usize) {
         if let Some(from) = self.blocks[block].owner.filter(|&from| from != to) {
             let event = Event::new(0, Kind::Ex, 1).unwrap();
-            event.record(&self.of(from)).unwrap();
-            event.wait(&self.of(to), Duration::ZERO).unwrap();
+            event.record(&self.stream_at(from)).unwrap();
+            event.wait(&self.stream_at(to), Duration::ZERO).unwrap();
         }
         self.blocks[block].owner = Some(to);
     }
 
-    fn reaches(&self, device: usize, block: usize) -> bool {
-        let there = self.blocks[block].device;
-        device == there || self.peers[device] || self.peers[there]
+    /// Whether a device has access to a block.
+    fn has_access(&self, device: usize, block: usize) -> bool {
+        let other = self.blocks[block].device;
+        device == other || self.peers[device] || self.peers[other]
     }
 
-    fn synchronize(&mut self, at: usize) {
-        let own = self.streams[at].failure.take().map_or(Ok(()), Err);
-        let expected = self.failed(at).and(own);
-        agree("synchronize", self.rig.synchronize(&self.of(at), None), expected);
-        self.verify(at);
+    fn synchronize(&mut self, index: usize) {
+        let failure = self.streams[index].failure.take().map_or(Ok(()), Err);
+        let expected = self.context_failure(index).and(failure);
+        check("synchronize", self.runtime.synchronize(&self.stream_at(index), None), expected);
+        self.verify(index);
     }
 
-    /// What belongs to a stream that is done is as the model says.
-    fn verify(&mut self, at: usize) {
-        for block in self.blocks.iter_mut().filter(|b| b.live && b.owner == Some(at)) {
+    /// Checks the blocks and the journal of a stream that has finished.
+    fn verify(&mut self, index: usize) {
+        for block in self.blocks.iter_mut().filter(|b| b.live && b.owner == Some(index)) {
             block.owner = None;
             if let Some(value) = block.value {
                 assert!(bytes(block.span).iter().all(|&b| b == value), "block {}", block.span);
             }
         }
-        let stream = &self.streams[at];
+        let stream = &self.streams[index];
         assert_eq!(*stream.journal.lock().unwrap(), stream.expected);
     }
 
     fn drain(&mut self) {
-        assert!(self.rig.drain(None));
-        for at in 0..self.streams.len() {
-            if self.streams[at].alive {
-                self.verify(at);
+        assert!(self.runtime.drain(None));
+        for index in 0..self.streams.len() {
+            if self.streams[index].alive {
+                self.verify(index);
             }
         }
     }
 
-    /// Memory of a device that closes must not be in use by streams of the other.
-    fn settle(&mut self, device: usize) {
-        let foreign = |b: &BlockModel| {
+    /// Waits until no stream of the other device uses memory of a device that is about to be closed.
+    fn drain_foreign_users(&mut self, device: usize) {
+        let is_used_by_other = |b: &BlockModel| {
             b.device == device && b.owner.is_some_and(|s| self.device_of(s) != device)
         };
-        if self.blocks.iter().any(foreign) {
+        if self.blocks.iter().any(is_used_by_other) {
             self.drain();
         }
     }
 
-    fn end_stream(&mut self, at: usize) {
-        self.verify(at);
-        self.streams[at].alive = false;
+    fn end_stream(&mut self, index: usize) {
+        self.verify(index);
+        self.streams[index].alive = false;
     }
 
     fn end_context(&mut self, context: usize) {
@@ -326,31 +336,32 @@ impl RuntimeModel {
                 block.live = false;
             }
         }
-        for at in 0..self.streams.len() {
-            if self.streams[at].context == context && self.streams[at].alive {
-                self.end_stream(at);
+        for index in 0..self.streams.len() {
+            if self.streams[index].context == context && self.streams[index].alive {
+                self.end_stream(index);
             }
         }
     }
 
     fn live_block(&self, selector: u8) -> Option<usize> {
         let live: Vec<_> = (0..self.blocks.len()).filter(|&b| self.blocks[b].live).collect();
-        pick(&live, selector).map(|at| live[at])
+        pick(&live, selector).map(|index| live[index])
     }
 
     fn apply(&mut self, op: &Op) {
         match *op {
             Op::SetDevice(id) => {
                 let expected = self.device(id);
-                if let Some(c) = agree("set device", self.rig.set_device(id), expected.map(|_| ()))
+                if let Some(c) =
+                    check("set device", self.runtime.set_device(id), expected.map(|_| ()))
                 {
                     let device = expected.unwrap();
                     self.references[device] += 1;
-                    let known = self.primary[device];
-                    let at = known.unwrap_or_else(|| self.new_context(&c, device, true));
-                    assert_eq!(self.contexts[at].handle, c.handle());
-                    self.primary[device] = Some(at);
-                    self.current = Some(at);
+                    let existing = self.primary[device];
+                    let index = existing.unwrap_or_else(|| self.new_context(&c, device, true));
+                    assert_eq!(self.contexts[index].handle, c.handle());
+                    self.primary[device] = Some(index);
+                    self.current = Some(index);
                 }
             }
             Op::ResetDevice(id, force) => {
@@ -359,10 +370,10 @@ impl RuntimeModel {
                     _ => Ok(d),
                 });
                 if let Ok(device) = expected {
-                    self.settle(device);
+                    self.drain_foreign_users(device);
                 }
-                let actual = self.rig.reset_device(id, force);
-                if agree("reset device", actual, expected.map(|_| ())).is_some() {
+                let actual = self.runtime.reset_device(id, force);
+                if check("reset device", actual, expected.map(|_| ())).is_some() {
                     let device = expected.unwrap();
                     self.references[device] = if force { 0 } else { self.references[device] - 1 };
                     if self.references[device] == 0 {
@@ -373,33 +384,33 @@ impl RuntimeModel {
             }
             Op::CreateContext(id) => {
                 let expected = self.device(id);
-                let actual = self.rig.create_context(id);
-                if let Some(c) = agree("create context", actual, expected.map(|_| ())) {
-                    let at = self.new_context(&c, expected.unwrap(), false);
-                    self.current = Some(at);
+                let actual = self.runtime.create_context(id);
+                if let Some(c) = check("create context", actual, expected.map(|_| ())) {
+                    let index = self.new_context(&c, expected.unwrap(), false);
+                    self.current = Some(index);
                 }
             }
             Op::DestroyContext(selector) => {
-                let Some(at) = pick(&self.contexts, selector) else { return };
-                self.settle(self.contexts[at].device);
-                let context = &self.contexts[at];
+                let Some(index) = pick(&self.contexts, selector) else { return };
+                self.drain_foreign_users(self.contexts[index].device);
+                let context = &self.contexts[index];
                 let expected = match (context.alive, context.primary) {
                     (false, _) => Err(Code::InvalidHandle),
                     (_, true) => Err(Code::RtParamInvalid),
                     _ => Ok(()),
                 };
-                let actual = self.rig.destroy_context(context.handle);
-                if agree("destroy context", actual, expected).is_some() {
-                    self.end_context(at);
+                let actual = self.runtime.destroy_context(context.handle);
+                if check("destroy context", actual, expected).is_some() {
+                    self.end_context(index);
                 }
             }
             Op::SetContext(selector) => {
-                let Some(at) = pick(&self.contexts, selector) else { return };
-                let context = &self.contexts[at];
+                let Some(index) = pick(&self.contexts, selector) else { return };
+                let context = &self.contexts[index];
                 let expected = context.alive.then_some(()).ok_or(Code::InvalidHandle);
-                let actual = self.rig.set_current_context(context.handle);
-                if agree("set context", actual, expected).is_some() {
-                    self.current = Some(at);
+                let actual = self.runtime.set_current_context(context.handle);
+                if check("set context", actual, expected).is_some() {
+                    self.current = Some(index);
                 }
             }
             Op::CreateStream(priority) => {
@@ -407,105 +418,107 @@ impl RuntimeModel {
                     0..8 => self.current(),
                     _ => Err(Code::RtParamInvalid),
                 };
-                let actual = self.rig.create_stream(priority, 0);
-                if let Some(handle) = agree("create stream", actual, expected.map(|_| ())) {
+                let actual = self.runtime.create_stream(priority, 0);
+                if let Some(handle) = check("create stream", actual, expected.map(|_| ())) {
                     self.new_stream(handle, expected.unwrap(), false);
                 }
             }
             Op::DestroyStream(selector, force) => {
-                let Some(at) = pick(&self.streams, selector) else { return };
-                let stream = &self.streams[at];
+                let Some(index) = pick(&self.streams, selector) else { return };
+                let stream = &self.streams[index];
                 let expected = match (stream.alive, stream.default) {
                     (false, _) => Err(Code::InvalidHandle),
                     (_, true) => Err(Code::RtParamInvalid),
                     _ => Ok(()),
                 };
-                let running = self.rig.handles.get::<Stream>(stream.handle).ok();
-                let actual = self.rig.destroy_stream(stream.handle, !force);
-                if agree("destroy stream", actual, expected).is_none() {
+                let ending_stream = self.runtime.handles.get::<Stream>(stream.handle).ok();
+                let actual = self.runtime.destroy_stream(stream.handle, !force);
+                if check("destroy stream", actual, expected).is_none() {
                     return;
                 }
                 if !force {
-                    return self.end_stream(at);
+                    return self.end_stream(index);
                 }
-                self.streams[at].alive = false;
+                self.streams[index].alive = false;
                 // The task that runs goes on, and may still write.
-                while running.as_ref().is_some_and(|stream| !stream.is_idle()) {
+                while ending_stream.as_ref().is_some_and(|stream| !stream.is_idle()) {
                     std::thread::yield_now();
                 }
                 for block in self.blocks.iter_mut().filter(|b| b.owner.is_some()) {
                     block.value = None;
-                    block.owner = block.owner.filter(|&owner| owner != at);
+                    block.owner = block.owner.filter(|&owner| owner != index);
                 }
                 self.drain();
             }
             Op::FailureMode(selector, mode) => {
-                let Some((at, stream)) = self.stream(selector) else { return };
-                let allowed = mode < 2 && self.streams[at].mode.is_none();
+                let Some((index, stream)) = self.stream(selector) else { return };
+                let allowed = mode < 2 && self.streams[index].mode.is_none();
                 let expected = allowed.then_some(()).ok_or(Code::RtParamInvalid);
                 if mode == 1 && allowed {
                     self.drain();
                 }
-                agree("failure mode", self.rig.set_failure_mode(&stream, mode), expected);
+                check("failure mode", self.runtime.set_failure_mode(&stream, mode), expected);
                 if allowed {
-                    self.streams[at].mode = Some(mode);
+                    self.streams[index].mode = Some(mode);
                 }
             }
             Op::CreateEvent(ex) => {
                 let kind = if ex { Kind::Ex } else { Kind::Plain };
                 let expected = self.current().map(|_| ());
                 if let Some(handle) =
-                    agree("create event", self.rig.create_event(kind, 9), expected)
+                    check("create event", self.runtime.create_event(kind, 9), expected)
                 {
                     self.events.push(EventModel { handle, kind, recorded: false, alive: true });
                 }
             }
             Op::DestroyEvent(selector) => {
-                let Some(at) = pick(&self.events, selector) else { return };
-                let event = &mut self.events[at];
+                let Some(index) = pick(&self.events, selector) else { return };
+                let event = &mut self.events[index];
                 let expected = event.alive.then_some(()).ok_or(Code::InvalidHandle);
-                let actual = self.rig.destroy_event(event.handle);
-                agree("destroy event", actual, expected);
+                let actual = self.runtime.destroy_event(event.handle);
+                check("destroy event", actual, expected);
                 event.alive = false;
             }
             Op::Record(event, stream) => {
-                let Some((at, event)) = self.event(event) else { return };
-                let Some((on, stream)) = self.stream(stream) else { return };
-                if agree("record", event.record(&stream), self.failed(on)).is_some() {
-                    self.events[at].recorded = true;
+                let Some((index, event)) = self.event(event) else { return };
+                let Some((stream_index, stream)) = self.stream(stream) else { return };
+                if check("record", event.record(&stream), self.context_failure(stream_index))
+                    .is_some()
+                {
+                    self.events[index].recorded = true;
                 }
             }
             Op::Wait(event, stream) => {
-                let Some((at, event)) = self.event(event) else { return };
-                let Some((on, stream)) = self.stream(stream) else { return };
-                let expires = event.kind == Kind::Plain && !self.events[at].recorded;
-                if expires && self.streams[on].mode == Some(1) {
+                let Some((index, event)) = self.event(event) else { return };
+                let Some((stream_index, stream)) = self.stream(stream) else { return };
+                let expires = event.kind == Kind::Plain && !self.events[index].recorded;
+                if expires && self.streams[stream_index].mode == Some(1) {
                     return;
                 }
                 let limit = expires.then_some(Duration::from_millis(1));
-                let actual = self.rig.wait_event(&stream, &event, limit);
-                if agree("wait", actual, self.failed(on)).is_some() && expires {
-                    let stream = &mut self.streams[on];
+                let actual = self.runtime.wait_event(&stream, &event, limit);
+                if check("wait", actual, self.context_failure(stream_index)).is_some() && expires {
+                    let stream = &mut self.streams[stream_index];
                     stream.failure = stream.failure.or(Some(Code::WaitTimeout));
-                    self.synchronize(on);
+                    self.synchronize(stream_index);
                 }
             }
             Op::SyncEvent(selector) => {
-                let Some((at, event)) = self.event(selector) else { return };
-                let model = &self.events[at];
-                let never = model.kind == Kind::Plain && !model.recorded;
-                let expected = if never { Err(Code::RtInternal) } else { Ok(()) };
-                if let Some(done) = agree("synchronize event", event.synchronize(None), expected) {
+                let Some((index, event)) = self.event(selector) else { return };
+                let model = &self.events[index];
+                let is_unrecorded = model.kind == Kind::Plain && !model.recorded;
+                let expected = if is_unrecorded { Err(Code::RtInternal) } else { Ok(()) };
+                if let Some(done) = check("synchronize event", event.synchronize(None), expected) {
                     assert!(done && event.is_complete());
                 }
-                assert_eq!(event.is_complete(), !never);
+                assert_eq!(event.is_complete(), !is_unrecorded);
             }
             Op::Malloc(size) => {
                 let current = self.current();
-                let device = self.rig.current_device();
-                let Some(device) = agree("device", device, current.map(|_| ())) else { return };
+                let device = self.runtime.current_device();
+                let Some(device) = check("device", device, current.map(|_| ())) else { return };
                 let request = Request::bytes(size);
-                let address = self.rig.shared.memory.allocate(device, request).unwrap();
+                let address = self.runtime.shared.memory.allocate(device, request).unwrap();
                 let span =
                     Span { address, bytes: size as usize, location: Location::Device(device) };
                 let overlaps = |b: &&BlockModel| {
@@ -518,47 +531,51 @@ impl RuntimeModel {
                 self.blocks.push(BlockModel { span, device, live: true, value: None, owner: None });
             }
             Op::Free(selector) => {
-                let Some(at) = pick(&self.blocks, selector) else { return };
-                let address = self.blocks[at].span.address;
+                let Some(index) = pick(&self.blocks, selector) else { return };
+                let address = self.blocks[index].span.address;
                 let live = self.blocks.iter().position(|b| b.live && b.span.address == address);
                 let expected = live.map(|_| ()).ok_or(Code::RtParamInvalid);
-                agree("free", self.rig.shared.memory.free(address), expected);
+                check("free", self.runtime.shared.memory.free(address), expected);
                 if let Some(live) = live {
                     self.blocks[live].live = false;
                 }
             }
             Op::FreeInside(selector) => {
-                let Some(at) = pick(&self.blocks, selector) else { return };
-                let inside = self.blocks[at].span.address + 8;
-                agree("free", self.rig.shared.memory.free(inside), Err(Code::RtParamInvalid));
+                let Some(index) = pick(&self.blocks, selector) else { return };
+                let inside = self.blocks[index].span.address + 8;
+                check("free", self.runtime.shared.memory.free(inside), Err(Code::RtParamInvalid));
             }
             Op::FreeForeign => {
                 let local = 0u64;
                 for address in [FOREIGN, &raw const local as usize, usize::MAX] {
-                    agree("free", self.rig.shared.memory.free(address), Err(Code::RtParamInvalid));
+                    check(
+                        "free",
+                        self.runtime.shared.memory.free(address),
+                        Err(Code::RtParamInvalid),
+                    );
                 }
             }
-            Op::SetPeer(device, on) => {
+            Op::SetPeer(device, enabled) => {
                 self.drain();
-                let changed = self.rig.shared.memory.set_peer(device, 1 - device, on);
-                assert_eq!(changed, self.peers[device as usize] != on);
-                self.peers[device as usize] = on;
+                let changed = self.runtime.shared.memory.set_peer(device, 1 - device, enabled);
+                assert_eq!(changed, self.peers[device as usize] != enabled);
+                self.peers[device as usize] = enabled;
             }
             Op::Fill { stream, block, value, excess } => {
                 let Some(block) = self.live_block(block) else { return };
-                let Some((on, _)) = self.stream(stream) else { return };
-                let device = self.device_of(on);
+                let Some((stream_index, _)) = self.stream(stream) else { return };
+                let device = self.device_of(stream_index);
                 let mut span = self.blocks[block].span;
                 span.location = Location::Device(device as u32);
                 span.bytes += usize::from(excess);
-                let ends = match self.reaches(device, block) && !excess {
+                let result = match self.has_access(device, block) && !excess {
                     true => Ok(()),
                     false => Err(Code::RtParamInvalid),
                 };
-                if self.failed(on).is_ok() {
-                    self.hand_over(block, on);
+                if self.context_failure(stream_index).is_ok() {
+                    self.hand_over(block, stream_index);
                 }
-                if self.submit(on, fill(span, value), None, ends) && ends.is_ok() {
+                if self.submit(stream_index, fill(span, value), None, result) && result.is_ok() {
                     self.blocks[block].value = Some(value);
                 }
             }
@@ -569,74 +586,77 @@ impl RuntimeModel {
                 if from == to {
                     return;
                 }
-                let Some((on, _)) = self.stream(stream) else { return };
-                let device = self.device_of(on);
-                let (mut source, mut target) = (self.blocks[from].span, self.blocks[to].span);
-                let whole = source.bytes >= target.bytes;
-                source.bytes = source.bytes.min(target.bytes);
-                target.bytes = source.bytes;
+                let Some((stream_index, _)) = self.stream(stream) else { return };
+                let device = self.device_of(stream_index);
+                let (mut source, mut destination) = (self.blocks[from].span, self.blocks[to].span);
+                let overwrites_all = source.bytes >= destination.bytes;
+                source.bytes = source.bytes.min(destination.bytes);
+                destination.bytes = source.bytes;
                 source.location = Location::Device(device as u32);
-                target.location = source.location;
-                let ends = match self.reaches(device, from) && self.reaches(device, to) {
+                destination.location = source.location;
+                let result = match self.has_access(device, from) && self.has_access(device, to) {
                     true => Ok(()),
                     false => Err(Code::RtParamInvalid),
                 };
-                if self.failed(on).is_ok() {
-                    self.hand_over(from, on);
-                    self.hand_over(to, on);
+                if self.context_failure(stream_index).is_ok() {
+                    self.hand_over(from, stream_index);
+                    self.hand_over(to, stream_index);
                 }
-                if self.submit(on, copy(source, target), None, ends) && ends.is_ok() {
+                if self.submit(stream_index, copy(source, destination), None, result)
+                    && result.is_ok()
+                {
                     let value = self.blocks[from].value;
-                    let same = whole || value == self.blocks[to].value;
-                    self.blocks[to].value = value.filter(|_| same);
+                    let is_uniform = overwrites_all || value == self.blocks[to].value;
+                    self.blocks[to].value = value.filter(|_| is_uniform);
                 }
             }
             Op::Host { stream, throws } => {
-                let Some((on, _)) = self.stream(stream) else { return };
-                self.hosts += 1;
-                let (number, journal) = (self.hosts, self.streams[on].journal.clone());
+                let Some((stream_index, _)) = self.stream(stream) else { return };
+                self.host_functions += 1;
+                let (number, journal) =
+                    (self.host_functions, self.streams[stream_index].journal.clone());
                 let task = host_task(move || {
                     journal.lock().unwrap().push(number);
                     !throws
                 });
-                let ends = if throws { Err(Code::Internal) } else { Ok(()) };
-                self.submit(on, task, Some(number), ends);
+                let result = if throws { Err(Code::Internal) } else { Ok(()) };
+                self.submit(stream_index, task, Some(number), result);
             }
             Op::Sync(selector) => {
-                let Some((on, stream)) = self.stream(selector) else { return };
-                self.synchronize(on);
+                let Some((stream_index, stream)) = self.stream(selector) else { return };
+                self.synchronize(stream_index);
                 assert!(stream.is_idle());
             }
             Op::SyncDevice(id) => {
                 let expected = self.device(id);
-                let Some(device) = agree("device", self.rig.device(id), expected.map(|_| ()))
+                let Some(device) = check("device", self.runtime.device(id), expected.map(|_| ()))
                 else {
                     return;
                 };
-                let actual = self.rig.synchronize_device(device, None);
+                let actual = self.runtime.synchronize_device(device, None);
                 let mut contexts: Vec<_> = (0..self.contexts.len())
                     .filter(|&c| self.contexts[c].alive && self.contexts[c].device == id as usize)
                     .collect();
                 contexts.sort_by_key(|&c| !self.contexts[c].primary);
-                let mut first = Ok(());
+                let mut expected = Ok(());
                 for context in contexts {
-                    for at in 0..self.streams.len() {
-                        if self.streams[at].alive && self.streams[at].context == context {
-                            let own = self.streams[at].failure.take().map_or(Ok(()), Err);
-                            first = first.and(self.failed(at)).and(own);
-                            self.verify(at);
+                    for index in 0..self.streams.len() {
+                        if self.streams[index].alive && self.streams[index].context == context {
+                            let failure = self.streams[index].failure.take().map_or(Ok(()), Err);
+                            expected = expected.and(self.context_failure(index)).and(failure);
+                            self.verify(index);
                         }
                     }
                 }
-                agree("synchronize device", actual, first);
+                check("synchronize device", actual, expected);
             }
         }
     }
 
     fn event(&self, selector: u8) -> Option<(usize, Arc<Event>)> {
-        let at = pick(&self.events, selector)?;
-        let expected = self.events[at].alive.then_some(()).ok_or(Code::InvalidHandle);
-        Some((at, agree("event", self.rig.event(self.events[at].handle), expected)?))
+        let index = pick(&self.events, selector)?;
+        let expected = self.events[index].alive.then_some(()).ok_or(Code::InvalidHandle);
+        Some((index, check("event", self.runtime.event(self.events[index].handle), expected)?))
     }
 }
 

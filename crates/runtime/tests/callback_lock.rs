@@ -1,4 +1,4 @@
-//! The callback lock of a user's allocator: one thread at a time, and lines that name who holds up whom.
+//! The callback lock of a user's allocator: one thread at a time, and log lines that name who waits for whom.
 
 #![cfg(not(feature = "shuttle"))]
 
@@ -46,7 +46,8 @@ impl log::Log for Lines {
     fn flush(&self) {}
 }
 
-fn listen() {
+/// Collects what is logged from now on.
+fn install_logger() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         log::set_logger(&LINES).unwrap();
@@ -56,10 +57,10 @@ fn listen() {
 
 /// Waits for a line that has all these parts.
 fn line_with(parts: &[&str]) -> String {
-    let fits = |line: &&String| parts.iter().all(|part| line.contains(part));
+    let has_parts = |line: &&String| parts.iter().all(|part| line.contains(part));
     let mut lines = LINES.all.lock().unwrap();
     loop {
-        if let Some(line) = lines.iter().find(fits) {
+        if let Some(line) = lines.iter().find(has_parts) {
             return line.clone();
         }
         lines = LINES.more.wait(lines).unwrap();
@@ -67,7 +68,7 @@ fn line_with(parts: &[&str]) -> String {
 }
 
 #[test]
-fn one_thread_at_a_time_and_that_one_as_deep_as_it_likes() {
+fn one_thread_at_a_time_and_that_one_recursively() {
     let lock = CallbackLock::new(limits(NEVER));
     let inside = AtomicUsize::new(0);
     let passes = AtomicUsize::new(0);
@@ -91,26 +92,26 @@ fn one_thread_at_a_time_and_that_one_as_deep_as_it_likes() {
 #[test]
 fn a_panic_inside_lets_the_next_one_in() {
     let lock = CallbackLock::new(limits(NEVER));
-    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         lock.pass(visit(1), || std::panic::resume_unwind(Box::new(())))
     }));
-    assert!(ended.is_err());
+    assert!(result.is_err());
     thread::scope(|scope| scope.spawn(|| lock.pass(visit(1), || ())).join().unwrap());
 }
 
 #[test]
 fn a_long_wait_names_both_threads_and_what_the_owner_does() {
-    listen();
+    install_logger();
     let lock = CallbackLock::new(limits(Duration::from_millis(1)));
     let gate = Gate::default();
     let (entered_tx, entered_rx) = mpsc::channel();
     thread::scope(|scope| {
         let (lock, gate) = (&lock, &gate);
-        let entered = entered_tx.clone();
+        let owner_tx = entered_tx.clone();
         scope.spawn(move || {
-            let doing = Visit { request: UserCall::Free(0xb10c), ..visit(0xa110c) };
-            lock.pass(doing, || {
-                entered.send(HostThread::current().number()).unwrap();
+            let free = Visit { request: UserCall::Free(0xb10c), ..visit(0xa110c) };
+            lock.pass(free, || {
+                owner_tx.send(HostThread::current().number()).unwrap();
                 gate.wait();
             });
         });
@@ -130,7 +131,7 @@ fn a_long_wait_names_both_threads_and_what_the_owner_does() {
     });
 }
 
-/// Blocks in its first call, or leaves its thread there.
+/// Blocks in an alloc of 4096 bytes, or ends its thread there.
 struct BlockingAllocator {
     object: usize,
     gate: Gate,
@@ -164,39 +165,39 @@ impl UserAllocator for BlockingAllocator {
 }
 
 struct Fixture {
-    rig: Rig,
+    runtime: TestRuntime,
     handle: usize,
     stream: Arc<Stream>,
     gate: Gate,
 }
 
 fn fixture(object: usize, ends_thread: bool) -> (Arc<Fixture>, mpsc::Receiver<u64>) {
-    let rig = rig(1, |config| config.callback_limits.log = Duration::from_millis(1));
-    rig.set_device(0).unwrap();
-    let handle = rig.create_stream(0, 0).unwrap();
-    let stream = rig.stream(handle).unwrap();
+    let runtime = start_runtime(1, |config| config.callback_limits.log = Duration::from_millis(1));
+    runtime.set_device(0).unwrap();
+    let handle = runtime.create_stream(0, 0).unwrap();
+    let stream = runtime.stream(handle).unwrap();
     let (entered_tx, entered_rx) = mpsc::channel();
     let gate = Gate::default();
-    let address = rig.alloc(0, 8192).address;
+    let address = runtime.alloc(0, 8192).address;
     let allocator =
         BlockingAllocator { object, gate: gate.clone(), ends_thread, entered_tx, address };
-    rig.allocators.register(Domain::Acl, handle, &stream, 0, Box::new(allocator)).unwrap();
-    (Arc::new(Fixture { rig, handle, stream, gate }), entered_rx)
+    runtime.allocators.register(Domain::Acl, handle, &stream, 0, Box::new(allocator)).unwrap();
+    (Arc::new(Fixture { runtime, handle, stream, gate }), entered_rx)
 }
 
 impl Fixture {
-    fn take(&self, bytes: u64) -> Block {
-        let allocator = self.rig.allocators.allocator_for(Domain::Acl, self.handle).unwrap();
+    fn allocate(&self, bytes: u64) -> Block {
+        let allocator = self.runtime.allocators.allocator_for(Domain::Acl, self.handle).unwrap();
         Block::allocate(&allocator, &Request::bytes(bytes).on(&self.stream)).unwrap()
     }
 }
 
 #[test]
 fn a_callback_that_does_not_return_is_named_though_nobody_waits() {
-    listen();
+    install_logger();
     let (fixture, entered_rx) = fixture(0xb10c5, false);
     thread::scope(|scope| {
-        scope.spawn(|| fixture.take(4096).free().unwrap());
+        scope.spawn(|| fixture.allocate(4096).free().unwrap());
         let owner = entered_rx.recv().unwrap();
         line_with(&[
             "does not return",
@@ -208,35 +209,35 @@ fn a_callback_that_does_not_return_is_named_though_nobody_waits() {
 }
 
 #[test]
-fn a_callback_that_ends_its_thread_holds_nobody_up() {
-    listen();
+fn a_callback_that_ends_its_thread_blocks_nobody() {
+    install_logger();
     let (fixture, entered_rx) = fixture(0x1ef7, true);
-    let ends = fixture.clone();
-    thread::spawn(move || ends.take(4096));
-    let ended = entered_rx.recv().unwrap();
-    fixture.take(64).free().unwrap();
-    line_with(&[&format!("thread {ended} ended itself in alloc(4096)"), "0x1ef7"]);
+    let ending = fixture.clone();
+    thread::spawn(move || ending.allocate(4096));
+    let ended_thread = entered_rx.recv().unwrap();
+    fixture.allocate(64).free().unwrap();
+    line_with(&[&format!("thread {ended_thread} ended itself in alloc(4096)"), "0x1ef7"]);
 }
 
 #[test]
 fn a_free_is_let_in_beside_an_alloc_that_waits_for_it() {
-    listen();
+    install_logger();
     let lock = CallbackLock::new(Limits { log: NEVER, free: Duration::from_millis(1) });
     let free = Visit { object: 0xf4ee, request: UserCall::Free(7), stream: None };
-    let (freed, is_freed) = mpsc::channel();
-    let (begun, begins) = mpsc::channel();
+    let (freed_tx, freed_rx) = mpsc::channel();
+    let (begun_tx, begun_rx) = mpsc::channel();
     let lock = &lock;
     thread::scope(|scope| {
         scope.spawn(move || {
             lock.pass(visit(0xf4ee), || {
-                begun.send(()).unwrap();
-                is_freed.recv().unwrap();
+                begun_tx.send(()).unwrap();
+                freed_rx.recv().unwrap();
             })
         });
-        begins.recv().unwrap();
+        begun_rx.recv().unwrap();
         // Twice inside, as a free of an allocator is: the second time without a wait.
         scope.spawn(move || {
-            lock.pass(free, || lock.pass(free, || freed.send(()).unwrap()));
+            lock.pass(free, || lock.pass(free, || freed_tx.send(()).unwrap()));
             lock.pass(visit(0xf4ee), || {});
         });
     });

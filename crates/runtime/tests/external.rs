@@ -1,4 +1,4 @@
-//! Users' allocators: what is asked of them, what is refused, and where blocks go back to.
+//! Users' allocators: how they are called, which blocks are refused, and to whom blocks are freed.
 
 #![cfg(not(feature = "shuttle"))]
 
@@ -20,7 +20,7 @@ use support::*;
 
 type Answer = std::result::Result<usize, CallbackException>;
 
-/// An allocator whose answers the test writes, and which remembers every call.
+/// An allocator whose results the test defines, and which records every call.
 #[derive(Clone)]
 struct Fake {
     object: usize,
@@ -34,23 +34,23 @@ impl Fake {
         Fake { object, advises: false, calls: Arc::default(), answer: Arc::new(answer) }
     }
 
-    /// Gives the block 7 at this address.
-    fn at(object: usize, address: usize) -> Fake {
+    /// Returns the block 7 at this address.
+    fn at_address(object: usize, address: usize) -> Fake {
         Fake::new(object, move |request| match request {
             UserCall::Address(_) => Ok(address),
             _ => Ok(7),
         })
     }
 
-    /// Blocks are addresses, one after the other.
+    /// A bump allocator: block handles are addresses.
     fn bump(object: usize, memory: Span) -> Fake {
         let next = Mutex::new(memory.address);
         Fake::new(object, move |request| match request {
             UserCall::Alloc(bytes) | UserCall::Advise(bytes, _) => {
                 let mut next = next.lock().unwrap();
-                let given = *next;
+                let block = *next;
                 *next += bytes.next_multiple_of(64);
-                Ok(given)
+                Ok(block)
             }
             UserCall::Address(block) => Ok(block),
             UserCall::Free(_) => Ok(0),
@@ -82,41 +82,42 @@ impl UserAllocator for Fake {
 }
 
 struct Fixture {
-    rig: Rig,
+    runtime: TestRuntime,
     handle: usize,
     stream: Arc<Stream>,
 }
 
 fn fixture() -> Fixture {
-    let rig = rig(1, |_| {});
-    rig.set_device(0).unwrap();
-    let handle = rig.create_stream(0, 0).unwrap();
-    let stream = rig.stream(handle).unwrap();
-    Fixture { rig, handle, stream }
+    let runtime = start_runtime(1, |_| {});
+    runtime.set_device(0).unwrap();
+    let handle = runtime.create_stream(0, 0).unwrap();
+    let stream = runtime.stream(handle).unwrap();
+    Fixture { runtime, handle, stream }
 }
 
 impl Fixture {
     fn register(&self, fake: &Fake) -> Arc<dyn Allocator> {
         self.register_on(self.handle, fake).unwrap();
-        self.rig.allocators.allocator_for(Domain::Acl, self.handle).unwrap()
+        self.runtime.allocators.allocator_for(Domain::Acl, self.handle).unwrap()
     }
 
     fn register_on(&self, handle: usize, fake: &Fake) -> Result<()> {
-        let stream = self.rig.handles.get::<Stream>(handle)?;
+        let stream = self.runtime.handles.get::<Stream>(handle)?;
         let user = Box::new(fake.clone());
-        self.rig.allocators.register(Domain::Acl, handle, &stream, 0, user)
+        self.runtime.allocators.register(Domain::Acl, handle, &stream, 0, user)
     }
 
-    fn take(&self, allocator: &Arc<dyn Allocator>, bytes: u64) -> Result<Block> {
+    fn allocate(&self, allocator: &Arc<dyn Allocator>, bytes: u64) -> Result<Block> {
         Block::allocate(allocator, &Request::bytes(bytes).on(&self.stream))
     }
 
+    /// The error of a request that is refused.
     fn refusal(&self, fake: &Fake, bytes: u64) -> Error {
         let allocator = self.register(fake);
-        let error = self.take(&allocator, bytes).err().expect("it is refused");
+        let error = self.allocate(&allocator, bytes).err().expect("it is refused");
         assert_eq!(error.code, Code::GeFailure, "{error}");
-        for named in [format!("{:#x}", fake.object), format!("stream {}", self.stream.index)] {
-            assert!(error.text.contains(&named), "{error} does not name {named}");
+        for name in [format!("{:#x}", fake.object), format!("stream {}", self.stream.index)] {
+            assert!(error.text.contains(&name), "{error} does not name {name}");
         }
         error
     }
@@ -124,25 +125,25 @@ impl Fixture {
 
 #[test]
 fn a_block_is_asked_for_located_once_and_given_back_once() {
-    let b = fixture();
-    let memory = b.rig.alloc(0, 4096);
+    let fixture = fixture();
+    let memory = fixture.runtime.alloc(0, 4096);
     let fake = Fake::bump(0x10, memory);
-    let allocator = b.register(&fake);
-    let block = b.take(&allocator, 100).unwrap();
+    let allocator = fixture.register(&fake);
+    let block = fixture.allocate(&allocator, 100).unwrap();
     assert_eq!((block.address(), block.bytes()), (memory.address, 100));
     assert_eq!(fake.take_calls(), [UserCall::Alloc(100), UserCall::Address(memory.address)]);
     block.free().unwrap();
     assert_eq!(fake.take_calls(), [UserCall::Free(memory.address)]);
-    drop(b.take(&allocator, 64).unwrap());
+    drop(fixture.allocate(&allocator, 64).unwrap());
     assert_eq!(fake.take_calls().len(), 3, "dropping gives back too");
 }
 
 #[test]
 fn nothing_is_asked_for_no_bytes() {
-    let b = fixture();
-    let fake = Fake::bump(0x10, b.rig.alloc(0, 4096));
-    let allocator = b.register(&fake);
-    let block = b.take(&allocator, 0).unwrap();
+    let fixture = fixture();
+    let fake = Fake::bump(0x10, fixture.runtime.alloc(0, 4096));
+    let allocator = fixture.register(&fake);
+    let block = fixture.allocate(&allocator, 0).unwrap();
     assert_eq!((block.address(), block.bytes()), (0, 0));
     block.free().unwrap();
     assert_eq!(fake.take_calls(), []);
@@ -150,99 +151,102 @@ fn nothing_is_asked_for_no_bytes() {
 
 #[test]
 fn room_around_the_bytes_is_asked_for_and_poisoned_in_stream_order() {
-    let b = fixture();
-    let memory = b.rig.alloc(0, 4096);
+    let fixture = fixture();
+    let memory = fixture.runtime.alloc(0, 4096);
     let fake = Fake::bump(0x10, memory);
-    let allocator = b.register(&fake);
+    let allocator = fixture.register(&fake);
     let request = Request { front: 512, back: 64, ..Request::bytes(100) };
-    let block = allocator.allocate(&Request { stream: Some(&b.stream), ..request }).unwrap();
+    let block = allocator.allocate(&Request { stream: Some(&fixture.stream), ..request }).unwrap();
     assert_eq!((block.address, block.bytes), (memory.address + 512, 100));
     assert_eq!(fake.take_calls()[0], UserCall::Alloc(676));
     let gate = Gate::default();
-    b.stream.submit(gate.task()).unwrap();
-    allocator.free(RawBlock { poison: Some(0xd5), ..block }, Some(&b.stream)).unwrap();
+    fixture.stream.submit(gate.task()).unwrap();
+    allocator.free(RawBlock { poison: Some(0xd5), ..block }, Some(&fixture.stream)).unwrap();
     assert_eq!(fake.take_calls(), [UserCall::Free(memory.address)], "the free does not wait");
-    let whole = Span { bytes: 700, ..memory };
-    assert_eq!(bytes(whole), [0; 700]);
+    let padded = Span { bytes: 700, ..memory };
+    assert_eq!(bytes(padded), [0; 700]);
     gate.open();
-    assert!(b.stream.synchronize(None).unwrap());
+    assert!(fixture.stream.synchronize(None).unwrap());
     assert_eq!(bytes(Span { bytes: 676, ..memory }), [0xd5; 676]);
-    assert_eq!(bytes(whole)[676..], [0; 24]);
+    assert_eq!(bytes(padded)[676..], [0; 24]);
 }
 
 #[test]
 fn advice_goes_to_those_who_take_it() {
-    let b = fixture();
-    let memory = b.rig.alloc(0, 4096);
+    let fixture = fixture();
+    let memory = fixture.runtime.alloc(0, 4096);
     let near = Request { near: Some(memory.address + 1024), front: 512, ..Request::bytes(64) };
     for advises in [false, true] {
         let fake = Fake { advises, ..Fake::bump(0x10, memory) };
-        let allocator = b.register(&fake);
-        Block::allocate(&allocator, &Request { stream: Some(&b.stream), ..near })
+        let allocator = fixture.register(&fake);
+        Block::allocate(&allocator, &Request { stream: Some(&fixture.stream), ..near })
             .unwrap()
             .free()
             .unwrap();
-        let asked = match advises {
+        let expected = match advises {
             true => UserCall::Advise(576, memory.address + 512),
             false => UserCall::Alloc(576),
         };
-        assert_eq!(fake.take_calls()[0], asked);
-        Block::allocate(&allocator, &Request::bytes(64).on(&b.stream)).unwrap().free().unwrap();
+        assert_eq!(fake.take_calls()[0], expected);
+        Block::allocate(&allocator, &Request::bytes(64).on(&fixture.stream))
+            .unwrap()
+            .free()
+            .unwrap();
         assert_eq!(fake.take_calls()[0], UserCall::Alloc(64));
     }
 }
 
 #[test]
 fn null_and_exceptions_fail_the_call_and_leave_nothing_behind() {
-    let b = fixture();
-    let memory = b.rig.alloc(0, 4096);
-    let thrown = || Err(CallbackException("out of luck".into()));
+    let fixture = fixture();
+    let memory = fixture.runtime.alloc(0, 4096);
+    let exception = || Err(CallbackException("out of luck".into()));
     let null = Fake::new(0x10, |_| Ok(0));
-    assert!(b.refusal(&null, 640).text.contains("alloc(640)"));
+    assert!(fixture.refusal(&null, 640).text.contains("alloc(640)"));
     assert_eq!(null.take_calls(), [UserCall::Alloc(640)]);
 
-    let nowhere = Fake::at(0x11, 0);
-    assert!(b.refusal(&nowhere, 64).text.contains("address is null"));
-    assert_eq!(nowhere.take_calls()[2], UserCall::Free(7));
+    let null_address = Fake::at_address(0x11, 0);
+    assert!(fixture.refusal(&null_address, 64).text.contains("address is null"));
+    assert_eq!(null_address.take_calls()[2], UserCall::Free(7));
 
-    let throws = Fake::new(0x12, move |_| thrown());
-    assert!(b.refusal(&throws, 64).text.contains("alloc(64) of the allocator 0x12"));
-    let throws = Fake::new(0x12, move |_| thrown());
-    assert!(b.refusal(&throws, 64).text.contains("threw an exception: out of luck"));
+    let throws = Fake::new(0x12, move |_| exception());
+    assert!(fixture.refusal(&throws, 64).text.contains("alloc(64) of the allocator 0x12"));
+    let throws = Fake::new(0x12, move |_| exception());
+    assert!(fixture.refusal(&throws, 64).text.contains("threw an exception: out of luck"));
 
-    let throws_late = Fake::new(0x13, move |request| match request {
+    let throws_at_address = Fake::new(0x13, move |request| match request {
         UserCall::Alloc(_) => Ok(7),
-        _ => thrown(),
+        _ => exception(),
     });
-    assert!(b.refusal(&throws_late, 64).text.contains("getAddrFromBlock(0x7)"));
-    assert_eq!(throws_late.take_calls().last(), Some(&UserCall::Free(7)));
+    assert!(fixture.refusal(&throws_at_address, 64).text.contains("getAddrFromBlock(0x7)"));
+    assert_eq!(throws_at_address.take_calls().last(), Some(&UserCall::Free(7)));
 
     let address = memory.address;
     let throws_at_free = Fake::new(0x14, move |request| match request {
-        UserCall::Free(_) => thrown(),
+        UserCall::Free(_) => exception(),
         UserCall::Address(_) => Ok(address),
         _ => Ok(7),
     });
-    let allocator = b.register(&throws_at_free);
+    let allocator = fixture.register(&throws_at_free);
     for _ in 0..2 {
-        let block = b.take(&allocator, 64).unwrap();
+        let block = fixture.allocate(&allocator, 64).unwrap();
         let error = block.free().unwrap_err();
         assert!(error.code == Code::GeFailure && error.text.contains("free(0x7)"), "{error}");
         assert_eq!(throws_at_free.take_calls().len(), 3);
     }
     for object in 0x10..0x15 {
-        assert_eq!(b.rig.allocators.held_of(object).blocks, 0);
+        assert_eq!(fixture.runtime.allocators.count_of(object).blocks, 0);
     }
 }
 
 #[test]
 fn blocks_have_to_lie_in_live_device_memory_of_the_streams_device() {
-    let b = fixture();
-    let memory = b.rig.alloc(0, 4096);
-    let freed = b.rig.alloc(0, 4096);
-    b.rig.shared.memory.free(freed.address).unwrap();
-    let other = b.rig.alloc(1, 4096);
-    let pinned = b.rig.shared.memory.allocate_host(4096).unwrap();
+    let fixture = fixture();
+    let memory = fixture.runtime.alloc(0, 4096);
+    let freed = fixture.runtime.alloc(0, 4096);
+    fixture.runtime.shared.memory.free(freed.address).unwrap();
+    let other = fixture.runtime.alloc(1, 4096);
+    let pinned = fixture.runtime.shared.memory.allocate_host(4096).unwrap();
     let pageable = vec![0u8; 8192];
     let cases = [
         (pageable.as_ptr() as usize & !63, "host memory that ACL does not know"),
@@ -254,77 +258,77 @@ fn blocks_have_to_lie_in_live_device_memory_of_the_streams_device() {
         (memory.address + 4096 - 64, "too short"),
         (memory.address + 16, "not a multiple of 32"),
     ];
-    for (address, why) in cases {
-        let fake = Fake::at(0x10, address);
-        let error = b.refusal(&fake, 512);
-        assert!(error.text.contains(why), "{error} lacks {why}");
+    for (address, reason) in cases {
+        let fake = Fake::at_address(0x10, address);
+        let error = fixture.refusal(&fake, 512);
+        assert!(error.text.contains(reason), "{error} lacks {reason}");
         let calls = [UserCall::Alloc(512), UserCall::Address(7), UserCall::Free(7)];
         assert_eq!(fake.take_calls(), calls);
-        b.rig.allocators.unregister(Domain::Acl, b.handle);
+        fixture.runtime.allocators.unregister(Domain::Acl, fixture.handle);
     }
-    let fine = Fake::at(0x10, memory.address + 32);
-    b.take(&b.register(&fine), 4096 - 32).unwrap().free().unwrap();
+    let valid = Fake::at_address(0x10, memory.address + 32);
+    fixture.allocate(&fixture.register(&valid), 4096 - 32).unwrap().free().unwrap();
 }
 
 #[test]
 fn memory_that_is_out_is_not_taken_again() {
-    let b = fixture();
-    let memory = b.rig.alloc(0, 4096);
-    let fake = Fake::at(0x10, memory.address + 512);
-    let allocator = b.register(&fake);
-    let block = b.take(&allocator, 512).unwrap();
+    let fixture = fixture();
+    let memory = fixture.runtime.alloc(0, 4096);
+    let fake = Fake::at_address(0x10, memory.address + 512);
+    let allocator = fixture.register(&fake);
+    let block = fixture.allocate(&allocator, 512).unwrap();
     fake.take_calls();
-    let error = b.take(&allocator, 64).err().unwrap();
+    let error = fixture.allocate(&allocator, 64).err().unwrap();
     assert!(
         error.code == Code::GeFailure && error.text.contains("is already allocated"),
         "{error}"
     );
     assert_eq!(fake.take_calls(), [UserCall::Alloc(64)], "it is neither located nor freed again");
 
-    let other = Fake::at(0x20, memory.address + 992);
-    b.rig.allocators.unregister(Domain::Acl, b.handle);
-    let error = b.refusal(&other, 64);
+    let other = Fake::at_address(0x20, memory.address + 992);
+    fixture.runtime.allocators.unregister(Domain::Acl, fixture.handle);
+    let error = fixture.refusal(&other, 64);
     assert!(error.text.contains("shares bytes") && error.text.contains("0x10"), "{error}");
     assert_eq!(other.take_calls().last(), Some(&UserCall::Free(7)));
 
     block.free().unwrap();
     assert_eq!(fake.take_calls(), [UserCall::Free(7)]);
-    b.take(&allocator, 64).unwrap().free().unwrap();
+    fixture.allocate(&allocator, 64).unwrap().free().unwrap();
 }
 
 #[test]
 fn the_same_allocator_stays_the_same() {
-    let b = fixture();
-    let memory = b.rig.alloc(0, 4096);
-    let fake = Fake::at(0x10, memory.address);
-    let block = b.take(&b.register(&fake), 64).unwrap();
-    b.rig.allocators.unregister(Domain::Acl, b.handle);
-    let allocator = b.register(&fake);
-    assert!(b.take(&allocator, 64).is_err(), "its block is still out");
-    let other = b.rig.create_stream(0, 0).unwrap();
-    b.register_on(other, &fake).unwrap();
-    let registered = |handle| b.rig.allocators.registration(Domain::Acl, handle).unwrap();
-    assert!(Arc::ptr_eq(&registered(b.handle).external, &registered(other).external));
+    let fixture = fixture();
+    let memory = fixture.runtime.alloc(0, 4096);
+    let fake = Fake::at_address(0x10, memory.address);
+    let block = fixture.allocate(&fixture.register(&fake), 64).unwrap();
+    fixture.runtime.allocators.unregister(Domain::Acl, fixture.handle);
+    let allocator = fixture.register(&fake);
+    assert!(fixture.allocate(&allocator, 64).is_err(), "its block is still out");
+    let other = fixture.runtime.create_stream(0, 0).unwrap();
+    fixture.register_on(other, &fake).unwrap();
+    let registered = |handle| fixture.runtime.allocators.registration(Domain::Acl, handle).unwrap();
+    assert!(Arc::ptr_eq(&registered(fixture.handle).external, &registered(other).external));
     block.free().unwrap();
 
     let replaced = Fake { advises: true, ..Fake::bump(0x10, memory) };
-    b.register_on(b.handle, &replaced).unwrap();
-    assert!(!Arc::ptr_eq(&registered(b.handle).external, &registered(other).external));
+    fixture.register_on(fixture.handle, &replaced).unwrap();
+    assert!(!Arc::ptr_eq(&registered(fixture.handle).external, &registered(other).external));
 }
 
 #[test]
 fn blocks_go_back_to_their_maker_which_outlives_them() {
-    let b = fixture();
-    let memory = b.rig.alloc(0, 4096);
-    let (first, second) = (Fake::bump(0x10, memory), Fake::at(0x20, memory.address + 2048));
-    let block = b.take(&b.register(&first), 64).unwrap();
-    let later = b.take(&b.register(&second), 64).unwrap();
-    b.rig.allocators.unregister(Domain::Acl, b.handle);
+    let fixture = fixture();
+    let memory = fixture.runtime.alloc(0, 4096);
+    let (first, second) = (Fake::bump(0x10, memory), Fake::at_address(0x20, memory.address + 2048));
+    let block = fixture.allocate(&fixture.register(&first), 64).unwrap();
+    let second_block = fixture.allocate(&fixture.register(&second), 64).unwrap();
+    fixture.runtime.allocators.unregister(Domain::Acl, fixture.handle);
     assert_eq!(Arc::strong_count(&first.calls), 2, "the block keeps its maker");
     first.take_calls();
     second.take_calls();
     block.free().unwrap();
-    later.free().unwrap();
+    second_block.free().unwrap();
     assert_eq!(first.take_calls(), [UserCall::Free(memory.address)]);
     assert_eq!(second.take_calls(), [UserCall::Free(7)]);
     assert_eq!(Arc::strong_count(&first.calls), 1, "and only the block did");
@@ -332,111 +336,112 @@ fn blocks_go_back_to_their_maker_which_outlives_them() {
 
 #[test]
 fn domains_streams_and_null_do_not_see_each_other() {
-    let b = fixture();
-    let fake = Fake::bump(0x10, b.rig.alloc(0, 4096));
-    b.register(&fake);
-    let found = |domain, handle| b.rig.allocators.allocator_for(domain, handle).is_some();
-    assert!(found(Domain::Acl, b.handle));
-    assert!(!found(Domain::Ge, b.handle));
-    let default = b.rig.current_context().unwrap().default_handle();
-    b.register_on(default, &fake).unwrap();
-    assert!(found(Domain::Acl, default));
-    assert!(!found(Domain::Acl, 0));
-    b.rig.allocators.unregister(Domain::Ge, b.handle);
-    assert!(found(Domain::Acl, b.handle));
+    let fixture = fixture();
+    let fake = Fake::bump(0x10, fixture.runtime.alloc(0, 4096));
+    fixture.register(&fake);
+    let is_registered =
+        |domain, handle| fixture.runtime.allocators.allocator_for(domain, handle).is_some();
+    assert!(is_registered(Domain::Acl, fixture.handle));
+    assert!(!is_registered(Domain::Ge, fixture.handle));
+    let default = fixture.runtime.current_context().unwrap().default_handle();
+    fixture.register_on(default, &fake).unwrap();
+    assert!(is_registered(Domain::Acl, default));
+    assert!(!is_registered(Domain::Acl, 0));
+    fixture.runtime.allocators.unregister(Domain::Ge, fixture.handle);
+    assert!(is_registered(Domain::Acl, fixture.handle));
 }
 
 #[test]
 fn registrations_end_with_their_stream() {
-    let b = fixture();
-    let fake = Fake::bump(0x10, b.rig.alloc(0, 4096));
-    let allocator = b.register(&fake);
-    let block = b.take(&allocator, 64).unwrap();
+    let fixture = fixture();
+    let fake = Fake::bump(0x10, fixture.runtime.alloc(0, 4096));
+    let allocator = fixture.register(&fake);
+    let block = fixture.allocate(&allocator, 64).unwrap();
     drop(allocator);
-    b.rig.destroy_stream(b.handle, true).unwrap();
-    assert!(b.rig.allocators.registration(Domain::Acl, b.handle).is_none());
-    assert_eq!(b.register_on(b.handle, &fake).unwrap_err().code, Code::InvalidHandle);
+    fixture.runtime.destroy_stream(fixture.handle, true).unwrap();
+    assert!(fixture.runtime.allocators.registration(Domain::Acl, fixture.handle).is_none());
+    assert_eq!(fixture.register_on(fixture.handle, &fake).unwrap_err().code, Code::InvalidHandle);
     fake.take_calls();
     drop(block);
     assert_eq!(fake.take_calls().len(), 1, "what was out goes back");
 
-    let explicit = b.rig.create_stream(0, 0).unwrap();
-    let default = b.rig.current_context().unwrap().default_handle();
+    let explicit = fixture.runtime.create_stream(0, 0).unwrap();
+    let default = fixture.runtime.current_context().unwrap().default_handle();
     for handle in [explicit, default] {
-        b.register_on(handle, &fake).unwrap();
+        fixture.register_on(handle, &fake).unwrap();
     }
-    b.rig.reset_device(0, true).unwrap();
+    fixture.runtime.reset_device(0, true).unwrap();
     for handle in [explicit, default] {
-        assert!(b.rig.allocators.registration(Domain::Acl, handle).is_none());
+        assert!(fixture.runtime.allocators.registration(Domain::Acl, handle).is_none());
     }
     assert_eq!(Arc::strong_count(&fake.calls), 1);
 }
 
 #[test]
 fn a_device_that_ends_frees_the_addresses_of_blocks_that_are_out() {
-    let b = fixture();
-    let memory = b.rig.alloc(0, 4096);
-    let fake = Fake::at(0x10, memory.address);
-    let block = b.take(&b.register(&fake), 64).unwrap();
-    b.rig.reset_device(0, true).unwrap();
-    assert_eq!(b.rig.allocators.held_of(0x10).blocks, 0);
+    let fixture = fixture();
+    let memory = fixture.runtime.alloc(0, 4096);
+    let fake = Fake::at_address(0x10, memory.address);
+    let block = fixture.allocate(&fixture.register(&fake), 64).unwrap();
+    fixture.runtime.reset_device(0, true).unwrap();
+    assert_eq!(fixture.runtime.allocators.count_of(0x10).blocks, 0);
 
-    b.rig.set_device(0).unwrap();
-    let again = b.rig.alloc(0, 4096);
-    let stream = b.rig.new_stream();
-    let next = Fake::at(0x20, again.address);
-    let handle = b.rig.create_stream(0, 0).unwrap();
-    b.register_on(handle, &next).unwrap();
-    let allocator = b.rig.allocators.allocator_for(Domain::Acl, handle).unwrap();
-    let fresh = Block::allocate(&allocator, &Request::bytes(64).on(&stream)).unwrap();
+    fixture.runtime.set_device(0).unwrap();
+    let new_memory = fixture.runtime.alloc(0, 4096);
+    let stream = fixture.runtime.new_stream();
+    let next = Fake::at_address(0x20, new_memory.address);
+    let handle = fixture.runtime.create_stream(0, 0).unwrap();
+    fixture.register_on(handle, &next).unwrap();
+    let allocator = fixture.runtime.allocators.allocator_for(Domain::Acl, handle).unwrap();
+    let new_block = Block::allocate(&allocator, &Request::bytes(64).on(&stream)).unwrap();
     fake.take_calls();
     drop(block);
     assert_eq!(fake.take_calls(), [UserCall::Free(7)], "it goes back all the same");
-    fresh.free().unwrap();
+    new_block.free().unwrap();
 }
 
 #[test]
 fn nobody_is_called_once_main_has_returned() {
-    let b = fixture();
-    let fake = Fake::bump(0x10, b.rig.alloc(0, 4096));
-    let allocator = b.register(&fake);
-    let block = b.take(&allocator, 64).unwrap();
+    let fixture = fixture();
+    let fake = Fake::bump(0x10, fixture.runtime.alloc(0, 4096));
+    let allocator = fixture.register(&fake);
+    let block = fixture.allocate(&allocator, 64).unwrap();
     fake.take_calls();
-    b.rig.shared.set_exiting();
-    assert_eq!(b.take(&allocator, 64).err().unwrap().code, Code::RtInternal);
+    fixture.runtime.shared.set_exiting();
+    assert_eq!(fixture.allocate(&allocator, 64).err().unwrap().code, Code::RtInternal);
     block.free().unwrap();
     assert_eq!(fake.take_calls(), []);
-    assert_eq!(b.rig.allocators.held_of(0x10).blocks, 0);
+    assert_eq!(fixture.runtime.allocators.count_of(0x10).blocks, 0);
 }
 
 #[test]
 fn without_a_registration_the_device_serves() {
-    let b = fixture();
-    assert!(b.rig.allocators.allocator_for(Domain::Acl, b.handle).is_none());
-    let allocator = PoolMaker::built_in(&b.rig.shared, 0);
-    let block = b.take(&allocator, 100).unwrap();
+    let fixture = fixture();
+    assert!(fixture.runtime.allocators.allocator_for(Domain::Acl, fixture.handle).is_none());
+    let allocator = PoolMaker::built_in(&fixture.runtime.shared, 0);
+    let block = fixture.allocate(&allocator, 100).unwrap();
     let span = Span { address: block.address(), bytes: 100, location: Location::Device(0) };
-    b.stream.submit(fill(span, 9)).unwrap();
+    fixture.stream.submit(fill(span, 9)).unwrap();
     block.free().unwrap();
-    assert!(b.stream.synchronize(None).unwrap());
+    assert!(fixture.stream.synchronize(None).unwrap());
     assert_eq!(bytes(span), [9; 100]);
 }
 
 #[test]
 fn a_block_that_is_out_is_not_freed_because_it_came_through_other_functions_too() {
-    let b = fixture();
-    let memory = b.rig.alloc(0, 4096);
-    let first = Fake::at(0x10, memory.address);
-    let block = b.take(&b.register(&first), 64).unwrap();
+    let fixture = fixture();
+    let memory = fixture.runtime.alloc(0, 4096);
+    let first = Fake::at_address(0x10, memory.address);
+    let block = fixture.allocate(&fixture.register(&first), 64).unwrap();
     let second = Fake { advises: true, ..first.clone() };
-    let error = b.take(&b.register(&second), 64).err().unwrap();
+    let error = fixture.allocate(&fixture.register(&second), 64).err().unwrap();
     assert!(error.text.contains("still out"), "{}", error.text);
     block.free().unwrap();
     let frees = first.take_calls().iter().filter(|c| matches!(c, UserCall::Free(7))).count();
     assert_eq!(frees, 1);
 }
 
-/// Says of its blocks what the test sets.
+/// Its blocks report what the test sets.
 struct InfoAllocator(Fake, BlockInfo);
 
 impl UserAllocator for InfoAllocator {
@@ -458,22 +463,22 @@ impl UserAllocator for InfoAllocator {
 }
 
 #[test]
-fn a_block_that_says_it_is_too_short_or_has_no_user_is_refused() {
+fn a_block_that_reports_too_few_bytes_or_no_reference_is_refused() {
     let fixture = fixture();
-    let memory = fixture.rig.alloc(0, 1 << 20);
+    let memory = fixture.runtime.alloc(0, 1 << 20);
     let short = BlockInfo { bytes: 4095, reference_count: 1 };
     let unused = BlockInfo { bytes: 4096, reference_count: 0 };
-    for (info, says) in [(short, "GetSize() says 4095"), (unused, "GetCount() says 0")] {
+    for (info, message) in [(short, "GetSize() says 4095"), (unused, "GetCount() says 0")] {
         let fake = Fake::bump(70 + info.reference_count, memory);
         let user = Box::new(InfoAllocator(fake.clone(), info));
-        let registry = &fixture.rig.allocators;
+        let registry = &fixture.runtime.allocators;
         registry.register(Domain::Ge, fixture.handle, &fixture.stream, 0, user).unwrap();
         let allocator = registry.allocator_for(Domain::Ge, fixture.handle).unwrap();
-        let error = fixture.take(&allocator, 4096).err().expect("the block is refused");
-        assert!(error.text.contains(says), "{}", error.text);
+        let error = fixture.allocate(&allocator, 4096).err().expect("the block is refused");
+        assert!(error.text.contains(message), "{}", error.text);
         let block = memory.address;
         assert_eq!(fake.take_calls(), [UserCall::Alloc(4096), UserCall::Free(block)]);
-        assert_eq!(fixture.take(&allocator, 4095).is_ok(), info.reference_count > 0);
+        assert_eq!(fixture.allocate(&allocator, 4095).is_ok(), info.reference_count > 0);
     }
 }
 
@@ -485,11 +490,11 @@ fn a_failure_on_a_thread_without_a_device_names_that() {
         _ => panic!("nothing was given"),
     });
     let allocator = fixture.register(&fake);
-    let with = fixture.take(&allocator, 64).err().expect("null").text;
-    assert!(!with.contains("no device"), "{with}");
-    let without = std::thread::scope(|scope| {
-        let taken = scope.spawn(|| fixture.take(&allocator, 64).err().expect("null").text);
-        taken.join().unwrap()
+    let with_device = fixture.allocate(&allocator, 64).err().expect("null").text;
+    assert!(!with_device.contains("no device"), "{with_device}");
+    let without_device = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| fixture.allocate(&allocator, 64).err().expect("null").text);
+        thread.join().unwrap()
     });
-    assert!(without.contains("this thread has no device"), "{without}");
+    assert!(without_device.contains("this thread has no device"), "{without_device}");
 }

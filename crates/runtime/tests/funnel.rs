@@ -1,4 +1,4 @@
-//! The one way to a block: whatever kind it is, it passes the layers and is emitted as an event.
+//! The funnel: a block of whatever kind passes the layers and is emitted as an event.
 
 #![cfg(not(feature = "shuttle"))]
 
@@ -13,7 +13,7 @@ use cairn_runtime::memory::layer::{Layer, Observer, Spec};
 use cairn_runtime::memory::purpose::{Owner, Purpose};
 use cairn_runtime::memory::registry::Domain;
 use cairn_runtime::memory::request::Request;
-use cairn_runtime::memory::{AddressInfo, Part, PoolMaker, describe};
+use cairn_runtime::memory::{AddressInfo, BlockKind, PoolMaker, describe};
 use cairn_runtime::record::event::{Change, MemoryKind};
 use cairn_runtime::record::{Event, Kind, Sink, Stamp};
 use cairn_runtime::stream::Stream;
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use support::*;
 
-/// Counts blocks and bytes that are out, by maker and purpose.
+/// A layer that counts requests by maker and purpose, and live bytes by maker.
 #[derive(Default)]
 struct Counter(Mutex<Counts>);
 
@@ -36,10 +36,10 @@ impl Counter {
         self.0.lock().unwrap().requests.get(&(maker.into(), purpose)).copied().unwrap_or(0)
     }
 
-    fn out(&self) -> Vec<(String, i64)> {
+    fn live(&self) -> Vec<(String, i64)> {
         let counts = self.0.lock().unwrap();
-        let out = counts.bytes.iter().filter(|(_, bytes)| **bytes != 0);
-        out.map(|(name, bytes)| (name.clone(), *bytes)).collect()
+        let live = counts.bytes.iter().filter(|(_, bytes)| **bytes != 0);
+        live.map(|(name, bytes)| (name.clone(), *bytes)).collect()
     }
 }
 
@@ -75,9 +75,9 @@ struct UserSlab(usize, Mutex<Vec<Call>>);
 type Call = (UserCall, Option<(Purpose, Owner)>);
 
 #[derive(Clone)]
-struct Shared(Arc<UserSlab>);
+struct SharedSlab(Arc<UserSlab>);
 
-impl UserAllocator for Shared {
+impl UserAllocator for SharedSlab {
     fn identity(&self) -> Identity {
         Identity { object: 0x77, functions: [[1, 0], [2, 0], [0, 0], [4, 0]] }
     }
@@ -87,8 +87,8 @@ impl UserAllocator for Shared {
     }
 
     fn call(&self, call: UserCall, _: &dyn Fn()) -> std::result::Result<usize, CallbackException> {
-        let why = reason().map(|reason| (reason.purpose, reason.owner));
-        self.0.1.lock().unwrap().push((call, why));
+        let reason_given = reason().map(|reason| (reason.purpose, reason.owner));
+        self.0.1.lock().unwrap().push((call, reason_given));
         Ok(match call {
             UserCall::Alloc(_) | UserCall::Advise(..) => 0xb10c,
             UserCall::Address(_) => self.0.0,
@@ -97,23 +97,24 @@ impl UserAllocator for Shared {
     }
 }
 
-fn counted(spec: &str) -> (Rig, Arc<Counter>) {
+/// A runtime with these layers, and a counting layer over all memory.
+fn runtime_with_counter(spec: &str) -> (TestRuntime, Arc<Counter>) {
     let counter = Arc::<Counter>::default();
     let observer = Some(Observer(counter.clone()));
-    let rig = rig(1, |config| {
+    let runtime = start_runtime(1, |config| {
         config.layer = observer;
         config.memory = Spec::parse(spec).unwrap();
     });
-    rig.set_device(0).unwrap();
-    (rig, counter)
+    runtime.set_device(0).unwrap();
+    (runtime, counter)
 }
 
-fn register(rig: &Rig, handle: usize) -> (Shared, Arc<dyn Allocator>) {
-    let slab = rig.alloc(0, 1 << 20).address;
-    let user = Shared(Arc::new(UserSlab(slab, Mutex::default())));
-    let stream = rig.handles.get::<Stream>(handle).unwrap();
-    rig.allocators.register(Domain::Acl, handle, &stream, 0, Box::new(user.clone())).unwrap();
-    let found = rig.allocators.allocator_for(Domain::Acl, handle).unwrap();
+fn register(runtime: &TestRuntime, handle: usize) -> (SharedSlab, Arc<dyn Allocator>) {
+    let slab = runtime.alloc(0, 1 << 20).address;
+    let user = SharedSlab(Arc::new(UserSlab(slab, Mutex::default())));
+    let stream = runtime.handles.get::<Stream>(handle).unwrap();
+    runtime.allocators.register(Domain::Acl, handle, &stream, 0, Box::new(user.clone())).unwrap();
+    let found = runtime.allocators.allocator_for(Domain::Acl, handle).unwrap();
     (user, found)
 }
 
@@ -122,12 +123,12 @@ const OPERATOR: Owner = Owner { graph: Some(9), loaded: None, operator: Some("So
 #[test]
 fn every_kind_of_allocation_passes_a_counting_layer() {
     for spec in ["", "stats,guard"] {
-        let (rig, counter) = counted(spec);
-        let memory = &rig.shared.memory;
-        let handle = rig.create_stream(0, 0).unwrap();
-        let stream = rig.stream(handle).unwrap();
+        let (runtime, counter) = runtime_with_counter(spec);
+        let memory = &runtime.shared.memory;
+        let handle = runtime.create_stream(0, 0).unwrap();
+        let stream = runtime.stream(handle).unwrap();
 
-        let device = rig.alloc(0, 1000).address;
+        let device = runtime.alloc(0, 1000).address;
         assert_eq!(counter.requests("the memory of device 0", Purpose::User), 1, "{spec}");
         let pinned = memory.allocate_host(1000).unwrap();
         assert_eq!(counter.requests("pinned host memory", Purpose::User), 1);
@@ -136,17 +137,18 @@ fn every_kind_of_allocation_passes_a_counting_layer() {
         assert_eq!(counter.requests("pool 1 of device 0", Purpose::User), 1);
         assert!(counter.requests("the segments of pool 1", Purpose::PoolSegment) > 0);
 
-        let built_in = PoolMaker::built_in(&rig.shared, 0);
+        let built_in = PoolMaker::built_in(&runtime.shared, 0);
         let request = Request::bytes(1000).on(&stream).purpose(Purpose::Workspace, OPERATOR);
         let workspace = Block::allocate(&built_in, &request).unwrap();
         assert_eq!(counter.requests("the pool of device 0", Purpose::Workspace), 1);
         assert!(counter.requests("the segments of pool 2", Purpose::PoolSegment) > 0);
-        let (user, external) = register(&rig, handle);
+        let (user, external) = register(&runtime, handle);
         let request = Request::bytes(1000).on(&stream).purpose(Purpose::Feature, OPERATOR);
         let feature = Block::allocate(&external, &request).unwrap();
         assert_eq!(counter.requests("the user's allocator 0x77", Purpose::Feature), 1);
-        let out: Vec<_> = counter.out().into_iter().filter(|(_, bytes)| *bytes == 1000).collect();
-        assert_eq!(out.len(), 4, "pinned, both pools, external: {:?}", counter.out());
+        let blocks: Vec<_> =
+            counter.live().into_iter().filter(|(_, bytes)| *bytes == 1000).collect();
+        assert_eq!(blocks.len(), 4, "pinned, both pools, external: {:?}", counter.live());
 
         feature.free().unwrap();
         workspace.free().unwrap();
@@ -154,20 +156,24 @@ fn every_kind_of_allocation_passes_a_counting_layer() {
         memory.free_host(pinned).unwrap();
         memory.free(device).unwrap();
         memory.free(user.0.0).unwrap();
-        rig.synchronize(&stream, None).unwrap();
+        runtime.synchronize(&stream, None).unwrap();
         memory.end_pool(&pool);
         memory.trim_pool(&memory.built_in_pool(0), 0);
-        assert_eq!(counter.out(), [], "{spec}: what was made came back the same way");
+        assert_eq!(counter.live(), [], "{spec}: what was made came back the same way");
         let calls = user.0.1.lock().unwrap();
-        assert!(calls.iter().all(|(_, why)| *why == Some((Purpose::Feature, OPERATOR))));
+        assert!(
+            calls
+                .iter()
+                .all(|(_, reason_given)| *reason_given == Some((Purpose::Feature, OPERATOR)))
+        );
         assert_eq!((calls.len(), reason()), (3, None));
     }
 }
 
 #[test]
 fn pinned_memory_has_layers_of_its_own_and_no_limit_of_a_device() {
-    let (rig, _) = counted("limit:1mib,stats,guard,fault:nth=3");
-    let memory = &rig.shared.memory;
+    let (runtime, _) = runtime_with_counter("limit:1mib,stats,guard,fault:nth=3");
+    let memory = &runtime.shared.memory;
     let large = memory.allocate_host(4 << 20).expect("a limit of devices does not count it");
     let small = memory.allocate_host(100).unwrap();
     let error = memory.allocate_host(100).unwrap_err();
@@ -176,7 +182,7 @@ fn pinned_memory_has_layers_of_its_own_and_no_limit_of_a_device() {
         "{}",
         error.text
     );
-    rig.alloc(0, 100);
+    runtime.alloc(0, 100);
     let total = memory.host_statistics()[0].total;
     assert_eq!((total.live, total.blocks, total.failures), ((4 << 20) + 100, 2, 1));
     let beside = memory.extent(small + 100, 1).unwrap();
@@ -188,7 +194,7 @@ fn pinned_memory_has_layers_of_its_own_and_no_limit_of_a_device() {
     assert!(memory.report().contains("stats of pinned host memory: live 0 bytes"));
 }
 
-/// What was emitted, in short.
+/// The events, as short texts.
 #[derive(Default)]
 struct EventLog(Mutex<Vec<String>>);
 
@@ -196,9 +202,10 @@ impl Sink for EventLog {
     fn event(&self, _: &Stamp, event: &Event<'_>) {
         let line = match event {
             Event::Alloc { kind, bytes, purpose, owner, stream, .. } => {
-                let on = stream.map_or("", |_| " on a stream");
-                let of = owner.operator.map_or(String::new(), |name| format!(" of {name}"));
-                format!("alloc {bytes} of {kind} for {}{of}{on}", purpose.name())
+                let on_stream = stream.map_or("", |_| " on a stream");
+                let of_operator =
+                    owner.operator.map_or(String::new(), |name| format!(" of {name}"));
+                format!("alloc {bytes} of {kind} for {}{of_operator}{on_stream}", purpose.name())
             }
             Event::Free { kind, bytes, stream, .. } => {
                 format!("free {bytes} of {kind}{}", stream.map_or("", |_| " on a stream"))
@@ -224,26 +231,26 @@ impl EventLog {
 
 #[test]
 fn allocations_are_emitted_after_and_frees_before() {
-    let (rig, _) = counted("");
-    let memory = &rig.shared.memory;
-    let handle = rig.create_stream(0, 0).unwrap();
-    let stream = rig.stream(handle).unwrap();
+    let (runtime, _) = runtime_with_counter("");
+    let memory = &runtime.shared.memory;
+    let handle = runtime.create_stream(0, 0).unwrap();
+    let stream = runtime.stream(handle).unwrap();
     let log = Arc::<EventLog>::default();
     let kinds = [Kind::Alloc, Kind::Free, Kind::Reusable, Kind::Register, Kind::Callback];
-    let listener = rig.shared.spine.subscribe(log.clone(), &kinds).unwrap();
+    let listener = runtime.shared.spine.subscribe(log.clone(), &kinds).unwrap();
 
-    let device = rig.alloc(0, 1000).address;
+    let device = runtime.alloc(0, 1000).address;
     memory.free(device).unwrap();
     assert!(memory.free(device).is_err(), "and no event says so");
     assert_eq!(log.take(), ["alloc 1000 of device 0 for user", "free 1000 of device 0"]);
-    rig.synchronize(&stream, None).unwrap();
-    let again = rig.alloc(0, 1 << 20).address;
+    runtime.synchronize(&stream, None).unwrap();
+    let second = runtime.alloc(0, 1 << 20).address;
     assert_eq!(
         log.take(),
         ["reusable 1000 of device 0", "alloc 1048576 of device 0 for user"],
         "the free is emitted first"
     );
-    memory.free(again).unwrap();
+    memory.free(second).unwrap();
     let pinned = memory.allocate_host(64).unwrap();
     memory.free_host(pinned).unwrap();
     log.take();
@@ -252,7 +259,7 @@ fn allocations_are_emitted_after_and_frees_before() {
     let pooled = memory.take_from(&pool, 700, &stream).unwrap();
     memory.give_back(pooled, &stream).unwrap();
     assert!(memory.give_back(pooled, &stream).is_err());
-    rig.synchronize(&stream, None).unwrap();
+    runtime.synchronize(&stream, None).unwrap();
     memory.end_pool(&pool);
     assert_eq!(
         log.take(),
@@ -264,11 +271,11 @@ fn allocations_are_emitted_after_and_frees_before() {
         ]
     );
 
-    let (user, external) = register(&rig, handle);
+    let (user, external) = register(&runtime, handle);
     log.take();
     let request = Request::bytes(96).on(&stream).purpose(Purpose::Workspace, OPERATOR);
     Block::allocate(&external, &request).unwrap().free().unwrap();
-    rig.allocators.unregister(Domain::Acl, handle);
+    runtime.allocators.unregister(Domain::Acl, handle);
     let address = format!("getAddrFromBlock(0xb10c) gave Some({:x})", user.0.0);
     assert_eq!(
         log.take(),
@@ -282,74 +289,74 @@ fn allocations_are_emitted_after_and_frees_before() {
         ]
     );
     let mut registered = vec![0u8; 64];
-    let at = registered.as_mut_ptr() as usize;
-    memory.registered().insert(at, 64).unwrap();
-    memory.registered().remove(at).unwrap();
+    let address = registered.as_mut_ptr() as usize;
+    memory.registered().insert(address, 64).unwrap();
+    memory.registered().remove(address).unwrap();
     let kind = MemoryKind::Registered;
     assert_eq!(log.take(), [format!("alloc 64 of {kind} for user"), format!("free 64 of {kind}")]);
-    rig.shared.spine.listen(listener, &[Kind::Usage, Kind::Register]);
+    runtime.shared.spine.listen(listener, &[Kind::Usage, Kind::Register]);
     memory.free(user.0.0).unwrap();
     let emitted = log.take();
     assert!(emitted.len() == 1 && emitted[0].starts_with("device 0: 0 used, "), "{emitted:?}");
-    register(&rig, handle);
+    register(&runtime, handle);
     assert!(log.take().contains(&format!("{:?} 0x77", Change::Created)));
 }
 
 #[test]
 fn the_innermost_block_is_located() {
-    let (rig, _) = counted("");
-    let memory = &rig.shared.memory;
-    let handle = rig.create_stream(0, 0).unwrap();
-    let stream = rig.stream(handle).unwrap();
-    let of = |address: usize| match memory.locate(address) {
+    let (runtime, _) = runtime_with_counter("");
+    let memory = &runtime.shared.memory;
+    let handle = runtime.create_stream(0, 0).unwrap();
+    let stream = runtime.stream(handle).unwrap();
+    let block_at = |address: usize| match memory.locate(address) {
         AddressInfo::Device(0, Some(inside)) => {
-            (inside.start, inside.bytes, inside.live, inside.part)
+            (inside.start, inside.bytes, inside.live, inside.kind)
         }
         other => panic!("{other:?}"),
     };
-    let device = rig.alloc(0, 1000).address;
-    assert_eq!(of(device + 999), (device, 1000, true, Part::Whole));
+    let device = runtime.alloc(0, 1000).address;
+    assert_eq!(block_at(device + 999), (device, 1000, true, BlockKind::Allocation));
 
     let pool = memory.create_pool(0, u64::MAX);
     let blocks = [700, 5000].map(|bytes| memory.take_from(&pool, bytes, &stream).unwrap());
-    let part = Part::Pool { pool: 1 };
-    assert_eq!(of(blocks[0] + 699), (blocks[0], 700, true, part));
-    assert_eq!(of(blocks[1]), (blocks[1], 5000, true, part));
+    let kind = BlockKind::Pool { pool: 1 };
+    assert_eq!(block_at(blocks[0] + 699), (blocks[0], 700, true, kind));
+    assert_eq!(block_at(blocks[1]), (blocks[1], 5000, true, kind));
     memory.give_back(blocks[1], &stream).unwrap();
-    assert_eq!(of(blocks[1] + 4096), (blocks[1], 5000, false, part));
+    assert_eq!(block_at(blocks[1] + 4096), (blocks[1], 5000, false, kind));
     let text = describe(blocks[1] + 8, &memory.locate(blocks[1] + 8));
     let block = format!("the block {:#x} of 5000 bytes (offset 8, freed) of pool 1", blocks[1]);
     assert!(text.starts_with(&block), "{text}");
-    let AddressInfo::Device(0, Some(around)) = memory.enclosing(blocks[1]) else { panic!() };
-    assert!(around.live && around.bytes >= 2 << 20, "tasks may touch all that the pool has");
-    assert_eq!(around.part, Part::Segment { pool: 1 });
-    rig.synchronize(&stream, None).unwrap();
+    let AddressInfo::Device(0, Some(enclosing)) = memory.enclosing(blocks[1]) else { panic!() };
+    assert!(enclosing.live && enclosing.bytes >= 2 << 20, "tasks may touch all that the pool has");
+    assert_eq!(enclosing.kind, BlockKind::Segment { pool: 1 });
+    runtime.synchronize(&stream, None).unwrap();
     memory.end_pool(&pool);
     assert!(matches!(memory.locate(blocks[0]), AddressInfo::Device(0, None)));
 
-    let (user, external) = register(&rig, handle);
+    let (user, external) = register(&runtime, handle);
     let block = Block::allocate(&external, &Request::bytes(96).on(&stream)).unwrap();
-    let part = Part::External { object: 0x77, block: 0xb10c };
-    assert_eq!(of(user.0.0 + 95), (user.0.0, 96, true, part));
-    assert_eq!(of(user.0.0 + 96), (user.0.0, 1 << 20, true, Part::Whole));
+    let kind = BlockKind::External { object: 0x77, block: 0xb10c };
+    assert_eq!(block_at(user.0.0 + 95), (user.0.0, 96, true, kind));
+    assert_eq!(block_at(user.0.0 + 96), (user.0.0, 1 << 20, true, BlockKind::Allocation));
     block.free().unwrap();
-    assert_eq!(of(user.0.0), (user.0.0, 1 << 20, true, Part::Whole));
+    assert_eq!(block_at(user.0.0), (user.0.0, 1 << 20, true, BlockKind::Allocation));
 }
 
 /// A block of a user's allocator is overwritten by a task that comes before its free: after it, the bytes are the
 /// user's.
 #[test]
 fn poison_is_submitted_before_the_free() {
-    let rig = rig(1, |config| config.memory = Spec::parse("guard").unwrap());
-    rig.set_device(0).unwrap();
-    let handle = rig.create_stream(0, 0).unwrap();
-    let stream = rig.stream(handle).unwrap();
-    let (_user, external) = register(&rig, handle);
+    let runtime = start_runtime(1, |config| config.memory = Spec::parse("guard").unwrap());
+    runtime.set_device(0).unwrap();
+    let handle = runtime.create_stream(0, 0).unwrap();
+    let stream = runtime.stream(handle).unwrap();
+    let (_user, external) = register(&runtime, handle);
     let block = Block::allocate(&external, &Request::bytes(96).on(&stream)).unwrap();
     let log = Arc::new(EventLog::default());
-    rig.shared.spine.subscribe(log.clone(), &[Kind::Submit, Kind::Free]).unwrap();
+    runtime.shared.spine.subscribe(log.clone(), &[Kind::Submit, Kind::Free]).unwrap();
     block.free().unwrap();
     let log = log.take();
-    let at = |what: &str| log.iter().position(|line| line.starts_with(what));
-    assert!(at("submit").is_some() && at("submit") < at("free"), "{log:?}");
+    let position = |what: &str| log.iter().position(|line| line.starts_with(what));
+    assert!(position("submit").is_some() && position("submit") < position("free"), "{log:?}");
 }

@@ -20,17 +20,17 @@ impl Sink for Touches {
 
 #[test]
 fn host_bytes_are_copied_and_then_reported() {
-    let rig = rig(1, |_| ());
+    let runtime = start_runtime(1, |_| ());
     let touches = Arc::new(Touches::default());
-    rig.shared.spine.subscribe(touches.clone(), &[Kind::Touch]).unwrap();
+    runtime.shared.spine.subscribe(touches.clone(), &[Kind::Touch]).unwrap();
     let bytes = [3u8, 1, 4, 1, 5];
     let address = bytes.as_ptr() as usize;
-    let copy = site::enter("aCall", || rig.copy_from_host("an input", address, bytes.len()));
+    let copy = site::enter("aCall", || runtime.copy_from_host("an input", address, bytes.len()));
     assert_eq!(copy.unwrap(), bytes);
     let expected = [("aCall", vec![Access::range(address, 5, Mode::Read)])];
     assert_eq!(*touches.0.lock().unwrap(), expected);
 
-    let refused = rig.copy_from_host("an input", 8, 64).unwrap_err();
+    let refused = runtime.copy_from_host("an input", 8, 64).unwrap_err();
     assert_eq!(refused.code, Code::InvalidParam);
     assert!(refused.text.contains("an input: no 64 bytes can be read at 0x8"), "{}", refused.text);
     assert_eq!(*touches.0.lock().unwrap(), expected, "nothing was read");

@@ -19,7 +19,7 @@ use cairn_runtime::memory::request::Request;
 use cairn_runtime::record::event::MemoryKind;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Location, Span};
-use model::{Naive, Refusal, naive};
+use model::{NaiveLayer, Refusal, naive_layers};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use sources::{MockAllocator, OrderedAllocator, USERS_OBJECT, UserSlab};
@@ -38,12 +38,12 @@ fn specs() -> Vec<Spec> {
 
 /// A source, and the stream in whose order its blocks are used, if it has one.
 struct Fixture<'a> {
-    rig: &'a Rig,
+    runtime: &'a TestRuntime,
     source: &'a dyn Allocator,
     stream: Option<Arc<Stream>>,
     other: Arc<Stream>,
-    /// What it says when it has no memory.
-    full: Code,
+    /// Its error code when it has no memory.
+    out_of_memory_code: Code,
 }
 
 impl Fixture<'_> {
@@ -51,18 +51,18 @@ impl Fixture<'_> {
         let task = fill(span(block), value);
         match &self.stream {
             Some(stream) => drop(stream.submit(task).unwrap()),
-            None => self.rig.shared.memory.perform(&task).unwrap(),
+            None => self.runtime.shared.memory.perform(&task).unwrap(),
         }
     }
 
     fn contents(&self, block: &RawBlock) -> Vec<u8> {
-        self.settle();
+        self.synchronize();
         bytes(span(block))
     }
 
-    /// All work is done, and freed memory may leave.
-    fn settle(&self) {
-        self.rig.synchronize(self.stream.as_ref().unwrap_or(&self.other), None).unwrap();
+    /// Waits for all tasks; freed memory may leave the quarantine then.
+    fn synchronize(&self) {
+        self.runtime.synchronize(self.stream.as_ref().unwrap_or(&self.other), None).unwrap();
     }
 
     fn flip(&self, address: usize) {
@@ -75,53 +75,65 @@ fn span(block: &RawBlock) -> Span {
     Span { address: block.address, bytes: block.bytes as usize, location: Location::Device(0) }
 }
 
-/// Runs a test over each source; afterwards everything is back.
+/// Runs a test over each source, and checks that all blocks were freed.
 fn over_each_source(test: impl Fn(&Fixture<'_>)) {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let (handle, other) = (rig.create_stream(0, 0).unwrap(), rig.new_stream());
-    let stream = Some(rig.stream(handle).unwrap());
-    let full = Code::MemoryAllocation;
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let (handle, other) = (runtime.create_stream(0, 0).unwrap(), runtime.new_stream());
+    let stream = Some(runtime.stream(handle).unwrap());
+    let out_of_memory_code = Code::MemoryAllocation;
 
-    let live = rig.shared.memory.usage(0).live;
-    let source = &rig.shared.memory.maker(MemoryKind::Device(0));
-    test(&Fixture { rig: &rig, source, stream: None, other: other.clone(), full });
-    assert_eq!(rig.shared.memory.usage(0).live, live);
+    let live = runtime.shared.memory.usage(0).live;
+    let source = &runtime.shared.memory.maker(MemoryKind::Device(0));
+    test(&Fixture {
+        runtime: &runtime,
+        source,
+        stream: None,
+        other: other.clone(),
+        out_of_memory_code,
+    });
+    assert_eq!(runtime.shared.memory.usage(0).live, live);
 
-    let on_stream = |source: &dyn Allocator, full| {
-        test(&Fixture { rig: &rig, source, stream: stream.clone(), other: other.clone(), full });
+    let on_stream = |source: &dyn Allocator, out_of_memory_code| {
+        test(&Fixture {
+            runtime: &runtime,
+            source,
+            stream: stream.clone(),
+            other: other.clone(),
+            out_of_memory_code,
+        });
     };
-    let ordered = OrderedAllocator::new(&rig);
-    on_stream(&ordered, full);
-    assert_eq!(ordered.out(), 0);
+    let ordered = OrderedAllocator::new(&runtime);
+    on_stream(&ordered, out_of_memory_code);
+    assert_eq!(ordered.live_blocks(), 0);
 
-    on_stream(&*PoolMaker::built_in(&rig.shared, 0), full);
-    assert_eq!(rig.shared.memory.built_in_pool(0).figures().live, 0);
+    on_stream(&*PoolMaker::built_in(&runtime.shared, 0), out_of_memory_code);
+    assert_eq!(runtime.shared.memory.built_in_pool(0).figures().live, 0);
 
-    let user = UserSlab::new(&rig);
-    on_stream(&*user.register(&rig, handle), Code::GeFailure);
-    assert_eq!(user.out(), 0);
+    let user = UserSlab::new(&runtime);
+    on_stream(&*user.register(&runtime, handle), Code::GeFailure);
+    assert_eq!(user.live_blocks(), 0);
 }
 
-/// The sources that serve streams; the one of the user is registered on this stream.
-fn on_streams(rig: &Rig, handle: usize) -> Vec<Arc<dyn Allocator>> {
-    let pool = PoolMaker::built_in(&rig.shared, 0);
-    let external = UserSlab::new(rig).register(rig, handle);
-    vec![Arc::new(OrderedAllocator::new(rig)), pool, external]
+/// The sources of stream-ordered memory; the user's allocator is registered on this stream.
+fn stream_sources(runtime: &TestRuntime, handle: usize) -> Vec<Arc<dyn Allocator>> {
+    let pool = PoolMaker::built_in(&runtime.shared, 0);
+    let external = UserSlab::new(runtime).register(runtime, handle);
+    vec![Arc::new(OrderedAllocator::new(runtime)), pool, external]
 }
 
 #[derive(Clone, Debug)]
 enum Op {
-    Take { bytes: u64, shift: u32 },
-    TakeTooMuch(u64),
-    Give(usize),
+    Allocate { bytes: u64, shift: u32 },
+    AllocateTooMuch(u64),
+    Free(usize),
 }
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
-        6 => (1..40_000u64, 9..14u32).prop_map(|(bytes, shift)| Op::Take { bytes, shift }),
-        1 => prop_oneof![Just(100 * MIB), Just(u64::MAX)].prop_map(Op::TakeTooMuch),
-        5 => any::<usize>().prop_map(Op::Give),
+        6 => (1..40_000u64, 9..14u32).prop_map(|(bytes, shift)| Op::Allocate { bytes, shift }),
+        1 => prop_oneof![Just(100 * MIB), Just(u64::MAX)].prop_map(Op::AllocateTooMuch),
+        5 => any::<usize>().prop_map(Op::Free),
     ];
     prop::collection::vec(op, 1..40)
 }
@@ -131,65 +143,74 @@ struct LiveBlock {
     value: u8,
 }
 
+/// Runs the steps over the layers and the model, and compares them.
 fn run(fixture: &Fixture<'_>, spec: &Spec, ops: &[Op]) {
     let stack = spec.build();
-    let allocator = over(&stack, fixture.source);
-    let mut model = naive(spec);
+    let allocator = funnel_over(&stack, fixture.source);
+    let mut model = naive_layers(spec);
     let mut held: Vec<LiveBlock> = Vec::new();
     let mut next = 1u8;
-    let give = |held: LiveBlock, model: &mut Vec<Naive>| {
+    let free = |held: LiveBlock, model: &mut Vec<NaiveLayer>| {
         assert!(fixture.contents(&held.block).iter().all(|&byte| byte == held.value));
-        model::give(model, held.block.bytes);
+        model::free(model, held.block.bytes);
         allocator.free(held.block, fixture.stream.as_ref()).unwrap();
     };
     for op in ops {
         match *op {
-            Op::Take { bytes, .. } | Op::TakeTooMuch(bytes) => {
-                let align = if let Op::Take { shift, .. } = op { 1 << shift } else { 512 };
+            Op::Allocate { bytes, .. } | Op::AllocateTooMuch(bytes) => {
+                let align = if let Op::Allocate { shift, .. } = op { 1 << shift } else { 512 };
                 let request = Request { align, ..Request::bytes(bytes) };
-                let taken =
+                let result =
                     allocator.allocate(&Request { stream: fixture.stream.as_ref(), ..request });
-                match (taken, model::take(&mut model, bytes, 4 * MIB)) {
+                match (result, model::allocate(&mut model, bytes, 4 * MIB)) {
                     (Ok(block), Ok(())) => {
                         assert_eq!((block.address as u64 % align, block.bytes), (0, bytes));
                         let (start, end) = (block.address, block.address + bytes as usize);
-                        let apart = |other: &LiveBlock| {
+                        let is_disjoint = |other: &LiveBlock| {
                             let other = span(&other.block);
                             end <= other.address || other.address + other.bytes <= start
                         };
-                        assert!(held.iter().all(apart), "{start:#x} of {bytes} overlaps another");
+                        assert!(
+                            held.iter().all(is_disjoint),
+                            "{start:#x} of {bytes} overlaps another"
+                        );
                         fixture.fill(&block, next);
                         held.push(LiveBlock { block, value: next });
                         next = next.wrapping_add(1);
                     }
                     (Err(error), Err(refusal)) => {
-                        let of_source = refusal == Refusal::Source;
-                        let code = if of_source { fixture.full } else { Code::MemoryAllocation };
+                        let is_of_source = refusal == Refusal::Source;
+                        let code = if is_of_source {
+                            fixture.out_of_memory_code
+                        } else {
+                            Code::MemoryAllocation
+                        };
                         assert_eq!(error.code, code, "{}", error.text);
-                        for words in refusal.words(bytes) {
-                            assert!(error.text.contains(&words), "{}: {words}", error.text);
+                        for part in refusal.message_parts(bytes) {
+                            assert!(error.text.contains(&part), "{}: {part}", error.text);
                         }
                     }
-                    (taken, expected) => panic!("{op:?}: {taken:?}, expected {expected:?}"),
+                    (result, expected) => panic!("{op:?}: {result:?}, expected {expected:?}"),
                 }
             }
-            Op::Give(index) if !held.is_empty() => {
-                give(held.swap_remove(index % held.len()), &mut model);
+            Op::Free(index) if !held.is_empty() => {
+                free(held.swap_remove(index % held.len()), &mut model);
             }
-            Op::Give(_) => {}
+            Op::Free(_) => {}
         }
         compare(&stack, &model);
     }
-    fixture.settle();
+    fixture.synchronize();
     assert_eq!(stack.inspect(), Vec::<String>::new());
-    held.into_iter().for_each(|held| give(held, &mut model));
+    held.into_iter().for_each(|held| free(held, &mut model));
     compare(&stack, &model);
-    fixture.settle();
+    fixture.synchronize();
 }
 
-fn compare(stack: &Stack, model: &[Naive]) {
+/// Checks the statistics of the layers against the model.
+fn compare(stack: &Stack, model: &[NaiveLayer]) {
     let figures = model.iter().filter_map(|layer| match layer {
-        Naive::Stats(figures, _) => Some(*figures),
+        NaiveLayer::Stats(figures, _) => Some(*figures),
         _ => None,
     });
     let statistics = stack.statistics();
@@ -234,54 +255,62 @@ fn a_write_beside_a_block_is_found_at_every_nesting() {
                     ("after", (bytes + back) as i64),
                     ("after", (bytes + back + CANARY - 1) as i64),
                 ] {
-                    damage(fixture, &spec, (bytes as u64, align as u64), side, offset);
+                    check_damage(fixture, &spec, (bytes as u64, align as u64), side, offset);
                 }
             }
         }
     });
 }
 
-fn damage(fixture: &Fixture<'_>, spec: &Spec, (bytes, align): (u64, u64), side: &str, offset: i64) {
+/// Checks that a changed byte beside a block is reported.
+fn check_damage(
+    fixture: &Fixture<'_>,
+    spec: &Spec,
+    (bytes, align): (u64, u64),
+    side: &str,
+    offset: i64,
+) {
     let stack = spec.build();
-    let allocator = over(&stack, fixture.source);
+    let allocator = funnel_over(&stack, fixture.source);
     let request = Request { align, ..Request::bytes(bytes) };
     let block =
         allocator.allocate(&Request { stream: fixture.stream.as_ref(), ..request }).unwrap();
-    fixture.settle();
+    fixture.synchronize();
     fixture.flip(block.address.wrapping_add_signed(offset as isize));
-    let words = [
+    let parts = [
         format!("the block {:#x} of {bytes} bytes: 1 byte {side} it", block.address),
         format!("the first at offset {offset}, "),
     ];
     let found = stack.inspect();
     assert_eq!(found.len(), 1, "{spec}: {found:?}");
 
-    let given = allocator.free(block, fixture.stream.as_ref());
+    let freed = allocator.free(block, fixture.stream.as_ref());
     let error = match &fixture.stream {
-        None => given.unwrap_err(),
+        None => freed.unwrap_err(),
         Some(stream) => {
-            given.unwrap();
-            fixture.rig.synchronize(stream, None).unwrap_err()
+            freed.unwrap();
+            fixture.runtime.synchronize(stream, None).unwrap_err()
         }
     };
     assert_eq!((error.code, &error.text), (Code::MemoryFree, &found[0]), "{spec}");
-    for words in words {
-        assert!(error.text.contains(&words), "{spec}: {}, not {words}", error.text);
+    for part in parts {
+        assert!(error.text.contains(&part), "{spec}: {}, not {part}", error.text);
     }
     assert!(stack.inspect().is_empty());
-    assert!(stack.statistics().iter().all(|b| (b.total.live, b.total.gives) == (0, 1)));
+    assert!(stack.statistics().iter().all(|s| (s.total.live, s.total.gives) == (0, 1)));
 }
 
 #[test]
 fn both_sides_are_named_with_the_bytes_that_were_found() {
     over_each_source(|fixture| {
         let stack = Spec::parse("guard").unwrap().build();
-        let allocator = over(&stack, fixture.source);
+        let allocator = funnel_over(&stack, fixture.source);
         let block = allocator
             .allocate(&Request { stream: fixture.stream.as_ref(), ..Request::bytes(100) })
             .unwrap();
-        fixture.settle();
-        let write = |at: usize, text: &[u8]| fixture.source.extent(at, 4).unwrap().write(text);
+        fixture.synchronize();
+        let write =
+            |address: usize, text: &[u8]| fixture.source.extent(address, 4).unwrap().write(text);
         write(block.address - 4, &[1, 2, 3, 4]);
         write(block.address + 100, &[5, 6, 7, 8]);
         let found = stack.inspect().remove(0);
@@ -291,35 +320,35 @@ fn both_sides_are_named_with_the_bytes_that_were_found() {
         ];
         assert!(parts.iter().all(|part| found.contains(part)), "{found}");
         drop(allocator.free(block, fixture.stream.as_ref()));
-        drop(fixture.rig.synchronize(fixture.stream.as_ref().unwrap_or(&fixture.other), None));
+        drop(fixture.runtime.synchronize(fixture.stream.as_ref().unwrap_or(&fixture.other), None));
     });
 }
 
 #[test]
 fn memory_is_poisoned_when_it_leaves_and_not_before() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
     let stack = Spec::parse("guard,stats").unwrap().build();
-    let handle = rig.create_stream(0, 0).unwrap();
-    let (stream, gate) = (rig.stream(handle).unwrap(), Gate::default());
+    let handle = runtime.create_stream(0, 0).unwrap();
+    let (stream, gate) = (runtime.stream(handle).unwrap(), Gate::default());
     let all = |span: Span, value: u8| bytes(span).iter().all(|&byte| byte == value);
 
-    let direct = rig.shared.memory.maker(MemoryKind::Device(0));
-    let allocator = over(&stack, &direct);
+    let direct = runtime.shared.memory.maker(MemoryKind::Device(0));
+    let allocator = funnel_over(&stack, &direct);
     let block = allocator.allocate(&Request::bytes(5000)).unwrap();
-    let (at, copied) = (span(&block), rig.alloc(0, 5000));
+    let (at, copied) = (span(&block), runtime.alloc(0, 5000));
     stream.submit(fill(at, 7)).unwrap();
     stream.submit(gate.task()).unwrap();
     stream.submit(copy(at, copied)).unwrap();
     allocator.free(block, None).unwrap();
     gate.open();
-    rig.synchronize(&stream, None).unwrap();
+    runtime.synchronize(&stream, None).unwrap();
     assert!(all(copied, 7) && all(at, 7), "the quarantine keeps what is there");
-    rig.shared.memory.empty_quarantines();
+    runtime.shared.memory.empty_quarantines();
     assert!(all(at, POISON));
 
-    for source in on_streams(&rig, handle) {
-        let (allocator, gate) = (over(&stack, &*source), Gate::default());
+    for source in stream_sources(&runtime, handle) {
+        let (allocator, gate) = (funnel_over(&stack, &*source), Gate::default());
         stream.submit(gate.task()).unwrap();
         let block = allocator.allocate(&Request::bytes(5000).on(&stream)).unwrap();
         let at = span(&block);
@@ -327,88 +356,88 @@ fn memory_is_poisoned_when_it_leaves_and_not_before() {
         stream.submit(copy(at, copied)).unwrap();
         allocator.free(block, Some(&stream)).unwrap();
         gate.open();
-        rig.synchronize(&stream, None).unwrap();
+        runtime.synchronize(&stream, None).unwrap();
         assert!(all(copied, 9) && all(at, POISON), "{}", source.name());
-        rig.shared.memory.perform(&fill(copied, 0)).unwrap();
+        runtime.shared.memory.perform(&fill(copied, 0)).unwrap();
     }
 }
 
 #[test]
 fn canaries_wait_for_earlier_work_of_the_stream() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let (stream, gate) = (rig.new_stream(), Gate::default());
-    let ordered = OrderedAllocator::new(&rig);
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let (stream, gate) = (runtime.new_stream(), Gate::default());
+    let ordered = OrderedAllocator::new(&runtime);
     let stack = Spec::parse("guard").unwrap().build();
-    let allocator = over(&stack, &ordered);
+    let allocator = funnel_over(&stack, &ordered);
 
-    let whole = ordered.allocate(&Request::bytes(MIB).on(&stream)).unwrap();
+    let earlier = ordered.allocate(&Request::bytes(MIB).on(&stream)).unwrap();
     stream.submit(gate.task()).unwrap();
-    stream.submit(fill(span(&whole), 5)).unwrap();
-    ordered.free(whole, Some(&stream)).unwrap();
+    stream.submit(fill(span(&earlier), 5)).unwrap();
+    ordered.free(earlier, Some(&stream)).unwrap();
     let block = allocator.allocate(&Request::bytes(4096).on(&stream)).unwrap();
     assert_eq!(stack.inspect(), Vec::<String>::new(), "no canary stands there yet");
     gate.open();
     allocator.free(block, Some(&stream)).unwrap();
-    rig.synchronize(&stream, None).unwrap();
+    runtime.synchronize(&stream, None).unwrap();
 }
 
 #[test]
 fn canaries_that_an_abort_dropped_raise_no_alarm() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let (stream, gate) = (rig.new_stream(), Gate::default());
-    let ordered = OrderedAllocator::new(&rig);
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let (stream, gate) = (runtime.new_stream(), Gate::default());
+    let ordered = OrderedAllocator::new(&runtime);
     let stack = Spec::parse("guard").unwrap().build();
-    let allocator = over(&stack, &ordered);
+    let allocator = funnel_over(&stack, &ordered);
     stream.submit(gate.task()).unwrap();
     let block = allocator.allocate(&Request::bytes(4096).on(&stream)).unwrap();
     stream.abort();
     gate.open();
-    let abort = rig.synchronize(&stream, None).unwrap_err();
+    let abort = runtime.synchronize(&stream, None).unwrap_err();
     assert_eq!(abort.code, Code::StreamAbort);
     allocator.free(block, Some(&stream)).unwrap();
-    rig.synchronize(&stream, None).unwrap();
+    runtime.synchronize(&stream, None).unwrap();
 }
 
 #[test]
 fn a_closed_stream_takes_no_canaries_and_keeps_no_block() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
     for index in 0..3 {
-        let handle = rig.create_stream(0, 0).unwrap();
-        let stream = rig.stream(handle).unwrap();
-        let source = on_streams(&rig, handle).remove(index);
+        let handle = runtime.create_stream(0, 0).unwrap();
+        let stream = runtime.stream(handle).unwrap();
+        let source = stream_sources(&runtime, handle).remove(index);
         let stack = Spec::parse("stats,guard").unwrap().build();
-        let allocator = over(&stack, &*source);
+        let allocator = funnel_over(&stack, &*source);
         let block = allocator.allocate(&Request::bytes(100).on(&stream)).unwrap();
-        rig.synchronize(&stream, None).unwrap();
-        let behind = source.extent(block.address + 100, 1).unwrap();
+        runtime.synchronize(&stream, None).unwrap();
+        let after = source.extent(block.address + 100, 1).unwrap();
         stream.close(true).unwrap();
         let refused = allocator.allocate(&Request::bytes(100).on(&stream)).unwrap_err();
         assert_eq!(refused.code, Code::InvalidHandle, "{}", source.name());
-        behind.write(&[!behind.read()[0]]);
+        after.write(&[!after.read()[0]]);
         let found = allocator.free(block, Some(&stream)).unwrap_err();
         assert_eq!(found.code, Code::MemoryFree, "{}: {}", source.name(), found.text);
         let total = stack.statistics()[0].total;
         assert_eq!((total.takes, total.gives, total.failures, total.live), (1, 1, 1, 0));
-        assert_eq!(rig.shared.memory.built_in_pool(0).figures().live, 0);
-        assert_eq!(rig.allocators.held_of(USERS_OBJECT).blocks, 0);
+        assert_eq!(runtime.shared.memory.built_in_pool(0).figures().live, 0);
+        assert_eq!(runtime.allocators.count_of(USERS_OBJECT).blocks, 0);
     }
 }
 
 #[test]
 fn canaries_of_external_blocks_are_put_only_on_request() {
     use cairn_runtime::memory::layer::spec::MakerKind;
-    for (text, room) in [("guard", 0), ("guard:external", CANARY as u64)] {
+    for (text, padding) in [("guard", 0), ("guard:external", CANARY as u64)] {
         let mock = MockAllocator::default();
         let stack =
             Stack::new(Spec::parse(text).unwrap().build_over(MakerKind::External).collect());
-        let allocator = over(&stack, &mock);
+        let allocator = funnel_over(&stack, &mock);
         let block = allocator.allocate(&Request::bytes(64)).unwrap();
         allocator.free(block, None).unwrap();
-        let asked = mock.asked.lock().unwrap()[0];
-        assert_eq!((asked.bytes, asked.front, asked.back), (64, room, room), "{text}");
+        let request = mock.requests.lock().unwrap()[0];
+        assert_eq!((request.bytes, request.front, request.back), (64, padding, padding), "{text}");
         assert_eq!(*mock.poisons.lock().unwrap(), [Some(POISON)]);
     }
 }
@@ -420,24 +449,24 @@ fn eight_threads_get_exactly_what_a_limit_allows() {
     over_each_source(|fixture| {
         let text = format!("stats,limit:{},guard", ALLOWED * SIZE + SIZE - 1);
         let stack = Spec::parse(&text).unwrap().build();
-        let allocator = over(&stack, fixture.source);
-        let (stream, kept) = (fixture.stream.as_ref(), Mutex::new(Vec::new()));
+        let allocator = funnel_over(&stack, fixture.source);
+        let (stream, blocks) = (fixture.stream.as_ref(), Mutex::new(Vec::new()));
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
-                    let mine = (0..100).filter_map(|_| {
+                    let allocated = (0..100).filter_map(|_| {
                         allocator.allocate(&Request { stream, ..Request::bytes(SIZE) }).ok()
                     });
-                    let mine: Vec<_> = mine.collect();
-                    kept.lock().unwrap().extend(mine);
+                    let allocated: Vec<_> = allocated.collect();
+                    blocks.lock().unwrap().extend(allocated);
                 });
             }
         });
-        let kept = kept.into_inner().unwrap();
-        assert_eq!(kept.len() as u64, ALLOWED);
+        let blocks = blocks.into_inner().unwrap();
+        assert_eq!(blocks.len() as u64, ALLOWED);
         let total = stack.statistics()[0].total;
         assert_eq!((total.takes, total.failures), (ALLOWED, 800 - ALLOWED));
-        kept.into_iter().for_each(|block| allocator.free(block, stream).unwrap());
+        blocks.into_iter().for_each(|block| allocator.free(block, stream).unwrap());
         assert_eq!(stack.statistics()[0].total.live, 0);
     });
 }
@@ -447,7 +476,7 @@ fn a_limit_holds_at_every_moment() {
     const MAX_LIVE: u64 = 64 << 10;
     let mock = MockAllocator::default();
     let stack = Spec::parse("limit:64kib,stats").unwrap().build();
-    let allocator = over(&stack, &mock);
+    let allocator = funnel_over(&stack, &mock);
     let live = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for thread in 0..8u64 {

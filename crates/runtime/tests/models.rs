@@ -25,9 +25,10 @@ use std::time::Duration;
 
 const FOREVER: Duration = Duration::ZERO;
 
+/// Runs a model under many interleavings.
 fn explore(model: impl Fn() + Send + Sync + 'static) {
-    let asked = std::env::var("CAIRN_SHUTTLE_ITERATIONS").ok().and_then(|v| v.parse().ok());
-    let iterations = asked.unwrap_or(2000);
+    let from_env = std::env::var("CAIRN_SHUTTLE_ITERATIONS").ok().and_then(|v| v.parse().ok());
+    let iterations = from_env.unwrap_or(2000);
     let model = std::sync::Arc::new(model);
     let mut config = shuttle::Config::new();
     config.stack_size = 1 << 18;
@@ -60,12 +61,13 @@ impl Fixture {
         Stream::new(&self.shared, spec).unwrap()
     }
 
+    /// Panics unless the stream has finished this many tasks, all that were submitted.
     fn assert_done(&self, stream: &Stream, tasks: u64) {
         assert_eq!(self.shared.progress.submitted(stream.index), tasks);
         assert_eq!(self.shared.progress.finished(stream.index), tasks);
     }
 
-    /// Every thread of the runtime ends on request.
+    /// Stops all threads of the runtime and waits for their end.
     fn end(self) {
         self.shared.scheduler.stop();
         self.shared.host_threads.stop();
@@ -77,8 +79,8 @@ impl Fixture {
     }
 }
 
-/// Waits for a stream without running its tasks: the workers have to.
-fn only_wait(stream: &Arc<Stream>) {
+/// Waits for a stream without running its tasks on this thread: the workers have to.
+fn wait_without_helping(stream: &Arc<Stream>) {
     assert!(host::in_callback(|| stream.synchronize(None)).unwrap());
 }
 
@@ -104,17 +106,18 @@ fn copy(from: Span, to: Span) -> Task {
     Task::copy("copy", from, to)
 }
 
-struct Job<F>(F);
+/// A host function from a closure, which returns false for an exception.
+struct ClosureFunction<F>(F);
 
-impl<F: Fn() -> bool + Send + Sync> HostFunction for Job<F> {
-    fn call(&self, _left: &dyn Fn()) -> Result<()> {
+impl<F: Fn() -> bool + Send + Sync> HostFunction for ClosureFunction<F> {
+    fn call(&self, _on_exit: &dyn Fn()) -> Result<()> {
         let thrown = || Error::new(Code::Internal, "it threw");
         if (self.0)() { Ok(()) } else { Err(thrown()) }
     }
 }
 
 fn host_task(job: impl Fn() -> bool + Send + Sync + 'static) -> Task {
-    Task::bare("host", Body::Host(Arc::new(Job(job))))
+    Task::bare("host", Body::Host(Arc::new(ClosureFunction(job))))
 }
 
 /// What ran, in order.
@@ -122,6 +125,7 @@ fn host_task(job: impl Fn() -> bool + Send + Sync + 'static) -> Task {
 struct Journal(std::sync::Arc<Mutex<Vec<u32>>>);
 
 impl Journal {
+    /// A task that adds an entry.
     fn entry(&self, value: u32) -> Task {
         let journal = self.clone();
         host_task(move || {
@@ -130,12 +134,12 @@ impl Journal {
         })
     }
 
-    fn seen(&self) -> Vec<u32> {
+    fn entries(&self) -> Vec<u32> {
         self.0.lock().unwrap().clone()
     }
 }
 
-fn plain() -> Arc<Event> {
+fn plain_event() -> Arc<Event> {
     Arc::new(Event::new(1, Kind::Plain, 9).unwrap())
 }
 
@@ -187,7 +191,7 @@ fn short_tasks_run_once_and_in_order() {
             .collect();
         assert!(stream.synchronize(None).unwrap());
         let ends: Vec<_> = submitters.into_iter().map(|t| t.join().unwrap()).collect();
-        only_wait(&stream);
+        wait_without_helping(&stream);
         assert_eq!((read(ends[0]), read(ends[1])), (10, 20));
         fixture.assert_done(&stream, 6);
         fixture.end();
@@ -230,11 +234,11 @@ fn stream_hands_host_functions_off_and_back() {
         };
         stream.submit(journal.entry(1)).unwrap();
         stream.submit(fill(cells[0], 5)).unwrap();
-        let seen = journal.clone();
+        let entries = journal.clone();
         stream
             .submit(host_task(move || {
                 assert_eq!(read(cells[0]), 5);
-                seen.0.lock().unwrap().push(2);
+                entries.0.lock().unwrap().push(2);
                 true
             }))
             .unwrap();
@@ -242,10 +246,11 @@ fn stream_hands_host_functions_off_and_back() {
         assert!(stream.synchronize(None).unwrap());
         assert_eq!(read(cells[1]), 5);
         second.join().unwrap();
-        only_wait(&stream);
-        let seen = journal.seen();
-        let of = |low: u32| seen.iter().copied().filter(|v| v / 10 == low).collect::<Vec<_>>();
-        assert_eq!((of(0), of(1)), (vec![1, 2], vec![11, 12]));
+        wait_without_helping(&stream);
+        let entries = journal.entries();
+        let entries_from =
+            |low: u32| entries.iter().copied().filter(|v| v / 10 == low).collect::<Vec<_>>();
+        assert_eq!((entries_from(0), entries_from(1)), (vec![1, 2], vec![11, 12]));
         fixture.assert_done(&stream, 6);
         fixture.end();
     });
@@ -256,7 +261,7 @@ fn event_waits_keep_their_capture() {
     explore(|| {
         let fixture = Fixture::new(1);
         let (a, b, c) = (fixture.stream(), fixture.stream(), fixture.stream());
-        let (event, gate) = (plain(), plain());
+        let (event, gate) = (plain_event(), plain_event());
         let cells = [cell(), cell()];
         a.submit(fill(cells[0], 1)).unwrap();
         event.record(&a).unwrap();
@@ -264,7 +269,7 @@ fn event_waits_keep_their_capture() {
         b.submit(copy(cells[0], cells[1])).unwrap();
         gate.wait(&c, FOREVER).unwrap();
         event.record(&c).unwrap();
-        only_wait(&b);
+        wait_without_helping(&b);
         assert_eq!(read(cells[1]), 1);
         assert!(!event.is_complete());
         let epoch = Epoch { stream: a.index, seq: 2 };
@@ -282,7 +287,7 @@ fn event_park_and_unpark_race() {
     explore(|| {
         let fixture = Fixture::new(1);
         let (a, b, c) = (fixture.stream(), fixture.stream(), fixture.stream());
-        let event = plain();
+        let event = plain_event();
         let cells = [cell(), cell(), cell()];
         let recorder = {
             let (a, event) = (a.clone(), event.clone());
@@ -301,7 +306,7 @@ fn event_park_and_unpark_race() {
         };
         event.wait(&b, FOREVER).unwrap();
         b.submit(copy(cells[0], cells[1])).unwrap();
-        only_wait(&b);
+        wait_without_helping(&b);
         other.join().unwrap();
         recorder.join().unwrap();
         assert_eq!((read(cells[1]), read(cells[2])), (3, 3));
@@ -315,7 +320,7 @@ fn abort_frees_a_parked_stream() {
     explore(|| {
         let fixture = Fixture::new(1);
         let stream = fixture.stream();
-        let never = plain();
+        let never = plain_event();
         let cells = [cell(), cell()];
         never.wait(&stream, FOREVER).unwrap();
         stream.submit(fill(cells[0], 1)).unwrap();
@@ -329,7 +334,7 @@ fn abort_frees_a_parked_stream() {
         assert_eq!(stream.take_failure().unwrap().code, Code::StreamAbort);
         assert!(never.waits_passed());
         stream.submit(fill(cells[1], 2)).unwrap();
-        only_wait(&stream);
+        wait_without_helping(&stream);
         assert_eq!(read(cells[1]), 2, "later work runs");
         assert!(stream.take_failure().is_none());
         fixture.end();
@@ -341,17 +346,17 @@ fn abort_races_with_the_record() {
     explore(|| {
         let fixture = Fixture::new(2);
         let (a, b) = (fixture.stream(), fixture.stream());
-        let event = plain();
+        let event = plain_event();
         event.wait(&b, FOREVER).unwrap();
         let aborter = {
             let b = b.clone();
             thread::spawn(move || b.abort())
         };
         event.record(&a).unwrap();
-        only_wait(&b);
+        wait_without_helping(&b);
         aborter.join().unwrap();
         event.wait(&b, FOREVER).unwrap();
-        only_wait(&b);
+        wait_without_helping(&b);
         fixture.assert_done(&b, 2);
         assert!(event.waits_passed());
         fixture.end();
@@ -363,7 +368,7 @@ fn a_forced_close_ends_a_parked_stream() {
     explore(|| {
         let fixture = Fixture::new(1);
         let (stream, other) = (fixture.stream(), fixture.stream());
-        let (never, last) = (plain(), plain());
+        let (never, last) = (plain_event(), plain_event());
         never.wait(&stream, FOREVER).unwrap();
         last.record(&stream).unwrap();
         last.wait(&other, FOREVER).unwrap();
@@ -371,7 +376,7 @@ fn a_forced_close_ends_a_parked_stream() {
             let stream = stream.clone();
             thread::spawn(move || stream.close(false).unwrap())
         };
-        only_wait(&other);
+        wait_without_helping(&other);
         closer.join().unwrap();
         let refused = stream.submit(Task::bare("late", Body::Nothing)).unwrap_err();
         assert_eq!(refused.code, Code::InvalidHandle);
@@ -389,12 +394,12 @@ fn a_wait_that_expires_fails_alone() {
     explore(|| {
         let fixture = Fixture::new(1);
         let (stream, other) = (fixture.stream(), fixture.stream());
-        let (never, done) = (plain(), plain());
+        let (never, done) = (plain_event(), plain_event());
         done.record(&other).unwrap();
-        only_wait(&other);
+        wait_without_helping(&other);
         never.wait(&stream, Duration::from_millis(1)).unwrap();
         done.wait(&stream, FOREVER).unwrap();
-        only_wait(&stream);
+        wait_without_helping(&stream);
         assert_eq!(stream.take_failure().unwrap().code, Code::WaitTimeout);
         assert!(stream.take_failure().is_none());
         assert!(never.waits_passed() && done.waits_passed());
@@ -407,19 +412,19 @@ fn an_aborted_wait_leaves_no_timeout_behind() {
     explore(|| {
         let fixture = Fixture::new(2);
         let (stream, other) = (fixture.stream(), fixture.stream());
-        let event = plain();
+        let event = plain_event();
         event.wait(&stream, Duration::from_millis(1)).unwrap();
         let aborter = {
             let stream = stream.clone();
             thread::spawn(move || stream.abort())
         };
-        only_wait(&stream);
+        wait_without_helping(&stream);
         aborter.join().unwrap();
         assert!(stream.take_failure().is_some());
         event.wait(&stream, FOREVER).unwrap();
         event.record(&other).unwrap();
-        only_wait(&stream);
-        assert_eq!(stream.take_failure(), None, "no mark of the first wait");
+        wait_without_helping(&stream);
+        assert_eq!(stream.take_failure(), None, "no timeout of the first wait");
         fixture.end();
     });
 }
@@ -428,18 +433,18 @@ fn an_aborted_wait_leaves_no_timeout_behind() {
 fn a_late_timer_ends_no_other_wait() {
     explore(|| {
         let fixture = Fixture::new(2);
-        let (stream, event) = (fixture.stream(), plain());
+        let (stream, event) = (fixture.stream(), plain_event());
         event.wait(&stream, Duration::from_millis(1)).unwrap();
         thread::yield_now();
         stream.abort();
-        only_wait(&stream);
+        wait_without_helping(&stream);
         assert!(stream.take_failure().is_some());
         event.wait(&stream, FOREVER).unwrap();
         for _ in 0..3 {
             thread::yield_now();
         }
         event.record(&fixture.stream()).unwrap();
-        only_wait(&stream);
+        wait_without_helping(&stream);
         assert_eq!(stream.take_failure(), None);
         fixture.end();
     });
@@ -455,11 +460,11 @@ fn no_wake_up_is_lost(workers: usize) {
                 let stream = streams[1].clone();
                 thread::spawn(move || {
                     stream.submit(fill(cells[1], round)).unwrap();
-                    only_wait(&stream);
+                    wait_without_helping(&stream);
                 })
             };
             streams[0].submit(fill(cells[0], round)).unwrap();
-            only_wait(&streams[0]);
+            wait_without_helping(&streams[0]);
             other.join().unwrap();
             assert_eq!((read(cells[0]), read(cells[1])), (round, round));
         }
@@ -482,14 +487,14 @@ fn two_host_functions_wait_for_each_other() {
     explore(|| {
         let fixture = Fixture::new(1);
         let streams = [fixture.stream(), fixture.stream()];
-        let meet = Arc::new(Barrier::new(2));
+        let barrier = Arc::new(Barrier::new(2));
         streams[0].submit(host_task(|| true)).unwrap();
-        only_wait(&streams[0]);
+        wait_without_helping(&streams[0]);
         for stream in &streams {
-            let meet = meet.clone();
+            let barrier = barrier.clone();
             stream
                 .submit(host_task(move || {
-                    meet.wait();
+                    barrier.wait();
                     true
                 }))
                 .unwrap();
@@ -525,34 +530,34 @@ fn request(bytes: u64) -> Request<'static> {
 fn quarantine_keeps_what_queued_work_reads() {
     explore(|| {
         let fixture = Fixture::new(1);
-        let (stream, gate) = (fixture.stream(), plain());
+        let (stream, gate) = (fixture.stream(), plain_event());
         let all = fixture.shared.config.device_memory;
-        let out = cell();
+        let target = cell();
         let address = fixture.shared.memory.allocate(0, request(all)).unwrap();
         let block = Span { address, bytes: 1, location: Location::Device(0) };
         stream.submit(fill(block, 1)).unwrap();
         gate.wait(&stream, FOREVER).unwrap();
-        stream.submit(copy(block, out)).unwrap();
+        stream.submit(copy(block, target)).unwrap();
         fixture.shared.memory.free(address).unwrap();
         fixture.stream().synchronize(None).unwrap();
         let opener = {
             let (gate, other) = (gate.clone(), fixture.stream());
             thread::spawn(move || gate.record(&other).unwrap())
         };
-        let again = fixture.shared.memory.allocate(0, request(all)).unwrap();
-        assert_eq!(again, address, "there is no other room");
+        let new_address = fixture.shared.memory.allocate(0, request(all)).unwrap();
+        assert_eq!(new_address, address, "there is no other room");
         fixture.shared.memory.perform(&fill(block, 9)).unwrap();
-        only_wait(&stream);
-        assert_eq!(read(out), 1);
+        wait_without_helping(&stream);
+        assert_eq!(read(target), 1);
         opener.join().unwrap();
         fixture.end();
     });
 }
 
-/// torch_npu's way: the kernel waits in a queue of the user's while its memory is freed; the freeing
+/// As in torch_npu: the kernel waits in a queue of the program while its memory is freed; the freeing
 /// thread's synchronize first drains that queue. Another thread must not get the memory before.
 #[test]
-fn quarantine_keeps_what_a_foreign_queue_reads() {
+fn quarantine_keeps_what_a_queue_of_the_program_reads() {
     explore(|| {
         let fixture = Fixture::new(1);
         let stream = fixture.stream();
@@ -572,15 +577,15 @@ fn quarantine_keeps_what_a_foreign_queue_reads() {
         );
         let Attempt::Taken(address) = arena.attempt(&request(2 << 20), true) else { panic!() };
         let block = Span { address, bytes: 1, location: Location::Any };
-        let out = cell();
+        let target = cell();
         fixture.shared.memory.perform(&fill(block, 1)).unwrap();
 
-        let taker = {
+        let allocating_thread = {
             let (arena, shared) = (arena.clone(), fixture.shared.clone());
             thread::spawn(move || {
                 loop {
-                    if let Attempt::Taken(again) = arena.attempt(&request(2 << 20), true) {
-                        assert_eq!(again, address);
+                    if let Attempt::Taken(new_address) = arena.attempt(&request(2 << 20), true) {
+                        assert_eq!(new_address, address);
                         shared.memory.perform(&fill(block, 9)).unwrap();
                         return;
                     }
@@ -589,18 +594,18 @@ fn quarantine_keeps_what_a_foreign_queue_reads() {
             })
         };
         stream.synchronize(None).unwrap();
-        let foreign_queue = {
+        let program_queue = {
             let stream = stream.clone();
             thread::spawn(move || {
-                stream.submit(copy(block, out)).unwrap();
+                stream.submit(copy(block, target)).unwrap();
             })
         };
         assert!(arena.free(arena.offset(address).unwrap()));
         assert!(!arena.free(arena.offset(address).unwrap()), "a second free finds nothing");
-        foreign_queue.join().unwrap();
+        program_queue.join().unwrap();
         assert!(stream.synchronize(None).unwrap());
-        assert_eq!(read(out), 1);
-        taker.join().unwrap();
+        assert_eq!(read(target), 1);
+        allocating_thread.join().unwrap();
         fixture.end();
     });
 }
@@ -616,8 +621,8 @@ fn a_block_is_freed_once() {
             let shared = shared.clone();
             thread::spawn(move || shared.memory.free(address).is_ok())
         };
-        let mine = shared.memory.free(address).is_ok();
-        assert!(mine != other.join().unwrap());
+        let is_freed_here = shared.memory.free(address).is_ok();
+        assert!(is_freed_here != other.join().unwrap());
         assert_eq!(shared.memory.usage(0).live, 0);
         drop(shared);
         fixture.end();
@@ -637,9 +642,9 @@ fn stop_drops_the_rest_and_refuses_later_work() {
         let other = {
             let b = b.clone();
             thread::spawn(move || {
-                let given = b.submit(fill(cells[1], 3)).is_ok();
+                let is_submitted = b.submit(fill(cells[1], 3)).is_ok();
                 assert!(b.synchronize(None).unwrap());
-                given
+                is_submitted
             })
         };
         assert!(a.synchronize(None).unwrap());
@@ -649,8 +654,8 @@ fn stop_drops_the_rest_and_refuses_later_work() {
             let late = stream.submit(Task::bare("late", Body::Nothing)).unwrap_err();
             assert_eq!(late.code, Code::Internal);
         }
-        let given = other.join().unwrap();
-        assert!(given || read(cells[1]) == 0);
+        let is_submitted = other.join().unwrap();
+        assert!(is_submitted || read(cells[1]) == 0);
         assert!(a.is_idle() && b.is_idle());
         fixture.end();
     });
@@ -661,7 +666,7 @@ fn stop_frees_the_parked_streams_of_the_context() {
     explore(|| {
         let fixture = Fixture::new(1);
         let (a, b) = (fixture.stream(), fixture.stream());
-        let never = plain();
+        let never = plain_event();
         assert!(a.set_failure_mode(FailureMode::Stop));
         never.wait(&b, FOREVER).unwrap();
         a.submit(host_task(|| false)).unwrap();

@@ -9,9 +9,10 @@ use cairn_runtime::sync::{Arc, thread};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use std::time::Duration;
 
+/// Runs a model under many interleavings.
 fn explore(model: impl Fn() + Send + Sync + 'static) {
-    let asked = std::env::var("CAIRN_SHUTTLE_ITERATIONS").ok().and_then(|v| v.parse().ok());
-    let iterations = asked.unwrap_or(2000);
+    let from_env = std::env::var("CAIRN_SHUTTLE_ITERATIONS").ok().and_then(|v| v.parse().ok());
+    let iterations = from_env.unwrap_or(2000);
     let model = std::sync::Arc::new(model);
     let (random, pct) = (model.clone(), model);
     let config = shuttle::Config::new();

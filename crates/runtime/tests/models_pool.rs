@@ -14,12 +14,13 @@ use cairn_runtime::task::{Location, Span, Task};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use std::time::Duration;
 
-/// What a pool takes from its device at a time: so no block leaves a rest for others.
+/// The bytes of a block: as many as a pool takes from its device at a time, so a block leaves no rest for others.
 const BYTES: u64 = 2 << 20;
 
+/// Runs a model under many interleavings.
 fn explore(model: impl Fn() + Send + Sync + 'static) {
-    let asked = std::env::var("CAIRN_SHUTTLE_ITERATIONS").ok().and_then(|v| v.parse().ok());
-    let iterations = asked.unwrap_or(1000);
+    let from_env = std::env::var("CAIRN_SHUTTLE_ITERATIONS").ok().and_then(|v| v.parse().ok());
+    let iterations = from_env.unwrap_or(1000);
     let model = std::sync::Arc::new(model);
     let mut config = shuttle::Config::new();
     config.stack_size = 1 << 18;
@@ -54,11 +55,11 @@ impl Fixture {
         Stream::new(&self.shared, spec).unwrap()
     }
 
-    fn take(&self, stream: &Arc<Stream>) -> Option<usize> {
+    fn allocate(&self, stream: &Arc<Stream>) -> Option<usize> {
         self.shared.memory.take_from(&self.pool, BYTES, stream).ok()
     }
 
-    fn give(&self, address: usize, stream: &Arc<Stream>) {
+    fn free(&self, address: usize, stream: &Arc<Stream>) {
         self.shared.memory.give_back(address, stream).unwrap();
     }
 
@@ -91,8 +92,8 @@ fn an_event_that_comes_during_a_free_hands_nothing_on_too_early() {
     explore(|| {
         let fixture = Fixture::new();
         let (a, b, c) = (fixture.stream(), fixture.stream(), fixture.stream());
-        let block = fixture.take(&a).unwrap();
-        let used = fixture.fill(block, &b);
+        let block = fixture.allocate(&a).unwrap();
+        let last_use = fixture.fill(block, &b);
         let waiter = {
             let (a, b) = (a.clone(), b.clone());
             thread::spawn(move || {
@@ -101,14 +102,16 @@ fn an_event_that_comes_during_a_free_hands_nothing_on_too_early() {
                 event.wait(&a, Duration::ZERO).unwrap();
             })
         };
-        fixture.give(block, &b);
-        let taken = fixture.take(&c).unwrap();
+        fixture.free(block, &b);
+        let next_block = fixture.allocate(&c).unwrap();
         let progress = &fixture.shared.progress;
         assert!(
-            taken != block || progress.covers(used) || progress.is_ordered(c.index, used),
+            next_block != block
+                || progress.covers(last_use)
+                || progress.is_ordered(c.index, last_use),
             "stream c has the block before stream b is done with it"
         );
-        fixture.give(taken, &c);
+        fixture.free(next_block, &c);
         waiter.join().unwrap();
         [a, b, c].iter().for_each(|stream| fixture.synchronize(stream));
         fixture.end();
@@ -121,36 +124,36 @@ fn a_pool_ends_once_and_with_its_last_block() {
         let fixture = Fixture::new();
         let before = fixture.free_bytes();
         let (a, b) = (fixture.stream(), fixture.stream());
-        let block = fixture.take(&a).unwrap();
+        let block = fixture.allocate(&a).unwrap();
         let user = {
             let (fixture, a) = (fixture.clone(), a.clone());
             thread::spawn(move || {
                 fixture.fill(block, &a);
-                fixture.give(block, &a);
+                fixture.free(block, &a);
                 fixture.synchronize(&a);
             })
         };
-        let late = {
+        let late_user = {
             let (fixture, b) = (fixture.clone(), b.clone());
             thread::spawn(move || {
-                if let Some(block) = fixture.take(&b) {
+                if let Some(block) = fixture.allocate(&b) {
                     fixture.fill(block, &b);
-                    fixture.give(block, &b);
+                    fixture.free(block, &b);
                 }
                 fixture.synchronize(&b);
             })
         };
         fixture.shared.memory.close_pool(&fixture.pool);
-        assert!(fixture.take(&a).is_none(), "it gives no more");
+        assert!(fixture.allocate(&a).is_none(), "it gives no more");
         let other = fixture.shared.memory.create_pool(0, u64::MAX);
-        let kept = fixture.shared.memory.take_from(&other, BYTES, &a).unwrap();
+        let other_block = fixture.shared.memory.take_from(&other, BYTES, &a).unwrap();
         user.join().unwrap();
-        late.join().unwrap();
+        late_user.join().unwrap();
         fixture.synchronize(&a);
         assert!(fixture.pool.has_ended());
         assert_eq!(other.figures().live, BYTES, "the end of one pool is not that of another");
-        fixture.fill(kept, &a);
-        fixture.give(kept, &a);
+        fixture.fill(other_block, &a);
+        fixture.free(other_block, &a);
         fixture.synchronize(&a);
         fixture.shared.memory.end_pool(&other);
         assert_eq!(fixture.free_bytes(), before);
@@ -164,28 +167,28 @@ fn a_closed_device_takes_its_pools_with_it() {
         let fixture = Fixture::new();
         let before = fixture.free_bytes();
         let (a, b) = (fixture.stream(), fixture.stream());
-        let block = fixture.take(&a).unwrap();
-        let elsewhere = {
+        let block = fixture.allocate(&a).unwrap();
+        let other_stream = {
             let (fixture, b) = (fixture.clone(), b.clone());
             thread::spawn(move || {
                 fixture.fill(block, &b);
                 fixture.synchronize(&b);
             })
         };
-        let taker = {
+        let allocating_thread = {
             let (fixture, a) = (fixture.clone(), a.clone());
             thread::spawn(move || {
-                fixture.take(&a);
+                fixture.allocate(&a);
             })
         };
-        elsewhere.join().unwrap();
+        other_stream.join().unwrap();
         fixture.shared.memory.clear(0);
-        taker.join().unwrap();
-        assert!(fixture.pool.has_ended() && fixture.take(&a).is_none());
+        allocating_thread.join().unwrap();
+        assert!(fixture.pool.has_ended() && fixture.allocate(&a).is_none());
         assert!(fixture.shared.memory.give_back(block, &a).is_err());
         assert_eq!(fixture.free_bytes(), before);
-        let fresh = fixture.shared.memory.create_pool(0, u64::MAX);
-        assert!(fixture.shared.memory.take_from(&fresh, BYTES, &a).is_ok());
+        let new_pool = fixture.shared.memory.create_pool(0, u64::MAX);
+        assert!(fixture.shared.memory.take_from(&new_pool, BYTES, &a).is_ok());
         fixture.end();
     });
 }

@@ -1,4 +1,4 @@
-//! What the event spine emits, of a program that is known call by call.
+//! What the event spine emits for a known sequence of calls.
 
 #![cfg(not(feature = "shuttle"))]
 
@@ -25,20 +25,21 @@ impl Lines {
     }
 }
 
-fn marks(clock: &Clock) -> String {
+/// The epochs of a clock as text.
+fn epochs(clock: &Clock) -> String {
     let one = |epoch: &Epoch| format!("{}:{}", epoch.stream, epoch.seq);
     clock.epochs().iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
-fn sync_object(what: SyncObject) -> String {
-    match what {
+fn describe_object(object: SyncObject) -> String {
+    match object {
         SyncObject::Stream(stream) => format!("stream {stream}"),
         SyncObject::Event(id) => format!("event {id}"),
         SyncObject::Device(id) => format!("device {id}"),
     }
 }
 
-fn touches(accesses: &[Access]) -> String {
+fn describe_accesses(accesses: &[Access]) -> String {
     let one = |access: &Access| {
         let (start, end) = access.bounds();
         format!("{:?} {}", access.mode, end - start)
@@ -46,23 +47,23 @@ fn touches(accesses: &[Access]) -> String {
     accesses.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-fn line(event: &Event<'_>) -> String {
+fn describe(event: &Event<'_>) -> String {
     match event {
         Event::Usage { device, used, .. } => format!("usage device {device} {used}"),
         Event::Submit { stream, seq, task, ordered, .. } => {
             let mut accesses = Vec::new();
             task.each_access(&mut |access| accesses.push(access));
-            let accesses = touches(&accesses);
-            format!("submit {stream}:{seq} {} [{}] ({accesses})", task.name, marks(ordered))
+            let accesses = describe_accesses(&accesses);
+            format!("submit {stream}:{seq} {} [{}] ({accesses})", task.name, epochs(ordered))
         }
         Event::Start { stream, seq } => format!("start {stream}:{seq}"),
         Event::End { stream, seq, name, outcome, .. } => {
-            let how = match outcome {
+            let suffix = match outcome {
                 Outcome::Done => "",
                 Outcome::Failed => " failed",
                 Outcome::Dropped => " dropped",
             };
-            format!("end {stream}:{seq} {name}{how}")
+            format!("end {stream}:{seq} {name}{suffix}")
         }
         Event::Record { event, epoch } => {
             format!("record {event} at {}:{}", epoch.stream, epoch.seq)
@@ -72,17 +73,19 @@ fn line(event: &Event<'_>) -> String {
             format!("wait {event} at {}:{} for {record}", epoch.stream, epoch.seq)
         }
         Event::Complete { what, known } => {
-            format!("complete {} knows [{}]", sync_object(*what), marks(known))
+            format!("complete {} knows [{}]", describe_object(*what), epochs(known))
         }
         Event::Synchronize { what, known } => {
-            format!("synchronize {} knows [{}]", sync_object(*what), marks(known))
+            format!("synchronize {} knows [{}]", describe_object(*what), epochs(known))
         }
         Event::Stream { stream, device, change, count, .. } => {
             format!("stream {stream} of device {device} {change:?}, {count} there")
         }
         Event::Context { device, change, .. } => format!("context of device {device} {change:?}"),
         Event::Device { device, change, .. } => format!("device {device} {change:?}"),
-        Event::Touch { name, accesses } => format!("touch {name} ({})", touches(accesses)),
+        Event::Touch { name, accesses } => {
+            format!("touch {name} ({})", describe_accesses(accesses))
+        }
         _ => format!("{:?}", event.kind()),
     }
 }
@@ -96,7 +99,7 @@ impl Sink for Lines {
                 format!("{entry}: ")
             }
         };
-        self.0.lock().unwrap().push(format!("{site}{}", line(event)));
+        self.0.lock().unwrap().push(format!("{site}{}", describe(event)));
     }
 }
 
@@ -115,23 +118,24 @@ const ALL_BUT_MEMORY: [Kind; 12] = [
     Kind::Touch,
 ];
 
-fn listening(rig: &Rig) -> Arc<Lines> {
+/// Records all events except those of memory.
+fn record_events(runtime: &TestRuntime) -> Arc<Lines> {
     let lines = Arc::new(Lines::default());
-    rig.shared.spine.subscribe(lines.clone(), &ALL_BUT_MEMORY).unwrap();
+    runtime.shared.spine.subscribe(lines.clone(), &ALL_BUT_MEMORY).unwrap();
     lines
 }
 
-fn nothing(stream: &Arc<Stream>) {
+fn submit_nothing(stream: &Arc<Stream>) {
     stream.submit(Task::bare("nothing", Body::Nothing)).unwrap();
 }
 
 #[test]
 fn a_program_is_recorded_call_by_call() {
-    let rig = rig(1, |_| ());
-    let lines = listening(&rig);
-    site::enter("aclrtSetDevice", || rig.set_device(0).unwrap());
-    let handle = site::enter("aclrtCreateStream", || rig.create_stream(0, 0).unwrap());
-    let a = rig.stream(handle).unwrap();
+    let runtime = start_runtime(1, |_| ());
+    let lines = record_events(&runtime);
+    site::enter("aclrtSetDevice", || runtime.set_device(0).unwrap());
+    let handle = site::enter("aclrtCreateStream", || runtime.create_stream(0, 0).unwrap());
+    let a = runtime.stream(handle).unwrap();
     let opened = [
         "aclrtSetDevice: device 0 Created",
         "aclrtSetDevice: context of device 0 Created",
@@ -140,12 +144,12 @@ fn a_program_is_recorded_call_by_call() {
     ];
     assert_eq!(lines.take(), opened);
 
-    let block = rig.alloc(0, 64);
+    let block = runtime.alloc(0, 64);
     site::enter("aclrtMemsetAsync", || a.submit(fill(block, 1)).unwrap());
-    let event = rig.event(rig.create_event(EventKind::Plain, 9).unwrap()).unwrap();
+    let event = runtime.event(runtime.create_event(EventKind::Plain, 9).unwrap()).unwrap();
     site::enter("aclrtRecordEvent", || event.record(&a).unwrap());
     site::enter("aclrtSynchronizeEvent", || assert!(event.synchronize(None).unwrap()));
-    rig.synchronize(&a, None).unwrap();
+    runtime.synchronize(&a, None).unwrap();
     let mut emitted = lines.take();
     let synchronized =
         emitted.iter().position(|line| line.contains("synchronize event 0")).unwrap();
@@ -153,8 +157,8 @@ fn a_program_is_recorded_call_by_call() {
         emitted.remove(synchronized).split(" knows").next().unwrap(),
         "aclrtSynchronizeEvent: synchronize event 0"
     );
-    let own = |line: &String| !line.starts_with("start") && !line.starts_with("end");
-    let (program, machine): (Vec<_>, Vec<_>) = emitted.into_iter().partition(own);
+    let is_of_program = |line: &String| !line.starts_with("start") && !line.starts_with("end");
+    let (program, machine): (Vec<_>, Vec<_>) = emitted.into_iter().partition(is_of_program);
     let submitted = [
         "aclrtMemsetAsync: submit 1:1 fill [] (Write 64)",
         "aclrtRecordEvent: record 0 at 1:2",
@@ -163,14 +167,14 @@ fn a_program_is_recorded_call_by_call() {
     assert_eq!(program[..3], submitted);
     assert_eq!(program[3], "synchronize stream 1 knows [1:2]");
     assert_eq!(program.len(), 4);
-    let ran = ["start 1:1", "end 1:1 fill", "start 1:2", "end 1:2 aclrtRecordEvent"];
-    assert_eq!(machine, ran, "what runs has no site, also when the waiting thread runs it");
+    let expected = ["start 1:1", "end 1:1 fill", "start 1:2", "end 1:2 aclrtRecordEvent"];
+    assert_eq!(machine, expected, "what runs has no site, also when the waiting thread runs it");
 
-    let b = rig.new_stream();
+    let b = runtime.new_stream();
     let created = ["stream 2 of device 0 Created, 2 there"];
     assert_eq!(lines.take(), created);
     site::enter("aclrtStreamWaitEvent", || event.wait(&b, Duration::ZERO).unwrap());
-    rig.synchronize(&b, None).unwrap();
+    runtime.synchronize(&b, None).unwrap();
     let waited = [
         "aclrtStreamWaitEvent: wait 0 at 2:1 for 1:2",
         "aclrtStreamWaitEvent: submit 2:1 aclrtStreamWaitEvent [1:2] ()",
@@ -189,18 +193,18 @@ fn a_program_is_recorded_call_by_call() {
     ];
     assert_eq!(lines.take(), queried);
 
-    site::enter("aclrtDestroyStream", || rig.destroy_stream(handle, true).unwrap());
+    site::enter("aclrtDestroyStream", || runtime.destroy_stream(handle, true).unwrap());
     let ended = [
         "aclrtDestroyStream: synchronize stream 1 knows [1:2]",
         "aclrtDestroyStream: stream 1 of device 0 Destroyed, 1 there",
     ];
     assert_eq!(lines.take(), ended);
 
-    let device = rig.device(0).unwrap();
-    site::enter("aclrtSynchronizeDevice", || rig.synchronize_device(device, None).unwrap());
+    let device = runtime.device(0).unwrap();
+    site::enter("aclrtSynchronizeDevice", || runtime.synchronize_device(device, None).unwrap());
     assert_eq!(lines.take(), ["aclrtSynchronizeDevice: synchronize device 0 knows [1:2 2:1]"]);
 
-    site::enter("aclrtResetDevice", || rig.reset_device(0, false).unwrap());
+    site::enter("aclrtResetDevice", || runtime.reset_device(0, false).unwrap());
     let reset = [
         "aclrtResetDevice: synchronize stream 2 knows [1:2 2:1]",
         "aclrtResetDevice: stream 2 of device 0 Destroyed, 0 there",
@@ -214,64 +218,64 @@ fn a_program_is_recorded_call_by_call() {
 
 #[test]
 fn a_wait_that_parks_starts_once_and_a_failure_is_emitted() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let (a, b, gate) = (rig.new_stream(), rig.new_stream(), Gate::default());
-    let lines = listening(&rig);
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let (a, b, gate) = (runtime.new_stream(), runtime.new_stream(), Gate::default());
+    let lines = record_events(&runtime);
     a.submit(gate.task()).unwrap();
-    let event = rig.event(rig.create_event(EventKind::Ex, 1).unwrap()).unwrap();
+    let event = runtime.event(runtime.create_event(EventKind::Ex, 1).unwrap()).unwrap();
     event.record(&a).unwrap();
     event.wait(&b, Duration::ZERO).unwrap();
-    let parked = |lines: &Lines| {
+    let is_parked = |lines: &Lines| {
         let emitted = lines.0.lock().unwrap();
         emitted.iter().any(|line| *line == format!("start {}:1", b.index))
     };
-    while !parked(&lines) {
+    while !is_parked(&lines) {
         std::thread::yield_now();
     }
     gate.open();
-    rig.synchronize(&b, None).unwrap();
+    runtime.synchronize(&b, None).unwrap();
     b.submit(host_task(|| false)).unwrap();
-    assert!(rig.synchronize(&b, None).is_err());
+    assert!(runtime.synchronize(&b, None).is_err());
     let emitted = lines.take();
-    let of_b = |what: &str| emitted.iter().filter(|line| line.contains(what)).count();
-    assert_eq!(of_b(&format!("start {}:1", b.index)), 1, "{emitted:#?}");
-    assert_eq!(of_b(&format!("end {}:1 aclrtStreamWaitEvent", b.index)), 1);
-    assert_eq!(of_b(&format!("end {}:2 aclrtLaunchHostFunc failed", b.index)), 1);
+    let count = |what: &str| emitted.iter().filter(|line| line.contains(what)).count();
+    assert_eq!(count(&format!("start {}:1", b.index)), 1, "{emitted:#?}");
+    assert_eq!(count(&format!("end {}:1 aclrtStreamWaitEvent", b.index)), 1);
+    assert_eq!(count(&format!("end {}:2 aclrtLaunchHostFunc failed", b.index)), 1);
     let known = format!("synchronize stream {} knows [{}:2 {}:1]", b.index, a.index, b.index);
-    assert_eq!(of_b(&known), 1, "{emitted:#?}");
+    assert_eq!(count(&known), 1, "{emitted:#?}");
 }
 
 #[test]
 fn a_dropped_task_ends_without_having_begun() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let (a, gate, to) = (rig.new_stream(), Gate::default(), rig.alloc(0, 64));
-    let lines = listening(&rig);
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let (a, gate, to) = (runtime.new_stream(), Gate::default(), runtime.alloc(0, 64));
+    let lines = record_events(&runtime);
     a.submit(gate.task()).unwrap();
     a.submit(fill(to, 7)).unwrap();
     a.abort();
     gate.open();
-    let _ = rig.synchronize(&a, None);
+    let _ = runtime.synchronize(&a, None);
     let emitted = lines.take();
-    let of = |what: String| emitted.iter().filter(|line| line.contains(&what)).count();
-    assert_eq!(of(format!("end {}:2 fill dropped", a.index)), 1, "{emitted:#?}");
-    assert_eq!(of(format!("start {}:2", a.index)), 0, "{emitted:#?}");
+    let count = |what: String| emitted.iter().filter(|line| line.contains(&what)).count();
+    assert_eq!(count(format!("end {}:2 fill dropped", a.index)), 1, "{emitted:#?}");
+    assert_eq!(count(format!("start {}:2", a.index)), 0, "{emitted:#?}");
 }
 
 #[test]
 fn what_the_host_touches_itself_is_emitted() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let (from, to) = (rig.alloc(0, 64), rig.alloc(0, 64));
-    let lines = listening(&rig);
-    rig.perform(&fill(from, 3)).unwrap();
-    rig.perform(&copy(from, to)).unwrap();
-    assert_eq!(rig.read("graph", to.address, 16).unwrap(), [3; 16]);
-    rig.emit_host_access("RunGraph", 0x1000, 8, Mode::Write);
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let (from, to) = (runtime.alloc(0, 64), runtime.alloc(0, 64));
+    let lines = record_events(&runtime);
+    runtime.perform(&fill(from, 3)).unwrap();
+    runtime.perform(&copy(from, to)).unwrap();
+    assert_eq!(runtime.read("graph", to.address, 16).unwrap(), [3; 16]);
+    runtime.emit_host_access("RunGraph", 0x1000, 8, Mode::Write);
     let nowhere = Span { address: 0x10, bytes: 64, location: Location::Any };
-    assert!(rig.perform(&copy(nowhere, to)).is_err());
-    assert_eq!(rig.read("graph", 0x10, 16), None);
+    assert!(runtime.perform(&copy(nowhere, to)).is_err());
+    assert_eq!(runtime.read("graph", 0x10, 16), None);
     let emitted = [
         "touch fill (Write 64)",
         "touch copy (Read 64, Write 64)",
@@ -282,15 +286,15 @@ fn what_the_host_touches_itself_is_emitted() {
 }
 
 #[test]
-fn a_sink_that_comes_late_hears_of_tasks_under_way() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let (a, gate) = (rig.new_stream(), Gate::default());
+fn a_late_sink_gets_the_ends_of_earlier_tasks() {
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let (a, gate) = (runtime.new_stream(), Gate::default());
     a.submit(gate.task()).unwrap();
-    nothing(&a);
-    let lines = listening(&rig);
+    submit_nothing(&a);
+    let lines = record_events(&runtime);
     gate.open();
-    rig.synchronize(&a, None).unwrap();
+    runtime.synchronize(&a, None).unwrap();
     let ended = |seq: u64, name: &str| format!("end {}:{seq} {name}", a.index);
     let emitted = lines.take();
     assert!(emitted.contains(&ended(1, "aclrtLaunchHostFunc")), "{emitted:#?}");

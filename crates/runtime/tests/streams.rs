@@ -21,92 +21,92 @@ use support::*;
 const FOREVER: Duration = Duration::ZERO;
 const SHORT: Duration = Duration::from_millis(3);
 
-fn plain() -> Event {
+fn plain_event() -> Event {
     Event::new(1, Kind::Plain, 9).unwrap()
 }
 
-fn ex() -> Event {
+fn ex_event() -> Event {
     Event::new(2, Kind::Ex, 9).unwrap()
 }
 
-fn nothing(stream: &Arc<Stream>) -> Epoch {
+fn submit_nothing(stream: &Arc<Stream>) -> Epoch {
     let seq = stream.submit(Task::bare("nothing", Body::Nothing)).unwrap();
     Epoch { stream: stream.index, seq }
 }
 
 #[test]
 fn host_functions_of_two_streams_meet_with_one_worker() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let meet = Arc::new(Barrier::new(2));
-    let streams = [rig.new_stream(), rig.new_stream()];
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let barrier = Arc::new(Barrier::new(2));
+    let streams = [runtime.new_stream(), runtime.new_stream()];
     for stream in &streams {
-        let meet = meet.clone();
+        let barrier = barrier.clone();
         stream
             .submit(host_task(move || {
-                meet.wait();
+                barrier.wait();
                 true
             }))
             .unwrap();
     }
     for stream in &streams {
-        rig.synchronize(stream, None).unwrap();
+        runtime.synchronize(stream, None).unwrap();
     }
 }
 
-/// Says on which thread it ran.
-struct WhoRuns(Mutex<Option<std::thread::ThreadId>>);
+/// Records the thread that it runs on.
+struct ThreadRecorder(Mutex<Option<std::thread::ThreadId>>);
 
-impl Work for WhoRuns {
+impl Work for ThreadRecorder {
     fn run(&self) -> Result<()> {
         *self.0.lock().unwrap() = Some(std::thread::current().id());
         Ok(())
     }
 }
 
-fn who_runs() -> (Arc<WhoRuns>, Task) {
-    let who = Arc::new(WhoRuns(Mutex::default()));
-    (who.clone(), Task::bare("short", Body::Work(who)))
+fn thread_recorder() -> (Arc<ThreadRecorder>, Task) {
+    let recorder = Arc::new(ThreadRecorder(Mutex::default()));
+    (recorder.clone(), Task::bare("short", Body::Work(recorder)))
 }
 
 #[test]
 fn a_short_task_of_an_idle_stream_runs_on_the_calling_thread() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let (stream, here) = (rig.new_stream(), std::thread::current().id());
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let (stream, here) = (runtime.new_stream(), std::thread::current().id());
     for _ in 0..3 {
-        let (who, task) = who_runs();
+        let (recorder, task) = thread_recorder();
         stream.submit_short(task).unwrap();
-        assert_eq!(*who.0.lock().unwrap(), Some(here), "it ran before the call returned");
+        assert_eq!(*recorder.0.lock().unwrap(), Some(here), "it ran before the call returned");
         assert!(stream.is_idle());
     }
 }
 
 #[test]
 fn a_short_task_waits_for_what_was_submitted_before_it() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let (stream, gate) = (rig.new_stream(), Gate::default());
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let (stream, gate) = (runtime.new_stream(), Gate::default());
     stream.submit(gate.task()).unwrap();
-    let (who, task) = who_runs();
+    let (recorder, task) = thread_recorder();
     stream.submit_short(task).unwrap();
-    assert_eq!(*who.0.lock().unwrap(), None, "the stream is blocked");
+    assert_eq!(*recorder.0.lock().unwrap(), None, "the stream is blocked");
     gate.open();
-    only_wait(&stream);
-    assert_ne!(*who.0.lock().unwrap(), Some(std::thread::current().id()));
+    wait_without_helping(&stream);
+    assert_ne!(*recorder.0.lock().unwrap(), Some(std::thread::current().id()));
 }
 
 #[test]
 fn a_short_task_runs_elsewhere_in_callbacks_and_host_functions() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let (stream, other) = (rig.new_stream(), rig.new_stream());
-    let (who, task) = who_runs();
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let (stream, other) = (runtime.new_stream(), runtime.new_stream());
+    let (recorder, task) = thread_recorder();
     let here = std::thread::current().id();
     host::in_callback(|| stream.submit_short(task)).unwrap();
-    only_wait(&stream);
-    assert_ne!(*who.0.lock().unwrap(), Some(here));
-    let (who, task) = who_runs();
+    wait_without_helping(&stream);
+    assert_ne!(*recorder.0.lock().unwrap(), Some(here));
+    let (recorder, task) = thread_recorder();
     let (task, target, there) = (Mutex::new(Some(task)), other.clone(), Arc::new(Mutex::new(None)));
     let caller = there.clone();
     stream
@@ -115,41 +115,41 @@ fn a_short_task_runs_elsewhere_in_callbacks_and_host_functions() {
             target.submit_short(task.lock().unwrap().take().unwrap()).is_ok()
         }))
         .unwrap();
-    rig.synchronize(&stream, None).unwrap();
-    only_wait(&other);
-    assert_ne!(*who.0.lock().unwrap(), *there.lock().unwrap());
+    runtime.synchronize(&stream, None).unwrap();
+    wait_without_helping(&other);
+    assert_ne!(*recorder.0.lock().unwrap(), *there.lock().unwrap());
 }
 
 #[test]
 fn a_blocked_stream_stops_no_other() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let (blocked, free, gate) = (rig.new_stream(), rig.new_stream(), Gate::default());
-    let block = rig.alloc(0, 64);
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let (blocked, free, gate) = (runtime.new_stream(), runtime.new_stream(), Gate::default());
+    let block = runtime.alloc(0, 64);
     blocked.submit(gate.task()).unwrap();
     blocked.submit(fill(block, 1)).unwrap();
     free.submit(fill(block, 2)).unwrap();
-    rig.synchronize(&free, None).unwrap();
+    runtime.synchronize(&free, None).unwrap();
     assert_eq!(bytes(block), [2; 64]);
     assert!(!blocked.is_idle());
     gate.open();
-    rig.synchronize(&blocked, None).unwrap();
+    runtime.synchronize(&blocked, None).unwrap();
     assert_eq!(bytes(block), [1; 64]);
 }
 
 #[test]
 fn work_completes_without_a_host_wait() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let (stream, event) = (rig.new_stream(), ex());
-    let block = rig.alloc(0, 4096);
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let (stream, event) = (runtime.new_stream(), ex_event());
+    let block = runtime.alloc(0, 4096);
     for value in 1..=200 {
         stream.submit(fill(block, value)).unwrap();
     }
     event.record(&stream).unwrap();
-    let began = Instant::now();
+    let start = Instant::now();
     while !(stream.is_idle() && event.is_complete()) {
-        assert!(began.elapsed() < Duration::from_secs(20), "nobody runs the stream");
+        assert!(start.elapsed() < Duration::from_secs(20), "nobody runs the stream");
         std::thread::yield_now();
     }
     assert_eq!(bytes(block), [200; 4096]);
@@ -157,10 +157,10 @@ fn work_completes_without_a_host_wait() {
 
 #[test]
 fn many_streams_keep_their_own_order() {
-    let rig = rig(3, |_| ());
-    rig.set_device(0).unwrap();
-    let streams: Vec<_> = (0..32).map(|_| rig.new_stream()).collect();
-    let cells: Vec<_> = (0..32).map(|_| (rig.alloc(0, 8), rig.alloc(0, 8))).collect();
+    let runtime = start_runtime(3, |_| ());
+    runtime.set_device(0).unwrap();
+    let streams: Vec<_> = (0..32).map(|_| runtime.new_stream()).collect();
+    let cells: Vec<_> = (0..32).map(|_| (runtime.alloc(0, 8), runtime.alloc(0, 8))).collect();
     for round in 0..100u8 {
         for (stream, &(a, b)) in streams.iter().zip(&cells) {
             stream.submit(fill(a, round)).unwrap();
@@ -168,7 +168,7 @@ fn many_streams_keep_their_own_order() {
             stream.submit(fill(a, 255)).unwrap();
         }
     }
-    rig.synchronize_device(rig.device(0).unwrap(), None).unwrap();
+    runtime.synchronize_device(runtime.device(0).unwrap(), None).unwrap();
     for &(a, b) in &cells {
         assert_eq!((bytes(a), bytes(b)), (vec![255; 8], vec![99; 8]));
     }
@@ -176,15 +176,15 @@ fn many_streams_keep_their_own_order() {
 
 #[test]
 fn an_event_orders_streams_of_two_devices() {
-    let rig = rig(2, |_| ());
-    rig.set_device(0).unwrap();
-    let first = rig.new_stream();
-    let from = rig.alloc(0, 256);
-    rig.set_device(1).unwrap();
-    let second = rig.new_stream();
-    let to = rig.alloc(1, 256);
-    rig.shared.memory.set_peer(1, 0, true);
-    for (round, event) in (1..=50).map(|r| (r, plain())) {
+    let runtime = start_runtime(2, |_| ());
+    runtime.set_device(0).unwrap();
+    let first = runtime.new_stream();
+    let from = runtime.alloc(0, 256);
+    runtime.set_device(1).unwrap();
+    let second = runtime.new_stream();
+    let to = runtime.alloc(1, 256);
+    runtime.shared.memory.set_peer(1, 0, true);
+    for (round, event) in (1..=50).map(|r| (r, plain_event())) {
         let gate = Gate::default();
         first.submit(gate.task()).unwrap();
         first.submit(fill(from, round)).unwrap();
@@ -193,87 +193,90 @@ fn an_event_orders_streams_of_two_devices() {
         second.submit(copy(from, to)).unwrap();
         assert!(!event.is_complete() && !event.waits_passed());
         gate.open();
-        rig.synchronize(&second, None).unwrap();
+        runtime.synchronize(&second, None).unwrap();
         assert_eq!(bytes(to), [round; 256]);
         assert!(event.is_complete() && event.waits_passed());
     }
-    rig.synchronize(&first, None).unwrap();
+    runtime.synchronize(&first, None).unwrap();
 }
 
 #[test]
 fn a_stream_waits_for_an_event_until_its_timeout() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let (stream, other, event) = (rig.new_stream(), rig.new_stream(), plain());
-    let block = rig.alloc(0, 8);
-    let began = Instant::now();
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let (stream, other, event) = (runtime.new_stream(), runtime.new_stream(), plain_event());
+    let block = runtime.alloc(0, 8);
+    let start = Instant::now();
     event.wait(&stream, SHORT).unwrap();
     stream.submit(fill(block, 7)).unwrap();
-    let error = rig.synchronize(&stream, None).unwrap_err();
+    let error = runtime.synchronize(&stream, None).unwrap_err();
     assert_eq!(error.code, Code::WaitTimeout);
     assert!(error.text.contains("0.003 s"), "{}", error.text);
-    assert!(began.elapsed() >= SHORT);
+    assert!(start.elapsed() >= SHORT);
     assert_eq!(bytes(block), [7; 8], "the stream goes on");
     assert!(event.waits_passed());
 
     event.wait(&stream, Duration::from_secs(60)).unwrap();
     event.record(&other).unwrap();
-    rig.synchronize(&stream, None).unwrap();
+    runtime.synchronize(&stream, None).unwrap();
     for limit in [SHORT, FOREVER] {
         event.wait(&stream, limit).unwrap();
-        rig.synchronize(&stream, None).unwrap();
+        runtime.synchronize(&stream, None).unwrap();
     }
 }
 
 #[test]
 fn timers_expire_in_order_of_their_time() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let (slow, quick, event) = (rig.new_stream(), rig.new_stream(), plain());
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let (slow, quick, event) = (runtime.new_stream(), runtime.new_stream(), plain_event());
     event.wait(&slow, Duration::from_secs(60)).unwrap();
     event.wait(&quick, SHORT).unwrap();
-    assert_eq!(rig.synchronize(&quick, None).unwrap_err().code, Code::WaitTimeout);
+    assert_eq!(runtime.synchronize(&quick, None).unwrap_err().code, Code::WaitTimeout);
     assert!(!slow.is_idle());
     event.record(&quick).unwrap();
-    rig.synchronize(&slow, None).unwrap();
+    runtime.synchronize(&slow, None).unwrap();
 }
 
 #[test]
 fn a_host_wait_ends_with_its_limit() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let (stream, event, gate) = (rig.new_stream(), plain(), Gate::default());
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let (stream, event, gate) = (runtime.new_stream(), plain_event(), Gate::default());
     stream.submit(gate.task()).unwrap();
     event.record(&stream).unwrap();
-    assert_eq!(rig.synchronize(&stream, Some(SHORT)).unwrap_err().code, Code::StreamSyncTimeout);
-    assert!(!event.synchronize(Some(SHORT)).unwrap());
-    let device = rig.device(0).unwrap();
     assert_eq!(
-        rig.synchronize_device(device, Some(SHORT)).unwrap_err().code,
+        runtime.synchronize(&stream, Some(SHORT)).unwrap_err().code,
         Code::StreamSyncTimeout
     );
-    assert!(!rig.drain(Some(SHORT)));
+    assert!(!event.synchronize(Some(SHORT)).unwrap());
+    let device = runtime.device(0).unwrap();
+    assert_eq!(
+        runtime.synchronize_device(device, Some(SHORT)).unwrap_err().code,
+        Code::StreamSyncTimeout
+    );
+    assert!(!runtime.drain(Some(SHORT)));
     gate.open();
     assert!(event.synchronize(Some(Duration::from_secs(60))).unwrap());
-    rig.synchronize(&stream, Some(Duration::from_secs(60))).unwrap();
-    assert!(rig.drain(Some(Duration::from_secs(60))));
+    runtime.synchronize(&stream, Some(Duration::from_secs(60))).unwrap();
+    assert!(runtime.drain(Some(Duration::from_secs(60))));
 }
 
 #[test]
 fn an_unrecorded_event_means_what_its_kind_says() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let (stream, other) = (rig.new_stream(), rig.new_stream());
-    let (plain, ex) = (plain(), ex());
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let (stream, other) = (runtime.new_stream(), runtime.new_stream());
+    let (plain, ex) = (plain_event(), ex_event());
     assert!(!plain.is_complete() && ex.is_complete());
     assert_eq!(plain.synchronize(None).unwrap_err().code, Code::RtInternal);
     assert!(ex.synchronize(None).unwrap());
     ex.wait(&stream, FOREVER).unwrap();
-    rig.synchronize(&stream, None).unwrap();
+    runtime.synchronize(&stream, None).unwrap();
     plain.wait(&stream, FOREVER).unwrap();
     assert!(!stream.synchronize(Some(SHORT)).unwrap());
     plain.record(&other).unwrap();
-    rig.synchronize(&stream, None).unwrap();
+    runtime.synchronize(&stream, None).unwrap();
     plain.reset(&other).unwrap();
     assert!(!plain.is_complete());
     assert_eq!(ex.reset(&other).unwrap_err().code, Code::RtParamInvalid);
@@ -281,66 +284,69 @@ fn an_unrecorded_event_means_what_its_kind_says() {
 
 #[test]
 fn abort_drops_what_is_queued() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let (stream, gate) = (rig.new_stream(), Gate::default());
-    let (block, event) = (rig.alloc(0, 8), plain());
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let (stream, gate) = (runtime.new_stream(), Gate::default());
+    let (block, event) = (runtime.alloc(0, 8), plain_event());
     stream.submit(gate.task()).unwrap();
     stream.submit(fill(block, 1)).unwrap();
     event.record(&stream).unwrap();
     stream.abort();
     gate.open();
-    assert_eq!(rig.synchronize(&stream, None).unwrap_err().code, Code::StreamAbort);
+    assert_eq!(runtime.synchronize(&stream, None).unwrap_err().code, Code::StreamAbort);
     assert_eq!(bytes(block), [0; 8]);
     assert!(event.is_complete(), "whoever waits for the record goes on");
-    rig.synchronize(&stream, None).unwrap();
+    runtime.synchronize(&stream, None).unwrap();
     stream.submit(fill(block, 2)).unwrap();
-    rig.synchronize(&stream, None).unwrap();
+    runtime.synchronize(&stream, None).unwrap();
     assert_eq!(bytes(block), [2; 8]);
 }
 
 #[test]
 fn abort_and_force_reach_a_parked_stream() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let never = plain();
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let never = plain_event();
     for _ in 0..200 {
-        let stream = rig.new_stream();
+        let stream = runtime.new_stream();
         never.wait(&stream, FOREVER).unwrap();
         stream.abort();
-        assert_eq!(rig.synchronize(&stream, None).unwrap_err().code, Code::StreamAbort);
+        assert_eq!(runtime.synchronize(&stream, None).unwrap_err().code, Code::StreamAbort);
         never.wait(&stream, Duration::from_secs(3600)).unwrap();
         stream.close(false).unwrap();
         assert!(stream.synchronize(None).unwrap());
-        assert_eq!(stream.submit(fill(rig.alloc(0, 8), 1)).unwrap_err().code, Code::InvalidHandle);
+        assert_eq!(
+            stream.submit(fill(runtime.alloc(0, 8), 1)).unwrap_err().code,
+            Code::InvalidHandle
+        );
     }
     assert!(never.waits_passed());
 }
 
 #[test]
 fn continue_reports_the_first_failure_once() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let (stream, block) = (rig.new_stream(), rig.alloc(0, 8));
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let (stream, block) = (runtime.new_stream(), runtime.alloc(0, 8));
     stream.submit(host_task(|| false)).unwrap();
     stream.submit(copy(Span { address: 0x10, ..block }, block)).unwrap();
     stream.submit(fill(block, 3)).unwrap();
-    let error = rig.synchronize(&stream, None).unwrap_err();
+    let error = runtime.synchronize(&stream, None).unwrap_err();
     assert_eq!(error.code, Code::Internal);
     assert!(error.text.contains("aclrtLaunchHostFunc"), "{}", error.text);
     assert_eq!(bytes(block), [3; 8]);
-    rig.synchronize(&stream, None).unwrap();
+    runtime.synchronize(&stream, None).unwrap();
 }
 
 #[test]
 fn stop_ends_the_context() {
-    let rig = rig(2, |_| ());
-    rig.set_device(0).unwrap();
-    let (stream, parked, never) = (rig.new_stream(), rig.new_stream(), plain());
-    let (block, gate) = (rig.alloc(0, 8), Gate::default());
-    rig.set_failure_mode(&stream, 1).unwrap();
-    assert_eq!(rig.set_failure_mode(&stream, 0).unwrap_err().code, Code::RtParamInvalid);
-    assert_eq!(rig.set_failure_mode(&parked, 2).unwrap_err().code, Code::RtParamInvalid);
+    let runtime = start_runtime(2, |_| ());
+    runtime.set_device(0).unwrap();
+    let (stream, parked, never) = (runtime.new_stream(), runtime.new_stream(), plain_event());
+    let (block, gate) = (runtime.alloc(0, 8), Gate::default());
+    runtime.set_failure_mode(&stream, 1).unwrap();
+    assert_eq!(runtime.set_failure_mode(&stream, 0).unwrap_err().code, Code::RtParamInvalid);
+    assert_eq!(runtime.set_failure_mode(&parked, 2).unwrap_err().code, Code::RtParamInvalid);
     never.wait(&parked, FOREVER).unwrap();
     stream.submit(gate.task()).unwrap();
     stream.submit(copy(Span { address: 0x10, ..block }, block)).unwrap();
@@ -355,38 +361,38 @@ fn stop_ends_the_context() {
     gate.open();
     for stream in [&stream, &parked] {
         for _ in 0..2 {
-            assert_eq!(rig.synchronize(stream, None).unwrap_err().code, Code::RtParamInvalid);
+            assert_eq!(runtime.synchronize(stream, None).unwrap_err().code, Code::RtParamInvalid);
             assert_eq!(stream.submit(fill(block, 9)).unwrap_err().code, Code::RtParamInvalid);
         }
     }
     assert_eq!(waiter.join().unwrap(), Code::RtParamInvalid);
     assert_eq!(bytes(block), [0; 8]);
-    let context = rig.create_context(0).unwrap();
-    let fresh = rig.new_stream();
-    fresh.submit(fill(block, 4)).unwrap();
-    rig.synchronize(&fresh, None).unwrap();
-    rig.destroy_context(context.handle()).unwrap();
-    rig.reset_device(0, false).unwrap();
-    rig.set_device(0).unwrap();
-    nothing(&rig.new_stream());
+    let context = runtime.create_context(0).unwrap();
+    let new_stream = runtime.new_stream();
+    new_stream.submit(fill(block, 4)).unwrap();
+    runtime.synchronize(&new_stream, None).unwrap();
+    runtime.destroy_context(context.handle()).unwrap();
+    runtime.reset_device(0, false).unwrap();
+    runtime.set_device(0).unwrap();
+    submit_nothing(&runtime.new_stream());
 }
 
 #[test]
 fn a_waiting_host_thread_helps_only_where_it_may() {
-    let rig = rig(0, |_| ());
-    rig.set_device(0).unwrap();
-    let (stream, block) = (rig.new_stream(), rig.alloc(0, 8));
+    let runtime = start_runtime(0, |_| ());
+    runtime.set_device(0).unwrap();
+    let (stream, block) = (runtime.new_stream(), runtime.alloc(0, 8));
     stream.submit(fill(block, 1)).unwrap();
     assert!(!stream.synchronize(Some(SHORT)).unwrap(), "no help in a timed wait");
-    let inside = {
+    let waiter = {
         let stream = stream.clone();
-        std::thread::spawn(move || only_wait(&stream))
+        std::thread::spawn(move || wait_without_helping(&stream))
     };
     std::thread::sleep(SHORT);
     assert_eq!(bytes(block), [0; 8], "no help inside a callback");
     assert!(stream.synchronize(None).unwrap());
     assert_eq!(bytes(block), [1; 8]);
-    inside.join().unwrap();
+    waiter.join().unwrap();
 
     let ran_on = Arc::new(Mutex::new(None));
     let slot = ran_on.clone();
@@ -402,25 +408,26 @@ fn a_waiting_host_thread_helps_only_where_it_may() {
 
 #[test]
 fn a_host_function_may_not_wait_for_its_own_stream() {
-    let rig = Arc::new(rig(1, |_| ()));
-    rig.set_device(0).unwrap();
-    let (handle, other) = (rig.create_stream(0, 0).unwrap(), rig.new_stream());
-    let stream = rig.stream(handle).unwrap();
+    let runtime = Arc::new(start_runtime(1, |_| ()));
+    runtime.set_device(0).unwrap();
+    let (handle, other) = (runtime.create_stream(0, 0).unwrap(), runtime.new_stream());
+    let stream = runtime.stream(handle).unwrap();
     let codes = Arc::new(Mutex::new(Vec::new()));
-    let (inner, seen, own, block) = (rig.clone(), codes.clone(), stream.clone(), rig.alloc(0, 8));
+    let (inner_runtime, function_codes, own_stream, block) =
+        (runtime.clone(), codes.clone(), stream.clone(), runtime.alloc(0, 8));
     stream
         .submit(host_task(move || {
-            let mut seen = seen.lock().unwrap();
-            seen.push(own.synchronize(None).unwrap_err().code);
-            seen.push(inner.destroy_stream(handle, true).unwrap_err().code);
-            seen.push(inner.reset_device(0, false).unwrap_err().code);
+            let mut function_codes = function_codes.lock().unwrap();
+            function_codes.push(own_stream.synchronize(None).unwrap_err().code);
+            function_codes.push(inner_runtime.destroy_stream(handle, true).unwrap_err().code);
+            function_codes.push(inner_runtime.reset_device(0, false).unwrap_err().code);
             other.submit(fill(block, 5)).unwrap();
             assert!(other.synchronize(None).unwrap());
-            assert!(inner.drain(None));
+            assert!(inner_runtime.drain(None));
             true
         }))
         .unwrap();
-    rig.synchronize(&stream, None).unwrap();
+    runtime.synchronize(&stream, None).unwrap();
     assert_eq!(*codes.lock().unwrap(), [Code::RtParamInvalid; 3]);
     assert_eq!(bytes(block), [5; 8]);
     drop(stream);
@@ -429,102 +436,105 @@ fn a_host_function_may_not_wait_for_its_own_stream() {
 #[test]
 fn one_worker_serves_the_first_priority_first() {
     for (late_priority, expected) in [(0, 1), (7, 0)] {
-        let rig = rig(0, |_| ());
-        rig.set_device(0).unwrap();
-        let early = rig.stream(rig.create_stream(7, 0).unwrap()).unwrap();
-        let late = rig.stream(rig.create_stream(late_priority, 0).unwrap()).unwrap();
-        let (from, to) = (rig.alloc(0, 8), rig.alloc(0, 8));
+        let runtime = start_runtime(0, |_| ());
+        runtime.set_device(0).unwrap();
+        let early = runtime.stream(runtime.create_stream(7, 0).unwrap()).unwrap();
+        let late = runtime.stream(runtime.create_stream(late_priority, 0).unwrap()).unwrap();
+        let (from, to) = (runtime.alloc(0, 8), runtime.alloc(0, 8));
         early.submit(copy(from, to)).unwrap();
         late.submit(fill(from, 1)).unwrap();
-        rig.shared.scheduler.start(1).unwrap();
-        only_wait(&early);
-        only_wait(&late);
+        runtime.shared.scheduler.start(1).unwrap();
+        wait_without_helping(&early);
+        wait_without_helping(&late);
         assert_eq!(bytes(to), [expected; 8], "priority {late_priority} against 7");
     }
 }
 
 #[test]
-fn ordered_moves_by_record_wait_and_synchronize_only() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let [a, b, c, d] = std::array::from_fn(|_| rig.new_stream());
-    let (event, epoch) = (ex(), nothing(&a));
+fn ordered_advances_by_record_wait_and_synchronize_only() {
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let [a, b, c, d] = std::array::from_fn(|_| runtime.new_stream());
+    let (event, epoch) = (ex_event(), submit_nothing(&a));
     while !a.is_idle() {
         std::thread::yield_now();
     }
-    nothing(&b);
-    assert!(rig.shared.progress.covers(epoch), "it is finished,");
+    submit_nothing(&b);
+    assert!(runtime.shared.progress.covers(epoch), "it is finished,");
     assert!(!b.ordered().covers(epoch), "but nothing ordered it");
     event.record(&a).unwrap();
-    let after = nothing(&a);
+    let after = submit_nothing(&a);
     event.wait(&b, FOREVER).unwrap();
     assert!(b.ordered().covers(epoch));
     assert!(!b.ordered().covers(after), "submitted after the record");
 
-    let second = ex();
+    let second = ex_event();
     second.record(&b).unwrap();
     second.wait(&c, FOREVER).unwrap();
     assert!(c.ordered().covers(epoch), "by way of b");
-    nothing(&d);
+    submit_nothing(&d);
     assert!(!d.ordered().covers(epoch));
 
     assert!(event.synchronize(None).unwrap());
     assert!(!d.ordered().covers(epoch), "a host thread's knowledge comes with its submits");
-    nothing(&d);
+    submit_nothing(&d);
     assert!(d.ordered().covers(epoch) && !d.ordered().covers(after));
-    rig.synchronize(&a, None).unwrap();
-    nothing(&d);
+    runtime.synchronize(&a, None).unwrap();
+    submit_nothing(&d);
     assert!(d.ordered().covers(after));
 
-    let e = rig.new_stream();
-    let late = nothing(&a);
-    let stranger = {
+    let e = runtime.new_stream();
+    let late = submit_nothing(&a);
+    let other_thread = {
         let (a, e) = (a.clone(), e.clone());
         std::thread::spawn(move || {
-            nothing(&e);
+            submit_nothing(&e);
             let before = e.ordered().covers(epoch);
             assert!(a.synchronize(None).unwrap());
-            nothing(&e);
+            submit_nothing(&e);
             (before, e.ordered().covers(late))
         })
     };
-    assert_eq!(stranger.join().unwrap(), (false, true));
-    nothing(&d);
+    assert_eq!(other_thread.join().unwrap(), (false, true));
+    submit_nothing(&d);
     assert!(!d.ordered().covers(late), "that was another thread's synchronize");
 }
 
 #[test]
 fn freed_memory_is_intact_until_the_freeing_thread_synchronizes() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let (stream, block) = (rig.new_stream(), rig.alloc(0, MIB));
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let (stream, block) = (runtime.new_stream(), runtime.alloc(0, MIB));
     stream.submit(fill(block, 6)).unwrap();
-    rig.synchronize(&stream, None).unwrap();
-    rig.shared.memory.free(block.address).unwrap();
-    assert_eq!((rig.shared.memory.usage(0).live, rig.shared.memory.usage(0).waiting), (0, MIB));
-    assert_eq!(rig.shared.memory.info(0), (64 * MIB, 64 * MIB));
-    let error = rig.shared.memory.free(block.address).unwrap_err();
+    runtime.synchronize(&stream, None).unwrap();
+    runtime.shared.memory.free(block.address).unwrap();
+    assert_eq!(
+        (runtime.shared.memory.usage(0).live, runtime.shared.memory.usage(0).waiting),
+        (0, MIB)
+    );
+    assert_eq!(runtime.shared.memory.info(0), (64 * MIB, 64 * MIB));
+    let error = runtime.shared.memory.free(block.address).unwrap_err();
     assert_eq!(error.code, Code::RtParamInvalid);
     assert!(error.text.contains("already freed"), "{}", error.text);
-    let other = rig.alloc(0, MIB);
+    let other = runtime.alloc(0, MIB);
     assert_ne!(other.address, block.address);
-    let late = rig.alloc(0, MIB);
+    let late = runtime.alloc(0, MIB);
     stream.submit(copy(block, late)).unwrap();
-    rig.synchronize(&stream, None).unwrap();
+    runtime.synchronize(&stream, None).unwrap();
     assert_eq!(bytes(late)[..8], [6; 8], "a freed block still serves a late task");
-    rig.alloc(0, 512);
-    assert_eq!(rig.shared.memory.usage(0).waiting, 0);
+    runtime.alloc(0, 512);
+    assert_eq!(runtime.shared.memory.usage(0).waiting, 0);
 }
 
 #[test]
 fn an_allocation_waits_for_freed_memory() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let (stream, gate) = (rig.new_stream(), Gate::default());
-    let out = rig.shared.memory.allocate_host(64).unwrap();
-    let out = Span { address: out, bytes: 64, location: Location::Host };
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let (stream, gate) = (runtime.new_stream(), Gate::default());
+    let target = runtime.shared.memory.allocate_host(64).unwrap();
+    let target = Span { address: target, bytes: 64, location: Location::Host };
     for value in 1..=20 {
-        let all = rig.alloc(0, 64 * MIB);
+        let all = runtime.alloc(0, 64 * MIB);
         let head = Span { bytes: 64, ..all };
         stream.submit(fill(head, value)).unwrap();
         if value % 4 == 0 {
@@ -535,18 +545,18 @@ fn an_allocation_waits_for_freed_memory() {
                 gate.open();
             });
         }
-        stream.submit(copy(head, out)).unwrap();
-        rig.shared.memory.free(all.address).unwrap();
-        let again = rig.alloc(0, 64 * MIB);
-        assert_eq!(again.address, all.address);
-        rig.shared.memory.perform(&fill(Span { bytes: 64, ..again }, 99)).unwrap();
-        only_wait(&stream);
-        assert_eq!(bytes(out), [value; 64]);
-        rig.shared.memory.free(again.address).unwrap();
+        stream.submit(copy(head, target)).unwrap();
+        runtime.shared.memory.free(all.address).unwrap();
+        let new_block = runtime.alloc(0, 64 * MIB);
+        assert_eq!(new_block.address, all.address);
+        runtime.shared.memory.perform(&fill(Span { bytes: 64, ..new_block }, 99)).unwrap();
+        wait_without_helping(&stream);
+        assert_eq!(bytes(target), [value; 64]);
+        runtime.shared.memory.free(new_block.address).unwrap();
     }
-    let _held = rig.alloc(0, 32 * MIB);
+    let _held = runtime.alloc(0, 32 * MIB);
     let request = Request::bytes(33 * MIB);
-    let error = rig.shared.memory.allocate(0, request).unwrap_err();
+    let error = runtime.shared.memory.allocate(0, request).unwrap_err();
     assert_eq!(error.code, Code::MemoryAllocation);
     for part in ["asked 34603008", "free 33554432", "capacity 67108864", "largest hole"] {
         assert!(error.text.contains(part), "{}", error.text);
@@ -554,22 +564,22 @@ fn an_allocation_waits_for_freed_memory() {
 }
 
 #[test]
-fn a_full_quarantine_is_relieved_when_all_is_quiet() {
-    let rig = rig(1, |c| c.quarantine = 4 * MIB);
-    rig.set_device(0).unwrap();
+fn a_full_quarantine_is_released_when_all_is_quiet() {
+    let runtime = start_runtime(1, |c| c.quarantine = 4 * MIB);
+    runtime.set_device(0).unwrap();
     for _ in 0..64 {
-        let block = rig.alloc(0, MIB);
-        rig.shared.memory.free(block.address).unwrap();
-        assert!(rig.shared.memory.usage(0).waiting <= 5 * MIB);
+        let block = runtime.alloc(0, MIB);
+        runtime.shared.memory.free(block.address).unwrap();
+        assert!(runtime.shared.memory.usage(0).waiting <= 5 * MIB);
     }
-    assert_eq!(rig.shared.memory.usage(0).live, 0);
+    assert_eq!(runtime.shared.memory.usage(0).live, 0);
 }
 
 #[test]
-fn an_arena_says_what_it_waits_for() {
-    let rig = rig(1, |_| ());
+fn an_arena_reports_why_it_has_no_memory() {
+    let runtime = start_runtime(1, |_| ());
     let budget = Arc::new(Budget::new(8 * MIB));
-    let progress = rig.shared.progress.clone();
+    let progress = runtime.shared.progress.clone();
     let arena = Arena::new(
         MemoryKind::Device(0),
         8 * MIB,
@@ -606,44 +616,47 @@ fn an_arena_says_what_it_waits_for() {
 
 #[test]
 fn devices_share_one_budget() {
-    let rig = rig(1, |c| c.budget = 72 * MIB);
-    rig.set_device(0).unwrap();
-    let first = rig.alloc(0, 60 * MIB);
+    let runtime = start_runtime(1, |c| c.budget = 72 * MIB);
+    runtime.set_device(0).unwrap();
+    let first = runtime.alloc(0, 60 * MIB);
     let request = Request::bytes(20 * MIB);
-    assert_eq!(rig.shared.memory.allocate(1, request).unwrap_err().code, Code::MemoryAllocation);
-    rig.shared.memory.free(first.address).unwrap();
-    rig.shared.memory.allocate(1, request).unwrap();
+    assert_eq!(
+        runtime.shared.memory.allocate(1, request).unwrap_err().code,
+        Code::MemoryAllocation
+    );
+    runtime.shared.memory.free(first.address).unwrap();
+    runtime.shared.memory.allocate(1, request).unwrap();
 }
 
 #[test]
-fn a_copy_between_devices_wants_peer_access() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let stream = rig.new_stream();
-    let (here, there) = (rig.alloc(0, 64), rig.alloc(1, 64));
-    let seen_from_0 = Span { location: Location::Device(0), ..there };
-    stream.submit(copy(here, seen_from_0)).unwrap();
-    let error = rig.synchronize(&stream, None).unwrap_err();
+fn a_copy_between_devices_needs_peer_access() {
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let stream = runtime.new_stream();
+    let (here, there) = (runtime.alloc(0, 64), runtime.alloc(1, 64));
+    let on_device_0 = Span { location: Location::Device(0), ..there };
+    stream.submit(copy(here, on_device_0)).unwrap();
+    let error = runtime.synchronize(&stream, None).unwrap_err();
     assert_eq!(error.code, Code::RtParamInvalid);
     assert!(error.text.contains("aclrtDeviceEnablePeerAccess"), "{}", error.text);
     for (from, to) in [(0, 1), (1, 0)] {
-        assert!(rig.shared.memory.set_peer(from, to, true));
-        assert!(!rig.shared.memory.set_peer(from, to, true), "it was so already");
+        assert!(runtime.shared.memory.set_peer(from, to, true));
+        assert!(!runtime.shared.memory.set_peer(from, to, true), "it was so already");
         stream.submit(fill(here, 8)).unwrap();
-        stream.submit(copy(here, seen_from_0)).unwrap();
-        rig.synchronize(&stream, None).unwrap();
+        stream.submit(copy(here, on_device_0)).unwrap();
+        runtime.synchronize(&stream, None).unwrap();
         assert_eq!(bytes(there), [8; 64]);
-        assert!(rig.shared.memory.set_peer(from, to, false));
+        assert!(runtime.shared.memory.set_peer(from, to, false));
     }
-    stream.submit(copy(here, seen_from_0)).unwrap();
-    rig.synchronize(&stream, None).unwrap_err();
+    stream.submit(copy(here, on_device_0)).unwrap();
+    runtime.synchronize(&stream, None).unwrap_err();
 }
 
 #[test]
 fn a_wrong_address_is_named_at_synchronize() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let (stream, block) = (rig.new_stream(), rig.alloc(0, 1000));
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let (stream, block) = (runtime.new_stream(), runtime.alloc(0, 1000));
     let local = [0u8; 64];
     let on_device = |address: usize, bytes| Span { address, bytes, location: Location::Device(0) };
     let small = |span: Span| Span { bytes: 64, ..span };
@@ -662,7 +675,7 @@ fn a_wrong_address_is_named_at_synchronize() {
     for (task, argument, span, reason) in cases {
         let name = task.name;
         stream.submit(task).unwrap();
-        let error = rig.synchronize(&stream, None).unwrap_err();
+        let error = runtime.synchronize(&stream, None).unwrap_err();
         assert_eq!(error.code, Code::RtParamInvalid);
         for part in [name, argument, &format!("{:#x}", span.address), reason] {
             assert!(error.text.contains(part), "'{part}' is not in: {}", error.text);

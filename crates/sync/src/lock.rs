@@ -16,7 +16,7 @@ pub enum Rank {
     Session,
     /// One graph's stage: added, compiled, loaded.
     Stage,
-    /// What a program named for a graph.
+    /// What the program set of a graph (inputs, outputs, ..) before the graph is built.
     OperatorPlan,
     /// A graph while it is built or read.
     Graph,
@@ -40,7 +40,7 @@ pub enum Rank {
     Batch,
     /// A stream's submission side.
     Submit,
-    /// Who waits for a capture.
+    /// The streams that wait for a capture.
     Capture,
     /// The scheduler's run queue.
     RunQueue,
@@ -62,7 +62,7 @@ pub enum Rank {
     Segments,
     /// A memory arena.
     Arena,
-    /// The growth of what this process claims of a limit that others share.
+    /// This process's claim to memory of which all processes together have a limit, while it grows.
     Claims,
     /// What the program ordered before a stream, for pools to read.
     Ordered,
@@ -80,7 +80,7 @@ pub enum Rank {
     Done,
     /// Graphs that wait for the engine's own thread.
     Queue,
-    /// Sizes that a task found out.
+    /// Sizes that a task computed.
     Outcome,
     /// Allocators that the end of the process leaves as they are.
     Abandoned,
@@ -94,7 +94,7 @@ pub enum Rank {
     Log,
 }
 
-/// A mutex with a rank. Tiny, no poisoning.
+/// A mutex with a rank. Small, and without poisoning.
 pub struct Mutex<T> {
     rank: Rank,
     inner: imp::Mutex<T>,

@@ -11,7 +11,7 @@ mod chosen {
 
     /// Spins before a waiter goes to sleep.
     pub const SPINS: u32 = 2000;
-    /// True where time passes by itself.
+    /// False in models, where timeouts never pass.
     pub const REAL_TIME: bool = true;
 }
 
@@ -28,7 +28,7 @@ mod chosen {
     }
     /// Few spins: each is a scheduling point.
     pub const SPINS: u32 = 2;
-    /// True where time passes by itself.
+    /// False in models, where timeouts never pass.
     pub const REAL_TIME: bool = false;
 }
 

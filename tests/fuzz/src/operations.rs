@@ -19,7 +19,7 @@ pub fn pool(data: &[u8]) {
         quarters => u64::from(quarters) * MIB / 4,
     };
     let mut model = PoolModel::new(budget);
-    Operations(rest).take(MOST).for_each(|op| model.step_closely(op));
+    Operations(rest).take(MOST).for_each(|op| model.step_and_check(op));
     model.end();
 }
 

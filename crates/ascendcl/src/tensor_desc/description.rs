@@ -173,7 +173,7 @@ pub unsafe fn copied<T: Copy>(from: *const T, count: usize, parameter: &str) -> 
     }
     not_null(from, parameter)?;
     // SAFETY: as the caller vouches.
-    unsafe { raw::copied(from, count, parameter) }
+    unsafe { raw::copy_array(from, count, parameter) }
 }
 
 /// Copies and checks a shape of the user.

@@ -285,7 +285,7 @@ impl Kernel for Constants {
 
     fn run(&self, task_memory: &TaskMemory<'_>) -> Result<()> {
         for (start, bytes) in &self.0.constants {
-            task_memory.put(0, *start as usize, bytes);
+            task_memory.copy_to_write(0, *start as usize, bytes);
         }
         Ok(())
     }

@@ -1,31 +1,31 @@
-//! How the pool finds memory beyond what a lane has at hand, and gives it back.
+//! The slow path: how the pool finds memory beyond the holes of one lane, and gives it back.
 
 use super::{Outcome, PAGE, PAGES, Pool, Root};
 use crate::clock::{Clock, Epoch, StreamIndex};
 use crate::granule_table::empty_cells;
 use crate::lane::Lane;
-use crate::piece::{Piece, side_by_side};
+use crate::piece::{Piece, find_adjacent};
 use crate::progress::{Progress, SegmentSource};
 use crate::tlsf::{GRANULE, Grant};
 use cairn_sync::lock::MutexGuard;
 use cairn_sync::sync::atomic::Ordering;
 use std::ops::{Range, RangeInclusive};
 
-/// What a lane takes from the common stock beyond its need, if there is more: as much again, within these.
-const HELPING: RangeInclusive<u64> = 64 << 10..=1 << 20;
+/// A lane that takes memory from the root gets more than it needs, if there is: as much again, within these bounds.
+const EXTRA: RangeInclusive<u64> = 64 << 10..=1 << 20;
 
-impl<P: Progress, B: SegmentSource> Pool<P, B> {
+impl<P: Progress, S: SegmentSource> Pool<P, S> {
     #[cold]
     #[inline(never)]
     pub(super) fn allocate_slowly(&self, bytes: u64, align: u64, stream: StreamIndex) -> Outcome {
-        if let Some(grant) = self.take_finished(bytes, align, stream) {
+        if let Some(grant) = self.take_after_reclaim(bytes, align, stream) {
             return grant.into();
         }
         let mut root = self.root.lock();
-        let lane = self.open(&mut root, stream);
-        let outcome = match self.look(&mut root, lane, bytes, align) {
+        let lane = self.open_lane(&mut root, stream);
+        let outcome = match self.search_or_grow(&mut root, lane, bytes, align) {
             Ok(grant) => return grant.into(),
-            Err(refused) => self.look_again(&mut root, lane, bytes, align, refused),
+            Err(refused) => self.retry(&mut root, lane, bytes, align, refused),
         };
         if !matches!(outcome, Outcome::Ready { .. }) {
             lane.lock().count_failure();
@@ -33,19 +33,19 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         outcome
     }
 
-    /// Takes a block from what the stream's lane has, after others are done with some of it.
-    fn take_finished(&self, bytes: u64, align: u64, stream: StreamIndex) -> Option<Grant> {
+    /// Takes a block from the stream's lane, if other streams have finished with some of its freed blocks.
+    fn take_after_reclaim(&self, bytes: u64, align: u64, stream: StreamIndex) -> Option<Grant> {
         let lane = self.lane(stream)?;
         let mut state = lane.lock();
-        let more = state.reclaim_first(|epoch| self.is_done(epoch));
-        if !more || !self.is_clear(lane, &mut state) {
+        let reclaimed = state.reclaim_first(|epoch| self.is_done(epoch));
+        if !reclaimed || !self.may_use_lane(lane, &mut state) {
             return None;
         }
         lane.take(&mut state, bytes, align, &self.offset_table, &self.total)
     }
 
-    /// Looks everywhere. The error is what the source said, if it was asked.
-    fn look(
+    /// Searches everywhere, then asks the source. The error is the reason of the source, if it was asked and refused.
+    fn search_or_grow(
         &self,
         root: &mut Root,
         lane: &Lane,
@@ -58,9 +58,9 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         }
     }
 
-    /// Looks once more before it gives up: streams have gone on meanwhile. What they had not done when
-    /// this began is what to wait for; what they had is found. A source that refused is not asked again.
-    fn look_again(
+    /// Searches once more before it gives up, because streams have made progress meanwhile: what they had finished when
+    /// this began is found, and the rest is what to wait for. A source that refused is not asked again.
+    fn retry(
         &self,
         root: &mut Root,
         lane: &Lane,
@@ -71,7 +71,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         let (free, clock) = self.unfinished_of_all(root);
         let found = match refused {
             Some(reason) => self.search(root, lane, bytes, align).ok_or(Some(reason)),
-            None => self.look(root, lane, bytes, align),
+            None => self.search_or_grow(root, lane, bytes, align),
         };
         match found {
             Ok(grant) => grant.into(),
@@ -81,21 +81,21 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         }
     }
 
-    /// The lane of a stream, made if it is the first time.
-    fn open(&self, root: &mut MutexGuard<'_, Root>, stream: StreamIndex) -> &Lane {
+    /// The lane of a stream, made on first use.
+    fn open_lane(&self, root: &mut MutexGuard<'_, Root>, stream: StreamIndex) -> &Lane {
         let page = self
             .pages
             .get(stream as usize / PAGE)
             .unwrap_or_else(|| panic!("stream {stream}: a pool has room for {}", PAGE * PAGES))
             .get_or_init(empty_cells);
-        let mut fresh = false;
+        let mut is_new = false;
         let lane = page[stream as usize % PAGE].get_or_init(|| {
-            fresh = true;
+            is_new = true;
             Box::new(Lane::new(stream))
         });
-        if fresh {
+        if is_new {
             root.lanes += 1;
-            self.highest.fetch_max(stream as usize + 1, Ordering::AcqRel);
+            self.stream_end.fetch_max(stream as usize + 1, Ordering::AcqRel);
             if root.lanes > 1 {
                 self.lanes().for_each(|lane| lane.lock().start_counting(&self.total));
             }
@@ -103,28 +103,29 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         lane
     }
 
-    /// Looks everywhere but in the source.
+    /// Searches everywhere but in the source.
     fn search(&self, root: &mut Root, lane: &Lane, bytes: u64, align: u64) -> Option<Grant> {
-        let found = self.search_own(lane, bytes, align);
+        let found = self.search_lane(lane, bytes, align);
         if found.is_some() {
             return found;
         }
-        let (range, pending_uses) = match self.cut_from_root(root, bytes, align) {
+        let (range, pending_uses) = match self.take_from_root(root, bytes, align) {
             Some(range) => (range, Clock::new()),
             None if root.lanes == 1 && root.tlsf.total() == 0 => return None,
-            None => match self.cut_from_others(lane, bytes, align) {
+            None => match self.take_from_other_lanes(lane, bytes, align) {
                 Some(found) => found,
-                None => (self.join_up(root, bytes, align)?, Clock::new()),
+                None => (self.take_adjacent(root, bytes, align)?, Clock::new()),
             },
         };
         let mut state = lane.lock();
         lane.add_and_take(&mut state, range, &pending_uses, bytes, &self.offset_table, &self.total)
     }
 
-    fn search_own(&self, lane: &Lane, bytes: u64, align: u64) -> Option<Grant> {
+    /// Takes a block from the lane, after all that can be reclaimed is.
+    fn search_lane(&self, lane: &Lane, bytes: u64, align: u64) -> Option<Grant> {
         let mut state = lane.lock();
         self.reclaim_lane(&mut state);
-        if !self.is_clear(lane, &mut state) {
+        if !self.may_use_lane(lane, &mut state) {
             return None;
         }
         lane.take(&mut state, bytes, align, &self.offset_table, &self.total).or_else(|| {
@@ -133,18 +134,25 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         })
     }
 
-    fn cut_from_root(&self, root: &mut Root, bytes: u64, align: u64) -> Option<Range<u64>> {
-        let more = bytes.saturating_add(helping(bytes));
-        let grant = root.tlsf.alloc(more, align).or_else(|| root.tlsf.alloc(bytes, align))?;
+    /// Takes a range for a block out of the root, with some extra if there is.
+    fn take_from_root(&self, root: &mut Root, bytes: u64, align: u64) -> Option<Range<u64>> {
+        let with_extra = bytes.saturating_add(extra(bytes));
+        let grant = root.tlsf.alloc(with_extra, align).or_else(|| root.tlsf.alloc(bytes, align))?;
         root.tlsf.take_out(grant.id)
     }
 
-    fn cut_from_others(&self, lane: &Lane, bytes: u64, align: u64) -> Option<(Range<u64>, Clock)> {
+    /// Takes a range for a block out of another lane, and the uses that are pending for it.
+    fn take_from_other_lanes(
+        &self,
+        lane: &Lane,
+        bytes: u64,
+        align: u64,
+    ) -> Option<(Range<u64>, Clock)> {
         for other in self.lanes().filter(|other| other.stream != lane.stream) {
             let finished = self.progress.finished(other.stream);
             let mut state = other.lock();
             self.reclaim_lane(&mut state);
-            // What is ordered is so up to some point: few questions answer for all.
+            // Tasks of a stream are ordered up to some number: few questions answer for all.
             let (mut ordered, mut unordered) = (finished, u64::MAX);
             let mut is_ordered = |seq: u64| {
                 if seq > ordered && seq < unordered {
@@ -165,25 +173,25 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
                     })
                 }
             };
-            let wanted = found.is_none() && state.has_unfinished(finished);
+            let has_waiting = found.is_none() && state.has_unfinished(finished);
             drop(state);
             if let Some((range, mut pending_uses)) = found {
                 pending_uses.retain(|epoch| !self.is_done(epoch));
                 return Some((range, pending_uses));
             }
-            if wanted {
-                self.progress.prove(other.stream);
+            if has_waiting {
+                self.progress.start_query(other.stream);
             }
         }
         None
     }
 
-    /// Room for a block where holes of several lanes meet. All of them are done with.
-    fn join_up(&self, root: &mut Root, bytes: u64, align: u64) -> Option<Range<u64>> {
+    /// Takes a range for a block where holes of several lanes lie side by side. No stream uses any of them.
+    fn take_adjacent(&self, root: &mut Root, bytes: u64, align: u64) -> Option<Range<u64>> {
         let need = bytes.max(1).checked_next_multiple_of(GRANULE)?;
-        let of_root = root.tlsf.holes_where(|_| true);
+        let root_holes = root.tlsf.holes_where(|_| true);
         let mut pieces: Vec<Piece> =
-            of_root.map(|(id, range)| Piece { range, lane: None, id }).collect();
+            root_holes.map(|(id, range)| Piece { range, lane: None, id }).collect();
         for lane in self.lanes() {
             let finished = self.progress.finished(lane.stream);
             let mut state = lane.lock();
@@ -196,25 +204,24 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         if pieces.iter().map(|p| p.range.end - p.range.start).sum::<u64>() < need {
             return None;
         }
-        let pieces = side_by_side(pieces, need, align.max(GRANULE), helping(need))?;
-        let mut whole = pieces.first()?.range.clone();
-        whole.end = pieces.last()?.range.end;
+        let pieces = find_adjacent(pieces, need, align.max(GRANULE), extra(need))?;
+        let range = pieces.first()?.range.start..pieces.last()?.range.end;
         for (count, piece) in pieces.iter().enumerate() {
             let taken = match piece.lane {
                 None => root.tlsf.take_out_of(piece.id, &piece.range),
-                Some(lane) => self.take_done(lane, piece),
+                Some(lane) => self.take_finished_piece(lane, piece),
             };
             if !taken {
                 pieces[..count].iter().for_each(|piece| root.tlsf.add(piece.range.clone(), 0));
                 self.reclaim_all(root);
-                return self.cut_from_root(root, bytes, align);
+                return self.take_from_root(root, bytes, align);
             }
         }
-        Some(whole)
+        Some(range)
     }
 
-    /// Takes a piece out of a lane, if it is still a hole there and done with.
-    fn take_done(&self, lane: &Lane, piece: &Piece<'_>) -> bool {
+    /// Takes a piece out of a lane, if it is still a hole there and no stream uses it.
+    fn take_finished_piece(&self, lane: &Lane, piece: &Piece<'_>) -> bool {
         let finished = self.progress.finished(lane.stream);
         let mut state = lane.lock();
         state.pending_uses().epochs().is_empty()
@@ -254,21 +261,22 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             self.reclaim_all(root);
             self.release(root, root.budget.saturating_sub(need));
         }
-        let own = {
+        let lane_tail = {
             let mut state = lane.lock();
-            match self.is_clear(lane, &mut state) {
+            match self.may_use_lane(lane, &mut state) {
                 true => state.tlsf.hole_at_end(root.end),
                 false => 0,
             }
         };
-        let common = root.tlsf.hole_at_end(root.end);
-        let from = root.end - own.max(common);
-        let padded = from.checked_next_multiple_of(align).and_then(|at| at.checked_add(need));
-        let joins = from < root.end && self.source.is_contiguous();
-        let short = padded.filter(|_| joins).and_then(|end| end.checked_sub(root.end));
-        let whole = need.saturating_add(align.saturating_sub(GRANULE));
+        let root_tail = root.tlsf.hole_at_end(root.end);
+        let tail_start = root.end - lane_tail.max(root_tail);
+        let block_end =
+            tail_start.checked_next_multiple_of(align).and_then(|start| start.checked_add(need));
+        let extends_tail = tail_start < root.end && self.source.is_contiguous();
+        let missing = block_end.filter(|_| extends_tail).and_then(|end| end.checked_sub(root.end));
+        let full = need.saturating_add(align.saturating_sub(GRANULE));
         let mut refused = None;
-        for more in short.into_iter().filter(|&more| more > 0).chain([whole]) {
+        for more in missing.into_iter().filter(|&more| more > 0).chain([full]) {
             if !fits(root, more) {
                 continue;
             }
@@ -277,36 +285,37 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
                 Ok(range) => {
                     root.reserved += range.end - range.start;
                     root.peak_reserved = root.peak_reserved.max(root.reserved);
-                    let lengthens = own > 0 && range.start == root.end && more < whole;
+                    let extends_lane = lane_tail > 0 && range.start == root.end && more < full;
                     root.end = range.end;
                     let mut state = lane.lock();
-                    let is_clear = self.is_clear(lane, &mut state);
+                    let may_use_lane = self.may_use_lane(lane, &mut state);
                     let (offset_table, total) = (&self.offset_table, &self.total);
-                    let granted = if lengthens || (more >= need && align <= GRANULE && is_clear) {
-                        // The lane keeps a little over; much more than it needs is for all.
-                        let over = more.saturating_add(*HELPING.end());
-                        let kept = match root.lanes {
-                            1 => range.end,
-                            _ => range.end.min(range.start.saturating_add(over)),
+                    let granted =
+                        if extends_lane || (more >= need && align <= GRANULE && may_use_lane) {
+                            // The lane keeps a little extra; the rest goes to the root.
+                            let most = more.saturating_add(*EXTRA.end());
+                            let lane_end = match root.lanes {
+                                1 => range.end,
+                                _ => range.end.min(range.start.saturating_add(most)),
+                            };
+                            root.tlsf.add(lane_end..range.end, 0);
+                            self.offset_table.set_stream(range.start..lane_end, lane.stream);
+                            state.add(range.start..lane_end);
+                            lane.take(&mut state, bytes, align, offset_table, total)
+                        } else {
+                            root.tlsf.add(range, 0);
+                            self.take_from_root(root, bytes, align).and_then(|piece| {
+                                let pending_uses = Clock::new();
+                                lane.add_and_take(
+                                    &mut state,
+                                    piece,
+                                    &pending_uses,
+                                    bytes,
+                                    offset_table,
+                                    total,
+                                )
+                            })
                         };
-                        root.tlsf.add(kept..range.end, 0);
-                        self.offset_table.set_stream(range.start..kept, lane.stream);
-                        state.add(range.start..kept);
-                        lane.take(&mut state, bytes, align, offset_table, total)
-                    } else {
-                        root.tlsf.add(range, 0);
-                        self.cut_from_root(root, bytes, align).and_then(|piece| {
-                            let pending_uses = Clock::new();
-                            lane.add_and_take(
-                                &mut state,
-                                piece,
-                                &pending_uses,
-                                bytes,
-                                offset_table,
-                                total,
-                            )
-                        })
-                    };
                     if let Some(grant) = granted {
                         return Ok(grant);
                     }
@@ -316,14 +325,14 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         Err(refused)
     }
 
-    /// Bytes that are free, or will be, and the points that they wait for.
+    /// Bytes that are free, or will be, and the epochs that they wait for.
     fn unfinished_of_all(&self, root: &Root) -> (u64, Clock) {
         let mut free = root.tlsf.total();
         let mut clock = Clock::new();
         for lane in self.lanes() {
             let (bytes, unfinished) = self.unfinished(lane, &lane.lock());
             if bytes > 0 {
-                self.progress.prove(lane.stream);
+                self.progress.start_query(lane.stream);
             }
             free += bytes;
             clock.join(&unfinished);
@@ -350,7 +359,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     }
 }
 
-/// What a lane gets beyond its need.
-fn helping(bytes: u64) -> u64 {
-    bytes.clamp(*HELPING.start(), *HELPING.end())
+/// The bytes that a lane gets beyond the `bytes` it needs.
+fn extra(bytes: u64) -> u64 {
+    bytes.clamp(*EXTRA.start(), *EXTRA.end())
 }

@@ -1,8 +1,9 @@
 //! The blocks of a [`Tlsf`] and the lists of its holes.
 
-use super::{Block, EDGE, LIVE, NONE, SPARE, SPLIT, Tlsf, class, class_above};
+use super::{Block, EDGE, LIVE, NONE, SPLIT, Tlsf, UNUSED, class, class_above};
 
 impl Tlsf {
+    /// Where an aligned block begins in a hole, if it fits there; with the hole.
     #[inline]
     pub(super) fn fit_in_hole(&self, id: u32, need: u64, align: u64) -> Option<(u32, u64)> {
         let hole = &self.blocks[id as usize];
@@ -10,49 +11,53 @@ impl Tlsf {
         (start + need <= hole.start + hole.size).then_some((id, start))
     }
 
+    /// A hole for an aligned block, and where the block begins in it: the search that [`Tlsf`] describes.
     pub(super) fn fit(&self, need: u64, align: u64) -> Option<(u32, u64)> {
         let fit_in_hole = |id: u32| self.fit_in_hole(id, need, align);
-        let own = class(need);
-        let newest = self.heads[own];
+        let class_of_need = class(need);
+        let newest = self.heads[class_of_need];
         if newest != NONE
             && let Some(found) = fit_in_hole(newest)
         {
             return Some(found);
         }
         if let Some(found) =
-            self.holes_from(class_above(need)).and_then(|c| fit_in_hole(self.heads[c]))
+            self.class_with_holes(class_above(need)).and_then(|c| fit_in_hole(self.heads[c]))
         {
             return Some(found);
         }
         if align > 1
-            && let Some(roomy) = self.holes_from(class_above(need + align - 1))
+            && let Some(class) = self.class_with_holes(class_above(need + align - 1))
         {
-            return fit_in_hole(self.heads[roomy]);
+            return fit_in_hole(self.heads[class]);
         }
-        let classes = std::iter::successors(self.holes_from(own), |c| self.holes_from(c + 1));
+        let classes = std::iter::successors(self.class_with_holes(class_of_need), |c| {
+            self.class_with_holes(c + 1)
+        });
         classes
             .take_while(|&c| c <= class(need + align - 1))
-            .flat_map(|c| self.list(c))
+            .flat_map(|c| self.holes_in(c))
             .find_map(fit_in_hole)
     }
 
     /// The smallest class from `class` on that has a hole.
     #[inline]
-    pub(super) fn holes_from(&self, class: usize) -> Option<usize> {
+    pub(super) fn class_with_holes(&self, class: usize) -> Option<usize> {
         let (first, second) = (class >> SPLIT, class & 31);
-        let seconds = self.seconds[first] & (!0 << second);
-        if seconds != 0 {
-            return Some((first << SPLIT) + seconds.trailing_zeros() as usize);
+        let second_levels = self.second_levels[first] & (!0 << second);
+        if second_levels != 0 {
+            return Some((first << SPLIT) + second_levels.trailing_zeros() as usize);
         }
-        let firsts = self.firsts & (!1 << first);
-        if firsts == 0 {
+        let first_levels = self.first_levels & (!1 << first);
+        if first_levels == 0 {
             return None;
         }
-        let first = firsts.trailing_zeros() as usize;
-        Some((first << SPLIT) + self.seconds[first].trailing_zeros() as usize)
+        let first = first_levels.trailing_zeros() as usize;
+        Some((first << SPLIT) + self.second_levels[first].trailing_zeros() as usize)
     }
 
-    pub(super) fn list(&self, class: usize) -> impl Iterator<Item = u32> {
+    /// The holes of a class, the newest first.
+    pub(super) fn holes_in(&self, class: usize) -> impl Iterator<Item = u32> {
         let some = |id: u32| (id != NONE).then_some(id);
         std::iter::successors(some(self.heads[class]), move |&id| {
             some(self.blocks[id as usize].next)
@@ -63,16 +68,17 @@ impl Tlsf {
     #[inline]
     pub(super) fn hole_size(&self, id: u32) -> Option<u64> {
         let block = &self.blocks[id as usize];
-        (block.prev < SPARE || block.prev == NONE).then_some(block.size)
+        (block.prev < UNUSED || block.prev == NONE).then_some(block.size)
     }
 
-    /// A hole's `note` is its `freed_seq`: the later of its own and this one.
+    /// Raises the `freed_seq` of a hole, its `note`, to this one.
     #[inline]
     pub(super) fn raise(&mut self, id: u32, freed_seq: u64) {
         let note = &mut self.blocks[id as usize].note;
         *note = freed_seq.max(*note);
     }
 
+    /// Makes a block a hole: adds it to the list of its class.
     #[inline]
     pub(super) fn link(&mut self, id: u32) {
         let class = class(self.blocks[id as usize].size);
@@ -82,11 +88,12 @@ impl Tlsf {
         if next != NONE {
             self.blocks[next as usize].prev = id;
         } else {
-            self.seconds[class >> SPLIT] |= 1 << (class & 31);
-            self.firsts |= 1 << (class >> SPLIT);
+            self.second_levels[class >> SPLIT] |= 1 << (class & 31);
+            self.first_levels |= 1 << (class >> SPLIT);
         }
     }
 
+    /// Removes a hole from the list of its class.
     #[inline]
     pub(super) fn unlink(&mut self, id: u32) {
         let Block { size, prev, next, .. } = self.blocks[id as usize];
@@ -100,31 +107,31 @@ impl Tlsf {
         let class = class(size);
         self.heads[class] = next;
         if next == NONE {
-            let seconds = &mut self.seconds[class >> SPLIT];
-            *seconds &= !(1 << (class & 31));
-            if *seconds == 0 {
-                self.firsts &= !(1 << (class >> SPLIT));
+            let second_levels = &mut self.second_levels[class >> SPLIT];
+            *second_levels &= !(1 << (class & 31));
+            if *second_levels == 0 {
+                self.first_levels &= !(1 << (class >> SPLIT));
             }
         }
     }
 
-    /// Makes `need` granules from `start` in `hole` a block of their own, and what is left holes.
+    /// Makes `need` granules from `start` in `hole` a live block; what is left on both sides stays holes.
     #[inline]
     pub(super) fn carve(&mut self, hole: u32, start: u64, need: u64) -> u32 {
-        let Block { start: from, size, left, right, note, .. } = self.blocks[hole as usize];
-        let (front, end) = (start - from, start + need);
-        let rest = from + size - end;
-        if front == 0 && rest == 0 {
+        let Block { start: hole_start, size, left, right, note, .. } = self.blocks[hole as usize];
+        let (padding, end) = (start - hole_start, start + need);
+        let rest = hole_start + size - end;
+        if padding == 0 && rest == 0 {
             self.unlink(hole);
             let block = &mut self.blocks[hole as usize];
             (block.prev, block.note) = (LIVE, 0);
             return hole;
         }
-        if front == 0 {
+        if padding == 0 {
             self.resize(hole, end, rest);
             return self.add_between(left, hole, start, need);
         }
-        self.resize(hole, from, front);
+        self.resize(hole, hole_start, padding);
         let id = self.add_between(hole, right, start, need);
         if rest > 0 {
             let rest = self.add_between(id, right, end, rest);
@@ -137,13 +144,13 @@ impl Tlsf {
     /// Moves the ends of a hole; it changes lists only if it changes class.
     #[inline]
     pub(super) fn resize(&mut self, id: u32, start: u64, size: u64) {
-        let moves = class(self.blocks[id as usize].size) != class(size);
-        if moves {
+        let changes_class = class(self.blocks[id as usize].size) != class(size);
+        if changes_class {
             self.unlink(id);
         }
         let block = &mut self.blocks[id as usize];
         (block.start, block.size) = (start, size);
-        if moves {
+        if changes_class {
             self.link(id);
         }
     }
@@ -164,30 +171,34 @@ impl Tlsf {
         self.new_block(Block { start: at, size: 0, left, right, prev: EDGE, next: NONE, note: 0 })
     }
 
+    /// Stores a block, in an unused entry if there is one.
     #[inline]
     pub(super) fn new_block(&mut self, block: Block) -> u32 {
-        let id = self.spare;
+        let id = self.unused;
         if id != NONE {
-            self.spare = std::mem::replace(&mut self.blocks[id as usize], block).next;
+            self.unused = std::mem::replace(&mut self.blocks[id as usize], block).next;
             return id;
         }
         self.blocks.push(block);
         (self.blocks.len() - 1) as u32
     }
 
+    /// Removes a block, so that its neighbours are neighbours of each other.
     #[inline]
     pub(super) fn drop_between(&mut self, left: u32, id: u32, right: u32) {
         self.join(left, right);
         self.drop_block(id);
     }
 
+    /// Marks the entry of a block as unused.
     #[inline]
     pub(super) fn drop_block(&mut self, id: u32) {
         let block = &mut self.blocks[id as usize];
-        block.prev = SPARE;
-        block.next = std::mem::replace(&mut self.spare, id);
+        block.prev = UNUSED;
+        block.next = std::mem::replace(&mut self.unused, id);
     }
 
+    /// Makes two blocks neighbours.
     #[inline]
     pub(super) fn join(&mut self, left: u32, right: u32) {
         self.blocks[left as usize].right = right;

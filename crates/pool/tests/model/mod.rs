@@ -1,7 +1,7 @@
-//! The stream-ordered pool beside a naive model of it: no overlap, no use of freed memory before its
-//! time, no growth while free memory that may be used fits, and all of it comes back.
+//! The stream-ordered pool beside a naive model of it: no overlap, no reuse of freed memory while a stream
+//! may still use it, no growth while free memory that may be used fits, and all memory is given back at the end.
 //!
-//! The tests of the pool and the fuzz target of the project share it.
+//! The tests of the pool and the fuzz target share it.
 
 mod reference;
 mod source;
@@ -18,35 +18,35 @@ use std::sync::Arc;
 /// How many streams there are.
 pub const STREAMS: usize = 8;
 
-/// A pool over a source of segments, with streams whose work ends on demand, and what must be true of it.
+/// A pool over a source of segments, with streams whose tasks finish on demand, and a reference to check it against.
 pub struct PoolModel {
     /// The streams.
     pub streams: Arc<Streams>,
     /// The pool.
     pub pool: Pool<Arc<Streams>, TestSource>,
     /// Requests that found nothing.
-    pub waits: u64,
+    pub failed_requests: u64,
     reference: Reference,
 }
 
-/// What may happen. Numbers that choose a block count modulo the blocks there are.
+/// One step of a test. A number that chooses a block is taken modulo the number of blocks held.
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
     /// Take this many bytes at an alignment for a stream.
     Allocate(u64, u64, usize),
-    /// Give a block back; one in four on a stream that the second number chooses, else on its own.
+    /// Free a block; if the second number is a multiple of 4, on a stream that it chooses, else on the block's own.
     Free(usize, usize),
-    /// Use a block on a stream too.
+    /// Use the block that the first number chooses on this stream too.
     Use(usize, usize),
-    /// Give a stream work.
+    /// Submit a task to a stream.
     Submit(usize),
-    /// Let this many quarters of a stream's open work end, as far as what it waits for is done.
+    /// Let this many quarters of a stream's unfinished tasks finish, up to the first that waits for another stream.
     Finish(usize, u64),
-    /// The first stream waits for the second.
+    /// Let the first stream wait for the second.
     Order(usize, usize),
     /// Give free memory back until so much is left.
     Trim(u64),
-    /// Let all work end.
+    /// Let all tasks finish.
     FinishAll,
 }
 
@@ -58,24 +58,26 @@ impl PoolModel {
             pool: Pool::new(streams.clone(), TestSource::default(), budget),
             reference: Reference::new(streams.clone()),
             streams,
-            waits: 0,
+            failed_requests: 0,
         }
     }
 
-    /// Does one thing, and panics if what came of it cannot be.
+    /// Does one step, and panics if the result is wrong.
     pub fn step(&mut self, op: Op) {
         let held = self.reference.blocks();
         match op {
             Op::Allocate(bytes, align, stream) => self.allocate(bytes, align, stream as u32),
-            Op::Free(which, on) if held > 0 => self.free(which % held, on),
-            Op::Use(which, stream) if held > 0 => {
-                let offset = self.reference.record_use(which % held, stream as StreamIndex);
+            Op::Free(block, choice) if held > 0 => self.free(block % held, choice),
+            Op::Use(block, stream) if held > 0 => {
+                let offset = self.reference.record_use(block % held, stream as StreamIndex);
                 self.pool.record_use(offset, stream as StreamIndex).unwrap();
             }
             Op::Free(..) | Op::Use(..) => {}
             Op::Submit(stream) => self.streams.submit(stream),
-            Op::Finish(stream, share) => self.streams.finish(stream, share),
-            Op::Order(on, of) if on != of => self.streams.order(on, of),
+            Op::Finish(stream, quarters) => self.streams.finish(stream, quarters),
+            Op::Order(waiter, awaited) if waiter != awaited => {
+                self.streams.order(waiter, awaited);
+            }
             Op::Order(..) => {}
             Op::Trim(keep) => {
                 self.pool.trim(keep);
@@ -84,21 +86,21 @@ impl PoolModel {
         }
     }
 
-    /// The same, and looks at everything afterwards: also that the pool did not grow for nothing.
-    pub fn step_closely(&mut self, op: Op) {
+    /// The same, and then checks the figures, and that the pool did not grow while it had room.
+    pub fn step_and_check(&mut self, op: Op) {
         match op {
             Op::Allocate(bytes, align, stream) if self.streams.is_idle() => {
                 let size = bytes.max(1).next_multiple_of(GRANULE);
                 let source = self.pool.source();
-                let room = self.reference.has_room(stream as StreamIndex, size, align, source);
+                let had_room = self.reference.has_room(stream as StreamIndex, size, align, source);
                 let before = source.end();
                 self.step(op);
                 let grown = self.pool.source().end() > before;
-                assert!(!(room && grown), "grew by {size} though there was room");
+                assert!(!(had_room && grown), "grew by {size} though there was room");
             }
             _ => self.step(op),
         }
-        self.agree();
+        self.check_figures();
     }
 
     fn allocate(&mut self, bytes: u64, align: u64, stream: StreamIndex) {
@@ -111,49 +113,50 @@ impl PoolModel {
             }
             Outcome::Wait(clock) => {
                 assert!(!clock.epochs().is_empty());
-                self.waits += 1;
+                self.failed_requests += 1;
             }
-            Outcome::OverBudget => self.waits += 1,
+            Outcome::OverBudget => self.failed_requests += 1,
             Outcome::Exhausted(reason) => panic!("{reason}"),
         }
     }
 
-    fn free(&mut self, which: usize, on: usize) {
-        let on = match on % 4 {
-            0 => (on / 4 % STREAMS) as StreamIndex,
-            _ => self.reference.stream_of(which),
+    fn free(&mut self, block: usize, choice: usize) {
+        let stream = match choice % 4 {
+            0 => (choice / 4 % STREAMS) as StreamIndex,
+            _ => self.reference.stream_of(block),
         };
-        let (offset, size) = self.reference.free(which, on);
-        assert_eq!(self.pool.free(offset, on), Ok(size));
-        assert_eq!(self.pool.free(offset, on), Err(BlockError::NotLive));
-        assert_eq!(self.pool.free(offset + 8, on), Err(BlockError::Unknown));
+        let (offset, size) = self.reference.free(block, stream);
+        assert_eq!(self.pool.free(offset, stream), Ok(size));
+        assert_eq!(self.pool.free(offset, stream), Err(BlockError::NotLive));
+        assert_eq!(self.pool.free(offset + 8, stream), Err(BlockError::Unknown));
     }
 
-    /// Compares figures.
-    pub fn agree(&self) {
+    /// Checks the figures of the pool against the reference.
+    pub fn check_figures(&self) {
         let figures = self.pool.figures();
         assert_eq!(figures.live, self.reference.live());
         assert_eq!(figures.blocks, self.reference.blocks() as u64);
         assert_eq!(figures.taken - figures.freed, figures.blocks);
-        assert_eq!(figures.reserved, self.pool.source().held());
+        assert_eq!(figures.reserved, self.pool.source().backed_bytes());
         assert!(figures.reserved <= self.pool.budget());
         assert!(figures.peak >= figures.live && figures.peak_reserved >= figures.reserved);
-        let of: Vec<_> = (0..STREAMS as u32).filter_map(|s| self.pool.figures_of(s)).collect();
-        assert_eq!(of.iter().map(|f| f.live).sum::<u64>(), figures.live);
+        let by_stream: Vec<_> =
+            (0..STREAMS as u32).filter_map(|s| self.pool.figures_of(s)).collect();
+        assert_eq!(by_stream.iter().map(|f| f.live).sum::<u64>(), figures.live);
     }
 
-    /// Gives everything back, lets all work end, and sees whether it is one piece again.
+    /// Frees every block, lets all tasks finish, and checks that all memory can be given back to the source.
     pub fn end(mut self) {
         while self.reference.blocks() > 0 {
             self.step(Op::Free(0, 1));
         }
         self.streams.finish_all();
-        self.agree();
+        self.check_figures();
         let figures = self.pool.figures();
         assert_eq!((figures.live, figures.requested, figures.waiting), (0, 0, 0));
         let reserved = figures.reserved;
         assert_eq!(self.pool.trim(0), reserved);
         assert_eq!(self.pool.figures().reserved, 0);
-        assert_eq!(self.pool.source().held(), 0);
+        assert_eq!(self.pool.source().backed_bytes(), 0);
     }
 }

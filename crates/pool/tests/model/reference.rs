@@ -1,4 +1,4 @@
-//! What is held, and what was freed when.
+//! Which blocks are held, and until when streams may use freed memory.
 
 use super::{Streams, TestSource};
 use cairn_pool::Progress;
@@ -13,11 +13,13 @@ struct LiveBlock {
     uses: Vec<StreamIndex>,
 }
 
-/// The reference: what is held, and for every byte that was freed, what has to be over before who uses it.
+/// The reference: blocks that are held, and for all freed memory the epochs that another user has to wait for.
 pub struct Reference {
     streams: Arc<Streams>,
     held: Vec<LiveBlock>,
+    /// Held ranges: start to end.
     live: BTreeMap<u64, u64>,
+    /// Freed ranges: start to end, and the last uses.
     freed: BTreeMap<u64, (u64, Clock)>,
 }
 
@@ -33,36 +35,36 @@ impl Reference {
         self.held.len()
     }
 
-    /// How many bytes.
+    /// How many bytes are held.
     pub fn live(&self) -> u64 {
         self.held.iter().map(|held| held.size).sum()
     }
 
     /// The stream that a block was taken for.
-    pub fn stream_of(&self, which: usize) -> StreamIndex {
-        self.held[which].stream
+    pub fn stream_of(&self, index: usize) -> StreamIndex {
+        self.held[index].stream
     }
 
-    /// A stream uses a block too; returns where it begins.
-    pub fn record_use(&mut self, which: usize, stream: StreamIndex) -> u64 {
-        let held = &mut self.held[which];
+    /// Records that a stream uses a block too; returns where the block begins.
+    pub fn record_use(&mut self, index: usize, stream: StreamIndex) -> u64 {
+        let held = &mut self.held[index];
         held.uses.push(stream);
         held.offset
     }
 
-    /// A stream got a block: panics if it cannot have it.
+    /// Records that a stream got a block; panics if it may not have it.
     pub fn take(&mut self, offset: u64, size: u64, stream: StreamIndex) {
         let end = offset + size;
         let before = self.live.range(..end).next_back();
         assert!(before.is_none_or(|(_, &e)| e <= offset), "{offset}+{size} overlaps {before:?}");
-        let old: Vec<_> = self
+        let overlapping: Vec<_> = self
             .freed
             .range(..end)
             .rev()
             .take_while(|(_, (e, _))| *e > offset)
             .map(|(&s, (e, clock))| (s, *e, clock.clone()))
             .collect();
-        for (s, e, clock) in old {
+        for (s, e, clock) in overlapping {
             assert!(
                 self.streams.may_use(stream, &clock),
                 "{offset}+{size} on stream {stream} is still used: {clock:?}"
@@ -79,12 +81,12 @@ impl Reference {
         self.held.push(LiveBlock { offset, size, stream, uses: Vec::new() });
     }
 
-    /// A block was given back on a stream; returns where it began and its size.
-    pub fn free(&mut self, which: usize, on: StreamIndex) -> (u64, u64) {
-        let held = self.held.swap_remove(which);
+    /// Frees a block on a stream; returns where it began and its size.
+    pub fn free(&mut self, index: usize, stream: StreamIndex) -> (u64, u64) {
+        let held = self.held.swap_remove(index);
         self.live.remove(&held.offset);
         let mut clock = Clock::new();
-        for stream in held.uses.iter().copied().chain([held.stream, on]) {
+        for stream in held.uses.iter().copied().chain([held.stream, stream]) {
             clock.raise(Epoch { stream, seq: self.streams.submitted(stream) });
         }
         self.freed.insert(held.offset, (held.offset + held.size, clock));
@@ -97,20 +99,20 @@ impl Reference {
         stream: StreamIndex,
         size: u64,
         align: u64,
-        backed: &TestSource,
+        source: &TestSource,
     ) -> bool {
-        let mut usable = backed.backed();
+        let mut usable = source.backed();
         let unusable = self.freed.iter().filter(|(_, (_, c))| !self.streams.may_use(stream, c));
-        let out =
+        let removed =
             unusable.map(|(&s, &(e, _))| (s, e)).chain(self.live.iter().map(|(&s, &e)| (s, e)));
-        for (s, e) in out.collect::<Vec<_>>() {
-            let touched: Vec<_> = usable
+        for (s, e) in removed.collect::<Vec<_>>() {
+            let overlapping: Vec<_> = usable
                 .range(..e)
                 .rev()
                 .take_while(|(_, end)| **end > s)
                 .map(|(a, b)| (*a, *b))
                 .collect();
-            for (a, b) in touched {
+            for (a, b) in overlapping {
                 usable.remove(&a);
                 if a < s {
                     usable.insert(a, s);

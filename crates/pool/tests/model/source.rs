@@ -1,4 +1,4 @@
-//! Memory that is only numbers.
+//! A source of segments without memory: it hands out offsets only.
 
 use cairn_pool::{GRANULE, SegmentSource};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// One growing range, of which any part can be taken back.
 #[derive(Default)]
 pub struct TestSource {
-    refuse_from: Option<u64>,
+    limit: Option<u64>,
     end: AtomicU64,
     backed: Mutex<BTreeMap<u64, u64>>,
 }
@@ -17,7 +17,7 @@ pub struct TestSource {
 impl SegmentSource for TestSource {
     fn extend(&self, bytes: u64) -> Result<Range<u64>, String> {
         assert!(bytes > 0 && bytes.is_multiple_of(GRANULE));
-        if self.refuse_from.is_some_and(|most| self.held() + bytes > most) {
+        if self.limit.is_some_and(|limit| self.backed_bytes() + bytes > limit) {
             return Err(format!("the source is full: {bytes}"));
         }
         let start = self.end.fetch_add(bytes, Relaxed);
@@ -30,7 +30,7 @@ impl SegmentSource for TestSource {
         let mut at = range.start;
         while at < range.end {
             let (&start, &end) = backed.range(..=at).next_back().expect("backed");
-            assert!(at < end, "{at} was taken back before");
+            assert!(at < end, "{at} was released before");
             backed.remove(&start);
             let stop = end.min(range.end);
             if start < at {
@@ -46,9 +46,9 @@ impl SegmentSource for TestSource {
 }
 
 impl TestSource {
-    /// A shelf that gives no more than this.
-    pub fn of(most: u64) -> TestSource {
-        TestSource { refuse_from: Some(most), ..TestSource::default() }
+    /// A source that never has more than `limit` bytes out.
+    pub fn with_limit(limit: u64) -> TestSource {
+        TestSource { limit: Some(limit), ..TestSource::default() }
     }
 
     /// Where the next range begins.
@@ -56,13 +56,13 @@ impl TestSource {
         self.end.load(Relaxed)
     }
 
-    /// What is backed now, by first byte: one past the last.
+    /// The ranges that are backed now: start to end.
     pub fn backed(&self) -> BTreeMap<u64, u64> {
         self.backed.lock().unwrap().clone()
     }
 
     /// Bytes that are backed now.
-    pub fn held(&self) -> u64 {
+    pub fn backed_bytes(&self) -> u64 {
         self.backed.lock().unwrap().iter().map(|(start, end)| end - start).sum()
     }
 }

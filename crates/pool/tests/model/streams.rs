@@ -1,4 +1,4 @@
-//! Streams without work of their own.
+//! Streams that count tasks and run none.
 
 use super::STREAMS;
 use cairn_pool::Progress;
@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Streams whose work ends when somebody says so.
+/// Streams whose tasks finish when the test says so.
 #[derive(Default)]
 pub struct Streams {
     submitted: [AtomicU64; STREAMS],
@@ -16,7 +16,7 @@ pub struct Streams {
     waits: [Mutex<VecDeque<Wait>>; STREAMS],
 }
 
-/// Work `seq` of a stream waits for another stream's.
+/// Task `seq` of a stream waits for a task of another stream.
 struct Wait {
     seq: u64,
     epoch: Epoch,
@@ -31,65 +31,64 @@ impl Progress for Streams {
         self.finished[stream as usize].load(Relaxed)
     }
 
-    fn is_ordered(&self, on: StreamIndex, epoch: Epoch) -> bool {
-        self.ordered[on as usize][epoch.stream as usize].load(Relaxed) >= epoch.seq
+    fn is_ordered(&self, stream: StreamIndex, epoch: Epoch) -> bool {
+        self.ordered[stream as usize][epoch.stream as usize].load(Relaxed) >= epoch.seq
     }
 }
 
 impl Streams {
-    /// Gives a stream work.
+    /// Submits a task to a stream.
     pub fn submit(&self, stream: usize) {
         self.submitted[stream].fetch_add(1, Relaxed);
     }
 
-    /// Lets this many quarters of a stream's open work end, as far as what it waits for is done.
-    pub fn finish(&self, stream: usize, share: u64) {
+    /// Lets this many quarters of a stream's unfinished tasks finish, up to the first that waits for another stream.
+    pub fn finish(&self, stream: usize, quarters: u64) {
         let (submitted, finished) = (&self.submitted[stream], &self.finished[stream]);
-        let open = submitted.load(Relaxed) - finished.load(Relaxed);
-        let mut to = finished.load(Relaxed) + open * share / 4;
+        let unfinished = submitted.load(Relaxed) - finished.load(Relaxed);
+        let mut last = finished.load(Relaxed) + unfinished * quarters / 4;
         let mut waits = self.waits[stream].lock().unwrap();
-        while let Some(wait) = waits.front().filter(|wait| wait.seq <= to) {
+        while let Some(wait) = waits.front().filter(|wait| wait.seq <= last) {
             if self.finished(wait.epoch.stream) < wait.epoch.seq {
-                to = wait.seq - 1;
+                last = wait.seq - 1;
                 break;
             }
             waits.pop_front();
         }
-        finished.store(to, Relaxed);
+        finished.store(last, Relaxed);
     }
 
-    /// Lets all work end.
+    /// Lets all tasks finish.
     pub fn finish_all(&self) {
         while !self.is_idle() {
             (0..STREAMS).for_each(|stream| self.finish(stream, 4));
         }
     }
 
-    /// True if there is no open work.
+    /// True if all tasks have finished.
     pub fn is_idle(&self) -> bool {
         (0..STREAMS as u32).all(|stream| self.finished(stream) == self.submitted(stream))
     }
 
-    /// Stream `on` waits for all that `of` was given so far, and for what that was ordered after.
-    pub fn order(&self, on: usize, of: usize) {
-        self.submit(on);
-        let epoch = Epoch { stream: of as u32, seq: self.submitted[of].load(Relaxed) };
-        let seq = self.submitted[on].load(Relaxed);
-        self.waits[on].lock().unwrap().push_back(Wait { seq, epoch });
-        for through in 0..STREAMS {
-            let known = match through == of {
-                true => self.submitted[of].load(Relaxed),
-                false => self.ordered[of][through].load(Relaxed),
+    /// Lets stream `waiter` wait for all tasks of `awaited` so far, and for what those are ordered after.
+    pub fn order(&self, waiter: usize, awaited: usize) {
+        self.submit(waiter);
+        let epoch = Epoch { stream: awaited as u32, seq: self.submitted[awaited].load(Relaxed) };
+        let seq = self.submitted[waiter].load(Relaxed);
+        self.waits[waiter].lock().unwrap().push_back(Wait { seq, epoch });
+        for other in 0..STREAMS {
+            let seq_of_other = match other == awaited {
+                true => self.submitted[awaited].load(Relaxed),
+                false => self.ordered[awaited][other].load(Relaxed),
             };
-            self.ordered[on][through].fetch_max(known, Relaxed);
+            self.ordered[waiter][other].fetch_max(seq_of_other, Relaxed);
         }
     }
 
-    /// True if what is given to a stream from now on runs after all these points.
-    pub fn may_use(&self, on: StreamIndex, clock: &Clock) -> bool {
-        clock
-            .epochs()
-            .iter()
-            .all(|&e| e.stream == on || self.finished(e.stream) >= e.seq || self.is_ordered(on, e))
+    /// True if what is submitted to a stream from now on runs after all these epochs.
+    pub fn may_use(&self, stream: StreamIndex, clock: &Clock) -> bool {
+        clock.epochs().iter().all(|&e| {
+            e.stream == stream || self.finished(e.stream) >= e.seq || self.is_ordered(stream, e)
+        })
     }
 }

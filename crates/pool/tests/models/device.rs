@@ -1,5 +1,5 @@
-//! Streams whose work ends when the model says so; every look at them is a point where threads may
-//! change.
+//! Streams whose tasks finish when the model says so; every access to them is a point where the scheduler
+//! may switch threads.
 
 use cairn_pool::Progress;
 use cairn_pool::clock::{Epoch, StreamIndex};
@@ -10,83 +10,84 @@ pub const STREAMS: usize = 3;
 
 /// The clocks of all streams.
 #[derive(Default)]
-pub struct Device(Mutex<Marks>);
+pub struct Device(Mutex<State>);
 
-/// Where streams stand.
+/// How far streams have come, and what they wait for.
 #[derive(Clone, Default)]
-pub struct Marks {
+pub struct State {
     submitted: [u64; STREAMS],
     finished: [u64; STREAMS],
     ordered: [[u64; STREAMS]; STREAMS],
+    /// A task, and the task of another stream that it waits for.
     waits: Vec<(Epoch, Epoch)>,
 }
 
 impl Progress for Device {
     fn submitted(&self, stream: StreamIndex) -> u64 {
-        self.marks().submitted[stream as usize]
+        self.state().submitted[stream as usize]
     }
 
     fn finished(&self, stream: StreamIndex) -> u64 {
-        self.marks().finished[stream as usize]
+        self.state().finished[stream as usize]
     }
 
-    fn is_ordered(&self, on: StreamIndex, epoch: Epoch) -> bool {
-        self.marks().ordered[on as usize][epoch.stream as usize] >= epoch.seq
+    fn is_ordered(&self, stream: StreamIndex, epoch: Epoch) -> bool {
+        self.state().ordered[stream as usize][epoch.stream as usize] >= epoch.seq
     }
 }
 
 impl Device {
-    /// Where streams stand now.
-    pub fn marks(&self) -> Marks {
+    /// The state of all streams now.
+    pub fn state(&self) -> State {
         self.0.lock().unwrap().clone()
     }
 
-    /// Gives a stream work; returns which.
+    /// Submits a task to a stream; returns its epoch.
     pub fn submit(&self, stream: usize) -> Epoch {
         self.0.lock().unwrap().submit(stream)
     }
 
-    /// Stream `on` waits for what `of` was given so far, and for what that was ordered after.
-    pub fn order(&self, on: usize, of: usize) {
-        let mut marks = self.0.lock().unwrap();
-        let waited = Epoch { stream: of as StreamIndex, seq: marks.submitted[of] };
-        let wait = marks.submit(on);
-        marks.waits.push((wait, waited));
-        let mut known = marks.ordered[of];
-        known[of] = waited.seq;
-        for (mark, known) in marks.ordered[on].iter_mut().zip(known) {
-            *mark = known.max(*mark);
+    /// Lets stream `waiter` wait for all tasks of `awaited` so far, and for what those are ordered after.
+    pub fn order(&self, waiter: usize, awaited: usize) {
+        let mut state = self.0.lock().unwrap();
+        let epoch = Epoch { stream: awaited as StreamIndex, seq: state.submitted[awaited] };
+        let wait = state.submit(waiter);
+        state.waits.push((wait, epoch));
+        let mut ordered = state.ordered[awaited];
+        ordered[awaited] = epoch.seq;
+        for (seq, new) in state.ordered[waiter].iter_mut().zip(ordered) {
+            *seq = new.max(*seq);
         }
     }
 
-    /// All waits are dropped, and what they ordered is so no more.
+    /// Drops all waits, and with them what they ordered.
     pub fn break_order(&self) {
-        let mut marks = self.0.lock().unwrap();
-        marks.waits.clear();
-        marks.ordered = Default::default();
+        let mut state = self.0.lock().unwrap();
+        state.waits.clear();
+        state.ordered = Default::default();
     }
 
-    /// Lets the next work of a stream end, if there is any and what it waits for is done.
+    /// Lets the next task of a stream finish, if there is one and what it waits for is finished.
     pub fn advance(&self, stream: usize) {
         self.0.lock().unwrap().advance(stream);
     }
 
-    /// Lets all work end.
+    /// Lets all tasks finish.
     pub fn finish_all(&self) {
-        let mut marks = self.0.lock().unwrap();
-        while marks.finished != marks.submitted {
-            (0..STREAMS).for_each(|stream| marks.advance(stream));
+        let mut state = self.0.lock().unwrap();
+        while state.finished != state.submitted {
+            (0..STREAMS).for_each(|stream| state.advance(stream));
         }
     }
 
-    /// Panics if a stream has open work.
+    /// Panics if a stream has unfinished tasks.
     pub fn assert_done(&self, stream: usize) {
-        let marks = self.marks();
-        assert_eq!(marks.finished[stream], marks.submitted[stream]);
+        let state = self.state();
+        assert_eq!(state.finished[stream], state.submitted[stream]);
     }
 }
 
-impl Marks {
+impl State {
     fn submit(&mut self, stream: usize) -> Epoch {
         self.submitted[stream] += 1;
         Epoch { stream: stream as StreamIndex, seq: self.submitted[stream] }
@@ -94,19 +95,19 @@ impl Marks {
 
     fn advance(&mut self, stream: usize) {
         let next = self.finished[stream] + 1;
-        let held_up = |(wait, waited): &(Epoch, Epoch)| {
+        let is_blocked = |(wait, awaited): &(Epoch, Epoch)| {
             wait.stream as usize == stream
                 && wait.seq == next
-                && self.finished[waited.stream as usize] < waited.seq
+                && self.finished[awaited.stream as usize] < awaited.seq
         };
-        if next <= self.submitted[stream] && !self.waits.iter().any(held_up) {
+        if next <= self.submitted[stream] && !self.waits.iter().any(is_blocked) {
             self.finished[stream] = next;
         }
     }
 
-    /// True if what is given to a stream from now on runs after this point.
+    /// True if what is submitted to a stream from now on runs after this epoch.
     pub fn may_use(&self, stream: usize, epoch: Epoch) -> bool {
-        let of = epoch.stream as usize;
-        of == stream || self.finished[of].max(self.ordered[stream][of]) >= epoch.seq
+        let other = epoch.stream as usize;
+        other == stream || self.finished[other].max(self.ordered[stream][other]) >= epoch.seq
     }
 }

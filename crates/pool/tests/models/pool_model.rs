@@ -1,5 +1,5 @@
-//! A pool over numbers, and what is true of its memory: who holds a granule, and which work touched it
-//! last.
+//! A pool over a source without memory, and a reference to check it against: for each granule, whether it is held,
+//! and which tasks use it.
 
 use crate::device::{Device, STREAMS};
 use cairn_pool::clock::{Clock, Epoch, StreamIndex};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// What one execution of a model is about.
+/// The pool and the device of one execution of a model.
 pub struct PoolModel {
     /// The streams.
     pub device: Arc<Device>,
@@ -52,7 +52,7 @@ impl SegmentSource for Granules {
     fn release(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut state = self.0.lock().unwrap();
         for granule in range.clone().step_by(GRANULE as usize) {
-            assert!(state.granules.remove(&granule), "{granule} was taken back before");
+            assert!(state.granules.remove(&granule), "{granule} was released before");
         }
         vec![range]
     }
@@ -78,68 +78,69 @@ impl PoolModel {
         PoolModel { device, pool, reference: Mutex::default() }
     }
 
-    /// A block for a stream, if there is one now. Panics if another holds a part of it, or the stream
-    /// may overtake work on it. An order may be broken during the call: it counts if it held before.
+    /// A block for a stream, if there is one now. Panics if a part of it is held already, or the stream
+    /// is not ordered after all tasks that use it. An order that is dropped during the call still counts.
     pub fn take(&self, bytes: u64, stream: usize) -> Option<ModelBlock> {
-        let before = self.device.marks();
+        let before = self.device.state();
         let outcome = self.pool.allocate(bytes, GRANULE, stream as StreamIndex);
         let Outcome::Ready { offset, size } = outcome else {
             assert!(!matches!(outcome, Outcome::Exhausted(_)), "{outcome:?}");
             return None;
         };
         let block = ModelBlock { offset, size };
-        let after = self.device.marks();
+        let after = self.device.state();
         let mut reference = self.reference.lock().unwrap();
-        for at in block.granules() {
-            assert!(self.pool.source().has(at), "{at} is not backed");
-            let granule = reference.entry(at).or_default();
-            assert!(!granule.held, "{at} is held twice");
+        for offset in block.granules() {
+            assert!(self.pool.source().has(offset), "{offset} is not backed");
+            let granule = reference.entry(offset).or_default();
+            assert!(!granule.held, "{offset} is held twice");
             for &epoch in granule.uses.epochs() {
                 let may = before.may_use(stream, epoch) || after.may_use(stream, epoch);
-                assert!(may, "{at} on stream {stream} before {epoch:?}");
+                assert!(may, "{offset} on stream {stream} before {epoch:?}");
             }
             granule.held = true;
         }
         Some(block)
     }
 
-    /// Work on a stream touches a block.
+    /// Submits a task that uses a block.
     pub fn work(&self, block: &ModelBlock, stream: usize) {
         let epoch: Epoch = self.device.submit(stream);
         let mut reference = self.reference.lock().unwrap();
-        for at in block.granules() {
-            reference.get_mut(&at).expect("held").uses.raise(epoch);
+        for granule in block.granules() {
+            reference.get_mut(&granule).expect("held").uses.raise(epoch);
         }
     }
 
-    /// Work on another stream touches a block, and the pool knows.
-    pub fn share(&self, block: &ModelBlock, stream: usize) {
+    /// Submits a task on another stream that uses a block, and records the use in the pool.
+    pub fn record_work(&self, block: &ModelBlock, stream: usize) {
         self.pool.record_use(block.offset, stream as StreamIndex).unwrap();
         self.work(block, stream);
     }
 
-    /// Gives a block back on a stream.
-    pub fn give(&self, block: ModelBlock, stream: usize) {
-        self.end_use(&block);
+    /// Frees a block on a stream.
+    pub fn free(&self, block: ModelBlock, stream: usize) {
+        self.mark_free(&block);
         assert_eq!(self.pool.free(block.offset, stream as StreamIndex), Ok(block.size));
     }
 
-    /// Nobody holds the block any more.
-    pub fn end_use(&self, block: &ModelBlock) {
+    /// Records in the reference that nobody holds the block any more.
+    pub fn mark_free(&self, block: &ModelBlock) {
         let mut reference = self.reference.lock().unwrap();
-        for at in block.granules() {
-            reference.get_mut(&at).expect("held").held = false;
+        for granule in block.granules() {
+            reference.get_mut(&granule).expect("held").held = false;
         }
     }
 
-    /// All blocks are back: when all work has ended, so is all memory.
+    /// All blocks are freed: lets all tasks finish, and checks that all memory can be given back to the source.
     pub fn end(&self) {
         self.device.finish_all();
         let figures = self.pool.figures();
         assert_eq!((figures.live, figures.requested, figures.blocks), (0, 0, 0), "{figures:?}");
         assert_eq!(figures.waiting, 0, "{figures:?}");
-        let of = |stream: usize| self.pool.figures_of(stream as StreamIndex).unwrap_or_default();
-        assert_eq!((0..STREAMS).map(|stream| of(stream).live).sum::<u64>(), 0);
+        let figures_of =
+            |stream: usize| self.pool.figures_of(stream as StreamIndex).unwrap_or_default();
+        assert_eq!((0..STREAMS).map(|stream| figures_of(stream).live).sum::<u64>(), 0);
         assert_eq!(self.pool.trim(0), figures.reserved);
         assert!(self.pool.source().0.lock().unwrap().granules.is_empty());
     }

@@ -1,4 +1,4 @@
-//! What tasks may touch, and the copies and fills that need nothing more.
+//! The check of addresses that tasks touch, and copies and fills.
 
 use super::Memory;
 use super::locate::{AddressInfo, describe};
@@ -8,23 +8,23 @@ use crate::sync::atomic::Ordering;
 use crate::task::{Body, Location, Span, Task};
 
 impl Memory {
-    /// Lets `device` reach the memory of `peer`, or not. False if it was so already.
-    pub fn set_peer(&self, device: u32, peer: u32, reach: bool) -> bool {
+    /// Gives `device` access to the memory of `peer`, or takes it away. False if it was so already.
+    pub fn set_peer(&self, device: u32, peer: u32, has_access: bool) -> bool {
         let bit = 1 << peer;
         let cell = &self.peers[device as usize];
-        let before = match reach {
+        let before = match has_access {
             true => cell.fetch_or(bit, Ordering::AcqRel),
             false => cell.fetch_and(!bit, Ordering::AcqRel),
         };
-        (before & bit != 0) != reach
+        (before & bit != 0) != has_access
     }
 
-    /// True if `device` may reach the memory of `peer`.
+    /// True if `device` has access to the memory of `peer`.
     pub fn is_peer(&self, device: u32, peer: u32) -> bool {
         device == peer || self.peers[device as usize].load(Ordering::Acquire) & (1 << peer) != 0
     }
 
-    /// Why the memory of two devices cannot meet in one task; `None` if one may reach the other.
+    /// Why one task cannot touch memory of both devices; `None` if one has access to the other.
     fn no_peer_access(&self, device: u32, other: u32) -> Option<String> {
         (!self.is_peer(device, other) && !self.is_peer(other, device)).then(|| {
             format!(
@@ -47,10 +47,12 @@ impl Memory {
         }
         let info = self.enclosing(span.address);
         let no_access = match (&info, span.location) {
-            (AddressInfo::Device(id, _), Location::Device(on)) => self.no_peer_access(on, *id),
+            (AddressInfo::Device(id, _), Location::Device(device)) => {
+                self.no_peer_access(device, *id)
+            }
             _ => None,
         };
-        let trouble = match (&info, span.location) {
+        let refusal = match (&info, span.location) {
             _ if no_access.is_some() => no_access.unwrap_or_default(),
             (AddressInfo::Device(..), Location::Host) => {
                 "that is device memory: expected host memory".into()
@@ -62,11 +64,11 @@ impl Memory {
                 format!("that is {}: expected device memory", describe(span.address, &info))
             }
             (AddressInfo::Registered(_), _)
-                if !raw::reachable(span.address, span.bytes, purpose) =>
+                if !raw::is_accessible(span.address, span.bytes, purpose) =>
             {
                 "it is registered, but no such memory is there, or it is read-only".into()
             }
-            (AddressInfo::Foreign, _) if raw::reachable(span.address, span.bytes, purpose) => {
+            (AddressInfo::Foreign, _) if raw::is_accessible(span.address, span.bytes, purpose) => {
                 return Ok(());
             }
             (AddressInfo::Foreign, _) => match purpose {
@@ -93,7 +95,7 @@ impl Memory {
             }
         };
         Err(Error::refused(format!(
-            "{task}: the {} range {:#x} of {} bytes cannot be used: {trouble}",
+            "{task}: the {} range {:#x} of {} bytes cannot be used: {refusal}",
             argument(),
             span.address,
             span.bytes
@@ -116,7 +118,7 @@ impl Memory {
             return Err(Error::refused(format!("{}: {reason}", task.name)));
         }
         // SAFETY: a range of ours was found mapped and long enough just now, and stays mapped for
-        // the process; a foreign one is the user's word, as in any copy.
+        // the process; for a foreign one the user vouches, as in any copy.
         let bytes = |span: &Span| unsafe { Bytes::new(span.address, span.bytes) };
         match task.body {
             Body::Copy => bytes(&task.writes[0]).copy_from(&bytes(&task.reads[0])),

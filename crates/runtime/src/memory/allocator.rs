@@ -1,4 +1,4 @@
-//! What memory comes from: one trait for everything that makes blocks, and the block itself.
+//! One trait for everything that makes blocks of memory, and the block itself.
 
 use super::raw::Extent;
 use super::request::Request;
@@ -11,9 +11,9 @@ use crate::task::{Span, Task};
 /// Something that makes blocks: the memory of a device, pinned memory, a pool, a user allocator; plain, or
 /// under layers ([`Funnel`](super::funnel::Funnel)).
 ///
-/// **Threads.** Any, at any time; an implementation serialises what has to be. **Callbacks** of the
+/// **Threads.** Any, at any time; an implementation locks what it has to. **Callbacks** of the
 /// user run on the calling thread, inside the call. **Asynchrony.** No call
-/// waits for a stream, but for one that would else be out of memory.
+/// waits for a stream, except one that would be out of memory otherwise.
 pub trait Allocator: Send + Sync {
     /// What the user calls it, for error messages: `the pool of device 0`, `the user's allocator 0x..`.
     fn name(&self) -> String;
@@ -25,19 +25,19 @@ pub trait Allocator: Send + Sync {
     /// Takes a block back that [`Allocator::allocate`] of the same allocator made. Work that was submitted to
     /// `stream` before may still use it.
     ///
-    /// The block is the caller's no more, whatever comes back: an error is something that was found out
-    /// about it, such as bytes written beside it.
+    /// The block no longer belongs to the caller, also after an error: that reports a problem with the block, such as
+    /// bytes written beside it.
     fn free(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()>;
 
     /// The bytes at an address of an outstanding block, or of the padding around it, for layers that write
-    /// there. `None` where layers have no business.
+    /// there. `None` where they cannot.
     fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
         let _ = (address, bytes);
         None
     }
 
-    /// What of a block a task on `stream` may overwrite before it goes back, where a layer wants it poisoned. `None` where
-    /// that comes later, or must not be.
+    /// The bytes of a block that a task on `stream` may poison before the block is freed. `None` where they are poisoned
+    /// later, or must not be.
     fn to_poison(&self, block: &RawBlock, stream: &Stream) -> Option<Span> {
         let _ = (block, stream);
         None
@@ -77,17 +77,17 @@ impl<A: Allocator + ?Sized> Allocator for Arc<A> {
     }
 }
 
-/// Memory that somebody holds, as makers and layers hand it to each other. Who gets one gives it back, once, to the
-/// allocator it came from: see [`Block`].
+/// A block as makers and layers pass it to each other. Its holder gives it back, once, to the allocator that it came
+/// from: see [`Block`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct RawBlock {
     /// First byte for the user.
     pub address: usize,
     /// Bytes for the user.
     pub bytes: u64,
-    /// The maker's own word for it; layers hand it on.
+    /// The maker's own handle of it; layers pass it on.
     pub token: usize,
-    /// What a layer wants every byte to become when the memory really leaves.
+    /// The value that a layer wants every byte to have when the memory is released.
     pub poison: Option<u8>,
 }
 
@@ -98,7 +98,7 @@ impl RawBlock {
     }
 }
 
-/// Overwrites bytes that are about to go back on a stream, in its order.
+/// Submits a task that overwrites the bytes of a block that is about to be freed on the stream.
 pub(super) fn poison(span: Span, value: u8, stream: &Arc<Stream>) {
     if let Err(error) = stream.submit(Task::fill("poison", span, value)) {
         log::warn!("{span} is not overwritten before it goes back: {}", error.text);

@@ -1,7 +1,7 @@
 //! One address range with an allocator on it: the memory of a device, or pinned host memory.
 
 use super::budget::Budget;
-use super::locate::{AddressBlock, Part};
+use super::locate::{AddressBlock, BlockKind};
 use super::pool_blocks::{PoolBlock, PoolBlocks};
 use super::quarantine::{Entry, Quarantine, ReuseCondition};
 use super::ranges::{Allocation, Ranges, State};
@@ -19,26 +19,26 @@ use crate::sync::Arc;
 use cairn_pool::granule_table::GranuleTable;
 use std::ops::Range;
 
-/// Freed blocks that may wait in a quarantine, however small they are.
+/// The most freed blocks in a quarantine.
 const MAX_WAITING: usize = 1 << 16;
 /// Free bytes that may stay resident before they go back to the operating system.
-const DIRTY: u64 = 256 << 20;
+const MAX_DIRTY: u64 = 256 << 20;
 /// Smaller holes are not worth a system call.
-const WORTH_RELEASING: u64 = 64 << 10;
-/// In the tag of a range: made with huge pages in mind. The bits above count the granules in front.
+const MIN_RELEASE: u64 = 64 << 10;
+/// In the tag of a range: huge pages were requested. The bits above count the granules of padding in front.
 const HUGE: u32 = 1;
-/// In the tag of a range: it is the memory of the pool whose number the other bits are.
+/// In the tag of a range: it is a segment of a pool, whose number is in the other bits.
 const POOL: u32 = 1 << 31;
 
 /// How an attempt to allocate ended.
 pub enum Attempt {
     /// The address.
     Taken(usize),
-    /// The quarantine holds more than it should: some of it has to leave first.
+    /// The quarantine is over its limit: some of it has to be released first.
     QuarantineFull,
-    /// It would fit if quarantined blocks left.
+    /// It would fit after quarantined blocks are released.
     Waiting,
-    /// It does not fit, whatever leaves.
+    /// It does not fit, even with an empty quarantine.
     Exhausted,
     /// The kernel refused; the message says why.
     Refused(String),
@@ -71,8 +71,10 @@ struct Inner {
     index: GranuleTable,
     quarantine: Quarantine,
     live: u64,
+    /// Bytes of segments, among `live`.
     pooled: u64,
     peak: u64,
+    /// Bytes freed since holes were last given back to the operating system.
     dirty: u64,
 }
 
@@ -88,7 +90,7 @@ impl Inner {
         self.tlsf.get(id as u32).filter(|block| block.offset == offset)
     }
 
-    fn give(&mut self, offset: u64) -> Option<u64> {
+    fn free(&mut self, offset: u64) -> Option<u64> {
         self.tlsf.free(self.block(offset)?.id, 0)
     }
 }
@@ -173,15 +175,16 @@ impl Arena {
     }
 
     /// The block of a pool around an address, if what [`Arena::find`] found there is a pool's memory.
-    pub fn pool_block(&self, address: usize, around: &AddressBlock) -> Option<AddressBlock> {
-        let Part::Segment { pool } = around.part else { return None };
-        let from = self.offset(around.start)?;
-        let PoolBlock { start, bytes, held } = self.blocks.find(from, self.offset(address)?)?;
-        let (start, part) = (self.address(start), Part::Pool { pool });
-        Some(AddressBlock { start, bytes, live: held, huge: false, part })
+    pub fn pool_block(&self, address: usize, segment: &AddressBlock) -> Option<AddressBlock> {
+        let BlockKind::Segment { pool } = segment.kind else { return None };
+        let segment_start = self.offset(segment.start)?;
+        let PoolBlock { start, bytes, held } =
+            self.blocks.find(segment_start, self.offset(address)?)?;
+        let (start, kind) = (self.address(start), BlockKind::Pool { pool });
+        Some(AddressBlock { start, bytes, live: held, huge: false, kind })
     }
 
-    /// Where pools note their blocks.
+    /// The table in which pools record their blocks.
     pub(super) fn blocks(&self) -> &Arc<PoolBlocks> {
         &self.blocks
     }
@@ -197,9 +200,9 @@ impl Arena {
             bytes: found.size,
             live: found.state == State::Live,
             huge: found.tag & (POOL | HUGE) == HUGE,
-            part: match found.tag & POOL {
-                0 => Part::Whole,
-                _ => Part::Segment { pool: found.tag & !POOL },
+            kind: match found.tag & POOL {
+                0 => BlockKind::Allocation,
+                _ => BlockKind::Segment { pool: found.tag & !POOL },
             },
         }
     }
@@ -223,8 +226,8 @@ impl Arena {
         }
     }
 
-    /// Live and waiting bytes.
-    pub fn held(&self) -> (u64, u64) {
+    /// Live and quarantined bytes.
+    pub fn live_and_quarantined(&self) -> (u64, u64) {
         let inner = self.inner.lock();
         (inner.live, inner.quarantine.bytes())
     }
@@ -235,12 +238,12 @@ impl Arena {
         (self.capacity - live).min(self.budget.free())
     }
 
-    /// Tries once, after letting go what is proven free. `patient` false ignores a full quarantine.
-    pub fn attempt(&self, request: &Request<'_>, patient: bool) -> Attempt {
+    /// Tries once, after the quarantine has released what it may. Unless `respect_limit`, a full quarantine is no obstacle.
+    pub fn attempt(&self, request: &Request<'_>, respect_limit: bool) -> Attempt {
         let mut inner = self.inner.lock();
         self.release_quarantined(&mut inner, ReuseCondition::Synchronized, u64::MAX);
-        let whole = request.whole().and_then(|whole| whole.checked_next_multiple_of(GRANULE));
-        let Some(need) = whole else {
+        let need = request.padded_bytes().and_then(|bytes| bytes.checked_next_multiple_of(GRANULE));
+        let Some(need) = need else {
             return Attempt::Exhausted;
         };
         if need > self.capacity - inner.live || need > self.budget.available() {
@@ -248,7 +251,7 @@ impl Arena {
         }
         let full = inner.quarantine.bytes() > self.quarantine_limit
             || inner.quarantine.blocks() > MAX_WAITING;
-        if patient && full {
+        if respect_limit && full {
             return Attempt::QuarantineFull;
         }
         if need > self.capacity - inner.live - inner.quarantine.bytes() || !self.budget.take(need) {
@@ -262,6 +265,7 @@ impl Arena {
         attempt
     }
 
+    /// Allocates `need` bytes and records the range.
     fn take(&self, inner: &mut Inner, request: &Request<'_>, need: u64) -> Attempt {
         let grant = match self.find_room(inner, need, request.align) {
             Ok(grant) => grant,
@@ -271,7 +275,7 @@ impl Arena {
             && let Err(error) = self.source.advise_huge(grant.offset, grant.size)
             && request.huge == HugePageRequest::Required
         {
-            inner.give(grant.offset);
+            inner.free(grant.offset);
             return Attempt::Refused(format!("the kernel says: {error}"));
         }
         inner.live += grant.size;
@@ -283,6 +287,7 @@ impl Arena {
         Attempt::Taken(self.source.base() + offset as usize)
     }
 
+    /// Allocates in a hole, or grows the source.
     fn find_room(
         &self,
         inner: &mut Inner,
@@ -326,31 +331,32 @@ impl Arena {
         inner.pooled += grant.size;
         inner.peak = inner.peak.max(inner.live);
         let range = inner.tlsf.take_out(grant.id).expect("granted just now");
-        self.enter_segment(range.clone(), POOL | pool);
+        self.add_segment(range.clone(), POOL | pool);
         self.emit_usage(&inner);
         Ok(range)
     }
 
-    /// Takes back a part of the segments of a pool that is nobody's now; its pages go back to the machine.
+    /// Takes back a part of a pool's segments in which no block is; its pages go back to the operating system.
     pub fn end_segment(&self, range: Range<u64>) {
         let mut inner = self.inner.lock();
-        self.leave_segment(&range);
-        self.put_back(&mut inner, range);
+        self.remove_segment(&range);
+        self.free_segment(&mut inner, range);
         self.emit_usage(&inner);
     }
 
-    /// All segments of a pool. Neighbours are one.
+    /// All segments of a pool; adjacent ones as one range.
     pub fn segments_of(&self, pool: u32) -> Vec<Range<u64>> {
-        let _serial = self.inner.lock();
-        let own = self.ranges.all().filter(|found| found.tag == POOL | pool);
-        own.map(|found| found.start..found.start + found.size).collect()
+        let _inner = self.inner.lock();
+        let segments = self.ranges.all().filter(|found| found.tag == POOL | pool);
+        segments.map(|found| found.start..found.start + found.size).collect()
     }
 
-    /// Notes a segment. Readers meet the memory of its neighbours at every moment.
-    fn enter_segment(&self, range: Range<u64>, tag: u32) {
-        let own = |found: &Allocation| found.tag == tag;
-        let before = range.start.checked_sub(1).and_then(|at| self.ranges.find(at)).filter(own);
-        let after = self.ranges.find(range.end).filter(own);
+    /// Adds a segment to the range table, merged with its neighbours, which readers find at every moment.
+    fn add_segment(&self, range: Range<u64>, tag: u32) {
+        let is_of_pool = |found: &Allocation| found.tag == tag;
+        let before =
+            range.start.checked_sub(1).and_then(|last| self.ranges.find(last)).filter(is_of_pool);
+        let after = self.ranges.find(range.end).filter(is_of_pool);
         let end = after.map_or(range.end, |found| found.start + found.size);
         match before {
             Some(found) => _ = self.ranges.resize(found.start, end - found.start),
@@ -361,8 +367,8 @@ impl Arena {
         }
     }
 
-    /// Forgets a part of a segment. Readers meet the rest of it at every moment.
-    fn leave_segment(&self, range: &Range<u64>) {
+    /// Removes a part of a segment from the range table; readers find the rest at every moment.
+    fn remove_segment(&self, range: &Range<u64>) {
         let Some(found) = self.ranges.find(range.start).filter(|f| f.tag & POOL != 0) else {
             return;
         };
@@ -370,8 +376,8 @@ impl Arena {
         match (found.start < range.start, range.end < end) {
             (false, false) => _ = self.ranges.remove(found.start),
             (false, true) => _ = self.ranges.cut_front(found.start, range.end - range.start),
-            (true, rest) => {
-                if rest {
+            (true, has_rest) => {
+                if has_rest {
                     self.ranges.insert(range.end, end - range.end, found.tag);
                 }
                 self.ranges.resize(found.start, range.start - found.start);
@@ -380,7 +386,8 @@ impl Arena {
         self.blocks.clear(range.clone());
     }
 
-    fn put_back(&self, inner: &mut Inner, range: Range<u64>) {
+    /// Makes a range of a pool free memory of the arena.
+    fn free_segment(&self, inner: &mut Inner, range: Range<u64>) {
         let bytes = range.end - range.start;
         if let Err(error) = self.source.release(range.start, bytes) {
             log::warn!("{}: free memory stays resident: {error}", self.name);
@@ -391,27 +398,27 @@ impl Arena {
         self.budget.give(bytes);
     }
 
-    /// Starts the free of the live allocation that begins at `offset`; its bytes go to the quarantine. Returns false
-    /// if somebody else ended it meanwhile.
+    /// Frees the live allocation that begins at `offset`: its bytes go to the quarantine. Returns false if another
+    /// thread freed it meanwhile.
     pub fn free(&self, offset: u64) -> bool {
         self.start_free(offset).is_some() && self.retire(offset, None)
     }
 
-    /// Starts the free of the live allocation that begins at `offset` for its owner, without a lock; whoever gets it sees to it that
-    /// [`Arena::retire`] follows. `None` if there is none, or somebody else was first.
+    /// Starts to free the live allocation that begins at `offset`, without a lock; the caller calls [`Arena::retire`] later.
+    /// `None` if there is none, or another thread was first.
     pub fn start_free(&self, offset: u64) -> Option<AddressBlock> {
         self.ranges.start_free(offset, POOL).map(|found| self.address_block(&found))
     }
 
     /// The same for every live allocation.
     pub fn start_free_all(&self) -> Vec<AddressBlock> {
-        let _serial = self.inner.lock();
+        let _inner = self.inner.lock();
         let live: Vec<_> = self.ranges.all().filter(|f| f.state == State::Live).collect();
         live.iter().rev().filter_map(|found| self.start_free(found.start)).collect()
     }
 
-    /// An allocation whose free has started goes to the quarantine, with the wish that its bytes become `poison` when they leave that; so
-    /// does one that is still live. False if nothing held begins at `offset`.
+    /// Puts an allocation that is live, or that was started to be freed, into the quarantine; its bytes are set to `poison` when they
+    /// leave that. False if no such allocation begins at `offset`.
     pub fn retire(&self, offset: u64, poison: Option<u8>) -> bool {
         let tails = self.progress.tails();
         let ticket = HostThread::current().ticket();
@@ -423,6 +430,7 @@ impl Arena {
         true
     }
 
+    /// Moves an allocation from live to the quarantine.
     fn quarantine(
         &self,
         inner: &mut Inner,
@@ -436,32 +444,33 @@ impl Arena {
         let bytes = inner.block(offset).expect("a live range is a live block").size;
         inner.live -= bytes;
         inner.quarantine.push(Entry { offset, front, bytes, poison, tails, ticket });
-        self.budget.wait(bytes);
+        self.budget.add_waiting(bytes);
     }
 
-    /// Lets quarantined blocks go on the weaker condition until half of the limit, and `need` bytes, are
-    /// there. True if anything left.
+    /// Releases quarantined blocks on the weaker condition ([`ReuseCondition::Quiet`]) until the quarantine is down to half
+    /// its limit and `need` bytes are released. True if any was.
     pub fn release_quarantine(&self, need: u64) -> bool {
         let mut inner = self.inner.lock();
         let enough = need.max(self.excess(&inner));
-        let left = self.release_quarantined(&mut inner, ReuseCondition::Quiet, enough);
+        let released = self.release_quarantined(&mut inner, ReuseCondition::Quiet, enough);
         self.emit_usage(&inner);
-        left > 0
+        released > 0
     }
 
-    /// The same for blocks that no queued task touches, whatever holds the streams up.
-    pub fn release_untouched(&self, need: u64, held: &QueuedMemory) -> bool {
+    /// The same for blocks that no queued task touches, whatever blocks the streams.
+    pub fn release_untouched(&self, need: u64, queued: &QueuedMemory) -> bool {
         let mut inner = self.inner.lock();
         let enough = need.max(self.excess(&inner));
-        let taken = inner.quarantine.take_untouched(held, self.source.base(), enough);
-        let any = !taken.is_empty();
+        let taken = inner.quarantine.take_untouched(queued, self.source.base(), enough);
+        let has_released = !taken.is_empty();
         for entry in taken {
             self.release_entry(&mut inner, entry);
         }
         self.emit_usage(&inner);
-        any
+        has_released
     }
 
+    /// Bytes to release so that the quarantine is down to half its limit.
     fn excess(&self, inner: &Inner) -> u64 {
         let waiting = inner.quarantine.bytes();
         match inner.quarantine.blocks() > MAX_WAITING {
@@ -470,22 +479,24 @@ impl Arena {
         }
     }
 
+    /// Releases the oldest quarantined blocks that the condition holds for, until that is `enough`; returns the bytes.
     fn release_quarantined(
         &self,
         inner: &mut MutexGuard<'_, Inner>,
         condition: ReuseCondition,
         enough: u64,
     ) -> u64 {
-        let mut left = 0;
-        while (left < enough || inner.quarantine.blocks() > MAX_WAITING)
+        let mut released = 0;
+        while (released < enough || inner.quarantine.blocks() > MAX_WAITING)
             && let Some(entry) = inner.quarantine.pop(&self.progress, condition)
         {
-            left += entry.bytes;
+            released += entry.bytes;
             self.release_entry(inner, entry);
         }
-        left
+        released
     }
 
+    /// Makes a block that left the quarantine free memory, poisoned if requested.
     fn release_entry(&self, inner: &mut Inner, entry: Entry) {
         let found = self.ranges.remove(entry.offset + entry.front);
         if let (Some(value), Some(found)) = (entry.poison, found) {
@@ -498,17 +509,18 @@ impl Arena {
             let kind = self.kind;
             self.spine.emit(Kind::Reusable, || Event::Reusable { kind, address, bytes });
         }
-        inner.give(entry.offset);
+        inner.free(entry.offset);
         self.budget.give_waiting(entry.bytes);
         inner.dirty += entry.bytes;
-        if inner.dirty > DIRTY {
+        if inner.dirty > MAX_DIRTY {
             self.release_holes(inner);
         }
     }
 
+    /// Gives the pages of large holes back to the operating system.
     fn release_holes(&self, inner: &mut Inner) {
         for (offset, bytes, _) in inner.tlsf.holes() {
-            if bytes >= WORTH_RELEASING
+            if bytes >= MIN_RELEASE
                 && let Err(error) = self.source.release(offset, bytes)
             {
                 log::warn!("{}: free memory stays resident: {error}", self.name);
@@ -517,8 +529,8 @@ impl Arena {
         inner.dirty = 0;
     }
 
-    /// Ends every allocation: the device is closed. At once if nothing is queued anywhere; what other
-    /// devices still have queued may reach into it, so then it goes by way of the quarantine.
+    /// Ends every allocation: the device is closed. At once if nothing is queued anywhere; else by way of
+    /// the quarantine, because queued tasks of other devices may touch it.
     /// Returns how many were live.
     pub fn clear(&self) -> usize {
         let tails = self.progress.tails();
@@ -540,7 +552,7 @@ impl Arena {
         live.len()
     }
 
-    /// Lets everything in the quarantine go.
+    /// Releases everything in the quarantine.
     pub fn empty_quarantine(&self) {
         let mut inner = self.inner.lock();
         while let Some(entry) = inner.quarantine.take_oldest() {
@@ -549,7 +561,7 @@ impl Arena {
         self.emit_usage(&inner);
     }
 
-    /// The figures changed. Emitted under the arena's lock: listeners see them in the order in which they held.
+    /// Emits the figures after a change, under the arena's lock: so sinks get them in order.
     #[inline]
     fn emit_usage(&self, inner: &Inner) {
         let MemoryKind::Device(device) = self.kind else { return };

@@ -1,4 +1,4 @@
-//! Memory of devices and pinned memory as `aclrtMalloc`, `aclrtMallocHost` and their sisters know it: blocks
+//! Memory of devices and pinned memory for `aclrtMalloc`, `aclrtMallocHost` and similar functions: blocks
 //! straight from an arena, by address.
 
 use super::Memory;
@@ -15,8 +15,8 @@ use crate::record::event::MemoryKind;
 use crate::stream::Stream;
 use crate::sync::Arc;
 
-/// Blocks straight from an arena. They belong to no stream: a block that is taken is idle,
-/// one that is given back goes to the quarantine, and is poisoned when it leaves that.
+/// Blocks straight from an arena. They belong to no stream: no task uses a block when it is allocated,
+/// and one that is freed goes to the quarantine, and is poisoned when it leaves that.
 pub struct ArenaMaker<'a> {
     memory: &'a Memory,
     kind: MemoryKind,
@@ -34,7 +34,8 @@ impl ArenaMaker<'_> {
     #[inline]
     fn take(&self, request: &Request<'_>) -> Result<usize> {
         let arena = self.arena();
-        self.memory.persist(arena, request, |patient| arena.attempt(request, patient))
+        self.memory
+            .retry_allocation(arena, request, |respect_limit| arena.attempt(request, respect_limit))
     }
 }
 
@@ -84,6 +85,7 @@ impl Memory {
         }
     }
 
+    /// The address of a new block that passed the layers.
     #[inline]
     fn make(&self, kind: MemoryKind, request: &Request<'_>) -> Result<usize> {
         let maker = self.maker(kind);
@@ -126,35 +128,35 @@ impl Memory {
     #[inline]
     fn free_offset(&self, arena: &Arena, offset: u64) -> Result<()> {
         let maker = self.maker(arena.kind);
-        let ended =
+        let is_freed =
             match Funnel::new(self.stack(arena.kind), &maker, &self.spine).is_direct(Kind::Free) {
                 true => arena.retire(offset, None),
                 false => match arena.start_free(offset) {
-                    Some(block) => return self.give(&block, arena.kind),
+                    Some(block) => return self.free_block(&block, arena.kind),
                     None => false,
                 },
             };
-        match ended {
+        match is_freed {
             true => Ok(()),
             false => Err(self.wrong_free(arena.address(offset), arena.kind)),
         }
     }
 
-    /// Gives a block back through the layers; its owner has let it go.
-    pub(super) fn give(&self, block: &AddressBlock, kind: MemoryKind) -> Result<()> {
+    /// Frees a block through the layers, after [`Arena::start_free`].
+    pub(super) fn free_block(&self, block: &AddressBlock, kind: MemoryKind) -> Result<()> {
         let maker = self.maker(kind);
         let block = RawBlock::new(block.start, block.bytes, 0);
         Funnel::new(self.stack(kind), &maker, &self.spine).free(block, None)
     }
 
-    /// The error of whoever frees what is not the start of live memory of this kind.
+    /// The error for a free of what is not the start of live memory of this kind.
     #[cold]
     fn wrong_free(&self, address: usize, kind: MemoryKind) -> Error {
         if kind == MemoryKind::Pinned {
             return wrong_free(address, &self.locate(address), "pinned host memory");
         }
         match self.pool_at(address) {
-            Some(pool) if pool.built_in => pool.not_the_users(address),
+            Some(pool) if pool.built_in => pool.not_user_memory(address),
             Some(pool) => Error::refused(format!(
                 "{address:#x} belongs to {}: give it back with aclrtMemPoolFreeAsync",
                 pool.name()

@@ -3,17 +3,18 @@
 use super::claims::Claims;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// A shared allowance. Lock-free, but for every 64 MiB or so that it grows by: then the claims of other
-/// processes are looked at (`claims.rs`).
+/// A limit that all arenas share. Lock-free, except each time its use grows by 64 MiB or so: then the claims of other
+/// processes are read (`claims.rs`).
 pub struct Budget {
     limit: u64,
     used: AtomicU64,
+    /// Bytes in quarantines, among `used`.
     waiting: AtomicU64,
     claims: Option<Claims>,
 }
 
 impl Budget {
-    /// An allowance of this many bytes.
+    /// A budget of this many bytes.
     pub fn new(limit: u64) -> Budget {
         Budget { limit, used: AtomicU64::new(0), waiting: AtomicU64::new(0), claims: None }
     }
@@ -29,11 +30,11 @@ impl Budget {
             used.checked_add(bytes).filter(|&sum| sum <= self.limit)
         });
         let Ok(before) = taken else { return false };
-        let covered = self.claims.as_ref().is_none_or(|claims| claims.cover(before + bytes));
-        if !covered {
+        let is_claimed = self.claims.as_ref().is_none_or(|claims| claims.cover(before + bytes));
+        if !is_claimed {
             self.used.fetch_sub(bytes, Ordering::AcqRel);
         }
-        covered
+        is_claimed
     }
 
     /// Gives bytes back.
@@ -49,31 +50,31 @@ impl Budget {
         self.used.fetch_add(granted - taken, Ordering::AcqRel);
     }
 
-    /// Bytes that are used now wait in a quarantine.
-    pub fn wait(&self, bytes: u64) {
+    /// Counts bytes that are used as quarantined.
+    pub fn add_waiting(&self, bytes: u64) {
         self.waiting.fetch_add(bytes, Ordering::AcqRel);
     }
 
-    /// Gives bytes back that waited.
+    /// Gives back bytes that were quarantined.
     pub fn give_waiting(&self, bytes: u64) {
         self.waiting.fetch_sub(bytes, Ordering::AcqRel);
         self.give(bytes);
     }
 
-    /// Bytes that are left, or would be if all quarantines were empty. What other processes claimed counts
-    /// only once it was in the way.
+    /// Bytes that are left, or would be if all quarantines were empty. The claims of other processes count
+    /// only after they were an obstacle.
     pub fn available(&self) -> u64 {
         let max_claim = self.claims.as_ref().map_or(u64::MAX, Claims::max_claim_if_short);
-        self.left_of(max_claim) + self.waiting.load(Ordering::Acquire)
+        self.left_under(max_claim) + self.waiting.load(Ordering::Acquire)
     }
 
-    /// The same, after a look at all other processes: for figures that a user sees.
+    /// The same, with the claims of all other processes: for figures that a user sees.
     pub fn free(&self) -> u64 {
         let max_claim = self.claims.as_ref().map_or(u64::MAX, Claims::max_claim);
-        self.left_of(max_claim) + self.waiting.load(Ordering::Acquire)
+        self.left_under(max_claim) + self.waiting.load(Ordering::Acquire)
     }
 
-    fn left_of(&self, max_claim: u64) -> u64 {
+    fn left_under(&self, max_claim: u64) -> u64 {
         self.limit.min(max_claim).saturating_sub(self.used.load(Ordering::Acquire))
     }
 }

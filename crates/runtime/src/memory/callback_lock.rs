@@ -8,7 +8,7 @@
 //!
 //! A pool may wait in its alloc until another thread gives a block back, and on CANN nothing would hold that free back:
 //! a free that has waited a while for an alloc to return is let in beside it, with a line in the log. Each time that
-//! happens, later frees of the same allocator wait half as long: such a pool works on at a pace that can be borne.
+//! happens, later frees of the same allocator wait half as long, so that such a pool does not become too slow.
 
 use super::external::UserCall;
 use crate::clock::StreamIndex;
@@ -21,14 +21,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-/// What a thread does under a callback lock.
+/// A call that a thread makes under a callback lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visit {
     /// The user's object.
     pub object: usize,
-    /// What is asked of it.
+    /// Which function, with its arguments.
     pub request: UserCall,
-    /// The stream it is asked for.
+    /// The stream that it is for.
     pub stream: Option<StreamIndex>,
 }
 
@@ -42,8 +42,8 @@ impl fmt::Display for Visit {
     }
 }
 
-/// Lets one thread through at a time, in the order of their coming, and a thread that is inside as
-/// often as it likes. No lock of ours is held while a thread is inside.
+/// Lets one thread in at a time, first come, first served; the thread that is inside may enter again. No lock of the
+/// engine is held while a thread is inside.
 pub struct CallbackLock {
     state: Mutex<State>,
     changed: Condvar,
@@ -72,10 +72,13 @@ impl Limits {
 #[derive(Default)]
 struct State {
     owner: Option<&'static HostThread>,
+    /// The calls of the owner, the innermost last.
     visits: Vec<ActiveVisit>,
     /// Threads that were let in beside the owner, once for each visit.
     guests: Vec<&'static HostThread>,
+    /// The next ticket.
     next: u64,
+    /// The ticket whose turn it is.
     serving: u64,
     /// Tickets whose holders were let in before their turn.
     passed_over: BTreeSet<u64>,
@@ -90,17 +93,18 @@ struct ActiveVisit {
 }
 
 impl State {
-    fn is_mine(&self, thread: &'static HostThread) -> bool {
+    fn is_owner(&self, thread: &'static HostThread) -> bool {
         self.owner.is_some_and(|owner| std::ptr::eq(owner, thread))
     }
 
+    /// The index of a thread among the guests.
     fn guest(&self, thread: &'static HostThread) -> Option<usize> {
         self.guests.iter().position(|guest| std::ptr::eq(*guest, thread))
     }
 
     /// Whether the owner is in an alloc: it may wait there for a block to come back.
     fn is_in_alloc(&self) -> bool {
-        let last = self.visits.last().map(|begun| begun.visit.request);
+        let last = self.visits.last().map(|active| active.visit.request);
         matches!(last, Some(UserCall::Alloc(_) | UserCall::Advise(..)))
     }
 
@@ -109,13 +113,13 @@ impl State {
     }
 
     /// What the owner does, for a log line.
-    fn owner(&self) -> String {
+    fn describe_owner(&self) -> String {
         match (self.owner, self.visits.last()) {
-            (Some(owner), Some(begun)) => format!(
+            (Some(owner), Some(active)) => format!(
                 "thread {} is inside, in {} for {}",
                 owner.number(),
-                begun.visit,
-                seconds(now_ns() - begun.since)
+                active.visit,
+                seconds(now_ns() - active.since)
             ),
             _ => "nobody is inside".into(),
         }
@@ -146,7 +150,7 @@ impl CallbackLock {
             state.guests.push(thread);
             return;
         }
-        if !state.is_mine(thread) {
+        if !state.is_owner(thread) {
             let ticket = state.next;
             state.next += 1;
             if state.serving != ticket {
@@ -175,16 +179,18 @@ impl CallbackLock {
         thread: &HostThread,
         visit: &Visit,
     ) -> MutexGuard<'a, State> {
-        let came = now_ns();
-        let mut patience = self.limits.log;
+        let arrived = now_ns();
+        let mut log_after = self.limits.log;
         let is_free = matches!(visit.request, UserCall::Free(_));
         while state.serving != ticket {
-            let waited = Duration::from_nanos(now_ns() - came);
-            let mut left = patience.saturating_sub(waited);
+            let waited = Duration::from_nanos(now_ns() - arrived);
+            let mut left = log_after.saturating_sub(waited);
             if sync::REAL_TIME && is_free && state.is_in_alloc() {
-                let alloc_since = state.visits.last().map_or(came, |begun| begun.since.max(came));
-                let stood = Duration::from_nanos(now_ns().saturating_sub(alloc_since));
-                let free_left = self.limits.free_after(state.let_in).saturating_sub(stood);
+                let alloc_since =
+                    state.visits.last().map_or(arrived, |active| active.since.max(arrived));
+                let waited_for_alloc = Duration::from_nanos(now_ns().saturating_sub(alloc_since));
+                let free_left =
+                    self.limits.free_after(state.let_in).saturating_sub(waited_for_alloc);
                 if free_left.is_zero() {
                     if state.let_in < HALVINGS {
                         log_let_in(visit, thread, &state, waited);
@@ -195,7 +201,7 @@ impl CallbackLock {
                 left = left.min(free_left);
             }
             if sync::REAL_TIME && left.is_zero() {
-                let owner = state.owner();
+                let owner = state.describe_owner();
                 drop(state);
                 log::warn!(
                     "thread {} has waited {} for its turn with {visit}: {owner}. \
@@ -203,7 +209,7 @@ impl CallbackLock {
                     thread.number(),
                     seconds(waited.as_nanos() as u64)
                 );
-                patience = patience.saturating_mul(2);
+                log_after = log_after.saturating_mul(2);
                 state = self.state.lock();
                 continue;
             }
@@ -214,8 +220,8 @@ impl CallbackLock {
 
     fn leave(&self) {
         let mut state = self.state.lock();
-        if let Some(at) = state.guest(HostThread::current()) {
-            state.guests.swap_remove(at);
+        if let Some(index) = state.guest(HostThread::current()) {
+            state.guests.swap_remove(index);
             return;
         }
         state.visits.pop();
@@ -228,6 +234,7 @@ impl CallbackLock {
         }
     }
 
+    /// Lets the next thread in.
     fn hand_over(&self, mut state: MutexGuard<'_, State>) {
         state.owner = None;
         state.serving += 1;
@@ -235,37 +242,37 @@ impl CallbackLock {
             state.passed_over.pop_first();
             state.serving += 1;
         }
-        let awaited = state.next != state.serving;
+        let has_waiters = state.next != state.serving;
         drop(state);
-        if awaited {
+        if has_waiters {
             self.changed.notify_all();
         }
     }
 
-    /// The calling thread will never come out: if it is inside, the next one may enter.
+    /// The calling thread will never leave: if it is inside, the next one may enter.
     fn abandon(&self) {
         let mut state = self.state.lock();
         let thread = HostThread::current();
         state.guests.retain(|guest| !std::ptr::eq(*guest, thread));
-        if state.is_mine(thread) {
+        if state.is_owner(thread) {
             state.visits.clear();
             self.hand_over(state);
         }
     }
 
-    /// True while somebody is inside. Logs, once, what has been going on for longer than the limit.
-    fn look(&self) -> bool {
+    /// True while a thread is inside. Logs, once, a callback that has been running for longer than the limit.
+    fn check(&self) -> bool {
         let mut state = self.state.lock();
         let limit = self.limits.log.as_nanos() as u64;
-        let (owner, inside) = (state.owner(), state.owner.is_some());
-        let overdue = state.visits.last_mut().is_some_and(|b| {
+        let (owner, is_held) = (state.describe_owner(), state.owner.is_some());
+        let is_overdue = state.visits.last_mut().is_some_and(|b| {
             now_ns() - b.since >= limit && !std::mem::replace(&mut b.is_logged, true)
         });
         drop(state);
-        if overdue {
+        if is_overdue {
             log::warn!("a user callback does not return: {owner}");
         }
-        inside
+        is_held
     }
 }
 
@@ -281,7 +288,7 @@ impl Drop for LeaveGuard<'_> {
 /// The callback locks of a process, one for each object of a user, whatever callbacks and streams it is
 /// registered with: the object is the pool that is not thread safe.
 ///
-/// While callbacks run, a worker looks now and then whether one of them has been running for too
+/// While callbacks run, a worker checks now and then whether one of them has been running for too
 /// long. That costs a callback one atomic load.
 pub struct CallbackLocks {
     all: Mutex<BTreeMap<usize, Weak<CallbackLock>>>,
@@ -291,7 +298,7 @@ pub struct CallbackLocks {
 }
 
 impl CallbackLocks {
-    /// None yet.
+    /// No lock yet.
     pub fn new(limits: Limits, scheduler: Arc<Scheduler>) -> Arc<CallbackLocks> {
         Arc::new(CallbackLocks {
             all: Mutex::new(Rank::CallbackLock, BTreeMap::new()),
@@ -302,55 +309,55 @@ impl CallbackLocks {
     }
 
     /// The callback lock of the user's object.
-    pub fn of(&self, object: usize) -> Arc<CallbackLock> {
+    pub fn for_object(&self, object: usize) -> Arc<CallbackLock> {
         let mut all = self.all.lock();
-        if let Some(known) = all.get(&object).and_then(Weak::upgrade) {
-            return known;
+        if let Some(existing) = all.get(&object).and_then(Weak::upgrade) {
+            return existing;
         }
         all.retain(|_, lock| lock.strong_count() > 0);
-        let fresh = Arc::new(CallbackLock::new(self.limits));
-        all.insert(object, Arc::downgrade(&fresh));
-        fresh
+        let new = Arc::new(CallbackLock::new(self.limits));
+        all.insert(object, Arc::downgrade(&new));
+        new
     }
 
-    /// Called before a callback: somebody will look after it.
-    pub fn watch(self: &Arc<CallbackLocks>) {
+    /// Called before a callback: a worker checks later whether it has returned.
+    pub fn start_monitor(self: &Arc<CallbackLocks>) {
         if !sync::REAL_TIME
             || self.has_monitor.load(Ordering::Relaxed)
             || self.has_monitor.swap(true, Ordering::SeqCst)
         {
             return;
         }
-        let these = Arc::downgrade(self);
+        let locks = Arc::downgrade(self);
         self.scheduler.call_at(now_ns() + self.limits.log.as_nanos() as u64, move || {
-            if let Some(these) = these.upgrade() {
-                these.look();
+            if let Some(locks) = locks.upgrade() {
+                locks.check();
             }
         });
     }
 
-    fn look(self: &Arc<CallbackLocks>) {
+    fn check(self: &Arc<CallbackLocks>) {
         self.has_monitor.store(false, Ordering::SeqCst);
         let all: Vec<_> = self.all.lock().values().filter_map(Weak::upgrade).collect();
-        if all.iter().filter(|lock| lock.look()).count() > 0 {
-            self.watch();
+        if all.iter().filter(|lock| lock.check()).count() > 0 {
+            self.start_monitor();
         }
     }
 
-    /// The calling thread will never come out of the callbacks that it is in.
+    /// The calling thread will never return from the callbacks that it is in.
     pub fn abandon(&self) {
         let all: Vec<_> = self.all.lock().values().filter_map(Weak::upgrade).collect();
         all.iter().for_each(|lock| lock.abandon());
     }
 }
 
-/// An error in the log, because warnings are not written unless asked for.
+/// Logs that a free is let in; as an error, because warnings are not logged by default.
 fn log_let_in(visit: &Visit, thread: &HostThread, state: &State, waited: Duration) {
     log::error!(
         "{visit} is let in on thread {} although the allocator is busy ({}): after {} its alloc may be waiting for this very block. \
          On an NPU nothing serialises these calls; a pool for several threads needs a lock of its own{}",
         thread.number(),
-        state.owner(),
+        state.describe_owner(),
         seconds(waited.as_nanos() as u64),
         if state.let_in + 1 == HALVINGS {
             ". This happens again and again, and is not logged any more"

@@ -5,7 +5,7 @@
 //! limit stay below it:
 //!
 //! ```text
-//!   this process: publish its new claim ──> read the claims of the others ──> their sum fits? keep : take back
+//!   this process: publish its new claim ──> read the claims of the others ──> keep it if the sum fits, else withdraw it
 //! ```
 //!
 //! Each process writes its claim into its live page (`live.rs`); nobody waits for anybody. Of two processes that claim
@@ -20,27 +20,27 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst, fence};
 /// Claims are multiples of this, so that few allocations look at other processes.
 const STEP: u64 = 64 << 20;
 
-/// What part of the limit a process may leave idle before it gives up claims: a program that takes and frees the same
-/// memory again and again must not look at other processes each time.
-const IDLE_PART: u64 = 8;
+/// A process may claim an eighth of the limit more than it uses before it gives claims up: a program that allocates and
+/// frees the same memory again and again must not read the claims of others each time.
+const IDLE_FRACTION: u64 = 8;
 
 /// Where claims are published and read.
 pub trait ClaimStore: Send + Sync {
-    /// Shows the claim of this process.
+    /// Publishes the claim of this process.
     fn publish(&self, bytes: u64);
     /// The sum of the claims of all other processes under the limit.
     fn others(&self) -> u64;
-    /// Bytes that can be touched now, whoever has claimed them.
-    fn untouched(&self) -> u64;
+    /// Bytes that the machine has free now, whoever has claimed them.
+    fn machine_free(&self) -> u64;
 }
 
 /// The live pages of this machine.
-struct Pages {
+struct LivePages {
     page: Arc<LivePage>,
     limit_id: u64,
 }
 
-impl ClaimStore for Pages {
+impl ClaimStore for LivePages {
     fn publish(&self, bytes: u64) {
         self.page.set_claim(bytes);
     }
@@ -49,7 +49,7 @@ impl ClaimStore for Pages {
         claims_of_others(self.limit_id).iter().map(|(claimed, _)| claimed).sum()
     }
 
-    fn untouched(&self) -> u64 {
+    fn machine_free(&self) -> u64 {
         machine_limit().bytes
     }
 }
@@ -60,7 +60,7 @@ pub struct Claims {
     /// What all claims together may reach.
     max_total: u64,
     claimed: AtomicU64,
-    /// The last attempt to grow failed: others are in the way, or were.
+    /// The last attempt to grow failed because of the claims of others.
     is_short: AtomicBool,
     growing: Mutex<()>,
 }
@@ -69,11 +69,11 @@ impl Claims {
     /// Claims on the live pages, under a limit that others may have measured before: then theirs counts,
     /// if it is more, because their own memory was not in use yet.
     pub fn of_processes(page: Arc<LivePage>, shared: &SharedLimit) -> Claims {
-        let limit_id = id_of(&shared.name);
+        let limit_id = hash_name(&shared.name);
         let measured = claims_of_others(limit_id).iter().map(|(_, total)| *total).max();
         let max_total = shared.bytes.max(measured.unwrap_or(0));
         page.set_limit(limit_id, max_total);
-        Claims::new(Box::new(Pages { page, limit_id }), max_total)
+        Claims::new(Box::new(LivePages { page, limit_id }), max_total)
     }
 
     /// Claims in any store.
@@ -93,56 +93,56 @@ impl Claims {
         if used <= claimed {
             return true;
         }
-        let wished =
+        let rounded =
             used.checked_next_multiple_of(STEP).unwrap_or(used).min(self.max_total.max(used));
-        let found = [wished, used].into_iter().find(|bytes| self.try_claim(*bytes, claimed));
-        self.is_short.store(found.is_none(), SeqCst);
-        match found {
+        let granted = [rounded, used].into_iter().find(|bytes| self.try_claim(*bytes, claimed));
+        self.is_short.store(granted.is_none(), SeqCst);
+        match granted {
             Some(bytes) => self.claimed.store(bytes, SeqCst),
             None => self.store.publish(claimed),
         }
-        found.is_some()
+        granted.is_some()
     }
 
     fn try_claim(&self, bytes: u64, before: u64) -> bool {
         self.store.publish(bytes);
         fence(SeqCst);
         let sum = bytes.checked_add(self.store.others());
-        sum.is_some_and(|sum| sum <= self.max_total) && bytes - before <= self.store.untouched()
+        sum.is_some_and(|sum| sum <= self.max_total) && bytes - before <= self.store.machine_free()
     }
 
-    /// Gives up what is no longer needed; `used` is asked again once the smaller claim stands.
+    /// Gives up what is no longer needed; `used` is called again after the claim was made smaller.
     pub fn shrink(&self, used: impl Fn() -> u64) {
-        let idle = (self.max_total / IDLE_PART).max(STEP);
+        let idle = (self.max_total / IDLE_FRACTION).max(STEP);
         if self.claimed.load(SeqCst) <= used().saturating_add(idle) {
             return;
         }
         let _growing = self.growing.lock();
         let claimed = self.claimed.load(SeqCst);
-        let less = used().next_multiple_of(STEP) + STEP;
-        if less >= claimed {
+        let smaller = used().next_multiple_of(STEP) + STEP;
+        if smaller >= claimed {
             return;
         }
-        self.claimed.store(less, SeqCst);
-        match used() <= less {
-            true => self.store.publish(less),
+        self.claimed.store(smaller, SeqCst);
+        match used() <= smaller {
+            true => self.store.publish(smaller),
             false => self.claimed.store(claimed, SeqCst),
         }
     }
 
-    /// What this process may use in all, as far as others let it.
+    /// The largest claim that the claims of others leave to this process.
     pub fn max_claim(&self) -> u64 {
         self.max_total.saturating_sub(self.store.others())
     }
 
-    /// The same, without a look at others while none of them was in the way.
+    /// The same if the last claim failed, else no limit: so the claims of others are not read.
     pub fn max_claim_if_short(&self) -> u64 {
         if self.is_short.load(SeqCst) { self.max_claim() } else { u64::MAX }
     }
 }
 
-/// A number for a name (FNV-1a), never 0.
-fn id_of(name: &str) -> u64 {
+/// A hash of a name (FNV-1a), never 0.
+fn hash_name(name: &str) -> u64 {
     let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     name.bytes().fold(0xcbf2_9ce4_8422_2325, step).max(1)
 }
@@ -154,39 +154,42 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// The claims of a few processes, one of which is `me`.
+    /// The claims of a few processes, of which this is the one at `own`.
     struct TestClaims {
         claims: std::sync::Arc<Vec<AtomicU64>>,
-        me: usize,
-        untouched: u64,
+        own: usize,
+        machine_free: u64,
     }
 
     impl ClaimStore for TestClaims {
         fn publish(&self, bytes: u64) {
-            self.claims[self.me].store(bytes, SeqCst);
+            self.claims[self.own].store(bytes, SeqCst);
         }
 
         fn others(&self) -> u64 {
-            let others = self.claims.iter().enumerate().filter(|(at, _)| *at != self.me);
+            let others = self.claims.iter().enumerate().filter(|(index, _)| *index != self.own);
             others.map(|(_, claim)| claim.load(SeqCst)).sum()
         }
 
-        fn untouched(&self) -> u64 {
-            self.untouched
+        fn machine_free(&self) -> u64 {
+            self.machine_free
         }
     }
 
-    fn processes(count: usize, max_total: u64, untouched: u64) -> Vec<Claims> {
+    fn processes(count: usize, max_total: u64, machine_free: u64) -> Vec<Claims> {
         let claims: std::sync::Arc<Vec<AtomicU64>> =
             std::sync::Arc::new((0..count).map(|_| AtomicU64::new(0)).collect());
-        let one = |me| {
-            Claims::new(Box::new(TestClaims { claims: claims.clone(), me, untouched }), max_total)
+        let process = |own| {
+            Claims::new(
+                Box::new(TestClaims { claims: claims.clone(), own, machine_free }),
+                max_total,
+            )
         };
-        (0..count).map(one).collect()
+        (0..count).map(process).collect()
     }
 
     #[test]
-    fn what_one_has_another_does_not_get() {
+    fn what_one_process_claims_another_does_not_get() {
         let two = processes(2, 512 * MIB, u64::MAX);
         assert!(two[0].cover(300 * MIB));
         assert!(!two[1].cover(200 * MIB), "the first claimed 320 MiB");
@@ -205,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_touched_is_not_claimed() {
+    fn what_the_machine_has_not_is_not_claimed() {
         let one = processes(1, 512 * MIB, 100 * MIB);
         assert!(!one[0].cover(101 * MIB));
         assert!(one[0].cover(100 * MIB));
@@ -236,7 +239,7 @@ mod tests {
     fn many_at_once_never_claim_more_than_there_is() {
         let max_total = 1024 * MIB;
         let all = processes(4, max_total, u64::MAX);
-        let got: u64 = thread::scope(|scope| {
+        let claimed_bytes: u64 = thread::scope(|scope| {
             let workers: Vec<_> = all
                 .iter()
                 .map(|claims| {
@@ -253,7 +256,7 @@ mod tests {
                 .collect();
             workers.into_iter().map(|worker| worker.join().unwrap()).sum()
         });
-        assert!(got <= max_total, "{got}");
-        assert!(got > max_total / 2, "{got}");
+        assert!(claimed_bytes <= max_total, "{claimed_bytes}");
+        assert!(claimed_bytes > max_total / 2, "{claimed_bytes}");
     }
 }

@@ -1,9 +1,9 @@
-//! A user's allocator as something that blocks are taken from. The acl descriptor and `ge::Allocator`
-//! are both this one type; a door says how each is called.
+//! A user's allocator as a maker of blocks. The acl descriptor and `ge::Allocator` are both this one type; a door
+//! knows how each is called.
 //!
 //! ```text
-//!  take   lock [ alloc ─> get address ─> checks ]    refused: lock [ free ]
-//!  give   lock [ free ]
+//!  allocate   lock [ alloc ─> get address ─> checks ]    refused: lock [ free ]
+//!  free       lock [ free ]
 //! ```
 
 use super::allocator::{Allocator, RawBlock};
@@ -29,12 +29,12 @@ use std::fmt;
 /// own requests are multiples of 32: a pool that packs them is taken.
 pub const ALIGNMENT: usize = 32;
 
-/// Tells one allocator of a user from another: equal ones are the same.
+/// Identifies an allocator of a user: equal ones are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
     /// The user's object.
     pub object: usize,
-    /// The user's functions, in an order of the door's own: an address and what it is bound to, each 0 for
+    /// The user's functions, in an order that the door chooses: the address of each and its context, 0 for
     /// none.
     pub functions: [[usize; 2]; 4],
 }
@@ -123,7 +123,7 @@ impl External {
         outstanding: Arc<Outstanding>,
         shared: Arc<Shared>,
     ) -> External {
-        let lock = callback_locks.of(user.identity().object);
+        let lock = callback_locks.for_object(user.identity().object);
         External { user, lock, callback_locks, outstanding, shared }
     }
 
@@ -137,17 +137,20 @@ impl External {
         &*self.user
     }
 
+    /// Identifies this allocator among makers: [`OutstandingBlock::maker`].
     fn maker(&self) -> usize {
         std::ptr::from_ref(self) as usize
     }
 
+    /// A call of the user, as the callback lock sees it.
     fn visit(&self, request: UserCall, stream: Option<&Arc<Stream>>) -> Visit {
         let object = self.user.identity().object;
         Visit { object, request, stream: stream.map(|s| s.index) }
     }
 
+    /// Calls the user under the callback lock.
     fn call(&self, request: UserCall, stream: Option<&Arc<Stream>>) -> Result<usize> {
-        self.callback_locks.watch();
+        self.callback_locks.start_monitor();
         let visit = self.visit(request, stream);
         let on_exit = || {
             log::error!(
@@ -156,32 +159,32 @@ impl External {
             );
             self.callback_locks.abandon();
         };
-        let called = self.lock.pass(visit, || match self.shared.exiting() {
+        let result = self.lock.pass(visit, || match self.shared.exiting() {
             false => {
                 let spine = &self.shared.spine;
                 let began_ns = if spine.has_listener(Kind::Callback) { now_ns() } else { 0 };
-                let called = host::in_callback(|| self.user.call(request, &on_exit));
+                let result = host::in_callback(|| self.user.call(request, &on_exit));
                 let Visit { object, stream, .. } = visit;
-                let answer = called.as_ref().ok().copied();
+                let answer = result.as_ref().ok().copied();
                 let callback = Callback { object, request, stream, answer, began_ns };
                 spine.emit(Kind::Callback, || Event::Callback(&callback));
-                Some(called)
+                Some(result)
             }
             true => None,
         });
-        let called = called.ok_or_else(|| self.too_late())?;
-        called.map_err(|CallbackException(text)| {
+        let result = result.ok_or_else(|| self.exiting_error())?;
+        result.map_err(|CallbackException(text)| {
             let text = if text.is_empty() { text } else { format!(": {text}") };
-            failure(format!("{visit} threw an exception{text}{}", without_device()))
+            failure(format!("{visit} threw an exception{text}{}", no_device_hint()))
         })
     }
 
-    fn too_late(&self) -> Error {
+    fn exiting_error(&self) -> Error {
         let text = format!("{} is not called any more: the process is exiting", self.name());
         Error::new(Code::RtInternal, text)
     }
 
-    /// Takes a block from the user and admits it; runs under the callback lock.
+    /// Gets a block from the user and checks it; runs under the callback lock.
     fn call_alloc(
         &self,
         request: UserCall,
@@ -189,92 +192,93 @@ impl External {
         stream: Option<&Arc<Stream>>,
         reason: Reason,
     ) -> Result<OutstandingBlock> {
-        let asked = self.visit(request, stream);
+        let visit = self.visit(request, stream);
         let block = self.call(request, stream)?;
         if block == 0 {
             return Err(failure(format!(
-                "{asked} gave null; no other memory is taken in its place{}",
-                without_device()
+                "{visit} gave null; no other memory is taken in its place{}",
+                no_device_hint()
             )));
         }
-        if let Some(out) = self.outstanding.find(self.maker(), block) {
-            return Err(already_allocated(&asked, block, &out));
+        if let Some(outstanding) = self.outstanding.find(self.maker(), block) {
+            return Err(already_allocated(&visit, block, &outstanding));
         }
-        let mut taken = false;
-        let admitted = check_block_info(&asked, block, bytes, self.user.block_info(block))
+        let mut is_same_block = false;
+        let checked = check_block_info(&visit, block, bytes, self.user.block_info(block))
             .and_then(|()| self.call(UserCall::Address(block), stream))
-            .and_then(|address| self.check_block(&asked, block, address, bytes, stream))
-            .map(|out| OutstandingBlock { reason, ..out })
-            .and_then(|out| match self.outstanding.add(out) {
-                Ok(()) => Ok(out),
+            .and_then(|address| self.check_block(&visit, block, address, bytes, stream))
+            .map(|outstanding| OutstandingBlock { reason, ..outstanding })
+            .and_then(|outstanding| match self.outstanding.add(outstanding) {
+                Ok(()) => Ok(outstanding),
                 Err(Overlap::Block(other) | Overlap::Bytes(other)) => {
                     // The same block of the same object, through other functions: it goes back once.
-                    taken = (other.object, other.block) == (out.object, out.block);
-                    Err(overlap(&asked, &out, &other))
+                    is_same_block =
+                        (other.object, other.block) == (outstanding.object, outstanding.block);
+                    Err(overlap(&visit, &outstanding, &other))
                 }
             });
-        if admitted.is_err()
-            && !taken
+        if checked.is_err()
+            && !is_same_block
             && let Err(error) = self.call(UserCall::Free(block), stream)
         {
             log::error!("{}", error.text);
         }
-        admitted
+        checked
     }
 
-    /// Checks that a block lies in memory that it may lie in.
+    /// Checks that a block lies in live memory of the right device.
     fn check_block(
         &self,
-        asked: &Visit,
+        visit: &Visit,
         block: usize,
         address: usize,
         bytes: usize,
         stream: Option<&Arc<Stream>>,
     ) -> Result<OutstandingBlock> {
-        let wrong = |why: String| {
-            failure(format!("{asked} gave the block {block:#x} at {address:#x}, which {why}"))
+        let error = |reason: String| {
+            failure(format!("{visit} gave the block {block:#x} at {address:#x}, which {reason}"))
         };
         if address == 0 {
             return Err(failure(format!(
-                "{asked} gave the block {block:#x}, whose address is null"
+                "{visit} gave the block {block:#x}, whose address is null"
             )));
         }
         let info = self.shared.memory.enclosing(address);
         let (device, allocation) = match info {
             AddressInfo::Device(device, Some(allocation)) => (device, allocation),
             AddressInfo::Device(..) => {
-                return Err(wrong(format!("is {}", describe(address, &info))));
+                return Err(error(format!("is {}", describe(address, &info))));
             }
             _ => {
                 let what = describe(address, &info);
-                return Err(wrong(format!(
+                return Err(error(format!(
                     "is {what}: blocks have to lie in device memory from aclrtMalloc"
                 )));
             }
         };
         if let Some(stream) = stream.filter(|s| s.spec.device != device) {
-            return Err(wrong(format!(
+            return Err(error(format!(
                 "is memory of device {device}, and the stream is on device {}",
                 stream.spec.device
             )));
         }
         if !allocation.live {
-            return Err(wrong(format!("was freed: it is {}", describe(address, &info))));
+            return Err(error(format!("was freed: it is {}", describe(address, &info))));
         }
         let left = allocation.start as u64 + allocation.bytes - address as u64;
         if bytes as u64 > left {
-            return Err(wrong(format!(
+            return Err(error(format!(
                 "is too short: {left} bytes are left of {}",
                 describe(address, &info)
             )));
         }
         if !address.is_multiple_of(ALIGNMENT) {
-            return Err(wrong(format!(
+            return Err(error(format!(
                 "is not a multiple of {ALIGNMENT}: align blocks to 64 bytes"
             )));
         }
         let (maker, object) = (self.maker(), self.user.identity().object);
-        let (stream, reason) = (asked.stream, Reason::default());
+        let (stream, reason) = (visit.stream, Reason::default());
         Ok(OutstandingBlock { maker, object, block, address, bytes, device, stream, reason })
     }
 }
@@ -284,11 +288,11 @@ impl Allocator for External {
         format!("the user's allocator {:#x}", self.user.identity().object)
     }
 
-    /// Nothing is asked for 0 bytes: such a block has no address. `request.near` is handed on as a wish
-    /// where the user takes one; other wishes than size and place cannot be expressed.
+    /// The user is not called for 0 bytes: such a block has no address. `request.near` is passed on if the allocator takes
+    /// advice; alignment and huge pages cannot be passed on.
     fn allocate(&self, request: &Request<'_>) -> Result<RawBlock> {
         let stream = request.stream;
-        let bytes = request.whole().and_then(|bytes| usize::try_from(bytes).ok());
+        let bytes = request.padded_bytes().and_then(|bytes| usize::try_from(bytes).ok());
         let bytes = bytes.ok_or_else(|| {
             failure(format!("{}: {} bytes are more than there can be", self.name(), request.bytes))
         })?;
@@ -296,19 +300,19 @@ impl Allocator for External {
             return Ok(RawBlock::new(0, 0, 0));
         }
         if self.shared.exiting() {
-            return Err(self.too_late());
+            return Err(self.exiting_error());
         }
         let near = request.near.filter(|_| self.user.takes_advice());
-        let call = match near.and_then(|near| near.checked_sub(request.front as usize)) {
+        let user_call = match near.and_then(|near| near.checked_sub(request.front as usize)) {
             Some(near) if near > 0 => UserCall::Advise(bytes, near),
             _ => UserCall::Alloc(bytes),
         };
         let reason = Reason { purpose: request.purpose, owner: request.owner };
-        let out = self.lock.pass(self.visit(call, stream), || {
-            reason.during(|| self.call_alloc(call, bytes, stream, reason))
+        let outstanding = self.lock.pass(self.visit(user_call, stream), || {
+            reason.during(|| self.call_alloc(user_call, bytes, stream, reason))
         })?;
-        let address = out.address + request.front as usize;
-        Ok(RawBlock::new(address, request.bytes, out.block))
+        let address = outstanding.address + request.front as usize;
+        Ok(RawBlock::new(address, request.bytes, outstanding.block))
     }
 
     fn free(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()> {
@@ -319,8 +323,8 @@ impl Allocator for External {
             self.outstanding.remove(self.maker(), block.token);
             return Ok(());
         }
-        let out = self.outstanding.find(self.maker(), block.token);
-        let reason = out.map_or(Reason::default(), |out| out.reason);
+        let outstanding = self.outstanding.find(self.maker(), block.token);
+        let reason = outstanding.map_or(Reason::default(), |outstanding| outstanding.reason);
         let request = UserCall::Free(block.token);
         self.lock.pass(self.visit(request, stream), || {
             self.outstanding.remove(self.maker(), block.token);
@@ -332,11 +336,11 @@ impl Allocator for External {
         if self.shared.exiting() {
             return None;
         }
-        let out = self.outstanding.find(self.maker(), block.token)?;
+        let outstanding = self.outstanding.find(self.maker(), block.token)?;
         Some(Span {
-            address: out.address,
-            bytes: out.bytes,
-            location: Location::Device(out.device),
+            address: outstanding.address,
+            bytes: outstanding.bytes,
+            location: Location::Device(outstanding.device),
         })
     }
 
@@ -370,6 +374,7 @@ pub fn reason() -> Option<Reason> {
 }
 
 impl Reason {
+    /// Runs `body` with this as the [`reason`] of the calling thread.
     fn during<T>(self, body: impl FnOnce() -> T) -> T {
         struct Restore(Option<Reason>);
         impl Drop for Restore {
@@ -384,24 +389,24 @@ impl Reason {
 
 /// Fails for a block that reports too few bytes, or no reference.
 fn check_block_info(
-    asked: &Visit,
+    visit: &Visit,
     block: usize,
     bytes: usize,
     info: Option<BlockInfo>,
 ) -> Result<()> {
     match info {
-        Some(BlockInfo { bytes: has, .. }) if has < bytes => Err(failure(format!(
-            "{asked} gave the block {block:#x}, whose GetSize() says {has} bytes; {bytes} were asked for"
+        Some(BlockInfo { bytes: reported, .. }) if reported < bytes => Err(failure(format!(
+            "{visit} gave the block {block:#x}, whose GetSize() says {reported} bytes; {bytes} were asked for"
         ))),
         Some(BlockInfo { reference_count: 0, .. }) => Err(failure(format!(
-            "{asked} gave the block {block:#x}, whose GetCount() says 0: it would never go back. A block begins with a count of 1"
+            "{visit} gave the block {block:#x}, whose GetCount() says 0: it would never go back. A block begins with a count of 1"
         ))),
         _ => Ok(()),
     }
 }
 
-/// What to add to the failure of a callback on a thread that has no device: what it calls of ACL fails there.
-fn without_device() -> &'static str {
+/// What to add to the message when a callback fails on a thread that has no device: functions of ACL fail there.
+fn no_device_hint() -> &'static str {
     match host::context() {
         0 => {
             "; this thread has no device, so ACL's functions fail inside the callback: call aclrtSetDevice on the thread that runs, loads or destroys the graph"
@@ -414,16 +419,21 @@ fn failure(text: String) -> Error {
     Error::new(Code::GeFailure, text)
 }
 
-fn already_allocated(asked: &Visit, block: usize, out: &OutstandingBlock) -> Error {
+fn already_allocated(visit: &Visit, block: usize, outstanding: &OutstandingBlock) -> Error {
     failure(format!(
-        "{asked} gave the block {block:#x}, which is already allocated ({} bytes at {:#x}); it goes back once, when that use ends",
-        out.bytes, out.address
+        "{visit} gave the block {block:#x}, which is already allocated ({} bytes at {:#x}); it goes back once, when that use ends",
+        outstanding.bytes, outstanding.address
     ))
 }
 
-fn overlap(asked: &Visit, out: &OutstandingBlock, other: &OutstandingBlock) -> Error {
+fn overlap(visit: &Visit, outstanding: &OutstandingBlock, other: &OutstandingBlock) -> Error {
     failure(format!(
-        "{asked} gave the block {:#x} at {:#x}, which shares bytes with the block {:#x} of the allocator {:#x} ({} bytes at {:#x}) that is still out",
-        out.block, out.address, other.block, other.object, other.bytes, other.address
+        "{visit} gave the block {:#x} at {:#x}, which shares bytes with the block {:#x} of the allocator {:#x} ({} bytes at {:#x}) that is still out",
+        outstanding.block,
+        outstanding.address,
+        other.block,
+        other.object,
+        other.bytes,
+        other.address
     ))
 }

@@ -18,7 +18,7 @@ use crate::stream::Stream;
 use crate::sync::Arc;
 
 /// Some layers over a maker: a whole stack, or what lies below one of its layers. Without any layer it is the maker
-/// itself, and one load for each request, to see whether anybody listens.
+/// itself, plus one load for each request, to see whether anybody listens.
 pub struct Funnel<'a, M: ?Sized> {
     layers: &'a [Box<dyn Layer>],
     maker: &'a M,
@@ -44,8 +44,8 @@ impl<'a, M: Allocator + ?Sized> Funnel<'a, M> {
         self.layers.is_empty()
     }
 
-    /// True if the maker alone acts: there is no layer, and nobody listens to this kind of event. Whoever has a shorter
-    /// way to what the maker does may go it then.
+    /// True if only the maker acts: there is no layer, and nobody listens to this kind of event. The caller may then use a
+    /// shorter way to the maker.
     #[inline]
     pub fn is_direct(&self, kind: Kind) -> bool {
         self.is_bare() && !self.spine.has_listener(kind)
@@ -126,7 +126,7 @@ impl<M: Allocator + ?Sized> Allocator for Funnel<'_, M> {
     }
 }
 
-/// A maker under layers, and owner of both.
+/// A maker under layers; owns both.
 pub struct LayeredAllocator<M> {
     stack: Stack,
     maker: M,

@@ -1,4 +1,4 @@
-//! What an address is.
+//! What an address belongs to.
 
 use super::Memory;
 use crate::error::Error;
@@ -25,17 +25,17 @@ pub struct AddressBlock {
     pub bytes: u64,
     /// False once it was freed.
     pub live: bool,
-    /// Made with huge pages in mind.
+    /// Huge pages were requested for it.
     pub huge: bool,
-    /// Whose it is.
-    pub part: Part,
+    /// Whose block it is.
+    pub kind: BlockKind,
 }
 
-/// What a block is part of.
+/// Whose block it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// Nothing larger: it is an allocation, or a range that the user registered.
-    Whole,
+pub enum BlockKind {
+    /// An allocation of `aclrtMalloc` or similar, or a range that the user registered.
+    Allocation,
     /// Memory that a pool has from its device, blocks and holes alike.
     Segment {
         /// The pool's number.
@@ -50,7 +50,7 @@ pub enum Part {
     External {
         /// The user's object.
         object: usize,
-        /// The user's word for the block.
+        /// The user's handle of the block.
         block: usize,
     },
 }
@@ -70,58 +70,63 @@ impl Memory {
         }
         match self.registered.find(address) {
             Some((start, bytes)) => {
-                let (bytes, part) = (bytes as u64, Part::Whole);
+                let (bytes, kind) = (bytes as u64, BlockKind::Allocation);
                 AddressInfo::Registered(AddressBlock {
                     start,
                     bytes,
                     live: true,
                     huge: false,
-                    part,
+                    kind,
                 })
             }
             None => AddressInfo::Foreign,
         }
     }
 
-    /// The innermost block around an address: one that a user's allocator said it made, one of a pool, or an
+    /// The innermost block around an address: one of a user's allocator, one of a pool, or an
     /// allocation. Takes no lock while no block of a user's allocator is out, but for registered ranges.
     pub fn locate(&self, address: usize) -> AddressInfo {
-        let around = self.enclosing(address);
-        let AddressInfo::Device(device, Some(block)) = around else { return around };
-        if let Some(out) = self.outstanding.enclosing(address) {
-            let part = Part::External { object: out.object, block: out.block };
-            let (start, bytes) = (out.address, out.bytes as u64);
-            return AddressInfo::Device(device, Some(AddressBlock { start, bytes, part, ..block }));
+        let enclosing = self.enclosing(address);
+        let AddressInfo::Device(device, Some(block)) = enclosing else { return enclosing };
+        if let Some(outstanding_block) = self.outstanding.enclosing(address) {
+            let kind = BlockKind::External {
+                object: outstanding_block.object,
+                block: outstanding_block.block,
+            };
+            let (start, bytes) = (outstanding_block.address, outstanding_block.bytes as u64);
+            return AddressInfo::Device(device, Some(AddressBlock { start, bytes, kind, ..block }));
         }
         let arena = &self.devices[device as usize];
         AddressInfo::Device(device, arena.pool_block(address, &block).or(Some(block)))
     }
 }
 
-/// Says what an address is, for error messages.
+/// Describes an address, for error messages.
 pub fn describe(address: usize, info: &AddressInfo) -> String {
-    let of = |block: &AddressBlock| {
+    let describe_block = |block: &AddressBlock| {
         let AddressBlock { start, bytes, .. } = *block;
         let state = if block.live { "" } else { ", freed" };
         let offset = format!("(offset {}{state})", address.saturating_sub(start));
-        match block.part {
-            Part::Whole => format!("the allocation {start:#x} of {bytes} bytes {offset}"),
-            Part::Segment { pool } => format!("free memory of pool {pool}"),
-            Part::Pool { pool } => {
+        match block.kind {
+            BlockKind::Allocation => format!("the allocation {start:#x} of {bytes} bytes {offset}"),
+            BlockKind::Segment { pool } => format!("free memory of pool {pool}"),
+            BlockKind::Pool { pool } => {
                 format!("the block {start:#x} of {bytes} bytes {offset} of pool {pool}")
             }
-            Part::External { object, block } => format!(
+            BlockKind::External { object, block } => format!(
                 "the block {block:#x} of the allocator {object:#x}, {bytes} bytes at {start:#x} {offset},"
             ),
         }
     };
     match info {
         AddressInfo::Device(id, None) => format!("an address of device {id} without an allocation"),
-        AddressInfo::Device(id, Some(block)) => format!("{} on device {id}", of(block)),
+        AddressInfo::Device(id, Some(block)) => format!("{} on device {id}", describe_block(block)),
         AddressInfo::Pinned(None) => {
             "an address of pinned host memory without an allocation".into()
         }
-        AddressInfo::Pinned(Some(block)) => format!("{} in pinned host memory", of(block)),
+        AddressInfo::Pinned(Some(block)) => {
+            format!("{} in pinned host memory", describe_block(block))
+        }
         AddressInfo::Registered(block) => {
             format!("the registered host range {:#x} of {} bytes", block.start, block.bytes)
         }

@@ -1,5 +1,5 @@
-//! Memory of the devices and pinned memory of the host: who may have it, where it is, and when it
-//! comes back.
+//! Memory of the devices and pinned memory of the host: how it is allocated, what an address is, and when freed
+//! memory is reused.
 //!
 //! Every block is made by the [`funnel`]: a [`request`] passes the layers and reaches a maker.
 
@@ -35,7 +35,7 @@ pub mod source;
 
 pub use arena_maker::ArenaMaker;
 pub use cairn_pool::tlsf;
-pub use locate::{AddressBlock, AddressInfo, Part, describe};
+pub use locate::{AddressBlock, AddressInfo, BlockKind, describe};
 pub use pool_maker::PoolMaker;
 
 use crate::clock::Progress;
@@ -74,7 +74,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Reserves the address ranges. Without any byte in use yet.
+    /// Reserves the address ranges; no byte is in use yet.
     pub fn new(config: &Config, progress: Arc<Progress>, spine: Arc<Spine>) -> Result<Memory> {
         Memory::among_processes(config, progress, spine, None)
     }
@@ -120,7 +120,7 @@ impl Memory {
         &self.registered
     }
 
-    /// The blocks of users' allocators that are out.
+    /// The blocks of users' allocators that Cairn holds.
     pub fn outstanding(&self) -> &Arc<Outstanding> {
         &self.outstanding
     }
@@ -158,12 +158,12 @@ impl Memory {
         self.layers.pinned().statistics()
     }
 
-    /// What layers find wrong with the blocks that are out now: one message for each.
+    /// What layers find wrong with the live blocks: one message for each.
     pub fn inspect(&self) -> Vec<String> {
         self.layers.inspect()
     }
 
-    /// The last words of the layers, when the process ends. Empty if they have nothing to say.
+    /// What the layers report when the process ends; empty if they have nothing to report.
     pub fn report(&self) -> String {
         self.layers.report()
     }
@@ -173,7 +173,7 @@ impl Memory {
         let arena = &self.devices[device as usize];
         let blocks = arena.start_free_all();
         for block in &blocks {
-            if let Err(error) = self.give(block, arena.kind) {
+            if let Err(error) = self.free_block(block, arena.kind) {
                 log::error!("the reset of device {device}: {}", error.text);
             }
         }
@@ -189,7 +189,7 @@ impl Memory {
         }
     }
 
-    /// Lets all quarantined memory go: nothing can be in flight any more.
+    /// Releases all quarantined memory: nothing can be in flight any more.
     pub fn empty_quarantines(&self) {
         self.arenas().for_each(Arena::empty_quarantine);
     }

@@ -23,21 +23,22 @@ pub struct StreamPool {
     pub device: u32,
     /// True for the one that operators take from; its blocks are not the user's.
     pub built_in: bool,
-    /// Whether the user wants done memory to be used on other streams. It is in any case: it is safe.
+    /// Whether the user wants memory reused on other streams once its tasks have finished. It always is, which is safe.
     pub opportunistic: AtomicBool,
     /// Whether the user would let streams wait for each other to share memory. They never do.
     pub internal_waits: AtomicBool,
     pool: Pool<Engine, Segments>,
-    /// Where its blocks are noted.
+    /// The table of its blocks.
     blocks: Arc<PoolBlocks>,
+    /// See [`StreamPool::release_above`].
     pub(super) release_above: AtomicU64,
-    /// No more blocks are given.
+    /// It was destroyed: it allocates no more blocks.
     pub(super) closing: AtomicBool,
-    /// Nothing is left for the user.
+    /// The user can no longer use it.
     pub(super) ended: AtomicBool,
-    /// Nothing is left at all, or soon will be.
+    /// Its memory went back to the device, or is about to.
     pub(super) gone: AtomicBool,
-    /// What was queued when its device ended: until that is done its memory stays where it is.
+    /// What was queued when its device was closed: its memory stays until that has finished.
     pub(super) last_tails: OnceLock<Clock>,
 }
 
@@ -56,8 +57,8 @@ impl cairn_pool::Progress for Engine {
         self.progress.finished(stream)
     }
 
-    fn is_ordered(&self, on: StreamIndex, epoch: Epoch) -> bool {
-        self.follow_events.load(Ordering::Relaxed) && self.progress.is_ordered(on, epoch)
+    fn is_ordered(&self, stream: StreamIndex, epoch: Epoch) -> bool {
+        self.follow_events.load(Ordering::Relaxed) && self.progress.is_ordered(stream, epoch)
     }
 }
 
@@ -66,7 +67,7 @@ impl StreamPool {
         memory: &Memory,
         number: u32,
         device: u32,
-        most: u64,
+        max_bytes: u64,
         built_in: bool,
     ) -> StreamPool {
         let arena = memory.devices[device as usize].clone();
@@ -74,14 +75,14 @@ impl StreamPool {
             Engine { progress: memory.progress.clone(), follow_events: AtomicBool::new(true) };
         let blocks = arena.blocks().clone();
         let (stack, spine) = (memory.layers.segments().clone(), memory.spine.clone());
-        let segments = Segments::new(arena, device, number, most, stack, spine);
+        let segments = Segments::new(arena, device, number, max_bytes, stack, spine);
         StreamPool {
             number,
             device,
             built_in,
             opportunistic: AtomicBool::new(true),
             internal_waits: AtomicBool::new(false),
-            pool: Pool::new(engine, segments, most),
+            pool: Pool::new(engine, segments, max_bytes),
             blocks,
             release_above: AtomicU64::new(u64::MAX),
             closing: AtomicBool::new(false),
@@ -91,7 +92,7 @@ impl StreamPool {
         }
     }
 
-    /// What the user calls it, for error messages.
+    /// Its name in error messages.
     pub fn name(&self) -> String {
         match self.built_in {
             true => format!("the pool of device {}", self.device),
@@ -99,7 +100,7 @@ impl StreamPool {
         }
     }
 
-    /// True once nothing is left of it: its device was reset, or it was destroyed and all is back.
+    /// True once it cannot be used: its device was reset, or it was destroyed and all blocks are freed.
     pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
@@ -113,17 +114,17 @@ impl StreamPool {
     }
 
     /// Fails once it has ended.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(super) fn check_not_ended(&self) -> Result<()> {
         match self.has_ended() {
             false => Ok(()),
             true => Err(Error::new(Code::InvalidHandle, format!("{} has ended", self.name()))),
         }
     }
 
-    /// Fails once it gives no more blocks.
+    /// Fails once it is destroyed or has ended.
     pub(super) fn check_open(&self) -> Result<()> {
         match self.closing.load(Ordering::Acquire) {
-            false => self.check(),
+            false => self.check_not_ended(),
             true => {
                 Err(Error::new(Code::InvalidHandle, format!("{} has been destroyed", self.name())))
             }
@@ -165,10 +166,10 @@ impl StreamPool {
         self.pool.budget()
     }
 
-    /// Changes that.
-    pub fn set_budget(&self, most: u64) {
-        self.segments().set_most(most);
-        self.pool.set_budget(most);
+    /// Changes the budget.
+    pub fn set_budget(&self, bytes: u64) {
+        self.segments().set_max_bytes(bytes);
+        self.pool.set_budget(bytes);
     }
 
     /// Gives free memory back to the device until at most `keep` bytes are left; returns how much.
@@ -176,17 +177,17 @@ impl StreamPool {
         self.pool.trim(keep)
     }
 
-    /// Says that work on another stream uses the block at an address.
+    /// Records that another stream uses the block at an address.
     pub fn record_use(&self, address: usize, stream: &Stream) -> Result<()> {
-        self.check()?;
+        self.check_not_ended()?;
         let offset = self.arena().offset(address).ok_or(BlockError::Unknown);
         offset
             .and_then(|offset| self.pool.record_use(offset, stream.index))
-            .map_err(|wrong| self.wrong(address, wrong))
+            .map_err(|error| self.block_error(address, error))
     }
 
-    /// Whether memory may be reused on another stream because events ordered it; else only when it is
-    /// done.
+    /// Sets whether memory may be reused on another stream because events ordered it; else only when its
+    /// tasks have finished.
     pub fn follow_events(&self, follow: bool) {
         self.pool.progress().follow_events.store(follow, Ordering::Relaxed);
     }
@@ -196,55 +197,56 @@ impl StreamPool {
         self.pool.progress().follow_events.load(Ordering::Relaxed)
     }
 
-    /// What is free above this many bytes goes back to the device whenever a stream is waited for.
+    /// The bytes above which free memory goes back to the device whenever a stream is synchronized.
     pub fn release_above(&self) -> u64 {
         self.release_above.load(Ordering::Relaxed)
     }
 
+    /// Tries to allocate once.
     pub(super) fn attempt(&self, request: &Request<'_>, stream: &Stream) -> Attempt {
-        let Some(whole) = request.whole() else { return Attempt::Exhausted };
-        match self.pool.allocate(whole, request.align, stream.index) {
+        let Some(bytes) = request.padded_bytes() else { return Attempt::Exhausted };
+        match self.pool.allocate(bytes, request.align, stream.index) {
             Outcome::Ready { offset, .. } => {
                 let offset = offset + request.front;
                 self.blocks.hold(offset, request.bytes);
                 Attempt::Taken(self.arena().address(offset))
             }
             Outcome::Wait(_) => Attempt::Waiting,
-            Outcome::Exhausted(_) if self.arena().held().1 > 0 => Attempt::Waiting,
+            Outcome::Exhausted(_) if self.arena().live_and_quarantined().1 > 0 => Attempt::Waiting,
             Outcome::Exhausted(reason) => Attempt::Refused(reason),
             Outcome::OverBudget => Attempt::OverLimit(self.pool.budget()),
         }
     }
 
-    /// Bytes of it, whoever holds them.
+    /// Bytes of the device, whoever holds them.
     pub(super) fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
         self.arena().extent(address, bytes)
     }
 
-    /// Gives the user's block at `address` back, which with its padding begins at `whole`.
-    pub(super) fn give(&self, address: usize, whole: usize, stream: &Stream) -> Result<()> {
-        self.check()?;
-        let offset = self.arena().offset(whole).ok_or(BlockError::Unknown);
+    /// Frees the user's block at `address`, which with its padding begins at `start`.
+    pub(super) fn free(&self, address: usize, start: usize, stream: &Stream) -> Result<()> {
+        self.check_not_ended()?;
+        let offset = self.arena().offset(start).ok_or(BlockError::Unknown);
         if let Some(offset) = self.arena().offset(address) {
             self.blocks.free(offset);
         }
         let freed = offset.and_then(|offset| self.pool.free(offset, stream.index));
-        freed.map(|_| ()).map_err(|wrong| self.wrong(address, wrong))
+        freed.map(|_| ()).map_err(|error| self.block_error(address, error))
     }
 
-    /// Bytes for the user of the held block at `address`, which with its padding begins at `whole`.
-    pub(super) fn held(&self, address: usize, whole: usize) -> Option<u64> {
-        self.pool.find(self.arena().offset(whole)?)?;
+    /// The user's bytes of the held block at `address`, which with its padding begins at `start`.
+    pub(super) fn held_bytes(&self, address: usize, start: usize) -> Option<u64> {
+        self.pool.find(self.arena().offset(start)?)?;
         Some(self.blocks.bytes(self.arena().offset(address)?))
     }
 
-    /// The error of whoever gives something back that is no block.
+    /// The error for a free of something that is no block.
     pub(super) fn no_block_at(&self, address: usize) -> Error {
-        self.wrong(address, BlockError::Unknown)
+        self.block_error(address, BlockError::Unknown)
     }
 
-    /// The error of a user who gives memory of operators back.
-    pub(super) fn not_the_users(&self, address: usize) -> Error {
+    /// The error for a user's free of memory that operators took.
+    pub(super) fn not_user_memory(&self, address: usize) -> Error {
         Error::refused(format!(
             "{address:#x} belongs to {}, from which operators take memory, and is theirs to give back",
             self.name()
@@ -252,12 +254,13 @@ impl StreamPool {
     }
 
     /// True if only this stream may use the block that begins at `address`.
-    pub(super) fn is_of(&self, address: usize, stream: &Stream) -> bool {
+    pub(super) fn is_only_of(&self, address: usize, stream: &Stream) -> bool {
         let offset = self.arena().offset(address);
         offset.is_some_and(|offset| self.pool.is_only_of(offset, stream.index))
     }
 
-    fn wrong(&self, address: usize, error: BlockError) -> Error {
+    /// The error for an address where no live block begins.
+    fn block_error(&self, address: usize, error: BlockError) -> Error {
         let reason = match error {
             BlockError::Unknown => "no block begins there",
             BlockError::NotLive => "it was already freed",

@@ -15,22 +15,22 @@ pub struct PoolBlock {
     pub start: u64,
     /// Bytes of its owner.
     pub bytes: u64,
-    /// False once it was freed; its bytes may lie in a hole since.
+    /// False once it was freed; its bytes may be part of a hole by now.
     pub held: bool,
 }
 
 /// The blocks of all pools of an arena, by offset of their first byte for the user.
 ///
 /// **Threads.** Nobody takes a lock. A record is written by whoever holds the block, so two threads never write one at
-/// the same time; a reader sees a block as it was a moment ago, or is. **Cost.** A load and a store for each block that
-/// comes or goes; a look-up walks back over the starts of blocks that are gone, which is for error messages and checkers.
+/// the same time; a reader sees a block as it is or was a moment ago. **Cost.** A load and a store for each block that
+/// is allocated or freed. A look-up walks back over the starts of freed blocks; it is for error messages and checkers.
 pub struct PoolBlocks {
     /// One for each granule; 0 where no block began since the memory came to a pool.
     records: Table,
     /// A bit for each granule whose record was ever written.
-    begun: Table,
-    /// A bit for each word of `begun` that is not zero.
-    words: Table,
+    starts: Table,
+    /// A bit for each word of `starts` that is not zero.
+    start_words: Table,
 }
 
 impl PoolBlocks {
@@ -39,12 +39,12 @@ impl PoolBlocks {
         let granules = range_bytes.div_ceil(GRANULE).max(1) as usize;
         Ok(PoolBlocks {
             records: Table::reserve(granules)?,
-            begun: Table::reserve(granules.div_ceil(64))?,
-            words: Table::reserve(granules.div_ceil(64 * 64))?,
+            starts: Table::reserve(granules.div_ceil(64))?,
+            start_words: Table::reserve(granules.div_ceil(64 * 64))?,
         })
     }
 
-    /// Somebody holds this block now.
+    /// Records that this block is held now.
     #[inline]
     pub fn hold(&self, offset: u64, bytes: u64) {
         let granule = (offset / GRANULE) as usize;
@@ -52,11 +52,11 @@ impl PoolBlocks {
         let before = record.load(Relaxed);
         record.store(bytes << 1 | HELD, Release);
         if before == 0 {
-            self.begin(granule);
+            self.add_start(granule);
         }
     }
 
-    /// The block goes back. Before the pool may hand it out again. Does nothing where no block can begin.
+    /// Records that the block is freed; called before the pool may reuse it. Does nothing where no block can begin.
     #[inline]
     pub fn free(&self, offset: u64) {
         let granule = (offset / GRANULE) as usize;
@@ -71,57 +71,57 @@ impl PoolBlocks {
     }
 
     #[cold]
-    fn begin(&self, granule: usize) {
-        self.begun[granule / 64].fetch_or(1 << (granule % 64), AcqRel);
-        self.words[granule / 4096].fetch_or(1 << (granule / 64 % 64), AcqRel);
+    fn add_start(&self, granule: usize) {
+        self.starts[granule / 64].fetch_or(1 << (granule % 64), AcqRel);
+        self.start_words[granule / 4096].fetch_or(1 << (granule / 64 % 64), AcqRel);
     }
 
-    /// The memory is no pool's any more: nothing begins there.
+    /// Forgets the blocks of memory that belongs to no pool any more.
     pub fn clear(&self, range: std::ops::Range<u64>) {
         let first = range.start / GRANULE;
         let mut after = range.end.div_ceil(GRANULE);
-        while let Some(granule) = self.last_begun(first as usize, after as usize) {
+        while let Some(granule) = self.last_start(first as usize, after as usize) {
             self.records[granule].store(0, Release);
             after = granule as u64;
         }
     }
 
-    /// The block around an offset, the memory of whose pool begins at `from`: one that is held, else the last one
-    /// that was.
+    /// The block that contains an offset, in memory of a pool that begins at `from`: a held one, else the last one that
+    /// was freed.
     pub fn find(&self, from: u64, offset: u64) -> Option<PoolBlock> {
         let (first, mut after) = ((from / GRANULE) as usize, (offset / GRANULE) as usize + 1);
         let mut freed = None;
-        while let Some(granule) = self.last_begun(first, after) {
+        while let Some(granule) = self.last_start(first, after) {
             let record = self.records[granule].load(Acquire);
             let (start, bytes, held) = (granule as u64 * GRANULE, record >> 1, record & HELD != 0);
-            let found = (offset - start < bytes).then_some(PoolBlock { start, bytes, held });
+            let block = (offset - start < bytes).then_some(PoolBlock { start, bytes, held });
             if held {
-                return found.or(freed);
+                return block.or(freed);
             }
-            freed = freed.or(found);
+            freed = freed.or(block);
             after = granule;
         }
         freed
     }
 
     /// The last granule from `first` on and before `after` at which a block ever began.
-    fn last_begun(&self, first: usize, after: usize) -> Option<usize> {
+    fn last_start(&self, first: usize, after: usize) -> Option<usize> {
         let mut at = after.checked_sub(1).filter(|&at| at >= first)?;
-        let mut bits = self.begun.get(at / 64)?.load(Acquire) & (!0 >> (63 - at % 64));
+        let mut bits = self.starts.get(at / 64)?.load(Acquire) & (!0 >> (63 - at % 64));
         while bits == 0 {
             let word = self.last_word(first / 64, at / 64)?;
             at = word * 64 + 63;
-            bits = self.begun[word].load(Acquire);
+            bits = self.starts[word].load(Acquire);
         }
         let granule = at / 64 * 64 + bits.ilog2() as usize;
         (granule >= first).then_some(granule)
     }
 
-    /// The last word of `begun` from `first` on and before `after` that has a bit.
+    /// The last word of `starts` from `first` on and before `after` that has a bit.
     fn last_word(&self, first: usize, after: usize) -> Option<usize> {
         let mut at = after.checked_sub(1).filter(|&at| at >= first)?;
         loop {
-            let bits = self.words[at / 64].load(Acquire) & (!0 >> (63 - at % 64));
+            let bits = self.start_words[at / 64].load(Acquire) & (!0 >> (63 - at % 64));
             if bits != 0 {
                 let word = at / 64 * 64 + bits.ilog2() as usize;
                 return (word >= first).then_some(word);
@@ -142,28 +142,27 @@ mod tests {
     #[test]
     fn a_held_block_hides_what_was_freed_under_it() {
         let blocks = PoolBlocks::new(RANGE).unwrap();
-        let at = |granule: u64| granule * GRANULE;
-        let found =
-            |offset| blocks.find(at(10), offset).map(|b| (b.start / GRANULE, b.bytes, b.held));
-        assert_eq!(found(at(12)), None);
-        blocks.hold(at(12), 700);
-        blocks.hold(at(20), 512);
-        assert_eq!((found(at(13)), found(at(13) + 188)), (Some((12, 700, true)), None));
-        blocks.free(at(20));
-        assert_eq!(found(at(20) + 5), Some((20, 512, false)));
-        blocks.free(at(12));
-        blocks.hold(at(11), 100 * GRANULE);
+        let offset = |granule: u64| granule * GRANULE;
+        let find = |at| blocks.find(offset(10), at).map(|b| (b.start / GRANULE, b.bytes, b.held));
+        assert_eq!(find(offset(12)), None);
+        blocks.hold(offset(12), 700);
+        blocks.hold(offset(20), 512);
+        assert_eq!((find(offset(13)), find(offset(13) + 188)), (Some((12, 700, true)), None));
+        blocks.free(offset(20));
+        assert_eq!(find(offset(20) + 5), Some((20, 512, false)));
+        blocks.free(offset(12));
+        blocks.hold(offset(11), 100 * GRANULE);
         assert_eq!(
-            (found(at(12)), found(at(20))),
+            (find(offset(12)), find(offset(20))),
             (Some((11, 51200, true)), Some((11, 51200, true)))
         );
         assert_eq!(
-            blocks.find(at(12), at(20)).map(|b| b.held),
+            blocks.find(offset(12), offset(20)).map(|b| b.held),
             Some(false),
             "not before the segment"
         );
-        blocks.clear(at(0)..at(30_000));
-        assert_eq!((found(at(12)), found(at(20))), (None, None));
+        blocks.clear(offset(0)..offset(30_000));
+        assert_eq!((find(offset(12)), find(offset(20))), (None, None));
         blocks.free(u64::MAX);
     }
 
@@ -171,7 +170,7 @@ mod tests {
         #[test]
         fn held_blocks_are_found_as_in_a_map(
             ops in prop::collection::vec((0u64..39_000, 1u64..2_000_000, any::<bool>()), 1..80),
-            asked in prop::collection::vec(0..RANGE, 1..40),
+            offsets in prop::collection::vec(0..RANGE, 1..40),
         ) {
             let (blocks, mut held) = (PoolBlocks::new(RANGE).unwrap(), BTreeMap::<u64, u64>::new());
             for (granule, bytes, free) in ops {
@@ -191,7 +190,7 @@ mod tests {
                     }
                 }
             }
-            for offset in asked {
+            for offset in offsets {
                 let expected = held.range(..=offset).next_back();
                 let expected = expected.filter(|(start, bytes)| offset - **start < **bytes);
                 let found = blocks.find(0, offset).filter(|block| block.held);

@@ -13,8 +13,8 @@ impl HandleObject for StreamPool {
 /// Pools by handle.
 impl Runtime {
     /// A new pool over the memory of a device that is open; it takes at most this many bytes, and gives
-    /// back all that it has free whenever a stream of the device is waited for. Returns its handle.
-    pub fn create_pool(&self, device: i64, most: u64) -> Result<usize> {
+    /// back all that it has free whenever a stream of the device is synchronized. Returns its handle.
+    pub fn create_pool(&self, device: i64, max_bytes: u64) -> Result<usize> {
         self.current_context()?;
         let device = self.device(device)?;
         if device.streams().is_empty() {
@@ -22,7 +22,7 @@ impl Runtime {
             return Err(Error::refused(text));
         }
         let memory = &self.shared.memory;
-        let pool = memory.create_pool(device.id, most);
+        let pool = memory.create_pool(device.id, max_bytes);
         memory.set_release_above(&pool, 0);
         self.handles.insert(pool.clone()).inspect_err(|_| memory.end_pool(&pool))
     }
@@ -39,12 +39,12 @@ impl Runtime {
         }
     }
 
-    /// Ends a handle. The pool gives no more blocks; it ends when the last one is back and what was
-    /// submitted before that is done.
+    /// Ends a handle. The pool allocates no more blocks; it ends when the last one is freed and what was
+    /// submitted before that has finished.
     pub fn destroy_pool(&self, handle: usize) -> Result<()> {
-        let found = self.pool(handle);
+        let checked = self.pool(handle);
         let pool = self.handles.remove::<StreamPool>(handle)?;
-        found?;
+        checked?;
         self.shared.memory.close_pool(&pool);
         Ok(())
     }

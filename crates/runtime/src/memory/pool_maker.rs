@@ -32,7 +32,8 @@ impl PoolMaker<Arc<Memory>, Arc<StreamPool>> {
 }
 
 impl<M: Deref<Target = Memory>, P: Deref<Target = StreamPool>> PoolMaker<M, P> {
-    fn named<'s>(&self, stream: Option<&'s Arc<Stream>>) -> Result<&'s Arc<Stream>> {
+    /// The stream of a request, which must have one.
+    fn require_stream<'s>(&self, stream: Option<&'s Arc<Stream>>) -> Result<&'s Arc<Stream>> {
         stream.ok_or_else(|| {
             Error::refused(format!("{} serves streams, and none was named", self.pool.name()))
         })
@@ -48,33 +49,36 @@ where
         self.pool.name()
     }
 
-    /// Waits only when there is no other way.
+    /// Waits for streams only if it would fail otherwise.
     #[inline]
     fn allocate(&self, request: &Request<'_>) -> Result<RawBlock> {
-        let (memory, pool, stream) = (&*self.memory, &*self.pool, self.named(request.stream)?);
+        let (memory, pool, stream) =
+            (&*self.memory, &*self.pool, self.require_stream(request.stream)?);
         pool.check_open()?;
-        let address = memory.persist(pool.arena(), request, |_| pool.attempt(request, stream));
-        pool.check()?;
+        let address =
+            memory.retry_allocation(pool.arena(), request, |_| pool.attempt(request, stream));
+        pool.check_not_ended()?;
         let address = address?;
         Ok(RawBlock::new(address, request.bytes, address - request.front as usize))
     }
 
-    /// Without a stream, only what is left of a block whose pool has ended.
+    /// Without a stream only if the pool has ended, and then there is nothing to do.
     #[inline]
     fn free(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()> {
         let pool = &*self.pool;
         if stream.is_none() && pool.has_ended() {
             return Ok(());
         }
-        let stream = self.named(stream)?;
-        pool.give(block.address, block.token, stream)
+        let stream = self.require_stream(stream)?;
+        pool.free(block.address, block.token, stream)
     }
 
-    /// Another stream than the block's own may be ahead of it: what is queued there still wants the bytes.
+    /// Only on the block's own stream: tasks that are still queued there need the bytes, and another stream may run
+    /// ahead of them.
     fn to_poison(&self, block: &RawBlock, stream: &Stream) -> Option<Span> {
         let location = Location::Device(self.pool.device);
         let span = Span { address: block.address, bytes: block.bytes as usize, location };
-        self.pool.is_of(block.token, stream).then_some(span)
+        self.pool.is_only_of(block.token, stream).then_some(span)
     }
 
     fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
@@ -85,9 +89,9 @@ where
         let StreamPool { device, number, .. } = *self.pool;
         let kind = MemoryKind::PoolBlock { device, pool: number };
         match self.pool.has_ended() {
-            // Its blocks went with it; layers still tell how large they were.
+            // Its blocks ended with it; layers still know their sizes.
             true => (block.bytes > 0).then_some((kind, block.bytes)),
-            false => Some((kind, self.pool.held(block.address, block.token)?)),
+            false => Some((kind, self.pool.held_bytes(block.address, block.token)?)),
         }
     }
 }
@@ -99,14 +103,14 @@ impl Memory {
         PoolMaker { memory: self, pool }
     }
 
-    /// Takes a block from a user's pool for use on `stream`, through the layers of the device.
+    /// Allocates a block of a user's pool for use on `stream`, through the layers of the device.
     pub fn take_from(&self, pool: &StreamPool, bytes: u64, stream: &Arc<Stream>) -> Result<usize> {
         let maker = self.pool_maker(pool);
         let funnel = Funnel::new(self.layers.device(pool.device), &maker, &self.spine);
         let block = funnel.allocate(&Request::bytes(bytes).on(stream))?;
         let address = block.address;
         if !funnel.is_bare() {
-            self.pools.layered().insert(address, (pool.number, block));
+            self.pools.layered_blocks().insert(address, (pool.number, block));
         }
         Ok(address)
     }
@@ -115,19 +119,19 @@ impl Memory {
     /// `stream`.
     pub fn give_back(&self, address: usize, stream: &Arc<Stream>) -> Result<()> {
         let pool = self.pool_at(address).ok_or_else(|| {
-            let what = describe(address, &self.locate(address));
+            let description = describe(address, &self.locate(address));
             Error::refused(format!(
-                "{address:#x} belongs to no memory pool: it is {what}; what aclrtMalloc gave goes back by aclrtFree"
+                "{address:#x} belongs to no memory pool: it is {description}; what aclrtMalloc gave goes back by aclrtFree"
             ))
         })?;
         if pool.built_in {
-            return Err(pool.not_the_users(address));
+            return Err(pool.not_user_memory(address));
         }
         let maker = self.pool_maker(&pool);
         let funnel = Funnel::new(self.layers.device(pool.device), &maker, &self.spine);
         let block = match funnel.is_bare() {
             true => RawBlock::new(address, 0, address),
-            false => match self.pools.layered().remove(&address) {
+            false => match self.pools.layered_blocks().remove(&address) {
                 Some((_, block)) => block,
                 None => return Err(pool.no_block_at(address)),
             },
@@ -137,13 +141,13 @@ impl Memory {
         freed
     }
 
-    /// A pool has ended: so have the blocks that layers know of.
-    pub(super) fn write_off(&self, pool: &StreamPool) {
+    /// Removes the blocks of a pool that has ended from the layers.
+    pub(super) fn remove_layered(&self, pool: &StreamPool) {
         let of_pool = |_: &usize, (number, _): &mut (u32, RawBlock)| *number == pool.number;
-        let gone: Vec<_> = self.pools.layered().extract_if(of_pool).collect();
+        let blocks: Vec<_> = self.pools.layered_blocks().extract_if(of_pool).collect();
         let maker = self.pool_maker(pool);
         let funnel = Funnel::new(self.layers.device(pool.device), &maker, &self.spine);
-        for (_, (_, block)) in gone {
+        for (_, (_, block)) in blocks {
             if let Err(error) = funnel.free(block, None) {
                 log::error!("the end of {}: {}", pool.name(), error.text);
             }

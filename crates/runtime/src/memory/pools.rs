@@ -13,9 +13,9 @@ use std::collections::HashMap;
 /// All pools of the process, and which are built in.
 pub(super) struct Pools {
     table: Mutex<Table>,
-    /// True once any pool has a threshold, or is to end later.
-    thresholds: AtomicBool,
-    /// Blocks of users' pools that went out through layers, by address, with the pool's number.
+    /// True once any pool has a threshold, or has to be ended later.
+    needs_trim: AtomicBool,
+    /// Blocks of users' pools that were allocated through layers, by address, with the pool's number.
     layered: Mutex<HashMap<usize, (u32, RawBlock)>>,
 }
 
@@ -30,13 +30,13 @@ impl Pools {
         let table = Table { all: Vec::new(), built_in: vec![None; devices] };
         Pools {
             table: Mutex::new(Rank::Registry, table),
-            thresholds: AtomicBool::new(false),
+            needs_trim: AtomicBool::new(false),
             layered: Mutex::new(Rank::Registry, HashMap::new()),
         }
     }
 
-    /// The blocks that went out through layers.
-    pub fn layered(&self) -> MutexGuard<'_, HashMap<usize, (u32, RawBlock)>> {
+    /// Blocks of users' pools that were allocated through layers.
+    pub fn layered_blocks(&self) -> MutexGuard<'_, HashMap<usize, (u32, RawBlock)>> {
         self.layered.lock()
     }
 
@@ -50,13 +50,19 @@ impl Pools {
 }
 
 impl Table {
-    fn add(&mut self, memory: &Memory, device: u32, most: u64, built_in: bool) -> Arc<StreamPool> {
-        let at = self.all.iter().position(Option::is_none).unwrap_or_else(|| {
+    fn add(
+        &mut self,
+        memory: &Memory,
+        device: u32,
+        max_bytes: u64,
+        built_in: bool,
+    ) -> Arc<StreamPool> {
+        let index = self.all.iter().position(Option::is_none).unwrap_or_else(|| {
             self.all.push(None);
             self.all.len() - 1
         });
-        let pool = Arc::new(StreamPool::new(memory, at as u32 + 1, device, most, built_in));
-        self.all[at] = Some(pool.clone());
+        let pool = Arc::new(StreamPool::new(memory, index as u32 + 1, device, max_bytes, built_in));
+        self.all[index] = Some(pool.clone());
         pool
     }
 }
@@ -64,8 +70,8 @@ impl Table {
 /// Stream-ordered memory.
 impl Memory {
     /// A new pool that takes at most this many bytes from its device.
-    pub fn create_pool(&self, device: u32, most: u64) -> Arc<StreamPool> {
-        self.pools.table.lock().add(self, device, most, false)
+    pub fn create_pool(&self, device: u32, max_bytes: u64) -> Arc<StreamPool> {
+        self.pools.table.lock().add(self, device, max_bytes, false)
     }
 
     /// The pool that operators of a device take from when nobody registered an allocator.
@@ -82,20 +88,20 @@ impl Memory {
     /// Ends a pool: its memory goes back to the device. The caller makes sure that no task uses it.
     pub fn end_pool(&self, pool: &StreamPool) {
         pool.ended.store(true, Ordering::Release);
-        // Once: afterwards its number may be another's.
+        // Only once: afterwards another pool may have its number.
         if pool.gone.swap(true, Ordering::AcqRel) {
             return;
         }
-        self.write_off(pool);
+        self.remove_layered(pool);
         pool.segments().close();
         let mut table = self.pools.table.lock();
         let Table { all, built_in } = &mut *table;
         for slot in all.iter_mut().chain(built_in) {
-            slot.take_if(|known| std::ptr::eq(&**known, pool));
+            slot.take_if(|other| std::ptr::eq(&**other, pool));
         }
     }
 
-    /// A pool gives no more blocks, and ends when the last one is back and done with.
+    /// Closes a pool: it allocates no more blocks, and ends when the last one is freed and its tasks have finished.
     pub fn close_pool(&self, pool: &StreamPool) {
         pool.closing.store(true, Ordering::Release);
         self.set_release_above(pool, 0);
@@ -110,9 +116,9 @@ impl Memory {
         }
     }
 
-    /// Ends a pool that is to end, if it can.
+    /// Ends a pool that was destroyed, or whose device was closed, if no task uses its memory any more.
     pub(super) fn finish_pool(&self, pool: &StreamPool) {
-        let over = match pool.last_tails.get() {
+        let can_end = match pool.last_tails.get() {
             Some(tails) => self.progress.covers_all(tails),
             None if pool.closing.load(Ordering::Acquire) => {
                 pool.trim(0);
@@ -120,13 +126,13 @@ impl Memory {
             }
             None => false,
         };
-        if over {
+        if can_end {
             self.end_pool(pool);
         }
     }
 
-    /// Ends all pools of a device that is being closed. Tasks of other devices may still reach into
-    /// their memory: then it goes back when those are done.
+    /// Ends all pools of a device that is being closed. Queued tasks of other devices may still touch
+    /// their memory: then it goes back when those have finished.
     pub(super) fn end_pools(&self, device: u32) {
         let tails = self.progress.tails();
         self.pools.table.lock().built_in[device as usize] = None;
@@ -134,9 +140,9 @@ impl Memory {
             let _ = pool.last_tails.set(tails.clone());
             pool.ended.store(true, Ordering::Release);
             if !pool.gone.load(Ordering::Acquire) {
-                self.write_off(pool);
+                self.remove_layered(pool);
             }
-            self.pools.thresholds.store(true, Ordering::Relaxed);
+            self.pools.needs_trim.store(true, Ordering::Relaxed);
             self.finish_pool(pool);
         }
     }
@@ -147,10 +153,10 @@ impl Memory {
         self.pools.get(number)
     }
 
-    /// What a pool has free above this many bytes goes back whenever a stream of its device is waited for.
+    /// Sets the bytes above which free memory of a pool goes back whenever a stream of its device is synchronized.
     pub fn set_release_above(&self, pool: &StreamPool, bytes: u64) {
         pool.release_above.store(bytes, Ordering::Relaxed);
-        self.pools.thresholds.store(true, Ordering::Relaxed);
+        self.pools.needs_trim.store(true, Ordering::Relaxed);
     }
 
     /// Gives free memory of a pool back until at most `keep` bytes are left; returns how much.
@@ -158,10 +164,10 @@ impl Memory {
         pool.trim(keep)
     }
 
-    /// A stream of the device was waited for: pools give back what they have above their thresholds,
-    /// and end if they were to end.
+    /// Called after a stream of the device was synchronized: pools give back what they have above their thresholds,
+    /// and those that have to end do so.
     pub fn trim_to_thresholds(&self, device: u32) {
-        if !self.pools.thresholds.load(Ordering::Relaxed) {
+        if !self.pools.needs_trim.load(Ordering::Relaxed) {
             return;
         }
         for pool in &self.pools.all() {
@@ -175,12 +181,12 @@ impl Memory {
 
     /// Gives everything that pools have free back to their devices; true if there was anything.
     pub(super) fn trim_pools(&self) -> bool {
-        let trimmed = |pool: &Arc<StreamPool>| {
+        let trim = |pool: &Arc<StreamPool>| {
             let bytes = self.trim_pool(pool, 0);
             self.finish_pool(pool);
             bytes > 0 || pool.has_ended()
         };
-        self.pools.all().iter().filter(|pool| trimmed(pool)).count() > 0
+        self.pools.all().iter().filter(|pool| trim(pool)).count() > 0
     }
 
     /// The largest owners of an arena's memory, as a string.
@@ -198,6 +204,6 @@ impl Memory {
         }
         owners.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
         let owners = owners.iter().filter(|(bytes, _)| *bytes > 0).take(3);
-        owners.map(|(bytes, who)| format!("{bytes} ({who})")).collect::<Vec<_>>().join(", ")
+        owners.map(|(bytes, owner)| format!("{bytes} ({owner})")).collect::<Vec<_>>().join(", ")
     }
 }

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Purpose {
-    /// The program asked for it: `aclrtMalloc` and its kin.
+    /// The program asked for it: `aclrtMalloc` and similar functions.
     #[default]
     User = 0,
     /// Constants, for as long as a graph is loaded.
@@ -32,7 +32,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// In the user's words.
+    /// Its name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Purpose::User => "user",
@@ -56,7 +56,7 @@ impl Purpose {
 pub struct Owner {
     /// The id that the user gave the graph: two sessions may have the same.
     pub graph: Option<u32>,
-    /// The loaded graph, as the record has it: [`crate::record::event::StepPlan::loaded`].
+    /// The loaded graph: [`crate::record::event::StepPlan::loaded`].
     pub loaded: Option<u64>,
     /// The operator, by the name the user knows.
     pub operator: Option<&'static str>,

@@ -1,4 +1,4 @@
-//! Freed memory that is not pulled away yet.
+//! Freed memory that may not be reused yet.
 //!
 //! torch_npu frees a block while the kernel that reads it still waits in torch_npu's own queue. So a
 //! freed block stays mapped and intact, first freed first out, until the work that was queued here at
@@ -15,9 +15,9 @@ pub struct Entry {
     pub offset: u64,
     /// Bytes before the user's.
     pub front: u64,
-    /// Its granted bytes, all of them.
+    /// All its bytes, padding included.
     pub bytes: u64,
-    /// What every byte of the user's becomes when it leaves.
+    /// What the user's bytes are filled with when it leaves.
     pub poison: Option<u8>,
     /// The work that was queued when it was freed.
     pub tails: Clock,
@@ -25,13 +25,13 @@ pub struct Entry {
     pub ticket: Ticket,
 }
 
-/// How sure we are that nobody still counts on a freed block.
+/// The condition on which a freed block may be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReuseCondition {
     /// Work queued at the free is done, and the freeing thread has synchronized since.
     Synchronized,
-    /// Work queued at the free is done, and nothing has reached us for a while: whatever waited in
-    /// somebody else's queue would have.
+    /// Work queued at the free is done, and nothing was submitted for a while: whatever was in a
+    /// queue of the program would have been.
     Quiet,
 }
 
@@ -62,20 +62,25 @@ impl Quarantine {
     /// Takes the oldest block if the condition holds for it.
     pub fn pop(&mut self, progress: &Progress, condition: ReuseCondition) -> Option<Entry> {
         let oldest = self.entries.front()?;
-        let proven = progress.covers_all(&oldest.tails)
+        let is_reusable = progress.covers_all(&oldest.tails)
             && (condition == ReuseCondition::Quiet || oldest.ticket.is_satisfied());
-        proven.then(|| self.take_oldest()).flatten()
+        is_reusable.then(|| self.take_oldest()).flatten()
     }
 
     /// Takes the oldest blocks that no queued task touches, until they are `enough` bytes. For when a
-    /// user function holds a stream up, and nothing has reached us for a while. `base` is where
+    /// user function blocks a stream, and nothing was submitted for a while. `base` is where
     /// the arena begins.
-    pub fn take_untouched(&mut self, held: &QueuedMemory, base: usize, enough: u64) -> Vec<Entry> {
+    pub fn take_untouched(
+        &mut self,
+        queued: &QueuedMemory,
+        base: usize,
+        enough: u64,
+    ) -> Vec<Entry> {
         let (mut taken, mut bytes) = (Vec::new(), 0);
         for _ in 0..self.entries.len() {
             let Some(entry) = self.entries.pop_front() else { break };
             let start = base + entry.offset as usize;
-            if bytes < enough && !held.touches(start, start + entry.bytes as usize) {
+            if bytes < enough && !queued.touches(start, start + entry.bytes as usize) {
                 bytes += entry.bytes;
                 taken.push(entry);
             } else {

@@ -9,6 +9,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use super::tlsf::GRANULE;
 
+/// The most levels of bits.
 const LEVELS: usize = 10;
 
 /// Whether the owner still holds an allocation, or has freed it and its memory waits.
@@ -16,20 +17,20 @@ const LEVELS: usize = 10;
 pub enum State {
     /// Held by its owner.
     Live = 1,
-    /// Freed, yet mapped and intact.
+    /// Freed, but still mapped and intact.
     Quarantined = 2,
     /// Freed by its owner, and on its way through the layers to the quarantine.
     Leaving = 3,
 }
 
-/// The allocation that [`Ranges::find`] met.
+/// An allocation in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allocation {
     /// Offset of its first byte.
     pub start: u64,
     /// Bytes that the user asked for.
     pub size: u64,
-    /// Held or waiting.
+    /// Whether it is live.
     pub state: State,
     /// What the owner gave to [`Ranges::insert`].
     pub tag: u32,
@@ -53,7 +54,7 @@ pub struct Allocation {
 /// be serialised by the caller: two at once lose entries (but stay memory safe).
 ///
 /// **What a reader may see.** An allocation that is neither inserted nor removed during a `find` is
-/// always met, whatever happens around it: its bits stay set, and no start can lie between it and
+/// always found, whatever happens around it: its bits stay set, and no start can lie between it and
 /// an offset inside it. One that is changed meanwhile is seen as before or after, never as a mix: a
 /// record passes through "vacant" before its size is written, each insert has a new sequence
 /// number, and a reader accepts a size only if the other word is the same before and after. (The
@@ -63,7 +64,9 @@ pub struct Allocation {
 pub struct Ranges {
     records: Table,
     bits: Table,
+    /// Where each level begins in `bits`.
     levels: [usize; LEVELS],
+    /// How many levels there are.
     height: usize,
     /// How often the table was changed; counted before the change can be seen.
     changes: AtomicU64,
@@ -90,7 +93,7 @@ impl Ranges {
         })
     }
 
-    /// Enters the allocation of `size` bytes at `offset`, live. Replaces one with the same start.
+    /// Adds the allocation of `size` bytes at `offset`, live. Replaces one with the same start.
     ///
     /// # Panics
     /// If `offset` lies outside of the range or is not a multiple of [`GRANULE`].
@@ -120,15 +123,15 @@ impl Ranges {
         }
     }
 
-    /// Starts the free of the live allocation that starts at `offset` and has none of the bits `except` in its tag for its owner, once:
-    /// it is [`State::Leaving`] then. `None` if there is none, or somebody else was first. Needs no serialising:
-    /// whoever frees a live allocation starts here.
-    pub fn start_free(&self, offset: u64, except: u32) -> Option<Allocation> {
+    /// Starts to free the live allocation that starts at `offset` and has none of the bits `excluded_tag_bits` in its tag:
+    /// it is [`State::Leaving`] then. `None` if there is none, or another thread was first. Needs no lock: every free of a
+    /// live allocation starts here.
+    pub fn start_free(&self, offset: u64, excluded_tag_bits: u32) -> Option<Allocation> {
         let granule = self.start(offset)?;
         let (size_word, meta) = self.record(granule);
         let before = meta.load(Acquire);
         let (live, tag) = (before >> 32 & 3 == State::Live as u64, before as u32);
-        if !live || tag & except != 0 {
+        if !live || tag & excluded_tag_bits != 0 {
             return None;
         }
         let size = size_word.load(Relaxed);
@@ -138,21 +141,21 @@ impl Ranges {
     }
 
     /// Puts the allocation that starts at `offset` into the quarantine: one whose free has started, or one that is live and has
-    /// none of the bits `except` in its tag. `None` if there is none, or somebody else was first.
-    pub fn retire(&self, offset: u64, except: u32) -> Option<Allocation> {
+    /// none of the bits `excluded_tag_bits` in its tag. `None` if there is none, or another thread was first.
+    pub fn retire(&self, offset: u64, excluded_tag_bits: u32) -> Option<Allocation> {
         let granule = self.start(offset)?;
         let (size_word, meta) = self.record(granule);
         let before = meta.load(Acquire);
         let (state, tag) = (before >> 32 & 3, before as u32);
         let is_leaving = state == State::Leaving as u64;
-        if !is_leaving && (state != State::Live as u64 || tag & except != 0) {
+        if !is_leaving && (state != State::Live as u64 || tag & excluded_tag_bits != 0) {
             return None;
         }
         let size = size_word.load(Relaxed);
         let quarantined = before & !(3 << 32) | (State::Quarantined as u64) << 32;
         let found = Allocation { start: offset, size, state: State::Quarantined, tag };
         if is_leaving {
-            // Nobody else touches it: claims are for live ones, and retiring is serialised.
+            // Nobody else changes it: `start_free` takes live ones only, and `retire` is serialised.
             meta.store(quarantined, Release);
             return Some(found);
         }
@@ -168,8 +171,8 @@ impl Ranges {
         true
     }
 
-    /// Lets the allocation that starts at `offset` begin `bytes` later, which is less than its size; false if none does.
-    /// A reader meets the rest at every moment.
+    /// Moves the start of the allocation at `offset` by `bytes`, which is less than its size; false if there is none.
+    /// Readers find the rest at every moment.
     ///
     /// # Panics
     /// If `bytes` is not a multiple of [`GRANULE`].
@@ -180,7 +183,7 @@ impl Ranges {
         true
     }
 
-    /// Forgets the allocation that starts at `offset`, and returns what it was.
+    /// Removes the allocation that starts at `offset`, and returns it.
     pub fn remove(&self, offset: u64) -> Option<Allocation> {
         let granule = self.start(offset)?;
         let found = self.read(granule)?;
@@ -191,9 +194,9 @@ impl Ranges {
         let mut at = granule;
         for level in 0..self.height {
             let word = self.word(level, at >> 6);
-            let left = word.load(Relaxed) & !(1 << (at & 63));
-            word.store(left, Release);
-            if left != 0 {
+            let remaining = word.load(Relaxed) & !(1 << (at & 63));
+            word.store(remaining, Release);
+            if remaining != 0 {
                 break;
             }
             at >>= 6;
@@ -221,15 +224,15 @@ impl Ranges {
         loop {
             let changes = self.changes.load(Acquire);
             let found = self.nearest(granule).filter(|found| offset - found.start < found.size);
-            // What was here may have shrunk just now because another begins, or another one met in its place.
+            // An allocation that was here may have been split or merged meanwhile.
             if found.is_some() || self.changes.load(Acquire) == changes {
                 return found;
             }
         }
     }
 
-    /// The last allocation that starts up to `granule`. One that is removed just now is skipped: what lies before it
-    /// may have grown over it.
+    /// The last allocation that starts up to `granule`. One that is being removed is skipped: the one before may have
+    /// grown over it.
     fn nearest(&self, granule: usize) -> Option<Allocation> {
         let mut at = granule;
         loop {
@@ -258,16 +261,16 @@ impl Ranges {
     fn last_start(&self, granule: usize) -> Option<usize> {
         let mut from = granule;
         loop {
-            match self.seek(from)? {
+            match self.find_start(from)? {
                 Ok(start) => return Some(start),
                 Err(first) => from = first.checked_sub(1)?,
             }
         }
     }
 
-    /// The same; an error if on the way down a word is empty, because all that began there has just been removed: it
-    /// is the first granule of that word. What lies before may reach over it.
-    fn seek(&self, granule: usize) -> Option<Result<usize, usize>> {
+    /// The same; an error if a word on the way down is empty, because all that started there has just been removed: the
+    /// first granule of that word. An allocation before it may reach over it.
+    fn find_start(&self, granule: usize) -> Option<Result<usize, usize>> {
         let (mut at, mut level) = (granule, 0);
         let mut bits = self.word(0, at >> 6).load(Acquire) & (!0 >> (63 - (at & 63)));
         while bits == 0 {
@@ -290,6 +293,7 @@ impl Ranges {
         }
     }
 
+    /// The allocation that starts at a granule, read without a lock.
     fn read(&self, granule: usize) -> Option<Allocation> {
         let (size_word, meta) = self.record(granule);
         let mut before = meta.load(Acquire);
@@ -323,6 +327,7 @@ impl Ranges {
             .then_some(granule)
     }
 
+    /// The two words of a granule's record: size, and sequence, state and tag.
     fn record(&self, granule: usize) -> (&AtomicU64, &AtomicU64) {
         let pair = &self.records[2 * granule..2 * granule + 2];
         (&pair[0], &pair[1])
@@ -387,7 +392,7 @@ mod tests {
     enum Op {
         Insert(u64, u64, u32),
         Remove(usize),
-        Wait(usize),
+        Retire(usize),
         Find(u64),
     }
 
@@ -398,7 +403,7 @@ mod tests {
             3 => (0..RANGE / GRANULE, prop_oneof![1..4096u64, 1..RANGE], any::<u32>())
                 .prop_map(|(at, size, tag)| Op::Insert(at * GRANULE, size, tag)),
             2 => any::<usize>().prop_map(Op::Remove),
-            1 => any::<usize>().prop_map(Op::Wait),
+            1 => any::<usize>().prop_map(Op::Retire),
             5 => (0..RANGE + 4096).prop_map(Op::Find),
         ]
     }
@@ -428,16 +433,16 @@ mod tests {
                             prop_assert_eq!(ranges.retire(start, 0), None);
                         }
                     }
-                    Op::Wait(n) => {
+                    Op::Retire(n) => {
                         if let Some(start) = nth(&model, n) {
-                            let known = model.get_mut(&start).unwrap();
-                            let live = known.state == State::Live;
+                            let expected = model.get_mut(&start).unwrap();
+                            let live = expected.state == State::Live;
                             // The free of every other one is started first.
                             if n % 2 == 0 {
                                 prop_assert_eq!(ranges.start_free(start, 0).is_some(), live);
                             }
-                            known.state = State::Quarantined;
-                            prop_assert_eq!(ranges.retire(start, 0), live.then_some(*known));
+                            expected.state = State::Quarantined;
+                            prop_assert_eq!(ranges.retire(start, 0), live.then_some(*expected));
                             prop_assert_eq!(ranges.retire(start, 0), None);
                         }
                     }
@@ -475,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_meet_stable_blocks_and_whole_records() {
+    fn readers_find_stable_blocks_and_whole_records() {
         const SLOT: u64 = 1 << 20;
         const SLOTS: u64 = 4;
         let ranges = Ranges::new(SLOTS * SLOT).unwrap();
@@ -527,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_over_a_neighbour_and_shrinks_is_met_at_every_moment() {
+    fn an_allocation_that_grows_and_shrinks_is_found_at_every_moment() {
         let (ranges, stop) = (Ranges::new(RANGE).unwrap(), AtomicBool::new(false));
         let (first, second, end) = (100 * GRANULE, 9_000 * GRANULE, 9_100 * GRANULE);
         ranges.insert(first, second - first, 7);
@@ -565,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn what_loses_its_front_is_met_at_every_moment() {
+    fn an_allocation_whose_start_moves_is_found_at_every_moment() {
         let (ranges, stop) = (Ranges::new(RANGE).unwrap(), AtomicBool::new(false));
         let (first, cut, bytes) = (8_000 * GRANULE, 500 * GRANULE, 600 * GRANULE);
         ranges.insert(first, bytes, 7);

@@ -16,8 +16,8 @@ pub struct Bytes {
 
 impl Bytes {
     /// # Safety
-    /// `len` bytes at `address` are mapped and stay so while this exists. They may change under us:
-    /// that is the user's race, and only moves of plain bytes are made here.
+    /// `len` bytes at `address` are mapped and stay so while this exists. Other threads may change them:
+    /// that is a race of the user's, and only plain bytes are copied here.
     pub unsafe fn new(address: usize, len: usize) -> Bytes {
         Bytes { address, len }
     }
@@ -50,8 +50,8 @@ pub struct TaskMemory<'a> {
 
 impl<'a> TaskMemory<'a> {
     /// # Safety
-    /// All ranges are mapped and stay so while this exists. They may change under us: that is the user's
-    /// race.
+    /// All ranges are mapped and stay so while this exists. Other threads may change them: that is a race of the
+    /// user's.
     pub unsafe fn new(
         reads: &'a [Span],
         writes: &'a [Span],
@@ -60,23 +60,23 @@ impl<'a> TaskMemory<'a> {
         TaskMemory { reads, writes, scheduler }
     }
 
-    /// The bytes of the range at a place of the task's reads.
+    /// The bytes of the range at an index of the task's reads.
     pub fn read(&self, index: usize) -> &'a [Cell<u8>] {
         cells(&self.reads[index])
     }
 
-    /// The bytes of the range at a place of the task's writes.
+    /// The bytes of the range at an index of the task's writes.
     pub fn write(&self, index: usize) -> &'a [Cell<u8>] {
         cells(&self.writes[index])
     }
 
-    /// Copies `from` to the range at a place of the task's writes, from `start` on.
+    /// Copies `from` to the range at an index of the task's writes, from `start` on.
     ///
     /// # Panics
     /// If it does not fit.
-    pub fn put(&self, index: usize, start: usize, from: &[u8]) {
+    pub fn copy_to_write(&self, index: usize, start: usize, from: &[u8]) {
         let to = &self.write(index)[start..start + from.len()];
-        // SAFETY: a slice is mapped while it is borrowed, and the range as whoever made this vouches.
+        // SAFETY: a slice is mapped while it is borrowed, and the caller of `new` vouches for the range.
         let (to, from) = unsafe {
             (
                 Bytes::new(to.as_ptr() as usize, to.len()),
@@ -86,7 +86,7 @@ impl<'a> TaskMemory<'a> {
         to.copy_from(&from);
     }
 
-    /// Copies the range at a place of the task's reads to the one at a place of its writes.
+    /// Copies the range at an index of the task's reads to one of its writes.
     ///
     /// # Panics
     /// If they differ in length.
@@ -94,8 +94,8 @@ impl<'a> TaskMemory<'a> {
         bytes(&self.writes[write]).copy_from(&bytes(&self.reads[read]));
     }
 
-    /// What the range at a place of the task's reads holds now.
-    pub fn take(&self, read: usize) -> Vec<u8> {
+    /// A copy of the range at an index of the task's reads.
+    pub fn copy_read(&self, read: usize) -> Vec<u8> {
         let mut copy = vec![0u8; self.reads[read].bytes];
         // SAFETY: a vector is mapped while it is borrowed, and this one is nobody else's.
         let to = unsafe { Bytes::new(copy.as_mut_ptr() as usize, copy.len()) };
@@ -103,13 +103,13 @@ impl<'a> TaskMemory<'a> {
         copy
     }
 
-    /// The threads.
+    /// The threads it may spread over.
     pub fn scheduler(&self) -> &'a Scheduler {
         self.scheduler
     }
 }
 
-/// A range of a [`TaskMemory`], to be moved.
+/// A range of a [`TaskMemory`], to be copied.
 fn bytes(span: &Span) -> Bytes {
     // SAFETY: whoever made the task memory vouches for its ranges.
     unsafe { Bytes::new(span.address, span.bytes) }
@@ -120,13 +120,13 @@ fn cells<'a>(span: &Span) -> &'a [Cell<u8>] {
     if span.bytes == 0 {
         return &[];
     }
-    // SAFETY: whoever made the task_memory vouches for its ranges; cells may change at any time.
+    // SAFETY: whoever made the task memory vouches for its ranges; cells may change at any time.
     unsafe { std::slice::from_raw_parts(span.address as *const Cell<u8>, span.bytes) }
 }
 
-/// Bytes of one of our own sources, which stay mapped as long as this exists. For layers, which write
-/// beside the user's bytes, and for poison. What is there may change under a reader: that is the user's
-/// race, and only moves of plain bytes are made here.
+/// Bytes of a [`Source`], which stay mapped as long as this exists. For layers, which write
+/// beside the user's bytes, and for poison. Other threads may change them: that is a race of the user's,
+/// and only plain bytes are copied here.
 pub struct Extent {
     source: Arc<Source>,
     offset: u64,
@@ -195,16 +195,16 @@ pub enum Use {
     Overwrite,
 }
 
-/// True if foreign host memory can be used so: mapped throughout, and readable or writable at both
-/// ends. Costs a few system calls; where the kernel forbids them, the user's word is taken. A range
-/// to be overwritten gets its first and last byte written, which comes to the same.
-pub fn reachable(address: usize, len: usize, purpose: Use) -> bool {
+/// True if host memory of the program can be read or written: all of it is mapped, and both ends are readable or
+/// writable. Costs a few system calls; true where the kernel forbids them. A range that is to be overwritten gets its
+/// first and last byte rewritten, with the same values.
+pub fn is_accessible(address: usize, len: usize, purpose: Use) -> bool {
     let page = rustix::param::page_size();
     if len == 0 {
         return true;
     }
     let Some(last) = address.checked_add(len - 1) else { return false };
-    if address < page || !both_ends(address, last, purpose) {
+    if address < page || !can_access_ends(address, last, purpose) {
         return false;
     }
     let (mut at, end) = (address & !(page - 1), (last & !(page - 1)) + page);
@@ -223,23 +223,23 @@ pub fn reachable(address: usize, len: usize, purpose: Use) -> bool {
 /// The most bytes that are copied from one argument.
 const MAX_COPY_BYTES: usize = 1 << 40;
 
-/// A copy of an array of the program; what cannot be read is refused. `what` is for texts.
+/// A copy of an array of the program; fails if it cannot be read. `name` is its name in error messages.
 ///
 /// # Safety
 /// `from` points to `count` values, of any alignment, which the program says are there.
-pub unsafe fn copied<T: Copy>(from: *const T, count: usize, what: &str) -> Result<Vec<T>> {
+pub unsafe fn copy_array<T: Copy>(from: *const T, count: usize, name: &str) -> Result<Vec<T>> {
     let mut copy: Vec<T> = Vec::new();
     let bytes = count.saturating_mul(size_of::<T>());
     if bytes > MAX_COPY_BYTES {
         return Err(Error::invalid(format!(
-            "{what} has {bytes} bytes, more than {MAX_COPY_BYTES}"
+            "{name} has {bytes} bytes, more than {MAX_COPY_BYTES}"
         )));
     }
-    if !reachable(from as usize, bytes, Use::Read) {
-        return Err(Error::invalid(format!("{what}: no {bytes} bytes can be read at {from:p}")));
+    if !is_accessible(from as usize, bytes, Use::Read) {
+        return Err(Error::invalid(format!("{name}: no {bytes} bytes can be read at {from:p}")));
     }
     copy.try_reserve_exact(count).map_err(|_| {
-        let text = format!("no host memory for the {bytes} bytes of {what}");
+        let text = format!("no host memory for the {bytes} bytes of {name}");
         Error::new(Code::MemoryAllocation, text)
     })?;
     // SAFETY: the caller vouches for the source, the reserve for the target, and they are apart.
@@ -250,23 +250,24 @@ pub unsafe fn copied<T: Copy>(from: *const T, count: usize, what: &str) -> Resul
     Ok(copy)
 }
 
-/// As [`copied`], for plain bytes: where the program's word is wrong about readable memory, that is its race.
-pub fn copied_bytes(address: usize, bytes: usize, what: &str) -> Result<Vec<u8>> {
+/// As [`copy_array`], for plain bytes.
+pub fn copy_bytes(address: usize, bytes: usize, name: &str) -> Result<Vec<u8>> {
     // SAFETY: any bytes are values, and whether they can be read is found out first.
-    unsafe { copied(address as *const u8, bytes, what) }
+    unsafe { copy_array(address as *const u8, bytes, name) }
 }
 
-fn both_ends(first: usize, last: usize, purpose: Use) -> bool {
+/// Whether the first and the last byte can be read, or written.
+fn can_access_ends(first: usize, last: usize, purpose: Use) -> bool {
     let mut bytes = [0u8; 2];
-    let ours = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: 2 };
+    let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: 2 };
     let byte = |at: usize| libc::iovec { iov_base: at as *mut c_void, iov_len: 1 };
-    let theirs = [byte(first), byte(last)];
-    let forbidden =
+    let remote = [byte(first), byte(last)];
+    let is_forbidden =
         || !matches!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EFAULT));
     // SAFETY: the kernel copies two bytes into our array, and answers EFAULT where there are none.
-    let read = unsafe { libc::process_vm_readv(libc::getpid(), &ours, 1, theirs.as_ptr(), 2, 0) };
+    let read = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, remote.as_ptr(), 2, 0) };
     if read != 2 {
-        return read < 0 && forbidden();
+        return read < 0 && is_forbidden();
     }
     if purpose == Use::Read {
         return true;
@@ -274,6 +275,6 @@ fn both_ends(first: usize, last: usize, purpose: Use) -> bool {
     // SAFETY: the kernel copies the two bytes back to where they came from, into a range that the
     // caller is about to overwrite, and answers EFAULT where it may not.
     let written =
-        unsafe { libc::process_vm_writev(libc::getpid(), &ours, 1, theirs.as_ptr(), 2, 0) };
-    written == 2 || (written < 0 && forbidden())
+        unsafe { libc::process_vm_writev(libc::getpid(), &local, 1, remote.as_ptr(), 2, 0) };
+    written == 2 || (written < 0 && is_forbidden())
 }

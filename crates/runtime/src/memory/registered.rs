@@ -17,7 +17,7 @@ pub struct RegisteredRanges {
 }
 
 impl RegisteredRanges {
-    /// None yet.
+    /// An empty table.
     pub fn new(spine: Arc<Spine>) -> RegisteredRanges {
         let ranges = Mutex::new(Rank::Registered, BTreeMap::new());
         RegisteredRanges { ranges, count: AtomicUsize::new(0), spine }
@@ -55,7 +55,7 @@ impl RegisteredRanges {
         Ok(())
     }
 
-    /// Takes a range out.
+    /// Removes a range.
     pub fn remove(&self, start: usize) -> Result<()> {
         let mut ranges = self.ranges.lock();
         let bytes = *ranges.get(&start).ok_or_else(|| {

@@ -27,8 +27,8 @@ pub enum Domain {
 /// An allocator as it was registered on a stream.
 #[derive(Clone)]
 pub struct Registration {
-    /// The user's word for it (the descriptor's handle), for whoever asks; never looked into.
-    pub word: usize,
+    /// The user's handle of its descriptor, only to be returned.
+    pub descriptor: usize,
     /// The allocator.
     pub external: Arc<External>,
     /// What blocks are taken from: the allocator under its layers.
@@ -39,8 +39,8 @@ pub struct Registration {
 
 /// The registrations of a process, by domain and handle of the stream.
 ///
-/// A registration ends when the stream does, is replaced or removed; blocks that are out keep
-/// their maker, and go back to it. The null handle has no registration, so the default stream has
+/// A registration ends when the stream does, is replaced or removed; outstanding blocks keep
+/// their maker, and are freed to it. The null handle has no registration, so the default stream has
 /// one only under its own handle.
 pub struct Registry {
     shared: Arc<Shared>,
@@ -56,7 +56,7 @@ struct Tables {
 }
 
 impl Registry {
-    /// Without any registration.
+    /// An empty registry.
     pub fn new(shared: &Arc<Shared>) -> Registry {
         Registry {
             shared: shared.clone(),
@@ -77,15 +77,15 @@ impl Registry {
         domain: Domain,
         handle: usize,
         stream: &Stream,
-        word: usize,
+        descriptor: usize,
         user: Box<dyn UserAllocator>,
     ) -> Result<()> {
-        let (external, spare) = self.external(user);
-        drop(spare);
+        let (external, unused) = self.external(user);
+        drop(unused);
         let key = (domain, handle);
-        let kept = self.registration(domain, handle);
-        let allocator = match kept {
-            Some(kept) if Arc::ptr_eq(&kept.external, &external) => kept.allocator,
+        let existing = self.registration(domain, handle);
+        let allocator = match existing {
+            Some(existing) if Arc::ptr_eq(&existing.external, &external) => existing.allocator,
             _ => self.shared.memory.wrap_external(external.clone()),
         };
         let mut tables = self.tables.lock();
@@ -97,7 +97,7 @@ impl Registry {
         let object = external.identity().object;
         let before = tables
             .registrations
-            .insert(key, Registration { word, external, allocator, stream: stream.index });
+            .insert(key, Registration { descriptor, external, allocator, stream: stream.index });
         self.emit_end(domain, before.as_ref());
         self.emit(domain, stream.index, object, Change::Created);
         drop(tables);
@@ -105,21 +105,21 @@ impl Registry {
         Ok(())
     }
 
-    /// The allocator with this identity, and the user's functions if they were not needed.
+    /// The allocator of this identity, and `user` back if there was one already.
     fn external(
         &self,
         user: Box<dyn UserAllocator>,
     ) -> (Arc<External>, Option<Box<dyn UserAllocator>>) {
         let identity = user.identity();
         let mut tables = self.tables.lock();
-        if let Some(known) = tables.externals.get(&identity).and_then(Weak::upgrade) {
-            return (known, Some(user));
+        if let Some(existing) = tables.externals.get(&identity).and_then(Weak::upgrade) {
+            return (existing, Some(user));
         }
         tables.externals.retain(|_, external| external.strong_count() > 0);
         let (callback_locks, outstanding) = (self.callback_locks.clone(), self.outstanding.clone());
-        let fresh = Arc::new(External::new(user, callback_locks, outstanding, self.shared.clone()));
-        tables.externals.insert(identity, Arc::downgrade(&fresh));
-        (fresh, None)
+        let new = Arc::new(External::new(user, callback_locks, outstanding, self.shared.clone()));
+        tables.externals.insert(identity, Arc::downgrade(&new));
+        (new, None)
     }
 
     /// Ends a registration. Without one, nothing happens.
@@ -147,8 +147,8 @@ impl Registry {
         self.tables.lock().registrations.get(&(domain, handle)).cloned()
     }
 
-    /// What an execution on the stream with this handle takes its memory from; `None` when the user
-    /// registered nothing, and then the built-in allocator of the device serves it. Asked once for
+    /// What an execution on the stream with this handle gets its memory from; `None` when the user
+    /// registered nothing: then it is the built-in pool of the device. Called once for
     /// every execution.
     pub fn allocator_for(&self, domain: Domain, handle: usize) -> Option<Arc<dyn Allocator>> {
         self.registration(domain, handle).map(|registration| registration.allocator)
@@ -161,35 +161,36 @@ impl Registry {
             self.unregister(domain, handle);
         }
         let held = self.outstanding.of_stream(stream.index);
-        report(
+        log_outstanding(
             &format!("stream {} ends", stream.index),
             held,
             "what is out goes back when its holder lets go",
         );
     }
 
-    /// The memory of a device is about to end.
+    /// The memory of a device is about to end: its outstanding blocks are forgotten.
     pub(crate) fn device_ends(&self, device: u32) {
-        let held = self.outstanding.write_off(device);
-        report(&format!("device {device} ends"), held, "that memory ends with it");
+        let held = self.outstanding.remove_device(device);
+        log_outstanding(&format!("device {device} ends"), held, "that memory ends with it");
     }
 
     /// `main` has returned: from now on nothing of the user is called.
     pub fn process_ends(&self) {
-        report("the process ends", self.outstanding.all(), "nothing goes back any more");
+        log_outstanding("the process ends", self.outstanding.all(), "nothing goes back any more");
     }
 
-    /// Blocks and bytes of the user's object that are out.
-    pub fn held_of(&self, object: usize) -> BlockCount {
+    /// Outstanding blocks and bytes of the user's object.
+    pub fn count_of(&self, object: usize) -> BlockCount {
         self.outstanding.all().get(&object).copied().unwrap_or_default()
     }
 }
 
-fn report(what: &str, held: BTreeMap<usize, BlockCount>, then: &str) {
+/// Logs which blocks are outstanding when something ends, and what happens to them.
+fn log_outstanding(event: &str, held: BTreeMap<usize, BlockCount>, consequence: &str) {
     for (object, BlockCount { blocks, bytes }) in held {
         let plural = if blocks == 1 { "" } else { "s" };
         log::warn!(
-            "{what} with {blocks} block{plural} ({bytes} bytes) of the allocator {object:#x} out; {then}"
+            "{event} with {blocks} block{plural} ({bytes} bytes) of the allocator {object:#x} out; {consequence}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What is asked of the makers of memory.
+//! A request for memory, as makers get it.
 
 use super::purpose::{Owner, Purpose};
 use super::tlsf::GRANULE;
@@ -13,17 +13,17 @@ pub struct Request<'a> {
     pub bytes: u64,
     /// A power of two, at least 512.
     pub align: u64,
-    /// Back it by huge pages.
+    /// Whether huge pages back it.
     pub huge: HugePageRequest,
     /// Bytes kept in front of the user's, a multiple of `align`: the padding of a layer.
     pub front: u64,
     /// Bytes kept after the user's.
     pub back: u64,
-    /// An address near which the memory would be welcome.
+    /// An address near which the memory should preferably lie.
     pub near: Option<usize>,
     /// What it is for.
     pub purpose: Purpose,
-    /// Who it is for.
+    /// Whom it is for.
     pub owner: Owner,
     /// The stream it is used on; `None`: on any, by whoever holds it.
     pub stream: Option<&'a Arc<Stream>>,
@@ -55,8 +55,8 @@ impl<'a> Request<'a> {
         Request { purpose, owner, ..self }
     }
 
-    /// Everything that has to be found: the user's bytes and the padding around them.
-    pub fn whole(&self) -> Option<u64> {
+    /// All bytes that are needed: the user's and the padding around them.
+    pub fn padded_bytes(&self) -> Option<u64> {
         self.bytes.checked_add(self.front)?.checked_add(self.back)
     }
 }
@@ -66,8 +66,8 @@ impl<'a> Request<'a> {
 pub enum HugePageRequest {
     /// Ordinary pages.
     No,
-    /// If they can be had.
+    /// Huge pages if there are any.
     Preferred,
-    /// Or the allocation fails.
+    /// Huge pages, or the allocation fails.
     Required,
 }

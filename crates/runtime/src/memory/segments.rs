@@ -15,13 +15,13 @@ use crate::sync::Arc;
 use cairn_pool::SegmentSource;
 use std::ops::Range;
 
-/// What a pool takes from its arena at a time, if there is so much.
-const STRIDE: u64 = 2 << 20;
+/// A pool takes multiples of this from its arena, if there is so much.
+const STEP: u64 = 2 << 20;
 
-/// The segments of one pool: ranges of an arena, never more than `most` bytes.
+/// The segments of one pool: ranges of an arena, never more than `max_bytes` bytes.
 ///
-/// Once closed it makes none and takes none back: what there was is the arena's again, and the
-/// number of the pool may be another's.
+/// Once closed it makes none and takes none back: their memory belongs to the arena again, and another
+/// pool may have the number.
 pub(super) struct Segments {
     /// Whose memory it is.
     pub arena: Arc<Arena>,
@@ -34,21 +34,21 @@ pub(super) struct Segments {
 
 struct SegmentTable {
     bytes: u64,
-    most: u64,
+    max_bytes: u64,
     closed: bool,
 }
 
 impl Segments {
-    /// None yet, for the pool of this number.
+    /// No segment yet, for the pool of this number.
     pub fn new(
         arena: Arc<Arena>,
         device: u32,
         pool: u32,
-        most: u64,
+        max_bytes: u64,
         stack: Stack,
         spine: Arc<Spine>,
     ) -> Segments {
-        let table = Mutex::new(Rank::Segments, SegmentTable { bytes: 0, most, closed: false });
+        let table = Mutex::new(Rank::Segments, SegmentTable { bytes: 0, max_bytes, closed: false });
         Segments { arena, device, pool, stack, spine, table }
     }
 
@@ -58,8 +58,8 @@ impl Segments {
     }
 
     /// Changes the most that they may have.
-    pub fn set_most(&self, most: u64) {
-        self.table.lock().most = most;
+    pub fn set_max_bytes(&self, max_bytes: u64) {
+        self.table.lock().max_bytes = max_bytes;
     }
 
     /// Closes if there is no segment; true if it is closed now.
@@ -98,7 +98,7 @@ impl Segments {
     }
 }
 
-/// Makes segments. One may come back in parts, and together with its neighbours.
+/// Makes segments. They may be freed in parts, and together with their neighbours.
 struct Maker<'a>(&'a Segments);
 
 impl Allocator for Maker<'_> {
@@ -136,11 +136,12 @@ impl SegmentSource for Segments {
         if table.closed {
             return Err("the pool has ended".into());
         }
-        let available = table.most.saturating_sub(table.bytes);
-        let generous = bytes.checked_next_multiple_of(STRIDE).filter(|&more| more <= available);
-        let generous = generous.filter(|&more| more > bytes).map(|more| self.make(more));
-        let made = generous.and_then(std::result::Result::ok).map_or_else(|| self.make(bytes), Ok);
-        let range = made.map_err(|error| error.text)?;
+        let available = table.max_bytes.saturating_sub(table.bytes);
+        let rounded = bytes.checked_next_multiple_of(STEP).filter(|&more| more <= available);
+        let rounded = rounded.filter(|&more| more > bytes).map(|more| self.make(more));
+        let segment =
+            rounded.and_then(std::result::Result::ok).map_or_else(|| self.make(bytes), Ok);
+        let range = segment.map_err(|error| error.text)?;
         table.bytes += range.end - range.start;
         Ok(range)
     }

@@ -16,8 +16,8 @@ use rustix::process::{Resource, getrlimit};
 /// Bytes become usable in multiples of this, the size of a huge page.
 pub const STEP: u64 = 2 << 20;
 
-/// [`Source::reserve`] fails rather than settle for less than this (or than what was asked for).
-pub const SMALLEST: u64 = 64 << 20;
+/// [`Source::reserve`] fails if it gets less than this (or less than requested, if that is smaller).
+pub const MIN_RESERVED: u64 = 64 << 20;
 
 const GIB: u64 = 1 << 30;
 
@@ -54,8 +54,8 @@ pub enum Backing {
 }
 
 impl Backing {
-    /// The backing of memory of this kind: the one place that decides it. A kind whose mapping has to be doubled or
-    /// shared from the start gets a file; what is shared later moves into one then.
+    /// The backing of memory of this kind: the one place that decides it. A kind that has to be mapped twice or
+    /// shared from the start gets a file; what is shared later is moved into one then.
     pub fn of(kind: MemoryKind) -> Backing {
         match kind {
             MemoryKind::Device(_)
@@ -85,25 +85,25 @@ unsafe impl Sync for Source {}
 
 impl Source {
     /// Reserves `bytes` (rounded up to 2 MiB) of addresses; under `ulimit -v` at most a sixth of that
-    /// limit, if that is [`SMALLEST`]: the heap, whose end is the end of the process, and stacks need
-    /// addresses too. Where the kernel refuses, it asks for half, and so on down to [`SMALLEST`]; and then
+    /// limit, if that is [`MIN_RESERVED`]: the heap, whose end is the end of the process, and stacks need
+    /// addresses too. Where the kernel refuses, it asks for half, and so on down to [`MIN_RESERVED`]; and then
     /// takes half of what was granted. See [`reserved`](Self::reserved).
     pub fn reserve(bytes: u64, backing: Backing) -> io::Result<Source> {
         let round =
             |bytes: u64| bytes.max(1).checked_next_multiple_of(STEP).unwrap_or(u64::MAX - STEP + 1);
-        let share = limit(Resource::As) / 6 / STEP * STEP;
-        let asked = round(bytes).min(share.max(SMALLEST));
-        let mut size = asked;
+        let max_share = limit(Resource::As) / 6 / STEP * STEP;
+        let requested = round(bytes).min(max_share.max(MIN_RESERVED));
+        let mut size = requested;
         loop {
-            match Self::exactly(size, backing) {
-                Ok(source) if size == asked || size / 2 < SMALLEST => return Ok(source),
+            match Self::reserve_exactly(size, backing) {
+                Ok(source) if size == requested || size / 2 < MIN_RESERVED => return Ok(source),
                 Ok(source) => {
                     drop(source);
-                    return Self::exactly(round(size / 2), backing);
+                    return Self::reserve_exactly(round(size / 2), backing);
                 }
-                Err(error) if size / 2 < SMALLEST => {
+                Err(error) if size / 2 < MIN_RESERVED => {
                     let text = format!(
-                        "cannot reserve {asked} bytes of addresses, nor {size}: {error} (ulimit -v?)"
+                        "cannot reserve {requested} bytes of addresses, nor {size}: {error} (ulimit -v?)"
                     );
                     return Err(io::Error::new(error.kind(), text));
                 }
@@ -112,9 +112,9 @@ impl Source {
         }
     }
 
-    fn exactly(size: u64, backing: Backing) -> io::Result<Source> {
+    fn reserve_exactly(size: u64, backing: Backing) -> io::Result<Source> {
         let align = if size >= GIB { GIB } else { STEP };
-        let whole = size
+        let padded = size
             .checked_add(align)
             .and_then(|w| usize::try_from(w).ok())
             .ok_or(io::ErrorKind::OutOfMemory)?;
@@ -122,19 +122,19 @@ impl Source {
         let start = unsafe {
             mmap_anonymous(
                 null_mut(),
-                whole,
+                padded,
                 ProtFlags::empty(),
                 MapFlags::PRIVATE | MapFlags::NORESERVE,
             )?
         };
-        let front = start.align_offset(align as usize);
-        let base = start.wrapping_byte_add(front);
+        let leading = start.align_offset(align as usize);
+        let base = start.wrapping_byte_add(leading);
         // SAFETY: both ends lie in the mapping made above, outside of the part that is kept.
         unsafe {
-            if front > 0 {
-                munmap(start, front)?;
+            if leading > 0 {
+                munmap(start, leading)?;
             }
-            munmap(base.wrapping_byte_add(size as usize), whole - front - size as usize)?;
+            munmap(base.wrapping_byte_add(size as usize), padded - leading - size as usize)?;
         }
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         let file = match backing {
@@ -181,8 +181,8 @@ impl Source {
         }
         let flags = MprotectFlags::READ | MprotectFlags::WRITE;
         // SAFETY: start..end lies in the reserved range; no access is taken from anyone.
-        unsafe { mprotect(self.at(start), (end - start) as usize, flags) }
-            .map_err(|error| refusal(error.into(), "making memory usable", end - start))?;
+        unsafe { mprotect(self.pointer(start), (end - start) as usize, flags) }
+            .map_err(|error| explain_error(error.into(), "making memory usable", end - start))?;
         self.committed.fetch_max(end, AcqRel);
         Ok(())
     }
@@ -197,7 +197,7 @@ impl Source {
     }
 
     /// Gives the memory of all whole pages inside `offset..offset + len` back to the machine; they
-    /// stay usable and read as zero. The bytes there must be nobody's.
+    /// stay usable and read as zero. No block may lie there.
     pub fn release(&self, offset: u64, len: u64) -> io::Result<()> {
         let page = rustix::param::page_size() as u64;
         let start = offset.checked_next_multiple_of(page).unwrap_or(u64::MAX);
@@ -205,7 +205,7 @@ impl Source {
         if start >= end {
             return Ok(());
         }
-        // What a file holds stays with it unless it is cut out of the file.
+        // Pages of a file are freed only by removing them from the file.
         let advice = if self.file.is_some() { Advice::LinuxRemove } else { Advice::LinuxDontNeed };
         self.advise(start, end - start, advice)
     }
@@ -219,24 +219,24 @@ impl Source {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         // SAFETY: the bytes are inside our range, and no Rust reference points there.
-        unsafe { madvise(self.at(offset), len as usize, advice) }
-            .map_err(|error| refusal(error.into(), "advising the kernel", len))
+        unsafe { madvise(self.pointer(offset), len as usize, advice) }
+            .map_err(|error| explain_error(error.into(), "advising the kernel", len))
     }
 
-    fn at(&self, offset: u64) -> *mut std::ffi::c_void {
+    fn pointer(&self, offset: u64) -> *mut std::ffi::c_void {
         self.base.as_ptr().wrapping_add(offset as usize).cast()
     }
 }
 
 impl Drop for Source {
     fn drop(&mut self) {
-        // SAFETY: the range was mapped by `exactly`; whoever drops it vouches that nobody uses it.
-        let _ = unsafe { munmap(self.at(0), self.reserved as usize) };
+        // SAFETY: the range was mapped by `reserve_exactly`; whoever drops it vouches that nobody uses it.
+        let _ = unsafe { munmap(self.pointer(0), self.reserved as usize) };
     }
 }
 
-/// Says of "out of memory" whether the number of maps or the memory was the limit.
-fn refusal(error: io::Error, what: &str, bytes: u64) -> io::Error {
+/// Explains "out of memory" of the kernel: whether the number of maps or the memory was the limit.
+fn explain_error(error: io::Error, what: &str, bytes: u64) -> io::Error {
     if error.raw_os_error() != Some(libc::ENOMEM) {
         return error;
     }
@@ -271,10 +271,11 @@ pub enum HugePages {
 /// The machine's setting, read anew with each call.
 pub fn huge_page_mode() -> HugePages {
     read(Path::new("/sys/kernel/mm/transparent_hugepage/enabled"))
-        .map_or(HugePages::Unknown, |text| chosen(&text))
+        .map_or(HugePages::Unknown, |text| parse_huge_pages(&text))
 }
 
-fn chosen(text: &str) -> HugePages {
+/// The word in brackets.
+fn parse_huge_pages(text: &str) -> HugePages {
     match text.split(['[', ']']).nth(1) {
         Some("always") => HugePages::Always,
         Some("madvise") => HugePages::Madvise,
@@ -283,18 +284,18 @@ fn chosen(text: &str) -> HugePages {
     }
 }
 
-/// Bytes that this process may plan to use from now on: the least of what the machine has available,
+/// Bytes that this process may use from now on: the least of what the machine has available,
 /// what each of its control groups (both versions, up to the root) has left, and `ulimit -v` and
 /// `-d`. As in the kernel's own estimate, file pages that a group has not used lately count as
 /// available. 1 GiB if the kernel says nothing. Reads some files: call it once.
 ///
-/// Under `ulimit -v` a [`Source`] may have been granted less: plan with the lesser of the two.
+/// Under `ulimit -v` a [`Source`] may have been granted less: the lesser of the two counts.
 pub fn machine_available() -> u64 {
-    machine_limit().bytes.min(own_limit())
+    machine_limit().bytes.min(process_limit())
 }
 
 /// What `ulimit -v` and `-d` leave to this process alone.
-pub fn own_limit() -> u64 {
+pub fn process_limit() -> u64 {
     limit(Resource::As).min(limit(Resource::Data))
 }
 
@@ -325,6 +326,7 @@ fn read(path: &Path) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
+/// The limit with the least left, of the machine and its control groups; `read` reads files.
 fn tightest(read: Read) -> SharedLimit {
     let machine = read(Path::new("/proc/meminfo"))
         .and_then(|text| Some(field(&text, "MemAvailable:")? << 10));
@@ -358,8 +360,8 @@ fn group_left(read: Read, line: &str) -> Option<SharedLimit> {
         let bytes = limit.saturating_sub(used.saturating_sub(cached));
         Some(SharedLimit { name: group.to_string_lossy().into_owned(), bytes })
     };
-    let own = Path::new(root).join(path);
-    let groups = own.ancestors().take_while(|group| group.starts_with(root));
+    let own_group = Path::new(root).join(path);
+    let groups = own_group.ancestors().take_while(|group| group.starts_with(root));
     groups.filter_map(left).min_by_key(|limit| limit.bytes)
 }
 
@@ -386,13 +388,13 @@ mod tests {
     fn poke(source: &Source, offset: u64, value: u8) {
         assert!(offset < source.committed());
         // SAFETY: committed memory of a source that only this test knows.
-        unsafe { source.at(offset).cast::<u8>().write_volatile(value) }
+        unsafe { source.pointer(offset).cast::<u8>().write_volatile(value) }
     }
 
     fn peek(source: &Source, offset: u64) -> u8 {
         assert!(offset < source.committed());
         // SAFETY: as above.
-        unsafe { source.at(offset).cast::<u8>().read_volatile() }
+        unsafe { source.pointer(offset).cast::<u8>().read_volatile() }
     }
 
     #[test]
@@ -450,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn is_kept_from_children_and_dumps() {
+    fn is_not_in_children_and_core_dumps() {
         let source = Source::reserve(2 * GIB, Backing::Anonymous).unwrap();
         assert_eq!(source.base() as u64 % GIB, 0);
         source.grow_to(STEP).unwrap();
@@ -461,20 +463,21 @@ mod tests {
     }
 
     #[test]
-    fn settles_for_less_under_a_limit() {
-        let me = std::env::current_exe().unwrap();
+    fn reserves_less_under_a_limit() {
+        let program = std::env::current_exe().unwrap();
         let script = "ulimit -v 4194304; exec \"$0\" --ignored --exact --nocapture \"$1\"";
         let test = format!("{}::under_a_limit", module_path!().split_once("::").unwrap().1);
-        let output = Command::new("sh").args(["-c", script]).arg(me).arg(test).output().unwrap();
+        let output =
+            Command::new("sh").args(["-c", script]).arg(program).arg(test).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && text.contains("1 passed"), "{text}");
     }
 
     #[test]
-    #[ignore = "run by settles_for_less_under_a_limit"]
+    #[ignore = "run by reserves_less_under_a_limit"]
     fn under_a_limit() {
         let source = Source::reserve(512 * GIB, Backing::Anonymous).unwrap();
-        assert!((SMALLEST..=4 * GIB / 6).contains(&source.reserved()), "{}", source.reserved());
+        assert!((MIN_RESERVED..=4 * GIB / 6).contains(&source.reserved()), "{}", source.reserved());
         source.grow_to(source.reserved()).unwrap();
         assert!(machine_available() <= 4 * GIB);
         let _rest = Source::reserve(256 * MIB, Backing::Anonymous).unwrap();
@@ -484,7 +487,8 @@ mod tests {
 
     #[test]
     fn out_of_memory_names_the_limit() {
-        let error = refusal(io::Error::from_raw_os_error(libc::ENOMEM), "making memory usable", 42);
+        let error =
+            explain_error(io::Error::from_raw_os_error(libc::ENOMEM), "making memory usable", 42);
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
         assert!(
             error
@@ -493,17 +497,17 @@ mod tests {
             "{error}"
         );
         assert_eq!(
-            refusal(io::Error::from_raw_os_error(libc::EINVAL), "x", 1).raw_os_error(),
+            explain_error(io::Error::from_raw_os_error(libc::EINVAL), "x", 1).raw_os_error(),
             Some(libc::EINVAL)
         );
     }
 
     #[test]
     fn settings_are_parsed() {
-        assert_eq!(chosen("[always] madvise never\n"), HugePages::Always);
-        assert_eq!(chosen("always [madvise] never\n"), HugePages::Madvise);
-        assert_eq!(chosen("always madvise [never]\n"), HugePages::Never);
-        assert_eq!(chosen(""), HugePages::Unknown);
+        assert_eq!(parse_huge_pages("[always] madvise never\n"), HugePages::Always);
+        assert_eq!(parse_huge_pages("always [madvise] never\n"), HugePages::Madvise);
+        assert_eq!(parse_huge_pages("always madvise [never]\n"), HugePages::Never);
+        assert_eq!(parse_huge_pages(""), HugePages::Unknown);
         assert_eq!((number("max\n"), number("12\n")), (None, Some(12)));
         assert_eq!(field("MemTotal: 9 kB\nMemAvailable:   5 kB\n", "MemAvailable:"), Some(5));
         assert_eq!(field("inactive_file_x 9\nx", "inactive_file"), None);

@@ -80,9 +80,9 @@ impl Access {
             let extent = i128::from(*size - 1) * i128::from(*stride);
             if extent < 0 { low += extent } else { high += extent }
         }
-        let at =
+        let address_at =
             |distance: i128| (i128::from(origin) + distance).clamp(0, i128::from(u64::MAX)) as u64;
-        (at(low), at(high + i128::from(self.element)))
+        (address_at(low), address_at(high + i128::from(self.element)))
     }
 
     /// True if every byte between its bounds is touched.
@@ -92,10 +92,11 @@ impl Access {
             .map(|(size, stride)| (stride.unsigned_abs(), *size))
             .collect();
         dims.sort_unstable();
-        let mut run = self.element;
+        let mut dense_bytes = self.element;
         dims.iter().all(|(stride, size)| {
-            let is_joined = *stride <= run;
-            run = run.max(stride.saturating_mul(size.saturating_sub(1)).saturating_add(run));
+            let is_joined = *stride <= dense_bytes;
+            let extent = stride.saturating_mul(size.saturating_sub(1));
+            dense_bytes = dense_bytes.max(extent.saturating_add(dense_bytes));
             is_joined
         })
     }
@@ -160,10 +161,10 @@ impl<'a> Search<'a> {
     fn new(terms: &'a [(u64, u64)]) -> Search<'a> {
         let mut suffixes: SmallVec<[(i128, i128); 9]> =
             SmallVec::from_elem((0, 0), terms.len() + 1);
-        for at in (0..terms.len()).rev() {
-            let (stride, max) = (i128::from(terms[at].0), i128::from(terms[at].1));
-            let (reach, common) = suffixes[at + 1];
-            suffixes[at] = (reach + stride * max, gcd(common, stride));
+        for term in (0..terms.len()).rev() {
+            let (stride, max) = (i128::from(terms[term].0), i128::from(terms[term].1));
+            let (reach, divisor) = suffixes[term + 1];
+            suffixes[term] = (reach + stride * max, gcd(divisor, stride));
         }
         Search { terms, suffixes, budget: MAX_COMBINATIONS }
     }
@@ -173,20 +174,20 @@ impl<'a> Search<'a> {
     }
 
     fn search_from(&mut self, term: usize, distance: i128) -> Overlap {
-        let (reach, common) = self.suffixes[term];
+        let (reach, divisor) = self.suffixes[term];
         if distance < 0 || distance > reach {
             return Overlap::No;
         }
         if distance == 0 {
             return Overlap::Yes;
         }
-        if distance % common != 0 {
+        if distance % divisor != 0 {
             return Overlap::No;
         }
         let (stride, max) = (i128::from(self.terms[term].0), i128::from(self.terms[term].1));
         let rest = self.suffixes[term + 1].0;
         let min = ((distance - rest).max(0) + stride - 1) / stride;
-        let mut answer = Overlap::No;
+        let mut overlap = Overlap::No;
         let mut count = max.min(distance / stride);
         while count >= min {
             match self.budget.checked_sub(1) {
@@ -195,12 +196,12 @@ impl<'a> Search<'a> {
             }
             match self.search_from(term + 1, distance - stride * count) {
                 Overlap::Yes => return Overlap::Yes,
-                Overlap::Unknown => answer = Overlap::Unknown,
+                Overlap::Unknown => overlap = Overlap::Unknown,
                 Overlap::No => {}
             }
             count -= 1;
         }
-        answer
+        overlap
     }
 }
 
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn large_tensors_are_decided_without_counting() {
+    fn large_tensors_are_decided_without_enumeration() {
         let columns = |first: usize| strided(first, 4, &[(1 << 20, 1 << 14), (1 << 11, 4)]);
         assert_eq!(columns(0).overlap(&columns(1 << 13)), Overlap::No);
         assert_eq!(columns(0).overlap(&columns((1 << 13) - 4)), Overlap::Yes);
@@ -248,11 +249,14 @@ mod tests {
     }
 
     fn bytes(access: &Access) -> HashSet<i64> {
-        let mut at = vec![access.address as i64];
+        let mut addresses = vec![access.address as i64];
         for (size, stride) in &access.dims {
-            at = at.iter().flat_map(|at| (0..*size as i64).map(move |i| at + i * stride)).collect();
+            addresses = addresses
+                .iter()
+                .flat_map(|a| (0..*size as i64).map(move |i| a + i * stride))
+                .collect();
         }
-        at.iter().flat_map(|at| (0..access.element as i64).map(move |p| at + p)).collect()
+        addresses.iter().flat_map(|a| (0..access.element as i64).map(move |p| a + p)).collect()
     }
 
     fn any_access() -> impl Strategy<Value = Access> {

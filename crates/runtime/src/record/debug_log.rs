@@ -1,4 +1,4 @@
-//! The spine in the log, from level debug on: who submitted what, and what the host touched itself.
+//! Events in the log, at level debug: which call submitted which task, and what calls touched themselves.
 
 use super::event::Event;
 use super::{Kind, Sink, Site, Stamp};
@@ -7,7 +7,7 @@ use std::fmt;
 /// Writes a line for each event that the program causes.
 pub struct DebugLog;
 
-/// Who did it, for a line.
+/// The call that caused an event, for a log line.
 struct By(Site);
 
 impl fmt::Display for By {

@@ -91,7 +91,7 @@ impl Kind {
 /// Which memory a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryKind {
-    /// Memory of a device, from `aclrtMalloc` and its kin.
+    /// Memory of a device, from `aclrtMalloc` and similar functions.
     Device(u32),
     /// Pinned memory of the host.
     Pinned,
@@ -117,7 +117,7 @@ pub enum MemoryKind {
         device: u32,
         /// The user's object.
         object: usize,
-        /// The user's own word for the block.
+        /// The user's handle of the block.
         block: usize,
     },
 }
@@ -140,7 +140,7 @@ impl fmt::Display for MemoryKind {
 /// How a task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It did what it does.
+    /// It succeeded.
     Done,
     /// It failed; what it wrote is undefined.
     Failed,
@@ -148,12 +148,12 @@ pub enum Outcome {
     Dropped,
 }
 
-/// Whether something began to be or ended.
+/// Whether something was created or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It is there now.
+    /// It exists now.
     Created,
-    /// It is gone.
+    /// It has ended.
     Destroyed,
 }
 
@@ -162,7 +162,7 @@ pub enum Change {
 pub struct Callback {
     /// The user's object.
     pub object: usize,
-    /// What was asked.
+    /// Which function, with its arguments.
     pub request: crate::memory::external::UserCall,
     /// The stream it was for.
     pub stream: Option<StreamIndex>,
@@ -172,7 +172,7 @@ pub struct Callback {
     pub began_ns: u64,
 }
 
-/// What a program asked about and got "complete" for, or waited for.
+/// What a program waited for, or queried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncObject {
     /// A stream.
@@ -183,7 +183,7 @@ pub enum SyncObject {
     Device(u32),
 }
 
-/// Where a step of a plan finds its bytes.
+/// An access of a step of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepAccess {
     /// The region's number.
@@ -231,7 +231,7 @@ pub enum Event<'a> {
         bytes: u64,
         /// What it is for.
         purpose: Purpose,
-        /// Who it is for.
+        /// Whom it is for.
         owner: Owner,
         /// The stream it is used on; `None` where it belongs to none.
         stream: Option<StreamIndex>,
@@ -249,7 +249,7 @@ pub enum Event<'a> {
         /// The stream it was freed on.
         stream: Option<StreamIndex>,
     },
-    /// Memory that was freed left the quarantine: its bytes may become others'.
+    /// Memory that was freed left the quarantine: its bytes may be allocated again.
     Reusable {
         /// Which memory.
         kind: MemoryKind,
@@ -279,20 +279,20 @@ pub enum Event<'a> {
         seq: u64,
         /// The task; [`Task::each_access`] tells what it touches.
         task: &'a Task,
-        /// What events and synchronization have ordered before it, as the engine keeps it for the stream. What a query
-        /// or a host function taught the program is not in it: join `known` of [`Event::Complete`], and what was
+        /// What events and synchronization have ordered before it, as the engine keeps it for the stream. What the program
+        /// knows from a query or a host function is not in it: join `known` of [`Event::Complete`], and what was
         /// submitted before a host function that has started. After an aborted wait it begins anew.
         ordered: &'a Clock,
     },
-    /// A task begins to run; a dropped one never does. It and its end have no site: theirs is that of the submit. Of a host function it says that
-    /// the program now knows all to be done that its submit was ordered after.
+    /// A task begins to run; a dropped one never does. It and its end have no site: theirs is that of the submit. When a host function starts,
+    /// the program knows that all that its submit was ordered after is finished.
     Start {
         /// Its stream.
         stream: StreamIndex,
         /// Its number in the stream.
         seq: u64,
     },
-    /// A task is done; emitted before anybody can know.
+    /// A task has ended; emitted before it counts as finished.
     End {
         /// Its stream.
         stream: StreamIndex,
@@ -329,17 +329,17 @@ pub enum Event<'a> {
     Complete {
         /// What was asked about.
         what: SyncObject,
-        /// What the program thereby knows to be done.
+        /// What the program thereby knows to be finished.
         known: &'a Clock,
     },
     /// The program waited and goes on: a synchronize, a copy that is done on return, the end of a stream.
     Synchronize {
         /// What was waited for.
         what: SyncObject,
-        /// What the program thereby knows to be done.
+        /// What the program thereby knows to be finished.
         known: &'a Clock,
     },
-    /// A stream came or went. The number of one that went may come again; its tasks then count on.
+    /// A stream was created or ended. The number of one that ended may be reused; the numbers of its tasks go on.
     Stream {
         /// Its number.
         stream: StreamIndex,
@@ -347,30 +347,30 @@ pub enum Event<'a> {
         device: u32,
         /// The handle of its context.
         context: u64,
-        /// Which.
+        /// Created or ended.
         change: Change,
         /// How many streams of the user the device has then; default streams are not counted.
         count: usize,
     },
-    /// A context came or went.
+    /// A context was created or ended.
     Context {
         /// Its handle.
         context: u64,
         /// Its device.
         device: u32,
-        /// Which.
+        /// Created or ended.
         change: Change,
     },
     /// A device was opened or closed by this process.
     Device {
         /// Its number in this process.
         device: u32,
-        /// Which.
+        /// Created or ended.
         change: Change,
         /// Bytes it has.
         capacity: u64,
     },
-    /// A user allocator was registered on a stream, or was there and is not any more.
+    /// A user allocator was registered on a stream, or is registered there no longer.
     Register {
         /// The interface that it was registered through.
         domain: Domain,
@@ -378,7 +378,7 @@ pub enum Event<'a> {
         stream: StreamIndex,
         /// The user's object.
         object: usize,
-        /// Which.
+        /// Created or ended.
         change: Change,
     },
     /// A user allocator was called, and answered.
@@ -405,7 +405,7 @@ pub enum Event<'a> {
     },
     /// The host touched memory outside of a task: a synchronous copy, or the engine's own reads and writes.
     Touch {
-        /// What did.
+        /// The function that did.
         name: &'static str,
         /// What it touched.
         accesses: &'a [Access],

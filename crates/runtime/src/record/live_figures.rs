@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::live::LivePage;
 use crate::sync::Arc;
 
-/// The page of this process, by the numbers that the process gives its devices.
+/// The page of this process; events name devices as the process does, the page by their physical numbers.
 pub struct LiveFigures {
     page: Arc<LivePage>,
     /// The physical number of each device.
@@ -17,7 +17,7 @@ impl LiveFigures {
     /// What it listens to.
     pub const KINDS: [Kind; 3] = [Kind::Usage, Kind::Stream, Kind::Device];
 
-    /// A page with nothing on it; `None` where none can be had.
+    /// An empty page; `None` where none can be made.
     pub fn create(config: &Config) -> Option<LiveFigures> {
         let page = Arc::new(LivePage::create(config.devices)?);
         Some(LiveFigures { page, physical: config.visible.clone() })
@@ -28,7 +28,7 @@ impl LiveFigures {
         self.page.clone()
     }
 
-    /// Takes this process off the list that `npu-smi` shows: it ends.
+    /// Removes this process from what `npu-smi` shows: it ends.
     pub fn remove(&self) {
         self.page.remove();
     }
@@ -36,19 +36,18 @@ impl LiveFigures {
 
 impl Sink for LiveFigures {
     fn event(&self, _stamp: &Stamp, event: &Event<'_>) {
-        let at = |device: u32| self.physical[device as usize];
+        let physical = |device: u32| self.physical[device as usize];
         match *event {
             Event::Usage { device, used, quarantined, .. } => {
-                let at = at(device);
-                self.page.set_used(at, used);
-                self.page.set_waiting(at, quarantined);
+                self.page.set_used(physical(device), used);
+                self.page.set_waiting(physical(device), quarantined);
             }
             Event::Stream { device, count, .. } => {
-                self.page.set_streams(at(device), count as u64);
+                self.page.set_streams(physical(device), count as u64);
             }
             Event::Device { device, change, capacity } => {
-                self.page.set_capacity(at(device), capacity);
-                self.page.set_active(at(device), change == Change::Created);
+                self.page.set_capacity(physical(device), capacity);
+                self.page.set_active(physical(device), change == Change::Created);
             }
             _ => {}
         }

@@ -57,7 +57,7 @@ impl Stamp {
     }
 }
 
-/// Somebody who listens.
+/// A subscriber to events.
 ///
 /// It is called where the event happens, on the thread that made it, perhaps with locks of the engine held: it takes
 /// no lock but its own, of rank `Record` or later, calls nothing of the engine but what an event borrows, and is quick.
@@ -71,11 +71,12 @@ pub trait Sink: Send + Sync {
 
 /// The place where events are emitted. One per process.
 pub struct Spine {
+    /// The sinks of each kind, a bit each.
     masks: [AtomicU32; Kind::COUNT],
-    /// Who listens to any of the kinds that a task causes.
+    /// The sinks of any of the kinds that a task causes.
     of_tasks: AtomicU32,
     sinks: [OnceLock<Arc<dyn Sink>>; SINKS],
-    taken: AtomicU32,
+    sink_count: AtomicU32,
     subscription_version: AtomicU32,
 }
 
@@ -89,7 +90,7 @@ impl Default for Spine {
             masks: std::array::from_fn(|_| AtomicU32::new(0)),
             of_tasks: AtomicU32::new(0),
             sinks: std::array::from_fn(|_| OnceLock::new()),
-            taken: AtomicU32::new(0),
+            sink_count: AtomicU32::new(0),
             subscription_version: AtomicU32::new(1),
         }
     }
@@ -98,9 +99,9 @@ impl Default for Spine {
 impl Spine {
     /// Adds a sink for these kinds. It stays for the life of the process; [`Spine::listen`] may silence it.
     pub fn subscribe(&self, sink: Arc<dyn Sink>, kinds: &[Kind]) -> Result<Listener> {
-        let number = self.taken.fetch_add(1, Ordering::AcqRel);
+        let number = self.sink_count.fetch_add(1, Ordering::AcqRel);
         let slot = self.sinks.get(number as usize).ok_or_else(|| {
-            self.taken.fetch_sub(1, Ordering::AcqRel);
+            self.sink_count.fetch_sub(1, Ordering::AcqRel);
             Error::new(Code::RtInternal, format!("{SINKS} sinks listen already"))
         })?;
         assert!(slot.set(sink).is_ok(), "a slot is taken once");
@@ -109,22 +110,22 @@ impl Spine {
         Ok(listener)
     }
 
-    /// From now on a sink hears these kinds and no others.
+    /// From now on a sink gets these kinds and no others.
     pub fn listen(&self, listener: Listener, kinds: &[Kind]) {
         let bit = 1 << listener.0;
-        let put = |mask: &AtomicU32, on: bool| match on {
+        let set_bit = |mask: &AtomicU32, is_on: bool| match is_on {
             true => mask.fetch_or(bit, Ordering::AcqRel),
             false => mask.fetch_and(!bit, Ordering::AcqRel),
         };
-        let set = |kind: Kind| put(&self.masks[kind as usize], kinds.contains(&kind));
-        put(&self.of_tasks, kinds.iter().any(|kind| Kind::OF_TASKS.contains(kind)));
+        let set = |kind: Kind| set_bit(&self.masks[kind as usize], kinds.contains(&kind));
+        set_bit(&self.of_tasks, kinds.iter().any(|kind| Kind::OF_TASKS.contains(kind)));
         Kind::ALL.into_iter().filter(|kind| *kind != Kind::Run).for_each(|kind| _ = set(kind));
-        // No listener gets a run before the plan that it refers to is due again.
+        // No listener gets a run before the version says that its plan has to be emitted again.
         self.subscription_version.fetch_add(1, Ordering::AcqRel);
         set(Kind::Run);
     }
 
-    /// Changes, never to 0, whenever somebody begins to listen to something else. What is emitted once for many events
+    /// Changes, never to 0, whenever a sink subscribes or changes its kinds. What is emitted once for many events
     /// (the plan of a graph) is emitted again when this has changed, so that later listeners get it too.
     pub fn subscription_version(&self) -> u32 {
         self.subscription_version.load(Ordering::Acquire)
@@ -167,12 +168,12 @@ impl Spine {
         }
     }
 
-    /// The program waited for something: it now knows this to be done.
+    /// Emits that the program waited for something: it now knows this to be finished.
     pub fn emit_synchronize(&self, what: SyncObject, known: &Clock) {
         self.emit(Kind::Synchronize, || Event::Synchronize { what, known });
     }
 
-    /// A query of the program was answered "complete": it may rely on what `known` gives to be done.
+    /// Emits that a query of the program was answered "complete": it may rely on what `known` returns being finished.
     pub fn emit_complete(&self, what: SyncObject, known: impl FnOnce() -> Clock) {
         if self.has_listener(Kind::Complete) {
             let known = known();
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sink_hears_its_kinds_with_the_site_of_the_call() {
+    fn a_sink_gets_its_kinds_with_the_site_of_the_call() {
         let spine = Spine::default();
         let start = || Event::Start { stream: 1, seq: 1 };
         spine.emit(Kind::Start, || panic!("nobody listens, so nobody makes the event"));
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_audience_changes_with_each_listener() {
+    fn the_version_changes_with_each_subscription() {
         let spine = Spine::default();
         let before = spine.subscription_version();
         let listener = spine.subscribe(Arc::new(EventLog::default()), &[Kind::Load]).unwrap();
@@ -241,8 +242,8 @@ mod tests {
 
     #[test]
     fn kinds_are_numbered_in_the_order_of_the_list() {
-        for (at, kind) in Kind::ALL.iter().enumerate() {
-            assert_eq!(*kind as usize, at);
+        for (index, kind) in Kind::ALL.iter().enumerate() {
+            assert_eq!(*kind as usize, index);
         }
     }
 

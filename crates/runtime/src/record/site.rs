@@ -13,7 +13,7 @@ use std::cell::Cell;
 pub struct Site {
     /// The function that the program called; empty outside of calls.
     pub entry: &'static str,
-    /// The kernel's number of the thread. 0 while the call lasts: it is looked up when somebody wants to know.
+    /// The kernel's number of the thread. 0 while the call lasts: it is looked up when a sink asks.
     pub thread: u64,
     /// The recorder's number of the stack; 0 where none was taken.
     pub stack: u32,
@@ -41,7 +41,7 @@ pub fn current() -> Site {
     CURRENT.with(Cell::get)
 }
 
-/// The same, to be kept for later: it knows its thread.
+/// The same with its thread looked up, to be kept for later.
 pub fn keep() -> Site {
     current().resolved()
 }
@@ -62,7 +62,7 @@ pub fn with_site<T>(site: Site, body: impl FnOnce() -> T) -> T {
             self.0.set(self.1);
         }
     }
-    // One look-up of the thread's cell for both ends of the call.
+    // One look-up of the thread-local for setting and restoring.
     CURRENT.with(|cell| {
         let _restore = Restore(cell, cell.replace(site));
         body()

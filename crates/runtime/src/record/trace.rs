@@ -1,4 +1,4 @@
-//! The text trace: one line per task that is over.
+//! The text trace: one line per task that has ended.
 
 use super::event::{Event, Outcome};
 use super::{Sink, Stamp};
@@ -9,10 +9,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// The log that `CAIRN_TRACE` names: a line per task that is over,
-/// `start_ns end_ns device stream seq name reads writes`, with `(failed)` or `(dropped)` after the name of one that was not
-/// done. Private, links are not followed. A full
-/// disk ends it with one warning.
+/// The log that `CAIRN_TRACE` names: a line per task that has ended,
+/// `start_ns end_ns device stream seq name reads writes`, with `(failed)` or `(dropped)` after the name of one that
+/// failed or was dropped. Private, and links are not followed. A full disk ends it with one warning.
 pub struct TaskTrace {
     file: Mutex<Option<BufWriter<File>>>,
 }
@@ -45,7 +44,7 @@ impl Sink for TaskTrace {
             Some(task) => (list(&task.reads), list(&task.writes)),
             None => ("-".into(), "-".into()),
         };
-        let how = match outcome {
+        let suffix = match outcome {
             Outcome::Done => "",
             Outcome::Failed => "(failed)",
             Outcome::Dropped => "(dropped)",
@@ -53,7 +52,7 @@ impl Sink for TaskTrace {
         let end_ns = stamp.time_ns();
         let written = writeln!(
             file,
-            "{began_ns} {end_ns} {device} {stream} {seq} {name}{how} {reads} {writes}"
+            "{began_ns} {end_ns} {device} {stream} {seq} {name}{suffix} {reads} {writes}"
         );
         if let Err(error) = written {
             log::warn!("the task trace ends here: {error}");

@@ -34,8 +34,8 @@ impl ContextFailure {
         self.failure.get()
     }
 
-    /// Keeps a parked wait in mind, which the end of the context would have to free.
-    pub(super) fn keep(&self, parked: ParkedWait, progress: &Progress) {
+    /// Registers a parked wait, which the end of the context has to end.
+    pub(super) fn add_parked(&self, parked: ParkedWait, progress: &Progress) {
         let mut all = self.parked.lock();
         if all.len() == all.capacity() {
             all.retain(|p| !progress.covers(p.epoch));
@@ -43,7 +43,7 @@ impl ContextFailure {
         all.push(parked);
     }
 
-    /// Ends the context: its parked streams go on, to drop what they have.
+    /// Ends the context: its parked streams are unparked, to drop their tasks.
     pub(super) fn end_streams(&self, failure: Error, scheduler: &Scheduler) {
         if self.failure.set(failure).is_err() {
             return;
@@ -51,7 +51,7 @@ impl ContextFailure {
         let parked = std::mem::take(&mut *self.parked.lock());
         for ParkedWait { stream, epoch, capture } in parked {
             match stream.upgrade() {
-                Some(stream) if capture.forget(&stream, epoch.seq) => stream.unpark(),
+                Some(stream) if capture.remove_parked(&stream, epoch.seq) => stream.unpark(),
                 // Not parked any more. If this is the last to hold it, it must not end here, where
                 // the failing stream's batch is locked.
                 Some(stream) => scheduler.push(stream),

@@ -35,8 +35,8 @@ impl Stream {
         spine.emit(Kind::Submit, || Event::Submit { stream, device, seq, task, ordered });
     }
 
-    /// Emits that a task begins; a wait begins once, however often it is looked at. Gives the time at which it began,
-    /// 0 where nobody wants to know. What runs a task is inside of no call of the program, whichever thread it is.
+    /// Emits that a task begins; a wait begins once, however often the stream is resumed. Returns the time at which it began,
+    /// 0 where nobody listens. The event has no site: running a task is no call of the program, whichever thread does it.
     pub(super) fn emit_start(&self, task: &Task, seq: u64) -> u64 {
         let spine = self.spine();
         if !spine.has_listener_of_tasks() {
@@ -46,7 +46,7 @@ impl Stream {
         if let Body::Wait(wait) = &task.body {
             match wait.reached_ns.load(Ordering::Relaxed) {
                 0 => wait.reached_ns.store(now, Ordering::Relaxed),
-                reached => return reached,
+                reached_ns => return reached_ns,
             }
         }
         if spine.has_listener(Kind::Start) {
@@ -55,7 +55,7 @@ impl Stream {
         now
     }
 
-    /// Emits that a task is done, before anybody can know.
+    /// Emits that a task has ended, before it counts as finished.
     pub(super) fn emit_end(
         &self,
         seq: u64,
@@ -72,7 +72,7 @@ impl Stream {
         }
     }
 
-    /// Emits that the program was answered that all of the stream up to a task is done.
+    /// Emits that a query of the program was answered: all tasks up to this one are finished.
     pub(super) fn emit_complete(&self, seq: u64) {
         let known = || self.known_after(&self.ordered(), seq);
         self.spine().emit_complete(SyncObject::Stream(self.index), known);
@@ -83,12 +83,12 @@ impl Stream {
         self.spine().emit_synchronize(SyncObject::Stream(self.index), known);
     }
 
-    /// What is known to be done once task `seq` is, which was ordered after `ordered`.
+    /// What is known to be finished once task `seq` is, which was ordered after `ordered`.
     pub(super) fn known_after(&self, ordered: &Clock, seq: u64) -> Clock {
         let mut clock = ordered.clone();
         if seq > 0 {
             clock.raise(Epoch { stream: self.index, seq });
         }
-        self.shared.progress.done_of(&clock)
+        self.shared.progress.finished_of(&clock)
     }
 }

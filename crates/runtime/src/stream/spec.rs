@@ -11,7 +11,7 @@ pub mod flag {
     pub const FAST_SYNC: u32 = 2;
     /// Not waited for by synchronize.
     pub const PERSISTENT: u32 = 4;
-    /// Accepted.
+    /// Accepted; every stream here holds any number of tasks.
     pub const HUGE: u32 = 8;
     /// Not waited for by synchronize.
     pub const CPU_SCHEDULE: u32 = 16;
@@ -19,8 +19,8 @@ pub mod flag {
     pub const DEVICE_USE_ONLY: u32 = 32;
     /// Every flag there is.
     pub const ALL: u32 = 63;
-    /// The ones whose synchronize returns at once.
-    pub const UNWAITED: u32 = PERSISTENT | CPU_SCHEDULE | DEVICE_USE_ONLY;
+    /// The flags with which synchronize returns at once.
+    pub const NOT_WAITED_FOR: u32 = PERSISTENT | CPU_SCHEDULE | DEVICE_USE_ONLY;
 }
 
 /// What happens to later tasks when one fails.
@@ -38,9 +38,9 @@ pub enum FailureMode {
 pub struct StreamSpec {
     /// The device it runs on.
     pub device: u32,
-    /// Names its context; the handle of the context in practice.
+    /// The handle of its context.
     pub context: u64,
-    /// What it shares with the other streams of its context.
+    /// The failure that it shares with the other streams of its context.
     pub context_failure: Arc<ContextFailure>,
     /// 0 is served first, 7 last.
     pub priority: u32,

@@ -1,4 +1,4 @@
-//! Host threads that wait for a stream, and help it on where they may.
+//! Host threads that wait for a stream, and run its tasks themselves where they may.
 
 use super::{READY, Stream, flag};
 use crate::clock::Clock;
@@ -15,14 +15,14 @@ impl Stream {
         self.shared.progress.finished(self.index) >= submitted
     }
 
-    /// The same as the program asks it: a "yes" is emitted as an event, because the program may rely on it.
+    /// The same for a query of the program: `true` is emitted as an event, because the program may rely on it.
     pub fn query(&self) -> bool {
         let submitted = self.shared.progress.submitted(self.index);
-        let idle = self.has_finished(submitted);
-        if idle {
+        let is_idle = self.has_finished(submitted);
+        if is_idle {
             self.emit_complete(submitted);
         }
-        idle
+        is_idle
     }
 
     /// Waits for all that was submitted before the call. False when `limit` passed. Afterwards the
@@ -33,7 +33,7 @@ impl Stream {
         Ok(known.is_some())
     }
 
-    /// The same without an event; gives what the calling thread learned, `None` when `limit` passed.
+    /// The same without an event; returns what the calling thread then knows to be finished, `None` when `limit` passed.
     pub(crate) fn wait_all(self: &Arc<Stream>, limit: Option<Duration>) -> Result<Option<Clock>> {
         if host::host_function_of() == self.key() {
             return Err(Error::refused(format!(
@@ -41,7 +41,7 @@ impl Stream {
                 self.index
             )));
         }
-        if self.spec.flags & flag::UNWAITED != 0 {
+        if self.spec.flags & flag::NOT_WAITED_FOR != 0 {
             return Ok(Some(Clock::new()));
         }
         Ok(self.wait_known(self.shared.progress.submitted(self.index), limit))
@@ -51,7 +51,7 @@ impl Stream {
     /// it. Later tasks are not waited for, and failures, also of this task, are left for synchronize. `name` is
     /// for the error message.
     pub fn wait_for_task(self: &Arc<Stream>, name: &str, seq: u64) -> Result<()> {
-        self.may_wait_for(name)?;
+        self.check_may_wait(name)?;
         match self.wait_ordered(seq, None) {
             true => Ok(()),
             false => Err(Error::new(
@@ -61,8 +61,8 @@ impl Stream {
         }
     }
 
-    /// Refuses to wait for a task on the thread that the stream itself waits for.
-    pub(super) fn may_wait_for(&self, name: &str) -> Result<()> {
+    /// Fails on a thread that runs a host function of this stream, which the stream itself waits for.
+    pub(super) fn check_may_wait(&self, name: &str) -> Result<()> {
         match host::host_function_of() == self.key() {
             false => Ok(()),
             true => Err(Error::refused(format!(
@@ -79,6 +79,7 @@ impl Stream {
         known.is_some()
     }
 
+    /// Waits for a task; returns what the calling thread then knows to be finished.
     fn wait_known(self: &Arc<Stream>, seq: u64, limit: Option<Duration>) -> Option<Clock> {
         let ordered = self.ordered();
         let host = HostThread::current();
@@ -101,29 +102,29 @@ impl Stream {
 
     fn wait_for(self: &Arc<Stream>, seq: u64, limit: Option<Duration>) -> bool {
         let progress = &self.shared.progress;
-        let finished = || progress.finished(self.index) >= seq;
-        let limit = limit.or_else(|| self.shared.patience_at_exit());
-        let help = limit.is_none() && host::may_help();
+        let is_finished = || progress.finished(self.index) >= seq;
+        let limit = limit.or_else(|| self.shared.max_wait_at_exit());
+        let may_help = limit.is_none() && host::may_help();
         let deadline = limit.map(|l| Instant::now() + l);
         loop {
-            if finished() {
+            if is_finished() {
                 return true;
             }
-            if help && self.claim() {
+            if may_help && self.claim() {
                 self.shared.scheduler.as_active(|| self.run(Some(seq)));
                 continue;
             }
             if self
                 .shared
                 .scheduler
-                .spin(|| finished() || (help && self.state.load(Ordering::Relaxed) == READY))
+                .spin(|| is_finished() || (may_help && self.state.load(Ordering::Relaxed) == READY))
             {
                 continue;
             }
             let mut guard = self.done_lock.lock();
             loop {
                 self.awaited.fetch_min(seq, Ordering::SeqCst);
-                if finished() {
+                if is_finished() {
                     return true;
                 }
                 match deadline {

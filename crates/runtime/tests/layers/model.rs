@@ -1,78 +1,96 @@
-//! What layers do, said as simply as can be.
+//! A naive model of the layers.
 
 use cairn_runtime::memory::layer::Figures;
 use cairn_runtime::memory::layer::spec::{Choice, Spec, Trigger};
 use std::collections::BTreeMap;
 
 /// One layer.
-pub enum Naive {
+pub enum NaiveLayer {
+    /// With the number of live blocks of each size.
     Stats(Figures, BTreeMap<u64, u64>),
     Guard,
-    Limit { most: u64, out: Vec<u64> },
-    Fault { trigger: Option<Trigger>, takes: u64 },
+    Limit {
+        limit: u64,
+        live_sizes: Vec<u64>,
+    },
+    Fault {
+        trigger: Option<Trigger>,
+        requests: u64,
+    },
 }
 
 /// Who refused a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     Limit { live: u64 },
-    Fault { take: u64 },
+    Fault { request: u64 },
     Source,
 }
 
 impl Refusal {
-    /// What the error says.
-    pub fn words(&self, asked: u64) -> Vec<String> {
+    /// What the error message contains.
+    pub fn message_parts(&self, requested: u64) -> Vec<String> {
         match self {
             Refusal::Limit { live } => {
-                vec!["by limit:".into(), format!("asked {asked} bytes"), format!("live {live},")]
+                vec![
+                    "by limit:".into(),
+                    format!("asked {requested} bytes"),
+                    format!("live {live},"),
+                ]
             }
-            Refusal::Fault { take } => vec!["injected fault".into(), format!("request {take}, of")],
+            Refusal::Fault { request } => {
+                vec!["injected fault".into(), format!("request {request}, of")]
+            }
             Refusal::Source => Vec::new(),
         }
     }
 }
 
-pub fn naive(spec: &Spec) -> Vec<Naive> {
+/// The model of the layers of a spec.
+pub fn naive_layers(spec: &Spec) -> Vec<NaiveLayer> {
     spec.layers
         .iter()
         .map(|choice| match choice {
-            Choice::Stats => Naive::Stats(Figures::default(), BTreeMap::new()),
-            Choice::Guard { .. } => Naive::Guard,
-            Choice::Limit(most) => Naive::Limit { most: *most, out: Vec::new() },
-            Choice::Fault(fault) => Naive::Fault { trigger: fault.trigger, takes: 0 },
+            Choice::Stats => NaiveLayer::Stats(Figures::default(), BTreeMap::new()),
+            Choice::Guard { .. } => NaiveLayer::Guard,
+            Choice::Limit(limit) => NaiveLayer::Limit { limit: *limit, live_sizes: Vec::new() },
+            Choice::Fault(fault) => NaiveLayer::Fault { trigger: fault.trigger, requests: 0 },
         })
         .collect()
 }
 
-/// A take of `bytes` from these layers, outermost first; `largest` is what the source has.
-pub fn take(layers: &mut [Naive], bytes: u64, largest: u64) -> Result<(), Refusal> {
+/// Allocates `bytes` through these layers, outermost first; the source has `available` bytes.
+pub fn allocate(layers: &mut [NaiveLayer], bytes: u64, available: u64) -> Result<(), Refusal> {
     let Some((first, below)) = layers.split_first_mut() else {
-        return if bytes <= largest { Ok(()) } else { Err(Refusal::Source) };
+        return if bytes <= available { Ok(()) } else { Err(Refusal::Source) };
     };
     match first {
-        Naive::Guard => take(below, bytes, largest),
-        Naive::Fault { trigger, takes } => {
-            *takes += 1;
+        NaiveLayer::Guard => allocate(below, bytes, available),
+        NaiveLayer::Fault { trigger, requests } => {
+            *requests += 1;
             let fails = match trigger {
-                Some(Trigger::Nth(nth)) => takes == nth,
-                Some(Trigger::Every(every)) => *takes % *every == 0,
+                Some(Trigger::Nth(nth)) => requests == nth,
+                Some(Trigger::Every(every)) => *requests % *every == 0,
                 Some(Trigger::Chance { .. }) | None => false,
             };
-            if fails { Err(Refusal::Fault { take: *takes }) } else { take(below, bytes, largest) }
+            if fails {
+                Err(Refusal::Fault { request: *requests })
+            } else {
+                allocate(below, bytes, available)
+            }
         }
-        Naive::Limit { most, out } => {
-            let live = out.iter().sum::<u64>();
-            if u128::from(live) + u128::from(bytes) > u128::from(*most) {
+        NaiveLayer::Limit { limit, live_sizes } => {
+            let live = live_sizes.iter().sum::<u64>();
+            if u128::from(live) + u128::from(bytes) > u128::from(*limit) {
                 return Err(Refusal::Limit { live });
             }
-            take(below, bytes, largest)?;
-            out.push(bytes);
+            allocate(below, bytes, available)?;
+            live_sizes.push(bytes);
             Ok(())
         }
-        Naive::Stats(figures, sizes) => {
-            let taken = take(below, bytes, largest);
-            match taken {
+        NaiveLayer::Stats(figures, sizes) => {
+            let result = allocate(below, bytes, available);
+            match result {
                 Ok(()) => {
                     *sizes.entry(bytes).or_default() += 1;
                     figures.takes += 1;
@@ -82,21 +100,21 @@ pub fn take(layers: &mut [Naive], bytes: u64, largest: u64) -> Result<(), Refusa
                 Err(_) => figures.failures += 1,
             }
             count(figures, sizes);
-            taken
+            result
         }
     }
 }
 
-/// A give of `bytes`.
-pub fn give(layers: &mut [Naive], bytes: u64) {
+/// Frees a block of `bytes`.
+pub fn free(layers: &mut [NaiveLayer], bytes: u64) {
     for layer in layers {
         match layer {
-            Naive::Guard | Naive::Fault { .. } => {}
-            Naive::Limit { out, .. } => {
-                let at = out.iter().position(|&size| size == bytes).expect("it is out");
-                out.remove(at);
+            NaiveLayer::Guard | NaiveLayer::Fault { .. } => {}
+            NaiveLayer::Limit { live_sizes, .. } => {
+                let index = live_sizes.iter().position(|&size| size == bytes).expect("it is out");
+                live_sizes.remove(index);
             }
-            Naive::Stats(figures, sizes) => {
+            NaiveLayer::Stats(figures, sizes) => {
                 *sizes.get_mut(&bytes).expect("it is out") -= 1;
                 figures.gives += 1;
                 count(figures, sizes);
@@ -105,6 +123,7 @@ pub fn give(layers: &mut [Naive], bytes: u64) {
     }
 }
 
+/// Computes live bytes, blocks and peak from the sizes of live blocks.
 fn count(figures: &mut Figures, sizes: &BTreeMap<u64, u64>) {
     figures.live = sizes.iter().map(|(size, count)| size * count).sum();
     figures.blocks = sizes.values().sum();

@@ -14,18 +14,18 @@ use cairn_runtime::record::event::MemoryKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-fn layered(spec: &str) -> Rig {
-    let rig = rig(1, |config| config.memory = Spec::parse(spec).unwrap());
-    rig.set_device(0).unwrap();
-    rig
+fn runtime_with_layers(spec: &str) -> TestRuntime {
+    let runtime = start_runtime(1, |config| config.memory = Spec::parse(spec).unwrap());
+    runtime.set_device(0).unwrap();
+    runtime
 }
 
 #[test]
 fn malloc_and_free_go_through_the_layers() {
-    let rig = layered("limit:1mib,guard,stats,fault:nth=3");
-    let memory = &rig.shared.memory;
-    let block = rig.alloc(0, 1 << 19);
-    let small = rig.alloc(0, 100);
+    let runtime = runtime_with_layers("limit:1mib,guard,stats,fault:nth=3");
+    let memory = &runtime.shared.memory;
+    let block = runtime.alloc(0, 1 << 19);
+    let small = runtime.alloc(0, 100);
     assert!(memory.allocate(0, Request::bytes(64)).unwrap_err().text.contains("injected fault"));
     let refused = memory.allocate(0, Request::bytes(1 << 19)).unwrap_err();
     assert_eq!(refused.code, Code::MemoryAllocation);
@@ -53,8 +53,8 @@ fn malloc_and_free_go_through_the_layers() {
     extent.write(&[!extent.read()[0]]);
     assert_eq!(memory.inspect().len(), 1);
     assert!(memory.report().contains("1 byte after it, the first at offset 100"));
-    let found = memory.free(small.address).unwrap_err();
-    assert_eq!(found.code, Code::MemoryFree);
+    let error = memory.free(small.address).unwrap_err();
+    assert_eq!(error.code, Code::MemoryFree);
     assert!(memory.free(small.address).unwrap_err().text.contains("already freed"));
     assert!(memory.inspect().is_empty());
     assert_eq!(memory.statistics(0)[0].total.live, 0);
@@ -68,10 +68,10 @@ fn malloc_and_free_go_through_the_layers() {
 }
 
 #[test]
-fn without_a_spec_there_is_nothing_in_the_way() {
-    let rig = layered("");
-    let memory = &rig.shared.memory;
-    let block = rig.alloc(0, 100);
+fn without_a_spec_there_is_no_layer() {
+    let runtime = runtime_with_layers("");
+    let memory = &runtime.shared.memory;
+    let block = runtime.alloc(0, 100);
     assert_eq!(memory.usage(0).live, 512, "no room around it");
     memory.free(block.address).unwrap();
     assert!(
@@ -82,87 +82,91 @@ fn without_a_spec_there_is_nothing_in_the_way() {
     let mock = Arc::<MockAllocator>::default();
     for wrapped in [memory.wrap(0, mock.clone()), memory.wrap_external(mock.clone())] {
         Block::allocate(&wrapped, &Request::bytes(100)).unwrap().free().unwrap();
-        let asked = mock.asked.lock().unwrap().pop().unwrap();
-        assert_eq!((asked.bytes, asked.front, asked.back), (100, 0, 0), "as it was asked");
+        let request = mock.requests.lock().unwrap().pop().unwrap();
+        assert_eq!((request.bytes, request.front, request.back), (100, 0, 0), "as it was asked");
         assert_eq!(mock.poisons.lock().unwrap().pop(), Some(None));
     }
 }
 
 #[test]
-fn the_room_of_a_guard_is_refused_to_tasks_and_counts_as_memory() {
-    let rig = layered("guard");
-    let block = rig.alloc(0, 1000);
+fn the_padding_of_a_guard_is_refused_to_tasks_and_counts_as_memory() {
+    let runtime = runtime_with_layers("guard");
+    let block = runtime.alloc(0, 1000);
     assert_eq!(
-        rig.shared.memory.usage(0).live,
+        runtime.shared.memory.usage(0).live,
         512 + 1000u64.next_multiple_of(512) + CANARY as u64
     );
-    let stream = rig.new_stream();
-    for (back, more) in [(0, 1), (1, 0)] {
-        let mut wide = block;
-        wide.address -= back;
-        wide.bytes += back + more;
-        stream.submit(fill(wide, 1)).unwrap();
-        let error = rig.synchronize(&stream, None).unwrap_err();
+    let stream = runtime.new_stream();
+    for (before, after) in [(0, 1), (1, 0)] {
+        let mut span = block;
+        span.address -= before;
+        span.bytes += before + after;
+        stream.submit(fill(span, 1)).unwrap();
+        let error = runtime.synchronize(&stream, None).unwrap_err();
         assert_eq!(error.code, Code::RtParamInvalid, "{}", error.text);
     }
     stream.submit(fill(block, 1)).unwrap();
-    rig.synchronize(&stream, None).unwrap();
-    rig.shared.memory.free(block.address).unwrap();
-    let much = rig.shared.memory.allocate(0, Request::bytes(64 * MIB)).unwrap_err();
-    assert!(much.text.contains("asked 67108864 bytes and 1024 for layers"), "{}", much.text);
+    runtime.synchronize(&stream, None).unwrap();
+    runtime.shared.memory.free(block.address).unwrap();
+    let too_large = runtime.shared.memory.allocate(0, Request::bytes(64 * MIB)).unwrap_err();
+    assert!(
+        too_large.text.contains("asked 67108864 bytes and 1024 for layers"),
+        "{}",
+        too_large.text
+    );
 }
 
 #[test]
 fn a_reset_gives_everything_back_through_the_layers() {
-    let rig = layered("stats,guard,limit:1mib");
-    let memory = &rig.shared.memory;
-    let blocks: Vec<_> = (1..=4).map(|n| rig.alloc(0, n * 1000)).collect();
+    let runtime = runtime_with_layers("stats,guard,limit:1mib");
+    let memory = &runtime.shared.memory;
+    let blocks: Vec<_> = (1..=4).map(|n| runtime.alloc(0, n * 1000)).collect();
     let extent = memory.extent(blocks[2].address - 1, 1).unwrap();
     extent.write(&[!extent.read()[0]]);
-    rig.reset_device(0, true).unwrap();
+    runtime.reset_device(0, true).unwrap();
     let total = memory.statistics(0)[0].total;
     assert_eq!((total.live, total.blocks, total.gives, total.peak), (0, 0, 4, 10_000));
     assert_eq!((memory.usage(0).live, memory.usage(0).waiting), (0, 0));
-    rig.set_device(0).unwrap();
-    rig.alloc(0, MIB);
+    runtime.set_device(0).unwrap();
+    runtime.alloc(0, MIB);
 }
 
 #[test]
 fn blocks_of_the_pool_that_outlive_their_device_raise_no_alarm() {
-    let rig = layered("stats,guard");
-    let memory = &rig.shared.memory;
-    let stream = rig.new_stream();
-    let pool = PoolMaker::built_in(&rig.shared, 0);
+    let runtime = runtime_with_layers("stats,guard");
+    let memory = &runtime.shared.memory;
+    let stream = runtime.new_stream();
+    let pool = PoolMaker::built_in(&runtime.shared, 0);
     let take = || Block::allocate(&pool, &Request::bytes(1000).on(&stream)).unwrap();
     let (first, held) = (take(), take());
-    rig.synchronize(&stream, None).unwrap();
-    rig.reset_device(0, true).unwrap();
-    rig.set_device(0).unwrap();
-    let all = rig.alloc(0, 60 * MIB);
-    assert!((all.address..all.address + all.bytes).contains(&held.address()));
-    memory.perform(&fill(all, 1)).unwrap();
+    runtime.synchronize(&stream, None).unwrap();
+    runtime.reset_device(0, true).unwrap();
+    runtime.set_device(0).unwrap();
+    let large = runtime.alloc(0, 60 * MIB);
+    assert!((large.address..large.address + large.bytes).contains(&held.address()));
+    memory.perform(&fill(large, 1)).unwrap();
     assert_eq!(memory.inspect(), Vec::<String>::new());
     for held in [first, held] {
-        let late = held.free().unwrap_err();
-        assert_eq!(late.code, Code::InvalidHandle, "{}", late.text);
+        let error = held.free().unwrap_err();
+        assert_eq!(error.code, Code::InvalidHandle, "{}", error.text);
     }
-    memory.free(all.address).unwrap();
+    memory.free(large.address).unwrap();
     assert_eq!(memory.statistics(0)[0].total.live, 0);
 }
 
 #[test]
 fn a_block_is_freed_once_whoever_is_first() {
-    let rig = layered("stats,guard,limit:1mib");
-    let memory = &rig.shared.memory;
+    let runtime = runtime_with_layers("stats,guard,limit:1mib");
+    let memory = &runtime.shared.memory;
     let freed = AtomicU64::new(0);
     for _ in 0..50 {
-        let blocks: Vec<_> = (0..8).map(|_| rig.alloc(0, 700)).collect();
+        let blocks: Vec<_> = (0..8).map(|_| runtime.alloc(0, 700)).collect();
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let (blocks, freed) = (&blocks, &freed);
                 scope.spawn(move || {
-                    for at in 0..8 {
-                        let block = blocks[(at + thread) % 8];
+                    for index in 0..8 {
+                        let block = blocks[(index + thread) % 8];
                         if memory.free(block.address).is_ok() {
                             freed.fetch_add(1, Ordering::Relaxed);
                         }
@@ -174,11 +178,11 @@ fn a_block_is_freed_once_whoever_is_first() {
     assert_eq!(freed.into_inner(), 400);
     let total = memory.statistics(0)[0].total;
     assert_eq!((total.live, total.takes, total.gives), (0, 400, 400));
-    rig.alloc(0, MIB);
+    runtime.alloc(0, MIB);
 }
 
 #[test]
-fn an_allocation_takes_leave_once() {
+fn an_allocation_is_started_to_be_freed_once() {
     let arena = Arena::new(
         MemoryKind::Device(0),
         8 * MIB,
@@ -214,10 +218,10 @@ fn an_allocation_takes_leave_once() {
 }
 
 #[test]
-fn supplies_of_a_device_share_layers_and_each_external_has_its_own() {
-    let rig = layered("stats,limit:1000");
-    let memory = &rig.shared.memory;
-    let block = rig.alloc(0, 600);
+fn allocators_of_a_device_share_layers_and_each_external_has_its_own() {
+    let runtime = runtime_with_layers("stats,limit:1000");
+    let memory = &runtime.shared.memory;
+    let block = runtime.alloc(0, 600);
     let pool = memory.wrap(0, Arc::<MockAllocator>::default());
     assert!(Block::allocate(&pool, &Request::bytes(401)).is_err());
     let held = Block::allocate(&pool, &Request::bytes(400)).unwrap();
@@ -241,6 +245,6 @@ fn supplies_of_a_device_share_layers_and_each_external_has_its_own() {
     drop(memory.wrap_external(Arc::<MockAllocator>::default()));
     let report = memory.report();
     assert!(report.lines().count() < 200, "those that ended are summed up");
-    let ended = "stats of released allocators: live 0 bytes, blocks 0, peak 1000, largest 1000, taken 200 (200000 bytes), given back 200, failed 0";
-    assert!(report.contains(ended), "{report}");
+    let expected = "stats of released allocators: live 0 bytes, blocks 0, peak 1000, largest 1000, taken 200 (200000 bytes), given back 200, failed 0";
+    assert!(report.contains(expected), "{report}");
 }

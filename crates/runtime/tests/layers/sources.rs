@@ -1,6 +1,6 @@
-//! What the layers are put over in the tests.
+//! The allocators that the tests put layers over.
 
-use crate::support::{MIB, Rig};
+use crate::support::{MIB, TestRuntime};
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::allocator::{Allocator, RawBlock};
 use cairn_runtime::memory::external::{CallbackException, Identity, UserAllocator, UserCall};
@@ -15,56 +15,57 @@ use std::sync::{Arc, Mutex};
 
 const SLAB: u64 = 4 * MIB;
 
-/// One block of device memory, carved. What is given back is taken again at once.
+/// One block of device memory from which blocks are allocated; freed ones are reused at once.
 struct Slab {
     start: usize,
     holes: Vec<(usize, usize)>,
-    out: BTreeMap<usize, usize>,
+    /// Live blocks: address to bytes.
+    live: BTreeMap<usize, usize>,
 }
 
 impl Slab {
-    fn new(rig: &Rig) -> Slab {
+    fn new(runtime: &TestRuntime) -> Slab {
         let request = Request { align: 2 * MIB, ..Request::bytes(SLAB) };
-        let start = rig.shared.memory.allocate(0, request).unwrap();
-        Slab { start, holes: vec![(start, SLAB as usize)], out: BTreeMap::new() }
+        let start = runtime.shared.memory.allocate(0, request).unwrap();
+        Slab { start, holes: vec![(start, SLAB as usize)], live: BTreeMap::new() }
     }
 
-    fn take(&mut self, bytes: u64, align: usize) -> Option<usize> {
+    fn allocate(&mut self, bytes: u64, align: usize) -> Option<usize> {
         let need = (bytes <= SLAB).then(|| bytes.next_multiple_of(512) as usize)?;
-        let fit = |&(at, bytes): &(usize, usize)| at.next_multiple_of(align) + need <= at + bytes;
-        let index = self.holes.iter().rposition(fit)?;
-        let (at, bytes) = self.holes.remove(index);
-        let (begin, end) = (at.next_multiple_of(align), at + bytes);
-        let rest = [(at, begin - at), (begin + need, end - begin - need)];
+        let fits =
+            |&(hole, bytes): &(usize, usize)| hole.next_multiple_of(align) + need <= hole + bytes;
+        let index = self.holes.iter().rposition(fits)?;
+        let (hole, bytes) = self.holes.remove(index);
+        let (start, end) = (hole.next_multiple_of(align), hole + bytes);
+        let rest = [(hole, start - hole), (start + need, end - start - need)];
         self.holes.extend(rest.into_iter().filter(|&(_, bytes)| bytes > 0));
-        self.out.insert(begin, need);
-        Some(begin)
+        self.live.insert(start, need);
+        Some(start)
     }
 
-    fn give(&mut self, begin: usize) {
-        let bytes = self.out.remove(&begin).expect("it is out");
-        self.holes.push((begin, bytes));
-        if self.out.is_empty() {
+    fn free(&mut self, start: usize) {
+        let bytes = self.live.remove(&start).expect("it is out");
+        self.holes.push((start, bytes));
+        if self.live.is_empty() {
             self.holes = vec![(self.start, SLAB as usize)];
         }
     }
 }
 
-/// A stream-ordered source, as simple as can be: whoever takes a block must use it in the order of the
-/// stream.
+/// A simple stream-ordered allocator: a block must be used in the order of the stream.
 pub struct OrderedAllocator {
     shared: Arc<Shared>,
     slab: Mutex<Slab>,
 }
 
 impl OrderedAllocator {
-    pub fn new(rig: &Rig) -> OrderedAllocator {
-        OrderedAllocator { shared: rig.shared.clone(), slab: Mutex::new(Slab::new(rig)) }
+    pub fn new(runtime: &TestRuntime) -> OrderedAllocator {
+        OrderedAllocator { shared: runtime.shared.clone(), slab: Mutex::new(Slab::new(runtime)) }
     }
 
-    /// Blocks that are out.
-    pub fn out(&self) -> usize {
-        self.slab.lock().unwrap().out.len()
+    /// How many blocks are live.
+    pub fn live_blocks(&self) -> usize {
+        self.slab.lock().unwrap().live.len()
     }
 }
 
@@ -74,12 +75,12 @@ impl Allocator for OrderedAllocator {
     }
 
     fn allocate(&self, request: &Request<'_>) -> Result<RawBlock> {
-        let full = || Error::new(Code::MemoryAllocation, "out of memory in the slab");
-        let whole = request.whole().ok_or_else(full)?;
+        let out_of_memory = || Error::new(Code::MemoryAllocation, "out of memory in the slab");
+        let bytes = request.padded_bytes().ok_or_else(out_of_memory)?;
         let mut slab = self.slab.lock().unwrap();
-        let begin = slab.take(whole, request.align as usize).ok_or_else(full)?;
-        let address = begin + request.front as usize;
-        Ok(RawBlock::new(address, request.bytes, begin))
+        let start = slab.allocate(bytes, request.align as usize).ok_or_else(out_of_memory)?;
+        let address = start + request.front as usize;
+        Ok(RawBlock::new(address, request.bytes, start))
     }
 
     fn free(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()> {
@@ -91,7 +92,7 @@ impl Allocator for OrderedAllocator {
         if let (Some(value), Some(stream)) = (block.poison, stream) {
             let _ = stream.submit(Task::fill("poison", span, value));
         }
-        self.slab.lock().unwrap().give(block.token);
+        self.slab.lock().unwrap().free(block.token);
         Ok(())
     }
 
@@ -100,7 +101,7 @@ impl Allocator for OrderedAllocator {
     }
 }
 
-/// An allocator of a user over a block of device memory. Its blocks are their addresses.
+/// A user's allocator over a block of device memory. The handles of its blocks are their addresses.
 #[derive(Clone)]
 pub struct UserSlab(Arc<Mutex<Slab>>);
 
@@ -110,21 +111,21 @@ pub const USERS_OBJECT: usize = 0x1234;
 const USERS_ALIGNMENT: usize = 8192;
 
 impl UserSlab {
-    pub fn new(rig: &Rig) -> UserSlab {
-        UserSlab(Arc::new(Mutex::new(Slab::new(rig))))
+    pub fn new(runtime: &TestRuntime) -> UserSlab {
+        UserSlab(Arc::new(Mutex::new(Slab::new(runtime))))
     }
 
     /// Registers it on a stream; without layers, which the tests put over it themselves.
-    pub fn register(&self, rig: &Rig, handle: usize) -> Arc<dyn Allocator> {
-        let stream = rig.handles.get::<Stream>(handle).unwrap();
+    pub fn register(&self, runtime: &TestRuntime, handle: usize) -> Arc<dyn Allocator> {
+        let stream = runtime.handles.get::<Stream>(handle).unwrap();
         let user = Box::new(self.clone());
-        rig.allocators.register(Domain::Acl, handle, &stream, 0, user).unwrap();
-        rig.allocators.registration(Domain::Acl, handle).unwrap().external
+        runtime.allocators.register(Domain::Acl, handle, &stream, 0, user).unwrap();
+        runtime.allocators.registration(Domain::Acl, handle).unwrap().external
     }
 
-    /// Blocks that are out.
-    pub fn out(&self) -> usize {
-        self.0.lock().unwrap().out.len()
+    /// How many blocks are live.
+    pub fn live_blocks(&self) -> usize {
+        self.0.lock().unwrap().live.len()
     }
 }
 
@@ -145,21 +146,21 @@ impl UserAllocator for UserSlab {
         let mut slab = self.0.lock().unwrap();
         Ok(match request {
             UserCall::Alloc(bytes) | UserCall::Advise(bytes, _) => {
-                slab.take(bytes as u64, USERS_ALIGNMENT).unwrap_or(0)
+                slab.allocate(bytes as u64, USERS_ALIGNMENT).unwrap_or(0)
             }
             UserCall::Address(block) => block,
             UserCall::Free(block) => {
-                slab.give(block);
+                slab.free(block);
                 0
             }
         })
     }
 }
 
-/// A source without any memory, which remembers what it was asked.
+/// An allocator without memory, which records requests and poison values.
 #[derive(Default)]
 pub struct MockAllocator {
-    pub asked: Mutex<Vec<Request<'static>>>,
+    pub requests: Mutex<Vec<Request<'static>>>,
     pub poisons: Mutex<Vec<Option<u8>>>,
 }
 
@@ -169,10 +170,10 @@ impl Allocator for MockAllocator {
     }
 
     fn allocate(&self, request: &Request<'_>) -> Result<RawBlock> {
-        let mut asked = self.asked.lock().unwrap();
+        let mut requests = self.requests.lock().unwrap();
         let Request { bytes, front, back, .. } = *request;
-        asked.push(Request { front, back, ..Request::bytes(bytes) });
-        Ok(RawBlock::new(asked.len() << 20, request.bytes, 0))
+        requests.push(Request { front, back, ..Request::bytes(bytes) });
+        Ok(RawBlock::new(requests.len() << 20, request.bytes, 0))
     }
 
     fn free(&self, block: RawBlock, _: Option<&Arc<Stream>>) -> Result<()> {

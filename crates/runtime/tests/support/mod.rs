@@ -1,4 +1,4 @@
-//! A runtime of its own for a test, host functions from closures, and gates.
+//! What tests share: a runtime of their own, host functions from closures, and gates that block a stream.
 
 #![allow(dead_code)]
 
@@ -21,16 +21,16 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex};
 pub const MIB: u64 = 1 << 20;
 
 /// A runtime whose threads end with the test.
-pub struct Rig(Runtime);
+pub struct TestRuntime(Runtime);
 
-impl Deref for Rig {
+impl Deref for TestRuntime {
     type Target = Runtime;
     fn deref(&self) -> &Runtime {
         &self.0
     }
 }
 
-impl Drop for Rig {
+impl Drop for TestRuntime {
     fn drop(&mut self) {
         self.shared.scheduler.stop();
         self.shared.host_threads.stop();
@@ -38,18 +38,18 @@ impl Drop for Rig {
     }
 }
 
-/// Two devices of 64 MiB.
-pub fn rig(workers: usize, change: impl FnOnce(&mut Config)) -> Rig {
+/// Starts a runtime with two devices of 64 MiB.
+pub fn start_runtime(workers: usize, change: impl FnOnce(&mut Config)) -> TestRuntime {
     let mut config = Config::from_lookup(|_| None, 1 << 30).unwrap();
     config.device_memory = 64 * MIB;
     config.quarantine = 8 * MIB;
     config.workers = workers;
     change(&mut config);
     host::set_context(0);
-    Rig(Runtime::start(config).unwrap())
+    TestRuntime(Runtime::start(config).unwrap())
 }
 
-impl Rig {
+impl TestRuntime {
     pub fn new_stream(&self) -> Arc<Stream> {
         let handle = self.create_stream(0, 0).unwrap();
         self.stream(handle).unwrap()
@@ -70,34 +70,37 @@ pub fn copy(from: Span, to: Span) -> Task {
     Task::copy("copy", from, to)
 }
 
-/// The bytes there now.
+/// The current bytes of a range.
 pub fn bytes(span: Span) -> Vec<u8> {
     // SAFETY: the test holds the allocation; device memory is plain memory here.
     unsafe { std::slice::from_raw_parts(span.address as *const u8, span.bytes) }.to_vec()
 }
 
-/// Waits for a stream while its tasks run elsewhere.
-pub fn only_wait(stream: &Arc<Stream>) {
+/// Waits for a stream without running its tasks on this thread.
+pub fn wait_without_helping(stream: &Arc<Stream>) {
     assert!(host::in_callback(|| stream.synchronize(None)).unwrap());
 }
 
-/// A host function that is called once; false is an exception.
-struct Job<F>(Mutex<Option<F>>);
+/// A host function that is called once; it returns false for an exception.
+struct OnceFunction<F>(Mutex<Option<F>>);
 
-impl<F: FnOnce() -> bool + Send> HostFunction for Job<F> {
-    fn call(&self, _left: &dyn Fn()) -> Result<()> {
-        let job = self.0.lock().unwrap().take().expect("a host function runs once");
+impl<F: FnOnce() -> bool + Send> HostFunction for OnceFunction<F> {
+    fn call(&self, _on_exit: &dyn Fn()) -> Result<()> {
+        let function = self.0.lock().unwrap().take().expect("a host function runs once");
         let thrown = || Error::new(Code::Internal, "it threw a C++ exception");
-        if job() { Ok(()) } else { Err(thrown()) }
+        if function() { Ok(()) } else { Err(thrown()) }
     }
 }
 
-/// A host function; false is an exception.
-pub fn host_task(job: impl FnOnce() -> bool + Send + 'static) -> Task {
-    Task::bare("aclrtLaunchHostFunc", Body::Host(Arc::new(Job(Mutex::new(Some(job))))))
+/// A task that calls a host function, which returns false for an exception.
+pub fn host_task(function: impl FnOnce() -> bool + Send + 'static) -> Task {
+    Task::bare(
+        "aclrtLaunchHostFunc",
+        Body::Host(Arc::new(OnceFunction(Mutex::new(Some(function))))),
+    )
 }
 
-/// Keeps a stream busy until it is opened.
+/// Blocks a stream until it is opened.
 #[derive(Clone, Default)]
 pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
@@ -112,6 +115,7 @@ impl Gate {
         drop(self.0.1.wait_while(guard, |open| !*open).unwrap());
     }
 
+    /// A host function that waits for the gate.
     pub fn task(&self) -> Task {
         let gate = self.clone();
         host_task(move || {
@@ -121,8 +125,8 @@ impl Gate {
     }
 }
 
-/// A block of a pool, whoever made the pool.
-pub fn take(
+/// Allocates a block of a pool, also of the built-in one.
+pub fn allocate(
     memory: &Memory,
     pool: &StreamPool,
     request: &Request<'_>,
@@ -131,14 +135,17 @@ pub fn take(
     memory.pool_maker(pool).allocate(&request.on(stream)).map(|block| block.address)
 }
 
-/// Gives it back.
-pub fn give(memory: &Memory, address: usize, stream: &Arc<Stream>) -> Result<()> {
-    let pool = memory.pool_at(address).ok_or_else(|| Error::refused("that is no pool's"))?;
+/// Frees a block of a pool.
+pub fn free(memory: &Memory, address: usize, stream: &Arc<Stream>) -> Result<()> {
+    let pool = memory.pool_at(address).ok_or_else(|| Error::refused("no pool has that address"))?;
     memory.pool_maker(&pool).free(RawBlock::new(address, 0, address), Some(stream))
 }
 
-/// Layers over a maker, and nobody who listens.
-pub fn over<'a>(stack: &'a Stack, maker: &'a dyn Allocator) -> Funnel<'a, dyn Allocator + 'a> {
-    static QUIET: LazyLock<Spine> = LazyLock::new(Spine::default);
-    Funnel::new(stack, maker, &QUIET)
+/// Layers over a maker, without any sink.
+pub fn funnel_over<'a>(
+    stack: &'a Stack,
+    maker: &'a dyn Allocator,
+) -> Funnel<'a, dyn Allocator + 'a> {
+    static SPINE: LazyLock<Spine> = LazyLock::new(Spine::default);
+    Funnel::new(stack, maker, &SPINE)
 }

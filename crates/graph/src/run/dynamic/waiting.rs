@@ -147,7 +147,7 @@ impl Kernel for ReadKernel {
 
     fn run(&self, task_memory: &TaskMemory<'_>) -> error::Result<()> {
         *self.0.values.lock() =
-            (0..self.0.ranges).map(|range| task_memory.take(range).into()).collect();
+            (0..self.0.ranges).map(|range| task_memory.copy_read(range).into()).collect();
         Ok(())
     }
 

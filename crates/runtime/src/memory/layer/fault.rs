@@ -1,4 +1,4 @@
-//! `fault:...`: makes requests fail or linger, to see how a program copes.
+//! `fault:...`: makes requests fail or take longer, to test how a program handles that.
 
 use super::Layer;
 use super::spec::{FaultSpec, Trigger};
@@ -28,24 +28,25 @@ impl Fault {
 }
 
 impl Trigger {
-    /// True if the take with this number, counted from 1, fails.
-    pub fn hits(&self, take: u64) -> bool {
+    /// True if the request with this number, counted from 1, fails.
+    pub fn hits(&self, request: u64) -> bool {
         match *self {
-            Trigger::Nth(nth) => take == nth,
-            Trigger::Every(every) => take.is_multiple_of(every),
+            Trigger::Nth(nth) => request == nth,
+            Trigger::Every(every) => request.is_multiple_of(every),
             Trigger::Chance { p, seed } => {
-                let draw = scramble(seed ^ scramble(take)) >> 11;
+                let draw = hash(seed ^ hash(request)) >> 11;
                 (draw as f64) < p * (1u64 << 53) as f64
             }
         }
     }
 }
 
-/// A bijection of 64 bits that leaves no pattern: two rounds of multiply and fold.
-fn scramble(word: u64) -> u64 {
-    let fold = |word: u64| word ^ (word >> 32);
-    let first = fold(word.wrapping_add(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    fold(fold(first).wrapping_mul(0xd6e8_feb8_6659_fd93))
+/// A hash of 64 bits: two rounds of multiply and xor-shift.
+fn hash(word: u64) -> u64 {
+    let xor_shift = |word: u64| word ^ (word >> 32);
+    let first =
+        xor_shift(word.wrapping_add(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    xor_shift(xor_shift(first).wrapping_mul(0xd6e8_feb8_6659_fd93))
 }
 
 impl Layer for Fault {
@@ -88,7 +89,7 @@ mod tests {
     use std::cell::Cell;
 
     fn hits(trigger: Trigger, requests: u64) -> Vec<u64> {
-        (1..=requests).filter(|&take| trigger.hits(take)).collect()
+        (1..=requests).filter(|&request| trigger.hits(request)).collect()
     }
 
     thread_local! {
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn every_take_is_delayed_and_no_give() {
+    fn every_request_is_delayed_and_no_free() {
         let delay = Duration::from_millis(2);
         let sleep = |time| SLEPT.with(|slept| slept.set(slept.get() + time));
         let spec = FaultSpec { trigger: Some(Trigger::Nth(2)), delay };
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_choose_the_takes() {
+    fn numbers_choose_the_requests() {
         assert_eq!(hits(Trigger::Nth(3), 1000), [3]);
         assert_eq!(hits(Trigger::Every(400), 1000), [400, 800]);
         assert_eq!(hits(Trigger::Every(1), 3), [1, 2, 3]);

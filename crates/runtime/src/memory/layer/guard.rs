@@ -20,14 +20,14 @@ use std::collections::HashMap;
 
 /// Bytes of a canary, on each side of a block.
 pub const CANARY: usize = 512;
-/// What memory that has been given back is filled with. As half precision it is not a number, as
+/// Freed memory is filled with this. As half precision it is not a number, as
 /// single precision -4.2e37.
 pub const POISON: u8 = 0xfd;
-/// How many of the bytes that were found an error shows.
-const SHOWN: usize = 8;
+/// How many damaged bytes an error message shows.
+const MAX_SHOWN: usize = 8;
 
-/// Puts a canary before each block and one after it, looks at them when the block comes back or
-/// [`Layer::inspect`] asks, and wishes that the memory be poisoned when it really leaves
+/// Puts a canary before each block and one after it, checks them when the block is freed or
+/// [`Layer::inspect`] is called, and requests that the memory be poisoned when it is released
 /// ([`RawBlock::poison`]).
 ///
 /// **Streams.** A block taken for a stream may still be used by earlier work of that stream. So there
@@ -47,7 +47,7 @@ struct GuardedBlock {
     front: Extent,
     back: Extent,
     /// True once the canaries are written; never, if the stream dropped the task.
-    armed: AtomicBool,
+    has_canaries: AtomicBool,
 }
 
 impl Guard {
@@ -57,7 +57,12 @@ impl Guard {
     }
 
     /// Puts canaries around a block that `request` got from `below`.
-    fn watch(&self, request: &Request<'_>, block: &RawBlock, below: &dyn Allocator) -> Result<()> {
+    fn add_canaries(
+        &self,
+        request: &Request<'_>,
+        block: &RawBlock,
+        below: &dyn Allocator,
+    ) -> Result<()> {
         let front = (block.address - request.front as usize).wrapping_sub(CANARY);
         let back = block.address + (block.bytes + request.back) as usize;
         let (Some(front), Some(back)) = (below.extent(front, CANARY), below.extent(back, CANARY))
@@ -70,10 +75,10 @@ impl Guard {
             bytes: block.bytes,
             front,
             back,
-            armed: AtomicBool::new(false),
+            has_canaries: AtomicBool::new(false),
         });
         match request.stream {
-            None => guarded.arm(),
+            None => guarded.write_canaries(),
             Some(stream) => {
                 let [front, back] = guarded.spans();
                 stream.submit(Task {
@@ -98,16 +103,16 @@ impl Layer for Guard {
         if !self.canaries || request.bytes == 0 {
             return below.allocate(request);
         }
-        let wider = Request {
+        let padded = Request {
             front: request.front.saturating_add(request.align.max(CANARY as u64)),
             back: request.back.saturating_add(CANARY as u64),
             ..*request
         };
-        let block = below.allocate(&wider)?;
-        match self.watch(request, &block, below) {
+        let block = below.allocate(&padded)?;
+        match self.add_canaries(request, &block, below) {
             Ok(()) => Ok(block),
             Err(error) => {
-                let _ = give(block, request.stream, below, Err(error.clone()));
+                let _ = free_and_report(block, request.stream, below, Err(error.clone()));
                 Err(error)
             }
         }
@@ -120,7 +125,7 @@ impl Layer for Guard {
         below: &dyn Allocator,
     ) -> Result<()> {
         let guarded = self.blocks.lock().remove(&block.address);
-        let found = match (guarded, stream) {
+        let checked = match (guarded, stream) {
             (None, _) => Ok(()),
             (Some(guarded), None) => guarded.check(),
             (Some(guarded), Some(stream)) => {
@@ -135,7 +140,7 @@ impl Layer for Guard {
             }
         };
         block.poison = Some(POISON);
-        give(block, stream, below, found)
+        free_and_report(block, stream, below, checked)
     }
 
     fn inspect(&self) -> Vec<String> {
@@ -148,24 +153,24 @@ impl Layer for Guard {
             .blocks
             .lock()
             .extract_if(|&address, _| is_released(address))
-            .map(|(_, w)| w)
+            .map(|(_, block)| block)
             .collect();
         ended.iter().filter_map(|block| block.check().err()).map(|error| error.text).collect()
     }
 }
 
-/// Gives a block back and says the first thing that went wrong; a second one goes to the log.
-fn give(
+/// Frees a block and returns the first problem; a second one is logged.
+fn free_and_report(
     block: RawBlock,
     stream: Option<&Arc<Stream>>,
     below: &dyn Allocator,
-    found: Result<()>,
+    problem: Result<()>,
 ) -> Result<()> {
     let freed = below.free(block, stream);
-    if let (Err(_), Err(second)) = (&found, &freed) {
+    if let (Err(_), Err(second)) = (&problem, &freed) {
         log::error!("{}: {}", below.name(), second.text);
     }
-    found.and(freed)
+    problem.and(freed)
 }
 
 struct WriteCanaries(Arc<GuardedBlock>);
@@ -173,7 +178,7 @@ struct CheckCanaries(Arc<GuardedBlock>);
 
 impl Work for WriteCanaries {
     fn run(&self) -> Result<()> {
-        self.0.arm();
+        self.0.write_canaries();
         Ok(())
     }
 }
@@ -193,15 +198,15 @@ impl GuardedBlock {
         })
     }
 
-    fn arm(&self) {
+    fn write_canaries(&self) {
         for extent in [&self.front, &self.back] {
             extent.write(&canary(extent.address()));
         }
-        self.armed.store(true, Ordering::Release);
+        self.has_canaries.store(true, Ordering::Release);
     }
 
     fn check(&self) -> Result<()> {
-        if !self.armed.load(Ordering::Acquire) {
+        if !self.has_canaries.load(Ordering::Acquire) {
             return Ok(());
         }
         let damages: Vec<_> = [("before", &self.front), ("after", &self.back)]
@@ -222,13 +227,14 @@ impl GuardedBlock {
         }
     }
 
+    /// Describes the damage of one canary.
     fn damage(&self, side: &str, extent: &Extent) -> Option<String> {
         let (found, expected) = (extent.read(), canary(extent.address()));
-        let bad = |at: &usize| found[*at] != expected[*at];
-        let first = (0..CANARY).find(bad)?;
-        let count = (0..CANARY).filter(bad).count();
+        let is_damaged = |index: &usize| found[*index] != expected[*index];
+        let first = (0..CANARY).find(is_damaged)?;
+        let count = (0..CANARY).filter(is_damaged).count();
         let shown: Vec<_> =
-            found[first..].iter().take(SHOWN).map(|byte| format!("{byte:02x}")).collect();
+            found[first..].iter().take(MAX_SHOWN).map(|byte| format!("{byte:02x}")).collect();
         let offset = (extent.address() + first) as i64 - self.address as i64;
         let bytes = if count == 1 { "byte" } else { "bytes" };
         Some(format!(
@@ -238,11 +244,11 @@ impl GuardedBlock {
     }
 }
 
-/// The bytes of a canary at this address. No two neighbours are alike by rule, and none is a byte
-/// that programs are fond of: the highest bit is set, and 0xff is not among them.
+/// The bytes of a canary at this address. They follow no pattern, and none is a byte that programs often write: the
+/// highest bit is set, and 0xff is not among them.
 fn canary(address: usize) -> [u8; CANARY] {
-    std::array::from_fn(|at| {
-        let word = ((address + at) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    std::array::from_fn(|index| {
+        let word = ((address + index) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let byte = 0x80 | (word >> 56) as u8 & 0x7f;
         if byte == 0xff { 0x93 } else { byte }
     })

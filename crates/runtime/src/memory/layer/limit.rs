@@ -1,4 +1,4 @@
-//! `limit:8gib`: this many bytes may be out at a time, and not one more.
+//! `limit:8gib`: at most this many bytes may be live.
 
 use super::Layer;
 use super::spec::Size;
@@ -10,32 +10,32 @@ use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Refuses a block that would bring the user's bytes over a limit. Bytes are counted before they are
-/// taken and until they are given back, so the limit holds at every moment, whatever threads do; a
-/// take that fails below counts nothing. One atomic operation per call.
+/// allocated and until they are freed, so the limit holds at every moment, whatever threads do; a
+/// request that fails below counts nothing. One atomic operation per call.
 pub struct Limit {
-    most: u64,
+    max_bytes: u64,
     live: AtomicU64,
 }
 
 impl Limit {
     /// A limit of this many bytes.
-    pub fn new(most: u64) -> Limit {
-        Limit { most, live: AtomicU64::new(0) }
+    pub fn new(max_bytes: u64) -> Limit {
+        Limit { max_bytes, live: AtomicU64::new(0) }
     }
 
-    /// Bytes that are out, or being taken.
+    /// Bytes that are live, or being allocated.
     pub fn live(&self) -> u64 {
         self.live.load(Ordering::Acquire)
     }
 
-    fn refusal(&self, asked: u64, live: u64, below: &dyn Allocator) -> Error {
+    fn refusal(&self, requested: u64, live: u64, below: &dyn Allocator) -> Error {
         Error::new(
             Code::MemoryAllocation,
             format!(
-                "out of memory by limit:{}: asked {asked} bytes of {}, live {live}, limit {}; free some or raise the limit",
-                Size(self.most),
+                "out of memory by limit:{}: asked {requested} bytes of {}, live {live}, limit {}; free some or raise the limit",
+                Size(self.max_bytes),
                 below.name(),
-                self.most
+                self.max_bytes
             ),
         )
     }
@@ -47,9 +47,10 @@ impl Layer for Limit {
     }
 
     fn allocate(&self, request: &Request<'_>, below: &dyn Allocator) -> Result<RawBlock> {
-        let more = |live: u64| live.checked_add(request.bytes).filter(|&sum| sum <= self.most);
+        let new_live =
+            |live: u64| live.checked_add(request.bytes).filter(|&sum| sum <= self.max_bytes);
         self.live
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, new_live)
             .map_err(|live| self.refusal(request.bytes, live, below))?;
         below.allocate(request).inspect_err(|_| {
             self.live.fetch_sub(request.bytes, Ordering::AcqRel);
@@ -73,12 +74,12 @@ impl Layer for Limit {
 mod tests {
     use super::*;
 
-    /// Looks at the limit while it has a block in hand.
+    /// An allocator that checks what the limit has counted during each call.
     struct LimitReader<'a>(&'a Limit);
 
     impl Allocator for LimitReader<'_> {
         fn name(&self) -> String {
-            "a nosy source".into()
+            "a test source".into()
         }
 
         fn allocate(&self, request: &Request<'_>) -> Result<RawBlock> {

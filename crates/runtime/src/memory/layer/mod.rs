@@ -1,5 +1,5 @@
-//! Layers over any [`Allocator`]: each sees every block that is taken and given back, may enlarge or
-//! refuse the one and inspect the other, and asks whatever lies below it for the memory.
+//! Layers over any [`Allocator`]: each sees every request and every free, may enlarge or
+//! refuse a request and inspect a freed block, and passes both on to what lies below it.
 //!
 //! How a request passes them is in [`super::funnel`].
 
@@ -25,16 +25,16 @@ use crate::sync::Arc;
 
 /// One layer. Its state may be shared by several stacks: all allocators of a device share theirs.
 ///
-/// It counts the user's bytes of a block, which every layer sees alike; the padding that a layer adds
-/// around them counts nowhere but in the memory below.
+/// Layers count the user's bytes of a block, which are the same for all of them, without the padding that a layer
+/// adds.
 pub trait Layer: Send + Sync {
     /// What the spec string calls it.
     fn name(&self) -> &'static str;
 
-    /// Takes a block from `below`. A failure leaves nothing taken.
+    /// Gets a block from `below`. After a failure there is none.
     fn allocate(&self, request: &Request<'_>, below: &dyn Allocator) -> Result<RawBlock>;
 
-    /// Gives a block back to `below`, whatever it has found out about it.
+    /// Frees a block to `below`, also if there is a problem with it.
     fn free(
         &self,
         block: RawBlock,
@@ -92,8 +92,8 @@ impl<L: Layer + ?Sized> Layer for Arc<L> {
 }
 
 /// A layer of the program that made the runtime, outermost over memory of every kind: also over the segments of
-/// pools, where no layer of a [`Spec`] lies because their blocks are counted. It is asked with locks of the engine
-/// held there, so it takes none but those of rank `Record` and later.
+/// pools, which have no layer of a [`Spec`] because their blocks do. It is called there with locks of the engine
+/// held, so it takes none but those of rank `Record` and later.
 #[derive(Clone)]
 pub struct Observer(pub Arc<dyn Layer>);
 

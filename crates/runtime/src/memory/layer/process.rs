@@ -84,7 +84,7 @@ impl Layers {
     /// Adds up the figures of released allocators, and drops their layers.
     fn merge_released(&self) {
         let stacks = std::mem::take(&mut self.externals.lock().stacks);
-        let (released, kept): (Vec<_>, Vec<_>) =
+        let (released, in_use): (Vec<_>, Vec<_>) =
             stacks.into_iter().partition(|(_, s)| s.is_unused());
         let statistics: Vec<_> = released.iter().map(|(_, stack)| stack.statistics()).collect();
         let mut externals = self.externals.lock();
@@ -93,7 +93,7 @@ impl Layers {
         {
             externals.released.entry(index).or_default().add(&statistics.total);
         }
-        externals.stacks.splice(0..0, kept);
+        externals.stacks.splice(0..0, in_use);
     }
 
     fn externals(&self) -> Vec<(String, Stack)> {
@@ -163,6 +163,7 @@ impl Layers {
     }
 }
 
+/// The layers of a spec over a maker, under the observer.
 fn build(spec: &Spec, below: MakerKind, observer: Option<&Observer>) -> Stack {
     let observer = observer.map(|observer| Box::new(observer.0.clone()) as Box<dyn Layer>);
     Stack::new(observer.into_iter().chain(spec.build_over(below)).collect())

@@ -6,7 +6,7 @@
 //! key    = "nth" | "every" | "p" | "seed" | "delay"
 //! ```
 //!
-//! Space around words is skipped and capitals do not matter.
+//! Spaces around words are ignored, and so is case.
 
 use super::{Fault, Guard, Layer, Limit, Stack, Stats};
 use crate::config::parse_bytes;
@@ -30,29 +30,29 @@ pub struct Spec {
 /// One layer and its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Counts.
+    /// Counts blocks and bytes.
     Stats,
     /// Canaries and poison.
     Guard {
         /// Canaries also around blocks of the user's own allocators, which makes them larger.
         external: bool,
     },
-    /// A bound on the bytes that are out.
+    /// A limit on live bytes.
     Limit(u64),
-    /// Failures and delays on purpose.
+    /// Injected failures and delays.
     Fault(FaultSpec),
 }
 
 /// What a fault layer does.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FaultSpec {
-    /// Which takes fail.
+    /// Which requests fail.
     pub trigger: Option<Trigger>,
-    /// How long each take lingers first.
+    /// How long each request is delayed.
     pub delay: Duration,
 }
 
-/// Which takes fail.
+/// Which requests fail.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Trigger {
     /// The one with this number, counted from 1.
@@ -63,7 +63,7 @@ pub enum Trigger {
     Chance {
         /// The probability.
         p: f64,
-        /// Where the draws begin.
+        /// The seed of the random numbers.
         seed: u64,
     },
 }
@@ -76,22 +76,22 @@ impl Eq for FaultSpec {}
 pub enum MakerKind {
     /// Memory of a device: its arena, its pools.
     Device,
-    /// Pinned memory of the host. It is no device's, so no limit of one counts it.
+    /// Pinned memory of the host. It belongs to no device, so limits do not count it.
     Pinned,
     /// A user allocator.
     External,
 }
 
 impl Spec {
-    /// Reads a spec string. An error names the part that cannot be used, where it stands, and what
-    /// could stand there.
+    /// Reads a spec string. An error names the part that cannot be used, its position, and what is possible
+    /// there.
     pub fn parse(text: &str) -> Result<Spec> {
         if text.trim().is_empty() {
             return Ok(Spec::default());
         }
-        let parts: Vec<_> = Piece { at: 1, text }.split(',').collect();
+        let parts: Vec<_> = SpecPart { position: 1, text }.split(',').collect();
         if parts.len() > MAX_LAYERS {
-            return Err(parts[MAX_LAYERS].wrong(&format!("there may be {MAX_LAYERS} layers")));
+            return Err(parts[MAX_LAYERS].error(&format!("there may be {MAX_LAYERS} layers")));
         }
         let layers = parts.into_iter().map(Choice::parse).collect::<Result<_>>()?;
         Ok(Spec { layers })
@@ -120,31 +120,33 @@ impl fmt::Display for Spec {
     }
 }
 
+/// For errors: the layers that there are.
 const LAYERS: &str = "the layers are stats, guard, guard:external, limit:SIZE, fault:nth=N, fault:every=N, fault:p=P:seed=N, fault:delay=TIME";
+/// For errors: the settings of a fault.
 const KEYS: &str =
     "a fault takes nth=N, every=N, p=P, p=P:seed=N or delay=TIME, such as fault:nth=3";
 
 impl Choice {
-    fn parse(part: Piece<'_>) -> Result<Choice> {
+    fn parse(part: SpecPart<'_>) -> Result<Choice> {
         let mut words = part.split(':');
         let name = words.next().unwrap_or(part);
         let settings: Vec<_> = words.collect();
         match (name.word().as_str(), &settings[..]) {
             ("stats", []) => Ok(Choice::Stats),
-            ("stats", [more, ..]) => Err(more.wrong("stats takes no setting")),
+            ("stats", [more, ..]) => Err(more.error("stats takes no setting")),
             ("guard", []) => Ok(Choice::Guard { external: false }),
             ("guard", [only]) if only.word() == "external" => Ok(Choice::Guard { external: true }),
-            ("guard", [more, ..]) => Err(more.wrong("guard takes no setting, or external")),
+            ("guard", [more, ..]) => Err(more.error("guard takes no setting, or external")),
             ("limit", [size]) => match parse_bytes(size.text) {
                 Some(bytes) if bytes > 0 => Ok(Choice::Limit(bytes)),
-                _ => Err(size.wrong("a limit is a size from 1 on, such as 512mib or 8gib")),
+                _ => Err(size.error("a limit is a size from 1 on, such as 512mib or 8gib")),
             },
-            ("limit", []) => Err(name.wrong("limit takes a size, such as limit:8gib")),
-            ("limit", [_, more, ..]) => Err(more.wrong("limit takes one size, such as limit:8gib")),
-            ("fault", []) => Err(name.wrong(KEYS)),
+            ("limit", []) => Err(name.error("limit takes a size, such as limit:8gib")),
+            ("limit", [_, more, ..]) => Err(more.error("limit takes one size, such as limit:8gib")),
+            ("fault", []) => Err(name.error(KEYS)),
             ("fault", settings) => FaultSpec::parse(settings).map(Choice::Fault),
-            ("", _) => Err(name.wrong(&format!("a layer is missing; {LAYERS}"))),
-            _ => Err(name.wrong(&format!("there is no such layer; {LAYERS}"))),
+            ("", _) => Err(name.error(&format!("a layer is missing; {LAYERS}"))),
+            _ => Err(name.error(&format!("there is no such layer; {LAYERS}"))),
         }
     }
 
@@ -174,44 +176,44 @@ impl fmt::Display for Choice {
 }
 
 impl FaultSpec {
-    fn parse(settings: &[Piece<'_>]) -> Result<FaultSpec> {
+    fn parse(settings: &[SpecPart<'_>]) -> Result<FaultSpec> {
         let mut fault = FaultSpec::default();
         let (mut seed, mut delay) = (None, None);
-        for piece in settings {
-            let Some((key, value)) = piece.text.split_once('=') else {
-                return Err(piece.wrong(KEYS));
+        for part in settings {
+            let Some((key, value)) = part.text.split_once('=') else {
+                return Err(part.error(KEYS));
             };
             let value = value.trim();
             let number = |low: u64| value.parse::<u64>().ok().filter(|&n| n >= low);
-            let from_1 = || number(1).ok_or_else(|| piece.wrong("it takes a number from 1 on"));
+            let from_1 = || number(1).ok_or_else(|| part.error("it takes a number from 1 on"));
             let trigger = match key.trim().to_ascii_lowercase().as_str() {
                 "nth" => Trigger::Nth(from_1()?),
                 "every" => Trigger::Every(from_1()?),
                 "p" => match value.parse::<f64>() {
                     Ok(p) if (0.0..=1.0).contains(&p) => Trigger::Chance { p: p.abs(), seed: 0 },
-                    _ => return Err(piece.wrong("a probability is a number from 0 to 1")),
+                    _ => return Err(part.error("a probability is a number from 0 to 1")),
                 },
                 "seed" if seed.is_none() => {
-                    let whole = || piece.wrong("a seed is a 64-bit integer");
-                    seed = Some((*piece, number(0).ok_or_else(whole)?));
+                    let not_integer = || part.error("a seed is a 64-bit integer");
+                    seed = Some((*part, number(0).ok_or_else(not_integer)?));
                     continue;
                 }
                 "delay" if delay.is_none() => {
                     delay = Some(parse_time(value).ok_or_else(|| {
-                        piece.wrong("a delay is an integer and ns, us, ms or s, 60s at most")
+                        part.error("a delay is an integer and ns, us, ms or s, 60s at most")
                     })?);
                     continue;
                 }
-                "seed" | "delay" => return Err(piece.wrong("that stands there twice")),
-                _ => return Err(piece.wrong(KEYS)),
+                "seed" | "delay" => return Err(part.error("that was given twice")),
+                _ => return Err(part.error(KEYS)),
             };
             if fault.trigger.replace(trigger).is_some() {
-                return Err(piece.wrong("one of nth, every and p; a second fault layer takes more"));
+                return Err(part.error("one of nth, every and p; a second fault layer takes more"));
             }
         }
         match (&mut fault.trigger, seed) {
             (Some(Trigger::Chance { seed, .. }), Some((_, value))) => *seed = value,
-            (_, Some((piece, _))) => return Err(piece.wrong("a seed goes with p")),
+            (_, Some((part, _))) => return Err(part.error("a seed goes with p")),
             (_, None) => {}
         }
         fault.delay = delay.unwrap_or_default();
@@ -236,20 +238,20 @@ impl fmt::Display for FaultSpec {
     }
 }
 
-/// A part of the string and the number of its first character.
+/// A part of the spec string, and the number of its first character.
 #[derive(Clone, Copy)]
-struct Piece<'a> {
-    at: usize,
+struct SpecPart<'a> {
+    position: usize,
     text: &'a str,
 }
 
-impl<'a> Piece<'a> {
-    fn split(self, separator: char) -> impl Iterator<Item = Piece<'a>> {
-        let mut at = self.at;
+impl<'a> SpecPart<'a> {
+    fn split(self, separator: char) -> impl Iterator<Item = SpecPart<'a>> {
+        let mut position = self.position;
         self.text.split(separator).map(move |text| {
-            let piece = Piece { at, text };
-            at += text.chars().count() + 1;
-            piece
+            let part = SpecPart { position, text };
+            position += text.chars().count() + 1;
+            part
         })
     }
 
@@ -257,9 +259,13 @@ impl<'a> Piece<'a> {
         self.text.trim().to_ascii_lowercase()
     }
 
-    fn wrong(&self, why: &str) -> Error {
-        let space = self.text.chars().take_while(|c| c.is_whitespace()).count();
-        Error::invalid(format!("'{}' at character {}: {why}", self.text.trim(), self.at + space))
+    fn error(&self, reason: &str) -> Error {
+        let leading_spaces = self.text.chars().take_while(|c| c.is_whitespace()).count();
+        Error::invalid(format!(
+            "'{}' at character {}: {reason}",
+            self.text.trim(),
+            self.position + leading_spaces
+        ))
     }
 }
 
@@ -346,15 +352,15 @@ mod tests {
         }
 
         #[test]
-        fn a_spec_with_a_fault_in_it_is_refused_where_it_is(spec in spec(), at in 0..MAX_LAYERS) {
+        fn a_wrong_layer_is_named_with_its_position(spec in spec(), index in 0..MAX_LAYERS) {
             let mut parts: Vec<_> = spec.layers.iter().map(Choice::to_string).collect();
-            let at = at.min(parts.len());
-            parts.insert(at, " gard".into());
+            let index = index.min(parts.len());
+            parts.insert(index, " gard".into());
             let text = parts.join(",");
-            let place = parts[..at].iter().map(|part| part.len() + 1).sum::<usize>() + 2;
+            let position = parts[..index].iter().map(|part| part.len() + 1).sum::<usize>() + 2;
             prop_assume!(parts.len() <= MAX_LAYERS);
             let error = Spec::parse(&text).unwrap_err().text;
-            prop_assert!(error.starts_with(&format!("'gard' at character {place}: ")), "{}", error);
+            prop_assert!(error.starts_with(&format!("'gard' at character {position}: ")), "{}", error);
         }
     }
 
@@ -377,7 +383,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_part_and_what_is_possible() {
-        for (text, piece, why) in [
+        for (text, part, reason) in [
             ("stats,", "'' at character 7", "the layers are stats, guard"),
             ("stats,limits:3", "'limits' at character 7", "limit:SIZE"),
             ("limit", "'limit' at character 1", "limit:8gib"),
@@ -401,7 +407,7 @@ mod tests {
             ("stats,é", "'é' at character 7", "no such layer"),
         ] {
             let error = Spec::parse(text).unwrap_err().text;
-            assert!(error.starts_with(piece) && error.contains(why), "{text}: {error}");
+            assert!(error.starts_with(part) && error.contains(reason), "{text}: {error}");
         }
         let many = vec!["stats"; MAX_LAYERS + 1].join(",");
         let error = Spec::parse(&many).unwrap_err().text;

@@ -1,4 +1,4 @@
-//! `stats`: how much is out, how much there ever was, and how often.
+//! `stats`: counts live bytes, their peak, allocations and frees.
 
 use super::Layer;
 use crate::error::Result;
@@ -13,26 +13,26 @@ use std::fmt;
 /// Figures of one allocator, or of several together. Bytes are the user's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Bytes that are out.
+    /// Live bytes.
     pub live: u64,
-    /// The most that was ever out at a time.
+    /// The most that were ever live at a time.
     pub peak: u64,
-    /// Bytes of all blocks ever taken.
+    /// Bytes of all blocks ever allocated.
     pub requested: u64,
-    /// Blocks that are out.
+    /// Live blocks.
     pub blocks: u64,
-    /// Blocks ever taken.
+    /// Blocks ever allocated.
     pub takes: u64,
-    /// Blocks ever given back.
+    /// Blocks ever freed.
     pub gives: u64,
-    /// Takes that failed.
+    /// Requests that failed.
     pub failures: u64,
-    /// The largest block ever taken.
+    /// The largest block ever allocated.
     pub largest: u64,
 }
 
 impl Figures {
-    fn take(&mut self, bytes: u64) {
+    fn count_allocation(&mut self, bytes: u64) {
         self.live += bytes;
         self.blocks += 1;
         self.takes += 1;
@@ -41,7 +41,7 @@ impl Figures {
         self.requested = self.requested.saturating_add(bytes);
     }
 
-    fn give(&mut self, bytes: u64) {
+    fn count_free(&mut self, bytes: u64) {
         self.live = self.live.saturating_sub(bytes);
         self.blocks = self.blocks.saturating_sub(1);
         self.gives += 1;
@@ -111,12 +111,12 @@ impl Layer for Stats {
     }
 
     fn allocate(&self, request: &Request<'_>, below: &dyn Allocator) -> Result<RawBlock> {
-        let (taken, allocator) = (below.allocate(request), below.name());
-        self.statistics.lock().count(allocator, |figures| match &taken {
-            Ok(block) => figures.take(block.bytes),
+        let (block, allocator) = (below.allocate(request), below.name());
+        self.statistics.lock().count(allocator, |figures| match &block {
+            Ok(block) => figures.count_allocation(block.bytes),
             Err(_) => figures.failures += 1,
         });
-        taken
+        block
     }
 
     fn free(
@@ -126,7 +126,7 @@ impl Layer for Stats {
         below: &dyn Allocator,
     ) -> Result<()> {
         let allocator = below.name();
-        self.statistics.lock().count(allocator, |figures| figures.give(block.bytes));
+        self.statistics.lock().count(allocator, |figures| figures.count_free(block.bytes));
         below.free(block, stream)
     }
 
