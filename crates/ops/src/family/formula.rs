@@ -241,7 +241,7 @@ impl<const N: usize> Formula<N> {
             if let Input::Tensor(operand) = input
                 && call.has_partial_overlap(operand, &out)
             {
-                *input = call.apart(*input, &out);
+                *input = call.without_overlap(*input, &out);
             }
         }
         let run = complex.map_or(self.run, |one| one.run);

@@ -91,7 +91,7 @@ fn input_apart_from(call: &mut Call<'_>, input: Operand, out: &Operand) -> Input
             let scratch = call.scratch(input.dtype, input.dims());
             Input::Copied(input, scratch)
         }
-        false => call.apart(Input::Tensor(input), out),
+        false => call.without_overlap(Input::Tensor(input), out),
     }
 }
 
@@ -139,7 +139,7 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
         }
     };
     let in_place = start.is_some_and(|one| one.address == out.address && one.layout == out.layout);
-    let first = start.filter(|_| !in_place).map(|one| call.apart(Input::Tensor(one), &out));
+    let first = start.filter(|_| !in_place).map(|one| call.without_overlap(Input::Tensor(one), &out));
     let (left, right) = (
         input_apart_from(call, left.with_layout(a), &out),
         input_apart_from(call, right.with_layout(b), &out),
@@ -355,7 +355,7 @@ fn added_outer(call: &mut Call<'_>) -> Result<Plan> {
     let right = expand(call, RIGHT, right, right.with(0).broadcast_to(&dims))?;
     let dtype = promote_all([added.dtype, left.dtype, right.dtype]).unwrap_or(out.dtype);
     call.expect_castable(OUT, dtype, &out)?;
-    let inputs = [added, left, right].map(|one| call.apart(Input::Tensor(one), &out));
+    let inputs = [added, left, right].map(|one| call.without_overlap(Input::Tensor(one), &out));
     call.plan(move |memory| {
         let (beta, alpha) = (beta.read(memory), alpha.read(memory));
         inputs.iter().for_each(|one| one.prepare(memory));

@@ -73,7 +73,7 @@ fn normal_each(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(0, &out, REAL)?;
     let dims = call.broadcast([(1, &mean), (2, &deviation)].into_iter(), (0, &out))?;
     let generator = call.generator(3)?;
-    let (mean, deviation): (Input, Input) = (call.apart(mean, &out), call.apart(deviation, &out));
+    let (mean, deviation): (Input, Input) = (call.without_overlap(mean, &out), call.without_overlap(deviation, &out));
     let compute = if out.dtype == DType::Double { DType::Double } else { DType::Float };
     let plain = call.scratch(compute, &dims);
     call.plan(move |memory| {
@@ -191,7 +191,7 @@ fn bernoulli(call: &mut Call<'_>) -> Result<Plan> {
         let (name, have) = (call.parameter(1), p.dims());
         return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {dims:?}")));
     }
-    let p = call.apart(p, &out);
+    let p = call.without_overlap(p, &out);
     call.plan(move |memory| {
         p.prepare(memory);
         p.with(memory, &dims, |p| {

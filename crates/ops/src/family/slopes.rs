@@ -38,7 +38,7 @@ fn prelu_backward(call: &mut Call<'_>) -> Result<Plan> {
     let to = dweight.reshaped(kept).map(|layout| dweight.with_layout(layout)).ok_or_else(|| {
         Error::invalid(format!("{} ({}) must be contiguous", call.parameter(4), *dweight))
     })?;
-    let slopes = call.apart(Input::Tensor(slopes), &dx);
+    let slopes = call.without_overlap(Input::Tensor(slopes), &dx);
     let dtype = with_real!(x.dtype, C => C::DTYPE);
     let scratch = call.scratch(dtype, x.dims());
     let reduction_plan =

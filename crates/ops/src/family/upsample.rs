@@ -1,6 +1,6 @@
 //! Tensors with more or fewer positions: by the nearest one, or between several; and the gradients.
 
-use super::avg_pool::{REALS, summed};
+use super::avg_pool::{REALS, plan_weighted_sums};
 use super::window::{frame, framed, numbers, spatial_sizes, with_spatial_sizes};
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -94,7 +94,7 @@ fn forward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let steps = steps(kind, spatial_sizes(x.dims(), spatial, false), &outputs, scaling);
     match kind(scaling(0)) {
         Rule::Nearest(_) | Rule::NearestCentre(_) => moved(call, (0, 6), spatial, &steps),
-        _ => summed(call, (0, 6), spatial, false, &steps, false),
+        _ => plan_weighted_sums(call, (0, 6), spatial, false, &steps, false),
     }
 }
 
@@ -132,7 +132,7 @@ fn backward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let is_double = dy.dtype == DType::Double;
     let scaling = |i: usize| Scaling { alignment, factor: factors[3 - spatial + i], is_double };
     let steps = steps(kind, spatial_sizes(&sizes, spatial, false), &outputs, scaling);
-    summed(call, (0, 7), spatial, false, &steps, true)
+    plan_weighted_sums(call, (0, 7), spatial, false, &steps, true)
 }
 
 macro_rules! binds {
@@ -190,7 +190,7 @@ fn resize(call: &mut Call<'_>) -> Result<Plan> {
     let steps = steps(kind, spatial_sizes(x.dims(), 2, false), &outputs, scaling);
     match is_nearest {
         true => moved(call, (0, 3), 2, &steps),
-        false => summed(call, (0, 3), 2, false, &steps, false),
+        false => plan_weighted_sums(call, (0, 3), 2, false, &steps, false),
     }
 }
 
@@ -274,7 +274,7 @@ fn node_forward(call: &mut Call<'_>) -> Result<Plan> {
     }
 }
 
-/// As [`summed`], where the output may be of another type of real numbers.
+/// As [`plan_weighted_sums`], where the output may be of another type of real numbers.
 fn resized_to(call: &mut Call<'_>, steps: &[(usize, Taps)]) -> Result<Plan> {
     let out = call.output(5)?;
     let x = call.read(0, &[&out])?;
@@ -356,7 +356,7 @@ fn node_cubic(call: &mut Call<'_>) -> Result<Plan> {
     let outputs = output_size(call, 1, 2)?;
     call.expect_dims(5, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
     let steps = cubic_steps(call, spatial_sizes(x.dims(), 2, false), &outputs, x.dtype)?;
-    summed(call, (0, 5), 2, false, &steps, false)
+    plan_weighted_sums(call, (0, 5), 2, false, &steps, false)
 }
 
 /// The gradient. Arguments: grads, the image, aligned corners, scales, -, y.
@@ -368,7 +368,7 @@ fn node_cubic_backward(call: &mut Call<'_>) -> Result<Plan> {
     let outputs = spatial_sizes(dy.dims(), 2, false);
     call.expect_dims(0, &dy, &with_spatial_sizes(image.dims(), outputs, false))?;
     let steps = cubic_steps(call, spatial_sizes(image.dims(), 2, false), outputs, dy.dtype)?;
-    summed(call, (0, 5), 2, false, &steps, true)
+    plan_weighted_sums(call, (0, 5), 2, false, &steps, true)
 }
 
 /// The sizes of an image of three dimensions with more or fewer positions: as argument `at` says, or by the factors after it.
@@ -440,7 +440,7 @@ fn node_nearest_backward(call: &mut Call<'_>) -> Result<Plan> {
     let outputs = sizes_or_factors(call, 1, input)?;
     call.expect_dims(0, &dy, &with_spatial_sizes(&sizes, &outputs, false))?;
     let steps = nearest_steps(call, 2, input, &outputs, dy.dtype)?;
-    summed(call, (0, 3), 3, false, &steps, true)
+    plan_weighted_sums(call, (0, 3), 3, false, &steps, true)
 }
 
 fn infer_nearest_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
