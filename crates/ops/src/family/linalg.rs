@@ -24,7 +24,7 @@ const TYPES: &[DType] = &[
     DType::Complex128,
 ];
 
-/// The matrices of a tensor: how many, and their sizes.
+/// The matrices of a tensor: the sizes of their batches, and their own.
 #[derive(Clone, Copy)]
 struct Matrices {
     batch: Dims,
@@ -72,28 +72,29 @@ impl Matrices {
 #[derive(Clone, Copy)]
 struct StackScratch {
     scratch: Scratch,
-    each: usize,
+    /// Elements of a matrix.
+    elements: usize,
     count: usize,
 }
 
-/// Numbers begin on multiples of this.
+/// The matrices begin on a multiple of this.
 const ALIGN: usize = 16;
 
 impl StackScratch {
-    fn new(call: &mut Call<'_>, item: usize, all: &Matrices, each: &[usize]) -> StackScratch {
-        let sizes = all.batch.iter().chain(each);
+    fn new(call: &mut Call<'_>, item: usize, all: &Matrices, dims: &[usize]) -> StackScratch {
+        let sizes = all.batch.iter().chain(dims);
         let bytes = sizes.copied().try_fold(item, usize::checked_mul);
         let bytes = bytes.and_then(|bytes| bytes.checked_add(ALIGN)).unwrap_or(usize::MAX);
         let scratch = call.scratch(DType::Uint8, &[bytes]);
-        let each = each.iter().copied().fold(1, usize::saturating_mul);
+        let elements = dims.iter().copied().fold(1, usize::saturating_mul);
         let count = all.count();
-        StackScratch { scratch, each, count }
+        StackScratch { scratch, elements, count }
     }
 
     fn stack<'m, F: Field>(&self, memory: &Memory<'m>) -> Stack<'m, F> {
         let bytes = memory.scratch_bytes(&self.scratch);
-        let lead = bytes.as_ptr().align_offset(ALIGN).min(bytes.len());
-        Stack::new(&bytes[lead..], self.count, self.each).expect("room for all matrices")
+        let start = bytes.as_ptr().align_offset(ALIGN).min(bytes.len());
+        Stack::new(&bytes[start..], self.count, self.elements).expect("room for all matrices")
     }
 }
 
@@ -214,16 +215,16 @@ fn qr(call: &mut Call<'_>) -> Result<Plan> {
         let left = q.map(|_| StackScratch::new(call, item, &all, &[m, columns]));
         call.plan(move |memory| {
             let stack = matrices.stack::<F>(memory);
-            let whole = stack.view(a.dims());
-            copy(memory.parallel, whole, memory.view(&a));
+            let factors = stack.view(a.dims());
+            copy(memory.parallel, factors, memory.view(&a));
             let left = left.map(|matrices| matrices.stack::<F>(memory));
             let scales = scales.stack::<F>(memory);
             linalg::qr(memory.parallel, &stack, &scales, left.as_ref(), [m, n, columns]);
             if let (Some(q), Some(left)) = (&q, left) {
                 copy(memory.parallel, memory.out(q), left.view(q.dims()).view());
             }
-            let top = whole.layout().sliced(a.rank() - 2, 0, columns, 1);
-            let top = whole.view().with_layout(top).expect("the first rows");
+            let top = factors.layout().sliced(a.rank() - 2, 0, columns, 1);
+            let top = factors.view().with_layout(top).expect("the first rows");
             copy(memory.parallel, memory.out(&r), top);
             Ok(())
         })
@@ -237,11 +238,11 @@ fn svd(call: &mut Call<'_>) -> Result<Plan> {
     let (m, n) = (all.rows, all.columns);
     let (full, vectors) = (call.flag(1)?, call.flag(2)?);
     let sigma = call.output(3)?;
-    let (length, few) = (m.max(n), m.min(n));
-    call.expect_dims(3, &sigma, &all.with(&[few]))?;
+    let (max_size, min_size) = (m.max(n), m.min(n));
+    call.expect_dims(3, &sigma, &all.with(&[min_size]))?;
     call.expect_dtype(3, &sigma, &[a.dtype.real_part()])?;
-    let wide = if full && vectors { length } else { few };
-    let (cu, cv) = if full { (m, n) } else { (few, few) };
+    let basis_size = if full && vectors { max_size } else { min_size };
+    let (cu, cv) = if full { (m, n) } else { (min_size, min_size) };
     let outs = match vectors {
         true => {
             let u = result(call, 4, &all.with(&[m, cu]), &a)?;
@@ -252,30 +253,30 @@ fn svd(call: &mut Call<'_>) -> Result<Plan> {
     if sigma.count() == 0 && outs.is_none_or(|(u, v)| u.count() == 0 && v.count() == 0) {
         return call.nothing();
     }
-    let tall = m >= n;
+    let is_tall = m >= n;
     with_field!(a.dtype, F => {
         let item = size_of::<F>();
-        let left = StackScratch::new(call, item, &all, &[wide, length]);
-        let right = StackScratch::new(call, item, &all, &[few, few]);
-        let values = StackScratch::new(call, size_of::<f64>(), &all, &[few]);
+        let left = StackScratch::new(call, item, &all, &[basis_size, max_size]);
+        let right = StackScratch::new(call, item, &all, &[min_size, min_size]);
+        let values = StackScratch::new(call, size_of::<f64>(), &all, &[min_size]);
         call.plan(move |memory| {
             let (left, right) = (left.stack::<F>(memory), right.stack::<F>(memory));
             let values = values.stack::<f64>(memory);
             // The columns of a tall matrix; of a wide one those of its conjugate transpose.
-            let source = if tall { transposed(a.layout()) } else { *a.layout() };
-            let whole = left.view(&all.with(&[wide, length]));
-            let columns = whole.layout().sliced(a.rank() - 2, 0, few, 1);
-            let columns = whole.with_layout(columns).expect("the first rows");
+            let source = if is_tall { transposed(a.layout()) } else { *a.layout() };
+            let basis = left.view(&all.with(&[basis_size, max_size]));
+            let columns = basis.layout().sliced(a.rank() - 2, 0, min_size, 1);
+            let columns = basis.with_layout(columns).expect("the first rows");
             copy(memory.parallel, columns, memory.view_with_layout(&a, source));
-            if !tall {
+            if !is_tall {
                 linalg::conjugate(memory.parallel, &left);
             }
-            linalg::svd(memory.parallel, &left, &right, &values, [length, few, wide]);
+            linalg::svd(memory.parallel, &left, &right, &values, [max_size, min_size, basis_size]);
             copy(memory.parallel, memory.out(&sigma), values.view(sigma.dims()).view());
             if let Some((u, v)) = outs {
-                let (long, short) = if tall { (u, v) } else { (v, u) };
-                copy(memory.parallel, memory.out(&long.with_layout(transposed(long.layout()))), whole.view());
-                let square = right.view(&all.with(&[few, few])).view();
+                let (long, short) = if is_tall { (u, v) } else { (v, u) };
+                copy(memory.parallel, memory.out(&long.with_layout(transposed(long.layout()))), basis.view());
+                let square = right.view(&all.with(&[min_size, min_size])).view();
                 copy(memory.parallel, memory.out(&short.with_layout(transposed(short.layout()))), square);
             }
             Ok(())
@@ -308,8 +309,8 @@ fn log_determinant(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Solves `a @ x = b`. Arguments: b, a, whether upper, transposed, of a unit diagonal, x, the half of `a` that was read
-/// (or nothing), conjugated.
+/// Solves `a @ x = b`. Arguments: b, a, whether upper, transposed, of a unit diagonal, x, the triangle of `a` that was read
+/// (or absent), conjugated.
 fn triangular_solve(call: &mut Call<'_>) -> Result<Plan> {
     let (b, a) = (call.tensor(0)?, call.tensor(1)?);
     let right = Matrices::of(call, 0, &b, TYPES)?;
@@ -334,15 +335,15 @@ fn triangular_solve(call: &mut Call<'_>) -> Result<Plan> {
     };
     let (dims_a, dims_x) = (all.with(&[n, n]), all.with(&[n, columns]));
     let x = result(call, 5, &dims_x, &b)?;
-    let half = match call.has(6) {
+    let triangle_out = match call.has(6) {
         true => Some(result(call, 6, &dims_a, &b)?),
         false => None,
     };
-    if x.count() == 0 && half.is_none_or(|half| half.count() == 0) {
+    if x.count() == 0 && triangle_out.is_none_or(|triangle_out| triangle_out.count() == 0) {
         return call.nothing();
     }
-    let (wide_a, wide_b) = (a.broadcast_to(&dims_a), b.broadcast_to(&dims_x));
-    let (Some(wide_a), Some(wide_b)) = (wide_a, wide_b) else {
+    let (broadcast_a, broadcast_b) = (a.broadcast_to(&dims_a), b.broadcast_to(&dims_x));
+    let (Some(broadcast_a), Some(broadcast_b)) = (broadcast_a, broadcast_b) else {
         unreachable!("sizes broadcast, as was checked");
     };
     with_field!(a.dtype, F => {
@@ -350,12 +351,12 @@ fn triangular_solve(call: &mut Call<'_>) -> Result<Plan> {
         call.plan(move |memory| {
             let (stack, solutions) = (matrices.stack::<F>(memory), solutions.stack::<F>(memory));
             let matrices = stack.view(&dims_a);
-            copy(memory.parallel, matrices, memory.view_with_layout(&a, wide_a));
-            copy(memory.parallel, solutions.view(&dims_x), memory.view_with_layout(&b, wide_b));
+            copy(memory.parallel, matrices, memory.view_with_layout(&a, broadcast_a));
+            copy(memory.parallel, solutions.view(&dims_x), memory.view_with_layout(&b, broadcast_b));
             linalg::solve_triangular(memory.parallel, &stack, &solutions, [n, columns], kind);
             copy(memory.parallel, memory.out(&x), solutions.view(&dims_x).view());
-            if let Some(half) = &half {
-                let out = memory.out(half);
+            if let Some(triangle_out) = &triangle_out {
+                let out = memory.out(triangle_out);
                 copy(memory.parallel, out, matrices.view());
                 triangle(memory.parallel, out, out.view(), 0, !kind.upper);
             }
@@ -375,10 +376,10 @@ fn infer_factors(call: &Call<'_>) -> Result<Vec<Layout>> {
 fn infer_values_and_vectors(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
     let all = Matrices::of(call, 0, &a, TYPES)?;
-    let few = all.rows.min(all.columns);
-    let (cu, cv) = if call.flag(1)? { (all.rows, all.columns) } else { (few, few) };
+    let min_size = all.rows.min(all.columns);
+    let (cu, cv) = if call.flag(1)? { (all.rows, all.columns) } else { (min_size, min_size) };
     Ok(vec![
-        Layout::contiguous(a.dtype.real_part(), &all.with(&[few])),
+        Layout::contiguous(a.dtype.real_part(), &all.with(&[min_size])),
         Layout::contiguous(a.dtype, &all.with(&[all.rows, cu])),
         Layout::contiguous(a.dtype, &all.with(&[all.columns, cv])),
     ])
@@ -452,7 +453,7 @@ pub const NODES: &[Node] = &[
         &["matrix", "rhs"],
         &["y"],
         Infer::By(infer_solutions),
-        by_lower,
+        solve_by_lower,
         &[
             A(1),
             A(0),
@@ -466,9 +467,9 @@ pub const NODES: &[Node] = &[
     ),
 ];
 
-/// As [`triangular_solve`], where argument 2 says that the lower half is read, and argument 3 that the conjugate
-/// transpose of it is meant.
-fn by_lower(call: &mut Call<'_>) -> Result<Plan> {
+/// As [`triangular_solve`], where argument 2 says that the lower triangle is read, and argument 3 that its conjugate
+/// transpose is solved.
+fn solve_by_lower(call: &mut Call<'_>) -> Result<Plan> {
     let (lower, adjoint) = (call.flag(2)?, call.flag(3)?);
     call.replace(2, crate::argument::Arg::Flag(!lower));
     call.replace(7, crate::argument::Arg::Flag(adjoint));

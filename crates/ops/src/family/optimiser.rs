@@ -158,7 +158,7 @@ fn adamw_by_tensors(call: &mut Call<'_>) -> Result<Plan> {
         most: if amsgrad { Some(call.inout(11)?) } else { None },
     };
     state.check(call, [0, 10, 1, 2, 11])?;
-    let mut numbers: [_; 7] = std::array::from_fn(|_| Parameter::Now(0.into()));
+    let mut numbers: [_; 7] = std::array::from_fn(|_| Parameter::Number(0.into()));
     for (number, at) in numbers.iter_mut().zip(3..) {
         if !call.has(at) {
             call.scalar(at)?;
@@ -207,7 +207,7 @@ fn adam(call: &mut Call<'_>) -> Result<Plan> {
     for source in sources {
         inputs.push(call.in_place_input(source?, &[&outs[0], &outs[1], &outs[2]]));
     }
-    let mut numbers: [_; 6] = std::array::from_fn(|_| Parameter::Now(0.into()));
+    let mut numbers: [_; 6] = std::array::from_fn(|_| Parameter::Number(0.into()));
     for (number, at) in numbers.iter_mut().zip(3..) {
         if !call.has(at) {
             call.scalar(at)?;

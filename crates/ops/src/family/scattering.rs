@@ -1,6 +1,6 @@
 //! Elements to positions that indices name.
 
-use super::indexing::{Indices, expect_within, replaced};
+use super::indexing::{Indices, expect_within, replaced_dims};
 use super::inputs::{UnaliasedInput, out_of_range};
 use super::scatter_mean::Average;
 use crate::argument::Arg;
@@ -316,7 +316,7 @@ fn slices(call: &mut Call<'_>) -> Result<Plan> {
         let (name, have) = (call.parameter(2), index.dims());
         return Err(Error::invalid(format!("{name} {have:?} must have one dimension")));
     }
-    let dims = replaced(call, &out.at_least_1d(), dim, &index)?;
+    let dims = replaced_dims(call, &out.at_least_1d(), dim, &index)?;
     if let Some(layout) = values.layout() {
         let at_least_1d = if layout.rank() == 0 { layout.with(0) } else { *layout };
         if at_least_1d.dims() != &*dims {
@@ -425,7 +425,7 @@ fn index_put(call: &mut Call<'_>) -> Result<Plan> {
 fn scatter_nd(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 3)?;
     let values = Values::read(call, 2, &out)?;
-    let indices = Indices::rows(call, 1, &out, &[&out])?;
+    let indices = Indices::read_coordinates(call, 1, &out, &[&out])?;
     index_put_from(call, from, out, indices, values, ScatterMode::Replace)
 }
 

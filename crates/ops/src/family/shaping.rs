@@ -1,7 +1,7 @@
 //! Tensors with another layout, as copies: transposed, mirrored, rolled, broadcast, reshaped; and their sizes.
 
 use super::inputs::UnaliasedInput;
-use super::joining::copies;
+use super::joining::plan_copies;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -23,7 +23,7 @@ pub(super) fn viewed(
     call.expect_dims(out.0, &out.1, layout.dims())?;
     call.expect_converts(at, &a, &out.1)?;
     let part = a.with_layout_only(call, layout);
-    copies(call, vec![(part, out.1)])
+    plan_copies(call, vec![(part, out.1)])
 }
 
 /// The same elements in the same order, other sizes. Arguments: a, anything, out.
@@ -40,7 +40,7 @@ fn reshaped(call: &mut Call<'_>) -> Result<Plan> {
     }
     if let Some(layout) = out.reshaped(a.dims()) {
         let out = out.with_layout(layout);
-        return copies(call, vec![(a, out)]);
+        return plan_copies(call, vec![(a, out)]);
     }
     let between = call.scratch(out.dtype, a.dims());
     call.plan(move |memory| {
@@ -226,7 +226,7 @@ fn roll(call: &mut Call<'_>) -> Result<Plan> {
     }
     let parts =
         pieces.into_iter().map(|(from, to)| (a.with_layout(from), out.with_layout(to))).collect();
-    copies(call, parts)
+    plan_copies(call, parts)
 }
 
 /// What lies `shift` indices on after a roll, and what came round.

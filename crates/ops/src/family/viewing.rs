@@ -1,7 +1,7 @@
 //! Memory read and written by sizes, strides and an offset, or as elements of another type; and memory that nothing
 //! was written to yet.
 
-use super::joining::copies;
+use super::joining::plan_copies;
 use super::scattering::origin;
 use super::shaping::viewed;
 use crate::call::Call;
@@ -142,7 +142,7 @@ fn recast(call: &mut Call<'_>) -> Result<Plan> {
         Layout::strided(DType::Uint8, &[one.bytes()], &[1], start)
     };
     let (from, to) = (x.with_layout(bytes(&x)), out.with_layout(bytes(&out)));
-    copies(call, vec![(from, to)])
+    plan_copies(call, vec![(from, to)])
 }
 
 fn recast_output(call: &Call<'_>) -> Result<Vec<Layout>> {
