@@ -1,6 +1,6 @@
 //! Pooling by the greatest element of each window, by name or by attributes, without where it was.
 
-use super::max_pool::pooled;
+use super::max_pool::plan_pool;
 use super::window::{
     PoolOptions, channels_last, frame, numbers, numbers_by_format, numbers_or, spatial_sizes,
     with_spatial_sizes,
@@ -72,7 +72,7 @@ fn max_pool_plain(call: &mut Call<'_>) -> Result<Plan> {
         return wrong("is more than the windows");
     }
     let outputs = options.outputs(call, 0, input)?;
-    pooled(call, (0, 7), None, 2, false, options.windows(), &outputs)
+    plan_pool(call, (0, 7), None, 2, false, options.windows(), &outputs)
 }
 
 /// Pooling by attributes. Arguments: x, ksize, strides, padding mode, pads (pairs), dilation, ceil mode, data format,
@@ -82,7 +82,7 @@ fn max_pool_v3(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.layout(0)?;
     call.expect_dtype(0, &x, NUMBERS)?;
     let outputs = options.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
-    pooled(call, (0, 9), None, spatial, last, options.windows(), &outputs)
+    plan_pool(call, (0, 9), None, spatial, last, options.windows(), &outputs)
 }
 
 fn attributes(call: &Call<'_>) -> Result<(usize, bool, PoolOptions)> {
