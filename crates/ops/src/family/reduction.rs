@@ -52,8 +52,8 @@ fn expect_floating_dtype(call: &Call<'_>, at: usize, operand: &Operand) -> Resul
 
 /// Fails when a non-empty output would be the maximum or minimum of zero elements.
 fn expect_elements(call: &Call<'_>, a: &Operand, axes: &Axes, out: &Operand) -> Result<()> {
-    let empty = a.dims().iter().zip(axes.iter()).any(|(size, axis)| *axis && *size == 0);
-    if empty && out.count() > 0 {
+    let is_empty = a.dims().iter().zip(axes.iter()).any(|(size, axis)| *axis && *size == 0);
+    if is_empty && out.count() > 0 {
         let (name, dims) = (call.parameter(0), a.dims());
         return Err(Error::invalid(format!("{name} {dims:?}: cannot reduce an empty dimension")));
     }
@@ -261,11 +261,11 @@ fn std_with_mean(call: &mut Call<'_>) -> Result<Plan> {
     let (a, mean) = (call.tensor(0)?, call.tensor(1)?);
     expect_floating_dtype(call, 0, &a)?;
     call.expect_same(1, &mean, 0, &a)?;
-    let Some(wide) = mean.broadcast_to(a.dims()) else {
+    let Some(broadcast) = mean.broadcast_to(a.dims()) else {
         let (name, have, want) = (call.parameter(1), mean.dims(), a.dims());
         return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {want:?}")));
     };
-    let mean = mean.with_layout(wide);
+    let mean = mean.with_layout(broadcast);
     let axes = call.axes(2, a.rank(), false)?;
     let out = call.reduced(8, a.dims(), &axes, call.flag_or(4, false)?)?;
     call.expect_same(8, &out, 0, &a)?;
