@@ -204,7 +204,7 @@ fn square_by_first(call: &mut Call<'_>) -> Result<Plan> {
         return loss(call, Kind::Square);
     }
     let axes: Axes = (0..dims.len()).map(|at| at == 0).collect();
-    let out = call.reduced(4, &dims, &axes, false)?;
+    let out = call.reduced_output(4, &dims, &axes, false)?;
     call.expect_castable(4, DType::Float, &out)?;
     let (x, target) = (call.in_place_input(x, &[&out]), call.in_place_input(target, &[&out]));
     let (buffer, reduction_plan) = with_real!(out.dtype, C => {
