@@ -3,7 +3,7 @@
 
 use super::joining::plan_copies;
 use super::scattering::origin;
-use super::shaping::viewed;
+use super::shaping::plan_view_copy;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -53,7 +53,7 @@ fn as_strided(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.read(0, &[&out])?;
     call.expect_same(4, &out, 0, &x)?;
     let seen = strided(call, 1, 0, &x)?;
-    viewed(call, 0, x, seen, (4, out))
+    plan_view_copy(call, 0, x, seen, (4, out))
 }
 
 fn as_strided_output(call: &Call<'_>) -> Result<Vec<Layout>> {
