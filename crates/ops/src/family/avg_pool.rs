@@ -3,7 +3,7 @@
 use super::plain_pool::global_dims;
 use super::resampling::Resampling;
 use super::window::{
-    PoolOptions, channels_last, frame, numbers_by_format, numbers_or, spatial_sizes,
+    PoolOptions, channels_last, as_5d, numbers_by_format, numbers_or, spatial_sizes,
     with_spatial_sizes,
 };
 use crate::call::Call;
@@ -28,7 +28,7 @@ struct DivisorOptions {
     number: i64,
 }
 
-/// The dimensions to pool, of a tensor that [`frame`] gave five, and how each is pooled.
+/// The dimensions to pool, of a tensor that [`as_5d`] gave five, and how each is pooled.
 type Steps = SmallVec<[(usize, Taps); 3]>;
 
 fn steps(
@@ -73,8 +73,8 @@ pub fn plan_weighted_sums(
     let x = call.read(x_at, &[&out])?;
     call.expect_dtype(x_at, &x, REALS)?;
     call.expect_same(out_at, &out, x_at, &x)?;
-    let x = x.with_layout(frame(call, x_at, &x, spatial, last)?);
-    let out = out.with_layout(frame(call, out_at, &out, spatial, last)?);
+    let x = x.with_layout(as_5d(call, x_at, &x, spatial, last)?);
+    let out = out.with_layout(as_5d(call, out_at, &out, spatial, last)?);
     if out.count() == 0 {
         return call.nothing();
     }
@@ -110,7 +110,7 @@ fn expect_precision(call: &Call<'_>, at: usize) -> Result<()> {
 fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let (x, spatial) = (call.layout(0)?, call.int(9)? as usize);
     expect_precision(call, 7)?;
-    frame(call, 0, &x, spatial, false)?;
+    as_5d(call, 0, &x, spatial, false)?;
     let (options, divisor) = windows(call, 1, spatial)?;
     let input = spatial_sizes(x.dims(), spatial, false);
     let outputs = options.outputs(call, 0, input)?;
@@ -124,7 +124,7 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
 fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let (x, spatial) = (call.layout(1)?, call.int(10)? as usize);
     expect_precision(call, 8)?;
-    frame(call, 1, &x, spatial, false)?;
+    as_5d(call, 1, &x, spatial, false)?;
     let (options, divisor) = windows(call, 2, spatial)?;
     let input = spatial_sizes(x.dims(), spatial, false);
     let outputs = options.outputs(call, 1, input)?;
@@ -175,7 +175,7 @@ fn adaptive_dims(
     spatial: usize,
     last: bool,
 ) -> Result<cairn_tensor::Dims> {
-    frame(call, 0, x, spatial, last)?;
+    as_5d(call, 0, x, spatial, last)?;
     let input = spatial_sizes(x.dims(), spatial, last);
     let outputs = numbers_or(call, 1, spatial, 0, input)?;
     Ok(with_spatial_sizes(x.dims(), &outputs, last))
@@ -203,8 +203,8 @@ fn adaptive_backward_to(call: &mut Call<'_>) -> Result<Plan> {
 
 fn plan_adaptive_gradient(call: &mut Call<'_>, dy: &Layout, dx: &Layout) -> Result<Plan> {
     let (spatial, last) = (call.int(3)? as usize, has_channels_last(call, 4, 3)?);
-    frame(call, 0, dy, spatial, last)?;
-    frame(call, 2, dx, spatial, last)?;
+    as_5d(call, 0, dy, spatial, last)?;
+    as_5d(call, 2, dx, spatial, last)?;
     let (input, outputs) =
         (spatial_sizes(dx.dims(), spatial, last), spatial_sizes(dy.dims(), spatial, last));
     call.expect_dims(0, dy, &with_spatial_sizes(dx.dims(), outputs, last))?;
@@ -267,7 +267,7 @@ fn node_windows(
 /// Arguments: x, those of [`node_windows`], y, spatial dimensions.
 fn node_forward(call: &mut Call<'_>) -> Result<Plan> {
     let (x, spatial) = (call.layout(0)?, call.int(11)? as usize);
-    frame(call, 0, &x, spatial, false)?;
+    as_5d(call, 0, &x, spatial, false)?;
     let (options, divisor, last) = node_windows(call, 1, spatial, x.dims())?;
     let input = spatial_sizes(x.dims(), spatial, last);
     let outputs = options.outputs(call, 0, input)?;
@@ -278,7 +278,7 @@ fn node_forward(call: &mut Call<'_>) -> Result<Plan> {
 
 fn node_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (x, spatial) = (call.layout(0)?, call.int(11)? as usize);
-    frame(call, 0, &x, spatial, false)?;
+    as_5d(call, 0, &x, spatial, false)?;
     let (options, _, last) = node_windows(call, 1, spatial, x.dims())?;
     let outputs = options.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
     Ok(vec![Layout::contiguous(x.dtype, &with_spatial_sizes(x.dims(), &outputs, last))])
@@ -288,7 +288,7 @@ fn node_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, dx, spatial) = (call.layout(0)?, call.layout(10)?, call.int(11)? as usize);
     call.expect_dims(10, &dx, &call.sizes(12)?)?;
-    frame(call, 10, &dx, spatial, false)?;
+    as_5d(call, 10, &dx, spatial, false)?;
     let (options, divisor, last) = node_windows(call, 1, spatial, dx.dims())?;
     let input = spatial_sizes(dx.dims(), spatial, last);
     let outputs = options.outputs(call, 10, input)?;

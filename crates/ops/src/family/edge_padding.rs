@@ -2,7 +2,7 @@
 //! end (circular); and the gradients.
 
 use super::inputs::UnaliasedInput;
-use super::window::frame;
+use super::window::as_5d;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -130,7 +130,7 @@ fn forward(call: &mut Call<'_>, edge: Edge) -> Result<Plan> {
     let spatial = call.int(3)? as usize;
     let out = call.output(2)?;
     let a = call.read(0, &[&out])?;
-    frame(call, 0, &a, spatial, false)?;
+    as_5d(call, 0, &a, spatial, false)?;
     let pairs = last_pairs(call, 1, a.dims(), spatial)?;
     pad_with_edge(call, (0, 1, 2), (a, out), &pairs, edge)
 }
@@ -138,7 +138,7 @@ fn forward(call: &mut Call<'_>, edge: Edge) -> Result<Plan> {
 /// Arguments: dy, self, padding, dx, spatial dimensions.
 fn backward(call: &mut Call<'_>, edge: Edge) -> Result<Plan> {
     let (x, dx, spatial) = (call.layout(1)?, call.layout(3)?, call.int(4)? as usize);
-    frame(call, 1, &x, spatial, false)?;
+    as_5d(call, 1, &x, spatial, false)?;
     call.expect_dims(3, &dx, x.dims())?;
     let pairs = last_pairs(call, 2, x.dims(), spatial)?;
     plan_gradient(call, (0, 2, 3), &pairs, edge)

@@ -5,7 +5,7 @@
 use super::inputs::out_of_range;
 use super::reshaped::ReshapedInput;
 use super::window::{
-    PoolOptions, channels_last, frame, numbers, numbers_or, spatial_sizes, with_spatial_sizes,
+    PoolOptions, channels_last, as_5d, numbers, numbers_or, spatial_sizes, with_spatial_sizes,
 };
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
@@ -52,10 +52,10 @@ pub fn plan_pool(
             )));
         }
     }
-    let x = x.with_layout(frame(call, x_at, &x, spatial, last)?);
-    let out = out.with_layout(frame(call, out_at, &out, spatial, last)?);
+    let x = x.with_layout(as_5d(call, x_at, &x, spatial, last)?);
+    let out = out.with_layout(as_5d(call, out_at, &out, spatial, last)?);
     let index = match index {
-        Some((at, index)) => Some(index.with_layout(frame(call, at, &index, spatial, last)?)),
+        Some((at, index)) => Some(index.with_layout(as_5d(call, at, &index, spatial, last)?)),
         None => None,
     };
     call.plan(move |memory| {
@@ -72,7 +72,7 @@ fn with_indices(call: &mut Call<'_>) -> Result<Plan> {
     let last = call.flag_or(9, false)?;
     let x = call.layout(0)?;
     call.expect_dtype(0, &x, REALS)?;
-    frame(call, 0, &x, spatial, last)?;
+    as_5d(call, 0, &x, spatial, last)?;
     let options = options(call, 1, spatial)?;
     let outputs = options.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
     let index = call.output(7)?;
@@ -119,7 +119,7 @@ fn mask_windows(call: &Call<'_>, at: usize, x: &Layout) -> Result<(Plane, Vec<us
 fn with_mask(call: &mut Call<'_>) -> Result<Plan> {
     let layout = call.layout(0)?;
     call.expect_dtype(0, &layout, REALS)?;
-    frame(call, 0, &layout, 2, false)?;
+    as_5d(call, 0, &layout, 2, false)?;
     let (plane, outputs, mask_dims) = mask_windows(call, 1, &layout)?;
     let windows = options(call, 1, 2)?.windows();
     let (out, mask) = (call.output(6)?, call.output(7)?);
@@ -130,10 +130,10 @@ fn with_mask(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(7, &mask, &with_spatial_sizes(x.dims(), &mask_dims, false))?;
     call.expect_dtype(7, &mask, &[DType::Int8, DType::Uint8])?;
     let index = call.scratch(DType::Int32, &dims);
-    let x = x.with_layout(frame(call, 0, &x, 2, false)?);
-    let out = out.with_layout(frame(call, 6, &out, 2, false)?);
-    let mask = mask.with_layout(frame(call, 7, &mask, 2, false)?.without(2));
-    let index_layout = frame(call, 6, &index, 2, false)?;
+    let x = x.with_layout(as_5d(call, 0, &x, 2, false)?);
+    let out = out.with_layout(as_5d(call, 6, &out, 2, false)?);
+    let mask = mask.with_layout(as_5d(call, 7, &mask, 2, false)?.without(2));
+    let index_layout = as_5d(call, 6, &index, 2, false)?;
     call.plan(move |memory| {
         let indices = memory.scratch(&index).with_layout(index_layout).expect("the same elements");
         max_pool(memory.parallel, memory.out(&out), Some(indices), x.view(memory), windows);
@@ -155,7 +155,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.layout(1)?;
     let (spatial, is_mask) = (call.int(9)? as usize, call.flag_or(10, false)?);
     let last = call.flag_or(11, false)?;
-    frame(call, 1, &x, spatial, last)?;
+    as_5d(call, 1, &x, spatial, last)?;
     let input = spatial_sizes(x.dims(), spatial, last);
     let outputs = match is_mask {
         true => mask_windows(call, 3, &x)?.1,
@@ -168,8 +168,8 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
 fn adaptive_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, x) = (call.layout(0)?, call.layout(1)?);
     let spatial = call.int(9)? as usize;
-    frame(call, 1, &x, spatial, false)?;
-    frame(call, 0, &dy, spatial, false)?;
+    as_5d(call, 1, &x, spatial, false)?;
+    as_5d(call, 0, &dy, spatial, false)?;
     let outputs = spatial_sizes(dy.dims(), spatial, false).to_vec();
     plan_gradient(call, spatial, false, &outputs, false)
 }
@@ -190,34 +190,34 @@ fn plan_gradient(
     let dims = with_spatial_sizes(x.dims(), outputs, last);
     call.expect_dims(0, &dy, &dims)?;
     call.expect_same(0, &dy, 1, &x)?;
-    let framed = frame(call, 8, &dx, spatial, last)?;
-    let planes = framed.dims()[0] * framed.dims()[1];
-    let length = framed.dims()[2..].iter().product::<usize>();
+    let layout_5d = as_5d(call, 8, &dx, spatial, last)?;
+    let planes = layout_5d.dims()[0] * layout_5d.dims()[1];
+    let length = layout_5d.dims()[2..].iter().product::<usize>();
     let count = outputs.iter().product::<usize>();
-    let dy = dy.with_layout(frame(call, 0, &dy, spatial, last)?);
+    let dy = dy.with_layout(as_5d(call, 0, &dy, spatial, last)?);
     let dy = call.reshaped_input(dy, &[planes, count], &[&dx]);
     let saved = match is_mask {
         true => {
             let (plane, _, sizes) = mask_windows(call, 3, &x)?;
             call.expect_dims(2, &saved, &with_spatial_sizes(x.dims(), &sizes, false))?;
             call.expect_dtype(2, &saved, &[DType::Int8, DType::Uint8])?;
-            let mask = saved.with_layout(frame(call, 2, &saved, 2, false)?.without(2));
-            let sizes = [framed.dims()[0], framed.dims()[1], outputs[0], outputs[1]];
+            let mask = saved.with_layout(as_5d(call, 2, &saved, 2, false)?.without(2));
+            let sizes = [layout_5d.dims()[0], layout_5d.dims()[1], outputs[0], outputs[1]];
             SavedIndices::Mask(mask, call.scratch(DType::Int32, &sizes), plane)
         }
         false => {
             call.expect_dims(2, &saved, &dims)?;
             call.expect_dtype(2, &saved, &[DType::Int32, DType::Int64])?;
-            let index = saved.with_layout(frame(call, 2, &saved, spatial, last)?);
+            let index = saved.with_layout(as_5d(call, 2, &saved, spatial, last)?);
             SavedIndices::Index(call.reshaped_input(index, &[planes, count], &[&dx]), saved)
         }
     };
     let name = call.parameter(2);
     let is_half = matches!(dx.dtype, DType::Float16 | DType::Bf16);
     let dtype = if is_half { DType::Float } else { dx.dtype };
-    let flat = framed.reshaped(&[planes, length]).filter(|_| !is_half);
-    let buffer = flat.is_none().then(|| call.scratch(dtype, framed.dims()));
-    let dx = dx.with_layout(framed);
+    let flat = layout_5d.reshaped(&[planes, length]).filter(|_| !is_half);
+    let buffer = flat.is_none().then(|| call.scratch(dtype, layout_5d.dims()));
+    let dx = dx.with_layout(layout_5d);
     call.plan(move |memory| {
         let dy = dy.view(memory);
         let (index, original_index) = match &saved {
@@ -251,9 +251,9 @@ fn adaptive(call: &mut Call<'_>) -> Result<Plan> {
     let spatial = call.int(4)? as usize;
     let x = call.layout(0)?;
     call.expect_dtype(0, &x, REALS)?;
-    let framed = frame(call, 0, &x, spatial, false)?;
+    let layout_5d = as_5d(call, 0, &x, spatial, false)?;
     let outputs = numbers(call, 1, spatial, 1)?;
-    if framed.dims()[1..].contains(&0) {
+    if layout_5d.dims()[1..].contains(&0) {
         let (name, dims) = (call.parameter(0), x.dims());
         return Err(Error::invalid(format!("{name} {dims:?} has no positions to pool")));
     }
@@ -391,7 +391,7 @@ fn node_pool(call: &mut Call<'_>) -> Result<Plan> {
     let last = call.has(9) && channels_last(call, 9, spatial)?;
     let x = call.layout(0)?;
     call.expect_dtype(0, &x, REALS)?;
-    frame(call, 0, &x, spatial, last)?;
+    as_5d(call, 0, &x, spatial, last)?;
     let options = node_windows(call, 1, spatial)?;
     let outputs = options.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
     let index = call.output(7)?;
@@ -402,7 +402,7 @@ fn node_pool_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let spatial = call.int(8)? as usize;
     let last = call.has(9) && channels_last(call, 9, spatial)?;
     let x = call.layout(0)?;
-    frame(call, 0, &x, spatial, last)?;
+    as_5d(call, 0, &x, spatial, last)?;
     let options = node_windows(call, 1, spatial)?;
     let outputs = options.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
     let y = Layout::contiguous(x.dtype, &with_spatial_sizes(x.dims(), &outputs, last));
@@ -414,7 +414,7 @@ fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
     let spatial = call.int(9)? as usize;
     let last = call.has(11) && channels_last(call, 11, spatial)?;
     let x = call.layout(1)?;
-    frame(call, 1, &x, spatial, last)?;
+    as_5d(call, 1, &x, spatial, last)?;
     let options = node_windows(call, 3, spatial)?;
     let outputs = options.outputs(call, 1, spatial_sizes(x.dims(), spatial, last))?;
     plan_gradient(call, spatial, last, &outputs, false)
@@ -423,7 +423,7 @@ fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
 /// Arguments: x, output sizes, .., .., spatial dimensions, type of indices.
 fn adaptive_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (x, spatial) = (call.layout(0)?, call.int(4)? as usize);
-    frame(call, 0, &x, spatial, false)?;
+    as_5d(call, 0, &x, spatial, false)?;
     let outputs = numbers(call, 1, spatial, 1)?;
     let y = Layout::contiguous(x.dtype, &with_spatial_sizes(x.dims(), &outputs, false));
     Ok(vec![y, y.with_dtype(call.dtype(5)?)])

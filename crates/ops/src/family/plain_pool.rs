@@ -2,7 +2,7 @@
 
 use super::max_pool::plan_pool;
 use super::window::{
-    PoolOptions, channels_last, frame, numbers, numbers_by_format, numbers_or, spatial_sizes,
+    PoolOptions, channels_last, as_5d, numbers, numbers_by_format, numbers_or, spatial_sizes,
     with_spatial_sizes,
 };
 use crate::call::Call;
@@ -31,7 +31,7 @@ const NUMBERS: &[DType] = &[
 fn max_pool_plain(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.layout(0)?;
     call.expect_dtype(0, &x, NUMBERS)?;
-    frame(call, 0, &x, 2, false)?;
+    as_5d(call, 0, &x, 2, false)?;
     let input = spatial_sizes(x.dims(), 2, false);
     let kernel = numbers(call, 1, 2, 1)?;
     let stride = numbers_or(call, 2, 2, 1, &[1, 1])?;
@@ -90,7 +90,7 @@ fn attributes(call: &Call<'_>) -> Result<(usize, bool, PoolOptions)> {
     let spatial = call.int(10)? as usize;
     let last = if call.has(7) { channels_last(call, 7, spatial)? } else { spatial == 3 };
     let x = call.layout(0)?;
-    frame(call, 0, &x, spatial, last)?;
+    as_5d(call, 0, &x, spatial, last)?;
     let input = spatial_sizes(x.dims(), spatial, last);
     let kernel = numbers_by_format(call, 1, spatial, 1, last)?;
     let stride = numbers_by_format(call, 2, spatial, 1, last)?;
