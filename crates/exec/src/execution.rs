@@ -134,7 +134,8 @@ impl Execution {
 
     /// Whether it takes no longer than to wake a thread for it.
     fn is_short(&self) -> bool {
-        self.plan.is_light && self.plan.uses.iter().map(|one| one.bytes).sum::<usize>() <= SHORT_BYTES
+        self.plan.is_light
+            && self.plan.uses.iter().map(|one| one.bytes).sum::<usize>() <= SHORT_BYTES
     }
 
     /// Refuses a workspace that is not aligned or shares memory with a tensor, and tensors that were moved so
@@ -151,7 +152,9 @@ impl Execution {
         }
         let moved = uses.iter().zip(addresses).any(|(one, address)| one.address != *address);
         for (at, (one, address)) in uses.iter().zip(addresses).enumerate() {
-            if expected > 0 && overlap_distance((*address, one.bytes), (workspace, expected)).is_some() {
+            if expected > 0
+                && overlap_distance((*address, one.bytes), (workspace, expected)).is_some()
+            {
                 let name = one.parameter;
                 return wrong(format!(
                     "the workspace {workspace:#x} of {expected} bytes shares memory with {name}"
@@ -162,7 +165,8 @@ impl Execution {
             }
             for (other_at, (other, other_address)) in uses.iter().zip(addresses).enumerate() {
                 let now = overlap_distance((*address, one.bytes), (*other_address, other.bytes));
-                let before = overlap_distance((one.address, one.bytes), (other.address, other.bytes));
+                let before =
+                    overlap_distance((one.address, one.bytes), (other.address, other.bytes));
                 if at != other_at && now != before {
                     let (a, b) = (one.parameter, other.parameter);
                     return wrong(format!(

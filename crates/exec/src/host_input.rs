@@ -83,8 +83,7 @@ impl Execution {
             submitted = submitted.and_then(|()| stream.submit(task).map(drop));
         }
         let workspace_address = workspace.as_ref().map_or(0, Block::address);
-        let submitted =
-            submitted.and_then(|()| self.submit(stream, &addresses, workspace_address));
+        let submitted = submitted.and_then(|()| self.submit(stream, &addresses, workspace_address));
         let blocks = uploads.into_iter().map(|(block, _)| block).chain(workspace);
         let freed = blocks.map(Block::free).fold(Ok(()), Result::and);
         submitted.and_then(|seq| freed.map(|()| seq))

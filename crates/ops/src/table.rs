@@ -245,7 +245,8 @@ impl Node {
                 ArgSource::Last(from_end) => {
                     let at = inputs.checked_sub(from_end + 1);
                     let tensor = at.and_then(|at| node_args.inputs[at].clone());
-                    let name = bare_name(self.inputs, self.inputs.len().saturating_sub(from_end + 1));
+                    let name =
+                        bare_name(self.inputs, self.inputs.len().saturating_sub(from_end + 1));
                     (name, tensor.map_or(Arg::Absent, Arg::Tensor), at.unwrap_or(usize::MAX))
                 }
                 ArgSource::Outs(from) => {

@@ -193,22 +193,33 @@ fn agreement_gradient(call: &mut Call<'_>) -> Result<Plan> {
         {
             let sums = OffsetAccessMut::<f64>::new(to);
             let partners = if crossed { partners } else { 1 };
-            split(memory.parallel, count, 1, (PAIRS_PER_THREAD / partners.max(1)).max(1), |range| {
-                for at in range {
-                    let mut corners = [0.0; 4];
-                    for partner in 0..partners {
-                        let gradients = match (crossed, side) {
-                            (false, _) => pair(at, at),
-                            (true, 0) => pair(at, partner),
-                            (true, _) => pair(partner, at),
-                        };
-                        corners.iter_mut().zip(gradients[side]).for_each(|(sum, one)| *sum += one);
+            split(
+                memory.parallel,
+                count,
+                1,
+                (PAIRS_PER_THREAD / partners.max(1)).max(1),
+                |range| {
+                    for at in range {
+                        let mut corners = [0.0; 4];
+                        for partner in 0..partners {
+                            let gradients = match (crossed, side) {
+                                (false, _) => pair(at, at),
+                                (true, 0) => pair(at, partner),
+                                (true, _) => pair(partner, at),
+                            };
+                            corners
+                                .iter_mut()
+                                .zip(gradients[side])
+                                .for_each(|(sum, one)| *sum += one);
+                        }
+                        for (i, slope) in
+                            comparison.gradient_by_numbers(corners).into_iter().enumerate()
+                        {
+                            sums.set((i * count + at) as isize, slope);
+                        }
                     }
-                    for (i, slope) in comparison.gradient_by_numbers(corners).into_iter().enumerate() {
-                        sums.set((i * count + at) as isize, slope);
-                    }
-                }
-            });
+                },
+            );
         }
         copy(memory.parallel, memory.out(&da), to_first.view());
         copy(memory.parallel, memory.out(&db), to_second.view());

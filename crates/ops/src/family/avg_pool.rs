@@ -3,7 +3,7 @@
 use super::plain_pool::global_dims;
 use super::resampling::Resampling;
 use super::window::{
-    PoolOptions, channels_last, as_5d, numbers_by_format, numbers_or, spatial_sizes,
+    PoolOptions, as_5d, channels_last, numbers_by_format, numbers_or, spatial_sizes,
     with_spatial_sizes,
 };
 use crate::call::Call;
@@ -116,7 +116,14 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let outputs = options.outputs(call, 0, input)?;
     let out = call.layout(8)?;
     call.expect_dims(8, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
-    plan_weighted_sums(call, (0, 8), spatial, false, &steps(&options, input, &outputs, divisor), false)
+    plan_weighted_sums(
+        call,
+        (0, 8),
+        spatial,
+        false,
+        &steps(&options, input, &outputs, divisor),
+        false,
+    )
 }
 
 /// The gradient. Arguments: dy, x, kernel, stride, padding, ceil mode, whether the padding counts, divisor, precision, dx,
@@ -131,7 +138,14 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, dx) = (call.layout(0)?, call.layout(9)?);
     call.expect_dims(9, &dx, x.dims())?;
     call.expect_dims(0, &dy, &with_spatial_sizes(x.dims(), &outputs, false))?;
-    plan_weighted_sums(call, (0, 9), spatial, false, &steps(&options, input, &outputs, divisor), true)
+    plan_weighted_sums(
+        call,
+        (0, 9),
+        spatial,
+        false,
+        &steps(&options, input, &outputs, divisor),
+        true,
+    )
 }
 
 /// The steps of adaptive pooling.
@@ -147,7 +161,8 @@ fn adaptive_steps(input: &[usize], outputs: &[usize]) -> Steps {
 
 /// Adaptive pooling. Arguments: x, output sizes, out, spatial dimensions, channels last.
 fn adaptive(call: &mut Call<'_>) -> Result<Plan> {
-    let (x, spatial, last) = (call.layout(0)?, call.int(3)? as usize, has_channels_last(call, 4, 3)?);
+    let (x, spatial, last) =
+        (call.layout(0)?, call.int(3)? as usize, has_channels_last(call, 4, 3)?);
     let dims = adaptive_dims(call, &x, spatial, last)?;
     let out = call.layout(2)?;
     call.expect_dims(2, &out, &dims)?;
@@ -182,7 +197,8 @@ fn adaptive_dims(
 }
 
 fn adaptive_output(call: &Call<'_>) -> Result<Vec<Layout>> {
-    let (x, spatial, last) = (call.layout(0)?, call.int(3)? as usize, has_channels_last(call, 4, 3)?);
+    let (x, spatial, last) =
+        (call.layout(0)?, call.int(3)? as usize, has_channels_last(call, 4, 3)?);
     Ok(vec![Layout::contiguous(x.dtype, &adaptive_dims(call, &x, spatial, last)?)])
 }
 
@@ -273,7 +289,14 @@ fn node_forward(call: &mut Call<'_>) -> Result<Plan> {
     let outputs = options.outputs(call, 0, input)?;
     let out = call.layout(10)?;
     call.expect_dims(10, &out, &with_spatial_sizes(x.dims(), &outputs, last))?;
-    plan_weighted_sums(call, (0, 10), spatial, last, &steps(&options, input, &outputs, divisor), false)
+    plan_weighted_sums(
+        call,
+        (0, 10),
+        spatial,
+        last,
+        &steps(&options, input, &outputs, divisor),
+        false,
+    )
 }
 
 fn node_output(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -293,7 +316,14 @@ fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
     let input = spatial_sizes(dx.dims(), spatial, last);
     let outputs = options.outputs(call, 10, input)?;
     call.expect_dims(0, &dy, &with_spatial_sizes(dx.dims(), &outputs, last))?;
-    plan_weighted_sums(call, (0, 10), spatial, last, &steps(&options, input, &outputs, divisor), true)
+    plan_weighted_sums(
+        call,
+        (0, 10),
+        spatial,
+        last,
+        &steps(&options, input, &outputs, divisor),
+        true,
+    )
 }
 
 fn infer_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -430,7 +460,20 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(node_output),
         node_forward,
-        &[A(0), KSIZE, STRIDES, No, PADS_3D, CEIL, NDHWC, No, COUNT_INCLUDE_PAD, DIVISOR, O(0), I(3)],
+        &[
+            A(0),
+            KSIZE,
+            STRIDES,
+            No,
+            PADS_3D,
+            CEIL,
+            NDHWC,
+            No,
+            COUNT_INCLUDE_PAD,
+            DIVISOR,
+            O(0),
+            I(3),
+        ],
     ),
     node(
         "AvgPool3DGrad",
@@ -438,7 +481,21 @@ pub const NODES: &[Node] = &[
         &["output"],
         Infer::By(infer_gradient),
         node_backward,
-        &[A(1), KSIZE, STRIDES, No, PADS_3D, CEIL, NDHWC, No, COUNT_INCLUDE_PAD, DIVISOR, O(0), I(3), A(0)],
+        &[
+            A(1),
+            KSIZE,
+            STRIDES,
+            No,
+            PADS_3D,
+            CEIL,
+            NDHWC,
+            No,
+            COUNT_INCLUDE_PAD,
+            DIVISOR,
+            O(0),
+            I(3),
+            A(0),
+        ],
     )
     .needs_values(&[0]),
     node(

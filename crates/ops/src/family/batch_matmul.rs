@@ -65,13 +65,17 @@ fn transpose_batch_matmul(call: &mut Call<'_>) -> Result<Plan> {
     let batches_per_part = batch / parts;
     let (dims, strides) = if parts > 1 {
         let out_strides = out.strides();
-        ([parts, m, batches_per_part * n], [out_strides[0], out_strides[2] * n as isize, out_strides[1], out_strides[2]])
+        (
+            [parts, m, batches_per_part * n],
+            [out_strides[0], out_strides[2] * n as isize, out_strides[1], out_strides[2]],
+        )
     } else {
         let out_strides = out.strides();
         ([m, batch, n], [0, out_strides[1], out_strides[0], out_strides[2]])
     };
     call.expect_dims(9, &out, &dims)?;
-    let out_layout = Layout::strided(out.dtype, &[parts, batches_per_part, m, n], &strides, out.offset);
+    let out_layout =
+        Layout::strided(out.dtype, &[parts, batches_per_part, m, n], &strides, out.offset);
     let split_batches = |one: &Layout| {
         let ([_, rows, columns], strides) =
             ([one.dims()[0], one.dims()[1], one.dims()[2]], one.strides());
@@ -85,7 +89,8 @@ fn transpose_batch_matmul(call: &mut Call<'_>) -> Result<Plan> {
     if shares(&left) || shares(&right) {
         return Err(Error::invalid("an input shares memory with the output"));
     }
-    let scratch = kernel::panels(&out_layout, &a, &b).map(|one| call.scratch(one.dtype(), &one.dims()));
+    let scratch =
+        kernel::panels(&out_layout, &a, &b).map(|one| call.scratch(one.dtype(), &one.dims()));
     call.plan(move |memory| {
         let scratch = scratch.map(|one| memory.scratch(&one));
         let (a, b) = (memory.view_with_layout(&left, a), memory.view_with_layout(&right, b));

@@ -50,12 +50,14 @@ fn chunk_cat(call: &mut Call<'_>) -> Result<Plan> {
             let strides: Strides = strides.iter().map(|stride| stride * column_stride).collect();
             for chunk in 0..chunks {
                 let first = chunk * rows;
-                let Some(count_of_chunk) = one.dims()[0].checked_sub(first).map(|left| left.min(*rows))
+                let Some(count_of_chunk) =
+                    one.dims()[0].checked_sub(first).map(|left| left.min(*rows))
                 else {
                     break;
                 };
                 let from = one.layout().sliced(0, first, count_of_chunk, 1);
-                let offset = out.offset + chunk as isize * row_stride + *start as isize * column_stride;
+                let offset =
+                    out.offset + chunk as isize * row_stride + *start as isize * column_stride;
                 let to = Layout::strided(out.dtype, from.dims(), &strides, offset);
                 copy(
                     memory.parallel,
@@ -108,7 +110,10 @@ fn transform_bias_rescale_qkv(call: &mut Call<'_>) -> Result<Plan> {
                 Layout::strided(layout.dtype, &sizes, &[b, h * features as isize, t, n], offset)
             };
             let (qkv_strides, bias_stride) = (qkv.strides(), bias.strides()[0]);
-            let x = memory.view_with_layout(&qkv, part(&qkv, [qkv_strides[0], qkv_strides[2], qkv_strides[1], qkv_strides[2]]));
+            let x = memory.view_with_layout(
+                &qkv,
+                part(&qkv, [qkv_strides[0], qkv_strides[2], qkv_strides[1], qkv_strides[2]]),
+            );
             let b = memory.view_with_layout(&bias, part(&bias, [0, bias_stride, 0, bias_stride]));
             map2(memory.parallel, memory.out(out), x, b, move |x: f32, b: f32| (x + b) * scale);
         }

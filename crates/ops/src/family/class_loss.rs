@@ -136,7 +136,8 @@ fn cross_entropy(call: &mut Call<'_>) -> Result<Plan> {
     let targets = Targets::new(call, [1, 2, 4, 5], sizes, &[&loss, &logarithms])?;
     let x = call.in_place_input(x, &[&logarithms, &loss]);
     let dtype = with_real!(x.layout().dtype, C => C::DTYPE);
-    let (log_probabilities, row_losses) = (call.scratch(dtype, &sizes), call.scratch(dtype, &[sizes[0]]));
+    let (log_probabilities, row_losses) =
+        (call.scratch(dtype, &sizes), call.scratch(dtype, &[sizes[0]]));
     call.plan_real(move |memory| {
         let classes = targets.classes(memory)?;
         let (log_probabilities, row_losses) = (memory.scratch(&log_probabilities), memory.scratch(&row_losses));
@@ -180,7 +181,8 @@ fn cross_entropy_backward(call: &mut Call<'_>) -> Result<Plan> {
     let logarithms = call.in_place_input(logarithms, &[&out]);
     call.plan_real(move |memory| {
         let classes = targets.classes(memory)?;
-        let (grad, logarithms) = (PositionAccess::new(flat_grad.view(memory)), logarithms.view(memory));
+        let (grad, logarithms) =
+            (PositionAccess::new(flat_grad.view(memory)), logarithms.view(memory));
         let divisor = if kind == Reduction::Mean { classes.total(sizes[1]) } else { 1.0 };
         let row_gradient = |row: usize| {
             let at = if kind == Reduction::None { row } else { 0 };

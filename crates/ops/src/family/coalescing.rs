@@ -44,7 +44,8 @@ fn coalesce(call: &mut Call<'_>) -> Result<Plan> {
     }
     let name = call.parameter(1);
     call.plan(move |memory| {
-        let (unique_index, all_positions, values) = (unique_index.view(memory), all_positions.view(memory), values.view(memory));
+        let (unique_index, all_positions, values) =
+            (unique_index.view(memory), all_positions.view(memory), values.view(memory));
         let (positions, sums) = (memory.out(&positions), memory.out(&sums));
         for out in [positions, sums] {
             fill_scalar(memory.parallel, out, Scalar::Bool(false));

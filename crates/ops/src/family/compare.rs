@@ -86,7 +86,8 @@ const IS_CLOSE: Formula<2> = Formula {
     run: |dtype, args, numbers| {
         fn close<C: Real>(x: C, y: C, relative: C, absolute: C, nan: bool) -> bool {
             let difference = x.sub(y).abs();
-            let is_near = difference.is_finite() & (difference <= absolute.add(relative.mul(y).abs()));
+            let is_near =
+                difference.is_finite() & (difference <= absolute.add(relative.mul(y).abs()));
             (x == y) | is_near | (nan & x.is_nan() & y.is_nan())
         }
         let [relative, absolute] = [numbers[0].as_f64(), numbers[1].as_f64()];

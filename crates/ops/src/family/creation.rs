@@ -185,8 +185,10 @@ fn fill_diagonal(call: &mut Call<'_>) -> Result<Plan> {
     if wrap && rank == 2 && dims[1] > 0 {
         let period = dims[1] + 1;
         for first_row in (period..dims[0]).step_by(period) {
-            let (length, offset) = ((dims[0] - first_row).min(dims[1]), first_row as isize * row_stride);
-            let diagonal = Layout::strided(out.dtype, &[length], &[diagonal_stride], out.offset + offset);
+            let (length, offset) =
+                ((dims[0] - first_row).min(dims[1]), first_row as isize * row_stride);
+            let diagonal =
+                Layout::strided(out.dtype, &[length], &[diagonal_stride], out.offset + offset);
             diagonals.push(out.with_layout(diagonal));
         }
     }
@@ -354,10 +356,8 @@ pub const NODES: &[Node] = &[
     .needs_values(&[0, 1, 2]),
     node("Fill", &["dims", "value"], &["y"], Infer::By(fill_output), fill, &[A(0), A(1), O(0)])
         .needs_values(&[0]),
-    node("ZerosLike", &["x"], &["y"], Infer::Like(0), fill_like, &[A(0), I(0), O(0)])
-        .from_shapes(),
-    node("OnesLike", &["x"], &["y"], Infer::Like(0), fill_like, &[A(0), I(1), O(0)])
-        .from_shapes(),
+    node("ZerosLike", &["x"], &["y"], Infer::Like(0), fill_like, &[A(0), I(0), O(0)]).from_shapes(),
+    node("OnesLike", &["x"], &["y"], Infer::Like(0), fill_like, &[A(0), I(1), O(0)]).from_shapes(),
     node(
         "Tril",
         &["x"],

@@ -63,7 +63,9 @@ fn iou(call: &mut Call<'_>) -> Result<Plan> {
     expect_matrix(call, 1, &b, 1, 4)?;
     if extra < 0.0 || !extra.is_finite() {
         let name = call.parameter(3);
-        return Err(Error::invalid(format!("{name} = {extra}: expected a finite number, not negative")));
+        return Err(Error::invalid(format!(
+            "{name} = {extra}: expected a finite number, not negative"
+        )));
     }
     let (rows, others) = (a.dims()[0], b.dims()[0]);
     if aligned {
@@ -206,7 +208,8 @@ fn non_max_suppression(call: &mut Call<'_>) -> Result<Plan> {
     let rule = Suppression { most: max_boxes, overlap: limits[0], score: limits[1] };
     let boxes_f64 = call.scratch(DType::Double, &[batches, count, 4]);
     let class_scores = call.scratch(DType::Double, &[count]);
-    let (order, selected) = (call.scratch(DType::Int64, &[count]), call.scratch(DType::Int64, &[max_boxes]));
+    let (order, selected) =
+        (call.scratch(DType::Int64, &[count]), call.scratch(DType::Int64, &[max_boxes]));
     let rows_out = call.scratch(DType::Int32, &[rows, 3]);
     call.plan(move |memory| {
         let [boxes_f64, class_scores, order, selected, rows_out] =
@@ -229,8 +232,13 @@ fn non_max_suppression(call: &mut Call<'_>) -> Result<Plan> {
             };
             for class in 0..classes {
                 let part = all.layout().at(0, batch).at(0, class);
-                copy(memory.parallel, class_scores, all.with_layout(part).expect("a part of the scores"));
-                let selected_count = suppress(class_scores.view(), rectangle, rule, order, selected);
+                copy(
+                    memory.parallel,
+                    class_scores,
+                    all.with_layout(part).expect("a part of the scores"),
+                );
+                let selected_count =
+                    suppress(class_scores.view(), rectangle, rule, order, selected);
                 let selected_boxes = OffsetAccess::<i64>::new(selected.view());
                 for at in 0..selected_count.min(rows - row) {
                     let numbers = [batch as i64, class as i64, selected_boxes.get(at as isize)];

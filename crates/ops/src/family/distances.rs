@@ -105,7 +105,8 @@ fn cdist_backward(call: &mut Call<'_>) -> Result<Plan> {
     expected.extend_from_slice(&x.dims()[x.rank() - 2..]);
     call.expect_dims(5, &out, &expected)?;
     let (x, y) = (rows(call, 1, x, &batch_dims)?, rows(call, 2, y, &batch_dims)?);
-    let (grad, distances) = (rows(call, 0, grad, &batch_dims)?, rows(call, 3, distances, &batch_dims)?);
+    let (grad, distances) =
+        (rows(call, 0, grad, &batch_dims)?, rows(call, 3, distances, &batch_dims)?);
     let out = call.reshaped_output(out, x.dims());
     call.plan(move |memory| {
         let views = [x.view(memory), y.view(memory), distances.view(memory)];
@@ -266,7 +267,8 @@ fn histc(call: &mut Call<'_>) -> Result<Plan> {
                 values().fold(f64::NEG_INFINITY, f64::max),
             );
             if low >= high {
-                (low, high) = if flat_x.count() == 0 { (0.0, 1.0) } else { (low - 1.0, high + 1.0) };
+                (low, high) =
+                    if flat_x.count() == 0 { (0.0, 1.0) } else { (low - 1.0, high + 1.0) };
             }
         }
         histogram(counts, flat_x, low, high);

@@ -254,7 +254,12 @@ fn crop(call: &mut Call<'_>, pairs: &[(i64, i64)]) -> Result<Plan> {
                  leave a size of 0 or more"
             )));
         }
-        inner = inner.sliced(dim, if inner_size == 0 { 0 } else { *before as usize }, inner_size as usize, 1);
+        inner = inner.sliced(
+            dim,
+            if inner_size == 0 { 0 } else { *before as usize },
+            inner_size as usize,
+            1,
+        );
     }
     call.expect_dims(2, &out, inner.dims())?;
     call.plan(move |memory| {

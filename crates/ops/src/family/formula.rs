@@ -285,7 +285,8 @@ impl<const N: usize> Formula<N> {
                     Typed::Scalar(scalar) if is_real(scalar.dtype()) => DType::Float,
                     other => other.dtype(),
                 };
-                let follows_output = self.kind == Kind::Number && is_real(out.dtype) && !is_real(dtype);
+                let follows_output =
+                    self.kind == Kind::Number && is_real(out.dtype) && !is_real(dtype);
                 Ok(if follows_output { out.dtype } else { dtype })
             }
         }

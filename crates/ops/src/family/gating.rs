@@ -125,7 +125,6 @@ fn halves<'v>(view: View<'v>, dim: usize, is_first_activated: bool) -> (View<'v>
     if is_first_activated { (part(0), part(size)) } else { (part(size), part(0)) }
 }
 
-
 /// Arguments: x, dimension, whether tanh approximates a GELU, whether the first half is activated, out, activated half or absent.
 fn forward(call: &mut Call<'_>, kind: Gate) -> Result<Plan> {
     let gate = gate(call, kind, 2)?;
@@ -181,7 +180,8 @@ fn backward(call: &mut Call<'_>, kind: Gate) -> Result<Plan> {
         let size = out.dims()[dim] / 2;
         let half =
             |start| out.with_layout(out.layout().sliced(dim, start, size, 1)).expect("a half");
-        let (to_gated, to_other) = if is_first_activated { (half(0), half(size)) } else { (half(size), half(0)) };
+        let (to_gated, to_other) =
+            if is_first_activated { (half(0), half(size)) } else { (half(size), half(0)) };
         with_real!(x.dtype, C => with_gate!(gate, GATE => {
             map3(memory.parallel, to_gated, grad, gated, other, |g: C, x: C, y: C| {
                 g.mul(y).mul(GATE.derivative(x))

@@ -12,7 +12,12 @@ use cairn_tensor::kernels::indexed::{Coordinate, INDEX_TYPES, IndexedView, combi
 use cairn_tensor::{DType, Dims, Layout, MAX_DIMS, View, broadcast};
 
 /// The sizes of a tensor whose dimension `dim` is replaced by those of an index.
-pub(super) fn replaced_dims(call: &Call<'_>, a: &Layout, dim: usize, index: &Layout) -> Result<Dims> {
+pub(super) fn replaced_dims(
+    call: &Call<'_>,
+    a: &Layout,
+    dim: usize,
+    index: &Layout,
+) -> Result<Dims> {
     let mut dims = Dims::new(a.dims());
     if a.rank() > 0 {
         dims.remove(dim);
@@ -237,7 +242,8 @@ impl Indices {
         }
         let any_elements = list.iter().flatten().any(|one| one.count() > 0);
         let is_blank = |one: &Operand| {
-            one.dims() == [0] && (one.dtype == a.dtype && any_elements || !INDEX_TYPES.contains(&one.dtype))
+            one.dims() == [0]
+                && (one.dtype == a.dtype && any_elements || !INDEX_TYPES.contains(&one.dtype))
         };
         let (mut all, mut shape) = (Vec::new(), Dims::default());
         for (dim, one) in list.into_iter().enumerate() {
@@ -264,7 +270,12 @@ impl Indices {
     }
 
     /// As [`Indices::read`] for one tensor whose last dimension holds the coordinates in the first dimensions of `a`.
-    pub fn read_coordinates(call: &mut Call<'_>, at: usize, a: &Layout, outs: &[&Operand]) -> Result<Indices> {
+    pub fn read_coordinates(
+        call: &mut Call<'_>,
+        at: usize,
+        a: &Layout,
+        outs: &[&Operand],
+    ) -> Result<Indices> {
         let index = call.read_index(at, outs)?;
         let name = call.parameter(at);
         let count = index.dims().last().copied().unwrap_or(usize::MAX);

@@ -210,9 +210,14 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
             broadcast_channels(grads.view(), x.dims()),
         );
         // dy, less its mean and its projection on the normalised input.
-        map3(parallel, product, normalised.view(), products, grads, move |n: f32, p: f32, g: f32| {
-            -(g + n * p) / count
-        });
+        map3(
+            parallel,
+            product,
+            normalised.view(),
+            products,
+            grads,
+            move |n: f32, p: f32, g: f32| -(g + n * p) / count,
+        );
         map2(parallel, product, product.view(), dy, |correction: f32, d: f32| correction + d);
         let weight = broadcast_channels(weight, x.dims());
         map3(

@@ -12,7 +12,10 @@ use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::{Dims, Layout, MAX_DIMS, Scalar, promote};
 
 /// A plan of copies from parts of inputs to parts of outputs.
-pub(super) fn plan_copies(call: &mut Call<'_>, parts: Vec<(UnaliasedInput, Operand)>) -> Result<Plan> {
+pub(super) fn plan_copies(
+    call: &mut Call<'_>,
+    parts: Vec<(UnaliasedInput, Operand)>,
+) -> Result<Plan> {
     call.plan(move |memory| {
         parts.iter().for_each(|(from, _)| from.prepare(memory));
         for (from, to) in &parts {

@@ -234,9 +234,7 @@ fn loss_backward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     call.expect_dims(5, &out, &dims)?;
     let (name, grad_dims) = (call.parameter(0), grad.dims().to_vec());
     if grad.broadcast_to(&dims).is_none() {
-        return Err(Error::invalid(format!(
-            "{name} {grad_dims:?} does not broadcast to {dims:?}"
-        )));
+        return Err(Error::invalid(format!("{name} {grad_dims:?} does not broadcast to {dims:?}")));
     }
     let beta = call.scalar_or(4, 1.0)?.as_f64();
     let mean = reduction(call, 3)? == Reduction::Mean;
@@ -371,7 +369,8 @@ fn divergence_backward(call: &mut Call<'_>) -> Result<Plan> {
 #[inline(always)]
 fn entropy<C: Real>(x: C, target: C) -> C {
     let floor = C::of(-100.0);
-    let (log_p, log_not_p) = (Real::ln(x).greatest(floor), Real::ln_1p(C::ZERO.sub(x)).greatest(floor));
+    let (log_p, log_not_p) =
+        (Real::ln(x).greatest(floor), Real::ln_1p(C::ZERO.sub(x)).greatest(floor));
     target.sub(C::ONE).mul(log_not_p).sub(target.mul(log_p))
 }
 

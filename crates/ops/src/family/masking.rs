@@ -123,7 +123,8 @@ fn nonzero(call: &mut Call<'_>) -> Result<Plan> {
         expect_fits(name, &out, total * rank)?;
         let dims = if transposed { Dims::new(&[rank, total]) } else { Dims::new(&[total, rank]) };
         let dense = dense(&out, &dims);
-        let by_position = if transposed { dense.with_layout(dense.transposed(0, 1)) } else { dense };
+        let by_position =
+            if transposed { dense.with_layout(dense.transposed(0, 1)) } else { dense };
         nonzero.positions(memory.parallel, memory.out(&by_position));
         (memory.sized)(index, &dims);
         Ok(())

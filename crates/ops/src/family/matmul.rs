@@ -139,7 +139,8 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
         }
     };
     let in_place = added.is_some_and(|one| one.address == out.address && one.layout == out.layout);
-    let to_copy = added.filter(|_| !in_place).map(|one| call.without_overlap(Input::Tensor(one), &out));
+    let to_copy =
+        added.filter(|_| !in_place).map(|one| call.without_overlap(Input::Tensor(one), &out));
     let (left, right) = (
         unaliased_input(call, left.with_layout(a), &out),
         unaliased_input(call, right.with_layout(b), &out),
@@ -159,7 +160,9 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
         right.prepare(memory);
         if let Some(to_copy) = to_copy.filter(|_| beta.as_bool()) {
             to_copy.prepare(memory);
-            to_copy.with(memory, out.dims(), |to_copy| copy(memory.parallel, memory.out(&out), to_copy));
+            to_copy.with(memory, out.dims(), |to_copy| {
+                copy(memory.parallel, memory.out(&out), to_copy)
+            });
         }
         let scratch = scratch.map(|one| memory.scratch(&one));
         let out = memory.out(&out.with_layout(out_matrices));
@@ -220,7 +223,8 @@ fn complex_product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
         unaliased_input(call, left.with_layout(a), &out),
         unaliased_input(call, right.with_layout(b), &out),
     );
-    let with_vector_dims = |layout: Layout| vector_dims.iter().flatten().fold(layout, |one, at| one.with(*at));
+    let with_vector_dims =
+        |layout: Layout| vector_dims.iter().flatten().fold(layout, |one, at| one.with(*at));
     let result = added.is_some().then(|| call.scratch(out.dtype, &dims));
     let target = with_vector_dims(result.map_or(out.layout, |scratch| *scratch));
     call.plan(move |memory| {

@@ -5,7 +5,7 @@
 use super::inputs::out_of_range;
 use super::reshaped::ReshapedInput;
 use super::window::{
-    PoolOptions, channels_last, as_5d, numbers, numbers_or, spatial_sizes, with_spatial_sizes,
+    PoolOptions, as_5d, channels_last, numbers, numbers_or, spatial_sizes, with_spatial_sizes,
 };
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
@@ -44,7 +44,9 @@ pub fn plan_pool(
         let positions = spatial_sizes(x.dims(), spatial, last)
             .iter()
             .try_fold(1usize, |n, d| n.checked_mul(*d));
-        if index.dtype == DType::Int32 && positions.is_none_or(|positions| positions > i32::MAX as usize) {
+        if index.dtype == DType::Int32
+            && positions.is_none_or(|positions| positions > i32::MAX as usize)
+        {
             let (name, dims) = (call.parameter(x_at), x.dims());
             return Err(Error::invalid(format!(
                 "{name} {dims:?} has more positions than {} of type int32 can name",
@@ -478,7 +480,21 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::Like(1),
         node_backward,
-        &[A(1), A(0), A(2), KSIZE, STRIDES, PADS, DILATION, CEIL, O(0), I(2), No, FORMAT, INDEX_DTYPE],
+        &[
+            A(1),
+            A(0),
+            A(2),
+            KSIZE,
+            STRIDES,
+            PADS,
+            DILATION,
+            CEIL,
+            O(0),
+            I(2),
+            No,
+            FORMAT,
+            INDEX_DTYPE,
+        ],
     ),
     node(
         "MaxPool3DGradWithArgmax",

@@ -110,7 +110,9 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         [Some(&y), sum.as_ref(), second_y.as_ref()].into_iter().flatten().collect();
     let sum_bias = match call.optional(4)? {
         None => None,
-        Some(sum_bias) if sum_bias.dims() == x1.dims() => Some(call.reshaped_input(sum_bias, &rows, &outs)),
+        Some(sum_bias) if sum_bias.dims() == x1.dims() => {
+            Some(call.reshaped_input(sum_bias, &rows, &outs))
+        }
         Some(sum_bias) => {
             let sum_bias = call.by_column(4, sum_bias, rows)?;
             Some(call.reshaped_input(sum_bias, &[1, rows[1]], &outs))

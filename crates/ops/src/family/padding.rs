@@ -22,7 +22,9 @@ fn constant_pad(call: &mut Call<'_>) -> Result<Plan> {
     let rank = a.rank();
     if padding.len() % 2 != 0 || padding.len() > 2 * rank {
         let (name, dims) = (call.parameter(1), a.dims());
-        return Err(Error::invalid(format!("{name} = {padding:?} are no pairs of padding for {dims:?}")));
+        return Err(Error::invalid(format!(
+            "{name} = {padding:?} are no pairs of padding for {dims:?}"
+        )));
     }
     pad_with_value(
         call,

@@ -2,7 +2,7 @@
 
 use super::max_pool::plan_pool;
 use super::window::{
-    PoolOptions, channels_last, as_5d, numbers, numbers_by_format, numbers_or, spatial_sizes,
+    PoolOptions, as_5d, channels_last, numbers, numbers_by_format, numbers_or, spatial_sizes,
     with_spatial_sizes,
 };
 use crate::call::Call;
@@ -100,7 +100,8 @@ fn attributes(call: &Call<'_>) -> Result<(usize, bool, PoolOptions)> {
     };
     let zeros = vec![0; spatial];
     let ceil = call.has(6) && call.scalar(6)?.as_bool();
-    let options = PoolOptions { kernel, stride, before: zeros.clone(), after: zeros, dilation, ceil };
+    let options =
+        PoolOptions { kernel, stride, before: zeros.clone(), after: zeros, dilation, ceil };
     let options = match call.flag_or(8, false)? {
         true => options.global(input),
         false => options.padded(call, 3, 4, input)?,

@@ -35,9 +35,10 @@ fn prelu_backward(call: &mut Call<'_>) -> Result<Plan> {
     let has_one_slope = weight.count() == 1;
     let axes: Axes = (0..x.rank()).map(|at| has_one_slope || at != 1).collect();
     let dweight_dims: &[usize] = if has_one_slope { &[] } else { &[weight.count()] };
-    let dweight_out = dweight.reshaped(dweight_dims).map(|layout| dweight.with_layout(layout)).ok_or_else(|| {
-        Error::invalid(format!("{} ({}) must be contiguous", call.parameter(4), *dweight))
-    })?;
+    let dweight_out =
+        dweight.reshaped(dweight_dims).map(|layout| dweight.with_layout(layout)).ok_or_else(
+            || Error::invalid(format!("{} ({}) must be contiguous", call.parameter(4), *dweight)),
+        )?;
     let slopes = call.without_overlap(Input::Tensor(slopes), &dx);
     let dtype = with_real!(x.dtype, C => C::DTYPE);
     let scratch = call.scratch(dtype, x.dims());

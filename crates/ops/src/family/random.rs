@@ -29,8 +29,8 @@ pub struct GeneratorState {
 impl GeneratorState {
     /// The generator, once the values of seed and offsets are known.
     pub fn philox(&self, memory: &Memory<'_>) -> Philox {
-        let [seed, offset, second_offset] =
-            [self.seed, self.offset, self.second_offset].map(|one| one.read(memory).as_i64() as u64);
+        let [seed, offset, second_offset] = [self.seed, self.offset, self.second_offset]
+            .map(|one| one.read(memory).as_i64() as u64);
         Philox::new(seed, offset.wrapping_add(second_offset))
     }
 }
@@ -73,7 +73,8 @@ fn normal_each(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(0, &out, REAL)?;
     let dims = call.broadcast([(1, &mean), (2, &deviation)].into_iter(), (0, &out))?;
     let generator = call.generator(3)?;
-    let (mean, deviation): (Input, Input) = (call.without_overlap(mean, &out), call.without_overlap(deviation, &out));
+    let (mean, deviation): (Input, Input) =
+        (call.without_overlap(mean, &out), call.without_overlap(deviation, &out));
     let compute = if out.dtype == DType::Double { DType::Double } else { DType::Float };
     let standard_normal = call.scratch(compute, &dims);
     call.plan(move |memory| {
@@ -258,8 +259,15 @@ fn multinomial(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let trees = memory.scratch(&trees);
         let philox = generator.philox(memory);
-        sample(memory.parallel, memory.out(&rows_out), memory.view(&weights), trees, with_replacement, philox)
-            .map_err(|text| Fault(format!("{name}: {text}")))
+        sample(
+            memory.parallel,
+            memory.out(&rows_out),
+            memory.view(&weights),
+            trees,
+            with_replacement,
+            philox,
+        )
+        .map_err(|text| Fault(format!("{name}: {text}")))
     })
 }
 

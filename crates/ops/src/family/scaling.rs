@@ -38,7 +38,8 @@ fn unscale_all(call: &mut Call<'_>) -> Result<Plan> {
         let mut has_nonfinite = false;
         for grad in &grads {
             let grad = memory.out(grad);
-            has_nonfinite |= with_real!(grad.dtype(), C => unscale(memory.parallel, grad, C::of(value)));
+            has_nonfinite |=
+                with_real!(grad.dtype(), C => unscale(memory.parallel, grad, C::of(value)));
         }
         if has_nonfinite {
             fill_scalar(memory.parallel, memory.out(&found_inf), Scalar::from(1.0));

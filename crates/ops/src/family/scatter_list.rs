@@ -22,7 +22,11 @@ struct Destinations {
 
 impl Destinations {
     /// The start and the length of the update of a tensor: none where the mask is 0. Fails for an index outside the tensor.
-    fn start_and_length(&self, memory: &Memory<'_>, at: usize) -> std::result::Result<(usize, usize), Fault> {
+    fn start_and_length(
+        &self,
+        memory: &Memory<'_>,
+        at: usize,
+    ) -> std::result::Result<(usize, usize), Fault> {
         let is_enabled = self
             .mask
             .is_none_or(|mask| PositionAccess::new(mask.prepared(memory)).get::<i64>(&[at]) != 0);
@@ -112,7 +116,8 @@ fn scatter_list(call: &mut Call<'_>) -> Result<Plan> {
         if let Some(mask) = &destinations.mask {
             mask.prepare(memory);
         }
-        (0..tensors.len()).try_for_each(|at| destinations.start_and_length(memory, at).map(|_| ()))?;
+        (0..tensors.len())
+            .try_for_each(|at| destinations.start_and_length(memory, at).map(|_| ()))?;
         for (at, tensor) in tensors.iter().enumerate() {
             let (start, length) = destinations.start_and_length(memory, at)?;
             let part = tensor.with_layout(tensor.sliced(axis, start, length, 1));

@@ -30,8 +30,8 @@ struct Destination {
 impl Destination {
     fn new(call: &mut Call<'_>, out: Operand, mode: ScatterMode) -> Destination {
         let is_half = matches!(out.dtype, DType::Float16 | DType::Bf16);
-        let buffer =
-            (is_half && mode != ScatterMode::Replace).then(|| call.scratch(DType::Float, out.dims()));
+        let buffer = (is_half && mode != ScatterMode::Replace)
+            .then(|| call.scratch(DType::Float, out.dims()));
         Destination { out, buffer }
     }
 
@@ -91,7 +91,8 @@ impl Values {
         if matches!(call.arg(at), Arg::Tensor(_) | Arg::Absent) {
             let values = call.read(at, &[out])?;
             call.expect_converts(at, &values, out)?;
-            let converted = (values.dtype != out.dtype).then(|| call.scratch(out.dtype, values.dims()));
+            let converted =
+                (values.dtype != out.dtype).then(|| call.scratch(out.dtype, values.dims()));
             return Ok(Values::Tensor(values, converted));
         }
         call.expect_complex_arithmetic(0, out.dtype)?;
@@ -557,9 +558,36 @@ pub const ROWS: &[Row] = &[
     aclnn("InplaceScatter", scatter_elements).with_args(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
     aclnn("InplaceScatterValue", scatter_elements).with_args(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
     aclnn("ScatterAdd", scatter_elements).with_args(&[A(0), A(1), A(2), A(3), I(1), A(4)]),
-    aclnn("IndexAdd", scatter_slices).with_args(&[A(0), A(1), A(2), A(3), A(4), A(5), B(true), B(false)]),
-    aclnn("IndexAddV2", scatter_slices).with_args(&[A(0), A(1), A(2), A(3), A(4), A(6), B(true), B(false)]),
-    aclnn("IndexCopy", scatter_slices).with_args(&[A(0), A(1), A(2), A(3), No, A(4), B(false), B(false)]),
+    aclnn("IndexAdd", scatter_slices).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+        B(true),
+        B(false),
+    ]),
+    aclnn("IndexAddV2", scatter_slices).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(6),
+        B(true),
+        B(false),
+    ]),
+    aclnn("IndexCopy", scatter_slices).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        No,
+        A(4),
+        B(false),
+        B(false),
+    ]),
     aclnn("InplaceIndexCopy", scatter_slices).with_args(&[
         A(0),
         A(1),
@@ -570,7 +598,16 @@ pub const ROWS: &[Row] = &[
         B(false),
         B(false),
     ]),
-    aclnn("IndexFill", scatter_slices).with_args(&[A(0), A(1), A(2), A(3), No, A(4), B(false), B(true)]),
+    aclnn("IndexFill", scatter_slices).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        No,
+        A(4),
+        B(false),
+        B(true),
+    ]),
     aclnn("InplaceIndexFill", scatter_slices).with_args(&[
         A(0),
         A(1),

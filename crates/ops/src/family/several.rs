@@ -101,7 +101,8 @@ fn trace(call: &mut Call<'_>) -> Result<Plan> {
     let out = out.with_layout(out.reshaped(&[]).unwrap_or(*out.layout()));
     if x.dtype.is_complex() {
         call.expect_same(1, &out, 0, &x)?;
-        let (main_diagonal, out) = (call.view_as_real(0, main_diagonal)?, call.view_as_real(1, out)?);
+        let (main_diagonal, out) =
+            (call.view_as_real(0, main_diagonal)?, call.view_as_real(1, out)?);
         let axes = Axes::new(&[true, false]);
         return with_number!(out.dtype, C => {
             call.fold(main_diagonal, &axes, (out, None), fold::sum::<C>(), single_result)
@@ -132,8 +133,9 @@ fn diagonals(call: &mut Call<'_>, flattens: bool) -> Result<Plan> {
             "{name} has the sizes {dims:?}: expected 1 or 2 dimensions"
         )));
     }
-    let side =
-        usize::try_from(diagonal_offset.unsigned_abs()).ok().and_then(|more| more.checked_add(x.count()));
+    let side = usize::try_from(diagonal_offset.unsigned_abs())
+        .ok()
+        .and_then(|more| more.checked_add(x.count()));
     let side = side.unwrap_or(usize::MAX);
     call.expect_dims(2, &out, &[side, side])?;
     let to = out.with_layout(diagonal(&out, diagonal_offset));

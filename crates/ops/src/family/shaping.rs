@@ -222,7 +222,8 @@ fn roll(call: &mut Call<'_>) -> Result<Plan> {
     }
     let mut pieces = vec![(*a, *out)];
     for (dim, shift) in offsets.into_iter().enumerate().filter(|(_, shift)| *shift > 0) {
-        pieces = pieces.into_iter().flat_map(|(from, to)| split_roll(dim, shift, from, to)).collect();
+        pieces =
+            pieces.into_iter().flat_map(|(from, to)| split_roll(dim, shift, from, to)).collect();
     }
     let parts =
         pieces.into_iter().map(|(from, to)| (a.with_layout(from), out.with_layout(to))).collect();
@@ -239,12 +240,7 @@ fn split_roll(dim: usize, shift: usize, from: Layout, to: Layout) -> [(Layout, L
 }
 
 /// All elements rolled as one dimension; in the workspace where strides do not allow that.
-fn roll_flat(
-    call: &mut Call<'_>,
-    a: UnaliasedInput,
-    out: Operand,
-    shift: i64,
-) -> Result<Plan> {
+fn roll_flat(call: &mut Call<'_>, a: UnaliasedInput, out: Operand, shift: i64) -> Result<Plan> {
     let shift = shift.rem_euclid(a.count() as i64) as usize;
     let from = call.flat_input(a);
     let flat_out = out.reshaped(&[out.count()]);
@@ -254,7 +250,8 @@ fn roll_flat(
         let target = match (&flat_out, &packed) {
             (Some(flat_out), _) => memory.out(&out.with_layout(*flat_out)),
             (None, packed) => {
-                let packed = memory.scratch(packed.as_ref().expect("scratch where it cannot be flat"));
+                let packed =
+                    memory.scratch(packed.as_ref().expect("scratch where it cannot be flat"));
                 packed
                     .with_layout(packed.reshaped(&[packed.count()]).expect("contiguous"))
                     .expect("all of it")

@@ -66,7 +66,8 @@ fn sort_along_dim(call: &mut Call<'_>) -> Result<Plan> {
         let (values, indices) =
             (values.map(|out| memory.out(&out)), indices.map(|out| memory.out(&out)));
         let ranked = Ranked { values, indices, scratch: memory.scratch(&scratch) };
-        ordered(memory.parallel, a, dim, descending, selection, &ranked).map_err(overwritten_workspace)
+        ordered(memory.parallel, a, dim, descending, selection, &ranked)
+            .map_err(overwritten_workspace)
     })
 }
 
@@ -219,7 +220,12 @@ struct DynamicOutput {
 }
 
 impl DynamicOutput {
-    fn new(call: &mut Call<'_>, at: usize, out: Operand, max_count: usize) -> Result<DynamicOutput> {
+    fn new(
+        call: &mut Call<'_>,
+        at: usize,
+        out: Operand,
+        max_count: usize,
+    ) -> Result<DynamicOutput> {
         expect_capacity(call, at, &out, 0)?;
         let scratch = (out.count() < max_count).then(|| call.scratch(out.dtype, &[max_count]));
         Ok(DynamicOutput { out, scratch })
@@ -314,7 +320,8 @@ fn unique_elements(call: &mut Call<'_>) -> Result<Plan> {
                 let mut dims = Dims::new(a.dims());
                 dims[dim] = total;
                 outputs.values = Some(values.target(memory, &dims));
-                unique_slices(memory.parallel, a, dim, &outputs, scratch).map_err(overwritten_workspace)?;
+                unique_slices(memory.parallel, a, dim, &outputs, scratch)
+                    .map_err(overwritten_workspace)?;
                 (total, dims)
             }
         };

@@ -133,8 +133,13 @@ fn suppression(call: &mut Call<'_>) -> Result<Plan> {
                     true => *all.layout(),
                     false => all.layout().at(0, batch).at(0, class),
                 };
-                copy(memory.parallel, class_scores, all.with_layout(part).expect("a part of the scores"));
-                let selected_count = suppress(class_scores.view(), rectangle, options.rule, order, selected);
+                copy(
+                    memory.parallel,
+                    class_scores,
+                    all.with_layout(part).expect("a part of the scores"),
+                );
+                let selected_count =
+                    suppress(class_scores.view(), rectangle, options.rule, order, selected);
                 let chosen = OffsetAccess::<i64>::new(selected.view());
                 for at in 0..selected_count {
                     let index = chosen.get(at as isize);
@@ -199,7 +204,8 @@ fn suppression_by_elements(call: &mut Call<'_>) -> Result<Plan> {
         if !(0.0..=1.0).contains(&overlap) {
             return Err(Fault(format!("{} = {overlap} is outside 0 to 1", names[1])));
         }
-        let [boxes_f64, class_scores, order, selected] = [boxes_f64, class_scores, order, selected].map(|one| memory.scratch(&one));
+        let [boxes_f64, class_scores, order, selected] =
+            [boxes_f64, class_scores, order, selected].map(|one| memory.scratch(&one));
         copy(memory.parallel, boxes_f64, boxes.view(memory));
         copy(memory.parallel, class_scores, scores.view(memory));
         let corners = OffsetAccess::<f64>::new(boxes_f64.view());

@@ -278,8 +278,10 @@ fn gather_stats(call: &mut Call<'_>) -> Result<Plan> {
     call.plan_real(move |memory| {
         let parallel = memory.parallel;
         let [a, b, n] = [a, b, n].map(|one| memory.scratch(&one));
-        let (running_f64, results_f64) =
-            (running_f64.map(|one| memory.scratch(&one)), results_f64.map(|one| memory.scratch(&one)));
+        let (running_f64, results_f64) = (
+            running_f64.map(|one| memory.scratch(&one)),
+            results_f64.map(|one| memory.scratch(&one)),
+        );
         for (to, from) in [(a, &first), (b, &second), (n, &counts)] {
             copy(parallel, to, memory.view(from));
         }
@@ -290,8 +292,10 @@ fn gather_stats(call: &mut Call<'_>) -> Result<Plan> {
             }
         }
         let [a, b, n] = [a, b, n].map(|one| OffsetAccess::<f64>::new(one.view()));
-        let (running_values, results) =
-            (running_f64.map(OffsetAccessMut::<f64>::new), results_f64.map(OffsetAccessMut::<f64>::new));
+        let (running_values, results) = (
+            running_f64.map(OffsetAccessMut::<f64>::new),
+            results_f64.map(OffsetAccessMut::<f64>::new),
+        );
         let total: f64 = (0..devices as isize).map(|device| n.get(device)).sum();
         for channel in 0..width as isize {
             let mut all = Moments::default();

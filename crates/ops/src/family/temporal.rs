@@ -78,7 +78,15 @@ impl Batch {
             return Err(Error::invalid(format!("{name} = {number} is none of {classes} classes")));
         };
         let name = call.parameter(targets);
-        Ok(Batch { logarithms: input, targets: target_input, steps, labels, blank, is_unbatched, name })
+        Ok(Batch {
+            logarithms: input,
+            targets: target_input,
+            steps,
+            labels,
+            blank,
+            is_unbatched,
+            name,
+        })
     }
 
     /// The most positions of labels with a blank before, between and after them.
@@ -144,7 +152,13 @@ fn loss(call: &mut Call<'_>) -> Result<Plan> {
     let zero_infinity = call.flag(5)?;
     call.plan(move |memory| {
         let sequences = batch.sequences(memory)?;
-        likelihoods(memory.parallel, sequences, memory.out(&losses), memory.out(&log_alpha), zero_infinity);
+        likelihoods(
+            memory.parallel,
+            sequences,
+            memory.out(&losses),
+            memory.out(&log_alpha),
+            zero_infinity,
+        );
         Ok(())
     })
 }
@@ -163,7 +177,8 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     );
     let log_alpha = log_alpha.with_layout(batch.log_alpha_layout(call, 6, &log_alpha)?);
     call.expect_dtype(9, &out, REAL)?;
-    let out = if batch.is_unbatched && out.rank() == 2 { out.with_layout(out.with(1)) } else { out };
+    let out =
+        if batch.is_unbatched && out.rank() == 2 { out.with_layout(out.with(1)) } else { out };
     call.expect_dims(9, &out, batch.logarithms.dims())?;
     let zero_infinity = call.flag(8)?;
     let width = gradient_scratch(batch.logarithms.dims()[2], log_alpha.dims()[2]);

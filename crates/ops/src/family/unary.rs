@@ -191,7 +191,8 @@ fn plan_unless_integer(call: &mut Call<'_>, formula: &Formula<1>) -> Result<Plan
 
 fn bitwise_not(call: &mut Call<'_>) -> Result<Plan> {
     let layout = call.layout(0)?;
-    let allowed = [DType::Int8, DType::Uint8, DType::Int16, DType::Int32, DType::Int64, DType::Bool];
+    let allowed =
+        [DType::Int8, DType::Uint8, DType::Int16, DType::Int32, DType::Int64, DType::Bool];
     call.expect_dtype(0, &layout, &allowed)?;
     call.expect_castable(1, call.layout(0)?.dtype, &call.layout(1)?)?;
     BITWISE_NOT.plan(call)

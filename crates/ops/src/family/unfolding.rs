@@ -69,7 +69,8 @@ fn two_numbers(call: &Call<'_>, at: usize, least: i64, allows_one: bool) -> Resu
 /// Windows from the arguments kernel size, dilation, padding and stride, from index `at` on.
 fn axes(call: &Call<'_>, at: usize) -> Result<[Axis; 2]> {
     let (taps, dilation) = (two_numbers(call, at, 1, false)?, two_numbers(call, at + 1, 1, false)?);
-    let (padding, stride) = (two_numbers(call, at + 2, 0, false)?, two_numbers(call, at + 3, 1, false)?);
+    let (padding, stride) =
+        (two_numbers(call, at + 2, 0, false)?, two_numbers(call, at + 3, 1, false)?);
     Ok([0, 1].map(|axis| Axis {
         taps: taps[axis],
         dilation: dilation[axis],
@@ -128,7 +129,8 @@ impl Columns {
         {
             by_parts = grouped(by_parts, 3, rows_of_windows);
         } else {
-            by_parts = if by_parts.rank() == 3 { grouped(by_parts, 2, rows_of_windows) } else { by_parts };
+            by_parts =
+                if by_parts.rank() == 3 { grouped(by_parts, 2, rows_of_windows) } else { by_parts };
             by_parts = grouped(by_parts, 1, channels.max(1));
         }
         let columns = grouped(by_parts, 2, axes[0].taps as usize);
@@ -272,7 +274,8 @@ fn columns_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let dims = a.dims();
     let taps = (axes[0].taps as usize).saturating_mul(axes[1].taps as usize);
     let rows = dims[1].saturating_mul(taps);
-    let [rows_of_windows, windows_per_row] = [0, 1].map(|at| axes[at].positions(dims[2 + at]) as usize);
+    let [rows_of_windows, windows_per_row] =
+        [0, 1].map(|at| axes[at].positions(dims[2 + at]) as usize);
     Ok(vec![Layout::contiguous(a.dtype, &[dims[0], rows, rows_of_windows, windows_per_row])])
 }
 
@@ -296,7 +299,9 @@ impl Sums {
 
     fn view<'a>(&self, memory: &Memory<'a>, layout: Layout) -> ViewMut<'a> {
         match &self.scratch {
-            Some(scratch) => memory.scratch(scratch).with_layout(layout).expect("a part of the sums"),
+            Some(scratch) => {
+                memory.scratch(scratch).with_layout(layout).expect("a part of the sums")
+            }
             None => memory.out(&self.out.with_layout(layout)),
         }
     }
@@ -346,8 +351,9 @@ fn col2im(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         a.prepare(memory);
         sums.clear(memory);
-        columns
-            .for_each_tap(|image, column| sums.add(memory, image, a.with_layout(column).prepared(memory)));
+        columns.for_each_tap(|image, column| {
+            sums.add(memory, image, a.with_layout(column).prepared(memory))
+        });
         sums.finish(memory);
         Ok(())
     })

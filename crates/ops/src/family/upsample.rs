@@ -1,7 +1,7 @@
 //! Images resized by the nearest position, or by interpolation between several; and the gradients.
 
 use super::avg_pool::{REALS, plan_weighted_sums};
-use super::window::{as_5d, try_as_5d, numbers, spatial_sizes, with_spatial_sizes};
+use super::window::{as_5d, numbers, spatial_sizes, try_as_5d, with_spatial_sizes};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -486,7 +486,16 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(node_output),
         node_forward,
-        &[A(0), A(1), ALIGN_CORNERS, CENTRES, SCALES, O(0), B(true), Attr("dtype", AttrDefault::Int(0))],
+        &[
+            A(0),
+            A(1),
+            ALIGN_CORNERS,
+            CENTRES,
+            SCALES,
+            O(0),
+            B(true),
+            Attr("dtype", AttrDefault::Int(0)),
+        ],
     )
     .needs_values(&[1]),
     node(

@@ -170,11 +170,17 @@ fn loss(call: &mut Call<'_>) -> Result<Plan> {
             };
             let (greatest_score, sums) =
                 (greatest.with_layout(expand(greatest)), sums.with_layout(expand(sums)));
-            let (greatest_score, sums) = (greatest_score.expect("a column"), sums.expect("a column"));
+            let (greatest_score, sums) =
+                (greatest_score.expect("a column"), sums.expect("a column"));
             let softmax = memory.out(softmax);
-            map3(memory.parallel, softmax, logits, greatest_score, sums, |x: f32, greatest_score: f32, sum: f32| {
-                Real::exp(x.sub(greatest_score)) / sum
-            });
+            map3(
+                memory.parallel,
+                softmax,
+                logits,
+                greatest_score,
+                sums,
+                |x: f32, greatest_score: f32, sum: f32| Real::exp(x.sub(greatest_score)) / sum,
+            );
         }
         Ok(())
     })

@@ -210,8 +210,9 @@ impl Bound {
             Error::invalid(format!("{name} has the sizes {have:?}: expected {expected}"))
         };
         let is_longer = |one: &Piece| one.sizes.queries > SHORT_SHIFT_ROWS;
-        self.by_distance =
-            shift.rank() == 4 && shift.dims()[2] == SHORT_SHIFT_ROWS && self.pieces.iter().any(is_longer);
+        self.by_distance = shift.rank() == 4
+            && shift.dims()[2] == SHORT_SHIFT_ROWS
+            && self.pieces.iter().any(is_longer);
         for (at, piece) in self.pieces.iter_mut().enumerate() {
             let Sizes { queries, keys, .. } = piece.sizes;
             let mut layout = *shift.layout();
@@ -250,7 +251,8 @@ impl Bound {
                 "{name} has the sizes {have:?}: expected [{heads}] or [{batches}, {heads}]"
             )));
         };
-        let first = |at: usize| Ok::<i64, Error>(optional_ints(call, at)?.first().copied().unwrap_or(0));
+        let first =
+            |at: usize| Ok::<i64, Error>(optional_ints(call, at)?.first().copied().unwrap_or(0));
         self.lead = first(STARTS + 1)?.saturating_sub(first(STARTS)?) as isize;
         self.rooted = rooted;
         for (at, piece) in self.pieces.iter_mut().enumerate() {
@@ -267,7 +269,8 @@ impl Bound {
         let lengths: Vec<(usize, usize)> =
             self.pieces.iter().map(|one| (one.sizes.queries, one.sizes.keys)).collect();
         let has_scores = |one: &(usize, usize)| one.0 > 0 && one.1 > 0;
-        let (first, last) = (lengths.iter().position(has_scores), lengths.iter().rposition(has_scores));
+        let (first, last) =
+            (lengths.iter().position(has_scores), lengths.iter().rposition(has_scores));
         let batches = self.batches();
         for (at, piece) in self.pieces.iter_mut().enumerate() {
             let position = match self.packed {
@@ -311,7 +314,10 @@ impl Bound {
             let count = batches.saturating_mul(heads).saturating_mul(queries).saturating_mul(keys);
             bits = bits.saturating_add(count);
         }
-        if keep_mask.item() != 1 || !keep_mask.is_contiguous() || keep_mask.count().saturating_mul(8) < bits {
+        if keep_mask.item() != 1
+            || !keep_mask.is_contiguous()
+            || keep_mask.count().saturating_mul(8) < bits
+        {
             let (name, layout) = (call.parameter(DROP), keep_mask.layout());
             return Err(Error::invalid(format!("{name} ({layout}) is no mask of {bits} bits")));
         }

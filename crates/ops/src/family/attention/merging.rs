@@ -14,7 +14,13 @@ use cairn_tensor::{DType, Layout};
 const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
 
 /// Results in the order of positions, batches, heads, features; fails if the sizes do not fit the form.
-fn checked_result_layout(call: &Call<'_>, at: usize, layout: &Layout, form: &str, heads: usize) -> Result<Layout> {
+fn checked_result_layout(
+    call: &Call<'_>,
+    at: usize,
+    layout: &Layout,
+    form: &str,
+    heads: usize,
+) -> Result<Layout> {
     let dims = layout.dims();
     match (form, dims) {
         ("TND", [_, n, _]) if *n == heads => Ok(layout.with(1)),

@@ -255,7 +255,8 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
             let (queries, keys) = (&piece.queries, &piece.keys);
             let of = |one: &Operand| memory.view(&one.with_layout(bound.part_of(one, queries)));
             let stats_of = |one: &SoftmaxStats| memory.view(&one.of(&bound, piece));
-            let gradient_out = |one: &Features, range| one.out(memory, bound.part_of(&one.layout(), range));
+            let gradient_out =
+                |one: &Features, range| one.out(memory, bound.part_of(&one.layout(), range));
             let gradients = Gradients {
                 grad: of(&grad),
                 result: result.as_ref().map(of),
@@ -264,7 +265,9 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
                 key: gradient_out(&outputs[1], keys),
                 value: gradient_out(&outputs[2], keys),
                 sink: sink_parts.map(|sink_parts| match bound.packed {
-                    true => sink_parts.with_layout(sink_parts.layout().sliced(0, at, 1, 1)).expect("a row"),
+                    true => sink_parts
+                        .with_layout(sink_parts.layout().sliced(0, at, 1, 1))
+                        .expect("a row"),
                     false => sink_parts,
                 }),
             };

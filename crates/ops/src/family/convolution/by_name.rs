@@ -2,7 +2,7 @@
 
 use super::steps::{ConvolutionPlan, WeightGradientPlan, by_groups, weights_by_groups};
 use super::window::{
-    ConvolutionTensors, DataFormat, TYPES, Windows, groups, axis_numbers_of_dims, padding_pairs,
+    ConvolutionTensors, DataFormat, TYPES, Windows, axis_numbers_of_dims, groups, padding_pairs,
 };
 use crate::call::Call;
 use crate::error::{Error, Result};

@@ -109,7 +109,11 @@ fn read_windows(
         positions[i] = last_start / stride[i] + 1;
     }
     let offset_channels = 3 * groups * tap_count;
-    call.expect_dims(offset.0, offset.1, &[x.dims()[0], offset_channels, positions[0], positions[1]])?;
+    call.expect_dims(
+        offset.0,
+        offset.1,
+        &[x.dims()[0], offset_channels, positions[0], positions[1]],
+    )?;
     let (taps, padding) = ([taps[0], taps[1]], [padding[0], padding[2]]);
     Ok(DeformableWindows { taps, stride, dilation, padding, groups, image, positions })
 }
@@ -187,14 +191,17 @@ pub fn offsets(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(0)?;
     let (x, offset) = (call.read_by_index(1, &[&out])?, call.read(2, &[&out])?);
     call.expect_same(0, &out, 1, &x)?;
-    let (x, offset) =
-        (x.with_layout(channels_first(call, &x)?.1), offset.with_layout(channels_first(call, &offset)?.1));
+    let (x, offset) = (
+        x.with_layout(channels_first(call, &x)?.1),
+        offset.with_layout(channels_first(call, &offset)?.1),
+    );
     let out = out.with_layout(channels_first(call, &out)?.1);
     call.expect_dims(0, &out, &sampled_dims(&x, &deformable))?;
     let [images, offsets_f32, samples_f32] =
         [x.dims(), offset.dims(), out.dims()].map(|dims| call.scratch(DType::Float, dims));
     call.plan(move |memory| {
-        let [images, offsets_f32, samples_f32] = [images, offsets_f32, samples_f32].map(|one| memory.scratch(&one));
+        let [images, offsets_f32, samples_f32] =
+            [images, offsets_f32, samples_f32].map(|one| memory.scratch(&one));
         copy(memory.parallel, images, x.view(memory));
         copy(memory.parallel, offsets_f32, offset.view(memory));
         deformable.forward(memory.parallel, samples_f32, images.view(), offsets_f32.view());
@@ -229,11 +236,15 @@ pub fn offsets_backward(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_dims(at, one, like.dims())?;
         call.expect_same(at, one, 1, like)?;
     }
-    let (grads, x) =
-        (grads.with_layout(channels_first(call, &grads)?.1), x.with_layout(channels_first(call, &x)?.1));
+    let (grads, x) = (
+        grads.with_layout(channels_first(call, &grads)?.1),
+        x.with_layout(channels_first(call, &x)?.1),
+    );
     let offset = offset.with_layout(channels_first(call, &offset)?.1);
-    let (dx, doffset) =
-        (dx.with_layout(channels_first(call, &dx)?.1), doffset.with_layout(channels_first(call, &doffset)?.1));
+    let (dx, doffset) = (
+        dx.with_layout(channels_first(call, &dx)?.1),
+        doffset.with_layout(channels_first(call, &doffset)?.1),
+    );
     call.expect_dims(0, &grads, &sampled_dims(&x, &deformable))?;
     let [sample_grads, images, offsets_f32] =
         [grads.dims(), x.dims(), offset.dims()].map(|dims| call.scratch(DType::Float, dims));
@@ -246,7 +257,8 @@ pub fn offsets_backward(call: &mut Call<'_>) -> Result<Plan> {
         for (to, from) in [(sample_grads, grads), (images, x), (offsets_f32, offset)] {
             copy(parallel, to, from.view(memory));
         }
-        let [image_grads, offset_grads] = [image_grads, offset_grads].map(|one| memory.scratch(&one));
+        let [image_grads, offset_grads] =
+            [image_grads, offset_grads].map(|one| memory.scratch(&one));
         fill_scalar(parallel, image_grads, Scalar::from(0));
         deformable.back_to_images(parallel, image_grads, sample_grads.view(), offsets_f32.view());
         let from = (images.view(), offsets_f32.view());
@@ -295,7 +307,8 @@ pub fn deformable(call: &mut Call<'_>) -> Result<Plan> {
     );
     let convolution = ConvolutionPlan::forward(call, &windows, grouped, bias);
     call.plan(move |memory| {
-        let [images, offsets_f32, samples_f32] = [images, offsets_f32, samples_f32].map(|one| memory.scratch(&one));
+        let [images, offsets_f32, samples_f32] =
+            [images, offsets_f32, samples_f32].map(|one| memory.scratch(&one));
         copy(memory.parallel, images, x.view(memory));
         copy(memory.parallel, offsets_f32, offset.view(memory));
         convolution.prepare(memory);

@@ -37,10 +37,38 @@ const DEFORMABLE_GROUPS: ArgSource = Attr("deformable_groups", AttrDefault::Int(
 const MODULATED: ArgSource = Attr("modulated", AttrDefault::Flag(true));
 
 const FORWARD: &[&str] = &["x", "filter", "bias?", "offset_w?"];
-const FORWARD_2D: &[ArgSource] =
-    &[A(0), A(1), No, A(2), A(3), STRIDES, PADS, DILATIONS_2D, GROUPS, FORMAT_2D, No, OFFSET, O(0), I(2)];
-const FORWARD_3D: &[ArgSource] =
-    &[A(0), A(1), No, A(2), A(3), STRIDES, PADS, DILATIONS_3D, GROUPS, FORMAT_3D, No, OFFSET, O(0), I(3)];
+const FORWARD_2D: &[ArgSource] = &[
+    A(0),
+    A(1),
+    No,
+    A(2),
+    A(3),
+    STRIDES,
+    PADS,
+    DILATIONS_2D,
+    GROUPS,
+    FORMAT_2D,
+    No,
+    OFFSET,
+    O(0),
+    I(2),
+];
+const FORWARD_3D: &[ArgSource] = &[
+    A(0),
+    A(1),
+    No,
+    A(2),
+    A(3),
+    STRIDES,
+    PADS,
+    DILATIONS_3D,
+    GROUPS,
+    FORMAT_3D,
+    No,
+    OFFSET,
+    O(0),
+    I(3),
+];
 const TRANSPOSED: &[&str] = &["input_size", "x", "filter", "bias?", "offset_w?"];
 const TRANSPOSED_2D: &[ArgSource] = &[
     A(0),
@@ -96,22 +124,30 @@ const fn transposed(name: &'static str, arg_sources: &'static [ArgSource]) -> No
 
 const fn input_gradient(name: &'static str, arg_sources: &'static [ArgSource]) -> Node {
     let infer = Infer::By(by_name::infer_input_gradient);
-    node(name, INPUT_GRADIENT, &["y"], infer, by_name::input_gradient, arg_sources).needs_values(&[0])
+    node(name, INPUT_GRADIENT, &["y"], infer, by_name::input_gradient, arg_sources)
+        .needs_values(&[0])
 }
 
 const fn filter_gradient(name: &'static str, arg_sources: &'static [ArgSource]) -> Node {
     let infer = Infer::By(by_name::infer_filter_gradient);
-    node(name, FILTER_GRADIENT, &["y"], infer, by_name::filter_gradient, arg_sources).needs_values(&[1])
+    node(name, FILTER_GRADIENT, &["y"], infer, by_name::filter_gradient, arg_sources)
+        .needs_values(&[1])
 }
 
 /// With the sizes of the input as an attribute.
-const fn input_gradient_by_attribute(name: &'static str, arg_sources: &'static [ArgSource]) -> Node {
+const fn input_gradient_by_attribute(
+    name: &'static str,
+    arg_sources: &'static [ArgSource],
+) -> Node {
     let infer = Infer::By(by_name::infer_input_gradient);
     node(name, &["filter", "out_backprop"], &["y"], infer, by_name::input_gradient, arg_sources)
 }
 
 /// With the sizes of the filter as an attribute.
-const fn filter_gradient_by_attribute(name: &'static str, arg_sources: &'static [ArgSource]) -> Node {
+const fn filter_gradient_by_attribute(
+    name: &'static str,
+    arg_sources: &'static [ArgSource],
+) -> Node {
     let infer = Infer::By(by_name::infer_filter_gradient);
     node(name, &["x", "out_backprop"], &["y"], infer, by_name::filter_gradient, arg_sources)
 }
@@ -175,7 +211,18 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(deformable::offsets_output),
         deformable::offsets,
-        &[O(0), A(0), A(1), KSIZE, STRIDES, PADS, DILATIONS_2D, DEFORMABLE_GROUPS, MODULATED, FORMAT_2D],
+        &[
+            O(0),
+            A(0),
+            A(1),
+            KSIZE,
+            STRIDES,
+            PADS,
+            DILATIONS_2D,
+            DEFORMABLE_GROUPS,
+            MODULATED,
+            FORMAT_2D,
+        ],
     ),
     node(
         "DeformableOffsetsGrad",

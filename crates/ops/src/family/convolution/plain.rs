@@ -3,7 +3,7 @@
 use super::steps::{
     BiasGradientPlan, ConvolutionPlan, WeightGradientPlan, by_groups, weights_by_groups,
 };
-use super::window::{ConvolutionTensors, TYPES, Windows, groups, axis_numbers, read_padding};
+use super::window::{ConvolutionTensors, TYPES, Windows, axis_numbers, groups, read_padding};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::family::inputs::UnaliasedInput;
@@ -269,8 +269,10 @@ fn gradients(
     let dy = dy.with_layout(image_order.apply(&dy));
     let x_layout = image_order.apply(&call.layout(input_at)?);
     let w_layout = weight_order.apply(&call.layout(weight_at)?);
-    let (x, w) =
-        (x.map(|x| x.with_layout(image_order.apply(&x))), w.map(|w| w.with_layout(weight_order.apply(&w))));
+    let (x, w) = (
+        x.map(|x| x.with_layout(image_order.apply(&x))),
+        w.map(|w| w.with_layout(weight_order.apply(&w))),
+    );
     let weights = (weight_at, w_layout);
     let tensors = match transposed {
         true => ConvolutionTensors { large: (grad_at, *dy), weights, small: (input_at, x_layout) },

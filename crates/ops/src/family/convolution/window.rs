@@ -29,7 +29,13 @@ pub struct Windows {
 }
 
 /// Numbers for each axis, at least `least` and less than 2^31; `rest` for the axes that are not there.
-fn numbers_of_axes(call: &Call<'_>, at: usize, values: &[i64], least: i64, rest: i64) -> Result<[i64; 3]> {
+fn numbers_of_axes(
+    call: &Call<'_>,
+    at: usize,
+    values: &[i64],
+    least: i64,
+    rest: i64,
+) -> Result<[i64; 3]> {
     if values.iter().any(|one| !(least..=i64::from(i32::MAX)).contains(one)) {
         let name = call.parameter(at);
         return Err(Error::invalid(format!(
@@ -51,7 +57,13 @@ fn expect_length(call: &Call<'_>, at: usize, values: &[i64], allowed: &[usize]) 
 }
 
 /// A list with a number for each axis.
-pub fn axis_numbers(call: &Call<'_>, at: usize, axes: usize, least: i64, rest: i64) -> Result<[i64; 3]> {
+pub fn axis_numbers(
+    call: &Call<'_>,
+    at: usize,
+    axes: usize,
+    least: i64,
+    rest: i64,
+) -> Result<[i64; 3]> {
     let values = call.ints(at)?;
     expect_length(call, at, &values, &[axes])?;
     numbers_of_axes(call, at, &values, least, rest)
@@ -139,7 +151,9 @@ impl DataFormat {
 
     /// The dimensions of weights, outputs and inputs first.
     pub fn weights(self, layout: Layout) -> Layout {
-        if let (true, &[rows, columns, channels, outputs_per_channel]) = (self.depthwise, layout.dims()) {
+        if let (true, &[rows, columns, channels, outputs_per_channel]) =
+            (self.depthwise, layout.dims())
+        {
             let outputs = layout.permuted(&[2, 3, 0, 1]);
             let dims = [channels.saturating_mul(outputs_per_channel), 1, rows, columns];
             return outputs.reshaped(&dims).unwrap_or(layout);

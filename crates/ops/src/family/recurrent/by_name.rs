@@ -257,7 +257,10 @@ pub fn weights(
     if !call.has(2) {
         return split_weights(call, 1, inputs, sizes.hidden, sizes.kind.blocks(), outs);
     }
-    Ok([read_real(call, 1, &[inputs, columns], outs)?, read_real(call, 2, &[sizes.hidden, columns], outs)?])
+    Ok([
+        read_real(call, 1, &[inputs, columns], outs)?,
+        read_real(call, 2, &[sizes.hidden, columns], outs)?,
+    ])
 }
 
 /// The tensors for the gradients of a layer, all read and checked. See [`Gradients`].

@@ -131,12 +131,20 @@ pub struct LayerScratch {
 }
 
 impl LayerScratch {
-    pub fn new(call: &mut Call<'_>, sizes: &Sizes, has_lengths: bool, backward: bool) -> LayerScratch {
+    pub fn new(
+        call: &mut Call<'_>,
+        sizes: &Sizes,
+        has_lengths: bool,
+        backward: bool,
+    ) -> LayerScratch {
         let Sizes { kind, steps, rows, hidden } = *sizes;
         let columns = sizes.columns();
         let mut floats = |dims: &[usize]| call.scratch(DType::Float, dims);
-        let weights =
-            if backward { [columns, hidden + ROW_PADDING] } else { [hidden, columns + ROW_PADDING] };
+        let weights = if backward {
+            [columns, hidden + ROW_PADDING]
+        } else {
+            [hidden, columns + ROW_PADDING]
+        };
         let hidden_products = match (kind, backward) {
             (Kind::Lstm, _) => None,
             (Kind::Gru, false) => Some(floats(&[rows, columns])),
@@ -317,7 +325,8 @@ impl Layer {
                 for (index, bias) in bias.iter().enumerate() {
                     gather_bias(part_at(biases, index), &[*bias], (0..0, 0.0));
                 }
-                let hidden_products = scratch.hidden_products.as_ref().expect("planned for this kind");
+                let hidden_products =
+                    scratch.hidden_products.as_ref().expect("planned for this kind");
                 let [reset, update, candidate, _] = self.order;
                 let task = Gru {
                     recurrence,
@@ -416,7 +425,8 @@ impl Gradients {
         let gates = float(&[matrix_dims[0], sizes.columns()]);
         let transposed = gates.transposed(0, 1);
         if self.dx.is_some() {
-            self.products[0] = product_scratch(call, &float(&matrix_dims), &gates, &self.input_weights);
+            self.products[0] =
+                product_scratch(call, &float(&matrix_dims), &gates, &self.input_weights);
         }
         if let Some(out) = self.dweights[0] {
             let x = Layout::contiguous(x.dtype, &matrix_dims);
@@ -461,8 +471,8 @@ impl Gradients {
                 gates
             }
             Kind::Gru => {
-                let hidden_products =
-                    memory.scratch(scratch.hidden_products.as_ref().expect("planned for this kind"));
+                let hidden_products = memory
+                    .scratch(scratch.hidden_products.as_ref().expect("planned for this kind"));
                 let [reset, update, candidate, _] = self.order;
                 let task = GruGradients {
                     recurrence,
@@ -512,11 +522,25 @@ impl Gradients {
                 }
                 None => x,
             };
-            product(memory, memory.out(out), transposed(gates), as_matrix(x), false, &self.products[1]);
+            product(
+                memory,
+                memory.out(out),
+                transposed(gates),
+                as_matrix(x),
+                false,
+                &self.products[1],
+            );
         }
         if let Some(out) = &self.dweights[1] {
             let before = as_matrix(before);
-            product(memory, memory.out(out), transposed(hidden_products), before, false, &self.products[2]);
+            product(
+                memory,
+                memory.out(out),
+                transposed(hidden_products),
+                before,
+                false,
+                &self.products[2],
+            );
         }
         if let Some((target, adds)) = &self.dx {
             let out = target.view(memory);

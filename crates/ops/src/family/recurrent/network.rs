@@ -124,7 +124,8 @@ impl Network {
         let (kind, blocks) = (arg_indices.kind, arg_indices.kind.blocks());
         let x = call.read(arg_indices.input, &outs)?;
         call.expect_dtype(arg_indices.input, &x, TYPES)?;
-        let (has_bias, bidirectional) = (call.flag(arg_indices.bias)?, call.flag(arg_indices.bidirectional)?);
+        let (has_bias, bidirectional) =
+            (call.flag(arg_indices.bias)?, call.flag(arg_indices.bidirectional)?);
         let batch_first = call.flag(arg_indices.batch_first)?;
         let directions = if bidirectional { 2 } else { 1 };
         let layers = call.int(arg_indices.layers)?;
@@ -157,11 +158,15 @@ impl Network {
         let mut params = Vec::new();
         for (at, group) in reads.chunks_exact(tensors_per_direction).enumerate() {
             let inputs = if at < directions { inputs } else { directions * hidden };
-            let expected: [&[usize]; 4] = [&[columns, inputs], &[columns, hidden], &[columns], &[columns]];
+            let expected: [&[usize]; 4] =
+                [&[columns, inputs], &[columns, hidden], &[columns], &[columns]];
             for (index, (one, dims)) in group.iter().zip(expected).enumerate() {
                 if one.dims() != dims || one.dtype != x.dtype {
-                    let (name, index, dtype) =
-                        (call.parameter(arg_indices.params), at * tensors_per_direction + index, x.dtype);
+                    let (name, index, dtype) = (
+                        call.parameter(arg_indices.params),
+                        at * tensors_per_direction + index,
+                        x.dtype,
+                    );
                     let (have, want) = (**one, Layout::contiguous(dtype, dims));
                     return Err(Error::invalid(format!(
                         "{name}[{index}] is {have}: expected {want}"
@@ -239,7 +244,13 @@ impl Network {
     }
 
     /// The layout of a tensor with the network's output of each step, as steps by rows by elements.
-    fn sequence(&self, call: &Call<'_>, at: usize, layout: &Layout, columns: usize) -> Result<Layout> {
+    fn sequence(
+        &self,
+        call: &Call<'_>,
+        at: usize,
+        layout: &Layout,
+        columns: usize,
+    ) -> Result<Layout> {
         let Sizes { steps, rows, .. } = self.sizes;
         let transposed = self.batch_first && self.row_counts.is_none();
         let dims = if transposed { [rows, steps, columns] } else { [steps, rows, columns] };
@@ -550,8 +561,7 @@ fn backward(call: &mut Call<'_>, arg_indices: &'static ArgIndices, outputs: usiz
                 }
             });
             planned.dx = Some((Target::Scratch(layer_dx, *layer_dx), direction == 1));
-            planned.dfirst =
-                dfirst.map(|to| to.map(|one| one.with_layout(one.layout().at(0, at))));
+            planned.dfirst = dfirst.map(|to| to.map(|one| one.with_layout(one.layout().at(0, at))));
             let own_params = &dparams[at * tensors_per_direction..(at + 1) * tensors_per_direction];
             planned.dweights = [Some(own_params[0]), Some(own_params[1])];
             planned.dbias = [own_params.get(2).copied(), own_params.get(3).copied()];
