@@ -184,8 +184,8 @@ fn agreement_gradient(call: &mut Call<'_>) -> Result<Plan> {
             );
             let row = if crossed { other } else { 0 };
             let gradient = dy.get((row * count + at) as isize);
-            let slopes = measure.slopes(&one, &two, mode);
-            [slopes.first, slopes.second].map(|corners| corners.map(|slope| slope * gradient))
+            let gradients = measure.gradients(&one, &two, mode);
+            [gradients.first, gradients.second].map(|corners| corners.map(|one| one * gradient))
         };
         // The gradients of one side after the other, so that one thread computes each sum.
         for (side, to, count, partners) in
@@ -212,10 +212,10 @@ fn agreement_gradient(call: &mut Call<'_>) -> Result<Plan> {
                                 .zip(gradients[side])
                                 .for_each(|(sum, one)| *sum += one);
                         }
-                        for (i, slope) in
+                        for (i, gradient) in
                             comparison.gradient_by_numbers(corners).into_iter().enumerate()
                         {
-                            sums.set((i * count + at) as isize, slope);
+                            sums.set((i * count + at) as isize, gradient);
                         }
                     }
                 },

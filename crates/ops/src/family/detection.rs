@@ -370,7 +370,7 @@ fn roi_align_backward(call: &mut Call<'_>) -> Result<Plan> {
         if out.count() == 0 {
             return Ok(());
         }
-        let result = regions.align_backward(memory.parallel, out, dy, boxes);
+        let result = regions.backward(memory.parallel, out, dy, boxes);
         result.map_err(|region| {
             let image = PositionAccess::new(boxes).get::<f64>(&[region, 0]);
             no_such_image(name, region, image, images)

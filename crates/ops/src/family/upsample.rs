@@ -346,8 +346,8 @@ fn cubic_steps(call: &Call<'_>, input: &[usize], outputs: &[usize], dtype: DType
     let alignment = alignment(call, 2)?;
     let factors = if call.has(3) { call.floats(3)? } else { Vec::new() };
     let factor = |i: usize| factors.get(i).copied().filter(|factor| *factor > 0.0);
-    let wide = dtype == DType::Double;
-    Ok(steps(CUBIC_RULE, input, outputs, |i| Scaling { alignment, factor: factor(i), wide }))
+    let is_double = dtype == DType::Double;
+    Ok(steps(CUBIC_RULE, input, outputs, |i| Scaling { alignment, factor: factor(i), is_double }))
 }
 
 /// Arguments: x, sizes, aligned corners, scales, -, y.

@@ -227,8 +227,8 @@ impl Regions {
         Ok(())
     }
 
-    /// Adds the gradients of averages of regions to `images`; all in `f32`. Answers as [`Regions::align`].
-    pub fn align_backward(
+    /// Adds the gradients of averages of regions to `images`; all in `f32`. Fails as [`Regions::align`].
+    pub fn backward(
         &self,
         parallel: &dyn Parallel,
         images: ViewMut<'_>,

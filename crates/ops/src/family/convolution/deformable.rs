@@ -260,9 +260,14 @@ pub fn offsets_backward(call: &mut Call<'_>) -> Result<Plan> {
         let [image_grads, offset_grads] =
             [image_grads, offset_grads].map(|one| memory.scratch(&one));
         fill_scalar(parallel, image_grads, Scalar::from(0));
-        deformable.back_to_images(parallel, image_grads, sample_grads.view(), offsets_f32.view());
+        deformable.add_grad_of_images(
+            parallel,
+            image_grads,
+            sample_grads.view(),
+            offsets_f32.view(),
+        );
         let from = (images.view(), offsets_f32.view());
-        deformable.back_to_offsets(parallel, offset_grads, sample_grads.view(), from);
+        deformable.grad_of_offsets(parallel, offset_grads, sample_grads.view(), from);
         copy(parallel, memory.out(&dx), image_grads.view());
         copy(parallel, memory.out(&doffset), offset_grads.view());
         Ok(())
@@ -368,9 +373,14 @@ pub fn deformable_backward(call: &mut Call<'_>) -> Result<Plan> {
             [sample_grads, image_grads, offset_grads].map(|one| memory.scratch(&one));
         deformable.sample_gradients(parallel, sample_grads, grads.view(), weights.view());
         fill_scalar(parallel, image_grads, Scalar::from(0));
-        deformable.back_to_images(parallel, image_grads, sample_grads.view(), offsets_f32.view());
+        deformable.add_grad_of_images(
+            parallel,
+            image_grads,
+            sample_grads.view(),
+            offsets_f32.view(),
+        );
         let from = (images.view(), offsets_f32.view());
-        deformable.back_to_offsets(parallel, offset_grads, sample_grads.view(), from);
+        deformable.grad_of_offsets(parallel, offset_grads, sample_grads.view(), from);
         copy(parallel, memory.out(&dx), image_grads.view());
         copy(parallel, memory.out(&doffset), offset_grads.view());
         weight_gradient.run(memory);
