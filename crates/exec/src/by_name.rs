@@ -112,6 +112,7 @@ pub fn check_buffer(what: &str, layout: &Layout, address: usize, have: usize) ->
     }
 }
 
+/// The inputs whose bytes lie on the host.
 fn host_inputs(inputs: &[Option<Tensor>]) -> Vec<HostInput> {
     let with_bytes = inputs.iter().enumerate().filter_map(|(index, tensor)| {
         let bytes = tensor.as_ref()?.constant.clone()?;

@@ -115,6 +115,7 @@ impl<'a> Call<'a> {
         !matches!(self.arg(at), Arg::Absent)
     }
 
+    /// The error of an argument that is absent or of another kind.
     fn wrong_kind<T>(&self, at: usize, expected: &str) -> Result<T> {
         let parameter = self.parameter(at);
         Err(match self.arg(at) {

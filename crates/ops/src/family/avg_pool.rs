@@ -31,6 +31,7 @@ struct DivisorOptions {
 /// The dimensions to pool, of a tensor that [`as_5d`] gave five, and how each is pooled.
 type Steps = SmallVec<[(usize, Taps); 3]>;
 
+/// The steps of pooling by windows.
 fn steps(
     options: &PoolOptions,
     input: &[usize],
@@ -210,13 +211,15 @@ fn adaptive_backward(call: &mut Call<'_>) -> Result<Plan> {
     plan_adaptive_gradient(call, &dy, &dx)
 }
 
-/// The gradient of adaptive pooling where the sizes of the input are an attribute. Arguments: dy, sizes, dx, spatial dimensions.
+/// The gradient of adaptive pooling where the sizes of the input are an attribute. Arguments: dy, sizes, dx, spatial
+/// dimensions.
 fn adaptive_backward_to(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, dx, sizes) = (call.layout(0)?, call.layout(2)?, call.sizes(1)?);
     call.expect_dims(2, &dx, &sizes)?;
     plan_adaptive_gradient(call, &dy, &dx)
 }
 
+/// The plan of the gradient of adaptive pooling. Arguments as of [`adaptive_backward`].
 fn plan_adaptive_gradient(call: &mut Call<'_>, dy: &Layout, dx: &Layout) -> Result<Plan> {
     let (spatial, last) = (call.int(3)? as usize, has_channels_last(call, 4, 3)?);
     as_5d(call, 0, dy, spatial, last)?;

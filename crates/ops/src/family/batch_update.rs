@@ -17,8 +17,9 @@ use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::{Layout, with_real};
 
-/// Arguments: x, sums, sums of squares, scale, offset, running mean and variance before (both or none), momentum, epsilon, y, running mean and variance after, mean and variance of the batch, the same once more, whether
-/// the first variance of the batch is the one without bias.
+/// Arguments: x, sums, sums of squares, scale, offset, running mean and variance before (both or none), momentum,
+/// epsilon, y, running mean and variance after, mean and variance of the batch, the same once more, whether the first
+/// variance of the batch is the one without bias.
 fn update(call: &mut Call<'_>) -> Result<Plan> {
     let (x, y) = (call.tensor(0)?, call.output(9)?);
     let shape = norm_shape(call, 0, &x)?;

@@ -40,8 +40,10 @@ impl Sequence {
         let (start, end, step) = (call.number(0)?, call.number(1)?, call.number(2)?);
         let finite = [start, end, step].iter().all(|one| one.as_f64().is_finite());
         if !finite || step.as_f64() == 0.0 {
-            let (from, to, by) = (start.as_f64(), end.as_f64(), step.as_f64());
-            return Err(Error::invalid(format!("no numbers from {from} to {to} in steps of {by}")));
+            let (from, to, step) = (start.as_f64(), end.as_f64(), step.as_f64());
+            return Err(Error::invalid(format!(
+                "no numbers from {from} to {to} in steps of {step}"
+            )));
         }
         Ok(Sequence { start, end, step, closed })
     }
@@ -79,18 +81,18 @@ fn arange(call: &mut Call<'_>) -> Result<Plan> {
     let (have, want) = (out.count(), sequence.count());
     if have.abs_diff(want) > 1 {
         let name = call.parameter(3);
-        let (from, to, by) =
+        let (from, to, step) =
             (sequence.start.as_f64(), sequence.end.as_f64(), sequence.step.as_f64());
         return Err(Error::invalid(format!(
-            "{name} has {have} elements; from {from} to {to} in steps of {by} there are {want}"
+            "{name} has {have} elements; from {from} to {to} in steps of {step} there are {want}"
         )));
     }
     let Sequence { start, step, .. } = sequence;
     call.plan(move |memory| {
         let target = memory.out(&out);
         if out.dtype.is_floating() && !sequence.is_integer() {
-            let (from, by) = (start.as_f64(), step.as_f64());
-            generate(memory.parallel, target, |at| from + by * at as f64);
+            let (start, step) = (start.as_f64(), step.as_f64());
+            generate(memory.parallel, target, |at| start + step * at as f64);
         } else {
             let (start, step) = (start.as_i64(), step.as_i64());
             generate(memory.parallel, target, |at| {

@@ -74,6 +74,7 @@ fn embedding_backward(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
+/// x / n, rounded to the type.
 fn quotient<C: Number>(x: C, n: C) -> C {
     C::from_f64(x.to_f64() / n.to_f64())
 }

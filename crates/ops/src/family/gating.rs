@@ -125,7 +125,8 @@ fn halves<'v>(view: View<'v>, dim: usize, is_first_activated: bool) -> (View<'v>
     if is_first_activated { (part(0), part(size)) } else { (part(size), part(0)) }
 }
 
-/// Arguments: x, dimension, whether tanh approximates a GELU, whether the first half is activated, out, activated half or absent.
+/// Arguments: x, dimension, whether tanh approximates a GELU, whether the first half is activated, out, activated half or
+/// absent.
 fn forward(call: &mut Call<'_>, kind: Gate) -> Result<Plan> {
     let gate = gate(call, kind, 2)?;
     let (out, activated) = (call.output(4)?, call.optional_output(5)?);

@@ -37,8 +37,8 @@ pub(super) fn replaced_dims(
 fn batches(call: &Call<'_>, at: usize, a: &Layout, dim: usize, index: &Layout) -> Result<usize> {
     let batches = call.int_or(at, 0)?;
     let count = if batches < 0 { batches + index.rank() as i64 } else { batches };
-    let most = dim.min(index.rank());
-    let count = usize::try_from(count).ok().filter(|count| *count <= most);
+    let max = dim.min(index.rank());
+    let count = usize::try_from(count).ok().filter(|count| *count <= max);
     match count {
         Some(count) if a.dims()[..count] == index.dims()[..count] => Ok(count),
         _ => {

@@ -49,6 +49,7 @@ fn as_list(layout: Layout) -> Layout {
     if layout.rank() == 0 { layout.with(0) } else { layout }
 }
 
+/// The plan that concatenates tensors along a dimension.
 fn cat_along(call: &mut Call<'_>, tensors: Vec<Operand>, dim: i64, out: Operand) -> Result<Plan> {
     let dim = call.wrap(1, dim, out.rank())?;
     if out.rank() == 0 {

@@ -24,6 +24,7 @@ fn classes_last(call: &Call<'_>, at: usize, x: &Operand) -> Result<Operand> {
     Ok(x.with_layout(x.layout().permuted(&order)))
 }
 
+/// The fault of a target that is out of range.
 fn no_such_class(parameter: &str, classes: usize, wrong: NoClass) -> Fault {
     let NoClass { index, position } = wrong;
     Fault(format!(

@@ -33,6 +33,7 @@ struct Matrices {
 }
 
 impl Matrices {
+    /// The matrices in the last two dimensions of a tensor of these types.
     fn of(call: &Call<'_>, at: usize, layout: &Layout, types: &[DType]) -> Result<Matrices> {
         call.expect_dtype(at, layout, types)?;
         let rank = layout.rank();
@@ -48,9 +49,9 @@ impl Matrices {
 
     /// As [`Matrices::of`], of as many rows as columns.
     fn square(call: &Call<'_>, at: usize, layout: &Layout, types: &[DType]) -> Result<Matrices> {
-        let all = Matrices::of(call, at, layout, types)?;
-        if all.rows == all.columns {
-            return Ok(all);
+        let shape = Matrices::of(call, at, layout, types)?;
+        if shape.rows == shape.columns {
+            return Ok(shape);
         }
         let (name, dims) = (call.parameter(at), layout.dims());
         Err(Error::invalid(format!(
@@ -81,16 +82,17 @@ struct StackScratch {
 const ALIGN: usize = 16;
 
 impl StackScratch {
-    fn new(call: &mut Call<'_>, item: usize, all: &Matrices, dims: &[usize]) -> StackScratch {
-        let sizes = all.batch.iter().chain(dims);
+    fn new(call: &mut Call<'_>, item: usize, shape: &Matrices, dims: &[usize]) -> StackScratch {
+        let sizes = shape.batch.iter().chain(dims);
         let bytes = sizes.copied().try_fold(item, usize::checked_mul);
         let bytes = bytes.and_then(|bytes| bytes.checked_add(ALIGN)).unwrap_or(usize::MAX);
         let scratch = call.scratch(DType::Uint8, &[bytes]);
         let elements = dims.iter().copied().fold(1, usize::saturating_mul);
-        let count = all.count();
+        let count = shape.count();
         StackScratch { scratch, elements, count }
     }
 
+    /// The matrices, once the kernel runs.
     fn stack<'m, F: Field>(&self, memory: &Memory<'m>) -> Stack<'m, F> {
         let bytes = memory.scratch_bytes(&self.scratch);
         let start = bytes.as_ptr().align_offset(ALIGN).min(bytes.len());
@@ -129,15 +131,15 @@ fn result(call: &mut Call<'_>, at: usize, dims: &[usize], like: &Operand) -> Res
 /// `out @ a = 1`. Arguments: a, out, whether the conjugate transpose of `a` is inverted.
 fn inverse(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.tensor(0)?;
-    let all = Matrices::square(call, 0, &a, TYPES)?;
+    let shape = Matrices::square(call, 0, &a, TYPES)?;
     let out = result(call, 1, a.dims(), &a)?;
     let adjoint = call.flag_or(2, false)?;
     if out.count() == 0 {
         return call.nothing();
     }
     with_field!(a.dtype, F => {
-        let n = all.rows;
-        let [from, to] = [0; 2].map(|_| StackScratch::new(call, size_of::<F>(), &all, &[n, n]));
+        let n = shape.rows;
+        let [from, to] = [0; 2].map(|_| StackScratch::new(call, size_of::<F>(), &shape, &[n, n]));
         call.plan(move |memory| {
             let (from, to) = (from.stack::<F>(memory), to.stack::<F>(memory));
             let source = if adjoint { transposed(a.layout()) } else { *a.layout() };
@@ -155,7 +157,7 @@ fn inverse(call: &mut Call<'_>) -> Result<Plan> {
 /// The lower factor, or the upper one. Arguments: a, whether upper, out.
 fn cholesky(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.tensor(0)?;
-    let all = Matrices::square(call, 0, &a, TYPES)?;
+    let shape = Matrices::square(call, 0, &a, TYPES)?;
     let upper = call.flag_or(1, false)?;
     let out = result(call, 2, a.dims(), &a)?;
     if out.count() == 0 {
@@ -163,8 +165,8 @@ fn cholesky(call: &mut Call<'_>) -> Result<Plan> {
     }
     let name = call.parameter(0);
     with_field!(a.dtype, F => {
-        let n = all.rows;
-        let matrices = StackScratch::new(call, size_of::<F>(), &all, &[n, n]);
+        let n = shape.rows;
+        let matrices = StackScratch::new(call, size_of::<F>(), &shape, &[n, n]);
         call.plan(move |memory| {
             let stack = matrices.stack::<F>(memory);
             copy(memory.parallel, stack.view(a.dims()), memory.view(&a));
@@ -184,8 +186,8 @@ fn cholesky(call: &mut Call<'_>) -> Result<Plan> {
 /// The unitary and the upper factor. Arguments: a, mode (0: reduced, 1: complete, 2: the upper one alone), Q, R.
 fn qr(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.tensor(0)?;
-    let all = Matrices::of(call, 0, &a, TYPES)?;
-    let (m, n) = (all.rows, all.columns);
+    let shape = Matrices::of(call, 0, &a, TYPES)?;
+    let (m, n) = (shape.rows, shape.columns);
     let mode = match call.arg(1) {
         crate::argument::Arg::Flag(complete) => i64::from(*complete),
         _ => call.int(1)?,
@@ -202,17 +204,17 @@ fn qr(call: &mut Call<'_>) -> Result<Plan> {
     };
     let q = match mode {
         2 => None,
-        _ => Some(result(call, 2, &all.with(&[m, columns]), &a)?),
+        _ => Some(result(call, 2, &shape.with(&[m, columns]), &a)?),
     };
-    let r = result(call, 3, &all.with(&[columns, n]), &a)?;
+    let r = result(call, 3, &shape.with(&[columns, n]), &a)?;
     if r.count() == 0 && q.is_none_or(|q| q.count() == 0) {
         return call.nothing();
     }
     with_field!(a.dtype, F => {
         let item = size_of::<F>();
-        let matrices = StackScratch::new(call, item, &all, &[m, n]);
-        let scales = StackScratch::new(call, item, &all, &[m.min(n)]);
-        let left = q.map(|_| StackScratch::new(call, item, &all, &[m, columns]));
+        let matrices = StackScratch::new(call, item, &shape, &[m, n]);
+        let scales = StackScratch::new(call, item, &shape, &[m.min(n)]);
+        let left = q.map(|_| StackScratch::new(call, item, &shape, &[m, columns]));
         call.plan(move |memory| {
             let stack = matrices.stack::<F>(memory);
             let factors = stack.view(a.dims());
@@ -234,19 +236,19 @@ fn qr(call: &mut Call<'_>) -> Result<Plan> {
 /// Singular values and vectors. Arguments: a, whether bases are complete, whether vectors are wanted, sigma, u, v.
 fn svd(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.tensor(0)?;
-    let all = Matrices::of(call, 0, &a, TYPES)?;
-    let (m, n) = (all.rows, all.columns);
+    let shape = Matrices::of(call, 0, &a, TYPES)?;
+    let (m, n) = (shape.rows, shape.columns);
     let (full, vectors) = (call.flag(1)?, call.flag(2)?);
     let sigma = call.output(3)?;
     let (max_size, min_size) = (m.max(n), m.min(n));
-    call.expect_dims(3, &sigma, &all.with(&[min_size]))?;
+    call.expect_dims(3, &sigma, &shape.with(&[min_size]))?;
     call.expect_dtype(3, &sigma, &[a.dtype.real_part()])?;
     let basis_size = if full && vectors { max_size } else { min_size };
     let (cu, cv) = if full { (m, n) } else { (min_size, min_size) };
     let outs = match vectors {
         true => {
-            let u = result(call, 4, &all.with(&[m, cu]), &a)?;
-            Some((u, result(call, 5, &all.with(&[n, cv]), &a)?))
+            let u = result(call, 4, &shape.with(&[m, cu]), &a)?;
+            Some((u, result(call, 5, &shape.with(&[n, cv]), &a)?))
         }
         false => None,
     };
@@ -256,15 +258,15 @@ fn svd(call: &mut Call<'_>) -> Result<Plan> {
     let is_tall = m >= n;
     with_field!(a.dtype, F => {
         let item = size_of::<F>();
-        let left = StackScratch::new(call, item, &all, &[basis_size, max_size]);
-        let right = StackScratch::new(call, item, &all, &[min_size, min_size]);
-        let values = StackScratch::new(call, size_of::<f64>(), &all, &[min_size]);
+        let left = StackScratch::new(call, item, &shape, &[basis_size, max_size]);
+        let right = StackScratch::new(call, item, &shape, &[min_size, min_size]);
+        let values = StackScratch::new(call, size_of::<f64>(), &shape, &[min_size]);
         call.plan(move |memory| {
             let (left, right) = (left.stack::<F>(memory), right.stack::<F>(memory));
             let values = values.stack::<f64>(memory);
             // The columns of a tall matrix; of a wide one those of its conjugate transpose.
             let source = if is_tall { transposed(a.layout()) } else { *a.layout() };
-            let basis = left.view(&all.with(&[basis_size, max_size]));
+            let basis = left.view(&shape.with(&[basis_size, max_size]));
             let columns = basis.layout().sliced(a.rank() - 2, 0, min_size, 1);
             let columns = basis.with_layout(columns).expect("the first rows");
             copy(memory.parallel, columns, memory.view_with_layout(&a, source));
@@ -276,7 +278,7 @@ fn svd(call: &mut Call<'_>) -> Result<Plan> {
             if let Some((u, v)) = outs {
                 let (long, short) = if is_tall { (u, v) } else { (v, u) };
                 copy(memory.parallel, memory.out(&long.with_layout(transposed(long.layout()))), basis.view());
-                let square = right.view(&all.with(&[min_size, min_size])).view();
+                let square = right.view(&shape.with(&[min_size, min_size])).view();
                 copy(memory.parallel, memory.out(&short.with_layout(transposed(short.layout()))), square);
             }
             Ok(())
@@ -287,23 +289,23 @@ fn svd(call: &mut Call<'_>) -> Result<Plan> {
 /// Sign and logarithm of determinants. Arguments: a, sign, log.
 fn log_determinant(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.tensor(0)?;
-    let all = Matrices::square(call, 0, &a, TYPES)?;
-    let sign = result(call, 1, &all.batch, &a)?;
+    let shape = Matrices::square(call, 0, &a, TYPES)?;
+    let sign = result(call, 1, &shape.batch, &a)?;
     let log = call.output(2)?;
-    call.expect_dims(2, &log, &all.batch)?;
+    call.expect_dims(2, &log, &shape.batch)?;
     call.expect_dtype(2, &log, &[a.dtype, a.dtype.real_part()])?;
     with_field!(a.dtype, F => {
-        let n = all.rows;
-        let matrices = StackScratch::new(call, size_of::<F>(), &all, &[n, n]);
-        let signs = StackScratch::new(call, size_of::<F>(), &all, &[]);
-        let logs = StackScratch::new(call, size_of::<f64>(), &all, &[]);
+        let n = shape.rows;
+        let matrices = StackScratch::new(call, size_of::<F>(), &shape, &[n, n]);
+        let signs = StackScratch::new(call, size_of::<F>(), &shape, &[]);
+        let logs = StackScratch::new(call, size_of::<f64>(), &shape, &[]);
         call.plan(move |memory| {
             let (stack, signs) = (matrices.stack::<F>(memory), signs.stack::<F>(memory));
             let logs = logs.stack::<f64>(memory);
             copy(memory.parallel, stack.view(a.dims()), memory.view(&a));
             linalg::log_determinant(memory.parallel, &stack, &signs, &logs, n);
-            copy(memory.parallel, memory.out(&sign), signs.view(&all.batch).view());
-            copy(memory.parallel, memory.out(&log), logs.view(&all.batch).view());
+            copy(memory.parallel, memory.out(&sign), signs.view(&shape.batch).view());
+            copy(memory.parallel, memory.out(&log), logs.view(&shape.batch).view());
             Ok(())
         })
     })
@@ -325,15 +327,15 @@ fn triangular_solve(call: &mut Call<'_>) -> Result<Plan> {
             b.layout()
         )));
     };
-    let all = Matrices { batch, rows: left.rows, columns: right.columns };
-    let (n, columns) = (all.rows, all.columns);
+    let shape = Matrices { batch, rows: left.rows, columns: right.columns };
+    let (n, columns) = (shape.rows, shape.columns);
     let kind = Triangle {
         upper: call.flag(2)?,
         transposed: call.flag(3)?,
         unit: call.flag(4)?,
         conjugated: call.flag_or(7, false)?,
     };
-    let (dims_a, dims_x) = (all.with(&[n, n]), all.with(&[n, columns]));
+    let (dims_a, dims_x) = (shape.with(&[n, n]), shape.with(&[n, columns]));
     let x = result(call, 5, &dims_x, &b)?;
     let triangle_out = match call.has(6) {
         true => Some(result(call, 6, &dims_a, &b)?),
@@ -347,7 +349,7 @@ fn triangular_solve(call: &mut Call<'_>) -> Result<Plan> {
         unreachable!("sizes broadcast, as was checked");
     };
     with_field!(a.dtype, F => {
-        let [matrices, solutions] = [n, columns].map(|last| StackScratch::new(call, size_of::<F>(), &all, &[n, last]));
+        let [matrices, solutions] = [n, columns].map(|last| StackScratch::new(call, size_of::<F>(), &shape, &[n, last]));
         call.plan(move |memory| {
             let (stack, solutions) = (matrices.stack::<F>(memory), solutions.stack::<F>(memory));
             let matrices = stack.view(&dims_a);
@@ -367,28 +369,28 @@ fn triangular_solve(call: &mut Call<'_>) -> Result<Plan> {
 
 fn infer_factors(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
-    let all = Matrices::of(call, 0, &a, TYPES)?;
-    let columns = if call.flag(1)? { all.rows } else { all.rows.min(all.columns) };
-    let of = |rows, columns| Layout::contiguous(a.dtype, &all.with(&[rows, columns]));
-    Ok(vec![of(all.rows, columns), of(columns, all.columns)])
+    let shape = Matrices::of(call, 0, &a, TYPES)?;
+    let columns = if call.flag(1)? { shape.rows } else { shape.rows.min(shape.columns) };
+    let of = |rows, columns| Layout::contiguous(a.dtype, &shape.with(&[rows, columns]));
+    Ok(vec![of(shape.rows, columns), of(columns, shape.columns)])
 }
 
 fn infer_values_and_vectors(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
-    let all = Matrices::of(call, 0, &a, TYPES)?;
-    let min_size = all.rows.min(all.columns);
-    let (cu, cv) = if call.flag(1)? { (all.rows, all.columns) } else { (min_size, min_size) };
+    let shape = Matrices::of(call, 0, &a, TYPES)?;
+    let min_size = shape.rows.min(shape.columns);
+    let (cu, cv) = if call.flag(1)? { (shape.rows, shape.columns) } else { (min_size, min_size) };
     Ok(vec![
-        Layout::contiguous(a.dtype.real_part(), &all.with(&[min_size])),
-        Layout::contiguous(a.dtype, &all.with(&[all.rows, cu])),
-        Layout::contiguous(a.dtype, &all.with(&[all.columns, cv])),
+        Layout::contiguous(a.dtype.real_part(), &shape.with(&[min_size])),
+        Layout::contiguous(a.dtype, &shape.with(&[shape.rows, cu])),
+        Layout::contiguous(a.dtype, &shape.with(&[shape.columns, cv])),
     ])
 }
 
 fn infer_one_per_matrix(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
-    let all = Matrices::square(call, 0, &a, TYPES)?;
-    Ok(vec![Layout::contiguous(a.dtype, &all.batch); 2])
+    let shape = Matrices::square(call, 0, &a, TYPES)?;
+    Ok(vec![Layout::contiguous(a.dtype, &shape.batch); 2])
 }
 
 /// As the right sides, which are argument 0.

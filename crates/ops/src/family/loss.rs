@@ -160,6 +160,7 @@ fn broadcast_to<'v>(view: View<'v>, dims: &[usize]) -> View<'v> {
         .expect("the same elements")
 }
 
+/// The sizes that two arguments broadcast to.
 fn broadcast_dims(
     call: &Call<'_>,
     first: usize,
@@ -263,7 +264,8 @@ fn divergence_target_gradient(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// The gradient for the target; `derivative` is that of the loss by the target, for each x and target. Indices: grad, x, target, reduction, out.
+/// The gradient for the target; `derivative` is that of the loss by the target, for each x and target. Indices: grad, x,
+/// target, reduction, out.
 fn plan_target_gradient(
     call: &mut Call<'_>,
     [grad, x, target, kind, out]: [usize; 5],
@@ -442,10 +444,12 @@ fn cross_entropy(call: &mut Call<'_>, logits: bool) -> Result<Plan> {
     })
 }
 
+/// Binary cross entropy of probabilities.
 fn probabilities(call: &mut Call<'_>) -> Result<Plan> {
     cross_entropy(call, false)
 }
 
+/// Binary cross entropy of logits.
 fn logits(call: &mut Call<'_>) -> Result<Plan> {
     cross_entropy(call, true)
 }

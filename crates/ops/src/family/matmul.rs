@@ -78,6 +78,7 @@ pub(super) fn operands(call: &Call<'_>, left: Layout, right: Layout) -> Result<M
     Ok(MatmulOperands { left, right, dims, vector_dims })
 }
 
+/// The last two sizes.
 fn last_two(layout: &Layout) -> (usize, usize) {
     let rank = layout.rank();
     (layout.dims()[rank - 2], layout.dims()[rank - 1])
@@ -316,6 +317,7 @@ products! {
     dot: 1 by 1;
 }
 
+/// The product of operands of any ranks.
 fn any_ranks(call: &mut Call<'_>) -> Result<Plan> {
     product(call, Kind::Each)
 }

@@ -35,6 +35,7 @@ struct State {
 }
 
 impl State {
+    /// Fails unless all have real numbers and the variable's sizes. Indices: variable, gradient, mean, square, max_square.
     fn check(&self, call: &Call<'_>, indices: [usize; 5]) -> Result<()> {
         let [variable, gradient, mean, square, max_square] = indices;
         let dims = self.variable.dims();

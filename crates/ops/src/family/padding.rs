@@ -35,8 +35,8 @@ fn constant_pad(call: &mut Call<'_>) -> Result<Plan> {
     )
 }
 
-/// As [`constant_pad`], with the first dimension first, or with padding of elements of the tensor (reflect, edge). Arguments: a,
-/// paddings, value, out, mode, whether both numbers of a dimension lie side by side.
+/// As [`constant_pad`], with the first dimension first, or with padding of elements of the tensor (reflect, edge).
+/// Arguments: a, paddings, value, out, mode, whether both numbers of a dimension lie side by side.
 fn pad(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read(0, &[&out])?;

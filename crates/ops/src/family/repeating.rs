@@ -138,6 +138,7 @@ fn expect_count(call: &Call<'_>, repeats: &UnaliasedInput, size: usize) -> Resul
     Err(Error::invalid(format!("{name} has the sizes {have:?}: expected [{size}]")))
 }
 
+/// The fault of repeats that are negative, or do not sum to the output's size.
 fn size_fault(name: &str, sum: i64, size: usize) -> Fault {
     match sum < 0 {
         true => Fault(format!("{name} has the negative number {sum}")),

@@ -1,8 +1,8 @@
 //! Rotary position embeddings and their gradients.
 //!
 //! Workspace: a matrix of a rotation takes as many `f32` as `x` has elements, and the panels of its product; interleaved
-//! pairs take a copy of `x`. The gradients of cosines and sines take as many numbers of the type computed in as `x` has elements,
-//! and what the sums over them need.
+//! pairs take a copy of `x`. The gradients of cosines and sines take as many numbers of the type computed in as `x` has
+//! elements, and what the sums over them need.
 
 use super::inputs::UnaliasedInput;
 use super::reduction_plan::{Axes, ReductionPlan, single_result, squeezed};
@@ -306,6 +306,7 @@ pub const ROWS: &[Row] = &[
     ]),
 ];
 
+/// Outputs like the arguments at these indices.
 fn like_all(call: &Call<'_>, indices: [usize; 3]) -> Result<Vec<Layout>> {
     indices.into_iter().map(|at| Ok(call.layout(at)?.packed())).collect()
 }

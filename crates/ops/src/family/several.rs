@@ -135,7 +135,7 @@ fn diagonals(call: &mut Call<'_>, flattens: bool) -> Result<Plan> {
     }
     let side = usize::try_from(diagonal_offset.unsigned_abs())
         .ok()
-        .and_then(|more| more.checked_add(x.count()));
+        .and_then(|offset| offset.checked_add(x.count()));
     let side = side.unwrap_or(usize::MAX);
     call.expect_dims(2, &out, &[side, side])?;
     let to = out.with_layout(diagonal(&out, diagonal_offset));

@@ -132,6 +132,7 @@ fn expand(call: &mut Call<'_>) -> Result<Plan> {
     plan_view_copy(call, 0, a, layout, (2, out))
 }
 
+/// The sizes in argument 1, where -1 keeps a size of the tensor.
 fn expand_dims(call: &Call<'_>, a: &Layout) -> Result<Dims> {
     let sizes = call.ints(1)?;
     let added = sizes.len().saturating_sub(a.rank());
@@ -158,6 +159,7 @@ fn permute(call: &mut Call<'_>) -> Result<Plan> {
     plan_view_copy(call, 0, a, layout, (2, out))
 }
 
+/// The order of dimensions in argument 1; fails unless it names each once.
 fn order(call: &Call<'_>, a: &Layout) -> Result<Dims> {
     let axes = call.ints(1)?;
     let mut axes_in_order = Dims::default();

@@ -42,6 +42,7 @@ fn slice_by_lists(call: &mut Call<'_>) -> Result<Plan> {
     plan_view_copy(call, 0, a, layout, (5, out))
 }
 
+/// The layout of [`slice_by_lists`].
 fn sliced_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
     let (starts, ends) = (call.ints(1)?, call.ints(2)?);
     let dims = if call.has(3) { call.ints(3)? } else { (0..starts.len() as i64).collect() };
@@ -49,6 +50,7 @@ fn sliced_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
     slices(call, a, &starts, &ends, &dims, &steps)
 }
 
+/// A layout sliced along these dimensions.
 fn slices(
     call: &Call<'_>,
     a: Layout,
@@ -84,6 +86,7 @@ fn strided_slice(call: &mut Call<'_>) -> Result<Plan> {
     plan_view_copy(call, 0, a, layout, (9, out))
 }
 
+/// The layout of [`strided_slice`].
 fn strided_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
     let (begins, ends) = (call.ints(1)?, call.ints(2)?);
     let steps = if call.has(3) { call.ints(3)? } else { vec![1; begins.len()] };
@@ -175,6 +178,7 @@ fn slice_by_sizes(call: &mut Call<'_>) -> Result<Plan> {
     plan_view_copy(call, 0, a, layout, (3, out))
 }
 
+/// The layout of [`slice_by_sizes`].
 fn sizes_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
     let (begins, sizes) = (call.ints(1)?, call.ints(2)?);
     let mut layout = a;

@@ -103,6 +103,7 @@ fn corner_rectangle([a, b, c, d]: [f64; 4]) -> Rectangle {
     Rectangle { low: [a.min(c), b.min(d)], high: [a.max(c), b.max(d)] }
 }
 
+/// For the arguments see [`Options`].
 fn suppression(call: &mut Call<'_>) -> Result<Plan> {
     let options = Options::read(call)?;
     let (boxes, scores, out) = (call.tensor(0)?, call.tensor(1)?, call.output(6)?);

@@ -88,7 +88,8 @@ struct Columns {
 }
 
 impl Columns {
-    /// Checks sizes. Columns are by samples, by channels and taps (one dimension, or two), by positions (one dimension, or two).
+    /// Checks sizes. Columns are by samples, by channels and taps (one dimension, or two), by positions (one dimension,
+    /// or two).
     fn new(
         call: &Call<'_>,
         (image_at, image): (usize, Layout),
@@ -306,15 +307,18 @@ impl Sums {
         }
     }
 
+    /// Sets all sums to 0.
     fn clear(&self, memory: &Memory<'_>) {
         fill_scalar(memory.parallel, self.view(memory, self.layout()), Scalar::from(0));
     }
 
+    /// Adds values to the part of the sums with this layout.
     fn add(&self, memory: &Memory<'_>, layout: Layout, values: View<'_>) {
         let part = self.view(memory, layout);
         map2::<f32, f32, f32>(memory.parallel, part, part.view(), values, |x, y| x + y);
     }
 
+    /// Copies the sums to the output.
     fn finish(&self, memory: &Memory<'_>) {
         if let Some(scratch) = &self.scratch {
             copy(memory.parallel, memory.out(&self.out), memory.scratch(scratch).view());
@@ -322,7 +326,8 @@ impl Sums {
     }
 }
 
-/// An image to which the columns of its windows are summed. Arguments: columns, sizes, kernel size, dilation, padding, stride, out.
+/// An image to which the columns of its windows are summed. Arguments: columns, sizes, kernel size, dilation, padding,
+/// stride, out.
 fn col2im(call: &mut Call<'_>) -> Result<Plan> {
     let axes = axes(call, 2)?;
     let out = call.output(6)?;
@@ -369,7 +374,8 @@ fn image_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(a.dtype, &[samples, channels, height, width])])
 }
 
-/// The gradient of unfold: slices along a dimension, summed where they overlap. Arguments: slices, sizes, dimension, size, step, out.
+/// The gradient of unfold: slices along a dimension, summed where they overlap. Arguments: slices, sizes, dimension,
+/// size, step, out.
 fn unfold_backward(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
     let a = call.read(0, &[&out])?;

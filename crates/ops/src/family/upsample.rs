@@ -20,6 +20,7 @@ const CUBIC_RULE: Kind = |scaling| Rule::Cubic(scaling, -0.75);
 /// The dimensions to resize, of a tensor that [`as_5d`] gave five, and how each is resized.
 type Steps = SmallVec<[(usize, Taps); 3]>;
 
+/// The steps of a resize, by the rule of each dimension.
 fn steps(
     kind: Kind,
     input: &[usize],

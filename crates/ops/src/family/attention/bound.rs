@@ -92,13 +92,13 @@ fn ranges(call: &Call<'_>, at: usize, tokens: usize) -> Result<Vec<Range<usize>>
     Ok(all)
 }
 
-/// Queries or keys, with their further features.
+/// Queries or keys, with the features that argument `at` adds, if it is there.
 fn features(call: &mut Call<'_>, plain: Operand, at: usize, heads: usize) -> Result<Features> {
     match call.optional(at)?.filter(|one| one.count() > 0) {
         None => Ok(Features::alone(plain)),
-        Some(more) => {
-            let more = more.with_layout(by_heads(call, at, &more, heads)?);
-            Features::both(call, plain, at, more)
+        Some(second) => {
+            let second = second.with_layout(by_heads(call, at, &second, heads)?);
+            Features::both(call, plain, at, second)
         }
     }
 }
@@ -190,6 +190,7 @@ impl Bound {
         if self.packed { self.pieces.len() } else { self.pieces[0].sizes.batches }
     }
 
+    /// Reads and checks the shift.
     fn take_shift(&mut self, call: &mut Call<'_>) -> Result<()> {
         let Some(shift) = call.optional(SHIFT)?.filter(|shift| shift.count() > 0) else {
             return Ok(());
@@ -262,6 +263,7 @@ impl Bound {
         Ok(())
     }
 
+    /// Reads and checks the mask, and the band and prefixes of each piece.
     fn take_masks(&mut self, call: &mut Call<'_>) -> Result<()> {
         let Some(mask) = mask(call)? else {
             return Ok(());
@@ -292,6 +294,7 @@ impl Bound {
         Ok(())
     }
 
+    /// Reads and checks the mask of dropout.
     fn take_dropout(&mut self, call: &mut Call<'_>) -> Result<()> {
         let keep_mask = call.optional(DROP)?.filter(|one| one.count() > 0);
         let keep = self.keep;
@@ -325,6 +328,7 @@ impl Bound {
         Ok(())
     }
 
+    /// Reads and checks the sinks: scores without a key, one for each head.
     fn take_sink(&mut self, call: &mut Call<'_>) -> Result<()> {
         self.sink = call.optional(SINK)?.filter(|one| one.count() > 0);
         if let Some(sink) = &self.sink {
@@ -405,8 +409,8 @@ impl Bound {
     ) -> Scratch {
         let times = |all: usize, size: &usize| all.checked_mul(*size);
         let count = |one: &Piece| of(&one.sizes).iter().try_fold(1, times).unwrap_or(usize::MAX);
-        let most = self.pieces.iter().map(count).max().unwrap_or(0);
-        call.scratch(DType::Float, &[most])
+        let largest = self.pieces.iter().map(count).max().unwrap_or(0);
+        call.scratch(DType::Float, &[largest])
     }
 }
 

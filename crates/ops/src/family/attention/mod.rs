@@ -159,11 +159,11 @@ fn attention(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// A gradient of queries, keys or values; at `more_at` that of features in a second tensor.
+/// A gradient of queries, keys or values; at `second_at` that of features in a second tensor.
 fn gradient(
     call: &mut Call<'_>,
     bound: &Bound,
-    (at, more_at): (usize, Option<usize>),
+    (at, second_at): (usize, Option<usize>),
     like: &Layout,
     heads: usize,
 ) -> Result<Features> {
@@ -171,13 +171,13 @@ fn gradient(
     let out = out.with_layout(by_heads(call, at, &out, heads)?);
     call.expect_number(at, &out)?;
     bound.expect_apart(call, at, &out)?;
-    let has_more = out.dims() != like.dims();
-    let gradient = match more_at {
-        Some(more_at) if has_more && call.has(more_at) => {
-            let more = call.output(more_at)?;
-            let more = more.with_layout(by_heads(call, more_at, &more, heads)?);
-            bound.expect_apart(call, more_at, &more)?;
-            Features::both(call, out, more_at, more)?
+    let has_second = out.dims() != like.dims();
+    let gradient = match second_at {
+        Some(second_at) if has_second && call.has(second_at) => {
+            let second = call.output(second_at)?;
+            let second = second.with_layout(by_heads(call, second_at, &second, heads)?);
+            bound.expect_apart(call, second_at, &second)?;
+            Features::both(call, out, second_at, second)?
         }
         _ => Features::alone(out),
     };

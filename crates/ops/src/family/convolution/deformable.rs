@@ -222,8 +222,8 @@ pub fn offsets_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(x.dtype, &dims)])
 }
 
-/// The gradients of what makes the samples. Arguments: their gradients, x, offset, those of [`WINDOW_ARGS`], the format, gradients
-/// of x and offset.
+/// The gradients of what makes the samples. Arguments: their gradients, x, offset, those of [`WINDOW_ARGS`], the format,
+/// gradients of x and offset.
 pub fn offsets_backward(call: &mut Call<'_>) -> Result<Plan> {
     let deformable = node_windows(call)?;
     let (dx, doffset) = (call.output(10)?, call.output(11)?);

@@ -279,8 +279,8 @@ impl Windows {
         )))
     }
 
-    /// Fails unless sizes and types of all three fit. `exactly` wants the larger side of a transposed convolution as large as its
-    /// formula says; otherwise it may be as large as one that the smaller side follows from.
+    /// Fails unless sizes and types of all three fit. `exactly` wants the larger side of a transposed convolution as
+    /// large as its formula says; otherwise it may be as large as one that the smaller side follows from.
     pub fn check(
         &self,
         call: &Call<'_>,

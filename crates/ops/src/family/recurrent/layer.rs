@@ -268,11 +268,11 @@ impl Layer {
         order: [usize; 4],
     ) -> Layer {
         let x_layout = x.layout();
-        let wide = repeated_weights(x_layout, &input_weights);
+        let repeated = repeated_weights(x_layout, &input_weights);
         Layer {
             reversed: false,
             order,
-            product: product_scratch(call, &scratch.gates, x_layout, &wide),
+            product: product_scratch(call, &scratch.gates, x_layout, &repeated),
             x,
             input_weights,
             hidden_weights,
@@ -413,8 +413,8 @@ impl Gradients {
         }
     }
 
-    /// Takes the scratch of its products. Where rows have different lengths (`has_lengths`), inputs are copied: what lies after a
-    /// row's end must not reach the weights, not even as NaN.
+    /// Takes the scratch of its products. Where rows have different lengths (`has_lengths`), inputs are copied: what lies
+    /// after a row's end must not reach the weights, not even as NaN.
     pub fn take_scratch(&mut self, call: &mut Call<'_>, sizes: &Sizes, has_lengths: bool) {
         let x = *self.x.layout();
         let matrix_dims = [sizes.steps * sizes.rows, *x.dims().last().expect("three dimensions")];

@@ -226,6 +226,7 @@ impl Network {
         Ok(states)
     }
 
+    /// Fails unless a tensor has these sizes and the network's type.
     fn expect(&self, call: &Call<'_>, at: usize, one: &Layout, dims: &[usize]) -> Result<()> {
         call.expect_dims(at, one, dims)?;
         call.expect_dtype(at, one, &[self.dtype])
@@ -297,8 +298,9 @@ impl Network {
             .params
             .iter()
             .flat_map(|(weights, bias)| weights.iter().chain(bias.iter().flatten()));
-        let rest = [&self.x].into_iter().chain(self.first.iter().flatten()).chain(&self.row_counts);
-        params.chain(rest).for_each(|read| read.prepare(memory));
+        let others =
+            [&self.x].into_iter().chain(self.first.iter().flatten()).chain(&self.row_counts);
+        params.chain(others).for_each(|read| read.prepare(memory));
     }
 }
 
