@@ -187,7 +187,7 @@ impl<'a> Call<'a> {
     }
 
     fn claim_tensor(&mut self, at: usize, access: AccessMode) -> Result<Operand> {
-        // Tensors are large: this one is looked at where it is, beside what a claim changes.
+        // Tensors are large: the arguments move aside for a moment, so that this one need not be copied.
         let args = std::mem::take(&mut self.args);
         let claimed = match args.get(at) {
             Some(Arg::Tensor(tensor)) => Some(self.claim(at, 0, tensor, access)),

@@ -1,4 +1,4 @@
-//! What kind of operator a row is: facts that its users rely on beside what the row computes.
+//! What kind of operator a row is: facts that its users rely on besides what the row computes.
 
 use crate::table::Node;
 

@@ -1,7 +1,7 @@
 //! Complex numbers: made of their parts, taken apart, and the functions that formulas of other families share.
 //!
-//! Elements of type `complex64` and `complex128` compute in themselves, `complex32` in `complex64`. Which operators
-//! take them is said by their formulas ([`Formula::with_complex`]); all others refuse them, since complex numbers have
+//! Elements of type `complex64` and `complex128` compute in themselves, `complex32` in `complex64`. Operators take
+//! them where their formulas do ([`Formula::with_complex`]); all others refuse them, since complex numbers have
 //! no order.
 
 use super::formula::{ComplexFormula, Formula, Part, complex, number, real};

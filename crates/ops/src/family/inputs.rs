@@ -1,5 +1,5 @@
-//! What operators that move elements have in common: inputs that do not alias outputs, indices, and what
-//! is said of an index out of range.
+//! What operators that move elements have in common: inputs that do not alias outputs, indices, and the fault of an index
+//! out of range.
 
 use crate::argument::Arg;
 use crate::call::Call;

@@ -189,7 +189,7 @@ fn adamw_by_tensors(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// One step of Adam as it is written with the powers of its betas.
+/// One step of Adam that takes the powers of its betas.
 ///
 /// Arguments: variable, mean, mean of squares, powers of beta1 and beta2, rate, beta1, beta2, epsilon, gradient, -,
 /// whether it is Nesterov's, and where variable, mean and mean of squares go.

@@ -1,6 +1,6 @@
 //! Variances and norms of complex numbers, which are real.
 //!
-//! Workspace: of a variance those of both parts, in `f64`, beside what reductions take.
+//! Workspace: for a variance the variances of both parts, in `f64`, besides what reductions take.
 
 use super::reduction_plan::{Axes, single_result};
 use crate::call::Call;

@@ -1,4 +1,4 @@
-//! Each element, or each slice, several times in a row.
+//! Each element, or each slice, repeated several times.
 
 use super::inputs::{FlatInput, UnaliasedInput};
 use crate::call::Call;

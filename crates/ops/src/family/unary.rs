@@ -278,7 +278,7 @@ pub const ROWS: &[Row] = rows! {
     "Signbit" => |c| SIGNBIT.plan(c);
 };
 
-/// Rows with numbers beside the tensor.
+/// Rows with numbers besides the tensor.
 pub const MORE: &[Row] = &[
     aclnn("RoundDecimals", round_decimals),
     aclnn("InplaceRoundDecimals", round_decimals).with_args(&[A(0), A(1), A(0)]),

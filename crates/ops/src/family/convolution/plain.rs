@@ -117,7 +117,7 @@ fn plan_convolution(
     })
 }
 
-/// How many axes a tensor has beside samples and channels: 1 to 3.
+/// How many axes a tensor has besides samples and channels: 1 to 3.
 fn axes(call: &Call<'_>, at: usize) -> Result<usize> {
     let layout = call.layout(at)?;
     match layout.rank() {

@@ -25,9 +25,11 @@ struct ArgIndices {
     layers: usize,
     bidirectional: usize,
     batch_first: usize,
-    /// Gates (or what stands for them), then states after each step, then the hyperbolic tangent of the cell state.
+    /// Of an LSTM its four gates; of a GRU reset gate, update gate, candidate, and what the reset gate is multiplied by.
     saved: [usize; 4],
+    /// The states after each step.
     after: [usize; 2],
+    /// The hyperbolic tangent of the cell state.
     tanh: usize,
 }
 
