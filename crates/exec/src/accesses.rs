@@ -3,7 +3,7 @@
 use cairn_ops::{AccessMode, Use};
 use cairn_runtime::record::{Access, Mode};
 
-/// How a kernel touches what it reaches so.
+/// The mode that events record for an access.
 pub fn mode(access: AccessMode) -> Mode {
     match (access.reads, access.writes) {
         (true, false) => Mode::Read,

@@ -20,7 +20,7 @@ pub struct NamedCall<'a> {
     pub attributes: &'a [(String, Attr)],
 }
 
-/// An output as the caller left it.
+/// An output as the caller passes it.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedOutput {
     /// Its elements, where the caller knows them.
@@ -51,8 +51,8 @@ impl NamedCall<'_> {
         self.node.infer(&args).map_err(|error| self.refused(&error))
     }
 
-    /// Submits the call. Inputs with bytes of their own are brought to the device; memory besides the caller's
-    /// comes from the target's allocator, is taken and given back on this thread, inside the call. Gives the layouts of the
+    /// Submits the call. Inputs that lie on the host are copied to the device. Copies and workspace lie in memory of
+    /// the target's allocator, taken and given back on this thread, inside the call. Returns the layouts of the
     /// outputs if they are requested: where they depend on values the call waits for its own task, and for nothing
     /// else of the stream.
     pub fn run(
@@ -90,6 +90,7 @@ impl NamedCall<'_> {
         Ok(layouts)
     }
 
+    /// The tensor of output `at`: its layout the caller's or the inferred one, its buffer large enough.
     fn bind(&self, at: usize, output: &NamedOutput, inferred: &[Layout]) -> Result<Tensor> {
         let what = || format!("{}: output {at}", self.node.name);
         let layout = output.layout.or_else(|| inferred.get(at).copied()).ok_or_else(|| {
@@ -111,6 +112,7 @@ pub fn check_buffer(what: &str, layout: &Layout, address: usize, have: usize) ->
     }
 }
 
+/// The inputs whose bytes lie on the host.
 fn host_inputs(inputs: &[Option<Tensor>]) -> Vec<HostInput> {
     let with_bytes = inputs.iter().enumerate().filter_map(|(index, tensor)| {
         let bytes = tensor.as_ref()?.constant.clone()?;

@@ -18,14 +18,14 @@ use std::sync::Arc;
 /// A workspace begins on a multiple of this.
 const ALIGN: usize = 16;
 
-/// How many bytes a light kernel touches in a microsecond or two, whatever its formula.
-const SHORT: usize = 8 << 10;
+/// A light kernel that touches at most so many bytes takes a microsecond or two, whatever its formula.
+const SHORT_BYTES: usize = 8 << 10;
 
-/// How far apart two ranges begin that have a byte in common.
-fn shared(a: (usize, usize), b: (usize, usize)) -> Option<isize> {
-    let common =
+/// The distance between the starts of two ranges (address, bytes) that overlap; `None` if they do not.
+fn overlap_distance(a: (usize, usize), b: (usize, usize)) -> Option<isize> {
+    let overlaps =
         a.1 > 0 && b.1 > 0 && a.0 < b.0.saturating_add(b.1) && b.0 < a.0.saturating_add(a.1);
-    common.then(|| a.0.wrapping_sub(b.0) as isize)
+    overlaps.then(|| a.0.wrapping_sub(b.0) as isize)
 }
 
 /// Gets the sizes of an output that only its values decide: index of the argument, index in its list, sizes.
@@ -48,8 +48,8 @@ impl Execution {
         Arc::new(Execution { name, plan, on_sizes, outcome: None, failure_prefix: None })
     }
 
-    /// A call that is submitted once and waited for: `outcome` is what becomes of it. `failure_prefix` is what failures
-    /// name it a part of: a node of a graph.
+    /// A call that is submitted once and waited for: its task fills `outcome`. Texts of failures begin with
+    /// `failure_prefix`, which names the node of a graph that it belongs to.
     pub fn watched(
         name: &'static str,
         plan: Plan,
@@ -134,7 +134,8 @@ impl Execution {
 
     /// Whether it takes no longer than to wake a thread for it.
     fn is_short(&self) -> bool {
-        self.plan.is_light && self.plan.uses.iter().map(|one| one.bytes).sum::<usize>() <= SHORT
+        self.plan.is_light
+            && self.plan.uses.iter().map(|one| one.bytes).sum::<usize>() <= SHORT_BYTES
     }
 
     /// Refuses a workspace that is not aligned or shares memory with a tensor, and tensors that were moved so
@@ -151,7 +152,9 @@ impl Execution {
         }
         let moved = uses.iter().zip(addresses).any(|(one, address)| one.address != *address);
         for (at, (one, address)) in uses.iter().zip(addresses).enumerate() {
-            if expected > 0 && shared((*address, one.bytes), (workspace, expected)).is_some() {
+            if expected > 0
+                && overlap_distance((*address, one.bytes), (workspace, expected)).is_some()
+            {
                 let name = one.parameter;
                 return wrong(format!(
                     "the workspace {workspace:#x} of {expected} bytes shares memory with {name}"
@@ -161,8 +164,9 @@ impl Execution {
                 continue;
             }
             for (other_at, (other, other_address)) in uses.iter().zip(addresses).enumerate() {
-                let now = shared((*address, one.bytes), (*other_address, other.bytes));
-                let before = shared((one.address, one.bytes), (other.address, other.bytes));
+                let now = overlap_distance((*address, one.bytes), (*other_address, other.bytes));
+                let before =
+                    overlap_distance((one.address, one.bytes), (other.address, other.bytes));
                 if at != other_at && now != before {
                     let (a, b) = (one.parameter, other.parameter);
                     return wrong(format!(
@@ -197,9 +201,9 @@ impl Kernel for Execution {
     fn each_access(&self, reads: &[Span], writes: &[Span], report: &mut dyn FnMut(Access)) {
         let (mut read, mut written) = (reads.iter(), writes.iter());
         for one in &self.plan.uses {
-            let of_reads = one.access.reads.then(|| read.next()).flatten();
-            let of_writes = one.access.writes.then(|| written.next()).flatten();
-            if let Some(span) = of_reads.or(of_writes) {
+            let read_span = one.access.reads.then(|| read.next()).flatten();
+            let written_span = one.access.writes.then(|| written.next()).flatten();
+            if let Some(span) = read_span.or(written_span) {
                 report(access(one, span.address));
             }
         }

@@ -18,8 +18,8 @@ pub struct HostInput {
     pub bytes: Arc<[u8]>,
 }
 
-/// A task that brings bytes of the host to memory of a device that is at least as long. `failure_prefix` is what failures name
-/// it a part of: an input of a graph.
+/// A task that copies bytes of the host to memory of a device that is at least as long. Texts of failures begin with
+/// `failure_prefix`, which names the input of a graph that it belongs to.
 pub fn upload(
     name: &'static str,
     bytes: &Arc<[u8]>,
@@ -27,9 +27,9 @@ pub fn upload(
     device: u32,
     failure_prefix: Option<String>,
 ) -> Task {
-    let to = Span { address, bytes: bytes.len(), location: Location::Device(device) };
+    let target = Span { address, bytes: bytes.len(), location: Location::Device(device) };
     let body = Body::Kernel(Arc::new(Upload { bytes: bytes.clone(), failure_prefix }));
-    Task { name, reads: Spans::new(), writes: [to].into_iter().collect(), body }
+    Task { name, reads: Spans::new(), writes: [target].into_iter().collect(), body }
 }
 
 struct Upload {
@@ -82,8 +82,8 @@ impl Execution {
             let task = upload(self.name, bytes, block.address(), target.device(), None);
             submitted = submitted.and_then(|()| stream.submit(task).map(drop));
         }
-        let at = workspace.as_ref().map_or(0, Block::address);
-        let submitted = submitted.and_then(|()| self.submit(stream, &addresses, at));
+        let workspace_address = workspace.as_ref().map_or(0, Block::address);
+        let submitted = submitted.and_then(|()| self.submit(stream, &addresses, workspace_address));
         let blocks = uploads.into_iter().map(|(block, _)| block).chain(workspace);
         let freed = blocks.map(Block::free).fold(Ok(()), Result::and);
         submitted.and_then(|seq| freed.map(|()| seq))

@@ -68,7 +68,7 @@ impl<'a> Target<'a> {
         self.is_external
     }
 
-    /// Bytes to ask that allocator for as the memory of a tensor: what the part wants beyond the tensor's own.
+    /// Bytes to ask that allocator for as the memory of a tensor: its own, and the padding of the SoC.
     pub fn padded_tensor_bytes(&self, bytes: usize) -> u64 {
         soc::padded_tensor_bytes(&self.runtime.shared.config.soc, bytes as u64).unwrap_or(u64::MAX)
     }

@@ -17,14 +17,15 @@ use std::time::Duration;
 
 const X: [f32; 4] = [-3.0, 0.5, 2.0, -1.0];
 
-struct Rig {
+/// A runtime with one stream.
+struct Fixture {
     runtime: &'static Runtime,
     handle: usize,
     stream: Arc<Stream>,
 }
 
-impl Rig {
-    fn new() -> Rig {
+impl Fixture {
+    fn new() -> Fixture {
         let mut config = Config::from_lookup(|_| None, 1 << 30).unwrap();
         config.device_memory = 64 << 20;
         config.workers = 2;
@@ -32,7 +33,7 @@ impl Rig {
         runtime.set_device(0).unwrap();
         let handle = runtime.create_stream(0, 0).unwrap();
         let stream = runtime.handles.get::<Stream>(handle).unwrap();
-        Rig { runtime, handle, stream }
+        Fixture { runtime, handle, stream }
     }
 
     fn allocate(&self, bytes: usize) -> usize {
@@ -46,7 +47,7 @@ impl Rig {
     }
 
     fn floats(&self, values: &[f32]) -> Tensor {
-        Tensor::new(floats(values.len()), self.bytes(&le(values)))
+        Tensor::new(floats(values.len()), self.bytes(&little_endian(values)))
     }
 
     fn read(&self, address: usize, count: usize) -> Vec<f32> {
@@ -62,7 +63,7 @@ impl Rig {
         let pool = Pool(Arc::new(Calls {
             runtime: self.runtime,
             log: Mutex::default(),
-            at_free: Mutex::default(),
+            on_free: Mutex::default(),
         }));
         let user = Box::new(pool.clone());
         let registry = &self.runtime.allocators;
@@ -88,7 +89,7 @@ impl Rig {
     }
 }
 
-fn le(values: &[f32]) -> Vec<u8> {
+fn little_endian(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
@@ -100,14 +101,14 @@ fn node(name: &str) -> &'static Node {
     nodes()[name]
 }
 
-/// An allocator that keeps a list of what it is asked, and may do something in a free.
+/// An allocator that logs its calls, and may run a function in a free.
 #[derive(Clone)]
 struct Pool(Arc<Calls>);
 
 struct Calls {
     runtime: &'static Runtime,
     log: Mutex<Vec<&'static str>>,
-    at_free: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
+    on_free: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
 }
 
 impl Pool {
@@ -139,7 +140,7 @@ impl UserAllocator for Pool {
             UserCall::Address(block) => block,
             UserCall::Free(block) => {
                 self.0.log.lock().unwrap().push("free");
-                let hook = self.0.at_free.lock().unwrap().take();
+                let hook = self.0.on_free.lock().unwrap().take();
                 if let Some(hook) = hook {
                     hook();
                 }
@@ -154,65 +155,66 @@ impl UserAllocator for Pool {
 #[test]
 fn host_inputs_lie_in_the_domains_memory_during_the_call() {
     for (domain, other) in [(Domain::Acl, Domain::Ge), (Domain::Ge, Domain::Acl)] {
-        let rig = Rig::new();
-        let (pool, foreign) = (rig.register(domain), rig.register(other));
-        let bytes: Arc<[u8]> = le(&X).into();
+        let fixture = Fixture::new();
+        let (pool, foreign) = (fixture.register(domain), fixture.register(other));
+        let bytes: Arc<[u8]> = little_endian(&X).into();
         let address = bytes.as_ptr() as usize;
         let x = Tensor { layout: floats(4), address, constant: Some(bytes) };
-        let to = rig.allocate(16);
-        let output = NamedOutput { layout: Some(floats(4)), address: to, bytes: 16 };
+        let out = fixture.allocate(16);
+        let output = NamedOutput { layout: Some(floats(4)), address: out, bytes: 16 };
         let call = NamedCall { node: node("Relu"), attributes: &[] };
-        let known = call.run(&rig.target(domain), &[Some(x)], &[output], Shapes::Known).unwrap();
-        assert!(known.is_empty());
+        let layouts =
+            call.run(&fixture.target(domain), &[Some(x)], &[output], Shapes::Known).unwrap();
+        assert!(layouts.is_empty());
         assert_eq!((pool.log(), foreign.log()), (vec!["alloc", "free"], vec![]));
-        rig.sync().unwrap();
-        assert_eq!(rig.read(to, 4), [0.0, 0.5, 2.0, 0.0]);
+        fixture.sync().unwrap();
+        assert_eq!(fixture.read(out, 4), [0.0, 0.5, 2.0, 0.0]);
     }
 }
 
 #[test]
 fn shapes_are_inferred_and_short_memory_is_refused() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let call = NamedCall { node: node("Relu"), attributes: &[] };
-    let x = rig.floats(&X);
+    let x = fixture.floats(&X);
     assert_eq!(call.infer(&[Some(x.clone())]).unwrap(), [floats(4)]);
-    let target = Target::built_in(rig.runtime, rig.stream.clone());
-    let short = NamedOutput { layout: None, address: rig.allocate(8), bytes: 8 };
+    let target = Target::built_in(fixture.runtime, fixture.stream.clone());
+    let short = NamedOutput { layout: None, address: fixture.allocate(8), bytes: 8 };
     let refused = call.run(&target, &[Some(x.clone())], &[short], Shapes::Known).unwrap_err();
     assert_eq!(refused.code, Code::InvalidParam);
     assert!(
         refused.text.contains("Relu: output 0") && refused.text.contains("16 bytes"),
         "{refused}"
     );
-    let output = NamedOutput { bytes: 16, address: rig.allocate(16), ..short };
+    let output = NamedOutput { bytes: 16, address: fixture.allocate(16), ..short };
     let shapes = call.run(&target, &[Some(x)], &[output], Shapes::Inferred).unwrap();
     assert_eq!(shapes, [floats(4)]);
-    rig.sync().unwrap();
+    fixture.sync().unwrap();
 }
 
 /// A wait for sizes leaves what failed before it to the user's synchronize.
 #[test]
 fn sizes_come_although_another_task_failed() {
-    let rig = Rig::new();
+    let fixture = Fixture::new();
     let location = Location::Device(0);
     let from = Span { address: 64, bytes: 64, location };
-    let to = Span { address: rig.allocate(64), bytes: 64, location };
-    rig.stream.submit(Task::copy("unrelated", from, to)).unwrap();
-    let (layouts, address) = rig.select(rig.floats(&X), Domain::Acl).unwrap();
+    let to = Span { address: fixture.allocate(64), bytes: 64, location };
+    fixture.stream.submit(Task::copy("unrelated", from, to)).unwrap();
+    let (layouts, address) = fixture.select(fixture.floats(&X), Domain::Acl).unwrap();
     assert_eq!(layouts, [floats(2)]);
-    assert!(rig.sync().unwrap_err().text.contains("unrelated"));
-    rig.sync().unwrap();
-    assert_eq!(rig.read(address, 2), [0.5, 2.0]);
+    assert!(fixture.sync().unwrap_err().text.contains("unrelated"));
+    fixture.sync().unwrap();
+    assert_eq!(fixture.read(address, 2), [0.5, 2.0]);
 }
 
 #[test]
 fn a_call_that_fails_itself_gives_no_sizes() {
-    let rig = Rig::new();
-    let far = Tensor::new(floats(1 << 20), rig.allocate(64));
-    let failed = rig.select(far, Domain::Acl).unwrap_err();
+    let fixture = Fixture::new();
+    let too_long = Tensor::new(floats(1 << 20), fixture.allocate(64));
+    let failed = fixture.select(too_long, Domain::Acl).unwrap_err();
     assert_eq!(failed.code, Code::RtParamInvalid);
     assert!(failed.text.contains("MaskedSelect") && failed.text.contains("4194304"), "{failed}");
-    assert_eq!(rig.sync().unwrap_err().text, failed.text, "the stream has it too");
+    assert_eq!(fixture.sync().unwrap_err().text, failed.text, "the stream has it too");
 }
 
 /// Blocks its stream until it is released; says whether it was.
@@ -232,21 +234,21 @@ impl Work for Gate {
 /// A task that ends only when the call has returned, submitted between the call and its wait, is not waited for.
 #[test]
 fn sizes_do_not_wait_for_later_tasks() {
-    let rig = Rig::new();
-    let pool = rig.register(Domain::Acl);
+    let fixture = Fixture::new();
+    let pool = fixture.register(Domain::Acl);
     let (release, released) = channel();
     let (opened, outcome) = channel();
     let gate = Arc::new(Gate { released: Mutex::new(released), opened });
-    let stream = rig.stream.clone();
-    *pool.0.at_free.lock().unwrap() = Some(Box::new(move || {
+    let stream = fixture.stream.clone();
+    *pool.0.on_free.lock().unwrap() = Some(Box::new(move || {
         stream.submit(Task::bare("gate", Body::Work(gate.clone()))).unwrap();
     }));
-    let bytes: Arc<[u8]> = le(&X).into();
+    let bytes: Arc<[u8]> = little_endian(&X).into();
     let address = bytes.as_ptr() as usize;
     let x = Tensor { layout: floats(4), address, constant: Some(bytes) };
-    let (layouts, _) = rig.select(x, Domain::Acl).unwrap();
+    let (layouts, _) = fixture.select(x, Domain::Acl).unwrap();
     release.send(()).unwrap();
     assert_eq!(layouts, [floats(2)]);
     assert!(outcome.recv().unwrap(), "the call returned while the later task was blocked");
-    rig.sync().unwrap();
+    fixture.sync().unwrap();
 }

@@ -1,4 +1,4 @@
-//! What is said of an operator that Cairn does not have.
+//! The message about an operator that Cairn does not have.
 //!
 //! torch_npu calls an aclnn function where the library has it, and asks for an older operator by its IR name where not:
 //! the name in a message is then not that of the function that is missing. The text names both.

@@ -29,8 +29,9 @@ pub struct Call<'a> {
     pub(crate) is_random: bool,
 }
 
-/// The layout of the same elements, with whose sizes and strides kernels compute without an overflow: strides that lead
-/// to no element, which a caller may set to anything, are others. `None` where there are more elements than addresses.
+/// The same elements in a layout whose sizes and strides kernels can multiply without an overflow: the stride of a
+/// dimension of size 1, which a caller may set to anything, becomes 0 where it is huge. `None` where there are more
+/// elements than addresses.
 fn bounded(layout: &Layout) -> Option<Layout> {
     if !layout.fits() {
         return None;
@@ -45,7 +46,7 @@ fn bounded(layout: &Layout) -> Option<Layout> {
     Some(Layout::strided(layout.dtype, layout.dims(), &strides, layout.offset))
 }
 
-/// What an argument is to be used for.
+// What an argument is to be used for.
 const READ: AccessMode = AccessMode { reads: true, writes: false };
 const WRITE: AccessMode = AccessMode { reads: false, writes: true };
 const BOTH: AccessMode = AccessMode { reads: true, writes: true };
@@ -114,6 +115,7 @@ impl<'a> Call<'a> {
         !matches!(self.arg(at), Arg::Absent)
     }
 
+    /// The error of an argument that is absent or of another kind.
     fn wrong_kind<T>(&self, at: usize, expected: &str) -> Result<T> {
         let parameter = self.parameter(at);
         Err(match self.arg(at) {
@@ -122,6 +124,7 @@ impl<'a> Call<'a> {
         })
     }
 
+    /// Checks a tensor, which is argument `at` or the one at index `inner` of that list, and adds it to the plan's uses.
     fn claim(
         &mut self,
         at: usize,
@@ -184,7 +187,7 @@ impl<'a> Call<'a> {
     }
 
     fn claim_tensor(&mut self, at: usize, access: AccessMode) -> Result<Operand> {
-        // Tensors are large: this one is looked at where it is, beside what a claim changes.
+        // Tensors are large: the arguments move aside for a moment, so that this one need not be copied.
         let args = std::mem::take(&mut self.args);
         let claimed = match args.get(at) {
             Some(Arg::Tensor(tensor)) => Some(self.claim(at, 0, tensor, access)),
@@ -461,15 +464,15 @@ impl<'a> Call<'a> {
     /// Fails if an output cannot hold what is computed from the inputs: integers from real numbers, or booleans from
     /// numbers. See [`Call::skip_cast_check`].
     fn expect_types_fit(&self) -> Result<()> {
-        let every = || self.uses.iter().zip(&self.types);
-        let inputs = || every().filter(|(one, _)| one.access.reads).map(|(_, dtype)| *dtype);
+        let uses = || self.uses.iter().zip(&self.types);
+        let inputs = || uses().filter(|(one, _)| one.access.reads).map(|(_, dtype)| *dtype);
         let is_integer = |dtype: &DType| dtype.is_integer();
         let is_real = |dtype: &DType| !dtype.is_integer() && *dtype != DType::Bool;
         let Some(from) = inputs().find(is_real).or_else(|| inputs().find(is_integer)) else {
             return Ok(());
         };
         let only_numbers = inputs().all(|dtype| dtype != DType::Bool);
-        for (one, to) in every().filter(|(one, _)| one.access.writes) {
+        for (one, to) in uses().filter(|(one, _)| one.access.writes) {
             let index = u32::try_from(one.argument.0).ok();
             let bit = index.and_then(|index| 1u64.checked_shl(index)).unwrap_or(u64::MAX);
             let loses = match is_real(&from) {
@@ -487,15 +490,15 @@ impl<'a> Call<'a> {
     }
 
     /// Fails unless an operand has one of these types.
-    pub fn expect_dtype(&self, at: usize, operand: &Layout, among: &[DType]) -> Result<()> {
-        if !among.iter().any(|dtype| dtype.is_floating()) {
+    pub fn expect_dtype(&self, at: usize, operand: &Layout, allowed: &[DType]) -> Result<()> {
+        if !allowed.iter().any(|dtype| dtype.is_floating()) {
             self.skip_cast_check(at);
         }
-        if among.contains(&operand.dtype) {
+        if allowed.contains(&operand.dtype) {
             return Ok(());
         }
         let (parameter, have) = (self.parameter(at), operand.dtype);
-        let names: Vec<&str> = among.iter().map(|dtype| dtype.name()).collect();
+        let names: Vec<&str> = allowed.iter().map(|dtype| dtype.name()).collect();
         let names = names.join(", ");
         Err(Error::invalid(format!("{parameter} has elements of type {have}; expected {names}")))
     }
@@ -527,8 +530,8 @@ impl<'a> Call<'a> {
         shares && !(a.start == b.start && input.layout == output.layout)
     }
 
-    /// Says of a tensor that only these elements of it are touched; `part` is a layout of the operand's memory. What
-    /// repeats elements is no part, and says nothing.
+    /// Says of a tensor that only these elements of it are touched; `part` is a layout of the operand's memory. A layout
+    /// that repeats elements is ignored.
     pub fn touches_only(&mut self, operand: &Operand, part: &Layout) {
         let one = &mut self.uses[usize::from(operand.slot)];
         if !part.repeats() {
@@ -542,7 +545,7 @@ impl<'a> Call<'a> {
         self.uses[usize::from(operand.slot)].indexed = true;
     }
 
-    /// The plan: what to run with the memory asked for so far.
+    /// The plan: the kernel, with the tensors and the workspace that were asked for so far.
     pub fn plan(
         &mut self,
         kernel: impl Fn(&Memory<'_>) -> Outcome + Send + Sync + 'static,

@@ -17,7 +17,7 @@ impl Error {
         Error::Invalid(text.into())
     }
 
-    /// The sentence.
+    /// The text.
     pub fn text(&self) -> &str {
         match self {
             Error::Null(text) | Error::Invalid(text) | Error::Values(text) => text,

@@ -13,7 +13,7 @@ pub enum Infer {
     Broadcast(usize, usize),
     /// As before, of booleans.
     Compare(usize, usize),
-    /// Something of its own.
+    /// What this function returns.
     By(fn(&Call<'_>) -> Result<Vec<Layout>>),
 }
 
@@ -22,9 +22,9 @@ impl Infer {
     pub fn outputs(self, call: &Call<'_>) -> Result<Vec<Layout>> {
         let outputs = match self {
             Infer::Like(at) => vec![call.layout(at)?.packed()],
-            Infer::Broadcast(a, b) => vec![both(call, a, b)?],
+            Infer::Broadcast(a, b) => vec![broadcast_layout(call, a, b)?],
             Infer::Compare(a, b) => {
-                vec![Layout::contiguous(DType::Bool, both(call, a, b)?.dims())]
+                vec![Layout::contiguous(DType::Bool, broadcast_layout(call, a, b)?.dims())]
             }
             Infer::By(function) => function(call)?,
         };
@@ -38,7 +38,8 @@ impl Infer {
     }
 }
 
-fn both(call: &Call<'_>, a: usize, b: usize) -> Result<Layout> {
+/// The layout of the sizes that two arguments broadcast to, of the type both promote to.
+fn broadcast_layout(call: &Call<'_>, a: usize, b: usize) -> Result<Layout> {
     let (x, y) = (call.layout(a)?, call.layout(b)?);
     let dims = broadcast(x.dims(), y.dims());
     match (dims, promote(x.dtype, y.dtype)) {

@@ -2,7 +2,7 @@
 //! workspace it needs and what it runs.
 //!
 //! `family/` has a file per family of operators, and at its end the rows that name them. A row's function
-//! reads its arguments from a [`Call`], checks them, and answers with a [`Plan`]: the memory it will touch,
+//! reads its arguments from a [`Call`], checks them, and returns a [`Plan`]: the memory it will touch,
 //! the workspace it needs, and what to run once both are there. Knows nothing of devices and streams.
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! What kind of operator a row is: facts that its users rely on beside what the row computes.
+//! What kind of operator a row is: facts that its users rely on besides what the row computes.
 
 use crate::table::Node;
 
@@ -93,8 +93,8 @@ impl Node {
         let others = self.inputs.len() - 1;
         match list {
             Some(list) if at > list => {
-                let listed = count.saturating_sub(others).max(1);
-                if at < list + listed { list } else { at + 1 - listed }
+                let list_length = count.saturating_sub(others).max(1);
+                if at < list + list_length { list } else { at + 1 - list_length }
             }
             _ => at,
         }

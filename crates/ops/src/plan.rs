@@ -40,7 +40,7 @@ pub struct Use {
 
 impl Use {
     /// The elements of the range that may be touched, as offset, sizes, strides and element size; the offset counts
-    /// from the first byte. Where elements fill the range, whatever their order, these are its bytes in a line.
+    /// from the first byte. Where elements fill the range, whatever their order, these are its bytes in order.
     /// Of a kernel that reaches a part known beforehand (a slice, a diagonal) it is that part; the range is the whole
     /// tensor's all the same.
     pub fn layout(&self) -> Layout {

@@ -33,13 +33,13 @@ pub enum ArgSource {
     Outs(usize),
     /// By name: the attribute, or its default.
     Attr(&'static str, AttrDefault),
-    /// Nothing.
+    /// Nowhere: the argument is absent.
     No,
-    /// A number of the row's own.
+    /// An integer that the row states.
     I(i64),
-    /// A number of the row's own.
+    /// A real number that the row states.
     F(f64),
-    /// Yes or no, of the row's own.
+    /// A flag that the row states.
     B(bool),
 }
 
@@ -133,7 +133,7 @@ impl Row {
     }
 }
 
-/// What a row brings itself.
+/// The argument that a row states itself.
 fn row_constant(source: ArgSource) -> Arg {
     match source {
         ArgSource::I(value) => Arg::Int(value),
@@ -199,18 +199,19 @@ impl Node {
         })
     }
 
+    /// Runs a function with a [`Call`] whose arguments are picked as the row says.
     fn with_call<T>(
         &self,
         node_args: &NodeArgs<'_>,
         run: impl FnOnce(&mut Call<'_>) -> Result<T>,
     ) -> Result<T> {
-        let (most_in, most_out) = (most(self.inputs), most(self.outputs));
-        let least = self.inputs.iter().filter(|name| !name.ends_with(['?', ']'])).count();
-        if node_args.inputs.len() > most_in || node_args.inputs.len() < least {
+        let (max_inputs, max_outputs) = (max_count(self.inputs), max_count(self.outputs));
+        let min_inputs = self.inputs.iter().filter(|name| !name.ends_with(['?', ']'])).count();
+        if node_args.inputs.len() > max_inputs || node_args.inputs.len() < min_inputs {
             let (have, names) = (node_args.inputs.len(), self.inputs.join(", "));
             return Err(Error::invalid(format!("{have} inputs; expected {names}")));
         }
-        if node_args.outputs.len() > most_out {
+        if node_args.outputs.len() > max_outputs {
             let (have, names) = (node_args.outputs.len(), self.outputs.join(", "));
             return Err(Error::invalid(format!("{have} outputs; it has {names}")));
         }
@@ -241,10 +242,11 @@ impl Node {
                         list_among(self.inputs, node_args.inputs, which, of, after)?;
                     (name, Arg::Tensors(list), start)
                 }
-                ArgSource::Last(back) => {
-                    let at = inputs.checked_sub(back + 1);
+                ArgSource::Last(from_end) => {
+                    let at = inputs.checked_sub(from_end + 1);
                     let tensor = at.and_then(|at| node_args.inputs[at].clone());
-                    let name = bare_name(self.inputs, self.inputs.len().saturating_sub(back + 1));
+                    let name =
+                        bare_name(self.inputs, self.inputs.len().saturating_sub(from_end + 1));
                     (name, tensor.map_or(Arg::Absent, Arg::Tensor), at.unwrap_or(usize::MAX))
                 }
                 ArgSource::Outs(from) => {
@@ -291,10 +293,12 @@ fn list_among(
     Ok((bare_name(names, which), start, list))
 }
 
-fn most(names: &[&str]) -> usize {
+/// How many tensors fit these names: any number where one is a list.
+fn max_count(names: &[&str]) -> usize {
     if names.iter().any(|name| name.ends_with("[]")) { usize::MAX } else { names.len() }
 }
 
+/// The name at an index, or the last where there are fewer, without `?` and `[]`.
 fn bare_name(names: &'static [&'static str], at: usize) -> &'static str {
     names.get(at).or(names.last()).map_or("argument", |name| name.trim_end_matches(['?', '[', ']']))
 }

@@ -1,5 +1,5 @@
 //! No operator writes what its output's type cannot hold: a real result to integers, a number to booleans. Every
-//! case of `tests/walk/cases.txt` is asked for with outputs of a lower kind.
+//! case of `tests/walk/cases.txt` is planned with outputs of a lower kind.
 
 #[path = "common/cases.rs"]
 mod cases;
@@ -8,9 +8,9 @@ use cairn_tensor::{DType, Layout};
 use cases::{Case, cases};
 use std::collections::BTreeSet;
 
-/// What is asked for a type and gives what it was asked for, whatever it loses; and attention, one of whose outputs nothing is
-/// written to.
-const ASKED: &[&str] = &[
+/// Operators whose caller chooses the output's type, whatever a cast loses; and attention, which does not write one of its
+/// outputs.
+const TYPE_CHOSEN_BY_CALLER: &[&str] = &[
     "Cast",
     "FlashAttentionScore",
     "ForeachCopy",
@@ -26,7 +26,7 @@ const ASKED: &[&str] = &[
     "ZerosLike",
 ];
 
-/// The kinds of a type, rising: booleans, integers, real numbers.
+/// The kind of a type: 0 for booleans, 1 for integers, 2 for real numbers.
 fn kind(dtype: DType) -> u8 {
     match dtype {
         DType::Bool => 0,
@@ -43,19 +43,19 @@ fn with_output(case: &Case, at: usize, dtype: DType) -> Case {
 
 #[test]
 fn casts_that_lose_are_refused() {
-    let mut taken = BTreeSet::new();
+    let mut accepted = BTreeSet::new();
     for case in cases() {
         for at in 0..case.outputs.len() {
             for lower in [DType::Int32, DType::Bool] {
                 let loses = kind(lower) < kind(case.outputs[at].dtype);
                 if loses && with_output(&case, at, lower).plan().is_ok() {
-                    taken.insert(case.node.name);
+                    accepted.insert(case.node.name);
                 }
             }
         }
     }
-    for name in ASKED {
-        taken.remove(name);
+    for name in TYPE_CHOSEN_BY_CALLER {
+        accepted.remove(name);
     }
-    assert!(taken.is_empty(), "these write to a type of a lower kind: {taken:?}");
+    assert!(accepted.is_empty(), "these write to a type of a lower kind: {accepted:?}");
 }

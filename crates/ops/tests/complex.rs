@@ -7,16 +7,17 @@ use cairn_tensor::DType;
 use cases::{Case, Input, cases};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The case with complex elements instead of those of `f32`, in the inputs and outputs that `is` chooses.
-fn complex(case: &Case, is: impl Fn(usize) -> bool) -> Case {
-    let real = |dtype: DType| dtype == DType::Float;
+/// The case with complex elements instead of those of `f32`, in the inputs and outputs that `chooses` names
+/// (inputs count first).
+fn complex(case: &Case, chooses: impl Fn(usize) -> bool) -> Case {
+    let is_f32 = |dtype: DType| dtype == DType::Float;
     let input = |(at, input): (usize, &Option<Input>)| {
         let input = input.as_ref()?;
-        let changes = real(input.layout.dtype) && is(at);
+        let changes = is_f32(input.layout.dtype) && chooses(at);
         Some(if changes { input.with_dtype(DType::Complex64) } else { input.clone() })
     };
     let output = |(at, layout): (usize, &cairn_tensor::Layout)| {
-        let changes = real(layout.dtype) && is(case.inputs.len() + at);
+        let changes = is_f32(layout.dtype) && chooses(case.inputs.len() + at);
         if changes { layout.with_dtype(DType::Complex64) } else { *layout }
     };
     Case {
@@ -33,9 +34,9 @@ fn complex_elements_are_computed_with_or_refused() {
     let mut panicked = Vec::new();
     for case in cases() {
         let (first, count) = (case.inputs.len(), case.inputs.len() + case.outputs.len());
-        let mut changed = vec![complex(&case, |_| true), complex(&case, |at| at < first)];
-        changed.extend((0..count).map(|one| complex(&case, move |at| at == one)));
-        for case in changed {
+        let mut variants = vec![complex(&case, |_| true), complex(&case, |at| at < first)];
+        variants.extend((0..count).map(|one| complex(&case, move |at| at == one)));
+        for case in variants {
             if catch_unwind(AssertUnwindSafe(|| case.run(0))).is_err() {
                 panicked.push(case.line.clone());
             }

@@ -5,7 +5,7 @@ use cairn_tensor::{DType, Layout};
 
 const F: DType = DType::Float;
 
-/// A tensor in a storage of its own, by number.
+/// A tensor in a storage of its own, which a number identifies.
 fn t(storage: usize, dtype: DType, dims: &[usize]) -> Arg {
     Arg::Tensor(Tensor::new(Layout::contiguous(dtype, dims), (storage + 1) << 40))
 }
@@ -28,8 +28,8 @@ const NAMES: &[&str] = &[
     "cubeMathType",
 ];
 
-/// The arguments of a convolution that is fine: 3x3 over 9x8, from 4 channels to 6.
-fn fine() -> Vec<Arg> {
+/// The arguments of a valid convolution: 3x3 over 9x8, from 4 channels to 6.
+fn valid_args() -> Vec<Arg> {
     vec![
         t(0, F, &[2, 4, 9, 8]),
         t(1, F, &[6, 4, 3, 3]),
@@ -45,7 +45,7 @@ fn fine() -> Vec<Arg> {
     ]
 }
 
-/// The text that refuses a call; empty when it is taken.
+/// The text that refuses a call; empty when it is accepted.
 fn refusal(name: &str, names: &[&'static str], args: Vec<Arg>) -> String {
     match rows()[name].plan(names, args.into()) {
         Ok(_) => String::new(),
@@ -55,7 +55,7 @@ fn refusal(name: &str, names: &[&'static str], args: Vec<Arg>) -> String {
 
 #[test]
 fn bad_convolutions_are_refused() {
-    assert_eq!(refusal("Convolution", NAMES, fine()), "");
+    assert_eq!(refusal("Convolution", NAMES, valid_args()), "");
     let huge = i64::MAX;
     let wrong: Vec<(usize, Arg, &str)> = vec![
         (0, t(0, F, &[4, 9]), "input [4, 9] has 2 dimensions"),
@@ -87,7 +87,7 @@ fn bad_convolutions_are_refused() {
         (10, Arg::Int(7), "cubeMathType = 7 is outside 0 to 3"),
     ];
     for (at, arg, text) in wrong {
-        let mut args = fine();
+        let mut args = valid_args();
         args[at] = arg.clone();
         let have = refusal("Convolution", NAMES, args);
         assert!(have.contains(text) && have.is_empty() == text.is_empty(), "{arg:?}: '{have}'");
@@ -96,7 +96,7 @@ fn bad_convolutions_are_refused() {
 
 #[test]
 fn groups_that_do_not_divide_are_refused() {
-    let mut args = fine();
+    let mut args = valid_args();
     (args[1], args[8]) = (t(1, F, &[5, 2, 3, 3]), Arg::Int(2));
     args[2] = Arg::Absent;
     args[9] = t(3, F, &[2, 5, 9, 8]);
@@ -106,11 +106,11 @@ fn groups_that_do_not_divide_are_refused() {
 
 #[test]
 fn bad_transposed_convolutions_are_refused() {
-    let with = |beyond: &[i64], padding: &[i64], out: &[usize]| {
-        let mut args = fine();
+    let with = |output_padding: &[i64], padding: &[i64], out: &[usize]| {
+        let mut args = valid_args();
         args[1] = t(1, F, &[4, 6, 3, 3]);
         (args[3], args[4], args[6]) = (ints(&[2, 2]), ints(padding), Arg::Flag(true));
-        (args[7], args[9]) = (ints(beyond), t(3, F, out));
+        (args[7], args[9]) = (ints(output_padding), t(3, F, out));
         refusal("Convolution", NAMES, args)
     };
     assert_eq!(with(&[1, 1], &[1, 1], &[2, 6, 18, 16]), "");
@@ -141,7 +141,7 @@ fn bad_gradients_are_refused() {
         "gradWeight",
         "gradBias",
     ];
-    let fine = || {
+    let valid_args = || {
         vec![
             t(0, F, &[2, 6, 9, 8]),
             t(1, F, &[2, 4, 9, 8]),
@@ -160,7 +160,7 @@ fn bad_gradients_are_refused() {
             t(5, F, &[6]),
         ]
     };
-    assert_eq!(refusal("ConvolutionBackward", names, fine()), "");
+    assert_eq!(refusal("ConvolutionBackward", names, valid_args()), "");
     let wrong: Vec<(usize, Arg, &str)> = vec![
         (0, t(0, F, &[2, 6, 8, 8]), "gradOutput has the sizes"),
         (3, ints(&[5]), "biasSizes = [5]: expected [6]"),
@@ -171,12 +171,12 @@ fn bad_gradients_are_refused() {
         (14, t(5, F, &[4]), "gradBias has the sizes"),
     ];
     for (at, arg, text) in wrong {
-        let mut args = fine();
+        let mut args = valid_args();
         args[at] = arg.clone();
         let have = refusal("ConvolutionBackward", names, args);
         assert!(have.contains(text), "{arg:?}: '{have}'");
     }
-    let mut args = fine();
+    let mut args = valid_args();
     args[10] = Arg::Flags(vec![false, true, false]);
     (args[3], args[12], args[14]) = (Arg::Absent, Arg::Absent, Arg::Absent);
     assert_eq!(refusal("ConvolutionBackward", names, args), "");
@@ -185,7 +185,7 @@ fn bad_gradients_are_refused() {
 #[test]
 fn bad_columns_are_refused() {
     let names: &[&str] = &["self", "kernelSize", "dilation", "padding", "stride", "out"];
-    let fine = || {
+    let valid_args = || {
         vec![
             t(0, F, &[2, 3, 6, 7]),
             ints(&[2, 3]),
@@ -195,7 +195,7 @@ fn bad_columns_are_refused() {
             t(1, F, &[2, 18, 25]),
         ]
     };
-    assert_eq!(refusal("Im2col", names, fine()), "");
+    assert_eq!(refusal("Im2col", names, valid_args()), "");
     let wrong: Vec<(usize, Arg, &str)> = vec![
         (0, t(0, F, &[6, 7]), "do not fit"),
         (1, ints(&[0, 3]), "kernelSize = [0, 3]: expected two numbers from 1"),
@@ -207,7 +207,7 @@ fn bad_columns_are_refused() {
         (5, t(1, DType::Float16, &[2, 18, 25]), "out has elements of type"),
     ];
     for (at, arg, text) in wrong {
-        let mut args = fine();
+        let mut args = valid_args();
         args[at] = arg.clone();
         let have = refusal("Im2col", names, args);
         assert!(have.contains(text), "{arg:?}: '{have}'");

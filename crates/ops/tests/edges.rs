@@ -18,7 +18,7 @@ fn more_numbers_than_tensors_are_refused_before_they_are_counted() {
 }
 
 /// What `SyncBatchNormGatherStats` computes from sums and sums of squares: rstd, and the running variance.
-fn gathered(sum: f64, squares: f64, count: f64) -> [f64; 2] {
+fn gathered_stats(sum: f64, squares: f64, count: f64) -> [f64; 2] {
     let mut memory = TestMemory::new();
     let [sum, squares] = [sum, squares].map(|one| memory.put(F, &[1, 1], &[one]));
     let count = memory.put(F, &[1], &[count]);
@@ -34,16 +34,16 @@ fn gathered(sum: f64, squares: f64, count: f64) -> [f64; 2] {
 
 #[test]
 fn constant_channels_have_no_negative_variance() {
-    let [scale, variance] = gathered(91.0 * 50.0, 91.0 * 2500.0 - 1.0, 91.0);
+    let [scale, variance] = gathered_stats(91.0 * 50.0, 91.0 * 2500.0 - 1.0, 91.0);
     assert!((scale - 1e5f64.sqrt()).abs() < 0.1, "{scale}");
     assert_eq!(variance, 0.5);
-    let [scale, _] = gathered(1.0, f64::NAN, 91.0);
+    let [scale, _] = gathered_stats(1.0, f64::NAN, 91.0);
     assert!(scale.is_nan());
 }
 
 #[test]
 fn the_variance_of_one_sample_is_the_biased_one() {
-    let [scale, variance] = gathered(3.0, 9.0, 1.0);
+    let [scale, variance] = gathered_stats(3.0, 9.0, 1.0);
     assert!((scale - 1e5f64.sqrt()).abs() < 0.1, "{scale}");
     assert_eq!(variance, 0.5);
 }
@@ -63,8 +63,8 @@ fn the_update_of_a_constant_channel_has_no_negative_variance() {
     assert_eq!(memory.read(&outs[2]), [0.0]);
 }
 
-/// A call that neither panics nor hangs, whatever it answers; the answer.
-fn answered(name: &str, args: Vec<Arg>) -> Result<(), String> {
+/// The result of a call that must neither panic nor hang.
+fn run_alone(name: &str, args: Vec<Arg>) -> Result<(), String> {
     TestMemory::new().run(name, args)
 }
 
@@ -135,13 +135,13 @@ fn strides_and_offsets_that_lead_nowhere() {
         memory.run("Cumsum", args).unwrap_or_else(|error| assert!(error.contains("p")));
     }
     let byte = DType::Int8;
-    let far = Tensor::new(Layout::contiguous(byte, &[2]).from_offset(isize::MAX - 9), 0x10000);
+    let distant = Tensor::new(Layout::contiguous(byte, &[2]).from_offset(isize::MAX - 9), 0x10000);
     let list = |one: &Tensor| Arg::Tensors(vec![one.clone()]);
     let plan = cairn_ops::rows()["ForeachAbs"]
-        .plan(&["x", "y"], [list(&far), list(&far)].into_iter().collect());
+        .plan(&["x", "y"], [list(&distant), list(&distant)].into_iter().collect());
     assert_eq!(plan.unwrap().uses[0].address, 0x10000 + isize::MAX as usize - 9);
     let many = Tensor::new(Layout::strided(F, &[1 << 40, 1 << 40], &[0, 0], 0), 0x10000);
-    let error = answered("Abs", vec![t(&many), t(&out)]).unwrap_err();
+    let error = run_alone("Abs", vec![t(&many), t(&out)]).unwrap_err();
     assert!(error.ends_with("leaves the address space"), "{error}");
 }
 
@@ -163,10 +163,10 @@ fn groups_that_are_none() {
 fn stacks_of_empty_matrices_end() {
     let many = |dims: &[usize]| Tensor::new(Layout::contiguous(F, dims), 0x10000);
     let a = many(&[2, 1 << 40, 0, 0]);
-    answered("LinalgCholesky", vec![t(&a), Arg::Flag(false), t(&a)]).unwrap();
-    answered("Inverse", vec![t(&a), t(&a)]).unwrap();
+    run_alone("LinalgCholesky", vec![t(&a), Arg::Flag(false), t(&a)]).unwrap();
+    run_alone("Inverse", vec![t(&a), t(&a)]).unwrap();
     let huge = many(&[0, 1 << 22, 1 << 22]);
-    answered("LinalgQr", vec![t(&huge), Arg::Int(0), t(&huge), t(&huge)]).unwrap();
+    run_alone("LinalgQr", vec![t(&huge), Arg::Int(0), t(&huge), t(&huge)]).unwrap();
 }
 
 #[test]
@@ -174,11 +174,11 @@ fn slices_of_no_elements_end() {
     let empty = Tensor::new(Layout::contiguous(F, &[2, 0, 5, 1 << 40]), 0x10000);
     let two = Arg::Scalar(Scalar::from(2.0));
     let args = vec![t(&empty), two.clone(), Arg::Int(-1), two];
-    answered("InplaceRenorm", args).unwrap();
+    run_alone("InplaceRenorm", args).unwrap();
     let index = Tensor::new(Layout::contiguous(DType::Int64, &[0]), 0x10000);
     let no = Arg::Flag(false);
     let args = vec![t(&empty), no.clone(), no, Arg::Int(3), t(&empty), t(&index), t(&index)];
-    let error = answered("UniqueConsecutive", args).unwrap_err();
+    let error = run_alone("UniqueConsecutive", args).unwrap_err();
     assert!(error.contains("slices of no elements"), "{error}");
 }
 
@@ -200,24 +200,26 @@ fn weights_of_any_strides_normalise() {
     let mut memory = TestMemory::new();
     let x = memory.put(F, &[1, 2, 2], &[1.0, 2.0, 3.0, 4.0]);
     let (weight, grad) = (memory.put(F, &[2, 2], &[1.0, 2.0, 3.0, 4.0]), memory.zeros(F, &[2, 2]));
-    let turned = Layout::contiguous(F, &[2, 2]).transposed(0, 1);
-    let [turned_weight, turned_grad] = [&weight, &grad].map(|one| with_layout(one, turned));
+    let transposed = Layout::contiguous(F, &[2, 2]).transposed(0, 1);
+    let [transposed_weight, transposed_grad] =
+        [&weight, &grad].map(|one| with_layout(one, transposed));
     let y = memory.zeros(F, &[1, 2, 2]);
     let [mean, scale] = [0; 2].map(|_| memory.zeros(F, &[1, 1, 1]));
     let shape = Arg::Ints(vec![2, 2]);
-    let mut args = vec![t(&x), shape.clone(), t(&turned_weight), Arg::Absent];
+    let mut args = vec![t(&x), shape.clone(), t(&transposed_weight), Arg::Absent];
     args.extend([Arg::Float(0.0), t(&y), t(&mean), t(&scale)]);
     memory.run("LayerNorm", args).unwrap();
-    let by = 1.25f64.sqrt();
-    let want = [-1.5 / by, -0.5 * 3.0 / by, 0.5 * 2.0 / by, 1.5 * 4.0 / by];
+    let deviation = 1.25f64.sqrt();
+    let want =
+        [-1.5 / deviation, -0.5 * 3.0 / deviation, 0.5 * 2.0 / deviation, 1.5 * 4.0 / deviation];
     memory.read(&y).iter().zip(want).for_each(|(y, want)| assert!((y - want).abs() < 1e-6));
     let dy = memory.put(F, &[1, 2, 2], &[1.0; 4]);
     let dx = memory.zeros(F, &[1, 2, 2]);
-    let mut args = vec![t(&dy), t(&x), shape, t(&mean), t(&scale), t(&turned_weight)];
+    let mut args = vec![t(&dy), t(&x), shape, t(&mean), t(&scale), t(&transposed_weight)];
     args.extend([Arg::Absent, Arg::Flags(vec![true, true, false])]);
-    args.extend([t(&dx), t(&turned_grad), Arg::Absent]);
+    args.extend([t(&dx), t(&transposed_grad), Arg::Absent]);
     memory.run("LayerNormBackward", args).unwrap();
-    let want = [-1.5 / by, 0.5 / by, -0.5 / by, 1.5 / by];
+    let want = [-1.5 / deviation, 0.5 / deviation, -0.5 / deviation, 1.5 / deviation];
     memory.read(&grad).iter().zip(want).for_each(|(g, want)| assert!((g - want).abs() < 1e-6));
 }
 
@@ -229,7 +231,7 @@ fn padding_by_the_least_number() {
     memory.run("ConstantPadNd", args).unwrap();
 }
 
-/// Documented for integers as well as for real numbers.
+/// These gradients are documented for integers as well as for real numbers.
 #[test]
 fn gradients_of_integers_pass_a_threshold() {
     let mut memory = TestMemory::new();
@@ -249,7 +251,7 @@ fn gradients_of_integers_pass_a_threshold() {
     assert_eq!(memory.read(&out), [0.0, -128.0, 7.0]);
 }
 
-/// What is left of an integer by zero is the integer; of a real number, not a number.
+/// The remainder of an integer by zero is the integer; of a real number, NaN.
 #[test]
 fn remainders_by_zero_are_what_was_divided() {
     let mut memory = TestMemory::new();
@@ -257,28 +259,30 @@ fn remainders_by_zero_are_what_was_divided() {
         let (x, y) = (memory.put(dtype, &[3], &[7.0, -7.0, 7.0]), [0.0, 0.0, -4.0]);
         let (y, out) = (memory.put(dtype, &[3], &y), memory.zeros(dtype, &[3]));
         memory.run("RemainderTensorTensor", vec![t(&x), t(&y), t(&out)]).unwrap();
-        let found = memory.read(&out);
+        let results = memory.read(&out);
         match dtype {
-            DType::Float => assert!(found[0].is_nan() && found[1].is_nan() && found[2] == -1.0),
-            _ => assert_eq!(found, [7.0, -7.0, -1.0]),
+            DType::Float => {
+                assert!(results[0].is_nan() && results[1].is_nan() && results[2] == -1.0)
+            }
+            _ => assert_eq!(results, [7.0, -7.0, -1.0]),
         }
     }
 }
 
-/// Its documentation counts 0 to the upper side, which PyTorch counts to the lower.
+/// The documentation of SELU counts 0 among positive numbers, PyTorch among negative ones.
 #[test]
-fn the_slope_of_selu_at_zero_is_its_scale() {
+fn the_derivative_of_selu_at_zero_is_its_scale() {
     let mut memory = TestMemory::new();
     let (grad, y) = (memory.put(F, &[3], &[2.0; 3]), memory.put(F, &[3], &[0.0, -1.0, 1.0]));
     let out = memory.zeros(F, &[3]);
     memory.run("SeluBackward", vec![t(&grad), t(&y), t(&out)]).unwrap();
-    let (scale, below) = (1.0507009873554805, 1.0507009873554805 * 1.6732632423543772);
-    for (found, wanted) in memory.read(&out).into_iter().zip([scale, below - 1.0, scale]) {
+    let (scale, scaled_alpha) = (1.0507009873554805, 1.0507009873554805 * 1.6732632423543772);
+    for (found, wanted) in memory.read(&out).into_iter().zip([scale, scaled_alpha - 1.0, scale]) {
         assert!((found - 2.0 * wanted).abs() < 1e-6, "{found} {wanted}");
     }
 }
 
-/// Only the gradient in two dimensions documents no least number of positions.
+/// Of unpooling, only the gradient in two dimensions documents no least number of positions.
 #[test]
 fn an_unpooled_gradient_may_be_smaller_than_what_was_pooled() {
     let mut memory = TestMemory::new();

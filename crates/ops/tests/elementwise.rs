@@ -25,9 +25,9 @@ impl TestMemory {
         let bytes = layout.extent().unwrap().end as usize * layout.item();
         self.storages.push(vec![Cell::new(0xAA); bytes]);
         let tensor = Tensor::new(layout, self.storages.len() * STORAGE_SPACING);
-        let plain: Vec<Cell<u8>> =
+        let doubles: Vec<Cell<u8>> =
             values.iter().flat_map(|x| x.to_ne_bytes()).map(Cell::new).collect();
-        let from = View::over(&plain, Layout::contiguous(DType::Double, layout.dims())).unwrap();
+        let from = View::over(&doubles, Layout::contiguous(DType::Double, layout.dims())).unwrap();
         copy(&SingleThread, ViewMut::over(self.storage(&tensor), layout).unwrap(), from);
         tensor
     }
@@ -45,12 +45,12 @@ impl TestMemory {
     }
 
     fn values(&self, tensor: &Tensor) -> Vec<f64> {
-        let plain = vec![Cell::new(0); tensor.layout.count() * 8];
+        let doubles = vec![Cell::new(0); tensor.layout.count() * 8];
         let out = Layout::contiguous(DType::Double, tensor.layout.dims());
         let view = View::over(self.storage(tensor), tensor.layout).unwrap();
-        copy(&SingleThread, ViewMut::over(&plain, out).unwrap(), view);
-        let plain: Vec<u8> = plain.iter().map(Cell::get).collect();
-        plain.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
+        copy(&SingleThread, ViewMut::over(&doubles, out).unwrap(), view);
+        let doubles: Vec<u8> = doubles.iter().map(Cell::get).collect();
+        doubles.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
     }
 
     fn run(&self, plan: &Plan, parallel: &dyn Parallel) {
@@ -90,32 +90,32 @@ fn number(value: f64) -> Arg {
     Arg::Scalar(Scalar::Float(value, DType::Double))
 }
 
-fn whole(value: i64) -> Arg {
+fn integer(value: i64) -> Arg {
     Arg::Scalar(value.into())
 }
 
-/// A way to lay out sizes: permuted, with gaps, backwards.
-fn laid(dtype: DType, dims: &[usize], rotation: usize, gap: usize) -> Layout {
+/// A layout of these sizes: permuted by a rotation, with gaps.
+fn strided_layout(dtype: DType, dims: &[usize], rotation: usize, gap: usize) -> Layout {
     let mut order: Vec<usize> = (0..dims.len()).collect();
     if !order.is_empty() {
         order.rotate_left(rotation % dims.len());
     }
     let permuted: Vec<usize> = order.iter().map(|at| dims[*at]).collect();
-    let mut wide = permuted.clone();
-    if let Some(last) = wide.last_mut() {
+    let mut with_gaps = permuted.clone();
+    if let Some(last) = with_gaps.last_mut() {
         *last *= gap + 1;
     }
-    let mut layout = Layout::contiguous(dtype, &wide);
+    let mut layout = Layout::contiguous(dtype, &with_gaps);
     if let Some(at) = permuted.len().checked_sub(1) {
         layout = layout.sliced(at, 0, permuted[at], gap as isize + 1);
     }
-    let back: Vec<usize> =
+    let inverse: Vec<usize> =
         (0..dims.len()).map(|at| order.iter().position(|one| *one == at).unwrap()).collect();
-    layout.permuted(&back)
+    layout.permuted(&inverse)
 }
 
-fn near(have: f64, want: f64, dtype: DType) -> bool {
-    let within = match dtype {
+fn is_close(have: f64, want: f64, dtype: DType) -> bool {
+    let tolerance = match dtype {
         DType::Bf16 => 1e-2,
         DType::Float16 => 1e-3,
         DType::Float => 2e-6,
@@ -123,7 +123,7 @@ fn near(have: f64, want: f64, dtype: DType) -> bool {
     };
     have == want
         || (have.is_nan() && want.is_nan())
-        || (have - want).abs() <= within * want.abs().max(1e-3)
+        || (have - want).abs() <= tolerance * want.abs().max(1e-3)
 }
 
 const REALS: [DType; 4] = [DType::Float, DType::Double, DType::Float16, DType::Bf16];
@@ -146,7 +146,7 @@ proptest! {
             ("Sqrt", f64::sqrt, 0.0, 9.0),
             ("Tanh", f64::tanh, -3.0, 3.0),
             ("Sigmoid", |x| 1.0 / (1.0 + (-x).exp()), -5.0, 5.0),
-            ("Erf", libm_erf, -2.0, 2.0),
+            ("Erf", erf_series, -2.0, 2.0),
             ("Sin", f64::sin, -9.0, 9.0),
             ("Cos", f64::cos, -9.0, 9.0),
             ("Neg", |x| -x, -9.0, 9.0),
@@ -159,20 +159,20 @@ proptest! {
         let mut tensors = TestMemory::default();
         let values: Vec<f64> =
             (0..count).map(|at| low + (high - low) * f64::from((at as u32 * 7919 + seed) % 97) / 97.0).collect();
-        let a = tensors.with_layout(laid(dtype, &dims, rotation_a, gap_a), &values);
-        let out = tensors.with_layout(laid(dtype, &dims, rotation_o, gap_o), &vec![99.0; count]);
-        let given = tensors.values(&a);
+        let a = tensors.with_layout(strided_layout(dtype, &dims, rotation_a, gap_a), &values);
+        let out = tensors.with_layout(strided_layout(dtype, &dims, rotation_o, gap_o), &vec![99.0; count]);
+        let inputs = tensors.values(&a);
         tensors.call(name, &[tensor(&a), tensor(&out)]);
-        for (x, y) in given.iter().zip(tensors.values(&out)) {
-            prop_assert!(near(y, f(*x), dtype), "{}({}) = {}, {}", name, x, y, f(*x));
+        for (x, y) in inputs.iter().zip(tensors.values(&out)) {
+            prop_assert!(is_close(y, f(*x), dtype), "{}({}) = {}, {}", name, x, y, f(*x));
         }
     }
 
     #[test]
     fn of_two_tensors_that_broadcast(
         dims in prop::collection::vec(1usize..5, 1..4),
-        single in prop::collection::vec(any::<bool>(), 4),
-        (rotation, gap, cut) in (0usize..3, 0usize..3, 0usize..3),
+        is_one in prop::collection::vec(any::<bool>(), 4),
+        (rotation, gap, dropped) in (0usize..3, 0usize..3, 0usize..3),
         dtypes in prop::sample::select(&[(F, F), (DType::Int64, DType::Int32), (DType::Int64, F), (DType::Float16, DType::Float16), (DType::Bool, DType::Int8)]),
         which in 0usize..8,
     ) {
@@ -189,35 +189,36 @@ proptest! {
         let (left, right) = dtypes;
         let boolean = which >= 5;
         let real = left.is_floating() || right.is_floating();
-        let both = match (boolean, name, real) {
+        let out_dtype = match (boolean, name, real) {
             (true, ..) => DType::Bool,
             (_, "Div", false) => F,
             (_, _, true) => if left == DType::Float16 { left } else { F },
             _ => if left == DType::Int64 { left } else { DType::Int8 },
         };
-        let small: Vec<usize> = dims.iter().zip(&single).map(|(n, one)| if *one { 1 } else { *n }).collect();
-        let small = small[cut.min(small.len())..].to_vec();
-        let (count, few): (usize, usize) = (dims.iter().product(), small.iter().product());
+        let small: Vec<usize> = dims.iter().zip(&is_one).map(|(n, one)| if *one { 1 } else { *n }).collect();
+        let small = small[dropped.min(small.len())..].to_vec();
+        let (count, small_count): (usize, usize) = (dims.iter().product(), small.iter().product());
         let mut tensors = TestMemory::default();
-        let a = tensors.with_layout(laid(left, &dims, rotation, gap), &(0..count).map(|at| (at % 7) as f64 - 3.0).collect::<Vec<_>>());
-        let b = tensors.with_layout(laid(right, &small, rotation, gap), &(0..few).map(|at| (at % 3) as f64 + 1.0).collect::<Vec<_>>());
-        let out = tensors.empty(both, &dims);
+        let a = tensors.with_layout(strided_layout(left, &dims, rotation, gap), &(0..count).map(|at| (at % 7) as f64 - 3.0).collect::<Vec<_>>());
+        let b = tensors.with_layout(strided_layout(right, &small, rotation, gap), &(0..small_count).map(|at| (at % 3) as f64 + 1.0).collect::<Vec<_>>());
+        let out = tensors.empty(out_dtype, &dims);
         let (xs, ys) = (tensors.values(&a), tensors.values(&b));
         tensors.call(name, &[tensor(&a), tensor(&b), tensor(&out)]);
-        let wide = Layout::contiguous(F, &small).broadcast_to(&dims).unwrap();
+        let broadcast = Layout::contiguous(F, &small).broadcast_to(&dims).unwrap();
         for (at, have) in tensors.values(&out).into_iter().enumerate() {
             let (mut rest, mut index) = (at, 0);
             for dim in (0..dims.len()).rev() {
-                index += (rest % dims[dim]) as isize * wide.strides()[dim];
+                index += (rest % dims[dim]) as isize * broadcast.strides()[dim];
                 rest /= dims[dim];
             }
             let (x, y) = (xs[at], ys[index as usize]);
-            prop_assert!(near(have, f(x, y), both), "{} {} {} = {}", name, x, y, have);
+            prop_assert!(is_close(have, f(x, y), out_dtype), "{} {} {} = {}", name, x, y, have);
         }
     }
 }
 
-fn libm_erf(x: f64) -> f64 {
+/// The error function by its power series.
+fn erf_series(x: f64) -> f64 {
     let (mut sum, mut term) = (x, x);
     for n in 1..60 {
         term *= -x * x / f64::from(n);
@@ -246,7 +247,7 @@ fn large_tensors_on_several_threads() {
     let mut tensors = TestMemory::default();
     let a = tensors.tensor(F, &[count], &values);
     let out = tensors.empty(F, &[count]);
-    let plan = planned("Adds", &[tensor(&a), number(1.0), whole(2), tensor(&out)]).unwrap();
+    let plan = planned("Adds", &[tensor(&a), number(1.0), integer(2), tensor(&out)]).unwrap();
     tensors.run(&plan, &ReverseOrder);
     let same = tensors.values(&out).iter().zip(&values).all(|(y, x)| (y - (x + 2.0)).abs() < 1e-5);
     assert!(same);
@@ -259,14 +260,14 @@ fn in_place_and_over_shared_memory() {
     tensors.call("InplaceExp2", &[tensor(&x)]);
     assert_eq!(tensors.values(&x), [2.0, 4.0, 8.0, 16.0, 32.0, 64.0]);
     let first = Tensor::new(x.layout.sliced(0, 0, 5, 1), x.address);
-    let later = Tensor::new(x.layout.sliced(0, 1, 5, 1), x.address);
-    let args = [tensor(&first), tensor(&later), tensor(&later)];
+    let shifted = Tensor::new(x.layout.sliced(0, 1, 5, 1), x.address);
+    let args = [tensor(&first), tensor(&shifted), tensor(&shifted)];
     assert!(planned("Mul", &args).unwrap().workspace >= 20);
     tensors.call("Mul", &args);
     assert_eq!(tensors.values(&x), [2.0, 8.0, 32.0, 128.0, 512.0, 2048.0]);
     let reshaped = Tensor::new(x.layout.reshaped(&[2, 3]).unwrap(), x.address);
     let other = Tensor::new(x.layout.reshaped(&[2, 3]).unwrap().sliced(0, 1, 2, -1), x.address);
-    tensors.call("InplaceSub", &[tensor(&reshaped), tensor(&other), whole(1)]);
+    tensors.call("InplaceSub", &[tensor(&reshaped), tensor(&other), integer(1)]);
     assert_eq!(tensors.values(&x), [-126.0, -504.0, -2016.0, 126.0, 504.0, 2016.0]);
 }
 
@@ -275,15 +276,15 @@ fn integers_and_booleans() {
     let mut tensors = TestMemory::default();
     let n = tensors.tensor(DType::Int64, &[4], &[7.0, -7.0, 0.0, i64::MAX as f64]);
     let (out, real) = (tensors.empty(DType::Int64, &[4]), tensors.empty(F, &[4]));
-    tensors.call("FloorDivides", &[tensor(&n), whole(2), tensor(&out)]);
+    tensors.call("FloorDivides", &[tensor(&n), integer(2), tensor(&out)]);
     assert_eq!(tensors.values(&out)[..3], [3.0, -4.0, 0.0]);
-    tensors.call("DivMods", &[tensor(&n), whole(2), Arg::Int(1), tensor(&out)]);
+    tensors.call("DivMods", &[tensor(&n), integer(2), Arg::Int(1), tensor(&out)]);
     assert_eq!(tensors.values(&out)[..3], [3.0, -3.0, 0.0]);
-    tensors.call("FloorDivides", &[tensor(&n), whole(0), tensor(&out)]);
+    tensors.call("FloorDivides", &[tensor(&n), integer(0), tensor(&out)]);
     assert_eq!(tensors.values(&out), [0.0; 4]);
-    tensors.call("Divs", &[tensor(&n), whole(2), tensor(&real)]);
+    tensors.call("Divs", &[tensor(&n), integer(2), tensor(&real)]);
     assert_eq!(tensors.values(&real)[..3], [3.5, -3.5, 0.0]);
-    tensors.call("PowTensorScalar", &[tensor(&n), whole(3), tensor(&out)]);
+    tensors.call("PowTensorScalar", &[tensor(&n), integer(3), tensor(&out)]);
     assert_eq!(tensors.values(&out)[..3], [343.0, -343.0, 0.0]);
     tensors.call("BitwiseNot", &[tensor(&n), tensor(&out)]);
     assert_eq!(tensors.values(&out)[..3], [-8.0, 6.0, -1.0]);
@@ -325,7 +326,7 @@ fn lists_of_tensors() {
     let list = Arg::Tensors(vec![a.clone(), b.clone()]);
     let (c, d) = (tensors.empty(F, &[]), tensors.empty(F, &[]));
     let outs = Arg::Tensors(vec![c.clone(), d.clone()]);
-    tensors.call("ForeachNorm", &[list.clone(), whole(2), outs]);
+    tensors.call("ForeachNorm", &[list.clone(), integer(2), outs]);
     assert_eq!([tensors.values(&c)[0], tensors.values(&d)[0]], [5.0, 2.0]);
     tensors.call("ForeachMulScalarV2", &[list.clone(), number(2.0), list.clone()]);
     assert_eq!(tensors.values(&a), [6.0, 8.0]);
@@ -413,9 +414,10 @@ fn what_cannot_be_is_refused_by_name() {
     let repeated =
         Tensor::new(b.layout.reshaped(&[1, 2]).unwrap().broadcast_to(&[3, 2]).unwrap(), b.address);
     assert!(text("InplaceExp", &[tensor(&repeated)]).contains("share memory"));
-    let slid = Tensor::new(Layout::strided(F, &[2, 2], &[1, 1], 0), a.address);
+    let overlapping = Tensor::new(Layout::strided(F, &[2, 2], &[1, 1], 0), a.address);
     assert!(
-        text("InplaceExp", &[tensor(&slid)]).contains("strides [1, 1]) has elements that share")
+        text("InplaceExp", &[tensor(&overlapping)])
+            .contains("strides [1, 1]) has elements that share")
     );
     let (from, to) = (Arg::Tensors(vec![b.clone()]), Arg::Tensors(vec![repeated]));
     assert!(text("ForeachExp", &[from, to]).contains("share memory"));

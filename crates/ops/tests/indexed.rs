@@ -114,14 +114,14 @@ fn operators_of_aclnn_say_what_they_reach_by_index() {
     }
 }
 
-/// An output that is not marked is written wholly: nothing of what was there stays.
+/// An output whose use is not `indexed` is written wholly: nothing of what was there stays.
 #[test]
 fn what_is_not_reached_by_index_is_written_wholly() {
     for case in cases() {
         let plan = case.plan().unwrap();
-        let left =
+        let run =
             |case: &Case, fill| case.run(fill).unwrap_or_else(|e| panic!("{}: {e}", case.line));
-        let (zeros, ones) = (left(&case, 0x00), left(&case, 0xff));
+        let (zeros, ones) = (run(&case, 0x00), run(&case, 0xff));
         for one in plan.uses.iter().filter(|one| one.access.writes && !one.access.reads) {
             let arg_index = one.argument.0 + one.argument.1;
             let output = arg_index - case.inputs.len();
@@ -171,8 +171,8 @@ fn a_part_that_is_known_beforehand_is_all_that_is_reached() {
     let strided =
         |dims: &[usize], strides: &[isize], offset| Layout::strided(F, dims, strides, offset);
     let slice = |start, step, out: Arg| {
-        let whole = |number| ints(&[number]);
-        vec![table(), whole(start), whole(i64::MAX), whole(1), whole(step), out]
+        let one = |number| ints(&[number]);
+        vec![table(), one(start), one(i64::MAX), one(1), one(step), out]
     };
     let plan = planned("SliceV2", slice(1, 2, tensor(F, &[8, 2], 3)));
     assert_eq!(reached(&plan, 0), (strided(&[8, 2], &[4, 2], 1), false));
@@ -195,7 +195,7 @@ fn a_part_that_is_known_beforehand_is_all_that_is_reached() {
     assert_eq!(reached(&plan, 0), (strided(&[4], &[5], 0), false));
     assert!(
         reached(&planned("InplaceFillDiagonal", diagonal(true)), 0).1,
-        "two lines may be touched"
+        "two diagonals may be touched"
     );
 
     let fill = |dims: &[i64]| vec![table(), Arg::Int(1), ints(dims), Arg::Float(1.0)];
@@ -206,10 +206,10 @@ fn a_part_that_is_known_beforehand_is_all_that_is_reached() {
     assert_eq!(filled(&[]).0.count(), 0);
 }
 
-/// Whatever lies beside the elements that a plan says it reaches, the outputs are the same.
+/// Whatever the bytes are that a plan says it does not reach, the outputs are the same.
 #[test]
 fn nothing_else_is_reached() {
-    let mut narrowed = 0;
+    let mut checked = 0;
     for case in cases() {
         let plan = case.plan().unwrap();
         let expected = case.run(0).unwrap();
@@ -219,7 +219,7 @@ fn nothing_else_is_reached() {
                 continue;
             };
             let layout = one.layout();
-            let mut beside = vec![true; input.bytes.len()];
+            let mut is_outside = vec![true; input.bytes.len()];
             for at in 0..layout.count() {
                 let mut rest = at;
                 let element = (layout.dims().iter().zip(layout.strides()).rev()).fold(
@@ -231,17 +231,17 @@ fn nothing_else_is_reached() {
                     },
                 );
                 let start = element as usize * layout.item();
-                beside[start..start + layout.item()].fill(false);
+                is_outside[start..start + layout.item()].fill(false);
             }
             input
                 .bytes
                 .iter_mut()
-                .zip(beside)
-                .filter(|(_, beside)| *beside)
+                .zip(is_outside)
+                .filter(|(_, is_outside)| *is_outside)
                 .for_each(|(byte, _)| *byte ^= 0x15);
-            narrowed += 1;
+            checked += 1;
             assert_eq!(other.run(0).unwrap(), expected, "{}", case.line);
         }
     }
-    assert!(narrowed > 1, "{narrowed} parts");
+    assert!(checked > 1, "{checked} parts");
 }

@@ -1,4 +1,4 @@
-//! Operators that read and write where indices say, choose by masks, and order.
+//! Operators that read and write where indices say, select by masks, and sort.
 
 mod common;
 
@@ -10,6 +10,7 @@ use proptest::prelude::*;
 const F: DType = DType::Float;
 const I: DType = DType::Int64;
 
+/// 1, 2, and so on.
 fn numbers(count: usize) -> Vec<f64> {
     (1..=count).map(|at| at as f64).collect()
 }
@@ -35,7 +36,7 @@ fn selects_and_says_which_index_is_bad() {
 }
 
 #[test]
-fn batches_choose_each_in_its_own() {
+fn batches_are_indexed_each_by_itself() {
     let mut memory = TestMemory::new();
     let a = memory.put(F, &[2, 3, 2], &numbers(12));
     let index = memory.put(I, &[2, 2], &[2.0, 0.0, 1.0, 1.0]);
@@ -159,7 +160,8 @@ fn repeats_in_a_row() {
     assert_eq!(memory.read(&numbers), [1.0, 1.0, 1.0]);
 }
 
-fn model(
+/// What `Gather` should give.
+fn gathered(
     a: &[f64],
     dims: [usize; 2],
     dim: usize,
@@ -167,8 +169,8 @@ fn model(
     index_dims: [usize; 2],
 ) -> Vec<f64> {
     let at = |i: usize, j: usize| {
-        let named = index[i * index_dims[1] + j];
-        let (i, j) = if dim == 0 { (named, j) } else { (i, named) };
+        let chosen = index[i * index_dims[1] + j];
+        let (i, j) = if dim == 0 { (chosen, j) } else { (i, chosen) };
         a[i * dims[1] + j]
     };
     (0..index_dims[0])
@@ -183,19 +185,19 @@ fn transposed(tensor: &Tensor) -> Tensor {
 
 proptest! {
     #[test]
-    fn gathers_and_scatters_like_the_model(
+    fn gathers_and_scatters_as_expected(
         dims in prop::array::uniform2(1usize..6),
-        cut in prop::array::uniform2(0usize..6),
+        index_sizes in prop::array::uniform2(0usize..6),
         dim in 0usize..2,
         transpose in any::<bool>(),
         seeds in prop::collection::vec(0usize..1000, 64),
         dtype in prop::sample::select(vec![F, DType::Float16, I, DType::Int32, DType::Uint8]),
         index_type in prop::sample::select(vec![I, DType::Int32]),
     ) {
-        let mut sizes = [cut[0].min(dims[0]), cut[1].min(dims[1])];
-        sizes[dim] = cut[dim];
+        let mut sizes = [index_sizes[0].min(dims[0]), index_sizes[1].min(dims[1])];
+        sizes[dim] = index_sizes[dim];
         let count = sizes[0] * sizes[1];
-        let named: Vec<usize> = (0..count).map(|at| seeds[at] % dims[dim]).collect();
+        let indices: Vec<usize> = (0..count).map(|at| seeds[at] % dims[dim]).collect();
         let values: Vec<f64> = (0..count).map(|at| (seeds[63 - at] % 9) as f64).collect();
         let mut memory = TestMemory::new();
         let base = numbers(dims[0] * dims[1]);
@@ -204,11 +206,11 @@ proptest! {
             a = transposed(&a);
         }
         memory.write(&a, &base);
-        let wide: Vec<f64> = named.iter().map(|at| *at as f64).collect();
-        let index = memory.put(index_type, &sizes, &wide);
+        let index_values: Vec<f64> = indices.iter().map(|at| *at as f64).collect();
+        let index = memory.put(index_type, &sizes, &index_values);
         let out = memory.zeros(dtype, &sizes);
         memory.run("Gather", vec![t(&a), Arg::Int(dim as i64), t(&index), t(&out)]).unwrap();
-        prop_assert_eq!(memory.read(&out), model(&base, dims, dim, &named, sizes));
+        prop_assert_eq!(memory.read(&out), gathered(&base, dims, dim, &indices, sizes));
 
         let source = memory.put(dtype, &sizes, &values);
         let sum = memory.zeros(dtype, &dims);
@@ -217,7 +219,7 @@ proptest! {
         for i in 0..sizes[0] {
             for j in 0..sizes[1] {
                 let at = i * sizes[1] + j;
-                let (x, y) = if dim == 0 { (named[at], j) } else { (i, named[at]) };
+                let (x, y) = if dim == 0 { (indices[at], j) } else { (i, indices[at]) };
                 added[x * dims[1] + y] += values[at];
                 replaced[x * dims[1] + y] = values[at];
             }
@@ -259,19 +261,19 @@ proptest! {
         for row in 0..rows {
             let mut order: Vec<usize> = (0..columns).collect();
             order.sort_by(|x, y| {
-                let both = (rank(values[row * columns + x]), rank(values[row * columns + y]));
-                let by = both.0.partial_cmp(&both.1).unwrap();
-                if descending { by.reverse() } else { by }
+                let (x, y) = (rank(values[row * columns + x]), rank(values[row * columns + y]));
+                let ordering = x.partial_cmp(&y).unwrap();
+                if descending { ordering.reverse() } else { ordering }
             });
             expected.extend(order);
         }
         let found: Vec<usize> = memory.read(&found_indices).iter().map(|at| *at as usize).collect();
         prop_assert_eq!(&found, &expected);
         let bits = |v: f64| v.to_bits();
-        let taken: Vec<u64> =
+        let expected_values: Vec<u64> =
             expected.iter().enumerate().map(|(at, source)| bits(values[at / columns * columns + source])).collect();
         let out: Vec<u64> = memory.read(&out).into_iter().map(bits).collect();
-        prop_assert_eq!(out, taken);
+        prop_assert_eq!(out, expected_values);
 
         let k = k.min(columns);
         let (out, found_indices) = (memory.zeros(dtype, &[rows, k]), memory.zeros(I, &[rows, k]));
@@ -310,7 +312,7 @@ fn chooses_and_tells_sizes() {
 }
 
 #[test]
-fn different_values_and_slices() {
+fn unique_values_and_slices() {
     let mut memory = TestMemory::new();
     let a = memory.put(I, &[2, 3], &[3.0, 1.0, 3.0, 2.0, 1.0, 3.0]);
     let (values, inverse, counts) =
@@ -331,10 +333,11 @@ fn different_values_and_slices() {
     assert_eq!(memory.read(&rows)[..6], [0.0, 0.0, 1.0, 6.0, 7.0, 5.0]);
     assert_eq!(memory.read(&inverse), [2.0, 1.0, 2.0, 0.0]);
     assert_eq!(memory.read(&counts)[..3], [1.0, 1.0, 2.0]);
-    let line = memory.put(F, &[6], &[1.0, 1.0, 2.0, 2.0, 2.0, 1.0]);
+    let repeated = memory.put(F, &[6], &[1.0, 1.0, 2.0, 2.0, 2.0, 1.0]);
     let (values, inverse, counts) =
         (memory.zeros(F, &[6]), memory.zeros(I, &[6]), memory.zeros(I, &[6]));
-    let args = vec![t(&line), yes(), yes(), Arg::Int(1000), t(&values), t(&inverse), t(&counts)];
+    let args =
+        vec![t(&repeated), yes(), yes(), Arg::Int(1000), t(&values), t(&inverse), t(&counts)];
     memory.run("UniqueConsecutive", args).unwrap();
     assert_eq!(memory.read(&values)[..3], [1.0, 2.0, 1.0]);
     assert_eq!(memory.read(&counts)[..3], [2.0, 3.0, 1.0]);
@@ -370,7 +373,7 @@ fn gradients_of_a_table() {
 }
 
 #[test]
-fn the_middle_and_where_values_belong() {
+fn medians_and_search_in_sorted_values() {
     let mut memory = TestMemory::new();
     let a = memory.put(F, &[2, 4], &[4.0, 1.0, 3.0, 2.0, f64::NAN, 5.0, 6.0, 7.0]);
     let (value, index) = (memory.zeros(F, &[2]), memory.zeros(I, &[2]));
@@ -386,11 +389,11 @@ fn the_middle_and_where_values_belong() {
     let args = vec![t(&a), Arg::Int(2), Arg::Int(1), Arg::Flag(false), t(&value), t(&index)];
     memory.run("Kthvalue", args).unwrap();
     assert_eq!(memory.read(&value), [2.0, 6.0]);
-    let line = memory.put(F, &[4], &[1.0, 2.0, 2.0, 5.0]);
+    let sorted = memory.put(F, &[4], &[1.0, 2.0, 2.0, 5.0]);
     let values = memory.put(F, &[2, 2], &[2.0, 0.0, 6.0, 3.0]);
     let out = memory.zeros(I, &[2, 2]);
     let args = |right| {
-        vec![t(&line), t(&values), Arg::Flag(false), Arg::Flag(right), Arg::Absent, t(&out)]
+        vec![t(&sorted), t(&values), Arg::Flag(false), Arg::Flag(right), Arg::Absent, t(&out)]
     };
     memory.run("SearchSorted", args(false)).unwrap();
     assert_eq!(memory.read(&out), [1.0, 0.0, 4.0, 3.0]);
@@ -421,20 +424,20 @@ fn fills_and_counts() {
 }
 
 #[test]
-fn the_outputs_of_coalesce_say_how_many_coordinates_are_left() {
+fn the_outputs_of_coalesce_say_how_many_coordinates_are_unique() {
     let mut memory = TestMemory::new();
-    // Either the coordinates that are left, or their number.
-    for counted in [memory.put(I, &[1], &[3.0]), memory.put(I, &[3], &[1.0, 4.0, 6.0])] {
-        let which = memory.put(I, &[4], &[2.0, 0.0, 1.0, 0.0]);
+    // Either the unique coordinates, or their number.
+    for unique in [memory.put(I, &[1], &[3.0]), memory.put(I, &[3], &[1.0, 4.0, 6.0])] {
+        let unique_index = memory.put(I, &[4], &[2.0, 0.0, 1.0, 0.0]);
         let from = memory.put(I, &[4, 2], &[3.0, 3.0, 1.0, 1.0, 2.0, 2.0, 1.0, 1.0]);
         let values = memory.put(F, &[4], &[10.0, 20.0, 30.0, 40.0]);
         let (positions, sums) = (memory.zeros(I, &[3, 2]), memory.zeros(F, &[3]));
-        let all = [&counted, &which, &from, &values, &positions, &sums];
+        let all = [&unique, &unique_index, &from, &values, &positions, &sums];
         memory.run("CoalesceSparse", all.map(t).to_vec()).unwrap();
         assert_eq!(memory.read(&positions), [1.0, 1.0, 2.0, 2.0, 3.0, 3.0]);
         assert_eq!(memory.read(&sums), [60.0, 30.0, 10.0]);
         let short = memory.zeros(F, &[2]);
-        let wrong = [&counted, &which, &from, &values, &positions, &short];
+        let wrong = [&unique, &unique_index, &from, &values, &positions, &short];
         let error = memory.run("CoalesceSparse", wrong.map(t).to_vec()).unwrap_err();
         assert!(error.contains("p3 and p5 have the sizes [4] and [2]"), "{error}");
     }

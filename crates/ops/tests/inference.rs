@@ -5,12 +5,16 @@ use cairn_tensor::{DType, Layout};
 
 const F: DType = DType::Float;
 
-/// What follows from inputs of these sizes and these attributes.
-fn infer(name: &str, inputs: &[&[usize]], numbers: &[(&str, Arg)]) -> Result<Vec<Layout>, String> {
+/// The layouts inferred from inputs of these sizes and these attributes.
+fn infer(
+    name: &str,
+    inputs: &[&[usize]],
+    attributes: &[(&str, Arg)],
+) -> Result<Vec<Layout>, String> {
     let inputs: Vec<Option<Tensor>> =
         inputs.iter().map(|dims| Some(Tensor::new(Layout::contiguous(F, dims), 0))).collect();
     let attributes: Vec<(String, Arg)> =
-        numbers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     let args = NodeArgs { inputs: &inputs, outputs: &[], attributes: &attributes };
     nodes()[name].infer(&args).map_err(|error| error.text().to_owned())
 }
@@ -18,18 +22,18 @@ fn infer(name: &str, inputs: &[&[usize]], numbers: &[(&str, Arg)]) -> Result<Vec
 #[test]
 fn what_no_memory_holds_is_refused() {
     let large = 1 << 40;
-    let times = |numbers: &[i64]| [("multiples", Arg::Ints(numbers.to_vec()))];
-    assert_eq!(infer("TileD", &[&[2, 3]], &times(&[2, 4])).unwrap()[0].dims(), [4, 12]);
-    let error = infer("TileD", &[&[large]], &times(&[large as i64])).unwrap_err();
+    let multiples = |values: &[i64]| [("multiples", Arg::Ints(values.to_vec()))];
+    assert_eq!(infer("TileD", &[&[2, 3]], &multiples(&[2, 4])).unwrap()[0].dims(), [4, 12]);
+    let error = infer("TileD", &[&[large]], &multiples(&[large as i64])).unwrap_err();
     assert!(error.contains("multiples = [1099511627776] of [1099511627776]"), "{error}");
-    let error = infer("TileD", &[&[large]], &times(&[1 << 22])).unwrap_err();
+    let error = infer("TileD", &[&[large]], &multiples(&[1 << 22])).unwrap_err();
     assert_eq!(error, "output 0 would be float[4611686018427387904], which no memory holds");
     let error = infer("Add", &[&[large, 1], &[large]], &[]).unwrap_err();
     assert!(error.contains("which no memory holds"), "{error}");
     let error = infer("Expand", &[&[1]], &[]).unwrap_err();
     assert!(error.contains("inputs"), "{error}");
-    let ends = [("axis", Arg::Int(0)), ("end_axis", Arg::Int(-1))];
-    assert!(infer("FlattenV2", &[&[0, large, large]], &ends).is_ok_and(|one| one[0].dims() == [0]));
+    let axes = [("axis", Arg::Int(0)), ("end_axis", Arg::Int(-1))];
+    assert!(infer("FlattenV2", &[&[0, large, large]], &axes).is_ok_and(|one| one[0].dims() == [0]));
 }
 
 #[test]

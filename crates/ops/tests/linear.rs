@@ -24,14 +24,15 @@ impl TestMemory {
         assert_eq!(layout.count(), values.len());
         self.storages.push(vec![Cell::new(0xAA); layout.bytes()]);
         let tensor = Tensor::new(layout, self.storages.len() * STORAGE_SPACING);
-        let plain: Vec<Cell<u8>> =
+        let doubles: Vec<Cell<u8>> =
             values.iter().flat_map(|x| x.to_ne_bytes()).map(Cell::new).collect();
-        let from = View::over(&plain, Layout::contiguous(DType::Double, dims)).unwrap();
+        let from = View::over(&doubles, Layout::contiguous(DType::Double, dims)).unwrap();
         copy(&SingleThread, ViewMut::over(self.storage(&tensor), layout).unwrap(), from);
         tensor
     }
 
-    fn rising(&mut self, dtype: DType, dims: &[usize]) -> Tensor {
+    /// A tensor of 0 to 6, again and again.
+    fn counting(&mut self, dtype: DType, dims: &[usize]) -> Tensor {
         let count: usize = dims.iter().product();
         let values: Vec<f64> = (0..count).map(|x| (x % 7) as f64).collect();
         self.tensor(dtype, dims, &values)
@@ -46,12 +47,12 @@ impl TestMemory {
     }
 
     fn values(&self, tensor: &Tensor) -> Vec<f64> {
-        let plain = vec![Cell::new(0); tensor.layout.count() * 8];
+        let doubles = vec![Cell::new(0); tensor.layout.count() * 8];
         let out = Layout::contiguous(DType::Double, tensor.layout.dims());
         let view = View::over(self.storage(tensor), tensor.layout).unwrap();
-        copy(&SingleThread, ViewMut::over(&plain, out).unwrap(), view);
-        let plain: Vec<u8> = plain.iter().map(Cell::get).collect();
-        plain.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
+        copy(&SingleThread, ViewMut::over(&doubles, out).unwrap(), view);
+        let doubles: Vec<u8> = doubles.iter().map(Cell::get).collect();
+        doubles.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
     }
 
     /// Runs a plan; its workspace is as large as it asked, and filled with ones.
@@ -85,15 +86,17 @@ fn planned(name: &str, args: &[Arg]) -> Result<Plan, Error> {
     rows()[name].plan(NAMES, SmallVec::from_vec(args.to_vec()))
 }
 
+/// A tensor as an argument.
 fn t(tensor: &Tensor) -> Arg {
     Arg::Tensor(tensor.clone())
 }
 
+/// A number as an argument.
 fn s(value: f64) -> Arg {
     Arg::Scalar(Scalar::Float(value, F))
 }
 
-/// `a @ b` of plain matrices.
+/// `a @ b` of contiguous matrices.
 fn product(a: &[f64], b: &[f64], (m, k, n): (usize, usize, usize)) -> Vec<f64> {
     (0..m * n).map(|at| (0..k).map(|x| a[at / n * k + x] * b[x * n + at % n]).sum()).collect()
 }
@@ -116,10 +119,10 @@ fn every_rank_that_matmul_takes() {
     for dtype in [F, DType::Float16, DType::Int64] {
         for (left, right, out) in cases {
             let mut tensors = TestMemory::default();
-            let (a, b) = (tensors.rising(dtype, left), tensors.rising(dtype, right));
-            let to = tensors.empty(dtype, out);
-            tensors.call("Matmul", &[t(&a), t(&b), t(&to), Arg::Int(0)]).unwrap();
-            let (va, vb, have) = (tensors.values(&a), tensors.values(&b), tensors.values(&to));
+            let (a, b) = (tensors.counting(dtype, left), tensors.counting(dtype, right));
+            let result = tensors.empty(dtype, out);
+            tensors.call("Matmul", &[t(&a), t(&b), t(&result), Arg::Int(0)]).unwrap();
+            let (va, vb, have) = (tensors.values(&a), tensors.values(&b), tensors.values(&result));
             let k = *left.last().unwrap();
             let m = if left.len() > 1 { left[left.len() - 2] } else { 1 };
             let n = if right.len() > 1 { right[right.len() - 1] } else { 1 };
@@ -136,7 +139,7 @@ fn every_rank_that_matmul_takes() {
 #[test]
 fn sums_with_products() {
     let mut tensors = TestMemory::default();
-    let (a, b) = (tensors.rising(F, &[2, 3]), tensors.rising(F, &[3, 2]));
+    let (a, b) = (tensors.counting(F, &[2, 3]), tensors.counting(F, &[3, 2]));
     let bias = tensors.tensor(F, &[2], &[10.0, 20.0]);
     let out = tensors.empty(F, &[2, 2]);
     let none = Arg::Int(0);
@@ -164,13 +167,13 @@ fn sums_with_products() {
     tensors.call("InplaceAddr", &[t(&outer), t(&va), t(&vb), s(2.0), s(1.0)]).unwrap();
     assert_eq!(tensors.values(&outer), [9.0, 12.0, 15.0, 18.0, 24.0, 30.0]);
 
-    let line = tensors.empty(F, &[2]);
-    let args = [t(&va), t(&a), t(&vb), s(1.0), s(10.0), t(&line), none.clone()];
+    let vector = tensors.empty(F, &[2]);
+    let args = [t(&va), t(&a), t(&vb), s(1.0), s(10.0), t(&vector), none.clone()];
     tensors.call("Addmv", &args).unwrap();
-    let by = product(&tensors.values(&a), &[3.0, 4.0, 5.0], (2, 3, 1));
-    assert_eq!(tensors.values(&line), [by[0] + 10.0, by[1] + 20.0]);
+    let vector_product = product(&tensors.values(&a), &[3.0, 4.0, 5.0], (2, 3, 1));
+    assert_eq!(tensors.values(&vector), [vector_product[0] + 10.0, vector_product[1] + 20.0]);
 
-    let (many_a, many_b) = (tensors.rising(F, &[4, 2, 3]), tensors.rising(F, &[4, 3, 2]));
+    let (many_a, many_b) = (tensors.counting(F, &[4, 2, 3]), tensors.counting(F, &[4, 3, 2]));
     let args = [t(&bias), t(&many_a), t(&many_b), s(1.0), s(1.0), t(&out), none];
     tensors.call("Addbmm", &args).unwrap();
     let mut want = [10.0, 20.0, 10.0, 20.0];
@@ -185,7 +188,7 @@ fn sums_with_products() {
 #[test]
 fn a_product_into_its_own_input() {
     let mut tensors = TestMemory::default();
-    let a = tensors.rising(F, &[3, 3]);
+    let a = tensors.counting(F, &[3, 3]);
     let square = product(&tensors.values(&a), &tensors.values(&a), (3, 3, 3));
     let bytes = tensors.call("Mm", &[t(&a), t(&a), t(&a), Arg::Int(0)]).unwrap();
     assert!(bytes >= 72, "both sides are copied: {bytes}");
@@ -195,7 +198,7 @@ fn a_product_into_its_own_input() {
 #[test]
 fn half_types_take_panels_from_the_workspace() {
     let mut tensors = TestMemory::default();
-    let (a, b) = (tensors.rising(DType::Bf16, &[9, 8]), tensors.rising(DType::Bf16, &[8, 5]));
+    let (a, b) = (tensors.counting(DType::Bf16, &[9, 8]), tensors.counting(DType::Bf16, &[8, 5]));
     let transposed = Tensor { layout: a.layout.transposed(0, 1), ..a.clone() };
     let out = tensors.empty(DType::Bf16, &[8, 8]);
     let bytes = tensors.call("Mm", &[t(&transposed), t(&a), t(&out), Arg::Int(0)]).unwrap();
@@ -204,7 +207,7 @@ fn half_types_take_panels_from_the_workspace() {
         (8 * 9 + 9 * 16 + 8 * 16) * 4,
         "bf16 is multiplied in pairs, with columns padded to 16"
     );
-    let half = tensors.rising(DType::Float16, &[9, 8]);
+    let half = tensors.counting(DType::Float16, &[9, 8]);
     let transposed = Tensor { layout: half.layout.transposed(0, 1), ..half.clone() };
     let halves = tensors.empty(DType::Float16, &[8, 8]);
     let bytes = tensors.call("Mm", &[t(&transposed), t(&half), t(&halves), Arg::Int(0)]).unwrap();
@@ -216,7 +219,7 @@ fn half_types_take_panels_from_the_workspace() {
 #[test]
 fn by_name_with_transposed_sides() {
     let mut tensors = TestMemory::default();
-    let (a, b) = (tensors.rising(F, &[3, 2]), tensors.rising(F, &[4, 3]));
+    let (a, b) = (tensors.counting(F, &[3, 2]), tensors.counting(F, &[4, 3]));
     let bias = tensors.tensor(F, &[4], &[1.0, 2.0, 3.0, 4.0]);
     let attributes =
         ["transpose_x1", "transpose_x2"].map(|name| (name.to_owned(), Arg::Flag(true)));
@@ -256,7 +259,7 @@ fn numbers_out_of_place_are_refused() {
     let mut tensors = TestMemory::default();
     let x = tensors.empty(F, &[4]);
     let (zero, real) = (|| Arg::Int(0), Arg::Float);
-    for (name, args, says) in [
+    for (name, args, expected) in [
         ("InplaceNormal", vec![t(&x), real(0.0), real(-1.0), zero(), zero()], "p2 = -1"),
         ("InplaceUniform", vec![t(&x), real(1.0), real(0.0), zero(), zero()], "p1 = 1"),
         ("InplaceRandom", vec![t(&x), Arg::Int(3), Arg::Int(3), zero(), zero()], "p1 = 3"),
@@ -270,7 +273,7 @@ fn numbers_out_of_place_are_refused() {
         ),
     ] {
         let text = tensors.call(name, &args).unwrap_err();
-        assert!(text.contains(says), "{name}: {text}");
+        assert!(text.contains(expected), "{name}: {text}");
     }
 }
 
@@ -278,14 +281,14 @@ fn numbers_out_of_place_are_refused() {
 fn multinomial_of_a_row_without_weight_names_the_parameter() {
     let mut tensors = TestMemory::default();
     let weights = tensors.tensor(F, &[2, 2], &[1.0, 0.0, 0.0, 0.0]);
-    let out = tensors.rising(DType::Int64, &[2, 1]);
+    let out = tensors.counting(DType::Int64, &[2, 1]);
     let args = [t(&weights), Arg::Int(1), Arg::Flag(true), Arg::Int(0), Arg::Int(0), t(&out)];
     let text = tensors.call("Multinomial", &args).unwrap_err();
     assert!(text.starts_with("p0: row 1 has no weight"), "{text}");
 }
 
 #[test]
-fn dropout_and_its_way_back() {
+fn dropout_and_its_gradient() {
     let mut tensors = TestMemory::default();
     let x = tensors.tensor(F, &[10, 30], &[2.0; 300]);
     let mask = tensors.empty(DType::Uint8, &[48]);
@@ -294,14 +297,14 @@ fn dropout_and_its_way_back() {
     let draw = [sizes, Arg::Float(0.25), Arg::Int(1), Arg::Int(2), Arg::Int(0), t(&mask)];
     tensors.call("DropoutGenMaskV2", &draw).unwrap();
     tensors.call("DropoutDoMask", &[t(&x), t(&mask), Arg::Float(0.25), t(&y)]).unwrap();
-    let kept = tensors.values(&y).iter().filter(|x| **x != 0.0).count();
-    assert!((195..255).contains(&kept), "{kept}");
+    let kept_count = tensors.values(&y).iter().filter(|x| **x != 0.0).count();
+    assert!((195..255).contains(&kept_count), "{kept_count}");
     assert!(tensors.values(&y).iter().all(|x| *x == 0.0 || (*x - 2.0 / 0.75).abs() < 1e-6));
     tensors.call("DropoutBackward", &[t(&x), t(&mask), Arg::Float(1.0 / 0.75), t(&z)]).unwrap();
     assert_eq!(tensors.values(&y), tensors.values(&z));
-    let (on, seed, offset) = (Arg::Flag(true), Arg::Int(1), Arg::Int(2));
-    let both = [t(&x), Arg::Float(0.25), on, seed, offset, t(&z), t(&mask)];
-    tensors.call("Dropout", &both).unwrap();
+    let (active, seed, offset) = (Arg::Flag(true), Arg::Int(1), Arg::Int(2));
+    let args = [t(&x), Arg::Float(0.25), active, seed, offset, t(&z), t(&mask)];
+    tensors.call("Dropout", &args).unwrap();
     assert_eq!(tensors.values(&y), tensors.values(&z));
 }
 
@@ -333,10 +336,10 @@ fn attention_in_each_form() {
             tensors.tensor(F, &dims, &values(5)),
             tensors.tensor(F, &dims, &values(7)),
         );
-        let (most, sums) = (tensors.empty(F, &[b, n, s, 8]), tensors.empty(F, &[b, n, s, 8]));
-        let (out, mask) = (tensors.empty(F, &dims), tensors.rising(DType::Bool, &[2048, 2048]));
+        let (greatest, sums) = (tensors.empty(F, &[b, n, s, 8]), tensors.empty(F, &[b, n, s, 8]));
+        let (out, mask) = (tensors.empty(F, &dims), tensors.counting(DType::Bool, &[2048, 2048]));
         let form = Arg::Text(form.to_owned());
-        let (no, far) = (Arg::Absent, Arg::Int(2_147_483_647));
+        let (no, unbounded) = (Arg::Absent, Arg::Int(2_147_483_647));
         let args = [
             t(&q),
             t(&k),
@@ -348,13 +351,13 @@ fn attention_in_each_form() {
             no.clone(),
             Arg::Float(0.5),
             Arg::Float(1.0),
-            far.clone(),
-            far,
+            unbounded.clone(),
+            unbounded,
             Arg::Int(n as i64),
             form,
             Arg::Int(0),
             Arg::Int(2),
-            t(&most),
+            t(&greatest),
             t(&sums),
             no,
             t(&out),
@@ -371,12 +374,12 @@ fn attention_in_each_form() {
         wrong[12] = Arg::Int(7);
         let text = tensors.call("FlashAttentionScore", &wrong).unwrap_err();
         assert!(text.contains("7 heads (p12)"), "{text}");
-        let mut ragged = args.clone();
-        ragged[13] = Arg::Text("TND".to_owned());
-        let text = tensors.call("FlashAttentionScore", &ragged).unwrap_err();
+        let mut wrong_form = args.clone();
+        wrong_form[13] = Arg::Text("TND".to_owned());
+        let text = tensors.call("FlashAttentionScore", &wrong_form).unwrap_err();
         assert!(text.contains("does not fit") && text.contains("\"TND\" with 3 heads"), "{text}");
-        ragged[13] = Arg::Text("NDT".to_owned());
-        let text = tensors.call("FlashAttentionScore", &ragged).unwrap_err();
+        wrong_form[13] = Arg::Text("NDT".to_owned());
+        let text = tensors.call("FlashAttentionScore", &wrong_form).unwrap_err();
         assert!(text.contains("\"NDT\": BNSD, BSND, BSH, SBH and TND are known"), "{text}");
     }
 }

@@ -13,25 +13,26 @@ const COLUMNS: usize = 60;
 const COUNT: usize = ROWS * COLUMNS;
 const CUTS: [usize; 4] = [0, 512, 1101, COUNT];
 
-/// A case with `COUNT` elements in each input but those of one element, and in those of `single`.
-fn grown(case: &Case, single: Option<usize>, dims: &[usize]) -> Case {
-    let grow = |(at, input): (usize, &Option<Input>)| {
+/// A case with these sizes for each input, but for those of one element and the one at `single`, which have one.
+fn enlarged(case: &Case, single: Option<usize>, dims: &[usize]) -> Case {
+    let enlarge = |(at, input): (usize, &Option<Input>)| {
         let input = input.as_ref()?;
-        let stays = input.layout.count() == 1 && case.outputs[0].count() != 1;
-        let dims = if stays || single == Some(at) { &[] } else { dims };
-        Some(input.sized(dims))
+        let has_one_element = input.layout.count() == 1 && case.outputs[0].count() != 1;
+        let dims = if has_one_element || single == Some(at) { &[] } else { dims };
+        Some(input.with_dims(dims))
     };
     let outputs = vec![cairn_tensor::Layout::contiguous(case.outputs[0].dtype, dims)];
     Case {
         node: case.node,
         line: case.line.clone(),
-        inputs: case.inputs.iter().enumerate().map(grow).collect(),
+        inputs: case.inputs.iter().enumerate().map(enlarge).collect(),
         attributes: case.attributes.clone(),
         outputs,
     }
 }
 
-fn pieces(whole: &Case) -> Vec<u8> {
+/// The results of a case that runs in pieces, as [`CUTS`] says, one after the other.
+fn run_in_pieces(case: &Case) -> Vec<u8> {
     let mut bytes = Vec::new();
     for cut in CUTS.windows(2) {
         let part = |input: &Option<Input>| {
@@ -44,14 +45,14 @@ fn pieces(whole: &Case) -> Vec<u8> {
         };
         let dims = [cut[1] - cut[0]];
         let piece = Case {
-            node: whole.node,
-            line: whole.line.clone(),
-            inputs: whole.inputs.iter().map(part).collect(),
-            attributes: whole.attributes.clone(),
-            outputs: vec![cairn_tensor::Layout::contiguous(whole.outputs[0].dtype, &dims)],
+            node: case.node,
+            line: case.line.clone(),
+            inputs: case.inputs.iter().map(part).collect(),
+            attributes: case.attributes.clone(),
+            outputs: vec![cairn_tensor::Layout::contiguous(case.outputs[0].dtype, &dims)],
         };
-        let made = piece.run(0).unwrap_or_else(|text| panic!("{}: {text}", whole.line));
-        bytes.extend_from_slice(&made[0]);
+        let results = piece.run(0).unwrap_or_else(|text| panic!("{}: {text}", case.line));
+        bytes.extend_from_slice(&results[0]);
     }
     bytes
 }
@@ -59,18 +60,18 @@ fn pieces(whole: &Case) -> Vec<u8> {
 #[test]
 fn elementwise_rows_give_the_same_in_pieces() {
     let mut visited = BTreeSet::new();
-    for case in cases().iter().filter(|case| case.node.marks.elementwise) {
-        assert_eq!(case.node.outputs.len(), 1, "{}", case.line);
-        let whole = grown(case, None, &[ROWS, COLUMNS]);
-        let made = whole.run(0).unwrap_or_else(|text| panic!("{}: {text}", case.line));
-        assert_eq!(made[0], pieces(&whole), "{}", case.line);
-        for single in 0..case.inputs.len() {
-            let whole = grown(case, Some(single), &[ROWS, COLUMNS]);
-            if let Ok(made) = whole.run(0) {
-                assert_eq!(made[0], pieces(&whole), "{}, input {single} alone", case.line);
+    for small in cases().iter().filter(|case| case.node.marks.elementwise) {
+        assert_eq!(small.node.outputs.len(), 1, "{}", small.line);
+        let case = enlarged(small, None, &[ROWS, COLUMNS]);
+        let results = case.run(0).unwrap_or_else(|text| panic!("{}: {text}", case.line));
+        assert_eq!(results[0], run_in_pieces(&case), "{}", case.line);
+        for single in 0..small.inputs.len() {
+            let case = enlarged(small, Some(single), &[ROWS, COLUMNS]);
+            if let Ok(results) = case.run(0) {
+                assert_eq!(results[0], run_in_pieces(&case), "{}, input {single} alone", case.line);
             }
         }
-        visited.insert(case.node.name);
+        visited.insert(small.node.name);
     }
     let marked = nodes().values().filter(|node| node.marks.elementwise);
     assert_eq!(visited, marked.map(|node| node.name).collect());
@@ -94,8 +95,8 @@ fn rows_that_decide_sizes_and_only_those_are_marked_sized_by_values() {
     }
 }
 
-/// The names for which `is` holds in every case, and those with `mark`, are the same.
-fn same(is: impl Fn(&Case) -> bool, mark: impl Fn(&cairn_ops::Marks) -> bool) {
+/// Fails unless the operators for which `is` holds in every case are those with `mark`.
+fn assert_same(is: impl Fn(&Case) -> bool, mark: impl Fn(&cairn_ops::Marks) -> bool) {
     let mut found: BTreeMap<&str, bool> = BTreeMap::new();
     for case in cases() {
         *found.entry(case.node.name).or_insert(true) &= is(&case);
@@ -113,12 +114,12 @@ fn rows_that_read_no_element_and_only_those_are_answered_from_shapes() {
         let marks = case.node.marks;
         !plan.uses.iter().any(is_input) && !marks.random && marks.needs_values.is_empty()
     };
-    same(reads_nothing, |marks| marks.from_shapes);
+    assert_same(reads_nothing, |marks| marks.from_shapes);
 }
 
 #[test]
 fn rows_whose_output_is_their_input_and_only_those_are_views() {
-    let shows = |case: &Case| {
+    let copies_input = |case: &Case| {
         let dtype = case.inputs[0].as_ref().unwrap().layout.dtype;
         let same = |round| {
             let case = case.reseeded(round);
@@ -129,7 +130,7 @@ fn rows_whose_output_is_their_input_and_only_those_are_views() {
             && case.outputs[0].dtype == dtype
             && (0..8).all(same)
     };
-    same(shows, |marks| marks.view);
+    assert_same(copies_input, |marks| marks.view);
 }
 
 /// An output that is named as an input is that input's memory.

@@ -8,6 +8,7 @@ use common::{TestMemory, t, with_layout};
 
 const F: DType = DType::Float;
 
+/// 1, 2, and so on.
 fn numbers(count: usize) -> Vec<f64> {
     (1..=count).map(|at| at as f64).collect()
 }
@@ -58,12 +59,12 @@ fn diagonals_and_triangles() {
     memory.run("Eye", vec![Arg::Int(2), Arg::Int(3), t(&out)]).unwrap();
     assert_eq!(memory.read(&out), [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
     let a = memory.put(F, &[3, 3], &numbers(9));
-    let to = memory.zeros(F, &[3, 3]);
-    memory.run("Tril", vec![t(&a), Arg::Int(-1), t(&to)]).unwrap();
-    assert_eq!(memory.read(&to), [0.0, 0.0, 0.0, 4.0, 0.0, 0.0, 7.0, 8.0, 0.0]);
+    let triangle = memory.zeros(F, &[3, 3]);
+    memory.run("Tril", vec![t(&a), Arg::Int(-1), t(&triangle)]).unwrap();
+    assert_eq!(memory.read(&triangle), [0.0, 0.0, 0.0, 4.0, 0.0, 0.0, 7.0, 8.0, 0.0]);
     let transposed = with_layout(&a, a.layout.transposed(0, 1));
-    memory.run("Triu", vec![t(&transposed), Arg::Int(1), t(&to)]).unwrap();
-    assert_eq!(memory.read(&to), [0.0, 4.0, 7.0, 0.0, 0.0, 8.0, 0.0, 0.0, 0.0]);
+    memory.run("Triu", vec![t(&transposed), Arg::Int(1), t(&triangle)]).unwrap();
+    assert_eq!(memory.read(&triangle), [0.0, 4.0, 7.0, 0.0, 0.0, 8.0, 0.0, 0.0, 0.0]);
     memory.run("InplaceTriu", vec![t(&a), Arg::Int(0)]).unwrap();
     assert_eq!(memory.read(&a), [1.0, 2.0, 3.0, 0.0, 5.0, 6.0, 0.0, 0.0, 9.0]);
     let tall = memory.zeros(F, &[7, 3]);
@@ -117,14 +118,14 @@ fn repeats() {
     let a = memory.put(F, &[2, 2], &numbers(4));
     let out = memory.zeros(F, &[2, 2, 6]);
     memory.run("Repeat", vec![t(&a), Arg::Ints(vec![2, 1, 3]), t(&out)]).unwrap();
-    let line = [1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 3.0, 4.0, 3.0, 4.0, 3.0, 4.0];
-    assert_eq!(memory.read(&out), [line, line].concat());
+    let half = [1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 3.0, 4.0, 3.0, 4.0, 3.0, 4.0];
+    assert_eq!(memory.read(&out), [half, half].concat());
     let deep = memory.put(F, &[1, 2, 1, 2, 2, 1], &numbers(8));
-    let wide = memory.zeros(F, &[2, 2, 2, 4, 6, 2, 4, 2]);
+    let repeated = memory.zeros(F, &[2, 2, 2, 4, 6, 2, 4, 2]);
     memory
-        .run("Repeat", vec![t(&deep), Arg::Ints(vec![2, 2, 2, 2, 6, 1, 2, 2]), t(&wide)])
+        .run("Repeat", vec![t(&deep), Arg::Ints(vec![2, 2, 2, 2, 6, 1, 2, 2]), t(&repeated)])
         .unwrap();
-    let values = memory.read(&wide);
+    let values = memory.read(&repeated);
     for (at, value) in values.iter().enumerate() {
         let index = |step: usize, size: usize, real: usize| at / step % size % real;
         let expected = index(96, 4, 2) * 4 + index(8, 2, 2) * 2 + index(2, 4, 2);
@@ -180,7 +181,7 @@ fn a_roll_of_all_elements_takes_any_strides() {
         with_layout(&a, a.layout.transposed(0, 1)),
         with_layout(&out, out.layout.transposed(0, 1)),
     );
-    let roll = |a, out, far: i64| vec![t(a), Arg::Ints(vec![far]), Arg::Ints(vec![]), t(out)];
+    let roll = |a, out, shift: i64| vec![t(a), Arg::Ints(vec![shift]), Arg::Ints(vec![]), t(out)];
     memory.run("Roll", roll(&transposed, &transposed_out, 2)).unwrap();
     assert_eq!(memory.read(&transposed_out), [4.0, 6.0, 1.0, 3.0, 5.0, 2.0]);
     assert!(memory.workspace.get() >= 2 * 24);
@@ -206,10 +207,10 @@ fn each_slice_several_times() {
     assert_eq!(memory.read(&tall), [1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 4.0, 5.0, 6.0]);
     memory.run("RepeatInterleaveIntWithDim", args(&a, 2, 0, &tall)).unwrap();
     assert_eq!(memory.read(&tall), [1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 4.0, 5.0, 6.0]);
-    let line = memory.zeros(F, &[18]);
-    let whole = vec![t(&from), Arg::Int(3), Arg::Int(0), t(&line)];
-    memory.run("RepeatInterleaveInt", whole).unwrap();
-    assert_eq!(memory.read(&line)[..9], [1.0, 1.0, 1.0, 4.0, 4.0, 4.0, 2.0, 2.0, 2.0]);
+    let flat = memory.zeros(F, &[18]);
+    let args = vec![t(&from), Arg::Int(3), Arg::Int(0), t(&flat)];
+    memory.run("RepeatInterleaveInt", args).unwrap();
+    assert_eq!(memory.read(&flat)[..9], [1.0, 1.0, 1.0, 4.0, 4.0, 4.0, 2.0, 2.0, 2.0]);
 }
 
 #[test]
@@ -219,13 +220,14 @@ fn slices_of_eight_dimensions_are_repeated_too() {
     for dim in 0..8 {
         let mut dims = a.layout.dims().to_vec();
         dims[dim] *= 3;
-        let (out, named_out) = (memory.zeros(F, &dims), memory.zeros(F, &dims));
-        let every = vec![3.0; a.layout.dims()[dim]];
-        let times = memory.put(DType::Int64, &[every.len()], &every);
-        let fixed = vec![t(&a), Arg::Int(3), Arg::Int(dim as i64), Arg::Int(0), t(&out)];
-        memory.run("RepeatInterleaveIntWithDim", fixed).unwrap();
-        let named = vec![t(&a), t(&times), Arg::Int(dim as i64), Arg::Int(0), t(&named_out)];
-        memory.run("RepeatInterleaveWithDim", named).unwrap();
-        assert_eq!(memory.read(&out), memory.read(&named_out), "along {dim}");
+        let (out, out_by_tensor) = (memory.zeros(F, &dims), memory.zeros(F, &dims));
+        let counts = vec![3.0; a.layout.dims()[dim]];
+        let times = memory.put(DType::Int64, &[counts.len()], &counts);
+        let by_number = vec![t(&a), Arg::Int(3), Arg::Int(dim as i64), Arg::Int(0), t(&out)];
+        memory.run("RepeatInterleaveIntWithDim", by_number).unwrap();
+        let by_tensor =
+            vec![t(&a), t(&times), Arg::Int(dim as i64), Arg::Int(0), t(&out_by_tensor)];
+        memory.run("RepeatInterleaveWithDim", by_tensor).unwrap();
+        assert_eq!(memory.read(&out), memory.read(&out_by_tensor), "along {dim}");
     }
 }

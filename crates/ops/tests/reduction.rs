@@ -21,9 +21,9 @@ impl TestMemory {
         assert_eq!(layout.count(), values.len());
         self.storages.push(vec![Cell::new(0xAA); layout.bytes()]);
         let tensor = Tensor::new(layout, self.storages.len() * STORAGE_SPACING);
-        let plain: Vec<Cell<u8>> =
+        let doubles: Vec<Cell<u8>> =
             values.iter().flat_map(|x| x.to_ne_bytes()).map(Cell::new).collect();
-        let from = View::over(&plain, Layout::contiguous(DType::Double, dims)).unwrap();
+        let from = View::over(&doubles, Layout::contiguous(DType::Double, dims)).unwrap();
         copy(&SingleThread, ViewMut::over(self.storage(&tensor), layout).unwrap(), from);
         Arg::Tensor(tensor)
     }
@@ -42,12 +42,12 @@ impl TestMemory {
 
     fn values(&self, arg: &Arg) -> Vec<f64> {
         let Arg::Tensor(tensor) = arg else { panic!("no tensor") };
-        let plain = vec![Cell::new(0); tensor.layout.count() * 8];
+        let doubles = vec![Cell::new(0); tensor.layout.count() * 8];
         let out = Layout::contiguous(DType::Double, tensor.layout.dims());
         let view = View::over(self.storage(tensor), tensor.layout).unwrap();
-        copy(&SingleThread, ViewMut::over(&plain, out).unwrap(), view);
-        let plain: Vec<u8> = plain.iter().map(Cell::get).collect();
-        plain.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
+        copy(&SingleThread, ViewMut::over(&doubles, out).unwrap(), view);
+        let doubles: Vec<u8> = doubles.iter().map(Cell::get).collect();
+        doubles.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
     }
 
     fn run(&self, plan: &cairn_ops::Plan) -> Result<usize, String> {
@@ -88,7 +88,7 @@ const KEEP: Arg = Arg::Flag(true);
 const DROP: Arg = Arg::Flag(false);
 
 #[test]
-fn sums_and_their_kin() {
+fn reductions_of_a_matrix() {
     let mut tensors = TestMemory::default();
     let a = tensors.float(&[2, 3], &[1.0, 2.0, 3.0, 4.0, -5.0, 6.0]);
     for (name, args, dims, want) in [
@@ -155,8 +155,8 @@ fn a_large_sum_asks_for_its_parts() {
     let values = vec![0.5; 1 << 20];
     for (dtype, size) in [(DType::Float, 4), (DType::Float16, 4), (DType::Double, 8)] {
         let (a, out) = (tensors.tensor(dtype, &[1 << 20], &values), tensors.empty(dtype, &[]));
-        let asked = tensors.call("ReduceSum", &[a, ints(&[]), DROP, Arg::Int(0), out.clone()]);
-        assert_eq!(asked, Ok(32 * size));
+        let workspace = tensors.call("ReduceSum", &[a, ints(&[]), DROP, Arg::Int(0), out.clone()]);
+        assert_eq!(workspace, Ok(32 * size));
         let sum = if dtype == DType::Float16 { f64::INFINITY } else { 524288.0 };
         assert_eq!(tensors.values(&out), [sum]);
     }
@@ -240,7 +240,7 @@ fn layer_norm_forward_and_back() {
     let dy = tensors.float(&[2, 3], &[1.0, -1.0, 0.5, 2.0, 1.0, 0.0]);
     let dx = tensors.empty(DType::Float, &[2, 3]);
     let (dweight, dbias) = (tensors.empty(DType::Float, &[3]), tensors.empty(DType::Float, &[3]));
-    let asked = tensors.call(
+    let workspace = tensors.call(
         "LayerNormBackward",
         &[
             dy,
@@ -256,7 +256,7 @@ fn layer_norm_forward_and_back() {
             dbias.clone(),
         ],
     );
-    assert_eq!(asked, Ok(2 * 3 * 4));
+    assert_eq!(workspace, Ok(2 * 3 * 4));
     assert_close(&tensors.values(&dbias), &[3.0, 0.0, 0.5]);
     assert_close(&tensors.values(&dweight), &[-1.069045 - 1.778002, 0.267261 - 0.508001, 0.668153]);
     assert_close(

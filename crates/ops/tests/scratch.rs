@@ -12,7 +12,7 @@ const BOOL: DType = DType::Bool;
 
 const TITLE: &str = "| operator | call | bytes | holds |\n|---|---|---|---|\n";
 
-/// A tensor in a storage of its own, by number.
+/// A tensor in a storage of its own, which a number identifies.
 fn stored(storage: usize, layout: Layout) -> Tensor {
     Tensor::new(layout, (storage + 1) << 40)
 }
@@ -80,14 +80,14 @@ fn order(table: &mut Table) {
     table.by_name("TopKV2", "f32[1000], k 10", top(F32, &[1000], 10), &[], KEYS);
     table.by_name("TopKV2", "f32[4096], k 8", top(F32, &[4096], 8), &[], KEYS);
     table.by_name("TopKV2", "i64[64, 100], k 5", top(I64, &[64, 100], 5), &[], KEYS);
-    let median = |dims: &[usize], line: usize| {
-        let outs = [t(1, F32, &[line]), t(2, I64, &[line])];
+    let median = |dims: &[usize], count: usize| {
+        let outs = [t(1, F32, &[count]), t(2, I64, &[count])];
         let [values, indices] = outs;
         vec![t(0, F32, dims), Arg::Int(-1), Arg::Flag(false), values, indices]
     };
     table.aclnn("MedianDim", "f32[64, 1000] over 1", median(&[64, 1000], 64), KEYS);
-    let whole = vec![t(0, F32, &[64, 1000]), t(1, F32, &[])];
-    table.aclnn("NanMedian", "f32[64, 1000]", whole, KEYS);
+    let args = vec![t(0, F32, &[64, 1000]), t(1, F32, &[])];
+    table.aclnn("NanMedian", "f32[64, 1000]", args, KEYS);
     let unique = vec![
         t(0, I64, &[1000]),
         Arg::Flag(true),
@@ -155,18 +155,18 @@ fn reductions(table: &mut Table) {
     table.by_name("ReduceSum", "f32[1000]", sum(F32, &[1000], &[0]), &[], "");
     table.by_name("ReduceSum", "f32[65536, 64] over 0", sum(F32, &[65_536, 64], &[0]), &[], PARTS);
     table.by_name("ReduceSum", "f32[4096, 1024] over 1", sum(F32, &[4096, 1024], &[1]), &[], "");
-    let line = || tensor(0, F32, &[4096, 1024]);
-    table.by_name("SoftmaxV2", "f32[4096, 1024]", vec![line()], &[], "");
-    table.by_name("Cumsum", "f32[4096, 1024] over 1", vec![line(), constant(1, &[1])], &[], "");
-    let normed =
-        vec![line(), constant(1, &[1024]), tensor(2, F32, &[1024]), tensor(3, F32, &[1024])];
-    table.by_name("LayerNormV4", "f32[4096, 1024] over the last dimension", normed, &[], "");
+    let matrix = || tensor(0, F32, &[4096, 1024]);
+    table.by_name("SoftmaxV2", "f32[4096, 1024]", vec![matrix()], &[], "");
+    table.by_name("Cumsum", "f32[4096, 1024] over 1", vec![matrix(), constant(1, &[1])], &[], "");
+    let norm_inputs =
+        vec![matrix(), constant(1, &[1024]), tensor(2, F32, &[1024]), tensor(3, F32, &[1024])];
+    table.by_name("LayerNormV4", "f32[4096, 1024] over the last dimension", norm_inputs, &[], "");
     let saved = |storage| tensor(storage, F32, &[4096, 1]);
-    let back = vec![line(), line(), saved(2), saved(3), tensor(4, F32, &[1024])];
+    let gradient_inputs = vec![matrix(), matrix(), saved(2), saved(3), tensor(4, F32, &[1024])];
     table.by_name(
         "LayerNormGradV3",
         "f32[4096, 1024] over the last dimension",
-        back,
+        gradient_inputs,
         &[],
         "sums for each part",
     );
@@ -194,13 +194,13 @@ fn reductions(table: &mut Table) {
 
 fn elements(table: &mut Table) {
     let one = || Arg::Scalar(1i64.into());
-    let line = Layout::contiguous(F32, &[1001]);
-    let (first, last) = (line.sliced(0, 0, 1000, 1), line.sliced(0, 1, 1000, 1));
+    let storage = Layout::contiguous(F32, &[1001]);
+    let (first, last) = (storage.sliced(0, 0, 1000, 1), storage.sliced(0, 1, 1000, 1));
     let shifted = vec![Arg::Tensor(stored(0, last)), Arg::Tensor(stored(0, first)), one()];
     let call = "f32[1000], other is the same storage, one element earlier";
     table.aclnn("InplaceAdd", call, shifted, "a copy of the other");
-    let apart = vec![t(0, F32, &[1000]), t(1, F32, &[1000]), one()];
-    table.aclnn("InplaceAdd", "f32[1000], another f32[1000]", apart, "");
+    let separate = vec![t(0, F32, &[1000]), t(1, F32, &[1000]), one()];
+    table.aclnn("InplaceAdd", "f32[1000], another f32[1000]", separate, "");
     let put = |dtype, indices: usize, values: &[usize], accumulate| {
         let indices = (0..indices).map(|at| tensor(10 + at, I64, &[500])).collect();
         vec![

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 const CASES: &str = "tests/walk/cases.txt";
-const ALONE: &str = "tests/walk/aclnn.txt";
+/// Calls of functions that have no operator by name.
+const ACLNN_CASES: &str = "tests/walk/aclnn.txt";
 const SIGNATURES: &str = "crates/ascendcl/aclnn.txt";
 const REQUIRED: &str = "tests/torch/required.txt";
 
-/// The lines of a file of the repository that say something.
+/// The lines of a file of the repository, without comments and empty ones.
 fn lines(file: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
     let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{file}: {error}"));
@@ -30,6 +31,7 @@ fn field(file: &str, at: usize) -> BTreeSet<String> {
     lines(file).iter().map(word).collect()
 }
 
+/// The names that are not known, sorted.
 fn lacking<'a>(names: impl Iterator<Item = &'a str>, known: &BTreeSet<String>) -> Vec<&'a str> {
     let mut names: Vec<&str> = names.filter(|name| !known.contains(*name)).collect();
     names.sort_unstable();
@@ -52,9 +54,9 @@ fn cases_are_of_operators_that_are_there() {
     let known = rows().keys().map(|name| (*name).to_owned()).chain(["-".to_owned()]).collect();
     let unknown = lacking(called.iter().map(String::as_str), &known);
     assert!(unknown.is_empty(), "{CASES} calls {unknown:?}, which no row has");
-    let called = field(ALONE, 2);
+    let called = field(ACLNN_CASES, 2);
     let unknown = lacking(called.iter().map(String::as_str), &known);
-    assert!(unknown.is_empty(), "{ALONE} calls {unknown:?}, which no row has");
+    assert!(unknown.is_empty(), "{ACLNN_CASES} calls {unknown:?}, which no row has");
 }
 
 #[test]

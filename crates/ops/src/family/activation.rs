@@ -14,7 +14,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 /// sqrt(2 / pi).
 pub const ROOT: f64 = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
-/// The share of the third power in the approximation of GELU.
+/// The coefficient of x^3 in the tanh approximation of GELU.
 pub const CUBIC: f64 = 0.044_715;
 /// The two constants of SELU.
 pub const SELU: (f64, f64) = (1.673_263_242_354_377_2, 1.050_700_987_355_480_5);
@@ -27,34 +27,34 @@ pub const SIGMOID: Formula<1> = real!(|x| x.sigmoid()).with_complex(complex!(|x|
 /// Hyperbolic tangent.
 pub const TANH: Formula<1> = real!(|x| x.tanh()).with_complex(complex!(|x| tanh(x)));
 const GELU: Formula<1> = real!(|x| {
-    let share = C::ONE.add(x.mul(C::of(FRAC_1_SQRT_2)).erf());
-    x.mul(C::of(0.5)).mul(share)
+    let one_plus_erf = C::ONE.add(x.mul(C::of(FRAC_1_SQRT_2)).erf());
+    x.mul(C::of(0.5)).mul(one_plus_erf)
 });
 /// x / 2 (1 + tanh(..)), as x times the sigmoid of twice the argument of tanh.
 const GELU_TANH: Formula<1> = real!(|x| {
-    let slope = x.mul(x).mul(C::of(-2.0 * ROOT * CUBIC)).add(C::of(-2.0 * ROOT));
-    x.div(C::ONE.add(x.mul(slope).exp()))
+    let factor = x.mul(x).mul(C::of(-2.0 * ROOT * CUBIC)).add(C::of(-2.0 * ROOT));
+    x.div(C::ONE.add(x.mul(factor).exp()))
 });
 const FAST_GELU: Formula<1> = real!(|x| x.mul(x.mul(C::of(1.702)).sigmoid()));
 const SILU: Formula<1> = real!(|x| x.div(C::ONE.add(x.neg().exp())));
 const SWISH: Formula<1> = real!(|x; beta = 1.0| x.mul(x.mul(beta).sigmoid()));
 const LEAKY_RELU: Formula<1> = real!(|x; slope = 0.01| if x > C::ZERO { x } else { x.mul(slope) });
 const ELU: Formula<1> = real!(|x; alpha = 1.0, scale = 1.0, input_scale = 1.0| {
-    let below = x.mul(input_scale).expm1().mul(alpha).mul(scale);
-    if x <= C::ZERO { below } else { x.mul(scale) }
+    let negative = x.mul(input_scale).expm1().mul(alpha).mul(scale);
+    if x <= C::ZERO { negative } else { x.mul(scale) }
 });
 const SELU_FORMULA: Formula<1> = real!(|x| {
     let (alpha, scale) = (C::of(SELU.0), C::of(SELU.1));
     if x <= C::ZERO { x.expm1().mul(alpha).mul(scale) } else { x.mul(scale) }
 });
 const CELU: Formula<1> = real!(|x; alpha = 1.0| {
-    let below = x.div(alpha).expm1().mul(alpha);
-    if x <= C::ZERO { below } else { x }
+    let negative = x.div(alpha).expm1().mul(alpha);
+    if x <= C::ZERO { negative } else { x }
 });
 const SOFTPLUS: Formula<1> = real!(|x; beta = 1.0, threshold = 20.0| {
     let scaled = x.mul(beta);
-    let soft = scaled.exp().ln_1p().div(beta);
-    if scaled > threshold { x } else { soft }
+    let softplus = scaled.exp().ln_1p().div(beta);
+    if scaled > threshold { x } else { softplus }
 });
 const MISH: Formula<1> = real!(|x| x.mul(x.exp().ln_1p().tanh()));
 const HARDSWISH: Formula<1> = real!(|x| {
@@ -90,7 +90,7 @@ const LOGIT: Formula<1> = real!(|x; eps = (-1.0)| {
 });
 const PRELU: Formula<2> = real!(|x, weight| if x > C::ZERO { x } else { x.mul(weight) });
 
-/// GELU, exact or in its tanh form. Arguments: x, how (0 or "none", 1 or "tanh"), y.
+/// GELU, exact or in its tanh form. Arguments: x, approximation (0 or "none", 1 or "tanh"), y.
 fn gelu(call: &mut Call<'_>) -> Result<Plan> {
     let formula = if uses_tanh(call, 1)? { GELU_TANH } else { GELU };
     formula.plan_at(call, [0], &[], 2)
@@ -98,8 +98,8 @@ fn gelu(call: &mut Call<'_>) -> Result<Plan> {
 
 /// Whether a GELU is to be in its tanh form.
 pub fn uses_tanh(call: &Call<'_>, at: usize) -> Result<bool> {
-    if let crate::argument::Arg::Int(how @ (0 | 1)) = call.arg(at) {
-        return Ok(*how == 1);
+    if let crate::argument::Arg::Int(number @ (0 | 1)) = call.arg(at) {
+        return Ok(*number == 1);
     }
     match call.text(at)? {
         "none" | "" => Ok(false),
@@ -111,7 +111,7 @@ pub fn uses_tanh(call: &Call<'_>, at: usize) -> Result<bool> {
     }
 }
 
-/// A slope for each channel, or one for all. Arguments: x, weight, out.
+/// The weight is a slope for each channel, or one for all. Arguments: x, weight, out.
 fn prelu(call: &mut Call<'_>) -> Result<Plan> {
     let (x, weight, out) = (call.tensor(0)?, call.tensor(1)?, call.output(2)?);
     let weight = super::activation_grad::by_channel(call, &x, weight)?;
@@ -123,6 +123,7 @@ fn prelu(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
+// In place: the output is the first argument.
 const SELF: &[ArgSource] = &[A(0), A(0)];
 const SELF_1: &[ArgSource] = &[A(0), A(1), A(0)];
 const SELF_2: &[ArgSource] = &[A(0), A(1), A(2), A(0)];

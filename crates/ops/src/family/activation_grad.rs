@@ -19,18 +19,18 @@ const SIGMOID: Formula<2> =
 const TANH: Formula<2> =
     real!(|g, y| g.mul(C::ONE.sub(y.mul(y)))).with_complex(complex!(|g, y| g - g * (y * y).conj()));
 const GELU: Formula<2> = real!(|g, x| {
-    let share = C::of(0.5).mul(C::ONE.add(x.mul(C::of(FRAC_1_SQRT_2)).erf()));
+    let cdf = C::of(0.5).mul(C::ONE.add(x.mul(C::of(FRAC_1_SQRT_2)).erf()));
     let density = x.mul(x).mul(C::of(-0.5)).exp().mul(C::of(FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5));
-    g.mul(share.add(x.mul(density)))
+    g.mul(cdf.add(x.mul(density)))
 });
 const GELU_TANH: Formula<2> = real!(|g, x| {
     let square = x.mul(x);
     let inner = x.add(C::of(CUBIC).mul(square).mul(x)).mul(C::of(ROOT));
     let t = inner.tanh();
-    let slope = C::of(ROOT).mul(C::ONE.add(C::of(3.0 * CUBIC).mul(square)));
-    let left = C::of(0.5).mul(C::ONE.add(t));
-    let right = C::of(0.5).mul(x).mul(C::ONE.sub(t.mul(t))).mul(slope);
-    g.mul(left.add(right))
+    let inner_derivative = C::of(ROOT).mul(C::ONE.add(C::of(3.0 * CUBIC).mul(square)));
+    let first_term = C::of(0.5).mul(C::ONE.add(t));
+    let second_term = C::of(0.5).mul(x).mul(C::ONE.sub(t.mul(t))).mul(inner_derivative);
+    g.mul(first_term.add(second_term))
 });
 const FAST_GELU: Formula<2> = real!(|g, x| {
     let s = x.mul(C::of(1.702)).sigmoid();
@@ -43,16 +43,17 @@ const SWISH: Formula<2> = real!(|g, x; beta = 1.0| {
 const LEAKY_RELU: Formula<2> =
     real!(|g, x; slope = 0.01, _is_result = 0.0| if x > C::ZERO { g } else { g.mul(slope) });
 const ELU: Formula<2> = real!(|g, x; alpha = 1.0, scale = 1.0, input_scale = 1.0, is_result = 0.0| {
-    let below = alpha.mul(scale);
-    let slope = match is_result == C::ZERO {
-        true => below.mul(x.mul(input_scale).exp()),
-        false => x.add(below),
+    let scaled_alpha = alpha.mul(scale);
+    let derivative = match is_result == C::ZERO {
+        true => scaled_alpha.mul(x.mul(input_scale).exp()),
+        false => x.add(scaled_alpha),
     };
-    if x <= C::ZERO { g.mul(input_scale).mul(slope) } else { g.mul(scale) }
+    if x <= C::ZERO { g.mul(input_scale).mul(derivative) } else { g.mul(scale) }
 });
-const SELU_RESULT: Formula<2> = real!(|g, y| {
-    let (below, scale) = (C::of(SELU.0 * SELU.1), C::of(SELU.1));
-    if y < C::ZERO { g.mul(y.add(below)) } else { g.mul(scale) }
+/// From the output y of SELU.
+const SELU_FROM_OUTPUT: Formula<2> = real!(|g, y| {
+    let (scaled_alpha, scale) = (C::of(SELU.0 * SELU.1), C::of(SELU.1));
+    if y < C::ZERO { g.mul(y.add(scaled_alpha)) } else { g.mul(scale) }
 });
 const SOFTPLUS: Formula<2> = real!(|g, x; beta = 1.0, threshold = 20.0| {
     let scaled = x.mul(beta);
@@ -62,14 +63,14 @@ const MISH: Formula<2> = real!(|g, x| {
     let t = x.exp().ln_1p().tanh();
     g.mul(t.add(x.mul(x.sigmoid()).mul(C::ONE.sub(t.mul(t)))))
 });
-/// Both ends, -3 and 3, belong to the slope between them.
+/// At -3 and 3 the derivative is that of the part between them.
 const HARDSWISH: Formula<2> = real!(|g, x| {
     let three = C::of(3.0);
     let inside = g.mul(x.div(three).add(C::of(0.5)));
     let lower = if x < three.neg() { C::ZERO } else { inside };
     if x > three { g } else { lower }
 });
-/// Neither end belongs to the slope between them.
+/// At -3 and 3 the derivative is that of the parts outside them.
 const HARDSWISH_OPEN: Formula<2> = real!(|g, x| {
     let three = C::of(3.0);
     let inside = g.mul(x.div(three).add(C::of(0.5)));
@@ -88,35 +89,35 @@ const SHRINK: Formula<2> = real!(|g, x; lambda = 0.5| {
     if x >= lambda.neg() && x <= lambda { C::ZERO } else { g }
 });
 const SOFTSIGN: Formula<2> = real!(|g, x| {
-    let below = C::ONE.add(x.abs());
-    g.div(below.mul(below))
+    let denominator = C::ONE.add(x.abs());
+    g.div(denominator.mul(denominator))
 });
 const LOGIT: Formula<2> = real!(|x, g; eps = (-1.0)| {
     let (low, high) = if eps < C::ZERO { (C::ZERO, C::ONE) } else { (eps, C::ONE.sub(eps)) };
-    let slope = g.div(x.mul(C::ONE.sub(x)));
+    let inside = g.div(x.mul(C::ONE.sub(x)));
     let outside = if eps < C::ZERO { C::of(f64::NAN) } else { C::ZERO };
-    if x < low || x > high { outside } else { slope }
+    if x < low || x > high { outside } else { inside }
 });
 const SQRT: Formula<2> = real!(|y, g| g.mul(C::of(0.5)).div(y));
 const ATAN: Formula<2> = real!(|x, g| g.div(C::ONE.add(x.mul(x))));
 const ASINH: Formula<2> = real!(|y, g| g.div(y.cosh()));
 
-/// As the function, with g, x, how, out.
+/// GELU, exact or in its tanh form. Arguments: g, x, approximation (0 or "none", 1 or "tanh"), out.
 fn gelu(call: &mut Call<'_>) -> Result<Plan> {
     let formula = if uses_tanh(call, 2)? { GELU_TANH } else { GELU };
     formula.plan_at(call, [0, 1], &[], 3)
 }
 
-/// The slopes of a PReLU, along the channels of x.
+/// The weight of a PReLU, with the dimensions of x: it broadcasts along all but the channels.
 pub fn by_channel(call: &Call<'_>, x: &Operand, weight: Operand) -> Result<Operand> {
     let channels = if x.rank() > 1 { x.dims()[1] } else { 1 };
     let count = weight.count();
     let mut dims = vec![1; x.rank()];
     if count != 1 {
         if count != channels {
-            let (name, of) = (call.parameter(1), x.dims());
+            let (name, x_dims) = (call.parameter(1), x.dims());
             return Err(Error::invalid(format!(
-                "{name} has {count} elements: expected 1 or {channels}, the channels of {of:?}"
+                "{name} has {count} elements: expected 1 or {channels}, the channels of {x_dims:?}"
             )));
         }
         dims[1] = channels;
@@ -142,7 +143,7 @@ pub const ROWS: &[Row] = &[
     aclnn("SwishBackward", |c| SWISH.plan(c)),
     aclnn("LeakyReluBackward", |c| LEAKY_RELU.plan(c)),
     aclnn("EluBackward", |c| ELU.plan(c)).with_args(&[A(0), A(5), A(1), A(2), A(3), A(4), A(6)]),
-    aclnn("SeluBackward", |c| SELU_RESULT.plan(c)),
+    aclnn("SeluBackward", |c| SELU_FROM_OUTPUT.plan(c)),
     aclnn("SoftplusBackward", |c| SOFTPLUS.plan(c)),
     aclnn("MishBackward", |c| MISH.plan(c)),
     aclnn("HardswishBackward", |c| HARDSWISH.plan(c)),

@@ -18,6 +18,7 @@ pub const SUB: Formula<2> = number!(|x, y; alpha = 1.0| x.sub(alpha.mul(y)))
 /// x y.
 pub const MUL: Formula<2> = number!(|x, y| x.mul(y)).with_complex(complex!(|x, y| x * y));
 
+// In place: the output is the first argument.
 const SELF: &[ArgSource] = &[A(0), A(1), A(2), A(0)];
 const SELF_MUL: &[ArgSource] = &[A(0), A(1), A(0)];
 const SWAPPED: &[ArgSource] = &[A(1), A(0), A(2), A(3)];

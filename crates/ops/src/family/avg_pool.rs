@@ -3,7 +3,7 @@
 use super::plain_pool::global_dims;
 use super::resampling::Resampling;
 use super::window::{
-    PoolOptions, channels_last, frame, numbers_by_format, numbers_or, spatial_sizes,
+    PoolOptions, as_5d, channels_last, numbers_by_format, numbers_or, spatial_sizes,
     with_spatial_sizes,
 };
 use crate::call::Call;
@@ -19,17 +19,19 @@ use smallvec::SmallVec;
 /// The types that averages are taken of.
 pub const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
 
-/// How sums are divided: by the positions of the window that are in the input, with the borders, or by a number that is not
-/// 0.
+/// What sums are divided by.
 #[derive(Clone, Copy)]
 struct DivisorOptions {
+    /// The positions of a window count in the padding too, not only in the input.
     padded: bool,
+    /// Unless it is 0, sums are divided by this number instead.
     number: i64,
 }
 
-/// The maps of a framed tensor's last dimensions.
+/// The dimensions to pool, of a tensor that [`as_5d`] gave five, and how each is pooled.
 type Steps = SmallVec<[(usize, Taps); 3]>;
 
+/// The steps of pooling by windows.
 fn steps(
     options: &PoolOptions,
     input: &[usize],
@@ -58,8 +60,9 @@ fn steps(
         .collect()
 }
 
-/// The plan of weighted sums of a framed tensor.
-pub fn summed(
+/// The plan of weighted sums along the dimensions that `steps` name. The tensors have `spatial` dimensions besides samples
+/// and channels; `last` says that channels are the last.
+pub fn plan_weighted_sums(
     call: &mut Call<'_>,
     (x_at, out_at): (usize, usize),
     spatial: usize,
@@ -71,8 +74,8 @@ pub fn summed(
     let x = call.read(x_at, &[&out])?;
     call.expect_dtype(x_at, &x, REALS)?;
     call.expect_same(out_at, &out, x_at, &x)?;
-    let x = x.with_layout(frame(call, x_at, &x, spatial, last)?);
-    let out = out.with_layout(frame(call, out_at, &out, spatial, last)?);
+    let x = x.with_layout(as_5d(call, x_at, &x, spatial, last)?);
+    let out = out.with_layout(as_5d(call, out_at, &out, spatial, last)?);
     if out.count() == 0 {
         return call.nothing();
     }
@@ -108,13 +111,20 @@ fn expect_precision(call: &Call<'_>, at: usize) -> Result<()> {
 fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let (x, spatial) = (call.layout(0)?, call.int(9)? as usize);
     expect_precision(call, 7)?;
-    frame(call, 0, &x, spatial, false)?;
+    as_5d(call, 0, &x, spatial, false)?;
     let (options, divisor) = windows(call, 1, spatial)?;
     let input = spatial_sizes(x.dims(), spatial, false);
     let outputs = options.outputs(call, 0, input)?;
     let out = call.layout(8)?;
     call.expect_dims(8, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
-    summed(call, (0, 8), spatial, false, &steps(&options, input, &outputs, divisor), false)
+    plan_weighted_sums(
+        call,
+        (0, 8),
+        spatial,
+        false,
+        &steps(&options, input, &outputs, divisor),
+        false,
+    )
 }
 
 /// The gradient. Arguments: dy, x, kernel, stride, padding, ceil mode, whether the padding counts, divisor, precision, dx,
@@ -122,17 +132,25 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
 fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let (x, spatial) = (call.layout(1)?, call.int(10)? as usize);
     expect_precision(call, 8)?;
-    frame(call, 1, &x, spatial, false)?;
+    as_5d(call, 1, &x, spatial, false)?;
     let (options, divisor) = windows(call, 2, spatial)?;
     let input = spatial_sizes(x.dims(), spatial, false);
     let outputs = options.outputs(call, 1, input)?;
     let (dy, dx) = (call.layout(0)?, call.layout(9)?);
     call.expect_dims(9, &dx, x.dims())?;
     call.expect_dims(0, &dy, &with_spatial_sizes(x.dims(), &outputs, false))?;
-    summed(call, (0, 9), spatial, false, &steps(&options, input, &outputs, divisor), true)
+    plan_weighted_sums(
+        call,
+        (0, 9),
+        spatial,
+        false,
+        &steps(&options, input, &outputs, divisor),
+        true,
+    )
 }
 
-fn parts(input: &[usize], outputs: &[usize]) -> Steps {
+/// The steps of adaptive pooling.
+fn adaptive_steps(input: &[usize], outputs: &[usize]) -> Steps {
     let spatial = input.len();
     (0..spatial)
         .map(|i| {
@@ -142,9 +160,10 @@ fn parts(input: &[usize], outputs: &[usize]) -> Steps {
         .collect()
 }
 
-/// By parts. Arguments: x, output sizes, out, spatial dimensions, channels last.
+/// Adaptive pooling. Arguments: x, output sizes, out, spatial dimensions, channels last.
 fn adaptive(call: &mut Call<'_>) -> Result<Plan> {
-    let (x, spatial, last) = (call.layout(0)?, call.int(3)? as usize, channels(call, 4, 3)?);
+    let (x, spatial, last) =
+        (call.layout(0)?, call.int(3)? as usize, has_channels_last(call, 4, 3)?);
     let dims = adaptive_dims(call, &x, spatial, last)?;
     let out = call.layout(2)?;
     call.expect_dims(2, &out, &dims)?;
@@ -154,10 +173,11 @@ fn adaptive(call: &mut Call<'_>) -> Result<Plan> {
         let (name, dims) = (call.parameter(0), x.dims());
         return Err(Error::invalid(format!("{name} {dims:?} has no positions to pool")));
     }
-    summed(call, (0, 2), spatial, last, &parts(input, outputs), false)
+    plan_weighted_sums(call, (0, 2), spatial, last, &adaptive_steps(input, outputs), false)
 }
 
-fn channels(call: &Call<'_>, at: usize, spatial_at: usize) -> Result<bool> {
+/// Whether the argument at `at`, a data format, puts channels last; no when it is absent.
+fn has_channels_last(call: &Call<'_>, at: usize, spatial_at: usize) -> Result<bool> {
     match call.has(at) {
         true => channels_last(call, at, call.int(spatial_at)? as usize),
         false => Ok(false),
@@ -171,40 +191,43 @@ fn adaptive_dims(
     spatial: usize,
     last: bool,
 ) -> Result<cairn_tensor::Dims> {
-    frame(call, 0, x, spatial, last)?;
-    let own = spatial_sizes(x.dims(), spatial, last);
-    let outputs = numbers_or(call, 1, spatial, 0, own)?;
+    as_5d(call, 0, x, spatial, last)?;
+    let input = spatial_sizes(x.dims(), spatial, last);
+    let outputs = numbers_or(call, 1, spatial, 0, input)?;
     Ok(with_spatial_sizes(x.dims(), &outputs, last))
 }
 
 fn adaptive_output(call: &Call<'_>) -> Result<Vec<Layout>> {
-    let (x, spatial, last) = (call.layout(0)?, call.int(3)? as usize, channels(call, 4, 3)?);
+    let (x, spatial, last) =
+        (call.layout(0)?, call.int(3)? as usize, has_channels_last(call, 4, 3)?);
     Ok(vec![Layout::contiguous(x.dtype, &adaptive_dims(call, &x, spatial, last)?)])
 }
 
-/// The gradient by parts. Arguments: dy, x, dx, spatial dimensions, channels last.
+/// The gradient of adaptive pooling. Arguments: dy, x, dx, spatial dimensions, channels last.
 fn adaptive_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, x) = (call.layout(0)?, call.layout(1)?);
     let dx = call.layout(2)?;
     call.expect_dims(2, &dx, x.dims())?;
-    between(call, &dy, &dx)
+    plan_adaptive_gradient(call, &dy, &dx)
 }
 
-/// The gradient by parts where the sizes of the input are an attribute. Arguments: dy, sizes, dx, spatial dimensions.
+/// The gradient of adaptive pooling where the sizes of the input are an attribute. Arguments: dy, sizes, dx, spatial
+/// dimensions.
 fn adaptive_backward_to(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, dx, sizes) = (call.layout(0)?, call.layout(2)?, call.sizes(1)?);
     call.expect_dims(2, &dx, &sizes)?;
-    between(call, &dy, &dx)
+    plan_adaptive_gradient(call, &dy, &dx)
 }
 
-fn between(call: &mut Call<'_>, dy: &Layout, dx: &Layout) -> Result<Plan> {
-    let (spatial, last) = (call.int(3)? as usize, channels(call, 4, 3)?);
-    frame(call, 0, dy, spatial, last)?;
-    frame(call, 2, dx, spatial, last)?;
+/// The plan of the gradient of adaptive pooling. Arguments as of [`adaptive_backward`].
+fn plan_adaptive_gradient(call: &mut Call<'_>, dy: &Layout, dx: &Layout) -> Result<Plan> {
+    let (spatial, last) = (call.int(3)? as usize, has_channels_last(call, 4, 3)?);
+    as_5d(call, 0, dy, spatial, last)?;
+    as_5d(call, 2, dx, spatial, last)?;
     let (input, outputs) =
         (spatial_sizes(dx.dims(), spatial, last), spatial_sizes(dy.dims(), spatial, last));
     call.expect_dims(0, dy, &with_spatial_sizes(dx.dims(), outputs, last))?;
-    summed(call, (0, 2), spatial, last, &parts(input, outputs), true)
+    plan_weighted_sums(call, (0, 2), spatial, last, &adaptive_steps(input, outputs), true)
 }
 
 fn infer_of_sizes(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -263,18 +286,25 @@ fn node_windows(
 /// Arguments: x, those of [`node_windows`], y, spatial dimensions.
 fn node_forward(call: &mut Call<'_>) -> Result<Plan> {
     let (x, spatial) = (call.layout(0)?, call.int(11)? as usize);
-    frame(call, 0, &x, spatial, false)?;
+    as_5d(call, 0, &x, spatial, false)?;
     let (options, divisor, last) = node_windows(call, 1, spatial, x.dims())?;
     let input = spatial_sizes(x.dims(), spatial, last);
     let outputs = options.outputs(call, 0, input)?;
     let out = call.layout(10)?;
     call.expect_dims(10, &out, &with_spatial_sizes(x.dims(), &outputs, last))?;
-    summed(call, (0, 10), spatial, last, &steps(&options, input, &outputs, divisor), false)
+    plan_weighted_sums(
+        call,
+        (0, 10),
+        spatial,
+        last,
+        &steps(&options, input, &outputs, divisor),
+        false,
+    )
 }
 
 fn node_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (x, spatial) = (call.layout(0)?, call.int(11)? as usize);
-    frame(call, 0, &x, spatial, false)?;
+    as_5d(call, 0, &x, spatial, false)?;
     let (options, _, last) = node_windows(call, 1, spatial, x.dims())?;
     let outputs = options.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
     Ok(vec![Layout::contiguous(x.dtype, &with_spatial_sizes(x.dims(), &outputs, last))])
@@ -284,12 +314,19 @@ fn node_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, dx, spatial) = (call.layout(0)?, call.layout(10)?, call.int(11)? as usize);
     call.expect_dims(10, &dx, &call.sizes(12)?)?;
-    frame(call, 10, &dx, spatial, false)?;
+    as_5d(call, 10, &dx, spatial, false)?;
     let (options, divisor, last) = node_windows(call, 1, spatial, dx.dims())?;
     let input = spatial_sizes(dx.dims(), spatial, last);
     let outputs = options.outputs(call, 10, input)?;
     call.expect_dims(0, &dy, &with_spatial_sizes(dx.dims(), &outputs, last))?;
-    summed(call, (0, 10), spatial, last, &steps(&options, input, &outputs, divisor), true)
+    plan_weighted_sums(
+        call,
+        (0, 10),
+        spatial,
+        last,
+        &steps(&options, input, &outputs, divisor),
+        true,
+    )
 }
 
 fn infer_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -361,7 +398,7 @@ const PADDING: ArgSource = Attr("padding", AttrDefault::Required);
 const MODE: ArgSource = Attr("padding_mode", AttrDefault::Text("CALCULATED"));
 const PADS: ArgSource = Attr("pads", AttrDefault::Ints(&[0, 0, 0, 0]));
 const PADS_3D: ArgSource = Attr("pads", AttrDefault::Required);
-const COUNTED: ArgSource = Attr("count_include_pad", AttrDefault::Flag(true));
+const COUNT_INCLUDE_PAD: ArgSource = Attr("count_include_pad", AttrDefault::Flag(true));
 const CEIL: ArgSource = Attr("ceil_mode", AttrDefault::Flag(false));
 const GLOBAL: ArgSource = Attr("global_pooling", AttrDefault::Flag(false));
 const EXCLUSIVE: ArgSource = Attr("exclusive", AttrDefault::Flag(true));
@@ -426,7 +463,20 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(node_output),
         node_forward,
-        &[A(0), KSIZE, STRIDES, No, PADS_3D, CEIL, NDHWC, No, COUNTED, DIVISOR, O(0), I(3)],
+        &[
+            A(0),
+            KSIZE,
+            STRIDES,
+            No,
+            PADS_3D,
+            CEIL,
+            NDHWC,
+            No,
+            COUNT_INCLUDE_PAD,
+            DIVISOR,
+            O(0),
+            I(3),
+        ],
     ),
     node(
         "AvgPool3DGrad",
@@ -434,7 +484,21 @@ pub const NODES: &[Node] = &[
         &["output"],
         Infer::By(infer_gradient),
         node_backward,
-        &[A(1), KSIZE, STRIDES, No, PADS_3D, CEIL, NDHWC, No, COUNTED, DIVISOR, O(0), I(3), A(0)],
+        &[
+            A(1),
+            KSIZE,
+            STRIDES,
+            No,
+            PADS_3D,
+            CEIL,
+            NDHWC,
+            No,
+            COUNT_INCLUDE_PAD,
+            DIVISOR,
+            O(0),
+            I(3),
+            A(0),
+        ],
     )
     .needs_values(&[0]),
     node(

@@ -97,8 +97,8 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
             }
             let epsilon = C::of(epsilon);
             map1(parallel, rstd, variance.view(), move |v: C| C::ONE.div(Real::sqrt(v.add(epsilon))));
-            let second = if saves_variance { variance } else { rstd };
-            for (from, to) in [mean, second].iter().zip(&saved) {
+            let rstd_or_variance = if saves_variance { variance } else { rstd };
+            for (from, to) in [mean, rstd_or_variance].iter().zip(&saved) {
                 if let Some(to) = to {
                     copy(parallel, memory.out(to), from.view());
                 }
@@ -156,10 +156,10 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     }
     let bias = optional(call, 17, &shape.channels())?;
     let factor = if call.has(18) { Some(call.float(18)?) } else { None };
-    let first = dx.unwrap_or(x);
+    let written = dx.unwrap_or(x);
     let (dy, x) = (
-        call.reshaped_input(dy, &shape.dims, &[&first]),
-        call.reshaped_input(x, &shape.dims, &[&first]),
+        call.reshaped_input(dy, &shape.dims, &[&written]),
+        call.reshaped_input(x, &shape.dims, &[&written]),
     );
     let dx = dx.map(|dx| call.reshaped_output(dx, &shape.dims));
     let dtype = if x.layout().dtype == DType::Double { DType::Double } else { DType::Float };
@@ -168,9 +168,9 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let layout = activation.map_or(dy.layout(), |(_, scratch)| *scratch);
     let [means, rstd] = [0; 2].map(|_| call.scratch(dtype, &statistics));
     let by_channel = [shape.dims[0], shape.dims[1], shape.dims[2], 1];
-    let [sums, products] = [0; 2].map(|_| call.scratch(dtype, &by_channel));
-    let weighted = call.scratch(dtype, &by_channel);
-    let [total, product] = [0; 2].map(|_| call.scratch(dtype, &statistics));
+    let [channel_sums, channel_products] = [0; 2].map(|_| call.scratch(dtype, &by_channel));
+    let channel_buffer = call.scratch(dtype, &by_channel);
+    let [group_sums, group_products] = [0; 2].map(|_| call.scratch(dtype, &statistics));
     let positions = Axes::new(&[false, false, false, true]);
     let samples = Axes::new(&[true, false, false, true]);
     let plans: [ReductionPlan; 4] = with_real!(dtype, C => {
@@ -178,8 +178,8 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         [
             call.plan_reduction(&layout, &positions, &sum),
             call.plan_reduction(&buffer, &positions, &sum),
-            call.plan_reduction(&sums, &samples, &sum),
-            call.plan_reduction(&sums, &shape.axes(), &sum),
+            call.plan_reduction(&channel_sums, &samples, &sum),
+            call.plan_reduction(&channel_sums, &shape.axes(), &sum),
         ]
     });
     let count = shape.count() as f64;
@@ -187,8 +187,8 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         let (dy, x) = (dy.view(memory), x.view(memory));
         let scratch = |one: Scratch| memory.scratch(&one);
         let (buffer, means, rstd) = (scratch(buffer), scratch(means), scratch(rstd));
-        let (sums, products, weighted) = (scratch(sums), scratch(products), scratch(weighted));
-        let (total, product) = (scratch(total), scratch(product));
+        let (channel_sums, channel_products, channel_buffer) = (scratch(channel_sums), scratch(channel_products), scratch(channel_buffer));
+        let (group_sums, group_products) = (scratch(group_sums), scratch(group_products));
         let parallel = memory.parallel;
         with_real!(dtype, C => {
             let fold = fold::sum::<C>();
@@ -221,9 +221,9 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                 dy = pre_activation.view();
             }
             map2(parallel, buffer, buffer.view(), dy, |x: C, g: C| x.mul(g));
-            plans[0].run(memory, dy, fold, (squeeze_reduced(sums, &positions), None), single_result);
-            plans[1].run(memory, buffer.view(), fold, (squeeze_reduced(products, &positions), None), single_result);
-            for (from, to) in [products, sums].iter().zip(&grads) {
+            plans[0].run(memory, dy, fold, (squeeze_reduced(channel_sums, &positions), None), single_result);
+            plans[1].run(memory, buffer.view(), fold, (squeeze_reduced(channel_products, &positions), None), single_result);
+            for (from, to) in [channel_products, channel_sums].iter().zip(&grads) {
                 if let Some(to) = to {
                     let to = squeeze_reduced(memory.out(to), &samples);
                     plans[2].run(memory, from.view(), fold, (to, None), single_result);
@@ -235,25 +235,25 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
             let one = Constant::new(Scalar::from(1.0));
             let weight = weight.map_or(one.view(&by_channel), |w| broadcast_to(memory.view(&w), &by_channel));
             let out = dx.out(memory);
-            let weights = weighted;
+
             if training {
-                for (from, to) in [(sums, total), (products, product)] {
-                    map2(parallel, weighted, from.view(), weight, |s: C, w: C| s.mul(w));
+                for (from, to) in [(channel_sums, group_sums), (channel_products, group_products)] {
+                    map2(parallel, channel_buffer, from.view(), weight, |s: C, w: C| s.mul(w));
                     let to = squeeze_reduced(to, &shape.axes());
-                    plans[3].run(memory, weighted.view(), fold, (to, None), single_result);
+                    plans[3].run(memory, channel_buffer.view(), fold, (to, None), single_result);
                 }
                 map3(parallel, buffer, x, mean, rstd, |x: C, m: C, s: C| x.sub(m).mul(s));
                 let inverse_count = C::of(1.0 / count.max(1.0));
-                let (total, product) = (broadcast_to(total.view(), &shape.dims), broadcast_to(product.view(), &shape.dims));
-                map3(parallel, buffer, buffer.view(), product, total, move |x: C, p: C, t: C| {
+                let (group_sums, group_products) = (broadcast_to(group_sums.view(), &shape.dims), broadcast_to(group_products.view(), &shape.dims));
+                map3(parallel, buffer, buffer.view(), group_products, group_sums, move |x: C, p: C, t: C| {
                     x.mul(p).add(t).mul(inverse_count)
                 });
             } else {
                 cairn_tensor::kernels::map::fill(parallel, buffer, C::ZERO);
             }
-            copy(parallel, weights, weight);
-            let weights = broadcast_to(weights.view(), &shape.dims);
-            map3(parallel, buffer, buffer.view(), dy, weights, |rest: C, g: C, w: C| g.mul(w).sub(rest));
+            copy(parallel, channel_buffer, weight);
+            let weights = broadcast_to(channel_buffer.view(), &shape.dims);
+            map3(parallel, buffer, buffer.view(), dy, weights, |mean: C, g: C, w: C| g.mul(w).sub(mean));
             map2(parallel, out, buffer.view(), rstd, |g: C, s: C| g.mul(s));
             dx.write_back(memory);
         });

@@ -1,4 +1,4 @@
-//! Products of batches whose dimensions change places on the way in and out.
+//! Products of batches of matrices whose dimensions are permuted before and after.
 
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -10,22 +10,22 @@ use cairn_tensor::kernels::matmul as kernel;
 use cairn_tensor::{DType, Layout, Scalar};
 
 /// An order of dimensions, one of those that the function takes; the first of them where none is named.
-fn order(call: &Call<'_>, at: usize, among: &[[usize; 3]]) -> Result<[usize; 3]> {
-    let found = call.ints(at)?;
-    if found.is_empty() {
-        return Ok(among[0]);
+fn order(call: &Call<'_>, at: usize, allowed: &[[usize; 3]]) -> Result<[usize; 3]> {
+    let values = call.ints(at)?;
+    if values.is_empty() {
+        return Ok(allowed[0]);
     }
     let matches = |one: &&[usize; 3]| {
-        found.len() == 3 && one.iter().zip(&found).all(|(have, want)| *have as i64 == *want)
+        values.len() == 3 && one.iter().zip(&values).all(|(have, want)| *have as i64 == *want)
     };
-    among.iter().find(matches).copied().ok_or_else(|| {
+    allowed.iter().find(matches).copied().ok_or_else(|| {
         let name = call.parameter(at);
-        Error::invalid(format!("{name} = {found:?}: expected {among:?}"))
+        Error::invalid(format!("{name} = {values:?}: expected {allowed:?}"))
     })
 }
 
 /// Batches of products, rows before batches in the output. Arguments: x1, x2, bias, scale, order of x1, order of x2,
-/// order of the output, how to compute, in how many parts the batches are split, out.
+/// order of the output, precision (not read), in how many parts the batches are split, out.
 fn transpose_batch_matmul(call: &mut Call<'_>) -> Result<Plan> {
     for at in [2, 3] {
         if call.has(at) {
@@ -62,41 +62,46 @@ fn transpose_batch_matmul(call: &mut Call<'_>) -> Result<Plan> {
         let name = call.parameter(8);
         return Err(Error::invalid(format!("{name} = {split} does not divide {batch} batches")));
     };
-    let each = batch / parts;
+    let batches_per_part = batch / parts;
     let (dims, strides) = if parts > 1 {
-        let own = out.strides();
-        ([parts, m, each * n], [own[0], own[2] * n as isize, own[1], own[2]])
+        let out_strides = out.strides();
+        (
+            [parts, m, batches_per_part * n],
+            [out_strides[0], out_strides[2] * n as isize, out_strides[1], out_strides[2]],
+        )
     } else {
-        let own = out.strides();
-        ([m, batch, n], [0, own[1], own[0], own[2]])
+        let out_strides = out.strides();
+        ([m, batch, n], [0, out_strides[1], out_strides[0], out_strides[2]])
     };
     call.expect_dims(9, &out, &dims)?;
-    let whole = Layout::strided(out.dtype, &[parts, each, m, n], &strides, out.offset);
-    let cut = |one: &Layout| {
-        let ([_, rows, columns], own) =
+    let out_layout =
+        Layout::strided(out.dtype, &[parts, batches_per_part, m, n], &strides, out.offset);
+    let split_batches = |one: &Layout| {
+        let ([_, rows, columns], strides) =
             ([one.dims()[0], one.dims()[1], one.dims()[2]], one.strides());
-        let strides = [own[0] * each as isize, own[0], own[1], own[2]];
-        Layout::strided(one.dtype, &[parts, each, rows, columns], &strides, one.offset)
+        let strides = [strides[0] * batches_per_part as isize, strides[0], strides[1], strides[2]];
+        Layout::strided(one.dtype, &[parts, batches_per_part, rows, columns], &strides, one.offset)
     };
-    let (a, b) = (cut(&a), cut(&b));
+    let (a, b) = (split_batches(&a), split_batches(&b));
     let shares = |one| {
         call.has_partial_overlap(one, &out) || (one.address == out.address && one.count() > 0)
     };
     if shares(&left) || shares(&right) {
         return Err(Error::invalid("an input shares memory with the output"));
     }
-    let scratch = kernel::panels(&whole, &a, &b).map(|one| call.scratch(one.dtype(), &one.dims()));
+    let scratch =
+        kernel::panels(&out_layout, &a, &b).map(|one| call.scratch(one.dtype(), &one.dims()));
     call.plan(move |memory| {
         let scratch = scratch.map(|one| memory.scratch(&one));
         let (a, b) = (memory.view_with_layout(&left, a), memory.view_with_layout(&right, b));
-        let (one, none) = (Scalar::from(1.0), Scalar::from(0));
+        let (one, zero) = (Scalar::from(1.0), Scalar::from(0));
         kernel::matmul(
             memory.parallel,
-            memory.out(&out.with_layout(whole)),
+            memory.out(&out.with_layout(out_layout)),
             a,
             b,
             one,
-            none,
+            zero,
             scratch,
         );
         Ok(())

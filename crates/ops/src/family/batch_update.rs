@@ -4,7 +4,7 @@
 //! Workspace: four numbers for each channel, in the type computed in.
 
 use super::norm_shape::{broadcast_to, optional, optional_output, reshaped};
-use super::sync_batch::{REALS, channels, computed, norm_shape};
+use super::sync_batch::{REALS, channels, compute_dtype, norm_shape};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -17,9 +17,9 @@ use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::{Layout, with_real};
 
-/// Arguments: x, sums, sums of squares, scale, offset, running mean and variance before (both or none), how much of the
-/// batch they take, epsilon, y, running mean and variance after, mean and variance of the batch, the same once more, whether
-/// the first variance of the batch is the one without bias.
+/// Arguments: x, sums, sums of squares, scale, offset, running mean and variance before (both or none), momentum,
+/// epsilon, y, running mean and variance after, mean and variance of the batch, the same once more, whether the first
+/// variance of the batch is the one without bias.
 fn update(call: &mut Call<'_>) -> Result<Plan> {
     let (x, y) = (call.tensor(0)?, call.output(9)?);
     let shape = norm_shape(call, 0, &x)?;
@@ -36,12 +36,12 @@ fn update(call: &mut Call<'_>) -> Result<Plan> {
         channels(call, 4, &shape)?,
     ];
     let sizes = shape.channels();
-    let before = [optional(call, 5, &sizes)?, optional(call, 6, &sizes)?];
-    let factor = if before[0].is_some() { call.float(7)? } else { 0.0 };
+    let running_before = [optional(call, 5, &sizes)?, optional(call, 6, &sizes)?];
+    let factor = if running_before[0].is_some() { call.float(7)? } else { 0.0 };
     let epsilon = call.float(8)?;
-    let mut after = [None; 2];
-    for (slot, at) in after.iter_mut().zip([10, 11]) {
-        if before[0].is_some() {
+    let mut running_after = [None; 2];
+    for (slot, at) in running_after.iter_mut().zip([10, 11]) {
+        if running_before[0].is_some() {
             let one = call.output(at)?;
             *slot = Some(reshaped(call, at, one, &sizes)?);
         }
@@ -51,7 +51,7 @@ fn update(call: &mut Call<'_>) -> Result<Plan> {
         *slot = optional_output(call, at, &sizes)?;
     }
     let unbiased = call.flag(16)?;
-    let dtype = computed(&x);
+    let dtype = compute_dtype(&x);
     let count = shape.count() as f64;
     let bessel_factor = if count > 1.0 { count / (count - 1.0) } else { 0.0 };
     let x = call.reshaped_input(x, &shape.dims, &[&y]);
@@ -67,7 +67,7 @@ fn update(call: &mut Call<'_>) -> Result<Plan> {
             map1(parallel, means, memory.view(&sums), move |s: C| s.mul(inverse_count));
             map2(parallel, variances, memory.view(&squares), means.view(), move |s: C, m: C| {
                 let variance = s.mul(inverse_count).sub(m.mul(m));
-                // Of a constant channel, rounding may leave less than nothing. NaN stays.
+                // Rounding may leave the variance of a constant channel below 0. NaN stays.
                 if variance < C::ZERO { C::ZERO } else { variance }
             });
             map2(parallel, scales, variances.view(), memory.view(&scale), move |v: C, w: C| {
@@ -77,11 +77,11 @@ fn update(call: &mut Call<'_>) -> Result<Plan> {
                 b.sub(m.mul(s))
             });
             let (keep, take) = (C::of(1.0 - factor), C::of(factor));
-            for (at, more) in [(0, C::ONE), (1, bessel_factor)] {
-                if let (Some(before), Some(after)) = (&before[at], &after[at]) {
+            for (at, correction) in [(0, C::ONE), (1, bessel_factor)] {
+                if let (Some(before), Some(after)) = (&running_before[at], &running_after[at]) {
                     let new = if at == 0 { means } else { variances };
                     map2(parallel, memory.out(after), memory.view(before), new.view(), move |old: C, new: C| {
-                        old.mul(keep).add(new.mul(more).mul(take))
+                        old.mul(keep).add(new.mul(correction).mul(take))
                     });
                 }
             }
@@ -101,10 +101,10 @@ fn update(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Like x, and numbers for each channel.
-fn infer_outputs(call: &Call<'_>, more: usize) -> Result<Vec<Layout>> {
+/// An output like x, then `per_channel` outputs with a number for each channel.
+fn infer_outputs(call: &Call<'_>, per_channel: usize) -> Result<Vec<Layout>> {
     let (x, sums) = (call.layout(0)?.packed(), call.layout(1)?.packed());
-    Ok(std::iter::once(x).chain(std::iter::repeat_n(sums, more)).collect())
+    Ok(std::iter::once(x).chain(std::iter::repeat_n(sums, per_channel)).collect())
 }
 
 const EPSILON: ArgSource = Attr("epsilon", AttrDefault::Required);

@@ -12,7 +12,7 @@ use cairn_tensor::kernels::causal;
 
 const TYPES: &[DType] = &[DType::Float16, DType::Bf16];
 
-/// The only number of taps that there is.
+/// The number of weights of a channel. There is no other.
 const TAPS: usize = 3;
 
 /// Reads the sequence, the weights and the mask at these indices.

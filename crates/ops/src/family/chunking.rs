@@ -1,4 +1,4 @@
-//! Tensors cut into parts and put together otherwise.
+//! Operators that cut tensors into parts: chunks, queries, keys and values, slices that are updated.
 
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
@@ -11,7 +11,7 @@ use cairn_tensor::{DType, Layout, Scalar, Strides};
 
 const TYPES: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
 
-/// Each tensor cut into chunks along its first dimension, zeros after the last row; line `i` of the output has chunk
+/// Each tensor cut into chunks along its first dimension, zeros after the last row; row `i` of the output has chunk
 /// `i` of every tensor. Arguments: tensors, dimension (0), how many chunks, out.
 fn chunk_cat(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
@@ -37,25 +37,27 @@ fn chunk_cat(call: &mut Call<'_>) -> Result<Plan> {
             )));
         }
         let rows = one.dims()[0].div_ceil(chunks);
-        let line: usize = one.dims()[1..].iter().product();
+        let row_length: usize = one.dims()[1..].iter().product();
         parts.push((*one, width, rows));
-        width += rows * line;
+        width += rows * row_length;
     }
     call.expect_dims(3, &out, &[chunks, width])?;
     call.plan(move |memory| {
         fill_scalar(memory.parallel, memory.out(&out), Scalar::Bool(false));
-        let (across, along) = (out.strides()[0], out.strides()[1]);
+        let (row_stride, column_stride) = (out.strides()[0], out.strides()[1]);
         for (one, start, rows) in parts.iter().filter(|(one, ..)| one.count() > 0) {
             let strides = cairn_tensor::contiguous_strides(one.dims());
-            let strides: Strides = strides.iter().map(|stride| stride * along).collect();
+            let strides: Strides = strides.iter().map(|stride| stride * column_stride).collect();
             for chunk in 0..chunks {
                 let first = chunk * rows;
-                let Some(have) = one.dims()[0].checked_sub(first).map(|left| left.min(*rows))
+                let Some(count_of_chunk) =
+                    one.dims()[0].checked_sub(first).map(|left| left.min(*rows))
                 else {
                     break;
                 };
-                let from = one.layout().sliced(0, first, have, 1);
-                let offset = out.offset + chunk as isize * across + *start as isize * along;
+                let from = one.layout().sliced(0, first, count_of_chunk, 1);
+                let offset =
+                    out.offset + chunk as isize * row_stride + *start as isize * column_stride;
                 let to = Layout::strided(out.dtype, from.dims(), &strides, offset);
                 copy(
                     memory.parallel,
@@ -86,30 +88,33 @@ fn transform_bias_rescale_qkv(call: &mut Call<'_>) -> Result<Plan> {
             )));
         }
     };
-    let [_, heads, _, each] = sizes;
-    call.expect_dims(1, &bias, &[3 * heads * each])?;
+    let [_, heads, _, features] = sizes;
+    call.expect_dims(1, &bias, &[3 * heads * features])?;
     let mut outs = [qkv; 3];
     for (at, out) in outs.iter_mut().enumerate() {
         *out = call.output(3 + at)?;
         call.expect_dims(3 + at, out, &sizes)?;
         call.expect_same(3 + at, out, 0, &qkv)?;
     }
-    let apart = |one| {
+    let is_apart = |one| {
         outs.iter().all(|out| !call.has_partial_overlap(one, out) && out.address != one.address)
     };
-    if !apart(&qkv) || !apart(&bias) {
+    if !is_apart(&qkv) || !is_apart(&bias) {
         return Err(Error::invalid("an input shares memory with an output"));
     }
     call.plan(move |memory| {
         for (which, out) in outs.iter().enumerate() {
-            let scale = if which == 0 { 1.0 / (each as f32).sqrt() } else { 1.0 };
+            let scale = if which == 0 { 1.0 / (features as f32).sqrt() } else { 1.0 };
             let part = |layout: &Layout, [b, h, t, n]: [isize; 4]| {
-                let offset = layout.offset + (which * heads * each) as isize * n;
-                Layout::strided(layout.dtype, &sizes, &[b, h * each as isize, t, n], offset)
+                let offset = layout.offset + (which * heads * features) as isize * n;
+                Layout::strided(layout.dtype, &sizes, &[b, h * features as isize, t, n], offset)
             };
-            let (own, shared) = (qkv.strides(), bias.strides()[0]);
-            let x = memory.view_with_layout(&qkv, part(&qkv, [own[0], own[2], own[1], own[2]]));
-            let b = memory.view_with_layout(&bias, part(&bias, [0, shared, 0, shared]));
+            let (qkv_strides, bias_stride) = (qkv.strides(), bias.strides()[0]);
+            let x = memory.view_with_layout(
+                &qkv,
+                part(&qkv, [qkv_strides[0], qkv_strides[2], qkv_strides[1], qkv_strides[2]]),
+            );
+            let b = memory.view_with_layout(&bias, part(&bias, [0, bias_stride, 0, bias_stride]));
             map2(memory.parallel, memory.out(out), x, b, move |x: f32, b: f32| (x + b) * scale);
         }
         Ok(())
@@ -146,13 +151,13 @@ fn scatter_update(call: &mut Call<'_>) -> Result<Plan> {
     }
     let name = call.parameter(1);
     call.plan(move |memory| {
-        let (length, most) = (updates.dims()[dim], data.dims()[dim]);
+        let (length, size) = (updates.dims()[dim], data.dims()[dim]);
         let starts = (0..indices.dims()[0]).map(|at| {
             let one = memory.view_with_layout(&indices, indices.layout().at(0, at));
             let start = peek::first(one).map_or(0, Scalar::as_i64);
-            let inside = usize::try_from(start).ok().filter(|start| start + length <= most);
+            let inside = usize::try_from(start).ok().filter(|start| start + length <= size);
             inside.ok_or_else(|| {
-                let last = most - length;
+                let last = size - length;
                 Fault(format!("{name}[{at}] = {start} is outside 0 to {last}"))
             })
         });

@@ -18,14 +18,14 @@ const CLAMP_BY: Formula<3> = number!(|x, low, high| x.greatest(low).least(high))
 
 /// Bounds that are tensors, either absent. Arguments: x, low, high, out.
 fn clamp_tensor(call: &mut Call<'_>) -> Result<Plan> {
-    let mut bound = |at: usize, none: f64| match call.has(at) {
+    let mut limit = |at: usize, default: f64| match call.has(at) {
         true => call.input(at),
         false => Ok(Input::Scalar(match call.layout(0)?.dtype.is_floating() {
-            true => none.into(),
-            false => Scalar::from(if none < 0.0 { i64::MIN } else { i64::MAX }),
+            true => default.into(),
+            false => Scalar::from(if default < 0.0 { i64::MIN } else { i64::MAX }),
         })),
     };
-    let (low, high) = (bound(1, f64::NEG_INFINITY)?, bound(2, f64::INFINITY)?);
+    let (low, high) = (limit(1, f64::NEG_INFINITY)?, limit(2, f64::INFINITY)?);
     let (x, out) = (call.input(0)?, call.output(3)?);
     let bound = CLAMP_BY.bind(call, [x, low, high], Default::default(), out, 3)?;
     call.plan(move |memory| {

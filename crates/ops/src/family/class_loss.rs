@@ -19,7 +19,7 @@ use cairn_tensor::{DType, Layout, Scalar, View, with_real};
 
 const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
 
-/// What becomes of the losses of rows.
+/// How the losses of rows become the result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reduction {
     None,
@@ -48,7 +48,7 @@ fn reduction(call: &Call<'_>, at: usize) -> Result<Reduction> {
     }
 }
 
-/// Rows and classes of scores.
+/// How many rows and classes scores have.
 fn rows(call: &Call<'_>, at: usize, x: &Layout) -> Result<[usize; 2]> {
     call.expect_dtype(at, x, REAL)?;
     match *x.dims() {
@@ -83,23 +83,24 @@ impl Targets {
     ) -> Result<Targets> {
         let [target, weight, ignored, smoothing] = indices;
         let name = call.parameter(target);
-        let of = call.read(target, outs)?;
-        call.expect_dtype(target, &of, &[DType::Int64, DType::Int32])?;
-        call.expect_dims(target, &of, &[rows])?;
+        let targets = call.read(target, outs)?;
+        call.expect_dtype(target, &targets, &[DType::Int64, DType::Int32])?;
+        call.expect_dims(target, &targets, &[rows])?;
         let weights = if call.has(weight) { Some(call.read(weight, outs)?) } else { None };
         if let Some(one) = &weights {
             call.expect_dtype(weight, one, REAL)?;
             call.expect_dims(weight, one, &[classes])?;
         }
-        let share = call.float(smoothing)?;
-        if !(0.0..=1.0).contains(&share) {
+        let amount = call.float(smoothing)?;
+        if !(0.0..=1.0).contains(&amount) {
             let name = call.parameter(smoothing);
-            return Err(Error::invalid(format!("{name} = {share} is not from 0 to 1")));
+            return Err(Error::invalid(format!("{name} = {amount} is not from 0 to 1")));
         }
         let ignored = call.int(ignored)?;
-        Ok(Targets { target: of, weight: weights, ignored, smoothing: share, name, classes })
+        Ok(Targets { target: targets, weight: weights, ignored, smoothing: amount, name, classes })
     }
 
+    /// The targets as the kernels take them; fails for a class out of range.
     fn classes<'m>(
         &self,
         memory: &crate::plan::Memory<'m>,
@@ -125,7 +126,7 @@ fn cross_entropy(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(7, &logarithms, REAL)?;
     call.expect_dtype(6, &loss, REAL)?;
     let expected = if kind == Reduction::None { sizes[0] } else { 1 };
-    let line =
+    let flat_loss =
         loss.reshaped(&[expected]).map(|layout| loss.with_layout(layout)).ok_or_else(|| {
             let (name, dims) = (call.parameter(6), loss.dims());
             Error::invalid(format!(
@@ -135,21 +136,22 @@ fn cross_entropy(call: &mut Call<'_>) -> Result<Plan> {
     let targets = Targets::new(call, [1, 2, 4, 5], sizes, &[&loss, &logarithms])?;
     let x = call.in_place_input(x, &[&logarithms, &loss]);
     let dtype = with_real!(x.layout().dtype, C => C::DTYPE);
-    let (exact, each) = (call.scratch(dtype, &sizes), call.scratch(dtype, &[sizes[0]]));
+    let (log_probabilities, row_losses) =
+        (call.scratch(dtype, &sizes), call.scratch(dtype, &[sizes[0]]));
     call.plan_real(move |memory| {
         let classes = targets.classes(memory)?;
-        let (exact, each) = (memory.scratch(&exact), memory.scratch(&each));
+        let (log_probabilities, row_losses) = (memory.scratch(&log_probabilities), memory.scratch(&row_losses));
         with_real!(dtype, C => {
-            softmax::<C>(memory.parallel, exact, x.view(memory), 1, true);
-            cairn_tensor::kernels::copy::copy(memory.parallel, memory.out(&logarithms), exact.view());
-            class_losses::<C>(memory.parallel, each, exact.view(), classes);
+            softmax::<C>(memory.parallel, log_probabilities, x.view(memory), 1, true);
+            cairn_tensor::kernels::copy::copy(memory.parallel, memory.out(&logarithms), log_probabilities.view());
+            class_losses::<C>(memory.parallel, row_losses, log_probabilities.view(), classes);
         });
-        let out = memory.out(&line);
+        let out = memory.out(&flat_loss);
         if kind == Reduction::None {
-            cairn_tensor::kernels::copy::copy(memory.parallel, out, each.view());
+            cairn_tensor::kernels::copy::copy(memory.parallel, out, row_losses.view());
             return Ok(());
         }
-        let cells = PositionAccess::new(each.view());
+        let cells = PositionAccess::new(row_losses.view());
         let sum: f64 = (0..sizes[0]).map(|row| cells.get::<f64>(&[row])).sum();
         let divisor = if kind == Reduction::Mean { classes.total(sizes[1]) } else { 1.0 };
         fill_scalar(memory.parallel, out, Scalar::from(sum / divisor));
@@ -168,7 +170,7 @@ fn cross_entropy_backward(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(7, &out, &sizes)?;
     call.expect_dtype(7, &out, REAL)?;
     let expected = if kind == Reduction::None { sizes[0] } else { 1 };
-    let line =
+    let flat_grad =
         grad.reshaped(&[expected]).map(|layout| grad.with_layout(layout)).ok_or_else(|| {
             let (name, dims) = (call.parameter(0), grad.dims());
             Error::invalid(format!(
@@ -179,15 +181,16 @@ fn cross_entropy_backward(call: &mut Call<'_>) -> Result<Plan> {
     let logarithms = call.in_place_input(logarithms, &[&out]);
     call.plan_real(move |memory| {
         let classes = targets.classes(memory)?;
-        let (grad, logarithms) = (PositionAccess::new(line.view(memory)), logarithms.view(memory));
+        let (grad, logarithms) =
+            (PositionAccess::new(flat_grad.view(memory)), logarithms.view(memory));
         let divisor = if kind == Reduction::Mean { classes.total(sizes[1]) } else { 1.0 };
-        let of_row = |row: usize| {
+        let row_gradient = |row: usize| {
             let at = if kind == Reduction::None { row } else { 0 };
             grad.get::<f64>(&[at]) / divisor
         };
         let out = memory.out(&out);
         with_real!(logarithms.dtype(), C => {
-            class_gradients::<C>(memory.parallel, out, logarithms, classes, of_row);
+            class_gradients::<C>(memory.parallel, out, logarithms, classes, row_gradient);
         });
         Ok(())
     })
@@ -226,17 +229,17 @@ fn softmax_cross_entropy(call: &mut Call<'_>) -> Result<Plan> {
 
 /// Margins between the classes of a row and the others. Arguments: x, target, reduction, out, which classes are targets.
 fn multilabel_margin_loss(call: &mut Call<'_>) -> Result<Plan> {
-    let (out, marks) = (call.output(3)?, call.output(4)?);
-    let (x, target) = (call.read(0, &[&out, &marks])?, call.read(1, &[&out, &marks])?);
+    let (out, is_target) = (call.output(3)?, call.output(4)?);
+    let (x, target) = (call.read(0, &[&out, &is_target])?, call.read(1, &[&out, &is_target])?);
     call.expect_dtype(0, &x, &[DType::Float, DType::Float16, DType::Bf16, DType::Double])?;
     call.expect_dtype(1, &target, &[DType::Int64, DType::Int32])?;
     call.expect_dims(1, &target, x.dims())?;
-    call.expect_dims(4, &marks, x.dims())?;
-    call.expect_numbers(4, &marks)?;
+    call.expect_dims(4, &is_target, x.dims())?;
+    call.expect_numbers(4, &is_target)?;
     call.expect_numbers(3, &out)?;
-    let (single, at_least_1d) = match x.rank() {
-        2 => (false, None),
-        1 => (true, Some(())),
+    let has_one_row = match x.rank() {
+        2 => false,
+        1 => true,
         _ => {
             let (name, dims) = (call.parameter(0), x.dims());
             return Err(Error::invalid(format!(
@@ -244,12 +247,12 @@ fn multilabel_margin_loss(call: &mut Call<'_>) -> Result<Plan> {
             )));
         }
     };
-    let lift = |layout: Layout| if at_least_1d.is_some() { layout.with(0) } else { layout };
-    let (x, target) = (x.with_layout(lift(*x)), target.with_layout(lift(*target)));
-    let marks = marks.with_layout(lift(*marks.layout()));
+    let as_matrix = |layout: Layout| if has_one_row { layout.with(0) } else { layout };
+    let (x, target) = (x.with_layout(as_matrix(*x)), target.with_layout(as_matrix(*target)));
+    let is_target = is_target.with_layout(as_matrix(*is_target.layout()));
     let (rows, kind) = (x.dims()[0], reduction(call, 2)?);
-    let expected = if kind == Reduction::None && !single { rows } else { 1 };
-    let line =
+    let expected = if kind == Reduction::None && !has_one_row { rows } else { 1 };
+    let flat_out =
         out.reshaped(&[expected]).map(|layout| out.with_layout(layout)).ok_or_else(|| {
             let (name, dims) = (call.parameter(3), out.dims());
             Error::invalid(format!(
@@ -258,19 +261,19 @@ fn multilabel_margin_loss(call: &mut Call<'_>) -> Result<Plan> {
         })?;
     let name = call.parameter(1);
     let dtype = with_real!(x.dtype, C => C::DTYPE);
-    let each = call.scratch(dtype, &[rows]);
+    let row_losses = call.scratch(dtype, &[rows]);
     call.plan_real(move |memory| {
-        let (each, marks) = (memory.scratch(&each), memory.out(&marks));
+        let (row_losses, is_target) = (memory.scratch(&row_losses), memory.out(&is_target));
         let (x, target): (View<'_>, View<'_>) = (x.view(memory), target.view(memory));
-        let answer = with_real!(dtype, C => {
-            margin_losses::<C>(memory.parallel, each, marks, x, target)
+        let result = with_real!(dtype, C => {
+            margin_losses::<C>(memory.parallel, row_losses, is_target, x, target)
         });
-        answer.map_err(|(row, class)| {
+        result.map_err(|(row, class)| {
             let last = x.dims()[1] as i64 - 1;
             Fault(format!("{name}[{row}] has the class {class}, which is outside -1 to {last}"))
         })?;
         let (cells, out) =
-            (PositionAccess::new(each.view()), PositionAccessMut::new(memory.out(&line)));
+            (PositionAccess::new(row_losses.view()), PositionAccessMut::new(memory.out(&flat_out)));
         if expected == rows && kind == Reduction::None {
             (0..rows).for_each(|row| out.set(&[row], cells.get::<f64>(&[row])));
             return Ok(());

@@ -16,8 +16,8 @@ use cairn_tensor::{DType, Layout, View};
 /// The most groups that `group_index` may have.
 const MAX_GROUPS: usize = 8192;
 
-/// The dimension that is halved, and the sizes before, at and after it.
-fn cut(call: &Call<'_>, x: &Layout) -> Result<(usize, [usize; 3])> {
+/// The dimension that is halved, and the products of the sizes before, at and after it.
+fn halved_sizes(call: &Call<'_>, x: &Layout) -> Result<(usize, [usize; 3])> {
     let dim = call.dim(2, x.rank())?;
     let dims = x.dims();
     if x.rank() == 0 || !dims[dim].is_multiple_of(2) {
@@ -38,7 +38,7 @@ fn clipped_swiglu(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.read(0, &[&out])?;
     call.expect_dtype(0, &x, REAL)?;
     call.expect_same(7, &out, 0, &x)?;
-    let (dim, [before, size, after]) = cut(call, &x)?;
+    let (dim, [rows_before, size, after]) = halved_sizes(call, &x)?;
     let mut dims = x.dims().to_vec();
     dims[dim] /= 2;
     call.expect_dims(7, &out, &dims)?;
@@ -62,25 +62,25 @@ fn clipped_swiglu(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} = {limit}: expected more than 0")));
     }
     let interleaved = call.flag(6)?;
-    let Some(flat) = out.reshaped(&[before, size / 2, after]) else {
+    let Some(flat) = out.reshaped(&[rows_before, size / 2, after]) else {
         let (name, layout) = (call.parameter(7), out.layout());
         return Err(Error::invalid(format!("{name} ({layout}) is not contiguous")));
     };
-    let (out, line) = (out.with_layout(flat), call.flat_input(x));
+    let (out, flat_x) = (out.with_layout(flat), call.flat_input(x));
     let name = call.parameter(1);
     call.plan(move |memory| {
-        let (line, out) = (line.view(memory), memory.out(&out));
-        let mut rows = before;
+        let (flat_x, out) = (flat_x.view(memory), memory.out(&out));
+        let mut rows = rows_before;
         if let Some(groups) = &groups {
             let groups = groups.view(memory);
             let lengths = PositionAccess::new(groups);
             let mut lengths = (0..groups.count()).map(|at| lengths.get::<i64>(&[at]));
             let sum = lengths.try_fold(0i64, |sum, one| sum.checked_add(one).filter(|_| one >= 0));
-            match sum.and_then(|sum| usize::try_from(sum).ok()).filter(|sum| *sum <= before) {
+            match sum.and_then(|sum| usize::try_from(sum).ok()).filter(|sum| *sum <= rows_before) {
                 Some(sum) => rows = sum,
                 None => {
                     return Err(Fault(format!(
-                        "{name}: lengths of groups must not be negative, and sum to at most {before}, the rows of x"
+                        "{name}: lengths of groups must not be negative, and sum to at most {rows_before}, the rows of x"
                     )));
                 }
             }
@@ -89,25 +89,25 @@ fn clipped_swiglu(call: &mut Call<'_>) -> Result<Plan> {
             return Ok(());
         }
         let part = |dims: [usize; 3], strides: [isize; 3], offset: isize| -> View<'_> {
-            let layout = Layout::strided(line.dtype(), &dims, &strides, offset);
-            line.with_layout(layout).expect("a part of the line")
+            let layout = Layout::strided(flat_x.dtype(), &dims, &strides, offset);
+            flat_x.with_layout(layout).expect("a part of the line")
         };
-        let step = line.strides()[0];
-        let (down, along) = ((size * after) as isize * step, after as isize * step);
+        let step = flat_x.strides()[0];
+        let (row_stride, pair_stride) = ((size * after) as isize * step, after as isize * step);
         let dims = [rows, size / 2, after];
-        let (gated, other) = match interleaved {
+        let (gate, value) = match interleaved {
             true => {
-                let strides = [down, 2 * along, step];
-                (part(dims, strides, 0), part(dims, strides, along))
+                let strides = [row_stride, 2 * pair_stride, step];
+                (part(dims, strides, 0), part(dims, strides, pair_stride))
             }
             false => {
-                let strides = [down, along, step];
-                (part(dims, strides, 0), part(dims, strides, (size / 2) as isize * along))
+                let strides = [row_stride, pair_stride, step];
+                (part(dims, strides, 0), part(dims, strides, (size / 2) as isize * pair_stride))
             }
         };
         let out = out.with_layout(out.layout().sliced(0, 0, rows, 1)).expect("rows of it");
         let [factor, limit, bias] = [factor, limit, bias].map(|one| one as f32);
-        map2(memory.parallel, out, gated, other, |x: f32, y: f32| {
+        map2(memory.parallel, out, gate, value, |x: f32, y: f32| {
             let x = if x > limit { limit } else { x };
             let y = if y > limit {
                 limit
@@ -124,7 +124,7 @@ fn clipped_swiglu(call: &mut Call<'_>) -> Result<Plan> {
 
 fn halved_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let x = call.layout(0)?;
-    let (dim, _) = cut(call, &x)?;
+    let (dim, _) = halved_sizes(call, &x)?;
     let mut dims = x.dims().to_vec();
     dims[dim] /= 2;
     Ok(vec![Layout::contiguous(x.dtype, &dims)])

@@ -20,7 +20,7 @@ const GE: Formula<2> = test!(|x, y| x >= y);
 const LT: Formula<2> = test!(|x, y| x < y);
 const LE: Formula<2> = test!(|x, y| x <= y);
 
-/// Both are other than zero, and so on: each input by itself, whatever its type.
+/// Logic of two inputs, each of which is true where it is not zero, whatever its type.
 macro_rules! logic {
     (|$x:ident, $y:ident| $body:expr) => {
         Formula::<2> {
@@ -39,7 +39,7 @@ const LOGICAL_AND: Formula<2> = logic!(|x, y| x & y);
 const LOGICAL_OR: Formula<2> = logic!(|x, y| x | y);
 const LOGICAL_XOR: Formula<2> = logic!(|x, y| x ^ y);
 
-/// Of the bits of integers and booleans.
+/// A formula of the bits of integers and booleans.
 macro_rules! bits {
     (|$x:ident, $y:ident| $body:expr) => {
         Formula::<2> {
@@ -65,6 +65,7 @@ fn gcd(mut x: u64, mut y: u64) -> i64 {
     x as i64
 }
 
+/// Plans a formula of bits; fails for real numbers.
 fn bitwise(call: &mut Call<'_>, formula: &Formula<2>) -> Result<Plan> {
     for at in 0..2 {
         let input = call.input(at)?;
@@ -84,9 +85,10 @@ const IS_CLOSE: Formula<2> = Formula {
     defaults: &[1e-5, 1e-8, 0.0],
     run: |dtype, args, numbers| {
         fn close<C: Real>(x: C, y: C, relative: C, absolute: C, nan: bool) -> bool {
-            let apart = x.sub(y).abs();
-            let near = apart.is_finite() & (apart <= absolute.add(relative.mul(y).abs()));
-            (x == y) | near | (nan & x.is_nan() & y.is_nan())
+            let difference = x.sub(y).abs();
+            let is_near =
+                difference.is_finite() & (difference <= absolute.add(relative.mul(y).abs()));
+            (x == y) | is_near | (nan & x.is_nan() & y.is_nan())
         }
         let [relative, absolute] = [numbers[0].as_f64(), numbers[1].as_f64()];
         let nan = numbers[2].as_bool();

@@ -1,7 +1,7 @@
 //! Complex numbers: made of their parts, taken apart, and the functions that formulas of other families share.
 //!
-//! Elements of type `complex64` and `complex128` compute in themselves, `complex32` in `complex64`. Which operators
-//! take them is said by their formulas ([`Formula::with_complex`]); all others refuse them, since complex numbers have
+//! Elements of type `complex64` and `complex128` compute in themselves, `complex32` in `complex64`. Operators take
+//! them where their formulas do ([`Formula::with_complex`]); all others refuse them, since complex numbers have
 //! no order.
 
 use super::formula::{ComplexFormula, Formula, Part, complex, number, real};
@@ -21,12 +21,12 @@ pub fn reciprocal<T: Part>(z: Complex<T>) -> Complex<T> {
     quotient(Complex::new(T::one(), T::zero()), z)
 }
 
-/// x / y, by the larger part of `y` first.
+/// x / y, scaled by the larger part of `y`.
 pub fn quotient<T: Part>(x: Complex<T>, y: Complex<T>) -> Complex<T> {
-    let size = |part: T| if part < T::zero() { -part } else { part };
-    if size(y.re) >= size(y.im) {
+    let magnitude = |part: T| if part < T::zero() { -part } else { part };
+    if magnitude(y.re) >= magnitude(y.im) {
         if y.re == T::zero() && y.im == T::zero() {
-            return Complex::new(x.re / size(y.re), x.im / size(y.im));
+            return Complex::new(x.re / magnitude(y.re), x.im / magnitude(y.im));
         }
         let ratio = y.im / y.re;
         let scale = T::one() / (y.re + y.im * ratio);
@@ -39,16 +39,16 @@ pub fn quotient<T: Part>(x: Complex<T>, y: Complex<T>) -> Complex<T> {
 
 /// z / |z|; 0 for 0.
 pub fn sgn<T: Part>(z: Complex<T>) -> Complex<T> {
-    let size = z.norm();
-    if size == T::zero() { z } else { Complex::new(z.re / size, z.im / size) }
+    let norm = z.norm();
+    if norm == T::zero() { z } else { Complex::new(z.re / norm, z.im / norm) }
 }
 
 /// Hyperbolic tangent, of large parts too.
 pub fn tanh<T: Part>(z: Complex<T>) -> Complex<T> {
     // tanh(x + iy) = (t (1 + u^2) + i u (1 - t^2)) / (1 + t^2 u^2), where t = tanh x and u = tan y.
     let (t, u) = (num_traits::Float::tanh(z.re), num_traits::Float::tan(z.im));
-    let below = T::one() + t * t * u * u;
-    Complex::new(t * (T::one() + u * u) / below, u * (T::one() - t * t) / below)
+    let denominator = T::one() + t * t * u * u;
+    Complex::new(t * (T::one() + u * u) / denominator, u * (T::one() - t * t) / denominator)
 }
 
 /// x to the power of y; 1 where `y` is 0, and 0 where `x` is.

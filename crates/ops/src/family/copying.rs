@@ -12,15 +12,15 @@ use cairn_tensor::kernels::copy;
 use cairn_tensor::kernels::map::fill_scalar;
 
 /// `out = a`, broadcast and converted. Arguments: a, out.
-fn copied(call: &mut Call<'_>) -> Result<Plan> {
+fn plan_copy(call: &mut Call<'_>) -> Result<Plan> {
     let (a, out) = (call.tensor(0)?, call.output(1)?);
     call.expect_converts(0, &a, &out)?;
-    let Some(wide) = a.broadcast_to(out.dims()) else {
+    let Some(broadcast) = a.broadcast_to(out.dims()) else {
         let (from, to) = (call.parameter(0), call.parameter(1));
         let (have, want) = (a.dims(), out.dims());
         return Err(Error::invalid(format!("{from} {have:?} does not broadcast to {to} {want:?}")));
     };
-    let input = call.apart(Input::Tensor(a.with_layout(wide)), &out);
+    let input = call.without_overlap(Input::Tensor(a.with_layout(broadcast)), &out);
     let plan = call.plan(move |memory| {
         input.prepare(memory);
         input.with(memory, out.dims(), |a| copy::copy(memory.parallel, memory.out(&out), a));
@@ -29,14 +29,14 @@ fn copied(call: &mut Call<'_>) -> Result<Plan> {
     plan.map(Plan::light)
 }
 
-/// As [`copied`], to the type that the caller asks for, whatever it loses. Arguments: a, out, and by name its type.
+/// As [`plan_copy`], to the type that the caller asks for, whatever it loses. Arguments: a, out, and by name its type.
 fn cast(call: &mut Call<'_>) -> Result<Plan> {
     if call.has(2) {
         let dtype = call.dtype(2)?;
         call.expect_dtype(1, &call.layout(1)?, &[dtype])?;
     }
     call.skip_cast_check(1);
-    copied(call)
+    plan_copy(call)
 }
 
 /// Every element the same. Arguments: out, value.
@@ -63,8 +63,8 @@ fn fill_by_tensor(call: &mut Call<'_>) -> Result<Plan> {
         let (name, dims) = (call.parameter(1), value.dims());
         return Err(Error::invalid(format!("{name} has the sizes {dims:?}: expected one element")));
     }
-    let wide = value.reshaped(&[]).and_then(|one| one.broadcast_to(out.dims()));
-    let value = value.with_layout(wide.expect("one element broadcasts"));
+    let broadcast = value.reshaped(&[]).and_then(|one| one.broadcast_to(out.dims()));
+    let value = value.with_layout(broadcast.expect("one element broadcasts"));
     let plan = call.plan(move |memory| {
         copy::copy(memory.parallel, memory.out(&out), memory.view(&value));
         Ok(())
@@ -88,8 +88,8 @@ pub const ROWS: &[Row] = &[
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
-    node("Identity", &["x"], &["y"], Infer::Like(0), copied, &[A(0), O(0)]).elementwise().view(),
-    node("Assign", &["ref", "value"], &["ref"], Infer::Like(2), copied, &[A(1), O(0), A(0)])
+    node("Identity", &["x"], &["y"], Infer::Like(0), plan_copy, &[A(0), O(0)]).elementwise().view(),
+    node("Assign", &["ref", "value"], &["ref"], Infer::Like(2), plan_copy, &[A(1), O(0), A(0)])
         .writes_first(),
     node(
         "Cast",

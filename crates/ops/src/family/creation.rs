@@ -14,8 +14,8 @@ use cairn_tensor::kernels::scatter::{ScatterMode, scatter};
 use cairn_tensor::kernels::sequence::{diagonal, generate, triangle};
 use cairn_tensor::{Layout, Scalar};
 
-/// The elements of a tensor as one line.
-fn line(call: &Call<'_>, at: usize, out: Operand) -> Result<Operand> {
+/// An output in one dimension.
+fn flat_output(call: &Call<'_>, at: usize, out: Operand) -> Result<Operand> {
     match out.reshaped(&[out.count()]) {
         Some(flat) => Ok(out.with_layout(flat)),
         None => {
@@ -25,7 +25,7 @@ fn line(call: &Call<'_>, at: usize, out: Operand) -> Result<Operand> {
     }
 }
 
-/// A row of numbers: from where, to where, in which steps, and whether the end belongs to it.
+/// Numbers from a start to an end in steps; `closed` says that the end is one of them.
 #[derive(Clone, Copy)]
 struct Sequence {
     start: Scalar,
@@ -40,8 +40,10 @@ impl Sequence {
         let (start, end, step) = (call.number(0)?, call.number(1)?, call.number(2)?);
         let finite = [start, end, step].iter().all(|one| one.as_f64().is_finite());
         if !finite || step.as_f64() == 0.0 {
-            let (from, to, by) = (start.as_f64(), end.as_f64(), step.as_f64());
-            return Err(Error::invalid(format!("no numbers from {from} to {to} in steps of {by}")));
+            let (from, to, step) = (start.as_f64(), end.as_f64(), step.as_f64());
+            return Err(Error::invalid(format!(
+                "no numbers from {from} to {to} in steps of {step}"
+            )));
         }
         Ok(Sequence { start, end, step, closed })
     }
@@ -56,10 +58,12 @@ impl Sequence {
         if self.is_integer() {
             let [start, end, step] =
                 [self.start, self.end, self.step].map(|one| i128::from(one.as_i64()));
-            let way = (end - start) * step.signum();
-            let by = step.abs();
-            let count =
-                if self.closed { way.div_euclid(by) + 1 } else { (way + by - 1).div_euclid(by) };
+            let distance = (end - start) * step.signum();
+            let size = step.abs();
+            let count = match self.closed {
+                true => distance.div_euclid(size) + 1,
+                false => (distance + size - 1).div_euclid(size),
+            };
             return usize::try_from(count.max(0)).unwrap_or(usize::MAX);
         }
         let length = (self.end.as_f64() - self.start.as_f64()) / self.step.as_f64();
@@ -73,22 +77,22 @@ fn arange(call: &mut Call<'_>) -> Result<Plan> {
     let sequence = Sequence::read(call, call.flag(4)?)?;
     let out = call.output(3)?;
     call.expect_numbers(3, &out)?;
-    let out = line(call, 3, out)?;
+    let out = flat_output(call, 3, out)?;
     let (have, want) = (out.count(), sequence.count());
     if have.abs_diff(want) > 1 {
         let name = call.parameter(3);
-        let (from, to, by) =
+        let (from, to, step) =
             (sequence.start.as_f64(), sequence.end.as_f64(), sequence.step.as_f64());
         return Err(Error::invalid(format!(
-            "{name} has {have} elements; from {from} to {to} in steps of {by} there are {want}"
+            "{name} has {have} elements; from {from} to {to} in steps of {step} there are {want}"
         )));
     }
     let Sequence { start, step, .. } = sequence;
     call.plan(move |memory| {
         let target = memory.out(&out);
         if out.dtype.is_floating() && !sequence.is_integer() {
-            let (from, by) = (start.as_f64(), step.as_f64());
-            generate(memory.parallel, target, |at| from + by * at as f64);
+            let (start, step) = (start.as_f64(), step.as_f64());
+            generate(memory.parallel, target, |at| start + step * at as f64);
         } else {
             let (start, step) = (start.as_i64(), step.as_i64());
             generate(memory.parallel, target, |at| {
@@ -106,20 +110,21 @@ fn arange_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 /// `out` runs evenly from start to end. Arguments: start, end, steps, out.
 fn linspace(call: &mut Call<'_>) -> Result<Plan> {
-    evenly(call, None)
+    plan_spaced(call, None)
 }
 
 /// Powers of a base, whose exponents are spaced. Arguments: first, last, count, out, base.
 fn logspace(call: &mut Call<'_>) -> Result<Plan> {
     let base = call.float(4)?;
-    evenly(call, Some(base))
+    plan_spaced(call, Some(base))
 }
 
-fn evenly(call: &mut Call<'_>, base: Option<f64>) -> Result<Plan> {
+/// Numbers at equal distances, or with a base its powers. Arguments: first, last, count, out.
+fn plan_spaced(call: &mut Call<'_>, base: Option<f64>) -> Result<Plan> {
     let (start, end, steps) = (call.number(0)?.as_f64(), call.number(1)?.as_f64(), call.number(2)?);
     let out = call.output(3)?;
     call.expect_numbers(3, &out)?;
-    let (out, steps) = (line(call, 3, out)?, steps.as_i64());
+    let (out, steps) = (flat_output(call, 3, out)?, steps.as_i64());
     if steps != out.count() as i64 {
         let (name, have, want) = (call.parameter(3), out.count(), call.parameter(2));
         return Err(Error::invalid(format!("{name} has {have} elements, {want} = {steps}")));
@@ -155,15 +160,16 @@ fn eye(call: &mut Call<'_>) -> Result<Plan> {
             "{name} has the sizes {dims:?}: expected [{rows}, {columns}]"
         )));
     }
-    let line = out.with_layout(diagonal(&out, 0));
+    let ones = out.with_layout(diagonal(&out, 0));
     call.plan(move |memory| {
         fill_scalar(memory.parallel, memory.out(&out), Scalar::Bool(false));
-        fill_scalar(memory.parallel, memory.out(&line), Scalar::Bool(true));
+        fill_scalar(memory.parallel, memory.out(&ones), Scalar::Bool(true));
         Ok(())
     })
 }
 
-/// The same number along the diagonal. Arguments: tensor, value, whether it begins again below a square.
+/// The same number along the diagonal. Arguments: tensor, value, whether the diagonal of a tall matrix begins again below
+/// each square.
 fn fill_diagonal(call: &mut Call<'_>) -> Result<Plan> {
     let (out, value, wrap) = (call.inout(0)?, call.scalar(1)?, call.flag(2)?);
     call.expect_numbers(0, &out)?;
@@ -174,31 +180,33 @@ fn fill_diagonal(call: &mut Call<'_>) -> Result<Plan> {
             "{name} {dims:?} has no diagonal: expected two dimensions, or all of one size"
         )));
     }
-    let (down, size) = (out.strides()[0], *dims.iter().min().expect("two sizes"));
-    let across: isize = out.strides().iter().sum();
-    let mut lines =
-        vec![out.with_layout(Layout::strided(out.dtype, &[size], &[across], out.offset))];
+    let (row_stride, size) = (out.strides()[0], *dims.iter().min().expect("two sizes"));
+    let diagonal_stride: isize = out.strides().iter().sum();
+    let mut diagonals =
+        vec![out.with_layout(Layout::strided(out.dtype, &[size], &[diagonal_stride], out.offset))];
     if wrap && rank == 2 && dims[1] > 0 {
         let period = dims[1] + 1;
-        for top in (period..dims[0]).step_by(period) {
-            let (length, offset) = ((dims[0] - top).min(dims[1]), top as isize * down);
-            let line = Layout::strided(out.dtype, &[length], &[across], out.offset + offset);
-            lines.push(out.with_layout(line));
+        for first_row in (period..dims[0]).step_by(period) {
+            let (length, offset) =
+                ((dims[0] - first_row).min(dims[1]), first_row as isize * row_stride);
+            let diagonal =
+                Layout::strided(out.dtype, &[length], &[diagonal_stride], out.offset + offset);
+            diagonals.push(out.with_layout(diagonal));
         }
     }
-    match &lines[..] {
-        [line] => call.touches_only(&out, line.layout()),
+    match &diagonals[..] {
+        [diagonal] => call.touches_only(&out, diagonal.layout()),
         _ => call.touch_by_index(&out),
     }
     call.plan(move |memory| {
-        for line in &lines {
-            fill_scalar(memory.parallel, memory.out(line), value);
+        for diagonal in &diagonals {
+            fill_scalar(memory.parallel, memory.out(diagonal), value);
         }
         Ok(())
     })
 }
 
-/// One side of a diagonal. Arguments: a, diagonal, out, whether it is the lower side.
+/// The triangle on one side of a diagonal, 0 on the other. Arguments: a, diagonal, out, whether it is the lower side.
 fn triangular(call: &mut Call<'_>) -> Result<Plan> {
     let (a, out) = (call.tensor(0)?, call.output(2)?);
     let (offset, lower) = (call.int(1)?, call.flag(3)?);
@@ -208,10 +216,10 @@ fn triangular(call: &mut Call<'_>) -> Result<Plan> {
         let (name, dims) = (call.parameter(0), a.dims());
         return Err(Error::invalid(format!("{name} {dims:?} must have at least two dimensions")));
     }
-    let copied = call.has_partial_overlap(&a, &out).then(|| call.scratch(a.dtype, a.dims()));
+    let copied_a = call.has_partial_overlap(&a, &out).then(|| call.scratch(a.dtype, a.dims()));
     call.plan(move |memory| {
         let mut from = memory.view(&a);
-        if let Some(scratch) = &copied {
+        if let Some(scratch) = &copied_a {
             copy(memory.parallel, memory.scratch(scratch), from);
             from = memory.scratch(scratch).view();
         }
@@ -220,7 +228,8 @@ fn triangular(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// One at the index that each class names, zero elsewhere. Arguments: classes, how many, on, off, dimension, out.
+/// One value at the index of each class, another elsewhere. Arguments: classes, how many, value, value elsewhere,
+/// dimension, out.
 fn one_hot(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
     let index = call.read_index(0, &[&out])?;
@@ -244,20 +253,20 @@ fn one_hot(call: &mut Call<'_>) -> Result<Plan> {
             return Err(Error::invalid(format!("{name} {have:?} must have one element")));
         }
     }
-    let typed = call.scratch(out.dtype, &[]);
+    let on_value = call.scratch(out.dtype, &[]);
     let name = call.parameter(0);
     call.plan(move |memory| {
         let (index, on, off) = (index.view(memory), on.view(memory), off.view(memory));
         let single = |view: cairn_tensor::View<'_>| view.reshaped(&[]).expect("one element");
-        let wide = single(off).broadcast_to(out.dims()).expect("one element");
+        let off_layout = single(off).broadcast_to(out.dims()).expect("one element");
         let target = memory.out(&out);
-        copy(memory.parallel, target, off.with_layout(wide).expect("one element"));
-        let typed = memory.scratch(&typed);
-        copy(memory.parallel, typed, on.with_layout(single(on)).expect("one element"));
-        let named = index.with_layout(index.layout().with(dim)).expect("the same elements");
-        let values = typed.broadcast_to(named.dims()).expect("one element");
-        let values = typed.view().with_layout(values).expect("one element");
-        let targets = IndexedView::along(target.view(), dim, named, false);
+        copy(memory.parallel, target, off.with_layout(off_layout).expect("one element"));
+        let on_value = memory.scratch(&on_value);
+        copy(memory.parallel, on_value, on.with_layout(single(on)).expect("one element"));
+        let class_index = index.with_layout(index.layout().with(dim)).expect("the same elements");
+        let values = on_value.broadcast_to(class_index.dims()).expect("one element");
+        let values = on_value.view().with_layout(values).expect("one element");
+        let targets = IndexedView::along(target.view(), dim, class_index, false);
         scatter(memory.parallel, target, &targets, values, ScatterMode::Replace, index)
             .map_err(|bad| out_of_range(name, bad))
     })
@@ -279,7 +288,7 @@ fn one_hot_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// Every element the value of a tensor with one element. Arguments: sizes, value, out.
-fn filled(call: &mut Call<'_>) -> Result<Plan> {
+fn fill(call: &mut Call<'_>) -> Result<Plan> {
     let (sizes, out) = (call.sizes(0)?, call.output(2)?);
     let value = call.read(1, &[&out])?;
     // torch_npu describes one element as a tensor without dimensions.
@@ -287,22 +296,22 @@ fn filled(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_dims(2, &out, &sizes)?;
     }
     call.expect_converts(1, &value, &out)?;
-    let Some(wide) = value.reshaped(&[]).and_then(|one| one.broadcast_to(out.dims())) else {
+    let Some(broadcast) = value.reshaped(&[]).and_then(|one| one.broadcast_to(out.dims())) else {
         let (name, have) = (call.parameter(1), value.dims());
         return Err(Error::invalid(format!("{name} {have:?} must have one element")));
     };
     call.plan(move |memory| {
-        copy(memory.parallel, memory.out(&out), value.with_layout(wide).view(memory));
+        copy(memory.parallel, memory.out(&out), value.with_layout(broadcast).view(memory));
         Ok(())
     })
 }
 
-fn filled_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn fill_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(call.layout(1)?.dtype, &call.sizes(0)?)])
 }
 
-/// The same number everywhere. Arguments: the tensor whose sizes count, value, out.
-fn same_everywhere(call: &mut Call<'_>) -> Result<Plan> {
+/// The same number everywhere. Arguments: a tensor of the sizes of out, value, out.
+fn fill_like(call: &mut Call<'_>) -> Result<Plan> {
     let (like, value, out) = (call.layout(0)?, call.scalar(1)?, call.output(2)?);
     call.expect_dims(2, &out, like.dims())?;
     call.expect_numbers(2, &out)?;
@@ -347,12 +356,10 @@ pub const NODES: &[Node] = &[
         &[A(0), A(1), A(2), O(0)],
     )
     .needs_values(&[0, 1, 2]),
-    node("Fill", &["dims", "value"], &["y"], Infer::By(filled_output), filled, &[A(0), A(1), O(0)])
+    node("Fill", &["dims", "value"], &["y"], Infer::By(fill_output), fill, &[A(0), A(1), O(0)])
         .needs_values(&[0]),
-    node("ZerosLike", &["x"], &["y"], Infer::Like(0), same_everywhere, &[A(0), I(0), O(0)])
-        .from_shapes(),
-    node("OnesLike", &["x"], &["y"], Infer::Like(0), same_everywhere, &[A(0), I(1), O(0)])
-        .from_shapes(),
+    node("ZerosLike", &["x"], &["y"], Infer::Like(0), fill_like, &[A(0), I(0), O(0)]).from_shapes(),
+    node("OnesLike", &["x"], &["y"], Infer::Like(0), fill_like, &[A(0), I(1), O(0)]).from_shapes(),
     node(
         "Tril",
         &["x"],

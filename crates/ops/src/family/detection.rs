@@ -1,4 +1,4 @@
-//! What detection of objects takes: overlaps of rectangles, which of many are kept, regions of images.
+//! Detection of objects: overlaps of rectangles (IoU), non-maximum suppression, regions of images (RoI align).
 
 use crate::argument::Arg;
 use crate::call::Call;
@@ -18,9 +18,10 @@ use cairn_tensor::{DType, Layout, Scalar};
 
 const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
 
-/// Pairs of rectangles that are worth another thread.
-const PAIRS: usize = 4096;
+/// Threads are used where each gets at least so many pairs of rectangles.
+const PAIRS_PER_THREAD: usize = 4096;
 
+/// The measure of overlap that a mode names: iou (intersection over union) or iof (over the second rectangle).
 pub(super) fn overlap(call: &Call<'_>, at: usize) -> Result<Overlap> {
     match call.text(at)? {
         "iou" => Ok(Overlap::OverUnion),
@@ -32,7 +33,7 @@ pub(super) fn overlap(call: &Call<'_>, at: usize) -> Result<Overlap> {
     }
 }
 
-/// Fails unless a tensor has two dimensions, of which `at` has this size.
+/// Fails unless a tensor has two dimensions, of which `dim` has this size.
 pub(super) fn expect_matrix(
     call: &Call<'_>,
     at: usize,
@@ -49,11 +50,11 @@ pub(super) fn expect_matrix(
     )))
 }
 
-/// Arguments: rectangles, others, mode, extra length of sides, aligned, out, whether it has a row for each of the others
-/// (no when absent).
+/// Arguments: rectangles, others, mode, extra length of sides, whether each is compared with the other at its index alone,
+/// out, whether out has a row for each of the others (no when absent).
 fn iou(call: &mut Call<'_>) -> Result<Plan> {
     let (a, b, out) = (call.tensor(0)?, call.tensor(1)?, call.output(5)?);
-    let how = overlap(call, 2)?;
+    let mode = overlap(call, 2)?;
     let (extra, aligned) = (call.float(3)?, call.flag(4)?);
     call.expect_dtype(0, &a, REALS)?;
     call.expect_same(1, &b, 0, &a)?;
@@ -62,7 +63,9 @@ fn iou(call: &mut Call<'_>) -> Result<Plan> {
     expect_matrix(call, 1, &b, 1, 4)?;
     if extra < 0.0 || !extra.is_finite() {
         let name = call.parameter(3);
-        return Err(Error::invalid(format!("{name} = {extra} is negative")));
+        return Err(Error::invalid(format!(
+            "{name} = {extra}: expected a finite number, not negative"
+        )));
     }
     let (rows, others) = (a.dims()[0], b.dims()[0]);
     if aligned {
@@ -89,13 +92,13 @@ fn iou(call: &mut Call<'_>) -> Result<Plan> {
             Rectangle { low: [value(0), value(1)], high: [value(2), value(3)] }
         };
         let results = OffsetAccessMut::<f64>::new(overlaps);
-        split(memory.parallel, rows, 1, (PAIRS / columns.max(1)).max(1), |range| {
+        split(memory.parallel, rows, 1, (PAIRS_PER_THREAD / columns.max(1)).max(1), |range| {
             for row in range {
                 let one = rectangle(&first, row);
                 for column in 0..columns {
                     let other = rectangle(&second, if aligned { row } else { column });
                     let offset = (row * columns + column) as isize;
-                    results.set(offset, one.overlap(&other, how, extra));
+                    results.set(offset, one.overlap(&other, mode, extra));
                 }
             }
         });
@@ -104,12 +107,12 @@ fn iou(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Arguments: rectangles, others, whether they are by centre and size, whether each meets all, mode, out, differences of
-/// angles.
+/// CIoU. Arguments: rectangles, others, whether they are by centre and size, whether each is compared with all, mode, out,
+/// differences of angles.
 fn complete_iou(call: &mut Call<'_>) -> Result<Plan> {
     let (a, b) = (call.tensor(0)?, call.tensor(1)?);
     let (out, angles) = (call.output(5)?, call.output(6)?);
-    let (centred, how) = (call.flag(2)?, overlap(call, 4)?);
+    let (centred, mode) = (call.flag(2)?, overlap(call, 4)?);
     if call.flag(3)? {
         let name = call.parameter(3);
         return Err(Error::invalid(format!("{name} = true is not supported")));
@@ -144,14 +147,14 @@ fn complete_iou(call: &mut Call<'_>) -> Result<Plan> {
                 Rectangle { low: one, high: two }
             }
         };
-        let (results, angle) =
+        let (results, angle_results) =
             (OffsetAccessMut::<f64>::new(overlaps), OffsetAccessMut::<f64>::new(rotation));
-        split(memory.parallel, count, 1, PAIRS, |range| {
+        split(memory.parallel, count, 1, PAIRS_PER_THREAD, |range| {
             for at in range {
                 let (one, other) = (rectangle(&first, at), rectangle(&second, at));
-                let agreed = Agreement::Complete.of(&one, &other, how);
-                results.set(at as isize, agreed.measure);
-                angle.set(at as isize, agreed.rotation);
+                let result = Agreement::Complete.of(&one, &other, mode);
+                results.set(at as isize, result.measure);
+                angle_results.set(at as isize, result.rotation);
             }
         });
         copy(memory.parallel, memory.out(&out), overlaps.view());
@@ -160,7 +163,8 @@ fn complete_iou(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Arguments: boxes, scores, the most of a class, overlap, score, whether boxes are by centre and size, out.
+/// Arguments: boxes, scores, how many boxes to keep for each class, greatest overlap, least score, whether boxes are by
+/// centre and size, out.
 fn non_max_suppression(call: &mut Call<'_>) -> Result<Plan> {
     let (boxes, scores, out) = (call.tensor(0)?, call.tensor(1)?, call.output(6)?);
     call.expect_dtype(0, &boxes, &[DType::Float, DType::Float16])?;
@@ -172,10 +176,10 @@ fn non_max_suppression(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(1, &scores, &[batches, classes, count])?;
     debug_assert!(samples == batches && others == count);
     call.expect_dtype(6, &out, &[DType::Int32])?;
-    let most = if call.has(2) { call.ints(2)?.first().copied().unwrap_or(0) } else { 0 };
-    if !(0..=700).contains(&most) {
+    let max_boxes = if call.has(2) { call.ints(2)?.first().copied().unwrap_or(0) } else { 0 };
+    if !(0..=700).contains(&max_boxes) {
         let name = call.parameter(2);
-        return Err(Error::invalid(format!("{name} = {most} is outside 0 to 700")));
+        return Err(Error::invalid(format!("{name} = {max_boxes} is outside 0 to 700")));
     }
     let mut limits = [0.0; 2];
     for (limit, at) in limits.iter_mut().zip([3, 4]) {
@@ -195,24 +199,25 @@ fn non_max_suppression(call: &mut Call<'_>) -> Result<Plan> {
             return Err(Error::invalid(format!("{name} = {other}: expected 0 or 1")));
         }
     };
-    let most = (most as usize).min(count);
+    let max_boxes = (max_boxes as usize).min(count);
     if out.rank() != 2 || out.dims()[1] != 3 {
         let (name, dims) = (call.parameter(6), out.dims());
         return Err(Error::invalid(format!("{name} {dims:?}: expected rows of three numbers")));
     }
     let rows = out.dims()[0];
-    let rule = Suppression { most, overlap: limits[0], score: limits[1] };
-    let known = call.scratch(DType::Double, &[batches, count, 4]);
-    let line = call.scratch(DType::Double, &[count]);
-    let (order, kept) = (call.scratch(DType::Int64, &[count]), call.scratch(DType::Int64, &[most]));
-    let found = call.scratch(DType::Int32, &[rows, 3]);
+    let rule = Suppression { most: max_boxes, overlap: limits[0], score: limits[1] };
+    let boxes_f64 = call.scratch(DType::Double, &[batches, count, 4]);
+    let class_scores = call.scratch(DType::Double, &[count]);
+    let (order, selected) =
+        (call.scratch(DType::Int64, &[count]), call.scratch(DType::Int64, &[max_boxes]));
+    let rows_out = call.scratch(DType::Int32, &[rows, 3]);
     call.plan(move |memory| {
-        let [known, line, order, kept, found] =
-            [known, line, order, kept, found].map(|one| memory.scratch(&one));
-        copy(memory.parallel, known, memory.view(&boxes));
-        fill_scalar(memory.parallel, found, Scalar::from(-1));
+        let [boxes_f64, class_scores, order, selected, rows_out] =
+            [boxes_f64, class_scores, order, selected, rows_out].map(|one| memory.scratch(&one));
+        copy(memory.parallel, boxes_f64, memory.view(&boxes));
+        fill_scalar(memory.parallel, rows_out, Scalar::from(-1));
         let (corners, results) =
-            (OffsetAccess::<f64>::new(known.view()), OffsetAccessMut::<i32>::new(found));
+            (OffsetAccess::<f64>::new(boxes_f64.view()), OffsetAccessMut::<i32>::new(rows_out));
         let all = memory.view(&scores);
         let mut row = 0;
         for batch in 0..batches {
@@ -227,42 +232,46 @@ fn non_max_suppression(call: &mut Call<'_>) -> Result<Plan> {
             };
             for class in 0..classes {
                 let part = all.layout().at(0, batch).at(0, class);
-                copy(memory.parallel, line, all.with_layout(part).expect("a part of the scores"));
-                let many = suppress(line.view(), rectangle, rule, order, kept);
-                let chosen = OffsetAccess::<i64>::new(kept.view());
-                for at in 0..many.min(rows - row) {
-                    let numbers = [batch as i64, class as i64, chosen.get(at as isize)];
+                copy(
+                    memory.parallel,
+                    class_scores,
+                    all.with_layout(part).expect("a part of the scores"),
+                );
+                let selected_count =
+                    suppress(class_scores.view(), rectangle, rule, order, selected);
+                let selected_boxes = OffsetAccess::<i64>::new(selected.view());
+                for at in 0..selected_count.min(rows - row) {
+                    let numbers = [batch as i64, class as i64, selected_boxes.get(at as isize)];
                     for (i, number) in numbers.iter().enumerate() {
                         results.set(((row + at) * 3 + i) as isize, *number as i32);
                     }
                 }
-                row = (row + many).min(rows);
+                row = (row + selected_count).min(rows);
             }
         }
-        copy(memory.parallel, memory.out(&out), found.view());
+        copy(memory.parallel, memory.out(&out), rows_out.view());
         Ok(())
     })
 }
 
-/// Arguments: images, regions, numbers of images, mode, rows, columns, samples, scale, aligned or what the corners say, out,
-/// how many regions count.
+/// Arguments: images, regions, the image of each region, mode, then those of [`regions`], out, how many regions are valid.
 fn roi_align(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(9)?;
     let (images, boxes) = (call.read_by_index(0, &[&out])?, call.read(1, &[&out])?);
     call.expect_dtype(0, &images, &[DType::Float, DType::Float16])?;
     call.expect_same(1, &boxes, 0, &images)?;
     call.expect_same(9, &out, 0, &images)?;
-    let numbers = if call.has(2) { Some(call.read(2, &[&out])?) } else { None };
-    expect_matrix(call, 1, &boxes, 1, if numbers.is_some() { 4 } else { 5 })?;
-    if let Some(numbers) = &numbers {
-        call.expect_dtype(2, numbers, &[DType::Int32])?;
-        call.expect_dims(2, numbers, &boxes.dims()[..1])?;
+    let image_indices = if call.has(2) { Some(call.read(2, &[&out])?) } else { None };
+    expect_matrix(call, 1, &boxes, 1, if image_indices.is_some() { 4 } else { 5 })?;
+    if let Some(image_indices) = &image_indices {
+        call.expect_dtype(2, image_indices, &[DType::Int32])?;
+        call.expect_dims(2, image_indices, &boxes.dims()[..1])?;
     }
     if !matches!(call.text(3)?, "" | "avg") {
         let (name, mode) = (call.parameter(3), call.text(3)?);
         return Err(Error::invalid(format!("{name} = {mode:?}: only avg is supported")));
     }
-    expect_all(call, 10)?;
+    expect_absent(call, 10)?;
     let (regions, cells) = regions(call, 4)?;
     if images.rank() != 4 || images.dims()[2..].contains(&0) {
         let (name, dims) = (call.parameter(0), images.dims());
@@ -271,37 +280,39 @@ fn roi_align(call: &mut Call<'_>) -> Result<Plan> {
         )));
     }
     call.expect_dims(9, &out, &[boxes.dims()[0], images.dims()[1], cells[0], cells[1]])?;
-    let name = call.parameter(if numbers.is_some() { 2 } else { 1 });
+    let name = call.parameter(if image_indices.is_some() { 2 } else { 1 });
     call.plan(move |memory| {
         let (images, boxes) = (images.view(memory), boxes.view(memory));
-        let numbers = numbers.map(|numbers| numbers.view(memory));
+        let image_indices = image_indices.map(|image_indices| image_indices.view(memory));
         if out.count() == 0 {
             return Ok(());
         }
-        let result = regions.align(memory.parallel, memory.out(&out), images, boxes, numbers);
+        let result = regions.align(memory.parallel, memory.out(&out), images, boxes, image_indices);
         result.map_err(|region| {
-            let image = match numbers {
-                Some(numbers) => PositionAccess::new(numbers).get::<f64>(&[region]),
+            let image = match image_indices {
+                Some(image_indices) => PositionAccess::new(image_indices).get::<f64>(&[region]),
                 None => PositionAccess::new(boxes).get::<f64>(&[region, 0]),
             };
-            missing(name, region, image, images.dims()[0])
+            no_such_image(name, region, image, images.dims()[0])
         })
     })
 }
 
-/// Fails where only some regions are to count, which is reserved.
-fn expect_all(call: &Call<'_>, at: usize) -> Result<()> {
+/// Fails if an argument is there: the number of valid regions, which is reserved.
+fn expect_absent(call: &Call<'_>, at: usize) -> Result<()> {
     match call.has(at) {
         true => Err(Error::invalid(format!("{} is not supported", call.parameter(at)))),
         false => Ok(()),
     }
 }
 
-fn missing(name: &str, region: usize, image: f64, images: usize) -> Fault {
+/// The fault of a region whose image is out of range.
+fn no_such_image(name: &str, region: usize, image: f64, images: usize) -> Fault {
     Fault(format!("{name}[{region}] names the image {image}: expected 0 to {}", images as i64 - 1))
 }
 
-/// Arguments from `at` on: rows, columns, samples, scale, aligned or what the corners say.
+/// The regions and the rows and columns of their cells. Arguments from `at` on: rows, columns, samples, scale, how corners
+/// bound a region: a number from 0 to 3, or whether half a pixel is subtracted from corners.
 fn regions(call: &Call<'_>, at: usize) -> Result<(Regions, [usize; 2])> {
     let mut cells = [0; 2];
     for (i, slot) in cells.iter_mut().enumerate() {
@@ -334,8 +345,7 @@ fn regions(call: &Call<'_>, at: usize) -> Result<(Regions, [usize; 2])> {
     Ok((Regions { scale, samples: samples as usize, bounds }, cells))
 }
 
-/// Arguments: dy, regions, sizes of the images, rows, columns, samples, scale, aligned or what the corners say, dx, how many
-/// regions count.
+/// Arguments: dy, regions, sizes of the images, then those of [`regions`], dx, how many regions are valid.
 fn roi_align_backward(call: &mut Call<'_>) -> Result<Plan> {
     let dx = call.output(8)?;
     let (dy, boxes) = (call.read(0, &[&dx])?, call.read(1, &[&dx])?);
@@ -343,7 +353,7 @@ fn roi_align_backward(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_dtype(at, &one, &[DType::Float])?;
     }
     expect_matrix(call, 1, &boxes, 1, 5)?;
-    expect_all(call, 9)?;
+    expect_absent(call, 9)?;
     let sizes = call.sizes(2)?;
     call.expect_dims(8, &dx, &sizes)?;
     let (regions, cells) = regions(call, 3)?;
@@ -364,7 +374,7 @@ fn roi_align_backward(call: &mut Call<'_>) -> Result<Plan> {
         let result = regions.backward(memory.parallel, out, dy, boxes);
         result.map_err(|region| {
             let image = PositionAccess::new(boxes).get::<f64>(&[region, 0]);
-            missing(name, region, image, images)
+            no_such_image(name, region, image, images)
         })
     })
 }
@@ -452,7 +462,7 @@ const SCALE: ArgSource = Attr("spatial_scale", AttrDefault::Required);
 const ROWS_OF_CELLS: ArgSource = Attr("pooled_height", AttrDefault::Required);
 const COLUMNS: ArgSource = Attr("pooled_width", AttrDefault::Required);
 const SAMPLES: ArgSource = Attr("sample_num", AttrDefault::Int(2));
-const ENDS: ArgSource = Attr("roi_end_mode", AttrDefault::Int(1));
+const END_MODE: ArgSource = Attr("roi_end_mode", AttrDefault::Int(1));
 
 /// A row for each of the second rectangles.
 fn iou_output(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -492,7 +502,7 @@ pub const NODES: &[Node] = &[
             COLUMNS,
             SAMPLES,
             SCALE,
-            ENDS,
+            END_MODE,
             O(0),
             A(2),
         ],
@@ -511,7 +521,7 @@ pub const NODES: &[Node] = &[
             COLUMNS,
             SAMPLES,
             SCALE,
-            ENDS,
+            END_MODE,
             O(0),
             A(2),
         ],

@@ -20,7 +20,8 @@ use cairn_tensor::{DType, Dims, Layout, broadcast, with_real};
 
 const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
 
-fn power(call: &Call<'_>, at: usize) -> Result<Distance> {
+/// The power of a distance (p of the p-norm).
+fn read_distance(call: &Call<'_>, at: usize) -> Result<Distance> {
     let p = match call.arg(at) {
         crate::argument::Arg::Scalar(scalar) => scalar.as_f64(),
         _ => call.float(at)?,
@@ -31,7 +32,7 @@ fn power(call: &Call<'_>, at: usize) -> Result<Distance> {
     }
 }
 
-/// Rows of batches: a tensor with the batches `dims` in front, as batches, rows, elements.
+/// A tensor, repeated to these sizes of batches, as batches, rows, elements.
 fn rows(
     call: &Call<'_>,
     at: usize,
@@ -40,9 +41,9 @@ fn rows(
 ) -> Result<UnaliasedInput> {
     let mut dims = batches.to_vec();
     dims.extend_from_slice(&x.dims()[x.rank() - 2..]);
-    let wide = x.broadcast_to(&dims);
+    let repeated = x.broadcast_to(&dims);
     let flat = [batches.iter().product(), dims[dims.len() - 2], dims[dims.len() - 1]];
-    match wide.and_then(|wide| wide.reshaped(&flat)) {
+    match repeated.and_then(|layout| layout.reshaped(&flat)) {
         Some(layout) => Ok(x.with_layout(layout)),
         None => {
             let (name, have) = (call.parameter(at), x.dims());
@@ -51,12 +52,12 @@ fn rows(
     }
 }
 
-/// The batches that two tensors of rows have together.
+/// The sizes that the batches of two tensors of rows broadcast to.
 fn batches(call: &Call<'_>, a: usize, x: &Layout, b: usize, y: &Layout) -> Result<Dims> {
     let fits = x.rank() >= 2 && y.rank() >= 2 && x.dims().last() == y.dims().last();
-    let shared =
+    let batch_dims =
         fits.then(|| broadcast(&x.dims()[..x.rank() - 2], &y.dims()[..y.rank() - 2])).flatten();
-    shared.ok_or_else(|| {
+    batch_dims.ok_or_else(|| {
         let (first, second, x, y) = (call.parameter(a), call.parameter(b), x.dims(), y.dims());
         Error::invalid(format!("{first} {x:?} and {second} {y:?} are no rows of the same length"))
     })
@@ -69,18 +70,18 @@ fn cdist(call: &mut Call<'_>) -> Result<Plan> {
     for (at, one) in [(0, *x), (1, *y), (4, *out.layout())] {
         call.expect_dtype(at, &one, REAL)?;
     }
-    let distance = power(call, 2)?;
-    let shared = batches(call, 0, &x, 1, &y)?;
-    let mut dims = shared.to_vec();
+    let distance = read_distance(call, 2)?;
+    let batch_dims = batches(call, 0, &x, 1, &y)?;
+    let mut dims = batch_dims.to_vec();
     dims.extend([x.dims()[x.rank() - 2], y.dims()[y.rank() - 2]]);
     call.expect_dims(4, &out, &dims)?;
-    let (x, y) = (rows(call, 0, x, &shared)?, rows(call, 1, y, &shared)?);
+    let (x, y) = (rows(call, 0, x, &batch_dims)?, rows(call, 1, y, &batch_dims)?);
     let flat = [x.dims()[0], x.dims()[1], y.dims()[1]];
     let out = call.reshaped_output(out, &flat);
     call.plan(move |memory| {
         let (x, y) = (x.view(memory), y.view(memory));
-        let to = out.out(memory);
-        with_real!(x.dtype(), C => pairwise::<C>(memory.parallel, to, x, y, distance));
+        let target = out.out(memory);
+        with_real!(x.dtype(), C => pairwise::<C>(memory.parallel, target, x, y, distance));
         out.write_back(memory);
         Ok(())
     })
@@ -89,45 +90,46 @@ fn cdist(call: &mut Call<'_>) -> Result<Plan> {
 /// Arguments: gradient, x, y, distances, power, out.
 fn cdist_backward(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
-    let [grad, x, y, far] = [0, 1, 2, 3].map(|at| call.read(at, &[&out]));
-    let (grad, x, y, far) = (grad?, x?, y?, far?);
-    for (at, one) in [(0, *grad), (1, *x), (2, *y), (3, *far), (5, *out.layout())] {
+    let [grad, x, y, distances] = [0, 1, 2, 3].map(|at| call.read(at, &[&out]));
+    let (grad, x, y, distances) = (grad?, x?, y?, distances?);
+    for (at, one) in [(0, *grad), (1, *x), (2, *y), (3, *distances), (5, *out.layout())] {
         call.expect_dtype(at, &one, REAL)?;
     }
-    let distance = power(call, 4)?;
-    let shared = batches(call, 1, &x, 2, &y)?;
-    let mut dims = shared.to_vec();
+    let distance = read_distance(call, 4)?;
+    let batch_dims = batches(call, 1, &x, 2, &y)?;
+    let mut dims = batch_dims.to_vec();
     dims.extend([x.dims()[x.rank() - 2], y.dims()[y.rank() - 2]]);
     call.expect_dims(0, &grad, &dims)?;
-    call.expect_dims(3, &far, &dims)?;
-    let mut expected = shared.to_vec();
+    call.expect_dims(3, &distances, &dims)?;
+    let mut expected = batch_dims.to_vec();
     expected.extend_from_slice(&x.dims()[x.rank() - 2..]);
     call.expect_dims(5, &out, &expected)?;
-    let (x, y) = (rows(call, 1, x, &shared)?, rows(call, 2, y, &shared)?);
-    let (grad, far) = (rows(call, 0, grad, &shared)?, rows(call, 3, far, &shared)?);
+    let (x, y) = (rows(call, 1, x, &batch_dims)?, rows(call, 2, y, &batch_dims)?);
+    let (grad, distances) =
+        (rows(call, 0, grad, &batch_dims)?, rows(call, 3, distances, &batch_dims)?);
     let out = call.reshaped_output(out, x.dims());
     call.plan(move |memory| {
-        let views = [x.view(memory), y.view(memory), far.view(memory)];
-        let (grad, to) = (grad.view(memory), out.out(memory));
-        with_real!(x.dtype, C => pairwise_backward::<C>(memory.parallel, to, grad, views, distance));
+        let views = [x.view(memory), y.view(memory), distances.view(memory)];
+        let (grad, target) = (grad.view(memory), out.out(memory));
+        with_real!(x.dtype, C => pairwise_backward::<C>(memory.parallel, target, grad, views, distance));
         out.write_back(memory);
         Ok(())
     })
 }
 
-/// Every pair apart: tensors of the same sizes, whose last dimension but one is summed. Arguments: gradient, x, y,
-/// distances, power, out.
-fn apart_backward(call: &mut Call<'_>) -> Result<Plan> {
+/// The gradient of distances of tensors that were expanded to the same sizes: the last dimension but one is summed.
+/// Arguments: gradient, x, y, distances, power, out.
+fn expanded_backward(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
-    let [grad, x, y, far] = [0, 1, 2, 3].map(|at| call.read(at, &[&out]));
-    let (grad, x, y, far) = (grad?, x?, y?, far?);
+    let [grad, x, y, distances] = [0, 1, 2, 3].map(|at| call.read(at, &[&out]));
+    let (grad, x, y, distances) = (grad?, x?, y?, distances?);
     if x.rank() < 2 {
         let (name, dims) = (call.parameter(1), x.dims());
         return Err(Error::invalid(format!(
             "{name} has the sizes {dims:?}: expected two dimensions or more"
         )));
     }
-    for (at, one) in [(0, &grad), (1, &x), (2, &y), (3, &far)] {
+    for (at, one) in [(0, &grad), (1, &x), (2, &y), (3, &distances)] {
         call.expect_dtype(at, one, REAL)?;
         call.expect_dims(at, one, x.dims())?;
     }
@@ -135,35 +137,35 @@ fn apart_backward(call: &mut Call<'_>) -> Result<Plan> {
     // torch_npu passes -1 for infinity.
     let distance = match call.float(4)? {
         -1.0 => Distance(f64::INFINITY),
-        _ => power(call, 4)?,
+        _ => read_distance(call, 4)?,
     };
     let (columns, length) = (x.dims()[x.rank() - 2], x.dims()[x.rank() - 1]);
     let rows: usize = x.dims()[..x.rank() - 2].iter().product();
-    call.expect_dims(5, &out, &summed(&x))?;
-    let lines = [grad, x, y, far].map(|one| call.flat_input(one));
+    call.expect_dims(5, &out, &without_second_last(&x))?;
+    let flat_inputs = [grad, x, y, distances].map(|one| call.flat_input(one));
     let out = call.reshaped_output(out, &[rows, length]);
     call.plan(move |memory| {
-        let [grad, x, y, far] = lines.map(|line| {
-            let view = line.view(memory);
+        let [grad, x, y, distances] = flat_inputs.map(|input| {
+            let view = input.view(memory);
             let flat = view.layout().reshaped(&[rows, columns, length]);
             view.with_layout(flat.expect("elements in a line")).expect("the same elements")
         });
-        let to = out.out(memory);
-        with_real!(x.dtype(), C => pairs_backward::<C>(memory.parallel, to, grad, [x, y, far], distance));
+        let target = out.out(memory);
+        with_real!(x.dtype(), C => pairs_backward::<C>(memory.parallel, target, grad, [x, y, distances], distance));
         out.write_back(memory);
         Ok(())
     })
 }
 
 /// The sizes without the last but one.
-fn summed(x: &Layout) -> Dims {
+fn without_second_last(x: &Layout) -> Dims {
     let sizes = x.dims().iter().enumerate();
     sizes.filter(|(at, _)| at + 2 != x.rank()).map(|(_, size)| *size).collect()
 }
 
-fn summed_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn expanded_backward_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let x = call.layout(1)?;
-    Ok(vec![Layout::contiguous(x.dtype, &summed(&x))])
+    Ok(vec![Layout::contiguous(x.dtype, &without_second_last(&x))])
 }
 
 /// Arguments: x, power, out.
@@ -172,7 +174,7 @@ fn pdist(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.read(0, &[&out])?;
     call.expect_dtype(0, &x, REAL)?;
     call.expect_dtype(2, &out, REAL)?;
-    let distance = power(call, 1)?;
+    let distance = read_distance(call, 1)?;
     let &[count, _] = x.dims() else {
         let (name, dims) = (call.parameter(0), x.dims());
         return Err(Error::invalid(format!(
@@ -202,11 +204,11 @@ fn renorm(call: &mut Call<'_>) -> Result<Plan> {
         )));
     }
     let dim = call.dim(2, x.rank())?;
-    let (p, most) = (call.scalar(1)?.as_f64(), call.scalar(3)?.as_f64());
-    if !(p > 0.0 && most >= 0.0) {
+    let (p, max_norm) = (call.scalar(1)?.as_f64(), call.scalar(3)?.as_f64());
+    if !(p > 0.0 && max_norm >= 0.0) {
         let (power, norm) = (call.parameter(1), call.parameter(3));
         return Err(Error::invalid(format!(
-            "{power} = {p} and {norm} = {most}: expected more than 0, and 0 or more"
+            "{power} = {p} and {norm} = {max_norm}: expected more than 0, and 0 or more"
         )));
     }
     if x.count() == 0 {
@@ -217,12 +219,12 @@ fn renorm(call: &mut Call<'_>) -> Result<Plan> {
         let (x, out) = (x.view(memory), memory.out(&out));
         for at in 0..x.dims()[dim] {
             let slice = x.with_layout(x.layout().at(dim, at)).expect("a part of it");
-            let to = out.with_layout(out.layout().at(dim, at)).expect("a part of it");
+            let target = out.with_layout(out.layout().at(dim, at)).expect("a part of it");
             let norm = vector_norm(memory.parallel, slice, p);
-            let factor = if norm > most { most / (norm + 1e-7) } else { 1.0 };
+            let factor = if norm > max_norm { max_norm / (norm + 1e-7) } else { 1.0 };
             with_real!(x.dtype(), C => {
                 let factor = C::of(factor);
-                map1(memory.parallel, to, slice, move |x: C| x.mul(factor));
+                map1(memory.parallel, target, slice, move |x: C| x.mul(factor));
             });
         }
         Ok(())
@@ -246,15 +248,15 @@ fn histc(call: &mut Call<'_>) -> Result<Plan> {
         let (first, second) = (call.parameter(2), call.parameter(3));
         return Err(Error::invalid(format!("{first} = {low} and {second} = {high} are no range")));
     }
-    let line = call.flat_input(x);
+    let flat_x = call.flat_input(x);
     let counts = call.scratch(DType::Double, &[bins as usize]);
     let name = call.parameter(0);
     call.plan(move |memory| {
-        let (line, counts) = (line.view(memory), memory.scratch(&counts));
+        let (flat_x, counts) = (flat_x.view(memory), memory.scratch(&counts));
         let (mut low, mut high) = (low, high);
         if low == high {
-            let cells = PositionAccess::new(line);
-            let values = || (0..line.count()).map(|at| cells.get::<f64>(&[at]));
+            let cells = PositionAccess::new(flat_x);
+            let values = || (0..flat_x.count()).map(|at| cells.get::<f64>(&[at]));
             if values().any(|value| !value.is_finite()) {
                 return Err(crate::error::Fault(format!(
                     "{name} has elements that are not finite, and no range is named"
@@ -265,10 +267,11 @@ fn histc(call: &mut Call<'_>) -> Result<Plan> {
                 values().fold(f64::NEG_INFINITY, f64::max),
             );
             if low >= high {
-                (low, high) = if line.count() == 0 { (0.0, 1.0) } else { (low - 1.0, high + 1.0) };
+                (low, high) =
+                    if flat_x.count() == 0 { (0.0, 1.0) } else { (low - 1.0, high + 1.0) };
             }
         }
-        histogram(counts, line, low, high);
+        histogram(counts, flat_x, low, high);
         copy(memory.parallel, memory.out(&out), counts.view());
         Ok(())
     })
@@ -290,7 +293,7 @@ pub const NODES: &[Node] = &[node(
     "CdistGrad",
     &["grad", "x1", "x2", "cdist"],
     &["y"],
-    Infer::By(summed_output),
-    apart_backward,
+    Infer::By(expanded_backward_output),
+    expanded_backward,
     &[A(0), A(1), A(2), A(3), Attr("p", AttrDefault::Float(2.0)), O(0)],
 )];

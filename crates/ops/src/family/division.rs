@@ -1,4 +1,4 @@
-//! Quotients and what is left of them.
+//! Quotients and remainders.
 
 use super::complex::quotient;
 use super::formula::{Formula, Kind, complex, number, real};
@@ -15,7 +15,7 @@ use half::{bf16, f16};
 
 /// The true quotient, always real.
 pub const DIV: Formula<2> = real!(|x, y| x.div(y)).with_complex(complex!(|x, y| quotient(x, y)));
-/// Half types round the quotient before it is cut off, as PyTorch does.
+/// The quotient rounded towards zero. Half types round it to their precision first, as PyTorch does.
 const DIV_TRUNC: Formula<2> = Formula {
     kind: Kind::Number,
     defaults: &[],
@@ -29,7 +29,7 @@ const DIV_TRUNC: Formula<2> = Formula {
     complex: None,
 };
 const DIV_FLOOR: Formula<2> = number!(|x, y| x.div_floor(y));
-/// What is left when the quotient is rounded down; of an integer by zero, all of it.
+/// x - y floor(x / y); of an integer by zero, x.
 const REMAINDER: Formula<2> = Formula {
     kind: Kind::Number,
     defaults: &[],
@@ -41,7 +41,7 @@ const REMAINDER: Formula<2> = Formula {
 };
 const FMOD: Formula<2> = number!(|x, y| x.rem_trunc(y));
 
-/// The quotient, rounded as a number says. Arguments: a, b, how (0: not, 1: towards zero, 2: down), out.
+/// The quotient, rounded by mode. Arguments: a, b, mode (0: none, 1: towards zero, 2: down), out.
 fn div_mode(call: &mut Call<'_>) -> Result<Plan> {
     let formula = match call.int(2)? {
         0 => DIV,
@@ -57,10 +57,10 @@ fn div_mode(call: &mut Call<'_>) -> Result<Plan> {
     Formula { defaults: &[0.0], ..formula }.plan(call)
 }
 
-/// A whole quotient where both are whole, as `Div` by IR name has it.
+/// The quotient of two integers is rounded towards zero, as `Div` by IR name has it.
 fn div_node(call: &mut Call<'_>) -> Result<Plan> {
-    let is_whole = |dtype: DType| !dtype.is_floating() && !dtype.is_complex();
-    match !is_whole(call.input(0)?.dtype()) || !is_whole(call.input(1)?.dtype()) {
+    let is_integer = |dtype: DType| !dtype.is_floating() && !dtype.is_complex();
+    match !is_integer(call.input(0)?.dtype()) || !is_integer(call.input(1)?.dtype()) {
         true => DIV.plan(call),
         false => DIV_TRUNC.plan(call),
     }

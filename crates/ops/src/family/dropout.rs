@@ -1,4 +1,4 @@
-//! Dropout: masks of bits, and what they keep.
+//! Dropout: draws masks of bits, and applies them.
 
 use super::elementwise::{Input, Typed};
 use super::value::Value;
@@ -38,7 +38,8 @@ fn check_mask(call: &Call<'_>, at: usize, mask: &Operand, count: usize) -> Resul
     Ok(())
 }
 
-/// Arguments: sizes, probability, seed, offset, more offset, mask, whether the probability is that of staying.
+/// Arguments: sizes, probability, seed, offset, second offset, mask, whether elements are kept with that probability
+/// (otherwise dropped).
 fn dropout_gen_mask(call: &mut Call<'_>) -> Result<Plan> {
     let sizes = call.ints(0)?;
     let count = sizes.iter().try_fold(1usize, |all, size| {
@@ -47,19 +48,19 @@ fn dropout_gen_mask(call: &mut Call<'_>) -> Result<Plan> {
     let Some(count) = count else {
         return Err(Error::invalid(format!("{} = {sizes:?} are no sizes", call.parameter(0))));
     };
-    let (p, stays) = (probability(call, 1)?, call.flag_or(6, false)?);
+    let (p, is_keep_probability) = (probability(call, 1)?, call.flag_or(6, false)?);
     let (generator, mask) = (call.generator(2)?, call.output(5)?);
     call.skip_cast_check(5);
     check_mask(call, 5, &mask, count)?;
     call.plan_real(move |memory| {
         let p = p.read(memory).as_f64();
-        let keep = if stays { p } else { 1.0 - p };
+        let keep = if is_keep_probability { p } else { 1.0 - p };
         draw(memory.parallel, memory.out(&mask), count, generator.philox(memory), keep);
         Ok(())
     })
 }
 
-/// How a number tells what the elements that stay are multiplied by.
+/// What the number of a call says about the factor of the elements that are kept.
 #[derive(Clone, Copy)]
 enum Scale {
     /// The probability that an element is dropped.
@@ -83,7 +84,7 @@ impl Scale {
 
 /// Arguments: x, mask of bits (or of booleans, of the sizes of x), number, out. What a mask of bits drops is
 /// multiplied by 0 (`multiplies`), or is 0.
-fn masked(call: &mut Call<'_>, scale: Scale, multiplies: bool) -> Result<Plan> {
+fn plan_apply_mask(call: &mut Call<'_>, scale: Scale, multiplies: bool) -> Result<Plan> {
     let (x, mask, out) = (call.tensor(0)?, call.tensor(1)?, call.output(3)?);
     let number = match scale {
         Scale::Factor => call.value(2)?,
@@ -91,17 +92,17 @@ fn masked(call: &mut Call<'_>, scale: Scale, multiplies: bool) -> Result<Plan> {
     };
     call.expect_dims(3, &out, x.dims())?;
     let dtype = call.promoted(Typed::Tensor(x.dtype), Typed::Tensor(x.dtype))?;
-    let booleans = mask.dtype == DType::Bool && mask.dims() == x.dims();
-    if !booleans {
+    let is_boolean_mask = mask.dtype == DType::Bool && mask.dims() == x.dims();
+    if !is_boolean_mask {
         check_mask(call, 1, &mask, x.count())?;
     }
-    let x = call.apart(Input::Tensor(x), &out);
+    let x = call.without_overlap(Input::Tensor(x), &out);
     call.plan_real(move |memory| {
         let factor = scale.factor(number.read(memory).as_f64());
         x.prepare(memory);
         x.with(memory, out.dims(), |x| {
             let (out, mask) = (memory.out(&out), memory.view(&mask));
-            with_number!(dtype, C => match booleans {
+            with_number!(dtype, C => match is_boolean_mask {
                 true => {
                     let factor = <C as cairn_tensor::kernels::element::Element>::from_f64(factor);
                     map2::<C, bool, C>(memory.parallel, out, x, mask, move |x, kept| {
@@ -116,18 +117,18 @@ fn masked(call: &mut Call<'_>, scale: Scale, multiplies: bool) -> Result<Plan> {
 }
 
 fn dropout_do_mask(call: &mut Call<'_>) -> Result<Plan> {
-    masked(call, Scale::DropProbability, false)
+    plan_apply_mask(call, Scale::DropProbability, false)
 }
 
-fn by_keeping(call: &mut Call<'_>) -> Result<Plan> {
-    masked(call, Scale::KeepProbability, false)
+fn dropout_do_mask_by_keep(call: &mut Call<'_>) -> Result<Plan> {
+    plan_apply_mask(call, Scale::KeepProbability, false)
 }
 
 fn dropout_backward(call: &mut Call<'_>) -> Result<Plan> {
-    masked(call, Scale::Factor, false)
+    plan_apply_mask(call, Scale::Factor, false)
 }
 
-/// Mask and result at once. Arguments: x, probability, whether to drop at all, seed, offset, more offset, out,
+/// Mask and result at once. Arguments: x, probability, whether to drop at all, seed, offset, second offset, out,
 /// mask.
 fn dropout(call: &mut Call<'_>) -> Result<Plan> {
     let (x, out, mask) = (call.tensor(0)?, call.output(6)?, call.output(7)?);
@@ -137,7 +138,7 @@ fn dropout(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(6, &out, x.dims())?;
     check_mask(call, 7, &mask, x.count())?;
     let dtype = call.promoted(Typed::Tensor(x.dtype), Typed::Tensor(x.dtype))?;
-    let (count, x) = (x.count(), call.apart(Input::Tensor(x), &out));
+    let (count, x) = (x.count(), call.without_overlap(Input::Tensor(x), &out));
     call.plan_real(move |memory| {
         let p = if active { p.read(memory).as_f64() } else { 0.0 };
         let (out, mask) = (memory.out(&out), memory.out(&mask));
@@ -155,11 +156,11 @@ fn dropout(call: &mut Call<'_>) -> Result<Plan> {
 
 /// As [`dropout_backward`], where what is dropped is multiplied by 0: infinities become NaN.
 fn dropout_v3_backward(call: &mut Call<'_>) -> Result<Plan> {
-    masked(call, Scale::Factor, true)
+    plan_apply_mask(call, Scale::Factor, true)
 }
 
 /// As [`dropout`], which leaves the mask as it is when all elements stay or all go. Arguments: x, sizes of the noise
-/// (always absent), probability, seed, offset, more offset, out, mask.
+/// (always absent), probability, seed, offset, second offset, out, mask.
 fn dropout_v3(call: &mut Call<'_>) -> Result<Plan> {
     if call.has(1) {
         let name = call.parameter(1);
@@ -180,7 +181,7 @@ fn dropout_v3(call: &mut Call<'_>) -> Result<Plan> {
         let name = call.parameter(4);
         return Err(Error::invalid(format!("{name} = {offset} is no multiple of 4")));
     }
-    let (count, x) = (x.count(), call.apart(Input::Tensor(x), &out));
+    let (count, x) = (x.count(), call.without_overlap(Input::Tensor(x), &out));
     call.plan_real(move |memory| {
         let p = p.read(memory).as_f64();
         let (out, mask) = (memory.out(&out), memory.out(&mask));
@@ -233,7 +234,7 @@ pub const NODES: &[Node] = &[
         &["x", "mask", "keep_prob"],
         &["y"],
         Infer::Like(0),
-        by_keeping,
+        dropout_do_mask_by_keep,
         &[A(0), A(1), A(2), O(0)],
     ),
     node(

@@ -1,7 +1,8 @@
-//! Padding by a tensor's own elements: mirrored, repeated, or from its other end; and the gradients.
+//! Padding with elements of the tensor: mirrored (reflect, symmetric), the outermost repeated (replicate), or from the other
+//! end (circular); and the gradients.
 
 use super::inputs::UnaliasedInput;
-use super::window::frame;
+use super::window::as_5d;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -29,27 +30,28 @@ fn sizes(
     let mut padded = Dims::new(dims);
     for (dim, (before, after)) in pairs.iter().enumerate() {
         let size = dims[dim] as i64;
-        let most = match edge {
+        let limit = match edge {
             Edge::Reflect => size - 1,
             Edge::Symmetric | Edge::Circular => size,
             Edge::Replicate => i64::from(i32::MAX),
         };
-        let good = |amount: &i64| *amount >= -size && *amount <= most.max(0);
-        let whole = size.saturating_add(*before).saturating_add(*after);
-        let empty = size == 0 && (*before > 0 || *after > 0);
-        if !good(before) || !good(after) || whole < 0 || empty {
+        let fits = |amount: &i64| *amount >= -size && *amount <= limit.max(0);
+        let padded_size = size.saturating_add(*before).saturating_add(*after);
+        let is_empty = size == 0 && (*before > 0 || *after > 0);
+        if !fits(before) || !fits(after) || padded_size < 0 || is_empty {
             let name = call.parameter(at);
             return Err(Error::invalid(format!(
                 "{name} has ({before}, {after}) for a dimension of size {size}: expected {} to {} each",
                 -size,
-                if size == 0 { 0 } else { most.max(0) }
+                if size == 0 { 0 } else { limit.max(0) }
             )));
         }
-        padded[dim] = whole as usize;
+        padded[dim] = padded_size as usize;
     }
     Ok(padded)
 }
 
+/// The dimensions that are padded, and how.
 fn steps(dims: &[usize], padded: &[usize], pairs: &[(i64, i64)], edge: Edge) -> Vec<(usize, Taps)> {
     { pairs.iter().enumerate() }
         .filter(|(_, pair)| **pair != (0, 0))
@@ -79,7 +81,7 @@ pub fn pad_with_edge(
 }
 
 /// The plan of the gradient of a tensor with padding.
-fn gathered(
+fn plan_gradient(
     call: &mut Call<'_>,
     (dy_at, pairs_at, out_at): (usize, usize, usize),
     pairs: &[(i64, i64)],
@@ -128,7 +130,7 @@ fn forward(call: &mut Call<'_>, edge: Edge) -> Result<Plan> {
     let spatial = call.int(3)? as usize;
     let out = call.output(2)?;
     let a = call.read(0, &[&out])?;
-    frame(call, 0, &a, spatial, false)?;
+    as_5d(call, 0, &a, spatial, false)?;
     let pairs = last_pairs(call, 1, a.dims(), spatial)?;
     pad_with_edge(call, (0, 1, 2), (a, out), &pairs, edge)
 }
@@ -136,10 +138,10 @@ fn forward(call: &mut Call<'_>, edge: Edge) -> Result<Plan> {
 /// Arguments: dy, self, padding, dx, spatial dimensions.
 fn backward(call: &mut Call<'_>, edge: Edge) -> Result<Plan> {
     let (x, dx, spatial) = (call.layout(1)?, call.layout(3)?, call.int(4)? as usize);
-    frame(call, 1, &x, spatial, false)?;
+    as_5d(call, 1, &x, spatial, false)?;
     call.expect_dims(3, &dx, x.dims())?;
     let pairs = last_pairs(call, 2, x.dims(), spatial)?;
-    gathered(call, (0, 2, 3), &pairs, edge)
+    plan_gradient(call, (0, 2, 3), &pairs, edge)
 }
 
 const REFLECT: Bind = |call| forward(call, Edge::Reflect);
@@ -204,7 +206,7 @@ pub fn pairs(call: &Call<'_>, at: usize, rank: usize, contiguous: bool) -> Resul
 }
 
 /// Arguments: x, paddings, y, mode.
-fn mirrored(call: &mut Call<'_>) -> Result<Plan> {
+fn mirror_pad(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read(0, &[&out])?;
     let Some(edge) = edge(call, 3)?.filter(|edge| matches!(edge, Edge::Reflect | Edge::Symmetric))
@@ -231,28 +233,33 @@ fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
     let dx = call.layout(2)?;
     let pairs = pairs(call, 1, dx.rank(), call.flag_or(4, true)?)?;
     let Some(edge) = edge(call, 3)? else {
-        return cut(call, &pairs);
+        return crop(call, &pairs);
     };
-    gathered(call, (0, 1, 2), &pairs, edge)
+    plan_gradient(call, (0, 1, 2), &pairs, edge)
 }
 
 /// The gradient of padding with one value: the inner part.
-fn cut(call: &mut Call<'_>, pairs: &[(i64, i64)]) -> Result<Plan> {
+fn crop(call: &mut Call<'_>, pairs: &[(i64, i64)]) -> Result<Plan> {
     let out = call.output(2)?;
     let dy = call.read(0, &[&out])?;
     call.expect_same(2, &out, 0, &dy)?;
     let mut inner = *dy;
     for (dim, (before, after)) in pairs.iter().enumerate() {
         let size = dy.dims().get(dim).map_or(-1, |size| *size as i64);
-        let rest = size.saturating_sub(*before).saturating_sub(*after);
-        if dy.rank() != out.rank() || *before < 0 || *after < 0 || rest < 0 {
+        let inner_size = size.saturating_sub(*before).saturating_sub(*after);
+        if dy.rank() != out.rank() || *before < 0 || *after < 0 || inner_size < 0 {
             let name = call.parameter(1);
             return Err(Error::invalid(format!(
                 "{name} has ({before}, {after}) for a dimension of size {size}: expected numbers of 0 or more that \
                  leave a size of 0 or more"
             )));
         }
-        inner = inner.sliced(dim, if rest == 0 { 0 } else { *before as usize }, rest as usize, 1);
+        inner = inner.sliced(
+            dim,
+            if inner_size == 0 { 0 } else { *before as usize },
+            inner_size as usize,
+            1,
+        );
     }
     call.expect_dims(2, &out, inner.dims())?;
     call.plan(move |memory| {
@@ -280,7 +287,7 @@ pub const NODES: &[Node] = &[
         &["x", "paddings"],
         &["y"],
         Infer::By(padded_output),
-        mirrored,
+        mirror_pad,
         &[A(0), A(1), O(0), Attr("mode", AttrDefault::Required)],
     )
     .needs_values(&[1]),

@@ -100,7 +100,7 @@ impl Call<'_> {
     }
 
     /// The same operand, safe to read while `out` is written.
-    pub fn apart(&mut self, input: Input, out: &Operand) -> Input {
+    pub fn without_overlap(&mut self, input: Input, out: &Operand) -> Input {
         match input {
             Input::Tensor(operand) if self.has_partial_overlap(&operand, out) => {
                 let scratch = self.scratch(operand.dtype, operand.dims());
@@ -118,27 +118,27 @@ impl Call<'_> {
     ) -> Result<Dims> {
         let mut dims = Dims::default();
         for (_, input) in inputs.clone() {
-            let Some(wider) = broadcast(&dims, input.dims()) else {
+            let Some(broadcast_dims) = broadcast(&dims, input.dims()) else {
                 let names: Vec<String> = inputs
                     .map(|(at, one)| format!("{} {:?}", self.parameter(at), one.dims()))
                     .collect();
                 let names = names.join(", ");
                 return Err(Error::invalid(format!("the sizes do not broadcast: {names}")));
             };
-            dims = wider;
+            dims = broadcast_dims;
         }
         self.expect_dims(out.0, out.1, &dims)?;
         Ok(dims)
     }
 
-    /// The type to compute in for two operands: a number does not widen a tensor of its own kind.
+    /// The type to compute in for two operands: a number does not change the type of a tensor of its own kind.
     pub fn promoted(&self, a: Typed, b: Typed) -> Result<DType> {
-        let both = match (a, b) {
+        let dtype = match (a, b) {
             (Typed::Scalar(scalar), Typed::Tensor(dtype))
             | (Typed::Tensor(dtype), Typed::Scalar(scalar)) => with_scalar(dtype, scalar),
             _ => promote(a.dtype(), b.dtype()),
         };
-        both.ok_or_else(|| {
+        dtype.ok_or_else(|| {
             let (a, b) = (a.dtype(), b.dtype());
             Error::invalid(format!("elements of type {a} and {b} take no part in arithmetic"))
         })
@@ -146,7 +146,7 @@ impl Call<'_> {
 }
 
 impl Call<'_> {
-    /// Fails where a result of a type would lose what it is in an output: a real number in a whole one, anything in a
+    /// Fails where a result of one type cannot be cast to that of an output: a real number to an integer, or any number to a
     /// boolean.
     pub fn expect_castable(&self, at: usize, from: DType, out: &Layout) -> Result<()> {
         self.skip_cast_check(at);

@@ -1,4 +1,4 @@
-//! Gradients and norms of tables of vectors.
+//! Gradients and norms of tables of vectors (embeddings).
 
 use super::inputs::out_of_range;
 use crate::call::Call;
@@ -22,7 +22,7 @@ fn embedding_backward(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
     let grad = call.read(0, &[&out])?;
     let index = call.read_index(1, &[&out])?;
-    let (count, padding, means) = (call.int(2)?, call.int(3)?, call.flag(4)?);
+    let (count, padding, takes_means) = (call.int(2)?, call.int(3)?, call.flag(4)?);
     call.expect_numbers(5, &out)?;
     call.expect_same(0, &grad, 5, &out)?;
     let mut dims = Dims::new(index.dims());
@@ -37,43 +37,44 @@ fn embedding_backward(call: &mut Call<'_>) -> Result<Plan> {
             "{name} has the sizes {have:?}: expected [{count}, {width}]"
         )));
     }
-    let half = matches!(out.dtype, DType::Float16 | DType::Bf16);
-    let wide = half.then(|| call.scratch(DType::Float, out.dims()));
-    let dtype = if half { DType::Float } else { out.dtype };
-    let often = means.then(|| call.scratch(dtype, &[out.dims()[0], 1]));
+    let is_half = matches!(out.dtype, DType::Float16 | DType::Bf16);
+    let sums_f32 = is_half.then(|| call.scratch(DType::Float, out.dims()));
+    let dtype = if is_half { DType::Float } else { out.dtype };
+    let counts = takes_means.then(|| call.scratch(dtype, &[out.dims()[0], 1]));
     let name = call.parameter(1);
     call.plan(move |memory| {
         let (grad, index) = (grad.view(memory), index.view(memory));
-        let target = wide.as_ref().map_or(memory.out(&out), |wide| memory.scratch(wide));
+        let target = sums_f32.as_ref().map_or(memory.out(&out), |sums_f32| memory.scratch(sums_f32));
         fill_scalar(memory.parallel, target, Scalar::Bool(false));
         let targets = IndexedView::chosen(target.view(), 0, index, false);
         scatter(memory.parallel, target, &targets, grad, ScatterMode::Add, index)
             .map_err(|bad| out_of_range(name, bad))?;
-        if let Some(often) = &often {
-            let often = memory.scratch(often);
-            fill_scalar(memory.parallel, often, Scalar::Bool(false));
+        if let Some(counts) = &counts {
+            let counts = memory.scratch(counts);
+            fill_scalar(memory.parallel, counts, Scalar::Bool(false));
             let one = Constant::of(Scalar::Bool(true), dtype);
-            let line = often.with_layout(often.layout().without(1)).expect("the same elements");
-            let targets = IndexedView::chosen(line.view(), 0, index, false);
-            scatter(memory.parallel, line, &targets, one.view(index.dims()), ScatterMode::Add, index)
+            let flat_counts = counts.with_layout(counts.layout().without(1)).expect("the same elements");
+            let targets = IndexedView::chosen(flat_counts.view(), 0, index, false);
+            scatter(memory.parallel, flat_counts, &targets, one.view(index.dims()), ScatterMode::Add, index)
                 .map_err(|bad| out_of_range(name, bad))?;
-            let all = often.broadcast_to(target.dims()).expect("a column");
-            let all = often.view().with_layout(all).expect("a column");
+            let divisors = counts.broadcast_to(target.dims()).expect("a column");
+            let divisors = counts.view().with_layout(divisors).expect("a column");
             with_number!(dtype, C => map2::<C, C, C>(
-                memory.parallel, target, target.view(), all, |x, n| if n == C::ZERO { x } else { quotient(x, n) },
+                memory.parallel, target, target.view(), divisors, |x, n| if n == C::ZERO { x } else { quotient(x, n) },
             ));
         }
         if padding >= 0 && padding < count {
             let row = target.layout().at(0, padding as usize);
             fill_scalar(memory.parallel, target.with_layout(row).expect("a row"), Scalar::Bool(false));
         }
-        if wide.is_some() {
+        if sums_f32.is_some() {
             copy(memory.parallel, memory.out(&out), target.view());
         }
         Ok(())
     })
 }
 
+/// x / n, rounded to the type.
 fn quotient<C: Number>(x: C, n: C) -> C {
     C::from_f64(x.to_f64() / n.to_f64())
 }
@@ -84,19 +85,19 @@ fn embedding_backward_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(grad.dtype, &[call.int(2)?.max(0) as usize, width])])
 }
 
-/// Vectors that indices name, shortened to a norm. Arguments: table, indices, the norm, its power.
+/// Vectors that indices name, scaled down to a greatest norm. Arguments: table, indices, the norm, its power.
 fn embedding_renorm(call: &mut Call<'_>) -> Result<Plan> {
     let table = call.inout(0)?;
     call.touch_by_index(&table);
     let index = call.read_index(1, &[&table])?;
-    let (longest, power) = (call.float(2)?, call.float(3)?);
+    let (max_norm, power) = (call.float(2)?, call.float(3)?);
     if table.rank() != 2 || !table.dtype.is_floating() {
         let (name, layout) = (call.parameter(0), *table);
         return Err(Error::invalid(format!("{name} ({layout}) must be a table of real numbers")));
     }
     let name = call.parameter(1);
     call.plan(move |memory| {
-        renorm(memory.out(&table), index.view(memory), longest, power)
+        renorm(memory.out(&table), index.view(memory), max_norm, power)
             .map_err(|bad| out_of_range(name, bad))
     })
 }

@@ -1,4 +1,4 @@
-//! Rows of a table that indices name, put together bag by bag.
+//! Rows of a table that indices name, reduced (sum, mean, max) over each bag of indices.
 //!
 //! Workspace: the indices, where they are several rows that are not contiguous; and a copy of each input that
 //! shares memory with an output.
@@ -14,19 +14,25 @@ use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::bags::{BadBag, BagMode, BagOutputs, Bags, fill_bags};
 use cairn_tensor::{DType, Layout};
 
+// The indices of the arguments.
 const TABLE: usize = 0;
 const INDEX: usize = 1;
 const STARTS: usize = 2;
 const MODE: usize = 3;
 const WEIGHTS: usize = 4;
+/// Whether the end of the last bag follows the starts.
 const WITH_END: usize = 5;
+/// The index that does not count.
 const PADDING: usize = 6;
 const OUT: usize = 7;
+/// Output: the bag of each index.
 const BAG_OF: usize = 8;
+/// Output: how many indices each bag has.
 const LENGTHS: usize = 9;
-const FROM: usize = 10;
+/// Output: of a maximum, the row that each element comes from.
+const MAX_INDICES: usize = 10;
 
-/// How rows are put together: 0 and 1 are sum and mean, any other number the greatest; or a text.
+/// How the rows of a bag are reduced: 0 and 1 are sum and mean, any other number the maximum; or a text.
 fn mode(call: &Call<'_>) -> Result<BagMode> {
     let Arg::Text(text) = call.arg(MODE) else {
         return Ok(match call.int(MODE)? {
@@ -66,8 +72,8 @@ fn bag_count(call: &Call<'_>) -> Result<usize> {
     if starts.rank() != 1 {
         return Err(wrong(STARTS, &starts, "one dimension"));
     }
-    let ends = call.flag_or(WITH_END, false)?;
-    match starts.dims()[0].checked_sub(usize::from(ends)) {
+    let has_end = call.flag_or(WITH_END, false)?;
+    match starts.dims()[0].checked_sub(usize::from(has_end)) {
         Some(count) => Ok(count),
         None => Err(wrong(STARTS, &starts, "at least the end of the last bag")),
     }
@@ -82,15 +88,15 @@ fn index_type(call: &Call<'_>) -> Result<DType> {
     Ok(if types.contains(&DType::Int64) { DType::Int64 } else { DType::Int32 })
 }
 
-/// See the arguments above.
+/// For the arguments see [`TABLE`] and the constants after it.
 fn embedding_bag(call: &mut Call<'_>) -> Result<Plan> {
     let (mode, count) = (mode(call)?, bag_count(call)?);
-    let arg_indices = [OUT, BAG_OF, LENGTHS, FROM];
+    let arg_indices = [OUT, BAG_OF, LENGTHS, MAX_INDICES];
     let mut outs = Vec::with_capacity(arg_indices.len());
     for at in arg_indices {
         outs.push(call.output(at)?);
     }
-    let [out, bag_of, lengths, from] = outs[..] else {
+    let [out, bag_of, lengths, max_indices] = outs[..] else {
         unreachable!("as many as there are outputs")
     };
     let outs: Vec<_> = outs.iter().collect();
@@ -124,18 +130,18 @@ fn embedding_bag(call: &mut Call<'_>) -> Result<Plan> {
     };
     call.expect_dims(OUT, &out, &[count, columns])?;
     call.expect_same(OUT, &out, TABLE, &table)?;
-    let whole = index_type(call)?;
-    for (at, one) in [(BAG_OF, &bag_of), (LENGTHS, &lengths), (FROM, &from)] {
-        call.expect_dtype(at, one, &[whole])?;
+    let index_dtype = index_type(call)?;
+    for (at, one) in [(BAG_OF, &bag_of), (LENGTHS, &lengths), (MAX_INDICES, &max_indices)] {
+        call.expect_dtype(at, one, &[index_dtype])?;
     }
     if bag_of.count() > 0 {
         call.expect_dims(BAG_OF, &bag_of, &[indices])?;
     }
     call.expect_dims(LENGTHS, &lengths, &[count])?;
     match mode {
-        BagMode::Max => call.expect_dims(FROM, &from, &[count, columns])?,
-        _ if from.count() == 0 => {}
-        _ => call.expect_dims(FROM, &from, &[count])?,
+        BagMode::Max => call.expect_dims(MAX_INDICES, &max_indices, &[count, columns])?,
+        _ if max_indices.count() == 0 => {}
+        _ => call.expect_dims(MAX_INDICES, &max_indices, &[count])?,
     }
     let padding = usize::try_from(call.int(PADDING)?).ok();
     let (index_name, start_name) = (call.parameter(INDEX), call.parameter(STARTS));
@@ -149,13 +155,13 @@ fn embedding_bag(call: &mut Call<'_>) -> Result<Plan> {
             padding,
             mode,
         };
-        let into = BagOutputs {
+        let outputs = BagOutputs {
             rows: memory.out(&out),
             bags: memory.out(&bag_of),
             lengths: memory.out(&lengths),
-            from: memory.out(&from),
+            from: memory.out(&max_indices),
         };
-        fill_bags(memory.parallel, &bags, into).map_err(|bad| match bad {
+        fill_bags(memory.parallel, &bags, outputs).map_err(|bad| match bad {
             BadBag::Index(bad) => out_of_range(index_name, bad),
             BadBag::Start(bag, start) => Fault(format!(
                 "{start_name}[{bag}] = {start}: bags begin at 0, follow each other, and end at {indices} at the latest"
@@ -166,17 +172,17 @@ fn embedding_bag(call: &mut Call<'_>) -> Result<Plan> {
 
 fn outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (table, index) = (call.layout(TABLE)?, call.layout(INDEX)?);
-    let (count, whole) = (bag_count(call)?, index_type(call)?);
+    let (count, index_dtype) = (bag_count(call)?, index_type(call)?);
     let columns = table.dims().last().copied().unwrap_or(0);
-    let from: &[usize] = match mode(call)? {
+    let max_dims: &[usize] = match mode(call)? {
         BagMode::Max => &[count, columns],
         _ => &[count],
     };
     Ok(vec![
         Layout::contiguous(table.dtype, &[count, columns]),
-        Layout::contiguous(whole, &[index.count()]),
-        Layout::contiguous(whole, &[count]),
-        Layout::contiguous(whole, from),
+        Layout::contiguous(index_dtype, &[index.count()]),
+        Layout::contiguous(index_dtype, &[count]),
+        Layout::contiguous(index_dtype, max_dims),
     ])
 }
 

@@ -29,9 +29,10 @@ const QUOTIENT: Formula<1> = real!(|x; value = 1.0| x.div(value));
 const LEAST: Formula<1> = number!(|x; value = 0.0| x.least(value));
 const GREATEST: Formula<1> = number!(|x; value = 0.0| x.greatest(value));
 const POWER: Formula<1> = number!(|x; exponent = 1.0| x.power(exponent));
+/// A number to the power of each element.
 const POWER_OF: Formula<1> = number!(|x; base = 1.0| base.power(x));
 
-/// Rounded: 1 to nearest even, 2 down, 3 up, 4 halves away from zero, 5 towards zero, 6 to the odd neighbour; 7 the
+/// Rounded by mode: 1 to nearest even, 2 down, 3 up, 4 halves away from zero, 5 towards zero, 6 to the odd neighbour; 7 the
 /// fraction; with any other number it stays as it is.
 const ROUND_OFF: Formula<1> = real!(|x; mode = 1.0| {
     if mode == C::of(1.0) {
@@ -46,8 +47,8 @@ const ROUND_OFF: Formula<1> = real!(|x; mode = 1.0| {
         x.trunc()
     } else if mode == C::of(6.0) {
         let (low, high) = (x.floor(), x.ceil());
-        let odd = low.sub(low.div(C::of(2.0)).floor().mul(C::of(2.0))) != C::ZERO;
-        if odd { low } else { high }
+        let is_odd = low.sub(low.div(C::of(2.0)).floor().mul(C::of(2.0))) != C::ZERO;
+        if is_odd { low } else { high }
     } else if mode == C::of(7.0) {
         x.sub(x.trunc())
     } else {
@@ -87,6 +88,7 @@ impl<const N: usize> Formula<N> {
     }
 }
 
+/// The list of outputs; fails where elements of one share memory.
 fn outputs(call: &mut Call<'_>, at: usize) -> Result<Vec<Operand>> {
     let outs = call.outputs(at)?;
     match outs.iter().position(|out| out.repeats()) {
@@ -105,18 +107,18 @@ fn outputs(call: &mut Call<'_>, at: usize) -> Result<Vec<Operand>> {
 fn numbers(call: &mut Call<'_>, at: usize, default: f64, count: usize) -> Result<Vec<Parameter>> {
     let list: Vec<Parameter> = match call.arg(at) {
         Arg::Scalars(_) | Arg::Floats(_) => {
-            call.scalars(at)?.into_iter().map(Parameter::Now).collect()
+            call.scalars(at)?.into_iter().map(Parameter::Number).collect()
         }
         Arg::Tensor(tensor) if tensor.layout.count() != 1 => {
             let operand = call.tensor(at)?;
             call.expect_arithmetic(at, operand.dtype)?;
             expect_count(call, at, operand.count(), count)?;
-            let row = operand.reshaped(&[operand.count()]).ok_or_else(|| {
+            let flat = operand.reshaped(&[operand.count()]).ok_or_else(|| {
                 let (name, layout) = (call.parameter(at), *operand.layout());
                 Error::invalid(format!("{name} ({layout}) must be contiguous"))
             })?;
-            (0..row.count())
-                .map(|one| Parameter::Later(Box::new(operand.with_layout(row.at(0, one)))))
+            (0..flat.count())
+                .map(|one| Parameter::Element(Box::new(operand.with_layout(flat.at(0, one)))))
                 .collect()
         }
         _ => vec![call.parameter_or(at, default)?; count],
@@ -145,9 +147,9 @@ fn zeros(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// The length of each tensor. Arguments: the list, the order, a list of tensors of one element.
+/// The p-norm of each tensor. Arguments: the list, p, a list of tensors of one element.
 fn norms(call: &mut Call<'_>) -> Result<Plan> {
-    let (list, order, outs) = (call.tensors(0)?, call.parameter_or(1, 2.0)?, outputs(call, 2)?);
+    let (list, p, outs) = (call.tensors(0)?, call.parameter_or(1, 2.0)?, outputs(call, 2)?);
     for (at, operands) in [(0, &list), (2, &outs)] {
         for one in operands {
             call.expect_arithmetic(at, one.dtype)?;
@@ -160,9 +162,9 @@ fn norms(call: &mut Call<'_>) -> Result<Plan> {
         )));
     }
     call.plan(move |memory| {
-        let order = order.value(memory).as_f64();
+        let p = p.value(memory).as_f64();
         for (one, out) in list.iter().zip(&outs) {
-            let value = vector_norm(memory.parallel, memory.view(one), order);
+            let value = vector_norm(memory.parallel, memory.view(one), p);
             fill_scalar(memory.parallel, memory.out(out), Scalar::from(value));
         }
         Ok(())

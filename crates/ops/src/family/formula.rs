@@ -61,26 +61,26 @@ pub struct ComplexFormula<const N: usize> {
 /// A number of a formula.
 #[derive(Clone)]
 pub enum Parameter {
-    /// Known.
-    Now(Scalar),
-    /// An element of a tensor.
-    Later(Box<Operand>),
+    /// A number that the caller passed.
+    Number(Scalar),
+    /// The element of a tensor, which the kernel reads.
+    Element(Box<Operand>),
 }
 
 impl Parameter {
     /// The type of the number.
     pub fn dtype(&self) -> DType {
         match self {
-            Parameter::Now(scalar) => scalar.dtype(),
-            Parameter::Later(operand) => operand.dtype,
+            Parameter::Number(scalar) => scalar.dtype(),
+            Parameter::Element(operand) => operand.dtype,
         }
     }
 
     /// The number, once the kernel runs.
     pub fn value(&self, memory: &Memory<'_>) -> Scalar {
         match self {
-            Parameter::Now(scalar) => *scalar,
-            Parameter::Later(operand) => {
+            Parameter::Number(scalar) => *scalar,
+            Parameter::Element(operand) => {
                 peek::first(memory.view(operand)).expect("a number, as was checked")
             }
         }
@@ -95,11 +95,11 @@ pub struct Bound<const N: usize> {
     run: Run<N>,
     dtype: DType,
     parameters: Parameters,
-    places: Places<N>,
+    operands: BoundOperands<N>,
 }
 
 /// Where a formula finds its inputs and puts its results.
-enum Places<const N: usize> {
+enum BoundOperands<const N: usize> {
     /// All elements are packed and are no more than a strip: their slots and types, and how many they are.
     Strip { inputs: [(u16, DType); N], out: (u16, DType), count: usize },
     /// Tensors. In a box, because layouts are large: a plan of a node should not copy them from hand to hand.
@@ -108,8 +108,8 @@ enum Places<const N: usize> {
 
 struct Tensors<const N: usize> {
     inputs: [Input; N],
-    /// The inputs that are tensors, in the output's sizes.
-    wide: [Layout; N],
+    /// The layouts of the inputs that are tensors, broadcast to the output's sizes.
+    broadcast: [Layout; N],
     out: Operand,
 }
 
@@ -118,14 +118,14 @@ impl<const N: usize> Bound<N> {
     pub fn run(&self, memory: &Memory<'_>) {
         let numbers: SmallVec<[Scalar; 4]> =
             self.parameters.iter().map(|one| one.value(memory)).collect();
-        match &self.places {
-            Places::Strip { inputs, out, count } => {
+        match &self.operands {
+            BoundOperands::Strip { inputs, out, count } => {
                 let bytes = |(slot, dtype): (u16, DType)| (memory.uses[usize::from(slot)], dtype);
                 let (inputs, out, count) = (inputs.map(bytes), bytes(*out), *count);
                 let args = ElementwiseArgs::Strip(Packed { count, out, inputs });
                 (self.run)(self.dtype, &args, &numbers);
             }
-            Places::Tensors(tensors) => {
+            BoundOperands::Tensors(tensors) => {
                 tensors.with_args(memory, |args| (self.run)(self.dtype, args, &numbers));
             }
         }
@@ -140,11 +140,11 @@ impl<const N: usize> Tensors<N> {
             _ => None,
         });
         let views = std::array::from_fn(|at| match (&self.inputs[at], &constants[at]) {
-            (Input::Tensor(operand), _) => memory.view_with_layout(operand, self.wide[at]),
+            (Input::Tensor(operand), _) => memory.view_with_layout(operand, self.broadcast[at]),
             (Input::Copied(_, scratch), _) => memory
                 .scratch(scratch)
                 .view()
-                .with_layout(self.wide[at])
+                .with_layout(self.broadcast[at])
                 .expect("sizes were checked"),
             (_, constant) => constant.as_ref().expect("a scalar").view(self.out.dims()),
         });
@@ -175,7 +175,7 @@ impl<const N: usize> Formula<N> {
         let parameters = (self.defaults.iter().enumerate())
             .map(|(at, default)| match numbers.get(at) {
                 Some(at) => call.parameter_or(*at, *default),
-                None => Ok(Parameter::Now((*default).into())),
+                None => Ok(Parameter::Number((*default).into())),
             })
             .collect::<Result<_>>()?;
         let mut inputs = [Input::Scalar(Scalar::Bool(false)); N];
@@ -241,14 +241,14 @@ impl<const N: usize> Formula<N> {
             if let Input::Tensor(operand) = input
                 && call.has_partial_overlap(operand, &out)
             {
-                *input = call.apart(*input, &out);
+                *input = call.without_overlap(*input, &out);
             }
         }
         let run = complex.map_or(self.run, |one| one.run);
-        if let Some(places) = packed(&inputs, &out) {
-            return Ok(Bound { run, dtype, parameters, places });
+        if let Some(operands) = packed(&inputs, &out) {
+            return Ok(Bound { run, dtype, parameters, operands });
         }
-        let wide = std::array::from_fn(|at| {
+        let broadcast = std::array::from_fn(|at| {
             let layout = match &inputs[at] {
                 Input::Tensor(operand) => operand.broadcast_to(out.dims()),
                 Input::Copied(_, scratch) => scratch.broadcast_to(out.dims()),
@@ -256,36 +256,38 @@ impl<const N: usize> Formula<N> {
             };
             layout.expect("sizes were checked")
         });
-        let places = Places::Tensors(Box::new(Tensors { inputs, wide, out }));
-        Ok(Bound { run, dtype, parameters, places })
+        let operands = BoundOperands::Tensors(Box::new(Tensors { inputs, broadcast, out }));
+        Ok(Bound { run, dtype, parameters, operands })
     }
 
+    /// The type to compute in.
     fn dtype(&self, call: &Call<'_>, inputs: &[Input; N], out: &Operand) -> Result<DType> {
-        let real = |dtype: DType| dtype.is_floating();
+        let is_real = |dtype: DType| dtype.is_floating();
         match self.kind {
             Kind::Logical | Kind::AsOutput => Ok(out.dtype),
             Kind::Real => {
-                let wide = |input: &Input| {
+                let is_double = |input: &Input| {
                     !matches!(input, Input::Scalar(_)) && input.dtype() == DType::Double
                 };
-                let double = out.dtype == DType::Double || inputs.iter().any(wide);
-                Ok(if double { DType::Double } else { DType::Float })
+                let in_double = out.dtype == DType::Double || inputs.iter().any(is_double);
+                Ok(if in_double { DType::Double } else { DType::Float })
             }
             Kind::Number | Kind::Predicate => {
-                let mut both = inputs[0].typed();
+                let mut promoted = inputs[0].typed();
                 for next in inputs[1..].iter().map(Input::typed) {
-                    let dtype = call.promoted(both, next)?;
-                    both = match (both, next) {
+                    let dtype = call.promoted(promoted, next)?;
+                    promoted = match (promoted, next) {
                         (Typed::Scalar(_), Typed::Scalar(_)) => next,
                         _ => Typed::Tensor(dtype),
                     };
                 }
-                let dtype = match both {
-                    Typed::Scalar(scalar) if real(scalar.dtype()) => DType::Float,
+                let dtype = match promoted {
+                    Typed::Scalar(scalar) if is_real(scalar.dtype()) => DType::Float,
                     other => other.dtype(),
                 };
-                let by_output = self.kind == Kind::Number && real(out.dtype) && !real(dtype);
-                Ok(if by_output { out.dtype } else { dtype })
+                let follows_output =
+                    self.kind == Kind::Number && is_real(out.dtype) && !is_real(dtype);
+                Ok(if follows_output { out.dtype } else { dtype })
             }
         }
     }
@@ -303,17 +305,17 @@ fn has_complex<const N: usize>(
 
 /// The complex type to compute in: of `f64` where a tensor has such elements, else of `f32`.
 fn complex_dtype<const N: usize>(inputs: &[Input; N], out: &Operand) -> DType {
-    let wide = |dtype: DType| matches!(dtype, DType::Complex128 | DType::Double);
+    let is_double = |dtype: DType| matches!(dtype, DType::Complex128 | DType::Double);
     let is_tensor = |input: &&Input| !matches!(input, Input::Scalar(_));
     let mut tensors = inputs.iter().filter(is_tensor);
-    match wide(out.dtype) || tensors.any(|one| wide(one.dtype())) {
+    match is_double(out.dtype) || tensors.any(|one| is_double(one.dtype())) {
         true => DType::Complex128,
         false => DType::Complex64,
     }
 }
 
 /// The slots and types of inputs whose elements are contiguous in the order of the output's.
-fn packed<const N: usize>(inputs: &[Input; N], out: &Operand) -> Option<Places<N>> {
+fn packed<const N: usize>(inputs: &[Input; N], out: &Operand) -> Option<BoundOperands<N>> {
     let count = out.count();
     let is_packed = |one: &Operand| one.offset == 0 && one.count() == count && one.is_contiguous();
     if !(1..=Packed::<N>::LONGEST).contains(&count) || !is_packed(out) {
@@ -327,7 +329,7 @@ fn packed<const N: usize>(inputs: &[Input; N], out: &Operand) -> Option<Places<N
         }
         *slot = (operand.slot, operand.dtype);
     }
-    Some(Places::Strip { inputs: slots, out: (out.slot, out.dtype), count })
+    Some(BoundOperands::Strip { inputs: slots, out: (out.slot, out.dtype), count })
 }
 
 impl Call<'_> {
@@ -335,7 +337,7 @@ impl Call<'_> {
     pub fn parameter_or(&mut self, at: usize, default: f64) -> Result<Parameter> {
         if !matches!(self.arg(at), Arg::Tensor(_)) {
             let value = if self.has(at) { self.any_scalar(at)? } else { default.into() };
-            return Ok(Parameter::Now(value));
+            return Ok(Parameter::Number(value));
         }
         let operand = self.tensor(at)?;
         self.expect_complex_arithmetic(at, operand.dtype)?;
@@ -345,7 +347,7 @@ impl Call<'_> {
                 "{name} has the sizes {dims:?}: expected one element"
             )));
         }
-        Ok(Parameter::Later(Box::new(operand)))
+        Ok(Parameter::Element(Box::new(operand)))
     }
 
     /// Fails for elements that take no part in arithmetic.
@@ -389,19 +391,19 @@ impl Call<'_> {
     }
 }
 
-/// A number as an element of a type would have it, so that it equals that element. One beyond the greatest number of
-/// the type stays as it is.
+/// A number rounded to a type, so that it equals an element with that value. One beyond the greatest number of the type
+/// stays as it is.
 fn rounded(scalar: Scalar, dtype: DType) -> Scalar {
     match dtype {
         DType::Float16 if scalar.as_f64().is_finite() && scalar.as_f64().abs() >= 65520.0 => scalar,
         DType::Float16 | DType::Bf16 | DType::Float => {
             let exact = f64::from(f32::from_scalar(scalar));
-            let near = match dtype {
+            let value = match dtype {
                 DType::Float16 => half::f16::from_f32(exact as f32).to_f64(),
                 DType::Bf16 => half::bf16::from_f32(exact as f32).to_f64(),
                 _ => exact,
             };
-            Scalar::Float(near, dtype)
+            Scalar::Float(value, dtype)
         }
         _ => scalar,
     }
@@ -414,7 +416,8 @@ pub fn promote_all(dtypes: impl IntoIterator<Item = DType>) -> Option<DType> {
     dtypes.try_fold(first, promote)
 }
 
-/// A formula: `formula!(kind, bound, with, result, |x, y; number = default| body)`.
+/// A formula: `formula!(kind, bound, with, result, |x, y; number = default| body)`. `kind` is of [`Kind`], `bound` the trait
+/// of the type `C` to compute in, `with` the macro that chooses it, `result` the type of the results.
 macro_rules! formula {
     (@unit $p:ident) => { () };
     (@numbers $C:ident, $all:ident, $($p:ident)*) => {{
@@ -431,8 +434,8 @@ macro_rules! formula {
             defaults: &[$($($default),*)?],
             run: |dtype, args, _numbers| {
                 #[derive(Clone, Copy)]
-                struct Of<C, const K: usize>([C; K]);
-                impl<C: $bound> cairn_tensor::kernels::halves::Pointwise<C, $result, 1> for Of<C, { <[()]>::len(&[$($($crate::family::formula::formula!(@unit $p)),*)?]) }> {
+                struct Numbers<C, const K: usize>([C; K]);
+                impl<C: $bound> cairn_tensor::kernels::halves::Pointwise<C, $result, 1> for Numbers<C, { <[()]>::len(&[$($($crate::family::formula::formula!(@unit $p)),*)?]) }> {
                     #[inline(always)]
                     fn at(self, [$x]: [C; 1]) -> $result {
                         let [$($($p),*)?] = self.0;
@@ -441,7 +444,7 @@ macro_rules! formula {
                 }
                 cairn_tensor::$with!(dtype, C => {
                     let p = $crate::family::formula::formula!(@numbers C, _numbers, $($($p)*)?);
-                    args.apply::<C, $result>(Of(p))
+                    args.apply::<C, $result>(Numbers(p))
                 })
             },
             complex: None,
@@ -453,8 +456,8 @@ macro_rules! formula {
             defaults: &[$($($default),*)?],
             run: |dtype, args, _numbers| {
                 #[derive(Clone, Copy)]
-                struct Of<C, const K: usize>([C; K]);
-                impl<C: $bound> cairn_tensor::kernels::halves::Pointwise<C, $result, 2> for Of<C, { <[()]>::len(&[$($($crate::family::formula::formula!(@unit $p)),*)?]) }> {
+                struct Numbers<C, const K: usize>([C; K]);
+                impl<C: $bound> cairn_tensor::kernels::halves::Pointwise<C, $result, 2> for Numbers<C, { <[()]>::len(&[$($($crate::family::formula::formula!(@unit $p)),*)?]) }> {
                     #[inline(always)]
                     fn at(self, [$x, $y]: [C; 2]) -> $result {
                         let [$($($p),*)?] = self.0;
@@ -463,7 +466,7 @@ macro_rules! formula {
                 }
                 cairn_tensor::$with!(dtype, C => {
                     let p = $crate::family::formula::formula!(@numbers C, _numbers, $($($p)*)?);
-                    args.apply::<C, $result>(Of(p))
+                    args.apply::<C, $result>(Numbers(p))
                 })
             },
             complex: None,
@@ -475,8 +478,8 @@ macro_rules! formula {
             defaults: &[$($($default),*)?],
             run: |dtype, args, _numbers| {
                 #[derive(Clone, Copy)]
-                struct Of<C, const K: usize>([C; K]);
-                impl<C: $bound> cairn_tensor::kernels::halves::Pointwise<C, $result, 3> for Of<C, { <[()]>::len(&[$($($crate::family::formula::formula!(@unit $p)),*)?]) }> {
+                struct Numbers<C, const K: usize>([C; K]);
+                impl<C: $bound> cairn_tensor::kernels::halves::Pointwise<C, $result, 3> for Numbers<C, { <[()]>::len(&[$($($crate::family::formula::formula!(@unit $p)),*)?]) }> {
                     #[inline(always)]
                     fn at(self, [$x, $y, $z]: [C; 3]) -> $result {
                         let [$($($p),*)?] = self.0;
@@ -485,7 +488,7 @@ macro_rules! formula {
                 }
                 cairn_tensor::$with!(dtype, C => {
                     let p = $crate::family::formula::formula!(@numbers C, _numbers, $($($p)*)?);
-                    args.apply::<C, $result>(Of(p))
+                    args.apply::<C, $result>(Numbers(p))
                 })
             },
             complex: None,

@@ -1,6 +1,6 @@
-//! Fourier transforms of windows that slide along signals.
+//! Short-time Fourier transforms: of windows that slide along signals.
 //!
-//! Workspace: a table of one transform, and what up to [`PARTS`] threads transform, in complex numbers of `f64`.
+//! Workspace: the table of one transform, and [`MAX_BUFFERS`] buffers at most, in complex numbers of `f64`.
 
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
@@ -12,18 +12,21 @@ use cairn_tensor::kernels::fourier::{Slides, buffer_length, sliding, table_lengt
 use cairn_tensor::kernels::linalg::Stack;
 use cairn_tensor::{DType, Layout};
 
-/// Windows that are transformed at once.
-const PARTS: usize = 8;
+/// How many windows are transformed at once.
+const MAX_BUFFERS: usize = 8;
 
 const TYPES: &[DType] = &[DType::Float, DType::Double, DType::Complex64, DType::Complex128];
 
-/// The windows of a call. Arguments: signal, factors of a window, out, elements of a transform, from one window to the next,
-/// elements of a window, whether results are divided by the root of their number, whether real signals have the first half
+/// The windows of a call. Arguments: signal, factors of a window, out, length of a transform, hop from one window to the
+/// next, length of a window, whether results are divided by the root of their number, whether real signals have the first half
 /// of the frequencies alone, whether results are complex numbers or pairs of real ones, whether a number of 0 stands for the
 /// one that follows from the others (no when absent).
 struct Windows {
+    /// Elements of a transform.
     length: usize,
+    /// Elements from one window to the next.
     hop: usize,
+    /// Elements of a window.
     window: usize,
     /// The sizes of the output as complex numbers.
     dims: Vec<usize>,
@@ -34,24 +37,24 @@ impl Windows {
     fn read(call: &Call<'_>) -> Result<Windows> {
         let signal = call.layout(0)?;
         call.expect_dtype(0, &signal, TYPES)?;
-        let (name, own) = (call.parameter(0), signal.dims());
-        if !matches!(own.len(), 1 | 2) || signal.count() == 0 {
+        let (name, signal_dims) = (call.parameter(0), signal.dims());
+        if !matches!(signal_dims.len(), 1 | 2) || signal.count() == 0 {
             return Err(Error::invalid(format!(
-                "{name} has the sizes {own:?}: expected signals of one or two dimensions"
+                "{name} has the sizes {signal_dims:?}: expected signals of one or two dimensions"
             )));
         }
-        let samples = own[own.len() - 1];
+        let samples = signal_dims[signal_dims.len() - 1];
         let has_defaults = call.flag_or(9, false)?;
-        let number = |at: usize, other: usize, most: usize| -> Result<usize> {
+        let number = |at: usize, default: usize, max: usize| -> Result<usize> {
             let value = match call.int(at)? {
-                0 if has_defaults => other as i64,
+                0 if has_defaults => default as i64,
                 value => value,
             };
-            match usize::try_from(value).ok().filter(|one| (1..=most).contains(one)) {
+            match usize::try_from(value).ok().filter(|one| (1..=max).contains(one)) {
                 Some(value) => Ok(value),
                 None => {
                     let name = call.parameter(at);
-                    Err(Error::invalid(format!("{name} = {value} is outside 1 to {most}")))
+                    Err(Error::invalid(format!("{name} = {value} is outside 1 to {max}")))
                 }
             }
         };
@@ -66,26 +69,26 @@ impl Windows {
             )));
         }
         let frequencies = if one_sided { length / 2 + 1 } else { length };
-        let mut dims = own[..own.len() - 1].to_vec();
+        let mut dims = signal_dims[..signal_dims.len() - 1].to_vec();
         dims.extend([frequencies, (samples - length) / hop + 1]);
         Ok(Windows { length, hop, window, dims, is_complex: call.flag(8)? })
     }
 
     /// What the output has to be.
     fn output(&self, signal: DType) -> Layout {
-        let is_wide = matches!(signal, DType::Double | DType::Complex128);
+        let is_double = matches!(signal, DType::Double | DType::Complex128);
         if self.is_complex {
-            let dtype = if is_wide { DType::Complex128 } else { DType::Complex64 };
+            let dtype = if is_double { DType::Complex128 } else { DType::Complex64 };
             return Layout::contiguous(dtype, &self.dims);
         }
         let mut dims = self.dims.clone();
         dims.push(2);
-        Layout::contiguous(if is_wide { DType::Double } else { DType::Float }, &dims)
+        Layout::contiguous(if is_double { DType::Double } else { DType::Float }, &dims)
     }
 }
 
 /// See [`Windows`] for the arguments.
-fn short_time(call: &mut Call<'_>) -> Result<Plan> {
+fn stft(call: &mut Call<'_>) -> Result<Plan> {
     let windows = Windows::read(call)?;
     let out = call.output(2)?;
     let signal = call.read(0, &[&out])?;
@@ -111,9 +114,9 @@ fn short_time(call: &mut Call<'_>) -> Result<Plan> {
         let name = call.parameter(3);
         return Err(Error::invalid(format!("{name} = {length} is more than memory can hold")));
     };
-    let parts = (out.dims()[0] * out.dims()[2]).min(PARTS);
+    let buffer_count = (out.dims()[0] * out.dims()[2]).min(MAX_BUFFERS);
     let tables = call.scratch(DType::Complex128, &[table]);
-    let buffers = call.scratch(DType::Complex128, &[parts, buffer]);
+    let buffers = call.scratch(DType::Complex128, &[buffer_count, buffer]);
     call.plan(move |memory| {
         let signal = signal.view(memory);
         let ones = ones.map(|scratch| {
@@ -124,7 +127,7 @@ fn short_time(call: &mut Call<'_>) -> Result<Plan> {
         let window = window.map(|window| window.view(memory)).or(ones);
         let (Some(tables), Some(buffers)) = (
             Stack::new(memory.scratch_bytes(&tables), 1, table),
-            Stack::new(memory.scratch_bytes(&buffers), parts, buffer),
+            Stack::new(memory.scratch_bytes(&buffers), buffer_count, buffer),
         ) else {
             return Err(Fault("the workspace is not aligned for numbers of 8 bytes".into()));
         };
@@ -138,7 +141,7 @@ fn output(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// The rows of this family.
-pub const ROWS: &[Row] = &[aclnn("Stft", short_time).with_prefix("acl")];
+pub const ROWS: &[Row] = &[aclnn("Stft", stft).with_prefix("acl")];
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[node(
@@ -146,7 +149,7 @@ pub const NODES: &[Node] = &[node(
     &["x", "window?"],
     &["y"],
     Infer::By(output),
-    short_time,
+    stft,
     &[
         A(0),
         A(1),

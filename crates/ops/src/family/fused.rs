@@ -1,4 +1,4 @@
-//! Sums of products, and values between two others.
+//! Sums of products, and linear interpolation.
 
 use super::arithmetic::{ADD, SUB};
 use super::complex::quotient;
@@ -18,19 +18,19 @@ pub const ADDCMUL: Formula<3> = number!(|x, y, z; value = 1.0| x.add(value.mul(y
 /// x + value y / z.
 pub const ADDCDIV: Formula<3> = real!(|x, y, z; value = 1.0| x.add(value.mul(y).div(z)))
     .with_complex(complex!(|x, y, z; value| x + value * quotient(y, z)));
-/// From x to y by a share.
-pub const LERP: Formula<2> = real!(|x, y; share = 0.5| between(x, y, share));
-/// From x to y by a share at each position.
-pub const LERP_BY: Formula<3> = real!(|x, y, share| between(x, y, share));
+/// x + weight (y - x), with one weight.
+pub const LERP: Formula<2> = real!(|x, y; weight = 0.5| lerp(x, y, weight));
+/// x + weight (y - x), with a weight for each element.
+pub const LERP_BY: Formula<3> = real!(|x, y, weight| lerp(x, y, weight));
 const ADD_RELU: Formula<2> = number!(|x, y; alpha = 1.0| x.add(alpha.mul(y)).greatest(C::ZERO));
 
-/// Exact at either end.
+/// x + weight (y - x), exactly x for a weight of 0 and y for 1.
 #[inline(always)]
-fn between<C: Real>(x: C, y: C, share: C) -> C {
-    let far = y.sub(x);
-    let from_x = x.add(share.mul(far));
-    let from_y = y.sub(far.mul(C::ONE.sub(share)));
-    if share.abs() < C::of(0.5) { from_x } else { from_y }
+fn lerp<C: Real>(x: C, y: C, weight: C) -> C {
+    let difference = y.sub(x);
+    let from_x = x.add(weight.mul(difference));
+    let from_y = y.sub(difference.mul(C::ONE.sub(weight)));
+    if weight.abs() < C::of(0.5) { from_x } else { from_y }
 }
 
 /// What all three inputs broadcast to, of the first one's type.

@@ -1,4 +1,4 @@
-//! Products of matrices with a function of the sums in the same step.
+//! Products of matrices, with a function of their elements in the same step.
 //!
 //! Workspace: the sums, in `f32` for half types, and the panels of the product.
 
@@ -19,7 +19,7 @@ use cairn_tensor::kernels::number::Number;
 use cairn_tensor::{DType, Layout, Scalar};
 use std::f64::consts::FRAC_1_SQRT_2;
 
-// Arguments: bias, x1, x2, -, -, out, whether x1 and x2 are transposed, x3, the function's name, how to compute.
+// Arguments: bias, x1, x2, -, -, out, whether x1 and x2 are transposed, x3, the function's name, precision (`cubeMathType`).
 const BIAS: usize = 0;
 const X1: usize = 1;
 const X2: usize = 2;
@@ -29,28 +29,29 @@ const MATH: usize = 10;
 
 const TYPES: &[DType] = &[DType::Float16, DType::Bf16, DType::Float];
 
-/// What becomes of the sums.
+/// The function that is applied to the product.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Function {
-    Nothing,
-    Single,
+    None,
+    /// The product is converted to `f32`.
+    ToFloat,
     Add,
     Multiply,
     Relu,
     Gelu,
-    GeluByTangent,
+    GeluTanh,
 }
 
 impl Function {
     fn read(call: &Call<'_>) -> Result<Function> {
         Ok(match call.text(NAME)? {
-            "" => Function::Nothing,
-            "16cast32" => Function::Single,
+            "" => Function::None,
+            "16cast32" => Function::ToFloat,
             "add" => Function::Add,
             "mul" => Function::Multiply,
             "relu" => Function::Relu,
             "gelu_erf" => Function::Gelu,
-            "gelu_tanh" => Function::GeluByTangent,
+            "gelu_tanh" => Function::GeluTanh,
             other => {
                 let name = call.parameter(NAME);
                 return Err(Error::invalid(format!(
@@ -61,16 +62,16 @@ impl Function {
     }
 
     /// The most dimensions that it takes.
-    fn most_dims(self) -> usize {
+    fn max_dims(self) -> usize {
         match self {
-            Function::Nothing | Function::Relu => 6,
+            Function::None | Function::Relu => 6,
             Function::Add | Function::Multiply => 3,
             _ => 2,
         }
     }
 
     fn takes_bias(self) -> bool {
-        !matches!(self, Function::Gelu | Function::GeluByTangent)
+        !matches!(self, Function::Gelu | Function::GeluTanh)
     }
 
     fn takes_other(self) -> bool {
@@ -78,13 +79,13 @@ impl Function {
     }
 }
 
-/// Fails for a way to compute that does not go with the types.
+/// Fails for a precision (`cubeMathType`) that does not go with the types.
 fn expect_math(call: &Call<'_>, dtype: DType, function: Function) -> Result<()> {
     if !call.has(MATH) {
         return Ok(());
     }
     let (name, math) = (call.parameter(MATH), call.int(MATH)?);
-    let is_plain = !matches!(function, Function::Single | Function::Gelu | Function::GeluByTangent);
+    let is_plain = !matches!(function, Function::ToFloat | Function::Gelu | Function::GeluTanh);
     let problem = match math {
         ..0 | 5.. => "is outside 0 to 4",
         2 if dtype == DType::Bf16 => "(f16) does not go with elements of bf16",
@@ -98,7 +99,7 @@ fn expect_math(call: &Call<'_>, dtype: DType, function: Function) -> Result<()> 
 }
 
 /// An input that broadcasts to the sizes of the output.
-fn beside(
+fn broadcast_input(
     call: &mut Call<'_>,
     at: usize,
     out: &Operand,
@@ -106,8 +107,8 @@ fn beside(
 ) -> Result<UnaliasedInput> {
     let read = call.read(at, &[out])?;
     call.expect_dtype(at, &read, TYPES)?;
-    let wide = read.broadcast_to(out.dims()).filter(|_| ranks.contains(&read.rank()));
-    match wide {
+    let broadcast = read.broadcast_to(out.dims()).filter(|_| ranks.contains(&read.rank()));
+    match broadcast {
         Some(layout) => Ok(read.with_layout(layout)),
         None => {
             let (name, have, want) = (call.parameter(at), read.dims(), out.dims());
@@ -123,11 +124,11 @@ fn fused(call: &mut Call<'_>) -> Result<Plan> {
     let (left, right) = (call.read(X1, &[&out])?, call.read(X2, &[&out])?);
     for (at, one) in [(X1, &left), (X2, &right)] {
         call.expect_dtype(at, one, TYPES)?;
-        let most = function.most_dims();
-        if !(2..=most).contains(&one.rank()) {
+        let max_rank = function.max_dims();
+        if !(2..=max_rank).contains(&one.rank()) {
             let (name, dims) = (call.parameter(at), one.dims());
             return Err(Error::invalid(format!(
-                "{name} has the sizes {dims:?}: expected 2 to {most} dimensions"
+                "{name} has the sizes {dims:?}: expected 2 to {max_rank} dimensions"
             )));
         }
     }
@@ -136,20 +137,20 @@ fn fused(call: &mut Call<'_>) -> Result<Plan> {
     let MatmulOperands { left: a, right: b, dims, .. } = matmul::operands(call, *left, *right)?;
     call.expect_dims(OUT, &out, &dims)?;
     match function {
-        Function::Single => call.expect_dtype(OUT, &out, &[DType::Float])?,
+        Function::ToFloat => call.expect_dtype(OUT, &out, &[DType::Float])?,
         _ => call.expect_same(OUT, &out, X1, &left)?,
     }
     let bias = match (call.has(BIAS), function.takes_bias()) {
         (false, _) => None,
-        (true, true) => Some(beside(call, BIAS, &out, 1..=2)?),
+        (true, true) => Some(broadcast_input(call, BIAS, &out, 1..=2)?),
         (true, false) => {
-            let (name, how) = (call.parameter(BIAS), call.text(NAME)?);
-            return Err(Error::invalid(format!("{name} is there: {how} takes none")));
+            let (name, function_name) = (call.parameter(BIAS), call.text(NAME)?);
+            return Err(Error::invalid(format!("{name} is there: {function_name} takes none")));
         }
     };
     let other = match function.takes_other() {
         true => {
-            let other = beside(call, X3, &out, 2..=3)?;
+            let other = broadcast_input(call, X3, &out, 2..=3)?;
             let (last, have) = (&dims[dims.len() - 2..], call.layout(X3)?);
             if have.dims()[have.rank() - 2..] != *last {
                 let (name, have) = (call.parameter(X3), have.dims());
@@ -167,7 +168,7 @@ fn fused(call: &mut Call<'_>) -> Result<Plan> {
     let panels = panels.map(|one| call.scratch(one.dtype(), &one.dims()));
     call.plan(move |memory| {
         let (a, b) = (left.view(memory), right.view(memory));
-        let (sums, to) = (memory.scratch(&sums), memory.out(&out));
+        let (sums, target) = (memory.scratch(&sums), memory.out(&out));
         let mut beta = Scalar::from(0);
         if let Some(bias) = bias {
             copy(memory.parallel, sums, bias.view(memory));
@@ -178,23 +179,23 @@ fn fused(call: &mut Call<'_>) -> Result<Plan> {
         let (parallel, sums) = (memory.parallel, sums.view());
         match (function, other.map(|other| other.view(memory))) {
             (Function::Add, Some(other)) => {
-                map2(parallel, to, sums, other, |x: f32, y: f32| x + y);
+                map2(parallel, target, sums, other, |x: f32, y: f32| x + y);
             }
             (Function::Multiply, Some(other)) => {
-                map2(parallel, to, sums, other, |x: f32, y: f32| x * y);
+                map2(parallel, target, sums, other, |x: f32, y: f32| x * y);
             }
             (Function::Relu, _) => {
-                map1(parallel, to, sums, |x: f32| if x < 0.0 { 0.0 } else { x });
+                map1(parallel, target, sums, |x: f32| if x < 0.0 { 0.0 } else { x });
             }
-            (Function::Gelu, _) => map1(parallel, to, sums, |x: f32| {
-                let share = 1.0 + Real::erf(x * FRAC_1_SQRT_2 as f32);
-                0.5 * x * share
+            (Function::Gelu, _) => map1(parallel, target, sums, |x: f32| {
+                let one_plus_erf = 1.0 + Real::erf(x * FRAC_1_SQRT_2 as f32);
+                0.5 * x * one_plus_erf
             }),
-            (Function::GeluByTangent, _) => map1(parallel, to, sums, |x: f32| {
+            (Function::GeluTanh, _) => map1(parallel, target, sums, |x: f32| {
                 let inner = x.add(f32::of(CUBIC) * x * x * x) * f32::of(ROOT);
                 0.5 * x * (1.0 + Real::tanh(inner))
             }),
-            _ => copy(parallel, to, sums),
+            _ => copy(parallel, target, sums),
         }
         Ok(())
     })
@@ -219,7 +220,7 @@ fn output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (left, right) = (call.layout(X1)?, call.layout(X2)?);
     let dims = matmul::operands(call, left, right)?.dims;
     let dtype = match Function::read(call)? {
-        Function::Single => DType::Float,
+        Function::ToFloat => DType::Float,
         _ => left.dtype,
     };
     Ok(vec![Layout::contiguous(dtype, &dims)])

@@ -1,11 +1,10 @@
 //! Gated linear units: one half of a tensor, activated, times the other; and their gradients.
 
 use super::activation::{CUBIC, ROOT, uses_tanh};
-use super::inputs::UnaliasedInput;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
-use crate::plan::{Memory, Plan};
+use crate::plan::Plan;
 use crate::table::ArgSource::{A, Attr, B, I, No, O};
 use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::map::{map1, map2, map3};
@@ -16,7 +15,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
 
-/// What one half goes through.
+/// The activation of one half.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gate {
     Sigmoid,
@@ -32,8 +31,8 @@ impl Gate {
             Gate::Sigmoid => x.sigmoid(),
             Gate::Swish => x.mul(x.sigmoid()),
             Gate::Gelu => {
-                let share = C::ONE.add(x.mul(C::of(FRAC_1_SQRT_2)).erf());
-                x.mul(C::of(0.5)).mul(share)
+                let one_plus_erf = C::ONE.add(x.mul(C::of(FRAC_1_SQRT_2)).erf());
+                x.mul(C::of(0.5)).mul(one_plus_erf)
             }
             Gate::GeluTanh => {
                 let inner = x.add(C::of(CUBIC).mul(x).mul(x).mul(x)).mul(C::of(ROOT));
@@ -42,8 +41,9 @@ impl Gate {
         }
     }
 
+    /// The derivative of [`Gate::value`].
     #[inline(always)]
-    fn slope<C: Real>(self, x: C) -> C {
+    fn derivative<C: Real>(self, x: C) -> C {
         match self {
             Gate::Sigmoid => {
                 let s = x.sigmoid();
@@ -54,16 +54,16 @@ impl Gate {
                 s.mul(C::ONE.add(x.mul(C::ONE.sub(s))))
             }
             Gate::Gelu => {
-                let share = C::of(0.5).mul(C::ONE.add(x.mul(C::of(FRAC_1_SQRT_2)).erf()));
+                let cdf = C::of(0.5).mul(C::ONE.add(x.mul(C::of(FRAC_1_SQRT_2)).erf()));
                 let density = x.mul(x).mul(C::of(-0.5)).exp();
-                share.add(x.mul(density).mul(C::of(FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5)))
+                cdf.add(x.mul(density).mul(C::of(FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5)))
             }
             Gate::GeluTanh => {
                 let square = x.mul(x);
                 let t = x.add(C::of(CUBIC).mul(square).mul(x)).mul(C::of(ROOT)).tanh();
-                let inner = C::of(ROOT).mul(C::ONE.add(C::of(3.0 * CUBIC).mul(square)));
-                let left = C::of(0.5).mul(C::ONE.add(t));
-                left.add(C::of(0.5).mul(x).mul(C::ONE.sub(t.mul(t))).mul(inner))
+                let inner_derivative = C::of(ROOT).mul(C::ONE.add(C::of(3.0 * CUBIC).mul(square)));
+                let first_term = C::of(0.5).mul(C::ONE.add(t));
+                first_term.add(C::of(0.5).mul(x).mul(C::ONE.sub(t.mul(t))).mul(inner_derivative))
             }
         }
     }
@@ -93,15 +93,15 @@ macro_rules! with_gate {
     };
 }
 
-/// The gate that a row is of; that of a GELU is said by an argument.
-fn gate(call: &Call<'_>, kind: Gate, how: usize) -> Result<Gate> {
+/// The gate of a row: for a GELU, argument `at` says whether tanh approximates it.
+fn gate(call: &Call<'_>, kind: Gate, at: usize) -> Result<Gate> {
     match kind {
-        Gate::Gelu if uses_tanh(call, how)? => Ok(Gate::GeluTanh),
+        Gate::Gelu if uses_tanh(call, at)? => Ok(Gate::GeluTanh),
         other => Ok(other),
     }
 }
 
-/// The dimension that is halved, and the sizes of a half.
+/// The dimension that is halved, and the sizes of a half. `x` and `dim` are the indices of the arguments.
 fn halved(call: &Call<'_>, x: usize, layout: &Layout, dim: usize) -> Result<(usize, Vec<usize>)> {
     let at = call.dim(dim, layout.rank())?;
     let mut dims = layout.dims().to_vec();
@@ -117,26 +117,23 @@ fn halved(call: &Call<'_>, x: usize, layout: &Layout, dim: usize) -> Result<(usi
     Ok((at, dims))
 }
 
-/// The halves of a tensor: the one that is activated, and the other.
-fn halves<'v>(view: View<'v>, dim: usize, left: bool) -> (View<'v>, View<'v>) {
+/// The halves of a tensor: the one that is activated, which is the first if `is_first_activated`, and the other.
+fn halves<'v>(view: View<'v>, dim: usize, is_first_activated: bool) -> (View<'v>, View<'v>) {
     let size = view.dims()[dim] / 2;
     let part =
         |start| view.with_layout(view.layout().sliced(dim, start, size, 1)).expect("a half of it");
-    if left { (part(0), part(size)) } else { (part(size), part(0)) }
+    if is_first_activated { (part(0), part(size)) } else { (part(size), part(0)) }
 }
 
-fn view<'m>(read: &UnaliasedInput, memory: &Memory<'m>) -> View<'m> {
-    read.view(memory)
-}
-
-/// Arguments: x, dimension, how a GELU is computed, whether the first half is activated, out, activated half or absent.
+/// Arguments: x, dimension, whether tanh approximates a GELU, whether the first half is activated, out, activated half or
+/// absent.
 fn forward(call: &mut Call<'_>, kind: Gate) -> Result<Plan> {
     let gate = gate(call, kind, 2)?;
     let (out, activated) = (call.output(4)?, call.optional_output(5)?);
     let x = call.tensor(0)?;
     call.expect_dtype(0, &x, REAL)?;
     let (dim, dims) = halved(call, 0, &x, 1)?;
-    let left = call.flag(3)?;
+    let is_first_activated = call.flag(3)?;
     for (at, one) in [(4, Some(&out)), (5, activated.as_ref())] {
         if let Some(one) = one {
             call.expect_dims(at, one, &dims)?;
@@ -146,7 +143,7 @@ fn forward(call: &mut Call<'_>, kind: Gate) -> Result<Plan> {
     let outs: Vec<_> = [Some(&out), activated.as_ref()].into_iter().flatten().collect();
     let x = call.unaliased(x, &outs);
     call.plan(move |memory| {
-        let (gated, other) = halves(view(&x, memory), dim, left);
+        let (gated, other) = halves(x.view(memory), dim, is_first_activated);
         let out = memory.out(&out);
         with_real!(x.dtype, C => with_gate!(gate, GATE => {
             if let Some(activated) = &activated {
@@ -158,8 +155,8 @@ fn forward(call: &mut Call<'_>, kind: Gate) -> Result<Plan> {
     })
 }
 
-/// Arguments: gradient, x, activated half or absent, dimension, how a GELU is computed, whether the first half is
-/// activated, out.
+/// Arguments: gradient, x, activated half or absent, dimension, whether tanh approximates a GELU, whether the first half
+/// is activated, out.
 fn backward(call: &mut Call<'_>, kind: Gate) -> Result<Plan> {
     let gate = gate(call, kind, 4)?;
     let out = call.output(6)?;
@@ -167,7 +164,7 @@ fn backward(call: &mut Call<'_>, kind: Gate) -> Result<Plan> {
     let activated = if call.has(2) { Some(call.read(2, &[&out])?) } else { None };
     call.expect_dtype(1, &x, REAL)?;
     let (dim, dims) = halved(call, 1, &x, 3)?;
-    let left = call.flag(5)?;
+    let is_first_activated = call.flag(5)?;
     call.expect_dims(0, &grad, &dims)?;
     call.expect_dtype(0, &grad, REAL)?;
     call.expect_dims(6, &out, x.dims())?;
@@ -177,17 +174,18 @@ fn backward(call: &mut Call<'_>, kind: Gate) -> Result<Plan> {
         call.expect_dtype(2, activated, REAL)?;
     }
     call.plan(move |memory| {
-        let (gated, other) = halves(view(&x, memory), dim, left);
-        let grad = view(&grad, memory);
-        let activated = activated.map(|one| view(&one, memory));
+        let (gated, other) = halves(x.view(memory), dim, is_first_activated);
+        let grad = grad.view(memory);
+        let activated = activated.map(|one| one.view(memory));
         let out = memory.out(&out);
         let size = out.dims()[dim] / 2;
         let half =
             |start| out.with_layout(out.layout().sliced(dim, start, size, 1)).expect("a half");
-        let (to_gated, to_other) = if left { (half(0), half(size)) } else { (half(size), half(0)) };
+        let (to_gated, to_other) =
+            if is_first_activated { (half(0), half(size)) } else { (half(size), half(0)) };
         with_real!(x.dtype, C => with_gate!(gate, GATE => {
             map3(memory.parallel, to_gated, grad, gated, other, |g: C, x: C, y: C| {
-                g.mul(y).mul(GATE.slope(x))
+                g.mul(y).mul(GATE.derivative(x))
             });
             match activated {
                 Some(activated) => {
@@ -259,8 +257,8 @@ fn infer_two_halves(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 const DIM: ArgSource = Attr("dim", AttrDefault::Int(-1));
-const HOW: ArgSource = Attr("approximate", AttrDefault::Int(1));
-const LEFT: ArgSource = Attr("activate_left", AttrDefault::Flag(false));
+const APPROXIMATE: ArgSource = Attr("approximate", AttrDefault::Int(1));
+const ACTIVATE_LEFT: ArgSource = Attr("activate_left", AttrDefault::Flag(false));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -295,7 +293,7 @@ pub const NODES: &[Node] = &[
         &["y", "gelu"],
         Infer::By(infer_two_halves),
         geglu,
-        &[A(0), DIM, HOW, LEFT, O(0), O(1)],
+        &[A(0), DIM, APPROXIMATE, ACTIVATE_LEFT, O(0), O(1)],
     ),
     node(
         "GeGluGradV2",
@@ -303,7 +301,7 @@ pub const NODES: &[Node] = &[
         &["dx"],
         Infer::Like(1),
         geglu_backward,
-        &[A(0), A(1), A(2), DIM, HOW, LEFT, O(0)],
+        &[A(0), A(1), A(2), DIM, APPROXIMATE, ACTIVATE_LEFT, O(0)],
     ),
     node(
         "GeluMul",

@@ -12,7 +12,12 @@ use cairn_tensor::kernels::indexed::{Coordinate, INDEX_TYPES, IndexedView, combi
 use cairn_tensor::{DType, Dims, Layout, MAX_DIMS, View, broadcast};
 
 /// The sizes of a tensor whose dimension `dim` is replaced by those of an index.
-pub(super) fn replaced(call: &Call<'_>, a: &Layout, dim: usize, index: &Layout) -> Result<Dims> {
+pub(super) fn replaced_dims(
+    call: &Call<'_>,
+    a: &Layout,
+    dim: usize,
+    index: &Layout,
+) -> Result<Dims> {
     let mut dims = Dims::new(a.dims());
     if a.rank() > 0 {
         dims.remove(dim);
@@ -32,8 +37,8 @@ pub(super) fn replaced(call: &Call<'_>, a: &Layout, dim: usize, index: &Layout) 
 fn batches(call: &Call<'_>, at: usize, a: &Layout, dim: usize, index: &Layout) -> Result<usize> {
     let batches = call.int_or(at, 0)?;
     let count = if batches < 0 { batches + index.rank() as i64 } else { batches };
-    let most = dim.min(index.rank());
-    let count = usize::try_from(count).ok().filter(|count| *count <= most);
+    let max = dim.min(index.rank());
+    let count = usize::try_from(count).ok().filter(|count| *count <= max);
     match count {
         Some(count) if a.dims()[..count] == index.dims()[..count] => Ok(count),
         _ => {
@@ -49,18 +54,18 @@ fn batches(call: &Call<'_>, at: usize, a: &Layout, dim: usize, index: &Layout) -
 fn gather_v2_dims(call: &Call<'_>, a: &Layout, index: &Layout) -> Result<(Dims, usize, usize)> {
     let dim = call.wrap(1, call.number(1)?.as_i64(), a.rank())?;
     let batch = batches(call, 5, a, dim, index)?;
-    let mut own = *index;
-    (0..batch).for_each(|_| own = own.without(0));
-    Ok((replaced(call, a, dim, &own)?, dim, batch))
+    let mut batch_index = *index;
+    (0..batch).for_each(|_| batch_index = batch_index.without(0));
+    Ok((replaced_dims(call, a, dim, &batch_index)?, dim, batch))
 }
 
 /// The slices of a dimension that an index names. Arguments: a, dimension, index, out, whether negative ones count
 /// from the end, how many first dimensions are batches.
 fn gather_v2(call: &mut Call<'_>) -> Result<Plan> {
-    by_index(call, false)
+    plan_gather(call, false)
 }
 
-/// As [`gather_v2`], where argument 6 says how the indices are laid out: 0 apart or 1 together, which gives the same results.
+/// As [`gather_v2`], where argument 6 says whether indices are scattered (0) or close together (1), which changes no result.
 fn gather_v3(call: &mut Call<'_>) -> Result<Plan> {
     let mode = call.int(6)?;
     if mode != 0 && mode != 1 {
@@ -72,14 +77,15 @@ fn gather_v3(call: &mut Call<'_>) -> Result<Plan> {
 
 /// As [`gather_v2`], where an index without dimensions is one with a single element.
 fn index_select(call: &mut Call<'_>) -> Result<Plan> {
-    by_index(call, true)
+    plan_gather(call, true)
 }
 
-fn by_index(call: &mut Call<'_>, lifts: bool) -> Result<Plan> {
+/// [`gather_v2`], or with `is_select` [`index_select`].
+fn plan_gather(call: &mut Call<'_>, is_select: bool) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read_by_index(0, &[&out])?;
     let index = call.read_index(2, &[&out])?;
-    let index = if lifts { index.at_least_1d() } else { index };
+    let index = if is_select { index.at_least_1d() } else { index };
     let wraps = call.flag_or(4, false)?;
     call.expect_same(3, &out, 0, &a)?;
     let (dims, dim, batch) = gather_v2_dims(call, &a, &index)?;
@@ -145,7 +151,7 @@ fn gather_elements_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(call.layout(0)?.dtype, call.layout(2)?.dims())])
 }
 
-/// Elements by their number in the order of positions. Arguments: a, index, out.
+/// Elements by their index in the flattened tensor. Arguments: a, index, out.
 fn take_flat(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read(0, &[&out])?;
@@ -153,10 +159,10 @@ fn take_flat(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(2, &out, index.dims())?;
     call.expect_same(2, &out, 0, &a)?;
     let name = call.parameter(1);
-    let line = call.flat_input(a);
-    line.touch_by_index(call);
+    let flat_a = call.flat_input(a);
+    flat_a.touch_by_index(call);
     call.plan(move |memory| {
-        let (view, index) = (line.view(memory), index.view(memory));
+        let (view, index) = (flat_a.view(memory), index.view(memory));
         let source = IndexedView::chosen(view, 0, index, true);
         gather(memory.parallel, memory.out(&out), &source, index)
             .map_err(|bad| out_of_range(name, bad))
@@ -177,11 +183,11 @@ fn index_by_tensors_dims(a: &Layout, chosen: &[usize], shape: &[usize]) -> Resul
     Ok((first_dim, dims))
 }
 
-/// The dimensions that a mask marks, one for each index of a list. Without a mask they are the first ones.
-fn masked(call: &Call<'_>, at: usize, count: usize, rank: usize) -> Result<Dims> {
+/// The dimensions where a mask is not 0, one for each index of a list. Without a mask they are the first ones.
+fn masked_dims(call: &Call<'_>, at: usize, count: usize, rank: usize) -> Result<Dims> {
     let mask = if call.has(at) { call.ints(at)? } else { Vec::new() };
-    let marked = mask.iter().enumerate().filter(|(_, one)| **one != 0).map(|(dim, _)| dim);
-    let chosen: Vec<usize> = if mask.is_empty() { (0..count).collect() } else { marked.collect() };
+    let set = mask.iter().enumerate().filter(|(_, one)| **one != 0).map(|(dim, _)| dim);
+    let chosen: Vec<usize> = if mask.is_empty() { (0..count).collect() } else { set.collect() };
     if chosen.len() == count && chosen.last().is_none_or(|last| *last < rank) {
         return Ok(chosen.into_iter().collect());
     }
@@ -193,22 +199,26 @@ fn masked(call: &Call<'_>, at: usize, count: usize, rank: usize) -> Result<Dims>
 fn broadcast_all(call: &Call<'_>, at: usize, list: &[Layout]) -> Result<Dims> {
     let mut shape = Dims::default();
     for (i, one) in list.iter().enumerate() {
-        let Some(wider) = broadcast(&shape, one.dims()) else {
+        let Some(broadcast_shape) = broadcast(&shape, one.dims()) else {
             let (name, have) = (call.parameter(at), one.dims());
             return Err(Error::invalid(format!(
                 "{name}[{i}] {have:?} does not broadcast with {shape:?}"
             )));
         };
-        shape = wider;
+        shape = broadcast_shape;
     }
     Ok(shape)
 }
 
-/// Several index tensors of one call: which dimensions they replace, and what they say together.
+/// Several index tensors of one call, which replace dimensions of a tensor.
 pub(super) struct Indices {
+    /// A dimension, its size, and its index.
     all: Vec<(usize, usize, UnaliasedInput)>,
+    /// What all indices broadcast to.
     shape: Dims,
+    /// The dimension of the result where the indices' dimensions begin.
     at_dim: usize,
+    /// The offset of each position, where there is not exactly one index.
     offsets: Option<Scratch>,
     name: &'static str,
     /// The sizes of what is indexed.
@@ -217,7 +227,7 @@ pub(super) struct Indices {
 
 impl Indices {
     /// Reads the list at `at`, an entry for each dimension of `a`; one without elements leaves its dimension as it is.
-    /// `None` when real indices name no element at all.
+    /// `None` when the indices name no element at all.
     pub fn read(
         call: &mut Call<'_>,
         at: usize,
@@ -230,36 +240,42 @@ impl Indices {
             let (count, dims) = (list.len(), a.dims());
             return Err(Error::invalid(format!("{name} has {count} entries for {dims:?}")));
         }
-        let some = list.iter().flatten().any(|one| one.count() > 0);
-        let blank = |one: &Operand| {
-            one.dims() == [0] && (one.dtype == a.dtype && some || !INDEX_TYPES.contains(&one.dtype))
+        let any_elements = list.iter().flatten().any(|one| one.count() > 0);
+        let is_blank = |one: &Operand| {
+            one.dims() == [0]
+                && (one.dtype == a.dtype && any_elements || !INDEX_TYPES.contains(&one.dtype))
         };
         let (mut all, mut shape) = (Vec::new(), Dims::default());
         for (dim, one) in list.into_iter().enumerate() {
-            let Some(one) = one.filter(|one| !blank(one)) else { continue };
+            let Some(one) = one.filter(|one| !is_blank(one)) else { continue };
             if !INDEX_TYPES.contains(&one.dtype) {
                 let have = one.dtype;
                 return Err(Error::invalid(format!(
                     "{name}[{dim}] has elements of type {have}: expected int64 or int32 (Nonzero makes them of a mask)"
                 )));
             }
-            let Some(wider) = broadcast(&shape, one.dims()) else {
+            let Some(broadcast_shape) = broadcast(&shape, one.dims()) else {
                 let have = one.dims();
                 return Err(Error::invalid(format!(
                     "{name}[{dim}] {have:?} does not broadcast with {shape:?}"
                 )));
             };
-            shape = wider;
+            shape = broadcast_shape;
             all.push((dim, a.dims()[dim], call.unaliased(one, outs)));
         }
         if !all.is_empty() && shape.contains(&0) {
             return Ok(None);
         }
-        Indices::of(call, a, all, shape, name).map(Some)
+        Indices::new(call, a, all, shape, name).map(Some)
     }
 
     /// As [`Indices::read`] for one tensor whose last dimension holds the coordinates in the first dimensions of `a`.
-    pub fn rows(call: &mut Call<'_>, at: usize, a: &Layout, outs: &[&Operand]) -> Result<Indices> {
+    pub fn read_coordinates(
+        call: &mut Call<'_>,
+        at: usize,
+        a: &Layout,
+        outs: &[&Operand],
+    ) -> Result<Indices> {
         let index = call.read_index(at, outs)?;
         let name = call.parameter(at);
         let count = index.dims().last().copied().unwrap_or(usize::MAX);
@@ -270,10 +286,10 @@ impl Indices {
         let last = index.rank() - 1;
         let column = |dim: usize| (dim, a.dims()[dim], index.with_layout(index.at(last, dim)));
         let shape = Dims::new(&index.dims()[..last]);
-        Indices::of(call, a, (0..count).map(column).collect(), shape, name)
+        Indices::new(call, a, (0..count).map(column).collect(), shape, name)
     }
 
-    fn of(
+    fn new(
         call: &mut Call<'_>,
         a: &Layout,
         all: Vec<(usize, usize, UnaliasedInput)>,
@@ -286,7 +302,7 @@ impl Indices {
         Ok(Indices { all, shape, at_dim, offsets, name, dims })
     }
 
-    /// A tensor of the sizes that the list was read for through the indices, and the indices themselves.
+    /// A tensor of the sizes that the list was read for, seen through the indices, and the indices themselves.
     pub fn view<'a>(
         &self,
         memory: &Memory<'a>,
@@ -326,7 +342,7 @@ impl Indices {
     }
 }
 
-/// What several index tensors choose together. Arguments: a, indices, out.
+/// The elements at the coordinates that several index tensors hold. Arguments: a, indices, out.
 fn index_by_tensors(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read_by_index(0, &[&out])?;
@@ -347,15 +363,15 @@ fn index_by_tensors(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// As [`index_by_tensors`], where a mask marks the dimensions that the indices are of. Arguments: a, indices, mask, out.
-fn indexed_by_mask(call: &mut Call<'_>) -> Result<Plan> {
+/// As [`index_by_tensors`], where a mask names the dimensions of the indices. Arguments: a, indices, mask, out.
+fn index_by_mask(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read_by_index(0, &[&out])?;
     call.expect_same(3, &out, 0, &a)?;
     let list = call.tensors(1)?;
     let layouts: Vec<Layout> = list.iter().map(|one| *one.layout()).collect();
     let (chosen, shape) =
-        (masked(call, 2, list.len(), a.rank())?, broadcast_all(call, 1, &layouts)?);
+        (masked_dims(call, 2, list.len(), a.rank())?, broadcast_all(call, 1, &layouts)?);
     call.expect_dims(3, &out, &index_by_tensors_dims(&a, &chosen, &shape)?.1)?;
     if out.count() == 0 {
         return call.nothing();
@@ -366,7 +382,7 @@ fn indexed_by_mask(call: &mut Call<'_>) -> Result<Plan> {
         all.push((*dim, a.dims()[*dim], call.unaliased(one, &[&out])));
     }
     let name = call.parameter(1);
-    let indices = Indices::of(call, &a, all, shape, name)?;
+    let indices = Indices::new(call, &a, all, shape, name)?;
     call.plan(move |memory| {
         let a = a.view(memory);
         let (source, index) = indices.view(memory, a)?;
@@ -375,11 +391,11 @@ fn indexed_by_mask(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn indexed_by_mask_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn index_by_mask_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
     let layouts = super::joining::layouts(call, 1)?;
     let (chosen, shape) =
-        (masked(call, 2, layouts.len(), a.rank())?, broadcast_all(call, 1, &layouts)?);
+        (masked_dims(call, 2, layouts.len(), a.rank())?, broadcast_all(call, 1, &layouts)?);
     Ok(vec![Layout::contiguous(a.dtype, &index_by_tensors_dims(&a, &chosen, &shape)?.1)])
 }
 
@@ -388,7 +404,7 @@ fn gather_nd(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read_by_index(0, &[&out])?;
     call.expect_same(2, &out, 0, &a)?;
-    let indices = Indices::rows(call, 1, &a, &[&out])?;
+    let indices = Indices::read_coordinates(call, 1, &a, &[&out])?;
     call.expect_dims(2, &out, &indices.dims)?;
     call.plan(move |memory| {
         let a = a.view(memory);
@@ -450,8 +466,8 @@ pub const NODES: &[Node] = &[
         "IndexByTensor",
         &["x", "indices[]"],
         &["y"],
-        Infer::By(indexed_by_mask_output),
-        indexed_by_mask,
+        Infer::By(index_by_mask_output),
+        index_by_mask,
         &[A(0), Rest(1), Attr("indices_mask", AttrDefault::Ints(&[])), O(0)],
     ),
     node(

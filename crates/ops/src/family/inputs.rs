@@ -1,5 +1,5 @@
-//! What operators that move elements have in common: inputs that do not alias outputs, indices, and what
-//! is said of an index out of range.
+//! What operators that move elements have in common: inputs that do not alias outputs, indices, and the fault of an index
+//! out of range.
 
 use crate::argument::Arg;
 use crate::call::Call;
@@ -46,7 +46,7 @@ impl UnaliasedInput {
         }
     }
 
-    /// Both.
+    /// Prepares the elements and returns them.
     pub fn view<'a>(&self, memory: &Memory<'a>) -> View<'a> {
         self.prepare(memory);
         self.prepared(memory)
@@ -87,7 +87,7 @@ fn at_least_1d(layout: Layout) -> Layout {
     if layout.rank() == 0 { layout.with(0) } else { layout }
 }
 
-/// The elements of an input as one line, copied to the workspace where they are none.
+/// An input as a tensor of one dimension, copied to the workspace where its strides do not allow that.
 #[derive(Clone, Copy, Debug)]
 pub struct FlatInput {
     read: UnaliasedInput,
@@ -102,13 +102,13 @@ impl FlatInput {
         }
     }
 
-    /// The line.
+    /// The elements in one dimension.
     pub fn view<'a>(&self, memory: &Memory<'a>) -> View<'a> {
         let Some(scratch) = &self.packed else { return self.read.view(memory) };
         let target = memory.scratch(scratch);
         copy(memory.parallel, target, self.read.view(memory));
-        let line = target.reshaped(&[target.count()]).expect("contiguous");
-        target.view().with_layout(line).expect("the same elements")
+        let flat = target.reshaped(&[target.count()]).expect("contiguous");
+        target.view().with_layout(flat).expect("the same elements")
     }
 }
 
@@ -122,8 +122,8 @@ impl Operand {
 impl Call<'_> {
     /// Whether two tensors have memory in common.
     pub fn shares(&self, a: &Operand, b: &Operand) -> bool {
-        let busy = a.layout.count() > 0 && b.layout.count() > 0;
-        busy && (self.has_partial_overlap(a, b) || a.address == b.address)
+        let have_elements = a.layout.count() > 0 && b.layout.count() > 0;
+        have_elements && (self.has_partial_overlap(a, b) || a.address == b.address)
     }
 
     /// A tensor that is read while these outputs are written.
@@ -147,10 +147,10 @@ impl Call<'_> {
         UnaliasedInput { operand, copied, layout }
     }
 
-    /// The elements of an input as one line.
+    /// The elements of an input in one dimension.
     pub fn flat_input(&mut self, read: UnaliasedInput) -> FlatInput {
         match read.reshaped(&[read.count()]) {
-            Some(line) => FlatInput { read: read.with_layout(line), packed: None },
+            Some(flat) => FlatInput { read: read.with_layout(flat), packed: None },
             None => FlatInput { read, packed: Some(self.scratch(read.dtype, read.dims())) },
         }
     }

@@ -1,6 +1,6 @@
 //! Normalisation of each channel of each sample by itself, by IR name, and its gradient.
 //!
-//! Workspace: figures of each channel of each sample; of the gradient also the normalised input, and its product with the
+//! Workspace: statistics of each channel of each sample; of the gradient also the normalised input, and its product with the
 //! gradient, in `f32`.
 
 use super::reduction_plan::{Axes, single_result};
@@ -44,13 +44,14 @@ fn channels_second(layout: &Layout, last: bool) -> Layout {
     layout.permuted(&order)
 }
 
-/// The sizes of a figure of each channel of each sample, in the order of the input.
-fn figure_dims(dims: &[usize], last: bool) -> Vec<usize> {
+/// The sizes of a statistic of each channel of each sample, in the order of the input.
+fn statistic_dims(dims: &[usize], last: bool) -> Vec<usize> {
     let channel = if last { dims.len() - 1 } else { 1 };
-    let kept = |at: usize| at == 0 || at == channel;
-    dims.iter().enumerate().map(|(at, size)| if kept(at) { *size } else { 1 }).collect()
+    let is_kept = |at: usize| at == 0 || at == channel;
+    dims.iter().enumerate().map(|(at, size)| if is_kept(at) { *size } else { 1 }).collect()
 }
 
+/// Fails unless a tensor has samples and channels.
 fn expect_rank(call: &Call<'_>, at: usize, x: &Layout) -> Result<()> {
     if x.rank() >= 2 {
         return Ok(());
@@ -81,9 +82,9 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     expect_rank(call, 0, &x)?;
     call.expect_dims(5, y, x.dims())?;
     call.expect_same(5, y, 0, &x)?;
-    let figures = figure_dims(x.dims(), last);
-    let wide = channels_second(&x, last);
-    let (samples, channels) = (wide.dims()[0], wide.dims()[1]);
+    let statistics = statistic_dims(x.dims(), last);
+    let channels_second_x = channels_second(&x, last);
+    let (samples, channels) = (channels_second_x.dims()[0], channels_second_x.dims()[1]);
     let mut factors = Vec::new();
     for at in [1, 2] {
         let factor = call.read(at, &[y, mean, variance])?;
@@ -93,20 +94,20 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     }
     let [weight, bias] = factors[..] else { unreachable!("two of them") };
     for (at, one) in [(6, mean), (7, variance)] {
-        call.expect_dims(at, one, &figures)?;
+        call.expect_dims(at, one, &statistics)?;
         call.expect_dtype(at, one, TYPES)?;
     }
     let epsilon = call.float(4)? as f32;
-    let axes: Axes = (0..wide.rank()).map(|at| at > 1).collect();
+    let axes: Axes = (0..channels_second_x.rank()).map(|at| at > 1).collect();
     let fold = fold::moments::<f32>();
-    let moments = call.plan_reduction(&wide, &axes, &fold);
+    let moments = call.plan_reduction(&channels_second_x, &axes, &fold);
     let scratch = [0; 4].map(|_| call.scratch(DType::Float, &[samples, channels]));
-    let (x, y) = (x.with_layout(wide), y.with_layout(channels_second(y, last)));
+    let (x, y) = (x.with_layout(channels_second_x), y.with_layout(channels_second(y, last)));
     let [mean, variance] = [mean, variance].map(|one| {
-        let lines = one.reshaped(&[samples, channels]);
-        lines
+        let by_channel = one.reshaped(&[samples, channels]);
+        by_channel
             .map(|layout| one.with_layout(layout))
-            .ok_or_else(|| Error::invalid(format!("figures ({}) must be contiguous", **one)))
+            .ok_or_else(|| Error::invalid(format!("statistics ({}) must be contiguous", **one)))
     });
     let (mean, variance) = (mean?, variance?);
     call.plan(move |memory| {
@@ -138,8 +139,8 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
 fn outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (x, weight, last) = (call.layout(0)?, call.layout(1)?, channels_last(call, 3)?);
     expect_rank(call, 0, &x)?;
-    let figures = Layout::contiguous(weight.dtype, &figure_dims(x.dims(), last));
-    Ok(vec![x.packed(), figures, figures])
+    let statistics = Layout::contiguous(weight.dtype, &statistic_dims(x.dims(), last));
+    Ok(vec![x.packed(), statistics, statistics])
 }
 
 /// Arguments: gradient, x, variance, mean, weight, gradients of x, of the weight and of the bias. Channels are last.
@@ -156,13 +157,13 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     }
     let types = &[DType::Float, DType::Float16];
     call.expect_dtype(1, &x, types)?;
-    let figures = figure_dims(x.dims(), true);
+    let statistics = statistic_dims(x.dims(), true);
     let (samples, channels) = (x.dims()[0], x.dims()[4]);
     let (variance, mean, weight) = (call.read(2, &all)?, call.read(3, &all)?, call.read(4, &all)?);
     let expected = [
         (0, *dy, x.dims()),
-        (2, *variance, &figures[..]),
-        (3, *mean, &figures[..]),
+        (2, *variance, &statistics[..]),
+        (3, *mean, &statistics[..]),
         (4, *weight, &[channels][..]),
         (5, *dx.layout(), x.dims()),
         (6, *dweight.layout(), &[channels][..]),
@@ -178,14 +179,14 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         (variance.with_layout(second(&variance)), mean.with_layout(second(&mean)));
     let dx = dx.with_layout(second(dx));
     let (dweight, dbias) = (*dweight, *dbias);
-    let [normal, product] = [0; 2].map(|_| call.scratch(DType::Float, x.dims()));
+    let [normalised, product] = [0; 2].map(|_| call.scratch(DType::Float, x.dims()));
     let sums = [0; 2].map(|_| call.scratch(DType::Float, &[samples, channels]));
     let inner: Axes = (0..5).map(|at| at > 1).collect();
     let outer: Axes = [true, false].into_iter().collect();
     let fold = fold::sum::<f32>();
-    let of_product = call.plan_reduction(&product, &inner, &fold);
-    let of_grad = call.plan_reduction(&dy, &inner, &fold);
-    let of_samples = call.plan_reduction(&sums[0], &outer, &fold);
+    let product_sums = call.plan_reduction(&product, &inner, &fold);
+    let grad_sums = call.plan_reduction(&dy, &inner, &fold);
+    let sample_sums = call.plan_reduction(&sums[0], &outer, &fold);
     let count = x.dims()[2..].iter().product::<usize>().max(1) as f32;
     call.plan(move |memory| {
         let (dy, x, parallel) = (dy.view(memory), x.view(memory), memory.parallel);
@@ -194,25 +195,30 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         let expand = |view: View<'_>| view.layout().broadcast_to(x.dims()).expect("it was checked");
         let variances = variance.with_layout(expand(variance)).expect("the same elements");
         let means = mean.with_layout(expand(mean)).expect("the same elements");
-        let (normal, product) = (memory.scratch(&normal), memory.scratch(&product));
-        map3(parallel, normal, x, means, variances, |x: f32, m: f32, v: f32| {
+        let (normalised, product) = (memory.scratch(&normalised), memory.scratch(&product));
+        map3(parallel, normalised, x, means, variances, |x: f32, m: f32, v: f32| {
             (x - m) / (v + EPSILON).sqrt()
         });
-        map2(parallel, product, dy, normal.view(), |d: f32, n: f32| d * n);
+        map2(parallel, product, dy, normalised.view(), |d: f32, n: f32| d * n);
         let [products, grads] = sums.map(|one| memory.scratch(&one));
-        of_product.run(memory, product.view(), fold, (products, None), single_result);
-        of_grad.run(memory, dy, fold, (grads, None), single_result);
-        of_samples.run(memory, products.view(), fold, (memory.out(&dweight), None), single_result);
-        of_samples.run(memory, grads.view(), fold, (memory.out(&dbias), None), single_result);
+        product_sums.run(memory, product.view(), fold, (products, None), single_result);
+        grad_sums.run(memory, dy, fold, (grads, None), single_result);
+        sample_sums.run(memory, products.view(), fold, (memory.out(&dweight), None), single_result);
+        sample_sums.run(memory, grads.view(), fold, (memory.out(&dbias), None), single_result);
         let (products, grads) = (
             broadcast_channels(products.view(), x.dims()),
             broadcast_channels(grads.view(), x.dims()),
         );
-        // dy, less its mean and what leans to the normalised input.
-        map3(parallel, product, normal.view(), products, grads, move |n: f32, p: f32, g: f32| {
-            -(g + n * p) / count
-        });
-        map2(parallel, product, product.view(), dy, |rest: f32, d: f32| rest + d);
+        // dy, less its mean and its projection on the normalised input.
+        map3(
+            parallel,
+            product,
+            normalised.view(),
+            products,
+            grads,
+            move |n: f32, p: f32, g: f32| -(g + n * p) / count,
+        );
+        map2(parallel, product, product.view(), dy, |correction: f32, d: f32| correction + d);
         let weight = broadcast_channels(weight, x.dims());
         map3(
             parallel,

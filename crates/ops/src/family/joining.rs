@@ -1,4 +1,4 @@
-//! Tensors put together, taken apart, repeated and transposed: copies between parts of tensors.
+//! Tensors concatenated, stacked, split and repeated: copies between parts of tensors.
 
 use super::inputs::UnaliasedInput;
 use crate::argument::Arg;
@@ -12,7 +12,10 @@ use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::{Dims, Layout, MAX_DIMS, Scalar, promote};
 
 /// A plan of copies from parts of inputs to parts of outputs.
-pub(super) fn copies(call: &mut Call<'_>, parts: Vec<(UnaliasedInput, Operand)>) -> Result<Plan> {
+pub(super) fn plan_copies(
+    call: &mut Call<'_>,
+    parts: Vec<(UnaliasedInput, Operand)>,
+) -> Result<Plan> {
     call.plan(move |memory| {
         parts.iter().for_each(|(from, _)| from.prepare(memory));
         for (from, to) in &parts {
@@ -22,22 +25,22 @@ pub(super) fn copies(call: &mut Call<'_>, parts: Vec<(UnaliasedInput, Operand)>)
     })
 }
 
-/// One after the other along a dimension. Arguments: tensors, dimension, out.
+/// Tensors concatenated along a dimension. Arguments: tensors, dimension, out.
 fn cat(call: &mut Call<'_>) -> Result<Plan> {
     let (out, dim) = (call.output(2)?, call.int(1)?);
     let tensors = call.tensors(0)?;
     cat_along(call, tensors, dim, out)
 }
 
-/// One after the other along the dimension that the last of the tensors says; those without dimensions are lists of
-/// one element. Arguments: tensors, none, out.
+/// Tensors concatenated along the dimension that the last of them holds; those without dimensions count as lists of one
+/// element. Arguments: tensors, none, out.
 fn cat_by_last(call: &mut Call<'_>) -> Result<Plan> {
     let (out, dim) = (call.output(2)?, call.pop_number(0)?);
-    let listed = |one: Operand| match one.rank() {
+    let as_lists = |one: Operand| match one.rank() {
         0 => one.with_layout(as_list(*one.layout())),
         _ => one,
     };
-    let tensors = call.tensors(0)?.into_iter().map(listed).collect();
+    let tensors = call.tensors(0)?.into_iter().map(as_lists).collect();
     cat_along(call, tensors, dim, out)
 }
 
@@ -46,6 +49,7 @@ fn as_list(layout: Layout) -> Layout {
     if layout.rank() == 0 { layout.with(0) } else { layout }
 }
 
+/// The plan that concatenates tensors along a dimension.
 fn cat_along(call: &mut Call<'_>, tensors: Vec<Operand>, dim: i64, out: Operand) -> Result<Plan> {
     let dim = call.wrap(1, dim, out.rank())?;
     if out.rank() == 0 {
@@ -83,28 +87,29 @@ fn cat_along(call: &mut Call<'_>, tensors: Vec<Operand>, dim: i64, out: Operand)
             want[dim]
         )));
     }
-    copies(call, parts)
+    plan_copies(call, parts)
 }
 
 fn cat_output(call: &Call<'_>) -> Result<Vec<Layout>> {
-    joined(call, layouts(call, 0)?, call.int(1)?)
+    concatenated_layout(call, layouts(call, 0)?, call.int(1)?)
 }
 
 fn cat_by_last_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let Arg::Tensors(all) = call.arg(0) else {
         return Err(Error::invalid("nothing to put together"));
     };
-    let (mut rest, last) = (layouts(call, 0)?, all.last());
-    rest.pop();
+    let (mut tensors, last) = (layouts(call, 0)?, all.last());
+    tensors.pop();
     let value = last.and_then(|one| Scalar::read(one.constant.as_deref()?, one.layout.dtype));
     let Some(dim) = value else {
         let name = call.parameter(0);
         return Err(Error::Values(format!("the last of {name} must be a constant")));
     };
-    joined(call, rest.into_iter().map(as_list).collect(), dim.as_i64())
+    concatenated_layout(call, tensors.into_iter().map(as_list).collect(), dim.as_i64())
 }
 
-fn joined(call: &Call<'_>, all: Vec<Layout>, dim: i64) -> Result<Vec<Layout>> {
+/// The layout of tensors that are concatenated.
+fn concatenated_layout(call: &Call<'_>, all: Vec<Layout>, dim: i64) -> Result<Vec<Layout>> {
     let Some(first) = all.iter().find(|one| one.dims() != [0]).or(all.first()) else {
         return Err(Error::invalid("nothing to put together"));
     };
@@ -124,6 +129,7 @@ fn joined(call: &Call<'_>, all: Vec<Layout>, dim: i64) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(dtype, &dims)])
 }
 
+/// The layouts of a list of tensors.
 pub(super) fn layouts(call: &Call<'_>, at: usize) -> Result<Vec<Layout>> {
     match call.arg(at) {
         Arg::Tensors(all) => Ok(all.iter().map(|one| one.layout).collect()),
@@ -135,7 +141,7 @@ pub(super) fn layouts(call: &Call<'_>, at: usize) -> Result<Vec<Layout>> {
     }
 }
 
-/// Side by side along a new dimension. Arguments: tensors, dimension, out.
+/// Tensors stacked along a new dimension. Arguments: tensors, dimension, out.
 fn stack(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let dim = call.dim(1, out.rank())?;
@@ -159,7 +165,7 @@ fn stack(call: &mut Call<'_>) -> Result<Plan> {
         let from = call.unaliased(one, &[&out]);
         parts.push((from, to));
     }
-    copies(call, parts)
+    plan_copies(call, parts)
 }
 
 fn stack_output(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -177,7 +183,7 @@ fn stack_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(first.dtype, &dims)])
 }
 
-/// In parts of these sizes, or all of one size. Arguments: a, sizes, dimension, outs.
+/// A tensor split into parts. Arguments: a, sizes (not read: the outputs have them), dimension, outs.
 fn split_tensor(call: &mut Call<'_>) -> Result<Plan> {
     let (a, outs) = (call.tensor(0)?, call.outputs(3)?);
     let dim = call.wrap(2, call.number(2)?.as_i64(), a.rank())?;
@@ -206,7 +212,7 @@ fn split_tensor(call: &mut Call<'_>) -> Result<Plan> {
     if a.rank() > 0 {
         from.reads_only(call, &from.sliced(dim, 0, start, 1));
     }
-    copies(call, parts)
+    plan_copies(call, parts)
 }
 
 fn split_tensor_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -217,9 +223,9 @@ fn split_tensor_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     }
     let dim = call.wrap(2, call.number(2)?.as_i64(), a.rank())?;
     let mut sizes = call.ints(1)?;
-    let known: i64 = sizes.iter().filter(|size| **size >= 0).sum();
+    let stated: i64 = sizes.iter().filter(|size| **size >= 0).sum();
     let total = a.dims().get(dim).map_or(1, |size| *size as i64);
-    sizes.iter_mut().filter(|size| **size < 0).for_each(|size| *size = total - known);
+    sizes.iter_mut().filter(|size| **size < 0).for_each(|size| *size = total - stated);
     let part = |size: &i64| {
         let mut dims = Dims::new(a.dims());
         dims[dim] = (*size).max(0) as usize;
@@ -228,14 +234,14 @@ fn split_tensor_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(sizes.iter().map(part).collect())
 }
 
-/// More outputs than any call has.
-const MOST_OUTPUTS: i64 = 1 << 16;
+/// The most outputs that a call may have.
+const MAX_OUTPUTS: i64 = 1 << 16;
 
-fn even_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn equal_split_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (a, count) = (call.layout(0)?, call.int(1)?);
     let dim = call.dim(2, a.rank())?;
     let mut dims = Dims::new(a.dims());
-    if !(1..=MOST_OUTPUTS).contains(&count)
+    if !(1..=MAX_OUTPUTS).contains(&count)
         || a.rank() == 0
         || !dims[dim].is_multiple_of(count as usize)
     {
@@ -249,7 +255,7 @@ fn even_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// The slices at each position of a dimension. Arguments: a, how many, dimension, outs.
-fn unpacked(call: &mut Call<'_>) -> Result<Plan> {
+fn unpack(call: &mut Call<'_>) -> Result<Plan> {
     let (a, outs) = (call.tensor(0)?, call.outputs(3)?);
     let dim = call.dim(2, a.rank())?;
     if a.rank() == 0 || a.dims()[dim] != outs.len() {
@@ -267,13 +273,13 @@ fn unpacked(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_converts(0, &a, out)?;
         parts.push((from.with_layout(slice), *out));
     }
-    copies(call, parts)
+    plan_copies(call, parts)
 }
 
-fn unpacked_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn unpack_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (a, count) = (call.layout(0)?, call.int(1)?);
     let dim = call.dim(2, a.rank())?;
-    if a.rank() == 0 || a.dims()[dim] as i64 != count || count > MOST_OUTPUTS {
+    if a.rank() == 0 || a.dims()[dim] as i64 != count || count > MAX_OUTPUTS {
         let (name, have) = (call.parameter(0), a.dims());
         return Err(Error::invalid(format!(
             "{name} {have:?} has no {count} slices along dimension {dim}"
@@ -318,9 +324,9 @@ fn repeat_tensor(call: &mut Call<'_>) -> Result<Plan> {
                 dims.insert(dim, count);
                 strides.insert(dim, stride * size as isize);
                 *to = Layout::strided(to.dtype, &dims, &strides, to.offset);
-                let mut wide = Dims::new(from.with(dim).dims());
-                wide[dim] = count;
-                *from = from.with(dim).broadcast_to(&wide).expect("a size of one");
+                let mut repeated = Dims::new(from.with(dim).dims());
+                repeated[dim] = count;
+                *from = from.with(dim).broadcast_to(&repeated).expect("a size of one");
             }
         } else {
             pieces = pieces
@@ -334,7 +340,7 @@ fn repeat_tensor(call: &mut Call<'_>) -> Result<Plan> {
     }
     let parts =
         pieces.into_iter().map(|(from, to)| (a.with_layout(from), out.with_layout(to))).collect();
-    copies(call, parts)
+    plan_copies(call, parts)
 }
 
 fn repeat_tensor_dims(call: &Call<'_>, a: &Layout, times: &[usize]) -> Result<Dims> {
@@ -398,8 +404,8 @@ pub const NODES: &[Node] = &[
         "Unpack",
         &["x"],
         &["y[]"],
-        Infer::By(unpacked_outputs),
-        unpacked,
+        Infer::By(unpack_outputs),
+        unpack,
         &[A(0), Attr("num", AttrDefault::Required), Attr("axis", AttrDefault::Int(0)), Outs(0)],
     ),
     node(
@@ -415,7 +421,7 @@ pub const NODES: &[Node] = &[
         "SplitD",
         &["x"],
         &["y[]"],
-        Infer::By(even_outputs),
+        Infer::By(equal_split_outputs),
         split_tensor,
         &[
             A(0),

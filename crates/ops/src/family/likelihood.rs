@@ -1,4 +1,4 @@
-//! The negative logarithm of likelihood.
+//! The negative log-likelihood loss, and its gradient.
 
 use super::loss::{Reduction, reduction};
 use crate::call::Call;
@@ -12,7 +12,7 @@ use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::kernels::peek::first;
 use cairn_tensor::{DType, Layout, Scalar};
 
-/// Sizes of `x` ([classes], [positions, classes] or [batch, classes, ..]) with the classes last.
+/// A tensor of [classes], [positions, classes] or [batch, classes, ..] with the classes last.
 fn classes_last(call: &Call<'_>, at: usize, x: &Operand) -> Result<Operand> {
     let rank = x.rank();
     if rank == 0 {
@@ -24,7 +24,8 @@ fn classes_last(call: &Call<'_>, at: usize, x: &Operand) -> Result<Operand> {
     Ok(x.with_layout(x.layout().permuted(&order)))
 }
 
-fn fault(parameter: &str, classes: usize, wrong: NoClass) -> Fault {
+/// The fault of a target that is out of range.
+fn no_such_class(parameter: &str, classes: usize, wrong: NoClass) -> Fault {
     let NoClass { index, position } = wrong;
     Fault(format!(
         "{parameter} has the class {index} at position {position}, outside 0 to {}",
@@ -33,15 +34,15 @@ fn fault(parameter: &str, classes: usize, wrong: NoClass) -> Fault {
 }
 
 /// Fails unless target and weight fit `x`, whose classes are last.
-fn fit(
+fn expect_fit(
     call: &Call<'_>,
     x: &Operand,
     target: (usize, &Operand),
     weight: Option<(usize, &Operand)>,
 ) -> Result<()> {
     let (positions, classes) = x.dims().split_at(x.rank() - 1);
-    let single = positions.is_empty() && target.1.count() == 1;
-    if !single {
+    let has_one_target = positions.is_empty() && target.1.count() == 1;
+    if !has_one_target {
         call.expect_dims(target.0, target.1, positions)?;
     }
     call.expect_dtype(target.0, target.1, &[DType::Int64, DType::Int32, DType::Uint8])?;
@@ -61,7 +62,7 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let (x, target, weight) = (call.tensor(0)?, call.tensor(1)?, call.optional(2)?);
     [Some(x), weight].iter().flatten().for_each(|one| call.touch_by_index(one));
     let x = classes_last(call, 0, &x)?;
-    fit(call, &x, (1, &target), weight.as_ref().map(|weight| (2, weight)))?;
+    expect_fit(call, &x, (1, &target), weight.as_ref().map(|weight| (2, weight)))?;
     let target = positions(target, &x);
     let kind = reduction(call, 3)?;
     let ignored = call.int_or(4, -100)?;
@@ -84,9 +85,9 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
         let weight = weight.map(|weight| memory.view(&weight));
         let classes = Classes { target: memory.view(&target), weight, ignored };
         let (view, to) = (memory.view(&x), memory.out(&out));
-        let each = (kind == Reduction::None).then_some(to);
-        let (losses, weights) = likelihood(view, classes, each)
-            .map_err(|wrong| fault(name, view.dims()[view.rank() - 1], wrong))?;
+        let unreduced = (kind == Reduction::None).then_some(to);
+        let (losses, weights) = likelihood(view, classes, unreduced)
+            .map_err(|wrong| no_such_class(name, view.dims()[view.rank() - 1], wrong))?;
         match kind {
             Reduction::None => {}
             Reduction::Mean => fill_scalar(memory.parallel, to, Scalar::from(losses / weights)),
@@ -108,15 +109,15 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(7)?;
     call.expect_dims(7, &out, x.dims())?;
     let out = classes_last(call, 7, &out)?;
-    fit(call, &out, (2, &target), weight.as_ref().map(|weight| (3, weight)))?;
+    expect_fit(call, &out, (2, &target), weight.as_ref().map(|weight| (3, weight)))?;
     let target = positions(target, &out);
     let kind = reduction(call, 4)?;
     let ignored = call.int_or(5, -100)?;
     let total = call.optional(6)?;
     let name = call.parameter(2);
     let rows = &out.dims()[..out.rank() - 1];
-    let single = grad.reshaped(&[]).and_then(|one| one.broadcast_to(rows));
-    let grad = match grad.reshaped(rows).or(single) {
+    let has_one_target = grad.reshaped(&[]).and_then(|one| one.broadcast_to(rows));
+    let grad = match grad.reshaped(rows).or(has_one_target) {
         Some(layout) => grad.with_layout(layout),
         None => {
             let (name, have) = (call.parameter(0), grad.dims());
@@ -138,7 +139,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
             _ => 1.0,
         };
         likelihood_backward(to, classes, memory.view(&grad), factor)
-            .map_err(|wrong| fault(name, to.dims()[to.rank() - 1], wrong))
+            .map_err(|wrong| no_such_class(name, to.dims()[to.rank() - 1], wrong))
     })
 }
 
@@ -150,8 +151,8 @@ pub const ROWS: &[Row] = &[
     aclnn("NLLLoss2dBackward", backward),
 ];
 
-const BY_WORD: ArgSource = Attr("reduction", AttrDefault::Text("mean"));
-const IGNORED: ArgSource = Attr("ignore_index", AttrDefault::Int(-100));
+const REDUCTION: ArgSource = Attr("reduction", AttrDefault::Text("mean"));
+const IGNORE_INDEX: ArgSource = Attr("ignore_index", AttrDefault::Int(-100));
 
 fn outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (x, target) = (call.layout(0)?, call.layout(1)?);
@@ -170,7 +171,7 @@ pub const NODES: &[Node] = &[
         &["y", "total_weight"],
         Infer::By(outputs),
         forward,
-        &[A(0), A(1), A(2), BY_WORD, IGNORED, O(0), O(1)],
+        &[A(0), A(1), A(2), REDUCTION, IGNORE_INDEX, O(0), O(1)],
     ),
     node(
         "NLLLossGrad",
@@ -178,6 +179,6 @@ pub const NODES: &[Node] = &[
         &["x_grad"],
         Infer::Like(1),
         backward,
-        &[A(1), A(0), A(2), A(3), BY_WORD, IGNORED, A(4), O(0)],
+        &[A(1), A(0), A(2), A(3), REDUCTION, IGNORE_INDEX, A(4), O(0)],
     ),
 ];

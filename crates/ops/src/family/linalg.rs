@@ -24,7 +24,7 @@ const TYPES: &[DType] = &[
     DType::Complex128,
 ];
 
-/// The matrices of a tensor: how many, and their sizes.
+/// The matrices of a tensor: the sizes of their batches, and their own.
 #[derive(Clone, Copy)]
 struct Matrices {
     batch: Dims,
@@ -33,6 +33,7 @@ struct Matrices {
 }
 
 impl Matrices {
+    /// The matrices in the last two dimensions of a tensor of these types.
     fn of(call: &Call<'_>, at: usize, layout: &Layout, types: &[DType]) -> Result<Matrices> {
         call.expect_dtype(at, layout, types)?;
         let rank = layout.rank();
@@ -48,9 +49,9 @@ impl Matrices {
 
     /// As [`Matrices::of`], of as many rows as columns.
     fn square(call: &Call<'_>, at: usize, layout: &Layout, types: &[DType]) -> Result<Matrices> {
-        let all = Matrices::of(call, at, layout, types)?;
-        if all.rows == all.columns {
-            return Ok(all);
+        let shape = Matrices::of(call, at, layout, types)?;
+        if shape.rows == shape.columns {
+            return Ok(shape);
         }
         let (name, dims) = (call.parameter(at), layout.dims());
         Err(Error::invalid(format!(
@@ -72,28 +73,30 @@ impl Matrices {
 #[derive(Clone, Copy)]
 struct StackScratch {
     scratch: Scratch,
-    each: usize,
+    /// Elements of a matrix.
+    elements: usize,
     count: usize,
 }
 
-/// Numbers begin on multiples of this.
+/// The matrices begin on a multiple of this.
 const ALIGN: usize = 16;
 
 impl StackScratch {
-    fn new(call: &mut Call<'_>, item: usize, all: &Matrices, each: &[usize]) -> StackScratch {
-        let sizes = all.batch.iter().chain(each);
+    fn new(call: &mut Call<'_>, item: usize, shape: &Matrices, dims: &[usize]) -> StackScratch {
+        let sizes = shape.batch.iter().chain(dims);
         let bytes = sizes.copied().try_fold(item, usize::checked_mul);
         let bytes = bytes.and_then(|bytes| bytes.checked_add(ALIGN)).unwrap_or(usize::MAX);
         let scratch = call.scratch(DType::Uint8, &[bytes]);
-        let each = each.iter().copied().fold(1, usize::saturating_mul);
-        let count = all.count();
-        StackScratch { scratch, each, count }
+        let elements = dims.iter().copied().fold(1, usize::saturating_mul);
+        let count = shape.count();
+        StackScratch { scratch, elements, count }
     }
 
+    /// The matrices, once the kernel runs.
     fn stack<'m, F: Field>(&self, memory: &Memory<'m>) -> Stack<'m, F> {
         let bytes = memory.scratch_bytes(&self.scratch);
-        let lead = bytes.as_ptr().align_offset(ALIGN).min(bytes.len());
-        Stack::new(&bytes[lead..], self.count, self.each).expect("room for all matrices")
+        let start = bytes.as_ptr().align_offset(ALIGN).min(bytes.len());
+        Stack::new(&bytes[start..], self.count, self.elements).expect("room for all matrices")
     }
 }
 
@@ -128,15 +131,15 @@ fn result(call: &mut Call<'_>, at: usize, dims: &[usize], like: &Operand) -> Res
 /// `out @ a = 1`. Arguments: a, out, whether the conjugate transpose of `a` is inverted.
 fn inverse(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.tensor(0)?;
-    let all = Matrices::square(call, 0, &a, TYPES)?;
+    let shape = Matrices::square(call, 0, &a, TYPES)?;
     let out = result(call, 1, a.dims(), &a)?;
     let adjoint = call.flag_or(2, false)?;
     if out.count() == 0 {
         return call.nothing();
     }
     with_field!(a.dtype, F => {
-        let n = all.rows;
-        let [from, to] = [0; 2].map(|_| StackScratch::new(call, size_of::<F>(), &all, &[n, n]));
+        let n = shape.rows;
+        let [from, to] = [0; 2].map(|_| StackScratch::new(call, size_of::<F>(), &shape, &[n, n]));
         call.plan(move |memory| {
             let (from, to) = (from.stack::<F>(memory), to.stack::<F>(memory));
             let source = if adjoint { transposed(a.layout()) } else { *a.layout() };
@@ -154,7 +157,7 @@ fn inverse(call: &mut Call<'_>) -> Result<Plan> {
 /// The lower factor, or the upper one. Arguments: a, whether upper, out.
 fn cholesky(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.tensor(0)?;
-    let all = Matrices::square(call, 0, &a, TYPES)?;
+    let shape = Matrices::square(call, 0, &a, TYPES)?;
     let upper = call.flag_or(1, false)?;
     let out = result(call, 2, a.dims(), &a)?;
     if out.count() == 0 {
@@ -162,8 +165,8 @@ fn cholesky(call: &mut Call<'_>) -> Result<Plan> {
     }
     let name = call.parameter(0);
     with_field!(a.dtype, F => {
-        let n = all.rows;
-        let matrices = StackScratch::new(call, size_of::<F>(), &all, &[n, n]);
+        let n = shape.rows;
+        let matrices = StackScratch::new(call, size_of::<F>(), &shape, &[n, n]);
         call.plan(move |memory| {
             let stack = matrices.stack::<F>(memory);
             copy(memory.parallel, stack.view(a.dims()), memory.view(&a));
@@ -183,8 +186,8 @@ fn cholesky(call: &mut Call<'_>) -> Result<Plan> {
 /// The unitary and the upper factor. Arguments: a, mode (0: reduced, 1: complete, 2: the upper one alone), Q, R.
 fn qr(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.tensor(0)?;
-    let all = Matrices::of(call, 0, &a, TYPES)?;
-    let (m, n) = (all.rows, all.columns);
+    let shape = Matrices::of(call, 0, &a, TYPES)?;
+    let (m, n) = (shape.rows, shape.columns);
     let mode = match call.arg(1) {
         crate::argument::Arg::Flag(complete) => i64::from(*complete),
         _ => call.int(1)?,
@@ -201,29 +204,29 @@ fn qr(call: &mut Call<'_>) -> Result<Plan> {
     };
     let q = match mode {
         2 => None,
-        _ => Some(result(call, 2, &all.with(&[m, columns]), &a)?),
+        _ => Some(result(call, 2, &shape.with(&[m, columns]), &a)?),
     };
-    let r = result(call, 3, &all.with(&[columns, n]), &a)?;
+    let r = result(call, 3, &shape.with(&[columns, n]), &a)?;
     if r.count() == 0 && q.is_none_or(|q| q.count() == 0) {
         return call.nothing();
     }
     with_field!(a.dtype, F => {
         let item = size_of::<F>();
-        let matrices = StackScratch::new(call, item, &all, &[m, n]);
-        let scales = StackScratch::new(call, item, &all, &[m.min(n)]);
-        let left = q.map(|_| StackScratch::new(call, item, &all, &[m, columns]));
+        let matrices = StackScratch::new(call, item, &shape, &[m, n]);
+        let scales = StackScratch::new(call, item, &shape, &[m.min(n)]);
+        let left = q.map(|_| StackScratch::new(call, item, &shape, &[m, columns]));
         call.plan(move |memory| {
             let stack = matrices.stack::<F>(memory);
-            let whole = stack.view(a.dims());
-            copy(memory.parallel, whole, memory.view(&a));
+            let factors = stack.view(a.dims());
+            copy(memory.parallel, factors, memory.view(&a));
             let left = left.map(|matrices| matrices.stack::<F>(memory));
             let scales = scales.stack::<F>(memory);
             linalg::qr(memory.parallel, &stack, &scales, left.as_ref(), [m, n, columns]);
             if let (Some(q), Some(left)) = (&q, left) {
                 copy(memory.parallel, memory.out(q), left.view(q.dims()).view());
             }
-            let top = whole.layout().sliced(a.rank() - 2, 0, columns, 1);
-            let top = whole.view().with_layout(top).expect("the first rows");
+            let top = factors.layout().sliced(a.rank() - 2, 0, columns, 1);
+            let top = factors.view().with_layout(top).expect("the first rows");
             copy(memory.parallel, memory.out(&r), top);
             Ok(())
         })
@@ -233,49 +236,49 @@ fn qr(call: &mut Call<'_>) -> Result<Plan> {
 /// Singular values and vectors. Arguments: a, whether bases are complete, whether vectors are wanted, sigma, u, v.
 fn svd(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.tensor(0)?;
-    let all = Matrices::of(call, 0, &a, TYPES)?;
-    let (m, n) = (all.rows, all.columns);
+    let shape = Matrices::of(call, 0, &a, TYPES)?;
+    let (m, n) = (shape.rows, shape.columns);
     let (full, vectors) = (call.flag(1)?, call.flag(2)?);
     let sigma = call.output(3)?;
-    let (length, few) = (m.max(n), m.min(n));
-    call.expect_dims(3, &sigma, &all.with(&[few]))?;
+    let (max_size, min_size) = (m.max(n), m.min(n));
+    call.expect_dims(3, &sigma, &shape.with(&[min_size]))?;
     call.expect_dtype(3, &sigma, &[a.dtype.real_part()])?;
-    let wide = if full && vectors { length } else { few };
-    let (cu, cv) = if full { (m, n) } else { (few, few) };
+    let basis_size = if full && vectors { max_size } else { min_size };
+    let (cu, cv) = if full { (m, n) } else { (min_size, min_size) };
     let outs = match vectors {
         true => {
-            let u = result(call, 4, &all.with(&[m, cu]), &a)?;
-            Some((u, result(call, 5, &all.with(&[n, cv]), &a)?))
+            let u = result(call, 4, &shape.with(&[m, cu]), &a)?;
+            Some((u, result(call, 5, &shape.with(&[n, cv]), &a)?))
         }
         false => None,
     };
     if sigma.count() == 0 && outs.is_none_or(|(u, v)| u.count() == 0 && v.count() == 0) {
         return call.nothing();
     }
-    let tall = m >= n;
+    let is_tall = m >= n;
     with_field!(a.dtype, F => {
         let item = size_of::<F>();
-        let left = StackScratch::new(call, item, &all, &[wide, length]);
-        let right = StackScratch::new(call, item, &all, &[few, few]);
-        let values = StackScratch::new(call, size_of::<f64>(), &all, &[few]);
+        let left = StackScratch::new(call, item, &shape, &[basis_size, max_size]);
+        let right = StackScratch::new(call, item, &shape, &[min_size, min_size]);
+        let values = StackScratch::new(call, size_of::<f64>(), &shape, &[min_size]);
         call.plan(move |memory| {
             let (left, right) = (left.stack::<F>(memory), right.stack::<F>(memory));
             let values = values.stack::<f64>(memory);
             // The columns of a tall matrix; of a wide one those of its conjugate transpose.
-            let source = if tall { transposed(a.layout()) } else { *a.layout() };
-            let whole = left.view(&all.with(&[wide, length]));
-            let columns = whole.layout().sliced(a.rank() - 2, 0, few, 1);
-            let columns = whole.with_layout(columns).expect("the first rows");
+            let source = if is_tall { transposed(a.layout()) } else { *a.layout() };
+            let basis = left.view(&shape.with(&[basis_size, max_size]));
+            let columns = basis.layout().sliced(a.rank() - 2, 0, min_size, 1);
+            let columns = basis.with_layout(columns).expect("the first rows");
             copy(memory.parallel, columns, memory.view_with_layout(&a, source));
-            if !tall {
+            if !is_tall {
                 linalg::conjugate(memory.parallel, &left);
             }
-            linalg::svd(memory.parallel, &left, &right, &values, [length, few, wide]);
+            linalg::svd(memory.parallel, &left, &right, &values, [max_size, min_size, basis_size]);
             copy(memory.parallel, memory.out(&sigma), values.view(sigma.dims()).view());
             if let Some((u, v)) = outs {
-                let (long, short) = if tall { (u, v) } else { (v, u) };
-                copy(memory.parallel, memory.out(&long.with_layout(transposed(long.layout()))), whole.view());
-                let square = right.view(&all.with(&[few, few])).view();
+                let (long, short) = if is_tall { (u, v) } else { (v, u) };
+                copy(memory.parallel, memory.out(&long.with_layout(transposed(long.layout()))), basis.view());
+                let square = right.view(&shape.with(&[min_size, min_size])).view();
                 copy(memory.parallel, memory.out(&short.with_layout(transposed(short.layout()))), square);
             }
             Ok(())
@@ -286,30 +289,30 @@ fn svd(call: &mut Call<'_>) -> Result<Plan> {
 /// Sign and logarithm of determinants. Arguments: a, sign, log.
 fn log_determinant(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.tensor(0)?;
-    let all = Matrices::square(call, 0, &a, TYPES)?;
-    let sign = result(call, 1, &all.batch, &a)?;
+    let shape = Matrices::square(call, 0, &a, TYPES)?;
+    let sign = result(call, 1, &shape.batch, &a)?;
     let log = call.output(2)?;
-    call.expect_dims(2, &log, &all.batch)?;
+    call.expect_dims(2, &log, &shape.batch)?;
     call.expect_dtype(2, &log, &[a.dtype, a.dtype.real_part()])?;
     with_field!(a.dtype, F => {
-        let n = all.rows;
-        let matrices = StackScratch::new(call, size_of::<F>(), &all, &[n, n]);
-        let signs = StackScratch::new(call, size_of::<F>(), &all, &[]);
-        let logs = StackScratch::new(call, size_of::<f64>(), &all, &[]);
+        let n = shape.rows;
+        let matrices = StackScratch::new(call, size_of::<F>(), &shape, &[n, n]);
+        let signs = StackScratch::new(call, size_of::<F>(), &shape, &[]);
+        let logs = StackScratch::new(call, size_of::<f64>(), &shape, &[]);
         call.plan(move |memory| {
             let (stack, signs) = (matrices.stack::<F>(memory), signs.stack::<F>(memory));
             let logs = logs.stack::<f64>(memory);
             copy(memory.parallel, stack.view(a.dims()), memory.view(&a));
             linalg::log_determinant(memory.parallel, &stack, &signs, &logs, n);
-            copy(memory.parallel, memory.out(&sign), signs.view(&all.batch).view());
-            copy(memory.parallel, memory.out(&log), logs.view(&all.batch).view());
+            copy(memory.parallel, memory.out(&sign), signs.view(&shape.batch).view());
+            copy(memory.parallel, memory.out(&log), logs.view(&shape.batch).view());
             Ok(())
         })
     })
 }
 
-/// Solves `a @ x = b`. Arguments: b, a, whether upper, transposed, of a unit diagonal, x, the half of `a` that was read
-/// (or nothing), conjugated.
+/// Solves `a @ x = b`. Arguments: b, a, whether upper, transposed, of a unit diagonal, x, the triangle of `a` that was read
+/// (or absent), conjugated.
 fn triangular_solve(call: &mut Call<'_>) -> Result<Plan> {
     let (b, a) = (call.tensor(0)?, call.tensor(1)?);
     let right = Matrices::of(call, 0, &b, TYPES)?;
@@ -324,38 +327,38 @@ fn triangular_solve(call: &mut Call<'_>) -> Result<Plan> {
             b.layout()
         )));
     };
-    let all = Matrices { batch, rows: left.rows, columns: right.columns };
-    let (n, columns) = (all.rows, all.columns);
+    let shape = Matrices { batch, rows: left.rows, columns: right.columns };
+    let (n, columns) = (shape.rows, shape.columns);
     let kind = Triangle {
         upper: call.flag(2)?,
         transposed: call.flag(3)?,
         unit: call.flag(4)?,
         conjugated: call.flag_or(7, false)?,
     };
-    let (dims_a, dims_x) = (all.with(&[n, n]), all.with(&[n, columns]));
+    let (dims_a, dims_x) = (shape.with(&[n, n]), shape.with(&[n, columns]));
     let x = result(call, 5, &dims_x, &b)?;
-    let half = match call.has(6) {
+    let triangle_out = match call.has(6) {
         true => Some(result(call, 6, &dims_a, &b)?),
         false => None,
     };
-    if x.count() == 0 && half.is_none_or(|half| half.count() == 0) {
+    if x.count() == 0 && triangle_out.is_none_or(|triangle_out| triangle_out.count() == 0) {
         return call.nothing();
     }
-    let (wide_a, wide_b) = (a.broadcast_to(&dims_a), b.broadcast_to(&dims_x));
-    let (Some(wide_a), Some(wide_b)) = (wide_a, wide_b) else {
+    let (broadcast_a, broadcast_b) = (a.broadcast_to(&dims_a), b.broadcast_to(&dims_x));
+    let (Some(broadcast_a), Some(broadcast_b)) = (broadcast_a, broadcast_b) else {
         unreachable!("sizes broadcast, as was checked");
     };
     with_field!(a.dtype, F => {
-        let [matrices, solutions] = [n, columns].map(|last| StackScratch::new(call, size_of::<F>(), &all, &[n, last]));
+        let [matrices, solutions] = [n, columns].map(|last| StackScratch::new(call, size_of::<F>(), &shape, &[n, last]));
         call.plan(move |memory| {
             let (stack, solutions) = (matrices.stack::<F>(memory), solutions.stack::<F>(memory));
             let matrices = stack.view(&dims_a);
-            copy(memory.parallel, matrices, memory.view_with_layout(&a, wide_a));
-            copy(memory.parallel, solutions.view(&dims_x), memory.view_with_layout(&b, wide_b));
+            copy(memory.parallel, matrices, memory.view_with_layout(&a, broadcast_a));
+            copy(memory.parallel, solutions.view(&dims_x), memory.view_with_layout(&b, broadcast_b));
             linalg::solve_triangular(memory.parallel, &stack, &solutions, [n, columns], kind);
             copy(memory.parallel, memory.out(&x), solutions.view(&dims_x).view());
-            if let Some(half) = &half {
-                let out = memory.out(half);
+            if let Some(triangle_out) = &triangle_out {
+                let out = memory.out(triangle_out);
                 copy(memory.parallel, out, matrices.view());
                 triangle(memory.parallel, out, out.view(), 0, !kind.upper);
             }
@@ -366,28 +369,28 @@ fn triangular_solve(call: &mut Call<'_>) -> Result<Plan> {
 
 fn infer_factors(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
-    let all = Matrices::of(call, 0, &a, TYPES)?;
-    let columns = if call.flag(1)? { all.rows } else { all.rows.min(all.columns) };
-    let of = |rows, columns| Layout::contiguous(a.dtype, &all.with(&[rows, columns]));
-    Ok(vec![of(all.rows, columns), of(columns, all.columns)])
+    let shape = Matrices::of(call, 0, &a, TYPES)?;
+    let columns = if call.flag(1)? { shape.rows } else { shape.rows.min(shape.columns) };
+    let of = |rows, columns| Layout::contiguous(a.dtype, &shape.with(&[rows, columns]));
+    Ok(vec![of(shape.rows, columns), of(columns, shape.columns)])
 }
 
 fn infer_values_and_vectors(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
-    let all = Matrices::of(call, 0, &a, TYPES)?;
-    let few = all.rows.min(all.columns);
-    let (cu, cv) = if call.flag(1)? { (all.rows, all.columns) } else { (few, few) };
+    let shape = Matrices::of(call, 0, &a, TYPES)?;
+    let min_size = shape.rows.min(shape.columns);
+    let (cu, cv) = if call.flag(1)? { (shape.rows, shape.columns) } else { (min_size, min_size) };
     Ok(vec![
-        Layout::contiguous(a.dtype.real_part(), &all.with(&[few])),
-        Layout::contiguous(a.dtype, &all.with(&[all.rows, cu])),
-        Layout::contiguous(a.dtype, &all.with(&[all.columns, cv])),
+        Layout::contiguous(a.dtype.real_part(), &shape.with(&[min_size])),
+        Layout::contiguous(a.dtype, &shape.with(&[shape.rows, cu])),
+        Layout::contiguous(a.dtype, &shape.with(&[shape.columns, cv])),
     ])
 }
 
 fn infer_one_per_matrix(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
-    let all = Matrices::square(call, 0, &a, TYPES)?;
-    Ok(vec![Layout::contiguous(a.dtype, &all.batch); 2])
+    let shape = Matrices::square(call, 0, &a, TYPES)?;
+    Ok(vec![Layout::contiguous(a.dtype, &shape.batch); 2])
 }
 
 /// As the right sides, which are argument 0.
@@ -452,7 +455,7 @@ pub const NODES: &[Node] = &[
         &["matrix", "rhs"],
         &["y"],
         Infer::By(infer_solutions),
-        by_lower,
+        solve_by_lower,
         &[
             A(1),
             A(0),
@@ -466,9 +469,9 @@ pub const NODES: &[Node] = &[
     ),
 ];
 
-/// As [`triangular_solve`], where argument 2 says that the lower half is read, and argument 3 that the conjugate
-/// transpose of it is meant.
-fn by_lower(call: &mut Call<'_>) -> Result<Plan> {
+/// As [`triangular_solve`], where argument 2 says that the lower triangle is read, and argument 3 that its conjugate
+/// transpose is solved.
+fn solve_by_lower(call: &mut Call<'_>) -> Result<Plan> {
     let (lower, adjoint) = (call.flag(2)?, call.flag(3)?);
     call.replace(2, crate::argument::Arg::Flag(!lower));
     call.replace(7, crate::argument::Arg::Flag(adjoint));

@@ -18,10 +18,10 @@ use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::{DType, Dims, Layout, Scalar, View, ViewMut, broadcast, with_real};
 
-/// What becomes of the losses of the elements.
+/// How the losses of elements become the result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reduction {
-    /// They stay.
+    /// The losses themselves.
     None,
     /// Their mean.
     Mean,
@@ -46,31 +46,35 @@ pub fn reduction(call: &Call<'_>, at: usize) -> Result<Reduction> {
     }
 }
 
-/// The kinds of loss that two numbers alone decide.
+/// Losses of an element `x` and its target.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Square,
     Absolute,
+    /// Smooth L1, with the parameter beta.
     Smooth,
+    /// Kullback-Leibler divergence; `x` is a logarithm.
     Divergence,
+    /// The same, where the target is a logarithm too.
     DivergenceOfLogarithm,
+    /// Soft margin.
     Margin,
 }
 
 impl Kind {
     #[inline(always)]
     fn loss<C: Real>(self, x: C, target: C, beta: C) -> C {
-        let apart = x.sub(target);
+        let difference = x.sub(target);
         match self {
-            Kind::Square => apart.mul(apart),
-            Kind::Absolute => Number::abs(apart),
+            Kind::Square => difference.mul(difference),
+            Kind::Absolute => Number::abs(difference),
             Kind::Smooth => {
-                let size = Number::abs(apart);
+                let magnitude = Number::abs(difference);
                 let half = C::of(0.5);
-                if size < beta {
-                    half.mul(size).mul(size).div(beta)
+                if magnitude < beta {
+                    half.mul(magnitude).mul(magnitude).div(beta)
                 } else {
-                    size.sub(half.mul(beta))
+                    magnitude.sub(half.mul(beta))
                 }
             }
             Kind::Divergence if target == C::ZERO => C::ZERO.sub(target.mul(x)),
@@ -82,12 +86,12 @@ impl Kind {
 
     #[inline(always)]
     fn gradient<C: Real>(self, x: C, target: C, beta: C) -> C {
-        let apart = x.sub(target);
+        let difference = x.sub(target);
         match self {
-            Kind::Square => apart.add(apart),
-            Kind::Absolute => apart.sign(),
-            Kind::Smooth if Number::abs(apart) < beta => apart.div(beta),
-            Kind::Smooth => apart.sign(),
+            Kind::Square => difference.add(difference),
+            Kind::Absolute => difference.sign(),
+            Kind::Smooth if Number::abs(difference) < beta => difference.div(beta),
+            Kind::Smooth => difference.sign(),
             Kind::Divergence => C::ZERO.sub(target),
             Kind::DivergenceOfLogarithm => C::ZERO.sub(Real::exp(target)),
             Kind::Margin => {
@@ -98,7 +102,7 @@ impl Kind {
     }
 }
 
-/// Losses of elements on their way to the output: straight, or through the workspace and a sum.
+/// Where losses of elements go: to the output, or to the workspace, to be summed.
 #[derive(Clone, Copy)]
 pub struct Losses {
     out: Operand,
@@ -156,6 +160,7 @@ fn broadcast_to<'v>(view: View<'v>, dims: &[usize]) -> View<'v> {
         .expect("the same elements")
 }
 
+/// The sizes that two arguments broadcast to.
 fn broadcast_dims(
     call: &Call<'_>,
     first: usize,
@@ -200,7 +205,7 @@ fn square_by_first(call: &mut Call<'_>) -> Result<Plan> {
         return loss(call, Kind::Square);
     }
     let axes: Axes = (0..dims.len()).map(|at| at == 0).collect();
-    let out = call.reduced(4, &dims, &axes, false)?;
+    let out = call.reduced_output(4, &dims, &axes, false)?;
     call.expect_castable(4, DType::Float, &out)?;
     let (x, target) = (call.in_place_input(x, &[&out]), call.in_place_input(target, &[&out]));
     let (buffer, reduction_plan) = with_real!(out.dtype, C => {
@@ -228,11 +233,9 @@ fn loss_backward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let dims = broadcast_dims(call, 1, &x, 2, &target)?;
     let out = call.output(5)?;
     call.expect_dims(5, &out, &dims)?;
-    let (at, dims_of_grad) = (call.parameter(0), grad.dims().to_vec());
+    let (name, grad_dims) = (call.parameter(0), grad.dims().to_vec());
     if grad.broadcast_to(&dims).is_none() {
-        return Err(Error::invalid(format!(
-            "{at} {dims_of_grad:?} does not broadcast to {dims:?}"
-        )));
+        return Err(Error::invalid(format!("{name} {grad_dims:?} does not broadcast to {dims:?}")));
     }
     let beta = call.scalar_or(4, 1.0)?.as_f64();
     let mean = reduction(call, 3)? == Reduction::Mean;
@@ -253,19 +256,20 @@ fn loss_backward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
 
 /// The gradient for the target of a divergence. Arguments: grad, x, target, reduction, whether the target is a
 /// logarithm, out.
-fn divergence_by_target(call: &mut Call<'_>) -> Result<Plan> {
-    let logarithm = call.flag(4)?;
-    by_target(call, [0, 1, 2, 3, 5], move |x, t| match logarithm {
+fn divergence_target_gradient(call: &mut Call<'_>) -> Result<Plan> {
+    let is_logarithm = call.flag(4)?;
+    plan_target_gradient(call, [0, 1, 2, 3, 5], move |x, t| match is_logarithm {
         true => t.exp() * (t - x + 1.0),
         false => t.ln() - x + 1.0,
     })
 }
 
-/// The gradient for the target, of which `slope` says what each element has. Indices: grad, x, target, reduction, out.
-fn by_target(
+/// The gradient for the target; `derivative` is that of the loss by the target, for each x and target. Indices: grad, x,
+/// target, reduction, out.
+fn plan_target_gradient(
     call: &mut Call<'_>,
     [grad, x, target, kind, out]: [usize; 5],
-    slope: impl Fn(f64, f64) -> f64 + Copy + Send + Sync + 'static,
+    derivative: impl Fn(f64, f64) -> f64 + Copy + Send + Sync + 'static,
 ) -> Result<Plan> {
     let (at, name) = (out, call.parameter(grad));
     let (grad, x, target) = (call.tensor(grad)?, call.tensor(x)?, call.tensor(target)?);
@@ -283,7 +287,7 @@ fn by_target(
     call.plan_real(move |memory| {
         let [grad, x, target] = sources.map(|one| broadcast_to(one.view(memory), &dims));
         map3(memory.parallel, memory.out(&out), grad, x, target, move |g: f64, x: f64, t: f64| {
-            g * factor * slope(x, t)
+            g * factor * derivative(x, t)
         });
         Ok(())
     })
@@ -291,7 +295,7 @@ fn by_target(
 
 /// The gradient for the target of binary cross entropy of logits. Arguments: grad, x, target, weight or absent, weight
 /// of positive targets or absent, reduction, out.
-fn logits_by_target(call: &mut Call<'_>) -> Result<Plan> {
+fn logits_target_gradient(call: &mut Call<'_>) -> Result<Plan> {
     let (grad, x, target) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
     let dims = broadcast_dims(call, 1, &x, 2, &target)?;
     let out = call.output(6)?;
@@ -318,8 +322,8 @@ fn logits_by_target(call: &mut Call<'_>) -> Result<Plan> {
         with_real!(scratch.dtype(), C => {
             let factor = C::of(factor);
             map2(memory.parallel, scratch, x, positive, |x: C, p: C| {
-                let below = Real::ln_1p(Real::exp(C::ZERO.sub(Number::abs(x)))).sub(x.least(C::ZERO));
-                p.sub(C::ONE).mul(below).sub(x)
+                let softplus = Real::ln_1p(Real::exp(C::ZERO.sub(Number::abs(x)))).sub(x.least(C::ZERO));
+                p.sub(C::ONE).mul(softplus).sub(x)
             });
             map3(memory.parallel, memory.out(&out), scratch.view(), weight, grad, move |d: C, w: C, g: C| {
                 d.mul(w).mul(g).mul(factor)
@@ -363,12 +367,13 @@ fn divergence_backward(call: &mut Call<'_>) -> Result<Plan> {
     loss_backward(call, kind)
 }
 
-/// The loss of a probability, its logarithm at least -100.
+/// The cross entropy of a probability; logarithms are at least -100.
 #[inline(always)]
 fn entropy<C: Real>(x: C, target: C) -> C {
     let floor = C::of(-100.0);
-    let (yes, no) = (Real::ln(x).greatest(floor), Real::ln_1p(C::ZERO.sub(x)).greatest(floor));
-    target.sub(C::ONE).mul(no).sub(target.mul(yes))
+    let (log_p, log_not_p) =
+        (Real::ln(x).greatest(floor), Real::ln_1p(C::ZERO.sub(x)).greatest(floor));
+    target.sub(C::ONE).mul(log_not_p).sub(target.mul(log_p))
 }
 
 #[inline(always)]
@@ -380,10 +385,10 @@ fn entropy_gradient<C: Real>(x: C, target: C) -> C {
 /// The loss of a logit; `weight` is that of positive targets.
 #[inline(always)]
 fn logit<C: Real>(x: C, target: C, weight: C) -> C {
-    let low = x.least(C::ZERO);
-    let rest = Real::ln_1p(Real::exp(C::ZERO.sub(Number::abs(x)))).sub(low);
+    let min = x.least(C::ZERO);
+    let softplus = Real::ln_1p(Real::exp(C::ZERO.sub(Number::abs(x)))).sub(min);
     let scale = weight.sub(C::ONE).mul(target).add(C::ONE);
-    C::ONE.sub(target).mul(x).add(scale.mul(rest))
+    C::ONE.sub(target).mul(x).add(scale.mul(softplus))
 }
 
 #[inline(always)]
@@ -439,10 +444,12 @@ fn cross_entropy(call: &mut Call<'_>, logits: bool) -> Result<Plan> {
     })
 }
 
+/// Binary cross entropy of probabilities.
 fn probabilities(call: &mut Call<'_>) -> Result<Plan> {
     cross_entropy(call, false)
 }
 
+/// Binary cross entropy of logits.
 fn logits(call: &mut Call<'_>) -> Result<Plan> {
     cross_entropy(call, true)
 }
@@ -491,11 +498,11 @@ pub const ROWS: &[Row] = &[
         A(5),
     ]),
     aclnn("BinaryCrossEntropyWithLogitsBackward", logits),
-    aclnn("BinaryCrossEntropyWithLogitsTargetBackward", logits_by_target),
-    aclnn("KlDivTargetBackward", divergence_by_target),
+    aclnn("BinaryCrossEntropyWithLogitsTargetBackward", logits_target_gradient),
+    aclnn("KlDivTargetBackward", divergence_target_gradient),
 ];
 
-const BY_WORD: ArgSource = Attr("reduction", AttrDefault::Text("mean"));
+const REDUCTION: ArgSource = Attr("reduction", AttrDefault::Text("mean"));
 
 fn infer_reduced_loss(call: &Call<'_>) -> Result<Vec<Layout>> {
     let x = call.layout(0)?.packed();
@@ -513,7 +520,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(infer_reduced_loss),
         square,
-        &[A(0), A(1), BY_WORD, No, O(0)],
+        &[A(0), A(1), REDUCTION, No, O(0)],
     ),
     node(
         "MseLossGrad",
@@ -521,6 +528,6 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::Like(1),
         square_backward,
-        &[A(2), A(0), A(1), BY_WORD, No, O(0)],
+        &[A(2), A(0), A(1), REDUCTION, No, O(0)],
     ),
 ];

@@ -27,11 +27,12 @@ fn broadcast_both(
     Ok((expand(a), expand(b)))
 }
 
-/// A dense tensor of these sizes in the memory of one with room for more.
+/// A contiguous tensor of these sizes in the memory of one that may be larger.
 pub(super) fn dense(out: &Operand, dims: &[usize]) -> Operand {
     out.with_layout(Layout::contiguous(out.dtype, dims).from_offset(out.offset))
 }
 
+/// Fails unless an output is contiguous and has at least `count` elements.
 pub(super) fn expect_capacity(
     call: &Call<'_>,
     at: usize,
@@ -47,7 +48,7 @@ pub(super) fn expect_capacity(
     )))
 }
 
-/// Fails when the values decide for more elements than an output has.
+/// Fails when values lead to more elements than an output has.
 pub(super) fn expect_fits(name: &str, out: &Operand, count: usize) -> Outcome {
     match count <= out.count() {
         true => Ok(()),
@@ -86,11 +87,11 @@ fn masked_scatter(call: &mut Call<'_>) -> Result<Plan> {
     let (mask, source) = (call.read(1, &[&out])?, call.read_by_index(2, &[&out])?);
     call.expect_same(2, &source, 0, &out)?;
     call.expect_dtype(1, &mask, &[DType::Bool, DType::Uint8])?;
-    let Some(wide) = mask.broadcast_to(out.dims()) else {
+    let Some(broadcast) = mask.broadcast_to(out.dims()) else {
         let (name, have, want) = (call.parameter(1), mask.dims(), out.dims());
         return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {want:?}")));
     };
-    let mask = mask.with_layout(wide);
+    let mask = mask.with_layout(broadcast);
     let (name, mask_name) = (call.parameter(2), call.parameter(1));
     call.plan(move |memory| {
         let (mask, source) = (mask.view(memory), source.view(memory));
@@ -106,7 +107,7 @@ fn masked_scatter(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Where elements are not zero. Arguments: a, out, whether a line of the output is a dimension (else a position).
+/// Where elements are not zero. Arguments: a, out, whether a row of the output is a dimension (else a position).
 fn nonzero(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(1)?;
     call.touch_by_index(&out);
@@ -122,8 +123,9 @@ fn nonzero(call: &mut Call<'_>) -> Result<Plan> {
         expect_fits(name, &out, total * rank)?;
         let dims = if transposed { Dims::new(&[rank, total]) } else { Dims::new(&[total, rank]) };
         let dense = dense(&out, &dims);
-        let lines = if transposed { dense.with_layout(dense.transposed(0, 1)) } else { dense };
-        nonzero.positions(memory.parallel, memory.out(&lines));
+        let by_position =
+            if transposed { dense.with_layout(dense.transposed(0, 1)) } else { dense };
+        nonzero.positions(memory.parallel, memory.out(&by_position));
         (memory.sized)(index, &dims);
         Ok(())
     })

@@ -34,8 +34,8 @@ pub(super) struct MatmulOperands {
     pub(super) right: Layout,
     /// As the caller sees it.
     pub(super) dims: Dims,
-    /// Dimensions of size 1 that a vector lacks.
-    added: [Option<usize>; 2],
+    /// The dimensions of size 1 that `dims` lacks where a side is a vector.
+    vector_dims: [Option<usize>; 2],
 }
 
 /// Fails for sides that cannot be multiplied.
@@ -51,12 +51,12 @@ pub(super) fn operands(call: &Call<'_>, left: Layout, right: Layout) -> Result<M
         let transpose = side.rank() > 1 && call.flag_or(at, false)?;
         Ok(if transpose { side.transposed(side.rank() - 2, side.rank() - 1) } else { side })
     };
-    let (flat_left, flat_right) = (left.rank() == 1, right.rank() == 1);
-    let a = if flat_left { left.with(0) } else { transposed(TRANSPOSE_LEFT, left)? };
-    let b = if flat_right { right.with(1) } else { transposed(TRANSPOSE_RIGHT, right)? };
-    let ((m, k), (depth, n)) = (last_two(&a), last_two(&b));
+    let (is_left_vector, is_right_vector) = (left.rank() == 1, right.rank() == 1);
+    let a = if is_left_vector { left.with(0) } else { transposed(TRANSPOSE_LEFT, left)? };
+    let b = if is_right_vector { right.with(1) } else { transposed(TRANSPOSE_RIGHT, right)? };
+    let ((m, k), (right_k, n)) = (last_two(&a), last_two(&b));
     let batch = broadcast(&a.dims()[..a.rank() - 2], &b.dims()[..b.rank() - 2]);
-    let Some(batch) = batch.filter(|_| k == depth) else {
+    let Some(batch) = batch.filter(|_| k == right_k) else {
         return Err(wrong());
     };
     let with = |rows, columns| batch.iter().copied().chain([rows, columns]).collect::<Dims>();
@@ -66,36 +66,37 @@ pub(super) fn operands(call: &Call<'_>, left: Layout, right: Layout) -> Result<M
     };
     let mut dims = batch;
     let rank = batch.len();
-    let mut added = [None; 2];
-    match flat_left {
-        true => added[0] = Some(rank),
+    let mut vector_dims = [None; 2];
+    match is_left_vector {
+        true => vector_dims[0] = Some(rank),
         false => dims.push(m),
     }
-    match flat_right {
-        true => added[1] = Some(rank + 1),
+    match is_right_vector {
+        true => vector_dims[1] = Some(rank + 1),
         false => dims.push(n),
     }
-    Ok(MatmulOperands { left, right, dims, added })
+    Ok(MatmulOperands { left, right, dims, vector_dims })
 }
 
+/// The last two sizes.
 fn last_two(layout: &Layout) -> (usize, usize) {
     let rank = layout.rank();
     (layout.dims()[rank - 2], layout.dims()[rank - 1])
 }
 
 /// An input that no element of `out` may overwrite before it is read.
-fn input_apart_from(call: &mut Call<'_>, input: Operand, out: &Operand) -> Input {
+fn unaliased_input(call: &mut Call<'_>, input: Operand, out: &Operand) -> Input {
     let same = input.address == out.address && input.count() > 0;
     match same && !call.has_partial_overlap(&input, out) {
         true => {
             let scratch = call.scratch(input.dtype, input.dims());
             Input::Copied(input, scratch)
         }
-        false => call.apart(Input::Tensor(input), out),
+        false => call.without_overlap(Input::Tensor(input), out),
     }
 }
 
-/// What becomes of two operands.
+/// How two operands are multiplied.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     /// The product of each batch.
@@ -115,7 +116,7 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     for (at, operand) in [(LEFT, &left), (RIGHT, &right), (OUT, &out)] {
         call.expect_number(at, operand)?;
     }
-    let MatmulOperands { left: a, right: b, mut dims, added } = match kind {
+    let MatmulOperands { left: a, right: b, mut dims, vector_dims } = match kind {
         Kind::Outer => operands(call, left.layout.with(1), right.layout.with(0))?,
         _ => operands(call, left.layout, right.layout)?,
     };
@@ -125,44 +126,47 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     }
     call.expect_dims(OUT, &out, &dims)?;
     let (beta, alpha) = (call.value_or(BETA, 1)?, call.value_or(ALPHA, 1)?);
-    let start = match call.optional(ADDED)? {
+    let added = match call.optional(ADDED)? {
         None => None,
-        Some(start) => {
-            call.expect_number(ADDED, &start)?;
-            let Some(wide) = start.broadcast_to(&dims) else {
-                let (name, have) = (call.parameter(ADDED), start.dims());
+        Some(added) => {
+            call.expect_number(ADDED, &added)?;
+            let Some(broadcast) = added.broadcast_to(&dims) else {
+                let (name, have) = (call.parameter(ADDED), added.dims());
                 return Err(Error::invalid(format!(
                     "{name} {have:?} does not broadcast to {dims:?}"
                 )));
             };
-            Some(start.with_layout(wide))
+            Some(added.with_layout(broadcast))
         }
     };
-    let in_place = start.is_some_and(|one| one.address == out.address && one.layout == out.layout);
-    let first = start.filter(|_| !in_place).map(|one| call.apart(Input::Tensor(one), &out));
+    let in_place = added.is_some_and(|one| one.address == out.address && one.layout == out.layout);
+    let to_copy =
+        added.filter(|_| !in_place).map(|one| call.without_overlap(Input::Tensor(one), &out));
     let (left, right) = (
-        input_apart_from(call, left.with_layout(a), &out),
-        input_apart_from(call, right.with_layout(b), &out),
+        unaliased_input(call, left.with_layout(a), &out),
+        unaliased_input(call, right.with_layout(b), &out),
     );
     let (a, b) = (broadcast_layout(&left), broadcast_layout(&right));
-    let whole = added.iter().flatten().fold(out.layout, |layout, at| layout.with(*at));
+    let out_matrices = vector_dims.iter().flatten().fold(out.layout, |layout, at| layout.with(*at));
     let panels = match sum_batches {
-        true => kernel::panels(&whole, &a.at(0, 0), &b.at(0, 0)),
-        false => kernel::panels(&whole, &a, &b),
+        true => kernel::panels(&out_matrices, &a.at(0, 0), &b.at(0, 0)),
+        false => kernel::panels(&out_matrices, &a, &b),
     };
     let scratch = panels.map(|one| call.scratch(one.dtype(), &one.dims()));
-    let has_start = start.is_some();
+    let has_added = added.is_some();
     call.plan(move |memory| {
         let alpha = alpha.read(memory);
-        let mut beta = if has_start { beta.read(memory) } else { Scalar::from(0) };
+        let mut beta = if has_added { beta.read(memory) } else { Scalar::from(0) };
         left.prepare(memory);
         right.prepare(memory);
-        if let Some(first) = first.filter(|_| beta.as_bool()) {
-            first.prepare(memory);
-            first.with(memory, out.dims(), |first| copy(memory.parallel, memory.out(&out), first));
+        if let Some(to_copy) = to_copy.filter(|_| beta.as_bool()) {
+            to_copy.prepare(memory);
+            to_copy.with(memory, out.dims(), |to_copy| {
+                copy(memory.parallel, memory.out(&out), to_copy)
+            });
         }
         let scratch = scratch.map(|one| memory.scratch(&one));
-        let out = memory.out(&out.with_layout(whole));
+        let out = memory.out(&out.with_layout(out_matrices));
         left.with(memory, a.dims(), |left| {
             right.with(memory, b.dims(), |right| {
                 if !sum_batches {
@@ -181,15 +185,15 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     })
 }
 
-/// As [`product`], of complex numbers: products of their parts. Where something is added, or batches are summed, the product
-/// is made in the workspace.
+/// As [`product`], of complex numbers: products of their parts. Where something is added, the product is made in the
+/// workspace.
 fn complex_product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let (left, right, out) = (call.tensor(LEFT)?, call.tensor(RIGHT)?, call.output(OUT)?);
     for (at, operand) in [(LEFT, &left), (RIGHT, &right), (OUT, &out)] {
         call.expect_dtype(at, operand, &[DType::Complex64, DType::Complex128])?;
         call.expect_same(at, operand, LEFT, &left)?;
     }
-    let MatmulOperands { left: a, right: b, mut dims, added } = match kind {
+    let MatmulOperands { left: a, right: b, mut dims, vector_dims } = match kind {
         Kind::Outer => operands(call, left.layout.with(1), right.layout.with(0))?,
         _ => operands(call, left.layout, right.layout)?,
     };
@@ -203,26 +207,27 @@ fn complex_product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
         false => Ok(Scalar::from(1)),
     };
     let (beta, alpha) = (factor(call, BETA)?, factor(call, ALPHA)?);
-    let start = match call.optional(ADDED)? {
+    let added = match call.optional(ADDED)? {
         None => None,
-        Some(start) => {
-            call.expect_same(ADDED, &start, LEFT, &left)?;
-            let Some(wide) = start.broadcast_to(&dims) else {
-                let (name, have) = (call.parameter(ADDED), start.dims());
+        Some(added) => {
+            call.expect_same(ADDED, &added, LEFT, &left)?;
+            let Some(broadcast) = added.broadcast_to(&dims) else {
+                let (name, have) = (call.parameter(ADDED), added.dims());
                 return Err(Error::invalid(format!(
                     "{name} {have:?} does not broadcast to {dims:?}"
                 )));
             };
-            Some(call.in_place_input(start.with_layout(wide), &[&out]))
+            Some(call.in_place_input(added.with_layout(broadcast), &[&out]))
         }
     };
     let (left, right) = (
-        input_apart_from(call, left.with_layout(a), &out),
-        input_apart_from(call, right.with_layout(b), &out),
+        unaliased_input(call, left.with_layout(a), &out),
+        unaliased_input(call, right.with_layout(b), &out),
     );
-    let whole = |layout: Layout| added.iter().flatten().fold(layout, |one, at| one.with(*at));
-    let result = start.is_some().then(|| call.scratch(out.dtype, &dims));
-    let target = whole(result.map_or(out.layout, |scratch| *scratch));
+    let with_vector_dims =
+        |layout: Layout| vector_dims.iter().flatten().fold(layout, |one, at| one.with(*at));
+    let result = added.is_some().then(|| call.scratch(out.dtype, &dims));
+    let target = with_vector_dims(result.map_or(out.layout, |scratch| *scratch));
     call.plan(move |memory| {
         left.prepare(memory);
         right.prepare(memory);
@@ -258,13 +263,13 @@ fn complex_product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
                 }
             }
         }
-        if let (Some(start), Some(result)) = (&start, &result) {
-            let (start, sums) = (start.view(memory), memory.scratch(result).view());
+        if let (Some(added), Some(result)) = (&added, &result) {
+            let (added, sums) = (added.view(memory), memory.scratch(result).view());
             with_complex!(out.dtype, C => {
                 let (beta, alpha) = (C::from_scalar(beta), C::from_scalar(alpha));
-                let ignored = beta == C::from_f64(0.0);
-                map2(memory.parallel, memory.out(&out), start, sums, move |s: C, p: C| {
-                    if ignored { alpha * p } else { beta * s + alpha * p }
+                let is_beta_zero = beta == C::from_f64(0.0);
+                map2(memory.parallel, memory.out(&out), added, sums, move |s: C, p: C| {
+                    if is_beta_zero { alpha * p } else { beta * s + alpha * p }
                 });
             });
         }
@@ -282,7 +287,7 @@ fn broadcast_layout(input: &Input) -> Layout {
 }
 
 /// Fails unless left and right side have this many dimensions.
-fn ranks(call: &Call<'_>, left: usize, right: usize) -> Result<()> {
+fn expect_ranks(call: &Call<'_>, left: usize, right: usize) -> Result<()> {
     for (at, rank) in [(LEFT, left), (RIGHT, right)] {
         let layout = call.layout(at)?;
         if layout.rank() != rank {
@@ -295,10 +300,11 @@ fn ranks(call: &Call<'_>, left: usize, right: usize) -> Result<()> {
     Ok(())
 }
 
+/// Products of operands with these ranks.
 macro_rules! products {
     ($($name:ident: $left:literal by $right:literal;)*) => {$(
         fn $name(call: &mut Call<'_>) -> Result<Plan> {
-            ranks(call, $left, $right)?;
+            expect_ranks(call, $left, $right)?;
             product(call, Kind::Each)
         }
     )*};
@@ -311,12 +317,13 @@ products! {
     dot: 1 by 1;
 }
 
+/// The product of operands of any ranks.
 fn any_ranks(call: &mut Call<'_>) -> Result<Plan> {
     product(call, Kind::Each)
 }
 
 fn addbmm(call: &mut Call<'_>) -> Result<Plan> {
-    ranks(call, 3, 3)?;
+    expect_ranks(call, 3, 3)?;
     if call.layout(LEFT)?.dims()[0] == 0 {
         let name = call.parameter(LEFT);
         return Err(Error::invalid(format!("{name} has no batches to sum")));
@@ -325,7 +332,7 @@ fn addbmm(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 fn outer(call: &mut Call<'_>) -> Result<Plan> {
-    ranks(call, 1, 1)?;
+    expect_ranks(call, 1, 1)?;
     let is_complex = call.layout(LEFT)?.dtype.is_complex();
     match call.has(ADDED) && !is_complex {
         true => added_outer(call),
@@ -355,7 +362,7 @@ fn added_outer(call: &mut Call<'_>) -> Result<Plan> {
     let right = expand(call, RIGHT, right, right.with(0).broadcast_to(&dims))?;
     let dtype = promote_all([added.dtype, left.dtype, right.dtype]).unwrap_or(out.dtype);
     call.expect_castable(OUT, dtype, &out)?;
-    let inputs = [added, left, right].map(|one| call.apart(Input::Tensor(one), &out));
+    let inputs = [added, left, right].map(|one| call.without_overlap(Input::Tensor(one), &out));
     call.plan(move |memory| {
         let (beta, alpha) = (beta.read(memory), alpha.read(memory));
         inputs.iter().for_each(|one| one.prepare(memory));
@@ -365,10 +372,10 @@ fn added_outer(call: &mut Call<'_>) -> Result<Plan> {
                 inputs[2].with(memory, &dims, |right| {
                     with_number!(dtype, C => {
                         let (beta, alpha) = (C::from_scalar(beta), C::from_scalar(alpha));
-                        let ignored = beta == C::ZERO;
+                        let is_beta_zero = beta == C::ZERO;
                         map3(memory.parallel, out, added, left, right, move |s: C, a: C, b: C| {
                             let product = alpha.mul(a).mul(b);
-                            if ignored { product } else { beta.mul(s).add(product) }
+                            if is_beta_zero { product } else { beta.mul(s).add(product) }
                         });
                     });
                 });

@@ -1,11 +1,11 @@
-//! Pooling by the greatest element of each window, with where it was, and the gradient.
+//! Pooling by the greatest element of each window, with its index, and the gradient.
 //!
 //! Workspace: for a mask the indices it is made of, four bytes for each output; for gradients of half types sums in `f32`.
 
 use super::inputs::out_of_range;
 use super::reshaped::ReshapedInput;
 use super::window::{
-    PoolOptions, channels_last, frame, numbers, numbers_or, spatial_sizes, with_spatial_sizes,
+    PoolOptions, as_5d, channels_last, numbers, numbers_or, spatial_sizes, with_spatial_sizes,
 };
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
@@ -24,7 +24,7 @@ use cairn_tensor::{DType, Layout, Scalar};
 const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
 
 /// The plan of pooling once windows are known. `index` is the output of indices, if there is one.
-pub fn pooled(
+pub fn plan_pool(
     call: &mut Call<'_>,
     (x_at, out_at): (usize, usize),
     index: Option<(usize, Operand)>,
@@ -41,10 +41,12 @@ pub fn pooled(
     if let Some((at, index)) = &index {
         call.expect_dims(*at, index, &dims)?;
         call.expect_index_output(*at, index)?;
-        let reach = spatial_sizes(x.dims(), spatial, last)
+        let positions = spatial_sizes(x.dims(), spatial, last)
             .iter()
             .try_fold(1usize, |n, d| n.checked_mul(*d));
-        if index.dtype == DType::Int32 && reach.is_none_or(|reach| reach > i32::MAX as usize) {
+        if index.dtype == DType::Int32
+            && positions.is_none_or(|positions| positions > i32::MAX as usize)
+        {
             let (name, dims) = (call.parameter(x_at), x.dims());
             return Err(Error::invalid(format!(
                 "{name} {dims:?} has more positions than {} of type int32 can name",
@@ -52,10 +54,10 @@ pub fn pooled(
             )));
         }
     }
-    let x = x.with_layout(frame(call, x_at, &x, spatial, last)?);
-    let out = out.with_layout(frame(call, out_at, &out, spatial, last)?);
+    let x = x.with_layout(as_5d(call, x_at, &x, spatial, last)?);
+    let out = out.with_layout(as_5d(call, out_at, &out, spatial, last)?);
     let index = match index {
-        Some((at, index)) => Some(index.with_layout(frame(call, at, &index, spatial, last)?)),
+        Some((at, index)) => Some(index.with_layout(as_5d(call, at, &index, spatial, last)?)),
         None => None,
     };
     call.plan(move |memory| {
@@ -65,18 +67,18 @@ pub fn pooled(
     })
 }
 
-/// With indices. Arguments: x, kernel, stride, padding, dilation, ceil mode, out, indices, spatial dimensions, channels
+/// Pooling with indices. Arguments: x, kernel, stride, padding, dilation, ceil mode, out, indices, spatial dimensions, channels
 /// last.
 fn with_indices(call: &mut Call<'_>) -> Result<Plan> {
     let spatial = call.int(8)? as usize;
     let last = call.flag_or(9, false)?;
     let x = call.layout(0)?;
     call.expect_dtype(0, &x, REALS)?;
-    frame(call, 0, &x, spatial, last)?;
+    as_5d(call, 0, &x, spatial, last)?;
     let options = options(call, 1, spatial)?;
     let outputs = options.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
     let index = call.output(7)?;
-    pooled(call, (0, 6), Some((7, index)), spatial, last, options.windows(), &outputs)
+    plan_pool(call, (0, 6), Some((7, index)), spatial, last, options.windows(), &outputs)
 }
 
 /// Windows of PyTorch's arguments: kernel, stride, padding, dilation, ceil mode.
@@ -88,7 +90,7 @@ fn options(call: &Call<'_>, at: usize, spatial: usize) -> Result<PoolOptions> {
 }
 
 /// The windows of a pooling whose indices are a mask, and the sizes of the outputs and of the mask.
-fn masked(call: &Call<'_>, at: usize, x: &Layout) -> Result<(Plane, Vec<usize>, [usize; 2])> {
+fn mask_windows(call: &Call<'_>, at: usize, x: &Layout) -> Result<(Plane, Vec<usize>, [usize; 2])> {
     let options = options(call, at, 2)?;
     if options.dilation != [1, 1] {
         let (name, dilation) = (call.parameter(at + 3), &options.dilation);
@@ -119,8 +121,8 @@ fn masked(call: &Call<'_>, at: usize, x: &Layout) -> Result<(Plane, Vec<usize>, 
 fn with_mask(call: &mut Call<'_>) -> Result<Plan> {
     let layout = call.layout(0)?;
     call.expect_dtype(0, &layout, REALS)?;
-    frame(call, 0, &layout, 2, false)?;
-    let (plane, outputs, mask_dims) = masked(call, 1, &layout)?;
+    as_5d(call, 0, &layout, 2, false)?;
+    let (plane, outputs, mask_dims) = mask_windows(call, 1, &layout)?;
     let windows = options(call, 1, 2)?.windows();
     let (out, mask) = (call.output(6)?, call.output(7)?);
     let x = call.read(0, &[&out, &mask])?;
@@ -130,10 +132,10 @@ fn with_mask(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(7, &mask, &with_spatial_sizes(x.dims(), &mask_dims, false))?;
     call.expect_dtype(7, &mask, &[DType::Int8, DType::Uint8])?;
     let index = call.scratch(DType::Int32, &dims);
-    let x = x.with_layout(frame(call, 0, &x, 2, false)?);
-    let out = out.with_layout(frame(call, 6, &out, 2, false)?);
-    let mask = mask.with_layout(frame(call, 7, &mask, 2, false)?.without(2));
-    let index_layout = frame(call, 6, &index, 2, false)?;
+    let x = x.with_layout(as_5d(call, 0, &x, 2, false)?);
+    let out = out.with_layout(as_5d(call, 6, &out, 2, false)?);
+    let mask = mask.with_layout(as_5d(call, 7, &mask, 2, false)?.without(2));
+    let index_layout = as_5d(call, 6, &index, 2, false)?;
     call.plan(move |memory| {
         let indices = memory.scratch(&index).with_layout(index_layout).expect("the same elements");
         max_pool(memory.parallel, memory.out(&out), Some(indices), x.view(memory), windows);
@@ -143,7 +145,7 @@ fn with_mask(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Where gradients go: indices that were saved, or a mask of them that is read into the workspace.
+/// Where gradients go: indices that the forward pass saved, or its mask, which is read into indices in the workspace.
 enum SavedIndices {
     Index(ReshapedInput, Operand),
     Mask(Operand, Scratch, Plane),
@@ -155,26 +157,27 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.layout(1)?;
     let (spatial, is_mask) = (call.int(9)? as usize, call.flag_or(10, false)?);
     let last = call.flag_or(11, false)?;
-    frame(call, 1, &x, spatial, last)?;
+    as_5d(call, 1, &x, spatial, last)?;
     let input = spatial_sizes(x.dims(), spatial, last);
     let outputs = match is_mask {
-        true => masked(call, 3, &x)?.1,
+        true => mask_windows(call, 3, &x)?.1,
         false => options(call, 3, spatial)?.outputs(call, 1, input)?,
     };
-    back(call, spatial, last, &outputs, is_mask)
+    plan_gradient(call, spatial, last, &outputs, is_mask)
 }
 
-/// The gradient of pooling by parts. Arguments: dy, x, indices, then as [`backward`] has them.
+/// The gradient of adaptive pooling. Arguments: dy, x, indices, then as [`backward`] has them.
 fn adaptive_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, x) = (call.layout(0)?, call.layout(1)?);
     let spatial = call.int(9)? as usize;
-    frame(call, 1, &x, spatial, false)?;
-    frame(call, 0, &dy, spatial, false)?;
+    as_5d(call, 1, &x, spatial, false)?;
+    as_5d(call, 0, &dy, spatial, false)?;
     let outputs = spatial_sizes(dy.dims(), spatial, false).to_vec();
-    back(call, spatial, false, &outputs, false)
+    plan_gradient(call, spatial, false, &outputs, false)
 }
 
-fn back(
+/// The plan of the gradient once the sizes of the pooled tensor are known. Arguments as of [`backward`].
+fn plan_gradient(
     call: &mut Call<'_>,
     spatial: usize,
     last: bool,
@@ -189,37 +192,37 @@ fn back(
     let dims = with_spatial_sizes(x.dims(), outputs, last);
     call.expect_dims(0, &dy, &dims)?;
     call.expect_same(0, &dy, 1, &x)?;
-    let framed = frame(call, 8, &dx, spatial, last)?;
-    let planes = framed.dims()[0] * framed.dims()[1];
-    let length = framed.dims()[2..].iter().product::<usize>();
+    let layout_5d = as_5d(call, 8, &dx, spatial, last)?;
+    let planes = layout_5d.dims()[0] * layout_5d.dims()[1];
+    let length = layout_5d.dims()[2..].iter().product::<usize>();
     let count = outputs.iter().product::<usize>();
-    let dy = dy.with_layout(frame(call, 0, &dy, spatial, last)?);
+    let dy = dy.with_layout(as_5d(call, 0, &dy, spatial, last)?);
     let dy = call.reshaped_input(dy, &[planes, count], &[&dx]);
     let saved = match is_mask {
         true => {
-            let (plane, _, sizes) = masked(call, 3, &x)?;
+            let (plane, _, sizes) = mask_windows(call, 3, &x)?;
             call.expect_dims(2, &saved, &with_spatial_sizes(x.dims(), &sizes, false))?;
             call.expect_dtype(2, &saved, &[DType::Int8, DType::Uint8])?;
-            let mask = saved.with_layout(frame(call, 2, &saved, 2, false)?.without(2));
-            let sizes = [framed.dims()[0], framed.dims()[1], outputs[0], outputs[1]];
+            let mask = saved.with_layout(as_5d(call, 2, &saved, 2, false)?.without(2));
+            let sizes = [layout_5d.dims()[0], layout_5d.dims()[1], outputs[0], outputs[1]];
             SavedIndices::Mask(mask, call.scratch(DType::Int32, &sizes), plane)
         }
         false => {
             call.expect_dims(2, &saved, &dims)?;
             call.expect_dtype(2, &saved, &[DType::Int32, DType::Int64])?;
-            let index = saved.with_layout(frame(call, 2, &saved, spatial, last)?);
+            let index = saved.with_layout(as_5d(call, 2, &saved, spatial, last)?);
             SavedIndices::Index(call.reshaped_input(index, &[planes, count], &[&dx]), saved)
         }
     };
     let name = call.parameter(2);
-    let half = matches!(dx.dtype, DType::Float16 | DType::Bf16);
-    let dtype = if half { DType::Float } else { dx.dtype };
-    let flat = framed.reshaped(&[planes, length]).filter(|_| !half);
-    let buffer = flat.is_none().then(|| call.scratch(dtype, framed.dims()));
-    let dx = dx.with_layout(framed);
+    let is_half = matches!(dx.dtype, DType::Float16 | DType::Bf16);
+    let dtype = if is_half { DType::Float } else { dx.dtype };
+    let flat = layout_5d.reshaped(&[planes, length]).filter(|_| !is_half);
+    let buffer = flat.is_none().then(|| call.scratch(dtype, layout_5d.dims()));
+    let dx = dx.with_layout(layout_5d);
     call.plan(move |memory| {
         let dy = dy.view(memory);
-        let (index, known) = match &saved {
+        let (index, original_index) = match &saved {
             SavedIndices::Index(index, operand) => (index.view(memory), memory.view(operand)),
             SavedIndices::Mask(mask, index, plane) => {
                 let index = memory.scratch(index);
@@ -237,7 +240,7 @@ fn back(
         let sums = out.with_layout(layout).expect("the same elements");
         fill_scalar(memory.parallel, sums, Scalar::from(0));
         let targets = IndexedView::along(sums.view(), 1, index, false);
-        let result = scatter(memory.parallel, sums, &targets, dy, ScatterMode::Add, known);
+        let result = scatter(memory.parallel, sums, &targets, dy, ScatterMode::Add, original_index);
         if buffer.is_some() {
             copy(memory.parallel, memory.out(&dx), out.view());
         }
@@ -245,14 +248,14 @@ fn back(
     })
 }
 
-/// Pooling by parts. Arguments: x, output sizes, out, indices, spatial dimensions.
+/// Adaptive pooling. Arguments: x, output sizes, out, indices, spatial dimensions.
 fn adaptive(call: &mut Call<'_>) -> Result<Plan> {
     let spatial = call.int(4)? as usize;
     let x = call.layout(0)?;
     call.expect_dtype(0, &x, REALS)?;
-    let framed = frame(call, 0, &x, spatial, false)?;
+    let layout_5d = as_5d(call, 0, &x, spatial, false)?;
     let outputs = numbers(call, 1, spatial, 1)?;
-    if framed.dims()[1..].contains(&0) {
+    if layout_5d.dims()[1..].contains(&0) {
         let (name, dims) = (call.parameter(0), x.dims());
         return Err(Error::invalid(format!("{name} {dims:?} has no positions to pool")));
     }
@@ -261,7 +264,7 @@ fn adaptive(call: &mut Call<'_>) -> Result<Plan> {
         windows[3 - spatial + i] = Windows::Parts(*output);
     }
     let index = call.output(3)?;
-    pooled(call, (0, 2), Some((3, index)), spatial, false, windows, &outputs)
+    plan_pool(call, (0, 2), Some((3, index)), spatial, false, windows, &outputs)
 }
 
 /// The rows of this family.
@@ -354,30 +357,30 @@ pub const ROWS: &[Row] = &[
     ]),
 ];
 
-/// Windows by attributes of four numbers, of which the outer two are 1. Arguments as [`with_indices`] has them.
-fn by_middle(call: &Call<'_>, at: usize, least: i64) -> Result<Vec<usize>> {
+/// The numbers for rows and columns: the middle two of a list with four, or a list with one or two.
+fn rows_and_columns(call: &Call<'_>, at: usize, least: i64) -> Result<Vec<usize>> {
     let values = call.ints(at)?;
-    let [_, high, wide, _] = values[..] else {
+    let [_, rows, columns, _] = values[..] else {
         return numbers(call, at, 2, least);
     };
-    if [high, wide].iter().any(|one| !(least..=i64::from(i32::MAX)).contains(one)) {
+    if [rows, columns].iter().any(|one| !(least..=i64::from(i32::MAX)).contains(one)) {
         let name = call.parameter(at);
         return Err(Error::invalid(format!("{name} = {values:?} has a number out of range")));
     }
-    Ok(vec![high as usize, wide as usize])
+    Ok(vec![rows as usize, columns as usize])
 }
 
 /// The windows of the nodes with indices. Arguments from `at` on: ksize, strides, pads, dilation, ceil mode.
 fn node_windows(call: &Call<'_>, at: usize, spatial: usize) -> Result<PoolOptions> {
     let read = |at: usize, least: i64| match spatial {
-        2 => by_middle(call, at, least),
+        2 => rows_and_columns(call, at, least),
         _ => numbers(call, at, spatial, least),
     };
     let (kernel, stride, pads) = (read(at, 1)?, read(at + 1, 1)?, read(at + 2, 0)?);
     if pads.iter().zip(&kernel).any(|(pad, kernel)| *pad > kernel / 2) {
-        let (name, of) = (call.parameter(at + 2), call.parameter(at));
+        let (name, kernel_name) = (call.parameter(at + 2), call.parameter(at));
         return Err(Error::invalid(format!(
-            "{name} = {pads:?} is more than half of {of} = {kernel:?}"
+            "{name} = {pads:?} is more than half of {kernel_name} = {kernel:?}"
         )));
     }
     let (dilation, ceil) = (read(at + 3, 1)?, call.flag_or(at + 4, false)?);
@@ -390,18 +393,18 @@ fn node_pool(call: &mut Call<'_>) -> Result<Plan> {
     let last = call.has(9) && channels_last(call, 9, spatial)?;
     let x = call.layout(0)?;
     call.expect_dtype(0, &x, REALS)?;
-    frame(call, 0, &x, spatial, last)?;
+    as_5d(call, 0, &x, spatial, last)?;
     let options = node_windows(call, 1, spatial)?;
     let outputs = options.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
     let index = call.output(7)?;
-    pooled(call, (0, 6), Some((7, index)), spatial, last, options.windows(), &outputs)
+    plan_pool(call, (0, 6), Some((7, index)), spatial, last, options.windows(), &outputs)
 }
 
 fn node_pool_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let spatial = call.int(8)? as usize;
     let last = call.has(9) && channels_last(call, 9, spatial)?;
     let x = call.layout(0)?;
-    frame(call, 0, &x, spatial, last)?;
+    as_5d(call, 0, &x, spatial, last)?;
     let options = node_windows(call, 1, spatial)?;
     let outputs = options.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
     let y = Layout::contiguous(x.dtype, &with_spatial_sizes(x.dims(), &outputs, last));
@@ -413,16 +416,16 @@ fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
     let spatial = call.int(9)? as usize;
     let last = call.has(11) && channels_last(call, 11, spatial)?;
     let x = call.layout(1)?;
-    frame(call, 1, &x, spatial, last)?;
+    as_5d(call, 1, &x, spatial, last)?;
     let options = node_windows(call, 3, spatial)?;
     let outputs = options.outputs(call, 1, spatial_sizes(x.dims(), spatial, last))?;
-    back(call, spatial, last, &outputs, false)
+    plan_gradient(call, spatial, last, &outputs, false)
 }
 
 /// Arguments: x, output sizes, .., .., spatial dimensions, type of indices.
 fn adaptive_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (x, spatial) = (call.layout(0)?, call.int(4)? as usize);
-    frame(call, 0, &x, spatial, false)?;
+    as_5d(call, 0, &x, spatial, false)?;
     let outputs = numbers(call, 1, spatial, 1)?;
     let y = Layout::contiguous(x.dtype, &with_spatial_sizes(x.dims(), &outputs, false));
     Ok(vec![y, y.with_dtype(call.dtype(5)?)])
@@ -432,7 +435,7 @@ const KSIZE: ArgSource = Attr("ksize", AttrDefault::Required);
 const STRIDES: ArgSource = Attr("strides", AttrDefault::Required);
 const PADS: ArgSource = Attr("pads", AttrDefault::Required);
 const CEIL: ArgSource = Attr("ceil_mode", AttrDefault::Flag(false));
-const KIND: ArgSource = Attr("dtype", AttrDefault::Int(3));
+const INDEX_DTYPE: ArgSource = Attr("dtype", AttrDefault::Int(3));
 const FORMAT: ArgSource = Attr("data_format", AttrDefault::Text("NCHW"));
 const FORMAT_3D: ArgSource = Attr("data_format", AttrDefault::Text("NCDHW"));
 const DILATION: ArgSource = Attr("dilation", AttrDefault::Ints(&[1]));
@@ -445,7 +448,7 @@ pub const NODES: &[Node] = &[
         &["y", "argmax"],
         Infer::By(node_pool_outputs),
         node_pool,
-        &[A(0), KSIZE, STRIDES, PADS, DILATION, CEIL, O(0), O(1), I(2), No, KIND],
+        &[A(0), KSIZE, STRIDES, PADS, DILATION, CEIL, O(0), O(1), I(2), No, INDEX_DTYPE],
     ),
     node(
         "MaxPoolWithArgmaxV3",
@@ -453,7 +456,7 @@ pub const NODES: &[Node] = &[
         &["y", "argmax"],
         Infer::By(node_pool_outputs),
         node_pool,
-        &[A(0), KSIZE, STRIDES, PADS, DILATION, CEIL, O(0), O(1), I(2), FORMAT, KIND],
+        &[A(0), KSIZE, STRIDES, PADS, DILATION, CEIL, O(0), O(1), I(2), FORMAT, INDEX_DTYPE],
     ),
     node(
         "MaxPool3DWithArgmaxV2",
@@ -461,7 +464,7 @@ pub const NODES: &[Node] = &[
         &["y", "argmax"],
         Infer::By(node_pool_outputs),
         node_pool,
-        &[A(0), KSIZE, STRIDES, PADS, DILATION, CEIL, O(0), O(1), I(3), FORMAT_3D, KIND],
+        &[A(0), KSIZE, STRIDES, PADS, DILATION, CEIL, O(0), O(1), I(3), FORMAT_3D, INDEX_DTYPE],
     ),
     node(
         "MaxPoolGradWithArgmaxV1",
@@ -469,7 +472,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::Like(1),
         node_backward,
-        &[A(1), A(0), A(2), KSIZE, STRIDES, PADS, DILATION, CEIL, O(0), I(2), No, No, KIND],
+        &[A(1), A(0), A(2), KSIZE, STRIDES, PADS, DILATION, CEIL, O(0), I(2), No, No, INDEX_DTYPE],
     ),
     node(
         "MaxPoolGradWithArgmaxV3",
@@ -477,7 +480,21 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::Like(1),
         node_backward,
-        &[A(1), A(0), A(2), KSIZE, STRIDES, PADS, DILATION, CEIL, O(0), I(2), No, FORMAT, KIND],
+        &[
+            A(1),
+            A(0),
+            A(2),
+            KSIZE,
+            STRIDES,
+            PADS,
+            DILATION,
+            CEIL,
+            O(0),
+            I(2),
+            No,
+            FORMAT,
+            INDEX_DTYPE,
+        ],
     ),
     node(
         "MaxPool3DGradWithArgmax",

@@ -52,6 +52,7 @@ mod optimiser;
 mod padding;
 mod plain_pool;
 mod power;
+mod prelu;
 mod random;
 mod recurrent;
 mod reduction;
@@ -71,7 +72,6 @@ mod select;
 mod several;
 mod shaping;
 mod slicing;
-mod slopes;
 mod softmax;
 mod softmax_masked;
 mod sorting;
@@ -104,7 +104,7 @@ pub const ROWS: &[&[Row]] = &[
     batch_matmul::ROWS,
     clamp::ROWS,
     class_loss::ROWS,
-    slopes::ROWS,
+    prelu::ROWS,
     temporal::ROWS,
     clipped::ROWS,
     coalescing::ROWS,
@@ -208,7 +208,7 @@ pub const NODES: &[&[Node]] = &[
     random::NODES,
     rotary::NODES,
     scattering::NODES,
-    slopes::NODES,
+    prelu::NODES,
     select::NODES,
     shaping::NODES,
     sorting::NODES,

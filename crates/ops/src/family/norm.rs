@@ -1,8 +1,8 @@
 //! Normalisation of the last dimensions: layer norm and root-mean-square norm, with their gradients.
 //!
 //! Workspace: a gradient of weights or biases of `n` numbers over `m` rows takes `2 * p * n` numbers of the type
-//! computed in, `p = min(32, m, m * n / 32768)` and at least 1. Tensors whose strides do not let rows be seen as
-//! such are copied there too.
+//! computed in, `p = min(32, m, m * n / 32768)` and at least 1. Tensors that cannot be reshaped to rows without a copy
+//! are copied there too.
 
 use super::reduction_plan::{Axes, single_result};
 use crate::call::Call;
@@ -18,7 +18,7 @@ use cairn_tensor::{DType, Layout, with_real};
 
 const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
 
-/// Rows and their length.
+/// How many rows there are, and how many elements each has.
 pub type Rows = [usize; 2];
 
 /// The rows of `x` whose last dimensions have the sizes `shape`.
@@ -37,7 +37,7 @@ pub fn rows(call: &Call<'_>, at: usize, x: &Layout, shape: &[usize]) -> Result<R
 }
 
 impl Call<'_> {
-    /// A tensor with one number for each row, seen with the sizes of the rows.
+    /// A tensor with one number for each row, broadcast to the sizes of the rows.
     pub fn by_row(&self, at: usize, operand: Operand, rows: Rows) -> Result<Operand> {
         let layout = operand.reshaped(&[rows[0], 1]).and_then(|one| one.broadcast_to(&rows));
         layout.map(|layout| operand.with_layout(layout)).ok_or_else(|| {
@@ -166,10 +166,10 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     let dx = dx.map(|dx| call.reshaped_output(dx, &rows));
     let count = parts(rows[0], rows[1]);
     let sums = with_real!(x.layout().dtype, C => call.scratch(C::DTYPE, &[2, count, rows[1]]));
-    let half = Layout::contiguous(sums.dtype, &[count, rows[1]]);
+    let one_sum = Layout::contiguous(sums.dtype, &[count, rows[1]]);
     let axes = Axes::new(&[true, false]);
     let reduction_plan =
-        with_real!(sums.dtype, C => call.plan_reduction(&half, &axes, &fold::sum::<C>()));
+        with_real!(sums.dtype, C => call.plan_reduction(&one_sum, &axes, &fold::sum::<C>()));
     call.plan_real(move |memory| {
         let (dy, x, sums) = (dy.view(memory), x.view(memory), memory.scratch(&sums));
         let (mean, rstd) = (mean.map(|mean| memory.view(&mean)), memory.view(&rstd));
@@ -240,7 +240,8 @@ pub const ROWS: &[Row] = &[
     ]),
 ];
 
-fn saved(call: &Call<'_>, count: usize) -> Result<Vec<Layout>> {
+/// An output like x, and `count` outputs with a number for each row.
+fn with_row_statistics(call: &Call<'_>, count: usize) -> Result<Vec<Layout>> {
     let (x, shape) = (call.layout(0)?, shape(call, 1, 2)?);
     let before = x.rank().saturating_sub(shape.len());
     let dims: Vec<usize> =
@@ -251,11 +252,11 @@ fn saved(call: &Call<'_>, count: usize) -> Result<Vec<Layout>> {
 }
 
 fn infer_mean_and_rstd(call: &Call<'_>) -> Result<Vec<Layout>> {
-    saved(call, 2)
+    with_row_statistics(call, 2)
 }
 
 fn infer_rstd(call: &Call<'_>) -> Result<Vec<Layout>> {
-    saved(call, 1)
+    with_row_statistics(call, 1)
 }
 
 fn infer_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {

@@ -37,7 +37,7 @@ fn rows_of(call: &Call<'_>, at: usize, x: &Layout) -> Result<[usize; 2]> {
     }
 }
 
-/// The layout of a tensor with the sizes of `x`, of which the one before the last is 1 or left out.
+/// The layout of a tensor with the sizes of `x`, but 1 in the last dimension but one, which may be missing.
 fn by_batch(call: &Call<'_>, at: usize, one: &Layout, x: &[usize]) -> Result<Layout> {
     let (name, have) = (call.parameter(at), one.dims().to_vec());
     let mut want = x.to_vec();
@@ -62,7 +62,7 @@ fn broadcast_by_batch(
 }
 
 /// The elements of a packed tensor, as rows.
-fn flat<'v>(view: ViewMut<'v>, rows: [usize; 2]) -> ViewMut<'v> {
+fn as_rows<'v>(view: ViewMut<'v>, rows: [usize; 2]) -> ViewMut<'v> {
     view.with_layout(view.reshaped(&rows).expect("it is packed")).expect("the same elements")
 }
 
@@ -101,8 +101,8 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
         let (x, affine) = (x.view(memory), Affine { weight, bias });
         let (scale, shift) = (scale.view(memory), shift.view(memory));
         with_real!(scratch.dtype(), C => {
-            let to = flat(scratch, rows);
-            normalise::<C>(memory.parallel, Norm::Layer, to, x, affine, mean, rstd, epsilon);
+            let rows_out = as_rows(scratch, rows);
+            normalise::<C>(memory.parallel, Norm::Layer, rows_out, x, affine, mean, rstd, epsilon);
             map3(memory.parallel, memory.out(&out), scratch.view(), scale, shift, |x: C, a: C, b: C| {
                 x.mul(C::ONE.add(a)).add(b)
             });
@@ -175,7 +175,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let count = parts(rows[0], rows[1]);
     let sums = call.scratch(dtype, &[2, count, rows[1]]);
     let one_sum = Layout::contiguous(dtype, &[count, rows[1]]);
-    let summing = with_real!(dtype, C => call.plan_reduction(&one_sum, &Axes::new(&[true, false]), &fold::sum::<C>()));
+    let weight_sums = with_real!(dtype, C => call.plan_reduction(&one_sum, &Axes::new(&[true, false]), &fold::sum::<C>()));
     let mut one_per_row = dims.clone();
     *one_per_row.last_mut().expect("two dimensions or more") = 1;
     call.plan_real(move |memory| {
@@ -192,8 +192,8 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         let biases = bias.map_or(zero.view(&dims), |one| broadcast(memory, &one, &columns, &dims));
         with_real!(dtype, C => {
             let sum_rows = |(out, reduction_plan): &(Operand, ReductionPlan)| {
-                let into = (memory.out(out), None);
-                reduction_plan.run(memory, scratch.view(), fold::sum::<C>(), into, single_result);
+                let target = (memory.out(out), None);
+                reduction_plan.run(memory, scratch.view(), fold::sum::<C>(), target, single_result);
             };
             map3(parallel, scratch, x, means, rstds, |x: C, m: C, f: C| x.sub(m).mul(f));
             map3(parallel, scratch, scratch.view(), weights, biases, |x: C, w: C, b: C| x.mul(w).add(b));
@@ -208,9 +208,9 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
             normalise_backward::<C>(
                 parallel,
                 Norm::Layer,
-                Some(flat(scaled, rows)),
-                flat(scaled, rows).view(),
-                flat(scratch, rows).view(),
+                Some(as_rows(scaled, rows)),
+                as_rows(scaled, rows).view(),
+                as_rows(scratch, rows).view(),
                 Some(by_rows(&mean)),
                 by_rows(&rstd),
                 weight,
@@ -220,7 +220,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
             for (which, grad) in grads.iter().enumerate() {
                 if let Some(grad) = grad {
                     let part = sums.view().with_layout(sums.layout().at(0, which)).expect("a half of it");
-                    summing.run(memory, part, fold::sum::<C>(), (memory.out(grad), None), single_result);
+                    weight_sums.run(memory, part, fold::sum::<C>(), (memory.out(grad), None), single_result);
                 }
             }
         });

@@ -85,7 +85,7 @@ pub fn norm_shape(call: &Call<'_>, at: usize, x: (usize, &Layout)) -> Result<Nor
     Ok(NormShape { dims: [samples, groups, channels / groups, positions], batch: false })
 }
 
-/// A tensor reshaped to these sizes; fails unless its elements are in one row of as many.
+/// A tensor reshaped to these sizes; fails where that needs a copy, or the numbers of elements differ.
 pub fn reshaped(call: &Call<'_>, at: usize, operand: Operand, dims: &[usize]) -> Result<Operand> {
     operand.reshaped(dims).map(|layout| operand.with_layout(layout)).ok_or_else(|| {
         let (name, layout) = (call.parameter(at), *operand.layout());

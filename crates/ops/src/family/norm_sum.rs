@@ -1,5 +1,5 @@
-//! Normalisation of a sum of two tensors, in one operator: layer norm, root-mean-square norm and deep norm with what
-//! is added before; and the gradients.
+//! Normalisation of a sum of two tensors, in one operator: layer norm, root-mean-square norm and deep norm of the sum; and
+//! the gradients.
 //!
 //! Workspace: without an output for the sum, as many numbers of the type computed in as it has elements; a gradient
 //! takes twice as many, and what the gradients of weights take in [`super::norm`].
@@ -69,6 +69,7 @@ impl RowSum {
     }
 }
 
+/// Fails unless a tensor has the sizes of `x` and one of the types of this family.
 fn expect_like(call: &Call<'_>, at: usize, one: &Layout, x: &Layout) -> Result<()> {
     call.expect_dims(at, one, x.dims())?;
     call.expect_dtype(at, one, REAL)
@@ -99,26 +100,28 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         }
     }
     let sum = if call.has(10) && call.flag_or(11, true)? { Some(call.output(10)?) } else { None };
-    let again = call.optional_output(12)?;
-    for (at, one) in [(10, &sum), (12, &again)] {
+    let second_y = call.optional_output(12)?;
+    for (at, one) in [(10, &sum), (12, &second_y)] {
         if let Some(one) = one {
             expect_like(call, at, one, &x1)?;
         }
     }
     let outs: Vec<&Operand> =
-        [Some(&y), sum.as_ref(), again.as_ref()].into_iter().flatten().collect();
-    let shift = match call.optional(4)? {
+        [Some(&y), sum.as_ref(), second_y.as_ref()].into_iter().flatten().collect();
+    let sum_bias = match call.optional(4)? {
         None => None,
-        Some(shift) if shift.dims() == x1.dims() => Some(call.reshaped_input(shift, &rows, &outs)),
-        Some(shift) => {
-            let shift = call.by_column(4, shift, rows)?;
-            Some(call.reshaped_input(shift, &[1, rows[1]], &outs))
+        Some(sum_bias) if sum_bias.dims() == x1.dims() => {
+            Some(call.reshaped_input(sum_bias, &rows, &outs))
+        }
+        Some(sum_bias) => {
+            let sum_bias = call.by_column(4, sum_bias, rows)?;
+            Some(call.reshaped_input(sum_bias, &[1, rows[1]], &outs))
         }
     };
     let row_sum = RowSum {
         x1: call.reshaped_input(x1, &rows, &outs),
         x2: call.reshaped_input(x2, &rows, &outs),
-        bias: shift,
+        bias: sum_bias,
         alpha,
         rows,
     };
@@ -126,7 +129,7 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         Some(sum) => SumTarget::Out(Box::new(call.reshaped_output(sum, &rows))),
         None => with_real!(x1.dtype, C => SumTarget::Scratch(call.scratch(C::DTYPE, &rows))),
     };
-    let to = call.reshaped_output(y, &rows);
+    let y_rows = call.reshaped_output(y, &rows);
     call.plan_real(move |memory| {
         if rows[0] == 0 || rows[1] == 0 {
             return Ok(());
@@ -137,14 +140,14 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
             Affine { weight: Some(memory.view(&weight)), bias: bias.map(|one| memory.view(&one)) };
         let [mean, rstd] = saved.map(|one| one.map(|one| memory.out(&one)));
         with_real!(x1.dtype, C => {
-            normalise::<C>(memory.parallel, norm, to.out(memory), sum.view(), affine, mean, rstd, epsilon)
+            normalise::<C>(memory.parallel, norm, y_rows.out(memory), sum.view(), affine, mean, rstd, epsilon)
         });
-        to.write_back(memory);
+        y_rows.write_back(memory);
         if let SumTarget::Out(out) = &sum_target {
             out.write_back(memory);
         }
-        if let Some(again) = &again {
-            copy(memory.parallel, memory.out(again), memory.view(&y));
+        if let Some(second_y) = &second_y {
+            copy(memory.parallel, memory.out(second_y), memory.view(&y));
         }
         Ok(())
     })
@@ -161,9 +164,9 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let rows = rows(call, 1, &x1, weight.dims())?;
     let weight = call.by_column(5, weight, rows)?;
     let (mean, rstd) = (call.by_row(3, mean, rows)?, call.by_row(4, rstd, rows)?);
-    let more = call.optional(6)?;
-    if let Some(more) = &more {
-        expect_like(call, 6, more, &x1)?;
+    let dsum = call.optional(6)?;
+    if let Some(dsum) = &dsum {
+        expect_like(call, 6, dsum, &x1)?;
     }
     let alpha = call.scalar_or(7, 1.0)?.as_f64();
     let (dx1, dx2) = (call.output(8)?, call.optional_output(9)?);
@@ -178,7 +181,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     }
     let outs: Vec<&Operand> = [Some(&dx1), dx2.as_ref()].into_iter().flatten().collect();
     let dy = call.reshaped_input(dy, &rows, &outs);
-    let more = more.map(|more| call.reshaped_input(more, &rows, &outs));
+    let dsum = dsum.map(|dsum| call.reshaped_input(dsum, &rows, &outs));
     let row_sum = RowSum {
         x1: call.reshaped_input(x1, &rows, &outs),
         x2: call.reshaped_input(x2, &rows, &outs),
@@ -189,23 +192,23 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let dx1 = call.reshaped_output(dx1, &rows);
     let dx2 = dx2.map(|dx2| call.reshaped_output(dx2, &rows));
     let dtype = with_real!(x1.dtype, C => C::DTYPE);
-    let (sum, to_sum) = (call.scratch(dtype, &rows), call.scratch(dtype, &rows));
+    let (sum, sum_grad) = (call.scratch(dtype, &rows), call.scratch(dtype, &rows));
     let count = parts(rows[0], rows[1]);
     let sums = call.scratch(dtype, &[2, count, rows[1]]);
-    let half = Layout::contiguous(dtype, &[count, rows[1]]);
+    let one_sum = Layout::contiguous(dtype, &[count, rows[1]]);
     let axes = Axes::new(&[true, false]);
     let reduction_plan =
-        with_real!(dtype, C => call.plan_reduction(&half, &axes, &fold::sum::<C>()));
+        with_real!(dtype, C => call.plan_reduction(&one_sum, &axes, &fold::sum::<C>()));
     call.plan_real(move |memory| {
-        let (sum, to_sum, sums) =
-            (memory.scratch(&sum), memory.scratch(&to_sum), memory.scratch(&sums));
+        let (sum, sum_grad, sums) =
+            (memory.scratch(&sum), memory.scratch(&sum_grad), memory.scratch(&sums));
         row_sum.run(memory, sum);
         let (dy, mean, rstd) = (dy.view(memory), memory.view(&mean), memory.view(&rstd));
         let (weight, parallel) = (memory.view(&weight), memory.parallel);
-        let more = more.map(|more| more.view(memory));
+        let dsum = dsum.map(|dsum| dsum.view(memory));
         with_real!(dtype, C => {
             normalise_backward::<C>(
-                parallel, Norm::Layer, Some(to_sum), dy, sum.view(), Some(mean), rstd, Some(weight), sums,
+                parallel, Norm::Layer, Some(sum_grad), dy, sum.view(), Some(mean), rstd, Some(weight), sums,
             );
             for (which, grad) in grads.iter().enumerate() {
                 if let Some(grad) = grad {
@@ -214,11 +217,11 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                 }
             }
             let zero = Constant::new(Scalar::from(0.0));
-            let more = more.unwrap_or(zero.view(&rows));
+            let dsum = dsum.unwrap_or(zero.view(&rows));
             let factor = C::of(alpha);
-            map2(parallel, dx1.out(memory), to_sum.view(), more, move |d: C, m: C| factor.mul(d).add(m));
+            map2(parallel, dx1.out(memory), sum_grad.view(), dsum, move |d: C, m: C| factor.mul(d).add(m));
             if let Some(dx2) = &dx2 {
-                map1(parallel, dx2.out(memory), to_sum.view(), |d: C| d);
+                map1(parallel, dx2.out(memory), sum_grad.view(), |d: C| d);
                 dx2.write_back(memory);
             }
         });

@@ -30,19 +30,20 @@ struct State {
     mean: Operand,
     /// Mean of their squares.
     square: Operand,
-    /// The greatest of the latter so far, where it is kept.
-    most: Option<Operand>,
+    /// The greatest of the latter so far, with amsgrad.
+    max_square: Option<Operand>,
 }
 
 impl State {
+    /// Fails unless all have real numbers and the variable's sizes. Indices: variable, gradient, mean, square, max_square.
     fn check(&self, call: &Call<'_>, indices: [usize; 5]) -> Result<()> {
-        let [variable, gradient, mean, square, most] = indices;
+        let [variable, gradient, mean, square, max_square] = indices;
         let dims = self.variable.dims();
         expect_reals(call, variable, &self.variable, dims)?;
         expect_reals(call, gradient, &self.gradient, dims)?;
         expect_reals(call, mean, &self.mean, dims)?;
         expect_reals(call, square, &self.square, dims)?;
-        self.most.as_ref().map_or(Ok(()), |one| expect_reals(call, most, one, dims))
+        self.max_square.as_ref().map_or(Ok(()), |one| expect_reals(call, max_square, one, dims))
     }
 }
 
@@ -58,7 +59,7 @@ struct AdamOptions {
     powers: [f64; 2],
     /// What gradients are divided by.
     scale: f64,
-    /// Whether to climb.
+    /// Whether steps go up the gradient.
     maximize: bool,
     /// The decay is a part of the gradient, and not of the variable.
     coupled: bool,
@@ -66,22 +67,23 @@ struct AdamOptions {
     amsgrad: bool,
 }
 
+/// One step of Adam.
 fn step(memory: &Memory<'_>, state: &State, options: &AdamOptions) {
     let parallel = memory.parallel;
-    let State { variable, gradient, mean, square, most } = state;
+    let State { variable, gradient, mean, square, max_square } = state;
     let sign = if options.maximize { -1.0 } else { 1.0 };
     with_real!(variable.dtype, C => {
         let of = <C as Real>::of;
         let (b1, b2, c1, c2) = (of(options.beta1), of(options.beta2), of(1.0 - options.beta1), of(1.0 - options.beta2));
         let (scale, sign) = (of(options.scale), of(sign));
-        let (grads, old) = (memory.view(gradient), memory.view(variable));
+        let (grads, variables) = (memory.view(gradient), memory.view(variable));
         let (means, squares) = (memory.view(mean), memory.view(square));
         if options.coupled && options.decay != 0.0 {
             let decay = of(options.decay);
-            let full = move |g: C, x: C| g / scale * sign + decay * x;
-            map3::<C, C, C, C>(parallel, memory.out(mean), means, grads, old, move |m, g, x| b1 * m + c1 * full(g, x));
-            map3::<C, C, C, C>(parallel, memory.out(square), squares, grads, old, move |v, g, x| {
-                b2 * v + c2 * full(g, x) * full(g, x)
+            let with_decay = move |g: C, x: C| g / scale * sign + decay * x;
+            map3::<C, C, C, C>(parallel, memory.out(mean), means, grads, variables, move |m, g, x| b1 * m + c1 * with_decay(g, x));
+            map3::<C, C, C, C>(parallel, memory.out(square), squares, grads, variables, move |v, g, x| {
+                b2 * v + c2 * with_decay(g, x) * with_decay(g, x)
             });
         } else {
             map2::<C, C, C>(parallel, memory.out(mean), means, grads, move |m, g| b1 * m + c1 * (g / scale * sign));
@@ -89,20 +91,20 @@ fn step(memory: &Memory<'_>, state: &State, options: &AdamOptions) {
                 b2 * v + c2 * (g / scale) * (g / scale)
             });
         }
-        let [left1, left2] = options.powers.map(|power| 1.0 - power);
+        let [correction1, correction2] = options.powers.map(|power| 1.0 - power);
         let shrink = of(if options.coupled { 1.0 } else { 1.0 - options.rate * options.decay });
-        let (rate_now, root, epsilon) = (of(options.rate / left1), of(left2.sqrt()), of(options.epsilon));
+        let (step_size, root_correction, epsilon) = (of(options.rate / correction1), of(correction2.sqrt()), of(options.epsilon));
         let greater = |a: C, b: C| if a > b { a } else { b };
-        let to = memory.out(variable);
-        match most {
-            Some(most) if options.amsgrad => {
-                map2::<C, C, C>(parallel, memory.out(most), memory.view(most), squares, greater);
-                map3::<C, C, C, C>(parallel, to, old, means, memory.view(most), move |x, m, v| {
-                    x * shrink - rate_now * m / (v.sqrt() / root + epsilon)
+        let target = memory.out(variable);
+        match max_square {
+            Some(max_square) if options.amsgrad => {
+                map2::<C, C, C>(parallel, memory.out(max_square), memory.view(max_square), squares, greater);
+                map3::<C, C, C, C>(parallel, target, variables, means, memory.view(max_square), move |x, m, v| {
+                    x * shrink - step_size * m / (v.sqrt() / root_correction + epsilon)
                 });
             }
-            _ => map3::<C, C, C, C>(parallel, to, old, means, squares, move |x, m, v| {
-                x * shrink - rate_now * m / (v.sqrt() / root + epsilon)
+            _ => map3::<C, C, C, C>(parallel, target, variables, means, squares, move |x, m, v| {
+                x * shrink - step_size * m / (v.sqrt() / root_correction + epsilon)
             }),
         }
     });
@@ -110,16 +112,15 @@ fn step(memory: &Memory<'_>, state: &State, options: &AdamOptions) {
 
 /// One step of AdamW on one tensor, in place.
 ///
-/// Arguments: variable, mean of the gradients, mean of their squares, the greatest of the latter (where it
-/// is kept), gradient, the number of the step before, rate, beta1, beta2, decay, epsilon, whether to keep
-/// the greatest, whether to climb.
+/// Arguments: variable, mean of the gradients, mean of their squares, the greatest of the latter (with amsgrad),
+/// gradient, the number of the step before, rate, beta1, beta2, decay, epsilon, amsgrad, whether to maximize.
 fn adamw(call: &mut Call<'_>) -> Result<Plan> {
     let amsgrad = call.flag(11)?;
     let state = State {
         variable: call.inout(0)?,
         mean: call.inout(1)?,
         square: call.inout(2)?,
-        most: if amsgrad { Some(call.inout(3)?) } else { None },
+        max_square: if amsgrad { Some(call.inout(3)?) } else { None },
         gradient: call.tensor(4)?,
     };
     state.check(call, [0, 4, 1, 2, 3])?;
@@ -147,7 +148,7 @@ fn adamw(call: &mut Call<'_>) -> Result<Plan> {
 /// One step of AdamW whose numbers are tensors of one element.
 ///
 /// Arguments: variable, mean, mean of squares, powers of beta1 and beta2 before this step, rate, decay, beta1, beta2,
-/// epsilon, gradient, the greatest mean of squares (where it is kept), whether to keep it, whether to climb.
+/// epsilon, gradient, the greatest mean of squares (with amsgrad), amsgrad, whether to maximize.
 fn adamw_by_tensors(call: &mut Call<'_>) -> Result<Plan> {
     let amsgrad = call.flag(12)?;
     let state = State {
@@ -155,10 +156,10 @@ fn adamw_by_tensors(call: &mut Call<'_>) -> Result<Plan> {
         mean: call.inout(1)?,
         square: call.inout(2)?,
         gradient: call.tensor(10)?,
-        most: if amsgrad { Some(call.inout(11)?) } else { None },
+        max_square: if amsgrad { Some(call.inout(11)?) } else { None },
     };
     state.check(call, [0, 10, 1, 2, 11])?;
-    let mut numbers: [_; 7] = std::array::from_fn(|_| Parameter::Now(0.into()));
+    let mut numbers: [_; 7] = std::array::from_fn(|_| Parameter::Number(0.into()));
     for (number, at) in numbers.iter_mut().zip(3..) {
         if !call.has(at) {
             call.scalar(at)?;
@@ -188,7 +189,7 @@ fn adamw_by_tensors(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// One step of Adam as it is written with the powers of its betas.
+/// One step of Adam that takes the powers of its betas.
 ///
 /// Arguments: variable, mean, mean of squares, powers of beta1 and beta2, rate, beta1, beta2, epsilon, gradient, -,
 /// whether it is Nesterov's, and where variable, mean and mean of squares go.
@@ -207,7 +208,7 @@ fn adam(call: &mut Call<'_>) -> Result<Plan> {
     for source in sources {
         inputs.push(call.in_place_input(source?, &[&outs[0], &outs[1], &outs[2]]));
     }
-    let mut numbers: [_; 6] = std::array::from_fn(|_| Parameter::Now(0.into()));
+    let mut numbers: [_; 6] = std::array::from_fn(|_| Parameter::Number(0.into()));
     for (number, at) in numbers.iter_mut().zip(3..) {
         if !call.has(at) {
             call.scalar(at)?;
@@ -219,21 +220,21 @@ fn adam(call: &mut Call<'_>) -> Result<Plan> {
         let [power1, power2, rate, beta1, beta2, epsilon] =
             numbers.each_ref().map(|number| number.value(memory).as_f64());
         let parallel = memory.parallel;
-        let [old, mean, square, grads] = std::array::from_fn(|at| inputs[at].view(memory));
-        let [to, to_mean, to_square] = outs.map(|out| memory.out(&out));
+        let [variables, mean, square, grads] = std::array::from_fn(|at| inputs[at].view(memory));
+        let [to_variable, to_mean, to_square] = outs.map(|out| memory.out(&out));
         with_real!(variable.dtype, C => {
             let of = <C as Real>::of;
             let (b1, b2, c1, c2) = (of(beta1), of(beta2), of(1.0 - beta1), of(1.0 - beta2));
-            let (rate_now, epsilon) = (of(rate * (1.0 - power2).sqrt() / (1.0 - power1)), of(epsilon));
+            let (step_size, epsilon) = (of(rate * (1.0 - power2).sqrt() / (1.0 - power1)), of(epsilon));
             map2::<C, C, C>(parallel, to_mean, mean, grads, move |m, g| b1 * m + c1 * g);
             map2::<C, C, C>(parallel, to_square, square, grads, move |v, g| b2 * v + c2 * g * g);
-            map3::<C, C, C, C>(parallel, to, old, to_mean.view(), to_square.view(), move |x, m, v| {
+            map3::<C, C, C, C>(parallel, to_variable, variables, to_mean.view(), to_square.view(), move |x, m, v| {
                 let m = if nesterov { b1 * m } else { m };
-                x - rate_now * m / (v.sqrt() + epsilon)
+                x - step_size * m / (v.sqrt() + epsilon)
             });
             if nesterov {
-                map3::<C, C, C, C>(parallel, to, to.view(), grads, to_square.view(), move |x, g, v| {
-                    x - rate_now * c1 * g / (v.sqrt() + epsilon)
+                map3::<C, C, C, C>(parallel, to_variable, to_variable.view(), grads, to_square.view(), move |x, g, v| {
+                    x - step_size * c1 * g / (v.sqrt() + epsilon)
                 });
             }
         });
@@ -254,6 +255,7 @@ fn inouts_or_none(call: &mut Call<'_>, at: usize, count: usize) -> Result<Option
     }
 }
 
+/// Fails unless a list has as many tensors as the first.
 fn expect_count(call: &Call<'_>, at: usize, have: usize, want: usize) -> Result<()> {
     match have == want {
         true => Ok(()),
@@ -268,16 +270,16 @@ fn expect_count(call: &Call<'_>, at: usize, have: usize, want: usize) -> Result<
 ///
 /// Arguments: variables, gradients, means, means of squares, the greatest of the latter or absent, numbers of the
 /// steps, scale of the gradients or absent, whether one overflowed or absent, rate, beta1, beta2, decay, epsilon,
-/// whether the greatest are kept, whether to climb.
+/// amsgrad, whether to maximize.
 fn adam_of_lists(call: &mut Call<'_>, coupled: bool) -> Result<Plan> {
     let variables = call.inouts(0)?;
     let count = variables.len();
-    let scaled = call.has(6);
-    let gradients = if coupled && scaled { call.inouts(1)? } else { call.tensors(1)? };
+    let has_scale = call.has(6);
+    let gradients = if coupled && has_scale { call.inouts(1)? } else { call.tensors(1)? };
     let (means, squares) = (call.inouts(2)?, call.inouts(3)?);
     let amsgrad = call.flag(13)?;
-    let most = if amsgrad { inouts_or_none(call, 4, count)? } else { None };
-    if amsgrad && most.is_none() && count > 0 {
+    let max_square = if amsgrad { inouts_or_none(call, 4, count)? } else { None };
+    if amsgrad && max_square.is_none() && count > 0 {
         let name = call.parameter(4);
         return Err(Error::Null(format!("{name} is null or empty: the greatest are to be kept")));
     }
@@ -299,7 +301,7 @@ fn adam_of_lists(call: &mut Call<'_>, coupled: bool) -> Result<Plan> {
             gradient: gradients[at],
             mean: means[at],
             square: squares[at],
-            most: most.as_ref().map(|most| most[at]),
+            max_square: max_square.as_ref().map(|max_square| max_square[at]),
         })
         .collect();
     states.iter().try_for_each(|state| state.check(call, [0, 1, 2, 3, 4]))?;
@@ -322,7 +324,7 @@ fn adam_of_lists(call: &mut Call<'_>, coupled: bool) -> Result<Plan> {
         }
         let scale = scale.read(memory).as_f64();
         for (state, number) in states.iter().zip(&steps) {
-            if coupled && scaled {
+            if coupled && has_scale {
                 let grads = memory.out(&state.gradient);
                 with_real!(grads.dtype(), C => {
                     let scale = C::of(scale);
@@ -339,11 +341,11 @@ fn adam_of_lists(call: &mut Call<'_>, coupled: bool) -> Result<Plan> {
     })
 }
 
-/// One step of gradient descent on lists of tensors, in place.
+/// One step of stochastic gradient descent on lists of tensors, in place.
 ///
 /// Arguments: variables, gradients, momenta or absent, scale of the gradients or absent, decay, momentum, rate,
-/// dampening, whether it is Nesterov's, whether to climb, whether it is the first step.
-fn descend(call: &mut Call<'_>) -> Result<Plan> {
+/// dampening, whether it is Nesterov's, whether to maximize, whether it is the first step.
+fn sgd(call: &mut Call<'_>) -> Result<Plan> {
     let (variables, gradients) = (call.inouts(0)?, call.inouts(1)?);
     expect_count(call, 1, gradients.len(), variables.len())?;
     let momenta = inouts_or_none(call, 2, variables.len())?;
@@ -354,36 +356,36 @@ fn descend(call: &mut Call<'_>) -> Result<Plan> {
             expect_reals(call, 2, &momenta[at], variable.dims())?;
         }
     }
-    let scaled = call.has(3);
+    let has_scale = call.has(3);
     let scale = call.value_or(3, 1.0)?;
     let [decay, momentum, rate, dampening] = [4, 5, 6, 7].map(|at| call.float(at));
     let (decay, momentum, rate, dampening) = (decay?, momentum?, rate?, dampening?);
-    let (nesterov, maximize, first) = (call.flag(8)?, call.flag(9)?, call.flag(10)?);
+    let (nesterov, maximize, is_first) = (call.flag(8)?, call.flag(9)?, call.flag(10)?);
     call.plan(move |memory| {
         let parallel = memory.parallel;
         let scale = scale.read(memory).as_f64();
         for (at, variable) in variables.iter().enumerate() {
-            let (to, grads) = (memory.out(variable), memory.out(&gradients[at]));
+            let (target, grads) = (memory.out(variable), memory.out(&gradients[at]));
             with_real!(variable.dtype, C => {
                 let of = <C as Real>::of;
                 let (scale, decay, rate) = (of(scale), of(decay), of(rate));
-                let (momentum, rest) = (of(momentum), of(1.0 - dampening));
+                let (momentum, gradient_factor) = (of(momentum), of(1.0 - dampening));
                 let sign = of(if maximize { -1.0 } else { 1.0 });
-                if scaled {
+                if has_scale {
                     map1::<C, C>(parallel, grads, grads.view(), move |g| g / scale);
                 }
-                let full = move |g: C, x: C| sign * g + decay * x;
+                let with_decay = move |g: C, x: C| sign * g + decay * x;
                 match &momenta {
-                    None => map2::<C, C, C>(parallel, to, to.view(), grads.view(), move |x, g| {
-                        x - rate * full(g, x)
+                    None => map2::<C, C, C>(parallel, target, target.view(), grads.view(), move |x, g| {
+                        x - rate * with_decay(g, x)
                     }),
                     Some(momenta) => {
-                        let kept = memory.out(&momenta[at]);
-                        map3::<C, C, C, C>(parallel, kept, kept.view(), grads.view(), to.view(), move |v, g, x| {
-                            if first { full(g, x) } else { momentum * v + rest * full(g, x) }
+                        let momentum_buffer = memory.out(&momenta[at]);
+                        map3::<C, C, C, C>(parallel, momentum_buffer, momentum_buffer.view(), grads.view(), target.view(), move |v, g, x| {
+                            if is_first { with_decay(g, x) } else { momentum * v + gradient_factor * with_decay(g, x) }
                         });
-                        map3::<C, C, C, C>(parallel, to, to.view(), grads.view(), kept.view(), move |x, g, v| {
-                            x - rate * if nesterov { full(g, x) + momentum * v } else { v }
+                        map3::<C, C, C, C>(parallel, target, target.view(), grads.view(), momentum_buffer.view(), move |x, g, v| {
+                            x - rate * if nesterov { with_decay(g, x) + momentum * v } else { v }
                         });
                     }
                 }
@@ -417,5 +419,5 @@ pub const ROWS: &[Row] = &[
     aclnn("ApplyAdamD", adam),
     aclnn("FusedAdam", |c| adam_of_lists(c, true)),
     aclnn("FusedAdamw", |c| adam_of_lists(c, false)),
-    aclnn("FusedSgd", descend),
+    aclnn("FusedSgd", sgd),
 ];

@@ -22,7 +22,9 @@ fn constant_pad(call: &mut Call<'_>) -> Result<Plan> {
     let rank = a.rank();
     if padding.len() % 2 != 0 || padding.len() > 2 * rank {
         let (name, dims) = (call.parameter(1), a.dims());
-        return Err(Error::invalid(format!("{name} = {padding:?} are no pairs for {dims:?}")));
+        return Err(Error::invalid(format!(
+            "{name} = {padding:?} are no pairs of padding for {dims:?}"
+        )));
     }
     pad_with_value(
         call,
@@ -33,9 +35,9 @@ fn constant_pad(call: &mut Call<'_>) -> Result<Plan> {
     )
 }
 
-/// As [`constant_pad`] with pairs from the first dimension on, or with padding of the tensor's own elements. Arguments: a, pairs,
-/// value, out, mode, order of the pairs.
-fn padded_in_order(call: &mut Call<'_>) -> Result<Plan> {
+/// As [`constant_pad`], with the first dimension first, or with padding of elements of the tensor (reflect, edge).
+/// Arguments: a, paddings, value, out, mode, whether both numbers of a dimension lie side by side.
+fn pad(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read(0, &[&out])?;
     let mut pairs = pairs(call, 1, a.rank(), call.flag_or(5, true)?)?;
@@ -58,6 +60,7 @@ fn constant_pad_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(a.dtype, &dims)])
 }
 
+/// Pads or cuts off before and after each dimension, as `pairs` say from the last dimension on.
 fn pad_with_value(
     call: &mut Call<'_>,
     a: UnaliasedInput,
@@ -91,11 +94,11 @@ fn pad_with_value(
         let start = if count == 0 { 0 } else { (*before).max(0) as usize };
         to = to.sliced(dim, start, count, 1);
     }
-    let (part, inner) = (a.with_layout_only(call, from), out.with_layout(to));
+    let (source, target) = (a.with_layout_only(call, from), out.with_layout(to));
     call.plan(move |memory| {
-        let view = part.view(memory);
+        let view = source.view(memory);
         fill_scalar(memory.parallel, memory.out(&out), value);
-        copy(memory.parallel, memory.out(&inner), view);
+        copy(memory.parallel, memory.out(&target), view);
         Ok(())
     })
 }
@@ -110,7 +113,7 @@ pub const NODES: &[Node] = &[
         &["x", "paddings"],
         &["y"],
         Infer::By(constant_pad_output),
-        padded_in_order,
+        pad,
         &[A(0), A(1), No, O(0), No],
     )
     .needs_values(&[1]),
@@ -119,7 +122,7 @@ pub const NODES: &[Node] = &[
         &["x", "paddings", "constant_values?"],
         &["y"],
         Infer::By(constant_pad_output),
-        padded_in_order,
+        pad,
         &[
             A(0),
             A(1),

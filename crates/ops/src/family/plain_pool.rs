@@ -1,8 +1,8 @@
-//! Pooling by the greatest element of each window, by name or by attributes, without where it was.
+//! Pooling by the greatest element of each window, without indices.
 
-use super::max_pool::pooled;
+use super::max_pool::plan_pool;
 use super::window::{
-    PoolOptions, channels_last, frame, numbers, numbers_by_format, numbers_or, spatial_sizes,
+    PoolOptions, as_5d, channels_last, numbers, numbers_by_format, numbers_or, spatial_sizes,
     with_spatial_sizes,
 };
 use crate::call::Call;
@@ -31,7 +31,7 @@ const NUMBERS: &[DType] = &[
 fn max_pool_plain(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.layout(0)?;
     call.expect_dtype(0, &x, NUMBERS)?;
-    frame(call, 0, &x, 2, false)?;
+    as_5d(call, 0, &x, 2, false)?;
     let input = spatial_sizes(x.dims(), 2, false);
     let kernel = numbers(call, 1, 2, 1)?;
     let stride = numbers_or(call, 2, 2, 1, &[1, 1])?;
@@ -40,12 +40,12 @@ fn max_pool_plain(call: &mut Call<'_>) -> Result<Plan> {
         let name = call.parameter(5);
         return Err(Error::invalid(format!("{name} = {dilation:?}: only 1 is supported")));
     }
-    let none = vec![0; 2];
+    let zeros = vec![0; 2];
     let mut options = PoolOptions {
         kernel,
         stride,
-        before: none.clone(),
-        after: none,
+        before: zeros.clone(),
+        after: zeros,
         dilation: vec![1; 2],
         ceil: call.int(6)? != 0,
     };
@@ -63,7 +63,7 @@ fn max_pool_plain(call: &mut Call<'_>) -> Result<Plan> {
     (options.before, options.after) = match pad[..] {
         [] => (vec![0; 2], vec![0; 2]),
         [one] => (vec![one; 2], vec![one; 2]),
-        [high, wide] => (vec![high, wide], vec![high, wide]),
+        [rows, columns] => (vec![rows, columns], vec![rows, columns]),
         [top, left, bottom, right] => (vec![top, left], vec![bottom, right]),
         _ => return wrong("has no 0, 1, 2 or 4 numbers"),
     };
@@ -72,7 +72,7 @@ fn max_pool_plain(call: &mut Call<'_>) -> Result<Plan> {
         return wrong("is more than the windows");
     }
     let outputs = options.outputs(call, 0, input)?;
-    pooled(call, (0, 7), None, 2, false, options.windows(), &outputs)
+    plan_pool(call, (0, 7), None, 2, false, options.windows(), &outputs)
 }
 
 /// Pooling by attributes. Arguments: x, ksize, strides, padding mode, pads (pairs), dilation, ceil mode, data format,
@@ -82,14 +82,15 @@ fn max_pool_v3(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.layout(0)?;
     call.expect_dtype(0, &x, NUMBERS)?;
     let outputs = options.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
-    pooled(call, (0, 9), None, spatial, last, options.windows(), &outputs)
+    plan_pool(call, (0, 9), None, spatial, last, options.windows(), &outputs)
 }
 
+/// The spatial dimensions, whether channels are last, and the windows. Arguments as of [`max_pool_v3`].
 fn attributes(call: &Call<'_>) -> Result<(usize, bool, PoolOptions)> {
     let spatial = call.int(10)? as usize;
     let last = if call.has(7) { channels_last(call, 7, spatial)? } else { spatial == 3 };
     let x = call.layout(0)?;
-    frame(call, 0, &x, spatial, last)?;
+    as_5d(call, 0, &x, spatial, last)?;
     let input = spatial_sizes(x.dims(), spatial, last);
     let kernel = numbers_by_format(call, 1, spatial, 1, last)?;
     let stride = numbers_by_format(call, 2, spatial, 1, last)?;
@@ -97,9 +98,10 @@ fn attributes(call: &Call<'_>) -> Result<(usize, bool, PoolOptions)> {
         true => numbers_by_format(call, 5, spatial, 1, last)?,
         false => vec![1; spatial],
     };
-    let none = vec![0; spatial];
+    let zeros = vec![0; spatial];
     let ceil = call.has(6) && call.scalar(6)?.as_bool();
-    let options = PoolOptions { kernel, stride, before: none.clone(), after: none, dilation, ceil };
+    let options =
+        PoolOptions { kernel, stride, before: zeros.clone(), after: zeros, dilation, ceil };
     let options = match call.flag_or(8, false)? {
         true => options.global(input),
         false => options.padded(call, 3, 4, input)?,

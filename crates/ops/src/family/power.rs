@@ -22,23 +22,23 @@ const SQUARED_RECIPROCAL: Formula<1> =
 const ATAN2: Formula<2> = real!(|y, x| y.atan2(x));
 const XLOGY: Formula<2> = real!(|x, y| {
     let product = x.mul(y.ln());
-    let nothing = x == C::ZERO && !y.is_nan();
-    if nothing { C::ZERO } else { product }
+    let is_zero = x == C::ZERO && !y.is_nan();
+    if is_zero { C::ZERO } else { product }
 });
 const XLOG1PY: Formula<2> = real!(|x, y| {
     let product = x.mul(y.ln_1p());
-    let nothing = x == C::ZERO && !y.is_nan();
-    if nothing { C::ZERO } else { product }
+    let is_zero = x == C::ZERO && !y.is_nan();
+    if is_zero { C::ZERO } else { product }
 });
 const LOGADDEXP: Formula<2> = real!(|x, y| {
-    let most = x.greatest(y);
-    let rest = x.sub(y).abs().neg().exp().ln_1p();
-    if x == y && !x.is_finite() { x } else { most.add(rest) }
+    let max = x.greatest(y);
+    let correction = x.sub(y).abs().neg().exp().ln_1p();
+    if x == y && !x.is_finite() { x } else { max.add(correction) }
 });
 const LOGADDEXP2: Formula<2> = real!(|x, y| {
-    let most = x.greatest(y);
-    let rest = x.sub(y).abs().neg().exp2().ln_1p().mul(C::of(std::f64::consts::LOG2_E));
-    if x == y && !x.is_finite() { x } else { most.add(rest) }
+    let max = x.greatest(y);
+    let correction = x.sub(y).abs().neg().exp2().ln_1p().mul(C::of(std::f64::consts::LOG2_E));
+    if x == y && !x.is_finite() { x } else { max.add(correction) }
 });
 const HEAVISIDE: Formula<2> = number!(|x, y| {
     if x == C::ZERO {
@@ -56,21 +56,21 @@ fn pow(call: &mut Call<'_>) -> Result<Plan> {
     let (Input::Tensor(base), Input::Scalar(scalar)) = (base, exponent) else {
         return POW.plan(call);
     };
-    let real = base.dtype.is_floating() || base.dtype.is_complex();
+    let is_real = base.dtype.is_floating() || base.dtype.is_complex();
     if matches!(scalar, Scalar::Complex(..)) {
         return POW.plan(call);
     }
-    let whole = !real && matches!(scalar, Scalar::Int(..));
+    let is_integer = !is_real && matches!(scalar, Scalar::Int(..));
     let formula = match scalar.as_f64() {
-        2.0 if real || whole => SQUARE,
-        3.0 if real || whole => CUBE,
-        0.5 if real => SQRT,
-        -0.5 if real => RSQRT,
-        -1.0 if real => RECIPROCAL,
-        -2.0 if real => SQUARED_RECIPROCAL,
+        2.0 if is_real || is_integer => SQUARE,
+        3.0 if is_real || is_integer => CUBE,
+        0.5 if is_real => SQRT,
+        -0.5 if is_real => RSQRT,
+        -1.0 if is_real => RECIPROCAL,
+        -2.0 if is_real => SQUARED_RECIPROCAL,
         _ => return POW.plan(call),
     };
-    Formula { defaults: &[0.0], kind: if real { Kind::Real } else { Kind::Number }, ..formula }
+    Formula { defaults: &[0.0], kind: if is_real { Kind::Real } else { Kind::Number }, ..formula }
         .plan(call)
 }
 

@@ -23,29 +23,29 @@ const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Doubl
 pub struct GeneratorState {
     seed: Value,
     offset: Value,
-    more: Value,
+    second_offset: Value,
 }
 
 impl GeneratorState {
-    /// The words, when they are needed.
+    /// The generator, once the values of seed and offsets are known.
     pub fn philox(&self, memory: &Memory<'_>) -> Philox {
-        let [seed, offset, more] =
-            [self.seed, self.offset, self.more].map(|one| one.read(memory).as_i64() as u64);
-        Philox::new(seed, offset.wrapping_add(more))
+        let [seed, offset, second_offset] = [self.seed, self.offset, self.second_offset]
+            .map(|one| one.read(memory).as_i64() as u64);
+        Philox::new(seed, offset.wrapping_add(second_offset))
     }
 }
 
 impl Call<'_> {
-    /// Seed at `at`, then the offset, then what is added to it (0 when absent): numbers, or tensors that hold
-    /// them.
+    /// Seed at `at`, then the offset, then a second offset that is added to it (0 when absent): numbers, or tensors that
+    /// hold them.
     pub fn generator(&mut self, at: usize) -> Result<GeneratorState> {
         self.is_random = true;
         let (seed, offset) = (self.value(at)?, self.value(at + 1)?);
-        Ok(GeneratorState { seed, offset, more: self.value_or(at + 2, 0)? })
+        Ok(GeneratorState { seed, offset, second_offset: self.value_or(at + 2, 0)? })
     }
 }
 
-/// Arguments: out, mean, deviation, seed, offset, more offset.
+/// Arguments: out, mean, deviation, seed, offset, second offset.
 fn normal(call: &mut Call<'_>) -> Result<Plan> {
     let (out, mean, deviation) = (call.output(0)?, call.float(1)?, call.float(2)?);
     call.expect_dtype(0, &out, REAL)?;
@@ -73,13 +73,14 @@ fn normal_each(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(0, &out, REAL)?;
     let dims = call.broadcast([(1, &mean), (2, &deviation)].into_iter(), (0, &out))?;
     let generator = call.generator(3)?;
-    let (mean, deviation): (Input, Input) = (call.apart(mean, &out), call.apart(deviation, &out));
+    let (mean, deviation): (Input, Input) =
+        (call.without_overlap(mean, &out), call.without_overlap(deviation, &out));
     let compute = if out.dtype == DType::Double { DType::Double } else { DType::Float };
-    let plain = call.scratch(compute, &dims);
+    let standard_normal = call.scratch(compute, &dims);
     call.plan(move |memory| {
         mean.prepare(memory);
         deviation.prepare(memory);
-        let drawn = memory.scratch(&plain);
+        let drawn = memory.scratch(&standard_normal);
         kernel::normal(memory.parallel, drawn, generator.philox(memory), 0.0, 1.0);
         mean.with(memory, &dims, |mean| {
             deviation.with(memory, &dims, |deviation| {
@@ -93,7 +94,7 @@ fn normal_each(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Arguments: out, from, to, seed, offset, more offset.
+/// Arguments: out, from, to, seed, offset, second offset.
 fn uniform(call: &mut Call<'_>) -> Result<Plan> {
     let (out, low, high) = (call.output(0)?, call.float(1)?, call.float(2)?);
     call.expect_dtype(0, &out, REAL)?;
@@ -127,7 +128,7 @@ fn exponential(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Integers, in tensors of any type. Arguments: out, from, to (excluded), seed, offset, more offset.
+/// Integers, in tensors of any type. Arguments: out, from, to (excluded), seed, offset, second offset.
 fn random_integers(call: &mut Call<'_>) -> Result<Plan> {
     let (out, low, high) = (call.output(0)?, call.int(1)?, call.int(2)?);
     call.expect_number(0, &out)?;
@@ -142,7 +143,7 @@ fn random_integers(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Integers from 0 to the largest that the type holds without a gap. Arguments: out, seed, offset, more
+/// Integers from 0 to the largest up to which the type holds all integers. Arguments: out, seed, offset, second
 /// offset.
 fn integers_of_type(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(0)?;
@@ -162,7 +163,7 @@ fn integers_of_type(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Arguments: out, probability (a number or a tensor), seed, offset, more offset, a tensor of the same sizes as
+/// Arguments: out, probability (a number or a tensor), seed, offset, second offset, a tensor of the same sizes as
 /// out (or nothing).
 fn bernoulli(call: &mut Call<'_>) -> Result<Plan> {
     let (out, p) = (call.output(0)?, call.input(1)?);
@@ -191,7 +192,7 @@ fn bernoulli(call: &mut Call<'_>) -> Result<Plan> {
         let (name, have) = (call.parameter(1), p.dims());
         return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {dims:?}")));
     }
-    let p = call.apart(p, &out);
+    let p = call.without_overlap(p, &out);
     call.plan(move |memory| {
         p.prepare(memory);
         p.with(memory, &dims, |p| {
@@ -201,7 +202,7 @@ fn bernoulli(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Arguments: count, seed, offset, more offset, out.
+/// Arguments: count, seed, offset, second offset, out.
 fn permutation(call: &mut Call<'_>) -> Result<Plan> {
     let (count, out) = (call.number(0)?.as_i64(), call.output(4)?);
     let Ok(size) = usize::try_from(count) else {
@@ -211,24 +212,24 @@ fn permutation(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(4, &out, &[size])?;
     call.expect_number(4, &out)?;
     let generator = call.generator(1)?;
-    let direct = out.dtype == DType::Int64 && out.is_contiguous();
-    let scratch = (!direct).then(|| call.scratch(DType::Int64, &[size]));
+    let is_direct = out.dtype == DType::Int64 && out.is_contiguous();
+    let scratch = (!is_direct).then(|| call.scratch(DType::Int64, &[size]));
     call.plan(move |memory| {
-        let (to, philox) = (memory.out(&out), generator.philox(memory));
+        let (target, philox) = (memory.out(&out), generator.philox(memory));
         match scratch {
-            None => kernel::permutation(to, philox),
+            None => kernel::permutation(target, philox),
             Some(scratch) => {
                 kernel::permutation(memory.scratch(&scratch), philox);
-                copy(memory.parallel, to, memory.scratch(&scratch).view());
+                copy(memory.parallel, target, memory.scratch(&scratch).view());
             }
         }
         Ok(())
     })
 }
 
-/// Arguments: weights, number of samples, whether a category may come again, seed, offset, more offset, out.
+/// Arguments: weights, number of samples, whether with replacement, seed, offset, second offset, out.
 fn multinomial(call: &mut Call<'_>) -> Result<Plan> {
-    let (weights, samples, again) = (call.tensor(0)?, call.int(1)?, call.flag(2)?);
+    let (weights, samples, with_replacement) = (call.tensor(0)?, call.int(1)?, call.flag(2)?);
     let out = call.output(6)?;
     call.expect_dtype(0, &weights, REAL)?;
     let name = call.parameter(0);
@@ -241,7 +242,7 @@ fn multinomial(call: &mut Call<'_>) -> Result<Plan> {
     };
     let (categories, rows) = (*categories, batch.first().copied().unwrap_or(1));
     let count = usize::try_from(samples).unwrap_or(0);
-    if count == 0 || categories == 0 || (!again && count > categories) {
+    if count == 0 || categories == 0 || (!with_replacement && count > categories) {
         let (what, dims) = (call.parameter(1), weights.dims());
         return Err(Error::invalid(format!("{what} = {samples} samples of {name} {dims:?}")));
     }
@@ -250,7 +251,7 @@ fn multinomial(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(6, &out, &dims)?;
     call.expect_index_output(6, &out)?;
     let generator = call.generator(3)?;
-    let (weights, to) = match batch.is_empty() {
+    let (weights, rows_out) = match batch.is_empty() {
         true => (weights.with_layout(weights.with(0)), out.with_layout(out.with(0))),
         false => (weights, out),
     };
@@ -258,8 +259,15 @@ fn multinomial(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let trees = memory.scratch(&trees);
         let philox = generator.philox(memory);
-        sample(memory.parallel, memory.out(&to), memory.view(&weights), trees, again, philox)
-            .map_err(|text| Fault(format!("{name}: {text}")))
+        sample(
+            memory.parallel,
+            memory.out(&rows_out),
+            memory.view(&weights),
+            trees,
+            with_replacement,
+            philox,
+        )
+        .map_err(|text| Fault(format!("{name}: {text}")))
     })
 }
 
@@ -314,14 +322,14 @@ pub const ROWS: &[Row] = &[
     aclnn("MultinomialTensor", multinomial),
 ];
 
-const BY_KEY: &[&str] = &["shape", "key", "counter", "alg"];
+const KEY_INPUTS: &[&str] = &["shape", "key", "counter", "alg"];
 const DTYPE: crate::table::ArgSource = Attr("dtype", AttrDefault::Int(0));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
     node(
         "StatelessRandomUniformV2",
-        BY_KEY,
+        KEY_INPUTS,
         &["y"],
         Infer::By(infer_of_sizes),
         uniform,
@@ -331,7 +339,7 @@ pub const NODES: &[Node] = &[
     .random(),
     node(
         "StatelessRandomNormalV2",
-        BY_KEY,
+        KEY_INPUTS,
         &["y"],
         Infer::By(infer_of_sizes),
         normal,

@@ -24,7 +24,7 @@ fn operands(call: &mut Call<'_>) -> Result<(Operand, Axes, Operand)> {
     let a = call.tensor(0)?;
     expect_arithmetic_dtype(call, 0, &a)?;
     let axes = call.axes(1, a.rank(), call.flag_or(3, false)?)?;
-    let out = call.reduced(4, a.dims(), &axes, call.flag_or(2, false)?)?;
+    let out = call.reduced_output(4, a.dims(), &axes, call.flag_or(2, false)?)?;
     expect_arithmetic_dtype(call, 4, &out)?;
     Ok((a, axes, out))
 }
@@ -52,8 +52,8 @@ fn expect_floating_dtype(call: &Call<'_>, at: usize, operand: &Operand) -> Resul
 
 /// Fails when a non-empty output would be the maximum or minimum of zero elements.
 fn expect_elements(call: &Call<'_>, a: &Operand, axes: &Axes, out: &Operand) -> Result<()> {
-    let empty = a.dims().iter().zip(axes.iter()).any(|(size, axis)| *axis && *size == 0);
-    if empty && out.count() > 0 {
+    let is_empty = a.dims().iter().zip(axes.iter()).any(|(size, axis)| *axis && *size == 0);
+    if is_empty && out.count() > 0 {
         let (name, dims) = (call.parameter(0), a.dims());
         return Err(Error::invalid(format!("{name} {dims:?}: cannot reduce an empty dimension")));
     }
@@ -67,7 +67,7 @@ fn complex_operands(call: &mut Call<'_>) -> Result<Option<(Operand, Axes, Operan
         return Ok(None);
     }
     let mut axes = call.axes(1, a.rank(), call.flag_or(3, false)?)?;
-    let out = call.reduced(4, a.dims(), &axes, call.flag_or(2, false)?)?;
+    let out = call.reduced_output(4, a.dims(), &axes, call.flag_or(2, false)?)?;
     call.expect_dtype(4, &out, &[DType::Complex32, DType::Complex64, DType::Complex128])?;
     let (a, out) = (call.view_as_real(0, a)?, call.view_as_real(4, out)?);
     axes.push(false);
@@ -88,7 +88,7 @@ fn sum(call: &mut Call<'_>) -> Result<Plan> {
 fn complex_product(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.tensor(0)?;
     let axes = call.axes(1, a.rank(), call.flag_or(3, false)?)?;
-    let out = call.reduced(4, a.dims(), &axes, call.flag_or(2, false)?)?;
+    let out = call.reduced_output(4, a.dims(), &axes, call.flag_or(2, false)?)?;
     call.expect_dtype(4, &out, &[DType::Complex32, DType::Complex64, DType::Complex128])?;
     with_complex!(out.dtype, C => {
         let fold = fold::mapped(C::from_f64(1.0), |x: C| x, |x: C, y: C| x * y);
@@ -170,7 +170,7 @@ fn any_all_operands(call: &mut Call<'_>) -> Result<(Operand, Axes, Operand)> {
         return operands(call);
     }
     let axes = call.axes(1, a.rank(), call.flag_or(3, false)?)?;
-    let out = call.reduced(4, a.dims(), &axes, call.flag_or(2, false)?)?;
+    let out = call.reduced_output(4, a.dims(), &axes, call.flag_or(2, false)?)?;
     expect_arithmetic_dtype(call, 4, &out)?;
     Ok((a, axes, out))
 }
@@ -192,7 +192,7 @@ fn all(call: &mut Call<'_>) -> Result<Plan> {
 /// Minimum and maximum. Arguments: a, dims, keep, noop, least, greatest.
 fn aminmax(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, low) = operands(call)?;
-    let high = call.reduced(5, a.dims(), &axes, call.flag_or(2, false)?)?;
+    let high = call.reduced_output(5, a.dims(), &axes, call.flag_or(2, false)?)?;
     expect_elements(call, &a, &axes, &low)?;
     let a = call.in_place_input(a, &[&low, &high]);
     with_number!(a.layout().dtype, C => {
@@ -213,10 +213,10 @@ fn arg_extreme<const MAX: bool>(call: &mut Call<'_>) -> Result<Plan> {
     expect_arithmetic_dtype(call, 0, &a)?;
     let axes = call.axes(1, a.rank(), false)?;
     let keep = call.flag_or(2, false)?;
-    let indices = call.reduced(4, a.dims(), &axes, keep)?;
+    let indices = call.reduced_output(4, a.dims(), &axes, keep)?;
     call.expect_dtype(4, &indices, &[DType::Int64, DType::Int32])?;
     let values = match call.has(3) {
-        true => Some(call.reduced(3, a.dims(), &axes, keep)?),
+        true => Some(call.reduced_output(3, a.dims(), &axes, keep)?),
         false => None,
     };
     expect_elements(call, &a, &axes, &indices)?;
@@ -242,9 +242,9 @@ fn variance<const STD: bool>(call: &mut Call<'_>) -> Result<Plan> {
         false => 1.0,
     };
     let keep = call.flag_or(3, false)?;
-    let out = call.reduced(4, a.dims(), &axes, keep)?;
+    let out = call.reduced_output(4, a.dims(), &axes, keep)?;
     let mean = match call.has(5) {
-        true => Some(call.reduced(5, a.dims(), &axes, keep)?),
+        true => Some(call.reduced_output(5, a.dims(), &axes, keep)?),
         false => None,
     };
     let finalize = move |acc: Moments| {
@@ -261,13 +261,13 @@ fn std_with_mean(call: &mut Call<'_>) -> Result<Plan> {
     let (a, mean) = (call.tensor(0)?, call.tensor(1)?);
     expect_floating_dtype(call, 0, &a)?;
     call.expect_same(1, &mean, 0, &a)?;
-    let Some(wide) = mean.broadcast_to(a.dims()) else {
+    let Some(broadcast) = mean.broadcast_to(a.dims()) else {
         let (name, have, want) = (call.parameter(1), mean.dims(), a.dims());
         return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {want:?}")));
     };
-    let mean = mean.with_layout(wide);
+    let mean = mean.with_layout(broadcast);
     let axes = call.axes(2, a.rank(), false)?;
-    let out = call.reduced(8, a.dims(), &axes, call.flag_or(4, false)?)?;
+    let out = call.reduced_output(8, a.dims(), &axes, call.flag_or(4, false)?)?;
     call.expect_same(8, &out, 0, &a)?;
     let (invert, epsilon) = (call.flag_or(5, false)?, call.float(6)?);
     let correction = if call.flag_or(3, true)? { call.int_or(7, 1)? } else { 0 };
@@ -307,7 +307,7 @@ fn norm(call: &mut Call<'_>) -> Result<Plan> {
     expect_arithmetic_dtype(call, 0, &a)?;
     let p = call.scalar_or(1, Scalar::from(2.0))?.as_f64();
     let axes = call.axes(2, a.rank(), false)?;
-    let out = call.reduced(4, a.dims(), &axes, call.flag_or(3, false)?)?;
+    let out = call.reduced_output(4, a.dims(), &axes, call.flag_or(3, false)?)?;
     expect_floating_dtype(call, 4, &out)?;
     with_real!(out.dtype, C => {
         let (power, root) = (C::from_f64(p), C::from_f64(1.0 / p));

@@ -1,6 +1,6 @@
 //! Variances and norms of complex numbers, which are real.
 //!
-//! Workspace: of a variance those of both parts, in `f64`, beside what reductions take.
+//! Workspace: for a variance the variances of both parts, in `f64`, besides what reductions take.
 
 use super::reduction_plan::{Axes, single_result};
 use crate::call::Call;
@@ -30,10 +30,10 @@ pub fn variance<const STD: bool>(call: &mut Call<'_>) -> Result<Plan> {
     let axes: Axes = call.axes(1, a.rank(), false)?;
     let correction = call.scalar_or(2, 1)?.as_f64();
     let keep = call.flag_or(3, false)?;
-    let out = call.reduced(4, a.dims(), &axes, keep)?;
+    let out = call.reduced_output(4, a.dims(), &axes, keep)?;
     call.expect_dtype(4, &out, RESULTS)?;
     let mean = match call.has(5) {
-        true => Some(call.reduced(5, a.dims(), &axes, keep)?),
+        true => Some(call.reduced_output(5, a.dims(), &axes, keep)?),
         false => None,
     };
     if let Some(mean) = &mean {
@@ -70,7 +70,7 @@ pub fn norm(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.tensor(0)?;
     let p = call.scalar_or(1, Scalar::from(2.0))?.as_f64();
     let axes = call.axes(2, a.rank(), false)?;
-    let out = call.reduced(4, a.dims(), &axes, call.flag_or(3, false)?)?;
+    let out = call.reduced_output(4, a.dims(), &axes, call.flag_or(3, false)?)?;
     call.expect_dtype(4, &out, RESULTS)?;
     type Z = Complex<f64>;
     if p == 2.0 {

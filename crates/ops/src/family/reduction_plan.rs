@@ -1,4 +1,5 @@
-//! What reductions have in common: which dimensions go, how the result looks, the workspace for its parts.
+//! What reductions have in common: the dimensions that are reduced, the sizes of the result, the workspace for partial
+//! results.
 
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -40,7 +41,7 @@ pub fn single_result<C: Compute>(acc: C) -> (C, bool) {
     (acc, false)
 }
 
-/// A reduction that is planned: how its input is split, and the scratch for its parts.
+/// A reduction that is planned: how its input is split, and the scratch for partial results.
 #[derive(Clone, Copy)]
 pub struct ReductionPlan {
     dims: ReductionDims,
@@ -98,14 +99,14 @@ impl Call<'_> {
     }
 
     /// The same input, copied to the workspace in any case.
-    pub fn copied(&mut self, operand: Operand) -> InPlaceInput {
+    pub fn copied_input(&mut self, operand: Operand) -> InPlaceInput {
         let copied = Some(self.scratch(operand.dtype, operand.dims()));
         InPlaceInput { operand, copied }
     }
 
-    /// An output of a reduction of `dims`, without the dimensions that are reduced. Where none is left, one of size 1 is
-    /// taken too.
-    pub fn reduced(
+    /// An output of a reduction of `dims`, without the dimensions that are reduced. Where none is left, an output of size [1]
+    /// is accepted too.
+    pub fn reduced_output(
         &mut self,
         at: usize,
         dims: &[usize],
@@ -120,7 +121,7 @@ impl Call<'_> {
         };
         self.expect_dims(at, &out, &expected)?;
         Ok(match keep {
-            true => without(out, axes),
+            true => squeezed(out, axes),
             false => out,
         })
     }
@@ -151,8 +152,8 @@ impl Call<'_> {
         let a = self.in_place_input(a, &[&outs.0, &second]);
         let reduction_plan = self.plan_reduction(&a.layout(), axes, &fold);
         self.plan(move |memory| {
-            let into = (memory.out(&outs.0), outs.1.map(|out| memory.out(&out)));
-            reduction_plan.run(memory, a.view(memory), fold, into, &finalize);
+            let targets = (memory.out(&outs.0), outs.1.map(|out| memory.out(&out)));
+            reduction_plan.run(memory, a.view(memory), fold, targets, &finalize);
             Ok(())
         })
     }
@@ -168,7 +169,7 @@ pub fn reduced_dims(dims: &[usize], axes: &Axes, keep: bool) -> Dims {
 }
 
 /// The tensor without the dimensions of size 1 that a reduction kept.
-pub fn without(out: Operand, axes: &Axes) -> Operand {
+pub fn squeezed(out: Operand, axes: &Axes) -> Operand {
     let mut layout = *out.layout();
     for at in (0..axes.len()).rev().filter(|at| axes[*at]) {
         layout = layout.without(at);

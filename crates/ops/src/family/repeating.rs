@@ -1,4 +1,4 @@
-//! Each element, or each slice, several times in a row.
+//! Each element, or each slice, repeated several times.
 
 use super::inputs::{FlatInput, UnaliasedInput};
 use crate::call::Call;
@@ -12,42 +12,43 @@ use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::sequence::{repeat_indices, sum_runs};
 use cairn_tensor::{DType, Dims, Layout, MAX_DIMS, Strides, View};
 
-/// A tensor whose slices are repeated: as it is, or all its elements as one line.
+/// A tensor whose slices are repeated: those of a dimension, or all elements.
 #[derive(Clone, Copy)]
 enum Slices {
-    Along(UnaliasedInput),
-    Line(FlatInput),
+    Dimension(UnaliasedInput),
+    Flat(FlatInput),
 }
 
 impl Slices {
     /// Says that values decide which elements are read.
     fn touch_by_index(&self, call: &mut Call<'_>) {
         match self {
-            Slices::Along(read) => read.touch_by_index(call),
-            Slices::Line(flat) => flat.touch_by_index(call),
+            Slices::Dimension(read) => read.touch_by_index(call),
+            Slices::Flat(flat) => flat.touch_by_index(call),
         }
     }
 
     fn view<'a>(&self, memory: &Memory<'a>) -> View<'a> {
         match self {
-            Slices::Along(read) => read.view(memory),
-            Slices::Line(flat) => flat.view(memory),
+            Slices::Dimension(read) => read.view(memory),
+            Slices::Flat(flat) => flat.view(memory),
         }
     }
 }
 
+/// The slices of argument 0, the sizes of the tensor, and the dimension. Arguments as of [`repeat_interleave`].
 fn slices(call: &mut Call<'_>, out: &Operand) -> Result<(Slices, Dims, usize)> {
     let a = call.read(0, &[out])?;
     call.expect_same(3, out, 0, &a)?;
     if !call.has(2) {
-        return Ok((Slices::Line(call.flat_input(a)), Dims::new(&[a.count()]), 0));
+        return Ok((Slices::Flat(call.flat_input(a)), Dims::new(&[a.count()]), 0));
     }
     let a = a.at_least_1d();
     let dim = call.dim(2, a.rank())?;
-    Ok((Slices::Along(a), Dims::new(a.dims()), dim))
+    Ok((Slices::Dimension(a), Dims::new(a.dims()), dim))
 }
 
-/// The same number of times. Arguments: a, how often, dimension (all elements when absent), out.
+/// Each slice the same number of times. Arguments: a, how often, dimension (all elements when absent), out.
 fn repeat_interleave_int(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let (a, mut dims, dim) = slices(call, &out)?;
@@ -61,32 +62,32 @@ fn repeat_interleave_int(call: &mut Call<'_>) -> Result<Plan> {
     if out.count() == 0 {
         return call.nothing();
     }
-    let parts = beside(*out, dim, size, times);
+    let parts = split_repeats(*out, dim, size, times);
     call.plan(move |memory| {
         let view = a.view(memory);
-        for (part, cut) in &parts {
+        for (part, fixed) in &parts {
             let mut from = *view.layout();
-            if let Some((other, index)) = cut {
+            if let Some((other, index)) = fixed {
                 from = from.at(*other, *index);
             }
-            let along = if cut.is_some_and(|(other, _)| other < dim) { dim } else { dim + 1 };
-            let wide = from.with(along).broadcast_to(part.dims()).expect("a new size of one");
-            let from = view.with_layout(wide).expect("the same elements");
+            let along = if fixed.is_some_and(|(other, _)| other < dim) { dim } else { dim + 1 };
+            let repeated = from.with(along).broadcast_to(part.dims()).expect("a new size of one");
+            let from = view.with_layout(repeated).expect("the same elements");
             copy(memory.parallel, memory.out(&out.with_layout(*part)), from);
         }
         Ok(())
     })
 }
 
-/// The output with a dimension of its own for the repeats after `dim`. Where there is no room for it, a layout for
-/// each index of the smallest other dimension, which it names.
-fn beside(
+/// The output with a dimension for the repeats after `dim`. Where there is no room for one more dimension, a layout for each
+/// index of the smallest other dimension, with that dimension and index.
+fn split_repeats(
     out: Layout,
     dim: usize,
     size: usize,
     times: usize,
 ) -> Vec<(Layout, Option<(usize, usize)>)> {
-    let apart = |out: Layout, dim: usize| {
+    let split = |out: Layout, dim: usize| {
         let (mut dims, mut strides) = (Dims::new(out.dims()), Strides::new(out.strides()));
         let stride = strides[dim];
         dims[dim] = size;
@@ -96,24 +97,24 @@ fn beside(
         Layout::strided(out.dtype, &dims, &strides, out.offset)
     };
     if out.rank() < MAX_DIMS {
-        return vec![(apart(out, dim), None)];
+        return vec![(split(out, dim), None)];
     }
     let others = (0..out.rank()).filter(|other| *other != dim);
     let other = others.min_by_key(|other| out.dims()[*other]).expect("more than one dimension");
     let dim = if other < dim { dim - 1 } else { dim };
     (0..out.dims()[other])
-        .map(|index| (apart(out.at(other, index), dim), Some((other, index))))
+        .map(|index| (split(out.at(other, index), dim), Some((other, index))))
         .collect()
 }
 
-/// As often as a tensor says. Arguments: a, how often, dimension (all elements when absent), out.
+/// Each slice as often as a tensor says. Arguments: a, how often, dimension (all elements when absent), out.
 fn repeat_interleave(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let (a, mut dims, dim) = slices(call, &out)?;
     a.touch_by_index(call);
     let repeats = call.read_index(1, &[&out])?.at_least_1d();
     let size = dims[dim];
-    expect_each(call, &repeats, size)?;
+    expect_count(call, &repeats, size)?;
     dims[dim] = out.dims().get(dim).copied().unwrap_or(0);
     call.expect_dims(3, &out, &dims)?;
     let index = call.scratch(DType::Int64, &[dims[dim]]);
@@ -128,7 +129,8 @@ fn repeat_interleave(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-fn expect_each(call: &Call<'_>, repeats: &UnaliasedInput, size: usize) -> Result<()> {
+/// Fails unless there is one number of repeats, or one for each slice.
+fn expect_count(call: &Call<'_>, repeats: &UnaliasedInput, size: usize) -> Result<()> {
     if repeats.rank() == 1 && (repeats.dims()[0] == size || repeats.dims()[0] == 1) {
         return Ok(());
     }
@@ -136,6 +138,7 @@ fn expect_each(call: &Call<'_>, repeats: &UnaliasedInput, size: usize) -> Result
     Err(Error::invalid(format!("{name} has the sizes {have:?}: expected [{size}]")))
 }
 
+/// The fault of repeats that are negative, or do not sum to the output's size.
 fn size_fault(name: &str, sum: i64, size: usize) -> Fault {
     match sum < 0 {
         true => Fault(format!("{name} has the negative number {sum}")),
@@ -143,12 +146,12 @@ fn size_fault(name: &str, sum: i64, size: usize) -> Fault {
     }
 }
 
-/// The indices of a dimension, each as often as a tensor says. Arguments: anything, how often, anything, out.
+/// The indices of a dimension, each as often as a tensor says. Arguments: -, how often, -, out.
 fn repeat_interleave_indices(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let repeats = call.read_index(1, &[&out])?.at_least_1d();
     let size = repeats.dims().first().copied().unwrap_or(0);
-    expect_each(call, &repeats, size)?;
+    expect_count(call, &repeats, size)?;
     call.expect_index_output(3, &out)?;
     let index = call.scratch(DType::Int64, out.dims());
     let name = call.parameter(1);
@@ -161,7 +164,7 @@ fn repeat_interleave_indices(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// The gradient: what came of one slice, summed. The output may have any sizes with as many elements. Arguments:
+/// The gradient: the sum over the copies of each slice. The output may have any sizes with as many elements. Arguments:
 /// gradient, how often, dimension, out.
 fn repeat_interleave_backward(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
@@ -177,14 +180,14 @@ fn repeat_interleave_backward(call: &mut Call<'_>) -> Result<Plan> {
         [1] => out.count().checked_div(before * after).unwrap_or(0),
         _ => repeats.count(),
     };
-    expect_each(call, &repeats, positions)?;
+    expect_count(call, &repeats, positions)?;
     if out.count() != before * positions * after {
         let (name, dims, have) = (call.parameter(3), out.dims(), out.count());
         return Err(Error::invalid(format!(
             "{name} {dims:?} has {have} elements: expected {before} times {positions} times {after}"
         )));
     }
-    let line = call.flat_input(a);
+    let flat_grad = call.flat_input(a);
     let out = call.reshaped_output(out, &[before, positions, after]);
     let index = call.scratch(DType::Int64, &[size]);
     let name = call.parameter(1);
@@ -192,8 +195,8 @@ fn repeat_interleave_backward(call: &mut Call<'_>) -> Result<Plan> {
         let index = memory.scratch(&index);
         repeat_indices(index, repeats.view(memory), positions)
             .map_err(|sum| size_fault(name, sum, size))?;
-        let view = line.view(memory);
-        let flat = view.layout().reshaped(&[before, size, after]).expect("elements in a line");
+        let view = flat_grad.view(memory);
+        let flat = view.layout().reshaped(&[before, size, after]).expect("one dimension");
         let from = view.with_layout(flat).expect("the same elements");
         let to = out.out(memory);
         sum_runs(memory.parallel, to, from, index.view());

@@ -1,8 +1,7 @@
-//! Dimensions made of others by weighted sums, one after the other: averages of windows, interpolation, and their
-//! gradients.
+//! Resampling by weighted sums, one dimension after the other: averages of windows, interpolation, and their gradients.
 //!
-//! Workspace: for each dimension its sources and weights, and between two dimensions what the first has made, in the
-//! type computed in.
+//! Workspace: for each dimension the table of its weights, and the results of all dimensions but the last, in the type
+//! computed in.
 
 use crate::call::Call;
 use crate::plan::{Memory, Scratch};
@@ -14,9 +13,9 @@ use cairn_tensor::kernels::taps::{Table, TableBuffers, Taps};
 use cairn_tensor::{DType, Dims, Layout, Scalar, View, ViewMut, with_real};
 use smallvec::SmallVec;
 
-/// One dimension: where its table is, and where its results go unless they are the last.
+/// The resampling of one dimension: its table, and where its results go unless they are the last.
 #[derive(Clone, Copy)]
-struct Pass {
+struct DimStep {
     dim: usize,
     taps: Taps,
     starts: Scratch,
@@ -26,15 +25,15 @@ struct Pass {
     results: Option<Scratch>,
 }
 
-/// Some dimensions of a tensor, made of others.
+/// A planned resampling of some dimensions of a tensor.
 pub struct Resampling {
-    passes: SmallVec<[Pass; 3]>,
+    dim_steps: SmallVec<[DimStep; 3]>,
     dtype: DType,
     backward: bool,
     is_empty: bool,
 }
 
-/// Some dimensions of a tensor, each of whose positions is one of another tensor.
+/// A planned copy in which each position of some dimensions is one position of another tensor.
 pub struct Remapping {
     maps: SmallVec<[(usize, Taps, Scratch); 3]>,
 }
@@ -57,16 +56,16 @@ impl Call<'_> {
             { steps.iter() }.filter(|(_, taps)| !taps.is_identity()).copied().collect();
         let is_empty = from.count() == 0 || steps.iter().any(|(_, taps)| sizes(taps).1 == 0);
         if is_empty {
-            return Resampling { passes: SmallVec::new(), dtype, backward, is_empty };
+            return Resampling { dim_steps: SmallVec::new(), dtype, backward, is_empty };
         }
         let ratio = |taps: &Taps| sizes(taps).1 as f64 / sizes(taps).0 as f64;
         steps.sort_by(|a, b| ratio(&a.1).total_cmp(&ratio(&b.1)));
         let (mut dims, last) = (Dims::new(from.dims()), steps.len());
-        let mut passes = SmallVec::new();
+        let mut dim_steps = SmallVec::new();
         for (number, (dim, taps)) in steps.into_iter().enumerate() {
             let (results, pairs) = (sizes(&taps).1, taps.count());
             dims[dim] = results;
-            passes.push(Pass {
+            dim_steps.push(DimStep {
                 dim,
                 taps,
                 starts: self.scratch(DType::Int64, &[results.saturating_add(2)]),
@@ -76,10 +75,10 @@ impl Call<'_> {
                 results: (number + 1 < last).then(|| self.scratch(dtype, &dims)),
             });
         }
-        Resampling { passes, dtype, backward, is_empty }
+        Resampling { dim_steps, dtype, backward, is_empty }
     }
 
-    /// Plans the moves of single elements along the dimensions of `steps`.
+    /// Plans copies of single elements along the dimensions of `steps`.
     pub fn remapping(&mut self, steps: &[(usize, Taps)]) -> Remapping {
         let mut maps = SmallVec::new();
         for (dim, taps) in steps.iter().filter(|(_, taps)| !taps.is_identity()) {
@@ -95,22 +94,22 @@ impl Resampling {
         if self.is_empty {
             return fill_scalar(memory.parallel, out, Scalar::from(0));
         }
-        if self.passes.is_empty() {
+        if self.dim_steps.is_empty() {
             return copy(memory.parallel, out, a);
         }
         with_real!(self.dtype, C => {
             let mut from = a;
-            for pass in &self.passes {
+            for step in &self.dim_steps {
                 let [starts, sources, weights, divisors] =
-                    [pass.starts, pass.sources, pass.weights, pass.divisors].map(|one| memory.scratch(&one));
+                    [step.starts, step.sources, step.weights, step.divisors].map(|one| memory.scratch(&one));
                 let buffers = TableBuffers { starts, sources, weights, divisors };
                 let table = match self.backward {
-                    true => Table::<C>::backward(&pass.taps, buffers),
-                    false => Table::<C>::forward(&pass.taps, buffers),
+                    true => Table::<C>::backward(&step.taps, buffers),
+                    false => Table::<C>::forward(&step.taps, buffers),
                 };
-                let to = pass.results.map_or(out, |scratch| memory.scratch(&scratch));
-                resample(memory.parallel, to, from, pass.dim, &table);
-                from = to.view();
+                let target = step.results.map_or(out, |scratch| memory.scratch(&scratch));
+                resample(memory.parallel, target, from, step.dim, &table);
+                from = target.view();
             }
         });
     }

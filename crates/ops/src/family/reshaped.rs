@@ -1,4 +1,4 @@
-//! Tensors seen with other sizes, through the workspace where their strides ask for it.
+//! Tensors reshaped to other sizes, through the workspace where their strides do not allow it in place.
 
 use super::reduction_plan::InPlaceInput;
 use crate::call::Call;
@@ -64,7 +64,7 @@ impl Call<'_> {
     ) -> ReshapedInput {
         let source = match operand.reshaped(dims) {
             Some(_) => self.in_place_input(operand, outs),
-            None => self.copied(operand),
+            None => self.copied_input(operand),
         };
         ReshapedInput { source, dims: Dims::new(dims) }
     }

@@ -1,11 +1,11 @@
 //! Rotary position embeddings and their gradients.
 //!
-//! Workspace: a matrix of a rotation takes as many `f32` as `x` has elements, and the panels of its product; partners side
-//! by side take a copy of `x`. The gradients of cosines and sines take as many numbers of the type computed in as `x` has elements,
-//! and what the sums over them need.
+//! Workspace: a matrix of a rotation takes as many `f32` as `x` has elements, and the panels of its product; interleaved
+//! pairs take a copy of `x`. The gradients of cosines and sines take as many numbers of the type computed in as `x` has
+//! elements, and what the sums over them need.
 
 use super::inputs::UnaliasedInput;
-use super::reduction_plan::{Axes, ReductionPlan, single_result, without};
+use super::reduction_plan::{Axes, ReductionPlan, single_result, squeezed};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -44,12 +44,12 @@ fn rotation(call: &Call<'_>, at: usize) -> Result<Rotation> {
     }
 }
 
-/// Fails unless lines of a tensor can be rotated.
-fn expect_lines(call: &Call<'_>, at: usize, x: &Layout, rotation: Rotation) -> Result<()> {
+/// Fails unless the last dimension of a tensor can be rotated.
+fn expect_rotatable(call: &Call<'_>, at: usize, x: &Layout, rotation: Rotation) -> Result<()> {
     call.expect_dtype(at, x, REAL)?;
     let length = x.dims().last().copied().unwrap_or(0);
-    let whole = x.rank() > 0 && length.is_multiple_of(rotation.grain());
-    if whole && length <= LONGEST {
+    let fits = x.rank() > 0 && length.is_multiple_of(rotation.grain());
+    if fits && length <= LONGEST {
         return Ok(());
     }
     let (name, dims, grain) = (call.parameter(at), x.dims(), rotation.grain());
@@ -66,8 +66,8 @@ fn broadcast_to(
     dims: &[usize],
 ) -> Result<UnaliasedInput> {
     call.expect_dtype(at, &factor, REAL)?;
-    let same_line = factor.dims().last() == dims.last();
-    match factor.broadcast_to(dims).filter(|_| same_line && factor.rank() == dims.len()) {
+    let same_last = factor.dims().last() == dims.last();
+    match factor.broadcast_to(dims).filter(|_| same_last && factor.rank() == dims.len()) {
         Some(layout) => Ok(factor.with_layout(layout)),
         None => {
             let (name, have) = (call.parameter(at), factor.dims());
@@ -86,7 +86,7 @@ fn embed(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
     let x = call.tensor(0)?;
     let rotation = rotation(call, 3)?;
-    expect_lines(call, 0, &x, rotation)?;
+    expect_rotatable(call, 0, &x, rotation)?;
     call.expect_dims(5, &out, x.dims())?;
     call.expect_dtype(5, &out, REAL)?;
     let x = call.in_place_input(x, &[&out]);
@@ -103,7 +103,8 @@ fn embed(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// As [`embed`], where each line times a matrix takes the place of a rotation; the number of a rotation is only checked.
+/// As [`embed`], where a product of the last dimension with a matrix replaces the rotation; the number of a rotation is only
+/// checked.
 fn embed_by_matrix(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
     let x = call.tensor(0)?;
@@ -116,7 +117,7 @@ fn embed_by_matrix(call: &mut Call<'_>) -> Result<Plan> {
     if x.rank() < 2 {
         let (name, dims) = (call.parameter(0), x.dims());
         return Err(Error::invalid(format!(
-            "{name} has the sizes {dims:?}: expected several lines"
+            "{name} has the sizes {dims:?}: expected two dimensions or more"
         )));
     }
     let length = x.dims()[x.rank() - 1];
@@ -137,37 +138,37 @@ fn embed_by_matrix(call: &mut Call<'_>) -> Result<Plan> {
         if out.count() == 0 {
             return Ok(());
         }
-        let (one, none, parallel) = (Scalar::from(1), Scalar::from(0), memory.parallel);
+        let (one, zero, parallel) = (Scalar::from(1), Scalar::from(0), memory.parallel);
         let scratch = scratch.map(|one| memory.scratch(&one));
-        matmul(parallel, rotated, x, matrix.view(memory), one, none, scratch);
+        matmul(parallel, rotated, x, matrix.view(memory), one, zero, scratch);
         map2(parallel, rotated, rotated.view(), sin, |x: f32, sin: f32| x * sin);
         map3(parallel, out, x, cos, rotated.view(), |x: f32, cos: f32, y: f32| x.mul_add(cos, y));
         Ok(())
     })
 }
 
-/// Lines whose neighbours are partners: every second element first, then the others, turned as halves. Arguments: x,
-/// cosines, sines, out.
+/// Rotates neighbouring elements of the last dimension: the even ones first, then the odd ones, then as halves. Arguments:
+/// x, cosines, sines, out.
 fn interleave(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let x = call.tensor(0)?;
-    expect_lines(call, 0, &x, Rotation::Half)?;
+    expect_rotatable(call, 0, &x, Rotation::Half)?;
     call.expect_dims(3, &out, x.dims())?;
     call.expect_same(3, &out, 0, &x)?;
     let (cos, sin) = (call.read(1, &[&out])?, call.read(2, &[&out])?);
     let (cos, sin) =
         (broadcast_to(call, 1, cos, out.dims())?, broadcast_to(call, 2, sin, out.dims())?);
-    let apart = call.scratch(x.dtype, x.dims());
+    let reordered = call.scratch(x.dtype, x.dims());
     let last = x.rank() - 1;
     let half = x.dims()[last] / 2;
     call.plan(move |memory| {
-        let (from, apart) = (memory.view(&x), memory.scratch(&apart));
+        let (from, reordered) = (memory.view(&x), memory.scratch(&reordered));
         for odd in 0..2 {
             let from = from.with_layout(from.layout().sliced(last, odd, half, 2)).expect("a half");
-            let to = apart.layout().sliced(last, odd * half, half, 1);
-            copy(memory.parallel, apart.with_layout(to).expect("a half"), from);
+            let to = reordered.layout().sliced(last, odd * half, half, 1);
+            copy(memory.parallel, reordered.with_layout(to).expect("a half"), from);
         }
-        let views = [apart.view(), cos.view(memory), sin.view(memory)];
+        let views = [reordered.view(), cos.view(memory), sin.view(memory)];
         let out = memory.out(&out);
         if out.count() > 0 {
             with_real!(out.dtype(), C => {
@@ -178,8 +179,8 @@ fn interleave(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// A gradient of cosines or sines: where it goes, and the sum that makes it.
-fn summed(
+/// The output for a gradient of cosines or sines, and the plan of the sum that makes it.
+fn plan_factor_gradient(
     call: &mut Call<'_>,
     at: usize,
     like: (usize, &[usize]),
@@ -189,15 +190,15 @@ fn summed(
     call.expect_dims(at, &out, call.layout(like.0)?.dims())?;
     call.expect_dtype(at, &out, REAL)?;
     if out.rank() != like.1.len() {
-        let (name, have, whole) = (call.parameter(at), out.dims(), like.1);
+        let (name, have, full) = (call.parameter(at), out.dims(), like.1);
         return Err(Error::invalid(format!(
-            "{name} has the sizes {have:?}, which do not repeat to {whole:?}"
+            "{name} has the sizes {have:?}, which do not repeat to {full:?}"
         )));
     }
-    let axes: Axes = out.dims().iter().zip(like.1).map(|(have, whole)| have != whole).collect();
+    let axes: Axes = out.dims().iter().zip(like.1).map(|(have, full)| have != full).collect();
     let reduction_plan =
         with_real!(products.dtype, C => call.plan_reduction(products, &axes, &fold::sum::<C>()));
-    Ok((without(out, &axes), reduction_plan))
+    Ok((squeezed(out, &axes), reduction_plan))
 }
 
 /// Arguments: gradient, cosines, sines, x or absent, rotation, gradients of x, of cosines, of sines; whether the last
@@ -206,7 +207,7 @@ fn embed_backward(call: &mut Call<'_>) -> Result<Plan> {
     let rotation = rotation(call, 4)?;
     let dx = call.output(5)?;
     let dy = call.tensor(0)?;
-    expect_lines(call, 0, &dy, rotation)?;
+    expect_rotatable(call, 0, &dy, rotation)?;
     call.expect_dims(5, &dx, dy.dims())?;
     call.expect_dtype(5, &dx, REAL)?;
     let dims = dy.dims().to_vec();
@@ -216,10 +217,10 @@ fn embed_backward(call: &mut Call<'_>) -> Result<Plan> {
     let mut outs = vec![dx];
     if requested {
         let products = call.scratch(products, &dims);
-        let by_cos = summed(call, 6, (1, &dims), &products)?;
-        let by_sin = summed(call, 7, (2, &dims), &products)?;
-        outs.extend([by_cos.0, by_sin.0]);
-        sums = Some((products, by_cos, by_sin));
+        let cos_gradient = plan_factor_gradient(call, 6, (1, &dims), &products)?;
+        let sin_gradient = plan_factor_gradient(call, 7, (2, &dims), &products)?;
+        outs.extend([cos_gradient.0, sin_gradient.0]);
+        sums = Some((products, cos_gradient, sin_gradient));
     }
     let outs: Vec<&Operand> = outs.iter().collect();
     let dy = call.unaliased(dy, &outs);
@@ -239,12 +240,12 @@ fn embed_backward(call: &mut Call<'_>) -> Result<Plan> {
         }
         with_real!(dy.dtype(), C => {
             rotate::<C>(parallel, rotation, true, memory.out(&dx), [dy, cos, sin]);
-            if let (Some((products, by_cos, by_sin)), Some(x)) = (&sums, x) {
+            if let (Some((products, cos_gradient, sin_gradient)), Some(x)) = (&sums, x) {
                 let products = memory.scratch(products);
-                for (is_cos, (out, reduction_plan)) in [(true, by_cos), (false, by_sin)] {
+                for (is_cos, (out, reduction_plan)) in [(true, cos_gradient), (false, sin_gradient)] {
                     rotated_products::<C>(parallel, rotation, is_cos, products, x, dy);
-                    let into = (memory.out(out), None);
-                    reduction_plan.run(memory, products.view(), fold::sum::<C>(), into, single_result);
+                    let target = (memory.out(out), None);
+                    reduction_plan.run(memory, products.view(), fold::sum::<C>(), target, single_result);
                 }
             }
         });
@@ -252,19 +253,20 @@ fn embed_backward(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Queries and keys, in place. Arguments: queries, keys, cosines, sines, how they are laid out, rotation, and where to.
+/// Queries and keys, in place. Arguments: queries, keys, cosines, sines, number of their
+/// layout, rotation, outputs for queries and keys.
 fn apply(call: &mut Call<'_>) -> Result<Plan> {
     let rotation = rotation(call, 5)?;
-    let lie = call.int(4)?;
-    if !(1..=4).contains(&lie) {
+    let layout_number = call.int(4)?;
+    if !(1..=4).contains(&layout_number) {
         let name = call.parameter(4);
-        return Err(Error::invalid(format!("{name} = {lie}: 1 to 4 are known")));
+        return Err(Error::invalid(format!("{name} = {layout_number}: 1 to 4 are known")));
     }
     let outs = [call.output(6)?, call.output(7)?];
     let mut rotated = Vec::new();
     for (at, out) in outs.iter().enumerate() {
         let x = call.tensor(at)?;
-        expect_lines(call, at, &x, rotation)?;
+        expect_rotatable(call, at, &x, rotation)?;
         call.expect_dims(6 + at, out, x.dims())?;
         call.expect_dtype(6 + at, out, REAL)?;
         let (cos, sin) =
@@ -304,6 +306,7 @@ pub const ROWS: &[Row] = &[
     ]),
 ];
 
+/// Outputs like the arguments at these indices.
 fn like_all(call: &Call<'_>, indices: [usize; 3]) -> Result<Vec<Layout>> {
     indices.into_iter().map(|at| Ok(call.layout(at)?.packed())).collect()
 }

@@ -1,4 +1,4 @@
-//! Elements at positions that a grid names, the grid of an affine map, and channels in another order.
+//! Samples of images at the positions of a grid, the grid of an affine map, and shuffled channels.
 
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -48,16 +48,16 @@ fn sampled_dims(
     grid: &Layout,
     spatial: usize,
 ) -> Result<Dims> {
-    let good = x.rank() == spatial + 2
+    let fits = x.rank() == spatial + 2
         && grid.rank() == spatial + 2
         && grid.dims()[0] == x.dims()[0]
         && grid.dims()[spatial + 1] == spatial
         && !x.dims()[2..].contains(&0);
-    if !good {
-        let (name, dims, of, sizes) =
+    if !fits {
+        let (name, dims, x_name, sizes) =
             (call.parameter(at + 1), grid.dims(), call.parameter(at), x.dims());
         return Err(Error::invalid(format!(
-            "{name} {dims:?} names no positions of {of} {sizes:?}"
+            "{name} {dims:?} names no positions of {x_name} {sizes:?}"
         )));
     }
     let mut dims = Dims::new(&x.dims()[..2]);
@@ -105,12 +105,12 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let spatial = call.int(9)? as usize;
     let sampling = sampling(call, 3, spatial)?;
     let requested = if call.has(6) { call.flags(6)? } else { vec![true; 2] };
-    let [for_x, for_grid] = requested[..] else {
+    let [wants_dx, wants_dgrid] = requested[..] else {
         let name = call.parameter(6);
         return Err(Error::invalid(format!("{name} = {requested:?}: expected two flags")));
     };
-    let dx = if for_x { Some(call.output(7)?) } else { None };
-    let dgrid = if for_grid { Some(call.output(8)?) } else { None };
+    let dx = if wants_dx { Some(call.output(7)?) } else { None };
+    let dgrid = if wants_dgrid { Some(call.output(8)?) } else { None };
     let Some(first) = dx.or(dgrid) else {
         return call.nothing();
     };
@@ -129,9 +129,9 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_dims(8, dgrid, grid.dims())?;
         call.expect_same(8, dgrid, 1, &x)?;
     }
-    let half = matches!(x.dtype, DType::Float16 | DType::Bf16);
+    let is_half = matches!(x.dtype, DType::Float16 | DType::Bf16);
     let dx = dx.map(|dx| dx.with_layout(with_depth(&dx, spatial, 2)));
-    let buffer = dx.filter(|_| half).map(|dx| call.scratch(DType::Float, dx.dims()));
+    let buffer = dx.filter(|_| is_half).map(|dx| call.scratch(DType::Float, dx.dims()));
     let dgrid = dgrid.map(|dgrid| dgrid.with_layout(with_depth(&dgrid, spatial, 1)));
     let (x, dy) =
         (x.with_layout(with_depth(&x, spatial, 2)), dy.with_layout(with_depth(&dy, spatial, 2)));
@@ -205,15 +205,15 @@ fn channel_shuffle(call: &mut Call<'_>) -> Result<Plan> {
     if x.count() == 0 {
         return call.nothing();
     }
-    let (groups, each) = (groups as usize, channels / groups as usize);
+    let (groups, channels_per_group) = (groups as usize, channels / groups as usize);
     let split = |layout: &Layout, first: usize, second: usize| {
         let mut dims = Dims::new(layout.dims());
         dims[1] = first;
         dims.insert(2, second);
         layout.reshaped(&dims).expect("a dimension in two")
     };
-    let from = split(&x, groups, each).transposed(1, 2);
-    let to = split(&out, each, groups);
+    let from = split(&x, groups, channels_per_group).transposed(1, 2);
+    let to = split(&out, channels_per_group, groups);
     let (x, out) = (x.with_layout(from), out.with_layout(to));
     call.plan(move |memory| {
         copy(memory.parallel, memory.out(&out), x.view(memory));
@@ -255,7 +255,7 @@ pub const ROWS: &[Row] = &[
 
 const INTERPOLATION: ArgSource = Attr("interpolation_mode", AttrDefault::Text("bilinear"));
 const PADDING: ArgSource = Attr("padding_mode", AttrDefault::Text("zeros"));
-const CORNERS: ArgSource = Attr("align_corners", AttrDefault::Flag(false));
+const ALIGN_CORNERS: ArgSource = Attr("align_corners", AttrDefault::Flag(false));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -265,7 +265,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(sample_output),
         sample,
-        &[A(0), A(1), INTERPOLATION, PADDING, CORNERS, O(0), I(2)],
+        &[A(0), A(1), INTERPOLATION, PADDING, ALIGN_CORNERS, O(0), I(2)],
     ),
     node(
         "GridSampler3D",
@@ -273,7 +273,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(sample_output),
         sample,
-        &[A(0), A(1), INTERPOLATION, PADDING, CORNERS, O(0), I(3)],
+        &[A(0), A(1), INTERPOLATION, PADDING, ALIGN_CORNERS, O(0), I(3)],
     ),
     node(
         "GridSampler2DGrad",
@@ -281,6 +281,6 @@ pub const NODES: &[Node] = &[
         &["dx", "dgrid"],
         Infer::By(backward_outputs),
         backward,
-        &[A(0), A(1), A(2), INTERPOLATION, PADDING, CORNERS, No, O(0), O(1), I(2)],
+        &[A(0), A(1), A(2), INTERPOLATION, PADDING, ALIGN_CORNERS, No, O(0), O(1), I(2)],
     ),
 ];

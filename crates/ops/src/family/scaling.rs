@@ -1,4 +1,4 @@
-//! What a gradient scaler needs: gradients divided by the scale, and the scale of the next step.
+//! Gradient scaling: gradients divided by the scale, and the scale of the next step.
 
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -24,24 +24,25 @@ fn expect_one(call: &Call<'_>, at: usize, operand: &Operand) -> Result<()> {
 /// Multiplies every gradient by a factor, and sets a flag when one of them had an element that is not finite.
 /// Arguments: gradients, flag, factor.
 fn unscale_all(call: &mut Call<'_>) -> Result<Plan> {
-    let (grads, found, factor) = (call.inouts(0)?, call.inout(1)?, call.tensor(2)?);
+    let (grads, found_inf, factor) = (call.inouts(0)?, call.inout(1)?, call.tensor(2)?);
     for grad in &grads {
         call.expect_dtype(0, grad, FLOATS)?;
         call.expect_same(0, grad, 0, &grads[0])?;
     }
-    for (at, one) in [(1, &found), (2, &factor)] {
+    for (at, one) in [(1, &found_inf), (2, &factor)] {
         call.expect_dtype(at, one, &[DType::Float])?;
         expect_one(call, at, one)?;
     }
     call.plan(move |memory| {
-        let by = peek::first(memory.view(&factor)).map_or(f64::NAN, Scalar::as_f64);
-        let mut bad = false;
+        let value = peek::first(memory.view(&factor)).map_or(f64::NAN, Scalar::as_f64);
+        let mut has_nonfinite = false;
         for grad in &grads {
             let grad = memory.out(grad);
-            bad |= with_real!(grad.dtype(), C => unscale(memory.parallel, grad, C::of(by)));
+            has_nonfinite |=
+                with_real!(grad.dtype(), C => unscale(memory.parallel, grad, C::of(value)));
         }
-        if bad {
-            fill_scalar(memory.parallel, memory.out(&found), Scalar::from(1.0));
+        if has_nonfinite {
+            fill_scalar(memory.parallel, memory.out(&found_inf), Scalar::from(1.0));
         }
         Ok(())
     })
@@ -50,17 +51,17 @@ fn unscale_all(call: &mut Call<'_>) -> Result<Plan> {
 /// The scale of the next step. Arguments: scale, steps without an overflow, whether there was one, growth, backoff,
 /// interval, new scale, new number of steps.
 fn update(call: &mut Call<'_>) -> Result<Plan> {
-    let (scale, steps, found) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
+    let (scale, steps, found_inf) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
     let (growth, backoff, interval) = (call.float(3)?, call.float(4)?, call.int(5)?);
     let (new_scale, new_steps) = (call.output(6)?, call.output(7)?);
-    for (at, one) in [(0, &scale), (2, &found), (6, &new_scale)] {
+    for (at, one) in [(0, &scale), (2, &found_inf), (6, &new_scale)] {
         call.expect_dtype(at, one, FLOATS)?;
         call.expect_same(at, one, 0, &scale)?;
     }
     for (at, one) in [(1, &steps), (7, &new_steps)] {
         call.expect_dtype(at, one, &[DType::Int32])?;
     }
-    for (at, one) in [(0, &scale), (1, &steps), (2, &found), (6, &new_scale), (7, &new_steps)] {
+    for (at, one) in [(0, &scale), (1, &steps), (2, &found_inf), (6, &new_scale), (7, &new_steps)] {
         expect_one(call, at, one)?;
     }
     if interval < 1 {
@@ -71,18 +72,18 @@ fn update(call: &mut Call<'_>) -> Result<Plan> {
         let read = |one: &Operand| {
             peek::first(memory.view(one)).expect("one element that is a number, as was checked")
         };
-        let (now, count) = (read(&scale).as_f64(), read(&steps).as_i64());
-        let overflow = read(&found).as_f64() != 0.0;
+        let (current, count) = (read(&scale).as_f64(), read(&steps).as_i64());
+        let overflow = read(&found_inf).as_f64() != 0.0;
         let grows = !overflow && count.wrapping_add(1) == interval;
         let greatest = if scale.dtype == DType::Float16 { 65504.0 } else { f64::from(f32::MAX) };
         let next = match (overflow, grows) {
-            (true, _) => now * backoff,
-            (_, true) if (now * growth).abs() <= greatest => now * growth,
-            _ => now,
+            (true, _) => current * backoff,
+            (_, true) if (current * growth).abs() <= greatest => current * growth,
+            _ => current,
         };
-        let left = if overflow || grows { 0 } else { count.wrapping_add(1) };
+        let next_steps = if overflow || grows { 0 } else { count.wrapping_add(1) };
         fill_scalar(memory.parallel, memory.out(&new_scale), Scalar::from(next));
-        fill_scalar(memory.parallel, memory.out(&new_steps), Scalar::from(left));
+        fill_scalar(memory.parallel, memory.out(&new_steps), Scalar::from(next_steps));
         Ok(())
     })
 }

@@ -1,4 +1,4 @@
-//! Running sums, products and extremes.
+//! Cumulative sums, products and extremes.
 
 use crate::call::Call;
 use crate::error::Result;
@@ -11,7 +11,7 @@ use cairn_tensor::kernels::scan::{extremes, scan};
 use cairn_tensor::{DType, Layout, with_number};
 use num_complex::Complex;
 
-/// A dimension from its end on.
+/// A layout with a dimension in reverse order.
 fn reversed(layout: &Layout, dim: usize) -> Layout {
     match layout.dims().get(dim) {
         Some(size) if *size > 0 => layout.sliced(dim, size - 1, *size, -1),
@@ -19,6 +19,7 @@ fn reversed(layout: &Layout, dim: usize) -> Layout {
     }
 }
 
+/// The dimension, from a number or a constant tensor.
 fn dimension(call: &Call<'_>, at: usize, rank: usize) -> Result<usize> {
     let dim = match call.layout(at) {
         Ok(_) => call.ints(at)?.first().copied().unwrap_or(0),
@@ -27,8 +28,8 @@ fn dimension(call: &Call<'_>, at: usize, rank: usize) -> Result<usize> {
     call.wrap(at, dim, rank)
 }
 
-/// Running sums or products. Arguments: a, dim, exclusive, reverse, out.
-fn running<const PRODUCT: bool>(call: &mut Call<'_>) -> Result<Plan> {
+/// Cumulative sums or products. Arguments: a, dim, exclusive, reverse, out.
+fn cumulative<const PRODUCT: bool>(call: &mut Call<'_>) -> Result<Plan> {
     let (a, out) = (call.tensor(0)?, call.output(4)?);
     call.expect_dims(4, &out, a.dims())?;
     let dim = dimension(call, 1, a.rank())?;
@@ -55,8 +56,8 @@ fn running<const PRODUCT: bool>(call: &mut Call<'_>) -> Result<Plan> {
             scan(memory.parallel, out, a, dim, exclusive, one, |x, y| x * y);
             return Ok(());
         }
-        let whole = out.dtype().is_integer() || out.dtype() == DType::Bool;
-        with_number!(if whole { DType::Int64 } else { DType::Double }, C => match PRODUCT {
+        let is_integer = out.dtype().is_integer() || out.dtype() == DType::Bool;
+        with_number!(if is_integer { DType::Int64 } else { DType::Double }, C => match PRODUCT {
             true => scan(memory.parallel, out, a, dim, exclusive, C::ONE, C::mul),
             false => scan(memory.parallel, out, a, dim, exclusive, C::ZERO, C::add),
         });
@@ -64,8 +65,8 @@ fn running<const PRODUCT: bool>(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Running extremes. Arguments: a, dim, values, indices.
-fn running_extremes<const MAX: bool>(call: &mut Call<'_>) -> Result<Plan> {
+/// Cumulative extremes. Arguments: a, dim, values, indices.
+fn cumulative_extremes<const MAX: bool>(call: &mut Call<'_>) -> Result<Plan> {
     let (a, values, indices) = (call.tensor(0)?, call.output(2)?, call.output(3)?);
     call.expect_numbers(0, &a)?;
     call.expect_numbers(2, &values)?;
@@ -89,12 +90,12 @@ fn infer_with_indices(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("Cumsum", running::<false>).with_args(&[A(0), A(1), B(false), B(false), A(3)]),
-    aclnn("CumsumV2", running::<false>),
-    aclnn("Cumprod", running::<true>).with_args(&[A(0), A(1), B(false), B(false), A(3)]),
-    aclnn("InplaceCumprod", running::<true>).with_args(&[A(0), A(1), B(false), B(false), A(0)]),
-    aclnn("Cummax", running_extremes::<true>),
-    aclnn("Cummin", running_extremes::<false>),
+    aclnn("Cumsum", cumulative::<false>).with_args(&[A(0), A(1), B(false), B(false), A(3)]),
+    aclnn("CumsumV2", cumulative::<false>),
+    aclnn("Cumprod", cumulative::<true>).with_args(&[A(0), A(1), B(false), B(false), A(3)]),
+    aclnn("InplaceCumprod", cumulative::<true>).with_args(&[A(0), A(1), B(false), B(false), A(0)]),
+    aclnn("Cummax", cumulative_extremes::<true>),
+    aclnn("Cummin", cumulative_extremes::<false>),
 ];
 
 const SUMS: &[ArgSource] = &[
@@ -108,16 +109,16 @@ const EXTREMES: &[ArgSource] = &[A(0), Attr("dim", AttrDefault::Required), O(0),
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
-    node("Cumsum", &["x", "axis"], &["y"], Infer::Like(0), running::<false>, SUMS)
+    node("Cumsum", &["x", "axis"], &["y"], Infer::Like(0), cumulative::<false>, SUMS)
         .needs_values(&[1]),
-    node("Cumprod", &["x", "axis"], &["y"], Infer::Like(0), running::<true>, SUMS)
+    node("Cumprod", &["x", "axis"], &["y"], Infer::Like(0), cumulative::<true>, SUMS)
         .needs_values(&[1]),
     node(
         "Cummax",
         &["x"],
         &["y", "indices"],
         Infer::By(infer_with_indices),
-        running_extremes::<true>,
+        cumulative_extremes::<true>,
         EXTREMES,
     ),
     node(
@@ -125,7 +126,7 @@ pub const NODES: &[Node] = &[
         &["x"],
         &["y", "indices"],
         Infer::By(infer_with_indices),
-        running_extremes::<false>,
+        cumulative_extremes::<false>,
         &[A(0), Attr("axis", AttrDefault::Required), O(0), O(1)],
     ),
 ];

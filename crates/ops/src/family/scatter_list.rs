@@ -1,4 +1,4 @@
-//! Updates to tensors of a list, each to a place of its own along one dimension.
+//! Updates of parts of the tensors of a list, each at its own index along one dimension.
 
 use super::inputs::UnaliasedInput;
 use crate::call::Call;
@@ -9,34 +9,38 @@ use cairn_tensor::DType;
 use cairn_tensor::kernels::access::PositionAccess;
 use cairn_tensor::kernels::copy::copy;
 
-/// Where an update goes: tensors, places and which of them count.
-struct Places {
+/// Where each update goes.
+struct Destinations {
     index: UnaliasedInput,
     mask: Option<UnaliasedInput>,
-    /// Of the tensors, and of the updates, along the dimension.
+    /// The size of the tensors along the dimension.
     size: usize,
-    longest: usize,
+    /// The size of the updates along the dimension.
+    max_length: usize,
     name: &'static str,
 }
 
-impl Places {
-    /// Where the update of a tensor begins, and how many of its positions are there: none where the mask is 0. Fails for a
-    /// place outside the tensor.
-    fn of(&self, memory: &Memory<'_>, at: usize) -> std::result::Result<(usize, usize), Fault> {
-        let counts = self
+impl Destinations {
+    /// The start and the length of the update of a tensor: none where the mask is 0. Fails for an index outside the tensor.
+    fn start_and_length(
+        &self,
+        memory: &Memory<'_>,
+        at: usize,
+    ) -> std::result::Result<(usize, usize), Fault> {
+        let is_enabled = self
             .mask
             .is_none_or(|mask| PositionAccess::new(mask.prepared(memory)).get::<i64>(&[at]) != 0);
-        if !counts {
+        if !is_enabled {
             return Ok((0, 0));
         }
         let (index, name) = (PositionAccess::new(self.index.prepared(memory)), self.name);
         let (start, length) = match self.index.rank() {
-            1 => (index.get::<i64>(&[at]), self.longest as i64),
+            1 => (index.get::<i64>(&[at]), self.max_length as i64),
             _ => (index.get::<i64>(&[at, 0]), index.get::<i64>(&[at, 1])),
         };
-        if !(0..=self.longest as i64).contains(&length) {
-            let longest = self.longest;
-            return Err(Fault(format!("{name}[{at}, 1] = {length} is outside 0 to {longest}")));
+        if !(0..=self.max_length as i64).contains(&length) {
+            let max_length = self.max_length;
+            return Err(Fault(format!("{name}[{at}, 1] = {length} is outside 0 to {max_length}")));
         }
         let last = self.size as i64 - length;
         if !(0..=last).contains(&start) {
@@ -48,13 +52,13 @@ impl Places {
     }
 }
 
-/// Arguments: tensors, index, updates, mask, how values meet, dimension of the updates.
+/// Arguments: tensors, index, updates, mask, how values are combined, dimension of the updates.
 fn scatter_list(call: &mut Call<'_>) -> Result<Plan> {
     let tensors: Vec<Operand> = call.inouts(0)?;
-    let how = call.text(4)?;
-    if !matches!(how, "" | "update") {
+    let mode = call.text(4)?;
+    if !matches!(mode, "" | "update") {
         let name = call.parameter(4);
-        return Err(Error::invalid(format!("{name} = {how:?}: expected \"update\"")));
+        return Err(Error::invalid(format!("{name} = {mode:?}: expected \"update\"")));
     }
     let outs: Vec<&Operand> = tensors.iter().collect();
     let (index, updates) = (call.read_index(1, &outs)?, call.read_by_index(2, &outs)?);
@@ -104,17 +108,18 @@ fn scatter_list(call: &mut Call<'_>) -> Result<Plan> {
         }
     };
     tensors.iter().for_each(|tensor| call.touch_by_index(tensor));
-    let (size, longest) = (first.dims()[axis], dims[1 + axis]);
-    let places = Places { index, mask, size, longest, name: call.parameter(1) };
+    let (size, max_length) = (first.dims()[axis], dims[1 + axis]);
+    let destinations = Destinations { index, mask, size, max_length, name: call.parameter(1) };
     call.plan(move |memory| {
-        places.index.prepare(memory);
+        destinations.index.prepare(memory);
         updates.prepare(memory);
-        if let Some(mask) = &places.mask {
+        if let Some(mask) = &destinations.mask {
             mask.prepare(memory);
         }
-        (0..tensors.len()).try_for_each(|at| places.of(memory, at).map(|_| ()))?;
+        (0..tensors.len())
+            .try_for_each(|at| destinations.start_and_length(memory, at).map(|_| ()))?;
         for (at, tensor) in tensors.iter().enumerate() {
-            let (start, length) = places.of(memory, at)?;
+            let (start, length) = destinations.start_and_length(memory, at)?;
             let part = tensor.with_layout(tensor.sliced(axis, start, length, 1));
             let from = updates.with_layout(updates.at(0, at).sliced(axis, 0, length, 1));
             copy(memory.parallel, memory.out(&part), from.prepared(memory));

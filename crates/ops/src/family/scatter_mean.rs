@@ -1,6 +1,6 @@
 //! The average of values that are scattered to the same element.
 //!
-//! Workspace: how many values met at each element.
+//! Workspace: how many values each element has.
 
 use super::scattering::at_least_1d;
 use crate::argument::Arg;
@@ -21,29 +21,29 @@ const MEAN: i64 = 5;
 /// Divides sums by the number of their terms.
 pub(super) struct Average {
     counts: Scratch,
-    /// Whether what was there before is a term.
-    includes: bool,
+    /// Whether the initial value of an element is a term.
+    includes_initial: bool,
 }
 
 impl Average {
-    /// Present where the caller asks for averages. Indices: how values meet, whether what was there before takes part.
+    /// Present where the caller asks for averages. Indices: how values are combined, whether initial values take part.
     pub(super) fn read(
         call: &mut Call<'_>,
-        [how, includes]: [usize; 2],
+        [mode_at, initial_at]: [usize; 2],
         out: &Operand,
     ) -> Result<Option<Average>> {
-        if !call.has(includes) || !matches!(call.arg(how), Arg::Int(MEAN)) {
+        if !call.has(initial_at) || !matches!(call.arg(mode_at), Arg::Int(MEAN)) {
             return Ok(None);
         }
         if out.dtype == DType::Bool {
-            let name = call.parameter(how);
+            let name = call.parameter(mode_at);
             return Err(Error::invalid(format!("{name} = {MEAN}: booleans have no average")));
         }
         let counts = call.scratch(DType::Int64, out.dims());
-        Ok(Some(Average { counts, includes: call.flag(includes)? }))
+        Ok(Some(Average { counts, includes_initial: call.flag(initial_at)? }))
     }
 
-    /// Divides the sums in `tensor`, whose terms `index` led to along a dimension. Whole numbers are rounded down.
+    /// Divides the sums in `tensor`, whose terms were scattered by `index` along a dimension. Integers are rounded down.
     pub(super) fn divide(
         &self,
         memory: &Memory<'_>,
@@ -52,7 +52,7 @@ impl Average {
         index: View<'_>,
     ) {
         let counts = at_least_1d(memory.scratch(&self.counts));
-        fill_scalar(memory.parallel, counts, Scalar::from(i64::from(self.includes)));
+        fill_scalar(memory.parallel, counts, Scalar::from(i64::from(self.includes_initial)));
         let one = Constant::of(Scalar::from(1), DType::Int64);
         let targets = IndexedView::along(counts.view(), dim, index, false);
         let one = one.view(index.dims());

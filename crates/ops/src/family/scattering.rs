@@ -1,6 +1,6 @@
-//! Elements to positions that indices name.
+//! Values scattered to positions that indices name.
 
-use super::indexing::{Indices, expect_within, replaced};
+use super::indexing::{Indices, expect_within, replaced_dims};
 use super::inputs::{UnaliasedInput, out_of_range};
 use super::scatter_mean::Average;
 use crate::argument::Arg;
@@ -20,32 +20,32 @@ use cairn_tensor::kernels::scatter::{ScatterMode, can_accumulate_complex, scatte
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut, with_complex, with_number};
 use num_complex::Complex;
 
-/// Where values come to: the output itself, or a copy of it in the workspace: in `f32` where half types are combined.
+/// Where values are scattered to: the output itself, or a copy of it in the workspace, in `f32` where half types are combined.
 #[derive(Clone, Copy)]
 struct Destination {
     out: Operand,
-    wide: Option<Scratch>,
+    buffer: Option<Scratch>,
 }
 
 impl Destination {
     fn new(call: &mut Call<'_>, out: Operand, mode: ScatterMode) -> Destination {
-        let half = matches!(out.dtype, DType::Float16 | DType::Bf16);
-        let wide =
-            (half && mode != ScatterMode::Replace).then(|| call.scratch(DType::Float, out.dims()));
-        Destination { out, wide }
+        let is_half = matches!(out.dtype, DType::Float16 | DType::Bf16);
+        let buffer = (is_half && mode != ScatterMode::Replace)
+            .then(|| call.scratch(DType::Float, out.dims()));
+        Destination { out, buffer }
     }
 
-    /// As [`Destination::new`] for an output that keeps its own elements where no index leads.
-    fn kept(call: &mut Call<'_>, out: Operand, mode: ScatterMode) -> Destination {
+    /// As [`Destination::new`] for an output that keeps its elements where no index points.
+    fn in_place(call: &mut Call<'_>, out: Operand, mode: ScatterMode) -> Destination {
         let destination = Destination::new(call, out, mode);
-        if destination.wide.is_none() {
+        if destination.buffer.is_none() {
             call.touch_by_index(&out);
         }
         destination
     }
 
-    /// [`Destination::new`] where the output starts as another tensor, else [`Destination::kept`].
-    fn from(
+    /// [`Destination::new`] where the output starts as a copy of another tensor, else [`Destination::in_place`].
+    fn with_origin(
         call: &mut Call<'_>,
         from: &Option<UnaliasedInput>,
         out: Operand,
@@ -53,7 +53,7 @@ impl Destination {
     ) -> Destination {
         match from {
             Some(_) => Destination::new(call, out, mode),
-            None => Destination::kept(call, out, mode),
+            None => Destination::in_place(call, out, mode),
         }
     }
 
@@ -65,13 +65,13 @@ impl Destination {
         work: impl FnOnce(ViewMut<'a>) -> R,
     ) -> R {
         let out = memory.out(&self.out);
-        let Some(wide) = &self.wide else {
+        let Some(buffer) = &self.buffer else {
             if let Some(from) = from {
                 copy(memory.parallel, out, from);
             }
             return work(out);
         };
-        let target = memory.scratch(wide);
+        let target = memory.scratch(buffer);
         copy(memory.parallel, target, from.unwrap_or(out.view()));
         let result = work(target);
         copy(memory.parallel, out, target.view());
@@ -91,8 +91,9 @@ impl Values {
         if matches!(call.arg(at), Arg::Tensor(_) | Arg::Absent) {
             let values = call.read(at, &[out])?;
             call.expect_converts(at, &values, out)?;
-            let typed = (values.dtype != out.dtype).then(|| call.scratch(out.dtype, values.dims()));
-            return Ok(Values::Tensor(values, typed));
+            let converted =
+                (values.dtype != out.dtype).then(|| call.scratch(out.dtype, values.dims()));
+            return Ok(Values::Tensor(values, converted));
         }
         call.expect_complex_arithmetic(0, out.dtype)?;
         factor(call, at, out).map(Values::Number)
@@ -114,9 +115,9 @@ impl Values {
         run: impl FnOnce(View<'_>) -> R,
     ) -> R {
         match self {
-            Values::Tensor(values, typed) => {
+            Values::Tensor(values, converted) => {
                 let mut view = values.prepared(memory);
-                if let Some(scratch) = typed {
+                if let Some(scratch) = converted {
                     let target = memory.scratch(scratch);
                     copy(memory.parallel, target, view);
                     view = target.view();
@@ -138,15 +139,15 @@ impl Values {
     }
 }
 
-/// How values of one number are typed: as the destination has its elements.
-fn typed(out: &Operand, mode: ScatterMode) -> DType {
+/// The type of the elements of a [`Destination`].
+fn destination_dtype(out: &Operand, mode: ScatterMode) -> DType {
     match out.dtype {
         DType::Float16 | DType::Bf16 if mode != ScatterMode::Replace => DType::Float,
         dtype => dtype,
     }
 }
 
-/// A number that elements of a tensor are multiplied with, or that takes their place: a complex one where they are.
+/// A number that elements of a tensor are multiplied with or replaced by; complex where they are.
 fn factor(call: &Call<'_>, at: usize, out: &Operand) -> Result<Scalar> {
     match call.arg(at) {
         Arg::Scalar(Scalar::Complex(..)) if out.dtype.is_complex() => call.any_scalar(at),
@@ -167,6 +168,7 @@ fn expect_combines(call: &Call<'_>, at: usize, out: &Operand, mode: ScatterMode)
     }
 }
 
+/// How values are combined, from a number or a text.
 fn mode(call: &Call<'_>, at: usize) -> Result<ScatterMode> {
     match call.arg(at) {
         Arg::Text(text) => match text.as_str() {
@@ -213,15 +215,15 @@ pub(super) fn origin(
     Ok((Some(read), out))
 }
 
-/// Values to the positions that an index names along a dimension. Arguments: a, dimension, index, values, how they
-/// meet, out, whether what is there before takes part (yes when absent).
+/// Values to the positions that an index names along a dimension. Arguments: a, dimension, index, values, how they are
+/// combined, out, whether initial values take part (yes when absent).
 fn scatter_elements(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 5)?;
     let average = Average::read(call, [4, 6], &out)?;
     let mode = if average.is_some() { ScatterMode::Add } else { mode(call, 4)? };
     let start = match call.flag_or(6, true)? {
         true => None,
-        false => neutral(mode, typed(&out, mode)),
+        false => identity(mode, destination_dtype(&out, mode)),
     };
     expect_combines(call, 5, &out, mode)?;
     let index = call.read_index(2, &[&out])?.at_least_1d();
@@ -239,8 +241,8 @@ fn scatter_elements(call: &mut Call<'_>) -> Result<Plan> {
             )));
         }
     }
-    let destination = Destination::from(call, &from, out, mode);
-    let (name, dtype) = (call.parameter(2), typed(&out, mode));
+    let destination = Destination::with_origin(call, &from, out, mode);
+    let (name, dtype) = (call.parameter(2), destination_dtype(&out, mode));
     call.plan(move |memory| {
         values.prepare(memory);
         let index = index.view(memory);
@@ -273,8 +275,9 @@ fn scatter_elements(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// The number of a type that changes nothing when it is combined with another; `None` where the other replaces it anyway.
-fn neutral(mode: ScatterMode, dtype: DType) -> Option<Scalar> {
+/// The number of a type that changes nothing when it is combined with another (the identity of the mode); `None` where the
+/// other replaces it anyway.
+fn identity(mode: ScatterMode, dtype: DType) -> Option<Scalar> {
     let (least, greatest) = match dtype {
         DType::Bool => (0, 1),
         DType::Int8 => (i64::from(i8::MIN), i64::from(i8::MAX)),
@@ -303,7 +306,7 @@ pub(super) fn at_least_1d(view: ViewMut<'_>) -> ViewMut<'_> {
 
 /// Slices to the positions of a dimension that an index names. Arguments: a, dimension, index, values, a factor for
 /// them (1 when absent), out, whether they are added, whether negative indices count from the end.
-fn slices(call: &mut Call<'_>) -> Result<Plan> {
+fn scatter_slices(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 5)?;
     let mode = if call.flag(6)? { ScatterMode::Add } else { ScatterMode::Replace };
     let wraps = call.flag(7)?;
@@ -316,31 +319,31 @@ fn slices(call: &mut Call<'_>) -> Result<Plan> {
         let (name, have) = (call.parameter(2), index.dims());
         return Err(Error::invalid(format!("{name} {have:?} must have one dimension")));
     }
-    let dims = replaced(call, &out.at_least_1d(), dim, &index)?;
+    let dims = replaced_dims(call, &out.at_least_1d(), dim, &index)?;
     if let Some(layout) = values.layout() {
-        let at_least_1d = if layout.rank() == 0 { layout.with(0) } else { *layout };
-        if at_least_1d.dims() != &*dims {
+        let layout_1d = if layout.rank() == 0 { layout.with(0) } else { *layout };
+        if layout_1d.dims() != &*dims {
             let (name, have) = (call.parameter(3), layout.dims());
             return Err(Error::invalid(format!(
                 "{name} has the sizes {have:?}: expected {dims:?}"
             )));
         }
     }
-    let plain = match factor {
+    let is_one = match factor {
         Scalar::Complex(value, _) => value == Complex::new(1.0, 0.0),
         real => real.as_f64() == 1.0,
     };
-    let destination = Destination::from(call, &from, out, mode);
-    let dtype = typed(&out, mode);
-    let scaled = (!plain).then(|| call.scratch(dtype, &dims));
+    let destination = Destination::with_origin(call, &from, out, mode);
+    let dtype = destination_dtype(&out, mode);
+    let scaled = (!is_one).then(|| call.scratch(dtype, &dims));
     let name = call.parameter(2);
     call.plan(move |memory| {
         values.prepare(memory);
         let index = index.view(memory);
         destination.with(memory, from.map(|from| from.view(memory)), |tensor| {
             let layout_of = |layout: &Layout| {
-                let at_least_1d = if layout.rank() == 0 { layout.with(0) } else { *layout };
-                at_least_1d.broadcast_to(&dims).expect("sizes were checked")
+                let layout = if layout.rank() == 0 { layout.with(0) } else { *layout };
+                layout.broadcast_to(&dims).expect("sizes were checked")
             };
             values.with(memory, dtype, layout_of, |values| {
                 let values = match &scaled {
@@ -369,7 +372,7 @@ fn slices(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// One number at indices of a dimension that are known now. Arguments: a, dimension, indices, value, out.
+/// One number at indices of a dimension that are known when the call is planned. Arguments: a, dimension, indices, value, out.
 fn index_fill(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 4)?;
     let (dim, value) = (call.dim(1, out.rank())?, factor(call, 3, &out)?);
@@ -410,13 +413,13 @@ fn touch_indices(call: &mut Call<'_>, target: &Operand, dim: usize, mut indices:
     call.touch_by_index(target);
 }
 
-/// Values where several index tensors say. Arguments: tensor, indices, values, whether they are added.
+/// Values to the coordinates that several index tensors hold. Arguments: tensor, indices, values, whether they are added.
 fn index_put(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.inout(0)?;
     let mode = if call.flag(3)? { ScatterMode::Add } else { ScatterMode::Replace };
     let values = Values::read(call, 2, &out)?;
     match Indices::read(call, 1, &out, &[&out])? {
-        Some(indices) => index_put_from(call, None, out, indices, values, mode),
+        Some(indices) => plan_index_put(call, None, out, indices, values, mode),
         None => call.nothing(),
     }
 }
@@ -425,11 +428,12 @@ fn index_put(call: &mut Call<'_>) -> Result<Plan> {
 fn scatter_nd(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 3)?;
     let values = Values::read(call, 2, &out)?;
-    let indices = Indices::rows(call, 1, &out, &[&out])?;
-    index_put_from(call, from, out, indices, values, ScatterMode::Replace)
+    let indices = Indices::read_coordinates(call, 1, &out, &[&out])?;
+    plan_index_put(call, from, out, indices, values, ScatterMode::Replace)
 }
 
-fn index_put_from(
+/// The plan that scatters values by several index tensors.
+fn plan_index_put(
     call: &mut Call<'_>,
     from: Option<UnaliasedInput>,
     out: Operand,
@@ -443,8 +447,8 @@ fn index_put_from(
         return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {want:?}")));
     }
     expect_combines(call, 0, &out, mode)?;
-    let destination = Destination::from(call, &from, out, mode);
-    let dtype = typed(&out, mode);
+    let destination = Destination::with_origin(call, &from, out, mode);
+    let dtype = destination_dtype(&out, mode);
     call.plan(move |memory| {
         values.prepare(memory);
         destination.with(memory, from.map(|from| from.view(memory)), |tensor| {
@@ -476,13 +480,13 @@ fn put_by_flat_index(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} has the sizes {have:?}: expected {want:?}")));
     }
     let mut destination = Destination::new(call, out, mode);
-    if destination.wide.is_none() {
+    if destination.buffer.is_none() {
         match out.reshaped(&[out.count()]) {
             Some(_) => call.touch_by_index(&out),
-            None => destination.wide = Some(call.scratch(out.dtype, out.dims())),
+            None => destination.buffer = Some(call.scratch(out.dtype, out.dims())),
         }
     }
-    let (name, dtype) = (call.parameter(1), typed(&out, mode));
+    let (name, dtype) = (call.parameter(1), destination_dtype(&out, mode));
     call.plan(move |memory| {
         values.prepare(memory);
         let index = index.view(memory);
@@ -490,10 +494,10 @@ fn put_by_flat_index(call: &mut Call<'_>) -> Result<Plan> {
             let layout_of =
                 |layout: &Layout| layout.reshaped(index.dims()).expect("it was checked");
             values.with(memory, dtype, layout_of, |values| {
-                let line = tensor.reshaped(&[tensor.count()]).expect("a line of elements");
-                let line = tensor.with_layout(line).expect("the same elements");
-                let targets = IndexedView::chosen(line.view(), 0, index, true);
-                scatter(memory.parallel, line, &targets, values, mode, index)
+                let flat = tensor.reshaped(&[tensor.count()]).expect("one dimension");
+                let flat = tensor.with_layout(flat).expect("the same elements");
+                let targets = IndexedView::chosen(flat.view(), 0, index, true);
+                scatter(memory.parallel, flat, &targets, values, mode, index)
                     .map_err(|bad| out_of_range(name, bad))
             })
         })
@@ -515,12 +519,12 @@ fn bincount(call: &mut Call<'_>) -> Result<Plan> {
     if let Some(layout) = weights.as_ref().and_then(Values::layout) {
         call.expect_dims(1, layout, a.dims())?;
     }
-    let whole = call.scratch(DType::Int64, a.dims());
+    let index_i64 = call.scratch(DType::Int64, a.dims());
     let name = call.parameter(0);
     let destination = Destination::new(call, out, ScatterMode::Add);
-    let dtype = typed(&out, ScatterMode::Add);
+    let dtype = destination_dtype(&out, ScatterMode::Add);
     call.plan(move |memory| {
-        let index = memory.scratch(&whole);
+        let index = memory.scratch(&index_i64);
         copy(memory.parallel, index, a.view(memory));
         let weights = weights.as_ref().unwrap_or(&Values::Number(Scalar::Int(1, DType::Int64)));
         weights.prepare(memory);
@@ -554,10 +558,37 @@ pub const ROWS: &[Row] = &[
     aclnn("InplaceScatter", scatter_elements).with_args(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
     aclnn("InplaceScatterValue", scatter_elements).with_args(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
     aclnn("ScatterAdd", scatter_elements).with_args(&[A(0), A(1), A(2), A(3), I(1), A(4)]),
-    aclnn("IndexAdd", slices).with_args(&[A(0), A(1), A(2), A(3), A(4), A(5), B(true), B(false)]),
-    aclnn("IndexAddV2", slices).with_args(&[A(0), A(1), A(2), A(3), A(4), A(6), B(true), B(false)]),
-    aclnn("IndexCopy", slices).with_args(&[A(0), A(1), A(2), A(3), No, A(4), B(false), B(false)]),
-    aclnn("InplaceIndexCopy", slices).with_args(&[
+    aclnn("IndexAdd", scatter_slices).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+        B(true),
+        B(false),
+    ]),
+    aclnn("IndexAddV2", scatter_slices).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(6),
+        B(true),
+        B(false),
+    ]),
+    aclnn("IndexCopy", scatter_slices).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        No,
+        A(4),
+        B(false),
+        B(false),
+    ]),
+    aclnn("InplaceIndexCopy", scatter_slices).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -567,8 +598,17 @@ pub const ROWS: &[Row] = &[
         B(false),
         B(false),
     ]),
-    aclnn("IndexFill", slices).with_args(&[A(0), A(1), A(2), A(3), No, A(4), B(false), B(true)]),
-    aclnn("InplaceIndexFill", slices).with_args(&[
+    aclnn("IndexFill", scatter_slices).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        No,
+        A(4),
+        B(false),
+        B(true),
+    ]),
+    aclnn("InplaceIndexFill", scatter_slices).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -618,7 +658,7 @@ pub const NODES: &[Node] = &[
         &["var", "indices", "updates", "alpha?"],
         &["var"],
         Infer::Like(0),
-        slices,
+        scatter_slices,
         &[A(0), Attr("axis", AttrDefault::Required), A(1), A(2), A(3), O(0), B(true), B(false)],
     )
     .writes_first()

@@ -39,7 +39,7 @@ fn infer_selected(call: &Call<'_>) -> Result<Vec<Layout>> {
     }
 }
 
-/// Values of tensors are not written to a type that loses them; a number is.
+/// Plans [`WHERE`]; fails where tensors promote to a type that cannot be cast to the output's. A number may lose digits.
 fn where_select(call: &mut Call<'_>) -> Result<Plan> {
     if let (Arg::Tensor(x), Arg::Tensor(y)) = (call.arg(1), call.arg(2)) {
         let (x, y) = (x.layout.dtype, y.layout.dtype);

@@ -21,16 +21,16 @@ const LOG_GAMMA: Formula<1> = real!(|x| C::of(math::log_gamma(x.to_f64())));
 const DIGAMMA: Formula<1> = real!(|x| C::of(math::digamma(x.to_f64())));
 const SAME_NUMBER: Formula<2> = test!(|x, y; inverts = 0.0| (x == y) == (inverts == C::ZERO));
 
-/// What several tensors become together.
+/// How several tensors are combined, element by element.
 #[derive(Clone, Copy)]
-enum Joint {
+enum Combination {
     Sum,
     Max,
     Min,
 }
 
 /// Arguments: a list, out.
-fn combine(call: &mut Call<'_>, how: Joint) -> Result<Plan> {
+fn combine(call: &mut Call<'_>, combination: Combination) -> Result<Plan> {
     let (list, out) = (call.tensors(0)?, call.output(1)?);
     let Some(dtype) = promote_all(list.iter().map(|one| one.dtype)) else {
         let name = call.parameter(0);
@@ -60,10 +60,10 @@ fn combine(call: &mut Call<'_>, how: Joint) -> Result<Plan> {
                     copy(memory.parallel, scratch, view);
                     continue;
                 }
-                match how {
-                    Joint::Sum => map2(memory.parallel, scratch, scratch.view(), view, |a: C, b: C| a.add(b)),
-                    Joint::Max => map2(memory.parallel, scratch, scratch.view(), view, |a: C, b: C| a.greatest(b)),
-                    Joint::Min => map2(memory.parallel, scratch, scratch.view(), view, |a: C, b: C| a.least(b)),
+                match combination {
+                    Combination::Sum => map2(memory.parallel, scratch, scratch.view(), view, |a: C, b: C| a.add(b)),
+                    Combination::Max => map2(memory.parallel, scratch, scratch.view(), view, |a: C, b: C| a.greatest(b)),
+                    Combination::Min => map2(memory.parallel, scratch, scratch.view(), view, |a: C, b: C| a.least(b)),
                 }
             }
         });
@@ -72,10 +72,10 @@ fn combine(call: &mut Call<'_>, how: Joint) -> Result<Plan> {
     })
 }
 
-/// The diagonal of a matrix, `above` of the main one; empty where it has none.
-fn diagonal(layout: &Layout, above: i64) -> Layout {
+/// The diagonal of a matrix that lies `diagonal_offset` above the main one; empty where it has none.
+fn diagonal(layout: &Layout, diagonal_offset: i64) -> Layout {
     let [rows, columns] = [layout.dims()[0] as i64, layout.dims()[1] as i64];
-    let (down, right) = (above.saturating_neg().max(0), above.max(0));
+    let (down, right) = (diagonal_offset.saturating_neg().max(0), diagonal_offset.max(0));
     let count = (rows - down).min(columns - right).max(0) as usize;
     let [by_row, by_column] = [layout.strides()[0], layout.strides()[1]];
     let offset = match count {
@@ -97,29 +97,30 @@ fn trace(call: &mut Call<'_>) -> Result<Plan> {
             "{name} {dims:?} is no matrix, or its sum does not fit {to:?}"
         )));
     }
-    let line = x.with_layout(diagonal(&x, 0));
+    let main_diagonal = x.with_layout(diagonal(&x, 0));
     let out = out.with_layout(out.reshaped(&[]).unwrap_or(*out.layout()));
     if x.dtype.is_complex() {
         call.expect_same(1, &out, 0, &x)?;
-        let (line, out) = (call.view_as_real(0, line)?, call.view_as_real(1, out)?);
+        let (main_diagonal, out) =
+            (call.view_as_real(0, main_diagonal)?, call.view_as_real(1, out)?);
         let axes = Axes::new(&[true, false]);
         return with_number!(out.dtype, C => {
-            call.fold(line, &axes, (out, None), fold::sum::<C>(), single_result)
+            call.fold(main_diagonal, &axes, (out, None), fold::sum::<C>(), single_result)
         });
     }
     with_number!(out.dtype, C => {
-        call.fold(line, &Axes::new(&[true]), (out, None), fold::sum::<C>(), single_result)
+        call.fold(main_diagonal, &Axes::new(&[true]), (out, None), fold::sum::<C>(), single_result)
     })
 }
 
-/// A vector as the diagonal of a matrix, or the diagonal of a matrix as a vector. Arguments: x, which diagonal, out,
-/// whether a matrix is a row of elements too.
+/// A vector as the diagonal of a matrix, or the diagonal of a matrix as a vector; with `flattens`, a tensor of any sizes counts
+/// as the vector of its elements. Arguments: x, which diagonal, out.
 fn diagonals(call: &mut Call<'_>, flattens: bool) -> Result<Plan> {
-    let (above, out) = (call.int(1)?, call.output(2)?);
+    let (diagonal_offset, out) = (call.int(1)?, call.output(2)?);
     let x = call.read(0, &[&out])?;
     call.expect_same(2, &out, 0, &x)?;
     if !flattens && x.rank() == 2 {
-        let from = x.with_layout(diagonal(&x, above));
+        let from = x.with_layout(diagonal(&x, diagonal_offset));
         call.expect_dims(2, &out, from.dims())?;
         return call.plan(move |memory| {
             copy(memory.parallel, memory.out(&out), from.view(memory));
@@ -132,15 +133,16 @@ fn diagonals(call: &mut Call<'_>, flattens: bool) -> Result<Plan> {
             "{name} has the sizes {dims:?}: expected 1 or 2 dimensions"
         )));
     }
-    let side =
-        usize::try_from(above.unsigned_abs()).ok().and_then(|more| more.checked_add(x.count()));
+    let side = usize::try_from(diagonal_offset.unsigned_abs())
+        .ok()
+        .and_then(|offset| offset.checked_add(x.count()));
     let side = side.unwrap_or(usize::MAX);
     call.expect_dims(2, &out, &[side, side])?;
-    let to = out.with_layout(diagonal(&out, above));
-    let line = call.flat_input(x);
+    let to = out.with_layout(diagonal(&out, diagonal_offset));
+    let flat_x = call.flat_input(x);
     call.plan(move |memory| {
         fill_scalar(memory.parallel, memory.out(&out), Scalar::from(0));
-        copy(memory.parallel, memory.out(&to), line.view(memory));
+        copy(memory.parallel, memory.out(&to), flat_x.view(memory));
         Ok(())
     })
 }
@@ -174,40 +176,40 @@ fn cross(call: &mut Call<'_>) -> Result<Plan> {
         let part = |view: &View<'_>, at: usize| view.layout().at(dim, at % 3);
         with_number!(dtype, C => {
             for at in 0..3 {
-                let [x1, x2] = [1, 2].map(|more| x.with_layout(part(&x, at + more)).expect("a part of it"));
-                let [y1, y2] = [1, 2].map(|more| y.with_layout(part(&y, at + more)).expect("a part of it"));
+                let [x1, x2] = [1, 2].map(|step| x.with_layout(part(&x, at + step)).expect("a part of it"));
+                let [y1, y2] = [1, 2].map(|step| y.with_layout(part(&y, at + step)).expect("a part of it"));
                 map2(memory.parallel, scratch, x1, y2, |a: C, b: C| a.mul(b));
-                let to = out.with_layout(out.layout().at(dim, at)).expect("a part of it");
-                map3(memory.parallel, to, scratch.view(), x2, y1, |p: C, a: C, b: C| p.sub(a.mul(b)));
+                let slice_out = out.with_layout(out.layout().at(dim, at)).expect("a part of it");
+                map3(memory.parallel, slice_out, scratch.view(), x2, y1, |p: C, a: C, b: C| p.sub(a.mul(b)));
             }
         });
         Ok(())
     })
 }
 
-/// Whether a number is among the elements of a tensor. Arguments: number, tensor, -, whether the answer is inverted, out.
+/// Whether a number is among the elements of a tensor. Arguments: number, tensor, -, whether the result is inverted, out.
 fn is_in(call: &mut Call<'_>) -> Result<Plan> {
     let (number, inverts) = (call.scalar(0)?, call.flag(3)?);
-    let (tests, out) = (call.tensor(1)?, call.output(4)?);
-    call.expect_arithmetic(1, tests.dtype)?;
+    let (elements, out) = (call.tensor(1)?, call.output(4)?);
+    call.expect_arithmetic(1, elements.dtype)?;
     call.expect_dtype(4, &out, &[DType::Bool])?;
     if out.count() != 1 {
         let (name, dims) = (call.parameter(4), out.dims());
         return Err(Error::invalid(format!("{name} has the sizes {dims:?}: expected one element")));
     }
-    let dtype = call.promoted(Typed::Tensor(tests.dtype), Typed::Scalar(number))?;
-    let hits = call.scratch(DType::Bool, tests.dims());
-    let axes = Axes::filled(tests.rank(), true);
-    let reduction_plan = call.plan_reduction(&hits, &axes, &fold::sum::<i64>());
+    let dtype = call.promoted(Typed::Tensor(elements.dtype), Typed::Scalar(number))?;
+    let matches = call.scratch(DType::Bool, elements.dims());
+    let axes = Axes::filled(elements.rank(), true);
+    let reduction_plan = call.plan_reduction(&matches, &axes, &fold::sum::<i64>());
     let out = out.with_layout(out.reshaped(&[]).unwrap_or(*out.layout()));
     call.plan(move |memory| {
-        let hits = memory.scratch(&hits);
+        let matches = memory.scratch(&matches);
         with_number!(dtype, C => {
             let number = C::from_scalar(number);
-            cairn_tensor::kernels::map::map1(memory.parallel, hits, memory.view(&tests), move |x: C| x == number);
+            cairn_tensor::kernels::map::map1(memory.parallel, matches, memory.view(&elements), move |x: C| x == number);
         });
         let finalize = |count: i64| ((count > 0) != inverts, false);
-        reduction_plan.run(memory, hits.view(), fold::sum::<i64>(), (memory.out(&out), None), finalize);
+        reduction_plan.run(memory, matches.view(), fold::sum::<i64>(), (memory.out(&out), None), finalize);
         Ok(())
     })
 }
@@ -237,10 +239,10 @@ fn confusion_transpose(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_dims(4, &out, &sizes)?;
         let dims = permuted.dims().to_vec();
         let x = call.unaliased(permuted, &[&out]);
-        let to = call.reshaped_output(out, &dims);
+        let reshaped_out = call.reshaped_output(out, &dims);
         return call.plan(move |memory| {
-            copy(memory.parallel, to.out(memory), x.view(memory));
-            to.write_back(memory);
+            copy(memory.parallel, reshaped_out.out(memory), x.view(memory));
+            reshaped_out.write_back(memory);
             Ok(())
         });
     }
@@ -271,15 +273,15 @@ fn flatten(call: &mut Call<'_>) -> Result<Plan> {
     let dims = x.dims().to_vec();
     let x = call.tensor(0)?;
     let x = call.unaliased(x, &[&out]);
-    let to = call.reshaped_output(out, &dims);
+    let reshaped_out = call.reshaped_output(out, &dims);
     call.plan(move |memory| {
-        copy(memory.parallel, to.out(memory), x.view(memory));
-        to.write_back(memory);
+        copy(memory.parallel, reshaped_out.out(memory), x.view(memory));
+        reshaped_out.write_back(memory);
         Ok(())
     })
 }
 
-/// Waits. Arguments: a list of one number of cycles, of which a millisecond has a million.
+/// Waits. Arguments: a list with one number of cycles, of a nanosecond each.
 fn wait(call: &mut Call<'_>) -> Result<Plan> {
     let cycles = call.ints(0)?;
     let [count] = cycles[..] else {
@@ -292,9 +294,9 @@ fn wait(call: &mut Call<'_>) -> Result<Plan> {
     }
     call.plan(move |_| {
         let start = Instant::now();
-        let whole = Duration::from_nanos(count as u64);
-        while start.elapsed() < whole {
-            std::thread::sleep((whole - start.elapsed()).min(Duration::from_millis(1)));
+        let duration = Duration::from_nanos(count as u64);
+        while start.elapsed() < duration {
+            std::thread::sleep((duration - start.elapsed()).min(Duration::from_millis(1)));
         }
         Ok(())
     })
@@ -302,10 +304,10 @@ fn wait(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("AddN", |c| combine(c, Joint::Sum)),
-    aclnn("Sum", |c| combine(c, Joint::Sum)),
-    aclnn("MaxN", |c| combine(c, Joint::Max)),
-    aclnn("MinN", |c| combine(c, Joint::Min)),
+    aclnn("AddN", |c| combine(c, Combination::Sum)),
+    aclnn("Sum", |c| combine(c, Combination::Sum)),
+    aclnn("MaxN", |c| combine(c, Combination::Max)),
+    aclnn("MinN", |c| combine(c, Combination::Min)),
     aclnn("Trace", trace),
     aclnn("Diag", |c| diagonals(c, false)),
     aclnn("DiagFlat", |c| diagonals(c, true)),

@@ -1,7 +1,7 @@
 //! Tensors with another layout, as copies: transposed, mirrored, rolled, broadcast, reshaped; and their sizes.
 
 use super::inputs::UnaliasedInput;
-use super::joining::copies;
+use super::joining::plan_copies;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -12,8 +12,8 @@ use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::{DType, Dims, Layout, Scalar};
 
-/// A copy of one view of an input to an output of its sizes.
-pub(super) fn viewed(
+/// The plan that copies a view of an input, of this layout, to an output of its sizes.
+pub(super) fn plan_view_copy(
     call: &mut Call<'_>,
     at: usize,
     a: UnaliasedInput,
@@ -23,11 +23,11 @@ pub(super) fn viewed(
     call.expect_dims(out.0, &out.1, layout.dims())?;
     call.expect_converts(at, &a, &out.1)?;
     let part = a.with_layout_only(call, layout);
-    copies(call, vec![(part, out.1)])
+    plan_copies(call, vec![(part, out.1)])
 }
 
-/// The same elements in the same order, other sizes. Arguments: a, anything, out.
-fn reshaped(call: &mut Call<'_>) -> Result<Plan> {
+/// The same elements in the same order, other sizes. Arguments: a, -, out.
+fn reshape(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read(0, &[&out])?;
     call.expect_converts(0, &a, &out)?;
@@ -36,15 +36,15 @@ fn reshaped(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{from} {have:?} does not fill {to} {want:?}")));
     }
     if let Some(layout) = a.reshaped(out.dims()) {
-        return viewed(call, 0, a, layout, (2, out));
+        return plan_view_copy(call, 0, a, layout, (2, out));
     }
     if let Some(layout) = out.reshaped(a.dims()) {
         let out = out.with_layout(layout);
-        return copies(call, vec![(a, out)]);
+        return plan_copies(call, vec![(a, out)]);
     }
-    let between = call.scratch(out.dtype, a.dims());
+    let packed = call.scratch(out.dtype, a.dims());
     call.plan(move |memory| {
-        let target = memory.scratch(&between);
+        let target = memory.scratch(&packed);
         copy(memory.parallel, target, a.view(memory));
         let layout = target.reshaped(out.dims()).expect("contiguous");
         copy(
@@ -63,10 +63,10 @@ fn reshaped_output(call: &Call<'_>) -> Result<Vec<Layout>> {
             *size = a.dims().get(at).map_or(0, |size| *size as i64);
         }
     }
-    let known =
+    let stated =
         sizes.iter().filter(|size| **size >= 0).fold(1i64, |all, one| all.saturating_mul(*one));
     for size in sizes.iter_mut().filter(|size| **size < 0) {
-        *size = a.count() as i64 / known.max(1);
+        *size = a.count() as i64 / stated.max(1);
     }
     let dims: Vec<usize> = sizes.iter().map(|size| *size as usize).collect();
     let count = dims.iter().try_fold(1usize, |count, size| count.checked_mul(*size));
@@ -79,11 +79,11 @@ fn reshaped_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 fn squeezed_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (a, axes) = (call.layout(0)?, call.ints(1)?);
-    let mut gone = Vec::new();
+    let mut removed = Vec::new();
     for axis in &axes {
-        gone.push(call.wrap(1, *axis, a.rank())?);
+        removed.push(call.wrap(1, *axis, a.rank())?);
     }
-    let keep = |at: &usize| a.dims()[*at] != 1 || !(gone.is_empty() || gone.contains(at));
+    let keep = |at: &usize| a.dims()[*at] != 1 || !(removed.is_empty() || removed.contains(at));
     let dims: Dims = (0..a.rank()).filter(keep).map(|at| a.dims()[at]).collect();
     Ok(vec![Layout::contiguous(a.dtype, &dims)])
 }
@@ -129,9 +129,10 @@ fn expand(call: &mut Call<'_>) -> Result<Plan> {
         let (name, have) = (call.parameter(0), a.dims());
         return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {dims:?}")));
     };
-    viewed(call, 0, a, layout, (2, out))
+    plan_view_copy(call, 0, a, layout, (2, out))
 }
 
+/// The sizes in argument 1, where -1 keeps a size of the tensor.
 fn expand_dims(call: &Call<'_>, a: &Layout) -> Result<Dims> {
     let sizes = call.ints(1)?;
     let added = sizes.len().saturating_sub(a.rank());
@@ -155,9 +156,10 @@ fn permute(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read(0, &[&out])?;
     let layout = a.permuted(&order(call, &a)?);
-    viewed(call, 0, a, layout, (2, out))
+    plan_view_copy(call, 0, a, layout, (2, out))
 }
 
+/// The order of dimensions in argument 1; fails unless it names each once.
 fn order(call: &Call<'_>, a: &Layout) -> Result<Dims> {
     let axes = call.ints(1)?;
     let mut axes_in_order = Dims::default();
@@ -193,10 +195,10 @@ fn flip(call: &mut Call<'_>) -> Result<Plan> {
             layout = layout.sliced(dim, size - 1, size, -1);
         }
     }
-    viewed(call, 0, a, layout, (2, out))
+    plan_view_copy(call, 0, a, layout, (2, out))
 }
 
-/// Elements moved round along dimensions, or along all of them as one. Arguments: a, how far, dimensions, out.
+/// Elements rolled along dimensions, or along all of them as one. Arguments: a, how far, dimensions, out.
 fn roll(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read(0, &[&out])?;
@@ -207,61 +209,58 @@ fn roll(call: &mut Call<'_>) -> Result<Plan> {
         return call.nothing();
     }
     if dims.is_empty() && shifts.len() == 1 {
-        return rolled_in_line(call, a, out, shifts[0]);
+        return roll_flat(call, a, out, shifts[0]);
     }
     if shifts.len() != dims.len() {
         let (name, other) = (call.parameter(1), call.parameter(2));
         return Err(Error::invalid(format!("{name} = {shifts:?} but {other} = {dims:?}")));
     }
-    let mut far = vec![0usize; a.rank()];
+    let mut offsets = vec![0usize; a.rank()];
     for (shift, dim) in shifts.iter().zip(&dims) {
         let dim = call.wrap(2, *dim, a.rank())?;
         if let Some(&size) = a.dims().get(dim) {
-            far[dim] = (far[dim] + shift.rem_euclid(size as i64) as usize) % size;
+            offsets[dim] = (offsets[dim] + shift.rem_euclid(size as i64) as usize) % size;
         }
     }
     let mut pieces = vec![(*a, *out)];
-    for (dim, shift) in far.into_iter().enumerate().filter(|(_, shift)| *shift > 0) {
-        pieces = pieces.into_iter().flat_map(|(from, to)| cut(dim, shift, from, to)).collect();
+    for (dim, shift) in offsets.into_iter().enumerate().filter(|(_, shift)| *shift > 0) {
+        pieces =
+            pieces.into_iter().flat_map(|(from, to)| split_roll(dim, shift, from, to)).collect();
     }
     let parts =
         pieces.into_iter().map(|(from, to)| (a.with_layout(from), out.with_layout(to))).collect();
-    copies(call, parts)
+    plan_copies(call, parts)
 }
 
-/// What lies `shift` indices on after a roll, and what came round.
-fn cut(dim: usize, shift: usize, from: Layout, to: Layout) -> [(Layout, Layout); 2] {
-    let rest = from.dims()[dim] - shift;
+/// Source and target of the elements that a roll moves on by `shift`, and of those that it moves round to the start.
+fn split_roll(dim: usize, shift: usize, from: Layout, to: Layout) -> [(Layout, Layout); 2] {
+    let unmoved = from.dims()[dim] - shift;
     [
-        (from.sliced(dim, 0, rest, 1), to.sliced(dim, shift, rest, 1)),
-        (from.sliced(dim, rest, shift, 1), to.sliced(dim, 0, shift, 1)),
+        (from.sliced(dim, 0, unmoved, 1), to.sliced(dim, shift, unmoved, 1)),
+        (from.sliced(dim, unmoved, shift, 1), to.sliced(dim, 0, shift, 1)),
     ]
 }
 
-/// All elements as one line moved round; in the workspace where that is no line.
-fn rolled_in_line(
-    call: &mut Call<'_>,
-    a: UnaliasedInput,
-    out: Operand,
-    shift: i64,
-) -> Result<Plan> {
+/// All elements rolled as one dimension; in the workspace where strides do not allow that.
+fn roll_flat(call: &mut Call<'_>, a: UnaliasedInput, out: Operand, shift: i64) -> Result<Plan> {
     let shift = shift.rem_euclid(a.count() as i64) as usize;
     let from = call.flat_input(a);
-    let line = out.reshaped(&[out.count()]);
-    let packed = line.is_none().then(|| call.scratch(out.dtype, out.dims()));
+    let flat_out = out.reshaped(&[out.count()]);
+    let packed = flat_out.is_none().then(|| call.scratch(out.dtype, out.dims()));
     call.plan(move |memory| {
         let from = from.view(memory);
-        let target = match (&line, &packed) {
-            (Some(line), _) => memory.out(&out.with_layout(*line)),
+        let target = match (&flat_out, &packed) {
+            (Some(flat_out), _) => memory.out(&out.with_layout(*flat_out)),
             (None, packed) => {
-                let packed = memory.scratch(packed.as_ref().expect("scratch for what is no line"));
+                let packed =
+                    memory.scratch(packed.as_ref().expect("scratch where it cannot be flat"));
                 packed
                     .with_layout(packed.reshaped(&[packed.count()]).expect("contiguous"))
                     .expect("all of it")
             }
         };
-        for (part, to) in cut(0, shift, *from.layout(), *target.layout()) {
-            let inside = "a part of the line";
+        for (part, to) in split_roll(0, shift, *from.layout(), *target.layout()) {
+            let inside = "a part of the elements";
             copy(
                 memory.parallel,
                 target.with_layout(to).expect(inside),
@@ -288,13 +287,13 @@ fn shape_numbers(call: &mut Call<'_>) -> Result<Plan> {
         let (name, dims, count) = (call.parameter(1), out.dims(), numbers.len());
         return Err(Error::invalid(format!("{name} {dims:?} must have {count} elements")));
     }
-    let Some(line) = out.reshaped(&[numbers.len()]) else {
+    let Some(flat_out) = out.reshaped(&[numbers.len()]) else {
         return Err(Error::invalid(format!("{} must be contiguous", call.parameter(1))));
     };
-    let line = out.with_layout(line);
+    let flat_out = out.with_layout(flat_out);
     call.plan(move |memory| {
         for (at, number) in numbers.iter().enumerate() {
-            let target = memory.out(&line.with_layout(line.at(0, at)));
+            let target = memory.out(&flat_out.with_layout(flat_out.at(0, at)));
             fill_scalar(memory.parallel, target, Scalar::from(*number));
         }
         Ok(())
@@ -318,7 +317,7 @@ const INT32: AttrDefault = AttrDefault::Int(3);
 
 /// Copies a tensor as it is.
 pub const COPY: &Node =
-    &node("TensorMove", &["x"], &["y"], Infer::Like(0), reshaped, &[A(0), No, O(0)]).elementwise();
+    &node("TensorMove", &["x"], &["y"], Infer::Like(0), reshape, &[A(0), No, O(0)]).elementwise();
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -327,7 +326,7 @@ pub const NODES: &[Node] = &[
         &["x", "shape"],
         &["y"],
         Infer::By(reshaped_output),
-        reshaped,
+        reshape,
         &[
             A(0),
             A(1),
@@ -343,7 +342,7 @@ pub const NODES: &[Node] = &[
         &["x", "axis"],
         &["y"],
         Infer::By(unsqueezed_output),
-        reshaped,
+        reshape,
         &[A(0), A(1), O(0)],
     )
     .needs_values(&[1])
@@ -353,7 +352,7 @@ pub const NODES: &[Node] = &[
         &["x"],
         &["y"],
         Infer::By(squeezed_output),
-        reshaped,
+        reshape,
         &[A(0), Attr("axis", AttrDefault::Ints(&[])), O(0)],
     )
     .view(),
@@ -362,7 +361,7 @@ pub const NODES: &[Node] = &[
         &["x"],
         &["y"],
         Infer::By(unsqueezed_output),
-        reshaped,
+        reshape,
         &[A(0), Attr("axes", AttrDefault::Ints(&[])), O(0)],
     )
     .view(),
@@ -371,7 +370,7 @@ pub const NODES: &[Node] = &[
         &["x"],
         &["y"],
         Infer::By(flattened_output),
-        reshaped,
+        reshape,
         &[A(0), Attr("axis", AttrDefault::Int(1)), O(0), Attr("end_axis", AttrDefault::Int(-1))],
     )
     .view(),

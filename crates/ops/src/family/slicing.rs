@@ -1,6 +1,6 @@
 //! Parts of tensors, as copies.
 
-use super::shaping::viewed;
+use super::shaping::plan_view_copy;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -15,14 +15,14 @@ fn bounds(size: usize, start: i64, end: i64, step: i64) -> (usize, usize) {
     let (low, high) = if step > 0 { (0, size) } else { (-1, size - 1) };
     let index = |at: i64| if at < 0 { at.saturating_add(size) } else { at }.clamp(low, high);
     let (start, end) = (index(start), index(end));
-    let span = if step > 0 { end - start } else { start - end };
+    let length = if step > 0 { end - start } else { start - end };
     let step = step.unsigned_abs();
-    let count = span.max(0).unsigned_abs().div_ceil(step);
+    let count = length.max(0).unsigned_abs().div_ceil(step);
     (if count == 0 { 0 } else { start as usize }, count as usize)
 }
 
 /// One dimension, from start to end in steps. Arguments: a, dimension, start, end, step, out.
-fn slice_dims(call: &mut Call<'_>) -> Result<Plan> {
+fn slice_dim(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
     let a = call.read(0, &[&out])?;
     let (dim, step) = (call.dim(1, a.rank())?, call.int(4)?);
@@ -31,17 +31,18 @@ fn slice_dims(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} = {step} slices no {dims:?}")));
     }
     let (start, count) = bounds(a.dims()[dim], call.int(2)?, call.int(3)?, step);
-    viewed(call, 0, a, a.sliced(dim, start, count, step as isize), (5, out))
+    plan_view_copy(call, 0, a, a.sliced(dim, start, count, step as isize), (5, out))
 }
 
 /// Several dimensions. Arguments: a, starts, ends, dimensions (all in order when absent), steps (1 when absent), out.
-fn slice_along(call: &mut Call<'_>) -> Result<Plan> {
+fn slice_by_lists(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
     let a = call.read(0, &[&out])?;
     let layout = sliced_layout(call, *a)?;
-    viewed(call, 0, a, layout, (5, out))
+    plan_view_copy(call, 0, a, layout, (5, out))
 }
 
+/// The layout of [`slice_by_lists`].
 fn sliced_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
     let (starts, ends) = (call.ints(1)?, call.ints(2)?);
     let dims = if call.has(3) { call.ints(3)? } else { (0..starts.len() as i64).collect() };
@@ -49,6 +50,7 @@ fn sliced_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
     slices(call, a, &starts, &ends, &dims, &steps)
 }
 
+/// A layout sliced along these dimensions.
 fn slices(
     call: &Call<'_>,
     a: Layout,
@@ -74,16 +76,17 @@ fn slices(
     Ok(layout)
 }
 
-/// Begin and end for each dimension, with masks of bits that say where begin or end do not count, where an ellipsis
-/// stands, where a dimension is new, and where one is dropped. Arguments: a, begins, ends, steps, the five masks, out,
+/// Begin and end for each dimension, with masks of bits that say where begin or end is ignored, where an ellipsis stands,
+/// where a dimension is new, and where one is dropped. Arguments: a, begins, ends, steps, the five masks, out,
 /// dimensions (all in order when absent; then there are no masks).
 fn strided_slice(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(9)?;
     let a = call.read(0, &[&out])?;
     let layout = strided_layout(call, *a)?;
-    viewed(call, 0, a, layout, (9, out))
+    plan_view_copy(call, 0, a, layout, (9, out))
 }
 
+/// The layout of [`strided_slice`].
 fn strided_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
     let (begins, ends) = (call.ints(1)?, call.ints(2)?);
     let steps = if call.has(3) { call.ints(3)? } else { vec![1; begins.len()] };
@@ -102,11 +105,11 @@ fn strided_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
     }
     let bit = |mask: i64, at: usize| at < 63 && mask >> at & 1 == 1;
     let added = (0..begins.len()).filter(|at| bit(new, *at) && !bit(ellipsis, *at)).count();
-    let named = begins.len() - (0..begins.len()).filter(|at| bit(ellipsis, *at)).count() - added;
+    let existing = begins.len() - (0..begins.len()).filter(|at| bit(ellipsis, *at)).count() - added;
     let (mut layout, mut dim) = (a, 0);
     for at in 0..begins.len() {
         if bit(ellipsis, at) {
-            dim += a.rank().saturating_sub(named);
+            dim += a.rank().saturating_sub(existing);
             continue;
         }
         if bit(new, at) {
@@ -135,10 +138,10 @@ fn strided_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
             layout = layout.at(dim, begin as usize);
             continue;
         }
-        let up = steps[at] > 0;
+        let is_forward = steps[at] > 0;
         let begin = match bit(no_begin, at) {
             true => {
-                if up {
+                if is_forward {
                     0
                 } else {
                     i64::MAX
@@ -148,7 +151,7 @@ fn strided_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
         };
         let end = match bit(no_end, at) {
             true => {
-                if up {
+                if is_forward {
                     i64::MAX
                 } else {
                     i64::MIN / 2
@@ -167,15 +170,16 @@ fn strided_slice_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![strided_layout(call, call.layout(0)?)?.packed()])
 }
 
-/// A part from begins on, of sizes (-1: the rest). Arguments: a, begins, sizes, out.
-fn part(call: &mut Call<'_>) -> Result<Plan> {
+/// A part that begins at these indices and has these sizes (-1: to the end). Arguments: a, begins, sizes, out.
+fn slice_by_sizes(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read(0, &[&out])?;
-    let layout = part_layout(call, *a)?;
-    viewed(call, 0, a, layout, (3, out))
+    let layout = sizes_layout(call, *a)?;
+    plan_view_copy(call, 0, a, layout, (3, out))
 }
 
-fn part_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
+/// The layout of [`slice_by_sizes`].
+fn sizes_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
     let (begins, sizes) = (call.ints(1)?, call.ints(2)?);
     let mut layout = a;
     let fits = begins.len() == a.rank() && sizes.len() == a.rank();
@@ -200,14 +204,14 @@ fn part_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
     Ok(layout)
 }
 
-fn part_output(call: &Call<'_>) -> Result<Vec<Layout>> {
-    Ok(vec![part_layout(call, call.layout(0)?)?.packed()])
+fn slice_by_sizes_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(vec![sizes_layout(call, call.layout(0)?)?.packed()])
 }
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("Slice", slice_dims),
-    aclnn("SliceV2", slice_along),
+    aclnn("Slice", slice_dim),
+    aclnn("SliceV2", slice_by_lists),
     aclnn("StridedSlice", strided_slice),
 ];
 
@@ -217,8 +221,8 @@ pub const NODES: &[Node] = &[
         "Slice",
         &["x", "offsets", "size"],
         &["y"],
-        Infer::By(part_output),
-        part,
+        Infer::By(slice_by_sizes_output),
+        slice_by_sizes,
         &[A(0), A(1), A(2), O(0)],
     )
     .needs_values(&[1, 2]),

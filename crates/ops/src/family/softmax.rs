@@ -12,7 +12,7 @@ use cairn_tensor::{DType, with_real};
 const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
 
 /// The one dimension that a number or a list names.
-fn only(call: &Call<'_>, at: usize, rank: usize) -> Result<usize> {
+fn single_dim(call: &Call<'_>, at: usize, rank: usize) -> Result<usize> {
     match call.ints(at)?[..] {
         [dim] => call.wrap(at, dim, rank),
         ref dims => {
@@ -27,7 +27,7 @@ fn forward<const LOG: bool>(call: &mut Call<'_>) -> Result<Plan> {
     let (a, out) = (call.tensor(0)?, call.output(2)?);
     call.expect_dtype(2, &out, REAL)?;
     call.expect_dims(2, &out, a.dims())?;
-    let dim = only(call, 1, a.rank())?;
+    let dim = single_dim(call, 1, a.rank())?;
     let a = call.in_place_input(a, &[&out]);
     call.plan_real(move |memory| {
         let (a, out) = (a.view(memory), memory.out(&out));
@@ -42,12 +42,12 @@ fn backward<const LOG: bool>(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(3, &out, REAL)?;
     call.expect_dims(1, &y, grad.dims())?;
     call.expect_dims(3, &out, grad.dims())?;
-    let dim = only(call, 2, grad.rank())?;
+    let dim = single_dim(call, 2, grad.rank())?;
     let (grad, y) = (call.in_place_input(grad, &[&out]), call.in_place_input(y, &[&out]));
     call.plan_real(move |memory| {
         let (grad, y, out) = (grad.view(memory), y.view(memory), memory.out(&out));
-        let double = grad.dtype() == DType::Double;
-        with_real!(if double { DType::Double } else { DType::Float }, C => {
+        let is_double = grad.dtype() == DType::Double;
+        with_real!(if is_double { DType::Double } else { DType::Float }, C => {
             softmax_backward::<C>(memory.parallel, out, grad, y, dim, LOG)
         });
         Ok(())

@@ -1,4 +1,4 @@
-//! Softmax of what is scaled, masked or shifted in the same operator, and the gradient.
+//! Softmax of scores that are scaled, masked or biased in the same operator, and the gradient.
 //!
 //! Workspace: as many numbers of the type computed in as the result has elements, where the result has another type.
 
@@ -19,12 +19,12 @@ use cairn_tensor::{DType, Layout, Scalar, ViewMut, with_real};
 
 const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
 
-/// What stands for a score that does not count.
+/// What replaces a score that is masked.
 const MASKED: f64 = -10000.0;
 
 const MASKED_SCALE: Formula<2> = real!(|x, mask; scale = 1.0| x.mul(mask).mul(scale));
 
-/// Where numbers are kept between two steps: the output, if it has their type, else the workspace.
+/// Where intermediate results are: in the output, if it has their type, else in the workspace.
 #[derive(Clone, Copy)]
 struct Intermediate {
     out: Operand,
@@ -46,7 +46,7 @@ impl Intermediate {
     }
 }
 
-/// A mask as the sizes of `x` have it.
+/// A mask, broadcast to the sizes of the output.
 fn mask(call: &mut Call<'_>, at: usize, out: &Operand) -> Result<super::inputs::UnaliasedInput> {
     let mask = call.read(at, &[out])?;
     call.expect_dtype(at, &mask, &[DType::Bool])?;
@@ -67,6 +67,7 @@ fn expect_no_triangle(call: &Call<'_>, at: usize) -> Result<()> {
     }
 }
 
+/// Fails unless scores have four dimensions, the last with elements.
 fn expect_scores(call: &Call<'_>, at: usize, x: &Layout) -> Result<()> {
     call.expect_dtype(at, x, REAL)?;
     if x.rank() == 4 && x.dims()[3] > 0 {
@@ -92,8 +93,8 @@ fn scaled_masked_softmax(call: &mut Call<'_>) -> Result<Plan> {
         let (x, mask, target) = (x.view(memory), mask.view(memory), intermediate.out(memory));
         with_real!(target.dtype(), C => {
             let (scale, masked) = (C::of(scale), C::of(MASKED));
-            map2(memory.parallel, target, x, mask, move |x: C, hidden: bool| {
-                if hidden { masked } else { x.mul(scale) }
+            map2(memory.parallel, target, x, mask, move |x: C, is_masked: bool| {
+                if is_masked { masked } else { x.mul(scale) }
             });
             softmax::<C>(memory.parallel, memory.out(&out), target.view(), 3, false);
         });
@@ -119,8 +120,8 @@ fn scaled_masked_softmax_backward(call: &mut Call<'_>) -> Result<Plan> {
         with_real!(target.dtype(), C => {
             let scale = C::of(scale);
             softmax_backward::<C>(memory.parallel, target, grad, y, 3, false);
-            map2(memory.parallel, memory.out(&out), target.view(), mask, move |d: C, hidden: bool| {
-                if hidden { C::ZERO } else { d.mul(scale) }
+            map2(memory.parallel, memory.out(&out), target.view(), mask, move |d: C, is_masked: bool| {
+                if is_masked { C::ZERO } else { d.mul(scale) }
             });
         });
         Ok(())
@@ -187,7 +188,7 @@ fn masked_softmax_with_bias(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.reshaped_input(x, &dims, &[&out]);
     let dtype = with_real!(out.dtype, C => C::DTYPE);
     let scratch = call.scratch(dtype, &dims);
-    let to = call.reshaped_output(out, &dims);
+    let windows_out = call.reshaped_output(out, &dims);
     call.plan_real(move |memory| {
         let (x, scratch) = (x.view(memory), memory.scratch(&scratch));
         let zero = Constant::new(Scalar::from(0.0));
@@ -195,16 +196,16 @@ fn masked_softmax_with_bias(call: &mut Call<'_>) -> Result<Plan> {
             None => zero.view(&dims),
             Some(one) => {
                 let view = one.view(memory);
-                let wide = view.broadcast_to(&dims).expect("sizes were checked");
-                view.with_layout(wide).expect("the same elements")
+                let broadcast = view.broadcast_to(&dims).expect("sizes were checked");
+                view.with_layout(broadcast).expect("the same elements")
             }
         });
         with_real!(dtype, C => {
             let scale = C::of(scale);
             map3(memory.parallel, scratch, x, mask, bias, move |x: C, m: C, b: C| x.mul(scale).add(m).add(b));
-            softmax::<C>(memory.parallel, to.out(memory), scratch.view(), 4, false);
+            softmax::<C>(memory.parallel, windows_out.out(memory), scratch.view(), 4, false);
         });
-        to.write_back(memory);
+        windows_out.write_back(memory);
         Ok(())
     })
 }

@@ -1,7 +1,7 @@
-//! Order: sorting, the greatest few, the one in the middle, where a value belongs, and the different values.
+//! Sorting, top-k, medians, binary search, and unique values.
 //!
 //! Keys and indices are in the workspace: for each element of the input 8 bytes where elements have at most four
-//! bytes (and lines fewer than 2^32 elements), else 16.
+//! bytes (and the sorted dimension fewer than 2^32 elements), else 16.
 
 use super::masking::{dense, expect_capacity, expect_fits};
 use crate::argument::Arg;
@@ -18,14 +18,14 @@ use cairn_tensor::kernels::sort::{Ranked, Selection, ordered, search};
 use cairn_tensor::kernels::unique::{UniqueOutputs, unique, unique_slices};
 use cairn_tensor::{DType, Dims, Layout, ViewMut};
 
-/// Room for the keys of a tensor whose lines along a dimension are ordered.
-fn keys(call: &mut Call<'_>, a: &Layout, line: usize) -> Scratch {
-    let bytes = a.count().saturating_mul(entry_bytes(a.dtype, line));
+/// Scratch for the keys of a tensor that is sorted along a dimension of this size.
+fn key_scratch(call: &mut Call<'_>, a: &Layout, size: usize) -> Scratch {
+    let bytes = a.count().saturating_mul(entry_bytes(a.dtype, size));
     call.scratch(DType::Uint8, &[bytes])
 }
 
-/// What a user hears whose workspace changed during a sort.
-fn overwritten(_: Overwritten) -> Fault {
+/// The fault of a sort whose workspace changed while it ran.
+fn overwritten_workspace(_: Overwritten) -> Fault {
     Fault(
         "its workspace was overwritten while it ran: the memory was in use elsewhere. Keep it until the stream has \
          passed the operator, and do not write it from the host or from another stream meanwhile"
@@ -34,18 +34,18 @@ fn overwritten(_: Overwritten) -> Fault {
 }
 
 /// Arguments: a, how many (all when absent), dimension, descending, values (may be absent), indices (may be absent).
-fn sort_lines(call: &mut Call<'_>) -> Result<Plan> {
+fn sort_along_dim(call: &mut Call<'_>) -> Result<Plan> {
     let values = call.optional_output(4)?;
     let indices = call.optional_output(5)?;
     let outs: Vec<_> = values.iter().chain(&indices).collect();
     let a = call.read(0, &outs)?;
     call.expect_numbers(0, &a)?;
     let (dim, descending) = (call.dim(2, a.rank())?, call.flag(3)?);
-    let line = a.dims().get(dim).copied().unwrap_or(1);
-    let count = if call.has(1) { call.number(1)?.as_i64() } else { line as i64 };
-    if count < 0 || count > line as i64 {
+    let size_of_dim = a.dims().get(dim).copied().unwrap_or(1);
+    let count = if call.has(1) { call.number(1)?.as_i64() } else { size_of_dim as i64 };
+    if count < 0 || count > size_of_dim as i64 {
         let name = call.parameter(1);
-        return Err(Error::invalid(format!("{name} = {count} is outside 0 to {line}")));
+        return Err(Error::invalid(format!("{name} = {count} is outside 0 to {size_of_dim}")));
     }
     let mut dims = Dims::new(a.dims());
     if let Some(size) = dims.get_mut(dim) {
@@ -59,18 +59,19 @@ fn sort_lines(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_dims(5, indices, &dims)?;
         call.expect_index_output(5, indices)?;
     }
-    let scratch = keys(call, &a, line);
+    let scratch = key_scratch(call, &a, size_of_dim);
     call.plan(move |memory| {
         let selection = Selection::First(count as usize);
         let a = a.view(memory);
         let (values, indices) =
             (values.map(|out| memory.out(&out)), indices.map(|out| memory.out(&out)));
         let ranked = Ranked { values, indices, scratch: memory.scratch(&scratch) };
-        ordered(memory.parallel, a, dim, descending, selection, &ranked).map_err(overwritten)
+        ordered(memory.parallel, a, dim, descending, selection, &ranked)
+            .map_err(overwritten_workspace)
     })
 }
 
-fn sort_lines_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn sort_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
     Ok(vec![a.packed(), Layout::contiguous(DType::Int32, a.dims())])
 }
@@ -86,19 +87,19 @@ fn top_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![values, values.with_dtype(DType::Int32)])
 }
 
-/// One element of each line. Arguments: a, which (counted from 1; absent for the median), dimension, whether it stays
-/// as a dimension of size 1, values, indices, whether NaN is left out.
+/// The k-th smallest element along a dimension. Arguments: a, k (counted from 1; absent for the median), dimension, whether it
+/// stays as a dimension of size 1, values, indices, whether NaN is left out.
 fn select_nth(call: &mut Call<'_>) -> Result<Plan> {
     let (values, indices) = (call.output(4)?, call.output(5)?);
     let a = call.read(0, &[&values, &indices])?;
     call.expect_numbers(0, &a)?;
     let (dim, keep) = (call.dim(2, a.rank())?, call.flag(3)?);
-    let line = a.dims().get(dim).copied().unwrap_or(1);
+    let size_of_dim = a.dims().get(dim).copied().unwrap_or(1);
     let selection = if call.has(1) {
         let rank = call.int(1)?;
-        if rank < 1 || rank > line as i64 {
+        if rank < 1 || rank > size_of_dim as i64 {
             let name = call.parameter(1);
-            return Err(Error::invalid(format!("{name} = {rank} is outside 1 to {line}")));
+            return Err(Error::invalid(format!("{name} = {rank} is outside 1 to {size_of_dim}")));
         }
         Selection::Nth(rank as usize - 1)
     } else if call.flag(6)? {
@@ -106,7 +107,7 @@ fn select_nth(call: &mut Call<'_>) -> Result<Plan> {
     } else {
         Selection::Median
     };
-    if line == 0 {
+    if size_of_dim == 0 {
         let (name, dims) = (call.parameter(0), a.dims());
         return Err(Error::invalid(format!("{name} {dims:?} has nothing along dimension {dim}")));
     }
@@ -122,21 +123,21 @@ fn select_nth(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(5, &indices, &dims)?;
     call.expect_same(4, &values, 0, &a)?;
     call.expect_index_output(5, &indices)?;
-    let with_line_dim = |out: crate::plan::Operand| match keep || a.rank() == 0 {
+    let with_reduced_dim = |out: crate::plan::Operand| match keep || a.rank() == 0 {
         true => out,
         false => out.with_layout(out.with(dim)),
     };
-    let (values, indices) = (with_line_dim(values), with_line_dim(indices));
-    let scratch = keys(call, &a, line);
+    let (values, indices) = (with_reduced_dim(values), with_reduced_dim(indices));
+    let scratch = key_scratch(call, &a, size_of_dim);
     call.plan(move |memory| {
         let a = a.view(memory);
         let (values, indices) = (Some(memory.out(&values)), Some(memory.out(&indices)));
         let ranked = Ranked { values, indices, scratch: memory.scratch(&scratch) };
-        ordered(memory.parallel, a, dim, false, selection, &ranked).map_err(overwritten)
+        ordered(memory.parallel, a, dim, false, selection, &ranked).map_err(overwritten_workspace)
     })
 }
 
-/// The middle one of all. Arguments: a, out, whether NaN is left out.
+/// The median of all elements. Arguments: a, out, whether NaN is left out.
 fn median(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(1)?;
     let a = call.read(0, &[&out])?;
@@ -144,25 +145,25 @@ fn median(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_same(1, &out, 0, &a)?;
     if out.count() != 1 || a.count() == 0 {
         let (name, have, from) = (call.parameter(1), out.dims(), a.dims());
-        return Err(Error::invalid(format!("{name} {have:?} for the middle of {from:?}")));
+        return Err(Error::invalid(format!("{name} {have:?} for the median of {from:?}")));
     }
     let selection = if call.flag(2)? { Selection::NumberMedian } else { Selection::Median };
-    let line = call.flat_input(a);
-    let scratch = keys(call, &a, a.count());
+    let flat_a = call.flat_input(a);
+    let scratch = key_scratch(call, &a, a.count());
     let out = out.with_layout(out.reshaped(&[1]).expect("one element"));
     call.plan(move |memory| {
-        let a = line.view(memory);
+        let a = flat_a.view(memory);
         let values = Some(memory.out(&out));
         let ranked = Ranked { values, indices: None, scratch: memory.scratch(&scratch) };
-        ordered(memory.parallel, a, 0, false, selection, &ranked).map_err(overwritten)
+        ordered(memory.parallel, a, 0, false, selection, &ranked).map_err(overwritten_workspace)
     })
 }
 
-/// Where values belong in sorted lines. Arguments: lines, values, anything, right, sorter, out.
+/// The indices at which values belong in sorted sequences. Arguments: sequences, values, -, right, sorter, out.
 fn search_sorted(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
-    let lines = call.read_by_index(0, &[&out])?;
-    call.expect_numbers(0, &lines)?;
+    let sequences = call.read_by_index(0, &[&out])?;
+    call.expect_numbers(0, &sequences)?;
     call.expect_index_output(5, &out)?;
     let right = match call.arg(3) {
         Arg::Text(side) => side == "right",
@@ -170,39 +171,39 @@ fn search_sorted(call: &mut Call<'_>) -> Result<Plan> {
     };
     let sorter = if call.has(4) { Some(call.read_index(4, &[&out])?) } else { None };
     if let Some(sorter) = &sorter {
-        call.expect_dims(4, sorter, lines.dims())?;
+        call.expect_dims(4, sorter, sequences.dims())?;
         sorter.touch_by_index(call);
     }
     if let Arg::Scalar(value) = *call.arg(1) {
-        if lines.rank() != 1 || out.count() != 1 {
-            let (name, dims) = (call.parameter(0), lines.dims());
-            return Err(Error::invalid(format!("{name} {dims:?} is no line for one number")));
+        if sequences.rank() != 1 || out.count() != 1 {
+            let (name, dims) = (call.parameter(0), sequences.dims());
+            return Err(Error::invalid(format!("{name} {dims:?} is no sequence for one number")));
         }
         let name = call.parameter(4);
         return call.plan(move |memory| {
-            let value = Constant::of(value, lines.dtype);
-            let (lines, sorter) = (lines.view(memory), sorter.map(|one| one.view(memory)));
+            let value = Constant::of(value, sequences.dtype);
+            let (sequences, sorter) = (sequences.view(memory), sorter.map(|one| one.view(memory)));
             let values = value.view(out.dims());
-            search(memory.parallel, memory.out(&out), lines, values, sorter, right)
-                .map_err(|bad| Fault(format!("{name} has the index {bad}, which no line has")))
+            search(memory.parallel, memory.out(&out), sequences, values, sorter, right)
+                .map_err(|bad| Fault(format!("{name} has the index {bad}, which no sequence has")))
         });
     }
     let values = call.read(1, &[&out])?;
-    call.expect_same(1, &values, 0, &lines)?;
+    call.expect_same(1, &values, 0, &sequences)?;
     call.expect_dims(5, &out, values.dims())?;
-    let rank = lines.rank();
-    let alike = rank <= 1
-        || (values.rank() == rank && lines.dims()[..rank - 1] == values.dims()[..rank - 1]);
-    if !alike {
-        let (name, have, want) = (call.parameter(1), values.dims(), lines.dims());
-        return Err(Error::invalid(format!("{name} {have:?} has other lines than {want:?}")));
+    let rank = sequences.rank();
+    let same_batches = rank <= 1
+        || (values.rank() == rank && sequences.dims()[..rank - 1] == values.dims()[..rank - 1]);
+    if !same_batches {
+        let (name, have, want) = (call.parameter(1), values.dims(), sequences.dims());
+        return Err(Error::invalid(format!("{name} {have:?} has other sequences than {want:?}")));
     }
     let name = call.parameter(4);
     call.plan(move |memory| {
-        let (lines, values) = (lines.view(memory), values.view(memory));
+        let (sequences, values) = (sequences.view(memory), values.view(memory));
         let sorter = sorter.map(|one| one.view(memory));
-        search(memory.parallel, memory.out(&out), lines, values, sorter, right)
-            .map_err(|bad| Fault(format!("{name} has the index {bad}, which no line has")))
+        search(memory.parallel, memory.out(&out), sequences, values, sorter, right)
+            .map_err(|bad| Fault(format!("{name} has the index {bad}, which no sequence has")))
     })
 }
 
@@ -210,8 +211,8 @@ fn search_sorted_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(call.dtype(2)?, call.layout(1)?.dims())])
 }
 
-/// An output whose size the values decide: written straight where it has room for the most there can be, else through
-/// the workspace.
+/// An output whose size the values decide: written directly where it has room for the most there can be, else through the
+/// workspace.
 #[derive(Clone, Copy)]
 struct DynamicOutput {
     out: Operand,
@@ -219,9 +220,14 @@ struct DynamicOutput {
 }
 
 impl DynamicOutput {
-    fn new(call: &mut Call<'_>, at: usize, out: Operand, most: usize) -> Result<DynamicOutput> {
+    fn new(
+        call: &mut Call<'_>,
+        at: usize,
+        out: Operand,
+        max_count: usize,
+    ) -> Result<DynamicOutput> {
         expect_capacity(call, at, &out, 0)?;
-        let scratch = (out.count() < most).then(|| call.scratch(out.dtype, &[most]));
+        let scratch = (out.count() < max_count).then(|| call.scratch(out.dtype, &[max_count]));
         Ok(DynamicOutput { out, scratch })
     }
 
@@ -237,7 +243,7 @@ impl DynamicOutput {
         }
     }
 
-    /// Brings what was written elsewhere to the output.
+    /// Copies what was written to the workspace to the output.
     fn finish(&self, memory: &Memory<'_>, name: &str, dims: &[usize]) -> Outcome {
         expect_fits(name, &self.out, dims.iter().product())?;
         if self.scratch.is_some() {
@@ -248,7 +254,7 @@ impl DynamicOutput {
     }
 }
 
-/// The different values. Arguments: a, sorted, whether the inverse is requested, whether counts are, values, inverse,
+/// The unique values. Arguments: a, sorted, whether the inverse is requested, whether counts are, values, inverse,
 /// counts, dimension (all elements when absent).
 fn unique_elements(call: &mut Call<'_>) -> Result<Plan> {
     let values = call.output(4)?;
@@ -259,8 +265,8 @@ fn unique_elements(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.read(0, &outs)?;
     call.expect_numbers(0, &a)?;
     call.expect_same(4, &values, 0, &a)?;
-    let whole = call.int_or(7, 1000)? >= 1000;
-    let dim = if whole { None } else { Some(call.dim(7, a.rank())?) };
+    let of_all_elements = call.int_or(7, 1000)? >= 1000;
+    let dim = if of_all_elements { None } else { Some(call.dim(7, a.rank())?) };
     let slices = match dim {
         Some(_) if a.rank() == 0 => {
             return Err(Error::invalid(format!("{} has no dimensions", call.parameter(0))));
@@ -290,7 +296,7 @@ fn unique_elements(call: &mut Call<'_>) -> Result<Plan> {
     let names = [call.parameter(4), call.parameter(6)];
     let sort = call.flag(1)?;
     let scratch = sort.then(|| match dim {
-        None => keys(call, &a, a.count()),
+        None => key_scratch(call, &a, a.count()),
         Some(_) => call.scratch(DType::Uint8, &[slices.saturating_mul(16)]),
     });
     let (values_index, counts_index) = (call.caller_index(4), call.caller_index(6));
@@ -305,16 +311,17 @@ fn unique_elements(call: &mut Call<'_>) -> Result<Plan> {
         let (total, dims) = match dim {
             None => {
                 outputs.values = Some(values.target(memory, &[slices]));
-                let total = unique(a, &outputs, scratch).map_err(overwritten)?;
+                let total = unique(a, &outputs, scratch).map_err(overwritten_workspace)?;
                 (total, Dims::new(&[total]))
             }
             Some(dim) => {
                 let total = unique_slices(memory.parallel, a, dim, &outputs, scratch)
-                    .map_err(overwritten)?;
+                    .map_err(overwritten_workspace)?;
                 let mut dims = Dims::new(a.dims());
                 dims[dim] = total;
                 outputs.values = Some(values.target(memory, &dims));
-                unique_slices(memory.parallel, a, dim, &outputs, scratch).map_err(overwritten)?;
+                unique_slices(memory.parallel, a, dim, &outputs, scratch)
+                    .map_err(overwritten_workspace)?;
                 (total, dims)
             }
         };
@@ -330,10 +337,10 @@ fn unique_elements(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("Sort", sort_lines).with_args(&[A(0), No, A(2), A(3), A(4), A(5)]),
-    aclnn("Argsort", sort_lines).with_args(&[A(0), No, A(1), A(2), No, A(3)]),
-    aclnn("Topk", sort_lines).with_args(&[A(0), A(1), A(2), A(3), A(5), A(6)]),
-    aclnn("TopkV2", sort_lines).with_args(&[A(0), A(1), A(2), A(3), A(6), A(7)]),
+    aclnn("Sort", sort_along_dim).with_args(&[A(0), No, A(2), A(3), A(4), A(5)]),
+    aclnn("Argsort", sort_along_dim).with_args(&[A(0), No, A(1), A(2), No, A(3)]),
+    aclnn("Topk", sort_along_dim).with_args(&[A(0), A(1), A(2), A(3), A(5), A(6)]),
+    aclnn("TopkV2", sort_along_dim).with_args(&[A(0), A(1), A(2), A(3), A(6), A(7)]),
     aclnn("Kthvalue", select_nth).with_args(&[A(0), A(1), A(2), A(3), A(4), A(5)]),
     aclnn("MedianDim", select_nth).with_args(&[A(0), No, A(1), A(2), A(3), A(4), B(false)]),
     aclnn("NanMedianDim", select_nth).with_args(&[A(0), No, A(1), A(2), A(3), A(4), B(true)]),
@@ -387,8 +394,8 @@ pub const NODES: &[Node] = &[
         "Sort",
         &["x"],
         &["y1", "y2"],
-        Infer::By(sort_lines_outputs),
-        sort_lines,
+        Infer::By(sort_outputs),
+        sort_along_dim,
         &[
             A(0),
             No,
@@ -404,7 +411,7 @@ pub const NODES: &[Node] = &[
         &["x", "k"],
         &["values", "indices"],
         Infer::By(top_outputs),
-        sort_lines,
+        sort_along_dim,
         &[
             A(0),
             A(1),

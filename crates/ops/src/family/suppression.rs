@@ -1,6 +1,6 @@
-//! Which of many rectangles are kept, by IR name: as many rows as there are.
+//! Non-maximum suppression by IR name, with as many rows of results as boxes are selected.
 //!
-//! Workspace: rectangles, and scores of one class, in `f64`; an order of them; and which of them are kept.
+//! Workspace: rectangles, and scores of one class, in `f64`; their order; and the selected ones.
 
 use super::masking::{dense, expect_capacity, expect_fits};
 use crate::call::Call;
@@ -16,25 +16,25 @@ use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::kernels::peek;
 use cairn_tensor::{DType, Layout, Scalar};
 
-/// What a call keeps. Arguments: boxes, scores, the most of a class, overlap, score, whether boxes are by centre and size
-/// (absent for boxes of one class), out, a number that is 0.
-struct Choice {
+/// The sizes and limits of a call. Arguments: boxes, scores, how many boxes to keep for each class, greatest overlap, least
+/// score, whether boxes are by centre and size (absent for boxes of one class), out, a number that must be 0.
+struct Options {
     batches: usize,
     classes: usize,
     count: usize,
     rule: Suppression,
     /// Whether boxes are by centre and size.
     centred: bool,
-    /// Whether there is one class in one image, whose results are numbers of boxes alone.
-    single: bool,
+    /// Whether there is one class in one image, whose results are indices of boxes alone.
+    has_one_class: bool,
 }
 
-impl Choice {
-    fn read(call: &Call<'_>) -> Result<Choice> {
-        let (boxes, scores, single) = (call.layout(0)?, call.layout(1)?, !call.has(5));
+impl Options {
+    fn read(call: &Call<'_>) -> Result<Options> {
+        let (boxes, scores, has_one_class) = (call.layout(0)?, call.layout(1)?, !call.has(5));
         call.expect_dtype(0, &boxes, &[DType::Float, DType::Float16])?;
         call.expect_same(1, &scores, 0, &boxes)?;
-        let fits = match (single, boxes.dims(), scores.dims()) {
+        let fits = match (has_one_class, boxes.dims(), scores.dims()) {
             (true, &[count, 4], &[others]) if count == others => Some((1, 1, count)),
             (false, &[batches, count, 4], &[samples, classes, others])
                 if batches == samples && count == others =>
@@ -76,16 +76,16 @@ impl Choice {
             return Err(Error::invalid(format!("{name} = {other}: only 0 is supported")));
         }
         let rule = Suppression { most: (most as usize).min(count), overlap, score };
-        Ok(Choice { batches, classes, count, rule, centred, single })
+        Ok(Options { batches, classes, count, rule, centred, has_one_class })
     }
 
     /// The sizes of an output with this many rows.
     fn dims(&self, rows: usize) -> Vec<usize> {
-        if self.single { vec![rows] } else { vec![rows, 3] }
+        if self.has_one_class { vec![rows] } else { vec![rows, 3] }
     }
 
     /// The most rows that there can be.
-    fn most(&self) -> usize {
+    fn max_rows(&self) -> usize {
         self.batches.saturating_mul(self.classes).saturating_mul(self.rule.most)
     }
 
@@ -98,50 +98,56 @@ impl Choice {
     }
 }
 
-/// A rectangle of any two corners that lie across.
+/// A rectangle of any two opposite corners.
 fn corner_rectangle([a, b, c, d]: [f64; 4]) -> Rectangle {
     Rectangle { low: [a.min(c), b.min(d)], high: [a.max(c), b.max(d)] }
 }
 
+/// For the arguments see [`Options`].
 fn suppression(call: &mut Call<'_>) -> Result<Plan> {
-    let choice = Choice::read(call)?;
+    let options = Options::read(call)?;
     let (boxes, scores, out) = (call.tensor(0)?, call.tensor(1)?, call.output(6)?);
     call.expect_dtype(6, &out, &[DType::Int32])?;
     expect_capacity(call, 6, &out, 0)?;
     call.touch_by_index(&out);
     let (name, index) = (call.parameter(6), call.caller_index(6));
-    let width = if choice.single { 1 } else { 3 };
-    let known = call.scratch(DType::Double, boxes.dims());
-    let line = call.scratch(DType::Double, &[choice.count]);
-    let order = call.scratch(DType::Int64, &[choice.count]);
-    let kept = call.scratch(DType::Int64, &[choice.rule.most]);
-    let found = call.scratch(DType::Int32, &[choice.most(), width]);
+    let width = if options.has_one_class { 1 } else { 3 };
+    let boxes_f64 = call.scratch(DType::Double, boxes.dims());
+    let class_scores = call.scratch(DType::Double, &[options.count]);
+    let order = call.scratch(DType::Int64, &[options.count]);
+    let selected = call.scratch(DType::Int64, &[options.rule.most]);
+    let rows_out = call.scratch(DType::Int32, &[options.max_rows(), width]);
     call.plan(move |memory| {
-        let [known, line, order, kept, found] =
-            [known, line, order, kept, found].map(|one| memory.scratch(&one));
-        copy(memory.parallel, known, memory.view(&boxes));
-        let corners = OffsetAccess::<f64>::new(known.view());
-        let (all, results) = (memory.view(&scores), PositionAccessMut::new(found));
+        let [boxes_f64, class_scores, order, selected, rows_out] =
+            [boxes_f64, class_scores, order, selected, rows_out].map(|one| memory.scratch(&one));
+        copy(memory.parallel, boxes_f64, memory.view(&boxes));
+        let corners = OffsetAccess::<f64>::new(boxes_f64.view());
+        let (all, results) = (memory.view(&scores), PositionAccessMut::new(rows_out));
         let mut row = 0;
-        for batch in 0..choice.batches {
+        for batch in 0..options.batches {
             let rectangle = |at: usize| {
-                let first = (batch * choice.count + at) * 4;
-                choice.rectangle([0, 1, 2, 3].map(|i| corners.get((first + i) as isize)))
+                let first = (batch * options.count + at) * 4;
+                options.rectangle([0, 1, 2, 3].map(|i| corners.get((first + i) as isize)))
             };
-            for class in 0..choice.classes {
-                let part = match choice.single {
+            for class in 0..options.classes {
+                let part = match options.has_one_class {
                     true => *all.layout(),
                     false => all.layout().at(0, batch).at(0, class),
                 };
-                copy(memory.parallel, line, all.with_layout(part).expect("a part of the scores"));
-                let many = suppress(line.view(), rectangle, choice.rule, order, kept);
-                let chosen = OffsetAccess::<i64>::new(kept.view());
-                for at in 0..many {
-                    let chosen = chosen.get(at as isize);
-                    match choice.single {
-                        true => results.set(&[row, 0], chosen),
+                copy(
+                    memory.parallel,
+                    class_scores,
+                    all.with_layout(part).expect("a part of the scores"),
+                );
+                let selected_count =
+                    suppress(class_scores.view(), rectangle, options.rule, order, selected);
+                let chosen = OffsetAccess::<i64>::new(selected.view());
+                for at in 0..selected_count {
+                    let index = chosen.get(at as isize);
+                    match options.has_one_class {
+                        true => results.set(&[row, 0], index),
                         false => {
-                            results.put_line(&[row, 0], &[batch as i64, class as i64, chosen]);
+                            results.put_line(&[row, 0], &[batch as i64, class as i64, index]);
                         }
                     }
                     row += 1;
@@ -149,22 +155,22 @@ fn suppression(call: &mut Call<'_>) -> Result<Plan> {
             }
         }
         expect_fits(name, &out, row * width)?;
-        let dims = choice.dims(row);
-        let part = found.layout().sliced(0, 0, row, 1).reshaped(&dims).expect("rows in line");
-        let part = found.view().with_layout(part).expect("a part of the results");
+        let dims = options.dims(row);
+        let part = rows_out.layout().sliced(0, 0, row, 1).reshaped(&dims).expect("contiguous rows");
+        let part = rows_out.view().with_layout(part).expect("a part of the results");
         copy(memory.parallel, memory.out(&dense(&out, &dims)), part);
         (memory.sized)(index, &dims);
         Ok(())
     })
 }
 
-fn infer_kept(call: &Call<'_>) -> Result<Vec<Layout>> {
-    let choice = Choice::read(call)?;
-    Ok(vec![Layout::contiguous(DType::Int32, &choice.dims(choice.most()))])
+fn infer_selected(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let options = Options::read(call)?;
+    Ok(vec![Layout::contiguous(DType::Int32, &options.dims(options.max_rows()))])
 }
 
-/// What boxes of one class keep, with limits that are read when it runs. Arguments: boxes, scores, the most, overlap, score,
-/// whether the output has the most that there may be, out, how many are kept.
+/// Suppression of boxes of one class, with limits that are read when it runs. Arguments: boxes, scores, how many to keep,
+/// greatest overlap, least score, whether the output is padded to the number to keep, out, how many are selected.
 fn suppression_by_elements(call: &mut Call<'_>) -> Result<Plan> {
     let (out, valid) = (call.output(6)?, call.output(7)?);
     let (boxes, scores) = (call.read(0, &[&out, &valid])?, call.read(1, &[&out, &valid])?);
@@ -186,9 +192,9 @@ fn suppression_by_elements(call: &mut Call<'_>) -> Result<Plan> {
     expect_capacity(call, 6, &out, 0)?;
     let names = [2, 3, 6].map(|at| call.parameter(at));
     let index = call.caller_index(6);
-    let known = call.scratch(DType::Double, &[count, 4]);
-    let line = call.scratch(DType::Double, &[count]);
-    let [order, kept] = [0; 2].map(|_| call.scratch(DType::Int64, &[count]));
+    let boxes_f64 = call.scratch(DType::Double, &[count, 4]);
+    let class_scores = call.scratch(DType::Double, &[count]);
+    let [order, selected] = [0; 2].map(|_| call.scratch(DType::Int64, &[count]));
     call.plan(move |memory| {
         let [most, overlap, score] = limits.map(|one| {
             peek::first(memory.view(&one)).expect("one element that is a number").as_f64()
@@ -199,26 +205,27 @@ fn suppression_by_elements(call: &mut Call<'_>) -> Result<Plan> {
         if !(0.0..=1.0).contains(&overlap) {
             return Err(Fault(format!("{} = {overlap} is outside 0 to 1", names[1])));
         }
-        let [known, line, order, kept] = [known, line, order, kept].map(|one| memory.scratch(&one));
-        copy(memory.parallel, known, boxes.view(memory));
-        copy(memory.parallel, line, scores.view(memory));
-        let corners = OffsetAccess::<f64>::new(known.view());
+        let [boxes_f64, class_scores, order, selected] =
+            [boxes_f64, class_scores, order, selected].map(|one| memory.scratch(&one));
+        copy(memory.parallel, boxes_f64, boxes.view(memory));
+        copy(memory.parallel, class_scores, scores.view(memory));
+        let corners = OffsetAccess::<f64>::new(boxes_f64.view());
         let rectangle =
             |at: usize| corner_rectangle([0, 1, 2, 3].map(|i| corners.get((at * 4 + i) as isize)));
         let rule = Suppression { most: (most as usize).min(count), overlap, score };
-        let many = suppress(line.view(), rectangle, rule, order, kept);
-        expect_fits(names[2], &out, many)?;
+        let selected_count = suppress(class_scores.view(), rectangle, rule, order, selected);
+        expect_fits(names[2], &out, selected_count)?;
         fill_scalar(memory.parallel, memory.out(&out), Scalar::from(0));
-        let chosen = kept.layout().sliced(0, 0, many, 1);
-        let chosen = kept.view().with_layout(chosen).expect("a part of the results");
-        copy(memory.parallel, memory.out(&dense(&out, &[many])), chosen);
-        fill_scalar(memory.parallel, memory.out(&valid), Scalar::from(many as i64));
-        (memory.sized)(index, &[if padded { out.count() } else { many }]);
+        let chosen = selected.layout().sliced(0, 0, selected_count, 1);
+        let chosen = selected.view().with_layout(chosen).expect("a part of the results");
+        copy(memory.parallel, memory.out(&dense(&out, &[selected_count])), chosen);
+        fill_scalar(memory.parallel, memory.out(&valid), Scalar::from(selected_count as i64));
+        (memory.sized)(index, &[if padded { out.count() } else { selected_count }]);
         Ok(())
     })
 }
 
-/// Fails unless there are boxes of four numbers with a score each; answers how many.
+/// Fails unless there are boxes of four numbers with a score each; returns how many.
 fn expect_scored(call: &Call<'_>) -> Result<usize> {
     let (boxes, scores) = (call.layout(0)?, call.layout(1)?);
     call.expect_dtype(0, &boxes, &[DType::Float, DType::Float16])?;
@@ -232,7 +239,7 @@ fn expect_scored(call: &Call<'_>) -> Result<usize> {
     }
 }
 
-fn infer_kept_and_count(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn infer_selected_and_count(call: &Call<'_>) -> Result<Vec<Layout>> {
     let mut rows = expect_scored(call)?;
     if call.flag(5)? {
         let most = call.number(2)?.as_f64();
@@ -253,7 +260,7 @@ pub const NODES: &[Node] = &[
         "NonMaxSuppressionV3",
         &["boxes", "scores", "max_output_size", "iou_threshold", "score_threshold"],
         &["selected_indices"],
-        Infer::By(infer_kept),
+        Infer::By(infer_selected),
         suppression,
         &[A(0), A(1), A(2), A(3), A(4), No, O(0), Attr("offset", AttrDefault::Int(0))],
     )
@@ -263,7 +270,7 @@ pub const NODES: &[Node] = &[
         "NonMaxSuppressionV4",
         &["boxes", "scores", "max_output_size", "iou_threshold", "score_threshold"],
         &["selected_indices", "valid_outputs"],
-        Infer::By(infer_kept_and_count),
+        Infer::By(infer_selected_and_count),
         suppression_by_elements,
         &[
             A(0),
@@ -282,7 +289,7 @@ pub const NODES: &[Node] = &[
         "NonMaxSuppressionV6",
         &["boxes", "scores", "max_output_size?", "iou_threshold?", "score_threshold?"],
         &["selected_indices"],
-        Infer::By(infer_kept),
+        Infer::By(infer_selected),
         suppression,
         &[A(0), A(1), A(2), A(3), A(4), CENTRED, O(0), Attr("max_boxes_size", AttrDefault::Int(0))],
     )

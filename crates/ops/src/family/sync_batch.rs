@@ -35,7 +35,7 @@ pub(super) fn norm_shape(call: &Call<'_>, at: usize, x: &Layout) -> Result<NormS
 }
 
 /// The type to compute in.
-pub(super) fn computed(x: &Layout) -> DType {
+pub(super) fn compute_dtype(x: &Layout) -> DType {
     if x.dtype == DType::Double { DType::Double } else { DType::Float }
 }
 
@@ -58,7 +58,7 @@ fn stats(call: &mut Call<'_>) -> Result<Plan> {
     let sums = call.flag_or(4, false)?;
     let epsilon = if sums { 0.0 } else { call.float(1)? };
     let (first, second) = (channels_out(call, 2, &shape)?, channels_out(call, 3, &shape)?);
-    let dtype = computed(&x);
+    let dtype = compute_dtype(&x);
     let x = call.reshaped_input(x, &shape.dims, &[&first, &second]);
     let reduction_plan = with_real!(dtype, C => call.plan_reduction(&x.layout(), &shape.axes(), &fold::moments::<C>()));
     call.plan_real(move |memory| {
@@ -89,7 +89,7 @@ fn normalise_elements(call: &mut Call<'_>) -> Result<Plan> {
     let mean = optional(call, 3, &sizes)?;
     let rstd_or_variance = channels(call, 4, &shape)?;
     let (epsilon, is_variance) = (call.scalar_or(5, 0.0)?.as_f64(), call.flag(7)?);
-    let dtype = computed(&x);
+    let dtype = compute_dtype(&x);
     let x = call.reshaped_input(x, &shape.dims, &[&y]);
     let y = call.reshaped_output(y, &shape.dims);
     let [scales, shifts] = [0; 2].map(|_| call.scratch(dtype, &sizes));
@@ -116,9 +116,10 @@ fn normalise_elements(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// `dx = (dy - sum / n - (x - mean) * slope / n) * rstd * weight` by channel. Arguments: dy, x, mean, rstd or variance,
-/// weight, sums of dy, sums of products, counts, dx, epsilon, whether the variance is passed, not rstd (then products were
-/// scaled once already, and n is the number of elements), whether sums were divided already.
+/// `dx = (dy - sum_dy / n - (x - mean) * k) * rstd * weight` by channel, where `k = rstd^2 * sum(dy * (x - mean)) / n`.
+/// Arguments: dy, x, mean, rstd or variance, weight, sums of dy, sums of `dy * (x - mean)`, counts, dx, epsilon, whether
+/// the variance is passed, not rstd (then the second sums were multiplied by rstd already, and n is the number of
+/// elements), whether sums were divided by n already.
 fn elementwise_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, x, dx) = (call.tensor(0)?, call.tensor(1)?, call.output(8)?);
     let shape = norm_shape(call, 1, &x)?;
@@ -139,26 +140,26 @@ fn elementwise_backward(call: &mut Call<'_>) -> Result<Plan> {
         None => None,
     };
     let (epsilon, is_variance) = (call.scalar_or(9, 0.0)?.as_f64(), call.flag_or(10, false)?);
-    let own = if call.flag_or(11, false)? { 1.0 } else { shape.count() as f64 };
-    let dtype = computed(&x);
+    let default_count = if call.flag_or(11, false)? { 1.0 } else { shape.count() as f64 };
+    let dtype = compute_dtype(&x);
     let (dy, x) =
         (call.reshaped_input(dy, &shape.dims, &[&dx]), call.reshaped_input(x, &shape.dims, &[&dx]));
     let dx = call.reshaped_output(dx, &shape.dims);
     let buffer = call.scratch(dtype, &shape.dims);
-    let [scales, slopes, mean_dys] = [0; 3].map(|_| call.scratch(dtype, &sizes));
-    let known = counts.map(|counts| call.scratch(DType::Double, counts.dims()));
+    let [scales, x_factors, mean_dys] = [0; 3].map(|_| call.scratch(dtype, &sizes));
+    let counts_f64 = counts.map(|counts| call.scratch(DType::Double, counts.dims()));
     call.plan_real(move |memory| {
         let parallel = memory.parallel;
         let (dy, x, out) = (dy.view(memory), x.view(memory), dx.out(memory));
-        let [buffer, scales, slopes, mean_dys] = [buffer, scales, slopes, mean_dys].map(|one| memory.scratch(&one));
-        let count = match (&counts, &known) {
-            (Some(counts), Some(known)) => {
-                let known = memory.scratch(known);
-                copy(parallel, known, memory.view(counts));
-                let cells = OffsetAccess::<f64>::new(known.view());
-                (0..known.count() as isize).map(|at| cells.get(at)).sum()
+        let [buffer, scales, x_factors, mean_dys] = [buffer, scales, x_factors, mean_dys].map(|one| memory.scratch(&one));
+        let count = match (&counts, &counts_f64) {
+            (Some(counts), Some(counts_f64)) => {
+                let counts_f64 = memory.scratch(counts_f64);
+                copy(parallel, counts_f64, memory.view(counts));
+                let cells = OffsetAccess::<f64>::new(counts_f64.view());
+                (0..counts_f64.count() as isize).map(|at| cells.get(at)).sum()
             }
-            _ => own,
+            _ => default_count,
         };
         let one = Constant::new(Scalar::from(1.0));
         let weight = weight.map_or(one.view(&sizes), |weight| memory.view(&weight));
@@ -168,15 +169,15 @@ fn elementwise_backward(call: &mut Call<'_>) -> Result<Plan> {
                 true => C::ONE.div(Real::sqrt(s.add(epsilon))),
                 false => s,
             });
-            map2(parallel, slopes, scales.view(), memory.view(&products), move |s: C, p: C| {
-                let once = s.mul(p).mul(inverse_count);
-                if is_variance { once } else { s.mul(once) }
+            map2(parallel, x_factors, scales.view(), memory.view(&products), move |s: C, p: C| {
+                let factor = s.mul(p).mul(inverse_count);
+                if is_variance { factor } else { s.mul(factor) }
             });
             map1(parallel, mean_dys, memory.view(&sums), move |s: C| s.mul(inverse_count));
             map2(parallel, scales, scales.view(), weight, |s: C, w: C| s.mul(w));
             let mean = broadcast_to(memory.view(&mean), &shape.dims);
-            let (slopes, mean_dys) = (broadcast_to(slopes.view(), &shape.dims), broadcast_to(mean_dys.view(), &shape.dims));
-            map3(parallel, buffer, x, mean, slopes, |x: C, m: C, k: C| x.sub(m).mul(k));
+            let (x_factors, mean_dys) = (broadcast_to(x_factors.view(), &shape.dims), broadcast_to(mean_dys.view(), &shape.dims));
+            map3(parallel, buffer, x, mean, x_factors, |x: C, m: C, k: C| x.sub(m).mul(k));
             map3(parallel, buffer, dy, buffer.view(), mean_dys, |g: C, t: C, s: C| g.sub(s).sub(t));
             map2(parallel, out, buffer.view(), broadcast_to(scales.view(), &shape.dims), |t: C, s: C| t.mul(s));
         });
@@ -203,7 +204,7 @@ fn reduce_backward(call: &mut Call<'_>) -> Result<Plan> {
         }
     }
     let (epsilon, is_variance) = (call.scalar_or(8, 0.0)?.as_f64(), call.flag_or(9, false)?);
-    let dtype = computed(&x);
+    let dtype = compute_dtype(&x);
     let (dy, x) =
         (call.reshaped_input(dy, &shape.dims, &[]), call.reshaped_input(x, &shape.dims, &[]));
     let buffer = call.scratch(dtype, &shape.dims);
@@ -272,25 +273,29 @@ fn gather_stats(call: &mut Call<'_>) -> Result<Plan> {
     let sums = call.flag_or(9, false)?;
     let [a, b] = [0; 2].map(|_| call.scratch(DType::Double, &[devices, width]));
     let n = call.scratch(DType::Double, &[devices]);
-    let kept = [0; 2].map(|_| call.scratch(DType::Double, &[width]));
-    let updated = [0; 2].map(|_| call.scratch(DType::Double, &[width]));
+    let running_f64 = [0; 2].map(|_| call.scratch(DType::Double, &[width]));
+    let results_f64 = [0; 2].map(|_| call.scratch(DType::Double, &[width]));
     call.plan_real(move |memory| {
         let parallel = memory.parallel;
         let [a, b, n] = [a, b, n].map(|one| memory.scratch(&one));
-        let (kept, updated) =
-            (kept.map(|one| memory.scratch(&one)), updated.map(|one| memory.scratch(&one)));
+        let (running_f64, results_f64) = (
+            running_f64.map(|one| memory.scratch(&one)),
+            results_f64.map(|one| memory.scratch(&one)),
+        );
         for (to, from) in [(a, &first), (b, &second), (n, &counts)] {
             copy(parallel, to, memory.view(from));
         }
         for i in 0..2 {
             let from = initial_running[i].or(running[i]);
             if let Some(from) = from {
-                copy(parallel, kept[i], memory.view(&from));
+                copy(parallel, running_f64[i], memory.view(&from));
             }
         }
         let [a, b, n] = [a, b, n].map(|one| OffsetAccess::<f64>::new(one.view()));
-        let (old, new) =
-            (kept.map(OffsetAccessMut::<f64>::new), updated.map(OffsetAccessMut::<f64>::new));
+        let (running_values, results) = (
+            running_f64.map(OffsetAccessMut::<f64>::new),
+            results_f64.map(OffsetAccessMut::<f64>::new),
+        );
         let total: f64 = (0..devices as isize).map(|device| n.get(device)).sum();
         for channel in 0..width as isize {
             let mut all = Moments::default();
@@ -313,19 +318,19 @@ fn gather_stats(call: &mut Call<'_>) -> Result<Plan> {
                 true => (sum / total, squares / total - (sum / total) * (sum / total)),
                 false => (all.mean, all.squares / total),
             };
-            // Of a constant channel, rounding may leave less than nothing. NaN stays.
+            // Rounding may leave the variance of a constant channel below 0. NaN stays.
             let variance = if variance < 0.0 { 0.0 } else { variance };
-            new[0].set(channel, mean);
-            new[1].set(channel, 1.0 / (variance + epsilon).sqrt());
+            results[0].set(channel, mean);
+            results[1].set(channel, 1.0 / (variance + epsilon).sqrt());
             let unbiased = if total > 1.0 { variance * total / (total - 1.0) } else { variance };
-            for (old, value) in old.iter().zip([mean, unbiased]) {
+            for (old, value) in running_values.iter().zip([mean, unbiased]) {
                 old.set(channel, old.get(channel) * (1.0 - momentum) + value * momentum);
             }
         }
         for i in 0..2 {
-            copy(parallel, memory.out(&outs[i]), updated[i].view());
+            copy(parallel, memory.out(&outs[i]), results_f64[i].view());
             if let Some(running) = &running[i] {
-                copy(parallel, memory.out(running), kept[i].view());
+                copy(parallel, memory.out(running), running_f64[i].view());
             }
         }
         Ok(())
@@ -400,7 +405,7 @@ pub const ROWS: &[Row] = &[
 
 const EPSILON: ArgSource = Attr("epsilon", AttrDefault::Float(0.0001));
 
-/// Two rows of numbers in `f32`, one for each channel of argument 0.
+/// Two outputs of `f32`, each with a number for each channel of argument 0.
 fn infer_two_per_channel(call: &Call<'_>) -> Result<Vec<Layout>> {
     let x = call.layout(0)?;
     let one = Layout::contiguous(DType::Float, &[norm_shape(call, 0, &x)?.dims[1]]);
@@ -413,37 +418,38 @@ fn infer_gathered_stats(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![mean, variance, mean, variance])
 }
 
-/// The weight's gradient. Arguments: sums of gradients, sums of their products with inputs, means, rstds, sums of
+/// The gradient of the weight from sums. Arguments: sums of dy, sums of `dy * x`, means, rstds, sums of
 /// `dy * (x - mean)`, gradients of the weight.
-fn backward_reduce(call: &mut Call<'_>) -> Result<Plan> {
+fn weight_gradient(call: &mut Call<'_>) -> Result<Plan> {
     let outs = [call.output(4)?, call.output(5)?];
-    let [distances, gradient] = &outs;
+    let [sum_dy_xmu, gradient] = &outs;
     let mut inputs = Vec::with_capacity(4);
     for at in 0..4 {
-        inputs.push(call.read(at, &[distances, gradient])?);
+        inputs.push(call.read(at, &[sum_dy_xmu, gradient])?);
         call.expect_dtype(at, &inputs[at], &[DType::Float, DType::Float16, DType::Bf16])?;
     }
     let [sums, products, mean, rstd] = inputs[..] else { unreachable!("four of them") };
-    let expected = [(1, *products), (2, *mean), (3, *rstd), (4, **distances), (5, **gradient)];
+    let expected = [(1, *products), (2, *mean), (3, *rstd), (4, **sum_dy_xmu), (5, **gradient)];
     for (at, one) in expected {
         call.expect_dims(at, &one, sums.dims())?;
         call.expect_same(at, &one, 0, &sums)?;
     }
-    let (distances, gradient) = (*distances, *gradient);
-    let sum_dy_xmu = call.scratch(DType::Float, sums.dims());
+    let (sum_dy_xmu, gradient) = (*sum_dy_xmu, *gradient);
+    let sum_f32 = call.scratch(DType::Float, sums.dims());
     call.plan(move |memory| {
-        let (parallel, sum_dy_xmu) = (memory.parallel, memory.scratch(&sum_dy_xmu));
+        let (parallel, sum_f32) = (memory.parallel, memory.scratch(&sum_f32));
         let (sums, products, mean) = (sums.view(memory), products.view(memory), mean.view(memory));
-        map3(parallel, sum_dy_xmu, sums, products, mean, |sum: f32, product: f32, mean: f32| {
+        map3(parallel, sum_f32, sums, products, mean, |sum: f32, product: f32, mean: f32| {
             product - sum * mean
         });
-        let (rstd, sum_dy_xmu) = (rstd.view(memory), sum_dy_xmu.view());
-        map2(parallel, memory.out(&gradient), sum_dy_xmu, rstd, |x: f32, rstd: f32| x * rstd);
-        copy(parallel, memory.out(&distances), sum_dy_xmu);
+        let (rstd, sum_f32) = (rstd.view(memory), sum_f32.view());
+        map2(parallel, memory.out(&gradient), sum_f32, rstd, |x: f32, rstd: f32| x * rstd);
+        copy(parallel, memory.out(&sum_dy_xmu), sum_f32);
         Ok(())
     })
 }
 
+/// Two outputs like argument 0.
 fn infer_two_like_first(call: &Call<'_>) -> Result<Vec<Layout>> {
     let one = call.layout(0)?.packed();
     Ok(vec![one, one])
@@ -456,7 +462,7 @@ pub const NODES: &[Node] = &[
         &["sum_dy", "sum_dy_dx_pad", "mean", "invert_std"],
         &["sum_dy_xmu", "y"],
         Infer::By(infer_two_like_first),
-        backward_reduce,
+        weight_gradient,
         &[A(0), A(1), A(2), A(3), O(0), O(1)],
     ),
     node(

@@ -1,4 +1,4 @@
-//! The loss of connectionist temporal classification, and its gradient.
+//! The loss of connectionist temporal classification (CTC), and its gradient.
 //!
 //! Workspace: the gradient takes, for each batch, two numbers of `f64` for each position of the labels with blanks, and
 //! one for each class.
@@ -20,7 +20,8 @@ struct Batch {
     steps: Vec<usize>,
     labels: Vec<usize>,
     blank: usize,
-    single: bool,
+    /// Tensors have no dimension of batches.
+    is_unbatched: bool,
     name: &'static str,
 }
 
@@ -28,33 +29,33 @@ impl Batch {
     /// Indices: logarithms of probabilities, targets, lengths of both, blank.
     fn new(call: &mut Call<'_>, indices: [usize; 5], outs: &[&Operand]) -> Result<Batch> {
         let [logarithms, targets, steps, labels, blank] = indices;
-        let of = call.read(logarithms, outs)?;
-        call.expect_dtype(logarithms, &of, REAL)?;
-        let single = of.rank() == 2;
-        let of = if single { of.with_layout(of.with(1)) } else { of };
-        let &[most, count, classes] = of.dims() else {
-            let (name, dims) = (call.parameter(logarithms), of.dims());
+        let input = call.read(logarithms, outs)?;
+        call.expect_dtype(logarithms, &input, REAL)?;
+        let is_unbatched = input.rank() == 2;
+        let input = if is_unbatched { input.with_layout(input.with(1)) } else { input };
+        let &[max_steps, count, classes] = input.dims() else {
+            let (name, dims) = (call.parameter(logarithms), input.dims());
             return Err(Error::invalid(format!(
                 "{name} has the sizes {dims:?}: expected steps, batches and classes"
             )));
         };
-        let named = call.read(targets, outs)?;
-        call.expect_dtype(targets, &named, &[DType::Int64, DType::Int32, DType::Bool])?;
-        let lengths = |at: usize, most: usize| -> Result<Vec<usize>> {
+        let target_input = call.read(targets, outs)?;
+        call.expect_dtype(targets, &target_input, &[DType::Int64, DType::Int32, DType::Bool])?;
+        let lengths = |at: usize, max: usize| -> Result<Vec<usize>> {
             let values = call.ints(at)?;
             let name = call.parameter(at);
             let sizes: Option<Vec<usize>> = (values.iter())
-                .map(|one| usize::try_from(*one).ok().filter(|one| *one <= most))
+                .map(|one| usize::try_from(*one).ok().filter(|one| *one <= max))
                 .collect();
             match sizes.filter(|sizes| sizes.len() == count) {
                 Some(sizes) => Ok(sizes),
                 None => Err(Error::invalid(format!(
-                    "{name} = {values:?}: expected {count} lengths from 0 to {most}"
+                    "{name} = {values:?}: expected {count} lengths from 0 to {max}"
                 ))),
             }
         };
-        let steps = lengths(steps, most)?;
-        let most_labels = match *named.dims() {
+        let steps = lengths(steps, max_steps)?;
+        let max_labels = match *target_input.dims() {
             [rows, width] if rows == count => width,
             [all] => all,
             ref dims => {
@@ -64,11 +65,11 @@ impl Batch {
                 )));
             }
         };
-        let labels = lengths(labels, most_labels)?;
-        if named.rank() == 1 && labels.iter().sum::<usize>() > most_labels {
+        let labels = lengths(labels, max_labels)?;
+        if target_input.rank() == 1 && labels.iter().sum::<usize>() > max_labels {
             let (name, want) = (call.parameter(targets), labels.iter().sum::<usize>());
             return Err(Error::invalid(format!(
-                "{name} has {most_labels} labels, {want} are named"
+                "{name} has {max_labels} labels, {want} are named"
             )));
         }
         let number = call.int(blank)?;
@@ -77,13 +78,23 @@ impl Batch {
             return Err(Error::invalid(format!("{name} = {number} is none of {classes} classes")));
         };
         let name = call.parameter(targets);
-        Ok(Batch { logarithms: of, targets: named, steps, labels, blank, single, name })
+        Ok(Batch {
+            logarithms: input,
+            targets: target_input,
+            steps,
+            labels,
+            blank,
+            is_unbatched,
+            name,
+        })
     }
 
+    /// The most positions of labels with a blank before, between and after them.
     fn width(&self) -> usize {
         2 * self.labels.iter().copied().max().unwrap_or(0) + 1
     }
 
+    /// The sequences as the kernels take them; fails for a label out of range.
     fn sequences<'m>(&'m self, memory: &Memory<'m>) -> std::result::Result<Sequences<'m>, Fault> {
         let sequences = Sequences {
             logarithms: self.logarithms.view(memory),
@@ -101,10 +112,10 @@ impl Batch {
         Ok(sequences)
     }
 
-    /// The layout of a tensor of the likelihoods of beginnings: batches, steps, positions.
-    fn beginnings(&self, call: &Call<'_>, at: usize, layout: &Layout) -> Result<Layout> {
+    /// The layout of a tensor with the log-likelihoods of prefixes (alpha): batches, steps, positions.
+    fn log_alpha_layout(&self, call: &Call<'_>, at: usize, layout: &Layout) -> Result<Layout> {
         call.expect_dtype(at, layout, REAL)?;
-        let layout = if self.single && layout.rank() == 2 { layout.with(0) } else { *layout };
+        let layout = if self.is_unbatched && layout.rank() == 2 { layout.with(0) } else { *layout };
         let expected = [self.steps.len(), self.logarithms.dims()[0], self.width()];
         match *layout.dims() {
             [batches, steps, width]
@@ -122,8 +133,8 @@ impl Batch {
     }
 }
 
-/// A number for each batch, as a row.
-fn row(call: &Call<'_>, at: usize, layout: &Layout, count: usize) -> Result<Layout> {
+/// A number for each batch, in one dimension.
+fn by_batch(call: &Call<'_>, at: usize, layout: &Layout, count: usize) -> Result<Layout> {
     call.expect_dtype(at, layout, REAL)?;
     layout.reshaped(&[count]).ok_or_else(|| {
         let (name, dims) = (call.parameter(at), layout.dims());
@@ -132,38 +143,45 @@ fn row(call: &Call<'_>, at: usize, layout: &Layout, count: usize) -> Result<Layo
 }
 
 /// Arguments: logarithms of probabilities, targets, lengths of both, blank, whether an infinite loss is 0, losses,
-/// likelihoods of beginnings.
+/// log-likelihoods of prefixes.
 fn loss(call: &mut Call<'_>) -> Result<Plan> {
-    let (losses, beginnings) = (call.output(6)?, call.output(7)?);
-    let batch = Batch::new(call, [0, 1, 2, 3, 4], &[&losses, &beginnings])?;
-    let beginnings = beginnings.with_layout(batch.beginnings(call, 7, &beginnings)?);
-    let losses = losses.with_layout(row(call, 6, &losses, batch.steps.len())?);
-    let zero = call.flag(5)?;
+    let (losses, log_alpha) = (call.output(6)?, call.output(7)?);
+    let batch = Batch::new(call, [0, 1, 2, 3, 4], &[&losses, &log_alpha])?;
+    let log_alpha = log_alpha.with_layout(batch.log_alpha_layout(call, 7, &log_alpha)?);
+    let losses = losses.with_layout(by_batch(call, 6, &losses, batch.steps.len())?);
+    let zero_infinity = call.flag(5)?;
     call.plan(move |memory| {
         let sequences = batch.sequences(memory)?;
-        likelihoods(memory.parallel, sequences, memory.out(&losses), memory.out(&beginnings), zero);
+        likelihoods(
+            memory.parallel,
+            sequences,
+            memory.out(&losses),
+            memory.out(&log_alpha),
+            zero_infinity,
+        );
         Ok(())
     })
 }
 
-/// Arguments: gradient of the losses, logarithms of probabilities, targets, lengths of both, losses, likelihoods of
-/// beginnings, blank, whether an infinite loss is 0, out.
+/// Arguments: gradient of the losses, logarithms of probabilities, targets, lengths of both, losses, log-likelihoods
+/// of prefixes, blank, whether an infinite loss is 0, out.
 fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(9)?;
     let batch = Batch::new(call, [1, 2, 3, 4, 7], &[&out])?;
-    let (grad, losses, beginnings) =
+    let (grad, losses, log_alpha) =
         (call.read(0, &[&out])?, call.read(5, &[&out])?, call.read(6, &[&out])?);
     let count = batch.steps.len();
     let (grad, losses) = (
-        grad.with_layout(row(call, 0, &grad, count)?),
-        losses.with_layout(row(call, 5, &losses, count)?),
+        grad.with_layout(by_batch(call, 0, &grad, count)?),
+        losses.with_layout(by_batch(call, 5, &losses, count)?),
     );
-    let beginnings = beginnings.with_layout(batch.beginnings(call, 6, &beginnings)?);
+    let log_alpha = log_alpha.with_layout(batch.log_alpha_layout(call, 6, &log_alpha)?);
     call.expect_dtype(9, &out, REAL)?;
-    let out = if batch.single && out.rank() == 2 { out.with_layout(out.with(1)) } else { out };
+    let out =
+        if batch.is_unbatched && out.rank() == 2 { out.with_layout(out.with(1)) } else { out };
     call.expect_dims(9, &out, batch.logarithms.dims())?;
-    let zero = call.flag(8)?;
-    let width = gradient_scratch(batch.logarithms.dims()[2], beginnings.dims()[2]);
+    let zero_infinity = call.flag(8)?;
+    let width = gradient_scratch(batch.logarithms.dims()[2], log_alpha.dims()[2]);
     let scratch = call.scratch(DType::Double, &[count, width]);
     call.plan(move |memory| {
         let sequences = batch.sequences(memory)?;
@@ -173,9 +191,9 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
             memory.out(&out),
             grad.view(memory),
             losses.view(memory),
-            beginnings.view(memory),
+            log_alpha.view(memory),
             memory.scratch(&scratch),
-            zero,
+            zero_infinity,
         );
         Ok(())
     })

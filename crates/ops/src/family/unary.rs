@@ -14,9 +14,9 @@ use cairn_tensor::kernels::number::Number;
 use cairn_tensor::kernels::strip::vectorised;
 use cairn_tensor::{DType, Layout, with_real};
 
-/// A formula of angles: `$near` for strips of usual ones, `$any` where one is very large.
-macro_rules! wave {
-    ($near:ident, $any:ident) => {
+/// A formula of angles: `$small` for strips without large ones, `$any` where one is very large.
+macro_rules! trigonometric {
+    ($small:ident, $any:ident) => {
         Formula::<1> {
             kind: Kind::Real,
             defaults: &[],
@@ -24,9 +24,9 @@ macro_rules! wave {
                 fn run<C: Real>(x: &[C], to: &mut [C]) {
                     let limit = C::of(f64::from(MAX_ANGLE));
                     vectorised(|| {
-                        let near = x.iter().fold(true, |all, x| all & (x.abs() <= limit));
-                        if near {
-                            to.iter_mut().zip(x).for_each(|(to, x)| *to = x.$near());
+                        let all_small = x.iter().fold(true, |all, x| all & (x.abs() <= limit));
+                        if all_small {
+                            to.iter_mut().zip(x).for_each(|(to, x)| *to = x.$small());
                         } else {
                             to.iter_mut().zip(x).for_each(|(to, x)| *to = x.$any());
                         }
@@ -102,19 +102,19 @@ pub const SINC: Formula<1> = real!(|x| {
     if x == C::ZERO { C::ONE } else { angle.sin().div(angle) }
 });
 /// Sine.
-pub const SIN: Formula<1> = wave!(sin_near, sin).with_complex(complex!(|x| x.sin()));
+pub const SIN: Formula<1> = trigonometric!(sin_near, sin).with_complex(complex!(|x| x.sin()));
 /// Cosine.
-pub const COS: Formula<1> = wave!(cos_near, cos).with_complex(complex!(|x| x.cos()));
+pub const COS: Formula<1> = trigonometric!(cos_near, cos).with_complex(complex!(|x| x.cos()));
 
 const FLOOR: Formula<1> = real!(|x| x.floor());
 const CEIL: Formula<1> = real!(|x| x.ceil());
 const ROUND: Formula<1> = real!(|x| x.round());
 const TRUNC: Formula<1> = real!(|x| x.trunc());
 const FRAC: Formula<1> = real!(|x| x.sub(x.trunc()));
-const NAN_TO_NUM: Formula<1> = real!(|x; nan = 0.0, most = 3.4e38, least = (-3.4e38)| {
+const NAN_TO_NUM: Formula<1> = real!(|x; nan = 0.0, posinf = 3.4e38, neginf = (-3.4e38)| {
     let x = if x.is_nan() { nan } else { x };
-    let x = if x == C::GREATEST { most } else { x };
-    if x == C::LEAST { least } else { x }
+    let x = if x == C::GREATEST { posinf } else { x };
+    if x == C::LEAST { neginf } else { x }
 });
 
 /// Integers are all finite: they are copied.
@@ -139,13 +139,13 @@ const ROUND_DECIMALS: Formula<1> = real!(|x; decimals = 0.0| {
     }
 });
 
-/// y = base^(scale x + shift), where a base of no positive number is e.
+/// y = base^(scale x + shift); a base that is not positive stands for e.
 const EXP_OF: Formula<1> = real!(|x; base = (-1.0), scale = 1.0, shift = 0.0| {
     let power = x.mul(scale).add(shift);
     if base > C::ZERO { power.mul(base.ln()).exp() } else { power.exp() }
 });
 
-/// y = the logarithm to a base of scale x + shift, where a base of no positive number is e.
+/// y = the logarithm of scale x + shift to a base; a base that is not positive stands for e.
 const LOG_OF: Formula<1> = real!(|x; base = (-1.0), scale = 1.0, shift = 0.0| {
     let log = x.mul(scale).add(shift).ln();
     if base > C::ZERO { log.div(base.ln()) } else { log }
@@ -179,11 +179,11 @@ fn ten_to<C: Real>(power: C) -> C {
     C::of(10.0).power(power)
 }
 
-/// A formula that leaves integers as they are.
-fn for_reals(call: &mut Call<'_>, formula: &Formula<1>) -> Result<Plan> {
+/// Plans a formula that leaves integers as they are.
+fn plan_unless_integer(call: &mut Call<'_>, formula: &Formula<1>) -> Result<Plan> {
     let dtype = call.layout(0)?.dtype;
-    let whole = !dtype.is_floating() && !dtype.is_complex();
-    match whole && formula.defaults.is_empty() {
+    let is_integer = !dtype.is_floating() && !dtype.is_complex();
+    match is_integer && formula.defaults.is_empty() {
         true => SAME.plan(call),
         false => formula.plan(call),
     }
@@ -191,8 +191,9 @@ fn for_reals(call: &mut Call<'_>, formula: &Formula<1>) -> Result<Plan> {
 
 fn bitwise_not(call: &mut Call<'_>) -> Result<Plan> {
     let layout = call.layout(0)?;
-    let among = [DType::Int8, DType::Uint8, DType::Int16, DType::Int32, DType::Int64, DType::Bool];
-    call.expect_dtype(0, &layout, &among)?;
+    let allowed =
+        [DType::Int8, DType::Uint8, DType::Int16, DType::Int32, DType::Int64, DType::Bool];
+    call.expect_dtype(0, &layout, &allowed)?;
     call.expect_castable(1, call.layout(0)?.dtype, &call.layout(1)?)?;
     BITWISE_NOT.plan(call)
 }
@@ -209,11 +210,11 @@ fn infer_booleans(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(DType::Bool, call.layout(0)?.dims())])
 }
 
-/// A real type for every number: a whole one's result is `float`.
+/// The input's type where it is real; `float` for integers.
 fn infer_reals(call: &Call<'_>) -> Result<Vec<Layout>> {
     let layout = call.layout(0)?.packed();
-    let real = layout.dtype.is_floating() || compute_type(layout.dtype).is_none();
-    Ok(vec![if real { layout } else { layout.with_dtype(DType::Float) }])
+    let is_kept = layout.dtype.is_floating() || compute_type(layout.dtype).is_none();
+    Ok(vec![if is_kept { layout } else { layout.with_dtype(DType::Float) }])
 }
 
 /// In place: the argument is input and output.
@@ -263,10 +264,10 @@ pub const ROWS: &[Row] = rows! {
     "Erfc", "InplaceErfc" => |c| ERFC.plan(c);
     "Erfinv", "InplaceErfinv" => |c| ERFINV.plan(c);
     "Sinc", "InplaceSinc" => |c| SINC.plan(c);
-    "Floor", "InplaceFloor" => |c| for_reals(c, &FLOOR);
-    "Ceil", "InplaceCeil" => |c| for_reals(c, &CEIL);
-    "Round", "InplaceRound" => |c| for_reals(c, &ROUND);
-    "Trunc", "InplaceTrunc" => |c| for_reals(c, &TRUNC);
+    "Floor", "InplaceFloor" => |c| plan_unless_integer(c, &FLOOR);
+    "Ceil", "InplaceCeil" => |c| plan_unless_integer(c, &CEIL);
+    "Round", "InplaceRound" => |c| plan_unless_integer(c, &ROUND);
+    "Trunc", "InplaceTrunc" => |c| plan_unless_integer(c, &TRUNC);
     "Frac", "InplaceFrac" => |c| FRAC.plan(c);
     "LogicalNot", "InplaceLogicalNot" => |c| LOGICAL_NOT.plan(c);
     "BitwiseNot" => bitwise_not;
@@ -277,7 +278,7 @@ pub const ROWS: &[Row] = rows! {
     "Signbit" => |c| SIGNBIT.plan(c);
 };
 
-/// Rows with numbers beside the tensor.
+/// Rows with numbers besides the tensor.
 pub const MORE: &[Row] = &[
     aclnn("RoundDecimals", round_decimals),
     aclnn("InplaceRoundDecimals", round_decimals).with_args(&[A(0), A(1), A(0)]),
@@ -310,10 +311,10 @@ pub const NODES: &[Node] = nodes! {
     "Erf" => Infer::By(infer_reals), |c| ERF.plan(c);
     "Erfc" => Infer::By(infer_reals), |c| ERFC.plan(c);
     "Erfinv" => Infer::By(infer_reals), |c| ERFINV.plan(c);
-    "Floor" => Infer::Like(0), |c| for_reals(c, &FLOOR);
-    "Ceil" => Infer::Like(0), |c| for_reals(c, &CEIL);
-    "Round" => Infer::Like(0), |c| for_reals(c, &ROUND);
-    "Trunc" => Infer::Like(0), |c| for_reals(c, &TRUNC);
+    "Floor" => Infer::Like(0), |c| plan_unless_integer(c, &FLOOR);
+    "Ceil" => Infer::Like(0), |c| plan_unless_integer(c, &CEIL);
+    "Round" => Infer::Like(0), |c| plan_unless_integer(c, &ROUND);
+    "Trunc" => Infer::Like(0), |c| plan_unless_integer(c, &TRUNC);
     "LogicalNot" => Infer::By(infer_booleans), |c| LOGICAL_NOT.plan(c);
     "Invert" => Infer::Like(0), bitwise_not;
     "IsFinite" => Infer::By(infer_booleans), |c| IS_FINITE.plan(c);

@@ -1,4 +1,4 @@
-//! Windows of images as columns, and back; slices of a dimension, back.
+//! Windows of images as columns (im2col), columns summed to images (col2im), and the gradient of unfold.
 
 use super::convolution::window::grouped;
 use super::inputs::UnaliasedInput;
@@ -28,9 +28,9 @@ struct Axis {
 impl Axis {
     /// How many windows there are along `size` elements; less than 1 where there is no room for one.
     fn positions(&self, size: usize) -> i64 {
-        let span = (self.taps - 1).saturating_mul(self.dilation);
-        let left = (size as i64).saturating_add(self.before + self.after).saturating_sub(span);
-        if left < 1 { 0 } else { (left - 1) / self.stride + 1 }
+        let reach = (self.taps - 1).saturating_mul(self.dilation);
+        let starts = (size as i64).saturating_add(self.before + self.after).saturating_sub(reach);
+        if starts < 1 { 0 } else { (starts - 1) / self.stride + 1 }
     }
 
     /// The windows whose tap is inside of the image: the first, how many, and where the first one's tap lies.
@@ -49,16 +49,16 @@ impl Axis {
     }
 }
 
-/// Two numbers, not less than `least`; one stands for both where `one` says so.
-fn two(call: &Call<'_>, at: usize, least: i64, one: bool) -> Result<[i64; 2]> {
+/// Two numbers, not less than `least`; with `allows_one`, one number may stand for both.
+fn two_numbers(call: &Call<'_>, at: usize, least: i64, allows_one: bool) -> Result<[i64; 2]> {
     let values = call.ints(at)?;
-    let both = match values[..] {
-        [value] if one => Some([value; 2]),
+    let pair = match values[..] {
+        [value] if allows_one => Some([value; 2]),
         [y, x] => Some([y, x]),
         _ => None,
     };
-    let fine = |value: &i64| (least..=i64::from(i32::MAX)).contains(value);
-    both.filter(|both| both.iter().all(fine)).ok_or_else(|| {
+    let is_valid = |value: &i64| (least..=i64::from(i32::MAX)).contains(value);
+    pair.filter(|pair| pair.iter().all(is_valid)).ok_or_else(|| {
         let name = call.parameter(at);
         Error::invalid(format!(
             "{name} = {values:?}: expected two numbers from {least} to 2147483647"
@@ -68,8 +68,9 @@ fn two(call: &Call<'_>, at: usize, least: i64, one: bool) -> Result<[i64; 2]> {
 
 /// Windows from the arguments kernel size, dilation, padding and stride, from index `at` on.
 fn axes(call: &Call<'_>, at: usize) -> Result<[Axis; 2]> {
-    let (taps, dilation) = (two(call, at, 1, false)?, two(call, at + 1, 1, false)?);
-    let (padding, stride) = (two(call, at + 2, 0, false)?, two(call, at + 3, 1, false)?);
+    let (taps, dilation) = (two_numbers(call, at, 1, false)?, two_numbers(call, at + 1, 1, false)?);
+    let (padding, stride) =
+        (two_numbers(call, at + 2, 0, false)?, two_numbers(call, at + 3, 1, false)?);
     Ok([0, 1].map(|axis| Axis {
         taps: taps[axis],
         dilation: dilation[axis],
@@ -87,7 +88,8 @@ struct Columns {
 }
 
 impl Columns {
-    /// Checks sizes. Columns are by samples, by channels and taps (one dimension, or two), by positions (one dimension, or two).
+    /// Checks sizes. Columns are by samples, by channels and taps (one dimension, or two), by positions (one dimension,
+    /// or two).
     fn new(
         call: &Call<'_>,
         (image_at, image): (usize, Layout),
@@ -111,56 +113,57 @@ impl Columns {
         let (Some(taps), Some(rows), Some(all)) = (taps, rows, all) else {
             return Err(Error::invalid(format!("windows of {axes:?} are more than memory holds")));
         };
-        let [high, wide] = positions.map(|one| one as usize);
+        let [rows_of_windows, windows_per_row] = positions.map(|one| one as usize);
         let expected = match columns.rank() {
             4 if columns.dims()[3] == all && columns.dims()[2] == taps => {
                 vec![samples, channels, taps, all]
             }
-            4 => vec![samples, rows, high, wide],
+            4 => vec![samples, rows, rows_of_windows, windows_per_row],
             _ => vec![samples, rows, all],
         };
         call.expect_dims(columns_at, &columns, &expected)?;
-        let mut grouping = columns;
-        if grouping.rank() == 4
-            && grouping.dims()[1] == channels
-            && grouping.dims()[2] == taps
-            && grouping.dims()[3] == all
+        let mut by_parts = columns;
+        if by_parts.rank() == 4
+            && by_parts.dims()[1] == channels
+            && by_parts.dims()[2] == taps
+            && by_parts.dims()[3] == all
         {
-            grouping = grouped(grouping, 3, high);
+            by_parts = grouped(by_parts, 3, rows_of_windows);
         } else {
-            grouping = if grouping.rank() == 3 { grouped(grouping, 2, high) } else { grouping };
-            grouping = grouped(grouping, 1, channels.max(1));
+            by_parts =
+                if by_parts.rank() == 3 { grouped(by_parts, 2, rows_of_windows) } else { by_parts };
+            by_parts = grouped(by_parts, 1, channels.max(1));
         }
-        let columns = grouped(grouping, 2, axes[0].taps as usize);
+        let columns = grouped(by_parts, 2, axes[0].taps as usize);
         Ok(Columns { image, columns, axes })
     }
 
-    /// Calls `run` with the parts of image and columns that each tap has in common.
-    fn each(&self, mut run: impl FnMut(Layout, Layout)) {
+    /// Calls `run` for each tap with the part of the image that it reads, and its part of the columns.
+    fn for_each_tap(&self, mut run: impl FnMut(Layout, Layout)) {
         if self.columns.count() == 0 {
             return;
         }
         let sizes = [self.image.dims()[2], self.image.dims()[3]];
         for y in 0..self.axes[0].taps {
-            let (top, rows, from_row) = self.axes[0].inside(y, sizes[0]);
+            let (first_row, rows, image_row) = self.axes[0].inside(y, sizes[0]);
             for x in 0..self.axes[1].taps {
-                let (left, across, from) = self.axes[1].inside(x, sizes[1]);
-                if rows == 0 || across == 0 {
+                let (first_column, columns, image_column) = self.axes[1].inside(x, sizes[1]);
+                if rows == 0 || columns == 0 {
                     continue;
                 }
                 let image = (self.image)
-                    .sliced(2, from_row, rows, self.axes[0].stride as isize)
-                    .sliced(3, from, across, self.axes[1].stride as isize);
-                let columns = (self.columns.at(2, y as usize).at(2, x as usize))
-                    .sliced(2, top, rows, 1)
-                    .sliced(3, left, across, 1);
-                run(image, columns);
+                    .sliced(2, image_row, rows, self.axes[0].stride as isize)
+                    .sliced(3, image_column, columns, self.axes[1].stride as isize);
+                let column_part = (self.columns.at(2, y as usize).at(2, x as usize))
+                    .sliced(2, first_row, rows, 1)
+                    .sliced(3, first_column, columns, 1);
+                run(image, column_part);
             }
         }
     }
 }
 
-/// With samples in front where there are none.
+/// With a dimension of samples in front where there is none.
 fn batched(layout: Layout, rank: usize) -> Layout {
     if layout.rank() + 1 == rank { layout.with(0) } else { layout }
 }
@@ -178,10 +181,11 @@ fn im2col(call: &mut Call<'_>) -> Result<Plan> {
         )));
     }
     let (a, out) = (a.with_layout(batched(*a, 4)), out.with_layout(batched(*out, 3)));
-    into_columns(call, a, (5, out), axes)
+    plan_im2col(call, a, (5, out), axes)
 }
 
-fn into_columns(
+/// The plan of the columns of an image.
+fn plan_im2col(
     call: &mut Call<'_>,
     a: UnaliasedInput,
     (out_at, out): (usize, Operand),
@@ -196,7 +200,7 @@ fn into_columns(
         if has_border {
             fill_scalar(memory.parallel, memory.out(&out), Scalar::from(0));
         }
-        columns.each(|image, column| {
+        columns.for_each_tap(|image, column| {
             let (to, from) = (out.with_layout(column), a.with_layout(image));
             copy(memory.parallel, memory.out(&to), from.prepared(memory));
         });
@@ -205,20 +209,21 @@ fn into_columns(
 }
 
 /// Arguments: x, ksizes, strides, dilations, padding mode, pads, y.
-fn unfolded_by_name(call: &mut Call<'_>) -> Result<Plan> {
+fn im2col_node(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(6)?;
     let a = call.read(0, &[&out])?;
-    let axes = named_axes(call, &a)?;
-    into_columns(call, a, (6, out), axes)
+    let axes = node_axes(call, &a)?;
+    plan_im2col(call, a, (6, out), axes)
 }
 
-fn named_axes(call: &Call<'_>, image: &Layout) -> Result<[Axis; 2]> {
+/// The windows of a node. Arguments as of [`im2col_node`].
+fn node_axes(call: &Call<'_>, image: &Layout) -> Result<[Axis; 2]> {
     let [_, _, height, width] = *image.dims() else {
         let (name, dims) = (call.parameter(0), image.dims());
         return Err(Error::invalid(format!("{name} {dims:?}: expected 4 dimensions")));
     };
-    let (taps, stride) = (two(call, 1, 1, false)?, two(call, 2, 1, true)?);
-    let dilation = two(call, 3, 1, true)?;
+    let (taps, stride) = (two_numbers(call, 1, 1, false)?, two_numbers(call, 2, 1, true)?);
+    let dilation = two_numbers(call, 3, 1, true)?;
     let mut axes = [0, 1].map(|at| Axis {
         taps: taps[at],
         dilation: dilation[at],
@@ -231,8 +236,8 @@ fn named_axes(call: &Call<'_>, image: &Layout) -> Result<[Axis; 2]> {
         "SAME" => {
             for (axis, size) in axes.iter_mut().zip([height, width]) {
                 let positions = (size as i64 - 1).div_euclid(axis.stride) + 1;
-                let span = (axis.taps - 1).saturating_mul(axis.dilation);
-                let padding = (positions - 1).saturating_mul(axis.stride).saturating_add(span + 1);
+                let reach = (axis.taps - 1).saturating_mul(axis.dilation);
+                let padding = (positions - 1).saturating_mul(axis.stride).saturating_add(reach + 1);
                 let padding = padding.saturating_sub(size as i64).max(0);
                 (axis.before, axis.after) = (padding / 2, padding - padding / 2);
             }
@@ -266,63 +271,70 @@ fn named_axes(call: &Call<'_>, image: &Layout) -> Result<[Axis; 2]> {
 
 fn columns_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
-    let axes = named_axes(call, &a)?;
+    let axes = node_axes(call, &a)?;
     let dims = a.dims();
     let taps = (axes[0].taps as usize).saturating_mul(axes[1].taps as usize);
     let rows = dims[1].saturating_mul(taps);
-    let [high, wide] = [0, 1].map(|at| axes[at].positions(dims[2 + at]) as usize);
-    Ok(vec![Layout::contiguous(a.dtype, &[dims[0], rows, high, wide])])
+    let [rows_of_windows, windows_per_row] =
+        [0, 1].map(|at| axes[at].positions(dims[2 + at]) as usize);
+    Ok(vec![Layout::contiguous(a.dtype, &[dims[0], rows, rows_of_windows, windows_per_row])])
 }
 
-/// Sums in `f32`: the output itself, or scratch that becomes it.
+/// Sums in `f32`: the output itself, or scratch that is copied to it.
 #[derive(Clone, Copy)]
 struct Sums {
     out: Operand,
-    wide: Option<Scratch>,
+    scratch: Option<Scratch>,
 }
 
 impl Sums {
     fn new(call: &mut Call<'_>, out: Operand) -> Sums {
-        let wide = (out.dtype != DType::Float).then(|| call.scratch(DType::Float, out.dims()));
-        Sums { out, wide }
+        let scratch = (out.dtype != DType::Float).then(|| call.scratch(DType::Float, out.dims()));
+        Sums { out, scratch }
     }
 
-    /// Where a layout of the output, or of the scratch, has its first element.
+    /// The layout of the sums.
     fn layout(&self) -> Layout {
-        self.wide.map_or(*self.out, |wide| *wide)
+        self.scratch.map_or(*self.out, |scratch| *scratch)
     }
 
     fn view<'a>(&self, memory: &Memory<'a>, layout: Layout) -> ViewMut<'a> {
-        match &self.wide {
-            Some(wide) => memory.scratch(wide).with_layout(layout).expect("a part of the sums"),
+        match &self.scratch {
+            Some(scratch) => {
+                memory.scratch(scratch).with_layout(layout).expect("a part of the sums")
+            }
             None => memory.out(&self.out.with_layout(layout)),
         }
     }
 
+    /// Sets all sums to 0.
     fn clear(&self, memory: &Memory<'_>) {
         fill_scalar(memory.parallel, self.view(memory, self.layout()), Scalar::from(0));
     }
 
-    fn add(&self, memory: &Memory<'_>, layout: Layout, more: View<'_>) {
-        let to = self.view(memory, layout);
-        map2::<f32, f32, f32>(memory.parallel, to, to.view(), more, |x, y| x + y);
+    /// Adds values to the part of the sums with this layout.
+    fn add(&self, memory: &Memory<'_>, layout: Layout, values: View<'_>) {
+        let part = self.view(memory, layout);
+        map2::<f32, f32, f32>(memory.parallel, part, part.view(), values, |x, y| x + y);
     }
 
+    /// Copies the sums to the output.
     fn finish(&self, memory: &Memory<'_>) {
-        if let Some(wide) = &self.wide {
-            copy(memory.parallel, memory.out(&self.out), memory.scratch(wide).view());
+        if let Some(scratch) = &self.scratch {
+            copy(memory.parallel, memory.out(&self.out), memory.scratch(scratch).view());
         }
     }
 }
 
-/// An image whose windows have these columns, summed. Arguments: columns, sizes, kernel size, dilation, padding, stride, out.
+/// An image to which the columns of its windows are summed. Arguments: columns, sizes, kernel size, dilation, padding,
+/// stride, out.
 fn col2im(call: &mut Call<'_>) -> Result<Plan> {
     let axes = axes(call, 2)?;
     let out = call.output(6)?;
     let a = call.read(0, &[&out])?;
     call.expect_dtype(0, &a, REALS)?;
     call.expect_same(6, &out, 0, &a)?;
-    let sizes = two(call, 1, 1, false)?.map(|size| size as usize);
+    let sizes = two_numbers(call, 1, 1, false)?.map(|size| size as usize);
     let dims = out.dims();
     if dims.len() < 3 || dims[dims.len() - 2..] != sizes {
         let name = call.parameter(6);
@@ -344,15 +356,16 @@ fn col2im(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         a.prepare(memory);
         sums.clear(memory);
-        columns
-            .each(|image, column| sums.add(memory, image, a.with_layout(column).prepared(memory)));
+        columns.for_each_tap(|image, column| {
+            sums.add(memory, image, a.with_layout(column).prepared(memory))
+        });
         sums.finish(memory);
         Ok(())
     })
 }
 
 fn image_output(call: &Call<'_>) -> Result<Vec<Layout>> {
-    let (a, sizes) = (call.layout(0)?, two(call, 1, 1, false)?);
+    let (a, sizes) = (call.layout(0)?, two_numbers(call, 1, 1, false)?);
     let [samples, channels, ..] = *a.dims() else {
         let (name, dims) = (call.parameter(0), a.dims());
         return Err(Error::invalid(format!("{name} {dims:?}: expected 4 dimensions")));
@@ -361,7 +374,8 @@ fn image_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(a.dtype, &[samples, channels, height, width])])
 }
 
-/// A tensor whose slices along a dimension are these, summed. Arguments: slices, sizes, dimension, size, step, out.
+/// The gradient of unfold: slices along a dimension, summed where they overlap. Arguments: slices, sizes, dimension,
+/// size, step, out.
 fn unfold_backward(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
     let a = call.read(0, &[&out])?;
@@ -371,17 +385,17 @@ fn unfold_backward(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(5, &out, &sizes)?;
     let dim = call.dim(2, sizes.len())?;
     let (size, step) = (call.int(3)?, call.int(4)?);
-    let most = sizes.get(dim).copied().unwrap_or(1);
-    if size < 1 || size > most as i64 {
+    let size_of_dim = sizes.get(dim).copied().unwrap_or(1);
+    if size < 1 || size > size_of_dim as i64 {
         let name = call.parameter(3);
-        return Err(Error::invalid(format!("{name} = {size} is outside 1 to {most}")));
+        return Err(Error::invalid(format!("{name} = {size} is outside 1 to {size_of_dim}")));
     }
     if step < 1 {
         let name = call.parameter(4);
         return Err(Error::invalid(format!("{name} = {step} is less than 1")));
     }
     let (size, step) = (size as usize, isize::try_from(step).unwrap_or(isize::MAX));
-    let count = (most - size) / step.unsigned_abs() + 1;
+    let count = (size_of_dim - size) / step.unsigned_abs() + 1;
     let mut dims = sizes;
     if let Some(size) = dims.get_mut(dim) {
         *size = count;
@@ -425,7 +439,7 @@ pub const NODES: &[Node] = &[
         &["x"],
         &["y"],
         Infer::By(columns_output),
-        unfolded_by_name,
+        im2col_node,
         &[
             A(0),
             Attr("ksizes", AttrDefault::Required),

@@ -1,8 +1,8 @@
-//! Elements back to the positions that pooling took them from, and the gradient.
+//! Max unpooling: elements go back to the positions that pooling took them from; and the gradient.
 
 use super::avg_pool::REALS;
 use super::inputs::out_of_range;
-use super::window::{frame, numbers, spatial_sizes, with_spatial_sizes};
+use super::window::{as_5d, numbers, spatial_sizes, with_spatial_sizes};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
@@ -33,7 +33,7 @@ fn sizes(call: &Call<'_>, at: usize, spatial: usize) -> Result<[usize; 3]> {
     let (pooled, index) = (call.layout(at)?, call.layout(at + 1)?);
     call.expect_dims(at + 1, &index, pooled.dims())?;
     call.expect_dtype(at + 1, &index, &[DType::Int64, DType::Int32])?;
-    let framed = frame(call, at, &pooled, spatial, false)?;
+    let layout_5d = as_5d(call, at, &pooled, spatial, false)?;
     let outputs = numbers(call, at + 2, spatial, 1)?;
     if call.ints(at + 2)?.len() != spatial {
         let (name, values) = (call.parameter(at + 2), call.ints(at + 2)?);
@@ -54,7 +54,7 @@ fn sizes(call: &Call<'_>, at: usize, spatial: usize) -> Result<[usize; 3]> {
             call.parameter(at)
         )));
     }
-    Ok([framed.dims()[0] * framed.dims()[1], pooled_size, unpooled_size])
+    Ok([layout_5d.dims()[0] * layout_5d.dims()[1], pooled_size, unpooled_size])
 }
 
 /// Arguments: self, indices, output size, stride, padding, out, spatial dimensions.
@@ -74,11 +74,11 @@ fn max_unpool(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let (x, index) = (x.view(memory), index_by_plane.view(memory));
         let original_index = original_index.view(memory);
-        let to = out.out(memory);
-        fill_scalar(memory.parallel, to, Scalar::from(0));
-        let targets = IndexedView::along(to.view(), 1, index, false);
+        let target = out.out(memory);
+        fill_scalar(memory.parallel, target, Scalar::from(0));
+        let targets = IndexedView::along(target.view(), 1, index, false);
         let result =
-            scatter(memory.parallel, to, &targets, x, ScatterMode::Replace, original_index);
+            scatter(memory.parallel, target, &targets, x, ScatterMode::Replace, original_index);
         out.write_back(memory);
         result.map_err(|bad| out_of_range(name, bad))
     })

@@ -1,7 +1,7 @@
-//! Tensors with more or fewer positions: by the nearest one, or between several; and the gradients.
+//! Images resized by the nearest position, or by interpolation between several; and the gradients.
 
-use super::avg_pool::{REALS, summed};
-use super::window::{frame, framed, numbers, spatial_sizes, with_spatial_sizes};
+use super::avg_pool::{REALS, plan_weighted_sums};
+use super::window::{as_5d, numbers, spatial_sizes, try_as_5d, with_spatial_sizes};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -15,11 +15,12 @@ use smallvec::SmallVec;
 /// Makes the rule of a dimension.
 type Kind = fn(Scaling) -> Rule;
 
-const CUBIC: Kind = |scaling| Rule::Cubic(scaling, -0.75);
+const CUBIC_RULE: Kind = |scaling| Rule::Cubic(scaling, -0.75);
 
-/// The maps of a framed tensor's last dimensions.
+/// The dimensions to resize, of a tensor that [`as_5d`] gave five, and how each is resized.
 type Steps = SmallVec<[(usize, Taps); 3]>;
 
+/// The steps of a resize, by the rule of each dimension.
 fn steps(
     kind: Kind,
     input: &[usize],
@@ -69,7 +70,8 @@ fn expect_images(call: &Call<'_>, at: usize, x: &Layout, spatial: usize) -> Resu
     Ok(())
 }
 
-fn aligned(call: &Call<'_>, at: usize) -> Result<Alignment> {
+/// How positions of input and output are aligned.
+fn alignment(call: &Call<'_>, at: usize) -> Result<Alignment> {
     Ok(match call.flag_or(at, false)? {
         true => Alignment::Corners,
         false => Alignment::Centres,
@@ -84,7 +86,7 @@ fn forward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let outputs = output_size(call, 1, spatial)?;
     let out = call.layout(6)?;
     call.expect_dims(6, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
-    let alignment = aligned(call, 2)?;
+    let alignment = alignment(call, 2)?;
     let mut factors = [None; 3];
     for (i, slot) in factors.iter_mut().enumerate() {
         *slot = factor(call, 3 + i)?;
@@ -93,13 +95,13 @@ fn forward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let scaling = |i: usize| Scaling { alignment, factor: factors[3 - spatial + i], is_double };
     let steps = steps(kind, spatial_sizes(x.dims(), spatial, false), &outputs, scaling);
     match kind(scaling(0)) {
-        Rule::Nearest(_) | Rule::NearestCentre(_) => moved(call, (0, 6), spatial, &steps),
-        _ => summed(call, (0, 6), spatial, false, &steps, false),
+        Rule::Nearest(_) | Rule::NearestCentre(_) => plan_nearest(call, (0, 6), spatial, &steps),
+        _ => plan_weighted_sums(call, (0, 6), spatial, false, &steps, false),
     }
 }
 
-/// The plan of elements that are moved as they are.
-fn moved(
+/// The plan of outputs that are each a copy of one element.
+fn plan_nearest(
     call: &mut Call<'_>,
     (x_at, out_at): (usize, usize),
     spatial: usize,
@@ -108,8 +110,8 @@ fn moved(
     let out = call.output(out_at)?;
     let x = call.read(x_at, &[&out])?;
     call.expect_same(out_at, &out, x_at, &x)?;
-    let x = x.with_layout(frame(call, x_at, &x, spatial, false)?);
-    let out = out.with_layout(frame(call, out_at, &out, spatial, false)?);
+    let x = x.with_layout(as_5d(call, x_at, &x, spatial, false)?);
+    let out = out.with_layout(as_5d(call, out_at, &out, spatial, false)?);
     let remapping = call.remapping(steps);
     call.plan(move |memory| {
         remapping.run(memory, memory.out(&out), x.view(memory));
@@ -124,7 +126,7 @@ fn backward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     call.expect_dims(7, &dx, &sizes)?;
     expect_images(call, 7, &dx, spatial)?;
     call.expect_dims(0, &dy, &with_spatial_sizes(&sizes, &outputs, false))?;
-    let alignment = aligned(call, 3)?;
+    let alignment = alignment(call, 3)?;
     let mut factors = [None; 3];
     for (i, slot) in factors.iter_mut().enumerate() {
         *slot = factor(call, 4 + i)?;
@@ -132,7 +134,7 @@ fn backward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let is_double = dy.dtype == DType::Double;
     let scaling = |i: usize| Scaling { alignment, factor: factors[3 - spatial + i], is_double };
     let steps = steps(kind, spatial_sizes(&sizes, spatial, false), &outputs, scaling);
-    summed(call, (0, 7), spatial, false, &steps, true)
+    plan_weighted_sums(call, (0, 7), spatial, false, &steps, true)
 }
 
 macro_rules! binds {
@@ -146,9 +148,9 @@ binds! {
     NEAREST, NEAREST_BACKWARD = Rule::Nearest;
     EXACT, EXACT_BACKWARD = Rule::NearestCentre;
     LINEAR, LINEAR_BACKWARD = Rule::Linear;
-    CUBICAL, CUBICAL_BACKWARD = CUBIC;
-    SMOOTH, SMOOTH_BACKWARD = Rule::SmoothLinear;
-    SMOOTH_CUBICAL, SMOOTH_CUBICAL_BACKWARD = Rule::SmoothCubic;
+    CUBIC, CUBIC_BACKWARD = CUBIC_RULE;
+    ANTIALIASED_LINEAR, ANTIALIASED_LINEAR_BACKWARD = Rule::SmoothLinear;
+    ANTIALIASED_CUBIC, ANTIALIASED_CUBIC_BACKWARD = Rule::SmoothCubic;
 }
 
 /// By factors for each dimension. Arguments: x, factors, mode, out.
@@ -157,8 +159,8 @@ fn resize(call: &mut Call<'_>) -> Result<Plan> {
     expect_images(call, 0, &x, 2)?;
     call.expect_dtype(0, &x, REALS)?;
     let name = call.parameter(1);
-    let good = |factor: &f64| *factor > 0.0 && factor.is_finite();
-    if factors.len() != 4 || !factors.iter().all(good) || factors[..2] != [1.0, 1.0] {
+    let is_valid = |factor: &f64| *factor > 0.0 && factor.is_finite();
+    if factors.len() != 4 || !factors.iter().all(is_valid) || factors[..2] != [1.0, 1.0] {
         return Err(Error::invalid(format!(
             "{name} = {factors:?}: expected four factors, of which the first two are 1"
         )));
@@ -189,8 +191,8 @@ fn resize(call: &mut Call<'_>) -> Result<Plan> {
     let scaling = |_| Scaling { alignment, factor: None, is_double };
     let steps = steps(kind, spatial_sizes(x.dims(), 2, false), &outputs, scaling);
     match is_nearest {
-        true => moved(call, (0, 3), 2, &steps),
-        false => summed(call, (0, 3), 2, false, &steps, false),
+        true => plan_nearest(call, (0, 3), 2, &steps),
+        false => plan_weighted_sums(call, (0, 3), 2, false, &steps, false),
     }
 }
 
@@ -213,9 +215,9 @@ pub const ROWS: &[Row] = rows! {
     "UpsampleLinear1d", LINEAR, [A(0), A(1), A(2), No, No, A(3), A(4)], 1;
     "UpsampleBilinear2d", LINEAR, [A(0), A(1), A(2), No, A(3), A(4), A(5)], 2;
     "UpsampleTrilinear3d", LINEAR, [A(0), A(1), A(2), A(3), A(4), A(5), A(6)], 3;
-    "UpsampleBicubic2d", CUBICAL, [A(0), A(1), A(2), No, A(3), A(4), A(5)], 2;
-    "UpsampleBilinear2dAA", SMOOTH, [A(0), A(1), A(2), No, A(3), A(4), A(5)], 2;
-    "UpsampleBicubic2dAA", SMOOTH_CUBICAL, [A(0), A(1), A(2), No, A(3), A(4), A(5)], 2;
+    "UpsampleBicubic2d", CUBIC, [A(0), A(1), A(2), No, A(3), A(4), A(5)], 2;
+    "UpsampleBilinear2dAA", ANTIALIASED_LINEAR, [A(0), A(1), A(2), No, A(3), A(4), A(5)], 2;
+    "UpsampleBicubic2dAA", ANTIALIASED_CUBIC, [A(0), A(1), A(2), No, A(3), A(4), A(5)], 2;
     "UpsampleNearest1dBackward", NEAREST_BACKWARD, [A(0), A(1), A(2), No, No, No, A(3), A(4)], 1;
     "UpsampleNearest2dBackward", NEAREST_BACKWARD, [A(0), A(1), A(2), No, No, A(3), A(4), A(5)], 2;
     "UpsampleNearest3dBackward", NEAREST_BACKWARD, [A(0), A(1), A(2), No, A(3), A(4), A(5), A(6)], 3;
@@ -226,9 +228,9 @@ pub const ROWS: &[Row] = rows! {
     "UpsampleBilinear2dBackward", LINEAR_BACKWARD, [A(0), A(1), A(2), A(3), No, A(4), A(5), A(6)], 2;
     "UpsampleBilinear2dBackwardV2", LINEAR_BACKWARD, [A(0), A(1), A(2), A(3), No, A(4), A(5), A(6)], 2;
     "UpsampleTrilinear3dBackward", LINEAR_BACKWARD, [A(0), A(1), A(2), A(3), A(4), A(5), A(6), A(7)], 3;
-    "UpsampleBicubic2dBackward", CUBICAL_BACKWARD, [A(0), A(1), A(2), A(3), No, A(4), A(5), A(6)], 2;
-    "UpsampleBilinear2dAABackward", SMOOTH_BACKWARD, [A(0), A(1), A(2), A(3), No, A(4), A(5), A(6)], 2;
-    "UpsampleBicubic2dAAGrad", SMOOTH_CUBICAL_BACKWARD, [A(0), A(1), A(2), A(3), No, A(4), A(5), A(6)], 2;
+    "UpsampleBicubic2dBackward", CUBIC_BACKWARD, [A(0), A(1), A(2), A(3), No, A(4), A(5), A(6)], 2;
+    "UpsampleBilinear2dAABackward", ANTIALIASED_LINEAR_BACKWARD, [A(0), A(1), A(2), A(3), No, A(4), A(5), A(6)], 2;
+    "UpsampleBicubic2dAAGrad", ANTIALIASED_CUBIC_BACKWARD, [A(0), A(1), A(2), A(3), No, A(4), A(5), A(6)], 2;
 };
 
 /// The rule of a node. Arguments from `at` on: aligned corners, centres of pixels, scales.
@@ -269,19 +271,19 @@ fn node_forward(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(5, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
     let steps = node_steps(call, 2, linear, spatial_sizes(x.dims(), 2, false), &outputs, x.dtype)?;
     match linear {
-        true => resized_to(call, &steps),
-        false => moved(call, (0, 5), 2, &steps),
+        true => plan_resize(call, &steps),
+        false => plan_nearest(call, (0, 5), 2, &steps),
     }
 }
 
-/// As [`summed`], where the output may be of another type of real numbers.
-fn resized_to(call: &mut Call<'_>, steps: &[(usize, Taps)]) -> Result<Plan> {
+/// As [`plan_weighted_sums`], where the output may have another real type.
+fn plan_resize(call: &mut Call<'_>, steps: &[(usize, Taps)]) -> Result<Plan> {
     let out = call.output(5)?;
     let x = call.read(0, &[&out])?;
     call.expect_dtype(0, &x, REALS)?;
     call.expect_dtype(5, &out, REALS)?;
-    let x = x.with_layout(frame(call, 0, &x, 2, false)?);
-    let out = out.with_layout(frame(call, 5, &out, 2, false)?);
+    let x = x.with_layout(as_5d(call, 0, &x, 2, false)?);
+    let out = out.with_layout(as_5d(call, 5, &out, 2, false)?);
     let resampling = call.resampling(&x, steps, false);
     call.plan(move |memory| {
         if out.count() > 0 {
@@ -304,8 +306,8 @@ fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
     let dy = call.read(0, &[&out])?;
     call.expect_dtype(0, &dy, REALS)?;
     call.expect_dtype(5, &out, REALS)?;
-    let dy = dy.with_layout(frame(call, 0, &dy, 2, false)?);
-    let out = out.with_layout(framed(&out, 2, false).unwrap_or(*out));
+    let dy = dy.with_layout(as_5d(call, 0, &dy, 2, false)?);
+    let out = out.with_layout(try_as_5d(&out, 2, false).unwrap_or(*out));
     let resampling = call.resampling(&dy, &steps, true);
     call.plan(move |memory| {
         if out.count() > 0 {
@@ -321,13 +323,13 @@ fn image_dims(call: &Call<'_>) -> Result<Dims> {
     if call.flag(6)? {
         return Ok(Dims::new(call.layout(1)?.dims()));
     }
-    frame(call, 0, &dy, 2, false)?;
+    as_5d(call, 0, &dy, 2, false)?;
     Ok(with_spatial_sizes(dy.dims(), &output_size(call, 1, 2)?, false))
 }
 
 fn node_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let x = call.layout(0)?;
-    frame(call, 0, &x, 2, false)?;
+    as_5d(call, 0, &x, 2, false)?;
     let dtype = if call.flag(6)? && call.has(7) { call.dtype(7)? } else { x.dtype };
     Ok(vec![Layout::contiguous(
         dtype,
@@ -342,11 +344,11 @@ fn infer_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 /// The cubic rule of a node. Arguments: .., aligned corners, scales, from 2 on.
 fn cubic_steps(call: &Call<'_>, input: &[usize], outputs: &[usize], dtype: DType) -> Result<Steps> {
-    let alignment = aligned(call, 2)?;
+    let alignment = alignment(call, 2)?;
     let factors = if call.has(3) { call.floats(3)? } else { Vec::new() };
     let factor = |i: usize| factors.get(i).copied().filter(|factor| *factor > 0.0);
     let is_double = dtype == DType::Double;
-    Ok(steps(CUBIC, input, outputs, |i| Scaling { alignment, factor: factor(i), is_double }))
+    Ok(steps(CUBIC_RULE, input, outputs, |i| Scaling { alignment, factor: factor(i), is_double }))
 }
 
 /// Arguments: x, sizes, aligned corners, scales, -, y.
@@ -356,7 +358,7 @@ fn node_cubic(call: &mut Call<'_>) -> Result<Plan> {
     let outputs = output_size(call, 1, 2)?;
     call.expect_dims(5, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
     let steps = cubic_steps(call, spatial_sizes(x.dims(), 2, false), &outputs, x.dtype)?;
-    summed(call, (0, 5), 2, false, &steps, false)
+    plan_weighted_sums(call, (0, 5), 2, false, &steps, false)
 }
 
 /// The gradient. Arguments: grads, the image, aligned corners, scales, -, y.
@@ -368,7 +370,7 @@ fn node_cubic_backward(call: &mut Call<'_>) -> Result<Plan> {
     let outputs = spatial_sizes(dy.dims(), 2, false);
     call.expect_dims(0, &dy, &with_spatial_sizes(image.dims(), outputs, false))?;
     let steps = cubic_steps(call, spatial_sizes(image.dims(), 2, false), outputs, dy.dtype)?;
-    summed(call, (0, 5), 2, false, &steps, true)
+    plan_weighted_sums(call, (0, 5), 2, false, &steps, true)
 }
 
 /// The sizes of an image of three dimensions with more or fewer positions: as argument `at` says, or by the factors after it.
@@ -421,7 +423,7 @@ fn node_nearest(call: &mut Call<'_>) -> Result<Plan> {
     let outputs = sizes_or_factors(call, 1, input)?;
     call.expect_dims(3, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
     let steps = nearest_steps(call, 2, input, &outputs, x.dtype)?;
-    moved(call, (0, 3), 3, &steps)
+    plan_nearest(call, (0, 3), 3, &steps)
 }
 
 fn node_nearest_output(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -440,7 +442,7 @@ fn node_nearest_backward(call: &mut Call<'_>) -> Result<Plan> {
     let outputs = sizes_or_factors(call, 1, input)?;
     call.expect_dims(0, &dy, &with_spatial_sizes(&sizes, &outputs, false))?;
     let steps = nearest_steps(call, 2, input, &outputs, dy.dtype)?;
-    summed(call, (0, 3), 3, false, &steps, true)
+    plan_weighted_sums(call, (0, 3), 3, false, &steps, true)
 }
 
 fn infer_nearest_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -449,12 +451,12 @@ fn infer_nearest_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 fn node_cubic_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let x = call.layout(0)?;
-    frame(call, 0, &x, 2, false)?;
+    as_5d(call, 0, &x, 2, false)?;
     let dims = with_spatial_sizes(x.dims(), &output_size(call, 1, 2)?, false);
     Ok(vec![Layout::contiguous(x.dtype, &dims)])
 }
 
-const CORNERS: ArgSource = Attr("align_corners", AttrDefault::Flag(false));
+const ALIGN_CORNERS: ArgSource = Attr("align_corners", AttrDefault::Flag(false));
 const CENTRES: ArgSource = Attr("half_pixel_centers", AttrDefault::Flag(false));
 const SIZES: ArgSource = Attr("output_size", AttrDefault::Ints(&[]));
 const SCALES: ArgSource = Attr("scales", AttrDefault::None);
@@ -467,7 +469,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(node_output),
         node_forward,
-        &[A(0), A(1), CORNERS, CENTRES, SCALES, O(0), B(false)],
+        &[A(0), A(1), ALIGN_CORNERS, CENTRES, SCALES, O(0), B(false)],
     )
     .needs_values(&[1]),
     node(
@@ -476,7 +478,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(infer_gradient),
         node_backward,
-        &[A(0), A(1), CORNERS, CENTRES, SCALES, O(0), B(false)],
+        &[A(0), A(1), ALIGN_CORNERS, CENTRES, SCALES, O(0), B(false)],
     )
     .needs_values(&[1]),
     node(
@@ -485,7 +487,16 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(node_output),
         node_forward,
-        &[A(0), A(1), CORNERS, CENTRES, SCALES, O(0), B(true), Attr("dtype", AttrDefault::Int(0))],
+        &[
+            A(0),
+            A(1),
+            ALIGN_CORNERS,
+            CENTRES,
+            SCALES,
+            O(0),
+            B(true),
+            Attr("dtype", AttrDefault::Int(0)),
+        ],
     )
     .needs_values(&[1]),
     node(
@@ -494,7 +505,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(infer_gradient),
         node_backward,
-        &[A(0), A(1), CORNERS, CENTRES, SCALES, O(0), B(true)],
+        &[A(0), A(1), ALIGN_CORNERS, CENTRES, SCALES, O(0), B(true)],
     ),
     node(
         "ResizeBicubicV2",
@@ -502,7 +513,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(node_cubic_output),
         node_cubic,
-        &[A(0), A(1), CORNERS, SCALES, No, O(0)],
+        &[A(0), A(1), ALIGN_CORNERS, SCALES, No, O(0)],
     )
     .needs_values(&[1]),
     node(
@@ -511,7 +522,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::Like(1),
         node_cubic_backward,
-        &[A(0), A(1), CORNERS, SCALES, No, O(0)],
+        &[A(0), A(1), ALIGN_CORNERS, SCALES, No, O(0)],
     ),
     node(
         "UpsampleNearest3d",

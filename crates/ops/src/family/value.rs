@@ -1,4 +1,4 @@
-//! Numbers that the caller gives now, or that a tensor holds when the operator runs.
+//! Numbers that the caller passes, or that a tensor holds when the operator runs.
 
 use crate::argument::Arg;
 use crate::call::Call;
@@ -8,10 +8,10 @@ use cairn_tensor::Scalar;
 use cairn_tensor::kernels::element::compute_type;
 use cairn_tensor::kernels::peek;
 
-/// A number, now or later.
+/// A number that the caller passed, or that the kernel reads.
 #[derive(Clone, Copy)]
 pub enum Value {
-    /// Known already.
+    /// A number that the caller passed.
     Number(Scalar),
     /// The first element of a tensor.
     Element(Operand),
@@ -28,7 +28,7 @@ impl Value {
         }
     }
 
-    /// The number, if the caller gave it.
+    /// The number, if the caller passed it.
     pub fn known(&self) -> Option<Scalar> {
         match self {
             Value::Number(value) => Some(*value),
@@ -44,8 +44,8 @@ impl Call<'_> {
             return Ok(Value::Number(self.scalar_or(at, other)?));
         }
         let tensor = self.tensor(at)?;
-        let number = Scalar::read(&[0; 8], tensor.dtype).is_some();
-        if tensor.count() > 0 && number {
+        let is_number = Scalar::read(&[0; 8], tensor.dtype).is_some();
+        if tensor.count() > 0 && is_number {
             return Ok(Value::Element(tensor));
         }
         let (name, layout) = (self.parameter(at), tensor.layout());

@@ -1,9 +1,9 @@
 //! Memory read and written by sizes, strides and an offset, or as elements of another type; and memory that nothing
 //! was written to yet.
 
-use super::joining::copies;
+use super::joining::plan_copies;
 use super::scattering::origin;
-use super::shaping::viewed;
+use super::shaping::plan_view_copy;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -15,7 +15,7 @@ use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::{DType, Dims, Layout, MAX_DIMS, Scalar};
 
 /// The elements of a contiguous tensor that sizes, strides and an offset name. Arguments from `at` on: those three.
-fn strided(call: &Call<'_>, at: usize, of: usize, tensor: &Layout) -> Result<Layout> {
+fn strided(call: &Call<'_>, at: usize, tensor_at: usize, tensor: &Layout) -> Result<Layout> {
     let (sizes, steps, offset) =
         (call.sizes(at)?, call.ints(at + 1)?, call.number(at + 2)?.as_i64());
     let names = [0, 1, 2].map(|i| call.parameter(at + i));
@@ -32,17 +32,17 @@ fn strided(call: &Call<'_>, at: usize, of: usize, tensor: &Layout) -> Result<Lay
         return wrong("expected no negative number".into());
     }
     let strides: Vec<isize> = steps.iter().map(|step| *step as isize).collect();
-    let name = call.parameter(of);
+    let name = call.parameter(tensor_at);
     if !tensor.is_contiguous() {
         return Err(Error::invalid(format!("{name} must be contiguous")));
     }
-    let seen = Layout::strided(tensor.dtype, &sizes, &strides, offset as isize);
+    let view_layout = Layout::strided(tensor.dtype, &sizes, &strides, offset as isize);
     if sizes.contains(&0) {
         return Ok(Layout::strided(tensor.dtype, &sizes, &strides, tensor.offset));
     }
-    let end = seen.extent().map(|extent| extent.end);
+    let end = view_layout.extent().map(|extent| extent.end);
     match end.filter(|end| *end <= tensor.count() as isize) {
-        Some(_) => Ok(seen.from_offset(tensor.offset + offset as isize)),
+        Some(_) => Ok(view_layout.from_offset(tensor.offset + offset as isize)),
         None => wrong(format!("{name} {:?} has no such elements", tensor.dims())),
     }
 }
@@ -52,18 +52,18 @@ fn as_strided(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(4)?;
     let x = call.read(0, &[&out])?;
     call.expect_same(4, &out, 0, &x)?;
-    let seen = strided(call, 1, 0, &x)?;
-    viewed(call, 0, x, seen, (4, out))
+    let view_layout = strided(call, 1, 0, &x)?;
+    plan_view_copy(call, 0, x, view_layout, (4, out))
 }
 
 fn as_strided_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(call.layout(0)?.dtype, &call.sizes(1)?)])
 }
 
-/// Elements that one set of sizes, strides and offset names, from those that another names. Arguments: dst, its sizes,
-/// strides and offset, src, its sizes, strides and offset, dst as it becomes.
-fn view_copied(call: &mut Call<'_>) -> Result<Plan> {
-    let (before, dst) = origin(call, 0, 8)?;
+/// Copies the elements that one set of sizes, strides and offset names to those that another names. Arguments: dst, its sizes,
+/// strides and offset, src, its sizes, strides and offset, the output for dst.
+fn view_copy(call: &mut Call<'_>) -> Result<Plan> {
+    let (initial, dst) = origin(call, 0, 8)?;
     let src = call.read(4, &[&dst])?;
     call.expect_converts(4, &src, &dst)?;
     let (to, from) = (strided(call, 1, 0, &dst)?, strided(call, 5, 4, &src)?);
@@ -79,22 +79,22 @@ fn view_copied(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} = {strides:?} names an element twice")));
     }
     let part = src.with_layout_only(call, from);
-    if before.is_none() {
+    if initial.is_none() {
         call.touches_only(&dst, &to);
     }
     call.plan(move |memory| {
         part.prepare(memory);
-        if let Some(before) = &before {
-            copy(memory.parallel, memory.out(&dst), before.view(memory));
+        if let Some(initial) = &initial {
+            copy(memory.parallel, memory.out(&dst), initial.view(memory));
         }
         copy(memory.parallel, memory.out(&dst.with_layout(to)), part.prepared(memory));
         Ok(())
     })
 }
 
-/// The sizes of a tensor whose bytes are elements of another type. Where elements become smaller they get a dimension
-/// of their own, which is there already where they become larger; `keep` says that the last dimension counts them.
-fn recast_dims(call: &Call<'_>, x: &Layout, dtype: DType, keep: bool) -> Result<Dims> {
+/// The sizes of a tensor whose bytes are elements of another type. Smaller elements add a last dimension, larger ones remove
+/// it; with `keep`, the last dimension grows or shrinks instead.
+fn bitcast_dims(call: &Call<'_>, x: &Layout, dtype: DType, keep: bool) -> Result<Dims> {
     let (from, to) = (x.item(), dtype.size_in_bytes().unwrap_or(0));
     let mut dims = Dims::new(x.dims());
     let wrong = || {
@@ -104,12 +104,12 @@ fn recast_dims(call: &Call<'_>, x: &Layout, dtype: DType, keep: bool) -> Result<
     if from == 0 || to == 0 || (from % to != 0 && to % from != 0) {
         return wrong();
     }
-    let (parts, whole) = (from / to, to / from);
+    let (parts, merged) = (from / to, to / from);
     let last = dims.len().wrapping_sub(1);
     match (keep, from.cmp(&to)) {
         (_, std::cmp::Ordering::Equal) => {}
         (false, std::cmp::Ordering::Greater) if dims.len() < MAX_DIMS => dims.push(parts),
-        (false, std::cmp::Ordering::Less) if dims.last() == Some(&whole) => {
+        (false, std::cmp::Ordering::Less) if dims.last() == Some(&merged) => {
             dims.remove(last);
         }
         (true, std::cmp::Ordering::Greater) if !dims.is_empty() => {
@@ -118,8 +118,8 @@ fn recast_dims(call: &Call<'_>, x: &Layout, dtype: DType, keep: bool) -> Result<
                 None => return wrong(),
             }
         }
-        (true, std::cmp::Ordering::Less) if dims.last().is_some_and(|size| size % whole == 0) => {
-            dims[last] /= whole;
+        (true, std::cmp::Ordering::Less) if dims.last().is_some_and(|size| size % merged == 0) => {
+            dims[last] /= merged;
         }
         _ => return wrong(),
     }
@@ -127,11 +127,11 @@ fn recast_dims(call: &Call<'_>, x: &Layout, dtype: DType, keep: bool) -> Result<
 }
 
 /// The same bytes as elements of another type. Arguments: x, type, whether the number of dimensions stays, y.
-fn recast(call: &mut Call<'_>) -> Result<Plan> {
+fn bitcast(call: &mut Call<'_>) -> Result<Plan> {
     let (out, dtype) = (call.output(3)?, call.dtype(1)?);
     let x = call.read(0, &[&out])?;
     call.expect_dtype(3, &out, &[dtype])?;
-    call.expect_dims(3, &out, &recast_dims(call, &x, dtype, call.flag_or(2, false)?)?)?;
+    call.expect_dims(3, &out, &bitcast_dims(call, &x, dtype, call.flag_or(2, false)?)?)?;
     for (at, one) in [(0, *x), (3, *out.layout())] {
         if !one.is_contiguous() {
             return Err(Error::invalid(format!("{} must be contiguous", call.parameter(at))));
@@ -142,16 +142,16 @@ fn recast(call: &mut Call<'_>) -> Result<Plan> {
         Layout::strided(DType::Uint8, &[one.bytes()], &[1], start)
     };
     let (from, to) = (x.with_layout(bytes(&x)), out.with_layout(bytes(&out)));
-    copies(call, vec![(from, to)])
+    plan_copies(call, vec![(from, to)])
 }
 
-fn recast_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn bitcast_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let dtype = call.dtype(1)?;
-    let dims = recast_dims(call, &call.layout(0)?, dtype, call.flag_or(2, false)?)?;
+    let dims = bitcast_dims(call, &call.layout(0)?, dtype, call.flag_or(2, false)?)?;
     Ok(vec![Layout::contiguous(dtype, &dims)])
 }
 
-/// A tensor of these sizes with zeros: what an operator leaves open is the same in every run. Arguments: sizes, type, y.
+/// A tensor of these sizes with zeros, so that every run has the same values. Arguments: sizes, type, y.
 fn empty(call: &mut Call<'_>) -> Result<Plan> {
     let (sizes, out) = (call.sizes(0)?, call.output(2)?);
     call.expect_dims(2, &out, &sizes)?;
@@ -192,7 +192,7 @@ pub const NODES: &[Node] = &[
         ],
         &["dst"],
         Infer::Like(0),
-        view_copied,
+        view_copy,
         &[A(0), A(1), A(2), A(3), A(4), A(5), A(6), A(7), O(0)],
     )
     .needs_values(&[1, 2, 3, 5, 6, 7])
@@ -201,8 +201,8 @@ pub const NODES: &[Node] = &[
         "Bitcast",
         &["x"],
         &["y"],
-        Infer::By(recast_output),
-        recast,
+        Infer::By(bitcast_output),
+        bitcast,
         &[
             A(0),
             Attr("type", AttrDefault::Required),

@@ -1,4 +1,4 @@
-//! The loss over a vocabulary that is spread over several devices: what one part of it computes.
+//! The loss over a vocabulary that is split over several devices: the computations of one device.
 //!
 //! Workspace: the scores of all rows as `f32`, and the panels of their products.
 
@@ -17,7 +17,7 @@ use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
 
 const FLOATS: &[DType] = &[DType::Float16, DType::Bf16, DType::Float];
 
-/// A product of two matrices whose panels have their scratch.
+/// A planned product of two matrices, with scratch for its panels.
 #[derive(Clone, Copy)]
 struct Product(Option<Scratch>);
 
@@ -56,8 +56,8 @@ fn factors(
     Ok([input, weight])
 }
 
-/// Arguments: input, weight, target, first and last token, greatest, sums, predicted, bits of targets outside, indices of
-/// targets, scores or absent.
+/// Arguments: input, weight, target, first and last token of this device, greatest scores, sums of exponentials, scores of
+/// targets, bits of targets on other devices, indices of targets, scores or absent.
 fn linear_online_max_sum(call: &mut Call<'_>) -> Result<Plan> {
     let mut outs = Vec::with_capacity(6);
     for at in 5..10 {
@@ -106,13 +106,14 @@ fn linear_online_max_sum(call: &mut Call<'_>) -> Result<Plan> {
         }
         let [greatest, sums, predicted, outside, target_indices] =
             std::array::from_fn(|at| memory.out(&outs[at]));
-        let into = RowStats { greatest, sums, predicted, outside, target_indices };
-        row_stats(memory.parallel, scratch.view(), target.view(memory), range, into)
+        let stats = RowStats { greatest, sums, predicted, outside, target_indices };
+        row_stats(memory.parallel, scratch.view(), target.view(memory), range, stats)
             .map_err(|bad| out_of_range(name, bad))
     })
 }
 
-/// Arguments: greatest, sums, predicted, smoothing, two that are absent, logits or absent, losses, softmax or absent.
+/// Arguments: greatest scores, sums of exponentials, scores of targets, smoothing, two that are absent, logits or absent,
+/// losses, softmax or absent.
 fn loss(call: &mut Call<'_>) -> Result<Plan> {
     let (out, softmax) = (call.output(7)?, call.optional_output(8)?);
     let all: Vec<_> = [&out].into_iter().chain(&softmax).collect();
@@ -167,18 +168,25 @@ fn loss(call: &mut Call<'_>) -> Result<Plan> {
                 let column = view.layout().with(1).broadcast_to(logits.dims());
                 column.expect("a column")
             };
-            let (most, sums) =
+            let (greatest_score, sums) =
                 (greatest.with_layout(expand(greatest)), sums.with_layout(expand(sums)));
-            let (most, sums) = (most.expect("a column"), sums.expect("a column"));
+            let (greatest_score, sums) =
+                (greatest_score.expect("a column"), sums.expect("a column"));
             let softmax = memory.out(softmax);
-            map3(memory.parallel, softmax, logits, most, sums, |x: f32, most: f32, sum: f32| {
-                Real::exp(x.sub(most)) / sum
-            });
+            map3(
+                memory.parallel,
+                softmax,
+                logits,
+                greatest_score,
+                sums,
+                |x: f32, greatest_score: f32, sum: f32| Real::exp(x.sub(greatest_score)) / sum,
+            );
         }
         Ok(())
     })
 }
 
+/// Fails unless label smoothing is 0.
 fn expect_no_smoothing(call: &Call<'_>, at: usize) -> Result<()> {
     match call.float(at)? {
         0.0 => Ok(()),
@@ -228,7 +236,7 @@ fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
         }
     };
     let softmax_scratch = call.scratch(DType::Float, &[rows, vocab_size]);
-    let scoring =
+    let scores_product =
         saved_stats.map(|_| Product::new(call, &softmax_scratch, &input, &weight.transposed(0, 1)));
     let input_grad_product = Product::new(call, &input_grad, &softmax_scratch, &weight);
     let weight_grad_product =
@@ -237,23 +245,23 @@ fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
     call.plan_real(move |memory| {
         let scratch = memory.scratch(&softmax_scratch);
         let (input, weight) = (input.view(memory), weight.view(memory));
-        match (&softmax, &saved_stats, &scoring) {
-            (None, Some([most, sums]), Some(scoring)) => {
-                scoring.run(memory, scratch, input, transposed(weight));
+        match (&softmax, &saved_stats, &scores_product) {
+            (None, Some([greatest_score, sums]), Some(scores_product)) => {
+                scores_product.run(memory, scratch, input, transposed(weight));
                 let column = |read: &UnaliasedInput| {
                     let view = read.view(memory);
-                    let wide =
+                    let broadcast =
                         view.layout().with(1).broadcast_to(scratch.dims()).expect("a column");
-                    view.with_layout(wide).expect("a column")
+                    view.with_layout(broadcast).expect("a column")
                 };
-                let (most, sums) = (column(most), column(sums));
+                let (greatest_score, sums) = (column(greatest_score), column(sums));
                 map3(
                     memory.parallel,
                     scratch,
                     scratch.view(),
-                    most,
+                    greatest_score,
                     sums,
-                    |x: f32, most: f32, sum: f32| Real::exp(x.sub(most)) / sum,
+                    |x: f32, greatest_score: f32, sum: f32| Real::exp(x.sub(greatest_score)) / sum,
                 );
             }
             (Some(softmax), ..) => copy(memory.parallel, scratch, softmax.view(memory)),

@@ -5,12 +5,12 @@ use crate::error::{Error, Result};
 use cairn_tensor::kernels::pool::Windows;
 use cairn_tensor::{Dims, Layout};
 
-/// The greatest number that a size of a window may be: sums and products of several stay far from overflow.
-const LARGEST: i64 = i32::MAX as i64;
+/// The largest size of a window: sums and products of several do not overflow.
+const MAX_SIZE: i64 = i32::MAX as i64;
 
-/// A tensor seen as samples, channels, depth, rows and columns. It has `spatial` dimensions of positions (1 to 3), after one
+/// A layout as samples, channels, depth, rows and columns. It has `spatial` dimensions of positions (1 to 3), after one
 /// of channels and perhaps one of samples; or before the channels, if they are `last`.
-pub fn framed(layout: &Layout, spatial: usize, last: bool) -> Option<Layout> {
+pub fn try_as_5d(layout: &Layout, spatial: usize, last: bool) -> Option<Layout> {
     let mut layout = match layout.rank().checked_sub(spatial)? {
         1 => layout.with(0),
         2 => *layout,
@@ -27,15 +27,15 @@ pub fn framed(layout: &Layout, spatial: usize, last: bool) -> Option<Layout> {
     Some(layout)
 }
 
-/// As [`framed`], where a tensor of another rank is an error.
-pub fn frame(
+/// As [`try_as_5d`], where a tensor of another rank is an error.
+pub fn as_5d(
     call: &Call<'_>,
     at: usize,
     layout: &Layout,
     spatial: usize,
     last: bool,
 ) -> Result<Layout> {
-    framed(layout, spatial, last).ok_or_else(|| {
+    try_as_5d(layout, spatial, last).ok_or_else(|| {
         let (name, dims) = (call.parameter(at), layout.dims());
         let (least, most) = (spatial + 1, spatial + 2);
         Error::invalid(format!(
@@ -61,10 +61,11 @@ pub fn spatial_sizes(dims: &[usize], spatial: usize, last: bool) -> &[usize] {
 /// Numbers for each spatial dimension, of which none is below `least`: a list of that many, or one for all.
 pub fn numbers(call: &Call<'_>, at: usize, spatial: usize, least: i64) -> Result<Vec<usize>> {
     let values = call.ints(at)?;
-    expect(call, at, &values, spatial, least)
+    checked_numbers(call, at, &values, spatial, least)
 }
 
-fn expect(
+/// The numbers of a list, checked and repeated as [`numbers`] says.
+fn checked_numbers(
     call: &Call<'_>,
     at: usize,
     values: &[i64],
@@ -78,9 +79,9 @@ fn expect(
             values.len()
         )));
     }
-    if let Some(wrong) = values.iter().find(|value| !(least..=LARGEST).contains(value)) {
+    if let Some(wrong) = values.iter().find(|value| !(least..=MAX_SIZE).contains(value)) {
         return Err(Error::invalid(format!(
-            "{name} = {values:?}: {wrong} is outside {least} to {LARGEST}"
+            "{name} = {values:?}: {wrong} is outside {least} to {MAX_SIZE}"
         )));
     }
     Ok((0..spatial).map(|i| values[i % values.len()] as usize).collect())
@@ -111,7 +112,7 @@ pub fn numbers_by_format(
 ) -> Result<Vec<usize>> {
     let values = call.ints(at)?;
     if values.len() != spatial + 2 {
-        return expect(call, at, &values, spatial, least);
+        return checked_numbers(call, at, &values, spatial, least);
     }
     let (start, channels) = if last { (1, spatial + 1) } else { (2, 1) };
     if values[0] != 1 || values[channels] != 1 {
@@ -120,7 +121,7 @@ pub fn numbers_by_format(
             "{name} = {values:?} is not 1 for samples and channels"
         )));
     }
-    expect(call, at, &values[start..start + spatial], spatial, least)
+    checked_numbers(call, at, &values[start..start + spatial], spatial, least)
 }
 
 /// Whether a format has the channels last; an error for one without these dimensions.
@@ -152,7 +153,7 @@ pub struct PoolOptions {
     pub after: Vec<usize>,
     /// From one position of a window to the next.
     pub dilation: Vec<usize>,
-    /// A last window that is not full counts.
+    /// Whether a last window that leaves the input counts.
     pub ceil: bool,
 }
 
@@ -163,9 +164,9 @@ impl PoolOptions {
         let stride = numbers_or(call, at + 1, spatial, 1, &kernel)?;
         let padding = numbers_or(call, at + 2, spatial, 0, &vec![0; spatial])?;
         if padding.iter().zip(&kernel).any(|(padding, kernel)| *padding > kernel / 2) {
-            let (name, of) = (call.parameter(at + 2), call.parameter(at));
+            let (name, kernel_name) = (call.parameter(at + 2), call.parameter(at));
             return Err(Error::invalid(format!(
-                "{name} = {padding:?} is more than half of {of} = {kernel:?}"
+                "{name} = {padding:?} is more than half of {kernel_name} = {kernel:?}"
             )));
         }
         let dilation = vec![1; spatial];
@@ -187,9 +188,9 @@ impl PoolOptions {
             let span = self.dilation[i] as i128 * (kernel - 1) + 1;
             let (before, after, size) =
                 (self.before[i] as i128, self.after[i] as i128, *size as i128);
-            let left = size + before + after - span;
-            let left = if self.ceil { left + stride - 1 } else { left };
-            let mut count = left.div_euclid(stride) + 1;
+            let last_start = size + before + after - span;
+            let last_start = if self.ceil { last_start + stride - 1 } else { last_start };
+            let mut count = last_start.div_euclid(stride) + 1;
             if self.ceil && (count - 1) * stride >= size + before {
                 count -= 1;
             }
@@ -204,7 +205,7 @@ impl PoolOptions {
         Ok(outputs)
     }
 
-    /// The windows of the last three dimensions of a framed tensor.
+    /// The windows of the last three dimensions of a tensor that [`as_5d`] gave five.
     pub fn windows(&self) -> [Windows; 3] {
         let one = Windows::Sliding { kernel: 1, stride: 1, before: 0, dilation: 1 };
         let mut windows = [one; 3];
@@ -220,7 +221,7 @@ impl PoolOptions {
         windows
     }
 
-    /// With as much padding as makes one window for each `stride` positions begun: the larger half after the input.
+    /// With padding for one window for every `stride` positions or fewer at the end; the larger half lies after the input.
     pub fn same(mut self, input: &[usize]) -> PoolOptions {
         for (i, size) in input.iter().enumerate() {
             let (kernel, stride) = (self.kernel[i], self.stride[i]);

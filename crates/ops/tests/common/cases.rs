@@ -8,24 +8,26 @@ use cairn_tensor::{DType, Layout};
 use std::cell::Cell;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/walk/cases.txt");
-const APART: usize = 1 << 20;
+const ADDRESS_SPACING: usize = 1 << 20;
 const ALIGN: usize = 64;
 
-/// A tensor that goes in.
+/// An input tensor.
 #[derive(Clone)]
 pub struct Input {
     pub layout: Layout,
     pub bytes: Vec<u8>,
     /// Its values are known before the operator is planned.
     pub is_known: bool,
-    what: Values,
+    values: Values,
     seed: u64,
 }
 
 #[derive(Clone)]
 enum Values {
-    These(Vec<f64>),
-    Between(f64, f64),
+    /// These, again and again.
+    List(Vec<f64>),
+    /// Random ones from this range.
+    Range(f64, f64),
 }
 
 /// One line of the file.
@@ -55,7 +57,7 @@ fn case(line: &str) -> Case {
         line: line.to_owned(),
         inputs: (1..).zip(fields[1].split_whitespace()).map(input).collect(),
         attributes: attributes.collect(),
-        outputs: fields[3].split_whitespace().map(|one| tensor(one).0).collect(),
+        outputs: fields[3].split_whitespace().map(|one| parse_tensor(one).0).collect(),
     }
 }
 
@@ -92,7 +94,8 @@ fn dtype(text: &str) -> DType {
     }
 }
 
-fn tensor(text: &str) -> (Layout, &str) {
+/// The layout that a text begins with, and the rest of the text.
+fn parse_tensor(text: &str) -> (Layout, &str) {
     let (kind, rest) = text.split_once('[').unwrap();
     let (dims, rest) = rest.split_once(']').unwrap();
     let dims: Vec<usize> =
@@ -104,22 +107,20 @@ fn input((seed, text): (u64, &str)) -> Option<Input> {
     if text == "-" {
         return None;
     }
-    let plain = text.trim_start_matches("const:").trim_start_matches("host:");
-    let (layout, rest) = tensor(plain);
-    let what = match (rest.strip_prefix('='), rest.strip_prefix(':')) {
-        (Some(values), _) => {
-            Values::These(values.split(',').map(|one| one.parse().unwrap()).collect())
-        }
+    let without_prefix = text.trim_start_matches("const:").trim_start_matches("host:");
+    let (layout, rest) = parse_tensor(without_prefix);
+    let values = match (rest.strip_prefix('='), rest.strip_prefix(':')) {
+        (Some(list), _) => Values::List(list.split(',').map(|one| one.parse().unwrap()).collect()),
         (_, Some(range)) => {
             let (low, high) = range.split_once("..").unwrap();
-            Values::Between(low.parse().unwrap(), high.parse().unwrap())
+            Values::Range(low.parse().unwrap(), high.parse().unwrap())
         }
-        _ if layout.dtype == DType::Bool => Values::Between(0.0, 2.0),
-        _ if layout.dtype.is_integer() => Values::Between(-5.0, 6.0),
-        _ => Values::Between(-2.0, 2.0),
+        _ if layout.dtype == DType::Bool => Values::Range(0.0, 2.0),
+        _ if layout.dtype.is_integer() => Values::Range(-5.0, 6.0),
+        _ => Values::Range(-2.0, 2.0),
     };
-    let bytes = what.bytes(&layout, seed);
-    Some(Input { layout, bytes, is_known: plain.len() < text.len(), what, seed })
+    let bytes = values.bytes(&layout, seed);
+    Some(Input { layout, bytes, is_known: without_prefix.len() < text.len(), values, seed })
 }
 
 impl Values {
@@ -132,8 +133,8 @@ impl Values {
             (state >> 11) as f64 / (1u64 << 53) as f64
         };
         let values = (0..layout.count()).map(|at| match self {
-            Values::These(values) => values[at % values.len()],
-            Values::Between(low, high) => low + (high - low) * next(),
+            Values::List(values) => values[at % values.len()],
+            Values::Range(low, high) => low + (high - low) * next(),
         });
         values.flat_map(|value| encode(layout.dtype, value)).collect()
     }
@@ -158,18 +159,18 @@ fn encode(dtype: DType, value: f64) -> Vec<u8> {
 
 impl Input {
     /// The same kind of values with other sizes.
-    pub fn sized(&self, dims: &[usize]) -> Input {
+    pub fn with_dims(&self, dims: &[usize]) -> Input {
         let layout = Layout::contiguous(self.layout.dtype, dims);
-        Input { layout, bytes: self.what.bytes(&layout, self.seed), ..self.clone() }
+        Input { layout, bytes: self.values.bytes(&layout, self.seed), ..self.clone() }
     }
 
     /// The same kind of values of another type.
     pub fn with_dtype(&self, dtype: DType) -> Input {
         let layout = self.layout.with_dtype(dtype);
-        Input { layout, bytes: self.what.bytes(&layout, self.seed), ..self.clone() }
+        Input { layout, bytes: self.values.bytes(&layout, self.seed), ..self.clone() }
     }
 
-    /// A piece of the elements, in a line.
+    /// A range of the elements, in one dimension.
     pub fn piece(&self, range: std::ops::Range<usize>) -> Input {
         let item = self.layout.item();
         let layout = Layout::contiguous(self.layout.dtype, &[range.len()]);
@@ -181,15 +182,15 @@ impl Input {
 impl Case {
     /// The same case with other random numbers.
     pub fn reseeded(&self, round: u64) -> Case {
-        let again = |input: &Option<Input>| {
+        let reseed = |input: &Option<Input>| {
             let input = input.as_ref()?;
             let seed = input.seed + 100 * round;
-            Some(Input { bytes: input.what.bytes(&input.layout, seed), seed, ..input.clone() })
+            Some(Input { bytes: input.values.bytes(&input.layout, seed), seed, ..input.clone() })
         };
         Case {
             node: self.node,
             line: self.line.clone(),
-            inputs: self.inputs.iter().map(again).collect(),
+            inputs: self.inputs.iter().map(reseed).collect(),
             attributes: self.attributes.clone(),
             outputs: self.outputs.clone(),
         }
@@ -197,7 +198,7 @@ impl Case {
 
     /// The tensors as the table takes them, each at an address of its own.
     pub fn tensors(&self) -> (Vec<Option<Tensor>>, Vec<Tensor>) {
-        let address = |at: usize| (at + 1) * APART;
+        let address = |at: usize| (at + 1) * ADDRESS_SPACING;
         let inputs = self.inputs.iter().enumerate().map(|(at, input)| {
             let input = input.as_ref()?;
             let constant = input.is_known.then(|| input.bytes.as_slice().into());

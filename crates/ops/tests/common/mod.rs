@@ -21,12 +21,13 @@ pub struct TestMemory {
 }
 
 const GAP: usize = 64;
-const MARK: u8 = 0xa5;
+/// The bytes of gaps.
+const GUARD: u8 = 0xa5;
 
 impl TestMemory {
     pub fn new() -> TestMemory {
         TestMemory {
-            bytes: vec![Cell::new(MARK); GAP],
+            bytes: vec![Cell::new(GUARD); GAP],
             gaps: vec![0],
             reported: RefCell::default(),
             workspace: Cell::new(0),
@@ -37,7 +38,7 @@ impl TestMemory {
         let start = self.bytes.len();
         self.bytes.extend((0..bytes).map(|_| Cell::new(0)));
         self.gaps.push(self.bytes.len());
-        self.bytes.extend((0..GAP).map(|_| Cell::new(MARK)));
+        self.bytes.extend((0..GAP).map(|_| Cell::new(GUARD)));
         BASE + start
     }
 
@@ -56,11 +57,12 @@ impl TestMemory {
         self.put(dtype, dims, &vec![0.0; count])
     }
 
-    fn each(layout: &Layout) -> Vec<isize> {
-        let plain = contiguous_strides(layout.dims());
+    /// The offset of each element, in the order of positions.
+    fn offsets(layout: &Layout) -> Vec<isize> {
+        let packed = contiguous_strides(layout.dims());
         (0..layout.count())
             .map(|at| {
-                let index = |dim: usize| at / plain[dim] as usize % layout.dims()[dim];
+                let index = |dim: usize| at / packed[dim] as usize % layout.dims()[dim];
                 let step = |dim: usize| index(dim) as isize * layout.strides()[dim];
                 layout.offset + (0..layout.rank()).map(step).sum::<isize>()
             })
@@ -68,7 +70,7 @@ impl TestMemory {
     }
 
     pub fn write(&self, tensor: &Tensor, values: &[f64]) {
-        for (offset, value) in TestMemory::each(&tensor.layout).into_iter().zip(values) {
+        for (offset, value) in TestMemory::offsets(&tensor.layout).into_iter().zip(values) {
             let at = tensor.address - BASE + offset as usize * tensor.layout.item();
             let bytes: Vec<u8> = match tensor.layout.dtype {
                 DType::Float => (*value as f32).to_ne_bytes().to_vec(),
@@ -99,7 +101,7 @@ impl TestMemory {
     fn scalars(&self, tensor: &Tensor) -> impl Iterator<Item = cairn_tensor::Scalar> {
         let (item, address) = (tensor.layout.item(), tensor.address - BASE);
         let dtype = tensor.layout.dtype;
-        TestMemory::each(&tensor.layout).into_iter().map(move |offset| {
+        TestMemory::offsets(&tensor.layout).into_iter().map(move |offset| {
             let at = address + offset as usize * item;
             let bytes: Vec<u8> = self.bytes[at..at + item].iter().map(Cell::get).collect();
             cairn_tensor::Scalar::read(&bytes, dtype).unwrap()
@@ -156,14 +158,15 @@ impl TestMemory {
             parallel: &SingleThread,
             sized: &|(at, _), dims| self.reported.borrow_mut().push((at, dims.to_vec())),
         };
-        let outcome = plan.run(&memory).map_err(|fault| fault.0);
+        let result = plan.run(&memory).map_err(|fault| fault.0);
         for gap in &self.gaps {
-            assert!(self.bytes[*gap..*gap + GAP].iter().all(|byte| byte.get() == MARK));
+            assert!(self.bytes[*gap..*gap + GAP].iter().all(|byte| byte.get() == GUARD));
         }
-        outcome
+        result
     }
 }
 
+/// A tensor as an argument.
 pub fn t(tensor: &Tensor) -> Arg {
     Arg::Tensor(tensor.clone())
 }

@@ -10,17 +10,26 @@ use cairn_tensor::{DType, Layout};
 pub(super) const QUERY: usize = 0;
 pub(super) const KEY: usize = 1;
 pub(super) const VALUE: usize = 2;
+/// What is added to scores (`pseShift`).
 pub(super) const SHIFT: usize = 3;
+/// The bits of the scores that dropout keeps.
 pub(super) const DROP: usize = 4;
 pub(super) const MASK: usize = 5;
 pub(super) const SCALE: usize = 6;
+/// The probability with which dropout keeps a score.
 pub(super) const KEEP: usize = 7;
+/// How many keys before the query's position count (`preTokens`).
 const BEFORE: usize = 8;
+/// How many keys after the query's position count (`nextTokens`).
 const AFTER: usize = 9;
 const HEADS: usize = 10;
+/// The order of dimensions (`inputLayout`): BNSD, BSND, BSH, SBH or TND.
 pub(super) const FORM: usize = 11;
+/// How mask and band say which scores count (`sparseMode`).
 pub(super) const SPARSE: usize = 12;
+/// When the shift is added, or whether it is computed from slopes (`pseType`).
 pub(super) const SHIFT_KIND: usize = 13;
+/// How many of the first keys count for every query.
 pub(super) const PREFIX: usize = 14;
 /// The ends of sequences: of queries, then of keys.
 pub(super) const ENDS: usize = 15;
@@ -29,11 +38,11 @@ pub(super) const STARTS: usize = 17;
 pub(super) const QUERY_ROPE: usize = 19;
 pub(super) const KEY_ROPE: usize = 20;
 pub(super) const SINK: usize = 21;
-/// How the greatest scores and sums of sequences lie.
-pub(super) const NOTES_FORM: usize = 22;
+/// The order of dimensions of the greatest scores and sums of sequences (`softmaxOutLayout`).
+pub(super) const STATS_FORM: usize = 22;
 /// There when scores are dropped without a mask: by numbers drawn from it.
 pub(super) const SEED: usize = 23;
-// Forward.
+// Forward. Of each query: its greatest score, and the sum of its exponentials.
 pub(super) const GREATEST: usize = 24;
 pub(super) const SUMS: usize = 25;
 pub(super) const OUT: usize = 26;
@@ -44,6 +53,7 @@ pub(super) const GRAD: usize = 24;
 pub(super) const SAVED_GREATEST: usize = 25;
 pub(super) const SAVED_SUMS: usize = 26;
 pub(super) const RESULT: usize = 27;
+// Gradients.
 pub(super) const TO_QUERY: usize = 28;
 pub(super) const TO_KEY: usize = 29;
 pub(super) const TO_VALUE: usize = 30;
@@ -123,7 +133,7 @@ pub(super) fn group_count(call: &Call<'_>, query: &Layout, key: &Layout) -> Resu
 }
 
 /// Integers of an argument that may be absent.
-pub(super) fn numbers(call: &Call<'_>, at: usize) -> Result<Vec<i64>> {
+pub(super) fn optional_ints(call: &Call<'_>, at: usize) -> Result<Vec<i64>> {
     if call.has(at) { call.ints(at) } else { Ok(Vec::new()) }
 }
 
@@ -148,11 +158,11 @@ pub(super) fn score_mask(
 ) -> Result<ScoreMask> {
     let before = call.int_or(BEFORE, i64::from(i32::MAX))? as isize;
     let after = call.int_or(AFTER, i64::from(i32::MAX))? as isize;
-    let last = sizes.keys as isize - sizes.queries as isize;
-    let far = isize::MIN / 2;
-    let causal = Some((far, 0));
-    let causal_from_end = Some((far, last));
-    let band = Some((last.saturating_sub(before), last.saturating_add(after)));
+    let end_offset = sizes.keys as isize - sizes.queries as isize;
+    let unbounded = isize::MIN / 2;
+    let causal = Some((unbounded, 0));
+    let causal_from_end = Some((unbounded, end_offset));
+    let band = Some((end_offset.saturating_sub(before), end_offset.saturating_add(after)));
     Ok(match (call.int_or(SPARSE, 0)?, position) {
         (0, _) => (true, Some((before.saturating_neg(), after)), false),
         (1, _) | (5, PiecePosition::Whole) => (true, None, false),
@@ -180,7 +190,7 @@ pub(super) fn prefixes(
     batches: usize,
     sizes: impl Fn(usize) -> (usize, usize),
 ) -> Result<Vec<usize>> {
-    let (values, name) = (numbers(call, PREFIX)?, call.parameter(PREFIX));
+    let (values, name) = (optional_ints(call, PREFIX)?, call.parameter(PREFIX));
     if values.len() != batches {
         return Err(Error::invalid(format!(
             "{name} = {values:?}: expected a number for each of {batches} batches"

@@ -9,8 +9,8 @@ use cairn_tensor::kernels::attention::{Attention, Sizes, Slopes};
 use cairn_tensor::{DType, Layout, ViewMut};
 use std::ops::Range;
 
-/// Rows of a shift that stands for a longer one.
-const SHORT: usize = 1024;
+/// A shift with so many rows, fewer than queries, depends on the distance between key and query alone.
+const SHORT_SHIFT_ROWS: usize = 1024;
 
 /// A piece of work: all batches, which have the same lengths, or one of several sequences.
 pub(super) struct Piece {
@@ -21,7 +21,9 @@ pub(super) struct Piece {
     mask: Option<Operand>,
     band: Option<(isize, isize)>,
     prefixes: Vec<usize>,
-    first_kept: usize,
+    /// Its first bit in the mask of dropout.
+    first_bit: usize,
+    /// In place of a shift: the factor of the distance between key and query, for each head (ALiBi).
     slopes: Option<Operand>,
 }
 
@@ -35,7 +37,7 @@ impl Piece {
             mask: None,
             band: None,
             prefixes: Vec::new(),
-            first_kept: 0,
+            first_bit: 0,
             slopes: None,
         }
     }
@@ -56,11 +58,16 @@ pub(super) struct Bound {
     pub(super) pieces: Vec<Piece>,
     pub(super) packed: bool,
     pub(super) sink: Option<Operand>,
+    /// The shift is added after scaling.
     shift_last: bool,
+    /// The shift has [`SHORT_SHIFT_ROWS`].
     by_distance: bool,
+    /// Slopes multiply the roots of distances.
     rooted: bool,
+    /// How far the first key lies after the first query.
     lead: isize,
-    kept: Option<Operand>,
+    /// The bits of the scores that dropout keeps, and its probability.
+    keep_mask: Option<Operand>,
     keep: f32,
     scale: f32,
 }
@@ -85,13 +92,13 @@ fn ranges(call: &Call<'_>, at: usize, tokens: usize) -> Result<Vec<Range<usize>>
     Ok(all)
 }
 
-/// Queries or keys, with their further features.
+/// Queries or keys, with the features that argument `at` adds, if it is there.
 fn features(call: &mut Call<'_>, plain: Operand, at: usize, heads: usize) -> Result<Features> {
     match call.optional(at)?.filter(|one| one.count() > 0) {
         None => Ok(Features::alone(plain)),
-        Some(more) => {
-            let more = more.with_layout(by_heads(call, at, &more, heads)?);
-            Features::both(call, plain, at, more)
+        Some(second) => {
+            let second = second.with_layout(by_heads(call, at, &second, heads)?);
+            Features::both(call, plain, at, second)
         }
     }
 }
@@ -166,7 +173,7 @@ impl Bound {
             by_distance: false,
             rooted: false,
             lead: 0,
-            kept: None,
+            keep_mask: None,
             keep: keep as f32,
             scale: call.float(SCALE)? as f32,
         };
@@ -174,7 +181,7 @@ impl Bound {
         bound.take_masks(call)?;
         bound.take_dropout(call)?;
         bound.take_sink(call)?;
-        bound.expect_no_more_features(call)?;
+        bound.expect_no_rope_features(call)?;
         Ok(bound)
     }
 
@@ -183,6 +190,7 @@ impl Bound {
         if self.packed { self.pieces.len() } else { self.pieces[0].sizes.batches }
     }
 
+    /// Reads and checks the shift.
     fn take_shift(&mut self, call: &mut Call<'_>) -> Result<()> {
         let Some(shift) = call.optional(SHIFT)?.filter(|shift| shift.count() > 0) else {
             return Ok(());
@@ -202,9 +210,10 @@ impl Bound {
             let (name, have) = (call.parameter(SHIFT), shift.dims());
             Error::invalid(format!("{name} has the sizes {have:?}: expected {expected}"))
         };
-        let is_short = |one: &Piece| one.sizes.queries > SHORT;
-        self.by_distance =
-            shift.rank() == 4 && shift.dims()[2] == SHORT && self.pieces.iter().any(is_short);
+        let is_longer = |one: &Piece| one.sizes.queries > SHORT_SHIFT_ROWS;
+        self.by_distance = shift.rank() == 4
+            && shift.dims()[2] == SHORT_SHIFT_ROWS
+            && self.pieces.iter().any(is_longer);
         for (at, piece) in self.pieces.iter_mut().enumerate() {
             let Sizes { queries, keys, .. } = piece.sizes;
             let mut layout = *shift.layout();
@@ -218,12 +227,12 @@ impl Bound {
                 let batch = if layout.dims()[0] == 1 { 0 } else { at };
                 layout = layout.sliced(0, batch, 1, 1);
             }
-            let by = if self.by_distance { SHORT } else { queries };
-            let wide = if self.by_distance { layout.dims()[3] } else { keys };
-            if self.by_distance && (queries != keys || wide < keys) {
+            let rows = if self.by_distance { SHORT_SHIFT_ROWS } else { queries };
+            let columns = if self.by_distance { layout.dims()[3] } else { keys };
+            if self.by_distance && (queries != keys || columns < keys) {
                 return Err(wrong("as many queries as keys, where a shift is shortened"));
             }
-            let dims = [piece.sizes.batches, heads, by, wide];
+            let dims = [piece.sizes.batches, heads, rows, columns];
             let Some(layout) = layout.broadcast_to(&dims) else {
                 return Err(wrong(&format!("what repeats to {dims:?}")));
             };
@@ -236,31 +245,34 @@ impl Bound {
     fn take_slopes(&mut self, call: &Call<'_>, slopes: Operand, rooted: bool) -> Result<()> {
         call.expect_dtype(SHIFT, &slopes, &[DType::Float])?;
         let (batches, heads) = (self.batches(), self.heads);
-        let Some(wide) = slopes.broadcast_to(&[batches, heads]).filter(|_| slopes.rank() <= 2)
+        let Some(by_batch) = slopes.broadcast_to(&[batches, heads]).filter(|_| slopes.rank() <= 2)
         else {
             let (name, have) = (call.parameter(SHIFT), slopes.dims());
             return Err(Error::invalid(format!(
                 "{name} has the sizes {have:?}: expected [{heads}] or [{batches}, {heads}]"
             )));
         };
-        let first = |at: usize| Ok::<i64, Error>(numbers(call, at)?.first().copied().unwrap_or(0));
+        let first =
+            |at: usize| Ok::<i64, Error>(optional_ints(call, at)?.first().copied().unwrap_or(0));
         self.lead = first(STARTS + 1)?.saturating_sub(first(STARTS)?) as isize;
         self.rooted = rooted;
         for (at, piece) in self.pieces.iter_mut().enumerate() {
-            let layout = if self.packed { wide.sliced(0, at, 1, 1) } else { wide };
+            let layout = if self.packed { by_batch.sliced(0, at, 1, 1) } else { by_batch };
             piece.slopes = Some(slopes.with_layout(layout));
         }
         Ok(())
     }
 
+    /// Reads and checks the mask, and the band and prefixes of each piece.
     fn take_masks(&mut self, call: &mut Call<'_>) -> Result<()> {
         let Some(mask) = mask(call)? else {
             return Ok(());
         };
         let lengths: Vec<(usize, usize)> =
             self.pieces.iter().map(|one| (one.sizes.queries, one.sizes.keys)).collect();
-        let busy = |one: &(usize, usize)| one.0 > 0 && one.1 > 0;
-        let (first, last) = (lengths.iter().position(busy), lengths.iter().rposition(busy));
+        let has_scores = |one: &(usize, usize)| one.0 > 0 && one.1 > 0;
+        let (first, last) =
+            (lengths.iter().position(has_scores), lengths.iter().rposition(has_scores));
         let batches = self.batches();
         for (at, piece) in self.pieces.iter_mut().enumerate() {
             let position = match self.packed {
@@ -276,19 +288,20 @@ impl Bound {
             }
             if plain {
                 let batch = self.packed.then_some((at, batches));
-                piece.mask = Some(whole_mask(call, mask, &piece.sizes, batch)?);
+                piece.mask = Some(broadcast_mask(call, mask, &piece.sizes, batch)?);
             }
         }
         Ok(())
     }
 
+    /// Reads and checks the mask of dropout.
     fn take_dropout(&mut self, call: &mut Call<'_>) -> Result<()> {
-        let kept = call.optional(DROP)?.filter(|one| one.count() > 0);
+        let keep_mask = call.optional(DROP)?.filter(|one| one.count() > 0);
         let keep = self.keep;
         if keep >= 1.0 {
             return Ok(());
         }
-        let Some(kept) = kept else {
+        let Some(keep_mask) = keep_mask else {
             if call.has(SEED) {
                 let (name, mask) = (call.parameter(KEEP), call.parameter(DROP));
                 return Err(Error::invalid(format!(
@@ -299,19 +312,23 @@ impl Bound {
         };
         let mut bits = 0usize;
         for piece in &mut self.pieces {
-            piece.first_kept = bits;
+            piece.first_bit = bits;
             let Sizes { batches, heads, queries, keys, .. } = piece.sizes;
-            let own = batches.saturating_mul(heads).saturating_mul(queries).saturating_mul(keys);
-            bits = bits.saturating_add(own);
+            let count = batches.saturating_mul(heads).saturating_mul(queries).saturating_mul(keys);
+            bits = bits.saturating_add(count);
         }
-        if kept.item() != 1 || !kept.is_contiguous() || kept.count().saturating_mul(8) < bits {
-            let (name, layout) = (call.parameter(DROP), kept.layout());
+        if keep_mask.item() != 1
+            || !keep_mask.is_contiguous()
+            || keep_mask.count().saturating_mul(8) < bits
+        {
+            let (name, layout) = (call.parameter(DROP), keep_mask.layout());
             return Err(Error::invalid(format!("{name} ({layout}) is no mask of {bits} bits")));
         }
-        self.kept = Some(kept);
+        self.keep_mask = Some(keep_mask);
         Ok(())
     }
 
+    /// Reads and checks the sinks: scores without a key, one for each head.
     fn take_sink(&mut self, call: &mut Call<'_>) -> Result<()> {
         self.sink = call.optional(SINK)?.filter(|one| one.count() > 0);
         if let Some(sink) = &self.sink {
@@ -322,15 +339,15 @@ impl Bound {
     }
 
     /// Fails where features in a second tensor come with a shift or with dropout.
-    fn expect_no_more_features(&self, call: &Call<'_>) -> Result<()> {
-        let more = call.has(QUERY_ROPE) && call.layout(QUERY_ROPE)?.count() > 0;
+    fn expect_no_rope_features(&self, call: &Call<'_>) -> Result<()> {
+        let has_rope = call.has(QUERY_ROPE) && call.layout(QUERY_ROPE)?.count() > 0;
         let shifted = self.pieces.iter().any(|one| one.shift.is_some() || one.slopes.is_some());
-        let other = match (shifted, &self.kept) {
+        let other = match (shifted, &self.keep_mask) {
             (true, _) => SHIFT,
             (_, Some(_)) => DROP,
             _ => return Ok(()),
         };
-        if !more {
+        if !has_rope {
             return Ok(());
         }
         let (name, other) = (call.parameter(QUERY_ROPE), call.parameter(other));
@@ -338,20 +355,21 @@ impl Bound {
     }
 
     /// The part of a tensor that belongs to some tokens, as batches, heads, positions, features.
-    pub(super) fn of(&self, layout: &Layout, range: &Range<usize>) -> Layout {
+    pub(super) fn part_of(&self, layout: &Layout, range: &Range<usize>) -> Layout {
         match self.packed {
             false => *layout,
             true => layout.sliced(0, range.start, range.len(), 1).permuted(&[1, 0, 2]).with(0),
         }
     }
 
+    /// The operands of one piece as the kernels take them.
     pub(super) fn task<'a>(&'a self, memory: &Memory<'a>, piece: &'a Piece) -> Attention<'a> {
         let view = |one: Option<Operand>| one.map(|one| memory.view(&one));
         let (queries, keys) = (&piece.queries, &piece.keys);
         Attention {
-            query: self.query.view(memory, self.of(&self.query.layout(), queries)),
-            key: self.key.view(memory, self.of(&self.key.layout(), keys)),
-            value: memory.view(&self.value.with_layout(self.of(&self.value, keys))),
+            query: self.query.view(memory, self.part_of(&self.query.layout(), queries)),
+            key: self.key.view(memory, self.part_of(&self.key.layout(), keys)),
+            value: memory.view(&self.value.with_layout(self.part_of(&self.value, keys))),
             shift: view(piece.shift),
             shift_last: self.shift_last,
             shift_by_distance: self.by_distance,
@@ -364,8 +382,8 @@ impl Bound {
             mask: view(piece.mask),
             band: piece.band,
             prefixes: &piece.prefixes,
-            kept: view(self.kept),
-            first_kept: piece.first_kept,
+            kept: view(self.keep_mask),
+            first_kept: piece.first_bit,
             keep: self.keep,
             scale: self.scale,
         }
@@ -391,18 +409,18 @@ impl Bound {
     ) -> Scratch {
         let times = |all: usize, size: &usize| all.checked_mul(*size);
         let count = |one: &Piece| of(&one.sizes).iter().try_fold(1, times).unwrap_or(usize::MAX);
-        let most = self.pieces.iter().map(count).max().unwrap_or(0);
-        call.scratch(DType::Float, &[most])
+        let largest = self.pieces.iter().map(count).max().unwrap_or(0);
+        call.scratch(DType::Float, &[largest])
     }
 }
 
-/// A part of the scratch with the sizes that one piece wants.
-pub(super) fn of_sizes<'m>(whole: ViewMut<'m>, dims: &[usize]) -> ViewMut<'m> {
-    whole.with_layout(Layout::contiguous(DType::Float, dims)).expect("room for the largest")
+/// The part of the scratch that one piece needs.
+pub(super) fn resized<'m>(scratch: ViewMut<'m>, dims: &[usize]) -> ViewMut<'m> {
+    scratch.with_layout(Layout::contiguous(DType::Float, dims)).expect("room for the largest")
 }
 
 /// A mask that is taken as it is. Of a sequence, which is one of several, it may have more rows and columns.
-fn whole_mask(
+fn broadcast_mask(
     call: &Call<'_>,
     mask: Operand,
     sizes: &Sizes,

@@ -1,4 +1,4 @@
-//! Results of attention over parts of the keys, which become one.
+//! Merges results of attention over parts of the keys (ring attention).
 
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
@@ -13,8 +13,14 @@ use cairn_tensor::{DType, Layout};
 
 const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
 
-/// The results of a merge as positions, batches, heads, features.
-fn result(call: &Call<'_>, at: usize, layout: &Layout, form: &str, heads: usize) -> Result<Layout> {
+/// Results in the order of positions, batches, heads, features; fails if the sizes do not fit the form.
+fn checked_result_layout(
+    call: &Call<'_>,
+    at: usize,
+    layout: &Layout,
+    form: &str,
+    heads: usize,
+) -> Result<Layout> {
     let dims = layout.dims();
     match (form, dims) {
         ("TND", [_, n, _]) if *n == heads => Ok(layout.with(1)),
@@ -33,21 +39,21 @@ fn result(call: &Call<'_>, at: usize, layout: &Layout, form: &str, heads: usize)
     }
 }
 
-/// Arguments: result, greatest scores and sums of one part, those of the other, ends of sequences from 0 on or absent, form,
-/// form of scores and sums or absent, result, greatest scores and sums.
+/// Arguments: result, greatest scores and sums of one part, those of the other, ends of sequences from 0 on or absent, order
+/// of dimensions, that of scores and sums or absent, result, greatest scores and sums.
 fn merge(call: &mut Call<'_>) -> Result<Plan> {
     let form = call.text(7)?.to_string();
-    let notes_form = call.text(8)?.to_string();
+    let stats_form = call.text(8)?.to_string();
     if !matches!(form.as_str(), "TND" | "SBH") {
         let name = call.parameter(7);
         return Err(Error::invalid(format!("{name} = {form:?}: TND and SBH are known")));
     }
-    if !matches!(notes_form.as_str(), "" | "TND" | "SBH") {
+    if !matches!(stats_form.as_str(), "" | "TND" | "SBH") {
         let name = call.parameter(8);
-        return Err(Error::invalid(format!("{name} = {notes_form:?}: TND and SBH are known")));
+        return Err(Error::invalid(format!("{name} = {stats_form:?}: TND and SBH are known")));
     }
     let packed = form == "TND";
-    let by_heads = packed && notes_form != "TND";
+    let by_heads = packed && stats_form != "TND";
     let (out, greatest, sums) = (call.output(9)?, call.output(10)?, call.output(11)?);
     let outs = [&out, &greatest, &sums];
     let mut reads = Vec::with_capacity(6);
@@ -60,7 +66,7 @@ fn merge(call: &mut Call<'_>) -> Result<Plan> {
         (true, 3) | (false, 4) => stats[1],
         _ => 0,
     };
-    let expected = result(call, 0, &reads[0], &form, heads)?;
+    let expected = checked_result_layout(call, 0, &reads[0], &form, heads)?;
     let fits = match packed {
         true => stats[0] == expected.dims()[0],
         false => stats[0] == expected.dims()[1] && stats[2] == expected.dims()[0],
@@ -87,16 +93,17 @@ fn merge(call: &mut Call<'_>) -> Result<Plan> {
     }
     let ends = if by_heads { Some(call.read_index(6, &outs)?) } else { None };
     let ends_name = call.parameter(6);
-    let any = stats.pop().unwrap_or(0);
+    // Each statistic is there several times, along the last dimension.
+    let repeats = stats.pop().unwrap_or(0);
     let tokens = reads[0].dims()[0];
     call.plan(move |memory| {
-        let as_result = |layout: &Layout| result_of(layout, packed, heads);
+        let as_result = |layout: &Layout| result_layout(layout, packed, heads);
         let views: Vec<_> = reads.iter().map(|read| read.view(memory)).collect();
         let stats_of = |layout: &Layout, range: &std::ops::Range<usize>| match (packed, by_heads) {
             (true, true) => {
-                let strides = [any as isize, 0, (range.len() * any) as isize, 1];
-                let dims = [range.len(), 1, heads, any];
-                let start = layout.offset + (range.start * heads * any) as isize;
+                let strides = [repeats as isize, 0, (range.len() * repeats) as isize, 1];
+                let dims = [range.len(), 1, heads, repeats];
+                let start = layout.offset + (range.start * heads * repeats) as isize;
                 Layout::strided(layout.dtype, &dims, &strides, start)
             }
             (true, false) => layout.sliced(0, range.start, range.len(), 1).with(1),
@@ -111,10 +118,10 @@ fn merge(call: &mut Call<'_>) -> Result<Plan> {
             let ends = ends.view(memory);
             let positions = PositionAccess::new(ends);
             let values: Vec<i64> = (0..ends.count()).map(|at| positions.get(&[at])).collect();
-            let good = values.first() == Some(&0)
+            let is_valid = values.first() == Some(&0)
                 && values.last() == Some(&(tokens as i64))
                 && values.is_sorted();
-            if !good {
+            if !is_valid {
                 return Err(Fault(format!(
                     "{ends_name} = {values:?}: expected ends of sequences from 0 to {tokens}"
                 )));
@@ -145,8 +152,8 @@ fn merge(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// As [`result`], of sizes that were checked.
-fn result_of(layout: &Layout, packed: bool, heads: usize) -> Layout {
+/// As [`checked_result_layout`], of sizes that were checked.
+fn result_layout(layout: &Layout, packed: bool, heads: usize) -> Layout {
     let (dims, strides) = (layout.dims(), layout.strides());
     if packed {
         return layout.with(1);
@@ -171,11 +178,11 @@ fn update(call: &mut Call<'_>) -> Result<Plan> {
     };
     let (logarithms, results) = (call.tensors(0)?, call.tensors(1)?);
     let (count, names) = (logarithms.len(), [call.parameter(0), call.parameter(1)]);
-    let said = call.int_or(5, count as i64)?;
-    if count == 0 || results.len() != count || said != count as i64 {
+    let declared = call.int_or(5, count as i64)?;
+    if count == 0 || results.len() != count || declared != count as i64 {
         let (other, [a, b]) = (results.len(), names);
         return Err(Error::invalid(format!(
-            "{a} has {count} tensors, {b} has {other}: expected as many of both, and {said}"
+            "{a} has {count} tensors, {b} has {other}: expected as many of both, and {declared}"
         )));
     }
     call.expect_dtype(1, &results[0], REAL)?;

@@ -18,7 +18,7 @@ use crate::call::Call;
 use crate::error::{Error, Fault, Outcome, Result};
 use crate::plan::{Operand, Plan};
 use arguments::*;
-use bound::{Bound, Piece, of_sizes};
+use bound::{Bound, Piece, resized};
 use cairn_tensor::kernels::attention::{
     Gradients, backward, backward_scratch, forward, forward_scratch,
 };
@@ -36,8 +36,8 @@ struct SoftmaxStats {
 }
 
 impl SoftmaxStats {
-    /// Of batches: batches, heads, queries, any. Of sequences: tokens, heads, any; or the same elements sequence by
-    /// sequence as heads, tokens, any, whatever the sizes say.
+    /// Of batches: batches, heads, queries, repeats. Of sequences: tokens, heads, repeats; or the same elements sequence
+    /// by sequence as heads, tokens, repeats, whatever the sizes say.
     fn new(
         call: &Call<'_>,
         at: usize,
@@ -48,9 +48,9 @@ impl SoftmaxStats {
             return Ok(None);
         };
         let query = bound.query.layout();
-        let form = call.text(NOTES_FORM)?;
+        let form = call.text(STATS_FORM)?;
         if !matches!(form, "" | "same_as_input") {
-            let name = call.parameter(NOTES_FORM);
+            let name = call.parameter(STATS_FORM);
             return Err(Error::invalid(format!(
                 "{name} = {form:?}: an empty text and same_as_input are known"
             )));
@@ -75,15 +75,15 @@ impl SoftmaxStats {
         Err(Error::invalid(format!("{name} is {layout}: expected float of {expected:?} and 8")))
     }
 
-    /// Those of one piece of work: batches, heads, queries, any.
+    /// Those of one piece of work: batches, heads, queries, repeats.
     fn of(&self, bound: &Bound, piece: &Piece) -> Operand {
         if !self.by_heads {
-            return self.operand.with_layout(bound.of(&self.operand, &piece.queries));
+            return self.operand.with_layout(bound.part_of(&self.operand, &piece.queries));
         }
-        let (heads, queries, any) = (bound.heads, piece.sizes.queries, self.operand.dims()[2]);
-        let strides = [0, (queries * any) as isize, any as isize, 1];
-        let start = self.operand.offset + (piece.queries.start * heads * any) as isize;
-        let dims = [1, heads, queries, any];
+        let (heads, queries, repeats) = (bound.heads, piece.sizes.queries, self.operand.dims()[2]);
+        let strides = [0, (queries * repeats) as isize, repeats as isize, 1];
+        let start = self.operand.offset + (piece.queries.start * heads * repeats) as isize;
+        let dims = [1, heads, queries, repeats];
         self.operand.with_layout(Layout::strided(self.operand.dtype, &dims, &strides, start))
     }
 }
@@ -133,8 +133,8 @@ fn attention(call: &mut Call<'_>) -> Result<Plan> {
         bound.key.join(memory);
         if bound.packed {
             let stats = [greatest, sums].into_iter().flatten().map(|stats| stats.operand);
-            for whole in stats.chain([out]) {
-                fill_scalar(memory.parallel, memory.out(&whole), Scalar::from(0.0));
+            for operand in stats.chain([out]) {
+                fill_scalar(memory.parallel, memory.out(&operand), Scalar::from(0.0));
             }
         }
         for piece in &bound.pieces {
@@ -143,9 +143,9 @@ fn attention(call: &mut Call<'_>) -> Result<Plan> {
             }
             let stats_out =
                 |one: Option<SoftmaxStats>| one.map(|one| memory.out(&one.of(&bound, piece)));
-            let piece_scratch = of_sizes(scratch, &forward_scratch(&piece.sizes));
+            let piece_scratch = resized(scratch, &forward_scratch(&piece.sizes));
             let task = bound.task(memory, piece);
-            let out = memory.out(&out.with_layout(bound.of(&out, &piece.queries)));
+            let out = memory.out(&out.with_layout(bound.part_of(&out, &piece.queries)));
             forward(
                 memory.parallel,
                 &task,
@@ -159,11 +159,11 @@ fn attention(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// A gradient of queries, keys or values, whose further features have one too.
+/// A gradient of queries, keys or values; at `second_at` that of features in a second tensor.
 fn gradient(
     call: &mut Call<'_>,
     bound: &Bound,
-    (at, more_at): (usize, Option<usize>),
+    (at, second_at): (usize, Option<usize>),
     like: &Layout,
     heads: usize,
 ) -> Result<Features> {
@@ -171,13 +171,13 @@ fn gradient(
     let out = out.with_layout(by_heads(call, at, &out, heads)?);
     call.expect_number(at, &out)?;
     bound.expect_apart(call, at, &out)?;
-    let has_more = out.dims() != like.dims();
-    let gradient = match more_at {
-        Some(more_at) if has_more && call.has(more_at) => {
-            let more = call.output(more_at)?;
-            let more = more.with_layout(by_heads(call, more_at, &more, heads)?);
-            bound.expect_apart(call, more_at, &more)?;
-            Features::both(call, out, more_at, more)?
+    let has_second = out.dims() != like.dims();
+    let gradient = match second_at {
+        Some(second_at) if has_second && call.has(second_at) => {
+            let second = call.output(second_at)?;
+            let second = second.with_layout(by_heads(call, second_at, &second, heads)?);
+            bound.expect_apart(call, second_at, &second)?;
+            Features::both(call, out, second_at, second)?
         }
         _ => Features::alone(out),
     };
@@ -190,17 +190,17 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
     expect_no_scales(call, BACKWARD_SCALES)?;
     let bound = Bound::new(call)?;
     let query = bound.query.layout();
-    let mut by_result = query.dims().to_vec();
-    *by_result.last_mut().expect("features") = *bound.value.dims().last().expect("features");
+    let mut result_dims = query.dims().to_vec();
+    *result_dims.last_mut().expect("features") = *bound.value.dims().last().expect("features");
     let grad = call.tensor(GRAD)?;
     let grad = grad.with_layout(by_heads(call, GRAD, &grad, bound.heads)?);
-    call.expect_dims(GRAD, &grad, &by_result)?;
+    call.expect_dims(GRAD, &grad, &result_dims)?;
     call.expect_number(GRAD, &grad)?;
     let result = match call.optional(RESULT)?.filter(|one| one.count() > 0) {
         None => None,
         Some(result) => {
             let result = result.with_layout(by_heads(call, RESULT, &result, bound.heads)?);
-            call.expect_dims(RESULT, &result, &by_result)?;
+            call.expect_dims(RESULT, &result, &result_dims)?;
             call.expect_number(RESULT, &result)?;
             Some(result)
         }
@@ -241,11 +241,11 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
         check_scratch(&scratch)?;
         bound.query.join(memory);
         bound.key.join(memory);
-        let lost = to_sink.as_ref().map(|(_, parts, _)| memory.scratch(parts));
+        let sink_parts = to_sink.as_ref().map(|(_, parts, _)| memory.scratch(parts));
         let zeros = |out: ViewMut<'_>| fill_scalar(memory.parallel, out, Scalar::from(0.0));
         if bound.packed {
             outputs.iter().for_each(|one| zeros(one.out(memory, one.layout())));
-            lost.into_iter().for_each(zeros);
+            sink_parts.into_iter().for_each(zeros);
         }
         to_shift.iter().for_each(|one| zeros(memory.out(one)));
         for (at, piece) in bound.pieces.iter().enumerate() {
@@ -253,28 +253,31 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
                 continue;
             }
             let (queries, keys) = (&piece.queries, &piece.keys);
-            let of = |one: &Operand| memory.view(&one.with_layout(bound.of(one, queries)));
+            let of = |one: &Operand| memory.view(&one.with_layout(bound.part_of(one, queries)));
             let stats_of = |one: &SoftmaxStats| memory.view(&one.of(&bound, piece));
-            let written = |one: &Features, range| one.out(memory, bound.of(&one.layout(), range));
+            let gradient_out =
+                |one: &Features, range| one.out(memory, bound.part_of(&one.layout(), range));
             let gradients = Gradients {
                 grad: of(&grad),
                 result: result.as_ref().map(of),
                 softmax_stats: stats.as_ref().map(|(most, sum)| (stats_of(most), stats_of(sum))),
-                query: written(&outputs[0], queries),
-                key: written(&outputs[1], keys),
-                value: written(&outputs[2], keys),
-                sink: lost.map(|lost| match bound.packed {
-                    true => lost.with_layout(lost.layout().sliced(0, at, 1, 1)).expect("a row"),
-                    false => lost,
+                query: gradient_out(&outputs[0], queries),
+                key: gradient_out(&outputs[1], keys),
+                value: gradient_out(&outputs[2], keys),
+                sink: sink_parts.map(|sink_parts| match bound.packed {
+                    true => sink_parts
+                        .with_layout(sink_parts.layout().sliced(0, at, 1, 1))
+                        .expect("a row"),
+                    false => sink_parts,
                 }),
             };
-            let piece_scratch = of_sizes(scratch, &backward_scratch(&piece.sizes));
+            let piece_scratch = resized(scratch, &backward_scratch(&piece.sizes));
             backward(memory.parallel, &bound.task(memory, piece), &gradients, piece_scratch);
         }
-        outputs.iter().for_each(|one| one.part(memory));
-        if let (Some((out, _, sum)), Some(lost)) = (&to_sink, lost) {
+        outputs.iter().for_each(|one| one.write_back(memory));
+        if let (Some((out, _, sum)), Some(sink_parts)) = (&to_sink, sink_parts) {
             let end = |sum: f32| (sum, sum);
-            sum.run(memory, lost.view(), fold::sum::<f32>(), (memory.out(out), None), end);
+            sum.run(memory, sink_parts.view(), fold::sum::<f32>(), (memory.out(out), None), end);
         }
         Ok(())
     })
@@ -283,10 +286,10 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
 fn infer_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (query, key, value) = (call.layout(QUERY)?, call.layout(KEY)?, call.layout(VALUE)?);
     let heads = head_count(call)?;
-    let by = by_heads(call, QUERY, &query, heads)?;
-    let groups = group_count(call, &by, &key)?;
+    let query_by_heads = by_heads(call, QUERY, &query, heads)?;
+    let groups = group_count(call, &query_by_heads, &key)?;
     let width = *by_heads(call, VALUE, &value, groups)?.dims().last().expect("features");
-    let mut stats = by.dims().to_vec();
+    let mut stats = query_by_heads.dims().to_vec();
     *stats.last_mut().expect("features") = 8;
     let stats = Layout::contiguous(DType::Float, &stats);
     let mut dims = query.dims().to_vec();

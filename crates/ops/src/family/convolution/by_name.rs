@@ -2,7 +2,7 @@
 
 use super::steps::{ConvolutionPlan, WeightGradientPlan, by_groups, weights_by_groups};
 use super::window::{
-    ConvolutionTensors, DataFormat, TYPES, Windows, groups, of_dims, padding_pairs,
+    ConvolutionTensors, DataFormat, TYPES, Windows, axis_numbers_of_dims, groups, padding_pairs,
 };
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -30,13 +30,13 @@ fn windows(call: &Call<'_>) -> Result<(Windows, DataFormat)> {
     let mut format = DataFormat::read(call, DATA_FORMAT, axes)?;
     format.depthwise = call.has(DEPTHWISE);
     let output_padding = match call.has(OUTPUT_PADDING) {
-        true => of_dims(call, OUTPUT_PADDING, axes, format, (0, 0))?,
+        true => axis_numbers_of_dims(call, OUTPUT_PADDING, axes, format, (0, 0))?,
         false => [0; 3],
     };
     let windows = Windows {
         axes,
-        stride: of_dims(call, STRIDES, axes, format, (1, 1))?,
-        dilation: of_dims(call, DILATIONS, axes, format, (1, 1))?,
+        stride: axis_numbers_of_dims(call, STRIDES, axes, format, (1, 1))?,
+        dilation: axis_numbers_of_dims(call, DILATIONS, axes, format, (1, 1))?,
         padding: padding_pairs(call, PADS, axes)?,
         output_padding,
         groups: match format.depthwise {
@@ -64,7 +64,7 @@ fn channels_of_filter(call: &Call<'_>) -> Result<usize> {
                 "{name} has the sizes {dims:?}: expected rows, columns, channels and outputs of each"
             )));
         }
-        _ => named(call, at, 2)?,
+        _ => sizes_of_axes(call, at, 2)?,
     };
     match dims[2] {
         channels @ 1.. => Ok(channels),
@@ -75,8 +75,8 @@ fn channels_of_filter(call: &Call<'_>) -> Result<usize> {
     }
 }
 
-/// Sizes that an input or an attribute names.
-fn named(call: &Call<'_>, at: usize, axes: usize) -> Result<Vec<usize>> {
+/// Sizes that an input or an attribute states: samples, channels and axes.
+fn sizes_of_axes(call: &Call<'_>, at: usize, axes: usize) -> Result<Vec<usize>> {
     let dims = call.sizes(at)?;
     if dims.len() == axes + 2 {
         return Ok(dims);
@@ -102,10 +102,11 @@ pub fn convolution(call: &mut Call<'_>) -> Result<Plan> {
         small.with_layout(by_groups(*small, groups)),
     );
     let convolution = ConvolutionPlan::forward(call, &windows, grouped, bias);
-    run(call, convolution)
+    plan_alone(call, convolution)
 }
 
-fn run(call: &mut Call<'_>, convolution: ConvolutionPlan) -> Result<Plan> {
+/// The plan of a convolution alone.
+fn plan_alone(call: &mut Call<'_>, convolution: ConvolutionPlan) -> Result<Plan> {
     call.plan(move |memory| {
         convolution.prepare(memory);
         convolution.run(memory);
@@ -152,10 +153,10 @@ fn transposed_convolution(call: &mut Call<'_>, small_at: usize, weights_at: usiz
         large.with_layout(by_groups(*large, groups)),
     );
     let convolution = ConvolutionPlan::transposed(call, &windows, grouped, bias);
-    run(call, convolution)
+    plan_alone(call, convolution)
 }
 
-/// The sizes of the larger side: as the first input names them, or as they follow where all it names are 0.
+/// The sizes of the larger side: those that the first input states, or, where they are all 0, those that follow.
 fn large_sizes(
     call: &Call<'_>,
     windows: &Windows,
@@ -163,13 +164,13 @@ fn large_sizes(
     small_at: usize,
     weights_at: usize,
 ) -> Result<Vec<usize>> {
-    let dims = named(call, 0, windows.axes)?;
+    let dims = sizes_of_axes(call, 0, windows.axes)?;
     if dims.iter().any(|size| *size != 0) {
         return Ok(dims);
     }
     let small = format.image(call.layout(small_at)?);
     let weights = format.weights(call.layout(weights_at)?);
-    let dims = windows.other(call, (small_at, &small), (weights_at, &weights), true)?;
+    let dims = windows.other_sizes(call, (small_at, &small), (weights_at, &weights), true)?;
     Ok(format.ordered(dims))
 }
 
@@ -178,18 +179,18 @@ pub fn transposed(call: &mut Call<'_>) -> Result<Plan> {
     transposed_convolution(call, 1, 2)
 }
 
-/// Arguments: input_size, filter, out_backprop.
-pub fn of_input(call: &mut Call<'_>) -> Result<Plan> {
+/// The gradient of the input. Arguments: input_size, filter, out_backprop.
+pub fn input_gradient(call: &mut Call<'_>) -> Result<Plan> {
     transposed_convolution(call, 2, 1)
 }
 
-/// Arguments: x, filter_size, out_backprop.
-pub fn of_filter(call: &mut Call<'_>) -> Result<Plan> {
+/// The gradient of the filter. Arguments: x, filter_size, out_backprop.
+pub fn filter_gradient(call: &mut Call<'_>) -> Result<Plan> {
     let (windows, format) = windows(call)?;
     let out = call.output(OUT)?;
     let (x, dy) = (call.read(0, &[&out])?, call.read(2, &[&out])?);
     let (x, dy) = (x.with_layout(format.image(*x)), dy.with_layout(format.image(*dy)));
-    call.expect_dims(OUT, &out, &named(call, 1, windows.axes)?)?;
+    call.expect_dims(OUT, &out, &sizes_of_axes(call, 1, windows.axes)?)?;
     let w = out.with_layout(format.weights(*out));
     let tensors = ConvolutionTensors { large: (0, *x), weights: (OUT, *w), small: (2, *dy) };
     windows.check(call, &tensors, false)?;
@@ -211,7 +212,7 @@ pub fn of_filter(call: &mut Call<'_>) -> Result<Plan> {
 pub fn convolution_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (windows, format) = windows(call)?;
     let (x, w) = (format.image(call.layout(0)?), format.weights(call.layout(1)?));
-    let dims = windows.other(call, (0, &x), (1, &w), false)?;
+    let dims = windows.other_sizes(call, (0, &x), (1, &w), false)?;
     Ok(vec![Layout::contiguous(x.dtype, &format.ordered(dims))])
 }
 
@@ -222,15 +223,15 @@ pub fn transposed_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(call.layout(1)?.dtype, &dims)])
 }
 
-/// The output of [`of_input`].
-pub fn input_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+/// The output of [`input_gradient`].
+pub fn infer_input_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (windows, format) = windows(call)?;
     let dims = large_sizes(call, &windows, format, 2, 1)?;
     Ok(vec![Layout::contiguous(call.layout(1)?.dtype, &dims)])
 }
 
-/// The output of [`of_filter`], which is in `f32` whatever the inputs are.
-pub fn filter_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+/// The output of [`filter_gradient`], which is in `f32` whatever the inputs are.
+pub fn infer_filter_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
     let axes = call.int(AXES)? as usize;
-    Ok(vec![Layout::contiguous(DType::Float, &named(call, 1, axes)?)])
+    Ok(vec![Layout::contiguous(DType::Float, &sizes_of_axes(call, 1, axes)?)])
 }

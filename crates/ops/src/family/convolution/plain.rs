@@ -3,14 +3,15 @@
 use super::steps::{
     BiasGradientPlan, ConvolutionPlan, WeightGradientPlan, by_groups, weights_by_groups,
 };
-use super::window::{ConvolutionTensors, TYPES, Windows, groups, of_axes, read_padding};
+use super::window::{ConvolutionTensors, TYPES, Windows, axis_numbers, groups, read_padding};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::family::inputs::UnaliasedInput;
 use crate::plan::{Operand, Plan};
 use cairn_tensor::{DType, Layout, promote};
 
-/// How much precision the caller lets go: any is more than kept. 2 asks for f16, which bf16 does not go with.
+/// Checks `cubeMathType`, by which a caller allows less precision; kernels compute in `f32` anyway. 2 asks for f16, which
+/// does not go with bf16.
 fn expect_math(call: &Call<'_>, at: usize, inputs: &[&Layout]) -> Result<()> {
     let math = call.int_or(at, 0)?;
     let name = call.parameter(at);
@@ -69,7 +70,8 @@ struct Order(&'static [usize]);
 impl Order {
     const SAME: Order = Order(&[]);
 
-    fn of(self, layout: &Layout) -> Layout {
+    /// The layout in this order; unchanged if it has another rank.
+    fn apply(self, layout: &Layout) -> Layout {
         if self.0.is_empty() || layout.rank() != self.0.len() {
             *layout
         } else {
@@ -78,18 +80,18 @@ impl Order {
     }
 }
 
-/// A convolution. Indices of input, weight, bias and output; how the dimensions of images and weights are ordered.
-fn planned(
+/// Plans a convolution. Indices of input, weight, bias and output; how the dimensions of images and weights are ordered.
+fn plan_convolution(
     call: &mut Call<'_>,
     windows: &Windows,
     transposed: bool,
     [input_at, weight_at, bias_at, out_at]: [usize; 4],
-    (images, of_weights): (Order, Order),
+    (image_order, weight_order): (Order, Order),
 ) -> Result<Plan> {
     let out = call.output(out_at)?;
     let (x, w) = (call.read(input_at, &[&out])?, call.read(weight_at, &[&out])?);
-    let (x, w) = (x.with_layout(images.of(&x)), w.with_layout(of_weights.of(&w)));
-    let out = out.with_layout(images.of(&out));
+    let (x, w) = (x.with_layout(image_order.apply(&x)), w.with_layout(weight_order.apply(&w)));
+    let out = out.with_layout(image_order.apply(&out));
     expect_promoted(call, &x, &w, (out_at, &out))?;
     let weights = (weight_at, *w);
     let tensors = match transposed {
@@ -115,7 +117,7 @@ fn planned(
     })
 }
 
-/// How many axes a tensor has beside samples and channels: 1 to 3.
+/// How many axes a tensor has besides samples and channels: 1 to 3.
 fn axes(call: &Call<'_>, at: usize) -> Result<usize> {
     let layout = call.layout(at)?;
     match layout.rank() {
@@ -129,14 +131,14 @@ fn axes(call: &Call<'_>, at: usize) -> Result<usize> {
 
 /// What the larger side has beyond the last window: less than a stride or a dilation.
 fn read_output_padding(call: &Call<'_>, at: usize, windows: &mut Windows) -> Result<()> {
-    windows.output_padding = of_axes(call, at, windows.axes, 0, 0)?;
+    windows.output_padding = axis_numbers(call, at, windows.axes, 0, 0)?;
     for axis in 0..3 {
-        let most = windows.stride[axis].max(windows.dilation[axis]);
-        if windows.output_padding[axis] >= most {
+        let limit = windows.stride[axis].max(windows.dilation[axis]);
+        if windows.output_padding[axis] >= limit {
             let (name, have) = (call.parameter(at), windows.output_padding);
             let have = &have[3 - windows.axes..];
             return Err(Error::invalid(format!(
-                "{name} = {have:?}: expected less than the stride or the dilation, {most}"
+                "{name} = {have:?}: expected less than the stride or the dilation, {limit}"
             )));
         }
     }
@@ -153,8 +155,8 @@ fn windows(
     let pairs = axes == 2 || (axes == 1 && !transposed);
     let mut windows = Windows {
         axes,
-        stride: of_axes(call, stride, axes, 1, 1)?,
-        dilation: of_axes(call, dilation, axes, 1, 1)?,
+        stride: axis_numbers(call, stride, axes, 1, 1)?,
+        dilation: axis_numbers(call, dilation, axes, 1, 1)?,
         padding: read_padding(call, padding, axes, pairs)?,
         output_padding: [0; 3],
         groups: groups(call, groups_at)?,
@@ -170,7 +172,7 @@ pub fn convolution(call: &mut Call<'_>) -> Result<Plan> {
     let axes = axes(call, 0)?;
     let (windows, transposed) = windows(call, axes, [3, 4, 5, 6, 7, 8])?;
     expect_math(call, 10, &[&call.layout(0)?, &call.layout(1)?])?;
-    planned(call, &windows, transposed, [0, 1, 2, 9], (Order::SAME, Order::SAME))
+    plan_convolution(call, &windows, transposed, [0, 1, 2, 9], (Order::SAME, Order::SAME))
 }
 
 /// Arguments: self, weight, kernel size, bias, stride, padding, dilation, out, math.
@@ -188,8 +190,8 @@ pub fn depthwise(call: &mut Call<'_>) -> Result<Plan> {
         let (name, other) = (call.parameter(2), call.parameter(1));
         return Err(Error::invalid(format!("{name} = {sizes:?}, but {other} has {taps:?}")));
     }
-    let (channels, each) = (x.dims()[1], weight.dims()[1]);
-    if each != 1 || channels == 0 || !weight.dims()[0].is_multiple_of(channels) {
+    let (channels, channels_per_group) = (x.dims()[1], weight.dims()[1]);
+    if channels_per_group != 1 || channels == 0 || !weight.dims()[0].is_multiple_of(channels) {
         let (name, dims) = (call.parameter(1), weight.dims());
         return Err(Error::invalid(format!(
             "{name} {dims:?} has not one input and a multiple of {channels} outputs"
@@ -197,19 +199,20 @@ pub fn depthwise(call: &mut Call<'_>) -> Result<Plan> {
     }
     let windows = Windows {
         axes: 2,
-        stride: of_axes(call, 4, 2, 1, 1)?,
-        dilation: of_axes(call, 6, 2, 1, 1)?,
+        stride: axis_numbers(call, 4, 2, 1, 1)?,
+        dilation: axis_numbers(call, 6, 2, 1, 1)?,
         padding: read_padding(call, 5, 2, false)?,
         output_padding: [0; 3],
         groups: channels,
     };
     expect_math(call, 8, &[&x, &weight])?;
-    planned(call, &windows, false, [0, 1, 3, 7], (Order::SAME, Order::SAME))
+    plan_convolution(call, &windows, false, [0, 1, 3, 7], (Order::SAME, Order::SAME))
 }
 
 /// Time, samples, channels become samples, channels, time; taps, inputs, outputs become outputs, inputs, taps.
 const TIME_FIRST: (Order, Order) = (Order(&[1, 2, 0]), Order(&[2, 1, 0]));
 
+/// Windows of one axis; fails unless the arguments at these indices have three dimensions.
 fn time_windows(call: &Call<'_>, indices: &[usize], pad: usize) -> Result<Windows> {
     for at in indices {
         let layout = call.layout(*at)?;
@@ -236,7 +239,7 @@ pub fn time_first(call: &mut Call<'_>) -> Result<Plan> {
         let (name, dims) = (call.parameter(2), call.layout(2)?);
         return Err(Error::invalid(format!("{name} ({dims}): expected one dimension")));
     }
-    planned(call, &windows, false, [0, 1, 2, 4], TIME_FIRST)
+    plan_convolution(call, &windows, false, [0, 1, 2, 4], TIME_FIRST)
 }
 
 /// The outputs of a backward: indices of the gradients of input, weight and bias, and which are asked for.
@@ -252,7 +255,7 @@ fn gradients(
     transposed: bool,
     [grad_at, input_at, weight_at]: [usize; 3],
     grads: &Grads,
-    (images, of_weights): (Order, Order),
+    (image_order, weight_order): (Order, Order),
 ) -> Result<Plan> {
     let mut outs = [None; 3];
     for (at, out) in outs.iter_mut().enumerate().filter(|(at, _)| grads.mask[*at]) {
@@ -263,11 +266,13 @@ fn gradients(
     // What no gradient needs is not read.
     let x = grads.mask[1].then(|| call.read(input_at, &written)).transpose()?;
     let w = grads.mask[0].then(|| call.read(weight_at, &written)).transpose()?;
-    let dy = dy.with_layout(images.of(&dy));
-    let x_layout = images.of(&call.layout(input_at)?);
-    let w_layout = of_weights.of(&call.layout(weight_at)?);
-    let (x, w) =
-        (x.map(|x| x.with_layout(images.of(&x))), w.map(|w| w.with_layout(of_weights.of(&w))));
+    let dy = dy.with_layout(image_order.apply(&dy));
+    let x_layout = image_order.apply(&call.layout(input_at)?);
+    let w_layout = weight_order.apply(&call.layout(weight_at)?);
+    let (x, w) = (
+        x.map(|x| x.with_layout(image_order.apply(&x))),
+        w.map(|w| w.with_layout(weight_order.apply(&w))),
+    );
     let weights = (weight_at, w_layout);
     let tensors = match transposed {
         true => ConvolutionTensors { large: (grad_at, *dy), weights, small: (input_at, x_layout) },
@@ -277,9 +282,9 @@ fn gradients(
     let [dx, dw, db] = outs;
     let groups = windows.groups;
     let dy_view = dy.with_layout(by_groups(*dy, groups));
-    let of_input = match (dx, w) {
+    let input_gradient = match (dx, w) {
         (Some(dx), Some(w)) => {
-            let (at, dx) = (grads.indices[0], dx.with_layout(images.of(&dx)));
+            let (at, dx) = (grads.indices[0], dx.with_layout(image_order.apply(&dx)));
             call.expect_dtype(at, &dx, TYPES)?;
             expect_like(call, at, &dx, &x_layout)?;
             let w = w.with_layout(weights_by_groups(*w, groups));
@@ -291,9 +296,9 @@ fn gradients(
         }
         _ => None,
     };
-    let of_weights = match (dw, x) {
+    let weight_gradient = match (dw, x) {
         (Some(dw), Some(x)) => {
-            let (at, dw) = (grads.indices[1], dw.with_layout(of_weights.of(&dw)));
+            let (at, dw) = (grads.indices[1], dw.with_layout(weight_order.apply(&dw)));
             call.expect_dtype(at, &dw, TYPES)?;
             expect_like(call, at, &dw, &w_layout)?;
             let dw = dw.with_layout(weights_by_groups(*dw, groups));
@@ -303,7 +308,7 @@ fn gradients(
         }
         _ => None,
     };
-    let of_bias = match db {
+    let bias_gradient = match db {
         None => None,
         Some(db) => {
             call.expect_dtype(grads.indices[2], &db, TYPES)?;
@@ -313,13 +318,13 @@ fn gradients(
     };
     call.plan(move |memory| {
         [Some(dy), x, w].iter().flatten().for_each(|read| read.prepare(memory));
-        if let Some(step) = &of_input {
+        if let Some(step) = &input_gradient {
             step.run(memory);
         }
-        if let Some(step) = &of_weights {
+        if let Some(step) = &weight_gradient {
             step.run(memory);
         }
-        if let Some(step) = &of_bias {
+        if let Some(step) = &bias_gradient {
             step.run(memory);
         }
         Ok(())

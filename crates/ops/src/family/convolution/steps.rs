@@ -1,4 +1,4 @@
-//! What runs: a convolution from the larger side to the smaller one, its backward, gradients of weights and biases.
+//! Plans of single steps: a convolution from the larger side to the smaller one, one back, gradients of weights and biases.
 
 use super::window::{Windows, grouped, with_three_axes};
 use crate::call::Call;
@@ -55,10 +55,10 @@ impl ConvolutionPlan {
         bias: Option<UnaliasedInput>,
         parts: Vec<Part>,
     ) -> ConvolutionPlan {
-        let most = |sizes: &mut dyn Iterator<Item = usize>| sizes.max().unwrap_or(0);
+        let largest = |sizes: &mut dyn Iterator<Item = usize>| sizes.max().unwrap_or(0);
         let packed_size =
-            most(&mut parts.iter().filter(|part| part.packs).map(|part| part.weights.count()));
-        let size = most(
+            largest(&mut parts.iter().filter(|part| part.packs).map(|part| part.weights.count()));
+        let size = largest(
             &mut parts.iter().map(|part| kernel::scratch_size(&part.out, &source, &part.axes)),
         );
         let packed = (packed_size > 0).then(|| call.scratch(DType::Float, &[packed_size]));
@@ -90,12 +90,12 @@ impl ConvolutionPlan {
         let classes = [0, 1, 2]
             .map(|at| windows.classes(at, large.dims()[3 + at], transposed.dims()[3 + at]));
         let mut parts = Vec::new();
-        let reached: [usize; 3] =
+        let covered: [usize; 3] =
             [0, 1, 2].map(|at| classes[at].iter().map(|one| one.positions).sum());
-        if reached != large.dims()[3..] {
-            let none = (3..6).fold(transposed, |layout, dim| layout.sliced(dim, 0, 0, 1));
+        if covered != large.dims()[3..] {
+            let no_taps = (3..6).fold(transposed, |layout, dim| layout.sliced(dim, 0, 0, 1));
             let axes = [Axis { taps: 0, ..Axis::NONE }; 3];
-            parts.push(Part::new(&small, none, *large, axes));
+            parts.push(Part::new(&small, no_taps, *large, axes));
         }
         for z in &classes[0] {
             for y in &classes[1] {
@@ -105,7 +105,7 @@ impl ConvolutionPlan {
                         let step = windows.stride[at] as isize;
                         out = out.sliced(3 + at, class.start, class.positions, step);
                         let (tap, taps) = (class.tap, class.axis.taps);
-                        weights = weights.sliced(3 + at, tap, taps, class.apart as isize);
+                        weights = weights.sliced(3 + at, tap, taps, class.tap_stride as isize);
                     }
                     parts.push(Part::new(&small, weights, out, [z.axis, y.axis, x.axis]));
                 }
@@ -135,8 +135,8 @@ impl ConvolutionPlan {
             {
                 let packed = memory.scratch(packed);
                 let layout = Layout::contiguous(DType::Float, part.weights.dims());
-                let into = packed.with_layout(layout).expect("room for the largest part");
-                weights = kernel::pack_weights(memory.parallel, into, weights);
+                let target = packed.with_layout(layout).expect("room for the largest part");
+                weights = kernel::pack_weights(memory.parallel, target, weights);
             }
             let out = memory.out(&self.out.with_layout(part.out));
             kernel::convolve(memory.parallel, out, source, weights, bias, &part.axes, scratch);

@@ -7,8 +7,8 @@ use cairn_tensor::{DType, Layout};
 
 /// The types that convolutions take.
 pub const TYPES: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
-/// The most groups there are.
-const MOST_GROUPS: i64 = 65535;
+/// The most groups that a call may have.
+const MAX_GROUPS: i64 = 65535;
 
 /// The windows of a convolution from its larger side (the input, or the output of a transposed one) to its smaller side, along
 /// three axes. Where there are fewer, the first ones have a stride of 1 and no padding.
@@ -29,7 +29,13 @@ pub struct Windows {
 }
 
 /// Numbers for each axis, at least `least` and less than 2^31; `rest` for the axes that are not there.
-fn numbers(call: &Call<'_>, at: usize, values: &[i64], least: i64, rest: i64) -> Result<[i64; 3]> {
+fn numbers_of_axes(
+    call: &Call<'_>,
+    at: usize,
+    values: &[i64],
+    least: i64,
+    rest: i64,
+) -> Result<[i64; 3]> {
     if values.iter().any(|one| !(least..=i64::from(i32::MAX)).contains(one)) {
         let name = call.parameter(at);
         return Err(Error::invalid(format!(
@@ -42,19 +48,25 @@ fn numbers(call: &Call<'_>, at: usize, values: &[i64], least: i64, rest: i64) ->
 }
 
 /// Fails unless a list has one of these lengths.
-fn expect_length(call: &Call<'_>, at: usize, values: &[i64], among: &[usize]) -> Result<()> {
-    if among.contains(&values.len()) {
+fn expect_length(call: &Call<'_>, at: usize, values: &[i64], allowed: &[usize]) -> Result<()> {
+    if allowed.contains(&values.len()) {
         return Ok(());
     }
     let (name, have) = (call.parameter(at), values.len());
-    Err(Error::invalid(format!("{name} = {values:?} has {have} numbers: expected {among:?}")))
+    Err(Error::invalid(format!("{name} = {values:?} has {have} numbers: expected {allowed:?}")))
 }
 
-/// A number for each axis.
-pub fn of_axes(call: &Call<'_>, at: usize, axes: usize, least: i64, rest: i64) -> Result<[i64; 3]> {
+/// A list with a number for each axis.
+pub fn axis_numbers(
+    call: &Call<'_>,
+    at: usize,
+    axes: usize,
+    least: i64,
+    rest: i64,
+) -> Result<[i64; 3]> {
     let values = call.ints(at)?;
     expect_length(call, at, &values, &[axes])?;
-    numbers(call, at, &values, least, rest)
+    numbers_of_axes(call, at, &values, least, rest)
 }
 
 /// Reads the padding: one for each axis, or, where `pairs` is set, one before and one after each.
@@ -71,8 +83,8 @@ pub fn read_padding(
         true => (values.clone(), values),
         false => values.chunks(2).map(|two| (two[0], two[1])).unzip(),
     };
-    let before = numbers(call, at, &before, 0, 0)?;
-    let after = numbers(call, at, &after, 0, 0)?;
+    let before = numbers_of_axes(call, at, &before, 0, 0)?;
+    let after = numbers_of_axes(call, at, &after, 0, 0)?;
     Ok([0, 1, 2].map(|axis| (before[axis], after[axis])))
 }
 
@@ -83,8 +95,8 @@ pub fn padding_pairs(call: &Call<'_>, at: usize, axes: usize) -> Result<[(i64, i
     read_padding(call, at, axes, true)
 }
 
-/// By name there is a number for each dimension, samples and channels included.
-pub fn of_dims(
+/// A list with a number for each dimension, as callers by name pass it; those of samples and channels are `rest`.
+pub fn axis_numbers_of_dims(
     call: &Call<'_>,
     at: usize,
     axes: usize,
@@ -100,7 +112,7 @@ pub fn of_dims(
             "{name} = {values:?}: expected {rest} for samples and channels"
         )));
     }
-    numbers(call, at, &values[first..first + axes], least, rest)
+    numbers_of_axes(call, at, &values[first..first + axes], least, rest)
 }
 
 /// How the dimensions of tensors by name are ordered.
@@ -139,9 +151,11 @@ impl DataFormat {
 
     /// The dimensions of weights, outputs and inputs first.
     pub fn weights(self, layout: Layout) -> Layout {
-        if let (true, &[rows, columns, channels, each]) = (self.depthwise, layout.dims()) {
+        if let (true, &[rows, columns, channels, outputs_per_channel]) =
+            (self.depthwise, layout.dims())
+        {
             let outputs = layout.permuted(&[2, 3, 0, 1]);
-            let dims = [channels.saturating_mul(each), 1, rows, columns];
+            let dims = [channels.saturating_mul(outputs_per_channel), 1, rows, columns];
             return outputs.reshaped(&dims).unwrap_or(layout);
         }
         match (self.channels_last, layout.rank()) {
@@ -163,10 +177,10 @@ impl DataFormat {
 /// The number of groups.
 pub fn groups(call: &Call<'_>, at: usize) -> Result<usize> {
     match call.int(at)? {
-        groups @ 1..=MOST_GROUPS => Ok(groups as usize),
+        groups @ 1..=MAX_GROUPS => Ok(groups as usize),
         groups => {
             let name = call.parameter(at);
-            Err(Error::invalid(format!("{name} = {groups} is outside 1 to {MOST_GROUPS}")))
+            Err(Error::invalid(format!("{name} = {groups} is outside 1 to {MAX_GROUPS}")))
         }
     }
 }
@@ -187,22 +201,22 @@ impl Windows {
     fn small_size(&self, axis: usize, size: usize, taps: usize) -> Option<i64> {
         let (before, after) = self.padding[axis];
         let reach = (i64::try_from(taps).ok()? - 1).checked_mul(self.dilation[axis])?;
-        let whole = i64::try_from(size).ok()?.checked_add(before + after)?;
-        let left =
-            whole.checked_sub(reach)?.checked_sub(1)?.checked_sub(self.output_padding[axis])?;
-        (left >= 0).then(|| left / self.stride[axis] + 1)
+        let padded = i64::try_from(size).ok()?.checked_add(before + after)?;
+        let last_start =
+            padded.checked_sub(reach)?.checked_sub(1)?.checked_sub(self.output_padding[axis])?;
+        (last_start >= 0).then(|| last_start / self.stride[axis] + 1)
     }
 
     /// The size of the larger side along an axis.
     fn large_size(&self, axis: usize, size: usize, taps: usize) -> Option<i64> {
         let (before, after) = self.padding[axis];
         let reach = (i64::try_from(taps).ok()? - 1).checked_mul(self.dilation[axis])?;
-        let moved = (i64::try_from(size).ok()? - 1).checked_mul(self.stride[axis])?;
-        moved.checked_add(reach)?.checked_add(self.output_padding[axis] + 1 - before - after)
+        let distance = (i64::try_from(size).ok()? - 1).checked_mul(self.stride[axis])?;
+        distance.checked_add(reach)?.checked_add(self.output_padding[axis] + 1 - before - after)
     }
 
     /// The sizes of the side that is not known: samples, channels and axes.
-    pub fn other(
+    pub fn other_sizes(
         &self,
         call: &Call<'_>,
         (at, known): (usize, &Layout),
@@ -218,7 +232,7 @@ impl Windows {
                 )));
             }
         }
-        self.channels(call, (at, known), (weights_at, weights), transposed)?;
+        self.expect_channels(call, (at, known), (weights_at, weights), transposed)?;
         let channels = match transposed {
             true => weights.dims()[1].saturating_mul(self.groups),
             false => weights.dims()[0],
@@ -245,7 +259,7 @@ impl Windows {
     }
 
     /// Fails unless channels and groups fit.
-    fn channels(
+    fn expect_channels(
         &self,
         call: &Call<'_>,
         (at, known): (usize, &Layout),
@@ -265,8 +279,8 @@ impl Windows {
         )))
     }
 
-    /// Fails unless sizes and types of all three fit. `exactly` wants the larger side of a transposed convolution as large as its
-    /// formula says; otherwise it may be as large as one that the smaller side follows from.
+    /// Fails unless sizes and types of all three fit. `exactly` wants the larger side of a transposed convolution as
+    /// large as its formula says; otherwise it may be as large as one that the smaller side follows from.
     pub fn check(
         &self,
         call: &Call<'_>,
@@ -278,7 +292,7 @@ impl Windows {
             call.expect_dtype(*at, layout, TYPES)?;
         }
         let (known, expected) = if exactly { (small, large) } else { (large, small) };
-        let dims = self.other(call, (known.0, &known.1), (weights.0, &weights.1), exactly)?;
+        let dims = self.other_sizes(call, (known.0, &known.1), (weights.0, &weights.1), exactly)?;
         if expected.1.dims() == &dims[..] {
             return Ok(());
         }
@@ -302,33 +316,33 @@ impl Windows {
     pub fn classes(&self, at: usize, size: usize, taps: usize) -> Vec<Class> {
         let (stride, dilation) = (self.stride[at], self.dilation[at]);
         let before = self.padding[at].0;
-        let apart = stride / gcd(stride, dilation);
-        let reached = |rest: i64| {
-            let most = (taps as i64).min(apart);
-            (0..most).find(|tap| (rest + before - tap * dilation).rem_euclid(stride) == 0)
+        let tap_stride = stride / gcd(stride, dilation);
+        let first_tap = |remainder: i64| {
+            let limit = (taps as i64).min(tap_stride);
+            (0..limit).find(|tap| (remainder + before - tap * dilation).rem_euclid(stride) == 0)
         };
-        // A rest belongs to some tap, or to none at all: there are no more of them than taps.
-        let mut rests: Vec<i64> = (0..(taps as i64).min(apart))
+        // A remainder that no tap reaches is left out: there are no more of them than taps.
+        let mut remainders: Vec<i64> = (0..(taps as i64).min(tap_stride))
             .map(|tap| (tap * dilation - before).rem_euclid(stride))
-            .filter(|rest| *rest < size as i64)
+            .filter(|remainder| *remainder < size as i64)
             .collect();
-        rests.sort_unstable();
-        (rests.into_iter())
-            .filter_map(|rest| {
-                let tap = reached(rest)?;
-                let positions = (size as i64 - rest + stride - 1) / stride;
+        remainders.sort_unstable();
+        (remainders.into_iter())
+            .filter_map(|remainder| {
+                let tap = first_tap(remainder)?;
+                let positions = (size as i64 - remainder + stride - 1) / stride;
                 let axis = Axis {
                     step: 1,
-                    first: ((rest + before - tap * dilation) / stride) as isize,
-                    tap_step: -((apart * dilation / stride) as isize),
-                    taps: (taps - tap as usize).div_ceil(apart as usize),
+                    first: ((remainder + before - tap * dilation) / stride) as isize,
+                    tap_step: -((tap_stride * dilation / stride) as isize),
+                    taps: (taps - tap as usize).div_ceil(tap_stride as usize),
                 };
-                let (start, tap) = (rest as usize, tap as usize);
+                let (start, tap) = (remainder as usize, tap as usize);
                 Some(Class {
                     start,
                     positions: positions as usize,
                     tap,
-                    apart: apart as usize,
+                    tap_stride: tap_stride as usize,
                     axis,
                 })
             })
@@ -346,7 +360,7 @@ pub struct Class {
     /// The first tap.
     pub tap: usize,
     /// The distance from one of its taps to the next.
-    pub apart: usize,
+    pub tap_stride: usize,
     /// How the taps lie over the smaller side.
     pub axis: Axis,
 }
@@ -363,15 +377,15 @@ pub fn with_three_axes(mut layout: Layout) -> Layout {
     layout
 }
 
-/// One dimension of a tensor as two: groups, and what each has.
+/// One dimension of a tensor as two: groups, and the elements of a group.
 pub fn grouped(layout: Layout, dim: usize, groups: usize) -> Layout {
     let mut layout = layout;
     let (size, stride) = (layout.dims()[dim], layout.strides()[dim]);
-    let each = size / groups.max(1);
+    let per_group = size / groups.max(1);
     let (mut dims, mut strides) = (layout.dims().to_vec(), layout.strides().to_vec());
-    dims[dim] = each;
+    dims[dim] = per_group;
     dims.insert(dim, groups);
-    strides.insert(dim, stride.saturating_mul(each as isize));
+    strides.insert(dim, stride.saturating_mul(per_group as isize));
     layout = Layout::strided(layout.dtype, &dims, &strides, layout.offset);
     layout
 }
@@ -402,7 +416,7 @@ mod tests {
                             let position = class.start + at * stride as usize;
                             assert!(position < size);
                             for t in 0..class.axis.taps {
-                                let tap = class.tap + t * class.apart;
+                                let tap = class.tap + t * class.tap_stride;
                                 assert!(tap < taps);
                                 let small = at as isize
                                     + class.axis.first

@@ -16,7 +16,7 @@ pub const TYPES: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
 pub type Choice = (usize, &'static [&'static str]);
 
 /// Fails unless an attribute is absent or has one of these values, written as text.
-pub fn expect_among(call: &Call<'_>, (at, among): Choice) -> Result<()> {
+pub fn expect_choice(call: &Call<'_>, (at, allowed): Choice) -> Result<()> {
     let value = match call.arg(at) {
         Arg::Absent => return Ok(()),
         Arg::Text(text) => text.to_string(),
@@ -24,14 +24,14 @@ pub fn expect_among(call: &Call<'_>, (at, among): Choice) -> Result<()> {
         Arg::Flag(value) => value.to_string(),
         _ => call.float(at)?.to_string(),
     };
-    if among.contains(&value.as_str()) {
+    if allowed.contains(&value.as_str()) {
         return Ok(());
     }
-    let (name, among) = (call.parameter(at), among.join(", "));
-    Err(Error::invalid(format!("{name} = {value}: expected {among}")))
+    let (name, allowed) = (call.parameter(at), allowed.join(", "));
+    Err(Error::invalid(format!("{name} = {value}: expected {allowed}")))
 }
 
-/// Fails when an input of the kinds that are not taken (peepholes, masks of dropout) has more than a place holder in it.
+/// Fails when an input that is not supported (peepholes, masks of dropout) has more than a placeholder in it.
 pub fn expect_unused(call: &Call<'_>, at: usize) -> Result<()> {
     match call.arg(at) {
         Arg::Tensor(tensor) if tensor.layout.rank() > 0 && tensor.layout.count() > 0 => {
@@ -66,6 +66,7 @@ pub fn gru_order(call: &Call<'_>, at: usize) -> Result<[usize; 4]> {
     }
 }
 
+/// Whether steps are taken from the last to the first.
 pub fn reversed(call: &Call<'_>, at: usize) -> Result<bool> {
     match call.text(at)? {
         "" | "UNIDIRECTIONAL" => Ok(false),
@@ -88,7 +89,7 @@ pub enum Lengths {
     Mask(UnaliasedInput),
 }
 
-/// The rows that take part, where the caller says so. A tensor without dimensions holds the place only.
+/// The rows that take part, where the caller passes them. A tensor without dimensions is a placeholder.
 pub fn lengths(
     call: &mut Call<'_>,
     at: usize,
@@ -114,7 +115,8 @@ pub fn lengths(
     }
 }
 
-pub fn mark(
+/// Writes which rows take part in each step.
+pub fn fill_active(
     memory: &Memory<'_>,
     scratch: &LayerScratch,
     lengths: &Option<Lengths>,
@@ -127,23 +129,23 @@ pub fn mark(
             Ok(())
         }
         Lengths::Counts(counts) => {
-            let marked = mark_by_lengths(memory.scratch(active), counts.view(memory));
-            marked.map_err(|(row, count)| {
+            let result = mark_by_lengths(memory.scratch(active), counts.view(memory));
+            result.map_err(|(row, count)| {
                 Fault(format!("{name}[{row}] = {count} is no number of steps"))
             })
         }
     }
 }
 
-/// The input as steps by rows by elements; with the sizes that follow from it and from the blocks of the weights.
+/// The sizes that follow from an input (steps by rows by elements) and from the blocks of the weights.
 pub fn sizes(call: &Call<'_>, kind: Kind, at: usize, weights: usize) -> Result<Sizes> {
-    let (x, w) = (at_least_1d(&call.layout(at)?, &[1, 1, 1]), call.layout(weights)?);
-    let wide = if w.rank() == 2 { w.dims()[1] } else { 0 };
-    let hidden = wide / kind.blocks();
+    let (x, w) = (with_step_dim(&call.layout(at)?, &[1, 1, 1]), call.layout(weights)?);
+    let columns = if w.rank() == 2 { w.dims()[1] } else { 0 };
+    let hidden = columns / kind.blocks();
     if x.rank() != 3
         || x.dims()[0] == 0
         || x.dims()[2] == 0
-        || hidden * kind.blocks() != wide
+        || hidden * kind.blocks() != columns
         || hidden == 0
     {
         let (x_name, name, blocks) = (call.parameter(at), call.parameter(weights), kind.blocks());
@@ -154,37 +156,39 @@ pub fn sizes(call: &Call<'_>, kind: Kind, at: usize, weights: usize) -> Result<S
     Ok(Sizes { kind, steps: x.dims()[0], rows: x.dims()[1], hidden })
 }
 
-/// How many elements an input has.
-pub fn inputs(call: &Call<'_>) -> Result<usize> {
+/// How many elements the input of a step has.
+pub fn input_size(call: &Call<'_>) -> Result<usize> {
     Ok(call.layout(0)?.dims().last().copied().unwrap_or(0))
 }
 
 /// With a dimension of 1 in front where one is expected and missing: a cell is a layer with one step.
-pub fn at_least_1d(layout: &Layout, dims: &[usize]) -> Layout {
-    let lacks = layout.rank() == 2 && dims.len() == 3 && dims[0] == 1;
-    if lacks { layout.with(0) } else { *layout }
+pub fn with_step_dim(layout: &Layout, dims: &[usize]) -> Layout {
+    let lacks_steps = layout.rank() == 2 && dims.len() == 3 && dims[0] == 1;
+    if lacks_steps { layout.with(0) } else { *layout }
 }
 
-pub fn real(
+/// An input of real numbers with these sizes.
+pub fn read_real(
     call: &mut Call<'_>,
     at: usize,
     dims: &[usize],
     outs: &[&Operand],
 ) -> Result<UnaliasedInput> {
     let read = call.read(at, outs)?;
-    let read = read.with_layout(at_least_1d(&read, dims));
+    let read = read.with_layout(with_step_dim(&read, dims));
     call.expect_dims(at, &read, dims)?;
     call.expect_dtype(at, &read, TYPES)?;
     Ok(read)
 }
 
+/// As [`read_real`], if it is there.
 pub fn optional(
     call: &mut Call<'_>,
     at: usize,
     dims: &[usize],
     outs: &[&Operand],
 ) -> Result<Option<UnaliasedInput>> {
-    if call.has(at) { real(call, at, dims, outs).map(Some) } else { Ok(None) }
+    if call.has(at) { read_real(call, at, dims, outs).map(Some) } else { Ok(None) }
 }
 
 /// A state, rows by hidden, also with a dimension of 1 in front; if it is there.
@@ -199,10 +203,11 @@ pub fn state(
     }
     let read = call.read(at, outs)?;
     call.expect_dtype(at, &read, TYPES)?;
-    Ok(Some(read.with_layout(bare_state(call, at, &read, sizes)?)))
+    Ok(Some(read.with_layout(state_layout(call, at, &read, sizes)?)))
 }
 
-pub fn bare_state(call: &Call<'_>, at: usize, layout: &Layout, sizes: &Sizes) -> Result<Layout> {
+/// The layout of a state without the dimension of 1 in front.
+pub fn state_layout(call: &Call<'_>, at: usize, layout: &Layout, sizes: &Sizes) -> Result<Layout> {
     let dims = [sizes.rows, sizes.hidden];
     let bare = if layout.rank() == 3 && layout.dims()[0] == 1 { layout.at(0, 0) } else { *layout };
     call.expect_dims(at, &bare, &dims)?;
@@ -212,7 +217,7 @@ pub fn bare_state(call: &Call<'_>, at: usize, layout: &Layout, sizes: &Sizes) ->
 /// An output, if it is there.
 pub fn out(call: &mut Call<'_>, at: usize, dims: &[usize]) -> Result<Option<Operand>> {
     let Some(out) = call.optional_output(at)? else { return Ok(None) };
-    let out = out.with_layout(at_least_1d(&out, dims));
+    let out = out.with_layout(with_step_dim(&out, dims));
     call.expect_dims(at, &out, dims)?;
     call.expect_dtype(at, &out, TYPES)?;
     Ok(Some(out))
@@ -222,11 +227,11 @@ pub fn out(call: &mut Call<'_>, at: usize, dims: &[usize]) -> Result<Option<Oper
 pub fn state_out(call: &mut Call<'_>, at: usize, sizes: &Sizes) -> Result<Option<Operand>> {
     let Some(out) = call.optional_output(at)? else { return Ok(None) };
     call.expect_dtype(at, &out, TYPES)?;
-    Ok(Some(out.with_layout(bare_state(call, at, &out, sizes)?)))
+    Ok(Some(out.with_layout(state_layout(call, at, &out, sizes)?)))
 }
 
 /// Both weights of one tensor: those of inputs come first.
-pub fn split(
+pub fn split_weights(
     call: &mut Call<'_>,
     at: usize,
     inputs: usize,
@@ -234,7 +239,7 @@ pub fn split(
     blocks: usize,
     outs: &[&Operand],
 ) -> Result<[UnaliasedInput; 2]> {
-    let both = real(call, at, &[inputs + hidden, blocks * hidden], outs)?;
+    let both = read_real(call, at, &[inputs + hidden, blocks * hidden], outs)?;
     Ok([
         both.with_layout(both.sliced(0, 0, inputs, 1)),
         both.with_layout(both.sliced(0, inputs, hidden, 1)),
@@ -248,15 +253,18 @@ pub fn weights(
     inputs: usize,
     outs: &[&Operand],
 ) -> Result<[UnaliasedInput; 2]> {
-    let wide = sizes.kind.blocks() * sizes.hidden;
+    let columns = sizes.kind.blocks() * sizes.hidden;
     if !call.has(2) {
-        return split(call, 1, inputs, sizes.hidden, sizes.kind.blocks(), outs);
+        return split_weights(call, 1, inputs, sizes.hidden, sizes.kind.blocks(), outs);
     }
-    Ok([real(call, 1, &[inputs, wide], outs)?, real(call, 2, &[sizes.hidden, wide], outs)?])
+    Ok([
+        read_real(call, 1, &[inputs, columns], outs)?,
+        read_real(call, 2, &[sizes.hidden, columns], outs)?,
+    ])
 }
 
-/// The gradients of a layer, all read and checked.
-pub struct Task {
+/// The tensors for the gradients of a layer, all read and checked. See [`Gradients`].
+pub struct GradientTensors {
     pub reversed: bool,
     pub order: [usize; 4],
     pub x: UnaliasedInput,
@@ -266,54 +274,55 @@ pub struct Task {
     pub states: [Option<UnaliasedInput>; 2],
     pub tanh: Option<UnaliasedInput>,
     pub first: [Option<UnaliasedInput>; 2],
-    pub above: Option<UnaliasedInput>,
+    pub dy: Option<UnaliasedInput>,
     pub last: [Option<UnaliasedInput>; 2],
-    pub to_x: Option<Operand>,
-    pub to_first: [Option<Operand>; 2],
-    pub to_weights: [Option<Operand>; 2],
-    pub to_bias: [Option<Operand>; 2],
+    pub dx: Option<Operand>,
+    pub dfirst: [Option<Operand>; 2],
+    pub dweights: [Option<Operand>; 2],
+    pub dbias: [Option<Operand>; 2],
 }
 
-pub fn run_gradients(
+/// The plan of the gradients of a layer. `reads` are all inputs.
+pub fn plan_gradients(
     call: &mut Call<'_>,
     sizes: Sizes,
-    task: Task,
+    tensors: GradientTensors,
     reads: Vec<UnaliasedInput>,
     lengths: Option<Lengths>,
     lengths_at: usize,
 ) -> Result<Plan> {
     if sizes.rows == 0 {
-        let to_params = task.to_weights.into_iter().chain(task.to_bias);
-        return zeros(call, to_params.flatten().collect());
+        let dparams = tensors.dweights.into_iter().chain(tensors.dbias);
+        return zeros(call, dparams.flatten().collect());
     }
     let scratch = LayerScratch::new(call, &sizes, lengths.is_some(), true);
-    let transposed = task.weights.map(|one| one.with_layout(one.transposed(0, 1)));
+    let transposed = tensors.weights.map(|one| one.with_layout(one.transposed(0, 1)));
     let mut layer = Gradients::new(
-        Source::Tensor(task.x),
+        Source::Tensor(tensors.x),
         transposed[0],
         transposed[1],
-        task.order,
-        task.saved,
-        task.states,
+        tensors.order,
+        tensors.saved,
+        tensors.states,
     );
-    layer.reversed = task.reversed;
-    layer.tanh = task.tanh;
-    layer.first = task.first;
-    layer.above = task.above.map(Source::Tensor);
-    layer.last = task.last;
-    layer.to_first = task.to_first;
-    layer.to_weights =
-        task.to_weights.map(|out| out.map(|out| out.with_layout(out.transposed(0, 1))));
-    layer.to_bias = task.to_bias;
-    let to_x = task.to_x.map(|out| (out, call.scratch(DType::Float, out.dims())));
-    layer.to_x = to_x.map(|(_, scratch)| (Target::Scratch(scratch, *scratch), false));
+    layer.reversed = tensors.reversed;
+    layer.tanh = tensors.tanh;
+    layer.first = tensors.first;
+    layer.dy = tensors.dy.map(Source::Tensor);
+    layer.last = tensors.last;
+    layer.dfirst = tensors.dfirst;
+    layer.dweights =
+        tensors.dweights.map(|out| out.map(|out| out.with_layout(out.transposed(0, 1))));
+    layer.dbias = tensors.dbias;
+    let dx = tensors.dx.map(|out| (out, call.scratch(DType::Float, out.dims())));
+    layer.dx = dx.map(|(_, scratch)| (Target::Scratch(scratch, *scratch), false));
     layer.take_scratch(call, &sizes, lengths.is_some());
     let name = call.parameter(lengths_at);
     call.plan(move |memory| {
         reads.iter().for_each(|read| read.prepare(memory));
-        mark(memory, &scratch, &lengths, name)?;
+        fill_active(memory, &scratch, &lengths, name)?;
         layer.run(memory, &scratch, &sizes);
-        if let Some((out, scratch)) = &to_x {
+        if let Some((out, scratch)) = &dx {
             copy(memory.parallel, memory.out(out), memory.scratch(scratch).view());
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! One step of an LSTM after its products, and its gradients.
 //!
-//! Blocks are input gate, forget gate, candidate, output gate: so say the gradients' documentation and every caller. The
-//! forward function's own page once names candidate and forget gate in the other order.
+//! Blocks are input gate, forget gate, candidate, output gate: as the documentation of the gradients and every caller have it.
+//! The page of the forward function names candidate and forget gate in the other order in one place.
 
 use super::super::inputs::UnaliasedInput;
 use crate::call::Call;
@@ -29,15 +29,15 @@ fn sizes(call: &Call<'_>, at: usize, state: &UnaliasedInput) -> Result<[usize; 2
 /// Arguments: products of input, of hidden state, cell state, two biases, out, cell state, gates.
 fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let outs = [call.output(5)?, call.output(6)?, call.output(7)?];
-    let apart = [&outs[0], &outs[1], &outs[2]];
-    let c = call.read(2, &apart)?;
+    let out_refs = [&outs[0], &outs[1], &outs[2]];
+    let c = call.read(2, &out_refs)?;
     let [rows, hidden] = sizes(call, 2, &c)?;
-    let (state, gates) = ([rows, hidden], [rows, 4 * hidden]);
-    let products = [call.read(0, &apart)?, call.read(1, &apart)?];
+    let (state, gate_dims) = ([rows, hidden], [rows, 4 * hidden]);
+    let products = [call.read(0, &out_refs)?, call.read(1, &out_refs)?];
     let mut bias = [None; 2];
     for (at, bias) in [3, 4].into_iter().zip(&mut bias) {
         if call.has(at) {
-            let read = call.read(at, &apart)?;
+            let read = call.read(at, &out_refs)?;
             call.expect_dims(at, &read, &[4 * hidden])?;
             call.expect_same(at, &read, 2, &c)?;
             *bias = Some(read);
@@ -48,10 +48,10 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("one of {a} and {b} is null, the other is not")));
     }
     for (at, read) in products.iter().enumerate() {
-        call.expect_dims(at, read, &gates)?;
+        call.expect_dims(at, read, &gate_dims)?;
         call.expect_same(at, read, 2, &c)?;
     }
-    for (at, (out, dims)) in outs.iter().zip([&state, &state, &gates]).enumerate() {
+    for (at, (out, dims)) in outs.iter().zip([&state, &state, &gate_dims]).enumerate() {
         call.expect_dims(5 + at, out, dims)?;
         call.expect_same(5 + at, out, 2, &c)?;
     }
@@ -74,41 +74,41 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
 /// Arguments: gradients of both states, cell state before and after, gates, whether there is a bias, gradients of the products,
 /// of the cell state before, of the bias.
 fn backward(call: &mut Call<'_>) -> Result<Plan> {
-    let biased = call.flag(5)?;
+    let has_bias = call.flag(5)?;
     let (products, before) = (call.output(6)?, call.output(7)?);
-    let to_bias = if biased { Some(call.output(8)?) } else { None };
-    let mut apart = vec![&products, &before];
-    apart.extend(to_bias.as_ref());
-    let cells = [call.read(2, &apart)?, call.read(3, &apart)?];
+    let dbias = if has_bias { Some(call.output(8)?) } else { None };
+    let mut out_refs = vec![&products, &before];
+    out_refs.extend(dbias.as_ref());
+    let cells = [call.read(2, &out_refs)?, call.read(3, &out_refs)?];
     let [rows, hidden] = sizes(call, 2, &cells[0])?;
-    let (state, wide) = ([rows, hidden], [rows, 4 * hidden]);
+    let (state, gate_dims) = ([rows, hidden], [rows, 4 * hidden]);
     let mut after = [None; 2];
     for (at, after) in after.iter_mut().enumerate() {
         if call.has(at) {
-            let read = call.read(at, &apart)?;
+            let read = call.read(at, &out_refs)?;
             call.expect_dims(at, &read, &state)?;
             call.expect_same(at, &read, 2, &cells[0])?;
             *after = Some(read);
         }
     }
-    let gates = call.read(4, &apart)?;
-    for (at, read, dims) in [(3, &cells[1], &state), (4, &gates, &wide)] {
+    let gates = call.read(4, &out_refs)?;
+    for (at, read, dims) in [(3, &cells[1], &state), (4, &gates, &gate_dims)] {
         call.expect_dims(at, read, dims)?;
         call.expect_same(at, read, 2, &cells[0])?;
     }
-    for (at, out, dims) in [(6, &products, &wide), (7, &before, &state)] {
+    for (at, out, dims) in [(6, &products, &gate_dims), (7, &before, &state)] {
         call.expect_dims(at, out, dims)?;
         call.expect_same(at, out, 2, &cells[0])?;
     }
-    if let Some(out) = &to_bias {
+    if let Some(out) = &dbias {
         call.expect_dims(8, out, &[4 * hidden])?;
         call.expect_same(8, out, 2, &cells[0])?;
     }
     if hidden == 0 {
         return call.nothing();
     }
-    let sums = to_bias.map(|out| {
-        let rows = call.scratch(DType::Float, &wide);
+    let sums = dbias.map(|out| {
+        let rows = call.scratch(DType::Float, &gate_dims);
         (out, rows, call.scratch(DType::Float, &[4 * hidden]))
     });
     call.plan(move |memory| {

@@ -28,7 +28,7 @@ const GRU_CHOICES: &[Choice] = &[
 ];
 
 fn gru(call: &mut Call<'_>) -> Result<Plan> {
-    GRU_CHOICES.iter().try_for_each(|choice| expect_among(call, *choice))?;
+    GRU_CHOICES.iter().try_for_each(|choice| expect_choice(call, *choice))?;
     let (order, reversed) = (gru_order(call, GRU_ORDER)?, reversed(call, GRU_ORDER + 1)?);
     let sizes = sizes(call, Kind::Gru, 0, 1)?;
     let Sizes { steps, rows, hidden, .. } = sizes;
@@ -37,8 +37,8 @@ fn gru(call: &mut Call<'_>) -> Result<Plan> {
         *output = out(call, GRU_Y + index, &[steps, rows, hidden])?;
     }
     let outs: Vec<&Operand> = outputs.iter().flatten().collect();
-    let inputs = inputs(call)?;
-    let x = real(call, 0, &[steps, rows, inputs], &outs)?;
+    let inputs = input_size(call)?;
+    let x = read_real(call, 0, &[steps, rows, inputs], &outs)?;
     call.layout(2)?;
     let weights = weights(call, &sizes, inputs, &outs)?;
     let bias = [
@@ -63,7 +63,7 @@ fn gru(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let reads = [Some(x), Some(weights[0]), Some(weights[1]), bias[0], bias[1], first[0]];
         reads.iter().flatten().for_each(|read| read.prepare(memory));
-        mark(memory, &scratch, &lengths, name)?;
+        fill_active(memory, &scratch, &lengths, name)?;
         layer.run(memory, &scratch, &sizes);
         Ok(())
     })
@@ -77,16 +77,16 @@ fn gru_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 // Arguments of the gradients: x, both weights, -, state, states, the gradients of y and of the last state, update, reset,
-// candidate, what the reset gate is multiplied by, lengths, what is not taken.
+// candidate, what the reset gate is multiplied by, lengths, an input that is not supported.
 const GRU_GRAD_FIRST: usize = 4;
 const GRU_GRAD_STATES: usize = 5;
-const GRU_ABOVE: usize = 6;
+const GRU_DY: usize = 6;
 const GRU_LAST: usize = 7;
 const GRU_GATES: [usize; 4] = [9, 8, 10, 11];
 const GRU_GRAD_LENGTHS: usize = 12;
 const GRU_GRAD_UNUSED: usize = 13;
 // Then the gradients of weights, biases, input, state; then attributes.
-const GRU_TO: usize = 14;
+const GRU_GRADIENTS: usize = 14;
 const GRU_GRAD_ORDER: usize = 20;
 const GRU_GRAD_CHOICES: &[Choice] = &[
     (22, &["1", "0"]),
@@ -99,39 +99,39 @@ const GRU_GRAD_CHOICES: &[Choice] = &[
 ];
 
 fn gru_gradients(call: &mut Call<'_>) -> Result<Plan> {
-    GRU_GRAD_CHOICES.iter().try_for_each(|choice| expect_among(call, *choice))?;
+    GRU_GRAD_CHOICES.iter().try_for_each(|choice| expect_choice(call, *choice))?;
     expect_unused(call, GRU_GRAD_UNUSED)?;
     let order = gru_order(call, GRU_GRAD_ORDER)?;
     let reversed = reversed(call, GRU_GRAD_ORDER + 1)?;
     let sizes = sizes(call, Kind::Gru, 0, 1)?;
     let Sizes { steps, rows, hidden, .. } = sizes;
-    let (inputs, wide) = (inputs(call)?, 3 * hidden);
+    let (inputs, columns) = (input_size(call)?, 3 * hidden);
     call.layout(2)?;
-    let to_inputs = out(call, GRU_TO, &[inputs, wide])?;
-    let to_weights = [to_inputs, out(call, GRU_TO + 1, &[hidden, wide])?];
-    let to_first_bias = out(call, GRU_TO + 2, &[wide])?;
-    let to_bias = [to_first_bias, out(call, GRU_TO + 3, &[wide])?];
-    let to_x = out(call, GRU_TO + 4, &[steps, rows, inputs])?;
-    let to_first = [state_out(call, GRU_TO + 5, &sizes)?, None];
-    let all = [to_weights[0], to_weights[1], to_bias[0], to_bias[1], to_x, to_first[0]];
+    let dinput_weights = out(call, GRU_GRADIENTS, &[inputs, columns])?;
+    let dweights = [dinput_weights, out(call, GRU_GRADIENTS + 1, &[hidden, columns])?];
+    let dinput_bias = out(call, GRU_GRADIENTS + 2, &[columns])?;
+    let dbias = [dinput_bias, out(call, GRU_GRADIENTS + 3, &[columns])?];
+    let dx = out(call, GRU_GRADIENTS + 4, &[steps, rows, inputs])?;
+    let dfirst = [state_out(call, GRU_GRADIENTS + 5, &sizes)?, None];
+    let all = [dweights[0], dweights[1], dbias[0], dbias[1], dx, dfirst[0]];
     let outs: Vec<&Operand> = all.iter().flatten().collect();
     let dims = [steps, rows, hidden];
-    let x = real(call, 0, &[steps, rows, inputs], &outs)?;
+    let x = read_real(call, 0, &[steps, rows, inputs], &outs)?;
     let weights = weights(call, &sizes, inputs, &outs)?;
-    let states = [Some(real(call, GRU_GRAD_STATES, &dims, &outs)?), None];
+    let states = [Some(read_real(call, GRU_GRAD_STATES, &dims, &outs)?), None];
     let first = [state(call, GRU_GRAD_FIRST, &sizes, &outs)?, None];
     let last = [state(call, GRU_LAST, &sizes, &outs)?, None];
     let mut saved = [x; 4];
     for (at, saved) in GRU_GATES.into_iter().zip(&mut saved) {
-        *saved = real(call, at, &dims, &outs)?;
+        *saved = read_real(call, at, &dims, &outs)?;
     }
-    let above = optional(call, GRU_ABOVE, &dims, &outs)?;
+    let dy = optional(call, GRU_DY, &dims, &outs)?;
     let lengths = lengths(call, GRU_GRAD_LENGTHS, &sizes, &outs)?;
     let mut reads = vec![x, weights[0], weights[1]];
     let parts = saved.iter().chain(states.iter().flatten()).chain(first.iter().flatten());
-    reads.extend(parts.chain(last.iter().flatten()).chain(&above));
+    reads.extend(parts.chain(last.iter().flatten()).chain(&dy));
     let tanh = None;
-    let task = Task {
+    let tensors = GradientTensors {
         reversed,
         order,
         x,
@@ -140,14 +140,14 @@ fn gru_gradients(call: &mut Call<'_>) -> Result<Plan> {
         states,
         tanh,
         first,
-        above,
+        dy,
         last,
-        to_x,
-        to_first,
-        to_weights,
-        to_bias,
+        dx,
+        dfirst,
+        dweights,
+        dbias,
     };
-    run_gradients(call, sizes, task, reads, lengths, GRU_GRAD_LENGTHS)
+    plan_gradients(call, sizes, tensors, reads, lengths, GRU_GRAD_LENGTHS)
 }
 
 fn gru_gradient_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {

@@ -51,7 +51,8 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    fn wide(&self) -> usize {
+    /// The columns of the weights: all blocks.
+    fn columns(&self) -> usize {
         self.kind.blocks() * self.hidden
     }
 
@@ -60,7 +61,7 @@ impl Sizes {
     }
 }
 
-/// The gradients of parameters that no row reached: zeros.
+/// A plan that fills gradients of parameters with zeros, where there are no rows.
 pub fn zeros(call: &mut Call<'_>, outs: Vec<Operand>) -> Result<Plan> {
     call.plan(move |memory| {
         outs.iter().for_each(|out| fill_scalar(memory.parallel, memory.out(out), Scalar::from(0)));
@@ -116,36 +117,47 @@ const ROW_PADDING: usize = 16;
 
 /// Scratch of all layers.
 pub struct LayerScratch {
+    /// Products of inputs, or their gradients.
     gates: Scratch,
-    others: Option<Scratch>,
+    /// Of a GRU: products of hidden states, or their gradients.
+    hidden_products: Option<Scratch>,
     weights: Scratch,
     bias: Scratch,
     state: Scratch,
+    /// The hidden state before each step, for gradients.
     before: Option<Scratch>,
     /// Which rows take part in each step.
     pub active: Option<Scratch>,
 }
 
 impl LayerScratch {
-    pub fn new(call: &mut Call<'_>, sizes: &Sizes, varies: bool, backward: bool) -> LayerScratch {
+    pub fn new(
+        call: &mut Call<'_>,
+        sizes: &Sizes,
+        has_lengths: bool,
+        backward: bool,
+    ) -> LayerScratch {
         let Sizes { kind, steps, rows, hidden } = *sizes;
-        let wide = sizes.wide();
+        let columns = sizes.columns();
         let mut floats = |dims: &[usize]| call.scratch(DType::Float, dims);
-        let weights =
-            if backward { [wide, hidden + ROW_PADDING] } else { [hidden, wide + ROW_PADDING] };
-        let others = match (kind, backward) {
+        let weights = if backward {
+            [columns, hidden + ROW_PADDING]
+        } else {
+            [hidden, columns + ROW_PADDING]
+        };
+        let hidden_products = match (kind, backward) {
             (Kind::Lstm, _) => None,
-            (Kind::Gru, false) => Some(floats(&[rows, wide])),
-            (Kind::Gru, true) => Some(floats(&[steps, rows, wide])),
+            (Kind::Gru, false) => Some(floats(&[rows, columns])),
+            (Kind::Gru, true) => Some(floats(&[steps, rows, columns])),
         };
         LayerScratch {
-            gates: floats(&[steps, rows, wide]),
-            others,
+            gates: floats(&[steps, rows, columns]),
+            hidden_products,
             weights: floats(&weights),
-            bias: floats(&[2, wide]),
+            bias: floats(&[2, columns]),
             state: floats(&[kind.states(), rows, hidden]),
             before: backward.then(|| floats(&[steps, rows, hidden])),
-            active: varies.then(|| floats(&[steps, rows])),
+            active: has_lengths.then(|| floats(&[steps, rows])),
         }
     }
 
@@ -163,7 +175,7 @@ impl LayerScratch {
     }
 }
 
-/// Scratch for a product of tensors laid out so.
+/// Scratch for a product of tensors with these layouts.
 fn product_scratch(call: &mut Call<'_>, out: &Layout, a: &Layout, b: &Layout) -> Option<Scratch> {
     panels(out, a, b).map(|panels| call.scratch(panels.dtype(), &panels.dims()))
 }
@@ -182,38 +194,39 @@ fn product(
     matmul(memory.parallel, out, a, b, one, beta, scratch);
 }
 
-/// A view of the same elements as a matrix; it is contiguous, or its layout allows it.
-fn flat<'a>(view: View<'a>) -> View<'a> {
+/// A view of the same elements as a matrix; its layout allows it.
+fn as_matrix<'a>(view: View<'a>) -> View<'a> {
     let columns = *view.dims().last().expect("three dimensions");
-    let layout = view.reshaped(&[view.count() / columns.max(1), columns]).expect("rows in line");
+    let layout = view.reshaped(&[view.count() / columns.max(1), columns]).expect("contiguous rows");
     view.with_layout(layout).expect("the same elements")
 }
 
-/// As [`flat`], with rows and columns swapped.
+/// As [`as_matrix`], with rows and columns swapped.
 fn transposed<'a>(view: ViewMut<'a>) -> View<'a> {
-    let view = flat(view.view());
+    let view = as_matrix(view.view());
     view.with_layout(view.transposed(0, 1)).expect("the same elements")
 }
 
-fn at<'a>(view: ViewMut<'a>, index: usize) -> ViewMut<'a> {
+/// The part at an index of the first dimension.
+fn part_at<'a>(view: ViewMut<'a>, index: usize) -> ViewMut<'a> {
     view.with_layout(view.layout().at(0, index)).expect("a part of it")
 }
 
-/// Puts states where they start: these, or zeros.
-fn begin(memory: &Memory<'_>, state: ViewMut<'_>, first: &[Option<UnaliasedInput>; 2]) {
+/// Sets states to these, or to zeros.
+fn set_states(memory: &Memory<'_>, state: ViewMut<'_>, first: &[Option<UnaliasedInput>; 2]) {
     for index in 0..state.dims()[0] {
         match &first[index] {
-            Some(first) => copy(memory.parallel, at(state, index), first.prepared(memory)),
-            None => fill_scalar(memory.parallel, at(state, index), Scalar::from(0.0)),
+            Some(first) => copy(memory.parallel, part_at(state, index), first.prepared(memory)),
+            None => fill_scalar(memory.parallel, part_at(state, index), Scalar::from(0.0)),
         }
     }
 }
 
-/// Hands out states.
-fn end(memory: &Memory<'_>, state: ViewMut<'_>, last: &[Option<Operand>; 2]) {
+/// Copies states to outputs.
+fn copy_states(memory: &Memory<'_>, state: ViewMut<'_>, last: &[Option<Operand>; 2]) {
     for index in 0..state.dims()[0] {
         if let Some(last) = &last[index] {
-            copy(memory.parallel, memory.out(last), at(state, index).view());
+            copy(memory.parallel, memory.out(last), part_at(state, index).view());
         }
     }
 }
@@ -230,11 +243,16 @@ pub struct Layer {
     pub bias: [Option<UnaliasedInput>; 2],
     /// What is added to the forget gate.
     pub forget: f32,
+    /// Hidden state and cell state before the first step.
     pub first: [Option<UnaliasedInput>; 2],
     pub y: Option<Target>,
+    /// Get both states after the last step.
     pub last: [Option<Operand>; 2],
+    /// Get both states after each step.
     pub states: [Option<Operand>; 2],
+    /// Get the gates of each step.
     pub saved: [Option<Operand>; 4],
+    /// Gets the hyperbolic tangent of the cell state after each step.
     pub tanh: Option<Operand>,
     product: Option<Scratch>,
 }
@@ -250,11 +268,11 @@ impl Layer {
         order: [usize; 4],
     ) -> Layer {
         let x_layout = x.layout();
-        let wide = wide_weights(x_layout, &input_weights);
+        let repeated = repeated_weights(x_layout, &input_weights);
         Layer {
             reversed: false,
             order,
-            product: product_scratch(call, &scratch.gates, x_layout, &wide),
+            product: product_scratch(call, &scratch.gates, x_layout, &repeated),
             x,
             input_weights,
             hidden_weights,
@@ -273,27 +291,27 @@ impl Layer {
         let (parallel, hidden) = (memory.parallel, sizes.hidden);
         let (gates, x) = (memory.scratch(&scratch.gates), self.x.view(memory));
         let input_weights = self.input_weights.prepared(memory);
-        let wide = wide_weights(&x, &input_weights);
-        let input_weights = input_weights.with_layout(wide).expect("the same for every step");
+        let repeated = repeated_weights(&x, &input_weights);
+        let input_weights = input_weights.with_layout(repeated).expect("the same for every step");
         product(memory, gates, x, input_weights, false, &self.product);
         let weights = scratch.weights(memory);
         copy(parallel, weights, self.hidden_weights.prepared(memory));
-        let both = memory.scratch(&scratch.bias);
+        let biases = memory.scratch(&scratch.bias);
         let bias = self.bias.map(|bias| bias.map(|bias| bias.prepared(memory)));
         let state = memory.scratch(&scratch.state);
-        begin(memory, state, &self.first);
+        set_states(memory, state, &self.first);
         let recurrence = sizes.recurrence(self.reversed, scratch.active(memory));
         let out = |one: &Option<Operand>| one.map(|one| memory.out(&one));
         let y = self.y.map(|y| y.view(memory));
         match sizes.kind {
             Kind::Lstm => {
                 let forget = self.order[2] * hidden..(self.order[2] + 1) * hidden;
-                gather_bias(at(both, 0), &bias, (forget, self.forget));
+                gather_bias(part_at(biases, 0), &bias, (forget, self.forget));
                 let task = Lstm {
                     recurrence,
                     gates,
                     weights: weights.view(),
-                    bias: at(both, 0).view(),
+                    bias: part_at(biases, 0).view(),
                     order: self.order,
                     state,
                     y,
@@ -305,18 +323,19 @@ impl Layer {
             }
             Kind::Gru => {
                 for (index, bias) in bias.iter().enumerate() {
-                    gather_bias(at(both, index), &[*bias], (0..0, 0.0));
+                    gather_bias(part_at(biases, index), &[*bias], (0..0, 0.0));
                 }
-                let others = scratch.others.as_ref().expect("planned for this kind");
+                let hidden_products =
+                    scratch.hidden_products.as_ref().expect("planned for this kind");
                 let [reset, update, candidate, _] = self.order;
                 let task = Gru {
                     recurrence,
                     gates,
-                    products: memory.scratch(others),
+                    products: memory.scratch(hidden_products),
                     weights: weights.view(),
-                    bias: both.view(),
+                    bias: biases.view(),
                     order: [reset, update, candidate],
-                    state: at(state, 0),
+                    state: part_at(state, 0),
                     y,
                     states: out(&self.states[0]),
                     saved: self.saved.each_ref().map(out),
@@ -324,12 +343,12 @@ impl Layer {
                 gru(parallel, &task);
             }
         }
-        end(memory, state, &self.last);
+        copy_states(memory, state, &self.last);
     }
 }
 
-/// Weights as many times as there are steps.
-fn wide_weights(x: &Layout, weights: &Layout) -> Layout {
+/// Weights repeated for each step, without a copy.
+fn repeated_weights(x: &Layout, weights: &Layout) -> Layout {
     let dims = [x.dims()[0], weights.dims()[0], weights.dims()[1]];
     weights.broadcast_to(&dims).expect("a new dimension in front")
 }
@@ -345,19 +364,20 @@ pub struct Gradients {
     pub states: [Option<UnaliasedInput>; 2],
     pub tanh: Option<UnaliasedInput>,
     pub first: [Option<UnaliasedInput>; 2],
-    /// The gradient of what it puts out.
-    pub above: Option<Source>,
+    /// The gradient of its output.
+    pub dy: Option<Source>,
     /// The gradients of the states after the last step.
     pub last: [Option<UnaliasedInput>; 2],
     /// Gets that of the input, `f32`, steps by rows by inputs; and whether it is added to what is there.
-    pub to_x: Option<(Target, bool)>,
+    pub dx: Option<(Target, bool)>,
     /// Get those of the states before the first step.
-    pub to_first: [Option<Operand>; 2],
+    pub dfirst: [Option<Operand>; 2],
     /// Get those of both weights.
-    pub to_weights: [Option<Operand>; 2],
-    /// Get those of what is added to the products of inputs and to those of hidden states.
-    pub to_bias: [Option<Operand>; 2],
-    line: Option<Scratch>,
+    pub dweights: [Option<Operand>; 2],
+    /// Get those of the biases of inputs and of hidden states.
+    pub dbias: [Option<Operand>; 2],
+    /// A contiguous copy of `x`.
+    packed_x: Option<Scratch>,
     products: [Option<Scratch>; 3],
 }
 
@@ -382,37 +402,38 @@ impl Gradients {
             states,
             tanh: None,
             first: [None; 2],
-            above: None,
+            dy: None,
             last: [None; 2],
-            to_x: None,
-            to_first: [None; 2],
-            to_weights: [None; 2],
-            to_bias: [None; 2],
-            line: None,
+            dx: None,
+            dfirst: [None; 2],
+            dweights: [None; 2],
+            dbias: [None; 2],
+            packed_x: None,
             products: [None; 3],
         }
     }
 
-    /// Takes the scratch of its products. Where rows `vary` in how many steps they take part in, inputs are copied: what lies
+    /// Takes the scratch of its products. Where rows have different lengths (`has_lengths`), inputs are copied: what lies
     /// after a row's end must not reach the weights, not even as NaN.
-    pub fn take_scratch(&mut self, call: &mut Call<'_>, sizes: &Sizes, vary: bool) {
+    pub fn take_scratch(&mut self, call: &mut Call<'_>, sizes: &Sizes, has_lengths: bool) {
         let x = *self.x.layout();
-        let lines = [sizes.steps * sizes.rows, *x.dims().last().expect("three dimensions")];
-        if vary || x.reshaped(&lines).is_none() {
-            self.line = Some(call.scratch(x.dtype, x.dims()));
+        let matrix_dims = [sizes.steps * sizes.rows, *x.dims().last().expect("three dimensions")];
+        if has_lengths || x.reshaped(&matrix_dims).is_none() {
+            self.packed_x = Some(call.scratch(x.dtype, x.dims()));
         }
         let float = |dims: &[usize]| Layout::contiguous(DType::Float, dims);
-        let gates = float(&[lines[0], sizes.wide()]);
+        let gates = float(&[matrix_dims[0], sizes.columns()]);
         let transposed = gates.transposed(0, 1);
-        if self.to_x.is_some() {
-            self.products[0] = product_scratch(call, &float(&lines), &gates, &self.input_weights);
+        if self.dx.is_some() {
+            self.products[0] =
+                product_scratch(call, &float(&matrix_dims), &gates, &self.input_weights);
         }
-        if let Some(out) = self.to_weights[0] {
-            let x = Layout::contiguous(x.dtype, &lines);
+        if let Some(out) = self.dweights[0] {
+            let x = Layout::contiguous(x.dtype, &matrix_dims);
             self.products[1] = product_scratch(call, &out, &transposed, &x);
         }
-        if let Some(out) = self.to_weights[1] {
-            let before = float(&[lines[0], sizes.hidden]);
+        if let Some(out) = self.dweights[1] {
+            let before = float(&[matrix_dims[0], sizes.hidden]);
             self.products[2] = product_scratch(call, &out, &transposed, &before);
         }
     }
@@ -424,14 +445,14 @@ impl Gradients {
         let weights = scratch.weights(memory);
         copy(parallel, weights, self.hidden_weights.prepared(memory));
         let state = memory.scratch(&scratch.state);
-        begin(memory, state, &self.last);
+        set_states(memory, state, &self.last);
         let read = |one: Option<UnaliasedInput>| one.map(|one| one.prepared(memory));
         let recurrence = sizes.recurrence(self.reversed, scratch.active(memory));
         let saved = self.saved.map(|one| one.prepared(memory));
-        let y = self.above.map(|one| one.view(memory));
+        let y = self.dy.map(|one| one.view(memory));
         let states = self.states.map(read);
         let hidden_states = states[0].expect("hidden states are there");
-        let others = match sizes.kind {
+        let hidden_products = match sizes.kind {
             Kind::Lstm => {
                 let task = LstmGradients {
                     recurrence,
@@ -450,8 +471,8 @@ impl Gradients {
                 gates
             }
             Kind::Gru => {
-                let others =
-                    memory.scratch(scratch.others.as_ref().expect("planned for this kind"));
+                let hidden_products = memory
+                    .scratch(scratch.hidden_products.as_ref().expect("planned for this kind"));
                 let [reset, update, candidate, _] = self.order;
                 let task = GruGradients {
                     recurrence,
@@ -461,20 +482,20 @@ impl Gradients {
                     states: hidden_states,
                     first: read(self.first[0]),
                     y,
-                    state: at(state, 0),
-                    gates: [gates, others],
+                    state: part_at(state, 0),
+                    gates: [gates, hidden_products],
                     before,
                 };
                 gru_gradients(parallel, &task);
-                others
+                hidden_products
             }
         };
-        end(memory, state, &self.to_first);
-        self.multiply(memory, gates, others, before.view(), scratch.active(memory));
-        for (index, (out, gates)) in self.to_bias.iter().zip([gates, others]).enumerate() {
+        copy_states(memory, state, &self.dfirst);
+        self.multiply(memory, gates, hidden_products, before.view(), scratch.active(memory));
+        for (index, (out, gates)) in self.dbias.iter().zip([gates, hidden_products]).enumerate() {
             if let Some(out) = out {
-                let sums = at(memory.scratch(&scratch.bias), index);
-                column_sums(parallel, sums, flat(gates.view()));
+                let sums = part_at(memory.scratch(&scratch.bias), index);
+                column_sums(parallel, sums, as_matrix(gates.view()));
                 copy(parallel, memory.out(out), sums.view());
             }
         }
@@ -485,37 +506,51 @@ impl Gradients {
         &self,
         memory: &Memory<'_>,
         gates: ViewMut<'_>,
-        others: ViewMut<'_>,
+        hidden_products: ViewMut<'_>,
         before: View<'_>,
         active: Option<View<'_>>,
     ) {
-        if let Some(out) = &self.to_weights[0] {
+        if let Some(out) = &self.dweights[0] {
             let x = self.x.view(memory);
-            let x = match &self.line {
-                Some(line) => {
-                    copy(memory.parallel, memory.scratch(line), x);
+            let x = match &self.packed_x {
+                Some(packed_x) => {
+                    copy(memory.parallel, memory.scratch(packed_x), x);
                     if let Some(active) = active {
-                        clear_inactive(memory.parallel, memory.scratch(line), active);
+                        clear_inactive(memory.parallel, memory.scratch(packed_x), active);
                     }
-                    memory.scratch(line).view()
+                    memory.scratch(packed_x).view()
                 }
                 None => x,
             };
-            product(memory, memory.out(out), transposed(gates), flat(x), false, &self.products[1]);
+            product(
+                memory,
+                memory.out(out),
+                transposed(gates),
+                as_matrix(x),
+                false,
+                &self.products[1],
+            );
         }
-        if let Some(out) = &self.to_weights[1] {
-            let before = flat(before);
-            product(memory, memory.out(out), transposed(others), before, false, &self.products[2]);
+        if let Some(out) = &self.dweights[1] {
+            let before = as_matrix(before);
+            product(
+                memory,
+                memory.out(out),
+                transposed(hidden_products),
+                before,
+                false,
+                &self.products[2],
+            );
         }
-        if let Some((to, adds)) = &self.to_x {
-            let to = to.view(memory);
-            let columns = *to.dims().last().expect("three dimensions");
-            let lines = [to.count() / columns.max(1), columns];
-            let to = to
-                .with_layout(to.reshaped(&lines).expect("contiguous"))
+        if let Some((target, adds)) = &self.dx {
+            let out = target.view(memory);
+            let columns = *out.dims().last().expect("three dimensions");
+            let matrix_dims = [out.count() / columns.max(1), columns];
+            let out = out
+                .with_layout(out.reshaped(&matrix_dims).expect("contiguous"))
                 .expect("the same elements");
             let weights = self.input_weights.prepared(memory);
-            product(memory, to, flat(gates.view()), weights, *adds, &self.products[0]);
+            product(memory, out, as_matrix(gates.view()), weights, *adds, &self.products[0]);
         }
     }
 }

@@ -35,24 +35,24 @@ const CHOICES: &[Choice] = &[
     (32, &["concat"]),
 ];
 
-/// The states after each step are put out where both weights are one tensor, else those after the last.
+/// Where both weights are one tensor, the outputs have the states after each step, otherwise those after the last.
 fn lstm(call: &mut Call<'_>) -> Result<Plan> {
-    CHOICES.iter().try_for_each(|choice| expect_among(call, *choice))?;
+    CHOICES.iter().try_for_each(|choice| expect_choice(call, *choice))?;
     UNUSED.into_iter().try_for_each(|at| expect_unused(call, at))?;
     let (order, reversed) = (lstm_order(call, ORDER)?, reversed(call, DIRECTION)?);
     let forget = call.float(FORGET)? as f32;
     let sizes = sizes(call, Kind::Lstm, 0, 1)?;
     let Sizes { steps, rows, hidden, .. } = sizes;
     let mut outputs = [None; 8];
-    let whole = !call.has(2);
+    let has_joint_weights = !call.has(2);
     for (index, output) in outputs.iter_mut().enumerate() {
-        let only_last = !whole && matches!(index, 1 | 2);
+        let only_last = !has_joint_weights && matches!(index, 1 | 2);
         let count = if only_last { 1 } else { steps };
         *output = out(call, Y + index, &[count, rows, hidden])?;
     }
     let outs: Vec<&Operand> = outputs.iter().flatten().collect();
-    let inputs = inputs(call)?;
-    let x = real(call, 0, &[steps, rows, inputs], &outs)?;
+    let inputs = input_size(call)?;
+    let x = read_real(call, 0, &[steps, rows, inputs], &outs)?;
     let weights = weights(call, &sizes, inputs, &outs)?;
     let bias = optional(call, B, &[4 * hidden], &outs)?;
     let first = [state(call, FIRST, &sizes, &outs)?, state(call, FIRST + 1, &sizes, &outs)?];
@@ -68,7 +68,7 @@ fn lstm(call: &mut Call<'_>) -> Result<Plan> {
     layer.first = first;
     let [y, h, c, i, j, f, o, tanh] = outputs;
     layer.y = y.map(Target::Tensor);
-    match whole {
+    match has_joint_weights {
         true => layer.states = [h, c],
         false => {
             layer.last = [h, c].map(|out| out.map(|out| out.with_layout(out.layout().at(0, 0))))
@@ -80,7 +80,7 @@ fn lstm(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let reads = [Some(x), Some(weights[0]), Some(weights[1]), bias, first[0], first[1]];
         reads.iter().flatten().for_each(|read| read.prepare(memory));
-        mark(memory, &scratch, &lengths, name)?;
+        fill_active(memory, &scratch, &lengths, name)?;
         layer.run(memory, &scratch, &sizes);
         Ok(())
     })
@@ -101,21 +101,21 @@ fn lstm_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 // Arguments of the gradients: x, weights, weights of the hidden state, -, two states, both after each step, the gradients of y
-// and of both last states, four gates, the hyperbolic tangent, lengths, what is not taken.
+// and of both last states, four gates, the hyperbolic tangent, lengths, inputs that are not supported.
 const GRAD_FIRST: usize = 4;
 const GRAD_STATES: usize = 6;
-const ABOVE: usize = 8;
+const DY: usize = 8;
 const LAST: usize = 9;
 const GATES: usize = 11;
 const TANH: usize = 15;
 const GRAD_LENGTHS: usize = 16;
 const GRAD_UNUSED: std::ops::Range<usize> = 17..21;
 // Then the gradients of weights (both, where they are one tensor), of weights of the hidden state, of the bias, of x, of states.
-const TO_W: usize = 21;
-const TO_WH: usize = 22;
-const TO_B: usize = 23;
-const TO_X: usize = 24;
-const TO_FIRST: usize = 25;
+const DW: usize = 21;
+const DWH: usize = 22;
+const DB: usize = 23;
+const DX: usize = 24;
+const DFIRST: usize = 25;
 const GRAD_DIRECTION: usize = 27;
 const GRAD_ORDER: usize = 28;
 // torch_npu passes the type of the cell as a boolean here.
@@ -134,18 +134,18 @@ const GRAD_CHOICES: &[Choice] = &[
 ];
 
 fn lstm_gradients(call: &mut Call<'_>) -> Result<Plan> {
-    GRAD_CHOICES.iter().try_for_each(|choice| expect_among(call, *choice))?;
+    GRAD_CHOICES.iter().try_for_each(|choice| expect_choice(call, *choice))?;
     GRAD_UNUSED.into_iter().try_for_each(|at| expect_unused(call, at))?;
     let (order, reversed) = (lstm_order(call, GRAD_ORDER)?, reversed(call, GRAD_DIRECTION)?);
     let sizes = sizes(call, Kind::Lstm, 0, 1)?;
     let Sizes { steps, rows, hidden, .. } = sizes;
-    let (inputs, wide) = (inputs(call)?, 4 * hidden);
-    let to_weights = match call.has(2) {
+    let (inputs, columns) = (input_size(call)?, 4 * hidden);
+    let dweights = match call.has(2) {
         true => {
-            let inner = out(call, TO_W, &[inputs, wide])?;
-            [inner, out(call, TO_WH, &[hidden, wide])?]
+            let dinput_weights = out(call, DW, &[inputs, columns])?;
+            [dinput_weights, out(call, DWH, &[hidden, columns])?]
         }
-        false => match out(call, TO_W, &[inputs + hidden, wide])? {
+        false => match out(call, DW, &[inputs + hidden, columns])? {
             Some(both) => [
                 Some(both.with_layout(both.sliced(0, 0, inputs, 1))),
                 Some(both.with_layout(both.sliced(0, inputs, hidden, 1))),
@@ -153,12 +153,12 @@ fn lstm_gradients(call: &mut Call<'_>) -> Result<Plan> {
             None => [None; 2],
         },
     };
-    let to_bias = out(call, TO_B, &[wide])?;
-    let to_x = out(call, TO_X, &[steps, rows, inputs])?;
-    let to_first = [state_out(call, TO_FIRST, &sizes)?, state_out(call, TO_FIRST + 1, &sizes)?];
-    let all = [to_weights[0], to_weights[1], to_bias, to_x, to_first[0], to_first[1]];
+    let dbias = out(call, DB, &[columns])?;
+    let dx = out(call, DX, &[steps, rows, inputs])?;
+    let dfirst = [state_out(call, DFIRST, &sizes)?, state_out(call, DFIRST + 1, &sizes)?];
+    let all = [dweights[0], dweights[1], dbias, dx, dfirst[0], dfirst[1]];
     let outs: Vec<&Operand> = all.iter().flatten().collect();
-    let x = real(call, 0, &[steps, rows, inputs], &outs)?;
+    let x = read_real(call, 0, &[steps, rows, inputs], &outs)?;
     let weights = weights(call, &sizes, inputs, &outs)?;
     let mut reads = vec![x, weights[0], weights[1]];
     let mut states = [None; 2];
@@ -166,20 +166,20 @@ fn lstm_gradients(call: &mut Call<'_>) -> Result<Plan> {
     let mut last = [None; 2];
     let dims = [steps, rows, hidden];
     for index in 0..2 {
-        states[index] = Some(real(call, GRAD_STATES + index, &dims, &outs)?);
+        states[index] = Some(read_real(call, GRAD_STATES + index, &dims, &outs)?);
         first[index] = state(call, GRAD_FIRST + index, &sizes, &outs)?;
         last[index] = state(call, LAST + index, &sizes, &outs)?;
     }
     let mut saved = [x; 4];
     for (index, saved) in saved.iter_mut().enumerate() {
-        *saved = real(call, GATES + index, &dims, &outs)?;
+        *saved = read_real(call, GATES + index, &dims, &outs)?;
     }
-    let above = optional(call, ABOVE, &dims, &outs)?;
+    let dy = optional(call, DY, &dims, &outs)?;
     let tanh = optional(call, TANH, &dims, &outs)?;
     let lengths = lengths(call, GRAD_LENGTHS, &sizes, &outs)?;
     reads.extend(saved.iter().chain(states.iter().flatten()).chain(first.iter().flatten()));
-    reads.extend(last.iter().flatten().chain(&above).chain(&tanh));
-    let task = Task {
+    reads.extend(last.iter().flatten().chain(&dy).chain(&tanh));
+    let tensors = GradientTensors {
         reversed,
         order,
         x,
@@ -188,14 +188,14 @@ fn lstm_gradients(call: &mut Call<'_>) -> Result<Plan> {
         states,
         tanh,
         first,
-        above,
+        dy,
         last,
-        to_x,
-        to_first,
-        to_weights,
-        to_bias: [to_bias, None],
+        dx,
+        dfirst,
+        dweights,
+        dbias: [dbias, None],
     };
-    run_gradients(call, sizes, task, reads, lengths, GRAD_LENGTHS)
+    plan_gradients(call, sizes, tensors, reads, lengths, GRAD_LENGTHS)
 }
 
 /// The gradients of weights, bias, input and states are like these.

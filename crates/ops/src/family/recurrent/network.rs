@@ -23,11 +23,13 @@ struct ArgIndices {
     sizes: usize,
     bias: usize,
     layers: usize,
-    two_ways: usize,
+    bidirectional: usize,
     batch_first: usize,
-    /// Gates (or what stands for them), then states after each step, then the hyperbolic tangent of the cell state.
+    /// Of an LSTM its four gates; of a GRU reset gate, update gate, candidate, and what the reset gate is multiplied by.
     saved: [usize; 4],
+    /// The states after each step.
     after: [usize; 2],
+    /// The hyperbolic tangent of the cell state.
     tanh: usize,
 }
 
@@ -39,7 +41,7 @@ const LSTM: ArgIndices = ArgIndices {
     sizes: 3,
     bias: 4,
     layers: 5,
-    two_ways: 8,
+    bidirectional: 8,
     batch_first: 9,
     saved: [13, 14, 15, 16],
     after: [17, 18],
@@ -54,7 +56,7 @@ const LSTM_BACKWARD: ArgIndices = ArgIndices {
     sizes: 13,
     bias: 14,
     layers: 15,
-    two_ways: 18,
+    bidirectional: 18,
     batch_first: 19,
     saved: [6, 7, 8, 9],
     after: [10, 11],
@@ -69,7 +71,7 @@ const GRU: ArgIndices = ArgIndices {
     sizes: 3,
     bias: 4,
     layers: 5,
-    two_ways: 8,
+    bidirectional: 8,
     batch_first: 9,
     saved: [12, 13, 14, 15],
     after: [16, usize::MAX],
@@ -84,7 +86,7 @@ const GRU_BACKWARD: ArgIndices = ArgIndices {
     sizes: 10,
     bias: 11,
     layers: 12,
-    two_ways: 13,
+    bidirectional: 13,
     batch_first: 14,
     saved: [5, 6, 7, 8],
     after: [9, usize::MAX],
@@ -104,14 +106,14 @@ fn order(kind: Kind) -> [usize; 4] {
 struct Network {
     sizes: Sizes,
     layers: usize,
-    ways: usize,
+    directions: usize,
     dtype: DType,
     batch_first: bool,
     /// Steps by rows by inputs.
     x: UnaliasedInput,
-    /// Of each layer and direction: both weights, blocks by inputs and blocks by hidden; what is added.
+    /// Of each layer and direction: both weights, blocks by inputs and blocks by hidden; both biases.
     params: Vec<([UnaliasedInput; 2], [Option<UnaliasedInput>; 2])>,
-    /// Layers and directions by rows by hidden.
+    /// The states before the first step: layers and directions by rows by hidden.
     first: [Option<UnaliasedInput>; 2],
     /// How many rows take part in each step.
     row_counts: Option<UnaliasedInput>,
@@ -124,13 +126,14 @@ impl Network {
         let (kind, blocks) = (arg_indices.kind, arg_indices.kind.blocks());
         let x = call.read(arg_indices.input, &outs)?;
         call.expect_dtype(arg_indices.input, &x, TYPES)?;
-        let (biased, two_ways) = (call.flag(arg_indices.bias)?, call.flag(arg_indices.two_ways)?);
+        let (has_bias, bidirectional) =
+            (call.flag(arg_indices.bias)?, call.flag(arg_indices.bidirectional)?);
         let batch_first = call.flag(arg_indices.batch_first)?;
-        let ways = if two_ways { 2 } else { 1 };
+        let directions = if bidirectional { 2 } else { 1 };
         let layers = call.int(arg_indices.layers)?;
-        let each = if biased { 4 } else { 2 };
+        let tensors_per_direction = if has_bias { 4 } else { 2 };
         let name = call.parameter(arg_indices.layers);
-        let per_layer = (each * ways) as i64;
+        let per_layer = (tensors_per_direction * directions) as i64;
         let count = call.tensors(arg_indices.params)?.len();
         if layers < 1 || layers.checked_mul(per_layer) != Some(count as i64) {
             let list = call.parameter(arg_indices.params);
@@ -147,21 +150,25 @@ impl Network {
             reads.push(call.unaliased(operand, &outs));
         }
         let hidden = if reads[1].rank() == 2 { reads[1].dims()[1] } else { 0 };
-        let wide = hidden.checked_mul(blocks).filter(|wide| *wide > 0);
-        let (Some(wide), true) = (wide, steps > 0 && inputs > 0) else {
+        let columns = hidden.checked_mul(blocks).filter(|columns| *columns > 0);
+        let (Some(columns), true) = (columns, steps > 0 && inputs > 0) else {
             let (have, name) = (*reads[1], call.parameter(arg_indices.params));
             return Err(Error::invalid(format!(
                 "{name}[1] is {have}, and there are {steps} steps of {inputs} inputs: each must be at least 1"
             )));
         };
         let mut params = Vec::new();
-        for (at, group) in reads.chunks_exact(each).enumerate() {
-            let inputs = if at < ways { inputs } else { ways * hidden };
-            let expected: [&[usize]; 4] = [&[wide, inputs], &[wide, hidden], &[wide], &[wide]];
+        for (at, group) in reads.chunks_exact(tensors_per_direction).enumerate() {
+            let inputs = if at < directions { inputs } else { directions * hidden };
+            let expected: [&[usize]; 4] =
+                [&[columns, inputs], &[columns, hidden], &[columns], &[columns]];
             for (index, (one, dims)) in group.iter().zip(expected).enumerate() {
                 if one.dims() != dims || one.dtype != x.dtype {
-                    let (name, index, dtype) =
-                        (call.parameter(arg_indices.params), at * each + index, x.dtype);
+                    let (name, index, dtype) = (
+                        call.parameter(arg_indices.params),
+                        at * tensors_per_direction + index,
+                        x.dtype,
+                    );
                     let (have, want) = (**one, Layout::contiguous(dtype, dims));
                     return Err(Error::invalid(format!(
                         "{name}[{index}] is {have}: expected {want}"
@@ -174,7 +181,7 @@ impl Network {
         let mut network = Network {
             sizes,
             layers,
-            ways,
+            directions,
             dtype: x.dtype,
             batch_first,
             x,
@@ -186,12 +193,13 @@ impl Network {
         Ok(network)
     }
 
-    fn directions(&self) -> usize {
-        self.layers * self.ways
+    /// How many layers there are, each direction counted.
+    fn layer_directions(&self) -> usize {
+        self.layers * self.directions
     }
 
     fn state_dims(&self) -> [usize; 3] {
-        [self.directions(), self.sizes.rows, self.sizes.hidden]
+        [self.layer_directions(), self.sizes.rows, self.sizes.hidden]
     }
 
     /// The states before the first step, if they are there: one tensor, or a list of two.
@@ -220,6 +228,7 @@ impl Network {
         Ok(states)
     }
 
+    /// Fails unless a tensor has these sizes and the network's type.
     fn expect(&self, call: &Call<'_>, at: usize, one: &Layout, dims: &[usize]) -> Result<()> {
         call.expect_dims(at, one, dims)?;
         call.expect_dtype(at, one, &[self.dtype])
@@ -237,14 +246,20 @@ impl Network {
         Ok(Some(call.unaliased(operand, outs)))
     }
 
-    /// A tensor with what the network puts out for each step, as steps by rows by elements.
-    fn sequence(&self, call: &Call<'_>, at: usize, layout: &Layout, wide: usize) -> Result<Layout> {
+    /// The layout of a tensor with the network's output of each step, as steps by rows by elements.
+    fn sequence(
+        &self,
+        call: &Call<'_>,
+        at: usize,
+        layout: &Layout,
+        columns: usize,
+    ) -> Result<Layout> {
         let Sizes { steps, rows, .. } = self.sizes;
         let transposed = self.batch_first && self.row_counts.is_none();
-        let dims = if transposed { [rows, steps, wide] } else { [steps, rows, wide] };
+        let dims = if transposed { [rows, steps, columns] } else { [steps, rows, columns] };
         let by_steps = match layout.rank() {
-            2 if self.row_counts.is_some() && layout.dims() == [steps * rows, wide] => {
-                cut(layout, steps, rows)
+            2 if self.row_counts.is_some() && layout.dims() == [steps * rows, columns] => {
+                split_steps(layout, steps, rows)
             }
             _ => {
                 self.expect(call, at, layout, &dims)?;
@@ -257,21 +272,21 @@ impl Network {
 
     /// A list with a tensor for each layer and direction, by steps, rows and hidden; as they are.
     fn expect_list(&self, call: &Call<'_>, at: usize, list: &[Operand]) -> Result<()> {
-        if list.len() != self.directions() {
-            let (name, have, want) = (call.parameter(at), list.len(), self.directions());
+        if list.len() != self.layer_directions() {
+            let (name, have, want) = (call.parameter(at), list.len(), self.layer_directions());
             return Err(Error::invalid(format!("{name} has {have} tensors: expected {want}")));
         }
         let Sizes { steps, rows, hidden, .. } = self.sizes;
         list.iter().try_for_each(|one| self.expect(call, at, one, &[steps, rows, hidden]))
     }
 
-    /// Marks the rows that take part in each step.
-    fn mark(&self, memory: &Memory<'_>, scratch: &LayerScratch, parameter: &str) -> Outcome {
+    /// Writes which rows take part in each step.
+    fn fill_active(&self, memory: &Memory<'_>, scratch: &LayerScratch, parameter: &str) -> Outcome {
         let (Some(counts), Some(active)) = (&self.row_counts, &scratch.active) else {
             return Ok(());
         };
-        let marked = mark_by_sizes(memory.scratch(active), counts.prepared(memory));
-        marked.map_err(|(step, size)| {
+        let result = mark_by_sizes(memory.scratch(active), counts.prepared(memory));
+        result.map_err(|(step, size)| {
             let rows = self.sizes.rows;
             Fault(format!(
                 "{parameter}[{step}] = {size}: expected {rows} first, then the same or less, and at least 1"
@@ -285,13 +300,14 @@ impl Network {
             .params
             .iter()
             .flat_map(|(weights, bias)| weights.iter().chain(bias.iter().flatten()));
-        let rest = [&self.x].into_iter().chain(self.first.iter().flatten()).chain(&self.row_counts);
-        params.chain(rest).for_each(|read| read.prepare(memory));
+        let others =
+            [&self.x].into_iter().chain(self.first.iter().flatten()).chain(&self.row_counts);
+        params.chain(others).for_each(|read| read.prepare(memory));
     }
 }
 
-/// The first dimension cut into steps and rows.
-fn cut(layout: &Layout, steps: usize, rows: usize) -> Layout {
+/// The first dimension split into steps and rows.
+fn split_steps(layout: &Layout, steps: usize, rows: usize) -> Layout {
     let (stride, last) = (layout.strides()[0], layout.strides()[1]);
     let dims = [steps, rows, layout.dims()[1]];
     Layout::strided(layout.dtype, &dims, &[stride * rows as isize, stride, last], layout.offset)
@@ -342,7 +358,7 @@ fn by_steps(
                     "must have two dimensions, the first a multiple of {steps} steps"
                 ));
             }
-            Ok(x.with_layout(cut(&x, steps, x.dims()[0] / steps)))
+            Ok(x.with_layout(split_steps(&x, steps, x.dims()[0] / steps)))
         }
     }
 }
@@ -358,12 +374,12 @@ impl UnaliasedInput {
     }
 }
 
-/// All tensors of a list, which inputs must not alias.
-fn all(one: &[&[Operand]]) -> Vec<Operand> {
-    one.iter().flat_map(|list| list.iter().copied()).collect()
+/// The tensors of several lists in one.
+fn concatenated(lists: &[&[Operand]]) -> Vec<Operand> {
+    lists.iter().flat_map(|list| list.iter().copied()).collect()
 }
 
-/// See [`ArgIndices`]; then `train` at 7, and outputs at 10: what is put out, the last states, and the lists.
+/// See [`ArgIndices`]; then `train` at 7, and outputs at 10: y, the last states, and the lists.
 fn forward(call: &mut Call<'_>, arg_indices: &'static ArgIndices) -> Result<Plan> {
     const TRAIN: usize = 7;
     const OUT: usize = 10;
@@ -385,11 +401,11 @@ fn forward(call: &mut Call<'_>, arg_indices: &'static ArgIndices) -> Result<Plan
         }
     }
     let last_outs: Vec<Operand> = last.iter().flatten().copied().collect();
-    let mut outs = all(&[&[out], &last_outs]);
+    let mut outs = concatenated(&[&[out], &last_outs]);
     lists.iter().for_each(|list| outs.extend(list));
     let network = Network::new(call, arg_indices, &outs)?;
     let Sizes { steps, rows, hidden, .. } = network.sizes;
-    let layout = network.sequence(call, OUT, &out, network.ways * hidden)?;
+    let layout = network.sequence(call, OUT, &out, network.directions * hidden)?;
     let out = out.with_layout(layout);
     for (index, last) in last.iter().flatten().enumerate() {
         network.expect(call, OUT + 1 + index, last, &network.state_dims())?;
@@ -403,30 +419,30 @@ fn forward(call: &mut Call<'_>, arg_indices: &'static ArgIndices) -> Result<Plan
         return call.nothing();
     }
     let scratch = LayerScratch::new(call, &network.sizes, network.row_counts.is_some(), false);
-    let mut layers = Vec::with_capacity(network.directions());
-    let mut below = Source::Tensor(network.x);
+    let mut layers = Vec::with_capacity(network.layer_directions());
+    let mut layer_input = Source::Tensor(network.x);
     for layer in 0..network.layers {
-        let dims = [steps, rows, network.ways * hidden];
-        let between = (layer + 1 < network.layers).then(|| call.scratch(network.dtype, &dims));
-        for way in 0..network.ways {
-            let at = layer * network.ways + way;
+        let dims = [steps, rows, network.directions * hidden];
+        let layer_output = (layer + 1 < network.layers).then(|| call.scratch(network.dtype, &dims));
+        for direction in 0..network.directions {
+            let at = layer * network.directions + direction;
             let (weights, bias) = network.params[at];
             let transposed = weights.map(|one| one.with_layout(one.transposed(0, 1)));
             let mut planned = Layer::new(
                 call,
                 &scratch,
-                below,
+                layer_input,
                 transposed[0],
                 transposed[1],
                 order(arg_indices.kind),
             );
-            let mine = |layout: &Layout| layout.sliced(2, way * hidden, hidden, 1);
-            planned.reversed = way == 1;
+            let own_columns = |layout: &Layout| layout.sliced(2, direction * hidden, hidden, 1);
+            planned.reversed = direction == 1;
             planned.bias = bias;
             planned.first = [part(&network.first[0], at), part(&network.first[1], at)];
-            planned.y = Some(match &between {
-                Some(scratch) => Target::Scratch(*scratch, mine(scratch)),
-                None => Target::Tensor(out.with_layout(mine(&out))),
+            planned.y = Some(match &layer_output {
+                Some(scratch) => Target::Scratch(*scratch, own_columns(scratch)),
+                None => Target::Tensor(out.with_layout(own_columns(&out))),
             });
             planned.last = last.map(|last| last.map(|one| one.with_layout(one.layout().at(0, at))));
             if train {
@@ -437,59 +453,59 @@ fn forward(call: &mut Call<'_>, arg_indices: &'static ArgIndices) -> Result<Plan
             }
             layers.push(planned);
         }
-        if let Some(scratch) = between {
-            below = Source::Scratch(scratch, *scratch);
+        if let Some(scratch) = layer_output {
+            layer_input = Source::Scratch(scratch, *scratch);
         }
     }
     let name = call.parameter(arg_indices.sizes);
     call.plan(move |memory| {
         network.prepare(memory);
-        network.mark(memory, &scratch, name)?;
+        network.fill_active(memory, &scratch, name)?;
         layers.iter().for_each(|layer| layer.run(memory, &scratch, &network.sizes));
         Ok(())
     })
 }
 
-/// See [`ArgIndices`]; then the gradients of what was put out and of the last states at 3, and outputs at `outputs`: gradients of
+/// See [`ArgIndices`]; then the gradients of y and of the last states at 3, and outputs at `outputs`: gradients of
 /// the input, of the first states and of the parameters.
 fn backward(call: &mut Call<'_>, arg_indices: &'static ArgIndices, outputs: usize) -> Result<Plan> {
-    const ABOVE: usize = 3;
+    const DY: usize = 3;
     let states = arg_indices.kind.states();
-    let to_x = call.output(outputs)?;
-    let mut to_first = [None; 2];
-    for (index, to) in to_first.iter_mut().take(states).enumerate() {
+    let dx = call.output(outputs)?;
+    let mut dfirst = [None; 2];
+    for (index, to) in dfirst.iter_mut().take(states).enumerate() {
         *to = Some(call.output(outputs + 1 + index)?);
     }
-    let to_params_at = outputs + 1 + states;
-    let to_params = call.outputs(to_params_at)?;
-    let first_outs: Vec<Operand> = to_first.iter().flatten().copied().collect();
-    let outs = all(&[&[to_x], &first_outs, &to_params]);
+    let dparams_at = outputs + 1 + states;
+    let dparams = call.outputs(dparams_at)?;
+    let first_outs: Vec<Operand> = dfirst.iter().flatten().copied().collect();
+    let outs = concatenated(&[&[dx], &first_outs, &dparams]);
     let network = Network::new(call, arg_indices, &outs)?;
     let outs: Vec<&Operand> = outs.iter().collect();
     let Sizes { steps, rows, hidden, .. } = network.sizes;
-    let above = match call.optional(ABOVE)? {
+    let dy = match call.optional(DY)? {
         None => None,
         Some(operand) => {
             let read = call.unaliased(operand, &outs);
-            let layout = network.sequence(call, ABOVE, &read, network.ways * hidden)?;
+            let layout = network.sequence(call, DY, &read, network.directions * hidden)?;
             Some(read.with_layout(layout))
         }
     };
     let mut last = [None; 2];
     for (index, last) in last.iter_mut().take(states).enumerate() {
-        *last = network.state(call, ABOVE + 1 + index, &outs)?;
+        *last = network.state(call, DY + 1 + index, &outs)?;
     }
     let inputs = network.x.dims()[2];
     let layout = match network.row_counts {
-        Some(_) if to_x.dims() == [steps * rows, inputs] => cut(&to_x, steps, rows),
-        _ => network.sequence(call, outputs, &to_x, inputs)?,
+        Some(_) if dx.dims() == [steps * rows, inputs] => split_steps(&dx, steps, rows),
+        _ => network.sequence(call, outputs, &dx, inputs)?,
     };
-    call.expect_dtype(outputs, &to_x, &[network.dtype])?;
-    let to_x = to_x.with_layout(layout);
-    for (index, to) in to_first.iter().flatten().enumerate() {
+    call.expect_dtype(outputs, &dx, &[network.dtype])?;
+    let dx = dx.with_layout(layout);
+    for (index, to) in dfirst.iter().flatten().enumerate() {
         network.expect(call, outputs + 1 + index, to, &network.state_dims())?;
     }
-    let each = expect_like_params(call, &network, to_params_at, &to_params)?;
+    let tensors_per_direction = expect_like_params(call, &network, dparams_at, &dparams)?;
     let list = |call: &mut Call<'_>, at: usize| -> Result<Vec<UnaliasedInput>> {
         let operands = call.tensors(at)?;
         network.expect_list(call, at, &operands)?;
@@ -500,84 +516,83 @@ fn backward(call: &mut Call<'_>, arg_indices: &'static ArgIndices, outputs: usiz
         saved.push(list(call, at)?);
     }
     let hidden_states = list(call, arg_indices.after[0])?;
-    let (cells, curves) = match arg_indices.kind {
+    let (cells, tanhs) = match arg_indices.kind {
         Kind::Lstm => (list(call, arg_indices.after[1])?, list(call, arg_indices.tanh)?),
         Kind::Gru => (Vec::new(), Vec::new()),
     };
     let mut reads: Vec<UnaliasedInput> = saved.iter().flatten().copied().collect();
-    reads.extend(hidden_states.iter().chain(&cells).chain(&curves).chain(&above));
+    reads.extend(hidden_states.iter().chain(&cells).chain(&tanhs).chain(&dy));
     reads.extend(last.iter().flatten());
     if rows == 0 {
-        return zeros(call, to_params);
+        return zeros(call, dparams);
     }
     let scratch = LayerScratch::new(call, &network.sizes, network.row_counts.is_some(), true);
     let mut copies: Vec<(UnaliasedInput, Scratch, Layout)> = Vec::new();
-    let mut layers = Vec::with_capacity(network.directions());
-    let mut above = above.map(Source::Tensor);
-    let mut to_input = None;
+    let mut layers = Vec::with_capacity(network.layer_directions());
+    let mut dy = dy.map(Source::Tensor);
+    let mut input_dx = None;
     for layer in (0..network.layers).rev() {
-        let wide = if layer == 0 { inputs } else { network.ways * hidden };
-        let x = match (layer, network.ways) {
+        let input_columns = if layer == 0 { inputs } else { network.directions * hidden };
+        let x = match (layer, network.directions) {
             (0, _) => Source::Tensor(network.x),
             (_, 1) => Source::Tensor(hidden_states[layer - 1]),
             _ => {
-                let both = call.scratch(network.dtype, &[steps, rows, wide]);
-                for way in 0..2 {
-                    let part = both.sliced(2, way * hidden, hidden, 1);
-                    copies.push((hidden_states[(layer - 1) * 2 + way], both, part));
+                let both = call.scratch(network.dtype, &[steps, rows, input_columns]);
+                for direction in 0..2 {
+                    let part = both.sliced(2, direction * hidden, hidden, 1);
+                    copies.push((hidden_states[(layer - 1) * 2 + direction], both, part));
                 }
                 Source::Scratch(both, *both)
             }
         };
-        let to = call.scratch(DType::Float, &[steps, rows, wide]);
-        for way in 0..network.ways {
-            let at = layer * network.ways + way;
+        let layer_dx = call.scratch(DType::Float, &[steps, rows, input_columns]);
+        for direction in 0..network.directions {
+            let at = layer * network.directions + direction;
             let (weights, _) = network.params[at];
-            let kept = [0, 1, 2, 3].map(|gate: usize| saved[gate][at]);
+            let gates = [0, 1, 2, 3].map(|gate: usize| saved[gate][at]);
             let states = [Some(hidden_states[at]), cells.get(at).copied()];
             let mut planned =
-                Gradients::new(x, weights[0], weights[1], order(arg_indices.kind), kept, states);
-            planned.reversed = way == 1;
-            planned.tanh = curves.get(at).copied();
+                Gradients::new(x, weights[0], weights[1], order(arg_indices.kind), gates, states);
+            planned.reversed = direction == 1;
+            planned.tanh = tanhs.get(at).copied();
             planned.first = [part(&network.first[0], at), part(&network.first[1], at)];
             planned.last = [part(&last[0], at), part(&last[1], at)];
-            planned.above = above.map(|above| {
-                let mine = above.layout().sliced(2, way * hidden, hidden, 1);
-                match above {
-                    Source::Tensor(read) => Source::Tensor(read.with_layout(mine)),
-                    Source::Scratch(scratch, _) => Source::Scratch(scratch, mine),
+            planned.dy = dy.map(|dy| {
+                let own_columns = dy.layout().sliced(2, direction * hidden, hidden, 1);
+                match dy {
+                    Source::Tensor(read) => Source::Tensor(read.with_layout(own_columns)),
+                    Source::Scratch(scratch, _) => Source::Scratch(scratch, own_columns),
                 }
             });
-            planned.to_x = Some((Target::Scratch(to, *to), way == 1));
-            planned.to_first =
-                to_first.map(|to| to.map(|one| one.with_layout(one.layout().at(0, at))));
-            let mine = &to_params[at * each..(at + 1) * each];
-            planned.to_weights = [Some(mine[0]), Some(mine[1])];
-            planned.to_bias = [mine.get(2).copied(), mine.get(3).copied()];
+            planned.dx = Some((Target::Scratch(layer_dx, *layer_dx), direction == 1));
+            planned.dfirst = dfirst.map(|to| to.map(|one| one.with_layout(one.layout().at(0, at))));
+            let own_params = &dparams[at * tensors_per_direction..(at + 1) * tensors_per_direction];
+            planned.dweights = [Some(own_params[0]), Some(own_params[1])];
+            planned.dbias = [own_params.get(2).copied(), own_params.get(3).copied()];
             planned.take_scratch(call, &network.sizes, scratch.active.is_some());
             layers.push(planned);
         }
-        above = Some(Source::Scratch(to, *to));
-        to_input = Some(to);
+        dy = Some(Source::Scratch(layer_dx, *layer_dx));
+        input_dx = Some(layer_dx);
     }
     let name = call.parameter(arg_indices.sizes);
     call.plan(move |memory| {
         network.prepare(memory);
         reads.iter().for_each(|read| read.prepare(memory));
-        network.mark(memory, &scratch, name)?;
+        network.fill_active(memory, &scratch, name)?;
         for (from, scratch, part) in &copies {
             let to = memory.scratch(scratch).with_layout(*part).expect("a part of the scratch");
             copy(memory.parallel, to, from.prepared(memory));
         }
         layers.iter().for_each(|layer| layer.run(memory, &scratch, &network.sizes));
-        if let Some(to) = &to_input {
-            copy(memory.parallel, memory.out(&to_x), memory.scratch(to).view());
+        if let Some(scratch) = &input_dx {
+            copy(memory.parallel, memory.out(&dx), memory.scratch(scratch).view());
         }
         Ok(())
     })
 }
 
-/// Fails unless a list has tensors like the parameters; answers how many there are for each layer and direction.
+/// Fails unless a list has tensors like the parameters; returns how many there are for each layer and direction.
 fn expect_like_params(
     call: &Call<'_>,
     network: &Network,
@@ -598,7 +613,7 @@ fn expect_like_params(
             return Err(Error::invalid(format!("{name}[{index}] is {have}: expected {want}")));
         }
     }
-    Ok(params.len() / network.directions())
+    Ok(params.len() / network.layer_directions())
 }
 
 /// Refuses a choice of gradients, which is documented as not supported; then as [`backward`].

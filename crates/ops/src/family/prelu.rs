@@ -1,4 +1,4 @@
-//! Slopes below zero that are learned or drawn: gradients of PReLU, and RReLU.
+//! ReLUs with a slope below zero that is learned or drawn: the gradients of PReLU, and RReLU.
 
 use super::activation_grad::by_channel;
 use super::elementwise::Input;
@@ -28,17 +28,18 @@ fn prelu_backward(call: &mut Call<'_>) -> Result<Plan> {
     }
     call.expect_dims(0, &grad, x.dims())?;
     call.expect_dims(3, &dx, x.dims())?;
-    let (weight, whole) = (call.tensor(2)?, call.tensor(1)?);
+    let (weight, x_operand) = (call.tensor(2)?, call.tensor(1)?);
     call.expect_dtype(2, &weight, REAL)?;
     call.expect_dims(4, &dweight, weight.dims())?;
-    let slopes = by_channel(call, &whole, weight)?;
-    let single = weight.count() == 1;
-    let axes: Axes = (0..x.rank()).map(|at| single || at != 1).collect();
-    let kept: &[usize] = if single { &[] } else { &[weight.count()] };
-    let to = dweight.reshaped(kept).map(|layout| dweight.with_layout(layout)).ok_or_else(|| {
-        Error::invalid(format!("{} ({}) must be contiguous", call.parameter(4), *dweight))
-    })?;
-    let slopes = call.apart(Input::Tensor(slopes), &dx);
+    let slopes = by_channel(call, &x_operand, weight)?;
+    let has_one_slope = weight.count() == 1;
+    let axes: Axes = (0..x.rank()).map(|at| has_one_slope || at != 1).collect();
+    let dweight_dims: &[usize] = if has_one_slope { &[] } else { &[weight.count()] };
+    let dweight_out =
+        dweight.reshaped(dweight_dims).map(|layout| dweight.with_layout(layout)).ok_or_else(
+            || Error::invalid(format!("{} ({}) must be contiguous", call.parameter(4), *dweight)),
+        )?;
+    let slopes = call.without_overlap(Input::Tensor(slopes), &dx);
     let dtype = with_real!(x.dtype, C => C::DTYPE);
     let scratch = call.scratch(dtype, x.dims());
     let reduction_plan =
@@ -48,7 +49,7 @@ fn prelu_backward(call: &mut Call<'_>) -> Result<Plan> {
         slopes.prepare(memory);
         with_real!(dtype, C => {
             map2(memory.parallel, scratch, grad, x, |g: C, x: C| if x > C::ZERO { C::ZERO } else { g.mul(x) });
-            reduction_plan.run(memory, scratch.view(), fold::sum::<C>(), (memory.out(&to), None), single_result);
+            reduction_plan.run(memory, scratch.view(), fold::sum::<C>(), (memory.out(&dweight_out), None), single_result);
             slopes.with(memory, x.dims(), |slopes| {
                 map3(memory.parallel, memory.out(&dx), grad, x, slopes, |g: C, x: C, w: C| {
                     if x > C::ZERO { g } else { g.mul(w) }
@@ -71,7 +72,7 @@ fn random_relu(call: &mut Call<'_>) -> Result<Plan> {
         let (low, high) = (call.parameter(2), call.parameter(3));
         return Err(Error::invalid(format!("{low} = {lower} and {high} = {upper} are no range")));
     }
-    let drawn = match training {
+    let training_noise = match training {
         false => None,
         true => {
             let noise = call.output(1)?;
@@ -84,7 +85,7 @@ fn random_relu(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let x = x.view(memory);
         let out = memory.out(&out);
-        with_real!(x.dtype(), C => match &drawn {
+        with_real!(x.dtype(), C => match &training_noise {
             None => {
                 let slope = C::of((lower + upper) / 2.0);
                 map1(memory.parallel, out, x, move |x: C| if x > C::ZERO { x } else { x.mul(slope) });
