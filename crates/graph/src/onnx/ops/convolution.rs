@@ -38,7 +38,17 @@ fn kernel_of(node: &Conversion<'_>, filter: &Value) -> Result<Vec<i64>, String> 
 }
 
 fn conv(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
-    let (mut x, mut filter, bias) = (node.input(0)?, node.input(1)?, node.optional(2));
+    let (x, filter, bias) = (node.input(0)?, node.input(1)?, node.optional(2));
+    Ok(vec![convolve(node, x, filter, bias.as_ref())?])
+}
+
+/// A convolution with the window that the node's attributes state.
+pub fn convolve(
+    node: &mut Conversion<'_>,
+    mut x: Value,
+    mut filter: Value,
+    bias: Option<&Value>,
+) -> Result<Value, String> {
     let kernel = kernel_of(node, &filter)?;
     let mut window = Window::read(node, &x, kernel)?;
     let is_1d = window.kernel.len() == 1;
@@ -48,9 +58,9 @@ fn conv(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
     }
     let (kind, format) = conv_kind("Conv", &window);
     let attrs = conv_attrs(node, &window, format);
-    let inputs = [Some(&x), Some(&filter), bias.as_ref()];
+    let inputs = [Some(&x), Some(&filter), bias];
     let y = node.add_several(&kind, &inputs, attrs, 1)?.remove(0);
-    Ok(vec![if is_1d { remove_unit_dimension(node, &y)? } else { y }])
+    if is_1d { remove_unit_dimension(node, &y) } else { Ok(y) }
 }
 
 /// Removes the dimension of one position.

@@ -16,6 +16,7 @@ mod random;
 mod recurrent;
 mod reducing;
 mod shaping;
+mod signal;
 mod window;
 
 use super::conversion::Convert;
@@ -42,6 +43,7 @@ const FAMILIES: &[Converters] = &[
     recurrent::CONVERTERS,
     reducing::CONVERTERS,
     shaping::CONVERTERS,
+    signal::CONVERTERS,
 ];
 
 /// The converter of an operator; `None` if it is not supported.

@@ -1,15 +1,18 @@
 //! Numbers of eight and sixteen bits that stand for real ones, and products of them.
 
 use super::Converters;
+use super::convolution::convolve;
 use crate::ir::Attrs;
 use crate::onnx::builder::Value;
 use crate::onnx::conversion::{Conversion, attrs, axis};
 use cairn_tensor::DType;
 
 pub const CONVERTERS: Converters = &[
+    ("ConvInteger", conv_integer),
     ("DequantizeLinear", dequantize_linear),
     ("DynamicQuantizeLinear", dynamic_quantize_linear),
     ("MatMulInteger", matmul_integer),
+    ("QLinearConv", q_linear_conv),
     ("QLinearMatMul", q_linear_matmul),
     ("QuantizeLinear", quantize_linear),
 ];
@@ -205,6 +208,57 @@ fn q_linear_matmul(node: &mut Conversion<'_>) -> Converted {
     let scaled = node.add("Mul", &[&product, &factor], Attrs::new())?;
     let rounded = node.add("Round", &[&scaled], Attrs::new())?;
     let offset = wide(node, &zero)?;
+    let moved = node.add("Add", &[&rounded, &offset], Attrs::new())?;
+    Ok(vec![saturate(node, &moved, zero.dtype())?])
+}
+
+/// x minus its zero point, in `float`, which holds whole numbers up to 2 to the 24th.
+fn centered_filter(
+    node: &mut Conversion<'_>,
+    x: &Value,
+    zero: Option<&Value>,
+) -> Result<Value, String> {
+    let value = node.cast(x, DType::Float)?;
+    let Some(zero) = zero else { return Ok(value) };
+    let mut zero = node.cast(zero, DType::Float)?;
+    if zero.rank() == Some(1) && node.known_dims_at(&zero, 0) != Ok(1) {
+        let axes: Vec<i64> = (1..node.rank(x)? as i64).collect();
+        zero = node.add("Unsqueeze", &[&zero], attrs([("axes", axes.into())]))?;
+    }
+    node.add("Sub", &[&value, &zero], Attrs::new())
+}
+
+fn conv_integer(node: &mut Conversion<'_>) -> Converted {
+    let (x, filter) = (node.input(0)?, node.input(1)?);
+    let (zero_x, zero_filter) = (node.optional(2), node.optional(3));
+    let x = centered_filter(node, &x, zero_x.as_ref())?;
+    let filter = centered_filter(node, &filter, zero_filter.as_ref())?;
+    let y = convolve(node, x, filter, None)?;
+    Ok(vec![node.cast(&y, DType::Int32)?])
+}
+
+/// A convolution of quantized numbers, quantized again.
+fn q_linear_conv(node: &mut Conversion<'_>) -> Converted {
+    let (x, scale_x, zero_x) = (node.input(0)?, node.input(1)?, node.input(2)?);
+    let (filter, scale_filter, zero_filter) = (node.input(3)?, node.input(4)?, node.input(5)?);
+    let (scale, zero, bias) = (node.input(6)?, node.input(7)?, node.optional(8));
+    let rank = node.rank(&x)?;
+    let x = centered_filter(node, &x, Some(&zero_x))?;
+    let filter = centered_filter(node, &filter, Some(&zero_filter))?;
+    let bias = match bias {
+        Some(bias) => Some(node.cast(&bias, DType::Float)?),
+        None => None,
+    };
+    let sums = convolve(node, x, filter, bias.as_ref())?;
+    let mut factor = node.add("Mul", &[&scale_x, &scale_filter], Attrs::new())?;
+    factor = node.add("RealDiv", &[&factor, &scale], Attrs::new())?;
+    if factor.rank() == Some(1) && node.known_dims_at(&factor, 0) != Ok(1) {
+        let axes: Vec<i64> = (1..rank as i64 - 1).collect();
+        factor = node.add("Unsqueeze", &[&factor], attrs([("axes", axes.into())]))?;
+    }
+    let scaled = node.add("Mul", &[&sums, &factor], Attrs::new())?;
+    let rounded = node.add("Round", &[&scaled], Attrs::new())?;
+    let offset = node.cast(&zero, DType::Float)?;
     let moved = node.add("Add", &[&rounded, &offset], Attrs::new())?;
     Ok(vec![saturate(node, &moved, zero.dtype())?])
 }
