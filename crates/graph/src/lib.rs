@@ -16,6 +16,7 @@ pub mod ir;
 pub mod model;
 pub mod offline;
 pub mod onnx;
+mod protobuf;
 mod run;
 pub mod session;
 

@@ -10,6 +10,7 @@ mod graph;
 mod ops;
 mod tensor;
 mod unsupported;
+mod weight;
 mod wire;
 
 use crate::ir::{Constant, Graph};
@@ -49,6 +50,7 @@ pub fn read(bytes: Vec<u8>, options: &ReadOptions) -> Result<Graph, String> {
     if bytes.is_empty() {
         return Err("The model is empty.".to_owned());
     }
+    weight::check(&bytes)?;
     let model = wire::ModelProto::decode(Bytes::from(bytes))
         .map_err(|error| format!("The bytes are no ONNX model: {error}."))?;
     let Some(root) = &model.graph else {
