@@ -60,7 +60,7 @@ FUNCTIONS = {
 
 
 class Declaration:
-    """What the IR declares of a type: inputs and outputs with their kind, and the types of attributes."""
+    """What the IR declares of an operator type: inputs and outputs with their kind, and the types of attributes."""
 
     def __init__(self, inputs, outputs, attributes):
         self.inputs, self.outputs = self.ports(inputs), self.ports(outputs)
@@ -74,7 +74,7 @@ class Declaration:
 
 @functools.cache
 def declarations():
-    """What the IR declares, by type."""
+    """What the IR declares, by operator type."""
     lines = (line for line in IR.read_text().splitlines() if not line.startswith("#"))
     fields = ([field.strip() for field in line.split("|")] for line in lines)
     return {name: Declaration(*rest) for name, *rest in fields}
@@ -118,8 +118,9 @@ class Engine:
         return Graph(self, graph, options)
 
 
-def given(tensors):
-    """Tensors as the door takes them, and what has to live as long: (dtype, sizes, address, bytes, is on the host)."""
+def door_tensors(tensors):
+    """An array of tensors for ge_door.cpp, its length, and what has to live as long. Each tensor is given as
+    (dtype, sizes, address, bytes, is on the host)."""
     kept, found = [], []
     for dtype, sizes, address, count, is_on_host in tensors:
         kept.append(int64s(sizes))
@@ -148,33 +149,33 @@ class Graph:
 
     def run(self, tensors):
         """What the graph makes of tensors on the CPU, by RunGraph."""
-        sources = [raw(one) for one in tensors]
-        inputs = [(one.dtype, one.shape, at.data_ptr(), at.numel(), True) for one, at in zip(tensors, sources)]
+        host_bytes = [raw(one) for one in tensors]
+        inputs = [(one.dtype, one.shape, data.data_ptr(), data.numel(), True) for one, data in zip(tensors, host_bytes)]
         return self.outputs("Session::RunGraph", None, inputs, [], lambda: None)
 
-    def run_on(self, device, tensors, outputs=(), written=None):
-        """The same by RunGraphWithStreamAsync, with the tensors copied to the device and, of outputs given as
-        (dtype, sizes), memory of exactly their bytes; without them the engine takes it from the pool. Inputs stay as
-        they are, but for those in `written`: they are the output at that index in the end."""
+    def run_on(self, device, tensors, outputs=(), written_inputs=None):
+        """The same by RunGraphWithStreamAsync, with the tensors copied to the device and, for outputs given as
+        (dtype, sizes), memory of exactly their bytes; without them the engine takes it from the pool. No input may change,
+        but for those in `written_inputs`: at the end such an input has to equal the output of the index it maps to."""
         addresses = [device.put(one) for one in tensors]
         inputs = [(one.dtype, one.shape, address, one.nbytes, False) for one, address in zip(tensors, addresses)]
         sizes = [torch.empty(shape, dtype=dtype, device="meta").nbytes for dtype, shape in outputs]
-        brought = [(*shape, device.allocate(size, 0x5A), size, False) for shape, size in zip(outputs, sizes)]
+        preallocated = [(*shape, device.allocate(size, 0x5A), size, False) for shape, size in zip(outputs, sizes)]
         self.engine.check("RegisterExternalAllocator", self.engine.door.door_register(device.stream) == 0)
         try:
-            found = self.outputs("RunGraphWithStreamAsync", device.stream, inputs, brought, device.synchronize)
+            found = self.outputs("RunGraphWithStreamAsync", device.stream, inputs, preallocated, device.synchronize)
         finally:
             self.engine.check("UnregisterExternalAllocator", self.engine.door.door_unregister(device.stream) == 0)
-        left = dict(enumerate(tensors))
-        left |= {at: found[output] for at, output in (written or {}).items()}
+        expected = dict(enumerate(tensors))
+        expected |= {at: found[output] for at, output in (written_inputs or {}).items()}
         for at, (one, address) in enumerate(zip(tensors, addresses)):
             after = fetched(address.value, one.dtype, one.shape)
-            assert torch.equal(raw(left[at]), raw(after)), f"input {at} is {after} after the run"
+            assert torch.equal(raw(expected[at]), raw(after)), f"input {at} is {after} after the run"
         return found
 
     def outputs(self, what, stream, inputs, outputs, synchronize):
         door = self.engine.door
-        (inputs, input_count, kept), (outputs, output_count, kept_too) = given(inputs), given(outputs)
+        (inputs, input_count, kept), (outputs, output_count, kept_too) = door_tensors(inputs), door_tensors(outputs)
         results = door.door_run(self.id, stream, inputs, input_count, outputs, output_count)
         self.engine.check(what, results)
         try:
@@ -223,19 +224,19 @@ class GraphBuilder:
 
     def constant(self, tensor):
         op, source = self.operator("Const"), raw(tensor)
-        value, _, kept = given([(tensor.dtype, tensor.shape, source.data_ptr(), source.numel(), True)])
+        value, _, kept = door_tensors([(tensor.dtype, tensor.shape, source.data_ptr(), source.numel(), True)])
         self.door.door_set_tensor(op, b"value", value)
         return op
 
     def feed(self, op, ports, sources):
-        """Feeds declared inputs in their order; None feeds nothing, and lists share what the others leave."""
-        rest, others = iter(sources), sum(kind != "dynamic" for _, kind in ports)
-        lists = len(ports) - others
+        """Feeds declared inputs in their order; None feeds nothing, and dynamic inputs share equally what the others leave."""
+        rest, single_count = iter(sources), sum(kind != "dynamic" for _, kind in ports)
+        dynamic_count = len(ports) - single_count
         for name, kind in ports:
             if kind != "dynamic":
                 self.link(op, name, next(rest, None))
                 continue
-            count = (len(sources) - others) // lists
+            count = (len(sources) - single_count) // dynamic_count
             self.door.door_grow(op, name.encode(), count, False)
             for at in range(count):
                 self.link(op, f"{name}{at}", next(rest))

@@ -158,7 +158,7 @@ def names():
 
 def entry(name):
     """What becomes of the samples of one module or optimiser."""
-    found = census.empty(name)
+    found = census.new_entry(name)
     for info in module_db:
         if info.name == name:
             check_module(info, name, found)

@@ -207,7 +207,7 @@ def listed():
 
 def entry(name):
     """What becomes of the samples of one entry, or of all variants of an operator but those known not to pass."""
-    found, known = census.empty(name), listed()
+    found, known = census.new_entry(name), listed()
     for op in op_db:
         if name == entry_name(op) or (name == op.name and entry_name(op) not in known):
             others = (ALSO_REQUIRED if op.name in REQUIRED else ALSO) if depth.DEEP else ()
