@@ -31,6 +31,6 @@ def run(names):
 
 
 def test_networks_and_functions():
-    done = run([] if DEEP else FEW)
-    bad = [line for line in done.stdout.splitlines() if not line.endswith(": ok")]
-    assert done.returncode == 0 and not bad, "\n".join(bad) or done.stdout + done.stderr
+    process = run([] if DEEP else FEW)
+    bad = [line for line in process.stdout.splitlines() if not line.endswith(": ok")]
+    assert process.returncode == 0 and not bad, "\n".join(bad) or process.stdout + process.stderr
