@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import builds
-from device import NUMBERS, array, copied, fetched, int64s, raw
+from device import NUMBERS, array, from_host, from_device, int64s, raw
 
 IR = pathlib.Path(__file__).parents[2] / "cpp/operators.txt"
 MAX_DIMS = 8
@@ -33,7 +33,7 @@ FUNCTIONS = {
     "door_close": (c_uint32,),
     "door_knows": (c_bool, c_char_p),
     "door_operator": (c_void_p, c_char_p, c_char_p),
-    "door_forget_operator": (None, c_void_p),
+    "door_release_operator": (None, c_void_p),
     "door_grow": (None, c_void_p, c_char_p, c_uint32, c_bool),
     "door_feed": (None, c_void_p, c_char_p, c_void_p),
     "door_describe": (c_uint32, c_void_p, c_int32, POINTER(c_int64), c_uint64),
@@ -46,7 +46,7 @@ FUNCTIONS = {
     "door_set_ints": (None, c_void_p, c_char_p, POINTER(c_int64), c_uint64),
     "door_graph": (c_void_p, c_char_p, POINTER(c_void_p), c_uint64, c_void_p),
     "door_model": (c_void_p, c_char_p, c_uint64),
-    "door_forget_graph": (None, c_void_p),
+    "door_release_graph": (None, c_void_p),
     "door_add": (c_uint32, c_uint32, c_void_p, POINTER(c_char_p), c_uint64),
     "door_remove": (c_uint32, c_uint32),
     "door_register": (c_uint32, c_void_p),
@@ -55,7 +55,7 @@ FUNCTIONS = {
     "door_run": (c_void_p, c_uint32, c_void_p, TENSORS, c_uint64, TENSORS, c_uint64),
     "door_outputs": (c_uint64, c_void_p),
     "door_output": (None, c_void_p, c_uint64, TENSORS, POINTER(c_int64)),
-    "door_forget_outputs": (None, c_void_p),
+    "door_release_outputs": (None, c_void_p),
 }
 
 
@@ -136,7 +136,7 @@ class Graph:
         words = [word.encode() for key, value in options.items() for word in (key, value)]
         status = engine.door.door_add(self.id, handle, array(c_char_p, words), len(words))
         if status != 0:
-            engine.door.door_forget_graph(handle)
+            engine.door.door_release_graph(handle)
         engine.check("Session::AddGraph", status == 0)
 
     def __enter__(self):
@@ -144,7 +144,7 @@ class Graph:
 
     def __exit__(self, *_):
         status = self.engine.door.door_remove(self.id)
-        self.engine.door.door_forget_graph(self.handle)
+        self.engine.door.door_release_graph(self.handle)
         self.engine.check("Session::RemoveGraph", status == 0)
 
     def run(self, tensors):
@@ -169,7 +169,7 @@ class Graph:
         expected = dict(enumerate(tensors))
         expected |= {at: found[output] for at, output in (written_inputs or {}).items()}
         for at, (one, address) in enumerate(zip(tensors, addresses)):
-            after = fetched(address.value, one.dtype, one.shape)
+            after = from_device(address.value, one.dtype, one.shape)
             assert torch.equal(raw(expected[at]), raw(after)), f"input {at} is {after} after the run"
         return found
 
@@ -182,7 +182,7 @@ class Graph:
             synchronize()
             return [self.output(results, at) for at in range(door.door_outputs(results))]
         finally:
-            door.door_forget_outputs(results)
+            door.door_release_outputs(results)
 
     def output(self, results, at):
         described, dims = DoorTensor(), (c_int64 * MAX_DIMS)()
@@ -191,7 +191,7 @@ class Graph:
         sizes = dims[: described.rank]
         count = torch.empty(sizes, dtype=dtype, device="meta").nbytes
         assert described.bytes >= count, f"output {at} is {dtype}{sizes} in {described.bytes} bytes"
-        read = copied if described.is_on_host else fetched
+        read = from_host if described.is_on_host else from_device
         return read(described.data, dtype, sizes) if count else torch.zeros(sizes, dtype=dtype)
 
 
@@ -206,7 +206,7 @@ class GraphBuilder:
 
     def __exit__(self, *_):
         for op in self.operators:
-            self.door.door_forget_operator(op)
+            self.door.door_release_operator(op)
 
     def operator(self, kind, name=None):
         op = self.door.door_operator((name or f"{kind}_{len(self.operators)}").encode(), kind.encode())

@@ -103,7 +103,7 @@ def test_alignment():
 
 
 def test_used_by_another_stream():
-    """record_stream keeps a freed block from being handed out while the other stream is behind."""
+    """record_stream keeps a freed block from being handed out while the other stream may still use it."""
     other = torch.npu.Stream()
     out = support.pinned(2 * MIB, fill=-1, dtype=torch.int8)
     first = torch.full((2 * MIB,), 1, dtype=torch.int8).npu()
@@ -126,7 +126,7 @@ def test_raw_allocation():
     assert torch.npu.memory_allocated() == base
 
 
-def test_out_of_memory_and_on():
+def test_work_goes_on_after_out_of_memory():
     result = support.run_script(
         """
         import torch
@@ -141,7 +141,7 @@ def test_out_of_memory_and_on():
         else:
             raise AssertionError("1 GiB fits in 256 MiB")
 
-        # Nothing is lost by that, and every byte comes back.
+        # No memory is lost by that, and every byte comes back.
         for _ in range(3):
             kept = []
             try:
@@ -173,9 +173,9 @@ def test_cached_blocks_are_given_up_before_out_of_memory():
         kept = [torch.empty(30 * MIB, dtype=torch.uint8, device="npu") for _ in range(6)]
         del kept
         assert torch.npu.memory_reserved() >= 180 * MIB
-        whole = torch.full((200 * MIB,), 7, dtype=torch.uint8).npu()
+        large = torch.full((200 * MIB,), 7, dtype=torch.uint8).npu()
         assert torch.npu.memory_stats()["num_alloc_retries"] == 1
-        assert (whole.cpu() == 7).all()
+        assert (large.cpu() == 7).all()
         """,
         CAIRN_DEVICE_MEMORY="256mib",
     )
