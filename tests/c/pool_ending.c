@@ -11,14 +11,14 @@ int main(void)
     pool_load();
 
     GROUP("the end of a stream: a request does not wait for a stream on which no event can show that its work is done");
-    char *block = pool.take(200 * MIB, 0, &gone);
+    char *block = pool.malloc(200 * MIB, 0, &gone);
     CHECK(block != NULL);
-    CHECK_EQ(pool.give(block, 0, &gone), 0);
+    CHECK_EQ(pool.free(block, 0, &gone), 0);
     gone.capturing = 1;
     fake.on_stream(&gone, ACL_RT_STREAM_STATE_DESTROY_PRE, NULL);
-    CHECK(pool.take(200 * MIB, 0, &other) == NULL);
-    CHECK(pool_says("cairn_pool_synchronized(0) if some of them are gone"));
+    CHECK(pool.malloc(200 * MIB, 0, &other) == NULL);
+    CHECK(pool_error_has("cairn_pool_synchronized(0) if some of them are gone"));
     CHECK_EQ(pool.synchronized(0), 0);
-    CHECK(pool.take(200 * MIB, 0, &other) == block);
+    CHECK(pool.malloc(200 * MIB, 0, &other) == block);
     return END();
 }
