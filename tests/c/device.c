@@ -88,7 +88,7 @@ typedef struct ThreadState {
     int32_t expected;
 } ThreadState;
 
-static void look(void *argument)
+static void read_thread_state(void *argument)
 {
     ThreadState *state = argument;
     int32_t id = -1;
@@ -103,23 +103,23 @@ static void look(void *argument)
 
 static void per_thread(void)
 {
-    ThreadState mine = {0}, same = {0}, other = {0};
+    ThreadState own = {0}, same = {0}, other = {0};
     int32_t id = -1, flag = 0;
     other.expected = 1;
     GROUP("acl_3_2_13 the current device belongs to the thread");
     CHECK_OK(aclrtSetDevice(0));
-    on_thread(look, &same);
-    on_thread(look, &other);
+    on_thread(read_thread_state, &same);
+    on_thread(read_thread_state, &other);
     CHECK_OK(aclrtGetDevice(&id));
     CHECK_EQ(id, 0);
 
     GROUP("acl_3_2_14 one primary context with one default stream, shared by all threads");
-    CHECK_OK(aclrtGetCurrentContext(&mine.context));
-    CHECK_OK(aclrtCtxGetCurrentDefaultStream(&mine.stream));
-    CHECK(mine.context && mine.stream);
-    CHECK(mine.context == same.context && mine.stream == same.stream);
-    CHECK(mine.context != other.context && mine.stream != other.stream);
-    CHECK_OK(aclrtLaunchHostFunc(mine.stream, raise_flag, &flag));
+    CHECK_OK(aclrtGetCurrentContext(&own.context));
+    CHECK_OK(aclrtCtxGetCurrentDefaultStream(&own.stream));
+    CHECK(own.context && own.stream);
+    CHECK(own.context == same.context && own.stream == same.stream);
+    CHECK(own.context != other.context && own.stream != other.stream);
+    CHECK_OK(aclrtLaunchHostFunc(own.stream, raise_flag, &flag));
     CHECK_OK(aclrtSynchronizeStream(NULL));
     CHECK_EQ(raised(&flag), 1);
     CHECK_CODE(aclrtGetCurrentContext(NULL), ACL_ERROR_INVALID_PARAM);
