@@ -18,7 +18,7 @@ static int memory_is(const char *kind)
 
 static void growth(void)
 {
-    GROUP("pool mapped: blocks lie side by side, pages come as they are needed");
+    GROUP("pool mapped: blocks follow each other, pages are mapped as they are needed");
     char *first = pool.malloc(3 * MIB, 0, &a);
     CHECK(first == fake.reserved[0]);
     CHECK_EQ(fake.mapped, 4 * MIB);
@@ -55,7 +55,7 @@ static void growth(void)
 
 static void failures(void)
 {
-    GROUP("pool mapped: what fails half way leaves nothing behind");
+    GROUP("pool mapped: a failure half way leaks nothing");
     fake.fail_physical_in = 3;
     CHECK(pool.malloc(10 * MIB, 0, &a) == NULL);
     CHECK(pool_error_has("aclrtMallocPhysical of 2097152 bytes returned 207001"));
@@ -85,7 +85,7 @@ static void failures(void)
 
 static void streams(void)
 {
-    GROUP("pool mapped: events prove what a busy stream freed, one at a time");
+    GROUP("pool mapped: one event at a time proves that a busy stream is past its frees");
     char *first = pool.malloc(8 * MIB, 0, &a);
     a.busy = 1;
     int records = fake.records;
@@ -104,7 +104,7 @@ static void streams(void)
     CHECK_EQ(pool.free(second, 0, &b), 0);
     CHECK_EQ(pool.free(third, 0, &b), 0);
 
-    GROUP("pool mapped: a stream in capture is left alone");
+    GROUP("pool mapped: nothing is recorded on a stream in capture");
     b.capturing = 1;
     CHECK_EQ(pool.trim(0, 0), 0);
     CHECK(pool.malloc(8 * MIB, 0, &b) != NULL);
@@ -124,35 +124,35 @@ static void streams(void)
     fake.no_captures = 1;
     CHECK_EQ(pool.trim(0, 0), 8 * MIB);
 
-    GROUP("pool mapped: another device, and back");
+    GROUP("pool mapped: a request for another device leaves the current device as it was");
     FakeStream other = {0, 0};
     fake.device = 0;
-    char *far = pool.malloc(MIB, 1, &other);
-    CHECK(far != NULL);
+    char *on_device_1 = pool.malloc(MIB, 1, &other);
+    CHECK(on_device_1 != NULL);
     CHECK_EQ(fake.device, 0);
-    CHECK_EQ(pool.free(far, 1, &other), 0);
+    CHECK_EQ(pool.free(on_device_1, 1, &other), 0);
     CHECK_EQ(pool.trim(1, 0), PAGE);
     CHECK_EQ(fake.device, 0);
 
-    GROUP("pool mapped: a destroyed stream is announced; its handle is another stream then");
-    FakeStream gone = {1, 0};
-    char *left = pool.malloc(8 * MIB, 0, &gone);
-    CHECK_EQ(pool.free(left, 0, &gone), 0);
+    GROUP("pool mapped: after the callback of a destroyed stream its handle counts as a new stream");
+    FakeStream destroyed = {1, 0};
+    char *waiting = pool.malloc(8 * MIB, 0, &destroyed);
+    CHECK_EQ(pool.free(waiting, 0, &destroyed), 0);
     records = fake.records;
-    fake.on_stream(&gone, ACL_RT_STREAM_STATE_DESTROY_PRE, NULL);
+    fake.on_stream(&destroyed, ACL_RT_STREAM_STATE_DESTROY_PRE, NULL);
     CHECK_EQ(fake.records, records + 1);
     int queries = fake.queries;
-    char *again = pool.malloc(8 * MIB, 0, &gone);
-    CHECK(again && again != left);
+    char *again = pool.malloc(8 * MIB, 0, &destroyed);
+    CHECK(again && again != waiting);
     CHECK_EQ(fake.queries, queries + 1);
-    gone.busy = 0;
-    CHECK(pool.malloc(8 * MIB, 0, &a) == left);
+    destroyed.busy = 0;
+    CHECK(pool.malloc(8 * MIB, 0, &a) == waiting);
 }
 
-/* Runs after the pool's own end, because it was asked for before the pool was first used. */
+/* Runs after the pool's own exit handler, because it was registered before the pool was first used. */
 static void after_main(void)
 {
-    GROUP("pool mapped: after main nothing is asked of ACL, and what is at hand still works");
+    GROUP("pool mapped: after main ACL is not called, and memory that the pool has still works");
     int calls = fake.calls;
     char *block = pool.malloc(MIB, 0, &a);
     CHECK(block != NULL);
@@ -169,9 +169,9 @@ static void after_main(void)
         _exit(1);
 }
 
-static int unwanted(void)
+static int without_vmm(void)
 {
-    GROUP("pool mapped: only if it is wanted");
+    GROUP("pool mapped: not with CAIRN_POOL_VMM=0");
     char *block = pool.malloc(MIB, 0, &a);
     CHECK(block && fake_allocation_of(block, MIB) && fake.reserved[0] == NULL);
     CHECK(memory_is("segments"));
@@ -182,7 +182,7 @@ int main(void)
 {
     pool_load();
     if (strcmp(getenv("CAIRN_POOL_VMM"), "0") == 0)
-        return unwanted();
+        return without_vmm();
     atexit(after_main);
     growth();
     failures();
