@@ -196,8 +196,8 @@ static void runs(aclrtStream stream)
     CHECK_EQ(session.AddGraph(2, two_outputs(-1)), SUCCESS);
 
     for (uint32_t id = 1; id <= 2; id++) {
-        GROUP(id == 1 ? "ge_run_1 ge_run_8 a static run returns while the stream is held up"
-                      : "ge_run_1 ge_run_8 a dynamic run returns while the stream is held up");
+        GROUP(id == 1 ? "ge_run_1 ge_run_8 a static run returns while the stream is blocked"
+                      : "ge_run_1 ge_run_8 a dynamic run returns while the stream is blocked");
         CHECK_OK(aclrtMemset(out0.data, 16, 0x55, 16));
         static Gate gate = GATE_CLOSED;
         gate_put(&gate, stream);
