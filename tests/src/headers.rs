@@ -1,4 +1,4 @@
-//! The headers by themselves: what they say, and that each stands alone.
+//! The headers: their values and sizes, and that each compiles alone.
 
 use std::{
     fs,
@@ -46,7 +46,7 @@ pub fn all(root: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// A header compiles alone, and twice, as strict C99 and as C++11.
-pub fn stands_alone(root: &Path, header: &Path) -> Result<()> {
+pub fn compiles_alone(root: &Path, header: &Path) -> Result<()> {
     let name = header.display().to_string();
     let text =
         format!("#include \"{name}\"\n#include \"{name}\"\nint main(void) {{ return 0; }}\n");
