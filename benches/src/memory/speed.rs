@@ -6,7 +6,7 @@ use super::churn::{Churn, Hot, time_turn};
 use super::handed;
 use super::interleave::{self, Entry, MinimumLength};
 use super::sequence::{CHURN_1K, CHURN_64L, Shape, Step, replacements};
-use super::table::{Table, bytes as in_words};
+use super::table::{Table, bytes as size_text};
 use super::worker::{Job, SpinBarrier, Worker};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -40,7 +40,7 @@ pub fn run(available: &AvailablePeers, worker: &Rc<Worker>, table: &mut Table) {
         let count = if bytes < 1 << 20 { 2000 } else { 500 };
         let mut hot = HotPairs { entries: Vec::new(), bytes, count };
         available.each_and_floor(&mut hot);
-        table.add(&in_words(bytes), interleave::run(hot.entries, LENGTH));
+        table.add(&size_text(bytes), interleave::run(hot.entries, LENGTH));
     }
     for (name, shape) in [(column::CHURN_1K, CHURN_1K), (column::CHURN_64L, CHURN_64L)] {
         let steps = replacements(shape, STEPS, 1).into();
@@ -103,27 +103,29 @@ impl Visit for Pairs {
     fn visit<C: Candidate + 'static>(&mut self, name: &'static str, candidate: C) {
         const COUNT: usize = 2048;
         let candidate = Arc::new(candidate);
-        let [mine, theirs] = self.steps.clone();
-        let mine = Rc::new(RefCell::new(Churn::new(candidate.clone(), 0, CHURN_1K, mine)));
-        let single = mine.clone();
+        let [first_steps, second_steps] = self.steps.clone();
+        let first = Rc::new(RefCell::new(Churn::new(candidate.clone(), 0, CHURN_1K, first_steps)));
+        let single = first.clone();
         self.alone.push(Entry {
             name,
             slice: Box::new(move || time_turn(&mut *single.borrow_mut(), COUNT)),
         });
 
         let mut churn = None;
-        let theirs: Job = Box::new(move |barrier: &SpinBarrier| {
+        let second_job: Job = Box::new(move |barrier: &SpinBarrier| {
             let churn = churn.get_or_insert_with(|| {
                 candidate.enter();
-                Churn::new(candidate.clone(), 1, CHURN_1K, theirs.clone())
+                Churn::new(candidate.clone(), 1, CHURN_1K, second_steps.clone())
             });
             barrier.timed(churn, COUNT)
         });
-        let (worker, mut theirs) = (self.worker.clone(), Some(theirs));
+        let (worker, mut second_job) = (self.worker.clone(), Some(second_job));
         self.beside.push(Entry {
             name,
             slice: Box::new(move || {
-                worker.beside(&mut theirs, |barrier| barrier.timed(&mut *mine.borrow_mut(), COUNT))
+                worker.run_both(&mut second_job, |barrier| {
+                    barrier.timed(&mut *first.borrow_mut(), COUNT)
+                })
             }),
         });
     }
