@@ -13,7 +13,7 @@ def draw(path, values):
     low, high = min(values), max(values)
     span = (high - low) or 1.0
 
-    def place(index, value):
+    def position(index, value):
         x = MARGIN + index * (WIDTH - 2 * MARGIN) / max(len(values) - 1, 1)
         y = HEIGHT - MARGIN - (value - low) * (HEIGHT - 2 * MARGIN) / span
         return round(x), round(y)
@@ -28,15 +28,15 @@ def draw(path, values):
                     pixels[y + dy][x] = colour
 
     right, bottom = WIDTH - MARGIN, HEIGHT - MARGIN
-    for part in range(11):
-        x = MARGIN + part * (right - MARGIN) // 10
+    for step in range(11):
+        x = MARGIN + step * (right - MARGIN) // 10
         line((x, MARGIN), (x, bottom), GREY)
-    for part in range(6):
-        y = MARGIN + part * (bottom - MARGIN) // 5
+    for step in range(6):
+        y = MARGIN + step * (bottom - MARGIN) // 5
         line((MARGIN, y), (right, y), GREY)
     line((MARGIN, MARGIN), (MARGIN, bottom), BLACK)
     line((MARGIN, bottom), (right, bottom), BLACK)
-    points = [place(index, value) for index, value in enumerate(values)]
+    points = [position(index, value) for index, value in enumerate(values)]
     for start, end in zip(points, points[1:]):
         line(start, end, BLUE, thick=1)
 
@@ -44,7 +44,7 @@ def draw(path, values):
         body = kind + data
         return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
 
-    rows = b"".join(b"\0" + bytes(part for pixel in row for part in pixel) for row in pixels)
+    rows = b"".join(b"\0" + bytes(channel for pixel in row for channel in pixel) for row in pixels)
     header = struct.pack(">IIBBBBB", WIDTH, HEIGHT, 8, 2, 0, 0, 0)
     with open(path, "wb") as file:
         file.write(b"\x89PNG\r\n\x1a\n")
