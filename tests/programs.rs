@@ -14,14 +14,14 @@ use libtest_mimic::{Arguments, Failed, Trial};
 fn main() {
     let arguments = Arguments::from_args();
     let root = toolkit::root();
-    let found = Toolkit::from_env();
-    if found.is_none() {
+    let toolkit = Toolkit::from_env();
+    if toolkit.is_none() {
         eprintln!(
             "CAIRN_TOOLKIT is not set: what needs a toolkit is ignored. `cargo xtask test --no-torch` sets it."
         );
     }
     let trials = source_trials(&root).and_then(|mut trials| {
-        trials.extend(toolkit_trials(&root, found)?);
+        trials.extend(toolkit_trials(&root, toolkit)?);
         Ok(trials)
     });
     match trials {
@@ -77,7 +77,7 @@ fn source_trials(root: &Path) -> Result<Vec<Trial>> {
 
 /// Collects trials that need the toolkit.
 struct ToolkitTrials {
-    found: Option<Toolkit>,
+    toolkit: Option<Toolkit>,
     trials: Vec<Trial>,
 }
 
@@ -93,14 +93,14 @@ impl ToolkitTrials {
         name: &str,
         body: impl FnOnce(&Toolkit) -> Result<()> + Send + 'static,
     ) {
-        let toolkit = self.found.clone();
+        let toolkit = self.toolkit.clone();
         let trial = trial(name, move || body(&toolkit.expect("ignored without a toolkit")));
-        self.trials.push(trial.with_ignored_flag(self.found.is_none() || !possible));
+        self.trials.push(trial.with_ignored_flag(self.toolkit.is_none() || !possible));
     }
 }
 
-fn toolkit_trials(root: &Path, found: Option<Toolkit>) -> Result<Vec<Trial>> {
-    let mut trials = ToolkitTrials { found, trials: Vec::new() };
+fn toolkit_trials(root: &Path, toolkit: Option<Toolkit>) -> Result<Vec<Trial>> {
+    let mut trials = ToolkitTrials { toolkit, trials: Vec::new() };
     for program in program::all(root)? {
         for index in 0..program.environments.len() {
             let name = program.trial(&program.environments[index]);

@@ -18,12 +18,12 @@ def draw(path, values):
         y = HEIGHT - MARGIN - (value - low) * (HEIGHT - 2 * MARGIN) / span
         return round(x), round(y)
 
-    def line(start, end, colour, thick=0):
+    def line(start, end, colour, half_width=0):
         (x0, y0), (x1, y1) = start, end
         steps = max(abs(x1 - x0), abs(y1 - y0), 1)
         for step in range(steps + 1):
             x, y = x0 + (x1 - x0) * step // steps, y0 + (y1 - y0) * step // steps
-            for dy in range(-thick, thick + 1):
+            for dy in range(-half_width, half_width + 1):
                 if 0 <= y + dy < HEIGHT:
                     pixels[y + dy][x] = colour
 
@@ -38,7 +38,7 @@ def draw(path, values):
     line((MARGIN, bottom), (right, bottom), BLACK)
     points = [position(index, value) for index, value in enumerate(values)]
     for start, end in zip(points, points[1:]):
-        line(start, end, BLUE, thick=1)
+        line(start, end, BLUE, half_width=1)
 
     def chunk(kind, data):
         body = kind + data

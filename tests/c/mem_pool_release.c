@@ -119,11 +119,11 @@ static void limits(void)
             aclrtMemPoolMallocAsync(&block, SIZE_MAX >> shift, pool, stream), ACL_ERROR_RT_MEMORY_ALLOCATION);
 
     GROUP("acl_soma_6 the text names who holds the memory");
-    void *kept = pool_malloc(pool, 100 * MIB, stream);
+    void *large = pool_malloc(pool, 100 * MIB, stream);
     CHECK_FAIL(
         aclrtMemPoolMallocAsync(&block, 200 * MIB, pool, stream), ACL_ERROR_RT_MEMORY_ALLOCATION,
         "104857600 (stream");
-    CHECK_OK(aclrtMemPoolFreeAsync(kept, stream));
+    CHECK_OK(aclrtMemPoolFreeAsync(large, stream));
 
     GROUP("acl_soma_6 aclrtMalloc gets what pools have free");
     set_release_threshold(pool, UINT64_MAX);

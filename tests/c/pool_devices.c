@@ -98,23 +98,23 @@ int main(void)
     Gate gate = GATE_CLOSED;
     aclrtStream second;
     CHECK_OK(aclrtSetCurrentContext(before));
-    void *kept = cairn_pool_malloc(8 * MIB, 1, stream_1);
-    CHECK(kept != NULL);
+    void *block = cairn_pool_malloc(8 * MIB, 1, stream_1);
+    CHECK(block != NULL);
     CHECK_OK(aclrtSetDevice(1));
     CHECK_OK(aclrtCreateStream(&second));
     gate_put(&gate, stream_1);
     CHECK_OK(aclrtSetCurrentContext(before));
-    CHECK_EQ(cairn_pool_free(kept, 1, stream_1), 0);
+    CHECK_EQ(cairn_pool_free(block, 1, stream_1), 0);
     void *other = cairn_pool_malloc(8 * MIB, 1, second);
-    CHECK(other && other != kept);
+    CHECK(other && other != block);
     gate_open(&gate);
     CHECK_OK(aclrtSetDevice(1));
     CHECK_OK(aclrtSynchronizeStream(stream_1));
     CHECK_OK(aclrtSetCurrentContext(before));
-    CHECK(cairn_pool_malloc(8 * MIB, 1, second) == kept);
+    CHECK(cairn_pool_malloc(8 * MIB, 1, second) == block);
     CHECK_OK(aclrtGetCurrentContext(&after));
     CHECK(after == before);
-    CHECK_EQ(cairn_pool_free(kept, 1, second), 0);
+    CHECK_EQ(cairn_pool_free(block, 1, second), 0);
     CHECK_EQ(cairn_pool_free(other, 1, second), 0);
 
     GROUP("pool devices: a thread without a device, and one with a context of its own");
@@ -130,11 +130,11 @@ int main(void)
     cairn_free(more, MIB, 0, stream_0);
 
     GROUP("pool devices: a reset takes the pool away, and the next use makes another");
-    kept = cairn_malloc(4 * MIB, 1, stream_1);
+    block = cairn_malloc(4 * MIB, 1, stream_1);
     other = cairn_malloc(4 * MIB, 1, stream_1);
-    CHECK(kept && other);
+    CHECK(block && other);
     CHECK_OK(aclrtResetDeviceForce(1));
-    cairn_free(kept, 4 * MIB, 1, stream_1);
+    cairn_free(block, 4 * MIB, 1, stream_1);
     CHECK(cairn_pool_last_error() == NULL);
     CHECK_EQ(figures(1).reserved, 0);
     cairn_free(other, 4 * MIB, 1, stream_1);

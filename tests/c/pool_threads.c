@@ -44,14 +44,14 @@ static void work(void *argument)
     int number = *(int *)argument, device = number % 2;
     unsigned state = 12345u + (unsigned)number;
     aclrtStream streams[2];
-    Block kept[BLOCKS_PER_THREAD] = {{0}};
+    Block blocks[BLOCKS_PER_THREAD] = {{0}};
     int stream_of[BLOCKS_PER_THREAD] = {0};
     CHECK_OK(aclrtSetDevice(device));
     CHECK_OK(aclrtCreateStream(&streams[0]));
     CHECK_OK(aclrtCreateStream(&streams[1]));
     for (int round = 0; round < ROUNDS; round++) {
         unsigned at = next(&state) % BLOCKS_PER_THREAD;
-        Block *block = &kept[at];
+        Block *block = &blocks[at];
         aclrtStream stream = streams[stream_of[at]];
         if (block->address) {
             if (round % 64 == 0)
@@ -84,9 +84,9 @@ static void work(void *argument)
         CHECK_OK(aclrtMemsetAsync(block->address, block->size, block->tag, block->size, stream));
     }
     for (int i = 0; i < BLOCKS_PER_THREAD; i++) {
-        if (kept[i].address) {
-            verify(&kept[i], streams[stream_of[i]]);
-            CHECK_EQ(cairn_pool_free(kept[i].address, device, streams[stream_of[i]]), 0);
+        if (blocks[i].address) {
+            verify(&blocks[i], streams[stream_of[i]]);
+            CHECK_EQ(cairn_pool_free(blocks[i].address, device, streams[stream_of[i]]), 0);
         }
     }
     CHECK_OK(aclrtDestroyStream(streams[0]));

@@ -176,7 +176,7 @@ fn declared_name(statement: &str) -> Option<String> {
 
 /// A prototype with no more white space than it needs, and `()` for `(void)`.
 fn normalized(signature: &str) -> String {
-    let word = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let is_word_char = |letter: char| letter.is_alphanumeric() || letter == '_';
     let mut text = String::new();
     let mut gap = false;
     for letter in signature.chars() {
@@ -184,7 +184,7 @@ fn normalized(signature: &str) -> String {
             gap = true;
             continue;
         }
-        if gap && word(letter) && text.chars().next_back().is_some_and(word) {
+        if gap && is_word_char(letter) && text.chars().next_back().is_some_and(is_word_char) {
             text.push(' ');
         }
         gap = false;

@@ -94,8 +94,8 @@ pub fn names(toolkit: &Toolkit) -> Result<()> {
         let library =
             path.canonicalize().with_context(|| format!("{} is not there", path.display()))?;
         let library = library.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let known = ["libascendcl.so", "libge_runner.so"].contains(&library.as_str());
-        ensure!(known, "{name} leads to {library}");
+        let is_ours = ["libascendcl.so", "libge_runner.so"].contains(&library.as_str());
+        ensure!(is_ours, "{name} leads to {library}");
     }
     for library in ["libascendcl.so", "libge_runner.so"] {
         let bytes = fs::read(lib64.join(library))?;
@@ -127,8 +127,8 @@ pub fn pool(toolkit: &Toolkit) -> Result<()> {
     let needed = dynamic(&bytes, object::elf::DT_NEEDED)?;
     let system =
         ["libc.so.", "libgcc_s.so.", "libdl.so.", "libpthread.so.", "libm.so.", "ld-linux"];
-    let known = |name: &String| system.iter().any(|prefix| name.starts_with(prefix));
-    ensure!(!needed.is_empty() && needed.iter().all(known), "it needs {needed:?}");
+    let is_system = |name: &String| system.iter().any(|prefix| name.starts_with(prefix));
+    ensure!(!needed.is_empty() && needed.iter().all(is_system), "it needs {needed:?}");
     Ok(())
 }
 

@@ -75,8 +75,8 @@ def moved(value, device):
         if value.layout != torch.strided or value.is_contiguous():
             return value.detach().to(device, copy=True).requires_grad_(value.requires_grad)
         storage = torch.empty(0, dtype=value.dtype).set_(value.detach().untyped_storage()).to(device, copy=True)
-        same = storage.as_strided(value.shape, value.stride(), value.storage_offset())
-        return same.detach().requires_grad_(value.requires_grad)
+        strided = storage.as_strided(value.shape, value.stride(), value.storage_offset())
+        return strided.detach().requires_grad_(value.requires_grad)
     if isinstance(value, torch.device) or value in ("cpu", "cpu:0"):
         return device
     if type(value) in (list, tuple):
@@ -144,16 +144,16 @@ def main(check, all_names):
 
 def entries(start, names):
     """What a script says of each name. `start` runs it with names; where it ends early, it begins again after that name."""
-    report, left = {}, list(names)
-    while left:
-        run = start(left)
+    report, remaining = {}, list(names)
+    while remaining:
+        run = start(remaining)
         lines = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
         report |= {entry["name"]: entry for entry in lines}
-        left = [name for name in left if name not in report]
+        remaining = [name for name in remaining if name not in report]
         if run.returncode == 0:
             break
-        if run.returncode != 3 and left:
+        if run.returncode != 3 and remaining:
             cause = "hang" if "Timeout (" in run.stderr else f"crash ({run.returncode})"
-            report[left[0]] = new_entry(left[0]) | {"failed": 1, "notes": [f"{cause}: {run.stderr[-1500:]}"]}
-            left.pop(0)
+            report[remaining[0]] = new_entry(remaining[0]) | {"failed": 1, "notes": [f"{cause}: {run.stderr[-1500:]}"]}
+            remaining.pop(0)
     return report

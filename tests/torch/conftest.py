@@ -30,9 +30,9 @@ def pytest_collection_modifyitems(config, items):
     """Without CAIRN_TESTS=deep, every operator in one type and one layout. Tests named on the command line are always run."""
     if depth.DEEP or any("::" in argument for argument in config.args):
         return
-    kept = set(depth.once_each(items))
-    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-    items[:] = [item for item in items if item in kept]
+    selected = set(depth.once_each(items))
+    config.hook.pytest_deselected(items=[item for item in items if item not in selected])
+    items[:] = [item for item in items if item in selected]
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ def once_each(items):
     """Of the tests that differ only in `PRODUCTS`, one: which one differs from operator to operator, never from run to run."""
     groups = {}
     for item in items:
-        given = item.callspec.params if hasattr(item, "callspec") else {}
-        others = [f"{name}={given[name]}" for name in sorted(given) if name not in PRODUCTS]
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        others = [f"{name}={params[name]}" for name in sorted(params) if name not in PRODUCTS]
         groups.setdefault((item.nodeid.partition("[")[0], *others), []).append(item)
     return [group[zlib.crc32(repr(key).encode()) % len(group)] for key, group in groups.items()]

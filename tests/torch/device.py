@@ -43,7 +43,7 @@ class Device:
     """A stream, device memory and handles of one run; all are freed at the end."""
 
     def __init__(self):
-        self.memory, self.handles, self.kept = [], [], []
+        self.memory, self.handles, self.keepalive = [], [], []
         self.stream = c_void_p()
         call("aclrtCreateStream", byref(self.stream))
 
@@ -92,7 +92,8 @@ class Device:
         return from_device(address.value, TYPES[name][1], sizes)
 
     def keep(self, thing):
-        self.kept.append(thing)
+        """Keeps a Python object alive as long as this one."""
+        self.keepalive.append(thing)
         return thing
 
 

@@ -176,5 +176,5 @@ def compute(model, inputs):
 
 def compute_each(model, tensors):
     """Every output of every node, each node from the tensors that are given for its inputs."""
-    given = {link: Value(tensor, False) for link, tensor in tensors.items()}
-    return given | {link: value for one in computed_nodes(model) for link, value in apply(one, given).items()}
+    inputs = {link: Value(tensor, False) for link, tensor in tensors.items()}
+    return inputs | {link: value for one in computed_nodes(model) for link, value in apply(one, inputs).items()}

@@ -121,11 +121,11 @@ class Engine:
 def door_tensors(tensors):
     """An array of tensors for ge_door.cpp, its length, and what has to live as long. Each tensor is given as
     (dtype, sizes, address, bytes, is on the host)."""
-    kept, found = [], []
+    size_arrays, door_list = [], []
     for dtype, sizes, address, count, is_on_host in tensors:
-        kept.append(int64s(sizes))
-        found.append(DoorTensor(NUMBERS[dtype], is_on_host, len(sizes), kept[-1], address, count))
-    return array(DoorTensor, found), len(found), kept
+        size_arrays.append(int64s(sizes))
+        door_list.append(DoorTensor(NUMBERS[dtype], is_on_host, len(sizes), size_arrays[-1], address, count))
+    return array(DoorTensor, door_list), len(door_list), size_arrays
 
 
 class Graph:
@@ -175,7 +175,7 @@ class Graph:
 
     def outputs(self, what, stream, inputs, outputs, synchronize):
         door = self.engine.door
-        (inputs, input_count, kept), (outputs, output_count, kept_too) = door_tensors(inputs), door_tensors(outputs)
+        (inputs, input_count, _input_sizes), (outputs, output_count, _output_sizes) = door_tensors(inputs), door_tensors(outputs)
         results = door.door_run(self.id, stream, inputs, input_count, outputs, output_count)
         self.engine.check(what, results)
         try:
@@ -224,7 +224,7 @@ class GraphBuilder:
 
     def constant(self, tensor):
         op, source = self.operator("Const"), raw(tensor)
-        value, _, kept = door_tensors([(tensor.dtype, tensor.shape, source.data_ptr(), source.numel(), True)])
+        value, _, _sizes = door_tensors([(tensor.dtype, tensor.shape, source.data_ptr(), source.numel(), True)])
         self.door.door_set_tensor(op, b"value", value)
         return op
 

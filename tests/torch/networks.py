@@ -160,10 +160,10 @@ class DecoderBlock(nn.Module):
 class Gpt(nn.Module):
     """A decoder in GPT-2's style; the output layer shares the weights of the embedding."""
 
-    def __init__(self, width=32, heads=4, depth=2, longest=24, vocabulary=LETTERS, checkpoints=False):
+    def __init__(self, width=32, heads=4, depth=2, max_length=24, vocabulary=LETTERS, checkpoints=False):
         super().__init__()
         self.checkpoints = checkpoints
-        self.letters, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(longest, width)
+        self.letters, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(max_length, width)
         self.blocks = nn.ModuleList([DecoderBlock(width, heads) for _ in range(depth)])
         self.norm = nn.LayerNorm(width)
 
@@ -227,9 +227,9 @@ class Llama(nn.Module):
 class Bert(nn.Module):
     """An encoder in BERT's style that guesses hidden letters; the last letters of some texts are padding."""
 
-    def __init__(self, width=32, heads=4, depth=2, longest=24):
+    def __init__(self, width=32, heads=4, depth=2, max_length=24):
         super().__init__()
-        self.letters, self.positions = nn.Embedding(LETTERS, width, padding_idx=0), nn.Embedding(longest, width)
+        self.letters, self.positions = nn.Embedding(LETTERS, width, padding_idx=0), nn.Embedding(max_length, width)
         self.norm = nn.LayerNorm(width)
         self.blocks = nn.ModuleList([EncoderBlock(width, heads, False) for _ in range(depth)])
         self.guess = nn.Sequential(nn.Linear(width, width), nn.GELU(approximate="tanh"), nn.LayerNorm(width), nn.Linear(width, LETTERS))

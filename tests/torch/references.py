@@ -132,11 +132,11 @@ def non_max_suppression(boxes, scores, max_count, max_iou, min_score):
     """The indices of the boxes that are kept, from the greatest score down."""
     low, high = torch.minimum(boxes[:, :2], boxes[:, 2:]), torch.maximum(boxes[:, :2], boxes[:, 2:])
     ious = pairwise_iou(torch.cat([low, high], 1), torch.cat([low, high], 1), 0.0)
-    kept = []
+    selected = []
     for at in scores.argsort(descending=True, stable=True).tolist():
-        if len(kept) < max_count and scores[at] > min_score and not any(ious[at, one] > max_iou for one in kept):
-            kept.append(at)
-    return kept
+        if len(selected) < max_count and scores[at] > min_score and not any(ious[at, one] > max_iou for one in selected):
+            selected.append(at)
+    return selected
 
 
 def masked_softmax(x, mask, scale):

@@ -42,10 +42,10 @@ def check_bytes(engine, data, links, inputs, values):
         with engine.model(data, **options) as first, engine.model(data, **options) as second:
             for outputs in ((), shapes):
                 with Device() as device:
-                    ways = {"on the host": first.run(inputs), "on a stream": second.run_on(device, inputs, outputs)}
-                for way, found in ways.items():
-                    for link, one in zip(links, found, strict=True):
-                        assert torch.equal(raw(values[link]), raw(one)), f"{link} {way} with {options}"
+                    results = {"on the host": first.run(inputs), "on a stream": second.run_on(device, inputs, outputs)}
+                for mode, tensors in results.items():
+                    for link, one in zip(links, tensors, strict=True):
+                        assert torch.equal(raw(values[link]), raw(one)), f"{link} {mode} with {options}"
 
 
 @pytest.mark.parametrize("seed", range(16 if depth.DEEP else 4))

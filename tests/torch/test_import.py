@@ -100,7 +100,7 @@ def test_memory_info_of_each_device():
         # torch_npu sets devices late: without this it answers for device 0 with the device it used last.
         torch.npu.set_device(0)
         assert [torch.npu.mem_get_info(device) for device in range(2)] == [(256 * MIB, 256 * MIB)] * 2
-        kept = torch.empty(64 * MIB, dtype=torch.uint8, device="npu:1")
+        tensor = torch.empty(64 * MIB, dtype=torch.uint8, device="npu:1")
         assert torch.npu.mem_get_info(0) == (256 * MIB, 256 * MIB)
         free, total = torch.npu.mem_get_info(1)
         assert 160 * MIB < free <= 192 * MIB, free

@@ -10,9 +10,9 @@ from test_ops_linear import tensor
 UNLIMITED = 2147483647
 
 
-def reference_attention(q, k, v, masked=None, shift=None, scale_first=False, kept=None, keep=1.0, sink=None, scale=0.3):
+def reference_attention(q, k, v, masked=None, shift=None, scale_first=False, dropout_mask=None, keep_prob=1.0, sink=None, scale=0.3):
     """Attention of (heads, positions, features). `masked` keys count for nothing, `shift` is added to the scores, after scaling if
-    `scale_first`; `kept` is the mask of dropout, `sink` a score without a key for each head."""
+    `scale_first`; `dropout_mask` is the mask of dropout, `sink` a score without a key for each head."""
     k, v = (one.repeat_interleave(q.shape[-3] // one.shape[-3], -3) for one in (k, v))
     scores = q @ k.mT
     shift = 0 if shift is None else shift
@@ -22,8 +22,8 @@ def reference_attention(q, k, v, masked=None, shift=None, scale_first=False, kep
     if sink is not None:
         scores = torch.cat((scores, sink[:, None, None].expand(*scores.shape[:-1], 1)), -1)
     weights = scores.softmax(-1)[..., : k.shape[-2]]
-    if kept is not None:
-        weights = weights * kept / keep
+    if dropout_mask is not None:
+        weights = weights * dropout_mask / keep_prob
     return weights @ v
 
 
@@ -167,11 +167,11 @@ def test_dropout_by_a_mask(input_layout):
     """The bits of a mask, from the lowest of each byte: head by head, and packed sequences one after the other."""
     import torch_npu
 
-    lengths, n, d, keep = [(5, 7), (3, 2)] if input_layout == "TND" else [(5, 7)], 2, 8, 0.5
+    lengths, n, d, keep_prob = [(5, 7), (3, 2)] if input_layout == "TND" else [(5, 7)], 2, 8, 0.5
     counts = [n * queries * keys for queries, keys in lengths]
     bits = torch.randint(0, 2, ((sum(counts) + 127) // 128 * 128,), generator=torch.Generator().manual_seed(3))
     mask = (bits.reshape(-1, 8) << torch.arange(8)).sum(1).to(torch.uint8)
-    kept = [one.reshape(n, *length) for one, length in zip(bits[: sum(counts)].split(counts), lengths)]
+    dropout_masks = [one.reshape(n, *length) for one, length in zip(bits[: sum(counts)].split(counts), lengths)]
     ends = [torch.tensor(one).cumsum(0).tolist() for one in zip(*lengths)]
     tokens = [one[-1] for one in ends]
     inputs = [tensor((tokens[0], n, d), 1), tensor((tokens[1], n, d), 2), tensor((tokens[1], n, d), 3)]
@@ -182,15 +182,15 @@ def test_dropout_by_a_mask(input_layout):
 
     def attend(*inputs):
         inputs = [shaped(one).contiguous() for one in inputs]
-        result = torch_npu.npu_fusion_attention(*inputs, n, input_layout, scale=0.3, keep_prob=keep, dropout_mask=mask.npu(), **options)[0]
+        result = torch_npu.npu_fusion_attention(*inputs, n, input_layout, scale=0.3, keep_prob=keep_prob, dropout_mask=mask.npu(), **options)[0]
         return result if input_layout == "TND" else result[0].transpose(0, 1)
 
     def reference(q, k, v):
         parts, query_start, key_start = [], 0, 0
-        for (queries, keys), mask in zip(lengths, kept):
+        for (queries, keys), mask in zip(lengths, dropout_masks):
             part = [q[query_start : query_start + queries], *(one[key_start : key_start + keys] for one in (k, v))]
             query_start, key_start = query_start + queries, key_start + keys
-            parts.append(reference_attention(*[one.transpose(0, 1) for one in part], kept=mask, keep=keep).transpose(0, 1))
+            parts.append(reference_attention(*[one.transpose(0, 1) for one in part], dropout_mask=mask, keep_prob=keep_prob).transpose(0, 1))
         return torch.cat(parts)
 
     npu = attend(*[one.npu() for one in inputs])

@@ -16,10 +16,10 @@ def test_nms_v4(max_count, min_score, dtype, padded):
     boxes = (torch.rand(60, 4, generator=generator) * 100).to(dtype)
     scores = (torch.randperm(60, generator=generator) / 64).to(dtype)
     limits = [torch.tensor(one).npu() for one in (0.25, min_score)]
-    kept, count = torch_npu.npu_nms_v4(boxes.npu(), scores.npu(), max_count, *limits, pad_to_max_output_size=padded)
+    selected, count = torch_npu.npu_nms_v4(boxes.npu(), scores.npu(), max_count, *limits, pad_to_max_output_size=padded)
     expected = non_max_suppression(boxes.double(), scores.double(), max_count, 0.25, limits[1].item())
-    assert count.dtype == kept.dtype == torch.int32 and count.dim() == 0 and count.item() == len(expected)
-    assert kept.tolist() == expected + [0] * (max_count - len(expected))
+    assert count.dtype == selected.dtype == torch.int32 and count.dim() == 0 and count.item() == len(expected)
+    assert selected.tolist() == expected + [0] * (max_count - len(expected))
 
 
 def boxes(count, seed, dtype=torch.float32):

@@ -42,8 +42,8 @@ def check(tensors_by_stream):
         assert figures.taken == figures.blocks + figures.freed
     for device in range(2):
         total = pool.figures(device)
-        own = [tensor for stream, tensors in tensors_by_stream.items() if stream.device.index == device for tensor in tensors]
-        assert (total.blocks, total.requested) == (len(own), sum(tensor.nbytes for tensor in own))
+        device_tensors = [tensor for stream, tensors in tensors_by_stream.items() if stream.device.index == device for tensor in tensors]
+        assert (total.blocks, total.requested) == (len(device_tensors), sum(tensor.nbytes for tensor in device_tensors))
         assert total.live <= total.reserved <= total.peakReserved
 
 tensors_by_stream = {default: [], side: [], of_device_1: []}

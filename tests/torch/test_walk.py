@@ -492,10 +492,10 @@ def pooled_region(x, low, high, bins):
 def attention(query, key, value, scale):
     """The greatest scores and the sums of their exponentials, eight times each; an empty tensor; the result."""
     scores = scale * query @ key.mT
-    most = scores.amax(-1, True)
-    weights = (scores - most).exp()
+    maxima = scores.amax(-1, True)
+    weights = (scores - maxima).exp()
     sums = weights.sum(-1, True)
-    eightfold = [one.expand(*one.shape[:-1], 8).contiguous() for one in (most, sums)]
+    eightfold = [one.expand(*one.shape[:-1], 8).contiguous() for one in (maxima, sums)]
     return *eightfold, query.new_empty(0), weights / sums @ value
 
 

@@ -61,7 +61,7 @@ impl Goals {
                 self.at_most(format!("{churn} over {peer}"), ratio_to_peer, limit, "x");
             }
         }
-        let two_and_one = best(column::BESIDE, POOL).zip(best(column::ALONE, POOL));
+        let two_and_one = best(column::TWO_THREADS, POOL).zip(best(column::ONE_THREAD, POOL));
         self.at_most(
             "two streams on two threads over one".into(),
             two_and_one.map(|(b, a)| b / a),

@@ -23,8 +23,8 @@ pub const HOT: [usize; 5] = [512, 4 << 10, 64 << 10, 1 << 20, 32 << 20];
 pub mod column {
     pub const CHURN_1K: &str = "churn1k";
     pub const CHURN_64L: &str = "churn64L";
-    pub const ALONE: &str = "1 thread";
-    pub const BESIDE: &str = "2 threads";
+    pub const ONE_THREAD: &str = "1 thread";
+    pub const TWO_THREADS: &str = "2 threads";
     pub const HANDED: &str = "handed over";
 }
 
@@ -49,14 +49,14 @@ pub fn run(available: &AvailablePeers, worker: &Rc<Worker>, table: &mut Table) {
         table.add(name, interleave::run(churns.entries, LENGTH));
     }
     let steps = [1, 2].map(|seed| replacements(CHURN_1K, STEPS, seed).into());
-    let mut pairs = Pairs { alone: Vec::new(), beside: Vec::new(), worker: worker.clone(), steps };
+    let mut pairs = Pairs { one_thread: Vec::new(), two_threads: Vec::new(), worker: worker.clone(), steps };
     available.each_and_floor(&mut pairs);
-    let alone = pairs.alone.len();
-    pairs.alone.extend(pairs.beside);
-    let mut figures = interleave::run(pairs.alone, PAIRED);
-    let beside = figures.split_off(alone);
-    table.add(column::ALONE, figures);
-    table.add(column::BESIDE, beside);
+    let one_thread = pairs.one_thread.len();
+    pairs.one_thread.extend(pairs.two_threads);
+    let mut figures = interleave::run(pairs.one_thread, PAIRED);
+    let two_threads = figures.split_off(one_thread);
+    table.add(column::ONE_THREAD, figures);
+    table.add(column::TWO_THREADS, two_threads);
 
     let mut handed = handed::Entries::new(worker.clone());
     available.each(&mut handed);
@@ -93,8 +93,8 @@ impl Visit for Churns {
 /// Each thread churns on a stream of its own; both entries of a candidate, one thread and two, share
 /// its state, so that they differ in nothing else.
 struct Pairs {
-    alone: Vec<Entry>,
-    beside: Vec<Entry>,
+    one_thread: Vec<Entry>,
+    two_threads: Vec<Entry>,
     worker: Rc<Worker>,
     steps: [Arc<[Step]>; 2],
 }
@@ -106,7 +106,7 @@ impl Visit for Pairs {
         let [first_steps, second_steps] = self.steps.clone();
         let first = Rc::new(RefCell::new(Churn::new(candidate.clone(), 0, CHURN_1K, first_steps)));
         let single = first.clone();
-        self.alone.push(Entry {
+        self.one_thread.push(Entry {
             name,
             slice: Box::new(move || time_turn(&mut *single.borrow_mut(), COUNT)),
         });
@@ -120,7 +120,7 @@ impl Visit for Pairs {
             barrier.timed(churn, COUNT)
         });
         let (worker, mut second_job) = (self.worker.clone(), Some(second_job));
-        self.beside.push(Entry {
+        self.two_threads.push(Entry {
             name,
             slice: Box::new(move || {
                 worker.run_both(&mut second_job, |barrier| {

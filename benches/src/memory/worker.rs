@@ -101,19 +101,19 @@ impl Worker {
     /// Runs both sides; the result is the best run, each as slow as its slower side.
     pub fn run_both(
         &self,
-        theirs: &mut Option<Job>,
-        mine: impl FnOnce(&SpinBarrier) -> Times,
+        worker_job: &mut Option<Job>,
+        own_job: impl FnOnce(&SpinBarrier) -> Times,
     ) -> f64 {
-        let job = theirs.take().expect("a job comes back from every run");
+        let job = worker_job.take().expect("a job comes back from every run");
         self.jobs
             .as_ref()
             .expect("the channel is open until drop")
             .send(job)
             .expect("the worker is alive");
-        let mine = mine(&self.barrier);
+        let own_times = own_job(&self.barrier);
         let (job, their_times) = self.results.recv().expect("the worker is alive");
-        *theirs = Some(job);
-        mine.into_iter().zip(their_times).map(|(a, b)| a.max(b)).fold(f64::MAX, f64::min)
+        *worker_job = Some(job);
+        own_times.into_iter().zip(their_times).map(|(a, b)| a.max(b)).fold(f64::MAX, f64::min)
     }
 }
 

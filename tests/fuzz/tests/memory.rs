@@ -96,10 +96,10 @@ fn memory_is_bounded_by_the_length() {
         PEAK.store(before, Relaxed);
         let result = read(&bytes);
         let peak = PEAK.load(Relaxed) - before;
-        let what =
+        let outcome =
             result.as_ref().map_or_else(String::clone, |graph| format!("{} nodes", graph.len()));
         println!(
-            "{name}: {:.1} bytes for each of {}: {what}",
+            "{name}: {:.1} bytes for each of {}: {outcome}",
             peak as f64 / bytes.len() as f64,
             bytes.len()
         );

@@ -115,15 +115,15 @@ fn called(text: &str) -> BTreeSet<String> {
 }
 
 fn without_comments(text: &str) -> String {
-    let mut plain = String::new();
+    let mut code = String::new();
     let mut rest = text;
     while let Some(at) = rest.find("/*") {
-        plain += &rest[..at];
+        code += &rest[..at];
         rest = rest[at..].split_once("*/").map_or("", |(_, after)| after);
     }
-    plain += rest;
+    code += rest;
     let line = |line: &str| line.split("//").next().unwrap_or_default().to_string();
-    plain.lines().map(|one| line(one) + "\n").collect()
+    code.lines().map(|one| line(one) + "\n").collect()
 }
 
 #[cfg(test)]
