@@ -66,11 +66,11 @@ def test_deformable_convolution(dtype, shape, biased):
     tolerance = TOLERANCES[dtype] * 4
     torch.testing.assert_close(result.cpu().double(), expected, rtol=tolerance, atol=tolerance)
     grad = torch.randn(expected.shape).to(dtype)
-    found = torch_npu.npu_deformable_conv2dbk(
+    gradients = torch_npu.npu_deformable_conv2dbk(
         x.npu(), grad.npu(), samples, weight.npu(), offset.npu(), kernel, settings[1], padding, settings[3], groups, deformable_groups, True
     )
     expected_gradients = torch.autograd.grad(expected, inputs, grad.double())
-    for at, (actual, one) in enumerate(zip(found, (*expected_gradients, grad.double().sum((0, 2, 3))))):
+    for at, (actual, one) in enumerate(zip(gradients, (*expected_gradients, grad.double().sum((0, 2, 3))))):
         # The gradient by an offset jumps where a sample lies exactly on an element, as many do in half types.
         if at == 2 and dtype != torch.float32:
             continue
