@@ -185,7 +185,7 @@ static void destroyed_streams(void)
     GROUP("pool streams: memory freed on a destroyed stream is for all, and its handle counts as a new stream");
     aclrtStream old;
     CHECK_OK(aclrtCreateStream(&old));
-    void *first = cairn_pool_malloc(SIZE, 0, old), *kept = cairn_pool_malloc(SIZE, 0, old);
+    void *first = cairn_pool_malloc(SIZE, 0, old), *second_block = cairn_pool_malloc(SIZE, 0, old);
     gate_put(&gate, old);
     CHECK_EQ(cairn_pool_free(first, 0, old), 0);
     gate_open(&gate);
@@ -194,13 +194,13 @@ static void destroyed_streams(void)
     CHECK_EQ(cairn_pool_free(first, 0, b), 0);
 
     GROUP("pool streams: a block may outlive its stream");
-    CHECK_EQ(cairn_pool_free(kept, 0, old), 0);
+    CHECK_EQ(cairn_pool_free(second_block, 0, old), 0);
     CHECK(cairn_pool_last_error() == NULL);
     CHECK_OK(aclrtSynchronizeStream(b));
     CHECK(cairn_pool_malloc(SIZE, 0, b) != NULL && cairn_pool_malloc(SIZE, 0, b) != NULL);
     CHECK(reserved() <= 2 * SEGMENT);
     CHECK_EQ(cairn_pool_free(first, 0, b), 0);
-    CHECK_EQ(cairn_pool_free(kept, 0, b), 0);
+    CHECK_EQ(cairn_pool_free(second_block, 0, b), 0);
     empty_pool();
 
     GROUP("pool for torch: a block that outlives its stream waits for the queue");

@@ -123,7 +123,7 @@ impl Comparison {
 
 /// Header, name and normalized prototype of every function that the headers declare.
 fn prototypes(include: &Path) -> Vec<(String, String, String)> {
-    let mut found = Vec::new();
+    let mut prototypes = Vec::new();
     for folder in ["acl", "aclnn"] {
         let entries = std::fs::read_dir(include.join(folder)).expect("the headers are there");
         for entry in entries.map(|entry| entry.expect("the folder can be read").path()) {
@@ -134,12 +134,12 @@ fn prototypes(include: &Path) -> Vec<(String, String, String)> {
             let header = format!("{folder}/{file}");
             for statement in statements(&read(&entry)) {
                 if let Some(name) = declared_name(&statement) {
-                    found.push((header.clone(), name, normalized(&statement)));
+                    prototypes.push((header.clone(), name, normalized(&statement)));
                 }
             }
         }
     }
-    found
+    prototypes
 }
 
 /// The statements outside of braces, without comments and preprocessor lines.

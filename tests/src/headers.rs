@@ -29,7 +29,7 @@ pub fn agree_with_facts(root: &Path) -> Result<()> {
 /// Every header that programs include, relative to `include/`.
 pub fn all(root: &Path) -> Result<Vec<PathBuf>> {
     let include = root.join("include");
-    let mut found = Vec::new();
+    let mut headers = Vec::new();
     let mut folders = vec![include.clone()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder)? {
@@ -37,12 +37,12 @@ pub fn all(root: &Path) -> Result<Vec<PathBuf>> {
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "h") {
-                found.push(path.strip_prefix(&include)?.to_path_buf());
+                headers.push(path.strip_prefix(&include)?.to_path_buf());
             }
         }
     }
-    found.sort();
-    Ok(found)
+    headers.sort();
+    Ok(headers)
 }
 
 /// A header compiles alone, and twice, as strict C99 and as C++11.

@@ -21,10 +21,10 @@ pub fn named_files_exist(root: &Path) -> Result<()> {
     let text = fs::read_to_string(root.join("ARCHITECTURE.md"))?;
     let mut files = Vec::new();
     walk(root, &mut files)?;
-    let known = |name: &str| files.iter().any(|file| file.ends_with(name));
+    let exists = |name: &str| files.iter().any(|file| file.ends_with(name));
     let named: Vec<&str> = text.split('`').skip(1).step_by(2).filter(|n| is_file(n)).collect();
     ensure!(named.len() > 50, "only {} files were found in the text", named.len());
-    let missing: Vec<&str> = named.into_iter().filter(|name| !known(name)).collect();
+    let missing: Vec<&str> = named.into_iter().filter(|name| !exists(name)).collect();
     ensure!(missing.is_empty(), "ARCHITECTURE.md names files that are not there: {missing:?}");
     Ok(())
 }
@@ -37,7 +37,7 @@ fn is_file(name: &str) -> bool {
 
 /// No file of the engine knows C, but for calls of the system.
 pub fn engine_knows_no_c(root: &Path) -> Result<()> {
-    let mut found = Vec::new();
+    let mut violations = Vec::new();
     for name in ENGINE {
         let mut files = Vec::new();
         walk(&root.join("crates").join(name).join("src"), &mut files)?;
@@ -46,10 +46,10 @@ pub fn engine_knows_no_c(root: &Path) -> Result<()> {
             let text = fs::read_to_string(&file)?;
             let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().starts_with("//"));
             let bad = lines.filter(|(_, line)| C_WORDS.iter().any(|word| line.contains(word)));
-            found.extend(bad.map(|(index, _)| format!("{}:{}", file.display(), index + 1)));
+            violations.extend(bad.map(|(index, _)| format!("{}:{}", file.display(), index + 1)));
         }
     }
-    ensure!(found.is_empty(), "the engine knows C: {found:?}");
+    ensure!(violations.is_empty(), "the engine knows C: {violations:?}");
     Ok(())
 }
 

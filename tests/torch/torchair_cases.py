@@ -32,7 +32,7 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False)
     return scores.softmax(-1) @ value
 
 
-def fused(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False):
+def fused_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False):
     """Attention by the operator that `scaled_dot_product_attention` is on the device, for which torchair compiles C++: an operator of its own
     in the graph. Two things differ from `scaled_dot_product_attention`, which fails in torchair on an NPU as here. `sync`: without it the operator
     records an event of torch_npu, which torch_npu refuses on the stream of a graph (`External NPU stream is not supported in NPUEvent::record`).
@@ -50,8 +50,8 @@ def fused(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False):
     )[0]
 
 
-unfused = F.scaled_dot_product_attention
-F.scaled_dot_product_attention = fused
+torch_attention = F.scaled_dot_product_attention
+F.scaled_dot_product_attention = fused_attention
 # torchair has no converter for the fused fast path of MultiheadAttention in evaluation.
 torch.backends.mha.set_fastpath_enabled(False)
 
@@ -61,7 +61,7 @@ TOLERANCE = 1e-3
 class Block(nn.Module):
     """A block of a decoder."""
 
-    def __init__(self, attention=fused):
+    def __init__(self, attention=fused_attention):
         super().__init__()
         self.attention = attention
         self.norm1, self.norm2 = nn.LayerNorm(16), nn.LayerNorm(16)
@@ -125,7 +125,7 @@ FUNCTIONS = {
     "upsample": lambda x: F.interpolate(x[None], size=(6, 8), mode="nearest"),
     "cumsum": lambda x: x.cumsum(-1),
     "topk": lambda x: x.topk(2, -1)[0],
-    "attention with a float mask": lambda x: unfused(x[None], x[None], x[None], attn_mask=torch.zeros(3, 3, device=x.device)),
+    "attention with a float mask": lambda x: torch_attention(x[None], x[None], x[None], attn_mask=torch.zeros(3, 3, device=x.device)),
     "where": lambda x: torch.where(x > 0, x, -x).sqrt(),
 }
 
