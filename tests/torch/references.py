@@ -11,6 +11,7 @@ def halves(x, dim, left):
 
 
 def gated(x, dim, left, activation):
+    """A gated linear unit with this activation."""
     one, other = halves(x, dim, left)
     return activation(one) * other
 
@@ -18,8 +19,8 @@ def gated(x, dim, left, activation):
 def backward(function, grad, *inputs):
     """The gradients of the inputs from `grad`, that of the result."""
     inputs = [one.clone().requires_grad_() for one in inputs]
-    answer = torch.autograd.grad(function(*inputs), inputs, grad)
-    return answer if len(answer) > 1 else answer[0]
+    gradients = torch.autograd.grad(function(*inputs), inputs, grad)
+    return gradients if len(gradients) > 1 else gradients[0]
 
 
 def rotated(x, mode):
@@ -42,8 +43,8 @@ def rotary(x, cos, sin, mode="half"):
 
 
 def rms_norm(x, weight, epsilon=1e-6):
-    scale = (x.float().square().mean(-1, True) + epsilon).rsqrt()
-    return (x * scale * weight).to(x.dtype), scale
+    rstd = (x.float().square().mean(-1, True) + epsilon).rsqrt()
+    return (x * rstd * weight).to(x.dtype), rstd
 
 
 def add_rms_norm(x1, x2, weight):
@@ -54,19 +55,19 @@ def layer_norm(x, weight, bias, epsilon=1e-5):
     return torch.native_layer_norm(x, weight.shape, weight, bias, epsilon)
 
 
-def differentiable_layer_norm(x, mean, scale, weight, bias):
-    """Layer norm whose gradient includes that of the statistics; `mean` and `scale` are ignored."""
+def differentiable_layer_norm(x, mean, rstd, weight, bias):
+    """Layer norm whose gradient includes that of the statistics; `mean` and `rstd` are ignored."""
     deviation = x - x.mean(-1, True)
     rstd = (deviation.square().mean(-1, True)).rsqrt()
     return deviation * rstd * weight + bias
 
 
-def layer_norm_gradients(dy, x, mean, scale, weight):
-    return torch.ops.aten.native_layer_norm_backward(dy, x, list(weight.shape), mean, scale, weight, weight, [True] * 3)
+def layer_norm_gradients(dy, x, mean, rstd, weight):
+    return torch.ops.aten.native_layer_norm_backward(dy, x, list(weight.shape), mean, rstd, weight, weight, [True] * 3)
 
 
-def deep_norm_gradients(dy, x, gx, weight, mean, scale, alpha):
-    d, dweight, dbias = layer_norm_gradients(dy, alpha * x + gx, mean, scale, weight)
+def deep_norm_gradients(dy, x, gx, weight, mean, rstd, alpha):
+    d, dweight, dbias = layer_norm_gradients(dy, alpha * x + gx, mean, rstd, weight)
     return alpha * d, d, dbias, dweight
 
 
@@ -124,8 +125,8 @@ def iou_variant_gradients(which, grad, boxes, others, *options):
     """The gradients of `iou_variant`, computed in float64."""
     doubles = [one.double().requires_grad_() for one in (boxes, others)]
     measure, _ = iou_variant(which, *doubles, *options)
-    found = torch.autograd.grad(measure, doubles, grad.double().reshape(measure.shape))
-    return tuple(one.to(boxes.dtype) for one in found)
+    gradients = torch.autograd.grad(measure, doubles, grad.double().reshape(measure.shape))
+    return tuple(one.to(boxes.dtype) for one in gradients)
 
 
 def non_max_suppression(boxes, scores, max_count, max_iou, min_score):
@@ -172,21 +173,21 @@ def classic_adam(x, mean, square, power1, power2, rate, beta1, beta2, epsilon, g
     return x - step_size * momentum / (square.sqrt() + epsilon), mean, square
 
 
-def cross_entropy_gradient(grad, logarithms, target, weight, ignored, smoothing):
+def cross_entropy_gradient(grad, log_probs, target, weight, ignored, smoothing):
     """By the formulas of CrossEntropyLossGrad, for the mean."""
     counted = (target != ignored).float()
     target_weight = weight[target] * counted
     grad = grad / target_weight.sum()
-    classes = logarithms.shape[1]
+    classes = log_probs.shape[1]
     hard = F.one_hot(target, classes) * (grad * (1 - smoothing) * target_weight)[:, None]
     smooth = (grad * smoothing / classes * counted)[:, None] * weight
-    softmax = logarithms.exp()
+    softmax = log_probs.exp()
     return softmax * hard.sum(1, True) - hard + softmax * smooth.sum(1, True) - smooth
 
 
-def ctc_alpha(logarithms, targets, steps, labels):
+def ctc_alpha(log_probs, targets, steps, labels):
     """The forward variables of CTC: log-likelihoods of all prefixes of the labels after each step; -inf beyond the ends."""
-    batches, max_steps = logarithms.shape[1], logarithms.shape[0]
+    batches, max_steps = log_probs.shape[1], log_probs.shape[0]
     alpha = torch.full((batches, max_steps, 2 * max(labels) + 1), -torch.inf)
     for batch in range(batches):
         path = [0]
@@ -194,13 +195,13 @@ def ctc_alpha(logarithms, targets, steps, labels):
             path += [label, 0]
         for step in range(steps[batch]):
             for at, label in enumerate(path):
-                before = [alpha[batch, step - 1, at]] if step else []
+                previous = [alpha[batch, step - 1, at]] if step else []
                 if step and at >= 1:
-                    before.append(alpha[batch, step - 1, at - 1])
+                    previous.append(alpha[batch, step - 1, at - 1])
                 if step and at >= 2 and label and label != path[at - 2]:
-                    before.append(alpha[batch, step - 1, at - 2])
+                    previous.append(alpha[batch, step - 1, at - 2])
                 start = torch.tensor(0.0 if at < 2 else -torch.inf)
-                alpha[batch, step, at] = (torch.stack(before).logsumexp(0) if step else start) + logarithms[step, batch, label]
+                alpha[batch, step, at] = (torch.stack(previous).logsumexp(0) if step else start) + log_probs[step, batch, label]
     return alpha
 
 
@@ -380,10 +381,10 @@ def embedding_bag(table, index, starts, mode, weights=None, padding=None, with_e
     return torch.stack(rows), index.new_tensor(owner), index.new_tensor(lengths), torch.stack(origins)
 
 
-def merge_by_logsumexp(logarithms, results):
+def merge_by_logsumexp(log_probs, results):
     """Attention results over parts of the keys, merged by the logarithms of their sums of exponentials; and that of all keys."""
-    total = torch.stack(logarithms).logsumexp(0)
-    return sum(result * (one - total).exp()[:, None] for one, result in zip(logarithms, results)), total
+    total = torch.stack(log_probs).logsumexp(0)
+    return sum(result * (one - total).exp()[:, None] for one, result in zip(log_probs, results)), total
 
 
 def ring_attention_update(first, first_max, first_sum, second, second_max, second_sum, lengths=None):

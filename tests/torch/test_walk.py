@@ -60,13 +60,14 @@ class Input:
         if text == "-":
             return
         location, _, rest = text.partition(":") if text.startswith(("const:", "host:")) else ("device", ":", text)
-        tensor, how, values = re.fullmatch(r"([^:=]+)([:=]?)(.*)", rest).groups()
+        tensor, separator, values = re.fullmatch(r"([^:=]+)([:=]?)(.*)", rest).groups()
         self.location, (self.type, self.sizes) = location, shaped(tensor)
-        self.tensor = self.fill(how, values, torch.Generator().manual_seed(seed + 1))
+        self.tensor = self.fill(separator, values, torch.Generator().manual_seed(seed + 1))
 
-    def fill(self, how, values, generator):
+    def fill(self, separator, values, generator):
+        """The values after `=`, or random ones in the range after `:`."""
         dtype = TYPES[self.type][1]
-        if how == "=":
+        if separator == "=":
             return torch.tensor([float(value) for value in values.split(",")], dtype=torch.float64).to(dtype).reshape(self.sizes)
         if dtype == torch.bool:
             return torch.randint(0, 2, self.sizes, generator=generator).bool()
@@ -199,8 +200,8 @@ class ByName:
         if one.tensor is None:
             return self.device.make("aclCreateTensorDesc", -1, 0, None, -1), self.buffer(None, 0)
         desc = self.desc(one.type, one.sizes)
-        bytes_of = self.device.keep(raw(one.tensor))
-        address, count = c_void_p(bytes_of.data_ptr()), bytes_of.numel()
+        source = self.device.keep(raw(one.tensor))
+        address, count = c_void_p(source.data_ptr()), source.numel()
         if one.location == "device":
             return desc, self.buffer(self.device.put(one.tensor), count)
         if one.location == "const":
@@ -243,18 +244,18 @@ class ByName:
     def inferred(self):
         """What inference says of the outputs."""
         descs = [self.desc("f32", ()) for _ in self.outputs]
-        into = array(c_void_p, (one.value for one in descs))
-        call("aclopInferShape", *self.name_and_inputs(), len(descs), into, self.attributes)
+        desc_array = array(c_void_p, (one.value for one in descs))
+        call("aclopInferShape", *self.name_and_inputs(), len(descs), desc_array, self.attributes)
         return [self.sizes(one) for one in descs]
 
-    def run(self, function, *more):
+    def run(self, function, *extra_arguments):
         """The outputs, and the sizes that the function wrote back."""
         descs = [self.desc(*shape) for shape in self.case.outputs]
-        buffers = [self.buffer(at, byte_size(shape)).value for at, shape in zip(self.outputs, self.case.outputs)]
+        buffers = [self.buffer(address, byte_size(shape)).value for address, shape in zip(self.outputs, self.case.outputs)]
         outputs = (len(descs), array(c_void_p, (one.value for one in descs)), array(c_void_p, buffers))
-        call(function, *self.name_and_inputs(), *outputs, self.attributes, *more, self.device.stream)
+        call(function, *self.name_and_inputs(), *outputs, self.attributes, *extra_arguments, self.device.stream)
         call("aclrtSynchronizeStream", self.device.stream)
-        outputs = [self.device.get(at, shape) for at, shape in zip(self.outputs, self.case.outputs)]
+        outputs = [self.device.get(address, shape) for address, shape in zip(self.outputs, self.case.outputs)]
         return outputs, [self.sizes(one)[1] for one in descs]
 
 
