@@ -28,8 +28,8 @@ LIMIT = 120
 REFUSED = ("OPS feature not supported",)
 ABSENT = ("not in libopapi", "not found", "Could not run", "not supported", "not implemented", "no operator", "100024")
 
-# The prefix of torch_npu's errors: time and place.
-STAMP = r"\[ERROR\] \S+ \(PID.*?\) (ERR\d+ )?"
+# The prefix of torch_npu's errors: time, process and code.
+ERROR_PREFIX = r"\[ERROR\] \S+ \(PID.*?\) (ERR\d+ )?"
 
 
 def new_entry(name):
@@ -96,7 +96,7 @@ def note(entry, where, error, torch_npu_texts=()):
     else:
         kind = "absent" if any(word in text for word in ABSENT) else "failed"
     entry[kind] += 1
-    text = f"{kind} {where}: {re.sub(STAMP, '', text)[:500]}"
+    text = f"{kind} {where}: {re.sub(ERROR_PREFIX, '', text)[:500]}"
     if len(entry["notes"]) < 6 and text not in entry["notes"]:
         entry["notes"].append(text)
 

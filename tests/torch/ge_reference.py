@@ -77,7 +77,7 @@ def max_with_index(node, x):
     return indices.int(), values
 
 
-def top(node, x, count):
+def top_k(node, x, count):
     options = node.attributes
     values, indices = x.topk(int(count), options["dim"], largest=options["largest"], sorted=options["sorted"])
     return values, indices.int()
@@ -131,7 +131,7 @@ FUNCTIONS = {
     "ReduceMean": over_axes(torch.mean),
     "ArgMaxWithValue": max_with_index,
     "ArgMaxV2": lambda node, x, axis: x.argmax(int(axis)).to(TYPES[node.attributes["dtype"]]),
-    "TopKV2": top,
+    "TopKV2": top_k,
     "Cumsum": cumulative_sum,
     "SoftmaxV2": softmax,
     "LayerNormV4": layer_norm,

@@ -250,12 +250,12 @@ def bilinear(image, y, x, zero_padded):
         y, x = y.clamp(0, rows - 1), x.clamp(0, columns - 1)
     top, left = y.detach().floor(), x.detach().floor()
     total = 0
-    for down in (0, 1):
-        for across in (0, 1):
-            row, column = (top + down).long(), (left + across).long()
+    for dy in (0, 1):
+        for dx in (0, 1):
+            row, column = (top + dy).long(), (left + dx).long()
             inside = (row >= 0) & (row < rows) & (column >= 0) & (column < columns)
             value = image[:, row.clamp(0, rows - 1), column.clamp(0, columns - 1)]
-            weight = (1 - (y - (top + down)).abs()) * (1 - (x - (left + across)).abs())
+            weight = (1 - (y - (top + dy)).abs()) * (1 - (x - (left + dx)).abs())
             total = total + value * torch.where(inside & near, weight, torch.zeros_like(weight))
     return total
 
@@ -263,7 +263,7 @@ def bilinear(image, y, x, zero_padded):
 def roi_align(images, regions, scale, height, width, samples, mode):
     """Averages of samples in each region (image, x0, y0, x1, y1), by the roi_end_mode of the operator: 1 and 3 count x1, y1 in,
     2 moves all corners by half a pixel; 0 and 1 make regions at least one pixel large."""
-    found = []
+    results = []
     for region in regions.double():
         x0, y0, x1, y1 = (region[1:] * scale).unbind()
         if mode in (1, 3):
@@ -280,11 +280,11 @@ def roi_align(images, regions, scale, height, width, samples, mode):
             axes.append((start + (torch.arange(cells)[:, None] + (torch.arange(count) + 0.5) / max(count, 1)) * step, count))
         (rows, row_samples), (columns, column_samples) = axes
         if row_samples * column_samples == 0:
-            found.append(torch.zeros(images.shape[1], height, width, dtype=torch.float64))
+            results.append(torch.zeros(images.shape[1], height, width, dtype=torch.float64))
             continue
         y, x = torch.broadcast_tensors(rows[:, None, :, None], columns[None, :, None, :])
-        found.append(bilinear(images[int(region[0])].double(), y, x, zero_padded=False).mean((-1, -2)))
-    return torch.stack(found).to(images.dtype)
+        results.append(bilinear(images[int(region[0])].double(), y, x, zero_padded=False).mean((-1, -2)))
+    return torch.stack(results).to(images.dtype)
 
 
 def roi_align_gradient(grad, regions, sizes, scale, samples, mode):

@@ -85,13 +85,13 @@ def byte_size(shape):
 @functools.cache
 def signatures():
     """The types of every aclnn function's arguments, by name."""
-    found = {}
+    kinds_by_name = {}
     for line in (ROOT / "crates/ascendcl/aclnn.txt").read_text().splitlines():
         if line and not line.startswith("#"):
             _, name, arguments = (field.strip() for field in line.split(";"))
             kinds = (re.sub(r"\w+$", "", one.strip()) for one in arguments.split(","))
-            found[name] = [kind.replace("const", "").replace(" ", "") for kind in kinds]
-    return found
+            kinds_by_name[name] = [kind.replace("const", "").replace(" ", "") for kind in kinds]
+    return kinds_by_name
 
 
 class ByAclnn:
