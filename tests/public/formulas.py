@@ -240,7 +240,7 @@ def join_heads(x, count, layout):
 
 def attention_gradients(query, key, value, grad, maxima, sums, result, mask, scale, count, layout, sparse):
     """The gradients of query, key and value from the greatest scores, the sums and the result that the forward function saved. For one sequence, or a batch,
-    with as by_tensor heads of keys as of queries."""
+    with as many heads of keys as of queries."""
     if sparse > 1 or layout not in ("BNSD", "BSND", "BSH", "SBH", "TND"):
         return None
     to_heads = lambda x: x.transpose(0, 1)[None] if layout == "TND" else split_heads(x, count, layout)  # noqa: E731

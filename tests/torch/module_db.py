@@ -3,7 +3,7 @@
     python module_db.py [NAME ...]        the entries of these names, or all; a line of JSON for each
 
 A module is built on the CPU and copied: results, gradients of inputs and of parameters are compared, in training and in
-evaluation. An optimiser goes subset steps with each of its settings, plain, foreach and fused, and parameters are compared.
+evaluation. An optimiser makes some steps with each of its settings, plain, foreach and fused, and parameters are compared.
 """
 
 import copy

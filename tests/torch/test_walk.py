@@ -363,7 +363,7 @@ def rms_gradients(dy, x, scale, weight):
 
 
 def batch_norm(x, weight, bias, mean, variance):
-    """The result, the cumulative statistics after it, the statistics of this batch."""
+    """The result, the running statistics after it, the statistics of this batch."""
     mean, variance = mean.clone(), variance.clone()
     result, *saved = torch.native_batch_norm(x, weight, bias, mean, variance, True, 0.1, 1e-5)
     return result, mean, variance, *saved
@@ -389,7 +389,7 @@ def lstm_layer(x, w, b, h, c, order="ifjo", mask=None, backward=False, forget_bi
 
 
 def lstm_split(x, wx, wh, b, h, c, order="ifjo"):
-    """As `lstm_layer`, with the states after the last step function_case."""
+    """As `lstm_layer`, with only the states after the last step."""
     y, hs, cs, *rest = lstm_layer(x, torch.cat([wx, wh]), b, h, c, order)
     return y, hs[-1:], cs[-1:], *rest
 
