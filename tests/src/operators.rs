@@ -20,7 +20,8 @@ fn signatures(root: &Path) -> Result<Vec<(String, String)>> {
 /// Every row of the table has a signature, every signature a row, and a header that declares both functions.
 pub fn are_declared(root: &Path) -> Result<()> {
     let signatures = signatures(root)?;
-    let with_signature: BTreeSet<String> = signatures.iter().map(|(_, name)| name.clone()).collect();
+    let with_signature: BTreeSet<String> =
+        signatures.iter().map(|(_, name)| name.clone()).collect();
     let rows: BTreeSet<String> = cairn_ops::rows().values().map(|row| row.function()).collect();
     let differing: Vec<_> = rows.symmetric_difference(&with_signature).collect();
     ensure!(rows.len() > 100, "only {} operators", rows.len());

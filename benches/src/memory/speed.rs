@@ -49,7 +49,8 @@ pub fn run(available: &AvailablePeers, worker: &Rc<Worker>, table: &mut Table) {
         table.add(name, interleave::run(churns.entries, LENGTH));
     }
     let steps = [1, 2].map(|seed| replacements(CHURN_1K, STEPS, seed).into());
-    let mut pairs = Pairs { one_thread: Vec::new(), two_threads: Vec::new(), worker: worker.clone(), steps };
+    let mut pairs =
+        Pairs { one_thread: Vec::new(), two_threads: Vec::new(), worker: worker.clone(), steps };
     available.each_and_floor(&mut pairs);
     let one_thread = pairs.one_thread.len();
     pairs.one_thread.extend(pairs.two_threads);
