@@ -14,14 +14,14 @@ use libtest_mimic::{Arguments, Failed, Trial};
 fn main() {
     let arguments = Arguments::from_args();
     let root = toolkit::root();
-    let found = Toolkit::from_env();
-    if found.is_none() {
+    let toolkit = Toolkit::from_env();
+    if toolkit.is_none() {
         eprintln!(
             "CAIRN_TOOLKIT is not set: what needs a toolkit is ignored. `cargo xtask test --no-torch` sets it."
         );
     }
-    let trials = of_sources(&root).and_then(|mut trials| {
-        trials.extend(of_toolkit(&root, found)?);
+    let trials = source_trials(&root).and_then(|mut trials| {
+        trials.extend(toolkit_trials(&root, toolkit)?);
         Ok(trials)
     });
     match trials {
@@ -34,50 +34,50 @@ fn main() {
 }
 
 /// What needs only the repository and a compiler.
-fn of_sources(root: &Path) -> Result<Vec<Trial>> {
-    let here = root.to_path_buf();
+fn source_trials(root: &Path) -> Result<Vec<Trial>> {
+    let owned_root = root.to_path_buf();
     let mut trials = vec![
         trial("headers::tables", {
-            let root = here.clone();
+            let root = owned_root.clone();
             move || headers::agree_with_tables(&root)
         }),
         trial("headers::facts", {
-            let root = here.clone();
+            let root = owned_root.clone();
             move || headers::agree_with_facts(&root)
         })
         .with_ignored_flag(abi::facts(root).is_none()),
         trial("headers::op_classes_register_nothing", {
-            let root = here.clone();
+            let root = owned_root.clone();
             move || headers::op_classes_register_nothing(&root)
         }),
         trial("operators::declared", {
-            let root = here.clone();
+            let root = owned_root.clone();
             move || operators::are_declared(&root)
         }),
         trial("structure::named_files_exist", {
-            let root = here.clone();
+            let root = owned_root.clone();
             move || structure::named_files_exist(&root)
         }),
         trial("structure::engine_knows_no_c", {
-            let root = here.clone();
+            let root = owned_root.clone();
             move || structure::engine_knows_no_c(&root)
         }),
         trial("ids", {
-            let root = here.clone();
+            let root = owned_root.clone();
             move || ids::check(&root)
         }),
     ];
     for header in headers::all(root)? {
-        let root = here.clone();
+        let root = owned_root.clone();
         let name = format!("headers::{}", header.display());
-        trials.push(trial(&name, move || headers::stands_alone(&root, &header)));
+        trials.push(trial(&name, move || headers::compiles_alone(&root, &header)));
     }
     Ok(trials)
 }
 
 /// Collects trials that need the toolkit.
 struct ToolkitTrials {
-    found: Option<Toolkit>,
+    toolkit: Option<Toolkit>,
     trials: Vec<Trial>,
 }
 
@@ -86,21 +86,21 @@ impl ToolkitTrials {
         self.add_if(true, name, body);
     }
 
-    /// Ignored when the toolkit, or something else that it needs, is not there.
+    /// Adds a trial that is ignored without the toolkit, or if it is not `possible`.
     fn add_if(
         &mut self,
         possible: bool,
         name: &str,
         body: impl FnOnce(&Toolkit) -> Result<()> + Send + 'static,
     ) {
-        let toolkit = self.found.clone();
+        let toolkit = self.toolkit.clone();
         let trial = trial(name, move || body(&toolkit.expect("ignored without a toolkit")));
-        self.trials.push(trial.with_ignored_flag(self.found.is_none() || !possible));
+        self.trials.push(trial.with_ignored_flag(self.toolkit.is_none() || !possible));
     }
 }
 
-fn of_toolkit(root: &Path, found: Option<Toolkit>) -> Result<Vec<Trial>> {
-    let mut trials = ToolkitTrials { found, trials: Vec::new() };
+fn toolkit_trials(root: &Path, toolkit: Option<Toolkit>) -> Result<Vec<Trial>> {
+    let mut trials = ToolkitTrials { toolkit, trials: Vec::new() };
     for program in program::all(root)? {
         for index in 0..program.environments.len() {
             let name = program.trial(&program.environments[index]);
@@ -112,19 +112,19 @@ fn of_toolkit(root: &Path, found: Option<Toolkit>) -> Result<Vec<Trial>> {
         let name = format!("symbols::{}", list.file_stem().unwrap_or_default().to_string_lossy());
         trials.add(&name, move |toolkit| symbols::resolves(toolkit, &list));
     }
-    let here = root.to_path_buf();
-    trials.add("operators::exported", move |toolkit| operators::are_exported(&here, toolkit));
+    let owned_root = root.to_path_buf();
+    trials.add("operators::exported", move |toolkit| operators::are_exported(&owned_root, toolkit));
     trials.add("symbols::names", symbols::names);
-    let here = root.to_path_buf();
-    trials.add("symbols::graph_engine", move |toolkit| symbols::graph_engine(&here, toolkit));
+    let owned_root = root.to_path_buf();
+    trials.add("symbols::graph_engine", move |toolkit| symbols::graph_engine(&owned_root, toolkit));
     trials.add("symbols::pool", symbols::pool);
     for shell in shell::SHELLS {
-        let here = shell::is_installed(shell);
-        trials.add_if(here, &format!("shell::{shell}"), move |toolkit| {
+        let is_installed = shell::is_installed(shell);
+        trials.add_if(is_installed, &format!("shell::{shell}"), move |toolkit| {
             shell::set_env(toolkit, shell)
         });
         let name = format!("shell::{shell}_gcc");
-        trials.add_if(here, &name, move |toolkit| shell::gcc_line(toolkit, shell));
+        trials.add_if(is_installed, &name, move |toolkit| shell::gcc_line(toolkit, shell));
     }
     trials.add("shell::moved", shell::moved);
     trials.add("shell::kept_path", shell::kept_path);

@@ -22,24 +22,24 @@ class Numbers:
     """Tensors one after the other from a file of floats."""
 
     def __init__(self, file):
-        self.all = numpy.fromfile(file, dtype="<f4")
-        self.at = 0
+        self.values = numpy.fromfile(file, dtype="<f4")
+        self.offset = 0
 
     def take(self, *sizes):
         count = int(numpy.prod(sizes))
-        part = self.all[self.at : self.at + count].reshape(sizes)
-        self.at += count
+        part = self.values[self.offset : self.offset + count].reshape(sizes)
+        self.offset += count
         return torch.from_numpy(part.copy())
 
-    def linear(self, into, out):
-        """A weight as torch.nn.Linear has it, and a bias."""
-        weight = self.take(into, out).t().contiguous()
+    def linear(self, inputs, out):
+        """A weight in the layout of torch.nn.Linear, and a bias."""
+        weight = self.take(inputs, out).t().contiguous()
         return weight, self.take(out)
 
 
 def perceptron(numbers, rows, *widths):
     x = numbers.take(rows, widths[0])
-    layers = [numbers.linear(into, out) for into, out in zip(widths, widths[1:])]
+    layers = [numbers.linear(inputs, out) for inputs, out in zip(widths, widths[1:])]
 
     def forward():
         y = functional.linear(x, *layers[0])
@@ -52,27 +52,27 @@ def perceptron(numbers, rows, *widths):
 
 def encoder(numbers, layers, sequence):
     x = numbers.take(sequence, WIDTH)
-    parts = []
+    blocks = []
     for _ in range(layers):
         q, k, v, out = (numbers.linear(WIDTH, WIDTH) for _ in range(4))
-        first = numbers.take(WIDTH), numbers.take(WIDTH)
+        norm_1 = numbers.take(WIDTH), numbers.take(WIDTH)
         up = numbers.linear(WIDTH, INNER)
         down = numbers.linear(INNER, WIDTH)
-        second = numbers.take(WIDTH), numbers.take(WIDTH)
-        parts.append((q, k, v, out, first, up, down, second))
+        norm_2 = numbers.take(WIDTH), numbers.take(WIDTH)
+        blocks.append((q, k, v, out, norm_1, up, down, norm_2))
 
     def split(y):
         return y.view(1, sequence, HEADS, WIDTH // HEADS).transpose(1, 2)
 
     def forward():
         y = x
-        for q, k, v, out, first, up, down, second in parts:
+        for q, k, v, out, norm_1, up, down, norm_2 in blocks:
             heads = (split(functional.linear(y, *one)) for one in (q, k, v))
-            mixed = functional.scaled_dot_product_attention(*heads)
-            mixed = mixed.transpose(1, 2).reshape(sequence, WIDTH)
-            y = functional.layer_norm(functional.linear(mixed, *out) + y, (WIDTH,), *first)
+            attended = functional.scaled_dot_product_attention(*heads)
+            attended = attended.transpose(1, 2).reshape(sequence, WIDTH)
+            y = functional.layer_norm(functional.linear(attended, *out) + y, (WIDTH,), *norm_1)
             inner = functional.gelu(functional.linear(y, *up))
-            y = functional.layer_norm(functional.linear(inner, *down) + y, (WIDTH,), *second)
+            y = functional.layer_norm(functional.linear(inner, *down) + y, (WIDTH,), *norm_2)
         return y
 
     return forward

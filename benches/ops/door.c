@@ -22,7 +22,7 @@ double products(aclrtStream stream, int64_t n, int count, void* a, void* b, void
 {
     aclTensor *x = square(n, a), *y = square(n, b), *out = square(n, c);
     int failed = !x || !y || !out;
-    double began = now();
+    double start = now();
     for (int i = 0; i < count && !failed; ++i) {
         uint64_t size = 0;
         aclOpExecutor* executor = NULL;
@@ -30,7 +30,7 @@ double products(aclrtStream stream, int64_t n, int count, void* a, void* b, void
         failed |= failed || aclnnMm(NULL, 0, executor, stream) != 0;
     }
     failed |= aclrtSynchronizeStream(stream) != 0;
-    double took = now() - began;
+    double took = now() - start;
     aclDestroyTensor(x), aclDestroyTensor(y), aclDestroyTensor(out);
     return failed ? -1.0 : took;
 }

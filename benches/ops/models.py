@@ -11,7 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/torc
 import networks  # noqa: E402
 
 
-def unit(inputs, outputs, kernel, stride=1, groups=1, activation=nn.ReLU):
+def conv_unit(inputs, outputs, kernel, stride=1, groups=1, activation=nn.ReLU):
     """A convolution, batch norm and an activation."""
     layers = [nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False), nn.BatchNorm2d(outputs)]
     return nn.Sequential(*layers, *([activation(inplace=True)] if activation else []))
@@ -22,16 +22,16 @@ class Bottleneck(nn.Module):
 
     def __init__(self, inputs, width, stride):
         super().__init__()
-        self.layers = nn.Sequential(unit(inputs, width, 1), unit(width, width, 3, stride), unit(width, 4 * width, 1, activation=None))
-        same = stride == 1 and inputs == 4 * width
-        self.shortcut = nn.Identity() if same else unit(inputs, 4 * width, 1, stride, activation=None)
+        self.layers = nn.Sequential(conv_unit(inputs, width, 1), conv_unit(width, width, 3, stride), conv_unit(width, 4 * width, 1, activation=None))
+        same_shape = stride == 1 and inputs == 4 * width
+        self.shortcut = nn.Identity() if same_shape else conv_unit(inputs, 4 * width, 1, stride, activation=None)
 
     def forward(self, x):
         return F.relu_(self.layers(x) + self.shortcut(x))
 
 
 def resnet50():
-    layers, inputs = [unit(3, 64, 7, 2), nn.MaxPool2d(3, 2, 1)], 64
+    layers, inputs = [conv_unit(3, 64, 7, 2), nn.MaxPool2d(3, 2, 1)], 64
     for stage, count in enumerate((3, 4, 6, 3)):
         for block in range(count):
             layers.append(Bottleneck(inputs, 64 << stage, 2 if stage and not block else 1))
@@ -45,27 +45,27 @@ class Inverted(nn.Module):
     def __init__(self, inputs, outputs, stride, expansion):
         super().__init__()
         width = inputs * expansion
-        wider = [unit(inputs, width, 1, activation=nn.ReLU6)] if expansion > 1 else []
-        narrower = [unit(width, width, 3, stride, width, nn.ReLU6), unit(width, outputs, 1, activation=None)]
-        self.layers = nn.Sequential(*wider, *narrower)
-        self.same = stride == 1 and inputs == outputs
+        expand = [conv_unit(inputs, width, 1, activation=nn.ReLU6)] if expansion > 1 else []
+        project = [conv_unit(width, width, 3, stride, width, nn.ReLU6), conv_unit(width, outputs, 1, activation=None)]
+        self.layers = nn.Sequential(*expand, *project)
+        self.has_shortcut = stride == 1 and inputs == outputs
 
     def forward(self, x):
-        return x + self.layers(x) if self.same else self.layers(x)
+        return x + self.layers(x) if self.has_shortcut else self.layers(x)
 
 
 def mobilenet():
-    layers, inputs = [unit(3, 32, 3, 2, activation=nn.ReLU6)], 32
+    layers, inputs = [conv_unit(3, 32, 3, 2, activation=nn.ReLU6)], 32
     # Expansion, outputs, how many blocks, the first one's stride.
     for expansion, outputs, count, stride in [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]:
         for block in range(count):
             layers.append(Inverted(inputs, outputs, 1 if block else stride, expansion))
             inputs = outputs
-    return nn.Sequential(*layers, unit(320, 1280, 1, activation=nn.ReLU6), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, 1000))
+    return nn.Sequential(*layers, conv_unit(320, 1280, 1, activation=nn.ReLU6), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, 1000))
 
 
 def forward(build, *size):
-    """A row of a network's forward pass on pictures of this size."""
+    """Work and inputs of a network's forward pass on images of this size."""
 
     def make(device):
         torch.manual_seed(0)
@@ -75,28 +75,28 @@ def forward(build, *size):
 
 
 def training(build, batch, optimiser):
-    """A row of a step of training: forward, loss, backward, optimiser."""
+    """Work and inputs of a step of training: forward, loss, backward, optimiser."""
 
     def make(device):
         torch.manual_seed(0)
         model = build().to(device)
-        inputs, answers = batch()
-        return model, optimiser(model.parameters()), inputs.to(device), answers.to(device)
+        inputs, labels = batch()
+        return model, optimiser(model.parameters()), inputs.to(device), labels.to(device)
 
     @torch.enable_grad()
-    def step(model, optimiser, inputs, answers):
+    def step(model, optimiser, inputs, labels):
         optimiser.zero_grad()
-        F.cross_entropy(model(inputs).flatten(0, -2), answers.flatten()).backward()
+        F.cross_entropy(model(inputs).flatten(0, -2), labels.flatten()).backward()
         optimiser.step()
 
     return step, make
 
 
-def pictures(count, size, classes):
+def images(count, size, classes):
     return lambda: (torch.randn(count, 3, size, size), torch.arange(count) % classes)
 
 
-def texts(count, length, vocabulary):
+def token_ids(count, length, vocabulary):
     return lambda: torch.randint(vocabulary, (2, count, length)).unbind(0)
 
 
@@ -110,7 +110,7 @@ ROWS = {
     "U-Net forward, 1x128x128, 64 wide": forward(lambda: networks.UNet(64), 1, 3, 128, 128),
     "ViT-B forward, 1x224x224": forward(lambda: networks.ViT(768, 12, 12, 1000, 224, 16), 1, 3, 224, 224),
     "ResNet-18 training step, 8x64x64": training(
-        lambda: networks.ResNet18(64, 10), pictures(8, 64, 10), lambda weights: torch.optim.SGD(weights, 0.01, momentum=0.9)
+        lambda: networks.ResNet18(64, 10), images(8, 64, 10), lambda weights: torch.optim.SGD(weights, 0.01, momentum=0.9)
     ),
-    "GPT-2 training step, 1x128": training(gpt2, texts(1, 128, 50_257), lambda weights: torch.optim.AdamW(weights, 1e-4, fused=True)),
+    "GPT-2 training step, 1x128": training(gpt2, token_ids(1, 128, 50_257), lambda weights: torch.optim.AdamW(weights, 1e-4, fused=True)),
 }

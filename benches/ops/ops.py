@@ -25,24 +25,24 @@ torch.set_num_threads(THREADS)
 def best(run, finish, seconds=0.05, rounds=1):
     """The best time of one call over rounds of as many calls as fill `seconds`."""
     run(1), finish()
-    count, took = 1, 0.0
+    count, elapsed = 1, 0.0
     while True:
-        began = time.perf_counter()
+        start = time.perf_counter()
         run(count), finish()
-        took = time.perf_counter() - began
-        if took > seconds / 4:
+        elapsed = time.perf_counter() - start
+        if elapsed > seconds / 4:
             break
         count *= 2
-    least = took / count
-    count = max(1, int(count * seconds / took))
+    shortest = elapsed / count
+    count = max(1, int(count * seconds / elapsed))
     for _ in range(rounds):
-        began = time.perf_counter()
+        start = time.perf_counter()
         run(count), finish()
-        least = min(least, (time.perf_counter() - began) / count)
-    return least, count
+        shortest = min(shortest, (time.perf_counter() - start) / count)
+    return shortest, count
 
 
-def side(call, device, finish):
+def runner(call, device, finish):
     arguments = call.make(device)
 
     def run(count):
@@ -78,20 +78,20 @@ def convolution(batch, inputs, size, outputs, kernel, stride=1, groups=1):
     return shapes, dict(stride=stride, padding=kernel // 2, groups=groups)
 
 
-def convolve(*what):
+def convolve(*conv):
     """Work and inputs of a convolution."""
-    shapes, how = convolution(*what)
-    return lambda x, w: F.conv2d(x, w, **how), tensors(*shapes)
+    shapes, options = convolution(*conv)
+    return lambda x, w: F.conv2d(x, w, **options), tensors(*shapes)
 
 
-def convolve_backward(*what):
+def convolve_backward(*conv):
     """Work and inputs of the gradients of a convolution's input and weight."""
-    shapes, how = convolution(*what)
-    window = [how["stride"]] * 2, [how["padding"]] * 2, [1, 1], False, [0, 0], how["groups"]
+    shapes, options = convolution(*conv)
+    window = [options["stride"]] * 2, [options["padding"]] * 2, [1, 1], False, [0, 0], options["groups"]
 
     def make(device):
         x, w = tensors(*shapes)(device)
-        return F.conv2d(x, w, **how), x, w
+        return F.conv2d(x, w, **options), x, w
 
     return lambda grad, x, w: torch.ops.aten.convolution_backward(grad, x, w, None, *window, [True, True, False]), make
 
@@ -156,8 +156,8 @@ def shuffled(*size):
     return lambda device: [torch.rand(size, generator=torch.Generator().manual_seed(0)).to(device)]
 
 
-def described(what):
-    batch, inputs, size, outputs, kernel, stride, groups = (*what, 1, 1)[:7] if len(what) < 7 else what
+def conv_name(conv):
+    batch, inputs, size, outputs, kernel, stride, groups = (*conv, 1, 1)[:7] if len(conv) < 7 else conv
     return f"{batch}x{inputs}x{size}x{size} to {outputs}, {kernel}x{kernel}" + (f" by {stride}" if stride > 1 else "") + (" depthwise" if groups > 1 else "")
 
 
@@ -208,18 +208,18 @@ CALLS += [Call(f"{short} attention, sequence {length}", 1.0, *attention(length, 
 CALLS += [Call(f"attention back, sequence {length}", 1.0, *attention_backward(length)) for length in (128, 1024)]
 CALLS += [Call(f"{short} attention back, sequence 1024", 1.0, *attention_backward(1024, dtype)) for short, dtype in HALVES.items()]
 CALLS += [Call(f"{kind} 64 steps of 32x256 to 256", 1.0, *recurrent(kind, 64, 32, 256, 256)) for kind in ("lstm", "gru")]
-CALLS += [Call(f"conv {described(what)}", 1.0, *convolve(*what)) for what in RESNET + DEPTHWISE]
-CALLS += [Call(f"conv back {described(what)}", 1.0, *convolve_backward(*what)) for what in TRAINED]
-CALLS += [Call(name, 1.0, *row) for name, row in models.ROWS.items()]
+CALLS += [Call(f"conv {conv_name(conv)}", 1.0, *convolve(*conv)) for conv in RESNET + DEPTHWISE]
+CALLS += [Call(f"conv back {conv_name(conv)}", 1.0, *convolve_backward(*conv)) for conv in TRAINED]
+CALLS += [Call(name, 1.0, *work_and_inputs) for name, work_and_inputs in models.ROWS.items()]
 
 
 def compare(call, rounds):
-    npu, cpu = side(call, "npu", torch.npu.synchronize), side(call, "cpu", lambda: None)
-    mine = theirs = float("inf")
+    npu, cpu = runner(call, "npu", torch.npu.synchronize), runner(call, "cpu", lambda: None)
+    npu_time = cpu_time = float("inf")
     for _ in range(rounds):
-        mine = min(mine, best(*npu)[0])
-        theirs = min(theirs, best(*cpu)[0])
-    return mine, theirs
+        npu_time = min(npu_time, best(*npu)[0])
+        cpu_time = min(cpu_time, best(*cpu)[0])
+    return npu_time, cpu_time
 
 
 def tiny(rounds=8):
@@ -233,7 +233,7 @@ def tiny(rounds=8):
     return min(best(run, torch.npu.synchronize, seconds=0.1)[0] for _ in range(rounds)) * 1e9
 
 
-def door(rounds):
+def products_in_c(rounds):
     """Seconds of a product of 64x64 at the C door, and of torch.mm on the CPU."""
     library = ctypes.CDLL(os.environ["CAIRN_BENCH_DOOR"])
     library.products.restype = ctypes.c_double
@@ -243,19 +243,19 @@ def door(rounds):
     stream = ctypes.c_void_p(torch.npu.current_stream().npu_stream)
     x, y, out = (torch.ones(64, 64) for _ in range(3))
 
-    def theirs(count):
+    def multiply_on_cpu(count):
         with torch.no_grad():
             for _ in range(count):
                 torch.mm(x, y, out=out)
 
-    mine, peer = float("inf"), float("inf")
+    npu_time = cpu_time = float("inf")
     for _ in range(rounds):
-        took = library.products(stream, 64, 2000, *addresses)
-        assert took > 0, "the C door failed"
-        mine = min(mine, took / 2000)
-        peer = min(peer, best(theirs, lambda: None)[0])
+        elapsed = library.products(stream, 64, 2000, *addresses)
+        assert elapsed > 0, "the C door failed"
+        npu_time = min(npu_time, elapsed / 2000)
+        cpu_time = min(cpu_time, best(multiply_on_cpu, lambda: None)[0])
     assert c.cpu().eq(64).all()
-    return mine, peer
+    return npu_time, cpu_time
 
 
 def main():
@@ -263,16 +263,16 @@ def main():
         print(json.dumps({"tiny_ns": tiny()}))
         return
     rounds = int(os.environ.get("CAIRN_BENCH_ROUNDS", "6"))
-    chosen = os.environ.get("CAIRN_BENCH_ONLY", "")
+    only = os.environ.get("CAIRN_BENCH_ONLY", "")
     rows = []
     for call in CALLS:
-        if chosen and chosen not in call.name:
+        if only and only not in call.name:
             continue
-        mine, theirs = compare(call, rounds)
-        print(f"{call.name}: {mine / theirs:.2f}", file=sys.stderr, flush=True)
-        rows.append({"name": call.name, "npu_us": mine * 1e6, "cpu_us": theirs * 1e6, "ratio": mine / theirs, "goal": call.goal})
-    mine, theirs = door(rounds)
-    rows.append({"name": "matmul 64, C door", "npu_us": mine * 1e6, "cpu_us": theirs * 1e6, "ratio": mine / theirs, "goal": 0.8})
+        npu_time, cpu_time = compare(call, rounds)
+        print(f"{call.name}: {npu_time / cpu_time:.2f}", file=sys.stderr, flush=True)
+        rows.append({"name": call.name, "npu_us": npu_time * 1e6, "cpu_us": cpu_time * 1e6, "ratio": npu_time / cpu_time, "goal": call.goal})
+    npu_time, cpu_time = products_in_c(rounds)
+    rows.append({"name": "matmul 64, C door", "npu_us": npu_time * 1e6, "cpu_us": cpu_time * 1e6, "ratio": npu_time / cpu_time, "goal": 0.8})
     print(json.dumps({"threads": THREADS, "rows": rows}))
 
 

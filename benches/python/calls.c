@@ -12,7 +12,7 @@ static aclTensorDesc *float_descs[2], *index_desc;
 static aclDataBuffer *buffers[3], *sorted[3];
 static aclopAttr *attr;
 
-static void must(aclError ret) {
+static void check(aclError ret) {
     if (ret == 0) return;
     fprintf(stderr, "%d: %s\n", ret, aclGetRecentErrMsg());
     exit(1);
@@ -25,22 +25,22 @@ static void *address(aclrtAllocatorBlock block) { return (void)block, base; }
 static void mallocs(void) {
     for (int i = 0; i < MALLOCS; ++i) {
         void *ptr;
-        must(aclrtMalloc(&ptr, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
-        must(aclrtFree(ptr));
+        check(aclrtMalloc(&ptr, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+        check(aclrtFree(ptr));
     }
 }
 
 static void operators(void) {
     for (int i = 0; i < OPERATORS; ++i)
-        must(aclopExecuteV2("Relu", 1, float_descs, buffers, 1, float_descs, buffers + 1, attr, stream));
-    must(aclrtSynchronizeStream(stream));
+        check(aclopExecuteV2("Relu", 1, float_descs, buffers, 1, float_descs, buffers + 1, attr, stream));
+    check(aclrtSynchronizeStream(stream));
 }
 
 static void sorts(void) {
     aclTensorDesc *out[] = {float_descs[1], index_desc};
     for (int i = 0; i < OPERATORS; ++i)
-        must(aclopExecuteV2("Sort", 1, float_descs + 1, sorted, 2, out, sorted + 1, attr, stream));
-    must(aclrtSynchronizeStream(stream));
+        check(aclopExecuteV2("Sort", 1, float_descs + 1, sorted, 2, out, sorted + 1, attr, stream));
+    check(aclrtSynchronizeStream(stream));
 }
 
 static void measure(const char *name, void (*run)(void), int times) {
@@ -59,12 +59,12 @@ static void measure(const char *name, void (*run)(void), int times) {
 int main(void) {
     const int64_t small_dims[] = {SMALL}, sorted_dims[] = {SORTED};
     void *addresses[3];
-    must(aclInit(NULL));
-    must(aclrtSetDevice(0));
-    must(aclrtCreateStream(&stream));
-    must(aclrtMalloc((void **)&base, 1 << 20, ACL_MEM_MALLOC_HUGE_FIRST));
-    for (int i = 0; i < 3; ++i) must(aclrtMalloc(&addresses[i], 4 * SORTED, ACL_MEM_MALLOC_HUGE_FIRST));
-    must(aclrtMemset(addresses[0], 4 * SORTED, 0, 4 * SORTED));
+    check(aclInit(NULL));
+    check(aclrtSetDevice(0));
+    check(aclrtCreateStream(&stream));
+    check(aclrtMalloc((void **)&base, 1 << 20, ACL_MEM_MALLOC_HUGE_FIRST));
+    for (int i = 0; i < 3; ++i) check(aclrtMalloc(&addresses[i], 4 * SORTED, ACL_MEM_MALLOC_HUGE_FIRST));
+    check(aclrtMemset(addresses[0], 4 * SORTED, 0, 4 * SORTED));
     float_descs[0] = aclCreateTensorDesc(ACL_FLOAT, 1, small_dims, ACL_FORMAT_ND);
     float_descs[1] = aclCreateTensorDesc(ACL_FLOAT, 1, sorted_dims, ACL_FORMAT_ND);
     index_desc = aclCreateTensorDesc(ACL_INT32, 1, sorted_dims, ACL_FORMAT_ND);
@@ -77,13 +77,13 @@ int main(void) {
     measure("operator", operators, OPERATORS);
     measure("sort", sorts, OPERATORS);
     aclrtAllocatorDesc desc = aclrtAllocatorCreateDesc();
-    must(aclrtAllocatorSetObjToDesc(desc, base));
-    must(aclrtAllocatorSetAllocFuncToDesc(desc, take));
-    must(aclrtAllocatorSetFreeFuncToDesc(desc, give));
-    must(aclrtAllocatorSetGetAddrFromBlockFuncToDesc(desc, address));
-    must(aclrtAllocatorRegister(stream, desc));
+    check(aclrtAllocatorSetObjToDesc(desc, base));
+    check(aclrtAllocatorSetAllocFuncToDesc(desc, take));
+    check(aclrtAllocatorSetFreeFuncToDesc(desc, give));
+    check(aclrtAllocatorSetGetAddrFromBlockFuncToDesc(desc, address));
+    check(aclrtAllocatorRegister(stream, desc));
     measure("sort_with_allocator", sorts, OPERATORS);
-    must(aclrtDestroyStream(stream));
-    must(aclFinalize());
+    check(aclrtDestroyStream(stream));
+    check(aclFinalize());
     return 0;
 }

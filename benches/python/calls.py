@@ -7,7 +7,7 @@ import acl
 ROUNDS, MALLOCS, OPERATORS, SMALL, SORTED = 7, 20000, 2000, 64, 64
 
 
-def must(ret):
+def check(ret):
     if ret != 0:
         raise SystemExit(f"{ret}: {acl.get_recent_err_msg()}")
 
@@ -16,22 +16,22 @@ def mallocs():
     malloc, free = acl.rt.malloc, acl.rt.free
     for _ in range(MALLOCS):
         ptr, ret = malloc(4096, 0)
-        must(ret)
-        must(free(ptr))
+        check(ret)
+        check(free(ptr))
 
 
 def operators():
     execute = acl.op.execute_v2
     for _ in range(OPERATORS):
-        must(execute("Relu", [small], buffers[:1], [small], buffers[1:2], attr, stream))
-    must(acl.rt.synchronize_stream(stream))
+        check(execute("Relu", [small], buffers[:1], [small], buffers[1:2], attr, stream))
+    check(acl.rt.synchronize_stream(stream))
 
 
 def sorts():
     execute = acl.op.execute_v2
     for _ in range(OPERATORS):
-        must(execute("Sort", [values], sorted_[:1], [values, indices], sorted_[1:], attr, stream))
-    must(acl.rt.synchronize_stream(stream))
+        check(execute("Sort", [values], sorted_[:1], [values, indices], sorted_[1:], attr, stream))
+    check(acl.rt.synchronize_stream(stream))
 
 
 def measure(name, run, times):
@@ -43,14 +43,14 @@ def measure(name, run, times):
     print(f"{name} {min(timings[1:]):.1f}")
 
 
-must(acl.init())
-must(acl.rt.set_device(0))
+check(acl.init())
+check(acl.rt.set_device(0))
 stream, ret = acl.rt.create_stream()
-must(ret)
+check(ret)
 base, ret = acl.rt.malloc(1 << 20, 0)
-must(ret)
+check(ret)
 addresses = [acl.rt.malloc(4 * SORTED, 0)[0] for _ in range(3)]
-must(acl.rt.memset(addresses[0], 4 * SORTED, 0, 4 * SORTED))
+check(acl.rt.memset(addresses[0], 4 * SORTED, 0, 4 * SORTED))
 small, values = acl.create_tensor_desc(0, [SMALL], 2), acl.create_tensor_desc(0, [SORTED], 2)
 indices = acl.create_tensor_desc(3, [SORTED], 2)
 buffers = [acl.create_data_buffer(address, 4 * SMALL) for address in addresses]
@@ -60,11 +60,11 @@ measure("malloc_free", mallocs, MALLOCS)
 measure("operator", operators, OPERATORS)
 measure("sort", sorts, OPERATORS)
 desc = acl.rt.allocator_create_desc()
-must(acl.rt.allocator_set_obj_to_desc(desc, base))
-must(acl.rt.allocator_set_alloc_func_to_desc(desc, lambda obj, size: obj if size <= 1 << 20 else None))
-must(acl.rt.allocator_set_free_func_to_desc(desc, lambda obj, block: None))
-must(acl.rt.allocator_set_get_addr_from_block_func_to_desc(desc, lambda block: base))
-must(acl.rt.allocator_register(stream, desc))
+check(acl.rt.allocator_set_obj_to_desc(desc, base))
+check(acl.rt.allocator_set_alloc_func_to_desc(desc, lambda obj, size: obj if size <= 1 << 20 else None))
+check(acl.rt.allocator_set_free_func_to_desc(desc, lambda obj, block: None))
+check(acl.rt.allocator_set_get_addr_from_block_func_to_desc(desc, lambda block: base))
+check(acl.rt.allocator_register(stream, desc))
 measure("sort_with_allocator", sorts, OPERATORS)
-must(acl.rt.destroy_stream(stream))
-must(acl.finalize())
+check(acl.rt.destroy_stream(stream))
+check(acl.finalize())

@@ -1,4 +1,4 @@
-//! The library as a program meets it: loaded at run time, called through its C interface.
+//! `libascendcl.so`, loaded at run time and called through its C interface, as a program does.
 
 use std::ffi::{CString, c_int, c_void};
 

@@ -132,7 +132,7 @@ fn crossbeam_round_trip() -> Figure {
     figure
 }
 
-/// What C programs call.
+/// The C functions that programs call.
 fn door(report: &mut Report, acl: &Acl) {
     let ok = |code: i32| assert_eq!(code, 0);
     // SAFETY: calls of the C interface with valid arguments, throughout this function.

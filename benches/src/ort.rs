@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// The version of the table that is asked for: the first with statistics of allocators.
 const VERSION: u32 = 23;
 
-/// Places in the table.
+/// Indices in the table.
 mod function_index {
     pub const GET_ERROR_MESSAGE: usize = 2;
     pub const CREATE_ENV: usize = 3;
@@ -29,7 +29,7 @@ pub struct Ort {
     functions: *const *const c_void,
     /// The environment that sessions are made in.
     pub environment: *mut c_void,
-    /// The memory of the host, as values and allocators are told it.
+    /// The library's description of host memory, which values and allocators are created with.
     pub memory_info: *mut c_void,
     /// What the library calls itself.
     pub version: String,

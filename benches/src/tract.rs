@@ -41,7 +41,7 @@ impl Chain {
 
 fn load(kind: &str, file: &str) -> TractResult<Chain> {
     let sizes: Vec<usize> = kind.split(':').skip(1).map(str::parse).collect::<Result<_, _>>()?;
-    let [length, width] = sizes[..] else { bail!("{kind} is no chain:LENGTH:WIDTH") };
+    let [length, width] = sizes[..] else { bail!("{kind} is not chain:LENGTH:WIDTH") };
     let number = |one: &[u8]| f32::from_le_bytes([one[0], one[1], one[2], one[3]]);
     let numbers: Vec<f32> = std::fs::read(file)?.chunks_exact(4).map(number).collect();
     Chain::new(length, width, &numbers)

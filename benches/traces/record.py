@@ -2,8 +2,8 @@
 
     TORCH_DEVICE_BACKEND_AUTOLOAD=0 $(cargo xtask venv) benches/traces/record.py
 
-    gpt_train.trc    a small GPT learns: AdamW, four steps of four sequence lengths
-    gpt_infer.trc    the same answers two prompts, a token at a time, with caches that grow
+    gpt_train.trc    training of a small GPT: AdamW, four steps of four sequence lengths
+    gpt_infer.trc    the same GPT answers two prompts, a token at a time, with caches that grow
 
 Blocks below 64 bytes and those that were taken before the recording began are left out.
 """
@@ -31,26 +31,26 @@ class Block(nn.Module):
         scores = q @ k.transpose(2, 3) / q.shape[3] ** 0.5
         if length > 1:
             scores = scores.masked_fill(torch.ones(length, k.shape[2], dtype=torch.bool).triu(1), -1e9)
-        mixed = (scores.softmax(3) @ v).transpose(1, 2).reshape(batch, length, width)
-        x = x + self.out(mixed)
+        attended = (scores.softmax(3) @ v).transpose(1, 2).reshape(batch, length, width)
+        x = x + self.out(attended)
         return x + self.down(nn.functional.gelu(self.up(self.norms[1](x)))), (k, v)
 
 
 class Decoder(nn.Module):
     def __init__(self, vocabulary=4096, width=512, heads=8, layers=6):
         super().__init__()
-        self.embedding, self.places = nn.Embedding(vocabulary, width), nn.Embedding(1024, width)
+        self.embedding, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(1024, width)
         self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
         self.head = nn.Linear(width, vocabulary, bias=False)
 
     def forward(self, ids, caches=None):
         start = 0 if caches is None else caches[0][0].shape[2]
-        x = self.embedding(ids) + self.places(torch.arange(start, start + ids.shape[1]))
-        kept = []
+        x = self.embedding(ids) + self.positions(torch.arange(start, start + ids.shape[1]))
+        new_caches = []
         for at, block in enumerate(self.blocks):
             x, cache = block(x, None if caches is None else caches[at])
-            kept.append(cache)
-        return self.head(x), kept
+            new_caches.append(cache)
+        return self.head(x), new_caches
 
 
 def train():

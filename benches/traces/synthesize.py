@@ -1,7 +1,7 @@
 """Writes traces of programs that do not exist: the order and the sizes in which a transformer takes
 and frees memory, worked out by hand. `python3 synthesize.py` writes them again, byte for byte.
 
-    synthetic_train.trc   a decoder learns: bf16, AdamW, gradients dropped after each step, another
+    synthetic_train.trc   training of a decoder: bf16, AdamW, gradients dropped after each step, another
                           sequence length every step
     synthetic_serve.trc   a decoder serves: requests come and go, each with caches of keys and values
                           that grow by a block of tokens at a time
@@ -55,14 +55,14 @@ def train(width=1024, layers=8, heads=16, vocabulary=8192, batch=4, steps=6):
         length = rng.randrange(96, 513)
         rows = (batch, length)
         ids = t.take(*rows, 4)
-        kept, x = [], t.take(*rows, width)
+        activations, x = [], t.take(*rows, width)
         for _ in range(layers):
             norm = t.take(*rows, width)
             qkv = t.take(*rows, 3 * width)
-            heads_first = t.take(*rows, 3 * width)
+            qkv_by_head = t.take(*rows, 3 * width)
             with t.scratch(batch, heads, length, length):
-                weights_of = t.take(batch, heads, length, length)
-            mixed = t.take(*rows, width)
+                probabilities = t.take(batch, heads, length, length)
+            attended = t.take(*rows, width)
             with t.scratch(*rows, width):
                 middle = t.take(*rows, width)
             norm_2 = t.take(*rows, width)
@@ -71,7 +71,7 @@ def train(width=1024, layers=8, heads=16, vocabulary=8192, batch=4, steps=6):
             with t.scratch(*rows, width):
                 out = t.take(*rows, width)
             t.free(qkv)
-            kept.append((x, norm, heads_first, weights_of, mixed, middle, norm_2, hidden, active))
+            activations.append((x, norm, qkv_by_head, probabilities, attended, middle, norm_2, hidden, active))
             x = out
         logits = t.take(*rows, vocabulary)
         with t.scratch(*rows, vocabulary, 2):  # the loss, in f32
@@ -79,38 +79,38 @@ def train(width=1024, layers=8, heads=16, vocabulary=8192, batch=4, steps=6):
             gradient = t.take(*rows, vocabulary)
         t.free(logits)
         gradients = [t.take(vocabulary, width)]
-        flow = t.take(*rows, width)
+        x_gradient = t.take(*rows, width)
         t.free(gradient, x)
         for layer in reversed(range(layers)):
-            before, norm, heads_first, weights_of, mixed, middle, norm_2, hidden, active = kept[layer]
-            own = shapes[1 + 6 * layer : 7 + 6 * layer]
-            wide = t.take(*rows, 4 * width)
-            gradients.append(t.take(*own[5]))
+            layer_input, norm, qkv_by_head, probabilities, attended, middle, norm_2, hidden, active = activations[layer]
+            layer_shapes = shapes[1 + 6 * layer : 7 + 6 * layer]
+            active_gradient = t.take(*rows, 4 * width)
+            gradients.append(t.take(*layer_shapes[5]))
             t.free(active)
-            wide_2 = t.take(*rows, 4 * width)
-            t.free(wide, hidden)
-            back = t.take(*rows, width)
-            gradients.append(t.take(*own[4]))
-            t.free(wide_2, norm_2)
-            gradients.append(t.take(*own[1]))
+            hidden_gradient = t.take(*rows, 4 * width)
+            t.free(active_gradient, hidden)
+            gradient = t.take(*rows, width)
+            gradients.append(t.take(*layer_shapes[4]))
+            t.free(hidden_gradient, norm_2)
+            gradients.append(t.take(*layer_shapes[1]))
             with t.scratch(*rows, width):
-                t.free(back, middle)
-            back = t.take(*rows, width)
-            gradients.append(t.take(*own[3]))
-            t.free(mixed)
+                t.free(gradient, middle)
+            gradient = t.take(*rows, width)
+            gradients.append(t.take(*layer_shapes[3]))
+            t.free(attended)
             with t.scratch(batch, heads, length, length):
-                scores = t.take(batch, heads, length, length)
-                t.free(weights_of)
-            parts = t.take(*rows, 3 * width)
-            t.free(scores, heads_first, back)
-            back = t.take(*rows, width)
-            gradients.append(t.take(*own[2]))
-            t.free(parts, norm)
-            gradients.append(t.take(*own[0]))
-            following = t.take(*rows, width)
-            t.free(back, flow, before)
-            flow = following
-        t.free(flow, loss, ids)
+                scores_gradient = t.take(batch, heads, length, length)
+                t.free(probabilities)
+            qkv_gradient = t.take(*rows, 3 * width)
+            t.free(scores_gradient, qkv_by_head, gradient)
+            gradient = t.take(*rows, width)
+            gradients.append(t.take(*layer_shapes[2]))
+            t.free(qkv_gradient, norm)
+            gradients.append(t.take(*layer_shapes[0]))
+            next_gradient = t.take(*rows, width)
+            t.free(gradient, x_gradient, layer_input)
+            x_gradient = next_gradient
+        t.free(x_gradient, loss, ids)
         if moments is None:
             moments = [t.take(*shape, 2) for shape in shapes for _ in range(2)]  # f32
         for shape in shapes:
@@ -120,34 +120,34 @@ def train(width=1024, layers=8, heads=16, vocabulary=8192, batch=4, steps=6):
     t.write("synthetic_train.trc")
 
 
-def serve(width=2048, layers=6, heads=16, vocabulary=32000, rounds=160, most=12):
+def serve(width=2048, layers=6, heads=16, vocabulary=32000, rounds=160, max_requests=12):
     t, rng = Trace(), random.Random(2)
     weights(t, width, layers, vocabulary)
     requests = []
 
-    def pass_through(tokens, context):
+    def forward(tokens, context):
         x = t.take(tokens, width)
         for _ in range(layers):
             qkv = t.take(tokens, 3 * width)
             with t.scratch(heads, tokens, context):
-                mixed = t.take(tokens, width)
+                attended = t.take(tokens, width)
             t.free(qkv)
             with t.scratch(tokens, 4 * width):
                 out = t.take(tokens, width)
-            t.free(mixed, x)
+            t.free(attended, x)
             x = out
         with t.scratch(tokens, vocabulary):
             t.free(x)
 
     for _ in range(rounds):
-        if len(requests) < most and rng.random() < 0.35:
+        if len(requests) < max_requests and rng.random() < 0.35:
             prompt = rng.randrange(16, 700)
-            pass_through(prompt, prompt)
+            forward(prompt, prompt)
             capacity = -(-prompt // 128) * 128
             caches = [t.take(capacity, width) for _ in range(2 * layers)]
             requests.append([prompt, prompt + rng.randrange(8, 400), capacity, caches])
         if requests:
-            pass_through(len(requests), max(length for length, *_ in requests))
+            forward(len(requests), max(length for length, *_ in requests))
         for request in list(requests):
             request[0] += 8
             length, end, capacity, caches = request

@@ -5,7 +5,7 @@
  *     gcc -shared -fPIC pluggable_allocator.c -I$ASCEND_HOME_PATH/include \
  *         -L$ASCEND_HOME_PATH/lib64 -lascendcl -o pluggable_allocator.so
  *
- * As a program of its own it does to them what torch_npu does.
+ * As a program of its own it calls them as torch_npu does.
  */
 #include <acl/acl.h>
 #include <inttypes.h>

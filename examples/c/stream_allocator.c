@@ -38,6 +38,7 @@ typedef struct {
     int slot;
 } Block;
 
+// Whether `count` slots from `first` on are free.
 static int is_free(const Pool *pool, int first, int count) {
     if (first + count > SLOTS) return 0;
     for (int slot = 0; slot < SLOTS; ++slot) {
@@ -65,21 +66,21 @@ static void *pool_alloc(aclrtAllocator object, size_t size) {
 
 // Called when the last task that uses the block is on the stream, not when it has run: the next block
 // in the same place is for the same stream, so its tasks run after those.
-static void pool_free(aclrtAllocator object, aclrtAllocatorBlock given) {
+static void pool_free(aclrtAllocator object, aclrtAllocatorBlock handle) {
     Pool *pool = object;
-    Block *block = given;
+    Block *block = handle;
     pool->taken[block->slot] = 0;
     pool->frees++;
     free(block);
 }
 
-static void *pool_address(aclrtAllocatorBlock given) {
-    Block *block = given;
+static void *pool_address(aclrtAllocatorBlock handle) {
+    Block *block = handle;
     return block->pool->memory + (size_t)block->slot * SLOT;
 }
 
 // The descriptor is copied: it may go as soon as it is registered.
-static void register_own(aclrtStream stream, Pool *pool) {
+static void register_own_pool(aclrtStream stream, Pool *pool) {
     aclrtAllocatorDesc desc = aclrtAllocatorCreateDesc();
     MUST(aclrtAllocatorSetObjToDesc(desc, pool));
     MUST(aclrtAllocatorSetAllocFuncToDesc(desc, pool_alloc));
@@ -89,7 +90,7 @@ static void register_own(aclrtStream stream, Pool *pool) {
     MUST(aclrtAllocatorDestroyDesc(desc));
 }
 
-static void register_cairns(aclrtStream stream) {
+static void register_cairn_pool(aclrtStream stream) {
     aclrtAllocatorDesc desc = cairn_pool_create_desc(0, stream);
     if (desc == NULL) {
         const char *text = cairn_pool_last_error();
@@ -102,7 +103,7 @@ static void register_cairns(aclrtStream stream) {
 
 // Numbers on the device, and room for them in order.
 typedef struct {
-    void *numbers, *sorted, *places;
+    void *numbers, *sorted, *indices;
 } Data;
 
 static Data make_data(void) {
@@ -112,7 +113,7 @@ static Data make_data(void) {
     for (uint32_t i = 0; i < COUNT; ++i) host[i] = (float)(i * 2654435761u >> 8);
     MUST(aclrtMalloc(&data.numbers, COUNT * sizeof(float), ACL_MEM_MALLOC_HUGE_FIRST));
     MUST(aclrtMalloc(&data.sorted, COUNT * sizeof(float), ACL_MEM_MALLOC_HUGE_FIRST));
-    MUST(aclrtMalloc(&data.places, COUNT * sizeof(int32_t), ACL_MEM_MALLOC_HUGE_FIRST));
+    MUST(aclrtMalloc(&data.indices, COUNT * sizeof(int32_t), ACL_MEM_MALLOC_HUGE_FIRST));
     MUST(aclrtMemcpy(data.numbers, COUNT * sizeof(float), host, COUNT * sizeof(float), ACL_MEMCPY_HOST_TO_DEVICE));
     free(host);
     return data;
@@ -122,37 +123,37 @@ static Data make_data(void) {
 static void sort(aclrtStream stream, Data data) {
     const int64_t sizes[] = {COUNT};
     aclTensorDesc *floats = aclCreateTensorDesc(ACL_FLOAT, 1, sizes, ACL_FORMAT_ND);
-    aclTensorDesc *whole = aclCreateTensorDesc(ACL_INT32, 1, sizes, ACL_FORMAT_ND);
-    aclTensorDesc *in[] = {floats}, *out[] = {floats, whole};
-    aclDataBuffer *from[] = {aclCreateDataBuffer(data.numbers, COUNT * sizeof(float))};
-    aclDataBuffer *to[] = {aclCreateDataBuffer(data.sorted, COUNT * sizeof(float)),
-                           aclCreateDataBuffer(data.places, COUNT * sizeof(int32_t))};
+    aclTensorDesc *ints = aclCreateTensorDesc(ACL_INT32, 1, sizes, ACL_FORMAT_ND);
+    aclTensorDesc *in[] = {floats}, *out[] = {floats, ints};
+    aclDataBuffer *input_buffers[] = {aclCreateDataBuffer(data.numbers, COUNT * sizeof(float))};
+    aclDataBuffer *output_buffers[] = {aclCreateDataBuffer(data.sorted, COUNT * sizeof(float)),
+                                       aclCreateDataBuffer(data.indices, COUNT * sizeof(int32_t))};
     aclopAttr *attributes = aclopCreateAttr();
     MUST(aclopSetAttrInt(attributes, "axis", -1));
     MUST(aclopSetAttrBool(attributes, "descending", 0));
-    MUST(aclopExecuteV2("Sort", 1, in, from, 2, out, to, attributes, stream));
+    MUST(aclopExecuteV2("Sort", 1, in, input_buffers, 2, out, output_buffers, attributes, stream));
     aclopDestroyAttr(attributes);
-    MUST(aclDestroyDataBuffer(from[0]));
-    MUST(aclDestroyDataBuffer(to[0]));
-    MUST(aclDestroyDataBuffer(to[1]));
+    MUST(aclDestroyDataBuffer(input_buffers[0]));
+    MUST(aclDestroyDataBuffer(output_buffers[0]));
+    MUST(aclDestroyDataBuffer(output_buffers[1]));
     aclDestroyTensorDesc(floats);
-    aclDestroyTensorDesc(whole);
+    aclDestroyTensorDesc(ints);
 }
 
 static int is_sorted(Data data) {
-    int right = 1;
+    int in_order = 1;
     float *host = malloc(COUNT * sizeof *host);
     if (host == NULL) exit(1);
     MUST(aclrtMemcpy(host, COUNT * sizeof(float), data.sorted, COUNT * sizeof(float), ACL_MEMCPY_DEVICE_TO_HOST));
-    for (int i = 1; i < COUNT; ++i) right &= host[i - 1] <= host[i];
+    for (int i = 1; i < COUNT; ++i) in_order &= host[i - 1] <= host[i];
     free(host);
-    return right;
+    return in_order;
 }
 
 static void free_data(Data data) {
     MUST(aclrtFree(data.numbers));
     MUST(aclrtFree(data.sorted));
-    MUST(aclrtFree(data.places));
+    MUST(aclrtFree(data.indices));
 }
 
 int main(void) {
@@ -163,21 +164,21 @@ int main(void) {
     MUST(aclrtCreateStream(&first));
     MUST(aclrtCreateStream(&second));
     MUST(aclrtMalloc(&memory, (size_t)SLOTS * SLOT, ACL_MEM_MALLOC_HUGE_FIRST));
-    Data mine = make_data(), cairns = make_data();
+    Data own_data = make_data(), cairn_data = make_data();
 
-    Pool own = {.memory = memory};
-    register_own(first, &own);
-    register_cairns(second);
+    Pool own_pool = {.memory = memory};
+    register_own_pool(first, &own_pool);
+    register_cairn_pool(second);
     for (int i = 0; i < TIMES; ++i) {
-        sort(first, mine);
-        sort(second, cairns);
+        sort(first, own_data);
+        sort(second, cairn_data);
     }
     MUST(aclrtSynchronizeDevice());
-    int right = is_sorted(mine) && is_sorted(cairns);
+    int in_order = is_sorted(own_data) && is_sorted(cairn_data);
 
-    printf("Sort of %d numbers, %d times on each stream: %s\n", COUNT, TIMES, right ? "in order" : "WRONG");
-    printf("own pool:     %d blocks taken, %d given back, %zu KiB the largest\n", own.allocations, own.frees,
-           own.largest >> 10);
+    printf("Sort of %d numbers, %d times on each stream: %s\n", COUNT, TIMES, in_order ? "in order" : "WRONG");
+    printf("own pool:     %d blocks taken, %d given back, %zu KiB the largest\n", own_pool.allocations, own_pool.frees,
+           own_pool.largest >> 10);
     cairnPoolFigures figures;
     if (cairn_pool_figures(0, &figures) != 0) return 1;
     printf("Cairn's pool: %" PRIu64 " blocks taken, %" PRIu64 " given back, %" PRIu64 " KiB at most in use\n",
@@ -187,12 +188,12 @@ int main(void) {
     MUST(aclrtAllocatorUnregister(second));
     MUST(aclrtDestroyStream(first));
     MUST(aclrtDestroyStream(second));
-    free_data(mine);
-    free_data(cairns);
+    free_data(own_data);
+    free_data(cairn_data);
     MUST(aclrtFree(memory));
     MUST(aclrtResetDevice(0));
     MUST(aclFinalize());
-    return right && own.allocations >= TIMES && own.frees == own.allocations && figures.taken >= TIMES &&
+    return in_order && own_pool.allocations >= TIMES && own_pool.frees == own_pool.allocations && figures.taken >= TIMES &&
                    figures.freed == figures.taken
                ? 0
                : 1;

@@ -1,6 +1,6 @@
 // Two devices, four streams: data goes from the host to device 0, on to device 1 and back, while a
 // second stream of each device has work of its own. Events order the streams; nothing waits on the
-// host until the end. Run it with CAIRN_TRACE=FILE, or `cargo xtask demo`, to see when what ran.
+// host until the end. Run it with CAIRN_TRACE=FILE, or `cargo xtask demo`, to see what ran when.
 
 #include <acl/acl.h>
 #include <stdint.h>
@@ -21,19 +21,19 @@ enum { PIECES = 4, PIECE = 8 << 20 };
 
 typedef struct {
     aclrtStream in, out;   // copies in, copies out
-    uint8_t *data, *mask;  // PIECES pieces of data, one piece of scratch
+    uint8_t *data, *scratch; // PIECES pieces of data, one piece of scratch
 } Device;
 
 static void open_device(int32_t id, Device *device) {
-    void *data = NULL, *mask = NULL;
+    void *data = NULL, *scratch = NULL;
     MUST(aclrtSetDevice(id));
     MUST(aclrtDeviceEnablePeerAccess(1 - id, 0));
     MUST(aclrtCreateStream(&device->in));
     MUST(aclrtCreateStream(&device->out));
     MUST(aclrtMalloc(&data, PIECES * PIECE, ACL_MEM_MALLOC_HUGE_FIRST));
-    MUST(aclrtMalloc(&mask, PIECE, ACL_MEM_MALLOC_HUGE_FIRST));
+    MUST(aclrtMalloc(&scratch, PIECE, ACL_MEM_MALLOC_HUGE_FIRST));
     device->data = data;
-    device->mask = mask;
+    device->scratch = scratch;
 }
 
 static void count_piece(void *counter) { ++*(int *)counter; }
@@ -41,7 +41,7 @@ static void count_piece(void *counter) { ++*(int *)counter; }
 int main(void) {
     Device first, second;
     void *memory = NULL;
-    aclrtEvent start, end, arrived[PIECES], passed[PIECES];
+    aclrtEvent start, end, arrived[PIECES], forwarded[PIECES];
     float ms = 0;
     int finished = 0;
 
@@ -54,7 +54,7 @@ int main(void) {
     MUST(aclrtCreateEvent(&end));
     for (int i = 0; i < PIECES; ++i) {
         MUST(aclrtCreateEventExWithFlag(&arrived[i], ACL_EVENT_SYNC));
-        MUST(aclrtCreateEventExWithFlag(&passed[i], ACL_EVENT_SYNC));
+        MUST(aclrtCreateEventExWithFlag(&forwarded[i], ACL_EVENT_SYNC));
     }
 
     // Device 0: pieces come in on one stream and leave for device 1 on the other. A piece leaves as
@@ -63,22 +63,22 @@ int main(void) {
     MUST(aclrtSetDevice(0));
     MUST(aclrtRecordEvent(start, first.in));
     for (int i = 0; i < PIECES; ++i) {
-        size_t at = (size_t)i * PIECE;
-        MUST(aclrtMemcpyAsync(first.data + at, PIECE, sent + at, PIECE, ACL_MEMCPY_HOST_TO_DEVICE, first.in));
+        size_t offset = (size_t)i * PIECE;
+        MUST(aclrtMemcpyAsync(first.data + offset, PIECE, sent + offset, PIECE, ACL_MEMCPY_HOST_TO_DEVICE, first.in));
         MUST(aclrtRecordEvent(arrived[i], first.in));
         MUST(aclrtStreamWaitEvent(first.out, arrived[i]));
-        MUST(aclrtMemcpyAsync(second.data + at, PIECE, first.data + at, PIECE, ACL_MEMCPY_DEVICE_TO_DEVICE, first.out));
-        MUST(aclrtRecordEvent(passed[i], first.out));
+        MUST(aclrtMemcpyAsync(second.data + offset, PIECE, first.data + offset, PIECE, ACL_MEMCPY_DEVICE_TO_DEVICE, first.out));
+        MUST(aclrtRecordEvent(forwarded[i], first.out));
     }
 
     // Device 1: pieces go home on one stream, the other fills scratch memory meanwhile.
     MUST(aclrtSetDevice(1));
     for (int i = 0; i < PIECES; ++i) {
-        size_t at = (size_t)i * PIECE;
-        MUST(aclrtStreamWaitEvent(second.out, passed[i]));
-        MUST(aclrtMemcpyAsync(received + at, PIECE, second.data + at, PIECE, ACL_MEMCPY_DEVICE_TO_HOST, second.out));
+        size_t offset = (size_t)i * PIECE;
+        MUST(aclrtStreamWaitEvent(second.out, forwarded[i]));
+        MUST(aclrtMemcpyAsync(received + offset, PIECE, second.data + offset, PIECE, ACL_MEMCPY_DEVICE_TO_HOST, second.out));
         MUST(aclrtLaunchHostFunc(second.out, count_piece, &finished));
-        MUST(aclrtMemsetAsync(second.mask, PIECE, i, PIECE, second.in));
+        MUST(aclrtMemsetAsync(second.scratch, PIECE, i, PIECE, second.in));
     }
     MUST(aclrtRecordEvent(end, second.out));
 

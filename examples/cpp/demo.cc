@@ -46,13 +46,13 @@ int main() {
         std::printf("graph 2, dynamic, on the right stream: RunGraphWithStreamAsync with empty outputs\n");
         CHECK(session.AddGraph(2, Network("dynamic", -1)) == ge::SUCCESS, "AddGraph");
         for (int64_t rows : {2, 64, 2}) {
-            const std::vector<float> some = Numbers(rows);
-            std::vector<ge::Tensor> given = {OnDevice(some, {rows, 8})};
+            const std::vector<float> values = Numbers(rows);
+            std::vector<ge::Tensor> run_inputs = {OnDevice(values, {rows, 8})};
             std::vector<ge::Tensor> results;
-            CHECK(session.RunGraphWithStreamAsync(2, right, given, results) == ge::SUCCESS,
+            CHECK(session.RunGraphWithStreamAsync(2, right, run_inputs, results) == ge::SUCCESS,
                   ge::GEGetErrorMsgV2().GetString());
             CHECK(aclrtSynchronizeStream(right) == ACL_SUCCESS, aclGetRecentErrMsg());
-            CHECK(Close(results[0].GetData(), Expected(some)), "wrong numbers");
+            CHECK(Close(results[0].GetData(), Expected(values)), "wrong numbers");
         }
         std::printf("  numbers are right for 2, 64 and 2 rows\n");
         pool_right->Print();

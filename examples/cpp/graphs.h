@@ -31,6 +31,7 @@ inline ge::op::Const Weights(const char *name, const std::vector<int64_t> &dims,
     return ge::op::Const(name).set_attr_value(tensor);
 }
 
+// W: 8 rows of 4.
 inline const std::vector<float> &Matrix() {
     static const std::vector<float> values = [] {
         std::vector<float> all(8 * 4);
@@ -56,13 +57,14 @@ inline ge::Graph Network(const char *name, int64_t rows) {
     return graph;
 }
 
+// An input of `rows` rows of 8.
 inline std::vector<float> Numbers(int64_t rows) {
     std::vector<float> values(rows * 8);
     for (size_t at = 0; at < values.size(); ++at) values[at] = std::sin(static_cast<float>(at));
     return values;
 }
 
-// The same on the host.
+// What Network computes, on the host.
 inline std::vector<float> Expected(const std::vector<float> &x) {
     std::vector<float> y(x.size() / 2);
     for (size_t row = 0; row < x.size() / 8; ++row) {
@@ -91,13 +93,14 @@ inline ge::Tensor OnDevice(const std::vector<float> &values, const std::vector<i
     return tensor;
 }
 
+// Whether the device memory holds these values.
 inline bool Close(const void *device, const std::vector<float> &expected) {
-    std::vector<float> have(expected.size());
+    std::vector<float> actual(expected.size());
     const size_t bytes = expected.size() * sizeof(float);
-    CHECK(aclrtMemcpy(have.data(), bytes, device, bytes, ACL_MEMCPY_DEVICE_TO_HOST) == ACL_SUCCESS, "copy");
+    CHECK(aclrtMemcpy(actual.data(), bytes, device, bytes, ACL_MEMCPY_DEVICE_TO_HOST) == ACL_SUCCESS, "copy");
     for (size_t at = 0; at < expected.size(); ++at) {
-        if (!(std::fabs(have[at] - expected[at]) < 1e-5F)) {
-            std::printf("element %zu is %g, not %g\n", at, have[at], expected[at]);
+        if (!(std::fabs(actual[at] - expected[at]) < 1e-5F)) {
+            std::printf("element %zu is %g, not %g\n", at, actual[at], expected[at]);
             return false;
         }
     }

@@ -67,9 +67,9 @@ public:
             next = holes_.erase(next);
         }
         if (next != holes_.begin()) {
-            auto before = std::prev(next);
-            if (before->first + before->second == start) {
-                before->second += bytes;
+            auto previous = std::prev(next);
+            if (previous->first + previous->second == start) {
+                previous->second += bytes;
                 delete block;
                 return;
             }

@@ -15,7 +15,7 @@ int main() {
         CHECK(session.AddGraph(1, Network("fixed", 4)) == ge::SUCCESS, "AddGraph");
         CHECK(session.AddGraph(2, Network("any", -1)) == ge::SUCCESS, "AddGraph");
 
-        // Memory of yours.
+        // Inputs and outputs in memory of the caller.
         const std::vector<float> x = Numbers(4);
         std::vector<ge::Tensor> inputs = {OnDevice(x, {4, 8})};
         std::vector<ge::Tensor> outputs = {OnDevice(std::vector<float>(16), {4, 4})};
@@ -26,23 +26,23 @@ int main() {
         std::printf("graph 1: output in memory of the caller\n");
 
         // A static graph, no pool, and no output: refused, and the text says what to do.
-        std::vector<ge::Tensor> none;
-        CHECK(session.RunGraphWithStreamAsync(1, stream, inputs, none) != ge::SUCCESS, "should be refused");
+        std::vector<ge::Tensor> empty_outputs;
+        CHECK(session.RunGraphWithStreamAsync(1, stream, inputs, empty_outputs) != ge::SUCCESS, "should be refused");
         std::printf("refused: %s\n", ge::GEGetErrorMsgV2().GetString());
 
         // A dynamic graph brings its outputs itself, for any number of rows.
         for (int64_t rows : {1, 5, 4}) {
-            const std::vector<float> some = Numbers(rows);
-            inputs = {OnDevice(some, {rows, 8})};
-            none.clear();
-            CHECK(session.RunGraphWithStreamAsync(2, stream, inputs, none) == ge::SUCCESS,
+            const std::vector<float> values = Numbers(rows);
+            inputs = {OnDevice(values, {rows, 8})};
+            empty_outputs.clear();
+            CHECK(session.RunGraphWithStreamAsync(2, stream, inputs, empty_outputs) == ge::SUCCESS,
                   ge::GEGetErrorMsgV2().GetString());
             CHECK(aclrtSynchronizeStream(stream) == ACL_SUCCESS, aclGetRecentErrMsg());
-            CHECK(none[0].GetTensorDesc().GetShape().GetDim(0) == rows, "wrong size");
-            CHECK(Close(none[0].GetData(), Expected(some)), "wrong numbers");
+            CHECK(empty_outputs[0].GetTensorDesc().GetShape().GetDim(0) == rows, "wrong size");
+            CHECK(Close(empty_outputs[0].GetData(), Expected(values)), "wrong numbers");
             std::printf("graph 2: %lld rows\n", static_cast<long long>(rows));
         }
-        none.clear();  // released before the graph is unloaded
+        empty_outputs.clear();  // released before the graph is unloaded
     }
     ge::GEFinalize();
     aclrtDestroyStream(stream);

@@ -18,12 +18,12 @@ def pictures(count, seed=0):
     generator = torch.Generator().manual_seed(seed)
     kind = torch.randint(4, (count,), generator=generator)
     radius = 4 + 4 * torch.rand(count, 1, 1, generator=generator)
-    middle = radius + (SIZE - 2 * radius) * torch.rand(2, count, 1, 1, generator=generator)
-    line = torch.arange(SIZE) + 0.5
-    down, across = (line[:, None] - middle[0]).abs(), (line[None, :] - middle[1]).abs()
-    away = (down**2 + across**2).sqrt()
-    shapes = [away < radius, (away < radius) & (away > 0.6 * radius), torch.maximum(down, across) < 0.8 * radius]
-    shapes.append((torch.minimum(down, across) < 0.25 * radius) & (torch.maximum(down, across) < radius))
+    center = radius + (SIZE - 2 * radius) * torch.rand(2, count, 1, 1, generator=generator)
+    coordinates = torch.arange(SIZE) + 0.5
+    dy, dx = (coordinates[:, None] - center[0]).abs(), (coordinates[None, :] - center[1]).abs()
+    distance = (dy**2 + dx**2).sqrt()
+    shapes = [distance < radius, (distance < radius) & (distance > 0.6 * radius), torch.maximum(dy, dx) < 0.8 * radius]
+    shapes.append((torch.minimum(dy, dx) < 0.25 * radius) & (torch.maximum(dy, dx) < radius))
     image = torch.stack(shapes)[kind, torch.arange(count)].float()
     return (image + 0.3 * torch.randn(image.shape, generator=generator))[:, None], kind
 
@@ -50,7 +50,7 @@ def network(seed=0):
 
 
 class Classifier(nn.Module):
-    """Features of a picture, averaged over its places, and a score for each kind."""
+    """Features of a picture, averaged over its positions, and a score for each kind."""
 
     def __init__(self):
         super().__init__()
@@ -68,8 +68,8 @@ def train(device, steps, batch=32):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     losses = []
     for step in range(steps):
-        at = torch.arange(step * batch, (step + 1) * batch, device=device) % len(images)
-        loss = nn.functional.cross_entropy(model(images[at]), kinds[at])
+        indices = torch.arange(step * batch, (step + 1) * batch, device=device) % len(images)
+        loss = nn.functional.cross_entropy(model(images[indices]), kinds[indices])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -95,8 +95,8 @@ def main():
         import torch_npu  # noqa: F401
     model, losses = train(options.device, options.steps)
     curve.draw(options.out, losses)
-    right = accuracy(model, options.device)
-    print(f"loss {losses[0]:.4f} -> {losses[-1]:.4f} in {options.steps} steps; {right:.1%} of new pictures right")
+    share = accuracy(model, options.device)
+    print(f"loss {losses[0]:.4f} -> {losses[-1]:.4f} in {options.steps} steps; {share:.1%} of new pictures right")
     print(f"curve: {options.out}")
 
 

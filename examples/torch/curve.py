@@ -13,38 +13,38 @@ def draw(path, values):
     low, high = min(values), max(values)
     span = (high - low) or 1.0
 
-    def place(index, value):
+    def position(index, value):
         x = MARGIN + index * (WIDTH - 2 * MARGIN) / max(len(values) - 1, 1)
         y = HEIGHT - MARGIN - (value - low) * (HEIGHT - 2 * MARGIN) / span
         return round(x), round(y)
 
-    def line(start, end, colour, thick=0):
+    def line(start, end, colour, half_width=0):
         (x0, y0), (x1, y1) = start, end
         steps = max(abs(x1 - x0), abs(y1 - y0), 1)
         for step in range(steps + 1):
             x, y = x0 + (x1 - x0) * step // steps, y0 + (y1 - y0) * step // steps
-            for dy in range(-thick, thick + 1):
+            for dy in range(-half_width, half_width + 1):
                 if 0 <= y + dy < HEIGHT:
                     pixels[y + dy][x] = colour
 
     right, bottom = WIDTH - MARGIN, HEIGHT - MARGIN
-    for part in range(11):
-        x = MARGIN + part * (right - MARGIN) // 10
+    for step in range(11):
+        x = MARGIN + step * (right - MARGIN) // 10
         line((x, MARGIN), (x, bottom), GREY)
-    for part in range(6):
-        y = MARGIN + part * (bottom - MARGIN) // 5
+    for step in range(6):
+        y = MARGIN + step * (bottom - MARGIN) // 5
         line((MARGIN, y), (right, y), GREY)
     line((MARGIN, MARGIN), (MARGIN, bottom), BLACK)
     line((MARGIN, bottom), (right, bottom), BLACK)
-    points = [place(index, value) for index, value in enumerate(values)]
+    points = [position(index, value) for index, value in enumerate(values)]
     for start, end in zip(points, points[1:]):
-        line(start, end, BLUE, thick=1)
+        line(start, end, BLUE, half_width=1)
 
     def chunk(kind, data):
         body = kind + data
         return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
 
-    rows = b"".join(b"\0" + bytes(part for pixel in row for part in pixel) for row in pixels)
+    rows = b"".join(b"\0" + bytes(channel for pixel in row for channel in pixel) for row in pixels)
     header = struct.pack(">IIBBBBB", WIDTH, HEIGHT, 8, 2, 0, 0, 0)
     with open(path, "wb") as file:
         file.write(b"\x89PNG\r\n\x1a\n")

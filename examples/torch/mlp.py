@@ -36,8 +36,8 @@ def train(device, steps, batch=256):
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     losses = []
     for step in range(steps):
-        at = torch.arange(step * batch, (step + 1) * batch, device=device) % len(points)
-        loss = nn.functional.cross_entropy(model(points[at]), arms[at])
+        indices = torch.arange(step * batch, (step + 1) * batch, device=device) % len(points)
+        loss = nn.functional.cross_entropy(model(points[indices]), arms[indices])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -62,8 +62,8 @@ def main():
         import torch_npu  # noqa: F401
     model, losses = train(options.device, options.steps)
     curve.draw(options.out, losses)
-    right = accuracy(model, options.device)
-    print(f"loss {losses[0]:.4f} -> {losses[-1]:.4f} in {options.steps} steps; {right:.1%} of new points right")
+    share = accuracy(model, options.device)
+    print(f"loss {losses[0]:.4f} -> {losses[-1]:.4f} in {options.steps} steps; {share:.1%} of new points right")
     print(f"curve: {options.out}")
 
 

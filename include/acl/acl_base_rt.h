@@ -270,7 +270,7 @@ void aclAppLog(
 #define ACL_APP_LOG(level, ...) aclAppLog((level), __func__, __FILE__, __LINE__, __VA_ARGS__)
 
 /**
- * The name of the processor that is played, such as "Ascend910B1"; lives as long as the process.
+ * The name of the simulated processor, such as "Ascend910B1"; lives as long as the process.
  */
 const char *aclrtGetSocName(void);
 

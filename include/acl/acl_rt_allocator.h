@@ -23,7 +23,7 @@ typedef void *(*aclrtAllocatorAllocFunc)(aclrtAllocator allocator, size_t size);
 /** Takes a block back, once. */
 typedef void (*aclrtAllocatorFreeFunc)(aclrtAllocator allocator, aclrtAllocatorBlock block);
 
-/** The same as alloc; `addr` is where the memory would be welcome. */
+/** The same as alloc; `addr` is the preferred address. */
 typedef void *(*aclrtAllocatorAllocAdviseFunc)(
     aclrtAllocator allocator, size_t size, aclrtAllocatorAddr addr);
 
@@ -63,7 +63,7 @@ aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocator
 
 /**
  * Tells what is registered on a stream. `allocatorDesc` is the handle that was registered, also when
- * it has been destroyed since. Any place but that for it may be NULL.
+ * it has been destroyed since. Every other pointer may be NULL.
  */
 aclError aclrtAllocatorGetByStream(
     aclrtStream stream, aclrtAllocatorDesc *allocatorDesc, aclrtAllocator *allocator,

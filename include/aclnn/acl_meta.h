@@ -149,7 +149,7 @@ aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor);
 
 /**
  * Moves a tensor of a repeatable executor to other memory, from its next run on. `index` is the tensor's
- * place among the tensors of the operator; the tensor itself tells which is meant.
+ * position among the tensors of the operator; the tensor itself tells which is meant.
  */
 aclnnStatus aclSetTensorAddr(
     aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr);

@@ -46,7 +46,7 @@ public:
         }
     }
 
-    /** The address is a wish that a pool cannot grant on purpose: the same as Malloc. */
+    /** The address is a hint, which the pool ignores: the same as Malloc. */
     ge::MemBlock *MallocAdvise(size_t size, void *addr) override
     {
         (void)addr;

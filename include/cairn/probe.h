@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/** One block. The first part is asked for, the second part is answered. */
+/** One block: the fields up to `copyTo` are the request, the others the result. */
 typedef struct CairnProbeBlock {
     /** Bytes of a tensor, which is padded as CANN pads tensors; or of a workspace, taken as they are. */
     size_t bytes;
@@ -19,7 +19,7 @@ typedef struct CairnProbeBlock {
     uint32_t isWorkspace;
     /** What every byte asked for is set to, in stream order. */
     uint32_t value;
-    /** Where the block would be welcome; NULL for anywhere. */
+    /** The preferred address; NULL for any. */
     void *near;
     /** Device memory that gets a copy of the first `bytes` bytes, in stream order; NULL for none. */
     void *copyTo;

@@ -2,7 +2,7 @@
  * Allocators of the graph engine. C++ only; C sees nothing here.
  *
  * The classes are complete in this header and cross library boundaries: members and virtual functions
- * keep their places.
+ * keep their order.
  */
 #ifndef CAIRN_GE_GE_ALLOCATOR_H
 #define CAIRN_GE_GE_ALLOCATOR_H

@@ -27,7 +27,7 @@ public:
     /** So many bytes; null is none. */
     AscendString(const char_t *const name, size_t length);
 
-    /** The bytes with a NUL behind them; "" for none. Valid as long as this object or a copy of it. */
+    /** The bytes with a NUL after them; "" for none. Valid as long as this object or a copy of it. */
     const char_t *GetString() const;
     size_t GetLength() const;
 

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-/* Everything that the library has is visible; the words are for sources that use them. */
+/* Everything that the library has is visible; the macros are for sources that use them. */
 #ifndef GE_FUNC_HOST_VISIBILITY
 #define GE_FUNC_HOST_VISIBILITY
 #endif

@@ -35,7 +35,7 @@ public:
 
     /** Makes nodes of these operators and of all that follows from them by links. */
     Graph &SetInputs(const std::vector<Operator> &inputs);
-    /* Says what the graph gives: every output of an operator, those at places, or one by its name. */
+    /* Sets the outputs of the graph: every output of an operator, those with these indices, or one by its name. */
     Graph &SetOutputs(const std::vector<Operator> &outputs);
     Graph &SetOutputs(const std::vector<std::pair<Operator, std::vector<size_t>>> &output_indexs);
     Graph &SetOutputs(const std::vector<std::pair<ge::Operator, std::string>> &outputs);
@@ -69,7 +69,7 @@ public:
     /** Kept as the attribute `_need_iteration`; nothing here iterates. */
     void SetNeedIteration(bool need_iteration);
 
-    /** The nodes, each behind what it reads. */
+    /** The nodes, each after those that it reads from. */
     std::vector<GNode> GetAllNodes() const;
     std::vector<GNode> GetDirectNode() const;
     /** Null if there is none of that name. */

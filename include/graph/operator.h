@@ -96,7 +96,7 @@ public:
     Operator &SetInput(const std::string &dst_name, const Operator &src_oprt, uint32_t index);
     Operator &SetInput(const char_t *dst_name, const Operator &src_oprt, uint32_t index);
     Operator &SetInput(uint32_t dst_index, const Operator &src_oprt, uint32_t src_index);
-    /* The same for place `dst_index` of a dynamic input. */
+    /* The same for the tensor `dst_index` of a dynamic input. */
     Operator &SetInput(const char_t *dst_name, uint32_t dst_index, const Operator &src_oprt, const char_t *name);
     Operator &SetInput(const char_t *dst_name, uint32_t dst_index, const Operator &src_oprt);
     /** Runs this operator after another one. */
@@ -106,7 +106,7 @@ public:
     graphStatus GetInputConstData(const std::string &dst_name, Tensor &data) const;
     graphStatus GetInputConstData(const char_t *dst_name, Tensor &data) const;
 
-    /* Descriptions of inputs and outputs; one of no such name or place is a TensorDesc(). */
+    /* Descriptions of inputs and outputs; a name or index that does not exist gives a TensorDesc(). */
     TensorDesc GetInputDesc(const std::string &name) const;
     TensorDesc GetInputDescByName(const char_t *name) const;
     TensorDesc GetInputDesc(uint32_t index) const;
@@ -131,12 +131,12 @@ public:
     graphStatus UpdateDynamicOutputDesc(const std::string &name, uint32_t index, const TensorDesc &tensor_desc);
     graphStatus UpdateDynamicOutputDesc(const char_t *name, uint32_t index, const TensorDesc &tensor_desc);
 
-    /** How many places a dynamic input or output has; 0 if there is none of that name. */
+    /** How many tensors a dynamic input or output has; 0 if there is none of that name. */
     int32_t GetDynamicInputNum(const std::string &name) const;
     int32_t GetDynamicInputNum(const char_t *name) const;
     int32_t GetDynamicOutputNum(const std::string &name) const;
     int32_t GetDynamicOutputNum(const char_t *name) const;
-    /** All places, those of dynamic inputs and outputs too. */
+    /** All of them, including each tensor of dynamic inputs and outputs. */
     size_t GetInputsSize() const;
     size_t GetOutputsSize() const;
 
@@ -190,7 +190,7 @@ public:
     graphStatus GetAttr(const std::string &name, std::vector<std::string> &attr_value) const;
     graphStatus GetAttr(const char_t *name, std::vector<AscendString> &attr_values) const;
 
-    /* Attributes of one input or output, by its place or its name. */
+    /* Attributes of one input or output, by its index or its name. */
 #define CAIRN_TENSOR_ATTRIBUTE(SET, GET)                                                               \
     Operator &SetInputAttr(const int32_t index, const char_t *name, SET attr_value);                   \
     Operator &SetInputAttr(const char_t *dst_name, const char_t *name, SET attr_value);                \
@@ -236,7 +236,7 @@ public:
     void SubgraphCountRegister(const char_t *ir_name, uint32_t count);
     void SetSubgraphBuilder(const char_t *ir_name, uint32_t index, const SubgraphBuilder &builder);
 
-    /** Declares a dynamic input the first time; gives it `num` places more. */
+    /** Declares a dynamic input the first time; adds `num` tensors to it. */
     void DynamicInputRegister(const char_t *name, const uint32_t num, bool is_push_back = true);
     void DynamicInputRegister(const char_t *name, const uint32_t num, const char_t *datatype_symbol,
                               bool is_push_back = true);
@@ -286,7 +286,7 @@ protected:
     void DynamicOutputRegister(const std::string &name, const uint32_t num, bool is_push_back = true);
     void RequiredAttrRegister(const std::string &name);
     void RequiredAttrRegister(const char_t *name);
-    /** `type` is the word of the op class: Int, ListInt, String ... */
+    /** `type` is the type's name in an op class: Int, ListInt, String ... */
     void RequiredAttrWithTypeRegister(const char_t *name, const char_t *type);
     void DataTypeRegister(const char_t *datatype_symbol, const TensorType &type_range);
     void DataTypeRegister(const char_t *datatype_symbol, const ListTensorType &list_type_range);

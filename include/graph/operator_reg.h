@@ -1,5 +1,5 @@
 /*
- * Words that declare a class for a type of operator. C++ only.
+ * Macros that declare a class for a type of operator. C++ only.
  *
  *     namespace ge {
  *     REG_OP(Add)
@@ -9,8 +9,8 @@
  *         .OP_END_FACTORY_REG(Add)
  *     }
  *
- * makes ge::op::Add, an Operator with set_input_x1, get_output_desc_y and so on. Each word ends the function
- * that the word before it began, and begins the next one: the constructor calls the first, each the next.
+ * makes ge::op::Add, an Operator with set_input_x1, get_output_desc_y and so on. Each macro ends the function
+ * that the macro before it began, and begins the next one: the constructor calls the first, each the next.
  */
 #ifndef CAIRN_GRAPH_OPERATOR_REG_H
 #define CAIRN_GRAPH_OPERATOR_REG_H
@@ -33,13 +33,13 @@ namespace ge {
 using std::vector;
 using Status = uint32_t;
 
-/** What stands before the dot of the next word. */
+/** What stands before the dot of the next macro. */
 class OpDeclaration {
 public:
     void Then() const {}
 };
 
-/* Text goes over the library's border as AscendString, everything else as it is. */
+/* Text crosses the library boundary as AscendString, everything else as it is. */
 template <typename T>
 const T &AttrAsPassed(const T &value)
 {
@@ -50,37 +50,37 @@ inline AscendString AttrAsPassed(const std::string &value) { return AscendString
 
 inline std::vector<AscendString> AttrAsPassed(const std::vector<std::string> &values)
 {
-    std::vector<AscendString> passed;
+    std::vector<AscendString> converted;
     for (const std::string &value : values) {
-        passed.emplace_back(value.data(), value.size());
+        converted.emplace_back(value.data(), value.size());
     }
-    return passed;
+    return converted;
 }
 
 /* Reads an attribute; leaves `value` where it has none of that type. */
 template <typename T>
 void AttrInto(const Operator &op, const char *name, T &value)
 {
-    T read;
-    if (op.GetAttr(name, read) == GRAPH_SUCCESS) {
-        value = read;
+    T stored;
+    if (op.GetAttr(name, stored) == GRAPH_SUCCESS) {
+        value = stored;
     }
 }
 
 inline void AttrInto(const Operator &op, const char *name, std::string &value)
 {
-    AscendString read;
-    if (op.GetAttr(name, read) == GRAPH_SUCCESS) {
-        value.assign(read.GetString(), read.GetLength());
+    AscendString stored;
+    if (op.GetAttr(name, stored) == GRAPH_SUCCESS) {
+        value.assign(stored.GetString(), stored.GetLength());
     }
 }
 
 inline void AttrInto(const Operator &op, const char *name, std::vector<std::string> &value)
 {
-    std::vector<AscendString> read;
-    if (op.GetAttr(name, read) == GRAPH_SUCCESS) {
+    std::vector<AscendString> stored;
+    if (op.GetAttr(name, stored) == GRAPH_SUCCESS) {
         value.clear();
-        for (const AscendString &one : read) {
+        for (const AscendString &one : stored) {
             value.emplace_back(one.GetString(), one.GetLength());
         }
     }
@@ -362,13 +362,13 @@ private:                                                                        
     static_assert(std::is_same<x, OpSelf>::value, "OP_END_FACTORY_REG takes the name that REG_OP took"); \
     };
 
-/** The last word of a class: the factory makes operators of this type from now on. */
+/** The last macro of a class: the factory makes operators of this type from now on. */
 #define OP_END_FACTORY_REG(x)         \
     CAIRN_OP_CLASS_END(x)             \
     CAIRN_OP_REGISTER(x, __COUNTER__) \
     }
 
-/** The last word of a class of a built-in type, which the factory knows without any registration. */
+/** The last macro of a class of a built-in type, which the factory knows without any registration. */
 #define CAIRN_OP_END_BUILT_IN(x) \
     CAIRN_OP_CLASS_END(x)        \
     }

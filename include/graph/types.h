@@ -214,7 +214,7 @@ enum DeviceType { NPU = 0, CPU = 1 };
 /** Where a tensor's data are. */
 enum Placement { kPlacementHost = 0, kPlacementDevice = 1, kPlacementEnd };
 
-/** The name of a format without FORMAT_, for example "ND"; "RESERVED" for a number that is none. */
+/** The name of a format without FORMAT_, for example "ND"; "RESERVED" for an unknown number. */
 const char_t *GetFormatName(Format format);
 
 class TensorTypeBody;

@@ -20,7 +20,7 @@ class OpImplRegisterV2 {
 public:
     explicit OpImplRegisterV2(const char *op_type);
 
-    /** The declared places of inputs whose values have to be in memory when a custom operator is called. */
+    /** The indices in REG_OP of inputs whose values have to be in memory when a custom operator is called. */
     OpImplRegisterV2 &InputsDataDependency(std::initializer_list<int32_t> inputs);
 
 private:
@@ -32,7 +32,7 @@ private:
 #define IMPL_OP(op_type) CAIRN_IMPL_OP(op_type, __COUNTER__)
 #define CAIRN_IMPL_OP(op_type, number) CAIRN_IMPL_OP_AS(op_type, number)
 #define CAIRN_IMPL_OP_AS(op_type, number) \
-    __attribute__((unused)) static const gert::OpImplRegisterV2 words_about_op_##number = gert::OpImplRegisterV2(#op_type)
+    __attribute__((unused)) static const gert::OpImplRegisterV2 op_impl_register_##number = gert::OpImplRegisterV2(#op_type)
 
 #endif
 

@@ -1,6 +1,6 @@
 /*
- * Descriptions of tensors, data buffers and the defaults of compile options: what they give back,
- * and what they say when they are used wrongly. None of it needs a device.
+ * Descriptions of tensors, data buffers and the defaults of compile options: what the getters return,
+ * and the errors of wrong use. None of it needs a device.
  */
 #include "check.h"
 #include "acl/acl_op_compiler.h"
@@ -18,7 +18,7 @@
 
 static const int64_t image[4] = {2, 3, 4, 5};
 
-static aclTensorDesc *an_image(aclFormat format)
+static aclTensorDesc *image_desc(aclFormat format)
 {
     return aclCreateTensorDesc(ACL_FLOAT, 4, image, format);
 }
@@ -49,7 +49,7 @@ static size_t size_of(aclDataType type, int count, const int64_t *dims, size_t *
 
 static void create(void)
 {
-    GROUP("desc_create a description gives back what it was made of");
+    GROUP("desc_create the getters return what a description was created with");
     int64_t dims[4] = {2, 3, 4, 5};
     aclTensorDesc *desc = aclCreateTensorDesc(ACL_BF16, 4, dims, ACL_FORMAT_NHWC);
     CHECK(desc != NULL);
@@ -66,7 +66,7 @@ static void create(void)
     aclDestroyTensorDesc(NULL);
     CHECK_NO_TEXT();
 
-    GROUP("desc_optional a tensor that is not there, a scalar, unknown formats");
+    GROUP("desc_optional an absent optional tensor, a scalar, unknown formats");
     desc = aclCreateTensorDesc(ACL_DT_UNDEFINED, 0, NULL, ACL_FORMAT_UNDEFINED);
     CHECK(desc != NULL);
     CHECK_EQ(aclGetTensorDescType(desc), ACL_DT_UNDEFINED);
@@ -81,15 +81,15 @@ static void create(void)
     CHECK_EQ(aclGetTensorDescFormat(desc), 46);
     aclDestroyTensorDesc(desc);
 
-    GROUP("desc_create_refused what cannot be a description");
-    const int64_t strange[2] = {4, -3}, rank_and_more[2] = {-2, 4};
+    GROUP("desc_create_refused wrong arguments are refused");
+    const int64_t negative[2] = {4, -3}, rank_and_more[2] = {-2, 4};
     int64_t many[129];
     for (int i = 0; i < 129; i++)
         many[i] = 1;
     CHECK_VALUE((uintptr_t)aclCreateTensorDesc(ACL_FLOAT, -1, image, ACL_FORMAT_ND), 0, "numDims = -1");
     CHECK_VALUE((uintptr_t)aclCreateTensorDesc(ACL_FLOAT, 1, NULL, ACL_FORMAT_ND), 0, "dims is null");
     CHECK_VALUE((uintptr_t)aclCreateTensorDesc(ACL_FLOAT, 129, many, ACL_FORMAT_ND), 0, "numDims = 129");
-    CHECK_VALUE((uintptr_t)aclCreateTensorDesc(ACL_FLOAT, 2, strange, ACL_FORMAT_ND), 0, "[4, -3]");
+    CHECK_VALUE((uintptr_t)aclCreateTensorDesc(ACL_FLOAT, 2, negative, ACL_FORMAT_ND), 0, "[4, -3]");
     CHECK_VALUE((uintptr_t)aclCreateTensorDesc(ACL_FLOAT, 2, rank_and_more, ACL_FORMAT_ND), 0, "-2");
     CHECK_VALUE((uintptr_t)aclCreateTensorDesc((aclDataType)5, 0, NULL, ACL_FORMAT_ND), 0, "dataType = 5");
     CHECK_VALUE((uintptr_t)aclCreateTensorDesc((aclDataType)-2, 0, NULL, ACL_FORMAT_ND), 0, "dataType = -2");
@@ -102,7 +102,7 @@ static void sizes(void)
 {
     GROUP("desc_size elements and bytes");
     const int64_t unknown[2] = {-1, 4}, rank[1] = {-2}, empty[3] = {0, INT64_MAX, INT64_MAX};
-    const int64_t wide[2] = {INT64_MAX, 2}, wider[3] = {INT64_MAX, 2, 2}, odd[1] = {9};
+    const int64_t huge[2] = {INT64_MAX, 2}, too_large[3] = {INT64_MAX, 2, 2}, nine[1] = {9};
     size_t elements;
     (void)aclGetRecentErrMsg();
     CHECK_EQ(size_of(ACL_DOUBLE, 4, image, &elements), 960);
@@ -113,15 +113,15 @@ static void sizes(void)
     CHECK_EQ(elements, 0);
     CHECK_EQ(size_of(ACL_FLOAT, 3, empty, &elements), 0);
     CHECK_EQ(elements, 0);
-    CHECK_EQ(size_of(ACL_INT8, 2, wide, &elements), SIZE_MAX - 1);
+    CHECK_EQ(size_of(ACL_INT8, 2, huge, &elements), SIZE_MAX - 1);
     CHECK_EQ(elements, SIZE_MAX - 1);
-    CHECK_EQ(size_of(ACL_INT4, 1, odd, &elements), 5);
-    CHECK_EQ(size_of(ACL_UINT1, 1, odd, &elements), 2);
-    CHECK_EQ(size_of(ACL_STRING, 1, odd, &elements), 0);
+    CHECK_EQ(size_of(ACL_INT4, 1, nine, &elements), 5);
+    CHECK_EQ(size_of(ACL_UINT1, 1, nine, &elements), 2);
+    CHECK_EQ(size_of(ACL_STRING, 1, nine, &elements), 0);
     CHECK_EQ(elements, 9);
     CHECK_NO_TEXT();
-    CHECK_VALUE(size_of(ACL_INT16, 2, wide, &elements), 0, "bytes");
-    CHECK_VALUE(size_of(ACL_INT8, 3, wider, &elements), 0, "elements");
+    CHECK_VALUE(size_of(ACL_INT16, 2, huge, &elements), 0, "bytes");
+    CHECK_VALUE(size_of(ACL_INT8, 3, too_large, &elements), 0, "elements");
     CHECK_EQ(elements, 0);
 
     GROUP("desc_dims one dimension");
@@ -144,14 +144,14 @@ static void sizes(void)
 static void names(void)
 {
     GROUP("desc_name names are copies that belong to the description");
-    aclTensorDesc *desc = an_image(ACL_FORMAT_ND);
+    aclTensorDesc *desc = image_desc(ACL_FORMAT_ND);
     char name[] = "weight";
     CHECK(strcmp(aclGetTensorDescName(desc), "") == 0);
     aclSetTensorDescName(desc, name);
     name[0] = 'X';
-    const char *kept = aclGetTensorDescName(desc);
-    CHECK(strcmp(kept, "weight") == 0);
-    CHECK(aclGetTensorDescName(desc) == kept);
+    const char *stored = aclGetTensorDescName(desc);
+    CHECK(strcmp(stored, "weight") == 0);
+    CHECK(aclGetTensorDescName(desc) == stored);
     aclSetTensorDescName(desc, "\xff bias");
     CHECK(strcmp(aclGetTensorDescName(desc), "\xff bias") == 0);
     aclSetTensorDescName(desc, NULL);
@@ -163,7 +163,7 @@ static void names(void)
 
 static void setters(void)
 {
-    aclTensorDesc *desc = an_image(ACL_FORMAT_NCHW);
+    aclTensorDesc *desc = image_desc(ACL_FORMAT_NCHW);
     const int64_t other[5] = {2, 1, 4, 5, 16};
 
     GROUP("desc_storage the getters show the origin, not the storage");
@@ -211,7 +211,7 @@ static void setters(void)
     CHECK_FAIL(aclSetTensorValueRange(desc, 1, NULL), ACL_ERROR_INVALID_PARAM, "valueRange is null");
     CHECK_FAIL(aclSetTensorValueRange(desc, SIZE_MAX, ranges), ACL_ERROR_INVALID_PARAM, "valueRange");
 
-    GROUP("desc_const constants and where data is");
+    GROUP("desc_const constants and the placement of data");
     char data[3] = {1, 2, 3};
     CHECK_CODE(aclSetTensorConst(desc, data, sizeof data), 0);
     CHECK_CODE(aclSetTensorConst(desc, data, 1), 0);
@@ -245,7 +245,7 @@ static void transpose(void)
         {ACL_FORMAT_NHWC, ACL_FORMAT_ND, {2, 3, 4, 5}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        aclTensorDesc *from = an_image(cases[i].from), *to = NULL;
+        aclTensorDesc *from = image_desc(cases[i].from), *to = NULL;
         CHECK_CODE(aclTransTensorDescFormat(from, cases[i].to, &to), 0);
         CHECK(to != from && has_dims(to, 4, cases[i].dims));
         CHECK_EQ(aclGetTensorDescFormat(to), cases[i].to);
@@ -257,7 +257,7 @@ static void transpose(void)
     }
 
     GROUP("desc_format_refused formats that have no common dimensions");
-    aclTensorDesc *desc = an_image(ACL_FORMAT_NCHW), *to = desc;
+    aclTensorDesc *desc = image_desc(ACL_FORMAT_NCHW), *to = desc;
     CHECK_FAIL(
         aclTransTensorDescFormat(desc, ACL_FORMAT_FRACTAL_NZ, &to), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
         "from NCHW to FRACTAL_NZ");
@@ -274,8 +274,8 @@ static void transpose(void)
     aclDestroyTensorDesc(desc);
 }
 
-/* Every function that takes a description, with one that is none. */
-static void no_desc(aclTensorDesc *desc, int code, const char *part)
+/* Calls every function that takes a description with an invalid one. */
+static void check_invalid_desc(aclTensorDesc *desc, int code, const char *part)
 {
     int64_t number, ranges[1][2] = {{0, 1}};
     char data[1] = {0};
@@ -307,31 +307,31 @@ static void no_desc(aclTensorDesc *desc, int code, const char *part)
 static void wrong_descs(void)
 {
     GROUP("desc_null every function refuses null");
-    no_desc(NULL, ACL_ERROR_INVALID_PARAM, "desc is null");
+    check_invalid_desc(NULL, ACL_ERROR_INVALID_PARAM, "desc is null");
 
-    GROUP("desc_foreign every function refuses what was never a handle");
-    no_desc(FOREIGN_DESC, INVALID_HANDLE, "0x10 is not a tensor description");
+    GROUP("desc_foreign every function refuses a pointer that was never a handle");
+    check_invalid_desc(FOREIGN_DESC, INVALID_HANDLE, "0x10 is not a tensor description");
     CHECK_VOID(aclDestroyTensorDesc(FOREIGN_DESC), "0x10");
-    no_desc((aclTensorDesc *)&check_failures, INVALID_HANDLE, "is not a tensor description");
+    check_invalid_desc((aclTensorDesc *)&check_failures, INVALID_HANDLE, "is not a tensor description");
 
     GROUP("desc_destroyed every function refuses a destroyed description");
-    aclTensorDesc *desc = an_image(ACL_FORMAT_ND), *to;
+    aclTensorDesc *desc = image_desc(ACL_FORMAT_ND), *to;
     aclDestroyTensorDesc(desc);
-    no_desc(desc, INVALID_HANDLE, "destroyed");
+    check_invalid_desc(desc, INVALID_HANDLE, "destroyed");
     CHECK_VOID(aclDestroyTensorDesc(desc), "destroyed");
     CHECK_FAIL(aclTransTensorDescFormat(desc, ACL_FORMAT_ND, &to), INVALID_HANDLE, "destroyed");
-    aclTensorDesc *next = an_image(ACL_FORMAT_ND);
+    aclTensorDesc *next = image_desc(ACL_FORMAT_ND);
     CHECK(next != desc);
     aclDestroyTensorDesc(next);
 
     GROUP("desc_kind every function refuses a buffer");
     aclDataBuffer *buffer = aclCreateDataBuffer(NULL, 0);
-    no_desc((aclTensorDesc *)buffer, INVALID_HANDLE, "it is a data buffer");
+    check_invalid_desc((aclTensorDesc *)buffer, INVALID_HANDLE, "it is a data buffer");
     CHECK_VOID(aclDestroyTensorDesc((aclTensorDesc *)buffer), "it is a data buffer");
     CHECK_CODE(aclDestroyDataBuffer(buffer), 0);
 }
 
-static void no_buffer(aclDataBuffer *buffer, int code, const char *part)
+static void check_invalid_buffer(aclDataBuffer *buffer, int code, const char *part)
 {
     CHECK_VALUE((uintptr_t)aclGetDataBufferAddr(buffer), 0, part);
     CHECK_VALUE(aclGetDataBufferSize(buffer), 0, part);
@@ -342,7 +342,7 @@ static void no_buffer(aclDataBuffer *buffer, int code, const char *part)
 
 static void buffers(void)
 {
-    GROUP("buffer a buffer gives back what it was made of");
+    GROUP("buffer the getters return what a buffer was created with");
     char data[16], other[8];
     (void)aclGetRecentErrMsg();
     aclDataBuffer *buffer = aclCreateDataBuffer(data, sizeof data);
@@ -361,7 +361,7 @@ static void buffers(void)
     CHECK_CODE(aclDestroyDataBuffer(none), 0);
     CHECK_NO_TEXT();
 
-    GROUP("buffer_large the old size is cut to 32 bits");
+    GROUP("buffer_large aclGetDataBufferSize is cut to 32 bits");
     aclDataBuffer *large = aclCreateDataBuffer(data, ((size_t)5 << 32) + 7);
     CHECK_EQ(aclGetDataBufferSizeV2(large), ((size_t)5 << 32) + 7);
     CHECK_EQ(aclGetDataBufferSize(large), 7);
@@ -369,11 +369,11 @@ static void buffers(void)
     CHECK_NO_TEXT();
 
     GROUP("buffer_wrong null, foreign, destroyed, another kind");
-    no_buffer(NULL, ACL_ERROR_INVALID_PARAM, "dataBuffer is null");
-    no_buffer(FOREIGN_BUFFER, INVALID_HANDLE, "0x10 is not a data buffer");
-    no_buffer(buffer, INVALID_HANDLE, "destroyed");
-    aclTensorDesc *desc = an_image(ACL_FORMAT_ND);
-    no_buffer((aclDataBuffer *)desc, INVALID_HANDLE, "it is a tensor description");
+    check_invalid_buffer(NULL, ACL_ERROR_INVALID_PARAM, "dataBuffer is null");
+    check_invalid_buffer(FOREIGN_BUFFER, INVALID_HANDLE, "0x10 is not a data buffer");
+    check_invalid_buffer(buffer, INVALID_HANDLE, "destroyed");
+    aclTensorDesc *desc = image_desc(ACL_FORMAT_ND);
+    check_invalid_buffer((aclDataBuffer *)desc, INVALID_HANDLE, "it is a tensor description");
     CHECK(has_dims(desc, 4, image));
     aclDestroyTensorDesc(desc);
 }

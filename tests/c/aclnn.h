@@ -17,7 +17,7 @@ __attribute__((unused)) static void *on_device(const void *values, size_t bytes)
     return memory;
 }
 
-/* The number at a place of device memory. */
+/* The number at an index of device memory. */
 __attribute__((unused)) static float number_at(const void *memory, size_t at)
 {
     float value = 0;

@@ -1,7 +1,7 @@
 // env:
 // env: CAIRN_WORKERS=1
 // links: -lstdc++
-/* aclnnAdd from end to end: two phases, executors, workspaces, memory that is none. */
+/* aclnnAdd from end to end: two phases, executors, workspaces, memory that is not the device's. */
 #include "aclnn.h"
 #include "aclnnop/aclnn_add.h"
 #include "aclnnop/aclnn_cat.h"
@@ -38,7 +38,7 @@ static void end_to_end(void)
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK(number_at(z, 0) == 0.0f && number_at(z, 7) == 21.0f && number_at(z, SIZE - 1) == 3.0f * (SIZE - 1));
 
-    GROUP("aclnn_4 what was submitted needs its objects no more; the default stream");
+    GROUP("aclnn_4 tensors may be destroyed after the first phase; the default stream");
     static Gate gate = GATE_CLOSED;
     aclrtStream first = NULL;
     CHECK_OK(aclrtCtxGetCurrentDefaultStream(&first));
@@ -74,7 +74,7 @@ static void misuse(void)
     CHECK_OK(aclDestroyAclOpExecutor(executor));
     CHECK_FAIL(aclDestroyAclOpExecutor(NULL), ACLNN_ERR_PARAM_NULLPTR, "executor");
 
-    GROUP("aclnn_5 a stream that is none ends the executor too");
+    GROUP("aclnn_5 an invalid stream uses up the executor too");
     plan(&executor, &bytes);
     CHECK_FAIL(aclnnAdd(NULL, 0, executor, (aclrtStream)a), ACLNN_ERR_PARAM_INVALID, "stream");
     CHECK_FAIL(aclnnAdd(NULL, 0, executor, stream), ACLNN_ERR_PARAM_INVALID, "runs once");
@@ -104,8 +104,8 @@ static void refused(void)
     CHECK_FAIL(PHASE1(other, b, alpha, out), ACLNN_ERR_PARAM_INVALID, "destroyed");
 }
 
-/* How often a word stands in a text. */
-static int times(const char *text, const char *word)
+/* How often a word occurs in a text. */
+static int occurrences(const char *text, const char *word)
 {
     int count = 0;
     while (text && (text = strstr(text, word))) {
@@ -126,7 +126,7 @@ static void without_addresses(void)
     CHECK_FAIL(aclnnAdd(NULL, 0, executor, stream), ACLNN_ERR_PARAM_NULLPTR, "address of self");
     CHECK_FAIL(aclnnAdd(NULL, 0, executor, stream), ACLNN_ERR_PARAM_INVALID, "runs once");
 
-    GROUP("aclnn_11 addresses that come between the phases");
+    GROUP("aclnn_11 addresses that are set between the phases");
     CHECK_OK(aclnnAddGetWorkspaceSize(first, second, alpha, sum, &bytes, &executor));
     CHECK_OK(aclSetAclOpExecutorRepeatable(executor));
     CHECK_OK(aclrtMemset(z, sizeof values, 0, sizeof values));
@@ -139,11 +139,11 @@ static void without_addresses(void)
     CHECK(number_at(z, 7) == 21.0f && number_at(z, SIZE - 1) == 3.0f * (SIZE - 1));
     CHECK_OK(aclDestroyAclOpExecutor(executor));
 
-    GROUP("aclnn_11 one tensor that is read and written is one, wherever it will lie");
-    aclTensor *both = vector_of(SIZE, NULL);
-    CHECK_OK(aclnnAddGetWorkspaceSize(both, b, alpha, both, &bytes, &executor));
+    GROUP("aclnn_11 one tensor as input and output, with an address that is set later");
+    aclTensor *in_and_out = vector_of(SIZE, NULL);
+    CHECK_OK(aclnnAddGetWorkspaceSize(in_and_out, b, alpha, in_and_out, &bytes, &executor));
     CHECK_OK(aclrtMemcpy(z, sizeof values, x, sizeof values, ACL_MEMCPY_DEVICE_TO_DEVICE));
-    CHECK_OK(aclSetRawTensorAddr(both, z));
+    CHECK_OK(aclSetRawTensorAddr(in_and_out, z));
     CHECK_OK(aclnnAdd(NULL, 0, executor, stream));
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK(number_at(z, 7) == 21.0f);
@@ -154,28 +154,28 @@ static void without_addresses(void)
     CHECK_OK(aclSetInputTensorAddr(executor, 0, a, (float *)z + 1));
     aclGetRecentErrMsg();
     CHECK_CODE(aclnnAdd(NULL, 0, executor, stream), ACLNN_ERR_PARAM_INVALID);
-    CHECK_EQ(times(aclGetRecentErrMsg(), "aclnnAdd"), 1);
+    CHECK_EQ(occurrences(aclGetRecentErrMsg(), "aclnnAdd"), 1);
     CHECK_OK(aclDestroyAclOpExecutor(executor));
     aclTensor *shorter = vector_of(SIZE - 1, x);
     CHECK_CODE(aclnnAddGetWorkspaceSize(a, shorter, alpha, out, &bytes, &executor), ACLNN_ERR_PARAM_INVALID);
-    CHECK_EQ(times(aclGetRecentErrMsg(), "aclnnAdd"), 1);
+    CHECK_EQ(occurrences(aclGetRecentErrMsg(), "aclnnAdd"), 1);
     CHECK_OK(aclDestroyTensor(shorter));
     CHECK_OK(aclDestroyTensor(first));
     CHECK_OK(aclDestroyTensor(second));
     CHECK_OK(aclDestroyTensor(sum));
-    CHECK_OK(aclDestroyTensor(both));
+    CHECK_OK(aclDestroyTensor(in_and_out));
 }
 
-/* Adds with another first operand and tells what the synchronize says. */
-static void faults(void *memory, int64_t size, const char *part)
+/* Multiplies a tensor in wrong memory by a scalar; the synchronize fails with a text that has `part`. */
+static void check_wrong_memory(void *memory, int64_t size, const char *part)
 {
     aclOpExecutor *executor = NULL;
     uint64_t bytes = 0;
     char address[32];
     aclTensor *bad = vector_of(size, memory);
-    aclTensor *wide = tensor_of(&size, 1, ACL_FLOAT, z);
+    aclTensor *result = tensor_of(&size, 1, ACL_FLOAT, z);
     snprintf(address, sizeof address, "%p", memory);
-    CHECK_OK(aclnnMulsGetWorkspaceSize(bad, alpha, wide, &bytes, &executor));
+    CHECK_OK(aclnnMulsGetWorkspaceSize(bad, alpha, result, &bytes, &executor));
     CHECK_OK(aclnnMuls(NULL, 0, executor, stream));
     aclGetRecentErrMsg();
     CHECK(aclrtSynchronizeStream(stream) != ACL_SUCCESS);
@@ -185,7 +185,7 @@ static void faults(void *memory, int64_t size, const char *part)
         printf("  the text is: %s\n", text ? text : "(none)");
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_OK(aclDestroyTensor(bad));
-    CHECK_OK(aclDestroyTensor(wide));
+    CHECK_OK(aclDestroyTensor(result));
 }
 
 static void wrong_memory(void)
@@ -193,10 +193,10 @@ static void wrong_memory(void)
     void *pinned = NULL;
     GROUP("aclnn_7 host, foreign and too short memory: the synchronize names operator, argument and address");
     CHECK_OK(aclrtMallocHost(&pinned, sizeof values));
-    faults(values, SIZE, "");
-    faults(pinned, SIZE, "");
-    faults((void *)0x1000, SIZE, "");
-    faults(x, SIZE + 200, "");
+    check_wrong_memory(values, SIZE, "");
+    check_wrong_memory(pinned, SIZE, "");
+    check_wrong_memory((void *)0x1000, SIZE, "");
+    check_wrong_memory(x, SIZE + 200, "");
     CHECK_OK(aclrtFreeHost(pinned));
     aclOpExecutor *executor;
     uint64_t bytes;
@@ -229,19 +229,19 @@ static void repeatable(void)
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK(number_at(fresh, 5) == 10.0f);
 
-    GROUP("aclnn_8 what it does not use cannot be moved");
-    aclTensor *stranger = vector_of(SIZE, x);
-#define STRANGER(call) CHECK_FAIL(call, ACLNN_ERR_PARAM_INVALID, "no tensor that this executor")
-    STRANGER(aclSetTensorAddr(executor, 0, stranger, x));
-    STRANGER(aclSetInputTensorAddr(executor, 0, stranger, x));
-    STRANGER(aclSetOutputTensorAddr(executor, 0, stranger, x));
-    STRANGER(AclSetTensorAddr(executor, 0, stranger, x));
-    STRANGER(AclSetInputTensorAddr(executor, 0, stranger, x));
-    STRANGER(AclSetOutputTensorAddr(executor, 0, stranger, x));
+    GROUP("aclnn_8 the address of a tensor that it does not use cannot be set");
+    aclTensor *unused = vector_of(SIZE, x);
+#define REFUSED_TENSOR(call) CHECK_FAIL(call, ACLNN_ERR_PARAM_INVALID, "no tensor that this executor")
+    REFUSED_TENSOR(aclSetTensorAddr(executor, 0, unused, x));
+    REFUSED_TENSOR(aclSetInputTensorAddr(executor, 0, unused, x));
+    REFUSED_TENSOR(aclSetOutputTensorAddr(executor, 0, unused, x));
+    REFUSED_TENSOR(AclSetTensorAddr(executor, 0, unused, x));
+    REFUSED_TENSOR(AclSetInputTensorAddr(executor, 0, unused, x));
+    REFUSED_TENSOR(AclSetOutputTensorAddr(executor, 0, unused, x));
     CHECK_FAIL(aclSetTensorAddr(executor, 0, a, NULL), ACLNN_ERR_PARAM_NULLPTR, "addr");
     CHECK_FAIL(aclSetTensorAddr(executor, 0, NULL, x), ACLNN_ERR_PARAM_NULLPTR, "tensor");
     CHECK_FAIL(aclSetTensorAddr(NULL, 0, a, x), ACLNN_ERR_PARAM_NULLPTR, "executor");
-    CHECK_OK(aclDestroyTensor(stranger));
+    CHECK_OK(aclDestroyTensor(unused));
     CHECK_OK(aclDestroyAclOpExecutor(executor));
     CHECK_FAIL(aclnnAdd(NULL, 0, executor, stream), ACLNN_ERR_PARAM_INVALID, "destroyed");
     CHECK_OK(aclrtFree(other));
@@ -253,12 +253,12 @@ static void lists(void)
     aclOpExecutor *executor = NULL;
     uint64_t bytes = 0;
     const int64_t twice[] = {2 * SIZE};
-    void *both = NULL;
-    GROUP("aclnn_8 tensors of a list move too");
-    CHECK_OK(aclrtMalloc(&both, 2 * sizeof values, ACL_MEM_MALLOC_HUGE_FIRST));
+    void *joined_memory = NULL;
+    GROUP("aclnn_8 tensors of a list get other addresses too");
+    CHECK_OK(aclrtMalloc(&joined_memory, 2 * sizeof values, ACL_MEM_MALLOC_HUGE_FIRST));
     const aclTensor *members[] = {vector_of(SIZE, x), vector_of(SIZE, x)};
     aclTensorList *list = aclCreateTensorList(members, 2);
-    aclTensor *joined = tensor_of(twice, 1, ACL_FLOAT, both);
+    aclTensor *joined = tensor_of(twice, 1, ACL_FLOAT, joined_memory);
     CHECK_OK(aclnnCatGetWorkspaceSize(list, 0, joined, &bytes, &executor));
     CHECK_OK(aclSetAclOpExecutorRepeatable(executor));
     void *workspace = NULL;
@@ -272,21 +272,21 @@ static void lists(void)
     CHECK_OK(AclSetDynamicOutputTensorAddr(executor, 0, 1, list, y));
     CHECK_OK(aclnnCat(workspace, bytes, executor, stream));
     CHECK_OK(aclrtSynchronizeStream(stream));
-    CHECK(number_at(both, 3) == 3.0f && number_at(both, SIZE + 3) == 6.0f);
-    const aclTensor *strangers[] = {vector_of(SIZE, x)};
-    aclTensorList *stranger = aclCreateTensorList(strangers, 1);
-    STRANGER(aclSetDynamicTensorAddr(executor, 0, 0, stranger, x));
-    STRANGER(AclSetDynamicTensorAddr(executor, 0, 0, stranger, x));
-    STRANGER(aclSetDynamicInputTensorAddr(executor, 0, 0, stranger, x));
-    STRANGER(AclSetDynamicInputTensorAddr(executor, 0, 0, stranger, x));
-    STRANGER(aclSetDynamicOutputTensorAddr(executor, 0, 0, stranger, x));
-    STRANGER(AclSetDynamicOutputTensorAddr(executor, 0, 0, stranger, x));
+    CHECK(number_at(joined_memory, 3) == 3.0f && number_at(joined_memory, SIZE + 3) == 6.0f);
+    const aclTensor *unused_members[] = {vector_of(SIZE, x)};
+    aclTensorList *unused = aclCreateTensorList(unused_members, 1);
+    REFUSED_TENSOR(aclSetDynamicTensorAddr(executor, 0, 0, unused, x));
+    REFUSED_TENSOR(AclSetDynamicTensorAddr(executor, 0, 0, unused, x));
+    REFUSED_TENSOR(aclSetDynamicInputTensorAddr(executor, 0, 0, unused, x));
+    REFUSED_TENSOR(AclSetDynamicInputTensorAddr(executor, 0, 0, unused, x));
+    REFUSED_TENSOR(aclSetDynamicOutputTensorAddr(executor, 0, 0, unused, x));
+    REFUSED_TENSOR(AclSetDynamicOutputTensorAddr(executor, 0, 0, unused, x));
     CHECK_FAIL(aclSetDynamicTensorAddr(executor, 0, 2, list, x), ACLNN_ERR_PARAM_INVALID, "relativeIndex = 2");
     CHECK_OK(aclDestroyAclOpExecutor(executor));
     CHECK_OK(aclDestroyTensorList(list));
-    CHECK_OK(aclDestroyTensorList(stranger));
+    CHECK_OK(aclDestroyTensorList(unused));
     CHECK_OK(aclDestroyTensor(joined));
-    CHECK_OK(aclrtFree(both));
+    CHECK_OK(aclrtFree(joined_memory));
     if (workspace)
         CHECK_OK(aclrtFree(workspace));
 }
@@ -299,7 +299,7 @@ static void workspaces(void)
     void *workspace = NULL;
     void *shared = on_device(values, sizeof values);
     const int64_t size = SIZE - 1;
-    GROUP("aclnn_9 a workspace is wanted, checked and used");
+    GROUP("aclnn_9 a workspace is requested, checked and used");
     aclTensor *from = vector_of(size, shared), *to = vector_of(size, (float *)shared + 1);
     CHECK_OK(aclnnInplaceCopyGetWorkspaceSize(to, from, &bytes, &executor));
     CHECK(bytes >= size * sizeof(float));
@@ -328,10 +328,10 @@ static void sizes(void)
     uint64_t bytes = 0, rank = 0;
     int64_t *dims = NULL, first = 0;
     const int64_t largest[] = {SIZE, 1};
-    void *places = NULL, *workspace = NULL;
+    void *indices = NULL, *workspace = NULL;
     GROUP("aclnn_10 sizes that depend on values are the tensor's after a synchronize");
-    CHECK_OK(aclrtMalloc(&places, SIZE * sizeof(int64_t), ACL_MEM_MALLOC_HUGE_FIRST));
-    aclTensor *found = tensor_of(largest, 2, ACL_INT64, places);
+    CHECK_OK(aclrtMalloc(&indices, SIZE * sizeof(int64_t), ACL_MEM_MALLOC_HUGE_FIRST));
+    aclTensor *found = tensor_of(largest, 2, ACL_INT64, indices);
     CHECK_OK(aclnnNonzeroGetWorkspaceSize(a, found, &bytes, &executor));
     if (bytes)
         CHECK_OK(aclrtMalloc(&workspace, bytes, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -340,10 +340,10 @@ static void sizes(void)
     CHECK_OK(aclGetViewShape(found, &dims, &rank));
     CHECK(rank == 2 && dims[0] == SIZE - 1 && dims[1] == 1);
     _ZdaPv(dims);
-    CHECK_OK(aclrtMemcpy(&first, sizeof first, places, sizeof first, ACL_MEMCPY_DEVICE_TO_HOST));
+    CHECK_OK(aclrtMemcpy(&first, sizeof first, indices, sizeof first, ACL_MEMCPY_DEVICE_TO_HOST));
     CHECK_EQ(first, 1);
     CHECK_OK(aclDestroyTensor(found));
-    CHECK_OK(aclrtFree(places));
+    CHECK_OK(aclrtFree(indices));
     if (workspace)
         CHECK_OK(aclrtFree(workspace));
 }

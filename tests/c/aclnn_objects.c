@@ -1,15 +1,15 @@
 // links: -lstdc++
-/* The objects of aclnn: made, asked, destroyed; and every handle that is none. */
+/* The objects of aclnn: creation, getters, destruction; and invalid handles. */
 #include "aclnn.h"
 #include "aclnnop/aclnn_neg.h"
 
-/* What the library gives with new[]; _ZdaPv is delete[]. */
+/* delete[] of C++, for arrays that the library allocated with new[]. */
 extern void _ZdaPv(void *array);
 
 static const int64_t dims[] = {2, 3}, strides[] = {6, 2}, storage[] = {12};
 static char memory[64];
 
-static aclTensor *sample(void)
+static aclTensor *sample_tensor(void)
 {
     return aclCreateTensor(dims, 2, ACL_FLOAT16, strides, 1, ACL_FORMAT_NCHW, storage, 1, memory);
 }
@@ -21,8 +21,8 @@ static void tensors(void)
     aclFormat format = ACL_FORMAT_UNDEFINED;
     aclDataType type = ACL_DT_UNDEFINED;
     void *address = NULL;
-    GROUP("aclnn_1 a tensor says what it was made of");
-    aclTensor *tensor = sample();
+    GROUP("aclnn_1 the getters return what a tensor was created with");
+    aclTensor *tensor = sample_tensor();
     CHECK(tensor != NULL);
     CHECK_OK(aclGetViewShape(tensor, &values, &count));
     CHECK(count == 2 && values[0] == 2 && values[1] == 3);
@@ -45,7 +45,7 @@ static void tensors(void)
     CHECK_OK(aclGetRawTensorAddr(tensor, &address));
     CHECK(address == memory + 8);
 
-    GROUP("aclnn_1 aclInitTensor makes it another one; without strides it is contiguous");
+    GROUP("aclnn_1 aclInitTensor changes a tensor; without strides it is contiguous");
     CHECK_OK(aclInitTensor(tensor, dims, 2, ACL_INT32, NULL, 0, ACL_FORMAT_ND, NULL, 0, memory));
     CHECK_OK(aclGetViewStrides(tensor, &values, &count));
     CHECK(count == 2 && values[0] == 3 && values[1] == 1);
@@ -58,7 +58,7 @@ static void tensors(void)
     CHECK_EQ(count, 0);
     _ZdaPv(values);
 
-    GROUP("aclnn_1 null places are 161001");
+    GROUP("aclnn_1 null outputs are 161001");
     CHECK_FAIL(aclGetViewShape(tensor, NULL, &count), ACLNN_ERR_PARAM_NULLPTR, "viewDims");
     CHECK_FAIL(aclGetViewShape(tensor, &values, NULL), ACLNN_ERR_PARAM_NULLPTR, "viewDimsNum");
     CHECK_FAIL(aclGetViewStrides(tensor, NULL, &count), ACLNN_ERR_PARAM_NULLPTR, "strides");
@@ -75,7 +75,7 @@ static void tensors(void)
 static void wrong_tensors(void)
 {
     const int64_t many[26] = {0}, negative[] = {2, -3}, huge[] = {INT64_MAX, 4};
-    GROUP("aclnn_1 what is no tensor is not made, and the text says why");
+    GROUP("aclnn_1 wrong arguments make no tensor, and the text says why");
 #define NOT_MADE(dims, rank, type, part) \
     (aclGetRecentErrMsg(), CHECK(aclCreateTensor(dims, rank, type, NULL, 0, ACL_FORMAT_ND, NULL, 0, memory) == NULL), \
      CHECK_TEXT(part))
@@ -84,7 +84,7 @@ static void wrong_tensors(void)
     NOT_MADE(huge, 2, ACL_FLOAT, "address space");
     NOT_MADE(dims, 2, (aclDataType)99, "99");
     NOT_MADE(NULL, 2, ACL_FLOAT, "viewDims");
-    aclTensor *tensor = sample();
+    aclTensor *tensor = sample_tensor();
     CHECK_FAIL(
         aclInitTensor(tensor, negative, 2, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, NULL, 0, memory),
         ACLNN_ERR_PARAM_INVALID, "-3");
@@ -97,27 +97,27 @@ static void many_dimensions(void)
     int64_t *values = NULL;
     uint64_t count = 0, bytes = 0;
     aclOpExecutor *executor = NULL;
-    GROUP("aclnn_1 more than eight dimensions are kept, and refused by operators with their number");
-    aclTensor *wide = aclCreateTensor(nine, 9, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, nine, 9, memory), *plain = sample();
-    CHECK_OK(aclGetViewShape(wide, &values, &count));
+    GROUP("aclnn_1 more than eight dimensions are stored, and refused by operators with their number");
+    aclTensor *nine_dims = aclCreateTensor(nine, 9, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, nine, 9, memory), *plain = sample_tensor();
+    CHECK_OK(aclGetViewShape(nine_dims, &values, &count));
     CHECK(count == 9 && values[1] == 2 && values[8] == 3);
     _ZdaPv(values);
-    CHECK_OK(aclGetViewStrides(wide, &values, &count));
+    CHECK_OK(aclGetViewStrides(nine_dims, &values, &count));
     CHECK(count == 9 && values[0] == 6 && values[1] == 3 && values[8] == 1);
     _ZdaPv(values);
-    CHECK_OK(aclGetStorageShape(wide, &values, &count));
+    CHECK_OK(aclGetStorageShape(nine_dims, &values, &count));
     CHECK(count == 9 && values[8] == 3);
     _ZdaPv(values);
     CHECK_FAIL(
-        aclnnNegGetWorkspaceSize(wide, plain, &bytes, &executor), ACLNN_ERR_PARAM_INVALID,
+        aclnnNegGetWorkspaceSize(nine_dims, plain, &bytes, &executor), ACLNN_ERR_PARAM_INVALID,
         "self: the tensor [1, 2, 1, 1, 1, 1, 1, 1, 3] has 9 dimensions");
-    CHECK_FAIL(aclnnNegGetWorkspaceSize(plain, wide, &bytes, &executor), ACLNN_ERR_PARAM_INVALID, "out: the tensor");
-    CHECK_OK(aclDestroyTensor(wide));
+    CHECK_FAIL(aclnnNegGetWorkspaceSize(plain, nine_dims, &bytes, &executor), ACLNN_ERR_PARAM_INVALID, "out: the tensor");
+    CHECK_OK(aclDestroyTensor(nine_dims));
     CHECK_OK(aclDestroyTensor(plain));
 }
 
-/* Every function that takes a tensor, with a handle that is none. */
-static void bad_tensor(aclTensor *handle, aclnnStatus code, const char *part)
+/* Calls every function that takes a tensor with an invalid handle. */
+static void check_invalid_tensor(aclTensor *handle, aclnnStatus code, const char *part)
 {
     int64_t *values = NULL, offset = 0;
     uint64_t count = 0;
@@ -143,7 +143,7 @@ static void arrays(void)
     const float floats[] = {1, 2};
     const bool bools[] = {true, false, true, true};
     uint64_t count = 0;
-    GROUP("aclnn_2 arrays know how long they are");
+    GROUP("aclnn_2 arrays have sizes");
     aclIntArray *of_ints = aclCreateIntArray(ints, 3);
     aclFloatArray *of_floats = aclCreateFloatArray(floats, 2);
     aclBoolArray *of_bools = aclCreateBoolArray(bools, 4);
@@ -212,7 +212,7 @@ static void tensor_lists(void)
 {
     uint64_t count = 0;
     GROUP("aclnn_3 a list of tensors owns them; null may be one of them");
-    aclTensor *tensor = sample();
+    aclTensor *tensor = sample_tensor();
     const aclTensor *members[] = {tensor, NULL};
     aclTensorList *list = aclCreateTensorList(members, 2);
     CHECK_OK(aclGetTensorListSize(list, &count));
@@ -220,7 +220,7 @@ static void tensor_lists(void)
     CHECK_FAIL(aclGetTensorListSize(list, NULL), ACLNN_ERR_PARAM_NULLPTR, "size");
     CHECK_FAIL(aclGetTensorListSize((aclTensorList *)tensor, &count), ACLNN_ERR_PARAM_INVALID, "it is a tensor");
     CHECK_OK(aclDestroyTensorList(list));
-    bad_tensor(tensor, ACLNN_ERR_PARAM_INVALID, "destroyed");
+    check_invalid_tensor(tensor, ACLNN_ERR_PARAM_INVALID, "destroyed");
     CHECK_FAIL(aclDestroyTensorList(list), ACLNN_ERR_PARAM_INVALID, "destroyed");
     CHECK_OK(aclDestroyTensorList(NULL));
     aclGetRecentErrMsg();
@@ -231,16 +231,16 @@ static void tensor_lists(void)
 int main(void)
 {
     CHECK_OK(aclInit(NULL));
-    GROUP("aclnn_1 the start and the end");
+    GROUP("aclnn_1 aclnnInit and aclnnFinalize");
     CHECK_OK(aclnnInit(NULL));
     CHECK_FAIL(aclnnInit("/no/such/file"), ACLNN_ERR_PARAM_INVALID, "/no/such/file");
     CHECK_FAIL(aclnnInit("/"), ACLNN_ERR_PARAM_INVALID, "no file");
     tensors();
     wrong_tensors();
     many_dimensions();
-    GROUP("aclnn_1 handles that are none");
-    bad_tensor(NULL, ACLNN_ERR_PARAM_NULLPTR, "tensor");
-    bad_tensor((aclTensor *)memory, ACLNN_ERR_PARAM_INVALID, "ever given out");
+    GROUP("aclnn_1 invalid handles");
+    check_invalid_tensor(NULL, ACLNN_ERR_PARAM_NULLPTR, "tensor");
+    check_invalid_tensor((aclTensor *)memory, ACLNN_ERR_PARAM_INVALID, "ever given out");
     arrays();
     scalars();
     tensor_lists();

@@ -13,16 +13,16 @@ static void every_entry(void)
 {
     static Gate gate = GATE_CLOSED;
     GROUP("aclop_1 an operator by every entry; everything is copied in the call");
-    for (int way = 0; way < WAYS; way++) {
+    for (int entry = 0; entry < ENTRIES; entry++) {
         Operands in = {0}, out = {0};
         CHECK_OK(aclrtMemset(z, sizeof values, 0, sizeof values));
         vector_operand(&in, SIZE, x);
         vector_operand(&in, SIZE, y);
         vector_operand(&out, SIZE, z);
         gate_put(&gate, stream);
-        CHECK_OK(run_op((Way)way, "Add", &in, &out, NULL, stream));
-        operands_end(&in);
-        operands_end(&out);
+        CHECK_OK(run_op((Entry)entry, "Add", &in, &out, NULL, stream));
+        destroy_operands(&in);
+        destroy_operands(&out);
         gate_open(&gate);
         CHECK_OK(aclrtSynchronizeStream(stream));
         CHECK(number_at(z, 0) == 0.0f && number_at(z, SIZE - 1) == 3.0f * (SIZE - 1));
@@ -35,9 +35,9 @@ static void refused(void)
     vector_operand(&in, SIZE, x);
     vector_operand(&in, SIZE, y);
     vector_operand(&out, SIZE, z);
-    GROUP("aclop_2 an operator that there is none of: 100024 with its name");
-    for (int way = 0; way < WAYS; way++)
-        CHECK_FAIL(run_op((Way)way, "NoSuchOperator", &in, &out, NULL, stream), ACL_ERROR_OP_NOT_FOUND, "NoSuchOperator");
+    GROUP("aclop_2 an unknown operator: 100024 with its name");
+    for (int entry = 0; entry < ENTRIES; entry++)
+        CHECK_FAIL(run_op((Entry)entry, "NoSuchOperator", &in, &out, NULL, stream), ACL_ERROR_OP_NOT_FOUND, "NoSuchOperator");
     CHECK_FAIL(
         aclopCompile("NoSuchOperator", 0, NULL, 0, NULL, NULL, ACL_ENGINE_SYS, ACL_COMPILE_SYS, NULL),
         ACL_ERROR_OP_NOT_FOUND, "NoSuchOperator");
@@ -48,11 +48,11 @@ static void refused(void)
         ACL_ENGINE_SYS, ACL_COMPILE_SYS, NULL));
 
     GROUP("aclop_2 null, wrong numbers, shapes and buffers: 100000");
-    for (int way = 0; way < WAYS; way++) {
+    for (int entry = 0; entry < ENTRIES; entry++) {
         Operands one = in;
         one.count = 1;
-        CHECK_FAIL(run_op((Way)way, NULL, &in, &out, NULL, stream), ACL_ERROR_INVALID_PARAM, "opType");
-        CHECK_FAIL(run_op((Way)way, "Add", &one, &out, NULL, stream), ACL_ERROR_INVALID_PARAM, "Add");
+        CHECK_FAIL(run_op((Entry)entry, NULL, &in, &out, NULL, stream), ACL_ERROR_INVALID_PARAM, "opType");
+        CHECK_FAIL(run_op((Entry)entry, "Add", &one, &out, NULL, stream), ACL_ERROR_INVALID_PARAM, "Add");
     }
     CHECK_FAIL(
         aclopExecuteV2("Add", 2, NULL, in.buffers, 1, out.descs, out.buffers, NULL, stream), ACL_ERROR_INVALID_PARAM,
@@ -70,15 +70,15 @@ static void refused(void)
     CHECK_FAIL(run_op(EXECUTE, "Add", &in, &out, NULL, stream), ACL_ERROR_INVALID_PARAM, "its buffer has 8");
     CHECK_OK(aclUpdateDataBuffer(in.buffers[1], NULL, 0));
     CHECK_FAIL(run_op(EXECUTE, "Add", &in, &out, NULL, stream), ACL_ERROR_INVALID_PARAM, "null");
-    operands_end(&in);
+    destroy_operands(&in);
     vector_operand(&in, SIZE, x);
     vector_operand(&in, SIZE - 1, y);
     CHECK_FAIL(run_op(EXECUTE, "Add", &in, &out, NULL, stream), ACL_ERROR_INVALID_PARAM, "Add");
-    operands_end(&in);
+    destroy_operands(&in);
     vector_operand(&in, SIZE, x);
     vector_operand(&in, -1, y);
     CHECK_FAIL(run_op(EXECUTE, "Add", &in, &out, NULL, stream), ACL_ERROR_INVALID_PARAM, "must be known");
-    operands_end(&in);
+    destroy_operands(&in);
 
     GROUP("aclop_2 handles of operators: null and destroyed");
     aclopHandle *handle = NULL;
@@ -99,8 +99,8 @@ static void refused(void)
     aclopDestroyHandle(NULL);
     CHECK_FAIL(
         aclopCreateHandle("Add", 0, NULL, 0, NULL, NULL, NULL), ACL_ERROR_INVALID_PARAM, "handle");
-    operands_end(&in);
-    operands_end(&out);
+    destroy_operands(&in);
+    destroy_operands(&out);
 }
 
 static void attributes(void)
@@ -160,8 +160,8 @@ static void attributes(void)
     CHECK(number_at(z, 0) == 7.0f && number_at(z, 1) == 10.0f && number_at(z, 3) == 22.0f);
     CHECK_OK(aclopSetAttrListString(attr, "transpose_x1", 2, texts));
     CHECK_FAIL(run_op(EXECUTE, "MatMul", &in, &out, attr, stream), ACL_ERROR_INVALID_PARAM, "transpose_x1");
-    operands_end(&in);
-    operands_end(&out);
+    destroy_operands(&in);
+    destroy_operands(&out);
     aclopDestroyAttr(attr);
     aclGetRecentErrMsg();
     aclopDestroyAttr(attr);
@@ -180,7 +180,7 @@ static void shapes(void)
     aclTensorDesc *result = operand(&out, ACL_FLOAT, 2, unknown, z, sizeof values);
     CHECK_OK(aclopInferShape("Add", 2, in.descs, in.buffers, 1, out.descs, NULL));
     CHECK(aclGetTensorDescNumDims(result) == 2 && aclGetTensorDescDim(result, 0) == 4 && aclGetTensorDescDim(result, 1) == 5);
-    operands_end(&out);
+    destroy_operands(&out);
     result = operand(&out, ACL_FLOAT, 1, any, z, sizeof values);
     CHECK_OK(run_op(EXECUTE_V2, "Add", &in, &out, NULL, stream));
     CHECK(aclGetTensorDescNumDims(result) == 2 && aclGetTensorDescDim(result, 1) == 5);
@@ -188,10 +188,10 @@ static void shapes(void)
     CHECK(number_at(z, 19) == 3.0f + 8.0f);
     CHECK_FAIL(
         aclopInferShape("Add", 1, in.descs, in.buffers, 1, out.descs, NULL), ACL_ERROR_INVALID_PARAM, "Add");
-    operands_end(&in);
-    operands_end(&out);
+    destroy_operands(&in);
+    destroy_operands(&out);
 
-    GROUP("aclop_4 outputs that no memory could hold are not inferred");
+    GROUP("aclop_4 outputs too large for any memory are not inferred");
     const int64_t tall[] = {1LL << 40, 1}, wide[] = {1LL << 40};
     operand(&in, ACL_FLOAT, 2, tall, NULL, 0);
     operand(&in, ACL_FLOAT, 1, wide, NULL, 0);
@@ -199,24 +199,24 @@ static void shapes(void)
     CHECK_FAIL(
         aclopInferShape("Add", 2, in.descs, in.buffers, 1, out.descs, NULL), ACL_ERROR_INVALID_PARAM,
         "output 0 would be float[1099511627776, 1099511627776], which no memory holds");
-    operands_end(&in);
-    operands_end(&out);
+    destroy_operands(&in);
+    destroy_operands(&out);
 
     GROUP("aclop_4 sizes that depend on values are written after the operator ran");
-    float some[] = {0, 5, 0, 7, 8, 0};
-    int64_t places[3] = {0};
-    void *device = on_device(some, sizeof some);
+    float with_zeros[] = {0, 5, 0, 7, 8, 0};
+    int64_t indices[3] = {0};
+    void *device = on_device(with_zeros, sizeof with_zeros);
     vector_operand(&in, 6, device);
     result = operand(&out, ACL_INT64, 2, unknown, z, 6 * sizeof(int64_t));
     CHECK_OK(run_op(COMPILE_V2, "NonZero", &in, &out, NULL, stream));
     CHECK(aclGetTensorDescNumDims(result) == 2 && aclGetTensorDescDim(result, 0) == 3 && aclGetTensorDescDim(result, 1) == 1);
-    CHECK_OK(aclrtMemcpy(places, sizeof places, z, sizeof places, ACL_MEMCPY_DEVICE_TO_HOST));
-    CHECK(places[0] == 1 && places[1] == 3 && places[2] == 4);
-    operands_end(&in);
-    operands_end(&out);
+    CHECK_OK(aclrtMemcpy(indices, sizeof indices, z, sizeof indices, ACL_MEMCPY_DEVICE_TO_HOST));
+    CHECK(indices[0] == 1 && indices[1] == 3 && indices[2] == 4);
+    destroy_operands(&in);
+    destroy_operands(&out);
     CHECK_OK(aclrtFree(device));
 
-    GROUP("aclop_4 an input that is not there");
+    GROUP("aclop_4 an absent optional input");
     const int64_t square[] = {2, 2};
     operand(&in, ACL_FLOAT, 2, square, x, 16);
     operand(&in, ACL_FLOAT, 2, square, x, 16);
@@ -227,39 +227,39 @@ static void shapes(void)
     CHECK_OK(run_op(COMPILE, "MatMul", &in, &out, NULL, stream));
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK(number_at(z, 3) == 1.0f * 2.0f + 3.0f * 3.0f);
-    operands_end(&in);
-    operands_end(&out);
+    destroy_operands(&in);
+    destroy_operands(&out);
 }
 
 static void casts(void)
 {
     Operands in = {0}, out = {0};
     const int64_t size = SIZE;
-    int32_t whole[SIZE];
+    int32_t integers[SIZE];
     aclopHandle *handle = NULL;
     GROUP("aclop_5 conversions, and handles for them");
     vector_operand(&in, SIZE, x);
-    operand(&out, ACL_INT32, 1, &size, z, sizeof whole);
+    operand(&out, ACL_INT32, 1, &size, z, sizeof integers);
     CHECK_OK(aclopCast(in.descs[0], in.buffers[0], out.descs[0], out.buffers[0], 0, stream));
     CHECK_OK(aclrtSynchronizeStream(stream));
-    CHECK_OK(aclrtMemcpy(whole, sizeof whole, z, sizeof whole, ACL_MEMCPY_DEVICE_TO_HOST));
-    CHECK(whole[9] == 9 && whole[SIZE - 1] == SIZE - 1);
+    CHECK_OK(aclrtMemcpy(integers, sizeof integers, z, sizeof integers, ACL_MEMCPY_DEVICE_TO_HOST));
+    CHECK(integers[9] == 9 && integers[SIZE - 1] == SIZE - 1);
     CHECK_OK(aclopCreateHandleForCast(in.descs[0], out.descs[0], 0, &handle));
-    CHECK_OK(aclrtMemset(z, sizeof whole, 0, sizeof whole));
+    CHECK_OK(aclrtMemset(z, sizeof integers, 0, sizeof integers));
     CHECK_OK(aclopExecWithHandle(handle, 1, (const aclDataBuffer *const *)in.buffers, 1, out.buffers, stream));
     aclopDestroyHandle(handle);
     CHECK_OK(aclrtSynchronizeStream(stream));
-    CHECK_OK(aclrtMemcpy(whole, sizeof whole, z, sizeof whole, ACL_MEMCPY_DEVICE_TO_HOST));
-    CHECK_EQ(whole[9], 9);
+    CHECK_OK(aclrtMemcpy(integers, sizeof integers, z, sizeof integers, ACL_MEMCPY_DEVICE_TO_HOST));
+    CHECK_EQ(integers[9], 9);
     CHECK_FAIL(
         aclopCast(NULL, in.buffers[0], out.descs[0], out.buffers[0], 0, stream), ACL_ERROR_INVALID_PARAM, "srcDesc");
     CHECK_FAIL(aclopCreateHandleForCast(NULL, out.descs[0], 0, &handle), ACL_ERROR_INVALID_PARAM, "srcDesc");
     CHECK(handle == NULL);
-    operands_end(&in);
-    operands_end(&out);
+    destroy_operands(&in);
+    destroy_operands(&out);
 }
 
-static void read_by_operators(void)
+static void description_settings(void)
 {
     Operands in = {0}, out = {0};
     const int64_t unknown[] = {-1}, five[] = {5}, origin[] = {2, 3}, stored[] = {3, 2}, pair[] = {2}, six[] = {6};
@@ -274,8 +274,8 @@ static void read_by_operators(void)
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK(number_at(z, 4) == 12.0f && number_at(z, 5) == 0.0f);
     CHECK_EQ(aclGetTensorDescDim(desc, 0), 5);
-    operands_end(&in);
-    operands_end(&out);
+    destroy_operands(&in);
+    destroy_operands(&out);
     desc = operand(&in, ACL_FLOAT, 2, origin, x, 6 * sizeof(float));
     CHECK_OK(aclSetTensorShape(desc, 2, stored));
     desc = operand(&out, ACL_FLOAT, 1, unknown, z, 6 * sizeof(float));
@@ -283,8 +283,8 @@ static void read_by_operators(void)
     CHECK(aclGetTensorDescNumDims(desc) == 2 && aclGetTensorDescDim(desc, 0) == 3 && aclGetTensorDescDim(desc, 1) == 2);
     CHECK_OK(aclSetTensorShape(in.descs[0], 1, five));
     CHECK_FAIL(run_op(EXECUTE, "Relu", &in, &out, NULL, stream), ACL_ERROR_INVALID_PARAM, "[5] in memory");
-    operands_end(&in);
-    operands_end(&out);
+    destroy_operands(&in);
+    destroy_operands(&out);
 
     GROUP("aclop_7 aclSetTensorDynamicInput: only where the operator has such an input");
     CHECK_OK(aclSetTensorDynamicInput(vector_operand(&in, 2, x), "x"));
@@ -300,10 +300,10 @@ static void read_by_operators(void)
     CHECK_OK(aclSetTensorDynamicInput(in.descs[1], "x2"));
     CHECK_FAIL(run_op(EXECUTE, "Add", &in, &out, NULL, stream), ACL_ERROR_INVALID_PARAM, "no variable-length input");
     aclopDestroyAttr(attr);
-    operands_end(&in);
-    operands_end(&out);
+    destroy_operands(&in);
+    destroy_operands(&out);
 
-    GROUP("aclop_7 aclSetTensorValueRange: values that it decides are known, others must lie in it");
+    GROUP("aclop_7 aclSetTensorValueRange: a range of one value makes it known, others must lie in their range");
     int64_t exact[2][2] = {{2, 2}, {3, 3}}, wide[2][2] = {{1, 2}, {3, 9}}, reversed[1][2] = {{5, 4}};
     int64_t sizes[2] = {3, 2};
     operand(&in, ACL_FLOAT, 1, six, x, 6 * sizeof(float));
@@ -323,13 +323,13 @@ static void read_by_operators(void)
     CHECK_OK(aclSetTensorConst(desc, sizes, sizeof sizes));
     CHECK_OK(aclSetTensorValueRange(desc, 2, wide));
     CHECK_OK(aclopInferShape("Reshape", 2, in.descs, in.buffers, 1, out.descs, NULL));
-    operands_end(&in);
-    operands_end(&out);
+    destroy_operands(&in);
+    destroy_operands(&out);
 }
 
 static void models(void)
 {
-    GROUP("aclop_6 folders and models that exist are taken");
+    GROUP("aclop_6 folders and models that exist are accepted");
     CHECK_OK(aclopSetModelDir("/"));
     CHECK_FAIL(aclopSetModelDir("/no/such/folder"), ACL_ERROR_INVALID_PARAM, "/no/such/folder");
     CHECK_FAIL(aclopSetModelDir(NULL), ACL_ERROR_INVALID_PARAM, "modelDir");
@@ -361,7 +361,7 @@ int main(void)
     attributes();
     shapes();
     casts();
-    read_by_operators();
+    description_settings();
     models();
     CHECK_OK(aclrtDestroyStream(stream));
     CHECK_OK(aclrtResetDevice(0));

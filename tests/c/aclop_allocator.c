@@ -1,99 +1,99 @@
 // env:
 // env: CAIRN_WORKERS=1
 /*
- * Single operators take their workspace, and room for host inputs, from the allocator that is registered on
- * the stream: all inside the call, before anything has run.
+ * Single operators take their workspace, and memory for host inputs, from the allocator that is registered on
+ * the stream: all inside the call, before any task has run.
  */
 #include "aclop.h"
 
 enum { BYTE = 0x5a };
 
-/* What each operator asks for; the table in docs/operators.md has these lines. */
+/* Bytes that each operator asks for, as in the table of docs/operators.md. */
 enum { SORT_BYTES = 32768, TOPK_BYTES = 32768, MATMUL_BYTES = 49152, SUM_BYTES = 8 };
 
 static Pool pool;
 static aclrtStream stream;
 static void *z, *second_out;
 
-/* Every call of the pool's functions, in order: 'A' alloc, 'G' address, 'F' free; and the sizes asked. */
-static char journal[64];
+/* Every call of the pool's functions, in order: 'A' alloc, 'G' address, 'F' free; and sizes and addresses of the blocks. */
+static char call_log[64];
 static size_t sizes[64], calls;
-static char *places[64];
+static char *addresses[64];
 
-static void note(char what)
+static void log_call(char kind)
 {
-    size_t length = strlen(journal);
-    if (length + 1 < sizeof journal)
-        journal[length] = what;
+    size_t length = strlen(call_log);
+    if (length + 1 < sizeof call_log)
+        call_log[length] = kind;
 }
 
-static void *noted_alloc(aclrtAllocator object, size_t size)
+static void *logged_alloc(aclrtAllocator object, size_t size)
 {
-    note('A');
+    log_call('A');
     PoolBlock *block = (PoolBlock *)pool_alloc(object, size);
     if (block && calls < 64) {
         sizes[calls] = size;
-        places[calls++] = block->address;
+        addresses[calls++] = block->address;
     }
     return block;
 }
 
-static void *noted_address(aclrtAllocatorBlock block)
+static void *logged_address(aclrtAllocatorBlock block)
 {
-    note('G');
+    log_call('G');
     return pool_address(block);
 }
 
-static void noted_free(aclrtAllocator object, aclrtAllocatorBlock block)
+static void logged_free(aclrtAllocator object, aclrtAllocatorBlock block)
 {
-    note('F');
+    log_call('F');
     pool_free(object, block);
 }
 
-static void begin(void)
+static void reset_pool(void)
 {
-    memset(journal, 0, sizeof journal);
+    memset(call_log, 0, sizeof call_log);
     calls = 0;
     CHECK_OK(aclrtMemset(pool.base, POOL_BYTES, BYTE, POOL_BYTES));
 }
 
-/* How many of the bytes that were asked for are no longer what they were before. */
-static size_t written(size_t call)
+/* How many bytes of a block were written. */
+static size_t written_bytes(size_t call)
 {
-    static unsigned char copied[POOL_BYTES];
+    static unsigned char block[POOL_BYTES];
     size_t changed = 0;
-    CHECK_OK(aclrtMemcpy(copied, sizeof copied, places[call], sizes[call], ACL_MEMCPY_DEVICE_TO_HOST));
+    CHECK_OK(aclrtMemcpy(block, sizeof block, addresses[call], sizes[call], ACL_MEMCPY_DEVICE_TO_HOST));
     for (size_t i = 0; i < sizes[call]; i++)
-        changed += copied[i] != BYTE;
+        changed += block[i] != BYTE;
     return changed;
 }
 
-/* Runs an operator with the stream held up: asked, submitted and given back before anything ran. */
-static void run_held(const char *name, Operands *in, Operands *out, aclopAttr *attr, size_t asked, const char *order)
+/* Runs an operator while the stream is blocked: memory is taken and given back before any task runs. */
+static void run_blocked(const char *name, Operands *in, Operands *out, aclopAttr *attr, size_t bytes, const char *calls_expected)
 {
     static Gate gate = GATE_CLOSED;
-    begin();
+    reset_pool();
     gate_put(&gate, stream);
     CHECK_OK(run_op(EXECUTE_V2, name, in, out, attr, stream));
-    CHECK(strcmp(journal, order) == 0);
-    if (strcmp(journal, order) != 0)
-        printf("  %s: the journal is %s\n", name, journal);
+    CHECK(strcmp(call_log, calls_expected) == 0);
+    if (strcmp(call_log, calls_expected) != 0)
+        printf("  %s: the calls are %s\n", name, call_log);
     CHECK_EQ(pool.out, 0);
     size_t sum = 0;
     for (size_t i = 0; i < calls; i++)
         sum += sizes[i];
-    if (sum != asked)
+    if (sum != bytes)
         printf("  %s asked for %zu bytes\n", name, sum);
-    CHECK_EQ(sum, asked);
+    CHECK_EQ(sum, bytes);
     gate_open(&gate);
     CHECK_OK(aclrtSynchronizeStream(stream));
     for (size_t i = 0; i < calls; i++)
-        CHECK(written(i) > sizes[i] / 2);
-    operands_end(in);
-    operands_end(out);
+        CHECK(written_bytes(i) > sizes[i] / 2);
+    destroy_operands(in);
+    destroy_operands(out);
 }
 
-static void table(void)
+static void workspaces(void)
 {
     static float numbers[1 << 16];
     static uint16_t halves[64 * 64];
@@ -105,11 +105,11 @@ static void table(void)
         halves[i] = aclFloatToFloat16((float)(i % 13) + 0.5f);
     void *x = on_device(numbers, sizeof numbers), *h = on_device(halves, sizeof halves);
 
-    GROUP("acl_reg_5 Sort: alloc, address, submit, free; this many bytes, really written");
+    GROUP("acl_reg_5 Sort: alloc, address, submit, free; this many bytes, most of them written");
     operand(&in, ACL_FLOAT, 1, short_vector, x, 4096 * 4);
     operand(&out, ACL_FLOAT, 1, short_vector, z, 4096 * 4);
     operand(&out, ACL_INT32, 1, short_vector, second_out, 4096 * 4);
-    run_held("Sort", &in, &out, NULL, SORT_BYTES, "AGF");
+    run_blocked("Sort", &in, &out, NULL, SORT_BYTES, "AGF");
 
     GROUP("acl_reg_5 TopKV2 of a vector, with k on the host");
     int32_t k = 8;
@@ -117,7 +117,7 @@ static void table(void)
     CHECK_OK(aclSetTensorPlaceMent(operand(&in, ACL_INT32, 1, one, &k, 4), ACL_MEMTYPE_HOST));
     operand(&out, ACL_FLOAT, 1, eight, z, 32);
     operand(&out, ACL_INT32, 1, eight, second_out, 32);
-    run_held("TopKV2", &in, &out, NULL, TOPK_BYTES, "AGF");
+    run_blocked("TopKV2", &in, &out, NULL, TOPK_BYTES, "AGF");
 
     GROUP("acl_reg_5 MatMul of half numbers, the first transposed");
     aclopAttr *attr = aclopCreateAttr();
@@ -125,7 +125,7 @@ static void table(void)
     operand(&in, ACL_FLOAT16, 2, matrix, h, sizeof halves);
     operand(&in, ACL_FLOAT16, 2, matrix, h, sizeof halves);
     operand(&out, ACL_FLOAT16, 2, matrix, z, sizeof halves);
-    run_held("MatMul", &in, &out, attr, MATMUL_BYTES, "AGF");
+    run_blocked("MatMul", &in, &out, attr, MATMUL_BYTES, "AGF");
     aclopDestroyAttr(attr);
 
     GROUP("acl_reg_5 ReduceSum of many numbers, with constant axes");
@@ -135,7 +135,7 @@ static void table(void)
     operand(&out, ACL_FLOAT, 1, one, z, 4);
     attr = aclopCreateAttr();
     CHECK_OK(aclopSetAttrBool(attr, "keep_dims", 1));
-    run_held("ReduceSum", &in, &out, attr, SUM_BYTES, "AGF");
+    run_blocked("ReduceSum", &in, &out, attr, SUM_BYTES, "AGF");
     aclopDestroyAttr(attr);
     CHECK_OK(aclrtFree(x));
     CHECK_OK(aclrtFree(h));
@@ -155,19 +155,19 @@ static void host_inputs(void)
     CHECK_OK(aclSetTensorConst(operand(&in, ACL_FLOAT, 1, &size, NULL, 0), constant, sizeof constant));
     operand(&out, ACL_FLOAT, 1, &size, z, sizeof numbers);
     static Gate gate = GATE_CLOSED;
-    begin();
+    reset_pool();
     gate_put(&gate, stream);
     CHECK_OK(run_op(EXECUTE, "Add", &in, &out, NULL, stream));
     memset(numbers, 0, sizeof numbers);
-    operands_end(&in);
-    operands_end(&out);
-    CHECK(strcmp(journal, "AGAGFF") == 0);
+    destroy_operands(&in);
+    destroy_operands(&out);
+    CHECK(strcmp(call_log, "AGAGFF") == 0);
     CHECK_EQ(sizes[0], 416 + 32);
     CHECK_EQ(sizes[1], 416 + 32);
     gate_open(&gate);
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK(number_at(z, 42) == 1042.0f && number_at(z, 99) == 1099.0f);
-    CHECK(number_at(places[0], 42) == 42.0f && number_at(places[1], 42) == 1000.0f);
+    CHECK(number_at(addresses[0], 42) == 42.0f && number_at(addresses[1], 42) == 1000.0f);
 }
 
 static void host_input_and_workspace(void)
@@ -181,7 +181,7 @@ static void host_input_and_workspace(void)
     CHECK_OK(aclSetTensorPlaceMent(operand(&in, ACL_FLOAT, 1, &size, numbers, sizeof numbers), ACL_MEMTYPE_HOST));
     operand(&out, ACL_FLOAT, 1, &size, z, sizeof numbers);
     operand(&out, ACL_INT32, 1, &size, second_out, sizeof numbers);
-    run_held("Sort", &in, &out, NULL, 448 + 800, "AGAGFF");
+    run_blocked("Sort", &in, &out, NULL, 448 + 800, "AGAGFF");
     CHECK_EQ(sizes[0], 448);
     CHECK(number_at(z, 0) == 0.25f && number_at(z, 99) == 99.25f);
 }
@@ -190,92 +190,92 @@ static void no_workspace(void)
 {
     Operands in = {0}, out = {0};
     GROUP("acl_1_8_8 an operator without workspace asks for nothing");
-    begin();
+    reset_pool();
     vector_operand(&in, 64, z);
     vector_operand(&out, 64, second_out);
     CHECK_OK(run_op(COMPILE, "Abs", &in, &out, NULL, stream));
     CHECK_EQ(calls, 0);
     CHECK_OK(aclrtSynchronizeStream(stream));
-    operands_end(&in);
-    operands_end(&out);
+    destroy_operands(&in);
+    destroy_operands(&out);
 }
 
 /* An operator that takes one block. */
-static aclError sort_once(aclrtStream on, Way way)
+static aclError sort_once(aclrtStream target, Entry entry)
 {
     Operands in = {0}, out = {0};
     const int64_t size = 512;
     operand(&in, ACL_FLOAT, 1, &size, z, 2048);
     operand(&out, ACL_FLOAT, 1, &size, (char *)z + 2048, 2048);
     operand(&out, ACL_INT32, 1, &size, second_out, 2048);
-    aclError code = run_op(way, "Sort", &in, &out, NULL, on);
-    operands_end(&in);
-    operands_end(&out);
+    aclError code = run_op(entry, "Sort", &in, &out, NULL, target);
+    destroy_operands(&in);
+    destroy_operands(&out);
     return code;
 }
 
-static int give_nothing;
+static int alloc_fails;
 
-static void *stingy_alloc(aclrtAllocator object, size_t size)
+static void *failing_alloc(aclrtAllocator object, size_t size)
 {
-    return give_nothing ? NULL : noted_alloc(object, size);
+    return alloc_fails ? NULL : logged_alloc(object, size);
 }
 
 static void registrations(void)
 {
-    static Pool late;
+    static Pool second_pool;
     GROUP("acl_reg_5 every entry takes from the allocator");
-    for (int way = 0; way < WAYS; way++) {
-        begin();
-        CHECK_OK(sort_once(stream, (Way)way));
-        CHECK(strcmp(journal, "AGF") == 0);
-        CHECK_OK(aclrtSynchronizeStream(stream)); /* begin() writes over the pool */
+    for (int entry = 0; entry < ENTRIES; entry++) {
+        reset_pool();
+        CHECK_OK(sort_once(stream, (Entry)entry));
+        CHECK(strcmp(call_log, "AGF") == 0);
+        CHECK_OK(aclrtSynchronizeStream(stream)); /* reset_pool() writes over the pool */
     }
 
     GROUP("acl_reg_4 the last registration is used, from the next execution on");
-    pool_open(&late);
-    pool_register(stream, &late);
-    begin();
+    pool_open(&second_pool);
+    pool_register(stream, &second_pool);
+    reset_pool();
     CHECK_OK(sort_once(stream, EXECUTE));
     CHECK_EQ(calls, 0);
-    CHECK_EQ(late.allocs, 1);
+    CHECK_EQ(second_pool.allocs, 1);
     CHECK_OK(aclrtSynchronizeStream(stream));
 
     GROUP("acl_reg_6 one allocator on two streams, one after the other");
     aclrtStream other;
     CHECK_OK(aclrtCreateStream(&other));
-    pool_register(other, &late);
+    pool_register(other, &second_pool);
     CHECK_OK(sort_once(other, EXECUTE));
     CHECK_OK(aclrtSynchronizeStream(other));
     CHECK_OK(sort_once(stream, EXECUTE));
     CHECK_OK(aclrtSynchronizeStream(stream));
-    CHECK_EQ(late.allocs, 3);
+    CHECK_EQ(second_pool.allocs, 3);
     CHECK_OK(aclrtDestroyStream(other));
 
-    GROUP("acl_reg_7 memory that leaves before the stream is done stays intact");
+    GROUP("acl_reg_7 memory freed while the stream still uses it stays intact");
     static Gate gate = GATE_CLOSED;
     gate_put(&gate, stream);
     CHECK_OK(sort_once(stream, EXECUTE));
     CHECK_OK(aclrtAllocatorUnregister(stream));
-    pool_close(&late);
+    pool_close(&second_pool);
     gate_open(&gate);
     CHECK_OK(aclrtSynchronizeStream(stream));
 
     GROUP("acl_1_8_4 without a registration the device serves");
-    begin();
+    reset_pool();
     CHECK_OK(sort_once(stream, EXECUTE));
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_EQ(calls, 0);
 
-    GROUP("acl_1_8_6 alloc gives null: 500002, nothing leaks, the stream goes on");
-    register_with(stream, &pool, stingy_alloc, noted_free, noted_address);
-    give_nothing = 1;
-    for (int way = 0; way < WAYS; way++)
-        CHECK_FAIL(sort_once(stream, (Way)way), ACL_ERROR_GE_FAILURE, "alloc");
+    GROUP("acl_1_8_6 alloc gives null: 500002, nothing leaks, the stream stays usable");
+    register_with(stream, &pool, failing_alloc, logged_free, logged_address);
+    alloc_fails = 1;
+    for (int entry = 0; entry < ENTRIES; entry++)
+        CHECK_FAIL(sort_once(stream, (Entry)entry), ACL_ERROR_GE_FAILURE, "alloc");
     CHECK_EQ(pool.out, 0);
     CHECK_OK(aclrtSynchronizeStream(stream));
-    give_nothing = 0;
-    begin();
+    alloc_fails = 0;
+    reset_pool();
     CHECK_OK(sort_once(stream, EXECUTE));
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_EQ(calls, 1);
@@ -290,8 +290,8 @@ int main(void)
     CHECK_OK(aclrtMalloc(&second_out, 1 << 18, ACL_MEM_MALLOC_HUGE_FIRST));
     CHECK_OK(aclrtMemset(z, 1 << 18, 0, 1 << 18));
     pool_open(&pool);
-    register_with(stream, &pool, noted_alloc, noted_free, noted_address);
-    table();
+    register_with(stream, &pool, logged_alloc, logged_free, logged_address);
+    workspaces();
     host_inputs();
     host_input_and_workspace();
     no_workspace();

@@ -1,4 +1,4 @@
-/* Streams, devices and processes that end while an allocator is registered or has blocks out. Each
+/* Streams, devices and processes that end while an allocator is registered or blocks are not freed yet. Each
    part runs in a process of its own. */
 #include "child.h"
 #include "logged.h"
@@ -8,15 +8,15 @@
 static Pool pool;
 static aclrtStream stream;
 static CairnProbeBlock block = {64, 0, 1, NULL, NULL, NULL, 0};
-static CairnProbe keeps = {&block, 1, 1, NULL};
-static char object[64];
+static CairnProbe keeping_probe = {&block, 1, 1, NULL};
+static char expected_text[64];
 static int *late_calls;
 
-/* The text that names what this pool has out after an execution with this many bytes. */
-static void name_out(size_t bytes)
+/* Sets the expected text about the block that an execution with this many bytes leaves allocated. */
+static void expect_block(size_t bytes)
 {
     block.bytes = bytes;
-    snprintf(object, sizeof object, "(%zu bytes) of the allocator %p out", bytes + 32, (void *)&pool);
+    snprintf(expected_text, sizeof expected_text, "(%zu bytes) of the allocator %p out", bytes + 32, (void *)&pool);
 }
 
 static void begin(void)
@@ -35,7 +35,7 @@ static void end(void)
     CHECK_OK(aclFinalize());
 }
 
-/* A stream that is new has no allocator, whatever the handles of those before it. */
+/* A new stream has no allocator, though its handle may resemble that of an old one. */
 static void registrations(void)
 {
     static Gate gate = GATE_CLOSED;
@@ -62,14 +62,14 @@ static void stream_ends(void)
     char line[64];
     int32_t id = 0;
     begin();
-    name_out(64);
+    expect_block(64);
     CHECK_OK(aclrtStreamGetId(stream, &id));
     snprintf(line, sizeof line, "stream %d ends with 1 block ", id);
-    CHECK_OK(cairnProbeExecute(stream, &keeps));
+    CHECK_OK(cairnProbeExecute(stream, &keeping_probe));
     CHECK_OK(aclrtDestroyStream(stream));
-    CHECK_EQ(LOGGED(line, object), 1);
+    CHECK_EQ(LOGGED(line, expected_text), 1);
     CHECK_EQ(pool.frees, 0);
-    CHECK_OK(cairnProbeGiveBack(keeps.kept));
+    CHECK_OK(cairnProbeGiveBack(keeping_probe.kept));
     CHECK_EQ(pool.frees, 1);
     end();
 }
@@ -78,11 +78,11 @@ static void device_ends(void)
 {
     static Pool next;
     begin();
-    name_out(128);
-    CHECK_OK(cairnProbeExecute(stream, &keeps));
+    expect_block(128);
+    CHECK_OK(cairnProbeExecute(stream, &keeping_probe));
     CHECK_OK(aclrtResetDeviceForce(0));
-    CHECK_EQ(LOGGED("stream", "ends with 1 block", object), 1);
-    CHECK_EQ(LOGGED("device 0 ends with 1 block", object), 1);
+    CHECK_EQ(LOGGED("stream", "ends with 1 block", expected_text), 1);
+    CHECK_EQ(LOGGED("device 0 ends with 1 block", expected_text), 1);
 
     CHECK_OK(aclrtSetDevice(0));
     CHECK_OK(aclrtCreateStream(&stream));
@@ -91,7 +91,7 @@ static void device_ends(void)
     CHECK_OK(execute_with_tensor(stream, 64, NULL));
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_EQ(next.frees, 1);
-    CHECK_OK(cairnProbeGiveBack(keeps.kept));
+    CHECK_OK(cairnProbeGiveBack(keeping_probe.kept));
     CHECK_EQ(pool.frees, 1);
     CHECK_OK(aclrtDestroyStream(stream));
     pool_close(&next);
@@ -106,11 +106,11 @@ static void count_late(Pool *unused)
 }
 
 /* Runs after main, and after what the library does at exit. */
-static void late(void)
+static void at_exit(void)
 {
     pool.in_alloc = pool.in_free = count_late;
     CHECK_CODE(execute_with_tensor(stream, 64, NULL), ACL_ERROR_RT_INTERNAL_ERROR);
-    CHECK_OK(cairnProbeGiveBack(keeps.kept));
+    CHECK_OK(cairnProbeGiveBack(keeping_probe.kept));
     CHECK_OK(aclrtAllocatorUnregister(stream));
     if (check_failures)
         _exit(3);
@@ -118,10 +118,10 @@ static void late(void)
 
 static void process_ends(void)
 {
-    atexit(late);
+    atexit(at_exit);
     begin();
-    name_out(256);
-    CHECK_OK(cairnProbeExecute(stream, &keeps));
+    expect_block(256);
+    CHECK_OK(cairnProbeExecute(stream, &keeping_probe));
 }
 
 int main(void)
@@ -130,7 +130,7 @@ int main(void)
     late_calls = (int *)mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(late_calls != MAP_FAILED);
 
-    GROUP("acl_1_8_11 a stream may end with its allocator registered, and nobody inherits it");
+    GROUP("acl_1_8_11 a stream may end with its allocator registered, and no later stream inherits it");
     CHECK_EQ(in_child(registrations, 60), 0);
     GROUP("acl_1_8_11 blocks that are out when their stream ends are reported, and go back later");
     CHECK_EQ(in_child(stream_ends, 60), 0);
@@ -139,8 +139,8 @@ int main(void)
     GROUP("acl_1_8_11 after main nothing is called; what is out is reported");
     CHECK_EQ(in_child(process_ends, 60), 0);
     CHECK_EQ(*late_calls, 0);
-    name_out(256);
-    CHECK_EQ(LOGGED("the process ends with 1 block ", object), 1);
+    expect_block(256);
+    CHECK_EQ(LOGGED("the process ends with 1 block ", expected_text), 1);
     log_end();
     return END();
 }

@@ -33,7 +33,7 @@ static void sizes(void)
     CHECK(blocks[2].address != NULL && blocks[2].address != blocks[0].address);
     CHECK_OK(aclrtSynchronizeStream(stream));
 
-    GROUP("acl_1_8_8 what cannot be is refused before anybody is asked");
+    GROUP("acl_1_8_8 impossible requests are refused before the allocator is called");
     allocs = pool.allocs;
     CHECK_FAIL(execute_with_tensor(stream, SIZE_MAX, NULL), ACL_ERROR_INVALID_PARAM, "no such memory");
     CHECK_FAIL(cairnProbeExecute(stream, NULL), ACL_ERROR_INVALID_PARAM, "probe");
@@ -56,7 +56,7 @@ static void asynchrony(void)
     static Gate gate = GATE_CLOSED;
     unsigned char *host = NULL;
     void *copy = NULL;
-    GROUP("acl_reg_7 executions do not wait: blocks go back while the stream still holds the work");
+    GROUP("acl_reg_7 executions do not wait: blocks are freed while the tasks are still queued");
     CHECK_OK(aclrtMallocHost((void **)&host, 256));
     CHECK_OK(aclrtMalloc(&copy, 256, ACL_MEM_MALLOC_HUGE_FIRST));
     CHECK_OK(aclrtMemset(copy, 256, 0x11, 256));
@@ -85,19 +85,19 @@ static void asynchrony(void)
 static void released_early(void)
 {
     static Gate gate = GATE_CLOSED;
-    static Pool brief;
+    static Pool freed_early;
     void *copy = NULL;
     unsigned char *host = NULL;
-    GROUP("acl_reg_7 memory that leaves too early stays intact until the work is done");
+    GROUP("acl_reg_7 memory freed too early stays intact until the tasks have run");
     CHECK_OK(aclrtMallocHost((void **)&host, 256));
     CHECK_OK(aclrtMalloc(&copy, 256, ACL_MEM_MALLOC_HUGE_FIRST));
-    pool_open(&brief);
-    pool_register(second, &brief);
+    pool_open(&freed_early);
+    pool_register(second, &freed_early);
     gate_put(&gate, second);
     CairnProbeBlock block = {256, 0, 0x3c, NULL, copy, NULL, 0};
     CairnProbe probe = {&block, 1, 0, NULL};
     CHECK_OK(cairnProbeExecute(second, &probe));
-    pool_close(&brief);
+    pool_close(&freed_early);
     gate_open(&gate);
     CHECK_OK(aclrtSynchronizeStream(second));
     CHECK_OK(aclrtMemcpy(host, 256, copy, 256, ACL_MEMCPY_DEVICE_TO_HOST));
@@ -107,9 +107,9 @@ static void released_early(void)
     CHECK_OK(aclrtFreeHost(host));
 }
 
-static void the_last_wins(void)
+static void last_registration_wins(void)
 {
-    static Pool late;
+    static Pool third;
     GROUP("acl_1_8_3 of two registrations only the second is used");
     pool_register(second, &pool);
     pool_register(second, &other);
@@ -119,11 +119,11 @@ static void the_last_wins(void)
     CHECK_EQ(other.allocs, 1);
 
     GROUP("acl_reg_4 also after executions, from the next one on");
-    pool_open(&late);
-    pool_register(second, &late);
+    pool_open(&third);
+    pool_register(second, &third);
     CHECK_OK(execute_with_tensor(second, 64, NULL));
     CHECK_EQ(other.allocs, 1);
-    CHECK_EQ(late.allocs, 1);
+    CHECK_EQ(third.allocs, 1);
 
     GROUP("acl_reg_4 blocks go back to the allocator that made them");
     CairnProbeBlock block = {64, 0, 1, NULL, NULL, NULL, 0};
@@ -132,18 +132,18 @@ static void the_last_wins(void)
     CHECK(probe.kept != NULL);
     pool_register(second, &other);
     CHECK_OK(execute_with_tensor(second, 64, NULL));
-    CHECK_EQ(late.out, 1);
+    CHECK_EQ(third.out, 1);
     CHECK_OK(aclrtAllocatorUnregister(second));
     CHECK_OK(cairnProbeGiveBack(probe.kept));
     CHECK_FAIL(cairnProbeGiveBack(probe.kept), ACL_ERROR_RT_INVALID_HANDLE, "destroyed");
     CHECK_FAIL(cairnProbeGiveBack(NULL), ACL_ERROR_INVALID_PARAM, "kept");
-    CHECK_EQ(late.out, 0);
+    CHECK_EQ(third.out, 0);
     CHECK_EQ(other.allocs, 2);
     CHECK_OK(aclrtSynchronizeStream(second));
-    pool_close(&late);
+    pool_close(&third);
 }
 
-static void without(void)
+static void without_allocator(void)
 {
     CairnProbeBlock block = {0};
     GROUP("acl_1_8_4 after unregistering, the device serves");
@@ -156,18 +156,18 @@ static void without(void)
     CHECK_OK(aclrtSynchronizeStream(second));
 
     GROUP("acl_1_8_4 the default stream has an allocator only under its own handle");
-    aclrtStream named = NULL;
-    CHECK_OK(aclrtCtxGetCurrentDefaultStream(&named));
-    pool_register(named, &other);
+    aclrtStream default_stream = NULL;
+    CHECK_OK(aclrtCtxGetCurrentDefaultStream(&default_stream));
+    pool_register(default_stream, &other);
     CHECK_OK(execute_with_tensor(NULL, 64, &block));
     CHECK(!in_pool(&other, block.address));
-    CHECK_OK(execute_with_tensor(named, 64, &block));
+    CHECK_OK(execute_with_tensor(default_stream, 64, &block));
     CHECK(in_pool(&other, block.address));
-    CHECK_OK(aclrtSynchronizeStream(named));
-    CHECK_OK(aclrtAllocatorUnregister(named));
+    CHECK_OK(aclrtSynchronizeStream(default_stream));
+    CHECK_OK(aclrtAllocatorUnregister(default_stream));
 }
 
-static void side_by_side(void)
+static void two_streams(void)
 {
     CairnProbeBlock block = {0};
     GROUP("acl_1_8_5 two streams, two allocators");
@@ -183,17 +183,17 @@ static void side_by_side(void)
     GROUP("acl_reg_6 one allocator on two streams, one after the other");
     pool_register(second, &pool);
     for (int i = 0; i < 20; i++) {
-        aclrtStream on = i & 1 ? second : stream;
-        CHECK_OK(execute_with_tensor(on, 128, &block));
+        aclrtStream used = i & 1 ? second : stream;
+        CHECK_OK(execute_with_tensor(used, 128, &block));
         CHECK(in_pool(&pool, block.address));
-        CHECK_OK(aclrtSynchronizeStream(on));
+        CHECK_OK(aclrtSynchronizeStream(used));
     }
     CHECK_OK(aclrtAllocatorUnregister(second));
 }
 
 static void advice(void)
 {
-    GROUP("acl_reg_1 a wish for an address goes to the function for it, else to alloc");
+    GROUP("acl_reg_1 an advised address goes to allocAdvise, else alloc is called");
     int allocs = pool.allocs;
     CairnProbeBlock block = {64, 0, 1, pool.base + 4096, NULL, NULL, 0};
     CairnProbe probe = {&block, 1, 0, NULL};
@@ -225,9 +225,9 @@ int main(void)
     balance();
     asynchrony();
     released_early();
-    the_last_wins();
-    without();
-    side_by_side();
+    last_registration_wins();
+    without_allocator();
+    two_streams();
     advice();
 
     GROUP("acl_1_8_7 balance at the end, the stream synchronized and destroyed");

@@ -1,7 +1,7 @@
 // env:
 // env: CAIRN_WORKERS=1
 /*
- * Callbacks of an allocator that call ACL: no lock is in their way, and no wait hangs. An execution is a probe
+ * Callbacks of an allocator that call ACL: nothing deadlocks. An execution is a probe
  * (cairn/probe.h): it takes blocks from the stream's allocator as an operator would, queues tasks that write them, and
  * gives them back. Groups begin with the id of a sentence in README.md.
  */
@@ -9,10 +9,10 @@
 
 static Pool pool, inner;
 static aclrtStream stream, second;
-static aclrtAllocatorDesc own;
+static aclrtAllocatorDesc registered_desc;
 static int calls;
 
-/* Calls the hook of one pool once, though it comes back to the pool. */
+/* True once after `calls` was reset: a hook that calls the pool again acts only the first time. */
 static int first_time(void)
 {
     return calls++ == 0;
@@ -71,14 +71,14 @@ static void synchronize(Pool *unused)
     CHECK_OK(aclrtSynchronizeDevice());
 }
 
-static void change_registrations(Pool *mine)
+static void change_registrations(Pool *called)
 {
     if (!first_time())
         return;
     CHECK_OK(aclrtAllocatorUnregister(stream));
-    CHECK_OK(aclrtAllocatorDestroyDesc(own));
-    own = pool_describe(mine);
-    CHECK_OK(aclrtAllocatorRegister(stream, own));
+    CHECK_OK(aclrtAllocatorDestroyDesc(registered_desc));
+    registered_desc = pool_describe(called);
+    CHECK_OK(aclrtAllocatorRegister(stream, registered_desc));
     pool_register(second, &inner);
 }
 
@@ -92,13 +92,13 @@ static void execute_elsewhere(Pool *unused)
     CHECK(in_pool(&inner, block.address));
 }
 
-static void execute_again(Pool *mine)
+static void execute_again(Pool *called)
 {
     CairnProbeBlock block = {0};
     if (calls++ >= 3)
         return;
     CHECK_OK(execute_with_tensor(stream, 64, &block));
-    CHECK(in_pool(mine, block.address));
+    CHECK(in_pool(called, block.address));
 }
 
 static void fail(Pool *unused)
@@ -132,21 +132,21 @@ static void run_with_hook(void (*hook)(Pool *))
 static void synchronize_in_free(void)
 {
     static Gate gate = GATE_CLOSED;
-    int done = 0;
+    int finished = 0;
     GROUP("acl_reg_7 a free that synchronizes waits for what is queued before it");
-    CHECK_OK(aclrtLaunchHostFunc(stream, raise_flag_late, &done));
+    CHECK_OK(aclrtLaunchHostFunc(stream, raise_flag_late, &finished));
     pool.in_free = synchronize;
     CHECK_OK(execute_with_tensor(stream, 64, NULL));
-    CHECK_EQ(raised(&done), 1);
+    CHECK_EQ(raised(&finished), 1);
     pool.in_free = NULL;
-    GROUP("acl_reg_7 and an execution without one does not");
+    GROUP("acl_reg_7 an execution without it does not wait");
     gate_put(&gate, stream);
     CHECK_OK(execute_with_tensor(stream, 64, NULL));
     gate_open(&gate);
     CHECK_OK(aclrtSynchronizeStream(stream));
 }
 
-static void end_stream(Pool *unused)
+static void destroy_second_stream(Pool *unused)
 {
     (void)unused;
     if (first_time())
@@ -155,10 +155,10 @@ static void end_stream(Pool *unused)
 
 static void destroy_stream_in_callback(void)
 {
-    GROUP("acl_reg_1 an allocator that destroys the stream it works for fails the execution only");
+    GROUP("acl_reg_1 an allocator that destroys the stream of the execution fails only that execution");
     CHECK_OK(aclrtSynchronizeStream(second));
     pool_register(second, &inner);
-    inner.in_alloc = end_stream;
+    inner.in_alloc = destroy_second_stream;
     calls = 0;
     CHECK_FAIL(execute_with_tensor(second, 64, NULL), ACL_ERROR_RT_INVALID_HANDLE, "destroyed");
     inner.in_alloc = NULL;
@@ -166,16 +166,16 @@ static void destroy_stream_in_callback(void)
     CHECK_OK(aclrtCreateStream(&second));
     pool_register(second, &inner);
     CHECK_OK(execute_with_tensor(second, 64, NULL));
-    inner.in_free = end_stream;
+    inner.in_free = destroy_second_stream;
     calls = 0;
     CHECK_OK(execute_with_tensor(second, 64, NULL));
     inner.in_free = NULL;
     CHECK_EQ(inner.out, 0);
 }
 
-static void execute_for(void *answer)
+static void execute_in_host_func(void *code)
 {
-    *(aclError *)answer = execute_with_tensor(stream, 64, NULL);
+    *(aclError *)code = execute_with_tensor(stream, 64, NULL);
 }
 
 static void synchronize_own(Pool *unused)
@@ -186,32 +186,32 @@ static void synchronize_own(Pool *unused)
 
 static void host_functions(void)
 {
-    aclError answer = -1;
+    aclError code = -1;
     GROUP("acl_reg_6 a host function may execute, also on its own stream");
     int frees = pool.frees;
-    CHECK_OK(aclrtLaunchHostFunc(second, execute_for, &answer));
+    CHECK_OK(aclrtLaunchHostFunc(second, execute_in_host_func, &code));
     CHECK_OK(aclrtSynchronizeStream(second));
-    CHECK_OK(answer);
+    CHECK_OK(code);
     pool.in_free = synchronize_own;
-    answer = -1;
-    CHECK_OK(aclrtLaunchHostFunc(stream, execute_for, &answer));
+    code = -1;
+    CHECK_OK(aclrtLaunchHostFunc(stream, execute_in_host_func, &code));
     CHECK_OK(aclrtSynchronizeStream(stream));
     pool.in_free = NULL;
-    CHECK_OK(answer);
+    CHECK_OK(code);
     CHECK_EQ(pool.frees, frees + 2);
 }
 
-static void end_device(Pool *unused)
+static void reset_device(Pool *unused)
 {
     (void)unused;
     if (first_time())
         CHECK_OK(aclrtResetDeviceForce(0));
 }
 
-static void without_a_device(void)
+static void reset_device_in_callback(void)
 {
-    GROUP("acl_reg_1 an allocator that resets the device has no memory to give");
-    pool.in_alloc = end_device;
+    GROUP("acl_reg_1 an allocator that resets the device fails the execution");
+    pool.in_alloc = reset_device;
     calls = 0;
     CHECK_FAIL(execute_with_tensor(stream, 64, NULL), ACL_ERROR_GE_FAILURE, "without an allocation");
     pool.in_alloc = NULL;
@@ -228,8 +228,8 @@ int main(void)
     CHECK_OK(aclrtCreateStream(&second));
     pool_open(&pool);
     pool_open(&inner);
-    own = pool_describe(&pool);
-    CHECK_OK(aclrtAllocatorRegister(stream, own));
+    registered_desc = pool_describe(&pool);
+    CHECK_OK(aclrtAllocatorRegister(stream, registered_desc));
     pool_register(second, &inner);
 
     GROUP("acl_reg_1 a callback may use memory");
@@ -252,8 +252,8 @@ int main(void)
     host_functions();
     destroy_stream_in_callback();
     pool_close(&inner);
-    without_a_device();
-    CHECK_OK(aclrtAllocatorDestroyDesc(own));
+    reset_device_in_callback();
+    CHECK_OK(aclrtAllocatorDestroyDesc(registered_desc));
     CHECK_OK(aclFinalize());
     return END();
 }

@@ -1,4 +1,4 @@
-/* Descriptors and registrations: what is taken, what is refused, what is remembered. */
+/* Descriptors and registrations: what is accepted and refused, and what a registration stores. */
 #include "pool.h"
 
 static Pool pool;
@@ -40,7 +40,7 @@ static void descriptors(void)
     CHECK_FAIL(aclrtAllocatorSetGetAddrFromBlockFuncToDesc(NULL, pool_address), ACL_ERROR_INVALID_PARAM, "allocatorDesc");
     CHECK_FAIL(aclrtAllocatorSetGetAddrFromBlockFuncToDesc(desc, NULL), ACL_ERROR_INVALID_PARAM, "func");
 
-    GROUP("acl_1_8_1 a descriptor that is none, or no more, is an error");
+    GROUP("acl_1_8_1 an invalid or destroyed descriptor is an error");
     CHECK_OK(aclrtAllocatorDestroyDesc(desc));
     CHECK_FAIL(aclrtAllocatorDestroyDesc(desc), ACL_ERROR_RT_INVALID_HANDLE, "destroyed");
     CHECK_FAIL(aclrtAllocatorSetObjToDesc(desc, &pool), ACL_ERROR_RT_INVALID_HANDLE, "descriptor");
@@ -49,12 +49,12 @@ static void descriptors(void)
     CHECK_FAIL(aclrtAllocatorSetAllocFuncToDesc(stream, pool_alloc), ACL_ERROR_RT_INVALID_HANDLE, "it is a stream");
 }
 
-static aclError find(aclrtStream of, aclrtAllocatorDesc *desc)
+static aclError find(aclrtStream stream_handle, aclrtAllocatorDesc *desc)
 {
-    return aclrtAllocatorGetByStream(of, desc, NULL, NULL, NULL, NULL, NULL);
+    return aclrtAllocatorGetByStream(stream_handle, desc, NULL, NULL, NULL, NULL, NULL);
 }
 
-/* A registration with one part left out is refused, and what was there stays. */
+/* A registration with one part left out is refused, and the one before stays. */
 static void refused_without(aclrtAllocatorDesc before, int part)
 {
     aclrtAllocatorDesc found = NULL, desc = aclrtAllocatorCreateDesc();
@@ -85,25 +85,25 @@ static void refusals(void)
         refused_without(desc, part);
 
     GROUP("acl_reg_2 a handle that is no live stream is 107017");
-    aclrtStream gone = NULL;
+    aclrtStream destroyed = NULL;
     aclrtEvent event = NULL;
-    CHECK_OK(aclrtCreateStream(&gone));
+    CHECK_OK(aclrtCreateStream(&destroyed));
     CHECK_OK(aclrtCreateEvent(&event));
-    CHECK_OK(aclrtDestroyStream(gone));
-    CHECK_FAIL(aclrtAllocatorRegister(gone, desc), ACL_ERROR_RT_INVALID_HANDLE, "destroyed");
+    CHECK_OK(aclrtDestroyStream(destroyed));
+    CHECK_FAIL(aclrtAllocatorRegister(destroyed, desc), ACL_ERROR_RT_INVALID_HANDLE, "destroyed");
     CHECK_FAIL(aclrtAllocatorRegister(&foreign, desc), ACL_ERROR_RT_INVALID_HANDLE, "stream");
     CHECK_FAIL(aclrtAllocatorRegister(event, desc), ACL_ERROR_RT_INVALID_HANDLE, "event");
     CHECK_OK(aclrtDestroyEvent(event));
 
-    GROUP("acl_reg_2 unregistering what is not registered, or twice, is fine");
+    GROUP("acl_reg_2 unregistering what is not registered, or twice, succeeds");
     CHECK_FAIL(aclrtAllocatorUnregister(NULL), ACL_ERROR_INVALID_PARAM, "stream");
-    CHECK_OK(aclrtAllocatorUnregister(gone));
+    CHECK_OK(aclrtAllocatorUnregister(destroyed));
     CHECK_OK(aclrtAllocatorUnregister(&foreign));
     CHECK_OK(find(stream, &found));
     CHECK_OK(aclrtAllocatorUnregister(stream));
     CHECK_OK(aclrtAllocatorUnregister(stream));
     CHECK_FAIL(find(stream, &found), ACL_ERROR_INVALID_PARAM, "no allocator");
-    CHECK_FAIL(find(gone, &found), ACL_ERROR_INVALID_PARAM, "no allocator");
+    CHECK_FAIL(find(destroyed, &found), ACL_ERROR_INVALID_PARAM, "no allocator");
     CHECK_FAIL(find(NULL, &found), ACL_ERROR_INVALID_PARAM, "stream");
     CHECK_FAIL(find(stream, NULL), ACL_ERROR_INVALID_PARAM, "allocatorDesc");
     CHECK_OK(aclrtAllocatorDestroyDesc(desc));
@@ -117,7 +117,7 @@ static void copies(void)
     aclrtAllocatorFreeFunc release = NULL;
     aclrtAllocatorAllocAdviseFunc advise = pool_advise;
     aclrtAllocatorGetAddrFromBlockFunc address = NULL;
-    GROUP("acl_1_8_2 the registration remembers what it was given, the descriptor too");
+    GROUP("acl_1_8_2 the registration stores functions, object and descriptor");
     CHECK_OK(aclrtAllocatorRegister(stream, desc));
     CHECK_OK(aclrtAllocatorSetAllocFuncToDesc(desc, other_alloc));
     CHECK_OK(aclrtAllocatorSetAllocAdviseFuncToDesc(desc, pool_advise));
@@ -169,7 +169,7 @@ static void exit_order(void)
     CHECK_OK(aclrtAllocatorDestroyDesc(desc));
     CHECK_OK(aclrtAllocatorUnregister(stream));
 
-    GROUP("acl_1_8_12 also when the device is gone, and ACL");
+    GROUP("acl_1_8_12 also after the device is reset and ACL finalized");
     desc = pool_describe(&pool);
     CHECK_OK(aclrtCreateStream(&stream));
     CHECK_OK(aclrtAllocatorRegister(stream, desc));

@@ -11,7 +11,7 @@ int main(void)
     aclrtAllocatorDesc found = NULL;
     void *memory = NULL;
     int any = 0;
-    GROUP("acl_reg_8 all ten functions answer 207000 and say so");
+    GROUP("acl_reg_8 all ten functions return 207000, and the text names the chip");
     CHECK_OK(aclInit(NULL));
     CHECK_OK(aclrtSetDevice(0));
     CHECK_OK(aclrtCreateStream(&stream));

@@ -1,6 +1,6 @@
 // env: CAIRN_CALLBACK_LOG_MS=20
 // env: CAIRN_CALLBACK_LOG_MS=20 CAIRN_WORKERS=1
-/* A callback that does not return, and threads that wait behind it: the log names them. */
+/* A callback that does not return, and threads that wait for it: the log names them. */
 #include "logged.h"
 #include "pool.h"
 #include <sys/syscall.h>
@@ -8,7 +8,7 @@
 static Pool pool;
 static aclrtStream streams[2];
 static int32_t ids[2];
-static long numbers[2];
+static long thread_ids[2];
 static Gate gate = GATE_CLOSED;
 
 static void hold(Pool *unused)
@@ -20,17 +20,17 @@ static void hold(Pool *unused)
 static void run(void *number)
 {
     intptr_t i = (intptr_t)number;
-    __atomic_store_n(&numbers[i], syscall(SYS_gettid), __ATOMIC_SEQ_CST);
+    __atomic_store_n(&thread_ids[i], syscall(SYS_gettid), __ATOMIC_SEQ_CST);
     CHECK_OK(aclrtSetDevice(0));
     CHECK_OK(execute_with_tensor(streams[i], 64, NULL));
     CHECK_OK(aclrtResetDevice(0));
 }
 
-/* A text with one number in it. */
-static const char *text(char *into, size_t capacity, const char *format, long number)
+/* Formats a text with one number in it. */
+static const char *format_number(char *buffer, size_t capacity, const char *format, long number)
 {
-    snprintf(into, capacity, format, number);
-    return into;
+    snprintf(buffer, capacity, format, number);
+    return buffer;
 }
 
 int main(void)
@@ -51,22 +51,22 @@ int main(void)
     pool.in_alloc = hold;
     pthread_t stuck = start_thread(run, (void *)0);
     gate_wait_entered(&gate, 1);
-    text(owner, sizeof owner, "thread %ld is inside", numbers[0]);
-    text(first, sizeof first, "for stream %ld ", ids[0]);
+    format_number(owner, sizeof owner, "thread %ld is inside", thread_ids[0]);
+    format_number(first, sizeof first, "for stream %ld ", ids[0]);
     SPIN_UNTIL(LOGGED("does not return", owner, "alloc(96)", object, first));
     CHECK_EQ(LOGGED("has waited"), 0);
 
-    GROUP("acl_reg_6 and who waits behind it is named with it");
-    pthread_t behind = start_thread(run, (void *)1);
+    GROUP("acl_reg_6 a thread that waits for it is named with it");
+    pthread_t blocked = start_thread(run, (void *)1);
     SPIN_UNTIL(LOGGED("has waited", owner, "alloc(96)", object, first));
-    text(waiter, sizeof waiter, "thread %ld has waited", __atomic_load_n(&numbers[1], __ATOMIC_SEQ_CST));
-    text(second, sizeof second, "for stream %ld:", ids[1]);
+    format_number(waiter, sizeof waiter, "thread %ld has waited", __atomic_load_n(&thread_ids[1], __ATOMIC_SEQ_CST));
+    format_number(second, sizeof second, "for stream %ld:", ids[1]);
     CHECK(LOGGED(waiter, second, owner, first) > 0);
 
     pool.in_alloc = NULL;
     gate_open(&gate);
     join_thread(stuck);
-    join_thread(behind);
+    join_thread(blocked);
     for (int i = 0; i < 2; i++)
         CHECK_OK(aclrtDestroyStream(streams[i]));
     pool_close(&pool);

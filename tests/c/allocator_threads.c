@@ -1,7 +1,7 @@
 // env:
 // env: CAIRN_WORKERS=1
 /* One allocator used from many threads: calls into it are made one at a time; another allocator is
-   not held up. */
+   not blocked. */
 #include "pool.h"
 
 enum { THREADS = 8, ROUNDS = 200 };
@@ -32,7 +32,7 @@ static void *other_alloc(aclrtAllocator object, size_t size)
     return pool_alloc(object, size);
 }
 
-static void together(void)
+static void one_allocator(void)
 {
     pthread_t threads[THREADS];
     GROUP("acl_reg_6 eight threads on eight streams: no two calls into one allocator overlap");
@@ -70,9 +70,9 @@ static void run_first(void *unused)
     CHECK_OK(aclrtResetDevice(0));
 }
 
-static void apart(void)
+static void other_allocators(void)
 {
-    GROUP("acl_reg_6 another allocator, and a stream without one, are not held up");
+    GROUP("acl_reg_6 another allocator, and a stream without one, are not blocked");
     pool_register(streams[1], &other);
     CHECK_OK(aclrtAllocatorUnregister(streams[2]));
     pool.in_alloc = hold;
@@ -103,7 +103,7 @@ static void churn(void *number)
     CHECK_OK(aclrtResetDevice(0));
 }
 
-static void changing(void)
+static void changed_registrations(void)
 {
     pthread_t threads[THREADS];
     GROUP("acl_reg_4 registering and unregistering while other threads execute on the same streams");
@@ -121,9 +121,9 @@ int main(void)
     CHECK_OK(aclrtSetDevice(0));
     pool_open(&pool);
     pool_open(&other);
-    together();
-    apart();
-    changing();
+    one_allocator();
+    other_allocators();
+    changed_registrations();
     for (int i = 0; i < THREADS; i++)
         CHECK_OK(aclrtDestroyStream(streams[i]));
     pool_close(&pool);

@@ -1,4 +1,4 @@
-/* Lines of a program in the same log as the library's: levels, files that are private, standard
+/* Lines of a program in the same log as the library's: levels, private files, standard
    output on request. */
 #include "check.h"
 #include <dirent.h>
@@ -18,17 +18,17 @@ static void read_file(const char *path)
         fclose(file);
 }
 
-static void speak(void)
+static void write_log(void)
 {
     void *memory = NULL;
-    aclAppLog(ACL_DEBUG, "speak", "dir/app_log.c", 11, "%s %d", "details", 1);
-    aclAppLog(ACL_ERROR, "speak", "dir/app_log.c", 12, "lost %zu of %zu bytes%s", (size_t)3, (size_t)8, "!");
-    aclAppLog((aclLogLevel)77, "speak", "app_log.c", 13, "no such level");
+    aclAppLog(ACL_DEBUG, "write_log", "dir/app_log.c", 11, "%s %d", "details", 1);
+    aclAppLog(ACL_ERROR, "write_log", "dir/app_log.c", 12, "lost %zu of %zu bytes%s", (size_t)3, (size_t)8, "!");
+    aclAppLog((aclLogLevel)77, "write_log", "app_log.c", 13, "no such level");
     aclAppLog(ACL_ERROR, NULL, NULL, 14, NULL);
     (void)aclrtMalloc(&memory, 0, ACL_MEM_MALLOC_HUGE_FIRST);
 }
 
-/* Speaks in a child with this environment; the child's standard output goes to a file. */
+/* Writes log lines in a child with this environment; the child's standard output goes to a file. */
 static void in_child(const char *level, const char *print, const char *out)
 {
     pid_t child = fork();
@@ -39,7 +39,7 @@ static void in_child(const char *level, const char *print, const char *out)
         start_watchdog();
         if (freopen(out, "w", stdout) == NULL)
             _exit(2);
-        speak();
+        write_log();
         fflush(stdout);
         _exit(0);
     }
@@ -60,7 +60,7 @@ int main(void)
     in_child("0", "1", out);
     read_file(out);
     CHECK(strstr(text, "[DEBUG] APP(") != NULL && strstr(text, "[app_log.c:11]") != NULL);
-    CHECK(strstr(text, "speak: details 1\n") != NULL);
+    CHECK(strstr(text, "write_log: details 1\n") != NULL);
     CHECK(strstr(text, "[ERROR] APP(") != NULL && strstr(text, "lost 3 of 8 bytes!\n") != NULL);
     CHECK(strstr(text, "[ERROR] CAIRN(") != NULL && strstr(text, "aclrtMalloc: size 0") != NULL);
     CHECK(strstr(text, "no such level") == NULL);

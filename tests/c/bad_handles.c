@@ -1,6 +1,6 @@
 /*
- * Handles that are not: null, foreign, freed, of another kind, near a good one. Every function that
- * takes a handle answers with a code and names the value; nothing crashes.
+ * Invalid handles: null, foreign, freed, of another kind, near a good one. Every function that
+ * takes a handle returns a code with a text that names the value; nothing crashes.
  */
 #include "gate.h"
 
@@ -8,7 +8,7 @@ static void *memory;
 static aclrtStream good_stream;
 static aclrtEvent good_event;
 
-/* Every function that takes a stream, with a stream that is none. */
+/* Calls every function that takes a stream with an invalid handle. */
 static void streams(void *h, const char *name)
 {
     aclrtStreamStatus status;
@@ -77,7 +77,7 @@ static void configs(void *h, const char *name)
     BAD(aclrtDestroyStreamConfigHandle(h));
 }
 
-static void every_kind(void (*calls)(void *, const char *), void *handle)
+static void check_calls(void (*calls)(void *, const char *), void *handle)
 {
     char name[32];
     int before = check_failures;
@@ -101,7 +101,7 @@ static void foreign(void)
     GROUP("acl_3_2_28 foreign values as handles");
     for (size_t v = 0; v < sizeof values / sizeof *values; v++)
         for (size_t k = 0; k < 4; k++)
-            every_kind(kinds[k], values[v]);
+            check_calls(kinds[k], values[v]);
 }
 
 static void freed(void)
@@ -109,7 +109,7 @@ static void freed(void)
     aclrtStream stream = NULL;
     aclrtEvent event = NULL;
     aclrtContext context = NULL, current = NULL;
-    GROUP("acl_3_2_28 handles of objects that are gone");
+    GROUP("acl_3_2_28 handles of destroyed objects");
     CHECK_OK(aclrtGetCurrentContext(&current));
     CHECK_OK(aclrtCreateStream(&stream));
     CHECK_OK(aclrtCreateEvent(&event));
@@ -120,12 +120,12 @@ static void freed(void)
     CHECK_OK(aclrtDestroyContext(context));
     aclrtStreamConfigHandle *config = aclrtCreateStreamConfigHandle();
     CHECK_OK(aclrtDestroyStreamConfigHandle(config));
-    every_kind(streams, stream);
-    every_kind(events, event);
-    every_kind(contexts, context);
-    every_kind(configs, config);
+    check_calls(streams, stream);
+    check_calls(events, event);
+    check_calls(contexts, context);
+    check_calls(configs, config);
 
-    GROUP("acl_3_2_28 an old handle stays dead though new objects are made");
+    GROUP("acl_3_2_28 an old handle stays invalid when new objects are made");
     enum { COUNT = 500 };
     static aclrtStream streams_made[COUNT];
     static aclrtEvent events_made[COUNT];
@@ -134,8 +134,8 @@ static void freed(void)
         CHECK_OK(aclrtCreateEvent(&events_made[i]));
         CHECK(streams_made[i] != stream && events_made[i] != event);
     }
-    every_kind(streams, stream);
-    every_kind(events, event);
+    check_calls(streams, stream);
+    check_calls(events, event);
     for (int i = 0; i < COUNT; i++) {
         CHECK_OK(aclrtDestroyStream(streams_made[i]));
         CHECK_OK(aclrtDestroyEvent(events_made[i]));
@@ -154,10 +154,10 @@ static void wrong_kind(void)
     for (size_t k = 0; k < 4; k++)
         for (size_t h = 0; h < 6; h++) {
             if (h != k)
-                every_kind(kinds[k], handles[h]);
-            every_kind(kinds[k], (char *)handles[h] + 1);
-            every_kind(kinds[k], (char *)handles[h] + 8);
-            every_kind(kinds[k], (char *)handles[h] - 8);
+                check_calls(kinds[k], handles[h]);
+            check_calls(kinds[k], (char *)handles[h] + 1);
+            check_calls(kinds[k], (char *)handles[h] + 8);
+            check_calls(kinds[k], (char *)handles[h] - 8);
         }
     CHECK_OK(aclrtDestroyStreamConfigHandle(config));
     CHECK_OK(aclDestroyDataBuffer(buffer));
@@ -201,7 +201,7 @@ int main(void)
     wrong_kind();
     null();
 
-    GROUP("acl_3_2_28 the good ones are none the worse");
+    GROUP("acl_3_2_28 the good handles still work");
     CHECK_OK(aclrtStreamWaitEvent(good_stream, good_event));
     CHECK_OK(aclrtLaunchHostFunc(good_stream, raise_flag, &flag));
     CHECK_OK(aclrtSynchronizeStream(good_stream));

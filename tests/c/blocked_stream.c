@@ -1,7 +1,7 @@
 // env: CAIRN_DEVICE_MEMORY=64mib
 // env: CAIRN_DEVICE_MEMORY=64mib CAIRN_WORKERS=1
-/* A host function that holds a stream up does not use up the memory: what no queued task touches can
-   be had again; what one does stays as it is until it has run. */
+/* A host function that blocks a stream does not use up the memory: freed memory that no queued task
+   touches can be allocated again; memory that a queued task touches stays intact until it has run. */
 #include "gate.h"
 
 #define BLOCK ((size_t)8 << 20)
@@ -16,14 +16,14 @@ int main(void)
     CHECK_OK(aclrtSetDevice(0));
     CHECK_OK(aclrtCreateStream(&stream));
 
-    GROUP("acl_3_2_55 memory freed while a stream is blocked can be had again");
+    GROUP("acl_3_2_55 memory freed while a stream is blocked can be allocated again");
     gate_put(&gate, stream);
     for (int i = 0; i < 40; i++) {
         CHECK_OK(aclrtMalloc(&memory, BLOCK, ACL_MEM_MALLOC_HUGE_FIRST));
         CHECK_OK(aclrtFree(memory));
     }
 
-    GROUP("acl_3_2_55 but not what a queued task reads");
+    GROUP("acl_3_2_55 memory that a queued task reads cannot");
     CHECK_OK(aclrtMalloc(&used, BLOCK, ACL_MEM_MALLOC_HUGE_FIRST));
     CHECK_OK(aclrtMallocHost((void **)&pinned, BLOCK));
     CHECK_OK(aclrtMemset(used, BLOCK, 0x5a, BLOCK));

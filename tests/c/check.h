@@ -148,7 +148,7 @@ __attribute__((unused)) static int check_text(const char *file, int line, const 
 #define CHECK_CODE(call, code) check_code(__FILE__, __LINE__, #call, (call), (code))
 #define CHECK_OK(call) CHECK_CODE(call, ACL_SUCCESS)
 
-/* The thread's error text is there and contains `part`. This drains it. */
+/* The thread has an error text that contains `part`. This clears it. */
 #define CHECK_TEXT(part) check_text(__FILE__, __LINE__, part)
 
 /* Nothing failed on this thread since the text was last read. */

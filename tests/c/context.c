@@ -1,13 +1,13 @@
 /* Contexts: the primary one of a device and explicit ones. */
 #include "gate.h"
 
-static void explicit_ones(void)
+static void explicit_contexts(void)
 {
     aclrtContext primary = NULL, first = NULL, second = NULL, current = NULL;
     aclrtStream default_stream = NULL, other_default = NULL;
     int32_t device = -1;
     int flag = 0;
-    GROUP("acl_3_2_22 a new context is the thread's and has its own default stream");
+    GROUP("acl_3_2_22 a new context is current in the thread and has its own default stream");
     CHECK_OK(aclrtSetDevice(0));
     CHECK_OK(aclrtGetCurrentContext(&primary));
     CHECK_OK(aclrtCtxGetCurrentDefaultStream(&default_stream));
@@ -63,14 +63,14 @@ static void explicit_ones(void)
     CHECK_OK(aclrtResetDevice(0));
 }
 
-typedef struct Shared {
+typedef struct SharedContext {
     aclrtContext context;
     pthread_barrier_t barrier;
-} Shared;
+} SharedContext;
 
-static void borrow(void *argument)
+static void use_shared_context(void *argument)
 {
-    Shared *shared = argument;
+    SharedContext *shared = argument;
     aclrtContext current = NULL;
     CHECK_CODE(aclrtGetCurrentContext(&current), ACL_ERROR_RT_CONTEXT_NULL);
     CHECK_OK(aclrtSetCurrentContext(shared->context));
@@ -83,10 +83,10 @@ static void borrow(void *argument)
 static void threads(void)
 {
     GROUP("acl_3_2_13 a context can be current in several threads");
-    Shared shared;
+    SharedContext shared;
     pthread_barrier_init(&shared.barrier, NULL, 2);
     CHECK_OK(aclrtCreateContext(&shared.context, 0));
-    pthread_t thread = start_thread(borrow, &shared);
+    pthread_t thread = start_thread(use_shared_context, &shared);
     pthread_barrier_wait(&shared.barrier);
     CHECK_OK(aclrtDestroyContext(shared.context));
     pthread_barrier_wait(&shared.barrier);
@@ -190,7 +190,7 @@ int main(void)
 {
     CHECK_OK(aclInit(NULL));
     primary_state();
-    explicit_ones();
+    explicit_contexts();
     threads();
     foreign_streams();
     memory_of_contexts();

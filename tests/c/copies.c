@@ -6,35 +6,36 @@
 static unsigned char *device, *second, *pinned, *pageable, *expected;
 enum { SIZE = 1 << 20 };
 
-static void pattern(unsigned char *bytes, size_t count, unsigned seed)
+static void fill_pattern(unsigned char *bytes, size_t count, unsigned seed)
 {
     for (size_t i = 0; i < count; i++)
         bytes[i] = (unsigned char)(seed * 31 + i * 7 + (i >> 8));
 }
 
 /* Copies `count` bytes through the device and compares them. */
-static void round_trip(size_t count, size_t to, size_t from, aclrtMemcpyKind up, aclrtMemcpyKind down)
+static void round_trip(size_t count, size_t device_offset, size_t host_offset, aclrtMemcpyKind to_device, aclrtMemcpyKind to_host)
 {
-    pattern(pageable + from, count, (unsigned)(count + to));
-    memcpy(expected, pageable + from, count);
-    CHECK_OK(aclrtMemcpy(device + to, SIZE - to, pageable + from, count, up));
-    memset(pageable + from, 0, count);
-    CHECK_OK(aclrtMemcpy(pageable + from, SIZE - from, device + to, count, down));
-    if (!CHECK(memcmp(pageable + from, expected, count) == 0))
-        printf("  %zu bytes, offsets %zu and %zu\n", count, to, from);
+    unsigned char *host = pageable + host_offset;
+    fill_pattern(host, count, (unsigned)(count + device_offset));
+    memcpy(expected, host, count);
+    CHECK_OK(aclrtMemcpy(device + device_offset, SIZE - device_offset, host, count, to_device));
+    memset(host, 0, count);
+    CHECK_OK(aclrtMemcpy(host, SIZE - host_offset, device + device_offset, count, to_host));
+    if (!CHECK(memcmp(host, expected, count) == 0))
+        printf("  %zu bytes, offsets %zu and %zu\n", count, device_offset, host_offset);
 }
 
 static void kinds(void)
 {
     static const size_t counts[] = {1, 2, 7, 63, 64, 65, 4095, 4096, 65537, SIZE - 300};
-    GROUP("acl_3_2_59 every kind, many sizes, odd addresses");
+    GROUP("acl_3_2_59 every kind, many sizes, unaligned addresses");
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         for (size_t offset = 0; offset < 300; offset += 101) {
             round_trip(counts[i], offset, 300 - offset, ACL_MEMCPY_HOST_TO_DEVICE, ACL_MEMCPY_DEVICE_TO_HOST);
             round_trip(counts[i], offset, offset, ACL_MEMCPY_DEFAULT, ACL_MEMCPY_DEFAULT);
             round_trip(counts[i], offset, 0, ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE, ACL_MEMCPY_DEVICE_TO_HOST);
         }
-    pattern(pageable, SIZE, 5);
+    fill_pattern(pageable, SIZE, 5);
     CHECK_OK(aclrtMemcpy(pinned, SIZE, pageable, SIZE, ACL_MEMCPY_HOST_TO_HOST));
     CHECK(memcmp(pinned, pageable, SIZE) == 0);
     CHECK_OK(aclrtMemcpy(device, SIZE, pinned, SIZE, ACL_MEMCPY_HOST_TO_DEVICE));
@@ -45,15 +46,15 @@ static void kinds(void)
 
     GROUP("acl_3_2_59 the addresses decide, the kind is advice");
     for (int kind = 0; kind <= 5; kind++)
-        for (int back = 0; back <= 5; back++)
-            round_trip(1000, 3, 5, (aclrtMemcpyKind)kind, (aclrtMemcpyKind)back);
+        for (int second_kind = 0; second_kind <= 5; second_kind++)
+            round_trip(1000, 3, 5, (aclrtMemcpyKind)kind, (aclrtMemcpyKind)second_kind);
 }
 
 static void checks(void)
 {
     unsigned char byte = 1;
-    char where[32];
-    GROUP("acl_3_2_56 no bytes: nothing is looked at");
+    char address[32];
+    GROUP("acl_3_2_56 a copy of 0 bytes checks nothing");
     CHECK_OK(aclrtMemcpy(NULL, 0, NULL, 0, ACL_MEMCPY_HOST_TO_HOST));
     CHECK_OK(aclrtMemcpy(device, 0, NULL, 0, ACL_MEMCPY_HOST_TO_DEVICE));
     CHECK_OK(aclrtMemcpy((void *)0x10, 0, (void *)0x20, 0, (aclrtMemcpyKind)99));
@@ -65,7 +66,7 @@ static void checks(void)
     CHECK_CODE(aclrtMemcpy(device, 8, pageable, 8, (aclrtMemcpyKind)-1), ACL_ERROR_INVALID_PARAM);
     CHECK_FAIL(aclrtMemcpy(device, 8, pageable, 8, (aclrtMemcpyKind)1000), ACL_ERROR_INVALID_PARAM, "1000");
 
-    GROUP("acl_3_2_58 more than there is room for");
+    GROUP("acl_3_2_58 more bytes than destMax");
     CHECK_FAIL(
         aclrtMemcpy(device, 8, pageable, 9, ACL_MEMCPY_HOST_TO_DEVICE), ACL_ERROR_RT_PARAM_INVALID, "9");
     CHECK_CODE(aclrtMemcpy(device, 0, pageable, 1, ACL_MEMCPY_HOST_TO_DEVICE), ACL_ERROR_RT_PARAM_INVALID);
@@ -73,10 +74,10 @@ static void checks(void)
     CHECK_OK(aclrtMemcpy(pageable, 8, pageable, 8, ACL_MEMCPY_HOST_TO_HOST));
 
     GROUP("acl_3_2_58 ranges that leave their allocation, and that overlap");
-    snprintf(where, sizeof where, "%p", (void *)device);
+    snprintf(address, sizeof address, "%p", (void *)device);
     CHECK_FAIL(
         aclrtMemcpy(device, 2 * SIZE, pageable, SIZE + 512, ACL_MEMCPY_HOST_TO_DEVICE),
-        ACL_ERROR_RT_PARAM_INVALID, where);
+        ACL_ERROR_RT_PARAM_INVALID, address);
     CHECK_CODE(
         aclrtMemcpy(pageable, 2 * SIZE, device + SIZE - 10, 600, ACL_MEMCPY_DEVICE_TO_HOST),
         ACL_ERROR_RT_PARAM_INVALID);
@@ -107,20 +108,20 @@ static void checks(void)
     CHECK_OK(aclrtMemcpy(&byte, 1, device, 1, ACL_MEMCPY_DEVICE_TO_HOST));
 
     GROUP("acl_3_2_58 a destination that is read-only");
-    static const unsigned char fixed[8192] = {7};
+    static const unsigned char read_only[8192] = {7};
     CHECK_FAIL(
-        aclrtMemcpy((void *)(uintptr_t)fixed, sizeof fixed, device, sizeof fixed, ACL_MEMCPY_DEVICE_TO_HOST),
+        aclrtMemcpy((void *)(uintptr_t)read_only, sizeof read_only, device, sizeof read_only, ACL_MEMCPY_DEVICE_TO_HOST),
         ACL_ERROR_RT_PARAM_INVALID, "read-only");
     CHECK_FAIL(
-        aclrtMemset((void *)(uintptr_t)fixed, sizeof fixed, 0, sizeof fixed), ACL_ERROR_RT_PARAM_INVALID,
+        aclrtMemset((void *)(uintptr_t)read_only, sizeof read_only, 0, sizeof read_only), ACL_ERROR_RT_PARAM_INVALID,
         "read-only");
-    CHECK_EQ(fixed[0], 7);
+    CHECK_EQ(read_only[0], 7);
 }
 
-static void nowhere(void)
+static void unmapped_addresses(void)
 {
     void *const wild = (void *)0x10010;
-    GROUP("acl_3_2_58 addresses where nothing is");
+    GROUP("acl_3_2_58 addresses without memory");
     CHECK_FAIL(
         aclrtMemcpy(pageable, 64, wild, 64, ACL_MEMCPY_DEVICE_TO_HOST), ACL_ERROR_RT_PARAM_INVALID, "0x10010");
     CHECK_CODE(aclrtMemcpy(wild, 64, device, 64, ACL_MEMCPY_DEVICE_TO_HOST), ACL_ERROR_RT_PARAM_INVALID);
@@ -157,10 +158,10 @@ static void fills(void)
     CHECK_EQ(pinned[SIZE - 1], 9);
 }
 
-static void freed(void)
+static void other_device(void)
 {
     void *memory = NULL;
-    GROUP("acl_3_2_58 addresses of another device and of nothing");
+    GROUP("acl_3_2_58 addresses of another device");
     unsigned char byte = 0;
     CHECK_OK(aclrtSetDevice(1));
     CHECK_OK(aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -185,9 +186,9 @@ int main(void)
     expected = malloc(SIZE);
     kinds();
     checks();
-    nowhere();
+    unmapped_addresses();
     fills();
-    freed();
+    other_device();
     CHECK_OK(aclrtFree(device));
     CHECK_OK(aclrtFree(second));
     CHECK_OK(aclrtFreeHost(pinned));

@@ -8,7 +8,7 @@ static unsigned char *device, *second, *pinned, *other, *pageable;
 static aclrtStream stream;
 static Gate gate = GATE_CLOSED;
 
-static int all(const unsigned char *bytes, unsigned char value)
+static int all_equal(const unsigned char *bytes, unsigned char value)
 {
     for (size_t i = 0; i < SIZE; i++)
         if (((volatile const unsigned char *)bytes)[i] != value)
@@ -20,7 +20,7 @@ static int device_is(unsigned char *address, unsigned char value)
 {
     unsigned char *copy = malloc(SIZE);
     CHECK_OK(aclrtMemcpy(copy, SIZE, address, SIZE, ACL_MEMCPY_DEVICE_TO_HOST));
-    int holds = all(copy, value);
+    int holds = all_equal(copy, value);
     free(copy);
     return holds;
 }
@@ -33,10 +33,10 @@ static void pinned_memory(void)
     gate_put(&gate, stream);
     CHECK_OK(aclrtMemcpyAsync(pinned, SIZE, device, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, stream));
     CHECK_CODE(aclrtSynchronizeStreamWithTimeout(stream, 20), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
-    CHECK(all(pinned, 1));
+    CHECK(all_equal(pinned, 1));
     gate_open(&gate);
     CHECK_OK(aclrtSynchronizeStream(stream));
-    CHECK(all(pinned, 2));
+    CHECK(all_equal(pinned, 2));
 
     GROUP("acl_3_2_60 the source is read when the copy runs");
     memset(pinned, 3, SIZE);
@@ -47,19 +47,19 @@ static void pinned_memory(void)
     gate_open(&gate);
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK(device_is(device, 4));
-    CHECK(all(other, 4));
+    CHECK(all_equal(other, 4));
 }
 
-static aclError from_inside;
+static aclError host_func_code;
 
-/* A host function that asks its own stream to finish a copy. */
-static void copy_from_inside(void *argument)
+/* A host function that copies to pageable memory on its own stream. */
+static void copy_in_host_func(void *argument)
 {
     unsigned char local[64] = {0};
-    from_inside = aclrtMemcpyAsync(local, 64, device, 64, ACL_MEMCPY_DEVICE_TO_HOST, argument);
+    host_func_code = aclrtMemcpyAsync(local, 64, device, 64, ACL_MEMCPY_DEVICE_TO_HOST, argument);
 }
 
-static void pageable_corners(void)
+static void pageable_special_cases(void)
 {
     GROUP("acl_3_2_60 pageable copies are complete on return on every kind of stream");
     aclrtStream persistent = NULL;
@@ -67,15 +67,15 @@ static void pageable_corners(void)
     CHECK_OK(aclrtMemset(device, SIZE, 9, SIZE));
     memset(pageable, 1, SIZE);
     CHECK_OK(aclrtMemcpyAsync(pageable, SIZE, device, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, persistent));
-    CHECK(all(pageable, 9));
+    CHECK(all_equal(pageable, 9));
     CHECK_OK(aclrtDestroyStream(persistent));
 
     GROUP("acl_3_2_60 a pageable copy from the stream's own host function is refused before it is queued");
-    CHECK_OK(aclrtLaunchHostFunc(stream, copy_from_inside, stream));
+    CHECK_OK(aclrtLaunchHostFunc(stream, copy_in_host_func, stream));
     CHECK_OK(aclrtSynchronizeStream(stream));
-    CHECK_EQ(from_inside, ACL_ERROR_RT_PARAM_INVALID);
+    CHECK_EQ(host_func_code, ACL_ERROR_RT_PARAM_INVALID);
 
-    GROUP("acl_3_2_60 a pageable copy leaves an earlier failure to synchronize");
+    GROUP("acl_3_2_60 after a pageable copy, synchronize still reports an earlier failure");
     CHECK_OK(aclrtMemsetAsync(device + SIZE - 64, 4096, 0, 4096, stream));
     CHECK_OK(aclrtMemcpyAsync(pageable, 64, device, 64, ACL_MEMCPY_DEVICE_TO_HOST, stream));
     CHECK_FAIL(aclrtSynchronizeStream(stream), ACL_ERROR_RT_PARAM_INVALID, "aclrtMemsetAsync");
@@ -91,7 +91,7 @@ static void pageable_memory(void)
     CHECK_OK(aclrtMemsetAsync(device, SIZE, 6, SIZE, stream));
     CHECK_OK(aclrtMemcpyAsync(pageable, SIZE, device, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, stream));
     CHECK_EQ(raised(&flag), 1);
-    CHECK(all(pageable, 6));
+    CHECK(all_equal(pageable, 6));
     memset(pageable, 7, SIZE);
     CHECK_OK(aclrtMemcpyAsync(device, SIZE, pageable, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, stream));
     memset(pageable, 8, SIZE);
@@ -124,10 +124,10 @@ static void on_the_device(void)
     CHECK_OK(aclrtMemsetAsync(pinned, SIZE, 43, SIZE, NULL));
     CHECK_OK(aclrtSynchronizeStream(NULL));
     CHECK(device_is(device, 42));
-    CHECK(all(pinned, 43));
+    CHECK(all_equal(pinned, 43));
 }
 
-static void refused_at_once(void)
+static void refused_by_call(void)
 {
     GROUP("acl_3_2_57 what the call itself refuses");
     CHECK_OK(aclrtMemcpyAsync(NULL, 0, NULL, 0, ACL_MEMCPY_HOST_TO_DEVICE, stream));
@@ -146,7 +146,7 @@ static void refused_at_once(void)
     CHECK_FAIL(aclrtMemsetAsync(NULL, 8, 1, 8, stream), ACL_ERROR_INVALID_PARAM, "devPtr");
     CHECK_FAIL(aclrtMemsetAsync(device, 8, 1, 9, stream), ACL_ERROR_RT_PARAM_INVALID, "9");
 
-    GROUP("acl_3_2_59 an address that is not where the kind says");
+    GROUP("acl_3_2_59 addresses that contradict the kind");
     CHECK_FAIL(
         aclrtMemcpyAsync(pinned, 8, other, 8, ACL_MEMCPY_HOST_TO_DEVICE, stream),
         ACL_ERROR_RT_PARAM_INVALID, "dst");
@@ -165,35 +165,35 @@ static void refused_at_once(void)
 }
 
 /* The failure shows at synchronize, with the task, the argument, the address and the length. */
-static void fails_late(int submitted, const char *task, const char *argument, void *address, const char *length)
+static void check_fails_at_synchronize(int submitted, const char *task, const char *argument, void *address, const char *length)
 {
-    char where[32];
+    char address_text[32];
     if (!CHECK_CODE(submitted, 0))
         return;
     (void)aclGetRecentErrMsg();
     CHECK_CODE(aclrtSynchronizeStream(stream), ACL_ERROR_RT_PARAM_INVALID);
     const char *text = aclGetRecentErrMsg();
-    snprintf(where, sizeof where, "%p", address);
-    if (!CHECK(text && strstr(text, task) && strstr(text, argument) && strstr(text, where) && strstr(text, length)))
-        printf("  expected %s, %s, %s, %s in: %s\n", task, argument, where, length, text ? text : "(none)");
+    snprintf(address_text, sizeof address_text, "%p", address);
+    if (!CHECK(text && strstr(text, task) && strstr(text, argument) && strstr(text, address_text) && strstr(text, length)))
+        printf("  expected %s, %s, %s, %s in: %s\n", task, argument, address_text, length, text ? text : "(none)");
     CHECK_OK(aclrtSynchronizeStream(stream));
 }
 
-static void refused_late(void)
+static void failed_tasks(void)
 {
     GROUP("acl_3_2_58 ranges that leave their allocation fail at synchronize");
-    fails_late(
+    check_fails_at_synchronize(
         aclrtMemsetAsync(device, 2 * SIZE, 1, SIZE + 512, stream), "aclrtMemsetAsync", "destination", device, "262656");
-    fails_late(
+    check_fails_at_synchronize(
         aclrtMemcpyAsync(device, 2 * SIZE, pinned, SIZE + 512, ACL_MEMCPY_HOST_TO_DEVICE, stream),
         "aclrtMemcpyAsync", "source", pinned, "262656");
-    fails_late(
+    check_fails_at_synchronize(
         aclrtMemcpyAsync(second + 512, SIZE, device, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, stream),
         "aclrtMemcpyAsync", "destination", second + 512, "262144");
-    fails_late(
+    check_fails_at_synchronize(
         aclrtMemsetAsync(device, SIZE_MAX, 1, SIZE_MAX, stream), "aclrtMemsetAsync", "destination", device,
         "18446744073709551615");
-    fails_late(
+    check_fails_at_synchronize(
         aclrtMemcpyAsync(pinned, SIZE_MAX, device, (size_t)1 << 36, ACL_MEMCPY_DEVICE_TO_HOST, stream),
         "aclrtMemcpyAsync", "source", device, "68719476736");
     CHECK_FAIL(
@@ -226,10 +226,10 @@ int main(void)
     pageable = malloc(SIZE);
     pinned_memory();
     pageable_memory();
-    pageable_corners();
+    pageable_special_cases();
     on_the_device();
-    refused_at_once();
-    refused_late();
+    refused_by_call();
+    failed_tasks();
     CHECK_OK(aclrtFree(device));
     CHECK_OK(aclrtFree(second));
     CHECK_OK(aclrtFreeHost(pinned));

@@ -1,8 +1,8 @@
 // env:
 // env: CAIRN_WORKERS=1
 /*
- * Host functions that destroy, or wait for, what runs them. Each case has a process of its own, so
- * that one that hangs is told apart from the others.
+ * Host functions that destroy, or wait for, the stream, context or device they run on. Each case has
+ * a process of its own, so that one that hangs does not stop the others.
  */
 #include "child.h"
 
@@ -11,19 +11,19 @@ static aclrtContext context;
 static void *memory, *pinned;
 static aclrtEvent event;
 static unsigned char page[4096];
-static int result = -1, inner_set = -1, later;
+static int result = -1, set_context_code = -1, later;
 static aclError (*tested)(void);
 
-static void call_it(void *unused)
+static void call_tested(void *unused)
 {
     (void)unused;
-    inner_set = aclrtSetCurrentContext(context);
+    set_context_code = aclrtSetCurrentContext(context);
     result = tested();
 }
 
 static aclError destroy(void) { return aclrtDestroyStream(stream); }
 static aclError force(void) { return aclrtDestroyStreamForce(stream); }
-static aclError abort_it(void) { return aclrtStreamAbort(stream); }
+static aclError abort_stream(void) { return aclrtStreamAbort(stream); }
 static aclError synchronize(void) { return aclrtSynchronizeStream(stream); }
 static aclError synchronize_for_ever(void) { return aclrtSynchronizeStreamWithTimeout(stream, -1); }
 static aclError synchronize_device(void) { return aclrtSynchronizeDevice(); }
@@ -73,20 +73,20 @@ static void prepare(int own_context)
     CHECK_OK(aclrtCreateEvent(&event));
     CHECK_OK(aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
     CHECK_OK(aclrtMallocHost(&pinned, 4096));
-    void *at;
-    CHECK_OK(aclrtHostRegister(page, sizeof page, ACL_HOST_REGISTER_MAPPED, &at));
+    void *registered;
+    CHECK_OK(aclrtHostRegister(page, sizeof page, ACL_HOST_REGISTER_MAPPED, &registered));
 }
 
-/* Calls `tested` in a host function and waits until that function is over. */
+/* Calls `tested` in a host function and waits until it has returned. */
 static void run(void)
 {
     static Gate gate = GATE_CLOSED;
     gate_put(&gate, stream);
-    CHECK_OK(aclrtLaunchHostFunc(stream, call_it, NULL));
+    CHECK_OK(aclrtLaunchHostFunc(stream, call_tested, NULL));
     CHECK_OK(aclrtRecordEvent(event, stream));
     gate_open(&gate);
     SPIN_UNTIL(raised(&result) != -1);
-    CHECK_EQ(inner_set, 0);
+    CHECK_EQ(set_context_code, 0);
 }
 
 static void refused(void)
@@ -101,7 +101,7 @@ static void refused(void)
     CHECK_OK(aclFinalize());
 }
 
-static void refused_or_done(void)
+static void refused_or_succeeds(void)
 {
     prepare(0);
     run();
@@ -111,7 +111,7 @@ static void refused_or_done(void)
     CHECK_OK(aclrtDestroyStream(stream));
 }
 
-static void done(void)
+static void succeeds(void)
 {
     prepare(0);
     run();
@@ -130,7 +130,7 @@ static void aborted(void)
     CHECK_OK(aclrtDestroyStream(stream));
 }
 
-static void done_or_full(void)
+static void succeeds_or_out_of_memory(void)
 {
     prepare(0);
     run();
@@ -140,7 +140,7 @@ static void done_or_full(void)
     CHECK_OK(aclrtDestroyStream(stream));
 }
 
-static void gone(void)
+static void destroyed(void)
 {
     prepare(0);
     run();
@@ -153,7 +153,7 @@ static void gone(void)
     CHECK_EQ(raised(&later), 1);
 }
 
-static void with(const char *group, void (*body)(void), aclError (*call)(void))
+static void run_case(const char *group, void (*body)(void), aclError (*call)(void))
 {
     GROUP(group);
     tested = call;
@@ -164,22 +164,22 @@ static void with(const char *group, void (*body)(void), aclError (*call)(void))
 
 int main(void)
 {
-    with("acl_3_2_28 destroying its own stream is refused", refused, destroy);
-    with("acl_3_2_29 destroying it by force is possible", gone, force);
-    with("acl_3_2_35 aborting its own stream is possible", aborted, abort_it);
-    with("acl_3_2_31 synchronizing its own stream is refused", refused, synchronize);
-    with("acl_3_2_31 also with a timeout of -1", refused, synchronize_for_ever);
-    with("acl_3_2_31 synchronizing the device does not hang", refused_or_done, synchronize_device);
-    with("acl_3_2_46 synchronizing an event after itself is refused", refused, synchronize_event);
-    with("acl_3_2_15 the last reset of its device is refused", refused, reset);
-    with("acl_3_2_15 a reset that is not the last is possible", done, set_and_reset);
-    with("acl_3_2_16 a forced reset of its device is refused", refused, reset_force);
-    with("acl_3_2_22 destroying its own context is refused", refused, destroy_context);
-    with("acl_3_2_55 freeing with a wait for the device does not hang", refused_or_done, free_device);
-    with("acl_3_2_55 freeing pinned memory with a wait does not hang", refused_or_done, free_host);
-    with("acl_3_2_60 unregistering memory does not hang", refused_or_done, unregister);
-    with("acl_3_2_60 a pageable copy on its own stream is refused", refused, copy_pageable);
-    with("acl_3_2_55 a full quarantine does not hang", done_or_full, fill_the_quarantine);
-    with("acl_3_2_8 finalize does not hang", done, finalize);
+    run_case("acl_3_2_28 destroying its own stream is refused", refused, destroy);
+    run_case("acl_3_2_29 destroying it by force is possible", destroyed, force);
+    run_case("acl_3_2_35 aborting its own stream is possible", aborted, abort_stream);
+    run_case("acl_3_2_31 synchronizing its own stream is refused", refused, synchronize);
+    run_case("acl_3_2_31 also with a timeout of -1", refused, synchronize_for_ever);
+    run_case("acl_3_2_31 synchronizing the device does not hang", refused_or_succeeds, synchronize_device);
+    run_case("acl_3_2_46 synchronizing an event that is recorded after it is refused", refused, synchronize_event);
+    run_case("acl_3_2_15 the last reset of its device is refused", refused, reset);
+    run_case("acl_3_2_15 a reset that is not the last is possible", succeeds, set_and_reset);
+    run_case("acl_3_2_16 a forced reset of its device is refused", refused, reset_force);
+    run_case("acl_3_2_22 destroying its own context is refused", refused, destroy_context);
+    run_case("acl_3_2_55 freeing with a wait for the device does not hang", refused_or_succeeds, free_device);
+    run_case("acl_3_2_55 freeing pinned memory with a wait does not hang", refused_or_succeeds, free_host);
+    run_case("acl_3_2_60 unregistering memory does not hang", refused_or_succeeds, unregister);
+    run_case("acl_3_2_60 a pageable copy on its own stream is refused", refused, copy_pageable);
+    run_case("acl_3_2_55 a full quarantine does not hang", succeeds_or_out_of_memory, fill_the_quarantine);
+    run_case("acl_3_2_8 finalize does not hang", succeeds, finalize);
     return END();
 }

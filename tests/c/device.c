@@ -88,7 +88,7 @@ typedef struct ThreadState {
     int32_t expected;
 } ThreadState;
 
-static void look(void *argument)
+static void read_thread_state(void *argument)
 {
     ThreadState *state = argument;
     int32_t id = -1;
@@ -103,23 +103,23 @@ static void look(void *argument)
 
 static void per_thread(void)
 {
-    ThreadState mine = {0}, same = {0}, other = {0};
+    ThreadState main_thread = {0}, on_device_0 = {0}, on_device_1 = {0};
     int32_t id = -1, flag = 0;
-    other.expected = 1;
+    on_device_1.expected = 1;
     GROUP("acl_3_2_13 the current device belongs to the thread");
     CHECK_OK(aclrtSetDevice(0));
-    on_thread(look, &same);
-    on_thread(look, &other);
+    on_thread(read_thread_state, &on_device_0);
+    on_thread(read_thread_state, &on_device_1);
     CHECK_OK(aclrtGetDevice(&id));
     CHECK_EQ(id, 0);
 
     GROUP("acl_3_2_14 one primary context with one default stream, shared by all threads");
-    CHECK_OK(aclrtGetCurrentContext(&mine.context));
-    CHECK_OK(aclrtCtxGetCurrentDefaultStream(&mine.stream));
-    CHECK(mine.context && mine.stream);
-    CHECK(mine.context == same.context && mine.stream == same.stream);
-    CHECK(mine.context != other.context && mine.stream != other.stream);
-    CHECK_OK(aclrtLaunchHostFunc(mine.stream, raise_flag, &flag));
+    CHECK_OK(aclrtGetCurrentContext(&main_thread.context));
+    CHECK_OK(aclrtCtxGetCurrentDefaultStream(&main_thread.stream));
+    CHECK(main_thread.context && main_thread.stream);
+    CHECK(main_thread.context == on_device_0.context && main_thread.stream == on_device_0.stream);
+    CHECK(main_thread.context != on_device_1.context && main_thread.stream != on_device_1.stream);
+    CHECK_OK(aclrtLaunchHostFunc(main_thread.stream, raise_flag, &flag));
     CHECK_OK(aclrtSynchronizeStream(NULL));
     CHECK_EQ(raised(&flag), 1);
     CHECK_CODE(aclrtGetCurrentContext(NULL), ACL_ERROR_INVALID_PARAM);

@@ -21,10 +21,10 @@ static int failures;
     } while (0)
 
 typedef aclError (*Init)(const char *);
-typedef aclError (*Plain)(void);
+typedef aclError (*NoArguments)(void);
 typedef aclError (*SetDevice)(int32_t);
 typedef aclError (*Create)(void **);
-typedef aclError (*Use)(void *);
+typedef aclError (*WithHandle)(void *);
 typedef aclError (*Launch)(aclrtStream, aclrtHostFunc, void *);
 
 static void *find(void *library, const char *name)
@@ -47,7 +47,7 @@ static void too_long(int signal_number)
 
 static const char *const names[] = {"libascendcl.so", "libacl_rt.so", "libruntime.so", "libhccl.so"};
 
-static void use(int round, int *ran)
+static void load_and_use(int round, int *ran)
 {
     void *library = dlopen(names[round % 4], RTLD_NOW | (round & 1 ? RTLD_GLOBAL : RTLD_LOCAL));
     if (!library && round % 4)
@@ -60,20 +60,20 @@ static void use(int round, int *ran)
     EXPECT(((SetDevice)find(library, "aclrtSetDevice"))(0) == 0);
     EXPECT(((Create)find(library, "aclrtCreateStream"))(&stream) == 0);
     EXPECT(((Launch)find(library, "aclrtLaunchHostFunc"))(stream, count, ran) == 0);
-    EXPECT(((Use)find(library, "aclrtSynchronizeStream"))(stream) == 0);
-    EXPECT(((Use)find(library, "aclrtDestroyStream"))(stream) == 0);
+    EXPECT(((WithHandle)find(library, "aclrtSynchronizeStream"))(stream) == 0);
+    EXPECT(((WithHandle)find(library, "aclrtDestroyStream"))(stream) == 0);
     if (round % 3 == 0)
         EXPECT(((Launch)find(library, "aclrtLaunchHostFunc"))(NULL, count, ran) == 0);
     if (round % 3 != 1)
         EXPECT(((SetDevice)find(library, "aclrtResetDevice"))(0) == 0);
-    EXPECT(((Plain)find(library, "aclFinalize"))() == 0);
+    EXPECT(((NoArguments)find(library, "aclFinalize"))() == 0);
     EXPECT(dlclose(library) == 0);
 }
 
 static void *on_thread(void *ran)
 {
     for (int round = 0; round < 5; round++)
-        use(round * 3, ran);
+        load_and_use(round * 3, ran);
     return NULL;
 }
 
@@ -83,7 +83,7 @@ int main(void)
     signal(SIGALRM, too_long);
     alarm(100);
     for (int round = 0; round < 200; round++)
-        use(round, &ran);
+        load_and_use(round, &ran);
     EXPECT(ran == 200 + 67);
     for (int round = 0; round < 20; round++) {
         pthread_t thread;

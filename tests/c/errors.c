@@ -13,7 +13,7 @@ static const char *config(const char *text)
     return path;
 }
 
-static void silence(void)
+static void no_text_after_success(void)
 {
     GROUP("acl_3_2_11 no text after calls that succeed");
     aclrtStream stream = NULL;
@@ -38,7 +38,7 @@ static void silence(void)
     CHECK_EQ(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL), 0);
 }
 
-static void drained(void)
+static void text_is_read_once(void)
 {
     GROUP("acl_3_2_9 a failure leaves a text, reading it clears it");
     uint32_t count = 0;
@@ -61,16 +61,16 @@ static void drained(void)
     CHECK_NO_TEXT();
 }
 
-static void fail_here(void *expect)
+static void fail_on_thread(void *read_text)
 {
     CHECK_NO_TEXT();
     CHECK_CODE(aclrtSetDevice(1234), ACL_ERROR_RT_INVALID_DEVICEID);
     CHECK_EQ(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL), ACL_ERROR_RT_INVALID_DEVICEID);
-    if (*(int *)expect)
+    if (*(int *)read_text)
         CHECK_TEXT("1234");
 }
 
-static void read_here(void *part)
+static void read_on_thread(void *part)
 {
     CHECK_TEXT((const char *)part);
     CHECK_NO_TEXT();
@@ -78,35 +78,35 @@ static void read_here(void *part)
 
 static void per_thread(void)
 {
-    int own = 1, foreign = 0;
+    int read_text = 1, leave_text = 0;
     GROUP("acl_3_2_10 texts belong to their thread");
     (void)aclrtGetLastError(ACL_RT_THREAD_LEVEL);
-    on_thread(fail_here, &own);
+    on_thread(fail_on_thread, &read_text);
     CHECK_NO_TEXT();
     CHECK_EQ(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL), 0);
-    on_thread(fail_here, &foreign);
+    on_thread(fail_on_thread, &leave_text);
     CHECK_NO_TEXT();
     CHECK_OK(aclFinalize());
 
     GROUP("acl_3_2_10 err_msg_mode 1 shares them in the process");
     CHECK_OK(aclInit(config("{\"err_msg_mode\":\"1\"}")));
-    on_thread(fail_here, &foreign);
+    on_thread(fail_on_thread, &leave_text);
     CHECK_TEXT("1234");
     CHECK_NO_TEXT();
     CHECK_CODE(aclrtSetDevice(4321), ACL_ERROR_RT_INVALID_DEVICEID);
-    on_thread(read_here, "4321");
+    on_thread(read_on_thread, "4321");
     CHECK_NO_TEXT();
     (void)aclrtGetLastError(ACL_RT_THREAD_LEVEL);
     CHECK_OK(aclFinalize());
 
     CHECK_OK(aclInit(config("{\"err_msg_mode\":\"0\"}")));
-    on_thread(fail_here, &foreign);
+    on_thread(fail_on_thread, &leave_text);
     CHECK_NO_TEXT();
 }
 
 static void last_code(void)
 {
-    GROUP("acl_3_2_12 get forgets the last code, peek does not");
+    GROUP("acl_3_2_12 get clears the last code, peek does not");
     (void)aclrtGetLastError(ACL_RT_THREAD_LEVEL);
     CHECK_EQ(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL), 0);
     CHECK_CODE(aclrtSetDevice(-1), ACL_ERROR_RT_INVALID_DEVICEID);
@@ -156,8 +156,8 @@ int main(void)
 {
     if (!mkdtemp(folder))
         abort();
-    silence();
-    drained();
+    no_text_after_success();
+    text_is_read_once();
     per_thread();
     last_code();
     from_a_task();

@@ -1,4 +1,4 @@
-/* Events: recording, waiting, asking, timing. */
+/* Events: recording, waiting, querying, timing. */
 #include "gate.h"
 
 static Gate gate = GATE_CLOSED;
@@ -68,12 +68,12 @@ static void flags(void)
         CHECK_FAIL(aclrtCreateEventWithFlag(&event, bad[i]), ACL_ERROR_RT_PARAM_INVALID, "flag");
         CHECK_FAIL(aclrtCreateEventExWithFlag(&event, bad[i]), ACL_ERROR_RT_PARAM_INVALID, "flag");
     }
-    GROUP("acl_3_2_49 events between processes are not there yet");
+    GROUP("acl_3_2_49 events between processes are not supported");
     CHECK_FAIL(
         aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC), ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "64");
 }
 
-static void ex(void)
+static void ex_events(void)
 {
     aclrtEvent event = NULL;
     aclrtEventStatus status;
@@ -180,7 +180,7 @@ static void destroyed_early(void)
     CHECK_EQ(raised(&passed), 1);
 }
 
-static void timed(void)
+static void synchronize_with_timeout(void)
 {
     aclrtEvent event = NULL;
     GROUP("acl_3_2_46 synchronizing an event with a timeout");
@@ -247,7 +247,7 @@ static void wait_with_timeout(void)
 {
     aclrtEvent event = NULL;
     int later = 0;
-    GROUP("acl_3_2_48 a stream waits for seconds, then the wait fails and the stream goes on");
+    GROUP("acl_3_2_48 a stream waits for seconds, then the wait fails and the stream continues");
     CHECK_OK(aclrtCreateEvent(&event));
     double start = seconds();
     CHECK_OK(aclrtStreamWaitEventWithTimeout(b, event, 1));
@@ -278,10 +278,10 @@ static void wait_with_timeout(void)
     CHECK_OK(aclrtDestroyEvent(event));
 }
 
-static void across(void)
+static void other_contexts_and_devices(void)
 {
-    aclrtContext own = NULL, primary = NULL;
-    aclrtStream far = NULL, other = NULL;
+    aclrtContext explicit_context = NULL, primary = NULL;
+    aclrtStream on_device_1 = NULL, other = NULL;
     aclrtEvent event = NULL;
     int passed = 0;
     GROUP("acl_3_2_39 waits across contexts and devices");
@@ -290,10 +290,10 @@ static void across(void)
     gate_put(&gate, a);
     CHECK_OK(aclrtRecordEvent(event, a));
     CHECK_OK(aclrtSetDevice(1));
-    CHECK_OK(aclrtCreateStream(&far));
-    CHECK_OK(aclrtStreamWaitEvent(far, event));
-    CHECK_OK(aclrtLaunchHostFunc(far, count_up, &passed));
-    CHECK_OK(aclrtCreateContext(&own, 0));
+    CHECK_OK(aclrtCreateStream(&on_device_1));
+    CHECK_OK(aclrtStreamWaitEvent(on_device_1, event));
+    CHECK_OK(aclrtLaunchHostFunc(on_device_1, count_up, &passed));
+    CHECK_OK(aclrtCreateContext(&explicit_context, 0));
     CHECK_OK(aclrtCreateStream(&other));
     CHECK_OK(aclrtStreamWaitEvent(other, event));
     CHECK_OK(aclrtLaunchHostFunc(other, count_up, &passed));
@@ -301,12 +301,12 @@ static void across(void)
     gate_open(&gate);
     CHECK_OK(aclrtSynchronizeStream(other));
     CHECK_OK(aclrtSetDevice(1));
-    CHECK_OK(aclrtSynchronizeStream(far));
+    CHECK_OK(aclrtSynchronizeStream(on_device_1));
     CHECK_EQ(raised(&passed), 2);
-    CHECK_OK(aclrtDestroyStream(far));
+    CHECK_OK(aclrtDestroyStream(on_device_1));
     CHECK_OK(aclrtResetDevice(1));
     CHECK_OK(aclrtResetDevice(1));
-    CHECK_OK(aclrtDestroyContext(own));
+    CHECK_OK(aclrtDestroyContext(explicit_context));
     CHECK_OK(aclrtSetCurrentContext(primary));
     CHECK_OK(aclrtDestroyEvent(event));
 }
@@ -335,7 +335,7 @@ static void destroyed_unrecorded(void)
     aclrtStream waiting = NULL;
     aclrtEvent never = NULL;
     int ran = 0;
-    GROUP("acl_3_2_45 destroying an event that nobody can record any more frees who waits for it");
+    GROUP("acl_3_2_45 destroying an event that was never recorded releases the streams that wait for it");
     CHECK_OK(aclrtCreateStream(&waiting));
     CHECK_OK(aclrtCreateEvent(&never));
     CHECK_OK(aclrtStreamWaitEvent(waiting, never));
@@ -354,13 +354,13 @@ int main(void)
     CHECK_OK(aclrtCreateStream(&b));
     plain();
     flags();
-    ex();
+    ex_events();
     unrecorded();
     destroyed_early();
-    timed();
+    synchronize_with_timeout();
     elapsed();
     wait_with_timeout();
-    across();
+    other_contexts_and_devices();
     ids();
     CHECK_OK(aclrtDestroyStream(a));
     CHECK_OK(aclrtDestroyStream(b));

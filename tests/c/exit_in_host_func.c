@@ -5,7 +5,7 @@
 #define WATCHDOG 30
 #include "gate.h"
 
-static void leave(void *unused)
+static void call_exit(void *unused)
 {
     (void)unused;
     exit(check_end());
@@ -22,7 +22,7 @@ int main(void)
     CHECK_OK(aclrtCreateStream(&stream));
     CHECK_OK(aclrtCreateStream(&other));
     gate_put(&gate, other);
-    CHECK_OK(aclrtLaunchHostFunc(stream, leave, NULL));
+    CHECK_OK(aclrtLaunchHostFunc(stream, call_exit, NULL));
     CHECK_OK(aclrtLaunchHostFunc(stream, raise_flag, &never));
     aclrtSynchronizeStream(other);
     return 2;

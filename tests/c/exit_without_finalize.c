@@ -8,20 +8,20 @@
 #define WATCHDOG 30
 #include "gate.h"
 
-static int ended;
+static int exit_began;
 
-static void after_the_library(void)
+static void after_exit_of_library(void)
 {
-    raise_flag(&ended);
+    raise_flag(&exit_began);
     double until = seconds() + 0.3;
     while (seconds() < until)
         sched_yield();
 }
 
-static void must_not_run_late(void *unused)
+static void check_not_after_exit(void *unused)
 {
     (void)unused;
-    if (raised(&ended)) {
+    if (raised(&exit_began)) {
         static const char text[] = "a host function ran after the end\n";
         ssize_t ignored = write(2, text, sizeof text - 1);
         (void)ignored;
@@ -36,7 +36,7 @@ int main(void)
     void *memory = NULL;
     enum { SIZE = 64 << 20 };
     /* Handlers run in reverse: this one after those that the library registers. */
-    atexit(after_the_library);
+    atexit(after_exit_of_library);
     GROUP("acl_3_2_8 the end of a process without finalize");
     CHECK_OK(aclInit(NULL));
     CHECK_OK(aclrtSetDevice(0));
@@ -44,7 +44,7 @@ int main(void)
     for (int i = 0; i < 8; i++) {
         CHECK_OK(aclrtCreateStream(&streams[i]));
         for (int j = 0; j < 2000; j++)
-            CHECK_OK(aclrtLaunchHostFunc(streams[i], must_not_run_late, NULL));
+            CHECK_OK(aclrtLaunchHostFunc(streams[i], check_not_after_exit, NULL));
     }
     aclrtStream blocked = NULL, copying = NULL;
     CHECK_OK(aclrtCreateStream(&blocked));

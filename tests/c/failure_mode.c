@@ -10,7 +10,7 @@ static void submit_failure(aclrtStream stream, size_t count)
     CHECK_OK(aclrtMemsetAsync(memory, count, 1, count, stream));
 }
 
-static void go_on(void)
+static void continue_mode(void)
 {
     aclrtStream stream = NULL, other = NULL;
     int later = 0;
@@ -42,7 +42,7 @@ static void go_on(void)
     CHECK_OK(aclrtDestroyStream(other));
 }
 
-static void setting(void)
+static void mode_is_set_once(void)
 {
     aclrtStream stream = NULL;
     GROUP("acl_3_2_36 the mode is set once");
@@ -57,15 +57,15 @@ static void setting(void)
 
 static void stop_in_context(void)
 {
-    aclrtContext primary = NULL, doomed = NULL;
-    aclrtStream stream = NULL, sister = NULL, safe = NULL;
-    int later = 0, sisters = 0, ran = 0;
+    aclrtContext primary = NULL, failing = NULL;
+    aclrtStream stream = NULL, second_stream = NULL, other_stream = NULL;
+    int later = 0, second_stream_ran = 0, ran = 0;
     GROUP("acl_3_2_36 stop: queued tasks are dropped and the whole context fails");
     CHECK_OK(aclrtGetCurrentContext(&primary));
-    CHECK_OK(aclrtCreateStream(&safe));
-    CHECK_OK(aclrtCreateContext(&doomed, 0));
+    CHECK_OK(aclrtCreateStream(&other_stream));
+    CHECK_OK(aclrtCreateContext(&failing, 0));
     CHECK_OK(aclrtCreateStream(&stream));
-    CHECK_OK(aclrtCreateStream(&sister));
+    CHECK_OK(aclrtCreateStream(&second_stream));
     CHECK_OK(aclrtSetStreamFailureMode(stream, ACL_STOP_ON_FAILURE));
     gate_put(&gate, stream);
     submit_failure(stream, 6000006);
@@ -75,23 +75,23 @@ static void stop_in_context(void)
     CHECK_CODE(aclrtSynchronizeStream(stream), ACL_ERROR_RT_PARAM_INVALID);
     CHECK_EQ(raised(&later), 0);
     CHECK_CODE(aclrtLaunchHostFunc(stream, raise_flag, &later), ACL_ERROR_RT_PARAM_INVALID);
-    CHECK_FAIL(aclrtLaunchHostFunc(sister, raise_flag, &sisters), ACL_ERROR_RT_PARAM_INVALID, "6000006");
-    CHECK_CODE(aclrtSynchronizeStream(sister), ACL_ERROR_RT_PARAM_INVALID);
+    CHECK_FAIL(aclrtLaunchHostFunc(second_stream, raise_flag, &second_stream_ran), ACL_ERROR_RT_PARAM_INVALID, "6000006");
+    CHECK_CODE(aclrtSynchronizeStream(second_stream), ACL_ERROR_RT_PARAM_INVALID);
     CHECK_CODE(aclrtMemsetAsync(memory, 8, 1, 8, NULL), ACL_ERROR_RT_PARAM_INVALID);
-    CHECK_EQ(raised(&sisters), 0);
+    CHECK_EQ(raised(&second_stream_ran), 0);
 
-    GROUP("acl_3_2_36 other contexts go on");
+    GROUP("acl_3_2_36 other contexts continue");
     CHECK_OK(aclrtSetCurrentContext(primary));
-    CHECK_OK(aclrtLaunchHostFunc(safe, raise_flag, &ran));
-    CHECK_OK(aclrtSynchronizeStream(safe));
+    CHECK_OK(aclrtLaunchHostFunc(other_stream, raise_flag, &ran));
+    CHECK_OK(aclrtSynchronizeStream(other_stream));
     CHECK_EQ(raised(&ran), 1);
     CHECK_OK(aclrtDestroyStream(stream));
-    CHECK_OK(aclrtDestroyContext(doomed));
-    CHECK_OK(aclrtCreateContext(&doomed, 0));
+    CHECK_OK(aclrtDestroyContext(failing));
+    CHECK_OK(aclrtCreateContext(&failing, 0));
     CHECK_OK(aclrtSynchronizeStream(NULL));
-    CHECK_OK(aclrtDestroyContext(doomed));
+    CHECK_OK(aclrtDestroyContext(failing));
     CHECK_OK(aclrtSetCurrentContext(primary));
-    CHECK_OK(aclrtDestroyStream(safe));
+    CHECK_OK(aclrtDestroyStream(other_stream));
 }
 
 static void stop_and_reset(void)
@@ -116,8 +116,8 @@ int main(void)
     CHECK_OK(aclInit(NULL));
     CHECK_OK(aclrtSetDevice(0));
     CHECK_OK(aclrtMallocAlign32(&memory, 4096, ACL_MEM_MALLOC_NORMAL_ONLY));
-    go_on();
-    setting();
+    continue_mode();
+    mode_is_set_once();
     stop_in_context();
     stop_and_reset();
     CHECK_OK(aclrtResetDevice(0));

@@ -1,8 +1,8 @@
 // env: CAIRN_DEVICE_MEMORY=64mib
 // env: CAIRN_DEVICE_MEMORY=64mib CAIRN_WORKERS=1
-/* A queue of the program's own, as torch_npu has one: its thread stands in a copy behind a blocked
-   stream, and its next item reads memory that was freed meanwhile. That memory must not be given to
-   somebody else, however much it is wanted. */
+/* A queue of the program's own, as torch_npu has one: its thread waits in a copy on a blocked
+   stream, and its next item reads memory that was freed meanwhile. That memory must not be allocated
+   again, even if there is no other. */
 #include "gate.h"
 
 #define BIG ((size_t)40 << 20)
@@ -22,7 +22,7 @@ static void *queue(void *unused)
 }
 
 /* True if the queue's thread sleeps, which it only does inside its first copy. */
-static int sleeps(void)
+static int queue_sleeps(void)
 {
     char path[64], text[256] = {0};
     int number = __atomic_load_n(&tid, __ATOMIC_SEQ_CST);
@@ -48,10 +48,10 @@ int main(void)
     CHECK_OK(aclrtMalloc((void **)&freed, BIG, ACL_MEM_MALLOC_HUGE_FIRST));
     CHECK_OK(aclrtMemset(freed, BIG, 'G', BIG));
 
-    GROUP("acl_3_2_55 what waits in a queue that cannot reach us keeps its memory");
+    GROUP("acl_3_2_55 memory that only a queue of the program still names stays intact");
     gate_put(&gate, stream);
     CHECK(pthread_create(&thread, NULL, queue, NULL) == 0);
-    SPIN_UNTIL(sleeps());
+    SPIN_UNTIL(queue_sleeps());
     CHECK_OK(aclrtFree(freed));
     if (aclrtMalloc(&block, BIG, ACL_MEM_MALLOC_HUGE_FIRST) == ACL_SUCCESS)
         CHECK_OK(aclrtMemset(block, BIG, 'B', BIG));

@@ -26,7 +26,7 @@ static void full_use(void)
 /* The driver's count, by which torch_npu finds out whether there is a device. */
 extern int drvGetDevNum(uint32_t *count);
 
-static void asked(void)
+static void queries_without_device(void)
 {
     uint32_t devices = 0, driver_devices = 0;
     int32_t number = -1, mapped = -1;
@@ -53,9 +53,10 @@ static void asked(void)
     CHECK_FAIL(aclrtGetDeviceInfo(9, ACL_DEV_ATTR_AICPU_CORE_NUM, &value), ACL_ERROR_RT_INVALID_DEVICEID, "9");
 }
 
-#define DEAD(call) CHECK_CODE(call, ACL_ERROR_RT_INTERNAL_ERROR)
+/* The call fails because the process was forked. */
+#define FORKED(call) CHECK_CODE(call, ACL_ERROR_RT_INTERNAL_ERROR)
 
-static void dead_devices(void)
+static void devices_after_fork(void)
 {
     uint32_t count;
     int32_t number;
@@ -66,43 +67,43 @@ static void dead_devices(void)
     aclCANNPackageVersion version;
     aclrtRunMode mode;
     aclrtContext created;
-    DEAD(aclInit(NULL));
-    DEAD(aclFinalize());
-    DEAD(aclFinalizeReference(&left));
-    DEAD(aclrtGetVersion(&number, &number, &number));
-    DEAD(aclsysGetCANNVersion(ACL_PKG_NAME_CANN, &version));
-    DEAD(aclsysGetVersionStr(runtime, text));
-    DEAD(aclsysGetVersionNum(runtime, &number));
-    DEAD(aclrtGetRunMode(&mode));
-    DEAD(aclrtGetDeviceCount(&count));
-    DEAD(aclrtSetDevice(0));
-    DEAD(aclrtResetDevice(0));
-    DEAD(aclrtResetDeviceForce(0));
-    DEAD(aclrtGetDevice(&number));
-    DEAD(aclrtGetDeviceInfo(0, ACL_DEV_ATTR_AICPU_CORE_NUM, &value));
-    DEAD(aclrtGetMemInfo(ACL_HBM_MEM, &a, &b));
-    DEAD(aclrtDeviceEnablePeerAccess(1, 0));
-    DEAD(aclrtSynchronizeDevice());
-    DEAD(aclrtSynchronizeDeviceWithTimeout(100));
-    DEAD(aclrtDeviceGetBareTgid(&number));
+    FORKED(aclInit(NULL));
+    FORKED(aclFinalize());
+    FORKED(aclFinalizeReference(&left));
+    FORKED(aclrtGetVersion(&number, &number, &number));
+    FORKED(aclsysGetCANNVersion(ACL_PKG_NAME_CANN, &version));
+    FORKED(aclsysGetVersionStr(runtime, text));
+    FORKED(aclsysGetVersionNum(runtime, &number));
+    FORKED(aclrtGetRunMode(&mode));
+    FORKED(aclrtGetDeviceCount(&count));
+    FORKED(aclrtSetDevice(0));
+    FORKED(aclrtResetDevice(0));
+    FORKED(aclrtResetDeviceForce(0));
+    FORKED(aclrtGetDevice(&number));
+    FORKED(aclrtGetDeviceInfo(0, ACL_DEV_ATTR_AICPU_CORE_NUM, &value));
+    FORKED(aclrtGetMemInfo(ACL_HBM_MEM, &a, &b));
+    FORKED(aclrtDeviceEnablePeerAccess(1, 0));
+    FORKED(aclrtSynchronizeDevice());
+    FORKED(aclrtSynchronizeDeviceWithTimeout(100));
+    FORKED(aclrtDeviceGetBareTgid(&number));
     created = (void *)&created;
-    DEAD(aclrtCreateContext(&created, 0));
+    FORKED(aclrtCreateContext(&created, 0));
     CHECK(created == NULL);
     void *memory = (void *)&created;
-    DEAD(aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST));
+    FORKED(aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST));
     CHECK(memory == NULL);
-    DEAD(aclrtDestroyContext(context));
-    DEAD(aclrtSetCurrentContext(context));
-    DEAD(aclrtGetCurrentContext(&created));
-    DEAD(aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, 1));
-    DEAD(aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, 1));
-    DEAD(aclSetCompileopt(ACL_PRECISION_MODE, "x"));
-    DEAD(aclrtProcessReport(1));
-    DEAD(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL));
-    DEAD(aclrtGetLastError(ACL_RT_THREAD_LEVEL));
+    FORKED(aclrtDestroyContext(context));
+    FORKED(aclrtSetCurrentContext(context));
+    FORKED(aclrtGetCurrentContext(&created));
+    FORKED(aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, 1));
+    FORKED(aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, 1));
+    FORKED(aclSetCompileopt(ACL_PRECISION_MODE, "x"));
+    FORKED(aclrtProcessReport(1));
+    FORKED(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL));
+    FORKED(aclrtGetLastError(ACL_RT_THREAD_LEVEL));
 }
 
-static void dead_streams(void)
+static void streams_after_fork(void)
 {
     aclrtStream created;
     aclrtEvent another;
@@ -110,71 +111,71 @@ static void dead_streams(void)
     aclrtEventRecordedStatus recorded;
     uint32_t number;
     float ms;
-    DEAD(aclrtCreateStream(&created));
-    DEAD(aclrtCreateStreamWithConfig(&created, 0, 0));
-    DEAD(aclrtDestroyStream(stream));
-    DEAD(aclrtDestroyStreamForce(stream));
-    DEAD(aclrtStreamAbort(stream));
-    DEAD(aclrtStreamQuery(stream, &status));
-    DEAD(aclrtSynchronizeStream(stream));
-    DEAD(aclrtSynchronizeStreamWithTimeout(stream, 100));
-    DEAD(aclrtStreamGetFlags(stream, &number));
-    DEAD(aclrtSetStreamFailureMode(stream, 0));
-    DEAD(aclrtLaunchHostFunc(stream, raise_flag, &number));
-    DEAD(aclrtCreateEvent(&another));
-    DEAD(aclrtDestroyEvent(event));
-    DEAD(aclrtRecordEvent(event, stream));
-    DEAD(aclrtStreamWaitEvent(stream, event));
-    DEAD(aclrtResetEvent(event, stream));
-    DEAD(aclrtQueryEventStatus(event, &recorded));
-    DEAD(aclrtSynchronizeEvent(event));
-    DEAD(aclrtEventElapsedTime(&ms, event, event));
-    DEAD(aclrtRegStreamStateCallback("x", NULL, NULL));
+    FORKED(aclrtCreateStream(&created));
+    FORKED(aclrtCreateStreamWithConfig(&created, 0, 0));
+    FORKED(aclrtDestroyStream(stream));
+    FORKED(aclrtDestroyStreamForce(stream));
+    FORKED(aclrtStreamAbort(stream));
+    FORKED(aclrtStreamQuery(stream, &status));
+    FORKED(aclrtSynchronizeStream(stream));
+    FORKED(aclrtSynchronizeStreamWithTimeout(stream, 100));
+    FORKED(aclrtStreamGetFlags(stream, &number));
+    FORKED(aclrtSetStreamFailureMode(stream, 0));
+    FORKED(aclrtLaunchHostFunc(stream, raise_flag, &number));
+    FORKED(aclrtCreateEvent(&another));
+    FORKED(aclrtDestroyEvent(event));
+    FORKED(aclrtRecordEvent(event, stream));
+    FORKED(aclrtStreamWaitEvent(stream, event));
+    FORKED(aclrtResetEvent(event, stream));
+    FORKED(aclrtQueryEventStatus(event, &recorded));
+    FORKED(aclrtSynchronizeEvent(event));
+    FORKED(aclrtEventElapsedTime(&ms, event, event));
+    FORKED(aclrtRegStreamStateCallback("x", NULL, NULL));
     CHECK(aclrtCreateStreamConfigHandle() == NULL);
 }
 
-static void dead_memory(void)
+static void memory_after_fork(void)
 {
     void *created = NULL;
     char bytes[64];
     aclrtPtrAttributes attributes;
-    DEAD(aclrtMalloc(&created, 64, ACL_MEM_MALLOC_HUGE_FIRST));
-    DEAD(aclrtMallocHost(&created, 64));
-    DEAD(aclrtFree(memory));
-    DEAD(aclrtFreeWithDevSync(memory));
-    DEAD(aclrtFreeHost(pinned));
-    DEAD(aclrtMemset(memory, 64, 0, 64));
-    DEAD(aclrtMemsetAsync(memory, 64, 0, 64, stream));
-    DEAD(aclrtMemcpy(bytes, 64, memory, 64, ACL_MEMCPY_DEVICE_TO_HOST));
-    DEAD(aclrtMemcpyAsync(bytes, 64, memory, 64, ACL_MEMCPY_DEVICE_TO_HOST, stream));
-    DEAD(aclrtPointerGetAttributes(memory, &attributes));
-    DEAD(aclrtHostRegister(bytes, 64, ACL_HOST_REGISTER_MAPPED, &created));
-    DEAD(aclrtHostUnregister(bytes));
+    FORKED(aclrtMalloc(&created, 64, ACL_MEM_MALLOC_HUGE_FIRST));
+    FORKED(aclrtMallocHost(&created, 64));
+    FORKED(aclrtFree(memory));
+    FORKED(aclrtFreeWithDevSync(memory));
+    FORKED(aclrtFreeHost(pinned));
+    FORKED(aclrtMemset(memory, 64, 0, 64));
+    FORKED(aclrtMemsetAsync(memory, 64, 0, 64, stream));
+    FORKED(aclrtMemcpy(bytes, 64, memory, 64, ACL_MEMCPY_DEVICE_TO_HOST));
+    FORKED(aclrtMemcpyAsync(bytes, 64, memory, 64, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+    FORKED(aclrtPointerGetAttributes(memory, &attributes));
+    FORKED(aclrtHostRegister(bytes, 64, ACL_HOST_REGISTER_MAPPED, &created));
+    FORKED(aclrtHostUnregister(bytes));
     CHECK(aclCreateDataBuffer(bytes, 64) == NULL);
     CHECK(aclCreateTensorDesc(ACL_FLOAT, 0, NULL, ACL_FORMAT_ND) == NULL);
     CHECK(aclrtGetSocName() == NULL);
 }
 
-static void dead(void)
+static void all_after_fork(void)
 {
     const char *text = aclGetRecentErrMsg();
     CHECK(text && strstr(text, "fork"));
-    dead_devices();
-    dead_streams();
-    dead_memory();
+    devices_after_fork();
+    streams_after_fork();
+    memory_after_fork();
     text = aclGetRecentErrMsg();
     CHECK(text && strstr(text, "fork"));
     ACL_APP_LOG(ACL_ERROR, "a line from the child");
 }
 
-static void quick_end(void)
+static void exit_quickly(void)
 {
-    DEAD(aclrtSynchronizeDevice());
+    FORKED(aclrtSynchronizeDevice());
     fflush(NULL);
     _exit(check_failures != 0);
 }
 
-static void become_another(void)
+static void exec_another(void)
 {
     execl("/bin/true", "true", (char *)NULL);
     CHECK(!"exec failed");
@@ -186,23 +187,23 @@ static int submitted;
 static void submit_for_ever(void *unused)
 {
     (void)unused;
-    aclrtStream own = NULL;
+    aclrtStream thread_stream = NULL;
     void *block = NULL;
     CHECK_OK(aclrtSetDevice(0));
-    CHECK_OK(aclrtCreateStream(&own));
+    CHECK_OK(aclrtCreateStream(&thread_stream));
     while (!raised(&stop)) {
         CHECK_OK(aclrtMalloc(&block, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
-        CHECK_OK(aclrtMemsetAsync(block, 4096, 1, 4096, own));
-        CHECK_OK(aclrtSynchronizeStream(own));
+        CHECK_OK(aclrtMemsetAsync(block, 4096, 1, 4096, thread_stream));
+        CHECK_OK(aclrtSynchronizeStream(thread_stream));
         CHECK_OK(aclrtFree(block));
         aclrtSetDevice(99);
         count_up(&submitted);
     }
-    CHECK_OK(aclrtDestroyStream(own));
+    CHECK_OK(aclrtDestroyStream(thread_stream));
     CHECK_OK(aclrtResetDevice(0));
 }
 
-static void in_the_middle(void)
+static void while_threads_work(void)
 {
     GROUP("acl_3_2_63 forks while other threads are inside the library");
     pthread_t threads[3];
@@ -211,7 +212,7 @@ static void in_the_middle(void)
     for (int i = 0; i < 30; i++) {
         int now = raised(&submitted);
         SPIN_UNTIL(raised(&submitted) > now + 5);
-        CHECK_EQ(in_child(i & 1 ? quick_end : dead_memory, 30), 0);
+        CHECK_EQ(in_child(i & 1 ? exit_quickly : memory_after_fork, 30), 0);
     }
     raise_flag(&stop);
     for (int i = 0; i < 3; i++)
@@ -221,14 +222,14 @@ static void in_the_middle(void)
 int main(void)
 {
     int flag = 0;
-    GROUP("acl_3_2_63 a fork before the runtime is used: the child is free to use it");
+    GROUP("acl_3_2_63 a fork before the runtime is used: the child may use it");
     CHECK_EQ(in_child(full_use, 60), 0);
     CHECK_EQ(in_child(full_use, 60), 0);
 
-    GROUP("acl_3_2_63 questions that touch no device start nothing: a fork afterwards is as one before");
-    asked();
+    GROUP("acl_3_2_63 queries that touch no device start nothing: the child of a fork afterwards may use the runtime");
+    queries_without_device();
     CHECK_EQ(in_child(full_use, 60), 0);
-    CHECK_EQ(in_child(asked, 60), 0);
+    CHECK_EQ(in_child(queries_without_device, 60), 0);
 
     GROUP("acl_3_2_63 a fork afterwards: every call of the child is 507000, nothing hangs");
     CHECK_OK(aclInit(NULL));
@@ -240,12 +241,12 @@ int main(void)
     CHECK_OK(aclrtMallocHost(&pinned, 4096));
     CHECK_OK(aclrtRecordEvent(event, stream));
     CHECK_OK(aclrtSynchronizeStream(stream));
-    CHECK_EQ(in_child(dead, 60), 0);
-    CHECK_EQ(in_child(quick_end, 60), 0);
-    CHECK_EQ(in_child(become_another, 60), 0);
+    CHECK_EQ(in_child(all_after_fork, 60), 0);
+    CHECK_EQ(in_child(exit_quickly, 60), 0);
+    CHECK_EQ(in_child(exec_another, 60), 0);
     CHECK_EQ(system("true"), 0);
 
-    GROUP("acl_3_2_63 the parent goes on");
+    GROUP("acl_3_2_63 the parent still works");
     CHECK_NO_TEXT();
     CHECK_OK(aclrtLaunchHostFunc(stream, raise_flag, &flag));
     CHECK_OK(aclrtSynchronizeStream(stream));
@@ -256,8 +257,8 @@ int main(void)
     gate_put(&gate, stream);
     CHECK_OK(aclrtMemsetAsync(memory, 1 << 20, 1, 1 << 20, stream));
     CHECK_OK(aclrtLaunchHostFunc(stream, raise_flag, &flag));
-    CHECK_EQ(in_child(dead, 60), 0);
-    CHECK_EQ(in_child(quick_end, 60), 0);
+    CHECK_EQ(in_child(all_after_fork, 60), 0);
+    CHECK_EQ(in_child(exit_quickly, 60), 0);
     CHECK_EQ(raised(&flag), 0);
     gate_open(&gate);
     CHECK_OK(aclrtSynchronizeStream(stream));
@@ -266,7 +267,7 @@ int main(void)
     CHECK_OK(aclrtMemcpy(&byte, 1, (char *)memory + 77, 1, ACL_MEMCPY_DEVICE_TO_HOST));
     CHECK_EQ(byte, 1);
 
-    in_the_middle();
+    while_threads_work();
     CHECK_OK(aclrtDestroyContext(context));
     CHECK_OK(aclrtResetDevice(0));
     CHECK_OK(aclFinalize());

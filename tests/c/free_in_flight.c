@@ -26,39 +26,39 @@ static int is_filled(const unsigned char *bytes, uint32_t seed)
     return 1;
 }
 
-/* One trip through memory that is freed before it is used: host, device, device, host. */
-static int trip(uint32_t seed, unsigned char *result, int32_t middle)
+/* Copies host, device, device, host, each buffer freed before its copy has run. */
+static int copy_through(uint32_t seed, unsigned char *result, int32_t second_device)
 {
     unsigned char *pinned = NULL;
     void *first = NULL, *second = NULL;
-    int good = CHECK_OK(aclrtMallocHost((void **)&pinned, SIZE));
-    good = good && CHECK_OK(aclrtMalloc(&first, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
-    if (good && middle) {
-        aclrtContext here = NULL;
-        good = CHECK_OK(aclrtGetCurrentContext(&here)) && CHECK_OK(aclrtSetDevice(middle));
-        good = good && CHECK_OK(aclrtMalloc(&second, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
-        good = good && CHECK_OK(aclrtResetDevice(middle)) && CHECK_OK(aclrtSetCurrentContext(here));
-    } else if (good) {
-        good = CHECK_OK(aclrtMalloc(&second, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+    int ok = CHECK_OK(aclrtMallocHost((void **)&pinned, SIZE));
+    ok = ok && CHECK_OK(aclrtMalloc(&first, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+    if (ok && second_device) {
+        aclrtContext current = NULL;
+        ok = CHECK_OK(aclrtGetCurrentContext(&current)) && CHECK_OK(aclrtSetDevice(second_device));
+        ok = ok && CHECK_OK(aclrtMalloc(&second, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+        ok = ok && CHECK_OK(aclrtResetDevice(second_device)) && CHECK_OK(aclrtSetCurrentContext(current));
+    } else if (ok) {
+        ok = CHECK_OK(aclrtMalloc(&second, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
     }
-    if (!good)
+    if (!ok)
         return 0;
     fill(pinned, seed);
-    good = CHECK_OK(aclrtMemcpyAsync(first, SIZE, pinned, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, stream));
-    good &= CHECK_OK(aclrtFreeHost(pinned));
-    good &= CHECK_OK(aclrtMemcpyAsync(second, SIZE, first, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
-    good &= CHECK_OK(aclrtFree(first));
-    good &= CHECK_OK(aclrtMemcpyAsync(result, SIZE, second, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, stream));
-    good &= CHECK_OK(aclrtFree(second));
-    return good;
+    ok = CHECK_OK(aclrtMemcpyAsync(first, SIZE, pinned, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+    ok &= CHECK_OK(aclrtFreeHost(pinned));
+    ok &= CHECK_OK(aclrtMemcpyAsync(second, SIZE, first, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+    ok &= CHECK_OK(aclrtFree(first));
+    ok &= CHECK_OK(aclrtMemcpyAsync(result, SIZE, second, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+    ok &= CHECK_OK(aclrtFree(second));
+    return ok;
 }
 
-static void trips(uint32_t count, int32_t middle)
+static void copy_many(uint32_t count, int32_t second_device)
 {
     for (uint32_t i = 0; i < count; i += SLOTS) {
         memset(results, 0, (size_t)SIZE * SLOTS);
         for (uint32_t slot = 0; slot < SLOTS; slot++)
-            if (!trip(i + slot, results + (size_t)slot * SIZE, middle))
+            if (!copy_through(i + slot, results + (size_t)slot * SIZE, second_device))
                 return;
         if (!CHECK_OK(aclrtSynchronizeStream(stream)))
             return;
@@ -70,8 +70,8 @@ static void trips(uint32_t count, int32_t middle)
     }
 }
 
-/* Freed memory is not given out again while a queued task reads it. */
-static void held_back(void)
+/* Freed memory is not allocated again while a queued task reads it. */
+static void kept_until_copied(void)
 {
     static Gate gate = GATE_CLOSED;
     enum { MORE = 400, BIG = 128 << 10 };
@@ -121,11 +121,11 @@ int main(void)
     CHECK_OK(aclrtCreateStream(&stream));
     CHECK_OK(aclrtMallocHost((void **)&results, (size_t)SIZE * SLOTS));
     CHECK_OK(aclrtGetMemInfo(ACL_HBM_MEM, &free_before, &total));
-    held_back();
-    GROUP("acl_3_2_55 a hundred thousand trips through freed memory");
-    trips(100000, 0);
+    kept_until_copied();
+    GROUP("acl_3_2_55 a hundred thousand copies through freed memory");
+    copy_many(100000, 0);
     GROUP("acl_3_2_20 the same between two devices");
-    trips(20000, 1);
+    copy_many(20000, 1);
     GROUP("acl_3_2_62 nothing is lost");
     CHECK_OK(aclrtGetMemInfo(ACL_HBM_MEM, &free_after, &total));
     CHECK_EQ(free_after, free_before);

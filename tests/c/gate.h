@@ -1,6 +1,6 @@
 /*
- * Ways to hold up a stream and to see what it did, without sleeping: a host function that waits
- * until the test lets it go, host functions that leave a mark, and threads.
+ * Ways to block a stream and to see what it did, without sleeping: a host function that waits
+ * until the test opens its gate, host functions that set a flag or count, and threads.
  */
 #ifndef CAIRN_TESTS_GATE_H
 #define CAIRN_TESTS_GATE_H
@@ -8,10 +8,10 @@
 #include "check.h"
 #include <time.h>
 
-/* Holds up the stream that runs gate_hold until gate_open. */
+/* Blocks the stream that runs gate_hold until gate_open. */
 typedef struct Gate {
     pthread_mutex_t lock;
-    pthread_cond_t moved;
+    pthread_cond_t changed;
     int entered;
     int is_open;
 } Gate;
@@ -24,9 +24,9 @@ __attribute__((unused)) static void gate_hold(void *argument)
     Gate *gate = (Gate *)argument;
     pthread_mutex_lock(&gate->lock);
     gate->entered++;
-    pthread_cond_broadcast(&gate->moved);
+    pthread_cond_broadcast(&gate->changed);
     while (!gate->is_open)
-        pthread_cond_wait(&gate->moved, &gate->lock);
+        pthread_cond_wait(&gate->changed, &gate->lock);
     pthread_mutex_unlock(&gate->lock);
 }
 
@@ -34,7 +34,7 @@ __attribute__((unused)) static void gate_open(Gate *gate)
 {
     pthread_mutex_lock(&gate->lock);
     gate->is_open = 1;
-    pthread_cond_broadcast(&gate->moved);
+    pthread_cond_broadcast(&gate->changed);
     pthread_mutex_unlock(&gate->lock);
 }
 
@@ -43,7 +43,7 @@ __attribute__((unused)) static void gate_wait_entered(Gate *gate, int times)
 {
     pthread_mutex_lock(&gate->lock);
     while (gate->entered < times)
-        pthread_cond_wait(&gate->moved, &gate->lock);
+        pthread_cond_wait(&gate->changed, &gate->lock);
     pthread_mutex_unlock(&gate->lock);
 }
 
@@ -56,7 +56,7 @@ __attribute__((unused)) static void gate_close(Gate *gate)
     pthread_mutex_unlock(&gate->lock);
 }
 
-/* Queues the gate and waits until the stream stands at it. */
+/* Queues gate_hold and waits until the stream runs it. */
 __attribute__((unused)) static void gate_put(Gate *gate, aclrtStream stream)
 {
     gate_close(gate);
@@ -82,8 +82,8 @@ __attribute__((unused)) static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* A host function that takes 100 ms of work and then sets an int to 1: a wait that does not wait
- * is over before it. */
+/* A host function that works for 100 ms and then sets an int to 1: a synchronize that returns too
+ * early finds 0. */
 __attribute__((unused)) static void raise_flag_late(void *flag)
 {
     double end = seconds() + 0.1;

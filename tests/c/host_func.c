@@ -8,26 +8,26 @@ static pthread_t runner;
 static int numbers[1000], number_count;
 static int codes[8];
 
-static void note_thread(void *unused)
+static void record_thread(void *unused)
 {
     (void)unused;
     runner = pthread_self();
 }
 
-static void note(void *number)
+static void record_number(void *number)
 {
-    int at = __atomic_fetch_add(&number_count, 1, __ATOMIC_SEQ_CST);
-    numbers[at] = (int)(intptr_t)number;
+    int index = __atomic_fetch_add(&number_count, 1, __ATOMIC_SEQ_CST);
+    numbers[index] = (int)(intptr_t)number;
 }
 
 static void order(void)
 {
     GROUP("acl_3_2_50 a thread of the runtime runs them, in the order of the stream");
-    CHECK_OK(aclrtLaunchHostFunc(stream, note_thread, NULL));
+    CHECK_OK(aclrtLaunchHostFunc(stream, record_thread, NULL));
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK(!pthread_equal(runner, pthread_self()));
     for (intptr_t i = 0; i < 1000; i++)
-        CHECK_OK(aclrtLaunchHostFunc(stream, note, (void *)i));
+        CHECK_OK(aclrtLaunchHostFunc(stream, record_number, (void *)i));
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_EQ(number_count, 1000);
     for (int i = 0; i < 1000; i++)
@@ -64,7 +64,7 @@ static void blocking(void)
     CHECK_OK(aclrtFree(memory));
 }
 
-static void call_back(void *other)
+static void call_acl(void *other)
 {
     void *memory = NULL;
     int flag = 0;
@@ -95,7 +95,7 @@ static void calls_inside(void)
     aclrtStream other = NULL;
     GROUP("acl_3_2_50 they may use ACL, but not wait for their own stream");
     CHECK_OK(aclrtCreateStream(&other));
-    CHECK_OK(aclrtLaunchHostFunc(stream, call_back, other));
+    CHECK_OK(aclrtLaunchHostFunc(stream, call_acl, other));
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK(codes[0] == ACL_ERROR_RT_CONTEXT_NULL || codes[0] == ACL_ERROR_RT_STREAM_CONTEXT
         || codes[0] == ACL_ERROR_RT_PARAM_INVALID);
@@ -119,7 +119,7 @@ static void many_blocked(void)
     enum { COUNT = 64 };
     aclrtStream streams[COUNT];
     int flag = 0;
-    GROUP("acl_3_2_50 blocked ones stop nobody else");
+    GROUP("acl_3_2_50 blocked host functions block no other stream");
     for (int i = 0; i < COUNT; i++) {
         CHECK_OK(aclrtCreateStream(&streams[i]));
         CHECK_OK(aclrtLaunchHostFunc(streams[i], gate_hold, &gate));

@@ -12,58 +12,58 @@ static int location(const void *address)
     return (int)attributes.location.type;
 }
 
-static void registering(void)
+static void registration(void)
 {
-    void *at = NULL;
+    void *device_pointer = NULL;
     GROUP("acl_3_2_60 registered memory is host memory of the runtime");
     CHECK_EQ(location(bytes), ACL_MEM_LOCATION_TYPE_UNREGISTERED);
-    CHECK_OK(aclrtHostRegister(bytes, SIZE, ACL_HOST_REGISTER_MAPPED, &at));
-    CHECK(at == bytes);
+    CHECK_OK(aclrtHostRegister(bytes, SIZE, ACL_HOST_REGISTER_MAPPED, &device_pointer));
+    CHECK(device_pointer == bytes);
     CHECK_EQ(location(bytes), ACL_MEM_LOCATION_TYPE_HOST);
     CHECK_EQ(location(bytes + SIZE - 1), ACL_MEM_LOCATION_TYPE_HOST);
     CHECK_EQ(location(bytes + SIZE), ACL_MEM_LOCATION_TYPE_UNREGISTERED);
-    at = NULL;
-    CHECK_OK(aclrtHostGetDevicePointer(bytes, &at, 0));
-    CHECK(at == bytes);
+    device_pointer = NULL;
+    CHECK_OK(aclrtHostGetDevicePointer(bytes, &device_pointer, 0));
+    CHECK(device_pointer == bytes);
 
-    GROUP("acl_3_2_60 what cannot be registered");
-    CHECK_FAIL(aclrtHostRegister(NULL, 64, ACL_HOST_REGISTER_MAPPED, &at), ACL_ERROR_INVALID_PARAM, "ptr");
-    CHECK_FAIL(aclrtHostRegister(bytes, 0, ACL_HOST_REGISTER_MAPPED, &at), ACL_ERROR_INVALID_PARAM, "size");
+    GROUP("acl_3_2_60 wrong arguments are refused");
+    CHECK_FAIL(aclrtHostRegister(NULL, 64, ACL_HOST_REGISTER_MAPPED, &device_pointer), ACL_ERROR_INVALID_PARAM, "ptr");
+    CHECK_FAIL(aclrtHostRegister(bytes, 0, ACL_HOST_REGISTER_MAPPED, &device_pointer), ACL_ERROR_INVALID_PARAM, "size");
     CHECK_FAIL(aclrtHostRegister(bytes, 64, ACL_HOST_REGISTER_MAPPED, NULL), ACL_ERROR_INVALID_PARAM, "devPtr");
     CHECK_FAIL(
-        aclrtHostRegister(bytes + SIZE, 64, (aclrtHostRegisterType)77, &at), ACL_ERROR_RT_PARAM_INVALID, "77");
+        aclrtHostRegister(bytes + SIZE, 64, (aclrtHostRegisterType)77, &device_pointer), ACL_ERROR_RT_PARAM_INVALID, "77");
     CHECK_CODE(
-        aclrtHostRegister(bytes, SIZE, ACL_HOST_REGISTER_MAPPED, &at), ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+        aclrtHostRegister(bytes, SIZE, ACL_HOST_REGISTER_MAPPED, &device_pointer), ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
     CHECK_FAIL(
-        aclrtHostRegister(bytes + SIZE - 1, 64, ACL_HOST_REGISTER_MAPPED, &at),
+        aclrtHostRegister(bytes + SIZE - 1, 64, ACL_HOST_REGISTER_MAPPED, &device_pointer),
         ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "registered");
     CHECK_CODE(
-        aclrtHostRegister(bytes + SIZE, SIZE_MAX, ACL_HOST_REGISTER_MAPPED, &at),
+        aclrtHostRegister(bytes + SIZE, SIZE_MAX, ACL_HOST_REGISTER_MAPPED, &device_pointer),
         ACL_ERROR_RT_PARAM_INVALID);
     CHECK_FAIL(
-        aclrtHostRegister((void *)0x10000, 4096, ACL_HOST_REGISTER_MAPPED, &at),
+        aclrtHostRegister((void *)0x10000, 4096, ACL_HOST_REGISTER_MAPPED, &device_pointer),
         ACL_ERROR_RT_PARAM_INVALID, "0x10000");
     void *device = NULL;
     CHECK_OK(aclrtMalloc(&device, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
     CHECK_CODE(
-        aclrtHostRegister(device, 4096, ACL_HOST_REGISTER_MAPPED, &at), ACL_ERROR_RT_PARAM_INVALID);
+        aclrtHostRegister(device, 4096, ACL_HOST_REGISTER_MAPPED, &device_pointer), ACL_ERROR_RT_PARAM_INVALID);
     CHECK_OK(aclrtFree(device));
 
-    GROUP("acl_3_2_60 taking it back");
+    GROUP("acl_3_2_60 unregistering");
     CHECK_FAIL(aclrtHostUnregister(NULL), ACL_ERROR_INVALID_PARAM, "ptr");
     CHECK_CODE(aclrtHostUnregister(bytes + 1), ACL_ERROR_HOST_MEMORY_NOT_REGISTERED);
     CHECK_FAIL(aclrtHostUnregister((void *)0x10), ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "0x10");
     CHECK_OK(aclrtHostUnregister(bytes));
     CHECK_CODE(aclrtHostUnregister(bytes), ACL_ERROR_HOST_MEMORY_NOT_REGISTERED);
     CHECK_EQ(location(bytes), ACL_MEM_LOCATION_TYPE_UNREGISTERED);
-    CHECK_FAIL(aclrtHostGetDevicePointer(bytes, &at, 0), ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "registered");
-    CHECK_FAIL(aclrtHostGetDevicePointer(NULL, &at, 0), ACL_ERROR_INVALID_PARAM, "pHost");
+    CHECK_FAIL(aclrtHostGetDevicePointer(bytes, &device_pointer, 0), ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "registered");
+    CHECK_FAIL(aclrtHostGetDevicePointer(NULL, &device_pointer, 0), ACL_ERROR_INVALID_PARAM, "pHost");
     CHECK_FAIL(aclrtHostGetDevicePointer(bytes, NULL, 0), ACL_ERROR_INVALID_PARAM, "pDevice");
 }
 
-static void second_form(void)
+static void register_v2(void)
 {
-    void *at = NULL;
+    void *device_pointer = NULL;
     GROUP("acl_3_2_60 registering with flags");
     static const uint32_t flags[] = {
         ACL_HOST_REG_MAPPED, ACL_HOST_REG_PINNED, ACL_HOST_REG_MAPPED | ACL_HOST_REG_READONLY,
@@ -73,8 +73,8 @@ static void second_form(void)
         CHECK_EQ(location(bytes), ACL_MEM_LOCATION_TYPE_HOST);
         CHECK_CODE(
             aclrtHostRegisterV2(bytes, SIZE, flags[i]), ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
-        CHECK_OK(aclrtHostGetDevicePointer(bytes, &at, 0));
-        CHECK(at == bytes);
+        CHECK_OK(aclrtHostGetDevicePointer(bytes, &device_pointer, 0));
+        CHECK(device_pointer == bytes);
         CHECK_OK(aclrtHostUnregister(bytes));
     }
     CHECK_FAIL(aclrtHostRegisterV2(NULL, 64, ACL_HOST_REG_MAPPED), ACL_ERROR_INVALID_PARAM, "ptr");
@@ -84,14 +84,14 @@ static void second_form(void)
 
 static void neighbours(void)
 {
-    void *at = NULL;
+    void *device_pointer = NULL;
     GROUP("acl_3_2_60 ranges side by side");
     for (size_t i = 0; i < 16; i++)
-        CHECK_OK(aclrtHostRegister(bytes + i * 4096, 4096, ACL_HOST_REGISTER_MAPPED, &at));
+        CHECK_OK(aclrtHostRegister(bytes + i * 4096, 4096, ACL_HOST_REGISTER_MAPPED, &device_pointer));
     for (size_t i = 0; i < 16; i += 2)
         CHECK_OK(aclrtHostUnregister(bytes + i * 4096));
     CHECK_CODE(
-        aclrtHostRegister(bytes, SIZE, ACL_HOST_REGISTER_MAPPED, &at), ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+        aclrtHostRegister(bytes, SIZE, ACL_HOST_REGISTER_MAPPED, &device_pointer), ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
     for (size_t i = 1; i < 16; i += 2)
         CHECK_OK(aclrtHostUnregister(bytes + i * 4096));
 }
@@ -99,12 +99,12 @@ static void neighbours(void)
 static void asynchronous(void)
 {
     static Gate gate = GATE_CLOSED;
-    void *at = NULL, *device = NULL;
+    void *device_pointer = NULL, *device = NULL;
     int flag = 0;
     GROUP("acl_3_2_60 copies with registered memory are asynchronous");
     CHECK_OK(aclrtMalloc(&device, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
     CHECK_OK(aclrtMemset(device, SIZE, 9, SIZE));
-    CHECK_OK(aclrtHostRegister(bytes, SIZE, ACL_HOST_REGISTER_MAPPED, &at));
+    CHECK_OK(aclrtHostRegister(bytes, SIZE, ACL_HOST_REGISTER_MAPPED, &device_pointer));
     memset(bytes, 1, SIZE);
     gate_put(&gate, stream);
     CHECK_OK(aclrtMemcpyAsync(bytes, SIZE, device, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, stream));
@@ -131,8 +131,8 @@ int main(void)
     CHECK_OK(aclrtCreateStream(&stream));
     if (posix_memalign((void **)&bytes, 4096, 2 * SIZE) != 0)
         abort();
-    registering();
-    second_form();
+    registration();
+    register_v2();
     neighbours();
     asynchronous();
     CHECK_OK(aclrtResetDevice(0));

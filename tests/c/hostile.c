@@ -1,7 +1,7 @@
 // env:
 // env: CAIRN_WORKERS=1
-/* What a program should not do, and what it gets: threads that end inside host functions, callbacks
-   that call back, registered memory that is read-only or gone, deep stacks. */
+/* Misuse by the program: threads that end inside host functions, callbacks that cause further
+   callbacks, registered memory that is read-only or unmapped, deep stacks. */
 #include "gate.h"
 #include <sys/mman.h>
 
@@ -14,7 +14,7 @@ static void end_thread(void *unused)
     pthread_exit(NULL);
 }
 
-static void deep(void *sum)
+static void use_deep_stack(void *sum)
 {
     volatile char large[6 << 20];
     for (size_t i = 0; i < sizeof large; i += 4096)
@@ -22,7 +22,7 @@ static void deep(void *sum)
     *(int *)sum = large[4096];
 }
 
-static void take_signal(int number)
+static void on_signal(int number)
 {
     (void)number;
     calls++;
@@ -37,16 +37,16 @@ static void signal_itself(void *unused)
 static void host_functions(void)
 {
     int sum = 0;
-    GROUP("acl_3_2_50 a host function that ends its thread fails, and the stream goes on");
+    GROUP("acl_3_2_50 a host function that ends its thread fails, and the stream continues");
     CHECK_OK(aclrtLaunchHostFunc(stream, end_thread, NULL));
     CHECK_FAIL(aclrtSynchronizeStream(stream), ACL_ERROR_INTERNAL_ERROR, "ended its thread");
-    CHECK_OK(aclrtLaunchHostFunc(stream, deep, &sum));
+    CHECK_OK(aclrtLaunchHostFunc(stream, use_deep_stack, &sum));
     CHECK_OK(aclrtSynchronizeStream(stream));
 
-    GROUP("acl_3_2_50 a host function has the stack and the signals of a thread of the user");
+    GROUP("acl_3_2_50 a host function has the stack and the signals of an ordinary thread");
     CHECK_EQ(sum, 1);
     calls = 0;
-    signal(SIGUSR1, take_signal);
+    signal(SIGUSR1, on_signal);
     CHECK_OK(aclrtLaunchHostFunc(stream, signal_itself, NULL));
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_EQ(calls, 1);
@@ -91,11 +91,11 @@ static void callbacks(void)
 static void registered(void)
 {
     enum { BYTES = 1 << 16 };
-    void *device = NULL, *at = NULL;
-    GROUP("acl_3_2_60 registered memory that is read-only or gone is an error, not a fault");
+    void *device = NULL, *registered_pointer = NULL;
+    GROUP("acl_3_2_60 registered memory that is read-only or unmapped is an error, not a crash");
     CHECK_OK(aclrtMalloc(&device, BYTES, ACL_MEM_MALLOC_HUGE_FIRST));
     void *memory = mmap(NULL, BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK_OK(aclrtHostRegister(memory, BYTES, ACL_HOST_REGISTER_READONLY, &at));
+    CHECK_OK(aclrtHostRegister(memory, BYTES, ACL_HOST_REGISTER_READONLY, &registered_pointer));
     CHECK_OK(aclrtMemcpyAsync(device, BYTES, memory, BYTES, ACL_MEMCPY_HOST_TO_DEVICE, stream));
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_OK(aclrtMemcpyAsync(memory, BYTES, device, BYTES, ACL_MEMCPY_DEVICE_TO_HOST, stream));

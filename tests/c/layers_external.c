@@ -3,8 +3,8 @@
 // env: CAIRN_MEMORY=stats,guard:external,guard:external
 // env: CAIRN_MEMORY=fault:nth=2
 /*
- * Layers over an allocator of the user. Its blocks lie side by side in one allocation, so a fill that
- * leaves one of them for the next is within the bounds of ACL: only canaries find it.
+ * Layers over a user's allocator. Its blocks are adjacent in one allocation, so a fill that runs from
+ * one into the next passes ACL's address check: only canaries find it.
  */
 #include "pool.h"
 
@@ -12,7 +12,7 @@ static Pool pool;
 static aclrtStream stream;
 
 /* Takes a tensor of 100 bytes and keeps it. */
-static CairnProbe keep(CairnProbeBlock *block)
+static CairnProbe keep_tensor(CairnProbeBlock *block)
 {
     CairnProbeBlock fresh = {100, 0, 0x5a, NULL, NULL, NULL, 0};
     CairnProbe probe = {block, 1, 1, NULL};
@@ -28,7 +28,7 @@ static void guarded(size_t canaries)
     char text[100];
 
     GROUP("CAIRN_MEMORY guard: callbacks are asked for canaries only on request");
-    CairnProbe probe = keep(&block);
+    CairnProbe probe = keep_tensor(&block);
     CHECK_EQ(pool.last_size, 160 + canaries);
     CHECK_OK(cairnProbeGiveBack(probe.kept));
     CHECK_OK(aclrtSynchronizeStream(stream));
@@ -38,11 +38,11 @@ static void guarded(size_t canaries)
     CHECK_EQ(((unsigned char *)block.address)[159], 0xfd);
     CHECK_EQ(pool.out, 0);
 
-    GROUP("CAIRN_MEMORY guard: a fill that leaves its block surfaces at synchronize");
+    GROUP("CAIRN_MEMORY guard: a fill beyond its block is reported at synchronize");
     for (int front = 0; front < 2; front++) {
-        probe = keep(&block);
-        char *from = (char *)block.address - (front && canaries ? 1 : 0);
-        CHECK_OK(aclrtMemsetAsync(from, 161, 0x11, 161, stream));
+        probe = keep_tensor(&block);
+        char *start = (char *)block.address - (front && canaries ? 1 : 0);
+        CHECK_OK(aclrtMemsetAsync(start, 161, 0x11, 161, stream));
         CHECK_OK(aclrtSynchronizeStream(stream));
         CHECK_OK(cairnProbeGiveBack(probe.kept));
         snprintf(
@@ -56,7 +56,7 @@ static void guarded(size_t canaries)
 
 static void faulty(void)
 {
-    GROUP("CAIRN_MEMORY fault: each allocator has its own count, and is not asked for a take that fails");
+    GROUP("CAIRN_MEMORY fault: each allocator has its own count, and is not called for a request that fails");
     CHECK_OK(execute_with_tensor(stream, 100, NULL));
     int allocs = pool.allocs;
     CHECK_FAIL(execute_with_tensor(stream, 100, NULL), ACL_ERROR_RT_MEMORY_ALLOCATION, "injected fault: request 2, of 160 bytes from the user's allocator");

@@ -3,22 +3,22 @@
 // env: CAIRN_MEMORY=guard,fault:p=0.2:seed=7,stats
 // env: CAIRN_MEMORY=fault:p=1
 // env: CAIRN_MEMORY=fault:delay=1us
-/* Faults on purpose, and a program that copes with them. */
+/* Injected faults, and a program that retries. */
 #include "check.h"
 
 #define BLOCKS 100
 
 static const char *spec;
 
-/* Takes BLOCKS blocks on a device, trying again after each failure but `most` times in all; notes
- * which tries failed, and returns how many blocks there are. */
-static int fill_device(int device, int most, unsigned char failed[], int *failures)
+/* Allocates BLOCKS blocks on a device in at most `max_tries` tries; records
+ * which tries failed, and returns the number of blocks. */
+static int fill_device(int device, int max_tries, unsigned char failed[], int *failures)
 {
     void *blocks[BLOCKS];
     int count = 0;
     *failures = 0;
     CHECK_OK(aclrtSetDevice(device));
-    for (int try = 0; count < BLOCKS && try < most; try++) {
+    for (int try = 0; count < BLOCKS && try < max_tries; try++) {
         blocks[count] = (void *)1;
         int code = aclrtMalloc(&blocks[count], 1000, ACL_MEM_MALLOC_NORMAL_ONLY);
         failed[try] = code != ACL_SUCCESS;
@@ -51,7 +51,7 @@ int main(void)
     for (int device = 0; device < 2; device++)
         count[device] = fill_device(device, 200, failed[device], &failures[device]);
 
-    GROUP("CAIRN_MEMORY fault: the takes that it chose failed, and no others");
+    GROUP("CAIRN_MEMORY fault: the chosen requests failed, and no others");
     CHECK_EQ(count[1], count[0]);
     CHECK_EQ(failures[1], failures[0]);
     CHECK(memcmp(failed[0], failed[1], count[0] + failures[0]) == 0);

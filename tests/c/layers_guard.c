@@ -2,15 +2,15 @@
 // env: CAIRN_MEMORY=guard,guard
 // env: CAIRN_MEMORY=stats,guard,limit:64mib
 /*
- * What a program can write beside a block, and who finds it. Calls of ACL are held to the padded
- * allocation by the address check, with or without a guard. The rest, which are plain stores through
- * the pointer by the host or a host function, the guard finds when the block is freed.
+ * Writes beside a block, and what detects them. For calls of ACL the address check ends at the padded
+ * allocation, with or without a guard. Plain stores through the pointer, by the host or a host
+ * function, are found by the guard when the block is freed.
  */
 #include "gate.h"
 
 #define MIB ((size_t)1 << 20)
 
-static unsigned char *take(size_t bytes)
+static unsigned char *allocate(size_t bytes)
 {
     void *block = NULL;
     CHECK_OK(aclrtMallocAlign32(&block, bytes, ACL_MEM_MALLOC_NORMAL_ONLY));
@@ -30,8 +30,8 @@ int main(void)
     CHECK_OK(aclrtSetDevice(0));
     CHECK_OK(aclrtCreateStream(&stream));
 
-    GROUP("CAIRN_MEMORY guard: a call of ACL does not leave the allocation");
-    unsigned char *block = take(100);
+    GROUP("CAIRN_MEMORY guard: a call of ACL cannot write beyond the allocation");
+    unsigned char *block = allocate(100);
     CHECK_OK(aclrtMemsetAsync(block, 129, 1, 129, stream));
     CHECK_FAIL(aclrtSynchronizeStream(stream), ACL_ERROR_RT_PARAM_INVALID, "of 128 bytes");
     CHECK_FAIL(aclrtMemset(block + 128, 1, 1, 1), ACL_ERROR_RT_PARAM_INVALID, "no allocation is there");
@@ -39,27 +39,27 @@ int main(void)
     CHECK_OK(aclrtFree(block));
 
     GROUP("CAIRN_MEMORY guard: padding belongs to the allocation");
-    block = take(100);
+    block = allocate(100);
     CHECK_OK(aclrtMemsetAsync(block, 128, 1, 128, stream));
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_OK(aclrtFree(block));
 
     GROUP("CAIRN_MEMORY guard: a store past the block");
-    block = take(100);
+    block = allocate(100);
     block[128] = 0x5a;
     snprintf(text, sizeof text, "the block %p of 128 bytes: 1 byte after it, the first at offset 128, where 5a ", (void *)block);
     CHECK_FAIL(aclrtFree(block), ACL_ERROR_RT_MEMORY_FREE, text);
     CHECK_FAIL(aclrtFree(block), ACL_ERROR_RT_PARAM_INVALID, "already freed");
 
     GROUP("CAIRN_MEMORY guard: stores in front of the block");
-    block = take(100);
+    block = allocate(100);
     memset(block - 8, 0, 8);
     CHECK_FAIL(
         aclrtFreeWithDevSync(block), ACL_ERROR_RT_MEMORY_FREE,
         "8 bytes before it, the first at offset -8, where 00 00 00 00 00 00 00 00 was found");
 
-    GROUP("CAIRN_MEMORY guard: a host function that goes one too far");
-    block = take(256);
+    GROUP("CAIRN_MEMORY guard: a host function that writes one byte too far");
+    block = allocate(256);
     CHECK_OK(aclrtLaunchHostFunc(stream, store_after, block));
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_FAIL(aclrtFree(block), ACL_ERROR_RT_MEMORY_FREE, "1 byte after it, the first at offset 256");
@@ -70,7 +70,7 @@ int main(void)
     ((unsigned char *)exact)[77] = 0;
     CHECK_FAIL(aclrtFree(exact), ACL_ERROR_RT_MEMORY_FREE, "of 77 bytes: 1 byte after it, the first at offset 77");
 
-    GROUP("CAIRN_MEMORY guard: blocks are aligned as before, and hold what is put there");
+    GROUP("CAIRN_MEMORY guard: blocks are aligned as before, and keep what is written");
     void *large = NULL;
     CHECK_OK(aclrtMalloc(&large, 2 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
     CHECK_EQ((uintptr_t)large % (2 * MIB), 0);
@@ -78,15 +78,15 @@ int main(void)
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_OK(aclrtFree(large));
 
-    GROUP("CAIRN_MEMORY guard: freed memory is intact until it leaves, and poisoned then");
+    GROUP("CAIRN_MEMORY guard: freed memory is intact in the quarantine, and poisoned when it leaves");
     unsigned char *middle = (unsigned char *)large + MIB;
     CHECK_EQ(*middle, 7);
     CHECK_OK(aclrtSynchronizeStream(stream));
-    CHECK_OK(aclrtFree(take(32)));
+    CHECK_OK(aclrtFree(allocate(32)));
     CHECK_EQ(*middle, 0xfd);
 
-    GROUP("CAIRN_MEMORY guard: a reset looks at what is left");
-    block = take(64);
+    GROUP("CAIRN_MEMORY guard: a reset checks the blocks that are left");
+    block = allocate(64);
     block[64] = 1;
     CHECK_OK(aclrtDestroyStream(stream));
     CHECK_OK(aclrtResetDevice(0));

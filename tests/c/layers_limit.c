@@ -8,22 +8,22 @@
 #define MIB ((size_t)1 << 20)
 #define THREADS 8
 #define TRIES 20
-#define PIECE (32 * KIB)
+#define BLOCK (32 * KIB)
 
-static void *pieces[THREADS * TRIES];
-static int taken;
+static void *blocks[THREADS * TRIES];
+static int block_count;
 
-static void take_pieces(void *unused)
+static void allocate_blocks(void *unused)
 {
     (void)unused;
     CHECK_OK(aclrtSetDevice(0));
     for (int i = 0; i < TRIES; i++) {
-        void *piece = (void *)1;
-        int code = aclrtMallocAlign32(&piece, PIECE, ACL_MEM_MALLOC_NORMAL_ONLY);
+        void *block = (void *)1;
+        int code = aclrtMallocAlign32(&block, BLOCK, ACL_MEM_MALLOC_NORMAL_ONLY);
         if (code == ACL_SUCCESS)
-            pieces[__atomic_fetch_add(&taken, 1, __ATOMIC_SEQ_CST)] = piece;
+            blocks[__atomic_fetch_add(&block_count, 1, __ATOMIC_SEQ_CST)] = block;
         else
-            CHECK(code == ACL_ERROR_RT_MEMORY_ALLOCATION && piece == NULL);
+            CHECK(code == ACL_ERROR_RT_MEMORY_ALLOCATION && block == NULL);
     }
     CHECK_OK(aclrtResetDevice(0));
 }
@@ -49,22 +49,22 @@ int main(void)
     CHECK_FAIL(aclrtMalloc(&more, MIB / 2, ACL_MEM_MALLOC_NORMAL_ONLY), ACL_ERROR_RT_MEMORY_ALLOCATION, "asked 524320");
     CHECK_OK(aclrtMalloc(&rest, MIB / 2 - 32, ACL_MEM_MALLOC_NORMAL_ONLY));
 
-    GROUP("CAIRN_MEMORY limit: what is there works");
+    GROUP("CAIRN_MEMORY limit: allocated memory works");
     CHECK_OK(aclrtMemsetAsync(half, MIB / 2, 5, MIB / 2, NULL));
     CHECK_OK(aclrtSynchronizeStream(NULL));
     CHECK_EQ(((unsigned char *)half)[MIB / 2 - 1], 5);
 
     GROUP("CAIRN_MEMORY limit: a device has its own, pinned memory has none");
-    void *far = NULL;
+    void *on_device_1 = NULL;
     CHECK_OK(aclrtSetDevice(1));
-    CHECK_OK(aclrtMallocAlign32(&far, MIB, ACL_MEM_MALLOC_NORMAL_ONLY));
+    CHECK_OK(aclrtMallocAlign32(&on_device_1, MIB, ACL_MEM_MALLOC_NORMAL_ONLY));
     CHECK_FAIL(aclrtMallocAlign32(&more, 1, ACL_MEM_MALLOC_NORMAL_ONLY), ACL_ERROR_RT_MEMORY_ALLOCATION, "device 1");
     CHECK_OK(aclrtMallocHost(&pinned, 2 * MIB));
     CHECK_OK(aclrtFreeHost(pinned));
-    CHECK_OK(aclrtFree(far));
+    CHECK_OK(aclrtFree(on_device_1));
     CHECK_OK(aclrtResetDevice(1));
 
-    GROUP("CAIRN_MEMORY limit: freed memory may be taken again at once");
+    GROUP("CAIRN_MEMORY limit: freed memory may be allocated again at once");
     CHECK_OK(aclrtSetDevice(0));
     CHECK_OK(aclrtFree(half));
     CHECK_OK(aclrtFree(rest));
@@ -74,14 +74,14 @@ int main(void)
     GROUP("CAIRN_MEMORY limit: eight threads get exactly what it allows");
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
-        threads[i] = start_thread(take_pieces, NULL);
+        threads[i] = start_thread(allocate_blocks, NULL);
     for (int i = 0; i < THREADS; i++)
         join_thread(threads[i]);
-    CHECK_EQ(taken, MIB / PIECE);
-    for (int i = 0; i < taken; i++)
-        CHECK_OK(aclrtFree(pieces[i]));
+    CHECK_EQ(block_count, MIB / BLOCK);
+    for (int i = 0; i < block_count; i++)
+        CHECK_OK(aclrtFree(blocks[i]));
 
-    GROUP("CAIRN_MEMORY limit: a reset brings it all back");
+    GROUP("CAIRN_MEMORY limit: a reset frees everything");
     CHECK_OK(aclrtMallocAlign32(&half, MIB, ACL_MEM_MALLOC_NORMAL_ONLY));
     CHECK_OK(aclrtResetDeviceForce(0));
     CHECK_OK(aclrtSetDevice(0));

@@ -1,6 +1,6 @@
 // env: CAIRN_MEMORY=stats,guard
-/* What layers say on standard error when a process ends: figures, and what is wrong with blocks that
- * are still out. Each process is a child whose standard error is read here. */
+/* What layers print on standard error when a process ends: figures, and damage to blocks that
+ * were not freed. Each process is a child whose standard error is read here. */
 #include "child.h"
 
 static char report[1 << 16];
@@ -8,27 +8,27 @@ static char report[1 << 16];
 /* Runs `body` in a child; its standard error is then in `report`. */
 static int read_child(void (*body)(void))
 {
-    int ends[2];
-    if (pipe(ends) != 0)
+    int pipe_ends[2];
+    if (pipe(pipe_ends) != 0)
         abort();
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
         check_failures = 0;
         start_watchdog();
-        dup2(ends[1], 2);
-        close(ends[0]);
-        close(ends[1]);
+        dup2(pipe_ends[1], 2);
+        close(pipe_ends[0]);
+        close(pipe_ends[1]);
         body();
         exit(check_failures != 0);
     }
-    close(ends[1]);
+    close(pipe_ends[1]);
     size_t length = 0;
     ssize_t got;
-    while ((got = read(ends[0], report + length, sizeof report - 1 - length)) > 0)
+    while ((got = read(pipe_ends[0], report + length, sizeof report - 1 - length)) > 0)
         length += (size_t)got;
     report[length] = 0;
-    close(ends[0]);
+    close(pipe_ends[0]);
     return child_status(pid);
 }
 
@@ -86,18 +86,18 @@ int main(void)
             "given back 4, failed 0\n") == 0);
     printf("%s", report);
 
-    GROUP("CAIRN_MEMORY stats, guard: blocks are still out, one of them damaged");
+    GROUP("CAIRN_MEMORY stats, guard: blocks were not freed, one of them damaged");
     CHECK_EQ(read_child(leaky), 0);
     CHECK(strstr(report, "stats of device 0: live 12288 bytes, blocks 3") != NULL);
     CHECK(strstr(report, "cairn: guard: somebody wrote beside the block ") == report);
     CHECK(strstr(report, "of 4096 bytes: 1 byte after it, the first at offset 4096, where 01 ") != NULL);
     printf("%s", report);
 
-    GROUP("CAIRN_MEMORY: nobody listens");
+    GROUP("CAIRN_MEMORY: standard error is closed");
     CHECK_EQ(read_child(without_stderr), 0);
     CHECK_EQ(report[0], 0);
 
-    GROUP("CAIRN_MEMORY: no end of the program, no use of ACL, no report");
+    GROUP("CAIRN_MEMORY: no report without exit handlers, or without use of ACL");
     CHECK_EQ(read_child(without_exit_handlers), 0);
     CHECK_EQ(report[0], 0);
     CHECK_EQ(read_child(without_acl), 0);

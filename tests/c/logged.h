@@ -1,4 +1,4 @@
-/* The log of this process, for tests of what it says. Call log_begin before the first call of ACL. */
+/* Reads the log of this process. Call log_begin before the first call of ACL. */
 #ifndef CAIRN_TESTS_LOGGED_H
 #define CAIRN_TESTS_LOGGED_H
 

@@ -1,14 +1,14 @@
-/* Pools: how they are made, what can be asked of them and set, how they are refused. */
+/* Pools: creation, attributes, and what is refused. */
 #include "mem_pool.h"
 
-static void refused(aclrtMemPoolProps props, int code, const char *part)
+static void check_refused(aclrtMemPoolProps props, int code, const char *part)
 {
     aclrtMemPool pool = (aclrtMemPool)1;
     CHECK_FAIL(aclrtMemPoolCreate(&pool, &props), code, part);
     CHECK(pool == NULL);
 }
 
-static void makes(void)
+static void creation(void)
 {
     aclrtMemPoolProps props = pool_props(0, 0), bad;
     aclrtMemPool pool = NULL, second = NULL;
@@ -29,20 +29,20 @@ static void makes(void)
     CHECK(second == NULL);
     bad = pool_props(0, 0);
     *(int *)&bad.allocType = 3;
-    refused(bad, ACL_ERROR_INVALID_PARAM, "allocType 3");
+    check_refused(bad, ACL_ERROR_INVALID_PARAM, "allocType 3");
     bad = pool_props(0, 0);
     *(int *)&bad.handleType = 1;
-    refused(bad, ACL_ERROR_INVALID_PARAM, "handleType 1");
+    check_refused(bad, ACL_ERROR_INVALID_PARAM, "handleType 1");
     bad = pool_props(0, 0);
     bad.location.type = ACL_MEM_LOCATION_TYPE_HOST;
-    refused(bad, ACL_ERROR_INVALID_PARAM, "location.type 0");
+    check_refused(bad, ACL_ERROR_INVALID_PARAM, "location.type 0");
     bad = pool_props(0, 0);
     bad.reserved[31] = 7;
-    refused(bad, ACL_ERROR_INVALID_PARAM, "reserved[31] is 7");
-    refused(pool_props(2, 0), ACL_ERROR_RT_INVALID_DEVICEID, "device 2 does not exist");
-    refused(pool_props(0xffffffff, 0), ACL_ERROR_RT_INVALID_DEVICEID, "4294967295");
+    check_refused(bad, ACL_ERROR_INVALID_PARAM, "reserved[31] is 7");
+    check_refused(pool_props(2, 0), ACL_ERROR_RT_INVALID_DEVICEID, "device 2 does not exist");
+    check_refused(pool_props(0xffffffff, 0), ACL_ERROR_RT_INVALID_DEVICEID, "4294967295");
 
-    GROUP("acl_soma_1 handles that are no pool, or no more");
+    GROUP("acl_soma_1 invalid and destroyed handles");
     aclrtStream stream = NULL;
     uint64_t value = 0;
     CHECK_OK(aclrtCreateStream(&stream));
@@ -68,7 +68,7 @@ static void makes(void)
     CHECK_OK(aclrtDestroyStream(stream));
 }
 
-static void has_attributes(void)
+static void attributes(void)
 {
     aclrtMemPool pool = make_pool(0, 0);
     uint64_t value = 0;
@@ -76,16 +76,16 @@ static void has_attributes(void)
     aclrtMemPoolAttr switches[] = {
         ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES, ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC,
         ACL_RT_MEM_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES};
-    const uint32_t at_first[] = {1, 1, 0};
+    const uint32_t defaults[] = {1, 1, 0};
     for (int i = 0; i < 3; i++) {
         uint32_t flag[2] = {77, 77};
         CHECK_OK(aclrtMemPoolGetAttr(pool, switches[i], &flag));
-        CHECK(flag[0] == at_first[i] && flag[1] == 77);
-        for (uint32_t on = 0; on < 2; on++) {
-            uint32_t set[2] = {on, 99};
+        CHECK(flag[0] == defaults[i] && flag[1] == 77);
+        for (uint32_t setting = 0; setting < 2; setting++) {
+            uint32_t set[2] = {setting, 99};
             CHECK_OK(aclrtMemPoolSetAttr(pool, switches[i], &set));
             CHECK_OK(aclrtMemPoolGetAttr(pool, switches[i], &flag));
-            CHECK(flag[0] == on && flag[1] == 77);
+            CHECK(flag[0] == setting && flag[1] == 77);
         }
         uint32_t two = 2;
         CHECK_FAIL(aclrtMemPoolSetAttr(pool, switches[i], &two), ACL_ERROR_RT_PARAM_INVALID, "0 (off)");
@@ -93,12 +93,12 @@ static void has_attributes(void)
         CHECK_EQ(flag[0], 1);
     }
 
-    GROUP("acl_soma_2 the threshold is 0 at first and takes any number");
+    GROUP("acl_soma_2 the threshold is 0 by default and can be any number");
     CHECK_EQ(pool_attr(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD), 0);
     set_release_threshold(pool, UINT64_MAX);
     CHECK_EQ(pool_attr(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD), UINT64_MAX);
 
-    GROUP("acl_soma_2 figures are read, and the two peaks forgotten");
+    GROUP("acl_soma_2 figures can be read, and the two peaks reset");
     void *large = pool_malloc(pool, 6 * MIB, NULL), *small = pool_malloc(pool, 1000, NULL);
     CHECK_EQ(used(pool), 6 * MIB + 1 * KIB);
     CHECK(reserved(pool) >= used(pool));
@@ -106,17 +106,17 @@ static void has_attributes(void)
     CHECK_EQ(used(pool), 1 * KIB);
     CHECK_EQ(pool_attr(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH), 6 * MIB + 1 * KIB);
     CHECK_OK(aclrtMemPoolTrimTo(pool, 0));
-    uint64_t most = pool_attr(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH);
-    CHECK(most >= 6 * MIB && reserved(pool) < 6 * MIB);
+    uint64_t peak = pool_attr(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH);
+    CHECK(peak >= 6 * MIB && reserved(pool) < 6 * MIB);
     value = 0;
     CHECK_OK(aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH, &value));
     CHECK_EQ(pool_attr(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH), 1 * KIB);
-    CHECK_EQ(pool_attr(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH), most);
+    CHECK_EQ(pool_attr(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH), peak);
     CHECK_OK(aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH, &value));
     CHECK_EQ(pool_attr(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH), reserved(pool));
     CHECK_OK(aclrtMemPoolFreeAsync(small, NULL));
 
-    GROUP("acl_soma_2 what cannot be set, and what is no attribute");
+    GROUP("acl_soma_2 read-only and unknown attributes");
     value = 1;
     aclrtMemPoolAttr peaks[] = {
         ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH, ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH};
@@ -147,15 +147,15 @@ int main(void)
     aclrtMemPoolProps props = pool_props(0, 0);
     aclrtMemPool pool = NULL;
     CHECK_OK(aclInit(NULL));
-    GROUP("acl_soma_1 a pool wants a device that is set");
+    GROUP("acl_soma_1 a pool needs a device that is set");
     CHECK_FAIL(aclrtMemPoolCreate(&pool, &props), ACL_ERROR_RT_CONTEXT_NULL, "aclrtSetDevice");
     CHECK_OK(aclrtSetDevice(0));
     props.location.id = 1;
     CHECK_FAIL(aclrtMemPoolCreate(&pool, &props), ACL_ERROR_RT_PARAM_INVALID, "aclrtSetDevice(1)");
     CHECK_OK(aclrtSetDevice(1));
     CHECK_OK(aclrtSetDevice(0));
-    makes();
-    has_attributes();
+    creation();
+    attributes();
     CHECK_OK(aclrtResetDevice(1));
     CHECK_OK(aclrtResetDevice(0));
     CHECK_OK(aclFinalize());

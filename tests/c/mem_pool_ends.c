@@ -1,16 +1,16 @@
 // env: CAIRN_DEVICE_MEMORY=256mib
-/* The ends of pools, with blocks out and work queued; and frees that are wrong. */
+/* Pools that are destroyed or reset with blocks still allocated and work queued; and wrong frees. */
 #include "mem_pool.h"
 #include "cairn/probe.h"
 
 static Gate gate = GATE_CLOSED;
 static aclrtStream stream;
 
-static void destroyed_with_blocks_out(void)
+static void destroyed_before_blocks(void)
 {
     size_t before = free_bytes();
     unsigned char *result = NULL;
-    GROUP("acl_soma_7 a destroyed pool ends when its last block is back");
+    GROUP("acl_soma_7 a destroyed pool ends when its last block is freed");
     CHECK_OK(aclrtMallocHost((void **)&result, 4096));
     aclrtMemPool pool = make_pool(0, 0);
     void *first = pool_malloc(pool, 4 * MIB, stream), *second = pool_malloc(pool, 4 * MIB, stream);
@@ -33,7 +33,7 @@ static void destroyed_with_blocks_out(void)
     CHECK_EQ(free_bytes(), before);
     CHECK_FAIL(aclrtMemPoolFreeAsync(second, stream), ACL_ERROR_RT_PARAM_INVALID, "belongs to no memory pool");
 
-    GROUP("acl_soma_7 one whose last block is freed before its work is done ends at a synchronize");
+    GROUP("acl_soma_7 if work on the last block is still queued, the pool ends at a synchronize");
     pool = make_pool(0, 0);
     first = pool_malloc(pool, 4 * MIB, stream);
     gate_put(&gate, stream);
@@ -47,7 +47,7 @@ static void destroyed_with_blocks_out(void)
     CHECK(result[0] == 0x23 && result[4095] == 0x23);
     CHECK_EQ(free_bytes(), before);
 
-    GROUP("acl_soma_7 a destroyed pool does not stand in the way of aclrtMalloc");
+    GROUP("acl_soma_7 aclrtMalloc gets the memory of a destroyed pool");
     pool = make_pool(0, 0);
     CHECK_OK(aclrtMemPoolFreeAsync(pool_malloc(pool, 200 * MIB, stream), stream));
     CHECK_OK(aclrtMemPoolDestroy(pool));
@@ -57,7 +57,7 @@ static void destroyed_with_blocks_out(void)
     CHECK_OK(aclrtSynchronizeStream(stream));
 }
 
-static void stream_ends_first(void)
+static void block_outlives_stream(void)
 {
     aclrtMemPool pool = make_pool(0, 0);
     aclrtStream other = NULL;
@@ -79,7 +79,7 @@ static void wrong_frees(void)
     aclrtMemPool pool = make_pool(0, 0);
     int local = 0;
     void *block = pool_malloc(pool, 1 * MIB, stream), *plain = NULL, *pinned = NULL;
-    GROUP("acl_soma_8 frees that are wrong say what the address is");
+    GROUP("acl_soma_8 the errors of wrong frees say what the address is");
     CHECK_OK(aclrtMalloc(&plain, 4096, ACL_MEM_MALLOC_NORMAL_ONLY));
     CHECK_OK(aclrtMallocHost(&pinned, 4096));
     CHECK_FAIL(aclrtMemPoolFreeAsync(NULL, stream), ACL_ERROR_INVALID_PARAM, "ptr");
@@ -101,7 +101,7 @@ static void wrong_frees(void)
     CHECK_OK(aclrtFree(plain));
     CHECK_OK(aclrtFreeHost(pinned));
 
-    GROUP("acl_soma_8 memory of operators is not the user's to free");
+    GROUP("acl_soma_8 memory of operators cannot be freed by the user");
     CairnProbeBlock of_operator;
     CairnProbe probe;
     memset(&of_operator, 0, sizeof of_operator);
@@ -122,7 +122,7 @@ static void device_ends(void)
     GROUP("acl_soma_7 the reset of a device ends its pools, and no other");
     CHECK_OK(aclrtSetDevice(1));
     size_t before = free_bytes();
-    aclrtMemPool pool = make_pool(1, 0), mine = make_pool(0, 0);
+    aclrtMemPool pool = make_pool(1, 0), own_pool = make_pool(0, 0);
     void *block = pool_malloc(pool, 4 * MIB, NULL);
     CHECK_EQ(free_bytes(), before - 4 * MIB);
     CHECK_OK(aclrtResetDevice(1));
@@ -141,10 +141,10 @@ static void device_ends(void)
     CHECK_FAIL(aclrtMemPoolDestroy(pool), ACL_ERROR_RT_INVALID_HANDLE, "ended when device 1 was reset");
     CHECK_FAIL(aclrtMemPoolDestroy(pool), ACL_ERROR_RT_INVALID_HANDLE, "destroyed");
     CHECK_OK(aclrtSetDevice(0));
-    CHECK_OK(aclrtMemPoolFreeAsync(pool_malloc(mine, 8, stream), stream));
-    CHECK_OK(aclrtMemPoolDestroy(mine));
+    CHECK_OK(aclrtMemPoolFreeAsync(pool_malloc(own_pool, 8, stream), stream));
+    CHECK_OK(aclrtMemPoolDestroy(own_pool));
 
-    GROUP("acl_soma_7 what another device has queued still finds the memory of a pool that ended");
+    GROUP("acl_soma_7 queued tasks of another device still find the memory of a pool that ended");
     unsigned char *copy = NULL;
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_OK(aclrtDeviceEnablePeerAccess(1, 0));
@@ -181,11 +181,11 @@ int main(void)
     CHECK_OK(aclInit(NULL));
     CHECK_OK(aclrtSetDevice(0));
     CHECK_OK(aclrtCreateStream(&stream));
-    destroyed_with_blocks_out();
-    stream_ends_first();
+    destroyed_before_blocks();
+    block_outlives_stream();
     wrong_frees();
     device_ends();
-    GROUP("acl_soma_7 a process may end with a pool and blocks out");
+    GROUP("acl_soma_7 a process may end with a pool and blocks that are not freed");
     aclrtMemPool pool = make_pool(0, 0);
     CHECK(pool_malloc(pool, 1 * MIB, stream) != NULL);
     return END();

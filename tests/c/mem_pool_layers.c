@@ -1,7 +1,7 @@
 // env: CAIRN_MEMORY=guard
 // env: CAIRN_MEMORY=stats,guard,limit:8mib
 // env: CAIRN_MEMORY=limit:8mib,fault:nth=1000000
-/* Pools of the user under layers: what CAIRN_MEMORY asks for holds for their blocks too. */
+/* A user's pools under layers: CAIRN_MEMORY applies to their blocks too. */
 #include "mem_pool.h"
 
 static aclrtStream stream;
@@ -17,7 +17,7 @@ static void guards(aclrtMemPool pool)
     CHECK_FAIL(aclrtSynchronizeStream(stream), ACL_ERROR_RT_MEMORY_FREE, "wrote beside the block");
     CHECK_OK(aclrtSynchronizeStream(stream));
 
-    GROUP("acl_soma_10 what was freed is overwritten after the work before it");
+    GROUP("acl_soma_10 freed memory is overwritten after the work queued before the free");
     unsigned char *result = NULL;
     CHECK_OK(aclrtMallocHost((void **)&result, 64));
     set_release_threshold(pool, UINT64_MAX);
@@ -45,7 +45,7 @@ static void limits(aclrtMemPool pool)
     block = pool_malloc(pool, 5 * MIB, stream);
     CHECK_OK(aclrtMemPoolFreeAsync(block, stream));
 
-    GROUP("acl_soma_10 the reset of a device counts its blocks out");
+    GROUP("acl_soma_10 after a reset of the device its blocks no longer count");
     CHECK(kept != NULL);
     CHECK_OK(aclrtResetDevice(0));
     CHECK_OK(aclrtSetDevice(0));

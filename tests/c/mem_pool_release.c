@@ -1,15 +1,15 @@
 // env: CAIRN_DEVICE_MEMORY=256mib
-/* What a pool keeps of its device's memory, and what it may take. */
+/* How much of its device's memory a pool keeps, and how much it may take. */
 #include "mem_pool.h"
 
 static aclrtStream stream;
 
-static void takes_and_frees(aclrtMemPool pool, size_t size)
+static void allocate_and_free(aclrtMemPool pool, size_t size)
 {
     CHECK_OK(aclrtMemPoolFreeAsync(pool_malloc(pool, size, stream), stream));
 }
 
-static void releases(void)
+static void thresholds_and_trim(void)
 {
     size_t before = free_bytes();
     aclrtMemPool pool = make_pool(0, 0);
@@ -17,9 +17,9 @@ static void releases(void)
     CHECK_EQ(free_bytes(), before);
     CHECK_EQ(reserved(pool), 0);
 
-    GROUP("acl_soma_5 at first a synchronize gives everything back that is free");
+    GROUP("acl_soma_5 by default a synchronize gives all free memory back");
     void *block = pool_malloc(pool, 8 * MIB, stream);
-    takes_and_frees(pool, 40 * MIB);
+    allocate_and_free(pool, 40 * MIB);
     CHECK_EQ(free_bytes(), before - reserved(pool));
     CHECK(reserved(pool) >= 48 * MIB);
     CHECK_OK(aclrtSynchronizeStream(stream));
@@ -29,19 +29,19 @@ static void releases(void)
     CHECK_OK(aclrtSynchronizeDevice());
     CHECK_EQ(free_bytes(), before);
 
-    GROUP("acl_soma_5 with a threshold it keeps so much");
+    GROUP("acl_soma_5 with a threshold it keeps that much");
     set_release_threshold(pool, 20 * MIB);
-    takes_and_frees(pool, 40 * MIB);
+    allocate_and_free(pool, 40 * MIB);
     CHECK(reserved(pool) >= 40 * MIB);
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_EQ(reserved(pool), 20 * MIB);
     CHECK_EQ(free_bytes(), before - 20 * MIB);
     set_release_threshold(pool, UINT64_MAX);
-    takes_and_frees(pool, 40 * MIB);
+    allocate_and_free(pool, 40 * MIB);
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK(reserved(pool) >= 40 * MIB);
 
-    GROUP("acl_soma_5 a trim keeps what is asked, and what is used");
+    GROUP("acl_soma_5 a trim keeps the given size, and blocks in use");
     CHECK_OK(aclrtMemPoolTrimTo(pool, 200 * MIB));
     CHECK(reserved(pool) >= 40 * MIB);
     CHECK_OK(aclrtMemPoolTrimTo(pool, 10 * MIB));
@@ -68,18 +68,18 @@ static void releases(void)
     CHECK_OK(aclrtMemPoolDestroy(pool));
 }
 
-static void keeps_limits(void)
+static void limits(void)
 {
-    enum { MOST = 16 };
-    void *blocks[MOST + 1], *block = (void *)1;
+    enum { BLOCK_COUNT = 16 };
+    void *blocks[BLOCK_COUNT + 1], *block = (void *)1;
     size_t before = free_bytes();
     GROUP("acl_soma_6 a pool takes no more than its maxSize, in steps of 2 MiB");
-    aclrtMemPool pool = make_pool(0, MOST * MIB - 5000);
+    aclrtMemPool pool = make_pool(0, BLOCK_COUNT * MIB - 5000);
     int count = 0;
-    while (count <= MOST && aclrtMemPoolMallocAsync(&blocks[count], 1 * MIB, pool, stream) == 0)
+    while (count <= BLOCK_COUNT && aclrtMemPoolMallocAsync(&blocks[count], 1 * MIB, pool, stream) == 0)
         count++;
-    CHECK_EQ(count, MOST);
-    CHECK(blocks[MOST] == NULL);
+    CHECK_EQ(count, BLOCK_COUNT);
+    CHECK(blocks[BLOCK_COUNT] == NULL);
     (void)aclGetRecentErrMsg();
     CHECK_FAIL(
         aclrtMemPoolMallocAsync(&block, 1, pool, stream), ACL_ERROR_RT_MEMORY_ALLOCATION,
@@ -88,18 +88,18 @@ static void keeps_limits(void)
     CHECK_FAIL(
         aclrtMemPoolMallocAsync(&block, 1, pool, stream), ACL_ERROR_RT_MEMORY_ALLOCATION,
         "What to do: give blocks of the pool back, or make it with a larger maxSize");
-    CHECK_EQ(reserved(pool), MOST * MIB);
+    CHECK_EQ(reserved(pool), BLOCK_COUNT * MIB);
     CHECK_OK(aclrtMemPoolFreeAsync(blocks[3], stream));
     CHECK((blocks[3] = pool_malloc(pool, 1 * MIB, stream)) != NULL);
 
-    GROUP("acl_soma_6 the limit holds after a trim to an odd size too");
-    for (int i = 0; i < MOST; i++)
+    GROUP("acl_soma_6 the limit holds after a trim to any size too");
+    for (int i = 0; i < BLOCK_COUNT; i++)
         CHECK_OK(aclrtMemPoolFreeAsync(blocks[i], stream));
     set_release_threshold(pool, 1 * MIB + 512 * KIB);
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_EQ(reserved(pool), 1 * MIB + 512 * KIB);
     block = pool_malloc(pool, 15 * MIB, stream);
-    CHECK(reserved(pool) <= MOST * MIB);
+    CHECK(reserved(pool) <= BLOCK_COUNT * MIB);
     CHECK_OK(aclrtMemPoolFreeAsync(block, stream));
     CHECK_OK(aclrtMemPoolDestroy(pool));
 
@@ -119,15 +119,15 @@ static void keeps_limits(void)
             aclrtMemPoolMallocAsync(&block, SIZE_MAX >> shift, pool, stream), ACL_ERROR_RT_MEMORY_ALLOCATION);
 
     GROUP("acl_soma_6 the text names who holds the memory");
-    void *kept = pool_malloc(pool, 100 * MIB, stream);
+    void *large = pool_malloc(pool, 100 * MIB, stream);
     CHECK_FAIL(
         aclrtMemPoolMallocAsync(&block, 200 * MIB, pool, stream), ACL_ERROR_RT_MEMORY_ALLOCATION,
         "104857600 (stream");
-    CHECK_OK(aclrtMemPoolFreeAsync(kept, stream));
+    CHECK_OK(aclrtMemPoolFreeAsync(large, stream));
 
     GROUP("acl_soma_6 aclrtMalloc gets what pools have free");
     set_release_threshold(pool, UINT64_MAX);
-    takes_and_frees(pool, 200 * MIB);
+    allocate_and_free(pool, 200 * MIB);
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK(free_bytes() < 100 * MIB);
     CHECK_OK(aclrtMalloc(&block, 200 * MIB, ACL_MEM_MALLOC_NORMAL_ONLY));
@@ -142,8 +142,8 @@ int main(void)
     CHECK_OK(aclInit(NULL));
     CHECK_OK(aclrtSetDevice(0));
     CHECK_OK(aclrtCreateStream(&stream));
-    releases();
-    keeps_limits();
+    thresholds_and_trim();
+    limits();
     CHECK_OK(aclrtDestroyStream(stream));
     CHECK_OK(aclrtResetDevice(0));
     CHECK_OK(aclFinalize());

@@ -1,47 +1,47 @@
 // env: CAIRN_DEVICE_MEMORY=512mib
 // env: CAIRN_DEVICE_MEMORY=512mib CAIRN_WORKERS=1
-/* Eight threads, each with a stream, share one pool; each makes and ends pools of its own too. */
+/* Eight threads, each with a stream, share one pool; each also creates and destroys pools of its own. */
 #include "mem_pool.h"
 
 enum { THREADS = 8, ROUNDS = 400, SLOTS = 12, WORD = 64 };
 
 static aclrtMemPool shared;
-/* Blocks that one thread took and another gives back: 0 when the place is empty. */
-static uintptr_t handed[THREADS];
+/* A block for each thread that another allocated and this one frees; 0 if there is none. */
+static uintptr_t handed_over[THREADS];
 
-/* A block with one byte all over, and what was read of the block before it when that was freed. */
+/* A block filled with one byte, and the ends of the slot's last block, read when that was freed. */
 typedef struct PoolSlot {
     void *block;
     size_t size;
     int seed;
-    int read;
+    int expected;
     unsigned char *ends;
 } PoolSlot;
 
-static void put_back(PoolSlot *slot, aclrtStream stream, int number)
+static void read_and_free(PoolSlot *slot, aclrtStream stream, int number)
 {
     char *last = (char *)slot->block + slot->size - WORD;
     CHECK_OK(aclrtMemcpyAsync(slot->ends, WORD, slot->block, WORD, ACL_MEMCPY_DEVICE_TO_HOST, stream));
     CHECK_OK(aclrtMemcpyAsync(slot->ends + WORD, WORD, last, WORD, ACL_MEMCPY_DEVICE_TO_HOST, stream));
-    slot->read = slot->seed % 251;
+    slot->expected = slot->seed % 251;
     uintptr_t none = 0;
     if (slot->seed % 3 != 0 || !__atomic_compare_exchange_n(
-                                   &handed[(number + 1) % THREADS], &none, (uintptr_t)slot->block, 0,
+                                   &handed_over[(number + 1) % THREADS], &none, (uintptr_t)slot->block, 0,
                                    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
         CHECK_OK(aclrtMemPoolFreeAsync(slot->block, stream));
 }
 
 /* Every block had its byte at both ends when it was freed. */
-static int is_whole(const PoolSlot *slots)
+static int ends_are_intact(const PoolSlot *slots)
 {
     for (int i = 0; i < SLOTS; i++)
         for (int at = 0; at < 2 * WORD; at++)
-            if (slots[i].ends[at] != slots[i].read)
+            if (slots[i].ends[at] != slots[i].expected)
                 return 0;
     return 1;
 }
 
-static void works(void *argument)
+static void thread_main(void *argument)
 {
     int number = (int)(intptr_t)argument;
     aclrtStream stream = NULL;
@@ -58,12 +58,12 @@ static void works(void *argument)
         PoolSlot *slot = &slots[round % SLOTS];
         int seed = number * 31 + round;
         if (slot->block)
-            put_back(slot, stream, number);
+            read_and_free(slot, stream, number);
         if (round % SLOTS == SLOTS - 1) {
             CHECK_OK(aclrtSynchronizeStream(stream));
-            CHECK(is_whole(slots));
+            CHECK(ends_are_intact(slots));
         }
-        uintptr_t foreign = __atomic_exchange_n(&handed[number], 0, __ATOMIC_SEQ_CST);
+        uintptr_t foreign = __atomic_exchange_n(&handed_over[number], 0, __ATOMIC_SEQ_CST);
         if (foreign)
             CHECK_OK(aclrtMemPoolFreeAsync((void *)foreign, stream));
         slot->size = WORD + (size_t)(seed * 7919 % (300 * 1024));
@@ -72,9 +72,9 @@ static void works(void *argument)
             break;
         CHECK_OK(aclrtMemsetAsync(slot->block, slot->size, seed % 251, slot->size, stream));
         if (round % 50 == 7) {
-            aclrtMemPool own = make_pool(0, 4 * MIB);
-            void *block = pool_malloc(own, 1 * MIB, stream);
-            CHECK_OK(aclrtMemPoolDestroy(own));
+            aclrtMemPool own_pool = make_pool(0, 4 * MIB);
+            void *block = pool_malloc(own_pool, 1 * MIB, stream);
+            CHECK_OK(aclrtMemPoolDestroy(own_pool));
             CHECK_OK(aclrtMemPoolFreeAsync(block, stream));
             CHECK_OK(aclrtMemPoolTrimTo(shared, 4 * MIB));
         }
@@ -94,16 +94,16 @@ int main(void)
     CHECK_OK(aclrtSetDevice(0));
     size_t before = free_bytes();
     shared = make_pool(0, 0);
-    GROUP("acl_soma_9 eight threads on one pool keep their bytes apart");
+    GROUP("acl_soma_9 eight threads on one pool do not overwrite each other's blocks");
     set_release_threshold(shared, 64 * MIB);
     for (intptr_t i = 0; i < THREADS; i++)
-        threads[i] = start_thread(works, (void *)i);
+        threads[i] = start_thread(thread_main, (void *)i);
     for (int i = 0; i < THREADS; i++)
         join_thread(threads[i]);
-    GROUP("acl_soma_9 and everything comes back");
+    GROUP("acl_soma_9 all memory comes back");
     for (int i = 0; i < THREADS; i++)
-        if (handed[i])
-            CHECK_OK(aclrtMemPoolFreeAsync((void *)handed[i], NULL));
+        if (handed_over[i])
+            CHECK_OK(aclrtMemPoolFreeAsync((void *)handed_over[i], NULL));
     CHECK_OK(aclrtSynchronizeDevice());
     CHECK_EQ(used(shared), 0);
     CHECK_OK(aclrtMemPoolDestroy(shared));

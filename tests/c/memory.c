@@ -12,7 +12,7 @@ static int aligned(const void *address, size_t alignment)
 }
 
 /* Writes every byte and reads the ends back. */
-static void use(void *memory, size_t size)
+static void write_and_read(void *memory, size_t size)
 {
     unsigned char ends[2] = {0, 0};
     CHECK_OK(aclrtMemset(memory, size, 0x5a, size));
@@ -49,20 +49,20 @@ static void policies(void)
     GROUP("acl_3_2_52 every policy, every size: alignment and use");
     for (size_t p = 0; p < sizeof policy / sizeof *policy; p++)
         for (size_t s = 0; s < sizeof size / sizeof *size; s++)
-            for (int form = 0; form < 4; form++) {
+            for (int function = 0; function < 4; function++) {
                 aclrtMemMallocPolicy chosen = (aclrtMemMallocPolicy)policy[p];
                 void *memory = NULL;
-                int code = form == 0 ? aclrtMalloc(&memory, size[s], chosen)
-                    : form == 1      ? aclrtMallocAlign32(&memory, size[s], chosen)
-                    : form == 2      ? aclrtMallocCached(&memory, size[s], chosen)
+                int code = function == 0 ? aclrtMalloc(&memory, size[s], chosen)
+                    : function == 1      ? aclrtMallocAlign32(&memory, size[s], chosen)
+                    : function == 2      ? aclrtMallocCached(&memory, size[s], chosen)
                                      : aclrtMallocWithCfg(&memory, size[s], chosen, NULL);
                 if (!CHECK_CODE(code, 0)
                     || !CHECK(aligned(memory, expected_alignment(policy[p], size[s])))) {
-                    printf("  policy %#x size %zu form %d at %p\n", policy[p], size[s], form, memory);
+                    printf("  policy %#x size %zu function %d at %p\n", policy[p], size[s], function, memory);
                     continue;
                 }
-                if (form == 0)
-                    use(memory, size[s]);
+                if (function == 0)
+                    write_and_read(memory, size[s]);
                 CHECK_OK(aclrtFree(memory));
             }
 
@@ -70,7 +70,7 @@ static void policies(void)
     void *memory = NULL;
     CHECK_OK(aclrtMalloc(&memory, 2 * MIB, (aclrtMemMallocPolicy)77));
     CHECK(aligned(memory, 2 * MIB));
-    use(memory, 2 * MIB);
+    write_and_read(memory, 2 * MIB);
     CHECK_OK(aclrtFree(memory));
     CHECK_OK(aclrtMalloc(&memory, 100, (aclrtMemMallocPolicy)-1));
     CHECK(aligned(memory, 512));
@@ -106,7 +106,7 @@ static int refused_marker;
 static void bad_sizes(void)
 {
     void *m = NULL;
-    GROUP("acl_3_2_51 no size and no room for the address");
+    GROUP("acl_3_2_51 size 0, and null for the result");
     CHECK_FAIL(aclrtMalloc(NULL, 64, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_INVALID_PARAM, "devPtr");
     CHECK_FAIL(aclrtMallocCached(NULL, 64, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_INVALID_PARAM, "devPtr");
     CHECK_FAIL(aclrtMallocAlign32(NULL, 64, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_INVALID_PARAM, "devPtr");
@@ -121,7 +121,7 @@ static void bad_sizes(void)
     REFUSED(aclrtMallocHost(&m, 0), m, ACL_ERROR_INVALID_PARAM, "size");
     REFUSED(aclrtMallocHostWithCfg(&m, 0, NULL), m, ACL_ERROR_INVALID_PARAM, "size");
 
-    GROUP("acl_3_2_51 pinned memory with a configuration is the program's to write");
+    GROUP("acl_3_2_51 pinned memory with a configuration can be written by the program");
     CHECK_OK(aclrtMallocHostWithCfg(&m, 4096, NULL));
     memset(m, 7, 4096);
     aclrtPtrAttributes of_pinned;
@@ -172,7 +172,7 @@ static void attributes_of_allocations(void)
 
 static void freeing(void)
 {
-    char local[64], where[32];
+    char local[64], address[32];
     char *memory = NULL, *pinned = NULL;
     GROUP("acl_3_2_55 what cannot be freed");
     CHECK_OK(aclrtMalloc((void **)&memory, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -181,8 +181,8 @@ static void freeing(void)
     CHECK_FAIL(aclrtFreeWithDevSync(NULL), ACL_ERROR_INVALID_PARAM, "devPtr");
     CHECK_FAIL(aclrtFreeHost(NULL), ACL_ERROR_INVALID_PARAM, "hostPtr");
     CHECK_FAIL(aclrtFreeHostWithDevSync(NULL), ACL_ERROR_INVALID_PARAM, "hostPtr");
-    snprintf(where, sizeof where, "%p", (void *)(memory + 100));
-    CHECK_FAIL(aclrtFree(memory + 100), ACL_ERROR_RT_PARAM_INVALID, where);
+    snprintf(address, sizeof address, "%p", (void *)(memory + 100));
+    CHECK_FAIL(aclrtFree(memory + 100), ACL_ERROR_RT_PARAM_INVALID, address);
     CHECK_FAIL(aclrtFree(memory + 100), ACL_ERROR_RT_PARAM_INVALID, "100");
     CHECK_FAIL(aclrtFreeWithDevSync(memory + 100), ACL_ERROR_RT_PARAM_INVALID, "offset");
     CHECK_FAIL(aclrtFreeHost(pinned + 100), ACL_ERROR_RT_PARAM_INVALID, "offset");
@@ -225,7 +225,7 @@ static void synchronizing(void)
     CHECK_EQ(raised(&flag), 1);
 }
 
-static void is(const void *address, int type, int id)
+static void check_location(const void *address, int type, int id)
 {
     aclrtPtrAttributes attributes;
     memset(&attributes, 0x77, sizeof attributes);
@@ -237,29 +237,29 @@ static void is(const void *address, int type, int id)
 
 static void pointers(void)
 {
-    char *memory = NULL, *far = NULL, *pinned = NULL, local = 0;
+    char *memory = NULL, *on_device_1 = NULL, *pinned = NULL, local = 0;
     aclrtPtrAttributes attributes;
     GROUP("acl_3_2_55 what an address is");
     CHECK_OK(aclrtMalloc((void **)&memory, 3 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
     CHECK_OK(aclrtMallocHost((void **)&pinned, 5000));
     CHECK_OK(aclrtSetDevice(1));
-    CHECK_OK(aclrtMalloc((void **)&far, 100, ACL_MEM_MALLOC_HUGE_FIRST));
+    CHECK_OK(aclrtMalloc((void **)&on_device_1, 100, ACL_MEM_MALLOC_HUGE_FIRST));
     CHECK_OK(aclrtSetDevice(0));
-    is(memory, ACL_MEM_LOCATION_TYPE_DEVICE, 0);
-    is(memory + 3 * MIB - 1, ACL_MEM_LOCATION_TYPE_DEVICE, 0);
-    is(far + 50, ACL_MEM_LOCATION_TYPE_DEVICE, 1);
-    is(pinned, ACL_MEM_LOCATION_TYPE_HOST, 0);
-    is(pinned + 4999, ACL_MEM_LOCATION_TYPE_HOST, 0);
-    is(&local, ACL_MEM_LOCATION_TYPE_UNREGISTERED, 0);
-    is((void *)0x10, ACL_MEM_LOCATION_TYPE_UNREGISTERED, 0);
-    is((void *)UINTPTR_MAX, ACL_MEM_LOCATION_TYPE_UNREGISTERED, 0);
+    check_location(memory, ACL_MEM_LOCATION_TYPE_DEVICE, 0);
+    check_location(memory + 3 * MIB - 1, ACL_MEM_LOCATION_TYPE_DEVICE, 0);
+    check_location(on_device_1 + 50, ACL_MEM_LOCATION_TYPE_DEVICE, 1);
+    check_location(pinned, ACL_MEM_LOCATION_TYPE_HOST, 0);
+    check_location(pinned + 4999, ACL_MEM_LOCATION_TYPE_HOST, 0);
+    check_location(&local, ACL_MEM_LOCATION_TYPE_UNREGISTERED, 0);
+    check_location((void *)0x10, ACL_MEM_LOCATION_TYPE_UNREGISTERED, 0);
+    check_location((void *)UINTPTR_MAX, ACL_MEM_LOCATION_TYPE_UNREGISTERED, 0);
     CHECK_FAIL(aclrtPointerGetAttributes(NULL, &attributes), ACL_ERROR_INVALID_PARAM, "ptr");
     CHECK_FAIL(aclrtPointerGetAttributes(memory, NULL), ACL_ERROR_INVALID_PARAM, "attributes");
     CHECK_OK(aclrtFree(memory));
-    CHECK_OK(aclrtFree(far));
+    CHECK_OK(aclrtFree(on_device_1));
     CHECK_OK(aclrtFreeHost(pinned));
-    is(memory, ACL_MEM_LOCATION_TYPE_UNREGISTERED, 0);
-    is(pinned, ACL_MEM_LOCATION_TYPE_UNREGISTERED, 0);
+    check_location(memory, ACL_MEM_LOCATION_TYPE_UNREGISTERED, 0);
+    check_location(pinned, ACL_MEM_LOCATION_TYPE_UNREGISTERED, 0);
     CHECK_OK(aclrtResetDevice(1));
     CHECK_OK(aclrtSetDevice(0));
     CHECK_OK(aclrtResetDevice(0));
@@ -272,20 +272,20 @@ static int by_address(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void apart(void)
+static void no_overlap(void)
 {
     enum { COUNT = 4000, SIZE = 3000 };
-    static uintptr_t at[COUNT];
+    static uintptr_t addresses[COUNT];
     GROUP("acl_3_2_52 live allocations do not overlap");
     for (int i = 0; i < COUNT; i++)
-        if (!CHECK_OK(aclrtMalloc((void **)&at[i], SIZE, ACL_MEM_MALLOC_HUGE_FIRST)))
+        if (!CHECK_OK(aclrtMalloc((void **)&addresses[i], SIZE, ACL_MEM_MALLOC_HUGE_FIRST)))
             return;
-    qsort(at, COUNT, sizeof *at, by_address);
+    qsort(addresses, COUNT, sizeof *addresses, by_address);
     for (int i = 1; i < COUNT; i++)
-        if (at[i] - at[i - 1] < SIZE && !CHECK(at[i] - at[i - 1] >= SIZE))
+        if (addresses[i] - addresses[i - 1] < SIZE && !CHECK(addresses[i] - addresses[i - 1] >= SIZE))
             break;
     for (int i = 0; i < COUNT; i++)
-        CHECK_OK(aclrtFree((void *)at[i]));
+        CHECK_OK(aclrtFree((void *)addresses[i]));
 }
 
 int main(void)
@@ -299,7 +299,7 @@ int main(void)
     attributes_of_allocations();
     freeing();
     synchronizing();
-    apart();
+    no_overlap();
     CHECK_OK(aclrtDestroyStream(stream));
     pointers();
     CHECK_OK(aclFinalize());

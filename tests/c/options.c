@@ -2,7 +2,7 @@
 #include "gate.h"
 #include "acl/acl_op_compiler.h"
 
-static void of_context(void)
+static void context_options(void)
 {
     int64_t value = -7;
     aclrtContext context = NULL;
@@ -36,7 +36,7 @@ static void of_context(void)
     CHECK_OK(aclrtResetDevice(0));
 }
 
-static void of_process(void)
+static void process_options(void)
 {
     int64_t value = -7;
     GROUP("acl_3_2_25 the same for the process needs no context");
@@ -53,7 +53,7 @@ static void of_process(void)
     CHECK_FAIL(aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, NULL), ACL_ERROR_INVALID_PARAM, "value");
 }
 
-static void of_compiler(void)
+static void compiler_options(void)
 {
     GROUP("acl_3_2_25 options of the operator compiler");
     char text[64];
@@ -83,9 +83,9 @@ static void of_compiler(void)
 int main(void)
 {
     CHECK_OK(aclInit(NULL));
-    of_process();
-    of_context();
-    of_compiler();
+    process_options();
+    context_options();
+    compiler_options();
     CHECK_OK(aclFinalize());
     return END();
 }

@@ -1,6 +1,6 @@
 // env: CAIRN_DEVICE_MEMORY=256mib
 // env: CAIRN_DEVICE_MEMORY=256mib CAIRN_QUARANTINE=64mib CAIRN_WORKERS=1
-/* A full device: the code, the figures in the text, and that everything goes on afterwards. */
+/* A full device: the code, the figures in the text, and that everything works afterwards. */
 #include "gate.h"
 
 #define MIB ((size_t)1 << 20)
@@ -14,7 +14,7 @@ static size_t free_bytes(void)
 }
 
 /* The text has the number, in bytes. */
-static int names(const char *text, size_t number)
+static int has_number(const char *text, size_t number)
 {
     char digits[32];
     snprintf(digits, sizeof digits, "%zu", number);
@@ -55,7 +55,7 @@ int main(void)
         aclrtMallocAlign32(&memory, 20 * MIB, ACL_MEM_MALLOC_HUGE_ONLY), ACL_ERROR_RT_MEMORY_ALLOCATION);
     CHECK(memory == NULL);
     const char *text = aclGetRecentErrMsg();
-    CHECK(text && names(text, 20 * MIB) && names(text, left) && names(text, 256 * MIB));
+    CHECK(text && has_number(text, 20 * MIB) && has_number(text, left) && has_number(text, 256 * MIB));
     CHECK(text && strstr(text, "largest"));
     CHECK(text && strstr(text, "What to do: free memory, use smaller batches, or set CAIRN_DEVICE_MEMORY"));
     printf("  the text: %s\n", text ? text : "(none)");
@@ -70,12 +70,12 @@ int main(void)
         aclrtMallocAlign32(&memory, left + 42 * MIB, ACL_MEM_MALLOC_HUGE_ONLY),
         ACL_ERROR_RT_MEMORY_ALLOCATION);
     text = aclGetRecentErrMsg();
-    CHECK(text && names(text, left + 42 * MIB) && names(text, left + 40 * MIB));
+    CHECK(text && has_number(text, left + 42 * MIB) && has_number(text, left + 40 * MIB));
     for (int i = 0; i < 20; i += 2)
         CHECK_OK(aclrtMallocAlign32(&blocks[i], 4 * MIB, ACL_MEM_MALLOC_HUGE_ONLY));
     CHECK_EQ(free_bytes(), left);
 
-    GROUP("acl_3_2_51 work goes on after running out of memory");
+    GROUP("acl_3_2_51 tasks run after out of memory");
     for (int i = 0; i < count; i++)
         CHECK_OK(aclrtMemsetAsync(blocks[i], 4 * MIB, i, 4 * MIB, NULL));
     CHECK_OK(aclrtSynchronizeStream(NULL));
@@ -89,10 +89,10 @@ int main(void)
     CHECK_OK(aclrtMemset(memory, 200 * MIB, 1, 200 * MIB));
 
     GROUP("acl_3_2_51 the other device is not full");
-    void *far = NULL;
+    void *on_device_1 = NULL;
     CHECK_OK(aclrtSetDevice(1));
-    CHECK_OK(aclrtMalloc(&far, 200 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
-    CHECK_OK(aclrtFree(far));
+    CHECK_OK(aclrtMalloc(&on_device_1, 200 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
+    CHECK_OK(aclrtFree(on_device_1));
     CHECK_OK(aclrtFree(memory));
     CHECK_OK(aclrtResetDevice(1));
     CHECK_OK(aclrtResetDevice(0));

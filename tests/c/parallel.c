@@ -1,7 +1,7 @@
 // env:
 // env: CAIRN_WORKERS=1
 // env: CAIRN_WORKERS=1 CAIRN_DEVICES=1
-/* Streams run side by side, and their work completes though no host thread waits for it. */
+/* Streams run in parallel, and their work completes though no host thread waits for it. */
 #include "gate.h"
 
 static int left, right;
@@ -20,7 +20,7 @@ static void meet_right(void *unused)
     SPIN_UNTIL(raised(&left));
 }
 
-static void side_by_side(void)
+static void two_streams(void)
 {
     aclrtStream a = NULL, b = NULL;
     GROUP("acl_3_2_50 two host functions on two streams wait for each other");
@@ -119,11 +119,11 @@ static void chain(void)
     }
 }
 
-/* Submitting to an idle stream wakes somebody, every time. */
-static void sleepers(void)
+/* Submitting to an idle stream wakes a worker, every time. */
+static void idle_workers(void)
 {
     aclrtStream stream = NULL;
-    GROUP("acl_3_2_50 a sleeping device is woken by every submit");
+    GROUP("acl_3_2_50 every submit wakes a sleeping worker");
     CHECK_OK(aclrtCreateStream(&stream));
     unsigned char *pinned = NULL;
     CHECK_OK(aclrtMallocHost((void **)&pinned, 64));
@@ -143,10 +143,10 @@ int main(void)
 {
     CHECK_OK(aclInit(NULL));
     CHECK_OK(aclrtSetDevice(0));
-    side_by_side();
+    two_streams();
     only_polling();
     chain();
-    sleepers();
+    idle_workers();
     CHECK_OK(aclrtResetDevice(0));
     CHECK_OK(aclFinalize());
     return END();

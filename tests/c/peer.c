@@ -2,7 +2,7 @@
 #include "gate.h"
 
 enum { SIZE = 1 << 16 };
-static void *here, *there;
+static void *on_device_0, *on_device_1;
 static aclrtStream stream;
 
 static int status(int32_t from, int32_t to)
@@ -12,7 +12,7 @@ static int status(int32_t from, int32_t to)
     return value;
 }
 
-static void asking(void)
+static void queries(void)
 {
     int32_t can = -1;
     GROUP("acl_3_2_20 whether two devices can reach each other");
@@ -28,15 +28,15 @@ static void asking(void)
     CHECK_FAIL(aclrtDevicePeerAccessStatus(0, 9, &can), ACL_ERROR_RT_INVALID_DEVICEID, "9");
 }
 
-static void without(void)
+static void without_access(void)
 {
     GROUP("acl_3_2_20 without access a copy between devices fails");
     CHECK_EQ(status(0, 1), 0);
     CHECK_EQ(status(1, 0), 0);
     CHECK_CODE(
-        aclrtMemcpy(here, SIZE, there, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE), ACL_ERROR_RT_PARAM_INVALID);
+        aclrtMemcpy(on_device_0, SIZE, on_device_1, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE), ACL_ERROR_RT_PARAM_INVALID);
     CHECK_TEXT("aclrtDeviceEnablePeerAccess");
-    CHECK_OK(aclrtMemcpyAsync(here, SIZE, there, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+    CHECK_OK(aclrtMemcpyAsync(on_device_0, SIZE, on_device_1, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
     CHECK_FAIL(aclrtSynchronizeStream(stream), ACL_ERROR_RT_PARAM_INVALID, "aclrtMemcpyAsync");
 }
 
@@ -57,7 +57,7 @@ static void enabling(void)
     CHECK_CODE(aclrtDeviceDisablePeerAccess(1), ACL_ERROR_RT_PARAM_INVALID);
 }
 
-static int filled(void *memory, unsigned char value)
+static int has_value(void *memory, unsigned char value)
 {
     unsigned char bytes[SIZE];
     CHECK_OK(aclrtMemcpy(bytes, SIZE, memory, SIZE, ACL_MEMCPY_DEVICE_TO_HOST));
@@ -70,44 +70,44 @@ static int filled(void *memory, unsigned char value)
 static void copying(void)
 {
     GROUP("acl_3_2_20 with access copies go both ways");
-    CHECK_OK(aclrtMemset(here, SIZE, 1, SIZE));
-    CHECK_OK(aclrtMemset(there, SIZE, 2, SIZE));
+    CHECK_OK(aclrtMemset(on_device_0, SIZE, 1, SIZE));
+    CHECK_OK(aclrtMemset(on_device_1, SIZE, 2, SIZE));
     CHECK_OK(aclrtDeviceEnablePeerAccess(1, 0));
-    CHECK_OK(aclrtMemcpy(here, SIZE, there, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE));
-    CHECK(filled(here, 2));
-    CHECK_OK(aclrtMemset(here, SIZE, 3, SIZE));
-    CHECK_OK(aclrtMemcpy(there, SIZE, here, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE));
-    CHECK(filled(there, 3));
-    CHECK_OK(aclrtMemsetAsync(here, SIZE, 4, SIZE, stream));
-    CHECK_OK(aclrtMemcpyAsync(there, SIZE, here, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+    CHECK_OK(aclrtMemcpy(on_device_0, SIZE, on_device_1, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE));
+    CHECK(has_value(on_device_0, 2));
+    CHECK_OK(aclrtMemset(on_device_0, SIZE, 3, SIZE));
+    CHECK_OK(aclrtMemcpy(on_device_1, SIZE, on_device_0, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE));
+    CHECK(has_value(on_device_1, 3));
+    CHECK_OK(aclrtMemsetAsync(on_device_0, SIZE, 4, SIZE, stream));
+    CHECK_OK(aclrtMemcpyAsync(on_device_1, SIZE, on_device_0, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
     CHECK_OK(aclrtSynchronizeStream(stream));
-    CHECK(filled(there, 4));
-    CHECK_OK(aclrtMemsetAsync(here, SIZE, 5, SIZE, stream));
-    CHECK_OK(aclrtMemcpyAsync(there, SIZE, here, SIZE, ACL_MEMCPY_INTER_DEVICE_TO_DEVICE, stream));
+    CHECK(has_value(on_device_1, 4));
+    CHECK_OK(aclrtMemsetAsync(on_device_0, SIZE, 5, SIZE, stream));
+    CHECK_OK(aclrtMemcpyAsync(on_device_1, SIZE, on_device_0, SIZE, ACL_MEMCPY_INTER_DEVICE_TO_DEVICE, stream));
     CHECK_OK(aclrtSynchronizeStream(stream));
-    CHECK(filled(there, 5));
+    CHECK(has_value(on_device_1, 5));
     CHECK_OK(aclrtDeviceDisablePeerAccess(1));
-    CHECK_OK(aclrtMemcpyAsync(there, SIZE, here, SIZE, ACL_MEMCPY_DEFAULT, stream));
+    CHECK_OK(aclrtMemcpyAsync(on_device_1, SIZE, on_device_0, SIZE, ACL_MEMCPY_DEFAULT, stream));
     CHECK_FAIL(aclrtSynchronizeStream(stream), ACL_ERROR_RT_PARAM_INVALID, "aclrtDeviceEnablePeerAccess");
     CHECK_CODE(
-        aclrtMemcpy(here, SIZE, there, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE), ACL_ERROR_RT_PARAM_INVALID);
+        aclrtMemcpy(on_device_0, SIZE, on_device_1, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE), ACL_ERROR_RT_PARAM_INVALID);
 }
 
 int main(void)
 {
     CHECK_OK(aclInit(NULL));
     CHECK_OK(aclrtSetDevice(1));
-    CHECK_OK(aclrtMalloc(&there, SIZE, ACL_MEM_MALLOC_HUGE_FIRST_P2P));
+    CHECK_OK(aclrtMalloc(&on_device_1, SIZE, ACL_MEM_MALLOC_HUGE_FIRST_P2P));
     CHECK_OK(aclrtSetDevice(0));
-    CHECK_OK(aclrtMalloc(&here, SIZE, ACL_MEM_MALLOC_HUGE_FIRST_P2P));
+    CHECK_OK(aclrtMalloc(&on_device_0, SIZE, ACL_MEM_MALLOC_HUGE_FIRST_P2P));
     CHECK_OK(aclrtCreateStream(&stream));
-    asking();
-    without();
+    queries();
+    without_access();
     enabling();
     copying();
     CHECK_OK(aclrtDestroyStream(stream));
-    CHECK_OK(aclrtFree(here));
-    CHECK_OK(aclrtFree(there));
+    CHECK_OK(aclrtFree(on_device_0));
+    CHECK_OK(aclrtFree(on_device_1));
     CHECK_OK(aclrtResetDevice(0));
     CHECK_OK(aclrtResetDevice(1));
     CHECK_OK(aclFinalize());

@@ -1,7 +1,7 @@
 /*
- * A memory pool of a user, for tests of allocators: blocks are carved from one piece of device
+ * A user's memory pool, for tests of allocators: blocks are carved from one range of device
  * memory, and every call is counted. Not thread safe, on purpose: `overlaps` counts the calls that
- * found another one inside.
+ * began while another one had not returned.
  */
 #ifndef CAIRN_TESTS_POOL_H
 #define CAIRN_TESTS_POOL_H
@@ -18,16 +18,17 @@ typedef struct PoolBlock {
     char *address;
     size_t slots;
     int is_out;
-    int located;
+    int address_calls;
 } PoolBlock;
 
 struct Pool {
     char *base;
     char taken[POOL_SLOTS];
-    int allocs, advises, nulls, addresses, frees, out, inside, overlaps;
+    /* Calls of each kind; `out` is the number of blocks not yet freed, `entered` that of calls now in the pool. */
+    int allocs, advises, nulls, addresses, frees, out, entered, overlaps;
     size_t last_size;
     void *last_advice;
-    /* Called inside alloc and free, before they do their work; may come back to the pool. */
+    /* Called inside alloc and free, before they do their work; may call the pool again. */
     void (*in_alloc)(Pool *);
     void (*in_free)(Pool *);
     PoolBlock blocks[POOL_SLOTS];
@@ -35,13 +36,13 @@ struct Pool {
 
 __attribute__((unused)) static void pool_enter(Pool *pool)
 {
-    if (__atomic_add_fetch(&pool->inside, 1, __ATOMIC_SEQ_CST) != 1)
+    if (__atomic_add_fetch(&pool->entered, 1, __ATOMIC_SEQ_CST) != 1)
         __atomic_add_fetch(&pool->overlaps, 1, __ATOMIC_SEQ_CST);
 }
 
 __attribute__((unused)) static void pool_leave(Pool *pool)
 {
-    __atomic_sub_fetch(&pool->inside, 1, __ATOMIC_SEQ_CST);
+    __atomic_sub_fetch(&pool->entered, 1, __ATOMIC_SEQ_CST);
 }
 
 __attribute__((unused)) static int pool_is_free(const Pool *pool, size_t slot, size_t slots)
@@ -52,7 +53,7 @@ __attribute__((unused)) static int pool_is_free(const Pool *pool, size_t slot, s
     return 1;
 }
 
-/* The first slots that are free: memory comes back in the order of the calls, not of the work. */
+/* Takes the first free slots: a freed slot is reused at once, even while a stream still works on it. */
 __attribute__((unused)) static PoolBlock *pool_carve(Pool *pool, size_t size)
 {
     size_t slots = (size + POOL_SLOT - 1) / POOL_SLOT;
@@ -66,7 +67,7 @@ __attribute__((unused)) static PoolBlock *pool_carve(Pool *pool, size_t size)
         block->address = pool->base + slot * POOL_SLOT;
         block->slots = slots;
         block->is_out = 1;
-        block->located = 0;
+        block->address_calls = 0;
         pool->out++;
         return block;
     }
@@ -87,32 +88,32 @@ __attribute__((unused)) static void *pool_alloc(aclrtAllocator object, size_t si
     return block;
 }
 
-__attribute__((unused)) static void *pool_advise(aclrtAllocator object, size_t size, aclrtAllocatorAddr near)
+__attribute__((unused)) static void *pool_advise(aclrtAllocator object, size_t size, aclrtAllocatorAddr advice)
 {
     Pool *pool = (Pool *)object;
     pool_enter(pool);
     pool->advises++;
-    pool->last_advice = near;
+    pool->last_advice = advice;
     PoolBlock *block = pool_carve(pool, size);
     pool_leave(pool);
     return block;
 }
 
-__attribute__((unused)) static void *pool_address(aclrtAllocatorBlock given)
+__attribute__((unused)) static void *pool_address(aclrtAllocatorBlock handle)
 {
-    PoolBlock *block = (PoolBlock *)given;
+    PoolBlock *block = (PoolBlock *)handle;
     pool_enter(block->pool);
     block->pool->addresses++;
-    block->located++;
-    CHECK_EQ(block->located, 1);
+    block->address_calls++;
+    CHECK_EQ(block->address_calls, 1);
     pool_leave(block->pool);
     return block->address;
 }
 
-__attribute__((unused)) static void pool_free(aclrtAllocator object, aclrtAllocatorBlock given)
+__attribute__((unused)) static void pool_free(aclrtAllocator object, aclrtAllocatorBlock handle)
 {
     Pool *pool = (Pool *)object;
-    PoolBlock *block = (PoolBlock *)given;
+    PoolBlock *block = (PoolBlock *)handle;
     if (pool->in_free)
         pool->in_free(pool);
     pool_enter(pool);
@@ -170,7 +171,7 @@ __attribute__((unused)) static aclrtAllocatorDesc pool_describe(Pool *pool)
     return describe(pool, pool_alloc, pool_free, pool_address);
 }
 
-/* Registers functions on a stream; the descriptor is gone at once. */
+/* Registers functions on a stream; the descriptor is destroyed at once. */
 __attribute__((unused)) static void register_with(
     aclrtStream stream, void *object, aclrtAllocatorAllocFunc alloc, aclrtAllocatorFreeFunc release,
     aclrtAllocatorGetAddrFromBlockFunc address)
@@ -185,14 +186,14 @@ __attribute__((unused)) static void pool_register(aclrtStream stream, Pool *pool
     register_with(stream, pool, pool_alloc, pool_free, pool_address);
 }
 
-/* An execution that takes one tensor of this many bytes. */
-__attribute__((unused)) static aclError execute_with_tensor(aclrtStream stream, size_t bytes, CairnProbeBlock *answer)
+/* An execution (cairn/probe.h) that takes one tensor of this many bytes. */
+__attribute__((unused)) static aclError execute_with_tensor(aclrtStream stream, size_t bytes, CairnProbeBlock *result)
 {
     CairnProbeBlock block = {bytes, 0, 0x5a, NULL, NULL, NULL, 0};
     CairnProbe probe = {&block, 1, 0, NULL};
     aclError code = cairnProbeExecute(stream, &probe);
-    if (answer)
-        *answer = block;
+    if (result)
+        *result = block;
     return code;
 }
 

@@ -1,7 +1,7 @@
 // nolink
 // links: -rdynamic -ldl
-/* The pool over an ACL that has only what it cannot do without: no events, no word of streams that
-   end, virtual memory that refuses. */
+/* The pool over a minimal ACL: without events and state callbacks, and with virtual memory
+   functions that fail. */
 #include "pool_fake_acl.h"
 
 static int streams[4];
@@ -10,35 +10,35 @@ int main(void)
 {
     pool_load();
 
-    GROUP("pool bare: it works, in pieces");
-    char *first = pool.malloc(1000, 0, &streams[0]);
+    GROUP("pool bare: many blocks share one allocation of ACL's");
+    char *first = pool.torch_malloc(1000, 0, &streams[0]);
     CHECK(first != NULL);
     CHECK_EQ((uintptr_t)first % 512, 0);
-    CHECK(fake_piece_of(first, 1000) != NULL);
+    CHECK(fake_allocation_of(first, 1000) != NULL);
     CHECK_EQ(fake.mallocs, 1);
-    char *second = pool.malloc(1000, 0, &streams[0]);
+    char *second = pool.torch_malloc(1000, 0, &streams[0]);
     CHECK(second && second != first);
     CHECK_EQ(fake.mallocs, 1);
-    pool.free(first, 1000, 0, &streams[0]);
-    CHECK(pool.malloc(1000, 0, &streams[0]) == first);
-    pool.free(first, 1000, 0, &streams[0]);
-    pool.free(second, 1000, 0, &streams[0]);
+    pool.torch_free(first, 1000, 0, &streams[0]);
+    CHECK(pool.torch_malloc(1000, 0, &streams[0]) == first);
+    pool.torch_free(first, 1000, 0, &streams[0]);
+    pool.torch_free(second, 1000, 0, &streams[0]);
 
-    GROUP("pool bare: no block reaches from one piece into the next");
+    GROUP("pool bare: no block spans two allocations of ACL's");
     static const size_t sizes[] = {2 * MIB, 4 * MIB, 4 * MIB - 512, 6 * MIB, 512, 3 * MIB, 2 * MIB, 8 * MIB};
     enum { COUNT = sizeof sizes / sizeof *sizes };
     char *blocks[COUNT];
     for (int turn = 0; turn < 3; turn++) {
         for (int i = 0; i < COUNT; i++) {
-            blocks[i] = pool.take(sizes[i], 0, &streams[i % 4]);
-            CHECK(blocks[i] && fake_piece_of(blocks[i], sizes[i]));
+            blocks[i] = pool.malloc(sizes[i], 0, &streams[i % 4]);
+            CHECK(blocks[i] && fake_allocation_of(blocks[i], sizes[i]));
             CHECK_EQ((uintptr_t)blocks[i] % 512, 0);
         }
         for (int i = 0; i < COUNT; i++)
-            CHECK_EQ(pool.give(blocks[(i * 3 + turn) % COUNT], 0, &streams[(i * 3 + turn) % COUNT % 4]), 0);
+            CHECK_EQ(pool.free(blocks[(i * 3 + turn) % COUNT], 0, &streams[(i * 3 + turn) % COUNT % 4]), 0);
     }
 
-    GROUP("pool bare: only the program can say that a stream is done");
+    GROUP("pool bare: only the program can say that a stream has finished");
     CHECK_EQ(pool_figures(0).live, 0);
     CHECK(pool_figures(0).waiting >= 29 * MIB - 512);
     CHECK_EQ(pool.trim(0, 0), 0);
@@ -49,52 +49,52 @@ int main(void)
     CHECK_EQ(fake.used, 0);
     CHECK_EQ(fake.mallocs, fake.frees);
 
-    GROUP("pool bare: a handle is a stream, whoever has it now");
-    first = pool.take(5 * MIB, 0, &streams[0]);
-    CHECK_EQ(pool.give(first, 0, &streams[0]), 0);
-    CHECK(pool.take(5 * MIB, 0, &streams[0]) == first);
+    GROUP("pool bare: without callbacks, a handle that is reused counts as the same stream");
+    first = pool.malloc(5 * MIB, 0, &streams[0]);
+    CHECK_EQ(pool.free(first, 0, &streams[0]), 0);
+    CHECK(pool.malloc(5 * MIB, 0, &streams[0]) == first);
     CHECK_EQ(pool.record_stream(first, &streams[1]), 0);
-    CHECK_EQ(pool.give(first, 0, &streams[0]), 0);
-    char *last = pool.take(5 * MIB, 0, &streams[0]);
+    CHECK_EQ(pool.free(first, 0, &streams[0]), 0);
+    char *last = pool.malloc(5 * MIB, 0, &streams[0]);
     CHECK(last && last != first);
 
-    GROUP("pool bare: what it does not have, it says");
-    CHECK(pool.take(512, 0, NULL) == NULL);
-    CHECK(pool_says("aclrtCtxGetCurrentDefaultStream"));
+    GROUP("pool bare: functions that are missing are named in the error");
+    CHECK(pool.malloc(512, 0, NULL) == NULL);
+    CHECK(pool_error_has("aclrtCtxGetCurrentDefaultStream"));
     CHECK(pool.create_desc(0, &streams[0]) == NULL);
-    CHECK(pool_says("no aclrtAllocator functions"));
-    CHECK(pool.take(2 * CAPACITY, 0, &streams[0]) == NULL);
-    CHECK(pool_says("aclrtMallocAlign32 of 536870912 bytes returned 207001"));
-    CHECK(pool.take(512, 2, &streams[0]) == NULL);
-    CHECK(pool_says("device 2: there are 2, from 0"));
+    CHECK(pool_error_has("no aclrtAllocator functions"));
+    CHECK(pool.malloc(2 * CAPACITY, 0, &streams[0]) == NULL);
+    CHECK(pool_error_has("aclrtMallocAlign32 of 536870912 bytes returned 207001"));
+    CHECK(pool.malloc(512, 2, &streams[0]) == NULL);
+    CHECK(pool_error_has("device 2: there are 2, from 0"));
 
     GROUP("pool bare: a budget is used to the last byte, and not beyond");
-    char *half[2];
-    CHECK_EQ(pool.give(last, 0, &streams[0]), 0);
+    char *halves[2];
+    CHECK_EQ(pool.free(last, 0, &streams[0]), 0);
     CHECK_EQ(pool.synchronized(0), 0);
     pool.trim(0, 0);
     CHECK_EQ(pool_figures(0).reserved, 0);
     CHECK_EQ(pool.set_fraction(0.125, 0), 0);
-    half[0] = pool.take(16 * MIB - 4096, 0, &streams[0]);
-    half[1] = pool.take(16 * MIB, 0, &streams[1]);
-    CHECK(half[0] && half[1] && fake_piece_of(half[1], 16 * MIB));
+    halves[0] = pool.malloc(16 * MIB - 4096, 0, &streams[0]);
+    halves[1] = pool.malloc(16 * MIB, 0, &streams[1]);
+    CHECK(halves[0] && halves[1] && fake_allocation_of(halves[1], 16 * MIB));
     CHECK(pool_figures(0).reserved <= 32 * MIB);
     CHECK(fake.used <= 32 * MIB + 4096);
-    CHECK_EQ(pool.give(half[0], 0, &streams[0]), 0);
-    CHECK_EQ(pool.give(half[1], 0, &streams[1]), 0);
+    CHECK_EQ(pool.free(halves[0], 0, &streams[0]), 0);
+    CHECK_EQ(pool.free(halves[1], 0, &streams[1]), 0);
 
-    GROUP("pool bare: pieces grow with the pool, within its budget");
+    GROUP("pool bare: allocations grow with the pool, within its budget");
     CHECK_EQ(pool.synchronized(0), 0);
     pool.trim(0, 0);
     CHECK_EQ(pool.set_fraction(0.5, 0), 0);
     int mallocs = fake.mallocs;
     size_t count = 0;
-    while (pool.take(64 << 10, 0, &streams[0]))
+    while (pool.malloc(64 << 10, 0, &streams[0]))
         count++;
     CHECK(fake.used <= CAPACITY / 2);
     CHECK((count + 1) * (64 << 10) + 8 * MIB > CAPACITY / 2);
     CHECK(fake.mallocs - mallocs < 60);
     CHECK_EQ(pool.set_fraction(1, 0), 0);
-    CHECK(pool.take(64 << 10, 0, &streams[0]) != NULL);
+    CHECK(pool.malloc(64 << 10, 0, &streams[0]) != NULL);
     return END();
 }

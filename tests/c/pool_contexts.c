@@ -1,5 +1,5 @@
 // links: -lcairn_pool
-/* Default streams end with their contexts, without notice: what was freed on them is not lost. */
+/* Default streams are destroyed with their contexts, without a callback: memory freed on them is not lost. */
 #include "gate.h"
 #include "cairn/pool.h"
 
@@ -10,8 +10,8 @@ int main(void)
     GROUP("pool many contexts, a block on the default stream of each");
     CHECK_OK(aclInit(NULL));
     CHECK_OK(aclrtSetDevice(0));
-    aclrtContext home;
-    CHECK_OK(aclrtGetCurrentContext(&home));
+    aclrtContext primary;
+    CHECK_OK(aclrtGetCurrentContext(&primary));
     for (int round = 0; round < 300; round++) {
         aclrtContext context;
         aclrtStream stream;
@@ -23,7 +23,7 @@ int main(void)
         CHECK_EQ(cairn_pool_free(block, 0, stream), 0);
         CHECK_OK(aclrtSynchronizeStream(stream));
         CHECK_OK(aclrtDestroyContext(context));
-        CHECK_OK(aclrtSetCurrentContext(home));
+        CHECK_OK(aclrtSetCurrentContext(primary));
     }
     cairnPoolFigures figures;
     CHECK_EQ(cairn_pool_figures(0, &figures), 0);

@@ -9,9 +9,9 @@
 
 static cairnPoolFigures figures(aclrtStream stream)
 {
-    cairnPoolFigures of;
-    CHECK_EQ(cairn_pool_stream_figures(0, stream, &of), 0);
-    return of;
+    cairnPoolFigures result;
+    CHECK_EQ(cairn_pool_stream_figures(0, stream, &result), 0);
+    return result;
 }
 
 /* One workspace and one tensor, filled in stream order. */
@@ -65,7 +65,7 @@ int main(void)
     }
     CHECK_EQ(figures(a).reserved, reserved);
 
-    GROUP("pool descriptor: another stream gets that memory when the first is done");
+    GROUP("pool descriptor: another stream gets that memory when the first has finished");
     CHECK_OK(execute(b, others, 3 * MIB, NULL));
     CHECK(others[0].address != blocks[0].address);
     gate_open(&gate);
@@ -87,7 +87,7 @@ int main(void)
     CHECK_OK(cairnProbeGiveBack(kept));
     CHECK_EQ(figures(a).blocks, 0);
 
-    GROUP("pool descriptor: out of memory fails one execution, and the stream goes on");
+    GROUP("pool descriptor: out of memory fails one execution, and the stream stays usable");
     cairnPoolFigures all;
     CHECK_EQ(cairn_pool_figures(0, &all), 0);
     CHECK(execute(a, blocks, (size_t)1 << 50, NULL) != ACL_SUCCESS);
@@ -97,24 +97,24 @@ int main(void)
     CHECK_OK(execute(a, blocks, MIB, NULL));
     CHECK_OK(aclrtSynchronizeStream(a));
 
-    GROUP("pool descriptor: acl_reg_7 what outlives its stream goes back all the same");
-    aclrtStream gone;
-    CHECK_OK(aclrtCreateStream(&gone));
-    first = cairn_pool_create_desc(0, gone);
-    CHECK_OK(aclrtAllocatorRegister(gone, first));
-    CHECK_OK(execute(gone, blocks, MIB, &kept));
+    GROUP("pool descriptor: acl_reg_7 blocks that outlive their stream can still be freed");
+    aclrtStream short_lived;
+    CHECK_OK(aclrtCreateStream(&short_lived));
+    first = cairn_pool_create_desc(0, short_lived);
+    CHECK_OK(aclrtAllocatorRegister(short_lived, first));
+    CHECK_OK(execute(short_lived, blocks, MIB, &kept));
     aclrtAllocator object = NULL;
     aclrtAllocatorAllocFunc alloc = NULL;
     aclrtAllocatorFreeFunc release = NULL;
     aclrtAllocatorAllocAdviseFunc advise = NULL;
     aclrtAllocatorGetAddrFromBlockFunc address = NULL;
-    aclrtAllocatorDesc same = NULL;
-    CHECK_OK(aclrtAllocatorGetByStream(gone, &same, &object, &alloc, &release, &advise, &address));
-    CHECK(same == first && object && alloc && release && advise && address);
+    aclrtAllocatorDesc found = NULL;
+    CHECK_OK(aclrtAllocatorGetByStream(short_lived, &found, &object, &alloc, &release, &advise, &address));
+    CHECK(found == first && object && alloc && release && advise && address);
     void *block = advise(object, 100, blocks[0].address);
     CHECK(block && address(block) == block);
     release(object, block);
-    CHECK_OK(aclrtDestroyStream(gone));
+    CHECK_OK(aclrtDestroyStream(short_lived));
     CHECK_OK(cairnProbeGiveBack(kept));
     CHECK(cairn_pool_last_error() == NULL);
     CHECK(alloc(object, 100) == NULL);
@@ -126,7 +126,7 @@ int main(void)
     CHECK_EQ(all.blocks, 0);
     CHECK_EQ(cairn_pool_destroy_desc(first), 0);
 
-    GROUP("pool descriptor: wrong ones");
+    GROUP("pool descriptor: wrong arguments");
     CHECK(cairn_pool_create_desc(9, a) == NULL);
     CHECK(cairn_pool_last_error() != NULL);
     CHECK(cairn_pool_create_desc(0, blocks) == NULL);

@@ -1,10 +1,10 @@
 /*
- * A small ACL of the test's own, for libcairn_pool.so over a library that is not Cairn's. The program
+ * A fake ACL, to test libcairn_pool.so over a library that is not Cairn's. The program
  * exports it (-rdynamic), and the pool is loaded as torch_npu loads it.
  *
- * Memory is only addresses: pieces lie side by side, each at an odd place. With FAKE_FULL there are
- * also events, state callbacks and virtual memory in pages of 2 MiB; without it virtual memory is there
- * but refuses, as Cairn's own does.
+ * Memory is only addresses: allocations follow each other, none of them aligned to 512 bytes. With FAKE_FULL there are
+ * also events, state callbacks and virtual memory in pages of 2 MiB; without it the functions of virtual memory exist
+ * but fail, as Cairn's own do.
  */
 #ifndef CAIRN_TESTS_POOL_FAKE_ACL_H
 #define CAIRN_TESTS_POOL_FAKE_ACL_H
@@ -17,28 +17,30 @@
 
 #define MIB ((size_t)1 << 20)
 #define PAGE (2 * MIB)
-#define ODD 64
+#define MISALIGNMENT 64
 #define CAPACITY (256 * MIB)
-#define PIECES 512
+#define MAX_ALLOCATIONS 512
 
-typedef struct FakePiece {
+typedef struct FakeAllocation {
     char *address;
     size_t size;
-} FakePiece;
+} FakeAllocation;
 
 typedef struct FakeStream {
     int busy, capturing;
 } FakeStream;
 
-/* What the fake did. All tests use one thread. */
+/* The state and the counters of the fake. All tests use one thread. */
 static struct {
     int calls, device, mallocs, frees;
     size_t used;
     char *arena;
     size_t end;
-    FakePiece pieces[PIECES];
+    FakeAllocation allocations[MAX_ALLOCATIONS];
     int handles, maps, unmaps, records, queries, destroyed_events;
-    int fail_physical_in, fail_map_in, no_captures;
+    /* The n-th call from now on fails. */
+    int fail_physical_in, fail_map_in;
+    int no_captures;
     size_t largest_handle, mapped;
     char *reserved[2];
     size_t reserved_size;
@@ -108,14 +110,14 @@ aclError aclrtMallocAlign32(void **address, size_t size, aclrtMemMallocPolicy po
         return 207001;
     if (!fake.arena)
         fake.arena = (char *)mmap(NULL, 64 * CAPACITY, PROT_NONE,
-                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) + ODD;
-    for (int i = 0; i < PIECES; i++) {
-        if (!fake.pieces[i].address) {
-            fake.pieces[i] = (FakePiece){fake.arena + fake.end, size};
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) + MISALIGNMENT;
+    for (int i = 0; i < MAX_ALLOCATIONS; i++) {
+        if (!fake.allocations[i].address) {
+            fake.allocations[i] = (FakeAllocation){fake.arena + fake.end, size};
             fake.end += size;
             fake.used += size;
             fake.mallocs++;
-            *address = fake.pieces[i].address;
+            *address = fake.allocations[i].address;
             return 0;
         }
     }
@@ -125,25 +127,25 @@ aclError aclrtMallocAlign32(void **address, size_t size, aclrtMemMallocPolicy po
 aclError aclrtFree(void *address)
 {
     CALLED();
-    for (int i = 0; i < PIECES; i++) {
-        if (address && fake.pieces[i].address == address) {
-            fake.used -= fake.pieces[i].size;
-            fake.pieces[i].address = NULL;
+    for (int i = 0; i < MAX_ALLOCATIONS; i++) {
+        if (address && fake.allocations[i].address == address) {
+            fake.used -= fake.allocations[i].size;
+            fake.allocations[i].address = NULL;
             fake.frees++;
             return 0;
         }
     }
-    CHECK(!"free of what was never given");
+    CHECK(!"free of an address that was never allocated");
     return 107000;
 }
 
-/* The piece that a block lies in with all its bytes. */
-__attribute__((unused)) static const FakePiece *fake_piece_of(const char *block, size_t size)
+/* The allocation that a block lies in with all its bytes. */
+__attribute__((unused)) static const FakeAllocation *fake_allocation_of(const char *block, size_t size)
 {
-    for (int i = 0; i < PIECES; i++) {
-        const FakePiece *piece = &fake.pieces[i];
-        if (piece->address && block >= piece->address && block + size <= piece->address + piece->size)
-            return piece;
+    for (int i = 0; i < MAX_ALLOCATIONS; i++) {
+        const FakeAllocation *allocation = &fake.allocations[i];
+        if (allocation->address && block >= allocation->address && block + size <= allocation->address + allocation->size)
+            return allocation;
     }
     return NULL;
 }
@@ -152,10 +154,10 @@ __attribute__((unused)) static const FakePiece *fake_piece_of(const char *block,
 
 typedef struct FakeHandle {
     size_t size;
-    char *at;
+    char *address;
 } FakeHandle;
 
-static FakeHandle *fake_mapped[PIECES];
+static FakeHandle *fake_mapped[MAX_ALLOCATIONS];
 
 aclError aclrtMemGetAllocationGranularity(
     aclrtPhysicalMemProp *prop, aclrtMemGranularityOptions option, size_t *granularity)
@@ -211,7 +213,7 @@ aclError aclrtFreePhysical(aclrtDrvMemHandle handle)
 {
     CALLED();
     FakeHandle *freed = handle;
-    CHECK(freed->at == NULL);
+    CHECK(freed->address == NULL);
     fake.used -= freed->size;
     fake.handles--;
     free(freed);
@@ -222,22 +224,22 @@ aclError aclrtMapMem(void *address, size_t size, size_t offset, aclrtDrvMemHandl
 {
     CALLED();
     FakeHandle *mapped = handle;
-    char *at = address;
-    CHECK(mapped->at == NULL && mapped->size == size && offset == 0 && flags == 0);
-    CHECK(at >= fake.reserved[fake.device]);
-    CHECK(at + size <= fake.reserved[fake.device] + fake.reserved_size);
+    char *start = address;
+    CHECK(mapped->address == NULL && mapped->size == size && offset == 0 && flags == 0);
+    CHECK(start >= fake.reserved[fake.device]);
+    CHECK(start + size <= fake.reserved[fake.device] + fake.reserved_size);
     if (fake.fail_map_in && --fake.fail_map_in == 0)
         return 207000;
-    int place = -1;
-    for (int i = 0; i < PIECES; i++) {
+    int slot = -1;
+    for (int i = 0; i < MAX_ALLOCATIONS; i++) {
         if (!fake_mapped[i])
-            place = i;
+            slot = i;
         else
-            CHECK(at + size <= fake_mapped[i]->at || fake_mapped[i]->at + fake_mapped[i]->size <= at);
+            CHECK(start + size <= fake_mapped[i]->address || fake_mapped[i]->address + fake_mapped[i]->size <= start);
     }
-    CHECK(place >= 0);
-    fake_mapped[place] = mapped;
-    mapped->at = at;
+    CHECK(slot >= 0);
+    fake_mapped[slot] = mapped;
+    mapped->address = start;
     fake.mapped += size;
     fake.maps++;
     return 0;
@@ -246,16 +248,16 @@ aclError aclrtMapMem(void *address, size_t size, size_t offset, aclrtDrvMemHandl
 aclError aclrtUnmapMem(void *address)
 {
     CALLED();
-    for (int i = 0; i < PIECES; i++) {
-        if (fake_mapped[i] && fake_mapped[i]->at == address) {
+    for (int i = 0; i < MAX_ALLOCATIONS; i++) {
+        if (fake_mapped[i] && fake_mapped[i]->address == address) {
             fake.mapped -= fake_mapped[i]->size;
-            fake_mapped[i]->at = NULL;
+            fake_mapped[i]->address = NULL;
             fake_mapped[i] = NULL;
             fake.unmaps++;
             return 0;
         }
     }
-    CHECK(!"unmap of what was never mapped");
+    CHECK(!"unmap of an address that was never mapped");
     return 107000;
 }
 
@@ -396,12 +398,12 @@ aclError aclrtUnmapMem(void *address)
 
 #endif
 
-/* The functions of the pool, found when it was loaded. */
+/* The functions of the pool, found when it was loaded; the first two are those for torch_npu. */
 static struct {
-    __typeof__(cairn_malloc) *malloc;
-    __typeof__(cairn_free) *free;
-    __typeof__(cairn_pool_malloc) *take;
-    __typeof__(cairn_pool_free) *give;
+    __typeof__(cairn_malloc) *torch_malloc;
+    __typeof__(cairn_free) *torch_free;
+    __typeof__(cairn_pool_malloc) *malloc;
+    __typeof__(cairn_pool_free) *free;
     __typeof__(cairn_pool_trim) *trim;
     __typeof__(cairn_pool_synchronized) *synchronized;
     __typeof__(cairn_pool_figures) *figures;
@@ -419,10 +421,10 @@ __attribute__((unused)) static void pool_load(void)
         printf("%s\n", dlerror());
         exit(1);
     }
-    *(void **)&pool.malloc = dlsym(library, "cairn_malloc");
-    *(void **)&pool.free = dlsym(library, "cairn_free");
-    *(void **)&pool.take = dlsym(library, "cairn_pool_malloc");
-    *(void **)&pool.give = dlsym(library, "cairn_pool_free");
+    *(void **)&pool.torch_malloc = dlsym(library, "cairn_malloc");
+    *(void **)&pool.torch_free = dlsym(library, "cairn_free");
+    *(void **)&pool.malloc = dlsym(library, "cairn_pool_malloc");
+    *(void **)&pool.free = dlsym(library, "cairn_pool_free");
     *(void **)&pool.trim = dlsym(library, "cairn_pool_trim");
     *(void **)&pool.synchronized = dlsym(library, "cairn_pool_synchronized");
     *(void **)&pool.figures = dlsym(library, "cairn_pool_figures");
@@ -440,7 +442,8 @@ __attribute__((unused)) static cairnPoolFigures pool_figures(int device)
     return figures;
 }
 
-__attribute__((unused)) static int pool_says(const char *part)
+/* Whether the pool's last error has this part. */
+__attribute__((unused)) static int pool_error_has(const char *part)
 {
     const char *text = pool.last_error();
     if (text && strstr(text, part))

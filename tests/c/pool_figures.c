@@ -1,5 +1,5 @@
 // links: -lcairn_pool
-/* What libcairn_pool.so says of itself: figures in total and by stream, as a struct and as JSON. */
+/* The figures of libcairn_pool.so, in total and by stream, as a struct and as JSON. */
 #include "gate.h"
 #include "cairn/pool.h"
 #include <ctype.h>
@@ -7,9 +7,10 @@
 
 #define MIB ((size_t)1 << 20)
 
+/* A reader of JSON: each function returns the end of what it read, or NULL. */
 static const char *value(const char *at);
 
-static const char *blank(const char *at)
+static const char *skip_blanks(const char *at)
 {
     while (*at && isspace((unsigned char)*at))
         at++;
@@ -28,20 +29,20 @@ static const char *string(const char *at)
 /* Members up to `close`; each has a name in an object. */
 static const char *members(const char *at, char close, int named)
 {
-    at = blank(at + 1);
+    at = skip_blanks(at + 1);
     if (*at == close)
         return at + 1;
     for (;;) {
         if (named) {
-            at = string(blank(at));
-            if (!at || *(at = blank(at)) != ':')
+            at = string(skip_blanks(at));
+            if (!at || *(at = skip_blanks(at)) != ':')
                 return NULL;
             at++;
         }
         at = value(at);
         if (!at)
             return NULL;
-        at = blank(at);
+        at = skip_blanks(at);
         if (*at == close)
             return at + 1;
         if (*at++ != ',')
@@ -49,10 +50,10 @@ static const char *members(const char *at, char close, int named)
     }
 }
 
-/* Behind one JSON value without escapes and fractions, or NULL. */
+/* One JSON value without escapes and fractions. */
 static const char *value(const char *at)
 {
-    at = blank(at);
+    at = skip_blanks(at);
     if (*at == '{')
         return members(at, '}', 1);
     if (*at == '[')
@@ -72,10 +73,10 @@ static const char *value(const char *at)
 static int is_json(const char *text)
 {
     const char *end = value(text);
-    return end && *blank(end) == 0;
+    return end && *skip_blanks(end) == 0;
 }
 
-static cairnPoolFigures of(int device)
+static cairnPoolFigures figures_of(int device)
 {
     cairnPoolFigures figures;
     memset(&figures, 0xff, sizeof figures);
@@ -83,7 +84,7 @@ static cairnPoolFigures of(int device)
     return figures;
 }
 
-static cairnPoolFigures of_stream(int device, aclrtStream stream)
+static cairnPoolFigures stream_figures_of(int device, aclrtStream stream)
 {
     cairnPoolFigures figures;
     memset(&figures, 0xff, sizeof figures);
@@ -109,14 +110,14 @@ int main(void)
     CHECK_OK(aclrtCreateStream(&second));
 
     GROUP("pool figures of an unused pool");
-    cairnPoolFigures before = of(0);
+    cairnPoolFigures before = figures_of(0);
     CHECK_EQ(before.live | before.reserved | before.taken | before.failed | before.budget, 0);
     CHECK(is_json("{\"a\":[1,{}],\"b\":\"c\"}") && !is_json("{\"a\":1") && !is_json("{a:1}"));
     char *text = json();
     CHECK(is_json(text));
     free(text);
 
-    GROUP("pool blocks: at least what was asked for, aligned, apart, usable");
+    GROUP("pool blocks: at least the requested size, aligned, disjoint, usable");
     static const ssize_t sizes[] = {1, 40, 511, 512, 513, 100000, 3 * MIB, 5 * MIB + 1};
     enum { COUNT = sizeof sizes / sizeof *sizes };
     char *blocks[COUNT];
@@ -139,7 +140,7 @@ int main(void)
     }
 
     GROUP("pool figures in total are the sum over the streams");
-    cairnPoolFigures all = of(0), one = of_stream(0, first), two = of_stream(0, second);
+    cairnPoolFigures all = figures_of(0), one = stream_figures_of(0, first), two = stream_figures_of(0, second);
     CHECK_EQ(all.live, rounded);
     CHECK_EQ(all.requested, asked);
     CHECK_EQ(all.blocks, COUNT);
@@ -150,7 +151,7 @@ int main(void)
     CHECK_EQ(one.blocks, COUNT / 2);
     CHECK_EQ(two.blocks, COUNT / 2);
     CHECK(all.reserved >= all.live && all.peakReserved == all.reserved && all.peak >= all.live);
-    CHECK_EQ(of_stream(0, NULL).taken, 0);
+    CHECK_EQ(stream_figures_of(0, NULL).taken, 0);
 
     GROUP("pool figures as JSON");
     text = json();
@@ -170,19 +171,19 @@ int main(void)
     GROUP("pool figures after the frees, and the peaks");
     for (int i = 0; i < COUNT; i++)
         cairn_free(blocks[i], sizes[i], 0, i % 2 ? second : first);
-    all = of(0);
+    all = figures_of(0);
     CHECK_EQ(all.live | all.requested | all.blocks, 0);
     CHECK_EQ(all.freed, COUNT);
     CHECK(all.peak >= rounded && all.largestHole >= 5 * MIB);
     CHECK_EQ(all.waiting, rounded);
     CHECK_EQ(cairn_pool_reset_peak(0), 0);
-    CHECK_EQ(of_stream(0, first).peak, 0);
-    CHECK(of(0).peak < MIB * 3);
-    CHECK_EQ(of(0).peakReserved, of(0).reserved);
+    CHECK_EQ(stream_figures_of(0, first).peak, 0);
+    CHECK(figures_of(0).peak < MIB * 3);
+    CHECK_EQ(figures_of(0).peakReserved, figures_of(0).reserved);
     CHECK_EQ(cairn_pool_synchronized(0), 0);
-    CHECK_EQ(of(0).waiting, 0);
+    CHECK_EQ(figures_of(0).waiting, 0);
 
-    GROUP("pool sizes of nothing and less");
+    GROUP("pool sizes of 0 and less");
     CHECK(cairn_malloc(0, 0, first) == NULL);
     CHECK(cairn_pool_malloc(0, 0, first) == NULL);
     CHECK(cairn_pool_last_error() == NULL);

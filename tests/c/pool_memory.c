@@ -1,6 +1,6 @@
 // links: -lcairn_pool
 // env: CAIRN_DEVICE_MEMORY=256mib CAIRN_POOL_WAIT_MS=20
-/* Memory back to ACL, the part of the device that a pool may have, and what it says when it is out. */
+/* Memory given back to ACL, the fraction of the device that a pool may have, and the text of out of memory. */
 #include "gate.h"
 #include "cairn/pool.h"
 #include <math.h>
@@ -52,7 +52,7 @@ static void trimming(void)
     CHECK_EQ(figures().reserved, 0);
     CHECK_EQ(acl_free(), before);
 
-    GROUP("pool trim leaves what is held, and the pool goes on");
+    GROUP("pool trim keeps blocks in use, and the pool works on");
     for (int i = 0; i < 8; i++)
         blocks[i] = cairn_pool_malloc(10 * MIB, 0, streams[0]);
     for (int i = 1; i < 8; i++)
@@ -67,7 +67,7 @@ static void trimming(void)
     cairn_pool_empty_cache(false);
     CHECK_EQ(figures().reserved, 0);
 
-    GROUP("pool pieces: small blocks do not each take one from ACL");
+    GROUP("pool segments: many small blocks share one allocation of ACL's");
     enum { SMALL = 3000 };
     static void *small[SMALL];
     for (int i = 0; i < SMALL; i++)
@@ -97,7 +97,7 @@ static void fractions(void)
     CHECK(figures().reserved <= budget);
     CHECK_EQ(figures().failed, 1);
 
-    GROUP("pool fraction: raised, it lets more in; lowered, it gives back what is free");
+    GROUP("pool fraction: raised, more fits; lowered, free memory is given back");
     CHECK_EQ(cairn_pool_set_fraction(0.75, 0), 0);
     void *third = cairn_pool_malloc(budget, 0, streams[1]);
     CHECK(third != NULL);
@@ -109,7 +109,7 @@ static void fractions(void)
     CHECK(figures().reserved <= budget && figures().reserved >= figures().live);
     CHECK_EQ(cairn_pool_free(first, 0, streams[0]), 0);
 
-    GROUP("pool fraction: what is none");
+    GROUP("pool fraction: wrong values");
     const double wrong[] = {0, -0.5, 1.01, NAN, INFINITY};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         CHECK_EQ(cairn_pool_set_fraction(wrong[i], 0), -1);
@@ -125,9 +125,9 @@ static void fractions(void)
     cairn_pool_trim(0, 0);
 }
 
-static void out(void)
+static void out_of_memory(void)
 {
-    GROUP("pool out of memory: the text has all that explains it");
+    GROUP("pool out of memory: the text has the figures and the owners");
     char part[96];
     void *memory[4];
     for (int i = 0; i < 4; i++) {
@@ -150,23 +150,23 @@ static void out(void)
     CHECK(text && strstr(text, part) == NULL);
     CHECK(figures().failed > failed);
 
-    GROUP("pool out of memory: what waits in torch's queue is named, and the way to it");
+    GROUP("pool out of memory: memory that waits for torch's queue is named, and how to release it");
     for (int i = 0; i < 4; i++)
         cairn_free(memory[i], (size_t)(i + 1) * 10 * MIB, 0, streams[i]);
     CHECK(cairn_malloc(200 * MIB, 0, streams[0]) == NULL);
     text = cairn_pool_last_error();
     CHECK(has(text, "0 bytes live, 100 MiB waiting for streams"));
     CHECK_EQ(cairn_pool_synchronized(0), 0);
-    void *whole = cairn_malloc(200 * MIB, 0, streams[0]);
-    CHECK(whole != NULL);
+    void *large = cairn_malloc(200 * MIB, 0, streams[0]);
+    CHECK(large != NULL);
     CHECK(cairn_malloc(100 * MIB, 0, streams[1]) == NULL);
-    cairn_free(whole, 200 * MIB, 0, streams[0]);
+    cairn_free(large, 200 * MIB, 0, streams[0]);
     CHECK(cairn_malloc(200 * MIB, 0, streams[1]) == NULL);
     text = cairn_pool_last_error();
     CHECK(has(text, "torch.npu.synchronize()") && has(text, "cairn_pool_synchronized(0)"));
     CHECK_EQ(cairn_pool_synchronized(0), 0);
-    CHECK(cairn_malloc(200 * MIB, 0, streams[1]) == whole);
-    cairn_free(whole, 200 * MIB, 0, streams[1]);
+    CHECK(cairn_malloc(200 * MIB, 0, streams[1]) == large);
+    cairn_free(large, 200 * MIB, 0, streams[1]);
     CHECK_EQ(cairn_pool_synchronized(0), 0);
     cairn_pool_trim(0, 0);
     CHECK_EQ(figures().reserved, 0);
@@ -180,6 +180,6 @@ int main(void)
         CHECK_OK(aclrtCreateStream(&streams[i]));
     trimming();
     fractions();
-    out();
+    out_of_memory();
     return END();
 }

@@ -1,7 +1,7 @@
 // links: -lcairn_pool
 // env: CAIRN_POOL_WAIT_MS=abc
 // env: CAIRN_POOL_VMM=maybe
-/* A setting of the pool that cannot be used is reported once, with what would do; the pool works. */
+/* An invalid setting of the pool is reported once, with the values that are allowed; the pool works. */
 #include "check.h"
 #include "logged.h"
 #include "cairn/pool.h"
@@ -13,7 +13,7 @@ int main(void)
     snprintf(name, sizeof name, "%s=%s is not used: expected ", wait ? "CAIRN_POOL_WAIT_MS" : "CAIRN_POOL_VMM",
              wait ? wait : getenv("CAIRN_POOL_VMM"));
     log_begin();
-    int kept = dup(2), file = mkstemp(path);
+    int original_stderr = dup(2), file = mkstemp(path);
     CHECK(file >= 0 && dup2(file, 2) == 2);
     CHECK_OK(aclInit(NULL));
     CHECK_OK(aclrtSetDevice(0));
@@ -24,15 +24,15 @@ int main(void)
         CHECK(block != NULL);
         CHECK_EQ(cairn_pool_free(block, i, NULL), 0);
     }
-    dup2(kept, 2);
-    FILE *said = fopen(path, "r");
+    dup2(original_stderr, 2);
+    FILE *errors = fopen(path, "r");
     int times = 0;
-    while (said && fgets(line, sizeof line, said))
+    while (errors && fgets(line, sizeof line, errors))
         times += strstr(line, name) != NULL;
     CHECK_EQ(times, 1);
     CHECK_EQ(LOGGED("ERROR", "libcairn_pool", name), 1);
-    if (said)
-        fclose(said);
+    if (errors)
+        fclose(errors);
     unlink(path);
     log_end();
     return END();

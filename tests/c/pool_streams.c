@@ -7,9 +7,9 @@
 #include "gate.h"
 #include "cairn/pool.h"
 
-/* A block that fills a piece of ACL's memory, so that two blocks never lie in one. */
-#define PIECE ((size_t)8 << 20)
-#define SIZE (PIECE - 4096)
+/* A block that fills a segment of the pool, so that no segment has two blocks. */
+#define SEGMENT ((size_t)8 << 20)
+#define SIZE (SEGMENT - 4096)
 
 static Gate gate = GATE_CLOSED;
 static aclrtStream a, b;
@@ -28,7 +28,7 @@ static uint64_t waiting(void)
     return figures.waiting;
 }
 
-static void empty(void)
+static void empty_pool(void)
 {
     CHECK_OK(aclrtSynchronizeDevice());
     CHECK_EQ(cairn_pool_synchronized(0), 0);
@@ -42,9 +42,9 @@ static int queue_is_off(void)
     return (queue && strcmp(queue, "0") == 0) || (blocking && strcmp(blocking, "1") == 0);
 }
 
-static void direct(void)
+static void by_events(void)
 {
-    GROUP("pool direct: a free on a busy stream is no memory for another, until an event says so");
+    GROUP("pool direct: memory freed on a busy stream is not for another stream, until an event proves its work finished");
     void *first = cairn_pool_malloc(SIZE, 0, a);
     CHECK(first != NULL);
     gate_put(&gate, a);
@@ -52,21 +52,21 @@ static void direct(void)
     CHECK_EQ(waiting(), SIZE);
     void *second = cairn_pool_malloc(SIZE, 0, b);
     CHECK(second != NULL && second != first);
-    uint64_t both = reserved();
-    void *own = cairn_pool_malloc(SIZE, 0, a);
-    CHECK(own == first);
-    CHECK_EQ(cairn_pool_free(own, 0, a), 0);
+    uint64_t reserved_for_two = reserved();
+    void *again = cairn_pool_malloc(SIZE, 0, a);
+    CHECK(again == first);
+    CHECK_EQ(cairn_pool_free(again, 0, a), 0);
     CHECK_EQ(cairn_pool_trim(0, 0), 0);
     gate_open(&gate);
     CHECK_OK(aclrtSynchronizeStream(a));
     void *third = cairn_pool_malloc(SIZE, 0, b);
     CHECK(third == first);
-    CHECK_EQ(reserved(), both);
+    CHECK_EQ(reserved(), reserved_for_two);
     CHECK_EQ(cairn_pool_free(second, 0, b), 0);
     CHECK_EQ(cairn_pool_free(third, 0, b), 0);
-    empty();
+    empty_pool();
 
-    GROUP("pool direct: a free on an idle stream is memory for another at once");
+    GROUP("pool direct: memory freed on an idle stream is for another stream at once");
     first = cairn_pool_malloc(SIZE, 0, a);
     CHECK_EQ(cairn_pool_free(first, 0, a), 0);
     void *probe = cairn_pool_malloc(SIZE, 0, b);
@@ -74,12 +74,12 @@ static void direct(void)
     CHECK(probe == first || next == first);
     CHECK_EQ(cairn_pool_free(probe, 0, b), 0);
     CHECK_EQ(cairn_pool_free(next, 0, b), 0);
-    empty();
+    empty_pool();
 }
 
 static void recorded(void)
 {
-    GROUP("pool direct: a recorded stream holds the block up, for its own stream too");
+    GROUP("pool direct: a recorded stream keeps the block from every stream, its own too");
     void *first = cairn_pool_malloc(SIZE, 0, a);
     gate_put(&gate, b);
     CHECK_EQ(cairn_pool_record_stream(first, b), 0);
@@ -94,9 +94,9 @@ static void recorded(void)
     CHECK_OK(aclrtSynchronizeStream(b));
     CHECK(cairn_pool_trim(0, 0) >= SIZE);
     CHECK_EQ(cairn_pool_free(second, 0, a), 0);
-    empty();
+    empty_pool();
 
-    GROUP("pool direct: freed on another stream than its own, both are waited for");
+    GROUP("pool direct: a block freed on another stream than its own waits for both");
     first = cairn_pool_malloc(SIZE, 0, a);
     gate_put(&gate, b);
     CHECK_EQ(cairn_pool_free(first, 0, b), 0);
@@ -106,12 +106,12 @@ static void recorded(void)
     CHECK_OK(aclrtSynchronizeStream(b));
     CHECK(cairn_pool_trim(0, 0) >= SIZE);
     CHECK_EQ(cairn_pool_free(second, 0, a), 0);
-    empty();
+    empty_pool();
 }
 
-static void torch(void)
+static void through_torch(void)
 {
-    GROUP("pool for torch: its own stream has a block back at once, whatever it does");
+    GROUP("pool for torch: its own stream gets a freed block at once, busy or not");
     void *first = cairn_malloc(SIZE, 0, a);
     gate_put(&gate, a);
     cairn_free(first, SIZE, 0, a);
@@ -121,7 +121,7 @@ static void torch(void)
     gate_open(&gate);
     CHECK_OK(aclrtSynchronizeStream(a));
 
-    GROUP("pool for torch: another stream, and trim, by events only without a queue");
+    GROUP("pool for torch: other streams, and trim, get it by events only if torch's queue is off");
     second = cairn_malloc(SIZE, 0, b);
     void *more = cairn_malloc(SIZE, 0, b);
     CHECK_EQ(second == first || more == first, queue_is_off());
@@ -130,8 +130,8 @@ static void torch(void)
     uint64_t before = reserved();
     CHECK_EQ(cairn_pool_trim(0, 0), queue_is_off() ? before : 0);
 
-    GROUP("pool for torch: after cairn_pool_synchronized whatever was freed before is for all");
-    empty();
+    GROUP("pool for torch: after cairn_pool_synchronized memory freed before is for all streams");
+    empty_pool();
     first = cairn_malloc(SIZE, 0, a);
     cairn_free(first, SIZE, 0, a);
     CHECK_EQ(cairn_pool_synchronized(0), 0);
@@ -140,9 +140,9 @@ static void torch(void)
     CHECK(cairn_malloc(SIZE, 0, b) == first);
     CHECK_EQ(reserved(), before_b);
     cairn_free(first, SIZE, 0, b);
-    empty();
+    empty_pool();
 
-    GROUP("pool for torch: a recorded stream needs the same proof");
+    GROUP("pool for torch: a recorded stream has to be proved finished too");
     first = cairn_malloc(SIZE, 0, a);
     CHECK_EQ(cairn_pool_record_stream(first, b), 0);
     gate_put(&gate, b);
@@ -157,35 +157,35 @@ static void torch(void)
     CHECK_EQ(second == first || third == first, queue_is_off());
     cairn_free(second, SIZE, 0, a);
     cairn_free(third, SIZE, 0, a);
-    uint64_t all = reserved(), given = cairn_pool_trim(0, 0);
-    CHECK_EQ(given, queue_is_off() ? all : 0);
+    uint64_t all = reserved(), trimmed = cairn_pool_trim(0, 0);
+    CHECK_EQ(trimmed, queue_is_off() ? all : 0);
     CHECK_EQ(cairn_pool_synchronized(0), 0);
-    CHECK_EQ(cairn_pool_trim(0, 0), all - given);
+    CHECK_EQ(cairn_pool_trim(0, 0), all - trimmed);
 }
 
-static void both_doors(void)
+static void torch_and_direct(void)
 {
-    GROUP("pool doors on one stream: after its last task a block may pass into the queue");
+    GROUP("pool, both interfaces on one stream: a block freed directly may be allocated for torch");
     void *first = cairn_pool_malloc(SIZE, 0, a);
     gate_put(&gate, a);
     CHECK_EQ(cairn_pool_free(first, 0, a), 0);
     CHECK(cairn_malloc(SIZE, 0, a) == first);
 
-    GROUP("pool doors on one stream: out of the queue it may not");
+    GROUP("pool, both interfaces on one stream: one freed by torch is not for direct use while torch's queue is on");
     cairn_free(first, SIZE, 0, a);
     void *second = cairn_pool_malloc(SIZE, 0, a);
     CHECK_EQ(second == first, queue_is_off());
     gate_open(&gate);
     CHECK_EQ(cairn_pool_free(second, 0, a), 0);
-    empty();
+    empty_pool();
 }
 
-static void gone(void)
+static void destroyed_streams(void)
 {
-    GROUP("pool streams: what a destroyed stream freed is for all, and its handle is another stream");
+    GROUP("pool streams: memory freed on a destroyed stream is for all, and its handle counts as a new stream");
     aclrtStream old;
     CHECK_OK(aclrtCreateStream(&old));
-    void *first = cairn_pool_malloc(SIZE, 0, old), *kept = cairn_pool_malloc(SIZE, 0, old);
+    void *first = cairn_pool_malloc(SIZE, 0, old), *second_block = cairn_pool_malloc(SIZE, 0, old);
     gate_put(&gate, old);
     CHECK_EQ(cairn_pool_free(first, 0, old), 0);
     gate_open(&gate);
@@ -194,14 +194,14 @@ static void gone(void)
     CHECK_EQ(cairn_pool_free(first, 0, b), 0);
 
     GROUP("pool streams: a block may outlive its stream");
-    CHECK_EQ(cairn_pool_free(kept, 0, old), 0);
+    CHECK_EQ(cairn_pool_free(second_block, 0, old), 0);
     CHECK(cairn_pool_last_error() == NULL);
     CHECK_OK(aclrtSynchronizeStream(b));
     CHECK(cairn_pool_malloc(SIZE, 0, b) != NULL && cairn_pool_malloc(SIZE, 0, b) != NULL);
-    CHECK(reserved() <= 2 * PIECE);
+    CHECK(reserved() <= 2 * SEGMENT);
     CHECK_EQ(cairn_pool_free(first, 0, b), 0);
-    CHECK_EQ(cairn_pool_free(kept, 0, b), 0);
-    empty();
+    CHECK_EQ(cairn_pool_free(second_block, 0, b), 0);
+    empty_pool();
 
     GROUP("pool for torch: a block that outlives its stream waits for the queue");
     CHECK_OK(aclrtCreateStream(&old));
@@ -210,9 +210,9 @@ static void gone(void)
     cairn_free(first, SIZE, 0, old);
     CHECK(cairn_pool_last_error() == NULL);
     CHECK_EQ(waiting(), queue_is_off() ? 0 : SIZE);
-    empty();
+    empty_pool();
 
-    GROUP("pool streams: more come and go than there are places");
+    GROUP("pool streams: more streams come and go than can exist at a time");
     for (int i = 0; i < 5000; i++) {
         aclrtStream stream;
         CHECK_OK(aclrtCreateStream(&stream));
@@ -222,10 +222,10 @@ static void gone(void)
         CHECK_EQ(cairn_pool_free(block, 0, stream), 0);
         CHECK_OK(aclrtDestroyStream(stream));
     }
-    CHECK(reserved() <= PIECE);
-    empty();
+    CHECK(reserved() <= SEGMENT);
+    empty_pool();
 
-    GROUP("pool streams: one that is destroyed by force is proven by a synchronize at the latest");
+    GROUP("pool streams: one destroyed by force is known to have finished after a synchronize at the latest");
     CHECK_OK(aclrtCreateStream(&old));
     first = cairn_pool_malloc(SIZE, 0, old);
     gate_put(&gate, old);
@@ -233,43 +233,43 @@ static void gone(void)
     CHECK_OK(aclrtDestroyStreamForce(old));
     CHECK_EQ(cairn_pool_trim(0, 0), 0);
     gate_open(&gate);
-    empty();
+    empty_pool();
 
-    GROUP("pool streams: a free on one that took nothing is as good as any, if it is known to live");
-    static Gate late_gate = GATE_CLOSED;
-    aclrtStream late;
-    CHECK_OK(aclrtCreateStream(&late));
+    GROUP("pool streams: a free on a stream that allocated nothing works, if the stream exists");
+    static Gate third_gate = GATE_CLOSED;
+    aclrtStream third;
+    CHECK_OK(aclrtCreateStream(&third));
     first = cairn_pool_malloc(SIZE, 0, a);
-    gate_put(&late_gate, late);
-    CHECK_EQ(cairn_pool_free(first, 0, late), 0);
+    gate_put(&third_gate, third);
+    CHECK_EQ(cairn_pool_free(first, 0, third), 0);
     CHECK(cairn_pool_last_error() == NULL);
     void *next = cairn_pool_malloc(SIZE, 0, a);
     CHECK(next && next != first);
-    gate_open(&late_gate);
-    CHECK_OK(aclrtSynchronizeStream(late));
+    gate_open(&third_gate);
+    CHECK_OK(aclrtSynchronizeStream(third));
     CHECK(cairn_pool_malloc(SIZE, 0, b) == first);
-    CHECK_OK(aclrtDestroyStream(late));
-    CHECK_EQ(cairn_pool_free(first, 0, late), -1);
+    CHECK_OK(aclrtDestroyStream(third));
+    CHECK_EQ(cairn_pool_free(first, 0, third), -1);
     CHECK(cairn_pool_last_error() != NULL);
     CHECK_EQ(cairn_pool_free(next, 0, NULL), 0);
     CHECK(cairn_pool_last_error() == NULL);
-    empty();
+    empty_pool();
 
     GROUP("pool streams: NULL is the default stream");
-    aclrtStream standard;
-    CHECK_OK(aclrtCtxGetCurrentDefaultStream(&standard));
+    aclrtStream default_stream;
+    CHECK_OK(aclrtCtxGetCurrentDefaultStream(&default_stream));
     first = cairn_pool_malloc(SIZE, 0, NULL);
-    CHECK_EQ(cairn_pool_free(first, 0, standard), 0);
-    CHECK(cairn_pool_malloc(SIZE, 0, standard) == first);
+    CHECK_EQ(cairn_pool_free(first, 0, default_stream), 0);
+    CHECK(cairn_pool_malloc(SIZE, 0, default_stream) == first);
     CHECK_EQ(cairn_pool_free(first, 0, NULL), 0);
     first = cairn_malloc(SIZE, 0, NULL);
     cairnPoolFigures figures;
-    CHECK_EQ(cairn_pool_stream_figures(0, standard, &figures), 0);
+    CHECK_EQ(cairn_pool_stream_figures(0, default_stream, &figures), 0);
     CHECK_EQ(figures.blocks, 1);
     cairn_free(first, SIZE, 0, NULL);
     CHECK_EQ(cairn_pool_stream_figures(0, NULL, &figures), 0);
     CHECK_EQ(figures.blocks, 0);
-    empty();
+    empty_pool();
 }
 
 int main(void)
@@ -278,10 +278,10 @@ int main(void)
     CHECK_OK(aclrtSetDevice(0));
     CHECK_OK(aclrtCreateStream(&a));
     CHECK_OK(aclrtCreateStream(&b));
-    direct();
+    by_events();
     recorded();
-    torch();
-    both_doors();
-    gone();
+    through_torch();
+    torch_and_direct();
+    destroyed_streams();
     return END();
 }

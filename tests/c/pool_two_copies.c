@@ -1,5 +1,5 @@
 // links: -lcairn_pool -ldl
-/* Two copies of libcairn_pool.so in one process: two pools, each with its own books. */
+/* Two copies of libcairn_pool.so in one process: two pools that know nothing of each other. */
 #include "gate.h"
 #include "cairn/pool.h"
 #include <dlfcn.h>
@@ -38,31 +38,31 @@ int main(void)
     void *copy = load_copy();
     if (!copy)
         return END();
-    __typeof__(cairn_pool_malloc) *take;
-    __typeof__(cairn_pool_free) *give;
-    __typeof__(cairn_pool_trim) *trim;
-    *(void **)&take = dlsym(copy, "cairn_pool_malloc");
-    *(void **)&give = dlsym(copy, "cairn_pool_free");
-    *(void **)&trim = dlsym(copy, "cairn_pool_trim");
-    CHECK(take && give && trim && take != cairn_pool_malloc);
-    void *ours = cairn_pool_malloc(8 * MIB, 0, a), *theirs = take(8 * MIB, 0, a);
-    CHECK(ours && theirs && ours != theirs);
-    CHECK_EQ(cairn_pool_free(theirs, 0, a), -1);
-    CHECK_EQ(give(ours, 0, a), -1);
+    __typeof__(cairn_pool_malloc) *copy_malloc;
+    __typeof__(cairn_pool_free) *copy_free;
+    __typeof__(cairn_pool_trim) *copy_trim;
+    *(void **)&copy_malloc = dlsym(copy, "cairn_pool_malloc");
+    *(void **)&copy_free = dlsym(copy, "cairn_pool_free");
+    *(void **)&copy_trim = dlsym(copy, "cairn_pool_trim");
+    CHECK(copy_malloc && copy_free && copy_trim && copy_malloc != cairn_pool_malloc);
+    void *block = cairn_pool_malloc(8 * MIB, 0, a), *copy_block = copy_malloc(8 * MIB, 0, a);
+    CHECK(block && copy_block && block != copy_block);
+    CHECK_EQ(cairn_pool_free(copy_block, 0, a), -1);
+    CHECK_EQ(copy_free(block, 0, a), -1);
 
-    GROUP("pool copies: both hear of streams that end, and ask their own events");
+    GROUP("pool copies: both get callbacks of destroyed streams, and query their own events");
     gate_put(&gate, a);
-    CHECK_EQ(cairn_pool_free(ours, 0, a), 0);
-    CHECK_EQ(give(theirs, 0, a), 0);
+    CHECK_EQ(cairn_pool_free(block, 0, a), 0);
+    CHECK_EQ(copy_free(copy_block, 0, a), 0);
     CHECK_EQ(cairn_pool_trim(0, 0), 0);
-    CHECK_EQ(trim(0, 0), 0);
+    CHECK_EQ(copy_trim(0, 0), 0);
     gate_open(&gate);
     CHECK_OK(aclrtDestroyStream(a));
-    CHECK(cairn_pool_malloc(8 * MIB, 0, b) == ours);
-    CHECK(take(8 * MIB, 0, b) == theirs);
-    CHECK_EQ(cairn_pool_free(ours, 0, b), 0);
-    CHECK_EQ(give(theirs, 0, b), 0);
+    CHECK(cairn_pool_malloc(8 * MIB, 0, b) == block);
+    CHECK(copy_malloc(8 * MIB, 0, b) == copy_block);
+    CHECK_EQ(cairn_pool_free(block, 0, b), 0);
+    CHECK_EQ(copy_free(copy_block, 0, b), 0);
     CHECK(cairn_pool_trim(0, 0) >= 8 * MIB);
-    CHECK(trim(0, 0) >= 8 * MIB);
+    CHECK(copy_trim(0, 0) >= 8 * MIB);
     return END();
 }

@@ -26,7 +26,7 @@ static void open_when_refused(void *before)
 
 int main(void)
 {
-    int patient = strcmp(getenv("CAIRN_POOL_WAIT_MS"), "20") != 0;
+    int has_time = strcmp(getenv("CAIRN_POOL_WAIT_MS"), "20") != 0;
     aclrtStream a, b;
     CHECK_OK(aclInit(NULL));
     CHECK_OK(aclrtSetDevice(0));
@@ -37,14 +37,14 @@ int main(void)
     gate_put(&gate, a);
     CHECK_EQ(cairn_pool_free(first, 0, a), 0);
 
-    if (patient) {
-        GROUP("pool wait: as soon as the stream is done, there is memory");
+    if (has_time) {
+        GROUP("pool wait: as soon as the stream has finished, there is memory");
         uint64_t before = failed();
         pthread_t opener = start_thread(open_when_refused, &before);
         CHECK(cairn_pool_malloc(40 * MIB, 0, b) == first);
         join_thread(opener);
 
-        GROUP("pool wait: also when other memory waits for what only the program can know");
+        GROUP("pool wait: also while other memory waits for torch's queue");
         void *queued = cairn_malloc(8 * MIB, 0, a);
         CHECK(queued != NULL);
         cairn_free(queued, 8 * MIB, 0, a);
@@ -58,14 +58,14 @@ int main(void)
         join_thread(opener);
         CHECK_EQ(cairn_pool_free(first, 0, a), 0);
     } else {
-        GROUP("pool wait: a stream that does not move ends in a text");
+        GROUP("pool wait: a stream that stays blocked is an error");
         CHECK(cairn_pool_malloc(40 * MIB, 0, b) == NULL);
         const char *text = cairn_pool_last_error();
         CHECK(text && strstr(text, "what was freed waits for streams"));
         CHECK(text && strstr(text, "synchronize the streams"));
         CHECK(text && strstr(text, "largest hole 40 MiB, which this stream may not have yet"));
 
-        GROUP("pool wait: nobody waits for torch's queue");
+        GROUP("pool wait: no request waits for torch's queue");
         gate_open(&gate);
         CHECK_OK(aclrtSynchronizeStream(a));
         first = cairn_malloc(40 * MIB, 0, a);

@@ -4,7 +4,7 @@
 // env: CAIRN_DEVICE_MEMORY=big
 // env: CAIRN_QUARANTINE=-1
 // env: CAIRN_TRACE=/no/such/folder/trace
-/* A setting that cannot be used fails what needs the runtime, and the text names it and its value. */
+/* An invalid setting fails every call that needs the runtime; the text names it and its value. */
 #include "check.h"
 
 static const char *const names[] = {
@@ -14,7 +14,7 @@ int main(void)
 {
     uint32_t count = 0;
     void *memory = NULL;
-    GROUP("acl_3_2_1 a setting that cannot be used");
+    GROUP("acl_3_2_1 an invalid setting");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *value = getenv(names[i]);
         if (!value)

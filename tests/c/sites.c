@@ -1,6 +1,6 @@
 // env:
 // env: CAIRN_WORKERS=1
-/* Whose call a task belongs to, as the log tells it: of an operator the one that planned it, whichever thread submits. */
+/* The log names the call that a task comes from: for an operator the first phase, whichever thread submits it. */
 #include "logged.h"
 #include "aclnn.h"
 #include "aclnnop/aclnn_abs.h"
@@ -20,7 +20,7 @@ static void *second_phase(void *argument)
 
 int main(void)
 {
-    char by[128];
+    char submitted_by[128];
     float values[4] = {-1, 2, -3, 4};
     uint64_t bytes = 1;
     pthread_t thread;
@@ -37,13 +37,13 @@ int main(void)
     CHECK_OK(aclrtMemsetAsync(memory, 4, 0, 4, stream));
     CHECK_EQ(LOGGED("is aclrtMemsetAsync", "submitted by aclrtMemsetAsync"), 1);
 
-    GROUP("of an operator it is the call that planned it, with its thread");
+    GROUP("the site of an operator is the call of its first phase, with its thread");
     CHECK_OK(aclnnAbsGetWorkspaceSize(tensor, tensor, &bytes, &executor));
     CHECK_EQ(bytes, 0);
     CHECK_EQ(pthread_create(&thread, NULL, second_phase, NULL), 0);
     CHECK_EQ(pthread_join(thread, NULL), 0);
-    snprintf(by, sizeof by, "submitted by aclnnAbsGetWorkspaceSize on thread %ld", syscall(SYS_gettid));
-    CHECK_EQ(LOGGED("is aclnnAbs", by), 1);
+    snprintf(submitted_by, sizeof submitted_by, "submitted by aclnnAbsGetWorkspaceSize on thread %ld", syscall(SYS_gettid));
+    CHECK_EQ(LOGGED("is aclnnAbs", submitted_by), 1);
 
     GROUP("a synchronous copy is no task");
     CHECK_OK(aclrtSynchronizeStream(stream));

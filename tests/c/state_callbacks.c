@@ -1,42 +1,42 @@
 /* Callbacks for the life of streams and devices. */
 #include "gate.h"
 
-typedef struct Note {
+typedef struct CallbackCall {
     void *object;
     int32_t device;
     int state;
     void *args;
-} Note;
+} CallbackCall;
 
-static Note notes[64];
+static CallbackCall calls[64];
 static int count;
 static int inner_code = -1;
 
 static void on_stream(aclrtStream stream, aclrtStreamState state, void *args)
 {
     uint32_t flags = 99;
-    notes[count++ & 63] = (Note){stream, -1, (int)state, args};
+    calls[count++ & 63] = (CallbackCall){stream, -1, (int)state, args};
     inner_code = aclrtStreamGetFlags(stream, &flags);
 }
 
 static void on_device(int32_t device, aclrtDeviceState state, void *args)
 {
     uint32_t devices = 0;
-    notes[count++ & 63] = (Note){NULL, device, (int)state, args};
+    calls[count++ & 63] = (CallbackCall){NULL, device, (int)state, args};
     inner_code = aclrtGetDeviceCount(&devices);
 }
 
-static void is_stream(int at, aclrtStream stream, int state, void *args)
+static void check_stream_call(int index, aclrtStream stream, int state, void *args)
 {
-    CHECK(notes[at].object == stream && notes[at].args == args);
-    CHECK_EQ(notes[at].state, state);
+    CHECK(calls[index].object == stream && calls[index].args == args);
+    CHECK_EQ(calls[index].state, state);
 }
 
-static void is_device(int at, int32_t device, int state, void *args)
+static void check_device_call(int index, int32_t device, int state, void *args)
 {
-    CHECK(notes[at].args == args);
-    CHECK_EQ(notes[at].device, device);
-    CHECK_EQ(notes[at].state, state);
+    CHECK(calls[index].args == args);
+    CHECK_EQ(calls[index].device, device);
+    CHECK_EQ(calls[index].state, state);
 }
 
 static void streams(void)
@@ -50,28 +50,28 @@ static void streams(void)
     count = 0;
     CHECK_OK(aclrtCreateStream(&stream));
     CHECK_EQ(count, 1);
-    is_stream(0, stream, ACL_RT_STREAM_STATE_CREATE_POST, &a);
+    check_stream_call(0, stream, ACL_RT_STREAM_STATE_CREATE_POST, &a);
     CHECK_EQ(inner_code, 0);
     CHECK_OK(aclrtDestroyStream(stream));
     CHECK_EQ(count, 2);
-    is_stream(1, stream, ACL_RT_STREAM_STATE_DESTROY_PRE, &a);
+    check_stream_call(1, stream, ACL_RT_STREAM_STATE_DESTROY_PRE, &a);
     CHECK_EQ(inner_code, 0);
     CHECK_OK(aclrtCreateStreamWithConfig(&stream, 0, ACL_STREAM_FAST_LAUNCH));
     CHECK_OK(aclrtDestroyStreamForce(stream));
     CHECK_EQ(count, 4);
-    is_stream(3, stream, ACL_RT_STREAM_STATE_DESTROY_PRE, &a);
+    check_stream_call(3, stream, ACL_RT_STREAM_STATE_DESTROY_PRE, &a);
 
-    GROUP("acl_3_2_37 several names, and taking them away");
+    GROUP("acl_3_2_37 several names, and unregistering them");
     CHECK_OK(aclrtRegStreamStateCallback("second", on_stream, &b));
     count = 0;
     CHECK_OK(aclrtCreateStream(&stream));
     CHECK_EQ(count, 2);
-    CHECK(notes[0].args != notes[1].args);
+    CHECK(calls[0].args != calls[1].args);
     CHECK_OK(aclrtRegStreamStateCallback("first", NULL, NULL));
     CHECK_FAIL(aclrtRegStreamStateCallback("first", NULL, NULL), ACL_ERROR_INVALID_PARAM, "first");
     CHECK_OK(aclrtDestroyStream(stream));
     CHECK_EQ(count, 3);
-    is_stream(2, stream, ACL_RT_STREAM_STATE_DESTROY_PRE, &b);
+    check_stream_call(2, stream, ACL_RT_STREAM_STATE_DESTROY_PRE, &b);
     CHECK_OK(aclrtRegStreamStateCallback("second", NULL, NULL));
     CHECK_OK(aclrtCreateStream(&stream));
     CHECK_OK(aclrtDestroyStream(stream));
@@ -90,17 +90,17 @@ static void devices(void)
     count = 0;
     CHECK_OK(aclrtSetDevice(1));
     CHECK_EQ(count, 2);
-    is_device(0, 1, ACL_RT_DEVICE_STATE_SET_PRE, &a);
-    is_device(1, 1, ACL_RT_DEVICE_STATE_SET_POST, &a);
+    check_device_call(0, 1, ACL_RT_DEVICE_STATE_SET_PRE, &a);
+    check_device_call(1, 1, ACL_RT_DEVICE_STATE_SET_POST, &a);
     CHECK_EQ(inner_code, 0);
     CHECK_OK(aclrtResetDevice(1));
     CHECK_EQ(count, 4);
-    is_device(2, 1, ACL_RT_DEVICE_STATE_RESET_PRE, &a);
-    is_device(3, 1, ACL_RT_DEVICE_STATE_RESET_POST, &a);
+    check_device_call(2, 1, ACL_RT_DEVICE_STATE_RESET_PRE, &a);
+    check_device_call(3, 1, ACL_RT_DEVICE_STATE_RESET_POST, &a);
     CHECK_OK(aclrtSetDevice(1));
     CHECK_OK(aclrtResetDeviceForce(1));
     CHECK_EQ(count, 8);
-    is_device(7, 1, ACL_RT_DEVICE_STATE_RESET_POST, &a);
+    check_device_call(7, 1, ACL_RT_DEVICE_STATE_RESET_POST, &a);
     CHECK_OK(aclrtRegDeviceStateCallback("watch", NULL, NULL));
     CHECK_FAIL(aclrtRegDeviceStateCallback("watch", NULL, NULL), ACL_ERROR_INVALID_PARAM, "watch");
     CHECK_OK(aclrtSetDevice(1));
@@ -108,13 +108,13 @@ static void devices(void)
     CHECK_EQ(count, 8);
 }
 
-static aclrtStream made_inside;
+static aclrtStream created_in_callback;
 
 static void nested(aclrtStream stream, aclrtStreamState state, void *depth)
 {
     (void)stream;
     if (state == ACL_RT_STREAM_STATE_CREATE_POST && (*(int *)depth)-- > 0) {
-        CHECK_OK(aclrtCreateStream(&made_inside));
+        CHECK_OK(aclrtCreateStream(&created_in_callback));
         CHECK_OK(aclrtRegStreamStateCallback("inner", on_stream, NULL));
         CHECK_OK(aclrtRegStreamStateCallback("inner", NULL, NULL));
     }
@@ -127,20 +127,20 @@ static void reentrant(void)
     GROUP("acl_3_2_37 a callback may make streams and register callbacks");
     CHECK_OK(aclrtRegStreamStateCallback("outer", nested, &depth));
     CHECK_OK(aclrtCreateStream(&stream));
-    CHECK(made_inside != NULL && made_inside != stream);
-    CHECK_OK(aclrtDestroyStream(made_inside));
+    CHECK(created_in_callback != NULL && created_in_callback != stream);
+    CHECK_OK(aclrtDestroyStream(created_in_callback));
     CHECK_OK(aclrtDestroyStream(stream));
     CHECK_OK(aclrtRegStreamStateCallback("outer", NULL, NULL));
 }
 
-static void leave_on_stream(aclrtStream stream, aclrtStreamState state, void *args)
+static void exit_thread_on_stream(aclrtStream stream, aclrtStreamState state, void *args)
 {
     (void)stream, (void)state;
     raise_flag(args);
     pthread_exit(NULL);
 }
 
-static void leave_on_device(int32_t device, aclrtDeviceState state, void *args)
+static void exit_thread_on_device(int32_t device, aclrtDeviceState state, void *args)
 {
     (void)device, (void)state;
     raise_flag(args);
@@ -152,36 +152,36 @@ static void *make_stream(void *unused)
     aclrtStream created;
     CHECK_OK(aclrtSetDevice(0));
     aclrtCreateStream(&created);
-    CHECK(!"the callback came back");
+    CHECK(!"the callback returned");
     return unused;
 }
 
 static void *set_device(void *unused)
 {
     aclrtSetDevice(1);
-    CHECK(!"the callback came back");
+    CHECK(!"the callback returned");
     return unused;
 }
 
 static void ends_its_thread(void)
 {
-    int left = 0;
+    int called = 0;
     pthread_t thread;
     aclrtStream stream = NULL;
-    GROUP("acl_3_2_37 a callback that ends its thread leaves it parked; nothing unwinds, and others go on");
+    GROUP("acl_3_2_37 a callback that ends its thread leaves it parked; nothing unwinds, and other threads continue");
     CHECK_OK(aclrtSetDevice(0));
-    CHECK_OK(aclrtRegStreamStateCallback("leaves", leave_on_stream, &left));
+    CHECK_OK(aclrtRegStreamStateCallback("exits", exit_thread_on_stream, &called));
     CHECK_EQ(pthread_create(&thread, NULL, make_stream, NULL), 0);
-    SPIN_UNTIL(raised(&left));
-    CHECK_OK(aclrtRegStreamStateCallback("leaves", NULL, NULL));
+    SPIN_UNTIL(raised(&called));
+    CHECK_OK(aclrtRegStreamStateCallback("exits", NULL, NULL));
     CHECK_OK(aclrtCreateStream(&stream));
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_OK(aclrtDestroyStream(stream));
-    left = 0;
-    CHECK_OK(aclrtRegDeviceStateCallback("leaves", leave_on_device, &left));
+    called = 0;
+    CHECK_OK(aclrtRegDeviceStateCallback("exits", exit_thread_on_device, &called));
     CHECK_EQ(pthread_create(&thread, NULL, set_device, NULL), 0);
-    SPIN_UNTIL(raised(&left));
-    CHECK_OK(aclrtRegDeviceStateCallback("leaves", NULL, NULL));
+    SPIN_UNTIL(raised(&called));
+    CHECK_OK(aclrtRegDeviceStateCallback("exits", NULL, NULL));
     CHECK_OK(aclrtSetDevice(1));
     CHECK_OK(aclrtResetDevice(1));
     CHECK_OK(aclrtResetDevice(0));

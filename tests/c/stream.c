@@ -1,4 +1,4 @@
-/* Streams: making and destroying them, waiting for them, asking them. */
+/* Streams: creation, destruction, synchronization, queries. */
 #include "gate.h"
 
 static Gate gate = GATE_CLOSED;
@@ -25,7 +25,7 @@ static void default_stream(void)
     CHECK_OK(aclrtSynchronizeStream(stream));
 }
 
-static void destroying(void)
+static void destruction(void)
 {
     aclrtStream stream = NULL;
     aclrtStreamStatus status;
@@ -54,7 +54,7 @@ static void destroying(void)
     CHECK_EQ(raised(&dropped), 0);
 }
 
-static void making(void)
+static void creation(void)
 {
     aclrtStream stream = NULL;
     uint32_t number = 77, available = 0, before = 0;
@@ -100,7 +100,7 @@ static void making(void)
     CHECK_EQ(available, before);
 }
 
-static void configured(void)
+static void create_v2(void)
 {
     aclrtStream stream = NULL;
     size_t flag = ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC, bad_flag = 1024;
@@ -148,7 +148,7 @@ static void configured(void)
     CHECK_CODE(aclrtDestroyStreamConfigHandle(config), ACL_ERROR_RT_INVALID_HANDLE);
 }
 
-static void timed(void)
+static void synchronize_with_timeout(void)
 {
     aclrtStream stream = NULL;
     GROUP("acl_3_2_31 synchronize with a timeout");
@@ -187,7 +187,7 @@ static void query(void)
     CHECK_OK(aclrtDestroyStream(stream));
 }
 
-static void unwaited(void)
+static void not_waited_for(void)
 {
     static const uint32_t flags[] = {
         ACL_STREAM_PERSISTENT, ACL_STREAM_DEVICE_USE_ONLY, ACL_STREAM_CPU_SCHEDULE};
@@ -305,12 +305,12 @@ int main(void)
     CHECK_OK(aclInit(NULL));
     CHECK_OK(aclrtSetDevice(0));
     default_stream();
-    destroying();
-    making();
-    configured();
-    timed();
+    destruction();
+    creation();
+    create_v2();
+    synchronize_with_timeout();
     query();
-    unwaited();
+    not_waited_for();
     limit();
     abort_stream();
     attributes();

@@ -2,38 +2,38 @@
 // env: CAIRN_WORKERS=1
 /*
  * Eight threads, five hundred streams, a million tasks (ten million with CAIRN_TESTS=deep). Every
- * stream fills a cell and copies it into a log, again and again, so that the log shows whether the
- * tasks ran in order; pairs of streams hand their cells to each other through events; host functions
- * count along.
+ * stream fills a cell of 64 bytes and copies one byte of it into a log, again and again, so that the
+ * log shows whether the tasks ran in order; streams copy each other's cells, ordered by events; host
+ * functions count their calls.
  */
 #define WATCHDOG 115
 #include "gate.h"
 
 enum { THREADS = 8, STREAMS = 500, PERIOD = 8, HOST_PERIOD = 32 };
 
-typedef struct Lane {
+typedef struct StreamState {
     aclrtStream stream;
-    aclrtEvent reached, taken;
-    unsigned char *cell, *log, *foreign;
+    aclrtEvent filled, copied;
+    unsigned char *cell, *log, *copies;
     int host_calls;
-} Lane;
+} StreamState;
 
-static Lane lanes[STREAMS];
+static StreamState states[STREAMS];
 static int steps = 850;
 static long long tasks;
 
-static unsigned char value(int lane, int step)
+static unsigned char value(int state, int step)
 {
-    return (unsigned char)(lane * 37 + step * 11 + (step >> 5));
+    return (unsigned char)(state * 37 + step * 11 + (step >> 5));
 }
 
 /* Host functions of one stream never overlap, so a plain counter is enough. */
-static void count_along(void *argument)
+static void count_host_call(void *argument)
 {
-    Lane *lane = argument;
-    int now = lane->host_calls;
+    StreamState *state = argument;
+    int calls = state->host_calls;
     sched_yield();
-    lane->host_calls = now + 1;
+    state->host_calls = calls + 1;
 }
 
 static int failed(int code)
@@ -41,32 +41,32 @@ static int failed(int code)
     return !CHECK_CODE(code, 0);
 }
 
-/* `from` is filled; `to` takes a copy of its cell, and `from` goes on only after that. */
-static int hand_over(Lane *from, Lane *to, int step)
+/* Copies the cell of `from` on the stream of `to`, after it is filled; `from` continues only after the copy. */
+static int copy_cell(StreamState *from, StreamState *to, int step)
 {
-    return failed(aclrtRecordEvent(from->reached, from->stream))
-        || failed(aclrtStreamWaitEvent(to->stream, from->reached))
+    return failed(aclrtRecordEvent(from->filled, from->stream))
+        || failed(aclrtStreamWaitEvent(to->stream, from->filled))
         || failed(aclrtMemcpyAsync(
-            to->foreign + step / PERIOD, 1, from->cell + 13, 1, ACL_MEMCPY_DEVICE_TO_DEVICE, to->stream))
-        || failed(aclrtRecordEvent(from->taken, to->stream))
-        || failed(aclrtStreamWaitEvent(from->stream, from->taken));
+            to->copies + step / PERIOD, 1, from->cell + 13, 1, ACL_MEMCPY_DEVICE_TO_DEVICE, to->stream))
+        || failed(aclrtRecordEvent(from->copied, to->stream))
+        || failed(aclrtStreamWaitEvent(from->stream, from->copied));
 }
 
 static int one_step(int index, int step)
 {
-    Lane *lane = &lanes[index];
-    if (failed(aclrtMemsetAsync(lane->cell, 64, value(index, step), 64, lane->stream))
+    StreamState *state = &states[index];
+    if (failed(aclrtMemsetAsync(state->cell, 64, value(index, step), 64, state->stream))
         || failed(aclrtMemcpyAsync(
-            lane->log + step, 1, lane->cell + step % 64, 1, ACL_MEMCPY_DEVICE_TO_DEVICE, lane->stream)))
+            state->log + step, 1, state->cell + step % 64, 1, ACL_MEMCPY_DEVICE_TO_DEVICE, state->stream)))
         return 0;
     int count = 2;
     if (step % PERIOD == 0 && index + THREADS < STREAMS) {
-        if (hand_over(lane, &lanes[index + THREADS], step))
+        if (copy_cell(state, &states[index + THREADS], step))
             return 0;
         count += 5;
     }
     if (step % HOST_PERIOD == 0) {
-        if (failed(aclrtLaunchHostFunc(lane->stream, count_along, lane)))
+        if (failed(aclrtLaunchHostFunc(state->stream, count_host_call, state)))
             return 0;
         count++;
     }
@@ -80,14 +80,14 @@ static void work(void *argument)
     if (failed(aclrtSetDevice(first & 1)))
         return;
     for (int index = first; index < STREAMS; index += THREADS) {
-        Lane *lane = &lanes[index];
-        size_t log = (size_t)steps, foreign = (size_t)steps / PERIOD + 1;
-        if (failed(aclrtCreateStream(&lane->stream))
-            || failed(aclrtCreateEvent(&lane->reached))
-            || failed(aclrtCreateEventExWithFlag(&lane->taken, ACL_EVENT_SYNC))
-            || failed(aclrtMalloc((void **)&lane->cell, 64, ACL_MEM_MALLOC_HUGE_FIRST))
-            || failed(aclrtMalloc((void **)&lane->log, log, ACL_MEM_MALLOC_HUGE_FIRST))
-            || failed(aclrtMalloc((void **)&lane->foreign, foreign, ACL_MEM_MALLOC_HUGE_FIRST)))
+        StreamState *state = &states[index];
+        size_t log = (size_t)steps, copies = (size_t)steps / PERIOD + 1;
+        if (failed(aclrtCreateStream(&state->stream))
+            || failed(aclrtCreateEvent(&state->filled))
+            || failed(aclrtCreateEventExWithFlag(&state->copied, ACL_EVENT_SYNC))
+            || failed(aclrtMalloc((void **)&state->cell, 64, ACL_MEM_MALLOC_HUGE_FIRST))
+            || failed(aclrtMalloc((void **)&state->log, log, ACL_MEM_MALLOC_HUGE_FIRST))
+            || failed(aclrtMalloc((void **)&state->copies, copies, ACL_MEM_MALLOC_HUGE_FIRST)))
             return;
     }
     for (int step = 0; step < steps; step++)
@@ -96,19 +96,19 @@ static void work(void *argument)
             if (!count)
                 return;
             submitted += count;
-            if (step % 200 == 199 && failed(aclrtSynchronizeStream(lanes[index].stream)))
+            if (step % 200 == 199 && failed(aclrtSynchronizeStream(states[index].stream)))
                 return;
         }
     for (int index = first; index < STREAMS; index += THREADS)
-        if (failed(aclrtSynchronizeStream(lanes[index].stream)))
+        if (failed(aclrtSynchronizeStream(states[index].stream)))
             return;
     __atomic_add_fetch(&tasks, submitted, __ATOMIC_SEQ_CST);
 }
 
 static void verify(int index, unsigned char *bytes)
 {
-    Lane *lane = &lanes[index];
-    if (failed(aclrtMemcpy(bytes, (size_t)steps, lane->log, (size_t)steps, ACL_MEMCPY_DEVICE_TO_HOST)))
+    StreamState *state = &states[index];
+    if (failed(aclrtMemcpy(bytes, (size_t)steps, state->log, (size_t)steps, ACL_MEMCPY_DEVICE_TO_HOST)))
         return;
     for (int step = 0; step < steps; step++)
         if (bytes[step] != value(index, step)) {
@@ -116,11 +116,11 @@ static void verify(int index, unsigned char *bytes)
             CHECK_EQ(bytes[step], value(index, step));
             return;
         }
-    CHECK_EQ(lane->host_calls, (steps + HOST_PERIOD - 1) / HOST_PERIOD);
+    CHECK_EQ(state->host_calls, (steps + HOST_PERIOD - 1) / HOST_PERIOD);
     if (index < THREADS)
         return;
     size_t count = ((size_t)steps + PERIOD - 1) / PERIOD;
-    if (failed(aclrtMemcpy(bytes, count, lane->foreign, count, ACL_MEMCPY_DEVICE_TO_HOST)))
+    if (failed(aclrtMemcpy(bytes, count, state->copies, count, ACL_MEMCPY_DEVICE_TO_HOST)))
         return;
     for (size_t i = 0; i < count; i++)
         if (bytes[i] != value(index - THREADS, (int)i * PERIOD)) {
@@ -155,12 +155,12 @@ int main(void)
         verify(index, bytes);
     free(bytes);
     for (int index = 0; index < STREAMS; index++) {
-        CHECK_OK(aclrtDestroyStream(lanes[index].stream));
-        CHECK_OK(aclrtDestroyEvent(lanes[index].reached));
-        CHECK_OK(aclrtDestroyEvent(lanes[index].taken));
-        CHECK_OK(aclrtFree(lanes[index].cell));
-        CHECK_OK(aclrtFree(lanes[index].log));
-        CHECK_OK(aclrtFree(lanes[index].foreign));
+        CHECK_OK(aclrtDestroyStream(states[index].stream));
+        CHECK_OK(aclrtDestroyEvent(states[index].filled));
+        CHECK_OK(aclrtDestroyEvent(states[index].copied));
+        CHECK_OK(aclrtFree(states[index].cell));
+        CHECK_OK(aclrtFree(states[index].log));
+        CHECK_OK(aclrtFree(states[index].copies));
     }
     CHECK_OK(aclrtResetDeviceForce(1));
     CHECK_OK(aclrtResetDeviceForce(0));

@@ -36,7 +36,7 @@ static void read_lines(void)
 }
 
 /* One line has this name, these reads and these writes. */
-static void has(const char *name, const char *reads, const char *writes)
+static void check_has_line(const char *name, const char *reads, const char *writes)
 {
     for (int i = 0; i < count; i++)
         if (!strcmp(lines[i].name, name) && !strcmp(lines[i].reads, reads)
@@ -49,7 +49,7 @@ static void has(const char *name, const char *reads, const char *writes)
             printf("  but %s %s %s\n", name, lines[i].reads, lines[i].writes);
 }
 
-static const char *span(char *text, const void *address, size_t bytes)
+static const char *range_text(char *text, const void *address, size_t bytes)
 {
     sprintf(text, "%p+%zu", address, bytes);
     return text;
@@ -94,17 +94,17 @@ int main(void)
     CHECK_OK(aclFinalize());
 
     read_lines();
-    has("aclrtMemsetAsync", "-", span(a, memory, SIZE - 1));
-    has("aclrtMemcpyAsync", span(a, memory, SIZE - 2), span(b, pinned, SIZE - 2));
-    has("aclrtMemcpyAsync", span(a, pinned, SIZE - 3), span(b, memory, SIZE - 3));
-    has("aclrtMemcpyAsync", span(a, memory, SIZE - 4), span(b, memory + SIZE, SIZE - 4));
-    has("aclrtMemcpyAsync", span(a, memory, SIZE - 5), span(b, pageable, SIZE - 5));
-    has("aclrtLaunchHostFunc", "-", "-");
-    has("aclrtRecordEvent", "-", "-");
-    has("aclrtStreamWaitEvent", "-", "-");
-    has("aclrtStreamWaitEventWithTimeout", "-", "-");
-    has("aclrtResetEvent", "-", "-");
-    has("aclrtMemsetAsync(failed)", "-", span(a, memory, 1 << 20));
+    check_has_line("aclrtMemsetAsync", "-", range_text(a, memory, SIZE - 1));
+    check_has_line("aclrtMemcpyAsync", range_text(a, memory, SIZE - 2), range_text(b, pinned, SIZE - 2));
+    check_has_line("aclrtMemcpyAsync", range_text(a, pinned, SIZE - 3), range_text(b, memory, SIZE - 3));
+    check_has_line("aclrtMemcpyAsync", range_text(a, memory, SIZE - 4), range_text(b, memory + SIZE, SIZE - 4));
+    check_has_line("aclrtMemcpyAsync", range_text(a, memory, SIZE - 5), range_text(b, pageable, SIZE - 5));
+    check_has_line("aclrtLaunchHostFunc", "-", "-");
+    check_has_line("aclrtRecordEvent", "-", "-");
+    check_has_line("aclrtStreamWaitEvent", "-", "-");
+    check_has_line("aclrtStreamWaitEventWithTimeout", "-", "-");
+    check_has_line("aclrtResetEvent", "-", "-");
+    check_has_line("aclrtMemsetAsync(failed)", "-", range_text(a, memory, 1 << 20));
 
     GROUP("acl_3_2_50 times, device, stream and sequence of the lines");
     CHECK_EQ(count, 11);

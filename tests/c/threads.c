@@ -5,8 +5,8 @@
 
 enum { ROUNDS = 400 };
 
-/* Whether `code` is 0 or one of the others, which end with 0; counts as failed if it is none. */
-static int among(int code, const int *others)
+/* Checks that `code` is 0 or one of the others, a list that ends with 0. */
+static int check_among(int code, const int *others)
 {
     if (code == 0)
         return 1;
@@ -19,37 +19,38 @@ static int among(int code, const int *others)
     return 0;
 }
 
+/* Codes other than 0 that a call may return. */
 static const int none[] = {0};
-static const int gone[] = {ACL_ERROR_RT_INVALID_HANDLE, 0};
-static const int lost[] = {
+static const int if_destroyed[] = {ACL_ERROR_RT_INVALID_HANDLE, 0};
+static const int if_context_destroyed[] = {
     ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_CONTEXT_NULL, ACL_ERROR_RT_STREAM_CONTEXT, 0};
-static const int refused[] = {
+static const int if_refused[] = {
     ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
     ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, 0};
 
-/* Runs both at the same time on device 0. */
-typedef struct Pair {
+/* One of two functions that run at the same time on device 0. */
+typedef struct ThreadTask {
     void (*function)(void *);
     void *argument;
     pthread_barrier_t *start;
-} Pair;
+} ThreadTask;
 
-static void paired(void *argument)
+static void run_task(void *argument)
 {
-    Pair *pair = argument;
-    among(aclrtSetDevice(0), none);
-    pthread_barrier_wait(pair->start);
-    pair->function(pair->argument);
-    among(aclrtResetDevice(0), none);
+    ThreadTask *task = argument;
+    check_among(aclrtSetDevice(0), none);
+    pthread_barrier_wait(task->start);
+    task->function(task->argument);
+    check_among(aclrtResetDevice(0), none);
 }
 
-static void together(void (*one)(void *), void (*two)(void *), void *argument)
+static void run_both(void (*one)(void *), void (*two)(void *), void *argument)
 {
     pthread_barrier_t start;
     pthread_barrier_init(&start, NULL, 2);
-    Pair pairs[2] = {{one, argument, &start}, {two, argument, &start}};
-    pthread_t first = start_thread(paired, &pairs[0]);
-    pthread_t second = start_thread(paired, &pairs[1]);
+    ThreadTask tasks[2] = {{one, argument, &start}, {two, argument, &start}};
+    pthread_t first = start_thread(run_task, &tasks[0]);
+    pthread_t second = start_thread(run_task, &tasks[1]);
     join_thread(first);
     join_thread(second);
     pthread_barrier_destroy(&start);
@@ -63,17 +64,17 @@ static void submit_all(void *stream)
     aclrtStreamStatus status;
     aclrtEvent event = NULL;
     uint32_t flags;
-    among(aclrtCreateEvent(&event), none);
+    check_among(aclrtCreateEvent(&event), none);
     for (int i = 0; i < 30; i++) {
-        among(aclrtLaunchHostFunc(stream, count_up, &ran), gone);
-        among(aclrtMemsetAsync(memory, 64, i, 64, stream), gone);
-        among(aclrtRecordEvent(event, stream), gone);
-        among(aclrtStreamWaitEvent(stream, event), gone);
-        among(aclrtStreamQuery(stream, &status), gone);
-        among(aclrtStreamGetFlags(stream, &flags), gone);
+        check_among(aclrtLaunchHostFunc(stream, count_up, &ran), if_destroyed);
+        check_among(aclrtMemsetAsync(memory, 64, i, 64, stream), if_destroyed);
+        check_among(aclrtRecordEvent(event, stream), if_destroyed);
+        check_among(aclrtStreamWaitEvent(stream, event), if_destroyed);
+        check_among(aclrtStreamQuery(stream, &status), if_destroyed);
+        check_among(aclrtStreamGetFlags(stream, &flags), if_destroyed);
     }
-    among(aclrtSynchronizeStream(stream), gone);
-    among(aclrtDestroyEvent(event), none);
+    check_among(aclrtSynchronizeStream(stream), if_destroyed);
+    check_among(aclrtDestroyEvent(event), none);
 }
 
 static int destroyed;
@@ -83,7 +84,7 @@ static void destroy_stream(void *stream)
     for (int i = 0; i < 50; i++)
         sched_yield();
     int code = aclrtDestroyStream(stream);
-    among(code, gone);
+    check_among(code, if_destroyed);
     if (code == 0)
         count_up(&destroyed);
 }
@@ -91,7 +92,7 @@ static void destroy_stream(void *stream)
 static void destroy_force(void *stream)
 {
     int code = aclrtDestroyStreamForce(stream);
-    among(code, gone);
+    check_among(code, if_destroyed);
     if (code == 0)
         count_up(&destroyed);
 }
@@ -101,8 +102,8 @@ static void synchronize_stream(void *stream)
     static const int aborted[] = {
         ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_STREAM_ABORT, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, 0};
     for (int i = 0; i < 20; i++) {
-        among(aclrtSynchronizeStream(stream), aborted);
-        among(aclrtSynchronizeStreamWithTimeout(stream, 1), aborted);
+        check_among(aclrtSynchronizeStream(stream), aborted);
+        check_among(aclrtSynchronizeStreamWithTimeout(stream, 1), aborted);
     }
 }
 
@@ -110,8 +111,8 @@ static void abort_often(void *stream)
 {
     static const int aborted[] = {ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_STREAM_ABORT, 0};
     for (int i = 0; i < 20; i++) {
-        among(aclrtLaunchHostFunc(stream, count_up, &ran), aborted);
-        among(aclrtStreamAbort(stream), aborted);
+        check_among(aclrtLaunchHostFunc(stream, count_up, &ran), aborted);
+        check_among(aclrtStreamAbort(stream), aborted);
     }
 }
 
@@ -122,9 +123,9 @@ static void race_streams(void)
     destroyed = 0;
     for (int i = 0; i < ROUNDS; i++) {
         CHECK_OK(aclrtCreateStream(&stream));
-        together(submit_all, i & 1 ? destroy_stream : destroy_force, stream);
+        run_both(submit_all, i & 1 ? destroy_stream : destroy_force, stream);
         CHECK_OK(aclrtCreateStream(&stream));
-        together(i & 2 ? destroy_force : destroy_stream, destroy_stream, stream);
+        run_both(i & 2 ? destroy_force : destroy_stream, destroy_stream, stream);
     }
     CHECK_EQ(destroyed, 2 * ROUNDS);
 
@@ -132,10 +133,10 @@ static void race_streams(void)
     destroyed = 0;
     for (int i = 0; i < ROUNDS / 4; i++) {
         CHECK_OK(aclrtCreateStream(&stream));
-        together(synchronize_stream, abort_often, stream);
+        run_both(synchronize_stream, abort_often, stream);
         aclrtSynchronizeStream(stream);
         (void)aclGetRecentErrMsg();
-        together(synchronize_stream, destroy_stream, stream);
+        run_both(synchronize_stream, destroy_stream, stream);
     }
     CHECK_EQ(destroyed, ROUNDS / 4);
 }
@@ -149,12 +150,12 @@ static void use_event(void *event)
     aclrtEventStatus old_status;
     float ms;
     for (int i = 0; i < 20; i++) {
-        among(aclrtRecordEvent(event, NULL), gone);
-        among(aclrtStreamWaitEvent(NULL, event), gone);
-        among(aclrtQueryEventStatus(event, &status), gone);
-        among(aclrtQueryEvent(event, &old_status), gone);
-        among(aclrtSynchronizeEvent(event), early);
-        among(aclrtEventElapsedTime(&ms, event, event), early);
+        check_among(aclrtRecordEvent(event, NULL), if_destroyed);
+        check_among(aclrtStreamWaitEvent(NULL, event), if_destroyed);
+        check_among(aclrtQueryEventStatus(event, &status), if_destroyed);
+        check_among(aclrtQueryEvent(event, &old_status), if_destroyed);
+        check_among(aclrtSynchronizeEvent(event), early);
+        check_among(aclrtEventElapsedTime(&ms, event, event), early);
     }
 }
 
@@ -163,7 +164,7 @@ static void destroy_event(void *event)
     for (int i = 0; i < 100; i++)
         sched_yield();
     int code = aclrtDestroyEvent(event);
-    among(code, gone);
+    check_among(code, if_destroyed);
     if (code == 0)
         count_up(&destroyed);
 }
@@ -175,9 +176,9 @@ static void race_events(void)
     destroyed = 0;
     for (int i = 0; i < ROUNDS; i++) {
         CHECK_OK(aclrtCreateEvent(&event));
-        together(use_event, i & 1 ? use_event : destroy_event, event);
+        run_both(use_event, i & 1 ? use_event : destroy_event, event);
         if (i & 1)
-            together(destroy_event, destroy_event, event);
+            run_both(destroy_event, destroy_event, event);
     }
     CHECK_EQ(destroyed, ROUNDS);
     CHECK_OK(aclrtSynchronizeDevice());
@@ -188,16 +189,16 @@ static void use_context(void *context)
     aclrtStream stream = NULL;
     void *block = NULL;
     for (int i = 0; i < 5; i++) {
-        among(aclrtSetCurrentContext(context), lost);
+        check_among(aclrtSetCurrentContext(context), if_context_destroyed);
         int code = aclrtCreateStream(&stream);
-        among(code, lost);
+        check_among(code, if_context_destroyed);
         if (code == 0) {
-            among(aclrtLaunchHostFunc(stream, count_up, &ran), lost);
-            among(aclrtSynchronizeStream(stream), lost);
-            among(aclrtDestroyStream(stream), lost);
+            check_among(aclrtLaunchHostFunc(stream, count_up, &ran), if_context_destroyed);
+            check_among(aclrtSynchronizeStream(stream), if_context_destroyed);
+            check_among(aclrtDestroyStream(stream), if_context_destroyed);
         }
         if (aclrtMalloc(&block, 4096, ACL_MEM_MALLOC_HUGE_FIRST) == 0)
-            among(aclrtFree(block), none);
+            check_among(aclrtFree(block), none);
     }
     (void)aclGetRecentErrMsg();
 }
@@ -207,7 +208,7 @@ static void destroy_context(void *context)
     for (int i = 0; i < 100; i++)
         sched_yield();
     int code = aclrtDestroyContext(context);
-    among(code, gone);
+    check_among(code, if_destroyed);
     if (code == 0)
         count_up(&destroyed);
 }
@@ -221,9 +222,9 @@ static void race_contexts(void)
     for (int i = 0; i < ROUNDS; i++) {
         CHECK_OK(aclrtCreateContext(&context, 0));
         CHECK_OK(aclrtSetCurrentContext(current));
-        together(use_context, i & 1 ? use_context : destroy_context, context);
+        run_both(use_context, i & 1 ? use_context : destroy_context, context);
         if (i & 1)
-            together(destroy_context, destroy_context, context);
+            run_both(destroy_context, destroy_context, context);
     }
     CHECK_EQ(destroyed, ROUNDS);
 }
@@ -234,45 +235,45 @@ static void set_and_reset(void *unused)
     (void)unused;
     void *block = NULL;
     for (int i = 0; i < ROUNDS; i++) {
-        among(aclrtSetDevice(1), none);
-        among(aclrtMalloc(&block, 4096, ACL_MEM_MALLOC_HUGE_FIRST), none);
-        among(aclrtMemsetAsync(block, 4096, 1, 4096, NULL), none);
-        among(aclrtSynchronizeStream(NULL), none);
-        among(aclrtFree(block), none);
-        among(aclrtResetDevice(1), none);
+        check_among(aclrtSetDevice(1), none);
+        check_among(aclrtMalloc(&block, 4096, ACL_MEM_MALLOC_HUGE_FIRST), none);
+        check_among(aclrtMemsetAsync(block, 4096, 1, 4096, NULL), none);
+        check_among(aclrtSynchronizeStream(NULL), none);
+        check_among(aclrtFree(block), none);
+        check_among(aclrtResetDevice(1), none);
     }
-    among(aclrtSetDevice(0), none);
-    among(aclrtResetDevice(0), none);
+    check_among(aclrtSetDevice(0), none);
+    check_among(aclrtResetDevice(0), none);
 }
 
 static void reset_force(void *unused)
 {
     (void)unused;
     for (int i = 0; i < ROUNDS; i++) {
-        among(aclrtSetDevice(1), lost);
-        among(aclrtSynchronizeDevice(), lost);
-        among(aclrtResetDeviceForce(1), lost);
+        check_among(aclrtSetDevice(1), if_context_destroyed);
+        check_among(aclrtSynchronizeDevice(), if_context_destroyed);
+        check_among(aclrtResetDeviceForce(1), if_context_destroyed);
     }
-    among(aclrtSetDevice(0), none);
-    among(aclrtResetDevice(0), none);
+    check_among(aclrtSetDevice(0), none);
+    check_among(aclrtResetDevice(0), none);
 }
 
 static void race_devices(void)
 {
     GROUP("acl_3_2_15 set and reset of one device by two threads");
-    together(set_and_reset, set_and_reset, NULL);
+    run_both(set_and_reset, set_and_reset, NULL);
     GROUP("acl_3_2_16 force by two threads");
-    together(reset_force, reset_force, NULL);
+    run_both(reset_force, reset_force, NULL);
     aclrtResetDeviceForce(1);
     (void)aclGetRecentErrMsg();
 }
 
 static int freed;
 
-static void free_it(void *block)
+static void free_block(void *block)
 {
     int code = aclrtFree(block);
-    among(code, refused);
+    check_among(code, if_refused);
     if (code == 0)
         count_up(&freed);
 }
@@ -285,36 +286,36 @@ static void many_blocks(void *unused)
     unsigned seed = (unsigned)(uintptr_t)&blocks;
     for (int i = 0; i < 3000; i++) {
         seed = seed * 1103515245 + 12345;
-        int at = (int)(seed >> 16) % LIVE;
-        if (blocks[at]) {
-            among(aclrtMemcpy(&byte, 1, blocks[at] + SIZE - 1, 1, ACL_MEMCPY_DEVICE_TO_HOST), none);
-            CHECK(byte == (unsigned char)at);
-            among(aclrtFree(blocks[at]), none);
-            blocks[at] = NULL;
-        } else if (among(aclrtMalloc((void **)&blocks[at], SIZE, ACL_MEM_MALLOC_HUGE_FIRST), none)) {
-            among(aclrtMemset(blocks[at], SIZE, at, SIZE), none);
+        int index = (int)(seed >> 16) % LIVE;
+        if (blocks[index]) {
+            check_among(aclrtMemcpy(&byte, 1, blocks[index] + SIZE - 1, 1, ACL_MEMCPY_DEVICE_TO_HOST), none);
+            CHECK(byte == (unsigned char)index);
+            check_among(aclrtFree(blocks[index]), none);
+            blocks[index] = NULL;
+        } else if (check_among(aclrtMalloc((void **)&blocks[index], SIZE, ACL_MEM_MALLOC_HUGE_FIRST), none)) {
+            check_among(aclrtMemset(blocks[index], SIZE, index, SIZE), none);
         }
     }
     for (int i = 0; i < LIVE; i++)
         if (blocks[i])
-            among(aclrtFree(blocks[i]), none);
+            check_among(aclrtFree(blocks[i]), none);
 }
 
 static unsigned char page[8192];
 
-static void register_it(void *succeeded)
+static void register_page(void *succeeded)
 {
-    void *at = NULL;
-    int code = aclrtHostRegister(page, sizeof page, ACL_HOST_REGISTER_MAPPED, &at);
-    among(code, refused);
+    void *device_pointer = NULL;
+    int code = aclrtHostRegister(page, sizeof page, ACL_HOST_REGISTER_MAPPED, &device_pointer);
+    check_among(code, if_refused);
     if (code == 0)
         count_up(succeeded);
 }
 
-static void unregister_it(void *succeeded)
+static void unregister_page(void *succeeded)
 {
     int code = aclrtHostUnregister(page);
-    among(code, refused);
+    check_among(code, if_refused);
     if (code == 0)
         count_up(succeeded);
 }
@@ -323,19 +324,19 @@ static void race_memory(void)
 {
     void *block = NULL;
     GROUP("acl_3_2_55 memory of two threads, and one block freed by both");
-    together(many_blocks, many_blocks, NULL);
+    run_both(many_blocks, many_blocks, NULL);
     freed = 0;
     for (int i = 0; i < ROUNDS; i++) {
         CHECK_OK(aclrtMalloc(&block, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
-        together(free_it, free_it, block);
+        run_both(free_block, free_block, block);
     }
     CHECK_EQ(freed, ROUNDS);
 
     GROUP("acl_3_2_60 one range registered by both");
     int registered = 0, unregistered = 0;
     for (int i = 0; i < ROUNDS; i++) {
-        together(register_it, register_it, &registered);
-        together(unregister_it, unregister_it, &unregistered);
+        run_both(register_page, register_page, &registered);
+        run_both(unregister_page, unregister_page, &unregistered);
     }
     CHECK_EQ(registered, ROUNDS);
     CHECK_EQ(unregistered, ROUNDS);
@@ -346,8 +347,8 @@ static void init_often(void *unused)
     static const int repeated[] = {ACL_ERROR_REPEAT_INITIALIZE, ACL_ERROR_REPEAT_FINALIZE, 0};
     (void)unused;
     for (int i = 0; i < ROUNDS; i++) {
-        among(aclInit(NULL), repeated);
-        among(i & 1 ? aclFinalize() : aclFinalizeReference(NULL), repeated);
+        check_among(aclInit(NULL), repeated);
+        check_among(i & 1 ? aclFinalize() : aclFinalizeReference(NULL), repeated);
     }
 }
 
@@ -363,8 +364,8 @@ static void register_often(void *unused)
     static const int taken[] = {ACL_ERROR_INVALID_PARAM, 0};
     (void)unused;
     for (int i = 0; i < ROUNDS; i++) {
-        among(aclrtRegStreamStateCallback("racing", on_stream, &ran), taken);
-        among(aclrtRegStreamStateCallback("racing", NULL, NULL), taken);
+        check_among(aclrtRegStreamStateCallback("racing", on_stream, &ran), taken);
+        check_among(aclrtRegStreamStateCallback("racing", NULL, NULL), taken);
     }
 }
 
@@ -373,17 +374,17 @@ static void make_streams(void *unused)
     aclrtStream stream = NULL;
     (void)unused;
     for (int i = 0; i < ROUNDS; i++)
-        if (among(aclrtCreateStream(&stream), none))
-            among(aclrtDestroyStream(stream), none);
+        if (check_among(aclrtCreateStream(&stream), none))
+            check_among(aclrtDestroyStream(stream), none);
 }
 
-static void race_the_rest(void)
+static void race_init_and_callbacks(void)
 {
     GROUP("acl_3_2_5 init and finalize by two threads");
-    together(init_often, init_often, NULL);
+    run_both(init_often, init_often, NULL);
     GROUP("acl_3_2_37 callbacks registered while streams come and go");
-    together(register_often, make_streams, NULL);
-    together(register_often, register_often, NULL);
+    run_both(register_often, make_streams, NULL);
+    run_both(register_often, register_often, NULL);
 }
 
 int main(void)
@@ -396,7 +397,7 @@ int main(void)
     race_contexts();
     race_memory();
     race_devices();
-    race_the_rest();
+    race_init_and_callbacks();
     CHECK_OK(aclrtFree(memory));
     CHECK_OK(aclrtResetDevice(0));
     return END();

@@ -1,5 +1,5 @@
 // links: -ldl
-/* A copy of the library, where a link should be, is noticed when the second one is first used. */
+/* A second copy of the library in one process is reported when it is first used. */
 #include "check.h"
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -22,31 +22,31 @@ static void copy_file(const char *from, const char *to)
 int main(void)
 {
     char folder[] = "/tmp/cairn-copies-XXXXXX";
-    char copied[128], said[128], text[4096] = {0};
-    Dl_info here;
+    char copied[128], errors[128], text[4096] = {0};
+    Dl_info linked;
     uint32_t count = 0;
 
-    GROUP("two copies are noticed and both are named");
+    GROUP("two copies are reported and both are named");
     CHECK_CODE(aclrtGetDeviceCount(&count), 0);
-    CHECK(dladdr((void *)(uintptr_t)aclrtGetDeviceCount, &here) != 0);
+    CHECK(dladdr((void *)(uintptr_t)aclrtGetDeviceCount, &linked) != 0);
     CHECK(mkdtemp(folder) != NULL);
     snprintf(copied, sizeof copied, "%s/libascendcl.so", folder);
-    snprintf(said, sizeof said, "%s/stderr", folder);
-    copy_file(here.dli_fname, copied);
+    snprintf(errors, sizeof errors, "%s/stderr", folder);
+    copy_file(linked.dli_fname, copied);
 
     void *copy = dlopen(copied, RTLD_NOW | RTLD_LOCAL);
     CHECK(copy != NULL);
     aclError (*set_in_copy)(int32_t) = (aclError(*)(int32_t))(uintptr_t)dlsym(copy, "aclrtSetDevice");
-    int kept = dup(2), file = open(said, O_RDWR | O_CREAT, 0600);
+    int original_stderr = dup(2), file = open(errors, O_RDWR | O_CREAT, 0600);
     dup2(file, 2);
     CHECK_CODE(set_in_copy(0), 0);
-    dup2(kept, 2);
+    dup2(original_stderr, 2);
     CHECK(pread(file, text, sizeof text - 1, 0) > 0);
     CHECK(strstr(text, "two copies of ACL") != NULL);
     CHECK(strstr(text, copied) != NULL);
 
     unlink(copied);
-    unlink(said);
+    unlink(errors);
     rmdir(folder);
     return END();
 }

@@ -1,7 +1,7 @@
 // links: -ldl
 /*
- * Functions that clients link and Cairn does not have yet: each is exported, answers with the code for
- * "not supported" or with nothing, and leaves a text with its name. Arguments are not looked at.
+ * Functions that clients link and Cairn does not implement: each is exported, returns the code for
+ * "not supported" or 0, and leaves a text with its name. Arguments are not checked.
  */
 #include "check.h"
 #include <dlfcn.h>
@@ -23,7 +23,7 @@ static const char *const of_hccl[] = {
     "HcclAllGather", "HcclAllReduce", "HcclBroadcast", "HcclCommDestroy", "HcclCommInitAll",
     "HcclCommInitRootInfo", "HcclGetRootInfo", "HcclRecv", "HcclReduceScatter", "HcclSend"};
 
-static const char *const with_nothing[] = {
+static const char *const with_zero[] = {
     "aclCreateGraphDumpOpt",
     "acltdtCreateChannelWithCapacity", "acltdtCreateDataset", "acltdtGetDataAddrFromItem",
     "acltdtGetDataItem", "acltdtGetDataSizeFromItem", "acltdtGetDatasetSize", "acltdtGetDimNumFromItem"};
@@ -31,7 +31,7 @@ static const char *const with_nothing[] = {
 static const char *const with_failure[] = {
     "acltdtGetDataTypeFromItem"};
 
-/* Calls a function by name, with small numbers for arguments. */
+/* Calls a function by name, with zeros for arguments. */
 static uint64_t call(const char *name)
 {
     Function function = (Function)dlsym(RTLD_DEFAULT, name);
@@ -45,7 +45,7 @@ static uint64_t call(const char *name)
 
 #define EACH(list, body) \
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) { \
-        uint64_t answer = call(list[i]); \
+        uint64_t result = call(list[i]); \
         int before = check_failures; \
         body; \
         CHECK_TEXT(list[i]); \
@@ -55,11 +55,11 @@ static uint64_t call(const char *name)
 
 int main(void)
 {
-    GROUP("acl_3_2_64 functions that are not there yet say so");
-    EACH(with_code, CHECK_EQ((int)answer, ACL_ERROR_RT_FEATURE_NOT_SUPPORT));
-    EACH(of_hccl, CHECK_EQ((int)answer, 5));
-    EACH(with_nothing, CHECK_EQ(answer, 0));
-    EACH(with_failure, CHECK((int)answer != 0));
+    GROUP("acl_3_2_64 functions that are not implemented fail with a text");
+    EACH(with_code, CHECK_EQ((int)result, ACL_ERROR_RT_FEATURE_NOT_SUPPORT));
+    EACH(of_hccl, CHECK_EQ((int)result, 5));
+    EACH(with_zero, CHECK_EQ(result, 0));
+    EACH(with_failure, CHECK((int)result != 0));
     CHECK_EQ(aclrtGetLastError(ACL_RT_THREAD_LEVEL), ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     return END();
 }

@@ -12,7 +12,7 @@
 /* ASCEND_RT_VISIBLE_DEVICES hides and renumbers devices. */
 #include "gate.h"
 
-/* As CANN and torch_npu read it: numbers that rise; one that does not leaves nothing. */
+/* As CANN and torch_npu read it: the numbers have to rise; one that does not hides all devices. */
 static int parse(int visible[16])
 {
     const char *list = getenv("ASCEND_RT_VISIBLE_DEVICES");

@@ -37,7 +37,7 @@ static void count_free(aclrtAllocator object, aclrtAllocatorBlock block)
     pool_free(object, block);
 }
 
-static void goes_on()
+static void check_pool_works()
 {
     pool_register(stream, &pool);
     CHECK_OK(execute_with_tensor(stream, 64, nullptr));
@@ -52,7 +52,7 @@ static void exceptions()
     CHECK_FAIL(execute_with_tensor(stream, 64, nullptr), ACL_ERROR_GE_FAILURE, "threw an exception");
     CHECK_FAIL(execute_with_tensor(stream, 64, nullptr), ACL_ERROR_GE_FAILURE, "bad_alloc");
     CHECK_EQ(frees, 0);
-    goes_on();
+    check_pool_works();
 
     GROUP("acl_1_8_6 an exception in allocAdvise too");
     aclrtAllocatorDesc desc = pool_describe(&pool);
@@ -62,13 +62,13 @@ static void exceptions()
     CairnProbeBlock block = {64, 0, 1, pool.base, nullptr, nullptr, 0};
     CairnProbe probe = {&block, 1, 0, nullptr};
     CHECK_FAIL(cairnProbeExecute(stream, &probe), ACL_ERROR_GE_FAILURE, "thrown by advise");
-    goes_on();
+    check_pool_works();
 
     GROUP("acl_1_8_6 an exception in getAddrFromBlock too, and the block goes back");
     register_with(stream, &pool, pool_alloc, count_free, throw_address);
     CHECK_FAIL(execute_with_tensor(stream, 64, nullptr), ACL_ERROR_GE_FAILURE, "getAddrFromBlock");
     CHECK_EQ(frees, 1);
-    goes_on();
+    check_pool_works();
 
     GROUP("acl_1_8_6 an exception in free fails the call; every block is given back once");
     register_with(stream, &pool, pool_alloc, throw_free, pool_address);
@@ -76,13 +76,13 @@ static void exceptions()
     CairnProbe three = {blocks, 3, 0, nullptr};
     CHECK_FAIL(cairnProbeExecute(stream, &three), ACL_ERROR_GE_FAILURE, "thrown by free");
     CHECK_EQ(pool.out, 0);
-    goes_on();
+    check_pool_works();
 
     GROUP("acl_1_8_6 exceptions in both: the first is reported, the other logged");
     register_with(stream, &pool, pool_alloc, throw_free, throw_address);
     CHECK_FAIL(execute_with_tensor(stream, 64, nullptr), ACL_ERROR_GE_FAILURE, "getAddrFromBlock");
     CHECK(LOGGED("free(0x", "thrown by free") > 0);
-    goes_on();
+    check_pool_works();
 }
 
 static void *exit_in_alloc(aclrtAllocator, size_t)
@@ -96,11 +96,11 @@ static void exit_in_free(aclrtAllocator object, aclrtAllocatorBlock block)
     pthread_exit(nullptr);
 }
 
-static void run_to_the_end(void *done)
+static void execute_and_finish(void *finished)
 {
     CHECK_OK(aclrtSetDevice(0));
     (void)execute_with_tensor(stream, 64, nullptr);
-    raise_flag(done);
+    raise_flag(finished);
 }
 
 static int waiting;
@@ -112,30 +112,30 @@ static void wait_in_alloc(Pool *)
         pause();
 }
 
-/* The thread cannot go on through Rust: it stays parked, and nobody else is held up. */
+/* The thread cannot unwind through Rust: it stays parked, and blocks nobody else. */
 static void ended_threads()
 {
-    static int done;
-    GROUP("acl_reg_6 a callback that ends its thread is named and holds nobody up");
+    static int finished;
+    GROUP("acl_reg_6 a callback that ends its thread is named in the log and blocks nobody");
     register_with(stream, &pool, exit_in_alloc, pool_free, pool_address);
-    pthread_detach(start_thread(run_to_the_end, &done));
+    pthread_detach(start_thread(execute_and_finish, &finished));
     SPIN_UNTIL(LOGGED("ended itself", "alloc(96)"));
-    goes_on();
+    check_pool_works();
     register_with(stream, &pool, pool_alloc, exit_in_free, pool_address);
-    pthread_detach(start_thread(run_to_the_end, &done));
+    pthread_detach(start_thread(execute_and_finish, &finished));
     SPIN_UNTIL(LOGGED("ended itself", "free(0x"));
-    goes_on();
+    check_pool_works();
 
-    GROUP("acl_reg_6 and so is one that is cancelled");
+    GROUP("acl_reg_6 so is a callback whose thread is cancelled");
     pool.in_alloc = wait_in_alloc;
-    pthread_t thread = start_thread(run_to_the_end, &done);
+    pthread_t thread = start_thread(execute_and_finish, &finished);
     pthread_detach(thread);
     SPIN_UNTIL(raised(&waiting));
     pthread_cancel(thread);
     SPIN_UNTIL(LOGGED("ended itself", "alloc(96)") == 2);
     pool.in_alloc = nullptr;
-    goes_on();
-    CHECK_EQ(raised(&done), 0);
+    check_pool_works();
+    CHECK_EQ(raised(&finished), 0);
 }
 
 int main()

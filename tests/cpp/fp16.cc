@@ -1,4 +1,4 @@
-/* op::fp16_t, the number of 16 bits of C++ programs. */
+/* op::fp16_t, the float16 of C++ programs. */
 #include "check.h"
 #include "aclnn/opdev/fp16_t.h"
 #include <cmath>
@@ -6,13 +6,13 @@
 
 int main()
 {
-    GROUP("fp16: every pattern of bits survives the way through float");
+    GROUP("fp16: every bit pattern survives a conversion to float and back");
     for (uint32_t bits = 0; bits < 0x10000; bits++) {
         op::fp16_t one;
         one.val = static_cast<uint16_t>(bits);
-        const float wide = one;
-        const op::fp16_t again = wide;
-        CHECK(std::isnan(wide) ? std::isnan(static_cast<float>(again)) : again.val == one.val);
+        const float as_float = one;
+        const op::fp16_t again = as_float;
+        CHECK(std::isnan(as_float) ? std::isnan(static_cast<float>(again)) : again.val == one.val);
     }
 
     GROUP("fp16: numbers round to the nearest, ties to even");

@@ -1,4 +1,4 @@
-/* Graphs, tensors and a pool that counts, for the programs about the graph engine. */
+/* Graphs, tensors and a counting pool for the tests of the graph engine. */
 #ifndef CAIRN_TESTS_CPP_GE_H
 #define CAIRN_TESTS_CPP_GE_H
 
@@ -15,27 +15,29 @@
 #include <string>
 #include <vector>
 
-/* A pool over aclrtMalloc that counts, by class of memory, and fails or throws when it is told. */
+/* A pool over aclrtMalloc that counts blocks by class of memory, and fails or throws at block number `fails_at`. */
 class Pool : public ge::Allocator {
 public:
-    int mallocs = 0, advises = 0, frees = 0, destroyed_wrong = 0;
+    int mallocs = 0, advises = 0, frees = 0;
     int fails_at = 0;
     bool throws = false;
-    void (*inside)(void *) = nullptr;
+    /* Called inside Malloc. */
+    void (*in_malloc)(void *) = nullptr;
     void *argument = nullptr;
     std::map<uint32_t, int> classes;
     std::map<char *, size_t> live;
-    int *ended = nullptr;
+    /* Counts destroyed pools. */
+    int *destroyed = nullptr;
 
     ~Pool() override
     {
-        if (ended != nullptr)
-            ++*ended;
+        if (destroyed != nullptr)
+            ++*destroyed;
     }
     ge::MemBlock *Malloc(size_t size) override
     {
         mallocs++;
-        return Give(size);
+        return Allocate(size);
     }
     ge::MemBlock *MallocAdvise(size_t size, void *addr) override
     {
@@ -59,13 +61,13 @@ public:
     }
 
 private:
-    ge::MemBlock *Give(size_t size)
+    ge::MemBlock *Allocate(size_t size)
     {
         cairnAllocationReason reason{};
         CHECK(cairnGetAllocationReason(&reason));
         classes[reason.memoryClass]++;
-        if (inside != nullptr)
-            inside(argument);
+        if (in_malloc != nullptr)
+            in_malloc(argument);
         if (mallocs == fails_at) {
             if (throws)
                 throw std::runtime_error("this pool throws");
@@ -84,6 +86,7 @@ static inline ge::TensorDesc floats(const std::vector<int64_t> &dims)
     return ge::TensorDesc(ge::Shape(dims), ge::FORMAT_ND, ge::DT_FLOAT);
 }
 
+/* A constant of one element. */
 static inline ge::op::Const number(const char *name, float value)
 {
     ge::Tensor tensor(floats({1}));
@@ -111,7 +114,7 @@ static const float X[4] = {-3.0f, 0.5f, 2.0f, -1.0f};
 static const float Y[4] = {2.0f, 1.5f, 3.0f, 0.0f};
 static const float Z[4] = {-2.0f, 1.5f, 3.0f, 0.0f};
 
-/* Device memory that ends with the object. */
+/* Device memory that is freed with the object. */
 struct Device {
     void *data = nullptr;
     size_t bytes;
@@ -125,6 +128,7 @@ struct Device {
     ~Device() { aclrtFree(data); }
 };
 
+/* Whether device memory has these values. */
 static inline int holds(const void *device, const float *expected, size_t count = 4)
 {
     std::vector<float> have(count);
@@ -145,7 +149,7 @@ static inline ge::Tensor on_device(const Device &memory, const std::vector<int64
     return tensor;
 }
 
-static inline gert::Tensor gert_on(void *data, size_t bytes, const gert::StorageShape &shape = {{4}, {4}},
+static inline gert::Tensor gert_tensor(void *data, size_t bytes, const gert::StorageShape &shape = {{4}, {4}},
                                    gert::TensorPlacement placement = gert::kOnDeviceHbm)
 {
     gert::Tensor tensor(shape, {ge::FORMAT_ND, ge::FORMAT_ND, {}}, placement, ge::DT_FLOAT, data);
@@ -160,7 +164,7 @@ static inline Options option(const char *key, const char *value)
     return {{ge::AscendString(key), ge::AscendString(value)}};
 }
 
-/* A device, ready. */
+/* Initializes ACL and sets device 0. */
 static inline void begin()
 {
     CHECK_OK(aclInit(NULL));
@@ -174,12 +178,12 @@ static inline aclrtStream new_stream()
     return stream;
 }
 
-/* The call fails, and its text has this part; `said` gives and forgets this thread's texts. */
+/* The call fails, and its text has this part; `error_text` returns and clears this thread's text. */
 #define REFUSED(call, part)                                                          \
     do {                                                                             \
-        (void)said();                                                                \
+        (void)error_text();                                                                \
         CHECK((call) != ge::SUCCESS);                                                \
-        const std::string text = said();                                             \
+        const std::string text = error_text();                                             \
         if (!CHECK(text.find(part) != std::string::npos))                            \
             printf("  the text is: %s\n", text.c_str());                             \
     } while (0)
@@ -188,7 +192,7 @@ static inline aclrtStream new_stream()
 #define RUNS(call)                                           \
     do {                                                     \
         if (!CHECK_EQ(call, ge::SUCCESS))                    \
-            printf("  the text is: %s\n", said().c_str());   \
+            printf("  the text is: %s\n", error_text().c_str());   \
     } while (0)
 
 #endif

@@ -1,6 +1,6 @@
 // links: -lge_runner
 // strings: both
-/* An allocator of the user that throws: the call fails with its text, nothing leaks, and the next run works. */
+/* A user's allocator that throws: the call fails with its text, nothing leaks, and the next run works. */
 #include "ge_check.h"
 #include <memory>
 #include <set>
@@ -11,13 +11,13 @@ using namespace ge;
 /* Gives device memory; throws at the n-th block. */
 class ThrowingAllocator : public Allocator {
 public:
-    int throws_at = 0, asked = 0;
+    int throws_at = 0, calls = 0;
     bool throws_text = true;
-    std::set<MemBlock *> out;
+    std::set<MemBlock *> live;
 
     MemBlock *Malloc(size_t size) override
     {
-        if (++asked == throws_at) {
+        if (++calls == throws_at) {
             if (throws_text)
                 throw std::runtime_error("no block today");
             throw 7;
@@ -26,13 +26,13 @@ public:
         if (aclrtMalloc(&memory, size, ACL_MEM_MALLOC_HUGE_FIRST) != 0)
             return nullptr;
         MemBlock *block = new MemBlock(*this, memory, size);
-        out.insert(block);
+        live.insert(block);
         return block;
     }
 
     void Free(MemBlock *block) override
     {
-        CHECK_EQ(out.erase(block), 1);
+        CHECK_EQ(live.erase(block), 1);
         CHECK_CODE(aclrtFree(block->GetAddr()), 0);
         delete block;
     }
@@ -56,7 +56,7 @@ int main()
         OK(session.RegisterExternalAllocator(stream, allocator));
         int failures = 0;
         for (uint32_t at = 1; at < 20; at++) {
-            allocator->asked = 0;
+            allocator->calls = 0;
             allocator->throws_at = static_cast<int>(at);
             allocator->throws_text = at % 2 == 1;
             OK(session.AddGraphWithCopy(at, add_and_multiply(values, 4)));
@@ -66,13 +66,13 @@ int main()
             OK(in.SetData(static_cast<uint8_t *>(device), 16, [](uint8_t *) {}));
             std::vector<Tensor> outputs;
             const Status status = session.RunGraphWithStreamAsync(at, stream, {in}, outputs);
-            const bool thrown = allocator->asked >= allocator->throws_at;
+            const bool thrown = allocator->calls >= allocator->throws_at;
             CHECK_EQ(status, thrown ? FAILED : SUCCESS);
             if (thrown) {
                 failures++;
-                const std::string said = GEGetErrorMsg();
-                CHECK(!said.empty());
-                CHECK(!allocator->throws_text || said.find("no block today") != std::string::npos);
+                const std::string error_text = GEGetErrorMsg();
+                CHECK(!error_text.empty());
+                CHECK(!allocator->throws_text || error_text.find("no block today") != std::string::npos);
                 CHECK(outputs.empty());
                 allocator->throws_at = 0;
                 OK(session.RunGraphWithStreamAsync(at, stream, {in}, outputs));
@@ -85,7 +85,7 @@ int main()
             CHECK(result[0] == 2 && result[3] == 32);
             outputs.clear();
             OK(session.RemoveGraph(at));
-            CHECK_EQ(allocator->out.size(), 0);
+            CHECK_EQ(allocator->live.size(), 0);
             if (!thrown)
                 break;
         }

@@ -17,20 +17,20 @@ __attribute__((unused)) static void check_status(const char *file, int line, con
     }
 }
 
-/* A failed call leaves a text that has a part, and only once. */
-__attribute__((unused)) static void check_said(const char *file, int line, const char *part)
+/* A failed call leaves a text that has this part, and that can be read once. */
+__attribute__((unused)) static void check_error_text(const char *file, int line, const char *part)
 {
-    const ge::AscendString said = ge::GEGetErrorMsgV2();
-    if (strstr(said.GetString(), part) == nullptr) {
+    const ge::AscendString error_text = ge::GEGetErrorMsgV2();
+    if (strstr(error_text.GetString(), part) == nullptr) {
         check_failed();
-        printf("%s:%d: the text lacks \"%s\": %s\n", file, line, part, said.GetString());
+        printf("%s:%d: the text lacks \"%s\": %s\n", file, line, part, error_text.GetString());
     }
     check_true(file, line, "the text is given once", ge::GEGetErrorMsgV2().GetLength() == 0);
 }
 
 #define OK(call) check_status(__FILE__, __LINE__, #call, (call), 0)
 #define REFUSED(call, part) \
-    (check_status(__FILE__, __LINE__, #call, (call), 0xFFFFFFFF), check_said(__FILE__, __LINE__, part))
+    (check_status(__FILE__, __LINE__, #call, (call), 0xFFFFFFFF), check_error_text(__FILE__, __LINE__, part))
 
 using Options = std::map<ge::AscendString, ge::AscendString>;
 

@@ -14,7 +14,7 @@
 
 using Ports = std::vector<std::pair<ge::Operator, std::vector<size_t>>>;
 
-static std::string said() { return ge::GEGetErrorMsgV2().GetString(); }
+static std::string error_text() { return ge::GEGetErrorMsgV2().GetString(); }
 
 namespace ge {
 REG_OP(Blend)
@@ -84,15 +84,15 @@ static int add(gert::EagerOpExecutionContext *ctx, const gert::Tensor *a, const 
     return code;
 }
 
-static std::atomic<int> blends{0};
-static std::string blended;
+static std::atomic<int> blend_calls{0};
+static std::string last_blend;
 
 /* y = x + factor * bias + the tensors of more; x where bias is not fed. */
 class Blend : public ge::EagerExecuteOp {
 public:
     ge::graphStatus Execute(gert::EagerOpExecutionContext *ctx) override
     {
-        blends++;
+        blend_calls++;
         const gert::Tensor *const x = ctx->GetRequiredInputTensor(0), *const bias = ctx->GetOptionalInputTensor(1);
         CHECK(x != nullptr && x == ctx->GetInputTensor(0) && x->GetPlacement() == gert::kOnDeviceHbm);
         const size_t more = ctx->GetIrInputInstanceInfo(2)->GetInstanceNum();
@@ -107,7 +107,7 @@ public:
         CHECK(numbers != nullptr && numbers->GetSize() == 2 && numbers->GetData()[1] == 5);
         CHECK(attrs->GetInt(0) == nullptr && attrs->GetStr(0) == nullptr && attrs->GetFloat(7) == nullptr);
         CHECK(*attrs->GetBool(3) && *attrs->GetAttrPointer<int64_t>(4) == 7);
-        blended = std::string(ctx->GetNodeName()) + " " + attrs->GetStr(1);
+        last_blend = std::string(ctx->GetNodeName()) + " " + attrs->GetStr(1);
         gert::Tensor *const y = ctx->MallocOutputTensor(0, x->GetShape(), x->GetFormat(), x->GetDataType());
         if (y == nullptr)
             return 55;
@@ -145,7 +145,7 @@ public:
 };
 REG_AUTO_MAPPING_OP(Raise);
 
-/* Doubles x in place; also gives what was there. */
+/* Doubles x in place; its second output is the old value. */
 class Bump : public ge::EagerExecuteOp {
 public:
     ge::graphStatus Execute(gert::EagerOpExecutionContext *ctx) override
@@ -163,7 +163,7 @@ public:
 };
 REG_AUTO_MAPPING_OP(Bump);
 
-/* The elements of x in several outputs: sizes that nobody knows before it ran. */
+/* Splits x into its outputs: their sizes are known only after it ran. */
 class Halves : public ge::EagerExecuteOp {
 public:
     ge::graphStatus Execute(gert::EagerOpExecutionContext *ctx) override
@@ -184,6 +184,7 @@ REG_AUTO_MAPPING_OP(Halves);
 
 static int fault;
 
+/* Fails in the way that `fault` chooses. */
 class Wrong : public ge::EagerExecuteOp {
 public:
     ge::graphStatus Execute(gert::EagerOpExecutionContext *ctx) override
@@ -194,7 +195,7 @@ public:
             case 1:
                 return 77;
             case 2:
-                throw std::runtime_error("no weather for this");
+                throw std::runtime_error("thrown by Execute");
             case 3:
                 throw 3;
             case 4:
@@ -225,6 +226,7 @@ public:
 };
 REG_AUTO_MAPPING_OP(Wrong);
 
+/* Has no Execute. */
 class Lazy : virtual public ge::BaseCustomOp {};
 REG_AUTO_MAPPING_OP(Lazy);
 
@@ -239,7 +241,7 @@ static ge::op::Data data(const char *name, const T &dims)
     return x;
 }
 
-/* y = relu(blend(x + 1)), z = blend: an intermediate before and after, and outputs. */
+/* z = blend(x + 1), y = 2 * relu(z): intermediates before and after the custom operator, and outputs. */
 static ge::Graph blend_graph(int64_t n)
 {
     auto x = data("x", std::vector<int64_t>{n});
@@ -277,12 +279,12 @@ static void runs(ge::Session &session, aclrtStream stream, const std::shared_ptr
             x[at] = X[at % 4];
         Device in(n * 4, x.data()), y(n * 4), z(n * 4);
         pool->classes.clear();
-        const int called = blends;
+        const int calls_before = blend_calls;
         std::vector<gert::Tensor> inputs, outputs(2);
-        inputs.push_back(gert_on(in.data, n * 4, {{n}, {n}}));
+        inputs.push_back(gert_tensor(in.data, n * 4, {{n}, {n}}));
         RUNS(session.ExecuteGraphWithStreamAsync(id, stream, inputs, outputs));
         CHECK_OK(aclrtSynchronizeStream(stream));
-        CHECK(blends == called + 1 && blended == "z both");
+        CHECK(blend_calls == calls_before + 1 && last_blend == "z both");
         CHECK_EQ(outputs[1].GetStorageShape().GetDim(0), n);
         CHECK(pool->Holds(outputs[0].GetAddr()) && pool->Holds(outputs[1].GetAddr()));
         CHECK(holds(outputs[0].GetAddr(), blend_of(x, true).data(), n));
@@ -291,11 +293,11 @@ static void runs(ge::Session &session, aclrtStream stream, const std::shared_ptr
         CHECK_EQ(pool->classes[CAIRN_CLASS_WORKSPACE], 3);
         CHECK_EQ(pool->classes[CAIRN_CLASS_INTERMEDIATE], 2);
         /* The same in memory of the caller. */
-        std::vector<gert::Tensor> own;
-        own.push_back(gert_on(y.data, n * 4, {{n}, {n}}));
-        own.push_back(gert_on(z.data, n * 4, {{n}, {n}}));
+        std::vector<gert::Tensor> preallocated;
+        preallocated.push_back(gert_tensor(y.data, n * 4, {{n}, {n}}));
+        preallocated.push_back(gert_tensor(z.data, n * 4, {{n}, {n}}));
         pool->classes.clear();
-        RUNS(session.ExecuteGraphWithStreamAsync(id, stream, inputs, own));
+        RUNS(session.ExecuteGraphWithStreamAsync(id, stream, inputs, preallocated));
         CHECK_OK(aclrtSynchronizeStream(stream));
         CHECK(holds(y.data, blend_of(x, true).data(), n) && holds(z.data, blend_of(x, false).data(), n));
         CHECK_EQ(pool->classes[CAIRN_CLASS_OUTPUT], 0);
@@ -304,7 +306,7 @@ static void runs(ge::Session &session, aclrtStream stream, const std::shared_ptr
     CHECK(pool->live.empty());
 }
 
-static void other_ways(ge::Session &session, aclrtStream stream)
+static void other_run_functions(ge::Session &session, aclrtStream stream)
 {
     GROUP("ge custom operator: on the host, in the background, on a stream without a pool, GeSession");
     const std::vector<float> x(X, X + 4), y = blend_of(x, true);
@@ -315,11 +317,11 @@ static void other_ways(ge::Session &session, aclrtStream stream)
     RUNS(session.RunGraph(30, {host}, outputs));
     CHECK(outputs.size() == 2 && memcmp(outputs[0].GetData(), y.data(), 16) == 0);
     RUNS(session.AddGraph(31, graph));
-    std::promise<bool> done;
-    RUNS(session.RunGraphAsync(31, {host}, [&](ge::Status status, std::vector<ge::Tensor> &given) {
-        done.set_value(status == ge::SUCCESS && memcmp(given[0].GetData(), y.data(), 16) == 0);
+    std::promise<bool> finished;
+    RUNS(session.RunGraphAsync(31, {host}, [&](ge::Status status, std::vector<ge::Tensor> &results) {
+        finished.set_value(status == ge::SUCCESS && memcmp(results[0].GetData(), y.data(), 16) == 0);
     }));
-    CHECK(done.get_future().get());
+    CHECK(finished.get_future().get());
     RUNS(session.AddGraph(32, graph));
     Device in(16, X), out(16), other(16);
     std::vector<ge::Tensor> on_stream = {on_device(out), on_device(other)};
@@ -330,7 +332,7 @@ static void other_ways(ge::Session &session, aclrtStream stream)
     ge::GeSession second(none);
     RUNS(second.AddGraph(1, graph));
     std::vector<gert::Tensor> inputs, results(2);
-    inputs.push_back(gert_on(in.data, 16));
+    inputs.push_back(gert_tensor(in.data, 16));
     RUNS(second.RunGraphWithStreamAsync(1, stream, inputs, results));
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK(holds(results[0].GetAddr(), y.data()));
@@ -400,9 +402,9 @@ static void in_place(ge::Session &session, aclrtStream stream)
     ge::Graph split("split");
     split.SetInputs({all}).SetOutputs({sum});
     RUNS(session.AddGraph(52, split));
-    Device again_in(16, X);
+    Device second_in(16, X);
     std::vector<ge::Tensor> parts = {on_device(after)};
-    RUNS(session.RunGraphWithStreamAsync(52, stream, {on_device(again_in)}, parts));
+    RUNS(session.RunGraphWithStreamAsync(52, stream, {on_device(second_in)}, parts));
     CHECK_OK(aclrtSynchronizeStream(stream));
     const float sums[2] = {-1, -0.5};
     CHECK(holds(after.data, sums, 2) && parts[0].GetTensorDesc().GetShape().GetDims() == std::vector<int64_t>{2});
@@ -428,7 +430,7 @@ static void faults(ge::Session &session, aclrtStream stream, const std::shared_p
     RUNS(session.LoadGraph(60, {}, stream));
     Device in(16, X);
     std::vector<gert::Tensor> inputs;
-    inputs.push_back(gert_on(in.data, 16));
+    inputs.push_back(gert_tensor(in.data, 16));
     const auto run = [&](int which) {
         fault = which;
         std::vector<gert::Tensor> outputs(1);
@@ -440,7 +442,7 @@ static void faults(ge::Session &session, aclrtStream stream, const std::shared_p
     const std::string node = "graph 60 (wrong), node faulty (Wrong): ";
     REFUSED(run(1), node + "its Execute gave the code 77 (0x4d)");
     CHECK_EQ(run(1), 77);
-    REFUSED(run(2), node + "its Execute threw an exception: no weather for this");
+    REFUSED(run(2), node + "its Execute threw an exception: thrown by Execute");
     CHECK_EQ(run(2), ge::FAILED);
     REFUSED(run(3), node + "its Execute threw an exception");
     REFUSED(run(4), node + "it returned without making its output 0 (y) of 2, which is read");
@@ -472,18 +474,18 @@ static void faults(ge::Session &session, aclrtStream stream, const std::shared_p
     REFUSED(session.RunGraph(62, {host}, outputs), "output 0 (y) of 2");
     fault = 1;
     CHECK_EQ(session.RunGraph(62, {host}, outputs), 77);
-    std::promise<ge::Status> done;
-    RUNS(session.RunGraphAsync(62, {host}, [&](ge::Status status, std::vector<ge::Tensor> &) { done.set_value(status); }));
-    CHECK_EQ(done.get_future().get(), 77);
+    std::promise<ge::Status> finished;
+    RUNS(session.RunGraphAsync(62, {host}, [&](ge::Status status, std::vector<ge::Tensor> &) { finished.set_value(status); }));
+    CHECK_EQ(finished.get_future().get(), 77);
 }
 
 template <typename Op>
-static ge::Graph alone(const Op &made)
+static ge::Graph single_node_graph(const Op &prototype)
 {
     auto x = data("x", std::vector<int64_t>{4});
-    auto op = made;
+    auto op = prototype;
     op.set_input_x(x);
-    ge::Graph graph("alone");
+    ge::Graph graph("single");
     graph.SetInputs({x}).SetOutputs({op});
     return graph;
 }
@@ -491,11 +493,11 @@ static ge::Graph alone(const Op &made)
 static void registrations(ge::Session &session)
 {
     GROUP("ge custom operator: what cannot run is refused when the graph is compiled");
-    RUNS(session.AddGraph(70, alone(ge::op::Nothing("n"))));
+    RUNS(session.AddGraph(70, single_node_graph(ge::op::Nothing("n"))));
     REFUSED(session.CompileGraph(70), "the node n (Nothing, a custom operator): it cannot run: its creator gave no object");
-    RUNS(session.AddGraph(71, alone(ge::op::Lazy("l"))));
+    RUNS(session.AddGraph(71, single_node_graph(ge::op::Lazy("l"))));
     REFUSED(session.CompileGraph(71), "its class does not derive from ge::EagerExecuteOp");
-    RUNS(session.AddGraph(72, alone(ge::op::Unknown("u"))));
+    RUNS(session.AddGraph(72, single_node_graph(ge::op::Unknown("u"))));
     REFUSED(session.CompileGraph(72), "Unknown");
     auto x = data("x", std::vector<int64_t>{4});
     auto raise = ge::op::Raise("raise").set_input_x(x);
@@ -504,20 +506,20 @@ static void registrations(ge::Session &session)
     RUNS(session.AddGraph(73, graph));
     REFUSED(session.CompileGraph(73), "nothing feeds the input by");
 
-    GROUP("ge custom operator: the first of a type stays");
-    (void)said();
+    GROUP("ge custom operator: the first registration of a type stays");
+    (void)error_text();
     const ge::CustomOpCreatorRegister again("Blend", []() -> std::unique_ptr<ge::BaseCustomOp> { return nullptr; });
-    CHECK(said().find("a custom operator of type Blend is registered already: the first one stays") != std::string::npos);
+    CHECK(error_text().find("a custom operator of type Blend is registered already: the first one stays") != std::string::npos);
     const ge::CustomOpCreatorRegister empty("Empty", nullptr);
-    CHECK(said().find("the creator of Empty is empty") != std::string::npos);
+    CHECK(error_text().find("the creator of Empty is empty") != std::string::npos);
     const ge::CustomOpCreatorRegister unnamed("", []() -> std::unique_ptr<ge::BaseCustomOp> { return nullptr; });
-    CHECK(said().find("the type of a custom operator is empty") != std::string::npos);
+    CHECK(error_text().find("the type of a custom operator is empty") != std::string::npos);
     const ge::Tensor host(floats({4}), reinterpret_cast<const uint8_t *>(X), 16);
     std::vector<ge::Tensor> outputs;
     RUNS(session.AddGraph(74, blend_graph(4)));
     RUNS(session.RunGraph(74, {host}, outputs));
 
-    GROUP("ge custom operator: as bytes of a model, and after them");
+    GROUP("ge custom operator: saved as a model and loaded again");
     ge::GraphBuffer bytes;
     RUNS(blend_graph(-1).SaveToMem(bytes));
     ge::Graph read("read");
@@ -535,14 +537,14 @@ int main(void)
     {
         const std::map<ge::AscendString, ge::AscendString> none;
         ge::Session session(none);
-        aclrtStream stream = new_stream(), bare = new_stream();
+        aclrtStream stream = new_stream(), stream_without_pool = new_stream();
         auto pool = std::make_shared<Pool>();
         RUNS(session.RegisterExternalAllocator(stream, pool));
         runs(session, stream, pool, false, 1);
         runs(session, stream, pool, true, 2);
-        other_ways(session, bare);
-        values(session, bare);
-        in_place(session, bare);
+        other_run_functions(session, stream_without_pool);
+        values(session, stream_without_pool);
+        in_place(session, stream_without_pool);
         faults(session, stream, pool);
         registrations(session);
         RUNS(session.UnregisterExternalAllocator(stream));

@@ -7,12 +7,12 @@
 #include "ge/ge_api_v2.h"
 #include "ge.h"
 
-static std::string said() { return ge::GEGetErrorMsgV2().GetString(); }
+static std::string error_text() { return ge::GEGetErrorMsgV2().GetString(); }
 
 static bool main_is_over;
 
-/* Ends the process with a status of its own when it is called too late. */
-static void too_late(const char *what, int status)
+/* Ends the process with this status when it is called after main. */
+static void exit_if_after_main(const char *what, int status)
 {
     if (main_is_over) {
         printf("after main: %s\n", what);
@@ -23,26 +23,26 @@ static void too_late(const char *what, int status)
 
 class StrictPool : public Pool {
 public:
-    ~StrictPool() override { too_late("the pool of the engine is destroyed", 11); }
+    ~StrictPool() override { exit_if_after_main("the pool of the engine is destroyed", 11); }
     ge::MemBlock *Malloc(size_t size) override
     {
-        too_late("Malloc", 12);
+        exit_if_after_main("Malloc", 12);
         return Pool::Malloc(size);
     }
     void Free(ge::MemBlock *block) override
     {
-        too_late("Free", 13);
+        exit_if_after_main("Free", 13);
         Pool::Free(block);
     }
 };
 
-/* The same as an object of its own, which goes before what was made before it. */
+/* A pool in a static object, which is destroyed before what was made before it. */
 class StaticPool : public Pool {
 public:
     ~StaticPool() override { live.clear(); }
     void Free(ge::MemBlock *block) override
     {
-        too_late("Free of a pool that is gone", 14);
+        exit_if_after_main("Free of a pool that is gone", 14);
         Pool::Free(block);
     }
 };
@@ -53,7 +53,7 @@ static ge::Session &session()
     return one;
 }
 
-static ge::GeSession &second()
+static ge::GeSession &second_session()
 {
     static ge::GeSession one({});
     return one;
@@ -90,12 +90,12 @@ int main(void)
     }
 
     GROUP("ge_unreg_3 and in one that is a static object itself, which nobody unregisters");
-    (void)second();
-    RUNS(second().RegisterExternalAllocator(other, ge::AllocatorPtr(&pool(), [](ge::Allocator *) {})));
-    RUNS(second().AddGraph(7, two_outputs(4)));
+    (void)second_session();
+    RUNS(second_session().RegisterExternalAllocator(other, ge::AllocatorPtr(&pool(), [](ge::Allocator *) {})));
+    RUNS(second_session().AddGraph(7, two_outputs(4)));
     std::vector<gert::Tensor> inputs(1);
-    inputs[0] = gert_on(x.data, x.bytes);
-    RUNS(second().RunGraphWithStreamAsync(7, other, inputs, outputs<gert::Tensor>(0)));
+    inputs[0] = gert_tensor(x.data, x.bytes);
+    RUNS(second_session().RunGraphWithStreamAsync(7, other, inputs, outputs<gert::Tensor>(0)));
     CHECK_OK(aclrtSynchronizeStream(other));
     CHECK(pool().live.size() >= 3);
 

@@ -41,7 +41,7 @@ static std::set<std::string> names_of(const std::vector<GNode> &nodes)
 
 static void op_class()
 {
-    GROUP("ge graphs: an op class has the members that its words make");
+    GROUP("ge graphs: an op class has the members that its declaration makes");
     op::OfThisProgram op("mine");
     CHECK(op.GetName() == "mine" && op.GetOpType() == "OfThisProgram");
     CHECK_EQ(op.GetInputsSize(), 2);
@@ -60,7 +60,7 @@ static void op_class()
     OK(op.VerifyAllAttr());
     CHECK(op.get_attr_must() == std::vector<float>({1.5f}));
 
-    GROUP("ge graphs: dynamic inputs and outputs get places");
+    GROUP("ge graphs: dynamic inputs and outputs are counted");
     op.create_dynamic_input_rest(2).create_dynamic_output_parts(3);
     CHECK_EQ(op.GetDynamicInputNum("rest"), 2);
     CHECK_EQ(op.GetDynamicOutputNum("parts"), 3);
@@ -69,7 +69,7 @@ static void op_class()
     OK(op.update_dynamic_input_desc_rest(1, floats({5})));
     CHECK_EQ(op.get_dynamic_input_desc_rest(1).GetShape().GetDim(0), 5);
 
-    GROUP("ge graphs: descriptions are by name and by place");
+    GROUP("ge graphs: descriptions are found by name and by index");
     OK(op.update_input_desc_x(floats({2, 3})));
     CHECK_EQ(op.GetInputDesc(0).GetShape().GetDim(1), 3);
     CHECK_EQ(op.GetInputDesc(std::string("x")).GetShape().GetDim(1), 3);
@@ -128,7 +128,7 @@ static void attributes()
 
 static void tensor_attributes()
 {
-    GROUP("ge graphs: attributes of an input or output, by place and by name");
+    GROUP("ge graphs: attributes of an input or output, by index and by name");
     op::Add add("add");
     add.SetInputAttr(0, "n", int64_t(5)).SetInputAttr("x2", "n", int32_t(6)).SetOutputAttr(0, "f", 0.5f);
     add.SetOutputAttr("y", "s", "text").SetInputAttr(1, "u", uint32_t(7)).SetInputAttr(1, "b", true);
@@ -173,9 +173,9 @@ static void tensor_attributes()
     CHECK_EQ(Operator().GetOutputAttr("y", "s", s), GRAPH_FAILED);
     (void)GEGetErrorMsgV2();
     add.SetInputAttr(5, "n", int64_t(1));
-    check_said(__FILE__, __LINE__, "has no input 5");
+    check_error_text(__FILE__, __LINE__, "has no input 5");
     add.SetOutputAttr("z", "n", int64_t(1));
-    check_said(__FILE__, __LINE__, "no such input or output");
+    check_error_text(__FILE__, __LINE__, "no such input or output");
 }
 
 static void factory()
@@ -191,7 +191,7 @@ static void factory()
     OK(matmul.GetAllIrAttrNamesAndTypes(types));
     CHECK(types[AscendString("transpose_x1")] == "VT_BOOL");
     CHECK(OperatorFactory::CreateOperator("n", "NoSuchType").IsEmpty());
-    check_said(__FILE__, __LINE__, "NoSuchType");
+    check_error_text(__FILE__, __LINE__, "NoSuchType");
     std::vector<std::string> all;
     OK(OperatorFactory::GetOpsTypeList(all));
     CHECK(all.size() > 140 && std::is_sorted(all.begin(), all.end()));
@@ -207,7 +207,7 @@ static void factory()
 
 static void graphs()
 {
-    GROUP("ge graphs: a graph has what is reached from its inputs, and what that reads");
+    GROUP("ge graphs: a graph has the nodes that its inputs reach, and the inputs of those");
     Graph graph = add_and_multiply({1, 2, 3, 4}, 4);
     CHECK(graph.IsValid() && graph.GetName() == "add_and_multiply");
     std::set<std::string> names = names_of(graph.GetAllNodes());
@@ -235,9 +235,9 @@ static void graphs()
         CHECK(value.GetSize() == 16 && reinterpret_cast<const float *>(value.GetData())[2] == 3);
         CHECK_EQ(sum->GetInputConstData(0, value), GRAPH_FAILED);
         (void)GEGetErrorMsgV2();
-        int32_t place = -1;
-        OK(sum->GetInputIndexByName("x2", place));
-        CHECK_EQ(place, 1);
+        int32_t index = -1;
+        OK(sum->GetInputIndexByName("x2", index));
+        CHECK_EQ(index, 1);
         int64_t mark = 5;
         OK(sum->SetAttr("_mark", mark));
         mark = 0;
@@ -245,31 +245,31 @@ static void graphs()
         CHECK(mark == 5 && sum->HasAttr("_mark") && !sum->HasAttr("_other"));
     }
 
-    GROUP("ge graphs: bytes give the graph again, and broken ones nothing");
+    GROUP("ge graphs: a graph is saved and loaded; truncated bytes are refused");
     GraphBuffer bytes;
     OK(graph.SaveToMem(bytes));
-    Graph again;
-    OK(again.LoadFromMem(bytes));
-    const std::set<std::string> kept = names_of(again.GetAllNodes());
-    CHECK(std::includes(kept.begin(), kept.end(), names.begin(), names.end()));
-    Graph broken("broken");
-    CHECK_EQ(broken.LoadFromMem(bytes.GetData(), bytes.GetSize() / 2 + 1) == GRAPH_SUCCESS, false);
-    CHECK(broken.GetName() == "broken");
+    Graph loaded;
+    OK(loaded.LoadFromMem(bytes));
+    const std::set<std::string> loaded_names = names_of(loaded.GetAllNodes());
+    CHECK(std::includes(loaded_names.begin(), loaded_names.end(), names.begin(), names.end()));
+    Graph truncated("truncated");
+    CHECK_EQ(truncated.LoadFromMem(bytes.GetData(), bytes.GetSize() / 2 + 1) == GRAPH_SUCCESS, false);
+    CHECK(truncated.GetName() == "truncated");
 
     GROUP("ge texts: of several failures the text is about the last, for either reader");
     CHECK_CODE(aclrtFree(nullptr), ACL_ERROR_INVALID_PARAM);
-    CHECK_EQ(broken.LoadFromFile("no such file.air") == GRAPH_SUCCESS, false);
-    CHECK_EQ(broken.LoadFromSerializedModelArray(nullptr, 5), GRAPH_FAILED);
+    CHECK_EQ(truncated.LoadFromFile("no such file.air") == GRAPH_SUCCESS, false);
+    CHECK_EQ(truncated.LoadFromSerializedModelArray(nullptr, 5), GRAPH_FAILED);
     const std::string last = GEGetErrorMsgV2().GetString();
     const char *recent = aclGetRecentErrMsg();
     CHECK(!last.empty() && last.find("no such file") == std::string::npos);
     CHECK(recent != nullptr && last == recent);
     const std::string file = "ge_graphs_" + std::to_string(getpid()) + ".air";
     OK(graph.SaveToFile(file));
-    OK(again.LoadFromFile(file.c_str()));
-    CHECK(again.IsValid());
+    OK(loaded.LoadFromFile(file.c_str()));
+    CHECK(loaded.IsValid());
     (void)unlink(file.c_str());
-    REFUSED(again.LoadFromFile("no/such/file"), "no/such/file");
+    REFUSED(loaded.LoadFromFile("no/such/file"), "no/such/file");
 
     GROUP("ge graphs: a copy is a graph of its own");
     Graph copy("copy");
@@ -302,7 +302,7 @@ static void graphs()
     CHECK_EQ(mark, 3);
 }
 
-static void empty_ones()
+static void empty_objects()
 {
     GROUP("ge graphs: empty operators and graphs fail with a text");
     Operator none;
@@ -311,12 +311,12 @@ static void empty_ones()
     REFUSED(none.GetName(text), "empty");
     op::Relu relu("relu");
     relu.set_input_x(none);
-    check_said(__FILE__, __LINE__, "empty");
+    check_error_text(__FILE__, __LINE__, "empty");
     Graph graph;
     CHECK(!graph.IsValid() && graph.GetName().empty() && graph.GetAllNodes().empty());
     REFUSED(graph.GetName(text), "empty");
     graph.SetInputs({});
-    check_said(__FILE__, __LINE__, "empty");
+    check_error_text(__FILE__, __LINE__, "empty");
 }
 
 int main()
@@ -326,6 +326,6 @@ int main()
     tensor_attributes();
     factory();
     graphs();
-    empty_ones();
+    empty_objects();
     return END();
 }

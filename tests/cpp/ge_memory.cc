@@ -1,6 +1,6 @@
 // links: -lge_runner
 // strings: both
-/* Memory of graphs: bases that the application sets, in every order, and the classes of what an allocator serves. */
+/* Memory of graphs: base addresses that the application sets, in every order, and the classes of memory that an allocator serves. */
 #include "ge.h"
 #include "ge/ge_api.h"
 #include <string>
@@ -10,9 +10,9 @@ using ge::SUCCESS;
 static const ge::Status REPEAT = 1343242306, NOT_BUILT = 1343242295, UNSUPPORTED = 1343242281, NOT_EXIST = 1343242242,
                         INVALID = 1343225857;
 
-static std::string said() { return ge::GEGetErrorMsgV2().GetString(); }
+static std::string error_text() { return ge::GEGetErrorMsgV2().GetString(); }
 
-/* y = x + 3 everywhere: the threes are too many for the model, and are computed once. */
+/* y = x + 3: the constant is too large to be stored in the model, and is computed once at load. */
 static ge::Graph filled(int64_t n)
 {
     auto x = ge::op::Data("x").set_attr_index(0);
@@ -33,7 +33,7 @@ static ge::Graph filled(int64_t n)
     return graph;
 }
 
-static void states(aclrtStream stream)
+static void setters(aclrtStream stream)
 {
     GROUP("ge_reg_9 what the setters of memory refuse, and with which code");
     ge::Session session(Options{});
@@ -62,14 +62,14 @@ static void states(aclrtStream stream)
     CHECK_EQ(session.AddGraph(2, two_outputs(-1)), SUCCESS);
     CHECK_EQ(session.CompileGraph(2), SUCCESS);
     CHECK(session.SetGraphConstMemoryBase(2, memory.data, 4096) != SUCCESS);
-    CHECK(said().find("static") != std::string::npos);
+    CHECK(error_text().find("static") != std::string::npos);
 
     GROUP("ge_reg_9 feature memory of the application that may move");
     CHECK_EQ(session.AddGraph(3, two_outputs(4), option("ge.featureBaseRefreshable", "1")), SUCCESS);
     CHECK_EQ(session.CompileGraph(3), SUCCESS);
     for (int run = 0; run < 4; run++) {
-        Device moved(16384);
-        CHECK_EQ(session.UpdateGraphFeatureMemoryBase(3, moved.data, 16384), SUCCESS);
+        Device feature_memory(16384);
+        CHECK_EQ(session.UpdateGraphFeatureMemoryBase(3, feature_memory.data, 16384), SUCCESS);
         CHECK_OK(aclrtMemset(out0.data, 16, 0, 16));
         RUNS(session.RunGraphWithStreamAsync(3, stream, {on_device(x)}, outputs));
         CHECK_OK(aclrtSynchronizeStream(stream));
@@ -77,7 +77,7 @@ static void states(aclrtStream stream)
     }
 }
 
-static void fixed(aclrtStream stream)
+static void fixed_memory(aclrtStream stream)
 {
     const int64_t n = 100000;
     std::vector<float> ones(n, 1), fours(n, 4);
@@ -105,7 +105,7 @@ static void fixed(aclrtStream stream)
         CHECK_EQ(session.RemoveGraph(1), SUCCESS);
         CHECK_EQ(pool->live.size(), 0);
 
-        GROUP("ge_reg_9 it is not taken where the application brought feature memory, or said no");
+        GROUP("ge_reg_9 it is not taken where the application set feature memory, or set none (a null base)");
         CHECK_EQ(session.AddGraph(2, filled(n), option("ge.exec.staticMemoryPolicy", "2")), SUCCESS);
         CHECK_EQ(session.CompileGraph(2), SUCCESS);
         CHECK_EQ(session.GetCompiledGraphSummary(2)->GetFeatureMemorySize(size), SUCCESS);
@@ -145,7 +145,7 @@ static void fixed(aclrtStream stream)
     CHECK_EQ(session.UpdateGraphFeatureMemoryBase(2, mine.data, mine.bytes), SUCCESS);
 }
 
-static void mixed(aclrtStream stream)
+static void shared_memory(aclrtStream stream)
 {
     GROUP("ge_run_13 points 8 and 15: run, then execute; outputs with null data get memory");
     Device x(16, X), out0(16), out1(16);
@@ -156,7 +156,7 @@ static void mixed(aclrtStream stream)
     std::vector<ge::Tensor> outputs = {on_device(out0), on_device(out1)};
     RUNS(session.RunGraphWithStreamAsync(1, stream, {on_device(x)}, outputs));
     std::vector<gert::Tensor> inputs(1), results(2);
-    inputs[0] = gert_on(x.data, 16);
+    inputs[0] = gert_tensor(x.data, 16);
     RUNS(session.ExecuteGraphWithStreamAsync(1, stream, inputs, results));
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK(pool->Holds(results[0].GetAddr()) && pool->Holds(results[1].GetAddr()));
@@ -184,13 +184,13 @@ static void mixed(aclrtStream stream)
 
     GROUP("ge_run_10 an output may be the memory of an input, declared or not");
     for (int declared = 0; declared < 2; declared++) {
-        Device both(16, X);
+        Device in_and_out(16, X);
         const uint32_t id = 10 + declared;
         CHECK_EQ(session.AddGraph(id, two_outputs(4), declared ? option("ge.exec.outputReuseInputMemIndexes", "0,0") : Options{}), SUCCESS);
-        std::vector<ge::Tensor> same = {on_device(both), on_device(out1)};
-        RUNS(session.RunGraphWithStreamAsync(id, stream, {on_device(both)}, same));
+        std::vector<ge::Tensor> same = {on_device(in_and_out), on_device(out1)};
+        RUNS(session.RunGraphWithStreamAsync(id, stream, {on_device(in_and_out)}, same));
         CHECK_OK(aclrtSynchronizeStream(stream));
-        CHECK(holds(both.data, Y) && holds(out1.data, Z));
+        CHECK(holds(in_and_out.data, Y) && holds(out1.data, Z));
     }
 
     GROUP("ge_run_3 inputs that are frozen stay where they are");
@@ -198,11 +198,11 @@ static void mixed(aclrtStream stream)
     CHECK_EQ(session.AddGraph(20, two_outputs(4)), SUCCESS);
     CHECK_EQ(session.CompileGraph(20), SUCCESS);
     RUNS(session.LoadGraph(20, option("ge.exec.frozenInputIndexes", "0"), stream));
-    inputs[0] = gert_on(x.data, 16);
+    inputs[0] = gert_tensor(x.data, 16);
     RUNS(session.ExecuteGraphWithStreamAsync(20, stream, inputs, results));
-    inputs[0] = gert_on(other.data, 16);
+    inputs[0] = gert_tensor(other.data, 16);
     CHECK(session.ExecuteGraphWithStreamAsync(20, stream, inputs, results) != SUCCESS);
-    CHECK(said().find("frozen") != std::string::npos);
+    CHECK(error_text().find("frozen") != std::string::npos);
     CHECK_OK(aclrtSynchronizeStream(stream));
 }
 
@@ -211,9 +211,9 @@ int main(void)
     begin();
     aclrtStream stream = new_stream();
     CHECK_EQ(ge::GEInitialize(Options{}), SUCCESS);
-    states(stream);
-    fixed(stream);
-    mixed(stream);
+    setters(stream);
+    fixed_memory(stream);
+    shared_memory(stream);
     CHECK_EQ(ge::GEFinalize(), SUCCESS);
     CHECK_OK(aclrtDestroyStream(stream));
     return END();

@@ -1,13 +1,13 @@
 // links: -lge_runner
-/* What GEInitialize, sessions and graphs do with their options: devices, bad values, and warnings. */
+/* Options of GEInitialize, sessions and graphs: devices, bad values, and warnings. */
 #include "ge.h"
 #include "ge/ge_api.h"
 #include <string>
 
 using ge::SUCCESS;
 
-static std::string said() { return ge::GEGetErrorMsgV2().GetString(); }
-static std::string warned() { return ge::GEGetWarningMsgV2().GetString(); }
+static std::string error_text() { return ge::GEGetErrorMsgV2().GetString(); }
+static std::string warning_text() { return ge::GEGetWarningMsgV2().GetString(); }
 
 static bool has(const std::string &text, const char *part)
 {
@@ -46,9 +46,9 @@ static void device()
         CHECK_OK(aclrtDestroyStream(stream));
     }
     {
-        (void)said();
-        ge::Session nowhere(option("ge.session_device_id", "99"));
-        CHECK(has(said(), "ge.session_device_id=99"));
+        (void)error_text();
+        ge::Session without_device(option("ge.session_device_id", "99"));
+        CHECK(has(error_text(), "ge.session_device_id=99"));
     }
     CHECK_EQ(ge::GEFinalize(), SUCCESS);
 }
@@ -70,7 +70,7 @@ static void values()
     CHECK_EQ(ge::GEFinalize(), SUCCESS);
 }
 
-static ge::graphStatus never(uint32_t, const std::map<ge::AscendString, ge::Tensor> &)
+static ge::graphStatus unexpected_callback(uint32_t, const std::map<ge::AscendString, ge::Tensor> &)
 {
     CHECK(false);
     return ge::GRAPH_FAILED;
@@ -79,25 +79,25 @@ static ge::graphStatus never(uint32_t, const std::map<ge::AscendString, ge::Tens
 static void warnings()
 {
     GROUP("ge_options options without effect, and unknown ones, leave a warning that names them");
-    (void)warned();
+    (void)warning_text();
     CHECK_EQ(ge::GEInitialize(option("ge.deterministic", "1")), SUCCESS);
-    const std::string first = warned();
+    const std::string first = warning_text();
     CHECK(has(first, "GEInitialize") && has(first, "ge.deterministic=1"));
     ge::Session session(option("of.tomorrow", "on"));
-    CHECK(has(warned(), "of.tomorrow=on"));
+    CHECK(has(warning_text(), "of.tomorrow=on"));
     CHECK_EQ(session.AddGraph(1, two_outputs(4), option("ge.exec.deviceId", "0")), SUCCESS);
-    CHECK(has(warned(), "ge.exec.deviceId=0"));
+    CHECK(has(warning_text(), "ge.exec.deviceId=0"));
     CHECK_EQ(session.AddGraph(2, two_outputs(4), option("ge.featureBaseRefreshable", "1")), SUCCESS);
-    CHECK_EQ(warned().size(), 0);
+    CHECK_EQ(warning_text().size(), 0);
 
     GROUP("ge_options RegisterCallBackFunc warns that nothing calls back");
-    CHECK_EQ(session.RegisterCallBackFunc("Save", never), SUCCESS);
-    const std::string callback = warned();
+    CHECK_EQ(session.RegisterCallBackFunc("Save", unexpected_callback), SUCCESS);
+    const std::string callback = warning_text();
     CHECK(has(callback, "RegisterCallBackFunc") && has(callback, "Save"));
     CHECK_EQ(ge::GEFinalize(), SUCCESS);
 }
 
-static void ends()
+static void lifetimes()
 {
     GROUP("ge_options a session that ends after the engine leaves no error");
     CHECK_EQ(ge::GEInitialize(Options{}), SUCCESS);
@@ -105,9 +105,9 @@ static void ends()
         ge::Session session(Options{});
         CHECK_EQ(session.AddGraph(1, two_outputs(4)), SUCCESS);
         CHECK_EQ(ge::GEFinalize(), SUCCESS);
-        (void)said();
+        (void)error_text();
     }
-    CHECK_EQ(said().size(), 0);
+    CHECK_EQ(error_text().size(), 0);
 
     GROUP("ge_options a registration belongs to the stream, and outlives session and engine");
     CHECK_OK(aclrtSetDevice(0));
@@ -136,24 +136,24 @@ static void ends()
     CHECK_OK(aclrtResetDevice(0));
 }
 
-static void idle()
+static void no_op()
 {
-    GROUP("ge_options op::NoOp stands between nodes, and a graph prints as JSON whatever it is called");
+    GROUP("ge_options op::NoOp orders nodes, and names are escaped in JSON");
     CHECK_OK(aclrtSetDevice(0));
     CHECK_EQ(ge::GEInitialize(Options{}), SUCCESS);
     {
         auto x = ge::op::Data("x").set_attr_index(0);
         x.update_input_desc_x(floats({4}));
         x.update_output_desc_y(floats({4}));
-        auto kept = ge::op::Variable("kept");
-        kept.update_output_desc_y(floats({4}));
-        auto write = ge::op::Assign("write").set_input_ref(kept).set_input_value(x);
+        auto variable = ge::op::Variable("variable");
+        variable.update_output_desc_y(floats({4}));
+        auto write = ge::op::Assign("write").set_input_ref(variable).set_input_value(x);
         auto between = ge::op::NoOp("between");
         between.AddControlInput(write);
         auto one = number("one", 1);
-        auto read = ge::op::Add("say \"read\"\n").set_input_x1(kept).set_input_x2(one);
+        auto read = ge::op::Add("say \"read\"\n").set_input_x1(variable).set_input_x2(one);
         read.AddControlInput(between);
-        ge::Graph graph("idle");
+        ge::Graph graph("no_op");
         graph.SetInputs({x}).SetOutputs({read});
         ge::Session session(Options{});
         CHECK_EQ(session.AddGraph(1, graph), SUCCESS);
@@ -181,7 +181,7 @@ int main()
     CHECK_OK(aclrtSetDevice(0));
     values();
     warnings();
-    ends();
-    idle();
+    lifetimes();
+    no_op();
     return END();
 }

@@ -1,10 +1,10 @@
 // links: -lge_runner
-/* Two outputs of one call that are one: copies of one tensor, one address, one value. */
+/* Outputs of one call that share a tensor, an address or a value. */
 #include "ge/ge_api.h"
 #include "ge/ge_api_v2.h"
 #include "ge.h"
 
-static std::string said() { return ge::GEGetErrorMsgV2().GetString(); }
+static std::string error_text() { return ge::GEGetErrorMsgV2().GetString(); }
 
 /* y = relu(x), twice. */
 static ge::Graph twice(int64_t n)
@@ -20,39 +20,39 @@ static ge::Graph twice(int64_t n)
 
 static const float R[4] = {0.0f, 0.5f, 2.0f, 0.0f};
 
-static Options refreshable(bool is) { return option("ge.featureBaseRefreshable", is ? "1" : "0"); }
+static Options refreshable(bool value) { return option("ge.featureBaseRefreshable", value ? "1" : "0"); }
 
-static ge::Tensor given(const Device &memory, ge::Tensor *) { return on_device(memory); }
-static gert::Tensor given(const Device &memory, gert::Tensor *) { return gert_on(memory.data, memory.bytes); }
+static ge::Tensor tensor_over(const Device &memory, ge::Tensor *) { return on_device(memory); }
+static gert::Tensor tensor_over(const Device &memory, gert::Tensor *) { return gert_tensor(memory.data, memory.bytes); }
 
 static const void *data(const ge::Tensor &tensor) { return tensor.GetData(); }
 static const void *data(const gert::Tensor &tensor) { return tensor.GetAddr(); }
 
 /* One or two tensors over device memory; no memory, no tensors. */
 template <typename T>
-static std::vector<T> list(const Device *first, const Device *second = nullptr)
+static std::vector<T> tensors_over(const Device *first, const Device *second = nullptr)
 {
     std::vector<T> tensors(first == nullptr ? 0 : second == nullptr ? 1 : 2);
     if (first != nullptr)
-        tensors[0] = given(*first, static_cast<T *>(nullptr));
+        tensors[0] = tensor_over(*first, static_cast<T *>(nullptr));
     if (second != nullptr)
-        tensors[1] = given(*second, static_cast<T *>(nullptr));
+        tensors[1] = tensor_over(*second, static_cast<T *>(nullptr));
     return tensors;
 }
 
 struct Fixture {
     aclrtStream stream = new_stream();
     std::shared_ptr<Pool> pool = std::make_shared<Pool>();
-    Device x{16, X}, both{16}, apart{16};
+    Device x{16, X}, out{16}, second_out{16};
 };
 
-/* What a session with one kind of tensors makes of shared outputs. */
+/* Runs with outputs that share memory or a value, in a session whose tensors are of type T. */
 template <typename T, typename Session>
-static void shared(Fixture &fixture, Session &session, uint32_t id, int64_t n, bool moves)
+static void shared(Fixture &fixture, Session &session, uint32_t id, int64_t n, bool is_refreshable)
 {
-    const std::vector<T> inputs = list<T>(&fixture.x);
-    RUNS(session.AddGraph(id, twice(n), refreshable(moves)));
-    RUNS(session.AddGraph(id + 1, two_outputs(n), refreshable(moves)));
+    const std::vector<T> inputs = tensors_over<T>(&fixture.x);
+    RUNS(session.AddGraph(id, twice(n), refreshable(is_refreshable)));
+    RUNS(session.AddGraph(id + 1, two_outputs(n), refreshable(is_refreshable)));
     for (int run = 0; run < 2; run++) {
         std::vector<T> results;
         RUNS(session.RunGraphWithStreamAsync(id, fixture.stream, inputs, results));
@@ -61,21 +61,21 @@ static void shared(Fixture &fixture, Session &session, uint32_t id, int64_t n, b
         CHECK(results.size() == 2 && data(results[0]) != data(results[1]));
         CHECK(fixture.pool->Holds(data(results[0])) && fixture.pool->Holds(data(results[1])));
     }
-    std::vector<T> one_memory = list<T>(&fixture.both, &fixture.both);
+    std::vector<T> one_memory = tensors_over<T>(&fixture.out, &fixture.out);
     RUNS(session.RunGraphWithStreamAsync(id, fixture.stream, inputs, one_memory));
     CHECK_OK(aclrtSynchronizeStream(fixture.stream));
-    CHECK(holds(fixture.both.data, R));
+    CHECK(holds(fixture.out.data, R));
 
-    /* The last one is what the memory holds; the first does not spoil what it is computed from. */
-    one_memory = list<T>(&fixture.both, &fixture.both);
+    /* The last output is what the memory holds; writing the first one does not change what the last is computed from. */
+    one_memory = tensors_over<T>(&fixture.out, &fixture.out);
     RUNS(session.RunGraphWithStreamAsync(id + 1, fixture.stream, inputs, one_memory));
     CHECK_OK(aclrtSynchronizeStream(fixture.stream));
-    CHECK(holds(fixture.both.data, Z) && data(one_memory[0]) == fixture.both.data);
+    CHECK(holds(fixture.out.data, Z) && data(one_memory[0]) == fixture.out.data);
 
-    std::vector<T> apart = list<T>(&fixture.both, &fixture.apart);
-    RUNS(session.RunGraphWithStreamAsync(id + 1, fixture.stream, inputs, apart));
+    std::vector<T> separate = tensors_over<T>(&fixture.out, &fixture.second_out);
+    RUNS(session.RunGraphWithStreamAsync(id + 1, fixture.stream, inputs, separate));
     CHECK_OK(aclrtSynchronizeStream(fixture.stream));
-    CHECK(holds(fixture.both.data, Y) && holds(fixture.apart.data, Z));
+    CHECK(holds(fixture.out.data, Y) && holds(fixture.second_out.data, Z));
 }
 
 /* Copies of one ge::Tensor. */
@@ -94,7 +94,7 @@ static void copies(Fixture &fixture, ge::Session &session, uint32_t id)
     int freed = 0;
     {
         ge::Tensor tensor(floats({4}));
-        tensor.SetData(static_cast<uint8_t *>(fixture.both.data), 16, [&freed](uint8_t *) { freed++; });
+        tensor.SetData(static_cast<uint8_t *>(fixture.out.data), 16, [&freed](uint8_t *) { freed++; });
         std::vector<ge::Tensor> outputs(2, tensor);
         RUNS(session.RunGraphWithStreamAsync(id, fixture.stream, {on_device(fixture.x)}, outputs));
         CHECK_OK(aclrtSynchronizeStream(fixture.stream));

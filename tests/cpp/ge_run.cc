@@ -1,6 +1,6 @@
 // links: -lge_runner
 // strings: both
-/* The same graph through every way to run it. */
+/* The same graph through every function that runs it. */
 #include "ge_check.h"
 #include "ge/ge_api_v2.h"
 #include <atomic>
@@ -11,7 +11,7 @@ using namespace ge;
 
 static const std::vector<float> VALUES = {1, 2, 3, 4};
 
-static bool is_right(const void *data)
+static bool is_expected(const void *data)
 {
     float result[4];
     memcpy(result, data, sizeof result);
@@ -23,41 +23,41 @@ static Tensor on_host()
     return Tensor(floats({4}), reinterpret_cast<const uint8_t *>(VALUES.data()), 16);
 }
 
-static gert::Tensor execute_with_tensor(void *data, gert::TensorPlacement where)
+static gert::Tensor gert_tensor(void *data, gert::TensorPlacement placement)
 {
-    return gert::Tensor({{4}, {4}}, {FORMAT_ND, FORMAT_ND, {}}, where, DT_FLOAT, data);
+    return gert::Tensor({{4}, {4}}, {FORMAT_ND, FORMAT_ND, {}}, placement, DT_FLOAT, data);
 }
 
-static bool is_right_on_device(const void *data)
+static bool is_expected_on_device(const void *data)
 {
     float result[4] = {0};
     CHECK_CODE(aclrtMemcpy(result, 16, data, 16, ACL_MEMCPY_DEVICE_TO_HOST), 0);
-    return is_right(result);
+    return is_expected(result);
 }
 
 /* Set by a callback, waited for by the program. */
 struct CallbackSignal {
     std::mutex lock;
-    std::condition_variable woken;
+    std::condition_variable notified;
     int calls = 0;
-    bool right = false;
+    bool succeeded = false;
 
     void wait()
     {
         std::unique_lock<std::mutex> guard(lock);
-        woken.wait(guard, [&] { return calls > 0; });
+        notified.wait(guard, [&] { return calls > 0; });
     }
 
-    void notify(bool is_right)
+    void notify(bool is_expected)
     {
         const std::lock_guard<std::mutex> guard(lock);
         calls++;
-        right = is_right;
-        woken.notify_all();
+        succeeded = is_expected;
+        notified.notify_all();
     }
 };
 
-static void version_1(aclrtStream stream, void *device)
+static void session_runs(aclrtStream stream, void *device)
 {
     GROUP("ge run: Session, on the host, in the background and on a stream");
     std::map<std::string, std::string> options;
@@ -66,28 +66,28 @@ static void version_1(aclrtStream stream, void *device)
     OK(session.AddGraphWithCopy(1, graph));
     std::vector<Tensor> outputs;
     OK(session.RunGraph(1, {on_host()}, outputs));
-    CHECK(outputs.size() == 1 && outputs[0].GetSize() == 16 && is_right(outputs[0].GetData()));
+    CHECK(outputs.size() == 1 && outputs[0].GetSize() == 16 && is_expected(outputs[0].GetData()));
     CHECK(outputs.size() == 1 && outputs[0].GetShapeDim(0) == 4 && outputs[0].GetDataType() == DT_FLOAT);
 
     OK(session.AddGraphWithCopy(2, graph));
     CallbackSignal signal;
-    OK(session.RunGraphAsync(2, {on_host()}, [&](Status status, std::vector<Tensor> &given) {
-        signal.notify(status == SUCCESS && given.size() == 1 && is_right(given[0].GetData()));
+    OK(session.RunGraphAsync(2, {on_host()}, [&](Status status, std::vector<Tensor> &results) {
+        signal.notify(status == SUCCESS && results.size() == 1 && is_expected(results[0].GetData()));
     }));
     signal.wait();
-    CHECK(signal.right && signal.calls == 1);
+    CHECK(signal.succeeded && signal.calls == 1);
 
     OK(session.AddGraphWithCopy(3, graph));
     TensorDesc desc = floats({4});
     desc.SetPlacement(kPlacementDevice);
     Tensor in(desc), out(desc);
-    uint8_t *const place = static_cast<uint8_t *>(device) + 64;
+    uint8_t *const output_address = static_cast<uint8_t *>(device) + 64;
     OK(in.SetData(static_cast<uint8_t *>(device), 16, [](uint8_t *) {}));
-    OK(out.SetData(place, 16, [](uint8_t *) {}));
-    std::vector<Tensor> given = {out};
-    OK(session.RunGraphWithStreamAsync(3, stream, {in}, given));
+    OK(out.SetData(output_address, 16, [](uint8_t *) {}));
+    std::vector<Tensor> stream_outputs = {out};
+    OK(session.RunGraphWithStreamAsync(3, stream, {in}, stream_outputs));
     CHECK_CODE(aclrtSynchronizeStream(stream), 0);
-    CHECK(given[0].GetData() == place && is_right_on_device(place));
+    CHECK(stream_outputs[0].GetData() == output_address && is_expected_on_device(output_address));
 
     GROUP("ge run: Session, compiled, loaded and executed");
     OK(session.AddGraphWithCopy(4, graph));
@@ -107,14 +107,14 @@ static void version_1(aclrtStream stream, void *device)
         CHECK_EQ(infos.size(), 1);
     }
     OK(GeSessionLoadGraph(session, 4, Options{}, stream));
-    std::vector<gert::Tensor> inputs, empty;
-    inputs.push_back(execute_with_tensor(device, gert::kOnDeviceHbm));
-    OK(GeSessionExecuteGraphWithStreamAsync(session, 4, stream, inputs, empty));
+    std::vector<gert::Tensor> inputs, made;
+    inputs.push_back(gert_tensor(device, gert::kOnDeviceHbm));
+    OK(GeSessionExecuteGraphWithStreamAsync(session, 4, stream, inputs, made));
     CHECK_CODE(aclrtSynchronizeStream(stream), 0);
-    CHECK(empty.size() == 1 && empty[0].GetPlacement() == gert::kOnDeviceHbm && is_right_on_device(empty[0].GetAddr()));
-    empty.clear();
+    CHECK(made.size() == 1 && made[0].GetPlacement() == gert::kOnDeviceHbm && is_expected_on_device(made[0].GetAddr()));
+    made.clear();
 
-    GROUP("ge run: what cannot be is refused with a text");
+    GROUP("ge run: wrong ids, graphs and arguments are refused with a text");
     REFUSED(session.RunGraph(99, {on_host()}, outputs), "99");
     REFUSED(session.RunGraph(1, {}, outputs), "");
     REFUSED(session.AddGraph(1, graph), "1");
@@ -127,33 +127,33 @@ static void version_1(aclrtStream stream, void *device)
     REFUSED(session.RemoveGraph(1), "1");
 }
 
-static void version_2(aclrtStream stream, void *device)
+static void ge_session_runs(aclrtStream stream, void *device)
 {
     GROUP("ge run: GeSession, the three ways");
     GeSession session(Options{});
     const Graph graph = add_and_multiply(VALUES, 4);
     std::vector<float> host = VALUES;
     std::vector<gert::Tensor> inputs, outputs;
-    inputs.push_back(execute_with_tensor(host.data(), gert::kOnHost));
+    inputs.push_back(gert_tensor(host.data(), gert::kOnHost));
     OK(session.AddGraphClone(1, graph));
     OK(session.RunGraph(1, inputs, outputs));
-    CHECK(outputs.size() == 1 && is_right(outputs[0].GetAddr()) && outputs[0].GetPlacement() == gert::kOnHost);
+    CHECK(outputs.size() == 1 && is_expected(outputs[0].GetAddr()) && outputs[0].GetPlacement() == gert::kOnHost);
 
     OK(session.AddGraphClone(2, graph));
     CallbackSignal signal;
-    OK(session.RunGraphAsync(2, inputs, [&](Status status, std::vector<gert::Tensor> &given) {
-        signal.notify(status == SUCCESS && given.size() == 1 && is_right(given[0].GetAddr()));
+    OK(session.RunGraphAsync(2, inputs, [&](Status status, std::vector<gert::Tensor> &results) {
+        signal.notify(status == SUCCESS && results.size() == 1 && is_expected(results[0].GetAddr()));
     }));
     signal.wait();
-    CHECK(signal.right && signal.calls == 1);
+    CHECK(signal.succeeded && signal.calls == 1);
 
     OK(session.AddGraphClone(3, graph));
-    std::vector<gert::Tensor> on_device, empty;
-    on_device.push_back(execute_with_tensor(device, gert::kOnDeviceHbm));
-    OK(session.RunGraphWithStreamAsync(3, stream, on_device, empty));
+    std::vector<gert::Tensor> on_device, made;
+    on_device.push_back(gert_tensor(device, gert::kOnDeviceHbm));
+    OK(session.RunGraphWithStreamAsync(3, stream, on_device, made));
     CHECK_CODE(aclrtSynchronizeStream(stream), 0);
-    CHECK(empty.size() == 1 && is_right_on_device(empty[0].GetAddr()));
-    empty.clear();
+    CHECK(made.size() == 1 && is_expected_on_device(made[0].GetAddr()));
+    made.clear();
     GeSession same = session;
     CHECK_EQ(same.GetSessionId(), session.GetSessionId());
 }
@@ -174,10 +174,10 @@ int main()
     CHECK_CODE(aclrtMalloc(&device, 128, ACL_MEM_MALLOC_HUGE_FIRST), 0);
     CHECK_CODE(aclrtMemcpy(device, 16, VALUES.data(), 16, ACL_MEMCPY_HOST_TO_DEVICE), 0);
     OK(GEInitialize(std::map<std::string, std::string>{{"ge.exec.deviceId", "0"}}));
-    version_1(stream, device);
+    session_runs(stream, device);
     OK(GEFinalize());
     OK(GEInitializeV2(Options{{OPTION_EXEC_DEVICE_ID, "0"}}));
-    version_2(stream, device);
+    ge_session_runs(stream, device);
     OK(GEFinalizeV2());
     CHECK_CODE(aclrtFree(device), 0);
     CHECK_CODE(aclrtDestroyStream(stream), 0);

@@ -9,9 +9,9 @@
 using ge::FAILED;
 using ge::SUCCESS;
 
-static std::string said() { return ge::GEGetErrorMsgV2().GetString(); }
+static std::string error_text() { return ge::GEGetErrorMsgV2().GetString(); }
 
-static void registering(aclrtStream stream)
+static void registration(aclrtStream stream)
 {
     GROUP("ge_reg_2 ge_unreg_4 null streams and allocators, and an engine that was not started, are refused");
     auto pool = std::make_shared<Pool>();
@@ -28,29 +28,28 @@ static void registering(aclrtStream stream)
     REFUSED(session.UnregisterExternalAllocator(nullptr), "stream is null");
     CHECK_EQ(pool.use_count(), 1);
 
-    GROUP("ge_reg_1 ge_unreg_2 a live stream and an allocator; to end what is not there is no failure");
+    GROUP("ge_reg_1 ge_unreg_2 a live stream and an allocator; to unregister what is not registered succeeds");
     CHECK_EQ(session.RegisterExternalAllocator(stream, pool), SUCCESS);
     CHECK_EQ(session.UnregisterExternalAllocator(stream), SUCCESS);
     CHECK_EQ(session.UnregisterExternalAllocator(stream), SUCCESS);
     CHECK_EQ(session.UnregisterExternalAllocator(&session), SUCCESS);
 
     GROUP("ge_reg_8 ge_unreg_6 the engine shares the allocator while it is registered, and lets it go");
-    int ended = 0;
+    int destroyed = 0;
     auto mine = std::make_shared<Pool>();
-    mine->ended = &ended;
+    mine->destroyed = &destroyed;
     CHECK_EQ(session.RegisterExternalAllocator(stream, mine), SUCCESS);
-    std::weak_ptr<Pool> seen = mine;
     mine.reset();
-    CHECK_EQ(ended, 0);
+    CHECK_EQ(destroyed, 0);
     CHECK_EQ(session.UnregisterExternalAllocator(stream), SUCCESS);
-    CHECK_EQ(ended, 1);
+    CHECK_EQ(destroyed, 1);
     CHECK_EQ(session.RegisterExternalAllocator(stream, pool), SUCCESS);
     CHECK_EQ(session.UnregisterExternalAllocator(stream), SUCCESS);
     CHECK_EQ(pool.use_count(), 1);
 }
 
 /* Register A, run, register B, run, unregister, run: for each kind of graph. */
-static void changing(aclrtStream stream)
+static void replaced_allocators(aclrtStream stream)
 {
     Device x(16, X), out0(16), out1(16);
     for (int kind = 0; kind < 3; kind++) {
@@ -63,10 +62,10 @@ static void changing(aclrtStream stream)
             const Options options = option("ge.featureBaseRefreshable", kind == 0 ? "1" : "0");
             CHECK_EQ(session.AddGraph(1, two_outputs(kind == 2 ? -1 : 4), options), SUCCESS);
             const std::vector<ge::Tensor> inputs = {on_device(x)};
-            std::vector<ge::Tensor> given = {on_device(out0), on_device(out1)};
+            std::vector<ge::Tensor> preallocated = {on_device(out0), on_device(out1)};
             CHECK_EQ(session.RegisterExternalAllocator(stream, a), SUCCESS);
             for (int run = 0; run < 2; run++)
-                RUNS(session.RunGraphWithStreamAsync(1, stream, inputs, given));
+                RUNS(session.RunGraphWithStreamAsync(1, stream, inputs, preallocated));
             const int mallocs_a = a->mallocs;
             CHECK(mallocs_a > 0);
             CHECK_EQ(a->advises, kind == 0 ? 1 : 0);
@@ -83,7 +82,7 @@ static void changing(aclrtStream stream)
             CHECK_EQ(a->live.size() > 0, 1); /* constants stay where the load took them */
             CHECK_EQ(session.UnregisterExternalAllocator(stream), SUCCESS);
             const int mallocs_b = b->mallocs;
-            RUNS(session.RunGraphWithStreamAsync(1, stream, inputs, given));
+            RUNS(session.RunGraphWithStreamAsync(1, stream, inputs, preallocated));
             CHECK_EQ(a->mallocs + b->mallocs, mallocs_a + mallocs_b);
             CHECK_OK(aclrtSynchronizeStream(stream));
             CHECK(holds(results[0].GetData(), Y) && holds(results[1].GetData(), Z));
@@ -99,12 +98,12 @@ static void changing(aclrtStream stream)
     }
 }
 
-/* The exact counts of ge.md 5.1. */
-static void counting(aclrtStream stream)
+/* How often each run asks the allocator. */
+static void allocation_counts(aclrtStream stream)
 {
     Device x(16, X), out0(16), out1(16);
     const std::vector<ge::Tensor> inputs = {on_device(x)};
-    const Options moves = option("ge.featureBaseRefreshable", "1");
+    const Options is_refreshable = option("ge.featureBaseRefreshable", "1");
 
     GROUP("ge_reg_9 point 2 and 3: the second run asks where the first one's memory was, if it may move");
     for (int refreshable = 0; refreshable < 2; refreshable++) {
@@ -123,11 +122,11 @@ static void counting(aclrtStream stream)
         CHECK_EQ(session.UnregisterExternalAllocator(stream), SUCCESS);
     }
 
-    GROUP("ge_reg_9 point 4: memory of the application, and outputs given: nothing is asked for");
+    GROUP("ge_reg_9 point 4: memory and outputs of the application: the allocator is not called");
     {
         auto pool = std::make_shared<Pool>();
         ge::Session session(Options{});
-        CHECK_EQ(session.AddGraph(1, two_outputs(4), moves), SUCCESS);
+        CHECK_EQ(session.AddGraph(1, two_outputs(4), is_refreshable), SUCCESS);
         CHECK_EQ(session.CompileGraph(1), SUCCESS);
         auto summary = session.GetCompiledGraphSummary(1);
         size_t const_size = 0, feature_size = 0;
@@ -162,7 +161,7 @@ static void counting(aclrtStream stream)
     for (int missing = 1; missing <= 2; missing++) {
         auto pool = std::make_shared<Pool>();
         ge::Session session(Options{});
-        CHECK_EQ(session.AddGraph(1, two_outputs(4), moves), SUCCESS);
+        CHECK_EQ(session.AddGraph(1, two_outputs(4), is_refreshable), SUCCESS);
         CHECK_EQ(session.RegisterExternalAllocator(stream, pool), SUCCESS);
         std::vector<ge::Tensor> outputs;
         if (missing == 1) {
@@ -187,7 +186,7 @@ static void counting(aclrtStream stream)
     }
 }
 
-static void running(aclrtStream stream)
+static void runs(aclrtStream stream)
 {
     Device x(16, X), out0(16), out1(16);
     const std::vector<ge::Tensor> inputs = {on_device(x)};
@@ -197,8 +196,8 @@ static void running(aclrtStream stream)
     CHECK_EQ(session.AddGraph(2, two_outputs(-1)), SUCCESS);
 
     for (uint32_t id = 1; id <= 2; id++) {
-        GROUP(id == 1 ? "ge_run_1 ge_run_8 a static run returns while the stream is held up"
-                      : "ge_run_1 ge_run_8 a dynamic run returns while the stream is held up");
+        GROUP(id == 1 ? "ge_run_1 ge_run_8 a static run returns while the stream is blocked"
+                      : "ge_run_1 ge_run_8 a dynamic run returns while the stream is blocked");
         CHECK_OK(aclrtMemset(out0.data, 16, 0x55, 16));
         static Gate gate = GATE_CLOSED;
         gate_put(&gate, stream);
@@ -229,7 +228,7 @@ static void running(aclrtStream stream)
     results.clear();
     REFUSED(session.RunGraphWithStreamAsync(1, stream, inputs, results), "RegisterExternalAllocator");
     std::vector<gert::Tensor> gert_inputs(1), gert_outputs;
-    gert_inputs[0] = gert_on(x.data, 16);
+    gert_inputs[0] = gert_tensor(x.data, 16);
     CHECK_EQ(session.AddGraph(5, two_outputs(4)), SUCCESS);
     REFUSED(session.ExecuteGraphWithStreamAsync(5, stream, gert_inputs, gert_outputs), "not loaded");
     CHECK_EQ(session.LoadGraph(5, {}, stream), FAILED);
@@ -270,8 +269,8 @@ static void running(aclrtStream stream)
     wrong.SetDataType(ge::DT_INT32);
     REFUSED(session.RunGraphWithStreamAsync(1, stream, {wrong}, outputs), "int32");
     Device small(12);
-    std::vector<ge::Tensor> short_ones = {on_device(out0), on_device(small, {3})};
-    REFUSED(session.RunGraphWithStreamAsync(1, stream, inputs, short_ones), "12");
+    std::vector<ge::Tensor> too_small = {on_device(out0), on_device(small, {3})};
+    REFUSED(session.RunGraphWithStreamAsync(1, stream, inputs, too_small), "12");
     CHECK_EQ(session.AddGraph(1, two_outputs(4)), FAILED);
 
     GROUP("ge_run_10 the second run compiles nothing; other sizes, another stream");
@@ -291,21 +290,21 @@ static void running(aclrtStream stream)
 
 static ge::Session *inner_session;
 static aclrtStream inner_stream;
-static int inner_seen;
+static int in_malloc_calls;
 
 /* Inside Malloc: ACL may be called, also to synchronize. */
-static void inside(void *)
+static void synchronize_in_malloc(void *)
 {
     CHECK_OK(aclrtSynchronizeStream(inner_stream));
-    inner_seen++;
+    in_malloc_calls++;
 }
 
-static void failing(aclrtStream stream)
+static void failures(aclrtStream stream)
 {
     Device x(16, X);
     const std::vector<ge::Tensor> inputs = {on_device(x)};
 
-    GROUP("ge_reg_9 a block that cannot be had fails the call, for each block; nothing leaks; the next run works");
+    GROUP("ge_reg_9 an allocator that fails at any block fails the call; nothing leaks; the next run works");
     for (int kind = 0; kind < 3; kind++) {
         for (int throws = 0; throws < 2; throws++) {
             for (int at = 1;; at++) {
@@ -318,7 +317,7 @@ static void failing(aclrtStream stream)
                 std::vector<ge::Tensor> results;
                 const bool failed = session.RunGraphWithStreamAsync(1, stream, inputs, results) != SUCCESS;
                 if (failed && throws)
-                    CHECK(said().find("this pool throws") != std::string::npos);
+                    CHECK(error_text().find("this pool throws") != std::string::npos);
                 pool->fails_at = 0;
                 results.clear();
                 RUNS(session.RunGraphWithStreamAsync(1, stream, inputs, results));
@@ -336,7 +335,7 @@ static void failing(aclrtStream stream)
             }
         }
     }
-    (void)said();
+    (void)error_text();
 
     GROUP("ge_reg_7 an allocator may call ACL, and wait for its stream");
     {
@@ -344,22 +343,22 @@ static void failing(aclrtStream stream)
         ge::Session session(Options{});
         inner_session = &session;
         inner_stream = stream;
-        pool->inside = inside;
+        pool->in_malloc = synchronize_in_malloc;
         CHECK_EQ(session.AddGraph(1, two_outputs(-1)), SUCCESS);
         CHECK_EQ(session.RegisterExternalAllocator(stream, pool), SUCCESS);
         std::vector<ge::Tensor> results;
         RUNS(session.RunGraphWithStreamAsync(1, stream, inputs, results));
         CHECK_OK(aclrtSynchronizeStream(stream));
-        CHECK(inner_seen > 0 && holds(results[0].GetData(), Y));
+        CHECK(in_malloc_calls > 0 && holds(results[0].GetData(), Y));
         results.clear();
         CHECK_EQ(session.UnregisterExternalAllocator(stream), SUCCESS);
     }
 
     GROUP("ge_reg_8 ge_unreg_3 outputs keep their allocator alive, after unregister, the graph and the session");
     {
-        int ended = 0;
+        int destroyed = 0;
         auto pool = std::make_shared<Pool>();
-        pool->ended = &ended;
+        pool->destroyed = &destroyed;
         std::vector<ge::Tensor> results;
         {
             ge::Session session(Options{});
@@ -368,13 +367,13 @@ static void failing(aclrtStream stream)
             RUNS(session.RunGraphWithStreamAsync(1, stream, inputs, results));
             CHECK_EQ(session.UnregisterExternalAllocator(stream), SUCCESS);
             pool.reset();
-            CHECK_EQ(ended, 0);
+            CHECK_EQ(destroyed, 0);
         }
         CHECK_OK(aclrtSynchronizeStream(stream));
         CHECK(holds(results[0].GetData(), Y));
-        CHECK_EQ(ended, 0);
+        CHECK_EQ(destroyed, 0);
         results.clear();
-        CHECK_EQ(ended, 1);
+        CHECK_EQ(destroyed, 1);
     }
 
     GROUP("ge_reg_5 ge_reg_6 one allocator on two streams from two threads, and a session that ends while its graph runs");
@@ -417,11 +416,11 @@ int main(void)
 {
     begin();
     aclrtStream stream = new_stream();
-    registering(stream);
-    changing(stream);
-    counting(stream);
-    running(stream);
-    failing(stream);
+    registration(stream);
+    replaced_allocators(stream);
+    allocation_counts(stream);
+    runs(stream);
+    failures(stream);
     GROUP("ge_reg_4 what was registered after the load serves what later runs take");
     {
         Device x(16, X);
@@ -445,10 +444,10 @@ int main(void)
         static ge::Session *kept = new ge::Session(Options{});
         CHECK_EQ(kept->AddGraph(9, two_outputs(4)), SUCCESS);
         CHECK_EQ(kept->CompileGraph(9), SUCCESS);
-        static auto late = std::make_shared<Pool>();
-        CHECK_EQ(kept->RegisterExternalAllocator(stream, late), SUCCESS);
+        static auto kept_pool = std::make_shared<Pool>();
+        CHECK_EQ(kept->RegisterExternalAllocator(stream, kept_pool), SUCCESS);
         RUNS(kept->LoadGraph(9, {}, stream));
-        CHECK_EQ(late->live.size(), 2);
+        CHECK_EQ(kept_pool->live.size(), 2);
     }
     return END();
 }

@@ -7,33 +7,33 @@
 
 using ge::SUCCESS;
 
-static std::string said() { return ge::GEGetErrorMsgV3().GetString(); }
+static std::string error_text() { return ge::GEGetErrorMsgV3().GetString(); }
 
-static std::vector<gert::Tensor> list(const Device &memory)
+static std::vector<gert::Tensor> tensors_over(const Device &memory)
 {
     std::vector<gert::Tensor> tensors(1);
-    tensors[0] = gert_on(memory.data, memory.bytes);
+    tensors[0] = gert_tensor(memory.data, memory.bytes);
     return tensors;
 }
 
-static std::vector<gert::Tensor> list(const Device &first, const Device &second)
+static std::vector<gert::Tensor> tensors_over(const Device &first, const Device &second)
 {
     std::vector<gert::Tensor> tensors(2);
-    tensors[0] = gert_on(first.data, first.bytes);
-    tensors[1] = gert_on(second.data, second.bytes);
+    tensors[0] = gert_tensor(first.data, first.bytes);
+    tensors[1] = gert_tensor(second.data, second.bytes);
     return tensors;
 }
 
-static ge::Status answer;
-static std::vector<float> answered;
+static ge::Status callback_status;
+static std::vector<float> callback_values;
 static Gate notified = GATE_CLOSED;
 
-static void hear(ge::Status status, std::vector<gert::Tensor> &outputs)
+static void on_finished(ge::Status status, std::vector<gert::Tensor> &outputs)
 {
-    answer = status;
+    callback_status = status;
     if (outputs.size() == 2) {
         const float *data = outputs[0].GetData<float>();
-        answered.assign(data, data + 4);
+        callback_values.assign(data, data + 4);
     }
     gate_open(&notified);
 }
@@ -71,7 +71,7 @@ int main(void)
             CHECK_EQ(session.RegisterExternalAllocator(stream, pool), SUCCESS);
             const int before = pool->mallocs;
             std::vector<gert::Tensor> results;
-            RUNS(session.RunGraphWithStreamAsync(id, stream, list(x), results));
+            RUNS(session.RunGraphWithStreamAsync(id, stream, tensors_over(x), results));
             CHECK(pool->mallocs >= before + 4);
             CHECK(results.size() == 2 && pool->Holds(results[0].GetAddr()));
             CHECK_OK(aclrtSynchronizeStream(stream));
@@ -83,13 +83,13 @@ int main(void)
                               : "ge_unreg_1 ge_run_6 dynamic: likewise");
             CHECK_EQ(session.UnregisterExternalAllocator(stream), SUCCESS);
             const int count = pool->mallocs + pool->advises;
-            RUNS(session.RunGraphWithStreamAsync(id, stream, list(x), results));
+            RUNS(session.RunGraphWithStreamAsync(id, stream, tensors_over(x), results));
             CHECK_EQ(pool->mallocs + pool->advises, count);
             CHECK_OK(aclrtSynchronizeStream(stream));
             CHECK(results.size() == 2 && holds(results[0].GetAddr(), Y));
             results.clear();
-            std::vector<gert::Tensor> given = list(out0, out1);
-            RUNS(session.RunGraphWithStreamAsync(id, stream, list(x), given));
+            std::vector<gert::Tensor> preallocated = tensors_over(out0, out1);
+            RUNS(session.RunGraphWithStreamAsync(id, stream, tensors_over(x), preallocated));
             CHECK_OK(aclrtSynchronizeStream(stream));
             CHECK(holds(out0.data, Y) && holds(out1.data, Z));
             CHECK_EQ(session.RemoveGraph(id), SUCCESS);
@@ -99,29 +99,29 @@ int main(void)
         GROUP("ge_run_13 LoadGraph compiles by itself; the ways to run exclude each other");
         CHECK_EQ(session.AddGraph(20, two_outputs(4)), SUCCESS);
         RUNS(session.LoadGraph(20, {}, stream));
-        std::vector<gert::Tensor> given = list(out0, out1);
-        RUNS(session.RunGraphWithStreamAsync(20, stream, list(x), given));
+        std::vector<gert::Tensor> preallocated = tensors_over(out0, out1);
+        RUNS(session.RunGraphWithStreamAsync(20, stream, tensors_over(x), preallocated));
         CHECK_OK(aclrtSynchronizeStream(stream));
         std::vector<gert::Tensor> none;
-        REFUSED(session.RunGraph(20, list(x), none), "E10062");
+        REFUSED(session.RunGraph(20, tensors_over(x), none), "E10062");
 
         GROUP("ge_run_12 on the host, at once or later");
         CHECK_EQ(session.AddGraph(21, two_outputs(4)), SUCCESS);
         std::vector<gert::Tensor> hosts(1);
-        hosts[0] = gert_on(const_cast<float *>(X), 16, {{4}, {4}}, gert::kOnHost);
+        hosts[0] = gert_tensor(const_cast<float *>(X), 16, {{4}, {4}}, gert::kOnHost);
         RUNS(session.RunGraph(21, hosts, none));
         CHECK(none.size() == 2 && none[0].GetPlacement() == gert::kOnHost && memcmp(none[0].GetAddr(), Y, 16) == 0);
         CHECK_EQ(session.AddGraph(22, two_outputs(-1)), SUCCESS);
-        RUNS(session.RunGraphAsync(22, hosts, hear));
+        RUNS(session.RunGraphAsync(22, hosts, on_finished));
         gate_hold(&notified);
-        CHECK_EQ(answer, SUCCESS);
-        CHECK(answered.size() == 4 && memcmp(answered.data(), Y, 16) == 0);
+        CHECK_EQ(callback_status, SUCCESS);
+        CHECK(callback_values.size() == 4 && memcmp(callback_values.data(), Y, 16) == 0);
 
         GROUP("ge_run_2 addresses on the device lie on multiples of 32");
         Device odd(64, X);
-        std::vector<gert::Tensor> tilted(1);
-        tilted[0] = gert_on(static_cast<char *>(odd.data) + 4, 16);
-        REFUSED(session.RunGraphWithStreamAsync(20, stream, tilted, given), "32");
+        std::vector<gert::Tensor> misaligned(1);
+        misaligned[0] = gert_tensor(static_cast<char *>(odd.data) + 4, 16);
+        REFUSED(session.RunGraphWithStreamAsync(20, stream, misaligned, preallocated), "32");
     }
     CHECK_EQ(ge::GEFinalizeV2(), SUCCESS);
     CHECK_OK(aclrtDestroyStream(stream));

@@ -14,7 +14,7 @@ using namespace ge;
 
 static void texts()
 {
-    GROUP("ge values: texts compare, and none is not the empty one");
+    GROUP("ge values: strings compare, and a null one is not an empty one");
     AscendString none, empty(""), a("a"), b("b");
     CHECK(strcmp(none.GetString(), "") == 0 && none.GetLength() == 0);
     CHECK(none == AscendString() && none != empty && none < empty && empty < a && a < b);
@@ -53,7 +53,7 @@ static void shapes()
 
 static void descriptions()
 {
-    GROUP("ge values: a copied description is one of its own");
+    GROUP("ge values: a copied description is independent");
     TensorDesc desc(Shape({2, 3}), FORMAT_NCHW, DT_FLOAT16);
     desc.SetName(std::string("x"));
     desc.SetPlacement(kPlacementDevice);
@@ -102,8 +102,8 @@ static void tensors()
     CHECK_EQ(tensor.ResetData(bytes, 2, [&](uint8_t *) { freed += 100; }), GRAPH_SUCCESS);
     CHECK_EQ(freed, 11);
     {
-        auto taken = tensor.ResetData();
-        CHECK(taken.get() == bytes && tensor.GetData() == nullptr && tensor.GetSize() == 0);
+        auto detached = tensor.ResetData();
+        CHECK(detached.get() == bytes && tensor.GetData() == nullptr && tensor.GetSize() == 0);
         CHECK_EQ(freed, 11);
     }
     CHECK_EQ(freed, 111);
@@ -113,17 +113,17 @@ static void tensors()
     CHECK_EQ(tensor.SetData(bytes, 4, nullptr), GRAPH_FAILED);
 
     GROUP("ge values: a tensor is valid when it has the bytes of its shape");
-    Tensor whole(TensorDesc(Shape({2, 3}), FORMAT_ND, DT_FLOAT), std::vector<uint8_t>(24));
-    CHECK_EQ(whole.IsValid(), GRAPH_SUCCESS);
-    CHECK_EQ(whole.SetData(std::vector<uint8_t>(23)), GRAPH_SUCCESS);
-    CHECK_EQ(whole.IsValid(), GRAPH_FAILED);
-    CHECK_EQ(whole.SetShapeDimNum(1), GRAPH_SUCCESS);
-    CHECK_EQ(whole.SetShapeDim(0, 23), GRAPH_SUCCESS);
-    CHECK_EQ(whole.SetShapeDim(1, 23), GRAPH_FAILED);
-    CHECK_EQ(whole.SetDataType(DT_INT8), GRAPH_SUCCESS);
-    CHECK_EQ(whole.IsValid(), GRAPH_SUCCESS);
+    Tensor tensor_of_six(TensorDesc(Shape({2, 3}), FORMAT_ND, DT_FLOAT), std::vector<uint8_t>(24));
+    CHECK_EQ(tensor_of_six.IsValid(), GRAPH_SUCCESS);
+    CHECK_EQ(tensor_of_six.SetData(std::vector<uint8_t>(23)), GRAPH_SUCCESS);
+    CHECK_EQ(tensor_of_six.IsValid(), GRAPH_FAILED);
+    CHECK_EQ(tensor_of_six.SetShapeDimNum(1), GRAPH_SUCCESS);
+    CHECK_EQ(tensor_of_six.SetShapeDim(0, 23), GRAPH_SUCCESS);
+    CHECK_EQ(tensor_of_six.SetShapeDim(1, 23), GRAPH_FAILED);
+    CHECK_EQ(tensor_of_six.SetDataType(DT_INT8), GRAPH_SUCCESS);
+    CHECK_EQ(tensor_of_six.IsValid(), GRAPH_SUCCESS);
 
-    GROUP("ge values: texts lie after their heads");
+    GROUP("ge values: strings lie after their StringHeads");
     Tensor words;
     CHECK_EQ(words.SetData(std::vector<std::string>{"ab", "cde"}), GRAPH_SUCCESS);
     const StringHead *heads = reinterpret_cast<const StringHead *>(words.GetData());
@@ -177,7 +177,7 @@ static void names()
 
 static void run_time_tensors()
 {
-    GROUP("ge values: gert data are shared and given up through their manager");
+    GROUP("ge values: gert data are shared and released through their manager");
     static int shares, freed;
     shares = freed = 0;
     auto manager = [](void *addr, gert::TensorOperateType what, void **out) -> graphStatus {
@@ -202,12 +202,12 @@ static void run_time_tensors()
     }
     CHECK_EQ(freed, 2);
     size_t total = 0;
-    auto held = gert::Tensor::CreateFollowing(3, DT_INT32, total);
+    auto buffer = gert::Tensor::CreateFollowing(3, DT_INT32, total);
     CHECK_EQ(total, sizeof(gert::Tensor) + 12);
-    CHECK(reinterpret_cast<gert::Tensor *>(held.get())->GetAddr() == held.get() + sizeof(gert::Tensor));
-    gert::Shape shape({2, 2}), wide;
-    CHECK_EQ(gert::ExpandDimsType("0110").Expand(shape, wide), GRAPH_SUCCESS);
-    CHECK(wide == gert::Shape({2, 1, 1, 2}));
+    CHECK(reinterpret_cast<gert::Tensor *>(buffer.get())->GetAddr() == buffer.get() + sizeof(gert::Tensor));
+    gert::Shape shape({2, 2}), expanded;
+    CHECK_EQ(gert::ExpandDimsType("0110").Expand(shape, expanded), GRAPH_SUCCESS);
+    CHECK(expanded == gert::Shape({2, 1, 1, 2}));
 }
 
 int main()

@@ -7,7 +7,7 @@
 
 using ge::SUCCESS;
 
-static std::string said() { return ge::GEGetErrorMsgV2().GetString(); }
+static std::string error_text() { return ge::GEGetErrorMsgV2().GetString(); }
 
 static const int64_t MANY = 1 << 20;
 
@@ -18,7 +18,7 @@ static ge::op::Variable variable(const char *name, const std::vector<int64_t> &d
     return op;
 }
 
-static ge::op::Const four(const float *values)
+static ge::op::Const constant_of_four(const float *values)
 {
     ge::Tensor tensor(floats({4}), reinterpret_cast<const uint8_t *>(values), 16);
     return ge::op::Const("four").set_attr_value(tensor);
@@ -27,9 +27,9 @@ static ge::op::Const four(const float *values)
 /* count = X */
 static ge::Graph init()
 {
-    auto to = variable("count", {4});
-    auto from = four(X);
-    auto set = ge::op::Assign("set").set_input_ref(to).set_input_value(from);
+    auto target = variable("count", {4});
+    auto value = constant_of_four(X);
+    auto set = ge::op::Assign("set").set_input_ref(target).set_input_value(value);
     ge::Graph graph("init");
     graph.SetOutputs({set});
     return graph;
@@ -43,11 +43,11 @@ static ge::Graph step(int64_t n)
     x.update_output_desc_y(floats({n}));
     auto one = number("one", 1);
     auto count = variable("count", {4}), many = variable("many", {MANY});
-    auto more = ge::op::AssignAdd("more").set_input_ref(count).set_input_value(one);
-    auto less = ge::op::AssignSub("less").set_input_var(many).set_input_value(one);
-    auto y = ge::op::Mul("y").set_input_x1(more).set_input_x2(x);
+    auto increment = ge::op::AssignAdd("increment").set_input_ref(count).set_input_value(one);
+    auto decrement = ge::op::AssignSub("decrement").set_input_var(many).set_input_value(one);
+    auto y = ge::op::Mul("y").set_input_x1(increment).set_input_x2(x);
     ge::Graph graph("step");
-    graph.SetInputs({x}).SetOutputs({y}).SetTargets({less});
+    graph.SetInputs({x}).SetOutputs({y}).SetTargets({decrement});
     return graph;
 }
 
@@ -58,7 +58,7 @@ static size_t free_bytes()
     return free;
 }
 
-static bool counted(const ge::Tensor &tensor, float steps)
+static bool has_counted_to(const ge::Tensor &tensor, float steps)
 {
     const float *data = reinterpret_cast<const float *>(tensor.GetData());
     if (tensor.GetSize() != 16 || tensor.GetShapeDim(0) != 4 || tensor.GetDataType() != ge::DT_FLOAT)
@@ -84,25 +84,25 @@ static void count(aclrtStream stream, const Device &ones, const Device &out)
     std::vector<ge::Tensor> results;
     RUNS(session.AddGraph(1, init()));
     RUNS(session.RunGraph(1, {}, results));
-    CHECK(results.size() == 1 && counted(results[0], 0));
+    CHECK(results.size() == 1 && has_counted_to(results[0], 0));
 
     RUNS(session.RegisterExternalAllocator(stream, pool));
     RUNS(session.AddGraph(2, step(4)));
     RUNS(session.AddGraph(3, step(-1)));
-    size_t most = 0;
+    size_t most_bytes = 0;
     for (int run = 0; run < 100; run++) {
         std::vector<ge::Tensor> outputs = {on_device(out)};
         RUNS(session.RunGraphWithStreamAsync(run % 2 ? 2 : 3, stream, {on_device(ones)}, outputs));
         size_t bytes = 0;
         for (const auto &block : pool->live)
             bytes += block.second;
-        most = bytes > most ? bytes : most;
+        most_bytes = bytes > most_bytes ? bytes : most_bytes;
     }
-    CHECK(pool->mallocs > 0 && most < MANY);
+    CHECK(pool->mallocs > 0 && most_bytes < MANY);
 
     std::vector<ge::Tensor> values;
     RUNS(session.GetVariables(std::vector<ge::AscendString>{"many", "count"}, values));
-    CHECK(values.size() == 2 && values[0].GetSize() == MANY * 4 && counted(values[1], 100));
+    CHECK(values.size() == 2 && values[0].GetSize() == MANY * 4 && has_counted_to(values[1], 100));
     CHECK(values.size() == 2 && reinterpret_cast<const float *>(values[0].GetData())[MANY - 1] == -100);
     CHECK_OK(aclrtSynchronizeStream(stream));
     const float last[4] = {X[0] + 100, X[1] + 100, X[2] + 100, X[3] + 100};
@@ -112,7 +112,7 @@ static void count(aclrtStream stream, const Device &ones, const Device &out)
 
 static Gate notified = GATE_CLOSED;
 
-static void texts_and_ways(aclrtStream stream)
+static void names_and_refusals(aclrtStream stream)
 {
     GROUP("ge variables: names, and runs in the background");
     ge::Session session(Options{});
@@ -126,27 +126,27 @@ static void texts_and_ways(aclrtStream stream)
     for (int run = 0; run < 5; run++)
         RUNS(session.RunGraphAsync(2, {on_host(ONES)}, [](ge::Status, std::vector<ge::Tensor> &) {}));
     RUNS(session.GetVariables(std::vector<std::string>{"count"}, values));
-    CHECK(values.size() == 1 && counted(values[0], 5));
+    CHECK(values.size() == 1 && has_counted_to(values[0], 5));
     RUNS(session.GetVariables(std::vector<std::string>{}, values));
-    CHECK(values.size() == 2 && counted(values[0], 5) && values[1].GetSize() == MANY * 4);
+    CHECK(values.size() == 2 && has_counted_to(values[0], 5) && values[1].GetSize() == MANY * 4);
     ge::AscendString name;
     CHECK(values.size() == 2 && values[0].GetTensorDesc().GetName(name) == ge::GRAPH_SUCCESS && name == "count");
-    static std::vector<ge::Tensor> inside;
-    static ge::Session *here;
-    static ge::Status answer = ge::FAILED;
-    here = &session;
+    static std::vector<ge::Tensor> read_in_callback;
+    static ge::Session *callback_session;
+    static ge::Status callback_status = ge::FAILED;
+    callback_session = &session;
     RUNS(session.RunGraphAsync(2, {on_host(ONES)}, [](ge::Status, std::vector<ge::Tensor> &) {
-        answer = here->GetVariables(std::vector<std::string>{"count"}, inside);
+        callback_status = callback_session->GetVariables(std::vector<std::string>{"count"}, read_in_callback);
         gate_open(&notified);
     }));
     gate_hold(&notified);
-    CHECK(answer == SUCCESS && inside.size() == 1 && counted(inside[0], 6));
-    inside.clear();
+    CHECK(callback_status == SUCCESS && read_in_callback.size() == 1 && has_counted_to(read_in_callback[0], 6));
+    read_in_callback.clear();
 
     GROUP("ge variables: what is refused");
-    auto to = variable("count", {1});
-    auto from = number("n", 1);
-    auto set = ge::op::Assign("set").set_input_ref(to).set_input_value(from);
+    auto target = variable("count", {1});
+    auto value = number("n", 1);
+    auto set = ge::op::Assign("set").set_input_ref(target).set_input_value(value);
     ge::Graph other("other");
     other.SetOutputs({set});
     RUNS(session.AddGraph(3, other));
@@ -178,7 +178,7 @@ static void callbacks()
     REFUSED(second.RegisterCallBackFunc(nullptr, call), "no key");
 }
 
-static void second_version(aclrtStream stream, const Device &ones, const Device &out)
+static void ge_session(aclrtStream stream, const Device &ones, const Device &out)
 {
     GROUP("ge variables: GeSession compiles them, and gives what it compiled");
     ge::GeSession session({});
@@ -204,8 +204,8 @@ static void second_version(aclrtStream stream, const Device &ones, const Device 
     RUNS(session.AddGraph(3, read));
     for (uint32_t id = 2; id < 4; id++) {
         std::vector<gert::Tensor> inputs(1), outputs(1);
-        inputs[0] = gert_on(ones.data, ones.bytes);
-        outputs[0] = gert_on(out.data, out.bytes);
+        inputs[0] = gert_tensor(ones.data, ones.bytes);
+        outputs[0] = gert_tensor(out.data, out.bytes);
         RUNS(session.RunGraphWithStreamAsync(id, stream, inputs, outputs));
         CHECK_OK(aclrtSynchronizeStream(stream));
         const float steps = static_cast<float>(id) - 1;
@@ -232,9 +232,9 @@ int main(void)
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_EQ(free_bytes(), before);
 
-    texts_and_ways(stream);
+    names_and_refusals(stream);
     callbacks();
-    second_version(stream, ones, out);
+    ge_session(stream, ones, out);
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_EQ(free_bytes(), before);
     CHECK_EQ(ge::GEFinalize(), SUCCESS);

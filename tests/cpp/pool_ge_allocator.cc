@@ -16,9 +16,9 @@ static const size_t MIB = size_t(1) << 20;
 
 static cairnPoolFigures figures(aclrtStream stream)
 {
-    cairnPoolFigures of;
-    CHECK_EQ(cairn_pool_stream_figures(0, stream, &of), 0);
-    return of;
+    cairnPoolFigures result;
+    CHECK_EQ(cairn_pool_stream_figures(0, stream, &result), 0);
+    return result;
 }
 
 /* An allocator that overrides only what it must, as torchair's does. */
@@ -59,7 +59,7 @@ static void layout(aclrtStream stream)
     block->Free();
     CHECK_EQ(figures(stream).blocks, 0);
 
-    GROUP("ge allocator: MallocAdvise is Malloc unless somebody says otherwise");
+    GROUP("ge allocator: MallocAdvise is Malloc unless it is overridden");
     PlainAllocator plain;
     ge::MemBlock *other = plain.MallocAdvise(7, stream);
     CHECK_EQ(plain.mallocs, 1);
@@ -106,7 +106,7 @@ static void counts(aclrtStream stream)
 static void streams(aclrtStream a, aclrtStream b)
 {
     static Gate gate = GATE_CLOSED;
-    GROUP("ge allocator: two streams, each with its own; memory crosses when it may");
+    GROUP("ge allocator: two streams, each with its own; the other stream gets memory only after its last use");
     cairn::PoolAllocator first(0, a), second(0, b);
     CHECK(first.Device() == 0 && first.Stream() == a && second.Stream() == b);
     ge::MemBlock *block = first.Malloc(8 * MIB);
@@ -129,7 +129,7 @@ static void streams(aclrtStream a, aclrtStream b)
 
 static void threads(aclrtStream stream)
 {
-    GROUP("ge allocator: many threads at one");
+    GROUP("ge allocator: many threads share one");
     cairn::PoolAllocator allocator(0, stream);
     std::vector<std::thread> workers;
     for (int i = 0; i < 4; i++) {

@@ -6,7 +6,7 @@
 static_assert(std::is_same<aclError, int>::value, "a code is an int");
 static_assert(ACL_ERROR_REPEAT_INITIALIZE == 100002, "codes are constant expressions");
 
-static const char *word(aclError code)
+static const char *code_name(aclError code)
 {
     switch (code) {
     case ACL_SUCCESS:
@@ -26,14 +26,14 @@ int main()
     unsigned char byte = 0;
     GROUP("acl_3_2_52 enumerators named through their type");
     CHECK_OK(aclInit(nullptr));
-    CHECK(strcmp(word(aclrtSynchronizeDevice()), "no context") == 0);
+    CHECK(strcmp(code_name(aclrtSynchronizeDevice()), "no context") == 0);
     CHECK_OK(aclrtSetDevice(0));
     CHECK_OK(aclrtMalloc(&memory, 4096, aclrtMemMallocPolicy::ACL_MEM_MALLOC_HUGE_FIRST));
     CHECK_OK(aclrtMemset(memory, 4096, 7, 4096));
     CHECK_OK(aclrtMemcpy(&byte, 1, memory, 1, aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_HOST));
     CHECK_EQ(byte, 7);
     CHECK_OK(aclrtFree(memory));
-    CHECK(strcmp(word(aclrtMalloc(nullptr, 1, aclrtMemMallocPolicy::ACL_MEM_MALLOC_HUGE_ONLY)), "invalid") == 0);
+    CHECK(strcmp(code_name(aclrtMalloc(nullptr, 1, aclrtMemMallocPolicy::ACL_MEM_MALLOC_HUGE_ONLY)), "invalid") == 0);
     CHECK_OK(aclrtResetDevice(0));
     CHECK_OK(aclFinalize());
     return END();

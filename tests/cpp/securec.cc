@@ -24,7 +24,7 @@ int main()
     CHECK_EQ(memcpy_s(text, 8, "12345678", 8), 0);
     CHECK_EQ(memset_s(text, 8, 0, 8), 0);
 
-    GROUP("securec: what does not fit empties the room");
+    GROUP("securec: what does not fit makes the buffer empty");
     CHECK(strcpy_s(text, sizeof text, "12345678") != 0 && text[0] == 0);
     strcpy(text, "1234567");
     CHECK(strcat_s(text, sizeof text, "8") != 0 && text[0] == 0);
@@ -34,7 +34,7 @@ int main()
     CHECK(memcpy_s(text, 4, "12345", 5) != 0 && text[0] == 0);
     CHECK(strcpy_s(nullptr, 8, "a") == EINVAL && strcpy_s(text, 0, "a") == ERANGE);
 
-    GROUP("securec: a text that is to be cut is cut");
+    GROUP("securec: snprintf_s truncates to its count");
     CHECK_EQ(snprintf_s(text, sizeof text, 4, "%s", "12345678"), -1);
     CHECK(strcmp(text, "1234") == 0);
     return END();

@@ -37,7 +37,7 @@ int main()
     CHECK_FAIL(aclrtSynchronizeStream(stream), ACL_ERROR_INTERNAL_ERROR, "aclrtLaunchHostFunc");
     CHECK_EQ(raised(&flag), 1);
 
-    GROUP("acl_3_2_50 the stream can be used on");
+    GROUP("acl_3_2_50 the stream can still be used");
     flag = 0;
     CHECK_OK(aclrtLaunchHostFunc(stream, throw_int, nullptr));
     CHECK_FAIL(aclrtSynchronizeStream(stream), ACL_ERROR_INTERNAL_ERROR, "exception");
@@ -48,7 +48,7 @@ int main()
         CHECK_OK(aclrtLaunchHostFunc(stream, i & 1 ? throw_error : throw_int, nullptr));
     CHECK_CODE(aclrtSynchronizeStream(stream), ACL_ERROR_INTERNAL_ERROR);
 
-    GROUP("acl_3_2_37 an exception in a callback does not get out");
+    GROUP("acl_3_2_37 an exception in a callback does not reach the caller");
     aclrtStream created = nullptr;
     CHECK_OK(aclrtRegStreamStateCallback("throws", throw_on_stream, nullptr));
     CHECK_OK(aclrtCreateStream(&created));

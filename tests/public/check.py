@@ -18,7 +18,7 @@ class NotRecorded(Exception):
 
 
 def tensor(recorded, exact=False):
-    """A tensor as recorded; real and complex ones in the widest type, unless `exact`."""
+    """A recorded tensor; real and complex ones as float64 and complex128, unless `exact`."""
     dtype = TYPES[recorded["tensor"]]
     if 0 in recorded["sizes"]:
         result = torch.empty(recorded["sizes"], dtype=dtype)
@@ -47,7 +47,7 @@ def value(recorded):
     return recorded
 
 
-def table():
+def reference_table():
     rows = {}
     for line in (HERE / "references.txt").read_text().splitlines():
         if line and not line.startswith("#"):
@@ -69,8 +69,8 @@ def output_names(function, signature, declared_outputs, arguments):
     return names
 
 
-def differs(actual, expected):
-    """How an output differs from what it should be; nothing when it does not."""
+def difference_of(actual, expected):
+    """How an output differs from the expected one; None when it does not."""
     dtype = actual.dtype
     if expected is None:
         return None
@@ -92,7 +92,7 @@ def differs(actual, expected):
 
 
 def check_call(function, before, after, signatures, rows):
-    """`verified`, `no reference`, or what is wrong."""
+    """`verified`, `no reference`, or how the outputs of one call differ."""
     signature, name = signatures[function], function.removeprefix("aclnn")
     base = name.removeprefix("Inplace") if name not in rows else name
     if not name.startswith("Foreach") and base not in rows:
@@ -112,26 +112,26 @@ def check_call(function, before, after, signatures, rows):
     if expected is None:
         return "no reference"
     if isinstance(expected, bool):
-        return "verified" if expected else "the outputs are not what they should be"
+        return "verified" if expected else "the outputs do not meet the condition"
     names = output_names(function, signature, declared_outputs, dict.fromkeys(argument for _, argument in signature))
     if torch.is_tensor(expected) or isinstance(expected, list):
         expected = (expected,)
     positions = {argument: i for i, (_, argument) in enumerate(signature)}
-    wrong = []
+    differences = []
     for output, one in zip(names, expected):
         recorded = after[positions[output]]
         if recorded is None or one is None:
             continue
         pairs = zip(recorded, one) if isinstance(recorded, list) else [(recorded, one)]
         for actual, expected_one in pairs:
-            difference = differs(tensor(actual, exact=True), expected_one)
+            difference = difference_of(tensor(actual, exact=True), expected_one)
             if difference:
-                wrong.append(f"{output}: {difference}")
-    return "; ".join(wrong) or "verified"
+                differences.append(f"{output}: {difference}")
+    return "; ".join(differences) or "verified"
 
 
 def check_program(calls, signatures, rows):
-    """What each call of a program came to, by function."""
+    """The result of `check_call` for each call of a program, with its function."""
     planned, results = {}, []
     for call in calls:
         function = call["function"]

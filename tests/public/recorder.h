@@ -1,4 +1,4 @@
-// Notes each aclnn call of a program: arguments before, tensors after. recorder.py writes a function for each of them
+// Records each aclnn call of a program: arguments before, tensors after. recorder.py writes a function for each of them
 // after this text, and run.py loads the library with LD_PRELOAD. CAIRN_EXAMPLE_CALLS names the file it writes to.
 
 #include <dlfcn.h>
@@ -12,17 +12,17 @@
 
 namespace {
 
-constexpr size_t LIMIT = 1 << 22;  // Bytes of a tensor that are noted; larger ones are noted without values.
+constexpr size_t LIMIT = 1 << 22;  // Bytes of a tensor that are recorded; larger ones are recorded without values.
 
 template <typename F> F next(const char *name) { return reinterpret_cast<F>(dlsym(RTLD_NEXT, name)); }
 
 FILE *file()
 {
-    static FILE *to = fopen(getenv("CAIRN_EXAMPLE_CALLS") ? getenv("CAIRN_EXAMPLE_CALLS") : "/dev/null", "w");
-    return to;
+    static FILE *output = fopen(getenv("CAIRN_EXAMPLE_CALLS") ? getenv("CAIRN_EXAMPLE_CALLS") : "/dev/null", "w");
+    return output;
 }
 
-// What lists and scalars hold: there is no function that asks them.
+// The values of lists and scalars, recorded when they are created: there is no function that reads them.
 std::map<const void *, std::string> &texts() { static std::map<const void *, std::string> all; return all; }
 std::map<const void *, std::vector<const aclTensor *>> &lists()
 {
@@ -30,7 +30,7 @@ std::map<const void *, std::vector<const aclTensor *>> &lists()
     return all;
 }
 
-size_t width(aclDataType type)
+size_t element_size(aclDataType type)
 {
     switch (type) {
         case ACL_FLOAT: case ACL_INT32: case ACL_UINT32: case ACL_COMPLEX32: return 4;
@@ -77,12 +77,12 @@ std::string show(const aclTensor *tensor)
         elements *= sizes[i];
         if (sizes[i] > 1) extent += (sizes[i] - 1) * strides[i];
     }
-    size_t bytes = elements ? extent * width(type) : 0;
+    size_t bytes = elements ? extent * element_size(type) : 0;
     std::string data = "null";
-    if (width(type) && bytes <= LIMIT && start) {
+    if (element_size(type) && bytes <= LIMIT && start) {
         std::vector<char> values(bytes + 1);
-        auto from = static_cast<char *>(start) + offset * width(type);
-        if (!bytes || aclrtMemcpy(values.data(), bytes, from, bytes, ACL_MEMCPY_DEVICE_TO_HOST) == ACL_SUCCESS)
+        auto source = static_cast<char *>(start) + offset * element_size(type);
+        if (!bytes || aclrtMemcpy(values.data(), bytes, source, bytes, ACL_MEMCPY_DEVICE_TO_HOST) == ACL_SUCCESS)
             data = "\"" + hex(values.data(), bytes) + "\"";
     }
     std::string text = "{\"tensor\":" + std::to_string(type) + ",\"format\":" + std::to_string(format) + ",\"sizes\":"
@@ -100,12 +100,12 @@ std::string show(const aclTensorList *list)
     return text + "]";
 }
 
-std::string known(const void *object) { return !object ? "null" : texts().count(object) ? texts()[object] : "\"unknown\""; }
-std::string show(const aclScalar *x) { return known(x); }
-std::string show(const aclScalarList *x) { return known(x); }
-std::string show(const aclIntArray *x) { return known(x); }
-std::string show(const aclFloatArray *x) { return known(x); }
-std::string show(const aclBoolArray *x) { return known(x); }
+std::string recorded_value(const void *object) { return !object ? "null" : texts().count(object) ? texts()[object] : "\"unknown\""; }
+std::string show(const aclScalar *x) { return recorded_value(x); }
+std::string show(const aclScalarList *x) { return recorded_value(x); }
+std::string show(const aclIntArray *x) { return recorded_value(x); }
+std::string show(const aclFloatArray *x) { return recorded_value(x); }
+std::string show(const aclBoolArray *x) { return recorded_value(x); }
 std::string show(const char *x)
 {
     if (!x) return "null";
@@ -132,21 +132,21 @@ Argument argument(const aclTensorList *x) { return {nullptr, x}; }
 Argument argument(aclTensorList *x) { return {nullptr, x}; }
 template <typename T> Argument argument(T) { return {}; }
 
-// The tensors of a call that is planned; noted again when it has run.
+// The arguments of a planned call, by executor; its tensors are recorded again when it has run.
 std::map<const void *, std::vector<Argument>> &planned()
 {
     static std::map<const void *, std::vector<Argument>> all;
     return all;
 }
 
-template <typename... A> std::string before(const A &...arguments)
+template <typename... A> std::string show_all(const A &...arguments)
 {
     std::string text = "[";
     ((text += (text.size() > 1 ? "," : "") + show(arguments)), ...);
     return text + "]";
 }
 
-void note(const char *function, const char *event, int code, const std::string &body)
+void record(const char *function, const char *event, int code, const std::string &body)
 {
     if (!file()) return;
     fprintf(file(), "{\"function\":\"%s\",\"event\":\"%s\",\"code\":%d,\"values\":%s}\n", function, event, code, body.c_str());
@@ -160,12 +160,12 @@ template <typename... A> void remember(const void *executor, const A &...argumen
 
 int finish(const char *function, int code, const void *executor, aclrtStream stream)
 {
-    int ended = code ? code : aclrtSynchronizeStream(stream);
+    int result = code ? code : aclrtSynchronizeStream(stream);
     std::string text = "[";
-    if (!ended)
+    if (!result)
         for (auto &one : planned()[executor])
             text += std::string(text.size() > 1 ? "," : "") + (one.tensor ? show(one.tensor) : one.list ? show(one.list) : "null");
-    note(function, "ran", ended, text + "]");
+    record(function, "ran", result, text + "]");
     return code;
 }
 
@@ -175,39 +175,39 @@ extern "C" {
 
 aclScalar *aclCreateScalar(void *value, aclDataType type)
 {
-    auto *made = next<aclScalar *(*)(void *, aclDataType)>("aclCreateScalar")(value, type);
-    if (made && value) texts()[made] = "{\"scalar\":" + std::to_string(type) + ",\"data\":\"" + hex(value, width(type)) + "\"}";
-    return made;
+    auto *created = next<aclScalar *(*)(void *, aclDataType)>("aclCreateScalar")(value, type);
+    if (created && value) texts()[created] = "{\"scalar\":" + std::to_string(type) + ",\"data\":\"" + hex(value, element_size(type)) + "\"}";
+    return created;
 }
 aclIntArray *aclCreateIntArray(const int64_t *values, uint64_t size)
 {
-    auto *made = next<aclIntArray *(*)(const int64_t *, uint64_t)>("aclCreateIntArray")(values, size);
-    if (made) texts()[made] = numbers(values, size);
-    return made;
+    auto *created = next<aclIntArray *(*)(const int64_t *, uint64_t)>("aclCreateIntArray")(values, size);
+    if (created) texts()[created] = numbers(values, size);
+    return created;
 }
 aclFloatArray *aclCreateFloatArray(const float *values, uint64_t size)
 {
-    auto *made = next<aclFloatArray *(*)(const float *, uint64_t)>("aclCreateFloatArray")(values, size);
-    if (made) texts()[made] = numbers(values, size);
-    return made;
+    auto *created = next<aclFloatArray *(*)(const float *, uint64_t)>("aclCreateFloatArray")(values, size);
+    if (created) texts()[created] = numbers(values, size);
+    return created;
 }
 aclBoolArray *aclCreateBoolArray(const bool *values, uint64_t size)
 {
-    auto *made = next<aclBoolArray *(*)(const bool *, uint64_t)>("aclCreateBoolArray")(values, size);
-    if (made) texts()[made] = numbers(values, size);
-    return made;
+    auto *created = next<aclBoolArray *(*)(const bool *, uint64_t)>("aclCreateBoolArray")(values, size);
+    if (created) texts()[created] = numbers(values, size);
+    return created;
 }
 aclTensorList *aclCreateTensorList(const aclTensor *const *values, uint64_t size)
 {
-    auto *made = next<aclTensorList *(*)(const aclTensor *const *, uint64_t)>("aclCreateTensorList")(values, size);
-    if (made && values) lists()[made].assign(values, values + size);
-    return made;
+    auto *created = next<aclTensorList *(*)(const aclTensor *const *, uint64_t)>("aclCreateTensorList")(values, size);
+    if (created && values) lists()[created].assign(values, values + size);
+    return created;
 }
 aclScalarList *aclCreateScalarList(const aclScalar *const *values, uint64_t size)
 {
-    auto *made = next<aclScalarList *(*)(const aclScalar *const *, uint64_t)>("aclCreateScalarList")(values, size);
+    auto *created = next<aclScalarList *(*)(const aclScalar *const *, uint64_t)>("aclCreateScalarList")(values, size);
     std::string text = "[";
-    for (uint64_t i = 0; made && values && i < size; i++) text += (i ? "," : "") + known(values[i]);
-    if (made) texts()[made] = text + "]";
-    return made;
+    for (uint64_t i = 0; created && values && i < size; i++) text += (i ? "," : "") + recorded_value(values[i]);
+    if (created) texts()[created] = text + "]";
+    return created;
 }

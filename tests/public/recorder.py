@@ -1,4 +1,4 @@
-"""Writes a library that stands between a program and Cairn and notes each aclnn call: arguments before, tensors after.
+"""Writes a library between a program and Cairn that records each aclnn call: arguments before, tensors after.
 
 It is loaded with LD_PRELOAD and writes one line of JSON for each call to the file `CAIRN_EXAMPLE_CALLS` names. The signatures
 are those of crates/ascendcl/aclnn.txt.
@@ -25,17 +25,17 @@ def source(functions):
     """The library's text."""
     parts = [HEAD]
     for name, arguments in functions.items():
-        taken = "".join(f"{kind}a{i}, " for i, (kind, _) in enumerate(arguments))
+        parameters = "".join(f"{kind}a{i}, " for i, (kind, _) in enumerate(arguments))
         kinds = "".join(f"{kind}, " for kind, _ in arguments)
         passed = "".join(f"a{i}, " for i in range(len(arguments)))
-        listed = passed.rstrip(", ")
-        remembered = f"*executor{', ' if listed else ''}{listed}"
+        arguments_only = passed.rstrip(", ")
+        remembered = f"*executor{', ' if arguments_only else ''}{arguments_only}"
         parts.append(f"""
-int {name}GetWorkspaceSize({taken}uint64_t *size, aclOpExecutor **executor)
+int {name}GetWorkspaceSize({parameters}uint64_t *size, aclOpExecutor **executor)
 {{
-    std::string text = before({listed});
+    std::string text = show_all({arguments_only});
     int code = next<int (*)({kinds}uint64_t *, aclOpExecutor **)>("{name}GetWorkspaceSize")({passed}size, executor);
-    note("{name}", "planned", code, text);
+    record("{name}", "planned", code, text);
     if (!code) remember({remembered});
     return code;
 }}

@@ -3,7 +3,7 @@
     CAIRN_EXAMPLES=FOLDER CAIRN_TOOLKIT=TOOLKIT python run.py OUT [--only PATTERN] [--again]
 
 FOLDER holds checkouts of the public repositories of operators; nothing of them is part of this one. Every program gets OUT/NAME
-with its source, what the compiler said, what it printed and its calls; OUT/results.jsonl has a line for each.
+with its source, the compiler's messages, its output and its calls; OUT/results.jsonl has a line for each.
 
 A program passes when every call was planned and ran, and no output differs from PyTorch's. Those that call a function which
 Cairn does not have are skipped. Those that known.txt names may fail, for the reason it has. Without FOLDER all is skipped.
@@ -27,8 +27,8 @@ ROOT = HERE.parents[1]
 SECONDS = 60
 STANDARD = """algorithm array cassert chrono cmath complex cstdint cstdio cstdlib cstring fstream functional iomanip iostream limits map
 memory numeric random sstream string thread unordered_map vector""".split()
-# What ends things, of programs that end them twice, or after the device was reset: their calls are done by then.
-HARMLESS = re.compile(r"\b(aclrtFree|aclrtDestroy\w+|aclDestroy\w+|aclrtReset\w+|aclFinalize): ")
+# Errors of frees and destructions: some programs do them twice, or after the device was reset, when their calls have run.
+IGNORED_ERRORS = re.compile(r"\b(aclrtFree|aclrtDestroy\w+|aclDestroy\w+|aclrtReset\w+|aclFinalize): ")
 
 
 def compiled_header(out):
@@ -55,11 +55,11 @@ def compile_program(program, folder, toolkit, header):
     source.write_text(program.text)
     command = ["g++", "-std=c++17", "-O0", "-w", "-include", header, f"-I{toolkit}/include", f"-I{toolkit}/include/aclnnop", f"-I{program.folder}", source, "-o", folder / "program"]
     command += [f"-L{toolkit}/lib64", f"-Wl,-rpath,{toolkit}/lib64", "-lascendcl", "-lopapi", "-lnnopbase", "-lpthread"]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
-    (folder / "compile.txt").write_text(done.stderr)
-    if done.returncode == 0:
+    process = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    (folder / "compile.txt").write_text(process.stderr)
+    if process.returncode == 0:
         return []
-    return [line for line in done.stderr.splitlines() if "error" in line or "undefined" in line][:3] or ["the compiler failed"]
+    return [line for line in process.stderr.splitlines() if "error" in line or "undefined" in line][:3] or ["the compiler failed"]
 
 
 def run_program(folder, library):
@@ -67,18 +67,18 @@ def run_program(folder, library):
     environment = os.environ | {"LD_PRELOAD": str(library), "CAIRN_EXAMPLE_CALLS": str(folder / "calls.jsonl")}
     environment |= {"ASCEND_SLOG_PRINT_TO_STDOUT": "1", "ASCEND_GLOBAL_LOG_LEVEL": "3"}
     try:
-        done = subprocess.run([folder / "program"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS, env=environment, cwd=folder, stdin=subprocess.DEVNULL)
-        code, text = done.returncode, done.stdout.decode(errors="replace")
-    except subprocess.TimeoutExpired as late:
-        code, text = "timeout", (late.stdout or b"").decode(errors="replace")
+        process = subprocess.run([folder / "program"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS, env=environment, cwd=folder, stdin=subprocess.DEVNULL)
+        code, text = process.returncode, process.stdout.decode(errors="replace")
+    except subprocess.TimeoutExpired as error:
+        code, text = "timeout", (error.stdout or b"").decode(errors="replace")
     (folder / "stdout.txt").write_text(text)
     return code, text
 
 
 def outcome(code, text, calls):
-    """`ran` when every call was planned and ran, else what stopped it; and the errors of the log."""
+    """`ran` when every call was planned and ran, else why not; and the errors of the log."""
     errors = [re.sub(r"^\[ERROR\].*?\]\d+ ", "", line) for line in text.splitlines() if "[ERROR]" in line]
-    serious = [line for line in errors if not HARMLESS.search(line)]
+    serious = [line for line in errors if not IGNORED_ERRORS.search(line)]
     if code == "timeout":
         return "timeout", errors
     if code < 0:
@@ -104,12 +104,12 @@ class Runner:
         self.check, self.out, self.toolkit, self.again = check, out, toolkit, again
         self.signatures = recorder.signatures(ROOT / "crates/ascendcl/aclnn.txt")
         self.header, self.library = compiled_header(out), recording_library(out, toolkit, self.signatures)
-        self.rows, beside = check.table(), out / "op_api"
-        beside.unlink(missing_ok=True)
-        beside.symlink_to(toolkit / "include/aclnnop")  # Some programs find their operator's header beside them.
+        self.rows, headers_link = check.reference_table(), out / "op_api"
+        headers_link.unlink(missing_ok=True)
+        headers_link.symlink_to(toolkit / "include/aclnnop")  # Some programs find their operator's header beside them.
 
     def result(self, program):
-        """What became of a program: `outcome`, with `errors`, or `differs`, or functions that are `absent`."""
+        """The result of a program: its `outcome`, with `errors`, or `differs`, or functions that are `absent`."""
         row = {"name": program.name, "place": program.place, "functions": program.functions}
         absent = [name for name in program.functions if name not in self.signatures]
         if absent:
@@ -138,7 +138,7 @@ def main():
     parser.add_argument("--only", default="", help="programs whose names match")
     parser.add_argument("--again", action="store_true", help="use the programs that are compiled")
     options = parser.parse_args()
-    sources, begun = os.environ.get("CAIRN_EXAMPLES"), time.monotonic()
+    sources, started = os.environ.get("CAIRN_EXAMPLES"), time.monotonic()
     if not sources or not Path(sources).is_dir():
         print("CAIRN_EXAMPLES names no folder with the vendor's public repositories")
         print("1 skipped in 0.00s")
@@ -152,17 +152,17 @@ def main():
             if not re.search(options.only, program.name):
                 continue
             row = runner.result(program)
-            kind, good = row["outcome"], row["outcome"] in ("verified", "without reference")
-            kinds[kind if good or kind == "absent" or program.name not in known else f"{kind}, known"] += 1
-            counts["passed" if good else "skipped" if kind == "absent" or program.name in known else "failed"] += 1
-            if good and program.name in known:
+            kind, is_good = row["outcome"], row["outcome"] in ("verified", "without reference")
+            kinds[kind if is_good or kind == "absent" or program.name not in known else f"{kind}, known"] += 1
+            counts["passed" if is_good else "skipped" if kind == "absent" or program.name in known else "failed"] += 1
+            if is_good and program.name in known:
                 print(f"{program.name}: known.txt says that it does not run: {known[program.name]}")
-            elif not good and kind != "absent" and program.name not in known:
+            elif not is_good and kind != "absent" and program.name not in known:
                 print(f"{program.name}: {kind}: {(row.get('differs') or row['errors'] or [row.get('exit')])[0]}", flush=True)
             results.write(json.dumps(row) + "\n")
             results.flush()
     print(", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())))
-    print(f"{counts['failed']} failed, {counts['passed']} passed, {counts['skipped']} skipped in {time.monotonic() - begun:.2f}s")
+    print(f"{counts['failed']} failed, {counts['passed']} passed, {counts['skipped']} skipped in {time.monotonic() - started:.2f}s")
     sys.exit(1 if counts["failed"] else 0)
 
 

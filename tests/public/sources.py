@@ -16,7 +16,7 @@ COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 @dataclass(frozen=True)
 class Program:
-    """One program, the place it comes from with its folder, and the aclnn functions it calls."""
+    """One program, the file it comes from with its folder, and the aclnn functions it calls."""
 
     name: str
     place: str
@@ -25,8 +25,8 @@ class Program:
     functions: tuple[str, ...]
 
 
-def bare(text):
-    """The text without comments and blanks: what makes two programs the same."""
+def normalized(text):
+    """The text without comments and blanks: programs that agree in it are the same."""
     return re.sub(r"\s+", "", COMMENT.sub("", text))
 
 
@@ -40,14 +40,14 @@ def texts(root):
 
 
 def collect(root):
-    """Every program below a folder, each once, in the order of their places."""
+    """Every program below a folder, each once, in the order of their files."""
     root, known, programs, names = Path(root), set(), [], {}
     for path, text in texts(root):
         code = COMMENT.sub("", text)
         functions = tuple(dict.fromkeys(CALL.findall(code)))
-        if not MAIN.search(code) or not functions or bare(text) in known:
+        if not MAIN.search(code) or not functions or normalized(text) in known:
             continue
-        known.add(bare(text))
+        known.add(normalized(text))
         stem = re.sub(r"\W+", "_", path.stem)
         names[stem] = names.get(stem, 0) + 1
         name = stem if names[stem] == 1 else f"{stem}-{names[stem]}"

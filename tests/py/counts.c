@@ -1,5 +1,5 @@
-/* The allocator programs of test_counts.py, in C: print how often they were asked for what. With an argument, the
- * allocator gives one block for everything, and the input lies on the host, so that two blocks are wanted at once. */
+/* The allocator programs of test_counts.py, in C: print how often each callback was called. With an argument, the
+ * allocator returns one block for every request, and the input is on the host, so that two blocks are needed at once. */
 #include <acl/acl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,9 @@ enum { COUNT = 5000, SLOT = 1 << 20, SLOTS = 8, TIMES = 25 };
 static char *base;
 static int taken[SLOTS], allocs, frees, addresses;
 static size_t bytes;
-static int one_for_all;
+static int one_block;
 
+/* Exits with the text of the error unless a call succeeded. */
 static void must(aclError ret) {
     if (ret != 0) {
         fprintf(stderr, "%d: %s\n", ret, aclGetRecentErrMsg());
@@ -19,11 +20,11 @@ static void must(aclError ret) {
     }
 }
 
-static void *take(aclrtAllocator object, size_t size) {
+static void *alloc_block(aclrtAllocator object, size_t size) {
     (void)object;
     allocs++;
     bytes += size;
-    if (one_for_all) return (char *)0 + 1;
+    if (one_block) return (char *)0 + 1;
     for (int i = 0; i < SLOTS && size <= SLOT; ++i) {
         if (taken[i]) continue;
         taken[i] = 1;
@@ -32,10 +33,10 @@ static void *take(aclrtAllocator object, size_t size) {
     return NULL;
 }
 
-static void give(aclrtAllocator object, aclrtAllocatorBlock block) {
+static void free_block(aclrtAllocator object, aclrtAllocatorBlock block) {
     (void)object;
     frees++;
-    if (!one_for_all) taken[(char *)block - (char *)0 - 1] = 0;
+    if (!one_block) taken[(char *)block - (char *)0 - 1] = 0;
 }
 
 static void *address(aclrtAllocatorBlock block) {
@@ -51,7 +52,7 @@ static void report(const char *text) {
 
 int main(int count, char **arguments) {
     (void)arguments;
-    one_for_all = count > 1;
+    one_block = count > 1;
     aclrtStream stream;
     void *device_memory[3];
     const int64_t sizes[] = {COUNT};
@@ -61,8 +62,8 @@ int main(int count, char **arguments) {
     must(aclrtMalloc((void **)&base, (size_t)SLOT * SLOTS, ACL_MEM_MALLOC_HUGE_FIRST));
     aclrtAllocatorDesc desc = aclrtAllocatorCreateDesc();
     must(aclrtAllocatorSetObjToDesc(desc, (char *)0 + 0x1234));
-    must(aclrtAllocatorSetAllocFuncToDesc(desc, take));
-    must(aclrtAllocatorSetFreeFuncToDesc(desc, give));
+    must(aclrtAllocatorSetAllocFuncToDesc(desc, alloc_block));
+    must(aclrtAllocatorSetFreeFuncToDesc(desc, free_block));
     must(aclrtAllocatorSetGetAddrFromBlockFuncToDesc(desc, address));
     must(aclrtAllocatorRegister(stream, desc));
     must(aclrtAllocatorDestroyDesc(desc));
@@ -71,20 +72,20 @@ int main(int count, char **arguments) {
     aclTensorDesc *floats = aclCreateTensorDesc(ACL_FLOAT, 1, sizes, ACL_FORMAT_ND);
     aclTensorDesc *indices = aclCreateTensorDesc(ACL_INT32, 1, sizes, ACL_FORMAT_ND);
     aclTensorDesc *in[] = {floats}, *out[] = {floats, indices};
-    aclDataBuffer *from[] = {aclCreateDataBuffer(device_memory[0], 4 * COUNT)};
-    aclDataBuffer *to[] = {aclCreateDataBuffer(device_memory[1], 4 * COUNT), aclCreateDataBuffer(device_memory[2], 4 * COUNT)};
+    aclDataBuffer *in_buffers[] = {aclCreateDataBuffer(device_memory[0], 4 * COUNT)};
+    aclDataBuffer *out_buffers[] = {aclCreateDataBuffer(device_memory[1], 4 * COUNT), aclCreateDataBuffer(device_memory[2], 4 * COUNT)};
     aclopAttr *attr = aclopCreateAttr();
     must(aclopSetAttrInt(attr, "axis", -1));
     must(aclopSetAttrBool(attr, "descending", 0));
-    if (one_for_all) {
+    if (one_block) {
         static float numbers[COUNT];
-        must(aclUpdateDataBuffer(from[0], numbers, sizeof numbers));
+        must(aclUpdateDataBuffer(in_buffers[0], numbers, sizeof numbers));
         in[0] = aclCreateTensorDesc(ACL_FLOAT, 1, sizes, ACL_FORMAT_ND);
         must(aclSetTensorPlaceMent(in[0], ACL_MEMTYPE_HOST));
-        printf("%d ", aclopExecuteV2("Sort", 1, in, from, 2, out, to, attr, stream));
+        printf("%d ", aclopExecuteV2("Sort", 1, in, in_buffers, 2, out, out_buffers, attr, stream));
         report(aclGetRecentErrMsg());
     }
-    for (int i = 0; i < TIMES && !one_for_all; ++i) must(aclopExecuteV2("Sort", 1, in, from, 2, out, to, attr, stream));
+    for (int i = 0; i < TIMES && !one_block; ++i) must(aclopExecuteV2("Sort", 1, in, in_buffers, 2, out, out_buffers, attr, stream));
     must(aclrtSynchronizeStream(stream));
     printf("%d %d %d %zu\n", allocs, addresses, frees, bytes);
     must(aclrtDestroyStream(stream));

@@ -1,4 +1,4 @@
-"""What the tests share: a pool, an operator that needs workspace, programs of their own."""
+"""What the tests share: a pool, an operator that needs workspace, scripts in processes of their own."""
 
 import ctypes
 import os
@@ -24,7 +24,7 @@ def table():
 
 
 class Pool:
-    """Slots in one piece of device memory; counts what it is asked."""
+    """An allocator of slots in one range of device memory; counts its calls."""
 
     SLOT, SLOTS = 1 << 20, 8
 
@@ -97,15 +97,15 @@ class Sort:
         )
 
     def run_in_c(self, stream):
-        """The same, executed by C: the module does not know of the call."""
+        """The same by the C function, without the module."""
         address = ctypes.c_void_p
 
-        def row(*items):
+        def pointers(*items):
             return (address * len(items))(*items)
 
         source, *results = self.buffers
         return ctypes.CDLL("libascendcl.so").aclopExecuteV2(
-            b"Sort", 1, row(self.floats), row(source), 2, row(self.floats, self.indices), row(*results),
+            b"Sort", 1, pointers(self.floats), pointers(source), 2, pointers(self.floats, self.indices), pointers(*results),
             address(self.attr), address(stream))
 
     def result(self):
@@ -155,7 +155,7 @@ class Probe(ctypes.Structure):
 
 
 def program(text, **env):
-    """Runs a program of Python in a process of its own."""
+    """Runs a Python script in a process of its own."""
     here = str(pathlib.Path(__file__).parent)
     head = f"import sys; sys.path.insert(0, {here!r}); import acl; from support import *\n"
     environment = {**os.environ, **env}

@@ -1,4 +1,4 @@
-"""User allocators written in Python and registered on a stream: the manual's page of allocator_register."""
+"""User allocators written in Python and registered on a stream, as in the manual of allocator_register."""
 
 import ctypes
 import gc
@@ -30,7 +30,7 @@ def test_acl_reg_1_a_described_allocator_is_registered_and_used(stream, pool, so
     assert set(pool.objects) == {pool.obj}
 
 
-def test_acl_reg_2_what_is_missing_is_refused_and_nothing_changes(stream, pool, sort):
+def test_acl_reg_2_an_incomplete_descriptor_is_refused_and_nothing_changes(stream, pool, sort):
     register(stream, pool)
     before = rt.allocator_get_by_stream(stream)
     other = Pool()
@@ -64,7 +64,7 @@ def test_acl_reg_2_what_is_missing_is_refused_and_nothing_changes(stream, pool, 
     other.close()
 
 
-def test_acl_reg_2_a_destroyed_descriptor_is_no_descriptor(stream, pool):
+def test_acl_reg_2_a_destroyed_descriptor_is_refused(stream, pool):
     desc = describe(pool.obj, pool.alloc, pool.free, pool.address)
     assert rt.allocator_destroy_desc(desc) == 0
     assert rt.allocator_destroy_desc(desc) == INVALID_HANDLE
@@ -112,17 +112,17 @@ def test_acl_reg_5_by_handle_too(stream, pool, sort):
 def test_acl_reg_6_one_allocator_on_two_streams(stream, pool, sort):
     second, ret = rt.create_stream()
     assert ret == 0
-    for on in (stream, second):
-        register(on, pool)
-    for on in (stream, second) * 5:
-        assert sort.run(on) == 0
-        assert rt.synchronize_stream(on) == 0
+    for used in (stream, second):
+        register(used, pool)
+    for used in (stream, second) * 5:
+        assert sort.run(used) == 0
+        assert rt.synchronize_stream(used) == 0
     assert pool.allocs == pool.frees >= 10
     assert rt.destroy_stream(second) == 0
     assert rt.allocator_get_by_stream(stream)[-1] == 0
 
 
-def test_acl_reg_7_blocks_come_back_before_the_work_is_done(stream, pool, sort):
+def test_acl_reg_7_blocks_are_freed_before_the_work_has_run(stream, pool, sort):
     register(stream, pool)
     event, ret = rt.create_event()
     assert ret == 0
@@ -199,10 +199,10 @@ def test_get_by_stream_returns_what_was_set(stream, pool):
 
 def test_advise_gets_the_object_the_size_and_the_address(stream, pool):
     """Single operators give no advice, so a probe does."""
-    asked = []
+    advised = []
 
     def advise(obj, size, hint):
-        asked.append((obj, size, hint))
+        advised.append((obj, size, hint))
         return pool.alloc(obj, size)
 
     desc = describe(pool.obj, pool.alloc, pool.free, pool.address, advise=advise)
@@ -210,7 +210,7 @@ def test_advise_gets_the_object_the_size_and_the_address(stream, pool):
     assert rt.allocator_destroy_desc(desc) == 0
     probe = support.Probe(1 << 19, near=pool.base)
     assert probe.run(stream) == 0
-    assert asked == [(pool.obj, 1 << 19, pool.base)] and pool.allocs == pool.addresses == 1
+    assert advised == [(pool.obj, 1 << 19, pool.base)] and pool.allocs == pool.addresses == 1
     assert probe.give_back() == 0
     assert pool.frees == 1 and set(pool.objects) == {pool.obj}
 
@@ -237,7 +237,7 @@ def test_more_than_1024_allocators_are_registered_at_once(sort):
 
 
 class Callback:
-    def __call__(self, *given):
+    def __call__(self, *arguments):
         return None
 
 
@@ -250,56 +250,56 @@ def registered_callback(stream):
 
 
 def test_callables_live_as_long_as_their_registration(stream):
-    kept = registered_callback(stream)
+    callback_ref = registered_callback(stream)
     gc.collect()
-    assert kept() is not None
+    assert callback_ref() is not None
     assert rt.allocator_unregister(stream) == 0
-    assert kept() is None
+    assert callback_ref() is None
 
 
-def test_callables_go_when_another_takes_their_place(stream, pool):
-    kept = registered_callback(stream)
+def test_callables_are_dropped_when_another_is_registered(stream, pool):
+    callback_ref = registered_callback(stream)
     register(stream, pool)
-    assert kept() is None
+    assert callback_ref() is None
 
 
 @pytest.mark.parametrize("destroy", [rt.destroy_stream, rt.destroy_stream_force])
-def test_callables_go_with_their_stream(device, destroy):
+def test_callables_are_dropped_with_their_stream(device, destroy):
     stream, ret = rt.create_stream()
     assert ret == 0
-    kept = registered_callback(stream)
+    callback_ref = registered_callback(stream)
     assert destroy(stream) == 0
-    assert kept() is None
+    assert callback_ref() is None
 
 
-def test_callables_go_with_the_context_of_their_stream(device):
+def test_callables_are_dropped_with_the_context_of_their_stream(device):
     acl.get_recent_err_msg()
     context, ret = rt.create_context(0)
     assert ret == 0
     stream, ret = rt.create_stream()
     assert ret == 0
-    kept = registered_callback(stream)
+    callback_ref = registered_callback(stream)
     assert rt.destroy_context(context) == 0
     assert rt.set_device(0) == 0
-    assert kept() is None
+    assert callback_ref() is None
     assert acl.get_recent_err_msg() is None
 
 
-def test_callables_go_with_a_stream_that_c_destroys(device):
+def test_callables_are_dropped_with_a_stream_that_c_destroys(device):
     stream, ret = rt.create_stream()
     assert ret == 0
-    kept = registered_callback(stream)
+    callback_ref = registered_callback(stream)
     assert ctypes.CDLL("libascendcl.so").aclrtDestroyStream(ctypes.c_void_p(stream)) == 0
-    assert kept() is None
+    assert callback_ref() is None
 
 
-def test_callables_live_until_their_last_block_is_back(stream, pool):
+def test_callables_live_until_their_last_block_is_freed(stream, pool):
     class Alloc:
         def __call__(self, obj, size):
             return pool.alloc(obj, size)
 
     alloc = Alloc()
-    kept = weakref.ref(alloc)
+    callback_ref = weakref.ref(alloc)
     desc = describe(1, alloc, pool.free, pool.address)
     del alloc
     assert rt.allocator_register(stream, desc) == rt.allocator_destroy_desc(desc) == 0
@@ -307,9 +307,9 @@ def test_callables_live_until_their_last_block_is_back(stream, pool):
     assert [probe.run(stream) for probe in probes] == [0, 0]
     assert rt.allocator_unregister(stream) == 0
     for probe, frees in zip(probes, (1, 2)):
-        assert kept() is not None
+        assert callback_ref() is not None
         assert probe.give_back() == 0 and pool.frees == frees
-    assert kept() is None
+    assert callback_ref() is None
 
 
 def test_the_same_method_looked_up_twice_is_the_same_function(stream, pool):
@@ -327,14 +327,14 @@ def test_the_same_method_looked_up_twice_is_the_same_function(stream, pool):
     assert rt.destroy_stream(second) == 0
 
 
-def test_callables_of_a_descriptor_go_with_it(device):
+def test_callables_of_a_descriptor_are_dropped_with_it(device):
     callback = Callback()
-    kept = weakref.ref(callback)
+    callback_ref = weakref.ref(callback)
     desc = describe(1, callback, callback, callback)
     del callback
-    assert kept() is not None
+    assert callback_ref() is not None
     assert rt.allocator_destroy_desc(desc) == 0
-    assert kept() is None
+    assert callback_ref() is None
 
 
 def test_acl_reg_4_callables_that_compare_equal_are_still_different_ones(stream):
@@ -361,9 +361,9 @@ def test_acl_reg_4_callables_that_compare_equal_are_still_different_ones(stream)
         assert rt.synchronize_stream(stream) == 0
         sort.close()
     assert (first.served, second.served) == (1, 1)
-    kept = weakref.ref(second)
+    callback_ref = weakref.ref(second)
     del second, callable_
     gc.collect()
-    assert kept() is not None
+    assert callback_ref() is not None
     assert rt.allocator_unregister(stream) == 0
     pool.close()

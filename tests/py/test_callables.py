@@ -1,4 +1,4 @@
-"""Who is called when C is inside of an allocator, when it is interrupted, and what stays of it."""
+"""Callables of allocators: registered anew or interrupted while C calls them, and how long they live."""
 
 import ctypes
 import signal
@@ -15,13 +15,13 @@ from support import GE_FAILURE, Pool, Sort, describe, register
 rt = acl.rt
 
 
-@pytest.mark.parametrize("another", [False, True])
-def test_an_allocator_that_leaves_while_c_is_inside_gets_its_block_back(another, stream, sort):
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_an_allocator_unregistered_during_a_call_gets_its_block_back(is_replaced, stream, sort):
     pool, other = Pool(), Pool(99)
 
     def alloc(obj, size):
         assert rt.allocator_unregister(stream) == 0
-        if another:
+        if is_replaced:
             register(stream, other)
         return pool.alloc(obj, size)
 
@@ -32,29 +32,29 @@ def test_an_allocator_that_leaves_while_c_is_inside_gets_its_block_back(another,
     assert rt.synchronize_stream(stream) == 0 and sort.is_correct()
 
 
-def test_an_allocator_that_c_is_inside_of_is_not_mixed_up_with_another(stream, sort):
+def test_an_allocator_during_a_call_is_not_mixed_up_with_another(stream, sort):
     first, second = Pool(0xA), Pool(0xB)
-    inside, go, answers = threading.Event(), threading.Event(), []
+    entered, may_return, codes = threading.Event(), threading.Event(), []
     context, other = rt.get_context()[0], rt.create_stream()[0]
 
     def alloc(obj, size):
-        inside.set()
-        go.wait()
+        entered.set()
+        may_return.wait()
         return first.alloc(obj, size)
 
     def execute():
         assert rt.set_context(context) == 0
-        answers.append(sort.run_in_c(stream))
+        codes.append(sort.run_in_c(stream))
 
     assert rt.allocator_register(stream, describe(0xA, alloc, first.free, first.address)) == 0
     thread = threading.Thread(target=execute)
     thread.start()
-    inside.wait()
+    entered.wait()
     assert rt.allocator_unregister(stream) == 0
     register(other, second)
-    go.set()
+    may_return.set()
     thread.join()
-    assert answers == [0]
+    assert codes == [0]
     assert first.allocs == first.addresses == first.frees == 1 and set(first.objects) == {0xA}
     assert second.allocs == second.addresses == second.frees == 0
     assert rt.destroy_stream(other) == 0
@@ -64,17 +64,17 @@ def test_c_gets_functions_that_return_null_in_place_of_callables(stream, device)
     """A callable has no address; C that calls the function it got gets no memory, and the callable is not called."""
     pool, fields = Pool(1), [ctypes.c_void_p() for _ in range(6)]
     register(stream, pool)
-    ask = ctypes.CDLL("libascendcl.so").aclrtAllocatorGetByStream
-    assert ask(ctypes.c_void_p(stream), *map(ctypes.byref, fields)) == 0
+    get_by_stream = ctypes.CDLL("libascendcl.so").aclrtAllocatorGetByStream
+    assert get_by_stream(ctypes.c_void_p(stream), *map(ctypes.byref, fields)) == 0
     assert fields[1].value == 1 and fields[4].value is None
-    word = ctypes.c_void_p
-    assert ctypes.CFUNCTYPE(word, word, ctypes.c_size_t)(fields[2].value)(1, 64) is None
-    assert ctypes.CFUNCTYPE(word, word)(fields[5].value)(7) is None
-    ctypes.CFUNCTYPE(None, word, word)(fields[3].value)(1, 7)
+    pointer = ctypes.c_void_p
+    assert ctypes.CFUNCTYPE(pointer, pointer, ctypes.c_size_t)(fields[2].value)(1, 64) is None
+    assert ctypes.CFUNCTYPE(pointer, pointer)(fields[5].value)(7) is None
+    ctypes.CFUNCTYPE(None, pointer, pointer)(fields[3].value)(1, 7)
     assert pool.allocs == pool.addresses == pool.frees == 0
 
 
-def test_others_register_as_often_as_they_like_during_a_call():
+def test_many_registrations_on_another_stream_during_a_call():
     run = support.program(
         "assert acl.init() == 0 and acl.rt.set_device(0) == 0\n"
         "pool, sort = Pool(), Sort()\n"
@@ -91,12 +91,12 @@ def test_others_register_as_often_as_they_like_during_a_call():
     assert (run.stdout, run.stderr) == ("0 1 1\n", "")
 
 
-def test_a_callable_that_is_let_go_may_register(stream, sort):
-    """Its finalizer runs in the middle of the registration that takes its place, and comes last."""
+def test_a_dropped_callable_may_register(stream, sort):
+    """Its finalizer runs inside the registration that replaces it, and its own registration is the last."""
     first, second = Pool(1), Pool(2)
 
     class Callback:
-        def __call__(self, *given):
+        def __call__(self, *arguments):
             return None
 
         def __del__(self):
@@ -112,14 +112,14 @@ def test_a_callable_that_is_let_go_may_register(stream, sort):
     assert (first.allocs, second.allocs, second.frees) == (0, 1, 1)
 
 
-def test_a_callable_that_is_let_go_may_change_the_descriptor_that_had_it():
+def test_a_dropped_callable_may_change_the_descriptor_that_had_it():
     run = support.program(
         "import faulthandler\n"
         "faulthandler.dump_traceback_later(60, exit=True)\n"
         "assert acl.init() == 0 and acl.rt.set_device(0) == 0\n"
         "desc, stream = acl.rt.allocator_create_desc(), acl.rt.create_stream()[0]\n"
         "class Callback:\n"
-        "    def __call__(self, *given): return None\n"
+        "    def __call__(self, *arguments): return None\n"
         "    def __del__(self):\n"
         "        assert acl.rt.allocator_set_alloc_func_to_desc(desc, print) == 0\n"
         "        print('gone')\n"
@@ -134,7 +134,7 @@ def test_a_callable_that_is_let_go_may_change_the_descriptor_that_had_it():
     assert (run.stdout, run.stderr) == ("gone\n<built-in function print>\n", "")
 
 
-def test_what_has_the_parts_of_a_method_is_none(stream, sort):
+def test_an_object_with_the_attributes_of_a_method_is_no_method(stream, sort):
     class Proxy:
         def __init__(self, method):
             self.method, self.calls = method, 0
@@ -142,9 +142,9 @@ def test_what_has_the_parts_of_a_method_is_none(stream, sort):
         def __getattr__(self, name):
             return getattr(self.method, name)
 
-        def __call__(self, *given):
+        def __call__(self, *arguments):
             self.calls += 1
-            return self.method(*given)
+            return self.method(*arguments)
 
     pool = Pool()
     proxies = Proxy(pool.alloc), Proxy(pool.alloc)
@@ -170,28 +170,28 @@ def test_an_interrupt_comes_after_the_call_and_loses_no_block(where, execute, st
     pool = Pool()
 
     def interrupted(name):
-        def call(*given):
-            result = getattr(pool, name)(*given) if name != "alloc" else None
+        def call(*arguments):
+            result = getattr(pool, name)(*arguments) if name != "alloc" else None
             if where == name:
                 signal.raise_signal(signal.SIGINT)
-            return result if name != "alloc" else pool.alloc(*given)
+            return result if name != "alloc" else pool.alloc(*arguments)
         return call
 
     desc = describe(1, *map(interrupted, ("alloc", "free", "address")))
     assert rt.allocator_register(stream, desc) == 0
-    came = []
+    interrupted_in = []
     try:
         execute(sort, stream)
         for _ in range(1000):
             pass
     except KeyboardInterrupt:
-        came.append(where)
-    assert came == [where] and pool.allocs == pool.frees == (0 if where == "alloc" else 1)
+        interrupted_in.append(where)
+    assert interrupted_in == [where] and pool.allocs == pool.frees == (0 if where == "alloc" else 1)
 
 
 @pytest.mark.usefixtures("interrupts")
 def test_an_interrupt_is_not_lost_in_the_finalizer_of_a_callable_that_leaves(stream, sort, monkeypatch):
-    pool, came, shown = Pool(), [], []
+    pool, happened, shown = Pool(), [], []
     monkeypatch.setattr(sys, "unraisablehook", lambda what: shown.append(what.exc_value))
 
     class Free:
@@ -203,7 +203,7 @@ def test_an_interrupt_is_not_lost_in_the_finalizer_of_a_callable_that_leaves(str
         def __del__(self):
             for _ in range(1000):
                 pass
-            came.append("gone")
+            happened.append("dropped")
 
     desc = describe(1, pool.alloc, Free(), pool.address)
     assert rt.allocator_register(stream, desc) == rt.allocator_destroy_desc(desc) == 0
@@ -212,15 +212,15 @@ def test_an_interrupt_is_not_lost_in_the_finalizer_of_a_callable_that_leaves(str
         for _ in range(1000):
             pass
     except KeyboardInterrupt:
-        came.append("interrupt")
-    assert came == ["gone", "interrupt"] and shown == [] and pool.allocs == pool.frees == 1
+        happened.append("interrupt")
+    assert happened == ["dropped", "interrupt"] and shown == [] and pool.allocs == pool.frees == 1
 
 
 @pytest.mark.usefixtures("interrupts")
-def test_a_signal_that_came_between_callbacks_does_not_keep_free_from_its_work(stream, sort):
-    """Getting the address is the C function `raise` here, which leaves its signal to whoever runs Python next. The
-    block is the number of the signal, and 0 no address."""
-    freed, came = [], []
+def test_a_signal_between_callbacks_does_not_keep_free_from_running(stream, sort):
+    """The get-address function is C's `raise` here, whose signal the next Python code handles. The
+    block is the number of the signal, and its address 0, which is none."""
+    freed, interrupts = [], []
     address = ctypes.CDLL(None)["raise"]
     desc = describe(1, lambda obj, size: int(signal.SIGINT), lambda obj, block: freed.append(block), address)
     assert rt.allocator_register(stream, desc) == 0
@@ -229,8 +229,8 @@ def test_a_signal_that_came_between_callbacks_does_not_keep_free_from_its_work(s
         for _ in range(1000):
             pass
     except KeyboardInterrupt:
-        came.append(True)
-    assert came == [True] and freed == [signal.SIGINT]
+        interrupts.append(True)
+    assert interrupts == [True] and freed == [signal.SIGINT]
 
 
 def test_an_interrupt_that_python_does_not_handle_is_shown(stream, sort, monkeypatch):

@@ -1,4 +1,4 @@
-"""The same allocator program in C and in Python is asked the same, and reported the same."""
+"""The same allocator program in C and in Python: the same calls and the same texts."""
 
 import os
 import pathlib
@@ -21,8 +21,8 @@ def in_c(tmp_path_factory):
     subprocess.run(
         ["gcc", HERE / "counts.c", f"-I{home}/include", f"-L{home}/lib64", "-lascendcl", "-o", built], check=True
     )
-    return lambda *given: subprocess.run(
-        [built, *given], check=True, capture_output=True, text=True, timeout=240).stdout
+    return lambda *arguments: subprocess.run(
+        [built, *arguments], check=True, capture_output=True, text=True, timeout=240).stdout
 
 
 def test_c_and_python_are_asked_the_same(stream, in_c):
@@ -41,7 +41,7 @@ def test_c_and_python_are_asked_the_same(stream, in_c):
 
 
 def test_a_block_given_twice_is_the_same_in_c_and_python(in_c):
-    """The allocator has one block for everything, and two are wanted at once. Texts have the user's own words."""
+    """The allocator has one block for every request, and two are needed at once. The text has the user's object and block."""
     run = support.program(
         "assert acl.init() == 0 and acl.rt.set_device(0) == 0\n"
         "stream = acl.rt.create_stream()[0]\n"

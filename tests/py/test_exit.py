@@ -1,4 +1,4 @@
-"""The end of the interpreter while threads are in the middle of something: they stop where they are, without harm."""
+"""The end of the interpreter while threads still work: they stop without a crash."""
 
 import pytest
 
@@ -8,7 +8,7 @@ HEAD = """
 import threading, time
 assert acl.init() == 0 and acl.rt.set_device(0) == 0
 context = acl.rt.get_context()[0]
-begun = threading.Event()
+started = threading.Event()
 
 def daemon(work):
     def run():
@@ -21,13 +21,13 @@ def allocator(alloc):
     assert acl.rt.allocator_register(stream, describe(id(pool), alloc, pool.free, pool.address)) == 0
     return stream, pool, Sort()
 
-def busy(*given):
-    begun.set()
+def busy(*arguments):
+    started.set()
     while True:
         pass
 
-def busy_with_acl(*given):
-    begun.set()
+def busy_with_acl(*arguments):
+    started.set()
     while True:
         ptr, ret = acl.rt.malloc(64, 0)
         assert ret == 0 and acl.rt.free(ptr) == 0
@@ -45,7 +45,7 @@ THREADS = {
         "stream, event = acl.rt.create_stream()[0], acl.rt.create_event()[0]\n"
         "assert acl.rt.stream_wait_event(stream, event) == 0\n"
         "def work(args):\n"
-        "    begun.set()\n"
+        "    started.set()\n"
         "    acl.rt.synchronize_stream(stream)\n"
         "acl.util.start_thread(work, [])\n"
     ),
@@ -56,12 +56,12 @@ THREADS = {
     ),
     "a daemon in a callback that sleeps": (
         "def alloc(obj, size):\n"
-        "    begun.set()\n"
+        "    started.set()\n"
         "    while True: time.sleep(1e-4)\n"
         "stream, pool, sort = allocator(alloc)\n"
         "daemon(lambda: sort.run(stream))\n"
     ),
-    "a daemon in a callback that lets a callable go": (
+    "a daemon in a callback that drops a callable": (
         "class Alloc:\n"
         "    def __call__(self, obj, size): return pool.alloc(obj, size)\n"
         "    __del__ = busy\n"
@@ -79,7 +79,7 @@ THREADS = {
         "    register(stream, pool)\n"
         "    while True:\n"
         "        assert sort.run(stream) == 0\n"
-        "        begun.set()\n"
+        "        started.set()\n"
         "for _ in range(4): daemon(work)\n"
     ),
 }
@@ -88,12 +88,12 @@ THREADS = {
 @pytest.mark.parametrize("who", THREADS)
 def test_threads_that_live_when_the_interpreter_ends(who):
     for _ in range(3):
-        run = support.program(HEAD + THREADS[who] + "begun.wait()\nprint('end')\n")
+        run = support.program(HEAD + THREADS[who] + "started.wait()\nprint('end')\n")
         assert (run.returncode, run.stdout, run.stderr) == (0, "end\n", "")
 
 
 def test_a_callback_at_the_end_is_an_allocation_failure():
-    """An object that outlives the modules runs an operator: the callables are not called, and the code says so."""
+    """An object that outlives the modules runs an operator: the callables are not called, and the call fails."""
     run = support.program(
         HEAD + "import os\n"
         "calls = []\n"

@@ -1,4 +1,4 @@
-"""Wrong arguments, and callbacks that do wrong."""
+"""Wrong arguments, and callbacks that fail or return wrong values."""
 
 import re
 import sys
@@ -80,14 +80,14 @@ def test_wrong_types_name_the_parameter(call, parameter):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("interface", [3, {}, {"data": 5}, {"data": ("place", 0)}, {"data": (64, False)}])
-def test_what_only_looks_like_an_array_is_none(interface):
+def test_what_only_looks_like_an_array_is_refused(interface):
     like = type("Like", (), {"__array_interface__": interface})()
     with pytest.raises(TypeError, match="argument 'array': it must be a numpy array"):
         acl.util.numpy_to_ptr(like)
 
 
 class Index:
-    """Something that stands for an int."""
+    """An object with `__index__`."""
 
     def __init__(self, number):
         self.number = number
@@ -96,7 +96,7 @@ class Index:
         return self.number
 
 
-def test_whatever_stands_for_an_int_is_one(device):
+def test_whatever_has_index_is_an_int(device):
     for size in (numpy.int64(64), numpy.uint8(64), Index(64)):
         ptr, ret = rt.malloc(size, numpy.int32(0))
         assert ret == 0 and rt.free(numpy.uint64(ptr)) == 0
@@ -160,13 +160,13 @@ def test_foreign_handles_are_codes(device):
 
 @pytest.fixture
 def shown(monkeypatch):
-    """What was shown as an error of a callback."""
+    """The errors of callbacks that were passed to sys.unraisablehook."""
     errors = []
     monkeypatch.setattr(sys, "unraisablehook", lambda what: errors.append((what.exc_value, what.exc_traceback)))
     return errors
 
 
-def raising(*given):
+def raising(*arguments):
     raise RuntimeError("no memory today")
 
 
@@ -205,11 +205,11 @@ def test_a_bad_block_is_an_allocation_failure_shown_once(case, stream, shown):
 
 
 def test_each_callable_shows_one_error_whatever_its_text(stream, shown):
-    asked = []
+    requests = []
 
     def alloc(obj, size):
-        asked.append(size)
-        raise RuntimeError(f"no room for request {len(asked)}")
+        requests.append(size)
+        raise RuntimeError(f"no room for request {len(requests)}")
 
     for registration in (1, 2):
         assert rt.allocator_register(stream, describe(1, alloc, raising, raising)) == 0
@@ -234,7 +234,7 @@ BAD_ADDRESSES = {
 
 
 @pytest.mark.parametrize("case", BAD_ADDRESSES)
-def test_a_bad_address_is_an_allocation_failure_and_the_block_goes_back(case, stream, shown):
+def test_a_bad_address_is_an_allocation_failure_and_the_block_is_freed(case, stream, shown):
     address, text = BAD_ADDRESSES[case]
     freed = []
     desc = describe(1, lambda o, s: 77, lambda o, b: freed.append(b), address)
@@ -341,7 +341,7 @@ def test_a_callback_may_unregister_and_call_acl(stream):
     sort.close()
 
 
-def test_a_callable_that_unregisters_itself_lives_until_its_block_is_back(stream):
+def test_a_callable_that_unregisters_itself_lives_until_its_block_is_freed(stream):
     import weakref
 
     class Alloc:
@@ -350,17 +350,17 @@ def test_a_callable_that_unregisters_itself_lives_until_its_block_is_back(stream
             return pool.alloc(obj, size)
 
     pool, alloc, sort = Pool(), Alloc(), Sort()
-    kept, alive = weakref.ref(alloc), []
+    alloc_ref, alive = weakref.ref(alloc), []
 
     def free(obj, block):
-        alive.append(kept() is not None)
+        alive.append(alloc_ref() is not None)
         pool.free(obj, block)
 
     assert rt.allocator_register(stream, describe(1, alloc, free, pool.address)) == 0
     assert rt.allocator_destroy_desc(rt.allocator_get_by_stream(stream)[0]) == 0
     del alloc
     assert sort.run(stream) == 0
-    assert alive == [True] and kept() is None
+    assert alive == [True] and alloc_ref() is None
     assert rt.synchronize_stream(stream) == 0 and sort.is_correct()
     sort.close()
     pool.close()
@@ -396,7 +396,7 @@ def test_a_descriptor_may_have_functions_of_c_and_of_python(stream, in_c):
 
     pool, sort, freed = Pool(), Sort(), []
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
-    give = kind(lambda obj, block: freed.append((obj, block)))
+    free_in_c = kind(lambda obj, block: freed.append((obj, block)))
     made_in_c = in_c.aclrtAllocatorCreateDesc()
     for times, desc in enumerate((rt.allocator_create_desc(), made_in_c), 1):
         assert rt.allocator_set_obj_to_desc(desc, 1) == 0
@@ -404,9 +404,9 @@ def test_a_descriptor_may_have_functions_of_c_and_of_python(stream, in_c):
         assert rt.allocator_set_get_addr_from_block_func_to_desc(desc, pool.address) == 0
         assert rt.allocator_register(stream, desc) == support.INVALID_PARAM
         assert "its free function" in acl.get_recent_err_msg()
-        assert in_c.aclrtAllocatorSetFreeFuncToDesc(ctypes.c_void_p(desc), give) == 0
+        assert in_c.aclrtAllocatorSetFreeFuncToDesc(ctypes.c_void_p(desc), free_in_c) == 0
         assert rt.allocator_register(stream, desc) == 0
-        address = ctypes.cast(give, ctypes.c_void_p).value
+        address = ctypes.cast(free_in_c, ctypes.c_void_p).value
         assert rt.allocator_get_by_stream(stream) == (desc, 1, pool.alloc, address, None, pool.address, 0)
         assert sort.run(stream) == 0 and len(freed) == pool.allocs == times
         assert rt.allocator_unregister(stream) == rt.allocator_destroy_desc(desc) == 0
@@ -416,8 +416,8 @@ def test_a_descriptor_may_have_functions_of_c_and_of_python(stream, in_c):
     pool.close()
 
 
-class Fresh(Pool):
-    """Gives no slot twice, so that streams may use it at once (ACL-REG-6)."""
+class NoReusePool(Pool):
+    """Returns no slot twice, so that several streams may use it at once (ACL-REG-6)."""
 
     SLOTS = 256
 
@@ -449,22 +449,22 @@ def in_threads(*bodies):
 
 
 def test_an_allocator_is_entered_by_one_thread_at_a_time(device):
-    """The first thread is inside when the second comes, and lets it run as often as it likes."""
+    """The first thread is in the callback when the second calls, and yields to it many times."""
     import threading
     import time
 
-    pool, threads = Fresh(), []
-    entered, coming = threading.Event(), threading.Event()
+    pool, threads = NoReusePool(), []
+    entered, second_started = threading.Event(), threading.Event()
 
     def alloc(obj, size):
-        who = threading.get_ident()
-        threads.append(who)
+        thread_id = threading.get_ident()
+        threads.append(thread_id)
         if len(threads) == 1:
             entered.set()
-            coming.wait()
+            second_started.wait()
             for _ in range(2000):
                 time.sleep(0)
-            assert threads == [who]
+            assert threads == [thread_id]
         return pool.alloc(obj, size)
 
     streams, sorts = [rt.create_stream()[0] for _ in range(2)], [Sort(), Sort()]
@@ -476,7 +476,7 @@ def test_an_allocator_is_entered_by_one_thread_at_a_time(device):
 
     def second():
         entered.wait()
-        coming.set()
+        second_started.set()
         assert sorts[1].run(streams[1]) == 0
 
     in_threads(first, second)
@@ -489,7 +489,7 @@ def test_an_allocator_is_entered_by_one_thread_at_a_time(device):
 
 
 def test_threads_share_an_allocator(device):
-    pool = Fresh()
+    pool = NoReusePool()
 
     def work():
         stream, ret = rt.create_stream()

@@ -1,4 +1,4 @@
-"""Every function of the table is called, and what it gives has the form that the table says."""
+"""Every function of the table is called, and its result has the form that the table states."""
 
 import ctypes
 import importlib
@@ -37,8 +37,8 @@ class Fixture:
 
     @property
     def array(self):
-        self.kept = getattr(self, "kept", numpy.arange(6, dtype=numpy.float32).reshape(2, 3))
-        return self.kept
+        self._array = getattr(self, "_array", numpy.arange(6, dtype=numpy.float32).reshape(2, 3))
+        return self._array
 
     def bytes(self, count):
         """The first bytes of the device memory."""
@@ -70,7 +70,7 @@ def given(stream):
     assert rt.free_host(fixture.host) == 0
 
 
-def fine(ret):
+def check(ret):
     assert ret == 0
 
 
@@ -81,12 +81,12 @@ def value(result):
 
 
 def peers():
-    """There is another device."""
+    """Whether there is a second device."""
     return value(rt.get_device_count()) > 1
 
 
-def refused(function, result):
-    """The C function says that there is no such thing, and what it writes stays 0."""
+def not_supported(function, result):
+    """Whether the C function returned "not supported" with a text that has its name, and wrote nothing."""
     *values, ret = result if isinstance(result, tuple) else (result,)
     return ret == NOT_SUPPORTED and not any(values) and f" {function}: " in acl.get_recent_err_msg()
 
@@ -204,7 +204,7 @@ CALLS = {
     "acl.rt.destroy_stream_force": lambda g: rt.destroy_stream_force(g.fresh_stream()) == 0,
     "acl.rt.set_stream_failure_mode": lambda g: rt.set_stream_failure_mode(g.stream, 1) == 0,
     "acl.rt.stream_query": lambda g: rt.stream_query(g.stream) == (0, 0),
-    "acl.rt.stream_abort": lambda g: (lambda own: rt.stream_abort(own) == rt.destroy_stream_force(own) == 0)(g.fresh_stream()),
+    "acl.rt.stream_abort": lambda g: (lambda new: rt.stream_abort(new) == rt.destroy_stream_force(new) == 0)(g.fresh_stream()),
     "acl.rt.stream_get_id": lambda g: value(rt.stream_get_id(g.stream)) >= 0,
     "acl.rt.get_stream_available_num": lambda g: value(rt.get_stream_available_num()) > 0,
     "acl.rt.set_stream_attribute": lambda g: rt.set_stream_attribute(g.stream, 1, {"failureMode": 1}) == 0,
@@ -290,41 +290,41 @@ CALLS = {
     "acl.util.bytes_to_ptr": lambda g: util.ptr_to_bytes(util.bytes_to_ptr(b"abc"), 3) == b"abc",
     "acl.util.ptr_to_bytes": lambda g: util.ptr_to_bytes(0, 0) == b"" and util.ptr_to_bytes(
         util.bytes_to_ptr(b"\0abc"), 2) == b"\0a",
-    "acl.util.numpy_to_ptr": lambda g: warned(util.numpy_to_ptr, g.array) == g.array.ctypes.data,
-    "acl.util.numpy_contiguous_to_ptr": lambda g: warned(util.numpy_contiguous_to_ptr, g.array)[0] == g.array.ctypes.data,
-    "acl.util.ptr_to_numpy": lambda g: warned(
+    "acl.util.numpy_to_ptr": lambda g: with_warning(util.numpy_to_ptr, g.array) == g.array.ctypes.data,
+    "acl.util.numpy_contiguous_to_ptr": lambda g: with_warning(util.numpy_contiguous_to_ptr, g.array)[0] == g.array.ctypes.data,
+    "acl.util.ptr_to_numpy": lambda g: with_warning(
         util.ptr_to_numpy, g.array.ctypes.data, (3, 2), g.array.dtype.num).tolist() == [[0, 1], [2, 3], [4, 5]],
     "acl.util.start_thread": lambda g: util.stop_thread(value(util.start_thread(g.arguments.extend, [1, 2]))) == 0
     and g.arguments == [1, 2],
     "acl.util.stop_thread": lambda g: util.stop_thread(1) == INVALID_PARAM,
-    "acl.rt.process_report": lambda g: refused("aclrtProcessReport", rt.process_report(1)),
-    "acl.rt.reserve_mem_address": lambda g: refused("aclrtReserveMemAddress", rt.reserve_mem_address(4096, 0, 0, 0)),
-    "acl.rt.release_mem_address": lambda g: refused("aclrtReleaseMemAddress", rt.release_mem_address(4096)),
-    "acl.rt.malloc_physical": lambda g: refused("aclrtMallocPhysical", rt.malloc_physical(4096, PHYSICAL, 0)),
-    "acl.rt.free_physical": lambda g: refused("aclrtFreePhysical", rt.free_physical(4096)),
-    "acl.rt.map_mem": lambda g: refused("aclrtMapMem", rt.map_mem(4096, 4096, 0, 4096, 0)),
-    "acl.rt.unmap_mem": lambda g: refused("aclrtUnmapMem", rt.unmap_mem(4096)),
-    "acl.rt.mem_export_to_shareable_handle": lambda g: refused(
+    "acl.rt.process_report": lambda g: not_supported("aclrtProcessReport", rt.process_report(1)),
+    "acl.rt.reserve_mem_address": lambda g: not_supported("aclrtReserveMemAddress", rt.reserve_mem_address(4096, 0, 0, 0)),
+    "acl.rt.release_mem_address": lambda g: not_supported("aclrtReleaseMemAddress", rt.release_mem_address(4096)),
+    "acl.rt.malloc_physical": lambda g: not_supported("aclrtMallocPhysical", rt.malloc_physical(4096, PHYSICAL, 0)),
+    "acl.rt.free_physical": lambda g: not_supported("aclrtFreePhysical", rt.free_physical(4096)),
+    "acl.rt.map_mem": lambda g: not_supported("aclrtMapMem", rt.map_mem(4096, 4096, 0, 4096, 0)),
+    "acl.rt.unmap_mem": lambda g: not_supported("aclrtUnmapMem", rt.unmap_mem(4096)),
+    "acl.rt.mem_export_to_shareable_handle": lambda g: not_supported(
         "aclrtMemExportToShareableHandle", rt.mem_export_to_shareable_handle(4096, 0, 0)),
-    "acl.rt.mem_set_pid_to_shareable_handle": lambda g: refused(
+    "acl.rt.mem_set_pid_to_shareable_handle": lambda g: not_supported(
         "aclrtMemSetPidToShareableHandle", rt.mem_set_pid_to_shareable_handle(1, [1, 2])),
-    "acl.rt.mem_import_from_shareable_handle": lambda g: refused(
+    "acl.rt.mem_import_from_shareable_handle": lambda g: not_supported(
         "aclrtMemImportFromShareableHandle", rt.mem_import_from_shareable_handle(1, 0)),
-    "acl.rt.binary_load_from_data": lambda g: refused("aclrtBinaryLoadFromData", rt.binary_load_from_data(g.host, 64, 0)),
-    "acl.rt.binary_get_function": lambda g: refused("aclrtBinaryGetFunction", rt.binary_get_function(4096, "kernel")),
-    "acl.rt.get_function_addr": lambda g: refused("aclrtGetFunctionAddr", rt.get_function_addr(4096)),
-    "acl.op.update_params": lambda g: refused("aclopUpdateParams", op.update_params("Relu", [g.desc], [g.desc], g.attr)),
-    "acl.op.register_compile_func": lambda g: refused("aclopRegisterCompileFunc", op.register_compile_func("Relu", print)),
-    "acl.op.unregister_compile_func": lambda g: refused("aclopUnregisterCompileFunc", op.unregister_compile_func("Relu")),
-    "acl.op.create_kernel": lambda g: refused("aclopCreateKernel", op.create_kernel("A", "b", "c", g.host, 64, 0, 0)),
-    "acl.op.set_kernel_args": lambda g: refused("aclopSetKernelArgs", op.set_kernel_args(4096, "b", 1, g.host, 64)),
-    "acl.op.set_kernel_workspace_sizes": lambda g: refused(
+    "acl.rt.binary_load_from_data": lambda g: not_supported("aclrtBinaryLoadFromData", rt.binary_load_from_data(g.host, 64, 0)),
+    "acl.rt.binary_get_function": lambda g: not_supported("aclrtBinaryGetFunction", rt.binary_get_function(4096, "kernel")),
+    "acl.rt.get_function_addr": lambda g: not_supported("aclrtGetFunctionAddr", rt.get_function_addr(4096)),
+    "acl.op.update_params": lambda g: not_supported("aclopUpdateParams", op.update_params("Relu", [g.desc], [g.desc], g.attr)),
+    "acl.op.register_compile_func": lambda g: not_supported("aclopRegisterCompileFunc", op.register_compile_func("Relu", print)),
+    "acl.op.unregister_compile_func": lambda g: not_supported("aclopUnregisterCompileFunc", op.unregister_compile_func("Relu")),
+    "acl.op.create_kernel": lambda g: not_supported("aclopCreateKernel", op.create_kernel("A", "b", "c", g.host, 64, 0, 0)),
+    "acl.op.set_kernel_args": lambda g: not_supported("aclopSetKernelArgs", op.set_kernel_args(4096, "b", 1, g.host, 64)),
+    "acl.op.set_kernel_workspace_sizes": lambda g: not_supported(
         "aclopSetKernelWorkspaceSizes", op.set_kernel_workspace_sizes(4096, 1, g.host)),
-    "acl.op.start_dump_args": lambda g: refused("aclopStartDumpArgs", op.start_dump_args(1, "folder")),
-    "acl.op.stop_dump_args": lambda g: refused("aclopStopDumpArgs", op.stop_dump_args(1)),
+    "acl.op.start_dump_args": lambda g: not_supported("aclopStartDumpArgs", op.start_dump_args(1, "folder")),
+    "acl.op.stop_dump_args": lambda g: not_supported("aclopStopDumpArgs", op.stop_dump_args(1)),
 }
 
-# Programs for what begins and ends things: each runs in a process of its own, after its device was set.
+# Expressions for functions that start or end ACL, devices and contexts: each in a process of its own, after its device was set.
 PROGRAMS = {
     "acl.init": "acl.init() == acl.init('') == 100002 and acl.init(3 * 'x') == 100002",
     "acl.finalize": "acl.finalize() == 0 and acl.finalize() == 100037",
@@ -339,12 +339,12 @@ PROGRAMS = {
 }
 
 
-def warned(call, *given):
+def with_warning(call, *arguments):
     with pytest.warns(DeprecationWarning):
-        return call(*given)
+        return call(*arguments)
 
 
-def test_the_table_is_called_whole():
+def test_every_function_of_the_table_is_called():
     names = support.table()
     assert len(names) == len(set(names)) > 150
     assert sorted([*CALLS, *PROGRAMS]) == sorted(names)
@@ -363,9 +363,9 @@ def test_program(name):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_function(name, given):
-    module, _, word = name.rpartition(".")
-    function = getattr(importlib.import_module(module), word)
-    assert (function.__module__, function.__name__) == (module, word)
+    module, _, function_name = name.rpartition(".")
+    function = getattr(importlib.import_module(module), function_name)
+    assert (function.__module__, function.__name__) == (module, function_name)
     assert CALLS[name](given)
 
 
@@ -377,8 +377,8 @@ def test_numpy(device):
     with pytest.warns(DeprecationWarning), pytest.raises(ValueError, match="numpy_contiguous_to_ptr"):
         util.numpy_to_ptr(array.T)
     with pytest.warns(DeprecationWarning):
-        ptr, whole = util.numpy_contiguous_to_ptr(array.T)
-    assert ptr == whole.ctypes.data and (whole == array.T).all()
+        ptr, contiguous = util.numpy_contiguous_to_ptr(array.T)
+    assert ptr == contiguous.ctypes.data and (contiguous == array.T).all()
     with pytest.warns(DeprecationWarning):
         view = util.ptr_to_numpy(array.ctypes.data, (3, 2), array.dtype.num)
     view[0, 0] = 9
@@ -397,11 +397,11 @@ def test_threads():
 
 
 def test_a_thread_does_not_wait_for_itself():
-    released, answers = threading.Event(), []
+    released, codes = threading.Event(), []
 
     def work(args):
         released.wait()
-        answers.append(util.stop_thread(args[0]))
+        codes.append(util.stop_thread(args[0]))
 
     args = []
     thread, ret = util.start_thread(work, args)
@@ -409,20 +409,20 @@ def test_a_thread_does_not_wait_for_itself():
     args.append(thread)
     released.set()
     assert util.stop_thread(thread) == 0
-    assert answers == [INVALID_PARAM]
+    assert codes == [INVALID_PARAM]
 
 
-def test_the_lock_is_let_go_while_waiting(stream):
+def test_the_interpreter_lock_is_released_while_waiting(stream):
     """A stream waits for an event that another Python thread records once this one is inside the call: it gets the
-    lock only if the call lets it go, because no thread is made to yield."""
+    interpreter lock only if the call releases it, because the switch interval makes no thread yield."""
     event, other = value(rt.create_event()), value(rt.create_stream())
     context, entered = default_context(), threading.Event()
-    fine(rt.stream_wait_event(stream, event))
+    check(rt.stream_wait_event(stream, event))
 
     def record():
         entered.wait()
-        fine(rt.set_context(context))
-        fine(rt.record_event(event, other))
+        check(rt.set_context(context))
+        check(rt.record_event(event, other))
 
     thread = threading.Thread(target=record)
     thread.start()
@@ -430,15 +430,15 @@ def test_the_lock_is_let_go_while_waiting(stream):
     sys.setswitchinterval(1000)
     try:
         entered.set()
-        fine(rt.synchronize_stream_with_timeout(stream, 20000))
+        check(rt.synchronize_stream_with_timeout(stream, 20000))
     finally:
         sys.setswitchinterval(interval)
         thread.join()
-        fine(rt.synchronize_stream(stream))
-    fine(rt.destroy_stream(other))
+        check(rt.synchronize_stream(stream))
+    check(rt.destroy_stream(other))
 
 
-LOGS = {
+LOGGING_CALLS = {
     "acl.app_log": 'acl.app_log(3, "x" * 200)',
     "acl.get_tensor_desc_type": "acl.get_tensor_desc_type(1)",
     "acl.op.set_attr_list_string": 'acl.op.set_attr_list_string(1, "a", ["x"])',
@@ -452,10 +452,10 @@ LOGS = {
 }
 
 
-@pytest.mark.parametrize("name", LOGS)
-def test_the_lock_is_let_go_while_a_line_is_logged(name):
+@pytest.mark.parametrize("name", LOGGING_CALLS)
+def test_the_interpreter_lock_is_released_while_a_line_is_logged(name):
     """The log goes to a pipe that another Python thread reads, and is longer than the pipe."""
-    assert f"{name.replace('acl.rt.', 'rt.')}(" in LOGS[name] and name in support.table()
+    assert f"{name.replace('acl.rt.', 'rt.')}(" in LOGGING_CALLS[name] and name in support.table()
     run = support.program(
         "import faulthandler, os, threading\n"
         "faulthandler.dump_traceback_later(60, exit=True)\n"
@@ -468,7 +468,7 @@ def test_the_lock_is_let_go_while_a_line_is_logged(name):
         "assert acl.init() == 0 and rt.set_device(0) == 0\n"
         "stream = rt.create_stream()[0]\n"
         "threading.Thread(target=reader, daemon=True).start()\n"
-        f"while read < 1 << 18: {LOGS[name]}\n"
+        f"while read < 1 << 18: {LOGGING_CALLS[name]}\n"
         "os.write(out, b'end\\n')\n"
         "os._exit(0)\n",
         ASCEND_SLOG_PRINT_TO_STDOUT="1",
@@ -476,13 +476,13 @@ def test_the_lock_is_let_go_while_a_line_is_logged(name):
     assert run.stdout == "end\n", run.stderr
 
 
-def test_the_lock_is_let_go_while_memory_is_copied():
-    """No thread is made to yield, so the other one runs only if the copy lets the lock go."""
+def test_the_interpreter_lock_is_released_while_memory_is_copied():
+    """The switch interval makes no thread yield, so the other one runs only if the copy releases the interpreter lock."""
     size = 16 << 20
-    began, calls, data = threading.Event(), [], bytes(size)
+    started, calls, data = threading.Event(), [], bytes(size)
 
     def watch():
-        began.wait()
+        started.wait()
         calls.append(True)
 
     thread = threading.Thread(target=watch)
@@ -490,7 +490,7 @@ def test_the_lock_is_let_go_while_memory_is_copied():
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1000)
     try:
-        began.set()
+        started.set()
         for _ in range(500):
             copy = util.ptr_to_bytes(util.bytes_to_ptr(data), size)
             if calls:

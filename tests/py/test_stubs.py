@@ -1,4 +1,4 @@
-"""The type stubs of the toolkit say what the module has."""
+"""The type stubs of the toolkit agree with the module."""
 
 import ast
 import importlib
@@ -22,8 +22,8 @@ def stub(module):
 
 @pytest.mark.parametrize("module", ["acl", "acl.rt", "acl.op", "acl.util"])
 def test_stubs_have_the_names_and_parameters_of_the_module(module):
-    there = importlib.import_module(module)
-    functions = {name: item for name, item in vars(there).items() if inspect.isbuiltin(item)}
+    loaded = importlib.import_module(module)
+    functions = {name: item for name, item in vars(loaded).items() if inspect.isbuiltin(item)}
     stubs = stub(module)
     assert len(stubs) > 5 and stubs.keys() == functions.keys()
     assert sorted(f"{module}.{name}" for name in stubs) == sorted(
@@ -37,6 +37,6 @@ def test_stubs_have_the_names_and_parameters_of_the_module(module):
 
 
 def test_stubs_say_that_functions_of_c_are_addresses():
-    answer = ast.unparse(stub("acl.rt")["allocator_get_by_stream"].returns)
+    returned = ast.unparse(stub("acl.rt")["allocator_get_by_stream"].returns)
     function = "Optional[Union[Callable[..., Any], int]]"
-    assert answer == f"Tuple[int, int, {', '.join([function] * 4)}, int]"
+    assert returned == f"Tuple[int, int, {', '.join([function] * 4)}, int]"

@@ -1,6 +1,6 @@
 //! The headers in `include/` against tables.
 //!
-//! `golden/abi` pins what the headers say. Where the data folder is (`CAIRN_DATA`, else `../shared` beside the
+//! `golden/abi` pins the values and sizes of the headers. Where the data folder exists (`CAIRN_DATA`, else `../shared` beside the
 //! repository), its tables of facts about CANN are compared with the headers too.
 
 use std::collections::BTreeMap;
@@ -36,8 +36,8 @@ pub fn c_source(root: &Path) -> String {
 
 /// The folder with the tables of facts, when it is there.
 pub fn facts(root: &Path) -> Option<PathBuf> {
-    let given = std::env::var_os("CAIRN_DATA").filter(|folder| !folder.is_empty());
-    let folder = given.map_or_else(|| root.join("../shared"), PathBuf::from).join("facts");
+    let configured = std::env::var_os("CAIRN_DATA").filter(|folder| !folder.is_empty());
+    let folder = configured.map_or_else(|| root.join("../shared"), PathBuf::from).join("facts");
     folder.join("acl_functions.csv").exists().then_some(folder)
 }
 
@@ -65,10 +65,10 @@ struct Comparison {
 }
 
 impl Comparison {
-    fn compare(&mut self, name: &str, ours: &str, theirs: &str) {
+    fn compare(&mut self, name: &str, header: &str, table: &str) {
         self.count += 1;
-        if ours != theirs {
-            self.differences.push(format!("{name}: the header has {ours}, the table {theirs}"));
+        if header != table {
+            self.differences.push(format!("{name}: the header has {header}, the table {table}"));
         }
     }
 
@@ -94,10 +94,10 @@ impl Comparison {
         };
         let words: Vec<&str> = line.split_whitespace().collect();
         for row in golden(root, SIZES) {
-            let Some(at) = words.iter().position(|word| *word == row[0]) else {
+            let Some(index) = words.iter().position(|word| *word == row[0]) else {
                 continue;
             };
-            let size = words.get(at + 1).copied().unwrap_or_default();
+            let size = words.get(index + 1).copied().unwrap_or_default();
             self.compare(&row[0], &row[1], size.trim_end_matches([';', '.', ',']));
         }
     }
@@ -107,13 +107,13 @@ impl Comparison {
             csv(&read(&facts.join("acl_functions.csv")))
                 .into_iter()
                 .skip(1)
-                .map(|row| (row[3].clone(), (row[0].clone(), normal(&row[4]))))
+                .map(|row| (row[3].clone(), (row[0].clone(), normalized(&row[4]))))
                 .collect();
         for (header, name, signature) in prototypes(&root.join("include")) {
             match table.get(&name) {
-                Some((place, known)) => {
+                Some((table_header, known)) => {
                     self.compare(&name, &signature, known);
-                    self.compare(&name, &header, place);
+                    self.compare(&name, &header, table_header);
                 }
                 None => self.differences.push(format!("{name}: not in the table")),
             }
@@ -121,9 +121,9 @@ impl Comparison {
     }
 }
 
-/// Header, name and normal form of every function that the headers declare.
+/// Header, name and normalized prototype of every function that the headers declare.
 fn prototypes(include: &Path) -> Vec<(String, String, String)> {
-    let mut found = Vec::new();
+    let mut prototypes = Vec::new();
     for folder in ["acl", "aclnn"] {
         let entries = std::fs::read_dir(include.join(folder)).expect("the headers are there");
         for entry in entries.map(|entry| entry.expect("the folder can be read").path()) {
@@ -133,13 +133,13 @@ fn prototypes(include: &Path) -> Vec<(String, String, String)> {
             let file = entry.file_name().unwrap_or_default().to_string_lossy();
             let header = format!("{folder}/{file}");
             for statement in statements(&read(&entry)) {
-                if let Some(name) = declared(&statement) {
-                    found.push((header.clone(), name, normal(&statement)));
+                if let Some(name) = declared_name(&statement) {
+                    prototypes.push((header.clone(), name, normalized(&statement)));
                 }
             }
         }
     }
-    found
+    prototypes
 }
 
 /// The statements outside of braces, without comments and preprocessor lines.
@@ -166,7 +166,8 @@ fn statements(text: &str) -> Vec<String> {
     statements
 }
 
-fn declared(statement: &str) -> Option<String> {
+/// The name of the function that a statement declares.
+fn declared_name(statement: &str) -> Option<String> {
     let statement = statement.trim();
     let (head, _) = statement.split_once('(')?;
     let name = head.rsplit([' ', '*']).next()?;
@@ -174,8 +175,8 @@ fn declared(statement: &str) -> Option<String> {
 }
 
 /// A prototype with no more white space than it needs, and `()` for `(void)`.
-fn normal(signature: &str) -> String {
-    let word = |letter: char| letter.is_alphanumeric() || letter == '_';
+fn normalized(signature: &str) -> String {
+    let is_word_char = |letter: char| letter.is_alphanumeric() || letter == '_';
     let mut text = String::new();
     let mut gap = false;
     for letter in signature.chars() {
@@ -183,7 +184,7 @@ fn normal(signature: &str) -> String {
             gap = true;
             continue;
         }
-        if gap && word(letter) && text.chars().next_back().is_some_and(word) {
+        if gap && is_word_char(letter) && text.chars().next_back().is_some_and(is_word_char) {
             text.push(' ');
         }
         gap = false;

@@ -16,6 +16,7 @@ use crate::{
     toolkit::{Toolkit, limit, root},
 };
 
+/// Runs a command of the toolkit.
 fn call(toolkit: &Toolkit, name: &str, arguments: &[&str]) -> Result<Outcome> {
     fs::create_dir_all(&toolkit.scratch)?;
     let mut command = toolkit.bare(toolkit.dir.join("bin").join(name));
@@ -24,6 +25,7 @@ fn call(toolkit: &Toolkit, name: &str, arguments: &[&str]) -> Result<Outcome> {
     run(&mut command, &toolkit.scratch.join(log.chars().take(200).collect::<String>()), limit())
 }
 
+/// A program of `tests/c/support`.
 fn support(name: &str) -> Result<Program> {
     Program::read("support", root().join("tests/c/support").join(name))
 }
@@ -57,7 +59,7 @@ pub fn smi_list(toolkit: &Toolkit) -> Result<()> {
     Ok(())
 }
 
-/// A program that holds 1 GiB on device 1 is in the table of processes while it runs.
+/// A program that has 1 GiB of device 1 is in the table of processes while it runs.
 pub fn smi_live(toolkit: &Toolkit) -> Result<()> {
     let program = support("hold.c")?.build(toolkit)?;
     let mut command = toolkit.clean(&program);

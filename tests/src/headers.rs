@@ -1,4 +1,4 @@
-//! The headers by themselves: what they say, and that each stands alone.
+//! The headers: their values and sizes, and that each compiles alone.
 
 use std::{
     fs,
@@ -29,7 +29,7 @@ pub fn agree_with_facts(root: &Path) -> Result<()> {
 /// Every header that programs include, relative to `include/`.
 pub fn all(root: &Path) -> Result<Vec<PathBuf>> {
     let include = root.join("include");
-    let mut found = Vec::new();
+    let mut headers = Vec::new();
     let mut folders = vec![include.clone()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder)? {
@@ -37,16 +37,16 @@ pub fn all(root: &Path) -> Result<Vec<PathBuf>> {
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "h") {
-                found.push(path.strip_prefix(&include)?.to_path_buf());
+                headers.push(path.strip_prefix(&include)?.to_path_buf());
             }
         }
     }
-    found.sort();
-    Ok(found)
+    headers.sort();
+    Ok(headers)
 }
 
 /// A header compiles alone, and twice, as strict C99 and as C++11.
-pub fn stands_alone(root: &Path, header: &Path) -> Result<()> {
+pub fn compiles_alone(root: &Path, header: &Path) -> Result<()> {
     let name = header.display().to_string();
     let text =
         format!("#include \"{name}\"\n#include \"{name}\"\nint main(void) {{ return 0; }}\n");

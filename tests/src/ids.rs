@@ -1,5 +1,5 @@
-//! The ids that lead from a sentence of the facts, or a clause of the contract, to its assertions and
-//! back.
+//! The ids that connect a sentence of the facts, or a clause of the contract, with its assertions in both
+//! directions.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -7,9 +7,9 @@ use anyhow::{Result, ensure};
 
 use crate::program;
 
-/// How ids begin: sentences of the facts about ACL, points of the list of tests there, clauses of
-/// the contract, what we say of stream-ordered memory and of operators. A number follows.
-const FAMILIES: [&str; 9] = [
+/// The prefixes of ids: sentences of the facts about ACL, points of the list of tests there, clauses of
+/// the contract, our own sentences about stream-ordered memory and operators. A number follows.
+const PREFIXES: [&str; 9] = [
     "acl_3_2_",
     "acl_1_8_",
     "acl_reg_",
@@ -41,10 +41,10 @@ pub fn check(root: &Path) -> Result<()> {
 
 /// The ids in a text.
 fn ids(text: &str) -> impl Iterator<Item = String> {
-    FAMILIES.into_iter().flat_map(move |family| {
-        text.split(family).skip(1).filter_map(move |rest| {
+    PREFIXES.into_iter().flat_map(move |prefix| {
+        text.split(prefix).skip(1).filter_map(move |rest| {
             let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-            (digits > 0).then(|| format!("{family}{}", &rest[..digits]))
+            (digits > 0).then(|| format!("{prefix}{}", &rest[..digits]))
         })
     })
 }

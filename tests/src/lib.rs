@@ -1,4 +1,4 @@
-//! Shared pieces of the program tests.
+//! What the program tests share.
 
 pub mod abi;
 pub mod commands;

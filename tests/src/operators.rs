@@ -1,4 +1,4 @@
-//! The table of operators against the aclnn door: signatures, headers, exports.
+//! The table of operators against the aclnn functions: signatures, headers, exports.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -20,9 +20,10 @@ fn signatures(root: &Path) -> Result<Vec<(String, String)>> {
 /// Every row of the table has a signature, every signature a row, and a header that declares both functions.
 pub fn are_declared(root: &Path) -> Result<()> {
     let signatures = signatures(root)?;
-    let signed: BTreeSet<String> = signatures.iter().map(|(_, name)| name.clone()).collect();
+    let with_signature: BTreeSet<String> =
+        signatures.iter().map(|(_, name)| name.clone()).collect();
     let rows: BTreeSet<String> = cairn_ops::rows().values().map(|row| row.function()).collect();
-    let differing: Vec<_> = rows.symmetric_difference(&signed).collect();
+    let differing: Vec<_> = rows.symmetric_difference(&with_signature).collect();
     ensure!(rows.len() > 100, "only {} operators", rows.len());
     ensure!(
         differing.is_empty(),
@@ -37,7 +38,7 @@ pub fn are_declared(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The library exports both functions of every operator, and no function of an operator that is none.
+/// The library exports both functions of every operator, and no others of that form.
 pub fn are_exported(root: &Path, toolkit: &Toolkit) -> Result<()> {
     let defined = symbols::defined(&toolkit.lib64().join("libascendcl.so"))?;
     let signatures = signatures(root)?;

@@ -1,10 +1,10 @@
 //! Programs in `c/` and `cpp/`, each compiled once and run once per environment; and those that users
-//! read, in `examples/c` and `examples/cpp`, which have to end with 0 and say something.
+//! read, in `examples/c` and `examples/cpp`, which have to end with 0 and print something.
 //!
 //! The lines at the top of a program may give directives:
 //!
 //! ```text
-//! // env: A=B C=D        one run with these variables; without any such line, one run as it is
+//! // env: A=B C=D        one run with these variables; without any such line, one run without variables
 //! // exit: N             the status that the program must end with, 0 when not given
 //! // links: -ldl -lm     more for the linker
 //! // nolink              without -lascendcl
@@ -48,7 +48,7 @@ pub struct Program {
 /// Which `std::string` a program is compiled with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Strings {
-    AsItComes,
+    CompilerDefault,
     Both,
     Old,
     New,
@@ -61,7 +61,7 @@ pub fn all(root: &Path) -> Result<Vec<Arc<Program>>> {
         for entry in fs::read_dir(root.join("tests").join(folder))? {
             let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == ending) {
-                let read = Program::read(folder, path)?.under_each_abi();
+                let read = Program::read(folder, path)?.for_each_string_abi();
                 programs.extend(read.into_iter().map(Arc::new));
             }
         }
@@ -83,7 +83,7 @@ impl Program {
     pub fn read(folder: &str, source: PathBuf) -> Result<Program> {
         let text = fs::read_to_string(&source)
             .with_context(|| format!("cannot read {}", source.display()))?;
-        let mut program = Program::plain(folder, source);
+        let mut program = Program::without_directives(folder, source);
         for line in text.lines().map_while(|line| line.strip_prefix("//")) {
             program
                 .directive(line.trim())
@@ -95,12 +95,12 @@ impl Program {
         Ok(program)
     }
 
-    /// The program, or one of it for each string ABI.
-    fn under_each_abi(self) -> Vec<Program> {
+    /// The program, or one variant of it for each string ABI.
+    fn for_each_string_abi(self) -> Vec<Program> {
         if self.strings != Strings::Both {
             return vec![self];
         }
-        let with = |ending: &str, strings| Program {
+        let variant = |ending: &str, strings| Program {
             name: format!("{}_{ending}", self.name),
             environments: self.environments.clone(),
             source: self.source.clone(),
@@ -109,20 +109,20 @@ impl Program {
             built: OnceLock::new(),
             ..self
         };
-        vec![with("old_strings", Strings::Old), with("new_strings", Strings::New)]
+        vec![variant("old_strings", Strings::Old), variant("new_strings", Strings::New)]
     }
 
-    /// A program for users to read: its first lines are for them.
+    /// A program for users to read: its first lines are no directives.
     fn example(source: PathBuf) -> Program {
         Program {
             environments: vec![Vec::new()],
             links: Program::example_links(&source),
             is_example: true,
-            ..Program::plain("examples", source)
+            ..Program::without_directives("examples", source)
         }
     }
 
-    /// What an example is linked with; one on the second version of the graph engine's interface with that.
+    /// What an example is linked with, by the header of the graph engine that it includes.
     fn example_links(source: &Path) -> Vec<String> {
         let text = fs::read_to_string(source).unwrap_or_default();
         let libraries: &[&str] = match () {
@@ -133,7 +133,8 @@ impl Program {
         libraries.iter().map(|one| (*one).to_owned()).collect()
     }
 
-    fn plain(folder: &str, source: PathBuf) -> Program {
+    /// A program without directives.
+    fn without_directives(folder: &str, source: PathBuf) -> Program {
         let stem = source.file_stem().unwrap_or_default().to_string_lossy();
         Program {
             name: format!("{folder}::{stem}"),
@@ -143,7 +144,7 @@ impl Program {
             exit: 0,
             links: Vec::new(),
             linked: true,
-            strings: Strings::AsItComes,
+            strings: Strings::CompilerDefault,
             is_example: false,
             built: OnceLock::new(),
         }
@@ -207,7 +208,7 @@ impl Program {
         match self.strings {
             Strings::Old => drop(command.arg("-D_GLIBCXX_USE_CXX11_ABI=0")),
             Strings::New => drop(command.arg("-D_GLIBCXX_USE_CXX11_ABI=1")),
-            Strings::AsItComes | Strings::Both => {}
+            Strings::CompilerDefault | Strings::Both => {}
         }
         if self.cxx && self.source.extension().is_some_and(|extension| extension == "c") {
             command.args(["-x", "c++"]);
@@ -223,17 +224,17 @@ impl Program {
         Ok(program)
     }
 
-    /// Compiles the program if that was not done, runs it in one of its environments and judges.
+    /// Compiles the program if that was not done, runs it in one of its environments and checks its status and output.
     pub fn test(&self, toolkit: &Toolkit, run_index: usize) -> Result<()> {
         let program = self.build(toolkit)?;
         let mut command = toolkit.clean(&program);
         command.current_dir(&toolkit.scratch);
-        command.env("CAIRN_HOST_MEMORY", own_limit());
+        command.env("CAIRN_HOST_MEMORY", unique_memory_limit());
         command.envs(self.environments[run_index].iter().cloned());
         let log = program.with_extension(format!("{run_index}.log"));
         let output = run(&mut command, &log, limit())?.expect(self.exit)?;
         if self.is_example {
-            ensure!(!output.trim().is_empty(), "it shows nothing");
+            ensure!(!output.trim().is_empty(), "it prints nothing");
             return Ok(());
         }
         let mut lines = output.lines();
@@ -245,8 +246,8 @@ impl Program {
 
 /// A limit of memory that no other run has. Processes under one limit share it and see less free memory while others
 /// hold some; programs that compare figures must not see those that run beside them.
-fn own_limit() -> String {
+fn unique_memory_limit() -> String {
     static RUNS: AtomicUsize = AtomicUsize::new(0);
-    let own = std::process::id() as usize + RUNS.fetch_add(1, Ordering::Relaxed);
-    format!("{}kib", (8 << 20) + own)
+    let number = std::process::id() as usize + RUNS.fetch_add(1, Ordering::Relaxed);
+    format!("{}kib", (8 << 20) + number)
 }

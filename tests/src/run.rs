@@ -35,7 +35,7 @@ impl Outcome {
 }
 
 /// Runs a command in a process group of its own, which is killed as a whole after `limit`. Both
-/// streams go to `log`, so that a grandchild that lives on holds nothing up.
+/// streams go to `log`, so that a grandchild that lives on does not block the test.
 pub fn run(command: &mut Command, log: &Path, limit: Duration) -> Result<Outcome> {
     let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
     let mut child = command

@@ -32,13 +32,13 @@ pub fn is_installed(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// Under `set -eu`, once and twice, with and without lists of folders that are there already.
+/// Sources the file under `set -eu`, once and twice, with and without path lists that exist already.
 pub fn set_env(toolkit: &Toolkit, shell: &str) -> Result<()> {
-    for (name, present) in [("fresh", None), ("present", Some("/a b::/c:"))] {
-        let once = sourced(toolkit, shell, name, present, 1)?;
-        let twice = sourced(toolkit, shell, name, present, 2)?;
+    for (name, path_list) in [("fresh", None), ("present", Some("/a b::/c:"))] {
+        let once = sourced(toolkit, shell, name, path_list, 1)?;
+        let twice = sourced(toolkit, shell, name, path_list, 2)?;
         ensure!(once == twice, "sourcing again changes\n{once:#?}\nto\n{twice:#?}");
-        check(&toolkit.dir, &once, present.is_some())?;
+        check(&toolkit.dir, &once, path_list.is_some())?;
     }
     Ok(())
 }
@@ -55,11 +55,11 @@ pub fn kept_path(toolkit: &Toolkit) -> Result<()> {
         (toolkit.dir.join("latest/bin/setenv.bash"), toolkit.dir.join("latest")),
         (link, toolkit.dir.clone()),
     ];
-    for (at, (file, expected)) in cases.iter().enumerate() {
+    for (index, (file, expected)) in cases.iter().enumerate() {
         let script = format!("set -eu; . '{}'; echo \"=$ASCEND_HOME_PATH=\"", file.display());
         let mut command = toolkit.bare("bash");
         command.args(["-c", &script]);
-        let log = scratch(toolkit, &format!("kept_path-{at}.log"))?;
+        let log = scratch(toolkit, &format!("kept_path-{index}.log"))?;
         let output = run(&mut command, &log, limit())?.expect(0)?;
         ensure!(
             output.trim() == format!("={}=", expected.display()),
@@ -70,19 +70,19 @@ pub fn kept_path(toolkit: &Toolkit) -> Result<()> {
     Ok(())
 }
 
-/// The build line of the vendor's examples, which names a part of the operators; `lib64` holds no library that
+/// The build line of the vendor's examples, which links one of the libraries `libopapi_*`; `lib64` has no library that
 /// torch_npu takes for a package of operators.
 pub fn parts(toolkit: &Toolkit) -> Result<()> {
-    let scanned = fs::read_dir(toolkit.lib64())?.flatten().map(|entry| entry.file_name());
-    let scanned: Vec<_> = scanned
+    let names = fs::read_dir(toolkit.lib64())?.flatten().map(|entry| entry.file_name());
+    let loaded: Vec<_> = names
         .map(|name| name.to_string_lossy().into_owned())
         .filter(|name| name.starts_with("libopapi_") && name.ends_with(".so"))
         .collect();
-    ensure!(scanned.is_empty(), "torch_npu would load {scanned:?}");
+    ensure!(loaded.is_empty(), "torch_npu would load {loaded:?}");
     let source = toolkit::root().join("tests/c/support/level2.c");
-    for (at, folder) in ["lib64", "opp/lib64"].into_iter().enumerate() {
+    for (index, folder) in ["lib64", "opp/lib64"].into_iter().enumerate() {
         for part in ["math", "nn", "transformer", "cv"] {
-            let program = scratch(toolkit, &format!("part-{part}-{at}"))?;
+            let program = scratch(toolkit, &format!("part-{part}-{index}"))?;
             let script = format!(
                 "set -eu\n. '{}/set_env.sh'\n\
                  g++ -x c '{}' -x none -I\"$ASCEND_HOME_PATH\"/include -I\"$ASCEND_HOME_PATH\"/include/aclnn \
@@ -102,12 +102,12 @@ pub fn parts(toolkit: &Toolkit) -> Result<()> {
     Ok(())
 }
 
-/// The values of the variables after sourcing the file some times.
+/// The values of the variables after sourcing the file `times` times.
 fn sourced(
     toolkit: &Toolkit,
     shell: &str,
     name: &str,
-    present: Option<&str>,
+    path_list: Option<&str>,
     times: usize,
 ) -> Result<Vec<String>> {
     let file = toolkit.dir.join("set_env.sh");
@@ -117,7 +117,7 @@ fn sourced(
     let script = format!("set -eu\n{}{print}echo '=done'\n", source.repeat(times));
     let mut command = toolkit.bare(shell);
     command.args(["-c", &script]).env_remove("LD_LIBRARY_PATH");
-    if let Some(list) = present {
+    if let Some(list) = path_list {
         command.env("LD_LIBRARY_PATH", list).env("PYTHONPATH", list);
     }
     let log = scratch(toolkit, &format!("set_env-{shell}-{name}-{times}.log"))?;
@@ -141,10 +141,10 @@ fn check(dir: &Path, values: &[String], present: bool) -> Result<()> {
         ("PYTHONPATH", &["python/site-packages"]),
         ("PATH", &["bin"]),
     ];
-    for (name, ours) in lists {
+    for (name, folders) in lists {
         let elements: Vec<_> = value(name).split(':').collect();
-        let (first, rest) = elements.split_at(ours.len().min(elements.len()));
-        let expected: Vec<_> = ours.iter().map(|folder| format!("{dir}/{folder}")).collect();
+        let (first, rest) = elements.split_at(folders.len().min(elements.len()));
+        let expected: Vec<_> = folders.iter().map(|folder| format!("{dir}/{folder}")).collect();
         ensure!(first == expected, "{name} begins with {first:?}");
         ensure!(!elements.contains(&""), "{name} has an empty element: {}", value(name));
         if present && name != "PATH" {

@@ -1,4 +1,4 @@
-//! What `ARCHITECTURE.md` says of the files is true of them.
+//! The files and boundaries that `ARCHITECTURE.md` describes.
 
 use std::{
     fs,
@@ -7,29 +7,29 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-/// The crates of the engine: doors translate for them, and no interface of C's shows in them.
+/// The crates of the engine, which must not use C interfaces: doors translate for them.
 const ENGINE: [&str; 7] = ["sync", "pool", "tensor", "ops", "runtime", "exec", "graph"];
 
 /// Words of an interface in C.
-const OF_C: [&str; 4] = ["extern \"C\"", "CString", "CStr", "c_char"];
+const C_WORDS: [&str; 4] = ["extern \"C\"", "CString", "CStr", "c_char"];
 
-/// Folders that hold nothing of ours.
-const FOREIGN: [&str; 2] = ["target", ".git"];
+/// Folders without files of the repository.
+const IGNORED_FOLDERS: [&str; 2] = ["target", ".git"];
 
 /// Every file that `ARCHITECTURE.md` names is there.
 pub fn named_files_exist(root: &Path) -> Result<()> {
     let text = fs::read_to_string(root.join("ARCHITECTURE.md"))?;
     let mut files = Vec::new();
     walk(root, &mut files)?;
-    let known = |name: &str| files.iter().any(|file| file.ends_with(name));
+    let exists = |name: &str| files.iter().any(|file| file.ends_with(name));
     let named: Vec<&str> = text.split('`').skip(1).step_by(2).filter(|n| is_file(n)).collect();
     ensure!(named.len() > 50, "only {} files were found in the text", named.len());
-    let missing: Vec<&str> = named.into_iter().filter(|name| !known(name)).collect();
+    let missing: Vec<&str> = named.into_iter().filter(|name| !exists(name)).collect();
     ensure!(missing.is_empty(), "ARCHITECTURE.md names files that are not there: {missing:?}");
     Ok(())
 }
 
-/// Whether what stands between two backquotes is the path of one file.
+/// Whether a text between two backquotes is the path of one file.
 fn is_file(name: &str) -> bool {
     let endings = [".rs", ".txt", ".h", ".cpp", ".py", ".md", ".c", ".cc"];
     !name.contains(['{', ' ', '*', '<']) && endings.iter().any(|ending| name.ends_with(ending))
@@ -37,7 +37,7 @@ fn is_file(name: &str) -> bool {
 
 /// No file of the engine knows C, but for calls of the system.
 pub fn engine_knows_no_c(root: &Path) -> Result<()> {
-    let mut found = Vec::new();
+    let mut violations = Vec::new();
     for name in ENGINE {
         let mut files = Vec::new();
         walk(&root.join("crates").join(name).join("src"), &mut files)?;
@@ -45,11 +45,11 @@ pub fn engine_knows_no_c(root: &Path) -> Result<()> {
         for file in files {
             let text = fs::read_to_string(&file)?;
             let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().starts_with("//"));
-            let bad = lines.filter(|(_, line)| OF_C.iter().any(|word| line.contains(word)));
-            found.extend(bad.map(|(at, _)| format!("{}:{}", file.display(), at + 1)));
+            let bad = lines.filter(|(_, line)| C_WORDS.iter().any(|word| line.contains(word)));
+            violations.extend(bad.map(|(index, _)| format!("{}:{}", file.display(), index + 1)));
         }
     }
-    ensure!(found.is_empty(), "the engine knows C: {found:?}");
+    ensure!(violations.is_empty(), "the engine knows C: {violations:?}");
     Ok(())
 }
 
@@ -59,7 +59,7 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         match path.is_dir() {
-            true if FOREIGN.contains(&name.as_str()) => {}
+            true if IGNORED_FOLDERS.contains(&name.as_str()) => {}
             true => walk(&path, files)?,
             false => files.push(path),
         }

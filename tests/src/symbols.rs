@@ -61,7 +61,7 @@ pub fn resolves(toolkit: &Toolkit, list: &Path) -> Result<()> {
     let expected: Vec<_> = text
         .lines()
         .map(str::trim)
-        .filter(|line| !line.is_empty() && !line.starts_with('#') && !is_elsewhere(line))
+        .filter(|line| !line.is_empty() && !line.starts_with('#') && !is_of_other_library(line))
         .collect();
     ensure!(expected.len() > 30, "only {} symbols in the list", expected.len());
     let missing: Vec<_> = expected.iter().filter(|name| !defined.contains(**name)).collect();
@@ -70,7 +70,7 @@ pub fn resolves(toolkit: &Toolkit, list: &Path) -> Result<()> {
 }
 
 /// `ge::` and `atb::` names, the C++ run time, and securec.
-fn is_elsewhere(symbol: &str) -> bool {
+fn is_of_other_library(symbol: &str) -> bool {
     symbol.starts_with("_Z") || SECUREC.contains(&symbol)
 }
 
@@ -86,27 +86,27 @@ pub fn graph_engine(root: &Path, toolkit: &Toolkit) -> Result<()> {
     Ok(())
 }
 
-/// Every name is there and leads to one of the two bodies; neither has a SONAME.
+/// Every name exists and leads to one of the two library files; neither has a SONAME.
 pub fn names(toolkit: &Toolkit) -> Result<()> {
     let lib64 = toolkit.lib64();
     for name in NAMES {
         let path = lib64.join(name);
-        let body =
+        let library =
             path.canonicalize().with_context(|| format!("{} is not there", path.display()))?;
-        let body = body.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let known = ["libascendcl.so", "libge_runner.so"].contains(&body.as_str());
-        ensure!(known, "{name} leads to {body}");
+        let library = library.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let is_ours = ["libascendcl.so", "libge_runner.so"].contains(&library.as_str());
+        ensure!(is_ours, "{name} leads to {library}");
     }
-    for body in ["libascendcl.so", "libge_runner.so"] {
-        let bytes = fs::read(lib64.join(body))?;
+    for library in ["libascendcl.so", "libge_runner.so"] {
+        let bytes = fs::read(lib64.join(library))?;
         let soname = elf_soname(&bytes)?;
-        ensure!(soname.is_none(), "{body} has the SONAME {}", soname.unwrap_or_default());
+        ensure!(soname.is_none(), "{library} has the SONAME {}", soname.unwrap_or_default());
     }
     Ok(())
 }
 
 /// `libcairn_pool.so` exports what `cairn/pool.h` declares and nothing else, has no SONAME, and needs
-/// nothing but the system: ACL is whichever the program has.
+/// nothing but the system: it finds ACL in the program.
 pub fn pool(toolkit: &Toolkit) -> Result<()> {
     let library = toolkit.lib64().join("libcairn_pool.so");
     let header = fs::read_to_string(toolkit.include().join("cairn/pool.h"))?;
@@ -127,8 +127,8 @@ pub fn pool(toolkit: &Toolkit) -> Result<()> {
     let needed = dynamic(&bytes, object::elf::DT_NEEDED)?;
     let system =
         ["libc.so.", "libgcc_s.so.", "libdl.so.", "libpthread.so.", "libm.so.", "ld-linux"];
-    let known = |name: &String| system.iter().any(|prefix| name.starts_with(prefix));
-    ensure!(!needed.is_empty() && needed.iter().all(known), "it needs {needed:?}");
+    let is_system = |name: &String| system.iter().any(|prefix| name.starts_with(prefix));
+    ensure!(!needed.is_empty() && needed.iter().all(is_system), "it needs {needed:?}");
     Ok(())
 }
 

@@ -8,8 +8,8 @@ use std::{
     time::Duration,
 };
 
-/// What a program under test keeps of the environment of the tests.
-const KEPT: [&str; 6] = ["PATH", "HOME", "TMPDIR", "LANG", "CAIRN_COVERAGE", "CAIRN_TESTS"];
+/// The environment variables that a program under test inherits.
+const INHERITED: [&str; 6] = ["PATH", "HOME", "TMPDIR", "LANG", "CAIRN_COVERAGE", "CAIRN_TESTS"];
 
 /// A toolkit folder, and where to put what is built with it.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ impl Toolkit {
     pub fn bare(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.env_clear();
-        for name in KEPT {
+        for name in INHERITED {
             if let Some(value) = env::var_os(name) {
                 command.env(name, value);
             }
@@ -50,7 +50,7 @@ impl Toolkit {
         command
     }
 
-    /// The same with the toolkit's libraries in reach.
+    /// The same with the toolkit's libraries in `LD_LIBRARY_PATH`.
     pub fn clean(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = self.bare(program);
         command.env("LD_LIBRARY_PATH", self.lib64());

@@ -1,4 +1,4 @@
-"""The libraries that the tests plug into torch_npu, compiled once a run. g++ runs beside the tests that need less."""
+"""The libraries that the tests plug into torch_npu, compiled once a run. g++ runs while tests that do not need them run."""
 
 import importlib.util
 import os
@@ -13,7 +13,7 @@ PAGE_NAME = "pluggable_allocator_extensions.so"
 
 
 class Library(NamedTuple):
-    """An allocator: where it lies, and the names of its two functions."""
+    """An allocator: the path of its library, and the names of its two functions."""
 
     path: str
     malloc: str = "my_malloc"
@@ -46,7 +46,7 @@ def vendor_example_source():
 
 
 def logging_source():
-    """The same with that page's two log lines, and without torch's headers, which take the longest."""
+    """The same with that page's two log lines, and without torch's headers, which take longest to compile."""
     text = vendor_example_source().replace("#include <torch/extension.h>\n", '#include "torch_npu/csrc/core/npu/npu_log.h"\n')
     for line, log in [
         ("    void *ptr;\n", 'ASCEND_LOGD("Pluggable Allocator malloc: malloc = %zu", size);\n'),
@@ -57,7 +57,7 @@ def logging_source():
 
 
 def wheel_flags():
-    """The headers of torch and of torch_npu, which brings its own copy of ACL's, and the libraries."""
+    """Flags for the headers and libraries of torch and of torch_npu, which brings its own copy of ACL's headers."""
     torch_folder, npu_folder = package("torch"), package("torch_npu")
     includes = [
         torch_folder / "include",

@@ -18,7 +18,7 @@ from support import ACL
 
 def run(cases):
     """Runs each function in a fork; fails if one of them does, with what it printed."""
-    broken = []
+    failed = []
     for name, function in cases:
         sys.stdout.flush()
         pid = os.fork()
@@ -35,8 +35,8 @@ def run(cases):
                 os._exit(code)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         if status != 0:
-            broken.append((name, status))
-    assert not broken, broken
+            failed.append((name, status))
+    assert not failed, failed
 
 
 def error_of(call):
@@ -49,8 +49,8 @@ def error_of(call):
     raise AssertionError("no error")
 
 
-def raw(tensor):
-    """The bytes of a contiguous tensor, without any stream: also after one has failed."""
+def copied_without_stream(tensor):
+    """A contiguous tensor copied to the host without a stream: works after a stream has failed."""
     host = torch.empty(tensor.shape, dtype=tensor.dtype)
     size, device_to_host = ctypes.c_size_t(host.nbytes), 2
     code = ACL.aclrtMemcpy(ctypes.c_void_p(host.data_ptr()), size, ctypes.c_void_p(tensor.data_ptr()), size, device_to_host)

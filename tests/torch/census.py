@@ -24,16 +24,16 @@ TOLERANCE |= {torch.complex64: 1e-5, torch.complex128: 1e-5}
 # Seconds that one entry may take.
 LIMIT = 120
 
-# Words of torch_npu for what it does on no device.
+# Texts of torch_npu for what it refuses on every device, and for operators that are absent.
 REFUSED = ("OPS feature not supported",)
 ABSENT = ("not in libopapi", "not found", "Could not run", "not supported", "not implemented", "no operator", "100024")
 
-# When and where torch_npu saw an error.
-STAMP = r"\[ERROR\] \S+ \(PID.*?\) (ERR\d+ )?"
+# The prefix of torch_npu's errors: time, process and code.
+ERROR_PREFIX = r"\[ERROR\] \S+ \(PID.*?\) (ERR\d+ )?"
 
 
-def empty(name):
-    """An entry of which nothing is known yet."""
+def new_entry(name):
+    """An entry whose counts are all 0."""
     return {"name": name} | dict.fromkeys(KINDS, 0) | {"cpu": [], "notes": []}
 
 
@@ -42,8 +42,8 @@ def passes(entry):
     return bool(entry["passed"]) and not any(entry[kind] for kind in KINDS[1:])
 
 
-def passes_as_far_as_torch_npu(entry):
-    """Whether every sample passed but those that torch_npu itself refuses, or answers in a form of its own."""
+def passes_but_for_torch_npu(entry):
+    """Whether every sample passed but those that torch_npu itself refuses, or answers in another form than PyTorch."""
     return bool(entry["passed"]) and not any(entry[kind] for kind in ("wrong", "failed", "absent"))
 
 
@@ -70,13 +70,13 @@ def compare(npu, cpu, rtol, atol=0, values=True):
 
 
 def moved(value, device):
-    """The same on a device, with the same strides, as leaves of their own; also what asks for a device by name."""
+    """A copy of a value on a device: tensors with the same strides, as new leaves; names of devices are replaced."""
     if isinstance(value, torch.Tensor):
         if value.layout != torch.strided or value.is_contiguous():
             return value.detach().to(device, copy=True).requires_grad_(value.requires_grad)
         storage = torch.empty(0, dtype=value.dtype).set_(value.detach().untyped_storage()).to(device, copy=True)
-        same = storage.as_strided(value.shape, value.stride(), value.storage_offset())
-        return same.detach().requires_grad_(value.requires_grad)
+        strided = storage.as_strided(value.shape, value.stride(), value.storage_offset())
+        return strided.detach().requires_grad_(value.requires_grad)
     if isinstance(value, torch.device) or value in ("cpu", "cpu:0"):
         return device
     if type(value) in (list, tuple):
@@ -86,22 +86,22 @@ def moved(value, device):
     return value
 
 
-def note(entry, where, error, theirs=()):
-    """Counts a sample that did not pass; `theirs` are words for what torch_npu does otherwise than PyTorch, on any device."""
+def note(entry, where, error, torch_npu_texts=()):
+    """Counts a sample that did not pass; `torch_npu_texts` are error texts where torch_npu differs from PyTorch by itself."""
     text = " ".join(str(error).split())
-    if any(word in text for word in (*REFUSED, *theirs)):
+    if any(word in text for word in (*REFUSED, *torch_npu_texts)):
         kind = "refused"
     elif isinstance(error, AssertionError):
         kind = "wrong"
     else:
         kind = "absent" if any(word in text for word in ABSENT) else "failed"
     entry[kind] += 1
-    text = f"{kind} {where}: {re.sub(STAMP, '', text)[:500]}"
+    text = f"{kind} {where}: {re.sub(ERROR_PREFIX, '', text)[:500]}"
     if len(entry["notes"]) < 6 and text not in entry["notes"]:
         entry["notes"].append(text)
 
 
-def is_well():
+def device_works():
     """Whether the device still works: an operator that failed in a task stops its stream for good."""
     try:
         torch.npu.synchronize()
@@ -112,48 +112,48 @@ def is_well():
 
 @contextlib.contextmanager
 def answered_on_cpu(entry):
-    """Keeps what the libraries write to the standard error, and finds in it what torch_npu computes on the CPU."""
+    """Captures what the libraries write to the standard error, and finds in it the operators that torch_npu computes on the CPU."""
     with tempfile.TemporaryFile() as file:
-        kept = os.dup(2)
+        original = os.dup(2)
         os.dup2(file.fileno(), 2)
         try:
             yield
         finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+            os.dup2(original, 2)
+            os.close(original)
             file.seek(0)
             text = file.read().decode(errors="replace")
             entry["cpu"] = sorted(set(re.findall(r"The operator '(\S+)' is not currently supported on the NPU backend", text)))
 
 
-def main(check, known):
+def main(check, all_names):
     """Prints a line for each name on the command line, else for all; ends early with 3 when the device does not work any more."""
     warnings.simplefilter("ignore")
     torch.set_warn_always(True)
-    told = os.fdopen(os.dup(2), "w")
-    for name in sys.argv[1:] or known:
-        heard = {}
-        faulthandler.dump_traceback_later(LIMIT, exit=True, file=told)
-        with answered_on_cpu(heard):
+    standard_error = os.fdopen(os.dup(2), "w")
+    for name in sys.argv[1:] or all_names:
+        fallbacks = {}
+        faulthandler.dump_traceback_later(LIMIT, exit=True, file=standard_error)
+        with answered_on_cpu(fallbacks):
             entry = check(name)
         faulthandler.cancel_dump_traceback_later()
-        print(json.dumps(entry | heard), flush=True)
-        if not is_well():
+        print(json.dumps(entry | fallbacks), flush=True)
+        if not device_works():
             raise SystemExit(3)
 
 
 def entries(start, names):
     """What a script says of each name. `start` runs it with names; where it ends early, it begins again after that name."""
-    report, left = {}, list(names)
-    while left:
-        run = start(left)
+    report, remaining = {}, list(names)
+    while remaining:
+        run = start(remaining)
         lines = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
         report |= {entry["name"]: entry for entry in lines}
-        left = [name for name in left if name not in report]
+        remaining = [name for name in remaining if name not in report]
         if run.returncode == 0:
             break
-        if run.returncode != 3 and left:
-            ended = "hang" if "Timeout (" in run.stderr else f"crash ({run.returncode})"
-            report[left[0]] = empty(left[0]) | {"failed": 1, "notes": [f"{ended}: {run.stderr[-1500:]}"]}
-            left.pop(0)
+        if run.returncode != 3 and remaining:
+            cause = "hang" if "Timeout (" in run.stderr else f"crash ({run.returncode})"
+            report[remaining[0]] = new_entry(remaining[0]) | {"failed": 1, "notes": [f"{cause}: {run.stderr[-1500:]}"]}
+            remaining.pop(0)
     return report

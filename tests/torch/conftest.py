@@ -8,7 +8,7 @@ import pytest
 import builds
 import depth
 
-# Settings of the caller's shell must not decide what is tested. Recording is no setting, nor is where the data lie, nor
+# Settings of the caller's shell must not decide what is tested, but for recording, the place of the data and
 # how much is tested.
 for name in list(os.environ):
     if name.startswith("CAIRN_") and name not in ("CAIRN_COVERAGE", "CAIRN_TRACE", "CAIRN_CACHE", "CAIRN_DATA", "CAIRN_TESTS"):
@@ -27,12 +27,12 @@ def pytest_configure():
 
 
 def pytest_collection_modifyitems(config, items):
-    """Without CAIRN_TESTS=deep, every operator in one type and one layout. Tests that are named are run."""
+    """Without CAIRN_TESTS=deep, every operator in one type and one layout. Tests named on the command line are always run."""
     if depth.DEEP or any("::" in argument for argument in config.args):
         return
-    kept = set(depth.once_each(items))
-    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-    items[:] = [item for item in items if item in kept]
+    selected = set(depth.once_each(items))
+    config.hook.pytest_deselected(items=[item for item in items if item not in selected])
+    items[:] = [item for item in items if item in selected]
 
 
 @pytest.fixture(autouse=True)
@@ -54,19 +54,19 @@ def vendor_example_builds(tmp_path_factory):
     """The C++ example of the vendor's manual page on pluggable allocators, in three builds at a time: see the fixtures below."""
     wheel, toolkit, logs = (tmp_path_factory.mktemp(name) for name in ("vendor_example", "vendor-toolkit", "vendor-logs"))
     source = builds.vendor_example_source()
-    begun = [
+    started = [
         builds.Build(wheel, source, *builds.wheel_flags()),
         builds.Build(toolkit, source, "-MD", *builds.toolkit_flags(toolkit), *builds.wheel_flags()),
         builds.Build(logs, builds.logging_source(), f"-I{builds.home()}/include", *builds.wheel_flags()),
     ]
-    yield begun
-    for build in begun:
+    yield started
+    for build in started:
         build.wait()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def builds_begin_with_the_first_test(request):
-    """By the time that a test wants the libraries of the example, others have run beside the compiler."""
+    """Starts the builds early, so that other tests run while the compiler does."""
     if any("vendor_example_builds" in item.fixturenames for item in request.session.items):
         request.getfixturevalue("vendor_example_builds")
 
@@ -85,7 +85,7 @@ def vendor_example_on_toolkit(vendor_example_builds):
 
 @pytest.fixture(scope="session")
 def vendor_example_with_logs(vendor_example_builds):
-    """The library of the example with its log lines; of ACL's headers some are the toolkit's and some the wheel's."""
+    """The library of the example with its log lines; it mixes ACL headers of the toolkit and of the wheel."""
     return vendor_example_builds[2].library()
 
 
@@ -101,9 +101,9 @@ def engine(tmp_path_factory):
     """A session of the graph engine; see graphs.py."""
     import graphs
 
-    opened = graphs.Engine(graphs.build(tmp_path_factory.mktemp("ge_door")).library().path)
-    yield opened
-    opened.close()
+    session = graphs.Engine(graphs.build(tmp_path_factory.mktemp("ge_door")).library().path)
+    yield session
+    session.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""ACL called from Python: device memory, handles and streams of one test."""
+"""ACL called from Python: device memory, handles and the stream of one test."""
 
 import ctypes
 from ctypes import byref, c_char_p, c_int64, c_size_t, c_void_p
@@ -40,10 +40,10 @@ def raw(tensor):
 
 
 class Device:
-    """Device memory and handles of one run; all go back at the end."""
+    """A stream, device memory and handles of one run; all are freed at the end."""
 
     def __init__(self):
-        self.memory, self.handles, self.kept = [], [], []
+        self.memory, self.handles, self.keepalive = [], [], []
         self.stream = c_void_p()
         call("aclrtCreateStream", byref(self.stream))
 
@@ -71,7 +71,7 @@ class Device:
         return handle
 
     def allocate(self, count, fill=0):
-        """So many bytes, each `fill`."""
+        """`count` bytes of device memory, each `fill`."""
         address = c_void_p()
         call("aclrtMalloc", byref(address), c_size_t(max(count, 1)), 0)
         self.memory.append(address)
@@ -79,7 +79,7 @@ class Device:
         return address
 
     def put(self, tensor):
-        """The bytes of a tensor on the CPU."""
+        """The address of a copy of a CPU tensor on the device."""
         source = raw(tensor)
         address = self.allocate(source.numel())
         count = c_size_t(source.numel())
@@ -87,17 +87,18 @@ class Device:
         return address
 
     def get(self, address, shape):
-        """What lies at an address: a tensor of this type, by name, and these sizes."""
+        """A copy on the CPU of the tensor at an address; `shape` is the name of its type and its sizes."""
         name, sizes = shape
-        return fetched(address.value, TYPES[name][1], sizes)
+        return from_device(address.value, TYPES[name][1], sizes)
 
     def keep(self, thing):
-        self.kept.append(thing)
+        """Keeps a Python object alive as long as this one."""
+        self.keepalive.append(thing)
         return thing
 
 
-def fetched(address, dtype, sizes):
-    """A copy of a tensor on the device, from its address as a number."""
+def from_device(address, dtype, sizes):
+    """A CPU copy of a tensor on the device, from its address as a number."""
     tensor = torch.zeros(sizes, dtype=dtype)
     count = c_size_t(tensor.nbytes)
     call("aclrtMemcpy", c_void_p(tensor.data_ptr()), count, c_void_p(address), count, DEVICE_TO_HOST)
@@ -108,8 +109,8 @@ def int64s(values):
     return array(c_int64, values)
 
 
-def copied(address, dtype, sizes):
-    """A copy of a tensor on the host."""
+def from_host(address, dtype, sizes):
+    """A copy of a tensor in host memory, from its address as a number."""
     tensor = torch.zeros(sizes, dtype=dtype)
     if tensor.nbytes:
         ctypes.memmove(tensor.data_ptr(), address, tensor.nbytes)

@@ -1,4 +1,4 @@
-"""Processes that need no import of torch, which takes seconds: one process imports it, touches no device, and forks for each.
+"""Scripts in processes of their own without the seconds that an import of torch takes: one process imports it, touches no device, and forks for each.
 
     server = Server(environment)
     result = server.run(code, arguments, environment, timeout)      as subprocess.run gives it
@@ -18,17 +18,17 @@ import tempfile
 
 
 class Server:
-    """The process that forks. Begun by the first script, ended with the interpreter."""
+    """The process that forks. Started by the first script, ended with the interpreter."""
 
     def __init__(self, environment):
         # Answers have a pipe of their own: with some settings the libraries print on the standard output while they load.
-        answers, theirs = os.pipe()
-        command = [sys.executable, __file__, str(theirs)]
+        read_end, write_end = os.pipe()
+        command = [sys.executable, __file__, str(write_end)]
         self.process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=[theirs], text=True
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=[write_end], text=True
         )
-        os.close(theirs)
-        self.answers = open(answers)
+        os.close(write_end)
+        self.answers = open(read_end)
         atexit.register(self.close)
 
     def close(self):
@@ -54,21 +54,21 @@ class Server:
         return subprocess.CompletedProcess(["fork", *arguments], status, out, err)
 
 
-def waited(pid, timeout):
+def wait(pid, timeout):
     """The exit status of a child as `subprocess` counts it; None when it was killed because it took too long."""
 
     def kill(*_):
         os.kill(pid, signal.SIGKILL)
-        nonlocal late
-        late = True
+        nonlocal timed_out
+        timed_out = True
 
-    late = False
+    timed_out = False
     signal.signal(signal.SIGALRM, kill)
     signal.setitimer(signal.ITIMER_REAL, timeout)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    return None if late else status
+    return None if timed_out else status
 
 
 def become(request):
@@ -86,7 +86,7 @@ def become(request):
 
 
 def serve(answers):
-    """Forks for each line of the standard input and answers with its status; returns in each fork, with what it has to run."""
+    """Forks for each line of the standard input and answers with its status; returns in each fork, with the code to run."""
     for line in sys.stdin:
         request = json.loads(line)
         pid = os.fork()
@@ -94,7 +94,7 @@ def serve(answers):
             answers.close()
             become(request)
             return request["code"]
-        print(json.dumps(waited(pid, request["timeout"])), file=answers, flush=True)
+        print(json.dumps(wait(pid, request["timeout"])), file=answers, flush=True)
     raise SystemExit
 
 

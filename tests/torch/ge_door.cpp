@@ -15,7 +15,7 @@
 
 namespace {
 
-// Device memory for the engine, block by block, and what became of it.
+// An allocator that takes each block from the device, and counts blocks taken and given back.
 class CountingPool : public ge::Allocator {
 public:
     ge::MemBlock *Malloc(size_t size) override
@@ -104,17 +104,18 @@ ge::Operator *door_operator(const char *name, const char *type)
     return created.IsEmpty() ? nullptr : new ge::Operator(created);
 }
 
-void door_forget_operator(ge::Operator *op)
+void door_release_operator(ge::Operator *op)
 {
     delete op;
 }
 
-void door_grow(ge::Operator *op, const char *name, uint32_t places, bool is_output)
+// Registers `count` inputs or outputs of a dynamic one.
+void door_grow(ge::Operator *op, const char *name, uint32_t count, bool is_output)
 {
     if (is_output) {
-        op->DynamicOutputRegister(name, places);
+        op->DynamicOutputRegister(name, count);
     } else {
-        op->DynamicInputRegister(name, places);
+        op->DynamicInputRegister(name, count);
     }
 }
 
@@ -169,15 +170,15 @@ void door_set_ints(ge::Operator *op, const char *name, const int64_t *values, ui
     (void)op->SetAttr(name, std::vector<int64_t>(values, values + count));
 }
 
-// A graph that gives every output of one operator.
+// A graph whose outputs are all those of one operator.
 ge::Graph *door_graph(const char *name, ge::Operator *const *inputs, uint64_t count, const ge::Operator *output)
 {
-    Operators heads;
+    Operators data_nodes;
     for (uint64_t at = 0; at < count; ++at) {
-        heads.push_back(*inputs[at]);
+        data_nodes.push_back(*inputs[at]);
     }
     auto graph = std::make_unique<ge::Graph>(name);
-    graph->SetInputs(heads).SetOutputs(Operators{*output});
+    graph->SetInputs(data_nodes).SetOutputs(Operators{*output});
     return graph->IsValid() ? graph.release() : nullptr;
 }
 
@@ -187,19 +188,19 @@ ge::Graph *door_model(const void *bytes, uint64_t size)
     return graph->LoadFromSerializedModelArray(bytes, size) == ge::GRAPH_SUCCESS ? graph.release() : nullptr;
 }
 
-void door_forget_graph(ge::Graph *graph)
+void door_release_graph(ge::Graph *graph)
 {
     delete graph;
 }
 
-// Options are keys and values in turn.
+// Options are keys and values alternately.
 uint32_t door_add(uint32_t id, const ge::Graph *graph, const char *const *options, uint64_t count)
 {
-    std::map<ge::AscendString, ge::AscendString> wishes;
+    std::map<ge::AscendString, ge::AscendString> option_map;
     for (uint64_t at = 0; at + 1 < count; at += 2) {
-        wishes[options[at]] = options[at + 1];
+        option_map[options[at]] = options[at + 1];
     }
-    return session->AddGraph(id, *graph, wishes);
+    return session->AddGraph(id, *graph, option_map);
 }
 
 uint32_t door_remove(uint32_t id)
@@ -226,18 +227,19 @@ void door_blocks(uint64_t *taken, uint64_t *given_back)
 
 }  // extern "C"
 
+// Tensors over memory of the caller's.
 static Tensors borrowed(const DoorTensor *tensors, uint64_t count)
 {
-    Tensors found;
+    Tensors result;
     for (uint64_t at = 0; at < count; ++at) {
         const DoorTensor &one = tensors[at];
         ge::TensorDesc desc = description(one.type, one.dims, one.rank);
         desc.SetPlacement(one.is_on_host != 0 ? ge::kPlacementHost : ge::kPlacementDevice);
         ge::Tensor tensor(desc);
         (void)tensor.SetData(static_cast<uint8_t *>(one.data), one.bytes, [](uint8_t *) {});
-        found.push_back(tensor);
+        result.push_back(tensor);
     }
-    return found;
+    return result;
 }
 
 extern "C" {
@@ -246,11 +248,11 @@ extern "C" {
 Tensors *door_run(uint32_t id, void *stream, const DoorTensor *inputs, uint64_t input_count, const DoorTensor *outputs,
                   uint64_t output_count)
 {
-    auto found = std::make_unique<Tensors>(borrowed(outputs, output_count));
-    const Tensors given = borrowed(inputs, input_count);
-    const ge::Status status = stream == nullptr ? session->RunGraph(id, given, *found)
-                                                : session->RunGraphWithStreamAsync(id, stream, given, *found);
-    return status == ge::SUCCESS ? found.release() : nullptr;
+    auto results = std::make_unique<Tensors>(borrowed(outputs, output_count));
+    const Tensors run_inputs = borrowed(inputs, input_count);
+    const ge::Status status = stream == nullptr ? session->RunGraph(id, run_inputs, *results)
+                                                : session->RunGraphWithStreamAsync(id, stream, run_inputs, *results);
+    return status == ge::SUCCESS ? results.release() : nullptr;
 }
 
 uint64_t door_outputs(const Tensors *outputs)
@@ -258,22 +260,22 @@ uint64_t door_outputs(const Tensors *outputs)
     return outputs->size();
 }
 
-// What an output is; `dims` has room for eight.
-void door_output(const Tensors *outputs, uint64_t at, DoorTensor *into, int64_t *dims)
+// Describes an output; `dims` has room for eight sizes.
+void door_output(const Tensors *outputs, uint64_t at, DoorTensor *described, int64_t *dims)
 {
     const ge::Tensor &tensor = (*outputs)[at];
     const ge::TensorDesc desc = tensor.GetTensorDesc();
     const std::vector<int64_t> sizes = desc.GetShape().GetDims();
-    into->type = desc.GetDataType();
-    into->is_on_host = desc.GetPlacement() == ge::kPlacementHost;
-    into->rank = sizes.size();
-    into->dims = dims;
-    into->data = const_cast<uint8_t *>(tensor.GetData());
-    into->bytes = tensor.GetSize();
+    described->type = desc.GetDataType();
+    described->is_on_host = desc.GetPlacement() == ge::kPlacementHost;
+    described->rank = sizes.size();
+    described->dims = dims;
+    described->data = const_cast<uint8_t *>(tensor.GetData());
+    described->bytes = tensor.GetSize();
     std::memcpy(dims, sizes.data(), sizes.size() * sizeof(int64_t));
 }
 
-void door_forget_outputs(Tensors *outputs)
+void door_release_outputs(Tensors *outputs)
 {
     delete outputs;
 }

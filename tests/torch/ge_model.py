@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import torch
 
-# Numbers of the format; the C++ enumeration has others.
+# Numbers of the types in the format; those of ge::DataType differ.
 TYPES = {
     1: torch.float32, 2: torch.float16, 3: torch.int8, 4: torch.uint8, 5: torch.int16, 7: torch.int32, 8: torch.int64,
     11: torch.bool, 12: torch.float64, 27: torch.bfloat16,
@@ -28,7 +28,7 @@ def signed(value):
 
 
 def message(data):
-    """The fields of a message: the values of each number, in order. What has a length stays bytes."""
+    """The fields of a message: the values of each number, in order. Length-delimited values stay bytes."""
     fields, at = {}, 0
     while at < len(data):
         key, at = varint(data, at)
@@ -119,7 +119,8 @@ def attributes(fields, number):
 
 
 class Node(NamedTuple):
-    """A node; an input is the name of a node with the index of its output, or None where nothing feeds it."""
+    """A node; an input is the name of a node with the index of its output, or None where nothing feeds it. `after` are the
+    nodes that control edges put before it."""
 
     name: str
     type: str
@@ -165,16 +166,16 @@ class Model:
 
 
 def encoded(fields):
-    """A message of numbers and of what has a length."""
+    """The bytes of a message whose fields are integers or bytes."""
     data = bytearray()
     for number, values in fields.items():
         for value in values:
-            data += prefix(number << 3 | (0 if isinstance(value, int) else 2))
-            data += prefix(value) if isinstance(value, int) else prefix(len(value)) + value
+            data += encoded_varint(number << 3 | (0 if isinstance(value, int) else 2))
+            data += encoded_varint(value) if isinstance(value, int) else encoded_varint(len(value)) + value
     return bytes(data)
 
 
-def prefix(value):
+def encoded_varint(value):
     data = bytearray()
     while value > 0x7F:
         data.append(value & 0x7F | 0x80)
@@ -183,13 +184,13 @@ def prefix(value):
     return bytes(data)
 
 
-def showing(data, outputs):
-    """The model with other outputs: links to nodes, each with its type."""
+def with_outputs(data, outputs):
+    """The model with other outputs: (name of a node, index of its output), each with its type."""
     model = message(data)
     graph = message(model[7][0])
-    kinds = {dtype: number for number, dtype in TYPES.items()}
+    numbers_of_types = {dtype: number for number, dtype in TYPES.items()}
     names = (f"input{at}".encode() for at in range(len(outputs)))
-    descs = [encoded({1: [name], 2: [kinds[dtype]], 4: [b"ND"]}) for name, (_, dtype) in zip(names, outputs)]
+    descs = [encoded({1: [name], 2: [numbers_of_types[dtype]], 4: [b"ND"]}) for name, (_, dtype) in zip(names, outputs)]
     links = [f"{name}:{index}".encode() for (name, index), _ in outputs]
     graph[6] = [one for one in graph[6] if text(message(one), 2) != "NetOutput"]
     graph[6].append(encoded({1: [b"NetOutput"], 2: [b"NetOutput"], 5: links, 33: descs}))

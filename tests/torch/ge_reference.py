@@ -1,4 +1,4 @@
-"""What a model of the graph engine computes, by PyTorch on the CPU: each node by a function of ours, so that nothing here
+"""What a model of the graph engine computes, by PyTorch on the CPU: each node by a function of this file, so that nothing here
 depends on Cairn's operators.
 """
 
@@ -32,8 +32,8 @@ def batch_norm(node, x, scale, offset, mean, variance):
     return F.batch_norm(x, mean, variance, scale, offset, False, 0, node.attributes["epsilon"])
 
 
-def largest(node, x):
-    """The first output; what the second holds is the operator's own affair."""
+def max_pool(node, x):
+    """The first output; the form of the second, the indices, is the operator's own and not compared."""
     sizes, strides, pads, dilations = (node.attributes[name][1:3] for name in ("ksize", "strides", "pads", "dilation"))
     return F.max_pool2d(x, sizes, strides, pads, dilations, node.attributes["ceil_mode"])
 
@@ -55,7 +55,7 @@ def sliced(node, x, begin, end, axes=None, strides=None):
     return x
 
 
-def running_sum(node, x, axis):
+def cumulative_sum(node, x, axis):
     assert not node.attributes["exclusive"] and not node.attributes["reverse"]
     return x.cumsum(int(axis))
 
@@ -72,14 +72,14 @@ def softmax(node, x):
     return x.softmax(axis)
 
 
-def extreme(node, x):
+def max_with_index(node, x):
     values, indices = x.max(node.attributes["dimension"], keepdim=node.attributes["keep_dims"])
     return indices.int(), values
 
 
-def top(node, x, count):
-    how = node.attributes
-    values, indices = x.topk(int(count), how["dim"], largest=how["largest"], sorted=how["sorted"])
+def top_k(node, x, count):
+    options = node.attributes
+    values, indices = x.topk(int(count), options["dim"], largest=options["largest"], sorted=options["sorted"])
     return values, indices.int()
 
 
@@ -129,41 +129,42 @@ FUNCTIONS = {
     "GatherV2": gather,
     "ReduceSum": over_axes(torch.sum),
     "ReduceMean": over_axes(torch.mean),
-    "ArgMaxWithValue": extreme,
+    "ArgMaxWithValue": max_with_index,
     "ArgMaxV2": lambda node, x, axis: x.argmax(int(axis)).to(TYPES[node.attributes["dtype"]]),
-    "TopKV2": top,
-    "Cumsum": running_sum,
+    "TopKV2": top_k,
+    "Cumsum": cumulative_sum,
     "SoftmaxV2": softmax,
     "LayerNormV4": layer_norm,
     "BNInfer": batch_norm,
-    "MaxPoolWithArgmaxV1": largest,
+    "MaxPoolWithArgmaxV1": max_pool,
 } | dict.fromkeys(PRODUCTS, product) | {"Conv2D": convolution}
 
 
 class Value:
-    """An output of a node, and whether sums of products are among what it was made from."""
+    """An output of a node, and whether it depends on a matrix product or a convolution."""
 
     def __init__(self, tensor, is_after_product):
         self.tensor, self.is_after_product = tensor, is_after_product
 
 
 def apply(node, values):
-    """The outputs of one node, by its name and the index, from values of its inputs."""
-    fed = [values[link] if link else None for link in node.inputs]
-    after = node.type in PRODUCTS or any(value.is_after_product for value in fed if value)
-    results = FUNCTIONS[node.type](node, *(value and value.tensor for value in fed))
+    """The outputs of one node, keyed by its name and their index, from the values of its inputs."""
+    inputs = [values[link] if link else None for link in node.inputs]
+    is_after_product = node.type in PRODUCTS or any(value.is_after_product for value in inputs if value)
+    results = FUNCTIONS[node.type](node, *(value and value.tensor for value in inputs))
     results = results if isinstance(results, tuple) else (results,)
-    return {(node.name, index): Value(tensor, after) for index, tensor in enumerate(results)}
+    return {(node.name, index): Value(tensor, is_after_product) for index, tensor in enumerate(results)}
 
 
-def computed(model):
+def computed_nodes(model):
+    """All nodes but inputs and the output."""
     return [one for one in model.nodes if one.type not in ("Data", "RefData", "NetOutput")]
 
 
 def compute(model, inputs):
     """Every output of every node, from the inputs of the graph."""
     values = {(one.name, 0): Value(tensor, False) for one, tensor in zip(model.inputs, inputs, strict=True)}
-    waiting = computed(model)
+    waiting = computed_nodes(model)
     while waiting:
         ready = [one for one in waiting if all(link in values for link in one.inputs if link)]
         assert ready, f"a cycle through {[one.name for one in waiting]}"
@@ -175,5 +176,5 @@ def compute(model, inputs):
 
 def compute_each(model, tensors):
     """Every output of every node, each node from the tensors that are given for its inputs."""
-    given = {link: Value(tensor, False) for link, tensor in tensors.items()}
-    return given | {link: value for one in computed(model) for link, value in apply(one, given).items()}
+    inputs = {link: Value(tensor, False) for link, tensor in tensors.items()}
+    return inputs | {link: value for one in computed_nodes(model) for link, value in apply(one, inputs).items()}

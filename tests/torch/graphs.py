@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import builds
-from device import NUMBERS, array, copied, fetched, int64s, raw
+from device import NUMBERS, array, from_host, from_device, int64s, raw
 
 IR = pathlib.Path(__file__).parents[2] / "cpp/operators.txt"
 MAX_DIMS = 8
@@ -33,7 +33,7 @@ FUNCTIONS = {
     "door_close": (c_uint32,),
     "door_knows": (c_bool, c_char_p),
     "door_operator": (c_void_p, c_char_p, c_char_p),
-    "door_forget_operator": (None, c_void_p),
+    "door_release_operator": (None, c_void_p),
     "door_grow": (None, c_void_p, c_char_p, c_uint32, c_bool),
     "door_feed": (None, c_void_p, c_char_p, c_void_p),
     "door_describe": (c_uint32, c_void_p, c_int32, POINTER(c_int64), c_uint64),
@@ -46,7 +46,7 @@ FUNCTIONS = {
     "door_set_ints": (None, c_void_p, c_char_p, POINTER(c_int64), c_uint64),
     "door_graph": (c_void_p, c_char_p, POINTER(c_void_p), c_uint64, c_void_p),
     "door_model": (c_void_p, c_char_p, c_uint64),
-    "door_forget_graph": (None, c_void_p),
+    "door_release_graph": (None, c_void_p),
     "door_add": (c_uint32, c_uint32, c_void_p, POINTER(c_char_p), c_uint64),
     "door_remove": (c_uint32, c_uint32),
     "door_register": (c_uint32, c_void_p),
@@ -55,12 +55,12 @@ FUNCTIONS = {
     "door_run": (c_void_p, c_uint32, c_void_p, TENSORS, c_uint64, TENSORS, c_uint64),
     "door_outputs": (c_uint64, c_void_p),
     "door_output": (None, c_void_p, c_uint64, TENSORS, POINTER(c_int64)),
-    "door_forget_outputs": (None, c_void_p),
+    "door_release_outputs": (None, c_void_p),
 }
 
 
 class Declaration:
-    """What the IR declares of a type: inputs and outputs with their kind, and the types of attributes."""
+    """What the IR declares of an operator type: inputs and outputs with their kind, and the types of attributes."""
 
     def __init__(self, inputs, outputs, attributes):
         self.inputs, self.outputs = self.ports(inputs), self.ports(outputs)
@@ -74,7 +74,7 @@ class Declaration:
 
 @functools.cache
 def declarations():
-    """What the IR declares, by type."""
+    """What the IR declares, by operator type."""
     lines = (line for line in IR.read_text().splitlines() if not line.startswith("#"))
     fields = ([field.strip() for field in line.split("|")] for line in lines)
     return {name: Declaration(*rest) for name, *rest in fields}
@@ -118,13 +118,14 @@ class Engine:
         return Graph(self, graph, options)
 
 
-def given(tensors):
-    """Tensors as the door takes them, and what has to live as long: (dtype, sizes, address, bytes, is on the host)."""
-    kept, found = [], []
+def door_tensors(tensors):
+    """An array of tensors for ge_door.cpp, its length, and what has to live as long. Each tensor is given as
+    (dtype, sizes, address, bytes, is on the host)."""
+    size_arrays, door_list = [], []
     for dtype, sizes, address, count, is_on_host in tensors:
-        kept.append(int64s(sizes))
-        found.append(DoorTensor(NUMBERS[dtype], is_on_host, len(sizes), kept[-1], address, count))
-    return array(DoorTensor, found), len(found), kept
+        size_arrays.append(int64s(sizes))
+        door_list.append(DoorTensor(NUMBERS[dtype], is_on_host, len(sizes), size_arrays[-1], address, count))
+    return array(DoorTensor, door_list), len(door_list), size_arrays
 
 
 class Graph:
@@ -135,7 +136,7 @@ class Graph:
         words = [word.encode() for key, value in options.items() for word in (key, value)]
         status = engine.door.door_add(self.id, handle, array(c_char_p, words), len(words))
         if status != 0:
-            engine.door.door_forget_graph(handle)
+            engine.door.door_release_graph(handle)
         engine.check("Session::AddGraph", status == 0)
 
     def __enter__(self):
@@ -143,45 +144,45 @@ class Graph:
 
     def __exit__(self, *_):
         status = self.engine.door.door_remove(self.id)
-        self.engine.door.door_forget_graph(self.handle)
+        self.engine.door.door_release_graph(self.handle)
         self.engine.check("Session::RemoveGraph", status == 0)
 
     def run(self, tensors):
         """What the graph makes of tensors on the CPU, by RunGraph."""
-        sources = [raw(one) for one in tensors]
-        inputs = [(one.dtype, one.shape, at.data_ptr(), at.numel(), True) for one, at in zip(tensors, sources)]
+        host_bytes = [raw(one) for one in tensors]
+        inputs = [(one.dtype, one.shape, data.data_ptr(), data.numel(), True) for one, data in zip(tensors, host_bytes)]
         return self.outputs("Session::RunGraph", None, inputs, [], lambda: None)
 
-    def run_on(self, device, tensors, outputs=(), written=None):
-        """The same by RunGraphWithStreamAsync, with the tensors copied to the device and, of outputs given as
-        (dtype, sizes), memory of exactly their bytes; without them the engine takes it from the pool. Inputs stay as
-        they are, but for those in `written`: they are the output at that index in the end."""
+    def run_on(self, device, tensors, outputs=(), written_inputs=None):
+        """The same by RunGraphWithStreamAsync, with the tensors copied to the device and, for outputs given as
+        (dtype, sizes), memory of exactly their bytes; without them the engine takes it from the pool. No input may change,
+        but for those in `written_inputs`: at the end such an input has to equal the output of the index it maps to."""
         addresses = [device.put(one) for one in tensors]
         inputs = [(one.dtype, one.shape, address, one.nbytes, False) for one, address in zip(tensors, addresses)]
         sizes = [torch.empty(shape, dtype=dtype, device="meta").nbytes for dtype, shape in outputs]
-        brought = [(*shape, device.allocate(size, 0x5A), size, False) for shape, size in zip(outputs, sizes)]
+        preallocated = [(*shape, device.allocate(size, 0x5A), size, False) for shape, size in zip(outputs, sizes)]
         self.engine.check("RegisterExternalAllocator", self.engine.door.door_register(device.stream) == 0)
         try:
-            found = self.outputs("RunGraphWithStreamAsync", device.stream, inputs, brought, device.synchronize)
+            found = self.outputs("RunGraphWithStreamAsync", device.stream, inputs, preallocated, device.synchronize)
         finally:
             self.engine.check("UnregisterExternalAllocator", self.engine.door.door_unregister(device.stream) == 0)
-        left = dict(enumerate(tensors))
-        left |= {at: found[output] for at, output in (written or {}).items()}
+        expected = dict(enumerate(tensors))
+        expected |= {at: found[output] for at, output in (written_inputs or {}).items()}
         for at, (one, address) in enumerate(zip(tensors, addresses)):
-            after = fetched(address.value, one.dtype, one.shape)
-            assert torch.equal(raw(left[at]), raw(after)), f"input {at} is {after} after the run"
+            after = from_device(address.value, one.dtype, one.shape)
+            assert torch.equal(raw(expected[at]), raw(after)), f"input {at} is {after} after the run"
         return found
 
     def outputs(self, what, stream, inputs, outputs, synchronize):
         door = self.engine.door
-        (inputs, input_count, kept), (outputs, output_count, kept_too) = given(inputs), given(outputs)
+        (inputs, input_count, _input_sizes), (outputs, output_count, _output_sizes) = door_tensors(inputs), door_tensors(outputs)
         results = door.door_run(self.id, stream, inputs, input_count, outputs, output_count)
         self.engine.check(what, results)
         try:
             synchronize()
             return [self.output(results, at) for at in range(door.door_outputs(results))]
         finally:
-            door.door_forget_outputs(results)
+            door.door_release_outputs(results)
 
     def output(self, results, at):
         described, dims = DoorTensor(), (c_int64 * MAX_DIMS)()
@@ -190,7 +191,7 @@ class Graph:
         sizes = dims[: described.rank]
         count = torch.empty(sizes, dtype=dtype, device="meta").nbytes
         assert described.bytes >= count, f"output {at} is {dtype}{sizes} in {described.bytes} bytes"
-        read = copied if described.is_on_host else fetched
+        read = from_host if described.is_on_host else from_device
         return read(described.data, dtype, sizes) if count else torch.zeros(sizes, dtype=dtype)
 
 
@@ -205,7 +206,7 @@ class GraphBuilder:
 
     def __exit__(self, *_):
         for op in self.operators:
-            self.door.door_forget_operator(op)
+            self.door.door_release_operator(op)
 
     def operator(self, kind, name=None):
         op = self.door.door_operator((name or f"{kind}_{len(self.operators)}").encode(), kind.encode())
@@ -223,19 +224,19 @@ class GraphBuilder:
 
     def constant(self, tensor):
         op, source = self.operator("Const"), raw(tensor)
-        value, _, kept = given([(tensor.dtype, tensor.shape, source.data_ptr(), source.numel(), True)])
+        value, _, _sizes = door_tensors([(tensor.dtype, tensor.shape, source.data_ptr(), source.numel(), True)])
         self.door.door_set_tensor(op, b"value", value)
         return op
 
     def feed(self, op, ports, sources):
-        """Feeds declared inputs in their order; None feeds nothing, and lists share what the others leave."""
-        rest, others = iter(sources), sum(kind != "dynamic" for _, kind in ports)
-        lists = len(ports) - others
+        """Feeds declared inputs in their order; None feeds nothing, and dynamic inputs share equally what the others leave."""
+        rest, single_count = iter(sources), sum(kind != "dynamic" for _, kind in ports)
+        dynamic_count = len(ports) - single_count
         for name, kind in ports:
             if kind != "dynamic":
                 self.link(op, name, next(rest, None))
                 continue
-            count = (len(sources) - others) // lists
+            count = (len(sources) - single_count) // dynamic_count
             self.door.door_grow(op, name.encode(), count, False)
             for at in range(count):
                 self.link(op, f"{name}{at}", next(rest))

@@ -1,4 +1,4 @@
-"""In a child process: an allocator for torch_npu behind recorder.cpp, and the rules that its calls keep to.
+"""For scripts in a child process: an allocator for torch_npu whose calls recorder.cpp records, and the rules that they must keep.
 
     journal = Journal.from_arguments()   # recorder, library, malloc, free
     journal.make_current()               # or: pool = torch.npu.MemPool(journal.allocator)
@@ -23,6 +23,8 @@ class Call(ctypes.Structure):
 
 
 class Journal:
+    """What recorder.cpp recorded, and the blocks that are live now."""
+
     def __init__(self, recorder, library, malloc, free):
         self.recorder = ctypes.CDLL(recorder)
         self.library = ctypes.CDLL(library)
@@ -49,14 +51,14 @@ class Journal:
         calls = (Call * (count - self.read_count))()
         self.recorder.recorder_read(self.read_count, calls, len(calls))
         for call in calls:
-            self.take(call)
+            self.check(call)
         self.read_count += len(calls)
         return self.live_blocks
 
-    def take(self, call):
+    def check(self, call):
         if call.freed:
-            maker = self.live_blocks.pop(call.address, None)
-            assert maker is not None and maker.key() == call.key(), f"{call} after {maker}"
+            malloc = self.live_blocks.pop(call.address, None)
+            assert malloc is not None and malloc.key() == call.key(), f"{call} after {malloc}"
             self.frees += 1
         elif call.address:
             assert call.address % 32 == 0, call
@@ -80,7 +82,7 @@ class Journal:
         return None
 
     def give_back(self):
-        """After a synchronize: what the library keeps of freed memory goes back to the devices. That of the vendor's manual page keeps nothing."""
+        """Makes the library return its cached memory to the devices. The vendor's example caches nothing."""
         if hasattr(self.library, "cairn_pool_trim"):
             for device in range(torch.npu.device_count()):
                 torch.npu.synchronize(device)

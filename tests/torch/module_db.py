@@ -3,7 +3,7 @@
     python module_db.py [NAME ...]        the entries of these names, or all; a line of JSON for each
 
 A module is built on the CPU and copied: results, gradients of inputs and of parameters are compared, in training and in
-evaluation. An optimiser goes some steps with each of its settings, plain, foreach and fused, and parameters are compared.
+evaluation. An optimiser makes some steps with each of its settings, plain, foreach and fused, and parameters are compared.
 """
 
 import copy
@@ -27,13 +27,13 @@ STEPS = 4
 
 # Their results in training are random.
 RANDOM = ("Dropout", "RReLU", "FractionalMaxPool")
-# Modules with attention have dropout inside, whose numbers differ by device, unless it is off.
-DROPS = ("Transformer", "MultiheadAttention")
+# Modules with dropout inside; its random numbers differ by device, so it is turned off.
+WITH_INNER_DROPOUT = ("Transformer", "MultiheadAttention")
 # Absolute tolerances above RTOL. aclnnGelu computes the tanh form: see docs/operators.md.
 ATOL = {"nn.GELU": 1e-3}
 RTOL = 1e-4
-# What torch_npu does in a way of its own: see op_db.py.
-THEIRS = {
+# Error texts where torch_npu differs from PyTorch by itself: see op_db.py.
+TORCH_NPU_TEXTS = {
     "nn.MaxPool1d": ["torch.int8["],
     "nn.MaxPool2d": ["torch.int8["],
     "nn.MaxPool3d": ["torch.int32["],
@@ -41,7 +41,7 @@ THEIRS = {
 }
 
 
-def some(samples):
+def subset(samples):
     """At most `SAMPLES` of the samples, spread evenly."""
     samples = list(samples)
     return samples[:: max(1, -(-len(samples) // SAMPLES))]
@@ -60,9 +60,9 @@ def forward_and_backward(module, args, kwargs):
     return results + [gradient for gradient in gradients if gradient is not None] + list(module.buffers())
 
 
-def quiet(module, name):
+def turn_dropout_off(module, name):
     """Turns dropout off inside a module."""
-    if any(word in name for word in DROPS):
+    if any(word in name for word in WITH_INNER_DROPOUT):
         for part in module.modules():
             if isinstance(part, torch.nn.Dropout):
                 part.p = 0.0
@@ -75,14 +75,14 @@ def check_module(info, name, entry):
     for training in (True, False):
         torch.manual_seed(0)
         samples = info.module_inputs_func(info, device="cpu", dtype=torch.float32, requires_grad=True, training=training)
-        for sample in some(samples):
+        for sample in subset(samples):
             build, forward = sample.constructor_input, sample.forward_input
             try:
                 torch.manual_seed(0)
                 # PyTorch makes the positions of FractionalMaxPool in double, and wants them as the input is.
                 settings = {key: value.float() if key == "_random_samples" else value for key, value in build.kwargs.items()}
                 module = info.module_cls(*build.args, **settings).train(training)
-                quiet(module, name)
+                turn_dropout_off(module, name)
                 args, kwargs = forward.args, forward.kwargs
                 if isinstance(module, torch.nn.modules.lazy.LazyModuleMixin):
                     module(*args, **kwargs)  # makes its parameters
@@ -100,11 +100,11 @@ def check_module(info, name, entry):
                     census.compare(npu, cpu, rtol, ATOL.get(name, 0), not random)
                 entry["passed"] += 1
             except Exception as error:
-                census.note(entry, "training" if training else "evaluation", error, THEIRS.get(name, ()))
+                census.note(entry, "training" if training else "evaluation", error, TORCH_NPU_TEXTS.get(name, ()))
 
 
 def steps(info, settings, device):
-    """The parameters after some steps."""
+    """The parameters after `STEPS` steps."""
     generator = torch.Generator().manual_seed(0)
     sizes = [(6, 5), (5, 3)] if info.optim_cls.__name__ == "Muon" else [(6, 5), (6,), (1,)]
     weights = [torch.randn(size, generator=generator).to(device).requires_grad_() for size in sizes]
@@ -132,7 +132,7 @@ def steps(info, settings, device):
 
 def check_optimiser(info, entry):
     """Runs each setting of one optimiser in each of its implementations."""
-    for sample in some(info.optim_inputs_func(device="cpu")):
+    for sample in subset(info.optim_inputs_func(device="cpu")):
         for kind in ({}, {"foreach": True}, {"foreach": False}, {"fused": True}):
             if not all(name in info.supported_impls for name in kind):
                 continue
@@ -148,7 +148,7 @@ def check_optimiser(info, entry):
                     census.compare(npu, cpu, RTOL)
                 entry["passed"] += 1
             except Exception as error:
-                census.note(entry, f"{sample.desc} {kind}", error, THEIRS.get(entry["name"], ()))
+                census.note(entry, f"{sample.desc} {kind}", error, TORCH_NPU_TEXTS.get(entry["name"], ()))
 
 
 def names():
@@ -157,8 +157,8 @@ def names():
 
 
 def entry(name):
-    """What becomes of the samples of one module or optimiser."""
-    found = census.empty(name)
+    """Runs the samples of one module or optimiser and counts."""
+    found = census.new_entry(name)
     for info in module_db:
         if info.name == name:
             check_module(info, name, found)

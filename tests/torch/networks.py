@@ -54,7 +54,7 @@ class ResNet18(nn.Module):
         return self.scores(self.pool(x).flatten(1))
 
 
-class Double(nn.Sequential):
+class DoubleConv(nn.Sequential):
     """Two convolutions with group norm: U-Net's unit."""
 
     def __init__(self, inputs, outputs):
@@ -69,12 +69,12 @@ class UNet(nn.Module):
 
     def __init__(self, width=8):
         super().__init__()
-        self.down = nn.ModuleList([Double(3, width), Double(width, 2 * width), Double(2 * width, 4 * width)])
+        self.down = nn.ModuleList([DoubleConv(3, width), DoubleConv(width, 2 * width), DoubleConv(2 * width, 4 * width)])
         self.up = nn.ModuleList([
             nn.ConvTranspose2d(4 * width, 2 * width, 2, stride=2),
             nn.Sequential(nn.Upsample(scale_factor=2, mode="bilinear", align_corners=False), nn.Conv2d(2 * width, width, 1)),
         ])  # fmt: skip
-        self.join = nn.ModuleList([Double(4 * width, 2 * width), Double(2 * width, width)])
+        self.join = nn.ModuleList([DoubleConv(4 * width, 2 * width), DoubleConv(2 * width, width)])
         self.mask = nn.Conv2d(width, 1, 1)
 
     def forward(self, x):
@@ -158,12 +158,12 @@ class DecoderBlock(nn.Module):
 
 
 class Gpt(nn.Module):
-    """A decoder in GPT-2's style; the scores share the weights of the embedding."""
+    """A decoder in GPT-2's style; the output layer shares the weights of the embedding."""
 
-    def __init__(self, width=32, heads=4, depth=2, longest=24, vocabulary=LETTERS, checkpoints=False):
+    def __init__(self, width=32, heads=4, depth=2, max_length=24, vocabulary=LETTERS, checkpoints=False):
         super().__init__()
         self.checkpoints = checkpoints
-        self.letters, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(longest, width)
+        self.letters, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(max_length, width)
         self.blocks = nn.ModuleList([DecoderBlock(width, heads) for _ in range(depth)])
         self.norm = nn.LayerNorm(width)
 
@@ -227,9 +227,9 @@ class Llama(nn.Module):
 class Bert(nn.Module):
     """An encoder in BERT's style that guesses hidden letters; the last letters of some texts are padding."""
 
-    def __init__(self, width=32, heads=4, depth=2, longest=24):
+    def __init__(self, width=32, heads=4, depth=2, max_length=24):
         super().__init__()
-        self.letters, self.positions = nn.Embedding(LETTERS, width, padding_idx=0), nn.Embedding(longest, width)
+        self.letters, self.positions = nn.Embedding(LETTERS, width, padding_idx=0), nn.Embedding(max_length, width)
         self.norm = nn.LayerNorm(width)
         self.blocks = nn.ModuleList([EncoderBlock(width, heads, False) for _ in range(depth)])
         self.guess = nn.Sequential(nn.Linear(width, width), nn.GELU(approximate="tanh"), nn.LayerNorm(width), nn.Linear(width, LETTERS))
@@ -273,7 +273,7 @@ def large_pictures(step):
 
 
 def masks(step):
-    """Noisy pictures with a bright rectangle, and where it is."""
+    """Noisy pictures with a bright rectangle, and the mask of it."""
     generator = torch.Generator().manual_seed(step)
     inside = torch.zeros(4, 1, 32, 32)
     for one, (top, left) in zip(inside, torch.randint(20, (4, 2), generator=generator).tolist()):
@@ -282,10 +282,10 @@ def masks(step):
 
 
 def texts(step, length=16):
-    """Texts of letters that count upwards by steps of their own, a letter longer than what a model reads."""
+    """Texts whose letters count upwards, each by a step of its own; a letter longer than what a model reads."""
     generator = torch.Generator().manual_seed(step)
-    first, by = torch.randint(1, 20, (2, 8, 1), generator=generator)
-    return 1 + (first + by * torch.arange(length + 1)) % (LETTERS - 1)
+    first, increment = torch.randint(1, 20, (2, 8, 1), generator=generator)
+    return 1 + (first + increment * torch.arange(length + 1)) % (LETTERS - 1)
 
 
 def next_letters(step):
@@ -308,21 +308,21 @@ def hidden_letters(step):
     return letters.masked_fill(hidden, LETTERS - 1).masked_fill(padding, 0), answers
 
 
-def widened(output):
-    """Half precision as float32: losses are computed in no less."""
+def as_float32(output):
+    """Half types as float32: losses are computed in no less."""
     return output.float() if output.dtype in (torch.float16, torch.bfloat16) else output
 
 
 def class_loss(output, answers):
-    return F.cross_entropy(widened(output).flatten(0, -2), answers.flatten())
+    return F.cross_entropy(as_float32(output).flatten(0, -2), answers.flatten())
 
 
 def mask_loss(output, inside):
-    """Cross entropy and the share of the masks that do not overlap (dice)."""
-    output = widened(output)
-    share = output.sigmoid()
-    overlap = (2 * (share * inside).sum() + 1) / (share.sum() + inside.sum() + 1)
-    return F.binary_cross_entropy_with_logits(output, inside) + 1 - overlap
+    """Cross entropy plus dice loss."""
+    output = as_float32(output)
+    probability = output.sigmoid()
+    dice = (2 * (probability * inside).sum() + 1) / (probability.sum() + inside.sum() + 1)
+    return F.binary_cross_entropy_with_logits(output, inside) + 1 - dice
 
 
 class Network(NamedTuple):

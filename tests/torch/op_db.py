@@ -23,10 +23,10 @@ import torch  # noqa: E402
 sys.modules.setdefault("expecttest", types.ModuleType("expecttest")).TestCase = unittest.TestCase
 from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
 
-ALSO = (torch.float16, torch.int64)
-ALSO_REQUIRED = (torch.float16, torch.bfloat16, torch.int64, torch.bool)
+OTHER_TYPES = (torch.float16, torch.int64)
+OTHER_TYPES_OF_REQUIRED = (torch.float16, torch.bfloat16, torch.int64, torch.bool)
 # How many samples in float, and in each other type.
-SAMPLES, SAMPLES_OF_OTHERS = (8 if depth.DEEP else 2), 4
+SAMPLES, SAMPLES_OF_OTHER_TYPES = (8 if depth.DEEP else 2), 4
 
 # Only sizes and types can be compared: the values are random, or whatever memory held.
 RANDOM = {
@@ -37,24 +37,24 @@ RANDOM = {
     "nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d", "pca_lowrank", "svd_lowrank",
 }  # fmt: skip
 
-# Which of several equal elements comes first is not specified: indices are not compared.
-PLACES = {"topk": 1, "sort": 1, "argsort": 0, "kthvalue": 1}
+# Which of several equal elements comes first is not specified: this output, the indices, is not compared.
+INDEX_OUTPUTS = {"topk": 1, "sort": 1, "argsort": 0, "kthvalue": 1}
 
-# Vectors have one of two signs: what PyTorch's own tests make of the results is compared, which does not depend on it.
-SIGNED = {"svd", "linalg.svd"}
+# Singular vectors are defined up to their sign: compared is what PyTorch's own tests compute from the results, which does not depend on it.
+SIGN_FREE = {"svd", "linalg.svd"}
 
-# What torch_npu answers in a form of its own, whatever the device computes: words of the error.
-OWN_MASK = "torch.int8["  # where the greatest were, as bits
+# Where torch_npu answers in another form than PyTorch, whatever the device computes: parts of the error's text.
+OWN_MASK = "torch.int8["  # positions of the maxima, as bits
 OWN_INDEX = "torch.int32["
-OWN_FIGURES = "torch.float32["  # mean and variance, in other sizes, and in float of half inputs
-THEIRS = {
+OWN_STATISTICS = "torch.float32["  # mean and variance, in other sizes, and in float32 for half inputs
+TORCH_NPU_TEXTS = {
     "nn.functional.max_pool1d": [OWN_MASK, "same number of values"],
     "nn.functional.max_pool2d": [OWN_MASK],
     "nn.functional.max_pool3d": [OWN_INDEX],
     "nn.functional.adaptive_max_pool3d": [OWN_INDEX],
-    "native_batch_norm": [OWN_FIGURES],
-    "_native_batch_norm_legit": [OWN_FIGURES],
-    "native_layer_norm": [OWN_FIGURES],
+    "native_batch_norm": [OWN_STATISTICS],
+    "_native_batch_norm_legit": [OWN_STATISTICS],
+    "native_layer_norm": [OWN_STATISTICS],
     # No gradient of the target.
     "nn.functional.binary_cross_entropy_with_logits": ["2 results, 3 on cpu"],
     "tensor_split": ["to be on cpu"],
@@ -81,7 +81,7 @@ REQUIRED = set("""
 # Sums of products are added in another order.
 PRODUCTS = {"mm", "matmul", "bmm", "addmm", "nn.functional.linear"}
 
-# Of a single element, the CPU's gradient is what rounding leaves of 0, some hundred times larger; ours is 0.
+# The gradient of a layer norm of one element is 0; the CPU's is a rounding error, ours is 0.
 # aclnnGelu has the tanh form alone, which is that far from the exact one; its derivative twice as far.
 ATOL = {"nn.functional.layer_norm": 1e-4, "nn.functional.gelu": 1e-3}
 
@@ -91,7 +91,7 @@ def entry_name(op):
     return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
 
 
-def some(samples, count):
+def subset(samples, count):
     """At most `count` of the samples, spread evenly."""
     samples = list(samples)
     step = max(1, -(-len(samples) // count))
@@ -103,14 +103,14 @@ def run(op, sample):
     torch.manual_seed(0)
     result = op(sample.input, *sample.args, **sample.kwargs)
     outputs = census.tensors(sample.output_process_fn_grad(result))
-    found = outputs if op.name in SIGNED else census.tensors(result)
+    found = outputs if op.name in SIGN_FREE else census.tensors(result)
     leaves = census.tensors([sample.input, sample.args, sample.kwargs])
     leaves = [leaf for leaf in leaves if leaf.requires_grad and leaf.is_leaf]
     outputs = [output for output in outputs if output.requires_grad]
     gradients = []
     if leaves and outputs:
-        seeds = [torch.ones_like(output) for output in outputs]
-        gradients = torch.autograd.grad(outputs, leaves, seeds, allow_unused=True)
+        output_grads = [torch.ones_like(output) for output in outputs]
+        gradients = torch.autograd.grad(outputs, leaves, output_grads, allow_unused=True)
         gradients = [gradient for gradient in gradients if gradient is not None]
     return found + gradients, result
 
@@ -121,28 +121,28 @@ def tolerance(name, dtype, result):
     return max(rtol, 1e-4) if rtol and (name in PRODUCTS or name not in REQUIRED) else rtol
 
 
-def draws(op, sample):
-    """Whether the values of a sample are random."""
-    dropped = sample.kwargs.get("dropout_p", 0)
+def is_random(op, sample):
+    """Whether the results of a sample are random."""
+    dropout = sample.kwargs.get("dropout_p", 0)
     if op.name == "nn.functional.multi_head_attention_forward":
-        dropped = sample.args[9]
-    return op.name in RANDOM or dropped > 0
+        dropout = sample.args[9]
+    return op.name in RANDOM or dropout > 0
 
 
 def compare(op, sample, dtype, expected, actual):
-    """Fails where results differ by more than the tolerance; last where only torch_npu's own forms do."""
+    """Fails where results differ by more than the tolerance; differences by torch_npu's own forms are reported last."""
     torch.npu.synchronize()
     assert len(expected) == len(actual), f"{len(actual)} results, {len(expected)} on cpu"
     errors = []
     for at, (cpu, npu) in enumerate(zip(expected, actual)):
-        values = not draws(op, sample) and PLACES.get(op.name) != at
+        values = not is_random(op, sample) and INDEX_OUTPUTS.get(op.name) != at
         atol = ATOL.get(op.name, 0) if cpu.is_floating_point() else 0
         try:
             census.compare(npu, cpu, tolerance(op.name, dtype, cpu), atol, values)
         except AssertionError as error:
             errors.append(error)
-    theirs = THEIRS.get(op.name, ())
-    errors.sort(key=lambda error: any(word in str(error) for word in theirs))
+    own_texts = TORCH_NPU_TEXTS.get(op.name, ())
+    errors.sort(key=lambda error: any(word in str(error) for word in own_texts))
     if errors:
         raise errors[0]
 
@@ -155,7 +155,7 @@ def widened(value):
 
 
 def compare_halves(op, sample, dtype, expected, actual):
-    """As [`compare`]; where the CPU's own half arithmetic is the less exact, its float results decide."""
+    """As `compare`; where the CPU's half arithmetic is less exact, its float32 results decide."""
     try:
         compare(op, sample, dtype, expected, actual)
     except AssertionError:
@@ -167,16 +167,16 @@ def compare_halves(op, sample, dtype, expected, actual):
 
 
 def samples_of(op, dtype, notes):
-    """The samples of one entry in one type; in deep some of them with gaps between their elements too."""
+    """The samples of one entry in one type; with CAIRN_TESTS=deep some of them also with gaps between their elements."""
     grad = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex) and dtype.itemsize > 2
     torch.manual_seed(0)
     try:
-        samples = some(op.sample_inputs("cpu", dtype, requires_grad=grad), SAMPLES if dtype == torch.float32 else SAMPLES_OF_OTHERS)
+        samples = subset(op.sample_inputs("cpu", dtype, requires_grad=grad), SAMPLES if dtype == torch.float32 else SAMPLES_OF_OTHER_TYPES)
     except Exception as error:  # PyTorch has no such samples
         notes.append(f"{dtype}: no samples: {error}")
         return []
     try:
-        strided = [sample.noncontiguous() for sample in some(samples, 2)] if depth.DEEP and dtype != torch.int64 else []
+        strided = [sample.noncontiguous() for sample in subset(samples, 2)] if depth.DEEP and dtype != torch.int64 else []
     except Exception:  # sparse ones have no strides
         strided = []
     return samples + strided
@@ -186,17 +186,17 @@ def check(op, dtype, entry):
     """Runs samples of one entry in one type."""
     for sample in samples_of(op, dtype, entry["notes"]):
         try:
-            expected, plain = run(op, sample.transform(lambda value: census.moved(value, "cpu")))
+            expected, cpu_result = run(op, sample.transform(lambda value: census.moved(value, "cpu")))
         except Exception:
             continue
         try:
             actual, result = run(op, sample.transform(lambda value: census.moved(value, "npu")))
             compare_halves(op, sample, dtype, expected, actual)
             if not expected:
-                assert plain == result, f"{result}, {plain} on cpu"
+                assert cpu_result == result, f"{result}, {cpu_result} on cpu"
             entry["passed"] += 1
         except Exception as error:
-            census.note(entry, str(dtype)[6:], error, THEIRS.get(op.name, ()))
+            census.note(entry, str(dtype)[6:], error, TORCH_NPU_TEXTS.get(op.name, ()))
 
 
 def listed():
@@ -206,17 +206,17 @@ def listed():
 
 
 def entry(name):
-    """What becomes of the samples of one entry, or of all variants of an operator but those known not to pass."""
-    found, known = census.empty(name), listed()
+    """Runs the samples of one entry, or of all variants of an operator but those known not to pass, and counts."""
+    found, known = census.new_entry(name), listed()
     for op in op_db:
         if name == entry_name(op) or (name == op.name and entry_name(op) not in known):
-            others = (ALSO_REQUIRED if op.name in REQUIRED else ALSO) if depth.DEEP else ()
+            others = (OTHER_TYPES_OF_REQUIRED if op.name in REQUIRED else OTHER_TYPES) if depth.DEEP else ()
             for dtype in (torch.float32, *others):
                 if dtype in op.supported_dtypes("cpu"):
                     check(op, dtype, found)
-            taken = op.supported_dtypes("cpu")
-            if torch.float32 not in taken:
-                for dtype in {torch.complex64, torch.int64} & set(taken) - set(others):
+            supported = op.supported_dtypes("cpu")
+            if torch.float32 not in supported:
+                for dtype in {torch.complex64, torch.int64} & set(supported) - set(others):
                     check(op, dtype, found)
     return found
 

@@ -1,4 +1,4 @@
-"""In a child process: libcairn_pool.so behind torch_npu, and its functions beside the two (include/cairn/pool.h)."""
+"""For scripts in a child process: libcairn_pool.so as torch_npu's allocator, and the pool's other functions (include/cairn/pool.h)."""
 
 import ctypes
 import json
@@ -33,7 +33,7 @@ LIBRARY.cairn_pool_last_error.restype = ctypes.c_char_p
 
 
 class TorchStream(ctypes.Structure):
-    """What torch_npu hands to a record_stream callback: an object of C++, by address, and no stream of ACL's."""
+    """What torch_npu passes to a record_stream callback: the address of a C++ object, not an aclrtStream."""
 
     _fields_ = [("device_type", ctypes.c_int8), ("device_index", ctypes.c_int8), ("stream_id", ctypes.c_int64)]
 
@@ -41,7 +41,7 @@ class TorchStream(ctypes.Structure):
 @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(TorchStream))
 def on_record_stream(address, stream):
     parts = {name: getattr(stream.contents, name) for name, _ in TorchStream._fields_}
-    done(LIBRARY.cairn_pool_record_stream(address, torch.npu.Stream(**parts).npu_stream))
+    check(LIBRARY.cairn_pool_record_stream(address, torch.npu.Stream(**parts).npu_stream))
 
 
 def plug():
@@ -55,7 +55,8 @@ def plug():
     return pluggable
 
 
-def done(status):
+def check(status):
+    """Fails unless a function of the pool returned 0."""
     assert status == 0, last_error()
 
 
@@ -67,9 +68,9 @@ def last_error():
 def figures(device=0, stream=None):
     result = Figures()
     if stream is None:
-        done(LIBRARY.cairn_pool_figures(device, ctypes.byref(result)))
+        check(LIBRARY.cairn_pool_figures(device, ctypes.byref(result)))
     else:
-        done(LIBRARY.cairn_pool_stream_figures(device, stream.npu_stream, ctypes.byref(result)))
+        check(LIBRARY.cairn_pool_stream_figures(device, stream.npu_stream, ctypes.byref(result)))
     return result
 
 
@@ -83,7 +84,7 @@ def report(device=0):
 def synchronized(device=0):
     """Waits for torch_npu's queue and all streams, and tells the pool so."""
     torch.npu.synchronize(device)
-    done(LIBRARY.cairn_pool_synchronized(device))
+    check(LIBRARY.cairn_pool_synchronized(device))
 
 
 def trim(device=0, keep=0):
@@ -91,4 +92,4 @@ def trim(device=0, keep=0):
 
 
 def record_stream(tensor, stream):
-    done(LIBRARY.cairn_pool_record_stream(tensor.data_ptr(), stream.npu_stream))
+    check(LIBRARY.cairn_pool_record_stream(tensor.data_ptr(), stream.npu_stream))

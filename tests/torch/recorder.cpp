@@ -1,4 +1,4 @@
-// Stands between torch_npu and the two functions of an allocator and writes down every call; journal.py reads it.
+// Forwards torch_npu's calls to the two functions of an allocator and records each; journal.py reads the record.
 
 #include <sys/types.h>
 
@@ -23,7 +23,7 @@ static Free inner_free;
 static std::mutex lock;
 static std::vector<Call> calls;
 
-static void note(bool freed, void *address, ssize_t size, int device, void *stream)
+static void record(bool freed, void *address, ssize_t size, int device, void *stream)
 {
     const auto number = [](void *pointer) { return static_cast<int64_t>(reinterpret_cast<intptr_t>(pointer)); };
     std::lock_guard<std::mutex> guard(lock);
@@ -38,22 +38,22 @@ void recorder_forward(Malloc to_malloc, Free to_free)
     inner_free = to_free;
 }
 
-// Written down when it is over, and a free before it begins: so an address is never handed out twice in the journal
+// Recorded after the call, a free before it: so no address is live twice in the record
 // because of two threads.
 void *recorded_malloc(ssize_t size, int device, void *stream)
 {
     void *address = inner_malloc(size, device, stream);
-    note(false, address, size, device, stream);
+    record(false, address, size, device, stream);
     return address;
 }
 
 void recorded_free(void *address, ssize_t size, int device, void *stream)
 {
-    note(true, address, size, device, stream);
+    record(true, address, size, device, stream);
     inner_free(address, size, device, stream);
 }
 
-// Copies what was written down from number `from` on, as far as there is room, and returns how many there are.
+// Copies the calls recorded from number `from` on, as far as there is room, and returns how many there are.
 size_t recorder_read(size_t from, Call *to, size_t capacity)
 {
     std::lock_guard<std::mutex> guard(lock);

@@ -5,25 +5,26 @@ import torch.nn.functional as F
 
 
 def halves(x, dim, left):
-    """The half of a gated unit that is activated, and the other."""
+    """The half of a gated unit that is activated, and the other half; `left`: the first half is activated."""
     first, second = x.chunk(2, dim)
     return (first, second) if left else (second, first)
 
 
 def gated(x, dim, left, activation):
+    """A gated linear unit with this activation."""
     one, other = halves(x, dim, left)
     return activation(one) * other
 
 
 def backward(function, grad, *inputs):
-    """The gradients of inputs that a gradient of the result gives."""
+    """The gradients of the inputs from `grad`, that of the result."""
     inputs = [one.clone().requires_grad_() for one in inputs]
-    answer = torch.autograd.grad(function(*inputs), inputs, grad)
-    return answer if len(answer) > 1 else answer[0]
+    gradients = torch.autograd.grad(function(*inputs), inputs, grad)
+    return gradients if len(gradients) > 1 else gradients[0]
 
 
 def rotated(x, mode):
-    """Each element's own value and its partner's, as a rotation of this kind orders them."""
+    """Each element, and its signed partner in a rotary embedding of this mode."""
     if mode == "half":
         first, second = x.chunk(2, -1)
         return x, torch.cat((-second, first), -1)
@@ -37,59 +38,60 @@ def rotated(x, mode):
 
 
 def rotary(x, cos, sin, mode="half"):
-    own, partner = rotated(x, mode)
-    return own * cos + partner * sin
+    value, partner = rotated(x, mode)
+    return value * cos + partner * sin
 
 
-def rms(x, weight, epsilon=1e-6):
-    scale = (x.float().square().mean(-1, True) + epsilon).rsqrt()
-    return (x * scale * weight).to(x.dtype), scale
+def rms_norm(x, weight, epsilon=1e-6):
+    rstd = (x.float().square().mean(-1, True) + epsilon).rsqrt()
+    return (x * rstd * weight).to(x.dtype), rstd
 
 
-def add_rms(x1, x2, weight):
-    return *rms(x1 + x2, weight), x1 + x2
+def add_rms_norm(x1, x2, weight):
+    return *rms_norm(x1 + x2, weight), x1 + x2
 
 
-def layer(x, weight, bias, epsilon=1e-5):
+def layer_norm(x, weight, bias, epsilon=1e-5):
     return torch.native_layer_norm(x, weight.shape, weight, bias, epsilon)
 
 
-def layer_with_saved(x, mean, scale, weight, bias):
-    """Layer norm by figures that were computed before, which gradients pass through."""
+def differentiable_layer_norm(x, mean, rstd, weight, bias):
+    """Layer norm whose gradient includes that of the statistics; `mean` and `rstd` are ignored."""
     deviation = x - x.mean(-1, True)
-    spread = (deviation.square().mean(-1, True)).rsqrt()
-    return deviation * spread * weight + bias
+    rstd = (deviation.square().mean(-1, True)).rsqrt()
+    return deviation * rstd * weight + bias
 
 
-def layer_gradients(dy, x, mean, scale, weight):
-    return torch.ops.aten.native_layer_norm_backward(dy, x, list(weight.shape), mean, scale, weight, weight, [True] * 3)
+def layer_norm_gradients(dy, x, mean, rstd, weight):
+    return torch.ops.aten.native_layer_norm_backward(dy, x, list(weight.shape), mean, rstd, weight, weight, [True] * 3)
 
 
-def deep_gradients(dy, x, gx, weight, mean, scale, alpha):
-    d, dweight, dbias = layer_gradients(dy, alpha * x + gx, mean, scale, weight)
+def deep_norm_gradients(dy, x, gx, weight, mean, rstd, alpha):
+    d, dweight, dbias = layer_norm_gradients(dy, alpha * x + gx, mean, rstd, weight)
     return alpha * d, d, dbias, dweight
 
 
-def adaptive(x, scale, shift, weight, bias, epsilon=1e-5):
+def adaptive_layer_norm(x, scale, shift, weight, bias, epsilon=1e-5):
     return F.layer_norm(x, x.shape[-1:], weight, bias, epsilon) * (1 + scale) + shift
 
 
-def figures(x, epsilon=1e-5):
-    """Mean and scale of each line."""
+def mean_and_rstd(x, epsilon=1e-5):
+    """Mean and reciprocal standard deviation of each row."""
     return x.mean(-1, True), (x.var(-1, unbiased=False, keepdim=True) + epsilon).rsqrt()
 
 
-def overlaps(boxes, others, extra):
-    """What two rectangles have in common by what they cover together, a row for each of the others; sides are `extra` longer."""
+def pairwise_iou(boxes, others, extra):
+    """Intersection over union of each box with each of the others, a row for each of the others; sides are `extra` longer."""
     low = torch.maximum(boxes[None, :, :2], others[:, None, :2])
     high = torch.minimum(boxes[None, :, 2:], others[:, None, 2:])
-    common = (high - low + extra).clamp(min=0).prod(-1)
+    intersection = (high - low + extra).clamp(min=0).prod(-1)
     area = lambda one: (one[:, 2:] - one[:, :2] + extra).prod(-1)
-    return common / (area(boxes)[None] + area(others)[:, None] - common)
+    return intersection / (area(boxes)[None] + area(others)[:, None] - intersection)
 
 
-def agreement(which, boxes, others, centred, crossed=False, mode="iou"):
-    """GIoU, DIoU or CIoU of boxes in columns, with the difference of the angles of CIoU; a row for each of the others if crossed."""
+def iou_variant(which, boxes, others, centred, crossed=False, mode="iou"):
+    """GIoU, DIoU or CIoU of boxes in columns, given by centre and size (`centred`) or by two corners; and the difference of
+    angles in CIoU. `crossed`: of all pairs, a row for each of the others."""
 
     def corners(one):
         x, y, u, v = one
@@ -97,45 +99,45 @@ def agreement(which, boxes, others, centred, crossed=False, mode="iou"):
 
     a, b = corners(boxes), corners(others)
     a, b = [one[None] for one in a], [one[:, None] if crossed else one[None] for one in b]
-    tiny, lift = (1e-16, 0.0) if which == "GIoU" else (1e-9, 1e-9)
-    inner = lambda i: (torch.min(a[i + 2], b[i + 2]) - torch.max(a[i], b[i])).clamp(0)
-    around = lambda i: torch.max(a[i + 2], b[i + 2]) - torch.min(a[i], b[i])
-    size = lambda one: (one[2] - one[0], one[3] - one[1] + lift)
+    epsilon, added_height = (1e-16, 0.0) if which == "GIoU" else (1e-9, 1e-9)
+    overlap = lambda i: (torch.min(a[i + 2], b[i + 2]) - torch.max(a[i], b[i])).clamp(0)
+    enclosing = lambda i: torch.max(a[i + 2], b[i + 2]) - torch.min(a[i], b[i])
+    size = lambda one: (one[2] - one[0], one[3] - one[1] + added_height)
     area = lambda one: size(one)[0] * size(one)[1]
-    common = inner(0) * inner(1)
-    union = area(a) + area(b) - common + tiny
-    overlap = common / (union if mode == "iou" else area(b) + tiny)
-    zero = torch.zeros_like(overlap)
+    intersection = overlap(0) * overlap(1)
+    union = area(a) + area(b) - intersection + epsilon
+    iou = intersection / (union if mode == "iou" else area(b) + epsilon)
+    zero = torch.zeros_like(iou)
     if which == "GIoU":
-        outer = (around(0) * around(1)).abs()
-        return overlap - (outer - union) / outer, zero
+        enclosing_area = (enclosing(0) * enclosing(1)).abs()
+        return iou - (enclosing_area - union) / enclosing_area, zero
     distance = sum((b[i] + b[i + 2] - a[i] - a[i + 2]) ** 2 for i in (0, 1)) / 4
-    near = overlap - distance / (around(0) ** 2 + around(1) ** 2 + tiny)
+    diou = iou - distance / (enclosing(0) ** 2 + enclosing(1) ** 2 + epsilon)
     if which == "DIoU":
-        return near, zero
+        return diou, zero
     angle = lambda one: torch.atan(size(one)[0] / size(one)[1])
-    rotation = angle(b) - angle(a)
-    form = 4 / torch.pi**2 * rotation**2
-    return near - form * form / (1 + tiny - overlap + form), rotation
+    difference = angle(b) - angle(a)
+    aspect = 4 / torch.pi**2 * difference**2
+    return diou - aspect * aspect / (1 + epsilon - iou + aspect), difference
 
 
-def agreement_gradients(which, grad, boxes, others, *options):
-    """The gradients of what `agreement` measures."""
-    wide = [one.double().requires_grad_() for one in (boxes, others)]
-    measure, _ = agreement(which, *wide, *options)
-    found = torch.autograd.grad(measure, wide, grad.double().reshape(measure.shape))
-    return tuple(one.to(boxes.dtype) for one in found)
+def iou_variant_gradients(which, grad, boxes, others, *options):
+    """The gradients of `iou_variant`, computed in float64."""
+    doubles = [one.double().requires_grad_() for one in (boxes, others)]
+    measure, _ = iou_variant(which, *doubles, *options)
+    gradients = torch.autograd.grad(measure, doubles, grad.double().reshape(measure.shape))
+    return tuple(one.to(boxes.dtype) for one in gradients)
 
 
-def suppressed(boxes, scores, most, overlap, least):
-    """The numbers of the boxes that are kept, from the greatest score down."""
+def non_max_suppression(boxes, scores, max_count, max_iou, min_score):
+    """The indices of the boxes that are kept, from the greatest score down."""
     low, high = torch.minimum(boxes[:, :2], boxes[:, 2:]), torch.maximum(boxes[:, :2], boxes[:, 2:])
-    meets = overlaps(torch.cat([low, high], 1), torch.cat([low, high], 1), 0.0)
-    kept = []
+    ious = pairwise_iou(torch.cat([low, high], 1), torch.cat([low, high], 1), 0.0)
+    selected = []
     for at in scores.argsort(descending=True, stable=True).tolist():
-        if len(kept) < most and scores[at] > least and not any(meets[at, one] > overlap for one in kept):
-            kept.append(at)
-    return kept
+        if len(selected) < max_count and scores[at] > min_score and not any(ious[at, one] > max_iou for one in selected):
+            selected.append(at)
+    return selected
 
 
 def masked_softmax(x, mask, scale):
@@ -145,120 +147,123 @@ def masked_softmax(x, mask, scale):
 def sgd(x, grad, momentum_buffer, scale, decay, momentum, rate, dampening, nesterov, maximize, first):
     """Variable, gradient and momentum after one step."""
     grad = grad / scale
-    full = (-grad if maximize else grad) + decay * x
-    buffer = full if first else momentum * momentum_buffer + (1 - dampening) * full
-    return x - rate * (full + momentum * buffer if nesterov else buffer), grad, buffer
+    decayed = (-grad if maximize else grad) + decay * x
+    buffer = decayed if first else momentum * momentum_buffer + (1 - dampening) * decayed
+    return x - rate * (decayed + momentum * buffer if nesterov else buffer), grad, buffer
 
 
-def adam(x, grad, mean, square, most, step, rate, beta1, beta2, decay, epsilon, coupled, maximize=False):
-    """Variable, means and the greatest mean of squares after step number `step`."""
+def adam(x, grad, mean, square, max_square, step, rate, beta1, beta2, decay, epsilon, coupled, maximize=False):
+    """Variable, means and the greatest mean of squares (AMSGrad) after step number `step`. `coupled`: decay is added to the
+    gradient, as in Adam, not AdamW."""
     grad = -grad if maximize else grad
     if coupled:
         grad = grad + decay * x
     else:
         x = x * (1 - rate * decay)
     mean, square = beta1 * mean + (1 - beta1) * grad, beta2 * square + (1 - beta2) * grad * grad
-    most = square if most is None else torch.maximum(most, square)
-    root = (most / (1 - beta2**step)).sqrt() + epsilon
-    return x - rate * mean / (1 - beta1**step) / root, mean, square, most
+    max_square = square if max_square is None else torch.maximum(max_square, square)
+    root = (max_square / (1 - beta2**step)).sqrt() + epsilon
+    return x - rate * mean / (1 - beta1**step) / root, mean, square, max_square
 
 
 def classic_adam(x, mean, square, power1, power2, rate, beta1, beta2, epsilon, grad, nesterov):
-    pace = rate * (1 - power2).sqrt() / (1 - power1)
+    step_size = rate * (1 - power2).sqrt() / (1 - power1)
     mean, square = beta1 * mean + (1 - beta1) * grad, beta2 * square + (1 - beta2) * grad * grad
-    ahead = beta1 * mean + (1 - beta1) * grad if nesterov else mean
-    return x - pace * ahead / (square.sqrt() + epsilon), mean, square
+    momentum = beta1 * mean + (1 - beta1) * grad if nesterov else mean
+    return x - step_size * momentum / (square.sqrt() + epsilon), mean, square
 
 
-def cross_entropy_gradient(grad, logarithms, target, weight, ignored, smoothing):
+def cross_entropy_gradient(grad, log_probs, target, weight, ignored, smoothing):
     """By the formulas of CrossEntropyLossGrad, for the mean."""
-    kept = (target != ignored).float()
-    own = weight[target] * kept
-    grad = grad / own.sum()
-    classes = logarithms.shape[1]
-    hit = F.one_hot(target, classes) * (grad * (1 - smoothing) * own)[:, None]
-    smooth = (grad * smoothing / classes * kept)[:, None] * weight
-    through = logarithms.exp()
-    return through * hit.sum(1, True) - hit + through * smooth.sum(1, True) - smooth
+    counted = (target != ignored).float()
+    target_weight = weight[target] * counted
+    grad = grad / target_weight.sum()
+    classes = log_probs.shape[1]
+    hard = F.one_hot(target, classes) * (grad * (1 - smoothing) * target_weight)[:, None]
+    smooth = (grad * smoothing / classes * counted)[:, None] * weight
+    softmax = log_probs.exp()
+    return softmax * hard.sum(1, True) - hard + softmax * smooth.sum(1, True) - smooth
 
 
-def ctc_alpha(logarithms, targets, steps, labels):
-    """The logarithms of the likelihoods of all beginnings, by a plain loop; -inf beyond the ends."""
-    count, most = logarithms.shape[1], logarithms.shape[0]
-    alpha = torch.full((count, most, 2 * max(labels) + 1), -torch.inf)
-    for batch in range(count):
+def ctc_alpha(log_probs, targets, steps, labels):
+    """The forward variables of CTC: log-likelihoods of all prefixes of the labels after each step; -inf beyond the ends."""
+    batches, max_steps = log_probs.shape[1], log_probs.shape[0]
+    alpha = torch.full((batches, max_steps, 2 * max(labels) + 1), -torch.inf)
+    for batch in range(batches):
         path = [0]
         for label in targets[batch, : labels[batch]].tolist():
             path += [label, 0]
         for step in range(steps[batch]):
             for at, label in enumerate(path):
-                before = [alpha[batch, step - 1, at]] if step else []
+                previous = [alpha[batch, step - 1, at]] if step else []
                 if step and at >= 1:
-                    before.append(alpha[batch, step - 1, at - 1])
+                    previous.append(alpha[batch, step - 1, at - 1])
                 if step and at >= 2 and label and label != path[at - 2]:
-                    before.append(alpha[batch, step - 1, at - 2])
+                    previous.append(alpha[batch, step - 1, at - 2])
                 start = torch.tensor(0.0 if at < 2 else -torch.inf)
-                alpha[batch, step, at] = (torch.stack(before).logsumexp(0) if step else start) + logarithms[step, batch, label]
+                alpha[batch, step, at] = (torch.stack(previous).logsumexp(0) if step else start) + log_probs[step, batch, label]
     return alpha
 
 
-def packed_attention(query, key, value, queries, keys, scale, causal=False, form="", more=None, sink=None):
-    """Greatest scores and sums of each token, eight times each; nothing; the result. Causal by the ends of the sequences.
+def packed_attention(query, key, value, queries, keys, scale, causal=False, softmax_layout="", rope=None, sink=None):
+    """Attention of packed sequences that end at `queries` and `keys`: greatest scores and sums of exponentials of each token,
+    eight times each; an empty tensor; the result. Causal masks are aligned at the ends of the sequences.
 
-    Scores and sums lie head by head within a sequence, unless `form` is same_as_input. `more` are features of queries and
-    keys that come apart, `sink` has a score of no key for each head.
+    Scores and sums lie head by head within a sequence, unless `softmax_layout` is same_as_input. `rope` are the rotary
+    features of queries and keys as separate tensors, `sink` is the attention sink: a score without a key for each head.
     """
-    if more:
-        query, key = (torch.cat(both, -1) for both in zip((query, key), more))
+    if rope:
+        query, key = (torch.cat(both, -1) for both in zip((query, key), rope))
     key, value = (one.repeat_interleave(query.shape[1] // one.shape[1], 1) for one in (key, value))
-    parts, (start, begin) = [], (0, 0)
-    for end, last in zip(queries, keys):
-        q, k, v = (one.transpose(0, 1) for one in (query[start:end], key[begin:last], value[begin:last]))
+    parts, (query_start, key_start) = [], (0, 0)
+    for query_end, key_end in zip(queries, keys):
+        q, k, v = (one.transpose(0, 1) for one in (query[query_start:query_end], key[key_start:key_end], value[key_start:key_end]))
         scores = scale * q @ k.mT
         if causal:
-            hidden = torch.ones(scores.shape[1:], dtype=torch.bool).triu(last - begin - (end - start) + 1)
+            hidden = torch.ones(scores.shape[1:], dtype=torch.bool).triu(key_end - key_start - (query_end - query_start) + 1)
             scores = scores.masked_fill(hidden, -torch.inf)
         if sink is not None:
             scores = torch.cat((scores, sink[:, None, None].expand(-1, scores.shape[1], 1)), -1)
-        most = scores.amax(-1, True)
-        weights = (scores - most).exp()
+        maxima = scores.amax(-1, True)
+        weights = (scores - maxima).exp()
         sums = weights.sum(-1, True)
-        notes = [one.expand(-1, -1, 8) for one in (most, sums)]
-        notes = [one.transpose(0, 1) if form else one.reshape(end - start, -1, 8) for one in notes]
-        parts.append([*notes, (weights[..., : k.shape[1]] / sums @ v).transpose(0, 1)])
-        start, begin = end, last
-    most, sums, result = (torch.cat(one).contiguous() for one in zip(*parts))
-    return most, sums, query.new_empty(0), result
+        statistics = [one.expand(-1, -1, 8) for one in (maxima, sums)]
+        statistics = [one.transpose(0, 1) if softmax_layout else one.reshape(query_end - query_start, -1, 8) for one in statistics]
+        parts.append([*statistics, (weights[..., : k.shape[1]] / sums @ v).transpose(0, 1)])
+        query_start, key_start = query_end, key_end
+    maxima, sums, result = (torch.cat(one).contiguous() for one in zip(*parts))
+    return maxima, sums, query.new_empty(0), result
 
 
 def packed_gradients(query, key, value, grad, queries, keys, scale):
     return *backward(lambda *all: packed_attention(*all, queries, keys, scale, True)[3], grad, query, key, value), query.new_empty(0)
 
 
-def bilinear(image, y, x, outside):
-    """Values of `image` [C, H, W] between its elements; y and x have any sizes. Outside of it they are 0, or, up to one element
-    away (`outside` false), those of its border."""
+def bilinear(image, y, x, zero_padded):
+    """Bilinear samples of `image` [C, H, W] at y and x, tensors of any sizes. Elements outside of the image are 0; without
+    `zero_padded`, samples up to one element away from it are those of its border."""
     rows, columns = image.shape[-2:]
-    if outside:
+    if zero_padded:
         near = (y > -1) & (y < rows) & (x > -1) & (x < columns)
     else:
         near = (y >= -1) & (y <= rows) & (x >= -1) & (x <= columns)
         y, x = y.clamp(0, rows - 1), x.clamp(0, columns - 1)
     top, left = y.detach().floor(), x.detach().floor()
     total = 0
-    for down in (0, 1):
-        for across in (0, 1):
-            row, column = (top + down).long(), (left + across).long()
+    for dy in (0, 1):
+        for dx in (0, 1):
+            row, column = (top + dy).long(), (left + dx).long()
             inside = (row >= 0) & (row < rows) & (column >= 0) & (column < columns)
             value = image[:, row.clamp(0, rows - 1), column.clamp(0, columns - 1)]
-            weight = (1 - (y - (top + down)).abs()) * (1 - (x - (left + across)).abs())
+            weight = (1 - (y - (top + dy)).abs()) * (1 - (x - (left + dx)).abs())
             total = total + value * torch.where(inside & near, weight, torch.zeros_like(weight))
     return total
 
 
 def roi_align(images, regions, scale, height, width, samples, mode):
-    """Averages of samples in each region (image, x0, y0, x1, y1); the mode says what its corners are."""
-    found = []
+    """Averages of samples in each region (image, x0, y0, x1, y1), by the roi_end_mode of the operator: 1 and 3 count x1, y1 in,
+    2 moves all corners by half a pixel; 0 and 1 make regions at least one pixel large."""
+    results = []
     for region in regions.double():
         x0, y0, x1, y1 = (region[1:] * scale).unbind()
         if mode in (1, 3):
@@ -268,18 +273,18 @@ def roi_align(images, regions, scale, height, width, samples, mode):
         sizes = [y1 - y0, x1 - x0]
         if mode != 2:
             sizes = [one.clamp(min=0.0 if mode == 3 else 1.0) for one in sizes]
-        lines = []
+        axes = []
         for start, size, cells in zip((y0, x0), sizes, (height, width)):
             step = size / cells
             count = samples or max(int(step.ceil()), 0)
-            lines.append((start + (torch.arange(cells)[:, None] + (torch.arange(count) + 0.5) / max(count, 1)) * step, count))
-        (rows, down), (columns, across) = lines
-        if down * across == 0:
-            found.append(torch.zeros(images.shape[1], height, width, dtype=torch.float64))
+            axes.append((start + (torch.arange(cells)[:, None] + (torch.arange(count) + 0.5) / max(count, 1)) * step, count))
+        (rows, row_samples), (columns, column_samples) = axes
+        if row_samples * column_samples == 0:
+            results.append(torch.zeros(images.shape[1], height, width, dtype=torch.float64))
             continue
         y, x = torch.broadcast_tensors(rows[:, None, :, None], columns[None, :, None, :])
-        found.append(bilinear(images[int(region[0])].double(), y, x, outside=False).mean((-1, -2)))
-    return torch.stack(found).to(images.dtype)
+        results.append(bilinear(images[int(region[0])].double(), y, x, zero_padded=False).mean((-1, -2)))
+    return torch.stack(results).to(images.dtype)
 
 
 def roi_align_gradient(grad, regions, sizes, scale, samples, mode):
@@ -291,12 +296,12 @@ def roi_align_gradient(grad, regions, sizes, scale, samples, mode):
 def deformable_samples(images, offsets, kernel, stride, padding, dilation, groups):
     """The samples of a deformable convolution: images whose rows and columns hold the taps of each position."""
     count, channels = images.shape[:2]
-    across, down, share = offsets.reshape(count, 3, groups, *kernel, *offsets.shape[2:]).unbind(1)
+    offset_x, offset_y, modulation = offsets.reshape(count, 3, groups, *kernel, *offsets.shape[2:]).unbind(1)
     positions = [torch.arange(size) * step - before for size, step, before in zip(offsets.shape[2:], stride, padding)]
-    y = positions[0][:, None] + torch.arange(kernel[0])[:, None, None, None] * dilation[0] + down
-    x = positions[1] + torch.arange(kernel[1])[:, None, None] * dilation[1] + across
+    y = positions[0][:, None] + torch.arange(kernel[0])[:, None, None, None] * dilation[0] + offset_y
+    x = positions[1] + torch.arange(kernel[1])[:, None, None] * dilation[1] + offset_x
     parts = images.reshape(count, groups, channels // groups, *images.shape[2:])
-    values = [torch.stack([bilinear(parts[n, g], y[n, g], x[n, g], True) * share[n, g] for g in range(groups)]) for n in range(count)]
+    values = [torch.stack([bilinear(parts[n, g], y[n, g], x[n, g], True) * modulation[n, g] for g in range(groups)]) for n in range(count)]
     values = torch.stack(values).reshape(count, channels, *kernel, *offsets.shape[2:])
     rows, columns = offsets.shape[2] * kernel[0], offsets.shape[3] * kernel[1]
     return values.permute(0, 1, 4, 2, 5, 3).reshape(count, channels, rows, columns)
@@ -309,47 +314,47 @@ def deformable_conv2d(images, weight, offsets, bias, stride, padding, dilation, 
 
 
 def batch_norm_update(x, sums, squares, scale, offset, epsilon, mean=None, variance=None, factor=0.0):
-    """The last step of a batch norm in training: the result, then the running mean and variance
-    (where there are any), then those of the batch; without running ones, the variance of the batch without bias."""
+    """The last step of a batch norm in training, from sums and sums of squares: the result, then the running mean and variance
+    (where there are any), then those of the batch; without running ones, also the unbiased variance of the batch."""
     count = x.numel() // x.shape[1]
-    of_batch, spread = sums / count, squares / count - (sums / count).square()
-    wide = (1, -1, *[1] * (x.dim() - 2))
-    scales = scale / (spread + epsilon).sqrt()
-    result = (x.float() * scales.reshape(wide) + (offset - of_batch * scales).reshape(wide)).to(x.dtype)
-    grown = spread * count / (count - 1)
+    batch_mean, batch_variance = sums / count, squares / count - (sums / count).square()
+    per_channel = (1, -1, *[1] * (x.dim() - 2))
+    scales = scale / (batch_variance + epsilon).sqrt()
+    result = (x.float() * scales.reshape(per_channel) + (offset - batch_mean * scales).reshape(per_channel)).to(x.dtype)
+    unbiased = batch_variance * count / (count - 1)
     if mean is None:
-        return result, of_batch, spread, grown
-    return result, (1 - factor) * mean + factor * of_batch, (1 - factor) * variance + factor * grown, of_batch, spread
+        return result, batch_mean, batch_variance, unbiased
+    return result, (1 - factor) * mean + factor * batch_mean, (1 - factor) * variance + factor * unbiased, batch_mean, batch_variance
 
 
 def deformable_gradients(images, grad, samples, weight, offsets, groups, offset_groups):
-    """Of x, weight, offsets and bias, for windows side by side without padding, from the samples that a forward left."""
+    """Gradients of x, weight, offsets and bias, for stride 1 without padding, from the samples that the forward pass saved."""
     kernel = tuple(weight.shape[2:])
-    through = F.conv_transpose2d(grad.double(), weight.double(), stride=kernel, groups=groups)
-    taken = lambda x, o: deformable_samples(x, o, kernel, (1, 1), (0, 0), (1, 1), offset_groups)  # noqa: E731
-    of_images, of_offsets = backward(taken, through, images.double(), offsets.double())
+    sample_grads = F.conv_transpose2d(grad.double(), weight.double(), stride=kernel, groups=groups)
+    sample = lambda x, o: deformable_samples(x, o, kernel, (1, 1), (0, 0), (1, 1), offset_groups)  # noqa: E731
+    of_images, of_offsets = backward(sample, sample_grads, images.double(), offsets.double())
     of_weight = torch.nn.grad.conv2d_weight(samples.double(), weight.shape, grad.double(), stride=kernel, groups=groups)
     return tuple(one.to(images.dtype) for one in (of_images, of_weight, of_offsets, grad.double().sum((0, 2, 3))))
-def rope_gradients(query, more_query, key, more_key, value, grad, queries, keys, scale, sink=None):
-    """As packed_gradients, with features apart; with a sink its gradient comes last."""
+def rope_gradients(query, query_rope, key, key_rope, value, grad, queries, keys, scale, sink=None):
+    """As packed_gradients, with separate rotary features; with a sink its gradient comes last."""
 
-    def attend(query, more_query, key, more_key, value, *sink):
-        more = (more_query, more_key)
-        return packed_attention(query, key, value, queries, keys, scale, True, more=more, sink=sink[0] if sink else None)[3]
+    def attend(query, query_rope, key, key_rope, value, *sink):
+        rope = (query_rope, key_rope)
+        return packed_attention(query, key, value, queries, keys, scale, True, rope=rope, sink=sink[0] if sink else None)[3]
 
-    inputs = [query, more_query, key, more_key, value, *([] if sink is None else [sink])]
+    inputs = [query, query_rope, key, key_rope, value, *([] if sink is None else [sink])]
     found = backward(attend, grad, *inputs)
     return *found[:5], query.new_empty(0), *found[5:]
 
 
 def sink_attention(query, key, value, sink, scale):
-    """Attention of batches with a score of no key for each head."""
+    """Attention with a sink, a score without a key for each head; the results of `packed_attention`."""
     scores = torch.cat((scale * query @ key.mT, sink[:, None, None].expand(query.shape[0], -1, query.shape[2], 1)), -1)
-    most = scores.amax(-1, True)
-    weights = (scores - most).exp()
+    maxima = scores.amax(-1, True)
+    weights = (scores - maxima).exp()
     sums = weights.sum(-1, True)
-    notes = [one.expand(*one.shape[:-1], 8).contiguous() for one in (most, sums)]
-    return *notes, query.new_empty(0), weights[..., :-1] / sums @ value
+    statistics = [one.expand(*one.shape[:-1], 8).contiguous() for one in (maxima, sums)]
+    return *statistics, query.new_empty(0), weights[..., :-1] / sums @ value
 
 
 def sink_gradients(query, key, value, grad, sink, scale):
@@ -357,8 +362,8 @@ def sink_gradients(query, key, value, grad, sink, scale):
     return *found, query.new_empty(0), to_sink
 
 
-def bags(table, index, starts, mode, weights=None, padding=None, with_end=False):
-    """What an embedding bag gives: rows, the bag of each index, lengths without padding, where greatest values are from."""
+def embedding_bag(table, index, starts, mode, weights=None, padding=None, with_end=False):
+    """The outputs of an embedding bag: a row for each bag, the bag of each index, lengths without padding, the indices of maxima."""
     ends = [*starts.tolist(), *([] if with_end else [index.numel()])]
     rows, lengths, origins, owner = [], [], [], []
     for bag, (start, end) in enumerate(zip(ends, ends[1:])):
@@ -367,53 +372,54 @@ def bags(table, index, starts, mode, weights=None, padding=None, with_end=False)
         lengths.append(len(chosen))
         values = table[index[chosen]] * (1 if weights is None else weights[chosen][:, None])
         if mode == "max":
-            most = values.max(0) if chosen else None
-            rows.append(most.values if chosen else table.new_zeros(table.shape[1]))
-            origins.append(index[chosen][most.indices] if chosen else index.new_zeros(table.shape[1]))
+            maxima = values.max(0) if chosen else None
+            rows.append(maxima.values if chosen else table.new_zeros(table.shape[1]))
+            origins.append(index[chosen][maxima.indices] if chosen else index.new_zeros(table.shape[1]))
             continue
         rows.append(values.sum(0) / (max(len(chosen), 1) if mode == "mean" else 1))
         origins.append(index.new_zeros(()))
     return torch.stack(rows), index.new_tensor(owner), index.new_tensor(lengths), torch.stack(origins)
 
 
-def by_logarithms(logarithms, results):
-    """Results over parts of the keys, merged by the logarithms of their sums; and the logarithms of all sums."""
-    whole = torch.stack(logarithms).logsumexp(0)
-    return sum(result * (one - whole).exp()[:, None] for one, result in zip(logarithms, results)), whole
+def merge_by_logsumexp(log_probs, results):
+    """Attention results over parts of the keys, merged by the logarithms of their sums of exponentials; and that of all keys."""
+    total = torch.stack(log_probs).logsumexp(0)
+    return sum(result * (one - total).exp()[:, None] for one, result in zip(log_probs, results)), total
 
 
-def merged(first, first_most, first_sum, second, second_most, second_sum, lengths=None):
-    """Two results over parts of the keys as one. Without lengths: positions, batches, features of all heads; else tokens, and
-    with lengths scores and sums lie head by head within each sequence."""
-    notes = (first_most, first_sum, second_most, second_sum)
-    first_most, first_sum, second_most, second_sum = (one[..., :1].expand_as(one) for one in notes)
-    most = torch.maximum(first_most, second_most)
-    parts = [sum * (one - most).exp() for one, sum in ((first_most, first_sum), (second_most, second_sum))]
-    whole = parts[0] + parts[1]
-    shares = [(part / whole)[..., :1] for part in parts]
+def ring_attention_update(first, first_max, first_sum, second, second_max, second_sum, lengths=None):
+    """Merges two attention results over parts of the keys. Without `lengths` a result is (positions, batches, features of all
+    heads); else (tokens, heads, features), and if there are lengths, maxima and sums lie head by head within each sequence."""
+    statistics = (first_max, first_sum, second_max, second_sum)
+    first_max, first_sum, second_max, second_sum = (one[..., :1].expand_as(one) for one in statistics)
+    maxima = torch.maximum(first_max, second_max)
+    parts = [sum * (one - maxima).exp() for one, sum in ((first_max, first_sum), (second_max, second_sum))]
+    total = parts[0] + parts[1]
+    shares = [(part / total)[..., :1] for part in parts]
     if lengths is None:
         shares = [one.permute(2, 0, 1, 3) for one in shares]
     elif lengths:
         heads = first.shape[1]
         shares = [torch.cat([part.reshape(heads, -1, 1).transpose(0, 1) for part in one.split(lengths)]) for one in shares]
     sized = [one.reshape(*share.shape[:-1], -1) for one, share in zip((first, second), shares)]
-    return (sized[0] * shares[0] + sized[1] * shares[1]).reshape(first.shape), most, whole
+    return (sized[0] * shares[0] + sized[1] * shares[1]).reshape(first.shape), maxima, total
 
 
 def vocabulary_stats(rows, words, target, first, last):
-    """What a loss needs of the scores of rows over a part of a vocabulary."""
+    """Cross entropy over a part of a vocabulary, words `first` to `last`: greatest scores, sums of exponentials, the target's
+    score less the greatest, bits of targets outside of the part, targets within it, scores."""
     scores = rows.float() @ words.float().T
-    most = scores.amax(1)
-    less = scores - most[:, None]
+    maxima = scores.amax(1)
+    shifted = scores - maxima[:, None]
     outside = (target < first) | (target > last)
     indices = torch.where(outside, 0, target - first)
-    predicted = torch.where(outside, 0, less.gather(1, indices[:, None])[:, 0])
+    predicted = torch.where(outside, 0, shifted.gather(1, indices[:, None])[:, 0])
     bits = torch.cat((outside, outside.new_ones(-len(outside) % 8))).reshape(-1, 8)
-    return most, less.exp().sum(1), predicted, (bits << torch.arange(8)).sum(1).to(torch.uint8), indices, scores.to(rows.dtype)
+    return maxima, shifted.exp().sum(1), predicted, (bits << torch.arange(8)).sum(1).to(torch.uint8), indices, scores.to(rows.dtype)
 
 
 def vocabulary_gradients(grad, rows, words, outside, indices, weights):
-    """The gradients of rows and words, from the weights of all words."""
+    """The gradients of rows and words, from the softmax of all scores."""
     weights = weights.clone()
     weights[torch.arange(len(indices)), indices] -= 1 - torch.tensor(outside, dtype=weights.dtype)
     weights = weights * grad[:, None]
@@ -426,15 +432,15 @@ def clipped_swiglu(gated, other, factor, limit, bias):
 
 
 def prefixed_attention(query, key, value, prefix, scale):
-    """Attention that is causal by the last query and key, but for the first keys, which count for all."""
+    """Attention that is causal, aligned at the last query and key, but for the first `prefix` keys, which every query sees."""
     queries, keys = query.shape[2], key.shape[2]
     hidden = torch.ones(queries, keys, dtype=torch.bool).triu(keys - queries + 1) & (torch.arange(keys) >= prefix)
     scores = (scale * query @ key.mT).masked_fill(hidden, -torch.inf)
-    most = scores.amax(-1, True)
-    weights = (scores - most).exp()
+    maxima = scores.amax(-1, True)
+    weights = (scores - maxima).exp()
     sums = weights.sum(-1, True)
-    notes = [one.expand(*one.shape[:-1], 8).contiguous() for one in (most, sums)]
-    return *notes, query.new_empty(0), weights / sums @ value
+    statistics = [one.expand(*one.shape[:-1], 8).contiguous() for one in (maxima, sums)]
+    return *statistics, query.new_empty(0), weights / sums @ value
 
 
 def causal_conv(x, weight, mask=None):
@@ -448,7 +454,7 @@ def causal_conv(x, weight, mask=None):
 
 
 def scattered_list(tensors, index, updates, mask, axis):
-    """Each tensor with its update at its place along a dimension of the updates."""
+    """Each tensor with its update written at its index along `axis`, a dimension of `updates`."""
     results = []
     for at, tensor in enumerate(tensors):
         result, update = tensor.clone(), updates[at]
@@ -461,9 +467,9 @@ def scattered_list(tensors, index, updates, mask, axis):
 
 
 def instance_norm_gradients(dy, x, variance, mean, weight):
-    """Gradients of input, weight and bias of each channel of each sample normalised by figures as they are; channels last."""
+    """Gradients of input, weight and bias of an instance norm, with mean and variance as constants; channels last."""
     scale = 1 / (variance + 1e-6).sqrt()
-    normal, count = (x - mean) * scale, x[0, ..., 0].numel()
-    product, total = (dy * normal).sum((1, 2, 3), True), dy.sum((1, 2, 3), True)
-    dx = weight * scale * (dy - (total + normal * product) / count)
+    normed, count = (x - mean) * scale, x[0, ..., 0].numel()
+    product, total = (dy * normed).sum((1, 2, 3), True), dy.sum((1, 2, 3), True)
+    dx = weight * scale * (dy - (total + normed * product) / count)
     return dx, product.sum((0, 1, 2, 3)), total.sum((0, 1, 2, 3))

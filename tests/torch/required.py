@@ -3,7 +3,7 @@
     python required.py [--check]      in the environment of the tests; --check only compares
 
 torch_npu asks for operators in the library of custom operators first. Such a library is made here that has every name which
-torch_npu knows; each of its functions notes its name and goes on to the toolkit's, or returns 0 where there is none.
+torch_npu knows; each of its functions records its name and jumps to the toolkit's function, or returns 0 where there is none.
 """
 
 import os
@@ -27,7 +27,7 @@ extern const int count;
 void* targets[COUNT];
 static unsigned char seen[COUNT];
 
-__attribute__((used)) void note(long index) { seen[index] = 1; }
+__attribute__((used)) void record(long index) { seen[index] = 1; }
 
 __attribute__((constructor)) static void find(void)
 {
@@ -44,7 +44,7 @@ __attribute__((destructor)) static void report(void)
 }
 """
 
-# Keeps every register that carries an argument while the name is noted.
+# Saves every register that carries an argument while the name is recorded.
 STUB = r"""
 .globl {name}
 .type {name}, @function
@@ -55,7 +55,7 @@ STUB = r"""
     movups %xmm4, 64(%rsp); movups %xmm5, 80(%rsp); movups %xmm6, 96(%rsp); movups %xmm7, 112(%rsp)
     mov %rdi, 128(%rsp); mov %rsi, 136(%rsp); mov %rdx, 144(%rsp); mov %rcx, 152(%rsp); mov %r8, 160(%rsp); mov %r9, 168(%rsp)
     mov ${index}, %rdi
-    call note@PLT
+    call record@PLT
     movups 0(%rsp), %xmm0; movups 16(%rsp), %xmm1; movups 32(%rsp), %xmm2; movups 48(%rsp), %xmm3
     movups 64(%rsp), %xmm4; movups 80(%rsp), %xmm5; movups 96(%rsp), %xmm6; movups 112(%rsp), %xmm7
     mov 128(%rsp), %rdi; mov 136(%rsp), %rsi; mov 144(%rsp), %rdx; mov 152(%rsp), %rcx; mov 160(%rsp), %r8; mov 168(%rsp), %r9
@@ -84,16 +84,16 @@ def tracer(folder):
     library_dir = folder / "op_api" / "lib"
     library_dir.mkdir(parents=True)
     table = "const char* const names[] = {" + ",".join(f'"{name}"' for name in names) + "};\n"
-    (folder / "note.c").write_text(f"#define COUNT {len(names)}\n{SOURCE}{table}")
+    (folder / "record.c").write_text(f"#define COUNT {len(names)}\n{SOURCE}{table}")
     stubs = "".join(STUB.format(name=name, index=index, offset=8 * index) for index, name in enumerate(names))
     (folder / "stubs.s").write_text(".text\nabsent: xor %eax, %eax; ret\n" + stubs + '.section .note.GNU-stack,"",@progbits\n')
-    command = ["gcc", "-shared", "-fPIC", "-w", "-o", library_dir / "libcust_opapi.so", folder / "note.c", folder / "stubs.s", "-ldl"]
+    command = ["gcc", "-shared", "-fPIC", "-w", "-o", library_dir / "libcust_opapi.so", folder / "record.c", folder / "stubs.s", "-ldl"]
     subprocess.run(command, check=True)
 
 
 def trace():
     """The names that were reached, and those of them that the toolkit lacks."""
-    reached, lacking = set(), set()
+    reached, absent_names = set(), set()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         tracer(folder)
@@ -107,23 +107,23 @@ def trace():
         if run.returncode != 0:
             raise SystemExit(run.stdout + run.stderr)
         for line in out.read_text().splitlines():
-            name, there = line.split()
+            name, is_present = line.split()
             name = name.removesuffix("GetWorkspaceSize")
             reached.add(name)
-            if there == "0":
-                lacking.add(name)
-    return reached, lacking
+            if is_present == "0":
+                absent_names.add(name)
+    return reached, absent_names
 
 
 def main():
-    reached, lacking = trace()
+    reached, absent_names = trace()
     listed = set(LIST.read_text().split()) if LIST.exists() else set()
     if "--check" in sys.argv:
-        added, gone = sorted(reached - listed), sorted(listed - reached)
-        print(f"{len(reached)} reached; not listed: {added}; listed and not reached: {gone}; absent from the toolkit: {sorted(lacking)}")
-        raise SystemExit(bool(added or gone or lacking))
+        added, removed = sorted(reached - listed), sorted(listed - reached)
+        print(f"{len(reached)} reached; not listed: {added}; listed and not reached: {removed}; absent from the toolkit: {sorted(absent_names)}")
+        raise SystemExit(bool(added or removed or absent_names))
     LIST.write_text("".join(f"{name}\n" for name in sorted(reached)))
-    print(f"{len(reached)} names; absent from the toolkit: {sorted(lacking)}")
+    print(f"{len(reached)} names; absent from the toolkit: {sorted(absent_names)}")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ SERVERS = {}
 
 
 def fork_server(settings):
-    """The process that imported torch once for all scripts with these settings: torch_npu reads its own when it is imported."""
+    """The process that imported torch once for all scripts with these settings: torch_npu reads settings when it is imported."""
     if settings not in SERVERS:
         while len(SERVERS) >= SERVERS_KEPT:
             SERVERS.pop(next(iter(SERVERS))).close()
@@ -36,7 +36,7 @@ def fork_server(settings):
 
 
 def settings_at_import(environment):
-    """What a process has to have from its start: all but Cairn's own settings, which are read when a device is first used, and
+    """The settings that count when torch is imported: all but Cairn's own, which are read when a device is first used, and
     what pytest says of the test that runs."""
     later = ("CAIRN_", "PYTEST_")
     return frozenset((name, value) for name, value in environment.items() if not name.startswith(later))
@@ -68,7 +68,7 @@ def run_script(code, *, arguments=(), check=True, timeout=240, fresh=False, **en
 
 @contextlib.contextmanager
 def hold_stream(stream):
-    """Keeps `stream` from going on, by a host function that waits: what is queued inside runs after the block."""
+    """Blocks `stream` by a host function that waits: what is queued in the `with` block runs after it."""
     release = threading.Event()
     function = HOST_FUNC(lambda _: release.wait())
     with torch.npu.device(stream.device):

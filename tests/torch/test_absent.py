@@ -7,7 +7,7 @@ import os, re
 import torch, torch_npu
 import cases
 
-# torch_npu finds no aclnn function of these, asks for an operator by its name, and gets the answer that there is none.
+# torch_npu finds no aclnn function for these and asks for an operator by its name, which fails with a text.
 CASES = {
     "SignBitsPack": lambda x: torch_npu.npu_sign_bits_pack(x.flatten(), 2),
 }

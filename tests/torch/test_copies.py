@@ -59,10 +59,10 @@ def test_round_trip_pinned_and_not_blocking(dtype):
     with torch.npu.stream(stream):
         for count in SIZES:
             source = sample(count, dtype).pin_memory()
-            back = torch.empty_like(source).pin_memory()
-            back.copy_(source.to("npu", non_blocking=True), non_blocking=True)
+            out = torch.empty_like(source).pin_memory()
+            out.copy_(source.to("npu", non_blocking=True), non_blocking=True)
             stream.synchronize()
-            assert same(back, source), count
+            assert same(out, source), count
 
 
 def test_shapes():
@@ -158,9 +158,9 @@ def test_many_copies_stay_in_order():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.bool, torch.int64], ids=str)
-@pytest.mark.parametrize("way", [(0, 1), (1, 0)])
-def test_between_devices(way, dtype):
-    first, second = (f"npu:{device}" for device in way)
+@pytest.mark.parametrize("devices", [(0, 1), (1, 0)])
+def test_between_devices(devices, dtype):
+    first, second = (f"npu:{device}" for device in devices)
     for count in SIZES:
         source = sample(count, dtype)
         on_npu = source.to(first)
@@ -179,7 +179,7 @@ def test_between_devices_into_a_given_tensor():
 
 
 def test_between_devices_waits_for_both_streams():
-    """The copy comes after what the source's stream was still doing."""
+    """The copy runs after what was queued on the source's stream."""
     stream = torch.npu.Stream(device=0)
     source = torch.zeros(1 << 16, dtype=torch.int32).to("npu:0")
     with hold_stream(stream) as release:
@@ -196,10 +196,10 @@ def test_task_queue_modes(mode):
         import torch
         for count in (1, 1000, 1 << 20):
             source = torch.arange(count, dtype=torch.int32).pin_memory()
-            back = torch.empty_like(source).pin_memory()
-            back.copy_(source.to("npu", non_blocking=True), non_blocking=True)
+            out = torch.empty_like(source).pin_memory()
+            out.copy_(source.to("npu", non_blocking=True), non_blocking=True)
             torch.npu.synchronize()
-            assert torch.equal(source, back)
+            assert torch.equal(source, out)
             assert torch.equal(source.to("npu:1").to("npu:0").cpu(), source)
         """,
         TASK_QUEUE_ENABLE=mode,
@@ -211,8 +211,8 @@ def test_launch_blocking():
         """
         import torch
         source = torch.arange(1000).pin_memory()
-        there = source.to("npu", non_blocking=True)
-        assert torch.equal(there.cpu(), source)
+        on_npu = source.to("npu", non_blocking=True)
+        assert torch.equal(on_npu.cpu(), source)
         """,
         fresh=True,
         ASCEND_LAUNCH_BLOCKING="1",

@@ -1,4 +1,4 @@
-"""Nothing to compute on, no dimensions, NaN, divisors that are zero, tensors that lie over each other: as on the CPU."""
+"""Empty tensors, tensors without dimensions, NaN, division by zero, overlapping tensors: as on the CPU."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from against import gelu
 NAN, INF = float("nan"), float("inf")
 
 
-def both(function, *inputs, rtol=1e-5):
+def check(function, *inputs, rtol=1e-5):
     """The result on `npu`, which must be that on `cpu`."""
     expected = function(*inputs)
     actual = function(*(tensor.npu() for tensor in inputs))
@@ -21,12 +21,12 @@ def both(function, *inputs, rtol=1e-5):
 
 
 def no_indices(x):
-    """No indices, on the device of `x`."""
+    """An empty tensor of indices, on the device of `x`."""
     return torch.zeros(0, dtype=torch.int64, device=x.device)
 
 
 # Calls that take a tensor of any sizes.
-ANYWHERE = {
+OF_ANY_SIZES = {
     "neg": torch.neg, "abs": torch.abs, "exp": torch.exp, "log": lambda x: (x * x + 1).log(), "sqrt": lambda x: (x * x).sqrt(),
     "rsqrt": lambda x: (x * x + 1).rsqrt(), "sigmoid": torch.sigmoid, "tanh": torch.tanh, "relu": torch.relu, "gelu": gelu,
     "silu": F.silu, "clamp": lambda x: x.clamp(-1, 1), "add": lambda x: x + x, "add scalar": lambda x: x + 1, "sub": lambda x: x - 2 * x,
@@ -44,11 +44,11 @@ ANYWHERE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ANYWHERE)
+@pytest.mark.parametrize("name", OF_ANY_SIZES)
 def test_empty_and_without_dimensions(name):
-    function = ANYWHERE[name]
+    function = OF_ANY_SIZES[name]
     for x in (torch.tensor(0.7), torch.tensor(-2.0), torch.empty(0), torch.empty(0, 3), torch.empty(2, 0, 3), torch.empty(3, 0).t()):
-        both(function, x)
+        check(function, x)
 
 
 @pytest.mark.parametrize(
@@ -66,10 +66,10 @@ def test_empty_and_without_dimensions(name):
 @pytest.mark.filterwarnings("ignore:var")
 def test_empty_dimensions(function):
     for x in (torch.ones(0, 3), torch.ones(3, 0), torch.ones(0, 0)):
-        both(function, x)
+        check(function, x)
 
 
-def test_gradients_of_nothing():
+def test_gradients_of_empty_tensors():
     for shape in ((0,), (0, 3), (3, 0), ()):
         for function in (torch.exp, gelu, lambda x: x * x, lambda x: x.sum(), lambda x: x.softmax(-1), lambda x: x.reshape(-1)[:0]):
             grads = []
@@ -98,7 +98,7 @@ def gelu_of_finite(x):
 )  # fmt: skip
 def test_nan(function, dtype):
     x = torch.tensor([[1, NAN, 3, -2, 0], [INF, 1, -INF, 2, 5], [0, 2, 1, 4, NAN], [NAN] * 5, [1, 2, 3, 4, 5]], dtype=dtype)
-    both(function, x, rtol={torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}[dtype])
+    check(function, x, rtol={torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}[dtype])
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8])
@@ -108,15 +108,15 @@ def test_integers_by_zero(dtype):
     least = torch.iinfo(dtype).min
     x = torch.tensor([7, 0, 100, least, least], dtype=dtype)
     y = torch.tensor([0, 0, 3, 0, 1 if least == 0 else -1], dtype=dtype)
-    safe = torch.where(y > 0, y, 1)
+    divisor = torch.where(y > 0, y, 1)
     for function in (torch.floor_divide, torch.remainder, torch.fmod, lambda a, b: torch.div(a, b, rounding_mode="trunc")):
         actual = function(x.npu(), y.npu()).cpu()
-        expected = torch.where(y == 0, x if function is torch.remainder else 0, function(x, safe))
+        expected = torch.where(y == 0, x if function is torch.remainder else 0, function(x, divisor))
         assert actual.dtype == dtype and torch.equal(actual[:4], expected[:4]), (actual, expected)
-    both(torch.div, x, y)
+    check(torch.div, x, y)
 
 
-# What is done to x in place, and the same with `v`, what x was before, written to `to`.
+# A function that writes a part of x from another, and the same with `v`, a copy of x before, written to `to`.
 OVERLAPS = {
     "x[1:] += x[:-1]": (lambda x: x[1:].add_(x[:-1]), lambda v, to: to[1:].copy_(v[1:] + v[:-1])),
     "x[:-1] += x[1:]": (lambda x: x[:-1].add_(x[1:]), lambda v, to: to[:-1].copy_(v[:-1] + v[1:])),
@@ -146,11 +146,11 @@ def square(x, begin):
 @pytest.mark.parametrize("name", OVERLAPS)
 @pytest.mark.parametrize("count", [200, 70_000])
 def test_outputs_over_inputs(name, count):
-    """Where torch itself does not refuse: as if the inputs had been read before anything was written."""
-    in_place, apart = OVERLAPS[name]
+    """Unless torch itself refuses, the result is as if all inputs had been read before anything was written."""
+    in_place, from_copy = OVERLAPS[name]
     values = torch.arange(count).remainder(7).float()
     expected, x = values.clone(), values.npu()
-    apart(values, expected)
+    from_copy(values, expected)
     try:
         in_place(x)
     except RuntimeError as error:

@@ -16,16 +16,16 @@ import cnn  # noqa: E402
 import mlp  # noqa: E402
 
 
-# How many steps, and how near: batch norm makes small differences grow.
-LESSONS = {mlp: (50, 1e-4), char_transformer: (50, 1e-4), cnn: (20, 1e-2)}
+# Number of steps, and tolerance: batch norm makes small differences grow.
+STEPS_AND_TOLERANCES = {mlp: (50, 1e-4), char_transformer: (50, 1e-4), cnn: (20, 1e-2)}
 
 
-@pytest.mark.parametrize("example", LESSONS, ids=lambda module: module.__name__)
+@pytest.mark.parametrize("example", STEPS_AND_TOLERANCES, ids=lambda module: module.__name__)
 def test_losses_are_those_of_the_cpu(example):
-    steps, near = LESSONS[example]
+    steps, tolerance = STEPS_AND_TOLERANCES[example]
     expected, actual = (example.train(device, steps)[1] for device in ("cpu", "npu"))
     assert expected[-1] < 0.9 * expected[0]
-    assert actual == pytest.approx(expected, rel=near)
+    assert actual == pytest.approx(expected, rel=tolerance)
 
 
 @pytest.mark.parametrize("name", ["mlp", "char_transformer", "cnn"])
@@ -39,7 +39,7 @@ def test_draws_its_loss(name, tmp_path):
 
 
 def test_pluggable_allocator(tmp_path):
-    """Seed 004 as an example: the two functions in C, and what went through them."""
+    """The example of a pluggable allocator: the two functions in C, and the counts of their calls."""
     library = tmp_path / "pluggable_allocator.so"
     source, home = FOLDER.parent / "c" / "pluggable_allocator.c", builds.home()
     flags = ["-Wall", "-Wextra", "-Werror", f"-I{home}/include", f"-L{home}/lib64", "-lascendcl"]

@@ -1,5 +1,4 @@
-"""What goes wrong inside of operators, as a torch user sees it: indices out of range, divisions by zero, memory that is short,
-overlaps; and what is no fault, but an edge: nothing to compute on, no dimensions, NaN."""
+"""Errors inside of operators, as a torch user sees them: indices out of range, and out of memory in the middle of training."""
 
 import pytest
 
@@ -14,7 +13,7 @@ import cases
 os.environ["TASK_QUEUE_ENABLE"] = MODE
 THIRD = 12
 
-# Each gets the middle third of one block, four by three, and an index that is out of range.
+# Each gets the middle third of one block as a 4 x 3 matrix, and indices of which one is out of range.
 CASES = {
     "gather": ("aclnnGather", 7, lambda x, at: x.gather(0, at)),
     "index_select": ("aclnnIndexSelect", 4, lambda x, at: x.index_select(0, at[0])),
@@ -37,15 +36,15 @@ CASES = {
 
 def case(name):
     operator, bad, function = CASES[name]
-    whole = torch.arange(3.0 * THIRD, device="npu")
-    x = whole[THIRD : 2 * THIRD].view(4, 3)
+    block = torch.arange(3.0 * THIRD, device="npu")
+    x = block[THIRD : 2 * THIRD].view(4, 3)
     at = torch.tensor([[0, 1, 2], [1, 2, 0], [0, 2, bad]]).flip(0).contiguous().npu()
     text = cases.error_of(lambda: function(x, at))
     assert re.search(rf"{operator}: .*(=|class) {bad}\\b.* outside -?\\d+ to \\d+", text), text
-    around = cases.raw(whole)
+    after = cases.copied_without_stream(block)
     expected = torch.arange(3.0 * THIRD)
-    assert torch.equal(around[:THIRD], expected[:THIRD]) and torch.equal(around[2 * THIRD :], expected[2 * THIRD :]), around
-    # The same sentence again, whatever is asked of the stream.
+    assert torch.equal(after[:THIRD], expected[:THIRD]) and torch.equal(after[2 * THIRD :], expected[2 * THIRD :]), after
+    # The stream reports the same error again.
     assert operator in cases.error_of(lambda: None)
 
 cases.run([(name, lambda name=name: case(name)) for name in CASES])
@@ -70,11 +69,11 @@ def data(batch):
     generator = torch.Generator().manual_seed(batch)
     return torch.randn(batch, 64, generator=generator)
 
-# The large ones come in the middle of training and do not fit: the first already on the way there, others in the forward
+# The large batches do not fit: the first fails when it is copied to the device, others in the forward
 # pass, the rest in the backward pass.
 SMALL, LARGE = (100, 200), (600_000, 100_000, 26_000, 18_000, 12_000)
 
-def train(device, batches, lost=None):
+def train(device, batches, failed=None):
     model = network().to(device)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
     losses = []
@@ -88,8 +87,8 @@ def train(device, batches, lost=None):
             stage = "backward"
             loss.backward()
         except RuntimeError as error:
-            assert lost is not None and re.search(OUT_OF_MEMORY, str(error)), error
-            lost[batch] = stage
+            assert failed is not None and re.search(OUT_OF_MEMORY, str(error)), error
+            failed[batch] = stage
             x = loss = None
             optimiser.zero_grad()
             EMPTY_CACHE()
@@ -107,10 +106,10 @@ def case(kind):
         OUT_OF_MEMORY = r"Get \\w+ failed"
         EMPTY_CACHE = lambda: (pool.synchronized(), torch.npu.empty_cache())
     sequence = [batch for large in LARGE for batch in (*SMALL, large)] + [*SMALL]
-    lost = {}
-    losses = train("npu", sequence, lost)
-    assert {"copy", "forward", "backward"} <= set(lost.values()), lost
-    fitting = [batch for batch in sequence if batch not in lost]
+    failed = {}
+    losses = train("npu", sequence, failed)
+    assert {"copy", "forward", "backward"} <= set(failed.values()), failed
+    fitting = [batch for batch in sequence if batch not in failed]
     expected = train("cpu", fitting)
     torch.testing.assert_close(torch.tensor(losses), torch.tensor(expected), rtol=1e-4, atol=0)
     assert losses[-1] < losses[0]

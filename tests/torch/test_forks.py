@@ -19,7 +19,7 @@ def test_scripts_of_all_tests_share_one_import(monkeypatch):
     assert support.run_script(PARENT, TASK_QUEUE_ENABLE="0").stdout.split()[0] != parent
 
 
-def test_few_processes_are_kept():
+def test_at_most_servers_kept_processes_are_kept():
     """Each holds hundreds of megabytes."""
     for number in range(support.SERVERS_KEPT + 2):
         support.run_script("", MARK=str(number % 3))

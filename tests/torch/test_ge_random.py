@@ -8,10 +8,10 @@ import torch
 import depth
 import ge_reference
 from device import Device, raw
-from ge_model import Model, showing
+from ge_model import Model, with_outputs
 from ge_random import RandomModel
 
-# One node at a time, and all the rest.
+# Neither fusion nor folding: every node runs by itself.
 PLAIN = {"ge.oo.level": "O1", "ge.oo.constantFolding": "false"}
 OPTIONS = ({}, {"ge.oo.level": "O1"}, {"ge.oo.constantFolding": "false"}, {"ge.featureBaseRefreshable": "1"})
 TOLERANCES = {torch.float32: 1e-5, torch.float16: 2e-3}
@@ -24,7 +24,7 @@ def device_0():
 
 
 def check_each(model, values):
-    """Holds every node to PyTorch, from the values that the graph gave its inputs."""
+    """Compares every node with PyTorch, from the values that the graph gave its inputs."""
     for link, expected in ge_reference.compute_each(model, values).items():
         tolerance = TOLERANCES.get(expected.tensor.dtype, 0)
         finite = expected.tensor[expected.tensor.isfinite()].double().abs()
@@ -36,16 +36,16 @@ def check_each(model, values):
 
 
 def check_bytes(engine, data, links, inputs, values):
-    """Holds a model to the bytes of values, with all options, twice on the host and twice on a stream."""
+    """Compares the outputs of a model with the bytes of `values`, with all options, twice on the host and twice on a stream."""
     shapes = [(values[link].dtype, tuple(values[link].shape)) for link in links]
     for options in OPTIONS:
         with engine.model(data, **options) as first, engine.model(data, **options) as second:
-            for brought in ((), shapes):
+            for outputs in ((), shapes):
                 with Device() as device:
-                    ways = {"on the host": first.run(inputs), "on a stream": second.run_on(device, inputs, brought)}
-                for way, found in ways.items():
-                    for link, one in zip(links, found, strict=True):
-                        assert torch.equal(raw(values[link]), raw(one)), f"{link} {way} with {options}"
+                    results = {"on the host": first.run(inputs), "on a stream": second.run_on(device, inputs, outputs)}
+                for mode, tensors in results.items():
+                    for link, one in zip(links, tensors, strict=True):
+                        assert torch.equal(raw(values[link]), raw(one)), f"{link} {mode} with {options}"
 
 
 @pytest.mark.parametrize("seed", range(16 if depth.DEEP else 4))
@@ -54,7 +54,7 @@ def test_a_random_graph_is_its_nodes_one_by_one(seed, engine):
     data, inputs = random_model.model(), random_model.tensors(seed)
     model = Model(data)
     expected = ge_reference.compute(model, inputs)
-    everything = showing(data, [(link, value.tensor.dtype) for link, value in expected.items()])
+    everything = with_outputs(data, [(link, value.tensor.dtype) for link, value in expected.items()])
     with engine.model(everything, **PLAIN) as graph:
         values = dict(zip(expected, graph.run(inputs), strict=True))
     check_each(model, values)

@@ -9,7 +9,7 @@ import torch
 
 import ge_reference
 from device import Device, raw
-from ge_model import Model, showing
+from ge_model import Model, with_outputs
 
 SAMPLES = "add_static add_dynamic mlp_static mlp_dynamic attn attn_dynamic misc inplace conv".split()
 # Inputs of a sample that are variances: not negative.
@@ -22,7 +22,7 @@ SIZES = {
     "mlp_dynamic": [(4, 6, 6), (1, 1, 1), (17, 29, 29), (0, 6, 6), (128, 64, 64), (4, 6, 6)],
     "attn_dynamic": [(2, 7), (1, 1), (3, 12), (1, 33), (0, 7), (2, 7)],
 }
-# Relative, the second one after products; for elements near 0 a tenth of it, in relation to the tensor's greatest.
+# Relative, the second one after products; absolute a tenth of it, relative to the greatest element of the tensor.
 TOLERANCE, AFTER_PRODUCTS = 1e-5, 1e-4
 # Fused and folded, and neither; feature memory that changes with each run.
 OPTIONS = ({}, {"ge.oo.level": "O1"}, {"ge.oo.constantFolding": "false"}, {"ge.featureBaseRefreshable": "1"})
@@ -35,7 +35,7 @@ def sample(name):
     return (pathlib.Path(folder) / f"facts/ge_samples/ge_sample_{name}.pb").read_bytes()
 
 
-def drawn(model, name, sizes, seed):
+def random_inputs(model, name, sizes, seed):
     """Random inputs of a model."""
     generator, unknown, tensors = torch.Generator().manual_seed(seed), iter(sizes), []
     for one in model.inputs:
@@ -51,7 +51,7 @@ def drawn(model, name, sizes, seed):
 
 
 def greatest(tensor):
-    """The greatest finite size of an element."""
+    """The greatest absolute value of a finite element."""
     finite = tensor[tensor.isfinite()].abs()
     return float(finite.max()) if finite.numel() else 0.0
 
@@ -73,9 +73,9 @@ def device_0():
     torch.npu.synchronize()
 
 
-class Walk:
-    """Runs one model with several inputs, each on the host and on a stream, and counts. A value has the same bytes in every
-    way to run it."""
+class SampleRunner:
+    """Runs one model with several inputs, each on the host and on a stream, and counts what it compared. A value has the same
+    bytes whichever way it is computed."""
 
     def __init__(self, engine, name):
         self.engine, self.name = engine, name
@@ -84,25 +84,25 @@ class Walk:
         absent = {one.type for one in self.model.nodes if not engine.knows(one.type)}
         assert not absent, f"operators that are absent: {sorted(absent)}"
         self.runs, self.compared, self.bytes = 0, 0, {}
-        self.inputs = [drawn(self.model, name, sizes, seed) for seed, sizes in enumerate(SIZES.get(name, [()] * 3))]
+        self.inputs = [random_inputs(self.model, name, sizes, seed) for seed, sizes in enumerate(SIZES.get(name, [()] * 3))]
         self.expected = [ge_reference.compute(self.model, inputs) for inputs in self.inputs]
 
-    def run(self, data, links, options, is_brought):
+    def run(self, data, links, options, has_memory):
         with self.engine.model(data, **options) as first, self.engine.model(data, **options) as second:
             for at, (inputs, expected) in enumerate(zip(self.inputs, self.expected)):
-                how = f"with {options} for {[tuple(one.shape) for one in inputs]}"
+                settings = f"with {options} for {[tuple(one.shape) for one in inputs]}"
                 on_host = first.run(inputs)
-                compare(on_host, expected, links, f"by RunGraph {how}")
+                compare(on_host, expected, links, f"by RunGraph {settings}")
                 if set(links) == set(expected):
                     each = ge_reference.compute_each(self.model, dict(zip(links, on_host)))
-                    compare(on_host, each, links, f"by RunGraph, from its own inputs, {how}")
+                    compare(on_host, each, links, f"by RunGraph, from its own inputs, {settings}")
                 shapes = [(expected[link].tensor.dtype, tuple(expected[link].tensor.shape)) for link in links]
                 with Device() as device:
-                    on_stream = second.run_on(device, inputs, shapes if is_brought else ())
+                    on_stream = second.run_on(device, inputs, shapes if has_memory else ())
                 for link, one, other in zip(links, on_host, on_stream, strict=True):
                     before = self.bytes.setdefault((at, link), raw(one))
-                    assert torch.equal(before, raw(one)), f"{link} has other bytes than before {how}"
-                    assert torch.equal(before, raw(other)), f"{link} has other bytes on a stream {how}"
+                    assert torch.equal(before, raw(one)), f"{link} has other bytes than before {settings}"
+                    assert torch.equal(before, raw(other)), f"{link} has other bytes on a stream {settings}"
                 self.runs += 2
                 self.compared += 2 * len(links)
 
@@ -113,28 +113,28 @@ class Walk:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_sample_computes_what_pytorch_computes(name, engine, capsys):
-    walk = Walk(engine, name)
-    links = walk.model.output.inputs
+    runner = SampleRunner(engine, name)
+    links = runner.model.output.inputs
     for options in OPTIONS:
-        for is_brought in (True, False):
+        for has_memory in (True, False):
             taken, given_back = engine.blocks()
-            walk.run(walk.data, links, options, is_brought)
+            runner.run(runner.data, links, options, has_memory)
             now = engine.blocks()
-            assert is_brought or now[0] > taken, f"nothing came from the pool with {options}"
+            assert has_memory or now[0] > taken, f"nothing came from the pool with {options}"
             assert now[0] - taken == now[1] - given_back, f"blocks of the pool are missing with {options}"
-    walk.report(capsys, f"{len(OPTIONS)} sets of options")
+    runner.report(capsys, f"{len(OPTIONS)} sets of options")
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_node_of_a_sample_computes_what_pytorch_computes(name, engine, capsys):
-    walk = Walk(engine, name)
-    links = list(walk.expected[0])
-    data = showing(walk.data, [(link, walk.expected[0][link].tensor.dtype) for link in links])
+    runner = SampleRunner(engine, name)
+    links = list(runner.expected[0])
+    data = with_outputs(runner.data, [(link, runner.expected[0][link].tensor.dtype) for link in links])
     assert Model(data).output.inputs == links
-    walk.run(walk.data, walk.model.output.inputs, {}, False)
+    runner.run(runner.data, runner.model.output.inputs, {}, False)
     for options in OPTIONS:
-        walk.run(data, links, options, False)
-    walk.report(capsys, f"{len(links)} values of {len(walk.model.nodes)} nodes")
+        runner.run(data, links, options, False)
+    runner.report(capsys, f"{len(links)} values of {len(runner.model.nodes)} nodes")
 
 
 def test_every_sample_is_known():

@@ -97,10 +97,10 @@ def test_memory_info_of_each_device():
         """
         import torch
         MIB = 1 << 20
-        # Without this torch_npu, which sets devices late, answers for device 0 with what it was busy with last.
+        # torch_npu sets devices late: without this it answers for device 0 with the device it used last.
         torch.npu.set_device(0)
         assert [torch.npu.mem_get_info(device) for device in range(2)] == [(256 * MIB, 256 * MIB)] * 2
-        kept = torch.empty(64 * MIB, dtype=torch.uint8, device="npu:1")
+        tensor = torch.empty(64 * MIB, dtype=torch.uint8, device="npu:1")
         assert torch.npu.mem_get_info(0) == (256 * MIB, 256 * MIB)
         free, total = torch.npu.mem_get_info(1)
         assert 160 * MIB < free <= 192 * MIB, free
@@ -163,5 +163,5 @@ def test_environment_is_the_toolkit():
     with open("/proc/self/maps", encoding="utf-8") as maps:
         loaded = {line.split()[-1] for line in maps if "/" in line}
     home = os.path.realpath(os.environ["ASCEND_HOME_PATH"])
-    ours = {path for path in loaded if "ascendcl" in os.path.basename(path)}
-    assert ours and all(path.startswith(home + "/") for path in ours), ours
+    acl_libraries = {path for path in loaded if "ascendcl" in os.path.basename(path)}
+    assert acl_libraries and all(path.startswith(home + "/") for path in acl_libraries), acl_libraries

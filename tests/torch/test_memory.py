@@ -51,22 +51,22 @@ def test_peak():
 
 def test_statistics():
     before = torch.npu.memory_stats()
-    kept = [block(8) for _ in range(3)]
+    tensors = [block(8) for _ in range(3)]
     during = torch.npu.memory_stats()
     assert during["allocation.all.current"] - before["allocation.all.current"] == 3
     assert during["num_alloc_retries"] == during["num_ooms"] == 0
-    del kept
+    del tensors
     after = torch.npu.memory_stats()
     assert after["allocation.all.current"] == before["allocation.all.current"]
     assert after["allocation.all.freed"] - before["allocation.all.freed"] == 3
 
 
 def test_summary_and_snapshot():
-    kept = block(8)
+    tensor = block(8)
     summary = torch.npu.memory_summary()
     assert "Allocated memory" in summary and "NPU OOMs: 0" in summary
     segments = torch_npu.npu.memory_snapshot()
-    assert any(segment["address"] <= kept.data_ptr() < segment["address"] + segment["total_size"] for segment in segments)
+    assert any(segment["address"] <= tensor.data_ptr() < segment["address"] + segment["total_size"] for segment in segments)
 
 
 def test_cache_hands_the_block_out_again():
@@ -81,18 +81,18 @@ def test_cache_hands_the_block_out_again():
 
 def test_devices_are_counted_apart():
     zero, one = (torch.npu.memory_allocated(device) for device in range(2))
-    kept = block(16, "npu:1")
+    tensor = block(16, "npu:1")
     assert torch.npu.memory_allocated(0) == zero
     assert torch.npu.memory_allocated(1) - one >= 16 * MIB
-    del kept
+    del tensor
 
 
 def test_device_sees_what_torch_reserves():
     free, total = torch.npu.mem_get_info()
     reserved = torch.npu.memory_reserved()
-    kept = block(64)
+    tensor = block(64)
     assert free - torch.npu.mem_get_info()[0] == torch.npu.memory_reserved() - reserved
-    del kept
+    del tensor
     torch.npu.empty_cache()
     assert torch.npu.mem_get_info() == (free, total)
 
@@ -103,7 +103,7 @@ def test_alignment():
 
 
 def test_used_by_another_stream():
-    """record_stream keeps a freed block from being handed out while the other stream is behind."""
+    """record_stream keeps a freed block from being handed out while the other stream may still use it."""
     other = torch.npu.Stream()
     out = support.pinned(2 * MIB, fill=-1, dtype=torch.int8)
     first = torch.full((2 * MIB,), 1, dtype=torch.int8).npu()
@@ -126,7 +126,7 @@ def test_raw_allocation():
     assert torch.npu.memory_allocated() == base
 
 
-def test_out_of_memory_and_on():
+def test_work_goes_on_after_out_of_memory():
     result = support.run_script(
         """
         import torch
@@ -141,17 +141,17 @@ def test_out_of_memory_and_on():
         else:
             raise AssertionError("1 GiB fits in 256 MiB")
 
-        # Nothing is lost by that, and every byte comes back.
+        # No memory is lost by that, and every byte comes back.
         for _ in range(3):
-            kept = []
+            tensors = []
             try:
                 while True:
-                    kept.append(torch.full((20 * MIB,), len(kept), dtype=torch.uint8).npu())
+                    tensors.append(torch.full((20 * MIB,), len(tensors), dtype=torch.uint8).npu())
             except torch.OutOfMemoryError:
                 pass
-            assert 10 <= len(kept) <= 12, len(kept)
-            assert all((block.cpu() == number).all() for number, block in enumerate(kept))
-            kept.clear()
+            assert 10 <= len(tensors) <= 12, len(tensors)
+            assert all((block.cpu() == number).all() for number, block in enumerate(tensors))
+            tensors.clear()
             torch.npu.empty_cache()
             assert torch.npu.mem_get_info() == (free, total)
         assert torch.npu.memory_stats()["num_ooms"] == 4
@@ -170,12 +170,12 @@ def test_cached_blocks_are_given_up_before_out_of_memory():
         """
         import torch
         MIB = 1 << 20
-        kept = [torch.empty(30 * MIB, dtype=torch.uint8, device="npu") for _ in range(6)]
-        del kept
+        tensors = [torch.empty(30 * MIB, dtype=torch.uint8, device="npu") for _ in range(6)]
+        del tensors
         assert torch.npu.memory_reserved() >= 180 * MIB
-        whole = torch.full((200 * MIB,), 7, dtype=torch.uint8).npu()
+        large = torch.full((200 * MIB,), 7, dtype=torch.uint8).npu()
         assert torch.npu.memory_stats()["num_alloc_retries"] == 1
-        assert (whole.cpu() == 7).all()
+        assert (large.cpu() == 7).all()
         """,
         CAIRN_DEVICE_MEMORY="256mib",
     )

@@ -1,4 +1,4 @@
-"""TORCH-6: a tensor with a null address is refused by every operator that is run, with a code; to plan needs no address.
+"""TORCH-6: the execution of every operator refuses a tensor with a null address, with a code; GetWorkspaceSize needs no address.
 
 torch_npu itself refuses to make such a tensor, so this calls the operators as torch_npu does: each function that the toolkit's
 headers declare, in C types, by name.
@@ -13,18 +13,18 @@ from support import ACL
 FLOAT, INT64, BOOL, ND = 0, 9, 12, 2
 NULL_POINTER, INVALID = 161001, 161002
 
-DECLARED = re.compile(r"aclnnStatus (aclnn\w+)GetWorkspaceSize\(\s*([^;]*?)\s*uint64_t \*workspaceSize,\s+aclOpExecutor", re.S)
+DECLARATION = re.compile(r"aclnnStatus (aclnn\w+)GetWorkspaceSize\(\s*([^;]*?)\s*uint64_t \*workspaceSize,\s+aclOpExecutor", re.S)
 NUMBERS = {
     "int64_t": ctypes.c_int64, "int32_t": ctypes.c_int32, "int": ctypes.c_int32, "aclDataType": ctypes.c_int32, "int8_t": ctypes.c_int8,
     "uint64_t": ctypes.c_uint64, "double": ctypes.c_double, "float": ctypes.c_float, "bool": ctypes.c_bool,
 }  # fmt: skip
 
 
-def declared():
+def declared_operators():
     """Each operator with the C types of its arguments."""
     found = {}
     for header in sorted((builds.home() / "include/aclnnop").glob("*.h")):
-        for name, arguments in DECLARED.findall(header.read_text()):
+        for name, arguments in DECLARATION.findall(header.read_text()):
             kinds = [" ".join(one.split()[:-1]).replace("const ", "") + "*" * ("*" in one) for one in arguments.split(",") if one.strip()]
             found[name] = kinds
     return found
@@ -72,14 +72,15 @@ def argument(kind, dims, dtype):
 
 
 def both_phases(name, kinds, dims, dtype):
-    """The codes of the two phases with nothing but tensors of this kind, and the last text; the second is None after a failure."""
+    """The codes of the two phases with tensors of these sizes and type alone, and the last text; the second code is None after a
+    failure of the first."""
     values = [argument(kind, dims, dtype) for kind in kinds]
     size, executor = ctypes.c_uint64(), ctypes.c_void_p()
     function = getattr(ACL, name + "GetWorkspaceSize")
     codes = [function(*(value for value, _ in values), ctypes.byref(size), ctypes.byref(executor)), None]
     assert (codes[0] == 0) == (executor.value is not None), (name, codes)
     if codes[0] == 0:
-        # No byte of the workspace is looked at: the addresses of the tensors come first.
+        # The address of the workspace does not matter: those of the tensors are checked first.
         codes[1] = getattr(ACL, name)(ctypes.c_void_p(1 << 20), size, executor, None)
     ACL.aclGetRecentErrMsg.restype = ctypes.c_char_p
     text = (ACL.aclGetRecentErrMsg() or b"").decode()
@@ -91,9 +92,9 @@ def both_phases(name, kinds, dims, dtype):
 
 def test_torch_6_null_addresses_are_refused_by_every_operator():
     assert ACL.aclrtSetDevice(0) == 0
-    operators = {name: kinds for name, kinds in declared().items() if any("aclTensor" in kind for kind in kinds)}
+    operators = {name: kinds for name, kinds in declared_operators().items() if any("aclTensor" in kind for kind in kinds)}
     assert len(operators) > 400 and "aclnnAdd" in operators
-    reported = set()
+    refused_for_address = set()
     for name, kinds in operators.items():
         for dims in ((4, 4), (4,), (2, 4, 4), (2, 4, 4, 4)):
             for dtype in (FLOAT, INT64, BOOL):
@@ -102,19 +103,19 @@ def test_torch_6_null_addresses_are_refused_by_every_operator():
                 assert name in text, (name, text)
                 if codes[0] == 0:
                     assert re.search(r"the address of \w+ is null", text), (name, text)
-                    reported.add(name)
-    # Most take one of these tensors in every other respect, and say that it is the address; others refuse sizes first.
-    assert len(reported) > 0.55 * len(operators), sorted(operators.keys() - reported)
+                    refused_for_address.add(name)
+    # Most accept one of these tensors but for its address; others refuse sizes first.
+    assert len(refused_for_address) > 0.55 * len(operators), sorted(operators.keys() - refused_for_address)
 
 
 def test_torch_6_null_tensors_are_refused():
-    """And so is no tensor at all, where one is wanted; unless another argument is refused before."""
+    """A null tensor is refused where one is required; unless another argument is refused before."""
     codes = {}
-    for name, kinds in declared().items():
+    for name, kinds in declared_operators().items():
         size, executor = ctypes.c_uint64(), ctypes.c_void_p(1)
-        nothing = [NUMBERS[kind](0) if (kind := one.replace(" ", "")) in NUMBERS else None for one in kinds]
+        null_arguments = [NUMBERS[kind](0) if (kind := one.replace(" ", "")) in NUMBERS else None for one in kinds]
         if any("aclTensor" in kind for kind in kinds):
-            code = getattr(ACL, name + "GetWorkspaceSize")(*nothing, ctypes.byref(size), ctypes.byref(executor))
+            code = getattr(ACL, name + "GetWorkspaceSize")(*null_arguments, ctypes.byref(size), ctypes.byref(executor))
             assert code in (NULL_POINTER, INVALID) and executor.value is None, (name, code)
             codes[name] = code
     others = sorted(name for name, code in codes.items() if code == INVALID)

@@ -1,6 +1,6 @@
 """PyTorch's own samples of operators, modules and optimisers through `npu` and `cpu`: see op_db.py, module_db.py.
 
-op_db.txt and module_db.txt name the entries that do not pass entirely, whose doing that is, and why; every other has to pass.
+op_db.txt and module_db.txt name the entries that do not pass entirely, whose fault that is, and why; every other has to pass.
 """
 
 import functools
@@ -14,7 +14,7 @@ import support
 
 REQUIRED = set(re.search(r'REQUIRED = set\("""(.*?)"""', (builds.HERE / "op_db.py").read_text(), re.S)[1].split())
 
-# Of each family some, in `cargo xtask test` too.
+# What `cargo xtask test` runs: some of each family.
 MODULES = """
     nn.Linear nn.Conv2d nn.ConvTranspose2d nn.BatchNorm2d nn.LayerNorm nn.Embedding nn.MaxPool3d nn.AvgPool2d nn.ReLU nn.GELU
     nn.CrossEntropyLoss nn.MSELoss nn.MultiheadAttention nn.TransformerEncoderLayer
@@ -40,21 +40,21 @@ def start(script, names):
 
 def check(capsys, script, names, required=frozenset()):
     """Runs the entries and prints what became of them; those that are not in the script's list have to pass."""
-    # Those that have to pass first, so that no other can stop the device before them.
+    # The required ones go first, so that no other can stop the device before them.
     names = sorted(names, key=lambda name: name not in required)
     report = census.entries(functools.partial(start, script), names)
-    clean = {name for name, entry in report.items() if census.passes(entry)}
-    mostly = {name for name, entry in report.items() if census.passes_as_far_as_torch_npu(entry)}
-    on_cpu = {name for name in clean if report[name]["cpu"]}
+    entirely_passing = {name for name, entry in report.items() if census.passes(entry)}
+    passing = {name for name, entry in report.items() if census.passes_but_for_torch_npu(entry)}
+    on_cpu = {name for name in entirely_passing if report[name]["cpu"]}
     counts = {kind: sum(entry[kind] for entry in report.values()) for kind in census.KINDS}
     with capsys.disabled():
-        print(f"\n{script}: {len(report)} entries: {len(clean)} pass entirely, {len(on_cpu)} of them with parts that torch_npu", end=" ")
-        print(f"computes on the CPU; {len(mostly)} pass but for what torch_npu itself refuses; samples: {counts}")
+        print(f"\n{script}: {len(report)} entries: {len(entirely_passing)} pass entirely, {len(on_cpu)} of them with parts that torch_npu", end=" ")
+        print(f"computes on the CPU; {len(passing)} pass but for what torch_npu itself refuses; samples: {counts}")
     listed = known(f"{script}.txt")
-    broken = {name: report[name]["notes"] for name in sorted(report.keys() - mostly) if name not in listed}
-    broken |= {name: entry["notes"] for name, entry in report.items() if entry["wrong"] and name in required}
-    assert not broken, json.dumps(broken, indent=1)
-    assert set(names) <= report.keys(), f"nothing is known of {sorted(set(names) - report.keys())}"
+    unexpected = {name: report[name]["notes"] for name in sorted(report.keys() - passing) if name not in listed}
+    unexpected |= {name: entry["notes"] for name, entry in report.items() if entry["wrong"] and name in required}
+    assert not unexpected, json.dumps(unexpected, indent=1)
+    assert set(names) <= report.keys(), f"no result for {sorted(set(names) - report.keys())}"
 
 
 def test_samples_of_operators(capsys):

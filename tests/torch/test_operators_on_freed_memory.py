@@ -1,7 +1,7 @@
 """`y = x + 1; del x` under a user's allocator: `x` goes back while the addition still waits in torch_npu's queue.
 
 The allocator keeps nothing: each tensor is one aclrtMallocAlign32 and one aclrtFree. A chain of additions begins at zero, so a
-block that was given away too early shows in the sum of the last tensor. A slow product in front of each batch fills the queue.
+block that was reused too early shows in the sum of the last tensor. Slow products before each batch fill the queue.
 """
 
 import pytest

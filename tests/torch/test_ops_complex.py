@@ -7,19 +7,19 @@ import torch_npu  # noqa: F401
 # PyTorch warns of complex32.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-CLOSE = {torch.complex64: 2e-5, torch.complex128: 1e-11}
-TYPES = list(CLOSE)
+TOLERANCES = {torch.complex64: 2e-5, torch.complex128: 1e-11}
+TYPES = list(TOLERANCES)
 
 
 def numbers(*size, dtype=torch.complex64, seed=0):
     return torch.randn(size, dtype=dtype, generator=torch.Generator().manual_seed(seed))
 
 
-def laid(x, layout):
+def with_layout(x, layout):
     """The same values with other strides."""
-    if layout == "turned":
+    if layout == "transposed":
         return x.mT.contiguous().mT
-    if layout == "apart":
+    if layout == "with gaps":
         return torch.stack([x, x], -1)[..., 0]
     return x
 
@@ -35,7 +35,7 @@ def check(function, dtype, *inputs, backward=True):
         results.append([out, *(one for one in gradients if one is not None)])
     for got, want in zip(results[1], results[0], strict=True):
         assert got.dtype == want.dtype and got.shape == want.shape
-        torch.testing.assert_close(got.detach().cpu(), want.detach(), rtol=CLOSE[dtype], atol=CLOSE[dtype], equal_nan=True)
+        torch.testing.assert_close(got.detach().cpu(), want.detach(), rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype], equal_nan=True)
 
 
 UNARY = {
@@ -47,17 +47,17 @@ UNARY = {
     "pow -1": lambda x: x**-1, "pow 1+2j": lambda x: x ** (1 + 2j), "times 2": lambda x: x * 2.0,
     "times 1+2j": lambda x: x * (1 + 2j), "plus 2j": lambda x: x + 2j, "one minus": lambda x: 1 - x,
     "sum": lambda x: x.sum(), "sum 1": lambda x: x.sum(1), "mean": lambda x: x.mean(), "mean 0": lambda x: x.mean(0, True),
-    "cumsum": lambda x: x.cumsum(1), "clone": torch.clone, "turned": lambda x: x.mT.contiguous(),
-    "flip": lambda x: x.flip(0), "cat": lambda x: torch.cat([x, x * 2], 1), "parts": lambda x: torch.view_as_real(x) * 2,
+    "cumsum": lambda x: x.cumsum(1), "clone": torch.clone, "transposed": lambda x: x.mT.contiguous(),
+    "flip": lambda x: x.flip(0), "cat": lambda x: torch.cat([x, x * 2], 1), "view_as_real": lambda x: torch.view_as_real(x) * 2,
     "index": lambda x: x[torch.tensor([2, 0, 2], device=x.device)],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("layout", ["plain", "turned", "apart"])
+@pytest.mark.parametrize("layout", ["plain", "transposed", "with gaps"])
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("name", UNARY)
 def test_functions_of_one(name, dtype, layout):
-    check(UNARY[name], dtype, laid(numbers(3, 5, dtype=dtype), layout), backward=name not in ("index", "log2", "log10"))
+    check(UNARY[name], dtype, with_layout(numbers(3, 5, dtype=dtype), layout), backward=name not in ("index", "log2", "log10"))
 
 
 BINARY = {
@@ -66,11 +66,11 @@ BINARY = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("layout", ["plain", "turned", "apart"])
+@pytest.mark.parametrize("layout", ["plain", "transposed", "with gaps"])
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("name", BINARY)
 def test_functions_of_two(name, dtype, layout):
-    check(BINARY[name], dtype, laid(numbers(3, 5, dtype=dtype), layout), numbers(5, dtype=dtype, seed=1))
+    check(BINARY[name], dtype, with_layout(numbers(3, 5, dtype=dtype), layout), numbers(5, dtype=dtype, seed=1))
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
@@ -101,16 +101,16 @@ REDUCED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("layout", ["plain", "turned", "apart"])
+@pytest.mark.parametrize("layout", ["plain", "transposed", "with gaps"])
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("name", REDUCED)
 def test_reductions(name, dtype, layout):
     x = numbers(3, 5, dtype=dtype)
     x[1, 2] = 0
-    x = laid(x, layout)
+    x = with_layout(x, layout)
     want, have = REDUCED[name](x), REDUCED[name](x.npu()).cpu()
     assert have.shape == want.shape
-    torch.testing.assert_close(have, want, rtol=CLOSE[dtype], atol=CLOSE[dtype], check_dtype=False)
+    torch.testing.assert_close(have, want, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype], check_dtype=False)
 
 
 ADDED = {
@@ -129,11 +129,11 @@ def test_added_products(name, dtype, factors):
     if factors.get("beta") == 0:
         inputs[0][...] = float("nan")
     want, have = function(*inputs, **factors), function(*(one.npu() for one in inputs), **factors).cpu()
-    torch.testing.assert_close(have, want, rtol=CLOSE[dtype], atol=CLOSE[dtype])
+    torch.testing.assert_close(have, want, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
     if want.shape == inputs[0].shape:
-        changed = inputs[0].npu()
-        getattr(changed, f"{name}_")(*(one.npu() for one in inputs[1:]), **factors)
-        torch.testing.assert_close(changed.cpu(), want, rtol=CLOSE[dtype], atol=CLOSE[dtype])
+        in_place = inputs[0].npu()
+        getattr(in_place, f"{name}_")(*(one.npu() for one in inputs[1:]), **factors)
+        torch.testing.assert_close(in_place.cpu(), want, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64], ids=str)
@@ -142,16 +142,16 @@ def test_added_products(name, dtype, factors):
 def test_windows_of_signals(dtype, length, hop, size, normalized):
     x = torch.randn(2, 100, dtype=dtype, generator=torch.Generator().manual_seed(3))
     window = torch.hann_window(size, dtype=dtype.to_real()) + 0.1
-    close = CLOSE[torch.complex128 if dtype == torch.float64 else torch.complex64]
+    tolerance = TOLERANCES[torch.complex128 if dtype == torch.float64 else torch.complex64]
 
     def run(x):
         return torch.stft(x, length, hop, size, window.to(x.device, dtype), normalized=normalized, return_complex=True, pad_mode="constant")
 
-    torch.testing.assert_close(run(x.npu()).cpu(), run(x), rtol=close, atol=5 * close)
-    torch.testing.assert_close(run(x[0].npu()).cpu(), run(x[0]), rtol=close, atol=5 * close)
+    torch.testing.assert_close(run(x.npu()).cpu(), run(x), rtol=tolerance, atol=5 * tolerance)
+    torch.testing.assert_close(run(x[0].npu()).cpu(), run(x[0]), rtol=tolerance, atol=5 * tolerance)
 
 
-def test_tests():
+def test_comparisons_and_masks():
     x = numbers(4, 5)
     x[0, 0], x[0, 1], x[0, 2] = complex("nan"), complex("inf"), 0
     y = x.clone()
@@ -197,30 +197,30 @@ def test_large_and_small_parts():
     torch.testing.assert_close((x.npu() / x.npu()).cpu()[:4], torch.ones(4, dtype=torch.complex64))
 
 
-def chosen(x):
+def row_indices(x):
     return torch.tensor([2, 0, 2], device=x.device)
 
 
 BY_INDEX = {
-    "index": lambda x: x[chosen(x)],
-    "index_select": lambda x: x.index_select(0, chosen(x)),
-    "gather": lambda x: x.gather(0, chosen(x)[:, None].expand(3, 5)),
-    "index_add": lambda x: x.index_add(0, chosen(x), x[:3] * 2),
-    "index_add 3": lambda x: x.index_add(0, chosen(x), x[:3], alpha=3),
-    "scatter_add": lambda x: x.scatter_add(0, chosen(x)[:, None].expand(3, 5), x * 2),
-    "index_put": lambda x: x.index_put((chosen(x),), x[:3] * 2, accumulate=True),
-    "put": lambda x: x.put(chosen(x), x.flatten()[:3] * 2, accumulate=True),
+    "index": lambda x: x[row_indices(x)],
+    "index_select": lambda x: x.index_select(0, row_indices(x)),
+    "gather": lambda x: x.gather(0, row_indices(x)[:, None].expand(3, 5)),
+    "index_add": lambda x: x.index_add(0, row_indices(x), x[:3] * 2),
+    "index_add 3": lambda x: x.index_add(0, row_indices(x), x[:3], alpha=3),
+    "scatter_add": lambda x: x.scatter_add(0, row_indices(x)[:, None].expand(3, 5), x * 2),
+    "index_put": lambda x: x.index_put((row_indices(x),), x[:3] * 2, accumulate=True),
+    "put": lambda x: x.put(row_indices(x), x.flatten()[:3] * 2, accumulate=True),
 }
 
 
-@pytest.mark.parametrize("layout", ["plain", "turned"])
+@pytest.mark.parametrize("layout", ["plain", "transposed"])
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("name", BY_INDEX)
 def test_functions_by_index(name, dtype, layout):
-    check(BY_INDEX[name], dtype, laid(numbers(3, 5, dtype=dtype), layout), backward=name != "put")
+    check(BY_INDEX[name], dtype, with_layout(numbers(3, 5, dtype=dtype), layout), backward=name != "put")
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_traces(dtype):
     check(torch.trace, dtype, numbers(4, 3, dtype=dtype))
-    check(torch.trace, dtype, laid(numbers(3, 3, dtype=dtype), "turned"))
+    check(torch.trace, dtype, with_layout(numbers(3, 3, dtype=dtype), "transposed"))

@@ -16,12 +16,12 @@ def plain(x):
 
 
 def channels_last(x):
-    """The same values, the channels of a place together."""
+    """The same values, the channels of a pixel adjacent in memory."""
     last = x.dim() - 1
     return x.movedim(1, last).contiguous().movedim(last, 1) if x.dim() > 2 else x
 
 
-def apart(x):
+def with_gaps(x):
     """The same values, every second element of a larger tensor."""
     return torch.stack([x, x], -1)[..., 0]
 
@@ -30,7 +30,7 @@ def tensor(shape, seed, dtype=torch.float32):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
-def close(have, want, dtype, factor=1.0):
+def assert_near(have, want, dtype, factor=1.0):
     have = have.detach().cpu()
     assert have.shape == want.shape
     if have.numel() == 0:
@@ -40,29 +40,29 @@ def close(have, want, dtype, factor=1.0):
     assert (have.double() - want.double()).abs().max().item() <= bound
 
 
-def both(function, shapes, dtype, lay=plain):
+def compare(function, shapes, dtype, layout=plain):
     """The function and its gradients on the device, against sums in f64 on the CPU of the same values."""
     values = [tensor(shape, seed, dtype) for seed, shape in enumerate(shapes)]
     cpu = [value.double().requires_grad_() for value in values]
-    npu = [lay(value.npu()).detach().requires_grad_() for value in values]
+    npu = [layout(value.npu()).detach().requires_grad_() for value in values]
     want, have = function(*cpu), function(*npu)
     assert have.dtype == dtype
-    close(have, want.detach(), dtype)
+    assert_near(have, want.detach(), dtype)
     weight = tensor(want.shape, 99, dtype)
     want.backward(weight.double())
     have.backward(weight.npu())
     for x, y in zip(npu, cpu):
-        close(x.grad, y.grad, dtype)
+        assert_near(x.grad, y.grad, dtype)
 
 
-def case(function, *shapes, **how):
-    return functools.partial(function, **how), shapes
+def case(function, *shapes, **options):
+    return functools.partial(function, **options), shapes
 
 
 CASES = {
     "1d": case(F.conv1d, (2, 5, 20), (7, 5, 3), (7,)),
     "1d strided, dilated, padded": case(F.conv1d, (2, 4, 31), (6, 2, 5), (6,), stride=3, padding=4, dilation=2, groups=2),
-    "1d of one place": case(F.conv1d, (3, 8, 1), (5, 8, 1), (5,)),
+    "1d of one element": case(F.conv1d, (3, 8, 1), (5, 8, 1), (5,)),
     "1d same": case(F.conv1d, (2, 3, 11), (4, 3, 5), padding="same"),
     "2d": case(F.conv2d, (2, 3, 9, 11), (4, 3, 3, 3), (4,)),
     "2d without bias": case(F.conv2d, (1, 3, 9, 11), (4, 3, 3, 3)),
@@ -83,7 +83,7 @@ CASES = {
     "2d deep": case(F.conv2d, (2, 64, 7, 7), (48, 64, 3, 3), (48,), padding=1),
     "2d stem": case(F.conv2d, (1, 3, 33, 35), (16, 3, 7, 7), stride=2, padding=3),
     "2d same": case(F.conv2d, (1, 3, 9, 8), (4, 3, 5, 3), padding="same"),
-    "2d whole": case(F.conv2d, (4, 3, 6, 5), (7, 3, 6, 5), (7,)),
+    "2d as large as the input": case(F.conv2d, (4, 3, 6, 5), (7, 3, 6, 5), (7,)),
     "2d unbatched": case(F.conv2d, (3, 9, 11), (4, 3, 3, 3), (4,)),
     "3d": case(F.conv3d, (2, 3, 5, 6, 7), (4, 3, 2, 3, 3), (4,)),
     "3d all": case(F.conv3d, (1, 4, 6, 7, 8), (6, 2, 3, 2, 3), (6,), stride=(2, 1, 2), padding=(1, 2, 1), dilation=(1, 2, 1), groups=2),
@@ -104,12 +104,12 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("lay", [plain, channels_last, apart])
+@pytest.mark.parametrize("layout", [plain, channels_last, with_gaps])
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("name", CASES)
-def test_as_on_the_cpu(name, dtype, lay):
+def test_as_on_the_cpu(name, dtype, layout):
     function, shapes = CASES[name]
-    both(function, shapes, dtype, lay)
+    compare(function, shapes, dtype, layout)
 
 
 @pytest.mark.parametrize("which", [(True, False, False), (False, True, False), (False, False, True), (False, True, True)])
@@ -122,7 +122,7 @@ def test_some_gradients(which):
     for one, other in zip(npu, cpu):
         assert (one.grad is None) == (other.grad is None)
         if other.grad is not None:
-            close(one.grad, other.grad, torch.float32)
+            assert_near(one.grad, other.grad, torch.float32)
 
 
 def test_nothing_to_convolve():
@@ -159,7 +159,7 @@ def test_bad_input_is_refused(call):
     with pytest.raises(RuntimeError):
         call(tensor((2, 3, 9, 8), 1).npu(), tensor((4, 3, 3, 3), 2).npu())
         torch.npu.synchronize()
-    close(F.conv2d(torch.ones(1, 1, 3, 3).npu(), torch.ones(1, 1, 2, 2).npu()), torch.full((1, 1, 2, 2), 4.0), torch.float32)
+    assert_near(F.conv2d(torch.ones(1, 1, 3, 3).npu(), torch.ones(1, 1, 2, 2).npu()), torch.full((1, 1, 2, 2), 4.0), torch.float32)
 
 
 class Residual(nn.Module):
@@ -200,6 +200,6 @@ def test_a_residual_block_learns(optimizer):
     (want, weights), (have, others) = trained("cpu", optimizer), trained("npu", optimizer)
     assert want[-1] < 0.9 * want[0]
     assert have == pytest.approx(want, rel=2e-3)
-    if optimizer is not torch.optim.AdamW:  # which divides by the root of what may be nearly nothing
+    if optimizer is not torch.optim.AdamW:  # it divides by roots of values that may be near 0, which magnifies rounding
         for one, other in zip(others, weights):
             torch.testing.assert_close(one, other, rtol=2e-3, atol=2e-4)

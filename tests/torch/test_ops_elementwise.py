@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from against import LAYOUTS, REALS, agree, assert_near, gelu, numbers
 
-# Function, and the numbers it takes.
+# Function, and the range of its inputs.
 UNARY = {
     "neg": (torch.neg, -4, 4),
     "abs": (torch.abs, -4, 4),

@@ -1,4 +1,4 @@
-"""Bags of rows, and losses by labels: torch on the device against torch on the CPU, forward and backward."""
+"""Embedding bags, and losses that take labels: torch on the device against torch on the CPU, forward and backward."""
 
 import pytest
 import torch
@@ -9,17 +9,17 @@ from test_ops_linear import TOLERANCE, tensor
 FLOATS = [torch.float32, torch.float16, torch.bfloat16]
 
 
-def both(function, inputs, dtype=torch.float32, grads=1):
-    """The same of both, results and gradients of the first `grads` inputs."""
+def compare(function, inputs, dtype=torch.float32, grads=1):
+    """Results and gradients of the first `grads` inputs on the device, against those in float32 on the CPU."""
     found = []
     for device in ("cpu", "npu"):
-        wide = [one.float() if device == "cpu" and one.is_floating_point() else one for one in inputs]
-        given = [one.to(device).clone() for one in wide]
-        for one in given[:grads]:
+        converted = [one.float() if device == "cpu" and one.is_floating_point() else one for one in inputs]
+        leaves = [one.to(device).clone() for one in converted]
+        for one in leaves[:grads]:
             one.requires_grad_()
-        result = function(*given)
+        result = function(*leaves)
         result.backward(tensor(tuple(result.shape), 5).to(device=device, dtype=result.dtype))
-        found.append([result, *(one.grad for one in given[:grads])])
+        found.append([result, *(one.grad for one in leaves[:grads])])
     for want, have in zip(*found):
         torch.testing.assert_close(have.float().cpu(), want.float(), atol=TOLERANCE[dtype], rtol=TOLERANCE[dtype])
 
@@ -31,16 +31,16 @@ def both(function, inputs, dtype=torch.float32, grads=1):
 def test_bags(mode, padding, end, dtype):
     table, index = tensor((7, 5), 1, dtype), torch.tensor([1, 2, 0, 5, 2, 2, 6, 1])
     starts = torch.tensor([0, 3, 3, 4, *([8] if end else [])])
-    both(lambda table: F.embedding_bag(index.to(table.device), table, starts.to(table.device), mode=mode, padding_idx=padding, include_last_offset=end), [table], dtype)
+    compare(lambda table: F.embedding_bag(index.to(table.device), table, starts.to(table.device), mode=mode, padding_idx=padding, include_last_offset=end), [table], dtype)
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 def test_the_last_bag_goes_on_to_the_last_index(mode):
-    """As CANN and PyTorch do, but for sums on the CPU: those end where the last start says."""
+    """In CANN and PyTorch alike, but for `sum` on the CPU: there it ends at the last offset."""
     table, index = tensor((7, 5), 1), torch.tensor([1, 2, 0, 5, 2, 2, 6, 1])
     want = F.embedding_bag(index, table, torch.tensor([0, 3, 8]), mode=mode, include_last_offset=True)
-    short = torch.tensor([0, 3, 5]).npu()
-    have = F.embedding_bag(index.npu(), table.npu(), short, mode=mode, include_last_offset=True)
+    offsets = torch.tensor([0, 3, 5]).npu()
+    have = F.embedding_bag(index.npu(), table.npu(), offsets, mode=mode, include_last_offset=True)
     torch.testing.assert_close(have.cpu(), want)
 
 
@@ -52,27 +52,27 @@ def test_bags_with_weights(index):
     def bag(table, weights):
         return F.embedding_bag(rows.to(table.device), table, starts.to(table.device), mode="sum", per_sample_weights=weights)
 
-    both(bag, [table, weights], grads=2)
+    compare(bag, [table, weights], grads=2)
 
 
 def test_bags_of_rows():
     rows = torch.tensor([[1, 2, 0], [5, 5, 6]])
-    both(lambda table: F.embedding_bag(rows.to(table.device), table, mode="mean"), [tensor((7, 5), 1)])
+    compare(lambda table: F.embedding_bag(rows.to(table.device), table, mode="mean"), [tensor((7, 5), 1)])
 
 
 @pytest.mark.parametrize("dtype", FLOATS[::2], ids=str)
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_nll_of_planes(reduction, weighted, dtype):
+def test_nll_of_images(reduction, weighted, dtype):
     target = torch.randint(0, 4, (2, 3, 5), generator=torch.Generator().manual_seed(2))
     target[0, 1, 2] = -100
     scores, weight = tensor((2, 4, 3, 5), 1).log_softmax(1).to(dtype), tensor((4,), 3).abs() + 0.1
 
     def loss(scores):
-        given = weight.to(device=scores.device, dtype=scores.dtype) if weighted else None
-        return F.nll_loss(scores, target.to(scores.device), given, reduction=reduction)
+        class_weight = weight.to(device=scores.device, dtype=scores.dtype) if weighted else None
+        return F.nll_loss(scores, target.to(scores.device), class_weight, reduction=reduction)
 
-    both(loss, [scores], dtype)
+    compare(loss, [scores], dtype)
 
 
 @pytest.mark.parametrize("zero", [False, True])
@@ -96,4 +96,4 @@ def test_ctc_gradient(reduction, zero):
     def loss(scores):
         return F.ctc_loss(scores.log_softmax(-1), labels.to(scores.device), lengths, counts, reduction=reduction, zero_infinity=zero)
 
-    both(loss, [scores])
+    compare(loss, [scores])

@@ -20,7 +20,7 @@ def transposed(x):
     return x.transpose(-1, -2).contiguous().transpose(-1, -2) if x.dim() > 1 else x
 
 
-def apart(x):
+def with_gaps(x):
     """The same values, every second element of a larger tensor."""
     return torch.stack([x, x], -1)[..., 0] if x.dim() else x
 
@@ -32,7 +32,7 @@ def tensor(shape, seed, dtype=torch.float32):
     return torch.randn(shape, generator=generator).to(dtype)
 
 
-def close(have, want, dtype, factor=1.0):
+def assert_near(have, want, dtype, factor=1.0):
     have = have.detach().cpu()
     assert have.shape == want.shape
     if have.numel() == 0:
@@ -42,20 +42,20 @@ def close(have, want, dtype, factor=1.0):
     assert (have.double() - want.double()).abs().max().item() <= bound
 
 
-def both(function, shapes, dtype, lay=plain, backward=True):
+def compare(function, shapes, dtype, layout=plain, backward=True):
     """The function and its gradients on the device, against sums in f32 on the CPU of the same values."""
     values = [tensor(shape, seed, dtype) for seed, shape in enumerate(shapes)]
     cpu = [value.float().requires_grad_(backward) for value in values]
-    npu = [lay(value.npu()).detach().requires_grad_(backward) for value in values]
+    npu = [layout(value.npu()).detach().requires_grad_(backward) for value in values]
     want, have = function(*cpu), function(*npu)
     assert have.dtype == dtype
-    close(have, want.detach(), dtype)
+    assert_near(have, want.detach(), dtype)
     if backward and want.numel():
         weight = tensor(want.shape, 99, dtype)
         want.backward(weight.float())
         have.backward(weight.npu())
         for x, y in zip(npu, cpu):
-            close(x.grad, y.grad, dtype)
+            assert_near(x.grad, y.grad, dtype)
 
 
 PRODUCTS = {
@@ -92,42 +92,42 @@ PRODUCTS = {
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products(name, dtype):
     function, shapes = PRODUCTS[name]
-    both(function, shapes, dtype)
+    compare(function, shapes, dtype)
 
 
-@pytest.mark.parametrize("lay", [transposed, apart])
+@pytest.mark.parametrize("layout", [transposed, with_gaps])
 @pytest.mark.parametrize("name", ["mm", "matmul 4 3", "bmm", "addmm", "baddbmm", "mv", "dot", "linear 3d"])
-def test_products_of_strided_tensors(name, lay):
+def test_products_of_strided_tensors(name, layout):
     function, shapes = PRODUCTS[name]
     for dtype in (torch.float32, torch.bfloat16):
-        both(function, shapes, dtype, lay)
+        compare(function, shapes, dtype, layout)
 
 
 def test_products_of_expanded_tensors():
     x, y = tensor((1, 7, 9), 1), tensor((9, 5), 2)
     have = torch.bmm(x.npu().expand(4, 7, 9), y.npu().expand(4, 9, 5))
-    close(have, torch.bmm(x.expand(4, 7, 9), y.expand(4, 9, 5)), torch.float32)
+    assert_near(have, torch.bmm(x.expand(4, 7, 9), y.expand(4, 9, 5)), torch.float32)
 
 
 def test_products_in_place_and_into_given_tensors():
     x, a, b = tensor((17, 29), 1), tensor((17, 33), 2), tensor((33, 29), 3)
-    here = x.npu()
-    here.addmm_(a.npu(), b.npu(), beta=0.5, alpha=2.0)
-    close(here, torch.addmm(x, a, b, beta=0.5, alpha=2.0), torch.float32)
+    in_place = x.npu()
+    in_place.addmm_(a.npu(), b.npu(), beta=0.5, alpha=2.0)
+    assert_near(in_place, torch.addmm(x, a, b, beta=0.5, alpha=2.0), torch.float32)
     out = torch.full((29, 17), math.nan).npu().t()
     torch.mm(a.npu(), b.npu(), out=out)
-    close(out, a @ b, torch.float32)
+    assert_near(out, a @ b, torch.float32)
     square = tensor((20, 20), 4)
-    here = square.npu()
-    torch.mm(here, here, out=here)
-    close(here, square @ square, torch.float32)
+    in_place = square.npu()
+    torch.mm(in_place, in_place, out=in_place)
+    assert_near(in_place, square @ square, torch.float32)
 
 
 def test_long_sums_stay_exact():
     x, y = tensor((1 << 20,), 1), tensor((1 << 20,), 2)
     assert abs(torch.dot(x.npu(), y.npu()).item() - torch.dot(x.double(), y.double()).item()) < 0.05
     a, b = tensor((3, 200_000), 1), tensor((200_000, 5), 2)
-    close(a.npu() @ b.npu(), (a.double() @ b.double()).float(), torch.float32)
+    assert_near(a.npu() @ b.npu(), (a.double() @ b.double()).float(), torch.float32)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -146,10 +146,10 @@ def test_attention(case, dtype):
     mask[..., 0] = True
 
     def attend(q, k, v):
-        given = mask.to(q.device) if case == "mask" else None
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=given, **options)
+        attn_mask = mask.to(q.device) if case == "mask" else None
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=attn_mask, **options)
 
-    both(attend, shapes, dtype)
+    compare(attend, shapes, dtype)
 
 
 @pytest.mark.parametrize("form", ["BNSD", "BSND", "BSH", "SBH"])
@@ -169,23 +169,23 @@ def test_fusion_attention(form, mode):
         }[form]()
 
     compressed = torch.ones(2048, 2048, dtype=torch.bool).triu(1)
-    far = torch.arange(s)[None, :] - torch.arange(s)[:, None]
-    masked = {0: far > 0, 2: far > 0, 3: far > 0, 4: (far > 1) | (far < -2)}[mode]
-    given = masked if mode == 0 else compressed
+    distance = torch.arange(s)[None, :] - torch.arange(s)[:, None]
+    masked = {0: distance > 0, 2: distance > 0, 3: distance > 0, 4: (distance > 1) | (distance < -2)}[mode]
+    mask = masked if mode == 0 else compressed
     tokens = {"pre_tockens": 2, "next_tockens": 1} if mode == 4 else {}
 
     cpu = [value.clone().requires_grad_() for value in values]
     want = F.scaled_dot_product_attention(*cpu, attn_mask=~masked, scale=0.3)
     npu = [value.npu().requires_grad_() for value in values]
     have = torch_npu.npu_fusion_attention(
-        *[shaped(x).contiguous() for x in npu], n, form, atten_mask=given.npu(), scale=0.3, sparse_mode=mode, **tokens
+        *[shaped(x).contiguous() for x in npu], n, form, atten_mask=mask.npu(), scale=0.3, sparse_mode=mode, **tokens
     )[0]
-    close(have, shaped(want).detach(), torch.float32)
+    assert_near(have, shaped(want).detach(), torch.float32)
     weight = tensor((b, n, s, d), 9)
     want.backward(weight)
     have.backward(shaped(weight.npu()).contiguous())
     for x, y in zip(npu, cpu):
-        close(x.grad, y.grad, torch.float32)
+        assert_near(x.grad, y.grad, torch.float32)
 
 
 def moments(x):
@@ -209,10 +209,10 @@ def test_normal_and_uniform_numbers(dtype):
 
 def test_numbers_around_means_of_their_own():
     mean, deviation = torch.tensor([0.0, 100.0]).npu(), torch.tensor([1.0, 10.0]).npu()
-    wide = [x.expand(50_000, 2) for x in (mean, deviation)]
-    for have in (torch.normal(*wide), torch.normal(wide[0], 10.0), torch.normal(100.0, wide[1])):
+    expanded = [x.expand(50_000, 2) for x in (mean, deviation)]
+    for have in (torch.normal(*expanded), torch.normal(expanded[0], 10.0), torch.normal(100.0, expanded[1])):
         assert have.shape == (50_000, 2) and torch.isfinite(have.cpu()).all()
-    have = torch.normal(*wide).cpu()
+    have = torch.normal(*expanded).cpu()
     assert (have.mean(0) - mean.cpu()).abs().max() < 0.3
     assert (have.std(0) - deviation.cpu()).abs().max() < 0.2
 
@@ -230,8 +230,8 @@ def test_integers():
 
 def test_chances_and_categories():
     torch.npu.manual_seed(7)
-    chances = torch.linspace(0, 1, 5).npu().expand(20_000, 5)
-    have = torch.bernoulli(chances).cpu()
+    probabilities = torch.linspace(0, 1, 5).npu().expand(20_000, 5)
+    have = torch.bernoulli(probabilities).cpu()
     assert set(have.unique().tolist()) == {0.0, 1.0}
     assert (have.mean(0) - torch.linspace(0, 1, 5)).abs().max() < 0.02
     assert abs(torch.empty(50_000, device="npu").bernoulli_(0.3).mean().item() - 0.3) < 0.01

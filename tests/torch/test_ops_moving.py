@@ -7,31 +7,31 @@ from torch.nn import functional as F
 
 REAL = [torch.float32, torch.float16, torch.bfloat16]
 TYPES = [*REAL, torch.int64, torch.int32, torch.uint8, torch.bool]
-CLOSE = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}
+TOLERANCES = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}
 
 
 def numbers(*size, dtype=torch.float32, seed=0):
-    """Numbers of a type that differ from place to place; a few of them twice."""
+    """Numbers of a type in random order; a few of them occur twice."""
     count = torch.Size(size).numel()
     order = torch.randperm(max(count, 1), generator=torch.Generator().manual_seed(seed))[:count]
     values = (order % 61).reshape(size) - 25
     return (values % 2 == 0) if dtype == torch.bool else (values / 4 if dtype.is_floating_point else values).to(dtype)
 
 
-def places(*size, below, seed=1):
+def indices(*size, below, seed=1):
     return torch.randint(below, size, generator=torch.Generator().manual_seed(seed)) if below else torch.zeros(size, dtype=torch.int64)
 
 
-def same(got, want):
+def assert_same(got, want):
     """Fails unless two results, tensors or lists of them, agree."""
     if isinstance(want, (list, tuple)):
         assert len(got) == len(want)
         for one, other in zip(got, want):
-            same(one, other)
+            assert_same(one, other)
         return
     assert got.dtype == want.dtype and got.shape == want.shape
-    close = CLOSE.get(want.dtype, 0)
-    torch.testing.assert_close(got.detach().cpu(), want.detach(), rtol=close, atol=close, equal_nan=True)
+    tolerance = TOLERANCES.get(want.dtype, 0)
+    torch.testing.assert_close(got.detach().cpu(), want.detach(), rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
 def check(function, *inputs, backward=True):
@@ -49,8 +49,8 @@ def check(function, *inputs, backward=True):
             differentiable = [one for one in leaves if one.requires_grad]
             gradients = torch.autograd.grad(outputs, differentiable, weights, allow_unused=True)
         results.append((result, [one for one in gradients if one is not None]))
-    same(results[1][0], results[0][0])
-    same(results[1][1], results[0][1])
+    assert_same(results[1][0], results[0][0])
+    assert_same(results[1][1], results[0][1])
 
 
 def device_of(x):
@@ -78,7 +78,7 @@ CREATION = {
 
 @pytest.mark.parametrize("name", CREATION)
 def test_creation(name):
-    same(CREATION[name]("npu"), CREATION[name]("cpu"))
+    assert_same(CREATION[name]("npu"), CREATION[name]("cpu"))
 
 
 MOVES = {
@@ -96,7 +96,7 @@ MOVES = {
     "permute": lambda x: x.reshape(x.shape[0], 2, -1).permute(2, 0, 1).contiguous(),
     "reshape": lambda x: x.t().reshape(-1),
     "slice": lambda x: x[1:, 1::2].contiguous(),
-    "slice assign": lambda x: x.clone().index_put_((torch.tensor(1, device=x.device),), x[0]),
+    "index_put scalar": lambda x: x.clone().index_put_((torch.tensor(1, device=x.device),), x[0]),
     "select": lambda x: x[:, 2].contiguous(),
     "flip": lambda x: x.flip(0, 1),
     "roll": lambda x: x.roll(2, 1),
@@ -129,11 +129,11 @@ def test_moves_of_nothing(name):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64, torch.bool], ids=str)
 @pytest.mark.parametrize("size", [(300, 517), (64, 64), (3, 100, 40), (1000, 7)], ids=str)
-def test_large_turns(size, dtype):
+def test_large_transpositions(size, dtype):
     x = numbers(*size, dtype=dtype)
     order = list(range(len(size)))[::-1]
-    same(x.npu().permute(order).contiguous(), x.permute(order).contiguous())
-    same(x.npu().transpose(-1, -2).contiguous(), x.transpose(-1, -2).contiguous())
+    assert_same(x.npu().permute(order).contiguous(), x.permute(order).contiguous())
+    assert_same(x.npu().transpose(-1, -2).contiguous(), x.transpose(-1, -2).contiguous())
 
 
 def test_repeats_by_a_tensor():
@@ -150,8 +150,8 @@ INDEXING = {
     "index both": lambda x, i: x[i, i],
     "index broadcast": lambda x, i: x[i[:, None], i[:2]],
     "index negative": lambda x, i: x[-i - 1],
-    "index around": lambda x, i: x.expand(2, *x.shape).contiguous()[i % 2, :, i],
-    "index step": lambda x, i: x.t()[i],
+    "index outer and inner": lambda x, i: x.expand(2, *x.shape).contiguous()[i % 2, :, i],
+    "index strided": lambda x, i: x.t()[i],
     "mask": lambda x, i: x[x == x[0, 0]],
     "mask rows": lambda x, i: x[(i > 1).repeat(2)[: x.shape[0]]],
     "gather": lambda x, i: x.gather(1, i.expand(x.shape[0], -1)),
@@ -207,12 +207,12 @@ def test_a_mask_without_truth_puts_nothing():
         before = x.clone()
         x[x != x] = 7
         x[torch.tensor([], dtype=torch.int64, device="npu")] = 9
-        same(x, before.cpu())
+        assert_same(x, before.cpu())
 
 
 @pytest.mark.parametrize("dtype", REAL, ids=str)
 def test_embedding(dtype):
-    table, index = numbers(7, 3, dtype=dtype), places(4, 5, below=7)
+    table, index = numbers(7, 3, dtype=dtype), indices(4, 5, below=7)
     check(lambda w, i: F.embedding(i, w), table, index)
     check(lambda w, i: F.embedding(i, w, padding_idx=2), table, index)
     check(lambda w, i: F.embedding(i, w, scale_grad_by_freq=True), table, index)
@@ -221,7 +221,7 @@ def test_embedding(dtype):
 
 
 def test_many_meet_at_few_places():
-    x, index = numbers(3000, 33), places(3000, below=5)
+    x, index = numbers(3000, 33), indices(3000, below=5)
     want = torch.zeros(5, 33, dtype=torch.float64).index_add(0, index, x.double())
     first = torch.zeros(5, 33, device="npu").index_add(0, index.npu(), x.npu())
     torch.testing.assert_close(first.cpu().double(), want, rtol=1e-4, atol=1e-3)
@@ -240,8 +240,8 @@ def test_sort(dtype, descending):
     for dim in (0, 1):
         check(lambda x: torch.sort(x, dim=dim, descending=descending, stable=True)[0], x)
         got, want = (torch.sort(one, dim=dim, descending=descending, stable=True)[1] for one in (x.npu(), x))
-        same(got, want)
-        same(*(one.argsort(dim=dim, descending=descending, stable=True) for one in (x.t().npu(), x.t())))
+        assert_same(got, want)
+        assert_same(*(one.argsort(dim=dim, descending=descending, stable=True) for one in (x.t().npu(), x.t())))
 
 
 @pytest.mark.parametrize("dtype", [*REAL, torch.int64, torch.int32], ids=str)
@@ -251,17 +251,17 @@ def test_topk(dtype, largest):
     for k, dim in ((1, 1), (7, 1), (60, 1), (3, 0), (0, 1)):
         check(lambda x: x.topk(k, dim, largest)[0], x, backward=k > 0)
         values, index = x.npu().topk(k, dim, largest)
-        same(x.gather(dim, index.cpu()), values.cpu())
+        assert_same(x.gather(dim, index.cpu()), values.cpu())
 
 
-def test_sorting_of_little():
+def test_sorting_of_few_elements():
     for x in (torch.tensor(2.0), torch.empty(0), torch.empty(3, 0), torch.tensor([1.0])):
-        same(x.npu().sort(), x.sort())
-    same(torch.tensor(2.0).npu().topk(1), torch.tensor(2.0).topk(1))
+        assert_same(x.npu().sort(), x.sort())
+    assert_same(torch.tensor(2.0).npu().topk(1), torch.tensor(2.0).topk(1))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64], ids=str)
-def test_middles(dtype):
+def test_medians(dtype):
     x = torch.randperm(35, generator=torch.Generator().manual_seed(3)).reshape(5, 7).to(dtype)
     check(lambda x: x.median(), x, backward=False)
     check(lambda x: x.median(1), x, backward=False)
@@ -280,11 +280,11 @@ def test_searches_and_counts():
         check(lambda a: torch.searchsorted(a, 1.5, right=right), line, backward=False)
     lines = numbers(4, 9, seed=4).sort()[0]
     check(lambda a, v: torch.searchsorted(a, v), lines, values, backward=False)
-    check(lambda n: torch.bincount(n), places(40, below=9), backward=False)
-    check(lambda n, w: torch.bincount(n, w, minlength=12), places(40, below=9), numbers(40), backward=False)
+    check(lambda n: torch.bincount(n), indices(40, below=9), backward=False)
+    check(lambda n, w: torch.bincount(n, w, minlength=12), indices(40, below=9), numbers(40), backward=False)
 
 
-BAD = {
+OUT_OF_RANGE = {
     "index_select": (lambda x, i: x.index_select(0, i), "IndexSelect", r"index\[1\] = 4 is outside 0 to 3"),
     "gather": (lambda x, i: x.gather(0, i[:, None]), "Gather", r"index\[1, 0\] = 4 is outside 0 to 3"),
     "index": (lambda x, i: x[i], "Index", r"indices\[0\]\[1\] = 4 is outside -4 to 3"),
@@ -295,26 +295,26 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("name", OUT_OF_RANGE)
 def test_an_index_out_of_range_is_reported_and_touches_nothing(name):
     """In a process of its own: an error of a stream stays with it."""
     from support import run_script
 
-    call, operator, text = BAD[name]
+    call, operator, text = OUT_OF_RANGE[name]
     result = run_script(
         """
         import sys, torch, torch_npu
         import test_ops_moving
-        whole = torch.full((12, 4), 5.0, device="npu")
-        x = whole[4:8]
+        block = torch.full((12, 4), 5.0, device="npu")
+        x = block[4:8]
         index = torch.tensor([0, 4], device="npu")
         torch.npu.synchronize()
         try:
-            test_ops_moving.BAD[sys.argv[1]][0](x, index)
+            test_ops_moving.OUT_OF_RANGE[sys.argv[1]][0](x, index)
             torch.npu.synchronize()
         except RuntimeError as error:
-            print("TOLD", str(error).replace("\\n", " "))
-        print("KEPT", bool((whole[:4].cpu() == 5).all() and (whole[8:].cpu() == 5).all()))
+            print("ERROR", str(error).replace("\\n", " "))
+        print("UNCHANGED", bool((block[:4].cpu() == 5).all() and (block[8:].cpu() == 5).all()))
         """,
         arguments=[name],
         check=False,
@@ -323,4 +323,4 @@ def test_an_index_out_of_range_is_reported_and_touches_nothing(name):
 
     assert operator in result.stdout + result.stderr, result.stdout + result.stderr
     assert re.search(text, result.stdout + result.stderr), result.stdout + result.stderr
-    assert "KEPT True" in result.stdout or "KEPT" not in result.stdout, result.stdout + result.stderr
+    assert "UNCHANGED True" in result.stdout or "UNCHANGED" not in result.stdout, result.stdout + result.stderr

@@ -13,13 +13,13 @@ def test_a_list_of_updates(axis):
     tensors = [torch.randn(2, 5, 4, generator=generator) for _ in range(3)]
     updates = torch.randn(3, 2, *((2, 4) if axis == -2 else (5, 2)), generator=generator)
     index, mask = torch.tensor([0, 2, 1]), torch.tensor([1, 0, 1], dtype=torch.uint8)
-    for chosen in (None, mask):
-        want = scattered_list(tensors, index, updates, chosen, axis)
-        mine = [one.npu() for one in tensors]
-        given = None if chosen is None else chosen.npu()
-        have = torch_npu.npu_scatter_list(mine, index.npu(), updates.npu(), given, reduce="update", axis=axis)
-        torch_npu.npu_scatter_list_(mine, index.npu(), updates.npu(), given, reduce="update", axis=axis)
-        for a, b, c in zip(want, have, mine, strict=True):
+    for cpu_mask in (None, mask):
+        want = scattered_list(tensors, index, updates, cpu_mask, axis)
+        npu_tensors = [one.npu() for one in tensors]
+        npu_mask = None if cpu_mask is None else cpu_mask.npu()
+        have = torch_npu.npu_scatter_list(npu_tensors, index.npu(), updates.npu(), npu_mask, reduce="update", axis=axis)
+        torch_npu.npu_scatter_list_(npu_tensors, index.npu(), updates.npu(), npu_mask, reduce="update", axis=axis)
+        for a, b, c in zip(want, have, npu_tensors, strict=True):
             assert torch.equal(b.cpu(), a) and torch.equal(c.cpu(), a)
 
 
@@ -50,20 +50,20 @@ def test_causal_convolution(dtype, masked):
         out = run(*leaves, mask=flags)
         out.backward(grad.to(device, dtype))
         results.append([out, *(leaf.grad for leaf in leaves)])
-    close = 2e-3 if dtype == torch.float16 else 2e-2
+    tolerance = 2e-3 if dtype == torch.float16 else 2e-2
     for have, want in zip(results[1], results[0], strict=True):
-        torch.testing.assert_close(have.float().cpu(), want.float(), rtol=close, atol=5 * close)
+        torch.testing.assert_close(have.float().cpu(), want.float(), rtol=tolerance, atol=5 * tolerance)
 
 
 @pytest.mark.parametrize("function", ["", "relu", "add", "mul", "gelu_erf", "gelu_tanh", "16cast32"])
 def test_products_with_a_function(function):
     generator = torch.Generator().manual_seed(4)
     a, b, bias, other = (torch.randn(size, generator=generator).half() for size in ((8, 16), (16, 4), (4,), (8, 4)))
-    more = {} if function.startswith("gelu") else {"bias": bias.npu()}
+    options = {} if function.startswith("gelu") else {"bias": bias.npu()}
     if function in ("add", "mul"):
-        more["x3"] = other.npu()
-    have = torch_npu.npu_fused_matmul(a.npu(), b.npu(), fused_op_type=function, **more).cpu()
-    want = a.float() @ b.float() + (bias if "bias" in more else 0)
+        options["x3"] = other.npu()
+    have = torch_npu.npu_fused_matmul(a.npu(), b.npu(), fused_op_type=function, **options).cpu()
+    want = a.float() @ b.float() + (bias if "bias" in options else 0)
     want = {
         "relu": lambda: want.relu(), "add": lambda: want + other, "mul": lambda: want * other,
         "gelu_erf": lambda: torch.nn.functional.gelu(want), "gelu_tanh": lambda: torch.nn.functional.gelu(want, approximate="tanh"),

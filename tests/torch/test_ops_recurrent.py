@@ -12,11 +12,11 @@ import support
 from against import assert_near, numbers
 from depth import DEEP
 
-# torch_npu passes anything but one layer with a bias to DynamicRNN, with a warning.
+# torch_npu computes anything but one layer with a bias by DynamicRNN, with a warning.
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM fallback:UserWarning")
 
-HALVES = {torch.float32: 2e-5, torch.float16: 1e-2, torch.bfloat16: 6e-2}
-STEPS, ROWS, INPUTS, HIDDEN = 5, 3, 4, 6
+TOLERANCES = {torch.float32: 2e-5, torch.float16: 1e-2, torch.bfloat16: 6e-2}
+STEPS, BATCH, INPUTS, HIDDEN = 5, 3, 4, 6
 
 
 def network(kind, dtype, seed=0, **settings):
@@ -24,26 +24,27 @@ def network(kind, dtype, seed=0, **settings):
     return getattr(nn, kind)(INPUTS, HIDDEN, **settings).to(dtype)
 
 
-def both(module, run, dtype, inputs, through=None):
-    """What `run` makes of a module and of inputs, with all gradients of the sum of squares of the first
-    `through` of it, on our device and the CPU."""
+def compare(module, run, dtype, inputs, backward_count=None):
+    """Compares the outputs of `run(module, *inputs)` on our device with those on the CPU, and all gradients of the sum of squares
+    of the first `backward_count` outputs."""
     results = []
     for device in ("cpu", "npu"):
-        mine = copy.deepcopy(module).to(device)
+        moved = copy.deepcopy(module).to(device)
         leaves = [one.clone().to(device).requires_grad_() for one in inputs]
-        outputs = run(mine, *leaves)
-        sum((one.float() * one.float()).sum() for one in outputs[:through]).backward()
-        gradients = [one.grad for one in leaves] + [one.grad for one in mine.parameters()]
+        outputs = run(moved, *leaves)
+        sum((one.float() * one.float()).sum() for one in outputs[:backward_count]).backward()
+        gradients = [one.grad for one in leaves] + [one.grad for one in moved.parameters()]
         results.append([one.detach().cpu() for one in [*outputs, *gradients]])
-    assert_near(results[1], results[0], HALVES[dtype])
+    assert_near(results[1], results[0], TOLERANCES[dtype])
 
 
 def flat(result):
+    """The output and the states in one list."""
     y, states = result
     return [y, *(states if isinstance(states, tuple) else [states])]
 
 
-SHAPES = [
+SETTINGS = [
     {},
     {"bias": False},
     {"batch_first": True},
@@ -54,34 +55,34 @@ SHAPES = [
 MORE = [{"num_layers": 3, "bias": False, "bidirectional": True}] if DEEP else []
 
 
-@pytest.mark.parametrize("settings", SHAPES + MORE, ids=str)
+@pytest.mark.parametrize("settings", SETTINGS + MORE, ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])
 def test_networks(kind, dtype, settings):
-    x = numbers(-1, 1, dtype, (STEPS, ROWS, INPUTS))
+    x = numbers(-1, 1, dtype, (STEPS, BATCH, INPUTS))
     if settings.get("batch_first"):
         x = x.transpose(0, 1).contiguous()
-    both(network(kind, dtype, **settings), lambda module, x: flat(module(x)), dtype, [x])
+    compare(network(kind, dtype, **settings), lambda module, x: flat(module(x)), dtype, [x])
 
 
 def test_an_lstm_in_bf16():
     """By DynamicRNN and DynamicRNNGrad: the newer functions take no such type."""
-    x = numbers(-1, 1, torch.bfloat16, (STEPS, ROWS, INPUTS))
-    both(network("LSTM", torch.bfloat16, bidirectional=True), lambda module, x: flat(module(x)), torch.bfloat16, [x])
+    x = numbers(-1, 1, torch.bfloat16, (STEPS, BATCH, INPUTS))
+    compare(network("LSTM", torch.bfloat16, bidirectional=True), lambda module, x: flat(module(x)), torch.bfloat16, [x])
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])
 def test_networks_with_a_first_state(kind):
-    x, h = numbers(-1, 1, torch.float32, (STEPS, ROWS, INPUTS)), numbers(-1, 1, torch.float32, (2, ROWS, HIDDEN), 1)
-    states = [h, numbers(-1, 1, torch.float32, (2, ROWS, HIDDEN), 2)] if kind == "LSTM" else [h]
+    x, h = numbers(-1, 1, torch.float32, (STEPS, BATCH, INPUTS)), numbers(-1, 1, torch.float32, (2, BATCH, HIDDEN), 1)
+    states = [h, numbers(-1, 1, torch.float32, (2, BATCH, HIDDEN), 2)] if kind == "LSTM" else [h]
     run = lambda module, x, *states: flat(module(x, tuple(states) if len(states) > 1 else states[0]))
-    both(network(kind, torch.float32, bidirectional=True), run, torch.float32, [x, *states])
+    compare(network(kind, torch.float32, bidirectional=True), run, torch.float32, [x, *states])
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])
 def test_networks_that_are_not_trained(kind):
     module = network(kind, torch.float32, num_layers=2, dropout=0.5).eval()
-    x = numbers(-1, 1, torch.float32, (STEPS, ROWS, INPUTS))
+    x = numbers(-1, 1, torch.float32, (STEPS, BATCH, INPUTS))
     with torch.no_grad():
         want = flat(module(x))
         have = flat(module.npu()(x.npu()))
@@ -91,10 +92,9 @@ def test_networks_that_are_not_trained(kind):
 @pytest.mark.parametrize("settings", [{}, {"bias": False}, {"num_layers": 2}, {"bidirectional": True}, {"num_layers": 2, "bidirectional": True}], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_packed_sequences(dtype, settings):
-    """torch_npu packs by rows of the longest sequence, so what is put out is compared padded. It knows such sequences in LSTMs
-    alone, and takes the gradient of what was packed from rows of the shorter form: that one is left out. In two directions it
-    loses the gradients of the last states."""
-    x = numbers(-1, 1, dtype, (STEPS, ROWS, INPUTS))
+    """torch_npu pads packed sequences to the longest, so outputs are compared padded. It supports them in LSTMs alone; its
+    gradient of the packed input is wrong and not compared. With two directions it loses the gradients of the last states."""
+    x = numbers(-1, 1, dtype, (STEPS, BATCH, INPUTS))
 
     def run(module):
         data = x.to(next(module.parameters()).device)
@@ -103,34 +103,34 @@ def test_packed_sequences(dtype, settings):
         assert lengths.tolist() == [5, 3, 2]
         return [y, *states]
 
-    both(network("LSTM", dtype, **settings), run, dtype, [], through=1 if "bidirectional" in settings else None)
+    compare(network("LSTM", dtype, **settings), run, dtype, [], backward_count=1 if "bidirectional" in settings else None)
 
 
 @pytest.mark.parametrize("settings", [{}, {"num_layers": 2}, {"bidirectional": True}], ids=str)
 def test_what_follows_the_end_of_a_sequence_reaches_nothing(settings):
-    x = numbers(-1, 1, torch.float32, (STEPS, ROWS, INPUTS))
+    x = numbers(-1, 1, torch.float32, (STEPS, BATCH, INPUTS))
     x[3:, 1], x[2:, 2] = float("nan"), float("inf")
 
     def run(module):
         data = x.to(next(module.parameters()).device)
         return [pad_packed_sequence(module(pack_padded_sequence(data, [5, 3, 2]))[0])[0]]
 
-    both(network("LSTM", torch.float32, **settings), run, torch.float32, [])
+    compare(network("LSTM", torch.float32, **settings), run, torch.float32, [])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("settings", [{}, {"nonlinearity": "relu"}, {"num_layers": 2, "bidirectional": True}], ids=str)
 def test_plain_networks(settings, dtype):
-    x = numbers(-1, 1, dtype, (STEPS, ROWS, INPUTS))
-    both(network("RNN", dtype, **settings), lambda module, x: flat(module(x)), dtype, [x])
+    x = numbers(-1, 1, dtype, (STEPS, BATCH, INPUTS))
+    compare(network("RNN", dtype, **settings), lambda module, x: flat(module(x)), dtype, [x])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("kind", ["LSTMCell", "GRUCell", "RNNCell"])
 def test_cells(kind, bias, dtype):
-    x, h = numbers(-1, 1, dtype, (ROWS, INPUTS)), numbers(-1, 1, dtype, (ROWS, HIDDEN), 1)
-    states = [h, numbers(-1, 1, dtype, (ROWS, HIDDEN), 2)] if kind == "LSTMCell" else [h]
+    x, h = numbers(-1, 1, dtype, (BATCH, INPUTS)), numbers(-1, 1, dtype, (BATCH, HIDDEN), 1)
+    states = [h, numbers(-1, 1, dtype, (BATCH, HIDDEN), 2)] if kind == "LSTMCell" else [h]
 
     def run(module, x, *states):
         for _ in range(2):
@@ -138,29 +138,29 @@ def test_cells(kind, bias, dtype):
             states = result if isinstance(result, tuple) else (result,)
         return states
 
-    both(network(kind, dtype, bias=bias), run, dtype, [x, *states])
+    compare(network(kind, dtype, bias=bias), run, dtype, [x, *states])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_the_fused_cell(dtype):
     """Blocks of gates are input, forget, candidate, output."""
-    products = [numbers(-2, 2, dtype, (ROWS, 4 * HIDDEN), seed) for seed in (0, 1)]
-    c, bias = numbers(-1, 1, dtype, (ROWS, HIDDEN), 2), [numbers(-1, 1, dtype, (4 * HIDDEN,), seed) for seed in (3, 4)]
+    products = [numbers(-2, 2, dtype, (BATCH, 4 * HIDDEN), seed) for seed in (0, 1)]
+    c, bias = numbers(-1, 1, dtype, (BATCH, HIDDEN), 2), [numbers(-1, 1, dtype, (4 * HIDDEN,), seed) for seed in (3, 4)]
     i, f, g, o = sum(one.float() for one in [*products, *bias]).chunk(4, 1)
     i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
     cy = f * c.float() + i * g
     want = [o * cy.tanh(), cy, torch.cat([i, f, g, o], 1)]
     have = torch.ops.aten._thnn_fused_lstm_cell(*(one.npu() for one in [*products, c, *bias]))
-    assert_near([one.cpu().float() for one in have], want, HALVES[dtype])
-    without = torch.ops.aten._thnn_fused_lstm_cell(*(one.npu() for one in [*products, c]))
-    assert not torch.equal(without[0].cpu(), have[0].cpu())
+    assert_near([one.cpu().float() for one in have], want, TOLERANCES[dtype])
+    without_bias = torch.ops.aten._thnn_fused_lstm_cell(*(one.npu() for one in [*products, c]))
+    assert not torch.equal(without_bias[0].cpu(), have[0].cpu())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("absent", [None, 0, 1])
 def test_the_gradients_of_the_fused_cell(absent, dtype):
-    products, c = numbers(-2, 2, dtype, (ROWS, 4 * HIDDEN)), numbers(-1, 1, dtype, (ROWS, HIDDEN), 1)
-    grads = [numbers(-1, 1, dtype, (ROWS, HIDDEN), seed) if at != absent else None for at, seed in enumerate((2, 3))]
+    products, c = numbers(-2, 2, dtype, (BATCH, 4 * HIDDEN)), numbers(-1, 1, dtype, (BATCH, HIDDEN), 1)
+    grads = [numbers(-1, 1, dtype, (BATCH, HIDDEN), seed) if at != absent else None for at, seed in enumerate((2, 3))]
     gates, cell = products.float().requires_grad_(), c.float().requires_grad_()
     i, f, g, o = gates.chunk(4, 1)
     i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
@@ -170,7 +170,7 @@ def test_the_gradients_of_the_fused_cell(absent, dtype):
     storage = torch.cat([i, f, g, o], 1).detach().to(dtype)
     inputs = [*grads, c, cy.detach().to(dtype), storage]
     have = torch.ops.aten._thnn_fused_lstm_cell_backward_impl(*(one if one is None else one.npu() for one in inputs), True)
-    assert_near([one.cpu().float() for one in have], [gates.grad, cell.grad, gates.grad.sum(0)], HALVES[dtype])
+    assert_near([one.cpu().float() for one in have], [gates.grad, cell.grad, gates.grad.sum(0)], TOLERANCES[dtype])
 
 
 def fill_free_memory():
@@ -182,7 +182,7 @@ def fill_free_memory():
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])
-def test_the_gradients_of_no_rows_are_zeros(kind):
+def test_the_gradients_of_an_empty_batch_are_zeros(kind):
     module = network(kind, torch.float32).npu()
     y, _ = module(torch.zeros(STEPS, 0, INPUTS, device="npu", requires_grad=True))
     fill_free_memory()
@@ -191,7 +191,7 @@ def test_the_gradients_of_no_rows_are_zeros(kind):
         assert one.grad.abs().sum().item() == 0.0, name
 
 
-def test_the_gradients_of_a_cell_of_no_rows_are_zeros():
+def test_the_gradients_of_a_cell_with_an_empty_batch_are_zeros():
     params = [numbers(-1, 1, torch.float32, size).npu().requires_grad_() for size in ((16, 3), (16, 4), (16,), (16,))]
     x, h, c = (torch.zeros(0, size, device="npu", requires_grad=True) for size in (3, 4, 4))
     h, c = torch._VF.lstm_cell(x, (h, c), *params)

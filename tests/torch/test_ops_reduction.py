@@ -35,24 +35,24 @@ def leaf(tensor, device, grad):
     return moved.detach().requires_grad_(grad and tensor.is_floating_point())
 
 
-def outcomes(function, tensors, device, backward):
+def results_and_gradients(function, tensors, device, backward):
     leaves = [leaf(tensor, device, backward) for tensor in tensors]
     results = function(*leaves)
     results = list(results) if isinstance(results, (tuple, list)) else [results]
-    grown = [result for result in results if result.requires_grad]
-    if backward and grown:
-        seeds = [(1 + torch.arange(one.numel()) % 3).reshape(one.shape).to(one.device, one.dtype) for one in grown]
-        torch.autograd.backward(grown, seeds)
+    differentiable = [result for result in results if result.requires_grad]
+    if backward and differentiable:
+        output_grads = [(1 + torch.arange(one.numel()) % 3).reshape(one.shape).to(one.device, one.dtype) for one in differentiable]
+        torch.autograd.backward(differentiable, output_grads)
         results += [one.grad for one in leaves if one.grad is not None]
     return [result.detach().cpu() for result in results]
 
 
 def compare(function, *tensors, backward=True, tolerance=None):
-    """The function on both devices. Half types are compared with what float makes of the same values."""
+    """Compares the function on the device with the CPU; half types with float32 of the same values."""
     dtype = next((t.dtype for t in tensors if t.is_floating_point()), torch.float32)
-    wide = [t.float() if t.dtype in (torch.float16, torch.bfloat16) else t for t in tensors]
-    expected = outcomes(function, wide, "cpu", backward)
-    found = outcomes(function, tensors, "npu", backward)
+    converted = [t.float() if t.dtype in (torch.float16, torch.bfloat16) else t for t in tensors]
+    expected = results_and_gradients(function, converted, "cpu", backward)
+    found = results_and_gradients(function, tensors, "npu", backward)
     assert len(expected) == len(found)
     limit = tolerance or TOLERANCES.get(dtype, 1e-5)
     for want, have in zip(expected, found):
@@ -66,8 +66,8 @@ def compare(function, *tensors, backward=True, tolerance=None):
         torch.testing.assert_close(have.to(want.dtype), want, rtol=limit, atol=limit * max(largest, 1e-3), equal_nan=True)
 
 
-def within(count):
-    """How near f32 has to come where this many numbers are summed."""
+def tolerance_of_sum(count):
+    """The tolerance in float32 where this many numbers are summed."""
     return 1e-4 if count > 1000 else 1e-5
 
 
@@ -108,7 +108,7 @@ def test_reductions(name, dtype, layout):
     compare(REDUCTIONS[name], LAYOUTS[layout](dtype), backward=layout != "expanded", tolerance=tolerance)
 
 
-WITH_PLACES = {
+WITH_INDICES = {
     "max": lambda x: tuple(x.max(1)),
     "min": lambda x: tuple(x.min(2, keepdim=True)),
     "argmax": lambda x: x.argmax(0),
@@ -121,12 +121,12 @@ WITH_PLACES = {
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64], ids=str)
-@pytest.mark.parametrize("name", WITH_PLACES)
-def test_places(name, dtype, layout):
-    compare(WITH_PLACES[name], LAYOUTS[layout](dtype), backward=False)
+@pytest.mark.parametrize("name", WITH_INDICES)
+def test_indices(name, dtype, layout):
+    compare(WITH_INDICES[name], LAYOUTS[layout](dtype), backward=False)
 
 
-WHOLE = {
+OF_INTEGERS = {
     "sum": lambda x: x.sum(),
     "sum of a dim": lambda x: x.sum(1),
     "sum to float": lambda x: x.sum(2, dtype=torch.float32),
@@ -141,9 +141,9 @@ WHOLE = {
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.bool], ids=str)
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", OF_INTEGERS)
 def test_integers(name, dtype, layout):
-    compare(WHOLE[name], LAYOUTS[layout](dtype), backward=False)
+    compare(OF_INTEGERS[name], LAYOUTS[layout](dtype), backward=False)
 
 
 @pytest.mark.filterwarnings("ignore:var")
@@ -157,7 +157,7 @@ def test_few_elements(name):
         compare(lambda x: x.any(1), random_tensor(*size, dtype=torch.bool), backward=False)
 
 
-def test_no_numbers_and_infinities():
+def test_nan_and_infinities():
     x = torch.tensor([[1.0, math.nan, 2.0], [math.inf, 1.0, -math.inf], [-math.inf, -math.inf, -math.inf]])
     for function in [lambda x: x.amax(1), lambda x: x.argmax(1), lambda x: x.min(), lambda x: x.logsumexp(1), lambda x: x.softmax(1),
                      lambda x: x.sum(0), lambda x: torch.nansum(x, 1), lambda x: tuple(x.cummax(1)), lambda x: x.isnan().any(1)]:
@@ -167,19 +167,19 @@ def test_no_numbers_and_infinities():
 @pytest.mark.parametrize("size", [(300_000,), (70_000, 5), (5, 70_000), (600, 700), (33, 65, 129)], ids=str)
 def test_large(size):
     for dim in [None, *range(len(size))]:
-        tolerance = within(math.prod(size) if dim is None else size[dim])
+        tolerance = tolerance_of_sum(math.prod(size) if dim is None else size[dim])
         compare((lambda x: x.sum()) if dim is None else (lambda x: x.sum(dim)), random_tensor(*size), tolerance=tolerance)
         compare((lambda x: x.var()) if dim is None else (lambda x: x.var(dim)), random_tensor(*size), tolerance=tolerance)
         compare((lambda x: x.max()) if dim is None else (lambda x: x.argmax(dim)), random_tensor(*size), backward=False)
-    compare(lambda x: x.softmax(-1), random_tensor(*size), tolerance=within(size[-1]))
-    compare(lambda x: x.log_softmax(0), random_tensor(*size), tolerance=within(size[0]))
+    compare(lambda x: x.softmax(-1), random_tensor(*size), tolerance=tolerance_of_sum(size[-1]))
+    compare(lambda x: x.log_softmax(0), random_tensor(*size), tolerance=tolerance_of_sum(size[0]))
 
 
 @pytest.mark.parametrize("dtype", REALS, ids=str)
 def test_layer_norm(dtype):
     for size, last in [((4, 5, 6), (6,)), ((4, 5, 6), (5, 6)), ((3, 4000), (4000,)), ((300, 257), (257,)), ((0, 4), (4,))]:
         weight, bias = random_tensor(*last, dtype=dtype, seed=1), random_tensor(*last, dtype=dtype, seed=2)
-        tolerance = max(within(math.prod(last)), TOLERANCES[dtype])
+        tolerance = max(tolerance_of_sum(math.prod(last)), TOLERANCES[dtype])
         compare(lambda x, w, b: F.layer_norm(x, last, w, b), random_tensor(*size, dtype=dtype), weight, bias, tolerance=tolerance)
     compare(lambda x: F.layer_norm(x, (5,)), random_tensor(5, 4, dtype=dtype).t())
 
@@ -254,11 +254,11 @@ def test_likelihood(dtype, reduction):
         compare(lambda x: F.nll_loss(x.log_softmax(-1), target.to(x.device), None if weights is None else weights.to(x.device, x.dtype), reduction=reduction),
                 random_tensor(6, 5, dtype=dtype), tolerance=tolerance)
     compare(lambda x: F.cross_entropy(x, target.to(x.device), reduction=reduction), random_tensor(6, 5, dtype=dtype), tolerance=tolerance)
-    places = torch.tensor([[[1, 0], [2, 2]], [[0, -100], [1, 1]]])
-    compare(lambda x: F.nll_loss(x, places.to(x.device), reduction=reduction), random_tensor(2, 3, 2, 2, dtype=dtype), tolerance=tolerance)
+    target = torch.tensor([[[1, 0], [2, 2]], [[0, -100], [1, 1]]])
+    compare(lambda x: F.nll_loss(x, target.to(x.device), reduction=reduction), random_tensor(2, 3, 2, 2, dtype=dtype), tolerance=tolerance)
 
 
-def test_a_class_that_is_none_is_an_error():
+def test_a_class_out_of_range_is_an_error():
     """The device does not go on after it, so it has a process of its own."""
     result = run_script(
         """

@@ -12,7 +12,7 @@ from against import REALS, TOLERANCES, assert_near, numbers
 from references import gated, masked_softmax, rotary
 
 
-def near(have, want, dtype):
+def assert_near_in(have, want, dtype):
     assert_near(have, want, 4 * TOLERANCES[dtype])
 
 
@@ -48,36 +48,36 @@ def test_sgd_fused(settings):
 @pytest.mark.parametrize("dim", [-1, 0])
 def test_swiglu(dtype, dim):
     x = numbers(-3, 3, dtype)
-    ours = x.npu().requires_grad_()
-    theirs = x.float().requires_grad_()
-    result, expected = torch_npu.npu_swiglu(ours, dim=dim), gated(theirs, dim, True, F.silu)
-    near(result.detach(), expected.detach().to(dtype), dtype)
+    on_npu = x.npu().requires_grad_()
+    on_cpu = x.float().requires_grad_()
+    result, expected = torch_npu.npu_swiglu(on_npu, dim=dim), gated(on_cpu, dim, True, F.silu)
+    assert_near_in(result.detach(), expected.detach().to(dtype), dtype)
     result.sum().backward(), expected.sum().backward()
-    near(ours.grad, theirs.grad.to(dtype), dtype)
+    assert_near_in(on_npu.grad, on_cpu.grad.to(dtype), dtype)
 
 
 @pytest.mark.parametrize("dtype", REALS)
 def test_glu(dtype):
     x = numbers(-3, 3, dtype)
-    ours, theirs = x.npu().t().requires_grad_(), x.t().clone().requires_grad_()
-    result, expected = F.glu(ours, 1), F.glu(theirs, 1)
-    near(result.detach(), expected.detach(), dtype)
+    on_npu, on_cpu = x.npu().t().requires_grad_(), x.t().clone().requires_grad_()
+    result, expected = F.glu(on_npu, 1), F.glu(on_cpu, 1)
+    assert_near_in(result.detach(), expected.detach(), dtype)
     result.sum().backward(), expected.sum().backward()
-    near(ours.grad, theirs.grad, dtype)
+    assert_near_in(on_npu.grad, on_cpu.grad, dtype)
 
 
 @pytest.mark.parametrize("dtype", REALS)
 @pytest.mark.parametrize("mode", ["half", "interleave"])
 def test_rotary(dtype, mode):
     x, cos, sin = (numbers(-2, 2, dtype, size, seed) for seed, size in enumerate([(2, 3, 2, 8), (1, 3, 1, 8), (1, 3, 1, 8)]))
-    ours = [one.npu().requires_grad_() for one in (x, cos, sin)]
-    theirs = [one.float().requires_grad_() for one in (x, cos, sin)]
-    result, expected = torch_npu.npu_rotary_mul(*ours, mode), rotary(*theirs, mode)
-    near(result.detach(), expected.detach().to(dtype), dtype)
+    on_npu = [one.npu().requires_grad_() for one in (x, cos, sin)]
+    on_cpu = [one.float().requires_grad_() for one in (x, cos, sin)]
+    result, expected = torch_npu.npu_rotary_mul(*on_npu, mode), rotary(*on_cpu, mode)
+    assert_near_in(result.detach(), expected.detach().to(dtype), dtype)
     if mode == "half":
         result.sum().backward(), expected.sum().backward()
-        for one, other in zip(ours, theirs):
-            near(one.grad, other.grad.to(dtype), dtype)
+        for one, other in zip(on_npu, on_cpu):
+            assert_near_in(one.grad, other.grad.to(dtype), dtype)
 
 
 @pytest.mark.parametrize("dtype", REALS)
@@ -86,20 +86,20 @@ def test_rms_norm_of_a_sum(dtype):
     result, scale, total = torch_npu.npu_add_rms_norm(x.npu(), y.npu(), weight.npu(), 1e-6)
     added = x + y
     expected = F.rms_norm(added.float(), (8,), weight.float(), 1e-6).to(dtype)
-    near(total, added, dtype), near(result, expected, dtype)
-    near(scale, (added.float().square().mean(-1, True) + 1e-6).rsqrt(), dtype if dtype == torch.float32 else torch.float16)
+    assert_near_in(total, added, dtype), assert_near_in(result, expected, dtype)
+    assert_near_in(scale, (added.float().square().mean(-1, True) + 1e-6).rsqrt(), dtype if dtype == torch.float32 else torch.float16)
 
 
 @pytest.mark.parametrize("dtype", REALS)
 def test_scaled_masked_softmax(dtype):
     x, mask = numbers(-2, 2, dtype, (2, 2, 3, 5)), numbers(0, 1, torch.bool, (2, 1, 3, 5))
-    ours, theirs = x.npu().requires_grad_(), x.float().requires_grad_()
-    result = torch_npu.npu_scaled_masked_softmax(ours, mask.npu(), 0.5, False)
-    expected = masked_softmax(theirs, mask, 0.5)
-    near(result.detach(), expected.detach().to(dtype), dtype)
-    ramp = numbers(0, 1, dtype, x.shape, 5)
-    result.backward(ramp.npu()), expected.backward(ramp.float())
-    near(ours.grad, theirs.grad.to(dtype), dtype)
+    on_npu, on_cpu = x.npu().requires_grad_(), x.float().requires_grad_()
+    result = torch_npu.npu_scaled_masked_softmax(on_npu, mask.npu(), 0.5, False)
+    expected = masked_softmax(on_cpu, mask, 0.5)
+    assert_near_in(result.detach(), expected.detach().to(dtype), dtype)
+    grad = numbers(0, 1, dtype, x.shape, 5)
+    result.backward(grad.npu()), expected.backward(grad.float())
+    assert_near_in(on_npu.grad, on_cpu.grad.to(dtype), dtype)
 
 
 REFUSED = """
@@ -127,14 +127,14 @@ def test_a_cast_that_loses_is_refused():
     support.run_script(REFUSED)
 
 
-WAYS = {
+OPTIONS = {
     "ASGD": [{}], "Adadelta": [{}], "Adafactor": [{}], "Adagrad": [{}, {"fused": True}], "Adam": [{"amsgrad": True}, {"fused": True}],
     "AdamW": [{"weight_decay": 0.1}, {"fused": True}], "Adamax": [{}], "LBFGS": [{}], "NAdam": [{}], "RAdam": [{}],
     "RMSprop": [{"centered": True}], "Rprop": [{}], "SGD": [{"nesterov": True, "momentum": 0.9}, {"momentum": 0.9, "fused": True}],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("name", OPTIONS)
 def test_ten_steps_of_every_optimiser(name):
     """Each as it is by default, and with foreach and fused where it has them; fused against the plain one on the CPU."""
 
@@ -155,17 +155,17 @@ def test_ten_steps_of_every_optimiser(name):
         return [one.detach().cpu() for one in model.parameters()]
 
     # L-BFGS magnifies rounding: f32 and f64 on the CPU differ by 9e-3 here.
-    single, tolerance = name == "LBFGS", 2e-2 if name == "LBFGS" else 1e-4
-    for options in WAYS[name]:
+    has_no_foreach, tolerance = name == "LBFGS", 2e-2 if name == "LBFGS" else 1e-4
+    for options in OPTIONS[name]:
         plain = {key: value for key, value in options.items() if key != "fused"}
         want = train("cpu", plain)
-        for way in [options] if single or "fused" in options else [options, {**options, "foreach": True}, {**options, "foreach": False}]:
-            for have, other in zip(train("npu", way), want):
+        for variant in [options] if has_no_foreach or "fused" in options else [options, {**options, "foreach": True}, {**options, "foreach": False}]:
+            for have, other in zip(train("npu", variant), want):
                 torch.testing.assert_close(have, other, atol=tolerance, rtol=tolerance)
 
 
-def test_sparse_elements_with_the_same_place_add():
-    place, values = torch.tensor([[1, 2, 1, 4]]), torch.arange(12.0).reshape(4, 3)
-    want = torch.sparse_coo_tensor(place, values, (6, 3)).coalesce()
-    have = torch.sparse_coo_tensor(place.npu(), values.npu(), (6, 3)).coalesce()
+def test_sparse_elements_with_the_same_index_add():
+    indices, values = torch.tensor([[1, 2, 1, 4]]), torch.arange(12.0).reshape(4, 3)
+    want = torch.sparse_coo_tensor(indices, values, (6, 3)).coalesce()
+    have = torch.sparse_coo_tensor(indices.npu(), values.npu(), (6, 3)).coalesce()
     assert torch.equal(have._indices().cpu(), want._indices()) and torch.equal(have._values().cpu(), want._values())

@@ -1,4 +1,4 @@
-"""Forms of a function for which torch_npu calls an aclnn function of their own: in place, with bounds that are tensors, with two results."""
+"""Variants of functions for which torch_npu calls separate aclnn functions: in place, with tensors as bounds, with two results."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ N, M = numbers(0, 9, torch.int32), numbers(0, 9, torch.int32, seed=1)
 ROWS = torch.tensor([2, 0])
 COLUMNS = torch.tensor([[0, 3, 5], [1, 1, 2]])
 
-FORMS = {
+VARIANTS = {
     "clamp by a greatest tensor": (lambda x, y: torch.clamp(x, max=y), X, Y),
     "clamp by a least tensor": (lambda x, y: torch.clamp(x, min=y), X, Y),
     "bitwise and in place": (lambda x, y: x.bitwise_and_(y), N, M),
@@ -30,9 +30,9 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("name", FORMS)
-def test_forms(name):
-    function, *inputs = FORMS[name]
+@pytest.mark.parametrize("name", VARIANTS)
+def test_variants(name):
+    function, *inputs = VARIANTS[name]
     agree(function, *inputs)
 
 

@@ -1,4 +1,4 @@
-"""Pooling, more or fewer places, borders, norms and samples: torch on the device against torch on the CPU."""
+"""Pooling, interpolation, padding, shuffling and grid sampling: torch on the device against torch on the CPU."""
 
 import pytest
 import support
@@ -6,11 +6,11 @@ import torch
 import torch.nn.functional as F
 from against import REALS, agree, numbers
 
-# A way to lay out a tensor of four or five dimensions: the same values in other strides.
-LAYS = {
+# Layouts of a tensor: the same values with other strides.
+LAYOUTS = {
     "plain": lambda x: x,
     "channels last": lambda x: x.movedim(1, -1).contiguous().movedim(-1, 1) if x.dim() > 2 else x,
-    "apart": lambda x: torch.stack([x, x], -1)[..., 0],
+    "with gaps": lambda x: torch.stack([x, x], -1)[..., 0],
 }
 
 IMAGE, VOLUME, LINE = (2, 3, 9, 7), (1, 2, 5, 6, 7), (2, 3, 11)
@@ -43,8 +43,8 @@ OPERATORS = {
     "bilinear scale": (lambda x: F.interpolate(x, scale_factor=1.6, mode="bilinear"), IMAGE),
     "bicubic": (lambda x: F.interpolate(x, (13, 5), mode="bicubic"), IMAGE),
     "trilinear": (lambda x: F.interpolate(x, (7, 4, 9), mode="trilinear"), VOLUME),
-    "bilinear smooth": (lambda x: F.interpolate(x, (4, 11), mode="bilinear", antialias=True), IMAGE),
-    "bicubic smooth": (lambda x: F.interpolate(x, (4, 11), mode="bicubic", antialias=True), IMAGE),
+    "bilinear antialias": (lambda x: F.interpolate(x, (4, 11), mode="bilinear", antialias=True), IMAGE),
+    "bicubic antialias": (lambda x: F.interpolate(x, (4, 11), mode="bicubic", antialias=True), IMAGE),
     "area": (lambda x: F.interpolate(x, (4, 3), mode="area"), IMAGE),
     "reflect 1d": (lambda x: F.pad(x, (2, 3), mode="reflect"), LINE),
     "reflect 2d": (lambda x: F.pad(x, (2, 3, 1, 4), mode="reflect"), IMAGE),
@@ -61,25 +61,25 @@ OPERATORS = {
 TOLERANCES = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
 
-@pytest.mark.parametrize("lay", LAYS)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", REALS)
 @pytest.mark.parametrize("name", OPERATORS)
-def test_vision(name, dtype, lay):
+def test_vision(name, dtype, layout):
     """The function and its gradient on the device, against f32 on the CPU of the same values."""
     function, shape = OPERATORS[name]
-    # For pooling numbers that differ, so that every window has one greatest in every type.
-    apart = torch.arange(torch.Size(shape).numel()).reshape(shape) * 37 % 251 / 64.0 - 2
-    x = (apart if "max" in name else numbers(-2, 2, torch.float32, shape, seed=len(name))).to(dtype)
+    # For max pooling, numbers that differ in every type: every window has one maximum.
+    distinct = torch.arange(torch.Size(shape).numel()).reshape(shape) * 37 % 251 / 64.0 - 2
+    x = (distinct if "max" in name else numbers(-2, 2, torch.float32, shape, seed=len(name))).to(dtype)
     leaf = x.npu().requires_grad_()
     want_leaf = x.float().requires_grad_()
-    have, want = function(LAYS[lay](leaf)), function(want_leaf)
+    have, want = function(LAYOUTS[layout](leaf)), function(want_leaf)
     assert have.dtype == dtype and have.shape == want.shape
-    close = lambda have, want: torch.testing.assert_close(have.detach().float().cpu(), want, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
-    close(have, want.detach())
-    ramp = (torch.arange(want.numel()).reshape(want.shape) % 13 / 8.0 - 0.5).to(dtype)
-    have.backward(ramp.npu())
-    want.backward(ramp.float())
-    close(leaf.grad, want_leaf.grad)
+    assert_near = lambda have, want: torch.testing.assert_close(have.detach().float().cpu(), want, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
+    assert_near(have, want.detach())
+    grad = (torch.arange(want.numel()).reshape(want.shape) % 13 / 8.0 - 0.5).to(dtype)
+    have.backward(grad.npu())
+    want.backward(grad.float())
+    assert_near(leaf.grad, want_leaf.grad)
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
@@ -88,20 +88,20 @@ def test_vision(name, dtype, lay):
 def test_grid_sample(mode, padding, aligned):
     x, grid = numbers(-2, 2, torch.float32, IMAGE), numbers(-1.4, 1.4, torch.float32, (2, 4, 5, 2), seed=3)
     sample = lambda x, grid: F.grid_sample(x, grid, mode, padding, aligned)
-    agree(sample, x, grid, backward=True, within=1e-4)
+    agree(sample, x, grid, backward=True, tolerance=1e-4)
 
 
 def test_affine_grid():
     theta = numbers(-1, 1, torch.float32, (2, 2, 3))
     for aligned in (False, True):
-        agree(lambda x: F.affine_grid(x, [2, 3, 5, 4], aligned), theta, within=1e-5)
+        agree(lambda x: F.affine_grid(x, [2, 3, 5, 4], aligned), theta, tolerance=1e-5)
 
 
 @pytest.mark.parametrize("dtype", REALS)
 def test_unpool(dtype):
     x = numbers(-2, 2, dtype, (2, 3, 4, 3))
     index = F.max_pool2d(torch.rand(2, 3, 8, 6, generator=torch.Generator().manual_seed(1)), 2, return_indices=True)[1]
-    agree(lambda x, index: F.max_unpool2d(x, index, 2), x, index, within=1e-6)
+    agree(lambda x, index: F.max_unpool2d(x, index, 2), x, index, tolerance=1e-6)
 
 
 OUT_OF_RANGE = """
@@ -115,7 +115,7 @@ assert "indices[0, 0, 1, 1] = 99 is outside 0 to 15" in text, text
 """
 
 
-def test_places_out_of_range_are_reported():
+def test_indices_out_of_range_are_reported():
     support.run_script(OUT_OF_RANGE)
 
 

@@ -25,7 +25,7 @@ torch.npu.change_current_allocator(new_alloc)
 # This will allocate memory in the device using the new allocator
 npu_tensor = torch.zeros(10, device='npu')
 """
-# What the example made, and what operators make of it.
+# Checks the tensor of the example, and operators on it.
 VALUES = """
 assert npu_tensor.tolist() == [0.0] * 10
 assert (npu_tensor + 1).mul_(torch.arange(10, device='npu')).tolist() == list(range(10))
@@ -130,7 +130,7 @@ del on_npu
 
 
 def test_torch_4_log_on_stdout(vendor_example_with_logs):
-    """The page's way to log, ASCEND_LOGD, and the lines of the library itself. Headers of both kinds are mixed here."""
+    """The page's way to log, ASCEND_LOGD, and the lines of the library itself. Built with headers of the wheel and of the toolkit."""
     result = run_with(vendor_example_with_logs, LOGGED, ASCEND_GLOBAL_LOG_LEVEL="0", ASCEND_SLOG_PRINT_TO_STDOUT="1")
     address = re.search(r"^address (0x[0-9a-f]+)$", result.stdout, re.M)[1]
     for line in [
@@ -188,7 +188,7 @@ import torch, torch_npu
 
 NONE, NULL_ADDRESS, HOST_ADDRESS, WILD_ADDRESS, SHORT_BLOCK, FREED_BLOCK, FREE_TWICE, FREE_INSIDE, LEAK = range(9)
 library = ctypes.CDLL("pluggable_allocator_extensions.so")
-library.free_text.restype = ctypes.c_char_p
+library.last_free_text.restype = ctypes.c_char_p
 plug = torch_npu.npu.memory.NPUPluggableAllocator("pluggable_allocator_extensions.so", "my_malloc", "my_free")
 torch.npu.change_current_allocator(plug)
 
@@ -212,7 +212,7 @@ def test_torch_5_wrong_addresses_and_frees(wrong):
         wrong,
         WRONG
         + """
-def mistake(which, refused, answer, *words):
+def mistake(which, refused, free_code, *words):
     library.make(which)
     on_npu = tensor()
     address = hex(on_npu.data_ptr())
@@ -222,10 +222,10 @@ def mistake(which, refused, answer, *words):
     else:
         assert torch.equal(on_npu.copy_(source).cpu(), source)
     del on_npu
-    text = library.free_text().decode()
-    assert library.free_answer() == answer and all(word in text for word in (*words, address) if answer), (which, text)
+    text = library.last_free_text().decode()
+    assert library.last_free_code() == free_code and all(word in text for word in (*words, address) if free_code), (which, text)
     library.make(NONE)
-    assert torch.equal(source.npu().cpu(), source) and library.free_answer() == 0
+    assert torch.equal(source.npu().cpu(), source) and library.last_free_code() == 0
 
 library.make(NULL_ADDRESS)
 message = fails(tensor)
@@ -242,8 +242,8 @@ library.make(FREE_INSIDE)
 on_npu = tensor()
 address = on_npu.data_ptr()
 del on_npu
-text = library.free_text().decode()
-assert library.free_answer() == 107000, text
+text = library.last_free_text().decode()
+assert library.last_free_code() == 107000, text
 assert hex(address + 32) in text and f"{hex(address)} of 1024 bytes (offset 32)" in text, text
 library.make(NONE)
 
@@ -262,17 +262,17 @@ os._exit(0)
 
 
 def test_torch_5_free_that_leaks(wrong):
-    """It leaks until the device is full, and then says so. At the end the library says what is out, if it is asked."""
+    """It leaks until the device is full: an error. With CAIRN_MEMORY=stats, the end of the process reports the live blocks."""
     result = run_with(
         wrong,
         WRONG
         + """
 library.make(LEAK)
-whole = torch.npu.mem_get_info()[0]
+free_at_start = torch.npu.mem_get_info()[0]
 ten = torch.ones(10 << 20, dtype=torch.uint8)
 for turn in range(100):
     print(turn, flush=True)
-    assert turn == 0 or whole - torch.npu.mem_get_info()[0] >= turn * (10 << 20)
+    assert turn == 0 or free_at_start - torch.npu.mem_get_info()[0] >= turn * (10 << 20)
     ten.npu()
 """,
         check=False,
@@ -283,19 +283,19 @@ for turn in range(100):
     assert 24 <= int(result.stdout.split()[-1]) <= 25, result.stdout
     assert re.search(r"^RuntimeError: Get \w+ failed$", result.stderr, re.M), result.stderr
     figures = re.search(r"stats of device 0: live (\d+) bytes, blocks (\d+),.* given back (\d+),", result.stderr)
-    live, blocks, back = map(int, figures.groups())
-    assert (live, back) == (blocks * (10 << 20), 0), result.stderr
+    live, blocks, given_back = map(int, figures.groups())
+    assert (live, given_back) == (blocks * (10 << 20), 0), result.stderr
 
 
-# Training, A2, A3, inference.
+# Product families: training, A2, A3, inference.
 @pytest.mark.parametrize("soc", ["Ascend910ProB", "Ascend910B3", "Ascend910_9382", "Ascend310P3"])
 def test_torch_7_product_families(vendor_example, soc):
     result = run_with(vendor_example, EXAMPLE + VALUES, CAIRN_SOC=soc)
     assert "size = 40\n" in result.stdout and sorted(allocated(result.stdout)) == sorted(freed(result.stdout))
 
 
-def test_torch_7_and_acl_reg_8_on_a_part_without_allocators(vendor_example):
-    """ACL's own registration of allocators is missing on these parts; torch's way needs nothing of it."""
+def test_torch_7_and_acl_reg_8_on_a_chip_without_allocators(vendor_example):
+    """ACL's own registration of allocators is missing on this chip; torch's way does not need it."""
     run_with(
         vendor_example,
         EXAMPLE

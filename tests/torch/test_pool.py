@@ -21,11 +21,11 @@ queued = os.environ["TASK_QUEUE_ENABLE"] != "0"
 
 FIGURES = """
 torch.npu.change_current_allocator(plug)
-side, away = torch.npu.Stream(), torch.npu.default_stream(1)
+side, of_device_1 = torch.npu.Stream(), torch.npu.default_stream(1)
 default = torch.npu.default_stream()
-whole = lambda size: -(-size // 512) * 512
+padded = lambda size: -(-size // 512) * 512
 
-# What the pool counts is what torch holds, by stream and in total.
+# The pool's figures are those of torch's tensors, by stream and in total.
 def check(tensors_by_stream):
     reports = [pool.report(device) for device in range(2)]
     for device, report in enumerate(reports):
@@ -36,17 +36,17 @@ def check(tensors_by_stream):
         figures = pool.figures(device, stream)
         sizes = [tensor.nbytes for tensor in tensors]
         assert (figures.blocks, figures.requested) == (len(sizes), sum(sizes)), (stream, figures.as_dict())
-        assert figures.live == sum(map(whole, sizes)) <= figures.peak and figures.failed == 0
+        assert figures.live == sum(map(padded, sizes)) <= figures.peak and figures.failed == 0
         by_stream = {entry["stream"]: entry for entry in reports[device]["streams"]}
         assert figures.as_dict().items() <= by_stream[hex(stream.npu_stream)].items()
         assert figures.taken == figures.blocks + figures.freed
     for device in range(2):
         total = pool.figures(device)
-        own = [tensor for stream, tensors in tensors_by_stream.items() if stream.device.index == device for tensor in tensors]
-        assert (total.blocks, total.requested) == (len(own), sum(tensor.nbytes for tensor in own))
+        device_tensors = [tensor for stream, tensors in tensors_by_stream.items() if stream.device.index == device for tensor in tensors]
+        assert (total.blocks, total.requested) == (len(device_tensors), sum(tensor.nbytes for tensor in device_tensors))
         assert total.live <= total.reserved <= total.peakReserved
 
-tensors_by_stream = {default: [], side: [], away: []}
+tensors_by_stream = {default: [], side: [], of_device_1: []}
 for count in (1, 128, 129, 5000, 1 << 20):
     for stream, tensors in tensors_by_stream.items():
         with torch.npu.stream(stream):
@@ -61,14 +61,14 @@ for tensors in tensors_by_stream.values():
     for tensor in tensors:
         assert torch.equal(tensor.cpu(), torch.arange(len(tensor), dtype=torch.int32))
 del tensor
-# The peak stays until torch takes it back. That of a device may be over, by two mebibytes a stream.
+# The peak stays until torch resets it. That of a device may be too high, by two mebibytes a stream.
 for stream, peak in peaks.items():
     assert pool.figures(stream.device.index, stream).peak == peak, (stream, peak, pool.report(stream.device.index))
 assert 0 <= pool.figures().peak - (peaks[default] + peaks[side]) <= 4 * MIB, (peaks, pool.report())
 torch.npu.reset_peak_memory_stats()
 assert pool.figures(0, side).peak == pool.figures(0, side).live, pool.report()
 assert 0 <= pool.figures().peak - pool.figures().live <= 4 * MIB, pool.report()
-assert pool.figures(1, away).peak == peaks[away]
+assert pool.figures(1, of_device_1).peak == peaks[of_device_1]
 for tensors in tensors_by_stream.values():
     tensors.clear()
 check(tensors_by_stream)
@@ -113,8 +113,8 @@ for turn in range(3):
     assert (out == turn).all(), turn
     del other, third
 
-# The whole budget is one block. Freed on the first stream, the second gets it only when it is known to be done with:
-# in mode 0 an event says so, behind torch_npu's queue only the program can.
+# One block takes most of the budget. Freed on the first stream, the second gets it only when its last use is known to be over:
+# without torch_npu's queue (mode 0) an event proves it, with the queue only the program can say so.
 pool.synchronized()
 assert pool.trim() > 0 and pool.figures().reserved == 0 and free_memory() == start
 torch.npu.set_per_process_memory_fraction(0.25)
@@ -133,9 +133,9 @@ for turn in range(2):
         text = pool.last_error()
         assert "no memory on device 0 for 40" in text and "What to do" in text, text
         assert ("torch.npu.synchronize()" in text) == queued, text
-        # To give it back would be as wrong.
+        # To give it back to the device would be as wrong.
         assert pool.trim() == 0 and pool.figures().reserved >= 40 * MIB
-        # The first one may.
+        # The first stream may have it.
         assert overlap(address, 40, block_on(first, 40))
     torch.npu.synchronize()
     if queued:
@@ -147,14 +147,14 @@ for turn in range(2):
     del new
     pool.synchronized()
 
-# A stream that uses a block of another's keeps it from everybody, its own stream included: said to the pool, or to torch.
-for say in (pool.record_stream, torch.Tensor.record_stream):
+# A block that another stream uses is kept from everybody, its own stream included, by the pool's record_stream and by torch's.
+for record_stream in (pool.record_stream, torch.Tensor.record_stream):
     old = block_on(first, 40)
     address = old.data_ptr()
     with hold_stream(second):
         with torch.npu.stream(second):
             out.copy_(old[: 4 * MIB].view(torch.int8), non_blocking=True)
-        say(old, second)
+        record_stream(old, second)
         del old
         fails(lambda: block_on(first, 40))
     pool.synchronized()
@@ -185,17 +185,17 @@ torch.npu.change_current_allocator(plug)
 torch.npu.set_device(0)
 first, second = torch.npu.Stream(), torch.npu.Stream()
 slow = torch.ones(1024, 1024, device="npu")
-sink = torch.empty_like(slow)
+product = torch.empty_like(slow)
 pool.synchronized()
 
 def overlap(address, size, tensor):
     return tensor.data_ptr() < address + size and address < tensor.data_ptr() + tensor.nbytes
 
 def queue(turn):
-    # Behind slow products: y and z read x, which goes back before any of it has run.
+    # After slow products: y and z read x, which is freed before any of it has run.
     with torch.npu.stream(first):
         for _ in range(6):
-            torch.mm(slow, slow, out=sink)
+            torch.mm(slow, slow, out=product)
         x = torch.full((10 * MIB,), float(turn), device="npu")
         y, z = x[:MIB] + 1, x[-MIB:] + 1
         return x.data_ptr(), y, z
@@ -204,7 +204,7 @@ def check(turn, *tensors):
     for tensor in tensors:
         assert (tensor.cpu() == turn + 1).all(), (turn, tensor.cpu().unique())
 
-# There is room enough: the second stream writes elsewhere. A turn counts if the products were still running then.
+# With room enough the second stream gets other memory. A turn counts if the products were still running then.
 in_time = 0
 for turn in range(60):
     if in_time == 3:
@@ -222,8 +222,8 @@ for turn in range(60):
     pool.synchronized()
 assert in_time == 3
 
-# There is not: in mode 0 the second stream waits for the event that says that x was read; else it is refused until the
-# program has said so.
+# Without: in mode 0 the second stream waits for the event that proves that x was read; else it is refused until the
+# program calls cairn_pool_synchronized.
 pool.trim()
 torch.npu.set_per_process_memory_fraction(0.25)
 for turn in range(2):
@@ -246,29 +246,29 @@ while pool.last_error():
 """
 
 BUDGET = """
-# Too small a part of the device, first for torch's caching allocator over the pool ...
+# torch's caching allocator over the pool runs out of the pool's budget ...
 start = free_memory()
 torch.npu.set_device(0)
-pool.done(pool.LIBRARY.cairn_pool_set_fraction(0.25, 0))
-over = torch.npu.MemPool(plug.allocator())
+pool.check(pool.LIBRARY.cairn_pool_set_fraction(0.25, 0))
+mem_pool = torch.npu.MemPool(plug.allocator())
 
-def inside(make):
-    with torch.npu.use_mem_pool(over):
+def in_mem_pool(make):
+    with torch.npu.use_mem_pool(mem_pool):
         return make()
 
-kept = inside(lambda: torch.full((40 * MIB,), 7, dtype=torch.uint8).npu())
-message = fails(lambda: inside(lambda: block(40)), torch.OutOfMemoryError)
+kept = in_mem_pool(lambda: torch.full((40 * MIB,), 7, dtype=torch.uint8).npu())
+message = fails(lambda: in_mem_pool(lambda: block(40)), torch.OutOfMemoryError)
 assert "Tried to allocate 42.00 MiB" in message, message
 text = pool.last_error()
 assert "budget 64" in text and "largest owners: stream" in text and "cairn_pool_set_fraction(.., 0)" in text, text
 assert pool.figures().failed > 0 and pool.figures().reserved <= 64 * MIB
-# ... which goes on, with less, and with more when there is more.
-assert (kept.cpu() == 7).all() and inside(lambda: torch.full((MIB,), 9, dtype=torch.uint8).npu()).cpu().sum() == 9 * MIB
-pool.done(pool.LIBRARY.cairn_pool_set_fraction(1.0, 0))
-more = inside(lambda: torch.full((40 * MIB,), 8, dtype=torch.uint8).npu())
+# ... and goes on: with small blocks, and with large ones after the budget grew.
+assert (kept.cpu() == 7).all() and in_mem_pool(lambda: torch.full((MIB,), 9, dtype=torch.uint8).npu()).cpu().sum() == 9 * MIB
+pool.check(pool.LIBRARY.cairn_pool_set_fraction(1.0, 0))
+more = in_mem_pool(lambda: torch.full((40 * MIB,), 8, dtype=torch.uint8).npu())
 assert (more.cpu() == 8).all() and (kept.cpu() == 7).all()
 assert pool.figures().live >= 80 * MIB and pool.figures().requested >= 80 * MIB
-del kept, more, over, inside
+del kept, more, mem_pool, in_mem_pool
 pool.synchronized()
 torch.npu.empty_cache()
 assert pool.figures().live == 0
@@ -315,7 +315,7 @@ def test_budget_is_out_of_memory_and_passes():
     run(BUDGET)
 
 
-# Parts of the other kinds: inference, and one without ACL's own registration of allocators.
+# Other chips: one for inference, and one on which ACL takes no registered allocators.
 @pytest.mark.parametrize("soc", ["Ascend310P3", "Ascend310B4"])
 def test_torch_7_product_families(soc):
     run(SOC, CAIRN_SOC=soc)

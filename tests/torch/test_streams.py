@@ -23,7 +23,7 @@ def test_default_and_current_stream():
 
 def test_many_streams_at_work():
     streams = [torch.npu.Stream() for _ in range(64)]
-    # torch_npu deals out a fixed set of streams in turn.
+    # torch_npu hands out a fixed set of streams in turn.
     assert len({stream.npu_stream for stream in streams}) >= 30
     outs = []
     for number, stream in enumerate(streams):
@@ -60,7 +60,7 @@ def test_query_and_synchronize_see_work_in_flight():
     assert stream.query()
 
 
-def test_copies_wait_behind_a_held_stream():
+def test_copies_wait_on_a_held_stream():
     stream = torch.npu.Stream()
     out = pinned(1000, fill=-1)
     device = torch.full((1000,), 7, dtype=torch.int32).npu()
@@ -86,7 +86,7 @@ def test_streams_run_in_parallel():
 
 
 @pytest.mark.parametrize("device", [0, 1])
-def test_waiting_orders_by_content(device):
+def test_waiting_orders_copies(device):
     first, second = torch.npu.Stream(), torch.npu.Stream(device=device)
     target = torch.empty(1000, dtype=torch.int32, device="npu:0")
     out = pinned(1000, fill=-1)
@@ -101,16 +101,16 @@ def test_waiting_orders_by_content(device):
             # is submitted before the wait.
             assert first.npu_stream
             second.wait_event(copied)
-        done = torch.npu.Event()
+        second_event = torch.npu.Event()
         with torch.npu.stream(second):
             if device == 0:
                 out.copy_(target, non_blocking=True)
-            done.record()
-        assert not done.query()
+            second_event.record()
+        assert not second_event.query()
         assert not second.query()
         assert (out == -1).all()
         release.set()
-        done.synchronize()
+        second_event.synchronize()
         assert copied.query()
         if device == 0:
             assert (out == 11).all()
@@ -139,13 +139,13 @@ def test_elapsed_time_lies_within_the_wall_clock():
     source = torch.ones(32 * support.MIB, dtype=torch.uint8).pin_memory()
     device = torch.empty_like(source, device="npu")
     torch.npu.synchronize()
-    began = time.perf_counter()
+    start_time = time.perf_counter()
     start.record()
     for _ in range(4):
         device.copy_(source, non_blocking=True)
     end.record()
     end.synchronize()
-    wall = (time.perf_counter() - began) * 1000
+    wall = (time.perf_counter() - start_time) * 1000
     assert 0 < start.elapsed_time(end) <= wall
 
 
@@ -156,9 +156,9 @@ def test_elapsed_time_covers_the_time_a_stream_was_held():
     start.synchronize()
     with hold_stream(stream) as release:
         end.record(stream)
-        began = time.perf_counter()
+        start_time = time.perf_counter()
         torch.ones(16 * support.MIB).sum()
-        busy = (time.perf_counter() - began) * 1000
+        busy = (time.perf_counter() - start_time) * 1000
         release.set()
         end.synchronize()
     assert start.elapsed_time(end) >= busy

@@ -14,7 +14,7 @@ import support
 from depth import DEEP
 
 # What `cargo xtask test` runs; `deep` runs all there are.
-FEW = [
+FAST_CASES = [
     "mlp dynamic training", "convolutions static training", "resnet dynamic inference", "gpt dynamic inference", "std", "index twice",
     "as_strided_scatter", "view of bytes", "linspace",
 ]  # fmt: skip
@@ -31,6 +31,6 @@ def run(names):
 
 
 def test_networks_and_functions():
-    done = run([] if DEEP else FEW)
-    bad = [line for line in done.stdout.splitlines() if not line.endswith(": ok")]
-    assert done.returncode == 0 and not bad, "\n".join(bad) or done.stdout + done.stderr
+    process = run([] if DEEP else FAST_CASES)
+    bad = [line for line in process.stdout.splitlines() if not line.endswith(": ok")]
+    assert process.returncode == 0 and not bad, "\n".join(bad) or process.stdout + process.stderr

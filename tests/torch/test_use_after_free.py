@@ -12,7 +12,7 @@ import depth
 import support
 
 TURNS = 100_000 if depth.DEEP else 20_000
-# What is kept back after a free: more than a batch can free before its copies are submitted, a fraction of what a run frees.
+# Bytes of the quarantine: more than a batch can free before its copies are submitted, a fraction of what a run frees.
 QUARANTINE = 16 << 20
 
 PRELUDE = """
@@ -29,19 +29,19 @@ BATCH = 125
 SIZES = (256, 1024, 4096, 8192)  # int32 elements
 outs = torch.full((BATCH, max(SIZES)), -1, dtype=torch.int32).pin_memory()
 
-def host(turn, size):
+def copy_through_host(turn, size):
     source = torch.empty(size, dtype=torch.int32, pin_memory=True).fill_(turn)
     device = torch.empty(size, dtype=torch.int32, device="npu")
     device.copy_(source, non_blocking=True)
     outs[turn % BATCH, :size].copy_(device, non_blocking=True)
     # The return frees both.
 
-def peer(turn, size):
-    home, away = ("npu:0", "npu:1") if turn % 2 else ("npu:1", "npu:0")
+def copy_between_devices(turn, size):
+    first_device, second_device = ("npu:0", "npu:1") if turn % 2 else ("npu:1", "npu:0")
     source = torch.empty(size, dtype=torch.int32, pin_memory=True).fill_(turn)
-    first = torch.empty(size, dtype=torch.int32, device=home)
+    first = torch.empty(size, dtype=torch.int32, device=first_device)
     first.copy_(source, non_blocking=True)
-    second = first.to(away, non_blocking=True)
+    second = first.to(second_device, non_blocking=True)
     outs[turn % BATCH, :size].copy_(second, non_blocking=True)
 
 def run(step):
@@ -52,9 +52,9 @@ def run(step):
         for device in range(2):
             torch.npu.synchronize(device)
         torch_npu.npu.host_empty_cache()
-        right = outs[:, :size] == torch.arange(begin, begin + BATCH, dtype=torch.int32)[:, None]
-        if not right.all():
-            row, column = (~right).nonzero()[0].tolist()
+        correct = outs[:, :size] == torch.arange(begin, begin + BATCH, dtype=torch.int32)[:, None]
+        if not correct.all():
+            row, column = (~correct).nonzero()[0].tolist()
             raise AssertionError(f"turn {begin + row}, element {column} of {size}: {int(outs[row, column])}")
     print(counters.released_byte_count(), counters.allocation_count(), counters.release_count(), counters.failure_count())
 
@@ -83,9 +83,9 @@ def run(step, library, turns, mode):
 
 @pytest.mark.parametrize(("mode", "turns"), [("0", TURNS // 5), ("1", TURNS), ("2", TURNS // 5)])
 def test_host_copies(library, mode, turns):
-    assert run("host", library, turns, mode) == turns
+    assert run("copy_through_host", library, turns, mode) == turns
 
 
 @pytest.mark.parametrize(("mode", "turns"), [("0", TURNS // 10), ("1", TURNS), ("2", TURNS // 10)])
 def test_peer_copies(library, mode, turns):
-    assert run("peer", library, turns, mode) >= 2 * turns
+    assert run("copy_between_devices", library, turns, mode) >= 2 * turns

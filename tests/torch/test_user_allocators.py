@@ -1,9 +1,9 @@
-"""Allocators of the user's, as the current one and behind a `MemPool`, in every mode of torch_npu's task queue; and torch_npu's
-own, which has to compute the same.
+"""A user's allocators, as the current one and under a `MemPool`, in every mode of torch_npu's task queue; and torch_npu's
+own, with which everything computes the same.
 
 The library under test is called through recorder.cpp. So a tensor is known to lie in memory that the library gave, for its
-device and stream, and whatever happens, journal.py checks that no two blocks overlap and that each goes back as it came.
-Each child does much, because starting torch takes the longest.
+device and stream, and journal.py checks that no two blocks overlap and that each is freed with the size and stream of its malloc.
+Each script tests much, because starting torch takes longest.
 """
 
 import pytest
@@ -41,8 +41,8 @@ with torch.npu.stream(stream):
 stream.synchronize()
 for tensor in kept:
     call = journal.live()[tensor.data_ptr()]
-    on = stream if tensor is kept[-1] else default(tensor.device.index)
-    assert (call.size, call.device, call.stream) == (tensor.nbytes, tensor.device.index, on.npu_stream), call
+    expected_stream = stream if tensor is kept[-1] else default(tensor.device.index)
+    assert (call.size, call.device, call.stream) == (tensor.nbytes, tensor.device.index, expected_stream.npu_stream), call
     assert torch.equal(tensor.cpu(), torch.arange(len(tensor), dtype=torch.int32))
 assert len(journal.live()) == len(kept), journal.live()
 # A view and a slice are no blocks of their own, an empty tensor is none at all.
@@ -60,7 +60,7 @@ assert not journal.live(), journal.live()
 results = compute()
 del results
 
-# Many short lives, on several streams, on two devices, from several threads.
+# Many short-lived tensors, on several streams, on two devices, from several threads.
 churn(default(), 100, 1000)
 churn(side(), 100, 2000)
 streams = [side(device=number % 2) for number in range(4)]
@@ -68,8 +68,8 @@ in_threads(lambda number: churn(streams[number], 60, 10_000 * number), 4)
 assert not journal.live()
 assert journal.mallocs == journal.frees >= 440 and journal.failures == 0
 
-# Out of memory is an error of torch's, twice over; what was there stays as it is, and all comes back.
-precious = torch.arange(1000).npu()
+# Out of memory is an error of torch's, twice in a row; other tensors keep their values, and all memory comes back.
+survivor = torch.arange(1000).npu()
 for turn in range(2):
     failures = journal.failures
     print(fails(lambda: block(1 << 10)))
@@ -81,13 +81,13 @@ for turn in range(2):
         tensor.copy_(torch.full((20 * MIB,), number, dtype=torch.uint8))
     assert all((tensor.cpu() == number).all() for number, tensor in enumerate(filling))
     del filling, tensor
-    assert torch.equal(precious.cpu(), torch.arange(1000))
+    assert torch.equal(survivor.cpu(), torch.arange(1000))
     assert len(journal.live()) == 1
-# It cannot be swapped any more, and goes on.
+# It cannot be swapped any more, and still works.
 assert "Can't swap an already initialized allocator" in fails(journal.make_current)
 churn(side(), 20, 0)
 
-del precious
+del survivor
 assert not journal.live() and journal.mallocs == journal.frees
 torch.npu.synchronize()
 journal.give_back()
@@ -100,14 +100,14 @@ pool = torch.npu.MemPool(journal.allocator)
 assert torch_npu.npu.MemPool is torch.npu.MemPool and pool.allocator is journal.allocator
 plain = torch.npu.MemPool()
 
-def inside(make, pool=pool):
+def in_mem_pool(make, pool=pool):
     with torch.npu.use_mem_pool(pool):
         return make()
 
 # Inside, memory comes from the allocator in segments; outside, and in a pool without one, it does not.
-small = inside(lambda: torch.arange(10).npu())
-large = inside(lambda: block(30))
-outside, other = torch.arange(10).npu(), inside(lambda: torch.arange(10).npu(), plain)
+small = in_mem_pool(lambda: torch.arange(10).npu())
+large = in_mem_pool(lambda: block(30))
+outside, other = torch.arange(10).npu(), in_mem_pool(lambda: torch.arange(10).npu(), plain)
 assert journal.block_of(small).size == 2 * MIB and journal.block_of(large).size >= 30 * MIB
 assert journal.block_of(outside) is None and journal.block_of(other) is None
 assert {call.stream for call in journal.live().values()} == {default().npu_stream}
@@ -115,14 +115,14 @@ assert torch.equal(small.cpu(), outside.cpu()) and torch.equal(small.cpu(), othe
 # A stream has its own segments.
 stream = side()
 with torch.npu.stream(stream):
-    there = inside(lambda: torch.full((500,), 3.0).npu())
-assert journal.block_of(there).stream == stream.npu_stream
+    on_stream = in_mem_pool(lambda: torch.full((500,), 3.0).npu())
+assert journal.block_of(on_stream).stream == stream.npu_stream
 # A pool belongs to the device on which it was made.
 with torch.npu.device(1):
     second = torch.npu.MemPool(journal.allocator)
-    away = inside(lambda: torch.arange(10).npu(), second)
-assert away.device.index == 1 and torch.equal(away.cpu(), small.cpu())
-assert journal.block_of(away).stream == default(1).npu_stream
+    on_device_1 = in_mem_pool(lambda: torch.arange(10).npu(), second)
+assert on_device_1.device.index == 1 and torch.equal(on_device_1.cpu(), small.cpu())
+assert journal.block_of(on_device_1).stream == default(1).npu_stream
 segments = len(journal.live())
 assert segments == 4, journal.live()
 
@@ -130,27 +130,27 @@ assert segments == 4, journal.live()
 address = large.data_ptr()
 del large
 torch.npu.empty_cache()
-large = inside(lambda: block(30))
+large = in_mem_pool(lambda: block(30))
 assert large.data_ptr() == address and len(journal.live()) == segments and journal.frees == 0
-results = inside(compute)
+results = in_mem_pool(compute)
 assert all(journal.block_of(tensor) for tensor in results)
 del results
-inside(lambda: churn(default(), 100, 1000))
+in_mem_pool(lambda: churn(default(), 100, 1000))
 with torch.npu.stream(stream):
-    inside(lambda: churn(stream, 100, 2000))
+    in_mem_pool(lambda: churn(stream, 100, 2000))
 
-# Out of memory is torch's own error; what was there stays as it is.
+# Out of memory is torch's own error; other tensors keep their values.
 for turn in range(2):
     failures = journal.failures
-    message = fails(lambda: inside(lambda: block(1 << 10)), torch.OutOfMemoryError)
+    message = fails(lambda: in_mem_pool(lambda: block(1 << 10)), torch.OutOfMemoryError)
     assert "Tried to allocate 1.00 GiB" in message, message
     journal.live()
     assert journal.failures > failures
     assert torch.equal(small.cpu(), outside.cpu())
-    assert (inside(lambda: torch.full((MIB,), turn, dtype=torch.uint8).npu()).cpu() == turn).all()
+    assert (in_mem_pool(lambda: torch.full((MIB,), turn, dtype=torch.uint8).npu()).cpu() == turn).all()
 
 # The end of the pool gives everything back; a tensor that is still there keeps its segment.
-del large, there, away, second, pool, inside
+del large, on_stream, on_device_1, second, pool, in_mem_pool
 gc.collect()
 torch.npu.empty_cache()
 assert torch.equal(small.cpu(), outside.cpu()) and journal.block_of(small), journal.live()

@@ -1,6 +1,6 @@
 """A walk over the table of operators: each case of tests/walk/cases.txt through aclnn, by name through aclopExecuteV2 and
 aclopCompileAndExecute, and as a graph of one node through ge::Session. All give the same bytes, those of PyTorch within its
-tolerance, and the shapes that inference foretold.
+tolerance, and the shapes that inference gave.
 """
 
 import collections
@@ -60,13 +60,14 @@ class Input:
         if text == "-":
             return
         location, _, rest = text.partition(":") if text.startswith(("const:", "host:")) else ("device", ":", text)
-        tensor, how, values = re.fullmatch(r"([^:=]+)([:=]?)(.*)", rest).groups()
+        tensor, separator, values = re.fullmatch(r"([^:=]+)([:=]?)(.*)", rest).groups()
         self.location, (self.type, self.sizes) = location, shaped(tensor)
-        self.tensor = self.fill(how, values, torch.Generator().manual_seed(seed + 1))
+        self.tensor = self.fill(separator, values, torch.Generator().manual_seed(seed + 1))
 
-    def fill(self, how, values, generator):
+    def fill(self, separator, values, generator):
+        """The values after `=`, or random ones in the range after `:`."""
         dtype = TYPES[self.type][1]
-        if how == "=":
+        if separator == "=":
             return torch.tensor([float(value) for value in values.split(",")], dtype=torch.float64).to(dtype).reshape(self.sizes)
         if dtype == torch.bool:
             return torch.randint(0, 2, self.sizes, generator=generator).bool()
@@ -84,13 +85,13 @@ def byte_size(shape):
 @functools.cache
 def signatures():
     """The types of every aclnn function's arguments, by name."""
-    found = {}
+    kinds_by_name = {}
     for line in (ROOT / "crates/ascendcl/aclnn.txt").read_text().splitlines():
         if line and not line.startswith("#"):
             _, name, arguments = (field.strip() for field in line.split(";"))
             kinds = (re.sub(r"\w+$", "", one.strip()) for one in arguments.split(","))
-            found[name] = [kind.replace("const", "").replace(" ", "") for kind in kinds]
-    return found
+            kinds_by_name[name] = [kind.replace("const", "").replace(" ", "") for kind in kinds]
+    return kinds_by_name
 
 
 class ByAclnn:
@@ -199,8 +200,8 @@ class ByName:
         if one.tensor is None:
             return self.device.make("aclCreateTensorDesc", -1, 0, None, -1), self.buffer(None, 0)
         desc = self.desc(one.type, one.sizes)
-        bytes_of = self.device.keep(raw(one.tensor))
-        address, count = c_void_p(bytes_of.data_ptr()), bytes_of.numel()
+        source = self.device.keep(raw(one.tensor))
+        address, count = c_void_p(source.data_ptr()), source.numel()
         if one.location == "device":
             return desc, self.buffer(self.device.put(one.tensor), count)
         if one.location == "const":
@@ -224,7 +225,7 @@ class ByName:
         else:
             call("aclopSetAttrString", self.attributes, name, value.encode())
 
-    def given(self):
+    def name_and_inputs(self):
         """The name and the inputs as the functions of aclop take them."""
         return (
             self.case.name.encode(), len(self.input_descs),
@@ -240,26 +241,26 @@ class ByName:
             sizes.append(size.value)
         return next(name for name, (number, _) in TYPES.items() if number == kind), tuple(sizes)
 
-    def foretold(self):
+    def inferred(self):
         """What inference says of the outputs."""
         descs = [self.desc("f32", ()) for _ in self.outputs]
-        into = array(c_void_p, (one.value for one in descs))
-        call("aclopInferShape", *self.given(), len(descs), into, self.attributes)
+        desc_array = array(c_void_p, (one.value for one in descs))
+        call("aclopInferShape", *self.name_and_inputs(), len(descs), desc_array, self.attributes)
         return [self.sizes(one) for one in descs]
 
-    def run(self, function, *more):
+    def run(self, function, *extra_arguments):
         """The outputs, and the sizes that the function wrote back."""
         descs = [self.desc(*shape) for shape in self.case.outputs]
-        buffers = [self.buffer(at, byte_size(shape)).value for at, shape in zip(self.outputs, self.case.outputs)]
+        buffers = [self.buffer(address, byte_size(shape)).value for address, shape in zip(self.outputs, self.case.outputs)]
         outputs = (len(descs), array(c_void_p, (one.value for one in descs)), array(c_void_p, buffers))
-        call(function, *self.given(), *outputs, self.attributes, *more, self.device.stream)
+        call(function, *self.name_and_inputs(), *outputs, self.attributes, *extra_arguments, self.device.stream)
         call("aclrtSynchronizeStream", self.device.stream)
-        outputs = [self.device.get(at, shape) for at, shape in zip(self.outputs, self.case.outputs)]
+        outputs = [self.device.get(address, shape) for address, shape in zip(self.outputs, self.case.outputs)]
         return outputs, [self.sizes(one)[1] for one in descs]
 
 
 # Operators that write their first input in place.
-WRITE_FIRST = {"ApplyRotaryPosEmb", "Assign", "AssignAdd", "AssignSub", "ScatterNdUpdate", "ViewCopy", "InplaceIndexAdd"}
+IN_PLACE_OPERATORS = {"ApplyRotaryPosEmb", "Assign", "AssignAdd", "AssignSub", "ScatterNdUpdate", "ViewCopy", "InplaceIndexAdd"}
 
 
 class AsGraph:
@@ -267,19 +268,20 @@ class AsGraph:
 
     def __init__(self, case, engine):
         self.case, self.engine, self.ir = case, engine, declarations()[case.name]
-        self.written = {0: 0} if case.name in WRITE_FIRST else {}
+        # Input that is written in place -> output that it is.
+        self.written_inputs = {0: 0} if case.name in IN_PLACE_OPERATORS else {}
 
     def graph(self, sized=tuple, is_fed=lambda one: one.location == "device"):
         """The graph, with what `sized` makes of the sizes of its inputs. What is not fed in a run is a constant."""
         with GraphBuilder(self.engine) as builder:
             op = builder.operator(self.case.name, "node")
-            sources, heads = [], []
+            sources, data_nodes = [], []
             for one in self.case.inputs:
                 if one.tensor is None:
                     sources.append(None)
                 elif is_fed(one):
-                    heads.append(builder.data(len(heads), one.tensor.dtype, sized(one.sizes)))
-                    sources.append(heads[-1])
+                    data_nodes.append(builder.data(len(data_nodes), one.tensor.dtype, sized(one.sizes)))
+                    sources.append(data_nodes[-1])
                 else:
                     sources.append(builder.constant(one.tensor))
             builder.feed(op, self.ir.inputs, sources)
@@ -288,7 +290,7 @@ class AsGraph:
                     builder.grow_outputs(op, name, len(self.case.outputs))
             for name, value in self.case.attributes:
                 self.set(builder.door, op, name, value)
-            return builder.graph(heads or [one for one in sources if one], op)
+            return builder.graph(data_nodes or [one for one in sources if one], op)
 
     def set(self, door, op, name, value):
         kind = self.ir.attributes.get(name)
@@ -308,7 +310,7 @@ class AsGraph:
         else:
             door.door_set_text(op, key, value.encode())
 
-    def ways(self, device):
+    def runs(self, device):
         """The outputs on the host; on a stream into memory of ours; on a stream into memory of the pool, with sizes, their
         number, and the values that decide them known only in the run."""
         everything = [one.tensor for one in self.case.inputs if one.tensor is not None]
@@ -317,15 +319,15 @@ class AsGraph:
             yield "RunGraph", graph.run(tensors)
         with self.graph() as graph:
             outputs = [(TYPES[name][1], sizes) for name, sizes in self.case.outputs]
-            yield "RunGraphWithStreamAsync", graph.run_on(device, tensors, outputs, self.written)
+            yield "RunGraphWithStreamAsync", graph.run_on(device, tensors, outputs, self.written_inputs)
         with self.graph(lambda sizes: [-1] * len(sizes)) as graph:
-            yield "a graph of unknown sizes", graph.run_on(device, tensors, written=self.written)
+            yield "a graph of unknown sizes", graph.run_on(device, tensors, written_inputs=self.written_inputs)
         with self.graph(lambda _: [-2]) as graph:
-            yield "a graph of unknown ranks", graph.run_on(device, tensors, written=self.written)
+            yield "a graph of unknown ranks", graph.run_on(device, tensors, written_inputs=self.written_inputs)
         if len(tensors) == len(everything):
             return
         with self.graph(is_fed=lambda _: True) as graph:
-            yield "a graph without constants", graph.run_on(device, everything, written=self.written)
+            yield "a graph without constants", graph.run_on(device, everything, written_inputs=self.written_inputs)
 
 
 def gradient(function, x, grad):
@@ -334,29 +336,30 @@ def gradient(function, x, grad):
 
 
 def sorted_by(x, dim, descending):
-    values, places = x.sort(dim=dim, descending=descending, stable=True)
-    return values, places.int()
+    values, indices = x.sort(dim=dim, descending=descending, stable=True)
+    return values, indices.int()
 
 
-def running(function, x):
-    values, places = function(x, 1)
-    return values, places.int()
+def cumulative(function, x):
+    values, indices = function(x, 1)
+    return values, indices.int()
 
 
-def top(x, count, **how):
-    values, places = x.topk(count, **how)
-    return values, places.int()
+def top(x, count, **options):
+    values, indices = x.topk(count, **options)
+    return values, indices.int()
 
 
 def bits(mask, count):
-    """The bits of bytes, the lowest of the first byte first."""
+    """The first `count` bits of bytes, the lowest of each byte first."""
     return ((mask[:, None] >> torch.arange(8)) & 1).flatten()[:count].bool()
 
 
 def rms_gradients(dy, x, scale, weight):
+    """The gradients of input and weight; `scale` is the reciprocal root mean square."""
     normed = x * scale
-    through = dy * weight
-    return scale * (through - normed * (through * normed).mean(-1, True)), (dy * normed).sum(0)
+    grad = dy * weight
+    return scale * (grad - normed * (grad * normed).mean(-1, True)), (dy * normed).sum(0)
 
 
 def batch_norm(x, weight, bias, mean, variance):
@@ -366,132 +369,134 @@ def batch_norm(x, weight, bias, mean, variance):
     return result, mean, variance, *saved
 
 
-def lstm_layer(x, w, b, h, c, order="ifjo", mask=None, backward=False, forget=0.0):
-    """What one layer puts out, both states after each step, gates, the tanh of the cell state. `w` is that of inputs over
-    that of hidden states."""
-    states, notes = [None] * len(x), [None] * len(x)
+def lstm_layer(x, w, b, h, c, order="ifjo", mask=None, backward=False, forget_bias=0.0):
+    """The output of one layer, both states after each step, gates, the tanh of the cell state. The rows of `w` are the
+    weights of the inputs, then those of the hidden state; `order` is that of the gates in its columns."""
+    states, gates = [None] * len(x), [None] * len(x)
     h, c = h.reshape(h.shape[-2:]), c.reshape(c.shape[-2:])
     for step in reversed(range(len(x))) if backward else range(len(x)):
         blocks = dict(zip(order, (torch.cat([x[step], h], 1) @ w + b).chunk(4, 1)))
-        i, f, o = (torch.sigmoid(blocks[one] + (forget if one == "f" else 0)) for one in "ifo")
+        i, f, o = (torch.sigmoid(blocks[gate] + (forget_bias if gate == "f" else 0)) for gate in "ifo")
         j = torch.tanh(blocks["j"])
         cell = f * c + i * j
-        on = torch.ones_like(c) if mask is None else mask[step].to(c.dtype)
-        notes[step] = (i, j, f, o, torch.tanh(cell))
-        out = o * torch.tanh(cell) * on
-        h, c = out + h * (1 - on), cell * on + c * (1 - on)
+        active = torch.ones_like(c) if mask is None else mask[step].to(c.dtype)
+        gates[step] = (i, j, f, o, torch.tanh(cell))
+        out = o * torch.tanh(cell) * active
+        h, c = out + h * (1 - active), cell * active + c * (1 - active)
         states[step] = (out, h, c)
     y, hs, cs = (torch.stack(one) for one in zip(*states))
-    return y, hs, cs, *(torch.stack(one) for one in zip(*notes))
+    return y, hs, cs, *(torch.stack(one) for one in zip(*gates))
 
 
 def lstm_split(x, wx, wh, b, h, c, order="ifjo"):
-    """As `lstm_layer`, with the states after the last step alone."""
+    """As `lstm_layer`, with only the states after the last step."""
     y, hs, cs, *rest = lstm_layer(x, torch.cat([wx, wh]), b, h, c, order)
     return y, hs[-1:], cs[-1:], *rest
 
 
 def lstm_gradients(x, w, h0, c0, hs, cs, dy, dh, dc, i, j, f, o, order="ifjo", mask=None, backward=False, tanh=None):
-    """By the formulas; gates and states are what the caller says they were."""
+    """The gradients of weights, bias, inputs and both initial states, by the formulas, from saved gates and states."""
     dh, dc, dx = dh.clone(), dc.clone(), torch.zeros_like(x)
     dw, db = torch.zeros_like(w), torch.zeros(w.shape[1])
     steps = list(reversed(range(len(x)))) if backward else list(range(len(x)))
     for at, step in reversed(list(enumerate(steps))):
         h, c = (hs[steps[at - 1]], cs[steps[at - 1]]) if at else (h0, c0)
-        on = torch.ones_like(h) if mask is None else mask[step].to(h.dtype)
-        curve, over = torch.tanh(cs[step]) if tanh is None else tanh[step], (dy[step] + dh) * on
-        whole = (over * o[step] * (1 - curve**2) + dc) * on
-        slopes = {
-            "i": whole * j[step] * i[step] * (1 - i[step]),
-            "j": whole * i[step] * (1 - j[step] ** 2),
-            "f": whole * c * f[step] * (1 - f[step]),
-            "o": over * curve * o[step] * (1 - o[step]),
+        active = torch.ones_like(h) if mask is None else mask[step].to(h.dtype)
+        tanh_cell = torch.tanh(cs[step]) if tanh is None else tanh[step]
+        dout = (dy[step] + dh) * active
+        dcell = (dout * o[step] * (1 - tanh_cell**2) + dc) * active
+        by_gate = {
+            "i": dcell * j[step] * i[step] * (1 - i[step]),
+            "j": dcell * i[step] * (1 - j[step] ** 2),
+            "f": dcell * c * f[step] * (1 - f[step]),
+            "o": dout * tanh_cell * o[step] * (1 - o[step]),
         }
-        gates = torch.cat([slopes[one] for one in order], 1)
-        dw += torch.cat([x[step], h], 1).T @ gates
-        db += gates.sum(0)
-        both = gates @ w.T
-        dx[step], dh = both[:, : x.shape[2]], both[:, x.shape[2] :] + dh * (1 - on)
-        dc = whole * f[step] + dc * (1 - on)
+        dgates = torch.cat([by_gate[gate] for gate in order], 1)
+        dw += torch.cat([x[step], h], 1).T @ dgates
+        db += dgates.sum(0)
+        dx_and_dh = dgates @ w.T
+        dx[step], dh = dx_and_dh[:, : x.shape[2]], dx_and_dh[:, x.shape[2] :] + dh * (1 - active)
+        dc = dcell * f[step] + dc * (1 - active)
     return dw, db, dx, dh, dc
 
 
 def split_gradients(x, wx, wh, *rest):
-    """As `lstm_gradients`, with both weights apart and the tanh of the cell state last."""
+    """As `lstm_gradients`, with both weights separate and the tanh of the cell state last."""
     dw, *others = lstm_gradients(x, torch.cat([wx, wh]), *rest[:-1], tanh=rest[-1])
     return dw[: len(wx)], dw[len(wx) :], *others
 
 
 def gru_layer(x, wx, wh, bx, bh, h, order="rzh"):
-    """What one layer puts out, its states, update gate, reset gate, candidate, and what the reset gate is multiplied by."""
-    notes = []
-    for one in x:
-        left, right = (dict(zip(order, both.chunk(3, 1))) for both in (one @ wx + bx, h @ wh + bh))
-        r, z = (torch.sigmoid(left[gate] + right[gate]) for gate in "rz")
-        n = torch.tanh(left["h"] + r * right["h"])
+    """The output of one layer, its states, update gate, reset gate, candidate, and what the reset gate is multiplied by."""
+    results = []
+    for step in x:
+        of_input, of_hidden = (dict(zip(order, gates.chunk(3, 1))) for gates in (step @ wx + bx, h @ wh + bh))
+        r, z = (torch.sigmoid(of_input[gate] + of_hidden[gate]) for gate in "rz")
+        n = torch.tanh(of_input["h"] + r * of_hidden["h"])
         h = (1 - z) * n + z * h
-        notes.append((h, h, z, r, n, right["h"]))
-    return tuple(torch.stack(one) for one in zip(*notes))
+        results.append((h, h, z, r, n, of_hidden["h"]))
+    return tuple(torch.stack(one) for one in zip(*results))
 
 
 def gru_gradients(x, wx, wh, h0, hs, dy, dh, z, r, n, hn, order="rzh"):
-    """By the formulas."""
-    lefts, rights, states = [], [], [h0, *hs[:-1]]
+    """The gradients of both weights, both biases, inputs and initial state, by the formulas."""
+    of_inputs, of_hiddens, states = [], [], [h0, *hs[:-1]]
     for step in reversed(range(len(x))):
         dh = dh + dy[step]
         update = dh * (states[step] - n[step]) * z[step] * (1 - z[step])
-        new = dh * (1 - z[step]) * (1 - n[step] ** 2)
-        reset = new * hn[step] * r[step] * (1 - r[step])
-        blocks = {"r": reset, "z": update, "h": new}
-        lefts.insert(0, torch.cat([blocks[gate] for gate in order], 1))
-        rights.insert(0, torch.cat([(blocks | {"h": new * r[step]})[gate] for gate in order], 1))
-        dh = rights[0] @ wh.T + dh * z[step]
-    left, right, before = (torch.cat(one) for one in (lefts, rights, states))
-    dx = (left @ wx.T).reshape(x.shape)
-    return x.flatten(0, 1).T @ left, before.T @ right, left.sum(0), right.sum(0), dx, dh
+        candidate = dh * (1 - z[step]) * (1 - n[step] ** 2)
+        reset = candidate * hn[step] * r[step] * (1 - r[step])
+        blocks = {"r": reset, "z": update, "h": candidate}
+        of_inputs.insert(0, torch.cat([blocks[gate] for gate in order], 1))
+        of_hiddens.insert(0, torch.cat([(blocks | {"h": candidate * r[step]})[gate] for gate in order], 1))
+        dh = of_hiddens[0] @ wh.T + dh * z[step]
+    of_input, of_hidden, before = (torch.cat(one) for one in (of_inputs, of_hiddens, states))
+    dx = (of_input @ wx.T).reshape(x.shape)
+    return x.flatten(0, 1).T @ of_input, before.T @ of_hidden, of_input.sum(0), of_hidden.sum(0), dx, dh
 
 
-def indexed(pair):
-    """Values, and where they were in 32-bit integers."""
+def with_int_indices(pair):
+    """Values, and their indices as 32-bit integers."""
     return pair[0], pair[1].int()
 
 
 def swish_gradients(grad, mean, rstd, x, weight, bias, factor=1.5):
-    """Those of a group norm in three groups of two channels with y * sigmoid(factor * y) after it."""
+    """The gradients of a group norm in three groups of two channels with y * sigmoid(factor * y) after it."""
     by_group = lambda one: one.repeat_interleave(2, 1)[..., None]
     y = ((x - by_group(mean)) * by_group(rstd) * weight[:, None] + bias[:, None]).requires_grad_()
-    through = torch.autograd.grad(y * torch.sigmoid(factor * y), y, grad)[0]
-    return torch.ops.aten.native_group_norm_backward(through, x, mean, rstd, weight, 2, 6, 4, 3, [True, True, True])
+    dy = torch.autograd.grad(y * torch.sigmoid(factor * y), y, grad)[0]
+    return torch.ops.aten.native_group_norm_backward(dy, x, mean, rstd, weight, 2, 6, 4, 3, [True, True, True])
 
 
-def complete_overlap(a, b):
-    """The overlap of boxes by centre and size less the distance and the difference of form; and that of the angles."""
+def complete_iou(a, b):
+    """CIoU of boxes given by centre and size: IoU less the penalties of distance and aspect ratio; and the difference of the
+    boxes' angles atan(w / h)."""
     low, high = torch.maximum(a[:2] - a[2:] / 2, b[:2] - b[2:] / 2), torch.minimum(a[:2] + a[2:] / 2, b[:2] + b[2:] / 2)
-    common = (high - low).clamp(min=0).prod(0)
-    overlap = common / (a[2:].prod(0) + b[2:].prod(0) - common)
-    around = torch.maximum(a[:2] + a[2:] / 2, b[:2] + b[2:] / 2) - torch.minimum(a[:2] - a[2:] / 2, b[:2] - b[2:] / 2)
-    rotation = torch.atan(b[2] / b[3]) - torch.atan(a[2] / a[3])
-    form = 4 / torch.pi**2 * rotation**2
-    distance = ((a[:2] - b[:2]) ** 2).sum(0) / (around**2).sum(0)
-    return (overlap - distance - form**2 / (1 - overlap + form)).reshape(1, -1), rotation.reshape(1, -1)
+    intersection = (high - low).clamp(min=0).prod(0)
+    iou = intersection / (a[2:].prod(0) + b[2:].prod(0) - intersection)
+    enclosing = torch.maximum(a[:2] + a[2:] / 2, b[:2] + b[2:] / 2) - torch.minimum(a[:2] - a[2:] / 2, b[:2] - b[2:] / 2)
+    angle = torch.atan(b[2] / b[3]) - torch.atan(a[2] / a[3])
+    aspect = 4 / torch.pi**2 * angle**2
+    distance = ((a[:2] - b[:2]) ** 2).sum(0) / (enclosing**2).sum(0)
+    return (iou - distance - aspect**2 / (1 - iou + aspect)).reshape(1, -1), angle.reshape(1, -1)
 
 
-def region(x, low, high, places):
-    """One sample in the middle of each of `places` x `places` parts of a region that lies inside of the first image."""
+def pooled_region(x, low, high, bins):
+    """One sample in the middle of each of `bins` x `bins` parts of a region that lies inside of the first image."""
     rows, columns = x.shape[2:]
-    middle = (torch.arange(places) + 0.5) / places
-    at = [2 * (low[i] + middle * (high[i] - low[i])) / (size - 1) - 1 for i, size in enumerate((columns, rows))]
-    grid = torch.stack(torch.meshgrid(*at, indexing="xy"), -1)[None]
+    middles = (torch.arange(bins) + 0.5) / bins
+    coordinates = [2 * (low[i] + middles * (high[i] - low[i])) / (size - 1) - 1 for i, size in enumerate((columns, rows))]
+    grid = torch.stack(torch.meshgrid(*coordinates, indexing="xy"), -1)[None]
     return F.grid_sample(x[:1], grid, align_corners=True)
 
 
 def attention(query, key, value, scale):
-    """The greatest scores and the sums of their exponentials, eight times each; nothing; the result."""
+    """The greatest scores and the sums of their exponentials, eight times each; an empty tensor; the result."""
     scores = scale * query @ key.mT
-    most = scores.amax(-1, True)
-    weights = (scores - most).exp()
+    maxima = scores.amax(-1, True)
+    weights = (scores - maxima).exp()
     sums = weights.sum(-1, True)
-    eightfold = [one.expand(*one.shape[:-1], 8).contiguous() for one in (most, sums)]
+    eightfold = [one.expand(*one.shape[:-1], 8).contiguous() for one in (maxima, sums)]
     return *eightfold, query.new_empty(0), weights / sums @ value
 
 
@@ -509,7 +514,7 @@ def adamw(x, mean, square, grad, step, rate, beta1, beta2, decay, epsilon):
 
 
 def evaluated(expression, case, outputs=()):
-    """An expression of x0, x1, .. on the CPU, and of y0, y1, .. when there are outputs."""
+    """The value of an expression of x0, x1, .. on the CPU, and of y0, y1, .. when there are outputs."""
     names = {f"x{at}": one.tensor for at, one in enumerate(case.inputs)} | {f"y{at}": one for at, one in enumerate(outputs)}
     return eval(expression, globals() | {"aten": torch.ops.aten} | names)
 
@@ -526,28 +531,28 @@ def assert_as_torch(case, outputs):
         torch.testing.assert_close(one, want, rtol=relative, atol=absolute, equal_nan=True)
 
 
-def taken(output, sizes):
-    """The part of an output that the sizes decided by values leave."""
+def cut_to(output, sizes):
+    """The beginning of an output whose final sizes depend on values, in those sizes."""
     count = torch.Size(sizes).numel()
     return output if output.shape == sizes else output.flatten()[:count].reshape(sizes)
 
 
-def said(name):
-    """The lines of a file that say something."""
+def lines_of(name):
+    """The lines of a file but comments and empty ones."""
     return [line for line in (ROOT / "tests/walk" / name).read_text().splitlines() if line and not line.startswith("#")]
 
 
-def alone(line):
-    """A case of a function that no operator by name stands for."""
+def function_case(line):
+    """A case of an aclnn function that has no operator by name."""
     inputs, outputs, aclnn, expression = (field.strip() for field in line.split(";", 3))
     return Case(f"; {inputs}; ; {outputs}; {aclnn}; {expression}")
 
 
-CASES = [Case(line) for line in said("cases.txt")]
-WALKED = collections.Counter()
-SEEN = {}
-IDS = [f"{case.name}-{SEEN.setdefault(case.name, itertools.count()).__next__()}" for case in CASES]
-ALONE = [alone(line) for line in said("aclnn.txt")]
+CASES = [Case(line) for line in lines_of("cases.txt")]
+RUN_COUNTS = collections.Counter()
+NUMBERS_BY_NAME = {}
+IDS = [f"{case.name}-{NUMBERS_BY_NAME.setdefault(case.name, itertools.count()).__next__()}" for case in CASES]
+FUNCTION_CASES = [function_case(line) for line in lines_of("aclnn.txt")]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -562,21 +567,21 @@ def test_one_operator_through_every_door(case, engine):
     with Device() as device:
         executed, sizes = ByName(case, device, 0xA5).run("aclopExecuteV2")
         by_name = ByName(case, device, 0x5A)
-        assert by_name.foretold() == case.outputs
+        assert by_name.inferred() == case.outputs
         compiled, _ = by_name.run("aclopCompileAndExecute", 0, 0, None)
         ways = {"aclopCompileAndExecute": compiled}
         if case.aclnn:
             ways["aclnn"] = ByAclnn(case, device, 0x3C).run()
-        graphs = dict(AsGraph(case, engine).ways(device))
-    executed = [taken(one, size) for one, size in zip(executed, sizes)]
+        graphs = dict(AsGraph(case, engine).runs(device))
+    executed = [cut_to(one, size) for one, size in zip(executed, sizes)]
     for way, outputs in ways.items():
         for at, (one, other, size) in enumerate(zip(executed, outputs, sizes)):
-            assert torch.equal(raw(one), raw(taken(other, size))), f"output {at}: {one} by aclopExecuteV2, {other} by {way}"
+            assert torch.equal(raw(one), raw(cut_to(other, size))), f"output {at}: {one} by aclopExecuteV2, {other} by {way}"
     for way, outputs in graphs.items():
         for at, (one, other) in enumerate(zip(executed, outputs, strict=True)):
             assert (one.dtype, one.shape) == (other.dtype, other.shape), f"output {at} by {way}"
             assert torch.equal(raw(one), raw(other)), f"output {at}: {one} by aclopExecuteV2, {other} by {way}"
-    WALKED.update(["case", "aclopExecuteV2", *ways, *graphs])
+    RUN_COUNTS.update(["case", "aclopExecuteV2", *ways, *graphs])
     if case.torch != "-":
         assert_as_torch(case, executed)
 
@@ -584,12 +589,12 @@ def test_one_operator_through_every_door(case, engine):
 def test_every_case_went_through_every_kind_of_graph(capsys):
     """Counts what the test above compared, whichever of its cases were run."""
     with capsys.disabled():
-        print(f"\nwalk: {', '.join(f'{count} by {way}' for way, count in WALKED.items() if way != 'case')}", end=" ")
+        print(f"\nwalk: {', '.join(f'{count} by {way}' for way, count in RUN_COUNTS.items() if way != 'case')}", end=" ")
     for way in ("RunGraph", "RunGraphWithStreamAsync", "a graph of unknown sizes", "a graph of unknown ranks"):
-        assert WALKED[way] == WALKED["case"], way
+        assert RUN_COUNTS[way] == RUN_COUNTS["case"], way
 
 
-@pytest.mark.parametrize("case", ALONE, ids=[case.aclnn[0] for case in ALONE])
+@pytest.mark.parametrize("case", FUNCTION_CASES, ids=[case.aclnn[0] for case in FUNCTION_CASES])
 def test_one_function_of_aclnn(case):
     with Device() as device:
         outputs = ByAclnn(case, device, 0x3C).run()

@@ -1,4 +1,4 @@
-"""In a child process: networks and single functions through torchair's backend, which torch_npu brings, against the CPU.
+"""A script: networks and single functions through torchair's backend, which torch_npu brings, against the CPU.
 
     python torchair_cases.py [name ..]        all of them without a name; "mlp" in all modes, or "mlp dynamic training"
 
@@ -32,7 +32,7 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False)
     return scores.softmax(-1) @ value
 
 
-def fused(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False):
+def fused_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False):
     """Attention by the operator that `scaled_dot_product_attention` is on the device, for which torchair compiles C++: an operator of its own
     in the graph. Two things differ from `scaled_dot_product_attention`, which fails in torchair on an NPU as here. `sync`: without it the operator
     records an event of torch_npu, which torch_npu refuses on the stream of a graph (`External NPU stream is not supported in NPUEvent::record`).
@@ -50,30 +50,30 @@ def fused(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False):
     )[0]
 
 
-unfused = F.scaled_dot_product_attention
-F.scaled_dot_product_attention = fused
+torch_attention = F.scaled_dot_product_attention
+F.scaled_dot_product_attention = fused_attention
 # torchair has no converter for the fused fast path of MultiheadAttention in evaluation.
 torch.backends.mha.set_fastpath_enabled(False)
 
-NEAR = 1e-3
+TOLERANCE = 1e-3
 
 
 class Block(nn.Module):
     """A block of a decoder."""
 
-    def __init__(self, attention=fused):
+    def __init__(self, attention=fused_attention):
         super().__init__()
         self.attention = attention
-        self.before, self.between = nn.LayerNorm(16), nn.LayerNorm(16)
-        self.all, self.out = nn.Linear(16, 48), nn.Linear(16, 16)
-        self.wide = nn.Sequential(nn.Linear(16, 32), nn.GELU(approximate="tanh"), nn.Linear(32, 16))
+        self.norm1, self.norm2 = nn.LayerNorm(16), nn.LayerNorm(16)
+        self.qkv, self.out = nn.Linear(16, 48), nn.Linear(16, 16)
+        self.feed = nn.Sequential(nn.Linear(16, 32), nn.GELU(approximate="tanh"), nn.Linear(32, 16))
 
     def forward(self, x):
         batch, length, size = x.shape
-        parts = self.all(self.before(x)).split(size, dim=-1)
+        parts = self.qkv(self.norm1(x)).split(size, dim=-1)
         query, key, value = (one.view(batch, length, 2, 8).transpose(1, 2) for one in parts)
         x = x + self.out(self.attention(query, key, value, is_causal=True).transpose(1, 2).reshape(batch, length, size))
-        return x + self.wide(self.between(x))
+        return x + self.feed(self.norm2(x))
 
 
 def mlp():
@@ -103,8 +103,8 @@ NETWORKS = {
     "pools": (lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.AvgPool2d(2), nn.Upsample(scale_factor=2)), (2, 3, 10, 10), None),
 }
 
-# Whole networks: see networks.py.
-WHOLE = list(networks.NETWORKS)
+# The networks of networks.py.
+FROM_NETWORKS_PY = list(networks.NETWORKS)
 
 # What torchair makes of single functions; only forward.
 FUNCTIONS = {
@@ -125,7 +125,7 @@ FUNCTIONS = {
     "upsample": lambda x: F.interpolate(x[None], size=(6, 8), mode="nearest"),
     "cumsum": lambda x: x.cumsum(-1),
     "topk": lambda x: x.topk(2, -1)[0],
-    "attention with a float mask": lambda x: unfused(x[None], x[None], x[None], attn_mask=torch.zeros(3, 3, device=x.device)),
+    "attention with a float mask": lambda x: torch_attention(x[None], x[None], x[None], attn_mask=torch.zeros(3, 3, device=x.device)),
     "where": lambda x: torch.where(x > 0, x, -x).sqrt(),
 }
 
@@ -134,14 +134,14 @@ def backend():
     return torchair.get_npu_backend(compiler_config=torchair.CompilerConfig())
 
 
-def far(actual, expected):
-    """How far two results are from each other; the empty text when they are near."""
+def difference(actual, expected):
+    """How two results differ; an empty text when they are close."""
     if isinstance(expected, (tuple, list)):
-        return "; ".join(filter(None, (far(a, e) for a, e in zip(actual, expected, strict=True))))
+        return "; ".join(filter(None, (difference(a, e) for a, e in zip(actual, expected, strict=True))))
     actual, expected = actual.detach().cpu(), expected.detach()
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return f"{actual.dtype} {tuple(actual.shape)}: expected {expected.dtype} {tuple(expected.shape)}"
-    if torch.allclose(actual.double(), expected.double(), rtol=NEAR, atol=NEAR):
+    if torch.allclose(actual.double(), expected.double(), rtol=TOLERANCE, atol=TOLERANCE):
         return ""
     return f"differs by {(actual.double() - expected.double()).abs().max():g}"
 
@@ -156,8 +156,8 @@ def inputs_of(name):
     return make, [torch.randn(size) for size in sizes if size]
 
 
-def network(name, dynamic, train):
-    """What is wrong with a network."""
+def check_network(name, dynamic, train):
+    """How a compiled network differs from the CPU; an empty text when it does not."""
     torch.manual_seed(0)
     make, inputs = inputs_of(name)
     expected, actual = make(), make()
@@ -171,65 +171,65 @@ def network(name, dynamic, train):
         inputs = x.clone().requires_grad_(needs_grad), x.npu().requires_grad_(needs_grad)
         with torch.set_grad_enabled(train):
             results = expected(inputs[0]), compiled(inputs[1])
-        wrong = [("result", far(results[1], results[0]))]
+        differences = [("result", difference(results[1], results[0]))]
         if train:
             weight = torch.randn(results[0].shape)
             (results[0] * weight).sum().backward()
             (results[1] * weight.npu()).sum().backward()
             if needs_grad:
-                wrong.append(("gradient of the input", far(inputs[1].grad, inputs[0].grad)))
+                differences.append(("gradient of the input", difference(inputs[1].grad, inputs[0].grad)))
             pairs = zip(expected.named_parameters(), actual.parameters())
-            wrong += [(f"gradient of {key}", far(other.grad, one.grad)) for (key, one), other in pairs]
-            wrong += [(key, far(other, one)) for (key, one), other in zip(expected.named_buffers(), actual.buffers())]
+            differences += [(f"gradient of {key}", difference(other.grad, one.grad)) for (key, one), other in pairs]
+            differences += [(key, difference(other, one)) for (key, one), other in zip(expected.named_buffers(), actual.buffers())]
             expected.zero_grad(), actual.zero_grad()
-        wrong = [f"{what} {how}" for what, how in wrong if how]
-        if wrong:
-            return ", ".join(wrong)
+        differences = [f"{what} {how}" for what, how in differences if how]
+        if differences:
+            return ", ".join(differences)
     return ""
 
 
-def function(name, dynamic):
+def check_function(name, dynamic):
     compiled = torch.compile(FUNCTIONS[name], backend=backend(), dynamic=dynamic)
     for length in (4, 6) if dynamic else (4, 4):
         x = torch.randn(2, 3, length)
-        wrong = far(compiled(x.npu()), FUNCTIONS[name](x))
-        if wrong:
-            return wrong
+        differences = difference(compiled(x.npu()), FUNCTIONS[name](x))
+        if differences:
+            return differences
     return ""
 
 
-# What torchair itself cannot: (name, whether sizes are unknown, whether it trains). It has no gradient of nearest upsampling
+# What torchair itself cannot do: (name, whether sizes are unknown, whether it trains). It has no gradient of nearest upsampling
 # with unknown sizes, and none of bilinear upsampling. In training it takes the running mean and variance that the IR declares as the second and third output of BatchNormV3
-# for those of the batch, and the other way round.
+# for those of the batch, and vice versa.
 NOT_IN_TORCHAIR = {("pools", True, True), ("unet", False, True), ("unet", True, True)}
 NOT_IN_TORCHAIR |= {(name, dynamic, True) for name in ("batch norm", "batch norm 2d", "cnn", "resnet") for dynamic in (False, True)}
-# Llama repeats heads with `repeat_interleave`. Of its gradient torch_npu says, where no tensor is there yet, that it has the strides of the input; in truth
-# its elements lie in order. torchair leaves a transposition out by that, and `aot_eager` fails.
+# Llama repeats heads with `repeat_interleave`. On meta tensors torch_npu reports that its gradient has the strides of the input; in truth it is contiguous.
+# Because of that torchair leaves a transposition out, and `aot_eager` fails.
 NOT_IN_TORCHAIR |= {("llama", dynamic, True) for dynamic in (False, True)}
 
 
-def asked(names):
-    for name in [*NETWORKS, *WHOLE]:
+def cases(names):
+    for name in [*NETWORKS, *FROM_NETWORKS_PY]:
         for dynamic in (False, True):
             for train in (False, True):
                 mode = f"{'dynamic' if dynamic else 'static'} {'training' if train else 'inference'}"
                 if {name, f"{name} {mode}"} & set(names) and (name, dynamic, train) not in NOT_IN_TORCHAIR:
-                    yield name, mode, lambda: network(name, dynamic, train)  # noqa: B023
+                    yield name, mode, lambda: check_network(name, dynamic, train)  # noqa: B023
     for name in FUNCTIONS:
         if name in names:
-            yield name, "static", lambda: function(name, False)  # noqa: B023
+            yield name, "static", lambda: check_function(name, False)  # noqa: B023
 
 
 def main(names):
     bad = 0
-    for name, mode, run in asked(names or [*NETWORKS, *WHOLE, *FUNCTIONS]):
+    for name, mode, run in cases(names or [*NETWORKS, *FROM_NETWORKS_PY, *FUNCTIONS]):
         torch._dynamo.reset()
         try:
-            wrong = run()
+            differences = run()
         except Exception as error:  # noqa: BLE001
-            wrong = " ".join(str(error).split())[-1500:]
-        bad += bool(wrong)
-        print(f"{name} {mode}: {wrong or 'ok'}", flush=True)
+            differences = " ".join(str(error).split())[-1500:]
+        bad += bool(differences)
+        print(f"{name} {mode}: {differences or 'ok'}", flush=True)
     sys.exit(bad > 0)
 
 

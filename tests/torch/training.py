@@ -35,8 +35,8 @@ def train(name, device, recipe, steps, dtype=torch.float32):
     network = NETWORKS[name]
     model = network.model(**recipe.options).to(device, dtype)
     optimiser = OPTIMISERS[recipe.optimiser](model.parameters(), network.rate)
-    scaled = recipe.autocast == torch.float16
-    scaler = torch.amp.GradScaler(device, init_scale=1024.0, growth_interval=7, enabled=scaled)
+    is_float16 = recipe.autocast == torch.float16
+    scaler = torch.amp.GradScaler(device, init_scale=1024.0, growth_interval=7, enabled=is_float16)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, 2 * steps)
     losses = []
     for step in range(steps):

@@ -1,4 +1,4 @@
-"""In a child process: what the tests of allocators do with torch."""
+"""For scripts in a child process: what the tests of allocators do with torch."""
 
 import threading
 
@@ -33,7 +33,7 @@ def block_on(stream, mib):
 
 
 def churn(stream, turns, first):
-    """Tensors that live for two copies each, on one stream. Every element carries the number of its turn."""
+    """Makes tensors that live for two copies each, on one stream, and checks them. Every element is the number of its turn."""
     sizes = (1, 100, 3000, 20_000)
     outs = pinned(turns, max(sizes), fill=-1)
     with torch.npu.stream(stream):
@@ -69,7 +69,7 @@ def in_threads(work, count):
 
 
 def learn(device, steps=3):
-    """Trains a small network on `device`; gives the losses and the weights. The same everywhere."""
+    """Trains a small network on `device`; returns the losses and the weights, the same on every device."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.GELU(approximate="tanh"), torch.nn.LayerNorm(8), torch.nn.Linear(8, 3)).to(device)
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -86,7 +86,7 @@ def learn(device, steps=3):
 
 
 def compute():
-    """Operators of several kinds, with and without workspace; gives the tensors that came out, which are right."""
+    """Runs operators of several kinds, with and without workspace, checks the results and returns them."""
     x = torch.zeros(1000, device="npu")
     for turn in range(50):
         y = x + turn

@@ -1,4 +1,4 @@
-// An allocator for torch_npu that makes the mistake it is told to make, and says what ACL answered to its last free.
+// An allocator for torch_npu that makes the mistake chosen by `make`, and keeps what aclrtFree returned last.
 
 #include <sys/types.h>
 
@@ -10,7 +10,7 @@
 enum Mistake { NONE, NULL_ADDRESS, HOST_ADDRESS, WILD_ADDRESS, SHORT_BLOCK, FREED_BLOCK, FREE_TWICE, FREE_INSIDE, LEAK };
 
 static Mistake mistake = NONE;
-static int answer;
+static int free_code;
 static char text[512];
 
 static void *allocate(ssize_t size)
@@ -21,16 +21,16 @@ static void *allocate(ssize_t size)
 
 static void release(void *address)
 {
-    answer = aclrtFree(address);
-    const char *why = answer == ACL_SUCCESS ? nullptr : aclGetRecentErrMsg();
-    strncpy(text, why == nullptr ? "" : why, sizeof(text) - 1);
+    free_code = aclrtFree(address);
+    const char *message = free_code == ACL_SUCCESS ? nullptr : aclGetRecentErrMsg();
+    strncpy(text, message == nullptr ? "" : message, sizeof(text) - 1);
 }
 
 extern "C" {
 
 void make(int which) { mistake = static_cast<Mistake>(which); }
-int free_answer(void) { return answer; }
-const char *free_text(void) { return text; }
+int last_free_code(void) { return free_code; }
+const char *last_free_text(void) { return text; }
 
 void *my_malloc(ssize_t size, int device, aclrtStream stream)
 {

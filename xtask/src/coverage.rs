@@ -78,7 +78,7 @@ pub fn update(root: &Path, folder: &Path, run: Run) -> Result<()> {
     }
     let path = root.join(PAGE);
     let old = fs::read_to_string(&path).unwrap_or_default();
-    let before = states_in(&old);
+    let old_states = states_in(&old);
     let effects = Effects::read(root)?;
     effects.check_names(&counters)?;
     let state = |name: &str, counter: &Counter| counter.state(effects.of(name));
@@ -86,7 +86,8 @@ pub fn update(root: &Path, folder: &Path, run: Run) -> Result<()> {
         counters.iter().map(|(name, counter)| (name.as_str(), state(name, counter))).collect();
     if run == Run::Part {
         for (name, state) in &mut states {
-            if ["untested", "untested failure"].contains(state) && before.get(name) == Some(&WORKS)
+            if ["untested", "untested failure"].contains(state)
+                && old_states.get(name) == Some(&WORKS)
             {
                 *state = WORKS;
             }
@@ -108,10 +109,10 @@ pub fn update(root: &Path, folder: &Path, run: Run) -> Result<()> {
                 .map(|(name, _)| name.to_string())
                 .collect()
         };
-        let (was, is) = (working(&before), working(&states));
-        for name in was.symmetric_difference(&is) {
+        let (worked_before, works_now) = (working(&old_states), working(&states));
+        for name in worked_before.symmetric_difference(&works_now) {
             let change =
-                if is.contains(name) { "works now" } else { "no longer counts as working" };
+                if works_now.contains(name) { "works now" } else { "no longer counts as working" };
             println!("warning: {name} {change}, which {PAGE} does not say");
         }
     }
@@ -177,11 +178,12 @@ fn headers(include: &Path) -> Result<BTreeMap<String, String>> {
     Ok(found)
 }
 
+/// Every word before a bracket.
 fn declared(text: &str) -> Vec<String> {
     let before_brackets = text.split('(').map(str::trim_end);
     let word = |part: &str| {
-        let letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        part.rsplit(|c: char| !letter(c)).next().unwrap_or_default().to_string()
+        let is_word_char = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        part.rsplit(|c: char| !is_word_char(c)).next().unwrap_or_default().to_string()
     };
     before_brackets.map(word).filter(|name| !name.is_empty()).collect()
 }
@@ -227,7 +229,7 @@ fn render(states: &BTreeMap<&str, &str>, headers: &BTreeMap<String, String>) -> 
 mod tests {
     use super::*;
 
-    fn scratch(name: &str) -> std::path::PathBuf {
+    fn scratch_repository(name: &str) -> std::path::PathBuf {
         let root =
             std::env::temp_dir().join(format!("cairn-coverage-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
@@ -243,7 +245,7 @@ mod tests {
 
     #[test]
     fn counters_of_processes_add_up() {
-        let root = scratch("sum");
+        let root = scratch_repository("sum");
         let counters = root.join("counters");
         fs::write(
             counters.join("1"),
@@ -269,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_part_takes_nothing_away() {
-        let root = scratch("part");
+        let root = scratch_repository("part");
         let counters = root.join("counters");
         let state = || {
             let page = fs::read_to_string(root.join(PAGE)).unwrap();
@@ -287,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_broken_counter_is_named() {
-        let root = scratch("broken");
+        let root = scratch_repository("broken");
         let counters = root.join("counters");
         update(&root, &counters, Run::Whole).unwrap();
         assert!(!root.join(PAGE).exists());

@@ -19,21 +19,20 @@ pub fn folder(root: &Path) -> Result<Option<PathBuf>> {
     find(std::env::var_os(VARIABLE), root)
 }
 
-fn find(folder_variable: Option<OsString>, root: &Path) -> Result<Option<PathBuf>> {
-    let holds = |folder: &Path| folder.join("facts").is_dir() && folder.join("data").is_dir();
-    if let Some(folder_variable) =
-        folder_variable.filter(|folder_variable| !folder_variable.is_empty())
-    {
-        let folder = PathBuf::from(folder_variable);
+fn find(value: Option<OsString>, root: &Path) -> Result<Option<PathBuf>> {
+    let is_data_folder =
+        |folder: &Path| folder.join("facts").is_dir() && folder.join("data").is_dir();
+    if let Some(value) = value.filter(|value| !value.is_empty()) {
+        let folder = PathBuf::from(value);
         ensure!(
-            holds(&folder),
+            is_data_folder(&folder),
             "{VARIABLE}={}: there are no folders `facts` and `data` in it",
             folder.display()
         );
         return Ok(Some(folder.canonicalize()?));
     }
-    let beside = root.join("../shared");
-    Ok(if holds(&beside) { Some(beside.canonicalize()?) } else { None })
+    let sibling = root.join("../shared");
+    Ok(if is_data_folder(&sibling) { Some(sibling.canonicalize()?) } else { None })
 }
 
 /// A table of facts, if it is there.
@@ -43,8 +42,8 @@ pub fn facts(root: &Path, name: &str) -> Result<Option<PathBuf>> {
     Ok(file.filter(|file| file.exists()))
 }
 
-/// Gives a command of the tests the folder, or no such variable at all.
-pub fn give(command: &mut Command, root: &Path) -> Result<()> {
+/// Sets the variable for a command of the tests, or removes it when there is no folder.
+pub fn set_variable(command: &mut Command, root: &Path) -> Result<()> {
     match folder(root)? {
         Some(folder) => command.env(VARIABLE, folder),
         None => command.env_remove(VARIABLE),
@@ -66,15 +65,12 @@ mod tests {
         }
         let dir = dir.canonicalize().unwrap();
         let root = dir.join("root");
-        let folder_variable = |name: &str| Some(dir.join(name).into_os_string());
+        let value = |name: &str| Some(dir.join(name).into_os_string());
         assert_eq!(find(None, &root).unwrap(), Some(dir.join("shared")));
         assert_eq!(find(Some(OsString::new()), &root).unwrap(), Some(dir.join("shared")));
-        assert_eq!(find(folder_variable("other"), &root).unwrap(), Some(dir.join("other")));
+        assert_eq!(find(value("other"), &root).unwrap(), Some(dir.join("other")));
         assert!(
-            find(folder_variable("wrong"), &root)
-                .unwrap_err()
-                .to_string()
-                .contains("wrong: there are no")
+            find(value("wrong"), &root).unwrap_err().to_string().contains("wrong: there are no")
         );
         fs::remove_dir_all(dir.join("shared")).unwrap();
         assert_eq!(find(None, &root).unwrap(), None);

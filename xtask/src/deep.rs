@@ -10,7 +10,7 @@ use anyhow::Result;
 
 use crate::{
     coverage, fuzz,
-    step::{Counts, Report, announce, cargo, counted},
+    step::{Counts, Report, announce, cargo, run_and_count},
     target_dir, test,
     toolkit::{self, Build},
     venv,
@@ -19,7 +19,7 @@ use crate::{
 /// How many schedules shuttle tries for each model here, with each of its two ways to choose them.
 const SCHEDULES: &str = "5000";
 
-/// Inputs of each property; proptest's own number is 256.
+/// Inputs that proptest tries for each property; its default is 256.
 const PROPERTIES: &str = "2000";
 
 /// The steps that need the toolkit.
@@ -44,31 +44,32 @@ pub fn run(root: &Path, only: Vec<String>) -> Result<()> {
         command.env(DEEP.0, DEEP.1).env(coverage::VARIABLE, &counters);
         command
     };
-    report
-        .step("unit tests", || counted(deep(test::units(root)?).env("PROPTEST_CASES", PROPERTIES)));
+    report.step("unit tests", || {
+        run_and_count(deep(test::units(root)?).env("PROPTEST_CASES", PROPERTIES))
+    });
     report.step("kernels without AVX-512", || {
         let features = ["--features", "without_avx512"];
-        counted(cargo(root, &["test", "-p", "cairn-tensor", "--no-fail-fast"]).args(features))
+        run_and_count(cargo(root, &["test", "-p", "cairn-tensor", "--no-fail-fast"]).args(features))
     });
-    report.step("models of concurrency", || counted(&mut test::models(root, SCHEDULES)));
-    let mut found = None;
+    report.step("models of concurrency", || run_and_count(&mut test::models(root, SCHEDULES)));
+    let mut assembled = None;
     if ON_TOOLKIT.iter().any(|name| report.has(name)) {
         report.required_step("toolkit", || {
-            found = Some(toolkit::assemble(root, &toolkit::default_dir(root), Build::Release)?);
+            assembled = Some(toolkit::assemble(root, &toolkit::default_dir(root), Build::Release)?);
             Ok(Counts::default())
         });
     }
-    if let Some(toolkit) = found {
-        report.step(ON_TOOLKIT[0], || counted(&mut deep(test::programs(root, &toolkit)?)));
+    if let Some(toolkit) = assembled {
+        report.step(ON_TOOLKIT[0], || run_and_count(&mut deep(test::programs(root, &toolkit)?)));
         report.step(ON_TOOLKIT[1], || {
             let python = venv::for_module(root)?;
-            counted(deep(test::pytest(root, &toolkit, &python)?).arg("tests/py"))
+            run_and_count(deep(test::pytest(root, &toolkit, &python)?).arg("tests/py"))
         });
         report.step(ON_TOOLKIT[2], || {
             let [first, second, alone] = test::torch_tests(root, &toolkit)?.map(deep);
             test::torch_counts([first, second], alone)
         });
-        report.step(ON_TOOLKIT[3], || counted(&mut public_examples(root, &toolkit)?));
+        report.step(ON_TOOLKIT[3], || run_and_count(&mut public_examples(root, &toolkit)?));
     }
     if is_whole {
         report.step("coverage", || {
@@ -77,23 +78,23 @@ pub fn run(root: &Path, only: Vec<String>) -> Result<()> {
     }
     report.step("fuzzing", || fuzz::run(root));
     report.step("thread sanitizer", || {
-        let rebuilt = sysroot()
+        let rebuild_std = sysroot()
             .is_some_and(|path| path.join("lib/rustlib/src/rust/library/Cargo.lock").exists());
-        if !rebuilt {
+        if !rebuild_std {
             skipped.push("thread sanitizer with a rebuilt std: `rustup component add rust-src` first (ran without; its reports are hints)");
         }
-        counted(&mut sanitizer(root, rebuilt))
+        run_and_count(&mut sanitizer(root, rebuild_std))
     });
     if !report.has("miri") {
         // Not asked for.
-    } else if answers(cargo(root, &["miri", "--version"])) {
+    } else if succeeds(cargo(root, &["miri", "--version"])) {
         report.step("miri", || {
             let mut miri = cargo(
                 root,
                 &["miri", "test", "-p", "cairn-runtime", "-p", "cairn-tensor", "--lib"],
             );
             miri.env("MIRIFLAGS", "-Zmiri-disable-isolation");
-            counted(miri.env("CARGO_TARGET_DIR", target_dir(root).join("miri")))
+            run_and_count(miri.env("CARGO_TARGET_DIR", target_dir(root).join("miri")))
         });
     } else {
         skipped.push("miri: this toolchain has none (it comes with nightly)");
@@ -119,13 +120,13 @@ fn public_examples(root: &Path, toolkit: &Path) -> Result<Command> {
 /// The runtime's tests under the thread sanitizer. Without a rebuilt std, what std does inside is
 /// invisible to it: it then reports std's own locks and threads as races, so reports are shown and
 /// fail nothing. Tests that limit the address space cannot run: the sanitizer needs all of it.
-fn sanitizer(root: &Path, rebuilt: bool) -> Command {
+fn sanitizer(root: &Path, rebuild_std: bool) -> Command {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let mut command =
         cargo(root, &["test", "-p", "cairn-runtime", "--lib", "--tests", "--no-fail-fast"]);
     command.args(["--target", &target]);
     let mut flags = "-Zsanitizer=thread".to_string();
-    if rebuilt {
+    if rebuild_std {
         command.arg("-Zbuild-std");
     } else {
         flags.push_str(" -Cunsafe-allow-abi-mismatch=sanitizer");
@@ -142,7 +143,7 @@ fn sysroot() -> Option<std::path::PathBuf> {
     Some(String::from_utf8(output.stdout).ok()?.trim().into())
 }
 
-fn answers(mut command: Command) -> bool {
+fn succeeds(mut command: Command) -> bool {
     command
         .stdout(Stdio::null())
         .stderr(Stdio::null())

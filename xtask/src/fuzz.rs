@@ -41,8 +41,8 @@ pub fn run(root: &Path) -> Result<Counts> {
     };
     let programs = build(root)?;
     let mut counts = Counts::default();
-    for (target, longest) in TARGETS {
-        let mut search = search(root, &programs, target, longest, seconds)?;
+    for (target, max_length) in TARGETS {
+        let mut search = search(root, &programs, target, max_length, seconds)?;
         match step::run(&mut search) {
             Ok(()) => counts.passed += 1,
             Err(error) => {
@@ -69,25 +69,26 @@ fn search(
     root: &Path,
     programs: &Path,
     target: &str,
-    longest: u32,
+    max_length: u32,
     seconds: u64,
 ) -> Result<Command> {
-    let own = root.join("tests/fuzz");
-    let grown = target_dir(root).join("fuzz/corpus").join(target);
-    fs::create_dir_all(&grown)?;
+    let sources = root.join("tests/fuzz");
+    let corpus = target_dir(root).join("fuzz/corpus").join(target);
+    fs::create_dir_all(&corpus)?;
     fs::create_dir_all(findings(root))?;
     let mut command = Command::new(programs.join(format!("fuzz-{target}")));
-    command.arg(format!("-max_total_time={seconds}")).arg(format!("-max_len={longest}"));
+    command.arg(format!("-max_total_time={seconds}")).arg(format!("-max_len={max_length}"));
     command.args(["-timeout=20", "-verbosity=0", "-print_final_stats=1"]);
     command.arg(format!("-artifact_prefix={}/{target}-", findings(root).display()));
-    let words = own.join(format!("{target}.dict"));
-    if words.exists() {
-        command.arg(format!("-dict={}", words.display()));
+    let dictionary = sources.join(format!("{target}.dict"));
+    if dictionary.exists() {
+        command.arg(format!("-dict={}", dictionary.display()));
     }
-    command.arg(grown).arg(own.join("corpus").join(target));
+    command.arg(corpus).arg(sources.join("corpus").join(target));
     Ok(command)
 }
 
+/// Where inputs that fail are kept.
 fn findings(root: &Path) -> PathBuf {
     target_dir(root).join("fuzz/findings")
 }

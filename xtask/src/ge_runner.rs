@@ -1,6 +1,6 @@
 //! `libge_runner.so`: `cpp/` compiled against `libascendcl.so`.
 //!
-//! The library is of the old string ABI; what is in `cpp/string_abi` is compiled with the new one too. It has no
+//! The library has the old string ABI (`_GLIBCXX_USE_CXX11_ABI=0`); what is in `cpp/string_abi` is compiled with the new one too. It has no
 //! SONAME, is never unloaded, finds `libascendcl.so` beside it, and calls its own functions directly: programs bring
 //! inline copies of some of them. Objects that are newer than their sources are kept.
 
@@ -64,7 +64,7 @@ fn units(root: &Path, out: &Path) -> Result<Vec<Unit>> {
     let folder = root.join("cpp");
     let mut units = Vec::new();
     for source in files_under(&folder)? {
-        if source.extension().is_none_or(|end| end != "cpp") {
+        if source.extension().is_none_or(|extension| extension != "cpp") {
             continue;
         }
         let name = source.strip_prefix(&folder)?.to_string_lossy().replace(['/', '.'], "-");
@@ -82,7 +82,7 @@ fn newest_header(root: &Path) -> Result<SystemTime> {
     let mut newest = fs::metadata(root.join("xtask/src/ge_runner.rs"))?.modified()?;
     for folder in ["cpp", "include/exe_graph", "include/ge", "include/graph", "include/register"] {
         for file in files_under(&root.join(folder))? {
-            if file.extension().is_some_and(|end| end == "h") {
+            if file.extension().is_some_and(|extension| extension == "h") {
                 newest = newest.max(fs::metadata(&file)?.modified()?);
             }
         }
@@ -124,11 +124,12 @@ fn compile_all(root: &Path, compiler: &OsString, units: &[&Unit]) -> Result<()> 
             scope.spawn(|| {
                 while let Some(unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) {
                     if let Err(error) = unit.compile(root, compiler) {
-                        *failed.lock().expect("no thread panics with it") = Some(error);
+                        *failed.lock().expect("no thread panics while it holds the lock") =
+                            Some(error);
                     }
                 }
             });
         }
     });
-    failed.into_inner().expect("no thread panics with it").map_or(Ok(()), Err)
+    failed.into_inner().expect("no thread panics while it holds the lock").map_or(Ok(()), Err)
 }

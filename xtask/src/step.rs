@@ -1,4 +1,4 @@
-//! The steps of a command of xtask: programs whose output is shown as it comes, and counted; and the report of a run of several
+//! The steps of a command of xtask: programs whose output is shown as it comes and whose tests are counted; and the report of a run of several
 //! steps, with the time that each took.
 
 use std::{
@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// Tests that passed and failed.
+/// How many tests passed, failed and were skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub passed: u64,
@@ -66,12 +66,12 @@ impl Report {
     /// Runs a step that others need.
     pub fn required_step(&mut self, name: &str, body: impl FnOnce() -> Result<Counts>) {
         announce(name);
-        let begun = Instant::now();
+        let start = Instant::now();
         let counts = body().unwrap_or_else(|error| {
             println!("{error:#}");
             Counts::FAILURE
         });
-        let time = begun.elapsed();
+        let time = start.elapsed();
         println!("{name}: {counts} in {}", minutes(time));
         self.steps.push((name.into(), counts, time));
     }
@@ -123,9 +123,10 @@ pub fn cargo(root: &Path, arguments: &[&str]) -> Command {
 
 /// Runs the command and fails when it does, naming it.
 pub fn run(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("cannot start {}", shown(command)))?;
+    let status =
+        command.status().with_context(|| format!("cannot start {}", command_text(command)))?;
     if !status.success() {
-        bail!("{} failed: {status}", shown(command));
+        bail!("{} failed: {status}", command_text(command));
     }
     Ok(())
 }
@@ -134,54 +135,54 @@ pub fn run(command: &mut Command) -> Result<()> {
 ///
 /// A command that fails without having reported a failed test counts as one failure: something
 /// else went wrong, such as a build. So does one that reports no test at all.
-pub fn counted(command: &mut Command) -> Result<Counts> {
-    counted_to(command, &mut std::io::stdout())
+pub fn run_and_count(command: &mut Command) -> Result<Counts> {
+    run_and_count_to(command, &mut std::io::stdout())
 }
 
-/// As [`counted`] for two commands at a time. What the second prints is shown when the first is done.
-pub fn counted_both(first: &mut Command, second: &mut Command) -> [Result<Counts>; 2] {
-    counted_both_to(first, second, &mut std::io::stdout())
+/// As [`run_and_count`] for two commands at a time. What the second prints is shown when the first is done.
+pub fn run_and_count_both(first: &mut Command, second: &mut Command) -> [Result<Counts>; 2] {
+    run_and_count_both_to(first, second, &mut std::io::stdout())
 }
 
-fn counted_both_to(
+fn run_and_count_both_to(
     first: &mut Command,
     second: &mut Command,
     out: &mut impl Write,
 ) -> [Result<Counts>; 2] {
     std::thread::scope(|scope| {
-        let beside = scope.spawn(|| {
+        let second_thread = scope.spawn(|| {
             let mut printed = Vec::new();
-            let counts = counted_to(second, &mut printed);
+            let counts = run_and_count_to(second, &mut printed);
             (counts, printed)
         });
-        let first = counted_to(first, out);
-        let (second, printed) = beside.join().expect("counting does not panic");
-        let shown = out.write_all(&printed).map_err(Into::into);
-        [first, shown.and(second)]
+        let first = run_and_count_to(first, out);
+        let (second, printed) = second_thread.join().expect("counting does not panic");
+        let write = out.write_all(&printed).map_err(Into::into);
+        [first, write.and(second)]
     })
 }
 
-fn counted_to(command: &mut Command, out: &mut impl Write) -> Result<Counts> {
+fn run_and_count_to(command: &mut Command, out: &mut impl Write) -> Result<Counts> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
-        .with_context(|| format!("cannot start {}", shown(command)))?;
+        .with_context(|| format!("cannot start {}", command_text(command)))?;
     let mut counts = Counts::default();
     let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped"));
     let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line)? > 0 {
         out.write_all(&line)?;
-        counts += reported(&String::from_utf8_lossy(&line)).unwrap_or_default();
+        counts += parse_summary(&String::from_utf8_lossy(&line)).unwrap_or_default();
         line.clear();
     }
     let status = child.wait()?;
     if !status.success() && counts.failed == 0 {
-        writeln!(out, "{} failed: {status}", shown(command))?;
+        writeln!(out, "{} failed: {status}", command_text(command))?;
         counts.failed = 1;
     }
     if counts == Counts::default() {
-        writeln!(out, "{} ran no test", shown(command))?;
+        writeln!(out, "{} ran no test", command_text(command))?;
         counts.failed = 1;
     }
     Ok(counts)
@@ -189,7 +190,7 @@ fn counted_to(command: &mut Command, out: &mut impl Write) -> Result<Counts> {
 
 /// What a summary line reports: libtest's `test result: ok. 3 passed; 1 failed; ...` or pytest's
 /// `1 failed, 3 passed, 2 skipped in 0.42s`; `None` for any other line.
-fn reported(line: &str) -> Option<Counts> {
+fn parse_summary(line: &str) -> Option<Counts> {
     let line = line.trim().trim_matches('=').trim();
     let summary = match line.strip_prefix("test result: ") {
         Some(rest) => rest.split_once(". ")?.1,
@@ -219,7 +220,7 @@ fn reported(line: &str) -> Option<Counts> {
 }
 
 /// The command as a person would type it, without its environment.
-fn shown(command: &Command) -> String {
+fn command_text(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
@@ -242,39 +243,45 @@ mod tests {
     fn summaries_are_read() {
         let counts = |passed, failed, skipped| Some(Counts { passed, failed, skipped });
         let libtest = "test result: FAILED. 3 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.00s";
-        assert_eq!(reported(libtest), counts(3, 1, 2));
-        assert_eq!(reported("test result: ok. 7 passed; 0 failed; 0 ignored\n"), counts(7, 0, 0));
-        assert_eq!(reported("1 failed, 30 passed, 2 skipped in 0.42s"), counts(30, 1, 2));
-        assert_eq!(reported("==== 5 passed, 1 error in 61.20s (0:01:01) ===="), counts(5, 1, 0));
-        assert_eq!(reported("no tests ran in 0.01s"), counts(0, 0, 0));
-        assert_eq!(reported("test streams::order ... ok"), None);
-        assert_eq!(reported("copied 5 passed in time"), None);
+        assert_eq!(parse_summary(libtest), counts(3, 1, 2));
+        assert_eq!(
+            parse_summary("test result: ok. 7 passed; 0 failed; 0 ignored\n"),
+            counts(7, 0, 0)
+        );
+        assert_eq!(parse_summary("1 failed, 30 passed, 2 skipped in 0.42s"), counts(30, 1, 2));
+        assert_eq!(
+            parse_summary("==== 5 passed, 1 error in 61.20s (0:01:01) ===="),
+            counts(5, 1, 0)
+        );
+        assert_eq!(parse_summary("no tests ran in 0.01s"), counts(0, 0, 0));
+        assert_eq!(parse_summary("test streams::order ... ok"), None);
+        assert_eq!(parse_summary("copied 5 passed in time"), None);
     }
 
     #[test]
     fn a_failure_in_either_of_two_counts() {
-        let says = |text: &str| {
+        let echo = |text: &str| {
             let mut command = Command::new("echo");
             command.arg(text);
             command
         };
-        let (mut good, mut bad) = (says("3 passed in 1.0s"), says("1 failed, 2 passed in 1.0s"));
-        let mut shown = Vec::new();
-        let both = counted_both_to(&mut good, &mut bad, &mut shown).map(Result::unwrap);
+        let (mut good, mut bad) = (echo("3 passed in 1.0s"), echo("1 failed, 2 passed in 1.0s"));
+        let mut printed = Vec::new();
+        let both = run_and_count_both_to(&mut good, &mut bad, &mut printed).map(Result::unwrap);
         assert_eq!(both.map(|one| (one.passed, one.failed)), [(3, 0), (2, 1)]);
-        assert_eq!(shown, b"3 passed in 1.0s\n1 failed, 2 passed in 1.0s\n");
+        assert_eq!(printed, b"3 passed in 1.0s\n1 failed, 2 passed in 1.0s\n");
         let mut silent = Command::new("false");
-        let both = counted_both_to(&mut good, &mut silent, &mut shown).map(Result::unwrap);
+        let both = run_and_count_both_to(&mut good, &mut silent, &mut printed).map(Result::unwrap);
         assert_eq!(both[1], Counts::FAILURE);
         let mut none = Command::new("/nonexistent/program");
-        let [first, second] = counted_both_to(&mut none, &mut good, &mut shown);
+        let [first, second] = run_and_count_both_to(&mut none, &mut good, &mut printed);
         assert!(first.is_err() && second.unwrap().passed == 3);
     }
 
     #[test]
     fn a_silent_failure_counts() {
-        assert_eq!(counted(&mut Command::new("false")).unwrap(), Counts::FAILURE);
-        assert_eq!(counted(&mut Command::new("true")).unwrap(), Counts::FAILURE);
-        assert!(counted(&mut Command::new("/nonexistent/program")).is_err());
+        assert_eq!(run_and_count(&mut Command::new("false")).unwrap(), Counts::FAILURE);
+        assert_eq!(run_and_count(&mut Command::new("true")).unwrap(), Counts::FAILURE);
+        assert!(run_and_count(&mut Command::new("/nonexistent/program")).is_err());
     }
 }

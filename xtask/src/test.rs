@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 
 use crate::{
     coverage, data,
-    step::{self, Counts, Report, cargo, counted, counted_both},
+    step::{self, Counts, Report, cargo, run_and_count, run_and_count_both},
     toolkit::{self, Build},
     venv,
 };
@@ -18,7 +18,7 @@ use crate::{
 /// How many schedules shuttle tries for each model, with each of its two ways to choose them.
 const SCHEDULES: &str = "200";
 
-/// Run by another test, in a process of its own.
+/// A test that another test runs, in a process of its own.
 const RUN_BY_ANOTHER: &str = "source::tests::under_a_limit";
 
 /// Runs every step, also after a failed one, and ends with `N passed, N failed, N skipped`. The process exits with 1
@@ -31,20 +31,20 @@ pub fn run(root: &Path, torch: bool) -> Result<()> {
     };
     let mut report = Report::default();
     report.step("build", || step::run(&mut build(root)).map(|()| Counts::default()));
-    report.step("unit tests", || counted(&mut with_counters(units(root)?)));
-    report.step("models of concurrency", || counted(&mut models(root, SCHEDULES)));
-    let mut found = None;
+    report.step("unit tests", || run_and_count(&mut with_counters(units(root)?)));
+    report.step("models of concurrency", || run_and_count(&mut models(root, SCHEDULES)));
+    let mut assembled = None;
     report.step("toolkit", || {
-        found = Some(toolkit::assemble(root, &toolkit::test_dir(root), Build::Dev)?);
+        assembled = Some(toolkit::assemble(root, &toolkit::test_dir(root), Build::Dev)?);
         Ok(Counts::default())
     });
-    if let Some(toolkit) = found {
+    if let Some(toolkit) = assembled {
         report.step("programs on the toolkit", || {
-            counted(&mut with_counters(programs(root, &toolkit)?))
+            run_and_count(&mut with_counters(programs(root, &toolkit)?))
         });
         report.step("python on the toolkit", || {
             let python = venv::for_module(root)?;
-            counted(with_counters(pytest(root, &toolkit, &python)?).arg("tests/py"))
+            run_and_count(with_counters(pytest(root, &toolkit, &python)?).arg("tests/py"))
         });
         if torch {
             report.step("torch on the toolkit", || {
@@ -70,7 +70,7 @@ pub fn units(root: &Path) -> Result<Command> {
     let mut command =
         cargo(root, &["test", "--workspace", "--exclude", "cairn-tests", "--no-fail-fast"]);
     command.args(["--", "--skip", RUN_BY_ANOTHER]);
-    data::give(&mut command, root)?;
+    data::set_variable(&mut command, root)?;
     if data::folder(root)?.is_some() {
         command.arg("--include-ignored");
     }
@@ -89,11 +89,11 @@ pub fn models(root: &Path, schedules: &str) -> Command {
 pub fn programs(root: &Path, toolkit: &Path) -> Result<Command> {
     let mut command = cargo(root, &["test", "--workspace", "--test", "programs", "--no-fail-fast"]);
     command.env("CAIRN_TOOLKIT", toolkit);
-    data::give(&mut command, root)?;
+    data::set_variable(&mut command, root)?;
     Ok(command)
 }
 
-/// Leaves no memory free, on purpose, and so depends on when torch_npu's own threads get a core.
+/// Runs by itself: it leaves no memory free, on purpose, and so depends on when torch_npu's own threads get a core.
 const ALONE: &str = "tests/torch/test_operators_on_freed_memory.py";
 
 /// About half of the torch tests, by the time they take: those that run programs with user allocators, which
@@ -112,7 +112,7 @@ pub fn pytest(root: &Path, toolkit: &Path, python: &Path) -> Result<Command> {
     let mut command = Command::new(toolkit.join("bin/cairn"));
     command.args(["run", "--"]).arg(python).args(["-m", "pytest", "-q"]);
     command.current_dir(root).env("CAIRN_TOOLKIT", toolkit).env("PYTHONDONTWRITEBYTECODE", "1");
-    data::give(&mut command, root)?;
+    data::set_variable(&mut command, root)?;
     Ok(command)
 }
 
@@ -131,8 +131,8 @@ pub fn torch_tests(root: &Path, toolkit: &Path) -> Result<[Command; 3]> {
 /// Runs the commands of [`torch_tests`].
 pub fn torch_counts([mut first, mut second]: [Command; 2], mut alone: Command) -> Result<Counts> {
     let mut total = Counts::default();
-    let beside = counted_both(&mut first, &mut second);
-    for counts in beside.into_iter().chain([counted(&mut alone)]) {
+    let both = run_and_count_both(&mut first, &mut second);
+    for counts in both.into_iter().chain([run_and_count(&mut alone)]) {
         total += counts.context("torch tests")?;
     }
     Ok(total)

@@ -1,4 +1,4 @@
-//! A trace as text: one lane per stream, tasks as bars, waits as dots.
+//! A trace as text: one line per stream, tasks as bars, waits as dots.
 //!
 //! ```text
 //!                       0                   5                   10 ms
@@ -35,7 +35,7 @@ fn parse_line(line: &str) -> Option<Task> {
         return None;
     };
     let (start, end) = (start.parse().ok()?, end.parse().ok()?);
-    let sane = !name.is_empty() && start <= end;
+    let is_valid = !name.is_empty() && start <= end;
     let task = Task {
         start,
         end,
@@ -43,7 +43,7 @@ fn parse_line(line: &str) -> Option<Task> {
         stream: stream.parse().ok()?,
         name: name.join(" "),
     };
-    sane.then_some(task)
+    is_valid.then_some(task)
 }
 
 /// How a task is drawn.
@@ -83,17 +83,21 @@ pub fn render(tasks: &[Task], width: usize) -> String {
     let last = tasks.iter().map(|task| task.end).max().unwrap_or(first).max(first + 1);
     let scale = Scale { first, length: last - first, width: width.max(10) };
     let letters = letters(tasks);
-    let mut lanes = BTreeMap::<(u32, u64), Vec<&Task>>::new();
+    let mut streams = BTreeMap::<(u32, u64), Vec<&Task>>::new();
     for task in tasks {
-        lanes.entry((task.device, task.stream)).or_default().push(task);
+        streams.entry((task.device, task.stream)).or_default().push(task);
     }
     let label = |(device, stream): &(u32, u64)| format!("device {device}  stream {stream}");
-    let margin = lanes.keys().map(|lane| label(lane).len()).max().unwrap_or(0) + 3;
+    let margin = streams.keys().map(|stream| label(stream).len()).max().unwrap_or(0) + 3;
     let mut out = format!("{:margin$}{}\n", "", scale.axis());
-    for (lane, mut tasks) in lanes {
+    for (stream, mut tasks) in streams {
         tasks.sort_by_key(|task| (task.start, task.end));
-        let _ =
-            writeln!(out, "{:margin$}{}", label(&lane), draw(&tasks, &scale, &letters).trim_end());
+        let _ = writeln!(
+            out,
+            "{:margin$}{}",
+            label(&stream),
+            draw(&tasks, &scale, &letters).trim_end()
+        );
     }
     out.push('\n');
     out.push_str(&legend(tasks, &letters));
@@ -121,13 +125,13 @@ impl Scale {
     /// Marks at round times: a step of 1, 2 or 5 times a power of ten that leaves room for the numbers.
     fn axis(&self) -> String {
         let milliseconds = self.length as f64 / 1e6;
-        let most = (self.width / 8).max(1) as f64;
-        let rough = milliseconds / most;
-        let power = 10f64.powf(rough.log10().floor());
+        let max_marks = (self.width / 8).max(1) as f64;
+        let min_step = milliseconds / max_marks;
+        let power = 10f64.powf(min_step.log10().floor());
         let step = [1.0, 2.0, 5.0, 10.0]
             .map(|factor| factor * power)
             .into_iter()
-            .find(|step| *step >= rough);
+            .find(|step| *step >= min_step);
         let step = step.unwrap_or(10.0 * power);
         let digits = (-step.log10().floor()).max(0.0) as usize;
         let mut line: Vec<char> = vec![' '; self.width];
@@ -148,12 +152,12 @@ impl Scale {
 /// A letter per name, in the order of first start: `w` for waits, `r` for records, capitals for work.
 fn letters(tasks: &[Task]) -> BTreeMap<&str, char> {
     let mut letters = BTreeMap::new();
-    let mut capitals = ('A'..='Z').chain('a'..='q').chain('0'..='9');
+    let mut work_letters = ('A'..='Z').chain('a'..='q').chain('0'..='9');
     let mut ordered: Vec<_> = tasks.iter().collect();
     ordered.sort_by_key(|task| task.start);
     for task in ordered {
         letters.entry(task.name.as_str()).or_insert_with(|| match Shape::of(&task.name) {
-            Shape::Work => capitals.next().unwrap_or('?'),
+            Shape::Work => work_letters.next().unwrap_or('?'),
             Shape::Wait => 'w',
             Shape::Record => 'r',
         });
@@ -161,28 +165,28 @@ fn letters(tasks: &[Task]) -> BTreeMap<&str, char> {
     letters
 }
 
-/// One lane. Where several tasks begin in one column, the longest shows and the others leave a `+`
+/// One line. Where several tasks begin in one column, the longest shows and the others leave a `+`
 /// only when none of them has room.
 fn draw(tasks: &[&Task], scale: &Scale, letters: &BTreeMap<&str, char>) -> String {
-    let mut lane = vec![' '; scale.width];
+    let mut line = vec![' '; scale.width];
     for task in tasks {
         let from = scale.column(task.start);
         let to = scale.last(task.end).max(from);
         let fill = Shape::of(&task.name).fill();
-        for cell in &mut lane[from..=to] {
+        for cell in &mut line[from..=to] {
             if matches!(cell, ' ' | '┄') {
                 *cell = fill;
             }
         }
         let letter = letters[task.name.as_str()];
-        lane[from] = match lane[from] {
+        line[from] = match line[from] {
             ' ' | '━' | '┄' => letter,
             other if other == letter => letter,
             _ if to > from => letter,
             _ => '+',
         };
     }
-    lane.into_iter().collect()
+    line.into_iter().collect()
 }
 
 fn legend(tasks: &[Task], letters: &BTreeMap<&str, char>) -> String {
@@ -191,8 +195,9 @@ fn legend(tasks: &[Task], letters: &BTreeMap<&str, char>) -> String {
     let widest = rows.iter().map(|(_, name)| name.len()).max().unwrap_or(0);
     let mut out = String::new();
     for (letter, name) in rows {
-        let same = || tasks.iter().filter(|task| task.name == name);
-        let (count, time) = (same().count(), same().map(|task| task.end - task.start).sum::<u64>());
+        let of_name = || tasks.iter().filter(|task| task.name == name);
+        let (count, time) =
+            (of_name().count(), of_name().map(|task| task.end - task.start).sum::<u64>());
         let _ =
             writeln!(out, "{letter}  {name:widest$}  {count:>5} x  {:>10.3} ms", time as f64 / 1e6);
     }
@@ -212,7 +217,7 @@ mod tests {
 ";
 
     #[test]
-    fn a_trace_becomes_lanes() {
+    fn a_trace_has_one_line_per_stream() {
         let expected = "                     0       2       4       6       8       10 ms
 device 0  stream 1   A━━━━━━━r
 device 0  stream 2     w┄┄┄┄┄C━━━━━━━━━━━

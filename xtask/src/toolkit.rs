@@ -4,11 +4,11 @@
 //! DIR/set_env.sh  version.info  ascend_toolkit_install.info
 //!     latest, cann -> DIR itself, for programs that want such a name in the path
 //!     lib64/   libascendcl.so, libge_runner.so, links to them; libcairn_pool.so; cmake/Cairn/
-//!              libopapi_math.a and its kin, for the linker: see PARTS
+//!              libopapi_math.a and others, for the linker: see PARTS
 //!     share/cmake -> lib64/cmake, for systems where CMake does not look into lib64
 //!     include/ bin/ runtime/ compiler/; include/aclnnop/level2: links to the headers above it
 //!     python/site-packages/ the module acl and its type stubs
-//!     opp/lib64/ libopapi_math.so and its kin, for programs that name them
+//!     opp/lib64/ libopapi_math.so and others, for programs that name them
 //!     opp/built-in/op_graph/inc, op_proto/inc -> it: a class for every operator
 //!     <arch>-linux/ -> the same include and lib64
 //! ```
@@ -99,7 +99,7 @@ const FOLDERS: [&str; 4] = ["opp/vendors", "runtime", "compiler", "python/site-p
 const EXTERNAL: [&str; 5] = ["exe_graph", "ge", "ge_common", "graph", "register"];
 
 /// What tells a toolkit of ours from any other folder.
-const MARK: &str = "version.info";
+const MARKER: &str = "version.info";
 
 /// How the libraries are built.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -128,20 +128,20 @@ pub fn test_dir(root: &Path) -> PathBuf {
 pub fn assemble(root: &Path, dir: &Path, build: Build) -> Result<PathBuf> {
     let dir = std::path::absolute(dir)?;
     check_ours(&dir)?;
-    let built = std::thread::scope(|scope| {
+    let build_dir = std::thread::scope(|scope| {
         let classes = scope.spawn(|| ge_runner::compile(root));
-        let built = compile(root, build);
+        let compiled = compile(root, build);
         classes.join().expect("compiling does not panic")?;
-        built
+        compiled
     })?;
     let templates = root.join("toolkit");
     let mut folder = Folder { dir: dir.clone(), placed: BTreeSet::new() };
 
-    folder.copy(&templates.join(MARK), MARK)?;
+    folder.copy(&templates.join(MARKER), MARKER)?;
     for name in FOLDERS {
         fs::create_dir_all(dir.join(name))?;
     }
-    folder.copy(&built.join("libascendcl.so"), "lib64/libascendcl.so")?;
+    folder.copy(&build_dir.join("libascendcl.so"), "lib64/libascendcl.so")?;
     let ge_runner = ge_runner::link(root, &dir.join("lib64"))?;
     folder.copy(&ge_runner, "lib64/libge_runner.so")?;
     for (library, names) in LIBRARIES {
@@ -176,11 +176,11 @@ pub fn assemble(root: &Path, dir: &Path, build: Build) -> Result<PathBuf> {
         folder.copy(&header, &format!("opp/{name}"))?;
     }
     folder.link("../op_graph/inc", "opp/built-in/op_proto/inc")?;
-    folder.copy(&built.join("cairn"), "bin/cairn")?;
+    folder.copy(&build_dir.join("cairn"), "bin/cairn")?;
     folder.link("cairn", "bin/npu-smi")?;
     if build != Build::Demo {
-        folder.copy(&built.join("libcairn_pool.so"), "lib64/libcairn_pool.so")?;
-        folder.copy(&built.join(pyacl::LIBRARY.0), pyacl::LIBRARY.1)?;
+        folder.copy(&build_dir.join("libcairn_pool.so"), "lib64/libcairn_pool.so")?;
+        folder.copy(&build_dir.join(pyacl::LIBRARY.0), pyacl::LIBRARY.1)?;
         for (name, text) in pyacl::stub_files(root)? {
             folder.write(&name, text.as_bytes(), 0o644)?;
         }
@@ -221,14 +221,16 @@ fn compile(root: &Path, build: Build) -> Result<PathBuf> {
     Ok(target_dir(root).join(folder))
 }
 
+/// Fails for a folder that is neither empty nor a toolkit of ours.
 fn check_ours(dir: &Path) -> Result<()> {
     let empty = match fs::read_dir(dir) {
         Ok(mut entries) => entries.next().is_none(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => true,
         Err(error) => return Err(error).with_context(|| format!("cannot use {}", dir.display())),
     };
-    let marked = || fs::read_to_string(dir.join(MARK)).is_ok_and(|text| text.contains("Cairn"));
-    if !empty && !marked() {
+    let has_marker =
+        || fs::read_to_string(dir.join(MARKER)).is_ok_and(|text| text.contains("Cairn"));
+    if !empty && !has_marker() {
         bail!(
             "{} holds something that is no toolkit of Cairn: name an empty or a new folder",
             dir.display()
@@ -274,15 +276,16 @@ impl Folder {
     /// Leaves a file that is right as it is: its inode, too, means something to running programs.
     fn write(&mut self, name: &str, bytes: &[u8], mode: u32) -> Result<()> {
         let path = self.place(name)?;
-        let kept = fs::symlink_metadata(&path)
+        let same_mode = fs::symlink_metadata(&path)
             .is_ok_and(|old| old.is_file() && old.permissions().mode() & 0o777 == mode);
-        if kept && fs::read(&path).is_ok_and(|old| old == bytes) {
+        if same_mode && fs::read(&path).is_ok_and(|old| old == bytes) {
             return Ok(());
         }
-        let fresh = fresh(&path);
-        fs::write(&fresh, bytes).with_context(|| format!("cannot write {}", fresh.display()))?;
-        fs::set_permissions(&fresh, fs::Permissions::from_mode(mode))?;
-        rename(&fresh, &path)
+        let new_path = temporary(&path);
+        fs::write(&new_path, bytes)
+            .with_context(|| format!("cannot write {}", new_path.display()))?;
+        fs::set_permissions(&new_path, fs::Permissions::from_mode(mode))?;
+        rename(&new_path, &path)
     }
 
     fn link(&mut self, target: &str, name: &str) -> Result<()> {
@@ -290,9 +293,10 @@ impl Folder {
         if fs::read_link(&path).is_ok_and(|old| old == Path::new(target)) {
             return Ok(());
         }
-        let fresh = fresh(&path);
-        symlink(target, &fresh).with_context(|| format!("cannot link {}", fresh.display()))?;
-        rename(&fresh, &path)
+        let new_path = temporary(&path);
+        symlink(target, &new_path)
+            .with_context(|| format!("cannot link {}", new_path.display()))?;
+        rename(&new_path, &path)
     }
 
     fn place(&mut self, name: &str) -> Result<PathBuf> {
@@ -316,11 +320,12 @@ impl Folder {
     }
 }
 
-fn fresh(path: &Path) -> PathBuf {
+/// A path beside `path` to write to before it is renamed.
+fn temporary(path: &Path) -> PathBuf {
     let name = path.file_name().expect("the path names a file").to_string_lossy();
-    let fresh = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    let _ = fs::remove_file(&fresh);
-    fresh
+    let new_path = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let _ = fs::remove_file(&new_path);
+    new_path
 }
 
 fn rename(from: &Path, to: &Path) -> Result<()> {
@@ -344,13 +349,13 @@ mod tests {
         let mut folder = scratch("inode");
         let inode = |folder: &Folder| fs::metadata(folder.dir.join("lib64/a.so")).unwrap().ino();
         folder.write("lib64/a.so", b"one", 0o755).unwrap();
-        let held = fs::File::open(folder.dir.join("lib64/a.so")).unwrap();
+        let open_file = fs::File::open(folder.dir.join("lib64/a.so")).unwrap();
         let first = inode(&folder);
         folder.write("lib64/a.so", b"one", 0o755).unwrap();
         assert_eq!(inode(&folder), first);
         folder.write("lib64/a.so", b"two", 0o755).unwrap();
         assert_ne!(inode(&folder), first);
-        assert_eq!(io::read_to_string(&held).unwrap(), "one");
+        assert_eq!(io::read_to_string(&open_file).unwrap(), "one");
         fs::remove_dir_all(folder.dir).unwrap();
     }
 
@@ -378,7 +383,7 @@ mod tests {
         assert!(check_ours(&folder.dir.join("new")).is_ok());
         folder.write("precious", b"", 0o644).unwrap();
         assert!(check_ours(&folder.dir).unwrap_err().to_string().contains("no toolkit"));
-        folder.write(MARK, b"package_name=Cairn\n", 0o644).unwrap();
+        folder.write(MARKER, b"package_name=Cairn\n", 0o644).unwrap();
         assert!(check_ours(&folder.dir).is_ok());
         fs::remove_dir_all(folder.dir).unwrap();
     }

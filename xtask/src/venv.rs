@@ -4,7 +4,7 @@
 //! An environment is made once and kept in the user's cache folder as `venv-<key>`, where the key follows from its
 //! lists of requirements: checkouts that pin the same versions share one environment (with torch several GiB), and
 //! a changed pin makes a new one. A virtual environment cannot be moved, so it is built
-//! where it stays: the stamp [`STAMP`] is written last, and a folder without it is built anew. A lock file beside the
+//! where it stays: the file [`MARKER`] is written last, and a folder without it is built anew. A lock file beside the
 //! folder keeps two runs from building at once.
 //!
 //! `pip` is called as an ordinary client: where packages come from is the user's own configuration.
@@ -19,7 +19,7 @@ use anyhow::{Context, Result, bail, ensure};
 const PYTHON: &str = "3.11";
 
 /// Marks a finished environment.
-const STAMP: &str = ".complete";
+const MARKER: &str = ".complete";
 
 /// Makes or finds the environment and prints its interpreter on stdout.
 pub fn run(root: &Path) -> Result<()> {
@@ -31,14 +31,14 @@ pub fn run(root: &Path) -> Result<()> {
 ///
 /// Progress goes to stderr. Waits while another process builds the same environment.
 pub fn ensure(root: &Path) -> Result<PathBuf> {
-    let (requirements, nodeps) = lists(root);
+    let (requirements, nodeps) = requirement_files(root);
     environment(Some(&requirements), &nodeps)
 }
 
 /// The interpreter for tests of the module `acl`, which need no torch: the environment above where it was made before,
 /// else a small one.
 pub fn for_module(root: &Path) -> Result<PathBuf> {
-    let (requirements, nodeps) = lists(root);
+    let (requirements, nodeps) = requirement_files(root);
     if let Some(python) = complete_environment(Some(&requirements), &nodeps)? {
         return Ok(python);
     }
@@ -46,26 +46,26 @@ pub fn for_module(root: &Path) -> Result<PathBuf> {
 }
 
 /// The lists of requirements of the environment with torch.
-fn lists(root: &Path) -> (PathBuf, PathBuf) {
+fn requirement_files(root: &Path) -> (PathBuf, PathBuf) {
     let folder = root.join("tests/torch");
     (folder.join("requirements.txt"), folder.join("requirements-nodeps.txt"))
 }
 
 /// The interpreter of an environment that is complete.
 fn complete_environment(requirements: Option<&Path>, nodeps: &Path) -> Result<Option<PathBuf>> {
-    let dir = crate::cache::folder()?.join(name(requirements, nodeps)?);
-    Ok(finished(&dir))
+    let dir = crate::cache::folder()?.join(folder_name(requirements, nodeps)?);
+    Ok(interpreter_in(&dir))
 }
 
 /// The interpreter in a folder of a complete environment. `exists` follows the link to the base interpreter, so an
 /// environment whose Python is gone is built anew.
-fn finished(dir: &Path) -> Option<PathBuf> {
+fn interpreter_in(dir: &Path) -> Option<PathBuf> {
     let python = dir.join("bin/python");
-    (dir.join(STAMP).exists() && python.exists()).then_some(python)
+    (dir.join(MARKER).exists() && python.exists()).then_some(python)
 }
 
-/// The folder's name.
-fn name(requirements: Option<&Path>, nodeps: &Path) -> Result<String> {
+/// The name of an environment's folder.
+fn folder_name(requirements: Option<&Path>, nodeps: &Path) -> Result<String> {
     let read = |path: &Path| {
         fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
     };
@@ -76,16 +76,16 @@ fn name(requirements: Option<&Path>, nodeps: &Path) -> Result<String> {
 /// Makes or finds an environment with what `requirements` names, and what `nodeps` names without its
 /// dependencies; the result is its interpreter.
 pub fn environment(requirements: Option<&Path>, nodeps: &Path) -> Result<PathBuf> {
-    let name = name(requirements, nodeps)?;
+    let name = folder_name(requirements, nodeps)?;
     let cache = crate::cache::folder()?;
     let dir = cache.join(&name);
-    if let Some(python) = finished(&dir) {
+    if let Some(python) = interpreter_in(&dir) {
         return Ok(python);
     }
 
     fs::create_dir_all(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
     let _lock = lock(&cache.join(format!("{name}.lock")))?;
-    if finished(&dir).is_none() {
+    if interpreter_in(&dir).is_none() {
         build(&dir, requirements, nodeps)
             .with_context(|| format!("no environment in {}", dir.display()))?;
     }
@@ -96,12 +96,12 @@ pub fn environment(requirements: Option<&Path>, nodeps: &Path) -> Result<PathBuf
 fn build(dir: &Path, requirements: Option<&Path>, nodeps: &Path) -> Result<()> {
     let base = find_python()?;
     let python = dir.join("bin/python");
-    let stamp = dir.join(STAMP);
-    if stamp.exists() {
-        fs::remove_file(&stamp)?;
+    let marker = dir.join(MARKER);
+    if marker.exists() {
+        fs::remove_file(&marker)?;
     }
     eprintln!("venv: making {} (once; with torch a few minutes and several GiB)", dir.display());
-    must(Command::new(&base).args(["-m", "venv", "--clear"]).arg(dir))?;
+    run_checked(Command::new(&base).args(["-m", "venv", "--clear"]).arg(dir))?;
 
     // Wheels only: nothing of a package runs while it is installed.
     let install = [
@@ -115,18 +115,18 @@ fn build(dir: &Path, requirements: Option<&Path>, nodeps: &Path) -> Result<()> {
     ];
     if let Some(requirements) = requirements {
         eprintln!("venv: installing {}", requirements.display());
-        must(Command::new(&python).args(install).arg("-r").arg(requirements))?;
+        run_checked(Command::new(&python).args(install).arg("-r").arg(requirements))?;
     }
     eprintln!("venv: installing {}", nodeps.display());
-    must(Command::new(&python).args(install).args(["--no-deps", "-r"]).arg(nodeps))?;
+    run_checked(Command::new(&python).args(install).args(["--no-deps", "-r"]).arg(nodeps))?;
 
-    fs::write(&stamp, "")?;
+    fs::write(&marker, "")?;
     eprintln!("venv: done");
     Ok(())
 }
 
 /// Runs a command to its end. Its stdout goes to our stderr, because ours carries the result of [`run`].
-fn must(command: &mut Command) -> Result<()> {
+fn run_checked(command: &mut Command) -> Result<()> {
     let status = command.stdin(Stdio::null()).stdout(std::io::stderr()).status();
     let status = status.with_context(|| format!("cannot run {command:?}"))?;
     ensure!(status.success(), "{command:?}: {status}");
@@ -165,13 +165,16 @@ fn lock(path: &Path) -> Result<File> {
 
 /// Names an environment after what is installed in it: 16 hex digits (FNV-1a) over the lines that are not comments.
 fn key(requirements: &str, nodeps: &str) -> String {
-    let significant = |text: &str| {
+    let without_comments = |text: &str| {
         let lines =
             text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         lines.map(|line| format!("{line}\n")).collect::<String>()
     };
-    let text =
-        format!("python {PYTHON}\n{}--no-deps\n{}", significant(requirements), significant(nodeps));
+    let text = format!(
+        "python {PYTHON}\n{}--no-deps\n{}",
+        without_comments(requirements),
+        without_comments(nodeps)
+    );
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });

@@ -13,14 +13,14 @@ pub trait Engine {
     fn output(&mut self) -> Vec<f32>;
 
     /// Nanoseconds of one run.
-    fn timed(&mut self) -> f64 {
+    fn run_timed(&mut self) -> f64 {
         let start = Instant::now();
         self.run();
         start.elapsed().as_nanos() as f64
     }
 }
 
-/// Runs every engine once a round, each time after a pause, and before that twice. Figures come in the order of the
+/// Runs every engine twice to warm up, then once a round, each time after a pause. Figures come in the order of the
 /// engines.
 pub fn interleave(rounds: usize, pause: Duration, engines: &mut [&mut dyn Engine]) -> Vec<Figure> {
     for engine in engines.iter_mut() {
@@ -31,7 +31,7 @@ pub fn interleave(rounds: usize, pause: Duration, engines: &mut [&mut dyn Engine
     for _ in 0..rounds {
         for (engine, times) in engines.iter_mut().zip(&mut times) {
             std::thread::sleep(pause);
-            times.push(engine.timed());
+            times.push(engine.run_timed());
         }
     }
     times.iter_mut().map(|times| figure(times)).collect()
@@ -44,12 +44,12 @@ pub fn figure(times: &mut [f64]) -> Figure {
 }
 
 /// Fails if two outputs of a model are not the same but for rounding.
-pub fn agree(what: &str, ours: &[f32], theirs: &[f32]) {
-    assert_eq!(ours.len(), theirs.len(), "{what}: other sizes");
+pub fn assert_agree(what: &str, ours: &[f32], theirs: &[f32]) {
+    assert_eq!(ours.len(), theirs.len(), "{what}: sizes differ");
     let scale = theirs.iter().fold(1.0f32, |most, one| most.max(one.abs()));
     for (at, (a, b)) in ours.iter().zip(theirs).enumerate() {
-        let off = (a - b).abs();
-        assert!(off <= 1e-3 * scale, "{what}: element {at} is {a}, and {b} elsewhere");
+        let difference = (a - b).abs();
+        assert!(difference <= 1e-3 * scale, "{what}: element {at} is {a}, and {b} elsewhere");
     }
 }
 

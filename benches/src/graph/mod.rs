@@ -12,7 +12,7 @@ mod ours;
 mod process;
 
 use crate::ort::Ort;
-use compare::{ComparisonReport, Engine, agree, figure, interleave};
+use compare::{ComparisonReport, Engine, assert_agree, figure, interleave};
 use model::Model;
 use ours::CairnEngine;
 use process::{Peer, Process, RemoteModel};
@@ -26,7 +26,7 @@ const SEQUENCE: usize = 128;
 const ROWS: usize = 64;
 const WIDTHS: [usize; 4] = [1024, 2048, 2048, 1024];
 
-/// Until threads of an engine that ran before have stopped spinning.
+/// Time in which the threads of the engine that ran before stop spinning.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Nanoseconds of a run of the chain are printed per node.
@@ -75,26 +75,27 @@ pub fn run(out: &Path) -> std::io::Result<()> {
 /// Dispatch: a thousand additions of sixteen numbers each.
 fn chain(report: &mut ComparisonReport, peers: &Peers, ours: &[CairnEngine; 2]) {
     const ROUNDS: usize = 1500;
-    let (closed, open) = (Model::chain(LENGTH, WIDTH, false), Model::chain(LENGTH, WIDTH, true));
-    let (closed_bytes, open_bytes) = (ours::write(&closed), ours::write(&open));
+    let (fixed, dynamic_model) =
+        (Model::chain(LENGTH, WIDTH, false), Model::chain(LENGTH, WIDTH, true));
+    let (fixed_bytes, dynamic_bytes) = (ours::write(&fixed), ours::write(&dynamic_model));
     report.heading(&format!("{LENGTH} additions of {WIDTH} numbers, one after the other"));
     if let Some(tract) = &peers.tract {
-        let nodes = tract.borrow_mut().load(&format!("chain:{LENGTH}:{WIDTH}"), &closed);
+        let nodes = tract.borrow_mut().load(&format!("chain:{LENGTH}:{WIDTH}"), &fixed);
         println!("tract's plan has {} nodes", nodes.expect("tract has the chain"));
     }
-    let (x, b) = (&closed.input_values()[0], &closed.input_values()[1]);
+    let (x, b) = (&fixed.input_values()[0], &fixed.input_values()[1]);
     let summed = |(x, b): (&f32, &f32)| (0..LENGTH).fold(*x, |sum, _| sum + b);
     let expected: Vec<f32> = x.iter().zip(b).map(summed).collect();
     for (threads, ours) in [1, 2].into_iter().zip(ours) {
         for (id, bytes, level) in
-            [(1, &closed_bytes, "O1"), (2, &closed_bytes, "O3"), (3, &open_bytes, "O1")]
+            [(1, &fixed_bytes, "O1"), (2, &fixed_bytes, "O3"), (3, &dynamic_bytes, "O1")]
         {
             ours.load(id, bytes, level);
         }
         let mut runners =
-            [1, 2, 3].map(|id| ours.runner(id, if id == 3 { &open } else { &closed }));
+            [1, 2, 3].map(|id| ours.runner(id, if id == 3 { &dynamic_model } else { &fixed }));
         let mut theirs: Vec<ort::Runner> = Vec::new();
-        for model in [&closed, &open] {
+        for model in [&fixed, &dynamic_model] {
             let Some(ort) = &peers.ort else { break };
             let loaded = ort::OrtSession::new(ort, &onnx::write(model), threads);
             theirs
@@ -102,7 +103,7 @@ fn chain(report: &mut ComparisonReport, peers: &Peers, ours: &[CairnEngine; 2]) 
         }
         for (what, runner) in ["unfused", "fused", "dynamic"].iter().zip(&mut runners) {
             runner.run();
-            agree(what, &runner.output(), &expected);
+            assert_agree(what, &runner.output(), &expected);
         }
         let mut tract = peers.tract.as_ref().map(RemoteModel::new);
         let mut engines: Vec<&mut dyn Engine> = Vec::new();
@@ -111,24 +112,24 @@ fn chain(report: &mut ComparisonReport, peers: &Peers, ours: &[CairnEngine; 2]) 
         engines.extend(tract.iter_mut().map(|one| one as &mut dyn Engine));
         let figures = interleave(ROUNDS, Duration::ZERO, &mut engines);
         for (engine, what) in engines.iter_mut().skip(3).zip(1..) {
-            agree(&format!("peer {what}"), &engine.output(), &expected);
+            assert_agree(&format!("peer {what}"), &engine.output(), &expected);
         }
         let [unfused, fused, dynamic] = figures[..3] else { unreachable!("three of ours") };
-        let mut beside = |what: &str, ours, peer: &str, theirs: usize, goal| {
+        let mut add = |what: &str, ours, peer: &str, theirs: usize, goal| {
             let Some(theirs) = figures.get(theirs) else { return };
             let name = format!("{what}, {threads} thread(s)");
             report.times(&name, ours, (peer, *theirs), PER_NODE, goal);
         };
         if peers.tract.is_some() {
             let tract = figures.len() - 1;
-            beside("unfused", unfused, "tract", tract, Some(1.0));
-            beside("fused", fused, "tract", tract, None);
-            beside("dynamic", dynamic, "tract", tract, None);
+            add("unfused", unfused, "tract", tract, Some(1.0));
+            add("fused", fused, "tract", tract, None);
+            add("dynamic", dynamic, "tract", tract, None);
         }
         if peers.ort.is_some() {
-            beside("unfused", unfused, "onnxruntime", 3, None);
-            beside("fused", fused, "onnxruntime", 3, None);
-            beside("dynamic", dynamic, "onnxruntime", 4, Some(1.0));
+            add("unfused", unfused, "onnxruntime", 3, None);
+            add("fused", fused, "onnxruntime", 3, None);
+            add("dynamic", dynamic, "onnxruntime", 4, Some(1.0));
         }
         for (id, what) in [(1, "unfused"), (2, "fused")] {
             let (planned, bound) = ours.planned(id);
@@ -137,7 +138,7 @@ fn chain(report: &mut ComparisonReport, peers: &Peers, ours: &[CairnEngine; 2]) 
             }
         }
         [1, 2, 3].iter().for_each(|id| ours.unload(*id));
-        compiling(report, peers, ours, threads, &closed_bytes, &closed);
+        compile_and_load(report, peers, ours, threads, &fixed_bytes, &fixed);
     }
 }
 
@@ -151,12 +152,12 @@ fn network(
     rounds: usize,
 ) {
     report.heading(&model.name);
-    let (mine, onnx) = (ours::write(model), onnx::write(model));
+    let (our_bytes, onnx) = (ours::write(model), onnx::write(model));
     for eager in peers.eager.iter().flatten() {
         eager.borrow_mut().load(kind, model).expect("PyTorch has the model");
     }
     for (threads, ours) in [1, 2].into_iter().zip(ours) {
-        ours.load(1, &mine, "O3");
+        ours.load(1, &our_bytes, "O3");
         let mut runner = ours.runner(1, model);
         let mut theirs = peers.ort.as_ref().map(|ort| {
             let loaded = ort::OrtSession::new(ort, &onnx, threads);
@@ -167,10 +168,10 @@ fn network(
         let output = runner.output();
         if let Some(theirs) = &mut theirs {
             theirs.run();
-            agree("onnxruntime", &output, &theirs.output());
+            assert_agree("onnxruntime", &output, &theirs.output());
         }
         if let Some(eager) = &mut eager {
-            agree("PyTorch", &output, &eager.output());
+            assert_agree("PyTorch", &output, &eager.output());
         }
         let mut names = Vec::new();
         let mut engines: Vec<&mut dyn Engine> = vec![&mut runner];
@@ -193,12 +194,12 @@ fn network(
         }
         ours.unload(1);
         drop(theirs);
-        compiling(report, peers, ours, threads, &mine, model);
+        compile_and_load(report, peers, ours, threads, &our_bytes, model);
     }
 }
 
-/// From bytes to a model that can be run.
-fn compiling(
+/// The time from bytes to a model that can be run.
+fn compile_and_load(
     report: &mut ComparisonReport,
     peers: &Peers,
     ours: &CairnEngine,
@@ -209,11 +210,11 @@ fn compiling(
     const TIMES: usize = 5;
     let Some(ort) = &peers.ort else { return };
     let onnx = onnx::write(model);
-    let (mut mine, mut theirs) = (Vec::new(), Vec::new());
+    let (mut our_times, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..TIMES {
         let start = Instant::now();
         ours.load(9, bytes, "O3");
-        mine.push(start.elapsed().as_nanos() as f64);
+        our_times.push(start.elapsed().as_nanos() as f64);
         ours.unload(9);
         let start = Instant::now();
         let loaded = ort::OrtSession::new(ort, &onnx, threads).expect("a session can be created");
@@ -222,5 +223,5 @@ fn compiling(
     }
     let peer = ("onnxruntime", figure(&mut theirs));
     let name = format!("read, compile and load, {threads} thread(s)");
-    report.times(&name, figure(&mut mine), peer, MILLISECONDS, Some(1.0));
+    report.times(&name, figure(&mut our_times), peer, MILLISECONDS, Some(1.0));
 }

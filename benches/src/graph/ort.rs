@@ -8,7 +8,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
-/// Places in the library's table.
+/// Indices in the library's table.
 mod function_index {
     pub const CREATE_SESSION_FROM_ARRAY: usize = 8;
     pub const RUN: usize = 9;
@@ -89,11 +89,11 @@ impl OrtSession {
     pub fn runner(self, model: &Model) -> Result<Runner, String> {
         let name = |at| CString::new(onnx::name(at)).expect("a name without NUL");
         let mut data = model.input_values();
-        let mut places = model.inputs();
-        places.push(model.output());
+        let mut indices = model.inputs();
+        indices.push(model.output());
         data.push(vec![0.0; model.tensors[model.output()].1.iter().product()]);
         let mut values = Vec::new();
-        for (at, data) in places.iter().zip(&mut data) {
+        for (at, data) in indices.iter().zip(&mut data) {
             let dims: Vec<i64> = model.tensors[*at].1.iter().map(|size| *size as i64).collect();
             let mut value = null_mut();
             // SAFETY: the numbers stay where they are for as long as the value: the runner keeps both,
@@ -113,8 +113,8 @@ impl OrtSession {
             }
             values.push(value);
         }
-        let names = places.into_iter().map(name).collect();
-        Ok(Runner { of: self, names, values, data })
+        let names = indices.into_iter().map(name).collect();
+        Ok(Runner { session: self, names, values, data })
     }
 }
 
@@ -127,7 +127,7 @@ impl Drop for OrtSession {
 
 /// A session with its tensors: the inputs, and after them the output.
 pub struct Runner {
-    of: OrtSession,
+    session: OrtSession,
     names: Vec<CString>,
     values: Vec<*mut c_void>,
     data: Vec<Vec<f32>>,
@@ -141,8 +141,8 @@ impl Engine for Runner {
         let mut out = self.values[inputs];
         // SAFETY: names and values live through the call, and there are as many as it is told.
         let status = unsafe {
-            self.of.ort.function::<Run>(function_index::RUN)(
-                self.of.session,
+            self.session.ort.function::<Run>(function_index::RUN)(
+                self.session.session,
                 null(),
                 names.as_ptr(),
                 self.values.as_ptr().cast(),
@@ -152,7 +152,7 @@ impl Engine for Runner {
                 &mut out,
             )
         };
-        self.of.ort.check(status).expect("onnxruntime runs");
+        self.session.ort.check(status).expect("onnxruntime runs");
     }
 
     fn output(&mut self) -> Vec<f32> {
@@ -164,7 +164,7 @@ impl Drop for Runner {
     fn drop(&mut self) {
         for value in &self.values {
             // SAFETY: created by `runner`, released once, before the numbers below it.
-            unsafe { self.of.ort.function::<Release>(function_index::RELEASE_VALUE)(*value) }
+            unsafe { self.session.ort.function::<Release>(function_index::RELEASE_VALUE)(*value) }
         }
     }
 }

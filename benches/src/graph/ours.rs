@@ -63,7 +63,7 @@ impl CairnEngine {
         self.runtime.synchronize(&self.stream, None).expect("the tasks succeed");
     }
 
-    /// Bytes of the plan for intermediates, and what no plan can have less of.
+    /// Bytes of the plan for intermediates, and a lower bound of any plan.
     pub fn planned(&self, id: u32) -> (u64, u64) {
         let compiled =
             self.session.graph(id).and_then(|entry| entry.compiled()).expect("the graph compiles");
@@ -93,13 +93,13 @@ impl CairnEngine {
             inputs.push(input);
         }
         let outputs = [tensor(&model.tensors[model.output()].1)];
-        Runner { of: self, id, inputs, outputs }
+        Runner { engine: self, id, inputs, outputs }
     }
 }
 
 /// A loaded graph with its tensors.
 pub struct Runner<'a> {
-    of: &'a CairnEngine,
+    engine: &'a CairnEngine,
     id: u32,
     inputs: Vec<RunTensor>,
     outputs: [RunTensor; 1],
@@ -107,7 +107,7 @@ pub struct Runner<'a> {
 
 impl Engine for Runner<'_> {
     fn run(&mut self) {
-        let CairnEngine { runtime, session, stream, handle } = self.of;
+        let CairnEngine { runtime, session, stream, handle } = self.engine;
         let out = session.run(self.id, RunMode::Loaded, *handle, &self.inputs, &self.outputs);
         out.expect("the stream takes tasks");
         runtime.synchronize(stream, None).expect("the tasks succeed");
@@ -115,7 +115,7 @@ impl Engine for Runner<'_> {
 
     fn output(&mut self) -> Vec<f32> {
         let out = &self.outputs[0];
-        let memory = &self.of.runtime.shared.memory;
+        let memory = &self.engine.runtime.shared.memory;
         let bytes = memory.extent(out.address, out.bytes).expect("the device has memory").read();
         let number =
             |one: &[u8]| f32::from_le_bytes(one.try_into().expect("chunks have four bytes"));
@@ -159,10 +159,10 @@ impl GraphBuilder {
             Op::Relu(x) => self.node("Relu", &[*x]),
             Op::Gelu(x) => self.node("GeluV2", &[*x]),
             Op::Softmax(x) => self.node("SoftmaxV2", &[*x]),
-            Op::Scale(x, by) => {
-                let by = self.floats(&[], &[*by]);
+            Op::Scale(x, scale) => {
+                let scale = self.floats(&[], &[*scale]);
                 let x = self.sources[x];
-                self.add("Mul", &[x, by], Desc::default(), &[], 1)
+                self.add("Mul", &[x, scale], Desc::default(), &[], 1)
             }
             Op::LayerNorm(x, gain, bias) => {
                 let width = self.ints(&[sizes[sizes.len() - 1]]);

@@ -16,8 +16,8 @@ use std::rc::Rc;
 /// A process with one model at a time. It ends when this is dropped.
 pub struct Process {
     child: Child,
-    to: Option<ChildStdin>,
-    from: BufReader<ChildStdout>,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
     folder: PathBuf,
 }
 
@@ -29,7 +29,7 @@ impl Process {
     /// files in `folder`.
     pub fn eager(folder: &Path, threads: usize) -> Result<Peer> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("graph/eager.py");
-        let mut command = Command::new(named("CAIRN_BENCH_PYTHON")?);
+        let mut command = Command::new(program_from("CAIRN_BENCH_PYTHON")?);
         command.arg(script).env("TORCH_DEVICE_BACKEND_AUTOLOAD", "0");
         command.env("OMP_NUM_THREADS", threads.to_string());
         Process::start(command, folder)
@@ -37,45 +37,46 @@ impl Process {
 
     /// tract; `CAIRN_BENCH_TRACT` names the program.
     pub fn tract(folder: &Path) -> Result<Peer> {
-        Process::start(Command::new(named("CAIRN_BENCH_TRACT")?), folder)
+        Process::start(Command::new(program_from("CAIRN_BENCH_TRACT")?), folder)
     }
 
     fn start(mut command: Command, folder: &Path) -> Result<Peer> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let to = child.stdin.take();
-        let from = BufReader::new(child.stdout.take().expect("the pipe is open"));
-        Ok(Rc::new(RefCell::new(Process { child, to, from, folder: folder.to_owned() })))
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().expect("the pipe is open"));
+        Ok(Rc::new(RefCell::new(Process { child, input, output, folder: folder.to_owned() })))
     }
 
-    /// Hands a model over in place of the last one: what it is, and its numbers in a file.
+    /// Loads a model in place of the last one: its kind, and its numbers in a file.
     pub fn load(&mut self, kind: &str, model: &Model) -> Result<Value> {
         let file = self.folder.join("graph-numbers.bin");
         std::fs::write(&file, model.input_and_weight_bytes())?;
-        let done = self.ask(&format!("load {kind} {}", file.display()));
+        let answer = self.ask(&format!("load {kind} {}", file.display()));
         std::fs::remove_file(&file)?;
-        done
+        answer
     }
 
-    /// Says a line and hears one.
+    /// Writes one line to the process and reads its answer, one line of JSON.
     fn ask(&mut self, line: &str) -> Result<Value> {
-        let to = self.to.as_mut().expect("the pipe is open");
-        writeln!(to, "{line}")?;
-        to.flush()?;
+        let input = self.input.as_mut().expect("the pipe is open");
+        writeln!(input, "{line}")?;
+        input.flush()?;
         let mut answer = String::new();
-        self.from.read_line(&mut answer)?;
+        self.output.read_line(&mut answer)?;
         serde_json::from_str(&answer)
             .map_err(|_| Error::other(format!("the answer to '{line}' is '{}'", answer.trim())))
     }
 }
 
-fn named(variable: &str) -> Result<OsString> {
+/// The path of a program, from a variable.
+fn program_from(variable: &str) -> Result<OsString> {
     let program = std::env::var_os(variable).filter(|path| !path.is_empty());
     program.ok_or_else(|| Error::other(format!("{variable} does not name the program")))
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        drop(self.to.take());
+        drop(self.input.take());
         if let Err(error) = self.child.wait() {
             eprintln!("a peer did not end: {error}");
         }
@@ -86,7 +87,7 @@ impl Drop for Process {
 pub struct RemoteModel(Peer);
 
 impl RemoteModel {
-    /// See the type.
+    /// The model that is loaded there.
     pub fn new(process: &Peer) -> RemoteModel {
         RemoteModel(process.clone())
     }
@@ -98,7 +99,7 @@ impl RemoteModel {
 
 impl Engine for RemoteModel {
     fn run(&mut self) {
-        self.timed();
+        self.run_timed();
     }
 
     fn output(&mut self) -> Vec<f32> {
@@ -107,7 +108,7 @@ impl Engine for RemoteModel {
         numbers.map(|one| one.as_f64().expect("the value is a number") as f32).collect()
     }
 
-    fn timed(&mut self) -> f64 {
+    fn run_timed(&mut self) -> f64 {
         self.ask("run").as_f64().expect("the answer is in nanoseconds")
     }
 }

@@ -73,7 +73,7 @@ impl AvailablePeers {
         }
     }
 
-    /// As [`AvailablePeers::each`], and the floor, which serves only who frees on the thread of the stream.
+    /// As [`AvailablePeers::each`], and [`Floor`], which only works when a block is freed on the thread of its stream.
     pub fn each_and_floor(&self, visit: &mut impl Visit) {
         self.each(visit);
         visit.visit("floor: private lists", Floor::new());

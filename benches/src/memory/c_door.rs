@@ -1,4 +1,4 @@
-//! The pool as others meet it: `libcairn_pool.so` through its C interface, on our `libascendcl.so`.
+//! The standalone pool, `libcairn_pool.so`, through its C interface, on our `libascendcl.so`.
 
 use super::candidate::Candidate;
 use super::peers::Address;
@@ -56,7 +56,7 @@ impl Plugin {
     }
 
     #[cold]
-    fn refused(&self, bytes: usize) -> ! {
+    fn panic_out_of_memory(&self, bytes: usize) -> ! {
         // SAFETY: the text, if there is one, stays until the next failure on this thread.
         let why = unsafe {
             let text = (self.last_error)();
@@ -89,7 +89,7 @@ impl Candidate for CDoor {
         // SAFETY: the stream is live.
         let block = unsafe { (self.0.malloc)(bytes as isize, 0, stream) };
         if block.is_null() {
-            self.0.refused(bytes);
+            self.0.panic_out_of_memory(bytes);
         }
         Address::new(block, "cairn_malloc", bytes)
     }

@@ -1,10 +1,10 @@
-//! Who takes part: one small interface that every allocator is called through.
+//! The interface that every measured allocator is called through.
 
 /// An allocator under test. Streams are small numbers; an allocator that knows none ignores them.
 ///
 /// Calls are direct (each workload is compiled once per allocator), and no memory is touched.
 pub trait Candidate: Send + Sync {
-    /// What the allocator wants back at a free.
+    /// What the allocator needs to free a block.
     type Block: Copy + Send;
 
     /// Takes `bytes` for work on `stream`.

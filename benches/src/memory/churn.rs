@@ -24,7 +24,7 @@ pub fn time_turn(work: &mut impl Work, count: usize) -> f64 {
 
 /// Allocates a block and frees it at once; an operation is one such pair.
 pub struct Hot<C> {
-    /// Whose.
+    /// The allocator.
     pub candidate: C,
     /// How large.
     pub bytes: usize,

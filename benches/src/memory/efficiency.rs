@@ -138,17 +138,17 @@ fn free_pages(blocks: impl Iterator<Item = (u64, u64)>, end: u64) -> u64 {
 }
 
 /// The results, for memory.json.
-pub fn json(rows: &[TraceResult], growth: &Growth, trims: &[TrimResult]) -> Value {
-    let named = |reserved: &[(&str, u64)], live: u64| -> Value {
+pub fn json(traces: &[TraceResult], growth: &Growth, trims: &[TrimResult]) -> Value {
+    let ratios = |reserved: &[(&str, u64)], live: u64| -> Value {
         let each = |(name, bytes): &(&str, u64)| json!({ "allocator": name, "reserved": bytes, "ratio": *bytes as f64 / live as f64 });
         reserved.iter().map(each).collect()
     };
-    let rows: Vec<Value> = rows
+    let traces_json: Vec<Value> = traces
         .iter()
-        .map(|row| {
+        .map(|result| {
             json!({
-                "trace": row.trace, "peak_live": row.peak_live,
-                "peak_reserved": named(&row.reserved, row.peak_live),
+                "trace": result.trace, "peak_live": result.peak_live,
+                "peak_reserved": ratios(&result.reserved, result.peak_live),
             })
         })
         .collect();
@@ -157,10 +157,10 @@ pub fn json(rows: &[TraceResult], growth: &Growth, trims: &[TrimResult]) -> Valu
         .map(|t| json!({ "trace": t.trace, "free": t.free, "returned": t.returned }))
         .collect();
     json!({
-        "traces": rows,
+        "traces": traces_json,
         "growth": {
             "live": growth.live, "peak_live": growth.peak_live,
-            "reserved": named(&growth.reserved, growth.live), "after_trim": growth.reserved_after_trim,
+            "reserved": ratios(&growth.reserved, growth.live), "after_trim": growth.reserved_after_trim,
         },
         "trim": trims,
     })

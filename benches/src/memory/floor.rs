@@ -1,5 +1,5 @@
 //! What the machine itself allows: a list per size class and stream, nothing shared, no lock, no
-//! splitting and no coalescing. Nobody could use it; its figures say how much of the others' is work.
+//! splitting and no coalescing. No program could use it; the others cost at least as much.
 
 use super::candidate::Candidate;
 use std::cell::UnsafeCell;

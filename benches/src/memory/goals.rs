@@ -46,24 +46,25 @@ impl Goals {
                 limit,
                 "ns",
             );
-            let flat = figures.as_ref().map(|f| most(f) / least(f));
+            let spread = figures.as_ref().map(|f| most(f) / least(f));
             self.at_most(
                 format!("hot pair, {door} door, slowest over fastest size"),
-                flat,
+                spread,
                 1.3,
                 "x",
             );
         }
         for churn in [column::CHURN_1K, column::CHURN_64L] {
             for (peer, limit) in [(OFFSET, 1.0), (ORT, 0.5)] {
-                let over = best(churn, POOL).zip(best(churn, peer)).map(|(own, peer)| own / peer);
-                self.at_most(format!("{churn} over {peer}"), over, limit, "x");
+                let ratio_to_peer =
+                    best(churn, POOL).zip(best(churn, peer)).map(|(own, peer)| own / peer);
+                self.at_most(format!("{churn} over {peer}"), ratio_to_peer, limit, "x");
             }
         }
-        let two = best(column::BESIDE, POOL).zip(best(column::ALONE, POOL));
+        let two_and_one = best(column::TWO_THREADS, POOL).zip(best(column::ONE_THREAD, POOL));
         self.at_most(
             "two streams on two threads over one".into(),
-            two.map(|(b, a)| b / a),
+            two_and_one.map(|(b, a)| b / a),
             1.15,
             "x",
         );
@@ -82,8 +83,8 @@ impl Goals {
         }
         let figure = ratio(&growth.reserved, growth.live);
         self.at_most("growing pattern, reserved over live".into(), figure, 1.6, "x");
-        let part = |t: &TrimResult| t.returned as f64 / t.free.max(1) as f64;
-        let worst = trims.iter().map(part).reduce(f64::min);
+        let share = |t: &TrimResult| t.returned as f64 / t.free.max(1) as f64;
+        let worst = trims.iter().map(share).reduce(f64::min);
         self.0.push(Goal {
             what: "trim returns, of wholly free pages".into(),
             figure: worst,
@@ -100,8 +101,8 @@ impl Goals {
     /// One line each.
     pub fn print(&self) {
         for goal in &self.0 {
-            let figure = goal.figure.map_or("-".into(), |f| shown(f, goal.unit));
-            let limit = shown(goal.limit, goal.unit);
+            let figure = goal.figure.map_or("-".into(), |f| with_unit(f, goal.unit));
+            let limit = with_unit(goal.limit, goal.unit);
             let bound = if goal.at_least { "at least" } else { "at most" };
             println!("{:<52} {figure:>9}  {bound} {limit:<8} {}", goal.what, goal.verdict());
         }
@@ -124,7 +125,7 @@ fn ratio(reserved: &[(&str, u64)], live: u64) -> Option<f64> {
     Some(*bytes as f64 / live as f64)
 }
 
-fn shown(figure: f64, unit: &str) -> String {
+fn with_unit(figure: f64, unit: &str) -> String {
     match unit {
         "ns" => format!("{figure:.1} ns"),
         unit => format!("{figure:.3}{unit}"),

@@ -1,4 +1,4 @@
-//! One thread allocates, another frees: blocks travel through a ring.
+//! One thread allocates, another frees: blocks are handed over through a ring buffer.
 
 use super::candidate::{Candidate, Visit};
 use super::interleave::Entry;
@@ -20,7 +20,7 @@ pub struct Entries {
     pub entries: Vec<Entry>,
     worker: Rc<Worker>,
     sizes: Arc<[u32]>,
-    freed_on: usize,
+    free_stream: usize,
 }
 
 impl Entries {
@@ -28,12 +28,12 @@ impl Entries {
     pub fn new(worker: Rc<Worker>) -> Entries {
         let mut random = Random::new(5);
         let sizes = (0..COUNT).map(|_| random.size(CHURN_1K)).collect();
-        Entries { entries: Vec::new(), worker, sizes, freed_on: 0 }
+        Entries { entries: Vec::new(), worker, sizes, free_stream: 0 }
     }
 
     /// Blocks are freed on another stream than they were allocated on.
     pub fn across_streams(worker: Rc<Worker>) -> Entries {
-        Entries { freed_on: 1, ..Entries::new(worker) }
+        Entries { free_stream: 1, ..Entries::new(worker) }
     }
 }
 
@@ -41,26 +41,27 @@ impl Visit for Entries {
     fn visit<C: Candidate + 'static>(&mut self, name: &'static str, candidate: C) {
         let candidate = Arc::new(candidate);
         let (mut send, mut receive) = RingBuffer::new(RING);
-        let (freeing, freed_on, mut entered) = (candidate.clone(), self.freed_on, false);
-        let theirs: Job = Box::new(move |barrier: &SpinBarrier| {
+        let (freeing_candidate, free_stream, mut entered) =
+            (candidate.clone(), self.free_stream, false);
+        let job: Job = Box::new(move |barrier: &SpinBarrier| {
             if !std::mem::replace(&mut entered, true) {
-                freeing.enter();
+                freeing_candidate.enter();
             }
-            timed(barrier, || free_all(&*freeing, &mut receive, freed_on))
+            time_runs(barrier, || free_all(&*freeing_candidate, &mut receive, free_stream))
         });
-        let (worker, sizes, mut theirs) = (self.worker.clone(), self.sizes.clone(), Some(theirs));
+        let (worker, sizes, mut job) = (self.worker.clone(), self.sizes.clone(), Some(job));
         self.entries.push(Entry {
             name,
             slice: Box::new(move || {
-                worker.beside(&mut theirs, |barrier| {
-                    timed(barrier, || allocate_all(&*candidate, &mut send, &sizes))
+                worker.run_both(&mut job, |barrier| {
+                    time_runs(barrier, || allocate_all(&*candidate, &mut send, &sizes))
                 })
             }),
         });
     }
 }
 
-fn timed(barrier: &SpinBarrier, mut work: impl FnMut()) -> Times {
+fn time_runs(barrier: &SpinBarrier, mut work: impl FnMut()) -> Times {
     std::array::from_fn(|_| {
         let start = barrier.begin();
         work();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// One candidate in one workload.
 pub struct Entry {
-    /// Whose.
+    /// The candidate's name.
     pub name: &'static str,
     /// Runs one slice; the result is nanoseconds per operation.
     pub slice: Box<dyn FnMut() -> f64>,

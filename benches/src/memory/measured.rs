@@ -58,13 +58,13 @@ impl CountedAllocator<ort::Arena> {
 
 impl<C: Candidate> MeasuredAllocator for CountedAllocator<C> {
     fn take(&mut self, block: usize, bytes: u64) {
-        let taken = self.allocator.allocate(bytes as usize, 0);
-        self.blocks.insert(block, (taken, bytes));
+        let allocation = self.allocator.allocate(bytes as usize, 0);
+        self.blocks.insert(block, (allocation, bytes));
     }
 
     fn free(&mut self, block: usize) {
-        let (taken, bytes) = self.blocks.remove(&block).expect("a trace frees what it took");
-        self.allocator.free(taken, bytes as usize, 0);
+        let (allocation, bytes) = self.blocks.remove(&block).expect("a trace frees what it took");
+        self.allocator.free(allocation, bytes as usize, 0);
     }
 
     fn peak_reserved(&self) -> u64 {
@@ -100,9 +100,9 @@ impl Offsets {
 impl MeasuredAllocator for Offsets {
     fn take(&mut self, block: usize, bytes: u64) {
         let units = bytes.div_ceil(UNIT).max(1);
-        let taken = self.inner.allocate(units as u32).expect("the range has room");
-        self.end = self.end.max(u64::from(taken.offset) + units);
-        self.blocks.insert(block, taken);
+        let allocation = self.inner.allocate(units as u32).expect("the range has room");
+        self.end = self.end.max(u64::from(allocation.offset) + units);
+        self.blocks.insert(block, allocation);
     }
 
     fn free(&mut self, block: usize) {
@@ -144,10 +144,10 @@ impl MeasuredAllocator for BestFit {
     fn take(&mut self, block: usize, bytes: u64) {
         let size = bytes.max(1).next_multiple_of(UNIT);
         let start = match self.by_size.range((size, 0)..).next().copied() {
-            Some((found, start)) => {
-                self.remove(start, found);
-                if found > size {
-                    self.insert(start + size, found - size);
+            Some((hole, start)) => {
+                self.remove(start, hole);
+                if hole > size {
+                    self.insert(start + size, hole - size);
                 }
                 start
             }

@@ -1,4 +1,4 @@
-//! Our pool through its Rust interface, over numbers: the streams are counters, the memory is a range.
+//! Our pool through its Rust interface: streams are counters, memory is a range of numbers that nobody touches.
 
 use super::candidate::{Candidate, StreamOrdered};
 use cairn_pool::clock::{Epoch, StreamIndex};
@@ -13,11 +13,11 @@ const ALIGN: u64 = 1;
 /// The unit in which memory comes and goes: the pages of a CPU.
 pub const PAGE: u64 = 4096;
 
-/// How far two streams have come. Nothing orders one before the other but being done.
+/// How far two streams have come. A task of one is ordered before a task of the other only once it is finished.
 #[derive(Default)]
 pub struct Counters {
     submitted: [AtomicU64; 2],
-    behind: AtomicU64,
+    lag: AtomicU64,
 }
 
 impl Counters {
@@ -28,7 +28,7 @@ impl Counters {
 
     /// From now on every stream is this many tasks behind; at first none.
     pub fn lag(&self, tasks: u64) {
-        self.behind.store(tasks, Ordering::Relaxed);
+        self.lag.store(tasks, Ordering::Relaxed);
     }
 }
 
@@ -40,7 +40,7 @@ impl Progress for Counters {
 
     #[inline]
     fn finished(&self, stream: StreamIndex) -> u64 {
-        self.submitted(stream).saturating_sub(self.behind.load(Ordering::Relaxed))
+        self.submitted(stream).saturating_sub(self.lag.load(Ordering::Relaxed))
     }
 
     #[inline]
@@ -63,8 +63,8 @@ impl SegmentSource for VirtualMemory {
     }
 
     fn release(&self, range: Range<u64>) -> Vec<Range<u64>> {
-        let whole = range.start.next_multiple_of(PAGE)..range.end / PAGE * PAGE;
-        if whole.is_empty() { Vec::new() } else { vec![whole] }
+        let pages = range.start.next_multiple_of(PAGE)..range.end / PAGE * PAGE;
+        if pages.is_empty() { Vec::new() } else { vec![pages] }
     }
 }
 

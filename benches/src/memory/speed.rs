@@ -6,7 +6,7 @@ use super::churn::{Churn, Hot, time_turn};
 use super::handed;
 use super::interleave::{self, Entry, MinimumLength};
 use super::sequence::{CHURN_1K, CHURN_64L, Shape, Step, replacements};
-use super::table::{Table, bytes as in_words};
+use super::table::{Table, bytes as size_text};
 use super::worker::{Job, SpinBarrier, Worker};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -23,8 +23,8 @@ pub const HOT: [usize; 5] = [512, 4 << 10, 64 << 10, 1 << 20, 32 << 20];
 pub mod column {
     pub const CHURN_1K: &str = "churn1k";
     pub const CHURN_64L: &str = "churn64L";
-    pub const ALONE: &str = "1 thread";
-    pub const BESIDE: &str = "2 threads";
+    pub const ONE_THREAD: &str = "1 thread";
+    pub const TWO_THREADS: &str = "2 threads";
     pub const HANDED: &str = "handed over";
 }
 
@@ -40,7 +40,7 @@ pub fn run(available: &AvailablePeers, worker: &Rc<Worker>, table: &mut Table) {
         let count = if bytes < 1 << 20 { 2000 } else { 500 };
         let mut hot = HotPairs { entries: Vec::new(), bytes, count };
         available.each_and_floor(&mut hot);
-        table.add(&in_words(bytes), interleave::run(hot.entries, LENGTH));
+        table.add(&size_text(bytes), interleave::run(hot.entries, LENGTH));
     }
     for (name, shape) in [(column::CHURN_1K, CHURN_1K), (column::CHURN_64L, CHURN_64L)] {
         let steps = replacements(shape, STEPS, 1).into();
@@ -49,14 +49,15 @@ pub fn run(available: &AvailablePeers, worker: &Rc<Worker>, table: &mut Table) {
         table.add(name, interleave::run(churns.entries, LENGTH));
     }
     let steps = [1, 2].map(|seed| replacements(CHURN_1K, STEPS, seed).into());
-    let mut pairs = Pairs { alone: Vec::new(), beside: Vec::new(), worker: worker.clone(), steps };
+    let mut pairs =
+        Pairs { one_thread: Vec::new(), two_threads: Vec::new(), worker: worker.clone(), steps };
     available.each_and_floor(&mut pairs);
-    let alone = pairs.alone.len();
-    pairs.alone.extend(pairs.beside);
-    let mut figures = interleave::run(pairs.alone, PAIRED);
-    let beside = figures.split_off(alone);
-    table.add(column::ALONE, figures);
-    table.add(column::BESIDE, beside);
+    let one_thread = pairs.one_thread.len();
+    pairs.one_thread.extend(pairs.two_threads);
+    let mut figures = interleave::run(pairs.one_thread, PAIRED);
+    let two_threads = figures.split_off(one_thread);
+    table.add(column::ONE_THREAD, figures);
+    table.add(column::TWO_THREADS, two_threads);
 
     let mut handed = handed::Entries::new(worker.clone());
     available.each(&mut handed);
@@ -93,8 +94,8 @@ impl Visit for Churns {
 /// Each thread churns on a stream of its own; both entries of a candidate, one thread and two, share
 /// its state, so that they differ in nothing else.
 struct Pairs {
-    alone: Vec<Entry>,
-    beside: Vec<Entry>,
+    one_thread: Vec<Entry>,
+    two_threads: Vec<Entry>,
     worker: Rc<Worker>,
     steps: [Arc<[Step]>; 2],
 }
@@ -103,27 +104,29 @@ impl Visit for Pairs {
     fn visit<C: Candidate + 'static>(&mut self, name: &'static str, candidate: C) {
         const COUNT: usize = 2048;
         let candidate = Arc::new(candidate);
-        let [mine, theirs] = self.steps.clone();
-        let mine = Rc::new(RefCell::new(Churn::new(candidate.clone(), 0, CHURN_1K, mine)));
-        let single = mine.clone();
-        self.alone.push(Entry {
+        let [first_steps, second_steps] = self.steps.clone();
+        let first = Rc::new(RefCell::new(Churn::new(candidate.clone(), 0, CHURN_1K, first_steps)));
+        let single = first.clone();
+        self.one_thread.push(Entry {
             name,
             slice: Box::new(move || time_turn(&mut *single.borrow_mut(), COUNT)),
         });
 
         let mut churn = None;
-        let theirs: Job = Box::new(move |barrier: &SpinBarrier| {
+        let second_job: Job = Box::new(move |barrier: &SpinBarrier| {
             let churn = churn.get_or_insert_with(|| {
                 candidate.enter();
-                Churn::new(candidate.clone(), 1, CHURN_1K, theirs.clone())
+                Churn::new(candidate.clone(), 1, CHURN_1K, second_steps.clone())
             });
             barrier.timed(churn, COUNT)
         });
-        let (worker, mut theirs) = (self.worker.clone(), Some(theirs));
-        self.beside.push(Entry {
+        let (worker, mut second_job) = (self.worker.clone(), Some(second_job));
+        self.two_threads.push(Entry {
             name,
             slice: Box::new(move || {
-                worker.beside(&mut theirs, |barrier| barrier.timed(&mut *mine.borrow_mut(), COUNT))
+                worker.run_both(&mut second_job, |barrier| {
+                    barrier.timed(&mut *first.borrow_mut(), COUNT)
+                })
             }),
         });
     }

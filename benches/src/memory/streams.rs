@@ -55,9 +55,9 @@ impl Streams {
     }
 }
 
-fn pair(name: &'static str, behind: u64, record: bool) -> Entry {
+fn pair(name: &'static str, lag: u64, record: bool) -> Entry {
     let pool = CairnPool::new();
-    pool.streams.lag(behind);
+    pool.streams.lag(lag);
     let mut work = RecordedUse { pool, record };
     Entry { name, slice: Box::new(move || time_turn(&mut work, 2000)) }
 }

@@ -46,14 +46,14 @@ impl Trace {
         let mut live = HashMap::new();
         let mut bytes_live = 0;
         for (number, line) in text.lines().enumerate() {
-            let wrong = |why: &str| format!("line {}: {why}: {line}", number + 1);
+            let error_at = |why: &str| format!("line {}: {why}: {line}", number + 1);
             let words: Vec<&str> = line.split_ascii_whitespace().collect();
             match words[..] {
                 [] | ["#", ..] => {}
                 ["a", id, bytes] => {
-                    let bytes: u64 = bytes.parse().map_err(|_| wrong("no size"))?;
+                    let bytes: u64 = bytes.parse().map_err(|_| error_at("no size"))?;
                     if live.insert(id, (trace.blocks, bytes)).is_some() {
-                        return Err(wrong("taken twice"));
+                        return Err(error_at("taken twice"));
                     }
                     trace.events.push(Event::Take(trace.blocks, bytes));
                     trace.blocks += 1;
@@ -61,17 +61,17 @@ impl Trace {
                     trace.peak_live = trace.peak_live.max(bytes_live);
                 }
                 ["f", id] => {
-                    let (block, bytes) = live.remove(id).ok_or_else(|| wrong("not held"))?;
+                    let (block, bytes) = live.remove(id).ok_or_else(|| error_at("not held"))?;
                     trace.events.push(Event::Free(block));
                     bytes_live -= bytes;
                 }
-                _ => return Err(wrong("neither `a ID BYTES` nor `f ID`")),
+                _ => return Err(error_at("neither `a ID BYTES` nor `f ID`")),
             }
         }
         Ok(trace)
     }
 
-    /// Programs that learn keep more alive, and differ more from step to step.
+    /// Whether the program trains a network: such programs keep more memory live, and differ more from step to step.
     pub fn is_training(&self) -> bool {
         self.name.contains("train")
     }
@@ -81,8 +81,9 @@ impl Trace {
 /// the project.
 pub fn all(project: &Path) -> Result<TraceSet, String> {
     let mut traces = read_folder(&project.join("benches/traces"))?;
-    let named = std::env::var_os("CAIRN_DATA").filter(|path| !path.is_empty()).map(PathBuf::from);
-    let data = named.unwrap_or_else(|| project.join("../shared")).join("data/traces");
+    let data_folder =
+        std::env::var_os("CAIRN_DATA").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let data = data_folder.unwrap_or_else(|| project.join("../shared")).join("data/traces");
     let absent = match data.is_dir() {
         true => {
             traces.extend(read_folder(&data)?);

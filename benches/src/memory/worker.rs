@@ -20,28 +20,28 @@ pub type Job = Box<dyn FnMut(&SpinBarrier) -> Times + Send>;
 pub struct SpinBarrier {
     created: Instant,
     arrived: AtomicUsize,
-    opened: AtomicUsize,
+    starts: AtomicUsize,
     start: AtomicU64,
-    done: AtomicUsize,
+    finished: AtomicUsize,
 }
 
 impl SpinBarrier {
     fn new() -> SpinBarrier {
         let zero = || AtomicUsize::new(0);
-        let (arrived, opened, done) = (zero(), zero(), zero());
-        SpinBarrier { created: Instant::now(), arrived, opened, start: AtomicU64::new(0), done }
+        let (arrived, starts, finished) = (zero(), zero(), zero());
+        SpinBarrier { created: Instant::now(), arrived, starts, start: AtomicU64::new(0), finished }
     }
 
     /// Waits for the other. The result is when the later one came, for both: whoever loses its core
     /// right after has that in its time, so a run in which the two did not run side by side is
     /// never the best.
     pub fn begin(&self) -> Instant {
-        let before = self.arrived.fetch_add(1, Ordering::AcqRel);
-        if before % 2 == 1 {
+        let previous = self.arrived.fetch_add(1, Ordering::AcqRel);
+        if previous % 2 == 1 {
             self.start.store(self.created.elapsed().as_nanos() as u64, Ordering::Relaxed);
-            self.opened.fetch_add(1, Ordering::AcqRel);
+            self.starts.fetch_add(1, Ordering::AcqRel);
         }
-        wait(|| self.opened.load(Ordering::Acquire) > before / 2);
+        wait(|| self.starts.load(Ordering::Acquire) > previous / 2);
         self.created + Duration::from_nanos(self.start.load(Ordering::Relaxed))
     }
 
@@ -53,8 +53,8 @@ impl SpinBarrier {
             let start = self.begin();
             work.run(count);
             let time = start.elapsed().as_nanos() as f64 / count as f64;
-            let before = self.done.fetch_add(1, Ordering::AcqRel);
-            while self.done.load(Ordering::Acquire) < (before & !1) + 2 {
+            let previous = self.finished.fetch_add(1, Ordering::AcqRel);
+            while self.finished.load(Ordering::Acquire) < (previous & !1) + 2 {
                 work.run(64);
             }
             time
@@ -85,35 +85,35 @@ pub struct Worker {
 impl Worker {
     /// Starts the thread.
     pub fn start() -> Worker {
-        let (jobs, to_do) = bounded::<Job>(1);
-        let (finish, results) = bounded(1);
+        let (jobs, incoming_jobs) = bounded::<Job>(1);
+        let (send_result, results) = bounded(1);
         let barrier = Arc::new(SpinBarrier::new());
         let shared = barrier.clone();
         let thread = std::thread::spawn(move || {
-            for mut job in to_do {
+            for mut job in incoming_jobs {
                 let times = job(&shared);
-                let _ = finish.send((job, times));
+                let _ = send_result.send((job, times));
             }
         });
         Worker { jobs: Some(jobs), results, thread: Some(thread), barrier }
     }
 
     /// Runs both sides; the result is the best run, each as slow as its slower side.
-    pub fn beside(
+    pub fn run_both(
         &self,
-        theirs: &mut Option<Job>,
-        mine: impl FnOnce(&SpinBarrier) -> Times,
+        worker_job: &mut Option<Job>,
+        own_job: impl FnOnce(&SpinBarrier) -> Times,
     ) -> f64 {
-        let job = theirs.take().expect("a job comes back from every run");
+        let job = worker_job.take().expect("a job comes back from every run");
         self.jobs
             .as_ref()
             .expect("the channel is open until drop")
             .send(job)
             .expect("the worker is alive");
-        let mine = mine(&self.barrier);
-        let (job, others) = self.results.recv().expect("the worker is alive");
-        *theirs = Some(job);
-        mine.into_iter().zip(others).map(|(a, b)| a.max(b)).fold(f64::MAX, f64::min)
+        let own_times = own_job(&self.barrier);
+        let (job, their_times) = self.results.recv().expect("the worker is alive");
+        *worker_job = Some(job);
+        own_times.into_iter().zip(their_times).map(|(a, b)| a.max(b)).fold(f64::MAX, f64::min)
     }
 }
 

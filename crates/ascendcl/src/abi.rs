@@ -436,7 +436,7 @@ pub type aclrtAllocatorAllocFunc = ::core::option::Option<
 pub type aclrtAllocatorFreeFunc = ::core::option::Option<
     unsafe extern "C" fn(allocator: aclrtAllocator, block: aclrtAllocatorBlock),
 >;
-/// The same as alloc; `addr` is where the memory would be welcome.
+/// The same as alloc; `addr` is the preferred address.
 pub type aclrtAllocatorAllocAdviseFunc = ::core::option::Option<
     unsafe extern "C" fn(
         allocator: aclrtAllocator,
@@ -1533,7 +1533,7 @@ pub struct aclTensorList {
 pub struct aclScalarList {
     _unused: [u8; 0],
 }
-/// One block. The first part is asked for, the second part is answered.
+/// One block: the fields up to `copyTo` are the request, the others the result.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct CairnProbeBlock {
@@ -1543,7 +1543,7 @@ pub struct CairnProbeBlock {
     pub isWorkspace: u32,
     /// What every byte asked for is set to, in stream order.
     pub value: u32,
-    /// Where the block would be welcome; NULL for anywhere.
+    /// The preferred address; NULL for any.
     pub near: *mut core::ffi::c_void,
     /// Device memory that gets a copy of the first `bytes` bytes, in stream order; NULL for none.
     pub copyTo: *mut core::ffi::c_void,
@@ -1991,7 +1991,7 @@ pub mod signature {
     pub type aclSetRawTensorAddr =
         unsafe extern "C" fn(tensor: *mut aclTensor, addr: *mut core::ffi::c_void) -> aclnnStatus;
     /** Moves a tensor of a repeatable executor to other memory, from its next run on. `index` is the tensor's
-    place among the tensors of the operator; the tensor itself tells which is meant.*/
+    position among the tensors of the operator; the tensor itself tells which is meant.*/
     pub type aclSetTensorAddr = unsafe extern "C" fn(
         executor: *mut aclOpExecutor,
         index: usize,
@@ -2324,7 +2324,7 @@ pub mod signature {
     pub type aclrtAllocatorDestroyDesc =
         unsafe extern "C" fn(allocatorDesc: aclrtAllocatorDesc) -> aclError;
     /** Tells what is registered on a stream. `allocatorDesc` is the handle that was registered, also when
-    it has been destroyed since. Any place but that for it may be NULL.*/
+    it has been destroyed since. Every other pointer may be NULL.*/
     pub type aclrtAllocatorGetByStream = unsafe extern "C" fn(
         stream: aclrtStream,
         allocatorDesc: *mut aclrtAllocatorDesc,
@@ -2509,7 +2509,7 @@ pub mod signature {
         unsafe extern "C" fn(deviceId: i32, flags: *mut u32, active: *mut i32) -> aclError;
     /// Where the program itself runs: ACL_HOST.
     pub type aclrtGetRunMode = unsafe extern "C" fn(runMode: *mut aclrtRunMode) -> aclError;
-    /// The name of the processor that is played, such as "Ascend910B1"; lives as long as the process.
+    /// The name of the simulated processor, such as "Ascend910B1"; lives as long as the process.
     pub type aclrtGetSocName = unsafe extern "C" fn() -> *const core::ffi::c_char;
     /// An attribute of a stream.
     pub type aclrtGetStreamAttribute = unsafe extern "C" fn(

@@ -26,11 +26,11 @@ struct fp16_t {
         const uint32_t sign = static_cast<uint32_t>(val & 0x8000) << 16;
         const uint32_t exponent = (val >> 10) & 0x1f, mantissa = val & 0x3ff;
         if (exponent == 0) {
-            const float size = static_cast<float>(mantissa) / 16777216.0f;
-            return sign ? -size : size;
+            const float magnitude = static_cast<float>(mantissa) / 16777216.0f;
+            return sign ? -magnitude : magnitude;
         }
-        const uint32_t wide = exponent == 0x1f ? 0xff : exponent + 112;
-        return from_bits(sign | wide << 23 | mantissa << 13);
+        const uint32_t float_exponent = exponent == 0x1f ? 0xff : exponent + 112;
+        return from_bits(sign | float_exponent << 23 | mantissa << 13);
     }
 
 private:
@@ -50,18 +50,18 @@ private:
 
     static uint16_t round(float number)
     {
-        const uint32_t bits = to_bits(number), size = bits & 0x7fffffff;
+        const uint32_t bits = to_bits(number), magnitude = bits & 0x7fffffff;
         const uint16_t sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
         uint32_t rounded;
-        if (size > 0x7f800000) {
+        if (magnitude > 0x7f800000) {
             rounded = 0x7e00; /* not a number */
-        } else if (size >= 0x477ff000) {
+        } else if (magnitude >= 0x477ff000) {
             rounded = 0x7c00; /* 65520 and more */
-        } else if (size < 0x38800000) {
+        } else if (magnitude < 0x38800000) {
             /* Below 2^-14: the last bit of 0.5 and more is 2^-24, so the addition rounds. */
-            rounded = to_bits(from_bits(size) + 0.5f) - to_bits(0.5f);
+            rounded = to_bits(from_bits(magnitude) + 0.5f) - to_bits(0.5f);
         } else {
-            rounded = (size + 0xfff + (size >> 13 & 1) - 0x38000000) >> 13;
+            rounded = (magnitude + 0xfff + (magnitude >> 13 & 1) - 0x38000000) >> 13;
         }
         return static_cast<uint16_t>(sign | rounded);
     }

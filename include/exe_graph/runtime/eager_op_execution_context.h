@@ -25,9 +25,9 @@ public:
     /** The stream that the operator submits its work to; an aclrtStream. */
     rtStream GetStream() const;
 
-    /** An input that is fed, by its place among these; null if there is none. */
+    /** A connected input, by its index among these; null if there is none. */
     const Tensor *GetInputTensor(size_t index) const;
-    /** A declared input, by its place in REG_OP; null if nothing feeds it. */
+    /** A declared input, by its index in REG_OP; null if it is not connected. */
     const Tensor *GetRequiredInputTensor(size_t ir_index) const { return GetDynamicInputTensor(ir_index, 0); }
     const Tensor *GetOptionalInputTensor(size_t ir_index) const { return GetDynamicInputTensor(ir_index, 0); }
     /** One of the tensors of a declared list. */

@@ -1,6 +1,6 @@
 /*
  * Which dims of a shape were put in. Complete in this header; it crosses library boundaries, so members keep
- * their places. C++ only.
+ * their offsets. C++ only.
  */
 #ifndef CAIRN_EXE_GRAPH_RUNTIME_EXPAND_DIMS_TYPE_H
 #define CAIRN_EXE_GRAPH_RUNTIME_EXPAND_DIMS_TYPE_H
@@ -66,18 +66,18 @@ public:
             return ge::GRAPH_SUCCESS;
         }
         Shape expanded;
-        size_t taken = 0;
+        size_t next = 0;
         for (AxisIndex at = 0; at < size_; ++at) {
             if (IsExpandIndex(at)) {
                 expanded.AppendDim(1);
-            } else if (taken < shape.GetDimNum()) {
-                expanded.AppendDim(shape.GetDim(taken++));
+            } else if (next < shape.GetDimNum()) {
+                expanded.AppendDim(shape.GetDim(next++));
             } else {
                 return ge::GRAPH_FAILED;
             }
         }
-        while (taken < shape.GetDimNum()) {
-            expanded.AppendDim(shape.GetDim(taken++));
+        while (next < shape.GetDimNum()) {
+            expanded.AppendDim(shape.GetDim(next++));
         }
         out_shape = expanded;
         return ge::GRAPH_SUCCESS;

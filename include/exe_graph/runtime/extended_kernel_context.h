@@ -29,7 +29,7 @@ public:
     const CompileTimeTensorDesc *GetInputDesc(size_t index) const;
     const CompileTimeTensorDesc *GetOutputDesc(size_t index) const;
 
-    /** What became of a declared input or output, by its place in REG_OP; null if there is none. */
+    /** The tensors that a declared input or output became, by its index in REG_OP; null if there is none. */
     const AnchorInstanceInfo *GetIrInputInstanceInfo(size_t ir_index) const;
     const AnchorInstanceInfo *GetIrOutputInstanceInfo(size_t ir_index) const;
 

@@ -1,6 +1,6 @@
 /*
  * Both shapes of a tensor at run time. Complete in this header; it crosses library boundaries, so members keep
- * their places. C++ only.
+ * their offsets. C++ only.
  */
 #ifndef CAIRN_EXE_GRAPH_RUNTIME_STORAGE_SHAPE_H
 #define CAIRN_EXE_GRAPH_RUNTIME_STORAGE_SHAPE_H

@@ -1,6 +1,6 @@
 /*
  * The strides of a tensor at run time, in elements. Complete in this header; it crosses library boundaries, so members keep
- * their places. C++ only.
+ * their offsets. C++ only.
  */
 #ifndef CAIRN_EXE_GRAPH_RUNTIME_STRIDE_H
 #define CAIRN_EXE_GRAPH_RUNTIME_STRIDE_H

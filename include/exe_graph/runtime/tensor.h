@@ -1,5 +1,5 @@
 /*
- * Tensors at run time. Complete in this header; they cross library boundaries, so members keep their places. C++
+ * Tensors at run time. Complete in this header; they cross library boundaries, so members keep their offsets. C++
  * only.
  */
 #ifndef CAIRN_EXE_GRAPH_RUNTIME_TENSOR_H
@@ -83,7 +83,7 @@ public:
     ge::DataType GetDataType() const { return data_type_; }
     void SetDataType(const ge::DataType data_type) { data_type_ = data_type; }
 
-    /** A tensor with room for this many elements behind it, in one array; null where that does not fit. */
+    /** A tensor followed by room for this many elements, in one array; null where that does not fit. */
     static std::unique_ptr<uint8_t[]> CreateFollowing(const int64_t shape_size, const ge::DataType dt,
                                                       size_t &total_size)
     {

@@ -18,11 +18,11 @@ class TypeUtils {
 public:
     /** "UNDEFINED" for a number that is no type. */
     static std::string DataTypeToSerialString(const DataType data_type);
-    /** DT_UNDEFINED for a name that is none. */
+    /** DT_UNDEFINED for an unknown name. */
     static DataType SerialStringToDataType(const std::string &str);
     /** "RESERVED" for a number that is no format. */
     static std::string FormatToSerialString(const Format format);
-    /** FORMAT_RESERVED for a name that is none. A sub-format follows a colon. */
+    /** FORMAT_RESERVED for an unknown name. A sub-format follows a colon. */
     static Format SerialStringToFormat(const std::string &str);
     /** The plain data formats only: ND, NCHW, NHWC, NCDHW, NDHWC, HWCN and the like. */
     static Format DataFormatToFormat(const std::string &str);

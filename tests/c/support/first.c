@@ -1,4 +1,4 @@
-/* The least program: it starts, counts the devices and ends. */
+/* A minimal program: it starts ACL, counts the devices and ends. */
 #include <stdint.h>
 #include <stdio.h>
 #include "acl/acl.h"

@@ -1,4 +1,4 @@
-/* Holds 1 GiB on device 1, says READY and waits until its input ends. */
+/* Allocates 1 GiB on device 1, prints READY and waits until its input ends. */
 #include "check.h"
 
 int main(void)

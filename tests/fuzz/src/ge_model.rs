@@ -5,14 +5,14 @@ use cairn_graph::model::{read, write};
 /// Reads the bytes as a model.
 ///
 /// # Panics
-/// When a graph does not survive its own bytes, or an error is no sentence.
+/// When a graph that is written and read again differs, or an error is no sentence.
 pub fn ge_model(data: &[u8]) {
     match read(data) {
         Ok(graph) => {
             let bytes = write(&graph);
             match read(&bytes) {
                 Ok(again) => assert!(write(&again) == bytes, "{graph:?} became {again:?}"),
-                // What is written says more than what was read, and may end where that just did not.
+                // What is written may be longer than what was read, and exceed a limit that the input just met.
                 Err(error) => assert!(
                     error.contains("100 deep") || error.contains("would take more"),
                     "{graph:?}: {error}"

@@ -1,8 +1,8 @@
-//! What inputs are tried on: an entry function a target, which panics when something is wrong.
+//! Fuzz targets: a function for each, which panics when something is wrong.
 //!
 //! `targets/` has a program for each, in which libFuzzer searches for inputs that reach new code;
-//! `cargo xtask deep` builds and runs them. `corpus/` keeps a few inputs that together reach what is
-//! known; `tests/corpus.rs` plays them through the same functions in every run of the tests.
+//! `cargo xtask deep` builds and runs them. `corpus/` has a few inputs that together reach the code that is
+//! known to be reachable; `tests/corpus.rs` passes them to the same functions in every run of the tests.
 
 mod ge_model;
 mod operations;

@@ -3,11 +3,11 @@
 use crate::model::{Op, PoolModel, STREAMS};
 use cairn_pool::GRANULE;
 
-/// The longest run of operations: more only makes an input slow.
-const MOST: usize = 1500;
+/// The most operations of one input: more only makes it slow.
+const MAX_OPERATIONS: usize = 1500;
 const MIB: u64 = 1 << 20;
 
-/// Does what the bytes say to a pool of eight streams, and holds it to the naive model after every
+/// Applies the operations in the bytes to a pool of eight streams, and compares it with the naive model after every
 /// step. The first byte is the budget.
 ///
 /// # Panics
@@ -19,11 +19,11 @@ pub fn pool(data: &[u8]) {
         quarters => u64::from(quarters) * MIB / 4,
     };
     let mut model = PoolModel::new(budget);
-    Operations(rest).take(MOST).for_each(|op| model.step_and_check(op));
+    Operations(rest).take(MAX_OPERATIONS).for_each(|op| model.step_and_check(op));
     model.end();
 }
 
-/// Operations read from bytes, until a whole one is no longer there.
+/// Operations read from bytes, until too few bytes are left.
 ///
 /// ```text
 /// first byte      more bytes     operation

@@ -1,4 +1,4 @@
-//! Plays every input that is kept, without any search.
+//! Runs the targets on every input of `corpus/`, without any search.
 
 use cairn_fuzz::Operations;
 use cairn_fuzz::model::Op;
@@ -21,7 +21,7 @@ fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
     inputs
 }
 
-fn play(target: &str, entry: fn(&[u8])) {
+fn run_on_corpus(target: &str, entry: fn(&[u8])) {
     for (name, data) in corpus(target) {
         if let Err(panic) = std::panic::catch_unwind(|| entry(&data)) {
             eprintln!("the input corpus/{target}/{name} fails");
@@ -32,21 +32,21 @@ fn play(target: &str, entry: fn(&[u8])) {
 
 #[test]
 fn ge_model() {
-    play("ge_model", cairn_fuzz::ge_model);
+    run_on_corpus("ge_model", cairn_fuzz::ge_model);
 }
 
 #[test]
 fn pool() {
-    play("pool", cairn_fuzz::pool);
+    run_on_corpus("pool", cairn_fuzz::pool);
 }
 
 #[test]
 fn spec() {
-    play("spec", cairn_fuzz::spec);
+    run_on_corpus("spec", cairn_fuzz::spec);
 }
 
 #[test]
-fn the_inputs_of_the_pool_do_everything() {
+fn the_inputs_of_the_pool_use_every_operation() {
     let mut seen = BTreeSet::new();
     for (_, data) in corpus("pool") {
         seen.extend(Operations(&data[1..]).map(|op| match op {

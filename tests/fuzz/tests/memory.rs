@@ -1,4 +1,4 @@
-//! What reading a model takes in memory, counted at the allocator.
+//! How much memory reading a model takes, counted by the allocator.
 
 use cairn_graph::model::read;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -6,20 +6,20 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 struct CountingAllocator;
 
-static NOW: AtomicUsize = AtomicUsize::new(0);
+static CURRENT: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
 // SAFETY: every call goes to the system's allocator unchanged; the rest only counts.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), Relaxed) + layout.size();
-        PEAK.fetch_max(now, Relaxed);
+        let current = CURRENT.fetch_add(layout.size(), Relaxed) + layout.size();
+        PEAK.fetch_max(current, Relaxed);
         // SAFETY: the caller's promises are those of the system's allocator.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Relaxed);
+        CURRENT.fetch_sub(layout.size(), Relaxed);
         // SAFETY: the caller's promises are those of the system's allocator.
         unsafe { System.dealloc(address, layout) }
     }
@@ -28,7 +28,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// A field with a length.
+/// A length-delimited field of a message.
 fn field(tag: u32, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for mut number in [(tag << 3 | 2) as usize, body.len()] {
@@ -63,7 +63,7 @@ fn memory_is_bounded_by_the_length() {
             (0..MANY).flat_map(|n| field(6, &field(1, numbered(n).as_bytes()))).collect(),
         ),
         ("unfed inputs", op(&field(5, &[]).repeat(MANY))),
-        ("inputs of one", {
+        ("inputs from one output", {
             let edges = field(5, b"n:0").repeat(MANY);
             op(&[edges, field(34, &[])].concat())
         }),
@@ -79,31 +79,31 @@ fn memory_is_bounded_by_the_length() {
         ("sizes", op(&field(33, &field(3, &field(1, &vec![1; MANY]))))),
         ("names", {
             let names = field(1, &[field(2, b"").repeat(MANY)].concat());
-            let places: Vec<u8> =
+            let positions: Vec<u8> =
                 (0..MANY).flat_map(|n| [n as u8 | 0x80, (n >> 7) as u8 & 0x7f]).collect();
             let entry =
                 |name: &[u8], value: &[u8]| field(10, &[field(1, name), field(2, value)].concat());
             op(&[
                 entry(b"_input_name_key", &names),
-                entry(b"_input_name_value", &field(1, &field(3, &places))),
+                entry(b"_input_name_value", &field(1, &field(3, &positions))),
             ]
             .concat())
         }),
     ];
     for (name, graph) in models {
         let bytes = field(7, &graph);
-        let before = NOW.load(Relaxed);
+        let before = CURRENT.load(Relaxed);
         PEAK.store(before, Relaxed);
         let result = read(&bytes);
-        let taken = PEAK.load(Relaxed) - before;
-        let what =
+        let peak = PEAK.load(Relaxed) - before;
+        let outcome =
             result.as_ref().map_or_else(String::clone, |graph| format!("{} nodes", graph.len()));
         println!(
-            "{name}: {:.1} bytes for each of {}: {what}",
-            taken as f64 / bytes.len() as f64,
+            "{name}: {:.1} bytes for each of {}: {outcome}",
+            peak as f64 / bytes.len() as f64,
             bytes.len()
         );
-        assert!(taken <= 100 * bytes.len() + (2 << 20), "{name}: {taken} for {}", bytes.len());
+        assert!(peak <= 100 * bytes.len() + (2 << 20), "{name}: {peak} for {}", bytes.len());
         drop(result);
     }
 }

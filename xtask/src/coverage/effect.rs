@@ -3,7 +3,7 @@
 //! The C and C++ programs assert in groups (`GROUP("..")`). A function counts as looked at when a group that calls it
 //! also asserts something besides codes: a value, a handle, bytes. That is a rough measure, but one that a function
 //! without any effect, called only for its code, does not meet; and it costs nobody anything. What it cannot tell, or
-//! gets wrong, stands in `tests/effects.txt`.
+//! gets wrong, is listed in `tests/effects.txt`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -108,22 +108,22 @@ fn looked_at(text: &str) -> BTreeSet<String> {
 /// Every word before a bracket.
 fn called(text: &str) -> BTreeSet<String> {
     let word = |part: &str| {
-        let letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        part.rsplit(|c: char| !letter(c)).next().unwrap_or_default().to_string()
+        let is_word_char = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        part.rsplit(|c: char| !is_word_char(c)).next().unwrap_or_default().to_string()
     };
     text.split('(').map(word).filter(|word| !word.is_empty()).collect()
 }
 
 fn without_comments(text: &str) -> String {
-    let mut plain = String::new();
+    let mut code = String::new();
     let mut rest = text;
     while let Some(at) = rest.find("/*") {
-        plain += &rest[..at];
+        code += &rest[..at];
         rest = rest[at..].split_once("*/").map_or("", |(_, after)| after);
     }
-    plain += rest;
+    code += rest;
     let line = |line: &str| line.split("//").next().unwrap_or_default().to_string();
-    plain.lines().map(|one| line(one) + "\n").collect()
+    code.lines().map(|one| line(one) + "\n").collect()
 }
 
 #[cfg(test)]

@@ -36,11 +36,11 @@ pub struct Headers {
     functions: Vec<ForeignItemFn>,
 }
 
-/// Macros that do not fit an `i64`, which is what bindgen takes them for.
+/// Tells bindgen which macros do not fit its default, `i64`.
 #[derive(Debug)]
-struct Wide;
+struct UnsignedMacros;
 
-impl ParseCallbacks for Wide {
+impl ParseCallbacks for UnsignedMacros {
     fn int_macro(&self, name: &str, _value: i64) -> Option<IntKind> {
         (name == "ACL_UNKNOWN_RANK").then_some(IntKind::U64)
     }
@@ -73,7 +73,7 @@ impl Headers {
             .formatter(bindgen::Formatter::None)
             .use_core()
             .ctypes_prefix("core::ffi")
-            .parse_callbacks(Box::new(Wide))
+            .parse_callbacks(Box::new(UnsignedMacros))
             .generate()?;
         let mut headers = Headers { items: Vec::new(), functions: Vec::new() };
         for item in syn::parse_file(&bindings.to_string())?.items {

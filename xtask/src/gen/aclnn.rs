@@ -1,7 +1,7 @@
 //! The aclnn door, from the operators of the table.
 //!
 //! `crates/ascendcl/aclnn.txt` holds the signature of every operator there is: `header; function;
-//! arguments`. A row of the table that has none yet gets it from the facts that lie beside the repository.
+//! arguments`. A row of the table that has none yet gets it from the facts in the data folder.
 //! From the signatures come the headers in `include/aclnnop` and the exports.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,9 +90,9 @@ fn read(root: &Path) -> Result<Signatures> {
 
 /// Adds what the table has and the signatures lack.
 fn extend(root: &Path, known: &mut Signatures, required: &BTreeSet<String>) -> Result<()> {
-    let lacking: BTreeSet<&String> =
+    let absent: BTreeSet<&String> =
         required.iter().filter(|name| !known.contains_key(*name)).collect();
-    if lacking.is_empty() {
+    if absent.is_empty() {
         return Ok(());
     }
     let text = match crate::data::facts(root, "aclnn_functions.csv")? {
@@ -101,16 +101,16 @@ fn extend(root: &Path, known: &mut Signatures, required: &BTreeSet<String>) -> R
     };
     for line in text.lines().skip(1) {
         let Some((name, rest)) = line.split_once(',') else { continue };
-        if !lacking.contains(&name.to_string()) {
+        if !absent.contains(&name.to_string()) {
             continue;
         }
         let (header, rest) = rest.split_once(',').with_context(|| line.to_string())?;
-        let listed = match rest.strip_prefix('"') {
+        let types = match rest.strip_prefix('"') {
             Some(quoted) => quoted.split('"').next().unwrap_or_default(),
             None => rest.split(',').next().unwrap_or_default(),
         };
-        let own = listed.split(", uint64_t*").next().unwrap_or_default();
-        let arguments = arguments(own).with_context(|| format!("facts of {name}"))?;
+        let before_workspace = types.split(", uint64_t*").next().unwrap_or_default();
+        let arguments = arguments(before_workspace).with_context(|| format!("facts of {name}"))?;
         known.insert(name.into(), Signature { header: header.into(), arguments });
     }
     let missing: Vec<&String> = required.iter().filter(|name| !known.contains_key(*name)).collect();
@@ -120,7 +120,7 @@ fn extend(root: &Path, known: &mut Signatures, required: &BTreeSet<String>) -> R
     }
 }
 
-fn listed(signatures: &Signatures) -> String {
+fn signature_list(signatures: &Signatures) -> String {
     let mut text = String::from(
         "# header; function; arguments before workspaceSize and executor. `cargo xtask gen` adds what the table has.\n",
     );
@@ -243,8 +243,10 @@ pub fn files(root: &Path) -> Result<Vec<(String, String)>> {
     let mut signatures = read(root)?;
     extend(root, &mut signatures, &required)?;
     signatures.retain(|name, _| required.contains(name));
-    let mut files =
-        vec![(SIGNATURES.into(), listed(&signatures)), (EXPORTS.into(), exports(&signatures)?)];
+    let mut files = vec![
+        (SIGNATURES.into(), signature_list(&signatures)),
+        (EXPORTS.into(), exports(&signatures)?),
+    ];
     let mut headers: BTreeMap<&str, Vec<(&String, &Signature)>> = BTreeMap::new();
     for (name, signature) in &signatures {
         headers.entry(&signature.header).or_default().push((name, signature));

@@ -33,7 +33,7 @@ pub fn sizes(items: &[Item]) -> String {
         };
         let rest = &source[at + START.len()..];
         let name = rest.split('"').next().unwrap_or_default();
-        let size = rest.split("usize").next().and_then(|head| head.rsplit(' ').next());
+        let size = rest.split("usize").next().and_then(|text| text.rsplit(' ').next());
         writeln!(text, "{name},{}", size.unwrap_or_default()).expect("a string takes any text");
     }
     text
@@ -49,10 +49,12 @@ pub fn extend(root: &Path, name: &str, fresh: &str) -> Result<String> {
     };
     let known = rows(&old);
     for (key, value) in &rows(fresh) {
-        if let Some(was) = known.get(key)
-            && was != value
+        if let Some(old_value) = known.get(key)
+            && old_value != value
         {
-            bail!("{key} is {value} in the headers and {was} in {name}: one of them is wrong");
+            bail!(
+                "{key} is {value} in the headers and {old_value} in {name}: one of them is wrong"
+            );
         }
     }
     let declared = rows(fresh);

@@ -22,15 +22,15 @@ pub fn folder() -> Result<PathBuf> {
     }
     let home = crate::cache::folder()?.join(format!("libclang-{VERSION}"));
     if !home.exists() {
-        let fresh = home.with_extension(format!("{}.new", std::process::id()));
-        run_checked(Command::new("python3").args(["-m", "venv"]).arg(&fresh))?;
+        let new_home = home.with_extension(format!("{}.new", std::process::id()));
+        run_checked(Command::new("python3").args(["-m", "venv"]).arg(&new_home))?;
         run_checked(
-            Command::new(fresh.join("bin/python"))
+            Command::new(new_home.join("bin/python"))
                 .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
                 .arg(format!("libclang=={VERSION}")),
         )?;
-        if std::fs::rename(&fresh, &home).is_err() {
-            std::fs::remove_dir_all(&fresh)?;
+        if std::fs::rename(&new_home, &home).is_err() {
+            std::fs::remove_dir_all(&new_home)?;
         }
     }
     find(&home)?.with_context(|| format!("no libclang.so below {}", home.display()))

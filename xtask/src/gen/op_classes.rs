@@ -16,7 +16,7 @@ const ROWS: &str = "cpp/operators.txt";
 const HEADERS: &str = "opp/built-in/op_graph/inc";
 
 /// What graphs have besides the operators of the table.
-const OF_GRAPHS: [&str; 9] = [
+const GRAPH_ONLY: [&str; 9] = [
     "Assign",
     "Const",
     "ConstPlaceHolder",
@@ -29,7 +29,7 @@ const OF_GRAPHS: [&str; 9] = [
 ];
 
 /// The header of each type, as CANN sorts them; every other type is in the first.
-const PLACES: [(&str, &str); 15] = [
+const HEADER_OF_TYPES: [(&str, &str); 15] = [
     ("elewise_calculation_ops.h", ""),
     (
         "array_ops.h",
@@ -80,8 +80,8 @@ const PLACES: [(&str, &str); 15] = [
     ("state_ops.h", "Assign Variable"),
 ];
 
-/// Names of newer versions for parts of the classes.
-const ALL_AGAIN: [&str; 5] = [
+/// Headers by which newer versions of CANN offer a part of the classes each.
+const PART_HEADERS: [&str; 5] = [
     "ops_proto_cv.h",
     "ops_proto_legacy.h",
     "ops_proto_math.h",
@@ -101,10 +101,10 @@ struct Ir {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Attribute {
     name: String,
-    /// The word of the op class.
+    /// Its type in an op class, one of [`KINDS`].
     kind: String,
-    /// Without one it is required.
-    preset: Option<String>,
+    /// `None`: it is required.
+    default: Option<String>,
 }
 
 const KINDS: [&str; 12] = [
@@ -132,28 +132,28 @@ impl Attribute {
     /// `name!:Kind` or `name:Kind, default`.
     fn parse(text: &str) -> Result<Attribute> {
         let (name, rest) = text.split_once(':').with_context(|| format!("'{text}' has no type"))?;
-        let (kind, preset) = match rest.split_once(',') {
-            Some((kind, preset)) => (kind.trim(), Some(preset.trim().to_string())),
+        let (kind, default) = match rest.split_once(',') {
+            Some((kind, default)) => (kind.trim(), Some(default.trim().to_string())),
             None => (rest.trim(), None),
         };
         let kind = if kind == "int" { "Int" } else { kind };
         if !KINDS.contains(&kind) {
             bail!("'{text}': the type {kind} is none of {KINDS:?}");
         }
-        let preset = preset.map(|preset| match (kind, preset.as_str()) {
+        let default = default.map(|default| match (kind, default.as_str()) {
             ("Bool", "False" | "0") => "false".into(),
             ("Bool", "True" | "1") => "true".into(),
-            _ if kind.starts_with("List") => preset.replace('[', "{").replace(']', "}"),
-            _ => preset.replace('\'', "\""),
+            _ if kind.starts_with("List") => default.replace('[', "{").replace(']', "}"),
+            _ => default.replace('\'', "\""),
         });
         let name = name.trim();
-        let preset = if name.ends_with('!') { None } else { preset };
-        Ok(Attribute { name: name.trim_end_matches('!').into(), kind: kind.into(), preset })
+        let default = if name.ends_with('!') { None } else { default };
+        Ok(Attribute { name: name.trim_end_matches('!').into(), kind: kind.into(), default })
     }
 
     fn text(&self) -> String {
-        match &self.preset {
-            Some(preset) => format!("{}:{}, {preset}", self.name, self.kind),
+        match &self.default {
+            Some(default) => format!("{}:{}, {default}", self.name, self.kind),
             None => format!("{}!:{}", self.name, self.kind),
         }
     }
@@ -172,10 +172,10 @@ impl Ir {
     }
 
     fn of_table(node: &cairn_ops::Node) -> Result<Ir> {
-        let own = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect();
+        let strings = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect();
         let mut attributes: Vec<Attribute> = Vec::new();
-        for (name, preset) in node.attribute_defaults() {
-            let (kind, preset) = match preset {
+        for (name, default) in node.attribute_defaults() {
+            let (kind, default) = match default {
                 AttrDefault::Int(value) => ("Int", value.to_string()),
                 AttrDefault::Float(value) => ("Float", format!("{value:?}")),
                 AttrDefault::Flag(value) => ("Bool", value.to_string()),
@@ -185,15 +185,15 @@ impl Ir {
                 }
                 AttrDefault::Text(text) => ("String", format!("\"{text}\"")),
                 AttrDefault::Required | AttrDefault::None => {
-                    bail!("nobody knows the type of {}'s attribute {name}", node.name)
+                    bail!("there is no type of {}'s attribute {name}", node.name)
                 }
             };
             if attributes.iter().all(|known| known.name != name) {
-                let preset = Some(preset);
-                attributes.push(Attribute { name: name.into(), kind: kind.into(), preset });
+                let default = Some(default);
+                attributes.push(Attribute { name: name.into(), kind: kind.into(), default });
             }
         }
-        Ok(Ir { inputs: own(node.inputs), outputs: own(node.outputs), attributes })
+        Ok(Ir { inputs: strings(node.inputs), outputs: strings(node.outputs), attributes })
     }
 }
 
@@ -231,7 +231,7 @@ fn facts(root: &Path) -> Result<Rows> {
 
 /// Adds what the table has and the rows lack, and drops what neither it nor graphs have.
 fn complete(root: &Path, rows: &mut Rows) -> Result<()> {
-    let required: BTreeSet<&str> = cairn_ops::nodes().keys().copied().chain(OF_GRAPHS).collect();
+    let required: BTreeSet<&str> = cairn_ops::nodes().keys().copied().chain(GRAPH_ONLY).collect();
     rows.retain(|name, _| required.contains(name.as_str()));
     let mut facts = facts(root)?;
     let mut unknown = Vec::new();
@@ -255,7 +255,7 @@ fn complete(root: &Path, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
-fn listed(rows: &Rows) -> String {
+fn row_list(rows: &Rows) -> String {
     let mut text = String::from(
         "# type | inputs | outputs | attributes. `?`: optional, `[]`: dynamic, `!`: required. `cargo xtask gen` adds \
          what the table has.\n",
@@ -269,15 +269,16 @@ fn listed(rows: &Rows) -> String {
     text
 }
 
-fn place_of(name: &str) -> &'static str {
-    let found = PLACES.iter().find(|(_, types)| types.split_whitespace().any(|one| one == name));
-    found.map_or(PLACES[0].0, |(header, _)| header)
+fn header_of(name: &str) -> &'static str {
+    let found =
+        HEADER_OF_TYPES.iter().find(|(_, types)| types.split_whitespace().any(|one| one == name));
+    found.map_or(HEADER_OF_TYPES[0].0, |(header, _)| header)
 }
 
 fn class(name: &str, ir: &Ir) -> String {
     let mut text = format!("REG_OP({name})\n");
-    let mut word = |word: String| {
-        let _ = writeln!(text, "    .{word}");
+    let mut add_call = |call: String| {
+        let _ = writeln!(text, "    .{call}");
     };
     for input in &ir.inputs {
         let bare = input.trim_end_matches(['?', '[', ']']);
@@ -286,20 +287,20 @@ fn class(name: &str, ir: &Ir) -> String {
             Some("[]") => "DYNAMIC_INPUT",
             _ => "INPUT",
         };
-        word(format!("{kind}({bare}, TensorType::ALL())"));
+        add_call(format!("{kind}({bare}, TensorType::ALL())"));
     }
     for output in &ir.outputs {
         let bare = output.trim_end_matches("[]");
         let kind = if bare == output { "OUTPUT" } else { "DYNAMIC_OUTPUT" };
-        word(format!("{kind}({bare}, TensorType::ALL())"));
+        add_call(format!("{kind}({bare}, TensorType::ALL())"));
     }
-    for Attribute { name, kind, preset } in &ir.attributes {
-        word(match preset {
-            Some(preset) => format!("ATTR({name}, {kind}, {preset})"),
+    for Attribute { name, kind, default } in &ir.attributes {
+        add_call(match default {
+            Some(default) => format!("ATTR({name}, {kind}, {default})"),
             None => format!("REQUIRED_ATTR({name}, {kind})"),
         });
     }
-    word(format!("CAIRN_OP_END_BUILT_IN({name})"));
+    add_call(format!("CAIRN_OP_END_BUILT_IN({name})"));
     text
 }
 
@@ -321,7 +322,7 @@ fn header(file: &str, rows: &[(&String, &Ir)]) -> String {
 }
 
 /// A header by which newer versions of CANN offer a part of the classes: here it offers them all.
-fn all_again(file: &str) -> String {
+fn part_header(file: &str) -> String {
     let guard = guard(file);
     format!(
         "/*\n * Every op class, by another name. Generated by cargo xtask gen.\n */\n#ifndef {guard}\n#define {guard}\n\n\
@@ -335,9 +336,9 @@ pub fn files(root: &Path) -> Result<Vec<(String, String)>> {
     complete(root, &mut rows)?;
     let mut headers: BTreeMap<&str, Vec<(&String, &Ir)>> = BTreeMap::new();
     for (name, ir) in &rows {
-        headers.entry(place_of(name)).or_default().push((name, ir));
+        headers.entry(header_of(name)).or_default().push((name, ir));
     }
-    for (file, _) in PLACES {
+    for (file, _) in HEADER_OF_TYPES {
         headers.entry(file).or_default();
     }
     let guard = guard("all_ops.h");
@@ -347,12 +348,13 @@ pub fn files(root: &Path) -> Result<Vec<(String, String)>> {
         "/*\n * Every op class. Generated by cargo xtask gen.\n */\n#ifndef {guard}\n#define {guard}\n\n{}\n#endif\n",
         includes.concat()
     );
-    let mut files = vec![(ROWS.to_string(), listed(&rows)), (format!("{HEADERS}/all_ops.h"), all)];
+    let mut files =
+        vec![(ROWS.to_string(), row_list(&rows)), (format!("{HEADERS}/all_ops.h"), all)];
     for (file, types) in headers {
         files.push((format!("{HEADERS}/{file}"), header(file, &types)));
     }
-    for file in ALL_AGAIN {
-        files.push((format!("{HEADERS}/{file}"), all_again(file)));
+    for file in PART_HEADERS {
+        files.push((format!("{HEADERS}/{file}"), part_header(file)));
     }
     Ok(files)
 }
@@ -374,10 +376,10 @@ mod tests {
             "axis!:Int; scale:Float, 1.0; _seen:String, 'a'; list:ListInt, [1, 2]",
         )
         .unwrap();
-        let words = class("Some", &ir);
-        let words: Vec<&str> = words.lines().map(str::trim).collect();
+        let text = class("Some", &ir);
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
         assert_eq!(
-            words,
+            lines,
             [
                 "REG_OP(Some)",
                 ".INPUT(x, TensorType::ALL())",
@@ -399,7 +401,7 @@ mod tests {
             "Some".to_string(),
             Ir::parse("x, bias?", "y[]", "axis!:Int; text:String, \"a\"").unwrap(),
         )]);
-        let line = listed(&rows);
+        let line = row_list(&rows);
         assert!(
             line.ends_with("Some | x, bias? | y[] | axis!:Int; text:String, \"a\"\n"),
             "{line}"

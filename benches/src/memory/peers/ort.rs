@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
-/// Places in the library's table.
+/// Indices in the library's table.
 mod function_index {
     pub const CREATE_SESSION_FROM_ARRAY: usize = 8;
     pub const RELEASE_SESSION: usize = 95;
