@@ -1,5 +1,5 @@
 // The texts of codes. The object is never destroyed: programs add to it until they end, and may have put
-// strings of their own kind into it.
+// `std::string`s of another C++ ABI into it.
 
 #include <map>
 #include <mutex>

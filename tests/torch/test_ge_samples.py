@@ -1,4 +1,4 @@
-"""Models that the real client wrote (`facts/ge_samples` of the data folder, CAIRN_DATA) through ge::Session, against PyTorch on the CPU."""
+"""Models that torchair wrote (`facts/ge_samples` of the data folder, CAIRN_DATA) through ge::Session, against PyTorch on the CPU."""
 
 import os
 import pathlib

@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub const POOL: &str = "cairn pool";
 
 /// The name of the pool through the plugin's C interface.
-pub const C_DOOR: &str = "cairn_malloc";
+pub const PLUGIN: &str = "cairn_malloc";
 
 /// ONNX Runtime's arena.
 pub const ORT: &str = "onnxruntime arena";
@@ -44,7 +44,7 @@ impl AvailablePeers {
             None => Err("CAIRN_TOOLKIT does not name the toolkit".into()),
             Some(path) => Plugin::load(&PathBuf::from(path)),
         };
-        let plugin = plugin.map_err(|why| absent.push(format!("{C_DOOR}: {why}"))).ok();
+        let plugin = plugin.map_err(|why| absent.push(format!("{PLUGIN}: {why}"))).ok();
         if cfg!(not(feature = "peers")) {
             absent.push("mimalloc, jemalloc, snmalloc, rlsf, offset-allocator: built without the feature `peers`".into());
         }
@@ -55,7 +55,7 @@ impl AvailablePeers {
     pub fn each(&self, visit: &mut impl Visit) {
         visit.visit(POOL, CairnPool::new());
         if let Some(plugin) = &self.plugin {
-            visit.visit(C_DOOR, CDoor(plugin.clone()));
+            visit.visit(PLUGIN, CDoor(plugin.clone()));
         }
         #[cfg(feature = "peers")]
         {

@@ -1,6 +1,6 @@
 //! What the figures should be. A goal is printed beside its figure, met or not; it fails nothing.
 
-use super::available::{C_DOOR, OFFSET, ORT, POOL};
+use super::available::{OFFSET, ORT, PLUGIN, POOL};
 use super::efficiency::{Growth, TraceResult, TrimResult};
 use super::speed::{HOT, column};
 use super::streams::Streams;
@@ -36,23 +36,18 @@ impl Goals {
     /// Goals of speed.
     pub fn speed(&mut self, table: &Table, streams: &Streams) {
         let best = |column: &str, row: &str| table.figure(column, row).map(|figure| figure.best);
-        for (door, row, limit) in [("Rust", POOL, 20.0), ("C", C_DOOR, 40.0)] {
+        for (how, row, limit) in [("from Rust", POOL, 20.0), ("through the plugin", PLUGIN, 40.0)] {
             let figures: Option<Vec<f64>> = HOT.iter().map(|&b| best(&bytes(b), row)).collect();
             let most = |f: &Vec<f64>| f.iter().copied().fold(0.0, f64::max);
             let least = |f: &Vec<f64>| f.iter().copied().fold(f64::MAX, f64::min);
             self.at_most(
-                format!("hot pair, {door} door, any size"),
+                format!("hot pair, {how}, any size"),
                 figures.as_ref().map(most),
                 limit,
                 "ns",
             );
             let spread = figures.as_ref().map(|f| most(f) / least(f));
-            self.at_most(
-                format!("hot pair, {door} door, slowest over fastest size"),
-                spread,
-                1.3,
-                "x",
-            );
+            self.at_most(format!("hot pair, {how}, slowest over fastest size"), spread, 1.3, "x");
         }
         for churn in [column::CHURN_1K, column::CHURN_64L] {
             for (peer, limit) in [(OFFSET, 1.0), (ORT, 0.5)] {

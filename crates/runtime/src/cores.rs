@@ -12,7 +12,7 @@ pub(crate) fn current() -> usize {
 /// Linux may put a thread that it wakes on the core of the one that woke it, and leaves both there for some
 /// milliseconds, though the next core is idle: two threads that share a kernel then take longer than one.
 pub(crate) fn move_off(core: usize) -> bool {
-    // The threads of a model are all one thread of the machine.
+    // Under shuttle all threads are one thread of the machine.
     if !sync::REAL_TIME || current() != core {
         return false;
     }

@@ -13,7 +13,7 @@ use crate::worker::{HostThreads, Scheduler};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// What all parts of the engine share: clocks, workers, memory. One per process; models and tests make their own.
+/// What all parts of the engine share: clocks, workers, memory. One per process; tests make their own.
 pub struct Shared {
     /// The settings.
     pub config: Config,

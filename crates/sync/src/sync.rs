@@ -11,7 +11,7 @@ mod chosen {
 
     /// Spins before a waiter goes to sleep.
     pub const SPINS: u32 = 2000;
-    /// False in models, where timeouts never pass.
+    /// False under shuttle, where timeouts never pass.
     pub const REAL_TIME: bool = true;
 }
 
@@ -22,13 +22,13 @@ mod chosen {
     pub use shuttle::thread;
     pub use shuttle::thread_local;
 
-    /// Lets another modelled thread run.
+    /// Lets another thread of the shuttle test run.
     pub fn spin_loop() {
         shuttle::thread::yield_now();
     }
     /// Few spins: each is a scheduling point.
     pub const SPINS: u32 = 2;
-    /// False in models, where timeouts never pass.
+    /// False under shuttle, where timeouts never pass.
     pub const REAL_TIME: bool = false;
 }
 

@@ -119,16 +119,15 @@ fn normal_numbers() {
 
 #[test]
 fn uniform_numbers() {
-    for (dtype, steps) in
-        [(DType::Float, 0), (DType::Double, 0), (DType::Float16, 11), (DType::Bf16, 8)]
-    {
+    for dtype in [DType::Float, DType::Double, DType::Float16, DType::Bf16] {
         let values = drawn(line(dtype), |out| {
             random::uniform(&Threads(2), out, Philox::new(9, 0), 0.0, 1.0)
         });
         assert!(values.iter().all(|x| (0.0..1.0).contains(x)), "{dtype}");
         let (mean, variance) = moments(&values);
         assert!((mean - 0.5).abs() < 0.004 && (variance - 1.0 / 12.0).abs() < 0.001, "{mean}");
-        if steps == 0 {
+        // Half types have too few values between 0 and 1 for this test.
+        if matches!(dtype, DType::Float | DType::Double) {
             let distance = kolmogorov_smirnov(values, |x| x);
             assert!(distance < 1.95, "{dtype} {distance}");
         }
@@ -246,11 +245,11 @@ fn masks_and_what_they_keep() {
             (count..mask_bytes.len() * 8)
                 .all(|bit| mask_bytes[bit / 8].get() >> (bit % 8) & 1 == 0)
         );
-        let ones: Vec<Cell<u8>> =
+        let twos: Vec<Cell<u8>> =
             (0..count).flat_map(|_| 2f32.to_ne_bytes()).map(Cell::new).collect();
         let permuted: Vec<usize> = dims.iter().rev().copied().collect();
         let order: Vec<usize> = (0..dims.len()).rev().collect();
-        let x = View::over(&ones, Layout::contiguous(DType::Float, &permuted).permuted(&order))
+        let x = View::over(&twos, Layout::contiguous(DType::Float, &permuted).permuted(&order))
             .unwrap();
         let outputs = drawn(Layout::contiguous(DType::Float16, &dims), |out| {
             dropout::apply::<f32>(&Threads(2), out, x, mask.view(), 1.5, false);

@@ -434,7 +434,6 @@ impl<'a> Binder<'a> {
         Ok(step)
     }
 
-    /// A step that runs at load, with its outputs and workspace in fixed memory.
     /// A step that says which is next. What a loop uses of the steps before it lives until the loop is left.
     fn jump(&mut self, jump: &Jump, input: Option<ValueId>, at: usize) -> UnplacedStep {
         match jump {
@@ -475,6 +474,7 @@ impl<'a> Binder<'a> {
         self.labels[label] = at;
     }
 
+    /// A step that runs at load, with its outputs and workspace in fixed memory.
     fn init_step(&mut self, work: &WorkNode) -> Result<UnplacedStep> {
         for value in &work.outputs {
             let root = self.root(*value);

@@ -1,4 +1,4 @@
-//! Graphs through bytes and back, samples of the real writer, and bytes that nobody should write.
+//! Graphs through bytes and back, samples that torchair wrote, and bytes that nobody should write.
 
 use super::wire::{AttrDef, GraphDef, ListValue, ModelDef, OpDef, TensorDescriptor, Value};
 use super::{read, write};
@@ -213,7 +213,7 @@ fn the_random_attributes_are_of_every_kind() {
     assert_eq!(visited, [true; VARIANTS]);
 }
 
-/// Samples that the real client wrote: how many nodes each has, and that they are written back.
+/// Samples that torchair wrote: how many nodes each has, and that they are written back.
 #[test]
 #[ignore = "needs the data folder: cargo xtask test runs it when CAIRN_DATA names one"]
 fn samples_are_read_and_survive() {
