@@ -349,7 +349,11 @@ fn slice(node: &mut Conversion<'_>) -> Converted {
 /// Sizes of the parts are an attribute before version 13, else an input; without them all are equal, but for the last.
 fn split(node: &mut Conversion<'_>) -> Converted {
     let x = node.input(0)?;
-    let axis_index = axis(node.int("axis", 0), node.rank(&x)?)?;
+    let split_axis = node.int("axis", 0);
+    let axis_index = match x.rank() {
+        None if split_axis >= 0 => split_axis as usize,
+        _ => axis(split_axis, node.rank(&x)?)?,
+    };
     let count = match node.int("num_outputs", 0) {
         0 => node.output_count(),
         count => usize::try_from(count).map_err(|_| format!("num_outputs is {count}"))?,
@@ -358,7 +362,13 @@ fn split(node: &mut Conversion<'_>) -> Converted {
         (Some(parts), _) => node.int_list(&parts),
         (None, Some(parts)) => parts,
         (None, None) => {
-            let size = node.known_dims_at(&x, axis_index)?;
+            let Ok(size) = node.known_dims_at(&x, axis_index) else {
+                let equal = attrs([
+                    ("split_dim", (axis_index as i64).into()),
+                    ("num_split", (count as i64).into()),
+                ]);
+                return node.add_several("SplitD", &[Some(&x)], equal, count);
+            };
             let part = (size + count as i64 - 1) / (count as i64).max(1);
             let sizes: Vec<i64> =
                 (0..count as i64).map(|at| (size - at * part).clamp(0, part)).collect();
