@@ -473,3 +473,69 @@ def instance_norm_gradients(dy, x, variance, mean, weight):
     product, total = (dy * normed).sum((1, 2, 3), True), dy.sum((1, 2, 3), True)
     dx = weight * scale * (dy - (total + normed * product) / count)
     return dx, product.sum((0, 1, 2, 3)), total.sum((0, 1, 2, 3))
+
+
+def adamw_by_powers(x, mean, square, power1, power2, rate, decay, beta1, beta2, epsilon, grad):
+    """AdamW by the powers of its betas before the step."""
+    mean, square = mean * beta1 + (1 - beta1) * grad, square * beta2 + (1 - beta2) * grad * grad
+    root = (square / (1 - power2 * beta2)).sqrt() + epsilon
+    return x * (1 - rate * decay) - rate / (1 - power1 * beta1) * mean / root, mean, square
+
+
+def bert_adam(x, mean, square, rate, beta1, beta2, epsilon, grad, decay, size=None):
+    """Adam without correction of its means; a size of its own for the step as mBART has it."""
+    mean, square = beta1 * mean + (1 - beta1) * grad, beta2 * square + (1 - beta2) * grad * grad
+    step = mean / (square.sqrt() + epsilon)
+    return x - (rate if size is None else size) * step - rate * decay * x, mean, square
+
+
+def centred(boxes):
+    """Centres and sizes of boxes from corner to corner, both of which belong to them."""
+    return (boxes[:, :2] + boxes[:, 2:]) / 2, boxes[:, 2:] - boxes[:, :2] + 1
+
+
+def encoded_boxes(anchors, boxes, means=0, deviations=1):
+    (place, size), (target, length) = centred(anchors), centred(boxes)
+    return (torch.cat(((target - place) / size, (length / size).log()), 1) - means) / deviations
+
+
+def decoded_boxes(anchors, deltas, height, width, ratio, means=0, deviations=1):
+    """Boxes inside of an image; a size is at most `ratio` of the anchor's or the reverse of it."""
+    (place, size), deltas = centred(anchors), deltas * deviations + means
+    most = abs(torch.tensor(ratio, dtype=torch.float64).log().item())
+    place, half = place + size * deltas[:, :2], size * deltas[:, 2:].clamp(-most, most).exp() / 2 - 0.5
+    ends = torch.tensor([width - 1, height - 1], dtype=anchors.dtype)
+    return torch.cat([torch.minimum(side.clamp(min=0), ends) for side in (place - half, place + half)], 1)
+
+
+def encoded_yolo(anchors, boxes, strides, margin=1e-6):
+    """As mmdetection's coder of YOLO boxes has it."""
+    place, target = ((one[:, :2] + one[:, 2:]) / 2 for one in (anchors, boxes))
+    size, length = (one[:, 2:] - one[:, :2] for one in (anchors, boxes))
+    moved = ((target - place) / strides[:, None] + 0.5).clamp(margin, 1 - margin)
+    return torch.cat((moved, (length / size).clamp(min=margin).log()), 1)
+
+
+def encoded_rotated(anchors, boxes):
+    place, target = ((one[:, :2] + one[:, 2:4]) / 2 for one in (anchors, boxes))
+    size, length = (one[:, 2:4] - one[:, :2] for one in (anchors, boxes))
+    turns = [one[:, 4:].deg2rad().tan() for one in (anchors, boxes)]
+    return torch.cat(((target - place) / size, (length / size).log(), turns[1] - turns[0]), 1)
+
+
+def decoded_rotated(anchors, deltas):
+    size = anchors[:, 2:4] - anchors[:, :2]
+    place = (anchors[:, :2] + anchors[:, 2:4]) / 2 + size * deltas[:, :2]
+    half = size * deltas[:, 2:4].exp() / 2
+    turn = (anchors[:, 4:].deg2rad().tan() + deltas[:, 4:]).atan().rad2deg()
+    return torch.cat((place - half, place + half, turn), 1)
+
+
+def answering_anchors(boxes, sizes, strides, anchors):
+    """1 for the anchors of the cells in which centres of boxes lie."""
+    flags = torch.zeros(sizes[0] * sizes[1], anchors, dtype=torch.uint8)
+    columns, rows = (
+        ((boxes[:, at] + boxes[:, at + 2]) / 2 / strides[at]).floor().long().clamp(0, sizes[1 - at] - 1) for at in (0, 1)
+    )
+    flags[rows * sizes[1] + columns] = 1
+    return flags.flatten()

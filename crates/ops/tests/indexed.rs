@@ -60,6 +60,7 @@ fn a_scatter_in_place_touches_what_indices_name() {
     for (name, arg_indices) in [
         ("ScatterElements", vec![0, 3]),
         ("ScatterNdUpdate", vec![0, 3]),
+        ("ScatterUpdate", vec![0, 3]),
         ("InplaceIndexAdd", vec![0, 3]),
     ] {
         let case = cases().into_iter().find(|case| case.node.name == name).unwrap();

@@ -264,5 +264,60 @@ pub const MORE_NODES: &[Node] = &[
         &[A(0), A(1), A(2), O(0)],
     )
     .elementwise(),
+    node(
+        "ThresholdV2D",
+        &["x"],
+        &["y"],
+        Infer::Like(0),
+        |c| THRESHOLD.plan(c),
+        &[
+            A(0),
+            Attr("threshold", AttrDefault::Required),
+            Attr("value", AttrDefault::Required),
+            O(0),
+        ],
+    )
+    .elementwise(),
+    node(
+        "HardShrink",
+        &["input_x"],
+        &["output_y"],
+        Infer::Like(0),
+        |c| HARDSHRINK.plan(c),
+        &[A(0), Attr("lambd", AttrDefault::Float(0.5)), O(0)],
+    )
+    .elementwise(),
+    node(
+        "SoftShrink",
+        &["input_x"],
+        &["output_y"],
+        Infer::Like(0),
+        |c| SOFTSHRINK.plan(c),
+        &[A(0), Attr("lambd", AttrDefault::Float(0.5)), O(0)],
+    )
+    .elementwise(),
+    node(
+        "CeluV2",
+        &["x"],
+        &["y"],
+        Infer::Like(0),
+        |c| CELU.plan(c),
+        &[A(0), Attr("alpha", AttrDefault::Float(1.0)), O(0)],
+    )
+    .elementwise(),
+    node(
+        "SoftplusV2",
+        &["x"],
+        &["y"],
+        Infer::Like(0),
+        |c| SOFTPLUS.plan(c),
+        &[
+            A(0),
+            Attr("beta", AttrDefault::Float(1.0)),
+            Attr("threshold", AttrDefault::Float(20.0)),
+            O(0),
+        ],
+    )
+    .elementwise(),
     node("PRelu", &["x", "weight"], &["y"], Infer::Like(0), prelu, &[A(0), A(1), O(0)]),
 ];

@@ -282,4 +282,55 @@ pub const NODES: &[Node] = &[
         &[A(0), A(1), Attr("threshold", AttrDefault::Required), O(0)],
     )
     .elementwise(),
+    node(
+        "HardShrinkGrad",
+        &["gradients", "features"],
+        &["backprops"],
+        Infer::Like(1),
+        |c| SHRINK.plan(c),
+        &[A(0), A(1), Attr("lambd", AttrDefault::Float(0.5)), O(0)],
+    )
+    .elementwise(),
+    node(
+        "SoftShrinkGrad",
+        &["input_grad", "input_x"],
+        &["output_y"],
+        Infer::Like(1),
+        |c| SHRINK.plan(c),
+        &[A(0), A(1), Attr("lambd", AttrDefault::Float(0.5)), O(0)],
+    )
+    .elementwise(),
+    node(
+        "SeluGrad",
+        &["gradients", "outputs"],
+        &["y"],
+        Infer::Like(1),
+        |c| SELU_FROM_OUTPUT.plan(c),
+        BINARY,
+    )
+    .elementwise(),
+    node(
+        "SiluGrad",
+        &["dy", "x"],
+        &["dx"],
+        Infer::Like(1),
+        |c| SWISH.plan_at(c, [0, 1], &[], 2),
+        BINARY,
+    )
+    .elementwise(),
+    node(
+        "SoftplusV2Grad",
+        &["input_gradients", "input_features"],
+        &["output_backprops"],
+        Infer::Like(1),
+        |c| SOFTPLUS.plan(c),
+        &[
+            A(0),
+            A(1),
+            Attr("beta", AttrDefault::Float(1.0)),
+            Attr("threshold", AttrDefault::Float(20.0)),
+            O(0),
+        ],
+    )
+    .elementwise(),
 ];

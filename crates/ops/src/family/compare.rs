@@ -5,13 +5,13 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::ArgSource::{A, O};
-use crate::table::{ArgSource, Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::compare::equal;
 use cairn_tensor::kernels::map::fill;
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
-use cairn_tensor::{DType, with_number};
+use cairn_tensor::{DType, Layout, with_number};
 
 const EQ: Formula<2> = test!(|x, y| x == y).with_complex(complex!(-> bool |x, y| x == y));
 const NE: Formula<2> = test!(|x, y| x != y).with_complex(complex!(-> bool |x, y| x != y));
@@ -183,3 +183,35 @@ pub const NODES: &[Node] = nodes! {
     "Maximum" => Broadcast, |c| MAXIMUM.plan(c);
     "Minimum" => Broadcast, |c| MINIMUM.plan(c);
 };
+
+fn infer_answer(_: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(vec![Layout::contiguous(DType::Bool, &[])])
+}
+
+/// Operators by IR name with attributes, or of whole tensors.
+pub const MORE_NODES: &[Node] = &[
+    node(
+        "IsClose",
+        &["x1", "x2"],
+        &["y"],
+        Infer::Compare(0, 1),
+        |c| IS_CLOSE.plan(c),
+        &[
+            A(0),
+            A(1),
+            Attr("rtol", AttrDefault::Float(1e-5)),
+            Attr("atol", AttrDefault::Float(1e-8)),
+            Attr("equal_nan", AttrDefault::Flag(false)),
+            O(0),
+        ],
+    )
+    .elementwise(),
+    node(
+        "TensorEqual",
+        &["input_x", "input_y"],
+        &["output_z"],
+        Infer::By(infer_answer),
+        equals,
+        BINARY,
+    ),
+];

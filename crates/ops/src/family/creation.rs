@@ -1,6 +1,7 @@
 //! Tensors made of numbers: sequences, diagonals, triangles, one-hot codes.
 
 use super::inputs::out_of_range;
+use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -166,6 +167,32 @@ fn eye(call: &mut Call<'_>) -> Result<Plan> {
         fill_scalar(memory.parallel, memory.out(&ones), Scalar::Bool(true));
         Ok(())
     })
+}
+
+/// As [`eye`]; no columns are as many as there are rows. Arguments: rows, columns, out, sizes of batches (of which there are none),
+/// type.
+fn eye_by_name(call: &mut Call<'_>) -> Result<Plan> {
+    let batches = call.ints(3)?;
+    if !batches.is_empty() {
+        let name = call.parameter(3);
+        return Err(Error::invalid(format!("{name} = {batches:?} is not supported")));
+    }
+    if call.int(1)? == 0 {
+        call.replace(1, Arg::Int(call.int(0)?));
+    }
+    eye(call)
+}
+
+fn eye_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (rows, columns) = (call.int(0)?, call.int(1)?);
+    let columns = if columns == 0 { rows } else { columns };
+    let dims = [rows, columns].map(|size| size.max(0) as usize);
+    Ok(vec![Layout::contiguous(call.dtype(4)?, &dims)])
+}
+
+fn logspace_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let count = call.int(2)?.max(0) as usize;
+    Ok(vec![Layout::contiguous(call.layout(6)?.dtype, &[count])])
 }
 
 /// The same number along the diagonal. Arguments: tensor, value, whether the diagonal of a tall matrix begins again below
@@ -385,4 +412,51 @@ pub const NODES: &[Node] = &[
         &[A(0), A(1), A(2), A(3), Attr("axis", AttrDefault::Int(-1)), O(0)],
     )
     .needs_values(&[1]),
+    node(
+        "OneHotD",
+        &["x", "on_value", "off_value"],
+        &["y"],
+        Infer::By(one_hot_output),
+        one_hot,
+        &[
+            A(0),
+            Attr("depth", AttrDefault::Required),
+            A(1),
+            A(2),
+            Attr("axis", AttrDefault::Int(-1)),
+            O(0),
+        ],
+    ),
+    node(
+        "LogSpaceD",
+        &["assist"],
+        &["y"],
+        Infer::By(logspace_output),
+        logspace,
+        &[
+            Attr("start", AttrDefault::Required),
+            Attr("end", AttrDefault::Required),
+            Attr("steps", AttrDefault::Int(100)),
+            O(0),
+            Attr("base", AttrDefault::Float(10.0)),
+            Attr("dtype", AttrDefault::Int(1)),
+            A(0),
+        ],
+    )
+    .from_shapes(),
+    node(
+        "Eye",
+        &[],
+        &["y"],
+        Infer::By(eye_output),
+        eye_by_name,
+        &[
+            Attr("num_rows", AttrDefault::Required),
+            Attr("num_columns", AttrDefault::Int(0)),
+            O(0),
+            Attr("batch_shape", AttrDefault::Ints(&[])),
+            Attr("dtype", AttrDefault::Int(0)),
+        ],
+    )
+    .from_shapes(),
 ];

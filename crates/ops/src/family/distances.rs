@@ -5,18 +5,18 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::ArgSource::{A, Attr, O};
+use crate::table::ArgSource::{A, Attr, No, O};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::access::PositionAccess;
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::distance::{
     Distance, condensed, histogram, pairs_backward, pairwise, pairwise_backward,
 };
-use cairn_tensor::kernels::map::map1;
+use cairn_tensor::kernels::map::{fill_scalar, map1};
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::kernels::vector_norm::vector_norm;
-use cairn_tensor::{DType, Dims, Layout, broadcast, with_real};
+use cairn_tensor::{DType, Dims, Layout, Scalar, broadcast, with_real};
 
 const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
 
@@ -134,11 +134,7 @@ fn expanded_backward(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_dims(at, one, x.dims())?;
     }
     call.expect_same(5, &out, 1, &x)?;
-    // torch_npu passes -1 for infinity.
-    let distance = match call.float(4)? {
-        -1.0 => Distance(f64::INFINITY),
-        _ => read_distance(call, 4)?,
-    };
+    let distance = power_or_infinity(call, 4)?;
     let (columns, length) = (x.dims()[x.rank() - 2], x.dims()[x.rank() - 1]);
     let rows: usize = x.dims()[..x.rank() - 2].iter().product();
     call.expect_dims(5, &out, &without_second_last(&x))?;
@@ -155,6 +151,75 @@ fn expanded_backward(call: &mut Call<'_>) -> Result<Plan> {
         out.write_back(memory);
         Ok(())
     })
+}
+
+/// A power, of which -1 is infinity: that is how torch_npu passes it.
+fn power_or_infinity(call: &Call<'_>, at: usize) -> Result<Distance> {
+    match call.float(at)? {
+        -1.0 => Ok(Distance(f64::INFINITY)),
+        _ => read_distance(call, at),
+    }
+}
+
+/// Distances of all pairs of rows: of `[batches, rows, elements]` each, or of two tensors of the same four sizes, in which each row
+/// meets its pair. Arguments: x, y, power, -, out.
+fn distances_of_pairs(call: &mut Call<'_>) -> Result<Plan> {
+    let distance = power_or_infinity(call, 2)?;
+    let out = call.output(4)?;
+    let (x, y) = (call.read(0, &[&out])?, call.read(1, &[&out])?);
+    call.expect_dtype(0, &x, REAL)?;
+    call.expect_same(1, &y, 0, &x)?;
+    call.expect_same(4, &out, 0, &x)?;
+    let flat = match (x.dims(), y.dims()) {
+        (&[a, b, c, length], others) if others == x.dims() => [a * b * c, 1, length],
+        (&[batches, rows, length], &[others, columns, same])
+            if (batches, length) == (others, same) =>
+        {
+            call.expect_dims(4, &out, &[batches, rows, columns])?;
+            let out = call.reshaped_output(out, &[batches, rows, columns]);
+            return call.plan(move |memory| {
+                let (x, y, to) = (x.view(memory), y.view(memory), out.out(memory));
+                with_real!(x.dtype(), C => pairwise::<C>(memory.parallel, to, x, y, distance));
+                out.write_back(memory);
+                Ok(())
+            });
+        }
+        (one, other) => {
+            let (first, second) = (call.parameter(0), call.parameter(1));
+            return Err(Error::invalid(format!(
+                "{first} {one:?} and {second} {other:?}: expected batches of rows, or the same four sizes"
+            )));
+        }
+    };
+    call.expect_dims(4, &out, &x.dims()[..3])?;
+    let (x, y) = (call.flat_input(x), call.flat_input(y));
+    let out = call.reshaped_output(out, &[flat[0], 1, 1]);
+    call.plan(move |memory| {
+        let [x, y] = [x, y].map(|line| {
+            let view = line.view(memory);
+            let rows = view.layout().reshaped(&flat).expect("elements in a line");
+            view.with_layout(rows).expect("the same elements")
+        });
+        let to = out.out(memory);
+        with_real!(x.dtype(), C => pairwise::<C>(memory.parallel, to, x, y, distance));
+        out.write_back(memory);
+        Ok(())
+    })
+}
+
+fn infer_distances(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (x, y) = (call.layout(0)?, call.layout(1)?);
+    let dims = match (x.dims(), y.dims()) {
+        (&[a, b, c, _], _) => [a, b, c],
+        (&[batches, rows, _], &[_, columns, _]) => [batches, rows, columns],
+        (one, other) => {
+            let (first, second) = (call.parameter(0), call.parameter(1));
+            return Err(Error::invalid(format!(
+                "{first} {one:?} and {second} {other:?}: expected batches of rows, or the same four sizes"
+            )));
+        }
+    };
+    Ok(vec![Layout::contiguous(x.dtype, &dims)])
 }
 
 /// The sizes without the last but one.
@@ -190,6 +255,23 @@ fn pdist(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
+/// The power of a norm at 1, and at 3 how long a slice may be.
+fn norm_and_limit(call: &Call<'_>) -> Result<(f64, f64)> {
+    let (p, most) = (call.scalar(1)?.as_f64(), call.scalar(3)?.as_f64());
+    if !(p > 0.0 && most >= 0.0) {
+        let (power, norm) = (call.parameter(1), call.parameter(3));
+        return Err(Error::invalid(format!(
+            "{power} = {p} and {norm} = {most}: expected more than 0, and 0 or more"
+        )));
+    }
+    Ok((p, most))
+}
+
+/// What a slice of this norm is multiplied by.
+fn shortening(norm: f64, most: f64) -> f64 {
+    if norm > most { most / (norm + 1e-7) } else { 1.0 }
+}
+
 /// Slices of a dimension, each shortened to a norm. Arguments: x, power, dimension, greatest norm, out.
 fn renorm(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(4)?;
@@ -204,13 +286,7 @@ fn renorm(call: &mut Call<'_>) -> Result<Plan> {
         )));
     }
     let dim = call.dim(2, x.rank())?;
-    let (p, max_norm) = (call.scalar(1)?.as_f64(), call.scalar(3)?.as_f64());
-    if !(p > 0.0 && max_norm >= 0.0) {
-        let (power, norm) = (call.parameter(1), call.parameter(3));
-        return Err(Error::invalid(format!(
-            "{power} = {p} and {norm} = {max_norm}: expected more than 0, and 0 or more"
-        )));
-    }
+    let (p, most) = norm_and_limit(call)?;
     if x.count() == 0 {
         return call.nothing();
     }
@@ -220,12 +296,37 @@ fn renorm(call: &mut Call<'_>) -> Result<Plan> {
         for at in 0..x.dims()[dim] {
             let slice = x.with_layout(x.layout().at(dim, at)).expect("a part of it");
             let target = out.with_layout(out.layout().at(dim, at)).expect("a part of it");
-            let norm = vector_norm(memory.parallel, slice, p);
-            let factor = if norm > max_norm { max_norm / (norm + 1e-7) } else { 1.0 };
+            let factor = shortening(vector_norm(memory.parallel, slice, p), most);
             with_real!(x.dtype(), C => {
                 let factor = C::of(factor);
                 map1(memory.parallel, target, slice, move |x: C| x.mul(factor));
             });
+        }
+        Ok(())
+    })
+}
+
+/// As [`renorm`]; an output that has one element for each slice gets the factors that shorten them. Arguments: those of [`renorm`].
+fn renorm_or_factors(call: &mut Call<'_>) -> Result<Plan> {
+    let (x, to) = (call.layout(0)?, call.layout(4)?);
+    let dim = call.dim(2, x.rank())?;
+    let sizes = x.dims().iter().enumerate();
+    let slices: Dims = sizes.map(|(at, size)| if at == dim { *size } else { 1 }).collect();
+    if to.dims() != &slices[..] {
+        return renorm(call);
+    }
+    let out = call.output(4)?;
+    let x = call.read(0, &[&out])?;
+    call.expect_dtype(0, &x, REAL)?;
+    call.expect_dtype(4, &out, REAL)?;
+    let (p, most) = norm_and_limit(call)?;
+    call.plan(move |memory| {
+        let (x, out) = (x.view(memory), memory.out(&out));
+        for at in 0..slices.get(dim).copied().unwrap_or(0) {
+            let slice = x.with_layout(x.layout().at(dim, at)).expect("a part of it");
+            let factor = shortening(vector_norm(memory.parallel, slice, p), most);
+            let to = out.with_layout(out.layout().at(dim, at)).expect("a part of it");
+            fill_scalar(memory.parallel, to, Scalar::from(factor));
         }
         Ok(())
     })
@@ -288,12 +389,80 @@ pub const ROWS: &[Row] = &[
     aclnn("Histc", histc),
 ];
 
+fn infer_condensed(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let x = call.layout(0)?;
+    let &[count, _] = x.dims() else {
+        let (name, dims) = (call.parameter(0), x.dims());
+        return Err(Error::invalid(format!(
+            "{name} has the sizes {dims:?}: expected two dimensions"
+        )));
+    };
+    let pairs = count.saturating_mul(count.saturating_sub(1)) / 2;
+    Ok(vec![Layout::contiguous(x.dtype, &[pairs])])
+}
+
+fn infer_bins(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let bins = call.int(1)?;
+    let count = usize::try_from(bins).map_err(|_| {
+        Error::invalid(format!("{} = {bins}: expected at least 1", call.parameter(1)))
+    })?;
+    let dtype = call.layout(0)?.dtype;
+    let dtype = if dtype == DType::Float16 { DType::Float } else { dtype };
+    Ok(vec![Layout::contiguous(dtype, &[count])])
+}
+
 /// The operators of this family by IR name.
-pub const NODES: &[Node] = &[node(
-    "CdistGrad",
-    &["grad", "x1", "x2", "cdist"],
-    &["y"],
-    Infer::By(expanded_backward_output),
-    expanded_backward,
-    &[A(0), A(1), A(2), A(3), Attr("p", AttrDefault::Float(2.0)), O(0)],
-)];
+pub const NODES: &[Node] = &[
+    node(
+        "CdistGrad",
+        &["grad", "x1", "x2", "cdist"],
+        &["y"],
+        Infer::By(expanded_backward_output),
+        expanded_backward,
+        &[A(0), A(1), A(2), A(3), Attr("p", AttrDefault::Float(2.0)), O(0)],
+    ),
+    node(
+        "Cdist",
+        &["x1", "x2"],
+        &["y"],
+        Infer::By(infer_distances),
+        distances_of_pairs,
+        &[A(0), A(1), Attr("p", AttrDefault::Float(2.0)), No, O(0)],
+    ),
+    node(
+        "Pdist",
+        &["x"],
+        &["y"],
+        Infer::By(infer_condensed),
+        pdist,
+        &[A(0), Attr("p", AttrDefault::Float(2.0)), O(0)],
+    ),
+    node(
+        "Renorm",
+        &["x"],
+        &["y"],
+        Infer::Like(0),
+        renorm_or_factors,
+        &[
+            A(0),
+            Attr("p", AttrDefault::Required),
+            Attr("dim", AttrDefault::Required),
+            Attr("maxnorm", AttrDefault::Required),
+            O(0),
+        ],
+    ),
+    node(
+        "Histogram",
+        &["x"],
+        &["y"],
+        Infer::By(infer_bins),
+        histc,
+        &[
+            A(0),
+            Attr("bins", AttrDefault::Int(100)),
+            Attr("min", AttrDefault::Float(0.0)),
+            Attr("max", AttrDefault::Float(0.0)),
+            O(0),
+        ],
+    ),
+];

@@ -6,12 +6,13 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::ArgSource::{A, B, No, O};
-use crate::table::{Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, B, No, O};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::dropout::{apply, draw, mask_bytes};
 use cairn_tensor::kernels::map::{fill_scalar, map2};
 use cairn_tensor::kernels::number::Number;
+use cairn_tensor::kernels::random::bernoulli;
 use cairn_tensor::{DType, Layout, Scalar, with_number};
 
 /// The probability at `at`.
@@ -207,6 +208,81 @@ fn infer_mask_of_sizes(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(DType::Uint8, &[bytes])])
 }
 
+/// The elements in a line of whole bytes, one for each of `count` elements: as many as there are, or up to the next multiple of 128.
+pub(super) fn is_mask_of_bytes(mask: &Operand, count: usize) -> bool {
+    mask.count() == count || mask.count() == count.next_multiple_of(128)
+}
+
+/// The bytes of a mask that belong to elements of these sizes.
+pub(super) fn bytes_of(mask: &Operand, dims: &[usize]) -> Option<Layout> {
+    let line = mask.is_contiguous().then(|| mask.reshaped(&[mask.count()])).flatten()?;
+    line.sliced(0, 0, dims.iter().product(), 1).reshaped(dims)
+}
+
+/// A byte for each element, 1 where it stays; further bytes are 0. Arguments: sizes, probability of staying, two seeds, mask.
+fn draw_bytes(call: &mut Call<'_>) -> Result<Plan> {
+    let sizes = call.sizes(0)?;
+    let count = sizes.iter().try_fold(1usize, |all, size| all.checked_mul(*size));
+    let (keep, mask) = (probability(call, 1)?, call.output(4)?);
+    let generator = call.seeded_by_attributes(2)?;
+    call.skip_cast_check(4);
+    let line = mask.is_contiguous().then(|| mask.reshaped(&[mask.count()])).flatten();
+    let (Some(line), Some(count)) = (line.filter(|_| mask.item() == 1), count) else {
+        let (name, dims, dtype) = (call.parameter(4), mask.dims(), mask.dtype);
+        return Err(Error::invalid(format!(
+            "{name} ({dtype}{dims:?}) is not a mask of contiguous bytes for {sizes:?}"
+        )));
+    };
+    if mask.count() < count {
+        let (name, have) = (call.parameter(4), mask.count());
+        return Err(Error::invalid(format!(
+            "{name} has {have} bytes: {sizes:?} has {count} elements"
+        )));
+    }
+    let parts = [(0, count), (count, mask.count() - count)]
+        .map(|(from, length)| mask.with_layout(line.sliced(0, from.min(mask.count()), length, 1)));
+    call.plan_real(move |memory| {
+        let keep = keep.read(memory).as_f64();
+        let [drawn, rest] = parts.map(|part| memory.out(&part));
+        bernoulli(memory.parallel, drawn, generator.next(), keep);
+        fill_scalar(memory.parallel, rest, Scalar::Bool(false));
+        Ok(())
+    })
+}
+
+fn infer_mask_of_bytes(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let count = call.sizes(0)?.iter().fold(1usize, |all, size| all.saturating_mul(*size));
+    let bytes = count.checked_next_multiple_of(16).unwrap_or(usize::MAX);
+    Ok(vec![Layout::contiguous(DType::Uint8, &[bytes])])
+}
+
+/// As [`dropout_do_mask_by_keep`]; the mask may have a byte for each element instead of a bit.
+fn by_keeping_bytes(call: &mut Call<'_>) -> Result<Plan> {
+    let (x, mask, out) = (call.tensor(0)?, call.tensor(1)?, call.output(3)?);
+    if mask.item() != 1 || !is_mask_of_bytes(&mask, x.count()) {
+        return dropout_do_mask_by_keep(call);
+    }
+    let keep = probability(call, 2)?;
+    call.expect_dtype(0, &x, &[DType::Float, DType::Float16, DType::Bf16])?;
+    call.expect_same(3, &out, 0, &x)?;
+    call.expect_dims(3, &out, x.dims())?;
+    let Some(bytes) = bytes_of(&mask, x.dims()) else {
+        return Err(Error::invalid(format!("{} must be contiguous", call.parameter(1))));
+    };
+    let (mask, x) = (mask.with_layout(bytes), call.without_overlap(Input::Tensor(x), &out));
+    call.plan_real(move |memory| {
+        let factor = Scale::KeepProbability.factor(keep.read(memory).as_f64()) as f32;
+        x.prepare(memory);
+        x.with(memory, out.dims(), |x| {
+            let (out, mask) = (memory.out(&out), memory.view(&mask));
+            map2::<f32, bool, f32>(memory.parallel, out, x, mask, move |x, kept| {
+                if kept { x * factor } else { 0.0 }
+            });
+        });
+        Ok(())
+    })
+}
+
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("DropoutGenMask", dropout_gen_mask).with_args(&[A(0), A(1), A(2), A(3), No, A(4)]),
@@ -244,6 +320,24 @@ pub const NODES: &[Node] = &[
         Infer::By(infer_mask_of_sizes),
         dropout_gen_mask,
         &[A(0), A(1), A(2), A(3), A(4), O(0), B(true)],
+    )
+    .needs_values(&[0])
+    .random(),
+    node(
+        "DropOutDoMaskV3",
+        &["x", "mask", "keep_prob"],
+        &["y"],
+        Infer::Like(0),
+        by_keeping_bytes,
+        &[A(0), A(1), A(2), O(0)],
+    ),
+    node(
+        "DropOutGenMaskV3",
+        &["shape", "prob"],
+        &["y"],
+        Infer::By(infer_mask_of_bytes),
+        draw_bytes,
+        &[A(0), A(1), Attr("seed", AttrDefault::Int(0)), Attr("seed2", AttrDefault::Int(0)), O(0)],
     )
     .needs_values(&[0])
     .random(),

@@ -175,12 +175,26 @@ fn broadcast_dims(
     })
 }
 
+/// Whether the losses of a divergence are summed and divided by the number of batches, which is the first size.
+fn is_mean_of_batches(call: &Call<'_>, at: usize, kind: Kind) -> bool {
+    matches!(kind, Kind::Divergence | Kind::DivergenceOfLogarithm)
+        && call.text(at).is_ok_and(|text| text == "batchmean")
+}
+
+fn batches(dims: &[usize]) -> f64 {
+    dims.first().map_or(1.0, |size| *size as f64)
+}
+
 /// The loss of each element. Arguments: x, target, reduction, beta (1 when absent), out.
 fn loss(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let (x, target) = (call.tensor(0)?, call.tensor(1)?);
     let dims = broadcast_dims(call, 0, &x, 1, &target)?;
     let beta = call.scalar_or(3, 1.0)?.as_f64();
-    let losses = call.losses(4, &dims, reduction(call, 2)?)?;
+    let losses = if is_mean_of_batches(call, 2, kind) {
+        Losses { divisor: batches(&dims), ..call.losses(4, &dims, Reduction::Sum)? }
+    } else {
+        call.losses(4, &dims, reduction(call, 2)?)?
+    };
     let (x, target) =
         (call.in_place_input(x, &[&losses.out]), call.in_place_input(target, &[&losses.out]));
     call.plan_real(move |memory| {
@@ -238,8 +252,13 @@ fn loss_backward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} {grad_dims:?} does not broadcast to {dims:?}")));
     }
     let beta = call.scalar_or(4, 1.0)?.as_f64();
-    let mean = reduction(call, 3)? == Reduction::Mean;
-    let factor = if mean { 1.0 / dims.iter().product::<usize>().max(1) as f64 } else { 1.0 };
+    let factor = if is_mean_of_batches(call, 3, kind) {
+        1.0 / batches(&dims).max(1.0)
+    } else if reduction(call, 3)? == Reduction::Mean {
+        1.0 / dims.iter().product::<usize>().max(1) as f64
+    } else {
+        1.0
+    };
     let sources = [grad, x, target].map(|one| call.in_place_input(one, &[&out]));
     call.plan_real(move |memory| {
         let [grad, x, target] = sources.map(|one| broadcast_to(one.view(memory), &dims));
@@ -349,6 +368,14 @@ losses! {
     absolute, absolute_backward, Kind::Absolute;
     smooth, smooth_backward, Kind::Smooth;
     margin, margin_backward, Kind::Margin;
+}
+
+/// The absolute loss by the power that has it. Arguments: those of [`absolute`], power.
+fn absolute_by_power(call: &mut Call<'_>) -> Result<Plan> {
+    match call.int(5)? {
+        1 => absolute(call),
+        p => Err(Error::invalid(format!("{} = {p}: only 1 is supported", call.parameter(5)))),
+    }
 }
 
 fn divergence_kind(call: &Call<'_>, at: usize) -> Result<Kind> {
@@ -504,13 +531,30 @@ pub const ROWS: &[Row] = &[
 
 const REDUCTION: ArgSource = Attr("reduction", AttrDefault::Text("mean"));
 
-fn infer_reduced_loss(call: &Call<'_>) -> Result<Vec<Layout>> {
-    let x = call.layout(0)?.packed();
-    Ok(vec![match reduction(call, 2)? {
-        Reduction::None => x,
+/// The loss of `x`, which stays as it is or becomes one number.
+fn reduced_loss(x: &Layout, reduction: Reduction) -> Vec<Layout> {
+    vec![match reduction {
+        Reduction::None => x.packed(),
         _ => Layout::contiguous(x.dtype, &[]),
-    }])
+    }]
 }
+
+fn infer_reduced_loss(call: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(reduced_loss(&call.layout(0)?, reduction(call, 2)?))
+}
+
+fn infer_divergence(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let by_batch = is_mean_of_batches(call, 2, Kind::Divergence);
+    let reduction = if by_batch { Reduction::Sum } else { reduction(call, 2)? };
+    Ok(reduced_loss(&call.layout(0)?, reduction))
+}
+
+fn infer_cross_entropy(call: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(reduced_loss(&call.layout(1)?, reduction(call, 5)?))
+}
+
+const SIGMA: ArgSource = Attr("sigma", AttrDefault::Float(1.0));
+const LOG_TARGET: ArgSource = Attr("log_target", AttrDefault::Flag(false));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -529,5 +573,101 @@ pub const NODES: &[Node] = &[
         Infer::Like(1),
         square_backward,
         &[A(2), A(0), A(1), REDUCTION, No, O(0)],
+    ),
+    node(
+        "LpLoss",
+        &["predict", "label"],
+        &["y"],
+        Infer::By(infer_reduced_loss),
+        absolute_by_power,
+        &[A(0), A(1), REDUCTION, No, O(0), Attr("p", AttrDefault::Required)],
+    ),
+    node(
+        "L1LossGrad",
+        &["grads", "predict", "label"],
+        &["y"],
+        Infer::Like(1),
+        absolute_backward,
+        &[A(0), A(1), A(2), REDUCTION, No, O(0)],
+    ),
+    node(
+        "SmoothL1LossV2",
+        &["predict", "label"],
+        &["loss"],
+        Infer::By(infer_reduced_loss),
+        smooth,
+        &[A(0), A(1), REDUCTION, SIGMA, O(0)],
+    ),
+    node(
+        "SmoothL1LossGradV2",
+        &["predict", "label", "dout"],
+        &["gradient"],
+        Infer::Like(1),
+        smooth_backward,
+        &[A(2), A(0), A(1), REDUCTION, SIGMA, O(0)],
+    ),
+    node(
+        "SoftMarginLoss",
+        &["input_x", "input_y"],
+        &["output_z"],
+        Infer::By(infer_reduced_loss),
+        margin,
+        &[A(0), A(1), REDUCTION, No, O(0)],
+    ),
+    node(
+        "SoftMarginLossGrad",
+        &["predict", "label", "dout"],
+        &["gradient"],
+        Infer::Like(1),
+        margin_backward,
+        &[A(2), A(0), A(1), REDUCTION, No, O(0)],
+    ),
+    node(
+        "KLDiv",
+        &["x", "target"],
+        &["y"],
+        Infer::By(infer_divergence),
+        divergence,
+        &[A(0), A(1), Attr("reduction", AttrDefault::Required), No, O(0), LOG_TARGET],
+    ),
+    node(
+        "KlDivLossGrad",
+        &["grad", "input", "target"],
+        &["y"],
+        Infer::Like(1),
+        divergence_backward,
+        &[A(0), A(1), A(2), REDUCTION, No, O(0), LOG_TARGET],
+    ),
+    node(
+        "BinaryCrossEntropy",
+        &["x", "y", "weight?"],
+        &["output"],
+        Infer::By(infer_cross_entropy),
+        probabilities,
+        &[No, A(0), A(1), A(2), No, REDUCTION, O(0)],
+    ),
+    node(
+        "BinaryCrossEntropyGrad",
+        &["x", "y", "grad_output", "weight?"],
+        &["output"],
+        Infer::Like(1),
+        probabilities,
+        &[A(2), A(0), A(1), A(3), No, REDUCTION, O(0)],
+    ),
+    node(
+        "SigmoidCrossEntropyWithLogitsV2",
+        &["predict", "target", "weight?", "pos_weight?"],
+        &["loss"],
+        Infer::By(infer_cross_entropy),
+        logits,
+        &[No, A(0), A(1), A(2), A(3), REDUCTION, O(0)],
+    ),
+    node(
+        "SigmoidCrossEntropyWithLogitsGradV2",
+        &["predict", "target", "dout", "weight?", "pos_weight?"],
+        &["gradient"],
+        Infer::Like(1),
+        logits,
+        &[A(2), A(0), A(1), A(3), A(4), REDUCTION, O(0)],
     ),
 ];

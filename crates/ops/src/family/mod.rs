@@ -9,6 +9,7 @@ mod avg_pool;
 mod batch;
 mod batch_matmul;
 mod batch_update;
+mod box_coding;
 mod causal_conv;
 mod chunking;
 mod clamp;
@@ -24,10 +25,12 @@ mod detection;
 mod distances;
 mod division;
 mod dropout;
+mod dropout_softmax;
 mod edge_padding;
 pub mod elementwise;
 mod embedding;
 mod embedding_bag;
+mod float_status;
 mod foreach;
 mod formula;
 mod fourier;
@@ -182,6 +185,7 @@ pub const NODES: &[&[Node]] = &[
     class_loss::NODES,
     clipped::NODES,
     compare::NODES,
+    compare::MORE_NODES,
     complex::NODES,
     convolution::NODES,
     convolution::SIZED_NODES,
@@ -219,6 +223,12 @@ pub const NODES: &[&[Node]] = &[
     loss::NODES,
     norm::NODES,
     norm_sum::NODES,
+    optimiser::NODES,
+    temporal::NODES,
+    box_coding::NODES,
+    dropout_softmax::NODES,
+    float_status::NODES,
+    several::NODES,
     reduction::REDUCTIONS,
     reduction::NODES,
     scan::NODES,

@@ -5,6 +5,7 @@
 //! are copied there too.
 
 use super::reduction_plan::{Axes, single_result};
+use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -13,7 +14,9 @@ use crate::table::ArgSource::{A, Attr, No, O};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::element::Element;
 use cairn_tensor::kernels::fold;
-use cairn_tensor::kernels::norm::{Affine, Norm, normalise, normalise_backward, parts};
+use cairn_tensor::kernels::map::map1;
+use cairn_tensor::kernels::math::Real;
+use cairn_tensor::kernels::norm::{Affine, Norm, normalise, normalise_backward, parts, variances};
 use cairn_tensor::{DType, Layout, with_real};
 
 const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
@@ -82,8 +85,17 @@ fn shape(call: &Call<'_>, list: usize, weight: usize) -> Result<Vec<usize>> {
     )
 }
 
-/// Arguments: x, shape or absent, weight or absent, bias or absent, epsilon, y, mean or absent, rstd or absent.
-fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
+/// What is kept of how far the elements of a row are apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Spread {
+    /// 1 over the root of variance and epsilon.
+    ReciprocalRoot,
+    /// The variance alone.
+    Variance,
+}
+
+/// Arguments: x, shape or absent, weight or absent, bias or absent, epsilon, y, mean or absent, spread or absent.
+fn forward(call: &mut Call<'_>, norm: Norm, kept: Spread) -> Result<Plan> {
     let x = call.tensor(0)?;
     let rows = rows(call, 0, &x, &shape(call, 1, 2)?)?;
     let y = call.output(5)?;
@@ -114,9 +126,16 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
             return Ok(());
         }
         let [weight, bias] = affine.map(|one| one.map(|one| one.view(memory)));
-        let [mean, rstd] = saved.map(|one| one.map(|one| memory.out(&one)));
+        let [mean, spread] = saved.map(|one| one.map(|one| memory.out(&one)));
         let (view, out, affine) = (x.view(memory), y.out(memory), Affine { weight, bias });
         with_real!(view.dtype(), C => {
+            let rstd = match (kept, spread) {
+                (Spread::Variance, Some(variance)) => {
+                    variances::<C>(memory.parallel, variance, view);
+                    None
+                }
+                _ => spread,
+            };
             normalise::<C>(memory.parallel, norm, out, view, affine, mean, rstd, epsilon)
         });
         y.write_back(memory);
@@ -124,9 +143,14 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     })
 }
 
-/// Arguments: dy, x, shape or absent, mean or absent, rstd, weight or absent, which gradients are requested or
+/// What is added to a variance that a gradient gets without the epsilon of its forward: by the type of x.
+fn epsilon_of_variance(x: DType) -> f64 {
+    if matches!(x, DType::Float16 | DType::Bf16) { 1e-5 } else { 1e-12 }
+}
+
+/// Arguments: dy, x, shape or absent, mean or absent, spread, weight or absent, which gradients are requested or
 /// absent, dx, dweight, dbias.
-fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
+fn backward(call: &mut Call<'_>, norm: Norm, kept: Spread) -> Result<Plan> {
     let (dy, x) = (call.tensor(0)?, call.tensor(1)?);
     call.expect_dims(0, &dy, x.dims())?;
     let rows = rows(call, 1, &x, &shape(call, 2, 5)?)?;
@@ -140,6 +164,17 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         Norm::RootMeanSquare => None,
     };
     let rstd = call.tensor(4)?;
+    let computed = match kept {
+        Spread::ReciprocalRoot => None,
+        Spread::Variance => {
+            call.expect_dtype(4, &rstd, REALS)?;
+            call.by_row(4, rstd, rows)?;
+            let column = rstd.reshaped(&[rows[0], 1]).expect("one number for each row");
+            let dtype = with_real!(x.dtype, C => C::DTYPE);
+            let epsilon = epsilon_of_variance(x.dtype);
+            Some((rstd.with_layout(column), call.scratch(dtype, &[rows[0], 1]), epsilon))
+        }
+    };
     let rstd = call.by_row(4, rstd, rows)?;
     let weight = match call.optional(5)? {
         Some(weight) => {
@@ -172,7 +207,19 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         with_real!(sums.dtype, C => call.plan_reduction(&one_sum, &axes, &fold::sum::<C>()));
     call.plan_real(move |memory| {
         let (dy, x, sums) = (dy.view(memory), x.view(memory), memory.scratch(&sums));
-        let (mean, rstd) = (mean.map(|mean| memory.view(&mean)), memory.view(&rstd));
+        let mean = mean.map(|mean| memory.view(&mean));
+        let rstd = match &computed {
+            None => memory.view(&rstd),
+            Some((variance, roots, epsilon)) => {
+                let (variance, roots) = (memory.view(variance), memory.scratch(roots));
+                with_real!(roots.dtype(), C => {
+                    let epsilon = C::of(*epsilon);
+                    map1(memory.parallel, roots, variance, move |v: C| (v + epsilon).sqrt().recip());
+                });
+                let wide = roots.broadcast_to(&rows).expect("a column");
+                roots.view().with_layout(wide).expect("the same elements")
+            }
+        };
         let weight = weight.map(|weight| weight.view(memory));
         let out = dx.map(|dx| dx.out(memory));
         with_real!(sums.dtype(), C => {
@@ -193,19 +240,45 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
 }
 
 fn layer(call: &mut Call<'_>) -> Result<Plan> {
-    forward(call, Norm::Layer)
+    forward(call, Norm::Layer, Spread::ReciprocalRoot)
 }
 
 fn layer_backward(call: &mut Call<'_>) -> Result<Plan> {
-    backward(call, Norm::Layer)
+    backward(call, Norm::Layer, Spread::ReciprocalRoot)
+}
+
+fn layer_backward_by_variance(call: &mut Call<'_>) -> Result<Plan> {
+    backward(call, Norm::Layer, Spread::Variance)
 }
 
 fn root_mean_square(call: &mut Call<'_>) -> Result<Plan> {
-    forward(call, Norm::RootMeanSquare)
+    forward(call, Norm::RootMeanSquare, Spread::ReciprocalRoot)
 }
 
 fn root_mean_square_backward(call: &mut Call<'_>) -> Result<Plan> {
-    backward(call, Norm::RootMeanSquare)
+    backward(call, Norm::RootMeanSquare, Spread::ReciprocalRoot)
+}
+
+/// The sizes that are normalised, from the dimension at which they begin. Weights begin at the same one.
+fn sizes_from_axis(call: &Call<'_>, axis: usize, weights_axis: usize) -> Result<Vec<usize>> {
+    let x = call.layout(0)?;
+    let (from, weights_from) = (call.dim(axis, x.rank())?, call.dim(weights_axis, x.rank())?);
+    if from != weights_from {
+        let (axis, weights_axis) = (call.parameter(axis), call.parameter(weights_axis));
+        return Err(Error::invalid(format!(
+            "{axis} = {from} but {weights_axis} = {weights_from}: weights of other dimensions than the normalised \
+             ones are not supported"
+        )));
+    }
+    Ok(x.dims().get(from..).unwrap_or(&[]).to_vec())
+}
+
+/// Arguments: as of [`forward`], with the dimension at which the sizes begin in place of them, and then that of the
+/// weights.
+fn layer_from_axis(call: &mut Call<'_>, kept: Spread) -> Result<Plan> {
+    let sizes = sizes_from_axis(call, 1, 8)?;
+    call.replace(1, Arg::Ints(sizes.iter().map(|size| *size as i64).collect()));
+    forward(call, Norm::Layer, kept)
 }
 
 /// The rows of this family.
@@ -249,6 +322,21 @@ fn with_row_statistics(call: &Call<'_>, count: usize) -> Result<Vec<Layout>> {
     let mut outs = vec![x.packed()];
     outs.extend(vec![Layout::contiguous(DType::Float, &dims); count]);
     Ok(outs)
+}
+
+/// One number for each row, of the type of x.
+fn infer_from_axis(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (x, normalised) = (call.layout(0)?, sizes_from_axis(call, 1, 8)?.len());
+    let before = x.rank() - normalised;
+    let mut dims = x.dims()[..before].to_vec();
+    dims.resize(x.rank(), 1);
+    let saved = Layout::contiguous(x.dtype, &dims);
+    Ok(vec![x.packed(), saved, saved])
+}
+
+fn infer_gradients_like_weights(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let weight = call.layout(5)?.packed();
+    Ok(vec![call.layout(1)?.packed(), weight, weight])
 }
 
 fn infer_mean_and_rstd(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -302,5 +390,49 @@ pub const NODES: &[Node] = &[
         Infer::By(infer_two_gradients),
         root_mean_square_backward,
         &[A(0), A(1), No, No, A(2), A(3), No, O(0), O(1), No],
+    ),
+    node(
+        "LayerNorm",
+        &["x", "gamma", "beta"],
+        &["y", "mean", "variance"],
+        Infer::By(infer_from_axis),
+        |c| layer_from_axis(c, Spread::Variance),
+        &[
+            A(0),
+            Attr("begin_norm_axis", AttrDefault::Int(0)),
+            A(1),
+            A(2),
+            Attr("epsilon", AttrDefault::Float(1e-7)),
+            O(0),
+            O(1),
+            O(2),
+            Attr("begin_params_axis", AttrDefault::Int(0)),
+        ],
+    ),
+    node(
+        "LayerNormV3",
+        &["x", "gamma", "beta"],
+        &["y", "mean", "rstd"],
+        Infer::By(infer_from_axis),
+        |c| layer_from_axis(c, Spread::ReciprocalRoot),
+        &[
+            A(0),
+            Attr("begin_norm_axis", AttrDefault::Int(0)),
+            A(1),
+            A(2),
+            Attr("epsilon", AttrDefault::Float(1e-5)),
+            O(0),
+            O(1),
+            O(2),
+            Attr("begin_params_axis", AttrDefault::Int(0)),
+        ],
+    ),
+    node(
+        "LayerNormGrad",
+        &["dy", "x", "variance", "mean", "gamma"],
+        &["pd_x", "pd_gamma", "pd_beta"],
+        Infer::By(infer_gradients_like_weights),
+        layer_backward_by_variance,
+        &[A(0), A(1), No, A(3), A(2), A(4), No, O(0), O(1), O(2)],
     ),
 ];

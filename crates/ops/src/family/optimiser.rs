@@ -1,15 +1,17 @@
 //! Steps of optimisers as one operator.
 
 use super::formula::Parameter;
+use super::reduction_plan::InPlaceInput;
 use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Result};
+use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan};
-use crate::table::ArgSource::{A, B};
-use crate::table::{Row, aclnn};
+use crate::table::ArgSource::{A, Attr, B, O};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::map::{map1, map2, map3};
 use cairn_tensor::kernels::math::Real;
-use cairn_tensor::with_real;
+use cairn_tensor::{Layout, with_real};
 
 /// Fails unless a tensor has real numbers and these sizes.
 fn expect_reals(call: &Call<'_>, at: usize, one: &Operand, dims: &[usize]) -> Result<()> {
@@ -242,6 +244,135 @@ fn adam(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
+/// Variable, mean and mean of squares as they come (0, 1, 2), and where they go (at `outs`); all have the sizes of the variable, and
+/// so has the gradient.
+fn apart(
+    call: &mut Call<'_>,
+    gradient: usize,
+    outs: usize,
+) -> Result<([InPlaceInput; 4], [Operand; 3])> {
+    let targets = [call.output(outs)?, call.output(outs + 1)?, call.output(outs + 2)?];
+    let variable = call.layout(0)?;
+    let mut sources = Vec::new();
+    for at in [0, 1, 2, gradient] {
+        let one = call.tensor(at)?;
+        expect_reals(call, at, &one, variable.dims())?;
+        sources.push(call.in_place_input(one, &[&targets[0], &targets[1], &targets[2]]));
+    }
+    for (at, target) in targets.iter().enumerate() {
+        expect_reals(call, outs + at, target, variable.dims())?;
+        call.expect_same(outs + at, target, at, &call.layout(at)?)?;
+    }
+    Ok((std::array::from_fn(|at| sources[at]), targets))
+}
+
+/// The numbers from `from` on, which are scalars or tensors of one element.
+fn numbers<const N: usize>(call: &mut Call<'_>, from: usize) -> Result<[Parameter; N]> {
+    let mut numbers = std::array::from_fn(|_| Parameter::Number(0.into()));
+    for (number, at) in numbers.iter_mut().zip(from..) {
+        if !call.has(at) {
+            call.scalar(at)?;
+        }
+        *number = call.parameter_or(at, 0.0)?;
+    }
+    Ok(numbers)
+}
+
+/// As [`adamw_by_tensors`], with results apart from what they were computed of. Arguments: those, without the greatest mean of squares
+/// (which is not kept), then where variable, mean and mean of squares go.
+fn adamw_apart(call: &mut Call<'_>) -> Result<Plan> {
+    if call.flag(12)? {
+        let name = call.parameter(12);
+        return Err(Error::invalid(format!("{name} = true: only false is supported")));
+    }
+    let (sources, [variable, mean, square]) = apart(call, 10, 14)?;
+    let numbers: [Parameter; 7] = numbers(call, 3)?;
+    let maximize = call.flag(13)?;
+    call.plan(move |memory| {
+        let [power1, power2, rate, decay, beta1, beta2, epsilon] =
+            numbers.each_ref().map(|number| number.value(memory).as_f64());
+        let parallel = memory.parallel;
+        let [old, old_mean, old_square, grads] = sources.each_ref().map(|one| one.view(memory));
+        let [to, to_mean, to_square] = [variable, mean, square].map(|one| memory.out(&one));
+        with_real!(variable.dtype, C => {
+            let of = <C as Real>::of;
+            let sign = of(if maximize { -1.0 } else { 1.0 });
+            let (b1, b2, c1, c2) = (of(beta1), of(beta2), of(1.0 - beta1), of(1.0 - beta2));
+            let shrink = of(1.0 - rate * decay);
+            let rate_now = of(rate / (1.0 - power1 * beta1));
+            let (root, epsilon) = (of((1.0 - power2 * beta2).sqrt()), of(epsilon));
+            map2::<C, C, C>(parallel, to_mean, old_mean, grads, move |m, g| b1 * m + c1 * (g * sign));
+            map2::<C, C, C>(parallel, to_square, old_square, grads, move |v, g| b2 * v + c2 * g * g);
+            map3::<C, C, C, C>(parallel, to, old, to_mean.view(), to_square.view(), move |x, m, v| {
+                x * shrink - rate_now * m / (v.sqrt() / root + epsilon)
+            });
+        });
+        Ok(())
+    })
+}
+
+/// How the step of Adam that BERT takes weighs its parts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Weighing {
+    /// The rate times the sum of step and decay, of clipped gradients.
+    Whole,
+    /// A size of its own for the step, the rate for the decay.
+    Apart,
+}
+
+/// What gradients of this norm are multiplied by, where they are clipped.
+fn clipping(most: Option<f64>, norm: f64) -> f64 {
+    let clips = most.is_some_and(|most| most > 0.0) && norm.is_finite() && norm > 1.0;
+    if clips { 1.0 / norm } else { 1.0 }
+}
+
+/// One step of Adam without correction of its means. Arguments: variable, mean, mean of squares, rate, beta1, beta2, epsilon,
+/// gradient, greatest norm or absent, norm of all gradients, decay, size of the step or absent, how, and where variable, mean and mean
+/// of squares go.
+fn bert_adam(call: &mut Call<'_>) -> Result<Plan> {
+    let how = match call.text(12)? {
+        "adam" => Weighing::Whole,
+        "mbart_adam" => Weighing::Apart,
+        other => {
+            let name = call.parameter(12);
+            return Err(Error::invalid(format!("{name} = {other:?}: expected adam or mbart_adam")));
+        }
+    };
+    if how == Weighing::Apart && !call.has(11) {
+        let name = call.parameter(11);
+        return Err(Error::Null(format!("{name} is null, but mbart_adam needs it")));
+    }
+    let (sources, outs) = apart(call, 7, 13)?;
+    let dtype = call.layout(0)?.dtype;
+    let first: [Parameter; 4] = numbers(call, 3)?;
+    let [norm, decay]: [Parameter; 2] = numbers(call, 9)?;
+    let most = if call.has(8) { Some(call.parameter_or(8, 0.0)?) } else { None };
+    let size = call.parameter_or(11, 0.0)?;
+    call.plan(move |memory| {
+        let [rate, beta1, beta2, epsilon] = first.each_ref().map(|one| one.value(memory).as_f64());
+        let [norm, decay, size] = [&norm, &decay, &size].map(|one| one.value(memory).as_f64());
+        let most = most.as_ref().map(|most| most.value(memory).as_f64());
+        let (scale, size) = match how {
+            Weighing::Whole => (clipping(most, norm), rate),
+            Weighing::Apart => (1.0, size),
+        };
+        let parallel = memory.parallel;
+        let [old, mean, square, grads] = sources.each_ref().map(|one| one.view(memory));
+        let [to, to_mean, to_square] = outs.map(|out| memory.out(&out));
+        with_real!(dtype, C => {
+            let of = <C as Real>::of;
+            let (b1, b2, c1, c2) = (of(beta1), of(beta2), of(1.0 - beta1), of(1.0 - beta2));
+            let (scale, epsilon, size, decay) = (of(scale), of(epsilon), of(size), of(rate * decay));
+            map2::<C, C, C>(parallel, to_mean, mean, grads, move |m, g| b1 * m + c1 * (g * scale));
+            map2::<C, C, C>(parallel, to_square, square, grads, move |v, g| b2 * v + c2 * (g * scale) * (g * scale));
+            map3::<C, C, C, C>(parallel, to, old, to_mean.view(), to_square.view(), move |x, m, v| {
+                x - size * (m / (v.sqrt() + epsilon)) - decay * x
+            });
+        });
+        Ok(())
+    })
+}
+
 /// A list of tensors that are read and written, or none.
 fn inouts_or_none(call: &mut Call<'_>, at: usize, count: usize) -> Result<Option<Vec<Operand>>> {
     match call.arg(at) {
@@ -420,4 +551,116 @@ pub const ROWS: &[Row] = &[
     aclnn("FusedAdam", |c| adam_of_lists(c, true)),
     aclnn("FusedAdamw", |c| adam_of_lists(c, false)),
     aclnn("FusedSgd", sgd),
+];
+
+fn infer_state(call: &Call<'_>) -> Result<Vec<Layout>> {
+    [0, 1, 2].map(|at| call.layout(at).map(|layout| layout.packed())).into_iter().collect()
+}
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "ApplyAdamD",
+        &["var", "m", "v", "beta1_power", "beta2_power", "lr", "beta1", "beta2", "epsilon", "grad"],
+        &["var", "m", "v"],
+        Infer::By(infer_state),
+        adam,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            A(3),
+            A(4),
+            A(5),
+            A(6),
+            A(7),
+            A(8),
+            A(9),
+            Attr("use_locking", AttrDefault::Flag(false)),
+            Attr("use_nesterov", AttrDefault::Flag(false)),
+            O(0),
+            O(1),
+            O(2),
+        ],
+    )
+    .writes_first(),
+    node(
+        "ApplyAdamW",
+        &[
+            "var",
+            "m",
+            "v",
+            "beta1_power",
+            "beta2_power",
+            "lr",
+            "weight_decay",
+            "beta1",
+            "beta2",
+            "epsilon",
+            "grad",
+            "max_grad_norm?",
+        ],
+        &["var", "m", "v"],
+        Infer::By(infer_state),
+        adamw_apart,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            A(3),
+            A(4),
+            A(5),
+            A(6),
+            A(7),
+            A(8),
+            A(9),
+            A(10),
+            A(11),
+            Attr("amsgrad", AttrDefault::Flag(false)),
+            Attr("maximize", AttrDefault::Flag(false)),
+            O(0),
+            O(1),
+            O(2),
+        ],
+    )
+    .writes_first(),
+    node(
+        "ApplyAdamV2",
+        &[
+            "var",
+            "m",
+            "v",
+            "lr",
+            "beta1",
+            "beta2",
+            "epsilon",
+            "grad",
+            "max_grad_norm?",
+            "global_grad_norm",
+            "weight_decay",
+            "step_size?",
+        ],
+        &["var", "m", "v"],
+        Infer::By(infer_state),
+        bert_adam,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            A(3),
+            A(4),
+            A(5),
+            A(6),
+            A(7),
+            A(8),
+            A(9),
+            A(10),
+            A(11),
+            Attr("adam_mode", AttrDefault::Text("adam")),
+            O(0),
+            O(1),
+            O(2),
+        ],
+    )
+    .writes_first(),
 ];

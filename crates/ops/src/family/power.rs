@@ -5,11 +5,11 @@ use super::elementwise::Input;
 use super::formula::{Formula, Kind, complex, number, real};
 use super::unary::{RECIPROCAL, RSQRT, SQRT, SQUARE};
 use crate::call::Call;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::ArgSource::{A, O};
-use crate::table::{ArgSource, Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::Scalar;
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
@@ -74,6 +74,19 @@ fn pow(call: &mut Call<'_>) -> Result<Plan> {
         .plan(call)
 }
 
+/// The logarithm of a sum of powers, to the base e (-1) or 2. Arguments: x, y, out, base, factor and term of the exponents.
+fn log_add_exp(call: &mut Call<'_>) -> Result<Plan> {
+    let [base, scale, shift] = [call.float(3)?, call.float(4)?, call.float(5)?];
+    if scale != 1.0 || shift != 0.0 || (base != -1.0 && base != 2.0) {
+        let [one, two, three] = [3, 4, 5].map(|at| call.parameter(at));
+        return Err(Error::invalid(format!(
+            "{one} = {base}, {two} = {scale} and {three} = {shift}: only base -1 or 2, 1 and 0 are supported"
+        )));
+    }
+    let formula = if base == 2.0 { LOGADDEXP2 } else { LOGADDEXP };
+    formula.plan_at(call, [0, 1], &[], 2)
+}
+
 const SELF: &[ArgSource] = &[A(0), A(1), A(0)];
 const BINARY: &[ArgSource] = &[A(0), A(1), O(0)];
 
@@ -105,4 +118,20 @@ pub const NODES: &[Node] = &[
         .elementwise(),
     node("Xlogy", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| XLOGY.plan(c), BINARY)
         .elementwise(),
+    node(
+        "LogAddExp",
+        &["x1", "x2"],
+        &["y"],
+        Infer::Broadcast(0, 1),
+        log_add_exp,
+        &[
+            A(0),
+            A(1),
+            O(0),
+            Attr("base", AttrDefault::Float(-1.0)),
+            Attr("scale", AttrDefault::Float(1.0)),
+            Attr("shift", AttrDefault::Float(0.0)),
+        ],
+    )
+    .elementwise(),
 ];

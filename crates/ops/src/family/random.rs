@@ -15,6 +15,8 @@ use cairn_tensor::kernels::number::Number;
 use cairn_tensor::kernels::philox::Philox;
 use cairn_tensor::kernels::random as kernel;
 use cairn_tensor::{DType, Dims, Layout, broadcast, with_real};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
 
@@ -35,6 +37,20 @@ impl GeneratorState {
     }
 }
 
+/// A generator that attributes seed once and that every run of its operator draws on from. When both seeds are 0, chance seeds it.
+#[derive(Clone, Copy)]
+pub struct SeededByAttributes {
+    seed: u64,
+}
+
+impl SeededByAttributes {
+    /// The words of the next run in this process.
+    pub fn next(&self) -> Philox {
+        static RUNS: AtomicU64 = AtomicU64::new(0);
+        Philox::new(self.seed, RUNS.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 impl Call<'_> {
     /// Seed at `at`, then the offset, then a second offset that is added to it (0 when absent): numbers, or tensors that
     /// hold them.
@@ -42,6 +58,17 @@ impl Call<'_> {
         self.is_random = true;
         let (seed, offset) = (self.value(at)?, self.value(at + 1)?);
         Ok(GeneratorState { seed, offset, second_offset: self.value_or(at + 2, 0)? })
+    }
+
+    /// The two seeds at `at`, as attributes.
+    pub fn seeded_by_attributes(&mut self, at: usize) -> Result<SeededByAttributes> {
+        self.is_random = true;
+        let (low, high) = (self.int(at)? as u64, self.int(at + 1)? as u64);
+        let seed = match (low, high) {
+            (0, 0) => RandomState::new().hash_one(at),
+            _ => low ^ high.rotate_left(32),
+        };
+        Ok(SeededByAttributes { seed })
     }
 }
 

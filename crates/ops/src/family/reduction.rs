@@ -5,8 +5,10 @@
 //! The size is that of the type computed in (4 bytes for `float` and the half types, 8 for `double` and integers,
 //! 1 for booleans), 16 with indices, 24 for variances, twice the type's for `LogSumExp`.
 
+use super::formula::{Formula, real};
 use super::reduction_complex;
 use super::reduction_plan::{Axes, reduced_dims, single_result};
+use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -16,6 +18,7 @@ use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::element::Element;
 use cairn_tensor::kernels::fold::{self, Exponentials, Moments};
 use cairn_tensor::kernels::map::map2;
+use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::{DType, Layout, Scalar, with_complex, with_number, with_real};
 
@@ -333,6 +336,52 @@ fn norm(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
+const ROOT: Formula<1> = real!(|x; root = 0.5| {
+    let one = if root == C::ONE { x } else { x.power(root) };
+    if root == C::of(0.5) { x.sqrt() } else { one }
+});
+
+/// The power of a norm in two steps at 1; torch_npu passes the greatest and the least `int` for infinities. What is added to it, at
+/// `epsilon`, must not count.
+fn power_of_step(call: &Call<'_>, epsilon: usize) -> Result<f64> {
+    let (p, more) = (call.float(1)?, call.float(epsilon)?);
+    if !(0.0..=1.1e-12).contains(&more) {
+        let name = call.parameter(epsilon);
+        return Err(Error::invalid(format!("{name} = {more}: expected 0 to 1e-12")));
+    }
+    Ok(match p {
+        _ if p >= f64::from(i32::MAX) => f64::INFINITY,
+        _ if p <= f64::from(i32::MIN) => f64::NEG_INFINITY,
+        _ => p,
+    })
+}
+
+/// A norm before its root: the sum of powers, or the greatest or least magnitude. Arguments: a, power, dims, keep, out, epsilon.
+fn norm_without_root(call: &mut Call<'_>) -> Result<Plan> {
+    let (a, p) = (call.tensor(0)?, power_of_step(call, 5)?);
+    if p.is_infinite() || p == 0.0 || p == 1.0 {
+        call.replace(1, Arg::Float(p));
+        return norm(call);
+    }
+    expect_arithmetic_dtype(call, 0, &a)?;
+    let axes = call.axes(2, a.rank(), false)?;
+    let out = call.reduced_output(4, a.dims(), &axes, call.flag_or(3, false)?)?;
+    expect_floating_dtype(call, 4, &out)?;
+    with_real!(out.dtype, C => {
+        let power = C::from_f64(p);
+        let term = move |x: C| if p == 2.0 { x * x } else { Number::abs(x).powf(power) };
+        call.fold(a, &axes, (out, None), fold::mapped(C::ZERO, term, C::add), single_result)
+    })
+}
+
+/// The root that makes a norm of [`norm_without_root`]. Arguments: x, power, out, epsilon.
+fn root_of_norm(call: &mut Call<'_>) -> Result<Plan> {
+    let p = power_of_step(call, 3)?;
+    let root = if p.is_infinite() || p == 0.0 { 1.0 } else { 1.0 / p };
+    call.replace(1, Arg::Float(root));
+    ROOT.plan(call)
+}
+
 /// The output of a reduction. Arguments: a, dims, keep, noop.
 fn infer_reduced(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
@@ -573,4 +622,33 @@ pub const NODES: &[Node] = &[
             O(0),
         ],
     ),
+    node(
+        "LpNormReduceV2",
+        &["x"],
+        &["y"],
+        Infer::By(infer_norm),
+        norm_without_root,
+        &[
+            A(0),
+            Attr("p", AttrDefault::Float(2.0)),
+            Attr("axes", AttrDefault::Ints(&[])),
+            Attr("keepdim", AttrDefault::Flag(false)),
+            O(0),
+            Attr("epsilon", AttrDefault::Float(1e-12)),
+        ],
+    ),
+    node(
+        "LpNormUpdateV2",
+        &["x"],
+        &["y"],
+        Infer::Like(0),
+        root_of_norm,
+        &[
+            A(0),
+            Attr("p", AttrDefault::Float(2.0)),
+            O(0),
+            Attr("epsilon", AttrDefault::Float(1e-12)),
+        ],
+    )
+    .elementwise(),
 ];

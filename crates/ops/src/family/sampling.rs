@@ -1,5 +1,6 @@
 //! Samples of images at the positions of a grid, the grid of an affine map, and shuffled channels.
 
+use crate::argument::{Arg, Tensor};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -187,6 +188,43 @@ fn affine(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
+/// The sizes of a grid whose positions are one dimension: batches, positions, coordinates.
+fn rows_of_grid(call: &Call<'_>) -> Result<[usize; 3]> {
+    let sizes = call.sizes(1)?;
+    if !(4..=5).contains(&sizes.len()) {
+        let name = call.parameter(1);
+        return Err(Error::invalid(format!("{name} = {sizes:?}: expected 4 or 5 sizes")));
+    }
+    let positions = sizes[2..].iter().fold(1usize, |all, size| all.saturating_mul(*size));
+    Ok([sizes[0], positions, sizes.len() - 2])
+}
+
+/// As [`affine`], where the output may have its positions as one dimension.
+fn affine_in_rows(call: &mut Call<'_>) -> Result<Plan> {
+    let rows = rows_of_grid(call)?;
+    let out = call.layout(3)?;
+    if out.dims() == rows {
+        let sizes = call.sizes(1)?;
+        let mut dims = Dims::new(&sizes[..1]);
+        sizes[2..].iter().for_each(|size| dims.push(*size));
+        dims.push(rows[2]);
+        let Some(layout) = out.reshaped(&dims) else {
+            return Err(Error::invalid(format!(
+                "{} ({out}) must be contiguous",
+                call.parameter(3)
+            )));
+        };
+        if let Arg::Tensor(tensor) = call.arg(3).clone() {
+            call.replace(3, Arg::Tensor(Tensor { layout, ..tensor }));
+        }
+    }
+    affine(call)
+}
+
+fn affine_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(vec![Layout::contiguous(call.layout(0)?.dtype, &rows_of_grid(call)?)])
+}
+
 /// Arguments: x, groups, out.
 fn channel_shuffle(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
@@ -282,5 +320,22 @@ pub const NODES: &[Node] = &[
         Infer::By(backward_outputs),
         backward,
         &[A(0), A(1), A(2), INTERPOLATION, PADDING, ALIGN_CORNERS, No, O(0), O(1), I(2)],
+    ),
+    node(
+        "AffineGrid",
+        &["theta", "output_size"],
+        &["y"],
+        Infer::By(affine_output),
+        affine_in_rows,
+        &[A(0), A(1), ALIGN_CORNERS, O(0)],
+    )
+    .needs_values(&[1]),
+    node(
+        "ShuffleChannel",
+        &["x"],
+        &["y"],
+        Infer::Like(0),
+        channel_shuffle,
+        &[A(0), Attr("group", AttrDefault::Int(1)), O(0)],
     ),
 ];

@@ -3,7 +3,7 @@
 use super::indexing::{Indices, expect_within, replaced_dims};
 use super::inputs::{UnaliasedInput, out_of_range};
 use super::scatter_mean::Average;
-use crate::argument::Arg;
+use crate::argument::{Arg, Tensor};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -432,6 +432,46 @@ fn scatter_nd(call: &mut Call<'_>) -> Result<Plan> {
     plan_index_put(call, from, out, indices, values, ScatterMode::Replace)
 }
 
+/// As [`scatter_nd`], where slices are added.
+fn scatter_nd_add(call: &mut Call<'_>) -> Result<Plan> {
+    let (from, out) = origin(call, 0, 3)?;
+    let values = Values::read(call, 2, &out)?;
+    let indices = Indices::read_coordinates(call, 1, &out, &[&out])?;
+    plan_index_put(call, from, out, indices, values, ScatterMode::Add)
+}
+
+/// The tensor at `at` with a dimension of size 1 more.
+fn insert_dim(call: &mut Call<'_>, at: usize, dim: usize) -> Result<()> {
+    let layout = call.layout(at)?;
+    if dim > layout.rank() || layout.rank() >= cairn_tensor::MAX_DIMS {
+        let (name, dims) = (call.parameter(at), layout.dims());
+        return Err(Error::invalid(format!("{name} {dims:?} has no room for dimension {dim}")));
+    }
+    if let Arg::Tensor(tensor) = call.arg(at).clone() {
+        call.replace(at, Arg::Tensor(Tensor { layout: layout.with(dim), ..tensor }));
+    }
+    Ok(())
+}
+
+/// Slices of the first dimension to the indices that name them. Arguments: a, index, values, out.
+fn scatter_update(call: &mut Call<'_>) -> Result<Plan> {
+    insert_dim(call, 1, call.layout(1)?.rank())?;
+    scatter_nd(call)
+}
+
+/// A value to one position of each line along a dimension, which index and values lack. Arguments: a, dimension, index, values, -,
+/// out.
+fn scatter_one_of_each(call: &mut Call<'_>) -> Result<Plan> {
+    let a = call.layout(0)?;
+    let dim = call.dim(1, a.rank())?;
+    let lines: Vec<usize> = (0..a.rank()).filter(|at| *at != dim).map(|at| a.dims()[at]).collect();
+    for at in [2, 3] {
+        call.expect_dims(at, &call.layout(at)?, &lines)?;
+        insert_dim(call, at, dim)?;
+    }
+    scatter_elements(call)
+}
+
 /// The plan that scatters values by several index tensors.
 fn plan_index_put(
     call: &mut Call<'_>,
@@ -663,4 +703,30 @@ pub const NODES: &[Node] = &[
     )
     .writes_first()
     .needs_values(&[3]),
+    node(
+        "ScatterNdAdd",
+        &["var", "indices", "updates"],
+        &["var"],
+        Infer::Like(0),
+        scatter_nd_add,
+        &[A(0), A(1), A(2), O(0), Attr("use_locking", AttrDefault::Flag(false))],
+    )
+    .writes_first(),
+    node(
+        "ScatterUpdate",
+        &["var", "indices", "updates"],
+        &["var"],
+        Infer::Like(0),
+        scatter_update,
+        &[A(0), A(1), A(2), O(0), Attr("use_locking", AttrDefault::Flag(false))],
+    )
+    .writes_first(),
+    node(
+        "ArgMaxGrad",
+        &["var", "indices", "updates"],
+        &["y"],
+        Infer::Like(0),
+        scatter_one_of_each,
+        &[A(0), Attr("dimension", AttrDefault::Required), A(1), A(2), I(0), O(0)],
+    ),
 ];

@@ -3,18 +3,20 @@
 use super::elementwise::Typed;
 use super::formula::{Formula, promote_all, real, test};
 use super::reduction_plan::{Axes, single_result};
+use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Result};
+use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::ArgSource::A;
-use crate::table::{Row, aclnn};
+use crate::table::ArgSource::{A, Attr, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::element::{Compute, Element};
 use cairn_tensor::kernels::fold;
 use cairn_tensor::kernels::map::{fill_scalar, map2, map3};
 use cairn_tensor::kernels::math::{self, Real};
 use cairn_tensor::kernels::number::Number;
-use cairn_tensor::{DType, Layout, Scalar, View, broadcast, with_number};
+use cairn_tensor::{DType, Dims, Layout, Scalar, View, broadcast, with_number};
 use std::time::{Duration, Instant};
 
 const LOG_GAMMA: Formula<1> = real!(|x| C::of(math::log_gamma(x.to_f64())));
@@ -319,4 +321,171 @@ pub const ROWS: &[Row] = &[
     aclnn("Lgamma", |c| LOG_GAMMA.plan(c)),
     aclnn("Digamma", |c| DIGAMMA.plan(c)),
     aclnn("Sleep", wait),
+];
+
+/// A tensor as the diagonal of one with twice its dimensions. Arguments: x, which diagonal (of a vector), out.
+fn spread_on_diagonal(call: &mut Call<'_>) -> Result<Plan> {
+    let x = call.layout(0)?;
+    if x.rank() == 1 {
+        return diagonals(call, false);
+    }
+    expect_main_diagonal(call)?;
+    let (out, count) = (call.output(2)?, x.count());
+    let x = call.read(0, &[&out])?;
+    call.expect_same(2, &out, 0, &x)?;
+    call.expect_dims(2, &out, &twice(call, &x)?)?;
+    let (line, to) = (call.flat_input(x), call.reshaped_output(out, &[count, count]));
+    call.plan(move |memory| {
+        let out = to.out(memory);
+        fill_scalar(memory.parallel, out, Scalar::from(0));
+        let line_of_out = out.with_layout(diagonal(out.layout(), 0)).expect("a part of it");
+        copy(memory.parallel, line_of_out, line.view(memory));
+        to.write_back(memory);
+        Ok(())
+    })
+}
+
+/// The reverse of [`spread_on_diagonal`]. Arguments: x, which diagonal (of a matrix), out.
+fn take_diagonal(call: &mut Call<'_>) -> Result<Plan> {
+    let x = call.layout(0)?;
+    if x.rank() == 2 {
+        return diagonals(call, false);
+    }
+    expect_main_diagonal(call)?;
+    let half = halved(call, &x)?;
+    let (out, x, count) = (call.output(2)?, call.tensor(0)?, half.iter().product());
+    call.expect_same(2, &out, 0, &x)?;
+    call.expect_dims(2, &out, &half)?;
+    let x = call.reshaped_input(x, &[count, count], &[&out]);
+    let to = call.reshaped_output(out, &[count]);
+    call.plan(move |memory| {
+        let x = x.view(memory);
+        let line = x.with_layout(diagonal(x.layout(), 0)).expect("a part of it");
+        copy(memory.parallel, to.out(memory), line);
+        to.write_back(memory);
+        Ok(())
+    })
+}
+
+/// Fails for another diagonal than the main one, which only matrices have.
+fn expect_main_diagonal(call: &Call<'_>) -> Result<()> {
+    match call.int(1)? {
+        0 => Ok(()),
+        other => {
+            let (name, dims) = (call.parameter(1), call.layout(0)?);
+            Err(Error::invalid(format!("{name} = {other}: {dims} has only a main diagonal")))
+        }
+    }
+}
+
+/// The sizes, and once more the sizes.
+fn twice(call: &Call<'_>, x: &Layout) -> Result<Dims> {
+    let dims: Vec<usize> = x.dims().iter().chain(x.dims()).copied().collect();
+    Dims::try_new(&dims).filter(|_| x.rank() > 0).ok_or_else(|| {
+        let (name, have) = (call.parameter(0), x.dims());
+        Error::invalid(format!("{name} {have:?}: expected one to four dimensions"))
+    })
+}
+
+/// The first half of sizes of which the second half is the same.
+fn halved(call: &Call<'_>, x: &Layout) -> Result<Dims> {
+    let (first, second) = x.dims().split_at(x.rank() / 2);
+    if x.rank() > 0 && first == second {
+        return Ok(Dims::new(first));
+    }
+    let (name, have) = (call.parameter(0), x.dims());
+    Err(Error::invalid(format!(
+        "{name} {have:?}: expected sizes whose second half repeats the first"
+    )))
+}
+
+fn infer_spread(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let x = call.layout(0)?;
+    let more = usize::try_from(call.int(1)?.unsigned_abs()).unwrap_or(usize::MAX);
+    let dims = match x.dims() {
+        &[count] => Dims::new(&[count.saturating_add(more); 2]),
+        _ => twice(call, &x)?,
+    };
+    Ok(vec![Layout::contiguous(x.dtype, &dims)])
+}
+
+fn infer_diagonal(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let x = call.layout(0)?;
+    match x.rank() {
+        2 => Ok(vec![diagonal(&x, call.int(1)?).packed()]),
+        _ => Ok(vec![Layout::contiguous(x.dtype, &halved(call, &x)?)]),
+    }
+}
+
+fn infer_trace(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let dtype = call.layout(0)?.dtype;
+    let whole = !dtype.is_floating() && !dtype.is_complex();
+    Ok(vec![Layout::contiguous(if whole { DType::Int64 } else { dtype }, &[])])
+}
+
+/// As [`cross`], where -65530 stands for the first dimension with three elements.
+fn cross_of_any(call: &mut Call<'_>) -> Result<Plan> {
+    if call.int(2)? == -65530 {
+        let x = call.layout(0)?;
+        let first = x.dims().iter().position(|size| *size == 3).unwrap_or(0);
+        call.replace(2, Arg::Int(first as i64));
+    }
+    cross(call)
+}
+
+fn infer_confused(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (x, sizes) = (call.layout(0)?, call.sizes(2)?);
+    if call.flag(3)? {
+        return Ok(vec![Layout::contiguous(x.dtype, &sizes)]);
+    }
+    let mut dims = Dims::default();
+    for axis in call.ints(1)?.into_iter().take(sizes.len()) {
+        dims.push(sizes[call.wrap(1, axis, sizes.len())?]);
+    }
+    Ok(vec![Layout::contiguous(x.dtype, &dims)])
+}
+
+const DIAGONAL: ArgSource = Attr("diagonal", AttrDefault::Int(0));
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "ConfusionTransposeD",
+        &["x"],
+        &["y"],
+        Infer::By(infer_confused),
+        confusion_transpose,
+        &[
+            A(0),
+            Attr("perm", AttrDefault::Required),
+            Attr("shape", AttrDefault::Required),
+            Attr("transpose_first", AttrDefault::Required),
+            O(0),
+        ],
+    ),
+    node("Trace", &["x"], &["y"], Infer::By(infer_trace), trace, &[A(0), O(0)]),
+    node(
+        "Diag",
+        &["x"],
+        &["y"],
+        Infer::By(infer_spread),
+        spread_on_diagonal,
+        &[A(0), DIAGONAL, O(0)],
+    ),
+    node(
+        "DiagPart",
+        &["x"],
+        &["y"],
+        Infer::By(infer_diagonal),
+        take_diagonal,
+        &[A(0), DIAGONAL, O(0)],
+    ),
+    node(
+        "Cross",
+        &["x1", "x2"],
+        &["y"],
+        Infer::Broadcast(0, 1),
+        cross_of_any,
+        &[A(0), A(1), Attr("dim", AttrDefault::Int(-65530)), O(0)],
+    ),
 ];

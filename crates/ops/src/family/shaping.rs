@@ -414,6 +414,14 @@ pub const NODES: &[Node] = &[
     node("ReverseV2", &["x", "axis"], &["y"], Infer::Like(0), flip, &[A(0), A(1), O(0)])
         .needs_values(&[1]),
     node(
+        "Roll",
+        &["x"],
+        &["y"],
+        Infer::Like(0),
+        roll,
+        &[A(0), Attr("shifts", AttrDefault::Required), Attr("dims", AttrDefault::Ints(&[])), O(0)],
+    ),
+    node(
         "Shape",
         &["x"],
         &["y"],

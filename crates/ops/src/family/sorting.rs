@@ -407,6 +407,21 @@ pub const NODES: &[Node] = &[
         ],
     ),
     node(
+        "SortV2",
+        &["x"],
+        &["y"],
+        Infer::Like(0),
+        sort_along_dim,
+        &[
+            A(0),
+            No,
+            Attr("axis", AttrDefault::Int(-1)),
+            Attr("descending", AttrDefault::Flag(false)),
+            O(0),
+            No,
+        ],
+    ),
+    node(
         "TopKV2",
         &["x", "k"],
         &["values", "indices"],

@@ -6,8 +6,10 @@
 use super::inputs::UnaliasedInput;
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
+use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan};
-use crate::table::{Row, aclnn};
+use crate::table::ArgSource::{A, Attr, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::ctc::{Sequences, gradient_scratch, gradients, likelihoods};
 use cairn_tensor::{DType, Layout};
 
@@ -201,3 +203,56 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[aclnn("CtcLoss", loss), aclnn("CtcLossBackward", backward)];
+
+/// One number for each batch, and the likelihoods of beginnings of targets up to the longest.
+fn infer_losses(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (logarithms, targets) = (call.layout(0)?, call.layout(1)?);
+    let &[steps, count, _] = logarithms.dims() else {
+        let (name, dims) = (call.parameter(0), logarithms.dims());
+        return Err(Error::invalid(format!(
+            "{name} has the sizes {dims:?}: expected steps, batches and classes"
+        )));
+    };
+    let longest = match targets.dims() {
+        &[_, width] => width,
+        _ => call.ints(3)?.into_iter().max().unwrap_or(0).max(0) as usize,
+    };
+    let width = longest.saturating_mul(2).saturating_add(1);
+    let dtype = logarithms.dtype;
+    Ok(vec![Layout::contiguous(dtype, &[count]), Layout::contiguous(dtype, &[count, steps, width])])
+}
+
+const BLANK: ArgSource = Attr("blank", AttrDefault::Int(0));
+const NO_INFINITY: ArgSource = Attr("zero_infinity", AttrDefault::Flag(false));
+/// Declared, but without effect: losses are those of each batch.
+const REDUCTION: ArgSource = Attr("reduction", AttrDefault::Text("mean"));
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "CTCLossV2",
+        &["log_probs", "targets", "input_lengths", "target_lengths"],
+        &["neg_log_likelihood", "log_alpha"],
+        Infer::By(infer_losses),
+        loss,
+        &[A(0), A(1), A(2), A(3), BLANK, NO_INFINITY, O(0), O(1), REDUCTION],
+    )
+    .needs_values(&[2, 3]),
+    node(
+        "CTCLossV2Grad",
+        &[
+            "grad_out",
+            "log_probs",
+            "targets",
+            "input_lengths",
+            "target_lengths",
+            "neg_log_likelihood",
+            "log_alpha",
+        ],
+        &["grad"],
+        Infer::Like(1),
+        backward,
+        &[A(0), A(1), A(2), A(3), A(4), A(5), A(6), BLANK, NO_INFINITY, O(0), REDUCTION],
+    )
+    .needs_values(&[3, 4]),
+];

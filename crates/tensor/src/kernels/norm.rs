@@ -104,6 +104,26 @@ vectorised_fn! {
     }
 }
 
+vectorised_fn! {
+    /// The variance of each row of `x`, which has two dimensions, around its own mean. `variance` has the sizes of `x`, repeated along
+    /// the row, and does not overlap it.
+    pub fn variances<C: Real>(parallel: &dyn Parallel, variance: ViewMut<'_>, x: View<'_>) {
+        let lines = Lines::new([variance.view(), x], 1);
+        let length = lines.length();
+        lines.for_each_range(parallel, |range| {
+            let Buffer(buffer) = &mut Buffer([C::ZERO; BUFFER]);
+            lines.each(range, |offsets| {
+                let mut all = Moments::default();
+                for from in (0..length).step_by(BUFFER) {
+                    let x = lines.line(1, offsets, from, &mut buffer[..BUFFER.min(length - from)]);
+                    all = all.with(Moments::of(x));
+                }
+                lines.store(&variance, 0, offsets, 0, &[C::of(all.squares / length as f64)]);
+            });
+        });
+    }
+}
+
 /// Into how many parts the rows are cut for the gradients of weight and bias:
 /// `min(32, rows, elements / 32768)`, at least 1.
 pub fn parts(rows: usize, length: usize) -> usize {
