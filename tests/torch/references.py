@@ -447,6 +447,13 @@ def causal_conv(x, weight, mask=None):
     return out.to(x.dtype)
 
 
+def updated_batches(data, index, updates, axis):
+    """The data with each update from its index on along a dimension: in its own batch, or in the one that a pair names."""
+    result, dim = data.clone(), axis % data.dim() - 1
+    for at, update in enumerate(updates):
+        batch, start = index[at].tolist() if index.dim() == 2 else (at, int(index[at]))
+        result[batch].narrow(dim, start, update.shape[dim]).copy_(update)
+    return result
 def scattered_list(tensors, index, updates, mask, axis):
     """Each tensor with its update at its place along a dimension of the updates."""
     results = []

@@ -259,7 +259,10 @@ class ByName:
 
 
 # Operators that write their first input in place.
-WRITE_FIRST = {"ApplyRotaryPosEmb", "Assign", "AssignAdd", "AssignSub", "ScatterNdUpdate", "ViewCopy", "InplaceIndexAdd"}
+WRITE_FIRST = {
+    "ApplyRotaryPosEmb", "Assign", "AssignAdd", "AssignSub", "InplaceIndexAdd", "Scatter", "ScatterList", "ScatterNdUpdate",
+    "ViewCopy",
+}  # fmt: skip
 
 
 class AsGraph:
@@ -267,7 +270,8 @@ class AsGraph:
 
     def __init__(self, case, engine):
         self.case, self.engine, self.ir = case, engine, declarations()[case.name]
-        self.written = {0: 0} if case.name in WRITE_FIRST else {}
+        count = len(case.outputs) if self.ir.inputs[0][1] == "dynamic" else 1
+        self.written = {at: at for at in range(count)} if case.name in WRITE_FIRST else {}
 
     def graph(self, sized=tuple, is_fed=lambda one: one.location == "device"):
         """The graph, with what `sized` makes of the sizes of its inputs. What is not fed in a run is a constant."""

@@ -48,6 +48,7 @@ fn operators_by_name_say_what_they_reach_by_index() {
         ("NonMaxSuppressionV6", vec![5]),
         ("NonZero", vec![1]),
         ("ROIAlign", vec![0]),
+        ("ScatterList", vec![3]),
         ("SearchSorted", vec![0]),
     ]
     .into();
@@ -61,6 +62,7 @@ fn a_scatter_in_place_touches_what_indices_name() {
         ("ScatterElements", vec![0, 3]),
         ("ScatterNdUpdate", vec![0, 3]),
         ("InplaceIndexAdd", vec![0, 3]),
+        ("Scatter", vec![0, 3]),
     ] {
         let case = cases().into_iter().find(|case| case.node.name == name).unwrap();
         let (inputs, mut outputs) = case.tensors();

@@ -207,6 +207,7 @@ pub const NODES: &[&[Node]] = &[
     power::NODES,
     random::NODES,
     rotary::NODES,
+    scatter_list::NODES,
     scattering::NODES,
     prelu::NODES,
     select::NODES,
