@@ -147,6 +147,8 @@ FUNCTIONS = {
     "where": lambda x: torch.where(x > 0, x, -x).sqrt(),
     "scatter update": updated,
     "scatter list": updated_list,
+    "fft": lambda x: torch.fft.fft(torch.complex(x, x + 1), dim=1, norm="ortho"),
+    "fft2": lambda x: torch.fft.fft2(torch.complex(x, x + 1)),
 }
 
 
@@ -161,6 +163,8 @@ def far(actual, expected):
     actual, expected = actual.detach().cpu(), expected.detach()
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return f"{actual.dtype} {tuple(actual.shape)}: expected {expected.dtype} {tuple(expected.shape)}"
+    if expected.is_complex():
+        actual, expected = torch.view_as_real(actual), torch.view_as_real(expected)
     if torch.allclose(actual.double(), expected.double(), rtol=NEAR, atol=NEAR):
         return ""
     return f"differs by {(actual.double() - expected.double()).abs().max():g}"

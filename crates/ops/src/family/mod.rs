@@ -75,6 +75,7 @@ mod slicing;
 mod softmax;
 mod softmax_masked;
 mod sorting;
+mod spectrum;
 mod suppression;
 mod sync_batch;
 mod temporal;
@@ -213,6 +214,7 @@ pub const NODES: &[&[Node]] = &[
     select::NODES,
     shaping::NODES,
     sorting::NODES,
+    spectrum::NODES,
     unary::NODES,
     unfolding::NODES,
     unary::MORE_NODES,
