@@ -256,6 +256,28 @@ def bilinear(image, y, x, outside):
     return total
 
 
+def roi_pooling(images, regions, row_scale, column_scale, height, width):
+    """The greatest element of each cell of regions: the number of an image, and two corners, both of which belong to it."""
+    def rounded(value):
+        return int(torch.sign(value) * torch.floor(value.abs() + 0.5))
+
+    def cells(low, high, scale, count, size):
+        first, last = rounded(low.float() * scale), rounded(high.float() * scale)
+        each = torch.tensor(float(max(last - first + 1, 1))) / count
+        borders = ((int(torch.floor(at * each)) + first, int(torch.ceil((at + 1) * each)) + first) for at in range(count))
+        return [slice(max(start, 0), min(max(end, 0), size)) for start, end in borders]
+
+    result = torch.zeros(len(regions), images.shape[1], height, width, dtype=images.dtype)
+    for number, (image, left, top, right, bottom) in enumerate(regions):
+        rows = cells(top, bottom, row_scale, height, images.shape[2])
+        for column, across in enumerate(cells(left, right, column_scale, width, images.shape[3])):
+            for row, down in enumerate(rows):
+                part = images[int(image), :, down, across]
+                if part.numel():
+                    result[number, :, row, column] = part.amax((1, 2))
+    return result
+
+
 def roi_align(images, regions, scale, height, width, samples, mode):
     """Averages of samples in each region (image, x0, y0, x1, y1); the mode says what its corners are."""
     found = []

@@ -48,6 +48,7 @@ fn operators_by_name_say_what_they_reach_by_index() {
         ("NonMaxSuppressionV6", vec![5]),
         ("NonZero", vec![1]),
         ("ROIAlign", vec![0]),
+        ("ROIPooling", vec![0]),
         ("ScatterList", vec![3]),
         ("SearchSorted", vec![0]),
     ]

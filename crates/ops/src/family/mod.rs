@@ -61,6 +61,7 @@ pub mod reduction_plan;
 mod repeating;
 mod resampling;
 pub mod reshaped;
+mod roi_pooling;
 mod rotary;
 mod sampling;
 mod scaling;
@@ -231,6 +232,7 @@ pub const NODES: &[&[Node]] = &[
     batch::NODES,
     batch_matmul::NODES,
     instance_norm::NODES,
+    roi_pooling::NODES,
     suppression::NODES,
     agreement::NODES,
     avg_pool::NODES,

@@ -44,6 +44,7 @@ pub mod random;
 pub mod recurrent;
 pub mod reduce;
 pub mod region;
+pub mod region_max;
 pub mod remap;
 pub mod renorm;
 pub mod resample;
