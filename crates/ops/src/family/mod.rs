@@ -13,6 +13,7 @@ mod causal_conv;
 mod chunking;
 mod clamp;
 mod class_loss;
+mod class_suppression;
 mod clipped;
 mod coalescing;
 mod compare;
@@ -78,6 +79,7 @@ mod softmax_masked;
 mod sorting;
 mod spectrum;
 mod suppression;
+mod suppression_marks;
 mod sync_batch;
 mod temporal;
 mod unary;
@@ -232,8 +234,10 @@ pub const NODES: &[&[Node]] = &[
     batch::NODES,
     batch_matmul::NODES,
     instance_norm::NODES,
+    class_suppression::NODES,
     roi_pooling::NODES,
     suppression::NODES,
+    suppression_marks::NODES,
     agreement::NODES,
     avg_pool::NODES,
     max_pool::NODES,

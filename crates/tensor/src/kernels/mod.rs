@@ -49,6 +49,7 @@ pub mod remap;
 pub mod renorm;
 pub mod resample;
 pub mod rotary;
+pub mod rotated;
 pub mod sample;
 pub mod scan;
 pub mod scatter;
