@@ -1,5 +1,7 @@
 """Plain references for operators that PyTorch has no namesake of, written from the documentation of each function."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -140,6 +142,85 @@ def non_max_suppression(boxes, scores, max_count, max_iou, min_score):
     return selected
 
 
+def rotated_corners(box):
+    """Of centre, sizes and an angle in degrees, which turns x towards y."""
+    x, y, width, height, angle = (float(one) for one in box)
+    cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+    signs = ((-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5))
+    return [(x + cos * a * width - sin * b * height, y + sin * a * width + cos * b * height) for a, b in signs]
+
+
+def rotated_overlap(one, other):
+    """The area that two turned boxes share by that of either. The corners of what they share are those of each that lie in
+    the other and where their sides meet, in the order of their angles about their middle."""
+    def cross(a, b, c):
+        return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+
+    def sides(corners):
+        return list(zip(corners, corners[1:] + corners[:1]))
+
+    first, second = rotated_corners(one), rotated_corners(other)
+    points = [p for p in first if all(cross(a, b, p) >= 0 for a, b in sides(second))]
+    points += [p for p in second if all(cross(a, b, p) >= 0 for a, b in sides(first))]
+    for a, b in sides(first):
+        for c, d in sides(second):
+            u, v = cross(c, d, a), cross(c, d, b)
+            if u * v < 0 and cross(a, b, c) * cross(a, b, d) < 0:
+                points.append((a[0] + (b[0] - a[0]) * u / (u - v), a[1] + (b[1] - a[1]) * u / (u - v)))
+    if len(points) < 3:
+        return 0.0
+    middle = [sum(p[i] for p in points) / len(points) for i in (0, 1)]
+    points.sort(key=lambda p: math.atan2(p[1] - middle[1], p[0] - middle[0]))
+    shared = sum(a[0] * b[1] - a[1] * b[0] for a, b in sides(points)) / 2
+    return shared / (float(one[2] * one[3]) + float(other[2] * other[3]) - shared)
+
+
+def rotated_suppressed(boxes, scores, overlap, least, most):
+    """The numbers of the turned boxes that are kept, from the greatest score down."""
+    kept = []
+    for at in scores.argsort(descending=True, stable=True).tolist():
+        if len(kept) == most or scores[at] <= least:
+            break
+        if all(rotated_overlap(boxes[at], boxes[one]) <= overlap for one in kept):
+            kept.append(at)
+    return kept
+
+
+def suppression_mask(rows, overlap):
+    """Rows of corners and score, their numbers, and whether each is kept."""
+    boxes, scores = rows[:, :4].double(), rows[:, 4].double()
+    mask = torch.zeros(len(rows), dtype=torch.uint8)
+    mask[non_max_suppression(boxes, scores, len(rows), overlap, -torch.inf)] = 1
+    return rows[:, :5], torch.arange(len(rows), dtype=torch.int32), mask
+
+
+def class_suppressed(boxes, scores, least, overlap, most, total, windows=None, counts=None, is_reframed=False):
+    """The best boxes of all classes of those that each class keeps: with scores, classes and how many they are. Boxes are
+    cut to a window first; those without an area are not kept."""
+    batches, count, classes = scores.shape
+    results = [torch.zeros(batches, total, *more, dtype=boxes.dtype) for more in ((4,), (), ())]
+    numbers = torch.zeros(batches, dtype=torch.int32)
+    for batch in range(batches):
+        found = []
+        for kind in range(classes):
+            own = boxes[batch, :, kind if boxes.shape[2] > 1 else 0].double()
+            if windows is not None:
+                low, high = windows[batch, :2].double(), windows[batch, 2:].double()
+                own = torch.cat([torch.maximum(own[:, :2], low), torch.minimum(own[:, 2:], high)], 1)
+                if is_reframed:
+                    own = (own - low.repeat(2)) / (high - low).repeat(2)
+            values = scores[batch, :, kind].double().clone()
+            values[~(own[:, 2:] > own[:, :2]).all(1)] = -torch.inf
+            if counts is not None:
+                values[max(int(counts[batch]), 0) :] = -torch.inf
+            found += [(float(values[at]), kind, own[at]) for at in non_max_suppression(own, values, most, overlap, least)]
+        found.sort(key=lambda one: -one[0])
+        for at, (score, kind, box) in enumerate(found[:total]):
+            results[0][batch, at], results[1][batch, at], results[2][batch, at] = box, score, kind
+        numbers[batch] = min(len(found), total)
+    return *results, numbers
+
+
 def masked_softmax(x, mask, scale):
     return torch.where(mask, -10000.0, scale * x).softmax(-1)
 
@@ -258,6 +339,28 @@ def bilinear(image, y, x, zero_padded):
             weight = (1 - (y - (top + dy)).abs()) * (1 - (x - (left + dx)).abs())
             total = total + value * torch.where(inside & near, weight, torch.zeros_like(weight))
     return total
+
+
+def roi_pooling(images, regions, row_scale, column_scale, height, width):
+    """The greatest element of each cell of regions: the number of an image, and two corners, both of which belong to it."""
+    def rounded(value):
+        return int(torch.sign(value) * torch.floor(value.abs() + 0.5))
+
+    def cells(low, high, scale, count, size):
+        first, last = rounded(low.float() * scale), rounded(high.float() * scale)
+        each = torch.tensor(float(max(last - first + 1, 1))) / count
+        borders = ((int(torch.floor(at * each)) + first, int(torch.ceil((at + 1) * each)) + first) for at in range(count))
+        return [slice(max(start, 0), min(max(end, 0), size)) for start, end in borders]
+
+    result = torch.zeros(len(regions), images.shape[1], height, width, dtype=images.dtype)
+    for number, (image, left, top, right, bottom) in enumerate(regions):
+        rows = cells(top, bottom, row_scale, height, images.shape[2])
+        for column, across in enumerate(cells(left, right, column_scale, width, images.shape[3])):
+            for row, down in enumerate(rows):
+                part = images[int(image), :, down, across]
+                if part.numel():
+                    result[number, :, row, column] = part.amax((1, 2))
+    return result
 
 
 def roi_align(images, regions, scale, height, width, samples, mode):
@@ -451,6 +554,15 @@ def causal_conv(x, weight, mask=None):
     if mask is not None:
         out = out * mask.T[..., None]
     return out.to(x.dtype)
+
+
+def updated_batches(data, index, updates, axis):
+    """The data with each update from its index on along a dimension: in its own batch, or in the one that a pair names."""
+    result, dim = data.clone(), axis % data.dim() - 1
+    for at, update in enumerate(updates):
+        batch, start = index[at].tolist() if index.dim() == 2 else (at, int(index[at]))
+        result[batch].narrow(dim, start, update.shape[dim]).copy_(update)
+    return result
 
 
 def scattered_list(tensors, index, updates, mask, axis):

@@ -5,7 +5,7 @@ import torch
 import torch_npu
 
 import support
-from references import iou_variant, iou_variant_gradients, non_max_suppression
+from references import class_suppressed, iou_variant, iou_variant_gradients, non_max_suppression, rotated_suppressed, suppression_mask
 
 
 @pytest.mark.parametrize("padded", [False, True])
@@ -20,6 +20,54 @@ def test_nms_v4(max_count, min_score, dtype, padded):
     expected = non_max_suppression(boxes.double(), scores.double(), max_count, 0.25, limits[1].item())
     assert count.dtype == selected.dtype == torch.int32 and count.dim() == 0 and count.item() == len(expected)
     assert selected.tolist() == expected + [0] * (max_count - len(expected))
+
+
+def corners(count, seed):
+    """Of boxes that have an area."""
+    generator = torch.Generator().manual_seed(seed)
+    low = torch.rand(count, 2, generator=generator) * 80
+    return torch.cat([low, low + 1 + torch.rand(count, 2, generator=generator) * 30], 1), generator
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("count", [1, 60])
+def test_nms_with_mask(count, dtype):
+    boxes, generator = corners(count, count)
+    scores = torch.randperm(count, generator=generator) / 64
+    rows = torch.cat([boxes, scores[:, None]], 1).to(dtype)
+    found = torch_npu.npu_nms_with_mask(rows.npu(), 0.25)
+    for have, want in zip(found, suppression_mask(rows, 0.25), strict=True):
+        assert have.dtype == want.dtype and torch.equal(have.cpu(), want)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("own, transposed", [(False, False), (True, False), (True, True)])
+def test_batch_nms(own, transposed, dtype):
+    batches, count, classes = 2, 30, 3
+    boxes, generator = corners(batches * count * (classes if own else 1), 7)
+    boxes = boxes.reshape(batches, count, -1, 4).to(dtype)
+    scores = (torch.randperm(batches * count * classes, generator=generator) / 256).reshape(batches, count, classes).to(dtype)
+    mine = boxes.permute(0, 2, 3, 1).contiguous() if transposed else boxes
+    found = torch_npu.npu_batch_nms(mine.npu(), scores.npu(), 0.1, 0.25, 8, 20, False, transposed)
+    for have, want in zip(found, class_suppressed(boxes, scores, 0.1, 0.25, 8, 20), strict=True):
+        assert have.dtype == want.dtype and torch.equal(have.cpu(), want)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("least, most", [(0.0, -1), (0.3, 6)])
+def test_nms_rotated(least, most, dtype):
+    generator = torch.Generator().manual_seed(5)
+    boxes = (torch.rand(40, 5, generator=generator) * torch.tensor([60, 60, 40, 40, 360.0])).to(dtype)
+    scores = (torch.randperm(40, generator=generator) / 64).to(dtype)
+    kept, count = torch_npu.npu_nms_rotated(boxes.npu(), scores.npu(), 0.2, least, most, 0)
+    expected = rotated_suppressed(boxes, scores, 0.2, least, most)
+    assert kept.dtype == torch.int32 and kept.tolist() == expected and count.tolist() == [len(expected)]
+
+
+def test_what_is_not_known_of_rotated_boxes_is_refused():
+    with pytest.raises(RuntimeError, match="mode = 1: only 0"):
+        torch_npu.npu_nms_rotated(torch.rand(4, 5).npu(), torch.rand(4).npu(), 0.2, 0, -1, 1)
+        torch.npu.synchronize()
 
 
 def boxes(count, seed, dtype=torch.float32):

@@ -261,8 +261,8 @@ class ByName:
 
 # Operators that write their first input in place.
 IN_PLACE_OPERATORS = {
-    "ApplyAdamD", "ApplyAdamV2", "ApplyAdamW", "ApplyRotaryPosEmb", "Assign", "AssignAdd", "AssignSub", "InplaceIndexAdd", "ScatterNdAdd",
-    "ScatterNdUpdate", "ScatterUpdate", "ViewCopy",
+    "ApplyAdamD", "ApplyAdamV2", "ApplyAdamW", "ApplyRotaryPosEmb", "Assign", "AssignAdd", "AssignSub", "InplaceIndexAdd", "Scatter",
+    "ScatterList", "ScatterNdAdd", "ScatterNdUpdate", "ScatterUpdate", "ViewCopy",
 }  # fmt: skip
 
 
@@ -271,8 +271,9 @@ class AsGraph:
 
     def __init__(self, case, engine):
         self.case, self.engine, self.ir = case, engine, declarations()[case.name]
-        # Input that is written in place -> output that it is.
-        self.written_inputs = {0: 0} if case.name in IN_PLACE_OPERATORS else {}
+        # Inputs that are written in place -> outputs that they are: all tensors of a list.
+        count = len(case.outputs) if self.ir.inputs[0][1] == "dynamic" else 1
+        self.written_inputs = {at: at for at in range(count)} if case.name in IN_PLACE_OPERATORS else {}
 
     def graph(self, sized=tuple, is_fed=lambda one: one.location == "device"):
         """The graph, with what `sized` makes of the sizes of its inputs. What is not fed in a run is a constant."""

@@ -17,6 +17,7 @@ warnings.filterwarnings("ignore")
 import torchair  # noqa: E402
 
 import networks  # noqa: E402
+import references  # noqa: E402
 
 
 def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False):
@@ -106,6 +107,23 @@ NETWORKS = {
 # The networks of networks.py.
 FROM_NETWORKS_PY = list(networks.NETWORKS)
 
+def updated(x):
+    """An update at a place of its own in each batch."""
+    index, updates = torch.tensor([1, 2], device=x.device), x[:, :1] + 1
+    if x.device.type != "cpu":
+        return torch_npu.scatter_update(x, index, updates, -2)
+    return references.updated_batches(x, index, updates, -2)
+
+
+def updated_list(x):
+    """The same of a list of tensors."""
+    tensors, index, updates = [x[0] + 1, x[1] + 2], torch.tensor([0, 2], device=x.device), x[:, :1] + 1
+    mask = torch.tensor([0, 1], dtype=torch.uint8, device=x.device)
+    if x.device.type != "cpu":
+        return torch_npu.npu_scatter_list(tensors, index, updates, mask, reduce="update", axis=-2)
+    return references.scattered_list(tensors, index, updates, mask, -2)
+
+
 # What torchair makes of single functions; only forward.
 FUNCTIONS = {
     "rsub": lambda x: 2 - x,
@@ -127,6 +145,10 @@ FUNCTIONS = {
     "topk": lambda x: x.topk(2, -1)[0],
     "attention with a float mask": lambda x: torch_attention(x[None], x[None], x[None], attn_mask=torch.zeros(3, 3, device=x.device)),
     "where": lambda x: torch.where(x > 0, x, -x).sqrt(),
+    "scatter update": updated,
+    "scatter list": updated_list,
+    "fft": lambda x: torch.fft.fft(torch.complex(x, x + 1), dim=1, norm="ortho"),
+    "fft2": lambda x: torch.fft.fft2(torch.complex(x, x + 1)),
 }
 
 
@@ -141,6 +163,8 @@ def difference(actual, expected):
     actual, expected = actual.detach().cpu(), expected.detach()
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return f"{actual.dtype} {tuple(actual.shape)}: expected {expected.dtype} {tuple(expected.shape)}"
+    if expected.is_complex():
+        actual, expected = torch.view_as_real(actual), torch.view_as_real(expected)
     if torch.allclose(actual.double(), expected.double(), rtol=TOLERANCE, atol=TOLERANCE):
         return ""
     return f"differs by {(actual.double() - expected.double()).abs().max():g}"

@@ -263,6 +263,15 @@ impl<'a> Call<'a> {
         })
     }
 
+    /// Moves the last tensor of a list to an argument of its own; where the list is empty, that argument is absent.
+    pub fn move_last(&mut self, list: usize, to: usize) {
+        let Some(Arg::Tensors(tensors)) = self.args.get_mut(list) else { return };
+        let moved = tensors.pop().map_or(Arg::Absent, Arg::Tensor);
+        let index = self.caller_indices[list] + tensors.len();
+        self.args[to] = moved;
+        self.caller_indices[to] = index;
+    }
+
     /// A list of tensors that are written.
     pub fn outputs(&mut self, at: usize) -> Result<Vec<Operand>> {
         self.claim_list(at, WRITE)

@@ -15,7 +15,8 @@ pub struct Marks {
     /// Its output has the elements of its first input in the same order: where types are equal it may be the
     /// same memory, and nothing runs.
     pub view: bool,
-    /// It writes its first input in place; its first output is that memory.
+    /// It writes its first input in place; its first output is that memory. Of a list, every tensor is the output with
+    /// its number.
     pub writes_first: bool,
     /// Its outputs follow from the sizes and types of its inputs; it reads no element. It can be answered on
     /// the host while the inputs' values are unknown.

@@ -44,10 +44,15 @@ fn operators_by_name_say_what_they_reach_by_index() {
         ("MaskedSelect", vec![0, 2]),
         ("NLLLoss", vec![0, 2]),
         ("NLLLossGrad", vec![3]),
+        ("NonMaxSuppression", vec![3]),
+        ("NonMaxSuppressionV2", vec![4]),
         ("NonMaxSuppressionV3", vec![5]),
         ("NonMaxSuppressionV6", vec![5]),
         ("NonZero", vec![1]),
         ("ROIAlign", vec![0]),
+        ("ROIPooling", vec![0]),
+        ("RotatedNMS", vec![3, 4]),
+        ("ScatterList", vec![3]),
         ("SearchSorted", vec![0]),
     ]
     .into();
@@ -62,6 +67,7 @@ fn a_scatter_in_place_touches_what_indices_name() {
         ("ScatterNdUpdate", vec![0, 3]),
         ("ScatterUpdate", vec![0, 3]),
         ("InplaceIndexAdd", vec![0, 3]),
+        ("Scatter", vec![0, 3]),
     ] {
         let case = cases().into_iter().find(|case| case.node.name == name).unwrap();
         let (inputs, mut outputs) = case.tensors();

@@ -1,6 +1,8 @@
-//! Transforms of sliding windows, against plain sums.
+//! Transforms of lines and of sliding windows, against plain sums.
 
-use cairn_tensor::kernels::fourier::{Slides, buffer_length, sliding, table_length};
+use cairn_tensor::kernels::fourier::{
+    Lines, Slides, buffer_length, sliding, table_length, transform_lines,
+};
 use cairn_tensor::kernels::linalg::Stack;
 use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout, View, ViewMut};
@@ -97,6 +99,64 @@ proptest! {
                     let have = Complex::new(have[at], have[at + 1]);
                     prop_assert!((have - want).norm() < 1e-11, "{have} {want}");
                 }
+            }
+        }
+    }
+    #[test]
+    fn lines_are_sums_of_turns(
+        length in 1usize..30,
+        samples in 1usize..30,
+        width in 1usize..30,
+        rows in 1usize..4,
+        is_inverse in any::<bool>(),
+        is_half in any::<bool>(),
+        is_real in any::<bool>(),
+        is_across in any::<bool>(),
+        threads in 1usize..4,
+        seed in any::<u32>(),
+    ) {
+        let number = |at: usize| f64::from((at as u32).wrapping_mul(2_654_435_761).wrapping_add(seed) >> 20) / 2048.0 - 1.0;
+        let width = width.min(length);
+        // Lines of two planes, which lie across their memory where `is_across`.
+        let laid = |dtype: DType, size: usize| match is_across {
+            false => Layout::contiguous(dtype, &[2, rows, size]),
+            true => Layout::contiguous(dtype, &[2, size, rows]).transposed(1, 2),
+        };
+        let values: Vec<f64> = (0..2 * rows * samples * 2).map(number).collect();
+        let dtype = if is_real { DType::Double } else { DType::Complex128 };
+        let (from, out) = (cells(&values), cells(&vec![f64::NAN; 2 * rows * width * 2]));
+        let input = View::over(&from, laid(DType::Complex128, samples)).unwrap();
+        let to = ViewMut::over(&out, laid(dtype, width)).unwrap();
+        let (table, buffers) =
+            (aligned(table_length(length).unwrap()), aligned(threads * buffer_length(length).unwrap()));
+        let tables = Stack::new(as_bytes(&table), 1, table.len()).unwrap();
+        let spaces = Stack::new(as_bytes(&buffers), threads, buffers.len() / threads).unwrap();
+        let lines = Lines { length, is_inverse, is_half, scale: 0.5 };
+        transform_lines(&Threads(threads), to, input, lines, &tables, &spaces);
+        let have = numbers(&out);
+        let place = |line: usize, k: usize, size: usize| match is_across {
+            false => line * size + k,
+            true => (line / rows * size + k) * rows + line % rows,
+        };
+        for line in 0..2 * rows {
+            let read = |k: usize| match k < samples {
+                true => {
+                    let at = place(line, k, samples) * 2;
+                    Complex::new(values[at], values[at + 1])
+                }
+                false => Complex::default(),
+            };
+            let element = |k: usize| if is_half && k > length / 2 { read(length - k).conj() } else { read(k) };
+            let sign = if is_inverse { TAU } else { -TAU };
+            for w in 0..width {
+                let turn = |k: usize| Complex::cis(sign * (w * k) as f64 / length as f64);
+                let want: Complex<f64> = (0..length).map(|k| element(k) * turn(k) * 0.5).sum();
+                let at = place(line, w, width);
+                let near = match is_real {
+                    true => (have[at] - want.re).abs() < 1e-11,
+                    false => (Complex::new(have[at * 2], have[at * 2 + 1]) - want).norm() < 1e-11,
+                };
+                prop_assert!(near, "line {line}, {w}: {want}");
             }
         }
     }

@@ -44,7 +44,7 @@ const HEADER_OF_TYPES: [(&str, &str); 15] = [
     ),
     (
         "nn_calculation_ops.h",
-        "Conv2D Conv2DBackpropFilter Conv2DBackpropInput Conv2DTranspose Conv3D Conv3DBackpropFilter \
+        "Conv2D Conv2DBackpropFilter Conv2DBackpropInput Conv2DTranspose Conv3D Conv3DBackpropFilter Conv3DV2 \
          Conv3DBackpropInput Conv3DTranspose DeformableConv2D DepthwiseConv2D",
     ),
     (

@@ -193,8 +193,9 @@ impl Flattening {
             else {
                 return false;
             };
-            let written_input = producer.written_input();
-            match viewed_input(producer, &self.prepared).or(written_input) {
+            let in_place = producer.in_place_outputs();
+            let written = in_place.iter().find(|(output, _)| producer.outputs[*output] == value);
+            match viewed_input(producer, &self.prepared).or(written.map(|(_, input)| *input)) {
                 Some(input) => value = input,
                 None => return false,
             }

@@ -44,6 +44,20 @@ impl Operation {
         Operation { name, row: cairn_ops::copy(), attrs: Vec::new() }
     }
 
+    /// How many of its outputs are the inputs of the same numbers, written in place: the first, or all of a list.
+    pub fn in_place_count(&self, outputs: usize) -> usize {
+        match self.row.inputs.first() {
+            Some(first) if self.row.marks.writes_first => {
+                if first.ends_with("[]") {
+                    outputs
+                } else {
+                    outputs.min(1)
+                }
+            }
+            _ => 0,
+        }
+    }
+
     /// The index of each of the operator's inputs among those of a node, by name where the node names them;
     /// a list takes all of its indices. Nothing follows the last that is fed.
     pub fn arrange(row: &cairn_ops::Node, descs: &[Desc]) -> Vec<Option<usize>> {

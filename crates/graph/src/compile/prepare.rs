@@ -303,10 +303,12 @@ impl<'a> Preparation<'a> {
             )));
         };
         let inputs = self.input_values(node, &operation)?;
-        if let Some(written) =
-            inputs.first().copied().flatten().filter(|_| operation.row.marks.writes_first)
-        {
-            self.check_written(node, "its first input", written)?;
+        for at in 0..operation.in_place_count(node.output_descs.len().max(1)) {
+            if let Some(written) = inputs.get(at).copied().flatten() {
+                let what =
+                    if at == 0 { "its first input".into() } else { format!("its input {at}") };
+                self.check_written(node, &what, written)?;
+            }
         }
         let infos: Vec<Option<ValueInfo>> =
             inputs.iter().map(|value| value.map(|at| self.prepared.values[at].clone())).collect();

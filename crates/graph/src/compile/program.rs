@@ -219,8 +219,8 @@ impl<'a> Binder<'a> {
             self.storage[work.outputs[0]] = Storage::Same(work.inputs[0].expect("a view's input"));
         }
         for work in &prepared.work_nodes {
-            if let Some(first) = work.written_input() {
-                self.storage[work.outputs[0]] = Storage::Same(first);
+            for (output, input) in work.in_place_outputs() {
+                self.storage[work.outputs[output]] = Storage::Same(input);
             }
         }
         let constants = self.constants(layout);

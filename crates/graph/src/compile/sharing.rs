@@ -4,18 +4,12 @@ use super::prepare::{Prepared, ValueId, Work, WorkNode};
 use std::collections::{BTreeSet, HashMap};
 
 impl WorkNode {
-    /// The input that an operator of the table writes in place: its first output is that input.
-    pub fn written_input(&self) -> Option<ValueId> {
-        let first = self.inputs.first().copied().flatten();
-        first.filter(|_| self.table_operation().is_some_and(|one| one.row.marks.writes_first))
-    }
-
     /// Pairs of an output and the input that it is written into, in place.
     pub fn in_place_outputs(&self) -> Vec<(usize, ValueId)> {
         match &self.work {
-            Work::Operation(_) => {
-                self.written_input().map(|input| (0, input)).into_iter().collect()
-            }
+            Work::Operation(operation) => (0..operation.in_place_count(self.outputs.len()))
+                .filter_map(|at| Some((at, self.inputs.get(at).copied().flatten()?)))
+                .collect(),
             Work::Custom(custom) => custom.in_place_outputs(&self.inputs),
             Work::Control(_) | Work::Jump(_) => Vec::new(),
         }

@@ -283,8 +283,9 @@ fn node_windows(
     Ok((options, divisor, last))
 }
 
-/// Arguments: x, those of [`node_windows`], y, spatial dimensions.
+/// Arguments: x, those of [`node_windows`], y, spatial dimensions, factors of elements (absent).
 fn node_forward(call: &mut Call<'_>) -> Result<Plan> {
+    expect_plain(call)?;
     let (x, spatial) = (call.layout(0)?, call.int(11)? as usize);
     as_5d(call, 0, &x, spatial, false)?;
     let (options, divisor, last) = node_windows(call, 1, spatial, x.dims())?;
@@ -302,7 +303,16 @@ fn node_forward(call: &mut Call<'_>) -> Result<Plan> {
     )
 }
 
+/// Fails where factors of elements are to be read, which are in a format of the device.
+fn expect_plain(call: &Call<'_>) -> Result<()> {
+    match [12, 13].into_iter().find(|at| call.has(*at)) {
+        Some(at) => Err(Error::invalid(format!("{} is not supported", call.parameter(at)))),
+        None => Ok(()),
+    }
+}
+
 fn node_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    expect_plain(call)?;
     let (x, spatial) = (call.layout(0)?, call.int(11)? as usize);
     as_5d(call, 0, &x, spatial, false)?;
     let (options, _, last) = node_windows(call, 1, spatial, x.dims())?;
@@ -476,6 +486,29 @@ pub const NODES: &[Node] = &[
             DIVISOR,
             O(0),
             I(3),
+        ],
+    ),
+    node(
+        "AvgPool3DD",
+        &["x", "filter?", "multiplier?"],
+        &["y"],
+        Infer::By(node_output),
+        node_forward,
+        &[
+            A(0),
+            KSIZE,
+            STRIDES,
+            No,
+            PADS_3D,
+            CEIL,
+            NDHWC,
+            No,
+            COUNT_INCLUDE_PAD,
+            DIVISOR,
+            O(0),
+            I(3),
+            A(1),
+            A(2),
         ],
     ),
     node(

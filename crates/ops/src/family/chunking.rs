@@ -1,12 +1,11 @@
-//! Operators that cut tensors into parts: chunks, queries, keys and values, slices that are updated.
+//! Operators that cut tensors into parts: chunks, queries, keys and values.
 
 use crate::call::Call;
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::table::{Row, aclnn};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::{fill_scalar, map2};
-use cairn_tensor::kernels::peek;
 use cairn_tensor::{DType, Layout, Scalar, Strides};
 
 const TYPES: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
@@ -121,65 +120,6 @@ fn transform_bias_rescale_qkv(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Updates a part of each batch from an index on. Arguments: data, indices, updates, dimension.
-fn scatter_update(call: &mut Call<'_>) -> Result<Plan> {
-    let data = call.inout(0)?;
-    call.touch_by_index(&data);
-    let (indices, updates) = (call.tensor(1)?, call.tensor(2)?);
-    call.expect_dtype(1, &indices, &[DType::Int32, DType::Int64])?;
-    call.expect_same(2, &updates, 0, &data)?;
-    let dim = call.dim(3, data.rank())?;
-    let fits = updates.rank() == data.rank()
-        && data.rank() >= 2
-        && (0..data.rank()).all(|at| match at == dim {
-            true => updates.dims()[at] <= data.dims()[at],
-            false => updates.dims()[at] == data.dims()[at],
-        });
-    if !fits || dim == 0 || indices.dims() != [data.dims()[0]] {
-        return Err(Error::invalid(format!(
-            "{} ({}) at {} ({}) along dimension {dim} does not go with {} ({}): expected an index for each batch, and a dimension after it",
-            call.parameter(2),
-            updates.layout(),
-            call.parameter(1),
-            indices.layout(),
-            call.parameter(0),
-            data.layout()
-        )));
-    }
-    if call.has_partial_overlap(&updates, &data) || call.has_partial_overlap(&indices, &data) {
-        return Err(Error::invalid("an input shares memory with what is updated"));
-    }
-    let name = call.parameter(1);
-    call.plan(move |memory| {
-        let (length, size) = (updates.dims()[dim], data.dims()[dim]);
-        let starts = (0..indices.dims()[0]).map(|at| {
-            let one = memory.view_with_layout(&indices, indices.layout().at(0, at));
-            let start = peek::first(one).map_or(0, Scalar::as_i64);
-            let inside = usize::try_from(start).ok().filter(|start| start + length <= size);
-            inside.ok_or_else(|| {
-                let last = size - length;
-                Fault(format!("{name}[{at}] = {start} is outside 0 to {last}"))
-            })
-        });
-        for start in starts.clone() {
-            start?;
-        }
-        for (at, start) in starts.enumerate() {
-            let to = data.layout().sliced(dim, start?, length, 1).at(0, at);
-            let from = updates.layout().at(0, at);
-            copy(
-                memory.parallel,
-                memory.out(&data.with_layout(to)),
-                memory.view_with_layout(&updates, from),
-            );
-        }
-        Ok(())
-    })
-}
-
 /// The rows of this family.
-pub const ROWS: &[Row] = &[
-    aclnn("ChunkCat", chunk_cat),
-    aclnn("TransformBiasRescaleQkv", transform_bias_rescale_qkv),
-    aclnn("InplaceScatterUpdate", scatter_update),
-];
+pub const ROWS: &[Row] =
+    &[aclnn("ChunkCat", chunk_cat), aclnn("TransformBiasRescaleQkv", transform_bias_rescale_qkv)];

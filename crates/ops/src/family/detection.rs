@@ -307,7 +307,7 @@ fn expect_absent(call: &Call<'_>, at: usize) -> Result<()> {
 }
 
 /// The fault of a region whose image is out of range.
-fn no_such_image(name: &str, region: usize, image: f64, images: usize) -> Fault {
+pub(super) fn no_such_image(name: &str, region: usize, image: f64, images: usize) -> Fault {
     Fault(format!("{name}[{region}] names the image {image}: expected 0 to {}", images as i64 - 1))
 }
 

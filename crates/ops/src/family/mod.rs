@@ -14,6 +14,7 @@ mod causal_conv;
 mod chunking;
 mod clamp;
 mod class_loss;
+mod class_suppression;
 mod clipped;
 mod coalescing;
 mod compare;
@@ -64,6 +65,7 @@ pub mod reduction_plan;
 mod repeating;
 mod resampling;
 pub mod reshaped;
+mod roi_pooling;
 mod rotary;
 mod sampling;
 mod scaling;
@@ -78,7 +80,9 @@ mod slicing;
 mod softmax;
 mod softmax_masked;
 mod sorting;
+mod spectrum;
 mod suppression;
+mod suppression_marks;
 mod sync_batch;
 mod temporal;
 mod unary;
@@ -211,11 +215,13 @@ pub const NODES: &[&[Node]] = &[
     power::NODES,
     random::NODES,
     rotary::NODES,
+    scatter_list::NODES,
     scattering::NODES,
     prelu::NODES,
     select::NODES,
     shaping::NODES,
     sorting::NODES,
+    spectrum::NODES,
     unary::NODES,
     unfolding::NODES,
     unary::MORE_NODES,
@@ -238,7 +244,10 @@ pub const NODES: &[&[Node]] = &[
     batch::NODES,
     batch_matmul::NODES,
     instance_norm::NODES,
+    class_suppression::NODES,
+    roi_pooling::NODES,
     suppression::NODES,
+    suppression_marks::NODES,
     agreement::NODES,
     avg_pool::NODES,
     max_pool::NODES,

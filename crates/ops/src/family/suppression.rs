@@ -17,7 +17,8 @@ use cairn_tensor::kernels::peek;
 use cairn_tensor::{DType, Layout, Scalar};
 
 /// The sizes and limits of a call. Arguments: boxes, scores, how many boxes to keep for each class, greatest overlap, least
-/// score, whether boxes are by centre and size (absent for boxes of one class), out, a number that must be 0.
+/// score, whether boxes are by centre and size (absent for boxes of one class), out, a number that must be 0, how many rows the
+/// output has (absent: as many as are selected), names of boxes (must be absent).
 struct Options {
     batches: usize,
     classes: usize,
@@ -27,6 +28,8 @@ struct Options {
     centred: bool,
     /// Whether there is one class in one image, whose results are indices of boxes alone.
     has_one_class: bool,
+    /// How many rows the output has whatever is selected: those after the last are -1.
+    rows: Option<usize>,
 }
 
 impl Options {
@@ -75,8 +78,23 @@ impl Options {
             let (name, other) = (call.parameter(7), call.int(7)?);
             return Err(Error::invalid(format!("{name} = {other}: only 0 is supported")));
         }
+        if call.has(9) {
+            let name = call.parameter(9);
+            return Err(Error::invalid(format!("{name} is not supported")));
+        }
+        let rows = match call.has(8) {
+            false => None,
+            true => Some(call.int(8)?),
+        };
+        let rows = match rows {
+            Some(rows) if !(1..=i64::from(i32::MAX)).contains(&rows) => {
+                let name = call.parameter(8);
+                return Err(Error::invalid(format!("{name} = {rows} is no number of rows")));
+            }
+            rows => rows.map(|rows| rows as usize),
+        };
         let rule = Suppression { most: (most as usize).min(count), overlap, score };
-        Ok(Options { batches, classes, count, rule, centred, has_one_class })
+        Ok(Options { batches, classes, count, rule, centred, has_one_class, rows })
     }
 
     /// The sizes of an output with this many rows.
@@ -108,8 +126,13 @@ fn suppression(call: &mut Call<'_>) -> Result<Plan> {
     let options = Options::read(call)?;
     let (boxes, scores, out) = (call.tensor(0)?, call.tensor(1)?, call.output(6)?);
     call.expect_dtype(6, &out, &[DType::Int32])?;
-    expect_capacity(call, 6, &out, 0)?;
-    call.touch_by_index(&out);
+    match options.rows {
+        Some(rows) => call.expect_dims(6, &out, &options.dims(rows))?,
+        None => {
+            expect_capacity(call, 6, &out, 0)?;
+            call.touch_by_index(&out);
+        }
+    }
     let (name, index) = (call.parameter(6), call.caller_index(6));
     let width = if options.has_one_class { 1 } else { 3 };
     let boxes_f64 = call.scratch(DType::Double, boxes.dims());
@@ -154,11 +177,21 @@ fn suppression(call: &mut Call<'_>) -> Result<Plan> {
                 }
             }
         }
+        let first = |row: usize| {
+            let part = rows_out.layout().sliced(0, 0, row, 1).reshaped(&options.dims(row));
+            let part = part.expect("contiguous rows");
+            rows_out.view().with_layout(part).expect("a part of the results")
+        };
+        if let Some(rows) = options.rows {
+            let row = row.min(rows);
+            fill_scalar(memory.parallel, memory.out(&out), Scalar::from(-1));
+            let part = out.with_layout(out.layout().sliced(0, 0, row, 1));
+            copy(memory.parallel, memory.out(&part), first(row));
+            return Ok(());
+        }
         expect_fits(name, &out, row * width)?;
         let dims = options.dims(row);
-        let part = rows_out.layout().sliced(0, 0, row, 1).reshaped(&dims).expect("contiguous rows");
-        let part = rows_out.view().with_layout(part).expect("a part of the results");
-        copy(memory.parallel, memory.out(&dense(&out, &dims)), part);
+        copy(memory.parallel, memory.out(&dense(&out, &dims)), first(row));
         (memory.sized)(index, &dims);
         Ok(())
     })
@@ -166,14 +199,19 @@ fn suppression(call: &mut Call<'_>) -> Result<Plan> {
 
 fn infer_selected(call: &Call<'_>) -> Result<Vec<Layout>> {
     let options = Options::read(call)?;
-    Ok(vec![Layout::contiguous(DType::Int32, &options.dims(options.max_rows()))])
+    let rows = options.rows.unwrap_or_else(|| options.max_rows());
+    Ok(vec![Layout::contiguous(DType::Int32, &options.dims(rows))])
 }
 
 /// Suppression of boxes of one class, with limits that are read when it runs. Arguments: boxes, scores, how many to keep,
-/// greatest overlap, least score, whether the output is padded to the number to keep, out, how many are selected.
+/// greatest overlap, least score, whether the output is padded to the number to keep, out, how many are selected,
+/// the sigma of soft suppression (0, or absent), the scores of those that are selected (optional).
 fn suppression_by_elements(call: &mut Call<'_>) -> Result<Plan> {
+    expect_hard(call)?;
     let (out, valid) = (call.output(6)?, call.output(7)?);
-    let (boxes, scores) = (call.read(0, &[&out, &valid])?, call.read(1, &[&out, &valid])?);
+    let selected_scores = call.optional_output(9)?;
+    let outs: Vec<_> = [&out, &valid].into_iter().chain(&selected_scores).collect();
+    let (boxes, scores) = (call.read(0, &outs)?, call.read(1, &outs)?);
     let limits = [2, 3, 4].map(|at| call.tensor(at));
     let [most, overlap, score] = limits;
     let limits = [most?, overlap?, score?];
@@ -190,8 +228,12 @@ fn suppression_by_elements(call: &mut Call<'_>) -> Result<Plan> {
     let padded = call.flag(5)?;
     call.expect_dtype(6, &out, &[DType::Int32])?;
     expect_capacity(call, 6, &out, 0)?;
-    let names = [2, 3, 6].map(|at| call.parameter(at));
-    let index = call.caller_index(6);
+    if let Some(selected_scores) = &selected_scores {
+        call.expect_same(9, selected_scores, 1, &scores)?;
+        expect_capacity(call, 9, selected_scores, 0)?;
+    }
+    let names = [2, 3, 6, 9].map(|at| call.parameter(at));
+    let (index, scores_index) = (call.caller_index(6), call.caller_index(9));
     let boxes_f64 = call.scratch(DType::Double, &[count, 4]);
     let class_scores = call.scratch(DType::Double, &[count]);
     let [order, selected] = [0; 2].map(|_| call.scratch(DType::Int64, &[count]));
@@ -221,8 +263,31 @@ fn suppression_by_elements(call: &mut Call<'_>) -> Result<Plan> {
         copy(memory.parallel, memory.out(&dense(&out, &[selected_count])), chosen);
         fill_scalar(memory.parallel, memory.out(&valid), Scalar::from(selected_count as i64));
         (memory.sized)(index, &[if padded { out.count() } else { selected_count }]);
+        let Some(selected_scores) = &selected_scores else { return Ok(()) };
+        expect_fits(names[3], selected_scores, selected_count)?;
+        fill_scalar(memory.parallel, memory.out(selected_scores), Scalar::from(0));
+        let (values, indices) = (
+            OffsetAccess::<f64>::new(class_scores.view()),
+            OffsetAccess::<i64>::new(selected.view()),
+        );
+        let results =
+            PositionAccessMut::new(memory.out(&dense(selected_scores, &[selected_count])));
+        (0..selected_count).for_each(|at| {
+            results.set(&[at], values.get(indices.get(at as isize) as isize));
+        });
+        let size = if padded { selected_scores.count() } else { selected_count };
+        (memory.sized)(scores_index, &[size]);
         Ok(())
     })
+}
+
+/// Fails unless a box is either kept or not: soft suppression, which lowers scores, is not supported.
+fn expect_hard(call: &Call<'_>) -> Result<()> {
+    if !call.has(8) || call.number(8)?.as_f64() == 0.0 {
+        return Ok(());
+    }
+    let (name, sigma) = (call.parameter(8), call.number(8)?.as_f64());
+    Err(Error::invalid(format!("{name} = {sigma}: only 0 is supported")))
 }
 
 /// Fails unless there are boxes of four numbers with a score each; returns how many.
@@ -241,6 +306,7 @@ fn expect_scored(call: &Call<'_>) -> Result<usize> {
 
 fn infer_selected_and_count(call: &Call<'_>) -> Result<Vec<Layout>> {
     let mut rows = expect_scored(call)?;
+    expect_hard(call)?;
     if call.flag(5)? {
         let most = call.number(2)?.as_f64();
         if !(0.0..=f64::from(i32::MAX)).contains(&most) {
@@ -252,10 +318,36 @@ fn infer_selected_and_count(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok([&[rows][..], &[]].map(|dims| Layout::contiguous(DType::Int32, dims)).to_vec())
 }
 
+fn infer_selected_with_scores(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let mut outputs = infer_selected_and_count(call)?;
+    outputs.insert(1, Layout::contiguous(call.layout(1)?.dtype, outputs[0].dims()));
+    Ok(outputs)
+}
+
 const CENTRED: ArgSource = Attr("center_point_box", AttrDefault::Int(0));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
+    node(
+        "NonMaxSuppression",
+        &["boxes", "scores", "max_output_size"],
+        &["selected_indices"],
+        Infer::By(infer_selected),
+        suppression,
+        &[A(0), A(1), A(2), Attr("iou_threshold", AttrDefault::Float(0.5)), No, No, O(0)],
+    )
+    .needs_values(&[2])
+    .sized_by_values(),
+    node(
+        "NonMaxSuppressionV2",
+        &["boxes", "scores", "max_output_size", "iou_threshold"],
+        &["selected_indices"],
+        Infer::By(infer_selected),
+        suppression,
+        &[A(0), A(1), A(2), A(3), No, No, O(0)],
+    )
+    .needs_values(&[2, 3])
+    .sized_by_values(),
     node(
         "NonMaxSuppressionV3",
         &["boxes", "scores", "max_output_size", "iou_threshold", "score_threshold"],
@@ -286,6 +378,35 @@ pub const NODES: &[Node] = &[
     .needs_values(&[2])
     .sized_by_values(),
     node(
+        "NonMaxSuppressionV5",
+        &[
+            "boxes",
+            "scores",
+            "max_output_size",
+            "iou_threshold",
+            "score_threshold",
+            "soft_nms_sigma",
+        ],
+        &["selected_indices", "selected_scores", "valid_outputs"],
+        Infer::By(infer_selected_with_scores),
+        suppression_by_elements,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            A(3),
+            A(4),
+            Attr("pad_to_max_output_size", AttrDefault::Flag(false)),
+            O(0),
+            O(2),
+            A(5),
+            O(1),
+            Attr("T", AttrDefault::None),
+        ],
+    )
+    .needs_values(&[2, 5])
+    .sized_by_values(),
+    node(
         "NonMaxSuppressionV6",
         &["boxes", "scores", "max_output_size?", "iou_threshold?", "score_threshold?"],
         &["selected_indices"],
@@ -295,4 +416,24 @@ pub const NODES: &[Node] = &[
     )
     .needs_values(&[2, 3, 4])
     .sized_by_values(),
+    node(
+        "NonMaxSuppressionV7",
+        &["boxes", "scores", "max_output_size?", "iou_threshold?", "score_threshold?", "index_id?"],
+        &["selected_indices"],
+        Infer::By(infer_selected),
+        suppression,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            A(3),
+            A(4),
+            CENTRED,
+            O(0),
+            No,
+            Attr("max_boxes_size", AttrDefault::Int(0)),
+            A(5),
+        ],
+    )
+    .needs_values(&[2, 3, 4]),
 ];

@@ -67,13 +67,30 @@ pub struct Suppression {
     pub score: f64,
 }
 
-/// Non-maximum suppression: goes through scores from the greatest down, of equal ones the first first, and writes the
-/// numbers of the rectangles that are kept to `kept`; returns how many. `order` has as many integers as there are
-/// scores; both are contiguous and of 64 bits.
+/// Non-maximum suppression of rectangles, which suppress others that they overlap by more than the rule says: see
+/// [`keep_best`].
 pub fn suppress(
     scores: View<'_>,
     rectangle: impl Fn(usize) -> Rectangle,
     rule: Suppression,
+    order: ViewMut<'_>,
+    kept: ViewMut<'_>,
+) -> usize {
+    let suppresses = |kept: &Rectangle, here: &Rectangle| {
+        here.overlap(kept, Overlap::OverUnion, 0.0) > rule.overlap
+    };
+    keep_best(scores, (rule.score, rule.most), rectangle, suppresses, order, kept)
+}
+
+/// Goes through scores from the greatest down, of equal ones the first first, and writes the numbers of those that are kept
+/// to `kept`; returns how many. Only scores above the first of the limits count, and no more are kept than the second
+/// says; nor one whose shape a kept one `suppresses`. `order` has as many integers as there are scores; both are
+/// contiguous and of 64 bits.
+pub fn keep_best<S>(
+    scores: View<'_>,
+    (least, most): (f64, usize),
+    shape: impl Fn(usize) -> S,
+    suppresses: impl Fn(&S, &S) -> bool,
     order: ViewMut<'_>,
     kept: ViewMut<'_>,
 ) -> usize {
@@ -82,7 +99,7 @@ pub fn suppress(
     let score = |at: i64| scores.get(at as isize);
     let mut candidates = 0isize;
     for at in 0..count as i64 {
-        if score(at) > rule.score {
+        if score(at) > least {
             order.set(candidates, at);
             candidates += 1;
         }
@@ -90,15 +107,13 @@ pub fn suppress(
     sort(candidates, &order, |a, b| score(a) > score(b) || (score(a) == score(b) && a < b));
     let mut kept_count = 0usize;
     for at in 0..candidates {
-        if kept_count == rule.most {
+        if kept_count == most {
             break;
         }
         let candidate = order.get(at);
-        let rectangle_here = rectangle(candidate as usize);
-        let is_suppressed = (0..kept_count as isize).any(|other| {
-            let other = rectangle(kept.get(other) as usize);
-            rectangle_here.overlap(&other, Overlap::OverUnion, 0.0) > rule.overlap
-        });
+        let here = shape(candidate as usize);
+        let is_suppressed = (0..kept_count as isize)
+            .any(|other| suppresses(&shape(kept.get(other) as usize), &here));
         if !is_suppressed {
             kept.set(kept_count as isize, candidate);
             kept_count += 1;

@@ -1,4 +1,4 @@
-//! Fourier transforms of windows that slide along lines.
+//! Fourier transforms of lines, and of windows that slide along them.
 //!
 //! Lengths that are powers of two are transformed by a radix-2 FFT; any other length as a convolution of such a length
 //! (Bluestein, "A linear filtering approach to the computation of discrete Fourier transform", 1970). Everything is
@@ -7,7 +7,7 @@
 use super::access::{PositionAccess, PositionAccessMut};
 use super::linalg::Stack;
 use crate::parallel::{Parallel, share};
-use crate::{View, ViewMut};
+use crate::{MAX_DIMS, View, ViewMut};
 use num_complex::Complex;
 use std::f64::consts::PI;
 
@@ -175,6 +175,83 @@ pub fn sliding(
                     true => to.put_line(&[row, frequency, frame, 0], &[value.re, value.im]),
                     false => to.set(&[row, frequency, frame], value),
                 }
+            }
+        }
+    };
+    match parts {
+        0 => (),
+        1 => body(0),
+        _ => parallel.run(parts, &body),
+    }
+}
+
+/// How each line of a tensor is transformed.
+#[derive(Clone, Copy, Debug)]
+pub struct Lines {
+    /// Elements of a transform. A longer line is cut, a shorter one is followed by zeros.
+    pub length: usize,
+    /// Whether turns go the other way: `exp(2 pi i w k / length)`.
+    pub is_inverse: bool,
+    /// Whether a line has the first half of what a real signal transforms to; the other half are the conjugates.
+    pub is_half: bool,
+    /// Results are multiplied by it.
+    pub scale: f64,
+}
+
+/// Transforms lines along the last dimension: those of `out` become the first elements of the transforms of those of
+/// `input`, which has the same other dimensions; real ones take the real parts. `out` may be `input`. `table` is of one
+/// matrix with [`table_length`] numbers, `buffers` of one with [`buffer_length`] for each part that may run at once.
+pub fn transform_lines(
+    parallel: &dyn Parallel,
+    out: ViewMut<'_>,
+    input: View<'_>,
+    lines: Lines,
+    table: &Stack<'_, Number>,
+    buffers: &Stack<'_, Number>,
+) {
+    let outer = out.rank() - 1;
+    let (dims, width) = (out.dims(), out.dims()[outer]);
+    let count: usize = dims[..outer].iter().product();
+    let Lines { length, is_inverse, is_half, scale } = lines;
+    // SAFETY: nothing else has the table.
+    let transform = Transform::new(length, unsafe { table.matrix(0) });
+    let known = if is_half { length / 2 + 1 } else { length };
+    let have = input.dims()[outer].min(known);
+    let (to, from) = (PositionAccessMut::new(out), PositionAccess::new(input));
+    let is_complex = out.dtype().is_complex();
+    let parts = buffers.count().min(count);
+    let body = |part: usize| {
+        // SAFETY: a buffer for each part.
+        let data = unsafe { buffers.matrix(part) };
+        let mut position = [0; MAX_DIMS];
+        for line in share(count, 1, parts, part) {
+            let mut left = line;
+            for at in (0..outer).rev() {
+                position[at] = left % dims[at];
+                left /= dims[at];
+            }
+            position[outer] = 0;
+            let position = &mut position[..=outer];
+            from.line(position, &mut data[..have]);
+            data[have..length].fill(Number::default());
+            (known..length).for_each(|w| data[w] = data[length - w].conj());
+            let flip = |data: &mut [Number]| {
+                if is_inverse {
+                    data[..length].iter_mut().for_each(|value| *value = value.conj());
+                }
+            };
+            // The way back is the way forth of the conjugates.
+            flip(data);
+            transform.run(data);
+            flip(data);
+            data[..width].iter_mut().for_each(|value| *value *= scale);
+            if is_complex {
+                to.put_line(position, &data[..width]);
+                continue;
+            }
+            for (at, value) in data[..width].iter().enumerate() {
+                position[outer] = at;
+                to.set(position, value.re);
             }
         }
     };

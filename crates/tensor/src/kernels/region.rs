@@ -56,7 +56,7 @@ fn neighbours(position: f64, size: usize) -> Option<[(usize, f64); 2]> {
 }
 
 /// The index of a region's image; the greatest number, which no image has, for a negative number or NaN.
-fn image_of(value: f64) -> usize {
+pub(super) fn image_of(value: f64) -> usize {
     if value > -1.0 { value.max(0.0) as usize } else { usize::MAX }
 }
 

@@ -112,7 +112,8 @@ impl Run<'_> {
         let layouts = &layouts[..work.outputs.len()];
         let bytes: usize = layouts.iter().map(Layout::bytes).sum();
         let marks = operation.row.marks;
-        let needs_device = marks.sized_by_values || marks.random || work.written_input().is_some();
+        let in_place = work.in_place_outputs();
+        let needs_device = marks.sized_by_values || marks.random || !in_place.is_empty();
         if bytes <= HOST_LIMIT && !needs_device && self.is_hosted(operation, &inputs) {
             let computed = operation.compute(&inputs, layouts).map_err(|text| failed(&text))?;
             if let Some(results) = computed {
@@ -127,8 +128,8 @@ impl Run<'_> {
         for (value, layout) in work.outputs.iter().zip(layouts) {
             planning.tensors[*value] = Some(KnownTensor { layout: *layout, bytes: None });
         }
-        if let Some(input) = work.written_input() {
-            planning.forget(&self.flow.roots, input);
+        for (_, input) in &in_place {
+            planning.forget(&self.flow.roots, *input);
         }
         if work.is_view {
             let bytes = inputs[0].as_ref().and_then(|tensor| tensor.bytes.clone());
@@ -160,7 +161,7 @@ impl Run<'_> {
             })
             .collect();
         let allocations: SmallVec<[(ValueId, usize); 2]> = (work.outputs.iter().zip(layouts))
-            .skip(usize::from(work.written_input().is_some()))
+            .skip(in_place.len())
             .map(|(value, layout)| (roots[*value], layout.bytes()))
             .collect();
         let ends = self.flow.ends[at].iter().copied().collect();

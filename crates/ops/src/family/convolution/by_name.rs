@@ -10,7 +10,8 @@ use crate::plan::Plan;
 use cairn_tensor::{DType, Layout};
 
 // Arguments of every function here: up to three inputs, bias, offset_w, strides, pads, dilations, groups, data_format,
-// output_padding, offset_x, out, the number of axes, and, for depthwise ones, which argument is the filter or its sizes.
+// output_padding, offset_x, out, the number of axes, and, for depthwise ones, which argument is the filter or its sizes;
+// for some, scale, offset and the mode of padding.
 const BIAS: usize = 3;
 const OFFSET_W: usize = 4;
 const STRIDES: usize = 5;
@@ -23,6 +24,9 @@ const OFFSET_X: usize = 11;
 const OUT: usize = 12;
 const AXES: usize = 13;
 const DEPTHWISE: usize = 14;
+const SCALE: usize = 15;
+const OFFSET: usize = 16;
+const PAD_MODE: usize = 17;
 
 /// Windows and the order of dimensions.
 fn windows(call: &Call<'_>) -> Result<(Windows, DataFormat)> {
@@ -49,6 +53,16 @@ fn windows(call: &Call<'_>) -> Result<(Windows, DataFormat)> {
         return Err(Error::invalid(format!(
             "{one} and {other} are of quantized numbers, which are not supported"
         )));
+    }
+    if let Some(at) = [SCALE, OFFSET].into_iter().find(|at| call.has(*at)) {
+        let name = call.parameter(at);
+        return Err(Error::invalid(format!(
+            "{name} is of quantized numbers, which are not supported"
+        )));
+    }
+    if call.has(PAD_MODE) && call.text(PAD_MODE)? != "SPECIFIC" {
+        let (name, mode) = (call.parameter(PAD_MODE), call.text(PAD_MODE)?);
+        return Err(Error::invalid(format!("{name} = {mode:?}: only \"SPECIFIC\" is supported")));
     }
     Ok((windows, format))
 }
