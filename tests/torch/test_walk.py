@@ -261,6 +261,7 @@ class ByName:
 
 # Operators that write their first input in place.
 IN_PLACE_OPERATORS = {"ApplyRotaryPosEmb", "Assign", "AssignAdd", "AssignSub", "ScatterNdUpdate", "ViewCopy", "InplaceIndexAdd"}
+IN_PLACE_OPERATORS |= {"ScatterNdAdd", "ScatterNdMul", "ScatterNdMax", "ScatterNdMin"}
 
 
 class AsGraph:

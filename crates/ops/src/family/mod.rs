@@ -18,6 +18,7 @@ mod coalescing;
 mod compare;
 mod complex;
 mod convolution;
+mod coordinates;
 mod copying;
 mod creation;
 mod detection;
@@ -186,6 +187,7 @@ pub const NODES: &[&[Node]] = &[
     convolution::NODES,
     convolution::SIZED_NODES,
     convolution::DEPTHWISE_NODES,
+    coordinates::NODES,
     copying::NODES,
     creation::NODES,
     distances::NODES,
