@@ -473,3 +473,19 @@ def instance_norm_gradients(dy, x, variance, mean, weight):
     product, total = (dy * normed).sum((1, 2, 3), True), dy.sum((1, 2, 3), True)
     dx = weight * scale * (dy - (total + normed * product) / count)
     return dx, product.sum((0, 1, 2, 3)), total.sum((0, 1, 2, 3))
+
+
+def cropped_and_resized(images, region, sizes, outside):
+    """Bilinear samples of the region (top, left, bottom, right, as parts of the way from the first position to the last)."""
+    rows, columns = (
+        start * (length - 1) + torch.arange(count) * (end - start) * (length - 1) / (count - 1)
+        for start, end, length, count in zip(region[:2], region[2:], images.shape[2:], sizes)
+    )
+    y, x = torch.meshgrid(rows, columns, indexing="ij")
+    height, width = (size - 1 for size in images.shape[2:])
+    grid = torch.stack((x * 2 / width - 1, y * 2 / height - 1), -1).expand(len(images), *sizes, 2)
+    sampled = F.grid_sample(images, grid, align_corners=True)
+    inside = (y >= 0) & (y <= height) & (x >= 0) & (x <= width)
+    return torch.where(inside, sampled, torch.tensor(outside))
+
+

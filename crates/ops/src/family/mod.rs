@@ -62,6 +62,7 @@ pub mod reduction_plan;
 mod repeating;
 mod resampling;
 pub mod reshaped;
+mod resize;
 mod rotary;
 mod sampling;
 mod scaling;
@@ -208,6 +209,7 @@ pub const NODES: &[&[Node]] = &[
     padding::NODES,
     power::NODES,
     random::NODES,
+    resize::NODES,
     rotary::NODES,
     scattering::NODES,
     prelu::NODES,

@@ -47,6 +47,7 @@ pub mod region;
 pub mod remap;
 pub mod renorm;
 pub mod resample;
+pub mod resize;
 pub mod rotary;
 pub mod sample;
 pub mod scan;

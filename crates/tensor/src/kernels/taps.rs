@@ -2,6 +2,7 @@
 
 use super::element::Element;
 use super::number::Number;
+use super::resize::Resize;
 use crate::{DType, ViewMut};
 
 /// Where the outputs of a dimension are among its inputs, for interpolation.
@@ -59,6 +60,8 @@ pub enum Rule {
     SmoothCubic(Scaling),
     /// The input with borders: `before` positions in front (negative: as many fewer).
     Padding(i64, Edge),
+    /// As ONNX resizes.
+    Resize(Resize),
 }
 
 /// What a sum over a window is divided by.
@@ -126,7 +129,7 @@ impl Scaling {
 }
 
 /// The weight of cubic convolution with coefficient `a` at a distance.
-fn cubic(a: f64, distance: f64) -> f64 {
+pub(super) fn cubic(a: f64, distance: f64) -> f64 {
     let x = distance.abs();
     if x < 1.0 {
         ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0
@@ -180,6 +183,7 @@ impl Taps {
                 };
                 inside as usize
             }
+            Rule::Resize(resize) => return resize.source(output, input, self.output),
             _ => return None,
         })
     }
@@ -223,6 +227,7 @@ impl Taps {
             Rule::SmoothCubic(scaling) => {
                 self.smooth(scaling, output, 2.0, |x| cubic(-0.5, x), visit)
             }
+            Rule::Resize(resize) => resize.each(output, input, self.output, visit),
             Rule::Nearest(_) | Rule::NearestCentre(_) | Rule::Padding(..) => {}
         }
     }
@@ -287,6 +292,7 @@ impl Taps {
                 Rule::Parts | Rule::Linear(_) => true,
                 Rule::Nearest(scaling) => scaling.factor.is_none(),
                 Rule::Padding(before, _) => before == 0,
+                Rule::Resize(resize) => resize.is_identity(self.input, self.output),
                 _ => false,
             }
     }

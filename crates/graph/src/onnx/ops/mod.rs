@@ -15,6 +15,7 @@ mod quantization;
 mod random;
 mod recurrent;
 mod reducing;
+mod resize;
 mod shaping;
 mod signal;
 mod window;
@@ -42,6 +43,7 @@ const FAMILIES: &[Converters] = &[
     random::CONVERTERS,
     recurrent::CONVERTERS,
     reducing::CONVERTERS,
+    resize::CONVERTERS,
     shaping::CONVERTERS,
     signal::CONVERTERS,
 ];
