@@ -489,3 +489,11 @@ def cropped_and_resized(images, region, sizes, outside):
     return torch.where(inside, sampled, torch.tensor(outside))
 
 
+def local_norm(x, below, above, alpha, beta, bias):
+    """Each element divided by a power of the squares of the channels around it."""
+    sums = torch.zeros_like(x)
+    for channel in range(x.shape[1]):
+        sums[:, channel] = x[:, max(channel - below, 0) : channel + above + 1].square().sum(1)
+    return x / (bias + alpha * sums) ** beta
+
+

@@ -41,6 +41,7 @@ mod instance_norm;
 mod joining;
 mod likelihood;
 mod linalg;
+mod local_norm;
 mod loss;
 mod masking;
 mod matmul;
@@ -220,6 +221,7 @@ pub const NODES: &[&[Node]] = &[
     unfolding::NODES,
     unary::MORE_NODES,
     likelihood::NODES,
+    local_norm::NODES,
     loss::NODES,
     norm::NODES,
     norm_sum::NODES,

@@ -26,6 +26,7 @@ pub mod halves;
 pub mod indexed;
 pub mod linalg;
 mod lines;
+pub mod local_norm;
 pub mod loss;
 pub mod map;
 pub mod math;
