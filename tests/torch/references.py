@@ -497,3 +497,9 @@ def local_norm(x, below, above, alpha, beta, bias):
     return x / (bias + alpha * sums) ** beta
 
 
+def reversed_sequences(x, lengths):
+    """The first elements of each row in the opposite order."""
+    rows = [torch.cat((row[:length].flip(0), row[length:])) for row, length in zip(x, lengths.tolist())]
+    return torch.stack(rows)
+
+

@@ -64,6 +64,7 @@ mod repeating;
 mod resampling;
 pub mod reshaped;
 mod resize;
+mod reversing;
 mod rotary;
 mod sampling;
 mod scaling;
@@ -211,6 +212,7 @@ pub const NODES: &[&[Node]] = &[
     power::NODES,
     random::NODES,
     resize::NODES,
+    reversing::NODES,
     rotary::NODES,
     scattering::NODES,
     prelu::NODES,

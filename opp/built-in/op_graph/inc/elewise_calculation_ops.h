@@ -2122,6 +2122,13 @@ REG_OP(ResizeNearestNeighborV2Grad)
     .ATTR(scales, ListFloat, {0.0f, 0.0f})
     .CAIRN_OP_END_BUILT_IN(ResizeNearestNeighborV2Grad)
 
+REG_OP(ReverseSequence)
+    .INPUT(x, TensorType::ALL())
+    .INPUT(seq_lengths, TensorType::ALL())
+    .OUTPUT(y, TensorType::ALL())
+    .REQUIRED_ATTR(seq_dim, Int)
+    .ATTR(batch_dim, Int, 0)
+    .CAIRN_OP_END_BUILT_IN(ReverseSequence)
 
 REG_OP(RightShift)
     .INPUT(x, TensorType::ALL())
