@@ -1687,6 +1687,10 @@ REG_OP(MaskedSoftmaxWithRelPosBias)
     .ATTR(inner_precision_mode, Int, 0)
     .CAIRN_OP_END_BUILT_IN(MaskedSoftmaxWithRelPosBias)
 
+REG_OP(MatrixDeterminant)
+    .INPUT(x, TensorType::ALL())
+    .OUTPUT(y, TensorType::ALL())
+    .CAIRN_OP_END_BUILT_IN(MatrixDeterminant)
 
 REG_OP(MatrixInverse)
     .INPUT(x, TensorType::ALL())
