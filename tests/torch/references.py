@@ -503,3 +503,15 @@ def reversed_sequences(x, lengths):
     return torch.stack(rows)
 
 
+def distinct(x, in_order=True, dim=None):
+    """Distinct values, the number of each element's, how often each is there and where first; sorted or as they come."""
+    values, inverse, counts = torch.unique(x, return_inverse=True, return_counts=True, dim=dim)
+    flat = inverse.flatten().tolist()
+    first = torch.tensor([flat.index(group) for group in range(len(counts))])
+    if not in_order:
+        order = first.argsort()
+        inverse = order.argsort()[inverse]
+        values, counts, first = values[order], counts[order], first[order]
+    return values, inverse, counts, first
+
+

@@ -50,6 +50,7 @@ fn operators_by_name_say_what_they_reach_by_index() {
         ("NonZero", vec![1]),
         ("ROIAlign", vec![0]),
         ("SearchSorted", vec![0]),
+        ("UniqueWithCountsAndSorting", vec![1, 3, 4]),
     ]
     .into();
     assert_eq!(found, expected);

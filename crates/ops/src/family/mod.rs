@@ -23,6 +23,7 @@ mod copying;
 mod creation;
 mod detection;
 mod distances;
+mod distinct;
 mod division;
 mod dropout;
 mod edge_padding;
@@ -194,6 +195,7 @@ pub const NODES: &[&[Node]] = &[
     copying::NODES,
     creation::NODES,
     distances::NODES,
+    distinct::NODES,
     division::NODES,
     dropout::NODES,
     embedding::NODES,

@@ -19,13 +19,13 @@ use cairn_tensor::kernels::unique::{UniqueOutputs, unique, unique_slices};
 use cairn_tensor::{DType, Dims, Layout, ViewMut};
 
 /// Scratch for the keys of a tensor that is sorted along a dimension of this size.
-fn key_scratch(call: &mut Call<'_>, a: &Layout, size: usize) -> Scratch {
+pub(super) fn key_scratch(call: &mut Call<'_>, a: &Layout, size: usize) -> Scratch {
     let bytes = a.count().saturating_mul(entry_bytes(a.dtype, size));
     call.scratch(DType::Uint8, &[bytes])
 }
 
 /// The fault of a sort whose workspace changed while it ran.
-fn overwritten_workspace(_: Overwritten) -> Fault {
+pub(super) fn overwritten_workspace(_: Overwritten) -> Fault {
     Fault(
         "its workspace was overwritten while it ran: the memory was in use elsewhere. Keep it until the stream has \
          passed the operator, and do not write it from the host or from another stream meanwhile"

@@ -14,6 +14,7 @@ pub mod copy;
 pub mod ctc;
 pub mod deform;
 pub mod distance;
+pub mod distinct;
 pub mod dropout;
 pub mod element;
 pub mod elementwise;

@@ -18,6 +18,7 @@ mod reducing;
 mod resize;
 mod shaping;
 mod signal;
+mod single;
 mod window;
 
 use super::conversion::Convert;
@@ -46,6 +47,7 @@ const FAMILIES: &[Converters] = &[
     resize::CONVERTERS,
     shaping::CONVERTERS,
     signal::CONVERTERS,
+    single::CONVERTERS,
 ];
 
 /// The converter of an operator; `None` if it is not supported.
