@@ -59,7 +59,7 @@ fn distinct(call: &mut Call<'_>) -> Result<Plan> {
     }
     let outs: Vec<&Operand> = std::iter::once(&values).chain(others.iter().flatten()).collect();
     let x = call.read(0, &outs)?;
-    call.expect_numbers(0, &x)?;
+    call.expect_ordered(0, &x)?;
     call.expect_same(1, &values, 0, &x)?;
     let dim = slices_along(call, &x)?;
     let [_, inverse_dims, counts_dims, count] = largest(call, &x)?;

@@ -86,6 +86,7 @@ mod temporal;
 mod unary;
 mod unfolding;
 mod unpool;
+mod unsigned;
 mod upsample;
 pub mod value;
 mod viewing;

@@ -39,7 +39,7 @@ fn sort_along_dim(call: &mut Call<'_>) -> Result<Plan> {
     let indices = call.optional_output(5)?;
     let outs: Vec<_> = values.iter().chain(&indices).collect();
     let a = call.read(0, &outs)?;
-    call.expect_numbers(0, &a)?;
+    call.expect_ordered(0, &a)?;
     let (dim, descending) = (call.dim(2, a.rank())?, call.flag(3)?);
     let size_of_dim = a.dims().get(dim).copied().unwrap_or(1);
     let count = if call.has(1) { call.number(1)?.as_i64() } else { size_of_dim as i64 };
