@@ -515,3 +515,15 @@ def distinct(x, in_order=True, dim=None):
     return values, inverse, counts, first
 
 
+def in_whole(x, pooled, dtype=None):
+    """Pooled values with indices that count in the whole tensor, not in each plane."""
+    values, indices = pooled
+    planes = torch.arange(x.shape[0] * x.shape[1]).reshape(x.shape[0], x.shape[1], *[1] * (x.dim() - 2))
+    return values.to(dtype or x.dtype), indices + planes * x[0, 0].numel()
+
+
+def by_columns(x, pooled):
+    """As `in_whole`, where positions of a plane are counted column by column."""
+    values, indices = pooled
+    height, width = x.shape[2:]
+    return in_whole(x, (values, indices % width * height + indices // width))

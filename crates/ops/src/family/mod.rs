@@ -54,6 +54,7 @@ mod norm_sum;
 mod optimiser;
 mod padding;
 mod plain_pool;
+mod pool_nd;
 mod power;
 mod prelu;
 mod random;
@@ -244,6 +245,7 @@ pub const NODES: &[&[Node]] = &[
     avg_pool::NODES,
     max_pool::NODES,
     plain_pool::NODES,
+    pool_nd::NODES,
     upsample::NODES,
     viewing::NODES,
     edge_padding::NODES,
