@@ -651,3 +651,57 @@ def answering_anchors(boxes, sizes, strides, anchors):
     )
     flags[rows * sizes[1] + columns] = 1
     return flags.flatten()
+
+
+def cropped_and_resized(images, region, sizes, outside):
+    """Bilinear samples of the region (top, left, bottom, right, as parts of the way from the first position to the last)."""
+    rows, columns = (
+        start * (length - 1) + torch.arange(count) * (end - start) * (length - 1) / (count - 1)
+        for start, end, length, count in zip(region[:2], region[2:], images.shape[2:], sizes)
+    )
+    y, x = torch.meshgrid(rows, columns, indexing="ij")
+    height, width = (size - 1 for size in images.shape[2:])
+    grid = torch.stack((x * 2 / width - 1, y * 2 / height - 1), -1).expand(len(images), *sizes, 2)
+    sampled = F.grid_sample(images, grid, align_corners=True)
+    inside = (y >= 0) & (y <= height) & (x >= 0) & (x <= width)
+    return torch.where(inside, sampled, torch.tensor(outside))
+
+
+def local_norm(x, below, above, alpha, beta, bias):
+    """Each element divided by a power of the squares of the channels around it."""
+    sums = torch.zeros_like(x)
+    for channel in range(x.shape[1]):
+        sums[:, channel] = x[:, max(channel - below, 0) : channel + above + 1].square().sum(1)
+    return x / (bias + alpha * sums) ** beta
+
+
+def reversed_sequences(x, lengths):
+    """The first elements of each row in the opposite order."""
+    rows = [torch.cat((row[:length].flip(0), row[length:])) for row, length in zip(x, lengths.tolist())]
+    return torch.stack(rows)
+
+
+def distinct(x, in_order=True, dim=None):
+    """Distinct values, the number of each element's, how often each is there and where first; sorted or as they come."""
+    values, inverse, counts = torch.unique(x, return_inverse=True, return_counts=True, dim=dim)
+    flat = inverse.flatten().tolist()
+    first = torch.tensor([flat.index(group) for group in range(len(counts))])
+    if not in_order:
+        order = first.argsort()
+        inverse = order.argsort()[inverse]
+        values, counts, first = values[order], counts[order], first[order]
+    return values, inverse, counts, first
+
+
+def in_whole(x, pooled, dtype=None):
+    """Pooled values with indices that count in the whole tensor, not in each plane."""
+    values, indices = pooled
+    planes = torch.arange(x.shape[0] * x.shape[1]).reshape(x.shape[0], x.shape[1], *[1] * (x.dim() - 2))
+    return values.to(dtype or x.dtype), indices + planes * x[0, 0].numel()
+
+
+def by_columns(x, pooled):
+    """As `in_whole`, where positions of a plane are counted column by column."""
+    values, indices = pooled
+    height, width = x.shape[2:]
+    return in_whole(x, (values, indices % width * height + indices // width))

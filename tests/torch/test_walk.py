@@ -262,7 +262,7 @@ class ByName:
 # Operators that write their first input in place.
 IN_PLACE_OPERATORS = {
     "ApplyAdamD", "ApplyAdamV2", "ApplyAdamW", "ApplyRotaryPosEmb", "Assign", "AssignAdd", "AssignSub", "InplaceIndexAdd", "Scatter",
-    "ScatterList", "ScatterNdAdd", "ScatterNdUpdate", "ScatterUpdate", "ViewCopy",
+    "ScatterList", "ScatterNdAdd", "ScatterNdMax", "ScatterNdMin", "ScatterNdMul", "ScatterNdUpdate", "ScatterUpdate", "ViewCopy",
 }  # fmt: skip
 
 

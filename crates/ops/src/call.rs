@@ -93,6 +93,11 @@ impl<'a> Call<'a> {
         self.parameters.get(index).copied().unwrap_or("argument")
     }
 
+    /// Whether it is called by its IR name.
+    pub fn is_by_name(&self) -> bool {
+        self.by_name
+    }
+
     /// The argument as it is; absent beyond the last.
     pub fn arg(&self, at: usize) -> &Arg {
         self.args.get(at).unwrap_or(&Arg::Absent)

@@ -36,6 +36,7 @@ fn operators_by_name_say_what_they_reach_by_index() {
         ("EmbeddingBag", vec![0]),
         ("Gather", vec![0]),
         ("GatherElements", vec![0]),
+        ("GatherNd", vec![0]),
         ("GatherV2", vec![0]),
         ("GridSampler2D", vec![0]),
         ("GridSampler2DGrad", vec![1]),
@@ -54,6 +55,7 @@ fn operators_by_name_say_what_they_reach_by_index() {
         ("RotatedNMS", vec![3, 4]),
         ("ScatterList", vec![3]),
         ("SearchSorted", vec![0]),
+        ("UniqueWithCountsAndSorting", vec![1, 3, 4]),
     ]
     .into();
     assert_eq!(found, expected);
@@ -64,6 +66,7 @@ fn operators_by_name_say_what_they_reach_by_index() {
 fn a_scatter_in_place_touches_what_indices_name() {
     for (name, arg_indices) in [
         ("ScatterElements", vec![0, 3]),
+        ("ScatterNdAdd", vec![0, 3]),
         ("ScatterNdUpdate", vec![0, 3]),
         ("ScatterUpdate", vec![0, 3]),
         ("InplaceIndexAdd", vec![0, 3]),

@@ -1,7 +1,8 @@
 //! Factors, inverses and solutions, multiplied out again by plain loops.
 
 use cairn_tensor::kernels::linalg::{
-    Field, Stack, Triangle, cholesky, inverse, log_determinant, qr, solve_triangular, svd,
+    Field, Stack, Triangle, cholesky, determinant, inverse, log_determinant, qr, solve_triangular,
+    svd,
 };
 use cairn_tensor::parallel::SingleThread;
 use num_complex::Complex;
@@ -163,7 +164,15 @@ fn check_square<F: Random>(n: usize, columns: usize, seed: u64) {
         let (matrices, sign, log) = (StackMemory::new(matrix), empty::<F>(1), empty::<f64>(1));
         let (sign_of, log_of) = (sign.stack::<F>(1, 1), log.stack::<f64>(1, 1));
         log_determinant(&SingleThread, &matrices.stack::<F>(1, n * n), &sign_of, &log_of, n);
-        logs.push((sign.read::<F>(1)[0], log.read::<f64>(1)[0]));
+        let (sign, log) = (sign.read::<F>(1)[0], log.read::<f64>(1)[0]);
+        let (matrices, whole) = (StackMemory::new(matrix), empty::<F>(1));
+        determinant(&SingleThread, &matrices.stack::<F>(1, n * n), &whole.stack::<F>(1, 1), n);
+        let size = log.exp();
+        assert_near(
+            &[whole.read::<F>(1)[0] / F::real(size.max(1.0))],
+            &[sign * F::real(size.min(1.0))],
+        );
+        logs.push((sign, log));
     }
     assert_near(&[logs[0].0 * logs[1].0], &[F::real(1.0)]);
     assert!((logs[0].1 + logs[1].1).abs() < 1e-8);

@@ -63,16 +63,16 @@ fn scaling() -> impl Strategy<Value = Scaling> {
 }
 
 fn taps() -> impl Strategy<Value = Taps> {
-    let windows =
-        (1usize..5, 1usize..4, 0usize..3, 0usize..3).prop_map(|(kernel, stride, before, after)| {
-            Rule::Windows {
-                kernel,
-                stride,
-                before: before.min(kernel / 2),
-                after,
-                divisor: Divisor::Padded,
-            }
-        });
+    let windows = (1usize..5, 1usize..4, 0usize..3, (0usize..3, 1usize..4)).prop_map(
+        |(kernel, stride, before, (after, dilation))| Rule::Windows {
+            kernel,
+            stride,
+            before: before.min(kernel / 2),
+            after,
+            dilation,
+            divisor: Divisor::Padded,
+        },
+    );
     let edge = prop_oneof![
         Just(Edge::Reflect),
         Just(Edge::Symmetric),

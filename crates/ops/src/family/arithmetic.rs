@@ -1,6 +1,7 @@
 //! Sums, differences, products.
 
 use super::formula::{Formula, complex, number};
+use super::unsigned::{self, unsigned_or};
 use crate::call::Call;
 use crate::error::Result;
 use crate::infer::Infer;
@@ -44,11 +45,15 @@ pub const ROWS: &[Row] = &[
 ];
 
 fn add(call: &mut Call<'_>) -> Result<Plan> {
-    ADD.plan_at(call, [0, 1], &[], 2)
+    unsigned_or(call, &unsigned::ADD, |c| ADD.plan_at(c, [0, 1], &[], 2))
 }
 
 fn sub(call: &mut Call<'_>) -> Result<Plan> {
-    SUB.plan_at(call, [0, 1], &[], 2)
+    unsigned_or(call, &unsigned::SUB, |c| SUB.plan_at(c, [0, 1], &[], 2))
+}
+
+fn mul(call: &mut Call<'_>) -> Result<Plan> {
+    unsigned_or(call, &unsigned::MUL, |c| MUL.plan(c))
 }
 
 /// The operators of this family by IR name.
@@ -61,6 +66,5 @@ pub const NODES: &[Node] = &[
     node("AssignSub", &["var", "value"], &["var"], Infer::Like(0), sub, BINARY)
         .elementwise()
         .writes_first(),
-    node("Mul", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| MUL.plan(c), BINARY)
-        .elementwise(),
+    node("Mul", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), mul, BINARY).elementwise(),
 ];

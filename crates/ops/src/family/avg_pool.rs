@@ -53,6 +53,7 @@ fn steps(
                 stride: options.stride[i],
                 before: options.before[i],
                 after: options.after[i],
+                dilation: options.dilation[i],
                 divisor,
             };
             (5 - spatial + i, Taps { rule, input: input[i], output: outputs[i] })

@@ -2,6 +2,7 @@
 
 use super::elementwise::Input;
 use super::formula::{Formula, number};
+use super::unsigned::{self, unsigned_or};
 use crate::call::Call;
 use crate::error::Result;
 use crate::infer::Infer;
@@ -54,7 +55,7 @@ pub const NODES: &[Node] = &[
         &["x", "clip_value_min", "clip_value_max"],
         &["y"],
         Infer::Like(0),
-        clamp_tensor,
+        |c| unsigned_or(c, &unsigned::CLAMP, clamp_tensor),
         &[A(0), A(1), A(2), O(0)],
     )
     .elementwise(),
@@ -63,7 +64,7 @@ pub const NODES: &[Node] = &[
         &["x", "clip_value_min", "clip_value_max"],
         &["y"],
         Infer::Like(0),
-        clamp_tensor,
+        |c| unsigned_or(c, &unsigned::CLAMP, clamp_tensor),
         &[A(0), A(1), A(2), O(0)],
     )
     .elementwise(),

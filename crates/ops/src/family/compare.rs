@@ -1,6 +1,7 @@
 //! Comparisons, logic, and logic of bits.
 
 use super::formula::{ComplexFormula, Formula, Kind, complex, number, test};
+use super::unsigned::{self, unsigned_or};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -166,22 +167,22 @@ macro_rules! nodes {
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = nodes! {
-    "Equal" => Compare, |c| EQ.plan(c);
-    "NotEqual" => Compare, |c| NE.plan(c);
-    "Greater" => Compare, |c| GT.plan(c);
-    "GreaterEqual" => Compare, |c| GE.plan(c);
-    "Less" => Compare, |c| LT.plan(c);
-    "LessEqual" => Compare, |c| LE.plan(c);
+    "Equal" => Compare, |c| unsigned_or(c, &unsigned::EQ, |c| EQ.plan(c));
+    "NotEqual" => Compare, |c| unsigned_or(c, &unsigned::NE, |c| NE.plan(c));
+    "Greater" => Compare, |c| unsigned_or(c, &unsigned::GT, |c| GT.plan(c));
+    "GreaterEqual" => Compare, |c| unsigned_or(c, &unsigned::GE, |c| GE.plan(c));
+    "Less" => Compare, |c| unsigned_or(c, &unsigned::LT, |c| LT.plan(c));
+    "LessEqual" => Compare, |c| unsigned_or(c, &unsigned::LE, |c| LE.plan(c));
     "LogicalAnd" => Compare, |c| LOGICAL_AND.plan(c);
     "LogicalOr" => Compare, |c| LOGICAL_OR.plan(c);
     "LogicalXor" => Compare, |c| LOGICAL_XOR.plan(c);
-    "BitwiseAnd" => Broadcast, |c| bitwise(c, &BITWISE_AND);
-    "BitwiseOr" => Broadcast, |c| bitwise(c, &BITWISE_OR);
-    "BitwiseXor" => Broadcast, |c| bitwise(c, &BITWISE_XOR);
-    "LeftShift" => Broadcast, |c| bitwise(c, &LEFT_SHIFT);
-    "RightShift" => Broadcast, |c| bitwise(c, &RIGHT_SHIFT);
-    "Maximum" => Broadcast, |c| MAXIMUM.plan(c);
-    "Minimum" => Broadcast, |c| MINIMUM.plan(c);
+    "BitwiseAnd" => Broadcast, |c| unsigned_or(c, &unsigned::AND, |c| bitwise(c, &BITWISE_AND));
+    "BitwiseOr" => Broadcast, |c| unsigned_or(c, &unsigned::OR, |c| bitwise(c, &BITWISE_OR));
+    "BitwiseXor" => Broadcast, |c| unsigned_or(c, &unsigned::XOR, |c| bitwise(c, &BITWISE_XOR));
+    "LeftShift" => Broadcast, |c| unsigned_or(c, &unsigned::LEFT_SHIFT, |c| bitwise(c, &LEFT_SHIFT));
+    "RightShift" => Broadcast, |c| unsigned_or(c, &unsigned::RIGHT_SHIFT, |c| bitwise(c, &RIGHT_SHIFT));
+    "Maximum" => Broadcast, |c| unsigned_or(c, &unsigned::MAXIMUM, |c| MAXIMUM.plan(c));
+    "Minimum" => Broadcast, |c| unsigned_or(c, &unsigned::MINIMUM, |c| MINIMUM.plan(c));
 };
 
 fn infer_answer(_: &Call<'_>) -> Result<Vec<Layout>> {

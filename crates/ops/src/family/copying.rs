@@ -14,7 +14,9 @@ use cairn_tensor::kernels::map::fill_scalar;
 /// `out = a`, broadcast and converted. Arguments: a, out.
 fn plan_copy(call: &mut Call<'_>) -> Result<Plan> {
     let (a, out) = (call.tensor(0)?, call.output(1)?);
-    call.expect_converts(0, &a, &out)?;
+    if !call.is_by_name() || !copy::can_convert_unsigned(a.dtype, out.dtype) {
+        call.expect_converts(0, &a, &out)?;
+    }
     let Some(broadcast) = a.broadcast_to(out.dims()) else {
         let (from, to) = (call.parameter(0), call.parameter(1));
         let (have, want) = (a.dims(), out.dims());

@@ -2,6 +2,7 @@
 
 use super::complex::quotient;
 use super::formula::{Formula, Kind, complex, number, real};
+use super::unsigned::{self, unsigned_or};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -62,8 +63,24 @@ fn div_node(call: &mut Call<'_>) -> Result<Plan> {
     let is_integer = |dtype: DType| !dtype.is_floating() && !dtype.is_complex();
     match !is_integer(call.input(0)?.dtype()) || !is_integer(call.input(1)?.dtype()) {
         true => DIV.plan(call),
-        false => DIV_TRUNC.plan(call),
+        false => truncate_div(call),
     }
+}
+
+fn truncate_div(call: &mut Call<'_>) -> Result<Plan> {
+    unsigned_or(call, &unsigned::DIV, |c| DIV_TRUNC.plan(c))
+}
+
+fn floor_div(call: &mut Call<'_>) -> Result<Plan> {
+    unsigned_or(call, &unsigned::DIV, |c| DIV_FLOOR.plan(c))
+}
+
+fn floor_mod(call: &mut Call<'_>) -> Result<Plan> {
+    unsigned_or(call, &unsigned::REMAINDER, |c| REMAINDER.plan(c))
+}
+
+fn fmod(call: &mut Call<'_>) -> Result<Plan> {
+    unsigned_or(call, &unsigned::FMOD, |c| FMOD.plan(c))
 }
 
 const SELF: &[ArgSource] = &[A(0), A(1), A(0)];
@@ -100,19 +117,11 @@ pub const ROWS: &[Row] = &[
 pub const NODES: &[Node] = &[
     node("Div", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), div_node, BINARY).elementwise(),
     node("RealDiv", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), div_node, BINARY).elementwise(),
-    node("FloorDiv", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| DIV_FLOOR.plan(c), BINARY)
+    node("FloorDiv", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), floor_div, BINARY)
         .elementwise(),
-    node("FloorMod", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| REMAINDER.plan(c), BINARY)
+    node("FloorMod", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), floor_mod, BINARY)
         .elementwise(),
-    node("Mod", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| FMOD.plan(c), BINARY)
+    node("Mod", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), fmod, BINARY).elementwise(),
+    node("TruncateDiv", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), truncate_div, BINARY)
         .elementwise(),
-    node(
-        "TruncateDiv",
-        &["x1", "x2"],
-        &["y"],
-        Infer::Broadcast(0, 1),
-        |c| DIV_TRUNC.plan(c),
-        BINARY,
-    )
-    .elementwise(),
 ];

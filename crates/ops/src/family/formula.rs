@@ -28,6 +28,8 @@ pub enum Kind {
     Logical,
     /// The output's type.
     AsOutput,
+    /// `u64`: the operands are unsigned integers of more than 8 bits, and so is the output, or has booleans.
+    Unsigned,
 }
 
 /// What a formula runs: computes in a type, over inputs of the output's sizes, with numbers.
@@ -203,12 +205,15 @@ impl<const N: usize> Formula<N> {
         let complex = self.complex.filter(|_| has_complex(&inputs, &parameters, &out));
         for (at, input) in inputs.iter().enumerate() {
             match input {
+                _ if self.kind == Kind::Unsigned => call.expect_wide_unsigned(at, input.dtype())?,
                 _ if complex.is_some() => call.expect_complex_arithmetic(at, input.dtype())?,
                 Input::Tensor(operand) => call.expect_arithmetic(at, operand.dtype)?,
                 other => call.expect_real_number(at, other.dtype())?,
             }
         }
         match complex {
+            _ if self.kind == Kind::Unsigned && out.dtype == DType::Bool => {}
+            _ if self.kind == Kind::Unsigned => call.expect_wide_unsigned(out_index, out.dtype)?,
             Some(_) => call.expect_complex_arithmetic(out_index, out.dtype)?,
             None => call.expect_arithmetic(out_index, out.dtype)?,
         }
@@ -226,7 +231,7 @@ impl<const N: usize> Formula<N> {
             call.expect_castable(out_index, dtype, &out)?;
         }
         match self.kind {
-            Kind::Predicate | Kind::Logical => call.skip_cast_check(out_index),
+            Kind::Predicate | Kind::Logical | Kind::Unsigned => call.skip_cast_check(out_index),
             _ if complex.is_some() => {}
             Kind::Real => call.expect_castable(out_index, DType::Float, &out)?,
             Kind::Number => call.expect_castable(out_index, dtype, &out)?,
@@ -265,6 +270,7 @@ impl<const N: usize> Formula<N> {
         let is_real = |dtype: DType| dtype.is_floating();
         match self.kind {
             Kind::Logical | Kind::AsOutput => Ok(out.dtype),
+            Kind::Unsigned => Ok(DType::Uint64),
             Kind::Real => {
                 let is_double = |input: &Input| {
                     !matches!(input, Input::Scalar(_)) && input.dtype() == DType::Double

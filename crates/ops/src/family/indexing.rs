@@ -323,6 +323,7 @@ impl Indices {
                 index: expand(one),
                 size: *size,
                 stride: a.strides()[*dim],
+                wraps: true,
             })
             .collect();
         combine(memory.parallel, offsets, &coordinates).map_err(|bad| {

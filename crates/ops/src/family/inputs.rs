@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::plan::{Memory, Operand, Scratch};
 use cairn_tensor::kernels::copy::{can_convert, copy};
-use cairn_tensor::kernels::element::compute_type;
+use cairn_tensor::kernels::element::{compute_type, is_wide_unsigned};
 use cairn_tensor::kernels::indexed::{BadIndex, INDEX_TYPES};
 use cairn_tensor::{DType, Layout, Scalar, View};
 use std::ops::Deref;
@@ -195,6 +195,14 @@ impl Call<'_> {
         }
         let (name, have) = (self.parameter(at), one.dtype);
         Err(Error::invalid(format!("{name} has elements of type {have}, which are no numbers")))
+    }
+
+    /// As [`Call::expect_numbers`], where callers by IR name may have unsigned integers of more than 8 bits too.
+    pub fn expect_ordered(&self, at: usize, one: &Layout) -> Result<()> {
+        match self.is_by_name() && is_wide_unsigned(one.dtype) {
+            true => Ok(()),
+            false => self.expect_numbers(at, one),
+        }
     }
 
     /// A number: a scalar, or a constant tensor with one element.

@@ -311,6 +311,25 @@ fn log_determinant(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
+/// Determinants. Arguments: a, out.
+fn determinant(call: &mut Call<'_>) -> Result<Plan> {
+    let a = call.tensor(0)?;
+    let shape = Matrices::square(call, 0, &a, TYPES)?;
+    let out = result(call, 1, &shape.batch, &a)?;
+    with_field!(a.dtype, F => {
+        let n = shape.rows;
+        let matrices = StackScratch::new(call, size_of::<F>(), &shape, &[n, n]);
+        let results = StackScratch::new(call, size_of::<F>(), &shape, &[]);
+        call.plan(move |memory| {
+            let (stack, results) = (matrices.stack::<F>(memory), results.stack::<F>(memory));
+            copy(memory.parallel, stack.view(a.dims()), memory.view(&a));
+            linalg::determinant(memory.parallel, &stack, &results, n);
+            copy(memory.parallel, memory.out(&out), results.view(&shape.batch).view());
+            Ok(())
+        })
+    })
+}
+
 /// Solves `a @ x = b`. Arguments: b, a, whether upper, transposed, of a unit diagonal, x, the triangle of `a` that was read
 /// (or absent), conjugated.
 fn triangular_solve(call: &mut Call<'_>) -> Result<Plan> {
@@ -393,6 +412,10 @@ fn infer_one_per_matrix(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(a.dtype, &shape.batch); 2])
 }
 
+fn infer_determinants(call: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(infer_one_per_matrix(call)?.into_iter().take(1).collect())
+}
+
 /// As the right sides, which are argument 0.
 fn infer_solutions(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![call.layout(0)?.packed()])
@@ -449,6 +472,14 @@ pub const NODES: &[Node] = &[
         Infer::By(infer_one_per_matrix),
         log_determinant,
         &[A(0), O(0), O(1)],
+    ),
+    node(
+        "MatrixDeterminant",
+        &["x"],
+        &["y"],
+        Infer::By(infer_determinants),
+        determinant,
+        &[A(0), O(0)],
     ),
     node(
         "MatrixTriangularSolve",

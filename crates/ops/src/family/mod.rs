@@ -20,10 +20,12 @@ mod coalescing;
 mod compare;
 mod complex;
 mod convolution;
+mod coordinates;
 mod copying;
 mod creation;
 mod detection;
 mod distances;
+mod distinct;
 mod division;
 mod dropout;
 mod dropout_softmax;
@@ -44,6 +46,7 @@ mod instance_norm;
 mod joining;
 mod likelihood;
 mod linalg;
+mod local_norm;
 mod loss;
 mod masking;
 mod matmul;
@@ -55,6 +58,7 @@ mod norm_sum;
 mod optimiser;
 mod padding;
 mod plain_pool;
+mod pool_nd;
 mod power;
 mod prelu;
 mod random;
@@ -65,6 +69,8 @@ pub mod reduction_plan;
 mod repeating;
 mod resampling;
 pub mod reshaped;
+mod resize;
+mod reversing;
 mod roi_pooling;
 mod rotary;
 mod sampling;
@@ -88,6 +94,7 @@ mod temporal;
 mod unary;
 mod unfolding;
 mod unpool;
+mod unsigned;
 mod upsample;
 pub mod value;
 mod viewing;
@@ -194,9 +201,11 @@ pub const NODES: &[&[Node]] = &[
     convolution::NODES,
     convolution::SIZED_NODES,
     convolution::DEPTHWISE_NODES,
+    coordinates::NODES,
     copying::NODES,
     creation::NODES,
     distances::NODES,
+    distinct::NODES,
     division::NODES,
     dropout::NODES,
     embedding::NODES,
@@ -214,6 +223,8 @@ pub const NODES: &[&[Node]] = &[
     padding::NODES,
     power::NODES,
     random::NODES,
+    resize::NODES,
+    reversing::NODES,
     rotary::NODES,
     scatter_list::NODES,
     scattering::NODES,
@@ -226,6 +237,7 @@ pub const NODES: &[&[Node]] = &[
     unfolding::NODES,
     unary::MORE_NODES,
     likelihood::NODES,
+    local_norm::NODES,
     loss::NODES,
     norm::NODES,
     norm_sum::NODES,
@@ -252,6 +264,7 @@ pub const NODES: &[&[Node]] = &[
     avg_pool::NODES,
     max_pool::NODES,
     plain_pool::NODES,
+    pool_nd::NODES,
     upsample::NODES,
     viewing::NODES,
     edge_padding::NODES,

@@ -4,6 +4,7 @@ use super::complex::{power, reciprocal};
 use super::elementwise::Input;
 use super::formula::{Formula, Kind, complex, number, real};
 use super::unary::{RECIPROCAL, RSQRT, SQRT, SQUARE};
+use super::unsigned::{self, unsigned_or};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -112,8 +113,15 @@ pub const ROWS: &[Row] = &[
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
-    node("Pow", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| POW.plan(c), BINARY)
-        .elementwise(),
+    node(
+        "Pow",
+        &["x1", "x2"],
+        &["y"],
+        Infer::Broadcast(0, 1),
+        |c| unsigned_or(c, &unsigned::POW, |c| POW.plan(c)),
+        BINARY,
+    )
+    .elementwise(),
     node("Atan2", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| ATAN2.plan(c), BINARY)
         .elementwise(),
     node("Xlogy", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| XLOGY.plan(c), BINARY)

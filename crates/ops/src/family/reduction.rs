@@ -15,7 +15,7 @@ use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
 use crate::table::ArgSource::{A, Attr, B, I, No, O};
 use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
-use cairn_tensor::kernels::element::Element;
+use cairn_tensor::kernels::element::{Element, is_wide_unsigned};
 use cairn_tensor::kernels::fold::{self, Exponentials, Moments};
 use cairn_tensor::kernels::map::map2;
 use cairn_tensor::kernels::math::Real;
@@ -77,8 +77,23 @@ fn complex_operands(call: &mut Call<'_>) -> Result<Option<(Operand, Axes, Operan
     Ok(Some((a, axes, out)))
 }
 
+/// As [`operands`], for unsigned integers of more than 8 bits, which callers by IR name may have.
+fn unsigned_operands(call: &mut Call<'_>) -> Result<Option<(Operand, Axes, Operand)>> {
+    if !call.is_by_name() || !is_wide_unsigned(call.layout(0)?.dtype) {
+        return Ok(None);
+    }
+    let a = call.tensor(0)?;
+    let axes = call.axes(1, a.rank(), call.flag_or(3, false)?)?;
+    let out = call.reduced_output(4, a.dims(), &axes, call.flag_or(2, false)?)?;
+    call.expect_same(4, &out, 0, &a)?;
+    Ok(Some((a, axes, out)))
+}
+
 /// Sums in the output's type, which the caller chooses.
 fn sum(call: &mut Call<'_>) -> Result<Plan> {
+    if let Some((a, axes, out)) = unsigned_operands(call)? {
+        return call.fold(a, &axes, (out, None), fold::sum::<u64>(), single_result);
+    }
     let (a, axes, out) = match complex_operands(call)? {
         Some(operands) => operands,
         None => operands(call)?,
@@ -102,6 +117,9 @@ fn complex_product(call: &mut Call<'_>) -> Result<Plan> {
 fn product(call: &mut Call<'_>) -> Result<Plan> {
     if call.layout(0)?.dtype.is_complex() {
         return complex_product(call);
+    }
+    if let Some((a, axes, out)) = unsigned_operands(call)? {
+        return call.fold(a, &axes, (out, None), fold::product::<u64>(), single_result);
     }
     let (a, axes, out) = operands(call)?;
     call.skip_cast_check(4);
@@ -153,6 +171,10 @@ fn log_sum_exp(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 fn amax(call: &mut Call<'_>) -> Result<Plan> {
+    if let Some((a, axes, out)) = unsigned_operands(call)? {
+        expect_elements(call, &a, &axes, &out)?;
+        return call.fold(a, &axes, (out, None), fold::greatest::<u64>(), single_result);
+    }
     let (a, axes, out) = operands(call)?;
     call.expect_castable(4, a.dtype, &out)?;
     expect_elements(call, &a, &axes, &out)?;
@@ -160,6 +182,10 @@ fn amax(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 fn amin(call: &mut Call<'_>) -> Result<Plan> {
+    if let Some((a, axes, out)) = unsigned_operands(call)? {
+        expect_elements(call, &a, &axes, &out)?;
+        return call.fold(a, &axes, (out, None), fold::least::<u64>(), single_result);
+    }
     let (a, axes, out) = operands(call)?;
     call.expect_castable(4, a.dtype, &out)?;
     expect_elements(call, &a, &axes, &out)?;

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
 use crate::table::ArgSource::{A, Attr, B, I, No, O};
-use crate::table::{AttrDefault, Node, Row, aclnn, node};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::element::Compute;
@@ -424,20 +424,14 @@ fn index_put(call: &mut Call<'_>) -> Result<Plan> {
     }
 }
 
-/// Slices to the coordinates that the last dimension of an index holds. Arguments: a, index, values, out.
+/// Slices to the coordinates that the last dimension of an index holds. Arguments: a, index, values, out, how they meet
+/// (they replace what is there when it is absent).
 fn scatter_nd(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 3)?;
+    let mode = mode(call, 4)?;
     let values = Values::read(call, 2, &out)?;
     let indices = Indices::read_coordinates(call, 1, &out, &[&out])?;
-    plan_index_put(call, from, out, indices, values, ScatterMode::Replace)
-}
-
-/// As [`scatter_nd`], where slices are added.
-fn scatter_nd_add(call: &mut Call<'_>) -> Result<Plan> {
-    let (from, out) = origin(call, 0, 3)?;
-    let values = Values::read(call, 2, &out)?;
-    let indices = Indices::read_coordinates(call, 1, &out, &[&out])?;
-    plan_index_put(call, from, out, indices, values, ScatterMode::Add)
+    plan_index_put(call, from, out, indices, values, mode)
 }
 
 /// The tensor at `at` with a dimension of size 1 more.
@@ -667,6 +661,22 @@ pub const ROWS: &[Row] = &[
     aclnn("Bincount", bincount),
 ];
 
+const LOCKING: ArgSource = Attr("use_locking", AttrDefault::Flag(false));
+
+/// The arguments of the operators that combine slices with what is there.
+const COMBINED: [&[ArgSource]; 4] = [
+    &[A(0), A(1), A(2), O(0), I(1), LOCKING],
+    &[A(0), A(1), A(2), O(0), I(2), LOCKING],
+    &[A(0), A(1), A(2), O(0), I(3), LOCKING],
+    &[A(0), A(1), A(2), O(0), I(4), LOCKING],
+];
+
+/// An operator that combines slices with what is at their coordinates.
+const fn scatter_nd_by(name: &'static str, arg_sources: &'static [ArgSource]) -> Node {
+    let inputs = &["var", "indices", "updates"];
+    node(name, inputs, &["var"], Infer::Like(0), scatter_nd, arg_sources).writes_first()
+}
+
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
     node(
@@ -690,9 +700,13 @@ pub const NODES: &[Node] = &[
         &["var"],
         Infer::Like(0),
         scatter_nd,
-        &[A(0), A(1), A(2), O(0), Attr("use_locking", AttrDefault::Flag(false))],
+        &[A(0), A(1), A(2), O(0), No, Attr("use_locking", AttrDefault::Flag(false))],
     )
     .writes_first(),
+    scatter_nd_by("ScatterNdAdd", COMBINED[0]),
+    scatter_nd_by("ScatterNdMul", COMBINED[1]),
+    scatter_nd_by("ScatterNdMax", COMBINED[2]),
+    scatter_nd_by("ScatterNdMin", COMBINED[3]),
     node(
         "InplaceIndexAdd",
         &["var", "indices", "updates", "alpha?"],
@@ -703,15 +717,6 @@ pub const NODES: &[Node] = &[
     )
     .writes_first()
     .needs_values(&[3]),
-    node(
-        "ScatterNdAdd",
-        &["var", "indices", "updates"],
-        &["var"],
-        Infer::Like(0),
-        scatter_nd_add,
-        &[A(0), A(1), A(2), O(0), Attr("use_locking", AttrDefault::Flag(false))],
-    )
-    .writes_first(),
     node(
         "ScatterUpdate",
         &["var", "indices", "updates"],

@@ -19,13 +19,13 @@ use cairn_tensor::kernels::unique::{UniqueOutputs, unique, unique_slices};
 use cairn_tensor::{DType, Dims, Layout, ViewMut};
 
 /// Scratch for the keys of a tensor that is sorted along a dimension of this size.
-fn key_scratch(call: &mut Call<'_>, a: &Layout, size: usize) -> Scratch {
+pub(super) fn key_scratch(call: &mut Call<'_>, a: &Layout, size: usize) -> Scratch {
     let bytes = a.count().saturating_mul(entry_bytes(a.dtype, size));
     call.scratch(DType::Uint8, &[bytes])
 }
 
 /// The fault of a sort whose workspace changed while it ran.
-fn overwritten_workspace(_: Overwritten) -> Fault {
+pub(super) fn overwritten_workspace(_: Overwritten) -> Fault {
     Fault(
         "its workspace was overwritten while it ran: the memory was in use elsewhere. Keep it until the stream has \
          passed the operator, and do not write it from the host or from another stream meanwhile"
@@ -39,7 +39,7 @@ fn sort_along_dim(call: &mut Call<'_>) -> Result<Plan> {
     let indices = call.optional_output(5)?;
     let outs: Vec<_> = values.iter().chain(&indices).collect();
     let a = call.read(0, &outs)?;
-    call.expect_numbers(0, &a)?;
+    call.expect_ordered(0, &a)?;
     let (dim, descending) = (call.dim(2, a.rank())?, call.flag(3)?);
     let size_of_dim = a.dims().get(dim).copied().unwrap_or(1);
     let count = if call.has(1) { call.number(1)?.as_i64() } else { size_of_dim as i64 };

@@ -2,6 +2,7 @@
 
 use super::complex::{reciprocal, sgn};
 use super::formula::{Formula, Kind, SAME, complex, formula, number, real, test};
+use super::unsigned::{self, unsigned_or};
 use crate::call::Call;
 use crate::error::Result;
 use crate::infer::Infer;
@@ -289,8 +290,8 @@ pub const MORE: &[Row] = &[
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = nodes! {
     "Neg" => Infer::Like(0), |c| NEG.plan(c);
-    "Abs" => Infer::Like(0), |c| ABS.plan(c);
-    "Sign" => Infer::Like(0), |c| SIGN.plan(c);
+    "Abs" => Infer::Like(0), |c| unsigned_or(c, &unsigned::ABS, |c| ABS.plan(c));
+    "Sign" => Infer::Like(0), |c| unsigned_or(c, &unsigned::SIGN, |c| SIGN.plan(c));
     "Square" => Infer::Like(0), |c| SQUARE.plan(c);
     "Expm1" => Infer::By(infer_reals), |c| EXPM1.plan(c);
     "Log1p" => Infer::By(infer_reals), |c| LOG1P.plan(c);
@@ -316,7 +317,7 @@ pub const NODES: &[Node] = nodes! {
     "Round" => Infer::Like(0), |c| plan_unless_integer(c, &ROUND);
     "Trunc" => Infer::Like(0), |c| plan_unless_integer(c, &TRUNC);
     "LogicalNot" => Infer::By(infer_booleans), |c| LOGICAL_NOT.plan(c);
-    "Invert" => Infer::Like(0), bitwise_not;
+    "Invert" => Infer::Like(0), |c| unsigned_or(c, &unsigned::NOT, bitwise_not);
     "IsFinite" => Infer::By(infer_booleans), |c| IS_FINITE.plan(c);
     "IsInf" => Infer::By(infer_booleans), |c| IS_INF.plan(c);
     "IsNan" => Infer::By(infer_booleans), |c| IS_NAN.plan(c);

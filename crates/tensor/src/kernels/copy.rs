@@ -1,6 +1,6 @@
 //! Copies between any two types and strides.
 
-use super::element::{Compute, complex_type, compute_type};
+use super::element::{Compute, complex_type, compute_type, is_wide_unsigned};
 use super::map::{SMALL, map1};
 use super::transpose::copy_transposed;
 use super::walk::Walk;
@@ -15,6 +15,12 @@ pub fn can_convert(from: DType, to: DType) -> bool {
     from == to || (computes(from) && computes(to))
 }
 
+/// As [`can_convert`], between unsigned integers of more than 8 bits and other types too.
+pub fn can_convert_unsigned(from: DType, to: DType) -> bool {
+    let known = |dtype| if is_wide_unsigned(dtype) { DType::Int64 } else { dtype };
+    can_convert(known(from), known(to))
+}
+
 /// `out = a`, converted where types differ. Sizes are equal; the two are the same or do not overlap.
 pub fn copy(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
     if out.dtype() == a.dtype() {
@@ -25,7 +31,11 @@ pub fn copy(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
         Some(_) => return convert_via::<Complex<f32>>(parallel, out, a),
         None => {}
     }
-    let compute_dtype = match (compute_type(a.dtype()), compute_type(out.dtype().real_part())) {
+    let computed = |dtype| match is_wide_unsigned(dtype) {
+        true => Some(DType::Uint64),
+        false => compute_type(dtype),
+    };
+    let compute_dtype = match (computed(a.dtype()), computed(out.dtype().real_part())) {
         (Some(DType::Bool), Some(_)) => DType::Bool,
         (Some(from), Some(_)) => from,
         _ => unreachable!("a copy from {} to {}", a.dtype(), out.dtype()),
@@ -34,6 +44,7 @@ pub fn copy(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
         DType::Float => convert_via::<f32>(parallel, out, a),
         DType::Double => convert_via::<f64>(parallel, out, a),
         DType::Int64 => convert_via::<i64>(parallel, out, a),
+        DType::Uint64 => convert_via::<u64>(parallel, out, a),
         _ => convert_via::<bool>(parallel, out, a),
     }
 }

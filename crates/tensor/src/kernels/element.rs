@@ -10,7 +10,7 @@ use num_complex::Complex;
 pub struct BoolByte(pub u8);
 
 /// A type that kernels compute in: `f32` (also for the half types), `f64`, `i64` (every integer; wraps
-/// as the narrow type does when it is stored), `bool`, and `Complex` of `f32` or `f64` in operators that take complex numbers.
+/// as the narrow type does when it is stored), `u64` in operators that take wide unsigned integers, `bool`, and `Complex` of `f32` or `f64` in operators that take complex numbers.
 pub trait Compute: Element {
     /// A number as this type.
     fn from_scalar(scalar: Scalar) -> Self;
@@ -57,7 +57,7 @@ macro_rules! widen {
             match C::DTYPE {
                 DType::Float => C::from_f32(self.to_f32()),
                 DType::Double => C::from_f64(self.to_f64()),
-                DType::Int64 => C::from_i64(self.to_i64()),
+                DType::Int64 | DType::Uint64 => C::from_i64(self.to_i64()),
                 DType::Complex64 | DType::Complex128 => C::from_complex(self.to_complex()),
                 _ => C::from_bool(self.to_bool()),
             }
@@ -82,7 +82,50 @@ macro_rules! integer {
     )*};
 }
 
-integer!(i8 = Int8, u8 = Uint8, i16 = Int16, i32 = Int32, i64 = Int64);
+integer!(i8 = Int8, u8 = Uint8, i16 = Int16, u16 = Uint16, i32 = Int32, u32 = Uint32, i64 = Int64);
+
+/// A real number as an unsigned integer: cut off towards zero, a negative one as the signed integer wraps.
+#[inline(always)]
+fn unsigned(value: f64) -> u64 {
+    if value < 0.0 { value as i64 as u64 } else { value as u64 }
+}
+
+impl Element for u64 {
+    const DTYPE: DType = DType::Uint64;
+    widen!();
+    #[inline(always)]
+    fn to_f32(self) -> f32 {
+        self as f32
+    }
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self as f64
+    }
+    #[inline(always)]
+    fn to_i64(self) -> i64 {
+        self as i64
+    }
+    #[inline(always)]
+    fn to_bool(self) -> bool {
+        self != 0
+    }
+    #[inline(always)]
+    fn from_f32(value: f32) -> Self {
+        unsigned(value.into())
+    }
+    #[inline(always)]
+    fn from_f64(value: f64) -> Self {
+        unsigned(value)
+    }
+    #[inline(always)]
+    fn from_i64(value: i64) -> Self {
+        value as u64
+    }
+    #[inline(always)]
+    fn from_bool(value: bool) -> Self {
+        value.into()
+    }
+}
 
 macro_rules! real {
     ($($type:ty = $dtype:ident, $to32:expr, $to64:expr, $from32:expr, $from64:expr;)*) => {$(
@@ -187,6 +230,12 @@ impl Compute for i64 {
     }
 }
 
+impl Compute for u64 {
+    fn from_scalar(scalar: Scalar) -> u64 {
+        scalar.as_i64() as u64
+    }
+}
+
 impl Compute for bool {
     fn from_scalar(scalar: Scalar) -> bool {
         scalar.as_bool()
@@ -246,6 +295,11 @@ impl Compute for Complex<f64> {
     fn from_scalar(scalar: Scalar) -> Complex<f64> {
         scalar.as_complex()
     }
+}
+
+/// Whether elements are unsigned integers of more than 8 bits, which compute in `u64` where an operator takes them.
+pub fn is_wide_unsigned(dtype: DType) -> bool {
+    matches!(dtype, DType::Uint16 | DType::Uint32 | DType::Uint64)
 }
 
 /// The complex type to compute in for elements of a complex type.
@@ -341,8 +395,20 @@ macro_rules! with_element {
                 type $T = i16;
                 $body
             }
+            $crate::DType::Uint16 => {
+                type $T = u16;
+                $body
+            }
             $crate::DType::Int32 => {
                 type $T = i32;
+                $body
+            }
+            $crate::DType::Uint32 => {
+                type $T = u32;
+                $body
+            }
+            $crate::DType::Uint64 => {
+                type $T = u64;
                 $body
             }
             $crate::DType::Int64 => {

@@ -122,6 +122,39 @@ impl<'a> IndexedView<'a> {
         IndexedView { base, index, low, high, wrap: 0, step: 1 }
     }
 
+    /// As [`IndexedView::combined`] for the `replaced` dimensions after the first `batch`, which tensor and offsets have
+    /// in common.
+    pub fn combined_in_batches(
+        tensor: View<'a>,
+        batch: usize,
+        replaced: usize,
+        offsets: View<'a>,
+    ) -> IndexedView<'a> {
+        assert_eq!(tensor.dims()[..batch], offsets.dims()[..batch]);
+        let (mut low, mut high) = (0i64, 0i64);
+        for dim in batch..batch + replaced {
+            let reach = (tensor.dims()[dim] as i64 - 1).max(0) * tensor.strides()[dim] as i64;
+            low += reach.min(0);
+            high += reach.max(0);
+        }
+        let (mut dims, mut strides) = (Dims::default(), Strides::default());
+        let mut wide = Strides::new(offsets.strides());
+        for dim in 0..offsets.rank() {
+            dims.push(offsets.dims()[dim]);
+            strides.push(if dim < batch { tensor.strides()[dim] } else { 0 });
+        }
+        for dim in batch + replaced..tensor.rank() {
+            dims.push(tensor.dims()[dim]);
+            strides.push(tensor.strides()[dim]);
+            wide.push(0);
+        }
+        let wide = Layout::strided(offsets.dtype(), &dims, &wide, 0);
+        let index = offsets.with_layout(wide).expect("the same elements");
+        let base = with_space(tensor, &dims, &strides);
+        let high = if tensor.count() == 0 { low } else { high + 1 };
+        IndexedView { base, index, low, high, wrap: 0, step: 1 }
+    }
+
     /// The view with the space of these sizes and strides, whose indices count in `dim`.
     fn over(
         tensor: View<'a>,
@@ -254,10 +287,12 @@ pub struct Coordinate<'a> {
     pub size: usize,
     /// The stride of that dimension.
     pub stride: isize,
+    /// Negative indices count from the end; otherwise they are out of range.
+    pub wraps: bool,
 }
 
 /// Combines several index tensors: `offsets` (64-bit integers, contiguous, of their sizes) becomes the offset that the
-/// indices at each position lead to. Negative indices count from the end.
+/// indices at each position lead to.
 pub fn combine(
     parallel: &dyn Parallel,
     offsets: crate::ViewMut<'_>,
@@ -280,7 +315,8 @@ pub fn combine(
             let mut sum = 0i64;
             for coordinate in coordinates {
                 let value = integer_at(&coordinate.index, &position);
-                let value = if value < 0 { value + coordinate.size as i64 } else { value };
+                let wraps = value < 0 && coordinate.wraps;
+                let value = if wraps { value.wrapping_add(coordinate.size as i64) } else { value };
                 if value < 0 || value >= coordinate.size as i64 {
                     bad.store(true, Relaxed);
                 }
@@ -301,7 +337,7 @@ pub fn combine(
         return Ok(());
     }
     let found = coordinates.iter().enumerate().find_map(|(tensor, coordinate)| {
-        let bad = first_bad_index(coordinate.index, coordinate.size as i64, true);
+        let bad = first_bad_index(coordinate.index, coordinate.size as i64, coordinate.wraps);
         let is_valid = bad.value >= bad.valid.0 && bad.value <= bad.valid.1;
         (!is_valid).then_some(BadIndex { tensor, ..bad })
     });

@@ -193,6 +193,76 @@ impl Number for i64 {
     }
 }
 
+impl Number for u64 {
+    const ZERO: u64 = 0;
+    const ONE: u64 = 1;
+    const LEAST: u64 = u64::MIN;
+    const GREATEST: u64 = u64::MAX;
+    #[inline(always)]
+    fn add(self, other: u64) -> u64 {
+        self.wrapping_add(other)
+    }
+    #[inline(always)]
+    fn sub(self, other: u64) -> u64 {
+        self.wrapping_sub(other)
+    }
+    #[inline(always)]
+    fn mul(self, other: u64) -> u64 {
+        self.wrapping_mul(other)
+    }
+    #[inline(always)]
+    fn div_trunc(self, other: u64) -> u64 {
+        self.checked_div(other).unwrap_or(0)
+    }
+    #[inline(always)]
+    fn div_floor(self, other: u64) -> u64 {
+        self.checked_div(other).unwrap_or(0)
+    }
+    #[inline(always)]
+    fn rem_floor(self, other: u64) -> u64 {
+        self.checked_rem(other).unwrap_or(0)
+    }
+    #[inline(always)]
+    fn rem_trunc(self, other: u64) -> u64 {
+        self.checked_rem(other).unwrap_or(0)
+    }
+    #[inline(always)]
+    fn neg(self) -> u64 {
+        self.wrapping_neg()
+    }
+    #[inline(always)]
+    fn abs(self) -> u64 {
+        self
+    }
+    #[inline(always)]
+    fn sign(self) -> u64 {
+        self.min(1)
+    }
+    #[inline(always)]
+    fn least(self, other: u64) -> u64 {
+        self.min(other)
+    }
+    #[inline(always)]
+    fn greatest(self, other: u64) -> u64 {
+        self.max(other)
+    }
+    fn power(self, exponent: u64) -> u64 {
+        let (mut base, mut left, mut result) = (self, exponent, 1u64);
+        while left > 0 {
+            if left & 1 == 1 {
+                result = result.wrapping_mul(base);
+            }
+            base = base.wrapping_mul(base);
+            left >>= 1;
+        }
+        result
+    }
+    #[inline(always)]
+    fn is_nan(self) -> bool {
+        false
+    }
+}
+
 /// Runs `$body` with `$C` standing for the number type to compute in for elements of `$dtype`: booleans
 /// compute as integers. The type has arithmetic (see [`super::element::compute_type`]).
 #[macro_export]

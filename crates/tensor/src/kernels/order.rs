@@ -30,6 +30,9 @@ macro_rules! integer {
 integer! {
     i8, u8, 1 << 7;
     u8, u8, 0;
+    u16, u16, 0;
+    u32, u32, 0;
+    u64, u64, 0;
     i16, u16, 1 << 15;
     i32, u32, 1 << 31;
     i64, u64, 1 << 63;
@@ -164,6 +167,9 @@ macro_rules! with_ordered {
             $crate::DType::Int16 => with_entries!(i16),
             $crate::DType::Int32 => with_entries!(i32),
             $crate::DType::Int64 => with_entries!(i64),
+            $crate::DType::Uint16 => with_entries!(u16),
+            $crate::DType::Uint32 => with_entries!(u32),
+            $crate::DType::Uint64 => with_entries!(u64),
             $crate::DType::Bool => with_entries!($crate::kernels::element::BoolByte),
             other => unreachable!("elements of type {other} have no order"),
         }

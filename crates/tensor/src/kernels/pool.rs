@@ -85,6 +85,36 @@ pub fn max_pool(
     ));
 }
 
+/// Makes indices that count in the last three dimensions of an input, of these sizes, count in all five; with
+/// `by_columns` the last three are counted the first fastest. They are 64-bit integers.
+pub fn flatten_indices(
+    parallel: &dyn Parallel,
+    index: ViewMut<'_>,
+    [depth, height, width]: [usize; 3],
+    by_columns: bool,
+) {
+    assert!(index.rank() == 5 && index.item() == size_of::<i64>());
+    let (dims, strides) = (index.dims(), index.strides());
+    let each: usize = dims[2..].iter().product();
+    let cells = OffsetAccessMut::<i64>::new(index);
+    let plane = (depth * height * width) as i64;
+    split(parallel, dims[..2].iter().product(), 1, SMALL.div_ceil(each.max(1)), |range| {
+        for outer in range {
+            let [start] = offsets(&dims[..2], [&strides[..2]], outer);
+            for inner in 0..each {
+                let [offset] = offsets(&dims[2..], [&strides[2..]], inner);
+                let mut place = cells.get(start + offset);
+                if by_columns {
+                    let (w, h) = (place % width as i64, place / width as i64 % height as i64);
+                    let d = place / (height * width) as i64;
+                    place = d + (h + w * height as i64) * depth as i64;
+                }
+                cells.set(start + offset, place.wrapping_add(outer as i64 * plane));
+            }
+        }
+    });
+}
+
 /// See [`max_pool`]; elements `T` are compared as `C`.
 fn typed<T: Element + Plain, C: Number>(
     parallel: &dyn Parallel,

@@ -162,6 +162,10 @@ pub fn narrow<T: Element, C: Compute>(value: C) -> T {
         DType::Float => T::from_f32(value.to_f32()),
         DType::Double => T::from_f64(value.to_f64()),
         DType::Int64 => T::from_i64(value.to_i64()),
+        DType::Uint64 if T::DTYPE.is_floating() || T::DTYPE.is_complex() => {
+            T::from_f64(value.to_f64())
+        }
+        DType::Uint64 => T::from_i64(value.to_i64()),
         DType::Complex64 | DType::Complex128 => T::from_complex(value.to_complex()),
         _ => T::from_bool(value.to_bool()),
     }

@@ -2,6 +2,7 @@
 
 use super::element::Element;
 use super::number::Number;
+use super::resize::Resize;
 use crate::{DType, ViewMut};
 
 /// Where the outputs of a dimension are among its inputs, for interpolation.
@@ -40,6 +41,8 @@ pub enum Rule {
         before: usize,
         /// Positions after the input.
         after: usize,
+        /// From one position of a window to the next.
+        dilation: usize,
         /// What the sum is divided by.
         divisor: Divisor,
     },
@@ -59,6 +62,8 @@ pub enum Rule {
     SmoothCubic(Scaling),
     /// The input with borders: `before` positions in front (negative: as many fewer).
     Padding(i64, Edge),
+    /// As ONNX resizes.
+    Resize(Resize),
 }
 
 /// What a sum over a window is divided by.
@@ -126,7 +131,7 @@ impl Scaling {
 }
 
 /// The weight of cubic convolution with coefficient `a` at a distance.
-fn cubic(a: f64, distance: f64) -> f64 {
+pub(super) fn cubic(a: f64, distance: f64) -> f64 {
     let x = distance.abs();
     if x < 1.0 {
         ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0
@@ -180,6 +185,7 @@ impl Taps {
                 };
                 inside as usize
             }
+            Rule::Resize(resize) => return resize.source(output, input, self.output),
             _ => return None,
         })
     }
@@ -191,10 +197,12 @@ impl Taps {
             return visit(source, 1.0);
         }
         match self.rule {
-            Rule::Windows { kernel, stride, before, .. } => {
+            Rule::Windows { kernel, stride, before, dilation, .. } => {
                 let start = output as i64 * stride as i64 - before as i64;
-                let end = (start + kernel as i64).min(input as i64);
-                (start.max(0)..end).for_each(|position| visit(position as usize, 1.0));
+                let end = (start + (kernel * dilation) as i64).min(input as i64);
+                let first = start + before_input(start, dilation) * dilation as i64;
+                let positions = (first..end).step_by(dilation);
+                positions.for_each(|position| visit(position as usize, 1.0));
             }
             Rule::Parts => {
                 let (start, end) = part(output, input, self.output);
@@ -223,6 +231,7 @@ impl Taps {
             Rule::SmoothCubic(scaling) => {
                 self.smooth(scaling, output, 2.0, |x| cubic(-0.5, x), visit)
             }
+            Rule::Resize(resize) => resize.each(output, input, self.output, visit),
             Rule::Nearest(_) | Rule::NearestCentre(_) | Rule::Padding(..) => {}
         }
     }
@@ -250,14 +259,17 @@ impl Taps {
     /// What the weighted sum of an output is divided by; 0 where there is nothing to divide.
     pub fn divisor(&self, output: usize) -> f64 {
         match self.rule {
-            Rule::Windows { kernel, stride, before, after, divisor } => {
+            Rule::Windows { kernel, stride, before, after, dilation, divisor } => {
                 let (input, start) = (self.input as i64, (output * stride) as i64 - before as i64);
-                let end = start + kernel as i64;
-                let inside = (end.min(input) - start.max(0)).max(0);
+                let until = |end: i64| {
+                    let reach = (end - start).max(0) as u64;
+                    reach.div_ceil(dilation as u64).min(kernel as u64) as i64
+                };
+                let inside = (until(input) - before_input(start, dilation)).max(0);
                 match divisor {
                     _ if inside == 0 => 0.0,
                     Divisor::Inside => inside as f64,
-                    Divisor::Padded => (end.min(input + after as i64) - start) as f64,
+                    Divisor::Padded => until(input + after as i64) as f64,
                     Divisor::Number(number) => number as f64,
                 }
             }
@@ -287,6 +299,7 @@ impl Taps {
                 Rule::Parts | Rule::Linear(_) => true,
                 Rule::Nearest(scaling) => scaling.factor.is_none(),
                 Rule::Padding(before, _) => before == 0,
+                Rule::Resize(resize) => resize.is_identity(self.input, self.output),
                 _ => false,
             }
     }
@@ -303,6 +316,14 @@ impl Taps {
             *slot = source as i64;
         }
         sources
+    }
+}
+
+/// How many positions of a window that begins at `start` are before the input.
+fn before_input(start: i64, dilation: usize) -> i64 {
+    match start < 0 {
+        true => start.unsigned_abs().div_ceil(dilation as u64) as i64,
+        false => 0,
     }
 }
 

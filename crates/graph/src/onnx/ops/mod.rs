@@ -15,8 +15,10 @@ mod quantization;
 mod random;
 mod recurrent;
 mod reducing;
+mod resize;
 mod shaping;
 mod signal;
+mod single;
 mod window;
 
 use super::conversion::Convert;
@@ -42,8 +44,10 @@ const FAMILIES: &[Converters] = &[
     random::CONVERTERS,
     recurrent::CONVERTERS,
     reducing::CONVERTERS,
+    resize::CONVERTERS,
     shaping::CONVERTERS,
     signal::CONVERTERS,
+    single::CONVERTERS,
 ];
 
 /// The converter of an operator; `None` if it is not supported.

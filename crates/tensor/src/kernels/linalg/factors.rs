@@ -55,6 +55,37 @@ pub fn inverse<F: Field>(parallel: &dyn Parallel, a: &Stack<'_, F>, out: &Stack<
     });
 }
 
+/// Each determinant; `a` is overwritten.
+pub fn determinant<F: Field>(
+    parallel: &dyn Parallel,
+    a: &Stack<'_, F>,
+    out: &Stack<'_, F>,
+    n: usize,
+) {
+    matrices(parallel, a.count, work([1, n, n, n]), |at| {
+        // SAFETY: each matrix is visited once.
+        let (a, out) = unsafe { (a.matrix(at), out.matrix(at)) };
+        let mut product = F::real(1.0);
+        for column in 0..n {
+            let best = pivot(a, n, column);
+            if best != column {
+                swap_rows(a, n, column, best);
+                product = -product;
+            }
+            let diagonal = a[column * n + column];
+            product = product * diagonal;
+            if diagonal.magnitude() == 0.0 {
+                break;
+            }
+            for row in column + 1..n {
+                let factor = a[row * n + column] / diagonal;
+                subtract(a, n, row, column, factor, column);
+            }
+        }
+        out[0] = product;
+    });
+}
+
 /// The sign of each determinant (for complex numbers its direction) and the logarithm of its magnitude; `a` is overwritten.
 pub fn log_determinant<F: Field>(
     parallel: &dyn Parallel,

@@ -6,7 +6,9 @@
 mod factors;
 mod jacobi;
 
-pub use factors::{Triangle, cholesky, inverse, log_determinant, qr, solve_triangular};
+pub use factors::{
+    Triangle, cholesky, determinant, inverse, log_determinant, qr, solve_triangular,
+};
 pub use jacobi::svd;
 
 use crate::kernels::element::Compute;
