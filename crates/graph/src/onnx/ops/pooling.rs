@@ -57,6 +57,19 @@ impl Pool {
         }
     }
 
+    /// The attributes of the nodes that take any window.
+    fn any_window(&self) -> Attrs {
+        let Window { kernel, strides, dilations, pads, .. } = &self.window;
+        let (before, after) = (pads.iter().map(|pad| pad.0), pads.iter().map(|pad| pad.1));
+        attrs([
+            ("ksize", kernel.clone().into()),
+            ("strides", strides.clone().into()),
+            ("pads", before.chain(after).collect::<Vec<i64>>().into()),
+            ("dilations", dilations.clone().into()),
+            ("ceil_mode", self.ceil_mode.into()),
+        ])
+    }
+
     /// The mean of each window; `excludes_padding` says whether padding does not count.
     fn average(
         &self,
@@ -66,7 +79,9 @@ impl Pool {
     ) -> Result<Value, String> {
         let Pool { window, ceil_mode, .. } = self;
         if !window.is_dense() {
-            return Err(format!("dilations {:?} are not supported", window.dilations));
+            let mut attrs = self.any_window();
+            attrs.insert("count_include_pad".into(), (!excludes_padding).into());
+            return node.add("AvgPoolND", &[x], attrs);
         }
         if window.kernel.len() == 2 {
             let attrs = attrs([
@@ -119,11 +134,11 @@ fn lp_pool(node: &mut Conversion<'_>) -> Converted {
 fn max_pool(node: &mut Conversion<'_>) -> Converted {
     let pool = Pool::read(node)?;
     let Pool { window, ceil_mode, .. } = &pool;
-    if node.wants_output(1) {
-        return Err("its second output (Indices) is not supported".to_owned());
-    }
-    if !window.is_dense() {
-        return Err(format!("dilations {:?} are not supported", window.dilations));
+    if node.wants_output(1) || !window.is_dense() {
+        let mut attrs = pool.any_window();
+        attrs.insert("storage_order".into(), node.int("storage_order", 0).into());
+        let made = node.add_several("MaxPoolND", &[Some(&pool.x)], attrs, 2)?;
+        return made.into_iter().map(|value| pool.finish(node, value)).collect();
     }
     let dtype = pool.x.dtype();
     let compute_type = if dtype.is_integer() { DType::Float } else { dtype };
