@@ -12,9 +12,15 @@ use std::collections::BTreeSet;
 /// outputs.
 const TYPE_CHOSEN_BY_CALLER: &[&str] = &[
     "Cast",
+    "DropOutGenMaskV3",
+    "Eye",
     "FlashAttentionScore",
     "ForeachCopy",
     "LinSpace",
+    "LogSpaceD",
+    "NPUAllocFloatStatus",
+    "NPUClearFloatStatus",
+    "NPUGetFloatStatus",
     "OnesLike",
     "Range",
     "ReduceProd",

@@ -723,7 +723,7 @@ pub const NODES: &[Node] = &[
         &["var"],
         Infer::Like(0),
         scatter_update,
-        &[A(0), A(1), A(2), O(0), Attr("use_locking", AttrDefault::Flag(false))],
+        &[A(0), A(1), A(2), O(0), No, Attr("use_locking", AttrDefault::Flag(false))],
     )
     .writes_first(),
     node(
