@@ -71,6 +71,7 @@ pub fn units(root: &Path) -> Result<Command> {
         cargo(root, &["test", "--workspace", "--exclude", "cairn-tests", "--no-fail-fast"]);
     command.args(["--", "--skip", RUN_BY_ANOTHER]);
     data::set_variable(&mut command, root)?;
+    command.env("CAIRN_ONNX_NODES", venv::onnx_node_tests(root)?);
     if data::folder(root)?.is_some() {
         command.arg("--include-ignored");
     }

@@ -1,5 +1,5 @@
 //! The pinned Python environments: one with torch, torch_npu and pytest that the torch tests run in, a small one for
-//! tests of the module `acl` where that was not made, and one with what the benches compare with.
+//! tests of the module `acl` where that was not made, one with the node tests of ONNX, and one with what the benches compare with.
 //!
 //! An environment is made once and kept in the user's cache folder as `venv-<key>`, where the key follows from its
 //! lists of requirements: checkouts that pin the same versions share one environment (with torch several GiB), and
@@ -43,6 +43,16 @@ pub fn for_module(root: &Path) -> Result<PathBuf> {
         return Ok(python);
     }
     environment(None, &root.join("tests/py/requirements-nodeps.txt"))
+}
+
+/// The folder with the node tests of ONNX, in an environment of their own.
+pub fn onnx_node_tests(root: &Path) -> Result<PathBuf> {
+    let python = environment(None, &root.join("tests/onnx/requirements-nodeps.txt"))?;
+    let packages = format!("lib/python{PYTHON}/site-packages");
+    let folder = python.parent().and_then(Path::parent).map(|dir| dir.join(packages));
+    let folder = folder.context("an environment has a folder")?.join("onnx/backend/test/data/node");
+    ensure!(folder.is_dir(), "{} is not there", folder.display());
+    Ok(folder)
 }
 
 /// The lists of requirements of the environment with torch.
