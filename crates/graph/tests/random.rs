@@ -33,6 +33,10 @@ fn random_graph(name: &str) -> (Graph, usize) {
             let (sizes, probability) = (builder.ints(&[12, 32]), builder.floats(&[], &[0.5]));
             (builder.node(name, &[sizes, probability, seed, offset]), 48)
         }
+        "DropOutGenMaskV3" => {
+            let (sizes, probability) = (builder.ints(&[4, 30]), builder.floats(&[], &[0.5]));
+            (builder.node(name, &[sizes, probability]), 128)
+        }
         "StatelessRandperm" => {
             let count = builder.ints(&[6]);
             (builder.node(name, &[count, seed, offset]), 48)
