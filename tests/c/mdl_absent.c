@@ -34,6 +34,7 @@ static void images(void)
     CHECK_FAIL(aclmdlSetAIPPCropParams(set, 1, -1, 0, 1, 1, 0), 100000, "cropStartPosW = -1");
     CHECK_OK(aclmdlSetAIPPPaddingParams(set, 1, 0, 1, 2, 3, 0));
     CHECK_FAIL(aclmdlSetAIPPPaddingParams(set, 1, 0, -1, 2, 3, 0), 100000, "paddingSizeBottom = -1");
+    CHECK_FAIL(aclmdlSetAIPPPaddingParams(set, 1, 0, 0, 33, 0, 0), 100000, "paddingSizeLeft = 33");
     CHECK_OK(aclmdlSetAIPPDtcPixelMean(set, 1, 2, 3, 4, 1));
     CHECK_FAIL(aclmdlSetAIPPDtcPixelMean(set, 1, 2, 3, 4, 9), 100000, "batchIndex = 9");
     CHECK_OK(aclmdlSetAIPPDtcPixelMin(set, 1, 2, 3, 4, 1));

@@ -1,6 +1,36 @@
 /* Gears: asked of a description, chosen for a data set, and used by runs. */
 #include "mdl.h"
 
+/* A thread that runs one gear of a model, again and again. */
+struct Turns {
+    uint32_t id;
+    void *x;
+    uint64_t rows;
+};
+
+static void *run_gear(void *argument)
+{
+    struct Turns *turns = (struct Turns *)argument;
+    aclrtStream stream;
+    CHECK_OK(aclrtSetDevice(0));
+    CHECK_OK(aclrtCreateStream(&stream));
+    Tensors in = tensors_new(), out = tensors_new();
+    tensors_borrow(&in, turns->x, 48);
+    tensors_add(&in, 4);
+    void *y = tensors_add(&out, 48);
+    for (int turn = 0; turn < 100; turn++) {
+        CHECK_OK(aclmdlSetDynamicBatchSize(turns->id, in.set, 1, turns->rows));
+        CHECK_OK(aclmdlExecuteAsync(turns->id, in.set, out.set, stream));
+        CHECK_OK(aclrtSynchronizeStream(stream));
+        CHECK(is_affine(y, turns->rows));
+    }
+    tensors_end(&in);
+    tensors_end(&out);
+    CHECK_OK(aclrtDestroyStream(stream));
+    CHECK_OK(aclrtResetDevice(0));
+    return NULL;
+}
+
 static void batch(void)
 {
     aclmdlBatch gears;
@@ -80,6 +110,14 @@ static void batch(void)
         tensors_end(&outs[i]);
         CHECK_OK(aclrtDestroyStream(streams[i]));
     }
+
+    GROUP("aclmdl_7 threads with gears of their own on one model");
+    pthread_t threads[2];
+    struct Turns turns[2] = {{id, in.memory[0], 1}, {id, in.memory[0], 4}};
+    for (int i = 0; i < 2; i++)
+        pthread_create(&threads[i], NULL, run_gear, &turns[i]);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
 
     GROUP("aclmdl_7 what is no gear: 145013; no buffer for it: 145012; 0, null, a wrong index: 100000");
     CHECK_FAIL(aclmdlSetDynamicBatchSize(id, in.set, 1, 3), 145013, "[1], [2], [4]");

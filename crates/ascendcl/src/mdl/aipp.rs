@@ -14,7 +14,9 @@ const HEAD_BYTES: u64 = 64;
 const IMAGE_BYTES: u64 = 96;
 
 /// The most images of a batch.
-const MAX_BATCH: u64 = 127;
+const MAX_BATCH: u64 = 65535;
+/// The widest border.
+const MAX_PADDING: i32 = 32;
 /// The largest width and height.
 const MAX_SIZE: i32 = 4096;
 
@@ -311,10 +313,10 @@ entry! {
             image.padding = match switch("paddingSwitch", is_on)? {
                 false => None,
                 true => Some([
-                    within("paddingSizeTop", top, 0, MAX_SIZE)?,
-                    within("paddingSizeBottom", bottom, 0, MAX_SIZE)?,
-                    within("paddingSizeLeft", left, 0, MAX_SIZE)?,
-                    within("paddingSizeRight", right, 0, MAX_SIZE)?,
+                    within("paddingSizeTop", top, 0, MAX_PADDING)?,
+                    within("paddingSizeBottom", bottom, 0, MAX_PADDING)?,
+                    within("paddingSizeLeft", left, 0, MAX_PADDING)?,
+                    within("paddingSizeRight", right, 0, MAX_PADDING)?,
                 ]),
             };
             Ok(())
