@@ -31,10 +31,10 @@ extern "C" {
 /** The most entries of aclAippInfo's `outDims`. */
 #define ACL_MAX_SHAPE_COUNT 128
 
-/** What aclmdlGetAippType gives where no input is attached. */
+/** The result of aclmdlGetAippType where no input is attached. */
 #define ACL_INVALID_NODE_INDEX 0xFFFFFFFF
 
-/* Values of ACL_MDL_LOAD_TYPE_SIZET: where the model is, and whose memory it is loaded into. */
+/* Values of ACL_MDL_LOAD_TYPE_SIZET: the source of the model, and whose memory it is loaded into. */
 #define ACL_MDL_LOAD_FROM_FILE 1
 #define ACL_MDL_LOAD_FROM_FILE_WITH_MEM 2
 #define ACL_MDL_LOAD_FROM_MEM 3
@@ -42,13 +42,13 @@ extern "C" {
 #define ACL_MDL_LOAD_FROM_FILE_WITH_Q 5
 #define ACL_MDL_LOAD_FROM_MEM_WITH_Q 6
 
-/** The input that chooses a gear. */
+/** The input that selects a gear. */
 #define ACL_DYNAMIC_TENSOR_NAME "ascend_mbatch_shape_data"
 
 /** The input with the parameters of dynamic AIPP. */
 #define ACL_DYNAMIC_AIPP_NAME "ascend_dynamic_aipp_data"
 
-/** The one attribute that aclmdlGetOpAttr knows: the operators that a node was made of. */
+/** The only attribute that aclmdlGetOpAttr supports: the operators that a node was fused from. */
 #define ACL_ATTR_NAME_DATA_DUMP_ORIGIN_OP_NAMES "_datadump_original_op_names"
 
 /* Values of ACL_MDL_WORKSPACE_MEM_OPTIMIZE. */
@@ -62,13 +62,13 @@ extern "C" {
 /** The inputs or the outputs of one run of a model. It keeps buffers, and owns none. */
 typedef struct aclmdlDataset aclmdlDataset;
 
-/** What a model takes and gives: a copy, which stays after the model is unloaded. */
+/** The inputs and outputs of a model: a copy, which stays valid after the model is unloaded. */
 typedef struct aclmdlDesc aclmdlDesc;
 
-/** Parameters of the preparation of images. */
+/** Parameters of image preprocessing. */
 typedef struct aclmdlAIPP aclmdlAIPP;
 
-/** More of aclAippInfo; always absent. */
+/** An extension of aclAippInfo; always NULL. */
 typedef struct aclAippExtendInfo aclAippExtendInfo;
 
 /** How a model is loaded. */
@@ -77,10 +77,10 @@ typedef struct aclmdlConfigHandle aclmdlConfigHandle;
 /** How a model is run. */
 typedef struct aclmdlExecConfigHandle aclmdlExecConfigHandle;
 
-/** What is in a file of several models. */
+/** The result of a query of a file of several models. */
 typedef struct aclmdlBundleQueryInfo aclmdlBundleQueryInfo;
 
-/** A model that was built in this process. */
+/** A model built in this process. */
 typedef struct aclmdlModel aclmdlModel;
 
 /** The formats of images. */
@@ -102,7 +102,7 @@ typedef enum {
     ACL_AIPP_RESERVED = 0xFFFF
 } aclAippInputFormat;
 
-/** What aclmdlSetConfigOpt sets. The ending says what the value is. */
+/** The options of aclmdlSetConfigOpt. The suffix is the type of the value. */
 typedef enum {
     ACL_MDL_PRIORITY_INT32 = 0,
     ACL_MDL_LOAD_TYPE_SIZET = 1,
@@ -137,19 +137,19 @@ typedef enum {
     ACL_MDL_RESERVED = 0xFFFF
 } aclmdlConfigAttr;
 
-/** What can be set of a loaded model. */
+/** Attributes of a loaded model. */
 typedef enum {
     ACL_MDL_ATTR_PRIORITY_INT32 = 0
 } aclmdlAttr;
 
-/** A value of that. */
+/** The value of an attribute. */
 typedef union {
     /** 0, the highest, to 7. */
     uint32_t mdlPriority;
     uint32_t reserved[8];
 } aclmdlAttrValue_t;
 
-/** What aclmdlSetExecConfigOpt sets. */
+/** The options of aclmdlSetExecConfigOpt. */
 typedef enum {
     ACL_MDL_STREAM_SYNC_TIMEOUT = 0,
     ACL_MDL_EVENT_SYNC_TIMEOUT = 1,
@@ -163,7 +163,7 @@ typedef enum {
     ACL_MDL_NPU_PERF_MODE = 9
 } aclmdlExecConfigAttr;
 
-/** How images of an input are prepared. */
+/** How the images of an input are preprocessed. */
 typedef enum {
     ACL_DATA_WITHOUT_AIPP = 0,
     ACL_DATA_WITH_STATIC_AIPP = 1,
@@ -171,20 +171,20 @@ typedef enum {
     ACL_DYNAMIC_AIPP_NODE = 3
 } aclmdlInputAippType;
 
-/** The sizes of an input or output. */
+/** The shape of an input or output. */
 typedef struct aclmdlIODims {
     char name[ACL_MAX_TENSOR_NAME_LEN];
     size_t dimCount;
     int64_t dims[ACL_MAX_DIM_CNT];
 } aclmdlIODims;
 
-/** The least and the greatest of each size of an input; -1 for no upper end. */
+/** The range of each dimension of an input; -1 for no upper end. */
 typedef struct aclmdlIODimsRange {
     size_t rangeCount;
     int64_t range[ACL_MAX_DIM_CNT][ACL_DIM_ENDPOINTS];
 } aclmdlIODimsRange;
 
-/** The numbers of a batch that a model was built for. */
+/** The batch sizes that a model was built for. */
 typedef struct aclmdlBatch {
     size_t batchCount;
     uint64_t batch[ACL_MAX_BATCH_NUM];
@@ -196,7 +196,7 @@ typedef struct aclmdlHW {
     uint64_t hw[ACL_MAX_HW_NUM][2];
 } aclmdlHW;
 
-/** Sizes of an image before and after its preparation. */
+/** Shapes of an image before and after preprocessing. */
 typedef struct aclAippDims {
     aclmdlIODims srcDims;
     size_t srcSize;
@@ -204,7 +204,7 @@ typedef struct aclAippDims {
     size_t aippOutSize;
 } aclAippDims;
 
-/** How a model prepares the images of an input. */
+/** How a model preprocesses the images of an input. */
 typedef struct aclAippInfo {
     aclAippInputFormat inputFormat;
     int32_t srcImageSizeW;
@@ -261,7 +261,7 @@ typedef struct aclAippInfo {
     aclAippExtendInfo *aippExtend;
 } aclAippInfo;
 
-/** Bytes of the parts of a model of another product. */
+/** Sizes of the parts of a model for another product. */
 typedef struct aclmdlExeOMDesc {
     size_t workSize;
     size_t weightSize;
@@ -276,49 +276,49 @@ typedef struct aclmdlExeOMDesc {
 
 /* Loading. A model is a file of this toolkit's atc (.om), or one of ONNX (.onnx). */
 
-/** Loads a model from a file into memory of the device, and gives its id. Waits until it is ready. */
+/** Loads a model from a file into device memory and returns its id. Waits until the model is ready. */
 aclError aclmdlLoadFromFile(const char *modelPath, uint32_t *modelId);
 
 /**
- * The same into memory of the program: at least as much as aclmdlQuerySize says, on the device, until
- * the model is unloaded. NULL stands for memory of the library's own.
+ * The same into device memory of the caller, of at least the sizes of aclmdlQuerySize, which must stay valid
+ * until the model is unloaded. With NULL the library allocates.
  */
 aclError aclmdlLoadFromFileWithMem(
     const char *modelPath, uint32_t *modelId, void *workPtr, size_t workSize, void *weightPtr,
     size_t weightSize);
 
-/** Loads a model that takes and gives by queues. Not supported. */
+/** Loads a model whose inputs and outputs are queues. Not supported. */
 aclError aclmdlLoadFromFileWithQ(
     const char *modelPath, uint32_t *modelId, const uint32_t *inputQ, size_t inputQNum,
     const uint32_t *outputQ, size_t outputQNum);
 
-/** Loads a model from host memory, which may go once it is loaded. */
+/** Loads a model from host memory, which may be freed afterwards. */
 aclError aclmdlLoadFromMem(const void *model, size_t modelSize, uint32_t *modelId);
 
-/** The same into memory of the program, as aclmdlLoadFromFileWithMem. */
+/** The same into memory of the caller, as aclmdlLoadFromFileWithMem. */
 aclError aclmdlLoadFromMemWithMem(
     const void *model, size_t modelSize, uint32_t *modelId, void *workPtr, size_t workSize,
     void *weightPtr, size_t weightSize);
 
-/** Loads a model that takes and gives by queues. Not supported. */
+/** Loads a model whose inputs and outputs are queues. Not supported. */
 aclError aclmdlLoadFromMemWithQ(
     const void *model, size_t modelSize, uint32_t *modelId, const uint32_t *inputQ,
     size_t inputQNum, const uint32_t *outputQ, size_t outputQNum);
 
-/** Loads as the configuration says, which has to have a load type and what that needs. */
+/** Loads as configured: a load type, and the options that this type needs. */
 aclError aclmdlLoadWithConfig(const aclmdlConfigHandle *handle, uint32_t *modelId);
 
-/** Loads a model that was built in this process. Not supported. */
+/** Loads a model built in this process. Not supported. */
 aclError aclmdlLoadFromModel(
     const aclmdlModel *model, const aclmdlConfigHandle *handle, uint32_t *modelId);
 
 /**
- * Ends a model and gives its memory back, without waiting: runs that are queued finish. aclFinalize
- * does so for every model.
+ * Unloads a model and frees its memory, without waiting: queued runs finish. aclFinalize unloads every
+ * model.
  */
 aclError aclmdlUnload(uint32_t modelId);
 
-/** An empty configuration of a load; NULL when it cannot be made. */
+/** Creates an empty configuration of a load; NULL on failure. */
 aclmdlConfigHandle *aclmdlCreateConfigHandle(void);
 
 /** Destroys a configuration of a load. */
@@ -332,71 +332,71 @@ aclError aclmdlSetConfigOpt(
     aclmdlConfigHandle *handle, aclmdlConfigAttr attr, const void *attrValue, size_t valueSize);
 
 /**
- * Names memory of the device with the bytes of a file that the model refers to; `size` is a multiple of
- * 32. They are read by the load.
+ * Names device memory that holds a weight file of the model; `size` is a multiple of 32. The load copies
+ * it.
  */
 aclError aclmdlSetExternalWeightAddress(
     aclmdlConfigHandle *handle, const char *weightFileName, void *devPtr, size_t size);
 
-/** Bytes of memory that the model in a file wants for its runs, 0 if its sizes are not known, and for its weights. */
+/** The memory in bytes that the model in a file needs for runs (0 for a dynamic-shape model) and for weights. */
 aclError aclmdlQuerySize(const char *fileName, size_t *workSize, size_t *weightSize);
 
 /** The same of a model in host memory. */
 aclError aclmdlQuerySizeFromMem(
     const void *model, size_t modelSize, size_t *workSize, size_t *weightSize);
 
-/** Sizes of the parts of a model of another product. Not supported. */
+/** Sizes of the parts of a model for another product. Not supported. */
 aclError aclmdlQueryExeOMDesc(const char *fileName, aclmdlExeOMDesc *mdlPartitionSize);
 
 /* Descriptions. */
 
-/** An empty description; NULL when it cannot be made. */
+/** Creates an empty description; NULL on failure. */
 aclmdlDesc *aclmdlCreateDesc(void);
 
-/** Destroys a description, and the texts that it gave. */
+/** Destroys a description, and the strings that it returned. */
 aclError aclmdlDestroyDesc(aclmdlDesc *modelDesc);
 
-/** Describes a loaded model. What the description held before ends. */
+/** Fills the description from a loaded model; its previous content is gone. */
 aclError aclmdlGetDesc(aclmdlDesc *modelDesc, uint32_t modelId);
 
-/** Describes the model in a file, without loading it. */
+/** Fills the description from a file, without loading the model. */
 aclError aclmdlGetDescFromFile(aclmdlDesc *modelDesc, const char *modelPath);
 
-/** Describes the model in host memory, without loading it. */
+/** Fills the description from a model in host memory, without loading it. */
 aclError aclmdlGetDescFromMem(aclmdlDesc *modelDesc, const void *model, size_t modelSize);
 
-/** How many inputs there are, with the one that chooses a gear; 0 for no description. */
+/** The number of inputs, including the one that selects a gear; 0 for an invalid description. */
 size_t aclmdlGetNumInputs(aclmdlDesc *modelDesc);
 
-/** How many outputs there are; 0 for no description. */
+/** The number of outputs; 0 for an invalid description. */
 size_t aclmdlGetNumOutputs(aclmdlDesc *modelDesc);
 
-/** Bytes of the largest that an input can be; 0 if there is no limit, or no such input. */
+/** The largest size of an input in bytes; 0 if it is unbounded, or for a bad index. */
 size_t aclmdlGetInputSizeByIndex(aclmdlDesc *modelDesc, size_t index);
 
-/** Bytes of the largest that an output can be; 0 if there is no limit, or no such output. */
+/** The largest size of an output in bytes; 0 if it is unbounded, or for a bad index. */
 size_t aclmdlGetOutputSizeByIndex(aclmdlDesc *modelDesc, size_t index);
 
-/** The sizes of an input; -1 for one that a gear or a run decides. */
+/** The shape of an input; -1 for a dimension that a gear or a run decides. */
 aclError aclmdlGetInputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims);
 
-/** The sizes of an input as it is fed: those of the image where the model prepares images. */
+/** The shape of an input as the caller passes it: that of the image if the model preprocesses images. */
 aclError aclmdlGetInputDimsV2(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims);
 
-/** The least and the greatest of the sizes of an input; none with gears. */
+/** The range of each dimension of an input; none with gears. */
 aclError aclmdlGetInputDimsRange(
     const aclmdlDesc *modelDesc, size_t index, aclmdlIODimsRange *dimsRange);
 
-/** The sizes of an output, in the largest gear; -1 for one that a run decides. */
+/** The shape of an output, in the largest gear; -1 for a dimension that a run decides. */
 aclError aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims);
 
-/** The sizes of an output in the gear that was set last. Refused where runs decide sizes. */
+/** The shape of an output in the gear set last. Fails for a dynamic-shape model. */
 aclError aclmdlGetCurOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims);
 
-/** The name that stands for a name of up to 127 characters in aclmdlIODims; NULL for one that is not there. */
+/** The full name of a tensor, by its name in aclmdlIODims; NULL if there is none. */
 const char *aclmdlGetTensorRealName(const aclmdlDesc *modelDesc, const char *name);
 
-/** The attribute ACL_ATTR_NAME_DATA_DUMP_ORIGIN_OP_NAMES of an operator of a loaded model; NULL where there is none. */
+/** ACL_ATTR_NAME_DATA_DUMP_ORIGIN_OP_NAMES of an operator of a loaded model, maybe empty; NULL on failure. */
 const char *aclmdlGetOpAttr(aclmdlDesc *modelDesc, const char *opName, const char *attr);
 
 /** The name of an input; "" if there is none. */
@@ -423,143 +423,143 @@ aclError aclmdlGetInputIndexByName(const aclmdlDesc *modelDesc, const char *name
 /** The index of the output with this name. */
 aclError aclmdlGetOutputIndexByName(const aclmdlDesc *modelDesc, const char *name, size_t *index);
 
-/* Gears: the few sizes that a model was built for. The last input, ACL_DYNAMIC_TENSOR_NAME, chooses one. */
+/* Gears: the shapes that a model was built for. The last input, ACL_DYNAMIC_TENSOR_NAME, selects one. */
 
-/** The batch gears; a count of 0 without. */
+/** The batch gears; 0 of them in other models. */
 aclError aclmdlGetDynamicBatch(const aclmdlDesc *modelDesc, aclmdlBatch *batch);
 
-/** The image gears; a count of 0 without. `index` is without effect. */
+/** The image gears; 0 of them in other models. `index` has no effect. */
 aclError aclmdlGetDynamicHW(const aclmdlDesc *modelDesc, size_t index, aclmdlHW *hw);
 
-/** How many gears of any sizes there are. `index` has to be (size_t)-1. */
+/** The number of dims gears. `index` must be (size_t)-1. */
 aclError aclmdlGetInputDynamicGearCount(
     const aclmdlDesc *modelDesc, size_t index, size_t *gearCount);
 
-/** The sizes of all inputs, one after the other, in each of these gears; `dims` has room for `gearCount`. */
+/** The shapes of all inputs, concatenated, in each dims gear; `dims` has room for `gearCount`. */
 aclError aclmdlGetInputDynamicDims(
     const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims, size_t gearCount);
 
-/** Chooses the gear of a batch for runs with this data set, and writes it into its last buffer. */
+/** Selects a batch gear for runs with this data set, and writes it into buffer `index`, the last one. */
 aclError aclmdlSetDynamicBatchSize(
     uint32_t modelId, aclmdlDataset *dataset, size_t index, uint64_t batchSize);
 
-/** Chooses the gear of an image size. */
+/** Selects an image gear. */
 aclError aclmdlSetDynamicHWSize(
     uint32_t modelId, aclmdlDataset *dataset, size_t index, uint64_t height, uint64_t width);
 
-/** Chooses a gear by the sizes of all inputs, one after the other. */
+/** Selects a dims gear by the shapes of all inputs, concatenated. */
 aclError aclmdlSetInputDynamicDims(
     uint32_t modelId, aclmdlDataset *dataset, size_t index, const aclmdlIODims *dims);
 
 /* Data sets. */
 
-/** An empty data set; NULL when it cannot be made. */
+/** Creates an empty data set; NULL on failure. */
 aclmdlDataset *aclmdlCreateDataset(void);
 
 /** Destroys a data set and its tensor descriptions, not its buffers. */
 aclError aclmdlDestroyDataset(const aclmdlDataset *dataset);
 
-/** Adds a buffer at the end. The buffer stays the caller's, and is looked at by each run. */
+/** Appends a buffer. It stays the caller's, and each run reads its address and size. */
 aclError aclmdlAddDatasetBuffer(aclmdlDataset *dataset, aclDataBuffer *dataBuffer);
 
-/** How many buffers there are; 0 for no data set. */
+/** The number of buffers; 0 for an invalid data set. */
 size_t aclmdlGetDatasetNumBuffers(const aclmdlDataset *dataset);
 
 /** The buffer of this index; NULL if there is none. */
 aclDataBuffer *aclmdlGetDatasetBuffer(const aclmdlDataset *dataset, size_t index);
 
-/** Gives the tensor of this index the sizes of a description, which is copied; NULL takes them away. */
+/** Sets the shape of the tensor of this index for runs: a copy of the description; NULL removes it. */
 aclError aclmdlSetDatasetTensorDesc(
     aclmdlDataset *dataset, aclTensorDesc *tensorDesc, size_t index);
 
 /**
- * The description of the tensor of this index, or NULL. It belongs to the data set, and the next run of a
- * model whose sizes come with each run ends it.
+ * The description of the tensor of this index, or NULL. It belongs to the data set, and is replaced by the next
+ * run of a dynamic-shape model.
  */
 aclTensorDesc *aclmdlGetDatasetTensorDesc(const aclmdlDataset *dataset, size_t index);
 
 /* Runs. */
 
 /**
- * Runs a model and waits. An output whose buffer has no address gets memory as of aclrtMalloc, which the
- * program frees; address and size are in the buffer.
+ * Runs a model and waits. For an output buffer without an address it allocates memory, which the caller frees
+ * by aclrtFree, and sets address and size in the buffer.
  */
 aclError aclmdlExecute(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output);
 
 /**
- * Submits a run and returns. Data sets and buffers may be destroyed at once; memory has to stay until the
- * stream is synchronized. Every output has memory. A model whose sizes come with each run takes what it needs
- * besides from the allocator that is registered on the stream.
+ * Submits a run and returns. Data sets and buffers may be destroyed at once; their memory must stay valid until
+ * the stream is synchronized. Every output needs memory. A dynamic-shape model takes all other memory from the
+ * allocator that is registered on the stream.
  */
 aclError aclmdlExecuteAsync(
     uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream);
 
 /**
- * Runs a model and waits as long as the configuration says: on the stream if all sizes are known, else on one
- * of the model's own.
+ * Runs a model and waits up to the configured time: on the stream, or for a dynamic-shape model on a stream of
+ * its own.
  */
 aclError aclmdlExecuteV2(
     uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream,
     const aclmdlExecConfigHandle *handle);
 
-/** Submits a run, as aclmdlExecuteAsync, but takes nothing from registered allocators. */
+/** Submits a run as aclmdlExecuteAsync does, without the registered allocator. */
 aclError aclmdlExecuteAsyncV2(
     uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream,
     const aclmdlExecConfigHandle *handle);
 
-/** A configuration of runs, which wait for ever; NULL when it cannot be made. */
+/** Creates a configuration of runs without timeouts; NULL on failure. */
 aclmdlExecConfigHandle *aclmdlCreateExecConfigHandle(void);
 
 /** Destroys a configuration of runs. */
 aclError aclmdlDestroyExecConfigHandle(const aclmdlExecConfigHandle *handle);
 
-/** Sets how long runs wait for a stream or an event: milliseconds as int32_t, -1 for ever. */
+/** Sets the timeout of streams or events: milliseconds as int32_t, -1 for none. */
 aclError aclmdlSetExecConfigOpt(
     aclmdlExecConfigHandle *handle, aclmdlExecConfigAttr attr, const void *attrValue,
     size_t valueSize);
 
-/** Sets the priority of a loaded model: that of the stream on which it runs where the caller gives none. */
+/** Sets the priority of a loaded model: that of its own stream, which runs without a caller's stream use. */
 aclError aclmdlSetAttribute(uint32_t modelId, aclmdlAttr attr, aclmdlAttrValue_t *attrValue);
 
 /** The priority of a loaded model. */
 aclError aclmdlGetAttribute(uint32_t modelId, aclmdlAttr attr, aclmdlAttrValue_t *attrValue);
 
-/** Name and tensors of the operator that a failed task ran. There is no record of tasks: it finds none. */
+/** Name and tensors of the operator of a failed task. Not supported: always fails with 500002. */
 aclError aclmdlCreateAndGetOpDesc(
     uint32_t deviceId, uint32_t streamId, uint32_t taskId, char *opName, size_t opNameLen,
     aclTensorDesc **inputDesc, size_t *numInputs, aclTensorDesc **outputDesc, size_t *numOutputs);
 
-/** Recovers communication of a device. Not supported. */
+/** Recovers the communication tasks of a device. Not supported. */
 aclError aclRecoverAllHcclTasks(int32_t deviceId);
 
-/* Bundles: files of several models. None can be loaded; a file of one model is refused. */
+/* Bundles: files of several models. Not supported: loads and ids are refused. */
 
-/** An empty answer of a query; NULL when it cannot be made. */
+/** Creates an empty query result; NULL on failure. */
 aclmdlBundleQueryInfo *aclmdlBundleCreateQueryInfo(void);
 
-/** Destroys an answer. */
+/** Destroys a query result. */
 aclError aclmdlBundleDestroyQueryInfo(aclmdlBundleQueryInfo *queryInfo);
 
-/** Asks what a file of several models has. */
+/** Queries a file of several models. */
 aclError aclmdlBundleQueryInfoFromFile(const char *fileName, aclmdlBundleQueryInfo *queryInfo);
 
-/** The same of host memory. */
+/** Queries host memory. */
 aclError aclmdlBundleQueryInfoFromMem(
     const void *model, size_t modelSize, aclmdlBundleQueryInfo *queryInfo);
 
-/** How many models an answer names; 0 before a query. */
+/** The number of models in a query result; 0 before a query. */
 aclError aclmdlBundleGetQueryModelNum(const aclmdlBundleQueryInfo *queryInfo, size_t *modelNum);
 
-/** Bytes of memory for the runs and constants of one of them. */
+/** The memory in bytes that one of them needs for runs and constants. */
 aclError aclmdlBundleGetSize(
     const aclmdlBundleQueryInfo *queryInfo, size_t index, size_t *workSize,
     size_t *constWeightSize);
 
-/** Bytes of the variables that they share; 0 before a query. */
+/** The memory in bytes of their shared variables; 0 before a query. */
 aclError aclmdlBundleGetVarWeightSize(
     const aclmdlBundleQueryInfo *queryInfo, size_t *variableWeightSize);
 
-/** Opens a bundle, whose models are then loaded one by one. */
+/** Opens a bundle without loading its models. */
 aclError aclmdlBundleInitFromFile(
     const char *modelPath, void *varWeightPtr, size_t varWeightSize, uint32_t *bundleId);
 
@@ -577,7 +577,7 @@ aclError aclmdlBundleLoadFromMem(const void *model, size_t modelSize, uint32_t *
 /** Loads one model of a bundle. */
 aclError aclmdlBundleLoadModel(uint32_t bundleId, size_t index, uint32_t *modelId);
 
-/** The same into memory of the program. */
+/** The same into memory of the caller. */
 aclError aclmdlBundleLoadModelWithMem(
     uint32_t bundleId, size_t index, void *workPtr, size_t workSize, void *weightPtr,
     size_t weightSize, uint32_t *modelId);
@@ -586,7 +586,7 @@ aclError aclmdlBundleLoadModelWithMem(
 aclError aclmdlBundleLoadModelWithConfig(
     uint32_t bundleId, size_t index, aclmdlConfigHandle *handle, uint32_t *modelId);
 
-/** How many models a bundle has. */
+/** The number of models of a bundle. */
 aclError aclmdlBundleGetModelNum(uint32_t bundleId, size_t *modelNum);
 
 /** The id of a loaded model of a bundle. */
@@ -595,12 +595,12 @@ aclError aclmdlBundleGetModelId(uint32_t bundleId, size_t index, uint32_t *model
 /** Unloads one model of a bundle. */
 aclError aclmdlBundleUnloadModel(uint32_t bundleId, uint32_t modelId);
 
-/** Ends a bundle with all of its models. */
+/** Unloads a bundle with all of its models. */
 aclError aclmdlBundleUnload(uint32_t bundleId);
 
-/* The preparation of images with parameters of each run (dynamic AIPP). No model has it: parameters are checked and kept. */
+/* Dynamic AIPP: image preprocessing with parameters for each run. No model has it: they are checked and stored. */
 
-/** Parameters for a batch of images; NULL for 0 images. */
+/** Creates parameters for a batch of images; NULL for 0 images. */
 aclmdlAIPP *aclmdlCreateAIPP(uint64_t batchSize);
 
 /** Destroys parameters. */
@@ -609,10 +609,10 @@ aclError aclmdlDestroyAIPP(const aclmdlAIPP *aippParmsSet);
 /** Bytes of the input ACL_DYNAMIC_AIPP_NAME for a batch of images. */
 aclError aclmdlGetAippDataSize(uint64_t batchSize, size_t *size);
 
-/** The format of the images. */
+/** Sets the format of the images. */
 aclError aclmdlSetAIPPInputFormat(aclmdlAIPP *aippParmsSet, aclAippInputFormat inputFormat);
 
-/** The matrix and biases of the conversion of colours. */
+/** Sets the matrix and biases of the color conversion. */
 aclError aclmdlSetAIPPCscParams(
     aclmdlAIPP *aippParmsSet, int8_t cscSwitch, int16_t cscMatrixR0C0, int16_t cscMatrixR0C1,
     int16_t cscMatrixR0C2, int16_t cscMatrixR1C0, int16_t cscMatrixR1C1, int16_t cscMatrixR1C2,
@@ -620,60 +620,60 @@ aclError aclmdlSetAIPPCscParams(
     uint8_t cscOutputBiasR1, uint8_t cscOutputBiasR2, uint8_t cscInputBiasR0,
     uint8_t cscInputBiasR1, uint8_t cscInputBiasR2);
 
-/** Whether R and B, or U and V, change places. */
+/** Sets whether R and B, or U and V, are swapped. */
 aclError aclmdlSetAIPPRbuvSwapSwitch(aclmdlAIPP *aippParmsSet, int8_t rbuvSwapSwitch);
 
-/** Whether the fourth channel comes first. */
+/** Sets whether the fourth channel comes first. */
 aclError aclmdlSetAIPPAxSwapSwitch(aclmdlAIPP *aippParmsSet, int8_t axSwapSwitch);
 
-/** The size of the images. */
+/** Sets the size of the images. */
 aclError aclmdlSetAIPPSrcImageSize(
     aclmdlAIPP *aippParmsSet, int32_t srcImageSizeW, int32_t srcImageSizeH);
 
-/** The sizes between which an image is scaled. */
+/** Sets the sizes before and after scaling. */
 aclError aclmdlSetAIPPScfParams(
     aclmdlAIPP *aippParmsSet, int8_t scfSwitch, int32_t scfInputSizeW, int32_t scfInputSizeH,
     int32_t scfOutputSizeW, int32_t scfOutputSizeH, uint64_t batchIndex);
 
-/** The part that is cut out of an image. */
+/** Sets the crop of an image. */
 aclError aclmdlSetAIPPCropParams(
     aclmdlAIPP *aippParmsSet, int8_t cropSwitch, int32_t cropStartPosW, int32_t cropStartPosH,
     int32_t cropSizeW, int32_t cropSizeH, uint64_t batchIndex);
 
-/** The borders that are added to an image. */
+/** Sets the padding of an image. */
 aclError aclmdlSetAIPPPaddingParams(
     aclmdlAIPP *aippParmsSet, int8_t paddingSwitch, int32_t paddingSizeTop,
     int32_t paddingSizeBottom, int32_t paddingSizeLeft, int32_t paddingSizeRight,
     uint64_t batchIndex);
 
-/** What is subtracted from each channel first. */
+/** Sets the mean of each channel, which is subtracted. */
 aclError aclmdlSetAIPPDtcPixelMean(
     aclmdlAIPP *aippParmsSet, int16_t dtcPixelMeanChn0, int16_t dtcPixelMeanChn1,
     int16_t dtcPixelMeanChn2, int16_t dtcPixelMeanChn3, uint64_t batchIndex);
 
-/** What is subtracted from each channel after that. */
+/** Sets the minimum of each channel, which is subtracted too. */
 aclError aclmdlSetAIPPDtcPixelMin(
     aclmdlAIPP *aippParmsSet, float dtcPixelMinChn0, float dtcPixelMinChn1,
     float dtcPixelMinChn2, float dtcPixelMinChn3, uint64_t batchIndex);
 
-/** What each channel is multiplied with at the end. */
+/** Sets the factor of each channel. */
 aclError aclmdlSetAIPPPixelVarReci(
     aclmdlAIPP *aippParmsSet, float dtcPixelVarReciChn0, float dtcPixelVarReciChn1,
     float dtcPixelVarReciChn2, float dtcPixelVarReciChn3, uint64_t batchIndex);
 
-/** Hands parameters to runs with this data set, by the index of the input ACL_DYNAMIC_AIPP_NAME. */
+/** Sets the parameters of runs, by the index of the input ACL_DYNAMIC_AIPP_NAME. Fails: no model has it. */
 aclError aclmdlSetInputAIPP(
     uint32_t modelId, aclmdlDataset *dataset, size_t index, const aclmdlAIPP *aippParmsSet);
 
-/** The same by the index of the input that takes the image. */
+/** The same by the index of the image input. */
 aclError aclmdlSetAIPPByInputIndex(
     uint32_t modelId, aclmdlDataset *dataset, size_t index, const aclmdlAIPP *aippParmsSet);
 
-/** How images of an input are prepared, and which input has the parameters. */
+/** How the images of an input are preprocessed, and which input has the parameters. */
 aclError aclmdlGetAippType(
     uint32_t modelId, size_t index, aclmdlInputAippType *type, size_t *dynamicAttachedDataIndex);
 
-/** The parameters of an input that a model prepares by itself. */
+/** The parameters of static preprocessing of an input. Fails: no model has it. */
 aclError aclmdlGetFirstAippInfo(uint32_t modelId, size_t index, aclAippInfo *aippInfo);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /*
- * Models, data sets with memory of their own, and numbers in them. CAIRN_TEST_MODELS names the folder of models,
- * which tests/src/models.rs writes.
+ * Models, and data sets with device memory. CAIRN_TEST_MODELS names the folder of models, which
+ * tests/src/models.rs writes.
  */
 #ifndef CAIRN_TESTS_MDL_H
 #define CAIRN_TESTS_MDL_H
@@ -27,7 +27,7 @@ __attribute__((unused)) static const char *model_path(const char *name)
     return into;
 }
 
-/* All bytes of a model, to be freed. */
+/* The bytes of a model; the caller frees them. */
 __attribute__((unused)) static char *model_bytes(const char *name, size_t *size)
 {
     FILE *file = fopen(model_path(name), "rb");
@@ -64,7 +64,7 @@ __attribute__((unused)) static Tensors tensors_new(void)
     return tensors;
 }
 
-/* Adds a buffer over memory of the caller, which stays its own. */
+/* Adds a buffer with memory that the caller frees. */
 __attribute__((unused)) static void tensors_borrow(Tensors *to, void *memory, size_t bytes)
 {
     aclDataBuffer *buffer = aclCreateDataBuffer(memory, bytes);
@@ -83,7 +83,7 @@ __attribute__((unused)) static void *tensors_add(Tensors *to, size_t bytes)
     return memory;
 }
 
-/* Gives the tensor of an index the sizes of a run. */
+/* Sets the shape of a tensor. */
 __attribute__((unused)) static void tensors_shape(Tensors *to, size_t index, int rank, const int64_t *dims)
 {
     aclTensorDesc *desc = aclCreateTensorDesc(ACL_FLOAT, rank, dims, ACL_FORMAT_ND);
@@ -128,7 +128,10 @@ __attribute__((unused)) static int are_floats(const void *at, const float *expec
     return 1;
 }
 
-/* What the models `affine`, `open`, `range` and `batch` make of 1, 2, 3, ..: each row by (1, 2, 3), and (10, 20, 30). */
+/*
+ * Whether this is the output of `affine`, `open`, `range` or `batch` for 1, 2, 3, ..: each row times (1, 2, 3) plus
+ * (10, 20, 30).
+ */
 __attribute__((unused)) static int is_affine(const void *at, size_t rows)
 {
     float expected[64];

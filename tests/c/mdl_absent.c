@@ -1,10 +1,10 @@
-/* Bundles and parameters of images: checked and kept; what would use them answers that it is not there. */
+/* AIPP, bundles and other functions that are refused after a check of their arguments. */
 #include "mdl.h"
 
 static void images(void)
 {
     size_t bytes = 0;
-    GROUP("aclmdl_11 parameters of images are checked and kept");
+    GROUP("aclmdl_11 AIPP parameters are checked");
     aclmdlAIPP *set = aclmdlCreateAIPP(2);
     CHECK(set != NULL);
     CHECK(aclmdlCreateAIPP(0) == NULL);
@@ -42,7 +42,7 @@ static void images(void)
     CHECK_OK(aclmdlSetAIPPPixelVarReci(set, 1, 2, 3, 4, 1));
     CHECK_FAIL(aclmdlSetAIPPPixelVarReci(set, 1, 2, 3, 4, 1024), 100000, "batchIndex = 1024");
 
-    GROUP("aclmdl_11 no model prepares images: type 0, 145015");
+    GROUP("aclmdl_11 no model has AIPP: type 0, 145015");
     uint32_t id = model_load("affine.om");
     aclmdlInputAippType type = ACL_DYNAMIC_AIPP_NODE;
     size_t attached = 1;
@@ -75,7 +75,7 @@ static void bundles(void)
     uint32_t id = 0;
     size_t number = 7, second = 7, size = 0;
     char *bytes = model_bytes("affine.om", &size);
-    GROUP("aclmdl_12 one model is no bundle: 100000; a bundle is not supported: 207000");
+    GROUP("aclmdl_12 a plain model is not a bundle: 100000; bundles are not supported: 207000");
     aclmdlBundleQueryInfo *info = aclmdlBundleCreateQueryInfo();
     CHECK(info != NULL);
     CHECK_OK(aclmdlBundleGetQueryModelNum(info, &number));
@@ -103,7 +103,7 @@ static void bundles(void)
     CHECK_CODE(aclmdlBundleDestroyQueryInfo(info), 107017);
     free(bytes);
 
-    GROUP("aclmdl_12 there is no bundle: 148053");
+    GROUP("aclmdl_12 unknown bundle ids: 148053");
     CHECK_FAIL(aclmdlBundleLoadModel(1, 0, &id), 148053, "bundleId = 1");
     CHECK_FAIL(aclmdlBundleLoadModelWithMem(1, 0, NULL, 0, NULL, 0, &id), 148053, "bundleId = 1");
     aclmdlConfigHandle *config = aclmdlCreateConfigHandle();
@@ -124,7 +124,7 @@ int main(void)
     images();
     bundles();
 
-    GROUP("aclmdl_12 no operator of a task is known: 500002; models of other products: 207000");
+    GROUP("aclmdl_12 operators of tasks: 500002; models for other products: 207000");
     char name[64];
     aclTensorDesc *in = NULL, *out = NULL;
     size_t ins = 0, outs = 0;

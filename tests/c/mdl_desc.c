@@ -1,4 +1,4 @@
-/* What programs learn of a model: names, sizes, types, ranges; loaded or not. */
+/* Descriptions of models: names, shapes, types and ranges, with and without a load. */
 #include "mdl.h"
 
 static void check_dims(const aclmdlIODims *dims, const char *name, int rank, const int64_t *expected)
@@ -44,7 +44,7 @@ static void known_sizes(aclmdlDesc *desc)
     CHECK(strcmp(aclmdlGetTensorRealName(desc, "x"), "x") == 0);
 }
 
-static void wrong_questions(aclmdlDesc *desc)
+static void invalid_arguments(aclmdlDesc *desc)
 {
     aclmdlIODims dims;
     aclmdlIODimsRange ranges;
@@ -104,7 +104,7 @@ static void long_names(void)
     aclmdlIODims first, second, out;
     char expected[64];
     size_t index = 9;
-    GROUP("aclmdl_3 a name of more than 127 characters has a short one, which no other tensor has");
+    GROUP("aclmdl_3 names of more than 127 characters have unique short names");
     uint32_t id = model_load("long_names.onnx");
     aclmdlDesc *desc = model_desc(id);
     CHECK_OK(aclmdlGetInputDims(desc, 0, &first));
@@ -139,7 +139,7 @@ static void unknown_sizes(void)
 {
     aclmdlIODims dims;
     aclmdlIODimsRange ranges;
-    GROUP("aclmdl_3 sizes of runs: -1, the ranges, and the bytes of the largest");
+    GROUP("aclmdl_3 dynamic shapes: -1, ranges, and the largest size");
     uint32_t id = model_load("range.om");
     aclmdlDesc *desc = model_desc(id);
     CHECK_EQ(aclmdlGetNumInputs(desc), 1);
@@ -151,7 +151,7 @@ static void unknown_sizes(void)
     CHECK_OK(aclmdlGetInputDimsRange(desc, 0, &ranges));
     CHECK_EQ(ranges.rangeCount, 2);
     CHECK(ranges.range[0][0] == 1 && ranges.range[0][1] == 8 && ranges.range[1][0] == 3 && ranges.range[1][1] == 3);
-    CHECK_FAIL(aclmdlGetCurOutputDims(desc, 0, &dims), 200001, "each run");
+    CHECK_FAIL(aclmdlGetCurOutputDims(desc, 0, &dims), 200001, "each run decides");
     CHECK_OK(aclmdlUnload(id));
 
     id = model_load("open.onnx");
@@ -171,7 +171,7 @@ int main(void)
     char *bytes = model_bytes("affine.om", &size);
     CHECK_OK(aclInit(NULL));
 
-    GROUP("aclmdl_3 a model in a file or in memory is described without a device");
+    GROUP("aclmdl_3 descriptions of a file and of memory need no device");
     aclmdlDesc *desc = aclmdlCreateDesc();
     CHECK(desc != NULL);
     CHECK_OK(aclmdlGetDescFromFile(desc, model_path("affine.om")));
@@ -185,13 +185,13 @@ int main(void)
     CHECK_OK(aclmdlDestroyDesc(desc));
     free(bytes);
 
-    GROUP("aclmdl_3 a description is a copy: it outlives the model, and a failure empties it");
+    GROUP("aclmdl_3 the description of a loaded model");
     CHECK_OK(aclrtSetDevice(0));
     uint32_t id = model_load("affine.om");
     desc = model_desc(id);
     known_sizes(desc);
-    wrong_questions(desc);
-    GROUP("aclmdl_3 after the model is unloaded");
+    invalid_arguments(desc);
+    GROUP("aclmdl_3 a description outlives its model; a failure empties it");
     CHECK_OK(aclmdlUnload(id));
     known_sizes(desc);
     CHECK_CODE(aclmdlGetDesc(desc, id), 145003);

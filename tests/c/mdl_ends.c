@@ -1,13 +1,13 @@
 // env:
 // env: CAIRN_WORKERS=1
-/* The end of a model, of its device and of ACL, while runs are queued and while threads use it. */
+/* Unloads with queued runs and running threads, device resets, and aclFinalize. */
 #include "mdl.h"
 
 enum { ROWS = 2, COUNT = ROWS * 3, BYTES = COUNT * 4, THREADS = 4, TURNS = 100 };
 
 static aclrtStream stream;
 
-/* The results of a model that is unloaded while its run is queued. */
+/* A model that is unloaded while its run is queued. */
 static void unload_queued(const char *name)
 {
     static Gate gate = GATE_CLOSED;
@@ -21,7 +21,7 @@ static void unload_queued(const char *name)
     CHECK_OK(aclmdlExecuteAsync(id, in.set, out.set, stream));
     CHECK_OK(aclmdlUnload(id));
     CHECK_CODE(aclmdlExecuteAsync(id, in.set, out.set, stream), 145003);
-    /* Another model takes what is free: nothing of the queued run. */
+    /* Another model must not get memory of the queued run. */
     uint32_t next = model_load("affine.om");
     Tensors other = tensors_new();
     void *z = tensors_add(&other, BYTES);
@@ -103,7 +103,7 @@ int main(void)
     CHECK_OK(aclrtSetDevice(0));
     CHECK_OK(aclrtCreateStream(&stream));
 
-    GROUP("aclmdl_9 a model that is unloaded while its run is queued: the run finishes");
+    GROUP("aclmdl_9 an unload with a queued run: the run finishes");
     for (int i = 0; i < 2; i++)
         unload_queued(models[i]);
 
@@ -115,7 +115,7 @@ int main(void)
     for (int i = 0; i < 2; i++)
         threads(models[i], 1);
 
-    GROUP("aclmdl_9 loads and unloads leave no memory and no stream behind");
+    GROUP("aclmdl_9 loads and unloads leak no memory and no stream");
     size_t before = 0, after = 0;
     for (int turn = 0; turn < 50; turn++) {
         uint32_t id = model_load(models[turn % 2]);
@@ -136,7 +136,7 @@ int main(void)
     CHECK_OK(aclInit(NULL));
     CHECK_OK(aclrtSetDevice(0));
 
-    GROUP("aclmdl_9 a reset of the device ends the memory of its models: they can only be unloaded");
+    GROUP("aclmdl_9 models of a device that was reset cannot run, only be unloaded");
     Tensors in = tensors_new(), out = tensors_new();
     uint32_t gone = model_load("affine.om"), range = model_load("range.om");
     CHECK_OK(aclrtResetDeviceForce(0));

@@ -1,4 +1,4 @@
-/* Gears: asked of a description, chosen for a data set, and used by runs. */
+/* Gears: getters, selection for a data set, and runs. */
 #include "mdl.h"
 
 /* A thread that runs one gear of a model, again and again. */
@@ -41,7 +41,7 @@ static void batch(void)
     uint32_t id = model_load("batch.om");
     aclmdlDesc *desc = model_desc(id);
 
-    GROUP("aclmdl_7 a model with batch gears has one more input, which chooses");
+    GROUP("aclmdl_7 batch gears add an input that selects one");
     CHECK_EQ(aclmdlGetNumInputs(desc), 2);
     CHECK_OK(aclmdlGetInputIndexByName(desc, ACL_DYNAMIC_TENSOR_NAME, &index));
     CHECK_EQ(index, 1);
@@ -67,7 +67,7 @@ static void batch(void)
     CHECK_OK(aclmdlGetInputDynamicGearCount(desc, (size_t)-1, &count));
     CHECK_EQ(count, 0);
 
-    GROUP("aclmdl_7 without a gear the largest runs; then the one that was set");
+    GROUP("aclmdl_7 the largest gear runs by default, else the selected one");
     Tensors in = tensors_new(), out = tensors_new();
     put_counted(tensors_add(&in, 48), 12);
     void *chosen = tensors_add(&in, 4);
@@ -91,7 +91,7 @@ static void batch(void)
         }
     }
 
-    GROUP("aclmdl_7 runs of different gears follow each other, on whatever streams");
+    GROUP("aclmdl_7 runs of different gears on two streams");
     aclrtStream streams[2];
     Tensors outs[2] = {tensors_new(), tensors_new()};
     void *ys[2];
@@ -111,7 +111,7 @@ static void batch(void)
         CHECK_OK(aclrtDestroyStream(streams[i]));
     }
 
-    GROUP("aclmdl_7 threads with gears of their own on one model");
+    GROUP("aclmdl_7 threads with different gears on one model");
     pthread_t threads[2];
     struct Turns turns[2] = {{id, in.memory[0], 1}, {id, in.memory[0], 4}};
     for (int i = 0; i < 2; i++)
@@ -119,7 +119,7 @@ static void batch(void)
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
 
-    GROUP("aclmdl_7 what is no gear: 145013; no buffer for it: 145012; 0, null, a wrong index: 100000");
+    GROUP("aclmdl_7 not a gear: 145013; a short buffer: 145012; 0, null or a wrong index: 100000");
     CHECK_FAIL(aclmdlSetDynamicBatchSize(id, in.set, 1, 3), 145013, "[1], [2], [4]");
     CHECK_FAIL(aclmdlSetDynamicBatchSize(id, in.set, 1, 0), 100000, "batchSize = 0");
     CHECK_FAIL(aclmdlSetDynamicBatchSize(id, NULL, 1, 2), 100000, "dataset");
@@ -138,7 +138,7 @@ static void batch(void)
     CHECK_OK(aclrtMemcpy(&wide, 8, chosen, 8, ACL_MEMCPY_DEVICE_TO_HOST));
     CHECK_EQ(wide, 2);
 
-    GROUP("aclmdl_7 questions without an answer");
+    GROUP("aclmdl_7 getters with null or a wrong index");
     CHECK_FAIL(aclmdlGetDynamicBatch(desc, NULL), 100000, "batch");
     CHECK_FAIL(aclmdlGetDynamicBatch(NULL, &gears), 100000, "modelDesc");
     CHECK_FAIL(aclmdlGetDynamicHW(desc, 0, NULL), 100000, "hw");
@@ -211,7 +211,7 @@ static void any_sizes(void)
     size_t count = 0;
     uint32_t id = model_load("dims.om");
     aclmdlDesc *desc = model_desc(id);
-    GROUP("aclmdl_7 gears of any sizes");
+    GROUP("aclmdl_7 dims gears");
     CHECK_OK(aclmdlGetInputDynamicGearCount(desc, (size_t)-1, &count));
     CHECK_EQ(count, 2);
     CHECK_FAIL(aclmdlGetInputDynamicDims(desc, (size_t)-1, gears, 1), 100000, "gearCount = 1");
@@ -237,7 +237,7 @@ static void any_sizes(void)
             large[row * 4 + column] = (float)((2 * row + 1) * (column + 1) + (2 * row + 2) * (column + 5));
     CHECK(are_floats(y, large, 12));
 
-    GROUP("aclmdl_7 sizes that do not fit: 145012; no such gear: 145013");
+    GROUP("aclmdl_7 shapes that do not fit the inputs: 145012; not a gear: 145013");
     dims.dims[1] = 3;
     CHECK_FAIL(aclmdlSetInputDynamicDims(id, in.set, 2, &dims), 145012, "[3, 3, 2, 4]");
     dims.dims[1] = 2;

@@ -1,4 +1,4 @@
-/* Bytes that are nearly a model: refused or loaded, and never worse. */
+/* Truncated and corrupted models are loaded or refused, without a crash. */
 #include "mdl.h"
 
 static uint32_t state = 1;
@@ -9,7 +9,7 @@ static uint32_t draw(void)
     return state >> 8;
 }
 
-/* The call succeeds, or fails for a reason that has a name. */
+/* Fails the test if the call failed with an internal error. */
 static aclError known(aclError code)
 {
     const char *text = code == ACL_SUCCESS ? NULL : aclGetRecentErrMsg();
@@ -18,7 +18,7 @@ static aclError known(aclError code)
     return code;
 }
 
-/* Everything that can be done with bytes. What is loaded is described, run on nothing, and unloaded. */
+/* Describes, queries, loads and runs a model, if possible. */
 static void try_bytes(const char *bytes, size_t size)
 {
     uint32_t id = 0;
@@ -67,7 +67,7 @@ int main(void)
     const char *models[] = {"affine.om", "batch.om", "range.om", "dims.om", "affine.onnx"};
     CHECK_OK(aclInit(NULL));
     CHECK_OK(aclrtSetDevice(0));
-    GROUP("aclmdl_10 models that are cut short");
+    GROUP("aclmdl_10 truncated models");
     for (size_t model = 0; model < 5; model++) {
         size_t size = 0;
         char *bytes = model_bytes(models[model], &size);
@@ -75,7 +75,7 @@ int main(void)
             try_bytes(bytes, end);
         free(bytes);
     }
-    GROUP("aclmdl_10 models with a few wrong bytes");
+    GROUP("aclmdl_10 models with a few random bytes");
     for (size_t model = 0; model < 5; model++) {
         size_t size = 0;
         char *bytes = model_bytes(models[model], &size);
@@ -90,7 +90,7 @@ int main(void)
         free(copy);
         free(bytes);
     }
-    GROUP("aclmdl_10 a length in the header, and pointers that are none");
+    GROUP("aclmdl_10 a wrong length in the header, and invalid pointers");
     uint32_t id = 0;
     size_t size = 0;
     char *bytes = model_bytes("affine.om", &size);

@@ -1,4 +1,4 @@
-/* Models are loaded in every way, and refused with the code of what is wrong. */
+/* Every way to load a model, and the codes of failing loads. */
 #include "mdl.h"
 
 enum { ROWS = 2, BYTES = ROWS * 3 * 4 };
@@ -51,7 +51,7 @@ static void from_everywhere(void)
     CHECK(computes(first));
     CHECK_OK(aclmdlUnload(first));
 
-    GROUP("aclmdl_1 the sizes that are asked are enough for memory of the program");
+    GROUP("aclmdl_1 memory of the caller, of the sizes that aclmdlQuerySize returns");
     CHECK_OK(aclmdlQuerySize(model_path("affine.om"), &work, &weights));
     CHECK_OK(aclmdlQuerySizeFromMem(bytes, size, &work_again, &weights_again));
     CHECK(work > 0 && weights >= 48);
@@ -76,7 +76,7 @@ static void from_everywhere(void)
     CHECK(computes(first));
     CHECK_OK(aclmdlUnload(first));
 
-    GROUP("aclmdl_2 memory of the program that is too small or elsewhere: 145000 with both sizes");
+    GROUP("aclmdl_2 memory of the caller that is too small or not on the device: 145000 with both sizes");
     char number[32];
     snprintf(number, sizeof number, "%zu", weights);
     CHECK_FAIL(
@@ -89,7 +89,7 @@ static void from_everywhere(void)
     CHECK_OK(aclrtFree(work_memory));
     CHECK_OK(aclrtFree(weight_memory));
 
-    GROUP("aclmdl_1 a model with sizes of its runs wants no work memory");
+    GROUP("aclmdl_1 a dynamic-shape model needs no work memory");
     CHECK_OK(aclmdlQuerySize(model_path("range.om"), &work, &weights));
     CHECK_EQ(work, 0);
     CHECK(weights > 0);
@@ -104,7 +104,7 @@ static void with_configuration(void)
     char path[1024];
     int32_t priority = 3;
 
-    GROUP("aclmdl_1 a configuration: a load type, and what that needs");
+    GROUP("aclmdl_1 a configuration: a load type, and the options that it needs");
     aclmdlConfigHandle *config = aclmdlCreateConfigHandle();
     CHECK(config != NULL);
     CHECK_FAIL(aclmdlLoadWithConfig(config, &id), 100000, "load type");
@@ -147,7 +147,7 @@ static void with_configuration(void)
     CHECK_OK(aclmdlUnload(id));
     CHECK_OK(aclrtFree(memory));
 
-    GROUP("aclmdl_2 values of options that are none");
+    GROUP("aclmdl_2 invalid values of options");
     int32_t bad_priority = 8, two = 2, one = 1;
     size_t bad_type = 7, half = 2;
     const char *null = NULL;
@@ -164,7 +164,7 @@ static void with_configuration(void)
     CHECK_FAIL(aclmdlLoadWithConfig(NULL, &id), 100000, "handle");
     CHECK_FAIL(aclmdlLoadWithConfig(config, NULL), 100000, "modelId");
 
-    GROUP("aclmdl_2 a model without its graph has known sizes");
+    GROUP("aclmdl_2 ACL_MDL_WITHOUT_GRAPH_INT32 needs a static model");
     set_option(config, ACL_MDL_WITHOUT_GRAPH_INT32, &one, 4);
     set_size(config, ACL_MDL_LOAD_TYPE_SIZET, ACL_MDL_LOAD_FROM_MEM);
     CHECK_OK(aclmdlLoadWithConfig(config, &id));
@@ -176,7 +176,7 @@ static void with_configuration(void)
     CHECK_FAIL(aclmdlLoadWithConfig(config, &id), 145000, "ACL_MDL_WITHOUT_GRAPH_INT32");
     free(range);
 
-    GROUP("aclmdl_2 queues are refused by name");
+    GROUP("aclmdl_2 queues are not supported");
     uint32_t queue = 1;
     set_size(config, ACL_MDL_LOAD_TYPE_SIZET, ACL_MDL_LOAD_FROM_MEM_WITH_Q);
     CHECK_FAIL(aclmdlLoadWithConfig(config, &id), 100000, "input queues");
@@ -204,7 +204,7 @@ static void external_weights(void)
     size_t size = 0;
     char *bytes = model_bytes("external.onnx", &size);
 
-    GROUP("aclmdl_1 weights in files beside the model, in a folder, or in memory of the device");
+    GROUP("aclmdl_1 weights in a file beside the model, in another folder, or in device memory");
     aclmdlConfigHandle *config = aclmdlCreateConfigHandle();
     CHECK_OK(aclmdlLoadFromFile(model_path("external.onnx"), &id));
     CHECK(computes(id));
@@ -231,7 +231,7 @@ static void external_weights(void)
     CHECK_OK(aclmdlSetExternalWeightAddress(config, "external.bin", weights, 32));
     CHECK_FAIL(aclmdlLoadWithConfig(config, &id), 145006, "32 bytes");
 
-    GROUP("aclmdl_2 external weights that are none");
+    GROUP("aclmdl_2 invalid external weights");
     CHECK_FAIL(aclmdlSetExternalWeightAddress(NULL, "external.bin", weights, 64), 100000, "handle");
     CHECK_FAIL(aclmdlSetExternalWeightAddress(config, NULL, weights, 64), 100000, "weightFileName");
     CHECK_FAIL(aclmdlSetExternalWeightAddress(config, "a/b", weights, 64), 100000, "a/b");
@@ -242,7 +242,7 @@ static void external_weights(void)
     CHECK_FAIL(aclmdlLoadWithConfig(config, &id), 545003, "external.bin");
     CHECK_OK(aclrtFree(weights));
 
-    GROUP("aclmdl_1 a configuration may go once it was used");
+    GROUP("aclmdl_1 a destroyed configuration is invalid");
     CHECK_OK(aclmdlSetExternalWeightAddress(config, "other.bin", weights, 32));
     CHECK_OK(aclmdlDestroyConfigHandle(config));
     CHECK_EQ(aclmdlLoadWithConfig(config, &id), 107017);
@@ -276,7 +276,7 @@ static void wrong_models(void)
     CHECK_FAIL(aclmdlUnload(loaded), 145003, "no loaded model");
     CHECK_EQ(id, 77);
 
-    GROUP("aclmdl_2 bytes that are no model: 145006");
+    GROUP("aclmdl_2 invalid bytes: 145006");
     char junk[300];
     memset(junk, 'x', sizeof junk);
     CHECK_FAIL(aclmdlLoadFromMem(junk, sizeof junk, &id), 145006, "IMOD");

@@ -1,6 +1,6 @@
 // env: CAIRN_DEVICE_MEMORY=64mib
 // env: CAIRN_DEVICE_MEMORY=64mib CAIRN_QUARANTINE=4mib
-/* A device that has no room for a model, or for its run. */
+/* Out of device memory in a load and in a run. */
 #include "mdl.h"
 
 enum { MOST = 16 };
@@ -12,7 +12,7 @@ int main(void)
     CHECK_OK(aclInit(NULL));
     CHECK_OK(aclrtSetDevice(0));
 
-    GROUP("aclmdl_9 out of memory in a load: 245000, nothing is lost, and the next load works");
+    GROUP("aclmdl_9 out of memory in a load: 245000, no leak, and the next load works");
     for (int turn = 0; turn < 3; turn++) {
         aclError code = ACL_SUCCESS;
         count = 0;
@@ -30,7 +30,7 @@ int main(void)
     }
     CHECK_OK(aclmdlLoadFromFile(model_path("large.om"), &id));
 
-    GROUP("aclmdl_9 out of memory for an output: 207001, and the buffer stays as it was");
+    GROUP("aclmdl_9 out of memory for an output: 207001, and the buffer is unchanged");
     Tensors in = tensors_new(), out = tensors_new();
     tensors_add(&in, 16 << 20);
     tensors_borrow(&out, NULL, 0);

@@ -1,8 +1,8 @@
 // env:
 // env: CAIRN_WORKERS=1
 /*
- * Models whose sizes come with each run: their sizes, their outputs, and the allocator that serves asynchronous runs
- * on exactly its stream.
+ * Dynamic-shape models: shapes, outputs, and the registered allocator, which serves asynchronous runs on exactly
+ * its stream.
  */
 #include "mdl.h"
 #include "pool.h"
@@ -71,7 +71,7 @@ static void sizes_of_runs(uint32_t id)
     void *x = tensors_add(&in, 96), *y = tensors_add(&out, 96);
     put_counted(x, 24);
 
-    GROUP("aclmdl_8 each run has the sizes of its descriptions, and outputs get theirs");
+    GROUP("aclmdl_8 runs take input shapes from tensor descriptions, and set those of outputs");
     aclmdlExecConfigHandle *config = aclmdlCreateExecConfigHandle();
     for (int64_t rows = 1; rows <= 8; rows++) {
         set_rows(&in, rows);
@@ -89,7 +89,7 @@ static void sizes_of_runs(uint32_t id)
     }
     CHECK_OK(aclmdlDestroyExecConfigHandle(config));
 
-    GROUP("aclmdl_8 sizes outside of the range, no sizes, too few inputs: 100000");
+    GROUP("aclmdl_8 a shape outside of the range, no shape, too few inputs: 100000");
     set_rows(&in, 9);
     CHECK_FAIL(aclmdlExecute(id, in.set, out.set), 100000, "[9, 3]");
     CHECK_FAIL(aclmdlExecuteAsync(id, in.set, out.set, stream), 100000, "(1, 8)");
@@ -102,7 +102,7 @@ static void sizes_of_runs(uint32_t id)
     CHECK_FAIL(aclmdlExecute(id, empty.set, out.set), 100000, "0 buffers");
     CHECK_FAIL(aclmdlExecute(id, in.set, empty.set), 145000, "E13025");
 
-    GROUP("aclmdl_8 more inputs are tolerated; memory that is too small is not");
+    GROUP("aclmdl_8 more inputs are accepted, memory that is too small is not");
     set_rows(&in, 2);
     tensors_add(&in, 16);
     CHECK_OK(aclmdlExecute(id, in.set, out.set));
@@ -115,7 +115,7 @@ static void sizes_of_runs(uint32_t id)
     CHECK_FAIL(aclmdlExecute(id, in.set, out.set), 100000, "24 bytes");
     CHECK_OK(aclUpdateDataBuffer(in.buffers[0], x, 96));
 
-    GROUP("aclmdl_8 an input in host memory is copied by the call");
+    GROUP("aclmdl_8 the call copies an input in host memory");
     float counted[6] = {1, 2, 3, 4, 5, 6};
     CHECK_OK(aclUpdateDataBuffer(in.buffers[0], counted, sizeof counted));
     CHECK_OK(aclrtMemset(y, 96, 0, 96));
@@ -125,7 +125,7 @@ static void sizes_of_runs(uint32_t id)
     CHECK(is_affine(y, 2));
     CHECK_OK(aclUpdateDataBuffer(in.buffers[0], x, 96));
 
-    GROUP("aclmdl_8 an output without memory: the largest, or what the run made");
+    GROUP("aclmdl_8 aclmdlExecute allocates an output without memory");
     CHECK_OK(aclUpdateDataBuffer(out.buffers[0], NULL, 0));
     CHECK_FAIL(aclmdlExecuteAsync(id, in.set, out.set, stream), 100000, "output 0");
     CHECK_OK(aclmdlExecute(id, in.set, out.set));
@@ -144,7 +144,7 @@ static void values_decide(void)
 {
     Tensors in = tensors_new(), out = tensors_new();
     float values[6] = {0, 5, 0, 7, 8, 0};
-    GROUP("aclmdl_8 a size that values decide");
+    GROUP("aclmdl_8 a shape that depends on values");
     uint32_t id = model_load("nonzero.onnx");
     put_floats(tensors_add(&in, 24), values, 6);
     tensors_borrow(&out, NULL, 0);
@@ -175,7 +175,7 @@ static void run_counted(uint32_t id, Tensors *in, Tensors *out, aclrtStream on, 
         printf("  the journal is %s\n", journal);
 }
 
-/* Blocks of one run: the product and the sum. Of one on host data: what follows from it is computed on the host, and copied. */
+/* Blocks of one run: the product and the sum. With host data: a copy of what was computed from it on the host. */
 enum { BLOCKS = 2, HOST_BLOCKS = 1 };
 
 static void served(uint32_t id)
@@ -186,7 +186,7 @@ static void served(uint32_t id)
     put_counted(x, 24);
     set_rows(&in, 4);
 
-    GROUP("acl_reg_5 an asynchronous run of a model takes its memory from the allocator, all inside the call");
+    GROUP("acl_reg_5 aclmdlExecuteAsync takes memory from the allocator and frees it, inside the call");
     register_with(stream, &pool, noted_alloc, noted_free, noted_address);
     CHECK_OK(aclrtMemset(y, 96, 0, 96));
     gate_put(&gate, stream);
@@ -201,7 +201,7 @@ static void served(uint32_t id)
     run_counted(id, &in, &out, stream, BLOCKS);
     CHECK_OK(aclrtSynchronizeStream(stream));
 
-    GROUP("acl_reg_5 copies of host data come from it too");
+    GROUP("acl_reg_5 device copies of host data come from it too");
     float counted[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
     CHECK_OK(aclUpdateDataBuffer(in.buffers[0], counted, sizeof counted));
     run_counted(id, &in, &out, stream, HOST_BLOCKS);
@@ -221,7 +221,7 @@ static void served(uint32_t id)
     register_with(stream, &pool, noted_alloc, noted_free, noted_address);
     CHECK_OK(aclrtSynchronizeStream(stream));
 
-    GROUP("acl_1_8_6 an allocator that fails in the middle of a run: 500002, nothing stays out, the next run works");
+    GROUP("acl_1_8_6 an allocator that fails in the middle of a run: 500002, all blocks are freed, the next run works");
     memset(pool.taken, 1, sizeof pool.taken);
     pool.taken[0] = 0;
     CHECK_FAIL(aclmdlExecuteAsync(id, in.set, out.set, stream), 500002, "");
@@ -232,7 +232,7 @@ static void served(uint32_t id)
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK(is_affine(y, 4));
 
-    GROUP("acl_reg_9 other streams, the null stream, aclmdlExecute and loads do not ask it");
+    GROUP("acl_reg_9 other streams, the null stream, aclmdlExecute and loads do not call it");
     run_counted(id, &in, &out, second, 0);
     run_counted(id, &in, &out, NULL, 0);
     CHECK_OK(aclrtSynchronizeStream(second));
@@ -249,7 +249,7 @@ static void served(uint32_t id)
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK(is_affine(y, 4));
 
-    GROUP("acl_reg_9 models with known sizes and with gears do not ask it");
+    GROUP("acl_reg_9 static models and models with gears do not call it");
     uint32_t plain = model_load("affine.om"), geared = model_load("batch.om");
     Tensors with_gear = tensors_new();
     tensors_borrow(&with_gear, x, 96);

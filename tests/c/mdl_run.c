@@ -1,6 +1,6 @@
 // env:
 // env: CAIRN_WORKERS=1
-/* Runs of a model whose sizes are known: what is checked, what is copied, who makes memory. */
+/* Data sets, and runs of a static model. */
 #include "mdl.h"
 
 enum { ROWS = 2, COUNT = ROWS * 3, BYTES = COUNT * 4 };
@@ -14,7 +14,7 @@ static void data_sets(void)
 {
     int64_t dims[2] = {2, 3};
     aclDataBuffer *buffer = aclCreateDataBuffer(NULL, 0);
-    GROUP("aclmdl_5 data sets keep buffers and descriptions");
+    GROUP("aclmdl_5 buffers and tensor descriptions of a data set");
     aclmdlDataset *set = aclmdlCreateDataset();
     CHECK(set != NULL);
     CHECK_EQ(aclmdlGetDatasetNumBuffers(set), 0);
@@ -50,7 +50,7 @@ static void every_way(void)
 {
     aclmdlExecConfigHandle *config = aclmdlCreateExecConfigHandle();
     int32_t timeout = 10000, bad = -2;
-    GROUP("aclmdl_6 a model runs in every way");
+    GROUP("aclmdl_6 every function that runs a model");
     CHECK_OK(aclmdlExecute(id, in.set, out.set));
     CHECK(is_affine(y, ROWS));
     CHECK(aclmdlGetDatasetTensorDesc(out.set, 0) == NULL);
@@ -73,7 +73,7 @@ static void every_way(void)
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK(is_affine(y, ROWS));
 
-    GROUP("aclmdl_6 aclmdlExecuteV2 waits on the stream, as long as it may");
+    GROUP("aclmdl_6 the timeout of aclmdlExecuteV2");
     static Gate gate = GATE_CLOSED;
     timeout = 1;
     CHECK_OK(aclmdlSetExecConfigOpt(config, ACL_MDL_STREAM_SYNC_TIMEOUT, &timeout, sizeof timeout));
@@ -83,7 +83,7 @@ static void every_way(void)
     CHECK_OK(aclrtSynchronizeStream(stream));
     gate_close(&gate);
 
-    GROUP("aclmdl_6 configurations of runs that are none");
+    GROUP("aclmdl_6 invalid configurations of runs");
     CHECK_FAIL(aclmdlSetExecConfigOpt(config, ACL_MDL_STREAM_SYNC_TIMEOUT, &bad, 4), 100000, "-2");
     CHECK_FAIL(aclmdlSetExecConfigOpt(config, ACL_MDL_STREAM_SYNC_TIMEOUT, &timeout, 8), 100000, "8");
     CHECK_FAIL(aclmdlSetExecConfigOpt(config, ACL_MDL_STREAM_SYNC_TIMEOUT, NULL, 4), 100000, "attrValue");
@@ -141,7 +141,7 @@ static void wrong_data(void)
     CHECK_FAIL(aclmdlExecute(large, in.set, out.set), 145000, "16777216");
     CHECK_OK(aclmdlUnload(large));
 
-    GROUP("aclmdl_6 memory of the host is refused and named");
+    GROUP("aclmdl_6 host memory is refused");
     CHECK_OK(aclUpdateDataBuffer(wrong.buffers[0], big, sizeof big));
     CHECK_FAIL(aclmdlExecute(id, wrong.set, out.set), 100000, "host memory");
     CHECK_FAIL(aclmdlExecuteAsync(id, in.set, wrong.set, stream), 100000, "output 0");
@@ -156,7 +156,7 @@ static void wrong_data(void)
 static void no_memory(void)
 {
     Tensors bare = tensors_new();
-    GROUP("aclmdl_6 an output without memory gets some, which the program frees");
+    GROUP("aclmdl_6 aclmdlExecute allocates an output without memory, and the caller frees it");
     tensors_borrow(&bare, NULL, 0);
     CHECK_OK(aclmdlExecute(id, in.set, bare.set));
     void *given = aclGetDataBufferAddr(bare.buffers[0]);
@@ -168,7 +168,7 @@ static void no_memory(void)
     CHECK_OK(aclrtFree(given));
     CHECK_OK(aclUpdateDataBuffer(bare.buffers[0], NULL, 0));
 
-    GROUP("aclmdl_6 in an asynchronous run it is refused");
+    GROUP("aclmdl_6 aclmdlExecuteAsync refuses an output without memory");
     CHECK_FAIL(aclmdlExecuteAsync(id, in.set, bare.set, stream), 100000, "output 0");
     CHECK(aclGetDataBufferAddr(bare.buffers[0]) == NULL);
     tensors_end(&bare);
@@ -178,7 +178,7 @@ static void copied_at_submission(void)
 {
     static Gate gate = GATE_CLOSED;
     Tensors brief_in = tensors_new(), brief_out = tensors_new();
-    GROUP("aclmdl_6 data sets and buffers may go at once: the run was copied");
+    GROUP("aclmdl_6 data sets and buffers may be destroyed after the submission");
     CHECK_OK(aclrtMemset(y, BYTES, 0, BYTES));
     tensors_borrow(&brief_in, x, BYTES);
     tensors_borrow(&brief_out, y, BYTES);

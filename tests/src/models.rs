@@ -1,4 +1,4 @@
-//! Models for the programs that load some: files of ONNX, and of ours (`.om`) with gears or ranges.
+//! Models for the C programs: `.onnx` files, and `.om` files with gears or ranges.
 
 use std::{
     collections::BTreeMap,
@@ -53,7 +53,7 @@ fn write(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A model of ONNX as a file of ours.
+/// An ONNX model as an `.om` file.
 fn compiled(model: &[u8], options: &BuildOptions) -> Result<Vec<u8>> {
     let graph = onnx::read(model.to_vec(), &ReadOptions::default()).map_err(anyhow::Error::msg)?;
     let model = OfflineModel::build(graph, options).map_err(|failure| anyhow!(failure.text))?;
@@ -94,7 +94,7 @@ fn matmul() -> Vec<u8> {
     model(&nodes, &[], &inputs, &[value("y", &[-1, -1])])
 }
 
-/// Where the elements that are not zero are: a size that values decide.
+/// The indices of elements that are not zero: a shape that depends on values.
 fn nonzero() -> Vec<u8> {
     let nodes = [node("NonZero", "find", &["x"], &["y"])];
     let output = [text(1, "y"), bytes(2, &bytes(1, &number(1, 7)))].concat();
@@ -109,8 +109,8 @@ fn large() -> Vec<u8> {
     model(&nodes, &[constant], &[value("x", &[count])], &[value("y", &[count])])
 }
 
-/// Two inputs and an output whose names are too long for `aclmdlIODims`, and one whose name is what the first would
-/// become in a model that is not loaded.
+/// An input and an output with names that are too long for `aclmdlIODims`, and an input with the short name that
+/// the first one would get in a description without a load.
 fn long_names() -> Vec<u8> {
     let (first, output) = ("f".repeat(128), "o".repeat(200));
     let clash = "acl_modelId_0_input_0";
@@ -123,7 +123,7 @@ fn floats(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// A number without trailing zero groups, seven bits a byte.
+/// A number as protobuf writes it, seven bits a byte.
 fn varint(mut value: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {
@@ -137,17 +137,17 @@ fn varint(mut value: u64) -> Vec<u8> {
     }
 }
 
-/// A field of a message: a number.
+/// A field with a number.
 fn number(field: u64, value: i64) -> Vec<u8> {
     [varint(field << 3), varint(value as u64)].concat()
 }
 
-/// A field of a message: bytes, or a message.
+/// A field with bytes, or a message.
 fn bytes(field: u64, value: &[u8]) -> Vec<u8> {
     [varint(field << 3 | 2), varint(value.len() as u64), value.to_vec()].concat()
 }
 
-/// A field of a message: a text.
+/// A field with a string.
 fn text(field: u64, value: &str) -> Vec<u8> {
     bytes(field, value.as_bytes())
 }
@@ -165,7 +165,7 @@ fn tensor(name: &str, dims: &[i64], data: &[u8]) -> Vec<u8> {
     dims.chain(number(2, 1)).chain(text(8, name)).chain(bytes(9, data)).collect()
 }
 
-/// A `TensorProto` of floats that lie in the file `external.bin`.
+/// A `TensorProto` of floats in the file `external.bin`.
 fn external(name: &str, dims: &[i64], offset: usize, length: usize) -> Vec<u8> {
     let entry = |key: &str, value: &str| bytes(13, &[text(1, key), text(2, value)].concat());
     let dims = dims.iter().flat_map(|dim| number(1, *dim));
@@ -177,7 +177,7 @@ fn external(name: &str, dims: &[i64], offset: usize, length: usize) -> Vec<u8> {
     tensor
 }
 
-/// A `ValueInfoProto` of floats; -1 for a size that is not known.
+/// A `ValueInfoProto` of floats; -1 for an unknown dimension.
 fn value(name: &str, dims: &[i64]) -> Vec<u8> {
     let dim = |dim: &i64| match *dim {
         -1 => bytes(1, &text(2, "n")),

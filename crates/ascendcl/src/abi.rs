@@ -1404,19 +1404,19 @@ pub type aclopCompileFunc = ::core::option::Option<
 pub struct aclmdlDataset {
     _unused: [u8; 0],
 }
-/// What a model takes and gives: a copy, which stays after the model is unloaded.
+/// The inputs and outputs of a model: a copy, which stays valid after the model is unloaded.
 #[repr(C)]
 #[derive(Debug)]
 pub struct aclmdlDesc {
     _unused: [u8; 0],
 }
-/// Parameters of the preparation of images.
+/// Parameters of image preprocessing.
 #[repr(C)]
 #[derive(Debug)]
 pub struct aclmdlAIPP {
     _unused: [u8; 0],
 }
-/// More of aclAippInfo; always absent.
+/// An extension of aclAippInfo; always NULL.
 #[repr(C)]
 #[derive(Debug)]
 pub struct aclAippExtendInfo {
@@ -1434,13 +1434,13 @@ pub struct aclmdlConfigHandle {
 pub struct aclmdlExecConfigHandle {
     _unused: [u8; 0],
 }
-/// What is in a file of several models.
+/// The result of a query of a file of several models.
 #[repr(C)]
 #[derive(Debug)]
 pub struct aclmdlBundleQueryInfo {
     _unused: [u8; 0],
 }
-/// A model that was built in this process.
+/// A model built in this process.
 #[repr(C)]
 #[derive(Debug)]
 pub struct aclmdlModel {
@@ -1494,12 +1494,12 @@ pub const ACL_MDL_FIFO_SIZET: aclmdlConfigAttr = 27;
 pub const ACL_MDL_WITHOUT_GRAPH_INT32: aclmdlConfigAttr = 28;
 pub const ACL_NPU_PERF_MODE: aclmdlConfigAttr = 29;
 pub const ACL_MDL_RESERVED: aclmdlConfigAttr = 65535;
-/// What aclmdlSetConfigOpt sets. The ending says what the value is.
+/// The options of aclmdlSetConfigOpt. The suffix is the type of the value.
 pub type aclmdlConfigAttr = u32;
 pub const ACL_MDL_ATTR_PRIORITY_INT32: aclmdlAttr = 0;
-/// What can be set of a loaded model.
+/// Attributes of a loaded model.
 pub type aclmdlAttr = u32;
-/// A value of that.
+/// The value of an attribute.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub union aclmdlAttrValue_t {
@@ -1535,15 +1535,15 @@ pub const ACL_MDL_AICOST_SIZET: aclmdlExecConfigAttr = 6;
 pub const ACL_MDL_MEC_TIMETHR_SIZET: aclmdlExecConfigAttr = 7;
 pub const ACL_MDL_EXEC_PRIORITY_INT32: aclmdlExecConfigAttr = 8;
 pub const ACL_MDL_NPU_PERF_MODE: aclmdlExecConfigAttr = 9;
-/// What aclmdlSetExecConfigOpt sets.
+/// The options of aclmdlSetExecConfigOpt.
 pub type aclmdlExecConfigAttr = u32;
 pub const ACL_DATA_WITHOUT_AIPP: aclmdlInputAippType = 0;
 pub const ACL_DATA_WITH_STATIC_AIPP: aclmdlInputAippType = 1;
 pub const ACL_DATA_WITH_DYNAMIC_AIPP: aclmdlInputAippType = 2;
 pub const ACL_DYNAMIC_AIPP_NODE: aclmdlInputAippType = 3;
-/// How images of an input are prepared.
+/// How the images of an input are preprocessed.
 pub type aclmdlInputAippType = u32;
-/// The sizes of an input or output.
+/// The shape of an input or output.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclmdlIODims {
@@ -1569,7 +1569,7 @@ impl Default for aclmdlIODims {
         }
     }
 }
-/// The least and the greatest of each size of an input; -1 for no upper end.
+/// The range of each dimension of an input; -1 for no upper end.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclmdlIODimsRange {
@@ -1594,7 +1594,7 @@ impl Default for aclmdlIODimsRange {
         }
     }
 }
-/// The numbers of a batch that a model was built for.
+/// The batch sizes that a model was built for.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclmdlBatch {
@@ -1641,7 +1641,7 @@ impl Default for aclmdlHW {
         }
     }
 }
-/// Sizes of an image before and after its preparation.
+/// Shapes of an image before and after preprocessing.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclAippDims {
@@ -1672,7 +1672,7 @@ impl Default for aclAippDims {
         }
     }
 }
-/// How a model prepares the images of an input.
+/// How a model preprocesses the images of an input.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclAippInfo {
@@ -1850,7 +1850,7 @@ impl Default for aclAippInfo {
         }
     }
 }
-/// Bytes of the parts of a model of another product.
+/// Sizes of the parts of a model for another product.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct aclmdlExeOMDesc {
@@ -2439,7 +2439,7 @@ pub mod signature {
         storageDimsNum: u64,
         tensorDataAddr: *mut core::ffi::c_void,
     ) -> aclnnStatus;
-    /// Recovers communication of a device. Not supported.
+    /// Recovers the communication tasks of a device. Not supported.
     pub type aclRecoverAllHcclTasks = unsafe extern "C" fn(deviceId: i32) -> aclError;
     /** Lets an executor run any number of times; it then lives until aclDestroyAclOpExecutor. Otherwise the
     second phase ends it.*/
@@ -2566,40 +2566,40 @@ pub mod signature {
         data: *mut core::ffi::c_void,
         size: usize,
     ) -> aclError;
-    /// Adds a buffer at the end. The buffer stays the caller's, and is looked at by each run.
+    /// Appends a buffer. It stays the caller's, and each run reads its address and size.
     pub type aclmdlAddDatasetBuffer = unsafe extern "C" fn(
         dataset: *mut aclmdlDataset,
         dataBuffer: *mut aclDataBuffer,
     ) -> aclError;
-    /// An empty answer of a query; NULL when it cannot be made.
+    /// Creates an empty query result; NULL on failure.
     pub type aclmdlBundleCreateQueryInfo = unsafe extern "C" fn() -> *mut aclmdlBundleQueryInfo;
-    /// Destroys an answer.
+    /// Destroys a query result.
     pub type aclmdlBundleDestroyQueryInfo =
         unsafe extern "C" fn(queryInfo: *mut aclmdlBundleQueryInfo) -> aclError;
     /// The id of a loaded model of a bundle.
     pub type aclmdlBundleGetModelId =
         unsafe extern "C" fn(bundleId: u32, index: usize, modelId: *mut u32) -> aclError;
-    /// How many models a bundle has.
+    /// The number of models of a bundle.
     pub type aclmdlBundleGetModelNum =
         unsafe extern "C" fn(bundleId: u32, modelNum: *mut usize) -> aclError;
-    /// How many models an answer names; 0 before a query.
+    /// The number of models in a query result; 0 before a query.
     pub type aclmdlBundleGetQueryModelNum = unsafe extern "C" fn(
         queryInfo: *const aclmdlBundleQueryInfo,
         modelNum: *mut usize,
     ) -> aclError;
-    /// Bytes of memory for the runs and constants of one of them.
+    /// The memory in bytes that one of them needs for runs and constants.
     pub type aclmdlBundleGetSize = unsafe extern "C" fn(
         queryInfo: *const aclmdlBundleQueryInfo,
         index: usize,
         workSize: *mut usize,
         constWeightSize: *mut usize,
     ) -> aclError;
-    /// Bytes of the variables that they share; 0 before a query.
+    /// The memory in bytes of their shared variables; 0 before a query.
     pub type aclmdlBundleGetVarWeightSize = unsafe extern "C" fn(
         queryInfo: *const aclmdlBundleQueryInfo,
         variableWeightSize: *mut usize,
     ) -> aclError;
-    /// Opens a bundle, whose models are then loaded one by one.
+    /// Opens a bundle without loading its models.
     pub type aclmdlBundleInitFromFile = unsafe extern "C" fn(
         modelPath: *const core::ffi::c_char,
         varWeightPtr: *mut core::ffi::c_void,
@@ -2633,7 +2633,7 @@ pub mod signature {
         handle: *mut aclmdlConfigHandle,
         modelId: *mut u32,
     ) -> aclError;
-    /// The same into memory of the program.
+    /// The same into memory of the caller.
     pub type aclmdlBundleLoadModelWithMem = unsafe extern "C" fn(
         bundleId: u32,
         index: usize,
@@ -2643,25 +2643,25 @@ pub mod signature {
         weightSize: usize,
         modelId: *mut u32,
     ) -> aclError;
-    /// Asks what a file of several models has.
+    /// Queries a file of several models.
     pub type aclmdlBundleQueryInfoFromFile = unsafe extern "C" fn(
         fileName: *const core::ffi::c_char,
         queryInfo: *mut aclmdlBundleQueryInfo,
     ) -> aclError;
-    /// The same of host memory.
+    /// Queries host memory.
     pub type aclmdlBundleQueryInfoFromMem = unsafe extern "C" fn(
         model: *const core::ffi::c_void,
         modelSize: usize,
         queryInfo: *mut aclmdlBundleQueryInfo,
     ) -> aclError;
-    /// Ends a bundle with all of its models.
+    /// Unloads a bundle with all of its models.
     pub type aclmdlBundleUnload = unsafe extern "C" fn(bundleId: u32) -> aclError;
     /// Unloads one model of a bundle.
     pub type aclmdlBundleUnloadModel =
         unsafe extern "C" fn(bundleId: u32, modelId: u32) -> aclError;
-    /// Parameters for a batch of images; NULL for 0 images.
+    /// Creates parameters for a batch of images; NULL for 0 images.
     pub type aclmdlCreateAIPP = unsafe extern "C" fn(batchSize: u64) -> *mut aclmdlAIPP;
-    /// Name and tensors of the operator that a failed task ran. There is no record of tasks: it finds none.
+    /// Name and tensors of the operator of a failed task. Not supported: always fails with 500002.
     pub type aclmdlCreateAndGetOpDesc = unsafe extern "C" fn(
         deviceId: u32,
         streamId: u32,
@@ -2673,13 +2673,13 @@ pub mod signature {
         outputDesc: *mut *mut aclTensorDesc,
         numOutputs: *mut usize,
     ) -> aclError;
-    /// An empty configuration of a load; NULL when it cannot be made.
+    /// Creates an empty configuration of a load; NULL on failure.
     pub type aclmdlCreateConfigHandle = unsafe extern "C" fn() -> *mut aclmdlConfigHandle;
-    /// An empty data set; NULL when it cannot be made.
+    /// Creates an empty data set; NULL on failure.
     pub type aclmdlCreateDataset = unsafe extern "C" fn() -> *mut aclmdlDataset;
-    /// An empty description; NULL when it cannot be made.
+    /// Creates an empty description; NULL on failure.
     pub type aclmdlCreateDesc = unsafe extern "C" fn() -> *mut aclmdlDesc;
-    /// A configuration of runs, which wait for ever; NULL when it cannot be made.
+    /// Creates a configuration of runs without timeouts; NULL on failure.
     pub type aclmdlCreateExecConfigHandle = unsafe extern "C" fn() -> *mut aclmdlExecConfigHandle;
     /// Destroys parameters.
     pub type aclmdlDestroyAIPP = unsafe extern "C" fn(aippParmsSet: *const aclmdlAIPP) -> aclError;
@@ -2688,28 +2688,28 @@ pub mod signature {
         unsafe extern "C" fn(handle: *mut aclmdlConfigHandle) -> aclError;
     /// Destroys a data set and its tensor descriptions, not its buffers.
     pub type aclmdlDestroyDataset = unsafe extern "C" fn(dataset: *const aclmdlDataset) -> aclError;
-    /// Destroys a description, and the texts that it gave.
+    /// Destroys a description, and the strings that it returned.
     pub type aclmdlDestroyDesc = unsafe extern "C" fn(modelDesc: *mut aclmdlDesc) -> aclError;
     /// Destroys a configuration of runs.
     pub type aclmdlDestroyExecConfigHandle =
         unsafe extern "C" fn(handle: *const aclmdlExecConfigHandle) -> aclError;
-    /** Runs a model and waits. An output whose buffer has no address gets memory as of aclrtMalloc, which the
-    program frees; address and size are in the buffer.*/
+    /** Runs a model and waits. For an output buffer without an address it allocates memory, which the caller frees
+    by aclrtFree, and sets address and size in the buffer.*/
     pub type aclmdlExecute = unsafe extern "C" fn(
         modelId: u32,
         input: *const aclmdlDataset,
         output: *mut aclmdlDataset,
     ) -> aclError;
-    /** Submits a run and returns. Data sets and buffers may be destroyed at once; memory has to stay until the
-    stream is synchronized. Every output has memory. A model whose sizes come with each run takes what it needs
-    besides from the allocator that is registered on the stream.*/
+    /** Submits a run and returns. Data sets and buffers may be destroyed at once; their memory must stay valid until
+    the stream is synchronized. Every output needs memory. A dynamic-shape model takes all other memory from the
+    allocator that is registered on the stream.*/
     pub type aclmdlExecuteAsync = unsafe extern "C" fn(
         modelId: u32,
         input: *const aclmdlDataset,
         output: *mut aclmdlDataset,
         stream: aclrtStream,
     ) -> aclError;
-    /// Submits a run, as aclmdlExecuteAsync, but takes nothing from registered allocators.
+    /// Submits a run as aclmdlExecuteAsync does, without the registered allocator.
     pub type aclmdlExecuteAsyncV2 = unsafe extern "C" fn(
         modelId: u32,
         input: *const aclmdlDataset,
@@ -2717,8 +2717,8 @@ pub mod signature {
         stream: aclrtStream,
         handle: *const aclmdlExecConfigHandle,
     ) -> aclError;
-    /** Runs a model and waits as long as the configuration says: on the stream if all sizes are known, else on one
-    of the model's own.*/
+    /** Runs a model and waits up to the configured time: on the stream, or for a dynamic-shape model on a stream of
+    its own.*/
     pub type aclmdlExecuteV2 = unsafe extern "C" fn(
         modelId: u32,
         input: *const aclmdlDataset,
@@ -2731,7 +2731,7 @@ pub mod signature {
     /// Bytes of the input ACL_DYNAMIC_AIPP_NAME for a batch of images.
     pub type aclmdlGetAippDataSize =
         unsafe extern "C" fn(batchSize: u64, size: *mut usize) -> aclError;
-    /// How images of an input are prepared, and which input has the parameters.
+    /// How the images of an input are preprocessed, and which input has the parameters.
     pub type aclmdlGetAippType = unsafe extern "C" fn(
         modelId: u32,
         index: usize,
@@ -2744,7 +2744,7 @@ pub mod signature {
         attr: aclmdlAttr,
         attrValue: *mut aclmdlAttrValue_t,
     ) -> aclError;
-    /// The sizes of an output in the gear that was set last. Refused where runs decide sizes.
+    /// The shape of an output in the gear set last. Fails for a dynamic-shape model.
     pub type aclmdlGetCurOutputDims = unsafe extern "C" fn(
         modelDesc: *const aclmdlDesc,
         index: usize,
@@ -2753,68 +2753,68 @@ pub mod signature {
     /// The buffer of this index; NULL if there is none.
     pub type aclmdlGetDatasetBuffer =
         unsafe extern "C" fn(dataset: *const aclmdlDataset, index: usize) -> *mut aclDataBuffer;
-    /// How many buffers there are; 0 for no data set.
+    /// The number of buffers; 0 for an invalid data set.
     pub type aclmdlGetDatasetNumBuffers =
         unsafe extern "C" fn(dataset: *const aclmdlDataset) -> usize;
-    /** The description of the tensor of this index, or NULL. It belongs to the data set, and the next run of a
-    model whose sizes come with each run ends it.*/
+    /** The description of the tensor of this index, or NULL. It belongs to the data set, and is replaced by the next
+    run of a dynamic-shape model.*/
     pub type aclmdlGetDatasetTensorDesc =
         unsafe extern "C" fn(dataset: *const aclmdlDataset, index: usize) -> *mut aclTensorDesc;
-    /// Describes a loaded model. What the description held before ends.
+    /// Fills the description from a loaded model; its previous content is gone.
     pub type aclmdlGetDesc =
         unsafe extern "C" fn(modelDesc: *mut aclmdlDesc, modelId: u32) -> aclError;
-    /// Describes the model in a file, without loading it.
+    /// Fills the description from a file, without loading the model.
     pub type aclmdlGetDescFromFile = unsafe extern "C" fn(
         modelDesc: *mut aclmdlDesc,
         modelPath: *const core::ffi::c_char,
     ) -> aclError;
-    /// Describes the model in host memory, without loading it.
+    /// Fills the description from a model in host memory, without loading it.
     pub type aclmdlGetDescFromMem = unsafe extern "C" fn(
         modelDesc: *mut aclmdlDesc,
         model: *const core::ffi::c_void,
         modelSize: usize,
     ) -> aclError;
-    /// The batch gears; a count of 0 without.
+    /// The batch gears; 0 of them in other models.
     pub type aclmdlGetDynamicBatch =
         unsafe extern "C" fn(modelDesc: *const aclmdlDesc, batch: *mut aclmdlBatch) -> aclError;
-    /// The image gears; a count of 0 without. `index` is without effect.
+    /// The image gears; 0 of them in other models. `index` has no effect.
     pub type aclmdlGetDynamicHW = unsafe extern "C" fn(
         modelDesc: *const aclmdlDesc,
         index: usize,
         hw: *mut aclmdlHW,
     ) -> aclError;
-    /// The parameters of an input that a model prepares by itself.
+    /// The parameters of static preprocessing of an input. Fails: no model has it.
     pub type aclmdlGetFirstAippInfo =
         unsafe extern "C" fn(modelId: u32, index: usize, aippInfo: *mut aclAippInfo) -> aclError;
     /// The element type of an input; ACL_DT_UNDEFINED if there is none.
     pub type aclmdlGetInputDataType =
         unsafe extern "C" fn(modelDesc: *const aclmdlDesc, index: usize) -> aclDataType;
-    /// The sizes of an input; -1 for one that a gear or a run decides.
+    /// The shape of an input; -1 for a dimension that a gear or a run decides.
     pub type aclmdlGetInputDims = unsafe extern "C" fn(
         modelDesc: *const aclmdlDesc,
         index: usize,
         dims: *mut aclmdlIODims,
     ) -> aclError;
-    /// The least and the greatest of the sizes of an input; none with gears.
+    /// The range of each dimension of an input; none with gears.
     pub type aclmdlGetInputDimsRange = unsafe extern "C" fn(
         modelDesc: *const aclmdlDesc,
         index: usize,
         dimsRange: *mut aclmdlIODimsRange,
     ) -> aclError;
-    /// The sizes of an input as it is fed: those of the image where the model prepares images.
+    /// The shape of an input as the caller passes it: that of the image if the model preprocesses images.
     pub type aclmdlGetInputDimsV2 = unsafe extern "C" fn(
         modelDesc: *const aclmdlDesc,
         index: usize,
         dims: *mut aclmdlIODims,
     ) -> aclError;
-    /// The sizes of all inputs, one after the other, in each of these gears; `dims` has room for `gearCount`.
+    /// The shapes of all inputs, concatenated, in each dims gear; `dims` has room for `gearCount`.
     pub type aclmdlGetInputDynamicDims = unsafe extern "C" fn(
         modelDesc: *const aclmdlDesc,
         index: usize,
         dims: *mut aclmdlIODims,
         gearCount: usize,
     ) -> aclError;
-    /// How many gears of any sizes there are. `index` has to be (size_t)-1.
+    /// The number of dims gears. `index` must be (size_t)-1.
     pub type aclmdlGetInputDynamicGearCount = unsafe extern "C" fn(
         modelDesc: *const aclmdlDesc,
         index: usize,
@@ -2834,14 +2834,14 @@ pub mod signature {
         modelDesc: *const aclmdlDesc,
         index: usize,
     ) -> *const core::ffi::c_char;
-    /// Bytes of the largest that an input can be; 0 if there is no limit, or no such input.
+    /// The largest size of an input in bytes; 0 if it is unbounded, or for a bad index.
     pub type aclmdlGetInputSizeByIndex =
         unsafe extern "C" fn(modelDesc: *mut aclmdlDesc, index: usize) -> usize;
-    /// How many inputs there are, with the one that chooses a gear; 0 for no description.
+    /// The number of inputs, including the one that selects a gear; 0 for an invalid description.
     pub type aclmdlGetNumInputs = unsafe extern "C" fn(modelDesc: *mut aclmdlDesc) -> usize;
-    /// How many outputs there are; 0 for no description.
+    /// The number of outputs; 0 for an invalid description.
     pub type aclmdlGetNumOutputs = unsafe extern "C" fn(modelDesc: *mut aclmdlDesc) -> usize;
-    /// The attribute ACL_ATTR_NAME_DATA_DUMP_ORIGIN_OP_NAMES of an operator of a loaded model; NULL where there is none.
+    /// ACL_ATTR_NAME_DATA_DUMP_ORIGIN_OP_NAMES of an operator of a loaded model, maybe empty; NULL on failure.
     pub type aclmdlGetOpAttr = unsafe extern "C" fn(
         modelDesc: *mut aclmdlDesc,
         opName: *const core::ffi::c_char,
@@ -2850,7 +2850,7 @@ pub mod signature {
     /// The element type of an output; ACL_DT_UNDEFINED if there is none.
     pub type aclmdlGetOutputDataType =
         unsafe extern "C" fn(modelDesc: *const aclmdlDesc, index: usize) -> aclDataType;
-    /// The sizes of an output, in the largest gear; -1 for one that a run decides.
+    /// The shape of an output, in the largest gear; -1 for a dimension that a run decides.
     pub type aclmdlGetOutputDims = unsafe extern "C" fn(
         modelDesc: *const aclmdlDesc,
         index: usize,
@@ -2870,21 +2870,21 @@ pub mod signature {
         modelDesc: *const aclmdlDesc,
         index: usize,
     ) -> *const core::ffi::c_char;
-    /// Bytes of the largest that an output can be; 0 if there is no limit, or no such output.
+    /// The largest size of an output in bytes; 0 if it is unbounded, or for a bad index.
     pub type aclmdlGetOutputSizeByIndex =
         unsafe extern "C" fn(modelDesc: *mut aclmdlDesc, index: usize) -> usize;
-    /// The name that stands for a name of up to 127 characters in aclmdlIODims; NULL for one that is not there.
+    /// The full name of a tensor, by its name in aclmdlIODims; NULL if there is none.
     pub type aclmdlGetTensorRealName = unsafe extern "C" fn(
         modelDesc: *const aclmdlDesc,
         name: *const core::ffi::c_char,
     ) -> *const core::ffi::c_char;
     /// Prepares dumping of tensors.
     pub type aclmdlInitDump = unsafe extern "C" fn() -> aclError;
-    /// Loads a model from a file into memory of the device, and gives its id. Waits until it is ready.
+    /// Loads a model from a file into device memory and returns its id. Waits until the model is ready.
     pub type aclmdlLoadFromFile =
         unsafe extern "C" fn(modelPath: *const core::ffi::c_char, modelId: *mut u32) -> aclError;
-    /** The same into memory of the program: at least as much as aclmdlQuerySize says, on the device, until
-    the model is unloaded. NULL stands for memory of the library's own.*/
+    /** The same into device memory of the caller, of at least the sizes of aclmdlQuerySize, which must stay valid
+    until the model is unloaded. With NULL the library allocates.*/
     pub type aclmdlLoadFromFileWithMem = unsafe extern "C" fn(
         modelPath: *const core::ffi::c_char,
         modelId: *mut u32,
@@ -2893,7 +2893,7 @@ pub mod signature {
         weightPtr: *mut core::ffi::c_void,
         weightSize: usize,
     ) -> aclError;
-    /// Loads a model that takes and gives by queues. Not supported.
+    /// Loads a model whose inputs and outputs are queues. Not supported.
     pub type aclmdlLoadFromFileWithQ = unsafe extern "C" fn(
         modelPath: *const core::ffi::c_char,
         modelId: *mut u32,
@@ -2902,13 +2902,13 @@ pub mod signature {
         outputQ: *const u32,
         outputQNum: usize,
     ) -> aclError;
-    /// Loads a model from host memory, which may go once it is loaded.
+    /// Loads a model from host memory, which may be freed afterwards.
     pub type aclmdlLoadFromMem = unsafe extern "C" fn(
         model: *const core::ffi::c_void,
         modelSize: usize,
         modelId: *mut u32,
     ) -> aclError;
-    /// The same into memory of the program, as aclmdlLoadFromFileWithMem.
+    /// The same into memory of the caller, as aclmdlLoadFromFileWithMem.
     pub type aclmdlLoadFromMemWithMem = unsafe extern "C" fn(
         model: *const core::ffi::c_void,
         modelSize: usize,
@@ -2918,7 +2918,7 @@ pub mod signature {
         weightPtr: *mut core::ffi::c_void,
         weightSize: usize,
     ) -> aclError;
-    /// Loads a model that takes and gives by queues. Not supported.
+    /// Loads a model whose inputs and outputs are queues. Not supported.
     pub type aclmdlLoadFromMemWithQ = unsafe extern "C" fn(
         model: *const core::ffi::c_void,
         modelSize: usize,
@@ -2928,21 +2928,21 @@ pub mod signature {
         outputQ: *const u32,
         outputQNum: usize,
     ) -> aclError;
-    /// Loads a model that was built in this process. Not supported.
+    /// Loads a model built in this process. Not supported.
     pub type aclmdlLoadFromModel = unsafe extern "C" fn(
         model: *const aclmdlModel,
         handle: *const aclmdlConfigHandle,
         modelId: *mut u32,
     ) -> aclError;
-    /// Loads as the configuration says, which has to have a load type and what that needs.
+    /// Loads as configured: a load type, and the options that this type needs.
     pub type aclmdlLoadWithConfig =
         unsafe extern "C" fn(handle: *const aclmdlConfigHandle, modelId: *mut u32) -> aclError;
-    /// Sizes of the parts of a model of another product. Not supported.
+    /// Sizes of the parts of a model for another product. Not supported.
     pub type aclmdlQueryExeOMDesc = unsafe extern "C" fn(
         fileName: *const core::ffi::c_char,
         mdlPartitionSize: *mut aclmdlExeOMDesc,
     ) -> aclError;
-    /// Bytes of memory that the model in a file wants for its runs, 0 if its sizes are not known, and for its weights.
+    /// The memory in bytes that the model in a file needs for runs (0 for a dynamic-shape model) and for weights.
     pub type aclmdlQuerySize = unsafe extern "C" fn(
         fileName: *const core::ffi::c_char,
         workSize: *mut usize,
@@ -2955,17 +2955,17 @@ pub mod signature {
         workSize: *mut usize,
         weightSize: *mut usize,
     ) -> aclError;
-    /// Whether the fourth channel comes first.
+    /// Sets whether the fourth channel comes first.
     pub type aclmdlSetAIPPAxSwapSwitch =
         unsafe extern "C" fn(aippParmsSet: *mut aclmdlAIPP, axSwapSwitch: i8) -> aclError;
-    /// The same by the index of the input that takes the image.
+    /// The same by the index of the image input.
     pub type aclmdlSetAIPPByInputIndex = unsafe extern "C" fn(
         modelId: u32,
         dataset: *mut aclmdlDataset,
         index: usize,
         aippParmsSet: *const aclmdlAIPP,
     ) -> aclError;
-    /// The part that is cut out of an image.
+    /// Sets the crop of an image.
     pub type aclmdlSetAIPPCropParams = unsafe extern "C" fn(
         aippParmsSet: *mut aclmdlAIPP,
         cropSwitch: i8,
@@ -2975,7 +2975,7 @@ pub mod signature {
         cropSizeH: i32,
         batchIndex: u64,
     ) -> aclError;
-    /// The matrix and biases of the conversion of colours.
+    /// Sets the matrix and biases of the color conversion.
     pub type aclmdlSetAIPPCscParams = unsafe extern "C" fn(
         aippParmsSet: *mut aclmdlAIPP,
         cscSwitch: i8,
@@ -2995,7 +2995,7 @@ pub mod signature {
         cscInputBiasR1: u8,
         cscInputBiasR2: u8,
     ) -> aclError;
-    /// What is subtracted from each channel first.
+    /// Sets the mean of each channel, which is subtracted.
     pub type aclmdlSetAIPPDtcPixelMean = unsafe extern "C" fn(
         aippParmsSet: *mut aclmdlAIPP,
         dtcPixelMeanChn0: i16,
@@ -3004,7 +3004,7 @@ pub mod signature {
         dtcPixelMeanChn3: i16,
         batchIndex: u64,
     ) -> aclError;
-    /// What is subtracted from each channel after that.
+    /// Sets the minimum of each channel, which is subtracted too.
     pub type aclmdlSetAIPPDtcPixelMin = unsafe extern "C" fn(
         aippParmsSet: *mut aclmdlAIPP,
         dtcPixelMinChn0: f32,
@@ -3013,12 +3013,12 @@ pub mod signature {
         dtcPixelMinChn3: f32,
         batchIndex: u64,
     ) -> aclError;
-    /// The format of the images.
+    /// Sets the format of the images.
     pub type aclmdlSetAIPPInputFormat = unsafe extern "C" fn(
         aippParmsSet: *mut aclmdlAIPP,
         inputFormat: aclAippInputFormat,
     ) -> aclError;
-    /// The borders that are added to an image.
+    /// Sets the padding of an image.
     pub type aclmdlSetAIPPPaddingParams = unsafe extern "C" fn(
         aippParmsSet: *mut aclmdlAIPP,
         paddingSwitch: i8,
@@ -3028,7 +3028,7 @@ pub mod signature {
         paddingSizeRight: i32,
         batchIndex: u64,
     ) -> aclError;
-    /// What each channel is multiplied with at the end.
+    /// Sets the factor of each channel.
     pub type aclmdlSetAIPPPixelVarReci = unsafe extern "C" fn(
         aippParmsSet: *mut aclmdlAIPP,
         dtcPixelVarReciChn0: f32,
@@ -3037,10 +3037,10 @@ pub mod signature {
         dtcPixelVarReciChn3: f32,
         batchIndex: u64,
     ) -> aclError;
-    /// Whether R and B, or U and V, change places.
+    /// Sets whether R and B, or U and V, are swapped.
     pub type aclmdlSetAIPPRbuvSwapSwitch =
         unsafe extern "C" fn(aippParmsSet: *mut aclmdlAIPP, rbuvSwapSwitch: i8) -> aclError;
-    /// The sizes between which an image is scaled.
+    /// Sets the sizes before and after scaling.
     pub type aclmdlSetAIPPScfParams = unsafe extern "C" fn(
         aippParmsSet: *mut aclmdlAIPP,
         scfSwitch: i8,
@@ -3050,13 +3050,13 @@ pub mod signature {
         scfOutputSizeH: i32,
         batchIndex: u64,
     ) -> aclError;
-    /// The size of the images.
+    /// Sets the size of the images.
     pub type aclmdlSetAIPPSrcImageSize = unsafe extern "C" fn(
         aippParmsSet: *mut aclmdlAIPP,
         srcImageSizeW: i32,
         srcImageSizeH: i32,
     ) -> aclError;
-    /// Sets the priority of a loaded model: that of the stream on which it runs where the caller gives none.
+    /// Sets the priority of a loaded model: that of its own stream, which runs without a caller's stream use.
     pub type aclmdlSetAttribute = unsafe extern "C" fn(
         modelId: u32,
         attr: aclmdlAttr,
@@ -3070,7 +3070,7 @@ pub mod signature {
         attrValue: *const core::ffi::c_void,
         valueSize: usize,
     ) -> aclError;
-    /// Gives the tensor of this index the sizes of a description, which is copied; NULL takes them away.
+    /// Sets the shape of the tensor of this index for runs: a copy of the description; NULL removes it.
     pub type aclmdlSetDatasetTensorDesc = unsafe extern "C" fn(
         dataset: *mut aclmdlDataset,
         tensorDesc: *mut aclTensorDesc,
@@ -3079,14 +3079,14 @@ pub mod signature {
     /// Sets what is dumped, from a JSON file.
     pub type aclmdlSetDump =
         unsafe extern "C" fn(dumpCfgPath: *const core::ffi::c_char) -> aclError;
-    /// Chooses the gear of a batch for runs with this data set, and writes it into its last buffer.
+    /// Selects a batch gear for runs with this data set, and writes it into buffer `index`, the last one.
     pub type aclmdlSetDynamicBatchSize = unsafe extern "C" fn(
         modelId: u32,
         dataset: *mut aclmdlDataset,
         index: usize,
         batchSize: u64,
     ) -> aclError;
-    /// Chooses the gear of an image size.
+    /// Selects an image gear.
     pub type aclmdlSetDynamicHWSize = unsafe extern "C" fn(
         modelId: u32,
         dataset: *mut aclmdlDataset,
@@ -3094,37 +3094,37 @@ pub mod signature {
         height: u64,
         width: u64,
     ) -> aclError;
-    /// Sets how long runs wait for a stream or an event: milliseconds as int32_t, -1 for ever.
+    /// Sets the timeout of streams or events: milliseconds as int32_t, -1 for none.
     pub type aclmdlSetExecConfigOpt = unsafe extern "C" fn(
         handle: *mut aclmdlExecConfigHandle,
         attr: aclmdlExecConfigAttr,
         attrValue: *const core::ffi::c_void,
         valueSize: usize,
     ) -> aclError;
-    /** Names memory of the device with the bytes of a file that the model refers to; `size` is a multiple of
-    32. They are read by the load.*/
+    /** Names device memory that holds a weight file of the model; `size` is a multiple of 32. The load copies
+    it.*/
     pub type aclmdlSetExternalWeightAddress = unsafe extern "C" fn(
         handle: *mut aclmdlConfigHandle,
         weightFileName: *const core::ffi::c_char,
         devPtr: *mut core::ffi::c_void,
         size: usize,
     ) -> aclError;
-    /// Hands parameters to runs with this data set, by the index of the input ACL_DYNAMIC_AIPP_NAME.
+    /// Sets the parameters of runs, by the index of the input ACL_DYNAMIC_AIPP_NAME. Fails: no model has it.
     pub type aclmdlSetInputAIPP = unsafe extern "C" fn(
         modelId: u32,
         dataset: *mut aclmdlDataset,
         index: usize,
         aippParmsSet: *const aclmdlAIPP,
     ) -> aclError;
-    /// Chooses a gear by the sizes of all inputs, one after the other.
+    /// Selects a dims gear by the shapes of all inputs, concatenated.
     pub type aclmdlSetInputDynamicDims = unsafe extern "C" fn(
         modelId: u32,
         dataset: *mut aclmdlDataset,
         index: usize,
         dims: *const aclmdlIODims,
     ) -> aclError;
-    /** Ends a model and gives its memory back, without waiting: runs that are queued finish. aclFinalize
-    does so for every model.*/
+    /** Unloads a model and frees its memory, without waiting: queued runs finish. aclFinalize unloads every
+    model.*/
     pub type aclmdlUnload = unsafe extern "C" fn(modelId: u32) -> aclError;
     /// Ends aclnn; there is nothing to tear down.
     pub type aclnnFinalize = unsafe extern "C" fn() -> aclnnStatus;

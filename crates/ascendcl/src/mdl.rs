@@ -1,13 +1,13 @@
-//! aclmdl: models that were compiled before, loaded, described and run.
+//! aclmdl: compiled models, loaded, described and run.
 //!
 //! ```text
 //! file, memory (source.rs) ──> OfflineModel ──> load (load.rs) ──> the table of loaded models (table.rs)
 //! a data set (dataset.rs) with its gear (gear.rs) ──> Run (run.rs) ──> LoadedModel::run
 //! ```
 //!
-//! A description (description.rs) is a copy of what a model takes and gives, and outlives it. A run copies everything
-//! in the call: data sets, buffers and descriptions may be destroyed at once. No lock is held while a run is submitted,
-//! during which a user's allocator may be called.
+//! A description (description.rs) is a copy of the inputs and outputs of a model, and outlives it. A run reads data sets,
+//! buffers and descriptions inside the call: they may be destroyed at once. The door holds no lock while a run is
+//! submitted, during which a user's allocator may be called.
 
 mod aipp;
 mod attribute;

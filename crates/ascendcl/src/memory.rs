@@ -81,7 +81,7 @@ fn allocate(
     Ok(address)
 }
 
-/// Device memory as of `aclrtMalloc`, for an output that the program brought none for; it frees it.
+/// Device memory as by `aclrtMalloc`, for an output without memory; the user frees it.
 pub fn allocate_output(device: u32, size: usize) -> Result<usize> {
     let request = request(size as u64, abi::ACL_MEM_MALLOC_HUGE_FIRST, Padding::Full);
     runtime()?.shared.memory.allocate(device, request)

@@ -8,8 +8,8 @@ use cairn_runtime::error::Code;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Defines functions by what they return, now and in a forked child. Those after `elsewhere` have definitions of their own,
-/// which check their arguments before they refuse.
+/// Defines functions by what they return, now and in a forked child. Those after `elsewhere` are defined in other files:
+/// they check their arguments and then fail.
 macro_rules! unsupported {
     (elsewhere $($checked:ident)*; $($returns:ty = $answer:expr, forked $forked:expr; $($name:ident)*;)*) => {
         $($(

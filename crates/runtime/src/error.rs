@@ -118,7 +118,7 @@ codes! {
     BundleId = 148053,
     /// The function cannot be called in this state, or for this object.
     ApiNotSupported = 200001,
-    /// A value does not fit the structure of the caller.
+    /// A value does not fit the caller's struct.
     StorageOverLimit = 300000,
     /// `max_opqueue_num` of the configuration file is no number.
     InvalidMaxOpqueue = 148048,

@@ -1,4 +1,4 @@
-//! `aclmdlAIPP`: parameters of the preparation of images. They are checked and kept; no model takes them.
+//! `aclmdlAIPP`: parameters of image preprocessing. They are checked and stored; no model uses them.
 
 use super::dataset;
 use super::table::{self, Model};
@@ -15,7 +15,7 @@ const IMAGE_BYTES: u64 = 96;
 
 /// The most images of a batch.
 const MAX_BATCH: u64 = 65535;
-/// The widest border.
+/// The largest padding.
 const MAX_PADDING: i32 = 32;
 /// The largest width and height.
 const MAX_SIZE: i32 = 4096;
@@ -33,11 +33,8 @@ pub struct Parameters {
     images: Vec<ImageParameters>,
 }
 
-/// The conversion of colours.
-#[expect(
-    dead_code,
-    reason = "kept for models that prepare images with parameters of each run: none does"
-)]
+/// The color conversion.
+#[expect(dead_code, reason = "stored for models with dynamic AIPP, which are not supported yet")]
 #[derive(Default)]
 struct Conversion {
     is_on: bool,
@@ -110,7 +107,7 @@ fn within(name: &str, value: i32, least: i32, most: i32) -> Result<i32> {
     }
 }
 
-/// A batch that there can be.
+/// A valid batch.
 fn batch(images: u64) -> Result<u64> {
     match images {
         1..=MAX_BATCH => Ok(images),
@@ -118,7 +115,7 @@ fn batch(images: u64) -> Result<u64> {
     }
 }
 
-/// Refuses parameters for a data set: the model prepares no images.
+/// The error of parameters for a data set: no model has dynamic AIPP.
 fn refuse(
     id: u32,
     dataset: *mut aclmdlDataset,
@@ -144,10 +141,7 @@ fn input_of(id: u32, index: usize) -> Result<Arc<Model>> {
 }
 
 fn absent(model: &Model, index: usize) -> Result<()> {
-    Err(Error::new(
-        Code::AippAbsent,
-        format!("model {} does not prepare images of input {index}", model.id),
-    ))
+    Err(Error::new(Code::AippAbsent, format!("model {} has no AIPP for input {index}", model.id)))
 }
 
 value_entry! {
@@ -191,7 +185,7 @@ entry! {
         })
     }
 
-    /// Sets the conversion of colours.
+    /// Sets the color conversion.
     fn aclmdlSetAIPPCscParams(
         parameters: *mut aclmdlAIPP,
         is_on: i8,
@@ -220,7 +214,7 @@ entry! {
         })
     }
 
-    /// Sets whether R and B, or U and V, change places.
+    /// Sets whether R and B, or U and V, are swapped.
     fn aclmdlSetAIPPRbuvSwapSwitch(parameters: *mut aclmdlAIPP, is_on: i8) {
         change(parameters, |parameters| {
             parameters.swaps[0] = switch("rbuvSwapSwitch", is_on)?;
@@ -251,7 +245,7 @@ entry! {
         })
     }
 
-    /// Sets the sizes between which an image is scaled.
+    /// Sets the sizes before and after scaling.
     fn aclmdlSetAIPPScfParams(
         parameters: *mut aclmdlAIPP,
         is_on: i8,
@@ -275,7 +269,7 @@ entry! {
         })
     }
 
-    /// Sets the part that is cut out.
+    /// Sets the crop.
     fn aclmdlSetAIPPCropParams(
         parameters: *mut aclmdlAIPP,
         is_on: i8,
@@ -299,7 +293,7 @@ entry! {
         })
     }
 
-    /// Sets the borders that are added.
+    /// Sets the padding.
     fn aclmdlSetAIPPPaddingParams(
         parameters: *mut aclmdlAIPP,
         is_on: i8,
@@ -323,7 +317,7 @@ entry! {
         })
     }
 
-    /// Sets what is subtracted first.
+    /// Sets the mean.
     fn aclmdlSetAIPPDtcPixelMean(
         parameters: *mut aclmdlAIPP,
         first: i16,
@@ -338,7 +332,7 @@ entry! {
         })
     }
 
-    /// Sets what is subtracted after that.
+    /// Sets the minimum.
     fn aclmdlSetAIPPDtcPixelMin(
         parameters: *mut aclmdlAIPP,
         first: f32,
@@ -353,7 +347,7 @@ entry! {
         })
     }
 
-    /// Sets what is multiplied with at the end.
+    /// Sets the factor.
     fn aclmdlSetAIPPPixelVarReci(
         parameters: *mut aclmdlAIPP,
         first: f32,
@@ -368,7 +362,7 @@ entry! {
         })
     }
 
-    /// Hands parameters over.
+    /// Sets the parameters of runs.
     fn aclmdlSetInputAIPP(
         id: u32,
         dataset: *mut aclmdlDataset,
@@ -388,7 +382,7 @@ entry! {
         refuse(id, dataset, index, parameters)
     }
 
-    /// How images are prepared: not at all.
+    /// The kind of preprocessing: none.
     fn aclmdlGetAippType(
         id: u32,
         index: usize,
@@ -405,7 +399,7 @@ entry! {
         }
     }
 
-    /// The parameters of an input that a model prepares by itself.
+    /// The parameters of static preprocessing: no model has it.
     fn aclmdlGetFirstAippInfo(id: u32, index: usize, info: *mut aclAippInfo) {
         not_null(info, "aippInfo")?;
         absent(&*input_of(id, index)?, index)

@@ -1,4 +1,4 @@
-//! Attributes of loaded models: the priority of their own streams.
+//! Attributes of loaded models: the priority of their own stream.
 
 use super::table;
 use crate::abi::*;
@@ -9,7 +9,7 @@ use cairn_runtime::worker::PRIORITIES;
 fn expect_known(attr: aclmdlAttr) -> Result<()> {
     match attr {
         ACL_MDL_ATTR_PRIORITY_INT32 => Ok(()),
-        _ => Err(Error::invalid(format!("attr = {attr}: only the priority (0) is known"))),
+        _ => Err(Error::invalid(format!("attr = {attr}: only the priority (0) is supported"))),
     }
 }
 

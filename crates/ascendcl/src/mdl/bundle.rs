@@ -1,4 +1,4 @@
-//! Bundles, files of several models: there are none, and each function answers as for one that is absent.
+//! Bundles, files of several models: not supported, so each function fails as for a bundle that does not exist.
 
 use super::source::ModelSource;
 use crate::abi::{aclmdlBundleQueryInfo, aclmdlConfigHandle};
@@ -9,11 +9,11 @@ use std::ffi::{c_char, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// What a handle of an answer names. No query succeeds, so that it stays empty.
+/// What a handle of a query result names. No query succeeds: it stays empty.
 struct BundleInfo;
 
 impl HandleObject for BundleInfo {
-    const KIND: &'static str = "answer about a bundle";
+    const KIND: &'static str = "bundle query result";
 }
 
 fn find(info: *const aclmdlBundleQueryInfo) -> Result<Arc<BundleInfo>> {
@@ -21,7 +21,7 @@ fn find(info: *const aclmdlBundleQueryInfo) -> Result<Arc<BundleInfo>> {
     runtime()?.handles.get(info as usize)
 }
 
-/// Refuses a file: it is one model, no model, or a bundle.
+/// The error of a file: it is one model, no model, or a bundle.
 fn refuse(source: &ModelSource) -> Result<()> {
     if source.is_bundle() {
         return Err(Error::new(
@@ -34,25 +34,25 @@ fn refuse(source: &ModelSource) -> Result<()> {
 }
 
 fn unknown(bundle: u32) -> Result<()> {
-    Err(Error::new(Code::BundleId, format!("bundleId = {bundle}: there is no bundle")))
+    Err(Error::new(Code::BundleId, format!("bundleId = {bundle}: no bundle is loaded")))
 }
 
 value_entry! {
-    /// An empty answer.
+    /// An empty query result.
     fn aclmdlBundleCreateQueryInfo() -> *mut aclmdlBundleQueryInfo, else null_mut(), {
         Ok(runtime()?.handles.insert(Arc::new(BundleInfo))? as *mut aclmdlBundleQueryInfo)
     }
 }
 
 entry! {
-    /// Destroys an answer.
+    /// Destroys a query result.
     fn aclmdlBundleDestroyQueryInfo(info: *mut aclmdlBundleQueryInfo) {
         not_null(info, "queryInfo")?;
         runtime()?.handles.remove::<BundleInfo>(info as usize)?;
         Ok(())
     }
 
-    /// How many models an answer names: none.
+    /// The number of models: 0.
     fn aclmdlBundleGetQueryModelNum(info: *const aclmdlBundleQueryInfo, count: *mut usize) {
         find(info)?;
         // SAFETY: the caller passes room for the number, or null.
@@ -69,7 +69,7 @@ entry! {
         find(info)?;
         not_null(work, "workSize")?;
         not_null(weights, "constWeightSize")?;
-        Err(Error::invalid(format!("index = {index} is out of range: the answer names no model")))
+        Err(Error::invalid(format!("index = {index} is out of range: the query result has no model")))
     }
 
     /// The size of their variables.
@@ -79,7 +79,7 @@ entry! {
         unsafe { write(bytes, "variableWeightSize", 0) }
     }
 
-    /// Asks a file.
+    /// Queries a file.
     fn aclmdlBundleQueryInfoFromFile(path: *const c_char, info: *mut aclmdlBundleQueryInfo) {
         not_null(path, "fileName")?;
         find(info)?;
@@ -87,7 +87,7 @@ entry! {
         refuse(&unsafe { ModelSource::of_path(path, "fileName") }?)
     }
 
-    /// Asks host memory.
+    /// Queries host memory.
     fn aclmdlBundleQueryInfoFromMem(
         model: *const c_void,
         bytes: usize,
@@ -142,7 +142,7 @@ entry! {
         unknown(bundle)
     }
 
-    /// Loads one model into memory of the program.
+    /// Loads one model into memory of the user.
     fn aclmdlBundleLoadModelWithMem(
         bundle: u32,
         _index: usize,
@@ -156,7 +156,7 @@ entry! {
         unknown(bundle)
     }
 
-    /// Loads one model as a configuration says.
+    /// Loads one model as configured.
     fn aclmdlBundleLoadModelWithConfig(
         bundle: u32,
         _index: usize,
@@ -168,7 +168,7 @@ entry! {
         unknown(bundle)
     }
 
-    /// How many models a bundle has.
+    /// The number of models of a bundle.
     fn aclmdlBundleGetModelNum(bundle: u32, count: *mut usize) {
         not_null(count, "modelNum")?;
         unknown(bundle)
@@ -185,7 +185,7 @@ entry! {
         unknown(bundle)
     }
 
-    /// Ends a bundle.
+    /// Unloads a bundle.
     fn aclmdlBundleUnload(bundle: u32) {
         unknown(bundle)
     }

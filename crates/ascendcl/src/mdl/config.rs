@@ -30,7 +30,7 @@ struct Options {
     output_queues: UserMemory,
     priority: u32,
     without_graph: bool,
-    /// Memory of the device with the bytes of files, by name.
+    /// Device memory that holds files, by name.
     files: BTreeMap<String, UserMemory>,
 }
 
@@ -38,7 +38,7 @@ impl HandleObject for LoadConfig {
     const KIND: &'static str = "configuration of a load";
 }
 
-/// External weights begin and end on multiples of this.
+/// The size of external weights is a multiple of this.
 const WEIGHT_ALIGN: usize = 32;
 
 impl LoadConfig {
@@ -56,7 +56,7 @@ fn find(handle: *const aclmdlConfigHandle) -> Result<Arc<LoadConfig>> {
     runtime()?.handles.get(handle as usize)
 }
 
-/// An option's value as the caller passes it.
+/// The value of an option, as the user passes it.
 struct OptionValue {
     attr: aclmdlConfigAttr,
     value: *const c_void,
@@ -151,7 +151,7 @@ unsafe fn set(options: &mut Options, value: &OptionValue) -> Result<()> {
             ACL_MDL_INPUTQ_ADDR_PTR => options.input_queues.address = value.pointer()?,
             ACL_MDL_OUTPUTQ_NUM_SIZET => options.output_queues.bytes = value.read()?,
             ACL_MDL_OUTPUTQ_ADDR_PTR => options.output_queues.address = value.pointer()?,
-            // Runs use the memory of inputs and outputs where it is, and memory is of one kind.
+            // No effect: runs always use inputs and outputs in place, and there is one kind of memory.
             ACL_MDL_WORKSPACE_MEM_OPTIMIZE => drop(value.flag(value.read()?)?),
             ACL_MDL_MEM_MALLOC_POLICY_SIZET => drop(value.read::<usize>()?),
             ACL_MDL_WITHOUT_GRAPH_INT32 => {
@@ -220,7 +220,7 @@ impl Options {
         Ok(source)
     }
 
-    /// The bytes of the files that the program has in memory of the device.
+    /// Copies of the files that the user has in device memory.
     fn read_files(&self) -> Result<BTreeMap<String, Arc<[u8]>>> {
         let runtime = runtime()?;
         let read = |(name, memory): (&String, &UserMemory)| -> Result<(String, Arc<[u8]>)> {
@@ -236,7 +236,7 @@ impl Options {
         self.files.iter().map(read).collect()
     }
 
-    /// Memory for the model, if the load type says that the program brings it.
+    /// The settings, with memory of the user if the load type says so.
     fn settings(&self) -> LoadSettings {
         let has_memory = matches!(
             self.load_type.unwrap_or_default() as u32,
@@ -278,7 +278,7 @@ entry! {
         config.change(|options| unsafe { set(options, &OptionValue { attr, value, bytes }) })
     }
 
-    /// Names memory of the device with the bytes of a file.
+    /// Names device memory that holds a file.
     fn aclmdlSetExternalWeightAddress(
         handle: *mut aclmdlConfigHandle,
         name: *const c_char,
@@ -304,7 +304,7 @@ entry! {
         })
     }
 
-    /// Loads as the configuration says.
+    /// Loads as configured.
     fn aclmdlLoadWithConfig(handle: *const aclmdlConfigHandle, id: *mut u32) {
         let options = find(handle)?.options();
         not_null(id, "modelId")?;
@@ -314,7 +314,7 @@ entry! {
         unsafe { write(id, "modelId", loaded) }
     }
 
-    /// Nothing makes such a model.
+    /// Not supported: no function builds such a model.
     fn aclmdlLoadFromModel(
         model: *const aclmdlModel,
         handle: *const aclmdlConfigHandle,
@@ -325,7 +325,7 @@ entry! {
         not_null(id, "modelId")?;
         Err(Error::new(
             Code::FeatureNotSupport,
-            "no function makes a model in this process yet: load it from memory or a file",
+            "models built in this process are not supported: load the model from a file or from memory",
         ))
     }
 }

@@ -1,4 +1,4 @@
-//! `aclmdlDataset`: the buffers of one run, with the sizes and the gear that the program set, behind a handle.
+//! `aclmdlDataset`: the buffers of a run, with the shapes and the gear that the user set, behind a handle.
 
 use crate::abi::{aclDataBuffer, aclTensorDesc, aclmdlDataset};
 use crate::data_buffer::{self, DataBuffer};
@@ -17,11 +17,11 @@ pub struct Dataset(Mutex<State>);
 #[derive(Default)]
 struct State {
     slots: Vec<Slot>,
-    /// The numbers of the gear that was set.
+    /// The values of the gear that was set.
     gear: Option<Vec<i64>>,
 }
 
-/// One tensor, by handles: a buffer of the caller, and a description that belongs to the data set.
+/// One tensor, by handles: a buffer of the user, and a description that the data set owns.
 #[derive(Clone, Copy)]
 struct Slot {
     buffer: usize,
@@ -32,9 +32,9 @@ impl HandleObject for Dataset {
     const KIND: &'static str = "data set";
 }
 
-/// A tensor of a data set as it is in one moment.
+/// A copy of a tensor of a data set.
 pub struct DatasetTensor {
-    /// The buffer, which a run may give memory.
+    /// The buffer; a run may set its address.
     pub buffer: Arc<DataBuffer>,
     /// The description that was set.
     pub desc: Option<Description>,
@@ -45,17 +45,17 @@ impl Dataset {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many buffers there are.
+    /// The number of buffers.
     pub fn len(&self) -> usize {
         self.lock().slots.len()
     }
 
-    /// The numbers of the gear that was set.
+    /// The values of the gear that was set.
     pub fn gear(&self) -> Option<Vec<i64>> {
         self.lock().gear.clone()
     }
 
-    /// Sets the numbers of the gear.
+    /// Sets the values of the gear.
     pub fn set_gear(&self, numbers: Vec<i64>) {
         self.lock().gear = Some(numbers);
     }
@@ -70,7 +70,7 @@ impl Dataset {
         })
     }
 
-    /// The buffer of an index; one that was destroyed is an error.
+    /// The buffer of an index; fails if it was destroyed.
     pub fn buffer(&self, index: usize) -> Result<Arc<DataBuffer>> {
         runtime()?.handles.get(self.slot(index)?.buffer).map_err(|error| Error {
             text: format!("buffer {index} of the data set: {}", error.text),
@@ -92,23 +92,23 @@ impl Dataset {
         slots.iter().enumerate().map(one).collect()
     }
 
-    /// Replaces the description of an index; the one before ends.
+    /// Replaces the description of an index, and destroys the previous one.
     pub fn set_desc(&self, index: usize, desc: Option<Description>) -> Result<()> {
         self.slot(index)?;
         let handle =
             desc.map(|desc| desc.into_handle().map(|handle| handle as usize)).transpose()?;
-        let before = match self.lock().slots.get_mut(index) {
+        let previous = match self.lock().slots.get_mut(index) {
             Some(slot) => std::mem::replace(&mut slot.desc, handle),
             None => handle,
         };
-        end_desc(before);
+        destroy_desc(previous);
         Ok(())
     }
 }
 
-fn end_desc(handle: Option<usize>) {
+fn destroy_desc(handle: Option<usize>) {
     if let (Some(runtime), Some(handle)) = (process::started(), handle) {
-        // The program may have destroyed it.
+        // The user may have destroyed it.
         let _ = runtime.handles.remove::<TensorDesc>(handle);
     }
 }
@@ -116,7 +116,7 @@ fn end_desc(handle: Option<usize>) {
 impl Drop for Dataset {
     fn drop(&mut self) {
         let slots = std::mem::take(&mut self.lock().slots);
-        slots.iter().for_each(|slot| end_desc(slot.desc));
+        slots.iter().for_each(|slot| destroy_desc(slot.desc));
     }
 }
 
@@ -132,7 +132,7 @@ value_entry! {
         Ok(runtime()?.handles.insert(Arc::new(Dataset::default()))? as *mut aclmdlDataset)
     }
 
-    /// How many buffers there are.
+    /// The number of buffers.
     fn aclmdlGetDatasetNumBuffers(dataset: *const aclmdlDataset) -> usize, else 0, {
         Ok(find(dataset, "dataset")?.len())
     }
@@ -144,7 +144,7 @@ value_entry! {
         Ok(find(dataset, "dataset")?.slot(index)?.buffer as *mut aclDataBuffer)
     }
 
-    /// The description of an index; null for none.
+    /// The description of an index, or null.
     fn aclmdlGetDatasetTensorDesc(dataset: *const aclmdlDataset, index: usize)
         -> *mut aclTensorDesc, else null_mut(),
     {
@@ -169,7 +169,7 @@ entry! {
         Ok(())
     }
 
-    /// Sets or takes away the description of an index.
+    /// Sets or removes the description of an index.
     fn aclmdlSetDatasetTensorDesc(
         dataset: *mut aclmdlDataset,
         desc: *mut aclTensorDesc,

@@ -1,4 +1,4 @@
-//! `aclmdlDesc`: what a model takes and gives, as values that outlive it, behind a handle.
+//! `aclmdlDesc`: the inputs and outputs of a model, as a copy that outlives it, behind a handle.
 
 use super::source::ModelSource;
 use super::table;
@@ -13,7 +13,7 @@ use std::ffi::{CString, c_char, c_void};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The name of the input that chooses a gear.
+/// The name of the input that selects a gear.
 pub const GEAR_INPUT: &str = "ascend_mbatch_shape_data";
 
 /// The longest name that fits `aclmdlIODims`.
@@ -29,17 +29,17 @@ impl HandleObject for ModelDesc {
     const KIND: &'static str = "model description";
 }
 
-/// What was described last.
+/// The content of a description.
 pub struct Described {
     /// The model's id; 0 for one that is not loaded.
     pub id: u32,
-    /// Inputs, the one that chooses a gear last.
+    /// Inputs; the one that selects a gear is the last.
     pub inputs: Vec<TensorInfo>,
     /// Outputs.
     pub outputs: Vec<TensorInfo>,
-    /// The model as its file describes it.
+    /// The description in the file of the model.
     pub model: Description,
-    /// The operators that nodes were made of.
+    /// The operators that nodes were fused from.
     pub origin_names: BTreeMap<String, CString>,
 }
 
@@ -47,19 +47,19 @@ pub struct Described {
 pub struct TensorInfo {
     /// Its name.
     pub name: CString,
-    /// The name in `aclmdlIODims`, where its own is too long.
+    /// The name in `aclmdlIODims` if its own is too long.
     pub short_name: Option<CString>,
     /// The type of its elements.
     pub dtype: DType,
     /// Its format.
     pub format: Format,
-    /// Its sizes; -1 for one that a gear or a run decides.
+    /// Its shape; -1 for a dimension that a gear or a run decides.
     pub dims: Vec<i64>,
-    /// Its sizes as a program feeds them.
+    /// Its shape as the user passes it.
     pub fed_dims: Vec<i64>,
-    /// The least and the greatest of each size; empty with gears.
+    /// The range of each dimension; empty with gears.
     pub ranges: Vec<(i64, i64)>,
-    /// Bytes of the largest that it can be; 0 for no limit.
+    /// Its largest size in bytes; 0 if it is unbounded.
     pub bytes: usize,
 }
 
@@ -69,13 +69,13 @@ impl TensorInfo {
         self.short_name.as_ref().unwrap_or(&self.name)
     }
 
-    /// Sizes under this name, for the caller.
+    /// A shape with this name, for the user.
     pub fn io_dims(&self, dims: &[i64]) -> Result<aclmdlIODims> {
         io_dims(self.listed_name().as_bytes(), dims)
     }
 }
 
-/// Sizes under a name, for the caller.
+/// A shape with a name, for the user.
 pub fn io_dims(name: &[u8], dims: &[i64]) -> Result<aclmdlIODims> {
     if dims.len() > MAX_DIMS {
         return Err(Error::new(
@@ -96,7 +96,7 @@ pub fn io_dims(name: &[u8], dims: &[i64]) -> Result<aclmdlIODims> {
 }
 
 impl Described {
-    /// A description of a model, with this id where it is loaded.
+    /// The description of a model with this id; 0 if it is not loaded.
     pub fn new(id: u32, model: Description, origin_names: BTreeMap<String, CString>) -> Described {
         let gears = model.input_dims();
         let largest = gears.get(Gears::largest(&gears));
@@ -144,19 +144,19 @@ impl Described {
     }
 }
 
-/// Bytes of a tensor; 0 for one that is too large to count.
+/// Bytes of a tensor; 0 if they exceed 64 bits.
 fn bytes_of(dtype: DType, dims: &[i64]) -> usize {
     let count =
         dims.iter().try_fold(1usize, |count, dim| count.checked_mul(usize::try_from(*dim).ok()?));
     count.and_then(|count| dtype.bytes_of(count)).unwrap_or(0)
 }
 
-/// A text without zeros.
+/// A string without NUL.
 fn c_string(text: &str) -> CString {
     CString::new(text.replace('\0', "")).unwrap_or_default()
 }
 
-/// Gives names that are too long for `aclmdlIODims` others, which no tensor has.
+/// Sets unique short names for names that are too long for `aclmdlIODims`.
 fn shorten(id: u32, inputs: &mut [TensorInfo], outputs: &mut [TensorInfo]) {
     let all = inputs.iter().chain(outputs.iter());
     let mut taken: Vec<CString> = all.map(|one| one.name.clone()).collect();
@@ -174,7 +174,7 @@ fn shorten(id: u32, inputs: &mut [TensorInfo], outputs: &mut [TensorInfo]) {
     }
 }
 
-/// Nothing, then one to three letters.
+/// The empty string, then one to three letters.
 fn endings() -> impl Iterator<Item = String> {
     let letters = || ('a'..='z').map(String::from);
     let two = letters().flat_map(move |first| letters().map(move |second| first.clone() + &second));
@@ -192,12 +192,10 @@ impl ModelDesc {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = described;
     }
 
-    /// What was described last.
+    /// Its content; fails while it is empty.
     pub fn described(&self) -> Result<Arc<Described>> {
         let described = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        described.ok_or_else(|| {
-            Error::invalid("modelDesc describes no model yet: call aclmdlGetDesc first")
-        })
+        described.ok_or_else(|| Error::invalid("modelDesc is empty: call aclmdlGetDesc first"))
     }
 }
 
@@ -207,7 +205,7 @@ pub fn find(handle: *const aclmdlDesc) -> Result<Arc<ModelDesc>> {
     runtime()?.handles.get(handle as usize)
 }
 
-/// Describes anew; after a failure the description is empty.
+/// Replaces the content; after a failure the description is empty.
 fn fill(handle: *mut aclmdlDesc, describe: impl FnOnce() -> Result<Arc<Described>>) -> Result<()> {
     let desc = find(handle)?;
     desc.set(None);

@@ -1,4 +1,4 @@
-//! The ways to run a model, and how long they wait.
+//! The functions that run a model, and their timeouts.
 
 use super::dataset;
 use super::run::{Run, Wait};
@@ -14,18 +14,18 @@ use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What a handle of a configuration of runs names: how long they wait, in milliseconds.
+/// What a handle of a configuration of runs names: timeouts in milliseconds.
 struct RunConfig(Mutex<Timeouts>);
 
 #[derive(Clone, Copy)]
 struct Timeouts {
     stream: i32,
-    /// Kept: no run waits for an event.
+    /// Stored only: no run waits for an event.
     event: i32,
 }
 
-/// Waits for ever.
-const FOREVER: i32 = -1;
+/// No timeout.
+const NO_TIMEOUT: i32 = -1;
 
 impl HandleObject for RunConfig {
     const KIND: &'static str = "configuration of runs";
@@ -36,7 +36,7 @@ impl RunConfig {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long a call waits for its run.
+    /// How long a call waits.
     fn wait(&self) -> Wait {
         Wait::For(u64::try_from(self.timeouts().stream).ok().map(Duration::from_millis))
     }
@@ -47,13 +47,13 @@ fn find_config(handle: *const aclmdlExecConfigHandle) -> Result<Arc<RunConfig>> 
     runtime()?.handles.get(handle as usize)
 }
 
-/// Where a run goes.
+/// The stream and the memory of a run.
 enum Place {
-    /// To the model's own stream.
+    /// The model's own stream.
     Own,
-    /// To a stream of the caller; sizes that come with each run are served by the allocator there.
+    /// A stream of the user; a dynamic-shape model uses the allocator registered there.
     Registered(usize),
-    /// To a stream of the caller, whatever is registered.
+    /// A stream of the user, with the built-in allocator.
     BuiltIn(usize),
 }
 
@@ -82,9 +82,9 @@ fn run(
 }
 
 value_entry! {
-    /// A configuration of runs that wait for ever.
+    /// A configuration without timeouts.
     fn aclmdlCreateExecConfigHandle() -> *mut aclmdlExecConfigHandle, else null_mut(), {
-        let timeouts = Timeouts { stream: FOREVER, event: FOREVER };
+        let timeouts = Timeouts { stream: NO_TIMEOUT, event: NO_TIMEOUT };
         let handle = runtime()?.handles.insert(Arc::new(RunConfig(Mutex::new(timeouts))))?;
         Ok(handle as *mut aclmdlExecConfigHandle)
     }
@@ -98,7 +98,7 @@ entry! {
         Ok(())
     }
 
-    /// Sets how long runs wait.
+    /// Sets a timeout.
     fn aclmdlSetExecConfigOpt(
         handle: *mut aclmdlExecConfigHandle,
         attr: aclmdlExecConfigAttr,
@@ -117,7 +117,7 @@ entry! {
         }
         // SAFETY: not null; the caller passes a number of this size.
         let timeout = unsafe { value.cast::<i32>().read_unaligned() };
-        if timeout < FOREVER {
+        if timeout < NO_TIMEOUT {
             return Err(Error::invalid(format!("the timeout {timeout}: it is -1 (for ever) or more")));
         }
         let mut timeouts = config.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,7 +143,7 @@ entry! {
         run(id, input, output, |_| Place::Registered(stream as usize), Wait::No)
     }
 
-    /// Runs and waits as long as the configuration says.
+    /// Runs and waits up to the configured time.
     fn aclmdlExecuteV2(
         id: u32,
         input: *const aclmdlDataset,

@@ -1,4 +1,4 @@
-//! Gears: asked of a description, and chosen for the runs of a data set.
+//! Gears: read from a description, and selected for the runs of a data set.
 
 use super::dataset::{self, Dataset};
 use super::description::{find, io_dims};
@@ -13,30 +13,30 @@ use std::sync::Arc;
 /// The index that stands for all inputs together.
 const ALL_INPUTS: usize = usize::MAX;
 
-/// A gear that is to be set.
-struct Choice {
+/// The target of a gear: a model and a data set.
+struct Selection {
     model: Arc<Model>,
     dataset: Arc<Dataset>,
-    /// The index of the input that chooses.
+    /// The index of the input that selects.
     index: usize,
 }
 
-impl Choice {
-    fn new(id: u32, dataset: *mut aclmdlDataset, index: usize) -> Result<Choice> {
+impl Selection {
+    fn new(id: u32, dataset: *mut aclmdlDataset, index: usize) -> Result<Selection> {
         let dataset = dataset::find(dataset, "dataset")?;
         dataset.buffer(index)?;
-        Ok(Choice { model: table::find(id)?, dataset, index })
+        Ok(Selection { model: table::find(id)?, dataset, index })
     }
 
-    /// Writes the numbers of a gear into the buffer of its input, and remembers them for runs.
-    fn set(&self, numbers: Vec<i64>) -> Result<()> {
+    /// Writes the values of a gear into the buffer of its input, and stores them for runs.
+    fn set(&self, values: Vec<i64>) -> Result<()> {
         let description = self.model.description();
         let id = self.model.id;
-        let Some(gear) = description.gears.find(&numbers) else {
+        let Some(gear) = description.gears.find(&values) else {
             return Err(Error::new(
                 Code::ModelGear,
                 format!(
-                    "{numbers:?} is no gear of model {id}: it has {}",
+                    "{values:?} is no gear of model {id}: it has {}",
                     listed(&description.gears)
                 ),
             ));
@@ -44,7 +44,7 @@ impl Choice {
         let last = description.inputs.len();
         if self.index != last {
             return Err(Error::invalid(format!(
-                "index = {}: the input that chooses a gear of model {id} is {last}",
+                "index = {}: the input that selects a gear of model {id} is {last}",
                 self.index
             )));
         }
@@ -53,18 +53,18 @@ impl Choice {
             return Err(Error::invalid(format!("buffer {last} of the data set has no memory")));
         }
         let bytes: Vec<u8> = match buffer.length {
-            length if length >= numbers.len() * 8 => {
-                numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+            length if length >= values.len() * 8 => {
+                values.iter().flat_map(|number| number.to_le_bytes()).collect()
             }
-            length if length >= numbers.len() * 4 => {
-                numbers.iter().flat_map(|number| (*number as u32).to_le_bytes()).collect()
+            length if length >= values.len() * 4 => {
+                values.iter().flat_map(|number| (*number as u32).to_le_bytes()).collect()
             }
             length => {
                 return Err(Error::new(
                     Code::ModelShape,
                     format!(
                         "buffer {last} of the data set has {length} bytes: a gear takes {}",
-                        numbers.len() * 4
+                        values.len() * 4
                     ),
                 ));
             }
@@ -73,12 +73,12 @@ impl Choice {
         let copy = Task::copy("gear", span(bytes.as_ptr() as usize), span(buffer.address));
         runtime()?.perform(&copy)?;
         self.model.set_gear(gear);
-        self.dataset.set_gear(numbers);
+        self.dataset.set_gear(values);
         Ok(())
     }
 
-    /// The numbers of the gear with these sizes of all inputs.
-    fn numbers(&self, sizes: &[i64]) -> Result<Vec<i64>> {
+    /// The values of the gear with these shapes of all inputs, concatenated.
+    fn values(&self, sizes: &[i64]) -> Result<Vec<i64>> {
         let inputs = &self.model.description().inputs;
         let known: Vec<i64> = inputs.iter().flat_map(|port| port.dims.iter().copied()).collect();
         let fits = |(known, size): (&i64, &i64)| *known < 0 || known == size;
@@ -91,8 +91,8 @@ impl Choice {
                 ),
             ));
         }
-        let chosen = known.iter().zip(sizes).filter(|(known, _)| **known < 0);
-        Ok(chosen.map(|(_, size)| *size).collect())
+        let selected = known.iter().zip(sizes).filter(|(known, _)| **known < 0);
+        Ok(selected.map(|(_, size)| *size).collect())
     }
 }
 
@@ -104,7 +104,7 @@ fn listed(gears: &Gears) -> String {
     }
 }
 
-/// A number that a gear may have.
+/// A value of a gear.
 fn positive(name: &str, number: u64) -> Result<i64> {
     match i64::try_from(number) {
         Ok(number) if number > 0 => Ok(number),
@@ -113,16 +113,16 @@ fn positive(name: &str, number: u64) -> Result<i64> {
 }
 
 entry! {
-    /// Chooses a batch.
+    /// Selects a batch gear.
     fn aclmdlSetDynamicBatchSize(id: u32, dataset: *mut aclmdlDataset, index: usize, batch: u64) {
         not_null(dataset, "dataset")?;
         let batch = positive("batchSize", batch)?;
-        let choice = Choice::new(id, dataset, index)?;
-        expect_kind(&choice.model, "batch", |gears| matches!(gears, Gears::Batch(_)))?;
-        choice.set(vec![batch])
+        let selection = Selection::new(id, dataset, index)?;
+        expect_kind(&selection.model, "batch", |gears| matches!(gears, Gears::Batch(_)))?;
+        selection.set(vec![batch])
     }
 
-    /// Chooses a height and width.
+    /// Selects an image gear.
     fn aclmdlSetDynamicHWSize(
         id: u32,
         dataset: *mut aclmdlDataset,
@@ -131,13 +131,13 @@ entry! {
         width: u64,
     ) {
         not_null(dataset, "dataset")?;
-        let numbers = vec![positive("height", height)?, positive("width", width)?];
-        let choice = Choice::new(id, dataset, index)?;
-        expect_kind(&choice.model, "image size", |gears| matches!(gears, Gears::ImageSize(_)))?;
-        choice.set(numbers)
+        let values = vec![positive("height", height)?, positive("width", width)?];
+        let selection = Selection::new(id, dataset, index)?;
+        expect_kind(&selection.model, "image size", |gears| matches!(gears, Gears::ImageSize(_)))?;
+        selection.set(values)
     }
 
-    /// Chooses by the sizes of all inputs.
+    /// Selects a dims gear.
     fn aclmdlSetInputDynamicDims(
         id: u32,
         dataset: *mut aclmdlDataset,
@@ -152,9 +152,9 @@ entry! {
         let sizes = sizes.ok_or_else(|| {
             Error::invalid(format!("dims->dimCount = {} is outside 1 to {ACL_MAX_DIM_CNT}", dims.dimCount))
         })?;
-        let choice = Choice::new(id, dataset, index)?;
-        expect_kind(&choice.model, "dims", |gears| matches!(gears, Gears::Dims(_)))?;
-        choice.set(choice.numbers(sizes)?)
+        let selection = Selection::new(id, dataset, index)?;
+        expect_kind(&selection.model, "dims", |gears| matches!(gears, Gears::Dims(_)))?;
+        selection.set(selection.values(sizes)?)
     }
 
     /// The batch gears.
@@ -187,7 +187,7 @@ entry! {
         unsafe { write(hw, "hw", filled) }
     }
 
-    /// How many gears of any sizes there are.
+    /// The number of dims gears.
     fn aclmdlGetInputDynamicGearCount(desc: *const aclmdlDesc, index: usize, count: *mut usize) {
         let described = find(desc)?.described()?;
         not_null(count, "gearCount")?;
@@ -200,7 +200,7 @@ entry! {
         unsafe { write(count, "gearCount", found) }
     }
 
-    /// The sizes of all inputs in each gear.
+    /// The shapes of all inputs in each dims gear.
     fn aclmdlGetInputDynamicDims(
         desc: *const aclmdlDesc,
         index: usize,
@@ -229,7 +229,7 @@ entry! {
     }
 }
 
-/// Fails for a model whose gears are of another kind.
+/// Fails for a model without gears of this kind.
 fn expect_kind(model: &Model, kind: &str, is_kind: impl FnOnce(&Gears) -> bool) -> Result<()> {
     let gears = &model.description().gears;
     match is_kind(gears) {
@@ -241,7 +241,7 @@ fn expect_kind(model: &Model, kind: &str, is_kind: impl FnOnce(&Gears) -> bool) 
     }
 }
 
-/// Fails for an index of one input: gears are for all of them.
+/// Fails for the index of one input: dims gears are for all inputs.
 fn expect_all(index: usize) -> Result<()> {
     match index {
         ALL_INPUTS => Ok(()),

@@ -1,4 +1,4 @@
-//! What programs ask of a description.
+//! The getters of a description.
 
 use super::description::{Described, TensorInfo, find};
 use super::load::ORIGIN_NAMES;
@@ -29,8 +29,8 @@ fn tensor(described: &Described, side: Side, index: usize) -> Result<&TensorInfo
     })
 }
 
-/// Asks a tensor.
-fn ask<T>(
+/// Reads from a tensor.
+fn read<T>(
     desc: *const aclmdlDesc,
     side: Side,
     index: usize,
@@ -39,7 +39,7 @@ fn ask<T>(
     Ok(what(tensor(&*described(desc)?, side, index)?))
 }
 
-/// The index of a name, its own or the one in `aclmdlIODims`.
+/// Writes the index of a tensor, by its name or its name in `aclmdlIODims`.
 ///
 /// # Safety
 /// `name` is null or a NUL-terminated string, `index` null or room for a number.
@@ -64,7 +64,7 @@ unsafe fn write_index(
     unsafe { write(index, "index", found) }
 }
 
-/// Writes sizes of a tensor.
+/// Writes a shape of a tensor.
 ///
 /// # Safety
 /// `dims` is null or points to writable memory.
@@ -83,69 +83,69 @@ unsafe fn write_dims(
 }
 
 value_entry! {
-    /// How many inputs there are.
+    /// The number of inputs.
     fn aclmdlGetNumInputs(desc: *mut aclmdlDesc) -> usize, else 0, {
         Ok(described(desc)?.inputs.len())
     }
 
-    /// How many outputs there are.
+    /// The number of outputs.
     fn aclmdlGetNumOutputs(desc: *mut aclmdlDesc) -> usize, else 0, {
         Ok(described(desc)?.outputs.len())
     }
 
     /// Bytes of an input.
     fn aclmdlGetInputSizeByIndex(desc: *mut aclmdlDesc, index: usize) -> usize, else 0, {
-        ask(desc, INPUTS, index, |one| one.bytes)
+        read(desc, INPUTS, index, |one| one.bytes)
     }
 
     /// Bytes of an output.
     fn aclmdlGetOutputSizeByIndex(desc: *mut aclmdlDesc, index: usize) -> usize, else 0, {
-        ask(desc, OUTPUTS, index, |one| one.bytes)
+        read(desc, OUTPUTS, index, |one| one.bytes)
     }
 
-    /// The name of an input; valid until the description is filled anew or destroyed.
+    /// The name of an input; valid until the description is refilled or destroyed.
     fn aclmdlGetInputNameByIndex(desc: *const aclmdlDesc, index: usize)
         -> *const c_char, else c"".as_ptr(),
     {
-        ask(desc, INPUTS, index, |one| one.name.as_ptr())
+        read(desc, INPUTS, index, |one| one.name.as_ptr())
     }
 
     /// The name of an output; likewise.
     fn aclmdlGetOutputNameByIndex(desc: *const aclmdlDesc, index: usize)
         -> *const c_char, else c"".as_ptr(),
     {
-        ask(desc, OUTPUTS, index, |one| one.name.as_ptr())
+        read(desc, OUTPUTS, index, |one| one.name.as_ptr())
     }
 
     /// The format of an input.
     fn aclmdlGetInputFormat(desc: *const aclmdlDesc, index: usize)
         -> aclFormat, else ACL_FORMAT_UNDEFINED,
     {
-        ask(desc, INPUTS, index, |one| one.format.0)
+        read(desc, INPUTS, index, |one| one.format.0)
     }
 
     /// The format of an output.
     fn aclmdlGetOutputFormat(desc: *const aclmdlDesc, index: usize)
         -> aclFormat, else ACL_FORMAT_UNDEFINED,
     {
-        ask(desc, OUTPUTS, index, |one| one.format.0)
+        read(desc, OUTPUTS, index, |one| one.format.0)
     }
 
     /// The element type of an input.
     fn aclmdlGetInputDataType(desc: *const aclmdlDesc, index: usize)
         -> aclDataType, else ACL_DT_UNDEFINED,
     {
-        ask(desc, INPUTS, index, |one| one.dtype.number())
+        read(desc, INPUTS, index, |one| one.dtype.number())
     }
 
     /// The element type of an output.
     fn aclmdlGetOutputDataType(desc: *const aclmdlDesc, index: usize)
         -> aclDataType, else ACL_DT_UNDEFINED,
     {
-        ask(desc, OUTPUTS, index, |one| one.dtype.number())
+        read(desc, OUTPUTS, index, |one| one.dtype.number())
     }
 
-    /// The name behind one of `aclmdlIODims`.
+    /// The full name, by a name of `aclmdlIODims`.
     fn aclmdlGetTensorRealName(desc: *const aclmdlDesc, name: *const c_char)
         -> *const c_char, else null(),
     {
@@ -161,7 +161,7 @@ value_entry! {
         }
     }
 
-    /// The operators that an operator was made of; empty where nothing is known.
+    /// The operators that an operator was fused from; empty if there are none.
     fn aclmdlGetOpAttr(desc: *mut aclmdlDesc, operator: *const c_char, attr: *const c_char)
         -> *const c_char, else null(),
     {
@@ -179,25 +179,25 @@ value_entry! {
 }
 
 entry! {
-    /// The sizes of an input.
+    /// The shape of an input.
     fn aclmdlGetInputDims(desc: *const aclmdlDesc, index: usize, dims: *mut aclmdlIODims) {
         // SAFETY: the caller passes room for the sizes, or null.
         unsafe { write_dims(desc, INPUTS, index, dims, |one| &one.dims) }
     }
 
-    /// The sizes of an input as it is fed.
+    /// The shape of an input as the user passes it.
     fn aclmdlGetInputDimsV2(desc: *const aclmdlDesc, index: usize, dims: *mut aclmdlIODims) {
         // SAFETY: the caller passes room for the sizes, or null.
         unsafe { write_dims(desc, INPUTS, index, dims, |one| &one.fed_dims) }
     }
 
-    /// The sizes of an output.
+    /// The shape of an output.
     fn aclmdlGetOutputDims(desc: *const aclmdlDesc, index: usize, dims: *mut aclmdlIODims) {
         // SAFETY: the caller passes room for the sizes, or null.
         unsafe { write_dims(desc, OUTPUTS, index, dims, |one| &one.dims) }
     }
 
-    /// The sizes of an output in the gear that was set last.
+    /// The shape of an output in the gear set last.
     fn aclmdlGetCurOutputDims(desc: *const aclmdlDesc, index: usize, dims: *mut aclmdlIODims) {
         let described = described(desc)?;
         not_null(dims, "dims")?;
@@ -206,7 +206,7 @@ entry! {
         if model.gears == Gears::None && output.dims.iter().any(|dim| *dim < 0) {
             return Err(Error::new(
                 Code::ApiNotSupported,
-                format!("output {index} has sizes that each run decides: ask its tensor description after a run"),
+                format!("output {index} has dimensions that each run decides: read its tensor description after a run"),
             ));
         }
         let gear = match model.gears {
@@ -218,7 +218,7 @@ entry! {
         unsafe { write(dims, "dims", output.io_dims(known.unwrap_or(&output.dims))?) }
     }
 
-    /// The ranges of the sizes of an input.
+    /// The ranges of the dimensions of an input.
     fn aclmdlGetInputDimsRange(
         desc: *const aclmdlDesc,
         index: usize,

@@ -14,10 +14,10 @@ use cairn_runtime::memory::{AddressInfo, describe};
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_char, c_void};
 
-/// The attribute of a node with the names of the operators that it was made of.
+/// The attribute of a node with the names of the operators that it was fused from.
 pub const ORIGIN_NAMES: &str = "_datadump_original_op_names";
 
-/// Memory of the program.
+/// Memory of the user.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UserMemory {
     /// First byte; 0 for none.
@@ -66,19 +66,20 @@ pub fn load(source: &ModelSource, settings: LoadSettings) -> Result<u32> {
     let memory = user_memory(runtime, device, &compiled, settings)?;
     let id = table::next_id();
     let target = Target::built_in(runtime, stream.clone());
-    let loaded = compiled.load(&target, id, memory).map_err(|failure| of_memory(failure.into()))?;
+    let loaded =
+        compiled.load(&target, id, memory).map_err(|failure| load_error(failure.into()))?;
     runtime.synchronize(&stream, None)?;
     table::insert(Model::new(id, device, settings.priority, loaded, streams, origin_names));
     Ok(id)
 }
 
-/// What the runtime calls out of memory has a code of its own where a model is loaded.
-fn of_memory(error: Error) -> Error {
+/// The error of a load: out of memory has a code of its own.
+fn load_error(error: Error) -> Error {
     let is_memory = error.code == Code::MemoryAllocation;
     Error { code: if is_memory { Code::ModelMemory } else { error.code }, text: error.text }
 }
 
-/// Checks the memory of the program. A model whose sizes come with each run has no use for work memory.
+/// Checks the memory of the user. A dynamic-shape model does not use work memory.
 fn user_memory(
     runtime: &Runtime,
     device: u32,
@@ -122,7 +123,7 @@ fn user_memory(
     Ok(ModelMemory { work, weights })
 }
 
-/// The names that `aclmdlGetOpAttr` gives, by node.
+/// The results of `aclmdlGetOpAttr`, by node.
 fn origin_names(graph: &Graph) -> BTreeMap<String, CString> {
     let text = |names: &[Vec<u8>]| -> Vec<u8> {
         names
@@ -157,7 +158,7 @@ unsafe fn load_into(
     unsafe { write(id, "modelId", loaded) }
 }
 
-/// The settings of a load into memory of the program.
+/// The settings of a load into memory of the user.
 fn with_memory(
     work: *mut c_void,
     work_bytes: usize,
@@ -171,7 +172,7 @@ fn with_memory(
     }
 }
 
-/// Loads with queues, which do not exist.
+/// The error of a load with queues.
 pub fn refuse_queues() -> Result<()> {
     Err(Error::new(
         Code::FeatureNotSupport,
@@ -207,7 +208,7 @@ entry! {
         unsafe { load_into(id, || ModelSource::of_path(path, "modelPath"), LoadSettings::default()) }
     }
 
-    /// Loads from a file into memory of the program.
+    /// Loads from a file into memory of the user.
     fn aclmdlLoadFromFileWithMem(
         path: *const c_char,
         id: *mut u32,
@@ -222,7 +223,7 @@ entry! {
         unsafe { load_into(id, || ModelSource::of_path(path, "modelPath"), settings) }
     }
 
-    /// Refuses queues.
+    /// Queues are not supported.
     fn aclmdlLoadFromFileWithQ(
         path: *const c_char,
         id: *mut u32,
@@ -245,7 +246,7 @@ entry! {
         unsafe { load_into(id, || ModelSource::of_memory(model, bytes), LoadSettings::default()) }
     }
 
-    /// Loads from host memory into memory of the program.
+    /// Loads from host memory into memory of the user.
     fn aclmdlLoadFromMemWithMem(
         model: *const c_void,
         bytes: usize,
@@ -261,7 +262,7 @@ entry! {
         unsafe { load_into(id, || ModelSource::of_memory(model, bytes), settings) }
     }
 
-    /// Refuses queues.
+    /// Queues are not supported.
     fn aclmdlLoadFromMemWithQ(
         model: *const c_void,
         bytes: usize,

@@ -6,7 +6,7 @@ use cairn_runtime::error::{Code, Error};
 use std::ffi::c_char;
 
 entry! {
-    /// The operator of a task: no task of a model is an operator that is known by number, so none is found.
+    /// Always fails: operators are not recorded by task.
     fn aclmdlCreateAndGetOpDesc(
         device: u32,
         stream: u32,
@@ -30,7 +30,7 @@ entry! {
         Err(Error::new(
             Code::GeFailure,
             format!(
-                "no operator of task {task} on stream {stream} of device {device} is known: the message of a failed run names its operator"
+                "the operator of task {task} on stream {stream} of device {device} is not recorded: the message of a failed run names its operator"
             ),
         ))
     }

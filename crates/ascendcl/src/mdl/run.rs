@@ -1,4 +1,4 @@
-//! One run of a model: its tensors read and checked, submitted, and its outputs described.
+//! One run of a model: tensors read and checked, the run submitted, output shapes returned.
 
 use super::dataset::{Dataset, DatasetTensor};
 use super::output::{OutputPlaces, check_length};
@@ -17,9 +17,9 @@ use std::time::Duration;
 /// Whether a call waits for its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// It returns when the run is submitted.
+    /// It returns after the submission.
     No,
-    /// It waits, no longer than this.
+    /// It waits, at most this long.
     For(Option<Duration>),
 }
 
@@ -27,9 +27,9 @@ pub enum Wait {
 pub struct Run<'a> {
     /// The model.
     pub model: &'a Model,
-    /// What comes in.
+    /// The inputs.
     pub inputs: &'a Dataset,
-    /// What goes out.
+    /// The outputs.
     pub outputs: &'a Dataset,
 }
 
@@ -49,12 +49,12 @@ impl Run<'_> {
         }
         if let Wait::For(limit) = wait {
             target.runtime.synchronize(&target.stream, limit)?;
-            places.hand_out(&outputs, &results)?;
+            places.set_buffers(&outputs, &results)?;
         }
         Ok(())
     }
 
-    /// Whether buffers may be more than the model has inputs: where sizes come with each run.
+    /// Fails for a wrong number of buffers. A dynamic-shape model accepts more inputs.
     fn check_counts(&self, inputs: usize, outputs: usize) -> Result<()> {
         let Model { id, described, is_dynamic, .. } = self.model;
         let (want_in, want_out) = (described.inputs.len(), described.outputs.len());
@@ -93,7 +93,7 @@ impl Run<'_> {
         }
     }
 
-    /// The inputs as the engine takes them.
+    /// The inputs as the engine expects them.
     fn tensors(
         &self,
         runtime: &Runtime,
@@ -120,14 +120,14 @@ impl Run<'_> {
             }
             if gear.is_none() {
                 let want = self.model.described.inputs[at].bytes;
-                check_length(&format!("input {at} ({})", port.name), span.length, want)?;
+                check_length(|| format!("input {at} ({})", port.name), span.length, want)?;
             }
             tensors.push(plain);
         }
         Ok(tensors)
     }
 
-    /// The buffers of outputs are long enough, where the model decides how long they have to be.
+    /// Fails for output buffers that are too short for the model's sizes.
     fn check_outputs(&self, outputs: &[DatasetTensor], gear: Option<usize>) -> Result<()> {
         if self.model.is_dynamic || gear.is_some() {
             return Ok(());
@@ -135,13 +135,13 @@ impl Run<'_> {
         for (at, (info, tensor)) in self.model.described.outputs.iter().zip(outputs).enumerate() {
             let Span { address, length } = tensor.buffer.span();
             if address != 0 {
-                check_length(&format!("output {at}"), length, info.bytes)?;
+                check_length(|| format!("output {at}"), length, info.bytes)?;
             }
         }
         Ok(())
     }
 
-    /// The bytes of each output that this run writes, where they are known before it.
+    /// The bytes of each output, if they are known before the run.
     fn output_sizes(&self, gear: Option<usize>) -> Vec<Option<usize>> {
         let description = self.model.description();
         let of_gear = gear.and_then(|gear| description.output_dims.get(gear));
@@ -153,7 +153,7 @@ impl Run<'_> {
             .collect()
     }
 
-    /// Gives each output a description of what the run makes.
+    /// Sets the description of each output.
     fn describe_outputs(&self, results: &[RunOutput]) -> Result<()> {
         let ports = &self.model.description().outputs;
         for (at, (port, result)) in ports.iter().zip(results).enumerate() {
@@ -166,7 +166,7 @@ impl Run<'_> {
     }
 }
 
-/// Bytes of a tensor; `None` while sizes are not known.
+/// Bytes of a tensor; `None` for unknown dimensions.
 fn bytes_of(dtype: DType, dims: &[i64]) -> Option<usize> {
     let count = dims
         .iter()
@@ -174,7 +174,7 @@ fn bytes_of(dtype: DType, dims: &[i64]) -> Option<usize> {
     dtype.bytes_of(count)
 }
 
-/// The sizes of an input whose sizes come with each run.
+/// The shape of an input of a dynamic-shape model.
 fn dims(at: usize, port: &Port, tensor: &DatasetTensor) -> Result<Vec<i64>> {
     let dims = tensor.desc.as_ref().map_or(&port.dims, |desc| &desc.dims);
     match port.accepts(dims) {
@@ -190,7 +190,7 @@ fn dims(at: usize, port: &Port, tensor: &DatasetTensor) -> Result<Vec<i64>> {
     }
 }
 
-/// A copy of an input that lies on the host.
+/// A copy of an input in host memory; `None` for one in device memory.
 fn host_bytes(
     runtime: &Runtime,
     at: usize,

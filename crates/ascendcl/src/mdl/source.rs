@@ -9,12 +9,12 @@ use std::ffi::{c_char, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The bytes of a model, and where the files are that it refers to.
+/// The bytes of a model, and the files that it refers to.
 pub struct ModelSource {
     bytes: Vec<u8>,
     /// The folder of its files; `None` for the working directory.
     pub folder: Option<PathBuf>,
-    /// The bytes of files that the program has elsewhere, by name.
+    /// The bytes of files that the user has in memory, by name.
     pub files: BTreeMap<String, Arc<[u8]>>,
 }
 
@@ -55,15 +55,15 @@ impl ModelSource {
     /// Reads the model.
     pub fn read(&self) -> Result<OfflineModel> {
         OfflineModel::read_with_files(&self.bytes, self.folder.as_deref(), &self.files)
-            .map_err(of_graph)
+            .map_err(model_error)
     }
 
-    /// What programs may know of the model.
+    /// Its inputs and outputs.
     pub fn describe(&self) -> Result<Description> {
-        OfflineModel::read_description(&self.bytes, self.folder.as_deref()).map_err(of_graph)
+        OfflineModel::read_description(&self.bytes, self.folder.as_deref()).map_err(model_error)
     }
 
-    /// Whether the file holds several models.
+    /// Whether the bytes are a bundle of several models.
     pub fn is_bundle(&self) -> bool {
         OfflineModel::is_bundle(&self.bytes)
     }
@@ -71,11 +71,11 @@ impl ModelSource {
 
 /// Compiles a model.
 pub fn compile(model: &OfflineModel) -> Result<Arc<CompiledModel>> {
-    model.compile().map(Arc::new).map_err(of_graph)
+    model.compile().map(Arc::new).map_err(model_error)
 }
 
-/// A graph that cannot be compiled is a model that cannot be loaded: no argument of the call is at fault.
-fn of_graph(failure: Failure) -> Error {
+/// The error of a model that cannot be read or compiled: no argument of the call is wrong.
+fn model_error(failure: Failure) -> Error {
     let Error { code, text } = failure.into();
     let code = if code == Code::InvalidParam { Code::ModelGraph } else { code };
     Error { code, text }

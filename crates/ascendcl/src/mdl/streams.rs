@@ -9,23 +9,23 @@ use cairn_runtime::stream::Stream;
 use cairn_runtime::worker::PRIORITIES;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Streams of models that are unloaded, by handle, while memory of a model is still in use on them.
+/// Streams of unloaded models, by handle, which are not idle yet.
 static RETIRED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// The streams of one model in the context that it was loaded in: one for each priority that it has had.
+/// The streams of one model in the context of its load: one for each priority that it has had.
 pub struct ModelStreams {
     context: usize,
     handles: Mutex<[Option<usize>; PRIORITIES]>,
 }
 
 impl ModelStreams {
-    /// None yet, in the calling thread's context.
+    /// No stream yet, in the calling thread's context.
     pub fn new(runtime: &Runtime) -> Result<ModelStreams> {
         let context = runtime.current_context()?.handle();
         Ok(ModelStreams { context, handles: Mutex::new([None; PRIORITIES]) })
     }
 
-    /// Fails once the context is gone, and the model's memory with it.
+    /// The context; fails once it was destroyed, and the model's memory with it.
     pub fn expect_context(&self, runtime: &Runtime) -> Result<Arc<Context>> {
         runtime.handles.get::<Context>(self.context).map_err(|_| {
             Error::new(
@@ -38,14 +38,14 @@ impl ModelStreams {
         })
     }
 
-    /// The stream of this priority, made when it is first wanted.
+    /// The stream of this priority, created at its first use.
     pub fn stream(&self, runtime: &Runtime, priority: u32) -> Result<Arc<Stream>> {
         self.expect_context(runtime)?;
         let at = priority as usize % PRIORITIES;
         if let Some(handle) = self.handles()[at] {
             return runtime.handles.get(handle);
         }
-        // A callback of the user may be called for the new stream: no lock is held.
+        // No lock is held: this may call a callback of the user.
         let previous = host::context();
         host::set_context(self.context);
         let created = runtime.create_stream(priority, 0);
@@ -64,12 +64,12 @@ impl ModelStreams {
 }
 
 impl Drop for ModelStreams {
-    /// Without waiting: memory of the model goes back in the order of these streams, which may wait for streams of the
+    /// Does not wait: memory of the model is freed in the order of these streams, which may wait for streams of the
     /// user.
     fn drop(&mut self) {
         let handles = *self.handles();
         retired().extend(handles.into_iter().flatten());
-        sweep();
+        destroy_idle();
     }
 }
 
@@ -77,8 +77,8 @@ fn retired() -> std::sync::MutexGuard<'static, Vec<usize>> {
     RETIRED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Destroys the streams of unloaded models that are done.
-pub fn sweep() {
+/// Destroys the streams of unloaded models that are idle.
+pub fn destroy_idle() {
     let Ok(runtime) = runtime() else { return };
     if runtime.shared.exiting() {
         return;
@@ -94,7 +94,7 @@ pub fn sweep() {
     });
     for handle in done {
         if let Err(error) = runtime.destroy_stream(handle, true) {
-            log::warn!("a stream of an unloaded model stays: {}", error.text);
+            log::warn!("a stream of an unloaded model cannot be destroyed: {}", error.text);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The loaded models of the process, by id. Ids count from 1 and are not used again.
+//! The loaded models of the process, by id. Ids count from 1 and are not reused.
 
 use super::description::Described;
 use super::streams::{self, ModelStreams};
@@ -21,7 +21,7 @@ pub struct Model {
     pub loaded: LoadedModel,
     /// Whether sizes come with each run.
     pub is_dynamic: bool,
-    /// What it takes and gives, as programs see it.
+    /// Its inputs and outputs, as the user sees them.
     pub described: Arc<Described>,
     /// Its own streams.
     pub streams: ModelStreams,
@@ -54,17 +54,17 @@ impl Model {
         }
     }
 
-    /// What it takes and gives.
+    /// Its inputs and outputs.
     pub fn description(&self) -> &Description {
         &self.loaded.model.description
     }
 
-    /// The gear that was set last, for whatever data set.
+    /// The gear that was set last, for any data set.
     pub fn gear(&self) -> Option<usize> {
         self.gear.load(Ordering::Acquire).checked_sub(1)
     }
 
-    /// Notes the gear that was set.
+    /// Stores the gear that was set.
     pub fn set_gear(&self, gear: usize) {
         self.gear.store(gear + 1, Ordering::Release);
     }
@@ -74,12 +74,12 @@ impl Model {
         self.priority.load(Ordering::Acquire)
     }
 
-    /// Sets the priority that later runs have on the model's own stream.
+    /// Sets the priority of later runs on the model's own stream.
     pub fn set_priority(&self, priority: u32) {
         self.priority.store(priority, Ordering::Release);
     }
 
-    /// The stream for runs without one of the caller.
+    /// The stream of runs without a stream of the user.
     pub fn own_stream(&self, runtime: &Runtime) -> Result<Arc<Stream>> {
         self.streams.stream(runtime, self.priority())
     }
@@ -118,23 +118,19 @@ fn unknown(id: u32) -> Error {
     Error::new(Code::ModelId, format!("modelId = {id}: no loaded model has this id"))
 }
 
-/// Unloads a model. Queued runs go on.
+/// Unloads a model. Queued runs finish.
 pub fn unload(id: u32) -> Result<()> {
     let model = table().models.remove(&id).ok_or_else(|| unknown(id))?;
-    end(&model);
+    model.loaded.unload();
     drop(model);
-    streams::sweep();
+    streams::destroy_idle();
     Ok(())
 }
 
-/// Unloads every model: ACL ends.
+/// Unloads every model.
 pub fn unload_all() {
     let models = std::mem::take(&mut table().models);
-    models.values().for_each(|model| end(model));
+    models.values().for_each(|model| model.loaded.unload());
     drop(models);
-    streams::sweep();
-}
-
-fn end(model: &Model) {
-    model.loaded.unload();
+    streams::destroy_idle();
 }
