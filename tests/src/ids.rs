@@ -8,14 +8,15 @@ use anyhow::{Result, ensure};
 use crate::program;
 
 /// The prefixes of ids: sentences of the facts about ACL, points of the list of tests there, clauses of
-/// the contract, our own sentences about stream-ordered memory and operators. A number follows.
-const PREFIXES: [&str; 9] = [
+/// the contract, our own sentences about stream-ordered memory, operators and models. A number follows.
+const PREFIXES: [&str; 10] = [
     "acl_3_2_",
     "acl_1_8_",
     "acl_reg_",
     "acl_soma_",
     "aclnn_",
     "aclop_",
+    "aclmdl_",
     "ge_reg_",
     "ge_unreg_",
     "ge_run_",

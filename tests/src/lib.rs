@@ -4,6 +4,7 @@ pub mod abi;
 pub mod commands;
 pub mod headers;
 pub mod ids;
+pub mod models;
 pub mod operators;
 pub mod program;
 pub mod run;

@@ -24,6 +24,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::{
+    models,
     run::run,
     toolkit::{Toolkit, limit},
 };
@@ -230,6 +231,7 @@ impl Program {
         let mut command = toolkit.clean(&program);
         command.current_dir(&toolkit.scratch);
         command.env("CAIRN_HOST_MEMORY", unique_memory_limit());
+        command.env(models::VARIABLE, models::folder(&toolkit.scratch)?);
         command.envs(self.environments[run_index].iter().cloned());
         let log = program.with_extension(format!("{run_index}.log"));
         let output = run(&mut command, &log, limit())?.expect(self.exit)?;

@@ -210,6 +210,26 @@ pub const ACL_PKG_VERSION_MAX_SIZE: u32 = 128;
 pub const ACL_PKG_VERSION_PARTS_MAX_SIZE: u32 = 64;
 pub const ACL_RT_MEM_UCE_INFO_MAX_NUM: u32 = 20;
 pub const MAX_MEM_UCE_INFO_ARRAY_SIZE: u32 = 128;
+pub const ACL_DIM_ENDPOINTS: u32 = 2;
+pub const ACL_MAX_DIM_CNT: u32 = 128;
+pub const ACL_MAX_TENSOR_NAME_LEN: u32 = 128;
+pub const ACL_MAX_BATCH_NUM: u32 = 128;
+pub const ACL_MAX_HW_NUM: u32 = 128;
+pub const ACL_MAX_SHAPE_COUNT: u32 = 128;
+pub const ACL_INVALID_NODE_INDEX: u32 = 4294967295;
+pub const ACL_MDL_LOAD_FROM_FILE: u32 = 1;
+pub const ACL_MDL_LOAD_FROM_FILE_WITH_MEM: u32 = 2;
+pub const ACL_MDL_LOAD_FROM_MEM: u32 = 3;
+pub const ACL_MDL_LOAD_FROM_MEM_WITH_MEM: u32 = 4;
+pub const ACL_MDL_LOAD_FROM_FILE_WITH_Q: u32 = 5;
+pub const ACL_MDL_LOAD_FROM_MEM_WITH_Q: u32 = 6;
+pub const ACL_DYNAMIC_TENSOR_NAME: &[u8; 25] = b"ascend_mbatch_shape_data\0";
+pub const ACL_DYNAMIC_AIPP_NAME: &[u8; 25] = b"ascend_dynamic_aipp_data\0";
+pub const ACL_ATTR_NAME_DATA_DUMP_ORIGIN_OP_NAMES: &[u8; 28] = b"_datadump_original_op_names\0";
+pub const ACL_WORKSPACE_MEM_OPTIMIZE_DEFAULT: u32 = 0;
+pub const ACL_WORKSPACE_MEM_OPTIMIZE_INPUTOUTPUT: u32 = 1;
+pub const ACL_MODEL_STREAM_FLAG_HEAD: u32 = 0;
+pub const ACL_MODEL_STREAM_FLAG_DEFAULT: u32 = 2147483647;
 pub const ACL_ERROR_GE_PARAM_INVALID: i32 = 145000;
 pub const ACL_ERROR_GE_EXEC_NOT_INIT: i32 = 145001;
 pub const ACL_ERROR_GE_EXEC_MODEL_PATH_INVALID: i32 = 145002;
@@ -1378,18 +1398,495 @@ pub type aclopCompileFunc = ::core::option::Option<
         aclopKernelDesc: *mut aclopKernelDesc,
     ) -> aclError,
 >;
-/// The inputs or the outputs of one run of a model.
+/// The inputs or the outputs of one run of a model. It keeps buffers, and owns none.
 #[repr(C)]
 #[derive(Debug)]
 pub struct aclmdlDataset {
     _unused: [u8; 0],
 }
-/// What a loaded model takes and gives.
+/// The inputs and outputs of a model: a copy, which stays valid after the model is unloaded.
 #[repr(C)]
 #[derive(Debug)]
 pub struct aclmdlDesc {
     _unused: [u8; 0],
 }
+/// Parameters of image preprocessing.
+#[repr(C)]
+#[derive(Debug)]
+pub struct aclmdlAIPP {
+    _unused: [u8; 0],
+}
+/// An extension of aclAippInfo; always NULL.
+#[repr(C)]
+#[derive(Debug)]
+pub struct aclAippExtendInfo {
+    _unused: [u8; 0],
+}
+/// How a model is loaded.
+#[repr(C)]
+#[derive(Debug)]
+pub struct aclmdlConfigHandle {
+    _unused: [u8; 0],
+}
+/// How a model is run.
+#[repr(C)]
+#[derive(Debug)]
+pub struct aclmdlExecConfigHandle {
+    _unused: [u8; 0],
+}
+/// The result of a query of a file of several models.
+#[repr(C)]
+#[derive(Debug)]
+pub struct aclmdlBundleQueryInfo {
+    _unused: [u8; 0],
+}
+/// A model built in this process.
+#[repr(C)]
+#[derive(Debug)]
+pub struct aclmdlModel {
+    _unused: [u8; 0],
+}
+pub const ACL_YUV420SP_U8: aclAippInputFormat = 1;
+pub const ACL_XRGB8888_U8: aclAippInputFormat = 2;
+pub const ACL_RGB888_U8: aclAippInputFormat = 3;
+pub const ACL_YUV400_U8: aclAippInputFormat = 4;
+pub const ACL_NC1HWC0DI_FP16: aclAippInputFormat = 5;
+pub const ACL_NC1HWC0DI_S8: aclAippInputFormat = 6;
+pub const ACL_ARGB8888_U8: aclAippInputFormat = 7;
+pub const ACL_YUYV_U8: aclAippInputFormat = 8;
+pub const ACL_YUV422SP_U8: aclAippInputFormat = 9;
+pub const ACL_AYUV444_U8: aclAippInputFormat = 10;
+pub const ACL_RAW10: aclAippInputFormat = 11;
+pub const ACL_RAW12: aclAippInputFormat = 12;
+pub const ACL_RAW16: aclAippInputFormat = 13;
+pub const ACL_RAW24: aclAippInputFormat = 14;
+pub const ACL_AIPP_RESERVED: aclAippInputFormat = 65535;
+/// The formats of images.
+pub type aclAippInputFormat = u32;
+pub const ACL_MDL_PRIORITY_INT32: aclmdlConfigAttr = 0;
+pub const ACL_MDL_LOAD_TYPE_SIZET: aclmdlConfigAttr = 1;
+pub const ACL_MDL_PATH_PTR: aclmdlConfigAttr = 2;
+pub const ACL_MDL_MEM_ADDR_PTR: aclmdlConfigAttr = 3;
+pub const ACL_MDL_MEM_SIZET: aclmdlConfigAttr = 4;
+pub const ACL_MDL_WEIGHT_ADDR_PTR: aclmdlConfigAttr = 5;
+pub const ACL_MDL_WEIGHT_SIZET: aclmdlConfigAttr = 6;
+pub const ACL_MDL_WORKSPACE_ADDR_PTR: aclmdlConfigAttr = 7;
+pub const ACL_MDL_WORKSPACE_SIZET: aclmdlConfigAttr = 8;
+pub const ACL_MDL_INPUTQ_NUM_SIZET: aclmdlConfigAttr = 9;
+pub const ACL_MDL_INPUTQ_ADDR_PTR: aclmdlConfigAttr = 10;
+pub const ACL_MDL_OUTPUTQ_NUM_SIZET: aclmdlConfigAttr = 11;
+pub const ACL_MDL_OUTPUTQ_ADDR_PTR: aclmdlConfigAttr = 12;
+pub const ACL_MDL_WORKSPACE_MEM_OPTIMIZE: aclmdlConfigAttr = 13;
+pub const ACL_MDL_WEIGHT_PATH_PTR: aclmdlConfigAttr = 14;
+pub const ACL_MDL_MODEL_DESC_PTR: aclmdlConfigAttr = 15;
+pub const ACL_MDL_MODEL_DESC_SIZET: aclmdlConfigAttr = 16;
+pub const ACL_MDL_KERNEL_PTR: aclmdlConfigAttr = 17;
+pub const ACL_MDL_KERNEL_SIZET: aclmdlConfigAttr = 18;
+pub const ACL_MDL_KERNEL_ARGS_PTR: aclmdlConfigAttr = 19;
+pub const ACL_MDL_KERNEL_ARGS_SIZET: aclmdlConfigAttr = 20;
+pub const ACL_MDL_STATIC_TASK_PTR: aclmdlConfigAttr = 21;
+pub const ACL_MDL_STATIC_TASK_SIZET: aclmdlConfigAttr = 22;
+pub const ACL_MDL_DYNAMIC_TASK_PTR: aclmdlConfigAttr = 23;
+pub const ACL_MDL_DYNAMIC_TASK_SIZET: aclmdlConfigAttr = 24;
+pub const ACL_MDL_MEM_MALLOC_POLICY_SIZET: aclmdlConfigAttr = 25;
+pub const ACL_MDL_FIFO_PTR: aclmdlConfigAttr = 26;
+pub const ACL_MDL_FIFO_SIZET: aclmdlConfigAttr = 27;
+pub const ACL_MDL_WITHOUT_GRAPH_INT32: aclmdlConfigAttr = 28;
+pub const ACL_NPU_PERF_MODE: aclmdlConfigAttr = 29;
+pub const ACL_MDL_RESERVED: aclmdlConfigAttr = 65535;
+/// The options of aclmdlSetConfigOpt. The suffix is the type of the value.
+pub type aclmdlConfigAttr = u32;
+pub const ACL_MDL_ATTR_PRIORITY_INT32: aclmdlAttr = 0;
+/// Attributes of a loaded model.
+pub type aclmdlAttr = u32;
+/// The value of an attribute.
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub union aclmdlAttrValue_t {
+    /// 0, the highest, to 7.
+    pub mdlPriority: u32,
+    pub reserved: [u32; 8usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aclmdlAttrValue_t"][::core::mem::size_of::<aclmdlAttrValue_t>() - 32usize];
+    ["Alignment of aclmdlAttrValue_t"][::core::mem::align_of::<aclmdlAttrValue_t>() - 4usize];
+    ["Offset of field: aclmdlAttrValue_t::mdlPriority"]
+        [::core::mem::offset_of!(aclmdlAttrValue_t, mdlPriority) - 0usize];
+    ["Offset of field: aclmdlAttrValue_t::reserved"]
+        [::core::mem::offset_of!(aclmdlAttrValue_t, reserved) - 0usize];
+};
+impl Default for aclmdlAttrValue_t {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+pub const ACL_MDL_STREAM_SYNC_TIMEOUT: aclmdlExecConfigAttr = 0;
+pub const ACL_MDL_EVENT_SYNC_TIMEOUT: aclmdlExecConfigAttr = 1;
+pub const ACL_MDL_WORK_ADDR_PTR: aclmdlExecConfigAttr = 2;
+pub const ACL_MDL_WORK_SIZET: aclmdlExecConfigAttr = 3;
+pub const ACL_MDL_MPAIMID_SIZET: aclmdlExecConfigAttr = 4;
+pub const ACL_MDL_AICQOS_SIZET: aclmdlExecConfigAttr = 5;
+pub const ACL_MDL_AICOST_SIZET: aclmdlExecConfigAttr = 6;
+pub const ACL_MDL_MEC_TIMETHR_SIZET: aclmdlExecConfigAttr = 7;
+pub const ACL_MDL_EXEC_PRIORITY_INT32: aclmdlExecConfigAttr = 8;
+pub const ACL_MDL_NPU_PERF_MODE: aclmdlExecConfigAttr = 9;
+/// The options of aclmdlSetExecConfigOpt.
+pub type aclmdlExecConfigAttr = u32;
+pub const ACL_DATA_WITHOUT_AIPP: aclmdlInputAippType = 0;
+pub const ACL_DATA_WITH_STATIC_AIPP: aclmdlInputAippType = 1;
+pub const ACL_DATA_WITH_DYNAMIC_AIPP: aclmdlInputAippType = 2;
+pub const ACL_DYNAMIC_AIPP_NODE: aclmdlInputAippType = 3;
+/// How the images of an input are preprocessed.
+pub type aclmdlInputAippType = u32;
+/// The shape of an input or output.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclmdlIODims {
+    pub name: [core::ffi::c_char; 128usize],
+    pub dimCount: usize,
+    pub dims: [i64; 128usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aclmdlIODims"][::core::mem::size_of::<aclmdlIODims>() - 1160usize];
+    ["Alignment of aclmdlIODims"][::core::mem::align_of::<aclmdlIODims>() - 8usize];
+    ["Offset of field: aclmdlIODims::name"][::core::mem::offset_of!(aclmdlIODims, name) - 0usize];
+    ["Offset of field: aclmdlIODims::dimCount"]
+        [::core::mem::offset_of!(aclmdlIODims, dimCount) - 128usize];
+    ["Offset of field: aclmdlIODims::dims"][::core::mem::offset_of!(aclmdlIODims, dims) - 136usize];
+};
+impl Default for aclmdlIODims {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// The range of each dimension of an input; -1 for no upper end.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclmdlIODimsRange {
+    pub rangeCount: usize,
+    pub range: [[i64; 2usize]; 128usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aclmdlIODimsRange"][::core::mem::size_of::<aclmdlIODimsRange>() - 2056usize];
+    ["Alignment of aclmdlIODimsRange"][::core::mem::align_of::<aclmdlIODimsRange>() - 8usize];
+    ["Offset of field: aclmdlIODimsRange::rangeCount"]
+        [::core::mem::offset_of!(aclmdlIODimsRange, rangeCount) - 0usize];
+    ["Offset of field: aclmdlIODimsRange::range"]
+        [::core::mem::offset_of!(aclmdlIODimsRange, range) - 8usize];
+};
+impl Default for aclmdlIODimsRange {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// The batch sizes that a model was built for.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclmdlBatch {
+    pub batchCount: usize,
+    pub batch: [u64; 128usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aclmdlBatch"][::core::mem::size_of::<aclmdlBatch>() - 1032usize];
+    ["Alignment of aclmdlBatch"][::core::mem::align_of::<aclmdlBatch>() - 8usize];
+    ["Offset of field: aclmdlBatch::batchCount"]
+        [::core::mem::offset_of!(aclmdlBatch, batchCount) - 0usize];
+    ["Offset of field: aclmdlBatch::batch"][::core::mem::offset_of!(aclmdlBatch, batch) - 8usize];
+};
+impl Default for aclmdlBatch {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// The heights and widths that a model was built for.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclmdlHW {
+    pub hwCount: usize,
+    pub hw: [[u64; 2usize]; 128usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aclmdlHW"][::core::mem::size_of::<aclmdlHW>() - 2056usize];
+    ["Alignment of aclmdlHW"][::core::mem::align_of::<aclmdlHW>() - 8usize];
+    ["Offset of field: aclmdlHW::hwCount"][::core::mem::offset_of!(aclmdlHW, hwCount) - 0usize];
+    ["Offset of field: aclmdlHW::hw"][::core::mem::offset_of!(aclmdlHW, hw) - 8usize];
+};
+impl Default for aclmdlHW {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// Shapes of an image before and after preprocessing.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclAippDims {
+    pub srcDims: aclmdlIODims,
+    pub srcSize: usize,
+    pub aippOutdims: aclmdlIODims,
+    pub aippOutSize: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aclAippDims"][::core::mem::size_of::<aclAippDims>() - 2336usize];
+    ["Alignment of aclAippDims"][::core::mem::align_of::<aclAippDims>() - 8usize];
+    ["Offset of field: aclAippDims::srcDims"]
+        [::core::mem::offset_of!(aclAippDims, srcDims) - 0usize];
+    ["Offset of field: aclAippDims::srcSize"]
+        [::core::mem::offset_of!(aclAippDims, srcSize) - 1160usize];
+    ["Offset of field: aclAippDims::aippOutdims"]
+        [::core::mem::offset_of!(aclAippDims, aippOutdims) - 1168usize];
+    ["Offset of field: aclAippDims::aippOutSize"]
+        [::core::mem::offset_of!(aclAippDims, aippOutSize) - 2328usize];
+};
+impl Default for aclAippDims {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// How a model preprocesses the images of an input.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclAippInfo {
+    pub inputFormat: aclAippInputFormat,
+    pub srcImageSizeW: i32,
+    pub srcImageSizeH: i32,
+    pub cropSwitch: i8,
+    pub loadStartPosW: i32,
+    pub loadStartPosH: i32,
+    pub cropSizeW: i32,
+    pub cropSizeH: i32,
+    pub resizeSwitch: i8,
+    pub resizeOutputW: i32,
+    pub resizeOutputH: i32,
+    pub paddingSwitch: i8,
+    pub leftPaddingSize: i32,
+    pub rightPaddingSize: i32,
+    pub topPaddingSize: i32,
+    pub bottomPaddingSize: i32,
+    pub cscSwitch: i8,
+    pub rbuvSwapSwitch: i8,
+    pub axSwapSwitch: i8,
+    pub singleLineMode: i8,
+    pub matrixR0C0: i32,
+    pub matrixR0C1: i32,
+    pub matrixR0C2: i32,
+    pub matrixR1C0: i32,
+    pub matrixR1C1: i32,
+    pub matrixR1C2: i32,
+    pub matrixR2C0: i32,
+    pub matrixR2C1: i32,
+    pub matrixR2C2: i32,
+    pub outputBias0: i32,
+    pub outputBias1: i32,
+    pub outputBias2: i32,
+    pub inputBias0: i32,
+    pub inputBias1: i32,
+    pub inputBias2: i32,
+    pub meanChn0: i32,
+    pub meanChn1: i32,
+    pub meanChn2: i32,
+    pub meanChn3: i32,
+    pub minChn0: f32,
+    pub minChn1: f32,
+    pub minChn2: f32,
+    pub minChn3: f32,
+    pub varReciChn0: f32,
+    pub varReciChn1: f32,
+    pub varReciChn2: f32,
+    pub varReciChn3: f32,
+    pub srcFormat: aclFormat,
+    pub srcDatatype: aclDataType,
+    pub srcDimNum: usize,
+    pub shapeCount: usize,
+    pub outDims: [aclAippDims; 128usize],
+    pub aippExtend: *mut aclAippExtendInfo,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aclAippInfo"][::core::mem::size_of::<aclAippInfo>() - 299216usize];
+    ["Alignment of aclAippInfo"][::core::mem::align_of::<aclAippInfo>() - 8usize];
+    ["Offset of field: aclAippInfo::inputFormat"]
+        [::core::mem::offset_of!(aclAippInfo, inputFormat) - 0usize];
+    ["Offset of field: aclAippInfo::srcImageSizeW"]
+        [::core::mem::offset_of!(aclAippInfo, srcImageSizeW) - 4usize];
+    ["Offset of field: aclAippInfo::srcImageSizeH"]
+        [::core::mem::offset_of!(aclAippInfo, srcImageSizeH) - 8usize];
+    ["Offset of field: aclAippInfo::cropSwitch"]
+        [::core::mem::offset_of!(aclAippInfo, cropSwitch) - 12usize];
+    ["Offset of field: aclAippInfo::loadStartPosW"]
+        [::core::mem::offset_of!(aclAippInfo, loadStartPosW) - 16usize];
+    ["Offset of field: aclAippInfo::loadStartPosH"]
+        [::core::mem::offset_of!(aclAippInfo, loadStartPosH) - 20usize];
+    ["Offset of field: aclAippInfo::cropSizeW"]
+        [::core::mem::offset_of!(aclAippInfo, cropSizeW) - 24usize];
+    ["Offset of field: aclAippInfo::cropSizeH"]
+        [::core::mem::offset_of!(aclAippInfo, cropSizeH) - 28usize];
+    ["Offset of field: aclAippInfo::resizeSwitch"]
+        [::core::mem::offset_of!(aclAippInfo, resizeSwitch) - 32usize];
+    ["Offset of field: aclAippInfo::resizeOutputW"]
+        [::core::mem::offset_of!(aclAippInfo, resizeOutputW) - 36usize];
+    ["Offset of field: aclAippInfo::resizeOutputH"]
+        [::core::mem::offset_of!(aclAippInfo, resizeOutputH) - 40usize];
+    ["Offset of field: aclAippInfo::paddingSwitch"]
+        [::core::mem::offset_of!(aclAippInfo, paddingSwitch) - 44usize];
+    ["Offset of field: aclAippInfo::leftPaddingSize"]
+        [::core::mem::offset_of!(aclAippInfo, leftPaddingSize) - 48usize];
+    ["Offset of field: aclAippInfo::rightPaddingSize"]
+        [::core::mem::offset_of!(aclAippInfo, rightPaddingSize) - 52usize];
+    ["Offset of field: aclAippInfo::topPaddingSize"]
+        [::core::mem::offset_of!(aclAippInfo, topPaddingSize) - 56usize];
+    ["Offset of field: aclAippInfo::bottomPaddingSize"]
+        [::core::mem::offset_of!(aclAippInfo, bottomPaddingSize) - 60usize];
+    ["Offset of field: aclAippInfo::cscSwitch"]
+        [::core::mem::offset_of!(aclAippInfo, cscSwitch) - 64usize];
+    ["Offset of field: aclAippInfo::rbuvSwapSwitch"]
+        [::core::mem::offset_of!(aclAippInfo, rbuvSwapSwitch) - 65usize];
+    ["Offset of field: aclAippInfo::axSwapSwitch"]
+        [::core::mem::offset_of!(aclAippInfo, axSwapSwitch) - 66usize];
+    ["Offset of field: aclAippInfo::singleLineMode"]
+        [::core::mem::offset_of!(aclAippInfo, singleLineMode) - 67usize];
+    ["Offset of field: aclAippInfo::matrixR0C0"]
+        [::core::mem::offset_of!(aclAippInfo, matrixR0C0) - 68usize];
+    ["Offset of field: aclAippInfo::matrixR0C1"]
+        [::core::mem::offset_of!(aclAippInfo, matrixR0C1) - 72usize];
+    ["Offset of field: aclAippInfo::matrixR0C2"]
+        [::core::mem::offset_of!(aclAippInfo, matrixR0C2) - 76usize];
+    ["Offset of field: aclAippInfo::matrixR1C0"]
+        [::core::mem::offset_of!(aclAippInfo, matrixR1C0) - 80usize];
+    ["Offset of field: aclAippInfo::matrixR1C1"]
+        [::core::mem::offset_of!(aclAippInfo, matrixR1C1) - 84usize];
+    ["Offset of field: aclAippInfo::matrixR1C2"]
+        [::core::mem::offset_of!(aclAippInfo, matrixR1C2) - 88usize];
+    ["Offset of field: aclAippInfo::matrixR2C0"]
+        [::core::mem::offset_of!(aclAippInfo, matrixR2C0) - 92usize];
+    ["Offset of field: aclAippInfo::matrixR2C1"]
+        [::core::mem::offset_of!(aclAippInfo, matrixR2C1) - 96usize];
+    ["Offset of field: aclAippInfo::matrixR2C2"]
+        [::core::mem::offset_of!(aclAippInfo, matrixR2C2) - 100usize];
+    ["Offset of field: aclAippInfo::outputBias0"]
+        [::core::mem::offset_of!(aclAippInfo, outputBias0) - 104usize];
+    ["Offset of field: aclAippInfo::outputBias1"]
+        [::core::mem::offset_of!(aclAippInfo, outputBias1) - 108usize];
+    ["Offset of field: aclAippInfo::outputBias2"]
+        [::core::mem::offset_of!(aclAippInfo, outputBias2) - 112usize];
+    ["Offset of field: aclAippInfo::inputBias0"]
+        [::core::mem::offset_of!(aclAippInfo, inputBias0) - 116usize];
+    ["Offset of field: aclAippInfo::inputBias1"]
+        [::core::mem::offset_of!(aclAippInfo, inputBias1) - 120usize];
+    ["Offset of field: aclAippInfo::inputBias2"]
+        [::core::mem::offset_of!(aclAippInfo, inputBias2) - 124usize];
+    ["Offset of field: aclAippInfo::meanChn0"]
+        [::core::mem::offset_of!(aclAippInfo, meanChn0) - 128usize];
+    ["Offset of field: aclAippInfo::meanChn1"]
+        [::core::mem::offset_of!(aclAippInfo, meanChn1) - 132usize];
+    ["Offset of field: aclAippInfo::meanChn2"]
+        [::core::mem::offset_of!(aclAippInfo, meanChn2) - 136usize];
+    ["Offset of field: aclAippInfo::meanChn3"]
+        [::core::mem::offset_of!(aclAippInfo, meanChn3) - 140usize];
+    ["Offset of field: aclAippInfo::minChn0"]
+        [::core::mem::offset_of!(aclAippInfo, minChn0) - 144usize];
+    ["Offset of field: aclAippInfo::minChn1"]
+        [::core::mem::offset_of!(aclAippInfo, minChn1) - 148usize];
+    ["Offset of field: aclAippInfo::minChn2"]
+        [::core::mem::offset_of!(aclAippInfo, minChn2) - 152usize];
+    ["Offset of field: aclAippInfo::minChn3"]
+        [::core::mem::offset_of!(aclAippInfo, minChn3) - 156usize];
+    ["Offset of field: aclAippInfo::varReciChn0"]
+        [::core::mem::offset_of!(aclAippInfo, varReciChn0) - 160usize];
+    ["Offset of field: aclAippInfo::varReciChn1"]
+        [::core::mem::offset_of!(aclAippInfo, varReciChn1) - 164usize];
+    ["Offset of field: aclAippInfo::varReciChn2"]
+        [::core::mem::offset_of!(aclAippInfo, varReciChn2) - 168usize];
+    ["Offset of field: aclAippInfo::varReciChn3"]
+        [::core::mem::offset_of!(aclAippInfo, varReciChn3) - 172usize];
+    ["Offset of field: aclAippInfo::srcFormat"]
+        [::core::mem::offset_of!(aclAippInfo, srcFormat) - 176usize];
+    ["Offset of field: aclAippInfo::srcDatatype"]
+        [::core::mem::offset_of!(aclAippInfo, srcDatatype) - 180usize];
+    ["Offset of field: aclAippInfo::srcDimNum"]
+        [::core::mem::offset_of!(aclAippInfo, srcDimNum) - 184usize];
+    ["Offset of field: aclAippInfo::shapeCount"]
+        [::core::mem::offset_of!(aclAippInfo, shapeCount) - 192usize];
+    ["Offset of field: aclAippInfo::outDims"]
+        [::core::mem::offset_of!(aclAippInfo, outDims) - 200usize];
+    ["Offset of field: aclAippInfo::aippExtend"]
+        [::core::mem::offset_of!(aclAippInfo, aippExtend) - 299208usize];
+};
+impl Default for aclAippInfo {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// Sizes of the parts of a model for another product.
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct aclmdlExeOMDesc {
+    pub workSize: usize,
+    pub weightSize: usize,
+    pub modelDescSize: usize,
+    pub kernelSize: usize,
+    pub kernelArgsSize: usize,
+    pub staticTaskSize: usize,
+    pub dynamicTaskSize: usize,
+    pub fifoTaskSize: usize,
+    pub reserved: [usize; 8usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aclmdlExeOMDesc"][::core::mem::size_of::<aclmdlExeOMDesc>() - 128usize];
+    ["Alignment of aclmdlExeOMDesc"][::core::mem::align_of::<aclmdlExeOMDesc>() - 8usize];
+    ["Offset of field: aclmdlExeOMDesc::workSize"]
+        [::core::mem::offset_of!(aclmdlExeOMDesc, workSize) - 0usize];
+    ["Offset of field: aclmdlExeOMDesc::weightSize"]
+        [::core::mem::offset_of!(aclmdlExeOMDesc, weightSize) - 8usize];
+    ["Offset of field: aclmdlExeOMDesc::modelDescSize"]
+        [::core::mem::offset_of!(aclmdlExeOMDesc, modelDescSize) - 16usize];
+    ["Offset of field: aclmdlExeOMDesc::kernelSize"]
+        [::core::mem::offset_of!(aclmdlExeOMDesc, kernelSize) - 24usize];
+    ["Offset of field: aclmdlExeOMDesc::kernelArgsSize"]
+        [::core::mem::offset_of!(aclmdlExeOMDesc, kernelArgsSize) - 32usize];
+    ["Offset of field: aclmdlExeOMDesc::staticTaskSize"]
+        [::core::mem::offset_of!(aclmdlExeOMDesc, staticTaskSize) - 40usize];
+    ["Offset of field: aclmdlExeOMDesc::dynamicTaskSize"]
+        [::core::mem::offset_of!(aclmdlExeOMDesc, dynamicTaskSize) - 48usize];
+    ["Offset of field: aclmdlExeOMDesc::fifoTaskSize"]
+        [::core::mem::offset_of!(aclmdlExeOMDesc, fifoTaskSize) - 56usize];
+    ["Offset of field: aclmdlExeOMDesc::reserved"]
+        [::core::mem::offset_of!(aclmdlExeOMDesc, reserved) - 64usize];
+};
 pub const ACL_COMPILE_SYS: aclopCompileType = 0;
 pub const ACL_COMPILE_UNREGISTERED: aclopCompileType = 1;
 /// How an operator is looked up.
@@ -1942,6 +2439,8 @@ pub mod signature {
         storageDimsNum: u64,
         tensorDataAddr: *mut core::ffi::c_void,
     ) -> aclnnStatus;
+    /// Recovers the communication tasks of a device. Not supported.
+    pub type aclRecoverAllHcclTasks = unsafe extern "C" fn(deviceId: i32) -> aclError;
     /** Lets an executor run any number of times; it then lives until aclDestroyAclOpExecutor. Otherwise the
     second phase ends it.*/
     pub type aclSetAclOpExecutorRepeatable =
@@ -2067,13 +2566,566 @@ pub mod signature {
         data: *mut core::ffi::c_void,
         size: usize,
     ) -> aclError;
+    /// Appends a buffer. It stays the caller's, and each run reads its address and size.
+    pub type aclmdlAddDatasetBuffer = unsafe extern "C" fn(
+        dataset: *mut aclmdlDataset,
+        dataBuffer: *mut aclDataBuffer,
+    ) -> aclError;
+    /// Creates an empty query result; NULL on failure.
+    pub type aclmdlBundleCreateQueryInfo = unsafe extern "C" fn() -> *mut aclmdlBundleQueryInfo;
+    /// Destroys a query result.
+    pub type aclmdlBundleDestroyQueryInfo =
+        unsafe extern "C" fn(queryInfo: *mut aclmdlBundleQueryInfo) -> aclError;
+    /// The id of a loaded model of a bundle.
+    pub type aclmdlBundleGetModelId =
+        unsafe extern "C" fn(bundleId: u32, index: usize, modelId: *mut u32) -> aclError;
+    /// The number of models of a bundle.
+    pub type aclmdlBundleGetModelNum =
+        unsafe extern "C" fn(bundleId: u32, modelNum: *mut usize) -> aclError;
+    /// The number of models in a query result; 0 before a query.
+    pub type aclmdlBundleGetQueryModelNum = unsafe extern "C" fn(
+        queryInfo: *const aclmdlBundleQueryInfo,
+        modelNum: *mut usize,
+    ) -> aclError;
+    /// The memory in bytes that one of them needs for runs and constants.
+    pub type aclmdlBundleGetSize = unsafe extern "C" fn(
+        queryInfo: *const aclmdlBundleQueryInfo,
+        index: usize,
+        workSize: *mut usize,
+        constWeightSize: *mut usize,
+    ) -> aclError;
+    /// The memory in bytes of their shared variables; 0 before a query.
+    pub type aclmdlBundleGetVarWeightSize = unsafe extern "C" fn(
+        queryInfo: *const aclmdlBundleQueryInfo,
+        variableWeightSize: *mut usize,
+    ) -> aclError;
+    /// Opens a bundle without loading its models.
+    pub type aclmdlBundleInitFromFile = unsafe extern "C" fn(
+        modelPath: *const core::ffi::c_char,
+        varWeightPtr: *mut core::ffi::c_void,
+        varWeightSize: usize,
+        bundleId: *mut u32,
+    ) -> aclError;
+    /// The same from host memory.
+    pub type aclmdlBundleInitFromMem = unsafe extern "C" fn(
+        model: *const core::ffi::c_void,
+        modelSize: usize,
+        varWeightPtr: *mut core::ffi::c_void,
+        varWeightSize: usize,
+        bundleId: *mut u32,
+    ) -> aclError;
+    /// Opens a bundle and loads all of its models.
+    pub type aclmdlBundleLoadFromFile =
+        unsafe extern "C" fn(modelPath: *const core::ffi::c_char, bundleId: *mut u32) -> aclError;
+    /// The same from host memory.
+    pub type aclmdlBundleLoadFromMem = unsafe extern "C" fn(
+        model: *const core::ffi::c_void,
+        modelSize: usize,
+        bundleId: *mut u32,
+    ) -> aclError;
+    /// Loads one model of a bundle.
+    pub type aclmdlBundleLoadModel =
+        unsafe extern "C" fn(bundleId: u32, index: usize, modelId: *mut u32) -> aclError;
+    /// The same with a configuration.
+    pub type aclmdlBundleLoadModelWithConfig = unsafe extern "C" fn(
+        bundleId: u32,
+        index: usize,
+        handle: *mut aclmdlConfigHandle,
+        modelId: *mut u32,
+    ) -> aclError;
+    /// The same into memory of the caller.
+    pub type aclmdlBundleLoadModelWithMem = unsafe extern "C" fn(
+        bundleId: u32,
+        index: usize,
+        workPtr: *mut core::ffi::c_void,
+        workSize: usize,
+        weightPtr: *mut core::ffi::c_void,
+        weightSize: usize,
+        modelId: *mut u32,
+    ) -> aclError;
+    /// Queries a file of several models.
+    pub type aclmdlBundleQueryInfoFromFile = unsafe extern "C" fn(
+        fileName: *const core::ffi::c_char,
+        queryInfo: *mut aclmdlBundleQueryInfo,
+    ) -> aclError;
+    /// Queries host memory.
+    pub type aclmdlBundleQueryInfoFromMem = unsafe extern "C" fn(
+        model: *const core::ffi::c_void,
+        modelSize: usize,
+        queryInfo: *mut aclmdlBundleQueryInfo,
+    ) -> aclError;
+    /// Unloads a bundle with all of its models.
+    pub type aclmdlBundleUnload = unsafe extern "C" fn(bundleId: u32) -> aclError;
+    /// Unloads one model of a bundle.
+    pub type aclmdlBundleUnloadModel =
+        unsafe extern "C" fn(bundleId: u32, modelId: u32) -> aclError;
+    /// Creates parameters for a batch of images; NULL for 0 images.
+    pub type aclmdlCreateAIPP = unsafe extern "C" fn(batchSize: u64) -> *mut aclmdlAIPP;
+    /// Name and tensors of the operator of a failed task. Not supported: always fails with 500002.
+    pub type aclmdlCreateAndGetOpDesc = unsafe extern "C" fn(
+        deviceId: u32,
+        streamId: u32,
+        taskId: u32,
+        opName: *mut core::ffi::c_char,
+        opNameLen: usize,
+        inputDesc: *mut *mut aclTensorDesc,
+        numInputs: *mut usize,
+        outputDesc: *mut *mut aclTensorDesc,
+        numOutputs: *mut usize,
+    ) -> aclError;
+    /// Creates an empty configuration of a load; NULL on failure.
+    pub type aclmdlCreateConfigHandle = unsafe extern "C" fn() -> *mut aclmdlConfigHandle;
+    /// Creates an empty data set; NULL on failure.
+    pub type aclmdlCreateDataset = unsafe extern "C" fn() -> *mut aclmdlDataset;
+    /// Creates an empty description; NULL on failure.
+    pub type aclmdlCreateDesc = unsafe extern "C" fn() -> *mut aclmdlDesc;
+    /// Creates a configuration of runs without timeouts; NULL on failure.
+    pub type aclmdlCreateExecConfigHandle = unsafe extern "C" fn() -> *mut aclmdlExecConfigHandle;
+    /// Destroys parameters.
+    pub type aclmdlDestroyAIPP = unsafe extern "C" fn(aippParmsSet: *const aclmdlAIPP) -> aclError;
+    /// Destroys a configuration of a load.
+    pub type aclmdlDestroyConfigHandle =
+        unsafe extern "C" fn(handle: *mut aclmdlConfigHandle) -> aclError;
+    /// Destroys a data set and its tensor descriptions, not its buffers.
+    pub type aclmdlDestroyDataset = unsafe extern "C" fn(dataset: *const aclmdlDataset) -> aclError;
+    /// Destroys a description, and the strings that it returned.
+    pub type aclmdlDestroyDesc = unsafe extern "C" fn(modelDesc: *mut aclmdlDesc) -> aclError;
+    /// Destroys a configuration of runs.
+    pub type aclmdlDestroyExecConfigHandle =
+        unsafe extern "C" fn(handle: *const aclmdlExecConfigHandle) -> aclError;
+    /** Runs a model and waits. For an output buffer without an address it allocates memory, which the caller frees
+    by aclrtFree, and sets address and size in the buffer.*/
+    pub type aclmdlExecute = unsafe extern "C" fn(
+        modelId: u32,
+        input: *const aclmdlDataset,
+        output: *mut aclmdlDataset,
+    ) -> aclError;
+    /** Submits a run and returns. Data sets and buffers may be destroyed at once; their memory must stay valid until
+    the stream is synchronized. Every output needs memory. A dynamic-shape model takes all other memory from the
+    allocator that is registered on the stream.*/
+    pub type aclmdlExecuteAsync = unsafe extern "C" fn(
+        modelId: u32,
+        input: *const aclmdlDataset,
+        output: *mut aclmdlDataset,
+        stream: aclrtStream,
+    ) -> aclError;
+    /// Submits a run as aclmdlExecuteAsync does, without the registered allocator.
+    pub type aclmdlExecuteAsyncV2 = unsafe extern "C" fn(
+        modelId: u32,
+        input: *const aclmdlDataset,
+        output: *mut aclmdlDataset,
+        stream: aclrtStream,
+        handle: *const aclmdlExecConfigHandle,
+    ) -> aclError;
+    /** Runs a model and waits up to the configured time: on the stream, or for a dynamic-shape model on a stream of
+    its own.*/
+    pub type aclmdlExecuteV2 = unsafe extern "C" fn(
+        modelId: u32,
+        input: *const aclmdlDataset,
+        output: *mut aclmdlDataset,
+        stream: aclrtStream,
+        handle: *const aclmdlExecConfigHandle,
+    ) -> aclError;
     /// Ends dumping.
     pub type aclmdlFinalizeDump = unsafe extern "C" fn() -> aclError;
+    /// Bytes of the input ACL_DYNAMIC_AIPP_NAME for a batch of images.
+    pub type aclmdlGetAippDataSize =
+        unsafe extern "C" fn(batchSize: u64, size: *mut usize) -> aclError;
+    /// How the images of an input are preprocessed, and which input has the parameters.
+    pub type aclmdlGetAippType = unsafe extern "C" fn(
+        modelId: u32,
+        index: usize,
+        type_: *mut aclmdlInputAippType,
+        dynamicAttachedDataIndex: *mut usize,
+    ) -> aclError;
+    /// The priority of a loaded model.
+    pub type aclmdlGetAttribute = unsafe extern "C" fn(
+        modelId: u32,
+        attr: aclmdlAttr,
+        attrValue: *mut aclmdlAttrValue_t,
+    ) -> aclError;
+    /// The shape of an output in the gear set last. Fails for a dynamic-shape model.
+    pub type aclmdlGetCurOutputDims = unsafe extern "C" fn(
+        modelDesc: *const aclmdlDesc,
+        index: usize,
+        dims: *mut aclmdlIODims,
+    ) -> aclError;
+    /// The buffer of this index; NULL if there is none.
+    pub type aclmdlGetDatasetBuffer =
+        unsafe extern "C" fn(dataset: *const aclmdlDataset, index: usize) -> *mut aclDataBuffer;
+    /// The number of buffers; 0 for an invalid data set.
+    pub type aclmdlGetDatasetNumBuffers =
+        unsafe extern "C" fn(dataset: *const aclmdlDataset) -> usize;
+    /** The description of the tensor of this index, or NULL. It belongs to the data set, and is replaced by the next
+    run of a dynamic-shape model.*/
+    pub type aclmdlGetDatasetTensorDesc =
+        unsafe extern "C" fn(dataset: *const aclmdlDataset, index: usize) -> *mut aclTensorDesc;
+    /// Fills the description from a loaded model; its previous content is gone.
+    pub type aclmdlGetDesc =
+        unsafe extern "C" fn(modelDesc: *mut aclmdlDesc, modelId: u32) -> aclError;
+    /// Fills the description from a file, without loading the model.
+    pub type aclmdlGetDescFromFile = unsafe extern "C" fn(
+        modelDesc: *mut aclmdlDesc,
+        modelPath: *const core::ffi::c_char,
+    ) -> aclError;
+    /// Fills the description from a model in host memory, without loading it.
+    pub type aclmdlGetDescFromMem = unsafe extern "C" fn(
+        modelDesc: *mut aclmdlDesc,
+        model: *const core::ffi::c_void,
+        modelSize: usize,
+    ) -> aclError;
+    /// The batch gears; 0 of them in other models.
+    pub type aclmdlGetDynamicBatch =
+        unsafe extern "C" fn(modelDesc: *const aclmdlDesc, batch: *mut aclmdlBatch) -> aclError;
+    /// The image gears; 0 of them in other models. `index` has no effect.
+    pub type aclmdlGetDynamicHW = unsafe extern "C" fn(
+        modelDesc: *const aclmdlDesc,
+        index: usize,
+        hw: *mut aclmdlHW,
+    ) -> aclError;
+    /// The parameters of static preprocessing of an input. Fails: no model has it.
+    pub type aclmdlGetFirstAippInfo =
+        unsafe extern "C" fn(modelId: u32, index: usize, aippInfo: *mut aclAippInfo) -> aclError;
+    /// The element type of an input; ACL_DT_UNDEFINED if there is none.
+    pub type aclmdlGetInputDataType =
+        unsafe extern "C" fn(modelDesc: *const aclmdlDesc, index: usize) -> aclDataType;
+    /// The shape of an input; -1 for a dimension that a gear or a run decides.
+    pub type aclmdlGetInputDims = unsafe extern "C" fn(
+        modelDesc: *const aclmdlDesc,
+        index: usize,
+        dims: *mut aclmdlIODims,
+    ) -> aclError;
+    /// The range of each dimension of an input; none with gears.
+    pub type aclmdlGetInputDimsRange = unsafe extern "C" fn(
+        modelDesc: *const aclmdlDesc,
+        index: usize,
+        dimsRange: *mut aclmdlIODimsRange,
+    ) -> aclError;
+    /// The shape of an input as the caller passes it: that of the image if the model preprocesses images.
+    pub type aclmdlGetInputDimsV2 = unsafe extern "C" fn(
+        modelDesc: *const aclmdlDesc,
+        index: usize,
+        dims: *mut aclmdlIODims,
+    ) -> aclError;
+    /// The shapes of all inputs, concatenated, in each dims gear; `dims` has room for `gearCount`.
+    pub type aclmdlGetInputDynamicDims = unsafe extern "C" fn(
+        modelDesc: *const aclmdlDesc,
+        index: usize,
+        dims: *mut aclmdlIODims,
+        gearCount: usize,
+    ) -> aclError;
+    /// The number of dims gears. `index` must be (size_t)-1.
+    pub type aclmdlGetInputDynamicGearCount = unsafe extern "C" fn(
+        modelDesc: *const aclmdlDesc,
+        index: usize,
+        gearCount: *mut usize,
+    ) -> aclError;
+    /// The format of an input; ACL_FORMAT_UNDEFINED if there is none.
+    pub type aclmdlGetInputFormat =
+        unsafe extern "C" fn(modelDesc: *const aclmdlDesc, index: usize) -> aclFormat;
+    /// The index of the input with this name.
+    pub type aclmdlGetInputIndexByName = unsafe extern "C" fn(
+        modelDesc: *const aclmdlDesc,
+        name: *const core::ffi::c_char,
+        index: *mut usize,
+    ) -> aclError;
+    /// The name of an input; "" if there is none.
+    pub type aclmdlGetInputNameByIndex = unsafe extern "C" fn(
+        modelDesc: *const aclmdlDesc,
+        index: usize,
+    ) -> *const core::ffi::c_char;
+    /// The largest size of an input in bytes; 0 if it is unbounded, or for a bad index.
+    pub type aclmdlGetInputSizeByIndex =
+        unsafe extern "C" fn(modelDesc: *mut aclmdlDesc, index: usize) -> usize;
+    /// The number of inputs, including the one that selects a gear; 0 for an invalid description.
+    pub type aclmdlGetNumInputs = unsafe extern "C" fn(modelDesc: *mut aclmdlDesc) -> usize;
+    /// The number of outputs; 0 for an invalid description.
+    pub type aclmdlGetNumOutputs = unsafe extern "C" fn(modelDesc: *mut aclmdlDesc) -> usize;
+    /// ACL_ATTR_NAME_DATA_DUMP_ORIGIN_OP_NAMES of an operator of a loaded model, maybe empty; NULL on failure.
+    pub type aclmdlGetOpAttr = unsafe extern "C" fn(
+        modelDesc: *mut aclmdlDesc,
+        opName: *const core::ffi::c_char,
+        attr: *const core::ffi::c_char,
+    ) -> *const core::ffi::c_char;
+    /// The element type of an output; ACL_DT_UNDEFINED if there is none.
+    pub type aclmdlGetOutputDataType =
+        unsafe extern "C" fn(modelDesc: *const aclmdlDesc, index: usize) -> aclDataType;
+    /// The shape of an output, in the largest gear; -1 for a dimension that a run decides.
+    pub type aclmdlGetOutputDims = unsafe extern "C" fn(
+        modelDesc: *const aclmdlDesc,
+        index: usize,
+        dims: *mut aclmdlIODims,
+    ) -> aclError;
+    /// The format of an output; ACL_FORMAT_UNDEFINED if there is none.
+    pub type aclmdlGetOutputFormat =
+        unsafe extern "C" fn(modelDesc: *const aclmdlDesc, index: usize) -> aclFormat;
+    /// The index of the output with this name.
+    pub type aclmdlGetOutputIndexByName = unsafe extern "C" fn(
+        modelDesc: *const aclmdlDesc,
+        name: *const core::ffi::c_char,
+        index: *mut usize,
+    ) -> aclError;
+    /// The name of an output; "" if there is none.
+    pub type aclmdlGetOutputNameByIndex = unsafe extern "C" fn(
+        modelDesc: *const aclmdlDesc,
+        index: usize,
+    ) -> *const core::ffi::c_char;
+    /// The largest size of an output in bytes; 0 if it is unbounded, or for a bad index.
+    pub type aclmdlGetOutputSizeByIndex =
+        unsafe extern "C" fn(modelDesc: *mut aclmdlDesc, index: usize) -> usize;
+    /// The full name of a tensor, by its name in aclmdlIODims; NULL if there is none.
+    pub type aclmdlGetTensorRealName = unsafe extern "C" fn(
+        modelDesc: *const aclmdlDesc,
+        name: *const core::ffi::c_char,
+    ) -> *const core::ffi::c_char;
     /// Prepares dumping of tensors.
     pub type aclmdlInitDump = unsafe extern "C" fn() -> aclError;
+    /// Loads a model from a file into device memory and returns its id. Waits until the model is ready.
+    pub type aclmdlLoadFromFile =
+        unsafe extern "C" fn(modelPath: *const core::ffi::c_char, modelId: *mut u32) -> aclError;
+    /** The same into device memory of the caller, of at least the sizes of aclmdlQuerySize, which must stay valid
+    until the model is unloaded. With NULL the library allocates.*/
+    pub type aclmdlLoadFromFileWithMem = unsafe extern "C" fn(
+        modelPath: *const core::ffi::c_char,
+        modelId: *mut u32,
+        workPtr: *mut core::ffi::c_void,
+        workSize: usize,
+        weightPtr: *mut core::ffi::c_void,
+        weightSize: usize,
+    ) -> aclError;
+    /// Loads a model whose inputs and outputs are queues. Not supported.
+    pub type aclmdlLoadFromFileWithQ = unsafe extern "C" fn(
+        modelPath: *const core::ffi::c_char,
+        modelId: *mut u32,
+        inputQ: *const u32,
+        inputQNum: usize,
+        outputQ: *const u32,
+        outputQNum: usize,
+    ) -> aclError;
+    /// Loads a model from host memory, which may be freed afterwards.
+    pub type aclmdlLoadFromMem = unsafe extern "C" fn(
+        model: *const core::ffi::c_void,
+        modelSize: usize,
+        modelId: *mut u32,
+    ) -> aclError;
+    /// The same into memory of the caller, as aclmdlLoadFromFileWithMem.
+    pub type aclmdlLoadFromMemWithMem = unsafe extern "C" fn(
+        model: *const core::ffi::c_void,
+        modelSize: usize,
+        modelId: *mut u32,
+        workPtr: *mut core::ffi::c_void,
+        workSize: usize,
+        weightPtr: *mut core::ffi::c_void,
+        weightSize: usize,
+    ) -> aclError;
+    /// Loads a model whose inputs and outputs are queues. Not supported.
+    pub type aclmdlLoadFromMemWithQ = unsafe extern "C" fn(
+        model: *const core::ffi::c_void,
+        modelSize: usize,
+        modelId: *mut u32,
+        inputQ: *const u32,
+        inputQNum: usize,
+        outputQ: *const u32,
+        outputQNum: usize,
+    ) -> aclError;
+    /// Loads a model built in this process. Not supported.
+    pub type aclmdlLoadFromModel = unsafe extern "C" fn(
+        model: *const aclmdlModel,
+        handle: *const aclmdlConfigHandle,
+        modelId: *mut u32,
+    ) -> aclError;
+    /// Loads as configured: a load type, and the options that this type needs.
+    pub type aclmdlLoadWithConfig =
+        unsafe extern "C" fn(handle: *const aclmdlConfigHandle, modelId: *mut u32) -> aclError;
+    /// Sizes of the parts of a model for another product. Not supported.
+    pub type aclmdlQueryExeOMDesc = unsafe extern "C" fn(
+        fileName: *const core::ffi::c_char,
+        mdlPartitionSize: *mut aclmdlExeOMDesc,
+    ) -> aclError;
+    /// The memory in bytes that the model in a file needs for runs (0 for a dynamic-shape model) and for weights.
+    pub type aclmdlQuerySize = unsafe extern "C" fn(
+        fileName: *const core::ffi::c_char,
+        workSize: *mut usize,
+        weightSize: *mut usize,
+    ) -> aclError;
+    /// The same of a model in host memory.
+    pub type aclmdlQuerySizeFromMem = unsafe extern "C" fn(
+        model: *const core::ffi::c_void,
+        modelSize: usize,
+        workSize: *mut usize,
+        weightSize: *mut usize,
+    ) -> aclError;
+    /// Sets whether the fourth channel comes first.
+    pub type aclmdlSetAIPPAxSwapSwitch =
+        unsafe extern "C" fn(aippParmsSet: *mut aclmdlAIPP, axSwapSwitch: i8) -> aclError;
+    /// The same by the index of the image input.
+    pub type aclmdlSetAIPPByInputIndex = unsafe extern "C" fn(
+        modelId: u32,
+        dataset: *mut aclmdlDataset,
+        index: usize,
+        aippParmsSet: *const aclmdlAIPP,
+    ) -> aclError;
+    /// Sets the crop of an image.
+    pub type aclmdlSetAIPPCropParams = unsafe extern "C" fn(
+        aippParmsSet: *mut aclmdlAIPP,
+        cropSwitch: i8,
+        cropStartPosW: i32,
+        cropStartPosH: i32,
+        cropSizeW: i32,
+        cropSizeH: i32,
+        batchIndex: u64,
+    ) -> aclError;
+    /// Sets the matrix and biases of the color conversion.
+    pub type aclmdlSetAIPPCscParams = unsafe extern "C" fn(
+        aippParmsSet: *mut aclmdlAIPP,
+        cscSwitch: i8,
+        cscMatrixR0C0: i16,
+        cscMatrixR0C1: i16,
+        cscMatrixR0C2: i16,
+        cscMatrixR1C0: i16,
+        cscMatrixR1C1: i16,
+        cscMatrixR1C2: i16,
+        cscMatrixR2C0: i16,
+        cscMatrixR2C1: i16,
+        cscMatrixR2C2: i16,
+        cscOutputBiasR0: u8,
+        cscOutputBiasR1: u8,
+        cscOutputBiasR2: u8,
+        cscInputBiasR0: u8,
+        cscInputBiasR1: u8,
+        cscInputBiasR2: u8,
+    ) -> aclError;
+    /// Sets the mean of each channel, which is subtracted.
+    pub type aclmdlSetAIPPDtcPixelMean = unsafe extern "C" fn(
+        aippParmsSet: *mut aclmdlAIPP,
+        dtcPixelMeanChn0: i16,
+        dtcPixelMeanChn1: i16,
+        dtcPixelMeanChn2: i16,
+        dtcPixelMeanChn3: i16,
+        batchIndex: u64,
+    ) -> aclError;
+    /// Sets the minimum of each channel, which is subtracted too.
+    pub type aclmdlSetAIPPDtcPixelMin = unsafe extern "C" fn(
+        aippParmsSet: *mut aclmdlAIPP,
+        dtcPixelMinChn0: f32,
+        dtcPixelMinChn1: f32,
+        dtcPixelMinChn2: f32,
+        dtcPixelMinChn3: f32,
+        batchIndex: u64,
+    ) -> aclError;
+    /// Sets the format of the images.
+    pub type aclmdlSetAIPPInputFormat = unsafe extern "C" fn(
+        aippParmsSet: *mut aclmdlAIPP,
+        inputFormat: aclAippInputFormat,
+    ) -> aclError;
+    /// Sets the padding of an image.
+    pub type aclmdlSetAIPPPaddingParams = unsafe extern "C" fn(
+        aippParmsSet: *mut aclmdlAIPP,
+        paddingSwitch: i8,
+        paddingSizeTop: i32,
+        paddingSizeBottom: i32,
+        paddingSizeLeft: i32,
+        paddingSizeRight: i32,
+        batchIndex: u64,
+    ) -> aclError;
+    /// Sets the factor of each channel.
+    pub type aclmdlSetAIPPPixelVarReci = unsafe extern "C" fn(
+        aippParmsSet: *mut aclmdlAIPP,
+        dtcPixelVarReciChn0: f32,
+        dtcPixelVarReciChn1: f32,
+        dtcPixelVarReciChn2: f32,
+        dtcPixelVarReciChn3: f32,
+        batchIndex: u64,
+    ) -> aclError;
+    /// Sets whether R and B, or U and V, are swapped.
+    pub type aclmdlSetAIPPRbuvSwapSwitch =
+        unsafe extern "C" fn(aippParmsSet: *mut aclmdlAIPP, rbuvSwapSwitch: i8) -> aclError;
+    /// Sets the sizes before and after scaling.
+    pub type aclmdlSetAIPPScfParams = unsafe extern "C" fn(
+        aippParmsSet: *mut aclmdlAIPP,
+        scfSwitch: i8,
+        scfInputSizeW: i32,
+        scfInputSizeH: i32,
+        scfOutputSizeW: i32,
+        scfOutputSizeH: i32,
+        batchIndex: u64,
+    ) -> aclError;
+    /// Sets the size of the images.
+    pub type aclmdlSetAIPPSrcImageSize = unsafe extern "C" fn(
+        aippParmsSet: *mut aclmdlAIPP,
+        srcImageSizeW: i32,
+        srcImageSizeH: i32,
+    ) -> aclError;
+    /// Sets the priority of a loaded model: that of its own stream, which runs without a caller's stream use.
+    pub type aclmdlSetAttribute = unsafe extern "C" fn(
+        modelId: u32,
+        attr: aclmdlAttr,
+        attrValue: *mut aclmdlAttrValue_t,
+    ) -> aclError;
+    /** Sets one option of a load. `attrValue` points to an int32_t, a size_t or a pointer, and `valueSize` is
+    the size of that. Paths are copied, memory is not.*/
+    pub type aclmdlSetConfigOpt = unsafe extern "C" fn(
+        handle: *mut aclmdlConfigHandle,
+        attr: aclmdlConfigAttr,
+        attrValue: *const core::ffi::c_void,
+        valueSize: usize,
+    ) -> aclError;
+    /// Sets the shape of the tensor of this index for runs: a copy of the description; NULL removes it.
+    pub type aclmdlSetDatasetTensorDesc = unsafe extern "C" fn(
+        dataset: *mut aclmdlDataset,
+        tensorDesc: *mut aclTensorDesc,
+        index: usize,
+    ) -> aclError;
     /// Sets what is dumped, from a JSON file.
     pub type aclmdlSetDump =
         unsafe extern "C" fn(dumpCfgPath: *const core::ffi::c_char) -> aclError;
+    /// Selects a batch gear for runs with this data set, and writes it into buffer `index`, the last one.
+    pub type aclmdlSetDynamicBatchSize = unsafe extern "C" fn(
+        modelId: u32,
+        dataset: *mut aclmdlDataset,
+        index: usize,
+        batchSize: u64,
+    ) -> aclError;
+    /// Selects an image gear.
+    pub type aclmdlSetDynamicHWSize = unsafe extern "C" fn(
+        modelId: u32,
+        dataset: *mut aclmdlDataset,
+        index: usize,
+        height: u64,
+        width: u64,
+    ) -> aclError;
+    /// Sets the timeout of streams or events: milliseconds as int32_t, -1 for none.
+    pub type aclmdlSetExecConfigOpt = unsafe extern "C" fn(
+        handle: *mut aclmdlExecConfigHandle,
+        attr: aclmdlExecConfigAttr,
+        attrValue: *const core::ffi::c_void,
+        valueSize: usize,
+    ) -> aclError;
+    /** Names device memory that holds a weight file of the model; `size` is a multiple of 32. The load copies
+    it.*/
+    pub type aclmdlSetExternalWeightAddress = unsafe extern "C" fn(
+        handle: *mut aclmdlConfigHandle,
+        weightFileName: *const core::ffi::c_char,
+        devPtr: *mut core::ffi::c_void,
+        size: usize,
+    ) -> aclError;
+    /// Sets the parameters of runs, by the index of the input ACL_DYNAMIC_AIPP_NAME. Fails: no model has it.
+    pub type aclmdlSetInputAIPP = unsafe extern "C" fn(
+        modelId: u32,
+        dataset: *mut aclmdlDataset,
+        index: usize,
+        aippParmsSet: *const aclmdlAIPP,
+    ) -> aclError;
+    /// Selects a dims gear by the shapes of all inputs, concatenated.
+    pub type aclmdlSetInputDynamicDims = unsafe extern "C" fn(
+        modelId: u32,
+        dataset: *mut aclmdlDataset,
+        index: usize,
+        dims: *const aclmdlIODims,
+    ) -> aclError;
+    /** Unloads a model and frees its memory, without waiting: queued runs finish. aclFinalize unloads every
+    model.*/
+    pub type aclmdlUnload = unsafe extern "C" fn(modelId: u32) -> aclError;
     /// Ends aclnn; there is nothing to tear down.
     pub type aclnnFinalize = unsafe extern "C" fn() -> aclnnStatus;
     /// Takes NULL or the path of a configuration file that exists. There is nothing to set up.
@@ -2908,6 +3960,7 @@ pub enum Entry {
     aclGetViewStrides,
     aclInit,
     aclInitTensor,
+    aclRecoverAllHcclTasks,
     aclSetAclOpExecutorRepeatable,
     aclSetCompileopt,
     aclSetDynamicInputTensorAddr,
@@ -2931,9 +3984,109 @@ pub enum Entry {
     aclSetTensorValueRange,
     aclTransTensorDescFormat,
     aclUpdateDataBuffer,
+    aclmdlAddDatasetBuffer,
+    aclmdlBundleCreateQueryInfo,
+    aclmdlBundleDestroyQueryInfo,
+    aclmdlBundleGetModelId,
+    aclmdlBundleGetModelNum,
+    aclmdlBundleGetQueryModelNum,
+    aclmdlBundleGetSize,
+    aclmdlBundleGetVarWeightSize,
+    aclmdlBundleInitFromFile,
+    aclmdlBundleInitFromMem,
+    aclmdlBundleLoadFromFile,
+    aclmdlBundleLoadFromMem,
+    aclmdlBundleLoadModel,
+    aclmdlBundleLoadModelWithConfig,
+    aclmdlBundleLoadModelWithMem,
+    aclmdlBundleQueryInfoFromFile,
+    aclmdlBundleQueryInfoFromMem,
+    aclmdlBundleUnload,
+    aclmdlBundleUnloadModel,
+    aclmdlCreateAIPP,
+    aclmdlCreateAndGetOpDesc,
+    aclmdlCreateConfigHandle,
+    aclmdlCreateDataset,
+    aclmdlCreateDesc,
+    aclmdlCreateExecConfigHandle,
+    aclmdlDestroyAIPP,
+    aclmdlDestroyConfigHandle,
+    aclmdlDestroyDataset,
+    aclmdlDestroyDesc,
+    aclmdlDestroyExecConfigHandle,
+    aclmdlExecute,
+    aclmdlExecuteAsync,
+    aclmdlExecuteAsyncV2,
+    aclmdlExecuteV2,
     aclmdlFinalizeDump,
+    aclmdlGetAippDataSize,
+    aclmdlGetAippType,
+    aclmdlGetAttribute,
+    aclmdlGetCurOutputDims,
+    aclmdlGetDatasetBuffer,
+    aclmdlGetDatasetNumBuffers,
+    aclmdlGetDatasetTensorDesc,
+    aclmdlGetDesc,
+    aclmdlGetDescFromFile,
+    aclmdlGetDescFromMem,
+    aclmdlGetDynamicBatch,
+    aclmdlGetDynamicHW,
+    aclmdlGetFirstAippInfo,
+    aclmdlGetInputDataType,
+    aclmdlGetInputDims,
+    aclmdlGetInputDimsRange,
+    aclmdlGetInputDimsV2,
+    aclmdlGetInputDynamicDims,
+    aclmdlGetInputDynamicGearCount,
+    aclmdlGetInputFormat,
+    aclmdlGetInputIndexByName,
+    aclmdlGetInputNameByIndex,
+    aclmdlGetInputSizeByIndex,
+    aclmdlGetNumInputs,
+    aclmdlGetNumOutputs,
+    aclmdlGetOpAttr,
+    aclmdlGetOutputDataType,
+    aclmdlGetOutputDims,
+    aclmdlGetOutputFormat,
+    aclmdlGetOutputIndexByName,
+    aclmdlGetOutputNameByIndex,
+    aclmdlGetOutputSizeByIndex,
+    aclmdlGetTensorRealName,
     aclmdlInitDump,
+    aclmdlLoadFromFile,
+    aclmdlLoadFromFileWithMem,
+    aclmdlLoadFromFileWithQ,
+    aclmdlLoadFromMem,
+    aclmdlLoadFromMemWithMem,
+    aclmdlLoadFromMemWithQ,
+    aclmdlLoadFromModel,
+    aclmdlLoadWithConfig,
+    aclmdlQueryExeOMDesc,
+    aclmdlQuerySize,
+    aclmdlQuerySizeFromMem,
+    aclmdlSetAIPPAxSwapSwitch,
+    aclmdlSetAIPPByInputIndex,
+    aclmdlSetAIPPCropParams,
+    aclmdlSetAIPPCscParams,
+    aclmdlSetAIPPDtcPixelMean,
+    aclmdlSetAIPPDtcPixelMin,
+    aclmdlSetAIPPInputFormat,
+    aclmdlSetAIPPPaddingParams,
+    aclmdlSetAIPPPixelVarReci,
+    aclmdlSetAIPPRbuvSwapSwitch,
+    aclmdlSetAIPPScfParams,
+    aclmdlSetAIPPSrcImageSize,
+    aclmdlSetAttribute,
+    aclmdlSetConfigOpt,
+    aclmdlSetDatasetTensorDesc,
     aclmdlSetDump,
+    aclmdlSetDynamicBatchSize,
+    aclmdlSetDynamicHWSize,
+    aclmdlSetExecConfigOpt,
+    aclmdlSetExternalWeightAddress,
+    aclmdlSetInputAIPP,
+    aclmdlSetInputDynamicDims,
+    aclmdlUnload,
     aclnnFinalize,
     aclnnInit,
     aclopCast,
@@ -3109,7 +4262,7 @@ pub enum Entry {
 }
 impl Entry {
     /// The number of functions.
-    pub const COUNT: usize = 266usize;
+    pub const COUNT: usize = 367usize;
     /// Their names, at the index of their entry.
     pub const NAMES: [&'static str; Self::COUNT] = [
         "AclSetDynamicInputTensorAddr",
@@ -3180,6 +4333,7 @@ impl Entry {
         "aclGetViewStrides",
         "aclInit",
         "aclInitTensor",
+        "aclRecoverAllHcclTasks",
         "aclSetAclOpExecutorRepeatable",
         "aclSetCompileopt",
         "aclSetDynamicInputTensorAddr",
@@ -3203,9 +4357,109 @@ impl Entry {
         "aclSetTensorValueRange",
         "aclTransTensorDescFormat",
         "aclUpdateDataBuffer",
+        "aclmdlAddDatasetBuffer",
+        "aclmdlBundleCreateQueryInfo",
+        "aclmdlBundleDestroyQueryInfo",
+        "aclmdlBundleGetModelId",
+        "aclmdlBundleGetModelNum",
+        "aclmdlBundleGetQueryModelNum",
+        "aclmdlBundleGetSize",
+        "aclmdlBundleGetVarWeightSize",
+        "aclmdlBundleInitFromFile",
+        "aclmdlBundleInitFromMem",
+        "aclmdlBundleLoadFromFile",
+        "aclmdlBundleLoadFromMem",
+        "aclmdlBundleLoadModel",
+        "aclmdlBundleLoadModelWithConfig",
+        "aclmdlBundleLoadModelWithMem",
+        "aclmdlBundleQueryInfoFromFile",
+        "aclmdlBundleQueryInfoFromMem",
+        "aclmdlBundleUnload",
+        "aclmdlBundleUnloadModel",
+        "aclmdlCreateAIPP",
+        "aclmdlCreateAndGetOpDesc",
+        "aclmdlCreateConfigHandle",
+        "aclmdlCreateDataset",
+        "aclmdlCreateDesc",
+        "aclmdlCreateExecConfigHandle",
+        "aclmdlDestroyAIPP",
+        "aclmdlDestroyConfigHandle",
+        "aclmdlDestroyDataset",
+        "aclmdlDestroyDesc",
+        "aclmdlDestroyExecConfigHandle",
+        "aclmdlExecute",
+        "aclmdlExecuteAsync",
+        "aclmdlExecuteAsyncV2",
+        "aclmdlExecuteV2",
         "aclmdlFinalizeDump",
+        "aclmdlGetAippDataSize",
+        "aclmdlGetAippType",
+        "aclmdlGetAttribute",
+        "aclmdlGetCurOutputDims",
+        "aclmdlGetDatasetBuffer",
+        "aclmdlGetDatasetNumBuffers",
+        "aclmdlGetDatasetTensorDesc",
+        "aclmdlGetDesc",
+        "aclmdlGetDescFromFile",
+        "aclmdlGetDescFromMem",
+        "aclmdlGetDynamicBatch",
+        "aclmdlGetDynamicHW",
+        "aclmdlGetFirstAippInfo",
+        "aclmdlGetInputDataType",
+        "aclmdlGetInputDims",
+        "aclmdlGetInputDimsRange",
+        "aclmdlGetInputDimsV2",
+        "aclmdlGetInputDynamicDims",
+        "aclmdlGetInputDynamicGearCount",
+        "aclmdlGetInputFormat",
+        "aclmdlGetInputIndexByName",
+        "aclmdlGetInputNameByIndex",
+        "aclmdlGetInputSizeByIndex",
+        "aclmdlGetNumInputs",
+        "aclmdlGetNumOutputs",
+        "aclmdlGetOpAttr",
+        "aclmdlGetOutputDataType",
+        "aclmdlGetOutputDims",
+        "aclmdlGetOutputFormat",
+        "aclmdlGetOutputIndexByName",
+        "aclmdlGetOutputNameByIndex",
+        "aclmdlGetOutputSizeByIndex",
+        "aclmdlGetTensorRealName",
         "aclmdlInitDump",
+        "aclmdlLoadFromFile",
+        "aclmdlLoadFromFileWithMem",
+        "aclmdlLoadFromFileWithQ",
+        "aclmdlLoadFromMem",
+        "aclmdlLoadFromMemWithMem",
+        "aclmdlLoadFromMemWithQ",
+        "aclmdlLoadFromModel",
+        "aclmdlLoadWithConfig",
+        "aclmdlQueryExeOMDesc",
+        "aclmdlQuerySize",
+        "aclmdlQuerySizeFromMem",
+        "aclmdlSetAIPPAxSwapSwitch",
+        "aclmdlSetAIPPByInputIndex",
+        "aclmdlSetAIPPCropParams",
+        "aclmdlSetAIPPCscParams",
+        "aclmdlSetAIPPDtcPixelMean",
+        "aclmdlSetAIPPDtcPixelMin",
+        "aclmdlSetAIPPInputFormat",
+        "aclmdlSetAIPPPaddingParams",
+        "aclmdlSetAIPPPixelVarReci",
+        "aclmdlSetAIPPRbuvSwapSwitch",
+        "aclmdlSetAIPPScfParams",
+        "aclmdlSetAIPPSrcImageSize",
+        "aclmdlSetAttribute",
+        "aclmdlSetConfigOpt",
+        "aclmdlSetDatasetTensorDesc",
         "aclmdlSetDump",
+        "aclmdlSetDynamicBatchSize",
+        "aclmdlSetDynamicHWSize",
+        "aclmdlSetExecConfigOpt",
+        "aclmdlSetExternalWeightAddress",
+        "aclmdlSetInputAIPP",
+        "aclmdlSetInputDynamicDims",
+        "aclmdlUnload",
         "aclnnFinalize",
         "aclnnInit",
         "aclopCast",

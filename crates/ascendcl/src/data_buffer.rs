@@ -31,7 +31,8 @@ impl DataBuffer {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self, span: Span) {
+    /// Points it to other memory.
+    pub fn set(&self, span: Span) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = span;
     }
 }

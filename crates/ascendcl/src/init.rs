@@ -2,7 +2,7 @@
 
 use crate::code::{AclError, aclError};
 use crate::door::{self, entry, runtime, value_entry};
-use crate::{abi, message, process};
+use crate::{abi, mdl, message, process};
 use cairn_runtime::error::{Code, Error, Result};
 use serde_json::Value;
 use std::ffi::c_char;
@@ -40,6 +40,11 @@ fn count() -> std::sync::MutexGuard<'static, u64> {
     INITIALISED.lock().unwrap_or_else(|e| e.into_inner())
 }
 
+/// Whether `aclInit` was called, and `aclFinalize` not yet.
+pub fn is_initialised() -> bool {
+    *count() > 0
+}
+
 entry! {
     /// Starts ACL. A second call only counts, and returns a code that says so.
     fn aclInit(config_path: *const c_char) {
@@ -68,7 +73,7 @@ entry! {
         }
         *count = 0;
         drop(count);
-        runtime()?.finalize();
+        finalize()?;
         Ok(())
     }
 
@@ -82,7 +87,7 @@ entry! {
         let left = *count;
         drop(count);
         if left == 0 {
-            runtime()?.finalize();
+            finalize()?;
         }
         if !ref_count.is_null() {
             // SAFETY: not null; the user passes a pointer to the count.
@@ -90,6 +95,13 @@ entry! {
         }
         Ok(())
     }
+}
+
+/// Ends what ACL holds: models, then pending work.
+fn finalize() -> Result<()> {
+    mdl::unload_all();
+    runtime()?.finalize();
+    Ok(())
 }
 
 fn not_initialized() -> Error {

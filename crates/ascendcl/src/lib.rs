@@ -32,6 +32,7 @@ mod hal;
 mod hccl;
 mod host_func;
 mod init;
+mod mdl;
 mod memory;
 mod memory_pool;
 mod message;

@@ -81,6 +81,12 @@ fn allocate(
     Ok(address)
 }
 
+/// Device memory as by `aclrtMalloc`, for an output without memory; the user frees it.
+pub fn allocate_output(device: u32, size: usize) -> Result<usize> {
+    let request = request(size as u64, abi::ACL_MEM_MALLOC_HUGE_FIRST, Padding::Full);
+    runtime()?.shared.memory.allocate(device, request)
+}
+
 fn allocate_host(size: u64, config: *const abi::aclrtMallocConfig) -> Result<usize> {
     refuse_empty(size)?;
     check_config(config)?;

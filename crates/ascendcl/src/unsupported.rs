@@ -8,9 +8,10 @@ use cairn_runtime::error::Code;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Defines functions by what they return, now and in a forked child.
+/// Defines functions by what they return, now and in a forked child. Those after `elsewhere` are defined in other files:
+/// they check their arguments and then fail.
 macro_rules! unsupported {
-    ($($returns:ty = $answer:expr, forked $forked:expr; $($name:ident)*;)*) => {
+    (elsewhere $($checked:ident)*; $($returns:ty = $answer:expr, forked $forked:expr; $($name:ident)*;)*) => {
         $($(
             /// Not supported yet. Arguments are not read, so none are declared.
             #[unsafe(no_mangle)]
@@ -23,9 +24,9 @@ macro_rules! unsupported {
                 $answer
             }
         )*)*
-        /// Every function here, by name.
-        pub const NAMES: &[&str] = &[$($(stringify!($name),)*)*];
-        const LINES: &str = concat!($($(stringify!($name), "\n",)*)*);
+        /// Every function that is not supported, by name.
+        pub const NAMES: &[&str] = &[$($(stringify!($name),)*)* $(stringify!($checked),)*];
+        const LINES: &str = concat!($($(stringify!($name), "\n",)*)* $(stringify!($checked), "\n",)*);
     };
 }
 
@@ -60,8 +61,15 @@ const HCCL: c_int = 5;
 const ACL: c_int = Code::FeatureNotSupport as c_int;
 
 unsupported! {
+    elsewhere
+        aclmdlBundleGetModelId aclmdlBundleGetModelNum aclmdlBundleGetSize aclmdlBundleInitFromFile aclmdlBundleInitFromMem
+        aclmdlBundleLoadFromFile aclmdlBundleLoadFromMem aclmdlBundleLoadModel aclmdlBundleLoadModelWithConfig
+        aclmdlBundleLoadModelWithMem aclmdlBundleQueryInfoFromFile aclmdlBundleQueryInfoFromMem aclmdlBundleUnload
+        aclmdlBundleUnloadModel aclmdlCreateAndGetOpDesc aclmdlGetFirstAippInfo aclmdlLoadFromFileWithQ
+        aclmdlLoadFromMemWithQ aclmdlLoadFromModel aclmdlSetAIPPByInputIndex aclmdlSetInputAIPP;
     c_int = ACL, forked Code::RtInternal as c_int;
-        aclDestroyGraphDumpOpt aclGenGraphAndDumpForOp aclmdlFinalizeDump aclmdlInitDump aclmdlSetDump
+        aclDestroyGraphDumpOpt aclGenGraphAndDumpForOp aclRecoverAllHcclTasks aclmdlFinalizeDump aclmdlInitDump
+        aclmdlQueryExeOMDesc aclmdlSetDump
         aclopCreateKernel aclopRegisterCompileFunc aclopSetKernelArgs aclopSetKernelWorkspaceSizes
         aclopStartDumpArgs aclopStopDumpArgs aclopUnregisterCompileFunc aclopUpdateParams
         aclrtBinaryGetFunction aclrtBinaryLoadFromData aclrtFreePhysical aclrtGetFunctionAddr aclrtMallocPhysical

@@ -108,10 +108,18 @@ codes! {
     AippMode = 145016,
     /// Memory of the device for a model cannot be had.
     ModelMemory = 245000,
+    /// The graph of a model cannot be loaded.
+    ModelGraph = 545002,
     /// The constants of a model cannot be loaded.
     ModelWeight = 545003,
     /// The kernels of a model cannot be loaded: it was compiled for an NPU.
     ModelKernel = 545005,
+    /// No bundle of models has this id.
+    BundleId = 148053,
+    /// The function cannot be called in this state, or for this object.
+    ApiNotSupported = 200001,
+    /// A value does not fit the caller's struct.
+    StorageOverLimit = 300000,
     /// `max_opqueue_num` of the configuration file is no number.
     InvalidMaxOpqueue = 148048,
     /// An internal failure; the message says what.

@@ -8,7 +8,9 @@ use crate::failure::{Failure, Result, Status};
 use crate::ir::Attr;
 use crate::{model, onnx};
 use cairn_runtime::error::Code;
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The attribute of a compiled graph with the name of the SoC it was compiled for.
 const SOC_VERSION: &str = "soc_version";
@@ -43,6 +45,16 @@ impl OfflineModel {
     /// Reads a model: a file that Cairn built, or a model of ONNX. `folder` is where the file is; files of weights are
     /// looked up there.
     pub fn read(bytes: &[u8], folder: Option<&Path>) -> Result<OfflineModel> {
+        OfflineModel::read_with_files(bytes, folder, &BTreeMap::new())
+    }
+
+    /// Reads a model, as [`OfflineModel::read`]. `files` has the bytes of files of weights that are not looked up in
+    /// the folder, by name.
+    pub fn read_with_files(
+        bytes: &[u8],
+        folder: Option<&Path>,
+        files: &BTreeMap<String, Arc<[u8]>>,
+    ) -> Result<OfflineModel> {
         if container::has_magic(bytes) {
             return read_container(&open(bytes)?);
         }
@@ -58,11 +70,17 @@ impl OfflineModel {
         }
         let options = onnx::ReadOptions {
             folder: folder.map(Path::to_owned),
+            files: files.clone(),
             ..onnx::ReadOptions::default()
         };
         let graph = onnx::read(bytes.to_vec(), &options)
             .map_err(|text| failure_with_code(Code::ModelParse, text))?;
         OfflineModel::build(graph, &BuildOptions::default())
+    }
+
+    /// Whether the bytes are a bundle of several models.
+    pub fn is_bundle(bytes: &[u8]) -> bool {
+        matches!(container::read(bytes), Err(ContainerError::Bundle))
     }
 
     /// What programs may know of the model in these bytes.

@@ -4,6 +4,7 @@ use super::build::CompiledModel;
 use crate::executable::{Bases, LoadOptions, LoadedExecutable, OutputMemory, RunOutput, RunTensor};
 use crate::failure::{Failure, Result};
 use cairn_exec::Target;
+use cairn_runtime::lock::{Mutex, Rank};
 use std::sync::Arc;
 
 /// Memory that the program has for a model. It belongs to the program, and stays valid until the unload.
@@ -21,6 +22,8 @@ pub struct LoadedModel {
     pub model: Arc<CompiledModel>,
     /// One for each gear; the largest has the memory of all.
     loaded: Vec<LoadedExecutable>,
+    /// Held while a run of a model with gears is submitted: what follows the last run is the next one.
+    order: Mutex<()>,
 }
 
 impl CompiledModel {
@@ -54,14 +57,14 @@ impl CompiledModel {
             }
         }
         loaded.insert(self.largest, owner);
-        Ok(LoadedModel { model: self.clone(), loaded })
+        Ok(LoadedModel { model: self.clone(), loaded, order: Mutex::new(Rank::Stage, ()) })
     }
 }
 
 impl LoadedModel {
     /// Runs a gear, or the largest if none is named: everything is submitted to the target's stream when it returns.
     /// `outputs` has memory of the caller by output, or is empty. A model whose sizes come with each run takes its
-    /// memory from the target's allocator.
+    /// memory from the target's allocator; one with gears holds a lock meanwhile, so that its target is no user's.
     pub fn run(
         &self,
         target: &Target<'_>,
@@ -81,6 +84,10 @@ impl LoadedModel {
         let inputs = (inputs.iter().enumerate())
             .map(|(at, tensor)| executable.input(at, tensor))
             .collect::<Result<Vec<_>>>()?;
+        if self.loaded.len() == 1 {
+            return loaded.run(target, &inputs, outputs);
+        }
+        let _order = self.order.lock();
         if !std::ptr::eq(loaded, owner) {
             owner.follow(&target.stream)?;
         }

@@ -19,6 +19,7 @@ use prost::Message;
 use prost::bytes::Bytes;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use tensor::ExternalData;
 
 pub use graph::TENSOR_NAME;
@@ -29,6 +30,8 @@ pub struct ReadOptions {
     /// The folder of the model, where files with its data are; `None` for a model in memory, whose files are looked
     /// up in the working directory.
     pub folder: Option<PathBuf>,
+    /// The bytes of files that are not looked up there, by name.
+    pub files: BTreeMap<String, Arc<[u8]>>,
     /// Sizes that replace those of inputs, by name.
     pub input_dims: BTreeMap<String, Vec<i64>>,
 }
@@ -69,7 +72,7 @@ pub fn read(bytes: Vec<u8>, options: &ReadOptions) -> Result<Graph, String> {
         .map(|one| ((domain(&one.domain), one.name.as_str(), one.overload.as_str()), one))
         .collect();
     unsupported::check(root, &functions)?;
-    let external = ExternalData { folder: options.folder.clone() };
+    let external = ExternalData { folder: options.folder.clone(), files: options.files.clone() };
     let model = Model { functions, external: &external, input_dims: &options.input_dims };
     for name in options.input_dims.keys() {
         if !root.input.iter().any(|input| input.name == *name) {

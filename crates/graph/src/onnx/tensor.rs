@@ -3,7 +3,9 @@
 use super::wire::{SparseTensorProto, TensorProto};
 use crate::ir::{Constant, Desc};
 use cairn_tensor::DType;
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 /// Each type with its number in ONNX. Types below a byte and 8-bit floats are not among them.
 const TYPES: [(i32, DType); 16] = [
@@ -58,6 +60,8 @@ pub fn dtype(number: i32) -> Result<DType, String> {
 pub struct ExternalData {
     /// The folder of the model; `None` for a model in memory, whose files are looked up in the working directory.
     pub folder: Option<PathBuf>,
+    /// The bytes of files that are not looked up there, by name.
+    pub files: BTreeMap<String, Arc<[u8]>>,
 }
 
 impl ExternalData {
@@ -81,6 +85,17 @@ impl ExternalData {
             return Err(format!("its length is {length}, its sizes need {bytes} bytes"));
         }
         let relative = Path::new(location);
+        let name = relative.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if let Some(file) = self.files.get(name) {
+            let start = usize::try_from(offset).ok();
+            let range = start.and_then(|start| file.get(start..start.checked_add(bytes)?));
+            return range.map(<[u8]>::to_vec).ok_or_else(|| {
+                let have = file.len();
+                format!(
+                    "its file '{name}' has {have} bytes; it needs {bytes} from byte {offset} on"
+                )
+            });
+        }
         let is_inside =
             |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
         if self.folder.is_some() && !relative.components().all(is_inside) {

@@ -1,0 +1,82 @@
+//! Where a model comes from: a file, or memory of the host.
+
+use crate::door::{not_null, runtime, string};
+use cairn_graph::Failure;
+use cairn_graph::offline::{CompiledModel, Description, OfflineModel};
+use cairn_runtime::error::{Code, Error, Result};
+use std::collections::BTreeMap;
+use std::ffi::{c_char, c_void};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The bytes of a model, and the files that it refers to.
+pub struct ModelSource {
+    bytes: Vec<u8>,
+    /// The folder of its files; `None` for the working directory.
+    pub folder: Option<PathBuf>,
+    /// The bytes of files that the user has in memory, by name.
+    pub files: BTreeMap<String, Arc<[u8]>>,
+}
+
+impl ModelSource {
+    /// The model in a file.
+    pub fn of_file(path: &str) -> Result<ModelSource> {
+        let unreadable = |why: String| {
+            Error::new(Code::ModelPath, format!("the model {path} cannot be read: {why}"))
+        };
+        let metadata = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
+        if !metadata.is_file() {
+            return Err(unreadable("it is no file".into()));
+        }
+        let bytes = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
+        let folder = Path::new(path).parent().map(Path::to_path_buf);
+        Ok(ModelSource { bytes, folder, files: BTreeMap::new() })
+    }
+
+    /// A copy of the model in host memory.
+    pub fn of_memory(model: *const c_void, bytes: usize) -> Result<ModelSource> {
+        not_null(model, "model")?;
+        if bytes == 0 {
+            return Err(Error::invalid("modelSize = 0: a model has data"));
+        }
+        let bytes = runtime()?.copy_from_host("the model", model as usize, bytes)?;
+        Ok(ModelSource { bytes, folder: None, files: BTreeMap::new() })
+    }
+
+    /// The model in the file of a path of the user.
+    ///
+    /// # Safety
+    /// `path` is null or a NUL-terminated string.
+    pub unsafe fn of_path(path: *const c_char, name: &str) -> Result<ModelSource> {
+        // SAFETY: as the caller vouches.
+        ModelSource::of_file(&unsafe { string(path, name) }?)
+    }
+
+    /// Reads the model.
+    pub fn read(&self) -> Result<OfflineModel> {
+        OfflineModel::read_with_files(&self.bytes, self.folder.as_deref(), &self.files)
+            .map_err(model_error)
+    }
+
+    /// Its inputs and outputs.
+    pub fn describe(&self) -> Result<Description> {
+        OfflineModel::read_description(&self.bytes, self.folder.as_deref()).map_err(model_error)
+    }
+
+    /// Whether the bytes are a bundle of several models.
+    pub fn is_bundle(&self) -> bool {
+        OfflineModel::is_bundle(&self.bytes)
+    }
+}
+
+/// Compiles a model.
+pub fn compile(model: &OfflineModel) -> Result<Arc<CompiledModel>> {
+    model.compile().map(Arc::new).map_err(model_error)
+}
+
+/// The error of a model that cannot be read or compiled: no argument of the call is wrong.
+fn model_error(failure: Failure) -> Error {
+    let Error { code, text } = failure.into();
+    let code = if code == Code::InvalidParam { Code::ModelGraph } else { code };
+    Error { code, text }
+}
