@@ -272,7 +272,8 @@ class AsGraph:
     def __init__(self, case, engine):
         self.case, self.engine, self.ir = case, engine, declarations()[case.name]
         # Inputs that are written in place -> outputs that they are: all tensors of a list.
-        count = len(case.outputs) if self.ir.inputs[0][1] == "dynamic" else 1
+        is_list = bool(self.ir.inputs) and self.ir.inputs[0][1] == "dynamic"
+        count = len(case.outputs) if is_list else 1
         self.written_inputs = {at: at for at in range(count)} if case.name in IN_PLACE_OPERATORS else {}
 
     def graph(self, sized=tuple, is_fed=lambda one: one.location == "device"):

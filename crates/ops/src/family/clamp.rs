@@ -9,8 +9,8 @@ use crate::infer::Infer;
 use crate::plan::Plan;
 use crate::table::ArgSource::{A, No, O};
 use crate::table::{Node, Row, aclnn, node};
-use cairn_tensor::Scalar;
 use cairn_tensor::kernels::number::Number;
+use cairn_tensor::{DType, Scalar};
 
 const CLAMP: Formula<1> = number!(|x; low = (f64::NEG_INFINITY), high = (f64::INFINITY)| {
     x.greatest(low).least(high)
@@ -35,12 +35,24 @@ fn clamp_tensor(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
+/// Bounds that are numbers, either absent. Arguments: x, low, high, out. A bound that the output's type cannot hold is
+/// refused: a real one for integers.
+fn clamp(call: &mut Call<'_>) -> Result<Plan> {
+    let (x, out) = (call.layout(0)?, call.layout(3)?);
+    for at in [1, 2] {
+        if call.has(at) && x.dtype.is_integer() && matches!(call.scalar(at)?, Scalar::Float(..)) {
+            call.expect_castable(3, DType::Float, &out)?;
+        }
+    }
+    CLAMP.plan(call)
+}
+
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("Clamp", |c| CLAMP.plan(c)),
-    aclnn("ClampMin", |c| CLAMP.plan(c)).with_args(&[A(0), A(1), No, A(2)]),
-    aclnn("ClampMax", |c| CLAMP.plan(c)).with_args(&[A(0), No, A(1), A(2)]),
-    aclnn("InplaceClampMax", |c| CLAMP.plan(c)).with_args(&[A(0), No, A(1), A(0)]),
+    aclnn("Clamp", clamp),
+    aclnn("ClampMin", clamp).with_args(&[A(0), A(1), No, A(2)]),
+    aclnn("ClampMax", clamp).with_args(&[A(0), No, A(1), A(2)]),
+    aclnn("InplaceClampMax", clamp).with_args(&[A(0), No, A(1), A(0)]),
     aclnn("ClampTensor", clamp_tensor),
     aclnn("ClampMinTensor", clamp_tensor).with_args(&[A(0), A(1), No, A(2)]),
     aclnn("ClampMaxTensor", clamp_tensor).with_args(&[A(0), No, A(1), A(2)]),
