@@ -160,6 +160,14 @@ void CairnOperatorIrOutputs(const CairnOperator *op, void *context, CairnTextCal
 // Infers descriptions of outputs from those of inputs.
 CairnStatus CairnOperatorInfer(CairnOperator *op);
 
+// Shows the graphs that the IR declares of a type.
+void CairnOperatorIrGraphs(CairnText type, void *context, void (*callback)(void *context, CairnText name, bool is_dynamic));
+// Declares graphs of the operator's own; those of a dynamic name are grown. Declared twice is declared once.
+void CairnOperatorAddSubgraph(CairnOperator *op, CairnText name);
+void CairnOperatorGrowSubgraph(CairnOperator *op, CairnText name, size_t count);
+// Gives the operator a copy of a graph in that place.
+CairnStatus CairnOperatorSetSubgraph(CairnOperator *op, CairnText name, size_t index, const CairnGraph *graph);
+
 // ---------------------------------------------------------------------------------------------------------
 // Graphs
 
@@ -197,6 +205,10 @@ CairnStatus CairnGraphRemoveEdge(CairnGraph *graph, const CairnNode *from, int64
 CairnStatus CairnGraphAddControl(CairnGraph *graph, const CairnNode *from, const CairnNode *to);
 CairnStatus CairnGraphSetAttr(CairnGraph *graph, CairnText name, const CairnValue *value);
 bool CairnGraphAttr(const CairnGraph *graph, CairnText name, void *context, CairnValueCallback callback);
+// The `index`-th of the graphs of its nodes, and of theirs: a copy (owned). Null beyond the last.
+CairnGraph *CairnGraphSubgraph(const CairnGraph *graph, size_t index);
+// Shows the graph as the text of a ge.proto.ModelDef, without the bytes of constants.
+CairnStatus CairnGraphText(const CairnGraph *graph, void *context, CairnTextCallback callback);
 
 // ---------------------------------------------------------------------------------------------------------
 // Nodes of a graph. A node keeps its graph.
@@ -219,6 +231,8 @@ CairnNode *CairnNodeReader(const CairnNode *node, size_t output, size_t at, size
 CairnNode *CairnNodeControl(const CairnNode *node, bool is_after, size_t at);
 CairnStatus CairnNodeSetAttr(const CairnNode *node, CairnText name, const CairnValue *value);
 bool CairnNodeAttr(const CairnNode *node, CairnText name, void *context, CairnValueCallback callback);
+// The `index`-th graph of the node's own: a copy (owned). Null beyond the last.
+CairnGraph *CairnNodeSubgraph(const CairnNode *node, size_t index);
 
 // ---------------------------------------------------------------------------------------------------------
 // The engine and its sessions
@@ -344,6 +358,24 @@ size_t CairnSummaryShared(const CairnSummary *summary, const int64_t **pairs);
 
 // JSON for chrome://tracing, of a graph that is loaded: its nodes, without times, since none are measured.
 CairnStatus CairnSessionJson(uint64_t session, uint32_t id, uint32_t flags, void *context, CairnTextCallback callback);
+
+// ---------------------------------------------------------------------------------------------------------
+// Models without a session
+
+// aclgrphBuildInitialize: options that hold for every build until the end. A second start replaces them.
+CairnStatus CairnBuildStart(const CairnText *options, size_t count);
+CairnStatus CairnBuildStop(void);
+// Builds a model of a graph, and shows the bytes of its file.
+CairnStatus CairnBuildModel(const CairnGraph *graph, const CairnText *options, size_t count, void *context, CairnTextCallback callback);
+// The same of bytes: a model file stays as it is, a model of ONNX or of the graph engine is built. `folder` is where its
+// files of weights are.
+CairnStatus CairnBuildModelOfBytes(const void *data, size_t size, CairnText folder, const CairnText *options, size_t count, void *context, CairnTextCallback callback);
+// Fails if the bytes are no model file, or a bundle.
+CairnStatus CairnModelCheck(const void *data, size_t size);
+// Reads a model of ONNX into a graph that replaces what the graph was. `folder` empty: the working directory.
+CairnStatus CairnGraphReadOnnx(CairnGraph *graph, const void *data, size_t size, CairnText folder, const CairnText *options, size_t count);
+// The command `atc`: its status.
+int32_t CairnAtc(int32_t count, const char *const *arguments);
 
 // ---------------------------------------------------------------------------------------------------------
 // Users' allocators

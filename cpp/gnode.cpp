@@ -251,15 +251,22 @@ bool GNode::HasAttr(const AscendString &name)
 
 graphStatus GNode::GetSubgraph(uint32_t index, GraphPtr &graph) const
 {
-    graph = nullptr;
-    return fail("GNode::GetSubgraph: the node has no subgraph " + std::to_string(index));
+    graph = impl_ == nullptr ? nullptr : GraphBody::AdoptShared(CairnNodeSubgraph(impl_->handle, index));
+    return graph != nullptr ? GRAPH_SUCCESS
+                            : fail("GNode::GetSubgraph: the node has no subgraph " + std::to_string(index));
 }
 
 graphStatus GNode::GetALLSubgraphs(std::vector<GraphPtr> &graph_list) const
 {
     graph_list.clear();
     AscendString name;
-    return impl_ == nullptr ? no_node("GetALLSubgraphs") : GetName(name);
+    const graphStatus status = impl_ == nullptr ? no_node("GetALLSubgraphs") : GetName(name);
+    if (status == GRAPH_SUCCESS) {
+        for (size_t at = 0; GraphPtr graph = GraphBody::AdoptShared(CairnNodeSubgraph(impl_->handle, at)); ++at) {
+            graph_list.push_back(graph);
+        }
+    }
+    return status;
 }
 
 }  // namespace ge

@@ -338,13 +338,35 @@ graphStatus Graph::AddControlEdge(GNode &src_node, GNode &dst_node)
                : GRAPH_FAILED;
 }
 
-std::vector<GraphPtr> Graph::GetAllSubgraphs() const
+GraphPtr GraphBody::AdoptShared(CairnGraph *owned)
 {
-    return {};
+    if (owned == nullptr) {
+        return nullptr;
+    }
+    auto graph = std::make_shared<Graph>();
+    graph->impl_ = std::make_shared<GraphBody>(owned);
+    return graph;
 }
 
-GraphPtr Graph::GetSubGraph(const char *) const
+std::vector<GraphPtr> Graph::GetAllSubgraphs() const
 {
+    std::vector<GraphPtr> graphs;
+    if (impl_ != nullptr) {
+        for (size_t at = 0; GraphPtr graph = GraphBody::AdoptShared(CairnGraphSubgraph(impl_->handle, at)); ++at) {
+            graphs.push_back(graph);
+        }
+    }
+    return graphs;
+}
+
+GraphPtr Graph::GetSubGraph(const char *name) const
+{
+    for (const GraphPtr &graph : GetAllSubgraphs()) {
+        AscendString found;
+        if (name != nullptr && graph->GetName(found) == GRAPH_SUCCESS && found == name) {
+            return graph;
+        }
+    }
     return nullptr;
 }
 

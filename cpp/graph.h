@@ -19,6 +19,8 @@ public:
 
     // The engine's graph, borrowed; null for Graph().
     static CairnGraph *Of(const Graph &graph) { return graph.impl_ == nullptr ? nullptr : graph.impl_->handle; }
+    // Of a handle that is handed over; null for null.
+    static GraphPtr AdoptShared(CairnGraph *owned);
 
     CairnGraph *const handle;
     // The name as a std::string of each ABI (0: old, 1: new), made when it is asked for.

@@ -83,6 +83,10 @@ Operator OperatorFactory::CreateOperator(const char_t *const operator_name, cons
     if (CairnOperatorExists(cairn::text(operator_type))) {
         Operator op(operator_name, operator_type);
         if (CairnOperatorFill(OperatorBody::Of(op))) {
+            CairnOperatorIrGraphs(cairn::text(operator_type), &op, [](void *context, CairnText name, bool is_dynamic) {
+                const std::string graph(name.data, name.size);
+                static_cast<Operator *>(context)->SubgraphCountRegister(graph.c_str(), is_dynamic ? 0 : 1);
+            });
             return op;
         }
     }

@@ -1,5 +1,6 @@
-// ge::Operator: functions that build subgraphs. The operator stores them; the engine does not see them.
+// ge::Operator: graphs of its own, and the functions that build them.
 
+#include "graph.h"
 #include "operator.h"
 #include "text.h"
 
@@ -9,6 +10,7 @@ void Operator::SubgraphRegister(const char_t *ir_name, bool)
 {
     if (!IsEmpty() && ir_name != nullptr && operator_impl_->subgraphs.emplace(ir_name, 0).second) {
         operator_impl_->subgraph_names.emplace_back(ir_name);
+        CairnOperatorAddSubgraph(operator_impl_->handle, cairn::text(ir_name));
     }
 }
 
@@ -16,7 +18,11 @@ void Operator::SubgraphCountRegister(const char_t *ir_name, uint32_t count)
 {
     if (!IsEmpty() && ir_name != nullptr) {
         SubgraphRegister(ir_name, true);
-        operator_impl_->subgraphs[ir_name].resize(count);
+        std::vector<SubgraphBuilder> &builders = operator_impl_->subgraphs[ir_name];
+        if (count > builders.size()) {
+            CairnOperatorGrowSubgraph(operator_impl_->handle, cairn::text(ir_name), count - builders.size());
+            builders.resize(count);
+        }
     }
 }
 
@@ -29,6 +35,12 @@ void Operator::SetSubgraphBuilder(const char_t *ir_name, uint32_t index, const S
         return;
     }
     found->second[index] = builder;
+    const Graph graph = builder ? builder() : Graph();
+    if (GraphBody::Of(graph) == nullptr) {
+        cairn::fail("Operator::SetSubgraphBuilder: the function of '" + std::string(ir_name) + "' builds no graph");
+        return;
+    }
+    (void)CairnOperatorSetSubgraph(operator_impl_->handle, cairn::text(ir_name), index, GraphBody::Of(graph));
 }
 
 SubgraphBuilder Operator::GetDynamicSubgraphBuilder(const char_t *name, uint32_t index) const

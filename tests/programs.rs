@@ -134,6 +134,7 @@ fn toolkit_trials(root: &Path, toolkit: Option<Toolkit>) -> Result<Vec<Trial>> {
     trials.add("commands::doctor", commands::doctor);
     trials.add("commands::npu_smi_list", commands::smi_list);
     trials.add("commands::npu_smi_live", commands::smi_live);
+    trials.add("commands::atc", commands::atc);
     Ok(trials.trials)
 }
 

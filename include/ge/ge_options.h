@@ -149,6 +149,42 @@ const char *const TILING_SCHEDULE_OPTIMIZE = "ge.tiling_schedule_optimize";
 const char *const GRAPH_MAX_PARALLEL_MODEL_NUM = "ge.graphMaxParallelModelNum";
 }  // namespace configure_option
 
+/* The keys of aclgrphBuild* and of the parsers. */
+namespace ir_option {
+const char *const INPUT_FORMAT = "input_format";
+const char *const INPUT_SHAPE = "input_shape";
+const char *const INPUT_SHAPE_RANGE = "input_shape_range";
+const char *const INPUT_DATA_NAMES = "input_data_names";
+const char *const IS_INPUT_ADJUST_HW_LAYOUT = "is_input_adjust_hw_layout";
+const char *const IS_OUTPUT_ADJUST_HW_LAYOUT = "is_output_adjust_hw_layout";
+const char *const ENABLE_SCOPE_FUSION_PASSES = "enable_scope_fusion_passes";
+const char *const OUTPUT = "output";
+const char *const LOG_LEVEL = "log";
+const char *const DYNAMIC_BATCH_SIZE = "ge.dynamicBatchSize";
+const char *const DYNAMIC_IMAGE_SIZE = "ge.dynamicImageSize";
+const char *const DYNAMIC_DIMS = "ge.dynamicDims";
+const char *const INSERT_OP_FILE = "ge.insertOpFile";
+const char *const OUTPUT_TYPE = "ge.outputDatatype";
+const char *const OUT_NODES = "ge.outputNodeName";
+const char *const INPUT_FP16_NODES = "ge.INPUT_NODES_SET_FP16";
+const char *const PRECISION_MODE = "ge.exec.precision_mode";
+const char *const PRECISION_MODE_V2 = "ge.exec.precision_mode_v2";
+const char *const OP_SELECT_IMPL_MODE = "ge.opSelectImplmode";
+const char *const OPTYPELIST_FOR_IMPLMODE = "ge.optypelistForImplmode";
+const char *const EXEC_DISABLE_REUSED_MEMORY = "ge.exec.disableReuseMemory";
+const char *const EXTERNAL_WEIGHT = "ge.externalWeight";
+const char *const SOC_VERSION = "ge.socVersion";
+const char *const VIRTUAL_TYPE = "ge.virtual_type";
+const char *const CORE_TYPE = "ge.engineType";
+const char *const AICORE_NUM = "ge.aicoreNum";
+const char *const BUFFER_OPTIMIZE = "ge.bufferOptimize";
+const char *const ENABLE_COMPRESS_WEIGHT = "ge.enableCompressWeight";
+const char *const DEBUG_DIR = "ge.debugDir";
+const char *const OP_COMPILER_CACHE_DIR = "ge.op_compiler_cache_dir";
+const char *const OP_COMPILER_CACHE_MODE = "ge.op_compiler_cache_mode";
+const char *const OP_DEBUG_LEVEL = "ge.opDebugLevel";
+}  // namespace ir_option
+
 #ifndef CAIRN_GE_RUNNER
 /* The same keys as std::string, and some more. */
 const std::string STREAM_NUM = "ge.streamNum";

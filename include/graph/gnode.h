@@ -86,7 +86,7 @@ public:
 #undef CAIRN_ATTRIBUTE
     bool HasAttr(const AscendString &name);
 
-    /** Nodes here have no subgraphs: GRAPH_FAILED, and an empty list. */
+    /** Copies of the node's own graphs; GRAPH_FAILED if there is none with that number. */
     graphStatus GetSubgraph(uint32_t index, GraphPtr &graph) const;
     graphStatus GetALLSubgraphs(std::vector<GraphPtr> &graph_list) const;
 

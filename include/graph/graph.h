@@ -83,7 +83,7 @@ public:
                             const int32_t dst_port_index);
     graphStatus AddControlEdge(GNode &src_node, GNode &dst_node);
 
-    /** Graphs here have no subgraphs: an empty list, null. */
+    /** Copies of the graphs of nodes, at any depth; null if there is none of that name. */
     std::vector<GraphPtr> GetAllSubgraphs() const;
     GraphPtr GetSubGraph(const char *name) const;
 

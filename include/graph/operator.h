@@ -221,7 +221,10 @@ public:
     /** Does nothing: operators free each other by themselves here. */
     void BreakConnect() const;
 
-    /* Subgraphs: functions that build them, by the name that the operator declares. */
+    /*
+     * Subgraphs: functions that build them, by the name that the operator declares. SetSubgraphBuilder calls the
+     * function; what it builds is the operator's from then on.
+     */
     size_t GetSubgraphNamesCount() const;
     std::vector<std::string> GetSubgraphNames() const;
     graphStatus GetSubgraphNames(std::vector<AscendString> &names) const;

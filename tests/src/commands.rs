@@ -1,4 +1,4 @@
-//! `cairn run`, `cairn doctor` and `npu-smi` on a toolkit.
+//! `cairn run`, `cairn doctor`, `npu-smi` and `atc` on a toolkit.
 
 use std::{
     fs,
@@ -150,4 +150,44 @@ fn library(toolkit: &Toolkit, name: &str, mark: &Path, body: &str) -> Result<Pat
     command.args(["-shared", "-fPIC"]).arg(&source).arg("-o").arg(&path);
     run(&mut command, &source.with_extension("log"), limit())?.expect(0)?;
     Ok(path)
+}
+
+/// `atc` converts a model whatever libraries are in the environment, and its status says whether it did.
+pub fn atc(toolkit: &Toolkit) -> Result<()> {
+    fs::create_dir_all(&toolkit.scratch)?;
+    let model = toolkit.scratch.join("atc.onnx");
+    fs::write(&model, negative_of_input())?;
+    let output = toolkit.scratch.join("atc_net");
+    let om = toolkit.scratch.join("atc_net.om");
+    let _ = fs::remove_file(&om);
+    let (model, output) =
+        (format!("--model={}", model.display()), format!("--output={}", output.display()));
+    let words = [model.as_str(), &output, "--framework=5", "--soc_version=Ascend310P3"];
+    let text = call(toolkit, "atc", &words)?.expect(0)?;
+    ensure!(text.contains("ATC start working now") && text.contains("ATC run success"), "{text}");
+    ensure!(fs::read(&om)?.starts_with(b"IMOD"), "{} is no model", om.display());
+    let text = call(toolkit, "atc", &["--mode=6", &format!("--om={}", om.display())])?.expect(0)?;
+    ensure!(text.contains("Display Model Info start") && text.contains("Ascend310P3"), "{text}");
+    let words = [words[0], words[1], words[2], words[3], "--input_shape=z:1"];
+    let text = call(toolkit, "atc", &words)?.expect(255)?;
+    ensure!(text.contains("ATC run failed") && text.contains("E10016"), "{text}");
+    let text = call(toolkit, "atc", &["--no_such_flag=1"])?.expect(255)?;
+    ensure!(text.contains("ERROR: ") && text.contains("--no_such_flag=1"), "{text}");
+    call(toolkit, "atc", &["--help"])?.expect(0)?;
+    Ok(())
+}
+
+/// A model of ONNX, field by field: y = -x, two elements.
+fn negative_of_input() -> Vec<u8> {
+    let field = |number: u8, bytes: &[u8]| [&[number << 3 | 2, bytes.len() as u8], bytes].concat();
+    let number = |field: u8, value: u8| vec![field << 3, value];
+    let value = |name: &[u8]| {
+        let shape = field(2, &field(1, &number(1, 2)));
+        let tensor = field(1, &[number(1, 1), shape].concat());
+        [field(1, name), field(2, &tensor)].concat()
+    };
+    let node = [field(1, b"x"), field(2, b"y"), field(3, b"minus"), field(4, b"Neg")].concat();
+    let graph = [field(1, &node), field(2, b"g"), field(11, &value(b"x")), field(12, &value(b"y"))]
+        .concat();
+    [number(1, 8), field(7, &graph), field(8, &number(2, 17))].concat()
 }

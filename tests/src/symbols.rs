@@ -12,13 +12,16 @@ use object::{Object, ObjectSymbol};
 use crate::toolkit::Toolkit;
 
 /// The libraries that the wheels and common programs name.
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 21] = [
+    "lib_caffe_parser.so",
     "libacl_op_compiler.so",
     "libacl_rt.so",
     "libacl_tdt_channel.so",
     "libascend_hal.so",
     "libascendcl.so",
     "libc_sec.so",
+    "libfmk_onnx_parser.so",
+    "libfmk_parser.so",
     "libge_common_base.so",
     "libge_compiler.so",
     "libge_runner.so",

@@ -52,6 +52,18 @@ pub fn link(root: &Path, lib64: &Path) -> Result<PathBuf> {
     Ok(library)
 }
 
+/// Compiles the command `atc`, which is a call of `libascendcl.so`; returns its path. It takes the library of its own
+/// toolkit, whatever `LD_LIBRARY_PATH` says.
+pub fn link_atc(root: &Path, lib64: &Path) -> Result<PathBuf> {
+    let command = folder(root).join("atc");
+    let mut link = Command::new(compiler());
+    link.args(FLAGS).arg(root.join("cpp/tools/atc.cc")).arg("-o").arg(&command);
+    link.arg("-L").arg(lib64).args(["-lascendcl", "-Wl,--disable-new-dtags"]);
+    link.arg("-Wl,-rpath,$ORIGIN/../lib64");
+    step::run(&mut link)?;
+    Ok(command)
+}
+
 fn folder(root: &Path) -> PathBuf {
     target_dir(root).join("cpp")
 }
@@ -80,7 +92,14 @@ fn units(root: &Path, out: &Path) -> Result<Vec<Unit>> {
 /// When a header, or what this file says, last changed.
 fn newest_header(root: &Path) -> Result<SystemTime> {
     let mut newest = fs::metadata(root.join("xtask/src/ge_runner.rs"))?.modified()?;
-    for folder in ["cpp", "include/exe_graph", "include/ge", "include/graph", "include/register"] {
+    for folder in [
+        "cpp",
+        "include/exe_graph",
+        "include/ge",
+        "include/graph",
+        "include/parser",
+        "include/register",
+    ] {
         for file in files_under(&root.join(folder))? {
             if file.extension().is_some_and(|extension| extension == "h") {
                 newest = newest.max(fs::metadata(&file)?.modified()?);

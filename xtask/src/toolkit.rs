@@ -59,6 +59,7 @@ const LIBRARIES: [(&str, &[&str]); 2] = [
     (
         "libge_runner.so",
         &[
+            "lib_caffe_parser.so",
             "libascend_protobuf.so",
             "libc_sec.so",
             "libexe_graph.so",
@@ -96,7 +97,7 @@ const ALSO_NAMED: [&str; 2] = ["cann", "latest"];
 const FOLDERS: [&str; 4] = ["opp/vendors", "runtime", "compiler", "python/site-packages"];
 
 /// Folders of headers that older programs name with `external/` before them.
-const EXTERNAL: [&str; 5] = ["exe_graph", "ge", "ge_common", "graph", "register"];
+const EXTERNAL: [&str; 6] = ["exe_graph", "ge", "ge_common", "graph", "parser", "register"];
 
 /// What tells a toolkit of ours from any other folder.
 const MARKER: &str = "version.info";
@@ -178,6 +179,7 @@ pub fn assemble(root: &Path, dir: &Path, build: Build) -> Result<PathBuf> {
     folder.link("../op_graph/inc", "opp/built-in/op_proto/inc")?;
     folder.copy(&build_dir.join("cairn"), "bin/cairn")?;
     folder.link("cairn", "bin/npu-smi")?;
+    folder.copy(&ge_runner::link_atc(root, &dir.join("lib64"))?, "bin/atc")?;
     if build != Build::Demo {
         folder.copy(&build_dir.join("libcairn_pool.so"), "lib64/libcairn_pool.so")?;
         folder.copy(&build_dir.join(pyacl::LIBRARY.0), pyacl::LIBRARY.1)?;

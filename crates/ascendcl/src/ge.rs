@@ -14,6 +14,7 @@
 )]
 pub(crate) mod abi;
 mod allocator;
+mod build;
 mod custom;
 mod declarations;
 mod door;

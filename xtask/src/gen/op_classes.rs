@@ -16,20 +16,24 @@ const ROWS: &str = "cpp/operators.txt";
 const HEADERS: &str = "opp/built-in/op_graph/inc";
 
 /// What graphs have besides the operators of the table.
-const GRAPH_ONLY: [&str; 9] = [
+const GRAPH_ONLY: [&str; 13] = [
     "Assign",
+    "Case",
     "Const",
     "ConstPlaceHolder",
     "Constant",
     "Data",
+    "If",
     "NetOutput",
     "NoOp",
+    "PartitionedCall",
     "RefData",
     "Variable",
+    "While",
 ];
 
 /// The header of each type, as CANN sorts them; every other type is in the first.
-const HEADER_OF_TYPES: [(&str, &str); 15] = [
+const HEADER_OF_TYPES: [(&str, &str); 16] = [
     ("elewise_calculation_ops.h", ""),
     (
         "array_ops.h",
@@ -37,6 +41,7 @@ const HEADER_OF_TYPES: [(&str, &str); 15] = [
          NonZero OneHot Rank RefData Reshape SearchSorted Shape Size Squeeze TensorMove Unsqueeze ViewCopy",
     ),
     ("control_flow_ops.h", "NoOp"),
+    ("functional_ops.h", "Case If PartitionedCall While"),
     ("math_ops.h", "IsFinite IsInf IsNan Lerp NanToNum"),
     (
         "matrix_calculation_ops.h",
@@ -96,6 +101,8 @@ struct Ir {
     inputs: Vec<String>,
     outputs: Vec<String>,
     attributes: Vec<Attribute>,
+    /// Graphs of its own, with `[]` at the end of a dynamic one.
+    graphs: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,6 +175,7 @@ impl Ir {
             inputs: names(inputs),
             outputs: names(outputs),
             attributes: attributes.map(Attribute::parse).collect::<Result<_>>()?,
+            graphs: Vec::new(),
         })
     }
 
@@ -193,7 +201,8 @@ impl Ir {
                 attributes.push(Attribute { name: name.into(), kind: kind.into(), default });
             }
         }
-        Ok(Ir { inputs: strings(node.inputs), outputs: strings(node.outputs), attributes })
+        let (inputs, outputs) = (strings(node.inputs), strings(node.outputs));
+        Ok(Ir { inputs, outputs, attributes, graphs: Vec::new() })
     }
 }
 
@@ -202,11 +211,12 @@ fn read(root: &Path) -> Result<Rows> {
     let mut rows = Rows::new();
     for line in text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
         let fields: Vec<&str> = line.split('|').collect();
-        let [name, inputs, outputs, attributes] = fields[..] else {
+        let [name, inputs, outputs, attributes, ref graphs @ ..] = fields[..] else {
             bail!("{ROWS}: '{line}' is not `type | inputs | outputs | attributes`");
         };
-        let ir =
+        let mut ir =
             Ir::parse(inputs, outputs, attributes).with_context(|| format!("{ROWS}: '{line}'"))?;
+        ir.graphs = names(&graphs.concat());
         rows.insert(name.trim().into(), ir);
     }
     Ok(rows)
@@ -257,13 +267,16 @@ fn complete(root: &Path, rows: &mut Rows) -> Result<()> {
 
 fn row_list(rows: &Rows) -> String {
     let mut text = String::from(
-        "# type | inputs | outputs | attributes. `?`: optional, `[]`: dynamic, `!`: required. `cargo xtask gen` adds \
+        "# type | inputs | outputs | attributes | graphs. `?`: optional, `[]`: dynamic, `!`: required. `cargo xtask gen` adds \
          what the table has.\n",
     );
     for (name, ir) in rows {
         let attributes: Vec<String> = ir.attributes.iter().map(Attribute::text).collect();
         let (inputs, outputs) = (ir.inputs.join(", "), ir.outputs.join(", "));
-        let row = format!("{name} | {inputs} | {outputs} | {}", attributes.join("; "));
+        let mut row = format!("{name} | {inputs} | {outputs} | {}", attributes.join("; "));
+        if !ir.graphs.is_empty() {
+            row = format!("{} | {}", row.trim_end(), ir.graphs.join(", "));
+        }
         let _ = writeln!(text, "{}", row.trim_end());
     }
     text
@@ -299,6 +312,11 @@ fn class(name: &str, ir: &Ir) -> String {
             Some(default) => format!("ATTR({name}, {kind}, {default})"),
             None => format!("REQUIRED_ATTR({name}, {kind})"),
         });
+    }
+    for graph in &ir.graphs {
+        let bare = graph.trim_end_matches("[]");
+        let kind = if bare == graph { "GRAPH" } else { "DYNAMIC_GRAPH" };
+        add_call(format!("{kind}({bare})"));
     }
     add_call(format!("CAIRN_OP_END_BUILT_IN({name})"));
     text
@@ -401,6 +419,11 @@ mod tests {
             "Some".to_string(),
             Ir::parse("x, bias?", "y[]", "axis!:Int; text:String, \"a\"").unwrap(),
         )]);
+        let mut other = Ir::parse("x[]", "y[]", "").unwrap();
+        other.graphs = names("then_branch, branches[]");
+        assert!(class("Other", &other).contains(".DYNAMIC_GRAPH(branches)"));
+        let other = row_list(&Rows::from([("Other".to_string(), other)]));
+        assert!(other.ends_with("Other | x[] | y[] | | then_branch, branches[]\n"), "{other}");
         let line = row_list(&rows);
         assert!(
             line.ends_with("Some | x, bias? | y[] | axis!:Int; text:String, \"a\"\n"),

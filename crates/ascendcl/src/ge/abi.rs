@@ -601,10 +601,31 @@ pub mod signature {
         which: CairnFunction,
         callable: *const CairnCallable,
     ) -> i32;
+    pub type CairnAtc =
+        unsafe extern "C" fn(count: i32, arguments: *const *const core::ffi::c_char) -> i32;
     pub type CairnBlockAddress =
         unsafe extern "C" fn(block: *const CairnBlock) -> *mut core::ffi::c_void;
     pub type CairnBlockBytes = unsafe extern "C" fn(block: *const CairnBlock) -> usize;
     pub type CairnBlockFree = unsafe extern "C" fn(block: *mut CairnBlock);
+    pub type CairnBuildModel = unsafe extern "C" fn(
+        graph: *const CairnGraph,
+        options: *const CairnText,
+        count: usize,
+        context: *mut core::ffi::c_void,
+        callback: CairnTextCallback,
+    ) -> CairnStatus;
+    pub type CairnBuildModelOfBytes = unsafe extern "C" fn(
+        data: *const core::ffi::c_void,
+        size: usize,
+        folder: CairnText,
+        options: *const CairnText,
+        count: usize,
+        context: *mut core::ffi::c_void,
+        callback: CairnTextCallback,
+    ) -> CairnStatus;
+    pub type CairnBuildStart =
+        unsafe extern "C" fn(options: *const CairnText, count: usize) -> CairnStatus;
+    pub type CairnBuildStop = unsafe extern "C" fn() -> CairnStatus;
     pub type CairnCallAttr = unsafe extern "C" fn(
         call: *const CairnCall,
         index: usize,
@@ -684,6 +705,14 @@ pub mod signature {
         bytes: *const core::ffi::c_void,
         size: usize,
     ) -> CairnStatus;
+    pub type CairnGraphReadOnnx = unsafe extern "C" fn(
+        graph: *mut CairnGraph,
+        data: *const core::ffi::c_void,
+        size: usize,
+        folder: CairnText,
+        options: *const CairnText,
+        count: usize,
+    ) -> CairnStatus;
     pub type CairnGraphRelease = unsafe extern "C" fn(graph: *mut CairnGraph);
     pub type CairnGraphRemoveEdge = unsafe extern "C" fn(
         graph: *mut CairnGraph,
@@ -716,12 +745,21 @@ pub mod signature {
         ops: *const *mut CairnOperator,
         count: usize,
     ) -> CairnStatus;
+    pub type CairnGraphSubgraph =
+        unsafe extern "C" fn(graph: *const CairnGraph, index: usize) -> *mut CairnGraph;
+    pub type CairnGraphText = unsafe extern "C" fn(
+        graph: *const CairnGraph,
+        context: *mut core::ffi::c_void,
+        callback: CairnTextCallback,
+    ) -> CairnStatus;
     pub type CairnGraphValid = unsafe extern "C" fn(graph: *const CairnGraph) -> bool;
     pub type CairnGraphWrite = unsafe extern "C" fn(
         graph: *const CairnGraph,
         context: *mut core::ffi::c_void,
         callback: CairnTextCallback,
     ) -> CairnStatus;
+    pub type CairnModelCheck =
+        unsafe extern "C" fn(data: *const core::ffi::c_void, size: usize) -> CairnStatus;
     pub type CairnNodeAttr = unsafe extern "C" fn(
         node: *const CairnNode,
         name: CairnText,
@@ -770,6 +808,8 @@ pub mod signature {
         input: usize,
         output: *mut usize,
     ) -> *mut CairnNode;
+    pub type CairnNodeSubgraph =
+        unsafe extern "C" fn(node: *const CairnNode, index: usize) -> *mut CairnGraph;
     pub type CairnNodeType = unsafe extern "C" fn(
         node: *const CairnNode,
         context: *mut core::ffi::c_void,
@@ -785,6 +825,8 @@ pub mod signature {
         unsafe extern "C" fn(op: *mut CairnOperator, name: CairnText, kind: CairnInput);
     pub type CairnOperatorAddOutput =
         unsafe extern "C" fn(op: *mut CairnOperator, name: CairnText, is_dynamic: bool);
+    pub type CairnOperatorAddSubgraph =
+        unsafe extern "C" fn(op: *mut CairnOperator, name: CairnText);
     pub type CairnOperatorAttr = unsafe extern "C" fn(
         op: *const CairnOperator,
         name: CairnText,
@@ -813,12 +855,25 @@ pub mod signature {
         unsafe extern "C" fn(op: *mut CairnOperator, name: CairnText, count: usize) -> CairnStatus;
     pub type CairnOperatorGrowOutput =
         unsafe extern "C" fn(op: *mut CairnOperator, name: CairnText, count: usize) -> CairnStatus;
+    pub type CairnOperatorGrowSubgraph =
+        unsafe extern "C" fn(op: *mut CairnOperator, name: CairnText, count: usize);
     pub type CairnOperatorInfer = unsafe extern "C" fn(op: *mut CairnOperator) -> CairnStatus;
     pub type CairnOperatorInputs = unsafe extern "C" fn(op: *const CairnOperator) -> usize;
     pub type CairnOperatorIrAttrs = unsafe extern "C" fn(
         op: *const CairnOperator,
         context: *mut core::ffi::c_void,
         callback: CairnTextCallback,
+    );
+    pub type CairnOperatorIrGraphs = unsafe extern "C" fn(
+        type_: CairnText,
+        context: *mut core::ffi::c_void,
+        callback: ::core::option::Option<
+            unsafe extern "C" fn(
+                context: *mut core::ffi::c_void,
+                name: CairnText,
+                is_dynamic: bool,
+            ),
+        >,
     );
     pub type CairnOperatorIrInputs = unsafe extern "C" fn(
         op: *const CairnOperator,
@@ -881,6 +936,12 @@ pub mod signature {
         is_output: bool,
         name: CairnText,
         value: *const CairnValue,
+    ) -> CairnStatus;
+    pub type CairnOperatorSetSubgraph = unsafe extern "C" fn(
+        op: *mut CairnOperator,
+        name: CairnText,
+        index: usize,
+        graph: *const CairnGraph,
     ) -> CairnStatus;
     pub type CairnOperatorSource = unsafe extern "C" fn(
         op: *const CairnOperator,

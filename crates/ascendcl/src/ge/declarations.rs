@@ -12,6 +12,8 @@ pub struct Declaration {
     pub outputs: Vec<(&'static str, Presence)>,
     /// Attributes: name, type, default.
     pub attrs: Vec<(String, String, Option<Attr>)>,
+    /// Graphs of its own, in order.
+    pub graphs: Vec<(&'static str, Presence)>,
 }
 
 /// By type.
@@ -31,13 +33,14 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     DECLARATIONS.keys().copied()
 }
 
-/// `type | inputs | outputs | attributes`
+/// `type | inputs | outputs | attributes`, and `| graphs` after them if there are some
 fn parse_line(line: &'static str) -> Option<(&'static str, Declaration)> {
     let mut fields = line.split('|').map(str::trim);
     let kind = fields.next().filter(|kind| !kind.is_empty())?;
     let (inputs, outputs) = (parse_ports(fields.next()?), parse_ports(fields.next()?));
     let attrs = fields.next().unwrap_or_default().split(';').filter_map(parse_attr).collect();
-    Some((kind, Declaration { inputs, outputs, attrs }))
+    let graphs = parse_ports(fields.next().unwrap_or_default());
+    Some((kind, Declaration { inputs, outputs, attrs, graphs }))
 }
 
 /// Inputs or outputs: `name`, `name?` for an optional one, `name[]` for a dynamic one.

@@ -67,7 +67,8 @@ impl GraphObject {
         self.lock().clone()
     }
 
-    fn replace(&self, graph: Graph) {
+    /// Becomes another graph.
+    pub fn replace(&self, graph: Graph) {
         let mut plan = self.plan.lock();
         *plan = OperatorPlan::default();
         *self.graph.lock() = graph;
@@ -174,6 +175,14 @@ plain! {
         Ok(owned(NodeObject::new(graph, id)))
     }
 
+    /// A copy of a graph of one of its nodes, or of one inside of those.
+    fn CairnGraphSubgraph(handle: *const CairnGraph, index: usize) -> *mut CairnGraph, else std::ptr::null_mut(), {
+        // SAFETY: the caller's handle is live.
+        let graph = unsafe { graph(handle) }?.lock();
+        let found = graph.subgraphs().nth(index).cloned();
+        Ok(found.map_or(std::ptr::null_mut(), |found| owned(GraphObject::from_graph(found))))
+    }
+
     /// Shows an attribute.
     fn CairnGraphAttr(handle: *const CairnGraph, name: CairnText, context: *mut c_void, callback: CairnValueCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live, and its text lives for the call.
@@ -247,6 +256,15 @@ status! {
         let bytes = model::write(&unsafe { graph(handle) }?.ir());
         // SAFETY: the caller's function takes the context.
         unsafe { show(callback, context, &bytes) };
+        Ok(())
+    }
+
+    /// Shows the graph as text.
+    fn CairnGraphText(handle: *const CairnGraph, context: *mut c_void, callback: CairnTextCallback) {
+        // SAFETY: the caller's handle is live.
+        let shown = model::to_text(unsafe { graph(handle) }?.ir()).map_err(Failure::failed)?;
+        // SAFETY: the caller's function takes the context.
+        unsafe { show(callback, context, shown.as_bytes()) };
         Ok(())
     }
 

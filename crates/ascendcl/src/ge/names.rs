@@ -30,6 +30,12 @@ const NAMES: &[(&str, &str)] = &[
     ("CustomRegister", "CustomOpCreatorRegister"),
     ("CallMakeOutput", "EagerOpExecutionContext::MallocOutputTensor"),
     ("CallReferOutput", "EagerOpExecutionContext::MakeOutputRefInput"),
+    ("BuildStart", "aclgrphBuildInitialize"),
+    ("BuildStop", "aclgrphBuildFinalize"),
+    ("BuildModel", "aclgrphBuildModel"),
+    ("BuildModelOfBytes", "aclgrphBuildModelFromData"),
+    ("ModelCheck", "aclgrphSaveModel"),
+    ("GraphReadOnnx", "aclgrphParseONNX"),
     ("CallWorkspace", "EagerOpExecutionContext::MallocWorkSpace"),
 ];
 

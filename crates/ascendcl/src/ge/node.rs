@@ -69,6 +69,13 @@ unsafe fn write_index(out: *mut usize, value: usize) {
 }
 
 plain! {
+    /// A copy of a graph of the node's own.
+    fn CairnNodeSubgraph(handle: *const CairnNode, index: usize) -> *mut CairnGraph, else std::ptr::null_mut(), {
+        // SAFETY: the caller's handle is live.
+        let found = unsafe { node(handle) }?.read(|node| node.subgraphs.get(index).cloned())?;
+        Ok(found.map_or(std::ptr::null_mut(), |found| owned(GraphObject::from_graph(found))))
+    }
+
     /// One holder less.
     fn CairnNodeRelease(handle: *mut CairnNode) {
         // SAFETY: the caller gives its handle up.

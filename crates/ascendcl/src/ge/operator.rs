@@ -2,7 +2,7 @@
 
 use super::abi::*;
 use super::declarations;
-use super::door::{object, owned, plain, release, show, status, text};
+use super::door::{borrowed, object, owned, plain, release, show, status, text};
 use super::value::{attr, desc, show_attr, show_desc};
 use cairn_graph::ir::{Attr, Desc, LinkError, Operator, Presence};
 use cairn_graph::{Failure, Result, infer_operator};
@@ -91,6 +91,39 @@ fn type_name(attr: &Attr) -> &'static str {
 }
 
 plain! {
+    /// Shows the graphs that the IR declares.
+    fn CairnOperatorIrGraphs(
+        kind: CairnText,
+        context: *mut c_void,
+        callback: Option<unsafe extern "C" fn(*mut c_void, CairnText, bool)>,
+    ) {
+        // SAFETY: the caller's text lives for the call.
+        let graphs = declarations::of(&unsafe { text(kind) }).map(|one| one.graphs.as_slice());
+        for (name, presence) in graphs.unwrap_or_default() {
+            if let Some(callback) = callback {
+                // SAFETY: the caller's function takes the context; the text is static.
+                unsafe { callback(context, borrowed(name.as_bytes()), *presence == Presence::Dynamic) };
+            }
+        }
+        Ok(())
+    }
+
+    /// Declares graphs of an operator's own.
+    fn CairnOperatorAddSubgraph(op: *mut CairnOperator, name: CairnText) {
+        // SAFETY: the caller's handle is live, and its text lives for the call.
+        let (op, name) = unsafe { (operator(op)?, text(name)) };
+        op.grow_subgraphs(&name, 0);
+        Ok(())
+    }
+
+    /// Makes places for graphs of an operator's own.
+    fn CairnOperatorGrowSubgraph(op: *mut CairnOperator, name: CairnText, count: usize) {
+        // SAFETY: the caller's handle is live, and its text lives for the call.
+        let (op, name) = unsafe { (operator(op)?, text(name)) };
+        op.grow_subgraphs(&name, check_port_count(count)?);
+        Ok(())
+    }
+
     /// A new operator.
     fn CairnOperatorNew(name: CairnText, kind: CairnText) -> *mut CairnOperator, else std::ptr::null_mut(), {
         // SAFETY: the caller's texts live for the call.
@@ -425,6 +458,19 @@ status! {
         let set = ports.get_mut(index).map(|port| port.desc.attrs.insert(name, value));
         drop(parts);
         set.map(drop).ok_or_else(|| no_port(op, index, is_output))
+    }
+
+    /// Gives an operator a graph of its own.
+    fn CairnOperatorSetSubgraph(op: *mut CairnOperator, name: CairnText, index: usize, graph: *const CairnGraph) {
+        // SAFETY: the caller's handles are live, and its text lives for the call.
+        let (op, name, graph) = unsafe { (operator(op)?, text(name), super::graph::graph(graph)?.ir()) };
+        match op.set_subgraph(&name, index, graph) {
+            true => Ok(()),
+            false => Err(Failure::invalid(format!(
+                "the operator {} ({}) has no graph '{name}' with the number {index}",
+                op.name, op.kind
+            ))),
+        }
     }
 
     /// Infers descriptions of outputs from those of inputs.

@@ -115,6 +115,23 @@ impl Graph {
         }
     }
 
+    /// The graphs of its nodes, each before those inside of it.
+    pub fn subgraphs(&self) -> impl Iterator<Item = &Graph> {
+        let mut pending: Vec<&Graph> = self.own_subgraphs();
+        std::iter::from_fn(move || {
+            let next = pending.pop()?;
+            pending.extend(next.own_subgraphs());
+            Some(next)
+        })
+    }
+
+    /// The graphs of its nodes, the last first.
+    fn own_subgraphs(&self) -> Vec<&Graph> {
+        let mut graphs: Vec<&Graph> = self.nodes().flat_map(|(_, node)| &node.subgraphs).collect();
+        graphs.reverse();
+        graphs
+    }
+
     /// Takes a node out, and every edge from or to it.
     pub fn remove(&mut self, id: NodeId) -> Option<Node> {
         let removed = self.nodes.get_mut(id)?.take()?;

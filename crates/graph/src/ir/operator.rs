@@ -57,6 +57,8 @@ pub struct Parts {
     pub ir_attrs: Vec<(String, String, Option<Attr>)>,
     /// Attributes that were set.
     pub attrs: Attrs,
+    /// Graphs of its own, by the IR's names in order; `None` for one that was not given.
+    pub subgraphs: Vec<(String, Vec<Option<Graph>>)>,
     /// Operators that run before it although it does not read them.
     controls: Vec<Arc<Operator>>,
     /// Whether something reads it or runs after it, or did.
@@ -164,6 +166,30 @@ impl Operator {
         counts.insert(name.into(), have + count);
     }
 
+    /// Makes more places for graphs of a name, after those it has; a name is declared by its first.
+    pub fn grow_subgraphs(&self, name: &str, count: usize) {
+        let mut parts = self.parts();
+        let at = parts.subgraphs.iter().position(|(one, _)| one == name).unwrap_or_else(|| {
+            parts.subgraphs.push((name.to_owned(), Vec::new()));
+            parts.subgraphs.len() - 1
+        });
+        let graphs = &mut parts.subgraphs[at].1;
+        graphs.resize_with(graphs.len() + count, || None);
+    }
+
+    /// Gives it a graph of its own; `false` if there is no such place.
+    pub fn set_subgraph(&self, name: &str, index: usize, graph: Graph) -> bool {
+        let mut parts = self.parts();
+        let graphs = parts.subgraphs.iter_mut().find(|(one, _)| one == name);
+        match graphs.and_then(|(_, graphs)| graphs.get_mut(index)) {
+            Some(place) => {
+                *place = Some(graph);
+                true
+            }
+            None => false,
+        }
+    }
+
     /// Feeds an input, unless that would close a cycle: operators in a cycle would keep each other alive.
     pub fn link(
         self: &Arc<Operator>,
@@ -256,7 +282,9 @@ impl Operator {
             output_descs: descs(&parts.outputs),
             controls: Vec::new(),
             attrs,
-            subgraphs: Vec::new(),
+            subgraphs: (parts.subgraphs.iter())
+                .flat_map(|(_, graphs)| graphs.iter().flatten().cloned())
+                .collect(),
         }
     }
 }
@@ -410,6 +438,20 @@ mod tests {
         operator.parts().inputs = inputs.iter().map(|name| Port::new(name)).collect();
         operator.parts().outputs = vec![Port::new("y")];
         operator
+    }
+
+    #[test]
+    fn graphs_of_an_operator_are_in_the_order_of_the_ir() {
+        let case = operator("case", "Case", &[]);
+        case.grow_subgraphs("then", 1);
+        case.grow_subgraphs("branches", 0);
+        case.grow_subgraphs("branches", 2);
+        assert!(case.set_subgraph("branches", 1, Graph::new("b1")));
+        assert!(case.set_subgraph("then", 0, Graph::new("t")));
+        assert!(!case.set_subgraph("branches", 2, Graph::new("b2")));
+        assert!(!case.set_subgraph("else", 0, Graph::new("e")));
+        let names: Vec<String> = case.node().subgraphs.into_iter().map(|one| one.name).collect();
+        assert_eq!(names, ["t", "b1"]);
     }
 
     #[test]

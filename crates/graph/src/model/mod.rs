@@ -8,14 +8,22 @@ mod attr;
 mod desc;
 mod edge;
 mod graph;
+mod json;
 mod number;
+mod outputs;
 #[cfg(test)]
 mod tests;
+mod text;
 mod weight;
 mod wire;
 
 use crate::ir::Graph;
 use prost::Message;
+
+pub use json::to_json;
+pub(crate) use outputs::CONVERTED;
+pub use outputs::{OutputType, cast_outputs, choose_outputs};
+pub use text::to_text;
 
 /// Reads a model: the first graph in it.
 ///

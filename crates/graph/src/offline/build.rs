@@ -5,6 +5,7 @@ use super::gears::Gears;
 use crate::executable::{CompileOptions, ConstantLayout, Executable};
 use crate::failure::{Failure, Result};
 use crate::ir::{Attr, Desc, Graph, NET_OUTPUT};
+use crate::model::CONVERTED;
 use crate::onnx::TENSOR_NAME;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -179,12 +180,15 @@ fn output_names(graph: &Graph) -> Vec<String> {
     (graph.outputs().iter().enumerate())
         .map(|(at, source)| {
             let node = graph.node(source.node).map_or("", |node| &node.name);
-            let tensor = net.and_then(|net| net.input_descs.get(at)?.attrs.get(TENSOR_NAME));
-            match tensor {
-                Some(Attr::Text(tensor)) => {
-                    format!("{node}:{}:{}", source.output, String::from_utf8_lossy(tensor))
-                }
-                _ => format!("{node}:{}", source.output),
+            let text =
+                |name: &str| match net.and_then(|net| net.input_descs.get(at)?.attrs.get(name)) {
+                    Some(Attr::Text(text)) => Some(String::from_utf8_lossy(text).into_owned()),
+                    _ => None,
+                };
+            let output = text(CONVERTED).unwrap_or_else(|| format!("{node}:{}", source.output));
+            match text(TENSOR_NAME) {
+                Some(tensor) => format!("{output}:{tensor}"),
+                None => output,
             }
         })
         .collect()

@@ -92,7 +92,7 @@ impl OfflineModel {
     }
 }
 
-fn open(bytes: &[u8]) -> Result<Container<'_>> {
+pub(super) fn open(bytes: &[u8]) -> Result<Container<'_>> {
     container::read(bytes).map_err(|error| match error {
         ContainerError::Malformed(text) => malformed(&text),
         ContainerError::Bundle => failure_with_code(

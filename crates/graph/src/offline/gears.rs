@@ -15,7 +15,7 @@ pub enum Gears {
 }
 
 /// How many gears a model may have.
-const MAX_GEARS: usize = 100;
+pub const MAX_GEARS: usize = 100;
 
 impl Gears {
     /// How many there are; 0 for a model without.

@@ -1,6 +1,7 @@
 //! Models without a session: built once, kept in a file, loaded and run by `aclmdl*`.
 //!
 //! ```text
+//! convert::read, build                     a model of somebody's, with options as texts
 //! OfflineModel::build(graph, options)      a graph, and what is decided about its inputs
 //!     .write() / ::read(bytes)             the file (.om): `container.rs` its parts, `description.rs` inputs and outputs, `weights.rs` constants
 //!     .compile() -> CompiledModel          an executable for each gear
@@ -10,15 +11,19 @@
 
 mod build;
 mod container;
+mod convert;
 mod description;
 mod file;
 mod gears;
+mod inspect;
 mod load;
 mod options;
 mod weights;
 
 pub use build::{BuildOptions, CompiledModel, OfflineModel};
+pub use convert::{ConvertError, ConvertOptions, Origin};
 pub use description::{Description, Port};
 pub use gears::Gears;
+pub use inspect::{ModelFile, graph_json};
 pub use load::{LoadedModel, ModelMemory};
 pub use options::{OptionError, ShapeOptions};

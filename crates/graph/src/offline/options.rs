@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 /// An option that cannot be taken: its name, its value, and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionError {
+    /// The number of the message among those of the tools.
+    pub code: &'static str,
     /// The option.
     pub option: &'static str,
     /// What it was set to.
@@ -14,6 +16,11 @@ pub struct OptionError {
     /// What is wrong with it.
     pub reason: String,
 }
+
+/// A value that cannot be taken.
+const INVALID: &str = "E10001";
+/// Options of which only one may be set.
+const EXCLUSIVE: &str = "E10009";
 
 /// The texts of options that say which sizes a model is built for; empty ones are not set.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +55,7 @@ impl ShapeOptions {
         let gears = self.gears()?;
         if gears != Gears::None && options.ranges.values().flatten().any(is_bounded) {
             return Err(OptionError {
+                code: EXCLUSIVE,
                 option: "input_shape",
                 value: self.input_shape.clone(),
                 reason: "ranges and gears exclude each other".to_owned(),
@@ -75,13 +83,15 @@ impl ShapeOptions {
             [one] => one,
             [(option, value), (other, _), ..] => {
                 return Err(OptionError {
+                    code: EXCLUSIVE,
                     option,
                     value: value.to_owned(),
                     reason: format!("{option} and {other} exclude each other"),
                 });
             }
         };
-        let wrong = |reason: String| OptionError { option, value: value.to_owned(), reason };
+        let wrong =
+            |reason: String| OptionError { code: INVALID, option, value: value.to_owned(), reason };
         let lists: Result<Vec<Vec<i64>>, OptionError> =
             value.split(';').map(|list| numbers(list).map_err(wrong)).collect();
         let lists = lists?;
@@ -128,7 +138,8 @@ fn parse_shapes(
     text: &str,
     bracket: char,
 ) -> Result<BTreeMap<String, Ranged>, OptionError> {
-    let wrong = |reason: String| OptionError { option, value: text.to_owned(), reason };
+    let wrong =
+        |reason: String| OptionError { code: INVALID, option, value: text.to_owned(), reason };
     let mut shapes = BTreeMap::new();
     let text = text.trim();
     for entry in text.split(';').map(str::trim).filter(|entry| !entry.is_empty()) {

@@ -27,6 +27,8 @@ pub struct Model<'a> {
     pub external: &'a ExternalData,
     /// Sizes that replace those of inputs, by name.
     pub input_dims: &'a BTreeMap<String, Vec<i64>>,
+    /// What it gives in place of its own outputs: names of tensors, or "node:index".
+    pub outputs: &'a [String],
 }
 
 /// The versions of the operator sets that a model or a function imports; the empty domain is ONNX's own.
@@ -127,12 +129,16 @@ impl<'a> Model<'a> {
             scope.define(&input.name, value)?;
         }
         self.nodes(&graph.node, &mut scope, &mut builder)?;
-        let mut outputs = Vec::with_capacity(graph.output.len());
-        for output in &graph.output {
+        let names = match self.outputs.is_empty() {
+            true => graph.output.iter().map(|output| output.name.as_str()).collect(),
+            false => named_outputs(graph, self.outputs)?,
+        };
+        let mut outputs = Vec::with_capacity(names.len());
+        for name in names {
             let value = scope
-                .find(&output.name, &mut builder)
-                .ok_or_else(|| format!("nothing makes the output '{}'", output.name))?;
-            outputs.push((output.name.as_str(), value));
+                .find(name, &mut builder)
+                .ok_or_else(|| format!("nothing makes the output '{name}'"))?;
+            outputs.push((name, value));
         }
         net_output(&mut builder, &outputs);
         Ok(builder)
@@ -317,16 +323,39 @@ fn describe(input: &ValueInfoProto) -> Result<Desc, String> {
     }
 }
 
-/// The description with other sizes, which must fit those that are known.
+/// The tensors that a user names as outputs.
+fn named_outputs<'a>(graph: &'a GraphProto, outputs: &[String]) -> Result<Vec<&'a str>, String> {
+    let mut unnamed = 0;
+    let mut nodes = HashMap::new();
+    for node in &graph.node {
+        let name = match node.name.is_empty() {
+            false => node.name.clone(),
+            true => {
+                unnamed += 1;
+                format!("{}_{}", node.op_type, unnamed - 1)
+            }
+        };
+        nodes.insert(name, node);
+    }
+    let find = |text: &String| {
+        let mut tensors = graph.node.iter().flat_map(|node| &node.output);
+        if let Some(tensor) = tensors.find(|tensor| *tensor == text) {
+            return Ok(tensor.as_str());
+        }
+        let indexed = text.rsplit_once(':').and_then(|(name, index)| {
+            Some((nodes.get(name)?, index.trim().parse::<usize>().ok()?))
+        });
+        let output = indexed.and_then(|(node, index)| node.output.get(index));
+        output.map(String::as_str).filter(|tensor| !tensor.is_empty()).ok_or_else(|| {
+            format!("the output '{text}' is neither a tensor nor 'node:index' of a node")
+        })
+    };
+    outputs.iter().map(find).collect()
+}
+
+/// The description with other sizes, as many as the model has.
 fn with_dims(desc: &Desc, dims: &[i64]) -> Result<Desc, String> {
-    let fits = !desc.has_rank()
-        || (desc.dims.len() == dims.len()
-            && desc
-                .dims
-                .iter()
-                .zip(dims)
-                .all(|(known, new)| *known < 0 || *new < 0 || known == new));
-    match fits {
+    match !desc.has_rank() || desc.dims.len() == dims.len() {
         true => Ok(Desc::new(desc.dtype, dims)),
         false => Err(format!("it has the sizes {:?} in the model, not {dims:?}", desc.dims)),
     }

@@ -34,6 +34,8 @@ pub struct ReadOptions {
     pub files: BTreeMap<String, Arc<[u8]>>,
     /// Sizes that replace those of inputs, by name.
     pub input_dims: BTreeMap<String, Vec<i64>>,
+    /// What the model gives in place of its own outputs: names of tensors, or "node:index".
+    pub outputs: Vec<String>,
 }
 
 /// Reads one tensor as ONNX writes it to a file.
@@ -73,7 +75,8 @@ pub fn read(bytes: Vec<u8>, options: &ReadOptions) -> Result<Graph, String> {
         .collect();
     unsupported::check(root, &functions)?;
     let external = ExternalData { folder: options.folder.clone(), files: options.files.clone() };
-    let model = Model { functions, external: &external, input_dims: &options.input_dims };
+    let (input_dims, outputs) = (&options.input_dims, &options.outputs);
+    let model = Model { functions, external: &external, input_dims, outputs };
     for name in options.input_dims.keys() {
         if !root.input.iter().any(|input| input.name == *name) {
             let known: Vec<&str> = root.input.iter().map(|input| input.name.as_str()).collect();

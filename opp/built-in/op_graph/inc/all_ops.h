@@ -7,6 +7,7 @@
 #include "array_ops.h"
 #include "control_flow_ops.h"
 #include "elewise_calculation_ops.h"
+#include "functional_ops.h"
 #include "math_ops.h"
 #include "matrix_calculation_ops.h"
 #include "nn_calculation_ops.h"

@@ -1,0 +1,148 @@
+//! Mode 0: a model file from a model of somebody's.
+
+use crate::flags::Flags;
+use crate::{Problem, settings};
+use cairn_graph::offline::{ConvertError, ConvertOptions, Origin, ShapeOptions};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+impl From<ConvertError> for Problem {
+    fn from(ConvertError { code, text }: ConvertError) -> Problem {
+        Problem { code, text }
+    }
+}
+
+/// What `--framework` names, for reading a model.
+pub fn origin(flags: &Flags) -> Result<Origin, Problem> {
+    match flags.get("framework") {
+        "1" => Ok(Origin::GraphEngine),
+        "5" => Ok(Origin::Onnx),
+        "0" => Err(Problem::new(
+            "E10007",
+            "--framework=0: models of Caffe are not read here: convert the model to ONNX first",
+        )),
+        "3" => Err(Problem::new(
+            "E10007",
+            "--framework=3: models of TensorFlow are not read here: convert the model to ONNX first (tf2onnx)",
+        )),
+        "" => Err(Problem::new(
+            "E10007",
+            "--framework is missing: 5 for ONNX, 1 for a model of the graph engine",
+        )),
+        value => Err(Problem::new(
+            "E10007",
+            format!("--framework={value}: expected 5 (ONNX) or 1 (a model of the graph engine)"),
+        )),
+    }
+}
+
+/// The texts of a command line that say how a model is built.
+pub fn options(flags: &Flags) -> ConvertOptions {
+    let text = |name: &str| flags.get(name).to_owned();
+    ConvertOptions {
+        shapes: ShapeOptions {
+            input_shape: text("input_shape"),
+            input_shape_range: text("input_shape_range"),
+            dynamic_batch_size: text("dynamic_batch_size"),
+            dynamic_image_size: text("dynamic_image_size"),
+            dynamic_dims: text("dynamic_dims"),
+        },
+        input_format: text("input_format"),
+        out_nodes: text("out_nodes"),
+        output_type: text("output_type"),
+        ..ConvertOptions::default()
+    }
+}
+
+/// The bytes of the file that a flag names, and the folder it is in.
+pub fn read_file(flag: &str, path: &str) -> Result<(Vec<u8>, PathBuf), Problem> {
+    let wrong = |error: std::io::Error| Problem::new("E13000", format!("--{flag}={path}: {error}"));
+    let path = Path::new(path);
+    if path.is_dir() {
+        return Err(wrong(std::io::ErrorKind::IsADirectory.into()));
+    }
+    let bytes = fs::read(path).map_err(wrong)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    Ok((bytes, folder.unwrap_or(Path::new(".")).to_owned()))
+}
+
+/// Builds the model that the flags name, and writes its file.
+pub fn build(
+    flags: &Flags,
+    arguments: &[String],
+    out: &mut dyn Write,
+    warnings: &mut Vec<String>,
+) -> Result<(), Problem> {
+    let path = settings::required(flags, "model")?;
+    let origin = origin(flags)?;
+    let file = output_file(settings::required(flags, "output")?)?;
+    let soc = settings::soc_version(flags)?;
+    if !flags.get("weight").is_empty() {
+        warnings.push(format!(
+            "--weight={} has no effect: it is for models of Caffe",
+            flags.get("weight")
+        ));
+    }
+    let name = file.file_stem().map(|name| name.to_string_lossy().into_owned());
+    let attrs = vec![
+        ("soc_version", soc.to_owned()),
+        ("framework_type", flags.get("framework").to_owned()),
+        ("atc_cmdline", format!("atc {}", arguments.join(" "))),
+    ];
+    let mut options = ConvertOptions { name: name.unwrap_or_default(), attrs, ..options(flags) };
+    if options.input_format.is_empty() && origin == Origin::Onnx {
+        options.input_format = "NCHW".to_owned();
+    }
+    let mut step = || {
+        let _ = out.write_all(b".").and_then(|()| out.flush());
+    };
+    log::info!("atc: {path}: computed in the model's own types, whatever precision is asked for");
+    let mut convert = || -> Result<Vec<u8>, Problem> {
+        let (bytes, folder) = read_file("model", path)?;
+        step();
+        let graph = options.read(origin, bytes, Some(&folder))?;
+        step();
+        let model = options.build(graph)?;
+        step();
+        Ok(model.write())
+    };
+    let converted = convert();
+    let _ = writeln!(out);
+    let bytes = converted?;
+    write_file("output", &file, &bytes)?;
+    if flags.get("display_model_info") == "1" {
+        crate::show::print(&bytes, &file.to_string_lossy(), out)?;
+    }
+    Ok(())
+}
+
+/// The file of the model: the path of `--output` with `.om` after it.
+fn output_file(path: &str) -> Result<PathBuf, Problem> {
+    let is_folder = path.ends_with('/') || Path::new(path).is_dir();
+    match is_folder {
+        true => Err(Problem::new(
+            "E10021",
+            format!("--output={path}: expected the path of a file without '.om', not a folder"),
+        )),
+        false => Ok(PathBuf::from(format!("{path}.om"))),
+    }
+}
+
+/// Writes a file beside its old version and renames it, so that a failure leaves no half of it.
+pub fn write_file(flag: &str, path: &Path, bytes: &[u8]) -> Result<(), Problem> {
+    let wrong = |error: std::io::Error| {
+        Problem::new("E13001", format!("--{flag}: {}: {error}", path.display()))
+    };
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs::create_dir_all(folder).map_err(wrong)?;
+    }
+    let mut fresh = path.as_os_str().to_owned();
+    fresh.push(format!(".{}", std::process::id()));
+    let fresh = PathBuf::from(fresh);
+    let written = fs::write(&fresh, bytes).and_then(|()| fs::rename(&fresh, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&fresh);
+    }
+    written.map_err(wrong)
+}

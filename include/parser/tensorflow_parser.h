@@ -1,0 +1,27 @@
+/*
+ * Models of TensorFlow: not supported. C++ only.
+ */
+#ifndef CAIRN_PARSER_TENSORFLOW_PARSER_H
+#define CAIRN_PARSER_TENSORFLOW_PARSER_H
+
+#ifdef __cplusplus
+
+#include <map>
+
+#include "graph/ascend_string.h"
+#include "graph/ge_error_codes.h"
+#include "graph/graph.h"
+
+namespace ge {
+
+/* Both fail, with a text that says so: convert the model to ONNX. */
+graphStatus aclgrphParseTensorFlow(const char *model_file, ge::Graph &graph);
+graphStatus aclgrphParseTensorFlow(const char *model_file,
+                                   const std::map<ge::AscendString, ge::AscendString> &parser_params,
+                                   ge::Graph &graph);
+
+}  // namespace ge
+
+#endif
+
+#endif
