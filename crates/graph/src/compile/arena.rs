@@ -13,10 +13,14 @@
 //!       +-------------------------> steps
 //! ```
 
+mod exact;
+mod packing;
 mod placement;
+mod problem;
 mod search;
 #[cfg(test)]
 mod tests;
+mod tighten;
 
 use placement::{Fit, Placement};
 
@@ -63,9 +67,9 @@ impl Block {
 /// Places the lifetimes so that any two that share a step lie apart, at multiples of `align`.
 ///
 /// The same lifetimes give the same plan. It is never larger than greedy-by-size (the largest first, each in the
-/// first gap or in the smallest): those are candidates, beside other orders; unless one reaches the lower
-/// bound, the best is then improved for a bounded number of steps. Ten thousand lifetimes take a fraction of a
-/// second.
+/// first gap or in the smallest): those are candidates, beside other orders. Unless one reaches the lower
+/// bound, packings below it are searched for and the best order is improved, both for a bounded number of steps. Plans
+/// of real graphs take milliseconds; what is hard to plan takes up to a second.
 ///
 /// # Panics
 /// When `align` is 0.
@@ -114,9 +118,27 @@ const GREEDY_ORDERS: usize = 2;
 
 /// The offsets of the best plan found, and its size.
 fn best(blocks: &[Block], placement: &mut Placement, lower_bound: u64) -> (Vec<u64>, u64) {
+    let (mut best, mut bytes, order) = by_order(blocks, placement, lower_bound);
+    if bytes <= lower_bound {
+        return (best, bytes);
+    }
+    let (mut packed, mut packed_bytes) = (best.clone(), bytes);
+    tighten::tighten(blocks, placement, lower_bound, &mut packed, &mut packed_bytes);
+    if packed_bytes > lower_bound {
+        search::improve(blocks, placement, &order, lower_bound, &mut best, &mut bytes);
+    }
+    if packed_bytes < bytes { (packed, packed_bytes) } else { (best, bytes) }
+}
+
+/// The offsets of the best plan that places blocks in one of several orders, its size and its order.
+fn by_order(
+    blocks: &[Block],
+    placement: &mut Placement,
+    lower_bound: u64,
+) -> (Vec<u64>, u64, Vec<u32>) {
     let (mut best, mut bytes, mut best_order) = (vec![0; blocks.len()], u64::MAX, Vec::new());
     if blocks.is_empty() {
-        return (best, 0);
+        return (best, 0, best_order);
     }
     for (index, (order, fit)) in candidates(blocks, placement).enumerate() {
         if index >= GREEDY_ORDERS && placement.visits > MAX_VISITS {
@@ -129,11 +151,10 @@ fn best(blocks: &[Block], placement: &mut Placement, lower_bound: u64) -> (Vec<u
             best_order = order;
         }
         if bytes <= lower_bound {
-            return (best, bytes);
+            break;
         }
     }
-    search::improve(blocks, placement, &best_order, lower_bound, &mut best, &mut bytes);
-    (best, bytes)
+    (best, bytes, best_order)
 }
 
 /// Orders to place blocks in, the cheapest and most promising first. Lazy: a later one costs nothing when an

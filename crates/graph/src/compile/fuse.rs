@@ -147,16 +147,24 @@ fn can_join(
     !produced.contains(&roots[work.outputs[0]]) && work.inputs.iter().flatten().all(is_fed_whole)
 }
 
+/// Which values share memory.
+pub struct SharedMemory<'a> {
+    /// The value whose memory each value has.
+    pub roots: &'a [ValueId],
+    /// See [`touches`].
+    pub touches: &'a [u32],
+}
+
 /// Plans a group; `None` if one of its nodes cannot be run in pieces after all. A node that is refused when it
 /// stands alone is refused here too: in pieces its sizes would not be seen.
 pub fn build(
     prepared: &Prepared,
-    roots: &[ValueId],
+    memory: &SharedMemory,
     work_nodes: &[&WorkNode],
 ) -> Option<FusedStep> {
     let count = layout(prepared, work_nodes[0].outputs[0]).count();
     let piece = PIECE.min(count);
-    let inner = inner_values(prepared, roots, work_nodes);
+    let inner = inner_values(memory, work_nodes);
     let lifetimes: Vec<Lifetime> = (inner.iter())
         .map(|(root, (first, last))| {
             let bytes = layout(prepared, *root).item() * piece;
@@ -166,8 +174,8 @@ pub fn build(
     let arena = arena::plan(&lifetimes, ALIGN);
     let starts: HashMap<ValueId, u64> =
         inner.iter().map(|(root, _)| *root).zip(arena.offsets.iter().copied()).collect();
-    let mut uses: Vec<(ValueId, usize, AccessMode)> = Vec::new();
-    let mut parts = Vec::new();
+    let mut uses = Uses::default();
+    let mut parts = Vec::with_capacity(work_nodes.len());
     for work in work_nodes {
         let whole = plan_piece(prepared, work, count, piece)?;
         (is_whole(prepared, work, count, piece) || can_plan_alone(prepared, work)).then_some(())?;
@@ -183,7 +191,14 @@ pub fn build(
                     None => work.inputs[at].expect("a use of an input that is there"),
                     Some(_) => work.outputs[0],
                 };
-                locate_operand(prepared, roots, &starts, &mut uses, (value, count), one.access)
+                locate_operand(
+                    prepared,
+                    memory.roots,
+                    &starts,
+                    &mut uses,
+                    (value, count),
+                    one.access,
+                )
             })
             .collect();
         parts.push(Part { whole, rest, uses: places });
@@ -191,37 +206,51 @@ pub fn build(
     let workers = (count / (PIECE * MIN_PIECES)).clamp(1, WORKERS);
     let scratch = arena.bytes as usize;
     let fused = FusedPlan { parts, count, workers, scratch };
-    Some(FusedStep { fused, uses, scratch: scratch * workers })
+    Some(FusedStep { fused, uses: uses.all, scratch: scratch * workers })
+}
+
+/// How often the nodes of a graph and its outputs touch each value, by root.
+pub fn touches(prepared: &Prepared, roots: &[ValueId]) -> Vec<u32> {
+    let mut touches = vec![0; roots.len()];
+    prepared.work_nodes.iter().flat_map(touched).for_each(|value| touches[roots[value]] += 1);
+    prepared.outputs.iter().for_each(|output| touches[roots[output.value]] += 1);
+    touches
+}
+
+fn touched(work: &WorkNode) -> impl Iterator<Item = ValueId> {
+    work.inputs.iter().flatten().chain(&work.outputs).copied()
 }
 
 /// The values that nobody outside the group sees: from the first part to the last that touches them.
-fn inner_values(
-    prepared: &Prepared,
-    roots: &[ValueId],
-    work_nodes: &[&WorkNode],
-) -> Vec<(ValueId, (usize, usize))> {
-    let is_inside = |work: &WorkNode| work_nodes.iter().any(|one| std::ptr::eq(*one, work));
-    let mut outside: BTreeSet<ValueId> =
-        prepared.outputs.iter().map(|one| roots[one.value]).collect();
-    for work in prepared.work_nodes.iter().filter(|work| !is_inside(work)) {
-        outside
-            .extend(work.inputs.iter().flatten().chain(&work.outputs).map(|value| roots[*value]));
+fn inner_values(memory: &SharedMemory, work_nodes: &[&WorkNode]) -> Vec<(ValueId, (usize, usize))> {
+    let roots = memory.roots;
+    let mut touches: HashMap<ValueId, u32> = HashMap::new();
+    for value in work_nodes.iter().flat_map(|work| touched(work)) {
+        *touches.entry(roots[value]).or_default() += 1;
     }
     let mut lifetimes: Vec<(ValueId, (usize, usize))> = Vec::new();
+    let mut indices: HashMap<ValueId, usize> = HashMap::new();
     for (at, work) in work_nodes.iter().enumerate() {
         let value = work.outputs[0];
-        if roots[value] == value && !outside.contains(&value) {
+        if roots[value] == value && touches.get(&value) == Some(&memory.touches[value]) {
+            indices.insert(value, lifetimes.len());
             lifetimes.push((value, (at, at)));
         }
         for input in work.inputs.iter().flatten() {
-            if let Some((_, lifetime)) =
-                lifetimes.iter_mut().find(|(root, _)| *root == roots[*input])
-            {
-                lifetime.1 = at;
+            if let Some(index) = indices.get(&roots[*input]) {
+                lifetimes[*index].1.1 = at;
             }
         }
     }
     lifetimes
+}
+
+/// The values that a fused step touches outside its scratch.
+#[derive(Default)]
+struct Uses {
+    all: Vec<(ValueId, usize, AccessMode)>,
+    /// The index of each root.
+    indices: HashMap<ValueId, usize>,
 }
 
 /// Where a node finds a value: in the scratch, or among the uses of the step, to which it is added if it is new.
@@ -229,7 +258,7 @@ fn locate_operand(
     prepared: &Prepared,
     roots: &[ValueId],
     starts: &HashMap<ValueId, u64>,
-    uses: &mut Vec<(ValueId, usize, AccessMode)>,
+    uses: &mut Uses,
     (value, count): (ValueId, usize),
     access: AccessMode,
 ) -> OperandLocation {
@@ -237,20 +266,16 @@ fn locate_operand(
     if let Some(start) = starts.get(&roots[value]) {
         return OperandLocation::Scratch(*start as usize, layout.item());
     }
-    let at = match uses.iter_mut().position(|(known, ..)| roots[*known] == roots[value]) {
-        Some(at) => {
-            let modes = &mut uses[at].2;
+    let at = *uses.indices.entry(roots[value]).or_insert(uses.all.len());
+    match uses.all.get_mut(at) {
+        Some((_, _, modes)) => {
             *modes = AccessMode {
                 reads: modes.reads | access.reads,
                 writes: modes.writes | access.writes,
             };
-            at
         }
-        None => {
-            uses.push((value, layout.bytes(), access));
-            uses.len() - 1
-        }
-    };
+        None => uses.all.push((value, layout.bytes(), access)),
+    }
     match layout.count() == count {
         true => OperandLocation::Piece(at, layout.item()),
         false => OperandLocation::One(at),

@@ -14,7 +14,7 @@ use crate::ir::{
     Attr, CONST, DATA, Desc, Graph, NET_OUTPUT, NO_OP, Node, NodeId, Source, UNKNOWN_RANK,
 };
 use cairn_tensor::{DType, MAX_DIMS};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// A value's index in [`Prepared::values`].
@@ -181,13 +181,15 @@ pub(super) struct Preparation<'a> {
     graph: &'a Graph,
     pub(super) options: &'a PrepareOptions,
     pub(super) prepared: Prepared,
+    /// The work node that makes each value.
+    producers: HashMap<ValueId, usize>,
 }
 
 impl<'a> Preparation<'a> {
     fn new(graph: &'a Graph, options: &'a PrepareOptions) -> Preparation<'a> {
         let prepared =
             Prepared { name: graph.name.clone(), is_static: true, ..Prepared::default() };
-        Preparation { graph, options, prepared }
+        Preparation { graph, options, prepared, producers: HashMap::new() }
     }
 
     /// All nodes that somebody needs, in order.
@@ -378,9 +380,9 @@ impl<'a> Preparation<'a> {
 
     /// What a node writes in place is memory of a run or of the caller: constants are filled once, at load.
     fn check_written(&self, node: &Node, what: &str, mut value: ValueId) -> Result<()> {
-        let work_nodes = &self.prepared.work_nodes;
         let producer = loop {
-            let producer = work_nodes.iter().rev().find(|work| work.outputs.contains(&value));
+            let producer =
+                self.producers.get(&value).map(|index| &self.prepared.work_nodes[*index]);
             match producer.and_then(|work| viewed_input(work, &self.prepared)) {
                 Some(input) => value = input,
                 None => break producer,
@@ -410,6 +412,7 @@ impl<'a> Preparation<'a> {
         for (output, desc) in descs.into_iter().enumerate() {
             let value = self.add_value(desc, None);
             self.prepared.value_of.insert(Source { node: id, output }, value);
+            self.producers.insert(value, self.prepared.work_nodes.len());
             outputs.push(value);
         }
         self.prepared.work_nodes.push(WorkNode {

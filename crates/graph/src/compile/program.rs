@@ -9,7 +9,7 @@
 use super::arena::{self, Lifetime};
 use super::constants::{ConstantLayout, Constants};
 use super::flatten::{Jump, Label};
-use super::fuse::{self, FusedPlan, FusedStep, Group};
+use super::fuse::{self, FusedPlan, FusedStep, Group, SharedMemory};
 use super::operation::{KnownTensor, Operation};
 use super::prepare::{Prepared, ValueId, Work, WorkNode};
 use crate::failure::Failure;
@@ -214,15 +214,15 @@ impl<'a> Binder<'a> {
         for (at, input) in prepared.inputs.iter().enumerate() {
             self.storage[input.value] = Storage::At(Region::Input(at), 0);
         }
-        let views = prepared.work_nodes.iter().filter(|work| work.is_view);
-        for work in views {
-            self.storage[work.outputs[0]] = Storage::Same(work.inputs[0].expect("a view's input"));
-        }
         for work in &prepared.work_nodes {
-            for (output, input) in work.in_place_outputs() {
-                self.storage[work.outputs[output]] = Storage::Same(input);
+            let viewed = work.is_view.then(|| (0, work.inputs[0].expect("a view's input")));
+            for (output, of) in viewed.into_iter().chain(work.in_place_outputs()) {
+                self.storage[work.outputs[output]] = Storage::Same(self.root(of));
             }
         }
+        let roots = self.roots();
+        let touches = fuse::touches(prepared, &roots);
+        let memory = SharedMemory { roots: &roots, touches: &touches };
         let constants = self.constants(layout);
         let const_bytes = layout.bytes();
         let outputs = self.outputs(copied_outputs);
@@ -234,16 +234,18 @@ impl<'a> Binder<'a> {
         for work in constant_nodes {
             init.push(self.init_step(work)?);
         }
-        for group in fuse::groups(prepared, &self.roots(), &others, fuses) {
+        for group in fuse::groups(prepared, &roots, &others, fuses) {
             let singles = match group {
                 Group::One(work) => vec![work],
-                Group::Fused(work_nodes) => match self.fused_step(&work_nodes, steps.len()) {
-                    Some(step) => {
-                        steps.push(step);
-                        continue;
+                Group::Fused(work_nodes) => {
+                    match self.fused_step(&memory, &work_nodes, steps.len()) {
+                        Some(step) => {
+                            steps.push(step);
+                            continue;
+                        }
+                        None => work_nodes,
                     }
-                    None => work_nodes,
-                },
+                }
             };
             for work in singles {
                 let at = steps.len();
@@ -408,9 +410,13 @@ impl<'a> Binder<'a> {
     }
 
     /// Several nodes as one step.
-    fn fused_step(&mut self, work_nodes: &[&WorkNode], at: usize) -> Option<UnplacedStep> {
-        let FusedStep { fused, uses, scratch } =
-            fuse::build(self.prepared, &self.roots(), work_nodes)?;
+    fn fused_step(
+        &mut self,
+        memory: &SharedMemory,
+        work_nodes: &[&WorkNode],
+        at: usize,
+    ) -> Option<UnplacedStep> {
+        let FusedStep { fused, uses, scratch } = fuse::build(self.prepared, memory, work_nodes)?;
         let (first, last) =
             (work_nodes[0].operation(), work_nodes[work_nodes.len() - 1].operation());
         let name =

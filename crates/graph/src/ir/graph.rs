@@ -42,6 +42,8 @@ pub struct Graph {
     /// The user's name for it.
     pub name: String,
     nodes: Vec<Option<Node>>,
+    /// How many of them are there.
+    count: usize,
     outputs: Vec<Source>,
     /// Nodes that run although nobody reads them.
     pub targets: Vec<NodeId>,
@@ -70,6 +72,7 @@ impl Graph {
     /// Adds a node; names are not compared.
     pub fn add(&mut self, node: Node) -> NodeId {
         self.nodes.push(Some(node));
+        self.count += 1;
         self.nodes.len() - 1
     }
 
@@ -90,7 +93,7 @@ impl Graph {
 
     /// How many nodes there are.
     pub fn len(&self) -> usize {
-        self.nodes().count()
+        self.count
     }
 
     /// Whether there is no node.
@@ -135,6 +138,7 @@ impl Graph {
     /// Takes a node out, and every edge from or to it.
     pub fn remove(&mut self, id: NodeId) -> Option<Node> {
         let removed = self.nodes.get_mut(id)?.take()?;
+        self.count -= 1;
         for node in self.nodes.iter_mut().flatten() {
             for input in &mut node.inputs {
                 input.take_if(|source| source.node == id);

@@ -81,6 +81,11 @@ impl<'a> Placement<'a> {
         self.interference.is_some()
     }
 
+    /// Those that are alive with a block; none when that is not known.
+    pub fn neighbors(&self, block: u32) -> &[u32] {
+        self.interference.as_ref().map_or(&[], |known| known.of(block as usize))
+    }
+
     /// The turn of a block that is placed before `turn` and alive with `block`: `pick` chooses among them.
     pub fn earlier_neighbor(
         &self,
