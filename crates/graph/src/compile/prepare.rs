@@ -3,7 +3,7 @@
 use super::control::{Control, ControlNode, ControlledGraph};
 use super::custom::CustomNode;
 use super::flatten::Jump;
-use super::fold::{fold, has_known_values};
+use super::fold::{FoldBudget, fold, has_known_values};
 use super::operation::{KnownTensor, Operation};
 use super::shapes::{DeclaredOutputs, Inference, ValueInfo, infer};
 use super::sharing::{mark_views, viewed_input};
@@ -183,13 +183,15 @@ pub(super) struct Preparation<'a> {
     pub(super) prepared: Prepared,
     /// The work node that makes each value.
     producers: HashMap<ValueId, usize>,
+    budget: FoldBudget,
 }
 
 impl<'a> Preparation<'a> {
     fn new(graph: &'a Graph, options: &'a PrepareOptions) -> Preparation<'a> {
         let prepared =
             Prepared { name: graph.name.clone(), is_static: true, ..Prepared::default() };
-        Preparation { graph, options, prepared, producers: HashMap::new() }
+        let budget = FoldBudget::new(graph.constant_bytes());
+        Preparation { graph, options, prepared, producers: HashMap::new(), budget }
     }
 
     /// All nodes that somebody needs, in order.
@@ -336,7 +338,10 @@ impl<'a> Preparation<'a> {
         let descs: Vec<Desc> = layouts.iter().map(Desc::from_layout).collect();
         let marks = operation.row.marks;
         let is_constant = self.options.folds && !marks.random && has_known_values(&tensors);
-        let folded = if self.options.folds { fold(&operation, &tensors, &layouts)? } else { None };
+        let folded = match self.options.folds {
+            true => fold(&operation, &tensors, &layouts, &self.budget)?,
+            false => None,
+        };
         if let Some(results) = folded {
             for (output, (desc, bytes)) in descs.into_iter().zip(results).enumerate() {
                 let value = self.add_value(desc, Some(bytes));

@@ -135,6 +135,15 @@ impl Graph {
         graphs
     }
 
+    /// The bytes of all constants, without those of nodes' own graphs.
+    pub fn constant_bytes(&self) -> usize {
+        let constants = self.nodes().map(|(_, node)| match node.attrs.get("value") {
+            Some(Attr::Tensor(constant)) => constant.bytes.len(),
+            _ => 0,
+        });
+        constants.sum()
+    }
+
     /// Takes a node out, and every edge from or to it.
     pub fn remove(&mut self, id: NodeId) -> Option<Node> {
         let removed = self.nodes.get_mut(id)?.take()?;
@@ -153,6 +162,11 @@ impl Graph {
     /// Names what comes out, where no `NetOutput` does.
     pub fn set_outputs(&mut self, outputs: Vec<Source>) {
         self.outputs = outputs;
+    }
+
+    /// Hands out another tensor wherever one comes out without `NetOutput`.
+    pub fn replace_output(&mut self, old: Source, new: Source) {
+        self.outputs.iter_mut().filter(|one| **one == old).for_each(|one| *one = new);
     }
 
     /// What comes out, in order: the inputs of `NetOutput` if there is one.

@@ -1,5 +1,6 @@
 //! From a graph to a model: the sizes of its inputs chosen, compiled once to know its outputs.
 
+use super::aipp::Aipp;
 use super::description::{Description, Port};
 use super::gears::Gears;
 use crate::executable::{CompileOptions, ConstantLayout, Executable};
@@ -19,6 +20,8 @@ pub struct BuildOptions {
     pub ranges: BTreeMap<String, Vec<(i64, i64)>>,
     /// The sizes that it is built for.
     pub gears: Gears,
+    /// The images that it prepares itself. Sizes above are those of the model's own inputs.
+    pub aipp: Aipp,
 }
 
 /// A graph with what was decided about its inputs: what a file holds.
@@ -43,7 +46,8 @@ pub struct CompiledModel {
 impl OfflineModel {
     /// Builds a model. Its outputs follow from compiling it.
     pub fn build(mut graph: Graph, options: &BuildOptions) -> Result<OfflineModel> {
-        let inputs = describe_inputs(&mut graph, options)?;
+        let mut inputs = describe_inputs(&mut graph, options)?;
+        options.aipp.apply(&mut graph, &mut inputs, &options.gears)?;
         let gears = options.gears.clone();
         let name = graph.name.clone();
         let description = Description { name, inputs, gears, ..Description::default() };

@@ -83,6 +83,7 @@ impl ConvertOptions {
                     folder: folder.map(Path::to_owned),
                     input_dims: self.shapes.parse()?.input_dims,
                     outputs: self.outputs(),
+                    ..onnx::ReadOptions::default()
                 };
                 onnx::read(bytes, &options).map_err(|text| onnx_error(self, text))?
             }

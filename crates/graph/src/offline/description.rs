@@ -1,5 +1,6 @@
 //! What a program may know of a model without its graph: inputs, outputs, gears. The eighth part of a file.
 
+use super::aipp::{AippInfo, record as image_record};
 use super::gears::Gears;
 use crate::ir::{Desc, UNKNOWN};
 use cairn_tensor::{DType, Format};
@@ -15,12 +16,15 @@ pub struct Port {
     pub format: Format,
     /// Its sizes; -1 for one that a gear or a run decides.
     pub dims: Vec<i64>,
-    /// The sizes as a program feeds them: other than `dims` where the model prepares images itself.
+    /// The sizes as a program feeds them, which `aclmdlGetInputDimsV2` shows. `aipp` has those that
+    /// `aclmdlGetInputDims` shows for an image.
     pub fed_dims: Vec<i64>,
     /// The least and the greatest of each size, -1 for no bound; empty if all sizes are known.
     pub ranges: Vec<(i64, i64)>,
     /// The bytes of the largest that it can be; 0 if there is no bound.
     pub bytes: u64,
+    /// How the model prepares it, if it is an image.
+    pub aipp: Option<AippInfo>,
 }
 
 impl Port {
@@ -40,7 +44,7 @@ impl Port {
             .map_or(0, |layout| layout.bytes() as u64);
         let ranges = if dims.iter().all(|dim| *dim >= 0) { Vec::new() } else { ranges };
         let (dtype, format, fed_dims) = (desc.dtype, desc.format, dims.clone());
-        Port { name, dtype, format, dims, fed_dims, ranges, bytes }
+        Port { name, dtype, format, dims, fed_dims, ranges, bytes, aipp: None }
     }
 
     /// Whether a run may bring these sizes.
@@ -97,6 +101,7 @@ const BATCH_GEARS: u32 = 2;
 const IMAGE_GEARS: u32 = 3;
 const DIMS_GEARS: u32 = 4;
 const OUTPUT_DIMS: u32 = 5;
+const IMAGES: u32 = 101;
 
 /// The bytes of a description.
 pub fn write(description: &Description) -> Vec<u8> {
@@ -106,6 +111,18 @@ pub fn write(description: &Description) -> Vec<u8> {
         bytes.record(kind, |record| {
             record.number(ports.len() as u64);
             ports.iter().for_each(|port| record.port(port));
+        });
+    }
+    let images = description.inputs.iter().enumerate();
+    let images: Vec<(usize, &AippInfo)> =
+        images.filter_map(|(at, port)| Some((at, port.aipp.as_ref()?))).collect();
+    if !images.is_empty() {
+        bytes.record(IMAGES, |record| {
+            record.number(images.len() as u64);
+            for (at, info) in images {
+                record.number(at as u64);
+                record.sizes(&image_record::write(info));
+            }
         });
     }
     let kind = match &description.gears {
@@ -173,6 +190,7 @@ impl Writer {
 pub fn read(bytes: &[u8]) -> Option<Description> {
     let mut rest = Reader(bytes);
     let mut description = Description::default();
+    let mut images = Vec::new();
     while !rest.0.is_empty() {
         let kind = u32::from_le_bytes(rest.take(4)?.try_into().ok()?);
         let length = u32::from_le_bytes(rest.take(4)?.try_into().ok()?);
@@ -195,8 +213,14 @@ pub fn read(bytes: &[u8]) -> Option<Description> {
             OUTPUT_DIMS => {
                 description.output_dims = record.list(|outputs| outputs.list(Reader::sizes))?;
             }
+            IMAGES => images = record.list(|image| Some((image.number()?, image.sizes()?)))?,
             _ => {}
         }
+    }
+    for (at, numbers) in images {
+        let at = usize::try_from(at).ok()?;
+        let port = description.inputs.get_mut(at)?;
+        port.aipp = Some(image_record::read(&numbers, at, &port.name)?);
     }
     Some(description)
 }
@@ -240,7 +264,7 @@ impl<'a> Reader<'a> {
         let (dims, fed_dims) = (self.sizes()?, self.sizes()?);
         let ranges = self.sizes()?;
         let ranges = ranges.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
-        Some(Port { name, dtype, format, dims, fed_dims, ranges, bytes })
+        Some(Port { name, dtype, format, dims, fed_dims, ranges, bytes, aipp: None })
     }
 }
 

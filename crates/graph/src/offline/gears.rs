@@ -122,7 +122,9 @@ impl Gears {
     /// The gear with the most elements of input, which runs when none was set.
     pub fn largest(gears: &[Vec<Vec<i64>>]) -> usize {
         let elements = |inputs: &Vec<Vec<i64>>| -> i64 {
-            inputs.iter().map(|dims| dims.iter().product::<i64>()).sum()
+            let count =
+                |dims: &Vec<i64>| dims.iter().fold(1i64, |all, dim| all.saturating_mul(*dim));
+            inputs.iter().fold(0i64, |all, dims| all.saturating_add(count(dims)))
         };
         let sizes: Vec<i64> = gears.iter().map(elements).collect();
         (0..sizes.len()).rev().max_by_key(|at| sizes[*at]).unwrap_or(0)

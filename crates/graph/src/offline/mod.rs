@@ -3,12 +3,14 @@
 //! ```text
 //! convert::read, build                     a model of somebody's, with options as texts
 //! OfflineModel::build(graph, options)      a graph, and what is decided about its inputs
+//!     BuildOptions::aipp                   images that the model prepares itself: `aipp/`
 //!     .write() / ::read(bytes)             the file (.om): `container.rs` its parts, `description.rs` inputs and outputs, `weights.rs` constants
 //!     .compile() -> CompiledModel          an executable for each gear
 //!         .load(target, id, memory)        memory of the device
 //!             .run(target, gear, ..)       everything is submitted when it returns
 //! ```
 
+mod aipp;
 mod build;
 mod container;
 mod convert;
@@ -20,6 +22,9 @@ mod load;
 mod options;
 mod weights;
 
+pub use aipp::{
+    Aipp, AippError, AippInfo, AippParameters, ColorConversion, Crop, ImageFormat, Padding,
+};
 pub use build::{BuildOptions, CompiledModel, OfflineModel};
 pub use convert::{ConvertError, ConvertOptions, Origin};
 pub use description::{Description, Port};

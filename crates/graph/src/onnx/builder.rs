@@ -4,12 +4,14 @@
 //! every node is inferred when it is added, as the compiler will do again, and small values are computed.
 
 use super::tensor::int64s;
-use crate::compile::fold::fold;
+use crate::compile::fold::{FoldBudget, fold};
 use crate::compile::operation::{KnownTensor, Operation};
 use crate::compile::shapes::{DeclaredOutputs, Inference, ValueInfo, infer};
 use crate::ir::{Attr, Attrs, Constant, Desc, Graph, Node, Source};
 use cairn_tensor::DType;
+use std::cell::Cell;
 use std::collections::HashSet;
+use std::rc::Rc;
 
 /// A tensor of the graph that is being made.
 #[derive(Clone, Debug)]
@@ -68,18 +70,65 @@ impl Value {
     }
 }
 
+/// What the reader may keep in memory besides what the model holds, for all graphs of the model.
+pub struct Budget {
+    folds: FoldBudget,
+    constants: Cell<usize>,
+}
+
+/// Constants whose sizes a model only states may have so many bytes together.
+const MADE_BYTES: usize = 128 << 20;
+
+impl Budget {
+    /// That of a model with so many bytes.
+    pub fn new(model: usize) -> Budget {
+        Budget { folds: FoldBudget::new(model), constants: Cell::new(MADE_BYTES.max(model)) }
+    }
+
+    /// Takes memory for a constant whose size the model only states.
+    pub fn take(&self, count: i64, item: usize) -> Result<usize, String> {
+        let count = usize::try_from(count).ok();
+        let left = count
+            .and_then(|count| count.checked_mul(item))
+            .and_then(|bytes| self.constants.get().checked_sub(bytes));
+        match (left, count) {
+            (Some(left), Some(count)) => {
+                self.constants.set(left);
+                Ok(count)
+            }
+            _ => Err("it needs a constant that is not in the model and far larger than the model"
+                .to_owned()),
+        }
+    }
+}
+
 /// A graph in the making.
 pub struct Builder {
     /// The graph.
     pub graph: Graph,
+    /// The memory that it may still take.
+    pub budget: Rc<Budget>,
     names: HashSet<String>,
     inputs: i64,
 }
 
 impl Builder {
     /// An empty graph of this name.
-    pub fn new(name: &str) -> Builder {
-        Builder { graph: Graph::new(name), names: HashSet::new(), inputs: 0 }
+    pub fn new(name: &str, budget: Rc<Budget>) -> Builder {
+        Builder { graph: Graph::new(name), budget, names: HashSet::new(), inputs: 0 }
+    }
+
+    /// A graph that is there already, to add nodes to it.
+    pub fn extend(graph: Graph) -> Builder {
+        let names = graph.nodes().map(|(_, node)| node.name.clone()).collect();
+        let inputs = graph.inputs().len() as i64;
+        let budget = Rc::new(Budget::new(graph.constant_bytes()));
+        Builder { graph, budget, names, inputs }
+    }
+
+    /// An output of a node of that graph.
+    pub fn value(&self, source: Source, desc: Desc) -> Value {
+        Value { source, info: ValueInfo { desc, bytes: None } }
     }
 
     /// The name, or the name with a number that no node has.
@@ -172,7 +221,7 @@ impl Builder {
         while infos.last().is_some_and(Option::is_none) {
             infos.pop();
         }
-        let known = infer_values(&node, &infos)?;
+        let known = infer_values(&node, &infos, &self.budget)?;
         for (desc, info) in node.output_descs.iter_mut().zip(&known) {
             desc.copy_type_and_shape_from(info.desc.clone());
         }
@@ -235,7 +284,11 @@ fn port_names(declared: &[&str], count: usize) -> Vec<String> {
 }
 
 /// What is known of the outputs of a node.
-fn infer_values(node: &Node, infos: &[Option<ValueInfo>]) -> Result<Vec<ValueInfo>, String> {
+fn infer_values(
+    node: &Node,
+    infos: &[Option<ValueInfo>],
+    budget: &Budget,
+) -> Result<Vec<ValueInfo>, String> {
     let operation = Operation::of(node).ok_or_else(|| cairn_ops::absent(&node.kind))?;
     let declared = DeclaredOutputs { outputs: &node.output_descs };
     let inferred = infer(&operation, infos, &declared).map_err(|failure| failure.text)?;
@@ -249,7 +302,8 @@ fn infer_values(node: &Node, infos: &[Option<ValueInfo>]) -> Result<Vec<ValueInf
     }
     let tensors: Vec<Option<KnownTensor>> =
         infos.iter().map(|info| info.as_ref().and_then(ValueInfo::known_tensor)).collect();
-    let folded = fold(&operation, &tensors, &layouts).map_err(|failure| failure.text)?;
+    let folded =
+        fold(&operation, &tensors, &layouts, &budget.folds).map_err(|failure| failure.text)?;
     let bytes = match folded {
         Some(results) => results.into_iter().map(Some).collect(),
         None => vec![None; layouts.len()],

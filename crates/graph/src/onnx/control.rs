@@ -103,7 +103,7 @@ impl ControlConversion<'_, '_, '_> {
             &Model<'_>,
         ) -> Result<Vec<Value>, String>,
     ) -> Result<Part, String> {
-        let mut builder = Builder::new(name);
+        let mut builder = Builder::new(name, self.builder.budget.clone());
         let mut scope = self.scope.inner(&format!("{name}/"));
         let mut values = Vec::with_capacity(inputs.len());
         for (name, value) in inputs {
@@ -409,7 +409,7 @@ fn append(
     let is_first = builder.add(label, "Equal", &[count, &zero], Attrs::new())?;
     let mut graphs = Vec::new();
     for name in ["first", "next"] {
-        let mut inner = Builder::new(&format!("{label}_{name}"));
+        let mut inner = Builder::new(&format!("{label}_{name}"), builder.budget.clone());
         let before = inner.known_data("collection", collection.info.clone());
         let own = inner.known_data("value", value.info.clone());
         let made = match name {

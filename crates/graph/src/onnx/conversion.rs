@@ -28,6 +28,9 @@ pub fn attrs<const N: usize>(entries: [(&str, Attr); N]) -> Attrs {
     entries.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
+/// Tensors of more elements are refused where a conversion computes with their sizes.
+const MAX_ELEMENTS: i64 = 1 << 48;
+
 impl From<i64> for Attr {
     fn from(value: i64) -> Attr {
         Attr::Int(value)
@@ -184,7 +187,9 @@ impl<'a> Conversion<'a> {
         let attribute = self.attribute(name);
         let wrong = |error| format!("the tensor of its attribute {name}: {error}");
         if let Some(sparse) = attribute.and_then(|attribute| attribute.sparse_tensor.as_ref()) {
-            return tensor::read_sparse(sparse, self.external).map(Some).map_err(wrong);
+            return tensor::read_sparse(sparse, self.external, &self.builder.budget)
+                .map(Some)
+                .map_err(wrong);
         }
         let Some(tensor) = attribute.and_then(|attribute| attribute.t.as_ref()) else {
             return Ok(None);
@@ -249,6 +254,24 @@ impl<'a> Conversion<'a> {
         self.constant(Constant { desc, bytes: bytes.into() })
     }
 
+    /// How many elements a constant may have whose size the model only states; the error says that it is too large.
+    pub fn reserve(&self, count: i64, item: usize) -> Result<usize, String> {
+        self.builder.budget.take(count, item)
+    }
+
+    /// A constant of one dimension with the numbers of a range.
+    pub fn counting(&mut self, range: std::ops::Range<i64>) -> Result<Value, String> {
+        self.reserve(range.end.saturating_sub(range.start).max(0), size_of::<i64>())?;
+        let numbers: Vec<i64> = range.collect();
+        Ok(self.int_list(&numbers))
+    }
+
+    /// A constant of one dimension with this number at each place.
+    pub fn repeated(&mut self, number: i64, count: i64) -> Result<Value, String> {
+        let count = self.reserve(count, size_of::<i64>())?;
+        Ok(self.int_list(&vec![number; count]))
+    }
+
     /// A constant of one dimension with these uint64.
     pub fn uint_list(&mut self, values: &[u64]) -> Value {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -287,7 +310,10 @@ impl<'a> Conversion<'a> {
     /// One size of a value, which the conversion has to know.
     pub fn known_dims_at(&self, value: &Value, at: usize) -> Result<i64, String> {
         match value.dims().and_then(|dims| dims.get(at)) {
-            Some(dim) if *dim >= 0 => Ok(*dim),
+            Some(dim) if (0..=MAX_ELEMENTS).contains(dim) => Ok(*dim),
+            Some(dim) if *dim > 0 => {
+                Err(format!("size {at} of an input is {dim}: it is too large"))
+            }
             _ => Err(format!(
                 "size {at} of an input is not known, and the operator depends on it: give the graph's inputs their sizes"
             )),
@@ -297,7 +323,13 @@ impl<'a> Conversion<'a> {
     /// The sizes of a value, all of which the conversion has to know.
     pub fn known_dims(&self, value: &Value, what: &str) -> Result<Vec<i64>, String> {
         match value.dims() {
-            Some(dims) if dims.iter().all(|dim| *dim >= 0) => Ok(dims.to_vec()),
+            Some(dims) if dims.iter().all(|dim| *dim >= 0) => {
+                let elements = dims.iter().fold(1i64, |all, dim| all.saturating_mul((*dim).max(1)));
+                match elements <= MAX_ELEMENTS {
+                    true => Ok(dims.to_vec()),
+                    false => Err(format!("{what} has the sizes {dims:?}: it is too large")),
+                }
+            }
             dims => Err(format!(
                 "{what} has the sizes {dims:?}, and the operator depends on them: give the graph's inputs their sizes"
             )),

@@ -1,6 +1,6 @@
 //! Graphs of ONNX, node by node, in the scopes of their names.
 
-use super::builder::{Builder, Value};
+use super::builder::{Budget, Builder, Value};
 use super::control::{self, ControlConversion};
 use super::conversion::Conversion;
 use super::ops;
@@ -12,6 +12,7 @@ use super::wire::{
 use crate::ir::{Attr, Constant, Desc, NET_OUTPUT, Node, UNKNOWN};
 use cairn_tensor::DType;
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 /// Functions of a model, by domain, name and overload.
 pub type Functions<'a> = HashMap<(&'a str, &'a str, &'a str), &'a FunctionProto>;
@@ -29,6 +30,8 @@ pub struct Model<'a> {
     pub input_dims: &'a BTreeMap<String, Vec<i64>>,
     /// What it gives in place of its own outputs: names of tensors, or "node:index".
     pub outputs: &'a [String],
+    /// The memory that reading it may take.
+    pub budget: Rc<Budget>,
 }
 
 /// The versions of the operator sets that a model or a function imports; the empty domain is ONNX's own.
@@ -112,8 +115,8 @@ impl<'a> Scope<'a> {
 impl<'a> Model<'a> {
     /// The root graph.
     pub fn root(&self, graph: &'a GraphProto, opsets: Opsets) -> Result<Builder, String> {
-        let mut builder =
-            Builder::new(if graph.name.is_empty() { "main_graph" } else { &graph.name });
+        let name = if graph.name.is_empty() { "main_graph" } else { &graph.name };
+        let mut builder = Builder::new(name, self.budget.clone());
         let mut scope = Scope::new(opsets, String::new());
         self.initializers(graph, &mut scope)?;
         for input in &graph.input {
@@ -173,7 +176,7 @@ impl<'a> Model<'a> {
         }
         for sparse in &graph.sparse_initializer {
             let name = sparse.values.as_ref().map_or("", |values| values.name.as_str());
-            let constant = tensor::read_sparse(sparse, self.external)
+            let constant = tensor::read_sparse(sparse, self.external, &self.budget)
                 .map_err(|error| format!("the sparse initializer '{name}': {error}"))?;
             scope.constants.insert(name, constant);
         }

@@ -3,9 +3,9 @@
 //! `wire.rs` has the messages, `tensor.rs` constants, `graph.rs` walks nodes and names, `builder.rs` is the graph that
 //! is being made, and `ops/` has a converter for each operator, written against `conversion.rs`.
 
-mod builder;
+pub(crate) mod builder;
 mod control;
-mod conversion;
+pub(crate) mod conversion;
 mod graph;
 mod ops;
 mod tensor;
@@ -14,11 +14,13 @@ mod weight;
 mod wire;
 
 use crate::ir::{Constant, Graph};
+use builder::Budget;
 use graph::{Model, Opsets, domain};
 use prost::Message;
 use prost::bytes::Bytes;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use tensor::ExternalData;
 
@@ -56,6 +58,7 @@ pub fn read(bytes: Vec<u8>, options: &ReadOptions) -> Result<Graph, String> {
         return Err("The model is empty.".to_owned());
     }
     weight::check(&bytes)?;
+    let budget = Rc::new(Budget::new(bytes.len()));
     let model = wire::ModelProto::decode(Bytes::from(bytes))
         .map_err(|error| format!("The bytes are no ONNX model: {error}."))?;
     let Some(root) = &model.graph else {
@@ -76,7 +79,7 @@ pub fn read(bytes: Vec<u8>, options: &ReadOptions) -> Result<Graph, String> {
     unsupported::check(root, &functions)?;
     let external = ExternalData { folder: options.folder.clone(), files: options.files.clone() };
     let (input_dims, outputs) = (&options.input_dims, &options.outputs);
-    let model = Model { functions, external: &external, input_dims, outputs };
+    let model = Model { functions, external: &external, input_dims, outputs, budget };
     for name in options.input_dims.keys() {
         if !root.input.iter().any(|input| input.name == *name) {
             let known: Vec<&str> = root.input.iter().map(|input| input.name.as_str()).collect();

@@ -1,5 +1,6 @@
 //! Tensors of ONNX: types of elements, and bytes wherever the file keeps them.
 
+use super::builder::Budget;
 use super::wire::{SparseTensorProto, TensorProto};
 use crate::ir::{Constant, Desc};
 use cairn_tensor::DType;
@@ -184,6 +185,7 @@ fn typed_data(tensor: &TensorProto, dtype: DType) -> Vec<u8> {
 pub fn read_sparse(
     tensor: &SparseTensorProto,
     external: &ExternalData,
+    budget: &Budget,
 ) -> Result<Constant, String> {
     let (Some(values), Some(indices)) = (&tensor.values, &tensor.indices) else {
         return Err("a sparse tensor needs values and indices".to_owned());
@@ -192,9 +194,10 @@ pub fn read_sparse(
     let count = element_count(&tensor.dims);
     let item = values.desc.dtype.size_in_bytes().expect("a type of the table");
     let bytes = count.and_then(|count| count.checked_mul(item));
-    let Some(bytes) = bytes.filter(|bytes| *bytes <= 1 << 31) else {
+    let Some(bytes) = bytes.and_then(|bytes| i64::try_from(bytes).ok()) else {
         return Err(format!("its sizes are {:?}", tensor.dims));
     };
+    let bytes = budget.take(bytes, 1)?;
     let numbers: Vec<i64> = match indices.desc.dtype {
         DType::Int64 => int64s(&indices.bytes),
         other => return Err(format!("its indices are of type {other}, not int64")),

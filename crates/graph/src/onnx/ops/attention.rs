@@ -108,19 +108,16 @@ fn attention(node: &mut Conversion<'_>) -> Converted {
         bias.push(mask);
     }
     if node.int("is_causal", 0) != 0 {
-        let rows: Vec<i64> = (past..past + queries).collect();
-        let columns: Vec<i64> = (0..keys).collect();
-        let rows = node.int_list(&rows);
+        let rows = node.counting(past..past.saturating_add(queries))?;
         let rows = node.add("Unsqueeze", &[&rows], attrs([("axes", vec![1i64].into())]))?;
-        let columns = node.int_list(&columns);
+        let columns = node.counting(0..keys)?;
         let counts = node.add("GreaterEqual", &[&rows, &columns], Attrs::new())?;
         bias.push(additive(node, &counts, dtype)?);
     }
     if let Some(lengths) = lengths {
         let lengths = node.cast(&lengths, DType::Int64)?;
         let lengths = reshape(node, &lengths, &[batch, 1, 1, 1])?;
-        let columns: Vec<i64> = (0..keys).collect();
-        let columns = node.int_list(&columns);
+        let columns = node.counting(0..keys)?;
         let counts = node.add("Less", &[&columns, &lengths], Attrs::new())?;
         bias.push(additive(node, &counts, dtype)?);
     }

@@ -70,13 +70,9 @@ fn eye_like(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
         return Err(format!("its input has {} dimensions, not 2", dims.len()));
     };
     let k = node.int("k", 0);
-    let bytes = (rows as usize).checked_mul(columns as usize).filter(|count| *count <= 1 << 28);
-    let Some(count) = bytes else {
-        return Err(format!("its input has the sizes {dims:?}"));
-    };
-    let mut ones = vec![0u8; count];
+    let mut ones = vec![0u8; node.reserve(rows.saturating_mul(columns), 1)?];
     for row in 0..rows {
-        let column = row + k;
+        let column = row.saturating_add(k);
         if (0..columns).contains(&column) {
             ones[(row * columns + column) as usize] = 1;
         }

@@ -105,7 +105,7 @@ fn diagonal(node: &mut Conversion<'_>, mut named: Named) -> Result<Named, String
     while let Some((first, second)) = repeated(&named.labels) {
         let dims = node.known_dims(&named.value, "its input")?;
         let size = dims[first];
-        let mut eye = vec![0u8; (size * size) as usize];
+        let mut eye = vec![0u8; node.reserve(size.saturating_mul(size), 1)?];
         (0..size as usize).for_each(|at| eye[at * size as usize + at] = 1);
         let mut sizes = vec![1; dims.len()];
         (sizes[first], sizes[second]) = (size, size);

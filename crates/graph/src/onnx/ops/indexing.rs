@@ -98,6 +98,7 @@ fn gather_nd(node: &mut Conversion<'_>) -> Converted {
     let linear = node.add("ReduceSum", &[&parts, &last], Attrs::new())?;
     let flat_index = node.int_list(&[batches, lookups]);
     let linear = node.add("Reshape", &[&linear, &flat_index], Attrs::new())?;
+    node.reserve(batches, 8)?;
     let first: Vec<i64> = (0..batches).map(|at| at * count).collect();
     let first = node.int_list(&first);
     let first = node.add("Unsqueeze", &[&first], attrs([("axes", vec![1i64].into())]))?;
@@ -207,11 +208,10 @@ fn tensor_scatter(node: &mut Conversion<'_>) -> Converted {
         return Err("axis is 0, which is the batch".to_owned());
     }
     let (length, written) = (dims[axis_index], update_dims[axis_index]);
-    let offsets: Vec<i64> = (0..written).collect();
-    let offsets = node.int_list(&offsets);
+    let offsets = node.counting(0..written)?;
     let starts = match node.optional(2) {
         Some(starts) => node.cast(&starts, DType::Int64)?,
-        None => node.int_list(&vec![0; dims[0] as usize]),
+        None => node.repeated(0, dims[0])?,
     };
     let starts = node.add("Unsqueeze", &[&starts], attrs([("axes", vec![1i64].into())]))?;
     let mut positions = node.add("Add", &[&starts, &offsets], Attrs::new())?;

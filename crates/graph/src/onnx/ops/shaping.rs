@@ -317,7 +317,7 @@ fn reshape(node: &mut Conversion<'_>) -> Converted {
         let (start, length) = (node.int_list(&[0]), node.int_list(&[count]));
         have = node.add("Slice", &[&have, &start, &length], Attrs::new())?;
     } else if rank < count {
-        let ones = node.int_list(&vec![1; (count - rank) as usize]);
+        let ones = node.repeated(1, count - rank)?;
         let join = attrs([("concat_dim", 0i64.into()), ("N", 2i64.into())]);
         have = node.add("ConcatD", &[&have, &ones], join)?;
     }
@@ -346,6 +346,9 @@ fn slice(node: &mut Conversion<'_>) -> Converted {
     node.add_several("StridedSliceV2", &inputs, Attrs::new(), 1)
 }
 
+/// Parts of a split that a model need not name.
+const MAX_PARTS: usize = 1000;
+
 /// Sizes of the parts are an attribute before version 13, else an input; without them all are equal, but for the last.
 fn split(node: &mut Conversion<'_>) -> Converted {
     let x = node.input(0)?;
@@ -356,8 +359,11 @@ fn split(node: &mut Conversion<'_>) -> Converted {
     };
     let count = match node.int("num_outputs", 0) {
         0 => node.output_count(),
-        count => usize::try_from(count).map_err(|_| format!("num_outputs is {count}"))?,
+        count => usize::try_from(count).unwrap_or(usize::MAX),
     };
+    if count > node.output_count().max(MAX_PARTS) {
+        return Err(format!("num_outputs is {count}, and it has {}", node.output_count()));
+    }
     let parts = match (node.ints("split"), node.optional(1)) {
         (Some(parts), _) => node.int_list(&parts),
         (None, Some(parts)) => parts,
@@ -403,7 +409,7 @@ fn axis_mask(node: &mut Conversion<'_>, axes: &Value, rank: i64) -> Result<Value
     let axes = from_front(node, axes, rank)?;
     let count = node.known_dims_at(&axes, 0)?;
     let zeros = node.int_list(&vec![0; rank as usize]);
-    let ones = node.int_list(&vec![1; count as usize]);
+    let ones = node.repeated(1, count)?;
     scatter(node, &zeros, &axes, &ones)
 }
 
@@ -506,8 +512,7 @@ fn trilu(node: &mut Conversion<'_>) -> Converted {
     let [.., rows, columns] = dims[..] else {
         return Err(format!("its input has the sizes {dims:?}"));
     };
-    let (rows, columns): (Vec<i64>, Vec<i64>) = ((0..rows).collect(), (0..columns).collect());
-    let (rows, columns) = (node.int_list(&rows), node.int_list(&columns));
+    let (rows, columns) = (node.counting(0..rows)?, node.counting(0..columns)?);
     let rows = node.add("Unsqueeze", &[&rows], attrs([("axes", vec![1i64].into())]))?;
     let distance = node.add("Sub", &[&columns, &rows], Attrs::new())?;
     let kind = if is_upper { "GreaterEqual" } else { "LessEqual" };

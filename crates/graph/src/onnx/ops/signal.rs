@@ -125,6 +125,8 @@ impl Transform {
                 attrs([("mode", "constant".into()), ("paddings_contiguous", false.into())]);
             x = node.add("PadV3", &[&x, &pads, &zero], constant)?;
         }
+        let cells = expected.saturating_mul(4).saturating_mul(self.outputs());
+        node.reserve(cells, x.dtype().size_in_bytes().unwrap_or(1))?;
         let table = self.table(expected, x.dtype()).ok_or_else(|| {
             format!("a transform of length {} in {} is not supported", self.length, x.dtype())
         })?;
@@ -201,6 +203,7 @@ fn stft(node: &mut Conversion<'_>) -> Converted {
         return Err(format!("frames of {length} samples every {step} of {samples}"));
     }
     let frames = 1 + (samples - length) / step;
+    node.reserve(frames.saturating_mul(length), size_of::<i64>())?;
     let indices: Vec<i64> =
         (0..frames).flat_map(|frame| (0..length).map(move |at| frame * step + at)).collect();
     let indices = node.int_list(&indices);

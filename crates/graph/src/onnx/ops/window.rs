@@ -16,6 +16,9 @@ pub struct Window {
     pub pads: Vec<(i64, i64)>,
 }
 
+/// Sizes, strides, distances and padding are at most this.
+const MAX: i64 = i32::MAX as i64;
+
 impl Window {
     /// Reads the attributes of a node whose window has these sizes. Padding that is to be found from sizes (`auto_pad`)
     /// needs those of the input.
@@ -27,7 +30,8 @@ impl Window {
         match auto_pad.as_str() {
             "NOTSET" => {
                 if let Some(pads) = node.ints("pads") {
-                    if pads.len() != 2 * rank {
+                    if pads.len() != 2 * rank || !pads.iter().all(|pad| (-MAX..=MAX).contains(pad))
+                    {
                         return Err(format!("pads is {pads:?} for {rank} dimensions of positions"));
                     }
                     window.pads = (0..rank).map(|at| (pads[at], pads[rank + at])).collect();
@@ -53,13 +57,13 @@ impl Window {
         let ones = vec![1; rank];
         let list = |name: &str| -> Result<Vec<i64>, String> {
             let values = node.ints(name).unwrap_or_else(|| ones.clone());
-            match values.len() == rank && values.iter().all(|value| *value > 0) {
+            match values.len() == rank && values.iter().all(|value| (1..=MAX).contains(value)) {
                 true => Ok(values),
                 false => Err(format!("{name} is {values:?} for {rank} dimensions of positions")),
             }
         };
         let (strides, dilations) = (list("strides")?, list("dilations")?);
-        if kernel.iter().any(|size| *size <= 0) {
+        if !kernel.iter().all(|size| (1..=MAX).contains(size)) {
             return Err(format!("its window has the sizes {kernel:?}"));
         }
         let pads = vec![(0, 0); rank];
