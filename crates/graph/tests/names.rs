@@ -20,7 +20,7 @@ const STRUCTURE: &[&str] = &[
 ];
 
 /// Folders whose files translate models of others, in which operators have names.
-const READERS: &[&str] = &["model", "onnx"];
+const READERS: &[&str] = &["aipp", "model", "onnx"];
 
 /// Functions that look for a part of a string.
 const SEARCHES: &[&str] =

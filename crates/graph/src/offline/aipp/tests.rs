@@ -99,7 +99,7 @@ fn errors_name_line_key_and_value() {
         ),
         ("aipp_op { aipp_mode: static input_format: JPEG }", ["JPEG", "no format", "RGB888_U8"]),
         ("aipp_op { aipp_mode: static", ["line 1", "aipp_op", "not closed"]),
-        ("aipp_op { aipp_mode: static } }", ["line 1", "", "input_format"]),
+        ("aipp_op { aipp_mode: static } }", ["line 1", "'}'", "closes nothing"]),
         ("}", ["line 1", "'}'", "closes nothing"]),
         (
             "aipp_op { aipp_mode: static input_format: YUV420SP_U8 crop: true load_start_pos_w: 3 }",
