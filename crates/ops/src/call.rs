@@ -264,7 +264,7 @@ impl<'a> Call<'a> {
         });
         value.ok_or_else(|| {
             let name = self.parameter(at);
-            Error::Values(format!("the last of {name} must be a constant or a host tensor"))
+            Error::NeedsValues(format!("the last of {name} must be a constant or a host tensor"))
         })
     }
 
@@ -421,7 +421,7 @@ impl<'a> Call<'a> {
         };
         let parameter = self.parameter(at);
         let Some(bytes) = &tensor.constant else {
-            return Err(Error::Values(format!(
+            return Err(Error::NeedsValues(format!(
                 "the values of {parameter} are needed before it runs: make it a constant or a host tensor"
             )));
         };

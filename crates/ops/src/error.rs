@@ -7,8 +7,8 @@ pub enum Error {
     Null(String),
     /// An argument has a value, shape or type that the operator does not take (161002).
     Invalid(String),
-    /// The values of an argument decide, and are not known before it runs (161002).
-    Values(String),
+    /// Planning needs the values of an argument, and they are not known before the graph runs (161002).
+    NeedsValues(String),
 }
 
 impl Error {
@@ -20,7 +20,7 @@ impl Error {
     /// The text.
     pub fn text(&self) -> &str {
         match self {
-            Error::Null(text) | Error::Invalid(text) | Error::Values(text) => text,
+            Error::Null(text) | Error::Invalid(text) | Error::NeedsValues(text) => text,
         }
     }
 }

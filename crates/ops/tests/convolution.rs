@@ -236,7 +236,7 @@ fn bad_attributes_are_refused_by_name() {
                 assert_eq!(layouts[0].dims(), [2, 6, 9, 8]);
                 String::new()
             }
-            Err(Error::Null(text) | Error::Invalid(text) | Error::Values(text)) => text,
+            Err(Error::Null(text) | Error::Invalid(text) | Error::NeedsValues(text)) => text,
         }
     };
     assert_eq!(refused(&[]), "");

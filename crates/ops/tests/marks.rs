@@ -170,7 +170,7 @@ fn rows_that_need_values_say_of_which_inputs() {
                 outputs: &[],
                 attributes: &case.attributes,
             };
-            let is_values = |error: Option<Error>| matches!(error, Some(Error::Values(_)));
+            let is_values = |error: Option<Error>| matches!(error, Some(Error::NeedsValues(_)));
             let needs = is_values(case.node.infer(&args).err())
                 || is_values(case.plan_with(&without, &outputs).err());
             let marked = case.node.needs_value_of(at, inputs.len());

@@ -360,7 +360,7 @@ impl<'a> Binder<'a> {
         let memory: SmallVec<[usize; 8]> = fed.chain(produced).collect();
         let plan =
             operation.plan_sharing(&tensors, &layouts, &memory).map_err(|error| match error {
-                Error::Values(_) => ProgramError::Values,
+                Error::NeedsValues(_) => ProgramError::Values,
                 error => Failure::failed(format!("the node {name}: {}", error.text())).into(),
             })?;
         let uses = (plan.uses.iter())

@@ -41,15 +41,15 @@ pub fn mark_views(prepared: &mut Prepared) {
             roots[work.outputs[output]] = roots[input];
         }
     }
-    let targets: Vec<ValueId> = prepared
+    let written_values: Vec<ValueId> = prepared
         .work_nodes
         .iter()
         .flat_map(WorkNode::in_place_outputs)
         .map(|(_, input)| input)
         .collect();
-    let written_roots: BTreeSet<ValueId> = targets.iter().map(|value| roots[*value]).collect();
+    let written_roots: BTreeSet<ValueId> = written_values.iter().map(|value| roots[*value]).collect();
     let mut written_views: BTreeSet<usize> = BTreeSet::new();
-    for mut value in targets {
+    for mut value in written_values {
         while let Some(at) = view_nodes.get(&value) {
             written_views.insert(*at);
             value = viewed[*at].expect("a view's input");

@@ -20,7 +20,7 @@ mod field {
     pub const IS_DYNAMIC: usize = 193;
 }
 
-/// Which part of a file.
+/// The part of a file with the graph.
 pub const GRAPH: u32 = 0;
 /// The constants.
 pub const WEIGHTS: u32 = 1;

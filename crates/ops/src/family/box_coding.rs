@@ -22,7 +22,7 @@ const BOXES: usize = 2048;
 const YOLO_MARGIN: f64 = 1e-6;
 
 /// Computes each box from two others. Their `N` numbers are `inner` elements apart. Arguments: anchors, others, out (at `to`).
-fn code<const N: usize>(
+fn code_boxes<const N: usize>(
     call: &mut Call<'_>,
     to: usize,
     inner: usize,
@@ -80,7 +80,7 @@ fn encode(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} = {deviations:?} has a zero")));
     }
     expect_matrix(call, 0, &call.layout(0)?, 1, 4)?;
-    code(call, 4, 1, move |anchor, target| {
+    code_boxes(call, 4, 1, move |anchor, target| {
         let ([px, py, pw, ph], [gx, gy, gw, gh]) =
             (centre_and_size(anchor), centre_and_size(target));
         let raw = [(gx - px) / pw, (gy - py) / ph, (gw / pw).ln(), (gh / ph).ln()];
@@ -104,7 +104,7 @@ fn decode(call: &mut Call<'_>) -> Result<Plan> {
     }
     let (most, right, bottom) = (ratio.ln().abs(), (width - 1) as f64, (height - 1) as f64);
     expect_matrix(call, 0, &call.layout(0)?, 1, 4)?;
-    code(call, 6, 1, move |anchor, delta| {
+    code_boxes(call, 6, 1, move |anchor, delta| {
         let [px, py, pw, ph] = centre_and_size(anchor);
         let [dx, dy, dw, dh] = std::array::from_fn(|i| delta[i] * deviations[i] + means[i]);
         let (gx, gy) = (px + pw * dx, py + ph * dy);
@@ -165,7 +165,7 @@ fn encode_yolo(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// How many boxes each batch of `[batches, 5, boxes]` has; weights other than 1 are refused.
-fn rotated(call: &Call<'_>) -> Result<usize> {
+fn rotated_box_count(call: &Call<'_>) -> Result<usize> {
     let layout = call.layout(0)?;
     let &[_, 5, count] = layout.dims() else {
         let (name, dims) = (call.parameter(0), layout.dims());
@@ -183,25 +183,25 @@ fn rotated(call: &Call<'_>) -> Result<usize> {
     Ok(count)
 }
 
-/// Centre, size and angle of a box from corner to corner, in degrees.
-fn middle([x1, y1, x2, y2, angle]: [f64; 5]) -> [f64; 5] {
+/// Centre, size and angle of a box from corner to corner whose angle is in degrees; the result's is in radians.
+fn centre_size_and_angle([x1, y1, x2, y2, angle]: [f64; 5]) -> [f64; 5] {
     [(x1 + x2) * 0.5, (y1 + y2) * 0.5, x2 - x1, y2 - y1, angle.to_radians()]
 }
 
 /// Arguments: anchors, boxes, weights, out.
 fn encode_rotated(call: &mut Call<'_>) -> Result<Plan> {
-    let count = rotated(call)?;
-    code(call, 3, count.max(1), |anchor, target| {
-        let ([px, py, pw, ph, pa], [gx, gy, gw, gh, ga]) = (middle(anchor), middle(target));
+    let count = rotated_box_count(call)?;
+    code_boxes(call, 3, count.max(1), |anchor, target| {
+        let ([px, py, pw, ph, pa], [gx, gy, gw, gh, ga]) = (centre_size_and_angle(anchor), centre_size_and_angle(target));
         [(gx - px) / pw, (gy - py) / ph, (gw / pw).ln(), (gh / ph).ln(), ga.tan() - pa.tan()]
     })
 }
 
 /// Arguments: anchors, differences, weights, out.
 fn decode_rotated(call: &mut Call<'_>) -> Result<Plan> {
-    let count = rotated(call)?;
-    code(call, 3, count.max(1), |anchor, [dx, dy, dw, dh, da]| {
-        let [px, py, pw, ph, pa] = middle(anchor);
+    let count = rotated_box_count(call)?;
+    code_boxes(call, 3, count.max(1), |anchor, [dx, dy, dw, dh, da]| {
+        let [px, py, pw, ph, pa] = centre_size_and_angle(anchor);
         let (x, y, w, h) = (px + pw * dx, py + ph * dy, pw * dw.exp(), ph * dh.exp());
         let angle = (pa.tan() + da).atan().to_degrees();
         [x - w * 0.5, y - h * 0.5, x + w * 0.5, y + h * 0.5, angle]
@@ -209,7 +209,7 @@ fn decode_rotated(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// What the flags of anchors are made of: height and width of the map, anchors in each of its cells.
-fn anchors(call: &Call<'_>) -> Result<[usize; 3]> {
+fn anchor_grid(call: &Call<'_>) -> Result<[usize; 3]> {
     let (map, strides, anchors) = (call.ints(1)?, call.ints(2)?, call.int(3)?);
     if map.len() != 2 || strides.len() != 2 || strides.iter().any(|stride| *stride < 1) {
         let (name, other) = (call.parameter(1), call.parameter(2));
@@ -231,21 +231,21 @@ fn anchors(call: &Call<'_>) -> Result<[usize; 3]> {
 /// 1 for the anchors of every cell in which the centre of a box lies. Arguments: boxes, sizes of the map, strides, anchors of a cell,
 /// out.
 fn flag_anchors(call: &mut Call<'_>) -> Result<Plan> {
-    let [height, width, each] = anchors(call)?;
+    let [height, width, per_cell] = anchor_grid(call)?;
     let strides = call.ints(2)?;
     let (boxes, out) = (call.tensor(0)?, call.output(4)?);
     expect_matrix(call, 0, &boxes, 1, 4)?;
     call.expect_dtype(0, &boxes, REALS)?;
     call.expect_dtype(4, &out, &[DType::Uint8])?;
     call.skip_cast_check(4);
-    call.expect_dims(4, &out, &[height * width * each])?;
-    let to = call.reshaped_output(out, &[height * width, each]);
+    call.expect_dims(4, &out, &[height * width * per_cell])?;
+    let to = call.reshaped_output(out, &[height * width, per_cell]);
     call.plan(move |memory| {
-        let (cells, out) = (PositionAccess::new(memory.view(&boxes)), to.out(memory));
+        let (corners, out) = (PositionAccess::new(memory.view(&boxes)), to.out(memory));
         fill_scalar(memory.parallel, out, Scalar::from(0));
         for row in 0..boxes.dims()[0] {
             let cell = |i: usize, size: usize| {
-                let [low, high] = [i, i + 2].map(|i| cells.get::<f32>(&[row, i]));
+                let [low, high] = [i, i + 2].map(|i| corners.get::<f32>(&[row, i]));
                 let cell = ((low + high) * 0.5 / strides[i] as f32).floor();
                 (cell.max(0.0) as usize).min(size - 1)
             };
@@ -259,8 +259,8 @@ fn flag_anchors(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 fn infer_flags(call: &Call<'_>) -> Result<Vec<Layout>> {
-    let [height, width, each] = anchors(call)?;
-    Ok(vec![Layout::contiguous(DType::Uint8, &[height * width * each])])
+    let [height, width, per_cell] = anchor_grid(call)?;
+    Ok(vec![Layout::contiguous(DType::Uint8, &[height * width * per_cell])])
 }
 
 const MEANS: ArgSource = Attr("means", AttrDefault::None);

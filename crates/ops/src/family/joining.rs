@@ -103,7 +103,7 @@ fn cat_by_last_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let value = last.and_then(|one| Scalar::read(one.constant.as_deref()?, one.layout.dtype));
     let Some(dim) = value else {
         let name = call.parameter(0);
-        return Err(Error::Values(format!("the last of {name} must be a constant")));
+        return Err(Error::NeedsValues(format!("the last of {name} must be a constant")));
     };
     concatenated_layout(call, tensors.into_iter().map(as_list).collect(), dim.as_i64())
 }

@@ -98,7 +98,7 @@ impl Run<'_> {
         };
         let mut inputs = input_tensors(work, planning);
         let layouts = match operation.infer(&inputs) {
-            Err(Error::Values(_)) => {
+            Err(Error::NeedsValues(_)) => {
                 self.fetch(at, planning, memory)?;
                 inputs = input_tensors(work, planning);
                 operation.infer(&inputs)
@@ -142,7 +142,7 @@ impl Run<'_> {
         let shared: SmallVec<[usize; 8]> =
             fed.chain(work.outputs.iter().map(|value| roots[*value])).collect();
         let plan = match operation.plan_sharing(&inputs, layouts, &shared) {
-            Err(Error::Values(_)) => {
+            Err(Error::NeedsValues(_)) => {
                 self.fetch(at, planning, memory)?;
                 inputs = input_tensors(work, planning);
                 operation.plan_sharing(&inputs, layouts, &shared)
