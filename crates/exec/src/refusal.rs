@@ -17,7 +17,9 @@ pub fn refusal(kind: CallKind, name: &str, error: &ops::Error) -> Error {
     let code = match (kind, error) {
         (CallKind::ByName, _) => Code::InvalidParam,
         (CallKind::Aclnn, ops::Error::Null(_)) => Code::OperatorNull,
-        (CallKind::Aclnn, ops::Error::Invalid(_) | ops::Error::NeedsValues(_)) => Code::OperatorInvalid,
+        (CallKind::Aclnn, ops::Error::Invalid(_) | ops::Error::NeedsValues(_)) => {
+            Code::OperatorInvalid
+        }
     };
     Error::new(code, format!("{name}: {}", error.text()))
 }

@@ -60,7 +60,9 @@ pub fn infer(
     if let Some(tensors) = tensors {
         return match operation.infer(&tensors) {
             Ok(layouts) => Ok(Inference::Known(layouts)),
-            Err(Error::NeedsValues(_)) => Ok(Inference::Partly(types_only(operation, inputs, declared))),
+            Err(Error::NeedsValues(_)) => {
+                Ok(Inference::Partly(types_only(operation, inputs, declared)))
+            }
             Err(error) => Err(conflict(operation, inputs, error.text())),
         };
     }

@@ -47,7 +47,8 @@ pub fn mark_views(prepared: &mut Prepared) {
         .flat_map(WorkNode::in_place_outputs)
         .map(|(_, input)| input)
         .collect();
-    let written_roots: BTreeSet<ValueId> = written_values.iter().map(|value| roots[*value]).collect();
+    let written_roots: BTreeSet<ValueId> =
+        written_values.iter().map(|value| roots[*value]).collect();
     let mut written_views: BTreeSet<usize> = BTreeSet::new();
     for mut value in written_values {
         while let Some(at) = view_nodes.get(&value) {

@@ -188,7 +188,7 @@ impl ControlConversion<'_, '_, '_> {
         }
         let limit = self.size_along(&inputs[0], along[0])?;
         let mut captured = self.captured(&[&body]);
-        let first = captured.len();
+        let first_scanned = captured.len();
         captured.extend(inputs.iter().map(|input| (String::new(), input.clone())));
         let names: Vec<String> = body.input.iter().map(|input| input.name.clone()).collect();
         let collected = body.output.len().saturating_sub(carried);
@@ -196,7 +196,7 @@ impl ControlConversion<'_, '_, '_> {
         let label = self.label.to_owned();
         let outputs = self.iterate(step, |state, scope, builder, model| {
             let constants = &state[1 + carried + collected..];
-            let (limit, whole) = (&constants[0], &constants[1 + first..]);
+            let (limit, whole) = (&constants[0], &constants[1 + first_scanned..]);
             for (name, value) in names.iter().zip(&state[1..=carried]) {
                 scope.define(name, value.clone())?;
             }
@@ -269,7 +269,8 @@ impl ControlConversion<'_, '_, '_> {
     ) -> Result<Vec<Value>, String> {
         let Step { first, values, collected, captured, limit } = step;
         let zero = self.builder.number(self.label, DType::Int64, 0.0);
-        let own = 1 + first.len() + values.len();
+        // The values of the state that the body computes anew: the counter, the condition and the carried ones.
+        let recomputed = 1 + first.len() + values.len();
         let has_condition = !first.is_empty();
         let mut carried: Vec<Value> = [zero].into_iter().chain(first).chain(values).collect();
         let mut kept: Vec<(String, Value)> = vec![(String::new(), limit)];
@@ -278,7 +279,7 @@ impl ControlConversion<'_, '_, '_> {
         let label = self.label.to_owned();
         for time in 0.. {
             let elements = self.elements(&descs, &kept, collected, &body)?;
-            let made: Vec<Desc> = elements[..own].to_vec();
+            let made: Vec<Desc> = elements[..recomputed].to_vec();
             let dims = |descs: &[Desc]| -> Vec<Vec<i64>> {
                 descs.iter().map(|desc| desc.dims.clone()).collect()
             };
@@ -290,7 +291,7 @@ impl ControlConversion<'_, '_, '_> {
                 descs = widened;
                 continue;
             }
-            for element in &elements[own..] {
+            for element in &elements[recomputed..] {
                 carried.push(self.empty_collection(element));
                 descs.push(match element.is_known() {
                     true => {
@@ -332,15 +333,15 @@ impl ControlConversion<'_, '_, '_> {
                 let one = builder.number(&label, DType::Int64, 1.0);
                 let mut next =
                     vec![builder.add(&label, "Add", &[&state[0], &one], Attrs::new())?];
-                next.extend(made[..own - 1].iter().cloned());
-                for (at, value) in made[own - 1..].iter().enumerate() {
+                next.extend(made[..recomputed - 1].iter().cloned());
+                for (at, value) in made[recomputed - 1..].iter().enumerate() {
                     let value = builder.add(
                         &label,
                         "Unsqueeze",
                         &[value],
                         attrs([("axes", vec![0i64].into())]),
                     )?;
-                    next.push(append(&label, builder, &state[0], &state[own + at], &value)?);
+                    next.push(append(&label, builder, &state[0], &state[recomputed + at], &value)?);
                 }
                 next.extend(state[count..].iter().cloned());
                 Ok(next)
@@ -411,10 +412,10 @@ fn append(
     for name in ["first", "next"] {
         let mut inner = Builder::new(&format!("{label}_{name}"), builder.budget.clone());
         let before = inner.known_data("collection", collection.info.clone());
-        let own = inner.known_data("value", value.info.clone());
+        let appended = inner.known_data("value", value.info.clone());
         let made = match name {
-            "first" => own,
-            _ => inner.add(label, "ConcatD", &[&before, &own], join())?,
+            "first" => appended,
+            _ => inner.add(label, "ConcatD", &[&before, &appended], join())?,
         };
         net_output(&mut inner, &[("", made)]);
         graphs.push(inner.graph);

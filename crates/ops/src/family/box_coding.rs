@@ -192,7 +192,8 @@ fn centre_size_and_angle([x1, y1, x2, y2, angle]: [f64; 5]) -> [f64; 5] {
 fn encode_rotated(call: &mut Call<'_>) -> Result<Plan> {
     let count = rotated_box_count(call)?;
     code_boxes(call, 3, count.max(1), |anchor, target| {
-        let ([px, py, pw, ph, pa], [gx, gy, gw, gh, ga]) = (centre_size_and_angle(anchor), centre_size_and_angle(target));
+        let ([px, py, pw, ph, pa], [gx, gy, gw, gh, ga]) =
+            (centre_size_and_angle(anchor), centre_size_and_angle(target));
         [(gx - px) / pw, (gy - py) / ph, (gw / pw).ln(), (gh / ph).ln(), ga.tan() - pa.tan()]
     })
 }

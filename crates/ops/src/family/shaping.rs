@@ -234,10 +234,10 @@ fn roll(call: &mut Call<'_>) -> Result<Plan> {
 
 /// Source and target of the elements that a roll moves on by `shift`, and of those that it moves round to the start.
 fn split_roll(dim: usize, shift: usize, from: Layout, to: Layout) -> [(Layout, Layout); 2] {
-    let unmoved = from.dims()[dim] - shift;
+    let unwrapped = from.dims()[dim] - shift;
     [
-        (from.sliced(dim, 0, unmoved, 1), to.sliced(dim, shift, unmoved, 1)),
-        (from.sliced(dim, unmoved, shift, 1), to.sliced(dim, 0, shift, 1)),
+        (from.sliced(dim, 0, unwrapped, 1), to.sliced(dim, shift, unwrapped, 1)),
+        (from.sliced(dim, unwrapped, shift, 1), to.sliced(dim, 0, shift, 1)),
     ]
 }
 
