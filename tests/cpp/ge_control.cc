@@ -195,9 +195,9 @@ static void wrong_ones()
     }
     OK(GEFinalize());
     branch.SetSubgraphBuilder("nobody", 0, [] { return scaled("then", 2); });
-    check_said(__FILE__, __LINE__, "'nobody'");
+    check_error_text(__FILE__, __LINE__, "'nobody'");
     branch.SetSubgraphBuilder("else_branch", 0, [] { return Graph(); });
-    check_said(__FILE__, __LINE__, "else_branch");
+    check_error_text(__FILE__, __LINE__, "else_branch");
 }
 
 int main()

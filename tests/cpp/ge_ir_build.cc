@@ -12,7 +12,7 @@
 using namespace ge;
 
 #define INVALID(call, part) \
-    (check_status(__FILE__, __LINE__, #call, (call), GRAPH_PARAM_INVALID), check_said(__FILE__, __LINE__, part))
+    (check_status(__FILE__, __LINE__, #call, (call), GRAPH_PARAM_INVALID), check_error_text(__FILE__, __LINE__, part))
 
 static std::string file_text(const std::string &name)
 {
@@ -144,7 +144,7 @@ static void building()
     REFUSED(aclgrphSaveModel("ge_ir_build_odd", odd), "8 bytes");
 
     GROUP("ge ir build: models as objects");
-    aclmdlModel *object = nullptr;
+    ge::aclmdlModel *object = nullptr;
     OK(aclgrphBuildModelFromData(onnx.data(), onnx.size(), {{"input_shape", "x:2,3"}}, &object));
     ModelBufferData copy = {nullptr, 0};
     OK(aclgrphSaveModelToBuffer(copy, object));
