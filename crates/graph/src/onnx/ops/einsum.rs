@@ -70,7 +70,7 @@ fn einsum(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
         None => {
             let all: Vec<u32> = tensors.iter().flat_map(|one| one.labels.iter().copied()).collect();
             let count = |label: u32| all.iter().filter(|one| **one == label).count();
-            let mut single: Vec<u32> = all.iter().copied().collect();
+            let mut single: Vec<u32> = all.clone();
             single.sort_unstable();
             single.dedup();
             let (dotted, mut plain): (Vec<u32>, Vec<u32>) =
