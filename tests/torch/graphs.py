@@ -77,7 +77,7 @@ def declarations():
     """What the IR declares, by operator type."""
     lines = (line for line in IR.read_text().splitlines() if not line.startswith("#"))
     fields = ([field.strip() for field in line.split("|")] for line in lines)
-    return {name: Declaration(*rest) for name, *rest in fields}
+    return {name: Declaration(inputs, outputs, attributes) for name, inputs, outputs, attributes, *_graphs in fields}
 
 
 class Engine:
